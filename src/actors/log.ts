@@ -1,0 +1,47 @@
+import { isoTime } from '../time.ts'
+
+export type LogLevel = 'debug' | 'info' | 'warn' | 'error'
+export type LogFields = Readonly<Record<string, string | number | boolean | null | undefined>>
+
+/** JSON lines (decisions §18). Fields are codes, ids, counts and times: never a body, a header, a token or an address. */
+export interface Log {
+  debug(event: string, fields?: LogFields): void
+  info(event: string, fields?: LogFields): void
+  warn(event: string, fields?: LogFields): void
+  error(event: string, fields?: LogFields): void
+  /** Writes out what is buffered; call before the process ends. */
+  flush(): void
+}
+
+const ranks = { debug: 0, info: 1, warn: 2, error: 3, silent: 4 } as const
+/** Lines wait this long, or until this many characters: one write per request would cost more than the request's own work. */
+const flushAfterMs = 100
+const flushAtChars = 32 * 1024
+
+export function createLog(level: LogLevel | 'silent', write: (text: string) => void): Log {
+  let buffer = ''
+  let timer: ReturnType<typeof setTimeout> | null = null
+  const flush = () => {
+    if (timer !== null) clearTimeout(timer)
+    timer = null
+    if (buffer === '') return
+    const text = buffer
+    buffer = ''
+    write(text)
+  }
+  const at = (rank: LogLevel) => (event: string, fields?: LogFields) => {
+    if (ranks[rank] < ranks[level]) return
+    buffer += `${JSON.stringify({ ts: isoTime(Date.now()), level: rank, event, ...fields })}\n`
+    if (buffer.length >= flushAtChars || ranks[rank] >= ranks.error) return flush()
+    timer ??= setTimeout(flush, flushAfterMs)
+  }
+  return { debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error'), flush }
+}
+
+/** The class of a failure for a log line: a code or a name, never a message (drivers put parameters into messages). */
+export function failureName(error: unknown): string {
+  if (!(error instanceof Error)) return typeof error
+  const cause = error.cause instanceof Error ? error.cause : error
+  const code = (cause as { code?: unknown }).code
+  return typeof code === 'string' ? code : cause.name
+}

@@ -1,0 +1,36 @@
+/**
+ * The one place with the operator's brand token. The specification writes `svc` wherever an identifier of the
+ * interface contains the brand; change it here and every header, key prefix and object name follows.
+ */
+export const brand = 'svc'
+
+/** The program's own name, for terminal texts and the user-agent. */
+export const product = 'penstock'
+
+/** Request and response header names, lower case as `Headers` reads them. */
+export const headers = {
+  customerId: `x-${brand}-customer-id`,
+  customerToken: `x-${brand}-customer-token`,
+  adminToken: `x-${brand}-admin-token`,
+  requestId: 'x-request-id',
+  /** Toward a node: the id of this (sub-)call, so that no two receipts are alike (decisions §14). */
+  nodeRequestId: `x-${brand}-request-id`,
+  shouldRetry: 'x-should-retry',
+} as const
+
+/** Prefixes of the tokens we issue (decisions §4). */
+export const tokenPrefixes = {
+  gateway: `${brand}_gateway_`,
+  customer: `${brand}_customer_`,
+  admin: `${brand}_admin_`,
+  operator: `${brand}_operator_`,
+  viewer: `${brand}_viewer_`,
+  local: `${brand}_local_`,
+  enroll: `${brand}_enroll_`,
+} as const
+
+export const receiptVersion = `${brand}-receipt-v1`
+export const metricPrefix = `${brand}_`
+/** `type` of a problem response is this plus the code (decisions §2). */
+export const problemTypePrefix = `urn:${brand}:problem:`
+export const requestUrnPrefix = `urn:${brand}:request:`

@@ -1,0 +1,71 @@
+import { type Setting, type SettingName, settings } from './settings.ts'
+
+type ValueOf<S extends Setting> = S extends { kind: 'number' }
+  ? number
+  : S extends { kind: 'flag' }
+    ? boolean
+    : S extends { kind: 'list' }
+      ? readonly string[]
+      : S extends { kind: 'choice'; of: readonly (infer C)[] }
+        ? C
+        : S extends { kind: 'text'; default: string }
+          ? string
+          : string | null
+
+export type Settings = { readonly [N in SettingName]: ValueOf<(typeof settings)[N]> }
+
+export interface Config extends Settings {
+  /** Unset `DATABASE_URL`: this process supervises its own PostgreSQL in the data folder. */
+  readonly embedded: boolean
+}
+
+export type ConfigResult = { readonly config: Config } | { readonly faults: readonly string[] }
+
+function read(name: string, setting: Setting, raw: string | undefined): unknown | Error {
+  const text = raw?.trim()
+  if (text === undefined || text === '') {
+    if (setting.kind === 'list') return []
+    return setting.kind === 'secret' ? null : setting.default
+  }
+  switch (setting.kind) {
+    case 'text':
+    case 'secret':
+      return text
+    case 'list':
+      return text.split(',').map((part) => part.trim()).filter((part) => part !== '')
+    case 'flag':
+      return text === 'true' || text === 'false' ? text === 'true' : new Error(`${name} must be true or false`)
+    case 'choice':
+      return setting.of.includes(text) ? text : new Error(`${name} must be one of ${setting.of.join(', ')}`)
+    case 'number': {
+      const value = /^[0-9]{1,12}$/.test(text) ? Number(text) : Number.NaN
+      return value >= setting.min && value <= setting.max
+        ? value
+        : new Error(`${name} must be a whole number from ${setting.min} to ${setting.max}`)
+    }
+  }
+}
+
+/** Reads and checks the whole environment; all faults are reported at once, none of them shows a value. */
+export function readConfig(env: Readonly<Record<string, string | undefined>>): ConfigResult {
+  const faults: string[] = []
+  const values: Record<string, unknown> = {}
+  for (const [name, setting] of Object.entries(settings)) {
+    const value = read(name, setting, env[name])
+    if (value instanceof Error) faults.push(value.message)
+    else values[name] = value
+  }
+  const config = values as unknown as Settings
+  const embedded = config.DATABASE_URL === null
+  if (!embedded) {
+    for (const name of ['SVC_TOKEN_PEPPER', 'SVC_SECRETS_KEY', 'SVC_AUDIT_KEY'] as const) {
+      if (config[name] === null) faults.push(`${name} is required with DATABASE_URL`)
+    }
+    if (config.SVC_ADMIN_TOKENS.length === 0) faults.push('SVC_ADMIN_TOKENS is required with DATABASE_URL')
+    if (!env.SVC_DEMO) values.SVC_DEMO = 'never'
+  }
+  if (config.SVC_OFFLINE_AFTER_MS <= config.SVC_STALE_AFTER_MS) {
+    faults.push('SVC_OFFLINE_AFTER_MS must be more than SVC_STALE_AFTER_MS')
+  }
+  return faults.length > 0 ? { faults } : { config: { ...config, ...(values as unknown as Settings), embedded } }
+}

@@ -1,0 +1,44 @@
+import { sql } from 'drizzle-orm'
+import { index, jsonb, numeric, pgTable, text } from 'drizzle-orm/pg-core'
+import type { CustomerId, KeyId } from '../../ids.ts'
+import type { GatewayPolicy, ModelPolicy } from '../../protocol/wire/policy.ts'
+import { bytea, createdAt, instant } from '../columns.ts'
+
+export const customers = pgTable('customers', {
+  customerId: text().$type<CustomerId>().primaryKey(),
+  displayName: text().notNull(),
+  accountStatus: text({ enum: ['active', 'suspended', 'closed'] }).notNull().default('active'),
+  gatewayPolicy: jsonb().$type<GatewayPolicy>(),
+  tokenHash: bytea().notNull().unique(),
+  /** ChaCha20-Poly1305 under SVC_SECRETS_KEY: nonce ‖ ciphertext. */
+  webhookSecretSealed: bytea().notNull(),
+  balanceWei: numeric({ precision: 78, scale: 0, mode: 'bigint' }).notNull().default(sql`0`),
+  reservedWei: numeric({ precision: 78, scale: 0, mode: 'bigint' }).notNull().default(sql`0`),
+  createdAt: createdAt(),
+})
+
+export const gatewayKeys = pgTable(
+  'gateway_keys',
+  {
+    keyId: text().$type<KeyId>().primaryKey(),
+    customerId: text().$type<CustomerId>().notNull().references(() => customers.customerId),
+    keyHash: bytea().notNull().unique(),
+    displayPrefix: text().notNull(),
+    name: text().notNull(),
+    nodeScope: jsonb().$type<string[]>(),
+    modelPolicy: jsonb().$type<ModelPolicy>(),
+    createdAt: createdAt(),
+    /** To the minute. */
+    lastUsedAt: instant(),
+    expiresAt: instant(),
+    revokedAt: instant(),
+  },
+  (t) => [index().on(t.customerId)],
+)
+
+/** Role tokens made at the first start with the embedded database; with DATABASE_URL they come from the environment. */
+export const adminTokens = pgTable('admin_tokens', {
+  tokenHash: bytea().primaryKey(),
+  role: text({ enum: ['admin', 'operator', 'viewer'] }).notNull(),
+  createdAt: createdAt(),
+})

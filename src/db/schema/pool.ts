@@ -1,0 +1,75 @@
+import { doublePrecision, index, integer, jsonb, numeric, pgTable, text, unique } from 'drizzle-orm/pg-core'
+import type { CustomerId, NodeId, ProfileId, RuntimeId } from '../../ids.ts'
+import { bytea, createdAt, instant } from '../columns.ts'
+import { customers } from './accounts.ts'
+
+export const nodes = pgTable(
+  'nodes',
+  {
+    nodeId: text().$type<NodeId>().primaryKey(),
+    customerId: text().$type<CustomerId>().notNull().references(() => customers.customerId),
+    /** `runtime`: a plain OpenAI-compatible server; `agent`: the node program (decisions §22). */
+    kind: text({ enum: ['runtime', 'agent'] }).notNull(),
+    name: text().notNull(),
+    /** Base URL without a trailing slash; null for a node that dials in. Never leaves the admin routes. */
+    url: text(),
+    apiKeySealed: bytea(),
+    visibility: text({ enum: ['private', 'public'] }).notNull(),
+    privacyClass: text({ enum: ['public', 'trusted', 'private'] }).notNull(),
+    nodeClass: text().notNull(),
+    payoutAddress: text(),
+    /** The operator's wish; the node's observed state lives in memory of each gateway (decisions §8). */
+    adminState: text({ enum: ['active', 'draining', 'revoked'] }).notNull().default('active'),
+    /** `discovered` and `demo` nodes were found by the gateway itself. */
+    origin: text({ enum: ['operator', 'discovered', 'demo'] }).notNull().default('operator'),
+    drainStartedAt: instant(),
+    createdAt: createdAt(),
+  },
+  (t) => [index().on(t.customerId)],
+)
+
+/** One runtime of one node; an agentless node has exactly one. */
+export const runtimes = pgTable(
+  'runtimes',
+  {
+    runtimeId: text().$type<RuntimeId>().primaryKey(),
+    nodeId: text().$type<NodeId>().notNull().references(() => nodes.nodeId, { onDelete: 'cascade' }),
+    /** The name by which the node itself tells its runtimes apart; '' for an agentless node. */
+    label: text().notNull().default(''),
+    createdAt: createdAt(),
+  },
+  (t) => [unique().on(t.nodeId, t.label)],
+)
+
+/** A profile is one model on one runtime of one node; the last measured call is its benchmark (decisions §9). */
+export const modelProfiles = pgTable(
+  'model_profiles',
+  {
+    profileId: text().$type<ProfileId>().primaryKey(),
+    runtimeId: text().$type<RuntimeId>().notNull().references(() => runtimes.runtimeId, { onDelete: 'cascade' }),
+    /** As the node names it. */
+    upstreamModelId: text().notNull(),
+    lastMeasuredAt: instant(),
+    ttftMs: doublePrecision(),
+    tokensPerSecond: doublePrecision(),
+    createdAt: createdAt(),
+  },
+  (t) => [unique().on(t.runtimeId, t.upstreamModelId)],
+)
+
+/** What the operator says of a model id; machines that name it differently pool under its aliases. */
+export const modelEntries = pgTable('model_entries', {
+  modelId: text().primaryKey(),
+  aliases: jsonb().$type<string[]>().notNull().default([]),
+  name: text(),
+  description: text(),
+  inputModalities: jsonb().$type<string[]>(),
+  outputModalities: jsonb().$type<string[]>(),
+  contextLength: integer(),
+  maxOutputLength: integer(),
+  promptTokenPriceWei: numeric({ precision: 78, scale: 0, mode: 'bigint' }),
+  completionTokenPriceWei: numeric({ precision: 78, scale: 0, mode: 'bigint' }),
+  /** Decimal strings in USD per unit: `prompt`, `completion`, `image`, `request`, `input_cache_read`. */
+  usdPrices: jsonb().$type<Record<string, string>>(),
+  updatedAt: createdAt(),
+})

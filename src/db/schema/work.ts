@@ -1,0 +1,28 @@
+import { index, integer, pgTable, text } from 'drizzle-orm/pg-core'
+import type { CustomerId, NodeId, RuntimeId } from '../../ids.ts'
+import { createdAt, instant } from '../columns.ts'
+
+/** The facts of one metered (sub-)call (decisions §14); no money, no content. The hash covers all but the last three. */
+export const receipts = pgTable(
+  'receipts',
+  {
+    receiptHash: text().primaryKey(),
+    issuer: text({ enum: ['node', 'gateway'] }).notNull(),
+    requestId: text().notNull(),
+    jobId: text(),
+    kind: text({ enum: ['hosted_chat', 'private_job'] }).notNull(),
+    nodeId: text().$type<NodeId>().notNull(),
+    nodeClass: text().notNull(),
+    runtimeId: text().$type<RuntimeId>().notNull(),
+    runtimeKind: text().notNull(),
+    modelId: text().notNull(),
+    promptTokens: integer().notNull(),
+    completionTokens: integer().notNull(),
+    startedAt: instant().notNull(),
+    completedAt: instant().notNull(),
+    customerId: text().$type<CustomerId>().notNull(),
+    status: text({ enum: ['accepted', 'held', 'rejected', 'batched', 'finalized'] }).notNull().default('accepted'),
+    createdAt: createdAt(),
+  },
+  (t) => [index().on(t.createdAt)],
+)

@@ -1,0 +1,158 @@
+import { problemTypePrefix } from './brand.ts'
+
+interface ProblemKind {
+  readonly status: number
+  /** Fixed per code (RFC 9457 `title`). */
+  readonly title: string
+  /** `x-should-retry` on the chat endpoint (decisions §3); absent where the header is not sent. */
+  readonly shouldRetry?: boolean
+}
+
+/**
+ * Every refusal a caller may see, with the status of decisions §3. The catalogue stands in the vocabulary and not in
+ * the HTTP plugin because an event inside a running stream carries the same code and status as a response would.
+ */
+export const problemKinds = {
+  invalid_json: { status: 400, title: 'The body is not valid JSON', shouldRetry: false },
+  invalid_request: { status: 400, title: 'The request does not match its schema', shouldRetry: false },
+  invalid_parameter: { status: 400, title: 'A path or query parameter is not valid', shouldRetry: false },
+  missing_credentials: { status: 401, title: 'No credential was sent', shouldRetry: false },
+  invalid_api_key: { status: 401, title: 'The gateway key is not valid', shouldRetry: false },
+  invalid_credentials: { status: 401, title: 'The credential is not valid', shouldRetry: false },
+  account_suspended: { status: 403, title: 'The account is not active', shouldRetry: false },
+  insufficient_role: { status: 403, title: 'The role does not allow this', shouldRetry: false },
+  route_not_found: { status: 404, title: 'No such route', shouldRetry: false },
+  method_not_allowed: { status: 405, title: 'The route does not take this method', shouldRetry: false },
+  payload_too_large: { status: 413, title: 'The body is too large', shouldRetry: false },
+  unsupported_media_type: { status: 415, title: 'The body must be application/json', shouldRetry: false },
+  rate_limited: { status: 429, title: 'Too many requests', shouldRetry: true },
+  internal_error: { status: 500, title: 'Internal error', shouldRetry: true },
+  service_unavailable: { status: 503, title: 'The service is not available now', shouldRetry: true },
+  n_not_supported: { status: 400, title: 'Only one choice per request is supported', shouldRetry: false },
+  private_job_not_supported: { status: 400, title: 'Private jobs have their own endpoint', shouldRetry: false },
+  dispatch_mode_invalid: { status: 400, title: 'The dispatch mode is not known', shouldRetry: false },
+  private_job_payload_not_allowed: { status: 400, title: 'A private-job payload is not allowed here', shouldRetry: false },
+  direct_node_targeting_not_allowed: { status: 400, title: 'A request cannot name a route', shouldRetry: false },
+  node_pin_conflict: { status: 400, title: 'Two different node pins', shouldRetry: false },
+  node_pin_forbidden: { status: 403, title: 'The pinned node is not one of yours', shouldRetry: false },
+  conflicting_credentials: { status: 400, title: 'Two kinds of credential were sent', shouldRetry: false },
+  context_length_exceeded: { status: 400, title: 'The prompt is longer than the context of the model', shouldRetry: false },
+  max_tokens_exceeded: { status: 400, title: 'More tokens asked for than the policy allows', shouldRetry: false },
+  mixture_not_allowed: { status: 403, title: 'The policy does not allow mixtures', shouldRetry: false },
+  model_not_allowed: { status: 403, title: 'The policy does not allow this model', shouldRetry: false },
+  privacy_class_not_allowed: { status: 403, title: 'Only routes below the required privacy class exist', shouldRetry: false },
+  model_not_found: { status: 404, title: 'No such model', shouldRetry: false },
+  concurrency_limited: { status: 429, title: 'Too many requests at once', shouldRetry: true },
+  capacity_exhausted: { status: 429, title: 'Every machine that serves this model is full', shouldRetry: true },
+  daily_token_quota_exceeded: { status: 429, title: 'The daily token quota is used up', shouldRetry: false },
+  upstream_error: { status: 502, title: 'The node failed', shouldRetry: true },
+  no_route_available: { status: 503, title: 'No machine can serve this model now', shouldRetry: true },
+  upstream_timeout: { status: 504, title: 'The node did not answer in time', shouldRetry: true },
+  // Only inside a stream (decisions §6).
+  stream_idle_timeout: { status: 504, title: 'The node stopped sending', shouldRetry: true },
+  node_lost: { status: 502, title: 'The node was lost', shouldRetry: true },
+  server_shutdown: { status: 503, title: 'The gateway is shutting down', shouldRetry: true },
+  // Administration (decisions §23).
+  customer_not_found: { status: 404, title: 'No such customer' },
+  key_not_found: { status: 404, title: 'No such key' },
+  node_not_found: { status: 404, title: 'No such node' },
+  model_entry_not_found: { status: 404, title: 'No such catalogue entry' },
+  request_not_found: { status: 404, title: 'No such request in memory' },
+  invalid_state: { status: 409, title: 'The current state does not allow this' },
+  key_limit_reached: { status: 409, title: 'The customer has as many live keys as allowed' },
+} as const satisfies Record<string, ProblemKind>
+
+export type ProblemCode = keyof typeof problemKinds
+
+export function problemKind(code: ProblemCode): ProblemKind {
+  return problemKinds[code]
+}
+
+export function problemType(code: ProblemCode, baseUrl: string | null): string {
+  return (baseUrl ?? problemTypePrefix) + code
+}
+
+export interface FieldFault {
+  readonly pointer?: string
+  readonly parameter?: string
+  readonly header?: string
+  readonly code: string
+  readonly detail: string
+}
+
+export interface ProblemOptions {
+  /** Dotted path of the offending value, e.g. `messages[0].role`, `query.node_id`, `header.authorization`. */
+  readonly param?: string
+  /** What went wrong, in words. Never a prompt, a credential, an upstream body or a node's address. */
+  readonly detail?: string
+  readonly retryAfterSeconds?: number
+  readonly errors?: readonly FieldFault[]
+  /** Extra response headers, e.g. `Allow` or `RateLimit`. */
+  readonly headers?: Readonly<Record<string, string>>
+}
+
+/** A refusal the caller may see. Anything else that is thrown is a defect: 500, logged once. */
+export class Problem extends Error {
+  override readonly name = 'Problem'
+  constructor(
+    readonly code: ProblemCode,
+    readonly options: ProblemOptions = {},
+  ) {
+    super(options.detail ?? problemKinds[code].title)
+  }
+  get status(): number {
+    return problemKinds[this.code].status
+  }
+}
+
+/** `error.type` of the OpenAI-compatible envelope by status (decisions §2). */
+export function openAiErrorType(code: ProblemCode): string {
+  if (code === 'daily_token_quota_exceeded') return 'insufficient_quota'
+  switch (problemKinds[code].status) {
+    case 401:
+      return 'authentication_error'
+    case 403:
+      return 'permission_error'
+    case 409:
+      return 'idempotency_error'
+    case 429:
+      return 'rate_limit_error'
+    case 500:
+    case 502:
+    case 504:
+      return 'server_error'
+    case 503:
+      return 'service_unavailable_error'
+    default:
+      return 'invalid_request_error'
+  }
+}
+
+/** The body of every chat and model-list error; both SDKs unwrap `error`, so service metadata sits inside it. */
+export function openAiError(problem: Problem, requestId: string): object {
+  const { code, options } = problem
+  const kind = problemKind(code)
+  return {
+    error: {
+      message: problem.message,
+      type: openAiErrorType(code),
+      param: options.param ?? null,
+      code,
+      svc: {
+        request_id: requestId,
+        status: kind.status,
+        retryable: kind.shouldRetry ?? false,
+        retry_after_seconds: options.retryAfterSeconds ?? null,
+      },
+    },
+  }
+}
+
+const controlCharacters = /[\u0000-\u001f\u007f-\u009f]/g
+
+/** A caller's value as it may stand in a message: control characters out, at most 64 characters (decisions §2). */
+export function quoteValue(value: unknown): string {
+  const text = typeof value === 'string' ? value : (JSON.stringify(value) ?? String(value))
+  const clean = text.replace(controlCharacters, '')
+  return clean.length > 64 ? `${clean.slice(0, 64)}…` : clean
+}

@@ -1,0 +1,68 @@
+import type { GatewayPolicy, ModelPolicy } from '../../protocol/wire/policy.ts'
+import type { PrivacyClass } from '../routing.ts'
+
+export const privacyRank: Readonly<Record<PrivacyClass, number>> = { public: 0, trusted: 1, private: 2 }
+
+/** Account and key policy merged once, when the key is loaded; the request path only reads it. */
+export interface EffectivePolicy {
+  /** Answers for every id and alias of a model: a denial of any of its names denies it. */
+  readonly allows: (modelIds: readonly string[]) => boolean
+  /** Least privacy rank of a machine that is not the caller's own. */
+  readonly minPrivacyRank: number
+  /** Node classes; null for all. */
+  readonly routeTiers: ReadonlySet<string> | null
+  /** Node ids; null for all. */
+  readonly nodeScope: ReadonlySet<string> | null
+  readonly maxTokensPerRequest: number | null
+  readonly dailyTokenQuota: number | null
+  readonly rateLimitRpm: number | null
+  readonly maxConcurrency: number | null
+  readonly mixture: { readonly enabled: boolean; readonly maxExperts: number }
+}
+
+function matches(pattern: string, modelId: string): boolean {
+  return pattern.endsWith('*') ? modelId.startsWith(pattern.slice(0, -1)) : pattern === modelId
+}
+
+function intersect<T>(a: ReadonlySet<T> | null, b: ReadonlySet<T> | null): ReadonlySet<T> | null {
+  if (a === null || b === null) return a ?? b
+  return new Set([...a].filter((item) => b.has(item)))
+}
+
+const tiers = (list: readonly string[] | undefined) => (list?.length ? new Set(list) : null)
+const smaller = (a: number | null | undefined, b: number | null | undefined) =>
+  a == null ? (b ?? null) : b == null ? a : Math.min(a, b)
+
+/**
+ * The stricter of both in every respect. A class below `private` holds only where account **and** key name it
+ * (decisions §8: a prompt leaves the owner's machines only when both say so).
+ */
+export function mergePolicies(
+  account: GatewayPolicy | null,
+  key: { readonly policy: ModelPolicy | null; readonly nodeScope: readonly string[] | null },
+  mixtureExpertsMax = 4,
+): EffectivePolicy {
+  const rules = [account, key.policy].filter((policy) => policy !== null)
+  const denied = rules.flatMap((policy) => policy.denied_models ?? [])
+  const allowed = rules.flatMap((policy) => (policy.allowed_models ? [policy.allowed_models] : []))
+  const scope = (list: readonly string[] | null | undefined) => (list ? new Set(list) : null)
+  return {
+    allows: (modelIds) =>
+      !denied.some((pattern) => modelIds.some((id) => matches(pattern, id))) &&
+      allowed.every((patterns) => patterns.some((pattern) => modelIds.some((id) => matches(pattern, id)))),
+    minPrivacyRank: Math.max(
+      privacyRank[account?.min_privacy_class ?? 'private'],
+      privacyRank[key.policy?.min_privacy_class ?? 'private'],
+    ),
+    routeTiers: intersect(tiers(account?.route_tiers), tiers(key.policy?.route_tiers)),
+    nodeScope: intersect(scope(account?.node_scope), scope(key.nodeScope)),
+    maxTokensPerRequest: smaller(account?.max_tokens_per_request, key.policy?.max_tokens_per_request),
+    dailyTokenQuota: account?.daily_token_quota ?? null,
+    rateLimitRpm: account?.rate_limit_rpm ?? null,
+    maxConcurrency: account?.max_concurrency ?? null,
+    mixture: {
+      enabled: rules.every((policy) => policy.mixture?.enabled ?? true),
+      maxExperts: Math.min(...rules.map((policy) => policy.mixture?.max_experts ?? mixtureExpertsMax), mixtureExpertsMax),
+    },
+  }
+}

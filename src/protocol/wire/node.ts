@@ -1,0 +1,15 @@
+/** `runtime_kind` on the wire (decisions §5). */
+export const runtimeKinds = [
+  'llama.cpp',
+  'vllm',
+  'sglang',
+  'tgi',
+  'tei',
+  'ollama',
+  'lmstudio',
+  'mlx',
+  'openai',
+  'demo',
+  'other',
+] as const
+export type RuntimeKind = (typeof runtimeKinds)[number]

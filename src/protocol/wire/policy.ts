@@ -1,0 +1,42 @@
+import { type Static, Type } from '@sinclair/typebox'
+
+const patterns = Type.Array(Type.String({ minLength: 1, maxLength: 129, pattern: '^[A-Za-z0-9*][A-Za-z0-9._:/@*-]*$' }), {
+  maxItems: 256,
+})
+const privacyClass = Type.Union([Type.Literal('public'), Type.Literal('trusted'), Type.Literal('private')])
+const positive = (maximum: number) => Type.Union([Type.Integer({ minimum: 1, maximum }), Type.Null()])
+
+/**
+ * What a key may do. Model patterns are exact or end in `*`; a denial wins. `route_tiers` are node classes, empty for
+ * all. A prompt leaves the owner's machines only when key and account both set `min_privacy_class` below `private`.
+ */
+const modelRules = {
+  allowed_models: Type.Optional(Type.Union([patterns, Type.Null()])),
+  denied_models: Type.Optional(patterns),
+  route_tiers: Type.Optional(Type.Array(Type.String({ minLength: 1, maxLength: 64 }), { maxItems: 32 })),
+  min_privacy_class: Type.Optional(privacyClass),
+  max_tokens_per_request: Type.Optional(positive(1_048_576)),
+  mixture: Type.Optional(
+    Type.Object(
+      { enabled: Type.Boolean(), max_experts: Type.Integer({ minimum: 1, maximum: 16 }) },
+      { additionalProperties: false },
+    ),
+  ),
+}
+
+export const ModelPolicy = Type.Object(modelRules, { additionalProperties: false })
+export type ModelPolicy = Static<typeof ModelPolicy>
+
+/** `gateway_policy` of an account (decisions §13); null or an absent field means the default. */
+export const GatewayPolicy = Type.Object(
+  {
+    policy_version: Type.Optional(Type.Literal('gateway_policy_v1')),
+    ...modelRules,
+    node_scope: Type.Optional(Type.Union([Type.Array(Type.String({ minLength: 1, maxLength: 64 }), { maxItems: 256 }), Type.Null()])),
+    daily_token_quota: Type.Optional(positive(1_000_000_000_000)),
+    rate_limit_rpm: Type.Optional(positive(1_000_000)),
+    max_concurrency: Type.Optional(positive(100_000)),
+  },
+  { additionalProperties: false },
+)
+export type GatewayPolicy = Static<typeof GatewayPolicy>

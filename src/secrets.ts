@@ -1,0 +1,56 @@
+import { timingSafeEqual } from 'node:crypto'
+import { tokenPrefixes } from './brand.ts'
+
+export type TokenKind = keyof typeof tokenPrefixes
+
+const base62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
+const bodyLength = 43
+const checksumLength = 6
+
+function toBase62(value: bigint, length: number): string {
+  let text = ''
+  for (let rest = value; text.length < length; rest /= 62n) text = base62.charAt(Number(rest % 62n)) + text
+  return text
+}
+
+function checksum(text: string): string {
+  let rest = Bun.hash.crc32(text)
+  let sum = ''
+  for (let i = 0; i < checksumLength; i++) {
+    sum = base62.charAt(rest % 62) + sum
+    rest = Math.floor(rest / 62)
+  }
+  return sum
+}
+
+/** `<prefix><43 base62 of 32 random bytes><6 base62 of CRC-32 of all before>` (decisions §4; GitHub's token format). */
+export function newToken(kind: TokenKind, random: Uint8Array = crypto.getRandomValues(new Uint8Array(32))): string {
+  const text = tokenPrefixes[kind] + toBase62(BigInt(`0x${Buffer.from(random).toString('hex')}`), bodyLength)
+  return text + checksum(text)
+}
+
+/** True when prefix, length and checksum fit: a mistyped token is refused without a look at the database. */
+export function isWellFormedToken(token: string, kind: TokenKind): boolean {
+  const prefix = tokenPrefixes[kind]
+  if (token.length !== prefix.length + bodyLength + checksumLength || !token.startsWith(prefix)) return false
+  const cut = token.length - checksumLength
+  return token.slice(cut) === checksum(token.slice(0, cut))
+}
+
+/** What may be shown of a token afterwards: its first 16 characters. */
+export function displayPrefix(token: string): string {
+  return token.slice(0, 16)
+}
+
+/** HMAC-SHA-256 with the pepper; 256-bit random tokens need no slow hash (decisions §4). */
+export function hashToken(pepper: string, token: string): Buffer {
+  return Buffer.from(new Bun.CryptoHasher('sha256', pepper).update(token).digest())
+}
+
+export function sha256Hex(text: string | Uint8Array): string {
+  return new Bun.CryptoHasher('sha256').update(text).digest('hex')
+}
+
+export function equalBytes(a: Uint8Array, b: Uint8Array): boolean {
+  return a.length === b.length && timingSafeEqual(a, b)
+}

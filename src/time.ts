@@ -1,0 +1,19 @@
+/** RFC 3339 UTC with three fractional digits, the one form on every wire (decisions §1). */
+export function isoTime(at: number | Date): string {
+  return (typeof at === 'number' ? new Date(at) : at).toISOString()
+}
+
+export const secondMs = 1_000
+export const minuteMs = 60_000
+export const hourMs = 3_600_000
+export const dayMs = 86_400_000
+
+/** `YYYY-MM-DD` in UTC: the window of a daily quota. */
+export function utcDay(atMs: number): string {
+  return new Date(atMs).toISOString().slice(0, 10)
+}
+
+/** Whole seconds until the next 00:00 UTC, at least 1. */
+export function secondsToUtcMidnight(atMs: number): number {
+  return Math.max(1, Math.ceil((dayMs - (atMs % dayMs)) / secondMs))
+}
