@@ -4,6 +4,7 @@ import type { RuntimeKind } from '../protocol/wire/node.ts'
 export type NodeState = 'enrolled' | 'live' | 'ready' | 'draining' | 'stale' | 'offline' | 'revoked'
 export type PrivacyClass = 'public' | 'trusted' | 'private'
 export type Visibility = 'private' | 'public'
+
 /**
  * What moves while a route is in use. One object per profile for the life of the process, shared by all versions of
  * the table and written only by the router; the hot path reads it without waiting.
@@ -32,12 +33,18 @@ export interface Route {
   readonly ready: boolean
   /** The id clients use: the catalogue entry's id, or the node's own name where no entry claims it. */
   readonly modelId: string
+  /** `modelId` and the entry's aliases: the names the model policy is asked about. One array per entry. */
+  readonly modelNames: readonly string[]
   /** The id the node uses. */
   readonly upstreamModelId: string
   readonly contextLength: number | null
   readonly maxOutputLength: number | null
   /** null: the runtime does not say; it queues by itself. */
   readonly slotsTotal: number | null
+  /** Unix ms until which a flapping node gets no new work (decisions §8); 0 when it is not held down. */
+  readonly heldUntilMs: number
+  /** The catalogue asks money for this model: free to its owner only. */
+  readonly priced: boolean
   /** Unix seconds of the last measured call, 0 if none. */
   readonly measuredAt: number
   readonly load: RouteLoad
@@ -50,4 +57,6 @@ export interface RoutingTable {
   readonly routes: readonly Route[]
   /** Every id or alias a client may name → the routes that serve it, ready or not. */
   readonly byModel: ReadonlyMap<string, readonly Route[]>
+  /** Owner of every node that is not revoked, routes or not: a pin is judged by it. */
+  readonly owners: ReadonlyMap<string, CustomerId>
 }

@@ -1,0 +1,121 @@
+import type { ProblemCode } from '../../errors.ts'
+import type { CustomerId } from '../../ids.ts'
+import type { Route, RoutingTable } from '../routing.ts'
+import { type EffectivePolicy, privacyRank } from './model-policy.ts'
+
+export interface PlacementRequest {
+  /** As the client named it: an id or an alias. */
+  readonly modelId: string
+  readonly access: { readonly customerId: CustomerId; readonly policy: EffectivePolicy }
+  /** Node id the client pinned; only an own machine can be pinned. */
+  readonly pin: string | null
+  readonly profileId: string | null
+  /** Mixtures: sub-calls never leave the caller's own machines. */
+  readonly ownOnly: boolean
+  /** Profiles this request has already tried. */
+  readonly exclude: ReadonlySet<string>
+  /** Only routes that cost the caller nothing. */
+  readonly freeOnly: boolean
+  /** The node that served this conversation's prefix last. */
+  readonly affinityNodeId: string | null
+  readonly nowMs: number
+  /** Tokens the context must hold; null where nobody estimated. */
+  readonly needContext: number | null
+}
+
+export type RefusalCode = Extract<
+  ProblemCode,
+  | 'model_not_found'
+  | 'model_not_allowed'
+  | 'privacy_class_not_allowed'
+  | 'node_pin_forbidden'
+  | 'context_length_exceeded'
+  | 'no_route_available'
+>
+
+/**
+ * How far a route got, worst first: the furthest route of a model decides the refusal's code. The order is that of the
+ * checks in `judge`.
+ */
+export const verdicts = [
+  { name: 'not_visible', code: 'model_not_found' },
+  { name: 'other_profile', code: 'model_not_found' },
+  { name: 'route_tier', code: 'model_not_allowed' },
+  { name: 'privacy_class', code: 'privacy_class_not_allowed' },
+  { name: 'not_own', code: 'no_route_available' },
+  { name: 'not_pinned', code: 'no_route_available' },
+  { name: 'billed', code: 'no_route_available' },
+  { name: 'context_length', code: 'context_length_exceeded' },
+  { name: 'not_ready', code: 'no_route_available' },
+  { name: 'tried', code: 'no_route_available' },
+  { name: 'full', code: 'no_route_available' },
+  { name: 'open', code: 'no_route_available' },
+] as const satisfies readonly { name: string; code: RefusalCode }[]
+
+export type Verdict = (typeof verdicts)[number]['name']
+export const verdictRank = Object.fromEntries(verdicts.map((verdict, index) => [verdict.name, index])) as Readonly<
+  Record<Verdict, number>
+>
+
+export const isOwn = (route: Route, customerId: CustomerId) => route.customerId === customerId
+/** Costs this caller nothing; own machines always do. */
+export const isFree = (route: Route, customerId: CustomerId) => isOwn(route, customerId) || !route.priced
+export const hasSlot = (route: Route) => route.slotsTotal === null || route.load.inFlight < route.slotsTotal
+
+/** Visible at all: own or public, and inside the node scope. What is not visible does not exist for the caller. */
+export function isVisible(route: Route, access: PlacementRequest['access']): boolean {
+  const scope = access.policy.nodeScope
+  return (
+    (isOwn(route, access.customerId) || route.visibility === 'public') && (scope === null || scope.has(route.nodeId))
+  )
+}
+
+/** May carry this caller's prompts by tier and privacy class; the rest of `isVisible` assumed. */
+export function isAllowed(route: Route, access: PlacementRequest['access']): boolean {
+  return inTier(route, access.policy) && isPrivateEnough(route, access)
+}
+
+function inTier(route: Route, policy: EffectivePolicy): boolean {
+  return policy.routeTiers === null || policy.routeTiers.has(route.nodeClass)
+}
+
+function isPrivateEnough(route: Route, access: PlacementRequest['access']): boolean {
+  return isOwn(route, access.customerId) || privacyRank[route.privacyClass] >= access.policy.minPrivacyRank
+}
+
+/** `own`/`others`: a request that has tried the one never goes on to the other (decisions §5, failover). */
+export type Side = 'own' | 'others' | null
+
+export function judge(route: Route, request: PlacementRequest, side: Side): Verdict {
+  const { access } = request
+  const own = isOwn(route, access.customerId)
+  if (!isVisible(route, access)) return 'not_visible'
+  if (request.profileId !== null && (!own || route.profileId !== request.profileId)) return 'other_profile'
+  if (!inTier(route, access.policy)) return 'route_tier'
+  if (!isPrivateEnough(route, access)) return 'privacy_class'
+  if (own ? side === 'others' : side === 'own' || request.ownOnly || request.pin !== null) return 'not_own'
+  if (request.pin !== null && route.nodeId !== request.pin) return 'not_pinned'
+  if (request.freeOnly && !isFree(route, access.customerId)) return 'billed'
+  if (request.needContext !== null && route.contextLength !== null && route.contextLength < request.needContext) {
+    return 'context_length'
+  }
+  if (!route.ready) return 'not_ready'
+  if (request.exclude.has(route.profileId)) return 'tried'
+  return hasSlot(route) ? 'open' : 'full'
+}
+
+export function triedSide(routes: readonly Route[], request: PlacementRequest): Side {
+  if (request.exclude.size === 0) return null
+  const tried = routes.find((route) => request.exclude.has(route.profileId))
+  if (tried === undefined) return null
+  return isOwn(tried, request.access.customerId) ? 'own' : 'others'
+}
+
+/** What is refused before any route is looked at; null: go on. */
+export function refusedOutright(table: RoutingTable, request: PlacementRequest): RefusalCode | null {
+  const { pin, access } = request
+  if (pin === null) return null
+  const scope = access.policy.nodeScope
+  const mine = table.owners.get(pin) === access.customerId && (scope === null || scope.has(pin))
+  return mine ? null : 'node_pin_forbidden'
+}

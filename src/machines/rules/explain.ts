@@ -1,0 +1,89 @@
+import type { Route, RoutingTable } from '../routing.ts'
+import {
+  isOwn,
+  judge,
+  type PlacementRequest,
+  refusedOutright,
+  triedSide,
+  type Verdict,
+  verdictRank,
+} from './eligibility.ts'
+import { assumedTtft, isSome, openRoutes, type Placement, score } from './placement.ts'
+
+export interface ExplainedRoute {
+  readonly node_id: string
+  readonly profile_id: string
+  readonly node_state: string
+  readonly verdict: 'chosen' | 'eligible' | 'refused'
+  /** Why it was refused, or by what it was chosen; `less_preferred` for an eligible route that was not. */
+  readonly reason:
+    | Exclude<Verdict, 'open'>
+    | 'model_policy'
+    | 'pin_forbidden'
+    | 'held_down'
+    | 'ejected'
+    | 'own_machines_first'
+    | 'only'
+    | 'affinity'
+    | 'load'
+    | 'less_preferred'
+  readonly own: boolean
+  readonly in_flight: number
+  readonly slots_total: number | null
+  readonly ttft_ewma_ms: number | null
+  readonly tokens_per_second: number | null
+  readonly score: number
+}
+
+/**
+ * Why each route of the model was chosen or refused, judged on the table as given. `placement`: what `place` answered
+ * for the same request; its dice are not thrown again.
+ */
+export function explainPlacement(
+  table: RoutingTable,
+  request: PlacementRequest,
+  placement: Placement,
+): readonly ExplainedRoute[] {
+  const routes = table.byModel.get(request.modelId) ?? []
+  const side = triedSide(routes, request)
+  const outright = refusedOutright(table, request)
+  const { customerId, policy } = request.access
+  const ready = (own: boolean) =>
+    routes.filter(
+      (route) => isOwn(route, customerId) === own && verdictRank[judge(route, request, side)] >= verdictRank.tried,
+    )
+  const mine = openRoutes(ready(true), request)
+  const foreign = openRoutes(ready(false), request)
+  const ttftMs = assumedTtft(isSome(mine.open) ? mine.open : foreign.open)
+  const reasonOf = (route: Route, own: boolean): Pick<ExplainedRoute, 'verdict' | 'reason'> => {
+    if (placement.kind === 'placed' && placement.route.profileId === route.profileId) {
+      return { verdict: 'chosen', reason: placement.chosenBy }
+    }
+    const verdict = judge(route, request, side)
+    if (outright !== null) return { verdict: 'refused', reason: 'pin_forbidden' }
+    if (verdictRank[verdict] > verdictRank.other_profile && !policy.allows(route.modelNames))
+      return { verdict: 'refused', reason: 'model_policy' }
+    if (verdict !== 'open') return { verdict: 'refused', reason: verdict }
+    if ((own ? mine : foreign).open.includes(route)) {
+      return own || !isSome(mine.open)
+        ? { verdict: 'eligible', reason: 'less_preferred' }
+        : { verdict: 'refused', reason: 'own_machines_first' }
+    }
+    return { verdict: 'refused', reason: route.heldUntilMs > request.nowMs ? 'held_down' : 'ejected' }
+  }
+  return routes.map((route) => {
+    const own = isOwn(route, customerId)
+    return {
+      node_id: route.nodeId,
+      profile_id: route.profileId,
+      node_state: route.nodeState,
+      ...reasonOf(route, own),
+      own,
+      in_flight: route.load.inFlight,
+      slots_total: route.slotsTotal,
+      ttft_ewma_ms: route.load.ttftEwmaMs,
+      tokens_per_second: route.load.tokensPerSecond,
+      score: score(route, ttftMs),
+    }
+  })
+}
