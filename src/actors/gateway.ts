@@ -1,0 +1,28 @@
+import type { Config } from '../config.ts'
+import type { AccessDirectory } from './access.ts'
+import type { Limits } from './limits.ts'
+import type { Log } from './log.ts'
+import type { Metrics } from './metrics.ts'
+import type { Router } from './router.ts'
+
+/** `GET /readyz` in words. */
+export interface GatewayHealth {
+  /** `stopping`: no new work; `database`: not reachable, or its migrations are not all there. */
+  readonly state: 'ready' | 'stopping' | 'database'
+}
+
+/** All that HTTP may do with the running gateway. */
+export interface GatewayHandle {
+  readonly config: Config
+  readonly log: Log
+  readonly metrics: Metrics
+  readonly router: Router
+  readonly access: AccessDirectory
+  readonly limits: Limits
+  /** `{base_url}` without a trailing slash; follows the port that was really taken. */
+  baseUrl(): string
+  /** Keyed hash of a client's address: what logs, limits and audits may hold of it. */
+  hashAddress(address: string): string
+  /** Asks the database at most once a second. */
+  health(): Promise<GatewayHealth>
+}

@@ -1,0 +1,213 @@
+import { Counter, Gauge, Registry } from 'prom-client'
+import { brand, metricPrefix } from '../brand.ts'
+import type { NodeState } from '../machines/routing.ts'
+import { Histogram, type Series } from './histogram.ts'
+import { registerProcessMetrics } from './process-metrics.ts'
+
+/** One finished request of the chat endpoint, refusals included. */
+export interface ChatSample {
+  /** 499 for a client that left; for a stream that failed after its headers, the status of its error event. */
+  readonly status: number
+  readonly durationS: number
+  /** null: no content was sent. */
+  readonly ttftS: number | null
+  readonly promptTokens: number
+  readonly completionTokens: number
+  /** The public id of a model that was found; null for a request refused before. Never a caller's own text. */
+  readonly model: string | null
+  readonly stream: boolean
+}
+
+/** What is read when somebody scrapes. */
+export interface MetricSources {
+  nodes(): Readonly<Partial<Record<NodeState, number>>>
+  inFlight(): number
+  queued(): number
+  receiptsWritten(): number
+  receiptsDropped(): number
+}
+
+export interface Metrics {
+  /** About 0.2 µs: one per chat request. */
+  chat(sample: ChatSample): void
+  /** A finished request of any other route; `route` is the template. */
+  http(route: string, method: string, status: number, durationS: number): void
+  upstreamFailure(code: string): void
+  /** Registers sources as the actors that own them start. */
+  observe(sources: Partial<MetricSources>): void
+  /** Prometheus text format. */
+  text(): Promise<string>
+  readonly contentType: string
+}
+
+export const chatRoute = `/v1/api/chat/completions`
+const otherLabel = 'other'
+/** Series of distinct models; the rest is counted as `other`. */
+const modelLabelsMax = 1_000
+/** Series of distinct upstream failure codes, likewise. */
+const failureLabelsMax = 64
+const statusMax = 600
+
+// Buckets of the OpenTelemetry semantic conventions for generative AI (docs/gen-ai/gen-ai-metrics.md).
+const tokenBuckets = Array.from({ length: 14 }, (_, i) => 4 ** i)
+const durationBuckets = Array.from({ length: 14 }, (_, i) => 2 ** i / 100)
+const ttftBuckets = [0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10]
+const httpBuckets = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300]
+
+interface ModelSeries {
+  readonly duration: Series
+  readonly ttft: Series
+  readonly input: Series
+  readonly output: Series
+}
+
+/** Series of a model, made at its first request. */
+function modelSeries(registry: Registry): (model: string) => ModelSeries {
+  const usage = new Histogram('gen_ai_client_token_usage', 'Tokens of chat requests', tokenBuckets, registry)
+  const duration = new Histogram(
+    'gen_ai_client_operation_duration_seconds',
+    'Chat requests from start to last byte',
+    durationBuckets,
+    registry,
+  )
+  const ttft = new Histogram(
+    'gen_ai_server_time_to_first_token_seconds',
+    'Chat requests from start to first content',
+    ttftBuckets,
+    registry,
+  )
+  const made = new Map<string, ModelSeries>()
+  return (model) => {
+    const known = made.get(model)
+    if (known) return known
+    if (made.size >= modelLabelsMax && model !== otherLabel) return made.get(otherLabel) ?? make(otherLabel)
+    return make(model)
+  }
+  function make(model: string): ModelSeries {
+    const labels = { gen_ai_operation_name: 'chat', gen_ai_provider_name: brand, gen_ai_request_model: model }
+    const series = {
+      duration: duration.series(labels),
+      ttft: ttft.series(labels),
+      input: usage.series({ ...labels, gen_ai_token_type: 'input' }),
+      output: usage.series({ ...labels, gen_ai_token_type: 'output' }),
+    }
+    made.set(model, series)
+    return series
+  }
+}
+
+function gauges(registry: Registry, sources: () => Partial<MetricSources>): void {
+  const registers = [registry]
+  new Gauge({
+    name: `${metricPrefix}nodes`,
+    help: 'Nodes by state',
+    labelNames: ['state'],
+    registers,
+    collect() {
+      this.reset()
+      for (const [state, count] of Object.entries(sources().nodes?.() ?? {})) this.set({ state }, count)
+    },
+  })
+  const reading = (name: string, help: string, read: () => number | undefined) =>
+    new Gauge({
+      name: `${metricPrefix}${name}`,
+      help,
+      registers,
+      collect() {
+        this.set(read() ?? 0)
+      },
+    })
+  reading('requests_in_flight', 'Calls that occupy a slot of a node', () => sources().inFlight?.())
+  reading('requests_queued', 'Requests that wait for a free slot', () => sources().queued?.())
+  const total = (name: string, help: string, read: () => number | undefined) =>
+    new Counter({
+      name: `${metricPrefix}${name}`,
+      help,
+      registers,
+      collect() {
+        this.reset()
+        this.inc(read() ?? 0)
+      },
+    })
+  total('receipts_written_total', 'Receipts stored', () => sources().receiptsWritten?.())
+  total('receipts_dropped_total', 'Receipts lost because the database was away', () => sources().receiptsDropped?.())
+}
+
+/** Counts per status of the chat route, handed to the registry when scraped. */
+function chatRequests(requests: Counter<'route' | 'method' | 'status'>): (status: number) => void {
+  const counts = new Float64Array(statusMax)
+  const flushed = new Float64Array(statusMax)
+  const collector = requests as unknown as { collect: () => void }
+  collector.collect = () => {
+    for (let status = 0; status < statusMax; status++) {
+      const fresh = (counts[status] ?? 0) - (flushed[status] ?? 0)
+      if (fresh === 0) continue
+      requests.inc({ route: chatRoute, method: 'POST', status }, fresh)
+      flushed[status] = counts[status] ?? 0
+    }
+  }
+  return (status) => {
+    counts[status] = (counts[status] ?? 0) + 1
+  }
+}
+
+/** Metrics of decisions §18. No label carries a customer, a key, a node or anything a caller can make up. */
+export function createMetrics(): Metrics {
+  const registry = new Registry()
+  const registers = [registry]
+  const current: Partial<MetricSources> = {}
+  const requests = new Counter({
+    name: `${metricPrefix}http_requests_total`,
+    help: 'Finished requests',
+    labelNames: ['route', 'method', 'status'] as const,
+    registers,
+  })
+  const countChat = chatRequests(requests)
+  const httpDuration = new Histogram(
+    `${metricPrefix}http_request_duration_seconds`,
+    'Requests from start to last byte',
+    httpBuckets,
+    registry,
+  )
+  const chatDuration = httpDuration.series({ route: chatRoute, method: 'POST' })
+  const routeDurations = new Map<string, Series>()
+  const failures = new Counter({
+    name: `${metricPrefix}upstream_failures_total`,
+    help: 'Calls to nodes that failed',
+    labelNames: ['code'] as const,
+    registers,
+  })
+  const failureCodes = new Set<string>()
+  const ofModel = modelSeries(registry)
+  gauges(registry, () => current)
+  registerProcessMetrics(registry)
+  return {
+    chat(sample) {
+      countChat(sample.status)
+      chatDuration.observe(sample.durationS)
+      if (sample.model === null) return
+      const series = ofModel(sample.model)
+      series.duration.observe(sample.durationS)
+      if (sample.ttftS !== null) series.ttft.observe(sample.ttftS)
+      if (sample.promptTokens > 0) series.input.observe(sample.promptTokens)
+      if (sample.completionTokens > 0) series.output.observe(sample.completionTokens)
+    },
+    http(route, method, status, durationS) {
+      requests.inc({ route, method, status })
+      const key = `${method} ${route}`
+      let series = routeDurations.get(key)
+      if (!series) {
+        series = httpDuration.series({ route, method })
+        routeDurations.set(key, series)
+      }
+      series.observe(durationS)
+    },
+    upstreamFailure(code) {
+      if (failureCodes.size < failureLabelsMax) failureCodes.add(code)
+      failures.inc({ code: failureCodes.has(code) ? code : otherLabel })
+    },
+    observe: (sources) => void Object.assign(current, sources),
+    text: () => registry.metrics(),
+    contentType: registry.contentType,
+  }
+}
