@@ -1,0 +1,72 @@
+import type { PgDatabase } from 'drizzle-orm/pg-core'
+import { drizzle, type PostgresJsQueryResultHKT } from 'drizzle-orm/postgres-js'
+import postgres from 'postgres'
+import { plainCloseSockets } from './socket.ts'
+
+/** What every query takes as its first argument: the pool and a transaction both fit. */
+export type Database = PgDatabase<PostgresJsQueryResultHKT>
+
+export interface DatabaseOptions {
+  /** `postgres://user:password@host:port/name`; `?host=/folder` names the folder of a unix socket, as in libpq. */
+  readonly url: string
+  readonly connectionsMax: number
+  readonly statementTimeoutMs?: number
+}
+
+export interface OpenDatabase {
+  readonly db: Database
+  readonly sql: postgres.Sql
+  /** Lets running queries end, at most 5 s. */
+  close(): Promise<void>
+}
+
+const statementTimeoutMs = 15_000
+/** A transaction that nobody continues would hold its locks and a connection for ever. */
+const idleTransactionTimeoutMs = 30_000
+const connectTimeoutSeconds = 5
+const closeTimeoutSeconds = 5
+
+/**
+ * The driver takes `host` in the query of a URL for a server setting and never looks for a socket there, so a socket
+ * folder is moved to the option it does read.
+ */
+export function driverAddress(url: string): { readonly url: string; readonly host?: string } {
+  const parsed = new URL(url)
+  const host = parsed.searchParams.get('host')
+  if (host === null) return { url }
+  parsed.searchParams.delete('host')
+  return { url: parsed.toString(), host }
+}
+
+/** One client of the driver: silent about notices, with every wait bounded. */
+export function connect(url: string, options: postgres.Options<Record<string, never>>): postgres.Sql {
+  const address = driverAddress(url)
+  const encrypted = /^(ssl|sslmode|sslnegotiation)$/
+  const parameters = [...new URL(address.url).searchParams]
+  // Over TLS the driver must make its own socket, whose name the certificate is checked against.
+  const plain = parameters.every(([name, value]) => !encrypted.test(name) || value === 'disable' || value === 'false')
+  return postgres(address.url, {
+    ...(plain ? { socket: plainCloseSockets() } : {}),
+    ...(address.host === undefined ? {} : { host: address.host }),
+    connect_timeout: connectTimeoutSeconds,
+    onnotice: () => {},
+    ...options,
+  })
+}
+
+/** Connects lazily: an absent database shows as a failed query, never as a failed start or a crash. */
+export function openDatabase(options: DatabaseOptions): OpenDatabase {
+  const sql = connect(options.url, {
+    max: options.connectionsMax,
+    connection: {
+      application_name: 'penstock',
+      statement_timeout: options.statementTimeoutMs ?? statementTimeoutMs,
+      idle_in_transaction_session_timeout: idleTransactionTimeoutMs,
+    },
+  })
+  return {
+    db: drizzle(sql, { casing: 'snake_case' }),
+    sql,
+    close: () => sql.end({ timeout: closeTimeoutSeconds }),
+  }
+}

@@ -1,0 +1,125 @@
+import { createHash, randomBytes } from 'node:crypto'
+import {
+  chmodSync,
+  chownSync,
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  readFileSync,
+  realpathSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { type Account, canEnter, chooseAccount } from './embedded-account.ts'
+import { databaseUrlHint, EmbeddedDatabaseError } from './embedded-binaries.ts'
+
+/** Where one embedded server lives and as whom it runs. */
+export interface Place {
+  /** Null: as ourselves. */
+  readonly account: Account | null
+  readonly accountShared: boolean
+  /** Holds `data`; belongs to the account. */
+  readonly home: string
+  readonly data: string
+  readonly socketFolder: string
+  /** Belongs to us, so that the account cannot redirect what we write. */
+  readonly logFile: string
+  readonly password: string
+  /** For copies of the programs. */
+  readonly copiesFolder: string
+}
+
+/** For root only: what the account must reach, when the data folder is below a folder that is closed to it. */
+const stateFolder = '/var/lib/penstock'
+/** `sun_path` holds 104 bytes on macOS, 108 on Linux, one of them the closing zero. */
+const socketPathBytesMax = 103
+
+function give(path: string, account: Account | null, mode: number): void {
+  if (account !== null) chownSync(path, account.uid, account.gid)
+  chmodSync(path, mode)
+}
+
+function readPassword(dataDir: string): string {
+  const file = join(dataDir, 'postgres-password')
+  if (!existsSync(file)) writeFileSync(file, randomBytes(32).toString('base64url'), { mode: 0o600, flag: 'wx' })
+  return readFileSync(file, 'utf8').trim()
+}
+
+/** An existing server keeps the user that owns its files. */
+function accountFor(
+  link: string,
+  preferNobody: boolean,
+): { readonly account: Account | null; readonly shared: boolean } {
+  if (process.getuid?.() !== 0) return { account: null, shared: false }
+  if (existsSync(link)) {
+    const { uid, gid } = statSync(link)
+    if (uid !== 0) return { account: { uid, gid }, shared: uid === 65_534 }
+  }
+  return chooseAccount(preferNobody)
+}
+
+/** Opens the data folder itself to the account, for walking through only. Its files stay 0600 and ours. */
+function openFolderTo(dataDir: string, account: Account): boolean {
+  if (!canEnter(dirname(dataDir), account)) return false
+  if (!canEnter(dataDir, account)) {
+    chownSync(dataDir, 0, account.gid)
+    chmodSync(dataDir, 0o710)
+  }
+  return canEnter(dataDir, account)
+}
+
+function makeHome(link: string, account: Account | null): void {
+  if (account === null || openFolderTo(dirname(link), account)) {
+    mkdirSync(link, { mode: 0o700 })
+    give(link, account, 0o700)
+    return
+  }
+  mkdirSync(stateFolder, { recursive: true, mode: 0o711 })
+  const home = join(stateFolder, randomBytes(8).toString('hex'))
+  mkdirSync(home, { mode: 0o700 })
+  give(home, account, 0o700)
+  symlinkSync(home, link)
+}
+
+function makeSocketFolder(home: string, account: Account | null): string {
+  const near = join(home, 'socket')
+  const short = join(tmpdir(), `penstock-${createHash('sha256').update(home).digest('hex').slice(0, 16)}`)
+  const folder = [near, short].find((path) => Buffer.byteLength(join(path, '.s.PGSQL.5432')) <= socketPathBytesMax)
+  if (folder === undefined)
+    throw new EmbeddedDatabaseError('The path of the temporary folder is too long for a socket.')
+  if (!existsSync(folder)) mkdirSync(folder, { mode: 0o700 })
+  const { uid } = lstatSync(folder)
+  if (!lstatSync(folder).isDirectory() || (uid !== process.getuid?.() && uid !== account?.uid)) {
+    throw new EmbeddedDatabaseError(`${folder} belongs to somebody else. ${databaseUrlHint}`)
+  }
+  give(folder, account, 0o700)
+  return folder
+}
+
+/** Finds or makes the folders of the server that belongs to `dataDir`, which must exist. */
+export function preparePlace(dataDir: string, preferNobody: boolean): Place {
+  const root = realpathSync(dataDir)
+  const link = join(root, 'postgres')
+  const { account, shared } = accountFor(link, preferNobody)
+  if (!existsSync(link)) makeHome(link, account)
+  else if (account !== null) openFolderTo(root, account)
+  const home = realpathSync(link)
+  if (account !== null && !canEnter(home, account)) {
+    throw new EmbeddedDatabaseError(
+      `The database's user can no longer reach ${home}. Move the data folder back. ${databaseUrlHint}`,
+    )
+  }
+  return {
+    account,
+    accountShared: shared,
+    home,
+    data: join(home, 'data'),
+    socketFolder: makeSocketFolder(home, account),
+    logFile: join(root, 'postgres.log'),
+    password: readPassword(root),
+    copiesFolder: account === null ? root : stateFolder,
+  }
+}
