@@ -1,0 +1,90 @@
+/** Seeded hash of a text; the seed chains the messages of a conversation. */
+export type PrefixHash = (text: string, seed: bigint) => bigint
+
+/** Later messages do not change which machine holds the beginning. */
+export const messagesHashedMax = 32
+/** Of a longer text only its length and both ends are hashed: an image must not cost its size on the request path. */
+const textHashedMax = 4_096
+
+function sample(text: string): string {
+  if (text.length <= textHashedMax) return text
+  return `${text.length}\0${text.slice(0, textHashedMax / 2)}\0${text.slice(-textHashedMax / 2)}`
+}
+
+const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>
+  typeof value === 'object' && value !== null
+
+function contentText(content: unknown): string {
+  if (typeof content === 'string') return sample(content)
+  if (!Array.isArray(content)) return ''
+  return content.map((part) => (isRecord(part) ? partText(part) : '')).join('\0')
+}
+
+function partText(part: Readonly<Record<string, unknown>>): string {
+  if (typeof part.text === 'string') return sample(part.text)
+  const image = part.image_url
+  const url = isRecord(image) ? image.url : image
+  return typeof url === 'string' ? sample(url) : String(part.type)
+}
+
+/**
+ * One key per prefix of the conversation, longest first. The customer is part of every key, so nobody can learn from
+ * a placement what another customer's prompts begin with.
+ */
+export function keysOf(
+  customerId: string,
+  modelId: string,
+  messages: readonly unknown[],
+  hash: PrefixHash,
+): readonly bigint[] {
+  const keys: bigint[] = []
+  let seed = hash(`${customerId}\0${modelId}`, 0n)
+  const count = Math.min(messages.length, messagesHashedMax)
+  for (let i = 0; i < count; i++) {
+    const message = messages[i]
+    seed = isRecord(message) ? hash(`${String(message.role)}\0${contentText(message.content)}`, seed) : hash('', seed)
+    keys.push(seed)
+  }
+  return keys.reverse()
+}
+
+/** Which node served a prefix last; the least recently used are forgotten first. */
+export interface PrefixMap {
+  /** The node of the longest known prefix; `keys` longest first. */
+  lookup(keys: readonly bigint[]): string | null
+  /** Call when a call was placed. Keeps the whole conversation and its first message (the shared system prompt). */
+  record(keys: readonly bigint[], nodeId: string): void
+  readonly size: number
+}
+
+export const prefixEntriesMax = 20_000
+
+export function createPrefixMap(entriesMax = prefixEntriesMax): PrefixMap {
+  const nodes = new Map<bigint, string>()
+  const set = (key: bigint, nodeId: string) => {
+    // A Map keeps insertion order: re-inserting makes the entry the youngest.
+    nodes.delete(key)
+    nodes.set(key, nodeId)
+    if (nodes.size <= entriesMax) return
+    const oldest = nodes.keys().next()
+    if (!oldest.done) nodes.delete(oldest.value)
+  }
+  return {
+    lookup: (keys) => {
+      for (const key of keys) {
+        const nodeId = nodes.get(key)
+        if (nodeId !== undefined) return nodeId
+      }
+      return null
+    },
+    record: (keys, nodeId) => {
+      const longest = keys[0]
+      const shortest = keys.at(-1)
+      if (shortest !== undefined && shortest !== longest) set(shortest, nodeId)
+      if (longest !== undefined) set(longest, nodeId)
+    },
+    get size() {
+      return nodes.size
+    },
+  }
+}
