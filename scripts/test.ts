@@ -1,0 +1,89 @@
+import { existsSync, mkdtempSync, rmSync, statSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join, relative, resolve } from 'node:path'
+import { startEmbedded } from '../src/db/embedded.ts'
+
+/**
+ * Runs the tests: all of `tests/` but `tests/heavy`, or the files and folders named as arguments, on one PostgreSQL
+ * server made for the run. The last line is `N passed, N failed`; the exit code is 0 only if at least one test ran and
+ * none failed.
+ */
+const root = resolve(import.meta.dir, '..')
+const heavyFolder = 'tests/heavy/'
+const testTimeoutMs = 20_000
+const heavyTestTimeoutMs = 600_000
+const testProcesses = 2
+const tailCharsMax = 64 * 1024
+
+function testFiles(paths: readonly string[]): string[] {
+  const all = [...new Bun.Glob('tests/**/*.test.ts').scanSync({ cwd: root })].sort()
+  if (paths.length === 0) return all.filter((file) => !file.startsWith(heavyFolder))
+  const wanted = paths.map((path) => relative(root, resolve(path)))
+  return all.filter((file) => wanted.some((path) => file === path || file.startsWith(`${path}/`)))
+}
+
+/** Passes the stream on as it comes and returns its end. */
+async function tee(stream: ReadableStream<Uint8Array>): Promise<string> {
+  const decoder = new TextDecoder()
+  let tail = ''
+  for await (const chunk of stream) {
+    process.stderr.write(chunk)
+    tail = (tail + decoder.decode(chunk, { stream: true })).slice(-tailCharsMax)
+  }
+  return tail
+}
+
+/** Bun's closing lines are ` 15 pass`, ` 1 skip`, ` 1 todo`, ` 0 fail`, ` 1 error`; absent where zero, except the first. */
+function count(output: string, word: string): number | null {
+  const plain = output.replaceAll(new RegExp(`${String.fromCharCode(27)}\\[[0-9;]*m`, 'g'), '')
+  const found = [...plain.matchAll(new RegExp(`^ *(\\d+) ${word}s?$`, 'gm'))].at(-1)
+  return found === undefined ? null : Number(found[1])
+}
+
+async function runTests(files: readonly string[], databaseUrl: string): Promise<number> {
+  const heavy = files.some((file) => file.startsWith(heavyFolder))
+  const pace = heavy
+    ? [`--timeout=${heavyTestTimeoutMs}`]
+    : [`--timeout=${testTimeoutMs}`, `--parallel=${testProcesses}`]
+  const child = Bun.spawn([process.execPath, 'test', ...pace, ...files.map((file) => `./${file}`)], {
+    cwd: root,
+    stdio: ['ignore', 'inherit', 'pipe'],
+    env: { ...process.env, PENSTOCK_TEST_DATABASE_URL: databaseUrl },
+  })
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => child.kill(signal))
+  const output = await tee(child.stderr)
+  const code = await child.exited
+  const passed = count(output, 'pass') ?? 0
+  // A file that cannot be loaded counts once as a failure; a run that ended without its closing lines is one too.
+  const failed = Math.max(count(output, 'fail') ?? 1, code === 0 ? 0 : 1)
+  const skipped = (count(output, 'skip') ?? 0) + (count(output, 'todo') ?? 0)
+  const line = `${passed} passed, ${failed} failed${skipped > 0 ? `, ${skipped} skipped` : ''}`
+  process.stdout.write(`${line}\n`)
+  return failed === 0 && passed > 0 ? 0 : 1
+}
+
+const args = process.argv.slice(2)
+const absent = args.find(
+  (path) => !existsSync(resolve(path)) || !(statSync(resolve(path)).isFile() || statSync(resolve(path)).isDirectory()),
+)
+const files = testFiles(args)
+if (absent !== undefined || files.length === 0) {
+  process.stderr.write(`${absent ?? 'No test'} not found\n0 passed, 0 failed\n`)
+  process.exit(1)
+}
+const dataDir = mkdtempSync(join(tmpdir(), 'penstock-tests-'))
+const server = await startEmbedded({
+  dataDir,
+  log: { info: () => {}, warn: () => {} },
+  connectionsMax: 200,
+  durable: false,
+  preferNobody: true,
+})
+let code = 1
+try {
+  code = await runTests(files, server.url)
+} finally {
+  await server.stop()
+  rmSync(dataDir, { recursive: true, force: true })
+}
+process.exit(code)

@@ -1,0 +1,156 @@
+import { randomBytes } from 'node:crypto'
+import {
+  chmodSync,
+  closeSync,
+  fsyncSync,
+  linkSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeSync,
+} from 'node:fs'
+import { join, resolve } from 'node:path'
+
+/** Made once per data folder; each is 32 random bytes in base64url. */
+export interface DataFolderSecrets {
+  readonly tokenPepper: string
+  readonly secretsKey: string
+  readonly auditKey: string
+}
+
+/** `credentials.json`, as the command line reads it (decisions §25). */
+export interface Credentials {
+  readonly base_url: string
+  readonly admin_token: string
+  readonly operator_token: string
+  readonly viewer_token: string
+  readonly customer_id: string
+  readonly customer_token: string
+  readonly gateway_key: string
+}
+
+export interface DataFolder {
+  /** Absolute. */
+  readonly path: string
+  readonly secrets: DataFolderSecrets
+  readonly credentialsFile: string
+  /** Null before the first start has written them. */
+  readCredentials(): Credentials | null
+  writeCredentials(credentials: Credentials): void
+}
+
+/** The text says which file is at fault, never what is in it. */
+export class DataFolderError extends Error {
+  override readonly name = 'DataFolderError'
+}
+
+const secretNames = { tokenPepper: 'token_pepper', secretsKey: 'secrets_key', auditKey: 'audit_key' } as const
+const credentialNames = [
+  'base_url',
+  'admin_token',
+  'operator_token',
+  'viewer_token',
+  'customer_id',
+  'customer_token',
+  'gateway_key',
+] as const
+
+function newSecret(): string {
+  return randomBytes(32).toString('base64url')
+}
+
+function syncFolder(folder: string): void {
+  const handle = openSync(folder, 'r')
+  fsyncSync(handle)
+  closeSync(handle)
+}
+
+/** Written whole and to the disk, under a name nobody reads yet. */
+function writeBeside(file: string, value: object): string {
+  const beside = `${file}.${process.pid}.${randomBytes(4).toString('hex')}`
+  const handle = openSync(beside, 'wx', 0o600)
+  try {
+    writeSync(handle, `${JSON.stringify(value, null, 2)}\n`)
+    fsyncSync(handle)
+  } finally {
+    closeSync(handle)
+  }
+  return beside
+}
+
+/** The texts of `names` in the file; null when there is no file. */
+function readTexts(file: string, names: readonly string[]): Readonly<Record<string, string>> | null {
+  let content: string
+  try {
+    content = readFileSync(file, 'utf8')
+  } catch (error) {
+    if ((error as { code?: unknown }).code === 'ENOENT') return null
+    throw new DataFolderError(`${file} cannot be read (${String((error as { code?: unknown }).code)})`)
+  }
+  let value: unknown
+  try {
+    value = JSON.parse(content)
+  } catch {
+    value = null
+  }
+  const texts = (value ?? {}) as Readonly<Record<string, unknown>>
+  const absent = names.filter((name) => typeof texts[name] !== 'string' || texts[name] === '')
+  if (absent.length > 0)
+    throw new DataFolderError(`${file} is damaged: without ${absent.join(', ')}. Restore it from a backup.`)
+  chmodSync(file, 0o600)
+  return texts as Readonly<Record<string, string>>
+}
+
+/** Never replaces a file that is there: of two first starts at once both get the secrets of one. */
+function makeSecrets(file: string): void {
+  const made = Object.fromEntries(Object.values(secretNames).map((name) => [name, newSecret()]))
+  const beside = writeBeside(file, made)
+  try {
+    linkSync(beside, file)
+  } catch (error) {
+    if ((error as { code?: unknown }).code !== 'EEXIST') throw error
+  } finally {
+    rmSync(beside)
+  }
+}
+
+function readSecrets(folder: string): DataFolderSecrets {
+  const file = join(folder, 'secrets.json')
+  const names = Object.values(secretNames)
+  let texts = readTexts(file, names)
+  if (texts === null) {
+    makeSecrets(file)
+    syncFolder(folder)
+    texts = readTexts(file, names)
+  }
+  const value = (name: string) => texts?.[name] ?? ''
+  return {
+    tokenPepper: value(secretNames.tokenPepper),
+    secretsKey: value(secretNames.secretsKey),
+    auditKey: value(secretNames.auditKey),
+  }
+}
+
+/** Makes the folder, closes it to others and reads its secrets, which it makes at the first start. */
+export function openDataFolder(dir: string): DataFolder {
+  const path = resolve(dir)
+  mkdirSync(path, { recursive: true, mode: 0o700 })
+  const { uid, gid, mode } = statSync(path)
+  // Where the gateway runs as root, the database's own group walks through (not: looks into) it; see `db/embedded`.
+  const groupPasses = uid === 0 && gid !== 0 ? mode & 0o010 : 0
+  chmodSync(path, 0o700 | groupPasses)
+  const credentialsFile = join(path, 'credentials.json')
+  return {
+    path,
+    secrets: readSecrets(path),
+    credentialsFile,
+    readCredentials: () => readTexts(credentialsFile, credentialNames) as Credentials | null,
+    writeCredentials: (credentials) => {
+      renameSync(writeBeside(credentialsFile, credentials), credentialsFile)
+      syncFolder(path)
+    },
+  }
+}
