@@ -14,6 +14,8 @@ export interface RouteLoad {
   /** Exponentially weighted time to first token; null before the first measured call. */
   ttftEwmaMs: number | null
   tokensPerSecond: number | null
+  /** Exponentially weighted length of a call: how soon a slot comes free. */
+  durationEwmaMs: number | null
   /** Unix ms until which the route is ejected; 0 when it is not. */
   ejectedUntilMs: number
 }

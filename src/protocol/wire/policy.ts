@@ -1,8 +1,11 @@
 import { type Static, Type } from '@sinclair/typebox'
 
-const patterns = Type.Array(Type.String({ minLength: 1, maxLength: 129, pattern: '^[A-Za-z0-9*][A-Za-z0-9._:/@*-]*$' }), {
-  maxItems: 256,
-})
+const patterns = Type.Array(
+  Type.String({ minLength: 1, maxLength: 129, pattern: '^[A-Za-z0-9*][A-Za-z0-9._:/@*-]*$' }),
+  {
+    maxItems: 256,
+  },
+)
 const privacyClass = Type.Union([Type.Literal('public'), Type.Literal('trusted'), Type.Literal('private')])
 const positive = (maximum: number) => Type.Union([Type.Integer({ minimum: 1, maximum }), Type.Null()])
 
@@ -32,7 +35,9 @@ export const GatewayPolicy = Type.Object(
   {
     policy_version: Type.Optional(Type.Literal('gateway_policy_v1')),
     ...modelRules,
-    node_scope: Type.Optional(Type.Union([Type.Array(Type.String({ minLength: 1, maxLength: 64 }), { maxItems: 256 }), Type.Null()])),
+    node_scope: Type.Optional(
+      Type.Union([Type.Array(Type.String({ minLength: 1, maxLength: 64 }), { maxItems: 256 }), Type.Null()]),
+    ),
     daily_token_quota: Type.Optional(positive(1_000_000_000_000)),
     rate_limit_rpm: Type.Optional(positive(1_000_000)),
     max_concurrency: Type.Optional(positive(100_000)),

@@ -1,0 +1,110 @@
+import type { ProblemCode } from '../errors.ts'
+import type { Route } from '../machines/routing.ts'
+import type { CallOutcome, InFlightCall, Router } from './router.ts'
+import { TransportError } from './transport/transport.ts'
+
+/** Why this side ended a call. */
+export type AbortCause =
+  | 'client_gone'
+  | 'first_chunk_timeout'
+  | 'total_timeout'
+  | 'stream_idle'
+  | 'slow_client'
+  | 'node_lost'
+  | 'shutdown'
+  /** The answer is complete; what the node still sends does not matter. */
+  | 'complete'
+
+/** A call that failed: what the client would hear, and whether another route may be tried. */
+export interface AttemptFailure {
+  readonly code: ProblemCode
+  readonly failover: boolean
+  readonly retryAfterSeconds?: number
+}
+
+const timeouts: ReadonlySet<AbortCause> = new Set(['first_chunk_timeout', 'total_timeout', 'stream_idle'])
+
+/** One call to one node: it holds a slot from its making until `release`. */
+export class Attempt implements InFlightCall {
+  readonly controller = new AbortController()
+  readonly startedMs = performance.now()
+  cause: AbortCause | null = null
+  private released = false
+
+  constructor(
+    private readonly router: Router,
+    readonly route: Route,
+    private readonly keyId: string,
+    private readonly onNodeLost: () => void = () => {},
+  ) {
+    router.claim(route, this)
+  }
+
+  nodeLost(): void {
+    this.abort('node_lost')
+    this.onNodeLost()
+  }
+
+  /** The first cause stands. */
+  abort(cause: AbortCause): void {
+    if (this.cause !== null || this.released) return
+    this.cause = cause
+    this.controller.abort()
+  }
+
+  release(outcome: CallOutcome): void {
+    if (this.released) return
+    this.released = true
+    this.router.release(this.route, this, outcome)
+  }
+
+  /** Releases the slot of a call that failed before its answer, by what the transport or this side says. */
+  failedBy(error: unknown): AttemptFailure {
+    if (this.cause !== null) return this.failedByCause(this.cause)
+    const transport = error instanceof TransportError ? error.failure : 'closed'
+    this.release({
+      kind: 'failed',
+      cause: transport === 'timeout' ? 'timeout' : 'connect',
+      transport,
+      keyId: this.keyId,
+    })
+    return { code: transport === 'timeout' ? 'upstream_timeout' : 'upstream_error', failover: true }
+  }
+
+  failedByCause(cause: AbortCause): AttemptFailure {
+    if (timeouts.has(cause)) {
+      this.release({ kind: 'failed', cause: 'timeout', keyId: this.keyId })
+      const code = cause === 'stream_idle' ? 'stream_idle_timeout' : 'upstream_timeout'
+      return { code, failover: cause === 'first_chunk_timeout' }
+    }
+    this.release({ kind: 'neutral' })
+    if (cause === 'node_lost') return { code: 'node_lost', failover: true }
+    return { code: 'server_shutdown', failover: false }
+  }
+
+  /** By the HTTP status of the node. Its body is never shown: it can name paths, models and addresses of the node. */
+  failedByStatus(status: number, retryAfter: string | null): AttemptFailure {
+    if (status >= 500) {
+      this.release({ kind: 'failed', cause: 'server_error', keyId: this.keyId })
+      return { code: 'upstream_error', failover: true }
+    }
+    this.release({ kind: 'neutral' })
+    if (status === 429) {
+      const seconds = Number(retryAfter)
+      return {
+        code: 'capacity_exhausted',
+        failover: true,
+        retryAfterSeconds: Number.isInteger(seconds) && seconds > 0 ? Math.min(seconds, 120) : 1,
+      }
+    }
+    // The request itself is what the node refuses; another node would refuse it too.
+    if (status === 400 || status === 413 || status === 422) return { code: 'invalid_request', failover: false }
+    return { code: 'upstream_error', failover: true }
+  }
+
+  /** A 200 that carries an error or no completion at all. */
+  failedByContent(): AttemptFailure {
+    this.release({ kind: 'failed', cause: 'server_error', keyId: this.keyId })
+    return { code: 'upstream_error', failover: true }
+  }
+}

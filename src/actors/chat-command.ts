@@ -1,0 +1,38 @@
+import type { ProblemCode } from '../errors.ts'
+import type { RequestId } from '../ids.ts'
+import type { TokenUsage } from '../protocol/chunk-rewriter.ts'
+import type { ChatRequest } from '../protocol/wire/chat.ts'
+import type { Access } from './access.ts'
+
+/** A chat request that passed its schema, and who sent it. */
+export interface ChatCommand {
+  readonly requestId: RequestId
+  /** `performance.now()` at the start of the handler: `latency_ms` and `ttft_ms` count from here. */
+  readonly startedMs: number
+  readonly access: Access
+  readonly body: ChatRequest
+  /** UTF-16 units of the body as it came: a cheap ceiling for its tokens. */
+  readonly bodyLength: number
+  /** The one node the client wants, body and query already agreed. */
+  readonly pin: string | null
+  /** Aborts when the client is gone. */
+  readonly signal: AbortSignal
+}
+
+export type ChatAnswer =
+  | { readonly kind: 'whole'; readonly body: string }
+  | { readonly kind: 'stream'; readonly stream: ReadableStream<Uint8Array> }
+
+/** How a request ended, for metrics and the log line; exactly one per command. */
+export interface ChatRecord {
+  readonly command: ChatCommand
+  /** As the client named it, or null where no such model exists (so that nobody fills the metrics with names). */
+  readonly model: string | null
+  /** HTTP status; 499: the client left. A failure inside a stream has the status of its code. */
+  readonly status: number
+  readonly code: ProblemCode | null
+  readonly latencyMs: number
+  readonly ttftMs: number | null
+  readonly usage: TokenUsage | null
+  readonly attempts: number
+}

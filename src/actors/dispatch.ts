@@ -1,0 +1,108 @@
+import type { Config } from '../config.ts'
+import { Problem, type ProblemCode } from '../errors.ts'
+import type { Route, RoutingTable } from '../machines/routing.ts'
+import { type Placement, type PlacementRequest, place } from '../machines/rules/placement.ts'
+import type { AttemptFailure } from './attempt.ts'
+import type { ChatCommand } from './chat-command.ts'
+import type { Router } from './router.ts'
+
+/** What was decided for one try, kept for `explain`. */
+export interface Decision {
+  readonly table: RoutingTable
+  readonly request: PlacementRequest
+  readonly placement: Placement
+}
+
+export interface DispatchPort {
+  readonly config: Config
+  readonly router: Router
+  readonly random: () => number
+  readonly decided: (decision: Decision) => void
+}
+
+export interface TryBudget {
+  /** Until the first chunk; beyond it the route is given up. */
+  readonly firstChunkMs: number
+}
+
+const details: Partial<Record<ProblemCode, string>> = {
+  invalid_request: 'The node refused the request.',
+  upstream_error: 'The node failed before it answered.',
+  upstream_timeout: 'The node did not answer in time.',
+}
+
+/** What the stream-only codes are called before the first byte (decisions §3). */
+const beforeFirstByte: Partial<Record<ProblemCode, ProblemCode>> = {
+  node_lost: 'upstream_error',
+  server_shutdown: 'service_unavailable',
+  stream_idle_timeout: 'upstream_timeout',
+}
+
+function problemOf(failure: AttemptFailure): Problem {
+  const code = beforeFirstByte[failure.code] ?? failure.code
+  const detail = details[code]
+  return new Problem(code, {
+    ...(detail === undefined ? {} : { detail }),
+    ...(failure.retryAfterSeconds === undefined ? {} : { retryAfterSeconds: failure.retryAfterSeconds }),
+  })
+}
+
+/** Seconds until a slot is likely free: the mean duration of a call over the model's slots, 1 to 120. */
+function retryAfterFull(routes: readonly Route[], waiting: number): number {
+  let perMs = 0
+  for (const { load, slotsTotal } of routes) {
+    if (load.durationEwmaMs !== null && load.durationEwmaMs > 0) perMs += (slotsTotal ?? 1) / load.durationEwmaMs
+  }
+  if (perMs === 0) return 1
+  return Math.min(120, Math.max(1, Math.ceil((waiting + 1) / perMs / 1_000)))
+}
+
+/** What a caller hears when no route may or can serve. */
+export function refusal(command: ChatCommand, code: ProblemCode): Problem {
+  if (code === 'no_route_available') return new Problem(code, { retryAfterSeconds: 5 })
+  if (code === 'node_pin_forbidden') return new Problem(code, { param: 'svc.node_id' })
+  if (code === 'model_not_found' && command.body.svc?.model_profile_id !== undefined) {
+    return new Problem(code, { param: 'svc.model_profile_id' })
+  }
+  return new Problem(code, { param: code === 'context_length_exceeded' ? 'messages' : 'model' })
+}
+
+/**
+ * Places and tries routes until one answers (decisions §5, failover): at most `SVC_FAILOVER_ROUTES_MAX` others, none
+ * when pinned, all within one deadline, a short bounded wait where every route is full. `attempt` resolves with the
+ * answer, or with why this route gave none.
+ */
+export async function dispatch<T extends object>(
+  port: DispatchPort,
+  command: ChatCommand,
+  wanted: PlacementRequest,
+  attempt: (route: Route, budget: TryBudget) => Promise<T | { readonly failure: AttemptFailure }>,
+): Promise<T> {
+  const { config, router } = port
+  const tried = new Set<string>()
+  const deadlineMs = command.startedMs + config.SVC_TTFT_TIMEOUT_MS
+  const queueUntilMs = performance.now() + config.SVC_QUEUE_WAIT_MS
+  let last: AttemptFailure | null = null
+  for (;;) {
+    const table = router.table()
+    const request = { ...wanted, exclude: tried, nowMs: Date.now() }
+    const placement = place(table, request, port.random)
+    port.decided({ table, request, placement })
+    if (placement.kind === 'refused') throw last === null ? refusal(command, placement.code) : problemOf(last)
+    if (placement.kind === 'saturated') {
+      const waited = await router.waitForSlot(wanted.modelId, queueUntilMs - performance.now(), command.signal)
+      if (waited === 'slot') continue
+      if (last !== null) throw problemOf(last)
+      throw new Problem('capacity_exhausted', { retryAfterSeconds: retryAfterFull(placement.routes, 0) })
+    }
+    tried.add(placement.route.profileId)
+    const spent = wanted.pin !== null || tried.size > config.SVC_FAILOVER_ROUTES_MAX || placement.considered === 1
+    const leftMs = deadlineMs - performance.now()
+    const patienceMs = Math.max(config.SVC_FAILOVER_FIRST_CHUNK_MS, 4 * (placement.route.load.ttftEwmaMs ?? 0))
+    const result = await attempt(placement.route, { firstChunkMs: spent ? leftMs : Math.min(leftMs, patienceMs) })
+    if (!('failure' in result)) return result
+    last = result.failure
+    if (!last.failover || wanted.pin !== null || tried.size > config.SVC_FAILOVER_ROUTES_MAX) throw problemOf(last)
+    if (performance.now() >= deadlineMs) throw problemOf({ code: 'upstream_timeout', failover: false })
+  }
+}

@@ -1,0 +1,130 @@
+import type { ProblemCode } from '../errors.ts'
+import { ulid } from '../ids.ts'
+import type { RoutingTable } from '../machines/routing.ts'
+import type { PrefixMap } from '../machines/rules/affinity.ts'
+import type { TokenUsage } from '../protocol/chunk-rewriter.ts'
+import { type Receipt, receiptHash } from '../protocol/receipt.ts'
+import { promptTokens } from '../protocol/token-estimate.ts'
+import type { ChatMetadata } from '../protocol/wire/chat.ts'
+import { isoTime } from '../time.ts'
+import type { Attempt } from './attempt.ts'
+import type { ChatCommand, ChatRecord } from './chat-command.ts'
+import type { DispatchPort } from './dispatch.ts'
+import type { Admission, Limits } from './limits.ts'
+import type { Relay } from './relay.ts'
+import type { Ticker, Ticking } from './ticker.ts'
+
+export interface ChatPort extends Omit<DispatchPort, 'decided'> {
+  readonly limits: Limits
+  readonly prefixes: PrefixMap
+  readonly ticker: Ticker
+  readonly decided: (command: ChatCommand, decision: Parameters<DispatchPort['decided']>[0]) => void
+  readonly receipt: (receipt: Receipt, hash: string, command: ChatCommand) => void
+  /** Called once per command, when all is over. */
+  readonly finished: (record: ChatRecord) => void
+  /** A line of a node's stream was no JSON and was passed over. */
+  readonly skippedLine: () => void
+}
+
+/** What one request carries from its admission to its end. */
+export class Exchange implements Ticking {
+  readonly created = Math.floor(Date.now() / 1_000)
+  readonly id = `chatcmpl-${ulid()}`
+  private estimate: number | null = null
+  private finishedOnce = false
+  admission: Admission | null = null
+  attempts = 0
+  attempt: Attempt | null = null
+  relay: Relay | null = null
+
+  constructor(
+    readonly port: ChatPort,
+    readonly command: ChatCommand,
+    readonly table: RoutingTable,
+    private readonly done: (exchange: Exchange) => void,
+  ) {}
+
+  /** Prompt tokens, estimated once and only where somebody asks. */
+  prompt(): number {
+    this.estimate ??= promptTokens(this.command.body)
+    return this.estimate
+  }
+
+  modelId(): string | null {
+    return this.table.byModel.get(this.command.body.model)?.[0]?.modelId ?? null
+  }
+
+  /** A whole answer has one deadline; a stream's relay watches its own. */
+  tick(nowMs: number): void {
+    if (nowMs - this.command.startedMs >= this.port.config.SVC_TOTAL_TIMEOUT_MS) this.attempt?.abort('total_timeout')
+  }
+
+  /** The client is gone, or the gateway stops. */
+  abort(cause: 'client_gone' | 'shutdown'): void {
+    if (this.relay === null) this.attempt?.abort(cause)
+    else if (cause === 'client_gone') this.relay.clientGone()
+    else this.relay.shutDown()
+  }
+
+  usageOf(reported: TokenUsage | null, outputWeight: number): { usage: TokenUsage; estimated: boolean } {
+    if (reported !== null) return { usage: reported, estimated: false }
+    const prompt = this.prompt()
+    const completion = Math.ceil(outputWeight)
+    const usage = { prompt_tokens: prompt, completion_tokens: completion, total_tokens: prompt + completion }
+    return { usage, estimated: true }
+  }
+
+  /** The receipt and the metadata of an answer that a node gave, whole or in part. */
+  settle(attempt: Attempt, usage: TokenUsage, estimated: boolean, ttftMs: number): ChatMetadata {
+    const { command, port } = this
+    const { route } = attempt
+    const now = Date.now()
+    const latencyMs = performance.now() - command.startedMs
+    const receipt: Receipt = {
+      issuer: 'gateway',
+      requestId: command.requestId,
+      jobId: command.body.svc?.job_id ?? null,
+      kind: 'hosted_chat',
+      nodeId: route.nodeId,
+      nodeClass: route.nodeClass,
+      runtimeId: route.runtimeId,
+      runtimeKind: route.runtimeKind,
+      modelId: route.modelId,
+      promptTokens: usage.prompt_tokens,
+      completionTokens: usage.completion_tokens,
+      startedAt: isoTime(now - latencyMs),
+      completedAt: isoTime(now),
+    }
+    const hash = receiptHash(receipt)
+    port.receipt(receipt, hash, command)
+    return {
+      runtime_id: route.runtimeId,
+      runtime_kind: route.runtimeKind,
+      latency_ms: Math.round(latencyMs),
+      ttft_ms: Math.round(ttftMs),
+      receipt_hash: hash,
+      request_id: command.requestId,
+      ...(estimated ? { usage_estimated: true } : {}),
+    }
+  }
+
+  finish(status: number, code: ProblemCode | null, usage: TokenUsage | null, ttftMs: number | null): void {
+    if (this.finishedOnce) return
+    this.finishedOnce = true
+    this.port.ticker.delete(this)
+    this.done(this)
+    this.admission?.settle(usage?.total_tokens ?? 0)
+    const latencyMs = performance.now() - this.command.startedMs
+    const model = this.modelId()
+    this.port.finished({
+      command: this.command,
+      model,
+      status,
+      code,
+      latencyMs,
+      ttftMs,
+      usage,
+      attempts: this.attempts,
+    })
+  }
+}

@@ -1,0 +1,335 @@
+import type { Config } from '../config.ts'
+import { openAiError, Problem, type ProblemCode } from '../errors.ts'
+import type { ChunkRewriter, TokenUsage } from '../protocol/chunk-rewriter.ts'
+import { SseSplitter } from '../protocol/sse.ts'
+import type { AbortCause, Attempt, AttemptFailure } from './attempt.ts'
+import type { ChatCommand } from './chat-command.ts'
+import type { Ticker, Ticking } from './ticker.ts'
+import { type BodyFlow, type BodySink, pump } from './transport/body-pump.ts'
+import type { NodeBody } from './transport/transport.ts'
+
+/** How a stream ended, told once. */
+export interface RelayEnd {
+  readonly kind: 'complete' | 'failed' | 'client_gone'
+  readonly code: ProblemCode | null
+  readonly attempt: Attempt | null
+  /** As the node reported it; null where it did not. */
+  readonly usage: TokenUsage | null
+  /** Weight of the text that passed, unrounded. */
+  readonly outputWeight: number
+  readonly firstContentMs: number | null
+}
+
+export interface RelayPort {
+  readonly config: Config
+  readonly ticker: Ticker
+  /** Usage and metadata of the terminal chunk; the receipt is made here. */
+  readonly settle: (end: RelayEnd) => { readonly usage: TokenUsage; readonly metadata: object }
+  /** A line of the node that is no JSON was passed over. */
+  readonly skipped: () => void
+}
+
+const keepAlive = ': svc processing\n\n'
+const messages: Partial<Record<ProblemCode, string>> = {
+  node_lost: 'The node stopped responding.',
+  upstream_error: 'The node failed while it was answering.',
+  stream_idle_timeout: 'The node stopped sending.',
+  upstream_timeout: 'The answer took too long.',
+  server_shutdown: 'The gateway is shutting down.',
+}
+
+/** A node that has answered in full may take this long to end its body. */
+const lingerMs = 2_000
+
+type Phase = 'waiting' | 'streaming' | 'ended'
+
+/**
+ * One stream, from the node's bytes to the client's (decisions §6): rewrites chunk by chunk, commits the status late,
+ * keeps silent connections alive, holds the finish chunk for the usage, and turns every failure after the commit into
+ * an error event, never a silent end.
+ */
+export class Relay implements Ticking, BodySink {
+  readonly stream: ReadableStream<Uint8Array>
+  /** The client asked for a usage chunk of its own. */
+  private readonly includeUsage: boolean
+  private out: ReadableStreamDefaultController<Uint8Array | string> | null = null
+  private phase: Phase = 'waiting'
+  private attempt: Attempt | null = null
+  private flow: BodyFlow | null = null
+  private splitter: SseSplitter
+  private firstChunk: ((failure: AttemptFailure | null) => void) | null = null
+  private committed = false
+  private firstContentMs: number | null = null
+  private nodeAtMs = 0
+  private clientAtMs = performance.now()
+  private finishAtMs = 0
+  private firstChunkByMs = Number.POSITIVE_INFINITY
+  /** Since when the client reads nothing; 0 while it reads. */
+  private stalledAtMs = 0
+  private lingerUntilMs = 0
+  /** Text gathered from one read of the node: one write to the client, nothing held back. */
+  private gathered = ''
+
+  constructor(
+    private readonly port: RelayPort,
+    private readonly command: ChatCommand,
+    private readonly rewriter: ChunkRewriter,
+  ) {
+    const options: { readonly include_usage?: unknown } = command.body.stream_options ?? {}
+    this.includeUsage = options.include_usage === true
+    this.splitter = this.newSplitter()
+    this.stream = new ReadableStream<Uint8Array>(
+      {
+        start: (controller) => {
+          this.out = controller
+        },
+        pull: () => this.drained(),
+        cancel: () => this.clientGone(),
+      },
+      new ByteLengthQueuingStrategy({ highWaterMark: port.config.SVC_CLIENT_QUEUE_BYTES_MAX }),
+    )
+    port.ticker.add(this)
+  }
+
+  /** A fresh one per try: a broken event of one node must not run into the next node's first. */
+  private newSplitter(): SseSplitter {
+    return new SseSplitter({
+      data: (payload) => this.event(payload),
+      errorLine: () => this.broken('upstream_error'),
+    })
+  }
+
+  /** A try begins: its deadlines count from here. `firstChunkByMs`: then the route is given up. */
+  expect(attempt: Attempt, firstChunkByMs: number): void {
+    this.attempt = attempt
+    this.firstChunkByMs = firstChunkByMs
+  }
+
+  /** Reads the answer of the expected try; resolves with null at its first chunk, or with why there was none. */
+  attach(attempt: Attempt, body: NodeBody): Promise<AttemptFailure | null> {
+    this.splitter = this.newSplitter()
+    this.nodeAtMs = performance.now()
+    return new Promise((resolve) => {
+      this.firstChunk = resolve
+      this.flow = pump(body.getReader(), {
+        bytes: (chunk) => this.attempt === attempt && this.bytes(chunk),
+        ended: () => this.attempt === attempt && this.ended(),
+        failed: (error) => this.attempt === attempt && this.failed(error),
+      })
+    })
+  }
+
+  /** From here on the status is 200 and failures are events. */
+  commit(): void {
+    this.committed = true
+    this.clientAtMs = performance.now()
+  }
+
+  bytes(chunk: Uint8Array): void {
+    this.nodeAtMs = performance.now()
+    if (this.phase === 'ended') return
+    if (!this.splitter.push(chunk)) this.broken('upstream_error')
+    this.flush()
+  }
+
+  ended(): void {
+    if (this.phase === 'ended') return this.port.ticker.delete(this)
+    this.splitter.end()
+    this.flush()
+    if (this.rewriter.finish !== null) this.complete()
+    else this.broken('node_lost')
+  }
+
+  failed(error: unknown): void {
+    const attempt = this.attempt
+    if (this.phase === 'ended' || attempt === null) return this.port.ticker.delete(this)
+    if (this.firstChunk !== null) return this.settleFirst(attempt.failedBy(error))
+    // The answer was complete but for its usage: a cut connection takes nothing away.
+    if (this.rewriter.finish !== null && attempt.cause === null) return this.complete()
+    this.broken(attempt.cause === null ? 'node_lost' : attempt.failedByCause(attempt.cause).code)
+  }
+
+  private event(payload: string): void {
+    if (this.phase === 'ended') return
+    if (payload === '[DONE]') {
+      if (this.rewriter.finish !== null) this.complete()
+      return
+    }
+    const accepted = this.rewriter.accept(payload)
+    if (accepted.kind === 'malformed') return this.port.skipped()
+    if (accepted.kind === 'failed') return this.broken('upstream_error')
+    if (accepted.kind === 'chunk') {
+      this.started()
+      this.gathered += accepted.text
+      if (this.firstContentMs === null && this.rewriter.contentSeen) this.firstContentMs = this.nodeAtMs
+    } else if (this.rewriter.finish !== null) this.finishing()
+  }
+
+  /** The finish chunk and the usage may come in one chunk, in two, or the second never. */
+  private finishing(): void {
+    if (this.finishAtMs === 0) {
+      this.started()
+      this.finishAtMs = this.nodeAtMs
+      if (this.firstContentMs === null) this.firstContentMs = this.nodeAtMs
+      if (this.includeUsage) this.gathered += this.rewriter.finishChunk()
+    }
+    if (this.rewriter.usage !== null) this.complete()
+  }
+
+  private started(): void {
+    if (this.firstChunk === null) return
+    this.phase = 'streaming'
+    this.settleFirst(null)
+  }
+
+  private settleFirst(failure: AttemptFailure | null): void {
+    const settle = this.firstChunk
+    this.firstChunk = null
+    this.firstChunkByMs = Number.POSITIVE_INFINITY
+    if (failure !== null) {
+      this.attempt = null
+      this.flow = null
+    }
+    settle?.(failure)
+  }
+
+  private flush(): void {
+    if (this.gathered === '') return
+    const text = this.gathered
+    this.gathered = ''
+    this.write(text)
+  }
+
+  private write(text: string): void {
+    const { out } = this
+    if (out === null) return
+    try {
+      out.enqueue(Buffer.from(text))
+    } catch {
+      return this.clientGone()
+    }
+    this.clientAtMs = this.nodeAtMs
+    if ((out.desiredSize ?? 0) <= 0 && this.stalledAtMs === 0) {
+      this.stalledAtMs = performance.now()
+      this.flow?.pause()
+    }
+  }
+
+  private drained(): void {
+    if (this.stalledAtMs === 0) return
+    this.stalledAtMs = 0
+    this.flow?.resume()
+  }
+
+  private complete(): void {
+    const { usage, metadata } = this.end('complete', null)
+    this.gathered += this.rewriter.terminal(usage, metadata, this.includeUsage)
+    this.flush()
+    this.close()
+    // The last bytes of the node are read, not cut: its connection then serves the next request.
+    this.lingerUntilMs = performance.now() + lingerMs
+    this.port.ticker.add(this)
+  }
+
+  /** The node failed: before its first chunk another may be tried; after it the client hears of it. */
+  private broken(code: ProblemCode): void {
+    const attempt = this.attempt
+    if (this.phase === 'ended' || attempt === null) return
+    if (this.firstChunk !== null) {
+      const failure = attempt.failedByContent()
+      attempt.controller.abort()
+      return this.settleFirst(failure)
+    }
+    this.flush()
+    this.fail(new Problem(code))
+    attempt.controller.abort()
+  }
+
+  /** Ends a committed stream with an error event and no `[DONE]`. */
+  fail(problem: Problem): void {
+    if (this.phase === 'ended') return
+    this.end('failed', problem.code)
+    const text = messages[problem.code]
+    const told = text === undefined ? problem : new Problem(problem.code, { ...problem.options, detail: text })
+    const { error } = openAiError(told, this.command.requestId) as { error: object }
+    this.write(this.rewriter.failure(error))
+    this.close()
+  }
+
+  /** The client is gone: the node stops now, what it did is settled. */
+  clientGone(): void {
+    if (this.phase === 'ended') return
+    const { attempt } = this
+    attempt?.abort('client_gone')
+    this.end('client_gone', null)
+    this.settleFirst({ code: 'node_lost', failover: false })
+    this.close()
+  }
+
+  /** Nothing was sent and nothing will be: the caller gets a plain error instead. */
+  abandon(): void {
+    if (this.phase === 'ended') return
+    this.phase = 'ended'
+    this.port.ticker.delete(this)
+  }
+
+  shutDown(): void {
+    if (this.phase === 'ended') return
+    this.attempt?.abort('shutdown')
+    if (this.committed) this.fail(new Problem('server_shutdown'))
+  }
+
+  private end(kind: RelayEnd['kind'], code: ProblemCode | null) {
+    this.phase = 'ended'
+    this.port.ticker.delete(this)
+    return this.port.settle({
+      kind,
+      code,
+      attempt: this.attempt,
+      usage: this.rewriter.usage,
+      outputWeight: this.rewriter.outputWeight,
+      firstContentMs: this.firstContentMs,
+    })
+  }
+
+  private close(): void {
+    const { out } = this
+    this.out = null
+    try {
+      out?.close()
+    } catch {
+      // Cancelled by the client in the same moment: there is nobody left to close for.
+    }
+  }
+
+  tick(nowMs: number): void {
+    const { config } = this.port
+    if (this.phase === 'ended') {
+      if (nowMs < this.lingerUntilMs) return
+      this.attempt?.controller.abort()
+      return this.port.ticker.delete(this)
+    }
+    if (nowMs - this.command.startedMs >= config.SVC_TOTAL_TIMEOUT_MS) return this.timeOut('total_timeout')
+    if (nowMs >= this.firstChunkByMs) return this.timeOut('first_chunk_timeout')
+    if (this.phase === 'streaming') {
+      if (this.finishAtMs > 0 && nowMs - this.finishAtMs >= config.SVC_FINISH_HOLD_MS) return this.complete()
+      if (this.stalledAtMs > 0) {
+        if (nowMs - this.stalledAtMs >= config.SVC_SLOW_CLIENT_TIMEOUT_MS) this.clientGone()
+        return
+      }
+      if (nowMs - this.nodeAtMs >= config.SVC_INTER_CHUNK_TIMEOUT_MS) return this.timeOut('stream_idle')
+    }
+    if (this.committed && nowMs - this.clientAtMs >= config.SVC_KEEP_ALIVE_MS) {
+      this.write(keepAlive)
+      this.clientAtMs = nowMs
+    }
+  }
+
+  private timeOut(cause: AbortCause): void {
+    const attempt = this.attempt
+    this.firstChunkByMs = Number.POSITIVE_INFINITY
+    // A transport that does not answer is told by its signal; the pump's failure then comes back to `failed`.
+    if (attempt !== null) attempt.abort(cause)
+    else if (this.committed) this.fail(new Problem('upstream_timeout'))
+  }
+}

@@ -1,0 +1,82 @@
+import { Problem } from '../errors.ts'
+import type { Route } from '../machines/routing.ts'
+import type { TokenUsage } from '../protocol/chunk-rewriter.ts'
+import type { UpstreamBody } from '../protocol/upstream-request.ts'
+import { Attempt, type AttemptFailure } from './attempt.ts'
+import type { TryBudget } from './dispatch.ts'
+import type { Exchange } from './exchange.ts'
+import { callNode, isFailure } from './node-call.ts'
+import type { Relay, RelayEnd } from './relay.ts'
+
+/** Settles a stream however it ended: what the node delivered is metered and gets its receipt. */
+export function endStream(exchange: Exchange, end: RelayEnd): { usage: TokenUsage; metadata: object } {
+  const { command } = exchange
+  const { usage, estimated } = exchange.usageOf(end.usage, end.outputWeight)
+  const nowMs = performance.now()
+  const ttftMs = end.firstContentMs === null ? null : end.firstContentMs - command.startedMs
+  let metadata: object = {}
+  if (end.attempt !== null) {
+    const { startedMs } = end.attempt
+    if (end.kind === 'complete') {
+      end.attempt.release({
+        kind: 'ok',
+        ttftMs: (end.firstContentMs ?? nowMs) - startedMs,
+        durationMs: nowMs - startedMs,
+        completionTokens: usage.completion_tokens,
+      })
+    } else if (end.kind === 'client_gone' || end.code === 'server_shutdown') end.attempt.release({ kind: 'neutral' })
+    else end.attempt.release({ kind: 'failed', cause: 'connect', keyId: command.access.keyId ?? '' })
+    if (end.kind === 'complete' || ttftMs !== null) {
+      metadata = exchange.settle(end.attempt, usage, estimated, ttftMs ?? nowMs - command.startedMs)
+    }
+  }
+  const delivered = end.kind === 'complete' || ttftMs !== null
+  const status =
+    end.kind === 'complete' ? 200 : end.kind === 'client_gone' ? 499 : new Problem(end.code ?? 'internal_error').status
+  exchange.finish(status, end.code, delivered ? usage : null, ttftMs)
+  return { usage, metadata }
+}
+
+/** One try of a stream: resolves at the node's first chunk, the rest flows by itself. */
+export async function tryStream(
+  exchange: Exchange,
+  relay: Relay,
+  route: Route,
+  upstream: UpstreamBody,
+  budget: TryBudget,
+): Promise<{ readonly streaming: true } | { readonly failure: AttemptFailure }> {
+  const attempt = new Attempt(exchange.port.router, route, exchange.command.access.keyId ?? '')
+  exchange.attempts++
+  exchange.attempt = attempt
+  relay.expect(attempt, performance.now() + budget.firstChunkMs)
+  const response = await callNode(exchange, attempt, upstream)
+  if (isFailure(response)) return { failure: response }
+  if (response.body === null) return { failure: attempt.failedByContent() }
+  const failure = await relay.attach(attempt, response.body)
+  return failure === null ? { streaming: true } : { failure }
+}
+
+/** Resolves when the first chunk is there or the status can wait no longer; later failures go into the stream. */
+export function committed(exchange: Exchange, relay: Relay, running: Promise<unknown>): Promise<void> {
+  const { config } = exchange.port
+  return new Promise((resolve, reject) => {
+    let late = false
+    const timer = setTimeout(() => {
+      late = true
+      relay.commit()
+      resolve()
+    }, config.SVC_HEADER_COMMIT_MS)
+    running.then(
+      () => {
+        clearTimeout(timer)
+        if (!late) relay.commit()
+        resolve()
+      },
+      (error: unknown) => {
+        clearTimeout(timer)
+        if (late) relay.fail(error instanceof Problem ? error : new Problem('internal_error'))
+        else reject(error)
+      },
+    )
+  })
+}

@@ -1,0 +1,32 @@
+/** Something with deadlines of its own; looked at a few times a second while it lives. */
+export interface Ticking {
+  /** `nowMs`: `performance.now()`. Must not throw. */
+  tick(nowMs: number): void
+}
+
+/**
+ * One timer for all running calls. Thousands of streams reset their deadlines with every chunk: a number written per
+ * chunk and one walk a tick are cheaper than a timer set and cleared per chunk. Deadlines are met within `periodMs`.
+ */
+export class Ticker {
+  static readonly periodMs = 50
+  private readonly items = new Set<Ticking>()
+  private timer: ReturnType<typeof setInterval> | null = null
+
+  add(item: Ticking): void {
+    this.items.add(item)
+    this.timer ??= setInterval(() => this.walk(), Ticker.periodMs)
+  }
+
+  delete(item: Ticking): void {
+    this.items.delete(item)
+    if (this.items.size > 0 || this.timer === null) return
+    clearInterval(this.timer)
+    this.timer = null
+  }
+
+  private walk(): void {
+    const now = performance.now()
+    for (const item of this.items) item.tick(now)
+  }
+}

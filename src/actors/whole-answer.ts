@@ -1,0 +1,52 @@
+import type { Route } from '../machines/routing.ts'
+import { publicCompletion } from '../protocol/completion.ts'
+import type { UpstreamBody } from '../protocol/upstream-request.ts'
+import { Attempt, type AttemptFailure } from './attempt.ts'
+import type { Exchange } from './exchange.ts'
+import { callNode, isFailure } from './node-call.ts'
+
+/** A node's whole answer may not be larger, UTF-16 units. */
+const answerLengthMax = 32 * 1024 * 1024
+
+/** One try of a request without a stream: the node's answer by allow-list, metered. */
+export async function tryWhole(
+  exchange: Exchange,
+  route: Route,
+  upstream: UpstreamBody,
+): Promise<{ readonly body: string } | { readonly failure: AttemptFailure }> {
+  const { command } = exchange
+  const attempt = new Attempt(exchange.port.router, route, command.access.keyId ?? '')
+  exchange.attempts++
+  exchange.attempt = attempt
+  const response = await callNode(exchange, attempt, upstream)
+  if (isFailure(response)) return { failure: response }
+  const ttfbMs = performance.now()
+  let text: string
+  try {
+    text = await response.text()
+  } catch (error) {
+    return { failure: attempt.failedBy(error) }
+  }
+  const completion = text.length > answerLengthMax ? null : publicCompletion(text)
+  if (completion === null) return { failure: attempt.failedByContent() }
+  const { usage, estimated } = exchange.usageOf(completion.usage, completion.outputWeight)
+  attempt.release({
+    kind: 'ok',
+    ttftMs: ttfbMs - attempt.startedMs,
+    durationMs: performance.now() - attempt.startedMs,
+    completionTokens: usage.completion_tokens,
+  })
+  const ttftMs = ttfbMs - command.startedMs
+  const svc = exchange.settle(attempt, usage, estimated, ttftMs)
+  const body = JSON.stringify({
+    id: exchange.id,
+    object: 'chat.completion',
+    created: exchange.created,
+    model: command.body.model,
+    choices: completion.choices,
+    usage,
+    svc,
+  })
+  exchange.finish(200, null, usage, ttftMs)
+  return { body }
+}

@@ -1,0 +1,108 @@
+import { TypeCompiler, type ValueError } from '@sinclair/typebox/compiler'
+import { Problem, quoteValue } from '../errors.ts'
+import { ChatRequest } from '../protocol/wire/chat.ts'
+
+const check = TypeCompiler.Compile(ChatRequest)
+export const jsonDepthMax = 64
+
+/** What a chat body may not carry at its top level, and what answers it (decisions §3). */
+const privateJobKeys = ['encrypted_request', 'envelope', 'ciphertext', 'webhook_url'] as const
+const targetingKeys = ['node_id', 'runtime_id', 'route', 'hostname', 'endpoint_url', 'node_url'] as const
+
+export function depthWithin(value: unknown, depth: number): boolean {
+  if (typeof value !== 'object' || value === null) return true
+  if (depth === 0) return false
+  if (Array.isArray(value)) return value.every((item) => depthWithin(item, depth - 1))
+  for (const key in value) if (!depthWithin((value as Record<string, unknown>)[key], depth - 1)) return false
+  return true
+}
+
+/** JSON no deeper than 64; everything else is `invalid_json`. */
+export function parseJson(text: string): unknown {
+  let value: unknown
+  try {
+    value = JSON.parse(text)
+  } catch {
+    throw new Problem('invalid_json')
+  }
+  if (!depthWithin(value, jsonDepthMax)) throw new Problem('invalid_json', { detail: 'The body is nested too deeply.' })
+  return value
+}
+
+/** `/messages/0/role` → `messages[0].role`. */
+export function dottedPath(pointer: string): string {
+  return pointer
+    .slice(1)
+    .split('/')
+    .map((part) => part.replaceAll('~1', '/').replaceAll('~0', '~'))
+    .reduce((path, part) => (/^\d+$/.test(part) ? `${path}[${part}]` : path === '' ? part : `${path}.${part}`), '')
+}
+
+function schemaProblem(error: ValueError | undefined): Problem {
+  const param = error === undefined ? '' : dottedPath(error.path)
+  const shown =
+    typeof error?.value === 'number' || typeof error?.value === 'boolean' ? ` (${quoteValue(error.value)})` : ''
+  const detail = param === '' ? 'The body must be a JSON object.' : `${param}${shown} is missing or not valid.`
+  return new Problem('invalid_request', param === '' ? { detail } : { param, detail })
+}
+
+type Json = Record<string, unknown>
+const isObject = (value: unknown): value is Json => typeof value === 'object' && value !== null && !Array.isArray(value)
+
+function refuseForeignKeys(body: Json): void {
+  const job = privateJobKeys.find((key) => key in body)
+  if (job !== undefined) throw new Problem('private_job_payload_not_allowed', { param: job })
+  const target = targetingKeys.find((key) => key in body)
+  if (target !== undefined) throw new Problem('direct_node_targeting_not_allowed', { param: target })
+  if (!isObject(body.svc)) return
+  for (const key of targetingKeys) {
+    if (key !== 'node_id' && key in body.svc)
+      throw new Problem('direct_node_targeting_not_allowed', { param: `svc.${key}` })
+  }
+}
+
+function refuseRouting(body: ChatRequest): void {
+  const mode = body.svc?.dispatch_mode
+  if (mode === 'private_job') throw new Problem('private_job_not_supported', { param: 'svc.dispatch_mode' })
+  if (mode !== undefined && mode !== 'pooled_sync')
+    throw new Problem('dispatch_mode_invalid', { param: 'svc.dispatch_mode' })
+  if (body.svc?.mixture !== undefined) {
+    throw new Problem('mixture_unsupported_path', {
+      param: 'svc.mixture',
+      detail: 'This version of the gateway serves single-model requests only.',
+    })
+  }
+  if (body.n != null && body.n > 1) throw new Problem('n_not_supported', { param: 'n' })
+  const { max_tokens: most, max_completion_tokens: alias } = body
+  if (most != null && alias != null && most !== alias) {
+    throw new Problem('invalid_request', {
+      param: 'max_completion_tokens',
+      detail: 'max_completion_tokens is another name of max_tokens: send one, or the same value in both.',
+    })
+  }
+}
+
+/** The raw body of a chat request, checked in a fixed order; the first fault is the answer. */
+export function readChatBody(text: string): ChatRequest {
+  const body = parseJson(text)
+  if (isObject(body)) refuseForeignKeys(body)
+  if (!check.Check(body)) throw schemaProblem(check.Errors(body).First())
+  refuseRouting(body)
+  return body
+}
+
+const slug = /^[A-Za-z0-9._-]{1,64}$/
+
+/** The one pin of body and query; null without one. `query`: the raw query string, without `?`. */
+export function readPin(body: ChatRequest, query: string): string | null {
+  const inBody = body.svc?.node_id ?? null
+  if (query === '') return inBody
+  const pins = new URLSearchParams(query).getAll('node_id')
+  const [inQuery] = pins
+  if (inQuery === undefined) return inBody
+  if (pins.length > 1)
+    throw new Problem('invalid_parameter', { param: 'query.node_id', detail: 'node_id was sent twice.' })
+  if (!slug.test(inQuery)) throw new Problem('invalid_parameter', { param: 'query.node_id' })
+  if (inBody !== null && inBody !== inQuery) throw new Problem('node_pin_conflict', { param: 'query.node_id' })
+  return inQuery
+}

@@ -1,0 +1,215 @@
+import { textWeight } from './token-estimate.ts'
+
+export interface TokenUsage {
+  readonly prompt_tokens: number
+  readonly completion_tokens: number
+  readonly total_tokens: number
+}
+
+/** What all chunks of one answer share, whatever the node says. */
+export interface ChunkIdentity {
+  readonly id: string
+  /** Unix seconds. */
+  readonly created: number
+  readonly model: string
+}
+
+/** `malformed`: skip the line; `failed`: the node reported an error instead of a chunk. */
+export type Accepted =
+  | { readonly kind: 'chunk'; readonly text: string }
+  | { readonly kind: 'nothing' }
+  | { readonly kind: 'malformed' }
+  | { readonly kind: 'failed' }
+
+const nothing: Accepted = { kind: 'nothing' }
+const malformed: Accepted = { kind: 'malformed' }
+const failed: Accepted = { kind: 'failed' }
+
+type Json = Record<string, unknown>
+const isObject = (value: unknown): value is Json => typeof value === 'object' && value !== null && !Array.isArray(value)
+const finishReasons = new Set(['stop', 'length', 'tool_calls', 'content_filter'])
+
+/** An unknown value of a node becomes `stop` (decisions §5). */
+export function knownFinishReason(reason: unknown): string {
+  return typeof reason === 'string' && finishReasons.has(reason) ? reason : 'stop'
+}
+
+const count = (value: unknown) =>
+  typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 && value <= 2_147_483_647 ? value : null
+
+/** null where the node reported nothing usable. Detail objects (`prompt_tokens_details`, …) stay behind. */
+export function readUsage(value: unknown): TokenUsage | null {
+  if (!isObject(value)) return null
+  const prompt = count(value.prompt_tokens)
+  const completion = count(value.completion_tokens)
+  if (prompt === null || completion === null) return null
+  return { prompt_tokens: prompt, completion_tokens: completion, total_tokens: prompt + completion }
+}
+
+/** The error shapes that nodes put under a 200 (decisions §6). */
+export function isErrorBody(value: Json): boolean {
+  return (value.error !== undefined && value.error !== null) || value.object === 'error'
+}
+
+interface Template {
+  readonly prefix: string
+  readonly suffix: string
+  readonly outPrefix: string
+  readonly outSuffix: string
+}
+
+/** A JSON string's inside as RFC 8259 allows it: what lies between a learnt prefix and suffix must be just that. */
+const jsonStringInside = /^(?:[^"\\\u0000-\u001f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*$/
+const marker = '@penstock-content@'
+/** Nodes that vary their chunks (a clock in `created`) would make every chunk a lesson: then learn only now and then. */
+const lessonsMax = 8
+const lessonEvery = 32
+
+/**
+ * Rewrites a node's chunks one by one: keys by allow-list, `delta` verbatim, our own id, time and model (decisions
+ * §6). Chunks that differ from the last only in one text are spliced without parsing; measured in bench/RESULTS.md.
+ */
+export class ChunkRewriter {
+  /** The finish chunk's choices, once seen. */
+  finish: readonly Json[] | null = null
+  usage: TokenUsage | null = null
+  /** Weight of all text that passed, for the estimate where usage is absent. */
+  outputWeight = 0
+  contentSeen = false
+  roleSent = false
+  private template: Template | null = null
+  private lessons = 0
+  private chunks = 0
+  private readonly head: string
+
+  constructor(identity: ChunkIdentity) {
+    this.head = `{"id":${JSON.stringify(identity.id)},"object":"chat.completion.chunk","created":${identity.created},"model":${JSON.stringify(identity.model)},"choices":`
+  }
+
+  accept(data: string): Accepted {
+    this.chunks++
+    const template = this.template
+    if (template !== null && data.startsWith(template.prefix) && data.endsWith(template.suffix)) {
+      const inside = data.slice(template.prefix.length, data.length - template.suffix.length)
+      if (data.length >= template.prefix.length + template.suffix.length && jsonStringInside.test(inside)) {
+        this.outputWeight += textWeight(inside)
+        return { kind: 'chunk', text: template.outPrefix + inside + template.outSuffix }
+      }
+    }
+    return this.parse(data)
+  }
+
+  private parse(data: string): Accepted {
+    let chunk: unknown
+    try {
+      chunk = JSON.parse(data)
+    } catch {
+      return malformed
+    }
+    if (!isObject(chunk)) return malformed
+    if (isErrorBody(chunk)) return failed
+    this.usage = readUsage(chunk.usage) ?? this.usage
+    if (!Array.isArray(chunk.choices) || chunk.choices.length === 0) return nothing
+    const choices = this.publicChoices(chunk.choices)
+    if (choices.length === 0) return nothing
+    if (choices.some((choice) => choice.finish_reason !== null)) {
+      this.finish = choices
+      return nothing
+    }
+    const text = this.chunk(choices)
+    this.learn(data, choices)
+    return { kind: 'chunk', text }
+  }
+
+  private publicChoices(choices: readonly unknown[]): Json[] {
+    const out: Json[] = []
+    for (const choice of choices) {
+      if (!isObject(choice)) continue
+      const delta = isObject(choice.delta) ? choice.delta : {}
+      this.weigh(delta)
+      const finish = choice.finish_reason
+      out.push({
+        index: count(choice.index) ?? 0,
+        delta,
+        finish_reason: finish === null || finish === undefined || finish === '' ? null : knownFinishReason(finish),
+        ...(isObject(choice.logprobs) ? { logprobs: choice.logprobs } : {}),
+      })
+    }
+    return out
+  }
+
+  private weigh(delta: Json): void {
+    for (const [key, value] of Object.entries(delta)) {
+      if (key === 'role' || value === null || value === '') continue
+      this.contentSeen = true
+      this.outputWeight += typeof value === 'string' ? textWeight(value) : 0.3 * JSON.stringify(value).length
+    }
+  }
+
+  /** One event; the first also carries the role, synthesised where the node left it out. */
+  chunk(choices: readonly Json[], extra = ''): string {
+    const body = `${this.head}${JSON.stringify(choices)}${extra}}`
+    if (this.roleSent) return `data: ${body}\n\n`
+    this.roleSent = true
+    const first = choices[0]
+    if (isObject(first?.delta) && 'role' in first.delta) return `data: ${body}\n\n`
+    return `${this.role()}data: ${body}\n\n`
+  }
+
+  private role(): string {
+    return `data: ${this.head}[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}]}\n\n`
+  }
+
+  private learn(data: string, choices: readonly Json[]): void {
+    const [choice] = choices
+    if (choices.length !== 1 || choice === undefined || !isObject(choice.delta)) return
+    if (this.lessons >= lessonsMax && this.chunks % lessonEvery !== 0) return
+    const keys = Object.keys(choice.delta)
+    const key = keys[0]
+    if (keys.length !== 1 || key === undefined || typeof choice.delta[key] !== 'string') return
+    this.lessons++
+    this.template = this.templateOf(data, key, choice)
+  }
+
+  private templateOf(data: string, key: string, choice: Json): Template | null {
+    const opening = `"delta":{${JSON.stringify(key)}:"`
+    const at = data.indexOf(opening)
+    if (at === -1) return null
+    const start = at + opening.length
+    let end = start
+    while (end < data.length && data.charCodeAt(end) !== 34) end += data.charCodeAt(end) === 92 ? 2 : 1
+    const prefix = data.slice(0, start)
+    const suffix = data.slice(end)
+    try {
+      // The place found must be the very text of choices[0].delta, not the like of it elsewhere in the chunk.
+      const probe = JSON.parse(prefix + marker + suffix) as { choices: { delta: Json }[] }
+      if (probe.choices[0]?.delta[key] !== marker) return null
+    } catch {
+      return null
+    }
+    const out = `data: ${this.head}${JSON.stringify([{ ...choice, delta: { [key]: marker } }])}}\n\n`
+    const [outPrefix, outSuffix] = out.split(marker)
+    return outPrefix === undefined || outSuffix === undefined ? null : { prefix, suffix, outPrefix, outSuffix }
+  }
+
+  /** The finish chunk as the node had it, for a client that asked for a usage chunk of its own. */
+  finishChunk(): string {
+    return this.chunk(this.finish ?? [])
+  }
+
+  /**
+   * The terminal chunk: the held finish chunk with usage and metadata, or, with `separate`, a chunk without choices
+   * (OpenAI's `include_usage`). `[DONE]` follows.
+   */
+  terminal(usage: TokenUsage, metadata: object, separate: boolean): string {
+    const extra = `,"usage":${JSON.stringify(usage)},"svc":${JSON.stringify(metadata)}`
+    if (!separate) return `${this.chunk(this.finish ?? [], extra)}data: [DONE]\n\n`
+    return `data: ${this.head}[]${extra}}\n\ndata: [DONE]\n\n`
+  }
+
+  /** A failure inside the stream; no `[DONE]` follows, so that no client takes it for an end. */
+  failure(error: object): string {
+    const extra = `,"error":${JSON.stringify(error)}`
+    return `data: ${this.head}[{"index":0,"delta":{},"finish_reason":"error"}]${extra}}\n\n`
+  }
+}

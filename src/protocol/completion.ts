@@ -1,0 +1,46 @@
+import { isErrorBody, knownFinishReason, readUsage, type TokenUsage } from './chunk-rewriter.ts'
+import { textWeight } from './token-estimate.ts'
+
+type Json = Record<string, unknown>
+const isObject = (value: unknown): value is Json => typeof value === 'object' && value !== null && !Array.isArray(value)
+
+export interface PublicCompletion {
+  /** `index`, `message` verbatim, `finish_reason`, `logprobs`: what else a node adds can name its paths (decisions §5). */
+  readonly choices: readonly object[]
+  readonly usage: TokenUsage | null
+  /** Weight of the text, reasoning and tool calls of the answer, unrounded. */
+  readonly outputWeight: number
+}
+
+function messageWeight(message: Json): number {
+  let weight = 0
+  for (const [key, value] of Object.entries(message)) {
+    if (key === 'role' || value === null || value === undefined) continue
+    weight += typeof value === 'string' ? textWeight(value) : 0.3 * JSON.stringify(value).length
+  }
+  return weight
+}
+
+/** A node's whole answer by allow-list; null when it is an error or no completion at all. */
+export function publicCompletion(text: string): PublicCompletion | null {
+  let body: unknown
+  try {
+    body = JSON.parse(text)
+  } catch {
+    return null
+  }
+  if (!isObject(body) || isErrorBody(body) || !Array.isArray(body.choices) || body.choices.length === 0) return null
+  let outputWeight = 0
+  const choices: object[] = []
+  for (const choice of body.choices) {
+    if (!isObject(choice) || !isObject(choice.message)) return null
+    outputWeight += messageWeight(choice.message)
+    choices.push({
+      index: typeof choice.index === 'number' ? choice.index : choices.length,
+      message: choice.message,
+      finish_reason: knownFinishReason(choice.finish_reason),
+      ...(isObject(choice.logprobs) ? { logprobs: choice.logprobs } : {}),
+    })
+  }
+  return { choices, usage: readUsage(body.usage), outputWeight }
+}

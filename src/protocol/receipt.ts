@@ -1,0 +1,51 @@
+import { createKeccak } from 'hash-wasm'
+import { receiptVersion } from '../brand.ts'
+
+/** The facts of one metered (sub-)call: no money and no content, because prompts are guessable (decisions §14). */
+export interface Receipt {
+  readonly issuer: 'node' | 'gateway'
+  readonly requestId: string
+  readonly jobId: string | null
+  readonly kind: 'hosted_chat' | 'private_job'
+  readonly nodeId: string
+  readonly nodeClass: string
+  readonly runtimeId: string
+  readonly runtimeKind: string
+  readonly modelId: string
+  readonly promptTokens: number
+  readonly completionTokens: number
+  /** RFC 3339 UTC, three fractional digits. */
+  readonly startedAt: string
+  readonly completedAt: string
+}
+
+// One reused WebAssembly state: 7 µs a receipt on the request path, against 22 to 28 µs of the plain JavaScript ones.
+const keccak = await createKeccak(256)
+
+/**
+ * The bytes that are hashed and that a node signs: the JCS form (RFC 8785) of the wire names. The keys stand here in
+ * their sorted order, so that the native writer gives the canonical text; it is on the path of every answer.
+ */
+export function receiptText(receipt: Receipt): string {
+  return JSON.stringify({
+    completed_at: receipt.completedAt,
+    completion_tokens: receipt.completionTokens,
+    issuer: receipt.issuer,
+    job_id: receipt.jobId,
+    kind: receipt.kind,
+    model_id: receipt.modelId,
+    node_class: receipt.nodeClass,
+    node_id: receipt.nodeId,
+    prompt_tokens: receipt.promptTokens,
+    request_id: receipt.requestId,
+    runtime_id: receipt.runtimeId,
+    runtime_kind: receipt.runtimeKind,
+    started_at: receipt.startedAt,
+    v: receiptVersion,
+  })
+}
+
+/** `0x` and the hex keccak-256 of `receiptText`, as an EVM contract computes it. */
+export function receiptHash(receipt: Receipt): string {
+  return `0x${keccak.init().update(receiptText(receipt)).digest('hex')}`
+}

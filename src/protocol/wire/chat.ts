@@ -1,0 +1,99 @@
+import { type Static, Type } from '@sinclair/typebox'
+
+const slug = Type.String({ pattern: '^[A-Za-z0-9._-]{1,64}$' })
+
+/** One message; further fields (`tool_calls`, `name`, …) pass through. */
+export const ChatMessage = Type.Object(
+  {
+    role: Type.Union([Type.Literal('system'), Type.Literal('user'), Type.Literal('assistant'), Type.Literal('tool')]),
+    content: Type.Unknown({ description: 'Text, an array of parts (text, image_url, …) or null; the key must exist' }),
+  },
+  { additionalProperties: true },
+)
+
+/** Router metadata; consumed by the gateway, no node ever sees it. Unknown keys are ignored. */
+export const ChatRouting = Type.Object(
+  {
+    model_profile_id: Type.Optional(slug),
+    job_id: Type.Optional(slug),
+    max_price_wei: Type.Optional(Type.String({ description: 'Accepted; without effect on own machines' })),
+    dispatch_mode: Type.Optional(Type.Unknown({ description: 'Only `pooled_sync`' })),
+    node_id: Type.Optional(slug),
+    mixture: Type.Optional(Type.Unknown()),
+  },
+  { additionalProperties: true },
+)
+
+/** `POST /v1/api/chat/completions`. OpenAI fields that are not listed pass through to the node. */
+export const ChatRequest = Type.Object(
+  {
+    model: Type.String({ minLength: 1, maxLength: 256 }),
+    messages: Type.Array(ChatMessage, { minItems: 1 }),
+    max_tokens: Type.Optional(Type.Union([Type.Integer({ minimum: 1, maximum: 1_048_576 }), Type.Null()])),
+    max_completion_tokens: Type.Optional(Type.Union([Type.Integer({ minimum: 1, maximum: 1_048_576 }), Type.Null()])),
+    temperature: Type.Optional(Type.Union([Type.Number({ minimum: 0, maximum: 2 }), Type.Null()])),
+    top_p: Type.Optional(Type.Union([Type.Number({ exclusiveMinimum: 0, maximum: 1 }), Type.Null()])),
+    stop: Type.Optional(Type.Unknown()),
+    stream: Type.Optional(Type.Union([Type.Boolean(), Type.Null()])),
+    stream_options: Type.Optional(Type.Union([Type.Object({}, { additionalProperties: true }), Type.Null()])),
+    n: Type.Optional(Type.Union([Type.Integer({ minimum: 1 }), Type.Null()])),
+    svc: Type.Optional(ChatRouting),
+  },
+  { additionalProperties: true },
+)
+export type ChatRequest = Static<typeof ChatRequest>
+
+export const Usage = Type.Object(
+  { prompt_tokens: Type.Integer(), completion_tokens: Type.Integer(), total_tokens: Type.Integer() },
+  { additionalProperties: true },
+)
+
+/** `svc` of an answer and of a stream's terminal chunk. */
+export const ChatMetadata = Type.Object({
+  runtime_id: Type.String(),
+  runtime_kind: Type.String(),
+  latency_ms: Type.Integer({ description: 'From the start of the request to its last byte' }),
+  ttft_ms: Type.Integer({ description: 'To the first content; without a stream, to the first byte of the node' }),
+  receipt_hash: Type.String({ pattern: '^0x[0-9a-f]{64}$' }),
+  request_id: Type.String(),
+  usage_estimated: Type.Optional(Type.Boolean({ description: 'The node reported no usage; the gateway estimated it' })),
+})
+export type ChatMetadata = Static<typeof ChatMetadata>
+
+const finishReason = Type.Union(
+  ['stop', 'length', 'tool_calls', 'content_filter', 'error'].map((reason) => Type.Literal(reason)),
+)
+
+export const ChatCompletion = Type.Object({
+  id: Type.String(),
+  object: Type.Literal('chat.completion'),
+  created: Type.Integer(),
+  model: Type.String(),
+  choices: Type.Array(
+    Type.Object({
+      index: Type.Integer(),
+      message: Type.Object({ role: Type.String(), content: Type.Unknown() }, { additionalProperties: true }),
+      finish_reason: finishReason,
+      logprobs: Type.Optional(Type.Unknown()),
+    }),
+  ),
+  usage: Usage,
+  svc: ChatMetadata,
+})
+
+export const ChatChunk = Type.Object({
+  id: Type.String(),
+  object: Type.Literal('chat.completion.chunk'),
+  created: Type.Integer(),
+  model: Type.String(),
+  choices: Type.Array(
+    Type.Object({
+      index: Type.Integer(),
+      delta: Type.Object({}, { additionalProperties: true }),
+      finish_reason: Type.Union([finishReason, Type.Null()]),
+      logprobs: Type.Optional(Type.Unknown()),
+    }),
+  ),
+  usage: Type.Optional(Usage),
+  svc: Type.Optional(ChatMetadata),
+})
