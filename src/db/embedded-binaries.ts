@@ -67,18 +67,20 @@ function makeLinks(links: readonly Link[]): void {
 
 /** Copies to `folder`, whole or not at all: a copy that was cut off never carries the final name. */
 function copyNative(from: string, folder: string): void {
-  mkdirSync(dirname(folder), { recursive: true, mode: 0o755 })
   const partial = `${folder}.${process.pid}`
-  rmSync(partial, { recursive: true, force: true })
-  cpSync(from, join(partial, 'native'), { recursive: true, filter: (path) => !lstatSync(path).isSymbolicLink() })
-  makeLinks(missingLinks(join(partial, 'native')))
-  chmodSync(partial, 0o755)
+  // Others must be able to read the copy whatever the umask of the shell.
+  const umask = process.umask(0o022)
   try {
+    rmSync(partial, { recursive: true, force: true })
+    cpSync(from, join(partial, 'native'), { recursive: true, filter: (path) => !lstatSync(path).isSymbolicLink() })
+    makeLinks(missingLinks(join(partial, 'native')))
     renameSync(partial, folder)
   } catch (error) {
-    // Another process was first: its copy is as good.
     rmSync(partial, { recursive: true, force: true })
+    // Another process was first: its copy is as good.
     if (!existsSync(folder)) throw error
+  } finally {
+    process.umask(umask)
   }
 }
 
@@ -112,7 +114,10 @@ export function findBinaries(account: Account | null, copiesFolder: string): Bin
   const { native, version } = findPackage(platform)
   if (usable(native, account) && completed(native)) return programs(native)
   const copy = join(copiesFolder, `postgres-${version}-${platform}`)
-  if (!existsSync(copy)) copyNative(native, copy)
+  if (!existsSync(copy)) {
+    mkdirSync(copiesFolder, { recursive: true, mode: 0o711 })
+    copyNative(native, copy)
+  }
   if (!trusted(copy) || !usable(join(copy, 'native'), account)) {
     throw new EmbeddedDatabaseError(`${copy} is not as it was made. Remove it and start again. ${databaseUrlHint}`)
   }

@@ -11,7 +11,6 @@ import {
   symlinkSync,
   writeFileSync,
 } from 'node:fs'
-import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { type Account, canEnter, chooseAccount } from './embedded-account.ts'
 import { databaseUrlHint, EmbeddedDatabaseError } from './embedded-binaries.ts'
@@ -77,7 +76,8 @@ function makeHome(link: string, account: Account | null): void {
     give(link, account, 0o700)
     return
   }
-  mkdirSync(stateFolder, { recursive: true, mode: 0o711 })
+  mkdirSync(stateFolder, { recursive: true })
+  chmodSync(stateFolder, 0o711)
   const home = join(stateFolder, randomBytes(8).toString('hex'))
   mkdirSync(home, { mode: 0o700 })
   give(home, account, 0o700)
@@ -86,10 +86,10 @@ function makeHome(link: string, account: Account | null): void {
 
 function makeSocketFolder(home: string, account: Account | null): string {
   const near = join(home, 'socket')
-  const short = join(tmpdir(), `penstock-${createHash('sha256').update(home).digest('hex').slice(0, 16)}`)
+  // Not $TMPDIR: the next start, which may take the server over, must find the same.
+  const short = join('/tmp', `penstock-${createHash('sha256').update(home).digest('hex').slice(0, 16)}`)
   const folder = [near, short].find((path) => Buffer.byteLength(join(path, '.s.PGSQL.5432')) <= socketPathBytesMax)
-  if (folder === undefined)
-    throw new EmbeddedDatabaseError('The path of the temporary folder is too long for a socket.')
+  if (folder === undefined) throw new EmbeddedDatabaseError('No path is short enough for a socket.')
   if (!existsSync(folder)) mkdirSync(folder, { mode: 0o700 })
   const { uid } = lstatSync(folder)
   if (!lstatSync(folder).isDirectory() || (uid !== process.getuid?.() && uid !== account?.uid)) {

@@ -1,5 +1,5 @@
 import { Database as SqliteFile } from 'bun:sqlite'
-import { chmodSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { chmodSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { connect } from './client.ts'
 import { EmbeddedDatabaseError } from './embedded-binaries.ts'
@@ -127,6 +127,7 @@ export async function startEmbedded(options: EmbeddedOptions): Promise<EmbeddedD
       stop: async () => {
         await unwatch()
         await stopServer(place)
+        if (!place.socketFolder.startsWith(place.home)) rmSync(place.socketFolder, { recursive: true, force: true })
         unlock()
       },
     }
