@@ -34,7 +34,7 @@ export async function callNode(
       signal: attempt.controller.signal,
     })
     if (response.status === 200) return response
-    void response.body?.getReader().cancel()
+    response.discard()
     return attempt.failedByStatus(response.status, response.headers.get('retry-after'))
   } catch (error) {
     return attempt.failedBy(error)

@@ -5,8 +5,7 @@ import { SseSplitter } from '../protocol/sse.ts'
 import type { AbortCause, Attempt, AttemptFailure } from './attempt.ts'
 import type { ChatCommand } from './chat-command.ts'
 import type { Ticker, Ticking } from './ticker.ts'
-import { type BodyFlow, type BodySink, pump } from './transport/body-pump.ts'
-import type { NodeBody } from './transport/transport.ts'
+import type { BodyFlow, NodeResponse, TransportError } from './transport/transport.ts'
 
 /** How a stream ended, told once. */
 export interface RelayEnd {
@@ -48,7 +47,7 @@ type Phase = 'waiting' | 'streaming' | 'ended'
  * keeps silent connections alive, holds the finish chunk for the usage, and turns every failure after the commit into
  * an error event, never a silent end.
  */
-export class Relay implements Ticking, BodySink {
+export class Relay implements Ticking {
   readonly stream: ReadableStream<Uint8Array>
   /** The client asked for a usage chunk of its own. */
   private readonly includeUsage: boolean
@@ -106,15 +105,17 @@ export class Relay implements Ticking, BodySink {
   }
 
   /** Reads the answer of the expected try; resolves with null at its first chunk, or with why there was none. */
-  attach(attempt: Attempt, body: NodeBody): Promise<AttemptFailure | null> {
+  attach(attempt: Attempt, response: NodeResponse): Promise<AttemptFailure | null> {
     this.splitter = this.newSplitter()
     this.nodeAtMs = performance.now()
     return new Promise((resolve) => {
       this.firstChunk = resolve
-      this.flow = pump(body.getReader(), {
-        bytes: (chunk) => this.attempt === attempt && this.bytes(chunk),
-        ended: () => this.attempt === attempt && this.ended(),
-        failed: (error) => this.attempt === attempt && this.failed(error),
+      const mine = () => this.attempt === attempt
+      this.flow = response.flow
+      response.read({
+        bytes: (chunk) => mine() && this.bytes(chunk),
+        ended: () => mine() && this.ended(),
+        failed: (error) => mine() && this.failed(error),
       })
     })
   }
@@ -125,14 +126,14 @@ export class Relay implements Ticking, BodySink {
     this.clientAtMs = performance.now()
   }
 
-  bytes(chunk: Uint8Array): void {
+  private bytes(chunk: Uint8Array): void {
     this.nodeAtMs = performance.now()
     if (this.phase === 'ended') return
     if (!this.splitter.push(chunk)) this.broken('upstream_error')
     this.flush()
   }
 
-  ended(): void {
+  private ended(): void {
     if (this.phase === 'ended') return this.port.ticker.delete(this)
     this.splitter.end()
     this.flush()
@@ -140,7 +141,7 @@ export class Relay implements Ticking, BodySink {
     else this.broken('node_lost')
   }
 
-  failed(error: unknown): void {
+  private failed(error: TransportError): void {
     const attempt = this.attempt
     if (this.phase === 'ended' || attempt === null) return this.port.ticker.delete(this)
     if (this.firstChunk !== null) return this.settleFirst(attempt.failedBy(error))

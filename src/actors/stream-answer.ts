@@ -51,8 +51,7 @@ export async function tryStream(
   relay.expect(attempt, performance.now() + budget.firstChunkMs)
   const response = await callNode(exchange, attempt, upstream)
   if (isFailure(response)) return { failure: response }
-  if (response.body === null) return { failure: attempt.failedByContent() }
-  const failure = await relay.attach(attempt, response.body)
+  const failure = await relay.attach(attempt, response)
   return failure === null ? { streaming: true } : { failure }
 }
 

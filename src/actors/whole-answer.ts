@@ -5,8 +5,8 @@ import { Attempt, type AttemptFailure } from './attempt.ts'
 import type { Exchange } from './exchange.ts'
 import { callNode, isFailure } from './node-call.ts'
 
-/** A node's whole answer may not be larger, UTF-16 units. */
-const answerLengthMax = 32 * 1024 * 1024
+/** A node's whole answer may not be larger, bytes. */
+const answerBytesMax = 32 * 1024 * 1024
 
 /** One try of a request without a stream: the node's answer by allow-list, metered. */
 export async function tryWhole(
@@ -23,11 +23,11 @@ export async function tryWhole(
   const ttfbMs = performance.now()
   let text: string
   try {
-    text = await response.text()
+    text = await response.text(answerBytesMax)
   } catch (error) {
     return { failure: attempt.failedBy(error) }
   }
-  const completion = text.length > answerLengthMax ? null : publicCompletion(text)
+  const completion = publicCompletion(text)
   if (completion === null) return { failure: attempt.failedByContent() }
   const { usage, estimated } = exchange.usageOf(completion.usage, completion.outputWeight)
   attempt.release({

@@ -48,15 +48,15 @@ describe('§22 direct transport', () => {
   test('sends identity, the key and the given headers; keeps the connection', async () => {
     const seen: (string | null)[][] = []
     const url = serve((request) => {
-      const names = ['accept-encoding', 'authorization', 'content-type', 'connection']
+      const names = ['accept-encoding', 'authorization', 'content-type']
       seen.push(names.map((name) => request.headers.get(name)))
       return new Response('ok')
     })
     const node = transport(url, { apiKey: 'secret-of-the-node' })
     const headers = { 'content-type': 'application/json', authorization: 'Bearer of-the-client' }
     const response = await node.fetch('/v1/chat/completions', { ...get, method: 'POST', body: '{}', headers })
-    expect(await response.text()).toBe('ok')
-    expect(seen).toEqual([['identity', 'Bearer secret-of-the-node', 'application/json', 'keep-alive']])
+    expect(await response.text(1_000_000)).toBe('ok')
+    expect(seen).toEqual([['identity', 'Bearer secret-of-the-node', 'application/json']])
   })
 
   test('one connection serves calls that follow each other', async () => {
@@ -66,18 +66,14 @@ describe('§22 direct transport', () => {
       socket.on('data', () => socket.write('HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok'))
     })
     const node = transport(url)
-    for (let i = 0; i < 5; i++) expect(await (await node.fetch('/v1/models', get)).text()).toBe('ok')
+    for (let i = 0; i < 5; i++) expect(await (await node.fetch('/v1/models', get)).text(1_000)).toBe('ok')
     expect(connections).toBe(1)
   })
 
   test('a node that compresses anyway is readable', async () => {
     const text = 'data: {"a":1}\n\n'.repeat(50)
     const url = serve(() => new Response(Bun.gzipSync(text), { headers: { 'content-encoding': 'gzip' } }))
-    const reader = (await transport(url).fetch('/', get)).body?.getReader()
-    let body = ''
-    for (let part = await reader?.read(); part && !part.done; part = await reader?.read()) {
-      body += new TextDecoder().decode(part.value)
-    }
+    const body = await (await transport(url).fetch('/', get)).text(1_000_000)
     expect(body).toBe(text)
   })
 
@@ -97,7 +93,8 @@ describe('§22 direct transport', () => {
     const script = `
       const { createDirectTransport } = await import('./src/actors/transport/direct.ts')
       const node = createDirectTransport({ url: '${url}', apiKey: null, connectTimeoutMs: 1000 })
-      console.log(await (await node.fetch('/', { method: 'GET', signal: new AbortController().signal })).text())`
+      console.log(await (await node.fetch('/', { method: 'GET', signal: new AbortController().signal })).text(100))
+      node.close()`
     const proxy = 'http://127.0.0.1:1'
     const child = Bun.spawn([process.execPath, '-e', script], {
       cwd: `${import.meta.dir}/../..`,
@@ -128,7 +125,7 @@ describe('failures name no address', () => {
     const closing = await rawServer((socket) => socket.destroy())
     expect((await failure(transport(closing).fetch('/', get))).failure).toBe('closed')
     const garbage = await rawServer((socket) => socket.end('not http\r\n\r\n'))
-    expect((await failure(transport(garbage).fetch('/', get))).failure).toBe('closed')
+    expect((await failure(transport(garbage).fetch('/', get))).failure).toBe('malformed')
   })
 
   test('unknown host', async () => {
@@ -172,10 +169,103 @@ describe('§5: a client that leaves stops the node', () => {
     })
     const client = new AbortController()
     const response = await transport(url).fetch('/', { method: 'GET', signal: client.signal })
-    const reader = response.body?.getReader()
-    expect((await reader?.read())?.value).toEqual(new TextEncoder().encode('ok'))
+    const first = Promise.withResolvers<string>()
+    const end = Promise.withResolvers<string>()
+    response.read({
+      bytes: (bytes) => first.resolve(new TextDecoder().decode(bytes)),
+      ended: () => end.resolve('ended'),
+      failed: (error) => end.resolve(error.failure),
+    })
+    expect(await first.promise).toBe('ok')
     client.abort()
     await gone.promise
+    expect(await end.promise).toBe('aborted')
+  })
+})
+
+describe('bodies', () => {
+  const answer = async (parts: readonly (string | Uint8Array)[], close = true) => {
+    const url = await rawServer((socket) => {
+      socket.once('data', async () => {
+        for (const part of parts) await new Promise<unknown>((sent) => socket.write(part, sent))
+        if (close) socket.end()
+      })
+    })
+    return transport(url).fetch('/', get)
+  }
+
+  test('until the connection closes; interim answers are passed over', async () => {
+    const response = await answer(['HTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\nHTTP/1.1 200 OK\r\n\r\nab', 'cd'])
+    expect([response.status, await response.text(100)]).toEqual([200, 'abcd'])
+  })
+
+  test('cut in the middle of a sized or chunked body: closed, never a short text', async () => {
+    const sized = await answer(['HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nabc'])
+    expect((await failure(sized.text(100))).failure).toBe('closed')
+    const chunked = await answer(['HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n'])
+    expect((await failure(chunked.text(100))).failure).toBe('closed')
+  })
+
+  test('a body larger than its reader takes is given up', async () => {
+    const response = await answer(['HTTP/1.1 200 OK\r\ncontent-length: 4000\r\n\r\n', 'x'.repeat(4_000)])
+    expect((await failure(response.text(1_000))).failure).toBe('too_large')
+  })
+
+  test('a large request goes out whole, in its bytes', async () => {
+    const url = serve(async (request) => new Response(await request.text()))
+    const body = `{"text":"${'€ä'.repeat(500_000)}"}`
+    const response = await transport(url).fetch('/', { ...get, method: 'POST', body })
+    expect((await response.text(10_000_000)) === body).toBe(true)
+  })
+
+  test('a kept connection that the node has closed meanwhile does not fail the next call', async () => {
+    let connections = 0
+    const url = await rawServer((socket) => {
+      connections++
+      socket.once('data', () => {
+        socket.write('HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok')
+        socket.once('data', () => socket.destroy())
+      })
+    })
+    const node = transport(url)
+    expect(await (await node.fetch('/', get)).text(10)).toBe('ok')
+    expect(await (await node.fetch('/', get)).text(10)).toBe('ok')
+    expect(connections).toBe(2)
+  })
+
+  test('a reader that pauses holds the node back', async () => {
+    const total = 64 * 1024 * 1024
+    let written = 0
+    const url = await rawServer((socket) => {
+      socket.once('data', () => {
+        socket.write(`HTTP/1.1 200 OK\r\ncontent-length: ${total}\r\n\r\n`)
+        const piece = Buffer.alloc(1024 * 1024)
+        const more = () => {
+          while (written < total) {
+            written += piece.length
+            if (!socket.write(piece)) return socket.once('drain', more)
+          }
+        }
+        more()
+      })
+    })
+    const response = await transport(url).fetch('/', get)
+    let read = 0
+    const done = Promise.withResolvers<void>()
+    response.read({
+      bytes: (bytes) => {
+        read += bytes.length
+        if (read === bytes.length) response.flow.pause()
+      },
+      ended: done.resolve,
+      failed: done.reject,
+    })
+    // Long enough for an unpaused body of this size to arrive many times over.
+    await Bun.sleep(300)
+    expect(read).toBeLessThan(total / 4)
+    response.flow.resume()
+    await done.promise
+    expect(read).toBe(total)
   })
 })
 
@@ -219,6 +309,6 @@ describe('§5 connect timeout', () => {
       return new Response('late')
     })
     const response = await transport(url, { connectTimeoutMs: 100 }).fetch('/', get)
-    expect(await response.text()).toBe('late')
+    expect(await response.text(1_000_000)).toBe('late')
   })
 })

@@ -1,12 +1,6 @@
-import { connect } from 'node:net'
 import { product } from '../../brand.ts'
-import {
-  type NodeRequest,
-  type NodeResponse,
-  type NodeTransport,
-  TransportError,
-  type TransportFailure,
-} from './transport.ts'
+import { type Endpoint, Http1Connection } from './http1-connection.ts'
+import { type NodeRequest, type NodeResponse, type NodeTransport, TransportError } from './transport.ts'
 
 export interface DirectOptions {
   /** Base URL of the node, with or without a trailing `/v1`. */
@@ -16,27 +10,10 @@ export interface DirectOptions {
   readonly connectTimeoutMs: number
 }
 
-const failureByCode: Readonly<Record<string, TransportFailure>> = {
-  ECONNREFUSED: 'refused',
-  ConnectionRefused: 'refused',
-  EHOSTUNREACH: 'refused',
-  ENETUNREACH: 'refused',
-  EHOSTDOWN: 'refused',
-  ENOTFOUND: 'dns',
-  EAI_AGAIN: 'dns',
-  ETIMEDOUT: 'timeout',
-  EPROTO: 'tls',
-}
-const tlsCode = /CERT|SSL|TLS|SIGNATURE|SELF_SIGNED/
-
-/** What a failed fetch or socket means; never carries the cause, whose message may name the address. */
-function failureOf(error: unknown): TransportFailure {
-  const { name, code } = error as { name?: unknown; code?: unknown }
-  if (name === 'AbortError') return 'aborted'
-  if (name === 'TimeoutError') return 'timeout'
-  if (typeof code !== 'string') return 'closed'
-  return failureByCode[code] ?? (tlsCode.test(code) ? 'tls' : 'closed')
-}
+/** Common servers close idle connections after 5 s; a request must not meet one in the act. */
+const idleMsMax = 4_000
+/** Idle connections kept to one node. */
+const idleConnectionsMax = 256
 
 /**
  * `http://host:1/v1/` → `http://host:1`: paths are appended to it, so that `/v1/chat/completions` and `/health` both
@@ -50,89 +27,90 @@ export function nodeBaseUrl(text: string): string | null {
   return url.origin + url.pathname.replace(/\/+$/, '').replace(/\/v1$/, '').replace(/\/+$/, '')
 }
 
-/** Opens a TCP connection and closes it: can the node be reached at all? null: yes. */
-function reach(url: URL, timeoutMs: number): Promise<TransportFailure | null> {
-  const port = url.port === '' ? (url.protocol === 'https:' ? 443 : 80) : Number(url.port)
-  // WHATWG URLs keep the brackets of an IPv6 address, sockets take it without.
-  const host = url.hostname.replace(/^\[|\]$/g, '')
-  return new Promise((resolve) => {
-    const socket = connect({ host, port })
-    const end = (failure: TransportFailure | null) => {
-      clearTimeout(timer)
-      socket.destroy()
-      resolve(failure)
-    }
-    const timer = setTimeout(end, timeoutMs, 'timeout')
-    socket.once('connect', () => end(null))
-    socket.on('error', (error) => end(failureOf(error)))
-  })
+/** Header values are ours or checked elsewhere; a line break in one would be another request. */
+function headerLines(headers: Readonly<Record<string, string>>, reserved?: Readonly<Record<string, string>>): string {
+  let lines = ''
+  for (const name in headers) {
+    if (reserved !== undefined && name.toLowerCase() in reserved) continue
+    const value = headers[name] ?? ''
+    if (/[\r\n\0]/.test(name + value)) throw new TypeError('header with a line break')
+    lines += `${name}: ${value}\r\n`
+  }
+  return lines
 }
 
-/** Bun's options beyond the standard ones. `proxy: false` is what keeps it from reading `HTTP_PROXY` (seen in 1.4.5). */
-const bunOptions: object = { timeout: false, proxy: false }
-
-/**
- * Keep-alive HTTP to the node's URL. Redirects are returned as they are, never followed. A body that the node compresses
- * although it was asked not to is readable all the same (Bun decompresses; its `content-encoding` header stays).
- *
- * Bun's fetch has no timeout for connecting, and a bound on the headers would cut off a node that thinks long. So half
- * of `connectTimeoutMs` after a request without an answer one TCP connection is tried beside it, bounded by the other
- * half; only if that fails is the request given up. Concurrent requests share the trial.
- */
+/** Keep-alive HTTP/1.1 to the node's URL. Redirects are answers like any other, never followed; no proxy is used. */
 export function createDirectTransport(options: DirectOptions): NodeTransport {
   const base = nodeBaseUrl(options.url)
   if (base === null) throw new TypeError('node transport: not a base URL')
   const url = new URL(base)
-  const halfMs = Math.ceil(options.connectTimeoutMs / 2)
-  const fixed: Record<string, string> = { 'accept-encoding': 'identity', 'user-agent': product }
-  if (options.apiKey !== null) fixed.authorization = `Bearer ${options.apiKey}`
-  let trial: Promise<TransportFailure | null> | null = null
-  let answers = 0
+  const tls = url.protocol === 'https:'
+  const endpoint: Endpoint = {
+    // WHATWG URLs keep the brackets of an IPv6 address, sockets take it without.
+    hostname: url.hostname.replace(/^\[|\]$/g, ''),
+    port: url.port === '' ? (tls ? 443 : 80) : Number(url.port),
+    tls,
+    connectTimeoutMs: options.connectTimeoutMs,
+  }
+  const pathPrefix = url.pathname === '/' ? '' : url.pathname
+  const own: Readonly<Record<string, string>> = {
+    host: url.host,
+    'accept-encoding': 'identity',
+    'user-agent': product,
+    ...(options.apiKey === null ? {} : { authorization: `Bearer ${options.apiKey}` }),
+  }
+  const fixed = headerLines(own)
+  const all = new Set<Http1Connection>()
+  // The youngest first: the older ones may then grow old and go.
+  const idle: Http1Connection[] = []
   let closed = false
 
-  const tryToReach = () => {
-    trial ??= reach(url, halfMs).finally(() => {
-      trial = null
-    })
-    return trial
+  const release = (connection: Http1Connection) => {
+    if (closed || idle.length >= idleConnectionsMax) connection.destroy()
+    else idle.push(connection)
+  }
+  const forget = (connection: Http1Connection) => {
+    all.delete(connection)
+    const at = idle.indexOf(connection)
+    if (at !== -1) idle.splice(at, 1)
+  }
+  const reuse = (): Http1Connection | null => {
+    const youngest = idle.pop()
+    if (youngest === undefined) return null
+    if (performance.now() - youngest.idleSinceMs < idleMsMax) return youngest
+    for (const connection of [youngest, ...idle]) connection.destroy()
+    return null
+  }
+  const connect = async (signal: AbortSignal): Promise<Http1Connection> => {
+    const connection = new Http1Connection(release, forget)
+    all.add(connection)
+    await connection.connect(endpoint, signal)
+    return connection
   }
 
-  const fetchNode = async (path: string, init: NodeRequest): Promise<NodeResponse> => {
+  const send = async (path: string, init: NodeRequest): Promise<NodeResponse> => {
     if (closed) throw new TransportError('closed')
     if (init.signal.aborted) throw new TransportError('aborted')
-    const abort = new AbortController()
-    let unreachable = null as TransportFailure | null
-    let answered = false
-    init.signal.addEventListener('abort', () => abort.abort(), { once: true })
-    const answersBefore = answers
-    const timer = setTimeout(async () => {
-      // Another request's answer in the meantime is proof enough.
-      if (answers !== answersBefore) return
-      unreachable = await tryToReach()
-      if (unreachable !== null && !answered) abort.abort()
-    }, halfMs)
-    try {
-      const response = await fetch(base + path, {
-        method: init.method,
-        headers: { ...init.headers, ...fixed },
-        ...(init.body === undefined ? {} : { body: init.body }),
-        redirect: 'manual',
-        signal: abort.signal,
-        ...bunOptions,
-      })
-      answered = true
-      answers++
-      return response
-    } catch (error) {
-      throw new TransportError(init.signal.aborted ? 'aborted' : (unreachable ?? failureOf(error)))
-    } finally {
-      clearTimeout(timer)
+    const length = init.body === undefined ? '' : `content-length: ${Buffer.byteLength(init.body)}\r\n`
+    const request = `${init.method} ${pathPrefix}${path} HTTP/1.1\r\n${fixed}${headerLines(init.headers ?? {}, own)}${length}\r\n${init.body ?? ''}`
+    const known = reuse()
+    if (known !== null) {
+      try {
+        return await known.send(request, init.signal)
+      } catch (error) {
+        // A kept connection that closes without a byte was closed before the request came: a fresh one may carry it.
+        if (!(error instanceof TransportError) || error.failure !== 'closed') throw error
+      }
     }
+    const fresh = await connect(init.signal)
+    return fresh.send(request, init.signal)
   }
+
   return {
-    fetch: fetchNode,
+    fetch: send,
     close: () => {
       closed = true
+      for (const connection of [...all]) connection.destroy()
     },
   }
 }

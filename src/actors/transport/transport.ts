@@ -1,8 +1,9 @@
 /**
  * The one shape by which the gateway reaches a node (decisions §22). Chat, probes and jobs never know how a node is
- * connected; a faster HTTP client or a tunnel is another file with this shape.
+ * connected; a tunnel is another file with this shape.
  */
 export interface NodeTransport {
+  /** Resolves with the head of the answer. Rejects with `TransportError` only. */
   fetch(path: string, init: NodeRequest): Promise<NodeResponse>
   close(): void
 }
@@ -11,34 +12,42 @@ export interface NodeRequest {
   readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE'
   readonly headers?: Readonly<Record<string, string>>
   readonly body?: string
+  /** Ends the call in whatever state it is, the node's connection included. */
   readonly signal: AbortSignal
 }
 
-/** The part of a `Response` that is used, so that a transport need not build a real one. */
+/** One answer. Its body is read once, by `read` or `text`, or given up by `discard`. */
 export interface NodeResponse {
   readonly status: number
   readonly headers: { get(name: string): string | null }
-  /** null when the answer has no body. */
-  readonly body: NodeBody | null
-  text(): Promise<string>
+  /** Hands the body to the sink as it comes, what has come already at once. */
+  read(sink: BodySink): void
+  readonly flow: BodyFlow
+  /** The whole body as UTF-8. Rejects with `TransportError` beyond `bytesMax`. */
+  text(bytesMax: number): Promise<string>
+  discard(): void
 }
 
-export interface NodeBody {
-  getReader(): NodeBodyReader
+/** Takes a node's bytes as they come, then exactly one of `ended` and `failed`. Never throws. */
+export interface BodySink {
+  bytes(chunk: Uint8Array): void
+  ended(): void
+  failed(error: TransportError): void
 }
 
-export interface NodeBodyReader {
-  read(): Promise<{ done: boolean; value?: Uint8Array | undefined }>
-  cancel(reason?: unknown): Promise<void>
+/** Holds a node back, or lets it go. */
+export interface BodyFlow {
+  pause(): void
+  resume(): void
 }
 
-/** Why a call never got an answer. `refused` and `closed` make the node stale at once. */
-export type TransportFailure = 'refused' | 'closed' | 'dns' | 'tls' | 'timeout' | 'aborted'
+/** Why a call got no answer, or no whole one. `refused` and `closed` make the node stale at once. */
+export type TransportFailure = 'refused' | 'closed' | 'dns' | 'tls' | 'timeout' | 'aborted' | 'malformed' | 'too_large'
 
 export class TransportError extends Error {
   override readonly name = 'TransportError'
   constructor(readonly failure: TransportFailure) {
-    // The cause is left out on purpose: Bun's fetch errors name the node's address.
+    // The cause is left out on purpose: socket errors name the node's address.
     super(`node transport: ${failure}`)
   }
 }

@@ -1,0 +1,93 @@
+import { createBrotliDecompress, createGunzip, createInflate, createZstdDecompress } from 'node:zlib'
+import { type BodyFlow, type BodySink, TransportError } from './transport.ts'
+
+/** Bytes that may wait for a reader before the node is held back. */
+const waitingBytesMax = 64 * 1024
+
+/** A body between its connection and its one reader: what comes before the reader waits, bounded. */
+export class Body implements BodySink {
+  private sink: BodySink | null = null
+  private waiting: Uint8Array[] = []
+  private waitingBytes = 0
+  private over: { readonly error: TransportError | null } | null = null
+
+  constructor(readonly flow: BodyFlow) {}
+
+  bytes(chunk: Uint8Array): void {
+    if (this.sink !== null) return this.sink.bytes(chunk)
+    this.waiting.push(chunk)
+    this.waitingBytes += chunk.length
+    if (this.waitingBytes > waitingBytesMax) this.flow.pause()
+  }
+
+  ended(): void {
+    if (this.over !== null) return
+    this.over = { error: null }
+    this.sink?.ended()
+  }
+
+  failed(error: TransportError): void {
+    if (this.over !== null) return
+    this.over = { error }
+    this.sink?.failed(error)
+  }
+
+  read(sink: BodySink): void {
+    this.sink = sink
+    const { waiting } = this
+    this.waiting = []
+    // Before the first byte is handed on: the reader may well pause at it.
+    if (this.over === null && this.waitingBytes > waitingBytesMax) this.flow.resume()
+    for (const chunk of waiting) sink.bytes(chunk)
+    if (this.over === null) return
+    if (this.over.error === null) sink.ended()
+    else sink.failed(this.over.error)
+  }
+}
+
+/** Collects a body as text, at most `bytesMax` of it. */
+export function collectText(read: (sink: BodySink) => void, bytesMax: number, giveUp: () => void): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const chunks: Uint8Array[] = []
+    let size = 0
+    read({
+      bytes: (chunk) => {
+        size += chunk.length
+        if (size <= bytesMax) {
+          chunks.push(chunk)
+          return
+        }
+        reject(new TransportError('too_large'))
+        giveUp()
+      },
+      ended: () => resolve(Buffer.concat(chunks).toString('utf8')),
+      failed: reject,
+    })
+  })
+}
+
+const decoders = {
+  gzip: createGunzip,
+  'x-gzip': createGunzip,
+  deflate: createInflate,
+  br: createBrotliDecompress,
+  zstd: createZstdDecompress,
+} as const
+
+/** For a node that compresses although it was asked not to: the sink behind a decoder, or null for an unknown coding. */
+export function decoded(coding: string, sink: BodySink): BodySink | null {
+  const make = decoders[coding as keyof typeof decoders]
+  if (make === undefined) return null
+  const decoder = make()
+  decoder.on('data', (chunk: Uint8Array) => sink.bytes(chunk))
+  decoder.on('end', () => sink.ended())
+  decoder.on('error', () => sink.failed(new TransportError('malformed')))
+  return {
+    bytes: (chunk) => void decoder.write(chunk),
+    ended: () => void decoder.end(),
+    failed: (error) => {
+      decoder.destroy()
+      sink.failed(error)
+    },
+  }
+}

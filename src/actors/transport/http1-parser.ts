@@ -1,0 +1,184 @@
+/** What a response parser tells, in this order: one head, any number of bodies, one end. */
+export interface ResponseSink {
+  head(status: number, headers: ReadonlyMap<string, string>): void
+  body(bytes: Uint8Array): void
+  /** `reusable`: the connection may carry another request. */
+  end(reusable: boolean): void
+}
+
+/** The bytes are no HTTP/1.1 response; the connection is of no further use. */
+export class MalformedResponse extends Error {
+  override readonly name = 'MalformedResponse'
+}
+
+/** Status line and headers together, bytes. */
+export const headBytesMax = 64 * 1024
+const sizeLineLengthMax = 256
+
+type Phase = 'head' | 'sized' | 'chunk-size' | 'chunk-data' | 'chunk-end' | 'trailers' | 'until-close' | 'done'
+
+const lf = 10
+const none = new Uint8Array(0)
+
+function concat(a: Uint8Array, b: Uint8Array): Uint8Array {
+  return a.length === 0 ? b : Buffer.concat([a, b])
+}
+
+function parseHead(text: string): { status: number; version: string; headers: Map<string, string> } {
+  const lines = text.split(/\r?\n/)
+  const status = /^HTTP\/(1\.[01]) ([1-5][0-9]{2})(?: |$)/.exec(lines[0] ?? '')
+  if (status === null) throw new MalformedResponse('status line')
+  const headers = new Map<string, string>()
+  for (let i = 1; i < lines.length; i++) {
+    const line = lines[i] ?? ''
+    if (line === '') continue
+    const colon = line.indexOf(':')
+    if (colon < 1 || /\s/.test(line.slice(0, colon))) throw new MalformedResponse('header')
+    const name = line.slice(0, colon).toLowerCase()
+    const value = line.slice(colon + 1).trim()
+    const known = headers.get(name)
+    headers.set(name, known === undefined ? value : `${known}, ${value}`)
+  }
+  return { status: Number(status[2]), version: status[1] ?? '', headers }
+}
+
+/**
+ * Reads responses to GET and POST from the bytes of one connection (RFC 9112): Content-Length, chunked, or until the
+ * connection closes. Interim responses (1xx) are passed over. Bodies that arrive together are handed on together.
+ */
+export class ResponseParser {
+  private phase: Phase = 'head'
+  private rest: Uint8Array = none
+  private left = 0
+  private keepAlive = false
+  private pieces: Uint8Array[] = []
+
+  constructor(private readonly sink: ResponseSink) {}
+
+  /** Between two responses: bytes that come now belong to nobody. */
+  get idle(): boolean {
+    return this.phase === 'head' && this.rest.length === 0
+  }
+
+  /** Throws `MalformedResponse`. */
+  push(bytes: Uint8Array): void {
+    let input = concat(this.rest, bytes)
+    this.rest = none
+    while (input.length > 0) {
+      const used = this.step(input)
+      if (used === 0) {
+        this.rest = input
+        break
+      }
+      input = input.subarray(used)
+    }
+    this.flush()
+  }
+
+  /** The connection was closed by the node. True: that ended a response as it may. */
+  close(): boolean {
+    if (this.phase !== 'until-close') return false
+    this.finish(false)
+    return true
+  }
+
+  private step(input: Uint8Array): number {
+    switch (this.phase) {
+      case 'head':
+        return this.head(input)
+      case 'sized':
+      case 'chunk-data':
+        return this.data(input)
+      case 'until-close':
+        this.pieces.push(input)
+        return input.length
+      case 'done':
+        throw new MalformedResponse('bytes after the end')
+      default:
+        return this.line(input)
+    }
+  }
+
+  private head(input: Uint8Array): number {
+    const end = Buffer.from(input.buffer, input.byteOffset, input.length).indexOf('\r\n\r\n')
+    if (end === -1) {
+      if (input.length > headBytesMax) throw new MalformedResponse('head too large')
+      return 0
+    }
+    const text = Buffer.from(input.buffer, input.byteOffset, end).toString('latin1')
+    const { status, version, headers } = parseHead(text)
+    if (status < 200) {
+      if (status === 101) throw new MalformedResponse('upgrade')
+      return end + 4
+    }
+    const connection = headers.get('connection')?.toLowerCase() ?? ''
+    this.keepAlive = version === '1.1' ? !connection.includes('close') : connection.includes('keep-alive')
+    this.sink.head(status, headers)
+    this.frame(status, headers)
+    return end + 4
+  }
+
+  private frame(status: number, headers: ReadonlyMap<string, string>): void {
+    const coding = headers.get('transfer-encoding')?.toLowerCase()
+    const length = headers.get('content-length')
+    if (status === 204 || status === 304) this.finish(this.keepAlive)
+    else if (coding !== undefined) {
+      if (coding !== 'chunked') throw new MalformedResponse('transfer coding')
+      // Both framings at once is how responses are smuggled: read it, then drop the connection (RFC 9112 §6.3).
+      if (length !== undefined) this.keepAlive = false
+      this.phase = 'chunk-size'
+    } else if (length !== undefined) {
+      if (!/^[0-9]{1,15}$/.test(length)) throw new MalformedResponse('content length')
+      this.left = Number(length)
+      this.phase = 'sized'
+      if (this.left === 0) this.finish(this.keepAlive)
+    } else this.phase = 'until-close'
+  }
+
+  private data(input: Uint8Array): number {
+    const size = Math.min(this.left, input.length)
+    this.pieces.push(size === input.length ? input : input.subarray(0, size))
+    this.left -= size
+    if (this.left === 0) {
+      if (this.phase === 'sized') this.finish(this.keepAlive)
+      else this.phase = 'chunk-end'
+    }
+    return size
+  }
+
+  /** The lines of the chunked coding: a size, the empty one after the data, trailers. */
+  private line(input: Uint8Array): number {
+    const end = input.indexOf(lf)
+    if (end === -1) {
+      if (input.length > sizeLineLengthMax) throw new MalformedResponse('chunk line')
+      return 0
+    }
+    const text = Buffer.from(input.buffer, input.byteOffset, end).toString('latin1').trimEnd()
+    if (this.phase === 'chunk-end') {
+      if (text !== '') throw new MalformedResponse('chunk end')
+      this.phase = 'chunk-size'
+    } else if (this.phase === 'trailers') {
+      if (text === '') this.finish(this.keepAlive)
+    } else {
+      const size = /^([0-9a-fA-F]{1,12})(?:\s*;.*)?$/.exec(text)?.[1]
+      if (size === undefined) throw new MalformedResponse('chunk size')
+      this.left = Number.parseInt(size, 16)
+      this.phase = this.left === 0 ? 'trailers' : 'chunk-data'
+    }
+    return end + 1
+  }
+
+  private flush(): void {
+    const { pieces } = this
+    const [first] = pieces
+    if (first === undefined) return
+    this.pieces = []
+    this.sink.body(pieces.length === 1 ? first : Buffer.concat(pieces))
+  }
+
+  private finish(reusable: boolean): void {
+    this.flush()
+    this.phase = reusable ? 'head' : 'done'
+    this.sink.end(reusable)
+  }
+}
