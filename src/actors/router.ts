@@ -1,5 +1,13 @@
+import type { InspectionEvent } from 'xstate'
+import type { Config } from '../config.ts'
+import type { Database } from '../db/client.ts'
+import type { PoolRows } from '../db/queries/pool.ts'
 import type { NodeId } from '../ids.ts'
-import type { Route, RoutingTable } from '../machines/routing.ts'
+import type { NodeState, Route, RoutingTable } from '../machines/routing.ts'
+import type { RuntimeModule } from '../runtimes/runtime.ts'
+import type { Log } from './log.ts'
+import type { NodeView } from './node-view.ts'
+import { RunningRouter } from './running-router.ts'
 import type { NodeTransport, TransportFailure } from './transport/transport.ts'
 
 /** A call that occupies a slot; the router tells it when its node went offline or was revoked. */
@@ -11,7 +19,12 @@ export interface InFlightCall {
 export type CallOutcome =
   | { readonly kind: 'ok'; readonly ttftMs: number; readonly durationMs: number; readonly completionTokens: number }
   /** Counts toward passive ejection (decisions §8); `keyId` because one poison key must eject nobody. */
-  | { readonly kind: 'failed'; readonly cause: 'connect' | 'server_error' | 'timeout'; readonly transport?: TransportFailure; readonly keyId: string }
+  | {
+      readonly kind: 'failed'
+      readonly cause: 'connect' | 'server_error' | 'timeout'
+      readonly transport?: TransportFailure
+      readonly keyId: string
+    }
   /** Client gone, 4xx, shut-down: says nothing about the route. */
   | { readonly kind: 'neutral' }
 
@@ -28,4 +41,40 @@ export interface Router {
    * `full`: the queue of this model is full; `timeout`: waited `waitMs` in vain; an abort rejects with the signal's reason.
    */
   waitForSlot(modelId: string, waitMs: number, signal: AbortSignal): Promise<'slot' | 'full' | 'timeout'>
+}
+
+/** The whole pool, for who runs it and for the admin routes. */
+export interface PoolRouter extends Router {
+  /** What the database says now; call it at the start and after each change of nodes or catalogue entries. */
+  rowsChanged(rows: PoolRows): void
+  /** Resolves when each node of the first rows has answered or failed once, or after a bound. */
+  whenServing(): Promise<void>
+  nodes(): readonly NodeView[]
+  counts(): {
+    readonly nodes: Readonly<Partial<Record<NodeState, number>>>
+    readonly inFlight: number
+    readonly queued: number
+  }
+  /** Resolves when the node was asked; at once for an unknown one. */
+  pollNow(nodeId: NodeId): Promise<void>
+  /** Called with every table from the next one on. */
+  subscribe(listener: (table: RoutingTable) => void): () => void
+  /** Ends polls and writes; calls that are left are told that their node is lost. */
+  stop(): Promise<void>
+}
+
+export interface RouterOptions {
+  readonly config: Config
+  readonly db: Database
+  readonly log: Log
+  readonly modules: readonly RuntimeModule[]
+  /** Opens what `nodes.api_key_sealed` holds; null when no key does: the node is then not reached. */
+  readonly openSecret: (sealed: Uint8Array) => string | null
+  readonly inspect?: (event: InspectionEvent) => void
+  /** Uniform in [0, 1). */
+  readonly random?: () => number
+}
+
+export function createRouter(options: RouterOptions): PoolRouter {
+  return new RunningRouter(options)
 }

@@ -1,0 +1,82 @@
+import type { NodeId, ProfileId, RuntimeId } from '../ids.ts'
+import type { NodeState } from '../machines/routing.ts'
+import type { RuntimeKind } from '../protocol/wire/node.ts'
+import type { RuntimeStatus } from '../runtimes/runtime.ts'
+import type { PoolNode } from './pool-node.ts'
+import { type Catalogue, publicIdOf } from './routing-table.ts'
+
+/** One node as the admin routes show it. */
+export interface NodeView {
+  readonly nodeId: NodeId
+  readonly state: NodeState
+  /** Unix ms. */
+  readonly sinceMs: number
+  /** Unix ms; 0 when the node is not held down for flapping. */
+  readonly heldUntilMs: number
+  readonly inFlight: number
+  readonly runtime: {
+    readonly runtimeId: RuntimeId
+    readonly kind: RuntimeKind
+    readonly state: RuntimeStatus['state']
+    readonly slotsTotal: number | null
+    readonly slotsFree: number | null
+    readonly queueDepth: number | null
+  } | null
+  readonly models: readonly ModelView[]
+  /** A code of `TransportFailure` or of `PollResult`, or a call's `cause`; never an address. */
+  readonly lastError: { readonly code: string; readonly atMs: number } | null
+}
+
+export interface ModelView {
+  readonly profileId: ProfileId
+  readonly modelId: string
+  readonly upstreamModelId: string
+  readonly ready: boolean
+  readonly loaded: boolean | null
+  readonly contextLength: number | null
+  readonly inFlight: number
+  readonly ttftEwmaMs: number | null
+  readonly tokensPerSecond: number | null
+  /** Unix seconds, 0 if never. */
+  readonly measuredAt: number
+  /** Unix ms; 0 when not ejected. */
+  readonly ejectedUntilMs: number
+  readonly timesEjected: number
+}
+
+export function viewOf(node: PoolNode, catalogue: Catalogue): NodeView {
+  const { runtime, status } = node
+  return {
+    nodeId: node.row.nodeId,
+    state: node.state,
+    sinceMs: node.sinceMs,
+    heldUntilMs: node.heldUntilMs,
+    inFlight: node.calls.size,
+    runtime:
+      runtime === null || status === null
+        ? null
+        : {
+            runtimeId: runtime.runtimeId,
+            kind: runtime.kind,
+            state: status.state,
+            slotsTotal: runtime.slotsTotal,
+            slotsFree: status.slotsFree,
+            queueDepth: status.queueDepth,
+          },
+    models: [...node.profiles.values()].map((profile) => ({
+      profileId: profile.profileId,
+      modelId: publicIdOf(catalogue, profile.upstreamModelId),
+      upstreamModelId: profile.upstreamModelId,
+      ready: node.state === 'ready' && profile.model?.ready === true,
+      loaded: profile.model?.loaded ?? null,
+      contextLength: profile.model?.contextLength ?? null,
+      inFlight: profile.load.inFlight,
+      ttftEwmaMs: profile.load.ttftEwmaMs,
+      tokensPerSecond: profile.load.tokensPerSecond,
+      measuredAt: profile.measuredAt,
+      ejectedUntilMs: profile.load.ejectedUntilMs,
+      timesEjected: profile.ejection.timesEjected,
+    })),
+    lastError: node.lastError,
+  }
+}

@@ -1,0 +1,54 @@
+import type { MeasuredCall } from '../db/queries/pool.ts'
+import type { RoutingTable } from '../machines/routing.ts'
+import { afterFailure, afterSuccess, type RouteFailure } from '../machines/rules/ejection.ts'
+import type { CallOutcome } from './router.ts'
+import { type Catalogue, type Profile, publicIdOf } from './routing-table.ts'
+
+/** Weight of the newest call in the moving means. */
+const ewmaWeight = 0.2
+/**
+ * Share of its mean that an unused route keeps per poll, down to the best of its model: one slow start must not keep a
+ * machine without work for ever, since only work could show that it has become fast.
+ */
+const idleEwmaKept = 0.97
+
+const mean = (old: number | null, fresh: number) => (old === null ? fresh : old + ewmaWeight * (fresh - old))
+
+/** What a good call teaches of its route; returns the measurement to keep. `at`: Unix ms. */
+export function learnSpeed(profile: Profile, outcome: Extract<CallOutcome, { kind: 'ok' }>, at: number): MeasuredCall {
+  const { load } = profile
+  const { ttftMs, durationMs, completionTokens } = outcome
+  const streamingMs = durationMs - ttftMs
+  const rate = completionTokens > 1 && streamingMs > 0 ? (completionTokens * 1_000) / streamingMs : null
+  load.ttftEwmaMs = mean(load.ttftEwmaMs, ttftMs)
+  load.durationEwmaMs = mean(load.durationEwmaMs, durationMs)
+  if (rate !== null) load.tokensPerSecond = mean(load.tokensPerSecond, rate)
+  profile.ejection = afterSuccess(profile.ejection, at - durationMs)
+  load.ejectedUntilMs = profile.ejection.ejectedUntilMs
+  profile.usedSincePoll = true
+  profile.measuredAt = Math.floor(at / 1_000)
+  return { profileId: profile.profileId, at: new Date(at), ttftMs, tokensPerSecond: rate }
+}
+
+/** True when the route was ejected by this failure. */
+export function learnFailure(profile: Profile, failure: RouteFailure, at: number, ejectionMs: number): boolean {
+  const before = profile.ejection.ejectedUntilMs
+  profile.ejection = afterFailure(profile.ejection, failure, at, ejectionMs)
+  profile.load.ejectedUntilMs = profile.ejection.ejectedUntilMs
+  return profile.ejection.ejectedUntilMs > before
+}
+
+/** Call once per good poll of a node. */
+export function forgetSlowness(profiles: Iterable<Profile>, catalogue: Catalogue, table: RoutingTable): void {
+  for (const profile of profiles) {
+    const { load } = profile
+    if (!profile.usedSincePoll && load.ttftEwmaMs !== null) {
+      let best = load.ttftEwmaMs
+      for (const other of table.byModel.get(publicIdOf(catalogue, profile.upstreamModelId)) ?? []) {
+        best = Math.min(best, other.load.ttftEwmaMs ?? best)
+      }
+      load.ttftEwmaMs = Math.max(best, load.ttftEwmaMs * idleEwmaKept)
+    }
+    profile.usedSincePoll = false
+  }
+}

@@ -1,0 +1,63 @@
+/** Requests that wait for a free slot, per model; bounded by `waitingMax` each. */
+export interface SlotQueue {
+  wait(modelId: string, waitMs: number, signal: AbortSignal): Promise<'slot' | 'full' | 'timeout'>
+  /**
+   * Something changed for this model (null: for any). All who wait are woken and ask again in their order: only they
+   * know which machines they may use.
+   */
+  wake(modelId: string | null): void
+  readonly waiting: number
+}
+
+interface Waiter {
+  readonly wake: () => void
+}
+
+export function createSlotQueue(waitingMax: number): SlotQueue {
+  const queues = new Map<string, Set<Waiter>>()
+  const wakeAll = (queue: ReadonlySet<Waiter>) => {
+    for (const waiter of [...queue]) waiter.wake()
+  }
+  return {
+    wait: (modelId, waitMs, signal) => {
+      if (signal.aborted) return Promise.reject(signal.reason)
+      if (waitMs <= 0) return Promise.resolve('timeout')
+      const queue = queues.get(modelId) ?? new Set()
+      if (queue.size >= waitingMax) return Promise.resolve('full')
+      queues.set(modelId, queue)
+      return new Promise((resolve, reject) => {
+        const leave = () => {
+          clearTimeout(timer)
+          signal.removeEventListener('abort', aborted)
+          queue.delete(waiter)
+          if (queue.size === 0 && queues.get(modelId) === queue) queues.delete(modelId)
+        }
+        const end = (result: 'slot' | 'timeout') => {
+          leave()
+          resolve(result)
+        }
+        const aborted = () => {
+          leave()
+          reject(signal.reason)
+        }
+        const waiter = { wake: () => end('slot') }
+        const timer = setTimeout(end, waitMs, 'timeout')
+        signal.addEventListener('abort', aborted, { once: true })
+        queue.add(waiter)
+      })
+    },
+    wake: (modelId) => {
+      if (modelId === null) {
+        for (const queue of [...queues.values()]) wakeAll(queue)
+        return
+      }
+      const queue = queues.get(modelId)
+      if (queue !== undefined) wakeAll(queue)
+    },
+    get waiting() {
+      let sum = 0
+      for (const queue of queues.values()) sum += queue.size
+      return sum
+    },
+  }
+}
