@@ -1,13 +1,23 @@
 import type { RuntimeKind } from '../protocol/wire/node.ts'
 
-/** How a runtime module reaches its server: the node's transport, narrowed. `path` starts with `/`. */
-export type ProbeFetch = (path: string) => Promise<{ status: number; text(): Promise<string>; headers: { get(name: string): string | null } }>
+/**
+ * How a runtime module reaches its server: a GET over the node's transport, narrowed. `path` starts with `/`. The caller
+ * bounds the time and the size of an answer; `text` rejects for one that is longer.
+ */
+export type ProbeFetch = (path: string) => Promise<ProbeAnswer>
+
+export interface ProbeAnswer {
+  readonly status: number
+  readonly headers: { get(name: string): string | null }
+  text(): Promise<string>
+}
 
 export interface RuntimeModel {
-  /** As the server names it; checked against `modelIdPattern` by the prober. */
+  /** What a chat request to this server must name; matches `modelIdPattern`. */
   readonly id: string
+  /** Tokens; null where the server does not say. */
   readonly contextLength: number | null
-  /** This model can answer now (decisions §8, readiness). */
+  /** This model can answer now, if need be after the server has loaded it (decisions §8, readiness). */
   readonly ready: boolean
   /** Already in memory; null where the server does not say. */
   readonly loaded: boolean | null
@@ -16,6 +26,7 @@ export interface RuntimeModel {
 /** One answer to "how are you": what `GET /svc/v1/status` says of an agent's runtime, learnt by the server's own signs. */
 export interface RuntimeStatus {
   readonly kind: RuntimeKind
+  /** `down`: it answers, but not as a server that can take a chat. */
   readonly state: 'ready' | 'loading' | 'down'
   readonly models: readonly RuntimeModel[]
   /** null: the server does not say. */
@@ -29,8 +40,13 @@ export interface RuntimeModule {
   readonly kind: RuntimeKind
   /** Ports on loopback where discovery looks for it. */
   readonly ports: readonly number[]
-  /** True when the server behind `get` is of this kind. Never throws for an answer of another kind. */
+  /** True when the server behind `get` is of this kind. Throws only what `get` throws (the server did not answer). */
   detect(get: ProbeFetch): Promise<boolean>
-  /** Never runs a completion. Throws only what `get` throws (the server did not answer). */
+  /** Never runs a completion and never loads a model. Throws only what `get` throws. */
   probe(get: ProbeFetch): Promise<RuntimeStatus>
+}
+
+/** A status with no model and no word on slots. */
+export function idleStatus(kind: RuntimeKind, state: 'loading' | 'down'): RuntimeStatus {
+  return { kind, state, models: [], slotsTotal: null, slotsFree: null, queueDepth: null }
 }

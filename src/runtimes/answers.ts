@@ -1,0 +1,61 @@
+import { modelIdPattern } from '../ids.ts'
+import type { ProbeFetch, RuntimeModel } from './runtime.ts'
+
+/**
+ * Reading what model servers say. Nothing of it is believed before it was looked at: a field of another type counts as
+ * absent, and text that is no JSON as an answer without fields.
+ */
+export type Fields = Readonly<Record<string, unknown>>
+
+export interface Answer {
+  readonly status: number
+  /** The parsed body; undefined where it is no JSON. */
+  readonly body: unknown
+  readonly server: string | null
+}
+
+/** At most so many models of one server are believed. */
+export const modelsMax = 1_000
+
+export async function ask(get: ProbeFetch, path: string): Promise<Answer> {
+  const answer = await get(path)
+  return { status: answer.status, body: parsed(await answer.text()), server: answer.headers.get('server') }
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
+export function fieldsOf(value: unknown): Fields {
+  return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Fields) : {}
+}
+
+/** The entries of a list of objects; null where `value` is no list. */
+export function listOf(value: unknown): readonly Fields[] | null {
+  return Array.isArray(value) ? value.slice(0, modelsMax).map(fieldsOf) : null
+}
+
+export function textOf(value: unknown): string | null {
+  return typeof value === 'string' && value !== '' ? value : null
+}
+
+/** A whole number from 1 up: context lengths, slots. */
+export function countOf(value: unknown): number | null {
+  return typeof value === 'number' && Number.isSafeInteger(value) && value > 0 ? value : null
+}
+
+/** The `data` of an OpenAI model list; null where the answer is none. */
+export function modelListOf(answer: Answer): readonly Fields[] | null {
+  return answer.status === 200 ? listOf(fieldsOf(answer.body).data) : null
+}
+
+/** Drops ids that no node may report (decisions §22) and the second of two equal ones. */
+export function believable(models: readonly RuntimeModel[]): readonly RuntimeModel[] {
+  const byId = new Map<string, RuntimeModel>()
+  for (const model of models) if (modelIdPattern.test(model.id) && !byId.has(model.id)) byId.set(model.id, model)
+  return [...byId.values()]
+}

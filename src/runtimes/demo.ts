@@ -1,0 +1,18 @@
+import { isOwnedBy, probeModelList } from './openai.ts'
+import type { RuntimeModule } from './runtime.ts'
+
+/** `owned_by` in its model list: the sign by which it is known. */
+export const demoOwner = 'penstock-demo'
+/** What it serves; the id says what it is (decisions §22). */
+export const demoModelId = 'demo/wordplay'
+
+/** The built-in text generator of `demo-server.ts`. It is started, not found: discovery does not look for it. */
+export const demo: RuntimeModule = {
+  kind: 'demo',
+  ports: [],
+  detect: (get) => isOwnedBy(demoOwner, get),
+  async probe(get) {
+    const status = await probeModelList('demo', get)
+    return { ...status, models: status.models.map((model) => ({ ...model, loaded: true })) }
+  },
+}

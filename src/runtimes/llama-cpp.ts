@@ -1,0 +1,103 @@
+import { type Answer, ask, believable, countOf, type Fields, fieldsOf, listOf, modelListOf, textOf } from './answers.ts'
+import { idleStatus, type ProbeFetch, type RuntimeModel, type RuntimeModule, type RuntimeStatus } from './runtime.ts'
+
+const kind = 'llama.cpp'
+
+export const llamaCpp: RuntimeModule = {
+  kind,
+  ports: [8080],
+  async detect(get) {
+    const list = await ask(get, '/v1/models')
+    // All it answers while it loads is this error, on every path.
+    if (list.status === 503) return list.server === kind || isLoading(list)
+    return modelListOf(list)?.some((entry) => entry.owned_by === 'llamacpp' || isRouted(entry)) ?? false
+  },
+  async probe(get) {
+    const health = await ask(get, '/health')
+    if (health.status !== 200) return idleStatus(kind, health.status === 503 ? 'loading' : 'down')
+    const [listed, props] = await Promise.all([ask(get, '/v1/models'), ask(get, '/props')])
+    const list = modelListOf(listed)
+    if (list === null) return idleStatus(kind, listed.status === 503 ? 'loading' : 'down')
+    return list.some(isRouted) ? routerStatus(list) : singleStatus(get, list, fieldsOf(props.body))
+  },
+}
+
+function isLoading(answer: Answer): boolean {
+  const error = fieldsOf(fieldsOf(answer.body).error)
+  return error.type === 'unavailable_error' && error.message === 'Loading model'
+}
+
+/** One model, or one with aliases, in this process. */
+async function singleStatus(get: ProbeFetch, list: readonly Fields[], props: Fields): Promise<RuntimeStatus> {
+  const sleeping = props.is_sleeping === true
+  const slotsTotal = countOf(props.total_slots)
+  const contextLength = countOf(fieldsOf(props.default_generation_settings).n_ctx)
+  const load = sleeping ? { slotsFree: slotsTotal, queueDepth: 0 } : await readLoad(get, slotsTotal)
+  const models = list.map((entry) => ({
+    id: modelName(textOf(entry.id) ?? ''),
+    contextLength: contextLength ?? countOf(fieldsOf(entry.meta).n_ctx) ?? countOf(fieldsOf(entry.meta).n_ctx_train),
+    // A sleeping server loads its model again when a request comes.
+    ready: true,
+    loaded: !sleeping,
+  }))
+  return { kind, state: 'ready', models: believable(models), slotsTotal, ...load }
+}
+
+type Load = Pick<RuntimeStatus, 'slotsFree' | 'queueDepth'>
+
+/**
+ * `/metrics` first (with `--metrics`): it alone says how many wait, and it lets an idle server fall asleep. `/slots` is on
+ * by default but counts as work: it wakes a sleeping server, so none is asked, and keeps one awake that would sleep.
+ */
+async function readLoad(get: ProbeFetch, slotsTotal: number | null): Promise<Load> {
+  const metrics = await get('/metrics')
+  const text = await metrics.text()
+  const processing = metrics.status === 200 ? gauge(text, 'llamacpp:requests_processing') : null
+  if (processing !== null && slotsTotal !== null) {
+    return { slotsFree: Math.max(0, slotsTotal - processing), queueDepth: gauge(text, 'llamacpp:requests_deferred') }
+  }
+  const slots = await ask(get, '/slots')
+  const list = slots.status === 200 ? listOf(slots.body) : null
+  return { slotsFree: list?.filter((slot) => slot.is_processing === false).length ?? null, queueDepth: null }
+}
+
+function gauge(metrics: string, name: string): number | null {
+  const line = metrics.split('\n').find((candidate) => candidate.startsWith(`${name} `))
+  const value = Number(line?.slice(name.length + 1) ?? Number.NaN)
+  return Number.isSafeInteger(value) && value >= 0 ? value : null
+}
+
+/**
+ * Without `--alias` the id is the path of the weights, which must not leave the node. A server of one model does not look
+ * at the name in a request, so the bare file name serves as well.
+ */
+function modelName(id: string): string {
+  const isPath = /^[./~]|\\|\.gguf$/i.test(id)
+  return isPath ? (id.split(/[/\\]/).at(-1) ?? '').replace(/\.gguf$/i, '') : id
+}
+
+/** Started without a model it is a router: it lists many, each with a status, and loads the one a request names. */
+function isRouted(entry: Fields): boolean {
+  return (
+    textOf(fieldsOf(entry.status).value) !== null && (entry.owned_by === undefined || entry.owned_by === 'llamacpp')
+  )
+}
+
+function routerStatus(list: readonly Fields[]): RuntimeStatus {
+  const models = list.filter(writesText).map((entry): RuntimeModel => {
+    const status = fieldsOf(entry.status)
+    const value = textOf(status.value) ?? ''
+    return {
+      id: textOf(entry.id) ?? '',
+      contextLength: countOf(fieldsOf(entry.meta).n_ctx) ?? countOf(fieldsOf(entry.meta).n_ctx_train),
+      ready: ['loaded', 'sleeping', 'unloaded'].includes(value) && status.failed !== true,
+      loaded: value === 'loaded',
+    }
+  })
+  return { ...idleStatus(kind, 'down'), state: 'ready', models: believable(models) }
+}
+
+function writesText(entry: Fields): boolean {
+  const outputs = fieldsOf(entry.architecture).output_modalities
+  return !Array.isArray(outputs) || outputs.includes('text')
+}

@@ -1,0 +1,34 @@
+import { type Answer, ask, believable, countOf, type Fields, modelListOf, textOf } from './answers.ts'
+import { idleStatus, type RuntimeModule } from './runtime.ts'
+
+const modelsPath = '/api/v0/models'
+
+export const lmStudio: RuntimeModule = {
+  kind: 'lmstudio',
+  ports: [1_234],
+  // It answers 200 with an error body on paths it does not know, so only the shape of the list counts.
+  detect: async (get) => statefulList(await ask(get, modelsPath)) !== null,
+  async probe(get) {
+    const [rich, plain] = await Promise.all([ask(get, modelsPath), ask(get, '/v1/models')])
+    const list = statefulList(rich)
+    if (list === null) return idleStatus('lmstudio', 'down')
+    // With just-in-time loading the OpenAI list names every model on disk, without it only those in memory.
+    const served = new Set(modelListOf(plain)?.map((entry) => entry.id))
+    const models = list.filter(writesText).map((entry) => ({
+      id: textOf(entry.id) ?? '',
+      contextLength: countOf(entry.loaded_context_length) ?? countOf(entry.max_context_length),
+      ready: entry.state === 'loaded' || (entry.state === 'not-loaded' && served.has(entry.id)),
+      loaded: entry.state === 'loaded',
+    }))
+    return { ...idleStatus('lmstudio', 'down'), state: 'ready', models: believable(models) }
+  },
+}
+
+function statefulList(answer: Answer): readonly Fields[] | null {
+  const list = modelListOf(answer)
+  return list?.every((entry) => textOf(entry.state) !== null && textOf(entry.type) !== null) ? list : null
+}
+
+function writesText(entry: Fields): boolean {
+  return entry.type === 'llm' || entry.type === 'vlm'
+}

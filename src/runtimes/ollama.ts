@@ -1,0 +1,54 @@
+import { ask, believable, countOf, type Fields, fieldsOf, listOf, textOf } from './answers.ts'
+import { idleStatus, type RuntimeModule } from './runtime.ts'
+
+export const ollama: RuntimeModule = {
+  kind: 'ollama',
+  ports: [11_434],
+  async detect(get) {
+    const version = await ask(get, '/api/version')
+    if (version.status !== 200 || textOf(fieldsOf(version.body).version) === null) return false
+    const tags = await ask(get, '/api/tags')
+    return tags.status === 200 && isModelList(tags.body)
+  },
+  async probe(get) {
+    const [tags, running] = await Promise.all([ask(get, '/api/tags'), ask(get, '/api/ps')])
+    if (tags.status !== 200 || !isModelList(tags.body)) return idleStatus('ollama', 'down')
+    const inMemory = new Map((listOf(fieldsOf(running.body).models) ?? []).map((entry) => [nameOf(entry), entry]))
+    const installed = (listOf(fieldsOf(tags.body).models) ?? []).filter(
+      (entry) => writesText(entry) && staysHere(entry),
+    )
+    const models = installed.map((entry) => {
+      const loaded = inMemory.get(nameOf(entry))
+      // Of a model that is not in memory the context is not known: it is settled when the server loads it.
+      return {
+        id: nameOf(entry),
+        contextLength: countOf(loaded?.context_length),
+        ready: true,
+        loaded: loaded !== undefined,
+      }
+    })
+    return { ...idleStatus('ollama', 'down'), state: 'ready', models: believable(models) }
+  },
+}
+
+/** A server without a model says `null` or an empty list. */
+function isModelList(body: unknown): boolean {
+  const { models } = fieldsOf(body)
+  return Array.isArray(models) || models === null
+}
+
+function nameOf(entry: Fields): string {
+  return textOf(entry.model) ?? textOf(entry.name) ?? ''
+}
+
+/** Embedding models are of the BERT families; they cannot chat. */
+function writesText(entry: Fields): boolean {
+  const details = fieldsOf(entry.details)
+  const families = [details.family, ...(Array.isArray(details.families) ? details.families : [])]
+  return !families.some((family) => typeof family === 'string' && family.includes('bert'))
+}
+
+/** A cloud model is answered by Ollama's own service: a prompt for it would leave the owner's machines. */
+function staysHere(entry: Fields): boolean {
+  return textOf(entry.remote_host) === null && textOf(entry.remote_model) === null && !/[:-]cloud$/.test(nameOf(entry))
+}

@@ -1,0 +1,35 @@
+import type { RuntimeKind } from '../protocol/wire/node.ts'
+import { ask, believable, countOf, type Fields, modelListOf, textOf } from './answers.ts'
+import { idleStatus, type ProbeFetch, type RuntimeModel, type RuntimeModule, type RuntimeStatus } from './runtime.ts'
+
+/** Any server with an OpenAI model list: TGI, TEI, MLX, gateways. What it lists counts as ready. */
+export const openai: RuntimeModule = {
+  kind: 'openai',
+  ports: [],
+  detect: async (get) => modelListOf(await ask(get, '/v1/models')) !== null,
+  probe: (get) => probeModelList('openai', get),
+}
+
+/** The status of a server that says no more than its model list. */
+export async function probeModelList(kind: RuntimeKind, get: ProbeFetch): Promise<RuntimeStatus> {
+  const answer = await ask(get, '/v1/models')
+  const list = modelListOf(answer)
+  if (list === null) return idleStatus(kind, answer.status === 503 ? 'loading' : 'down')
+  const models = believable(list.map(listedModel))
+  return { ...idleStatus(kind, 'down'), state: 'ready', models }
+}
+
+/** True when the server's model list says that it is `owner`'s. */
+export async function isOwnedBy(owner: string, get: ProbeFetch): Promise<boolean> {
+  return modelListOf(await ask(get, '/v1/models'))?.some((entry) => entry.owned_by === owner) ?? false
+}
+
+function listedModel(entry: Fields): RuntimeModel {
+  return {
+    id: textOf(entry.id) ?? '',
+    // vLLM and SGLang; then what gateways and hosted services call it.
+    contextLength: countOf(entry.max_model_len) ?? countOf(entry.context_length) ?? countOf(entry.context_window),
+    ready: true,
+    loaded: null,
+  }
+}

@@ -1,0 +1,36 @@
+import { demo } from './demo.ts'
+import { llamaCpp } from './llama-cpp.ts'
+import { lmStudio } from './lm-studio.ts'
+import { ollama } from './ollama.ts'
+import { openai } from './openai.ts'
+import type { ProbeFetch, RuntimeModule } from './runtime.ts'
+import { sglang } from './sglang.ts'
+import { vllm } from './vllm.ts'
+
+/** In the order in which they are tried. llama.cpp stands before Ollama, whose paths it imitates; the generic one is last. */
+export const runtimeModules: readonly RuntimeModule[] = [demo, llamaCpp, vllm, sglang, ollama, lmStudio, openai]
+
+/** The kind of server behind `get`; null when it is none that is known. Throws what `get` throws. */
+export async function detectRuntime(
+  get: ProbeFetch,
+  modules: readonly RuntimeModule[] = runtimeModules,
+): Promise<RuntimeModule | null> {
+  const answers = remembered(get)
+  for (const module of modules) if (await module.detect(answers)) return module
+  return null
+}
+
+/** Most kinds look at the same paths: each is fetched once. */
+function remembered(get: ProbeFetch): ProbeFetch {
+  const seen = new Map<string, ReturnType<ProbeFetch>>()
+  return (path) => {
+    const before = seen.get(path)
+    if (before !== undefined) return before
+    const answer = get(path).then(async (given) => {
+      const body = await given.text()
+      return { status: given.status, headers: given.headers, text: async () => body }
+    })
+    seen.set(path, answer)
+    return answer
+  }
+}
