@@ -1,9 +1,10 @@
 import type { Config } from '../config.ts'
 import type { AccessDirectory } from './access.ts'
-import type { Limits } from './limits.ts'
+import type { FailedLogins } from './failed-logins.ts'
+import type { GatewayLimits } from './limits.ts'
 import type { Log } from './log.ts'
 import type { Metrics } from './metrics.ts'
-import type { Router } from './router.ts'
+import type { PoolRouter } from './router.ts'
 
 /** `GET /readyz` in words. */
 export interface GatewayHealth {
@@ -16,9 +17,10 @@ export interface GatewayHandle {
   readonly config: Config
   readonly log: Log
   readonly metrics: Metrics
-  readonly router: Router
+  readonly router: PoolRouter
   readonly access: AccessDirectory
-  readonly limits: Limits
+  readonly failedLogins: FailedLogins
+  readonly limits: GatewayLimits
   /** `{base_url}` without a trailing slash; follows the port that was really taken. */
   baseUrl(): string
   /** Keyed hash of a client's address: what logs, limits and audits may hold of it. */

@@ -1,0 +1,65 @@
+import type { Role } from '../actors/access.ts'
+import type { GatewayHandle } from '../actors/gateway.ts'
+import type { ProblemCode } from '../errors.ts'
+import { newId, type RequestId } from '../ids.ts'
+import { createClientAddress, type PeerDirectory } from './client-address.ts'
+import { baseHeaders } from './problem-response.ts'
+import { clientRequestId, logRequest } from './request-log.ts'
+
+/** What one request on a route other than chat is known by until its line is logged. */
+export interface HttpExchange {
+  readonly requestId: RequestId
+  readonly startedMs: number
+  readonly clientRequestId: string | null
+  readonly address: string
+  code: ProblemCode | null
+  keyId: string | null
+  role: Role | null
+}
+
+/** What the plugins and routes share; made once per application. */
+export interface HttpContext {
+  readonly gateway: GatewayHandle
+  readonly base: Readonly<Record<string, string>>
+  readonly clientAddress: (request: Request, server: PeerDirectory | null) => string
+}
+
+export function createHttpContext(gateway: GatewayHandle): HttpContext {
+  return {
+    gateway,
+    base: baseHeaders(gateway.config),
+    clientAddress: createClientAddress(gateway.config.SVC_TRUSTED_PROXIES),
+  }
+}
+
+export function beginExchange(context: HttpContext, request: Request, server: PeerDirectory | null): HttpExchange {
+  return {
+    requestId: newId('req'),
+    startedMs: performance.now(),
+    clientRequestId: clientRequestId(request),
+    address: context.clientAddress(request, server),
+    code: null,
+    keyId: null,
+    role: null,
+  }
+}
+
+/** The log line and the metrics of a finished request. */
+export function endExchange(
+  { gateway }: HttpContext,
+  exchange: HttpExchange,
+  outcome: { readonly route: string; readonly method: string; readonly status: number },
+): void {
+  const latencyMs = performance.now() - exchange.startedMs
+  gateway.metrics.http(outcome.route, outcome.method, outcome.status, latencyMs / 1_000)
+  logRequest(gateway.log, {
+    ...outcome,
+    latencyMs,
+    requestId: exchange.requestId,
+    code: exchange.code,
+    keyId: exchange.keyId,
+    role: exchange.role,
+    addressHash: gateway.hashAddress(exchange.address),
+    clientRequestId: exchange.clientRequestId,
+  })
+}

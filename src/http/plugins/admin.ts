@@ -1,0 +1,57 @@
+import { Elysia } from 'elysia'
+import type { Role } from '../../actors/access.ts'
+import { headers } from '../../brand.ts'
+import { Problem } from '../../errors.ts'
+import { hashToken } from '../../secrets.ts'
+import type { HttpContext, HttpExchange } from '../exchange.ts'
+import { refusedLogin } from '../refused-login.ts'
+import { roleKey } from '../route-table.ts'
+import { requestId } from './request-id.ts'
+
+const ranks: Readonly<Record<Role, number>> = { viewer: 0, operator: 1, admin: 2 }
+/** Of the key under which a token's requests are counted: the token itself stands nowhere. */
+const tokenHashCharacters = 24
+const processSalt = crypto.randomUUID()
+
+/** The actor of an admin request. */
+export interface AdminActor {
+  readonly role: Role
+}
+
+function authenticate({ gateway }: HttpContext, exchange: HttpExchange, token: string | null): Role {
+  const param = `header.${headers.adminToken}`
+  if (token === null) throw new Problem('missing_credentials', { param })
+  const role = gateway.access.role(token)
+  if (role === null) throw refusedLogin(gateway, exchange.address, new Problem('invalid_credentials', { param }))
+  return role
+}
+
+/**
+ * Everything under `/v1/admin`: who is it, how often, and is the role enough — in this order, and all of it before a
+ * body or a query is looked at, so that a stranger with a bad query still sees 401. A route says `role: '…'` once; the
+ * role table of the tests and the OpenAPI document read it from there.
+ */
+export const admin = (context: HttpContext) =>
+  new Elysia({ name: 'admin' })
+    .use(requestId(context))
+    .derive(async ({ exchange, request, set }) => {
+      const token = request.headers.get(headers.adminToken)
+      const role = authenticate(context, exchange, token)
+      exchange.role = role
+      const key = hashToken(processSalt, token ?? '')
+        .toString('hex')
+        .slice(0, tokenHashCharacters)
+      Object.assign(set.headers, await context.gateway.limits.takeAdmin(key))
+      return { actor: { role } satisfies AdminActor as AdminActor }
+    })
+    .macro({
+      role: (least: Role) => ({
+        detail: { [roleKey]: least, security: [{ admin: [] }] } as object,
+        transform: (request: object) => {
+          const { actor } = request as { actor: AdminActor }
+          if (ranks[actor.role] >= ranks[least]) return
+          throw new Problem('insufficient_role', { detail: `This needs the role ${least}` })
+        },
+      }),
+    })
+    .as('scoped')

@@ -1,0 +1,76 @@
+import { Elysia } from 'elysia'
+import { chatRoute } from '../../actors/metrics.ts'
+import { headers } from '../../brand.ts'
+import { Problem } from '../../errors.ts'
+import { beginExchange, endExchange, type HttpContext, type HttpExchange } from '../exchange.ts'
+import { clientClosedStatus, problemOf } from '../failure.ts'
+import { adminChallenge, bearerChallenge, openAiResponse, problemResponse } from '../problem-response.ts'
+import type { RouteTable } from '../route-table.ts'
+
+export const modelsRoute = '/v1/api/models'
+export const adminPrefix = '/v1/admin/'
+/** Stands for the route where there is none. */
+const unmatched = 'unmatched'
+
+const speaksOpenAi = (route: string) => route === chatRoute || route === modelsRoute
+
+function pathOf(url: string): string {
+  const start = url.indexOf('/', url.indexOf('://') + 3)
+  const end = url.indexOf('?', start)
+  return end === -1 ? url.slice(start) : url.slice(start, end)
+}
+
+/** The response to anything that was thrown on a route: the envelope is the route's, the status the refusal's. */
+export function respondToFailure(
+  { base, gateway }: HttpContext,
+  error: unknown,
+  place: { readonly requestId: string; readonly route: string },
+): { readonly response: Response; readonly problem: Problem | null } {
+  const problem = problemOf(error, gateway.log, place)
+  if (problem === null) {
+    return { problem, response: new Response(null, { status: clientClosedStatus, headers: base }) }
+  }
+  if (speaksOpenAi(place.route)) return { problem, response: openAiResponse(problem, place.requestId, base) }
+  const challenge = place.route.startsWith(adminPrefix) ? adminChallenge : bearerChallenge
+  const typeBase = gateway.config.SVC_PROBLEM_BASE_URL
+  return { problem, response: problemResponse(problem, place.requestId, base, { typeBase, challenge }) }
+}
+
+/** No handler for path and method: 404, 405 with `Allow`, or the answer to `OPTIONS`. */
+function unhandled(context: HttpContext, table: RouteTable, request: Request, exchange: HttpExchange) {
+  const found = table.match(pathOf(request.url))
+  const route = found?.template ?? unmatched
+  const place = { requestId: exchange.requestId, route }
+  if (found === null) return { route, ...respondToFailure(context, new Problem('route_not_found'), place) }
+  const allow = found.allow.join(', ')
+  if (request.method === 'OPTIONS') {
+    const response = new Response(null, {
+      status: 204,
+      headers: { ...context.base, allow, 'cache-control': 'no-store', [headers.requestId]: exchange.requestId },
+    })
+    return { route, response, problem: null }
+  }
+  return { route, ...respondToFailure(context, new Problem('method_not_allowed', { headers: { allow } }), place) }
+}
+
+/** The one place that turns what was thrown into a response. Costs a request that succeeds nothing. */
+export const problems = (context: HttpContext, table: () => RouteTable) =>
+  new Elysia({ name: 'problems' }).onError({ as: 'global' }, (failed) => {
+    const { code, error, request, server, set, route } = failed
+    const begun = (failed as { exchange?: HttpExchange }).exchange
+    const exchange = begun ?? beginExchange(context, request, server)
+    if (code === 'NOT_FOUND') {
+      const outcome = unhandled(context, table(), request, exchange)
+      exchange.code = outcome.problem?.code ?? null
+      // No route, so no hook of a route writes the line.
+      endExchange(context, exchange, { route: outcome.route, method: request.method, status: outcome.response.status })
+      return outcome.response
+    }
+    const { response, problem } = respondToFailure(context, code === 'PARSE' ? new Problem('invalid_json') : error, {
+      requestId: exchange.requestId,
+      route,
+    })
+    exchange.code = problem?.code ?? null
+    set.status = response.status
+    return response
+  })

@@ -1,0 +1,89 @@
+import type { TSchema } from '@sinclair/typebox'
+import type { AnyElysia } from 'elysia'
+import type { Role } from '../actors/access.ts'
+import { brand } from '../brand.ts'
+import type { QueryParameters } from './query.ts'
+
+/** Keys of a route's `detail` that are ours; the OpenAPI document turns them into what OpenAPI knows. */
+export const roleKey = `x-${brand}-role`
+export const queryKey = `x-${brand}-query`
+export const bodyKey = `x-${brand}-body`
+
+export interface RouteRow {
+  readonly method: string
+  /** The template: `/v1/admin/customers/:customer_id`. */
+  readonly path: string
+  /** The least role of an admin route; null elsewhere. */
+  readonly role: Role | null
+}
+
+/** What a route says of itself where Elysia's own schemas would change what they check (see `readBody`, `readQuery`). */
+export function describe(text: {
+  readonly summary: string
+  readonly description?: string
+  readonly tags: readonly string[]
+  readonly query?: QueryParameters
+  readonly body?: TSchema
+}): Record<string, unknown> {
+  const { query, body, tags, ...rest } = text
+  return {
+    ...rest,
+    tags: [...tags],
+    ...(query === undefined ? {} : { [queryKey]: query }),
+    ...(body === undefined ? {} : { [bodyKey]: body }),
+  }
+}
+
+/** Rows 2 to 12 of the specification's table: hosted, not administrative (decisions §9). */
+const hostedRows: readonly (readonly [string, string])[] = [
+  ['POST', '/v1/api/chat/completions'],
+  ['GET', '/v1/api/models'],
+  ['GET', '/v1/api'],
+  ['GET', '/v1/api/pricing'],
+  ['POST', '/v1/api/private-inference/jobs'],
+  ['GET', '/v1/api/private-inference/jobs/:job_id'],
+  ['GET', '/v1/nodes/:node_id/payouts'],
+  ['GET', '/v1/public/settlement'],
+  ['GET', '/marketplace/models'],
+  ['GET', '/v1/billing/account'],
+  ['GET', '/v1/billing/usage'],
+]
+
+/** `/jobs/:job_id` → `/jobs/{job_id}`. */
+export const bracedPath = (template: string) => template.replaceAll(/:([A-Za-z_]+)/g, '{$1}')
+
+/** What is mounted: the endpoint index, 405 answers, OpenAPI and the role tests all read this. */
+export class RouteTable {
+  readonly rows: readonly RouteRow[]
+  readonly #byPath: readonly { readonly pattern: RegExp; readonly template: string; readonly methods: Set<string> }[]
+
+  constructor(app: AnyElysia) {
+    const details = app.routes.map(({ method, path, hooks }) => ({
+      method,
+      path,
+      role: ((hooks as { detail?: Record<string, unknown> }).detail?.[roleKey] ?? null) as Role | null,
+    }))
+    this.rows = details
+    const templates = [...new Set(details.map(({ path }) => path))]
+    this.#byPath = templates.map((template) => ({
+      template,
+      pattern: new RegExp(`^${template.replaceAll('.', '\\.').replaceAll(/:[A-Za-z_]+/g, '[^/]+')}/?$`),
+      methods: new Set(details.filter(({ path }) => path === template).map(({ method }) => method)),
+    }))
+  }
+
+  /** The template of a path that exists and the methods it takes, or null. */
+  match(path: string): { readonly template: string; readonly allow: readonly string[] } | null {
+    const found = this.#byPath.find(({ pattern }) => pattern.test(path))
+    if (found === undefined) return null
+    const methods = [...found.methods]
+    return { template: found.template, allow: [...methods, ...(found.methods.has('GET') ? ['HEAD'] : []), 'OPTIONS'] }
+  }
+
+  /** `"<METHOD> <path>"` of the mounted public rows, in the specification's order. */
+  hosted(): string[] {
+    return hostedRows
+      .filter(([method, path]) => this.rows.some((row) => row.method === method && row.path === path))
+      .map(([method, path]) => `${method} ${bracedPath(path)}`)
+  }
+}

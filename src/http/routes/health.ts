@@ -1,0 +1,64 @@
+import { Elysia } from 'elysia'
+import { headers } from '../../brand.ts'
+import { Problem } from '../../errors.ts'
+import { Health } from '../../protocol/wire/report.ts'
+import type { HttpContext } from '../exchange.ts'
+import { requestId } from '../plugins/request-id.ts'
+import { refusedLogin } from '../refused-login.ts'
+import { describe } from '../route-table.ts'
+
+const bearerPattern = /^bearer +(\S+)$/i
+
+/** `/healthz` speaks of the process, `/readyz` of what it needs, `/metrics` to Prometheus (decisions §1). */
+export const healthRoutes = (context: HttpContext) =>
+  new Elysia()
+    .use(requestId(context))
+    .get('/healthz', () => ({ status: 'ok' as const }), {
+      response: { 200: Health },
+      detail: { ...describe({ summary: 'The process is alive', tags: ['Extensions'] }), security: [] },
+    })
+    .get(
+      '/readyz',
+      async ({ status }) => {
+        const { state } = await context.gateway.health()
+        if (state === 'ready') return { status: 'ready' as const }
+        return status(503, { status: state === 'stopping' ? ('stopping' as const) : ('database_away' as const) })
+      },
+      {
+        response: { 200: Health, 503: Health },
+        detail: {
+          ...describe({ summary: 'New work is welcome and the database is there', tags: ['Extensions'] }),
+          security: [],
+        },
+      },
+    )
+    .get(
+      '/metrics',
+      async ({ exchange, request }) => {
+        const { gateway } = context
+        if (!gateway.config.SVC_METRICS_PUBLIC) authenticate(context, exchange.address, request)
+        const text = await gateway.metrics.text()
+        return new Response(text, {
+          headers: { 'content-type': gateway.metrics.contentType, [headers.requestId]: exchange.requestId },
+        })
+      },
+      {
+        detail: {
+          ...describe({
+            summary: 'Metrics in Prometheus text format',
+            description: 'A role token as bearer (or in the admin header), unless `SVC_METRICS_PUBLIC` is true.',
+            tags: ['Extensions'],
+          }),
+          security: [{ role: [] }, { admin: [] }],
+        },
+      },
+    )
+
+/** Prometheus can send a bearer and little else, so a role token counts as one here. */
+function authenticate({ gateway }: HttpContext, address: string, request: Request): void {
+  const authorization = request.headers.get('authorization')
+  const token = request.headers.get(headers.adminToken) ?? bearerPattern.exec(authorization ?? '')?.[1]
+  if (token === undefined && authorization === null) throw new Problem('missing_credentials')
+  if (token !== undefined && gateway.access.role(token) !== null) return
+  throw refusedLogin(gateway, address, new Problem('invalid_credentials'))
+}
