@@ -1,0 +1,204 @@
+import { describe, expect, test } from 'bun:test'
+import { readdirSync } from 'node:fs'
+import type { RuntimeKind } from '../../src/protocol/wire/node.ts'
+import { detectRuntime, runtimeModules } from '../../src/runtimes/registry.ts'
+import type { RuntimeStatus } from '../../src/runtimes/runtime.ts'
+import { replay } from './replayed-server.ts'
+
+const model = (id: string, contextLength: number | null, ready: boolean, loaded: boolean | null) => ({
+  id,
+  contextLength,
+  ready,
+  loaded,
+})
+const silent = { slotsTotal: null, slotsFree: null, queueDepth: null }
+const llama31 = 'Meta-Llama-3.1-8B-Instruct-Q4_K_M'
+
+const cases: Readonly<Record<string, RuntimeStatus>> = {
+  'llama-cpp-ready': {
+    kind: 'llama.cpp',
+    state: 'ready',
+    models: [model('unsloth/Qwen3.6-35B-A3B-GGUF', 65_536, true, true)],
+    slotsTotal: 4,
+    slotsFree: 3,
+    queueDepth: null,
+  },
+  'llama-cpp-path-id': {
+    kind: 'llama.cpp',
+    state: 'ready',
+    models: [model(llama31, 1_024, true, true)],
+    slotsTotal: 1,
+    slotsFree: null,
+    queueDepth: null,
+  },
+  'llama-cpp-loading': { kind: 'llama.cpp', state: 'loading', models: [], ...silent },
+  'llama-cpp-no-slot': {
+    kind: 'llama.cpp',
+    state: 'ready',
+    models: [model(llama31, 65_536, true, true)],
+    slotsTotal: 2,
+    slotsFree: 0,
+    queueDepth: null,
+  },
+  'llama-cpp-metrics': {
+    kind: 'llama.cpp',
+    state: 'ready',
+    models: [model(llama31, 65_536, true, true)],
+    slotsTotal: 2,
+    slotsFree: 0,
+    queueDepth: 3,
+  },
+  'llama-cpp-sleeping': {
+    kind: 'llama.cpp',
+    state: 'ready',
+    models: [model(llama31, 4_096, true, false)],
+    slotsTotal: 2,
+    slotsFree: 2,
+    queueDepth: 0,
+  },
+  'llama-cpp-router': {
+    kind: 'llama.cpp',
+    state: 'ready',
+    models: [
+      model('ggml-org/gemma-3-4b-it-GGUF:Q4_K_M', 4_096, true, true),
+      model('ggml-org/Qwen3-8B-GGUF:Q8_0', null, true, false),
+      model('ggml-org/gpt-oss-20b-GGUF:Q4_K_M', null, false, false),
+      model('ggml-org/broken-GGUF:Q4_K_M', null, false, false),
+      model('ggml-org/asleep-GGUF:Q4_K_M', null, true, false),
+      model('ggml-org/coming-GGUF:Q4_K_M', null, false, false),
+    ],
+    ...silent,
+  },
+  'vllm-ready': {
+    kind: 'vllm',
+    state: 'ready',
+    models: [model('meta-llama/Llama-3.1-8B-Instruct', 4_096, true, true), model('sql-lora-v3', null, true, true)],
+    ...silent,
+  },
+  'vllm-engine-dead': { kind: 'vllm', state: 'down', models: [], ...silent },
+  'sglang-ready': {
+    kind: 'sglang',
+    state: 'ready',
+    models: [model('meta-llama/Llama-3.1-8B-Instruct', 131_072, true, true)],
+    ...silent,
+  },
+  'sglang-loading': { kind: 'sglang', state: 'loading', models: [], ...silent },
+  'ollama-ready': {
+    kind: 'ollama',
+    state: 'ready',
+    models: [model('codellama:13b', null, true, false), model('mistral:latest', 4_096, true, true)],
+    ...silent,
+  },
+  'ollama-not-in-memory': {
+    kind: 'ollama',
+    state: 'ready',
+    models: [model('codellama:13b', null, true, false), model('mistral:latest', null, true, false)],
+    ...silent,
+  },
+  'ollama-empty': { kind: 'ollama', state: 'ready', models: [], ...silent },
+  'lm-studio-ready': {
+    kind: 'lmstudio',
+    state: 'ready',
+    models: [
+      model('qwen2-vl-7b-instruct', 32_768, true, false),
+      model('meta-llama-3.1-8b-instruct', 8_192, true, true),
+    ],
+    ...silent,
+  },
+  'lm-studio-not-in-memory': {
+    kind: 'lmstudio',
+    state: 'ready',
+    models: [
+      model('qwen2-vl-7b-instruct', 32_768, true, false),
+      model('meta-llama-3.1-8b-instruct', 131_072, true, false),
+    ],
+    ...silent,
+  },
+  'lm-studio-no-jit': {
+    kind: 'lmstudio',
+    state: 'ready',
+    models: [
+      model('qwen2-vl-7b-instruct', 32_768, false, false),
+      model('meta-llama-3.1-8b-instruct', 8_192, true, true),
+    ],
+    ...silent,
+  },
+  'lm-studio-loading': {
+    kind: 'lmstudio',
+    state: 'ready',
+    models: [
+      model('qwen2-vl-7b-instruct', 32_768, true, false),
+      model('meta-llama-3.1-8b-instruct', 131_072, false, false),
+    ],
+    ...silent,
+  },
+  'openai-ready': {
+    kind: 'openai',
+    state: 'ready',
+    models: [model('model-id-0', null, true, null), model('sabia-4', 128_000, true, null)],
+    ...silent,
+  },
+  'openai-hostile': {
+    kind: 'openai',
+    state: 'ready',
+    models: [model('good', null, true, null), model('ok/2', null, true, null)],
+    ...silent,
+  },
+}
+
+describe('§8: each kind is known and read by its own signs', () => {
+  for (const [name, expected] of Object.entries(cases)) {
+    test(name, () =>
+      replay(name, async ({ get }) => {
+        const module = await detectRuntime(get)
+        expect(module?.kind).toBe(expected.kind)
+        expect(await module?.probe(get)).toEqual(expected)
+      }),
+    )
+  }
+})
+
+test('every recorded answer is used', () => {
+  const files = readdirSync(`${import.meta.dir}/fixtures`).filter((name) => name.endsWith('.json'))
+  expect(files.toSorted()).toEqual(
+    [...Object.keys(cases), 'openai-unavailable'].map((name) => `${name}.json`).toSorted(),
+  )
+})
+
+test('§8: no kind takes the answers of another for its own', async () => {
+  // Any list of models is a generic server's too, which is why that one is asked last.
+  const strict = runtimeModules.filter((module) => module.kind !== 'openai')
+  for (const [name, { kind }] of Object.entries(cases)) {
+    const claims: RuntimeKind[] = await replay(name, async ({ get }) => {
+      const answers = await Promise.all(strict.map(async (module) => ((await module.detect(get)) ? [module.kind] : [])))
+      return answers.flat()
+    })
+    expect([name, claims]).toEqual([name, kind === 'openai' ? [] : [kind]])
+  }
+})
+
+test('§22: a server that was known and is away for a moment is loading, an unknown answer is no kind', () =>
+  replay('openai-unavailable', async ({ get }) => {
+    expect(await detectRuntime(get)).toBeNull()
+    expect(await runtimeModules.at(-1)?.probe(get)).toMatchObject({ kind: 'openai', state: 'loading', models: [] })
+  }))
+
+test('§22: a sleeping llama.cpp is not woken: neither its slots nor a completion are asked for', () =>
+  replay('llama-cpp-sleeping', async ({ get, asked }) => {
+    await (await detectRuntime(get))?.probe(get)
+    expect([...new Set(asked)].toSorted()).toEqual(['/health', '/props', '/v1/models'])
+  }))
+
+test('§22: at most 1,000 models of one server are believed', async () => {
+  const data = Array.from({ length: 5_000 }, (_, at) => ({ id: `m-${at}` }))
+  const get = async () => Response.json({ object: 'list', data })
+  expect((await runtimeModules.at(-1)?.probe(get))?.models.length).toBe(1_000)
+})
+
+test('a server that does not answer is a failure of the transport, not a status', async () => {
+  const refused = () => Promise.reject(new TypeError('refused'))
+  for (const module of runtimeModules) {
+    await expect(module.detect(refused)).rejects.toThrow('refused')
+    await expect(module.probe(refused)).rejects.toThrow('refused')
+  }
+})
