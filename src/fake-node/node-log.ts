@@ -1,3 +1,5 @@
+import { headers } from '../brand.ts'
+
 /** One chat request as the node saw it. `atMs`, `endedAtMs`: `performance.now()` of this process. */
 export interface LoggedRequest {
   readonly serial: number
@@ -23,6 +25,7 @@ export interface NodeStats {
   readonly abortedStreams: number
   readonly finishedRequests: number
   readonly connections: number
+  /** As the gateway named them; `serial-<n>` where a request carried no id. */
   readonly lastRequestIds: readonly string[]
   readonly promptTokens: number
   readonly cachedTokens: number
@@ -92,7 +95,7 @@ export class NodeLog {
       finishedRequests: this.#finished,
       lastRequestIds: this.requests
         .slice(-requestIdsShown)
-        .map((entry) => entry.headers['x-request-id'] ?? `serial-${entry.serial}`),
+        .map((entry) => entry.headers[headers.nodeRequestId] ?? `serial-${entry.serial}`),
     }
   }
 }
