@@ -1,3 +1,4 @@
+import { detectRuntime } from '../runtimes/registry.ts'
 import type { ProbeFetch, RuntimeModule, RuntimeStatus } from '../runtimes/runtime.ts'
 import { type NodeTransport, TransportError, type TransportFailure } from './transport/transport.ts'
 
@@ -5,7 +6,7 @@ import { type NodeTransport, TransportError, type TransportFailure } from './tra
 export type PollResult =
   | { readonly kind: 'answered'; readonly status: RuntimeStatus }
   /** `unknown_runtime`: it answers, but as no kind of server that is known. */
-  | { readonly kind: 'failed'; readonly code: TransportFailure | 'unknown_runtime' | 'malformed' }
+  | { readonly kind: 'failed'; readonly code: TransportFailure | 'unknown_runtime' }
 
 export interface NodeWatchOptions {
   readonly transport: NodeTransport
@@ -32,7 +33,9 @@ const probeBytesMax = 4 * 1024 * 1024
 function probeFetch(transport: NodeTransport, signal: AbortSignal): ProbeFetch {
   return async (path) => {
     const response = await transport.fetch(path, { method: 'GET', signal })
-    return { status: response.status, headers: response.headers, text: () => response.text(probeBytesMax) }
+    // Read in any case: a body that nobody reads would keep its connection.
+    const body = await response.text(probeBytesMax)
+    return { status: response.status, headers: response.headers, text: async () => body }
   }
 }
 
@@ -40,6 +43,7 @@ function probeFetch(transport: NodeTransport, signal: AbortSignal): ProbeFetch {
 export function createNodeWatch(options: NodeWatchOptions): NodeWatch {
   const { transport, modules } = options
   let module: RuntimeModule | null = null
+  let before: RuntimeModule | null = null
   let timer: ReturnType<typeof setTimeout> | null = null
   let polling: Promise<void> | null = null
   let asking: AbortController | null = null
@@ -63,18 +67,13 @@ export function createNodeWatch(options: NodeWatchOptions): NodeWatch {
     }
   }
 
-  const detect = async (): Promise<RuntimeModule | null> => {
-    for (const candidate of modules) {
-      if (await bounded((get) => candidate.detect(get))) return candidate
-    }
-    return null
-  }
-
   const ask = async (): Promise<PollResult> => {
     try {
-      module ??= await detect()
+      // A server that answers nothing but errors is taken for what it was.
+      module ??= (await bounded((get) => detectRuntime(get, modules))) ?? before
       const known = module
       if (known === null) return { kind: 'failed', code: 'unknown_runtime' }
+      before = known
       return { kind: 'answered', status: await bounded((get) => known.probe(get)) }
     } catch (error) {
       // Another server may stand at the address when it answers again.

@@ -25,6 +25,7 @@ export class PoolNode implements RoutedNode {
   lastError: { readonly code: string; readonly atMs: number } | null = null
   transport: NodeTransport | null = null
   watch: NodeWatch | null = null
+  private readonly retired: NodeTransport[] = []
   /** Polls in a row that found the server there and broken. */
   private polledDown = 0
 
@@ -115,9 +116,25 @@ export class PoolNode implements RoutedNode {
     for (const call of [...this.calls]) call.nodeLost()
   }
 
+  /** A call has ended. */
+  drop(call: InFlightCall): void {
+    this.calls.delete(call)
+    if (this.calls.size > 0 || this.retired.length === 0) return
+    for (const transport of this.retired.splice(0)) transport.close()
+  }
+
+  /** Before another address: what runs at the old one may end first. */
+  disconnect(): void {
+    this.watch?.stop()
+    if (this.transport === null) return
+    if (this.calls.size > 0) this.retired.push(this.transport)
+    else this.transport.close()
+    this.transport = null
+  }
+
   close(): void {
     this.watch?.stop()
-    this.transport?.close()
+    for (const transport of [this.transport, ...this.retired]) transport?.close()
   }
 
   private signature(): string {

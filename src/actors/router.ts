@@ -67,7 +67,8 @@ export interface RouterOptions {
   readonly config: Config
   readonly db: Database
   readonly log: Log
-  readonly modules: readonly RuntimeModule[]
+  /** Default: all of the registry. */
+  readonly modules?: readonly RuntimeModule[]
   /** Opens what `nodes.api_key_sealed` holds; null when no key does: the node is then not reached. */
   readonly openSecret: (sealed: Uint8Array) => string | null
   readonly inspect?: (event: InspectionEvent) => void

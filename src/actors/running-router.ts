@@ -4,6 +4,7 @@ import type { NodeId, ProfileId, RuntimeId } from '../ids.ts'
 import type { NodeSnapshot } from '../machines/node.ts'
 import { routerMachine } from '../machines/router.ts'
 import type { NodeState, Route, RoutingTable } from '../machines/routing.ts'
+import { runtimeModules } from '../runtimes/registry.ts'
 import { observeErrors } from './inspect.ts'
 import { introduce } from './introduce.ts'
 import { createMeasuredCalls, type MeasuredCalls } from './measured-calls.ts'
@@ -71,7 +72,7 @@ export class RunningRouter implements PoolRouter {
     route.load.inFlight--
     const node = this.members.get(route.nodeId)
     if (node !== undefined) {
-      node.calls.delete(call)
+      node.drop(call)
       const profile = this.byProfile.get(route.profileId)
       if (profile !== undefined) this.learn(node, profile, outcome)
       if (node.state === 'draining') this.endDrainIfIdle(node)
@@ -192,8 +193,8 @@ export class RunningRouter implements PoolRouter {
 
   /** Also when the address or the key of a node has changed; the state is then learnt anew by the next polls. */
   private connect(node: PoolNode): void {
-    const { config, modules, random = Math.random } = this.options
-    node.close()
+    const { config, modules = runtimeModules, random = Math.random } = this.options
+    node.disconnect()
     node.transport = this.transportOf(node)
     if (node.transport === null) {
       this.pool.send({ type: 'node.probed', nodeId: node.row.nodeId })

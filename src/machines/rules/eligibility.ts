@@ -79,8 +79,11 @@ function inTier(route: Route, policy: EffectivePolicy): boolean {
   return policy.routeTiers === null || policy.routeTiers.has(route.nodeClass)
 }
 
+/** `private` means the caller's own machine (decisions §8), whatever class its owner gave to another's. */
 function isPrivateEnough(route: Route, access: PlacementRequest['access']): boolean {
-  return isOwn(route, access.customerId) || privacyRank[route.privacyClass] >= access.policy.minPrivacyRank
+  if (isOwn(route, access.customerId)) return true
+  const { minPrivacyRank } = access.policy
+  return minPrivacyRank < privacyRank.private && privacyRank[route.privacyClass] >= minPrivacyRank
 }
 
 /** `own`/`others`: a request that has tried the one never goes on to the other (decisions §5, failover). */

@@ -1,0 +1,90 @@
+import type { NodeId, ProfileId, RuntimeId } from '../../../src/ids.ts'
+import type { Route, RouteLoad, RoutingTable } from '../../../src/machines/routing.ts'
+import type { PlacementRequest } from '../../../src/machines/rules/eligibility.ts'
+import { mergePolicies } from '../../../src/machines/rules/model-policy.ts'
+import type { GatewayPolicy, ModelPolicy } from '../../../src/protocol/wire/policy.ts'
+
+export const nowMs = 1_800_000_000_000
+
+export type RouteChange = Partial<Omit<Route, 'load' | 'nodeId' | 'profileId'>> & Partial<RouteLoad>
+
+/** A ready route of customer `me` on node `node_<name>`; `change` sets any field of it or of its load. */
+export function route(name: string, change: RouteChange = {}): Route {
+  const {
+    inFlight = 0,
+    ttftEwmaMs = null,
+    tokensPerSecond = null,
+    durationEwmaMs = null,
+    ejectedUntilMs = 0,
+    ...rest
+  } = change
+  const modelId = rest.modelId ?? 'm'
+  return {
+    profileId: `mp_${name}` as ProfileId,
+    nodeId: `node_${name}` as NodeId,
+    runtimeId: `rt_${name}` as RuntimeId,
+    runtimeKind: 'openai',
+    customerId: 'me',
+    visibility: 'private',
+    privacyClass: 'private',
+    nodeClass: 'gpu',
+    nodeState: 'ready',
+    ready: true,
+    modelId,
+    modelNames: [modelId],
+    upstreamModelId: modelId,
+    contextLength: null,
+    maxOutputLength: null,
+    slotsTotal: null,
+    heldUntilMs: 0,
+    priced: false,
+    measuredAt: 0,
+    load: { inFlight, ttftEwmaMs, tokensPerSecond, durationEwmaMs, ejectedUntilMs },
+    ...rest,
+  }
+}
+
+export function table(...routes: readonly Route[]): RoutingTable {
+  const byModel = new Map<string, Route[]>()
+  for (const entry of routes) {
+    for (const name of entry.modelNames) byModel.set(name, [...(byModel.get(name) ?? []), entry])
+  }
+  const owners = new Map(routes.map((entry) => [entry.nodeId as string, entry.customerId]))
+  return { version: 1, publishedAtMs: nowMs, routes, byModel, owners }
+}
+
+type RequestChange = Partial<Omit<PlacementRequest, 'access' | 'exclude'>> & {
+  readonly customerId?: string
+  readonly account?: GatewayPolicy
+  readonly key?: ModelPolicy
+  readonly nodeScope?: readonly string[]
+  readonly exclude?: readonly string[]
+}
+
+export function request(change: RequestChange = {}): PlacementRequest {
+  const { customerId = 'me', account = null, key = null, nodeScope = null, exclude = [], ...rest } = change
+  return {
+    modelId: 'm',
+    pin: null,
+    profileId: null,
+    ownOnly: false,
+    freeOnly: true,
+    affinityNodeId: null,
+    nowMs,
+    needContext: null,
+    ...rest,
+    access: { customerId, policy: mergePolicies(account, { policy: key, nodeScope }) },
+    exclude: new Set(exclude),
+  }
+}
+
+/** Numbers in [0, 1) that follow from the seed (mulberry32). */
+export function seeded(seed: number): () => number {
+  let state = seed
+  return () => {
+    state = (state + 0x6d2b79f5) | 0
+    let mixed = Math.imul(state ^ (state >>> 15), 1 | state)
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32
+  }
+}
