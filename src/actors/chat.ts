@@ -6,7 +6,7 @@ import { ChunkRewriter } from '../protocol/chunk-rewriter.ts'
 import { textWeightPerUnitMax } from '../protocol/token-estimate.ts'
 import { upstreamBody } from '../protocol/upstream-request.ts'
 import type { ChatAnswer, ChatCommand } from './chat-command.ts'
-import { type DispatchPort, dispatch, refusal } from './dispatch.ts'
+import { dispatch, refusal } from './dispatch.ts'
 import { type ChatPort, Exchange } from './exchange.ts'
 import { Relay } from './relay.ts'
 import { committed, endStream, tryStream } from './stream-answer.ts'
@@ -88,13 +88,12 @@ async function run(exchange: Exchange): Promise<ChatAnswer> {
   const ceiling = outputCeiling(exchange)
   await admit(exchange, request, ceiling)
   const upstream = upstreamBody(body, ceiling)
-  const decided: DispatchPort = { ...port, decided: (decision) => port.decided(command, decision) }
   const remember = (route: Route) => {
     if (keys !== null) port.prefixes.record(keys, route.nodeId)
   }
   if (body.stream !== true) {
     port.ticker.add(exchange)
-    const answer = await dispatch(decided, command, request, (route) => {
+    const answer = await dispatch(port, command, request, (route) => {
       remember(route)
       return tryWhole(exchange, route, upstream)
     })
@@ -106,7 +105,7 @@ async function run(exchange: Exchange): Promise<ChatAnswer> {
     new ChunkRewriter({ id: exchange.id, created: exchange.created, model: body.model }),
   )
   exchange.relay = relay
-  const running = dispatch(decided, command, request, (route, budget) => {
+  const running = dispatch(port, command, request, (route, budget) => {
     remember(route)
     return tryStream(exchange, relay, route, upstream, budget)
   })

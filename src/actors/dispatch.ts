@@ -17,7 +17,7 @@ export interface DispatchPort {
   readonly config: Config
   readonly router: Router
   readonly random: () => number
-  readonly decided: (decision: Decision) => void
+  readonly decided: (command: ChatCommand, decision: Decision) => void
 }
 
 export interface TryBudget {
@@ -87,7 +87,7 @@ export async function dispatch<T extends object>(
     const table = router.table()
     const request = { ...wanted, exclude: tried, nowMs: Date.now() }
     const placement = place(table, request, port.random)
-    port.decided({ table, request, placement })
+    port.decided(command, { table, request, placement })
     if (placement.kind === 'refused') throw last === null ? refusal(command, placement.code) : problemOf(last)
     if (placement.kind === 'saturated') {
       const waited = await router.waitForSlot(wanted.modelId, queueUntilMs - performance.now(), command.signal)

@@ -14,11 +14,10 @@ import type { Admission, Limits } from './limits.ts'
 import type { Relay } from './relay.ts'
 import type { Ticker, Ticking } from './ticker.ts'
 
-export interface ChatPort extends Omit<DispatchPort, 'decided'> {
+export interface ChatPort extends DispatchPort {
   readonly limits: Limits
   readonly prefixes: PrefixMap
   readonly ticker: Ticker
-  readonly decided: (command: ChatCommand, decision: Parameters<DispatchPort['decided']>[0]) => void
   readonly receipt: (receipt: Receipt, hash: string, command: ChatCommand) => void
   /** Called once per command, when all is over. */
   readonly finished: (record: ChatRecord) => void
@@ -66,10 +65,10 @@ export class Exchange implements Ticking {
     else this.relay.shutDown()
   }
 
-  usageOf(reported: TokenUsage | null, outputWeight: number): { usage: TokenUsage; estimated: boolean } {
+  usageOf(reported: TokenUsage | null, outputWeight: () => number): { usage: TokenUsage; estimated: boolean } {
     if (reported !== null) return { usage: reported, estimated: false }
     const prompt = this.prompt()
-    const completion = Math.ceil(outputWeight)
+    const completion = Math.ceil(outputWeight())
     const usage = { prompt_tokens: prompt, completion_tokens: completion, total_tokens: prompt + completion }
     return { usage, estimated: true }
   }

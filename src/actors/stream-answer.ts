@@ -11,7 +11,7 @@ import type { Relay, RelayEnd } from './relay.ts'
 /** Settles a stream however it ended: what the node delivered is metered and gets its receipt. */
 export function endStream(exchange: Exchange, end: RelayEnd): { usage: TokenUsage; metadata: object } {
   const { command } = exchange
-  const { usage, estimated } = exchange.usageOf(end.usage, end.outputWeight)
+  const { usage, estimated } = exchange.usageOf(end.usage, () => end.outputWeight)
   const nowMs = performance.now()
   const ttftMs = end.firstContentMs === null ? null : end.firstContentMs - command.startedMs
   let metadata: object = {}

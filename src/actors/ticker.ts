@@ -20,12 +20,14 @@ export class Ticker {
 
   delete(item: Ticking): void {
     this.items.delete(item)
-    if (this.items.size > 0 || this.timer === null) return
-    clearInterval(this.timer)
-    this.timer = null
   }
 
+  /** Stops by itself when nothing runs, not at every end of a lone call: starting a timer costs as much as a request. */
   private walk(): void {
+    if (this.items.size === 0 && this.timer !== null) {
+      clearInterval(this.timer)
+      this.timer = null
+    }
     const now = performance.now()
     for (const item of this.items) item.tick(now)
   }

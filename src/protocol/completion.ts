@@ -8,8 +8,8 @@ export interface PublicCompletion {
   /** `index`, `message` verbatim, `finish_reason`, `logprobs`: what else a node adds can name its paths (decisions §5). */
   readonly choices: readonly object[]
   readonly usage: TokenUsage | null
-  /** Weight of the text, reasoning and tool calls of the answer, unrounded. */
-  readonly outputWeight: number
+  /** Weight of the text, reasoning and tool calls of the answer, unrounded; counted only when asked. */
+  readonly outputWeight: () => number
 }
 
 function messageWeight(message: Json): number {
@@ -30,11 +30,11 @@ export function publicCompletion(text: string): PublicCompletion | null {
     return null
   }
   if (!isObject(body) || isErrorBody(body) || !Array.isArray(body.choices) || body.choices.length === 0) return null
-  let outputWeight = 0
+  const messages: Json[] = []
   const choices: object[] = []
   for (const choice of body.choices) {
     if (!isObject(choice) || !isObject(choice.message)) return null
-    outputWeight += messageWeight(choice.message)
+    messages.push(choice.message)
     choices.push({
       index: typeof choice.index === 'number' ? choice.index : choices.length,
       message: choice.message,
@@ -42,5 +42,9 @@ export function publicCompletion(text: string): PublicCompletion | null {
       ...(isObject(choice.logprobs) ? { logprobs: choice.logprobs } : {}),
     })
   }
-  return { choices, usage: readUsage(body.usage), outputWeight }
+  return {
+    choices,
+    usage: readUsage(body.usage),
+    outputWeight: () => messages.reduce((sum, message) => sum + messageWeight(message), 0),
+  }
 }

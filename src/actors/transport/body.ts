@@ -60,7 +60,11 @@ export function collectText(read: (sink: BodySink) => void, bytesMax: number, gi
         reject(new TransportError('too_large'))
         giveUp()
       },
-      ended: () => resolve(Buffer.concat(chunks).toString('utf8')),
+      ended: () => {
+        const [only] = chunks
+        const whole = only !== undefined && chunks.length === 1 ? only : Buffer.concat(chunks)
+        resolve(Buffer.from(whole.buffer, whole.byteOffset, whole.length).toString('utf8'))
+      },
       failed: reject,
     })
   })

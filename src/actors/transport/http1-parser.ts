@@ -24,7 +24,7 @@ function concat(a: Uint8Array, b: Uint8Array): Uint8Array {
   return a.length === 0 ? b : Buffer.concat([a, b])
 }
 
-function parseHead(text: string): { status: number; version: string; headers: Map<string, string> } {
+function parseHead(text: string): Head {
   const lines = text.split(/\r?\n/)
   const status = /^HTTP\/(1\.[01]) ([1-5][0-9]{2})(?: |$)/.exec(lines[0] ?? '')
   if (status === null) throw new MalformedResponse('status line')
@@ -42,6 +42,25 @@ function parseHead(text: string): { status: number; version: string; headers: Ma
   return { status: Number(status[2]), version: status[1] ?? '', headers }
 }
 
+interface Head {
+  readonly status: number
+  readonly version: string
+  readonly headers: ReadonlyMap<string, string>
+}
+
+/** A node's heads differ in little but date and length: the last one, kept with its text, often fits again. */
+class HeadReader {
+  private text = ''
+  private head: Head | null = null
+
+  read(text: string): Head {
+    if (this.head !== null && text === this.text) return this.head
+    this.head = parseHead(text)
+    this.text = text
+    return this.head
+  }
+}
+
 /**
  * Reads responses to GET and POST from the bytes of one connection (RFC 9112): Content-Length, chunked, or until the
  * connection closes. Interim responses (1xx) are passed over. Bodies that arrive together are handed on together.
@@ -52,6 +71,7 @@ export class ResponseParser {
   private left = 0
   private keepAlive = false
   private pieces: Uint8Array[] = []
+  private readonly heads = new HeadReader()
 
   constructor(private readonly sink: ResponseSink) {}
 
@@ -106,7 +126,7 @@ export class ResponseParser {
       return 0
     }
     const text = Buffer.from(input.buffer, input.byteOffset, end).toString('latin1')
-    const { status, version, headers } = parseHead(text)
+    const { status, version, headers } = this.heads.read(text)
     if (status < 200) {
       if (status === 101) throw new MalformedResponse('upgrade')
       return end + 4
