@@ -3,6 +3,11 @@ import type { GatewayHandle } from '../actors/gateway.ts'
 import { createHttpContext } from './exchange.ts'
 import { problems } from './plugins/problems.ts'
 import { RouteTable } from './route-table.ts'
+import { customerRoutes } from './routes/admin/customers.ts'
+import { explainRoutes } from './routes/admin/explain.ts'
+import { keyRoutes } from './routes/admin/keys.ts'
+import { catalogueRoutes } from './routes/admin/models.ts'
+import { nodeCommandRoutes, nodeRoutes } from './routes/admin/nodes.ts'
 import { endpointIndexRoutes } from './routes/endpoint-index.ts'
 import { healthRoutes } from './routes/health.ts'
 import { modelRoutes } from './routes/models.ts'
@@ -30,5 +35,11 @@ export function createApp(gateway: GatewayHandle) {
     .use(modelRoutes(context))
     .use(endpointIndexRoutes(context, table))
     .use(healthRoutes(context))
+    .use(customerRoutes(context))
+    .use(keyRoutes(context))
+    .use(nodeRoutes(context))
+    .use(nodeCommandRoutes(context))
+    .use(catalogueRoutes(context))
+    .use(explainRoutes(context))
   return app
 }

@@ -24,14 +24,24 @@ export function describe(text: {
   readonly tags: readonly string[]
   readonly query?: QueryParameters
   readonly body?: TSchema
+  readonly optionalBody?: TSchema
+  /** Answers 204. */
+  readonly empty?: boolean
 }): Record<string, unknown> {
-  const { query, body, tags, ...rest } = text
+  const { query, body, optionalBody, empty, tags, ...rest } = text
+  const schema = body ?? optionalBody
   return {
     ...rest,
     tags: [...tags],
+    ...(empty === true ? { responses: { 204: { description: 'Done' } } } : {}),
     ...(query === undefined ? {} : { [queryKey]: query }),
-    ...(body === undefined ? {} : { [bodyKey]: body }),
+    ...(schema === undefined ? {} : { [bodyKey]: { schema, required: body !== undefined } satisfies DescribedBody }),
   }
+}
+
+export interface DescribedBody {
+  readonly schema: TSchema
+  readonly required: boolean
 }
 
 /** Rows 2 to 12 of the specification's table: hosted, not administrative (decisions §9). */

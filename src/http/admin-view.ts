@@ -1,0 +1,169 @@
+import type { Role } from '../actors/access.ts'
+import type { Customer as CustomerRecord, GatewayKey } from '../actors/accounts.ts'
+import type { Explanation as ExplanationRecord } from '../actors/gateway.ts'
+import type { ModelView, NodeView } from '../actors/node-view.ts'
+import type { ModelEntry as ModelEntryRecord, NodeRecord } from '../actors/pool-admin.ts'
+import { brand } from '../brand.ts'
+import type { RoutingTable } from '../machines/routing.ts'
+import type { Customer, Explanation, Key, ModelEntry, Node } from '../protocol/wire/admin.ts'
+import { isoTime } from '../time.ts'
+
+const instant = (at: Date | null) => (at === null ? null : isoTime(at))
+/** Unix ms; 0 stands for never. */
+const momentMs = (atMs: number) => (atMs === 0 ? null : isoTime(atMs))
+const seesOwners = (role: Role) => role !== 'viewer'
+
+export function customerView(row: CustomerRecord): Customer {
+  return {
+    customer_id: row.customerId,
+    display_name: row.displayName,
+    account_status: row.accountStatus,
+    gateway_policy: row.gatewayPolicy,
+    balance_wei: row.balanceWei.toString(),
+    reserved_wei: row.reservedWei.toString(),
+    available_wei: (row.balanceWei - row.reservedWei).toString(),
+    created_at: isoTime(row.createdAt),
+  }
+}
+
+export function keyView(row: GatewayKey): Key {
+  return {
+    key_id: row.keyId,
+    customer_id: row.customerId,
+    display_prefix: row.displayPrefix,
+    name: row.name,
+    node_scope: row.nodeScope,
+    model_policy: row.modelPolicy,
+    created_at: isoTime(row.createdAt),
+    last_used_at: instant(row.lastUsedAt),
+    expires_at: instant(row.expiresAt),
+    revoked_at: instant(row.revokedAt),
+  }
+}
+
+function nodeModel(model: ModelView) {
+  return {
+    model_profile_id: model.profileId,
+    model: model.modelId,
+    upstream_model: model.upstreamModelId,
+    ready: model.ready,
+    loaded: model.loaded,
+    context_length: model.contextLength,
+    in_flight: model.inFlight,
+    ttft_ewma_ms: model.ttftEwmaMs,
+    tokens_per_second: model.tokensPerSecond,
+    measured_at: momentMs(model.measuredAt * 1_000),
+    ejected_until: momentMs(model.ejectedUntilMs),
+    times_ejected: model.timesEjected,
+  }
+}
+
+function nodeRuntimes(live: NodeView | null): Node['runtimes'] {
+  if (live === null || live.runtime === null) return []
+  const { runtime, models } = live
+  return [
+    {
+      runtime_id: runtime.runtimeId,
+      runtime_kind: runtime.kind,
+      state: runtime.state,
+      slots_total: runtime.slotsTotal,
+      slots_free: runtime.slotsFree,
+      queue_depth: runtime.queueDepth,
+      models: models.map(nodeModel),
+    },
+  ]
+}
+
+/** `live`: what this gateway knows of the node now; null when it does not watch it (yet, or any more). */
+export function nodeView(row: NodeRecord, live: NodeView | null, role: Role): Node {
+  const open = seesOwners(role)
+  return {
+    node_id: row.nodeId,
+    customer_id: open ? row.customerId : null,
+    name: row.name,
+    kind: row.kind,
+    url: open ? row.url : null,
+    has_api_key: row.hasApiKey,
+    visibility: row.visibility,
+    privacy_class: row.privacyClass,
+    node_class: row.nodeClass,
+    payout_address: open ? row.payoutAddress : null,
+    origin: row.origin,
+    admin_state: row.adminState,
+    state: row.adminState === 'revoked' ? 'revoked' : (live?.state ?? 'enrolled'),
+    state_since: live === null ? null : isoTime(live.sinceMs),
+    held_until: momentMs(live?.heldUntilMs ?? 0),
+    in_flight: live?.inFlight ?? 0,
+    runtimes: nodeRuntimes(live),
+    last_error: live?.lastError ? { code: live.lastError.code, at: isoTime(live.lastError.atMs) } : null,
+    drain_started_at: instant(row.drainStartedAt),
+    created_at: isoTime(row.createdAt),
+  }
+}
+
+export function modelEntryView(row: ModelEntryRecord): ModelEntry {
+  return {
+    id: row.modelId,
+    aliases: row.aliases,
+    name: row.name,
+    description: row.description,
+    input_modalities: row.inputModalities,
+    output_modalities: row.outputModalities,
+    context_length: row.contextLength,
+    max_output_length: row.maxOutputLength,
+    prompt_token_price_wei: row.promptTokenPriceWei?.toString() ?? null,
+    completion_token_price_wei: row.completionTokenPriceWei?.toString() ?? null,
+    usd_prices: row.usdPrices,
+    updated_at: isoTime(row.updatedAt),
+  }
+}
+
+const uncatalogued = {
+  aliases: [],
+  name: null,
+  description: null,
+  input_modalities: null,
+  output_modalities: null,
+  context_length: null,
+  max_output_length: null,
+  prompt_token_price_wei: null,
+  completion_token_price_wei: null,
+  usd_prices: null,
+  updated_at: null,
+}
+
+/** Entries and what nodes serve without one, sorted by id. */
+export function adminModels(entries: readonly ModelEntryRecord[], table: RoutingTable) {
+  const nodes = new Map<string, { all: Set<string>; ready: Set<string> }>()
+  for (const { modelId, nodeId, ready, nodeState } of table.routes) {
+    const seen = nodes.get(modelId) ?? { all: new Set(), ready: new Set() }
+    nodes.set(modelId, seen)
+    seen.all.add(nodeId)
+    if (ready && nodeState === 'ready') seen.ready.add(nodeId)
+  }
+  const known = new Map(entries.map((entry) => [entry.modelId, entry]))
+  return [...new Set([...known.keys(), ...nodes.keys()])].sort().map((id) => {
+    const entry = known.get(id)
+    return {
+      ...(entry === undefined ? { id, ...uncatalogued } : modelEntryView(entry)),
+      in_catalogue: entry !== undefined,
+      nodes: nodes.get(id)?.all.size ?? 0,
+      nodes_ready: nodes.get(id)?.ready.size ?? 0,
+    }
+  })
+}
+
+export function explanationView(found: ExplanationRecord, role: Role): Explanation {
+  return {
+    object: `${brand}.admin.explanation`,
+    request_id: found.requestId,
+    model: found.model,
+    customer_id: seesOwners(role) ? found.customerId : null,
+    tries: found.tries.map(({ atMs, result, code, routes }) => ({
+      at: isoTime(atMs),
+      result,
+      code,
+      routes: routes.map(({ profile_id, ...route }) => ({ ...route, model_profile_id: profile_id })),
+    })),
+  }
+}

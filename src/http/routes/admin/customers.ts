@@ -1,0 +1,135 @@
+import { Elysia } from 'elysia'
+import type { CustomerChanges } from '../../../actors/accounts.ts'
+import { brand } from '../../../brand.ts'
+import {
+  Customer,
+  CustomerCreate,
+  CustomerCreated,
+  CustomerList,
+  CustomerToken,
+  CustomerUpdate,
+  ReasonBody,
+  WebhookSecret,
+} from '../../../protocol/wire/admin.ts'
+import { isoTime } from '../../../time.ts'
+import { checkReasonHeader, customerParams, readOptionalBody } from '../../admin-input.ts'
+import { customerView } from '../../admin-view.ts'
+import type { HttpContext } from '../../exchange.ts'
+import { readBody } from '../../json-body.ts'
+import { admin } from '../../plugins/admin.ts'
+import { limitOf, readQuery } from '../../query.ts'
+import { describe } from '../../route-table.ts'
+
+const tags = ['Customers (extension)']
+const listQuery = {
+  limit: limitOf(100, 1_000),
+  before: {
+    kind: 'text',
+    pattern: /^[A-Za-z0-9_-]{1,64}$/,
+    required: false,
+    description: 'Id of the last customer of the page before',
+  },
+} as const
+
+/** Customers (decisions §23). Tokens and secrets stand in the answer that made them and nowhere else. */
+export const customerRoutes = (context: HttpContext) => {
+  const { accounts } = context.gateway
+  return new Elysia()
+    .use(admin(context))
+    .post(
+      '/v1/admin/customers',
+      async ({ request, status }) => {
+        checkReasonHeader(request)
+        const body = await readBody(request, CustomerCreate)
+        const made = await accounts.createCustomer({
+          displayName: body.display_name,
+          gatewayPolicy: body.gateway_policy ?? null,
+        })
+        return status(201, {
+          ...customerView(made.customer),
+          customer_token: made.customerToken,
+          webhook_secret: made.webhookSecret,
+        })
+      },
+      {
+        role: 'admin',
+        response: { 201: CustomerCreated },
+        detail: describe({ summary: 'Create a customer', tags, body: CustomerCreate }),
+      },
+    )
+    .get(
+      '/v1/admin/customers',
+      async ({ request }) => {
+        const { limit, before } = readQuery(request.url, listQuery)
+        const customers = (await accounts.customers(limit, before)).map(customerView)
+        return {
+          object: `${brand}.admin.customer_list` as const,
+          generated_at: isoTime(Date.now()),
+          count: customers.length,
+          customers,
+        }
+      },
+      {
+        role: 'operator',
+        response: { 200: CustomerList },
+        detail: describe({ summary: 'List customers, newest first', tags, query: listQuery }),
+      },
+    )
+    .get(
+      '/v1/admin/customers/:customer_id',
+      async ({ params }) => customerView(await accounts.customer(params.customer_id)),
+      {
+        role: 'operator',
+        params: customerParams,
+        response: { 200: Customer },
+        detail: describe({ summary: 'Read a customer', tags }),
+      },
+    )
+    .patch(
+      '/v1/admin/customers/:customer_id',
+      async ({ params, request }) => {
+        checkReasonHeader(request)
+        const body = await readBody(request, CustomerUpdate)
+        const changes: CustomerChanges = {
+          ...(body.display_name === undefined ? {} : { displayName: body.display_name }),
+          ...(body.account_status === undefined ? {} : { accountStatus: body.account_status }),
+          ...(body.gateway_policy === undefined ? {} : { gatewayPolicy: body.gateway_policy }),
+        }
+        return customerView(await accounts.updateCustomer(params.customer_id, changes))
+      },
+      {
+        role: 'admin',
+        params: customerParams,
+        response: { 200: Customer },
+        detail: describe({ summary: 'Change a customer', tags, body: CustomerUpdate }),
+      },
+    )
+    .post(
+      '/v1/admin/customers/:customer_id/token',
+      async ({ params, request, status }) => {
+        await readOptionalBody(request, ReasonBody)
+        const { customer, customerToken } = await accounts.rotateCustomerToken(params.customer_id)
+        return status(201, { customer_id: customer.customerId, customer_token: customerToken })
+      },
+      {
+        role: 'admin',
+        params: customerParams,
+        response: { 201: CustomerToken },
+        detail: describe({ summary: 'Replace the customer token', tags, optionalBody: ReasonBody }),
+      },
+    )
+    .post(
+      '/v1/admin/customers/:customer_id/webhook-secret',
+      async ({ params, request, status }) => {
+        await readOptionalBody(request, ReasonBody)
+        const { customer, webhookSecret } = await accounts.rotateWebhookSecret(params.customer_id)
+        return status(201, { customer_id: customer.customerId, webhook_secret: webhookSecret })
+      },
+      {
+        role: 'admin',
+        params: customerParams,
+        response: { 201: WebhookSecret },
+        detail: describe({ summary: 'Replace the webhook secret', tags, optionalBody: ReasonBody }),
+      },
+    )
+}

@@ -1,0 +1,38 @@
+import { Elysia } from 'elysia'
+import { Problem } from '../../../errors.ts'
+import { Explanation } from '../../../protocol/wire/admin.ts'
+import { explanationView } from '../../admin-view.ts'
+import type { HttpContext } from '../../exchange.ts'
+import { admin } from '../../plugins/admin.ts'
+import { readQuery } from '../../query.ts'
+import { describe } from '../../route-table.ts'
+
+const query = {
+  request_id: {
+    kind: 'text',
+    pattern: /^req_[0-9A-Z]{26}$/,
+    required: true,
+    description: 'The `x-request-id` of a chat request',
+  },
+} as const
+
+/** Why this node, and why not the others (decisions §23). */
+export const explainRoutes = (context: HttpContext) =>
+  new Elysia().use(admin(context)).get(
+    '/v1/admin/explain',
+    ({ actor, request }) => {
+      const found = context.gateway.explain(readQuery(request.url, query).request_id)
+      if (found === null) throw new Problem('request_not_found')
+      return explanationView(found, actor.role)
+    },
+    {
+      role: 'viewer',
+      response: { 200: Explanation },
+      detail: describe({
+        summary: 'Why a request went where it went',
+        description: 'The last 10 000 requests of this gateway, kept in memory.',
+        tags: ['Nodes (extension)'],
+        query,
+      }),
+    },
+  )

@@ -1,0 +1,103 @@
+import { Elysia } from 'elysia'
+import { brand } from '../../../brand.ts'
+import { Key, KeyCreate, KeyIssued, KeyList, KeyRotate, KeyRotated } from '../../../protocol/wire/admin.ts'
+import { isoTime, secondMs } from '../../../time.ts'
+import {
+  checkReasonHeader,
+  customerParams,
+  keyParams,
+  parseInstant,
+  readOptionalBody,
+  reasonHeader,
+} from '../../admin-input.ts'
+import { keyView } from '../../admin-view.ts'
+import type { HttpContext } from '../../exchange.ts'
+import { readBody } from '../../json-body.ts'
+import { admin } from '../../plugins/admin.ts'
+import { limitOf, readQuery } from '../../query.ts'
+import { describe } from '../../route-table.ts'
+
+const tags = ['Gateway keys (extension)']
+const listQuery = { limit: limitOf(100, 1_000) }
+
+/** Gateway keys (decisions §4, §23). The raw key stands in the answer that made it and nowhere else. */
+export const keyRoutes = (context: HttpContext) => {
+  const { accounts } = context.gateway
+  return new Elysia()
+    .use(admin(context))
+    .post(
+      '/v1/admin/customers/:customer_id/keys',
+      async ({ params, request, status }) => {
+        checkReasonHeader(request)
+        const body = await readBody(request, KeyCreate)
+        const { key, gatewayKey } = await accounts.issueKey(params.customer_id, {
+          name: body.name,
+          modelPolicy: body.model_policy ?? null,
+          nodeScope: body.node_scope ?? null,
+          expiresAt: parseInstant(body.expires_at, 'expires_at'),
+        })
+        return status(201, { ...keyView(key), gateway_key: gatewayKey })
+      },
+      {
+        role: 'admin',
+        params: customerParams,
+        response: { 201: KeyIssued },
+        detail: describe({ summary: 'Issue a gateway key', tags, body: KeyCreate }),
+      },
+    )
+    .get(
+      '/v1/admin/customers/:customer_id/keys',
+      async ({ params, request }) => {
+        const { limit } = readQuery(request.url, listQuery)
+        const keys = (await accounts.keys(params.customer_id)).slice(0, limit).map(keyView)
+        return {
+          object: `${brand}.admin.key_list` as const,
+          generated_at: isoTime(Date.now()),
+          count: keys.length,
+          keys,
+        }
+      },
+      {
+        role: 'operator',
+        params: customerParams,
+        response: { 200: KeyList },
+        detail: describe({ summary: 'List the keys of a customer, ended ones too', tags, query: listQuery }),
+      },
+    )
+    .post(
+      '/v1/admin/keys/:key_id/rotate',
+      async ({ params, request, status }) => {
+        const { keep_seconds } = await readOptionalBody(request, KeyRotate)
+        const keepMs = keep_seconds === undefined ? undefined : keep_seconds * secondMs
+        const rotated = await accounts.rotateKey(params.key_id, keepMs)
+        return status(201, {
+          ...keyView(rotated.key),
+          gateway_key: rotated.gatewayKey,
+          old_key_expires_at: isoTime(rotated.oldKeyExpiresAt),
+        })
+      },
+      {
+        role: 'admin',
+        params: keyParams,
+        response: { 201: KeyRotated },
+        detail: describe({ summary: 'Replace a key; the old one works for a while', tags, optionalBody: KeyRotate }),
+      },
+    )
+    .delete(
+      '/v1/admin/keys/:key_id',
+      async ({ params, request }) => {
+        checkReasonHeader(request)
+        return keyView(await accounts.revokeKey(params.key_id))
+      },
+      {
+        role: 'admin',
+        params: keyParams,
+        response: { 200: Key },
+        detail: describe({
+          summary: 'Revoke a key',
+          description: `Effective at once, within 5 s on other gateways. The reason travels in \`${reasonHeader}\`.`,
+          tags,
+        }),
+      },
+    )
+}

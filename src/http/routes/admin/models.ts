@@ -1,0 +1,83 @@
+import { Elysia } from 'elysia'
+import { brand } from '../../../brand.ts'
+import { AdminModelList, ModelDelete, ModelEntry, ModelPut } from '../../../protocol/wire/admin.ts'
+import { isoTime } from '../../../time.ts'
+import { checkReasonHeader, parseWei } from '../../admin-input.ts'
+import { adminModels, modelEntryView } from '../../admin-view.ts'
+import type { HttpContext } from '../../exchange.ts'
+import { readBody } from '../../json-body.ts'
+import { admin } from '../../plugins/admin.ts'
+import { limitOf, readQuery } from '../../query.ts'
+import { describe } from '../../route-table.ts'
+
+const tags = ['Model catalogue (extension)']
+const listQuery = { limit: limitOf(1_000, 10_000) }
+
+/** The operator's catalogue. Ids hold slashes, so they travel in the body (decisions §23). */
+export const catalogueRoutes = (context: HttpContext) => {
+  const { pool, router } = context.gateway
+  return new Elysia()
+    .use(admin(context))
+    .get(
+      '/v1/admin/models',
+      async ({ request }) => {
+        const { limit } = readQuery(request.url, listQuery)
+        const models = adminModels(await pool.modelEntries(), router.table()).slice(0, limit)
+        return {
+          object: `${brand}.admin.model_list` as const,
+          generated_at: isoTime(Date.now()),
+          count: models.length,
+          models,
+        }
+      },
+      {
+        role: 'viewer',
+        response: { 200: AdminModelList },
+        detail: describe({ summary: 'List catalogue entries and what nodes serve', tags, query: listQuery }),
+      },
+    )
+    .put(
+      '/v1/admin/models',
+      async ({ request }) => {
+        checkReasonHeader(request)
+        const body = await readBody(request, ModelPut)
+        const entry = await pool.putModelEntry({
+          modelId: body.id,
+          aliases: body.aliases ?? [],
+          name: body.name ?? null,
+          description: body.description ?? null,
+          inputModalities: body.input_modalities ?? null,
+          outputModalities: body.output_modalities ?? null,
+          contextLength: body.context_length ?? null,
+          maxOutputLength: body.max_output_length ?? null,
+          promptTokenPriceWei: parseWei(body.prompt_token_price_wei, 'prompt_token_price_wei'),
+          completionTokenPriceWei: parseWei(body.completion_token_price_wei, 'completion_token_price_wei'),
+          usdPrices: body.usd_prices ?? null,
+        })
+        return modelEntryView(entry)
+      },
+      {
+        role: 'operator',
+        response: { 200: ModelEntry },
+        detail: describe({
+          summary: 'Make or replace a catalogue entry',
+          description: 'The whole entry: what is left out returns to its default.',
+          tags,
+          body: ModelPut,
+        }),
+      },
+    )
+    .delete(
+      '/v1/admin/models',
+      async ({ request, set }) => {
+        checkReasonHeader(request)
+        const { id } = await readBody(request, ModelDelete)
+        await pool.deleteModelEntry(id)
+        set.status = 204
+      },
+      {
+        role: 'operator',
+        detail: describe({ summary: 'Delete a catalogue entry', tags, body: ModelDelete, empty: true }),
+      },
+    )
+}

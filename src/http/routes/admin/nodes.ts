@@ -1,0 +1,144 @@
+import { Elysia } from 'elysia'
+import type { Role } from '../../../actors/access.ts'
+import type { NodeChanges, NodeCommand, NodeRecord } from '../../../actors/pool-admin.ts'
+import { brand } from '../../../brand.ts'
+import { Node, NodeCreate, NodeList, NodeUpdate, ReasonBody } from '../../../protocol/wire/admin.ts'
+import { isoTime } from '../../../time.ts'
+import { checkReasonHeader, nodeParams, readOptionalBody } from '../../admin-input.ts'
+import { nodeView } from '../../admin-view.ts'
+import type { HttpContext } from '../../exchange.ts'
+import { readBody } from '../../json-body.ts'
+import { admin } from '../../plugins/admin.ts'
+import { limitOf, readQuery } from '../../query.ts'
+import { describe } from '../../route-table.ts'
+
+const tags = ['Nodes (extension)']
+const listQuery = { limit: limitOf(100, 1_000) }
+
+/** What this gateway knows of a node right now, beside its row. */
+const withStatus = ({ gateway }: HttpContext, row: NodeRecord, role: Role) =>
+  nodeView(row, gateway.router.nodes().find(({ nodeId }) => nodeId === row.nodeId) ?? null, role)
+
+function changesOf(body: typeof NodeUpdate.static): NodeChanges {
+  return {
+    ...(body.url === undefined ? {} : { url: body.url }),
+    ...(body.name === undefined ? {} : { name: body.name }),
+    ...(body.api_key === undefined ? {} : { apiKey: body.api_key }),
+    ...(body.visibility === undefined ? {} : { visibility: body.visibility }),
+    ...(body.node_class === undefined ? {} : { nodeClass: body.node_class }),
+    ...(body.privacy_class === undefined ? {} : { privacyClass: body.privacy_class }),
+    ...(body.payout_address === undefined ? {} : { payoutAddress: body.payout_address }),
+  }
+}
+
+/** Nodes: reading and registering (decisions §22, §23). */
+export const nodeRoutes = (context: HttpContext) => {
+  const { pool, router } = context.gateway
+  return new Elysia()
+    .use(admin(context))
+    .get(
+      '/v1/admin/nodes',
+      async ({ actor, request }) => {
+        const { limit } = readQuery(request.url, listQuery)
+        const live = new Map(router.nodes().map((node) => [node.nodeId, node]))
+        const rows = (await pool.nodes()).slice(0, limit)
+        const nodes = rows.map((row) => nodeView(row, live.get(row.nodeId) ?? null, actor.role))
+        return {
+          object: `${brand}.admin.node_list` as const,
+          generated_at: isoTime(Date.now()),
+          count: nodes.length,
+          nodes,
+        }
+      },
+      {
+        role: 'viewer',
+        response: { 200: NodeList },
+        detail: describe({ summary: 'List nodes with their state and load', tags, query: listQuery }),
+      },
+    )
+    .post(
+      '/v1/admin/nodes',
+      async ({ actor, request, status }) => {
+        checkReasonHeader(request)
+        const { customer_id, reason: _, ...rest } = await readBody(request, NodeCreate)
+        const row = await pool.registerRuntimeNode({
+          ...changesOf(rest),
+          customerId: customer_id,
+          url: rest.url,
+          visibility: rest.visibility,
+          nodeClass: rest.node_class,
+          privacyClass: rest.privacy_class,
+        })
+        return status(201, withStatus(context, row, actor.role))
+      },
+      {
+        role: 'operator',
+        response: { 201: Node },
+        detail: describe({ summary: 'Register an OpenAI-compatible server as a node', tags, body: NodeCreate }),
+      },
+    )
+    .get(
+      '/v1/admin/nodes/:node_id',
+      async ({ actor, params }) => withStatus(context, await pool.node(params.node_id), actor.role),
+      {
+        role: 'viewer',
+        params: nodeParams,
+        response: { 200: Node },
+        detail: describe({ summary: 'Read a node', tags }),
+      },
+    )
+    .patch(
+      '/v1/admin/nodes/:node_id',
+      async ({ actor, params, request }) => {
+        checkReasonHeader(request)
+        const body = await readBody(request, NodeUpdate)
+        return withStatus(context, await pool.updateNode(params.node_id, changesOf(body)), actor.role)
+      },
+      {
+        role: 'operator',
+        params: nodeParams,
+        response: { 200: Node },
+        detail: describe({ summary: 'Change a node', tags, body: NodeUpdate }),
+      },
+    )
+    .delete(
+      '/v1/admin/nodes/:node_id',
+      async ({ params, request, set }) => {
+        checkReasonHeader(request)
+        await pool.deleteNode(params.node_id)
+        set.status = 204
+      },
+      {
+        role: 'admin',
+        params: nodeParams,
+        detail: describe({ summary: 'Delete a node and what was measured of it', tags, empty: true }),
+      },
+    )
+}
+
+const commands: readonly (readonly [NodeCommand, Role, string])[] = [
+  ['drain', 'operator', 'No new work; what runs may finish'],
+  ['resume', 'operator', 'Take new work again'],
+  ['revoke', 'admin', 'Never again: the node and its keys are dead'],
+]
+
+/** What is told to a node; saying it twice is no fault. */
+export const nodeCommandRoutes = (context: HttpContext) => {
+  const app = new Elysia().use(admin(context))
+  for (const [command, role, summary] of commands) {
+    app.post(
+      `/v1/admin/nodes/:node_id/${command}`,
+      async ({ actor, params, request }) => {
+        await readOptionalBody(request, ReasonBody)
+        return withStatus(context, await context.gateway.pool.setNodeAdminState(params.node_id, command), actor.role)
+      },
+      {
+        role,
+        params: nodeParams,
+        response: { 200: Node },
+        detail: describe({ summary, tags, optionalBody: ReasonBody }),
+      },
+    )
+  }
+  return app
+}
