@@ -87,18 +87,20 @@ export function createNodeWatch(options: NodeWatchOptions): NodeWatch {
     if (!stopped) await options.onResult(result)
   }
 
-  const schedule = () => {
+  const schedule = (beganMs: number) => {
     if (stopped) return
     const spread = 1 - jitterShare + 2 * jitterShare * options.random()
-    timer = setTimeout(pollNow, options.intervalMs * spread)
+    timer = setTimeout(pollNow, Math.max(0, options.intervalMs * spread - (performance.now() - beganMs)))
   }
 
   const pollNow = (): Promise<void> => {
     if (stopped) return Promise.resolve()
     if (timer !== null) clearTimeout(timer)
-    polling ??= poll().finally(() => {
+    if (polling !== null) return polling
+    const beganMs = performance.now()
+    polling = poll().finally(() => {
       polling = null
-      schedule()
+      schedule(beganMs)
     })
     return polling
   }

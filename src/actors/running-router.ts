@@ -7,6 +7,7 @@ import type { NodeState, Route, RoutingTable } from '../machines/routing.ts'
 import { runtimeModules } from '../runtimes/registry.ts'
 import { observeErrors } from './inspect.ts'
 import { introduce } from './introduce.ts'
+import { failureName } from './log.ts'
 import { createMeasuredCalls, type MeasuredCalls } from './measured-calls.ts'
 import { type NodeView, viewOf } from './node-view.ts'
 import { createNodeWatch, type PollResult } from './node-watch.ts'
@@ -193,7 +194,7 @@ export class RunningRouter implements PoolRouter {
 
   /** Also when the address or the key of a node has changed; the state is then learnt anew by the next polls. */
   private connect(node: PoolNode): void {
-    const { config, modules = runtimeModules, random = Math.random } = this.options
+    const { config, log, modules = runtimeModules, random = Math.random } = this.options
     node.disconnect()
     node.transport = this.transportOf(node)
     if (node.transport === null) {
@@ -206,7 +207,10 @@ export class RunningRouter implements PoolRouter {
       intervalMs: config.SVC_POLL_INTERVAL_MS,
       timeoutMs: config.SVC_PROBE_TIMEOUT_MS,
       random,
-      onResult: (result) => this.polled(node, result),
+      onResult: (result) =>
+        this.polled(node, result).catch((error: unknown) => {
+          log.error('poll_not_taken', { node_id: node.row.nodeId, failure: failureName(error) })
+        }),
     })
     node.watch = watch
     void watch.pollNow()

@@ -33,7 +33,8 @@ const remainingShareMin = 0.5
 
 /** `base` without the routes that are held down or ejected, with the floors of decisions §8. */
 function withoutUnhealthy(base: readonly Route[], nowMs: number): readonly Route[] {
-  if (base.length < 2) return base
+  const isWell = (route: Route) => route.heldUntilMs <= nowMs && route.load.ejectedUntilMs <= nowMs
+  if (base.length < 2 || base.every(isWell)) return base
   const steady = base.filter((route) => route.heldUntilMs <= nowMs)
   const held = steady.length === 0 ? base : steady
   const remaining = held.filter((route) => route.load.ejectedUntilMs <= nowMs)
