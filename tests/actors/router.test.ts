@@ -13,9 +13,9 @@ import { type TestDatabase, testDatabase } from '../support/postgres.ts'
 
 const fast = {
   SVC_POLL_INTERVAL_MS: '50',
-  SVC_PROBE_TIMEOUT_MS: '200',
-  SVC_STALE_AFTER_MS: '400',
-  SVC_OFFLINE_AFTER_MS: '900',
+  SVC_PROBE_TIMEOUT_MS: '1000',
+  SVC_STALE_AFTER_MS: '2000',
+  SVC_OFFLINE_AFTER_MS: '4000',
   SVC_EJECTION_MS: '300',
   SVC_DRAIN_TIMEOUT_MS: '400',
 }
