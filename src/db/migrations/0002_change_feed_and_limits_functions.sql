@@ -47,10 +47,13 @@ RETURNS bigint LANGUAGE sql IMMUTABLE AS $$
 $$;
 --> statement-breakpoint
 -- The functions below state a lease anew, in absolute numbers, so that a message whose answer was lost can be sent
--- again. No row: the lease is not known (any more). `others`: somebody else holds a reserve, and was asked for it.
+-- again. No row: the lease is not known (any more). `others`: somebody else holds a reserve, or may have come by one
+-- since it last spoke, and was asked for it; `p_asking_ms` is for how long the asker has been asking, so that who has
+-- answered meanwhile and has none is not waited for.
 CREATE FUNCTION sync_quota_lease(
   p_customer text, p_day date, p_lease text, p_seq bigint, p_quota bigint,
-  p_spent bigint, p_need bigint, p_want bigint, p_fresh boolean, p_close boolean, p_ttl_ms bigint
+  p_spent bigint, p_need bigint, p_want bigint, p_fresh boolean, p_close boolean, p_ttl_ms bigint,
+  p_asking_ms double precision
 ) RETURNS TABLE (granted bigint, remaining double precision, others boolean, wait_ms double precision)
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -68,10 +71,11 @@ BEGIN
     v_cap := 0; v_seq := -1;
   END IF;
   IF p_seq <= v_seq THEN RETURN; END IF;
-  SELECT count(*) = 0, coalesce(bool_or(l.cap > l.spent), false) INTO v_alone, v_reserve FROM quota_leases l
+  SELECT count(*) = 0, coalesce(bool_or(l.cap > l.spent OR l.expires_at <
+    clock_timestamp() + (p_ttl_ms - p_asking_ms) * interval '1 ms'), false) INTO v_alone, v_reserve FROM quota_leases l
     WHERE l.customer_id = p_customer AND l.day = p_day AND l.lease_id <> p_lease AND l.expires_at > clock_timestamp();
   IF p_close THEN v_next := p_spent;
-  ELSE v_next := lease_grant(p_spent, p_need, p_want, v_cap + greatest(p_quota - v_taken, 0), v_alone);
+  ELSE v_next := lease_grant(p_spent, p_need, p_want, v_cap + p_quota - v_taken, v_alone);
   END IF;
   -- Giving back may be forgotten by a crash; taking must not be.
   IF v_next <= v_cap THEN PERFORM set_config('synchronous_commit', 'off', true); END IF;
@@ -124,7 +128,8 @@ BEGIN
     p_capacity - v_out - greatest(v_cap - p_spent, 0),
     v_level + greatest(0, extract(epoch FROM v_now - v_at)) * p_per_second));
   IF p_close THEN v_next := p_spent;
-  ELSE v_next := lease_grant(p_spent, p_need, p_want, v_cap + floor(v_level + 1e-6)::bigint, v_alone);
+  ELSE v_next := lease_grant(p_spent, p_need, p_want,
+    least(v_cap + floor(v_level + 1e-6)::bigint, p_spent + floor(p_capacity)::bigint), v_alone);
   END IF;
   v_level := greatest(0, v_level + v_cap - v_next);
   UPDATE rate_buckets b SET level = v_level, at = v_now WHERE b.key = p_key;
@@ -143,7 +148,7 @@ END $$;
 -- Requests at once. A lease that its holder did not renew is free again; one that returns says what it really uses.
 CREATE FUNCTION sync_slot_lease(
   p_customer text, p_lease text, p_seq bigint, p_slots bigint,
-  p_spent bigint, p_need bigint, p_want bigint, p_close boolean, p_ttl_ms bigint
+  p_spent bigint, p_need bigint, p_want bigint, p_close boolean, p_ttl_ms bigint, p_asking_ms double precision
 ) RETURNS TABLE (granted bigint, remaining double precision, others boolean, wait_ms double precision)
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -153,7 +158,8 @@ BEGIN
   DELETE FROM slot_leases l WHERE l.customer_id = p_customer AND l.lease_id <> p_lease AND l.expires_at <= clock_timestamp();
   SELECT l.seq INTO v_seq FROM slot_leases l WHERE l.customer_id = p_customer AND l.lease_id = p_lease;
   IF FOUND AND p_seq <= v_seq THEN RETURN; END IF;
-  SELECT count(*) = 0, coalesce(bool_or(l.cap > l.spent), false), coalesce(sum(l.cap), 0)::bigint
+  SELECT count(*) = 0, coalesce(bool_or(l.cap > l.spent OR l.expires_at <
+    clock_timestamp() + (p_ttl_ms - p_asking_ms) * interval '1 ms'), false), coalesce(sum(l.cap), 0)::bigint
     INTO v_alone, v_reserve, v_others FROM slot_leases l
     WHERE l.customer_id = p_customer AND l.lease_id <> p_lease;
   IF p_close THEN

@@ -153,6 +153,11 @@ export async function listModelEntries(db: Database): Promise<readonly ModelEntr
   return db.select().from(modelEntries).orderBy(asc(modelEntries.modelId))
 }
 
+/** Held until the transaction ends: the names of all entries must stay apart from each other. */
+export async function lockModelEntries(tx: Database): Promise<void> {
+  await tx.execute(sql`select pg_advisory_xact_lock(7413, 2)`)
+}
+
 export async function getModelEntry(db: Database, modelId: string): Promise<ModelEntryRow | null> {
   const [row] = await db.select().from(modelEntries).where(eq(modelEntries.modelId, modelId))
   return row ?? null

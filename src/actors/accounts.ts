@@ -1,0 +1,245 @@
+import type { Database } from '../db/client.ts'
+import type { CustomerRow, KeyRow } from '../db/queries/accounts.ts'
+import * as rows from '../db/queries/accounts.ts'
+import { Problem } from '../errors.ts'
+import { type CustomerId, type KeyId, newId } from '../ids.ts'
+import type { GatewayPolicy, ModelPolicy } from '../protocol/wire/policy.ts'
+import { displayPrefix, hashToken, newToken } from '../secrets.ts'
+import { dayMs } from '../time.ts'
+import type { AccountStatus } from './access.ts'
+import type { Sealing } from './sealing.ts'
+
+/** A customer as it may be shown: no hash, no secret. */
+export type Customer = Omit<CustomerRow, 'tokenHash' | 'webhookSecretSealed'>
+export type GatewayKey = Omit<KeyRow, 'keyHash'>
+
+export interface NewCustomerInput {
+  readonly displayName: string
+  readonly gatewayPolicy?: GatewayPolicy | null
+}
+
+export interface CustomerChanges {
+  readonly displayName?: string
+  readonly accountStatus?: AccountStatus
+  readonly gatewayPolicy?: GatewayPolicy | null
+}
+
+export interface NewKeyInput {
+  readonly name: string
+  readonly modelPolicy?: ModelPolicy | null
+  readonly nodeScope?: readonly string[] | null
+  readonly expiresAt?: Date | null
+}
+
+/** The raw token stands here once and nowhere else. */
+export interface IssuedKey {
+  readonly key: GatewayKey
+  readonly gatewayKey: string
+}
+
+export interface RotatedKey extends IssuedKey {
+  readonly oldKeyExpiresAt: Date
+}
+
+export interface CreatedCustomer {
+  readonly customer: Customer
+  readonly customerToken: string
+  /** `whsec_` and the base64 of 32 bytes (Standard Webhooks). */
+  readonly webhookSecret: string
+}
+
+/**
+ * The verbs on customers and keys, one transaction each. They refuse with `customer_not_found`, `key_not_found`,
+ * `key_limit_reached`, `invalid_state` or `invalid_request`; what the driver throws goes through.
+ */
+export interface Accounts {
+  createCustomer(input: NewCustomerInput): Promise<CreatedCustomer>
+  customer(customerId: string): Promise<Customer>
+  /** Newest first; `before`: the last id of the page before. */
+  customers(limit: number, before?: string | null): Promise<readonly Customer[]>
+  updateCustomer(customerId: string, changes: CustomerChanges): Promise<Customer>
+  rotateCustomerToken(customerId: string): Promise<{ readonly customer: Customer; readonly customerToken: string }>
+  rotateWebhookSecret(customerId: string): Promise<{ readonly customer: Customer; readonly webhookSecret: string }>
+  issueKey(customerId: string, input: NewKeyInput): Promise<IssuedKey>
+  /** A new key now; the old one ends after `keepMs` (0 to 7 days, default SVC_KEY_ROTATION_MS), or sooner if it would have. */
+  rotateKey(keyId: string, keepMs?: number): Promise<RotatedKey>
+  /** Effective at once here, within 5 s on other gateways. Revoking again changes nothing. */
+  revokeKey(keyId: string): Promise<GatewayKey>
+  key(keyId: string): Promise<GatewayKey>
+  /** Newest first, ended ones included, at most 1 000. */
+  keys(customerId: string): Promise<readonly GatewayKey[]>
+}
+
+export interface AccountsOptions {
+  readonly db: Database
+  /** SVC_TOKEN_PEPPER, newest first. */
+  readonly peppers: readonly string[]
+  readonly sealing: Sealing
+  /** SVC_KEY_ROTATION_MS. */
+  readonly keyRotationMs: number
+  /** Tells this process's own copies at once: `ChangeFeed.changedHere`. */
+  readonly changedHere: (topic: 'customers' | 'gateway_keys') => void
+  /** `OwnedAccessDirectory.forgetKey`. */
+  readonly forgetKey: (keyId: KeyId) => void
+  readonly now?: () => number
+}
+
+export const liveKeysMax = 10
+export const keyOverlapMsMax = 7 * dayMs
+const keysListedMax = 1_000
+
+export function createAccounts(options: AccountsOptions): Accounts {
+  return new DatabaseAccounts(options)
+}
+
+/** Token and hash of a new credential. */
+export function mintToken(
+  kind: Parameters<typeof newToken>[0],
+  peppers: readonly string[],
+): { readonly token: string; readonly hash: Buffer } {
+  const [pepper] = peppers
+  if (pepper === undefined) throw new Error('no pepper to hash tokens with')
+  const token = newToken(kind)
+  return { token, hash: hashToken(pepper, token) }
+}
+
+export function mintWebhookSecret(): string {
+  return `whsec_${Buffer.from(crypto.getRandomValues(new Uint8Array(32))).toString('base64')}`
+}
+
+class DatabaseAccounts implements Accounts {
+  private readonly db: Database
+  private readonly now: () => number
+
+  constructor(private readonly options: AccountsOptions) {
+    this.db = options.db
+    this.now = options.now ?? Date.now
+  }
+
+  async createCustomer({ displayName, gatewayPolicy = null }: NewCustomerInput): Promise<CreatedCustomer> {
+    const { token, hash } = mintToken('customer', this.options.peppers)
+    const webhookSecret = mintWebhookSecret()
+    const row = await rows.insertCustomer(this.db, {
+      customerId: newId('cus'),
+      displayName,
+      gatewayPolicy,
+      tokenHash: hash,
+      webhookSecretSealed: this.options.sealing.seal('webhook_secret', webhookSecret),
+    })
+    this.options.changedHere('customers')
+    return { customer: shownCustomer(row), customerToken: token, webhookSecret }
+  }
+
+  async customer(customerId: string): Promise<Customer> {
+    return shownCustomer(await rows.getCustomer(this.db, customerId))
+  }
+
+  async customers(limit: number, before: string | null = null): Promise<readonly Customer[]> {
+    return (await rows.listCustomers(this.db, limit, before)).map(shownCustomer)
+  }
+
+  async updateCustomer(customerId: string, changes: CustomerChanges): Promise<Customer> {
+    return this.change(customerId, changes)
+  }
+
+  async rotateCustomerToken(customerId: string) {
+    const { token, hash } = mintToken('customer', this.options.peppers)
+    return { customer: await this.change(customerId, { tokenHash: hash }), customerToken: token }
+  }
+
+  async rotateWebhookSecret(customerId: string) {
+    const webhookSecret = mintWebhookSecret()
+    const webhookSecretSealed = this.options.sealing.seal('webhook_secret', webhookSecret)
+    return { customer: await this.change(customerId, { webhookSecretSealed }), webhookSecret }
+  }
+
+  async issueKey(customerId: string, input: NewKeyInput): Promise<IssuedKey> {
+    const now = new Date(this.now())
+    if (input.expiresAt != null && input.expiresAt <= now) {
+      throw new Problem('invalid_request', { param: 'expires_at', detail: 'expires_at must be in the future' })
+    }
+    const issued = await this.db.transaction(async (tx) => {
+      if (!(await rows.lockCustomer(tx, customerId))) throw new Problem('customer_not_found')
+      return this.insertKey(tx, customerId, input, now)
+    })
+    this.options.changedHere('gateway_keys')
+    return issued
+  }
+
+  async rotateKey(keyId: string, keepMs = this.options.keyRotationMs): Promise<RotatedKey> {
+    if (!(keepMs >= 0 && keepMs <= keyOverlapMsMax)) {
+      throw new Problem('invalid_request', { detail: 'The old key can be kept from 0 to 7 days' })
+    }
+    const now = new Date(this.now())
+    const rotated = await this.db.transaction(async (tx) => {
+      const found = await rows.getKey(tx, keyId)
+      if (found === null || !(await rows.lockCustomer(tx, found.customerId))) throw new Problem('key_not_found')
+      // Read again: until the lock it could still be revoked or rotated by somebody else.
+      const old = await rows.getKey(tx, keyId)
+      if (old === null) throw new Problem('key_not_found')
+      if (old.revokedAt !== null || (old.expiresAt !== null && old.expiresAt <= now)) throw new Problem('invalid_state')
+      const until = new Date(Math.min(now.getTime() + keepMs, old.expiresAt?.getTime() ?? Number.POSITIVE_INFINITY))
+      await rows.expireKey(tx, old.keyId, until)
+      return { ...(await this.insertKey(tx, old.customerId, old, now)), oldKeyExpiresAt: until, oldKeyId: old.keyId }
+    })
+    const { oldKeyId, ...answer } = rotated
+    this.options.changedHere('gateway_keys')
+    if (keepMs === 0) this.options.forgetKey(oldKeyId)
+    return answer
+  }
+
+  async revokeKey(keyId: string): Promise<GatewayKey> {
+    const row = await rows.revokeKey(this.db, keyId, new Date(this.now()))
+    const key = shownKey(row)
+    this.options.changedHere('gateway_keys')
+    this.options.forgetKey(key.keyId)
+    return key
+  }
+
+  async key(keyId: string): Promise<GatewayKey> {
+    return shownKey(await rows.getKey(this.db, keyId))
+  }
+
+  async keys(customerId: string): Promise<readonly GatewayKey[]> {
+    const found = await rows.listKeys(this.db, customerId, keysListedMax)
+    if (found.length === 0) await this.customer(customerId)
+    return found.map(shownKey)
+  }
+
+  private async change(customerId: string, changes: Parameters<typeof rows.updateCustomer>[2]): Promise<Customer> {
+    const row = await rows.updateCustomer(this.db, customerId, changes)
+    this.options.changedHere('customers')
+    return shownCustomer(row)
+  }
+
+  /** Under the lock of the customer's row, so that of two at once one sees the other's key. */
+  private async insertKey(tx: Database, customerId: string, input: NewKeyInput, now: Date): Promise<IssuedKey> {
+    if ((await rows.countLiveKeys(tx, customerId, now)) >= liveKeysMax) {
+      throw new Problem('key_limit_reached', { detail: `A customer may have ${liveKeysMax} live keys` })
+    }
+    const { token, hash } = mintToken('gateway', this.options.peppers)
+    const row = await rows.insertKey(tx, {
+      keyId: newId('key'),
+      customerId: customerId as CustomerId,
+      keyHash: hash,
+      displayPrefix: displayPrefix(token),
+      name: input.name,
+      nodeScope: input.nodeScope == null ? null : [...input.nodeScope],
+      modelPolicy: input.modelPolicy ?? null,
+      expiresAt: input.expiresAt ?? null,
+    })
+    return { key: shownKey(row), gatewayKey: token }
+  }
+}
+
+function shownCustomer(row: CustomerRow | null): Customer {
+  if (row === null) throw new Problem('customer_not_found')
+  const { tokenHash: _, webhookSecretSealed: __, ...shown } = row
+  return shown
+}
+
+function shownKey(row: KeyRow | null): GatewayKey {
+  if (row === null) throw new Problem('key_not_found')
+  const { keyHash: _, ...shown } = row
+  return shown
+}

@@ -1,0 +1,46 @@
+import { chacha20poly1305 } from '@noble/ciphers/chacha.js'
+
+/** Encrypts what the database keeps and the gateway must read again: node API keys, webhook secrets (decisions §25). */
+export interface Sealing {
+  /** nonce ‖ ciphertext, under the newest key. */
+  seal(purpose: SealPurpose, secret: string): Buffer
+  /** null: none of the keys opens it, or it was sealed for another purpose. */
+  open(purpose: SealPurpose, sealed: Uint8Array): string | null
+}
+
+/** Bound to the ciphertext as AAD: what was sealed as one thing cannot be put in the place of another. */
+export type SealPurpose = 'node_api_key' | 'webhook_secret'
+
+const nonceBytes = 12
+const keyBytes = 32
+
+/** `keys`: SVC_SECRETS_KEY, newest first; each is 32 bytes in base64url, or any text, of which the SHA-256 is taken. */
+export function createSealing(keys: readonly string[]): Sealing {
+  const all = keys.map(keyOf)
+  const [newest] = all
+  if (newest === undefined) throw new Error('no key to seal secrets with')
+  return {
+    seal: (purpose, secret) => {
+      const nonce = crypto.getRandomValues(new Uint8Array(nonceBytes))
+      const cipher = chacha20poly1305(newest, nonce, Buffer.from(purpose))
+      return Buffer.concat([nonce, cipher.encrypt(Buffer.from(secret))])
+    },
+    open: (purpose, sealed) => {
+      for (const key of all) {
+        try {
+          const cipher = chacha20poly1305(key, sealed.subarray(0, nonceBytes), Buffer.from(purpose))
+          return Buffer.from(cipher.decrypt(sealed.subarray(nonceBytes))).toString()
+        } catch {
+          // Another key, or not ours.
+        }
+      }
+      return null
+    },
+  }
+}
+
+function keyOf(text: string): Uint8Array {
+  const bytes = /^[A-Za-z0-9_-]{43}$/.test(text) ? Buffer.from(text, 'base64url') : null
+  if (bytes?.length === keyBytes) return bytes
+  return new Bun.CryptoHasher('sha256').update(text).digest()
+}

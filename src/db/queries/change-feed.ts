@@ -1,0 +1,30 @@
+import type postgres from 'postgres'
+import type { Database } from '../client.ts'
+import { directoryVersions } from '../schema/change-feed.ts'
+
+export type Topic = (typeof directoryVersions.$inferSelect)['topic']
+
+/** Reads the version of every topic. */
+export function versionsQuery(db: Database): () => Promise<readonly { topic: Topic; version: number }[]> {
+  const prepared = db.select().from(directoryVersions).prepare('directory_versions')
+  return () => prepared.execute()
+}
+
+/**
+ * Hears a channel on the driver's one connection for all channels; the driver connects again after a loss, and what was
+ * sent meanwhile is not heard: have a poll beside it. Returns how to stop.
+ */
+export async function listenTo(
+  sql: postgres.Sql,
+  channel: string,
+  heard: (payload: string) => void,
+): Promise<() => Promise<void>> {
+  let active = true
+  const listening = await sql.listen(channel, (payload) => {
+    if (active) heard(payload)
+  })
+  return async () => {
+    active = false
+    await listening.unlisten().catch(() => {})
+  }
+}

@@ -1,0 +1,41 @@
+import { secondMs } from '../../time.ts'
+
+/** A concurrency refusal: a slot frees when a request ends, which nobody can foretell (decisions §3). */
+export const concurrencyRetrySeconds = 1
+
+/** Whole seconds, at least 1, ±10 %: clients refused together must not come back together (decisions §17). */
+export function jitteredSeconds(waitMs: number, random: number): number {
+  return Math.max(1, Math.round((waitMs / secondMs) * (0.9 + random * 0.2)))
+}
+
+/**
+ * What a lease holds beyond what it needs now: as much as was asked for since the last message, so that steady traffic
+ * asks the database about once a second and an idle one strands nothing; never more than a fixed part of the limit.
+ */
+export function reserveFor(demand: number, elapsedMs: number, reserveMax: number): number {
+  const perSecond = elapsedMs < secondMs ? demand * 2 : (demand * secondMs) / elapsedMs
+  return Math.max(0, Math.floor(Math.min(perSecond, reserveMax)))
+}
+
+/** The largest reserves, as parts of the limit. A gateway that crashes takes at most its reserve of the day with it. */
+export const reserveParts = { quota: 64, rate: 16, slots: 4 } as const
+
+export interface LimitView {
+  /** `chat`, `chat-tokens`, … as in `RateLimit-Policy`. */
+  readonly name: string
+  readonly limit: number
+  readonly windowSeconds: number
+  readonly remaining: number
+  /** Until the limit is whole again; at a refusal until there is something again. */
+  readonly resetSeconds: number
+}
+
+/** `RateLimit-Policy` and `RateLimit` (decisions §17; draft-ietf-httpapi-ratelimit-headers). */
+export function rateLimitHeaders(views: readonly LimitView[]): Readonly<Record<string, string>> {
+  return {
+    'ratelimit-policy': views.map((view) => `"${view.name}";q=${view.limit};w=${view.windowSeconds}`).join(', '),
+    ratelimit: views
+      .map((view) => `"${view.name}";r=${Math.max(0, Math.floor(view.remaining))};t=${Math.ceil(view.resetSeconds)}`)
+      .join(', '),
+  }
+}
