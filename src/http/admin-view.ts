@@ -1,6 +1,6 @@
 import type { Role } from '../actors/access.ts'
 import type { Customer as CustomerRecord, GatewayKey } from '../actors/accounts.ts'
-import type { Explanation as ExplanationRecord } from '../actors/gateway.ts'
+import type { Explanation as ExplanationRecord } from '../actors/explain.ts'
 import type { ModelView, NodeView } from '../actors/node-view.ts'
 import type { ModelEntry as ModelEntryRecord, NodeRecord } from '../actors/pool-admin.ts'
 import { brand } from '../brand.ts'

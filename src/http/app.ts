@@ -1,4 +1,4 @@
-import { Elysia } from 'elysia'
+import { type AnyElysia, Elysia } from 'elysia'
 import type { GatewayHandle } from '../actors/gateway.ts'
 import { createHttpContext } from './exchange.ts'
 import { problems } from './plugins/problems.ts'
@@ -8,7 +8,9 @@ import { explainRoutes } from './routes/admin/explain.ts'
 import { keyRoutes } from './routes/admin/keys.ts'
 import { catalogueRoutes } from './routes/admin/models.ts'
 import { nodeCommandRoutes, nodeRoutes } from './routes/admin/nodes.ts'
-import { endpointIndexRoutes } from './routes/endpoint-index.ts'
+import { chatRoutes } from './routes/chat.ts'
+import { docsRoutes } from './routes/docs.ts'
+import { apiCatalogRoutes, endpointIndexRoutes } from './routes/endpoint-index.ts'
 import { healthRoutes } from './routes/health.ts'
 import { modelRoutes } from './routes/models.ts'
 
@@ -21,19 +23,22 @@ const bunBodyBytesMax = Number.MAX_SAFE_INTEGER
 const idleTimeoutSeconds = 30
 
 /** The HTTP interface over a running gateway; the caller listens. */
-export function createApp(gateway: GatewayHandle) {
+export function createApp(gateway: GatewayHandle): AnyElysia {
   const context = createHttpContext(gateway)
   let mounted: RouteTable | null = null
   const table = (): RouteTable => {
     mounted ??= new RouteTable(app)
     return mounted
   }
-  const app = new Elysia({
+  const app: AnyElysia = new Elysia({
     serve: { maxRequestBodySize: bunBodyBytesMax, idleTimeout: idleTimeoutSeconds, development: false },
   })
     .use(problems(context, table))
+    .use(chatRoutes(context))
     .use(modelRoutes(context))
     .use(endpointIndexRoutes(context, table))
+    .use(apiCatalogRoutes(context))
+    .use(docsRoutes(context, (): AnyElysia => app))
     .use(healthRoutes(context))
     .use(customerRoutes(context))
     .use(keyRoutes(context))

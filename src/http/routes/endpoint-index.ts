@@ -9,53 +9,54 @@ export const openApiPath = '/openapi.json'
 export const documentationPath = '/docs'
 const indexCache = 'public, max-age=300'
 
-/** Endpoint 4, and the same links as a linkset (RFC 8631, RFC 9727). */
-export const endpointIndexRoutes = (context: HttpContext, table: () => RouteTable) => {
-  const urls = () => {
-    const base = context.gateway.baseUrl()
-    return { base, openapi: base + openApiPath, documentation: base + documentationPath }
-  }
-  return new Elysia()
-    .use(publicReads(context))
-    .get(
-      '/v1/api',
-      ({ set }) => {
-        const { base, openapi, documentation } = urls()
-        set.headers['cache-control'] = indexCache
-        set.headers.link = `<${openapi}>; rel="service-desc"; type="application/json", <${documentation}>; rel="service-doc"`
-        return {
-          name: product,
-          base_url: base,
-          endpoints: table().hosted(),
-          openapi_url: openapi,
-          documentation_url: documentation,
-        }
-      },
-      {
-        response: { 200: EndpointIndex },
-        detail: { ...describe({ summary: 'Endpoint index', tags: ['Service'] }), security: [] },
-      },
-    )
-    .get(
-      '/.well-known/api-catalog',
-      ({ set }) => {
-        const { base, openapi, documentation } = urls()
-        set.headers['cache-control'] = indexCache
-        set.headers['content-type'] = 'application/linkset+json'
-        return {
-          linkset: [
-            {
-              anchor: `${base}/v1/api`,
-              'service-desc': [{ href: openapi, type: 'application/json' }],
-              'service-doc': [{ href: documentation, type: 'text/html' }],
-              status: [{ href: `${base}/healthz`, type: 'application/json' }],
-            },
-          ],
-        }
-      },
-      {
-        response: { 200: ApiCatalog },
-        detail: { ...describe({ summary: 'API catalogue (RFC 9727)', tags: ['Extensions'] }), security: [] },
-      },
-    )
+const urls = ({ gateway }: HttpContext) => {
+  const base = gateway.baseUrl()
+  return { base, openapi: base + openApiPath, documentation: base + documentationPath }
 }
+
+/** Endpoint 4; its links are for machines too (RFC 8631). */
+export const endpointIndexRoutes = (context: HttpContext, table: () => RouteTable) =>
+  new Elysia().use(publicReads(context, 'any')).get(
+    '/v1/api',
+    ({ set }) => {
+      const { base, openapi, documentation } = urls(context)
+      set.headers['cache-control'] = indexCache
+      set.headers.link = `<${openapi}>; rel="service-desc"; type="application/json", <${documentation}>; rel="service-doc"`
+      return {
+        name: product,
+        base_url: base,
+        endpoints: table().hosted(),
+        openapi_url: openapi,
+        documentation_url: documentation,
+      }
+    },
+    {
+      response: { 200: EndpointIndex },
+      detail: { ...describe({ summary: 'Endpoint index', tags: ['Service'] }), security: [] },
+    },
+  )
+
+/** The same links as a linkset (RFC 9727). */
+export const apiCatalogRoutes = (context: HttpContext) =>
+  new Elysia().use(publicReads(context, 'own')).get(
+    '/.well-known/api-catalog',
+    ({ set }) => {
+      const { base, openapi, documentation } = urls(context)
+      set.headers['cache-control'] = indexCache
+      set.headers['content-type'] = 'application/linkset+json'
+      return {
+        linkset: [
+          {
+            anchor: `${base}/v1/api`,
+            'service-desc': [{ href: openapi, type: 'application/json' }],
+            'service-doc': [{ href: documentation, type: 'text/html' }],
+            status: [{ href: `${base}/healthz`, type: 'application/json' }],
+          },
+        ],
+      }
+    },
+    {
+      response: { 200: ApiCatalog },
+      detail: { ...describe({ summary: 'API catalogue (RFC 9727)', tags: ['Extensions'] }), security: [] },
+    },
+  )

@@ -1,0 +1,101 @@
+import { headers } from '../../brand.ts'
+import { type ProblemCode, problemKind } from '../../errors.ts'
+import { type JsonObject, ref } from './schema.ts'
+import { requestExample, streamExamples, wholeExample } from './transcripts.ts'
+
+const codes: readonly ProblemCode[] = [
+  'invalid_json',
+  'invalid_request',
+  'n_not_supported',
+  'private_job_not_supported',
+  'dispatch_mode_invalid',
+  'private_job_payload_not_allowed',
+  'direct_node_targeting_not_allowed',
+  'node_pin_conflict',
+  'conflicting_credentials',
+  'context_length_exceeded',
+  'max_tokens_exceeded',
+  'mixture_unsupported_path',
+  'missing_credentials',
+  'invalid_api_key',
+  'invalid_credentials',
+  'account_suspended',
+  'node_pin_forbidden',
+  'model_not_allowed',
+  'privacy_class_not_allowed',
+  'mixture_not_allowed',
+  'model_not_found',
+  'payload_too_large',
+  'unsupported_media_type',
+  'rate_limited',
+  'concurrency_limited',
+  'capacity_exhausted',
+  'daily_token_quota_exceeded',
+  'internal_error',
+  'upstream_error',
+  'no_route_available',
+  'service_unavailable',
+  'upstream_timeout',
+]
+
+/** One response per status, its codes in the description. */
+function errorResponses(): JsonObject {
+  const byStatus = Map.groupBy(codes, (code) => problemKind(code).status)
+  return Object.fromEntries(
+    [...byStatus].map(([status, group]) => [
+      status,
+      {
+        description: group.map((code) => `\`${code}\``).join(', '),
+        headers: {
+          [headers.shouldRetry]: { description: 'Whether the same request can succeed later', schema: bool },
+          ...(status === 429 || status === 503 ? { 'Retry-After': { description: 'Seconds', schema: integer } } : {}),
+        },
+        content: { 'application/json': { schema: ref('OpenAiError') } },
+      },
+    ]),
+  )
+}
+
+const bool = { type: 'boolean' }
+const integer = { type: 'integer' }
+const text = { type: 'string' }
+const header = (name: string, description: string) => ({
+  name,
+  in: 'header',
+  required: false,
+  schema: text,
+  description,
+})
+
+/** Endpoint 2: the route answers with a `Response` of its own, so nothing of this can be read off the mounted route. */
+export const chatOperation: JsonObject = {
+  operationId: 'createChatCompletion',
+  summary: 'Chat completion',
+  description:
+    'OpenAI-compatible. Fields that are not listed (tools, response_format, seed, …) pass through to the node; `svc` is for the gateway and stays here. With `stream: true` the answer is `text/event-stream`: only `data:` lines and `:` comments, ended by `data: [DONE]`.',
+  tags: ['Inference'],
+  security: [{ gateway: [] }, { role: [], customerId: [], customerToken: [] }],
+  parameters: [
+    { name: 'node_id', in: 'query', required: false, schema: text, description: 'Pin to one of your own machines' },
+    header('Idempotency-Key', 'For paid requests; kept only as a hash'),
+    header(headers.requestId, "The caller's own id, for the logs"),
+  ],
+  requestBody: {
+    required: true,
+    content: { 'application/json': { schema: ref('ChatRequest'), example: requestExample } },
+  },
+  responses: {
+    200: {
+      description: 'The completion, or its chunks as server-sent events',
+      headers: { [headers.requestId]: { description: 'Equal to `svc.request_id`', schema: text } },
+      content: {
+        'application/json': { schema: ref('ChatCompletion'), example: wholeExample },
+        'text/event-stream': {
+          schema: { type: 'string', description: 'Each `data:` line but the last is a `ChatChunk`' },
+          examples: streamExamples,
+        },
+      },
+    },
+    ...errorResponses(),
+  },
+}

@@ -1,0 +1,144 @@
+import { toOpenAPISchema } from '@elysiajs/openapi/openapi'
+import type { AnyElysia } from 'elysia'
+import { chatRoute } from '../../actors/metrics.ts'
+import { headers, product } from '../../brand.ts'
+import { ChatChunk, ChatCompletion, ChatRequest } from '../../protocol/wire/chat.ts'
+import { OpenAiErrorBody, ProblemBody } from '../../protocol/wire/report.ts'
+import { reasonHeader } from '../admin-input.ts'
+import { adminPrefix, modelsRoute } from '../plugins/problems.ts'
+import type { QueryParameters } from '../query.ts'
+import { bodyKey, type DescribedBody, queryKey, roleKey } from '../route-table.ts'
+import { chatOperation } from './chat-operation.ts'
+import { type JsonObject, openApiSchema, plain, ref } from './schema.ts'
+
+const openApiVersion = '3.1.0'
+/** Of the interface; the program's own version is no business of a stranger. */
+const interfaceVersion = '1'
+
+const securitySchemes = {
+  gateway: { type: 'http', scheme: 'bearer', description: 'A gateway key (`svc_gateway_…`)' },
+  role: {
+    type: 'http',
+    scheme: 'bearer',
+    description: 'A role token (`svc_admin_…`, `svc_operator_…`, `svc_viewer_…`)',
+  },
+  admin: { type: 'apiKey', in: 'header', name: headers.adminToken, description: 'A role token' },
+  customerId: { type: 'apiKey', in: 'header', name: headers.customerId },
+  customerToken: { type: 'apiKey', in: 'header', name: headers.customerToken },
+}
+
+const tags = [
+  { name: 'Inference', description: 'Chat and models, as OpenAI clients know them' },
+  { name: 'Service', description: 'What is served here' },
+  { name: 'Customers (extension)', description: 'Beyond the specification: accounts' },
+  { name: 'Gateway keys (extension)', description: 'Beyond the specification: keys of an account' },
+  { name: 'Nodes (extension)', description: 'Beyond the specification: machines and why one was chosen' },
+  { name: 'Model catalogue (extension)', description: 'Beyond the specification: aliases, names, lengths, prices' },
+  { name: 'Extensions', description: 'Beyond the specification: health, metrics, discovery' },
+]
+
+const statusTexts: Readonly<Record<string, string>> = {
+  200: 'Done',
+  201: 'Created',
+  204: 'Done, no body',
+  503: 'Not ready',
+}
+
+function queryParameters(parameters: QueryParameters): JsonObject[] {
+  return Object.entries(parameters).map(([name, parameter]) => ({
+    name,
+    in: 'query',
+    required: parameter.kind === 'text' && parameter.required,
+    description: parameter.description,
+    schema:
+      parameter.kind === 'integer'
+        ? { type: 'integer', minimum: parameter.min, maximum: parameter.max, default: parameter.default }
+        : { type: 'string', pattern: parameter.pattern.source },
+  }))
+}
+
+function errorResponse(path: string): JsonObject {
+  const openAi = path === modelsRoute
+  return {
+    description: 'Refused or failed',
+    content: openAi
+      ? { 'application/json': { schema: ref('OpenAiError') } }
+      : { 'application/problem+json': { schema: ref('Problem') } },
+  }
+}
+
+const reasonParameter = {
+  name: reasonHeader,
+  in: 'header',
+  required: false,
+  schema: { type: 'string', maxLength: 500 },
+  description: 'Why, for the audit (or `reason` in the body)',
+}
+
+/** What the plugin made of a route, completed by what the route says under our own keys. */
+function finished(path: string, method: string, operation: JsonObject): JsonObject {
+  const { [queryKey]: query, [bodyKey]: body, [roleKey]: role, parameters, responses, ...rest } = operation
+  const described = body as DescribedBody | undefined
+  const changes = path.startsWith(adminPrefix) && method !== 'get'
+  const all = [
+    ...((parameters as JsonObject[] | undefined) ?? []),
+    ...(query === undefined ? [] : queryParameters(query as QueryParameters)),
+    ...(changes ? [reasonParameter] : []),
+  ]
+  const answers = Object.entries((responses as Record<string, JsonObject> | undefined) ?? { 200: {} })
+  return {
+    ...rest,
+    ...(role === undefined ? {} : { description: `${rest.description ?? ''} Least role: ${role}.`.trim() }),
+    ...(all.length === 0 ? {} : { parameters: all }),
+    ...(described === undefined
+      ? {}
+      : {
+          requestBody: {
+            required: described.required,
+            content: { 'application/json': { schema: openApiSchema(described.schema) } },
+          },
+        }),
+    responses: {
+      ...Object.fromEntries(
+        answers.map(([status, answer]) => [status, { ...answer, description: statusTexts[status] ?? status }]),
+      ),
+      default: errorResponse(path),
+    },
+  }
+}
+
+/** The description of everything that is mounted: valid OpenAPI 3.1 (decisions §9; checked in a test). */
+export function openApiDocument(app: AnyElysia, baseUrl: string): JsonObject {
+  const { paths } = toOpenAPISchema(app, { staticFile: false }, undefined, undefined, openApiVersion)
+  const described = Object.entries(paths as Record<string, Record<string, JsonObject>>).map(([path, operations]) => [
+    path,
+    Object.fromEntries(
+      Object.entries(operations).map(([method, operation]) => [
+        method,
+        path === chatRoute ? chatOperation : finished(path, method, operation),
+      ]),
+    ),
+  ])
+  return plain({
+    openapi: openApiVersion,
+    info: {
+      title: product,
+      version: interfaceVersion,
+      description: `One OpenAI-compatible door to all the machines you own. Every response carries \`${headers.requestId}\`. Tags marked as extension are not part of the specification.`,
+      license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
+    },
+    servers: [{ url: baseUrl }],
+    tags,
+    paths: Object.fromEntries(described),
+    components: {
+      securitySchemes,
+      schemas: {
+        ChatRequest: openApiSchema(ChatRequest),
+        ChatCompletion: openApiSchema(ChatCompletion),
+        ChatChunk: openApiSchema(ChatChunk),
+        Problem: openApiSchema(ProblemBody),
+        OpenAiError: openApiSchema(OpenAiErrorBody),
+      },
+    },
+  }) as JsonObject
+}

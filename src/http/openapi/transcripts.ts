@@ -1,0 +1,68 @@
+/**
+ * One short conversation in every form chat answers in (decisions §6). The test that replays them against the schemas
+ * keeps them true.
+ */
+const id = 'chatcmpl-01M7XP7Z5B6Y2V0Q3T8N4K9RWS'
+const requestId = 'req_01M7XP7Z4WJ6D1G5H2C8E3F7AB'
+const model = 'llama-3.1-8b'
+const head = { id, object: 'chat.completion.chunk', created: 1795190400, model }
+const usage = { prompt_tokens: 9, completion_tokens: 2, total_tokens: 11 }
+const metadata = {
+  runtime_id: 'rt_01M7XP7Z0G4A9B2C6D8E1F3H5J',
+  runtime_kind: 'vllm',
+  latency_ms: 412,
+  ttft_ms: 80,
+  receipt_hash: '0x5c0f4e0b6a1d3c2e9f8a7b6c5d4e3f2a1b0c9d8e7f6a5b4c3d2e1f0a9b8c7d6e',
+  request_id: requestId,
+}
+
+const chunk = (delta: object, finishReason: string | null, more: object = {}) =>
+  `data: ${JSON.stringify({ ...head, choices: [{ index: 0, delta, finish_reason: finishReason }], ...more })}\n\n`
+const role = chunk({ role: 'assistant', content: '' }, null)
+const text = chunk({ content: 'Hi' }, null)
+const keepAlive = ': svc processing\n\n'
+const done = 'data: [DONE]\n\n'
+
+export const requestExample = { model, messages: [{ role: 'user', content: 'Say hi.' }], stream: true }
+
+export const wholeExample = {
+  id,
+  object: 'chat.completion',
+  created: head.created,
+  model,
+  choices: [{ index: 0, message: { role: 'assistant', content: 'Hi' }, finish_reason: 'stop' }],
+  usage,
+  svc: metadata,
+}
+
+/** `text/event-stream` bodies by what happened. */
+export const streamExamples = {
+  terminal_chunk: {
+    summary: 'The last chunk carries usage and metadata',
+    value: role + text + keepAlive + chunk({}, 'stop', { usage, svc: metadata }) + done,
+  },
+  include_usage: {
+    summary: '`stream_options.include_usage` was sent: a chunk of its own for usage and metadata',
+    value:
+      role +
+      text +
+      chunk({}, 'stop') +
+      `data: ${JSON.stringify({ ...head, choices: [], usage, svc: metadata })}\n\n` +
+      done,
+  },
+  failure: {
+    summary: 'The node failed after the stream had begun: an error event, no `[DONE]`',
+    value:
+      role +
+      text +
+      chunk({}, 'error', {
+        error: {
+          message: 'The node stopped responding.',
+          type: 'server_error',
+          param: null,
+          code: 'node_lost',
+          svc: { request_id: requestId, status: 502, retryable: true, retry_after_seconds: null },
+        },
+      }),
+  },
+} as const

@@ -1,0 +1,74 @@
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { type AnyElysia, Elysia } from 'elysia'
+import { headers } from '../../brand.ts'
+import { Problem } from '../../errors.ts'
+import type { HttpContext } from '../exchange.ts'
+import { openApiDocument } from '../openapi/document.ts'
+import { publicReads } from '../plugins/rate-limit.ts'
+import { documentationPath, openApiPath } from './endpoint-index.ts'
+
+const distribution = dirname(fileURLToPath(import.meta.resolve('swagger-ui-dist/package.json')))
+const own = join(import.meta.dir, '../docs')
+/** Nothing else is served: the name in the path never becomes part of a file name. */
+const assets: Readonly<Record<string, string>> = {
+  'swagger-ui-bundle.js': join(distribution, 'swagger-ui-bundle.js'),
+  'swagger-ui.css': join(distribution, 'swagger-ui.css'),
+  'favicon-32x32.png': join(distribution, 'favicon-32x32.png'),
+  'docs.js': join(own, 'docs.js'),
+}
+/** Swagger UI writes `style` attributes and shows its icons from `data:` URLs; all the rest comes from here. */
+const contentPolicy = [
+  "default-src 'none'",
+  "script-src 'self'",
+  "style-src 'self' 'unsafe-inline'",
+  "img-src 'self' data:",
+  "connect-src 'self'",
+  "base-uri 'none'",
+  "form-action 'none'",
+  "frame-ancestors 'none'",
+].join('; ')
+const documentCache = 'public, max-age=300'
+const assetCache = 'public, max-age=86400'
+
+/** `/openapi.json` and Swagger UI from local files: the page needs no other host. */
+export const docsRoutes = (context: HttpContext, app: () => AnyElysia) => {
+  let document: string | null = null
+  return new Elysia()
+    .use(publicReads(context, 'own'))
+    .get(
+      openApiPath,
+      ({ exchange }) => {
+        document ??= JSON.stringify(openApiDocument(app(), context.gateway.baseUrl()))
+        return new Response(document, {
+          headers: {
+            'content-type': 'application/json',
+            'cache-control': documentCache,
+            [headers.requestId]: exchange.requestId,
+          },
+        })
+      },
+      { detail: { hide: true } },
+    )
+    .get(
+      documentationPath,
+      () =>
+        new Response(Bun.file(join(own, 'docs.html')), {
+          headers: {
+            'cache-control': documentCache,
+            'content-security-policy': contentPolicy,
+            'referrer-policy': 'no-referrer',
+          },
+        }),
+      { detail: { hide: true } },
+    )
+    .get(
+      `${documentationPath}/assets/:file`,
+      ({ params }) => {
+        const path = assets[params.file]
+        if (path === undefined) throw new Problem('route_not_found')
+        return new Response(Bun.file(path), { headers: { 'cache-control': assetCache } })
+      },
+      { detail: { hide: true } },
+    )
+}
