@@ -1,7 +1,7 @@
 import type { PgDatabase } from 'drizzle-orm/pg-core'
-import { drizzle, type PostgresJsQueryResultHKT } from 'drizzle-orm/postgres-js'
-import postgres from 'postgres'
-import { plainCloseSockets } from './socket.ts'
+import type { PostgresJsQueryResultHKT } from 'drizzle-orm/postgres-js'
+import type { Options, Sql } from 'postgres'
+import { drizzle, postgres } from './driver.ts'
 
 /** What every query takes as its first argument: the pool and a transaction both fit. */
 export type Database = PgDatabase<PostgresJsQueryResultHKT>
@@ -15,7 +15,7 @@ export interface DatabaseOptions {
 
 export interface OpenDatabase {
   readonly db: Database
-  readonly sql: postgres.Sql
+  readonly sql: Sql
   /** Lets running queries end, at most 5 s. */
   close(): Promise<void>
 }
@@ -25,6 +25,8 @@ const statementTimeoutMs = 15_000
 const idleTransactionTimeoutMs = 30_000
 const connectTimeoutSeconds = 5
 const closeTimeoutSeconds = 5
+/** The driver's own goes up to 20 s, and so long a database that is back would still count as away. */
+const reconnectSeconds = (attempt: number) => Math.min(1, 0.02 * 2 ** attempt)
 
 /**
  * The driver takes `host` in the query of a URL for a server setting and never looks for a socket there, so a socket
@@ -39,16 +41,12 @@ export function driverAddress(url: string): { readonly url: string; readonly hos
 }
 
 /** One client of the driver: silent about notices, with every wait bounded. */
-export function connect(url: string, options: postgres.Options<Record<string, never>>): postgres.Sql {
+export function connect(url: string, options: Options<Record<string, never>>): Sql {
   const address = driverAddress(url)
-  const encrypted = /^(ssl|sslmode|sslnegotiation)$/
-  const parameters = [...new URL(address.url).searchParams]
-  // Over TLS the driver must make its own socket, whose name the certificate is checked against.
-  const plain = parameters.every(([name, value]) => !encrypted.test(name) || value === 'disable' || value === 'false')
   return postgres(address.url, {
-    ...(plain ? { socket: plainCloseSockets() } : {}),
     ...(address.host === undefined ? {} : { host: address.host }),
     connect_timeout: connectTimeoutSeconds,
+    backoff: reconnectSeconds,
     onnotice: () => {},
     ...options,
   })

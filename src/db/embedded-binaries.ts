@@ -99,8 +99,11 @@ function trusted(folder: string): boolean {
  * The server's programs, where `account` can run them. A checkout below a 0700 home is closed to the account, so the
  * programs (60 MB, relocatable) are then copied to `copiesFolder`, once per version.
  */
-export function findBinaries(account: Account | null, copiesFolder: string): Binaries {
-  const platform = `${process.platform}-${process.arch}`
+export function findBinaries(
+  account: Account | null,
+  copiesFolder: string,
+  platform = `${process.platform}-${process.arch}`,
+): Binaries {
   const { native, version } = findPackage(platform)
   if (usable(native, account) && completed(native)) return programs(native)
   const copy = join(copiesFolder, `postgres-${version}-${platform}`)

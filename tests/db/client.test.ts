@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { connect as connectSocket, createServer, type Socket } from 'node:net'
 import { eq } from 'drizzle-orm'
 import { type Database, driverAddress, openDatabase } from '../../src/db/client.ts'
 import { adminTokens } from '../../src/db/schema/accounts.ts'
@@ -60,4 +61,52 @@ test('an absent server refuses a query at once', async () => {
   const code = await absent.sql`select 1`.catch((error: { code: string }) => error.code)
   await absent.close()
   expect(code).toBe('ECONNREFUSED')
+})
+
+/** The server's unix socket on a TCP port; `cut` resets every connection. */
+async function tcpFront(): Promise<{ url: string; cut(): void; close(): void }> {
+  const target = new URL(database.url)
+  const path = `${target.searchParams.get('host')}/.s.PGSQL.5432`
+  const open = new Set<Socket>()
+  const server = createServer((near) => {
+    const far = connectSocket(path)
+    for (const socket of [near, far]) socket.on('error', () => {})
+    near.pipe(far).pipe(near)
+    open.add(near)
+    near.on('close', () => open.delete(near) && far.destroy())
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const address = server.address()
+  target.host = `127.0.0.1:${typeof address === 'object' ? address?.port : 0}`
+  target.searchParams.delete('host')
+  return {
+    url: target.toString(),
+    cut: () => {
+      for (const socket of open) socket.resetAndDestroy()
+    },
+    close: () => server.close(),
+  }
+}
+
+test('§25: DATABASE_URL over TCP; queries whose connection is cut all settle, and the next ones succeed', async () => {
+  const front = await tcpFront()
+  const pool = openDatabase({ url: front.url, connectionsMax: 3 })
+  expect(await pool.sql`select 1 as one`).toMatchObject([{ one: 1 }])
+  let sent = 0
+  const client = async () => {
+    for (let round = 0; round < 20; round++) {
+      await pool.sql`select pg_sleep(0.002)`.catch(() => 'failed')
+      if (++sent % 25 === 0) front.cut()
+    }
+  }
+  await Promise.all(Array.from({ length: 8 }, client))
+  expect(sent).toBe(160)
+  const last = [
+    await pool.sql`select 1`.catch(() => 0),
+    await pool.sql`select 1`.catch(() => 0),
+    await pool.sql`select 3 as three`,
+  ]
+  expect(last[2]).toMatchObject([{ three: 3 }])
+  await pool.close()
+  front.close()
 })

@@ -17,6 +17,7 @@ import { join } from 'node:path'
 import { connect } from '../../src/db/client.ts'
 import { EmbeddedDatabaseError, startEmbedded } from '../../src/db/embedded.ts'
 import { canRead } from '../../src/db/embedded-account.ts'
+import { findBinaries } from '../../src/db/embedded-binaries.ts'
 
 const root = process.getuid?.() === 0
 const nobody = { uid: 65_534, gid: 65_534 }
@@ -201,4 +202,9 @@ test('a server that is killed comes back while the gateway runs', async () => {
   expect(serverPid(dataDir)).not.toBe(pid)
   expect(await ask(database.url, 'select 1 as one')).toEqual({ one: 1 })
   await database.stop()
+})
+
+test('where no server fits the platform the error says how to bring one', () => {
+  expect(() => findBinaries(null, scratch, 'plan9-mips')).toThrow(EmbeddedDatabaseError)
+  expect(() => findBinaries(null, scratch, 'plan9-mips')).toThrow(/plan9-mips.*DATABASE_URL=postgres:/)
 })
