@@ -17,15 +17,18 @@ export interface ChatCommand {
   readonly pin: string | null
   /** Aborts when the client is gone. */
   readonly signal: AbortSignal
+  /** Called once, when all is over: after a stream's last byte, too. */
+  readonly finished: (record: ChatRecord) => void
 }
 
-export type ChatAnswer =
+/** `headers`: what the account's limits say (`RateLimit`, …). */
+export type ChatAnswer = { readonly headers: Readonly<Record<string, string>> } & (
   | { readonly kind: 'whole'; readonly body: string }
   | { readonly kind: 'stream'; readonly stream: ReadableStream<Uint8Array> }
+)
 
 /** How a request ended, for metrics and the log line; exactly one per command. */
 export interface ChatRecord {
-  readonly command: ChatCommand
   /** As the client named it, or null where no such model exists (so that nobody fills the metrics with names). */
   readonly model: string | null
   /** HTTP status; 499: the client left. A failure inside a stream has the status of its code. */
@@ -35,4 +38,6 @@ export interface ChatRecord {
   readonly ttftMs: number | null
   readonly usage: TokenUsage | null
   readonly attempts: number
+  /** The caller's own correlation id. */
+  readonly jobId: string | null
 }

@@ -21,6 +21,7 @@ export interface Chat {
   abortAll(): void
 }
 
+const noHeaders = {}
 const hashPrefix = (text: string, seed: bigint) => Bun.hash.wyhash(text, seed)
 
 function placementRequest(exchange: Exchange, keys: readonly bigint[] | null): PlacementRequest {
@@ -87,6 +88,7 @@ async function run(exchange: Exchange): Promise<ChatAnswer> {
   const request = placementRequest(exchange, keys)
   const ceiling = outputCeiling(exchange)
   await admit(exchange, request, ceiling)
+  const headers = exchange.admission?.headers ?? noHeaders
   const upstream = upstreamBody(body, ceiling)
   const remember = (route: Route) => {
     if (keys !== null) port.prefixes.record(keys, route.nodeId)
@@ -97,10 +99,10 @@ async function run(exchange: Exchange): Promise<ChatAnswer> {
       remember(route)
       return tryWhole(exchange, route, upstream)
     })
-    return { kind: 'whole', body: answer.body }
+    return { kind: 'whole', body: answer.body, headers }
   }
   const relay = new Relay(
-    { ...port, settle: (end) => endStream(exchange, end), skipped: port.skippedLine },
+    { ...port, settle: (end) => endStream(exchange, end), skipped: () => port.failed('malformed_line') },
     command,
     new ChunkRewriter({ id: exchange.id, created: exchange.created, model: body.model }),
   )
@@ -110,7 +112,7 @@ async function run(exchange: Exchange): Promise<ChatAnswer> {
     return tryStream(exchange, relay, route, upstream, budget)
   })
   await committed(exchange, relay, running)
-  return { kind: 'stream', stream: relay.stream }
+  return { kind: 'stream', stream: relay.stream, headers }
 }
 
 export function createChat(port: ChatPort): Chat {

@@ -17,6 +17,8 @@ export interface DispatchPort {
   readonly config: Config
   readonly router: Router
   readonly random: () => number
+  /** A call of a node failed, or a line of its stream was no JSON (`malformed_line`) and was passed over. */
+  readonly failed: (code: string) => void
   readonly decided: (command: ChatCommand, decision: Decision) => void
 }
 
@@ -30,6 +32,8 @@ const details: Partial<Record<ProblemCode, string>> = {
   upstream_error: 'The node failed before it answered.',
   upstream_timeout: 'The node did not answer in time.',
 }
+
+const noneTried: ReadonlySet<string> = new Set()
 
 /** What the stream-only codes are called before the first byte (decisions §3). */
 const beforeFirstByte: Partial<Record<ProblemCode, ProblemCode>> = {
@@ -85,7 +89,8 @@ export async function dispatch<T extends object>(
   let last: AttemptFailure | null = null
   for (;;) {
     const table = router.table()
-    const request = { ...wanted, exclude: tried, nowMs: Date.now() }
+    // A copy: the decision is kept for `explain`, and the set grows with every try.
+    const request = { ...wanted, exclude: tried.size === 0 ? noneTried : new Set(tried), nowMs: Date.now() }
     const placement = place(table, request, port.random)
     port.decided(command, { table, request, placement })
     if (placement.kind === 'refused') throw last === null ? refusal(command, placement.code) : problemOf(last)
@@ -102,6 +107,7 @@ export async function dispatch<T extends object>(
     const result = await attempt(placement.route, { firstChunkMs: spent ? leftMs : Math.min(leftMs, patienceMs) })
     if (!('failure' in result)) return result
     last = result.failure
+    port.failed(last.code)
     if (!last.failover || wanted.pin !== null || tried.size > config.SVC_FAILOVER_ROUTES_MAX) throw problemOf(last)
     if (performance.now() >= deadlineMs) throw problemOf({ code: 'upstream_timeout', failover: false })
   }

@@ -8,7 +8,7 @@ import { promptTokens } from '../protocol/token-estimate.ts'
 import type { ChatMetadata } from '../protocol/wire/chat.ts'
 import { isoTime } from '../time.ts'
 import type { Attempt } from './attempt.ts'
-import type { ChatCommand, ChatRecord } from './chat-command.ts'
+import type { ChatCommand } from './chat-command.ts'
 import type { DispatchPort } from './dispatch.ts'
 import type { Admission, Limits } from './limits.ts'
 import type { Relay } from './relay.ts'
@@ -19,10 +19,6 @@ export interface ChatPort extends DispatchPort {
   readonly prefixes: PrefixMap
   readonly ticker: Ticker
   readonly receipt: (receipt: Receipt, hash: string, command: ChatCommand) => void
-  /** Called once per command, when all is over. */
-  readonly finished: (record: ChatRecord) => void
-  /** A line of a node's stream was no JSON and was passed over. */
-  readonly skippedLine: () => void
 }
 
 /** What one request carries from its admission to its end. */
@@ -115,8 +111,7 @@ export class Exchange implements Ticking {
     this.admission?.settle(usage?.total_tokens ?? 0)
     const latencyMs = performance.now() - this.command.startedMs
     const model = this.modelId()
-    this.port.finished({
-      command: this.command,
+    this.command.finished({
       model,
       status,
       code,
@@ -124,6 +119,7 @@ export class Exchange implements Ticking {
       ttftMs,
       usage,
       attempts: this.attempts,
+      jobId: this.command.body.svc?.job_id ?? null,
     })
   }
 }

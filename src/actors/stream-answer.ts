@@ -25,7 +25,10 @@ export function endStream(exchange: Exchange, end: RelayEnd): { usage: TokenUsag
         completionTokens: usage.completion_tokens,
       })
     } else if (end.kind === 'client_gone' || end.code === 'server_shutdown') end.attempt.release({ kind: 'neutral' })
-    else end.attempt.release({ kind: 'failed', cause: 'connect', keyId: command.access.keyId ?? '' })
+    else {
+      end.attempt.release({ kind: 'failed', cause: 'connect', keyId: command.access.keyId ?? '' })
+      exchange.port.failed(end.code ?? 'node_lost')
+    }
     if (end.kind === 'complete' || ttftMs !== null) {
       metadata = exchange.settle(end.attempt, usage, estimated, ttftMs ?? nowMs - command.startedMs)
     }

@@ -1,50 +1,12 @@
-import { TypeCompiler, type ValueError } from '@sinclair/typebox/compiler'
-import { Problem, quoteValue } from '../errors.ts'
+import { TypeCompiler } from '@sinclair/typebox/compiler'
+import { Problem } from '../errors.ts'
 import { ChatRequest } from '../protocol/wire/chat.ts'
+import { bodyFaults, invalidRequest, parseJson } from './json-body.ts'
 
 const check = TypeCompiler.Compile(ChatRequest)
-export const jsonDepthMax = 64
-
 /** What a chat body may not carry at its top level, and what answers it (decisions §3). */
 const privateJobKeys = ['encrypted_request', 'envelope', 'ciphertext', 'webhook_url'] as const
 const targetingKeys = ['node_id', 'runtime_id', 'route', 'hostname', 'endpoint_url', 'node_url'] as const
-
-export function depthWithin(value: unknown, depth: number): boolean {
-  if (typeof value !== 'object' || value === null) return true
-  if (depth === 0) return false
-  if (Array.isArray(value)) return value.every((item) => depthWithin(item, depth - 1))
-  for (const key in value) if (!depthWithin((value as Record<string, unknown>)[key], depth - 1)) return false
-  return true
-}
-
-/** JSON no deeper than 64; everything else is `invalid_json`. */
-export function parseJson(text: string): unknown {
-  let value: unknown
-  try {
-    value = JSON.parse(text)
-  } catch {
-    throw new Problem('invalid_json')
-  }
-  if (!depthWithin(value, jsonDepthMax)) throw new Problem('invalid_json', { detail: 'The body is nested too deeply.' })
-  return value
-}
-
-/** `/messages/0/role` → `messages[0].role`. */
-export function dottedPath(pointer: string): string {
-  return pointer
-    .slice(1)
-    .split('/')
-    .map((part) => part.replaceAll('~1', '/').replaceAll('~0', '~'))
-    .reduce((path, part) => (/^\d+$/.test(part) ? `${path}[${part}]` : path === '' ? part : `${path}.${part}`), '')
-}
-
-function schemaProblem(error: ValueError | undefined): Problem {
-  const param = error === undefined ? '' : dottedPath(error.path)
-  const shown =
-    typeof error?.value === 'number' || typeof error?.value === 'boolean' ? ` (${quoteValue(error.value)})` : ''
-  const detail = param === '' ? 'The body must be a JSON object.' : `${param}${shown} is missing or not valid.`
-  return new Problem('invalid_request', param === '' ? { detail } : { param, detail })
-}
 
 type Json = Record<string, unknown>
 const isObject = (value: unknown): value is Json => typeof value === 'object' && value !== null && !Array.isArray(value)
@@ -86,7 +48,7 @@ function refuseRouting(body: ChatRequest): void {
 export function readChatBody(text: string): ChatRequest {
   const body = parseJson(text)
   if (isObject(body)) refuseForeignKeys(body)
-  if (!check.Check(body)) throw schemaProblem(check.Errors(body).First())
+  if (!check.Check(body)) throw invalidRequest(bodyFaults(check, body))
   refuseRouting(body)
   return body
 }

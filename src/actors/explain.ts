@@ -1,0 +1,68 @@
+import type { ProblemCode } from '../errors.ts'
+import { type ExplainedRoute, explainPlacement } from '../machines/rules/explain.ts'
+import type { ChatCommand } from './chat-command.ts'
+import type { Decision } from './dispatch.ts'
+
+/** Why a request went where it went: one entry per time a route was chosen or none was found. */
+export interface Explanation {
+  readonly requestId: string
+  readonly model: string
+  readonly customerId: string
+  readonly tries: readonly {
+    readonly atMs: number
+    readonly result: 'placed' | 'saturated' | 'refused'
+    readonly code: ProblemCode | null
+    readonly routes: readonly ExplainedRoute[]
+  }[]
+}
+
+export interface DecisionLog {
+  record(command: ChatCommand, decision: Decision): void
+  /** null: never seen, or no longer among the last `requestsMax`. */
+  explain(requestId: string): Explanation | null
+}
+
+/** Requests kept (decisions §23). A decision shares its table with its neighbours, so an entry is small. */
+const requestsMax = 10_000
+/** A request that waits in a queue decides again and again. */
+const triesMax = 8
+
+interface Entry {
+  readonly model: string
+  readonly customerId: string
+  readonly decisions: Decision[]
+}
+
+/** Keeps what was decided; the reasons are worked out only when somebody asks, with the loads of that moment. */
+export function createDecisionLog(): DecisionLog {
+  const entries = new Map<string, Entry>()
+  return {
+    record: (command, decision) => {
+      const known = entries.get(command.requestId)
+      if (known !== undefined) {
+        if (known.decisions.length < triesMax) known.decisions.push(decision)
+        return
+      }
+      const { body, access } = command
+      entries.set(command.requestId, { model: body.model, customerId: access.customerId, decisions: [decision] })
+      if (entries.size <= requestsMax) return
+      const oldest = entries.keys().next()
+      if (!oldest.done) entries.delete(oldest.value)
+    },
+    explain: (requestId) => {
+      const entry = entries.get(requestId)
+      if (entry === undefined) return null
+      const { model, customerId } = entry
+      return { requestId, model, customerId, tries: entry.decisions.map(explained) }
+    },
+  }
+}
+
+function explained({ table, request, placement }: Decision): Explanation['tries'][number] {
+  return {
+    atMs: request.nowMs,
+    result: placement.kind,
+    code: placement.kind === 'refused' ? placement.code : null,
+    routes: explainPlacement(table, request, placement),
+  }
+}

@@ -1,0 +1,135 @@
+import { Elysia } from 'elysia'
+import type { Access } from '../../actors/access.ts'
+import type { ChatRecord } from '../../actors/chat-command.ts'
+import { chatRoute } from '../../actors/metrics.ts'
+import { headers } from '../../brand.ts'
+import { newId, type RequestId } from '../../ids.ts'
+import { eventStreamHeaders } from '../../protocol/sse.ts'
+import { chatAccess } from '../chat-access.ts'
+import { readChatBody, readPin } from '../chat-body.ts'
+import type { PeerDirectory } from '../client-address.ts'
+import type { HttpContext } from '../exchange.ts'
+import { clientClosedStatus } from '../failure.ts'
+import { readJsonText } from '../json-body.ts'
+import { respondToFailure } from '../plugins/problems.ts'
+import { clientRequestId, logRequest } from '../request-log.ts'
+import { describe } from '../route-table.ts'
+
+interface Server extends PeerDirectory {
+  timeout(request: Request, seconds: number): void
+}
+
+/** One request as its log line knows it. The general hooks are left out here: they cost as much as the routing. */
+class ChatRequestLine {
+  readonly requestId: RequestId = newId('req')
+  readonly startedMs = performance.now()
+  readonly address: string
+  access: Access | null = null
+  stream = false
+  private recorded = false
+
+  constructor(
+    private readonly context: HttpContext,
+    private readonly request: Request,
+    server: PeerDirectory | null,
+  ) {
+    this.address = context.clientAddress(request, server)
+  }
+
+  readonly record = (record: ChatRecord): void => {
+    if (this.recorded) return
+    this.recorded = true
+    const { gateway } = this.context
+    gateway.metrics.chat({
+      status: record.status,
+      durationS: record.latencyMs / 1_000,
+      ttftS: record.ttftMs === null ? null : record.ttftMs / 1_000,
+      promptTokens: record.usage?.prompt_tokens ?? 0,
+      completionTokens: record.usage?.completion_tokens ?? 0,
+      model: record.model,
+      stream: this.stream,
+    })
+    logRequest(gateway.log, {
+      requestId: this.requestId,
+      route: chatRoute,
+      method: 'POST',
+      status: record.status,
+      code: record.code,
+      latencyMs: record.latencyMs,
+      keyId: this.access?.keyId ?? null,
+      addressHash: gateway.hashAddress(this.address),
+      clientRequestId: clientRequestId(this.request),
+      jobId: record.jobId,
+    })
+  }
+
+  /** A refusal before the request reached the pool. */
+  refused(status: number, code: ChatRecord['code']): void {
+    const latencyMs = performance.now() - this.startedMs
+    this.record({ model: null, status, code, latencyMs, ttftMs: null, usage: null, attempts: 0, jobId: null })
+  }
+}
+
+function queryOf(url: string): string {
+  const at = url.indexOf('?')
+  return at === -1 ? '' : url.slice(at + 1)
+}
+
+async function answer(context: HttpContext, request: Request, line: ChatRequestLine): Promise<Response> {
+  const { gateway, base } = context
+  const found = chatAccess(context, request, line.address)
+  const access = found instanceof Promise ? await found : found
+  line.access = access
+  const text = await readJsonText(request, gateway.config.SVC_CHAT_BODY_BYTES_MAX)
+  const body = readChatBody(text)
+  line.stream = body.stream === true
+  const answered = await gateway.chat.complete({
+    requestId: line.requestId,
+    startedMs: line.startedMs,
+    access,
+    body,
+    bodyLength: text.length,
+    pin: readPin(body, queryOf(request.url)),
+    signal: request.signal,
+    finished: line.record,
+  })
+  const common = { ...base, ...answered.headers, [headers.requestId]: line.requestId }
+  if (answered.kind === 'stream') {
+    return new Response(answered.stream, { headers: { ...eventStreamHeaders, ...common } })
+  }
+  return new Response(answered.body, {
+    headers: { 'content-type': 'application/json', 'cache-control': 'no-store', ...common },
+  })
+}
+
+async function serve(context: HttpContext, request: Request, server: Server | null): Promise<Response> {
+  // Bun ends a connection that is silent for some seconds; a model may think for minutes. The deadlines are ours.
+  server?.timeout(request, 0)
+  const line = new ChatRequestLine(context, request, server)
+  try {
+    return await answer(context, request, line)
+  } catch (error) {
+    if (request.signal.aborted) {
+      line.refused(clientClosedStatus, null)
+      return new Response(null, { status: clientClosedStatus })
+    }
+    const { response, problem } = respondToFailure(context, error, { requestId: line.requestId, route: chatRoute })
+    line.refused(response.status, problem?.code ?? null)
+    return response
+  }
+}
+
+/** Endpoint 2, single models. */
+export const chatRoutes = (context: HttpContext) =>
+  new Elysia().post(chatRoute, ({ request, server }) => serve(context, request, server), {
+    parse: 'none',
+    detail: {
+      ...describe({
+        summary: 'Complete a chat',
+        description:
+          'OpenAI-compatible. Fields that are not listed pass through to the node; `svc` is read by the gateway and never sent on.',
+        tags: ['Inference'],
+      }),
+      security: [{ gateway: [] }],
+    },
+  })
