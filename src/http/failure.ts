@@ -17,6 +17,18 @@ function brokenSchema(error: unknown): string | null {
   return code === 'VALIDATION' && typeof type === 'string' ? type : null
 }
 
+/** The only part of a request that Elysia itself checks is the path (bodies and queries: `readBody`, `readQuery`). */
+function invalidPath(error: unknown): Problem {
+  const { valueError } = error as { valueError?: { path?: unknown } }
+  const parameter = typeof valueError?.path === 'string' ? valueError.path.replace('/', '') : ''
+  const detail = `${parameter} has a form that is not valid`
+  return new Problem('invalid_parameter', {
+    param: `path.${parameter}`,
+    detail,
+    errors: [{ parameter, code: 'invalid', detail }],
+  })
+}
+
 export const clientClosedStatus = 499
 
 /**
@@ -27,9 +39,7 @@ export function problemOf(error: unknown, log: Log, place: { requestId: string; 
   if (error instanceof Problem) return error
   if (isAbort(error)) return null
   const schema = brokenSchema(error)
-  if (schema !== null && schema !== 'response') {
-    return new Problem(schema === 'body' ? 'invalid_request' : 'invalid_parameter')
-  }
+  if (schema !== null && schema !== 'response') return invalidPath(error)
   const failure = schema === null ? failureName(error) : 'response_schema'
   if (schema === null && outageCode.test(failure)) {
     log.warn('database_away', { request_id: place.requestId, route: place.route, failure })

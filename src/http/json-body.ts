@@ -91,10 +91,20 @@ function faultCode({ type }: ValueError): string {
   }
 }
 
+/** "None of the variants" helps nobody: the faults of the variant that the value was meant to be. */
+function* unfolded(errors: Iterable<ValueError>): Generator<ValueError> {
+  for (const error of errors) {
+    const variants = error.type === ValueErrorType.Union ? error.errors.map((variant) => [...variant]) : []
+    const meant = variants.find((faults) => faults.some(({ path }) => path.length > error.path.length))
+    if (meant === undefined) yield error
+    else yield* unfolded(meant)
+  }
+}
+
 /** TypeBox's messages name the schema's expectation, never the caller's value. */
 export function bodyFaults(check: TypeCheck<TSchema>, value: unknown): FieldFault[] {
   const faults: FieldFault[] = []
-  for (const error of check.Errors(value)) {
+  for (const error of unfolded(check.Errors(value))) {
     if (faults.length === faultsMax) break
     if (faults.at(-1)?.pointer === error.path) continue
     faults.push({ pointer: error.path, code: faultCode(error), detail: error.message })

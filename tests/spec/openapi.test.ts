@@ -1,0 +1,123 @@
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { Validator } from '@seriousme/openapi-schema-validator'
+import { Value } from '@sinclair/typebox/value'
+import { requestExample, streamExamples, wholeExample } from '../../src/http/openapi/transcripts.ts'
+import { bracedPath, RouteTable } from '../../src/http/route-table.ts'
+import { ChatChunk, ChatCompletion, ChatRequest } from '../../src/protocol/wire/chat.ts'
+import { startTestGateway, type TestGateway } from '../support/http-gateway.ts'
+
+interface Operation {
+  readonly responses: Record<string, { content?: Record<string, { schema: object; examples?: object }> }>
+  readonly security?: readonly Record<string, readonly string[]>[]
+  readonly requestBody?: { readonly content: Record<string, unknown> }
+  readonly parameters?: readonly { readonly name: string; readonly in: string }[]
+  readonly description?: string
+  readonly tags: readonly string[]
+}
+interface Document {
+  readonly openapi: string
+  readonly servers: readonly { readonly url: string }[]
+  readonly paths: Record<string, Record<string, Operation>>
+  readonly components: { readonly securitySchemes: Record<string, object> }
+}
+
+let gateway: TestGateway
+let document: Document
+beforeAll(async () => {
+  gateway = await startTestGateway()
+  document = (await (await gateway.ask('GET', '/openapi.json')).json()) as Document
+})
+afterAll(() => gateway.stop())
+
+const operations = () =>
+  Object.entries(document.paths).flatMap(([path, methods]) =>
+    Object.entries(methods).map(([method, operation]) => ({ path, method, operation })),
+  )
+
+test('the description is valid OpenAPI 3.1', async () => {
+  const result = await new Validator().validate(structuredClone(document) as never)
+  expect(result.errors).toBeUndefined()
+  expect(result.valid).toBe(true)
+  expect(document.openapi).toMatch(/^3\.1\./)
+  expect(document.servers).toEqual([{ url: gateway.url }])
+})
+
+test('every reference resolves, and no schema carries what OpenAPI does not know', () => {
+  const text = JSON.stringify(document)
+  for (const [, name] of text.matchAll(/"\$ref":"#\/components\/schemas\/(\w+)"/g)) {
+    expect(document.components).toHaveProperty(`schemas.${name}`)
+  }
+  expect(text.match(/"(\$id|nullable|x-svc-\w+)":/)).toBeNull()
+})
+
+test('an enum that may be null says so', () => {
+  const reason = 'ChatChunk.properties.choices.items.properties.finish_reason.enum'
+  expect(document.components).toHaveProperty(`schemas.${reason}`, [
+    'stop',
+    'length',
+    'tool_calls',
+    'content_filter',
+    'error',
+    null,
+  ])
+})
+
+test('every mounted route is described, but for the pages of the documentation itself', () => {
+  const rows = new RouteTable(gateway.app).rows.filter(({ path }) => !/^\/(docs|openapi)/.test(path))
+  const described = operations().map(({ path, method }) => `${method.toUpperCase()} ${path}`)
+  expect(rows.map(({ method, path }) => `${method} ${bracedPath(path)}`).sort()).toEqual(described.sort())
+})
+
+test('admin operations take the admin token, name their role, and those that change something take a reason', () => {
+  const admin = operations().filter(({ path }) => path.startsWith('/v1/admin/'))
+  expect(admin.length).toBeGreaterThan(15)
+  for (const { method, operation } of admin) {
+    expect(operation.security).toEqual([{ admin: [] }])
+    expect(operation.description).toMatch(/Least role: (viewer|operator|admin)\./)
+    const names = (operation.parameters ?? []).map(({ name }) => name)
+    expect(names.includes('x-svc-reason')).toBe(method !== 'get')
+    expect(Object.keys(operation.responses.default?.content ?? {})).toEqual(['application/problem+json'])
+  }
+})
+
+test('extensions are tagged as such', () => {
+  const specified = ['/v1/api/chat/completions', '/v1/api/models', '/v1/api']
+  for (const { path, operation } of operations()) {
+    expect(operation.tags.some((tag) => /extension/i.test(tag))).toBe(!specified.includes(path))
+  }
+})
+
+test('chat: JSON and server-sent events with examples, a JSON body only, both ways to authenticate', () => {
+  const chat = document.paths['/v1/api/chat/completions']?.post
+  const content = chat?.responses['200']?.content ?? {}
+  expect(Object.keys(content)).toEqual(['application/json', 'text/event-stream'])
+  expect(Object.keys(content['text/event-stream']?.examples ?? {})).toEqual([
+    'terminal_chunk',
+    'include_usage',
+    'failure',
+  ])
+  expect(Object.keys(chat?.requestBody?.content ?? {})).toEqual(['application/json'])
+  expect(chat?.security).toEqual([{ gateway: [] }, { role: [], customerId: [], customerToken: [] }])
+  expect(Object.keys(document.components.securitySchemes).sort()).toEqual([
+    'admin',
+    'customerId',
+    'customerToken',
+    'gateway',
+    'role',
+  ])
+  expect(chat?.responses['429']?.content?.['application/json']?.schema).toEqual({
+    $ref: '#/components/schemas/OpenAiError',
+  })
+})
+
+test('§6: the examples are what the schemas say', () => {
+  expect(Value.Check(ChatRequest, requestExample)).toBe(true)
+  expect(Value.Check(ChatCompletion, wholeExample)).toBe(true)
+  for (const { value } of Object.values(streamExamples)) {
+    const blocks = value.split('\n\n').filter((block) => block !== '' && !block.startsWith(':'))
+    const chunks = blocks.filter((block) => block !== 'data: [DONE]').map((block) => JSON.parse(block.slice(6)))
+    expect(chunks.length).toBeGreaterThan(2)
+    for (const chunk of chunks) expect([...Value.Errors(ChatChunk, chunk)]).toEqual([])
+  }
+  expect(streamExamples.failure.value).not.toContain('[DONE]')
+})

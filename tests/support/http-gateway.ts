@@ -1,0 +1,103 @@
+import type { AnyElysia } from 'elysia'
+import { type RunningGateway, startGateway } from '../../src/actors/gateway.ts'
+import { createLog } from '../../src/actors/log.ts'
+import { headers } from '../../src/brand.ts'
+import { readConfig } from '../../src/config.ts'
+import { openDatabase } from '../../src/db/client.ts'
+import { createApp } from '../../src/http/app.ts'
+import { newToken } from '../../src/secrets.ts'
+import { type TestDatabase, testDatabase } from './postgres.ts'
+
+export interface TestGateway {
+  readonly gateway: RunningGateway
+  readonly app: AnyElysia
+  readonly database: TestDatabase
+  readonly url: string
+  readonly tokens: Readonly<Record<'admin' | 'operator' | 'viewer', string>>
+  /** Log lines so far, parsed. */
+  logged(): readonly Record<string, unknown>[]
+  /** A request; `as`: the role whose token is sent, `json`: a body. */
+  ask(method: string, path: string, options?: AskOptions): Promise<Response>
+  stop(): Promise<void>
+}
+
+export interface AskOptions {
+  readonly as?: 'admin' | 'operator' | 'viewer'
+  readonly json?: unknown
+  readonly headers?: Readonly<Record<string, string>>
+  readonly body?: BodyInit
+}
+
+/** A whole gateway over a fresh database on a free port: no discovery, no demo. */
+export async function startTestGateway(env: Readonly<Record<string, string>> = {}): Promise<TestGateway> {
+  const database = await testDatabase()
+  const tokens = { admin: newToken('admin'), operator: newToken('operator'), viewer: newToken('viewer') }
+  const read = readConfig({
+    DATABASE_URL: database.url,
+    SVC_ADMIN_TOKENS: tokens.admin,
+    SVC_OPERATOR_TOKENS: tokens.operator,
+    SVC_VIEWER_TOKENS: tokens.viewer,
+    SVC_TOKEN_PEPPER: 'pepper-of-the-tests-0123456789abcdef',
+    SVC_SECRETS_KEY: Buffer.alloc(32, 7).toString('base64'),
+    SVC_AUDIT_KEY: 'audit-key-of-the-tests-0123456789abcdef',
+    SVC_DISCOVER: 'false',
+    SVC_DEMO: 'never',
+    ...env,
+  })
+  if ('faults' in read) throw new Error(read.faults.join('; '))
+  const { config } = read
+  let text = ''
+  const log = createLog('debug', (more) => {
+    text += more
+  })
+  const opened = openDatabase({ url: database.url, connectionsMax: 4 })
+  const list = (value: string | readonly string[] | null) => (value === null ? [] : [value].flat())
+  const gateway = await startGateway({
+    config,
+    log,
+    database: opened,
+    peppers: list(config.SVC_TOKEN_PEPPER),
+    secretsKeys: list(config.SVC_SECRETS_KEY),
+    auditKeys: list(config.SVC_AUDIT_KEY),
+    roleTokensInDatabase: false,
+  })
+  const app = createApp(gateway).listen({ port: 0, hostname: '127.0.0.1' })
+  const port = app.server?.port ?? 0
+  await gateway.listening(port)
+  const url = `http://127.0.0.1:${port}`
+  return {
+    gateway,
+    app,
+    database,
+    url,
+    tokens,
+    logged: () => {
+      log.flush()
+      return text
+        .split('\n')
+        .filter((line) => line !== '')
+        .map((line) => JSON.parse(line) as Record<string, unknown>)
+    },
+    ask: (method, path, { as, json, headers: more, body } = {}) =>
+      fetch(url + path, {
+        method,
+        headers: {
+          ...(as === undefined ? {} : { [headers.adminToken]: tokens[as] }),
+          ...(json === undefined ? {} : { 'content-type': 'application/json' }),
+          ...more,
+        },
+        ...(json === undefined ? (body === undefined ? {} : { body }) : { body: JSON.stringify(json) }),
+      }),
+    stop: async () => {
+      await app.server?.stop(true)
+      await gateway.stop()
+      await opened.close()
+      await database.drop()
+    },
+  }
+}
+
+/** The body as an object; fails where it is none. */
+export async function json(response: Response): Promise<Record<string, unknown>> {
+  return (await response.json()) as Record<string, unknown>
+}
