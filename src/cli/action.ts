@@ -1,0 +1,75 @@
+import type { Session } from './session.ts'
+
+/** One option of a command. `value` is its placeholder in the help text. */
+export type OptionSpec =
+  | { readonly kind: 'flag'; readonly about: string }
+  | { readonly kind: 'text'; readonly value: string; readonly about: string }
+  /** May be given several times. */
+  | { readonly kind: 'texts'; readonly value: string; readonly about: string }
+  | {
+      readonly kind: 'number'
+      readonly value: string
+      readonly about: string
+      readonly min: number
+      readonly max: number
+      /** Default: whole numbers only. */
+      readonly fraction?: boolean
+    }
+  | { readonly kind: 'choice'; readonly of: readonly string[]; readonly about: string }
+
+export type OptionSpecs = Readonly<Record<string, OptionSpec>>
+
+/** `rest`: takes all that follows, at least one. */
+export interface OperandSpec {
+  readonly name: string
+  readonly about: string
+  readonly optional?: boolean
+  readonly rest?: boolean
+}
+
+type ValueOf<S> = S extends { kind: 'flag' }
+  ? boolean
+  : S extends { kind: 'number' }
+    ? number | undefined
+    : S extends { kind: 'texts' }
+      ? readonly string[]
+      : S extends { kind: 'choice'; of: readonly (infer C)[] }
+        ? C | undefined
+        : string | undefined
+
+export type OptionValues<S extends OptionSpecs> = { readonly [N in keyof S]: ValueOf<S[N]> }
+
+export interface Input<S extends OptionSpecs = OptionSpecs> {
+  /** In the order of the operand specs; what `rest` takes stands at the end. */
+  readonly operands: readonly string[]
+  readonly options: OptionValues<S>
+  readonly json: boolean
+}
+
+/** One command: `status`, or `create` of `keys create`. */
+export interface Action {
+  readonly about: string
+  readonly operands: readonly OperandSpec[]
+  readonly options: OptionSpecs
+  /** Resolves with the exit code, 0 where it says nothing. Rejects with `CliFailure`. */
+  readonly run: (input: Input, session: Session) => Promise<number | undefined>
+}
+
+export interface Verb {
+  readonly name: string
+  readonly about: string
+  /** One command, or several by name. */
+  readonly actions: Action | Readonly<Record<string, Action>>
+}
+
+export const isSingle = (actions: Verb['actions']): actions is Action => typeof actions.run === 'function'
+
+/** Gives `run` the types of its own options. */
+export function action<const S extends OptionSpecs>(spec: {
+  readonly about: string
+  readonly operands?: readonly OperandSpec[]
+  readonly options: S
+  readonly run: (input: Input<S>, session: Session) => Promise<number | undefined>
+}): Action {
+  return { ...spec, operands: spec.operands ?? [], run: (input, session) => spec.run(input as Input<S>, session) }
+}

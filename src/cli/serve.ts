@@ -1,0 +1,42 @@
+import { product } from '../brand.ts'
+import { action, type Verb } from './action.ts'
+import { CliFailure } from './failure.ts'
+
+/** Faults of the set-up whose text is written for the operator; of anything else only the name is told. */
+const told: readonly string[] = ['StartError', 'DataFolderError', 'EmbeddedDatabaseError']
+/** A terminal's Ctrl-C arrives twice: to the whole group, and once more through the launcher. */
+const sameSignalMs = 1_000
+
+/** Resolves when the operator wants an end; a second wish, later, ends the process at once. */
+function untilSignal(): Promise<void> {
+  return new Promise((resolve) => {
+    let firstMs: number | null = null
+    const onSignal = () => {
+      firstMs ??= performance.now()
+      if (performance.now() - firstMs > sameSignalMs) process.exit(1)
+      resolve()
+    }
+    for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(signal, onSignal)
+  })
+}
+
+export const serve: Verb = {
+  name: 'serve',
+  about: 'Start the gateway',
+  actions: action({
+    about: 'Start the gateway, as npm start does. Its settings are environment variables: see README.md',
+    options: {},
+    run: async ({ json }, session) => {
+      const ended = untilSignal()
+      const { start } = await import('../main.ts')
+      const server = await start(session.env, { quiet: json }).catch((error: unknown) => {
+        if (error instanceof Error && told.includes(error.name)) throw new CliFailure(error.message)
+        throw new CliFailure(`${product} could not start (${error instanceof Error ? error.name : typeof error}).`)
+      })
+      if (json) session.terminal.out(`${JSON.stringify({ base_url: server.url, port: server.port })}\n`)
+      await ended
+      await server.stop()
+      return undefined
+    },
+  }),
+}

@@ -1,0 +1,54 @@
+import { createInterface } from 'node:readline/promises'
+
+export type Style = 'bold' | 'dim' | 'red' | 'green' | 'yellow'
+
+const codes: Readonly<Record<Style, readonly [number, number]>> = {
+  bold: [1, 22],
+  dim: [2, 22],
+  red: [31, 39],
+  green: [32, 39],
+  yellow: [33, 39],
+}
+
+/** Where a command writes and from whom it may ask. */
+export interface Terminal {
+  /** A person sits at both ends: questions may be asked. */
+  readonly interactive: boolean
+  readonly outIsTerminal: boolean
+  out(text: string): void
+  err(text: string): void
+  /** Plain text unless standard output is a terminal and NO_COLOR is unset. */
+  style(style: Style, text: string): string
+  confirm(question: string): Promise<boolean>
+  /** All of standard input. */
+  readAll(): Promise<string>
+}
+
+export function createTerminal(env: Readonly<Record<string, string | undefined>>): Terminal {
+  const outIsTerminal = process.stdout.isTTY === true
+  const colour = outIsTerminal && (env.NO_COLOR ?? '') === '' && env.TERM !== 'dumb'
+  return {
+    interactive: outIsTerminal && process.stdin.isTTY === true,
+    outIsTerminal,
+    out: (text) => void process.stdout.write(text),
+    err: (text) => void process.stderr.write(text),
+    style: (style, text) => {
+      const [on, off] = codes[style]
+      return colour && text !== '' ? `\u001b[${on}m${text}\u001b[${off}m` : text
+    },
+    confirm: async (question) => {
+      const lines = createInterface({ input: process.stdin, output: process.stderr })
+      try {
+        return /^y(es)?$/i.test((await lines.question(`${question} [y/N] `)).trim())
+      } finally {
+        lines.close()
+      }
+    },
+    readAll: () => Bun.stdin.text(),
+  }
+}
+
+/** What comes over the wire must not steer the terminal: control characters out, line feeds and tabs stay. */
+export function printable(text: string): string {
+  return text.replaceAll(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/g, '')
+}
