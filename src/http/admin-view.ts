@@ -74,13 +74,18 @@ function nodeRuntimes(live: NodeView | null): Node['runtimes'] {
   ]
 }
 
+/** A node registered without a name is called by the host of its URL, and addresses are not for viewers. */
+function shownName({ name, nodeId, url }: NodeRecord, role: Role): string {
+  return seesOwners(role) || url === null || new URL(url).host !== name ? name : nodeId
+}
+
 /** `live`: what this gateway knows of the node now; null when it does not watch it (yet, or any more). */
 export function nodeView(row: NodeRecord, live: NodeView | null, role: Role): Node {
   const open = seesOwners(role)
   return {
     node_id: row.nodeId,
     customer_id: open ? row.customerId : null,
-    name: row.name,
+    name: shownName(row, role),
     kind: row.kind,
     url: open ? row.url : null,
     has_api_key: row.hasApiKey,

@@ -42,6 +42,7 @@ export async function startTestGateway(env: Readonly<Record<string, string>> = {
     SVC_AUDIT_KEY: 'audit-key-of-the-tests-0123456789abcdef',
     SVC_DISCOVER: 'false',
     SVC_DEMO: 'never',
+    SVC_ADMIN_RPM_PER_TOKEN: '1000000',
     ...env,
   })
   if ('faults' in read) throw new Error(read.faults.join('; '))
