@@ -107,7 +107,8 @@ export async function dispatch<T extends object>(
     const result = await attempt(placement.route, { firstChunkMs: spent ? leftMs : Math.min(leftMs, patienceMs) })
     if (!('failure' in result)) return result
     last = result.failure
-    port.failed(last.code)
+    // A call that ended because its client left is no failure of the node.
+    if (!command.signal.aborted) port.failed(last.code)
     if (!last.failover || wanted.pin !== null || tried.size > config.SVC_FAILOVER_ROUTES_MAX) throw problemOf(last)
     if (performance.now() >= deadlineMs) throw problemOf({ code: 'upstream_timeout', failover: false })
   }

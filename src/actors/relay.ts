@@ -261,8 +261,10 @@ export class Relay implements Ticking {
   clientGone(): void {
     if (this.phase === 'ended') return
     const { attempt } = this
-    attempt?.abort('client_gone')
+    // Settled before the call is cut: the cut comes back as its failure, and nobody is there to hear of one.
+    if (attempt !== null) attempt.cause ??= 'client_gone'
     this.end('client_gone', null)
+    attempt?.controller.abort()
     this.settleFirst({ code: 'node_lost', failover: false })
     this.close()
   }

@@ -19,6 +19,15 @@ export interface TestGateway {
   stop(): Promise<void>
 }
 
+/** Where the gateway runs; by default in this process. `env` is all that the gateway is told. */
+export type Launch = (env: Readonly<Record<string, string>>) => Promise<{ readonly url: string; stop(): Promise<void> }>
+
+export interface TestGatewayOptions {
+  readonly env?: Readonly<Record<string, string>>
+  readonly beside?: TestGateway
+  readonly launch?: Launch
+}
+
 export interface CustomerOptions {
   readonly policy?: object
   readonly keyPolicy?: object
@@ -66,9 +75,7 @@ export async function waitFor<T>(
 }
 
 /** A whole gateway in this process on a database of its own: the real `start`, listening on a free port. */
-export async function startTestGateway(
-  options: { readonly env?: Readonly<Record<string, string>>; readonly beside?: TestGateway } = {},
-): Promise<TestGateway> {
+export async function startTestGateway(options: TestGatewayOptions = {}): Promise<TestGateway> {
   const database = options.beside?.database ?? (await testDatabase())
   const tokens = options.beside?.tokens ?? {
     admin: newToken('admin'),
@@ -86,7 +93,8 @@ export async function startTestGateway(
     SVC_VIEWER_TOKENS: tokens.viewer,
     ...options.env,
   }
-  const server = await start(env, { quiet: true })
+  const launch: Launch = options.launch ?? ((given) => start(given, { quiet: true }))
+  const server = await launch(env)
   const { url } = server
   let own: TestCustomer | null = null
 

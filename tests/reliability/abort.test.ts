@@ -1,0 +1,117 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { type FakeNode, startFakeNode } from '../../src/fake-node/fake-node.ts'
+import type { Node } from '../../src/protocol/wire/admin.ts'
+import { abortMany, abortModel, abortWindows, quantile } from '../support/abort-trial.ts'
+import { startTestGateway, type TestCustomer, type TestGateway, waitFor } from '../support/gateway.ts'
+import { type GatewayProcess, spawnGateway } from '../support/gateway-process.ts'
+
+/** Short form; `tests/heavy/aborts.test.ts` does 500. */
+const abortsPerWindow = 20
+/** Decisions §5: a client that leaves stops the node within this. */
+const abortMsMax = 50
+/** What 60 aborts may add: nothing but the noise of a collector. */
+const growthBytesMax = 48 * 1024 * 1024
+/** Connections that the gateway keeps to its node and to the database come and go. */
+const descriptorsMax = 6
+
+let running: GatewayProcess
+let gateway: TestGateway
+let node: FakeNode
+let customer: TestCustomer
+let nodeId: string
+
+beforeAll(async () => {
+  gateway = await startTestGateway({
+    env: { SVC_METRICS_PUBLIC: 'true' },
+    launch: async (env) => {
+      running = await spawnGateway(env)
+      return running
+    },
+  })
+  node = startFakeNode({ models: [abortModel] })
+  customer = await gateway.customer()
+  nodeId = await gateway.node(node.url, { customerId: customer.customerId })
+})
+afterAll(async () => {
+  node.stop()
+  await gateway.stop()
+})
+
+async function metric(line: RegExp): Promise<string | null> {
+  const text = await (await fetch(`${gateway.url}/metrics`)).text()
+  return line.exec(text)?.[1] ?? null
+}
+
+async function idle(): Promise<boolean> {
+  const { in_flight: inFlight } = await gateway.admin<Node>('GET', `/v1/admin/nodes/${nodeId}`)
+  return inFlight === 0 && (await metric(/^svc_requests_in_flight (\d+)$/m)) === '0'
+}
+
+describe('§5: a client that leaves stops the node', () => {
+  for (const window of abortWindows) {
+    test(`${window}: within 50 ms, and nothing stays`, async () => {
+      await abortMany(gateway, customer.key, node, window, 3)
+      await waitFor('an idle gateway', idle)
+      const before = { descriptors: running.descriptors(), bytes: running.residentBytes() }
+
+      const delays = await abortMany(gateway, customer.key, node, window, abortsPerWindow)
+
+      const [median, worst] = [quantile(delays, 0.5), quantile(delays, 1)]
+      console.log(`abort, ${window}: median ${median.toFixed(1)} ms, worst ${worst.toFixed(1)} ms of ${delays.length}`)
+      expect(median).toBeLessThanOrEqual(abortMsMax)
+      await waitFor('an idle gateway', idle)
+      expect(node.stats().openRequests).toBe(0)
+      await waitFor('closed sockets', () => running.descriptors() <= before.descriptors + descriptorsMax)
+      expect(running.residentBytes() - before.bytes).toBeLessThan(growthBytesMax)
+    })
+  }
+
+  test('many at once, in every window: each node call ends', async () => {
+    const seen = node.stats().abortedRequests
+    node.setFaults({ kind: 'slowHeaders', ms: 60_000 })
+    const clients = Array.from({ length: 40 }, (_, at) => {
+      const controller = new AbortController()
+      const body = { model: abortModel, stream: at % 2 === 0, messages: [{ role: 'user', content: 'stay' }] }
+      return { controller, answer: gateway.chat(customer.key, body, { signal: controller.signal }).catch(() => 'left') }
+    })
+    await waitFor('40 calls', () => node.stats().openRequests === 40)
+    for (const { controller } of clients) controller.abort()
+    expect(await Promise.all(clients.map(({ answer }) => answer))).toEqual(Array.from({ length: 40 }, () => 'left'))
+    await node.idle()
+    expect(node.stats().abortedRequests).toBe(seen + 40)
+    await waitFor('an idle gateway', idle)
+  })
+
+  test('a client that leaves while it waits for a slot takes its place with it', async () => {
+    const full = startFakeNode({ models: ['one-slot'], speaks: 'llama.cpp', slots: 1 })
+    const fullId = await gateway.node(full.url, { customerId: customer.customerId })
+    try {
+      full.setFaults({ kind: 'slowHeaders', ms: 60_000 })
+      const body = { model: 'one-slot', messages: [{ role: 'user', content: 'hi' }] }
+      const holder = new AbortController()
+      const held = gateway.chat(customer.key, body, { signal: holder.signal }).catch(() => 'left')
+      await waitFor('the slot to be taken', () => full.stats().openRequests === 1)
+      const waiter = new AbortController()
+      const waiting = gateway.chat(customer.key, body, { signal: waiter.signal }).catch(() => 'left')
+      await waitFor('a waiter', async () => (await metric(/^svc_requests_queued (\d+)$/m)) === '1')
+      waiter.abort()
+      expect(await waiting).toBe('left')
+      await waitFor('no waiter', async () => (await metric(/^svc_requests_queued (\d+)$/m)) === '0')
+      expect(full.stats().requests).toBe(1)
+      holder.abort()
+      expect(await held).toBe('left')
+      await full.idle()
+    } finally {
+      await gateway.admin('POST', `/v1/admin/nodes/${fullId}/revoke`, {})
+      full.stop()
+    }
+  })
+
+  test('§5, §18: a client that left is 499, and no failure of the node', async () => {
+    expect(await metric(/^svc_upstream_failures_total\{[^}]*\} ([1-9]\d*)$/m)).toBeNull()
+    const left = await metric(/^svc_http_requests_total\{[^}]*status="499"[^}]*\} (\d+)$/m)
+    expect(Number(left)).toBe(node.stats().abortedRequests + 2)
+    const { runtimes } = await gateway.admin<Node>('GET', `/v1/admin/nodes/${nodeId}`)
+    expect(runtimes[0]?.models[0]?.ejected_until).toBeNull()
+  })
+})
