@@ -1,7 +1,7 @@
 import { plugin } from 'bun'
 
 /**
- * postgres.js 3.4.9 with three repairs in how it takes the end of a connection. Without them a query that meets a closing
+ * postgres.js 3.4.9 with four repairs in how it takes the end of a connection. Without them a query that meets a closing
  * connection may wait for ever, and its place in the pool is lost; seen within seconds when connections are cut under
  * load, as by every restart of PostgreSQL:
  *
@@ -10,6 +10,7 @@ import { plugin } from 'bun'
  * 2. After a socket error it expects `close` before any other code runs. Bun emits it some turns later, and the queries
  *    sent in between are settled by neither, and the end of the client waits for a query that is long settled.
  * 3. It stops listening to a closed socket, on which Bun may emit a second error: that would end the process.
+ * 4. Nobody awaits the query with which a new connection learns the array types: cut off, it would end the process too.
  */
 const repairs = [
   [
@@ -25,6 +26,7 @@ const repairs = [
     '    socket.removeAllListeners()\n    socket = null\n',
     '    socket.removeAllListeners()\n    socket.on("error", () => {})\n    socket = null\n',
   ],
+  ['], [], execute)\n    types.forEach(', '], [], execute).catch(() => [])\n    types.forEach('],
 ] as const
 
 let repaired = false
