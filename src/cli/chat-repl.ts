@@ -25,18 +25,28 @@ function ask(): Promise<string | null> {
   })
 }
 
-/** Runs one answer that Ctrl-C stops. The line editor is closed meanwhile, so the terminal turns Ctrl-C into a signal. */
-async function withStop<T>(run: (stop: AbortSignal) => Promise<T>, stopped: () => void): Promise<T> {
-  const stop = new AbortController()
-  const onSignal = () => {
-    stopped()
-    stop.abort()
-  }
-  process.on('SIGINT', onSignal)
-  try {
-    return await run(stop.signal)
-  } finally {
-    process.off('SIGINT', onSignal)
+/**
+ * What Ctrl-C does while the line editor is closed: it stops the answer that runs. Where none runs it ends the program,
+ * unless it is the second copy of the one that has just stopped an answer.
+ */
+function interruptions(): { run<T>(answer: (stop: AbortSignal) => Promise<T>): Promise<T> } {
+  let running: AbortController | null = null
+  let stoppedMs = Number.NEGATIVE_INFINITY
+  process.on('SIGINT', () => {
+    if (running !== null) {
+      stoppedMs = performance.now()
+      running.abort()
+    } else if (performance.now() - stoppedMs > sameSignalMs) process.exit(exitCodes.interrupted)
+  })
+  return {
+    run: async (answer) => {
+      running = new AbortController()
+      try {
+        return await answer(running.signal)
+      } finally {
+        running = null
+      }
+    },
   }
 }
 
@@ -45,11 +55,7 @@ export async function converse(session: Session, wish: ChatWish, stats: boolean)
   const { terminal } = session
   const gateway = session.gateway()
   let messages: readonly ChatMessage[] = wish.messages
-  let stoppedMs = Number.NEGATIVE_INFINITY
-  // Between two answers a late second copy of Ctrl-C must not end the program.
-  process.on('SIGINT', () => {
-    if (performance.now() - stoppedMs > sameSignalMs) process.exit(exitCodes.interrupted)
-  })
+  const interruption = interruptions()
   terminal.out(`${terminal.style('dim', `${wish.model}. /new begins again, Ctrl-D ends.`)}\n`)
   for (;;) {
     const line = await ask()
@@ -66,11 +72,8 @@ export async function converse(session: Session, wish: ChatWish, stats: boolean)
     const asked = [...messages, { role: 'user', content } as const]
     const writer = createWriter(terminal)
     try {
-      const turn = await withStop(
-        (stop) => streamChat(gateway, { ...wish, messages: asked }, stop, writer.piece),
-        () => {
-          stoppedMs = performance.now()
-        },
+      const turn = await interruption.run((stop) =>
+        streamChat(gateway, { ...wish, messages: asked }, stop, writer.piece),
       )
       writer.end()
       messages = turn.content === '' ? messages : [...asked, { role: 'assistant', content: turn.content }]

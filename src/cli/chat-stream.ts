@@ -170,9 +170,12 @@ function failureOf(error: unknown): CliFailure {
   return error instanceof CliFailure ? error : new CliFailure('The connection to the gateway was lost.')
 }
 
+/** Below it a rate says more about the network than about the model. */
+const rateSpanMsMin = 50
+
 /** Tokens a second after the first; null where there are too few to tell. */
 export function tokensPerSecond(turn: Turn): number | null {
   const tokens = turn.usage?.completion_tokens ?? 0
   const spanMs = turn.totalMs - (turn.ttftMs ?? turn.totalMs)
-  return tokens < 2 || spanMs <= 0 ? null : ((tokens - 1) * 1_000) / spanMs
+  return tokens < 2 || spanMs < rateSpanMsMin ? null : ((tokens - 1) * 1_000) / spanMs
 }

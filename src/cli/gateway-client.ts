@@ -90,8 +90,9 @@ export class GatewayClient {
       body: JSON.stringify(body),
       signal,
     })
-    if (!response.ok) throw await refused(response, this.hints(response.status, 'SVC_GATEWAY_KEY'))
-    return response
+    if (response.ok) return response
+    const hints = response.status === 404 ? ['What there is: ./penstock models list'] : []
+    throw await refused(response, [...hints, ...this.hints(response.status, 'SVC_GATEWAY_KEY')])
   }
 
   private async fetch(path: string, init: RequestInit): Promise<Response> {

@@ -9,7 +9,7 @@ import { fields, shortTime, table } from './table.ts'
 
 const idOperand = { name: 'KEY_ID', about: 'key_…, as in keys list' } as const
 
-function described(session: Session, key: Key): string {
+function described(session: Session, key: Key, oldKeyUntil?: string): string {
   return fields(session.terminal, [
     ['Key', key.key_id],
     ['Name', key.name],
@@ -19,6 +19,7 @@ function described(session: Session, key: Key): string {
     ['Nodes', key.node_scope === null ? 'all' : key.node_scope.join(', ')],
     ['Expires', shortTime(key.expires_at)],
     ['Revoked', shortTime(key.revoked_at)],
+    ...(oldKeyUntil === undefined ? [] : [['Old key until', shortTime(oldKeyUntil)] as const]),
   ])
 }
 
@@ -110,8 +111,7 @@ const rotate = action({
       json,
       made,
       (body) =>
-        described(session, body) +
-        fields(session.terminal, [['Old key until', shortTime(body.old_key_expires_at)]]) +
+        described(session, body, body.old_key_expires_at) +
         shownOnce(session.terminal, 'Gateway key', body.gateway_key),
     )
     return undefined

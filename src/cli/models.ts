@@ -95,7 +95,7 @@ const set = action({
     'max-output-length': length('Tokens of an answer'),
     input: { kind: 'texts', value: 'text|image|file|audio', about: 'What it takes' },
     output: { kind: 'texts', value: 'text|image|file|audio', about: 'What it gives' },
-    'prompt-price-wei': price('Per token; others than the owner of the machine pay it'),
+    'prompt-price-wei': price('Per token; a model with a price serves only the owner of its machine as yet'),
     'completion-price-wei': price('Per token, likewise'),
     ...reasonOption,
   },

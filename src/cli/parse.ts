@@ -64,7 +64,16 @@ function parsed(args: readonly string[], options: NonNullable<ParseArgsConfig['o
   } catch (error) {
     const { code, message } = error as { code?: unknown; message?: unknown }
     if (!String(code).startsWith('ERR_PARSE_ARGS')) throw error
-    // The rest of Node's message explains how to pass such a word as an operand.
-    throw new UsageFault(String(message).split(/\.\s|\n/)[0] ?? 'Unknown option')
+    throw new UsageFault(wrongWord(String(message)))
   }
+}
+
+/** Node's message also explains, at length, how to pass such a word as an operand. */
+function wrongWord(message: string): string {
+  const option = /'(-[^' ]*)[^']*'/.exec(message)?.[1] ?? ''
+  if (/ambiguous|argument missing/.test(message)) {
+    return `${option} needs a value; one that begins with a dash is written ${option}=-…`
+  }
+  if (message.includes('does not take an argument')) return `${option} takes no value`
+  return `Unknown option: ${option}`
 }

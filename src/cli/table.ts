@@ -37,7 +37,10 @@ export function table(
   const widths = columns.map((name, at) =>
     Math.max(Bun.stringWidth(name), ...texts.map((row) => Bun.stringWidth(row[at] ?? ''))),
   )
-  const numeric = columns.map((_, at) => rows.every((row) => typeof row[at] === 'number' || row[at] == null))
+  const numeric = columns.map(
+    (_, at) =>
+      rows.every((row) => typeof row[at] === 'number' || row[at] == null) && rows.some((row) => row[at] != null),
+  )
   const line = (cells: readonly string[], paint: (text: string) => string) => {
     const padded = cells.map((text, at) => {
       const gap = ' '.repeat(Math.max(0, (widths[at] ?? 0) - Bun.stringWidth(text)))

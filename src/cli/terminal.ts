@@ -40,6 +40,10 @@ export function createTerminal(env: Readonly<Record<string, string | undefined>>
       const lines = createInterface({ input: process.stdin, output: process.stderr })
       try {
         return /^y(es)?$/i.test((await lines.question(`${question} [y/N] `)).trim())
+      } catch {
+        // Ctrl-C or the end of input: no.
+        process.stderr.write('\n')
+        return false
       } finally {
         lines.close()
       }
