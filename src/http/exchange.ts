@@ -44,16 +44,23 @@ export function beginExchange(context: HttpContext, request: Request, server: Pe
   }
 }
 
+/** A caller may send any method; only these become labels. */
+const methods = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'])
+const otherMethod = 'other'
+
 /** The log line and the metrics of a finished request. */
 export function endExchange(
   { gateway }: HttpContext,
   exchange: HttpExchange,
-  outcome: { readonly route: string; readonly method: string; readonly status: number },
+  { route, method: sent, status }: { readonly route: string; readonly method: string; readonly status: number },
 ): void {
   const latencyMs = performance.now() - exchange.startedMs
-  gateway.metrics.http(outcome.route, outcome.method, outcome.status, latencyMs / 1_000)
+  const method = methods.has(sent) ? sent : otherMethod
+  gateway.metrics.http(route, method, status, latencyMs / 1_000)
   logRequest(gateway.log, {
-    ...outcome,
+    route,
+    method,
+    status,
     latencyMs,
     requestId: exchange.requestId,
     code: exchange.code,

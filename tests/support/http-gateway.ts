@@ -28,12 +28,16 @@ export interface AskOptions {
   readonly body?: BodyInit
 }
 
-/** A whole gateway over a fresh database on a free port: no discovery, no demo. */
-export async function startTestGateway(env: Readonly<Record<string, string>> = {}): Promise<TestGateway> {
+/** A whole gateway over a fresh database on a free port: no discovery, no demo. `way`: how it gets to its database. */
+export async function startTestGateway(
+  env: Readonly<Record<string, string>> = {},
+  way: (databaseUrl: string) => Promise<string> = async (url) => url,
+): Promise<TestGateway> {
   const database = await testDatabase()
+  const databaseUrl = await way(database.url)
   const tokens = { admin: newToken('admin'), operator: newToken('operator'), viewer: newToken('viewer') }
   const read = readConfig({
-    DATABASE_URL: database.url,
+    DATABASE_URL: databaseUrl,
     SVC_ADMIN_TOKENS: tokens.admin,
     SVC_OPERATOR_TOKENS: tokens.operator,
     SVC_VIEWER_TOKENS: tokens.viewer,
@@ -51,7 +55,7 @@ export async function startTestGateway(env: Readonly<Record<string, string>> = {
   const log = createLog('debug', (more) => {
     text += more
   })
-  const opened = openDatabase({ url: database.url, connectionsMax: 4 })
+  const opened = openDatabase({ url: databaseUrl, connectionsMax: 4 })
   const list = (value: string | readonly string[] | null) => (value === null ? [] : [value].flat())
   const gateway = await startGateway({
     config,

@@ -11,12 +11,12 @@ import { documentationPath, openApiPath } from './endpoint-index.ts'
 const distribution = dirname(fileURLToPath(import.meta.resolve('swagger-ui-dist/package.json')))
 const own = join(import.meta.dir, '../docs')
 /** Nothing else is served: the name in the path never becomes part of a file name. */
-const assets: Readonly<Record<string, string>> = {
-  'swagger-ui-bundle.js': join(distribution, 'swagger-ui-bundle.js'),
-  'swagger-ui.css': join(distribution, 'swagger-ui.css'),
-  'favicon-32x32.png': join(distribution, 'favicon-32x32.png'),
-  'docs.js': join(own, 'docs.js'),
-}
+const assets: ReadonlyMap<string, string> = new Map([
+  ...['swagger-ui-bundle.js', 'swagger-ui.css', 'favicon-32x32.png'].map(
+    (file) => [file, join(distribution, file)] as const,
+  ),
+  ['docs.js', join(own, 'docs.js')],
+])
 /** Swagger UI writes `style` attributes and shows its icons from `data:` URLs; all the rest comes from here. */
 const contentPolicy = [
   "default-src 'none'",
@@ -65,7 +65,7 @@ export const docsRoutes = (context: HttpContext, app: () => AnyElysia) => {
     .get(
       `${documentationPath}/assets/:file`,
       ({ params }) => {
-        const path = assets[params.file]
+        const path = assets.get(params.file)
         if (path === undefined) throw new Problem('route_not_found')
         return new Response(Bun.file(path), { headers: { 'cache-control': assetCache } })
       },

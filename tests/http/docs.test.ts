@@ -1,0 +1,83 @@
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { existsSync } from 'node:fs'
+import { type Browser, chromium } from 'playwright-core'
+import { type FakeNode, startFakeNode } from '../../src/fake-node/fake-node.ts'
+import { json, startTestGateway, type TestGateway } from '../support/http-gateway.ts'
+import { waitUntil } from '../support/wait-until.ts'
+
+const chromiumPath = process.env.CHROMIUM_PATH ?? '/usr/bin/chromium'
+const withBrowser = test.skipIf(!existsSync(chromiumPath))
+
+let gateway: TestGateway
+let node: FakeNode
+let browser: Browser | null = null
+let key = ''
+beforeAll(async () => {
+  gateway = await startTestGateway({ SVC_POLL_INTERVAL_MS: '100' })
+  node = startFakeNode({ models: ['m-1'], name: 'fake-' })
+  const made = await gateway.ask('POST', '/v1/admin/customers', { as: 'admin', json: { display_name: 'A' } })
+  const { customer_id } = await json(made)
+  const path = `/v1/admin/customers/${customer_id}/keys`
+  key = String((await json(await gateway.ask('POST', path, { as: 'admin', json: { name: 'k' } }))).gateway_key)
+  const row = { customer_id, url: node.url, visibility: 'private', node_class: 'gpu', privacy_class: 'private' }
+  await gateway.ask('POST', '/v1/admin/nodes', { as: 'operator', json: row })
+  await waitUntil('the node is ready', () => gateway.gateway.router.counts().nodes.ready === 1)
+})
+afterAll(async () => {
+  await browser?.close()
+  node.stop()
+  await gateway.stop()
+})
+
+test('the page brings its own policy and files; no other file is served', async () => {
+  const page = await gateway.ask('GET', '/docs')
+  expect(page.headers.get('content-type')).toStartWith('text/html')
+  const policy = page.headers.get('content-security-policy') ?? ''
+  expect(policy).toContain("default-src 'none'")
+  expect(policy).toContain("script-src 'self';")
+  expect(policy).not.toMatch(/script-src[^;]*(unsafe|http|\*)/)
+  const html = await page.text()
+  expect(html).not.toMatch(/https?:\/\//)
+  for (const [, path = ''] of html.matchAll(/(?:src|href)="([^"]+)"/g)) {
+    expect([path, (await gateway.ask('GET', path)).status]).toEqual([path, 200])
+  }
+  for (const path of ['package.json', '..%2fpackage.json', 'swagger-ui.js.map', 'constructor']) {
+    expect([path, (await gateway.ask('GET', `/docs/assets/${path}`)).status]).toEqual([path, 404])
+  }
+})
+
+withBrowser(
+  'offline: a key is entered, a chat is tried, no other host is asked, and the key is not kept',
+  async () => {
+    browser = await chromium.launch({ executablePath: chromiumPath, args: ['--no-sandbox'] })
+    const page = await browser.newPage()
+    const faults: string[] = []
+    page.on('request', (request) => {
+      if (!request.url().startsWith(gateway.url) && !request.url().startsWith('data:')) faults.push(request.url())
+    })
+    page.on('console', (message) => {
+      if (message.type() === 'error') faults.push(message.text())
+    })
+    await page.goto(`${gateway.url}/docs`)
+    await page.click('.btn.authorize')
+    const scheme = page.locator('.auth-container', { has: page.getByText('gateway', { exact: false }) }).first()
+    await scheme.locator('input').fill(key)
+    await scheme.getByRole('button', { name: 'Apply credentials' }).click()
+    await page.click('.modal-ux .close-modal')
+    const chat = page.locator('#operations-Inference-createChatCompletion')
+    await chat.locator('.opblock-summary').click()
+    const body = { model: 'm-1', messages: [{ role: 'user', content: 'hi' }] }
+    await chat.locator('.body-param textarea').fill(JSON.stringify(body))
+    await chat.locator('.btn.execute').click()
+    const answer = chat.locator('.live-responses-table .response-col_description pre').first()
+    await answer.waitFor()
+    expect(await answer.textContent()).toContain('chat.completion')
+    expect(faults).toEqual([])
+    const stored = await page.evaluate('JSON.stringify([localStorage, sessionStorage, document.cookie])')
+    expect(String(stored)).not.toContain(key)
+    await page.reload()
+    await page.waitForSelector('.btn.authorize')
+    expect(await page.locator('.btn.authorize.locked').count()).toBe(0)
+  },
+  60_000,
+)
