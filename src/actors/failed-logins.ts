@@ -1,4 +1,4 @@
-import { minuteMs } from '../time.ts'
+import { minuteMs, secondMs } from '../time.ts'
 
 /** Counts failed authentications per address (decisions §4); what succeeds is never counted and never locked out. */
 export interface FailedLogins {
@@ -20,55 +20,45 @@ export interface FailedLoginsOptions {
 }
 
 interface Failures {
-  windowStartMs: number
-  inWindow: number
-  inWindowBefore: number
+  /** Of the last minute, Unix ms, oldest first; never more than the limit. */
+  times: number[]
   lockedUntilMs: number
 }
 
-/** Beyond this the address that failed longest ago is forgotten. */
+/** Beyond these the address that failed longest ago is forgotten; times bound the memory where the limit is high. */
 const addressesMax = 20_000
+const timesMax = 2_000_000
 
 export function createFailedLogins(options: FailedLoginsOptions): FailedLogins {
   const now = options.now ?? Date.now
   const addresses = new Map<string, Failures>()
-  const remember = (ipHash: string, failures: Failures) => {
+  const kept = Math.max(1, Math.min(addressesMax, Math.floor(timesMax / options.perMinute)))
+  const remembered = (ipHash: string): Failures => {
+    const failures = addresses.get(ipHash) ?? { times: [], lockedUntilMs: 0 }
     addresses.delete(ipHash)
     addresses.set(ipHash, failures)
-    if (addresses.size <= addressesMax) return
-    for (const oldest of addresses.keys()) {
-      addresses.delete(oldest)
-      break
+    if (addresses.size > kept) {
+      const [oldest] = addresses.keys()
+      if (oldest !== undefined) addresses.delete(oldest)
     }
+    return failures
   }
   return {
     failed: (ipHash) => {
       const at = now()
-      const failures = addresses.get(ipHash) ?? { windowStartMs: at, inWindow: 0, inWindowBefore: 0, lockedUntilMs: 0 }
-      remember(ipHash, failures)
+      const failures = remembered(ipHash)
       if (at < failures.lockedUntilMs) return 'locked'
-      if (count(failures, at) <= options.perMinute) return 'refuse'
+      const times = failures.times.filter((time) => at - time < minuteMs)
+      failures.times = times
+      times.push(at)
+      if (times.length <= options.perMinute) return 'refuse'
       failures.lockedUntilMs = at + options.lockoutMs
-      failures.inWindow = 0
-      failures.inWindowBefore = 0
+      failures.times = []
       return 'locked'
     },
     lockedSeconds: (ipHash) => {
       const left = (addresses.get(ipHash)?.lockedUntilMs ?? 0) - now()
-      return left > 0 ? Math.ceil(left / 1_000) : null
+      return left > 0 ? Math.ceil(left / secondMs) : null
     },
   }
-}
-
-/** Failures of the last minute, this one included: the minute before counts by the part of it that is still within. */
-function count(failures: Failures, at: number): number {
-  const elapsed = at - failures.windowStartMs
-  if (elapsed >= minuteMs || elapsed < 0) {
-    failures.inWindowBefore = elapsed >= 0 && elapsed < 2 * minuteMs ? failures.inWindow : 0
-    failures.inWindow = 0
-    failures.windowStartMs = elapsed >= 0 && elapsed < 2 * minuteMs ? failures.windowStartMs + minuteMs : at
-  }
-  failures.inWindow++
-  const within = 1 - (at - failures.windowStartMs) / minuteMs
-  return failures.inWindow + failures.inWindowBefore * within
 }
