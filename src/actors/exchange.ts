@@ -4,7 +4,7 @@ import type { RoutingTable } from '../machines/routing.ts'
 import type { PrefixMap } from '../machines/rules/affinity.ts'
 import type { TokenUsage } from '../protocol/chunk-rewriter.ts'
 import { type Receipt, receiptHash } from '../protocol/receipt.ts'
-import { promptTokens } from '../protocol/token-estimate.ts'
+import { promptTokens, wholeTokens } from '../protocol/token-estimate.ts'
 import type { ChatMetadata } from '../protocol/wire/chat.ts'
 import { isoTime } from '../time.ts'
 import type { Attempt } from './attempt.ts'
@@ -64,7 +64,7 @@ export class Exchange implements Ticking {
   usageOf(reported: TokenUsage | null, outputWeight: () => number): { usage: TokenUsage; estimated: boolean } {
     if (reported !== null) return { usage: reported, estimated: false }
     const prompt = this.prompt()
-    const completion = Math.ceil(outputWeight())
+    const completion = wholeTokens(outputWeight())
     const usage = { prompt_tokens: prompt, completion_tokens: completion, total_tokens: prompt + completion }
     return { usage, estimated: true }
   }

@@ -27,6 +27,9 @@ const failed: Accepted = { kind: 'failed' }
 
 type Json = Record<string, unknown>
 const isObject = (value: unknown): value is Json => typeof value === 'object' && value !== null && !Array.isArray(value)
+const saysNothing = (choice: Json) =>
+  isObject(choice.delta) &&
+  Object.entries(choice.delta).every(([key, value]) => key === 'role' || value === null || value === '')
 const finishReasons = new Set(['stop', 'length', 'tool_calls', 'content_filter'])
 
 /** An unknown value of a node becomes `stop` (decisions §5). */
@@ -63,6 +66,8 @@ const jsonStringInside = /^(?:[^"\\\u0000-\u001f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{
 const marker = '@penstock-content@'
 /** Nodes that vary their chunks (a clock in `created`) would make every chunk a lesson: then learn only now and then. */
 const lessonsMax = 8
+/** A lesson costs as much as three chunks: a stream that short is not worth one. */
+const lessonFrom = 4
 const lessonEvery = 32
 
 /**
@@ -73,6 +78,8 @@ export class ChunkRewriter {
   /** The finish chunk's choices, once seen. */
   finish: readonly Json[] | null = null
   usage: TokenUsage | null = null
+  /** `usage` came with the finish chunk or after it; what comes before may be a running count. */
+  usageFinal = false
   /** Weight of all text that passed, for the estimate where usage is absent. */
   outputWeight = 0
   contentSeen = false
@@ -92,7 +99,9 @@ export class ChunkRewriter {
     if (template !== null && data.startsWith(template.prefix) && data.endsWith(template.suffix)) {
       const inside = data.slice(template.prefix.length, data.length - template.suffix.length)
       if (data.length >= template.prefix.length + template.suffix.length && jsonStringInside.test(inside)) {
-        this.outputWeight += textWeight(inside)
+        // The estimate counts characters, not their escapes.
+        this.outputWeight += textWeight(inside.includes('\\') ? JSON.parse(`"${inside}"`) : inside)
+        if (inside !== '') this.contentSeen = true
         return { kind: 'chunk', text: template.outPrefix + inside + template.outSuffix }
       }
     }
@@ -108,12 +117,19 @@ export class ChunkRewriter {
     }
     if (!isObject(chunk)) return malformed
     if (isErrorBody(chunk)) return failed
-    this.usage = readUsage(chunk.usage) ?? this.usage
-    if (!Array.isArray(chunk.choices) || chunk.choices.length === 0) return nothing
-    const choices = this.publicChoices(chunk.choices)
+    const usage = readUsage(chunk.usage)
+    if (usage !== null) this.usage = usage
+    const accepted = this.rewrite(data, chunk.choices)
+    if (usage !== null && this.finish !== null) this.usageFinal = true
+    return accepted
+  }
+
+  private rewrite(data: string, given: unknown): Accepted {
+    const choices = Array.isArray(given) ? this.publicChoices(given) : []
     if (choices.length === 0) return nothing
     if (choices.some((choice) => choice.finish_reason !== null)) {
-      this.finish = choices
+      // Some nodes finish twice: the text that the first one carries must not go with it.
+      if (this.finish === null || !choices.every(saysNothing)) this.finish = choices
       return nothing
     }
     const text = this.chunk(choices)
@@ -163,16 +179,18 @@ export class ChunkRewriter {
   private learn(data: string, choices: readonly Json[]): void {
     const [choice] = choices
     if (choices.length !== 1 || choice === undefined || !isObject(choice.delta)) return
-    if (this.lessons >= lessonsMax && this.chunks % lessonEvery !== 0) return
+    if (this.chunks < lessonFrom || (this.lessons >= lessonsMax && this.chunks % lessonEvery !== 0)) return
+    // Ollama and LM Studio repeat the role in every chunk, before the text.
     const keys = Object.keys(choice.delta)
-    const key = keys[0]
-    if (keys.length !== 1 || key === undefined || typeof choice.delta[key] !== 'string') return
+    const key = keys.at(-1)
+    if (key === undefined || key === 'role' || typeof choice.delta[key] !== 'string') return
+    if (keys.length > 2 || (keys.length === 2 && keys[0] !== 'role')) return
     this.lessons++
-    this.template = this.templateOf(data, key, choice)
+    this.template = this.templateOf(data, key, choice.delta, choice)
   }
 
-  private templateOf(data: string, key: string, choice: Json): Template | null {
-    const opening = `"delta":{${JSON.stringify(key)}:"`
+  private templateOf(data: string, key: string, delta: Json, choice: Json): Template | null {
+    const opening = `"delta":${JSON.stringify({ ...delta, [key]: '' }).slice(0, -2)}`
     const at = data.indexOf(opening)
     if (at === -1) return null
     const start = at + opening.length
@@ -187,9 +205,12 @@ export class ChunkRewriter {
     } catch {
       return null
     }
-    const out = `data: ${this.head}${JSON.stringify([{ ...choice, delta: { [key]: marker } }])}}\n\n`
-    const [outPrefix, outSuffix] = out.split(marker)
-    return outPrefix === undefined || outSuffix === undefined ? null : { prefix, suffix, outPrefix, outSuffix }
+    const out = `data: ${this.head}${JSON.stringify([{ ...choice, delta: { ...delta, [key]: marker } }])}}\n\n`
+    // A node may send the marker itself, in logprobs or as a key: then the place of the text is not certain.
+    const [outPrefix, outSuffix, ...more] = out.split(marker)
+    return outPrefix === undefined || outSuffix === undefined || more.length > 0
+      ? null
+      : { prefix, suffix, outPrefix, outSuffix }
   }
 
   /** The finish chunk as the node had it, for a client that asked for a usage chunk of its own. */

@@ -7,21 +7,30 @@ const asciiOnly = /^[\u0000-\u007f]*$/
 /** Below this many UTF-16 units the plain loop is faster than the test (measured). */
 const asciiTestUnitsMin = 64
 
+const isLowSurrogate = (unit: number) => unit >= 0xdc00 && unit <= 0xdfff
+
 /** Unrounded weight of a text. */
 export function textWeight(text: string): number {
-  if (text.length >= asciiTestUnitsMin && asciiOnly.test(text)) return 0.3 * text.length
-  let weight = 0
+  if (text.length >= asciiTestUnitsMin && asciiOnly.test(text)) return (3 * text.length) / 10
+  // In tenths: sums of 0.3 drift above the whole number they stand for.
+  let tenths = 0
   for (let i = 0; i < text.length; i++) {
     const unit = text.charCodeAt(i)
-    if (unit < 0x80) weight += 0.3
-    else if (unit < 0x2e80) weight += 0.6
-    else if (unit >= 0xd800 && unit <= 0xdbff && i + 1 < text.length) {
-      weight += 2
+    if (unit < 0x80) tenths += 3
+    else if (unit < 0x2e80) tenths += 6
+    else if (unit >= 0xd800 && unit <= 0xdbff && isLowSurrogate(text.charCodeAt(i + 1))) {
+      tenths += 20
       i++
-    } else weight += 1.2
+    } else tenths += 12
   }
-  return weight
+  return tenths / 10
 }
+
+/** Far more than the rounding errors of any sum of weights, far less than the least weight. */
+const roundingError = 1e-6
+
+/** Whole tokens of a sum of weights. */
+export const wholeTokens = (weight: number) => Math.ceil(weight - roundingError)
 
 /** No text weighs more per UTF-16 unit: a cheap ceiling that spares the exact count where it cannot matter. */
 export const textWeightPerUnitMax = 1.2
@@ -60,5 +69,5 @@ export function promptTokens(body: {
   for (const extra of [body.tools, body.response_format]) {
     if (extra !== undefined && extra !== null) weight += 0.3 * JSON.stringify(extra).length
   }
-  return Math.ceil(weight)
+  return wholeTokens(weight)
 }

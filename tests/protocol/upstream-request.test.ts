@@ -1,0 +1,77 @@
+import { describe, expect, test } from 'bun:test'
+import fc from 'fast-check'
+import { upstreamBody } from '../../src/protocol/upstream-request.ts'
+import type { ChatRequest } from '../../src/protocol/wire/chat.ts'
+
+const messages: ChatRequest['messages'] = [{ role: 'user', content: 'hi' }]
+const stripped = ['svc', 'user', 'safety_identifier', 'metadata', 'store', 'prompt_cache_key', 'service_tier']
+const sent = (body: object, ceiling: number | null = null, model = 'local/m.gguf') =>
+  JSON.parse(upstreamBody({ model: 'm', messages, ...body }, ceiling).forModel(model)) as Record<string, unknown>
+
+describe('§5: the body a node gets', () => {
+  test('its own name of the model, everything else as it came', () => {
+    const extra = {
+      tools: [{ type: 'function', function: { name: 'f', parameters: { type: 'object' } } }],
+      tool_choice: 'auto',
+      response_format: { type: 'json_schema', json_schema: { name: 's', schema: {} } },
+      seed: 7,
+      chat_template_kwargs: { enable_thinking: false },
+      something_new: { nested: [1, null, 'x'] },
+      temperature: 0,
+      stop: null,
+    }
+    expect(sent(extra)).toEqual({ model: 'local/m.gguf', messages, ...extra })
+  })
+
+  test.each(stripped)('%s is stripped', (key) => {
+    expect(sent({ [key]: { a: 1 } })).toEqual({ model: 'local/m.gguf', messages })
+  })
+
+  test('of unknown fields each one arrives, none is added', () => {
+    const reserved = [...stripped, 'model', 'messages', 'stream', 'stream_options', 'max_tokens', '__proto__']
+    const key = fc.string().filter((name) => !reserved.includes(name))
+    fc.assert(
+      fc.property(fc.dictionary(key, fc.jsonValue()), (extra) => {
+        const given = JSON.parse(JSON.stringify(extra)) as object
+        expect(sent(given)).toEqual({ model: 'local/m.gguf', messages, ...given })
+      }),
+    )
+  })
+
+  test('the request itself is left as it is', () => {
+    const body: ChatRequest = { model: 'm', messages, stream: true, svc: { job_id: 'j' } }
+    const before = structuredClone(body)
+    upstreamBody(body, 5).forModel('x')
+    expect(body).toEqual(before)
+  })
+
+  test('one body serves several routes', () => {
+    const upstream = upstreamBody({ model: 'm', messages }, null)
+    const names = ['a', 'b'].map((name) => (JSON.parse(upstream.forModel(name)) as { model: string }).model)
+    expect(names).toEqual(['a', 'b'])
+  })
+})
+
+describe('§6: usage is always asked of the node', () => {
+  test.each([
+    ['no options', undefined, { include_usage: true }],
+    ['null', null, { include_usage: true }],
+    ['false', { include_usage: false }, { include_usage: true }],
+    ['others stay', { continuous_usage_stats: true }, { continuous_usage_stats: true, include_usage: true }],
+  ] as const)('%s', (_name, given, told) => {
+    expect(sent({ stream: true, ...(given === undefined ? {} : { stream_options: given }) }).stream_options).toEqual(
+      told,
+    )
+  })
+
+  test('without a stream nothing is added', () => {
+    expect('stream_options' in sent({ stream: false })).toBe(false)
+    expect('stream_options' in sent({})).toBe(false)
+  })
+})
+
+test('§13: a ceiling is injected as max_tokens', () => {
+  expect(sent({}, 512).max_tokens).toBe(512)
+  expect('max_tokens' in sent({})).toBe(false)
+  expect(sent({ max_completion_tokens: 9 }).max_completion_tokens).toBe(9)
+})
