@@ -1,7 +1,7 @@
 import { type Static, type TSchema, Type } from '@sinclair/typebox'
 import { brand } from '../brand.ts'
 import { Problem } from '../errors.ts'
-import { reasonCharactersMax } from '../protocol/wire/admin.ts'
+import { reasonCharactersMax } from '../protocol/wire/shapes.ts'
 import { readBody } from './json-body.ts'
 
 /** Where a route has no body, the reason of an action travels here (decisions §16). */

@@ -7,7 +7,7 @@ import { customerRoutes } from './routes/admin/customers.ts'
 import { explainRoutes } from './routes/admin/explain.ts'
 import { keyRoutes } from './routes/admin/keys.ts'
 import { catalogueRoutes } from './routes/admin/models.ts'
-import { nodeCommandRoutes, nodeRoutes } from './routes/admin/nodes.ts'
+import { nodeRoutes } from './routes/admin/nodes.ts'
 import { chatRoutes } from './routes/chat.ts'
 import { docsRoutes } from './routes/docs.ts'
 import { apiCatalogRoutes, endpointIndexRoutes } from './routes/endpoint-index.ts'
@@ -43,7 +43,6 @@ export function createApp(gateway: GatewayHandle): AnyElysia {
     .use(customerRoutes(context))
     .use(keyRoutes(context))
     .use(nodeRoutes(context))
-    .use(nodeCommandRoutes(context))
     .use(catalogueRoutes(context))
     .use(explainRoutes(context))
   return app

@@ -1,29 +1,21 @@
-import { type Static, type TLiteral, type TSchema, type TUnion, Type } from '@sinclair/typebox'
+import { type Static, Type } from '@sinclair/typebox'
 import { brand } from '../../brand.ts'
 import { runtimeKinds } from './node.ts'
 import { GatewayPolicy, ModelPolicy } from './policy.ts'
 import { Instant, NullableInstant } from './report.ts'
+import {
+  count,
+  literals,
+  nullable,
+  nullableInteger,
+  nullableNumber,
+  optionalText,
+  reason,
+  strict,
+  text,
+  wei,
+} from './shapes.ts'
 
-const nullable = <S extends TSchema>(schema: S) => Type.Union([schema, Type.Null()])
-type Literals<T extends readonly string[]> = T extends readonly [
-  infer F extends string,
-  ...infer R extends readonly string[],
-]
-  ? [TLiteral<F>, ...Literals<R>]
-  : []
-const literals = <const T extends readonly string[]>(values: T) =>
-  Type.Union(values.map((value) => Type.Literal(value))) as unknown as TUnion<Literals<T>>
-const strict = { additionalProperties: false } as const
-const noControls = '^[^\\u0000-\\u001f\\u007f]*$'
-const text = (maxLength: number) => Type.String({ minLength: 1, maxLength, pattern: noControls })
-const optionalText = (maxLength: number) => Type.Optional(nullable(Type.String({ maxLength, pattern: noControls })))
-const wei = Type.String({ pattern: '^(0|[1-9][0-9]{0,77})$', description: 'Whole wei, decimal' })
-const count = Type.Integer({ minimum: 0 })
-const nullableNumber = nullable(Type.Number())
-const nullableInteger = nullable(Type.Integer())
-/** Kept with the action where the policy asks for one (decisions §16); a route without a body takes the header. */
-export const reasonCharactersMax = 500
-const reason = Type.Optional(Type.String({ maxLength: reasonCharactersMax, description: 'Why, for the audit' }))
 export const ReasonBody = Type.Object({ reason }, strict)
 
 const accountStatus = literals(['active', 'suspended', 'closed'])

@@ -31,8 +31,7 @@ const listQuery = {
   },
 } as const
 
-/** Customers (decisions §23). Tokens and secrets stand in the answer that made them and nowhere else. */
-export const customerRoutes = (context: HttpContext) => {
+const collectionRoutes = (context: HttpContext) => {
   const { accounts } = context.gateway
   return new Elysia()
     .use(admin(context))
@@ -75,6 +74,12 @@ export const customerRoutes = (context: HttpContext) => {
         detail: describe({ summary: 'List customers, newest first', tags, query: listQuery }),
       },
     )
+}
+
+const itemRoutes = (context: HttpContext) => {
+  const { accounts } = context.gateway
+  return new Elysia()
+    .use(admin(context))
     .get(
       '/v1/admin/customers/:customer_id',
       async ({ params }) => customerView(await accounts.customer(params.customer_id)),
@@ -104,6 +109,12 @@ export const customerRoutes = (context: HttpContext) => {
         detail: describe({ summary: 'Change a customer', tags, body: CustomerUpdate }),
       },
     )
+}
+
+const credentialRoutes = (context: HttpContext) => {
+  const { accounts } = context.gateway
+  return new Elysia()
+    .use(admin(context))
     .post(
       '/v1/admin/customers/:customer_id/token',
       async ({ params, request, status }) => {
@@ -133,3 +144,7 @@ export const customerRoutes = (context: HttpContext) => {
       },
     )
 }
+
+/** Customers (decisions §23). Tokens and secrets stand in the answer that made them and nowhere else. */
+export const customerRoutes = (context: HttpContext) =>
+  new Elysia().use(collectionRoutes(context)).use(itemRoutes(context)).use(credentialRoutes(context))

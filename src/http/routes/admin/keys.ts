@@ -20,8 +20,7 @@ import { describe } from '../../route-table.ts'
 const tags = ['Gateway keys (extension)']
 const listQuery = { limit: limitOf(100, 1_000) }
 
-/** Gateway keys (decisions §4, §23). The raw key stands in the answer that made it and nowhere else. */
-export const keyRoutes = (context: HttpContext) => {
+const collectionRoutes = (context: HttpContext) => {
   const { accounts } = context.gateway
   return new Elysia()
     .use(admin(context))
@@ -64,6 +63,12 @@ export const keyRoutes = (context: HttpContext) => {
         detail: describe({ summary: 'List the keys of a customer, ended ones too', tags, query: listQuery }),
       },
     )
+}
+
+const itemRoutes = (context: HttpContext) => {
+  const { accounts } = context.gateway
+  return new Elysia()
+    .use(admin(context))
     .post(
       '/v1/admin/keys/:key_id/rotate',
       async ({ params, request, status }) => {
@@ -101,3 +106,6 @@ export const keyRoutes = (context: HttpContext) => {
       },
     )
 }
+
+/** Gateway keys (decisions §4, §23). The raw key stands in the answer that made it and nowhere else. */
+export const keyRoutes = (context: HttpContext) => new Elysia().use(collectionRoutes(context)).use(itemRoutes(context))

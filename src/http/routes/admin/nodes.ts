@@ -31,8 +31,7 @@ function changesOf(body: typeof NodeUpdate.static): NodeChanges {
   }
 }
 
-/** Nodes: reading and registering (decisions §22, §23). */
-export const nodeRoutes = (context: HttpContext) => {
+const collectionRoutes = (context: HttpContext) => {
   const { pool, router } = context.gateway
   return new Elysia()
     .use(admin(context))
@@ -77,6 +76,12 @@ export const nodeRoutes = (context: HttpContext) => {
         detail: describe({ summary: 'Register an OpenAI-compatible server as a node', tags, body: NodeCreate }),
       },
     )
+}
+
+const itemRoutes = (context: HttpContext) => {
+  const { pool } = context.gateway
+  return new Elysia()
+    .use(admin(context))
     .get(
       '/v1/admin/nodes/:node_id',
       async ({ actor, params }) => withStatus(context, await pool.node(params.node_id), actor.role),
@@ -123,7 +128,7 @@ const commands: readonly (readonly [NodeCommand, Role, string])[] = [
 ]
 
 /** What is told to a node; saying it twice is no fault. */
-export const nodeCommandRoutes = (context: HttpContext) => {
+const commandRoutes = (context: HttpContext) => {
   const app = new Elysia().use(admin(context))
   for (const [command, role, summary] of commands) {
     app.post(
@@ -142,3 +147,7 @@ export const nodeCommandRoutes = (context: HttpContext) => {
   }
   return app
 }
+
+/** Nodes (decisions §22, §23). */
+export const nodeRoutes = (context: HttpContext) =>
+  new Elysia().use(collectionRoutes(context)).use(itemRoutes(context)).use(commandRoutes(context))

@@ -1,0 +1,24 @@
+import { type TLiteral, type TSchema, type TUnion, Type } from '@sinclair/typebox'
+
+/** Building blocks of the admin schemas. */
+export const nullable = <S extends TSchema>(schema: S) => Type.Union([schema, Type.Null()])
+export type Literals<T extends readonly string[]> = T extends readonly [
+  infer F extends string,
+  ...infer R extends readonly string[],
+]
+  ? [TLiteral<F>, ...Literals<R>]
+  : []
+export const literals = <const T extends readonly string[]>(values: T) =>
+  Type.Union(values.map((value) => Type.Literal(value))) as unknown as TUnion<Literals<T>>
+export const strict = { additionalProperties: false } as const
+export const noControls = '^[^\\u0000-\\u001f\\u007f]*$'
+export const text = (maxLength: number) => Type.String({ minLength: 1, maxLength, pattern: noControls })
+export const optionalText = (maxLength: number) =>
+  Type.Optional(nullable(Type.String({ maxLength, pattern: noControls })))
+export const wei = Type.String({ pattern: '^(0|[1-9][0-9]{0,77})$', description: 'Whole wei, decimal' })
+export const count = Type.Integer({ minimum: 0 })
+export const nullableNumber = nullable(Type.Number())
+export const nullableInteger = nullable(Type.Integer())
+/** Kept with the action where the policy asks for one (decisions §16); a route without a body takes the header. */
+export const reasonCharactersMax = 500
+export const reason = Type.Optional(Type.String({ maxLength: reasonCharactersMax, description: 'Why, for the audit' }))
