@@ -174,7 +174,7 @@ export class Relay implements Ticking {
       if (this.firstContentMs === null) this.firstContentMs = this.nodeAtMs
       if (this.includeUsage) this.gathered += this.rewriter.finishChunk()
     }
-    if (this.rewriter.usage !== null) this.complete()
+    if (this.rewriter.usageFinal) this.complete()
   }
 
   private started(): void {
