@@ -24,7 +24,7 @@ export interface ChatCommand {
 /** `headers`: what the account's limits say (`RateLimit`, …). */
 export type ChatAnswer = { readonly headers: Readonly<Record<string, string>> } & (
   | { readonly kind: 'whole'; readonly body: string }
-  | { readonly kind: 'stream'; readonly stream: ReadableStream<Uint8Array> }
+  | { readonly kind: 'stream'; readonly stream: ReadableStream<string> }
 )
 
 /** How a request ended, for metrics and the log line; exactly one per command. */

@@ -48,10 +48,11 @@ type Phase = 'waiting' | 'streaming' | 'ended'
  * an error event, never a silent end.
  */
 export class Relay implements Ticking {
-  readonly stream: ReadableStream<Uint8Array>
+  /** Of texts, which Bun's server writes as UTF-8: encoding them here would copy every chunk once more. */
+  readonly stream: ReadableStream<string>
   /** The client asked for a usage chunk of its own. */
   private readonly includeUsage: boolean
-  private out: ReadableStreamDefaultController<Uint8Array | string> | null = null
+  private out: ReadableStreamDefaultController<string> | null = null
   private phase: Phase = 'waiting'
   private attempt: Attempt | null = null
   private flow: BodyFlow | null = null
@@ -77,7 +78,7 @@ export class Relay implements Ticking {
     const options: { readonly include_usage?: unknown } = command.body.stream_options ?? {}
     this.includeUsage = options.include_usage === true
     this.splitter = this.newSplitter()
-    this.stream = new ReadableStream<Uint8Array>(
+    this.stream = new ReadableStream<string>(
       {
         start: (controller) => {
           this.out = controller
@@ -85,7 +86,7 @@ export class Relay implements Ticking {
         pull: () => this.drained(),
         cancel: () => this.clientGone(),
       },
-      new ByteLengthQueuingStrategy({ highWaterMark: port.config.SVC_CLIENT_QUEUE_BYTES_MAX }),
+      { highWaterMark: port.config.SVC_CLIENT_QUEUE_BYTES_MAX, size: (text) => text?.length ?? 0 },
     )
     port.ticker.add(this)
   }
@@ -205,7 +206,7 @@ export class Relay implements Ticking {
     const { out } = this
     if (out === null) return
     try {
-      out.enqueue(Buffer.from(text))
+      out.enqueue(text)
     } catch {
       return this.clientGone()
     }

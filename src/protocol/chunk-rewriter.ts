@@ -1,4 +1,4 @@
-import { textWeight } from './token-estimate.ts'
+import { asciiWeight, textWeight } from './token-estimate.ts'
 
 export interface TokenUsage {
   readonly prompt_tokens: number
@@ -64,6 +64,8 @@ interface Template {
 /** A JSON string's inside as RFC 8259 allows it: what lies between a learnt prefix and suffix must be just that. */
 const jsonStringInside = /^(?:[^"\\\u0000-\u001f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*$/
 const marker = '@penstock-content@'
+/** Printable, and nothing that JSON escapes. */
+const plainAscii = /^[ !#-[\]-~]*$/
 /** Nodes that vary their chunks (a clock in `created`) would make every chunk a lesson: then learn only now and then. */
 const lessonsMax = 8
 /** A lesson costs as much as three chunks: a stream that short is not worth one. */
@@ -98,14 +100,19 @@ export class ChunkRewriter {
     const template = this.template
     if (template !== null && data.startsWith(template.prefix) && data.endsWith(template.suffix)) {
       const inside = data.slice(template.prefix.length, data.length - template.suffix.length)
-      if (data.length >= template.prefix.length + template.suffix.length && jsonStringInside.test(inside)) {
-        // The estimate counts characters, not their escapes.
-        this.outputWeight += textWeight(inside.includes('\\') ? JSON.parse(`"${inside}"`) : inside)
-        if (inside !== '') this.contentSeen = true
+      if (data.length >= template.prefix.length + template.suffix.length && this.weighInside(inside)) {
         return { kind: 'chunk', text: template.outPrefix + inside + template.outSuffix }
       }
     }
     return this.parse(data)
+  }
+
+  /** False for what is not the inside of one JSON string. Most chunks are plain ASCII: one look then serves both ends. */
+  private weighInside(inside: string): boolean {
+    if (plainAscii.test(inside)) this.outputWeight += asciiWeight * inside.length
+    else if (jsonStringInside.test(inside)) this.outputWeight += textWeight(inside)
+    else return false
+    return true
   }
 
   private parse(data: string): Accepted {

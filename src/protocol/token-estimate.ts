@@ -4,6 +4,8 @@
  */
 
 const asciiOnly = /^[\u0000-\u007f]*$/
+/** Tokens per ASCII character: English has about four characters to a token. */
+export const asciiWeight = 0.3
 /** Below this many UTF-16 units the plain loop is faster than the test (measured). */
 const asciiTestUnitsMin = 64
 

@@ -28,8 +28,6 @@ export interface Endpoint {
 }
 
 interface Exchange {
-  readonly signal: AbortSignal
-  readonly onAbort: () => void
   readonly resolve: (response: NodeResponse) => void
   readonly reject: (error: TransportError) => void
   body: BodySink | null
@@ -114,12 +112,14 @@ export class Http1Connection {
   /** `request`: head and body as they go on the wire. */
   send(request: string, signal: AbortSignal): Promise<NodeResponse> {
     return new Promise((resolve, reject) => {
-      const onAbort = () => {
+      const exchange: Exchange = { resolve, reject, body: null }
+      this.exchange = exchange
+      // Never taken off again: the signal lives no longer than its call, and taking it off costs more than it.
+      signal.addEventListener('abort', () => {
+        if (this.exchange !== exchange) return
         this.lost('aborted')
         this.destroy()
-      }
-      this.exchange = { signal, onAbort, resolve, reject, body: null }
-      signal.addEventListener('abort', onAbort, { once: true })
+      })
       if (this.dead || signal.aborted) return this.lost(signal.aborted ? 'aborted' : 'closed')
       this.write(request)
     })
@@ -175,7 +175,6 @@ export class Http1Connection {
     const { exchange } = this
     this.exchange = null
     this.answers++
-    exchange?.signal.removeEventListener('abort', exchange.onAbort)
     if (reusable && this.unsent === null && !this.dead) {
       this.idleSinceMs = performance.now()
       this.released(this)
@@ -190,7 +189,6 @@ export class Http1Connection {
     this.exchange = null
     if (failure !== 'aborted') this.destroy()
     if (exchange === null) return
-    exchange.signal.removeEventListener('abort', exchange.onAbort)
     const error = new TransportError(failure)
     if (exchange.body === null) exchange.reject(error)
     else exchange.body.failed(error)

@@ -18,6 +18,9 @@ const sizeLineLengthMax = 256
 type Phase = 'head' | 'sized' | 'chunk-size' | 'chunk-data' | 'chunk-end' | 'trailers' | 'until-close' | 'done'
 
 const lf = 10
+const cr = 13
+/** Hex digits of a chunk's size; more would be no size that can be meant. */
+const sizeDigitsMax = 12
 const none = new Uint8Array(0)
 
 function concat(a: Uint8Array, b: Uint8Array): Uint8Array {
@@ -40,6 +43,23 @@ function parseHead(text: string): Head {
     headers.set(name, known === undefined ? value : `${known}, ${value}`)
   }
   return { status: Number(status[2]), version: status[1] ?? '', headers }
+}
+
+/** The hex digits at the start of a size line; what follows a `;` or a blank is an extension and means nothing here. */
+function chunkSize(input: Uint8Array, length: number): number {
+  let size = 0
+  let digits = 0
+  for (; digits < length; digits++) {
+    const byte = input[digits] ?? 0
+    const value = byte <= 57 ? byte - 48 : (byte | 32) - 87
+    if (value < 0 || value > 15 || (byte > 57 && value < 10)) break
+    size = size * 16 + value
+  }
+  const next = digits < length ? input[digits] : undefined
+  if (digits === 0 || digits > sizeDigitsMax || !(next === undefined || next === 59 || next === 32 || next === 9)) {
+    throw new MalformedResponse('chunk size')
+  }
+  return size
 }
 
 interface Head {
@@ -166,23 +186,21 @@ export class ResponseParser {
     return size
   }
 
-  /** The lines of the chunked coding: a size, the empty one after the data, trailers. */
+  /** The lines of the chunked coding: a size, the empty one after the data, trailers. Two of them frame every chunk. */
   private line(input: Uint8Array): number {
     const end = input.indexOf(lf)
     if (end === -1) {
       if (input.length > sizeLineLengthMax) throw new MalformedResponse('chunk line')
       return 0
     }
-    const text = Buffer.from(input.buffer, input.byteOffset, end).toString('latin1').trimEnd()
+    const length = end > 0 && input[end - 1] === cr ? end - 1 : end
     if (this.phase === 'chunk-end') {
-      if (text !== '') throw new MalformedResponse('chunk end')
+      if (length !== 0) throw new MalformedResponse('chunk end')
       this.phase = 'chunk-size'
     } else if (this.phase === 'trailers') {
-      if (text === '') this.finish(this.keepAlive)
+      if (length === 0) this.finish(this.keepAlive)
     } else {
-      const size = /^([0-9a-fA-F]{1,12})(?:\s*;.*)?$/.exec(text)?.[1]
-      if (size === undefined) throw new MalformedResponse('chunk size')
-      this.left = Number.parseInt(size, 16)
+      this.left = chunkSize(input, length)
       this.phase = this.left === 0 ? 'trailers' : 'chunk-data'
     }
     return end + 1

@@ -12,7 +12,7 @@ export interface NodeRequest {
   readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE'
   readonly headers?: Readonly<Record<string, string>>
   readonly body?: string
-  /** Ends the call in whatever state it is, the node's connection included. */
+  /** Ends the call in whatever state it is, the node's connection included. One for each call, or not much longer-lived. */
   readonly signal: AbortSignal
 }
 
