@@ -1,0 +1,54 @@
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import type { FakeNode } from '../../src/fake-node/fake-node.ts'
+import { runFailingPool } from '../support/failing-pool.ts'
+import { startFakeNodes } from '../support/fake-nodes.ts'
+import { startTestGateway, type TestCustomer, type TestGateway } from '../support/gateway.ts'
+import { endedSilently, failedUnsent } from '../support/steady-load.ts'
+
+let gateway: TestGateway
+let nodes: readonly FakeNode[]
+let customer: TestCustomer
+let nodeIds: readonly string[]
+
+beforeAll(async () => {
+  gateway = await startTestGateway({
+    env: {
+      SVC_POLL_INTERVAL_MS: '200',
+      SVC_PROBE_TIMEOUT_MS: '300',
+      SVC_FAILOVER_FIRST_CHUNK_MS: '300',
+      SVC_EJECTION_MS: '500',
+      // A whole answer has no first chunk to miss: the hung node gives it up when it counts as offline.
+      SVC_STALE_AFTER_MS: '600',
+      SVC_OFFLINE_AFTER_MS: '1000',
+    },
+  })
+  nodes = startFakeNodes(3, { models: ['pooled'], answer: { chunks: 4, intervalMs: 5, firstTokenMs: 5 } })
+  customer = await gateway.customer()
+  nodeIds = await Promise.all(nodes.map(({ url }) => gateway.node(url, { customerId: customer.customerId })))
+})
+afterAll(async () => {
+  for (const node of nodes) node.stop()
+  await gateway.stop()
+})
+
+test('§8: of three nodes one is killed, one hangs, both come back: no request fails that had not sent a byte', async () => {
+  const { results, followedMs, servedAfter } = await runFailingPool({
+    gateway,
+    key: customer.key,
+    model: 'pooled',
+    members: nodes.map((node, at) => ({ node, nodeId: nodeIds[at] ?? '' })),
+    perSecond: 60,
+    phaseMs: 1_200,
+  })
+
+  const cut = results.filter((result) => !result.complete)
+  console.log(
+    `${results.length} requests, ${cut.length} cut after their first byte; followed in ${followedMs.toFixed(0)} ms; after recovery ${servedAfter.join('/')}`,
+  )
+  expect(results.length).toBeGreaterThan(200)
+  expect(results.filter(failedUnsent)).toEqual([])
+  expect(results.filter(endedSilently)).toEqual([])
+  // Only what stood on the two nodes at the moment they failed.
+  expect(cut.length).toBeLessThan(20)
+  expect(followedMs).toBeLessThan(1_000)
+}, 60_000)

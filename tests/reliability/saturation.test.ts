@@ -1,0 +1,136 @@
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { type FakeNode, startFakeNode } from '../../src/fake-node/fake-node.ts'
+import { startTestGateway, type TestCustomer, type TestGateway, waitFor } from '../support/gateway.ts'
+
+const queueWaitMs = 1_500
+/** SVC_QUEUE_WAITING_MAX as shipped. */
+const waitingMax = 64
+
+let gateway: TestGateway
+let customer: TestCustomer
+beforeAll(async () => {
+  gateway = await startTestGateway({
+    env: { SVC_QUEUE_WAIT_MS: String(queueWaitMs), SVC_METRICS_PUBLIC: 'true' },
+  })
+  customer = await gateway.customer()
+})
+afterAll(() => gateway.stop())
+
+async function oneSlot(model: string): Promise<FakeNode> {
+  const node = startFakeNode({ models: [model], speaks: 'llama.cpp', slots: 1 })
+  await gateway.node(node.url, { customerId: customer.customerId })
+  return node
+}
+
+const ask = (model: string, init: RequestInit = {}) =>
+  gateway.chat(customer.key, { model, messages: [{ role: 'user', content: 'hi' }] }, init)
+
+async function queued(): Promise<number> {
+  const text = await (await fetch(`${gateway.url}/metrics`)).text()
+  return Number(/^svc_requests_queued (\d+)$/m.exec(text)?.[1])
+}
+
+/** Takes the only slot until it is let go. */
+async function holdSlot(node: FakeNode, model: string): Promise<() => Promise<void>> {
+  node.setFaults({ kind: 'slowHeaders', ms: 60_000, times: 1 })
+  const controller = new AbortController()
+  const held = ask(model, { signal: controller.signal }).catch(() => null)
+  await waitFor('the slot to be taken', () => node.stats().openRequests === 1)
+  return async () => {
+    controller.abort()
+    await held
+  }
+}
+
+test('§5: every slot full: a short wait, then 429 capacity_exhausted, to be tried again', async () => {
+  const node = await oneSlot('full')
+  const letGo = await holdSlot(node, 'full')
+  try {
+    const beganMs = performance.now()
+    const response = await ask('full')
+    const waitedMs = performance.now() - beganMs
+    expect(response.status).toBe(429)
+    expect(waitedMs).toBeGreaterThanOrEqual(queueWaitMs)
+    expect(response.headers.get('x-should-retry')).toBe('true')
+    const { error } = (await response.json()) as { error: { code: string; svc: { retry_after_seconds: number } } }
+    expect(error.code).toBe('capacity_exhausted')
+    expect(response.headers.get('retry-after')).toBe(String(error.svc.retry_after_seconds))
+    expect(node.stats().requests).toBe(1)
+  } finally {
+    await letGo()
+    node.stop()
+  }
+})
+
+test('§2: Retry-After says how long a call of this model takes', async () => {
+  const node = await oneSlot('slow')
+  node.setAnswer({ firstTokenMs: 2_200 })
+  expect((await ask('slow')).status).toBe(200)
+  const letGo = await holdSlot(node, 'slow')
+  try {
+    const response = await ask('slow')
+    expect(response.status).toBe(429)
+    // 2.2 s, rounded up.
+    expect(response.headers.get('retry-after')).toBe('3')
+  } finally {
+    await letGo()
+    node.stop()
+  }
+})
+
+test('§5: 64 wait and no more; a slot that is given back serves them all', async () => {
+  const node = await oneSlot('queue')
+  const letGo = await holdSlot(node, 'queue')
+  try {
+    const answers: Promise<number>[] = []
+    const statuses: number[] = []
+    for (let at = 0; at < waitingMax; at++) {
+      answers.push(
+        ask('queue').then(async (response) => {
+          await response.text()
+          statuses.push(response.status)
+          return response.status
+        }),
+      )
+    }
+    await waitFor('a full queue', async () => (await queued()) === waitingMax)
+    for (let at = 0; at < 3; at++) {
+      const beganMs = performance.now()
+      const refused = await ask('queue')
+      expect(refused.status).toBe(429)
+      expect(Number(refused.headers.get('retry-after'))).toBeGreaterThanOrEqual(1)
+      await refused.text()
+      expect(performance.now() - beganMs).toBeLessThan(queueWaitMs)
+    }
+    expect(statuses).toEqual([])
+    await letGo()
+    expect(await Promise.all(answers)).toEqual(Array.from({ length: waitingMax }, () => 200))
+    expect(await queued()).toBe(0)
+    // One slot: never two calls at once.
+    const overlapping = node.requests.filter((request, at) => {
+      const next = node.requests[at + 1]
+      return next !== undefined && (request.endedAtMs ?? Number.POSITIVE_INFINITY) > next.atMs
+    })
+    expect(overlapping).toEqual([])
+  } finally {
+    node.stop()
+  }
+})
+
+test('§5: a waiter goes to another node as soon as one is there', async () => {
+  const node = await oneSlot('joined')
+  const letGo = await holdSlot(node, 'joined')
+  const second = startFakeNode({ models: ['joined'], name: 'second-' })
+  try {
+    const waiting = ask('joined')
+    await waitFor('a waiter', async () => (await queued()) === 1)
+    await gateway.node(second.url, { customerId: customer.customerId })
+    const response = await waiting
+    expect(response.status).toBe(200)
+    expect(await response.text()).toContain('second-')
+  } finally {
+    await letGo()
+    node.stop()
+    second.stop()
+  }
+})
