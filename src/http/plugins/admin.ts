@@ -11,6 +11,7 @@ import { requestId } from './request-id.ts'
 const ranks: Readonly<Record<Role, number>> = { viewer: 0, operator: 1, admin: 2 }
 /** Of the key under which a token's requests are counted: the token itself stands nowhere. */
 const tokenHashCharacters = 24
+/** Where no key is configured there is one gateway only, and nobody to share the count with. */
 const processSalt = crypto.randomUUID()
 
 /** The actor of an admin request. */
@@ -38,10 +39,9 @@ export const admin = (context: HttpContext) =>
       const token = request.headers.get(headers.adminToken)
       const role = authenticate(context, exchange, token)
       exchange.role = role
-      const key = hashToken(processSalt, token ?? '')
-        .toString('hex')
-        .slice(0, tokenHashCharacters)
-      Object.assign(set.headers, await context.gateway.limits.takeAdmin(key))
+      const { config, limits } = context.gateway
+      const hash = hashToken(config.SVC_AUDIT_KEY ?? processSalt, token ?? '').toString('hex')
+      Object.assign(set.headers, await limits.takeAdmin(hash.slice(0, tokenHashCharacters)))
       return { actor: { role } satisfies AdminActor as AdminActor }
     })
     .macro({
