@@ -51,14 +51,18 @@ function problemOf(failure: AttemptFailure): Problem {
   })
 }
 
-/** Seconds until a slot is likely free: the mean duration of a call over the model's slots, 1 to 120. */
-function retryAfterFull(routes: readonly Route[], waiting: number): number {
+/**
+ * Seconds until a slot is likely free, 1 to 120: the mean duration of a call over the model's slots, after those who
+ * wait now, of whom none waits longer than `waitMs`.
+ */
+function retryAfterFull(routes: readonly Route[], waiting: number, waitMs: number): number {
   let perMs = 0
   for (const { load, slotsTotal } of routes) {
     if (load.durationEwmaMs !== null && load.durationEwmaMs > 0) perMs += (slotsTotal ?? 1) / load.durationEwmaMs
   }
   if (perMs === 0) return 1
-  return Math.min(120, Math.max(1, Math.ceil((waiting + 1) / perMs / 1_000)))
+  const aheadMs = Math.min(waiting / perMs, waitMs)
+  return Math.min(120, Math.max(1, Math.ceil((aheadMs + 1 / perMs) / 1_000)))
 }
 
 /** What a caller hears when no route may or can serve. */
@@ -98,7 +102,9 @@ export async function dispatch<T extends object>(
       const waited = await router.waitForSlot(wanted.modelId, queueUntilMs - performance.now(), command.signal)
       if (waited === 'slot') continue
       if (last !== null) throw problemOf(last)
-      throw new Problem('capacity_exhausted', { retryAfterSeconds: retryAfterFull(placement.routes, 0) })
+      const waiting = waited === 'full' ? config.SVC_QUEUE_WAITING_MAX : 0
+      const retryAfterSeconds = retryAfterFull(placement.routes, waiting, config.SVC_QUEUE_WAIT_MS)
+      throw new Problem('capacity_exhausted', { retryAfterSeconds })
     }
     tried.add(placement.route.profileId)
     const spent = wanted.pin !== null || tried.size > config.SVC_FAILOVER_ROUTES_MAX || placement.considered === 1

@@ -62,17 +62,29 @@ test('§5: every slot full: a short wait, then 429 capacity_exhausted, to be tri
   }
 })
 
-test('§2: Retry-After says how long a call of this model takes', async () => {
+test('§2: Retry-After says how long a call of this model takes, and who else waits for it', async () => {
   const node = await oneSlot('slow')
-  node.setAnswer({ firstTokenMs: 2_200 })
+  node.setAnswer({ firstTokenMs: 1_100 })
   expect((await ask('slow')).status).toBe(200)
   const letGo = await holdSlot(node, 'slow')
+  const left = new AbortController()
   try {
-    const response = await ask('slow')
-    expect(response.status).toBe(429)
-    // 2.2 s, rounded up.
-    expect(response.headers.get('retry-after')).toBe('3')
+    const alone = await ask('slow')
+    expect(alone.status).toBe(429)
+    // 1.1 s, rounded up.
+    expect(alone.headers.get('retry-after')).toBe('2')
+    await alone.text()
+    const waiters = Array.from({ length: waitingMax }, () => ask('slow', { signal: left.signal }).catch(() => null))
+    await waitFor('a full queue', async () => (await queued()) === waitingMax)
+    const last = await ask('slow')
+    expect(last.status).toBe(429)
+    // Those ahead are served or gone after 1.5 s, the next call takes 1.1 s.
+    expect(last.headers.get('retry-after')).toBe('3')
+    await last.text()
+    left.abort()
+    await Promise.all(waiters)
   } finally {
+    left.abort()
     await letGo()
     node.stop()
   }
