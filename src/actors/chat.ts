@@ -28,7 +28,9 @@ function placementRequest(exchange: Exchange, keys: readonly bigint[] | null): P
   const { command, port, table } = exchange
   const { body } = command
   const routes = table.byModel.get(body.model) ?? []
-  const ceiling = command.bodyLength * textWeightPerUnitMax
+  // Parts may weigh more than their text: an image by its address is 1,024 tokens.
+  const parted = body.messages.some(({ content }) => typeof content === 'object' && content !== null)
+  const ceiling = parted ? Number.POSITIVE_INFINITY : command.bodyLength * textWeightPerUnitMax
   const tight = routes.some((route) => route.contextLength !== null && route.contextLength < ceiling)
   return {
     modelId: body.model,

@@ -32,7 +32,8 @@ export function chatAccess(context: HttpContext, request: Request, address: stri
   }
   const role = gateway.access.role(token)
   if (role === null || role === 'viewer') throw refuse('invalid_api_key')
-  if (customerId === null || customerToken === null) throw missing(`header.${headers.customerId}`)
+  if (customerId === null) throw missing(`header.${headers.customerId}`)
+  if (customerToken === null) throw missing(`header.${headers.customerToken}`)
   return asCustomer(gateway.access.customer(customerId, customerToken), () => refuse('invalid_credentials'))
 }
 
