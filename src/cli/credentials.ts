@@ -55,7 +55,9 @@ function readCredentialFile(file: string): CredentialFile | null {
   }
   try {
     const values: unknown = JSON.parse(content)
-    if (typeof values === 'object' && values !== null) return { file, values: values as CredentialFile['values'] }
+    if (typeof values === 'object' && values !== null && !Array.isArray(values)) {
+      return { file, values: values as CredentialFile['values'] }
+    }
   } catch {
     // Told below: the parser's message would quote what is in the file.
   }

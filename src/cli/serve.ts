@@ -1,6 +1,6 @@
 import { product } from '../brand.ts'
 import { action, type Verb } from './action.ts'
-import { CliFailure } from './failure.ts'
+import { CliFailure, exitCodes } from './failure.ts'
 
 /** Faults of the set-up whose text is written for the operator; of anything else only the name is told. */
 const told: readonly string[] = ['StartError', 'DataFolderError', 'EmbeddedDatabaseError']
@@ -36,7 +36,8 @@ export const serve: Verb = {
       if (json) session.terminal.out(`${JSON.stringify({ base_url: server.url, port: server.port })}\n`)
       await ended
       await server.stop()
-      return undefined
+      // All is written and closed; a timer that is left must not hold up the end.
+      process.exit(exitCodes.ok)
     },
   }),
 }

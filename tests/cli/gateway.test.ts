@@ -1,0 +1,278 @@
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { type FakeNode, startFakeNode } from '../../src/fake-node/fake-node.ts'
+import type { Explanation, Node } from '../../src/protocol/wire/admin.ts'
+import { startTestGateway, type TestGateway, waitFor } from '../support/gateway.ts'
+import { firstMatch } from '../support/gateway-process.ts'
+import { type CommandLine, commandLine } from './command-line.ts'
+
+let gateway: TestGateway
+let node: FakeNode
+let cli: CommandLine
+let customerId: string
+let nodeId: string
+
+/** The environment an operator has: their gateway in a credentials file of their home folder. */
+beforeAll(async () => {
+  gateway = await startTestGateway()
+  node = startFakeNode({ models: ['llama', 'qwen'], answer: { chunks: 5 } })
+  cli = commandLine()
+  const made = await gateway.customer()
+  customerId = made.customerId
+  writeFileSync(
+    join(cli.home, '.config/penstock/credentials.json'),
+    JSON.stringify({
+      base_url: gateway.url,
+      admin_token: gateway.tokens.admin,
+      gateway_key: made.key,
+      customer_id: customerId,
+    }),
+  )
+  nodeId = (await cli.json<Node>('nodes', 'add', `${node.url}/v1`, '--name', 'box', '--reason', 'first')).node_id
+  await waitFor('the node', async () => (await cli.json<Node>('nodes', 'show', nodeId)).state === 'ready')
+})
+
+afterAll(async () => {
+  cli?.close()
+  node?.stop()
+  await gateway?.stop()
+})
+
+test('status: 0 with nodes by state, models and requests in flight', async () => {
+  const { code, out } = await cli.run(['status'])
+  expect(code).toBe(0)
+  expect(out).toMatch(/State +ready/)
+  expect(out).toMatch(/Nodes +1 ready/)
+  expect(out).toMatch(/llama +1 +1/)
+  expect(await cli.json('status')).toMatchObject({
+    base_url: gateway.url,
+    state: 'ready',
+    nodes: { ready: 1 },
+    in_flight: 0,
+    models: [
+      { id: 'llama', nodes: 1, nodes_ready: 1 },
+      { id: 'qwen', nodes: 1, nodes_ready: 1 },
+    ],
+  })
+})
+
+test('chat: the answer on standard output alone, rate and times on standard error', async () => {
+  const { code, out, err } = await cli.run([
+    'chat',
+    'llama',
+    'hello',
+    'there',
+    '--system',
+    'be kind',
+    '--max-tokens',
+    '3',
+  ])
+  expect([code, out]).toEqual([0, 'fake-0 fake-1 fake-2 \n'])
+  expect(err).toMatch(
+    /^\[3 tokens, .*first after \d+\.\d\d s, \d+\.\d\d s in all, ended by length, .*req_[0-9A-Z]{26}\]\n$/,
+  )
+  const sent = node.requests.at(-1)?.body as { messages: unknown; max_tokens: number }
+  expect(sent.max_tokens).toBe(3)
+  expect(sent.messages).toEqual([
+    { role: 'system', content: 'be kind' },
+    { role: 'user', content: 'hello there' },
+  ])
+})
+
+test('chat: a piped prompt, --json, --no-stats, --temperature and --node', async () => {
+  const ended = await cli.run(['chat', 'llama', '--json', '--temperature', '0.5', '--node', nodeId], {
+    stdin: 'from a pipe\n',
+  })
+  expect([ended.code, ended.err]).toEqual([0, ''])
+  expect(JSON.parse(ended.out)).toMatchObject({
+    model: 'llama',
+    content: 'fake-0 fake-1 fake-2 fake-3 fake-4 ',
+    finish_reason: 'stop',
+    usage: { completion_tokens: 5 },
+    stopped: false,
+    svc: { receipt_hash: expect.stringMatching(/^0x[0-9a-f]{64}$/) },
+  })
+  const sent = node.requests.at(-1)?.body as { messages: unknown; temperature: number }
+  expect(sent).toMatchObject({ temperature: 0.5, messages: [{ role: 'user', content: 'from a pipe' }] })
+  expect((await cli.run(['chat', 'llama', 'x', '--no-stats'])).err).toBe('')
+  expect((await cli.run(['chat', 'llama', '-', '--no-stats'], { stdin: 'x' })).code).toBe(0)
+})
+
+test('chat: a refusal has title, code and request id; the exit code is 1', async () => {
+  const absent = await cli.run(['chat', 'absent', 'x'])
+  expect(absent.code).toBe(1)
+  expect(absent.err).toMatch(/^penstock: No such model \(model_not_found\)\n(.*\n)* {2}Request req_[0-9A-Z]{26}\n$/)
+  const pinned = await cli.run(['chat', 'llama', 'x', '--node', 'node_other'])
+  expect(pinned.err).toContain('(node_pin_forbidden)')
+})
+
+test('chat: a stream that breaks is an error, with what came before', async () => {
+  node.setFaults({ kind: 'dropMidStream', afterChunks: 2, times: 1 })
+  const { code, out, err } = await cli.run(['chat', 'llama', 'x'])
+  node.clearFaults()
+  expect(code).toBe(1)
+  expect(out).toStartWith('fake-0 ')
+  expect(err).toContain('(node_lost)')
+})
+
+test('chat: Ctrl-C stops the answer and the node', async () => {
+  node.setAnswer({ chunks: 1_000, intervalMs: 10 })
+  const child = cli.start(['chat', 'llama', 'x'])
+  const aborted = node.nextAbort()
+  await firstMatch(child.stdout, /fake-1 /)
+  child.kill('SIGINT')
+  const stderr = new Response(child.stderr).text()
+  expect(await child.exited).toBe(130)
+  expect(await stderr).toMatch(/^\[stopped, /)
+  await aborted
+  node.setAnswer({ chunks: 5, intervalMs: 0 })
+})
+
+test('chat: a conversation in a terminal, an answer of which is stopped', async () => {
+  node.setAnswer({ chunks: 1_000, intervalMs: 10 })
+  const talk = cli.inTerminal(['chat', 'llama'])
+  const prompts = () => talk.text().split('> ').length - 1
+  await waitFor('the prompt', () => prompts() === 1)
+  const aborted = node.nextAbort()
+  talk.type('first\r')
+  await waitFor('the answer', () => talk.text().includes('fake-3 '))
+  talk.type('\u0003')
+  await waitFor('its end', () => talk.text().includes('[stopped, ') && prompts() === 2)
+  await aborted
+  node.setAnswer({ chunks: 2, intervalMs: 0 })
+  const next = node.nextRequest()
+  talk.type('second\r')
+  const { messages } = (await next).body as { messages: { role: string; content: string }[] }
+  expect(messages.map(({ role }) => role)).toEqual(['user', 'assistant', 'user'])
+  expect(messages[2]?.content).toBe('second')
+  await waitFor('the second answer', () => prompts() === 3)
+  talk.type('\u0004')
+  expect(await talk.exited).toBe(0)
+  node.setAnswer({ chunks: 5 })
+})
+
+test('models: list, set, alias and remove', async () => {
+  await cli.json('models', 'alias', 'llama', 'llama-3', 'big')
+  const entry = await cli.json('models', 'set', 'llama', '--context-length', '4096', '--name', 'Llama')
+  expect(entry).toMatchObject({ id: 'llama', aliases: ['llama-3', 'big'], context_length: 4096, name: 'Llama' })
+  expect(await cli.json('models', 'alias', 'llama', 'big', '--remove')).toMatchObject({
+    aliases: ['llama-3'],
+    name: 'Llama',
+  })
+  expect((await cli.run(['models', 'alias', 'llama', 'big', '--remove'])).code).toBe(2)
+  expect((await cli.run(['models', 'list'])).out).toMatch(/llama +1 +1 +yes +llama-3 +4096/)
+  expect((await cli.run(['chat', 'llama-3', 'x'])).code).toBe(0)
+  expect(await cli.json('models', 'remove', 'llama')).toEqual({ id: 'llama', removed: true })
+  expect((await cli.run(['chat', 'llama-3', 'x'])).err).toContain('(model_not_found)')
+  // Without an admin token: the list of the key.
+  const key = commandLine({ SVC_BASE_URL: gateway.url, SVC_GATEWAY_KEY: (await gateway.customer()).key })
+  expect(await key.json('models', 'list')).toEqual({ object: 'list', data: [] })
+  key.close()
+})
+
+test('nodes: set, drain, resume, list, and removal of another', async () => {
+  expect(await cli.json('nodes', 'set', nodeId, '--node-class', 'big', '--api-key', 'secret')).toMatchObject({
+    node_class: 'big',
+    has_api_key: true,
+  })
+  expect(await cli.json('nodes', 'set', nodeId, '--api-key', 'none')).toMatchObject({ has_api_key: false })
+  expect((await cli.run(['nodes', 'set', nodeId])).code).toBe(2)
+  expect(await cli.json('nodes', 'drain', nodeId, '--reason', 'new fan')).toMatchObject({ admin_state: 'draining' })
+  expect(await cli.json('nodes', 'resume', nodeId)).toMatchObject({ admin_state: 'active' })
+  const { out } = await cli.run(['nodes', 'list'])
+  expect(out).toMatch(new RegExp(`${nodeId} +box +(ready|live) `))
+  const other = await cli.json<Node>('nodes', 'add', 'http://127.0.0.1:9', '--customer', customerId)
+  expect(other.last_error?.code ?? null).not.toBeUndefined()
+  expect(await cli.json('nodes', 'revoke', other.node_id)).toMatchObject({ state: 'revoked' })
+  const dead = await cli.run(['nodes', 'set', other.node_id, '--name', 'x'])
+  expect(dead.err).toContain('(invalid_state)')
+  expect(await cli.json('nodes', 'remove', other.node_id, '--reason', 'gone')).toMatchObject({ removed: true })
+})
+
+test('keys: the key is shown once, works, is rotated and revoked', async () => {
+  const made = await cli.run([
+    'keys',
+    'create',
+    'ci',
+    '--allow-model',
+    'llama*',
+    '--expires-at',
+    '2999-01-01T00:00:00Z',
+  ])
+  expect(made.code).toBe(0)
+  expect(made.out).toContain('It is shown only now')
+  const key = /svc_gateway_\w{49}/.exec(made.out)?.[0] ?? ''
+  const keyId = /key_\w{26}/.exec(made.out)?.[0] ?? ''
+  const env = { SVC_GATEWAY_KEY: key }
+  expect((await cli.run(['chat', 'llama', 'x'], { env })).code).toBe(0)
+  expect((await cli.run(['chat', 'qwen', 'x'], { env })).err).toContain('(model_not_allowed)')
+  const { out: listed } = await cli.run(['keys', 'list'])
+  expect(listed).toMatch(new RegExp(`${keyId} +ci +${key.slice(0, 16)} +active +own`))
+  expect(listed).not.toContain(key)
+  const rotated = await cli.json<{ key_id: string; gateway_key: string }>(
+    'keys',
+    'rotate',
+    keyId,
+    '--keep-seconds',
+    '60',
+  )
+  expect((await cli.run(['chat', 'llama', 'x'], { env })).code).toBe(0)
+  await cli.json('keys', 'revoke', keyId, '--reason', 'old')
+  expect((await cli.run(['chat', 'llama', 'x'], { env })).err).toContain('(invalid_api_key)')
+  expect((await cli.run(['chat', 'llama', 'x'], { env: { SVC_GATEWAY_KEY: rotated.gateway_key } })).code).toBe(0)
+  const wide = await cli.run(['keys', 'revoke', rotated.key_id, '--reason', 'größer'])
+  expect([wide.code, wide.err.includes('ASCII')]).toEqual([1, true])
+})
+
+test('customers: create, list, show, update one field of a policy, rotate secrets', async () => {
+  const made = await cli.json<{ customer_id: string; customer_token: string; webhook_secret: string }>(
+    ...['customers', 'create', 'Ann & Co', '--daily-token-quota', '1000', '--min-privacy-class', 'trusted'],
+  )
+  expect(made).toMatchObject({ gateway_policy: { daily_token_quota: 1000, min_privacy_class: 'trusted' } })
+  const id = made.customer_id
+  const limited = await cli.json('customers', 'update', id, '--rate-limit-rpm', '60', '--status', 'suspended')
+  expect(limited).toMatchObject({
+    account_status: 'suspended',
+    gateway_policy: { daily_token_quota: 1000, min_privacy_class: 'trusted', rate_limit_rpm: 60 },
+  })
+  expect(await cli.json('customers', 'update', id, '--policy', 'none')).toMatchObject({ gateway_policy: null })
+  const wrong = await cli.run(['customers', 'update', id, '--policy', '{"bogus":1}'])
+  expect([wrong.code, /gateway_policy\.bogus/.test(wrong.err)]).toEqual([1, true])
+  expect((await cli.run(['customers', 'show', id])).out).toMatch(/Name +Ann & Co/)
+  expect((await cli.run(['customers', 'list', '--limit', '1'])).out.trim().split('\n')).toHaveLength(2)
+  const token = await cli.json<{ customer_token: string }>('customers', 'token', id)
+  expect(token.customer_token).toMatch(/^svc_customer_/)
+  expect(token.customer_token).not.toBe(made.customer_token)
+  const { out } = await cli.run(['customers', 'webhook-secret', id])
+  expect(/whsec_\S+/.exec(out)?.[0]).not.toBe(made.webhook_secret)
+  expect((await cli.run(['customers', 'show', 'absent'])).err).toContain('(customer_not_found)')
+})
+
+test('explain: why this node', async () => {
+  const { request_id } = await cli.json<{ request_id: string }>('chat', 'qwen', 'x')
+  const found = await cli.json<Explanation>('explain', request_id)
+  expect(found.tries[0]?.routes[0]).toMatchObject({ node_id: nodeId, verdict: 'chosen', reason: 'only' })
+  expect((await cli.run(['explain', request_id])).out).toMatch(new RegExp(`${nodeId} +\\w+ +chosen +only`))
+  expect((await cli.run(['explain', 'req_00000000000000000000000000'])).err).toContain('(request_not_found)')
+})
+
+test('a role that is too low is told as such', async () => {
+  const env = { SVC_ADMIN_TOKEN: gateway.tokens.viewer }
+  expect((await cli.run(['nodes', 'list'], { env })).code).toBe(0)
+  expect((await cli.run(['keys', 'list'], { env })).err).toContain('(insufficient_role)')
+})
+
+test('serve: the gateway starts, says where, and SIGTERM ends it', async () => {
+  const operator = commandLine({ ...gateway.env, SVC_SHUTDOWN_GRACE_MS: '0' })
+  const child = operator.start(['serve', '--json'])
+  const { base_url } = JSON.parse((await firstMatch(child.stdout, /^\{.*\}$/m))[0])
+  expect((await operator.run(['status'], { env: { SVC_BASE_URL: base_url } })).code).toBe(0)
+  child.kill('SIGTERM')
+  expect(await child.exited).toBe(0)
+  const faulty = await operator.run(['serve'], { env: { SVC_PORT: 'x', SVC_DISCOVER: 'x' } })
+  expect(faulty.code).toBe(1)
+  expect(faulty.err).toContain('SVC_PORT must be')
+  expect(faulty.err).toContain('SVC_DISCOVER must be')
+  operator.close()
+})

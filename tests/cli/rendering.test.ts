@@ -1,0 +1,148 @@
+import { expect, test } from 'bun:test'
+import { type Turn, tokensPerSecond } from '../../src/cli/chat-stream.ts'
+import { createWriter, statsLine } from '../../src/cli/chat-view.ts'
+import { CliFailure, GatewayRefusal } from '../../src/cli/failure.ts'
+import { refusalOf } from '../../src/cli/gateway-client.ts'
+import { reportFailure } from '../../src/cli/report-failure.ts'
+import { fields, table } from '../../src/cli/table.ts'
+import { printable, type Terminal } from '../../src/cli/terminal.ts'
+
+const esc = '\u001b'
+
+/** A terminal that keeps what is written. */
+function kept(outIsTerminal = false) {
+  const written = { out: '', err: '' }
+  const terminal: Terminal = {
+    interactive: false,
+    outIsTerminal,
+    out: (text) => {
+      written.out += text
+    },
+    err: (text) => {
+      written.err += text
+    },
+    style: (style, text) => (outIsTerminal ? `<${style}>${text}</${style}>` : text),
+    confirm: async () => false,
+    readAll: async () => '',
+  }
+  return { terminal, written }
+}
+
+const turn: Turn = {
+  content: 'x',
+  reasoning: '',
+  finishReason: 'stop',
+  usage: { prompt_tokens: 3, completion_tokens: 101, total_tokens: 104 },
+  metadata: { runtime_kind: 'vllm' },
+  requestId: 'req_1',
+  ttftMs: 250,
+  totalMs: 2_250,
+  stopped: false,
+}
+
+test('columns are aligned, numbers to the right, absent values as a dash', () => {
+  const { terminal } = kept()
+  expect(
+    table(
+      terminal,
+      ['NAME', 'N', 'LAST'],
+      [
+        ['a', 5, null],
+        ['long name', 100, 'x'],
+      ],
+    ),
+  ).toBe('NAME         N  LAST\na            5  -\nlong name  100  x\n')
+  expect(table(terminal, ['NAME'], [], 'No keys.')).toBe('No keys.\n')
+  expect(table(terminal, ['名', 'X'], [['漢字', 'b']])).toBe('名    X\n漢字  b\n')
+  expect(
+    fields(terminal, [
+      ['A', true],
+      ['Longer', 0],
+      ['C', undefined],
+    ]),
+  ).toBe('A       yes\nLonger  0\nC       -\n')
+})
+
+test('states are coloured in a terminal only', () => {
+  expect(table(kept(true).terminal, ['STATE'], [['ready'], ['offline']])).toBe(
+    '<bold>STATE</bold>\n<green>ready</green>\n<red>offline</red>\n',
+  )
+})
+
+test('what comes over the wire does not steer the terminal', () => {
+  const { terminal, written } = kept(true)
+  createWriter(terminal).piece('content', `a${esc}]0;title\u0007b\r\nc\td`)
+  expect(written.out).toBe('a]0;titleb\nc\td')
+  expect(table(kept().terminal, ['NAME'], [[`x${esc}[2J\ny`]])).toBe('NAME\nx[2Jy\n')
+  expect(printable(`${esc}[31mred`)).toBe('[31mred')
+})
+
+test('thoughts are set apart in a terminal and left out of a pipe', () => {
+  const [person, pipe] = [kept(true), kept(false)]
+  for (const { terminal } of [person, pipe]) {
+    const writer = createWriter(terminal)
+    writer.piece('reasoning', 'hm')
+    writer.piece('content', 'yes')
+    writer.end()
+  }
+  expect(person.written.out).toBe('<dim>hm</dim>\n\nyes\n')
+  expect(pipe.written.out).toBe('yes\n')
+})
+
+test('the line after an answer has rate and time to first token', () => {
+  expect(tokensPerSecond(turn)).toBe(50)
+  expect(statsLine(turn)).toBe('[101 tokens, 50.0 tokens/s, first after 0.25 s, 2.25 s in all, vllm, req_1]')
+  expect(statsLine({ ...turn, usage: null, stopped: true, finishReason: 'length' })).toBe(
+    '[stopped, first after 0.25 s, 2.25 s in all, ended by length, vllm, req_1]',
+  )
+  expect(tokensPerSecond({ ...turn, totalMs: 260 })).toBeNull()
+})
+
+test('both error envelopes are read', () => {
+  const problem = { title: 'No such node', detail: 'No such node', code: 'node_not_found', request_id: 'req_1' }
+  expect(refusalOf(404, problem, new Headers())).toEqual({
+    status: 404,
+    title: 'No such node',
+    detail: 'No such node',
+    code: 'node_not_found',
+    requestId: 'req_1',
+    retryAfterSeconds: null,
+  })
+  const error = {
+    message: 'Full.',
+    code: 'capacity_exhausted',
+    param: null,
+    svc: { request_id: 'req_2', retry_after_seconds: 3 },
+  }
+  expect(refusalOf(429, { error }, new Headers())).toMatchObject({
+    title: 'Full.',
+    detail: null,
+    code: 'capacity_exhausted',
+    requestId: 'req_2',
+    retryAfterSeconds: 3,
+  })
+  const page = refusalOf(502, null, new Headers({ 'x-request-id': 'req_3', 'retry-after': '7' }))
+  expect(page).toMatchObject({ title: 'The gateway answered with HTTP 502', requestId: 'req_3', retryAfterSeconds: 7 })
+})
+
+test('a failure is told in words, with its request id, and never as a stack', () => {
+  const refusal = {
+    status: 404,
+    title: 'No such node',
+    detail: null,
+    code: 'node_not_found',
+    requestId: 'req_1',
+    retryAfterSeconds: null,
+  }
+  const plain = kept()
+  expect(reportFailure(plain.terminal, new GatewayRefusal(refusal), false)).toBe(1)
+  expect(plain.written.err).toBe('penstock: No such node (node_not_found)\n  Request req_1\n')
+  const json = kept()
+  reportFailure(json.terminal, new GatewayRefusal(refusal), true)
+  expect(JSON.parse(json.written.err)).toMatchObject({ error: { code: 'node_not_found', request_id: 'req_1' } })
+  const bug = kept()
+  expect(reportFailure(bug.terminal, new TypeError('secret inside'), false)).toBe(1)
+  expect(bug.written.err).not.toContain('secret')
+  expect(bug.written.err).not.toContain('.ts')
+  expect(reportFailure(kept().terminal, new CliFailure('x', [], 130), false)).toBe(130)
+})
