@@ -1,7 +1,15 @@
 /** RFC 3339 UTC with three fractional digits, the one form on every wire (decisions §1). */
 export function isoTime(at: number | Date): string {
-  return (typeof at === 'number' ? new Date(at) : at).toISOString()
+  const ms = typeof at === 'number' ? Math.floor(at) : at.getTime()
+  if (ms === lastMs) return lastText
+  lastText = new Date(ms).toISOString()
+  lastMs = ms
+  return lastText
 }
+
+// Log line, receipt and answer of one request mostly fall into one millisecond.
+let lastMs = Number.NaN
+let lastText = ''
 
 export const secondMs = 1_000
 export const minuteMs = 60_000

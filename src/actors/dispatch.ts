@@ -33,8 +33,6 @@ const details: Partial<Record<ProblemCode, string>> = {
   upstream_timeout: 'The node did not answer in time.',
 }
 
-const noneTried: ReadonlySet<string> = new Set()
-
 /** What the stream-only codes are called before the first byte (decisions §3). */
 const beforeFirstByte: Partial<Record<ProblemCode, ProblemCode>> = {
   node_lost: 'upstream_error',
@@ -91,10 +89,11 @@ export async function dispatch<T extends object>(
   const deadlineMs = command.startedMs + config.SVC_TTFT_TIMEOUT_MS
   const queueUntilMs = performance.now() + config.SVC_QUEUE_WAIT_MS
   let last: AttemptFailure | null = null
+  let looks = 0
   for (;;) {
     const table = router.table()
-    // A copy: the decision is kept for `explain`, and the set grows with every try.
-    const request = { ...wanted, exclude: tried.size === 0 ? noneTried : new Set(tried), nowMs: Date.now() }
+    // A copy for every further look: the decision is kept for `explain`, and the set grows with every try.
+    const request = looks++ === 0 ? wanted : { ...wanted, exclude: new Set(tried), nowMs: Date.now() }
     const placement = place(table, request, port.random)
     port.decided(command, { table, request, placement })
     if (placement.kind === 'refused') throw last === null ? refusal(command, placement.code) : problemOf(last)

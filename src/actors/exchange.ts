@@ -1,9 +1,10 @@
+import type { NewReceipt } from '../db/queries/receipts.ts'
 import type { ProblemCode } from '../errors.ts'
 import { ulid } from '../ids.ts'
 import type { RoutingTable } from '../machines/routing.ts'
 import type { PrefixMap } from '../machines/rules/affinity.ts'
 import type { TokenUsage } from '../protocol/chunk-rewriter.ts'
-import { type Receipt, receiptHash } from '../protocol/receipt.ts'
+import { receiptText, textHash } from '../protocol/receipt.ts'
 import { promptTokens, wholeTokens } from '../protocol/token-estimate.ts'
 import type { ChatMetadata } from '../protocol/wire/chat.ts'
 import { isoTime } from '../time.ts'
@@ -18,7 +19,7 @@ export interface ChatPort extends DispatchPort {
   readonly limits: Limits
   readonly prefixes: PrefixMap
   readonly ticker: Ticker
-  readonly receipt: (receipt: Receipt, hash: string, command: ChatCommand) => void
+  readonly receipt: (receipt: NewReceipt) => void
 }
 
 /** What one request carries from its admission to its end. */
@@ -75,7 +76,7 @@ export class Exchange implements Ticking {
     const { route } = attempt
     const now = Date.now()
     const latencyMs = performance.now() - command.startedMs
-    const receipt: Receipt = {
+    const text = receiptText({
       issuer: 'gateway',
       requestId: command.requestId,
       jobId: command.body.svc?.job_id ?? null,
@@ -89,9 +90,9 @@ export class Exchange implements Ticking {
       completionTokens: usage.completion_tokens,
       startedAt: isoTime(now - latencyMs),
       completedAt: isoTime(now),
-    }
-    const hash = receiptHash(receipt)
-    port.receipt(receipt, hash, command)
+    })
+    const hash = textHash(text)
+    port.receipt({ hash, text, customerId: command.access.customerId })
     return {
       runtime_id: route.runtimeId,
       runtime_kind: route.runtimeKind,

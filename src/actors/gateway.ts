@@ -116,15 +116,9 @@ export async function startGateway(parts: GatewayParts): Promise<RunningGateway>
     prefixes: createPrefixMap(),
     ticker: new Ticker(),
     decided: decisions.record,
-    receipt: ({ startedAt, completedAt, ...facts }, receiptHash, { access: { customerId } }) => {
+    receipt: (receipt) => {
       written++
-      receipts.write({
-        ...facts,
-        receiptHash,
-        customerId,
-        startedAt: new Date(startedAt),
-        completedAt: new Date(completedAt),
-      } as Parameters<typeof receipts.write>[0])
+      receipts.write(receipt)
     },
     failed: (code) => metrics.upstreamFailure(code),
   })

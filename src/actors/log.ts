@@ -5,6 +5,7 @@ export type LogFields = Readonly<Record<string, string | number | boolean | null
 
 /** JSON lines (decisions §18). Fields are codes, ids, counts and times: never a body, a header, a token or an address. */
 export interface Log {
+  /** `event`: one of our own words, never a caller's. */
   debug(event: string, fields?: LogFields): void
   info(event: string, fields?: LogFields): void
   warn(event: string, fields?: LogFields): void
@@ -31,7 +32,8 @@ export function createLog(level: LogLevel | 'silent', write: (text: string) => v
   }
   const at = (rank: LogLevel) => (event: string, fields?: LogFields) => {
     if (ranks[rank] < ranks[level]) return
-    buffer += `${JSON.stringify({ ts: isoTime(Date.now()), level: rank, event, ...fields })}\n`
+    const rest = fields === undefined ? '' : JSON.stringify(fields).slice(1, -1)
+    buffer += `{"ts":"${isoTime(Date.now())}","level":"${rank}","event":"${event}"${rest === '' ? '' : ','}${rest}}\n`
     if (buffer.length >= flushAtChars || ranks[rank] >= ranks.error) return flush()
     timer ??= setTimeout(flush, flushAfterMs)
   }

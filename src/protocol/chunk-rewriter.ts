@@ -101,6 +101,7 @@ export class ChunkRewriter {
     if (template !== null && data.startsWith(template.prefix) && data.endsWith(template.suffix)) {
       const inside = data.slice(template.prefix.length, data.length - template.suffix.length)
       if (data.length >= template.prefix.length + template.suffix.length && this.weighInside(inside)) {
+        if (inside !== '') this.contentSeen = true
         return { kind: 'chunk', text: template.outPrefix + inside + template.outSuffix }
       }
     }
@@ -110,8 +111,9 @@ export class ChunkRewriter {
   /** False for what is not the inside of one JSON string. Most chunks are plain ASCII: one look then serves both ends. */
   private weighInside(inside: string): boolean {
     if (plainAscii.test(inside)) this.outputWeight += asciiWeight * inside.length
-    else if (jsonStringInside.test(inside)) this.outputWeight += textWeight(inside)
-    else return false
+    else if (jsonStringInside.test(inside)) {
+      this.outputWeight += textWeight(inside.includes('\\') ? (JSON.parse(`"${inside}"`) as string) : inside)
+    } else return false
     return true
   }
 

@@ -45,7 +45,11 @@ export function receiptText(receipt: Receipt): string {
   })
 }
 
-/** `0x` and the hex keccak-256 of `receiptText`, as an EVM contract computes it. */
+/** `0x` and the hex keccak-256 of a receipt's text, as an EVM contract computes it. */
+export function textHash(text: string): string {
+  return `0x${keccak.init().update(text).digest('hex')}`
+}
+
 export function receiptHash(receipt: Receipt): string {
-  return `0x${keccak.init().update(receiptText(receipt)).digest('hex')}`
+  return textHash(receiptText(receipt))
 }

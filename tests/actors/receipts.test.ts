@@ -3,7 +3,7 @@ import { createLog } from '../../src/actors/log.ts'
 import { createReceiptWriter, type NewReceipt, type ReceiptWriterOptions } from '../../src/actors/receipt-writer.ts'
 import { openDatabase } from '../../src/db/client.ts'
 import { newId } from '../../src/ids.ts'
-import { receiptHash } from '../../src/protocol/receipt.ts'
+import { type Receipt, receiptText, textHash } from '../../src/protocol/receipt.ts'
 import { type TestDatabase, testDatabase } from '../support/postgres.ts'
 import { severable } from '../support/severed-database.ts'
 import { waitUntil } from '../support/wait-until.ts'
@@ -30,8 +30,8 @@ function writer(changes: Partial<ReceiptWriterOptions> = {}) {
   return made
 }
 
-function receipt(): NewReceipt {
-  const facts = {
+function receipt(changes: Partial<Receipt> = {}, status?: 'held'): NewReceipt & { readonly facts: Receipt } {
+  const facts: Receipt = {
     issuer: 'gateway',
     requestId: newId('req'),
     jobId: null,
@@ -43,16 +43,12 @@ function receipt(): NewReceipt {
     modelId: 'llama-3.1-8b',
     promptTokens: 9,
     completionTokens: 7,
-  } as const
-  const startedAt = '2026-11-20T15:59:59.000Z'
-  const completedAt = '2026-11-20T16:00:00.123Z'
-  return {
-    ...facts,
-    receiptHash: receiptHash({ ...facts, startedAt, completedAt }),
-    startedAt: new Date(startedAt),
-    completedAt: new Date(completedAt),
-    customerId: 'local',
+    startedAt: '2026-11-20T15:59:59.000Z',
+    completedAt: '2026-11-20T16:00:00.123Z',
+    ...changes,
   }
+  const text = receiptText(facts)
+  return { facts, hash: textHash(text), text, customerId: 'local', ...(status === undefined ? {} : { status }) }
 }
 
 const stored = async () => Number((await database.sql`select count(*) from receipts`)[0]?.count)
@@ -64,14 +60,14 @@ test('§14: a receipt arrives as it was written', async () => {
   await receipts.flush()
   const [row] = await database.sql`select * from receipts`
   expect(row).toMatchObject({
-    receipt_hash: one.receiptHash,
+    receipt_hash: one.hash,
     issuer: 'gateway',
-    request_id: one.requestId,
+    request_id: one.facts.requestId,
     job_id: null,
     kind: 'hosted_chat',
-    node_id: one.nodeId,
+    node_id: one.facts.nodeId,
     node_class: 'gpu',
-    runtime_id: one.runtimeId,
+    runtime_id: one.facts.runtimeId,
     runtime_kind: 'llama.cpp',
     model_id: 'llama-3.1-8b',
     prompt_tokens: 9,
@@ -80,7 +76,7 @@ test('§14: a receipt arrives as it was written', async () => {
     status: 'accepted',
   })
   expect(new Date(row?.completed_at).toISOString()).toBe('2026-11-20T16:00:00.123Z')
-  receipts.write({ ...receipt(), status: 'held', jobId: 'job_1', modelId: 'a "quoted", ü' })
+  receipts.write(receipt({ jobId: 'job_1', modelId: 'a "quoted", ü' }, 'held'))
   await receipts.flush()
   const [held] = await database.sql`select * from receipts where status = 'held'`
   expect(held).toMatchObject({ job_id: 'job_1', model_id: 'a "quoted", ü' })
@@ -144,10 +140,10 @@ test('§14: without the database receipts wait, in bounds; a durable one is refu
 test('§14: a receipt that the database will never take holds up no other', async () => {
   const receipts = writer()
   receipts.write(receipt())
-  receipts.write({ ...receipt(), modelId: 'nul \u0000' })
+  receipts.write(receipt({ modelId: 'nul \u0000' }))
   receipts.write(receipt())
   await receipts.flush()
   expect(await stored()).toBe(2)
   expect(receipts.dropped()).toBe(1)
-  await expect(receipts.writeDurably({ ...receipt(), modelId: '\u0000' })).rejects.toThrow()
+  await expect(receipts.writeDurably(receipt({ modelId: '\u0000' }))).rejects.toThrow()
 })

@@ -1,24 +1,35 @@
 import { sql } from 'drizzle-orm'
 import type { Database } from '../client.ts'
-import type { receipts } from '../schema/work.ts'
 
-export type NewReceipt = typeof receipts.$inferInsert
+/** One receipt as it was hashed, and what is kept beside it. */
+export interface NewReceipt {
+  /** `0x` and 64 hex digits. */
+  readonly hash: string
+  /** `receiptText`: the very JSON that was hashed; it goes to the database as it is. */
+  readonly text: string
+  readonly customerId: string
+  readonly status?: 'accepted' | 'held'
+}
+
+const rowText = ({ hash, text, customerId, status }: NewReceipt) =>
+  `{"hash":"${hash}","customerId":${JSON.stringify(customerId)},"status":"${status ?? 'accepted'}","facts":${text}}`
 
 /**
- * One statement for all; a receipt that is there already stays as it is. One JSON parameter instead of 17 parameters a
- * row: 500 rows cost this process some 8 ms instead of 100 ms (measured on 2 busy cores), in which no stream moves.
+ * One statement for all; a receipt that is there already stays as it is. One JSON parameter, made of the texts that were
+ * hashed anyway, instead of 17 parameters a row: 500 rows would cost this process 100 ms, in which no stream moves
+ * (measured on 2 busy cores; 8 ms with the rows written as JSON anew, under 1 ms like this).
  */
 export async function insertReceipts(db: Database, rows: readonly NewReceipt[]): Promise<void> {
   if (rows.length === 0) return
   await db.execute(sql`
     insert into receipts (receipt_hash, issuer, request_id, job_id, kind, node_id, node_class, runtime_id, runtime_kind,
-      model_id, prompt_tokens, completion_tokens, started_at, completed_at, customer_id, status, created_at)
-    select "receiptHash", issuer, "requestId", "jobId", kind, "nodeId", "nodeClass", "runtimeId", "runtimeKind",
-      "modelId", "promptTokens", "completionTokens", "startedAt", "completedAt", "customerId",
-      coalesce(status, 'accepted'), coalesce("createdAt", now())
-    from json_to_recordset(${JSON.stringify(rows)}::text::json) as r ("receiptHash" text, issuer text, "requestId" text,
-      "jobId" text, kind text, "nodeId" text, "nodeClass" text, "runtimeId" text, "runtimeKind" text, "modelId" text,
-      "promptTokens" int, "completionTokens" int, "startedAt" timestamptz, "completedAt" timestamptz,
-      "customerId" text, status text, "createdAt" timestamptz)
+      model_id, prompt_tokens, completion_tokens, started_at, completed_at, customer_id, status)
+    select r.hash, f.issuer, f.request_id, f.job_id, f.kind, f.node_id, f.node_class, f.runtime_id, f.runtime_kind,
+      f.model_id, f.prompt_tokens, f.completion_tokens, f.started_at, f.completed_at, r."customerId", r.status
+    from json_to_recordset(${`[${rows.map(rowText).join(',')}]`}::text::json) as r (hash text, "customerId" text,
+      status text, facts json),
+    json_to_record(r.facts) as f (issuer text, request_id text, job_id text, kind text, node_id text, node_class text,
+      runtime_id text, runtime_kind text, model_id text, prompt_tokens int, completion_tokens int,
+      started_at timestamptz, completed_at timestamptz)
     on conflict do nothing`)
 }
