@@ -1,3 +1,4 @@
+import type { AnyElysia } from 'elysia'
 import { firstStart } from './actors/first-start.ts'
 import { startGateway } from './actors/gateway.ts'
 import { createLog, failureName, type Log } from './actors/log.ts'
@@ -10,6 +11,11 @@ import { type EmbeddedDatabase, EmbeddedDatabaseError, startEmbedded } from './d
 import { migrateDatabase } from './db/migrate.ts'
 import { createApp } from './http/app.ts'
 import { welcome } from './welcome.ts'
+
+/** The last events of streams may take so long to leave, ms. */
+const lastBytesMs = 500
+/** Ctrl-C reaches npm, the launcher and this process, and each passes it on: what comes within this is one signal, ms. */
+const sameSignalMs = 1_000
 
 /** A fault of the set-up that the operator can mend: its text is all they need. */
 export class StartError extends Error {
@@ -38,6 +44,46 @@ async function openStorage(config: Config, log: Log): Promise<Storage> {
 
 const listOf = (secret: string | null, made: string | undefined) =>
   secret === null ? [made ?? ''] : secret.split(',').map((part) => part.trim())
+
+/** What a port that cannot be taken is called in words, and which setting mends it. */
+const listenFaults: Readonly<Record<string, (config: Config) => string>> = {
+  EADDRINUSE: ({ SVC_PORT }) => `Port ${SVC_PORT} is in use. Stop what listens there, or set SVC_PORT to another port.`,
+  EACCES: ({ SVC_PORT }) => `Port ${SVC_PORT} may not be taken by this user. Set SVC_PORT to one above 1023.`,
+  EADDRNOTAVAIL: () => 'SVC_HOST is no address of this machine.',
+}
+
+function listenError(error: unknown, config: Config): unknown {
+  const fault = listenFaults[failureName(error)]
+  return fault === undefined ? error : new StartError(fault(config))
+}
+
+/** Before anything is made: a first start that fails later would have made credentials that nobody was shown. */
+function checkPort(config: Config): void {
+  if (!config.embedded || config.SVC_PORT === 0) return
+  const address = { hostname: config.SVC_HOST, port: config.SVC_PORT, exclusive: true }
+  try {
+    Bun.listen({ ...address, socket: { data() {} } }).stop(true)
+  } catch (error) {
+    throw listenError(error, config)
+  }
+}
+
+function listen(app: AnyElysia, config: Config): Bun.Server<unknown> {
+  try {
+    // Processes on one PostgreSQL may share a port (decisions §26); two with databases of their own must not.
+    app.listen({ hostname: config.SVC_HOST, port: config.SVC_PORT, reusePort: !config.embedded })
+  } catch (error) {
+    throw listenError(error, config)
+  }
+  if (app.server === null) throw new StartError('The HTTP server did not start')
+  return app.server
+}
+
+/** The command line finds the gateway by the credentials file; the port may be another one than at the first start. */
+function keepBaseUrl(folder: DataFolder | null, baseUrl: string): void {
+  const kept = folder?.readCredentials() ?? null
+  if (kept !== null && kept.base_url !== baseUrl) folder?.writeCredentials({ ...kept, base_url: baseUrl })
+}
 
 /** Starts everything, in order; what was started is stopped again when a later step fails. `quiet`: prints no welcome. */
 export async function start(
@@ -70,6 +116,7 @@ async function startAll(
   stopAll: () => Promise<void>,
   quiet: boolean,
 ): Promise<Server> {
+  checkPort(config)
   const storage = await openStorage(config, log)
   undo.push(() => storage.embedded?.stop())
   await migrateDatabase(storage.url)
@@ -100,21 +147,31 @@ async function startAll(
       : 'kept'
   const gateway = await startGateway({ config, log, database, peppers, secretsKeys, auditKeys, roleTokensInDatabase })
   undo.push(() => gateway.stop())
-  const app = createApp(gateway)
-  app.listen({ hostname: config.SVC_HOST, port: config.SVC_PORT })
-  const { server } = app
-  if (server === null) throw new StartError('The HTTP server did not start')
+  const server = listen(createApp(gateway), config)
   const port = server.port ?? config.SVC_PORT
   undo.push(() => server.stop(true))
   await gateway.listening(port)
+  keepBaseUrl(storage.folder, gateway.baseUrl())
   log.info('listening', { host: config.SVC_HOST, port })
-  if (!quiet) process.stdout.write(welcome({ gateway, folder: storage.folder, first: first === 'made' }))
+  if (!quiet) {
+    const ready = gateway.router.table().routes.filter((route) => route.ready)
+    const facts = {
+      baseUrl: gateway.baseUrl(),
+      host: config.SVC_HOST,
+      models: [...new Set(ready.map(({ modelId }) => modelId))],
+      credentialsFile: storage.folder?.credentialsFile ?? null,
+      newKey: first === 'made' ? (storage.folder?.readCredentials()?.gateway_key ?? null) : null,
+    }
+    process.stdout.write(welcome(facts))
+  }
   let stopping: Promise<void> | null = null
   const stopOrderly = async () => {
     gateway.beginStop()
     log.info('stopping')
     const drained = server.stop()
     await Promise.race([drained, Bun.sleep(config.SVC_SHUTDOWN_GRACE_MS)])
+    await gateway.endCalls()
+    await Promise.race([drained, Bun.sleep(lastBytesMs)])
     await stopAll()
   }
   return {
@@ -130,20 +187,24 @@ async function startAll(
 const expected = (error: unknown): error is Error =>
   error instanceof StartError || error instanceof DataFolderError || error instanceof EmbeddedDatabaseError
 
-/** Runs until a signal ends it; a second signal ends it at once. */
+/** Runs until a signal ends it, also while it still starts; a second signal ends it at once. */
 export async function run(): Promise<void> {
-  let server: Server | null = null
-  let signals = 0
+  const starting = start()
+  let signalledMs: number | null = null
   const onSignal = async () => {
-    signals++
-    if (signals > 1) process.exit(1)
+    const nowMs = performance.now()
+    if (signalledMs !== null) {
+      if (nowMs - signalledMs > sameSignalMs) process.exit(1)
+      return
+    }
+    signalledMs = nowMs
+    const server = await starting.catch(() => null)
     await server?.stop()
-    process.exit(0)
+    process.exit(server === null ? 1 : 0)
   }
-  process.on('SIGTERM', onSignal)
-  process.on('SIGINT', onSignal)
+  for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(signal, onSignal)
   try {
-    server = await start()
+    await starting
   } catch (error) {
     const text = expected(error) ? error.message : `${product} could not start (${failureName(error)})`
     process.stderr.write(`${text}\n`)

@@ -1,27 +1,24 @@
-import type { GatewayHandle } from './actors/gateway.ts'
 import { product } from './brand.ts'
-import type { DataFolder } from './data-folder.ts'
 
 export interface WelcomeFacts {
-  readonly gateway: Pick<GatewayHandle, 'baseUrl' | 'config' | 'router'>
+  /** Without a trailing slash. */
+  readonly baseUrl: string
+  readonly host: string
+  /** Models that can answer now. */
+  readonly models: readonly string[]
   /** null: no data folder, the operator's own PostgreSQL. */
-  readonly folder: DataFolder | null
-  /** The credentials were made by this start: the only time they are shown. */
-  readonly first: boolean
+  readonly credentialsFile: string | null
+  /** The gateway key that this very start made, the only time it is shown; null later. */
+  readonly newKey: string | null
 }
 
 const loopback = new Set(['127.0.0.1', 'localhost', '::1'])
+const modelsNamedMax = 8
 
-function poolLines({ gateway }: WelcomeFacts): string[] {
-  const models = new Set(
-    gateway.router
-      .table()
-      .routes.filter(({ ready }) => ready)
-      .map(({ modelId }) => modelId),
-  )
-  const named = [...models].toSorted().slice(0, 8)
-  if (models.size === 0) return ['  No model server answers yet. Add one:  ./penstock nodes add http://HOST:PORT']
-  const more = models.size > named.length ? ` and ${models.size - named.length} more` : ''
+function poolLines(models: readonly string[]): string[] {
+  const named = models.toSorted().slice(0, modelsNamedMax)
+  if (named.length === 0) return ['  No model server answers yet. Add one:  ./penstock nodes add http://HOST:PORT']
+  const more = models.length > named.length ? ` and ${models.length - named.length} more` : ''
   const lines = [`  Models      ${named.join(', ')}${more}`]
   if (named.every((model) => model.startsWith('demo/'))) {
     lines.push('              (a built-in demo text generator, not a language model: no model server was found here)')
@@ -29,35 +26,28 @@ function poolLines({ gateway }: WelcomeFacts): string[] {
   return lines
 }
 
-function curlLine({ gateway, folder }: WelcomeFacts): string[] {
-  const ready = gateway.router.table().routes.find((route) => route.ready)
-  const key = folder?.readCredentials()?.gateway_key
-  if (ready === undefined || key === undefined) return []
-  const body = JSON.stringify({ model: ready.modelId, stream: true, messages: [{ role: 'user', content: 'Hello!' }] })
-  return [
-    '',
-    '  Try it:',
-    '',
-    `curl -N ${gateway.baseUrl()}/v1/api/chat/completions -H 'authorization: Bearer ${key}' -H 'content-type: application/json' -d '${body}'`,
-  ]
+function curlLines({ baseUrl, models, newKey }: WelcomeFacts): string[] {
+  const [model] = models
+  if (model === undefined || newKey === null) return []
+  const body = JSON.stringify({ model, stream: true, messages: [{ role: 'user', content: 'Hello!' }] })
+  const headers = `-H 'authorization: Bearer ${newKey}' -H 'content-type: application/json'`
+  return ['', '  Try it:', '', `curl -N ${baseUrl}/v1/api/chat/completions ${headers} -d '${body}'`]
 }
 
-/** What `npm start` prints when it is ready. Secrets are shown by the first start only. */
+/** What a start prints when all is ready. Secrets are shown by the first start only. */
 export function welcome(facts: WelcomeFacts): string {
-  const { gateway, folder, first } = facts
-  const base = gateway.baseUrl()
-  const { SVC_HOST: host } = gateway.config
+  const { baseUrl, host, credentialsFile, models } = facts
   const lines = [
     '',
     `${product} is ready`,
     '',
-    `  OpenAI base ${base}/v1/api`,
-    `  Docs        ${base}/docs`,
-    ...(folder === null ? [] : [`  Credentials ${folder.credentialsFile}`]),
-    ...poolLines(facts),
-    ...(first ? curlLine(facts) : []),
+    `  OpenAI base ${baseUrl}/v1/api`,
+    `  Docs        ${baseUrl}/docs`,
+    ...(credentialsFile === null ? [] : [`  Credentials ${credentialsFile}`]),
+    ...poolLines(models),
+    ...curlLines(facts),
   ]
-  if (!loopback.has(host) && !base.startsWith('https:')) {
+  if (!loopback.has(host) && !baseUrl.startsWith('https:')) {
     lines.push('', `  Warning: listening on ${host} over plain http. Put TLS in front before others use it.`)
   }
   return `${lines.join('\n')}\n\n`

@@ -1,6 +1,6 @@
-import { sql } from 'drizzle-orm'
 import type { Config } from '../config.ts'
 import type { OpenDatabase } from '../db/client.ts'
+import { askDatabase } from '../db/queries/health.ts'
 import { createPrefixMap } from '../machines/rules/affinity.ts'
 import { type AccessDirectory, createAccessDirectory } from './access.ts'
 import { type Accounts, createAccounts } from './accounts.ts'
@@ -49,6 +49,8 @@ export interface RunningGateway extends GatewayHandle {
   listening(port: number): Promise<void>
   /** `/readyz` says so from now on. */
   beginStop(): void
+  /** Ends the chats that still run: streams hear `server_shutdown` (decisions §1). The HTTP server must still be there. */
+  endCalls(): Promise<void>
   /** Ends what still runs, then the actors, in the reverse order of their start. */
   stop(): Promise<void>
 }
@@ -135,7 +137,11 @@ export async function startGateway(parts: GatewayParts): Promise<RunningGateway>
   await poolFeed.start()
   await access.start()
   await limits.start()
-  const health = createHealth(() => db.execute(sql`select 1 from directory_versions limit 1`))
+  const endCalls = async () => {
+    chat.abortAll()
+    await waitUntil(() => chat.open === 0, lastEventMs)
+  }
+  const health = createHealth(() => askDatabase(db))
 
   return {
     config,
@@ -173,9 +179,9 @@ export async function startGateway(parts: GatewayParts): Promise<RunningGateway>
       await Promise.all(fresh.map(({ nodeId }) => router.pollNow(nodeId)))
     },
     beginStop: health.beginStop,
+    endCalls,
     stop: async () => {
-      chat.abortAll()
-      await waitUntil(() => chat.open === 0, lastEventMs)
+      await endCalls()
       await localNodes.stop()
       poolFeed.stop()
       await router.stop()
