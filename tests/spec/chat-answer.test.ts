@@ -103,6 +103,7 @@ describe('§5: the answer', () => {
       }
     } finally {
       await gateway.admin('DELETE', '/v1/admin/models', { id: 'pool/public-name' })
+      await waitFor('the end of the alias', async () => (await ask({ model: 'pool/public-name' })).status === 404)
     }
   })
 
