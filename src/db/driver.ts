@@ -1,7 +1,7 @@
 import { plugin } from 'bun'
 
 /**
- * postgres.js 3.4.9 with four repairs in how it takes the end of a connection. Without them a query that meets a closing
+ * postgres.js 3.4.9 with five repairs in how it takes the end of a connection. Without them a query that meets a closing
  * connection may wait for ever, and its place in the pool is lost; seen within seconds when connections are cut under
  * load, as by every restart of PostgreSQL:
  *
@@ -11,6 +11,8 @@ import { plugin } from 'bun'
  *    sent in between are settled by neither, and the end of the client waits for a query that is long settled.
  * 3. It stops listening to a closed socket, on which Bun may emit a second error: that would end the process.
  * 4. Nobody awaits the query with which a new connection learns the array types: cut off, it would end the process too.
+ * 5. A transaction whose connection has ended sends its ROLLBACK there all the same: to a socket that is no more, which
+ *    ends the process, or whose answer is waited for for ever; and its place counts as busy from then on.
  */
 const repairs = [
   [
@@ -27,6 +29,10 @@ const repairs = [
     '    socket.removeAllListeners()\n    socket.on("error", () => {})\n    socket = null\n',
   ],
   ['], [], execute)\n    types.forEach(', '], [], execute).catch(() => [])\n    types.forEach('],
+  [
+    '    if (terminated)\n      return queryError(q,',
+    "    if (socket === null && !terminated)\n      return (queryError(q, Errors.connection('CONNECTION_CLOSED', options)), true)\n    if (terminated)\n      return queryError(q,",
+  ],
 ] as const
 
 let repaired = false
