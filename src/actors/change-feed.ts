@@ -74,7 +74,7 @@ class DatabaseChangeFeed implements ChangeFeed {
     this.stopped = true
     if (this.timer !== null) clearTimeout(this.timer)
     const unlisten = await this.unlisten
-    await unlisten?.()
+    if (unlisten != null) await within(pollAnswerMs, unlisten()).catch(() => {})
   }
 
   subscribe(topic: Topic, changed: () => void): () => void {

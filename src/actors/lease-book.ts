@@ -5,6 +5,7 @@ import { Problem } from '../errors.ts'
 import type { CustomerId } from '../ids.ts'
 import { reserveParts } from '../machines/rules/quota.ts'
 import { minuteMs, secondMs } from '../time.ts'
+import { within } from './deadline.ts'
 import { type LeaseOptions, LimitLease } from './limit-lease.ts'
 import { failureName, type Log } from './log.ts'
 
@@ -30,6 +31,7 @@ export class LeaseBook {
   private readonly leases = new Map<string, LimitLease>()
   private timer: ReturnType<typeof setInterval> | null = null
   private unlisten: (() => Promise<void>) | null = null
+  private listening = false
   private sweptAtMs: number
   private failureLoggedMs = Number.NEGATIVE_INFINITY
 
@@ -45,9 +47,21 @@ export class LeaseBook {
     }
     this.timer = setInterval(tick, Math.min(tickMs, this.options.ttlMs / 3))
     this.timer.unref()
-    this.unlisten = await listenTo(this.options.sql, channel, (payload) => {
-      this.leases.get(payload.slice(payload.indexOf(' ') + 1))?.asked()
-    })
+    await this.listen()
+  }
+
+  /** Without it a reserve is given back when it lies idle, and not when somebody asks; hence no failure of the start. */
+  private async listen(): Promise<void> {
+    if (this.listening) return
+    this.listening = true
+    try {
+      this.unlisten = await listenTo(this.options.sql, channel, (payload) => {
+        this.leases.get(payload.slice(payload.indexOf(' ') + 1))?.asked()
+      })
+    } catch (error) {
+      this.listening = false
+      this.failed(error)
+    }
   }
 
   async stop(): Promise<void> {
@@ -56,7 +70,7 @@ export class LeaseBook {
     const ended = Promise.all([...this.leases.values()].map((lease) => lease.end()))
     // Without an answer the leases end by themselves.
     await Promise.race([ended, Bun.sleep(endWaitMs)])
-    await this.unlisten?.()
+    if (this.unlisten !== null) await within(endWaitMs, this.unlisten()).catch(() => {})
     this.leases.clear()
   }
 
@@ -116,6 +130,7 @@ export class LeaseBook {
     const now = this.options.now()
     if (now - this.sweptAtMs < sweepEveryMs) return
     this.sweptAtMs = now
+    void this.listen()
     this.queries.sweep().catch(this.failed)
   }
 

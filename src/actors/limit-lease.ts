@@ -3,6 +3,7 @@ import { ulid } from '../ids.ts'
 import { reserveFor } from '../machines/rules/quota.ts'
 import { secondMs } from '../time.ts'
 import { within } from './deadline.ts'
+import { type LeaseAnswer, LeaseQueue, type LeaseWaiter } from './lease-queue.ts'
 
 /** Nobody took anything for this long: the reserve goes back, and with no holder left the lease ends. */
 const idleAfterMs = 2 * secondMs
@@ -19,12 +20,6 @@ const awayForMs = 250
 const answerWaitMs = 2 * secondMs
 const waitingMax = 10_000
 
-export type LeaseAnswer =
-  | { readonly kind: 'taken'; readonly epoch: number }
-  /** `waitMs`: until the pool has one more; 0 where time brings nothing. */
-  | { readonly kind: 'refused'; readonly waitMs: number }
-  | { readonly kind: 'away' }
-
 export interface LeaseOptions {
   /** Unix ms. */
   readonly now: () => number
@@ -38,12 +33,6 @@ export interface LeaseOptions {
   readonly ttlMs: number
   /** The database did not answer; who waits is told so. */
   readonly failed: (error: unknown) => void
-}
-
-interface Waiter {
-  readonly units: number
-  readonly sinceMs: number
-  readonly answer: (answer: LeaseAnswer) => void
 }
 
 /**
@@ -60,7 +49,9 @@ export class LimitLease {
   /** What is given back to an earlier epoch is no business of this one. */
   private epoch = 0
   private holders = 0
-  private waiting: Waiter[] = []
+  private readonly waiting = new LeaseQueue()
+  /** Who waited when the last message was sent. */
+  private asking: ReadonlySet<LeaseWaiter> = new Set()
   private talk: Promise<void> | null = null
   private wake: (() => void) | null = null
   private demand = 0
@@ -113,7 +104,10 @@ export class LimitLease {
       if (now < this.emptyUntilMs) return this.refusal(now)
       if (now < this.awayUntilMs || this.waiting.length >= waitingMax) return { kind: 'away' }
     }
-    return this.wait(units)
+    const answer = this.waiting.join(units, answerWaitMs)
+    this.demand += units
+    this.converse()
+    return answer
   }
 
   /** Units not used after all; negative where more was used. Exactly once for all that is taken from a lease that holds. */
@@ -122,7 +116,7 @@ export class LimitLease {
     this.spent -= units
     if (this.options.holds) this.holders--
     // What comes back here needs no question to the database.
-    this.serve(this.options.now())
+    this.serve()
     if (this.waiting.length === 0) this.wake?.()
   }
 
@@ -159,43 +153,17 @@ export class LimitLease {
     if (this.options.holds) this.holders++
   }
 
-  private wait(units: number): Promise<LeaseAnswer> {
-    return new Promise((resolve) => {
-      const timer = setTimeout(() => this.answer({ kind: 'away' }, (other) => other === waiter), answerWaitMs)
-      const waiter: Waiter = {
-        units,
-        sinceMs: performance.now(),
-        answer: (answer) => {
-          clearTimeout(timer)
-          resolve(answer)
-        },
-      }
-      this.waiting.push(waiter)
-      this.demand += units
-      this.converse()
+  private serve(): void {
+    const now = this.options.now()
+    this.waiting.serve((units) => {
+      if (!this.fits(units, now)) return null
+      this.book(units, now)
+      return { kind: 'taken', epoch: this.epoch }
     })
   }
 
   private refusal(now: number): LeaseAnswer {
     return { kind: 'refused', waitMs: Math.max(0, this.nextUnitAtMs - now) }
-  }
-
-  private answer(answer: LeaseAnswer, to: (waiter: Waiter) => boolean): boolean {
-    const answered = this.waiting.filter(to)
-    this.waiting = this.waiting.filter((waiter) => !to(waiter))
-    for (const waiter of answered) waiter.answer(answer)
-    return answered.length > 0
-  }
-
-  /** Whoever fits, first come first served; a small request may pass a large one that cannot be served. */
-  private serve(now: number): void {
-    if (this.waiting.length === 0) return
-    this.waiting = this.waiting.filter((waiter) => {
-      if (!this.fits(waiter.units, now)) return true
-      this.book(waiter.units, now)
-      waiter.answer({ kind: 'taken', epoch: this.epoch })
-      return false
-    })
   }
 
   /** One conversation at a time; who came while the last one ended begins the next. */
@@ -206,7 +174,9 @@ export class LimitLease {
         (error) => {
           this.options.failed(error)
           this.awayUntilMs = this.options.now() + awayForMs
-          this.answer({ kind: 'away' }, () => true)
+          // Who came after the message was sent gets one of its own.
+          const { asking } = this
+          this.waiting.answer({ kind: 'away' }, (waiter) => asking.has(waiter))
         },
       )
       .finally(() => {
@@ -225,23 +195,22 @@ export class LimitLease {
     this.begin(async () => {
       const sinceMs = performance.now()
       do {
-        const asking = new Set(this.waiting)
         const elapsedMs = this.options.now() - this.sentAtMs
         const reserve = reserveFor(this.demand, elapsedMs, this.limit / this.options.reservePart)
         const need = this.need()
         const state = await this.state(false, reserve, performance.now() - sinceMs)
-        const now = this.options.now()
-        this.serve(now)
+        const { asking } = this
+        this.serve()
         if (state === null || state.granted >= need) continue
         if (state.others) await this.waitForOthers(asking)
-        else this.refuse(now, (waiter) => asking.has(waiter))
+        else this.refuse((waiter) => asking.has(waiter))
       } while (this.waiting.length > 0)
     })
   }
 
-  private async waitForOthers(asking: ReadonlySet<Waiter>): Promise<void> {
+  private async waitForOthers(asking: ReadonlySet<LeaseWaiter>): Promise<void> {
     const nowMs = performance.now()
-    this.refuse(this.options.now(), (waiter) => asking.has(waiter) && nowMs - waiter.sinceMs >= othersWaitMs)
+    this.refuse((waiter) => asking.has(waiter) && nowMs - waiter.sinceMs >= othersWaitMs)
     if (this.waiting.length === 0) return
     await new Promise<void>((resolve) => {
       const timer = setTimeout(resolve, othersPollMs)
@@ -253,14 +222,15 @@ export class LimitLease {
     this.wake = null
   }
 
-  private refuse(now: number, who: (waiter: Waiter) => boolean): void {
+  private refuse(who: (waiter: LeaseWaiter) => boolean): void {
+    const now = this.options.now()
     const refusal = this.refusal(now)
     const pauseMs = this.nextUnitAtMs > now ? Math.min(emptyForMs, this.nextUnitAtMs - now) : emptyForMs
-    if (this.answer(refusal, who)) this.emptyUntilMs = now + pauseMs
+    if (this.waiting.answer(refusal, who)) this.emptyUntilMs = now + pauseMs
   }
 
   private need(): number {
-    return this.waiting.reduce((sum, waiter) => sum + waiter.units, this.spent)
+    return this.spent + this.waiting.units
   }
 
   /** One message. null: the lease ended, or was not known any more and begins anew. */
@@ -270,6 +240,7 @@ export class LimitLease {
     const need = close ? spent : this.need()
     const want = need + reserve
     this.cap = Math.min(this.cap, want)
+    this.asking = this.waiting.present()
     this.demand = 0
     this.reserve = 0
     this.sentAtMs = this.options.now()

@@ -5,7 +5,8 @@ import { concurrencyRetrySeconds, jitteredSeconds, type LimitView, rateLimitHead
 import { dayMs, secondMs, secondsToUtcMidnight, utcDay } from '../time.ts'
 import type { Access } from './access.ts'
 import { LeaseBook } from './lease-book.ts'
-import { type LeaseAnswer, type LimitLease, leaseTtlMs } from './limit-lease.ts'
+import type { LeaseAnswer } from './lease-queue.ts'
+import { type LimitLease, leaseTtlMs } from './limit-lease.ts'
 import type { Log } from './log.ts'
 
 /** One admitted request: give back what it took, exactly once. */
