@@ -77,15 +77,22 @@ async function install() {
 /** Runs a program to its end; signals to this process go to it. */
 function run(command, args, options) {
   return new Promise((resolved) => {
-    const child = spawn(command, args, options)
-    const forward = (signal) => child.kill(signal)
+    let child = null
+    let early = null
+    const forward = (signal) => {
+      if (child === null) early = signal
+      else child.kill(signal)
+    }
+    // Before the start: a quick program is up before this process runs on, and a signal would leave it an orphan (seen).
     for (const signal of signals) process.on(signal, forward)
     const done = (end) => {
       for (const signal of signals) process.off(signal, forward)
       resolved(end)
     }
+    child = spawn(command, args, options)
     child.on('error', (error) => done({ code: 1, signal: null, error }))
     child.on('exit', (code, signal) => done({ code, signal, error: null }))
+    if (early !== null) child.kill(early)
   })
 }
 
