@@ -32,7 +32,10 @@ function read(name: string, setting: Setting, raw: string | undefined): unknown 
     case 'secret':
       return text
     case 'list':
-      return text.split(',').map((part) => part.trim()).filter((part) => part !== '')
+      return text
+        .split(',')
+        .map((part) => part.trim())
+        .filter((part) => part !== '')
     case 'flag':
       return text === 'true' || text === 'false' ? text === 'true' : new Error(`${name} must be true or false`)
     case 'choice':

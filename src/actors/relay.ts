@@ -4,8 +4,9 @@ import type { ChunkRewriter, TokenUsage } from '../protocol/chunk-rewriter.ts'
 import { SseSplitter } from '../protocol/sse.ts'
 import type { AbortCause, Attempt, AttemptFailure } from './attempt.ts'
 import type { ChatCommand } from './chat-command.ts'
+import { ClientStream } from './client-stream.ts'
 import type { Ticker, Ticking } from './ticker.ts'
-import type { BodyFlow, NodeResponse, TransportError } from './transport/transport.ts'
+import type { NodeResponse, TransportError } from './transport/transport.ts'
 
 /** How a stream ended, told once. */
 export interface RelayEnd {
@@ -48,24 +49,18 @@ type Phase = 'waiting' | 'streaming' | 'ended'
  * an error event, never a silent end.
  */
 export class Relay implements Ticking {
-  /** Of texts, which Bun's server writes as UTF-8: encoding them here would copy every chunk once more. */
-  readonly stream: ReadableStream<string>
+  private readonly client: ClientStream
   /** The client asked for a usage chunk of its own. */
   private readonly includeUsage: boolean
-  private out: ReadableStreamDefaultController<string> | null = null
   private phase: Phase = 'waiting'
   private attempt: Attempt | null = null
-  private flow: BodyFlow | null = null
   private splitter: SseSplitter
   private firstChunk: ((failure: AttemptFailure | null) => void) | null = null
   private committed = false
   private firstContentMs: number | null = null
   private nodeAtMs = 0
-  private clientAtMs = performance.now()
   private finishAtMs = 0
   private firstChunkByMs = Number.POSITIVE_INFINITY
-  /** Since when the client reads nothing; 0 while it reads. */
-  private stalledAtMs = 0
   private lingerUntilMs = 0
   /** Text gathered from one read of the node: one write to the client, nothing held back. */
   private gathered = ''
@@ -78,17 +73,12 @@ export class Relay implements Ticking {
     const options: { readonly include_usage?: unknown } = command.body.stream_options ?? {}
     this.includeUsage = options.include_usage === true
     this.splitter = this.newSplitter()
-    this.stream = new ReadableStream<string>(
-      {
-        start: (controller) => {
-          this.out = controller
-        },
-        pull: () => this.drained(),
-        cancel: () => this.clientGone(),
-      },
-      { highWaterMark: port.config.SVC_CLIENT_QUEUE_BYTES_MAX, size: (text) => text?.length ?? 0 },
-    )
+    this.client = new ClientStream(port.config.SVC_CLIENT_QUEUE_BYTES_MAX, () => this.clientGone())
     port.ticker.add(this)
+  }
+
+  get stream(): ReadableStream<string> {
+    return this.client.stream
   }
 
   /** A fresh one per try: a broken event of one node must not run into the next node's first. */
@@ -112,7 +102,7 @@ export class Relay implements Ticking {
     return new Promise((resolve) => {
       this.firstChunk = resolve
       const mine = () => this.attempt === attempt
-      this.flow = response.flow
+      this.client.source = response.flow
       response.read({
         bytes: (chunk) => mine() && this.bytes(chunk),
         ended: () => mine() && this.ended(),
@@ -124,7 +114,7 @@ export class Relay implements Ticking {
   /** From here on the status is 200 and failures are events. */
   commit(): void {
     this.committed = true
-    this.clientAtMs = performance.now()
+    this.client.lastWriteMs = performance.now()
   }
 
   private bytes(chunk: Uint8Array): void {
@@ -190,7 +180,7 @@ export class Relay implements Ticking {
     this.firstChunkByMs = Number.POSITIVE_INFINITY
     if (failure !== null) {
       this.attempt = null
-      this.flow = null
+      this.client.source = null
     }
     settle?.(failure)
   }
@@ -199,35 +189,14 @@ export class Relay implements Ticking {
     if (this.gathered === '') return
     const text = this.gathered
     this.gathered = ''
-    this.write(text)
-  }
-
-  private write(text: string): void {
-    const { out } = this
-    if (out === null) return
-    try {
-      out.enqueue(text)
-    } catch {
-      return this.clientGone()
-    }
-    this.clientAtMs = this.nodeAtMs
-    if ((out.desiredSize ?? 0) <= 0 && this.stalledAtMs === 0) {
-      this.stalledAtMs = performance.now()
-      this.flow?.pause()
-    }
-  }
-
-  private drained(): void {
-    if (this.stalledAtMs === 0) return
-    this.stalledAtMs = 0
-    this.flow?.resume()
+    this.client.write(text, this.nodeAtMs)
   }
 
   private complete(): void {
     const { usage, metadata } = this.end('complete', null)
     this.gathered += this.rewriter.terminal(usage, metadata, this.includeUsage)
     this.flush()
-    this.close()
+    this.client.close()
     // The last bytes of the node are read, not cut: its connection then serves the next request.
     this.lingerUntilMs = performance.now() + lingerMs
     this.port.ticker.add(this)
@@ -254,8 +223,8 @@ export class Relay implements Ticking {
     const text = messages[problem.code]
     const told = text === undefined ? problem : new Problem(problem.code, { ...problem.options, detail: text })
     const { error } = openAiError(told, this.command.requestId) as { error: object }
-    this.write(this.rewriter.failure(error))
-    this.close()
+    this.client.write(this.rewriter.failure(error), performance.now())
+    this.client.close()
   }
 
   /** The client is gone: the node stops now, what it did is settled. */
@@ -267,7 +236,7 @@ export class Relay implements Ticking {
     this.end('client_gone', null)
     attempt?.controller.abort()
     this.settleFirst({ code: 'node_lost', failover: false })
-    this.close()
+    this.client.close()
   }
 
   /** Nothing was sent and nothing will be: the caller gets a plain error instead. */
@@ -296,16 +265,6 @@ export class Relay implements Ticking {
     })
   }
 
-  private close(): void {
-    const { out } = this
-    this.out = null
-    try {
-      out?.close()
-    } catch {
-      // Cancelled by the client in the same moment: there is nobody left to close for.
-    }
-  }
-
   tick(nowMs: number): void {
     const { config } = this.port
     if (this.phase === 'ended') {
@@ -317,15 +276,14 @@ export class Relay implements Ticking {
     if (nowMs >= this.firstChunkByMs) return this.timeOut('first_chunk_timeout')
     if (this.phase === 'streaming') {
       if (this.finishAtMs > 0 && nowMs - this.finishAtMs >= config.SVC_FINISH_HOLD_MS) return this.complete()
-      if (this.stalledAtMs > 0) {
-        if (nowMs - this.stalledAtMs >= config.SVC_SLOW_CLIENT_TIMEOUT_MS) this.clientGone()
+      if (this.client.stalledAtMs > 0) {
+        if (nowMs - this.client.stalledAtMs >= config.SVC_SLOW_CLIENT_TIMEOUT_MS) this.clientGone()
         return
       }
       if (nowMs - this.nodeAtMs >= config.SVC_INTER_CHUNK_TIMEOUT_MS) return this.timeOut('stream_idle')
     }
-    if (this.committed && nowMs - this.clientAtMs >= config.SVC_KEEP_ALIVE_MS) {
-      this.write(keepAlive)
-      this.clientAtMs = nowMs
+    if (this.committed && nowMs - this.client.lastWriteMs >= config.SVC_KEEP_ALIVE_MS) {
+      this.client.write(keepAlive, nowMs)
     }
   }
 

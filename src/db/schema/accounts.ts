@@ -7,7 +7,9 @@ import { bytea, createdAt, instant } from '../columns.ts'
 export const customers = pgTable('customers', {
   customerId: text().$type<CustomerId>().primaryKey(),
   displayName: text().notNull(),
-  accountStatus: text({ enum: ['active', 'suspended', 'closed'] }).notNull().default('active'),
+  accountStatus: text({ enum: ['active', 'suspended', 'closed'] })
+    .notNull()
+    .default('active'),
   gatewayPolicy: jsonb().$type<GatewayPolicy>(),
   tokenHash: bytea().notNull().unique(),
   /** ChaCha20-Poly1305 under SVC_SECRETS_KEY: nonce ‖ ciphertext. */
@@ -21,7 +23,10 @@ export const gatewayKeys = pgTable(
   'gateway_keys',
   {
     keyId: text().$type<KeyId>().primaryKey(),
-    customerId: text().$type<CustomerId>().notNull().references(() => customers.customerId),
+    customerId: text()
+      .$type<CustomerId>()
+      .notNull()
+      .references(() => customers.customerId),
     keyHash: bytea().notNull().unique(),
     displayPrefix: text().notNull(),
     name: text().notNull(),

@@ -7,7 +7,10 @@ export const nodes = pgTable(
   'nodes',
   {
     nodeId: text().$type<NodeId>().primaryKey(),
-    customerId: text().$type<CustomerId>().notNull().references(() => customers.customerId),
+    customerId: text()
+      .$type<CustomerId>()
+      .notNull()
+      .references(() => customers.customerId),
     /** `runtime`: a plain OpenAI-compatible server; `agent`: the node program (decisions §22). */
     kind: text({ enum: ['runtime', 'agent'] }).notNull(),
     name: text().notNull(),
@@ -19,9 +22,13 @@ export const nodes = pgTable(
     nodeClass: text().notNull(),
     payoutAddress: text(),
     /** The operator's wish; the node's observed state lives in memory of each gateway (decisions §8). */
-    adminState: text({ enum: ['active', 'draining', 'revoked'] }).notNull().default('active'),
+    adminState: text({ enum: ['active', 'draining', 'revoked'] })
+      .notNull()
+      .default('active'),
     /** `discovered` and `demo` nodes were found by the gateway itself. */
-    origin: text({ enum: ['operator', 'discovered', 'demo'] }).notNull().default('operator'),
+    origin: text({ enum: ['operator', 'discovered', 'demo'] })
+      .notNull()
+      .default('operator'),
     drainStartedAt: instant(),
     createdAt: createdAt(),
   },
@@ -33,7 +40,10 @@ export const runtimes = pgTable(
   'runtimes',
   {
     runtimeId: text().$type<RuntimeId>().primaryKey(),
-    nodeId: text().$type<NodeId>().notNull().references(() => nodes.nodeId, { onDelete: 'cascade' }),
+    nodeId: text()
+      .$type<NodeId>()
+      .notNull()
+      .references(() => nodes.nodeId, { onDelete: 'cascade' }),
     /** The name by which the node itself tells its runtimes apart; '' for an agentless node. */
     label: text().notNull().default(''),
     createdAt: createdAt(),
@@ -46,7 +56,10 @@ export const modelProfiles = pgTable(
   'model_profiles',
   {
     profileId: text().$type<ProfileId>().primaryKey(),
-    runtimeId: text().$type<RuntimeId>().notNull().references(() => runtimes.runtimeId, { onDelete: 'cascade' }),
+    runtimeId: text()
+      .$type<RuntimeId>()
+      .notNull()
+      .references(() => runtimes.runtimeId, { onDelete: 'cascade' }),
     /** As the node names it. */
     upstreamModelId: text().notNull(),
     lastMeasuredAt: instant(),

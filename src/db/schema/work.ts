@@ -21,7 +21,9 @@ export const receipts = pgTable(
     startedAt: instant().notNull(),
     completedAt: instant().notNull(),
     customerId: text().$type<CustomerId>().notNull(),
-    status: text({ enum: ['accepted', 'held', 'rejected', 'batched', 'finalized'] }).notNull().default('accepted'),
+    status: text({ enum: ['accepted', 'held', 'rejected', 'batched', 'finalized'] })
+      .notNull()
+      .default('accepted'),
     createdAt: createdAt(),
   },
   (t) => [index().on(t.createdAt)],

@@ -62,7 +62,10 @@ export function mergePolicies(
     maxConcurrency: account?.max_concurrency ?? null,
     mixture: {
       enabled: rules.every((policy) => policy.mixture?.enabled ?? true),
-      maxExperts: Math.min(...rules.map((policy) => policy.mixture?.max_experts ?? mixtureExpertsMax), mixtureExpertsMax),
+      maxExperts: Math.min(
+        ...rules.map((policy) => policy.mixture?.max_experts ?? mixtureExpertsMax),
+        mixtureExpertsMax,
+      ),
     },
   }
 }

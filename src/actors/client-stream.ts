@@ -1,0 +1,64 @@
+import type { BodyFlow } from './transport/transport.ts'
+
+/**
+ * The client's end of a stream: what is written goes out at once, and beyond `queueMax` of unread text the node is held
+ * back until the client reads again.
+ */
+export class ClientStream {
+  /** Of texts, which Bun's server writes as UTF-8: encoding them here would copy every chunk once more. */
+  readonly stream: ReadableStream<string>
+  /** `performance.now()` of the last write. */
+  lastWriteMs = performance.now()
+  /** Since when the client reads nothing; 0 while it reads. */
+  stalledAtMs = 0
+  /** The node that fills this stream. */
+  source: BodyFlow | null = null
+  private out: ReadableStreamDefaultController<string> | null = null
+
+  /** `queueMax`: UTF-16 units. `gone`: the client left. */
+  constructor(
+    queueMax: number,
+    private readonly gone: () => void,
+  ) {
+    this.stream = new ReadableStream<string>(
+      {
+        start: (controller) => {
+          this.out = controller
+        },
+        pull: () => this.drained(),
+        cancel: gone,
+      },
+      { highWaterMark: queueMax, size: (text) => text?.length ?? 0 },
+    )
+  }
+
+  write(text: string, nowMs: number): void {
+    const { out } = this
+    if (out === null) return
+    try {
+      out.enqueue(text)
+    } catch {
+      return this.gone()
+    }
+    this.lastWriteMs = nowMs
+    if ((out.desiredSize ?? 0) > 0 || this.stalledAtMs > 0) return
+    this.stalledAtMs = nowMs
+    this.source?.pause()
+  }
+
+  close(): void {
+    const { out } = this
+    this.out = null
+    try {
+      out?.close()
+    } catch {
+      // Cancelled by the client in the same moment: there is nobody left to close for.
+    }
+  }
+
+  private drained(): void {
+    if (this.stalledAtMs === 0) return
+    this.stalledAtMs = 0
+    this.source?.resume()
+  }
+}
