@@ -1,0 +1,87 @@
+import { parseArgs } from 'node:util'
+import { type CaseName, caseNames } from './cases.ts'
+
+export interface Options {
+  readonly cases: readonly CaseName[]
+  readonly rounds: number
+  readonly secs: number
+  /** Before the first round, for each target. */
+  readonly warmupSecs: number
+  /** Proxies on CPU 0, node and load on CPU 1; null: wherever the kernel likes. */
+  readonly pin: { readonly proxyCpu: string; readonly loadCpu: string } | null
+  /** Daily quota and concurrency limit on the account: every call then takes and returns a lease. */
+  readonly limits: boolean
+  /** Every raw result, as JSON. */
+  readonly out: string | null
+  /** Writes the table into bench/RESULTS.md. */
+  readonly write: boolean
+}
+
+export const usage = `npm run bench -- [options]            Penstock against a raw Bun pass-through and against no proxy at all
+npm run bench -- affinity [--write]    prefix affinity against round robin and least in flight
+
+  --only a,b     cases: ${caseNames.join(' ')}
+  --rounds N     interleaved, the order rotates, medians are printed (3)
+  --secs S       of each measurement (3)
+  --warmup S     for each target before the first round, so that the JIT has done its work (10)
+  --pin          proxies on CPU 0, node and load generator on CPU 1
+  --limits       with a daily quota and a concurrency limit on the account
+  --out FILE     every raw result, as JSON
+  --write        put the tables into bench/RESULTS.md`
+
+/** The text says what is wrong with the command line. */
+export class UsageError extends Error {
+  override readonly name = 'UsageError'
+}
+
+function amount(text: string, name: string, least: number): number {
+  const value = Number(text)
+  if (!(value >= least)) throw new UsageError(`--${name} must be a number of at least ${least}`)
+  return value
+}
+
+function casesOf(text: string | undefined): readonly CaseName[] {
+  if (text === undefined) return caseNames
+  const wanted = text.split(',')
+  const unknown = wanted.find((name) => !caseNames.some((known) => known === name))
+  if (unknown !== undefined) throw new UsageError(`no such case: ${unknown}`)
+  return caseNames.filter((name) => wanted.includes(name))
+}
+
+const flags = {
+  only: { type: 'string' },
+  rounds: { type: 'string', default: '3' },
+  secs: { type: 'string', default: '3' },
+  warmup: { type: 'string', default: '10' },
+  pin: { type: 'boolean', default: false },
+  limits: { type: 'boolean', default: false },
+  out: { type: 'string' },
+  write: { type: 'boolean', default: false },
+  help: { type: 'boolean', default: false },
+} as const
+
+export function readOptions(args: readonly string[]): Options & { readonly command: 'gateway' | 'affinity' | 'help' } {
+  const { values, positionals } = parsed(args)
+  const [command = 'gateway', ...rest] = positionals
+  if ((command !== 'gateway' && command !== 'affinity') || rest.length > 0)
+    throw new UsageError(`what is ${positionals.join(' ')}?`)
+  return {
+    command: values.help ? 'help' : command,
+    cases: casesOf(values.only),
+    rounds: Math.round(amount(values.rounds, 'rounds', 1)),
+    secs: amount(values.secs, 'secs', 0.1),
+    warmupSecs: amount(values.warmup, 'warmup', 0),
+    pin: values.pin ? { proxyCpu: '0', loadCpu: '1' } : null,
+    limits: values.limits,
+    out: values.out ?? null,
+    write: values.write,
+  }
+}
+
+function parsed(args: readonly string[]) {
+  try {
+    return parseArgs({ args: [...args], options: flags, allowPositionals: true })
+  } catch (error) {
+    throw new UsageError(error instanceof Error ? error.message : 'the command line cannot be read')
+  }
+}

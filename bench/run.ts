@@ -1,0 +1,39 @@
+import { writeFileSync } from 'node:fs'
+import { compareAffinity } from './affinity.ts'
+import { compare } from './compare.ts'
+import { type Options, readOptions, UsageError, usage } from './options.ts'
+import { writeSection } from './results.ts'
+import { RigError, stopAll } from './rig.ts'
+
+async function gateway(options: Options): Promise<string> {
+  const { report, results } = await compare(options)
+  // JSON has no Infinity: an abort that never came is null.
+  if (options.out !== null)
+    writeFileSync(options.out, JSON.stringify({ options, results: Object.fromEntries(results) }))
+  return report
+}
+
+async function run(): Promise<void> {
+  const { command, ...options } = readOptions(process.argv.slice(2))
+  if (command === 'help') return console.log(usage)
+  const report = await (command === 'gateway' ? gateway(options) : compareAffinity())
+  console.log(report)
+  if (options.write) writeSection(command, report)
+}
+
+for (const [signal, code] of [
+  ['SIGINT', 130],
+  ['SIGTERM', 143],
+] as const) {
+  process.on(signal, () => void stopAll().then(() => process.exit(code)))
+}
+let code = 0
+try {
+  await run()
+} catch (error) {
+  code = 1
+  if (error instanceof UsageError) console.error(`${error.message}\n\n${usage}`)
+  else console.error(error instanceof RigError ? error.message : error)
+}
+await stopAll()
+process.exit(code)
