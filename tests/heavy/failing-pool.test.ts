@@ -1,0 +1,56 @@
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import type { FakeNode } from '../../src/fake-node/fake-node.ts'
+import { runFailingPool } from '../support/failing-pool.ts'
+import { startFakeNodes } from '../support/fake-nodes.ts'
+import { startTestGateway, type TestGateway } from '../support/gateway.ts'
+import { spawnGateway } from '../support/gateway-process.ts'
+import { endedSilently, failedUnsent } from '../support/steady-load.ts'
+
+const perSecond = 200
+const phaseMs = 7_000
+
+let gateway: TestGateway
+let nodes: readonly FakeNode[]
+beforeAll(async () => {
+  gateway = await startTestGateway({
+    env: {
+      SVC_POLL_INTERVAL_MS: '1000',
+      SVC_PROBE_TIMEOUT_MS: '500',
+      SVC_FAILOVER_FIRST_CHUNK_MS: '1000',
+      SVC_EJECTION_MS: '2000',
+      SVC_STALE_AFTER_MS: '2500',
+      SVC_OFFLINE_AFTER_MS: '4000',
+    },
+    launch: spawnGateway,
+  })
+  nodes = startFakeNodes(3, { models: ['pooled'], answer: { chunks: 4, intervalMs: 10, firstTokenMs: 20 } })
+})
+afterAll(async () => {
+  for (const node of nodes) node.stop()
+  await gateway.stop()
+})
+
+test('§8: 200 requests a second on three nodes: one is killed, one hangs, both come back', async () => {
+  const { customerId, key } = await gateway.customer()
+  const nodeIds = await Promise.all(nodes.map(({ url }) => gateway.node(url, { customerId })))
+  const members = nodes.map((node, at) => ({ node, nodeId: nodeIds[at] ?? '' }))
+
+  const report = await runFailingPool({ gateway, key, model: 'pooled', members, perSecond, phaseMs })
+
+  const { results, followedMs, servedAfter } = report
+  const unsent = results.filter(failedUnsent)
+  const cut = results.filter((result) => result.gotByte && !result.complete)
+  console.table([
+    {
+      requests: results.length,
+      'failed before a byte': unsent.length,
+      'cut after one': cut.length,
+      'table followed after, ms': Math.round(followedMs),
+      'served by each after recovery': servedAfter.join(' / '),
+    },
+  ])
+  expect(unsent).toEqual([])
+  expect(results.filter(endedSilently)).toEqual([])
+  expect(followedMs).toBeLessThan(1_000)
+  expect(results.length).toBeGreaterThan(3 * perSecond * (phaseMs / 1_000))
+})

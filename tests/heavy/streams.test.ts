@@ -1,0 +1,117 @@
+import { afterAll, expect, test } from 'bun:test'
+import { join, resolve } from 'node:path'
+import { startTestGateway, type TestGateway, waitFor } from '../support/gateway.ts'
+import { firstMatch, residentBytes, spawnGateway } from '../support/gateway-process.ts'
+import { holdStreams } from '../support/held-streams.ts'
+import { freePort } from '../support/npm-start.ts'
+
+const streams = 5_000
+const chunksEach = 15
+const chunkEveryMs = 1_000
+const openWithinMs = 60_000
+/** Beyond the last first chunk: the heaps have then seen some chunks of every stream. */
+const settleMs = 4_000
+/** Memory per open stream, in units of that of the raw pass-through. */
+const ratioMax = 2
+
+const root = resolve(import.meta.dir, '..', '..')
+const environment = { PATH: process.env.PATH ?? '', BUN_CONFIG_MAX_HTTP_REQUESTS: '65535' }
+const programs: Bun.Subprocess[] = []
+let gateway: TestGateway | null = null
+afterAll(async () => {
+  await gateway?.stop()
+  for (const program of programs) program.kill()
+  await Promise.all(programs.map(({ exited }) => exited))
+})
+
+function run(args: readonly string[], env: Readonly<Record<string, string>> = {}) {
+  const program = Bun.spawn([process.execPath, ...args], {
+    cwd: root,
+    stdio: ['ignore', 'pipe', 'inherit'],
+    env: { ...environment, ...env },
+  })
+  programs.push(program)
+  return program
+}
+
+async function startNode(): Promise<string> {
+  const answer = { chunks: chunksEach, intervalMs: chunkEveryMs, marker: 'm' }
+  const options = JSON.stringify({ models: ['held'], answer })
+  const program = run([join(root, 'tests/support/fake-node-process.ts'), options])
+  return (await firstMatch(program.stdout, /listening at (\S+)/))[1] ?? ''
+}
+
+interface Measured {
+  readonly target: string
+  readonly complete: number
+  readonly kibPerStream: number
+  readonly restMib: number
+}
+
+/** A process that has served next to nothing before: a warm heap hides its own growth. */
+async function measure(target: {
+  name: string
+  pid: number
+  url: string
+  path: string
+  key: string
+}): Promise<Measured> {
+  const before = residentBytes(target.pid)
+  const held = holdStreams({ ...target, model: 'held', count: streams, chunksEach })
+  try {
+    await waitFor(`${streams} streams of ${target.name}`, () => held.open() === streams, openWithinMs)
+    await Bun.sleep(settleMs)
+    const kibPerStream = (residentBytes(target.pid) - before) / streams / 1024
+    const { complete } = await held.ended
+    return { target: target.name, complete, kibPerStream, restMib: before / 2 ** 20 }
+  } finally {
+    held.destroy()
+  }
+}
+
+test('5,000 streams on one process complete, each for at most twice the memory of a raw Bun pass-through', async () => {
+  const node = await startNode()
+  const port = await freePort()
+  const raw = run([join(root, 'bench/rig/raw-bun.ts')], { PORT: String(port), UPSTREAM: node })
+  const rawUrl = `http://127.0.0.1:${port}`
+  await waitFor('the pass-through', async () => (await fetch(`${rawUrl}/v1/models`).catch(() => null))?.ok)
+  const plain = await measure({
+    name: 'raw Bun pass-through',
+    pid: raw.pid,
+    url: rawUrl,
+    path: '/v1/chat/completions',
+    key: 'none',
+  })
+  raw.kill()
+
+  let pid = 0
+  gateway = await startTestGateway({
+    env: { SVC_LOG_LEVEL: 'silent', SVC_POLL_INTERVAL_MS: '5000' },
+    launch: async (env) => {
+      const started = await spawnGateway(env)
+      pid = started.pid
+      return started
+    },
+  })
+  const customer = await gateway.customer()
+  await gateway.node(node, { customerId: customer.customerId })
+  const penstock = await measure({
+    name: 'Penstock',
+    pid,
+    url: gateway.url,
+    path: '/v1/api/chat/completions',
+    key: customer.key,
+  })
+
+  console.table(
+    [plain, penstock].map(({ target, complete, kibPerStream, restMib }) => ({
+      target,
+      'complete streams': `${complete} of ${streams}`,
+      'KiB per open stream': kibPerStream.toFixed(1),
+      'MiB before': restMib.toFixed(0),
+    })),
+  )
+  expect(plain.complete).toBe(streams)
+  expect(penstock.complete).toBe(streams)
+  expect(penstock.kibPerStream).toBeLessThanOrEqual(ratioMax * plain.kibPerStream)
+})
