@@ -1,4 +1,5 @@
 import type { Static } from '@sinclair/typebox'
+import { version } from '../../package.json'
 import type { AdminModelList, NodeList } from '../protocol/wire/admin.ts'
 import type { Health } from '../protocol/wire/report.ts'
 import { action, type Verb } from './action.ts'
@@ -11,14 +12,16 @@ import type { Terminal } from './terminal.ts'
 interface Status {
   readonly base_url: string
   readonly state: Health['status']
-  readonly version: string | null
+  /** Of the HTTP interface; null when the gateway does not say. */
+  readonly interface_version: string | null
+  /** Of this program, which the gateway's need not be. */
+  readonly command_line_version: string
   readonly nodes: Readonly<Record<string, number>> | null
   readonly in_flight: number | null
   readonly models: readonly { readonly id: string; readonly nodes: number; readonly nodes_ready: number }[] | null
 }
 
-/** The version stands in the interface's own description. */
-async function versionOf(gateway: GatewayClient): Promise<string | null> {
+async function interfaceVersion(gateway: GatewayClient): Promise<string | null> {
   try {
     const { body } = await gateway.get<{ readonly info?: { readonly version?: string } }>('/openapi.json', false)
     return body.info?.version ?? null
@@ -47,7 +50,8 @@ function statusText(terminal: Terminal, status: Status): string {
   const facts = fields(terminal, [
     ['Gateway', status.base_url],
     ['State', status.state],
-    ['Version', status.version],
+    ['Interface', status.interface_version],
+    ['Command line', status.command_line_version],
     ['Nodes', status.nodes === null ? 'an admin token is needed' : counts.length === 0 ? 'none' : counts.join(', ')],
     ['In flight', status.in_flight],
   ])
@@ -69,8 +73,13 @@ export const status: Verb = {
       const ready = health.status === 'ready'
       const pool =
         adminToken === null || !ready ? { nodes: null, in_flight: null, models: null } : await poolOf(gateway)
-      const version = await versionOf(gateway)
-      const found: Status = { base_url: baseUrl, state: health.status, version, ...pool }
+      const found: Status = {
+        base_url: baseUrl,
+        state: health.status,
+        interface_version: await interfaceVersion(gateway),
+        command_line_version: version,
+        ...pool,
+      }
       session.show(json, found, (shown) => statusText(session.terminal, shown))
       return ready ? exitCodes.ok : exitCodes.failed
     },

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { version } from '../../package.json'
 import { type FakeNode, startFakeNode } from '../../src/fake-node/fake-node.ts'
 import type { Explanation, Node } from '../../src/protocol/wire/admin.ts'
 import { startTestGateway, type TestGateway, waitFor } from '../support/gateway.ts'
@@ -48,6 +49,8 @@ test('status: 0 with nodes by state, models and requests in flight', async () =>
   expect(await cli.json('status')).toMatchObject({
     base_url: gateway.url,
     state: 'ready',
+    interface_version: '1',
+    command_line_version: version,
     nodes: { ready: 1 },
     in_flight: 0,
     models: [

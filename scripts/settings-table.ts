@@ -1,0 +1,105 @@
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+import { isSingle, type OperandSpec } from '../src/cli/action.ts'
+import { verbs } from '../src/cli/registry.ts'
+import { type ProblemCode, problemKind, problemKinds } from '../src/errors.ts'
+import { type Setting, settings } from '../src/settings.ts'
+
+/**
+ * Writes the tables of the documents that repeat what the code says: settings, commands, error codes. Usage:
+ * `node scripts/bun.mjs scripts/settings-table.ts`. A test compares.
+ */
+const root = resolve(import.meta.dir, '..')
+
+const cell = (text: string) => text.replaceAll('|', '\\|')
+const code = (text: string) => `\`${text}\``
+
+function table(columns: readonly string[], rows: readonly (readonly string[])[]): string {
+  const line = (cells: readonly string[]) => `| ${cells.map(cell).join(' | ')} |`
+  return [line(columns), line(columns.map(() => '---')), ...rows.map(line)].join('\n')
+}
+
+function defaultOf(setting: Setting): string {
+  if (setting.kind === 'list' || setting.kind === 'secret' || setting.default === null) return ''
+  return code(String(setting.default))
+}
+
+function valuesOf(setting: Setting): string {
+  switch (setting.kind) {
+    case 'number':
+      return `${setting.min} to ${setting.max}`
+    case 'choice':
+      return setting.of.map(code).join(', ')
+    case 'flag':
+      return '`true`, `false`'
+    case 'list':
+      return 'list, commas between'
+    case 'secret':
+      return 'secret'
+    case 'text':
+      return ''
+  }
+}
+
+function settingsTable(): string {
+  const rows = Object.entries(settings).map(([name, setting]: [string, Setting]) => [
+    code(name),
+    defaultOf(setting),
+    valuesOf(setting),
+    setting.meaning,
+  ])
+  return table(['Variable', 'Default', 'Values', 'Meaning'], rows)
+}
+
+function operand({ name, optional, rest }: OperandSpec): string {
+  const text = rest === true ? `${name}…` : name
+  return optional === true ? `[${text}]` : text
+}
+
+function commandsTable(): string {
+  const rows = verbs.flatMap(({ name, actions }) => {
+    const all = isSingle(actions) ? [['', actions] as const] : Object.entries(actions)
+    return all.map(([command, action]) => {
+      const words = [name, command, ...action.operands.map(operand)].filter((word) => word !== '')
+      return [code(words.join(' ')), action.about]
+    })
+  })
+  return table(['Command', 'What it does'], rows)
+}
+
+function errorsTable(): string {
+  const rows = (Object.keys(problemKinds) as ProblemCode[]).map((name) => {
+    const { status, title, shouldRetry } = problemKind(name)
+    return [String(status), code(name), title, shouldRetry === undefined ? 'n/a' : shouldRetry ? 'yes' : 'no']
+  })
+  return table(['HTTP', 'Code', 'Meaning', 'Retry'], rows)
+}
+
+/** Document → its blocks. */
+const documents: Readonly<Record<string, Readonly<Record<string, () => string>>>> = {
+  'README.md': { settings: settingsTable, commands: commandsTable },
+  'docs/operations.md': { errors: errorsTable },
+}
+
+function replaceBlock(file: string, text: string, name: string, content: string): string {
+  const [begin, end] = [`<!-- ${name}:begin -->`, `<!-- ${name}:end -->`]
+  const from = text.indexOf(begin)
+  const to = text.indexOf(end)
+  if (from === -1 || to < from) throw new Error(`${file} lacks the markers of ${name}`)
+  return `${text.slice(0, from + begin.length)}\n${content}\n${text.slice(to)}`
+}
+
+/** Each document as it is, and as it is with current tables. */
+export function comparedDocuments(): readonly {
+  readonly file: string
+  readonly is: string
+  readonly should: string
+}[] {
+  return Object.entries(documents).map(([file, blocks]) => {
+    const is = readFileSync(join(root, file), 'utf8')
+    const should = Object.entries(blocks).reduce((text, [name, make]) => replaceBlock(file, text, name, make()), is)
+    return { file, is, should }
+  })
+}
+
+if (import.meta.main) for (const { file, should } of comparedDocuments()) writeFileSync(join(root, file), should)

@@ -1,0 +1,84 @@
+import { expect, test } from 'bun:test'
+import { existsSync, readFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { comparedDocuments } from '../scripts/settings-table.ts'
+import { createMetrics } from '../src/actors/metrics.ts'
+import { Fault } from '../src/fake-node/faults.ts'
+import { canonicalJson } from '../src/protocol/canonical-json.ts'
+import { textHash } from '../src/protocol/receipt.ts'
+import { newToken } from '../src/secrets.ts'
+import { settings } from '../src/settings.ts'
+
+const root = join(import.meta.dir, '..')
+const read = (file: string) => readFileSync(join(root, file), 'utf8')
+const documents = ['README.md', 'CHANGELOG.md', ...new Bun.Glob('docs/**/*.md').scanSync({ cwd: root })].sort()
+
+/** GitHub's id of a heading. */
+const anchorOf = (heading: string) =>
+  heading
+    .toLowerCase()
+    .replaceAll(/[^\p{L}\p{N} _-]/gu, '')
+    .trim()
+    .replaceAll(' ', '-')
+const anchors = (file: string) => [...read(file).matchAll(/^#+ (.+)$/gm)].map(([, heading = '']) => anchorOf(heading))
+
+test('settings, commands and error codes in the documents are those of the code', () => {
+  for (const { file, is, should } of comparedDocuments()) {
+    expect({ file, current: is === should, remedy: 'node scripts/bun.mjs scripts/settings-table.ts' }).toEqual({
+      file,
+      current: true,
+      remedy: 'node scripts/bun.mjs scripts/settings-table.ts',
+    })
+  }
+})
+
+test.each(documents)('every link of %s leads somewhere', (file) => {
+  const links = [...read(file).matchAll(/\]\(([^)\s]+)\)/g)].map(([, target = '']) => target)
+  const broken = links
+    .filter((target) => !/^[a-z]+:/.test(target))
+    .filter((target) => {
+      const [path = '', anchor] = target.split('#')
+      const to = path === '' ? file : join(dirname(file), path)
+      return !existsSync(join(root, to)) || (anchor !== undefined && !anchors(to).includes(anchor))
+    })
+  expect(broken).toEqual([])
+})
+
+test.each(documents)('every setting that %s names exists', (file) => {
+  const known = [...Object.keys(settings), 'SVC_BASE_URL', 'SVC_ADMIN_TOKEN', 'SVC_GATEWAY_KEY']
+  const named = [...read(file).matchAll(/\bSVC_[A-Z_]*[A-Z]\b/g)].map(([name]) => name)
+  expect(named.filter((name) => !known.includes(name))).toEqual([])
+})
+
+test.each(documents)('every source file that %s names exists', (file) => {
+  const named = [...read(file).matchAll(/`((?:src|tests|scripts)\/[\w./-]+)`/g)].map(([, path = '']) => path)
+  expect(named.filter((path) => !existsSync(join(root, path)))).toEqual([])
+})
+
+test('every metric is in docs/operations.md', async () => {
+  const text = await createMetrics().text()
+  const names = [...text.matchAll(/^# TYPE (\S+)/gm)].map(([, name = '']) => name)
+  expect(names.length).toBeGreaterThan(10)
+  const operations = read('docs/operations.md')
+  expect(names.filter((name) => !operations.includes(`\`${name}\``))).toEqual([])
+})
+
+test('every fault of the fake node is in docs/operations.md', () => {
+  const kinds = Fault.anyOf.map((fault) => String(fault.properties.kind.const))
+  const operations = read('docs/operations.md')
+  expect(kinds.length).toBeGreaterThan(15)
+  expect(kinds.filter((kind) => !operations.includes(`\`${kind}\``))).toEqual([])
+})
+
+test('§20: the vectors of docs/protocol.md hold', () => {
+  const protocol = read('docs/protocol.md')
+  const receipt = /<!-- vector:begin -->\n```json\n(.+)\n```/.exec(protocol)?.[1] ?? ''
+  expect(canonicalJson(JSON.parse(receipt))).toBe(receipt)
+  expect(protocol).toContain(`\`${textHash(receipt)}\``)
+  expect(protocol).toContain(
+    newToken(
+      'gateway',
+      Uint8Array.from({ length: 32 }, (_, at) => 0x21 + at),
+    ),
+  )
+})
