@@ -56,6 +56,13 @@ export class ClientStream {
     }
   }
 
+  /** Resets the connection: a client that reads on must not take what it got for a whole answer. */
+  cut(): void {
+    const { out } = this
+    this.out = null
+    out?.error()
+  }
+
   private drained(): void {
     if (this.stalledAtMs === 0) return
     this.stalledAtMs = 0

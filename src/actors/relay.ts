@@ -117,6 +117,12 @@ export class Relay implements Ticking {
     this.client.lastWriteMs = performance.now()
   }
 
+  /** Commits before there is a chunk. Bun sends the headers with the first bytes of the body, so there must be some. */
+  commitEarly(): void {
+    this.commit()
+    this.client.write(keepAlive, performance.now())
+  }
+
   private bytes(chunk: Uint8Array): void {
     this.nodeAtMs = performance.now()
     if (this.phase === 'ended') return
@@ -142,7 +148,8 @@ export class Relay implements Ticking {
   }
 
   private event(payload: string): void {
-    if (this.phase === 'ended') return
+    // Without an attempt: what a node sends behind its own failure belongs to no answer.
+    if (this.phase === 'ended' || this.attempt === null) return
     if (payload === '[DONE]') {
       if (this.rewriter.finish !== null) this.complete()
       return
@@ -228,7 +235,7 @@ export class Relay implements Ticking {
   }
 
   /** The client is gone: the node stops now, what it did is settled. */
-  clientGone(): void {
+  clientGone(cut = false): void {
     if (this.phase === 'ended') return
     const { attempt } = this
     // Settled before the call is cut: the cut comes back as its failure, and nobody is there to hear of one.
@@ -236,7 +243,8 @@ export class Relay implements Ticking {
     this.end('client_gone', null)
     attempt?.controller.abort()
     this.settleFirst({ code: 'node_lost', failover: false })
-    this.client.close()
+    if (cut) this.client.cut()
+    else this.client.close()
   }
 
   /** Nothing was sent and nothing will be: the caller gets a plain error instead. */
@@ -277,7 +285,7 @@ export class Relay implements Ticking {
     if (this.phase === 'streaming') {
       if (this.finishAtMs > 0 && nowMs - this.finishAtMs >= config.SVC_FINISH_HOLD_MS) return this.complete()
       if (this.client.stalledAtMs > 0) {
-        if (nowMs - this.client.stalledAtMs >= config.SVC_SLOW_CLIENT_TIMEOUT_MS) this.clientGone()
+        if (nowMs - this.client.stalledAtMs >= config.SVC_SLOW_CLIENT_TIMEOUT_MS) this.clientGone(true)
         return
       }
       if (nowMs - this.nodeAtMs >= config.SVC_INTER_CHUNK_TIMEOUT_MS) return this.timeOut('stream_idle')

@@ -65,7 +65,7 @@ export function committed(exchange: Exchange, relay: Relay, running: Promise<unk
     let late = false
     const timer = setTimeout(() => {
       late = true
-      relay.commit()
+      relay.commitEarly()
       resolve()
     }, config.SVC_HEADER_COMMIT_MS)
     running.then(

@@ -12,6 +12,8 @@ export interface DirectOptions {
 
 /** Common servers close idle connections after 5 s; a request must not meet one in the act. */
 const idleMsMax = 4_000
+/** How soon a request hears that its idle connection had been closed: a round trip, generously. */
+const staleNoticeMs = 250
 /** Idle connections kept to one node. */
 const idleConnectionsMax = 256
 
@@ -95,11 +97,14 @@ export function createDirectTransport(options: DirectOptions): NodeTransport {
     const request = `${init.method} ${pathPrefix}${path} HTTP/1.1\r\n${fixed}${headerLines(init.headers ?? {}, own)}${length}\r\n${init.body ?? ''}`
     const known = reuse()
     if (known !== null) {
+      const sentMs = performance.now()
       try {
         return await known.send(request, init.signal)
       } catch (error) {
-        // A kept connection that closes without a byte was closed before the request came: a fresh one may carry it.
+        // A kept connection that closes at once and without a byte was closed before the request came: a fresh one may
+        // carry it. One that closes later had the request: it is not sent twice.
         if (!(error instanceof TransportError) || error.failure !== 'closed') throw error
+        if (performance.now() - sentMs > staleNoticeMs) throw error
       }
     }
     const fresh = await connect(init.signal)

@@ -1,0 +1,64 @@
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { EventStreamReader, readStream } from '../support/event-stream.ts'
+import { startTestGateway, type TestCustomer, type TestGateway } from '../support/gateway.ts'
+import { nodeChunk, nodeUsage, type ScriptedNode, startScriptedNode } from '../support/scripted-node.ts'
+
+let gateway: TestGateway
+let customer: TestCustomer
+let first: ScriptedNode
+let second: ScriptedNode
+beforeAll(async () => {
+  gateway = await startTestGateway({ env: { SVC_HEADER_COMMIT_MS: '200' } })
+  customer = await gateway.customer()
+  first = startScriptedNode('m')
+  second = startScriptedNode('m')
+  for (const { url } of [first, second]) await gateway.node(url, { customerId: customer.customerId })
+})
+afterAll(async () => {
+  for (const node of [first, second]) node.stop()
+  await gateway.stop()
+})
+
+const ask = () => gateway.chat(customer.key, { model: 'm', stream: true, messages: [{ role: 'user', content: 'hi' }] })
+const good = [nodeChunk({ content: 'good' }), nodeChunk({}, 'stop', { usage: nodeUsage })]
+
+/**
+ * Symptom: a client got text of a node whose answer had been given up, and its end as a whole answer without receipt.
+ * Cause: after an error event before the first chunk, the events behind it in the same read were still relayed.
+ * Fix: events are heard only while their attempt stands.
+ */
+test('§5: what a node sends behind its own error event is not relayed', async () => {
+  let asked = 0
+  for (const node of [first, second]) {
+    node.answer(async (call) => {
+      call.open()
+      if (++asked === 1) {
+        const behind = [{ error: { message: 'x' } }, nodeChunk({ content: 'bad' }), nodeChunk({}, 'stop')]
+        await call.raw(`${behind.map((event) => `data: ${JSON.stringify(event)}\n\n`).join('')}data: [DONE]\n\n`)
+      } else for (const chunk of good) await call.event(chunk)
+      call.end()
+    })
+  }
+  const { content, last } = await readStream(await ask())
+  expect([content, asked, last.usage]).toEqual(['good', 2, nodeUsage])
+})
+
+/**
+ * Symptom: the status that was committed after 8 s reached the client with the first keep-alive, 10 s later.
+ * Cause: Bun sends the end of the headers with the first bytes of the body.
+ * Fix: the commit writes the first comment itself.
+ */
+test('§6: a committed status is on the wire', async () => {
+  for (const node of [first, second]) node.answer(null)
+  const arriving = Promise.race([first.next(), second.next()])
+  const began = performance.now()
+  const response = await ask()
+  expect(performance.now() - began).toBeLessThan(2_000)
+  const call = await arriving
+  call.open()
+  const reader = new EventStreamReader(response)
+  expect(await reader.block()).toBe(': svc processing')
+  for (const chunk of good) await call.event(chunk)
+  call.end()
+  expect((await reader.rest()).at(-1)).toBe('data: [DONE]')
+})
