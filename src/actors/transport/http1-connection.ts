@@ -1,7 +1,7 @@
-import type { Socket } from 'bun'
+import type { Socket, SocketHandler } from 'bun'
 import { Body, collectText, decoded } from './body.ts'
-import { MalformedResponse, ResponseParser } from './http1-parser.ts'
-import { type BodySink, type NodeResponse, TransportError, type TransportFailure } from './transport.ts'
+import { MalformedResponse, ResponseParser, type ResponseSink } from './http1-parser.ts'
+import { type BodyFlow, type BodySink, type NodeResponse, TransportError, type TransportFailure } from './transport.ts'
 
 const failureByCode: Readonly<Record<string, TransportFailure>> = {
   ECONNREFUSED: 'refused',
@@ -33,24 +33,79 @@ interface Exchange {
   body: BodySink | null
 }
 
+/** What thousands of open streams hold each: methods and no closures. */
+class Answer implements NodeResponse {
+  readonly headers: { get(name: string): string | null }
+
+  constructor(
+    private readonly connection: Http1Connection,
+    private readonly body: Body,
+    readonly status: number,
+    headers: ReadonlyMap<string, string>,
+  ) {
+    this.headers = new AnswerHeaders(headers)
+  }
+
+  get flow(): BodyFlow {
+    return this.body.flow
+  }
+
+  read(sink: BodySink): void {
+    this.body.read(sink)
+  }
+
+  text(bytesMax: number): Promise<string> {
+    return collectText(
+      (sink) => this.body.read(sink),
+      bytesMax,
+      () => this.discard(),
+    )
+  }
+
+  discard(): void {
+    this.connection.destroy()
+  }
+}
+
+class AnswerHeaders {
+  constructor(private readonly values: ReadonlyMap<string, string>) {}
+  get(name: string): string | null {
+    return this.values.get(name) ?? null
+  }
+}
+
 /**
  * One keep-alive connection that carries one request at a time. Bun's own fetch costs more than all of a gateway's work
  * beside it and cannot bound the connecting alone (docs/decisions/0002), hence HTTP/1.1 straight on Bun's sockets.
  */
-export class Http1Connection {
+export class Http1Connection implements ResponseSink, BodyFlow {
   /** `performance.now()` of the last answer's end. */
   idleSinceMs = 0
   /** Answers this connection has given. */
   answers = 0
-  private socket: Socket | null = null
+  private socket: Socket<Http1Connection> | null = null
   private exchange: Exchange | null = null
   private unsent: Uint8Array | null = null
-  private readonly parser = new ResponseParser({
-    head: (status, headers) => this.head(status, headers),
-    body: (bytes) => this.exchange?.body?.bytes(bytes),
-    end: (reusable) => this.end(reusable),
-  })
+  private readonly parser = new ResponseParser(this)
   private dead = false
+  /** While it connects: null for success; the first word counts. */
+  private connected: ((failure: TransportFailure | null) => void) | null = null
+
+  /** One set for all connections: closures of its own would stay with each of thousands of open streams. */
+  private static readonly plain: SocketHandler<Http1Connection> = {
+    binaryType: 'uint8array',
+    open: (socket) => socket.data.opened(socket, true),
+    data: (socket, bytes) => socket.data.data(bytes),
+    drain: (socket) => socket.data.drain(),
+    end: (socket) => socket.data.lost('closed'),
+    close: (socket) => socket.data.broken('closed'),
+    error: (socket, error) => socket.data.broken(failureOf(error)),
+  }
+  private static readonly secure: SocketHandler<Http1Connection> = {
+    ...Http1Connection.plain,
+    open: (socket) => socket.data.opened(socket, false),
+    handshake: (socket, success, error) => socket.data.connected?.(success && error === null ? null : 'tls'),
+  }
 
   /** `released`: the connection has answered and may be used again; `closed`: it never will be. */
   constructor(
@@ -62,51 +117,38 @@ export class Http1Connection {
     return !this.dead
   }
 
-  async connect(endpoint: Endpoint, signal: AbortSignal): Promise<void> {
-    const { hostname, port } = endpoint
-    let fail: (failure: TransportFailure) => void = () => {}
-    let ready: () => void = () => {}
-    const opened = new Promise<void>((resolve, reject) => {
-      ready = resolve
-      fail = (failure) => reject(new TransportError(failure))
+  connect({ hostname, port, tls, connectTimeoutMs }: Endpoint, signal: AbortSignal): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const onAbort = () => this.connected?.('aborted')
+      const timer = setTimeout(() => this.connected?.('timeout'), connectTimeoutMs)
+      this.connected = (failure) => {
+        this.connected = null
+        clearTimeout(timer)
+        signal.removeEventListener('abort', onAbort)
+        if (failure === null) return resolve()
+        this.destroy()
+        reject(new TransportError(failure))
+      }
+      signal.addEventListener('abort', onAbort, { once: true })
+      Bun.connect<Http1Connection>({
+        hostname,
+        port,
+        data: this,
+        ...(tls ? { tls: { serverName: hostname, rejectUnauthorized: true } } : {}),
+        socket: tls ? Http1Connection.secure : Http1Connection.plain,
+      }).catch((error: unknown) => this.connected?.(failureOf(error)))
     })
-    const timer = setTimeout(() => fail('timeout'), endpoint.connectTimeoutMs)
-    const onAbort = () => fail('aborted')
-    signal.addEventListener('abort', onAbort, { once: true })
-    Bun.connect({
-      hostname,
-      port,
-      ...(endpoint.tls ? { tls: { serverName: hostname, rejectUnauthorized: true } } : {}),
-      socket: {
-        binaryType: 'uint8array',
-        open: (socket) => {
-          this.socket = socket
-          if (this.dead) socket.terminate()
-          else if (!endpoint.tls) ready()
-        },
-        handshake: (_socket, success, error) => (success && error === null ? ready() : fail('tls')),
-        data: (_socket, bytes) => this.data(bytes),
-        drain: () => this.drain(),
-        end: () => this.lost('closed'),
-        close: () => {
-          fail('closed')
-          this.lost('closed')
-        },
-        error: (_socket, error) => {
-          fail(failureOf(error))
-          this.lost(failureOf(error))
-        },
-      },
-    }).catch((error: unknown) => fail(failureOf(error)))
-    try {
-      await opened
-    } catch (error) {
-      this.destroy()
-      throw error
-    } finally {
-      clearTimeout(timer)
-      signal.removeEventListener('abort', onAbort)
-    }
+  }
+
+  private opened(socket: Socket<Http1Connection>, ready: boolean): void {
+    this.socket = socket
+    if (this.dead) socket.terminate()
+    else if (ready) this.connected?.(null)
+  }
+
+  private broken(failure: TransportFailure): void {
+    this.connected?.(failure)
+    this.lost(failure)
   }
 
   /** `request`: head and body as they go on the wire. */
@@ -149,10 +191,10 @@ export class Http1Connection {
     }
   }
 
-  private head(status: number, headers: ReadonlyMap<string, string>): void {
+  head(status: number, headers: ReadonlyMap<string, string>): void {
     const { exchange } = this
     if (exchange === null) return
-    const body = new Body({ pause: () => this.socket?.pause(), resume: () => this.socket?.resume() })
+    const body = new Body(this)
     const coding = headers.get('content-encoding')?.toLowerCase() ?? 'identity'
     const sink = coding === 'identity' ? body : decoded(coding, body)
     if (sink === null) {
@@ -160,18 +202,22 @@ export class Http1Connection {
       return this.destroy()
     }
     exchange.body = sink
-    const discard = () => this.destroy()
-    exchange.resolve({
-      status,
-      headers: { get: (name) => headers.get(name) ?? null },
-      read: (reader) => body.read(reader),
-      flow: body.flow,
-      text: (bytesMax) => collectText((reader) => body.read(reader), bytesMax, discard),
-      discard,
-    })
+    exchange.resolve(new Answer(this, body, status, headers))
   }
 
-  private end(reusable: boolean): void {
+  body(bytes: Uint8Array): void {
+    this.exchange?.body?.bytes(bytes)
+  }
+
+  pause(): void {
+    this.socket?.pause()
+  }
+
+  resume(): void {
+    this.socket?.resume()
+  }
+
+  end(reusable: boolean): void {
     const { exchange } = this
     this.exchange = null
     this.answers++
