@@ -5,30 +5,58 @@ import { type BodyFlow, type BodySink, TransportError } from './transport.ts'
 const waitingBytesMax = 64 * 1024
 
 /** A body between its connection and its one reader: what comes before the reader waits, bounded. */
-export class Body implements BodySink {
+export class Body implements BodySink, BodyFlow {
   private sink: BodySink | null = null
   private waiting: Uint8Array[] = []
   private waitingBytes = 0
   private over: { readonly error: TransportError | null } | null = null
+  private held = false
+  /** A decoder stands between the connection and this. */
+  decoder: BodyFlow | null = null
 
-  constructor(readonly flow: BodyFlow) {}
+  /** `connection`: held with this one until it has given all. */
+  constructor(private connection: BodyFlow | null) {}
+
+  get flow(): BodyFlow {
+    return this
+  }
+
+  pause(): void {
+    this.held = true
+    this.connection?.pause()
+    this.decoder?.pause()
+  }
+
+  resume(): void {
+    this.held = false
+    this.connection?.resume()
+    this.decoder?.resume()
+  }
+
+  /** The connection may carry another answer now: a reader that is still held back must not hold that one. */
+  letGo(): void {
+    if (this.held) this.connection?.resume()
+    this.connection = null
+  }
 
   bytes(chunk: Uint8Array): void {
     if (this.sink !== null) return this.sink.bytes(chunk)
     this.waiting.push(chunk)
     this.waitingBytes += chunk.length
-    if (this.waitingBytes > waitingBytesMax) this.flow.pause()
+    if (this.waitingBytes > waitingBytesMax) this.pause()
   }
 
   ended(): void {
     if (this.over !== null) return
     this.over = { error: null }
+    this.letGo()
     this.sink?.ended()
   }
 
   failed(error: TransportError): void {
     if (this.over !== null) return
     this.over = { error }
+    this.letGo()
     this.sink?.failed(error)
   }
 
@@ -37,7 +65,7 @@ export class Body implements BodySink {
     const { waiting } = this
     this.waiting = []
     // Before the first byte is handed on: the reader may well pause at it.
-    if (this.over === null && this.waitingBytes > waitingBytesMax) this.flow.resume()
+    if (this.over === null && this.waitingBytes > waitingBytesMax) this.resume()
     for (const chunk of waiting) sink.bytes(chunk)
     if (this.over === null) return
     if (this.over.error === null) sink.ended()
@@ -78,20 +106,25 @@ const decoders = {
   zstd: createZstdDecompress,
 } as const
 
-/** For a node that compresses although it was asked not to: the sink behind a decoder, or null for an unknown coding. */
-export function decoded(coding: string, sink: BodySink): BodySink | null {
+/** For a node that compresses although it was asked not to: a decoder before the body, or null for an unknown coding. */
+export function decoded(coding: string, body: Body): BodySink | null {
   const make = decoders[coding as keyof typeof decoders]
   if (make === undefined) return null
   const decoder = make()
-  decoder.on('data', (chunk: Uint8Array) => sink.bytes(chunk))
-  decoder.on('end', () => sink.ended())
-  decoder.on('error', () => sink.failed(new TransportError('malformed')))
+  // A few bytes can unfold to very many, so the decoder is held back as well.
+  body.decoder = decoder
+  decoder.on('data', (chunk: Uint8Array) => body.bytes(chunk))
+  decoder.on('end', () => body.ended())
+  decoder.on('error', () => body.failed(new TransportError('malformed')))
   return {
     bytes: (chunk) => void decoder.write(chunk),
-    ended: () => void decoder.end(),
+    ended: () => {
+      body.letGo()
+      decoder.end()
+    },
     failed: (error) => {
       decoder.destroy()
-      sink.failed(error)
+      body.failed(error)
     },
   }
 }

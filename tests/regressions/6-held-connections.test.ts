@@ -1,0 +1,88 @@
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { gzipSync } from 'node:zlib'
+import { createDirectTransport } from '../../src/actors/transport/direct.ts'
+import type { NodeTransport } from '../../src/actors/transport/transport.ts'
+import { type ScriptedNode, startScriptedNode } from '../support/scripted-node.ts'
+
+let node: ScriptedNode
+let transport: NodeTransport
+beforeAll(() => {
+  node = startScriptedNode('m')
+  transport = createDirectTransport({ url: node.url, apiKey: null, connectTimeoutMs: 1_000 })
+})
+afterAll(() => {
+  transport.close()
+  node.stop()
+})
+
+const call = () =>
+  transport.fetch('/v1/chat/completions', { method: 'POST', body: '{}', signal: AbortSignal.timeout(5_000) })
+
+/**
+ * Symptom: requests to a node hung until their deadline after a slow client’s answer had ended.
+ * Cause: the last read of an answer can fill the client’s queue; the connection was then paused, went back to the idle
+ * ones with its next byte, and stayed paused under the next request until the slow client read on.
+ * Fix: an answer that has ended lets go of its connection.
+ */
+test.each([
+  ['plain', {}, (text: string) => text],
+  ['compressed', { 'content-encoding': 'gzip' }, (text: string) => gzipSync(text)],
+] as const)(
+  '§6: a reader that holds back the end of its answer does not hold the next one: %s',
+  async (_name, headers, write) => {
+    node.answer(async (given) => {
+      given.open(headers)
+      await given.raw(write('x'.repeat(1_000)))
+      given.end()
+    })
+    for (let i = 0; i < 3; i++) {
+      const response = await call()
+      const ended = new Promise<void>((resolve) => {
+        response.read({ bytes: () => response.flow.pause(), ended: resolve, failed: () => resolve() })
+      })
+      // The node has said all; what a held decoder still keeps comes when it is read.
+      await Bun.sleep(50)
+      node.answer((given) => given.respond(200, '{"next":true}'))
+      expect(await (await call()).text(1_000)).toBe('{"next":true}')
+      response.flow.resume()
+      await ended
+      node.answer(async (given) => {
+        given.open(headers)
+        await given.raw(write('x'.repeat(1_000)))
+        given.end()
+      })
+    }
+  },
+)
+
+/**
+ * Symptom: a node that sent 1 MB of gzip made the gateway hold 256 MB for a client that did not read.
+ * Cause: holding back the node’s connection did not hold back the decoder, which went on with what it had.
+ * Fix: a decoder is paused with its connection.
+ */
+test('§6: a compressed answer unfolds no further than its reader reads', async () => {
+  const unfolded = 64 * 1024 * 1024
+  node.answer(async (given) => {
+    given.open({ 'content-encoding': 'gzip' })
+    await given.raw(gzipSync(Buffer.alloc(unfolded)))
+    given.end()
+  })
+  const response = await call()
+  let read = 0
+  const ended = new Promise<void>((resolve) => {
+    response.read({
+      bytes: (chunk) => {
+        if (read === 0) response.flow.pause()
+        read += chunk.length
+      },
+      ended: resolve,
+      failed: () => resolve(),
+    })
+  })
+  await Bun.sleep(300)
+  expect(read).toBeGreaterThan(0)
+  expect(read).toBeLessThan(1024 * 1024)
+  response.flow.resume()
+  await ended
+  expect(read).toBe(unfolded)
+})
