@@ -24,15 +24,18 @@ class ChatRequestLine {
   readonly requestId: RequestId = newId('req')
   readonly startedMs = performance.now()
   readonly address: string
+  /** Read at once: a line that kept its request would keep all of its headers for as long as a stream runs. */
+  private readonly clientRequestId: string | null
   access: Access | null = null
   stream = false
   private recorded = false
 
   constructor(
     private readonly context: HttpContext,
-    private readonly request: Request,
+    request: Request,
     server: PeerDirectory | null,
   ) {
+    this.clientRequestId = clientRequestId(request)
     this.address = context.clientAddress(request, server)
   }
 
@@ -58,7 +61,7 @@ class ChatRequestLine {
       latencyMs: record.latencyMs,
       keyId: this.access?.keyId ?? null,
       addressHash: gateway.hashAddress(this.address),
-      clientRequestId: clientRequestId(this.request),
+      clientRequestId: this.clientRequestId,
       jobId: record.jobId,
     })
   }
