@@ -14,15 +14,21 @@ export interface ChangeFeed {
   /** Reads the versions once, then keeps up by itself. Does not reject without the database: it goes on trying. */
   start(): Promise<void>
   stop(): Promise<void>
-  /** Calls back after every change of the topic, before `confirmedAtMs` moves on. Returns how to end it. */
-  subscribe(topic: Topic, changed: () => void): () => void
+  /**
+   * Calls back after every change of the topic, before `confirmedAtMs` moves on. A promise it returns settles once the
+   * copy is current, and never rejects. Returns how to end it.
+   */
+  subscribe(topic: Topic, changed: () => void | Promise<void>): () => void
   /**
    * Unix ms of the last time at which the database said that nothing newer exists than what subscribers were told of;
    * 0 before the first. Stands still while the database is away.
    */
   confirmedAtMs(): number
-  /** This process has itself changed the topic: its own copies are out of date now, not when the notice arrives. */
-  changedHere(topic: Topic): void
+  /**
+   * This process has itself changed the topic: its own copies are out of date now, not when the notice arrives. Resolves
+   * when those that are read anew at once have been.
+   */
+  changedHere(topic: Topic): Promise<void>
 }
 
 export interface ChangeFeedOptions {
@@ -48,7 +54,7 @@ class DatabaseChangeFeed implements ChangeFeed {
   private readonly now: () => number
   private readonly pollMs: number
   private readonly versions = new Map<Topic, number>()
-  private readonly subscribers = new Map<Topic, Set<() => void>>()
+  private readonly subscribers = new Map<Topic, Set<() => void | Promise<void>>>()
   private confirmedAt = 0
   private pollsSent = 0
   private pollsAnswered = 0
@@ -77,7 +83,7 @@ class DatabaseChangeFeed implements ChangeFeed {
     if (unlisten != null) await within(pollAnswerMs, unlisten()).catch(() => {})
   }
 
-  subscribe(topic: Topic, changed: () => void): () => void {
+  subscribe(topic: Topic, changed: () => void | Promise<void>): () => void {
     const subscribers = this.subscribers.get(topic) ?? new Set()
     this.subscribers.set(topic, subscribers.add(changed))
     return () => subscribers.delete(changed)
@@ -87,8 +93,8 @@ class DatabaseChangeFeed implements ChangeFeed {
     return this.confirmedAt
   }
 
-  changedHere(topic: Topic): void {
-    for (const changed of this.subscribers.get(topic) ?? []) changed()
+  async changedHere(topic: Topic): Promise<void> {
+    await Promise.all([...(this.subscribers.get(topic) ?? [])].map((changed) => changed()))
   }
 
   private listen(): void {
@@ -141,7 +147,7 @@ class DatabaseChangeFeed implements ChangeFeed {
       if (this.versions.get(topic) === version) continue
       this.versions.set(topic, version)
       // The first time too: something may have been read before the feed began.
-      this.changedHere(topic)
+      void this.changedHere(topic)
     }
   }
 }

@@ -5,6 +5,8 @@ import * as pool from '../db/queries/pool.ts'
 import { Problem } from '../errors.ts'
 import { type CustomerId, modelIdPattern } from '../ids.ts'
 import type { PrivacyClass, Visibility } from '../machines/routing.ts'
+import { secondMs } from '../time.ts'
+import { within } from './deadline.ts'
 import type { Sealing } from './sealing.ts'
 
 /** A node as its operator may see it: whether it has an API key, never which. */
@@ -60,16 +62,22 @@ export interface PoolAdmin {
 export interface PoolAdminOptions {
   readonly db: Database
   readonly sealing: Sealing
-  /** Tells this process's own copies at once: `ChangeFeed.changedHere`. */
-  readonly changedHere: (topic: 'nodes' | 'model_entries') => void
+  /** `ChangeFeed.changedHere`; what it returns is awaited. */
+  readonly changedHere: (topic: 'nodes' | 'model_entries') => unknown
 }
 
 const aliasesMax = 64
+/** The routing table follows a change before the caller hears of it, unless the database is away meanwhile, ms. */
+const tableWaitMs = 2 * secondMs
 
 export function createPoolAdmin(options: PoolAdminOptions): PoolAdmin {
-  const { db, sealing, changedHere } = options
-  const changedNode = (row: NodeRow): NodeRecord => {
-    changedHere('nodes')
+  const { db, sealing } = options
+  // Whoever has made a machine private may rely on it: no prompt of others reaches it once the answer is there.
+  const changedHere = async (topic: 'nodes' | 'model_entries') => {
+    await within(tableWaitMs, Promise.resolve(options.changedHere(topic))).catch(() => {})
+  }
+  const changedNode = async (row: NodeRow): Promise<NodeRecord> => {
+    await changedHere('nodes')
     return shown(row)
   }
   return {
@@ -94,7 +102,7 @@ export function createPoolAdmin(options: PoolAdminOptions): PoolAdmin {
     },
     deleteNode: async (nodeId) => {
       if (!(await pool.deleteNode(db, nodeId))) throw new Problem('node_not_found')
-      changedHere('nodes')
+      await changedHere('nodes')
     },
     setNodeAdminState: async (nodeId, command) => changedNode(await setState(db, nodeId, command)),
     modelEntries: () => pool.listModelEntries(db),
@@ -105,12 +113,12 @@ export function createPoolAdmin(options: PoolAdminOptions): PoolAdmin {
         refuseTaken(entry.modelId, aliases, await pool.listModelEntries(tx))
         return pool.putModelEntry(tx, { ...entry, aliases })
       })
-      changedHere('model_entries')
+      await changedHere('model_entries')
       return row
     },
     deleteModelEntry: async (modelId) => {
       if (!(await pool.deleteModelEntry(db, modelId))) throw new Problem('model_entry_not_found')
-      changedHere('model_entries')
+      await changedHere('model_entries')
     },
   }
 }
