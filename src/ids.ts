@@ -8,10 +8,22 @@ export type RuntimeId = Id<'rt'>
 export type ProfileId = Id<'mp'>
 
 const crockford = '0123456789ABCDEFGHJKMNPQRSTVWXYZ'
-const randomPool = new Uint8Array(1600)
-let poolOffset = randomPool.length
+const randomLength = 16
+const poolIds = 100
+const codes = Uint8Array.from(crockford, (letter) => letter.charCodeAt(0))
+const randomBytes = new Uint8Array(randomLength * poolIds)
+let pool = ''
+let poolAt = 0
 let stampMs = -1
 let stamp = ''
+
+/** One system call and one text for a hundred ids: ids are made on the request path. */
+function refill(): void {
+  crypto.getRandomValues(randomBytes)
+  for (let i = 0; i < randomBytes.length; i++) randomBytes[i] = codes[(randomBytes[i] ?? 0) & 31] ?? 0
+  pool = new TextDecoder('latin1').decode(randomBytes)
+  poolAt = 0
+}
 
 /** 26 characters: 48 bits of Unix milliseconds, 80 bits of randomness (ULID specification). */
 export function ulid(nowMs = Date.now()): string {
@@ -23,15 +35,9 @@ export function ulid(nowMs = Date.now()): string {
       rest = Math.floor(rest / 32)
     }
   }
-  // One system call fills a hundred ids: ids are made on the request path.
-  if (poolOffset + 16 > randomPool.length) {
-    crypto.getRandomValues(randomPool)
-    poolOffset = 0
-  }
-  let random = ''
-  for (const end = poolOffset + 16; poolOffset < end; poolOffset++) {
-    random += crockford.charAt((randomPool[poolOffset] ?? 0) & 31)
-  }
+  if (poolAt >= pool.length) refill()
+  const random = pool.slice(poolAt, poolAt + randomLength)
+  poolAt += randomLength
   return stamp + random
 }
 

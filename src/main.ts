@@ -151,6 +151,11 @@ async function startAll(
   const port = server.port ?? config.SVC_PORT
   undo.push(() => server.stop(true))
   await gateway.listening(port)
+  const credentials = storage.folder?.readCredentials() ?? null
+  // The port may be another one than at the first start.
+  if (credentials !== null && credentials.base_url !== gateway.baseUrl()) {
+    storage.folder?.writeCredentials({ ...credentials, base_url: gateway.baseUrl() })
+  }
   keepBaseUrl(storage.folder, gateway.baseUrl())
   log.info('listening', { host: config.SVC_HOST, port })
   if (!quiet) {

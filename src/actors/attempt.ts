@@ -1,6 +1,8 @@
 import type { ProblemCode } from '../errors.ts'
+import type { RequestId } from '../ids.ts'
 import type { Route } from '../machines/routing.ts'
 import type { CallOutcome, InFlightCall, Router } from './router.ts'
+import { CallSignal } from './transport/call-signal.ts'
 import { TransportError } from './transport/transport.ts'
 
 /** Why this side ended a call. */
@@ -26,7 +28,7 @@ const timeouts: ReadonlySet<AbortCause> = new Set(['first_chunk_timeout', 'total
 
 /** One call to one node: it holds a slot from its making until `release`. */
 export class Attempt implements InFlightCall {
-  readonly controller = new AbortController()
+  readonly signal = new CallSignal()
   readonly startedMs = performance.now()
   cause: AbortCause | null = null
   private released = false
@@ -34,6 +36,8 @@ export class Attempt implements InFlightCall {
   constructor(
     private readonly router: Router,
     readonly route: Route,
+    /** Of this call alone: the node hears it and the receipt carries it, so that no two receipts are alike. */
+    readonly callId: RequestId,
     private readonly keyId: string,
     private readonly onNodeLost: () => void = () => {},
   ) {
@@ -49,7 +53,7 @@ export class Attempt implements InFlightCall {
   abort(cause: AbortCause): void {
     if (this.cause !== null || this.released) return
     this.cause = cause
-    this.controller.abort()
+    this.signal.abort()
   }
 
   release(outcome: CallOutcome): void {

@@ -1,14 +1,14 @@
 import type { NewReceipt } from '../db/queries/receipts.ts'
 import type { ProblemCode } from '../errors.ts'
-import { ulid } from '../ids.ts'
-import type { RoutingTable } from '../machines/routing.ts'
+import { newId, ulid } from '../ids.ts'
+import type { Route, RoutingTable } from '../machines/routing.ts'
 import type { PrefixMap } from '../machines/rules/affinity.ts'
 import type { TokenUsage } from '../protocol/chunk-rewriter.ts'
 import { receiptText, textHash } from '../protocol/receipt.ts'
 import { promptTokens, wholeTokens } from '../protocol/token-estimate.ts'
 import type { ChatMetadata } from '../protocol/wire/chat.ts'
 import { isoTime } from '../time.ts'
-import type { Attempt } from './attempt.ts'
+import { Attempt } from './attempt.ts'
 import type { ChatCommand } from './chat-command.ts'
 import type { DispatchPort } from './dispatch.ts'
 import type { Admission, Limits } from './limits.ts'
@@ -39,6 +39,15 @@ export class Exchange implements Ticking {
     readonly table: RoutingTable,
     private readonly done: (exchange: Exchange) => void,
   ) {}
+
+  /** One more call for this request: the first goes by the request's own id (decisions §14). */
+  begin(route: Route, onNodeLost?: () => void): Attempt {
+    const { command, port } = this
+    this.attempts++
+    const callId = this.attempts === 1 ? command.requestId : newId('req')
+    this.attempt = new Attempt(port.router, route, callId, command.access.keyId ?? '', onNodeLost)
+    return this.attempt
+  }
 
   /** Prompt tokens, estimated once and only where somebody asks. */
   prompt(): number {
@@ -78,7 +87,7 @@ export class Exchange implements Ticking {
     const latencyMs = performance.now() - command.startedMs
     const text = receiptText({
       issuer: 'gateway',
-      requestId: command.requestId,
+      requestId: attempt.callId,
       jobId: command.body.svc?.job_id ?? null,
       kind: 'hosted_chat',
       nodeId: route.nodeId,

@@ -109,7 +109,6 @@ export async function startGateway(parts: GatewayParts): Promise<RunningGateway>
   const receipts = createReceiptWriter({ db, flushMs: config.SVC_RECEIPT_FLUSH_MS, log })
   const decisions = createDecisionLog()
   const localNodes = createLocalNodes({ config, pool, feed, log, ownPort: () => port })
-  let written = 0
   const chat = createChat({
     config,
     router,
@@ -118,17 +117,14 @@ export async function startGateway(parts: GatewayParts): Promise<RunningGateway>
     prefixes: createPrefixMap(),
     ticker: new Ticker(),
     decided: decisions.record,
-    receipt: (receipt) => {
-      written++
-      receipts.write(receipt)
-    },
+    receipt: (receipt) => receipts.write(receipt),
     failed: (code) => metrics.upstreamFailure(code),
   })
   metrics.observe({
     nodes: () => router.counts().nodes,
     inFlight: () => router.counts().inFlight,
     queued: () => router.counts().queued,
-    receiptsWritten: () => written - receipts.dropped(),
+    receiptsWritten: () => receipts.written(),
     receiptsDropped: () => receipts.dropped(),
   })
 

@@ -1,20 +1,10 @@
 import { headers } from '../brand.ts'
-import { newId } from '../ids.ts'
 import type { UpstreamBody } from '../protocol/upstream-request.ts'
 import type { Attempt, AttemptFailure } from './attempt.ts'
-import type { ChatCommand } from './chat-command.ts'
 import type { Exchange } from './exchange.ts'
 import type { NodeResponse } from './transport/transport.ts'
 
 const chatPath = '/v1/chat/completions'
-
-/** Every (sub-)call has an id of its own, so that no two receipts are alike (decisions §14). */
-function nodeHeaders(attemptNumber: number, command: ChatCommand): Record<string, string> {
-  return {
-    'content-type': 'application/json',
-    [headers.nodeRequestId]: attemptNumber === 1 ? command.requestId : newId('req'),
-  }
-}
 
 /** Sends one try to its node; anything but a 200 is a failure, and its slot is then free again. */
 export async function callNode(
@@ -29,9 +19,9 @@ export async function callNode(
   try {
     const response = await transport.fetch(chatPath, {
       method: 'POST',
-      headers: nodeHeaders(exchange.attempts, command),
+      headers: { 'content-type': 'application/json', [headers.nodeRequestId]: attempt.callId },
       body: body.forModel(attempt.route.upstreamModelId),
-      signal: attempt.controller.signal,
+      signal: attempt.signal,
     })
     if (response.status === 200) return response
     response.discard()

@@ -18,6 +18,8 @@ export interface ReceiptWriter {
   stop(): Promise<void>
   /** Never written for want of room. */
   dropped(): number
+  /** In the database. */
+  written(): number
 }
 
 export interface ReceiptWriterOptions {
@@ -54,6 +56,7 @@ class GroupedReceiptWriter implements ReceiptWriter {
   private writing: Promise<void> | null = null
   private failures = 0
   private droppedCount = 0
+  private writtenCount = 0
   private dropLoggedMs = Number.NEGATIVE_INFINITY
   private readonly queueMax: number
 
@@ -107,12 +110,15 @@ class GroupedReceiptWriter implements ReceiptWriter {
     return this.droppedCount
   }
 
+  written(): number {
+    return this.writtenCount
+  }
+
   private emptied(withinMs: number): Promise<boolean> {
-    const flushed = this.flush().then(
+    return within(withinMs, this.flush()).then(
       () => true,
       () => false,
     )
-    return Promise.race([flushed, Bun.sleep(withinMs).then(() => false)])
   }
 
   private later(ms: number): void {
@@ -139,6 +145,7 @@ class GroupedReceiptWriter implements ReceiptWriter {
       await this.insert(batch.map(({ receipt }) => receipt))
       if (this.failures > 0) this.options.log.info('receipts_written_again', { waiting: this.queue.length })
       this.failures = 0
+      this.writtenCount += batch.length
       for (const { settle } of batch) settle?.(null)
     } catch (error) {
       if (isRowFault(error)) return this.writeOneByOne(batch)
@@ -155,6 +162,7 @@ class GroupedReceiptWriter implements ReceiptWriter {
     for (const [index, { receipt, settle }] of batch.entries()) {
       try {
         await this.insert([receipt])
+        this.writtenCount++
         settle?.(null)
       } catch (error) {
         if (!isRowFault(error)) {

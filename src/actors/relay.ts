@@ -215,12 +215,12 @@ export class Relay implements Ticking {
     if (this.phase === 'ended' || attempt === null) return
     if (this.firstChunk !== null) {
       const failure = attempt.failedByContent()
-      attempt.controller.abort()
+      attempt.signal.abort()
       return this.settleFirst(failure)
     }
     this.flush()
     this.fail(new Problem(code))
-    attempt.controller.abort()
+    attempt.signal.abort()
   }
 
   /** Ends a committed stream with an error event and no `[DONE]`. */
@@ -241,7 +241,7 @@ export class Relay implements Ticking {
     // Settled before the call is cut: the cut comes back as its failure, and nobody is there to hear of one.
     if (attempt !== null) attempt.cause ??= 'client_gone'
     this.end('client_gone', null)
-    attempt?.controller.abort()
+    attempt?.signal.abort()
     this.settleFirst({ code: 'node_lost', failover: false })
     if (cut) this.client.cut()
     else this.client.close()
@@ -277,7 +277,7 @@ export class Relay implements Ticking {
     const { config } = this.port
     if (this.phase === 'ended') {
       if (nowMs < this.lingerUntilMs) return
-      this.attempt?.controller.abort()
+      this.attempt?.signal.abort()
       return this.port.ticker.delete(this)
     }
     if (nowMs - this.command.startedMs >= config.SVC_TOTAL_TIMEOUT_MS) return this.timeOut('total_timeout')

@@ -2,7 +2,7 @@ import { Problem } from '../errors.ts'
 import type { Route } from '../machines/routing.ts'
 import type { TokenUsage } from '../protocol/chunk-rewriter.ts'
 import type { UpstreamBody } from '../protocol/upstream-request.ts'
-import { Attempt, type AttemptFailure } from './attempt.ts'
+import type { AttemptFailure } from './attempt.ts'
 import type { TryBudget } from './dispatch.ts'
 import type { Exchange } from './exchange.ts'
 import { callNode, isFailure } from './node-call.ts'
@@ -48,9 +48,7 @@ export async function tryStream(
   upstream: UpstreamBody,
   budget: TryBudget,
 ): Promise<{ readonly streaming: true } | { readonly failure: AttemptFailure }> {
-  const attempt = new Attempt(exchange.port.router, route, exchange.command.access.keyId ?? '')
-  exchange.attempts++
-  exchange.attempt = attempt
+  const attempt = exchange.begin(route)
   relay.expect(attempt, performance.now() + budget.firstChunkMs)
   const response = await callNode(exchange, attempt, upstream)
   if (isFailure(response)) return { failure: response }

@@ -1,7 +1,7 @@
 import type { Route } from '../machines/routing.ts'
 import { publicCompletion } from '../protocol/completion.ts'
 import type { UpstreamBody } from '../protocol/upstream-request.ts'
-import { Attempt, type AttemptFailure } from './attempt.ts'
+import type { AttemptFailure } from './attempt.ts'
 import type { Exchange } from './exchange.ts'
 import { callNode, isFailure } from './node-call.ts'
 
@@ -15,9 +15,7 @@ export async function tryWhole(
   upstream: UpstreamBody,
 ): Promise<{ readonly body: string } | { readonly failure: AttemptFailure }> {
   const { command } = exchange
-  const attempt = new Attempt(exchange.port.router, route, command.access.keyId ?? '')
-  exchange.attempts++
-  exchange.attempt = attempt
+  const attempt = exchange.begin(route)
   const response = await callNode(exchange, attempt, upstream)
   if (isFailure(response)) return { failure: response }
   const ttfbMs = performance.now()

@@ -239,7 +239,9 @@ export class ChunkRewriter {
 
   /** A failure inside the stream; no `[DONE]` follows, so that no client takes it for an end. */
   failure(error: object): string {
-    const extra = `,"error":${JSON.stringify(error)}`
+    // No client may take this chunk for an ordinary one: those that look for `choices` first (the chat model of
+    // @ai-sdk/openai, typed clients) would drop `error` and end in silence. A usage of the wrong type stops them.
+    const extra = `,"usage":false,"error":${JSON.stringify(error)}`
     return `data: ${this.head}[{"index":0,"delta":{},"finish_reason":"error"}]${extra}}\n\n`
   }
 }

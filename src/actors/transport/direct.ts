@@ -1,4 +1,5 @@
 import { product } from '../../brand.ts'
+import type { CancelSignal } from './call-signal.ts'
 import { type Endpoint, Http1Connection } from './http1-connection.ts'
 import { type NodeRequest, type NodeResponse, type NodeTransport, TransportError } from './transport.ts'
 
@@ -83,7 +84,7 @@ export function createDirectTransport(options: DirectOptions): NodeTransport {
     for (const connection of [youngest, ...idle]) connection.destroy()
     return null
   }
-  const connect = async (signal: AbortSignal): Promise<Http1Connection> => {
+  const connect = async (signal: CancelSignal): Promise<Http1Connection> => {
     const connection = new Http1Connection(release, forget)
     all.add(connection)
     await connection.connect(endpoint, signal)

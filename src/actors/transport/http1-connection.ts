@@ -1,5 +1,6 @@
 import type { Socket, SocketHandler } from 'bun'
 import { Body, collectText, decoded } from './body.ts'
+import type { CancelSignal } from './call-signal.ts'
 import { MalformedResponse, ResponseParser, type ResponseSink } from './http1-parser.ts'
 import { type BodyFlow, type BodySink, type NodeResponse, TransportError, type TransportFailure } from './transport.ts'
 
@@ -117,7 +118,7 @@ export class Http1Connection implements ResponseSink, BodyFlow {
     return !this.dead
   }
 
-  connect({ hostname, port, tls, connectTimeoutMs }: Endpoint, signal: AbortSignal): Promise<void> {
+  connect({ hostname, port, tls, connectTimeoutMs }: Endpoint, signal: CancelSignal): Promise<void> {
     return new Promise((resolve, reject) => {
       const onAbort = () => this.connected?.('aborted')
       const timer = setTimeout(() => this.connected?.('timeout'), connectTimeoutMs)
@@ -129,7 +130,7 @@ export class Http1Connection implements ResponseSink, BodyFlow {
         this.destroy()
         reject(new TransportError(failure))
       }
-      signal.addEventListener('abort', onAbort, { once: true })
+      signal.addEventListener('abort', onAbort)
       Bun.connect<Http1Connection>({
         hostname,
         port,
@@ -152,7 +153,7 @@ export class Http1Connection implements ResponseSink, BodyFlow {
   }
 
   /** `request`: head and body as they go on the wire. */
-  send(request: string, signal: AbortSignal): Promise<NodeResponse> {
+  send(request: string, signal: CancelSignal): Promise<NodeResponse> {
     return new Promise((resolve, reject) => {
       const exchange: Exchange = { resolve, reject, body: null }
       this.exchange = exchange

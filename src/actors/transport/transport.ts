@@ -1,3 +1,5 @@
+import type { CancelSignal } from './call-signal.ts'
+
 /**
  * The one shape by which the gateway reaches a node (decisions §22). Chat, probes and jobs never know how a node is
  * connected; a tunnel is another file with this shape.
@@ -13,7 +15,7 @@ export interface NodeRequest {
   readonly headers?: Readonly<Record<string, string>>
   readonly body?: string
   /** Ends the call in whatever state it is, the node's connection included. One for each call, or not much longer-lived. */
-  readonly signal: AbortSignal
+  readonly signal: CancelSignal
 }
 
 /** One answer. Its body is read once, by `read` or `text`, or given up by `discard`. */
