@@ -239,8 +239,8 @@ export class ChunkRewriter {
 
   /** A failure inside the stream; no `[DONE]` follows, so that no client takes it for an end. */
   failure(error: object): string {
-    // No client may take this chunk for an ordinary one: those that look for `choices` first (the chat model of
-    // @ai-sdk/openai, typed clients) would drop `error` and end in silence. A usage of the wrong type stops them.
+    // Clients that match an event against the type of a chunk first would drop `error` and end in silence; a usage of
+    // the wrong type makes it no chunk for them (docs/decisions/0005).
     const extra = `,"usage":false,"error":${JSON.stringify(error)}`
     return `data: ${this.head}[{"index":0,"delta":{},"finish_reason":"error"}]${extra}}\n\n`
   }

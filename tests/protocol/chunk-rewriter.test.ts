@@ -473,6 +473,7 @@ describe('§6: the end of a stream', () => {
         ...identity,
         object: 'chat.completion.chunk',
         choices: [{ index: 0, delta: {}, finish_reason: 'error' }],
+        usage: false,
         error: { message: 'The node stopped responding.', code: 'node_lost' },
       },
     ])

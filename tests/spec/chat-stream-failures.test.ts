@@ -75,9 +75,11 @@ async function expectBroken(response: Response, code: string, status: number, me
   expect([stream.content, stream.done]).toEqual([content, false])
   const { id, object, created, model } = stream.chunks[0] ?? stream.last
   const type = status === 503 ? 'service_unavailable_error' : 'server_error'
-  expect(stream.last).toEqual({
+  expect<unknown>(stream.last).toEqual({
     ...{ id, object, created, model },
     choices: [{ index: 0, delta: {}, finish_reason: 'error' }],
+    // Stops clients that look for a chunk before they look for an error.
+    usage: false,
     error: {
       message,
       type,
