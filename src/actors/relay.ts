@@ -123,7 +123,7 @@ export class Relay implements Ticking {
     this.client.write(keepAlive, performance.now())
   }
 
-  private bytes(chunk: Uint8Array): void {
+  private bytes(chunk: Buffer): void {
     this.nodeAtMs = performance.now()
     if (this.phase === 'ended') return
     if (!this.splitter.push(chunk)) this.broken('upstream_error')

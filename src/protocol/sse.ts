@@ -15,30 +15,31 @@ export interface SseSink {
 }
 
 const newline = 10
-const empty = new Uint8Array(0)
+const empty = Buffer.alloc(0)
 
 /**
  * Splits a node's byte stream into events. Comments and the fields `event`, `id` and `retry` are passed over; LF and
  * CRLF both end a line; several `data` lines of one event are joined (WHATWG HTML, server-sent events).
  */
 export class SseSplitter {
-  private rest: Uint8Array = empty
+  private rest: Buffer = empty
   private pending: string | null = null
 
   constructor(private readonly sink: SseSink) {}
 
   /** False when an event grew beyond `eventBytesMax`; the stream is then unusable. */
-  push(bytes: Uint8Array): boolean {
+  push(chunk: Uint8Array): boolean {
+    const bytes = Buffer.isBuffer(chunk) ? chunk : Buffer.from(chunk.buffer, chunk.byteOffset, chunk.length)
     const cut = bytes.lastIndexOf(newline)
     if (cut === -1) {
-      this.rest = this.rest.length === 0 ? bytes.slice() : Buffer.concat([this.rest, bytes])
+      this.rest = Buffer.concat([this.rest, bytes])
       return this.rest.length <= eventBytesMax
     }
     // Cutting at a line feed keeps UTF-8 sequences whole, so that each part can be decoded by itself.
-    const head = bytes.subarray(0, cut + 1)
-    const whole = this.rest.length === 0 ? head : Buffer.concat([this.rest, head])
-    this.rest = cut + 1 === bytes.length ? empty : bytes.slice(cut + 1)
-    this.lines(Buffer.from(whole.buffer, whole.byteOffset, whole.length).toString('utf8'))
+    if (this.rest.length === 0) this.lines(bytes.toString('utf8', 0, cut + 1))
+    else this.lines(Buffer.concat([this.rest, bytes.subarray(0, cut + 1)]).toString('utf8'))
+    // A copy: what is kept must not keep the whole read alive.
+    this.rest = cut + 1 === bytes.length ? empty : Buffer.from(bytes.subarray(cut + 1))
     return (this.pending?.length ?? 0) <= eventBytesMax
   }
 
@@ -67,7 +68,7 @@ export class SseSplitter {
 
   /** The stream ended: an event that lacks its blank line still counts. */
   end(): void {
-    if (this.rest.length > 0) this.push(Uint8Array.of(newline))
+    if (this.rest.length > 0) this.push(Buffer.of(newline))
     this.line('', 0, 0)
   }
 }

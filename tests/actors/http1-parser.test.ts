@@ -8,7 +8,7 @@ interface Parsed {
   ends: boolean[]
 }
 
-function parse(parts: readonly Uint8Array[]): Parsed {
+function parse(parts: readonly Buffer[]): Parsed {
   const parsed: Parsed = { status: 0, body: '', ends: [] }
   const parser = new ResponseParser({
     head: (status) => {
@@ -28,7 +28,7 @@ const chunked = (pieces: readonly string[]) =>
     .map((piece) => `${piece.length.toString(16)};ext=1\r\n${piece}\r\n`)
     .join('')}0\r\nTrailer: t\r\n\r\n`
 
-function cut(text: string, at: readonly number[]): Uint8Array[] {
+function cut(text: string, at: readonly number[]): Buffer[] {
   const bytes = Buffer.from(text, 'latin1')
   const places = [...new Set(at.map((place) => place % bytes.length))].sort((a, b) => a - b)
   return [...places, bytes.length]

@@ -7,7 +7,7 @@ const waitingBytesMax = 64 * 1024
 /** A body between its connection and its one reader: what comes before the reader waits, bounded. */
 export class Body implements BodySink, BodyFlow {
   private sink: BodySink | null = null
-  private waiting: Uint8Array[] = []
+  private waiting: Buffer[] = []
   private waitingBytes = 0
   private over: { readonly error: TransportError | null } | null = null
   private held = false
@@ -39,7 +39,7 @@ export class Body implements BodySink, BodyFlow {
     this.connection = null
   }
 
-  bytes(chunk: Uint8Array): void {
+  bytes(chunk: Buffer): void {
     if (this.sink !== null) return this.sink.bytes(chunk)
     this.waiting.push(chunk)
     this.waitingBytes += chunk.length
@@ -76,7 +76,7 @@ export class Body implements BodySink, BodyFlow {
 /** Collects a body as text, at most `bytesMax` of it. */
 export function collectText(read: (sink: BodySink) => void, bytesMax: number, giveUp: () => void): Promise<string> {
   return new Promise((resolve, reject) => {
-    const chunks: Uint8Array[] = []
+    const chunks: Buffer[] = []
     let size = 0
     read({
       bytes: (chunk) => {
@@ -91,7 +91,7 @@ export function collectText(read: (sink: BodySink) => void, bytesMax: number, gi
       ended: () => {
         const [only] = chunks
         const whole = only !== undefined && chunks.length === 1 ? only : Buffer.concat(chunks)
-        resolve(Buffer.from(whole.buffer, whole.byteOffset, whole.length).toString('utf8'))
+        resolve(whole.toString('utf8'))
       },
       failed: reject,
     })
@@ -113,7 +113,7 @@ export function decoded(coding: string, body: Body): BodySink | null {
   const decoder = make()
   // A few bytes can unfold to very many, so the decoder is held back as well.
   body.decoder = decoder
-  decoder.on('data', (chunk: Uint8Array) => body.bytes(chunk))
+  decoder.on('data', (chunk: Buffer) => body.bytes(chunk))
   decoder.on('end', () => body.ended())
   decoder.on('error', () => body.failed(new TransportError('malformed')))
   return {

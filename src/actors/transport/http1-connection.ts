@@ -94,7 +94,6 @@ export class Http1Connection implements ResponseSink, BodyFlow {
 
   /** One set for all connections: closures of its own would stay with each of thousands of open streams. */
   private static readonly plain: SocketHandler<Http1Connection> = {
-    binaryType: 'uint8array',
     open: (socket) => socket.data.opened(socket, true),
     data: (socket, bytes) => socket.data.data(bytes),
     drain: (socket) => socket.data.drain(),
@@ -181,7 +180,7 @@ export class Http1Connection implements ResponseSink, BodyFlow {
     this.unsent = sent >= this.unsent.length ? null : this.unsent.subarray(sent)
   }
 
-  private data(bytes: Uint8Array): void {
+  private data(bytes: Buffer): void {
     if (this.exchange === null) return this.destroy()
     try {
       this.parser.push(bytes)
@@ -206,7 +205,7 @@ export class Http1Connection implements ResponseSink, BodyFlow {
     exchange.resolve(new Answer(this, body, status, headers))
   }
 
-  body(bytes: Uint8Array): void {
+  body(bytes: Buffer): void {
     this.exchange?.body?.bytes(bytes)
   }
 

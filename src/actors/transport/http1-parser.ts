@@ -1,7 +1,7 @@
 /** What a response parser tells, in this order: one head, any number of bodies, one end. */
 export interface ResponseSink {
   head(status: number, headers: ReadonlyMap<string, string>): void
-  body(bytes: Uint8Array): void
+  body(bytes: Buffer): void
   /** `reusable`: the connection may carry another request. */
   end(reusable: boolean): void
 }
@@ -21,11 +21,8 @@ const lf = 10
 const cr = 13
 /** Hex digits of a chunk's size; more would be no size that can be meant. */
 const sizeDigitsMax = 12
-const none = new Uint8Array(0)
-
-function concat(a: Uint8Array, b: Uint8Array): Uint8Array {
-  return a.length === 0 ? b : Buffer.concat([a, b])
-}
+const none = Buffer.alloc(0)
+const headEnd = Buffer.from('\r\n\r\n')
 
 function parseHead(text: string): Head {
   const lines = text.split(/\r?\n/)
@@ -46,19 +43,18 @@ function parseHead(text: string): Head {
 }
 
 /** The hex digits at the start of a size line; what follows a `;` or a blank is an extension and means nothing here. */
-function chunkSize(input: Uint8Array, length: number): number {
+function chunkSize(input: Buffer, from: number, to: number): number {
   let size = 0
-  let digits = 0
-  for (; digits < length; digits++) {
-    const byte = input[digits] ?? 0
+  let at = from
+  for (; at < to; at++) {
+    const byte = input[at] ?? 0
     const value = byte <= 57 ? byte - 48 : (byte | 32) - 87
     if (value < 0 || value > 15 || (byte > 57 && value < 10)) break
     size = size * 16 + value
   }
-  const next = digits < length ? input[digits] : undefined
-  if (digits === 0 || digits > sizeDigitsMax || !(next === undefined || next === 59 || next === 32 || next === 9)) {
-    throw new MalformedResponse('chunk size')
-  }
+  const next = at < to ? input[at] : undefined
+  const ended = next === undefined || next === 59 || next === 32 || next === 9
+  if (at === from || at - from > sizeDigitsMax || !ended) throw new MalformedResponse('chunk size')
   return size
 }
 
@@ -87,10 +83,10 @@ class HeadReader {
  */
 export class ResponseParser {
   private phase: Phase = 'head'
-  private rest: Uint8Array = none
+  private rest: Buffer = none
   private left = 0
   private keepAlive = false
-  private pieces: Uint8Array[] = []
+  private pieces: Buffer[] = []
   private readonly heads = new HeadReader()
 
   constructor(private readonly sink: ResponseSink) {}
@@ -100,17 +96,17 @@ export class ResponseParser {
     return this.phase === 'head' && this.rest.length === 0
   }
 
-  /** Throws `MalformedResponse`. */
-  push(bytes: Uint8Array): void {
-    let input = concat(this.rest, bytes)
+  /** Throws `MalformedResponse`. Reads by position: a view for every line would cost more than the reading. */
+  push(bytes: Buffer): void {
+    const input = this.rest.length === 0 ? bytes : Buffer.concat([this.rest, bytes])
     this.rest = none
-    while (input.length > 0) {
-      const used = this.step(input)
-      if (used === 0) {
-        this.rest = input
+    for (let at = 0; at < input.length; ) {
+      const next = this.step(input, at)
+      if (next === at) {
+        this.rest = input.subarray(at)
         break
       }
-      input = input.subarray(used)
+      at = next
     }
     this.flush()
   }
@@ -122,40 +118,41 @@ export class ResponseParser {
     return true
   }
 
-  private step(input: Uint8Array): number {
+  /** The position after what could be read at `at`; the same one when more bytes are needed. */
+  private step(input: Buffer, at: number): number {
     switch (this.phase) {
       case 'head':
-        return this.head(input)
+        return this.head(input, at)
       case 'sized':
       case 'chunk-data':
-        return this.data(input)
+        return this.data(input, at)
       case 'until-close':
-        this.pieces.push(input)
+        this.pieces.push(at === 0 ? input : input.subarray(at))
         return input.length
       case 'done':
         throw new MalformedResponse('bytes after the end')
       default:
-        return this.line(input)
+        return this.line(input, at)
     }
   }
 
-  private head(input: Uint8Array): number {
-    const end = Buffer.from(input.buffer, input.byteOffset, input.length).indexOf('\r\n\r\n')
+  private head(input: Buffer, at: number): number {
+    const end = input.indexOf(headEnd, at)
     if (end === -1) {
-      if (input.length > headBytesMax) throw new MalformedResponse('head too large')
-      return 0
+      if (input.length - at > headBytesMax) throw new MalformedResponse('head too large')
+      return at
     }
-    const text = Buffer.from(input.buffer, input.byteOffset, end).toString('latin1')
-    const { status, version, headers } = this.heads.read(text)
+    const { status, version, headers } = this.heads.read(input.toString('latin1', at, end))
+    const next = end + headEnd.length
     if (status < 200) {
       if (status === 101) throw new MalformedResponse('upgrade')
-      return end + 4
+      return next
     }
     const connection = headers.get('connection')?.toLowerCase() ?? ''
     this.keepAlive = version === '1.1' ? !connection.includes('close') : connection.includes('keep-alive')
     this.sink.head(status, headers)
     this.frame(status, headers)
-    return end + 4
+    return next
   }
 
   private frame(status: number, headers: ReadonlyMap<string, string>): void {
@@ -175,32 +172,32 @@ export class ResponseParser {
     } else this.phase = 'until-close'
   }
 
-  private data(input: Uint8Array): number {
-    const size = Math.min(this.left, input.length)
-    this.pieces.push(size === input.length ? input : input.subarray(0, size))
+  private data(input: Buffer, at: number): number {
+    const size = Math.min(this.left, input.length - at)
+    this.pieces.push(size === input.length ? input : input.subarray(at, at + size))
     this.left -= size
     if (this.left === 0) {
       if (this.phase === 'sized') this.finish(this.keepAlive)
       else this.phase = 'chunk-end'
     }
-    return size
+    return at + size
   }
 
   /** The lines of the chunked coding: a size, the empty one after the data, trailers. Two of them frame every chunk. */
-  private line(input: Uint8Array): number {
-    const end = input.indexOf(lf)
+  private line(input: Buffer, at: number): number {
+    const end = input.indexOf(lf, at)
     if (end === -1) {
-      if (input.length > sizeLineLengthMax) throw new MalformedResponse('chunk line')
-      return 0
+      if (input.length - at > sizeLineLengthMax) throw new MalformedResponse('chunk line')
+      return at
     }
-    const length = end > 0 && input[end - 1] === cr ? end - 1 : end
+    const to = end > at && input[end - 1] === cr ? end - 1 : end
     if (this.phase === 'chunk-end') {
-      if (length !== 0) throw new MalformedResponse('chunk end')
+      if (to !== at) throw new MalformedResponse('chunk end')
       this.phase = 'chunk-size'
     } else if (this.phase === 'trailers') {
-      if (length === 0) this.finish(this.keepAlive)
+      if (to === at) this.finish(this.keepAlive)
     } else {
-      this.left = chunkSize(input, length)
+      this.left = chunkSize(input, at, to)
       this.phase = this.left === 0 ? 'trailers' : 'chunk-data'
     }
     return end + 1

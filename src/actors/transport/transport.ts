@@ -32,7 +32,7 @@ export interface NodeResponse {
 
 /** Takes a node's bytes as they come, then exactly one of `ended` and `failed`. Never throws. */
 export interface BodySink {
-  bytes(chunk: Uint8Array): void
+  bytes(chunk: Buffer): void
   ended(): void
   failed(error: TransportError): void
 }
