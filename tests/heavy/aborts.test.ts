@@ -16,7 +16,7 @@ let gateway: TestGateway
 let node: FakeNode
 beforeAll(async () => {
   gateway = await startTestGateway({
-    env: { SVC_POLL_INTERVAL_MS: '1000' },
+    env: { SVC_ADMIN_RPM_PER_TOKEN: '1000000', SVC_POLL_INTERVAL_MS: '1000' },
     launch: async (env) => {
       running = await spawnGateway(env)
       return running

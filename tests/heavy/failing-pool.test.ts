@@ -14,6 +14,7 @@ let nodes: readonly FakeNode[]
 beforeAll(async () => {
   gateway = await startTestGateway({
     env: {
+      SVC_ADMIN_RPM_PER_TOKEN: '1000000',
       SVC_POLL_INTERVAL_MS: '1000',
       SVC_PROBE_TIMEOUT_MS: '500',
       SVC_FAILOVER_FIRST_CHUNK_MS: '1000',

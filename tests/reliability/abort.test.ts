@@ -22,7 +22,7 @@ let nodeId: string
 
 beforeAll(async () => {
   gateway = await startTestGateway({
-    env: { SVC_METRICS_PUBLIC: 'true' },
+    env: { SVC_ADMIN_RPM_PER_TOKEN: '1000000', SVC_METRICS_PUBLIC: 'true' },
     launch: async (env) => {
       running = await spawnGateway(env)
       return running

@@ -15,7 +15,7 @@ let customer: TestCustomer
 
 beforeAll(async () => {
   gateway = await startTestGateway({
-    env: { SVC_KEY_OUTAGE_MS: String(outageMs), SVC_METRICS_PUBLIC: 'true' },
+    env: { SVC_ADMIN_RPM_PER_TOKEN: '1000000', SVC_KEY_OUTAGE_MS: String(outageMs), SVC_METRICS_PUBLIC: 'true' },
     launch: async (env) => {
       database = await severable(env.DATABASE_URL ?? '')
       return start({ ...env, DATABASE_URL: database.url }, { quiet: true })

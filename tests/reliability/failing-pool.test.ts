@@ -13,6 +13,7 @@ let nodeIds: readonly string[]
 beforeAll(async () => {
   gateway = await startTestGateway({
     env: {
+      SVC_ADMIN_RPM_PER_TOKEN: '1000000',
       SVC_POLL_INTERVAL_MS: '200',
       SVC_PROBE_TIMEOUT_MS: '300',
       SVC_FAILOVER_FIRST_CHUNK_MS: '300',

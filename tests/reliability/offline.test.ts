@@ -7,7 +7,12 @@ let gateway: TestGateway
 let customer: TestCustomer
 beforeAll(async () => {
   gateway = await startTestGateway({
-    env: { SVC_PROBE_TIMEOUT_MS: '100', SVC_STALE_AFTER_MS: '400', SVC_OFFLINE_AFTER_MS: '800' },
+    env: {
+      SVC_ADMIN_RPM_PER_TOKEN: '1000000',
+      SVC_PROBE_TIMEOUT_MS: '100',
+      SVC_STALE_AFTER_MS: '400',
+      SVC_OFFLINE_AFTER_MS: '800',
+    },
   })
   customer = await gateway.customer()
 })

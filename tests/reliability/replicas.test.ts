@@ -11,6 +11,7 @@ import {
 
 /** Decisions §26: no replica contradicts another for longer. */
 const followMsMax = 5_000
+const env = { SVC_ADMIN_RPM_PER_TOKEN: '1000000' }
 
 let first: TestGateway
 let second: TestGateway
@@ -18,8 +19,8 @@ let node: FakeNode
 const open: FakeNode[] = []
 
 beforeAll(async () => {
-  first = await startTestGateway()
-  second = await startTestGateway({ beside: first })
+  first = await startTestGateway({ env })
+  second = await startTestGateway({ env, beside: first })
   node = fake('m')
 })
 afterAll(async () => {
@@ -199,7 +200,7 @@ describe('§17: limits are shared, without overshoot', () => {
 
   test('a gateway that stops gives its share back', async () => {
     const customer = await customerOnBoth({ policy: { max_concurrency: 2 } })
-    const third = await startTestGateway({ beside: first })
+    const third = await startTestGateway({ env, beside: first })
     try {
       await stateOn(third, customer.nodeId, 'ready')
       expect(await statusOf(third, customer.key)).toBe(200)

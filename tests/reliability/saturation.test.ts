@@ -10,7 +10,7 @@ let gateway: TestGateway
 let customer: TestCustomer
 beforeAll(async () => {
   gateway = await startTestGateway({
-    env: { SVC_QUEUE_WAIT_MS: String(queueWaitMs), SVC_METRICS_PUBLIC: 'true' },
+    env: { SVC_ADMIN_RPM_PER_TOKEN: '1000000', SVC_QUEUE_WAIT_MS: String(queueWaitMs), SVC_METRICS_PUBLIC: 'true' },
   })
   customer = await gateway.customer()
 })
