@@ -90,7 +90,7 @@ export const settings = {
     default: 120_000,
     min: 1_000,
     max: 3_600_000,
-    meaning: 'Until the first chunk of a node (non-stream: until its headers), all tries together, ms',
+    meaning: 'Until the first chunk of a stream, all tries together, ms; a whole answer has the total time',
   },
   SVC_INTER_CHUNK_TIMEOUT_MS: {
     kind: 'number',
