@@ -23,7 +23,7 @@ npm run bench -- affinity [--write]    prefix affinity against round robin and l
   --only a,b     cases: ${caseNames.join(' ')}
   --rounds N     interleaved, the order rotates, medians are printed (3)
   --secs S       of each measurement (3)
-  --warmup S     for each target before the first round, so that the JIT has done its work (10)
+  --warmup S     for each target before the first round, more until 50,000 requests have warmed the JIT (10)
   --pin          proxies on CPU 0, node and load generator on CPU 1
   --limits       with a daily quota and a concurrency limit on the account
   --out FILE     every raw result, as JSON

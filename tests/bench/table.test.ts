@@ -5,6 +5,7 @@ import { withSection } from '../../bench/results.ts'
 import { caseTable, goalTable, median, type Rounds, ratio } from '../../bench/table.ts'
 
 const sample = (change: Partial<Sample>): Sample => ({
+  ok: 0,
   rps: 0,
   chunks_s: 0,
   err: { connect: 0, status: 0, short: 0, reset: 0 },
