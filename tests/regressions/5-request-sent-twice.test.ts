@@ -21,7 +21,7 @@ test('§5: a request over a kept connection that is cut after a while is not sen
     node.answer((given) => given.respond(200, {}))
     await (await call()).text(1_000)
     node.answer(async (given) => {
-      await Bun.sleep(400)
+      await Bun.sleep(700)
       given.cut('reset')
     })
     const outcome = await call().then(

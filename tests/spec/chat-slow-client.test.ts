@@ -59,7 +59,7 @@ async function connect(to: TestGateway): Promise<{ readonly client: RawClient; r
 async function fill(call: ScriptedCall): Promise<number> {
   let written = 0
   for (;;) {
-    const taken = await Promise.race([call.raw(piece).then(() => true), Bun.sleep(300).then(() => false)])
+    const taken = await Promise.race([call.raw(piece).then(() => true), Bun.sleep(600).then(() => false)])
     written += piece.length
     if (!taken || written > 10 * inFlightBytesMax) return written
   }

@@ -1,75 +1,32 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test'
 import { gzipSync } from 'node:zlib'
-import { Value } from '@sinclair/typebox/value'
-import { ChatChunk } from '../../src/protocol/wire/chat.ts'
-import { EventStreamReader, type ReadStream, readStream } from '../support/event-stream.ts'
-import { startTestGateway, type TestCustomer, type TestGateway, waitFor } from '../support/gateway.ts'
+import { EventStreamReader } from '../support/event-stream.ts'
+import { nodeChunk, nodeUsage } from '../support/scripted-node.ts'
 import {
-  nodeChunk,
-  nodeUsage,
-  type ScriptedCall,
-  type ScriptedNode,
-  startScriptedNode,
-} from '../support/scripted-node.ts'
+  askUsage,
+  deltas,
+  done,
+  finish,
+  leak,
+  role,
+  type StreamPool,
+  startStreamPool,
+  text,
+  usage,
+  usual,
+  writes,
+} from '../support/stream-pool.ts'
 
-const leak = '/srv/secret-of-the-node'
-const prompt = 'hello there'
-
-let gateway: TestGateway
-let node: ScriptedNode
-let customer: TestCustomer
+let pool: StreamPool
 beforeAll(async () => {
-  gateway = await startTestGateway({ env: { SVC_FINISH_HOLD_MS: '300', SVC_RECEIPT_FLUSH_MS: '5' } })
-  customer = await gateway.customer()
-  node = startScriptedNode('m')
-  await gateway.node(node.url, { customerId: customer.customerId })
+  pool = await startStreamPool({ SVC_FINISH_HOLD_MS: '300', SVC_RECEIPT_FLUSH_MS: '5' })
 })
-afterAll(async () => {
-  node.stop()
-  await gateway.stop()
-})
-afterEach(() => node.answer(null))
-
-const ask = (body: object = {}) =>
-  gateway.chat(customer.key, { model: 'm', stream: true, messages: [{ role: 'user', content: prompt }], ...body })
-const askUsage = { stream_options: { include_usage: true } }
-
-/** A node that writes the given blocks at once and ends. */
-const writes =
-  (...blocks: readonly (string | object)[]) =>
-  async (call: ScriptedCall) => {
-    call.open()
-    for (const block of blocks) {
-      if (typeof block === 'string') await call.raw(block)
-      else await call.event(block)
-    }
-    call.end()
-  }
-
-async function streamed(script: (call: ScriptedCall) => void | Promise<void>, body: object = {}) {
-  node.answer(script)
-  const response = await ask(body)
-  if (response.status !== 200) throw new Error(`${response.status}: ${await response.text()}`)
-  const stream = await readStream(response)
-  expect(stream.text).not.toContain(leak)
-  for (const chunk of stream.chunks) {
-    if (chunk.error === undefined) expect([...Value.Errors(ChatChunk, chunk)]).toEqual([])
-  }
-  return { ...stream, response }
-}
-
-const role = nodeChunk({ role: 'assistant', content: '' })
-const text = (content: string) => nodeChunk({ content })
-const finish = nodeChunk({}, 'stop')
-const usage = { ...nodeChunk({}), choices: [], usage: nodeUsage }
-const done = 'data: [DONE]\n\n'
-const usual = [role, text('Hi'), finish, usage, done] as const
-const deltas = ({ chunks }: Pick<ReadStream, 'chunks'>) =>
-  chunks.flatMap(({ choices }) => choices.map(({ delta, finish_reason }) => [delta, finish_reason] as const))
+afterAll(() => pool.stop())
+afterEach(() => pool.node.answer(null))
 
 describe('§6: the framing', () => {
   test('headers', async () => {
-    const { response } = await streamed(writes(...usual))
+    const { response } = await pool.streamed(writes(...usual))
     expect(response.headers.get('content-type')).toBe('text/event-stream; charset=utf-8')
     expect(response.headers.get('cache-control')).toBe('no-cache, no-transform')
     expect(response.headers.get('x-accel-buffering')).toBe('no')
@@ -81,7 +38,7 @@ describe('§6: the framing', () => {
   })
 
   test('the literal stream, byte for byte', async () => {
-    const { text: whole, chunks, last } = await streamed(writes(...usual))
+    const { text: whole, chunks, last } = await pool.streamed(writes(...usual))
     const [{ id, created } = { id: '', created: 0 }] = chunks
     const head = `{"id":"${id}","object":"chat.completion.chunk","created":${created},"model":"m","choices":`
     expect(whole).toBe(
@@ -98,7 +55,7 @@ describe('§6: the framing', () => {
   test('one id, object, created and model on all chunks, none of them the node’s', async () => {
     for (const options of [{}, askUsage]) {
       const before = Math.floor(Date.now() / 1_000)
-      const { chunks } = await streamed(
+      const { chunks } = await pool.streamed(
         writes(role, ...Array.from({ length: 20 }, (_, i) => text(`${i}`)), finish, usage, done),
         options,
       )
@@ -123,13 +80,13 @@ describe('§6: the framing', () => {
     ['event, id and retry fields', lines.replaceAll('data: ', 'event: message\nid: 1\nretry: 5\ndata: ')],
     ['data over several lines', lines.replaceAll('"choices":', '\ndata: "choices":')],
   ])('a node with %s: the client sees only data and two line feeds', async (_name, raw) => {
-    const { content, done: ended, blocks } = await streamed(writes(raw))
+    const { content, done: ended, blocks } = await pool.streamed(writes(raw))
     expect([content, ended, blocks.length]).toEqual(['Hi', true, 4])
   })
 
   test('whatever the cuts between the node’s writes', async () => {
     const bytes = Buffer.from(lines.replace('"Hi"', '"H 漢🙂 i"'))
-    const { content } = await streamed(async (call) => {
+    const { content } = await pool.streamed(async (call) => {
       call.open()
       for (let at = 0; at < bytes.length; at += 7) await call.raw(bytes.subarray(at, at + 7))
       call.end()
@@ -138,7 +95,7 @@ describe('§6: the framing', () => {
   })
 
   test('gzip, although identity was asked for', async () => {
-    const { content, done: ended } = await streamed(async (call) => {
+    const { content, done: ended } = await pool.streamed(async (call) => {
       call.open({ 'content-encoding': 'gzip' })
       await call.raw(gzipSync(lines))
       call.end()
@@ -148,15 +105,15 @@ describe('§6: the framing', () => {
 
   test('a chunk of 4 MiB', async () => {
     const large = '漢"\\'.repeat(500_000)
-    const { content } = await streamed(writes(role, text('a'), text(large), text('b'), finish, usage, done))
+    const { content } = await pool.streamed(writes(role, text('a'), text(large), text('b'), finish, usage, done))
     expect(content).toBe(`a${large}b`)
   })
 })
 
 describe('§6: chunk by chunk', () => {
   test('each one is with the client before the node sends the next', async () => {
-    const arriving = node.next()
-    const asking = ask()
+    const arriving = pool.node.next()
+    const asking = pool.ask()
     const call = await arriving
     call.open()
     await call.event(role)
@@ -179,14 +136,14 @@ describe('§6: chunk by chunk', () => {
 
   test('several in one write of the node stay several, in order', async () => {
     const many = Array.from({ length: 50 }, (_, i) => `data: ${JSON.stringify(text(`${i} `))}\n\n`).join('')
-    const { chunks, content } = await streamed(writes(role, many, finish, usage, done))
+    const { chunks, content } = await pool.streamed(writes(role, many, finish, usage, done))
     expect(content).toBe(Array.from({ length: 50 }, (_, i) => `${i} `).join(''))
     expect(chunks).toHaveLength(52)
   })
 
   test('include_usage: the finish chunk does not wait for the usage', async () => {
-    const arriving = node.next()
-    const asking = ask(askUsage)
+    const arriving = pool.node.next()
+    const asking = pool.ask(askUsage)
     const call = await arriving
     call.open()
     await call.event(text('x'))
@@ -248,7 +205,7 @@ describe('§6: the first chunk carries the role', () => {
       [synthetic, [{ role: 'assistant', content: 'a' }, null], [{}, 'stop']],
     ],
   ] as const)('%s', async (_name, given, told) => {
-    expect(deltas(await streamed(writes(...given, done)))).toEqual(told.map(([delta, reason]) => [delta, reason]))
+    expect(deltas(await pool.streamed(writes(...given, done)))).toEqual(told.map(([delta, reason]) => [delta, reason]))
   })
 })
 
@@ -267,7 +224,7 @@ describe('§5, §6: what goes through verbatim and what stays behind', () => {
     { content: '\u0000\u2028 "quoted" \\ \ud83d\ude42' },
   ]
   test('every delta', async () => {
-    const stream = await streamed(writes(role, ...verbatim.map((delta) => nodeChunk(delta)), finish, usage, done))
+    const stream = await pool.streamed(writes(role, ...verbatim.map((delta) => nodeChunk(delta)), finish, usage, done))
     expect(deltas(stream).slice(1, -1)).toEqual(verbatim.map((delta) => [delta, null]))
   })
 
@@ -285,7 +242,7 @@ describe('§5, §6: what goes through verbatim and what stays behind', () => {
     const logprobs = { content: [{ token: 'Hi', logprob: -1 }] }
     const odd = { index: 0, delta: { content: 'Hi' }, finish_reason: null, logprobs, stop_reason: leak, token_ids: [1] }
     const last = { index: 0, delta: {}, finish_reason: 'stop', logprobs: null, matched_stop: leak }
-    const { chunks } = await streamed(
+    const { chunks } = await pool.streamed(
       writes(
         dress(role),
         dress({ ...text(''), choices: [odd] }),
@@ -320,167 +277,16 @@ describe('§5, §6: what goes through verbatim and what stays behind', () => {
     ['abort', 'stop'],
   ])('finish_reason %s is told as %s', async (given, told) => {
     for (const options of [{}, askUsage]) {
-      const { chunks } = await streamed(writes(role, nodeChunk({}, given), usage, done), options)
+      const { chunks } = await pool.streamed(writes(role, nodeChunk({}, given), usage, done), options)
       expect(chunks[1]?.choices[0]?.finish_reason).toBe(told)
     }
   })
 
   test('a line that is no JSON is skipped', async () => {
     const broken = ['data: {"choices":[{\n\n', 'data: nonsense\n\n', 'data:\n\n', 'nonsense\n\n', 'data: 5\n\n']
-    const { content, done: ended } = await streamed(writes(role, text('a'), ...broken, text('b'), finish, usage, done))
-    expect([content, ended]).toEqual(['ab', true])
-  })
-})
-
-describe('§6: the terminal chunk', () => {
-  test('include_usage not sent: one chunk with the finish, usage and svc', async () => {
-    for (const options of [{}, { stream_options: { include_usage: false } }, { stream_options: null }]) {
-      const { chunks, last } = await streamed(writes(...usual), options)
-      expect(last.choices).toEqual([{ index: 0, delta: {}, finish_reason: 'stop' }])
-      expect(last.usage).toEqual(nodeUsage)
-      expect(chunks.filter((chunk) => chunk.usage !== undefined || chunk.svc !== undefined)).toHaveLength(1)
-    }
-  })
-
-  test('include_usage sent: the finish chunk as it is, then one without choices', async () => {
-    const { chunks } = await streamed(writes(...usual), askUsage)
-    const [before, last] = chunks.slice(-2)
-    expect(before?.choices).toEqual([{ index: 0, delta: {}, finish_reason: 'stop' }])
-    expect(Object.keys(before ?? {})).toEqual(['id', 'object', 'created', 'model', 'choices'])
-    expect([last?.choices, last?.usage]).toEqual([[], nodeUsage])
-    expect(Object.keys(last ?? {})).toEqual(['id', 'object', 'created', 'model', 'choices', 'usage', 'svc'])
-  })
-
-  test('the delta and logprobs of the finish chunk are kept, both ways', async () => {
-    const logprobs = { content: [] }
-    const choices = [{ index: 0, delta: { content: ' the end' }, finish_reason: 'length', logprobs }]
-    for (const options of [{}, askUsage]) {
-      const { chunks, content } = await streamed(
-        writes(role, text('This is'), { ...finish, choices }, usage, done),
-        options,
-      )
-      expect(content).toBe('This is the end')
-      expect(chunks.find((chunk) => chunk.choices[0]?.finish_reason === 'length')?.choices).toEqual(choices)
-    }
-  })
-
-  test('svc: six fields, and the receipt is in the database', async () => {
-    const { last, response } = await streamed(async (call) => {
-      call.open()
-      await call.event(role)
-      await Bun.sleep(60)
-      await call.event(text('x'))
-      await Bun.sleep(60)
-      await call.event(finish)
-      await call.event(usage)
-      call.end()
-    })
-    const svc = last.svc ?? {}
-    expect(Object.keys(svc).sort()).toEqual(
-      ['latency_ms', 'receipt_hash', 'request_id', 'runtime_id', 'runtime_kind', 'ttft_ms'].sort(),
+    const { content, done: ended } = await pool.streamed(
+      writes(role, text('a'), ...broken, text('b'), finish, usage, done),
     )
-    expect(svc.request_id).toBe(response.headers.get('x-request-id'))
-    expect(svc.runtime_kind).toBe('openai')
-    // To the first content, not to the role.
-    expect(Number(svc.ttft_ms)).toBeGreaterThanOrEqual(50)
-    expect(Number(svc.latency_ms) - Number(svc.ttft_ms)).toBeGreaterThanOrEqual(50)
-    const [row] = await waitFor('the receipt', async () => {
-      const rows = await gateway.database.sql`select * from receipts where receipt_hash = ${String(svc.receipt_hash)}`
-      return rows.length > 0 ? [...rows] : null
-    })
-    expect(row).toMatchObject({ request_id: svc.request_id, prompt_tokens: 9, completion_tokens: 2, model_id: 'm' })
-  })
-})
-
-describe('§5, §6: usage', () => {
-  const estimate = Math.ceil(3 + 4 + 0.3 * prompt.length)
-  const usageOf = ({ last }: Pick<ReadStream, 'last'>) => [last.usage, last.svc?.usage_estimated]
-  const other = { prompt_tokens: 1, completion_tokens: 1, total_tokens: 2 }
-
-  test.each([
-    ['on the finish chunk', [role, text('a'), { ...finish, usage: nodeUsage }, done]],
-    ['on a chunk of its own', [role, text('a'), finish, usage, done]],
-    ['after [DONE] was forgotten', [role, text('a'), finish, usage]],
-    [
-      'on a chunk that still has a choice',
-      [role, text('a'), finish, { ...nodeChunk({}, 'stop'), usage: nodeUsage }, done],
-    ],
-    ['twice, the first one counts', [role, text('a'), finish, usage, { ...usage, usage: other }, done]],
-    [
-      'as a running count, the last one counts',
-      [role, { ...text('a'), usage: other }, { ...text('b'), usage: other }, finish, usage, done],
-    ],
-    ['before the finish chunk only', [role, { ...text('a'), usage: nodeUsage }, finish, done]],
-  ] as const)('%s', async (_name, blocks) => {
-    for (const options of [{}, askUsage]) {
-      const stream = await streamed(writes(...blocks), options)
-      expect(usageOf(stream)).toEqual([nodeUsage, undefined])
-      expect(stream.chunks.filter((chunk) => chunk.usage !== undefined)).toHaveLength(1)
-      expect(stream.done).toBe(true)
-    }
-  })
-
-  test('late, within the time for it', async () => {
-    for (const options of [{}, askUsage]) {
-      const stream = await streamed(async (call) => {
-        call.open()
-        for (const chunk of [role, text('a'), finish]) await call.event(chunk)
-        await Bun.sleep(120)
-        await call.event(usage)
-        call.end()
-      }, options)
-      expect(usageOf(stream)).toEqual([nodeUsage, undefined])
-    }
-  })
-
-  test.each([
-    ['absent, [DONE] ends the wait', [role, text('漢字 ab'), finish, done]],
-    ['absent, the end of the body ends the wait', [role, text('漢字 ab'), finish]],
-    ['nonsense', [role, text('漢字 ab'), { ...finish, usage: { prompt_tokens: 'x' } }, done]],
-  ] as const)('%s: estimated, and said so', async (_name, blocks) => {
-    const began = performance.now()
-    for (const options of [{}, askUsage]) {
-      const stream = await streamed(writes(...blocks), options)
-      const spoken = Math.ceil(2.4 + 0.9)
-      const told = { prompt_tokens: estimate, completion_tokens: spoken, total_tokens: estimate + spoken }
-      expect(usageOf(stream)).toEqual([told, true])
-      expect(stream.done).toBe(true)
-    }
-    expect(performance.now() - began).toBeLessThan(300)
-  })
-
-  test.each([
-    ['and comes too late', true],
-    ['and never comes', false],
-  ])('the node keeps the stream open, %s: estimated after the time for it', async (_name, late) => {
-    const arriving = node.next()
-    const asking = ask()
-    const call = await arriving
-    call.open()
-    for (const chunk of [role, text('a'), finish]) await call.event(chunk)
-    const began = performance.now()
-    const stream = await readStream(await asking)
-    expect(performance.now() - began).toBeGreaterThanOrEqual(250)
-    expect([stream.last.svc?.usage_estimated, stream.done]).toEqual([true, true])
-    if (late) {
-      await call.event(usage)
-      call.end()
-    } else {
-      // Nobody listens any more: the gateway lets go of the node.
-      await call.gone
-    }
-  })
-
-  test('reasoning and tool calls count for the estimate', async () => {
-    const calls = [{ index: 0, id: 'c', function: { name: 'f', arguments: '{}' } }]
-    const blocks = [
-      role,
-      nodeChunk({ reasoning_content: 'x'.repeat(100) }),
-      nodeChunk({ tool_calls: calls }),
-      finish,
-      done,
-    ]
-    const { last } = await streamed(writes(...blocks))
-    expect(last.usage?.completion_tokens).toBe(Math.ceil(30 + 0.3 * JSON.stringify(calls).length))
+    expect([content, ended]).toEqual(['ab', true])
   })
 })

@@ -14,7 +14,7 @@ export interface DirectOptions {
 /** Common servers close idle connections after 5 s; a request must not meet one in the act. */
 const idleMsMax = 4_000
 /** How soon a request hears that its idle connection had been closed: a round trip, generously. */
-const staleNoticeMs = 250
+const staleNoticeMs = 500
 /** Idle connections kept to one node. */
 const idleConnectionsMax = 256
 
