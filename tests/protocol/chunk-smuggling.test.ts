@@ -1,17 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { ChunkRewriter } from '../../src/protocol/chunk-rewriter.ts'
-import {
-  begun,
-  choiceKeys,
-  events,
-  expected,
-  finishReasons,
-  identity,
-  type Json,
-  publicKeys,
-  secret,
-} from './chunk-oracle.ts'
+import { begun, choiceKeys, events, expected, finishReasons, identity, type Json, publicKeys } from './chunk-oracle.ts'
 
 describe('§6: a node cannot smuggle anything past the allow-list', () => {
   const opening = '{"id":"x","choices":[{"index":0,"delta":{"content":"'
