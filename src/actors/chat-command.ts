@@ -10,9 +10,10 @@ export interface ChatCommand {
   /** `performance.now()` at the start of the handler: `latency_ms` and `ttft_ms` count from here. */
   readonly startedMs: number
   readonly access: Access
-  readonly body: ChatRequest
-  /** UTF-16 units of the body as it came: a cheap ceiling for its tokens. */
-  readonly bodyLength: number
+  /** Cut down to what the end needs once an answer has begun, so that open streams do not keep their prompts. */
+  body: ChatRequest
+  /** The body as it came; likewise. */
+  text: string
   /** The one node the client wants, body and query already agreed. */
   readonly pin: string | null
   /** Aborts when the client is gone. */

@@ -1,10 +1,9 @@
 import { Problem } from '../errors.ts'
-import type { Route } from '../machines/routing.ts'
 import { keysOf } from '../machines/rules/affinity.ts'
 import { type PlacementRequest, place } from '../machines/rules/placement.ts'
 import { ChunkRewriter } from '../protocol/chunk-rewriter.ts'
 import { textWeightPerUnitMax } from '../protocol/token-estimate.ts'
-import { upstreamBody } from '../protocol/upstream-request.ts'
+import { type UpstreamBody, upstreamBody } from '../protocol/upstream-request.ts'
 import type { ChatAnswer, ChatCommand } from './chat-command.ts'
 import { dispatch, refusal } from './dispatch.ts'
 import { type ChatPort, Exchange } from './exchange.ts'
@@ -30,7 +29,7 @@ function placementRequest(exchange: Exchange, keys: readonly bigint[] | null): P
   const routes = table.byModel.get(body.model) ?? []
   // Parts may weigh more than their text: an image by its address is 1,024 tokens.
   const parted = body.messages.some(({ content }) => typeof content === 'object' && content !== null)
-  const ceiling = parted ? Number.POSITIVE_INFINITY : command.bodyLength * textWeightPerUnitMax
+  const ceiling = parted ? Number.POSITIVE_INFINITY : command.text.length * textWeightPerUnitMax
   const tight = routes.some((route) => route.contextLength !== null && route.contextLength < ceiling)
   return {
     modelId: body.model,
@@ -81,6 +80,39 @@ async function admit(exchange: Exchange, request: PlacementRequest, ceiling: num
   exchange.admission = admission instanceof Promise ? await admission : admission
 }
 
+// Functions of their own: a closure keeps all that its function names, and a stream's must not keep the prompt.
+function relayFor(exchange: Exchange): Relay {
+  const { port, command, id, created } = exchange
+  return new Relay(
+    { ...port, settle: (end) => endStream(exchange, end), skipped: () => port.failed('malformed_line') },
+    command,
+    new ChunkRewriter({ id, created, model: command.body.model }),
+  )
+}
+
+type PrefixKeys = readonly bigint[] | null
+
+function dispatchWhole(exchange: Exchange, request: PlacementRequest, keys: PrefixKeys, upstream: UpstreamBody) {
+  return dispatch(exchange.port, exchange.command, request, (route) => {
+    if (keys !== null) exchange.port.prefixes.record(keys, route.nodeId)
+    return tryWhole(exchange, route, upstream)
+  })
+}
+
+async function dispatchStream(
+  exchange: Exchange,
+  relay: Relay,
+  request: PlacementRequest,
+  keys: PrefixKeys,
+  upstream: UpstreamBody,
+): Promise<void> {
+  await dispatch(exchange.port, exchange.command, request, (route, budget) => {
+    if (keys !== null) exchange.port.prefixes.record(keys, route.nodeId)
+    return tryStream(exchange, relay, route, upstream, budget)
+  })
+  exchange.forgetPrompt()
+}
+
 async function run(exchange: Exchange): Promise<ChatAnswer> {
   const { command, table, port } = exchange
   const { body, access } = command
@@ -91,28 +123,14 @@ async function run(exchange: Exchange): Promise<ChatAnswer> {
   const ceiling = outputCeiling(exchange)
   await admit(exchange, request, ceiling)
   const headers = exchange.admission?.headers ?? noHeaders
-  const upstream = upstreamBody(body, ceiling)
-  const remember = (route: Route) => {
-    if (keys !== null) port.prefixes.record(keys, route.nodeId)
-  }
   if (body.stream !== true) {
     port.ticker.add(exchange)
-    const answer = await dispatch(port, command, request, (route) => {
-      remember(route)
-      return tryWhole(exchange, route, upstream)
-    })
+    const answer = await dispatchWhole(exchange, request, keys, upstreamBody(command.text, body, ceiling))
     return { kind: 'whole', body: answer.body, headers }
   }
-  const relay = new Relay(
-    { ...port, settle: (end) => endStream(exchange, end), skipped: () => port.failed('malformed_line') },
-    command,
-    new ChunkRewriter({ id: exchange.id, created: exchange.created, model: body.model }),
-  )
+  const relay = relayFor(exchange)
   exchange.relay = relay
-  const running = dispatch(port, command, request, (route, budget) => {
-    remember(route)
-    return tryStream(exchange, relay, route, upstream, budget)
-  })
+  const running = dispatchStream(exchange, relay, request, keys, upstreamBody(command.text, body, ceiling))
   await committed(exchange, relay, running)
   return { kind: 'stream', stream: relay.stream, headers }
 }

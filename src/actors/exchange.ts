@@ -22,6 +22,9 @@ export interface ChatPort extends DispatchPort {
   readonly receipt: (receipt: NewReceipt) => void
 }
 
+/** A body shorter than this costs less kept than estimated, UTF-16 units. */
+const promptKeptMax = 4_096
+
 /** What one request carries from its admission to its end. */
 export class Exchange implements Ticking {
   readonly created = Math.floor(Date.now() / 1_000)
@@ -53,6 +56,22 @@ export class Exchange implements Ticking {
   prompt(): number {
     this.estimate ??= promptTokens(this.command.body)
     return this.estimate
+  }
+
+  /** The answer has begun: what may still be asked of the prompt is its estimate. */
+  forgetPrompt(): void {
+    const { command } = this
+    if (command.text.length < promptKeptMax) return
+    this.prompt()
+    const { model, stream_options: options, svc } = command.body
+    const jobId = svc?.job_id
+    command.text = ''
+    command.body = {
+      model,
+      messages: [],
+      ...(options === undefined ? {} : { stream_options: options }),
+      ...(jobId === undefined ? {} : { svc: { job_id: jobId } }),
+    }
   }
 
   modelId(): string | null {

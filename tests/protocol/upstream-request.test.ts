@@ -5,8 +5,9 @@ import type { ChatRequest } from '../../src/protocol/wire/chat.ts'
 
 const messages: ChatRequest['messages'] = [{ role: 'user', content: 'hi' }]
 const stripped = ['svc', 'user', 'safety_identifier', 'metadata', 'store', 'prompt_cache_key', 'service_tier']
+const spliced = (body: ChatRequest, ceiling: number | null) => upstreamBody(JSON.stringify(body), body, ceiling)
 const sent = (body: object, ceiling: number | null = null, model = 'local/m.gguf') =>
-  JSON.parse(upstreamBody({ model: 'm', messages, ...body }, ceiling).forModel(model)) as Record<string, unknown>
+  JSON.parse(spliced({ model: 'm', messages, ...body }, ceiling).forModel(model)) as Record<string, unknown>
 
 describe('§5: the body a node gets', () => {
   test('its own name of the model, everything else as it came', () => {
@@ -41,12 +42,12 @@ describe('§5: the body a node gets', () => {
   test('the request itself is left as it is', () => {
     const body: ChatRequest = { model: 'm', messages, stream: true, svc: { job_id: 'j' } }
     const before = structuredClone(body)
-    upstreamBody(body, 5).forModel('x')
+    spliced(body, 5).forModel('x')
     expect(body).toEqual(before)
   })
 
   test('one body serves several routes', () => {
-    const upstream = upstreamBody({ model: 'm', messages }, null)
+    const upstream = spliced({ model: 'm', messages }, null)
     const names = ['a', 'b'].map((name) => (JSON.parse(upstream.forModel(name)) as { model: string }).model)
     expect(names).toEqual(['a', 'b'])
   })
@@ -74,4 +75,57 @@ test('§13: a ceiling is injected as max_tokens', () => {
   expect(sent({}, 512).max_tokens).toBe(512)
   expect('max_tokens' in sent({})).toBe(false)
   expect(sent({ max_completion_tokens: 9 }).max_completion_tokens).toBe(9)
+})
+
+describe('the cut of the text', () => {
+  const parse = (text: string, ceiling: number | null = null) =>
+    upstreamBody(text, JSON.parse(text) as ChatRequest, ceiling).forModel('x')
+
+  test('whatever the layout and the values: what a rewritten body would be', () => {
+    const key = fc.constantFrom(
+      'messages',
+      'tools',
+      'seed',
+      'user',
+      'a b',
+      'ü',
+      '',
+      'svc',
+      'model',
+      'max_tokens',
+      'x"y',
+    )
+    const layout = fc.constantFrom(undefined, 1, '\t', ' \r\n')
+    fc.assert(
+      fc.property(fc.dictionary(key, fc.jsonValue()), layout, fc.option(fc.nat()), (value, space, ceiling) => {
+        const given = JSON.parse(JSON.stringify(value)) as Record<string, unknown>
+        const text = JSON.stringify(given, null, space)
+        const wanted: Record<string, unknown> = { ...given, model: 'x' }
+        for (const name of stripped) delete wanted[name]
+        if (ceiling !== null) wanted.max_tokens = ceiling
+        expect(JSON.parse(parse(text, ceiling))).toEqual(wanted)
+      }),
+    )
+  })
+
+  test('numbers keep their digits', () => {
+    expect(parse('{"model":"m","seed":9007199254740993,"temperature":1.0,"messages":[]}')).toBe(
+      '{"model":"x","seed":9007199254740993,"temperature":1.0,"messages":[]}',
+    )
+  })
+
+  test.each([
+    ['an escaped key', '{"model":"m","\\u0073vc":{"secret":1},"messages":[]}'],
+    ['a key that comes twice', '{"svc":1,"model":"m","messages":[],"svc":{"secret":1}}'],
+    ['a key that comes twice, once escaped', '{"user":"a","model":"m","messages":[],"us\\u0065r":"secret"}'],
+  ])('%s is stripped all the same', (_name, text) => {
+    expect(JSON.parse(parse(text))).toEqual({ model: 'x', messages: [] })
+    expect(parse(text)).not.toContain('secret')
+  })
+
+  test('quotes, brackets and backslashes inside texts end nothing', () => {
+    const content = 'a"}],\\"{ \\\\'
+    const text = JSON.stringify({ messages: [{ role: 'user', content }], user: content, model: 'm', z: [content, {}] })
+    expect(JSON.parse(parse(text))).toEqual({ model: 'x', messages: [{ role: 'user', content }], z: [content, {}] })
+  })
 })

@@ -16,7 +16,7 @@ const idleMsMax = 4_000
 /** How soon a request hears that its idle connection had been closed: a round trip, generously. */
 const staleNoticeMs = 500
 /** Idle connections kept to one node. */
-const idleConnectionsMax = 256
+const idleConnectionsMax = 4_096
 
 /**
  * `http://host:1/v1/` → `http://host:1`: paths are appended to it, so that `/v1/chat/completions` and `/health` both

@@ -157,14 +157,19 @@ export class Http1Connection implements ResponseSink, BodyFlow {
       const exchange: Exchange = { resolve, reject, body: null }
       this.exchange = exchange
       // Never taken off again: the signal lives no longer than its call, and taking it off costs more than it.
-      signal.addEventListener('abort', () => {
-        if (this.exchange !== exchange) return
-        this.lost('aborted')
-        this.destroy()
-      })
+      signal.addEventListener('abort', this.aborterOf(exchange))
       if (this.dead || signal.aborted) return this.lost(signal.aborted ? 'aborted' : 'closed')
       this.write(request)
     })
+  }
+
+  /** Made here and not where the request is at hand: a closure there would keep its text while the answer flows. */
+  private aborterOf(exchange: Exchange): () => void {
+    return () => {
+      if (this.exchange !== exchange) return
+      this.lost('aborted')
+      this.destroy()
+    }
   }
 
   private write(request: string): void {

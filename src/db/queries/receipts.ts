@@ -11,8 +11,9 @@ export interface NewReceipt {
   readonly status?: 'accepted' | 'held'
 }
 
+/** The text's own members with ours before them: one flat row. */
 const rowText = ({ hash, text, customerId, status }: NewReceipt) =>
-  `{"hash":"${hash}","customerId":${JSON.stringify(customerId)},"status":"${status ?? 'accepted'}","facts":${text}}`
+  `{"hash":"${hash}","customer_id":${JSON.stringify(customerId)},"status":"${status ?? 'accepted'}",${text.slice(1)}`
 
 /**
  * One statement for all; a receipt that is there already stays as it is. One JSON parameter, made of the texts that were
@@ -24,11 +25,10 @@ export async function insertReceipts(db: Database, rows: readonly NewReceipt[]):
   await db.execute(sql`
     insert into receipts (receipt_hash, issuer, request_id, job_id, kind, node_id, node_class, runtime_id, runtime_kind,
       model_id, prompt_tokens, completion_tokens, started_at, completed_at, customer_id, status)
-    select r.hash, f.issuer, f.request_id, f.job_id, f.kind, f.node_id, f.node_class, f.runtime_id, f.runtime_kind,
-      f.model_id, f.prompt_tokens, f.completion_tokens, f.started_at, f.completed_at, r."customerId", r.status
-    from json_to_recordset(${`[${rows.map(rowText).join(',')}]`}::text::json) as r (hash text, "customerId" text,
-      status text, facts json),
-    json_to_record(r.facts) as f (issuer text, request_id text, job_id text, kind text, node_id text, node_class text,
+    select hash, issuer, request_id, job_id, kind, node_id, node_class, runtime_id, runtime_kind, model_id,
+      prompt_tokens, completion_tokens, started_at, completed_at, customer_id, status
+    from json_to_recordset(${`[${rows.map(rowText).join(',')}]`}::text::json) as r (hash text, customer_id text,
+      status text, issuer text, request_id text, job_id text, kind text, node_id text, node_class text,
       runtime_id text, runtime_kind text, model_id text, prompt_tokens int, completion_tokens int,
       started_at timestamptz, completed_at timestamptz)
     on conflict do nothing`)

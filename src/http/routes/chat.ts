@@ -91,7 +91,7 @@ async function answer(context: HttpContext, request: Request, line: ChatRequestL
     startedMs: line.startedMs,
     access,
     body,
-    bodyLength: text.length,
+    text,
     pin: readPin(body, queryOf(request.url)),
     signal: request.signal,
     finished: line.record,

@@ -1,0 +1,77 @@
+/** Where a member of a JSON object stands: from the opening quote of its key to the end of its value. */
+export interface JsonMember {
+  readonly key: string
+  readonly start: number
+  readonly end: number
+}
+
+const quote = 34
+const backslash = 92
+const isBlank = (code: number) => code === 32 || code === 10 || code === 13 || code === 9
+
+function skipBlanks(text: string, at: number): number {
+  let next = at
+  while (isBlank(text.charCodeAt(next))) next++
+  return next
+}
+
+/** `at`: the opening quote. Returns the position after the closing one; jumps, so that a long text costs little. */
+function skipString(text: string, at: number): number {
+  for (let end = text.indexOf('"', at + 1); end !== -1; end = text.indexOf('"', end + 1)) {
+    let before = end - 1
+    while (text.charCodeAt(before) === backslash) before--
+    if ((end - before) % 2 === 1) return end + 1
+  }
+  return text.length
+}
+
+function skipContainer(text: string, at: number): number {
+  let depth = 0
+  for (let next = at; next < text.length; ) {
+    const code = text.charCodeAt(next)
+    if (code === quote) next = skipString(text, next)
+    else {
+      if (code === 123 || code === 91) depth++
+      else if ((code === 125 || code === 93) && --depth === 0) return next + 1
+      next++
+    }
+  }
+  return text.length
+}
+
+function skipScalar(text: string, at: number): number {
+  let next = at
+  for (; next < text.length; next++) {
+    const code = text.charCodeAt(next)
+    if (code === 44 || code === 125 || isBlank(code)) break
+  }
+  return next
+}
+
+function skipValue(text: string, at: number): number {
+  const code = text.charCodeAt(at)
+  if (code === quote) return skipString(text, at)
+  return code === 123 || code === 91 ? skipContainer(text, at) : skipScalar(text, at)
+}
+
+/**
+ * The members of the object that `text` is; the caller has parsed it, so that it is valid JSON. null where the text of a
+ * key is not the key (an escape) or a key comes twice: then only the parsed object says what is meant.
+ */
+export function objectMembers(text: string): readonly JsonMember[] | null {
+  const members: JsonMember[] = []
+  const keys = new Set<string>()
+  let at = skipBlanks(text, skipBlanks(text, 0) + 1)
+  while (text.charCodeAt(at) === quote) {
+    const keyEnd = skipString(text, at)
+    const key = text.slice(at + 1, keyEnd - 1)
+    if (key.includes('\\') || keys.has(key)) return null
+    keys.add(key)
+    const end = skipValue(text, skipBlanks(text, skipBlanks(text, keyEnd) + 1))
+    members.push({ key, start: at, end })
+    at = skipBlanks(text, end)
+    if (text.charCodeAt(at) !== 44) break
+    at = skipBlanks(text, at + 1)
+  }
+  return members
+}
