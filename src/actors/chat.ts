@@ -72,7 +72,10 @@ async function admit(exchange: Exchange, request: PlacementRequest, ceiling: num
   const { dailyTokenQuota, rateLimitRpm, maxConcurrency } = access.policy
   if (dailyTokenQuota !== null || rateLimitRpm !== null || maxConcurrency !== null) {
     const placement = place(table, request, port.random)
-    if (placement.kind === 'refused') throw refusal(command, placement.code)
+    if (placement.kind === 'refused') {
+      port.decided(command, { table, request, placement })
+      throw refusal(command, placement.code)
+    }
   }
   const output = ceiling ?? body.max_tokens ?? body.max_completion_tokens ?? 0
   const tokens = dailyTokenQuota === null ? 0 : exchange.prompt() + output

@@ -1,4 +1,5 @@
 import type { ProblemCode } from '../errors.ts'
+import type { Route } from '../machines/routing.ts'
 import { type ExplainedRoute, explainPlacement } from '../machines/rules/explain.ts'
 import type { ChatCommand } from './chat-command.ts'
 import type { Decision } from './dispatch.ts'
@@ -27,13 +28,19 @@ const requestsMax = 10_000
 /** A request that waits in a queue decides again and again. */
 const triesMax = 8
 
+/** A decision and the loads it saw: they are shared by all tables, and have moved on when somebody asks. */
+interface Kept extends Decision {
+  /** Of each route of the model: calls in flight, time to first token (-1: unknown), end of the ejection. */
+  readonly loads: readonly number[]
+}
+
 interface Entry {
   readonly model: string
   readonly customerId: string
-  readonly decisions: Decision[]
+  readonly decisions: Kept[]
 }
 
-/** Keeps what was decided; the reasons are worked out only when somebody asks, with the loads of that moment. */
+/** Keeps what was decided, and on what; the reasons are worked out only when somebody asks. */
 export function createDecisionLog(): DecisionLog {
   const entries = new Map<string, Entry>()
   // A ring of the ids, because a Map that is emptied from its front walks over all it has lost to find its first
@@ -44,11 +51,11 @@ export function createDecisionLog(): DecisionLog {
     record: (command, decision) => {
       const known = entries.get(command.requestId)
       if (known !== undefined) {
-        if (known.decisions.length < triesMax) known.decisions.push(decision)
+        if (known.decisions.length < triesMax) known.decisions.push(keep(decision))
         return
       }
       const { body, access } = command
-      entries.set(command.requestId, { model: body.model, customerId: access.customerId, decisions: [decision] })
+      entries.set(command.requestId, { model: body.model, customerId: access.customerId, decisions: [keep(decision)] })
       const oldest = ring[next]
       if (oldest !== undefined) entries.delete(oldest)
       ring[next] = command.requestId
@@ -63,11 +70,27 @@ export function createDecisionLog(): DecisionLog {
   }
 }
 
-function explained({ table, request, placement }: Decision): Explanation['tries'][number] {
+const routesOf = ({ table, request }: Decision): readonly Route[] => table.byModel.get(request.modelId) ?? []
+
+function keep(decision: Decision): Kept {
+  const loads: number[] = []
+  for (const { load } of routesOf(decision)) loads.push(load.inFlight, load.ttftEwmaMs ?? -1, load.ejectedUntilMs)
+  const { table, request, placement } = decision
+  return { table, request, placement, loads }
+}
+
+function explained(decision: Kept): Explanation['tries'][number] {
+  const { table, request, placement, loads } = decision
+  const routes = routesOf(decision).map((route, at) => {
+    const [inFlight = 0, ttftMs = -1, ejectedUntilMs = 0] = loads.slice(at * 3, at * 3 + 3)
+    const load = { ...route.load, inFlight, ttftEwmaMs: ttftMs === -1 ? null : ttftMs, ejectedUntilMs }
+    return { ...route, load }
+  })
+  const asItWas = { ...table, byModel: new Map([[request.modelId, routes]]) }
   return {
     atMs: request.nowMs,
     result: placement.kind,
     code: placement.kind === 'refused' ? placement.code : null,
-    routes: explainPlacement(table, request, placement),
+    routes: explainPlacement(asItWas, request, placement),
   }
 }
