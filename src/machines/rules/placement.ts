@@ -87,7 +87,10 @@ function withAffinity(open: readonly Route[], nodeId: string, ttftMs: number): R
     sum += busyness(route)
     if (route.nodeId === nodeId) favourite = favourite === null ? route : lighter(favourite, route, ttftMs)
   }
-  return favourite !== null && busyness(favourite) <= (affinityLoadMax * sum) / open.length ? favourite : null
+  if (favourite === null) return null
+  // One request more than the share: with a few slots a node, the bare factor gives up at the second one (decision 0006).
+  const most = (affinityLoadMax * sum) / open.length + 1 / slotsOf(favourite)
+  return busyness(favourite) <= most ? favourite : null
 }
 
 /** Power of two choices among at least one route. `random`: uniform in [0, 1). */

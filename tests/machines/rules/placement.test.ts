@@ -260,12 +260,12 @@ describe('§8 prefix affinity', () => {
     expect(chosen(placement)).toBe('node_b')
   })
 
-  test('while it is not busier than 1.25 × the mean', () => {
+  test('while it is not busier than 1.25 × the mean and one request', () => {
     const at = (inFlight: number) =>
       chosen(decide([route('a', { inFlight: 9 }), route('b', { inFlight })], request({ affinityNodeId: 'node_b' })))
-    // Mean of (10, x): x ≤ 1.25 × (10 + x) / 2 up to x = 16.
-    expect(at(15)).toBe('node_b')
-    expect(at(16)).toBe('node_a')
+    // Of (10, x) slots in use with this one: x ≤ 1.25 × (10 + x) / 2 + 1 up to x = 19.
+    expect(at(18)).toBe('node_b')
+    expect(at(19)).toBe('node_a')
   })
 
   test('an affinity to a node that cannot serve changes nothing', () => {
