@@ -79,6 +79,7 @@ async function admit(exchange: Exchange, request: PlacementRequest, ceiling: num
   }
   const output = ceiling ?? body.max_tokens ?? body.max_completion_tokens ?? 0
   const tokens = dailyTokenQuota === null ? 0 : exchange.prompt() + output
+  exchange.reserved = tokens
   const admission = port.limits.admit(access, tokens)
   exchange.admission = admission instanceof Promise ? await admission : admission
 }

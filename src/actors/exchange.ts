@@ -32,6 +32,8 @@ export class Exchange implements Ticking {
   private estimate: number | null = null
   private finishedOnce = false
   admission: Admission | null = null
+  /** Tokens of the day's quota that were reserved. */
+  reserved = 0
   attempts = 0
   attempt: Attempt | null = null
   relay: Relay | null = null
@@ -132,12 +134,19 @@ export class Exchange implements Ticking {
     }
   }
 
+  /** A machine of others cannot use up an account's quota by what it says of itself (decisions §5, usage). */
+  private tokensUsed(usage: TokenUsage | null): number {
+    const told = usage?.total_tokens ?? 0
+    const own = this.attempt?.route.customerId === this.command.access.customerId
+    return own ? told : Math.min(told, this.reserved)
+  }
+
   finish(status: number, code: ProblemCode | null, usage: TokenUsage | null, ttftMs: number | null): void {
     if (this.finishedOnce) return
     this.finishedOnce = true
     this.port.ticker.delete(this)
     this.done(this)
-    this.admission?.settle(usage?.total_tokens ?? 0)
+    this.admission?.settle(this.tokensUsed(usage))
     const latencyMs = performance.now() - this.command.startedMs
     const model = this.modelId()
     this.command.finished({

@@ -187,6 +187,24 @@ describe('§13: daily_token_quota', () => {
     expect(await statusOf(ask(small.key, { model: 'long' }))).toBe(200)
   })
 
+  test('a node of others takes no more than was reserved, whatever it reports', async () => {
+    const open = { min_privacy_class: 'public' }
+    const owner = await gateway.customer()
+    const foreign = startFakeNode({ models: ['foreign'] })
+    try {
+      await gateway.node(foreign.url, { customerId: owner.customerId, visibility: 'public', privacyClass: 'public' })
+      const { key } = await gateway.customer({ policy: { ...open, daily_token_quota: 1_000 }, keyPolicy: open })
+      foreign.setAnswer({ usage: { prompt_tokens: 1_000_000, completion_tokens: 1, total_tokens: 1_000_001 } })
+      for (const stream of [false, true]) {
+        expect(await statusOf(ask(key, reserving(400, { model: 'foreign', stream })))).toBe(200)
+      }
+      expect(await statusOf(ask(key, reserving(201, { model: 'foreign' })))).toBe(429)
+      expect(await statusOf(ask(key, reserving(200, { model: 'foreign' })))).toBe(200)
+    } finally {
+      foreign.stop()
+    }
+  })
+
   test('a node that reports more than was asked for empties the quota, and no more is served', async () => {
     const { key } = await customer({ daily_token_quota: 1_000 })
     using(5_000)
