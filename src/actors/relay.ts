@@ -1,33 +1,12 @@
-import type { Config } from '../config.ts'
 import { openAiError, Problem, type ProblemCode } from '../errors.ts'
-import type { ChunkRewriter, TokenUsage } from '../protocol/chunk-rewriter.ts'
+import type { ChunkRewriter } from '../protocol/chunk-rewriter.ts'
 import { SseSplitter } from '../protocol/sse.ts'
 import type { AbortCause, Attempt, AttemptFailure } from './attempt.ts'
 import type { ChatCommand } from './chat-command.ts'
 import { ClientStream } from './client-stream.ts'
-import type { Ticker, Ticking } from './ticker.ts'
+import type { RelayEnd, RelayPort } from './relay-port.ts'
+import type { Ticking } from './ticker.ts'
 import type { NodeResponse, TransportError } from './transport/transport.ts'
-
-/** How a stream ended, told once. */
-export interface RelayEnd {
-  readonly kind: 'complete' | 'failed' | 'client_gone'
-  readonly code: ProblemCode | null
-  readonly attempt: Attempt | null
-  /** As the node reported it; null where it did not. */
-  readonly usage: TokenUsage | null
-  /** Weight of the text that passed, unrounded. */
-  readonly outputWeight: number
-  readonly firstContentMs: number | null
-}
-
-export interface RelayPort {
-  readonly config: Config
-  readonly ticker: Ticker
-  /** Usage and metadata of the terminal chunk; the receipt is made here. */
-  readonly settle: (end: RelayEnd) => { readonly usage: TokenUsage; readonly metadata: object }
-  /** A line of the node that is no JSON was passed over. */
-  readonly skipped: () => void
-}
 
 const keepAlive = ': svc processing\n\n'
 const messages: Partial<Record<ProblemCode, string>> = {

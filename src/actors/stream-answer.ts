@@ -6,7 +6,8 @@ import type { AttemptFailure } from './attempt.ts'
 import type { TryBudget } from './dispatch.ts'
 import type { Exchange } from './exchange.ts'
 import { callNode, isFailure } from './node-call.ts'
-import type { Relay, RelayEnd } from './relay.ts'
+import type { Relay } from './relay.ts'
+import type { RelayEnd } from './relay-port.ts'
 
 /** Settles a stream however it ended: what the node delivered is metered and gets its receipt. */
 export function endStream(exchange: Exchange, end: RelayEnd): { usage: TokenUsage; metadata: object } {
