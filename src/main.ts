@@ -1,12 +1,12 @@
 import type { AnyElysia } from 'elysia'
 import { firstStart } from './actors/first-start.ts'
-import { startGateway } from './actors/gateway.ts'
+import { type RunningGateway, startGateway } from './actors/gateway.ts'
 import { createLog, failureName, type Log } from './actors/log.ts'
 import { createSealing } from './actors/sealing.ts'
 import { product } from './brand.ts'
 import { type Config, readConfig } from './config.ts'
 import { type DataFolder, DataFolderError, openDataFolder } from './data-folder.ts'
-import { openDatabase } from './db/client.ts'
+import { type OpenDatabase, openDatabase } from './db/client.ts'
 import { type EmbeddedDatabase, EmbeddedDatabaseError, startEmbedded } from './db/embedded.ts'
 import { migrateDatabase } from './db/migrate.ts'
 import { createApp } from './http/app.ts'
@@ -109,6 +109,42 @@ export async function start(
   }
 }
 
+/** The first start's tokens, customer and key (decisions §25); false: there were some already. */
+async function makeCredentials(
+  config: Config,
+  folder: DataFolder,
+  { db }: OpenDatabase,
+  keys: { readonly peppers: readonly string[]; readonly secretsKeys: readonly string[] },
+): Promise<boolean> {
+  const result = await firstStart({
+    db,
+    peppers: keys.peppers,
+    sealing: createSealing(keys.secretsKeys),
+    deliver: (made) =>
+      folder.writeCredentials({
+        base_url: config.SVC_PUBLIC_URL ?? `http://${config.SVC_HOST}:${config.SVC_PORT}`,
+        admin_token: made.adminToken,
+        operator_token: made.operatorToken,
+        viewer_token: made.viewerToken,
+        customer_id: made.customerId,
+        customer_token: made.customerToken,
+        gateway_key: made.gatewayKey,
+      }),
+  })
+  return result === 'made'
+}
+
+function greeting(config: Config, gateway: RunningGateway, folder: DataFolder | null, newKey: boolean): string {
+  const ready = gateway.router.table().routes.filter((route) => route.ready)
+  return welcome({
+    baseUrl: gateway.baseUrl(),
+    host: config.SVC_HOST,
+    models: [...new Set(ready.map(({ modelId }) => modelId))],
+    credentialsFile: folder?.credentialsFile ?? null,
+    newKey: newKey ? (folder?.readCredentials()?.gateway_key ?? null) : null,
+  })
+}
+
 async function startAll(
   config: Config,
   log: Log,
@@ -122,53 +158,24 @@ async function startAll(
   await migrateDatabase(storage.url)
   const database = openDatabase({ url: storage.url, connectionsMax: config.SVC_DATABASE_CONNECTIONS })
   undo.push(() => database.close())
-  const made = storage.folder?.secrets
-  const peppers = listOf(config.SVC_TOKEN_PEPPER, made?.tokenPepper)
-  const secretsKeys = listOf(config.SVC_SECRETS_KEY, made?.secretsKey)
-  const auditKeys = listOf(config.SVC_AUDIT_KEY, made?.auditKey)
+  const secrets = storage.folder?.secrets
+  const peppers = listOf(config.SVC_TOKEN_PEPPER, secrets?.tokenPepper)
+  const secretsKeys = listOf(config.SVC_SECRETS_KEY, secrets?.secretsKey)
+  const auditKeys = listOf(config.SVC_AUDIT_KEY, secrets?.auditKey)
   const roleTokensInDatabase = storage.folder !== null && config.SVC_ADMIN_TOKENS.length === 0
-  const first =
+  const made =
     storage.folder !== null && roleTokensInDatabase
-      ? await firstStart({
-          db: database.db,
-          peppers,
-          sealing: createSealing(secretsKeys),
-          deliver: (made) =>
-            storage.folder?.writeCredentials({
-              base_url: config.SVC_PUBLIC_URL ?? `http://${config.SVC_HOST}:${config.SVC_PORT}`,
-              admin_token: made.adminToken,
-              operator_token: made.operatorToken,
-              viewer_token: made.viewerToken,
-              customer_id: made.customerId,
-              customer_token: made.customerToken,
-              gateway_key: made.gatewayKey,
-            }),
-        })
-      : 'kept'
+      ? await makeCredentials(config, storage.folder, database, { peppers, secretsKeys })
+      : false
   const gateway = await startGateway({ config, log, database, peppers, secretsKeys, auditKeys, roleTokensInDatabase })
   undo.push(() => gateway.stop())
   const server = listen(createApp(gateway), config)
   const port = server.port ?? config.SVC_PORT
   undo.push(() => server.stop(true))
   await gateway.listening(port)
-  const credentials = storage.folder?.readCredentials() ?? null
-  // The port may be another one than at the first start.
-  if (credentials !== null && credentials.base_url !== gateway.baseUrl()) {
-    storage.folder?.writeCredentials({ ...credentials, base_url: gateway.baseUrl() })
-  }
   keepBaseUrl(storage.folder, gateway.baseUrl())
   log.info('listening', { host: config.SVC_HOST, port })
-  if (!quiet) {
-    const ready = gateway.router.table().routes.filter((route) => route.ready)
-    const facts = {
-      baseUrl: gateway.baseUrl(),
-      host: config.SVC_HOST,
-      models: [...new Set(ready.map(({ modelId }) => modelId))],
-      credentialsFile: storage.folder?.credentialsFile ?? null,
-      newKey: first === 'made' ? (storage.folder?.readCredentials()?.gateway_key ?? null) : null,
-    }
-    process.stdout.write(welcome(facts))
-  }
+  if (!quiet) process.stdout.write(greeting(config, gateway, storage.folder, made))
   let stopping: Promise<void> | null = null
   const stopOrderly = async () => {
     gateway.beginStop()

@@ -70,19 +70,18 @@ export interface GatewayParts {
 /** Streams may send their last event for so long, ms. */
 const lastEventMs = 500
 
-export async function startGateway(parts: GatewayParts): Promise<RunningGateway> {
-  const { config, log, database } = parts
+/** All actors, made and not yet started. `ownPort`: the one that was really taken. */
+function createActors(parts: GatewayParts, ownPort: () => number) {
+  const { config, log, database, peppers } = parts
   const { db } = database
-  let port = config.SVC_PORT
   const sealing = createSealing(parts.secretsKeys)
-  const metrics = createMetrics()
-  const inspector = createInspector(log)
   const feed = createChangeFeed({ ...database, log })
+  const changedHere = feed.changedHere.bind(feed)
   const access = createAccessDirectory({
     db,
     feed,
     log,
-    peppers: parts.peppers,
+    peppers,
     roleTokens: {
       admin: config.SVC_ADMIN_TOKENS,
       operator: config.SVC_OPERATOR_TOKENS,
@@ -91,24 +90,70 @@ export async function startGateway(parts: GatewayParts): Promise<RunningGateway>
     roleTokensInDatabase: parts.roleTokensInDatabase,
     outageMs: config.SVC_KEY_OUTAGE_MS,
   })
-  const changedHere = feed.changedHere.bind(feed)
   const limits = createLimits({
     ...database,
     log,
     publicPerMinute: config.SVC_PUBLIC_RPM_PER_IP,
     adminPerMinute: config.SVC_ADMIN_RPM_PER_TOKEN,
   })
-  const pool = createPoolAdmin({ db, sealing, changedHere })
-  const router = createRouter({
-    config,
+  const accounts = createAccounts({
     db,
-    log,
-    openSecret: (sealed) => sealing.open('node_api_key', sealed),
-    inspect: inspector.inspect,
+    sealing,
+    changedHere,
+    peppers,
+    keyRotationMs: config.SVC_KEY_ROTATION_MS,
+    forgetKey: (keyId) => access.forgetKey(keyId),
   })
+  const pool = createPoolAdmin({ db, sealing, changedHere })
+  const openSecret = (sealed: Uint8Array) => sealing.open('node_api_key', sealed)
+  const router = createRouter({ config, db, log, openSecret, inspect: createInspector(log).inspect })
+  const poolFeed = createPoolFeed(router, db, feed, log)
+  const localNodes = createLocalNodes({ config, pool, feed, log, ownPort })
   const receipts = createReceiptWriter({ db, flushMs: config.SVC_RECEIPT_FLUSH_MS, log })
+  return { feed, access, limits, accounts, pool, router, poolFeed, localNodes, receipts }
+}
+
+type Actors = ReturnType<typeof createActors>
+
+function observe(metrics: Metrics, { router, receipts }: Actors): void {
+  metrics.observe({
+    nodes: () => router.counts().nodes,
+    inFlight: () => router.counts().inFlight,
+    queued: () => router.counts().queued,
+    receiptsWritten: () => receipts.written(),
+    receiptsDropped: () => receipts.dropped(),
+  })
+}
+
+/** What the machine itself runs is found, then every node is asked once. */
+async function fillPool({ localNodes, poolFeed, router }: Actors): Promise<void> {
+  await localNodes.discover()
+  await localNodes.start()
+  await poolFeed.start()
+  await router.whenServing()
+  // What was registered a moment ago came after the first rows: it is asked once, too.
+  const fresh = router.nodes().filter(({ state }) => state === 'enrolled')
+  await Promise.all(fresh.map(({ nodeId }) => router.pollNow(nodeId)))
+}
+
+async function stopActors(actors: Actors, log: Log): Promise<void> {
+  await actors.localNodes.stop()
+  actors.poolFeed.stop()
+  await actors.router.stop()
+  await actors.receipts.stop().catch((error: unknown) => log.error('receipts_left', { failure: failureName(error) }))
+  await actors.limits.stop()
+  await actors.access.stop()
+  await actors.feed.stop()
+}
+
+export async function startGateway(parts: GatewayParts): Promise<RunningGateway> {
+  const { config, log, database } = parts
+  let port = config.SVC_PORT
+  const actors = createActors(parts, () => port)
+  const { access, limits, accounts, pool, router } = actors
+  const metrics = createMetrics()
+  observe(metrics, actors)
   const decisions = createDecisionLog()
-  const localNodes = createLocalNodes({ config, pool, feed, log, ownPort: () => port })
   const chat = createChat({
     config,
     router,
@@ -117,74 +162,46 @@ export async function startGateway(parts: GatewayParts): Promise<RunningGateway>
     prefixes: createPrefixMap(),
     ticker: new Ticker(),
     decided: decisions.record,
-    receipt: (receipt) => receipts.write(receipt),
+    receipt: (receipt) => actors.receipts.write(receipt),
     failed: (code) => metrics.upstreamFailure(code),
   })
-  metrics.observe({
-    nodes: () => router.counts().nodes,
-    inFlight: () => router.counts().inFlight,
-    queued: () => router.counts().queued,
-    receiptsWritten: () => receipts.written(),
-    receiptsDropped: () => receipts.dropped(),
+  const failedLogins = createFailedLogins({
+    perMinute: config.SVC_AUTH_FAILURES_PER_MINUTE,
+    lockoutMs: config.SVC_AUTH_LOCKOUT_MS,
   })
-
-  const poolFeed = createPoolFeed(router, db, feed, log)
-  await feed.start()
-  await poolFeed.start()
+  const health = createHealth(() => askDatabase(database.db))
+  await actors.feed.start()
+  await actors.poolFeed.start()
   await access.start()
   await limits.start()
   const endCalls = async () => {
     chat.abortAll()
     await waitUntil(() => chat.open === 0, lastEventMs)
   }
-  const health = createHealth(() => askDatabase(db))
-
   return {
     config,
     log,
     metrics,
     router,
     access,
+    failedLogins,
     limits,
+    accounts,
     pool,
     chat,
-    failedLogins: createFailedLogins({
-      perMinute: config.SVC_AUTH_FAILURES_PER_MINUTE,
-      lockoutMs: config.SVC_AUTH_LOCKOUT_MS,
-    }),
-    accounts: createAccounts({
-      db,
-      sealing,
-      changedHere,
-      peppers: parts.peppers,
-      keyRotationMs: config.SVC_KEY_ROTATION_MS,
-      forgetKey: (keyId) => access.forgetKey(keyId),
-    }),
+    endCalls,
     explain: decisions.explain,
     baseUrl: () => config.SVC_PUBLIC_URL?.replace(/\/+$/, '') ?? `http://${hostOf(config.SVC_HOST)}:${port}`,
     hashAddress: createAddressHash(parts.auditKeys[0] ?? ''),
     health: health.ask,
-    listening: async (taken) => {
+    listening: (taken) => {
       port = taken
-      await localNodes.discover()
-      await localNodes.start()
-      await poolFeed.start()
-      await router.whenServing()
-      // What was registered a moment ago came after the first rows: it is asked once, too.
-      const fresh = router.nodes().filter(({ state }) => state === 'enrolled')
-      await Promise.all(fresh.map(({ nodeId }) => router.pollNow(nodeId)))
+      return fillPool(actors)
     },
     beginStop: health.beginStop,
-    endCalls,
     stop: async () => {
       await endCalls()
-      await localNodes.stop()
-      poolFeed.stop()
-      await router.stop()
-      await receipts.stop().catch((error: unknown) => log.error('receipts_left', { failure: failureName(error) }))
-      await limits.stop()
-      await access.stop()
-      await feed.stop()
+      await stopActors(actors, log)
     },
   }
 }

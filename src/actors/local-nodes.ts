@@ -49,8 +49,9 @@ export function createLocalNodes({ config, pool, feed, log, ownPort }: LocalNode
     const known = await pool.nodes(localCustomerId)
     // A revoked node stays revoked: what the operator sent away must not come back by itself.
     if (known.some((node) => node.url === url)) return
-    await pool.registerRuntimeNode({ ...localNode, url, name: `${kind} :${port}`, origin: 'discovered' })
-    log.info('runtime_discovered', { kind, port })
+    await pool.registerRuntimeNode({ ...localNode, url, name: kind, origin: 'discovered' })
+    // The kind alone: where a node listens stands in no log.
+    log.info('runtime_discovered', { kind })
   }
 
   async function startDemo(rows: readonly NodeRecord[]): Promise<void> {
