@@ -1,14 +1,17 @@
 /** RFC 3339 UTC with three fractional digits, the one form on every wire (decisions §1). */
 export function isoTime(at: number | Date): string {
   const ms = typeof at === 'number' ? Math.floor(at) : at.getTime()
-  if (ms === lastMs) return lastText
-  lastText = new Date(ms).toISOString()
-  lastMs = ms
-  return lastText
+  const second = Math.floor(ms / 1_000)
+  if (second !== lastSecond) {
+    lastText = new Date(second * 1_000).toISOString().slice(0, -4)
+    lastSecond = second
+  }
+  const rest = ms - second * 1_000
+  return `${lastText}${rest < 10 ? '00' : rest < 100 ? '0' : ''}${rest}Z`
 }
 
-// Log line, receipt and answer of one request mostly fall into one millisecond.
-let lastMs = Number.NaN
+// Log line, receipt and answer of one request mostly fall into one second.
+let lastSecond = Number.NaN
 let lastText = ''
 
 export const secondMs = 1_000

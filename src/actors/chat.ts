@@ -73,7 +73,7 @@ async function admit(exchange: Exchange, request: PlacementRequest, ceiling: num
   if (dailyTokenQuota !== null || rateLimitRpm !== null || maxConcurrency !== null) {
     const placement = place(table, request, port.random)
     if (placement.kind === 'refused') {
-      port.decided(command, { table, request, placement })
+      port.decided(command, { table, request, placement }, false)
       throw refusal(command, placement.code)
     }
   }

@@ -19,7 +19,7 @@ export interface DispatchPort {
   readonly random: () => number
   /** A call of a node failed, or a line of its stream was no JSON (`malformed_line`) and was passed over. */
   readonly failed: (code: string) => void
-  readonly decided: (command: ChatCommand, decision: Decision) => void
+  readonly decided: (command: ChatCommand, decision: Decision, again: boolean) => void
 }
 
 export interface TryBudget {
@@ -93,9 +93,10 @@ export async function dispatch<T extends object>(
   for (;;) {
     const table = router.table()
     // A copy for every further look: the decision is kept for `explain`, and the set grows with every try.
-    const request = looks++ === 0 ? wanted : { ...wanted, exclude: new Set(tried), nowMs: Date.now() }
+    const again = looks++ > 0
+    const request = !again ? wanted : { ...wanted, exclude: new Set(tried), nowMs: Date.now() }
     const placement = place(table, request, port.random)
-    port.decided(command, { table, request, placement })
+    port.decided(command, { table, request, placement }, again)
     if (placement.kind === 'refused') throw last === null ? refusal(command, placement.code) : problemOf(last)
     if (placement.kind === 'saturated') {
       const waited = await router.waitForSlot(wanted.modelId, queueUntilMs - performance.now(), command.signal)

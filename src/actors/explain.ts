@@ -18,7 +18,8 @@ export interface Explanation {
 }
 
 export interface DecisionLog {
-  record(command: ChatCommand, decision: Decision): void
+  /** `again`: the request has been decided on before. */
+  record(command: ChatCommand, decision: Decision, again: boolean): void
   /** null: never seen, or no longer among the last `requestsMax`. */
   explain(requestId: string): Explanation | null
 }
@@ -35,37 +36,44 @@ interface Kept extends Decision {
 }
 
 interface Entry {
+  readonly requestId: string
   readonly model: string
   readonly customerId: string
-  readonly decisions: Kept[]
+  readonly first: Kept
+  /** Further decisions for the same request: rare. */
+  more: Kept[] | null
 }
 
 /** Keeps what was decided, and on what; the reasons are worked out only when somebody asks. */
 export function createDecisionLog(): DecisionLog {
-  const entries = new Map<string, Entry>()
-  // A ring of the ids, because a Map that is emptied from its front walks over all it has lost to find its first
-  // (27 µs a request, measured).
-  const ring: string[] = []
+  // A ring and no index: only the rare question searches, and a Map costs every request 2 µs.
+  const ring: (Entry | undefined)[] = new Array(requestsMax).fill(undefined)
   let next = 0
+  const find = (requestId: string): Entry | null => {
+    for (let back = 1; back <= requestsMax; back++) {
+      const entry = ring[(next - back + requestsMax) % requestsMax]
+      if (entry === undefined) return null
+      if (entry.requestId === requestId) return entry
+    }
+    return null
+  }
   return {
-    record: (command, decision) => {
-      const known = entries.get(command.requestId)
-      if (known !== undefined) {
-        if (known.decisions.length < triesMax) known.decisions.push(keep(decision))
+    record: (command, decision, again) => {
+      const { requestId, body, access } = command
+      const known = again ? find(requestId) : null
+      if (known !== null) {
+        known.more ??= []
+        if (known.more.length < triesMax - 1) known.more.push(keep(decision))
         return
       }
-      const { body, access } = command
-      entries.set(command.requestId, { model: body.model, customerId: access.customerId, decisions: [keep(decision)] })
-      const oldest = ring[next]
-      if (oldest !== undefined) entries.delete(oldest)
-      ring[next] = command.requestId
+      ring[next] = { requestId, model: body.model, customerId: access.customerId, first: keep(decision), more: null }
       next = (next + 1) % requestsMax
     },
     explain: (requestId) => {
-      const entry = entries.get(requestId)
-      if (entry === undefined) return null
-      const { model, customerId } = entry
-      return { requestId, model, customerId, tries: entry.decisions.map(explained) }
+      const entry = find(requestId)
+      if (entry === null) return null
+      const { model, customerId, first, more } = entry
+      return { requestId, model, customerId, tries: [first, ...(more ?? [])].map(explained) }
     },
   }
 }

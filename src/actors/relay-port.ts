@@ -19,8 +19,8 @@ export interface RelayEnd {
 export interface RelayPort {
   readonly config: Config
   readonly ticker: Ticker
-  /** Usage and metadata of the terminal chunk; the receipt is made here. */
-  readonly settle: (end: RelayEnd) => { readonly usage: TokenUsage; readonly metadata: object }
+  /** The members that end the terminal chunk (`answerEnd`); the receipt is made here. */
+  readonly settle: (end: RelayEnd) => string
   /** A line of the node that is no JSON was passed over. */
   readonly skipped: () => void
 }

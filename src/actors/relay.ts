@@ -179,8 +179,7 @@ export class Relay implements Ticking {
   }
 
   private complete(): void {
-    const { usage, metadata } = this.end('complete', null)
-    this.gathered += this.rewriter.terminal(usage, metadata, this.includeUsage)
+    this.gathered += this.rewriter.terminal(this.end('complete', null), this.includeUsage)
     this.flush()
     this.client.close()
     // The last bytes of the node are read, not cut: its connection then serves the next request.

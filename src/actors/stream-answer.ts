@@ -1,6 +1,6 @@
 import { Problem } from '../errors.ts'
 import type { Route } from '../machines/routing.ts'
-import type { TokenUsage } from '../protocol/chunk-rewriter.ts'
+import { answerEnd } from '../protocol/answer-end.ts'
 import type { UpstreamBody } from '../protocol/upstream-request.ts'
 import type { AttemptFailure } from './attempt.ts'
 import type { TryBudget } from './dispatch.ts'
@@ -9,13 +9,13 @@ import { callNode, isFailure } from './node-call.ts'
 import type { Relay } from './relay.ts'
 import type { RelayEnd } from './relay-port.ts'
 
-/** Settles a stream however it ended: what the node delivered is metered and gets its receipt. */
-export function endStream(exchange: Exchange, end: RelayEnd): { usage: TokenUsage; metadata: object } {
+/** Settles a stream however it ended: what the node delivered is metered and gets its receipt. Returns `usage` and `svc`. */
+export function endStream(exchange: Exchange, end: RelayEnd): string {
   const { command } = exchange
   const { usage, estimated } = exchange.usageOf(end.usage, () => end.outputWeight)
   const nowMs = performance.now()
   const ttftMs = end.firstContentMs === null ? null : end.firstContentMs - command.startedMs
-  let metadata: object = {}
+  let members = ''
   if (end.attempt !== null) {
     const { startedMs } = end.attempt
     if (end.kind === 'complete') {
@@ -31,14 +31,14 @@ export function endStream(exchange: Exchange, end: RelayEnd): { usage: TokenUsag
       exchange.port.failed(end.code ?? 'node_lost')
     }
     if (end.kind === 'complete' || ttftMs !== null) {
-      metadata = exchange.settle(end.attempt, usage, estimated, ttftMs ?? nowMs - command.startedMs)
+      members = answerEnd(usage, exchange.settle(end.attempt, usage, estimated, ttftMs ?? nowMs - command.startedMs))
     }
   }
   const delivered = end.kind === 'complete' || ttftMs !== null
   const status =
     end.kind === 'complete' ? 200 : end.kind === 'client_gone' ? 499 : new Problem(end.code ?? 'internal_error').status
   exchange.finish(status, end.code, delivered ? usage : null, ttftMs)
-  return { usage, metadata }
+  return members
 }
 
 /** One try of a stream: resolves at the node's first chunk, the rest flows by itself. */

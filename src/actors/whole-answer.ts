@@ -1,5 +1,5 @@
 import type { Route } from '../machines/routing.ts'
-import { publicCompletion } from '../protocol/completion.ts'
+import { completionText, publicCompletion } from '../protocol/completion.ts'
 import type { UpstreamBody } from '../protocol/upstream-request.ts'
 import type { AttemptFailure } from './attempt.ts'
 import type { Exchange } from './exchange.ts'
@@ -36,15 +36,12 @@ export async function tryWhole(
   })
   const ttftMs = ttfbMs - command.startedMs
   const svc = exchange.settle(attempt, usage, estimated, ttftMs)
-  const body = JSON.stringify({
-    id: exchange.id,
-    object: 'chat.completion',
-    created: exchange.created,
-    model: command.body.model,
-    choices: completion.choices,
+  const body = completionText(
+    { id: exchange.id, created: exchange.created, model: command.body.model },
+    completion.choices,
     usage,
     svc,
-  })
+  )
   exchange.finish(200, null, usage, ttftMs)
   return { body }
 }

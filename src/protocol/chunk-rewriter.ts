@@ -229,12 +229,11 @@ export class ChunkRewriter {
 
   /**
    * The terminal chunk: the held finish chunk with usage and metadata, or, with `separate`, a chunk without choices
-   * (OpenAI's `include_usage`). `[DONE]` follows.
+   * (OpenAI's `include_usage`). `members`: what `answerEnd` made. `[DONE]` follows.
    */
-  terminal(usage: TokenUsage, metadata: object, separate: boolean): string {
-    const extra = `,"usage":${JSON.stringify(usage)},"svc":${JSON.stringify(metadata)}`
-    if (!separate) return `${this.chunk(this.finish ?? [], extra)}data: [DONE]\n\n`
-    return `data: ${this.head}[]${extra}}\n\ndata: [DONE]\n\n`
+  terminal(members: string, separate: boolean): string {
+    if (!separate) return `${this.chunk(this.finish ?? [], members)}data: [DONE]\n\n`
+    return `data: ${this.head}[]${members}}\n\ndata: [DONE]\n\n`
   }
 
   /** A failure inside the stream; no `[DONE]` follows, so that no client takes it for an end. */

@@ -1,5 +1,8 @@
-import { isErrorBody, knownFinishReason, readUsage, type TokenUsage } from './chunk-rewriter.ts'
+import { answerEnd } from './answer-end.ts'
+import { type ChunkIdentity, isErrorBody, knownFinishReason, readUsage, type TokenUsage } from './chunk-rewriter.ts'
+import { jsonString } from './json-text.ts'
 import { textWeight } from './token-estimate.ts'
+import type { ChatMetadata } from './wire/chat.ts'
 
 type Json = Record<string, unknown>
 const isObject = (value: unknown): value is Json => typeof value === 'object' && value !== null && !Array.isArray(value)
@@ -47,4 +50,14 @@ export function publicCompletion(text: string): PublicCompletion | null {
     usage: readUsage(body.usage),
     outputWeight: () => messages.reduce((sum, message) => sum + messageWeight(message), 0),
   }
+}
+
+/** The body of a whole answer, as it goes on the wire. */
+export function completionText(
+  { id, created, model }: ChunkIdentity,
+  choices: readonly object[],
+  usage: TokenUsage,
+  metadata: ChatMetadata,
+): string {
+  return `{"id":"${id}","object":"chat.completion","created":${created},"model":${jsonString(model)},"choices":${JSON.stringify(choices)}${answerEnd(usage, metadata)}}`
 }

@@ -1,12 +1,8 @@
-/** Where a member of a JSON object stands: from the opening quote of its key to the end of its value. */
-export interface JsonMember {
-  readonly key: string
-  readonly start: number
-  readonly end: number
-}
-
 const quote = 34
 const backslash = 92
+const comma = 44
+/** Beyond it the keys are not compared one by one. */
+const membersMax = 64
 const isBlank = (code: number) => code === 32 || code === 10 || code === 13 || code === 9
 
 function skipBlanks(text: string, at: number): number {
@@ -43,7 +39,7 @@ function skipScalar(text: string, at: number): number {
   let next = at
   for (; next < text.length; next++) {
     const code = text.charCodeAt(next)
-    if (code === 44 || code === 125 || isBlank(code)) break
+    if (code === comma || code === 125 || isBlank(code)) break
   }
   return next
 }
@@ -55,23 +51,33 @@ function skipValue(text: string, at: number): number {
 }
 
 /**
- * The members of the object that `text` is; the caller has parsed it, so that it is valid JSON. null where the text of a
- * key is not the key (an escape) or a key comes twice: then only the parsed object says what is meant.
+ * The members of the object that `text` is, without those that `dropped` names, as they stand there, joined by commas;
+ * the caller has parsed the text, so that it is valid JSON. null where the text of a key is not the key (an escape) or a
+ * key comes twice: then only the parsed object says what is meant. Neighbours that stay are taken in one piece.
  */
-export function objectMembers(text: string): readonly JsonMember[] | null {
-  const members: JsonMember[] = []
-  const keys = new Set<string>()
+export function cutMembers(text: string, dropped: (key: string) => boolean): string | null {
+  const keys: string[] = []
+  let kept = ''
+  let from = -1
+  let to = -1
   let at = skipBlanks(text, skipBlanks(text, 0) + 1)
   while (text.charCodeAt(at) === quote) {
     const keyEnd = skipString(text, at)
     const key = text.slice(at + 1, keyEnd - 1)
-    if (key.includes('\\') || keys.has(key)) return null
-    keys.add(key)
+    if (key.includes('\\') || keys.includes(key) || keys.length === membersMax) return null
+    keys.push(key)
     const end = skipValue(text, skipBlanks(text, skipBlanks(text, keyEnd) + 1))
-    members.push({ key, start: at, end })
+    if (!dropped(key)) {
+      if (from === -1) from = at
+      to = end
+    } else if (from !== -1) {
+      kept += `${kept === '' ? '' : ','}${text.slice(from, to)}`
+      from = -1
+    }
     at = skipBlanks(text, end)
-    if (text.charCodeAt(at) !== 44) break
+    if (text.charCodeAt(at) !== comma) break
     at = skipBlanks(text, at + 1)
   }
-  return members
+  if (from === -1) return kept
+  return `${kept}${kept === '' ? '' : ','}${text.slice(from, to)}`
 }

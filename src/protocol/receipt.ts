@@ -1,5 +1,6 @@
 import { createKeccak } from 'hash-wasm'
 import { receiptVersion } from '../brand.ts'
+import { jsonString, jsonStringOrNull } from './json-text.ts'
 
 /** The facts of one metered (sub-)call: no money and no content, because prompts are guessable (decisions §14). */
 export interface Receipt {
@@ -26,26 +27,11 @@ const utf8BytesPerUnitMax = 3
 const scratch = new Uint8Array(8 * 1024)
 
 /**
- * The bytes that are hashed and that a node signs: the JCS form (RFC 8785) of the wire names. The keys stand here in
- * their sorted order, so that the native writer gives the canonical text; it is on the path of every answer.
+ * The bytes that are hashed and that a node signs: the JCS form (RFC 8785) of the wire names, written in their sorted
+ * order. By hand, because it is on the path of every answer: the general writer takes three times as long.
  */
 export function receiptText(receipt: Receipt): string {
-  return JSON.stringify({
-    completed_at: receipt.completedAt,
-    completion_tokens: receipt.completionTokens,
-    issuer: receipt.issuer,
-    job_id: receipt.jobId,
-    kind: receipt.kind,
-    model_id: receipt.modelId,
-    node_class: receipt.nodeClass,
-    node_id: receipt.nodeId,
-    prompt_tokens: receipt.promptTokens,
-    request_id: receipt.requestId,
-    runtime_id: receipt.runtimeId,
-    runtime_kind: receipt.runtimeKind,
-    started_at: receipt.startedAt,
-    v: receiptVersion,
-  })
+  return `{"completed_at":${jsonString(receipt.completedAt)},"completion_tokens":${receipt.completionTokens},"issuer":"${receipt.issuer}","job_id":${jsonStringOrNull(receipt.jobId)},"kind":"${receipt.kind}","model_id":${jsonString(receipt.modelId)},"node_class":${jsonString(receipt.nodeClass)},"node_id":${jsonString(receipt.nodeId)},"prompt_tokens":${receipt.promptTokens},"request_id":${jsonString(receipt.requestId)},"runtime_id":${jsonString(receipt.runtimeId)},"runtime_kind":${jsonString(receipt.runtimeKind)},"started_at":${jsonString(receipt.startedAt)},"v":"${receiptVersion}"}`
 }
 
 /** `0x` and the hex keccak-256 of a receipt's text, as an EVM contract computes it. */

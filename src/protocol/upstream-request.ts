@@ -1,8 +1,17 @@
-import { objectMembers } from './json-members.ts'
+import { cutMembers } from './json-members.ts'
+import { jsonString } from './json-text.ts'
 import type { ChatRequest } from './wire/chat.ts'
 
 /** Never sent to a node: nodes may be third parties (data minimisation, decisions §5). */
-const stripped = ['svc', 'user', 'safety_identifier', 'metadata', 'store', 'prompt_cache_key', 'service_tier'] as const
+const stripped: ReadonlySet<string> = new Set([
+  'svc',
+  'user',
+  'safety_identifier',
+  'metadata',
+  'store',
+  'prompt_cache_key',
+  'service_tier',
+])
 
 /** The body a node gets, but for `model`, which differs from route to route. */
 export interface UpstreamBody {
@@ -10,7 +19,8 @@ export interface UpstreamBody {
 }
 
 /** What the gateway itself puts into a body, and so takes out of the client's. */
-function ownMembers(body: ChatRequest, ceiling: number | null): Record<string, unknown> {
+function ownMembers(body: ChatRequest, ceiling: number | null): Readonly<Record<string, unknown>> | null {
+  if (body.stream !== true && ceiling === null) return null
   return {
     // vLLM and llama.cpp send usage only when asked (decisions §6).
     ...(body.stream === true ? { stream_options: { ...body.stream_options, include_usage: true } } : {}),
@@ -25,29 +35,14 @@ function ownMembers(body: ChatRequest, ceiling: number | null): Record<string, u
  */
 export function upstreamBody(text: string, body: ChatRequest, ceiling: number | null): UpstreamBody {
   const own = ownMembers(body, ceiling)
-  const members = objectMembers(text)
-  const rest = members === null ? membersOf(body, own) : cut(text, members, own)
-  const added = JSON.stringify(own).slice(1, -1)
-  const tail = [added, rest].filter((part) => part !== '').join(',')
-  return {
-    forModel: (upstreamModelId) => `{"model":${JSON.stringify(upstreamModelId)}${tail === '' ? '' : ','}${tail}}`,
-  }
+  const dropped = (key: string) => key === 'model' || stripped.has(key) || (own !== null && Object.hasOwn(own, key))
+  const rest = cutMembers(text, dropped) ?? membersOf(body, dropped)
+  const added = own === null ? '' : `,${JSON.stringify(own).slice(1, -1)}`
+  const tail = `${added}${rest === '' ? '' : ','}${rest}}`
+  return { forModel: (upstreamModelId) => `{"model":${jsonString(upstreamModelId)}${tail}` }
 }
 
-const isDropped = (key: string, own: Record<string, unknown>) =>
-  key === 'model' || Object.hasOwn(own, key) || (stripped as readonly string[]).includes(key)
-
-function cut(
-  text: string,
-  members: NonNullable<ReturnType<typeof objectMembers>>,
-  own: Record<string, unknown>,
-): string {
-  const kept: string[] = []
-  for (const { key, start, end } of members) if (!isDropped(key, own)) kept.push(text.slice(start, end))
-  return kept.join(',')
-}
-
-function membersOf(body: ChatRequest, own: Record<string, unknown>): string {
-  const kept = Object.entries(body).filter(([key, value]) => value !== undefined && !isDropped(key, own))
+function membersOf(body: ChatRequest, dropped: (key: string) => boolean): string {
+  const kept = Object.entries(body).filter(([key, value]) => value !== undefined && !dropped(key))
   return kept.map(([key, value]) => `${JSON.stringify(key)}:${JSON.stringify(value)}`).join(',')
 }

@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'bun:test'
+import { answerEnd } from '../../src/protocol/answer-end.ts'
 import { ChunkRewriter } from '../../src/protocol/chunk-rewriter.ts'
 import { begun, events, identity, type Json, secret } from './chunk-oracle.ts'
 
@@ -72,16 +73,27 @@ describe('§6: the end of a stream', () => {
     return rewriter
   }
 
+  const metadata = {
+    runtime_id: 'rt_1',
+    runtime_kind: 'vllm',
+    latency_ms: 412,
+    ttft_ms: 80,
+    receipt_hash: `0x${'0'.repeat(64)}`,
+    request_id: 'req_1',
+    usage_estimated: true,
+  }
+  const end = answerEnd(usage, metadata)
+
   test('one chunk: the held finish chunk with usage and metadata, delta as the node had it, then [DONE]', () => {
     const rewriter = finished({ index: 0, delta: { content: 'end' }, finish_reason: 'length', stop_reason: secret })
-    const text = rewriter.terminal(usage, { request_id: 'req_1' }, false)
+    const text = rewriter.terminal(end, false)
     const [chunk, done, rest] = text.split('\n\n')
     expect(JSON.parse((chunk ?? '').slice(6))).toEqual({
       ...identity,
       object: 'chat.completion.chunk',
       choices: [{ index: 0, delta: { content: 'end' }, finish_reason: 'length' }],
       usage,
-      svc: { request_id: 'req_1' },
+      svc: metadata,
     })
     expect([done, rest]).toEqual(['data: [DONE]', ''])
   })
@@ -91,14 +103,14 @@ describe('§6: the end of a stream', () => {
     expect(events(rewriter.finishChunk())).toEqual([
       { ...identity, object: 'chat.completion.chunk', choices: [{ index: 0, delta: {}, finish_reason: 'stop' }] },
     ])
-    const text = rewriter.terminal(usage, {}, true)
+    const text = rewriter.terminal(end, true)
     expect(text).toEndWith('\n\ndata: [DONE]\n\n')
     expect(JSON.parse(text.slice(6, text.indexOf('\n\n')))).toEqual({
       ...identity,
       object: 'chat.completion.chunk',
       choices: [],
       usage,
-      svc: {},
+      svc: metadata,
     })
   })
 
@@ -121,7 +133,7 @@ describe('§6: the end of a stream', () => {
     for (const delta of [{}, { content: '' }, { role: 'assistant', content: null }]) {
       rewriter.accept(JSON.stringify({ choices: [{ index: 0, delta, finish_reason: 'stop' }], usage }))
     }
-    expect(rewriter.terminal(usage, {}, false)).toContain('last words')
+    expect(rewriter.terminal(end, false)).toContain('last words')
     expect(rewriter.usage).toEqual(usage)
   })
 

@@ -261,14 +261,14 @@ test('§23: the last 10 000 requests are kept, and of each the first eight looks
   } as unknown as Decision
   const command = (requestId: string) =>
     ({ requestId, body: { model: 'm' }, access: { customerId: 'cus' } }) as unknown as ChatCommand
-  for (let i = 0; i < 10_000; i++) log.record(command(`req_${i}`), decision)
-  for (let i = 0; i < 20; i++) log.record(command('req_9999'), decision)
+  for (let i = 0; i < 10_000; i++) log.record(command(`req_${i}`), decision, false)
+  for (let i = 0; i < 20; i++) log.record(command('req_9999'), decision, true)
   expect(log.explain('req_0')?.tries).toHaveLength(1)
   expect(log.explain('req_9999')?.tries).toHaveLength(8)
-  log.record(command('req_new'), decision)
+  log.record(command('req_new'), decision, false)
   expect(log.explain('req_0')).toBeNull()
   expect(log.explain('req_1')).not.toBeNull()
-  for (let i = 0; i < 25_000; i++) log.record(command(`req_later_${i}`), decision)
+  for (let i = 0; i < 25_000; i++) log.record(command(`req_later_${i}`), decision, false)
   expect(log.explain('req_new')).toBeNull()
   expect(log.explain('req_later_14999')).toBeNull()
   expect(log.explain('req_later_15000')).not.toBeNull()

@@ -30,13 +30,15 @@ export function nodeBaseUrl(text: string): string | null {
   return url.origin + url.pathname.replace(/\/+$/, '').replace(/\/v1$/, '').replace(/\/+$/, '')
 }
 
+const lineBreak = /[\r\n\0]/
+
 /** Header values are ours or checked elsewhere; a line break in one would be another request. */
-function headerLines(headers: Readonly<Record<string, string>>, reserved?: Readonly<Record<string, string>>): string {
+function headerLines(headers: Readonly<Record<string, string>>, reserved?: ReadonlySet<string>): string {
   let lines = ''
   for (const name in headers) {
-    if (reserved !== undefined && name.toLowerCase() in reserved) continue
+    if (reserved?.has(name.toLowerCase()) === true) continue
     const value = headers[name] ?? ''
-    if (/[\r\n\0]/.test(name + value)) throw new TypeError('header with a line break')
+    if (lineBreak.test(name) || lineBreak.test(value)) throw new TypeError('header with a line break')
     lines += `${name}: ${value}\r\n`
   }
   return lines
@@ -63,6 +65,7 @@ export function createDirectTransport(options: DirectOptions): NodeTransport {
     ...(options.apiKey === null ? {} : { authorization: `Bearer ${options.apiKey}` }),
   }
   const fixed = headerLines(own)
+  const reserved = new Set(Object.keys(own))
   const all = new Set<Http1Connection>()
   // The youngest first: the older ones may then grow old and go.
   const idle: Http1Connection[] = []
@@ -95,7 +98,7 @@ export function createDirectTransport(options: DirectOptions): NodeTransport {
     if (closed) throw new TransportError('closed')
     if (init.signal.aborted) throw new TransportError('aborted')
     const length = init.body === undefined ? '' : `content-length: ${Buffer.byteLength(init.body)}\r\n`
-    const request = `${init.method} ${pathPrefix}${path} HTTP/1.1\r\n${fixed}${headerLines(init.headers ?? {}, own)}${length}\r\n${init.body ?? ''}`
+    const request = `${init.method} ${pathPrefix}${path} HTTP/1.1\r\n${fixed}${headerLines(init.headers ?? {}, reserved)}${length}\r\n${init.body ?? ''}`
     const known = reuse()
     if (known !== null) {
       const sentMs = performance.now()

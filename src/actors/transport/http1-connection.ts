@@ -34,6 +34,16 @@ interface Exchange {
   body: BodySink | null
 }
 
+let turnBegun = false
+let held: (Http1Connection | string)[] = []
+function endTurn(): void {
+  turnBegun = false
+  if (held.length === 0) return
+  const batch = held
+  held = []
+  for (let i = 0; i < batch.length; i += 2) (batch[i] as Http1Connection).writeNow(batch[i + 1] as string)
+}
+
 /** What thousands of open streams hold each: methods and no closures. */
 class Answer implements NodeResponse {
   readonly headers: { get(name: string): string | null }
@@ -173,6 +183,17 @@ export class Http1Connection implements ResponseSink, BodyFlow {
   }
 
   private write(request: string): void {
+    if (turnBegun) {
+      held.push(this, request)
+      return
+    }
+    turnBegun = true
+    setImmediate(endTurn)
+    this.writeNow(request)
+  }
+
+  writeNow(request: string): void {
+    if (this.dead) return
     const sent = this.socket?.write(request) ?? -1
     if (sent < 0) return this.lost('closed')
     if (sent < Buffer.byteLength(request)) this.unsent = Buffer.from(request).subarray(sent)

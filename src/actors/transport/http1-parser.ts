@@ -64,15 +64,16 @@ interface Head {
   readonly headers: ReadonlyMap<string, string>
 }
 
-/** A node's heads differ in little but date and length: the last one, kept with its text, often fits again. */
+/** A node's heads differ in little but date and length: the last one, kept with its bytes, often fits again. */
 class HeadReader {
-  private text = ''
+  private bytes: Buffer = none
   private head: Head | null = null
 
-  read(text: string): Head {
-    if (this.head !== null && text === this.text) return this.head
-    this.head = parseHead(text)
-    this.text = text
+  read(input: Buffer, from: number, to: number): Head {
+    const { bytes } = this
+    if (this.head !== null && input.compare(bytes, 0, bytes.length, from, to) === 0) return this.head
+    this.head = parseHead(input.toString('latin1', from, to))
+    this.bytes = Buffer.from(input.subarray(from, to))
     return this.head
   }
 }
@@ -142,7 +143,7 @@ export class ResponseParser {
       if (input.length - at > headBytesMax) throw new MalformedResponse('head too large')
       return at
     }
-    const { status, version, headers } = this.heads.read(input.toString('latin1', at, end))
+    const { status, version, headers } = this.heads.read(input, at, end)
     const next = end + headEnd.length
     if (status < 200) {
       if (status === 101) throw new MalformedResponse('upgrade')
