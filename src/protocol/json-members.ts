@@ -51,13 +51,13 @@ function skipValue(text: string, at: number): number {
 }
 
 /**
- * The members of the object that `text` is, without those that `dropped` names, as they stand there, joined by commas;
+ * The members of the object that `text` is, without those that `dropped` names, as they stand there, to be joined by commas;
  * the caller has parsed the text, so that it is valid JSON. null where the text of a key is not the key (an escape) or a
  * key comes twice: then only the parsed object says what is meant. Neighbours that stay are taken in one piece.
  */
-export function cutMembers(text: string, dropped: (key: string) => boolean): string | null {
+export function cutMembers(text: string, dropped: (key: string) => boolean): readonly string[] | null {
   const keys: string[] = []
-  let kept = ''
+  const kept: string[] = []
   let from = -1
   let to = -1
   let at = skipBlanks(text, skipBlanks(text, 0) + 1)
@@ -71,13 +71,13 @@ export function cutMembers(text: string, dropped: (key: string) => boolean): str
       if (from === -1) from = at
       to = end
     } else if (from !== -1) {
-      kept += `${kept === '' ? '' : ','}${text.slice(from, to)}`
+      kept.push(text.slice(from, to))
       from = -1
     }
     at = skipBlanks(text, end)
     if (text.charCodeAt(at) !== comma) break
     at = skipBlanks(text, at + 1)
   }
-  if (from === -1) return kept
-  return `${kept}${kept === '' ? '' : ','}${text.slice(from, to)}`
+  if (from !== -1) kept.push(text.slice(from, to))
+  return kept
 }

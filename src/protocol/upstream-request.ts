@@ -13,9 +13,13 @@ const stripped: ReadonlySet<string> = new Set([
   'service_tier',
 ])
 
+/** Longer bodies stay in pieces; joining a short one costs less than handing its pieces on. */
+const joinedMax = 16 * 1024
+
 /** The body a node gets, but for `model`, which differs from route to route. */
 export interface UpstreamBody {
-  forModel(upstreamModelId: string): string
+  /** One text, or its pieces in order. */
+  forModel(upstreamModelId: string): string | readonly string[]
 }
 
 /** What the gateway itself puts into a body, and so takes out of the client's. */
@@ -36,13 +40,16 @@ function ownMembers(body: ChatRequest, ceiling: number | null): Readonly<Record<
 export function upstreamBody(text: string, body: ChatRequest, ceiling: number | null): UpstreamBody {
   const own = ownMembers(body, ceiling)
   const dropped = (key: string) => key === 'model' || stripped.has(key) || (own !== null && Object.hasOwn(own, key))
-  const rest = cutMembers(text, dropped) ?? membersOf(body, dropped)
+  const pieces = cutMembers(text, dropped) ?? membersOf(body, dropped)
   const added = own === null ? '' : `,${JSON.stringify(own).slice(1, -1)}`
-  const tail = `${added}${rest === '' ? '' : ','}${rest}}`
-  return { forModel: (upstreamModelId) => `{"model":${jsonString(upstreamModelId)}${tail}` }
+  const head = (upstreamModelId: string) => `{"model":${jsonString(upstreamModelId)}${added}`
+  if (text.length > joinedMax)
+    return { forModel: (model) => [head(model), ...pieces.flatMap((piece) => [',', piece]), '}'] }
+  const tail = pieces.length === 0 ? '}' : `,${pieces.join(',')}}`
+  return { forModel: (model) => head(model) + tail }
 }
 
-function membersOf(body: ChatRequest, dropped: (key: string) => boolean): string {
+function membersOf(body: ChatRequest, dropped: (key: string) => boolean): readonly string[] {
   const kept = Object.entries(body).filter(([key, value]) => value !== undefined && !dropped(key))
-  return kept.map(([key, value]) => `${JSON.stringify(key)}:${JSON.stringify(value)}`).join(',')
+  return kept.map(([key, value]) => `${JSON.stringify(key)}:${JSON.stringify(value)}`)
 }

@@ -5,7 +5,12 @@ import type { ChatRequest } from '../../src/protocol/wire/chat.ts'
 
 const messages: ChatRequest['messages'] = [{ role: 'user', content: 'hi' }]
 const stripped = ['svc', 'user', 'safety_identifier', 'metadata', 'store', 'prompt_cache_key', 'service_tier']
-const spliced = (body: ChatRequest, ceiling: number | null) => upstreamBody(JSON.stringify(body), body, ceiling)
+/** As the node gets it. */
+const built = (text: string, body: ChatRequest, ceiling: number | null) => {
+  const upstream = upstreamBody(text, body, ceiling)
+  return { forModel: (model: string) => [upstream.forModel(model)].flat().join('') }
+}
+const spliced = (body: ChatRequest, ceiling: number | null) => built(JSON.stringify(body), body, ceiling)
 const sent = (body: object, ceiling: number | null = null, model = 'local/m.gguf') =>
   JSON.parse(spliced({ model: 'm', messages, ...body }, ceiling).forModel(model)) as Record<string, unknown>
 
@@ -46,6 +51,15 @@ describe('§5: the body a node gets', () => {
     expect(body).toEqual(before)
   })
 
+  test('a long body arrives as it came', () => {
+    const long = [{ role: 'user' as const, content: 'ä\n"😀'.repeat(8_000) }]
+    expect(sent({ messages: long, svc: { job_id: 'j' }, seed: 1 })).toEqual({
+      model: 'local/m.gguf',
+      messages: long,
+      seed: 1,
+    })
+  })
+
   test('one body serves several routes', () => {
     const upstream = spliced({ model: 'm', messages }, null)
     const names = ['a', 'b'].map((name) => (JSON.parse(upstream.forModel(name)) as { model: string }).model)
@@ -79,7 +93,7 @@ test('§13: a ceiling is injected as max_tokens', () => {
 
 describe('the cut of the text', () => {
   const parse = (text: string, ceiling: number | null = null) =>
-    upstreamBody(text, JSON.parse(text) as ChatRequest, ceiling).forModel('x')
+    built(text, JSON.parse(text) as ChatRequest, ceiling).forModel('x')
 
   test('whatever the layout and the values: what a rewritten body would be', () => {
     const key = fc.constantFrom(

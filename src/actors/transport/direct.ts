@@ -97,13 +97,12 @@ export function createDirectTransport(options: DirectOptions): NodeTransport {
   const send = async (path: string, init: NodeRequest): Promise<NodeResponse> => {
     if (closed) throw new TransportError('closed')
     if (init.signal.aborted) throw new TransportError('aborted')
-    const length = init.body === undefined ? '' : `content-length: ${Buffer.byteLength(init.body)}\r\n`
-    const request = `${init.method} ${pathPrefix}${path} HTTP/1.1\r\n${fixed}${headerLines(init.headers ?? {}, reserved)}${length}\r\n${init.body ?? ''}`
+    const head = `${init.method} ${pathPrefix}${path} HTTP/1.1\r\n${fixed}${headerLines(init.headers ?? {}, reserved)}`
     const known = reuse()
     if (known !== null) {
       const sentMs = performance.now()
       try {
-        return await known.send(request, init.signal)
+        return await known.send(head, init.body, init.signal)
       } catch (error) {
         // A kept connection that closes at once and without a byte was closed before the request came: a fresh one may
         // carry it. One that closes later had the request: it is not sent twice.
@@ -112,7 +111,7 @@ export function createDirectTransport(options: DirectOptions): NodeTransport {
       }
     }
     const fresh = await connect(init.signal)
-    return fresh.send(request, init.signal)
+    return fresh.send(head, init.body, init.signal)
   }
 
   return {

@@ -2,7 +2,15 @@ import type { Socket, SocketHandler } from 'bun'
 import { Body, collectText, decoded } from './body.ts'
 import type { CancelSignal } from './call-signal.ts'
 import { MalformedResponse, ResponseParser, type ResponseSink } from './http1-parser.ts'
-import { type BodyFlow, type BodySink, type NodeResponse, TransportError, type TransportFailure } from './transport.ts'
+import { encodeRequest } from './request-bytes.ts'
+import {
+  type BodyFlow,
+  type BodySink,
+  type NodeResponse,
+  type RequestBody,
+  TransportError,
+  type TransportFailure,
+} from './transport.ts'
 
 const failureByCode: Readonly<Record<string, TransportFailure>> = {
   ECONNREFUSED: 'refused',
@@ -34,14 +42,19 @@ interface Exchange {
   body: BodySink | null
 }
 
+/**
+ * The first request of a turn of the event loop goes out at once, those that come in the same turn follow together at its
+ * end: a node on this machine is then woken twice a turn and not by each of them (10 µs a request of CPU, measured).
+ */
 let turnBegun = false
-let held: (Http1Connection | string)[] = []
+let held: Http1Connection[] = []
+
 function endTurn(): void {
   turnBegun = false
   if (held.length === 0) return
   const batch = held
   held = []
-  for (let i = 0; i < batch.length; i += 2) (batch[i] as Http1Connection).writeNow(batch[i + 1] as string)
+  for (const connection of batch) connection.writeHeld()
 }
 
 /** What thousands of open streams hold each: methods and no closures. */
@@ -97,6 +110,8 @@ export class Http1Connection implements ResponseSink, BodyFlow {
   private socket: Socket<Http1Connection> | null = null
   private exchange: Exchange | null = null
   private unsent: Uint8Array | null = null
+  /** A request for the end of this turn. */
+  private waiting: { readonly head: string; readonly body: RequestBody | undefined } | null = null
   private readonly parser = new ResponseParser(this)
   private dead = false
   /** While it connects: null for success; the first word counts. */
@@ -161,15 +176,22 @@ export class Http1Connection implements ResponseSink, BodyFlow {
     this.lost(failure)
   }
 
-  /** `request`: head and body as they go on the wire. */
-  send(request: string, signal: CancelSignal): Promise<NodeResponse> {
+  /** `head`: request line and headers without the length of the body. */
+  send(head: string, body: RequestBody | undefined, signal: CancelSignal): Promise<NodeResponse> {
     return new Promise((resolve, reject) => {
       const exchange: Exchange = { resolve, reject, body: null }
       this.exchange = exchange
       // Never taken off again: the signal lives no longer than its call, and taking it off costs more than it.
       signal.addEventListener('abort', this.aborterOf(exchange))
       if (this.dead || signal.aborted) return this.lost(signal.aborted ? 'aborted' : 'closed')
-      this.write(request)
+      if (turnBegun) {
+        this.waiting = { head, body }
+        held.push(this)
+        return
+      }
+      turnBegun = true
+      setImmediate(endTurn)
+      this.write(head, body)
     })
   }
 
@@ -182,21 +204,19 @@ export class Http1Connection implements ResponseSink, BodyFlow {
     }
   }
 
-  private write(request: string): void {
-    if (turnBegun) {
-      held.push(this, request)
-      return
-    }
-    turnBegun = true
-    setImmediate(endTurn)
-    this.writeNow(request)
+  /** The end of the turn in which the request came. */
+  writeHeld(): void {
+    const { waiting } = this
+    this.waiting = null
+    if (waiting !== null && !this.dead) this.write(waiting.head, waiting.body)
   }
 
-  writeNow(request: string): void {
-    if (this.dead) return
-    const sent = this.socket?.write(request) ?? -1
+  private write(head: string, body: RequestBody | undefined): void {
+    const { bytes, start, end } = encodeRequest(head, body)
+    const sent = this.socket?.write(bytes, start, end - start) ?? -1
     if (sent < 0) return this.lost('closed')
-    if (sent < Buffer.byteLength(request)) this.unsent = Buffer.from(request).subarray(sent)
+    // A copy: the buffer is used again.
+    if (start + sent < end) this.unsent = Buffer.from(bytes.subarray(start + sent, end))
   }
 
   private drain(): void {
@@ -269,6 +289,7 @@ export class Http1Connection implements ResponseSink, BodyFlow {
   destroy(): void {
     if (this.dead) return
     this.dead = true
+    this.waiting = null
     this.socket?.terminate()
     this.closed(this)
     this.lost('aborted')

@@ -13,10 +13,13 @@ export interface NodeTransport {
 export interface NodeRequest {
   readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE'
   readonly headers?: Readonly<Record<string, string>>
-  readonly body?: string
+  readonly body?: RequestBody
   /** Ends the call in whatever state it is, the node's connection included. One for each call, or not much longer-lived. */
   readonly signal: CancelSignal
 }
+
+/** One text, or its pieces in order: a long text need not be copied to be joined. */
+export type RequestBody = string | readonly string[]
 
 /** One answer. Its body is read once, by `read` or `text`, or given up by `discard`. */
 export interface NodeResponse {
