@@ -1,7 +1,7 @@
 import { expect } from 'bun:test'
 import { type FakeNode, startFakeNode } from '../../src/fake-node/fake-node.ts'
 import type { LoggedRequest } from '../../src/fake-node/node-log.ts'
-import { type CustomerOptions, startTestGateway, type TestCustomer, type TestGateway } from './gateway.ts'
+import { type CustomerOptions, type Launch, startTestGateway, type TestCustomer, type TestGateway } from './gateway.ts'
 
 /** Each is the one model of a machine of the same name. */
 export const memberNames = ['a', 'b', 'c', 'd', 'e', 'agg'] as const
@@ -138,8 +138,12 @@ const usual = (name: MemberName) => ({
   toolCalls: 'auto' as const,
 })
 
-export async function startMixturePool(env: Readonly<Record<string, string>> = {}): Promise<MixturePool> {
+export async function startMixturePool(
+  env: Readonly<Record<string, string>> = {},
+  launch?: Launch,
+): Promise<MixturePool> {
   const gateway = await startTestGateway({
+    ...(launch === undefined ? {} : { launch }),
     env: { SVC_ADMIN_RPM_PER_TOKEN: '1000000', SVC_RECEIPT_FLUSH_MS: '5', SVC_METRICS_PUBLIC: 'true', ...env },
   })
   const abroad = { min_privacy_class: 'public' } as const
