@@ -1,0 +1,124 @@
+import { canonicalJson } from '../../protocol/canonical-json.ts'
+import { answerText, toolCallsOf, withoutThinking } from './answer.ts'
+import type { AnswerMessage } from './strategies/strategy.ts'
+
+type Json = Record<string, unknown>
+const isContainer = (value: unknown): value is Json => typeof value === 'object' && value !== null
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
+/** Step 1: what is called, with which arguments; ids differ from call to call. */
+function toolKey(calls: readonly unknown[]): string {
+  const called = calls.map((call) => {
+    const { name, arguments: given } = (isContainer(call) && isContainer(call.function) ? call.function : {}) as Json
+    return { name: name ?? null, arguments: typeof given === 'string' ? (parsed(given) ?? given) : (given ?? null) }
+  })
+  return `T:${canonicalJson(called)}`
+}
+
+/** The inside of the last `\boxed{…}`, braces balanced; null without one. */
+function boxed(text: string): string | null {
+  const opening = '\\boxed{'
+  const start = text.lastIndexOf(opening)
+  if (start === -1) return null
+  let depth = 1
+  for (let at = start + opening.length; at < text.length; at++) {
+    if (text[at] === '{') depth++
+    else if (text[at] === '}' && --depth === 0) return text.slice(start + opening.length, at)
+  }
+  return null
+}
+
+/** Markdown marks may stand around the word, as in `**Answer:** 4`. */
+const answerLine = /^[\s>*_#`]*(?:final[ \t]+)?answer[*_`]*\s*[:：]/gim
+
+/** What follows the last line that says `answer:`; null without one. */
+function announced(text: string): string | null {
+  const last = [...text.matchAll(answerLine)].at(-1)
+  if (last === undefined) return null
+  const rest = text.slice(last.index + last[0].length)
+  const [line = ''] = rest.split('\n', 1)
+  // Some write the answer under the word.
+  return bare(line) === '' ? rest : line
+}
+
+const fence = /^```[^\n`]*\n([\s\S]*?)\n?```$/
+
+/** Step 4. A fence around the whole is no part of the answer. */
+function jsonKey(text: string): string | null {
+  const value = parsed(fence.exec(text)?.[1] ?? text)
+  return isContainer(value) ? `J:${canonicalJson(value)}` : null
+}
+
+const singleQuotes = /[‘’‚‛′´]/g
+const doubleQuotes = /[“”„‟″«»]/g
+const dashes = /[‐‑‒–—―−]/g
+
+/** Step 5: one way to write what looks alike. `#`, `+` and `-` go only where they are marks: `C#`, `C++`, `-5` stay. */
+function plain(text: string): string {
+  return text
+    .replace(/^```[^\n`]*$/gm, '')
+    .replace(doubleQuotes, '"')
+    .replace(singleQuotes, "'")
+    .normalize('NFKC')
+    .toLowerCase()
+    .replace(dashes, '-')
+    .replace(/^\s*#{1,6}\s+/gm, '')
+    .replace(/^\s*>\s?/gm, '')
+    .replace(/^\s*[-+]\s+(?=\p{L})/gmu, '')
+    .replace(/(\*\*|__|~~)(?=\S)(.+?)(?<=\S)\1/gs, '$2')
+    .replace(/^([*_])(?=\S)(.+)(?<=\S)\1$/s, '$2')
+    .replaceAll('`', '')
+    .trim()
+}
+
+const bare = (text: string) => text.replace(/[\s*_`~]/g, '')
+const number =
+  /^(?<sign>[-+]?)\s*\p{Sc}?\s*(?<whole>\d{1,3}(?:,\d{3})+|\d*)(?:\.(?<part>\d*))?\s*(?:\p{Sc}|(?<percent>%))?\.?$/u
+
+/** Step 6, on the digits themselves: no size is too large and no fraction is rounded. */
+function numberKey(text: string): string | null {
+  const groups = number.exec(text)?.groups
+  if (groups === undefined) return null
+  const { sign = '', whole: digits = '', part: decimals = '', percent = '' } = groups
+  if (digits === '' && decimals === '') return null
+  const whole = digits.replaceAll(',', '') || '0'
+  const part = decimals.replace(/0+$/, '')
+  const zero = /^0*$/.test(whole) && part === ''
+  return `N:${sign === '-' && !zero ? '-' : ''}${whole}${part === '' ? '' : `.${part}`}${percent}`
+}
+
+const punctuation = /[!"'(),.:;?[\]{}<>|*_~]/g
+const articles: ReadonlySet<string> = new Set(['a', 'an', 'the'])
+
+/** Step 7 (the SQuAD metric's normalisation). An answer that is nothing but an article, as in a multiple choice, stays. */
+function textKey(text: string): string | null {
+  const words = text
+    .replace(punctuation, '')
+    .split(/\s+/)
+    .filter((word) => word !== '')
+  const kept = words.filter((word) => !articles.has(word))
+  const key = (kept.length === 0 ? words : kept).join(' ')
+  return key === '' ? null : `S:${key}`
+}
+
+/**
+ * What makes two answers the same vote: the seven steps of decisions §7, no likeness beyond. null: no answer at all.
+ */
+export function matchKey(message: AnswerMessage): string | null {
+  const calls = toolCallsOf(message)
+  if (calls.length > 0) return toolKey(calls)
+  const spoken = withoutThinking(answerText(message))
+  const said = (boxed(spoken) ?? announced(spoken) ?? spoken).trim()
+  const meant = said === '' ? spoken.trim() : said
+  const json = jsonKey(meant)
+  if (json !== null) return json
+  const text = plain(meant)
+  return numberKey(text) ?? textKey(text)
+}
