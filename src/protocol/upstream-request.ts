@@ -4,6 +4,8 @@ import type { ChatRequest } from './wire/chat.ts'
 /** Never sent to a node: nodes may be third parties (data minimisation, decisions §5). */
 const stripped = ['svc', 'user', 'safety_identifier', 'metadata', 'store', 'prompt_cache_key', 'service_tier'] as const
 
+const unchanged: Readonly<Record<string, unknown>> = {}
+
 /** The body a node gets, but for `model`, which differs from route to route. */
 export interface UpstreamBody {
   forModel(upstreamModelId: string): string
@@ -21,10 +23,16 @@ function ownMembers(body: ChatRequest, ceiling: number | null): Record<string, u
 /**
  * `text`: the client's body, of which `body` is the parsed form. `ceiling`: `max_tokens` to inject where the request has
  * none, so that what a quota reserved is a true bound. Every other member goes through to the letter: numbers keep their
- * digits, and a long prompt is not written anew (200 µs for 100 kB, measured; the cut costs a fifth).
+ * digits, and a long prompt is not written anew (200 µs for 100 kB, measured; the cut costs a fifth). `changed`: further
+ * members to put in place of the client's; undefined takes one out.
  */
-export function upstreamBody(text: string, body: ChatRequest, ceiling: number | null): UpstreamBody {
-  const own = ownMembers(body, ceiling)
+export function upstreamBody(
+  text: string,
+  body: ChatRequest,
+  ceiling: number | null,
+  changed: Readonly<Record<string, unknown>> = unchanged,
+): UpstreamBody {
+  const own = changed === unchanged ? ownMembers(body, ceiling) : { ...ownMembers(body, ceiling), ...changed }
   const members = objectMembers(text)
   const rest = members === null ? membersOf(body, own) : cut(text, members, own)
   const added = JSON.stringify(own).slice(1, -1)
