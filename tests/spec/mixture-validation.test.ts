@@ -161,9 +161,12 @@ describe('§3: the other refusals of a mixture', () => {
       { body: { max_tokens: 40_000 } },
     ],
   ]
-  test.each(rows.map((row) => [...row] as const))('%s', async (_what, mixture, code, param, asked) => {
-    await refused(mixture, bad(code, param), asked)
-  })
+  test.each(rows.map(([what, mixture, code, param, asked]) => [what, mixture, code, param, asked ?? {}] as const))(
+    '%s',
+    async (_what, mixture, code, param, asked) => {
+      await refused(mixture, bad(code, param), asked)
+    },
+  )
 
   test('a pin in the body', () => refused(vote(a, b), bad('mixture_pin_conflict', 'svc.node_id'), pinned()))
 
@@ -207,16 +210,19 @@ describe('§7: what is accepted', () => {
     ['four experts and an aggregator', synthesize(a, b, expert('c'), expert('d'))],
     ['a top-level model that nobody has', vote(a, b), { body: { model: 'nobody-has-it' } }],
   ]
-  test.each(rows.map((row) => [...row] as const))('%s', async (_what, mixture, asked) => {
-    const response = await pool.mix(mixture, asked)
-    expect([response.status, (await response.text()).slice(0, 200)]).toEqual([200, expect.any(String)])
-  })
+  test.each(rows.map(([what, mixture, asked]) => [what, mixture, asked ?? {}] as const))(
+    '%s',
+    async (_what, mixture, asked) => {
+      const response = await pool.mix(mixture, asked)
+      expect([response.status, (await response.text()).slice(0, 200)]).toEqual([200, expect.any(String)])
+    },
+  )
 })
 
 describe('§7: the order of the checks; the first failure is the answer', () => {
   /** Each step mends what the one before was refused for. */
   test('strategy, shape, cap, forbidden fields, aggregator, pin, quorum, policy, budget', async () => {
-    const { key } = await pool.gateway.customer({ policy: { denied_models: ['b'] } })
+    const { key } = await pool.tenant({ policy: { denied_models: ['b'] } }, ['a', 'agg'])
     const many = (shape: object) => [a, b, expert('c'), expert('d'), { model: 'e', ...shape }]
     const pinnedTo = { svc: { node_id: 'node_x' }, key, body: { max_tokens: 40_000 } }
     const free = { key, body: { max_tokens: 40_000 } }
