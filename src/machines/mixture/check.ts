@@ -3,7 +3,7 @@ import { promptTokens } from '../../protocol/token-estimate.ts'
 import { isVisible, judge, type PlacementRequest, verdictRank, verdicts } from '../rules/eligibility.ts'
 import { readMixtureConfig } from './config.ts'
 import { strategies } from './strategies/registry.ts'
-import type { AcceptedMixture, MixtureConfig, MixtureRequest } from './types.ts'
+import type { AcceptedMixture, CheckedMixture, MixtureConfig, MixtureRequest } from './types.ts'
 
 /** How a sub-call asks for a machine: never but the caller's own, and no conversation is at home anywhere. */
 export function subCallPlacement(
@@ -68,22 +68,30 @@ export function estimateTokens(config: MixtureConfig, prompt: number, output: nu
   return fanOut + prompt + experts * output + strategy.promptOverhead + output
 }
 
-/** All checks of decisions §7 before the daily quota, in their order; the first failure is the answer. */
-export function checkMixture(request: MixtureRequest): AcceptedMixture | Problem {
+/** What the sub-calls may use together, against the budget. */
+function checkBudget(request: MixtureRequest, config: MixtureConfig): AcceptedMixture | Problem {
   const { access, body, bounds } = request
-  if (access.accountStatus !== 'active') return new Problem('account_suspended')
-  const expertsMax = Math.min(bounds.expertsMax, access.policy.mixture.maxExperts ?? bounds.expertsMax)
-  const config = readMixtureConfig(body.svc?.mixture, { expertsMax, pinParam: request.pinParam })
-  if (config instanceof Problem) return config
-  const refused = checkPolicy(request, config)
-  if (refused !== null) return refused
   const prompt = promptTokens(body)
   const most = access.policy.maxTokensPerRequest ?? Number.POSITIVE_INFINITY
   const output = outputAsked(request) ?? Math.min(bounds.outputTokensDefault, most)
   const estimate = estimateTokens(config, prompt, output)
-  if (estimate > bounds.tokensMax) {
-    const detail = `The sub-calls together may use ${estimate} tokens by estimate; the budget is ${bounds.tokensMax}`
-    return new Problem('mixture_token_budget_exceeded', { param: 'svc.mixture', detail })
-  }
-  return { config, promptTokens: prompt, outputTokens: output, estimate }
+  if (estimate <= bounds.tokensMax) return { config, promptTokens: prompt, outputTokens: output, estimate }
+  const detail = `The sub-calls together may use ${estimate} tokens by estimate; the budget is ${bounds.tokensMax}`
+  return new Problem('mixture_token_budget_exceeded', { param: 'svc.mixture', detail })
+}
+
+/** All checks of decisions §7 before the daily quota, in their order; the first failure is the answer. */
+export function checkMixture(request: MixtureRequest): CheckedMixture {
+  const { access, body, bounds } = request
+  const refused = (problem: Problem, config: MixtureConfig | null): CheckedMixture => ({
+    kind: 'refused',
+    problem,
+    config,
+  })
+  if (access.accountStatus !== 'active') return refused(new Problem('account_suspended'), null)
+  const expertsMax = Math.min(bounds.expertsMax, access.policy.mixture.maxExperts ?? bounds.expertsMax)
+  const config = readMixtureConfig(body.svc?.mixture, { expertsMax, pinParam: request.pinParam })
+  if (config instanceof Problem) return refused(config, null)
+  const accepted = checkPolicy(request, config) ?? checkBudget(request, config)
+  return accepted instanceof Problem ? refused(accepted, config) : { kind: 'accepted', accepted }
 }

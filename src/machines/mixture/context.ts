@@ -3,6 +3,7 @@ import type { RequestId } from '../../ids.ts'
 import type {
   AcceptedMixture,
   DispatchedCall,
+  MixtureConfig,
   MixtureEnd,
   MixtureRequest,
   PlannedExpert,
@@ -22,6 +23,8 @@ export interface MixtureDeadlines {
 }
 
 export interface MixtureContext extends MixtureInput {
+  /** null: not checked yet, or not understood. */
+  readonly config: MixtureConfig | null
   /** null: not checked yet, or refused. */
   readonly accepted: AcceptedMixture | null
   readonly planned: readonly PlannedExpert[]

@@ -114,6 +114,7 @@ export const mixtureMachine = mixture.createMachine({
   initial: 'validating',
   context: ({ input }) => ({
     ...input,
+    config: null,
     accepted: null,
     planned: [],
     results: [],

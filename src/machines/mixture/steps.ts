@@ -9,7 +9,9 @@ import { topWeighted } from './strategies/weighted.ts'
 import type { AcceptedMixture, MixtureEnd, MixtureReport, PlannedExpert, SubCallResult } from './types.ts'
 
 type Context = MixtureContext
-type Change = Partial<Pick<Context, 'accepted' | 'planned' | 'results' | 'dispatched' | 'aggregator' | 'end'>>
+type Change = Partial<
+  Pick<Context, 'config' | 'accepted' | 'planned' | 'results' | 'dispatched' | 'aggregator' | 'end'>
+>
 
 /** What the states behind `validating` may rely on. */
 export function acceptedOf({ accepted }: Context): AcceptedMixture {
@@ -26,8 +28,10 @@ export const outOfTime = (_: Context): Change => failed(new Problem('service_una
 export const broken = (_: Context): Change => failed(new Problem('internal_error'))
 
 export function checked({ request }: Context): Change {
-  const accepted = checkMixture(request)
-  return accepted instanceof Problem ? failed(accepted) : { accepted }
+  const result = checkMixture(request)
+  if (result.kind === 'refused') return { ...failed(result.problem), config: result.config }
+  const { accepted } = result
+  return { accepted, config: accepted.config }
 }
 
 /** Experts without a machine have settled before anything is called. */
@@ -118,11 +122,11 @@ export const aggregatorInput = (context: Context): SubCallInput => {
   return { requestId, accepted, model: accepted.config.aggregator ?? '', role: 'aggregator', answers }
 }
 
-export function reportOf({ accepted, results, aggregator, end }: Context): MixtureReport {
+export function reportOf({ config, results, aggregator, end }: Context): MixtureReport {
   return {
     end: end ?? { kind: 'failed', problem: new Problem('internal_error') },
 
-    config: accepted?.config ?? null,
+    config,
     experts: results.filter((result) => result !== null),
     aggregator,
   }

@@ -58,6 +58,11 @@ export interface AcceptedMixture {
   readonly estimate: number
 }
 
+export type CheckedMixture =
+  | { readonly kind: 'accepted'; readonly accepted: AcceptedMixture }
+  /** `config`: null where it was not understood. */
+  | { readonly kind: 'refused'; readonly problem: Problem; readonly config: MixtureConfig | null }
+
 /** What became of one expert's placement; `full`: own machines serve it and have no free slot. */
 export type PlannedExpert =
   | { readonly kind: 'placed'; readonly route: Route }
