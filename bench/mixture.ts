@@ -5,7 +5,7 @@ import { markdown, median } from './table.ts'
 import { gatewayOn } from './targets.ts'
 
 /** Time each expert takes to answer, ms. The key of the bench allows models below `other/`. */
-const expertsMs = [100, 150, 200] as const
+const expertsMs: readonly number[] = [100, 150, 200]
 const modelOf = (ms: number) => `other/expert-${ms}`
 const aggregator = 'other/aggregator'
 const slowestMs = Math.max(...expertsMs)

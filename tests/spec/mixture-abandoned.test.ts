@@ -152,7 +152,7 @@ describe('a client that leaves stops every sub-call on its machine', () => {
     ['while one expert is left', vote(a, b), ['b']],
     ['while the aggregator runs', synthesize(a, b), ['agg']],
   ]
-  test.each(cases.map((row) => [...row] as const))('%s', async (_when, mixture, hanging, body) => {
+  test.each(cases.map((row) => [row[0], row] as const))('%s', async (_when, [, mixture, hanging, body]) => {
     for (const name of hanging) pool.nodes[name].setFaults({ kind: 'hang' })
     const delays = await leave(mixture, hanging, body)
     expect(delays).toHaveLength(trials * hanging.length)

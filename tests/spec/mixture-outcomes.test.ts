@@ -142,7 +142,7 @@ describe('usage', () => {
   test('§7: an expert that failed and said what it used counts; one that said nothing does not', async () => {
     says('b', '')
     fails('c')
-    const { usage, svc } = await pool.answered(vote(a, b, c))
+    const { usage, svc } = await pool.answered(weighted(a, b, c))
     expect(usage).toEqual(sum('a', 'b'))
     expect(svc.mixture.experts).toEqual([
       traceEntry(pool, 'a'),
@@ -426,7 +426,7 @@ describe('weighted', () => {
       ['b'],
     ],
   ]
-  test.each(rows.map((row) => [...row] as const))('%s', async (_what, experts, winner, broken = []) => {
+  test.each(rows.map((row) => [row[0], row] as const))('%s', async (_what, [, experts, winner, broken = []]) => {
     fails(...broken)
     const { choices, svc } = await pool.answered(weighted(...experts.map(([name, weight]) => expert(name, weight))))
     expect([choices[0]?.message.content, svc.mixture.degraded]).toEqual([answerOf(winner), broken.length > 0])
@@ -468,6 +468,7 @@ describe('vote', () => {
     ['numbers without currency, commas and zeros', [['999'], ['$1,000.00'], ['1000']], 1],
     ['a percentage is another number', [['50'], ['50%'], ['50.0%']], 1],
     ['JSON by value, not by text', [['{"a":2}'], ['{"a":1,"b":[2]}'], ['{ "b": [2], "a": 1 }']], 1],
+    ['JSON inside a fence', [['x'], ['```json\n{"a": 1}\n```'], ['{"a":1}']], 1],
     ['what a model thinks is no part of its answer', [['7'], ['<think>7? no, 8</think>8'], ['8']], 1],
     ['articles and punctuation', [['a dog'], ['The cat!'], ['cat']], 1],
     ['smart quotes and dashes, full-width forms', [['x'], ['it’s well–known'], ["It's well-known"]], 1],

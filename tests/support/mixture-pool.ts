@@ -92,7 +92,8 @@ export const usageOf = (name: MemberName) => {
   const at = memberNames.indexOf(name) + 1
   return { prompt_tokens: 100 * at, completion_tokens: at, total_tokens: 101 * at }
 }
-export const answerOf = (name: MemberName) => `the answer of ${name}`
+/** None stands inside another. */
+export const answerOf = (name: MemberName) => `the word of ${name}.`
 
 export const expert = (model: string, weight?: number) => ({ model, ...(weight === undefined ? {} : { weight }) })
 export const vote = (...experts: readonly object[]): MixtureBody => ({ strategy: 'vote', experts })
