@@ -62,6 +62,7 @@ export class SubCall {
         }),
     }
     this.exchange = new Exchange(port, command, port.router.table(), () => {})
+    this.exchange.sentOnce = true
   }
 
   abort(cause: AbortCause): void {

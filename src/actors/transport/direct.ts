@@ -1,5 +1,4 @@
 import { product } from '../../brand.ts'
-import type { CancelSignal } from './call-signal.ts'
 import { type Endpoint, Http1Connection } from './http1-connection.ts'
 import { type NodeRequest, type NodeResponse, type NodeTransport, TransportError } from './transport.ts'
 
@@ -84,8 +83,9 @@ export function createDirectTransport(options: DirectOptions): NodeTransport {
     for (const connection of [youngest, ...idle]) connection.destroy()
     return null
   }
-  const connect = async (signal: CancelSignal): Promise<Http1Connection> => {
-    const connection = new Http1Connection(release, forget)
+  const connect = async ({ signal, once }: NodeRequest): Promise<Http1Connection> => {
+    // Nobody would take it up again where all requests are of this kind.
+    const connection = new Http1Connection(once === true ? (used) => used.destroy() : release, forget)
     all.add(connection)
     await connection.connect(endpoint, signal)
     return connection
@@ -96,7 +96,7 @@ export function createDirectTransport(options: DirectOptions): NodeTransport {
     if (init.signal.aborted) throw new TransportError('aborted')
     const length = init.body === undefined ? '' : `content-length: ${Buffer.byteLength(init.body)}\r\n`
     const request = `${init.method} ${pathPrefix}${path} HTTP/1.1\r\n${fixed}${headerLines(init.headers ?? {}, own)}${length}\r\n${init.body ?? ''}`
-    const known = reuse()
+    const known = init.once === true ? null : reuse()
     if (known !== null) {
       const sentMs = performance.now()
       try {
@@ -108,7 +108,7 @@ export function createDirectTransport(options: DirectOptions): NodeTransport {
         if (performance.now() - sentMs > staleNoticeMs) throw error
       }
     }
-    const fresh = await connect(init.signal)
+    const fresh = await connect(init)
     return fresh.send(request, init.signal)
   }
 
