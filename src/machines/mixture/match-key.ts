@@ -2,24 +2,28 @@ import { canonicalJson } from '../../protocol/canonical-json.ts'
 import { answerText, toolCallsOf, withoutThinking } from './answer.ts'
 import type { AnswerMessage } from './strategies/strategy.ts'
 
-type Json = Record<string, unknown>
+type Json = Readonly<Record<string, unknown>>
 const isContainer = (value: unknown): value is Json => typeof value === 'object' && value !== null
 
-function parsed(text: string): unknown {
+/** The canonical form of a JSON object or array; null for any other text, and for what JCS cannot write. */
+function canonical(text: string): string | null {
   try {
-    return JSON.parse(text)
+    const value: unknown = JSON.parse(text)
+    return isContainer(value) ? canonicalJson(value) : null
   } catch {
-    return undefined
+    return null
   }
 }
 
 /** Step 1: what is called, with which arguments; ids differ from call to call. */
 function toolKey(calls: readonly unknown[]): string {
   const called = calls.map((call) => {
-    const { name, arguments: given } = (isContainer(call) && isContainer(call.function) ? call.function : {}) as Json
-    return { name: name ?? null, arguments: typeof given === 'string' ? (parsed(given) ?? given) : (given ?? null) }
+    const made: Json = isContainer(call) && isContainer(call.function) ? call.function : {}
+    const { name, arguments: given } = made
+    const text = typeof given === 'string' ? given : JSON.stringify(given ?? null)
+    return `${JSON.stringify(name ?? null)}:${canonical(text) ?? JSON.stringify(text)}`
   })
-  return `T:${canonicalJson(called)}`
+  return `T:[${called.join(',')}]`
 }
 
 /** The inside of the last `\boxed{…}`, braces balanced; null without one. */
@@ -36,7 +40,7 @@ function boxed(text: string): string | null {
 }
 
 /** Markdown marks may stand around the word, as in `**Answer:** 4`. */
-const answerLine = /^[\s>*_#`]*(?:final[ \t]+)?answer[*_`]*\s*[:：]/gim
+const answerLine = /^[ \t>*_#`]*(?:final[ \t]+)?answer[*_`]*[ \t]*[:：]/gim
 
 /** What follows the last line that says `answer:`; null without one. */
 function announced(text: string): string | null {
@@ -45,45 +49,49 @@ function announced(text: string): string | null {
   const rest = text.slice(last.index + last[0].length)
   const [line = ''] = rest.split('\n', 1)
   // Some write the answer under the word.
-  return bare(line) === '' ? rest : line
+  return withoutMarks(line) === '' ? rest : line
+}
+
+const marks = new Set('*_~` \t\r\n')
+
+/** Without the marks and blanks around it. By hand: what a machine sends must not be able to make a pattern crawl. */
+function withoutMarks(text: string): string {
+  let from = 0
+  let to = text.length
+  while (from < to && marks.has(text.charAt(from))) from++
+  while (to > from && marks.has(text.charAt(to - 1))) to--
+  return text.slice(from, to)
 }
 
 const fence = /^```[^\n`]*\n([\s\S]*?)\n?```$/
-
-/** Step 4. A fence around the whole is no part of the answer. */
-function jsonKey(text: string): string | null {
-  const value = parsed(fence.exec(text)?.[1] ?? text)
-  return isContainer(value) ? `J:${canonicalJson(value)}` : null
-}
-
 const singleQuotes = /[‘’‚‛′´]/g
 const doubleQuotes = /[“”„‟″«»]/g
 const dashes = /[‐‑‒–—―−]/g
 
 /** Step 5: one way to write what looks alike. `#`, `+` and `-` go only where they are marks: `C#`, `C++`, `-5` stay. */
 function plain(text: string): string {
-  return text
+  const alike = text
     .replace(/^```[^\n`]*$/gm, '')
     .replace(doubleQuotes, '"')
     .replace(singleQuotes, "'")
     .normalize('NFKC')
     .toLowerCase()
     .replace(dashes, '-')
-    .replace(/^\s*#{1,6}\s+/gm, '')
-    .replace(/^\s*>\s?/gm, '')
-    .replace(/^\s*[-+]\s+(?=\p{L})/gmu, '')
-    .replace(/(\*\*|__|~~)(?=\S)(.+?)(?<=\S)\1/gs, '$2')
-    .replace(/^([*_])(?=\S)(.+)(?<=\S)\1$/s, '$2')
+    .replace(/^[ \t]*>[ \t]?/gm, '')
+    .replace(/^[ \t]*#{1,6}[ \t]+/gm, '')
+    .replace(/^[ \t]*[-+][ \t]+(?=\p{L})/gmu, '')
     .replaceAll('`', '')
-    .trim()
+  return withoutMarks(alike)
 }
 
-const bare = (text: string) => text.replace(/[\s*_`~]/g, '')
+/** Longer digits are text, characters. */
+const numberLengthMax = 1_024
 const number =
   /^(?<sign>[-+]?)\s*\p{Sc}?\s*(?<whole>\d{1,3}(?:,\d{3})+|\d*)(?:\.(?<part>\d*))?\s*(?:\p{Sc}|(?<percent>%))?\.?$/u
 
-/** Step 6, on the digits themselves: no size is too large and no fraction is rounded. */
+/** Step 6, on the digits themselves: nothing is rounded. */
 function numberKey(text: string): string | null {
+  if (text.length > numberLengthMax) return null
   const groups = number.exec(text)?.groups
   if (groups === undefined) return null
   const { sign = '', whole: digits = '', part: decimals = '', percent = '' } = groups
@@ -114,11 +122,12 @@ function textKey(text: string): string | null {
 export function matchKey(message: AnswerMessage): string | null {
   const calls = toolCallsOf(message)
   if (calls.length > 0) return toolKey(calls)
-  const spoken = withoutThinking(answerText(message))
+  const spoken = withoutThinking(answerText(message)).trim()
   const said = (boxed(spoken) ?? announced(spoken) ?? spoken).trim()
-  const meant = said === '' ? spoken.trim() : said
-  const json = jsonKey(meant)
-  if (json !== null) return json
+  const meant = said === '' ? spoken : said
+  // Step 4; a fence around the whole is no part of the answer.
+  const json = canonical(fence.exec(meant)?.[1] ?? meant)
+  if (json !== null) return `J:${json}`
   const text = plain(meant)
   return numberKey(text) ?? textKey(text)
 }
