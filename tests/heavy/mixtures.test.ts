@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { waitFor } from '../support/gateway.ts'
 import { spawnGateway } from '../support/gateway-process.ts'
 import { expectHome, type MixturePool, startMixturePool } from '../support/mixture-pool.ts'
-import { atRest, mixtureStorm, type StormOutcome } from '../support/mixture-storm.ts'
+import { allReady, atRest, mixtureStorm, type StormOutcome } from '../support/mixture-storm.ts'
 
 const waves = 12
 const perWave = 200
@@ -19,6 +19,7 @@ test('200 mixtures at once, again and again, on machines that fail and hang at r
     rows.push({ seed, ...(await mixtureStorm(pool, { seed, mixtures: perWave, everyMs: 15, hangs: true })) })
     pool.reset()
     await waitFor('everything to be at rest', () => atRest(pool))
+    await waitFor('all machines to be ready', () => allReady(pool), 60_000)
     expectHome(pool)
   }
   console.table(rows)

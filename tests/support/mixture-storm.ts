@@ -122,7 +122,7 @@ async function ask(pool: MixturePool, mixture: MixtureBody, stream: boolean, lea
 /** So many mixtures at once while the machines fail at random; every answer is checked. How often each outcome came. */
 export async function mixtureStorm(pool: MixturePool, storm: Storm): Promise<Readonly<Record<StormOutcome, number>>> {
   const random = randomFrom(storm.seed)
-  const kinds = storm.hangs ? [...weather, hanging] : weather
+  const kinds = storm.hangs ? [...weather, hanging, hanging] : weather
   const change = () => {
     const node = pool.nodes[memberNames[Math.floor(random() * memberNames.length)] ?? 'a']
     node.setFaults(...(kinds[Math.floor(random() * kinds.length)] ?? []))
@@ -158,4 +158,10 @@ export async function atRest(pool: MixturePool): Promise<boolean> {
   ])
   const served = Object.values(pool.nodes).reduce((sum, node) => sum + node.stats().openRequests, 0)
   return nodes.every(({ in_flight }) => in_flight === 0) && open[''] === 0 && queued[''] === 0 && served === 0
+}
+
+/** Every machine takes work again. */
+export async function allReady(pool: MixturePool): Promise<boolean> {
+  const { nodes } = await pool.gateway.admin<{ nodes: readonly { state: string }[] }>('GET', '/v1/admin/nodes')
+  return nodes.every(({ state }) => state === 'ready')
 }
