@@ -5,9 +5,9 @@ import { strategies, strategyNames } from '../../../src/machines/mixture/strateg
 import type { Candidate, Candidates, SelectingStrategy } from '../../../src/machines/mixture/strategies/strategy.ts'
 import { pooledWeight, vote } from '../../../src/machines/mixture/strategies/vote.ts'
 import { topWeighted, weighted } from '../../../src/machines/mixture/strategies/weighted.ts'
-import { candidates } from './messages.ts'
+import { candidates, type Said } from './messages.ts'
 
-const winner = (strategy: SelectingStrategy, ...answers: Parameters<typeof candidates>) =>
+const winner = (strategy: SelectingStrategy, ...answers: readonly Said[]) =>
   strategy.select(candidates(...answers) as unknown as Candidates).index
 
 test('§7: default quorum: half of the experts rounded up for vote, 1 otherwise', () => {
