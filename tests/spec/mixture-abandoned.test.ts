@@ -193,3 +193,20 @@ describe('a client that leaves stops every sub-call on its machine', () => {
     expect(await failures()).toEqual(failedBefore)
   })
 })
+
+test('a gateway that stops ends what runs: 503 that may be repeated, and every call on its machine', async () => {
+  const stopping = await startMixturePool({ SVC_SHUTDOWN_GRACE_MS: '100' })
+  stopping.nodes.a.setFaults({ kind: 'hang' })
+  const arrived = stopping.nodes.a.nextRequest()
+  const gone = stopping.nodes.a.nextAbort()
+  const asked = stopping.mix(vote(a, b), { body: { stream: true } })
+  await arrived
+  const stopped = stopping.gateway.stop()
+  const response = await asked
+  const { error } = (await response.json()) as { error: { code: string } }
+  expect([response.status, error.code]).toEqual([503, 'service_unavailable'])
+  expect(response.headers.get('x-should-retry')).toBe('true')
+  expect((await gone).outcome).toBe('aborted')
+  await stopped
+  for (const node of [...Object.values(stopping.nodes), stopping.foreign]) node.stop()
+})

@@ -290,6 +290,44 @@ describe('rule 1: own machines, one try', () => {
   })
 })
 
+describe('a machine whose slots are taken', () => {
+  test('the expert waits for a slot as any request does; without one in time it is no_node', async () => {
+    const full = startFakeNode({ models: ['one-slot'], speaks: 'llama.cpp', slots: 1, answer: { firstTokenMs: 30 } })
+    const nodeId = await pool.gateway.node(full.url, { customerId: pool.customer.customerId })
+    try {
+      const twice = await pool.answered(vote(expert('one-slot'), expert('one-slot')))
+      expect(twice.svc.mixture.experts.map(({ status }) => status)).toEqual(['ok', 'ok'])
+      const [first, second] = full.requests
+      expect(second?.atMs).toBeGreaterThanOrEqual(first?.endedAtMs ?? Number.NaN)
+      full.setFaults({ kind: 'hang' })
+      const holder = new AbortController()
+      const arrived = full.nextRequest()
+      const held = pool.gateway
+        .chat(
+          pool.customer.key,
+          { model: 'one-slot', messages: [{ role: 'user', content: 'x' }] },
+          {
+            signal: holder.signal,
+            headers: { authorization: `Bearer ${pool.customer.key}`, 'content-type': 'application/json' },
+          },
+        )
+        .catch(() => null)
+      await arrived
+      const { svc } = await pool.answered(vote(a, expert('one-slot')))
+      expect(svc.mixture.experts.map(({ status, node_id }) => [status, node_id === ''])).toEqual([
+        ['ok', false],
+        ['no_node', true],
+      ])
+      expect(full.stats().requests).toBe(3)
+      holder.abort()
+      await held
+    } finally {
+      await pool.gateway.admin('POST', `/v1/admin/nodes/${nodeId}/revoke`, {})
+      full.stop()
+    }
+  })
+})
+
 describe('experts run at the same time', () => {
   test('all have been asked before the first answers', async () => {
     const names = ['a', 'b', 'c', 'd'] as const

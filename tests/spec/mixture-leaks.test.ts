@@ -156,6 +156,8 @@ describe('rule 6: what an expert says is kept nowhere', () => {
 
   test('in no table of the database', () => {
     expect(new Set(database.map(({ table }) => table)).size).toBeGreaterThan(5)
+    // The search sees what is there.
+    expect(JSON.stringify(database)).toContain(nodes.a.url)
     expect(
       findAll(
         'a row',

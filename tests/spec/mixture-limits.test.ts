@@ -173,6 +173,15 @@ describe('§13: the day’s quota', () => {
     })
   })
 
+  test('rate and concurrency count a mixture as one request', async () => {
+    const { key } = await pool.tenant({ policy: { max_concurrency: 1, rate_limit_rpm: 1 } }, ['a', 'b'])
+    const body = { max_tokens: 5 }
+    await pool.answered(vote(a, b), { key, body })
+    const limited = { status: 429, code: 'rate_limited', retry: true } as const
+    await expectRefusal(await pool.mix(vote(a, b), { key, body }), limited, secret)
+    expect(pool.calls()).toEqual({ a: 1, b: 1 })
+  })
+
   test('without a quota nothing is counted', async () => {
     const { key, customerId } = await pool.tenant({}, ['a', 'b'])
     await pool.answered(vote(a, b), { key, body: { max_tokens: 100 } })

@@ -175,6 +175,13 @@ describe('§3: the other refusals of a mixture', () => {
     await refused(vote(a, b), bad('mixture_pin_conflict', 'query.node_id'), { query })
   })
 
+  test('a profile of one machine is a pin, too', async () => {
+    const path = `/v1/admin/nodes/${pool.nodeId('a')}`
+    const shown = await pool.gateway.admin<{ runtimes: { models: { model_profile_id: string }[] }[] }>('GET', path)
+    const svc = { model_profile_id: shown.runtimes[0]?.models[0]?.model_profile_id ?? '' }
+    await refused(vote(a, b), bad('mixture_pin_conflict', 'svc.model_profile_id'), { svc })
+  })
+
   test('direct node targeting beside it', async () => {
     for (const svc of [{ route: 'x' }, { hostname: 'x' }, { runtime_id: 'x' }]) {
       const response = await pool.mix(vote(a, b), { svc })
