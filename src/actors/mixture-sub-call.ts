@@ -8,7 +8,7 @@ import type {
   SubCallResult,
 } from '../machines/mixture/types.ts'
 import type { Route } from '../machines/routing.ts'
-import { isOwn } from '../machines/rules/eligibility.ts'
+import { hasSlot, isOwn } from '../machines/rules/eligibility.ts'
 import { type PlacementRequest, place } from '../machines/rules/placement.ts'
 import type { UpstreamBody } from '../protocol/upstream-request.ts'
 import type { ChatRequest } from '../protocol/wire/chat.ts'
@@ -74,12 +74,16 @@ export class SubCall {
   async run(failed: (error: unknown) => void): Promise<SubCallResult> {
     try {
       const { planned } = this.order
-      const route =
-        planned.kind === 'full' ? await this.waitForRoute() : planned.kind === 'placed' ? planned.route : null
+      // Where somebody else took the planned slot meanwhile, this call waits for one like any other.
+      const free = planned.kind === 'placed' && hasSlot(planned.route) ? planned.route : null
+      const route = free ?? (planned.kind === 'no_node' ? null : await this.waitForRoute())
       return route === null || !this.isHome(route) ? noNode : await this.call(route)
     } catch (error) {
       if (this.controller.signal.aborted) return { status: 'upstream_error', call: null }
       failed(error)
+      // Whatever broke, its slot is free again; where it was free already, this does nothing.
+      this.exchange.attempt?.release({ kind: 'neutral' })
+      this.exchange.finish(500, 'internal_error', null, null)
       return { status: 'error', call: null }
     }
   }
