@@ -129,3 +129,24 @@ describe('the cut of the text', () => {
     expect(JSON.parse(parse(text))).toEqual({ model: 'x', messages: [{ role: 'user', content }], z: [content, {}] })
   })
 })
+
+test('§7: members that a sub-call has of its own take the place of the client’s, or are taken out', () => {
+  const text =
+    '{"model":"m","stream":true,"messages":[{"role":"user","content":"x"}],"tools":[{"a":1}],"seed":12345678901234567890}'
+  const body = JSON.parse(text) as Parameters<typeof upstreamBody>[1]
+  const changed = { stream: false, stream_options: undefined, tools: undefined }
+  const sent = upstreamBody(text, { ...body, stream: false }, 7, changed).forModel('n')
+  expect(JSON.parse(sent)).toEqual({
+    model: 'n',
+    max_tokens: 7,
+    stream: false,
+    messages: body.messages,
+    seed: JSON.parse('12345678901234567890'),
+  })
+  // To the letter, as of any other request.
+  expect(sent).toContain('"seed":12345678901234567890')
+  const twice = `{"model":"m","model":"m",${text.slice(1)}`
+  expect(JSON.parse(upstreamBody(twice, { ...body, stream: false }, 7, changed).forModel('n'))).toEqual(
+    JSON.parse(sent),
+  )
+})
