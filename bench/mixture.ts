@@ -13,7 +13,8 @@ const slowestMs = Math.max(...expertsMs)
 const overheadMsMax = 5
 
 export const mixtureRounds = 50
-const warmupRounds = 10
+/** With experts that answer at once: a gateway that has just started runs code that nobody has compiled yet. */
+const warmupRounds = 300
 
 /** One request and the time to its last byte. */
 export type TimedAsk = () => Promise<number>
@@ -24,7 +25,7 @@ export interface MixtureTimes {
   readonly times: readonly number[]
 }
 
-/** All ways in turn, round after round: what disturbs a round disturbs all of them. */
+/** All ways in turn, round after round, each round beginning with another: what disturbs a round disturbs all of them. */
 export async function timeRounds(
   ways: Readonly<Record<string, TimedAsk>>,
   rounds: number,
@@ -32,7 +33,8 @@ export async function timeRounds(
   const entries = Object.entries(ways)
   const times = new Map<string, number[]>(entries.map(([name]) => [name, []]))
   for (let round = 0; round < rounds; round++) {
-    for (const [name, ask] of entries) times.get(name)?.push(await ask())
+    const first = round % entries.length
+    for (const [name, ask] of [...entries.slice(first), ...entries.slice(0, first)]) times.get(name)?.push(await ask())
   }
   return entries.map(([name]) => ({ name, times: times.get(name) ?? [] }))
 }
@@ -50,13 +52,17 @@ export async function timedAsk(url: string, key: string, body: object): Promise<
   return performance.now() - askedMs
 }
 
-/** A fake node in a process of its own that takes `ms` for an answer. */
-async function startExpert(model: string, ms: number): Promise<string> {
+/** A fake node in a process of its own; it answers at once. */
+async function startExpert(model: string): Promise<string> {
   const command = [process.execPath, join(root, 'src', 'cli', 'main.ts'), 'fake-node', '--model', model, '--json']
   const said = await saidBy(launch(command), /"url":"(http[^"]+)"/)
-  const url = said[1] ?? ''
-  await fetch(`${url}/answer`, { method: 'POST', body: JSON.stringify({ firstTokenMs: ms }) })
-  return url
+  return said[1] ?? ''
+}
+
+/** From now on an answer takes so long. */
+async function slowDown(url: string, ms: number): Promise<void> {
+  const { status } = await fetch(`${url}/answer`, { method: 'POST', body: JSON.stringify({ firstTokenMs: ms }) })
+  if (status !== 200) throw new Error(`the expert answered ${status}`)
 }
 
 const messages = [{ role: 'user', content: 'How far is it?' }]
@@ -78,8 +84,8 @@ export function mixtureTable(timed: readonly MixtureTimes[]): string {
 
 export async function benchMixture(): Promise<string> {
   try {
-    const slow = await Promise.all(expertsMs.map((ms) => startExpert(modelOf(ms), ms)))
-    const { url, key } = await gatewayOn([...slow, await startExpert(aggregator, 0)], { cpu: null })()
+    const slow = await Promise.all(expertsMs.map((ms) => startExpert(modelOf(ms))))
+    const { url, key } = await gatewayOn([...slow, await startExpert(aggregator)], { cpu: null })()
     const slowest = { model: modelOf(slowestMs), messages }
     const experts = expertsMs.map((ms) => ({ model: modelOf(ms) }))
     const direct = `${slow[expertsMs.indexOf(slowestMs)] ?? ''}/v1/chat/completions`
@@ -94,6 +100,7 @@ export async function benchMixture(): Promise<string> {
     }
     process.stderr.write('warming up …\n')
     await timeRounds(ways, warmupRounds)
+    for (const [at, ms] of expertsMs.entries()) await slowDown(slow[at] ?? '', ms)
     process.stderr.write(`${mixtureRounds} rounds …\n`)
     const timed = await timeRounds(ways, mixtureRounds)
     const load = `experts of ${expertsMs.join(', ')} ms on a machine each, an aggregator that answers at once, ${mixtureRounds} rounds, one request at a time`
