@@ -26,7 +26,7 @@ export interface ConversationPlan {
 }
 
 /** mulberry32: the same seed gives every way of choosing the same load. */
-function randomFrom(seed: number): () => number {
+export function randomFrom(seed: number): () => number {
   let state = seed >>> 0
   return () => {
     state = (state + 0x6d2b79f5) >>> 0

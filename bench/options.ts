@@ -19,6 +19,7 @@ export interface Options {
 
 export const usage = `npm run bench -- [options]            Penstock against a raw Bun pass-through and against no proxy at all
 npm run bench -- affinity [--write]    prefix affinity against round robin and least in flight
+npm run bench -- mixture [--write]     what a mixture adds to its slowest expert
 
   --only a,b     cases: ${caseNames.join(' ')}
   --rounds N     interleaved, the order rotates, medians are printed (3)
@@ -60,11 +61,14 @@ const flags = {
   help: { type: 'boolean', default: false },
 } as const
 
-export function readOptions(args: readonly string[]): Options & { readonly command: 'gateway' | 'affinity' | 'help' } {
+const benches = ['gateway', 'affinity', 'mixture'] as const
+export type Bench = (typeof benches)[number]
+
+export function readOptions(args: readonly string[]): Options & { readonly command: Bench | 'help' } {
   const { values, positionals } = parsed(args)
-  const [command = 'gateway', ...rest] = positionals
-  if ((command !== 'gateway' && command !== 'affinity') || rest.length > 0)
-    throw new UsageError(`what is ${positionals.join(' ')}?`)
+  const [wanted = 'gateway', ...rest] = positionals
+  const command = benches.find((name) => name === wanted)
+  if (command === undefined || rest.length > 0) throw new UsageError(`what is ${positionals.join(' ')}?`)
   return {
     command: values.help ? 'help' : command,
     cases: casesOf(values.only),

@@ -1,7 +1,8 @@
 import { writeFileSync } from 'node:fs'
 import { compareAffinity } from './affinity.ts'
 import { compare } from './compare.ts'
-import { type Options, readOptions, UsageError, usage } from './options.ts'
+import { benchMixture } from './mixture.ts'
+import { type Bench, type Options, readOptions, UsageError, usage } from './options.ts'
 import { writeSection } from './results.ts'
 import { RigError, stopAll } from './rig.ts'
 
@@ -13,10 +14,16 @@ async function gateway(options: Options): Promise<string> {
   return report
 }
 
+const benches: Readonly<Record<Bench, (options: Options) => Promise<string>>> = {
+  gateway,
+  affinity: compareAffinity,
+  mixture: benchMixture,
+}
+
 async function run(): Promise<void> {
   const { command, ...options } = readOptions(process.argv.slice(2))
   if (command === 'help') return console.log(usage)
-  const report = await (command === 'gateway' ? gateway(options) : compareAffinity())
+  const report = await benches[command](options)
   console.log(report)
   if (options.write) writeSection(command, report)
 }

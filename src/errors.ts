@@ -46,9 +46,23 @@ export const problemKinds = {
     shouldRetry: false,
   },
   max_tokens_exceeded: { status: 400, title: 'More tokens asked for than the policy allows', shouldRetry: false },
+  mixture_invalid: { status: 400, title: 'The mixture is not valid', shouldRetry: false },
+  mixture_strategy_reserved: { status: 400, title: 'The strategy is reserved', shouldRetry: false },
+  mixture_too_many_experts: { status: 400, title: 'The mixture has too many experts', shouldRetry: false },
+  mixture_expert_field_forbidden: {
+    status: 400,
+    title: 'An expert or aggregator cannot name a machine',
+    shouldRetry: false,
+  },
+  mixture_pin_conflict: { status: 400, title: 'A mixture cannot be pinned to a machine', shouldRetry: false },
   mixture_unsupported_path: {
     status: 400,
     title: 'Mixtures are not available on this path',
+    shouldRetry: false,
+  },
+  mixture_token_budget_exceeded: {
+    status: 400,
+    title: 'The sub-calls could use more tokens than a mixture may',
     shouldRetry: false,
   },
   mixture_not_allowed: { status: 403, title: 'The policy does not allow mixtures', shouldRetry: false },
@@ -63,6 +77,8 @@ export const problemKinds = {
   capacity_exhausted: { status: 429, title: 'Every machine that serves this model is full', shouldRetry: true },
   daily_token_quota_exceeded: { status: 429, title: 'The daily token quota is used up', shouldRetry: false },
   upstream_error: { status: 502, title: 'The node failed', shouldRetry: true },
+  // A repetition would run every expert anew (decisions §21, 3).
+  mixture_quorum_not_met: { status: 503, title: 'Too few experts answered', shouldRetry: false },
   no_route_available: { status: 503, title: 'No machine can serve this model now', shouldRetry: true },
   upstream_timeout: { status: 504, title: 'The node did not answer in time', shouldRetry: true },
   // Only inside a stream (decisions §6).
@@ -104,6 +120,8 @@ export interface ProblemOptions {
   readonly detail?: string
   readonly retryAfterSeconds?: number
   readonly errors?: readonly FieldFault[]
+  /** Further members of `error.svc` on the chat endpoint. */
+  readonly metadata?: Readonly<Record<string, unknown>>
   /** Extra response headers, e.g. `Allow` or `RateLimit`. */
   readonly headers?: Readonly<Record<string, string>>
 }
@@ -160,6 +178,7 @@ export function openAiError(problem: Problem, requestId: string): object {
         status: kind.status,
         retryable: kind.shouldRetry ?? false,
         retry_after_seconds: options.retryAfterSeconds ?? null,
+        ...options.metadata,
       },
     },
   }

@@ -35,6 +35,8 @@ export class Exchange implements Ticking {
   /** Tokens of the day's quota that were reserved. */
   reserved = 0
   attempts = 0
+  /** A sub-call of a mixture: no silent retry (specification, mixture rule 1), not by the transport either. */
+  sentOnce = false
   attempt: Attempt | null = null
   relay: Relay | null = null
 

@@ -7,6 +7,7 @@ import { type Accounts, createAccounts } from './accounts.ts'
 import { createAddressHash } from './address-hash.ts'
 import { createChangeFeed } from './change-feed.ts'
 import { type Chat, createChat } from './chat.ts'
+import type { ChatPort } from './exchange.ts'
 import { createDecisionLog, type Explanation } from './explain.ts'
 import { createFailedLogins, type FailedLogins } from './failed-logins.ts'
 import { createHealth, type GatewayHealth } from './health.ts'
@@ -15,6 +16,8 @@ import { createLimits, type GatewayLimits } from './limits.ts'
 import { createLocalNodes } from './local-nodes.ts'
 import { failureName, type Log } from './log.ts'
 import { createMetrics, type Metrics } from './metrics.ts'
+import { createMixtures, type Mixtures } from './mixture.ts'
+import { createMixtureRecords } from './mixture-records.ts'
 import { createPoolAdmin, type PoolAdmin } from './pool-admin.ts'
 import { createPoolFeed } from './pool-feed.ts'
 import { createReceiptWriter } from './receipt-writer.ts'
@@ -34,6 +37,7 @@ export interface GatewayHandle {
   readonly accounts: Accounts
   readonly pool: PoolAdmin
   readonly chat: Chat
+  readonly mixtures: Mixtures
   /** null: never seen, or no longer among the last 10 000. */
   explain(requestId: string): Explanation | null
   /** `{base_url}` without a trailing slash; follows the port that was really taken. */
@@ -106,11 +110,12 @@ function createActors(parts: GatewayParts, ownPort: () => number) {
   })
   const pool = createPoolAdmin({ db, sealing, changedHere })
   const openSecret = (sealed: Uint8Array) => sealing.open('node_api_key', sealed)
-  const router = createRouter({ config, db, log, openSecret, inspect: createInspector(log).inspect })
+  const inspector = createInspector(log)
+  const router = createRouter({ config, db, log, openSecret, inspect: inspector.inspect })
   const poolFeed = createPoolFeed(router, db, feed, log)
   const localNodes = createLocalNodes({ config, pool, feed, log, ownPort })
   const receipts = createReceiptWriter({ db, flushMs: config.SVC_RECEIPT_FLUSH_MS, log })
-  return { feed, access, limits, accounts, pool, router, poolFeed, localNodes, receipts }
+  return { feed, access, limits, accounts, pool, inspector, router, poolFeed, localNodes, receipts }
 }
 
 type Actors = ReturnType<typeof createActors>
@@ -154,7 +159,7 @@ export async function startGateway(parts: GatewayParts): Promise<RunningGateway>
   const metrics = createMetrics()
   observe(metrics, actors)
   const decisions = createDecisionLog()
-  const chat = createChat({
+  const chatPort: ChatPort = {
     config,
     router,
     limits,
@@ -164,6 +169,16 @@ export async function startGateway(parts: GatewayParts): Promise<RunningGateway>
     decided: decisions.record,
     receipt: (receipt) => actors.receipts.write(receipt),
     failed: (code) => metrics.upstreamFailure(code),
+  }
+  const chat = createChat(chatPort)
+  const mixtures = createMixtures({
+    ...chatPort,
+    log,
+    inspect: actors.inspector.inspect,
+    records: createMixtureRecords(),
+    subCall: metrics.subCall,
+    counted: metrics.mixture,
+    tag: () => crypto.getRandomValues(new Uint8Array(4)).toHex(),
   })
   const failedLogins = createFailedLogins({
     perMinute: config.SVC_AUTH_FAILURES_PER_MINUTE,
@@ -176,7 +191,8 @@ export async function startGateway(parts: GatewayParts): Promise<RunningGateway>
   await limits.start()
   const endCalls = async () => {
     chat.abortAll()
-    await waitUntil(() => chat.open === 0, lastEventMs)
+    mixtures.abortAll()
+    await waitUntil(() => chat.open === 0 && mixtures.open === 0, lastEventMs)
   }
   return {
     config,
@@ -189,6 +205,7 @@ export async function startGateway(parts: GatewayParts): Promise<RunningGateway>
     accounts,
     pool,
     chat,
+    mixtures,
     endCalls,
     explain: decisions.explain,
     baseUrl: () => config.SVC_PUBLIC_URL?.replace(/\/+$/, '') ?? `http://${hostOf(config.SVC_HOST)}:${port}`,

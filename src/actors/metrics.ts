@@ -18,6 +18,9 @@ export interface ChatSample {
   readonly stream: boolean
 }
 
+/** One sub-call of a mixture: a normal call for its model, no request of its own. */
+export type SubCallSample = Pick<ChatSample, 'durationS' | 'ttftS' | 'promptTokens' | 'completionTokens' | 'model'>
+
 /** What is read when somebody scrapes. */
 export interface MetricSources {
   nodes(): Readonly<Partial<Record<NodeState, number>>>
@@ -33,6 +36,9 @@ export interface Metrics {
   /** A finished request of any other route; `route` is the template. */
   http(route: string, method: string, status: number, durationS: number): void
   upstreamFailure(code: string): void
+  subCall(sample: SubCallSample): void
+  /** A finished mixture; both are names of ours. */
+  mixture(strategy: string, outcome: string): void
   /** Registers sources as the actors that own them start. */
   observe(sources: Partial<MetricSources>): void
   /** Prometheus text format. */
@@ -178,20 +184,31 @@ export function createMetrics(): Metrics {
     registers,
   })
   const failureCodes = new Set<string>()
+  const mixtures = new Counter({
+    name: `${metricPrefix}mixture_total`,
+    help: 'Mixtures by strategy and outcome',
+    labelNames: ['strategy', 'outcome'] as const,
+    registers,
+  })
   const ofModel = modelSeries(registry)
+  const observeModel = (sample: SubCallSample) => {
+    if (sample.model === null) return
+    const series = ofModel(sample.model)
+    series.duration.observe(sample.durationS)
+    if (sample.ttftS !== null) series.ttft.observe(sample.ttftS)
+    if (sample.promptTokens > 0) series.input.observe(sample.promptTokens)
+    if (sample.completionTokens > 0) series.output.observe(sample.completionTokens)
+  }
   gauges(registry, () => current)
   registerProcessMetrics(registry)
   return {
     chat(sample) {
       countChat(sample.status)
       chatDuration.observe(sample.durationS)
-      if (sample.model === null) return
-      const series = ofModel(sample.model)
-      series.duration.observe(sample.durationS)
-      if (sample.ttftS !== null) series.ttft.observe(sample.ttftS)
-      if (sample.promptTokens > 0) series.input.observe(sample.promptTokens)
-      if (sample.completionTokens > 0) series.output.observe(sample.completionTokens)
+      observeModel(sample)
     },
+    subCall: observeModel,
+    mixture: (strategy, outcome) => mixtures.inc({ strategy, outcome }),
     http(route, method, status, durationS) {
       requests.inc({ route, method, status })
       const key = `${method} ${route}`

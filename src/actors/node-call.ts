@@ -22,6 +22,7 @@ export async function callNode(
       headers: { 'content-type': 'application/json', [headers.nodeRequestId]: attempt.callId },
       body: body.forModel(attempt.route.upstreamModelId),
       signal: attempt.signal,
+      once: exchange.sentOnce,
     })
     if (response.status === 200) return response
     response.discard()

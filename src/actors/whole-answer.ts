@@ -1,6 +1,8 @@
 import type { Route } from '../machines/routing.ts'
-import { completionText, publicCompletion } from '../protocol/completion.ts'
+import type { TokenUsage } from '../protocol/chunk-rewriter.ts'
+import { completionText, type PublicCompletion, publicCompletion } from '../protocol/completion.ts'
 import type { UpstreamBody } from '../protocol/upstream-request.ts'
+import type { ChatMetadata } from '../protocol/wire/chat.ts'
 import type { AttemptFailure } from './attempt.ts'
 import type { Exchange } from './exchange.ts'
 import { callNode, isFailure } from './node-call.ts'
@@ -8,13 +10,20 @@ import { callNode, isFailure } from './node-call.ts'
 /** A node's whole answer may not be larger, bytes. */
 const answerBytesMax = 32 * 1024 * 1024
 
-/** One try of a request without a stream: the node's answer by allow-list, metered. */
-export async function tryWhole(
+/** What a node answered, metered and with its receipt; the exchange has not ended yet. */
+export interface ReceivedAnswer {
+  readonly completion: PublicCompletion
+  readonly usage: TokenUsage
+  readonly svc: ChatMetadata
+  readonly ttftMs: number
+}
+
+/** Calls one node for a whole answer: by allow-list, metered. */
+export async function receiveWhole(
   exchange: Exchange,
   route: Route,
   upstream: UpstreamBody,
-): Promise<{ readonly body: string } | { readonly failure: AttemptFailure }> {
-  const { command } = exchange
+): Promise<ReceivedAnswer | { readonly failure: AttemptFailure }> {
   const attempt = exchange.begin(route)
   const response = await callNode(exchange, attempt, upstream)
   if (isFailure(response)) return { failure: response }
@@ -34,10 +43,21 @@ export async function tryWhole(
     durationMs: performance.now() - attempt.startedMs,
     completionTokens: usage.completion_tokens,
   })
-  const ttftMs = ttfbMs - command.startedMs
-  const svc = exchange.settle(attempt, usage, estimated, ttftMs)
+  const ttftMs = ttfbMs - exchange.command.startedMs
+  return { completion, usage, svc: exchange.settle(attempt, usage, estimated, ttftMs), ttftMs }
+}
+
+/** One try of a request without a stream. */
+export async function tryWhole(
+  exchange: Exchange,
+  route: Route,
+  upstream: UpstreamBody,
+): Promise<{ readonly body: string } | { readonly failure: AttemptFailure }> {
+  const received = await receiveWhole(exchange, route, upstream)
+  if ('failure' in received) return received
+  const { completion, usage, svc, ttftMs } = received
   const body = completionText(
-    { id: exchange.id, created: exchange.created, model: command.body.model },
+    { id: exchange.id, created: exchange.created, model: exchange.command.body.model },
     completion.choices,
     usage,
     svc,

@@ -1,11 +1,13 @@
 import type { Role } from '../actors/access.ts'
 import type { Customer as CustomerRecord, GatewayKey } from '../actors/accounts.ts'
 import type { Explanation as ExplanationRecord } from '../actors/explain.ts'
+import type { MixtureRecord } from '../actors/mixture-records.ts'
 import type { ModelView, NodeView } from '../actors/node-view.ts'
 import type { ModelEntry as ModelEntryRecord, NodeRecord } from '../actors/pool-admin.ts'
 import { brand } from '../brand.ts'
 import type { RoutingTable } from '../machines/routing.ts'
 import type { Customer, Explanation, Key, ModelEntry, Node } from '../protocol/wire/admin.ts'
+import type { RecentMixture } from '../protocol/wire/admin-mixtures.ts'
 import { isoTime } from '../time.ts'
 
 const instant = (at: Date | null) => (at === null ? null : isoTime(at))
@@ -169,6 +171,32 @@ export function explanationView(found: ExplanationRecord, role: Role): Explanati
       result,
       code,
       routes: routes.map(({ profile_id, ...route }) => ({ ...route, model_profile_id: profile_id })),
+    })),
+  }
+}
+
+export function mixtureView(record: MixtureRecord, role: Role): RecentMixture {
+  const { prompt_tokens, completion_tokens, total_tokens } = record.usage
+  return {
+    request_id: record.requestId,
+    customer_id: seesOwners(role) ? record.customerId : null,
+    strategy: record.strategy,
+    outcome: record.outcome,
+    code: record.code,
+    degraded: record.degraded,
+    started_at: isoTime(record.startedAtMs),
+    ended_at: isoTime(record.endedAtMs),
+    latency_ms: Math.round(record.latencyMs),
+    usage: { prompt_tokens, completion_tokens, total_tokens },
+    experts: record.experts.map((call) => ({
+      role: call.role,
+      model: call.model,
+      status: call.status,
+      node_id: call.nodeId,
+      request_id: call.requestId,
+      receipt_hash: call.receiptHash,
+      latency_ms: Math.round(call.latencyMs),
+      usage: { total_tokens: call.totalTokens },
     })),
   }
 }

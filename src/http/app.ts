@@ -6,6 +6,7 @@ import { RouteTable } from './route-table.ts'
 import { customerRoutes } from './routes/admin/customers.ts'
 import { explainRoutes } from './routes/admin/explain.ts'
 import { keyRoutes } from './routes/admin/keys.ts'
+import { mixtureRoutes } from './routes/admin/mixtures.ts'
 import { catalogueRoutes } from './routes/admin/models.ts'
 import { nodeRoutes } from './routes/admin/nodes.ts'
 import { chatRoutes } from './routes/chat.ts'
@@ -45,5 +46,6 @@ export function createApp(gateway: GatewayHandle): AnyElysia {
     .use(nodeRoutes(context))
     .use(catalogueRoutes(context))
     .use(explainRoutes(context))
+    .use(mixtureRoutes(context))
   return app
 }

@@ -25,15 +25,12 @@ function refuseForeignKeys(body: Json): void {
 
 function refuseRouting(body: ChatRequest): void {
   const mode = body.svc?.dispatch_mode
+  if (body.svc?.mixture !== undefined && mode !== undefined && mode !== 'pooled_sync') {
+    throw new Problem('mixture_unsupported_path', { param: 'svc.dispatch_mode' })
+  }
   if (mode === 'private_job') throw new Problem('private_job_not_supported', { param: 'svc.dispatch_mode' })
   if (mode !== undefined && mode !== 'pooled_sync')
     throw new Problem('dispatch_mode_invalid', { param: 'svc.dispatch_mode' })
-  if (body.svc?.mixture !== undefined) {
-    throw new Problem('mixture_unsupported_path', {
-      param: 'svc.mixture',
-      detail: 'This version of the gateway serves single-model requests only.',
-    })
-  }
   if (body.n != null && body.n > 1) throw new Problem('n_not_supported', { param: 'n' })
   const { max_tokens: most, max_completion_tokens: alias } = body
   if (most != null && alias != null && most !== alias) {
@@ -67,4 +64,12 @@ export function readPin(body: ChatRequest, query: string): string | null {
   if (!slug.test(inQuery)) throw new Problem('invalid_parameter', { param: 'query.node_id' })
   if (inBody !== null && inBody !== inQuery) throw new Problem('node_pin_conflict', { param: 'query.node_id' })
   return inQuery
+}
+
+/** Where a mixture names a machine all the same, as an error's `param`: what it names does not matter. */
+export function mixturePin(body: ChatRequest, query: string): string | null {
+  if (body.svc?.node_id !== undefined) return 'svc.node_id'
+  // A profile is one model on one runtime of one machine.
+  if (body.svc?.model_profile_id !== undefined) return 'svc.model_profile_id'
+  return query !== '' && new URLSearchParams(query).has('node_id') ? 'query.node_id' : null
 }

@@ -9,5 +9,6 @@ import type { ChatMetadata } from './wire/chat.ts'
 export function answerEnd(usage: TokenUsage, metadata: ChatMetadata): string {
   const { prompt_tokens: prompt, completion_tokens: completion, total_tokens: total } = usage
   const estimated = metadata.usage_estimated === true ? ',"usage_estimated":true' : ''
-  return `,"usage":{"prompt_tokens":${prompt},"completion_tokens":${completion},"total_tokens":${total}},"svc":{"runtime_id":${jsonString(metadata.runtime_id)},"runtime_kind":${jsonString(metadata.runtime_kind)},"latency_ms":${metadata.latency_ms},"ttft_ms":${metadata.ttft_ms},"receipt_hash":"${metadata.receipt_hash}","request_id":"${metadata.request_id}"${estimated}}`
+  const mixture = metadata.mixture === undefined ? '' : `,"mixture":${JSON.stringify(metadata.mixture)}`
+  return `,"usage":{"prompt_tokens":${prompt},"completion_tokens":${completion},"total_tokens":${total}},"svc":{"runtime_id":${jsonString(metadata.runtime_id)},"runtime_kind":${jsonString(metadata.runtime_kind)},"latency_ms":${metadata.latency_ms},"ttft_ms":${metadata.ttft_ms},"receipt_hash":"${metadata.receipt_hash}","request_id":"${metadata.request_id}"${estimated}${mixture}}`
 }

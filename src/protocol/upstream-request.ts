@@ -35,13 +35,21 @@ function ownMembers(body: ChatRequest, ceiling: number | null): Readonly<Record<
 /**
  * `text`: the client's body, of which `body` is the parsed form. `ceiling`: `max_tokens` to inject where the request has
  * none, so that what a quota reserved is a true bound. Every other member goes through to the letter: numbers keep their
- * digits, and a long prompt is not written anew (200 µs for 100 kB, measured; the cut costs a fifth).
+ * digits, and a long prompt is not written anew (200 µs for 100 kB, measured; the cut costs a fifth). `changed`: further
+ * members to put in place of the client's; undefined takes one out.
  */
-export function upstreamBody(text: string, body: ChatRequest, ceiling: number | null): UpstreamBody {
-  const own = ownMembers(body, ceiling)
+export function upstreamBody(
+  text: string,
+  body: ChatRequest,
+  ceiling: number | null,
+  changed: Readonly<Record<string, unknown>> | null = null,
+): UpstreamBody {
+  const asked = ownMembers(body, ceiling)
+  const own = changed === null ? asked : { ...asked, ...changed }
   const dropped = (key: string) => key === 'model' || stripped.has(key) || (own !== null && Object.hasOwn(own, key))
   const pieces = cutMembers(text, dropped) ?? membersOf(body, dropped)
-  const added = own === null ? '' : `,${JSON.stringify(own).slice(1, -1)}`
+  const written = own === null ? '' : JSON.stringify(own).slice(1, -1)
+  const added = written === '' ? '' : `,${written}`
   const head = (upstreamModelId: string) => `{"model":${jsonString(upstreamModelId)}${added}`
   if (text.length > joinedMax)
     return { forModel: (model) => [head(model), ...pieces.flatMap((piece) => [',', piece]), '}'] }

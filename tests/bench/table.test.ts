@@ -66,7 +66,8 @@ describe('the tables of the bench', () => {
       pin: { proxyCpu: '0', loadCpu: '1' },
     })
     expect(readOptions(['affinity', '--write'])).toMatchObject({ command: 'affinity', write: true })
-    for (const wrong of [['--only', 'json2'], ['--secs', 'x'], ['--sesc', '1'], ['afinity']])
+    expect(readOptions(['mixture'])).toMatchObject({ command: 'mixture', write: false })
+    for (const wrong of [['--only', 'json2'], ['--secs', 'x'], ['--sesc', '1'], ['afinity'], ['mixture', 'x']])
       expect(() => readOptions(wrong)).toThrow(UsageError)
   })
 })

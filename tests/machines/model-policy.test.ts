@@ -17,7 +17,7 @@ test('§13: without policies every model is allowed and nothing is limited', () 
   expect(policy.dailyTokenQuota).toBeNull()
   expect(policy.rateLimitRpm).toBeNull()
   expect(policy.maxConcurrency).toBeNull()
-  expect(policy.mixture).toEqual({ enabled: true, maxExperts: 4 })
+  expect(policy.mixture).toEqual({ enabled: true, maxExperts: null })
 })
 
 test.each([
@@ -90,6 +90,6 @@ test('§13: the smaller number holds; quota, rate and concurrency are the accoun
 test('§13: mixtures are off when either says so, and the smaller number of experts holds', () => {
   const on = (experts: number) => ({ mixture: { enabled: true, max_experts: experts } })
   expect(merged(on(3), on(2)).mixture).toEqual({ enabled: true, maxExperts: 2 })
-  expect(merged(on(16)).mixture.maxExperts).toBe(4)
+  expect(merged(on(16)).mixture.maxExperts).toBe(16)
   expect(merged(on(3), { mixture: { enabled: false, max_experts: 3 } }).mixture.enabled).toBe(false)
 })

@@ -6,8 +6,8 @@ import type { ChatRequest } from '../../src/protocol/wire/chat.ts'
 const messages: ChatRequest['messages'] = [{ role: 'user', content: 'hi' }]
 const stripped = ['svc', 'user', 'safety_identifier', 'metadata', 'store', 'prompt_cache_key', 'service_tier']
 /** As the node gets it. */
-const built = (text: string, body: ChatRequest, ceiling: number | null) => {
-  const upstream = upstreamBody(text, body, ceiling)
+const built = (text: string, body: ChatRequest, ceiling: number | null, changed?: Record<string, unknown>) => {
+  const upstream = upstreamBody(text, body, ceiling, changed)
   return { forModel: (model: string) => [upstream.forModel(model)].flat().join('') }
 }
 const spliced = (body: ChatRequest, ceiling: number | null) => built(JSON.stringify(body), body, ceiling)
@@ -142,4 +142,23 @@ describe('the cut of the text', () => {
     const text = JSON.stringify({ messages: [{ role: 'user', content }], user: content, model: 'm', z: [content, {}] })
     expect(JSON.parse(parse(text))).toEqual({ model: 'x', messages: [{ role: 'user', content }], z: [content, {}] })
   })
+})
+
+test('§7: members that a sub-call has of its own take the place of the client’s, or are taken out', () => {
+  const text =
+    '{"model":"m","stream":true,"messages":[{"role":"user","content":"x"}],"tools":[{"a":1}],"seed":12345678901234567890}'
+  const body = JSON.parse(text) as ChatRequest
+  const changed = { stream: false, stream_options: undefined, tools: undefined }
+  const sent = built(text, { ...body, stream: false }, 7, changed).forModel('n')
+  expect(JSON.parse(sent)).toEqual({
+    model: 'n',
+    max_tokens: 7,
+    stream: false,
+    messages: body.messages,
+    seed: JSON.parse('12345678901234567890'),
+  })
+  // To the letter, as of any other request.
+  expect(sent).toContain('"seed":12345678901234567890')
+  const twice = `{"model":"m","model":"m",${text.slice(1)}`
+  expect(JSON.parse(built(twice, { ...body, stream: false }, 7, changed).forModel('n'))).toEqual(JSON.parse(sent))
 })

@@ -41,6 +41,7 @@ const matrix: Readonly<Record<string, Role>> = {
   'PUT /v1/admin/models': 'operator',
   'DELETE /v1/admin/models': 'operator',
   'GET /v1/admin/explain': 'viewer',
+  'GET /v1/admin/mixtures': 'viewer',
 }
 
 test('§23: every admin route has the role the decisions give it', () => {

@@ -1,7 +1,9 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { Validator } from '@seriousme/openapi-schema-validator'
 import { Value } from '@sinclair/typebox/value'
-import { requestExample, streamExamples, wholeExample } from '../../src/http/openapi/transcripts.ts'
+import { problemKinds } from '../../src/errors.ts'
+import { DescribedChatRequest } from '../../src/http/openapi/chat-request.ts'
+import { requestExamples, streamExamples, wholeExamples } from '../../src/http/openapi/transcripts.ts'
 import { bracedPath, RouteTable } from '../../src/http/route-table.ts'
 import { ChatChunk, ChatCompletion, ChatRequest } from '../../src/protocol/wire/chat.ts'
 import { startTestGateway, type TestGateway } from '../support/http-gateway.ts'
@@ -94,6 +96,7 @@ test('chat: JSON and server-sent events with examples, a JSON body only, both wa
   expect(Object.keys(content['text/event-stream']?.examples ?? {})).toEqual([
     'terminal_chunk',
     'include_usage',
+    'mixture',
     'failure',
   ])
   expect(Object.keys(chat?.requestBody?.content ?? {})).toEqual(['application/json'])
@@ -111,8 +114,10 @@ test('chat: JSON and server-sent events with examples, a JSON body only, both wa
 })
 
 test('§6: the examples are what the schemas say', () => {
-  expect(Value.Check(ChatRequest, requestExample)).toBe(true)
-  expect(Value.Check(ChatCompletion, wholeExample)).toBe(true)
+  for (const { value } of Object.values(requestExamples)) {
+    for (const schema of [ChatRequest, DescribedChatRequest]) expect([...Value.Errors(schema, value)]).toEqual([])
+  }
+  for (const { value } of Object.values(wholeExamples)) expect([...Value.Errors(ChatCompletion, value)]).toEqual([])
   for (const { value } of Object.values(streamExamples)) {
     const blocks = value.split('\n\n').filter((block) => block !== '' && !block.startsWith(':'))
     const chunks = blocks.filter((block) => block !== 'data: [DONE]').map((block) => JSON.parse(block.slice(6)))
@@ -120,4 +125,13 @@ test('§6: the examples are what the schemas say', () => {
     for (const chunk of chunks) expect([...Value.Errors(ChatChunk, chunk)]).toEqual([])
   }
   expect(streamExamples.failure.value).not.toContain('[DONE]')
+})
+
+test('the mixture is spelled out: its strategies, and every code that refuses it', () => {
+  const properties = 'ChatRequest.properties.svc.properties.mixture.properties'
+  expect(document.components).toHaveProperty(`schemas.${properties}.strategy.enum`, ['synthesize', 'vote', 'weighted'])
+  const responses = JSON.stringify(document.paths['/v1/api/chat/completions']?.post?.responses)
+  const codes = Object.keys(problemKinds).filter((code) => code.startsWith('mixture_'))
+  expect(codes.length).toBeGreaterThan(7)
+  expect(codes.filter((code) => !responses.includes(code))).toEqual([])
 })

@@ -1,5 +1,4 @@
 import { product } from '../../brand.ts'
-import type { CancelSignal } from './call-signal.ts'
 import { type Endpoint, Http1Connection } from './http1-connection.ts'
 import { type NodeRequest, type NodeResponse, type NodeTransport, TransportError } from './transport.ts'
 
@@ -87,8 +86,9 @@ export function createDirectTransport(options: DirectOptions): NodeTransport {
     for (const connection of [youngest, ...idle]) connection.destroy()
     return null
   }
-  const connect = async (signal: CancelSignal): Promise<Http1Connection> => {
-    const connection = new Http1Connection(release, forget)
+  const connect = async ({ signal, once }: NodeRequest): Promise<Http1Connection> => {
+    // Nobody would take it up again where all requests are of this kind.
+    const connection = new Http1Connection(once === true ? (used) => used.destroy() : release, forget)
     all.add(connection)
     await connection.connect(endpoint, signal)
     return connection
@@ -98,7 +98,7 @@ export function createDirectTransport(options: DirectOptions): NodeTransport {
     if (closed) throw new TransportError('closed')
     if (init.signal.aborted) throw new TransportError('aborted')
     const head = `${init.method} ${pathPrefix}${path} HTTP/1.1\r\n${fixed}${headerLines(init.headers ?? {}, reserved)}`
-    const known = reuse()
+    const known = init.once === true ? null : reuse()
     if (known !== null) {
       const sentMs = performance.now()
       try {
@@ -110,7 +110,7 @@ export function createDirectTransport(options: DirectOptions): NodeTransport {
         if (performance.now() - sentMs > staleNoticeMs) throw error
       }
     }
-    const fresh = await connect(init.signal)
+    const fresh = await connect(init)
     return fresh.send(head, init.body, init.signal)
   }
 

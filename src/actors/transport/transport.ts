@@ -16,6 +16,11 @@ export interface NodeRequest {
   readonly body?: RequestBody
   /** Ends the call in whatever state it is, the node's connection included. One for each call, or not much longer-lived. */
   readonly signal: CancelSignal
+  /**
+   * True: the node gets it once at most. It has a connection of its own, because a kept one that is found closed cannot
+   * say whether the request had reached the node, and is otherwise followed by a second try.
+   */
+  readonly once?: boolean
 }
 
 /** One text, or its pieces in order: a long text need not be copied to be joined. */

@@ -1,7 +1,7 @@
 import { headers } from '../../brand.ts'
 import { type ProblemCode, problemKind } from '../../errors.ts'
 import { type JsonObject, ref } from './schema.ts'
-import { requestExample, streamExamples, wholeExample } from './transcripts.ts'
+import { requestExamples, streamExamples, wholeExamples } from './transcripts.ts'
 
 const codes: readonly ProblemCode[] = [
   'invalid_json',
@@ -16,6 +16,12 @@ const codes: readonly ProblemCode[] = [
   'context_length_exceeded',
   'max_tokens_exceeded',
   'mixture_unsupported_path',
+  'mixture_strategy_reserved',
+  'mixture_invalid',
+  'mixture_too_many_experts',
+  'mixture_expert_field_forbidden',
+  'mixture_pin_conflict',
+  'mixture_token_budget_exceeded',
   'missing_credentials',
   'invalid_api_key',
   'invalid_credentials',
@@ -34,6 +40,7 @@ const codes: readonly ProblemCode[] = [
   'internal_error',
   'upstream_error',
   'no_route_available',
+  'mixture_quorum_not_met',
   'service_unavailable',
   'upstream_timeout',
 ]
@@ -72,7 +79,7 @@ export const chatOperation: JsonObject = {
   operationId: 'createChatCompletion',
   summary: 'Chat completion',
   description:
-    'OpenAI-compatible. Fields that are not listed (tools, response_format, seed, …) pass through to the node; `svc` is for the gateway and stays here. With `stream: true` the answer is `text/event-stream`: only `data:` lines and `:` comments, ended by `data: [DONE]`.',
+    'OpenAI-compatible. Fields that are not listed (tools, response_format, seed, …) pass through to the node; `svc` is for the gateway and stays here. With `stream: true` the answer is `text/event-stream`: only `data:` lines and `:` comments, ended by `data: [DONE]`. `svc.mixture` asks several models on your own machines and returns one answer; its stream begins when all has settled.',
   tags: ['Inference'],
   security: [{ gateway: [] }, { role: [], customerId: [], customerToken: [] }],
   parameters: [
@@ -82,14 +89,14 @@ export const chatOperation: JsonObject = {
   ],
   requestBody: {
     required: true,
-    content: { 'application/json': { schema: ref('ChatRequest'), example: requestExample } },
+    content: { 'application/json': { schema: ref('ChatRequest'), examples: requestExamples } },
   },
   responses: {
     200: {
       description: 'The completion, or its chunks as server-sent events',
       headers: { [headers.requestId]: { description: 'Equal to `svc.request_id`', schema: text } },
       content: {
-        'application/json': { schema: ref('ChatCompletion'), example: wholeExample },
+        'application/json': { schema: ref('ChatCompletion'), examples: wholeExamples },
         'text/event-stream': {
           schema: { type: 'string', description: 'Each `data:` line but the last is a `ChatChunk`' },
           examples: streamExamples,

@@ -2,13 +2,14 @@ import { toOpenAPISchema } from '@elysiajs/openapi/openapi'
 import type { AnyElysia } from 'elysia'
 import { chatRoute } from '../../actors/metrics.ts'
 import { headers, product } from '../../brand.ts'
-import { ChatChunk, ChatCompletion, ChatRequest } from '../../protocol/wire/chat.ts'
+import { ChatChunk, ChatCompletion } from '../../protocol/wire/chat.ts'
 import { OpenAiErrorBody, ProblemBody } from '../../protocol/wire/report.ts'
 import { reasonHeader } from '../admin-input.ts'
 import { adminPrefix, modelsRoute } from '../plugins/problems.ts'
 import type { QueryParameters } from '../query.ts'
 import { bodyKey, type DescribedBody, queryKey, roleKey } from '../route-table.ts'
 import { chatOperation } from './chat-operation.ts'
+import { DescribedChatRequest } from './chat-request.ts'
 import { type JsonObject, openApiSchema, plain, ref } from './schema.ts'
 
 const openApiVersion = '3.1.0'
@@ -133,7 +134,7 @@ export function openApiDocument(app: AnyElysia, baseUrl: string): JsonObject {
     components: {
       securitySchemes,
       schemas: {
-        ChatRequest: openApiSchema(ChatRequest),
+        ChatRequest: openApiSchema(DescribedChatRequest),
         ChatCompletion: openApiSchema(ChatCompletion),
         ChatChunk: openApiSchema(ChatChunk),
         Problem: openApiSchema(ProblemBody),

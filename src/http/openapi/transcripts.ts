@@ -16,16 +16,18 @@ const metadata = {
   request_id: requestId,
 }
 
-const chunk = (delta: object, finishReason: string | null, more: object = {}) =>
-  `data: ${JSON.stringify({ ...head, choices: [{ index: 0, delta, finish_reason: finishReason }], ...more })}\n\n`
+const chunkOf =
+  (shown: object) =>
+  (delta: object, finishReason: string | null, more: object = {}) =>
+    `data: ${JSON.stringify({ ...shown, choices: [{ index: 0, delta, finish_reason: finishReason }], ...more })}\n\n`
+const chunk = chunkOf(head)
 const role = chunk({ role: 'assistant', content: '' }, null)
 const text = chunk({ content: 'Hi' }, null)
 const keepAlive = ': svc processing\n\n'
 const done = 'data: [DONE]\n\n'
 
-export const requestExample = { model, messages: [{ role: 'user', content: 'Say hi.' }], stream: true }
-
-export const wholeExample = {
+const request = { model, messages: [{ role: 'user', content: 'Say hi.' }], stream: true }
+const whole = {
   id,
   object: 'chat.completion',
   created: head.created,
@@ -34,6 +36,38 @@ export const wholeExample = {
   usage,
   svc: metadata,
 }
+
+/** Two of three experts answered, and match; the third found no machine. */
+const mixture = { strategy: 'vote', experts: [{ model, weight: 2 }, { model: 'qwen3-8b' }, { model: 'gemma-3-12b' }] }
+const node_id = 'node_01M7XP7YZ8K3D5F7G9H1J2K4M6'
+const trace = {
+  strategy: 'vote',
+  degraded: true,
+  experts: [
+    { role: 'expert', model, status: 'ok', node_id, usage: { total_tokens: 11 } },
+    { role: 'expert', model: 'qwen3-8b', status: 'ok', node_id, usage: { total_tokens: 12 } },
+    { role: 'expert', model: 'gemma-3-12b', status: 'no_node', node_id: '', usage: { total_tokens: 0 } },
+  ],
+}
+const summed = {
+  usage: { prompt_tokens: 18, completion_tokens: 5, total_tokens: 23 },
+  svc: { ...metadata, mixture: trace },
+}
+
+export const requestExamples = {
+  single: { summary: 'One model', value: request },
+  mixture: { summary: 'Several models, one answer', value: { ...request, model: 'council', svc: { mixture } } },
+} as const
+
+export const wholeExamples = {
+  single: { summary: 'One model', value: whole },
+  mixture: {
+    summary: 'Several models: the sum of their usage, and what became of each',
+    value: { ...whole, model: 'council', ...summed },
+  },
+} as const
+
+const mixed = chunkOf({ ...head, model: 'council' })
 
 /** `text/event-stream` bodies by what happened. */
 export const streamExamples = {
@@ -48,6 +82,14 @@ export const streamExamples = {
       text +
       chunk({}, 'stop') +
       `data: ${JSON.stringify({ ...head, choices: [], usage, svc: metadata })}\n\n` +
+      done,
+  },
+  mixture: {
+    summary: 'Several models: nothing until all has settled, then the answer at once',
+    value:
+      mixed({ role: 'assistant', content: '' }, null) +
+      mixed({ content: 'Hi' }, null) +
+      mixed({}, 'stop', summed) +
       done,
   },
   failure: {

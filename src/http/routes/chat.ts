@@ -1,12 +1,12 @@
 import { Elysia } from 'elysia'
 import type { Access } from '../../actors/access.ts'
-import type { ChatRecord } from '../../actors/chat-command.ts'
+import type { ChatCommand, ChatRecord } from '../../actors/chat-command.ts'
 import { chatRoute } from '../../actors/metrics.ts'
 import { headers } from '../../brand.ts'
 import { newId, type RequestId } from '../../ids.ts'
 import { eventStreamHeaders } from '../../protocol/sse.ts'
 import { chatAccess } from '../chat-access.ts'
-import { readChatBody, readPin } from '../chat-body.ts'
+import { mixturePin, readChatBody, readPin } from '../chat-body.ts'
 import type { PeerDirectory } from '../client-address.ts'
 import type { HttpContext } from '../exchange.ts'
 import { clientClosedStatus } from '../failure.ts'
@@ -86,16 +86,21 @@ async function answer(context: HttpContext, request: Request, line: ChatRequestL
   const text = await readJsonText(request, gateway.config.SVC_CHAT_BODY_BYTES_MAX)
   const body = readChatBody(text)
   line.stream = body.stream === true
-  const answered = await gateway.chat.complete({
+  const query = queryOf(request.url)
+  const mixed = body.svc?.mixture !== undefined
+  const command: ChatCommand = {
     requestId: line.requestId,
     startedMs: line.startedMs,
     access,
     body,
     text,
-    pin: readPin(body, queryOf(request.url)),
+    pin: mixed ? null : readPin(body, query),
     signal: request.signal,
     finished: line.record,
-  })
+  }
+  const answered = await (mixed
+    ? gateway.mixtures.complete({ ...command, pinParam: mixturePin(body, query) })
+    : gateway.chat.complete(command))
   const common = { ...base, ...answered.headers, [headers.requestId]: line.requestId }
   if (answered.kind === 'stream') {
     return new Response(answered.stream, { headers: { ...eventStreamHeaders, ...common } })
@@ -122,7 +127,7 @@ async function serve(context: HttpContext, request: Request, server: Server | nu
   }
 }
 
-/** Endpoint 2, single models. */
+/** Endpoint 2. */
 export const chatRoutes = (context: HttpContext) =>
   new Elysia().post(chatRoute, ({ request, server }) => serve(context, request, server), {
     parse: 'none',

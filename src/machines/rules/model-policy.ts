@@ -17,7 +17,8 @@ export interface EffectivePolicy {
   readonly dailyTokenQuota: number | null
   readonly rateLimitRpm: number | null
   readonly maxConcurrency: number | null
-  readonly mixture: { readonly enabled: boolean; readonly maxExperts: number }
+  /** `maxExperts`: beside the gateway's own bound; null: the policy names none. */
+  readonly mixture: { readonly enabled: boolean; readonly maxExperts: number | null }
 }
 
 function matches(pattern: string, modelId: string): boolean {
@@ -40,7 +41,6 @@ const smaller = (a: number | null | undefined, b: number | null | undefined) =>
 export function mergePolicies(
   account: GatewayPolicy | null,
   key: { readonly policy: ModelPolicy | null; readonly nodeScope: readonly string[] | null },
-  mixtureExpertsMax = 4,
 ): EffectivePolicy {
   const rules = [account, key.policy].filter((policy) => policy !== null)
   const denied = rules.flatMap((policy) => policy.denied_models ?? [])
@@ -62,10 +62,7 @@ export function mergePolicies(
     maxConcurrency: account?.max_concurrency ?? null,
     mixture: {
       enabled: rules.every((policy) => policy.mixture?.enabled ?? true),
-      maxExperts: Math.min(
-        ...rules.map((policy) => policy.mixture?.max_experts ?? mixtureExpertsMax),
-        mixtureExpertsMax,
-      ),
+      maxExperts: smaller(account?.mixture?.max_experts, key.policy?.mixture?.max_experts),
     },
   }
 }

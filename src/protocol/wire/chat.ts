@@ -1,4 +1,5 @@
 import { type Static, Type } from '@sinclair/typebox'
+import { MixtureTrace } from './mixture.ts'
 
 const slug = Type.String({ pattern: '^[A-Za-z0-9._-]{1,64}$' })
 
@@ -57,6 +58,7 @@ export const ChatMetadata = Type.Object({
   receipt_hash: Type.String({ pattern: '^0x[0-9a-f]{64}$' }),
   request_id: Type.String(),
   usage_estimated: Type.Optional(Type.Boolean({ description: 'The node reported no usage; the gateway estimated it' })),
+  mixture: Type.Optional(MixtureTrace),
 })
 export type ChatMetadata = Static<typeof ChatMetadata>
 

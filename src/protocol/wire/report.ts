@@ -1,4 +1,5 @@
 import { type Static, Type } from '@sinclair/typebox'
+import { MixtureTrace } from './mixture.ts'
 
 /** RFC 3339, UTC, milliseconds (decisions §1). */
 export const Instant = Type.String({ format: 'date-time', examples: ['2026-11-20T16:00:00.000Z'] })
@@ -73,6 +74,7 @@ export const OpenAiErrorBody = Type.Object({
       status: Type.Integer(),
       retryable: Type.Boolean(),
       retry_after_seconds: Type.Union([Type.Integer(), Type.Null()]),
+      mixture: Type.Optional(MixtureTrace),
     }),
   }),
 })

@@ -1,0 +1,38 @@
+import { Elysia } from 'elysia'
+import { mixturesKeptMax } from '../../../actors/mixture-records.ts'
+import { brand } from '../../../brand.ts'
+import { MixtureList } from '../../../protocol/wire/admin-mixtures.ts'
+import { isoTime } from '../../../time.ts'
+import { mixtureView } from '../../admin-view.ts'
+import type { HttpContext } from '../../exchange.ts'
+import { admin } from '../../plugins/admin.ts'
+import { limitOf, readQuery } from '../../query.ts'
+import { describe } from '../../route-table.ts'
+
+const query = { limit: limitOf(100, mixturesKeptMax) }
+
+/** The mixtures of late: what became of each and of its sub-calls, never a text (decisions §23). */
+export const mixtureRoutes = (context: HttpContext) =>
+  new Elysia().use(admin(context)).get(
+    '/v1/admin/mixtures',
+    ({ actor, request }) => {
+      const { limit } = readQuery(request.url, query)
+      const mixtures = context.gateway.mixtures.recent(limit).map((record) => mixtureView(record, actor.role))
+      return {
+        object: `${brand}.admin.mixture_list` as const,
+        generated_at: isoTime(Date.now()),
+        count: mixtures.length,
+        mixtures,
+      }
+    },
+    {
+      role: 'viewer',
+      response: { 200: MixtureList },
+      detail: describe({
+        summary: 'List recent mixtures, newest first',
+        description: `The last ${mixturesKeptMax.toLocaleString('en')} mixtures of this gateway, kept in memory: metadata only.`,
+        tags: ['Nodes (extension)'],
+        query,
+      }),
+    },
+  )

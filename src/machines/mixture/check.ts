@@ -1,0 +1,97 @@
+import { Problem } from '../../errors.ts'
+import { promptTokens } from '../../protocol/token-estimate.ts'
+import { isVisible, judge, type PlacementRequest, verdictRank, verdicts } from '../rules/eligibility.ts'
+import { readMixtureConfig } from './config.ts'
+import { strategies } from './strategies/registry.ts'
+import type { AcceptedMixture, CheckedMixture, MixtureConfig, MixtureRequest } from './types.ts'
+
+/** How a sub-call asks for a machine: never but the caller's own, and no conversation is at home anywhere. */
+export function subCallPlacement(
+  { access, nowMs }: Pick<MixtureRequest, 'access' | 'nowMs'>,
+  modelId: string,
+  needContext: number | null,
+): PlacementRequest {
+  return {
+    modelId,
+    access,
+    pin: null,
+    profileId: null,
+    ownOnly: true,
+    exclude: new Set(),
+    freeOnly: true,
+    affinityNodeId: null,
+    nowMs,
+    needContext,
+  }
+}
+
+/**
+ * Why the policy refuses this model; null: it does not. A model that nobody serves is no matter of policy, unless its
+ * very name is denied: it becomes `no_node`.
+ */
+function policyFault(request: MixtureRequest, model: string, param: string): Problem | null {
+  const { access, table } = request
+  const routes = table.byModel.get(model) ?? []
+  const names = routes.find((route) => isVisible(route, access))?.modelNames ?? [model]
+  if (!access.policy.allows(names)) return new Problem('model_not_allowed', { param })
+  const wanted = subCallPlacement(request, model, null)
+  const furthest = routes.reduce((most, route) => Math.max(most, verdictRank[judge(route, wanted, null)]), 0)
+  if (furthest !== verdictRank.route_tier && furthest !== verdictRank.privacy_class) return null
+  return new Problem(verdicts[furthest]?.code ?? 'model_not_allowed', { param })
+}
+
+const outputAsked = ({ body }: MixtureRequest) => body.max_tokens ?? body.max_completion_tokens ?? null
+
+function checkPolicy(request: MixtureRequest, config: MixtureConfig): Problem | null {
+  const { policy } = request.access
+  if (!policy.mixture.enabled) return new Problem('mixture_not_allowed', { param: 'svc.mixture' })
+  for (const [at, { model }] of config.experts.entries()) {
+    const fault = policyFault(request, model, `svc.mixture.experts[${at}].model`)
+    if (fault !== null) return fault
+  }
+  const { aggregator } = config
+  const fault = aggregator === null ? null : policyFault(request, aggregator, 'svc.mixture.aggregator.model')
+  if (fault !== null) return fault
+  const asked = outputAsked(request)
+  const most = policy.maxTokensPerRequest
+  if (most !== null && asked !== null && asked > most)
+    return new Problem('max_tokens_exceeded', { param: 'max_tokens' })
+  return null
+}
+
+/** Σ experts (P + M), and P + k·M + the prompt's own + M for an aggregator (decisions §7). */
+export function estimateTokens(config: MixtureConfig, prompt: number, output: number): number {
+  const experts = config.experts.length
+  const strategy = strategies[config.strategy]
+  const fanOut = experts * (prompt + output)
+  if (strategy.kind === 'selecting') return fanOut
+  return fanOut + prompt + experts * output + strategy.promptOverhead + output
+}
+
+/** What the sub-calls may use together, against the budget. */
+function checkBudget(request: MixtureRequest, config: MixtureConfig): AcceptedMixture | Problem {
+  const { access, body, bounds } = request
+  const prompt = promptTokens(body)
+  const most = access.policy.maxTokensPerRequest ?? Number.POSITIVE_INFINITY
+  const output = outputAsked(request) ?? Math.min(bounds.outputTokensDefault, most)
+  const estimate = estimateTokens(config, prompt, output)
+  if (estimate <= bounds.tokensMax) return { config, promptTokens: prompt, outputTokens: output, estimate }
+  const detail = `The sub-calls together may use ${estimate} tokens by estimate; the budget is ${bounds.tokensMax}`
+  return new Problem('mixture_token_budget_exceeded', { param: 'svc.mixture', detail })
+}
+
+/** All checks of decisions §7 before the daily quota, in their order; the first failure is the answer. */
+export function checkMixture(request: MixtureRequest): CheckedMixture {
+  const { access, body, bounds } = request
+  const refused = (problem: Problem, config: MixtureConfig | null): CheckedMixture => ({
+    kind: 'refused',
+    problem,
+    config,
+  })
+  if (access.accountStatus !== 'active') return refused(new Problem('account_suspended'), null)
+  const expertsMax = Math.min(bounds.expertsMax, access.policy.mixture.maxExperts ?? bounds.expertsMax)
+  const config = readMixtureConfig(body.svc?.mixture, { expertsMax, pinParam: request.pinParam })
+  if (config instanceof Problem) return refused(config, null)
+  const accepted = checkPolicy(request, config) ?? checkBudget(request, config)
+  return accepted instanceof Problem ? refused(accepted, config) : { kind: 'accepted', accepted }
+}

@@ -1,0 +1,119 @@
+import { Problem } from '../../errors.ts'
+import { reservedStrategy } from '../../protocol/wire/mixture.ts'
+import { isStrategyName, type StrategyName, strategies, strategyNames } from './strategies/registry.ts'
+import type { Expert, MixtureConfig } from './types.ts'
+
+type Json = Readonly<Record<string, unknown>>
+const isObject = (value: unknown): value is Json => typeof value === 'object' && value !== null && !Array.isArray(value)
+
+const root = 'svc.mixture'
+const mixtureKeys = ['strategy', 'experts', 'aggregator', 'min_experts', 'max_price_wei']
+const expertKeys = ['model', 'weight']
+const aggregatorKeys = ['model']
+/** A code of their own (decisions §3); every other unknown key is `mixture_invalid`. */
+const forbiddenKeys = ['node_id', 'route', 'hostname']
+/** As the schema of a request's own `model`, characters. */
+const modelLengthMax = 256
+
+const invalid = (path: string, detail: string) =>
+  new Problem('mixture_invalid', { param: path === '' ? root : `${root}.${path}`, detail })
+
+function unknownKey(value: Json, known: readonly string[], path: string): Problem | null {
+  const key = Object.keys(value).find((name) => !known.includes(name))
+  if (key === undefined) return null
+  // The key is the caller's own text: `param` shows no more of it than of any value.
+  const shown = /^[A-Za-z0-9_]{1,64}$/.test(key) ? key : '*'
+  return invalid(path === '' ? shown : `${path}.${shown}`, 'This key is not known here')
+}
+
+function modelFault(value: Json, path: string): Problem | null {
+  const { model } = value
+  if (typeof model === 'string' && model !== '' && model.length <= modelLengthMax) return null
+  return invalid(`${path}.model`, `model must be a text of 1 to ${modelLengthMax} characters`)
+}
+
+function readStrategy(given: unknown): StrategyName | Problem {
+  if (given === reservedStrategy) {
+    return new Problem('mixture_strategy_reserved', { param: `${root}.strategy`, detail: 'debate is reserved' })
+  }
+  if (isStrategyName(given)) return given
+  return invalid('strategy', `strategy must be one of ${strategyNames.join(', ')}`)
+}
+
+function expertFault(value: unknown, path: string): Problem | null {
+  if (!isObject(value)) return invalid(path, 'An expert is an object with a model')
+  const model = modelFault(value, path)
+  if (model !== null) return model
+  if ('weight' in value) {
+    const { weight } = value
+    if (typeof weight !== 'number' || !Number.isFinite(weight) || weight <= 0) {
+      return invalid(`${path}.weight`, 'weight must be a finite number above 0')
+    }
+  }
+  return unknownKey(value, [...expertKeys, ...forbiddenKeys], path)
+}
+
+function readExperts(given: unknown): readonly Json[] | Problem {
+  if (!Array.isArray(given) || given.length === 0) return invalid('experts', 'experts must be a list of at least one')
+  for (const [at, expert] of given.entries()) {
+    const fault = expertFault(expert, `experts[${at}]`)
+    if (fault !== null) return fault
+  }
+  return given as readonly Json[]
+}
+
+function forbiddenFault(value: unknown, path: string): Problem | null {
+  if (!isObject(value)) return null
+  const key = forbiddenKeys.find((name) => name in value)
+  if (key === undefined) return null
+  const param = `${root}.${path}.${key}`
+  return new Problem('mixture_expert_field_forbidden', { param, detail: 'A mixture cannot name its machines' })
+}
+
+function readAggregator(given: unknown): string | Problem {
+  if (!isObject(given)) return invalid('aggregator', 'synthesize needs an aggregator with a model')
+  return modelFault(given, 'aggregator') ?? unknownKey(given, aggregatorKeys, 'aggregator') ?? (given.model as string)
+}
+
+function readQuorum(mixture: Json, strategy: StrategyName, experts: number): number | Problem {
+  if (!('min_experts' in mixture)) return strategies[strategy].quorumDefault(experts)
+  const { min_experts: quorum } = mixture
+  if (typeof quorum === 'number' && Number.isInteger(quorum) && quorum >= 1 && quorum <= experts) return quorum
+  return invalid('min_experts', `min_experts must be a whole number from 1 to the number of experts, ${experts}`)
+}
+
+const expertOf = ({ model, weight }: Json): Expert => ({ model: model as string, weight: (weight as number) ?? 1 })
+
+/**
+ * `svc.mixture` as it was sent, in the order of decisions §7: strategy, experts, cap, forbidden fields, aggregator, pin,
+ * quorum. The first fault is the answer.
+ */
+export function readMixtureConfig(
+  given: unknown,
+  { expertsMax, pinParam }: { readonly expertsMax: number; readonly pinParam: string | null },
+): MixtureConfig | Problem {
+  if (!isObject(given)) return invalid('', 'mixture must be an object')
+  const strategy = readStrategy(given.strategy)
+  if (strategy instanceof Problem) return strategy
+  const unknown = unknownKey(given, mixtureKeys, '')
+  if (unknown !== null) return unknown
+  const experts = readExperts(given.experts)
+  if (experts instanceof Problem) return experts
+  if (experts.length > expertsMax) {
+    const detail = `A mixture may have at most ${expertsMax} experts here`
+    return new Problem('mixture_too_many_experts', { param: `${root}.experts`, detail })
+  }
+  const aggregates = strategies[strategy].kind === 'aggregating'
+  for (const [at, expert] of experts.entries()) {
+    const forbidden = forbiddenFault(expert, `experts[${at}]`)
+    if (forbidden !== null) return forbidden
+  }
+  const forbidden = aggregates ? forbiddenFault(given.aggregator, 'aggregator') : null
+  if (forbidden !== null) return forbidden
+  const aggregator = aggregates ? readAggregator(given.aggregator) : null
+  if (aggregator instanceof Problem) return aggregator
+  if (pinParam !== null) return new Problem('mixture_pin_conflict', { param: pinParam })
+  const minExperts = readQuorum(given, strategy, experts.length)
+  if (minExperts instanceof Problem) return minExperts
+  return { strategy, experts: experts.map(expertOf), aggregator, minExperts }
+}

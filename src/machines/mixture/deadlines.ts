@@ -1,0 +1,15 @@
+import type { MixtureDeadlines } from './context.ts'
+import { isStrategyName, strategies } from './strategies/registry.ts'
+
+/** Kept for the answer where no aggregator needs the rest (decisions §7), ms. */
+const closingMs = 1_000
+/** Of the wall clock, for the experts, where an aggregator follows (decisions §7). */
+const expertsShare = 0.65
+
+/** `given`: `svc.mixture` as it was sent, which nobody has checked yet. `elapsedMs`: since the start of the request. */
+export function mixtureDeadlines(given: unknown, totalMs: number, elapsedMs: number): MixtureDeadlines {
+  const named = typeof given === 'object' && given !== null && 'strategy' in given ? given.strategy : null
+  const aggregates = isStrategyName(named) && strategies[named].kind === 'aggregating'
+  const expertsMs = aggregates ? totalMs * expertsShare : totalMs - closingMs
+  return { expertsMs: Math.max(0, expertsMs - elapsedMs), wallMs: Math.max(0, totalMs - elapsedMs) }
+}

@@ -1,0 +1,133 @@
+import { Problem } from '../../errors.ts'
+import { answerText, isAnswer, withoutThinking } from './answer.ts'
+import { checkMixture } from './check.ts'
+import { aggregatorIndex, type MixtureContext, type MixtureEvent, type SubCallInput } from './context.ts'
+import { candidatesOf, traceOf } from './report.ts'
+import { strategies } from './strategies/registry.ts'
+import { type Candidate, isSome, type Strategy } from './strategies/strategy.ts'
+import { topWeighted } from './strategies/weighted.ts'
+import type { AcceptedMixture, MixtureEnd, MixtureReport, PlannedExpert, SubCallResult } from './types.ts'
+
+type Context = MixtureContext
+type Change = Partial<
+  Pick<Context, 'config' | 'accepted' | 'planned' | 'results' | 'dispatched' | 'aggregator' | 'end'>
+>
+
+/** What the states behind `validating` may rely on. */
+export function acceptedOf({ accepted }: Context): AcceptedMixture {
+  if (accepted === null) throw new Error('the mixture was not accepted')
+  return accepted
+}
+export const strategyOf = (context: Context): Strategy => strategies[acceptedOf(context).config.strategy]
+
+export const failed = (problem: Problem): Change => ({ end: { kind: 'failed', problem } })
+export const cancelled = (_: Context): Change => ({ end: { kind: 'cancelled' } })
+export const stopped = (_: Context): Change => failed(new Problem('service_unavailable'))
+/** The wall clock ran out where nothing can stand in for what is missing. */
+export const outOfTime = (_: Context): Change => failed(new Problem('service_unavailable', { detail: 'Out of time' }))
+export const broken = (_: Context): Change => failed(new Problem('internal_error'))
+
+export function checked({ request }: Context): Change {
+  const result = checkMixture(request)
+  if (result.kind === 'refused') return { ...failed(result.problem), config: result.config }
+  const { accepted } = result
+  return { accepted, config: accepted.config }
+}
+
+/** Experts without a machine have settled before anything is called. */
+export const planMade = (planned: readonly PlannedExpert[]): Change => ({
+  planned,
+  results: planned.map(({ kind }) => (kind === 'no_node' ? { status: 'no_node', call: null } : null)),
+})
+
+export const dispatchedTo = (
+  { dispatched }: Context,
+  { index, call }: MixtureEvent & { type: 'subCall.dispatched' },
+): Change => ({
+  dispatched: new Map(dispatched).set(index, call),
+})
+
+/** An answer that is none makes its sub-call a failed one (decisions §7, status mapping). */
+function judged(result: SubCallResult, accepts: Strategy['accepts']): SubCallResult {
+  return result.status === 'ok' && !accepts(result.choice.message)
+    ? { status: 'upstream_error', call: result.call }
+    : result
+}
+
+export function subCallSettled(
+  context: Context,
+  { index, result }: MixtureEvent & { type: 'subCall.settled' },
+): Change {
+  if (index === aggregatorIndex) return { aggregator: judged(result, isAnswer) }
+  const known = judged(result, strategyOf(context).accepts)
+  return { results: context.results.map((old, at) => (at === index && old === null ? known : old)) }
+}
+
+const late = ({ dispatched }: Context, index: number): SubCallResult => ({
+  status: 'upstream_error',
+  call: dispatched.get(index) ?? null,
+})
+
+/** Whoever has not answered by the deadline has failed. */
+export const expertsLate = (context: Context): Change => ({
+  results: context.results.map((result, at) => result ?? late(context, at)),
+})
+export const aggregatorLate = (context: Context): Change => ({ aggregator: late(context, aggregatorIndex) })
+
+export const allSettled = ({ results }: Context) => results.every((result) => result !== null)
+
+const survivors = (context: Context) => candidatesOf(acceptedOf(context).config, context.results)
+export const quorumMissed = (context: Context) => survivors(context).length < acceptedOf(context).config.minExperts
+
+export function quorumFailure(context: Context): Change {
+  const { minExperts } = acceptedOf(context).config
+  const detail = `${survivors(context).length} experts answered, ${minExperts} had to`
+  const trace = traceOf(reportOf(context))
+  return failed(new Problem('mixture_quorum_not_met', { detail, metadata: { mixture: trace } }))
+}
+
+function succeededWith(result: SubCallResult | null | undefined): MixtureEnd {
+  if (result?.status !== 'ok') throw new Error('a winner without an answer')
+  return { kind: 'succeeded', choice: result.choice, call: result.call }
+}
+
+function chosen(context: Context, choose: (candidates: readonly [Candidate, ...Candidate[]]) => Candidate): Change {
+  const candidates = survivors(context)
+  if (!isSome(candidates)) throw new Error('a quorum without an answer')
+  return { end: succeededWith(context.results[choose(candidates).index]) }
+}
+
+export function selected(context: Context): Change {
+  const strategy = strategyOf(context)
+  if (strategy.kind !== 'selecting') throw new Error('the strategy does not select')
+  return chosen(context, strategy.select)
+}
+
+/** The aggregator's answer, or in its place the top-weighted surviving one (degraded). */
+export const aggregated = (context: Context): Change =>
+  context.aggregator?.status === 'ok' ? { end: succeededWith(context.aggregator) } : chosen(context, topWeighted)
+
+export const expertInput = (context: Context, index: number): SubCallInput => {
+  const { requestId } = context
+  const accepted = acceptedOf(context)
+  const planned = context.planned[index] ?? { kind: 'no_node' }
+  return { requestId, accepted, model: accepted.config.experts[index]?.model ?? '', role: 'expert', index, planned }
+}
+
+/** What a model thought aloud is no part of its answer. */
+export const aggregatorInput = (context: Context): SubCallInput => {
+  const { requestId } = context
+  const accepted = acceptedOf(context)
+  const answers = survivors(context).map(({ message }) => withoutThinking(answerText(message)).trim())
+  return { requestId, accepted, model: accepted.config.aggregator ?? '', role: 'aggregator', answers }
+}
+
+export function reportOf({ config, results, aggregator, end }: Context): MixtureReport {
+  return {
+    end: end ?? { kind: 'failed', problem: new Problem('internal_error') },
+
+    config,
+    experts: results.filter((result) => result !== null),
+    aggregator,
+  }
+}

@@ -1,0 +1,23 @@
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { waitFor } from '../support/gateway.ts'
+import { expectHome, type MixturePool, startMixturePool } from '../support/mixture-pool.ts'
+import { atRest, mixtureStorm } from '../support/mixture-storm.ts'
+
+/** Short form; `tests/heavy/mixtures.test.ts` has more of it, in a process of its own. */
+let pool: MixturePool
+beforeAll(async () => {
+  pool = await startMixturePool()
+})
+afterAll(() => pool.stop())
+
+test('200 mixtures at once on machines that fail at random: each a valid success or the documented error', async () => {
+  const outcomes = await mixtureStorm(pool, { seed: 1, mixtures: 200, everyMs: 15, hangs: false })
+
+  console.log(`200 mixtures: ${JSON.stringify(outcomes)}`)
+  for (const node of Object.values(pool.nodes)) node.clearFaults()
+  await waitFor('everything to be at rest', () => atRest(pool))
+  expectHome(pool)
+  expect(outcomes.succeeded + outcomes.degraded).toBeGreaterThan(20)
+  expect(outcomes.quorum_not_met).toBeGreaterThan(0)
+  expect(outcomes.left).toBeGreaterThan(0)
+}, 60_000)
