@@ -63,6 +63,8 @@ export interface GatewayParts {
   readonly peppers: readonly string[]
   readonly secretsKeys: readonly string[]
   readonly auditKeys: readonly string[]
+  /** Ed25519 seeds, as `readSeed` takes them. */
+  readonly routerKeys: readonly string[]
   /** Role tokens made at the first start stand in the database. */
   readonly roleTokensInDatabase: boolean
 }
