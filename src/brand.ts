@@ -23,6 +23,8 @@ export const headers = {
   statusNonce: `x-${brand}-status-nonce`,
   /** By which an agent knows the gateway (decisions §22). */
   routerSignature: `x-${brand}-router-signature`,
+  /** A key that the owner of an agent's machine has made there. */
+  apiKey: `x-${brand}-api-key`,
   /** By which the gateway knows an agent. */
   nodeId: `x-${brand}-node-id`,
   nodeTimestamp: `x-${brand}-node-timestamp`,
@@ -39,6 +41,8 @@ export const tokenPrefixes = {
   operator: `${brand}_operator_`,
   viewer: `${brand}_viewer_`,
   local: `${brand}_local_`,
+  /** Keys of `X-SVC-API-Key`, made on the agent's machine. */
+  api: `${brand}_api_`,
   enroll: `${brand}_enroll_`,
 } as const
 

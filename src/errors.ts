@@ -40,6 +40,7 @@ export const problemKinds = {
   node_pin_conflict: { status: 400, title: 'Two different node pins', shouldRetry: false },
   node_pin_forbidden: { status: 403, title: 'The pinned node is not one of yours', shouldRetry: false },
   conflicting_credentials: { status: 400, title: 'Two kinds of credential were sent', shouldRetry: false },
+  modality_not_supported: { status: 400, title: 'The model does not serve this modality' },
   context_length_exceeded: {
     status: 400,
     title: 'The prompt is longer than the context of the model',
@@ -59,6 +60,8 @@ export const problemKinds = {
     shouldRetry: false,
   },
   model_not_found: { status: 404, title: 'No such model', shouldRetry: false },
+  runtime_not_found: { status: 404, title: 'No such runtime' },
+  runtime_unavailable: { status: 503, title: 'The runtime is not available now', shouldRetry: true },
   concurrency_limited: { status: 429, title: 'Too many requests at once', shouldRetry: true },
   capacity_exhausted: { status: 429, title: 'Every machine that serves this model is full', shouldRetry: true },
   daily_token_quota_exceeded: { status: 429, title: 'The daily token quota is used up', shouldRetry: false },
