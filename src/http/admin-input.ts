@@ -1,8 +1,8 @@
 import { type Static, type TSchema, Type } from '@sinclair/typebox'
 import { brand } from '../brand.ts'
 import { Problem } from '../errors.ts'
+import { readBody } from '../protocol/json-body.ts'
 import { reasonCharactersMax } from '../protocol/wire/shapes.ts'
-import { readBody } from './json-body.ts'
 
 /** Where a route has no body, the reason of an action travels here (decisions §16). */
 export const reasonHeader = `x-${brand}-reason`
