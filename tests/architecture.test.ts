@@ -31,7 +31,7 @@ const layers: Readonly<Record<string, Layer>> = {
   },
   // Parts of `src/actors` that lean on nothing else of it: the agent stands on them too.
   ground: { imports: ['vocabulary', 'protocol', 'runtimes'], packages: ['node:', 'bun'] },
-  runtimes: { imports: ['vocabulary', 'protocol'], packages: ['@sinclair/typebox', 'node:', 'bun'] },
+  runtimes: { imports: ['vocabulary', 'protocol'], packages: ['@sinclair/typebox', 'minisearch', 'node:', 'bun'] },
   actors: {
     imports: ['vocabulary', 'protocol', 'ground', 'machines', 'db', 'runtimes'],
     packages: ['xstate', 'prom-client', 'postgres', '@sinclair/typebox', '@noble/', 'node:', 'bun'],
