@@ -12,9 +12,11 @@ import { createMeasuredCalls, type MeasuredCalls } from './measured-calls.ts'
 import { type NodeView, viewOf } from './node-view.ts'
 import { createNodeWatch, type PollResult } from './node-watch.ts'
 import { PoolNode } from './pool-node.ts'
+import type { PoolRuntime } from './pool-runtime.ts'
 import { forgetSlowness, learnFailure, learnSpeed } from './route-learning.ts'
 import type { CallOutcome, InFlightCall, PoolRouter, RouterOptions } from './router.ts'
 import { buildTable, type Catalogue, catalogueOf, type Profile } from './routing-table.ts'
+import { createRuntimeProbe } from './runtime-probe.ts'
 import { createSlotQueue, type SlotQueue } from './slot-queue.ts'
 import { createDirectTransport, nodeBaseUrl } from './transport/direct.ts'
 import type { NodeTransport } from './transport/transport.ts'
@@ -91,15 +93,14 @@ export class RunningRouter implements PoolRouter {
     const wanted = new Map(rows.nodes.filter((row) => row.adminState !== 'revoked').map((row) => [row.nodeId, row]))
     for (const nodeId of [...this.members.keys()]) if (!wanted.has(nodeId)) this.remove(nodeId)
     for (const row of wanted.values()) this.reconcile(row)
-    const owners = new Map<RuntimeId, PoolNode>()
-    for (const { runtimeId, nodeId } of rows.runtimes) {
-      const node = this.members.get(nodeId)
-      node?.knowRuntime(runtimeId)
-      if (node !== undefined) owners.set(runtimeId, node)
+    const runtimes = new Map<RuntimeId, PoolRuntime>()
+    for (const { runtimeId, nodeId, label } of rows.runtimes) {
+      const runtime = this.members.get(nodeId)?.knowRuntime(runtimeId, label)
+      if (runtime !== undefined) runtimes.set(runtimeId, runtime)
     }
     for (const row of rows.profiles) {
-      const node = owners.get(row.runtimeId)
-      if (node !== undefined) this.byProfile.set(row.profileId, node.knowProfile(row))
+      const profile = runtimes.get(row.runtimeId)?.knowProfile(row)
+      if (profile !== undefined) this.byProfile.set(row.profileId, profile)
     }
     this.batching = false
     this.publish()
@@ -186,7 +187,7 @@ export class RunningRouter implements PoolRouter {
     const node = this.members.get(nodeId)
     if (node === undefined) return
     this.members.delete(nodeId)
-    for (const { profileId } of node.profiles.values()) this.byProfile.delete(profileId)
+    for (const { profileId } of node.profiles()) this.byProfile.delete(profileId)
     node.actor.send({ type: 'revoke.asked', at: Date.now() })
     this.pool.send({ type: 'node.removed', nodeId })
     node.close()
@@ -202,8 +203,7 @@ export class RunningRouter implements PoolRouter {
       return
     }
     const watch = createNodeWatch({
-      transport: node.transport,
-      modules,
+      probe: createRuntimeProbe(node.transport, modules),
       intervalMs: config.SVC_POLL_INTERVAL_MS,
       timeoutMs: config.SVC_PROBE_TIMEOUT_MS,
       random,
@@ -232,13 +232,13 @@ export class RunningRouter implements PoolRouter {
   private async polled(node: PoolNode, result: PollResult): Promise<void> {
     const { nodeId } = node.row
     const { db, log } = this.options
-    const fresh = result.kind === 'answered' ? await introduce(db, log, node, result.status) : []
+    const fresh = result.kind === 'answered' ? await introduce(db, log, node, result.reports) : []
     if (this.members.get(nodeId) !== node) return
     for (const profile of fresh) this.byProfile.set(profile.profileId, profile)
     const at = Date.now()
     if (result.kind === 'answered') {
-      const { changed, modelsReady } = node.heard(result.status)
-      forgetSlowness(node.profiles.values(), this.catalogue, this.current)
+      const { changed, modelsReady } = node.heard(result.reports)
+      forgetSlowness(node.profiles(), this.catalogue, this.current)
       const { version } = this.current
       node.actor.send({ type: 'poll.answered', modelsReady, at })
       if (changed && this.current.version === version) this.publish()

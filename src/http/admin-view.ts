@@ -59,19 +59,15 @@ function nodeModel(model: ModelView) {
 }
 
 function nodeRuntimes(live: NodeView | null): Node['runtimes'] {
-  if (live === null || live.runtime === null) return []
-  const { runtime, models } = live
-  return [
-    {
-      runtime_id: runtime.runtimeId,
-      runtime_kind: runtime.kind,
-      state: runtime.state,
-      slots_total: runtime.slotsTotal,
-      slots_free: runtime.slotsFree,
-      queue_depth: runtime.queueDepth,
-      models: models.map(nodeModel),
-    },
-  ]
+  return (live?.runtimes ?? []).map((runtime) => ({
+    runtime_id: runtime.runtimeId,
+    runtime_kind: runtime.kind,
+    state: runtime.state,
+    slots_total: runtime.slotsTotal,
+    slots_free: runtime.slotsFree,
+    queue_depth: runtime.queueDepth,
+    models: runtime.models.map(nodeModel),
+  }))
 }
 
 /** A node registered without a name is called by the host of its URL, and addresses are not for viewers. */

@@ -26,6 +26,8 @@ export interface Route {
   readonly nodeId: NodeId
   readonly runtimeId: RuntimeId
   readonly runtimeKind: RuntimeKind
+  /** An agent stands before the runtime: it is told which one is meant (decisions §22). */
+  readonly agent: boolean
   readonly customerId: CustomerId
   readonly visibility: Visibility
   readonly privacyClass: PrivacyClass

@@ -94,18 +94,20 @@ export async function deleteNode(db: Database, nodeId: string): Promise<boolean>
   return gone.length > 0
 }
 
-/** The id of a node's runtime, made at its first answer; gateways that ask at once get the same one. */
-export async function ensureRuntime(db: Database, nodeId: NodeId, label: string): Promise<RuntimeId> {
+/**
+ * The id of a node's runtime, made at its first answer; gateways that ask at once get the same one. A label is the id
+ * that an agent has given its runtime, which stays its id here; null when another node has it already.
+ */
+export async function ensureRuntime(db: Database, nodeId: NodeId, label: string): Promise<RuntimeId | null> {
   await db
     .insert(runtimes)
-    .values({ runtimeId: newId('rt'), nodeId, label })
+    .values({ runtimeId: label === '' ? newId('rt') : (label as RuntimeId), nodeId, label })
     .onConflictDoNothing()
   const [row] = await db
     .select({ runtimeId: runtimes.runtimeId })
     .from(runtimes)
     .where(and(eq(runtimes.nodeId, nodeId), eq(runtimes.label, label)))
-  if (row === undefined) throw new Error('a runtime was not inserted')
-  return row.runtimeId
+  return row?.runtimeId ?? null
 }
 
 /** Profiles of models that a runtime was seen to have; likewise the same on every gateway. */
