@@ -3,7 +3,7 @@ import { createRuntimeProbe } from '../actors/runtime-probe.ts'
 import { createDirectTransport } from '../actors/transport/direct.ts'
 import type { NodeTransport } from '../actors/transport/transport.ts'
 import type { RuntimeId } from '../ids.ts'
-import { type AgentModel, type AgentRuntime, modelsPerRuntimeMax } from '../protocol/wire/agent.ts'
+import { type AgentRuntime, modelsPerRuntimeMax } from '../protocol/wire/agent.ts'
 import type { RuntimeKind } from '../protocol/wire/node.ts'
 import { runtimeModules } from '../runtimes/registry.ts'
 import type { RuntimeModel, RuntimeStatus } from '../runtimes/runtime.ts'
@@ -13,7 +13,7 @@ export interface LocalRuntime {
   readonly runtimeId: RuntimeId
   readonly kind: RuntimeKind
   readonly state: AgentRuntime['state']
-  readonly models: readonly AgentModel[]
+  readonly models: readonly RuntimeModel[]
   readonly slotsTotal: number | null
   readonly slotsFree: number | null
   readonly queueDepth: number | null
@@ -48,7 +48,7 @@ export class WatchedRuntime implements LocalRuntime {
   inFlight = 0
   kind: RuntimeKind = 'other'
   state: AgentRuntime['state'] = 'down'
-  models: readonly AgentModel[] = []
+  models: readonly RuntimeModel[] = []
   slotsTotal: number | null = null
   queueDepth: number | null = null
   private polledFree: number | null = null
@@ -98,7 +98,7 @@ export class WatchedRuntime implements LocalRuntime {
     this.failures = 0
     this.kind = status.kind
     this.state = status.state
-    this.models = status.models.slice(0, modelsPerRuntimeMax).map(agentModel)
+    this.models = status.models.slice(0, modelsPerRuntimeMax)
     this.slotsTotal = status.slotsTotal
     this.polledFree = status.slotsFree
     this.queueDepth = status.queueDepth
@@ -117,22 +117,19 @@ export class WatchedRuntime implements LocalRuntime {
   }
 }
 
-function agentModel(model: RuntimeModel): AgentModel {
-  return {
-    id: model.id,
-    modality: 'chat',
-    ready: model.ready,
-    loaded: model.loaded,
-    context_length: model.contextLength,
-  }
-}
-
+/** As the gateway hears of it. `stopping`: nothing new is taken any more. */
 export function agentRuntime(runtime: LocalRuntime, stopping: boolean): AgentRuntime {
   return {
     runtime_id: runtime.runtimeId,
     kind: runtime.kind,
     state: runtime.state,
-    models: runtime.models.map((model) => (stopping ? { ...model, ready: false } : model)),
+    models: runtime.models.map((model) => ({
+      id: model.id,
+      modality: model.modality ?? 'chat',
+      ready: model.ready && !stopping,
+      loaded: model.loaded,
+      context_length: model.contextLength,
+    })),
     slots_total: runtime.slotsTotal,
     slots_free: runtime.slotsFree,
     queue_depth: runtime.queueDepth,
