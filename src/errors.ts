@@ -109,6 +109,8 @@ export interface ProblemOptions {
   readonly errors?: readonly FieldFault[]
   /** Extra response headers, e.g. `Allow` or `RateLimit`. */
   readonly headers?: Readonly<Record<string, string>>
+  /** For our own log; never shown. */
+  readonly cause?: unknown
 }
 
 /** A refusal the caller may see. Anything else that is thrown is a defect: 500, logged once. */
@@ -118,7 +120,7 @@ export class Problem extends Error {
     readonly code: ProblemCode,
     readonly options: ProblemOptions = {},
   ) {
-    super(options.detail ?? problemKinds[code].title)
+    super(options.detail ?? problemKinds[code].title, options.cause === undefined ? {} : { cause: options.cause })
   }
   get status(): number {
     return problemKinds[this.code].status
