@@ -181,7 +181,7 @@ export const goAwayFrame = (): Buffer => header(frameType.goAway, 0, 0)
 export function resetFrame(id: number, code: ResetCode): Buffer {
   const text = `{"code":"${code}"}`
   const frame = header(frameType.reset, id, text.length)
-  frame.latin1Write(text, headerBytes)
+  frame.write(text, headerBytes, 'latin1')
   return frame
 }
 
