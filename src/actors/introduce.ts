@@ -31,8 +31,12 @@ export async function introduce(
   return fresh
 }
 
-/** null: the agent claims the id of another node's runtime, which it cannot have. */
+/** Runtimes that one node may have had in all: a hostile one could make up new ones for ever. */
+const runtimesPerNodeMax = 256
+
+/** null: one too many, or the agent claims the id of another node's runtime, which it cannot have. */
 async function introduceRuntime(db: Database, node: PoolNode, label: string): Promise<PoolRuntime | null> {
+  if (node.runtimes.size >= runtimesPerNodeMax) return null
   const id = await ensureRuntime(db, node.row.nodeId, label)
   return id === null ? null : node.knowRuntime(id, label)
 }

@@ -4,11 +4,11 @@ import type { NodeId, ProfileId, RuntimeId } from '../ids.ts'
 import type { NodeSnapshot } from '../machines/node.ts'
 import { routerMachine } from '../machines/router.ts'
 import type { NodeState, Route, RoutingTable } from '../machines/routing.ts'
-import { runtimeModules } from '../runtimes/registry.ts'
 import { observeErrors } from './inspect.ts'
 import { introduce } from './introduce.ts'
 import { failureName } from './log.ts'
 import { createMeasuredCalls, type MeasuredCalls } from './measured-calls.ts'
+import { connectionTo } from './node-connection.ts'
 import { type NodeView, viewOf } from './node-view.ts'
 import { createNodeWatch, type PollResult } from './node-watch.ts'
 import { PoolNode } from './pool-node.ts'
@@ -16,9 +16,7 @@ import type { PoolRuntime } from './pool-runtime.ts'
 import { forgetSlowness, learnFailure, learnSpeed } from './route-learning.ts'
 import type { CallOutcome, InFlightCall, PoolRouter, RouterOptions } from './router.ts'
 import { buildTable, type Catalogue, catalogueOf, type Profile } from './routing-table.ts'
-import { createRuntimeProbe } from './runtime-probe.ts'
 import { createSlotQueue, type SlotQueue } from './slot-queue.ts'
-import { createDirectTransport, nodeBaseUrl } from './transport/direct.ts'
 import type { NodeTransport } from './transport/transport.ts'
 
 /** Polls of the first rows may take so many times one poll's bound, detection included. */
@@ -139,6 +137,23 @@ export class RunningRouter implements PoolRouter {
     await this.members.get(nodeId)?.watch?.pollNow()
   }
 
+  dialled(nodeId: NodeId): void {
+    const node = this.members.get(nodeId)
+    node?.actor.send({ type: 'tunnel.opened', at: Date.now() })
+    node?.watch?.pollSoon()
+  }
+
+  hungUp(nodeId: NodeId): void {
+    const node = this.members.get(nodeId)
+    if (node === undefined || node.row.url !== null) return
+    node.failedWith('closed', Date.now())
+    node.actor.send({ type: 'connection.refused', at: Date.now() })
+  }
+
+  hinted(nodeId: NodeId): void {
+    this.members.get(nodeId)?.watch?.pollSoon()
+  }
+
   subscribe(listener: (table: RoutingTable) => void): () => void {
     this.listeners.add(listener)
     return () => void this.listeners.delete(listener)
@@ -195,15 +210,16 @@ export class RunningRouter implements PoolRouter {
 
   /** Also when the address or the key of a node has changed; the state is then learnt anew by the next polls. */
   private connect(node: PoolNode): void {
-    const { config, log, modules = runtimeModules, random = Math.random } = this.options
+    const { config, log, random = Math.random } = this.options
     node.disconnect()
-    node.transport = this.transportOf(node)
-    if (node.transport === null) {
+    const connection = connectionTo(node, this.options)
+    node.transport = connection?.transport ?? null
+    if (connection === null) {
       this.pool.send({ type: 'node.probed', nodeId: node.row.nodeId })
       return
     }
     const watch = createNodeWatch({
-      probe: createRuntimeProbe(node.transport, modules),
+      probe: connection.probe,
       intervalMs: config.SVC_POLL_INTERVAL_MS,
       timeoutMs: config.SVC_PROBE_TIMEOUT_MS,
       random,
@@ -214,19 +230,6 @@ export class RunningRouter implements PoolRouter {
     })
     node.watch = watch
     void watch.pollNow()
-  }
-
-  private transportOf(node: PoolNode): NodeTransport | null {
-    const { url, apiKeySealed, nodeId } = node.row
-    if (url === null) return null
-    const { config, openSecret, log } = this.options
-    const apiKey = apiKeySealed === null ? null : openSecret(apiKeySealed)
-    if (nodeBaseUrl(url) === null || (apiKeySealed !== null && apiKey === null)) {
-      node.failedWith('unusable_row', Date.now())
-      log.error('node_unusable', { node_id: nodeId })
-      return null
-    }
-    return createDirectTransport({ url, apiKey, connectTimeoutMs: config.SVC_CONNECT_TIMEOUT_MS })
   }
 
   private async polled(node: PoolNode, result: PollResult): Promise<void> {

@@ -1,5 +1,6 @@
 import { and, asc, eq, inArray, ne, type SQL, sql } from 'drizzle-orm'
 import { type CustomerId, type NodeId, newId, type ProfileId, type RuntimeId } from '../../ids.ts'
+import type { TransportKey } from '../../protocol/wire/agent.ts'
 import type { Database } from '../client.ts'
 import { modelEntries, modelProfiles, nodes, runtimes } from '../schema/pool.ts'
 
@@ -60,6 +61,11 @@ export async function insertNode(db: Database, node: NewNode): Promise<NodeRow> 
 export async function updateNode(db: Database, nodeId: string, changes: NodeChanges): Promise<NodeRow | null> {
   if (Object.keys(changes).length === 0) return getNode(db, nodeId)
   return change(db, nodeId, changes)
+}
+
+/** The keys that an agent has published, as every gateway offers them to clients. */
+export async function saveTransportKeys(db: Database, nodeId: NodeId, keys: readonly TransportKey[]): Promise<void> {
+  await change(db, nodeId, { transportKeys: keys })
 }
 
 /** A node that drains already keeps the time it began. null as for `updateNode`. */
