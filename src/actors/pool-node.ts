@@ -3,7 +3,7 @@ import type { NodeRow } from '../db/queries/pool.ts'
 import type { RuntimeId } from '../ids.ts'
 import { type NodeSnapshot, type nodeMachine, nodeStateOf } from '../machines/node.ts'
 import type { NodeState } from '../machines/routing.ts'
-import type { RuntimeStatus } from '../runtimes/runtime.ts'
+import { chats, type RuntimeStatus } from '../runtimes/runtime.ts'
 import type { NodeWatch, RuntimeReport } from './node-watch.ts'
 import { PoolRuntime } from './pool-runtime.ts'
 import type { InFlightCall } from './router.ts'
@@ -61,7 +61,12 @@ export class PoolNode implements RoutedNode {
   unknownModels(runtime: PoolRuntime, status: RuntimeStatus): readonly string[] {
     let room = modelsPerNodeMax
     for (const { profiles } of this.runtimes.values()) room -= profiles.size
-    const ids = new Set(status.models.slice(0, modelsPerNodeMax).map((model) => model.id))
+    const ids = new Set(
+      status.models
+        .slice(0, modelsPerNodeMax)
+        .filter(chats)
+        .map((model) => model.id),
+    )
     return [...ids].filter((id) => !runtime.profiles.has(id)).slice(0, Math.max(0, room))
   }
 

@@ -3,7 +3,7 @@ import type { RuntimeId } from '../ids.ts'
 import { failedPollsMax } from '../machines/node.ts'
 import { healthy } from '../machines/rules/ejection.ts'
 import type { RuntimeKind } from '../protocol/wire/node.ts'
-import type { RuntimeStatus } from '../runtimes/runtime.ts'
+import { chats, type RuntimeStatus } from '../runtimes/runtime.ts'
 import type { Profile, RoutedRuntime } from './routing-table.ts'
 
 /** One runtime of a node: its last status and its models. */
@@ -61,7 +61,7 @@ export class PoolRuntime implements RoutedRuntime {
       this.slotsTotal = status.slotsTotal
     }
     if (down && this.polledDown < failedPollsMax) return
-    const models = new Map(status?.models.map((model) => [model.id, model]))
+    const models = new Map(status?.models.filter(chats).map((model) => [model.id, model]))
     for (const profile of this.profiles.values()) profile.model = models.get(profile.upstreamModelId) ?? null
   }
 

@@ -1,26 +1,23 @@
+import { type NodeTransport, TransportError } from '../actors/transport/transport.ts'
 import { Problem } from '../errors.ts'
 import { type DocumentScore, type RankingFault, type RerankDialect, readScores } from '../runtimes/rerank.ts'
 import type { Ranker, RankJob } from './rerank.ts'
 
 /** vLLM sends every document back: the largest request, escaped, and room to spare. */
 const answerBytesMax = 32 * 1024 * 1024
-const timeoutMsDefault = 120_000
 
 export interface RankingServer {
-  /** Without a slash at the end. */
-  readonly url: string
-  /** E.g. its API key. */
-  readonly headers?: Readonly<Record<string, string>>
+  readonly transport: NodeTransport
   readonly dialect: RerankDialect
   /** For the whole ranking, ms. */
-  readonly timeoutMs?: number
+  readonly timeoutMs: number
 }
 
 /** Why a server gave no ranking: a word for the log, never what it said. */
 export class RankingError extends Error {
   override readonly name = 'RankingError'
-  constructor(readonly fault: RankingFault | 'unreachable' | 'status' | 'not_json' | 'too_large') {
-    super(`ranking server: ${fault}`)
+  constructor(readonly code: RankingFault | TransportError['failure'] | 'status' | 'not_json') {
+    super(`ranking server: ${code}`)
   }
 }
 
@@ -28,20 +25,21 @@ export class RankingError extends Error {
 export function serverRanker(server: RankingServer): Ranker {
   return async (job, signal) => {
     const late = new AbortController()
-    const timer = setTimeout(() => late.abort(), server.timeoutMs ?? timeoutMsDefault)
+    const timer = setTimeout(() => late.abort(), server.timeoutMs)
     try {
       return await rankInBatches(server, job, AbortSignal.any([signal, late.signal]))
     } catch (error) {
       signal.throwIfAborted()
       if (late.signal.aborted) throw new Problem('upstream_timeout', { detail: 'The runtime did not answer in time' })
-      if (error instanceof Problem) throw error
-      const cause = error instanceof RankingError ? error : new RankingError('unreachable')
-      throw new Problem('upstream_error', { detail: 'The runtime failed', cause })
+      if (error instanceof TransportError) throw failed(new RankingError(error.failure))
+      throw error instanceof RankingError ? failed(error) : error
     } finally {
       clearTimeout(timer)
     }
   }
 }
+
+const failed = (cause: RankingError) => new Problem('upstream_error', { detail: 'The runtime failed', cause })
 
 /**
  * One request where the server takes that many documents, else one after the other: each document is scored by itself,
@@ -66,38 +64,24 @@ async function rankInBatches(
   return scores
 }
 
-async function post({ url, headers, dialect }: RankingServer, job: RankJob, signal: AbortSignal): Promise<unknown> {
-  const response = await fetch(url + dialect.path, {
+async function post({ transport, dialect }: RankingServer, job: RankJob, signal: AbortSignal): Promise<unknown> {
+  const response = await transport.fetch(dialect.path, {
     method: 'POST',
-    headers: { ...headers, 'content-type': 'application/json', accept: 'application/json' },
+    headers: { 'content-type': 'application/json', accept: 'application/json' },
     body: JSON.stringify(dialect.body(job)),
-    redirect: 'manual',
     signal,
   })
-  if (response.status === 429 || response.status === 503) {
-    await response.body?.cancel()
-    throw new Problem('runtime_unavailable', { detail: 'The runtime takes no more work now' })
-  }
   if (response.status !== 200) {
-    await response.body?.cancel()
-    throw new RankingError('status')
+    response.discard()
+    const busy = response.status === 429 || response.status === 503
+    throw busy
+      ? new Problem('runtime_unavailable', { detail: 'The runtime takes no more work now' })
+      : new RankingError('status')
   }
-  const text = await boundedText(response)
+  const text = await response.text(answerBytesMax)
   try {
     return JSON.parse(text)
   } catch {
     throw new RankingError('not_json')
   }
-}
-
-async function boundedText(response: Response): Promise<string> {
-  const decoder = new TextDecoder()
-  let text = ''
-  let size = 0
-  for await (const chunk of response.body ?? []) {
-    size += chunk.byteLength
-    if (size > answerBytesMax) throw new RankingError('too_large')
-    text += decoder.decode(chunk, { stream: true })
-  }
-  return text + decoder.decode()
 }

@@ -1,11 +1,17 @@
 import { Problem } from '../errors.ts'
 import { type RerankRequest, type RerankResponse, rerankTopN } from '../protocol/wire/rerank.ts'
+import { runtimeModules } from '../runtimes/registry.ts'
 import { bestFirst, type DocumentScore, type RankingCall, type RankingTraits } from '../runtimes/rerank.ts'
-import { chooseRuntime, type RuntimeView } from './rerank-choice.ts'
+import { chooseRuntime } from './choose-runtime.ts'
+import { lexicalRanker } from './lexical-runtime.ts'
+import type { LocalRuntime } from './local-runtime.ts'
+import { serverRanker } from './rerank-server.ts'
 
 /** Each holds a body of up to 8 MiB. */
 export const rerankInFlightMax = 64
 const busyRetrySeconds = 1
+/** For one ranking by a model server, ms. */
+const timeoutMsDefault = 120_000
 
 export interface RankJob extends RankingCall {
   readonly topN: number
@@ -15,12 +21,9 @@ export interface RankJob extends RankingCall {
 /** Scores in 0–1, any order, at least `topN` of them. Rejects with a `Problem`, or the signal's reason. */
 export type Ranker = (job: RankJob, signal: AbortSignal) => Promise<readonly DocumentScore[]>
 
-/** One of the agent's runtimes, as rerank sees it. */
-export interface RankingRuntime extends RuntimeView {
-  /** null: this kind of server cannot rank. */
-  readonly rank: Ranker | null
-  /** Counts one more call in flight there, until the returned function is called. */
-  begin(): () => void
+export interface RerankerOptions {
+  readonly runtimes: () => readonly LocalRuntime[]
+  readonly timeoutMs?: number
 }
 
 export interface Reranker {
@@ -30,33 +33,48 @@ export interface Reranker {
 }
 
 /** Endpoint 1 without its HTTP: which runtime, its scores, the best of them. */
-export function createReranker(runtimes: () => readonly RankingRuntime[]): Reranker {
+export function createReranker(options: RerankerOptions): Reranker {
   let inFlight = 0
   return {
     get inFlight() {
       return inFlight
     },
     async rank(request, signal) {
-      if (inFlight >= rerankInFlightMax) {
-        throw new Problem('runtime_unavailable', {
-          detail: `${rerankInFlightMax} rankings run at once at most`,
-          retryAfterSeconds: busyRetrySeconds,
-        })
-      }
-      const { runtime, ranking } = chooseRuntime(runtimes(), request)
-      if (runtime.rank === null) throw new Problem('modality_not_supported', { param: 'model' })
+      if (inFlight >= rerankInFlightMax) throw busy()
       const { model, query, documents } = request
+      const runtime = chooseRuntime(options.runtimes(), {
+        model,
+        modality: 'rerank',
+        runtimeId: request.runtime_id ?? null,
+      })
+      const { rank, ranking } = rankingOf(runtime, model, options.timeoutMs ?? timeoutMsDefault)
       const topN = rerankTopN(request)
-      const end = runtime.begin()
       inFlight++
+      runtime.inFlight++
       try {
-        const scores = await runtime.rank({ model, query, documents, topN, ranking }, signal)
+        const scores = await rank({ model, query, documents, topN, ranking }, signal)
         const results = bestFirst(scores, topN)
         return { results: results.map(({ index, score }) => ({ index, relevance_score: score })) }
       } finally {
         inFlight--
-        end()
+        runtime.inFlight--
       }
     },
   }
+}
+
+const busy = () =>
+  new Problem('runtime_unavailable', {
+    detail: `${rerankInFlightMax} rankings run at once at most`,
+    retryAfterSeconds: busyRetrySeconds,
+  })
+
+/** A runtime that is part of the agent is the lexical one; a server of a kind that cannot rank has no such models. */
+function rankingOf({ transport, kind, models }: LocalRuntime, id: string, timeoutMs: number) {
+  const ranking = models.find((model) => model.id === id)?.ranking
+  const dialect = runtimeModules.find((module) => module.kind === kind)?.rerank
+  if (ranking === undefined) throw new Problem('modality_not_supported', { param: 'model' })
+  if (transport === null) return { ranking, rank: lexicalRanker }
+  if (dialect === undefined) throw new Problem('modality_not_supported', { param: 'model' })
+  return { ranking, rank: serverRanker({ transport, dialect, timeoutMs }) }
 }

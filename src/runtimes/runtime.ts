@@ -58,3 +58,8 @@ export interface RuntimeModule {
 export function idleStatus(kind: RuntimeKind, state: 'loading' | 'down'): RuntimeStatus {
   return { kind, state, models: [], slotsTotal: null, slotsFree: null, queueDepth: null }
 }
+
+/** May be sent a chat. */
+export function chats({ modality }: RuntimeModel): boolean {
+  return modality === undefined || modality === 'chat'
+}
