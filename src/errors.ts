@@ -78,6 +78,14 @@ export const problemKinds = {
   node_not_found: { status: 404, title: 'No such node' },
   model_entry_not_found: { status: 404, title: 'No such catalogue entry' },
   request_not_found: { status: 404, title: 'No such request in memory' },
+  enrollment_token_invalid: { status: 401, title: 'The enrolment token is unknown, used or expired' },
+  enrollment_token_not_found: { status: 404, title: 'No such enrolment token' },
+  tunnel_auth_failed: { status: 401, title: 'The node is not known by this signature' },
+  // What nodes sign (decisions §15).
+  signature_malformed: { status: 400, title: 'The signature is not in its form' },
+  signature_expired: { status: 401, title: 'The signature is too old or from the future' },
+  signature_invalid: { status: 401, title: 'The signature is not valid' },
+  nonce_reused: { status: 401, title: 'The nonce was used before' },
   invalid_state: { status: 409, title: 'The current state does not allow this' },
   key_limit_reached: { status: 409, title: 'The customer has as many live keys as allowed' },
 } as const satisfies Record<string, ProblemKind>
