@@ -63,7 +63,7 @@ const importPattern =
   /^\s*(?:import|export)\s+(type\s)?(?:[^'"();]*?\sfrom\s+)?['"]([^'"]+)['"]|\bimport\(\s*['"]([^'"]+)['"]/gm
 
 const ground =
-  /^src\/actors\/(?:log|deadline|node-watch|runtime-probe|transport\/(?:transport|direct|body|call-signal|http1-connection|http1-parser))\.ts$/
+  /^src\/actors\/(?:log|deadline|node-watch|runtime-probe|client-stream|transport\/(?:transport|direct|body|call-signal|http1-connection|http1-parser))\.ts$/
 
 function layerOf(file: string): string {
   if (ground.test(file)) return 'ground'
