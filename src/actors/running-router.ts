@@ -137,6 +137,10 @@ export class RunningRouter implements PoolRouter {
     await this.members.get(nodeId)?.watch?.pollNow()
   }
 
+  namesOf(upstreamModelId: string): readonly string[] {
+    return this.catalogue.get(upstreamModelId)?.names ?? [upstreamModelId]
+  }
+
   dialled(nodeId: NodeId): void {
     const node = this.members.get(nodeId)
     node?.actor.send({ type: 'tunnel.opened', at: Date.now() })

@@ -40,6 +40,19 @@ export async function deleteEnrollmentToken(db: Database, tokenId: string): Prom
   return gone.length > 0
 }
 
+const good = (hashes: readonly Buffer[]) =>
+  and(
+    inArray(enrollmentTokens.tokenHash, [...hashes]),
+    isNull(enrollmentTokens.usedAt),
+    gt(enrollmentTokens.expiresAt, sql`now()`),
+  )
+
+/** null: unknown, used or expired. */
+export async function findEnrollmentToken(db: Database, hashes: readonly Buffer[]): Promise<EnrollmentTokenRow | null> {
+  const [row] = await db.select().from(enrollmentTokens).where(good(hashes))
+  return row ?? null
+}
+
 /**
  * Uses the token up for this node; null when it is unknown, used or expired. Of many at once the row's lock lets one
  * through, and the others find it used once that one's transaction has ended.
@@ -52,13 +65,7 @@ export async function useEnrollmentToken(
   const [row] = await tx
     .update(enrollmentTokens)
     .set({ usedAt: sql`now()`, usedBy: nodeId })
-    .where(
-      and(
-        inArray(enrollmentTokens.tokenHash, [...hashes]),
-        isNull(enrollmentTokens.usedAt),
-        gt(enrollmentTokens.expiresAt, sql`now()`),
-      ),
-    )
+    .where(good(hashes))
     .returning()
   return row ?? null
 }

@@ -48,10 +48,10 @@ export async function getNode(db: Database, nodeId: string): Promise<NodeRow | n
 }
 
 /** Rejects with 23503 for an unknown customer. */
-export async function insertNode(db: Database, node: NewNode): Promise<NodeRow> {
+export async function insertNode(db: Database, node: NewNode, nodeId = newId('node')): Promise<NodeRow> {
   const [row] = await db
     .insert(nodes)
-    .values({ ...node, nodeId: newId('node') })
+    .values({ ...node, nodeId })
     .returning()
   if (row === undefined) throw new Error('a node was not inserted')
   return row
