@@ -30,6 +30,11 @@ export const headers = {
   nodeTimestamp: `x-${brand}-node-timestamp`,
   nodeNonce: `x-${brand}-node-nonce`,
   nodeSignature: `x-${brand}-node-signature`,
+  /** Between the gateways of one pool (decisions §26). */
+  peerTo: `x-${brand}-peer-to`,
+  peerHead: `x-${brand}-peer-head`,
+  peerProof: `x-${brand}-peer-proof`,
+  peerFailure: `x-${brand}-peer-failure`,
   shouldRetry: 'x-should-retry',
 } as const
 

@@ -64,7 +64,8 @@ function isNetwork(text: string): boolean {
 }
 
 /** What a setting's kind does not say of its form. */
-function formFaults({ SVC_ROUTER_KEY, SVC_ENDPOINT_NETWORKS }: Settings): string[] {
+function formFaults(settings: Settings): string[] {
+  const { SVC_ROUTER_KEY, SVC_ENDPOINT_NETWORKS } = settings
   const faults: string[] = []
   if (SVC_ROUTER_KEY !== null && listOf(SVC_ROUTER_KEY).some((seed) => readSeed(seed) === null)) {
     faults.push('SVC_ROUTER_KEY must be a list of 32-byte seeds in base64 or hex')
@@ -72,6 +73,19 @@ function formFaults({ SVC_ROUTER_KEY, SVC_ENDPOINT_NETWORKS }: Settings): string
   if (!SVC_ENDPOINT_NETWORKS.every(isNetwork)) {
     faults.push('SVC_ENDPOINT_NETWORKS must be a list of networks like 10.0.0.0/8')
   }
+  return [...faults, ...clusterFaults(settings)]
+}
+
+const secretCharactersMin = 16
+
+function clusterFaults({ SVC_CLUSTER_SECRET: secret, SVC_PEER_URL: url }: Settings): string[] {
+  const faults: string[] = []
+  if ((secret === null) !== (url === null)) faults.push('SVC_CLUSTER_SECRET and SVC_PEER_URL go together')
+  if (secret !== null && secret.length < secretCharactersMin) {
+    faults.push(`SVC_CLUSTER_SECRET must have at least ${secretCharactersMin} characters`)
+  }
+  if (url !== null && !/^https?:\/\/[^/?#@]+\/?$/.test(url))
+    faults.push('SVC_PEER_URL must be like http://10.0.0.2:7070')
   return faults
 }
 

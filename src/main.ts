@@ -189,6 +189,7 @@ async function startAll(
   const stopOrderly = async () => {
     gateway.beginStop()
     log.info('stopping')
+    await gateway.handOver()
     const drained = server.stop()
     await Promise.race([drained, Bun.sleep(config.SVC_SHUTDOWN_GRACE_MS)])
     await gateway.endCalls()

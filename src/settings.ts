@@ -56,6 +56,17 @@ export const settings = {
     meaning:
       'Ed25519 seeds by which node agents know this gateway, 32 bytes each in base64 or hex, newest first; likewise',
   },
+  SVC_CLUSTER_SECRET: {
+    kind: 'secret',
+    meaning:
+      'Several gateways on one `DATABASE_URL`: by which they know each other, the same for all; unset: one gateway',
+  },
+  SVC_PEER_URL: {
+    kind: 'text',
+    default: null,
+    meaning:
+      'Where the other gateways reach this one (`http://10.0.0.2:7070`), to pass on what is for a node that dialled in here',
+  },
   SVC_METRICS_PUBLIC: { kind: 'flag', default: false, meaning: 'Serve `/metrics` without a token' },
   SVC_DISCOVER: { kind: 'flag', default: true, meaning: 'Look for model servers on loopback at start' },
   SVC_DEMO: {
