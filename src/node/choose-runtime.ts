@@ -17,6 +17,8 @@ export interface Wanted {
 export function chooseRuntime(runtimes: readonly LocalRuntime[], wanted: Wanted): LocalRuntime {
   const named = runtimes.filter(({ runtimeId }) => wanted.runtimeId === null || runtimeId === wanted.runtimeId)
   if (named.length === 0) throw new Problem('runtime_not_found')
+  // A runtime that is named and away may well have the model.
+  if (wanted.runtimeId !== null && named[0]?.state !== 'ready') throw new Problem('runtime_unavailable')
   const having = named.filter((runtime) => modelOf(runtime, wanted.model) !== undefined)
   if (having.length === 0) throw new Problem('model_not_found', { param: 'model' })
   const able = having.filter((runtime) => (modelOf(runtime, wanted.model)?.modality ?? 'chat') === wanted.modality)
