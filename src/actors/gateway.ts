@@ -5,12 +5,12 @@ import { createPrefixMap } from '../machines/rules/affinity.ts'
 import { type AccessDirectory, createAccessDirectory } from './access.ts'
 import { type Accounts, createAccounts } from './accounts.ts'
 import { createAddressHash } from './address-hash.ts'
-import { type AgentBundle, createAgentBundle } from './agent-bundle.ts'
+import type { AgentBundle } from './agent-bundle.ts'
+import { createAgents } from './agents.ts'
 import { createChangeFeed } from './change-feed.ts'
 import { type Chat, createChat } from './chat.ts'
-import { createDialIn, type DialIn } from './dial-in.ts'
-import { createEndpointRules } from './endpoint-address.ts'
-import { createEnrollment, type Enrollment } from './enrollment.ts'
+import type { DialIn } from './dial-in.ts'
+import type { Enrollment } from './enrollment.ts'
 import { createDecisionLog, type Explanation } from './explain.ts'
 import { createFailedLogins, type FailedLogins } from './failed-logins.ts'
 import { createHealth, type GatewayHealth } from './health.ts'
@@ -19,16 +19,13 @@ import { createLimits, type GatewayLimits } from './limits.ts'
 import { createLocalNodes } from './local-nodes.ts'
 import { failureName, type Log } from './log.ts'
 import { createMetrics, type Metrics } from './metrics.ts'
-import { createNodeKeys, type VerifyNodeKey } from './node-keys.ts'
-import { createNodeProofs, createNodeProofs } from './node-proofs.ts'
+import type { VerifyNodeKey } from './node-keys.ts'
 import { createPoolAdmin, type PoolAdmin } from './pool-admin.ts'
 import { createPoolFeed } from './pool-feed.ts'
 import { createReceiptWriter } from './receipt-writer.ts'
 import { createRouter, type PoolRouter } from './router.ts'
-import { createRouterIdentity, createRouterIdentity } from './router-identity.ts'
 import { createSealing } from './sealing.ts'
 import { Ticker } from './ticker.ts'
-import { createTunnelTransport } from './transport/tunnel.ts'
 
 /** All that HTTP may do with the running gateway. */
 export interface GatewayHandle {
@@ -123,28 +120,14 @@ function createActors(parts: GatewayParts, ownPort: () => number) {
   })
   const pool = createPoolAdmin({ db, sealing, changedHere })
   const openSecret = (sealed: Uint8Array) => sealing.open('node_api_key', sealed)
-  const identity = createRouterIdentity(parts.routerKeys)
-  const endpoints = createEndpointRules(config.SVC_ENDPOINT_NETWORKS)
-  const agents = { identity, endpoints, dialled: () => createTunnelTransport(() => null) }
-  const router = createRouter({ config, db, log, openSecret, agents, inspect: createInspector(log).inspect })
-  const proofs = createNodeProofs({ db, log })
-  const enrollment = createEnrollment({
-    db,
-    peppers,
-    lifeMs: config.SVC_ENROLLMENT_TTL_MS,
-    endpoints,
-    routerPublicKeys: identity.publicKeys,
-    changedHere,
-  })
-  const verifyNodeKey = createNodeKeys({ db, access, proofs, router })
+  const { routerKeys } = parts
+  const agents = createAgents({ config, database, feed, log, access, peppers, routerKeys })
+  const inspect = createInspector(log).inspect
+  const router = createRouter({ config, db, log, openSecret, agents: agents.access, inspect })
   const poolFeed = createPoolFeed(router, db, feed, log)
   const localNodes = createLocalNodes({ config, pool, feed, log, ownPort })
   const receipts = createReceiptWriter({ db, flushMs: config.SVC_RECEIPT_FLUSH_MS, log })
-  const routerIdentity = createRouterIdentity(parts.routerKeys)
-  const proofs = createNodeProofs({ db, log })
-  const routerKids = routerIdentity.publicKeys.map(({ kid }) => kid)
-  const dialIn = createDialIn({ config, database, feed, log, proofs, routerKids })
-  return { feed, access, limits, accounts, pool, router, poolFeed, localNodes, receipts, proofs, dialIn }
+  return { feed, access, limits, accounts, pool, agents, router, poolFeed, localNodes, receipts }
 }
 
 type Actors = ReturnType<typeof createActors>
@@ -173,11 +156,9 @@ async function fillPool({ localNodes, poolFeed, router }: Actors): Promise<void>
 async function stopActors(actors: Actors, log: Log): Promise<void> {
   await actors.localNodes.stop()
   actors.poolFeed.stop()
-  await actors.dialIn.stop()
-  actors.proofs.stop()
+  await actors.agents.stop()
   await actors.router.stop()
   await actors.receipts.stop().catch((error: unknown) => log.error('receipts_left', { failure: failureName(error) }))
-  actors.proofs.stop()
   await actors.limits.stop()
   await actors.access.stop()
   await actors.feed.stop()
@@ -187,7 +168,7 @@ export async function startGateway(parts: GatewayParts): Promise<RunningGateway>
   const { config, log, database } = parts
   let port = config.SVC_PORT
   const actors = createActors(parts, () => port)
-  const { access, limits, accounts, pool, router, enrollment, verifyNodeKey } = actors
+  const { access, limits, accounts, pool, agents, router } = actors
   const metrics = createMetrics()
   observe(metrics, actors)
   const decisions = createDecisionLog()
@@ -211,9 +192,7 @@ export async function startGateway(parts: GatewayParts): Promise<RunningGateway>
   await actors.poolFeed.start()
   await access.start()
   await limits.start()
-  actors.proofs.start()
-  actors.proofs.start()
-  await actors.dialIn.start()
+  await agents.start(router, actors.poolFeed)
   const endCalls = async () => {
     chat.abortAll()
     await waitUntil(() => chat.open === 0, lastEventMs)
@@ -228,8 +207,11 @@ export async function startGateway(parts: GatewayParts): Promise<RunningGateway>
     limits,
     accounts,
     pool,
+    enrollment: agents.enrollment,
+    verifyNodeKey: agents.keyVerifier(router),
+    agentBundle: agents.bundle,
+    dialIn: agents.dialIn,
     chat,
-    dialIn: actors.dialIn,
     endCalls,
     explain: decisions.explain,
     baseUrl: () => config.SVC_PUBLIC_URL?.replace(/\/+$/, '') ?? `http://${hostOf(config.SVC_HOST)}:${port}`,
@@ -240,7 +222,7 @@ export async function startGateway(parts: GatewayParts): Promise<RunningGateway>
       return fillPool(actors)
     },
     beginStop: health.beginStop,
-    handOver: () => actors.dialIn.handOver(),
+    handOver: () => agents.dialIn.handOver(),
     stop: async () => {
       await endCalls()
       await stopActors(actors, log)

@@ -60,6 +60,8 @@ export interface PoolRouter extends Router {
   pollNow(nodeId: NodeId): Promise<void>
   /** The names by which policies know what a node calls `upstreamModelId`: its entry's id and aliases, or itself. */
   namesOf(upstreamModelId: string): readonly string[]
+  /** A node that is not revoked, as far as the rows read last say. */
+  knows(nodeId: NodeId): boolean
   /** The node has dialled in and proved who it is: it is asked at once, and one good answer is enough. */
   dialled(nodeId: NodeId): void
   /** Its last tunnel is gone: no new work from now on. */

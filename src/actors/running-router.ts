@@ -141,6 +141,10 @@ export class RunningRouter implements PoolRouter {
     return this.catalogue.get(upstreamModelId)?.names ?? [upstreamModelId]
   }
 
+  knows(nodeId: NodeId): boolean {
+    return this.members.has(nodeId)
+  }
+
   dialled(nodeId: NodeId): void {
     const node = this.members.get(nodeId)
     node?.actor.send({ type: 'tunnel.opened', at: Date.now() })
@@ -210,6 +214,7 @@ export class RunningRouter implements PoolRouter {
     node.actor.send({ type: 'revoke.asked', at: Date.now() })
     this.pool.send({ type: 'node.removed', nodeId })
     node.close()
+    if (node.row.kind === 'agent') this.options.agents?.cut(nodeId)
   }
 
   /** Also when the address or the key of a node has changed; the state is then learnt anew by the next polls. */
