@@ -191,6 +191,7 @@ async function startAll(
     log.info('stopping')
     await gateway.handOver()
     const drained = server.stop()
+    void gateway.endTunnels()
     await Promise.race([drained, Bun.sleep(config.SVC_SHUTDOWN_GRACE_MS)])
     await gateway.endCalls()
     await Promise.race([drained, Bun.sleep(lastBytesMs)])

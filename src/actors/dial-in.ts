@@ -37,6 +37,7 @@ export interface DialIn {
   start(): Promise<void>
   /** Before the HTTP server stops: nodes move to the other gateways, if there are any. */
   handOver(): Promise<void>
+  endTunnels(): void
   stop(): Promise<void>
 }
 
@@ -89,6 +90,7 @@ export function createDialIn({ config, database, feed, log, proofs, routerKids }
       return owners.start()
     },
     handOver: () => tunnels.handOver(secret === null || peerUrl === null ? 0 : handOverMs),
+    endTunnels: () => tunnels.stop(),
     stop: async () => {
       tunnels.stop()
       await owners.stop()
