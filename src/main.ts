@@ -78,6 +78,12 @@ function listen(app: AnyElysia, config: Config): Bun.Server<unknown> {
   return app.server
 }
 
+/** Resolves when every request that was taken has its answer, or after `boundMs`. Open WebSockets do not count (seen). */
+async function answered(server: Bun.Server<unknown>, boundMs: number): Promise<void> {
+  const until = performance.now() + boundMs
+  while (server.pendingRequests > 0 && performance.now() < until) await Bun.sleep(10)
+}
+
 /** The command line finds the gateway by the credentials file; the port may be another one than at the first start. */
 function keepBaseUrl(folder: DataFolder | null, baseUrl: string): void {
   const kept = folder?.readCredentials() ?? null
@@ -191,9 +197,9 @@ async function startAll(
     log.info('stopping')
     await gateway.handOver()
     const drained = server.stop()
-    void gateway.endTunnels()
-    await Promise.race([drained, Bun.sleep(config.SVC_SHUTDOWN_GRACE_MS)])
+    await answered(server, config.SVC_SHUTDOWN_GRACE_MS)
     await gateway.endCalls()
+    gateway.endTunnels()
     await Promise.race([drained, Bun.sleep(lastBytesMs)])
     await stopAll()
   }

@@ -61,8 +61,8 @@ export interface RunningGateway extends GatewayHandle {
   beginStop(): void
   /** Nodes that dialled in move to another gateway of the pool, where there is one. The HTTP server must still be there. */
   handOver(): Promise<void>
-  /** Ends the tunnels once nothing runs over them: Bun's server does not stop while a WebSocket is open (seen). */
-  endTunnels(): Promise<void>
+  /** No request runs any more: Bun's server does not stop while a WebSocket is open (seen). */
+  endTunnels(): void
   /** Ends the chats that still run: streams hear `server_shutdown` (decisions §1). The HTTP server must still be there. */
   endCalls(): Promise<void>
   /** Ends what still runs, then the actors, in the reverse order of their start. */
@@ -225,11 +225,7 @@ export async function startGateway(parts: GatewayParts): Promise<RunningGateway>
     },
     beginStop: health.beginStop,
     handOver: () => agents.dialIn.handOver(),
-    endTunnels: async () => {
-      const idle = () => chat.open === 0 && agents.dialIn.counts().streams === 0
-      await waitUntil(idle, config.SVC_SHUTDOWN_GRACE_MS)
-      agents.dialIn.endTunnels()
-    },
+    endTunnels: () => agents.dialIn.endTunnels(),
     stop: async () => {
       await endCalls()
       await stopActors(actors, log)
