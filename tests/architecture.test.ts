@@ -55,7 +55,7 @@ const layers: Readonly<Record<string, Layer>> = {
 const composition = ['src/main.ts']
 const doors: Readonly<Record<string, readonly string[]>> = {
   'src/cli/serve.ts': ['main'],
-  'src/cli/node.ts': ['node'],
+  'src/cli/node.ts': ['node', 'ground'],
   'src/cli/fake-node.ts': ['fake-node'],
 }
 

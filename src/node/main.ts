@@ -268,8 +268,8 @@ async function stopOrderly({ options, runtimes }: Started, served: Served, tunne
   log.info('stopping')
   served.beginStop()
   tunnel?.statusChanged()
-  await served.chat.stop(graceMs)
-  await tunnel?.stop(lastBytesMs)
+  // The tunnel takes nothing new from here on, and closes after its last stream.
+  await Promise.all([served.chat.stop(graceMs), tunnel?.stop(graceMs + lastBytesMs)])
   const { server } = served.routes.app
   await Promise.race([server?.stop(), Bun.sleep(lastBytesMs)])
   await server?.stop(true)

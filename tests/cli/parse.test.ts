@@ -27,7 +27,7 @@ const single: Action = { ...sample, operands: [{ name: 'ONE', about: 'the first'
 const everyAction = verbs.flatMap(({ name, actions }) =>
   isSingle(actions)
     ? [[name, actions] as const]
-    : Object.entries(actions).map(([command, one]) => [`${name} ${command}`, one] as const),
+    : Object.entries(actions).map(([command, one]) => [`${name} ${command}`.trimEnd(), one] as const),
 )
 
 function fault(args: readonly string[], of: Action = sample): string {
@@ -90,6 +90,7 @@ describe('§24: every command', () => {
   test('is there', () => {
     expect(everyAction.map(([path]) => path)).toEqual([
       'serve',
+      'node',
       'status',
       'chat',
       ...['list', 'set', 'alias', 'remove'].map((command) => `models ${command}`),
