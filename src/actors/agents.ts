@@ -57,7 +57,13 @@ export function createAgents(options: AgentsOptions): Agents {
   })
   let unsubscribe = () => {}
   return {
-    access: { identity, endpoints, dialled: (nodeId) => dialIn.transport(nodeId), cut: (nodeId) => dialIn.cut(nodeId) },
+    access: {
+      identity,
+      endpoints,
+      dialled: (nodeId) => dialIn.transport(nodeId),
+      way: (nodeId) => dialIn.way(nodeId),
+      cut: (nodeId) => dialIn.cut(nodeId),
+    },
     dialIn,
     enrollment,
     bundle: createAgentBundle(),

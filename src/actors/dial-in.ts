@@ -30,6 +30,8 @@ export interface DialIn {
   /** Whichever way leads to the node when a request goes. */
   transport(nodeId: NodeId): NodeTransport
   reachable(nodeId: NodeId): boolean
+  /** By which way a request would go now; null: by none. */
+  way(nodeId: NodeId): 'tunnel' | 'peer' | null
   subscribe(listener: DialInListener): () => void
   /** A revoked node: its tunnels here end at once. */
   cut(nodeId: NodeId): void
@@ -61,12 +63,15 @@ export function createDialIn({ config, database, feed, log, proofs, routerKids }
   const tunnels = createTunnels({ log })
   const owners = createTunnelOwners({ db, feed, log, tunnels, replicaId, peerUrl })
   const peers = createPeers({ secret, connectTimeoutMs: config.SVC_CONNECT_TIMEOUT_MS })
-  const reachable = (nodeId: NodeId) => tunnels.session(nodeId) !== null || owners.owner(nodeId) !== null
+  const way = (nodeId: NodeId) =>
+    tunnels.session(nodeId) !== null ? 'tunnel' : owners.owner(nodeId) !== null ? 'peer' : null
+  const reachable = (nodeId: NodeId) => way(nodeId) !== null
   return {
     tunnelDoor: createTunnelDoor({ tunnels, check: (proof) => proofs.check(proof), routerKids }),
     peerDoor: createPeerDoor({ secret, replicaId, tunnels }),
     transport: (nodeId) => createDialledTransport(nodeId, { tunnels, owners, peers }),
     reachable,
+    way,
     subscribe: (listener) => {
       const closed = (nodeId: NodeId) => {
         if (!reachable(nodeId)) listener.onClose?.(nodeId)

@@ -23,6 +23,8 @@ export interface AgentAccess {
   readonly endpoints: EndpointRules
   /** To a node that dials in, wherever its tunnel ends; fails as `closed` while there is none. */
   dialled(nodeId: NodeId): NodeTransport
+  /** By which way a request to it would go now; null: by none. */
+  way(nodeId: NodeId): 'tunnel' | 'peer' | null
   /** Revoked or deleted: its tunnels end at once. */
   cut(nodeId: NodeId): void
 }

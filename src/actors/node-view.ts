@@ -14,6 +14,8 @@ export interface NodeView {
   /** Unix ms; 0 when the node is not held down for flapping. */
   readonly heldUntilMs: number
   readonly inFlight: number
+  /** How it is reached now; null: not at all. */
+  readonly transport: 'direct' | 'tunnel' | 'peer' | null
   readonly runtimes: readonly RuntimeView[]
   /** A code of `TransportFailure` or of `PollResult`, or a call's `cause`; never an address. */
   readonly lastError: { readonly code: string; readonly atMs: number } | null
@@ -46,7 +48,7 @@ export interface ModelView {
   readonly timesEjected: number
 }
 
-export function viewOf(node: PoolNode, catalogue: Catalogue): NodeView {
+export function viewOf(node: PoolNode, catalogue: Catalogue, way: NodeView['transport']): NodeView {
   const runtimes: RuntimeView[] = []
   for (const { runtimeId, kind, slotsTotal, status, profiles } of node.runtimes.values()) {
     if (status === null) continue
@@ -60,6 +62,7 @@ export function viewOf(node: PoolNode, catalogue: Catalogue): NodeView {
     sinceMs: node.sinceMs,
     heldUntilMs: node.heldUntilMs,
     inFlight: node.calls.size,
+    transport: way,
     runtimes,
     lastError: node.lastError,
   }

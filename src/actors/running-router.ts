@@ -120,7 +120,7 @@ export class RunningRouter implements PoolRouter {
   }
 
   nodes(): readonly NodeView[] {
-    return [...this.members.values()].map((node) => viewOf(node, this.catalogue))
+    return [...this.members.values()].map((node) => viewOf(node, this.catalogue, this.wayTo(node)))
   }
 
   counts(): ReturnType<PoolRouter['counts']> {
@@ -175,6 +175,11 @@ export class RunningRouter implements PoolRouter {
     this.pool.send({ type: 'stop.asked' })
     this.pool.stop()
     await this.measured.stop()
+  }
+
+  private wayTo({ row, transport }: PoolNode): NodeView['transport'] {
+    if (transport === null) return null
+    return row.kind === 'agent' && row.url === null ? (this.options.agents?.way(row.nodeId) ?? null) : 'direct'
   }
 
   private reconcile(row: NodeRow): void {

@@ -5,6 +5,8 @@ import type { ModelView, NodeView } from '../actors/node-view.ts'
 import type { ModelEntry as ModelEntryRecord, NodeRecord } from '../actors/pool-admin.ts'
 import { brand } from '../brand.ts'
 import type { RoutingTable } from '../machines/routing.ts'
+import { toBase64url } from '../protocol/base64url.ts'
+import { fingerprint } from '../protocol/ed25519.ts'
 import type { Customer, Explanation, Key, ModelEntry, Node } from '../protocol/wire/admin.ts'
 import { isoTime } from '../time.ts'
 
@@ -85,6 +87,8 @@ export function nodeView(row: NodeRecord, live: NodeView | null, role: Role): No
     kind: row.kind,
     url: open ? row.url : null,
     has_api_key: row.hasApiKey,
+    identity_fingerprint: row.identityKey === null ? null : fingerprint(toBase64url(row.identityKey)),
+    transport: live?.transport ?? null,
     visibility: row.visibility,
     privacy_class: row.privacyClass,
     node_class: row.nodeClass,

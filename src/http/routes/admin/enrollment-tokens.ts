@@ -25,6 +25,7 @@ export const enrollmentTokenRoutes = (context: HttpContext) => {
       async ({ request, status }) => {
         checkReasonHeader(request)
         const body = await readBody(request, EnrollmentTokenCreate)
+        const { sha256 } = await gateway.agentBundle.file()
         const { record, token } = await gateway.enrollment.issue({
           customerId: body.customer_id,
           name: body.name,
@@ -33,7 +34,6 @@ export const enrollmentTokenRoutes = (context: HttpContext) => {
           privacyClass: body.privacy_class,
           endpointUrlAllowed: body.endpoint_url_allowed ?? false,
         })
-        const { sha256 } = await gateway.agentBundle.file()
         const gatewayUrl = gateway.baseUrl()
         return status(201, {
           ...enrollmentTokenView(record, Date.now()),
