@@ -19,6 +19,7 @@ export const headers = {
   jobId: `x-${brand}-job-id`,
   runtimeId: `x-${brand}-runtime-id`,
   modelId: `x-${brand}-model-id`,
+  nodeClass: `x-${brand}-node-class`,
   /** The gateway's word for one signed status. */
   statusNonce: `x-${brand}-status-nonce`,
   /** By which an agent knows the gateway (decisions §22). */

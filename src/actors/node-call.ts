@@ -14,6 +14,7 @@ function agentHeaders({ command }: Exchange, { callId, route }: Attempt): Readon
     [headers.nodeRequestId]: callId,
     [headers.runtimeId]: route.runtimeId,
     [headers.modelId]: route.modelId,
+    [headers.nodeClass]: route.nodeClass,
     ...(jobId === undefined ? {} : { [headers.jobId]: jobId }),
   }
 }
@@ -31,9 +32,10 @@ export async function callNode(
   try {
     const response = await transport.fetch(chatPath, {
       method: 'POST',
-      headers: attempt.route.agent
-        ? agentHeaders(exchange, attempt)
-        : { 'content-type': 'application/json', [headers.nodeRequestId]: attempt.callId },
+      headers:
+        attempt.route.agent !== null
+          ? agentHeaders(exchange, attempt)
+          : { 'content-type': 'application/json', [headers.nodeRequestId]: attempt.callId },
       body: body.forModel(attempt.route.upstreamModelId),
       signal: attempt.signal,
     })

@@ -61,6 +61,7 @@ function toAgent(node: PoolNode, options: RouterOptions): NodeConnection | null 
   const { url, nodeId, identityKey } = node.row
   const identity = identityKey === null ? null : verifyKey(toBase64url(identityKey))
   if (agents === undefined || identity === null || (url !== null && nodeBaseUrl(url) === null)) return null
+  node.identity = identity
   const { resolve } = agents.endpoints
   const connectTimeoutMs = config.SVC_CONNECT_TIMEOUT_MS
   const way =

@@ -3,6 +3,7 @@ import type { NodeRow } from '../db/queries/pool.ts'
 import type { RuntimeId } from '../ids.ts'
 import { type NodeSnapshot, type nodeMachine, nodeStateOf } from '../machines/node.ts'
 import type { NodeState } from '../machines/routing.ts'
+import type { VerifyKey } from '../protocol/ed25519.ts'
 import { chats, type RuntimeStatus } from '../runtimes/runtime.ts'
 import type { NodeWatch, RuntimeReport } from './node-watch.ts'
 import { PoolRuntime } from './pool-runtime.ts'
@@ -20,6 +21,7 @@ export class PoolNode implements RoutedNode {
   readonly calls = new Set<InFlightCall>()
   state: NodeState = 'enrolled'
   heldUntilMs = 0
+  identity: VerifyKey | null = null
   sinceMs: number
   lastError: { readonly code: string; readonly atMs: number } | null = null
   transport: NodeTransport | null = null

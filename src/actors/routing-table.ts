@@ -2,6 +2,7 @@ import type { ModelEntryRow, NodeRow } from '../db/queries/pool.ts'
 import type { CustomerId, ProfileId, RuntimeId } from '../ids.ts'
 import type { NodeState, Route, RouteLoad, RoutingTable } from '../machines/routing.ts'
 import type { EjectionState } from '../machines/rules/ejection.ts'
+import type { VerifyKey } from '../protocol/ed25519.ts'
 import type { RuntimeKind } from '../protocol/wire/node.ts'
 import type { RuntimeModel } from '../runtimes/runtime.ts'
 
@@ -24,6 +25,8 @@ export interface RoutedNode {
   readonly row: NodeRow
   readonly state: NodeState
   readonly heldUntilMs: number
+  /** Of an agent that can be reached. */
+  readonly identity: VerifyKey | null
   readonly runtimes: ReadonlyMap<string, RoutedRuntime>
 }
 
@@ -78,7 +81,7 @@ function routeOf(node: RoutedNode, runtime: RoutedRuntime, profile: Profile, cat
     nodeId: row.nodeId,
     runtimeId: runtime.runtimeId,
     runtimeKind: runtime.kind,
-    agent: row.kind === 'agent',
+    agent: node.identity,
     customerId: row.customerId,
     visibility: row.visibility,
     privacyClass: row.privacyClass,

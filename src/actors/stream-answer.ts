@@ -31,7 +31,8 @@ export function endStream(exchange: Exchange, end: RelayEnd): { usage: TokenUsag
       exchange.port.failed(end.code ?? 'node_lost')
     }
     if (end.kind === 'complete' || ttftMs !== null) {
-      metadata = exchange.settle(end.attempt, usage, estimated, ttftMs ?? nowMs - command.startedMs)
+      const vouched = end.kind === 'complete' ? { svc: end.svc } : null
+      metadata = exchange.settle(end.attempt, { usage, estimated, vouched }, ttftMs ?? nowMs - command.startedMs)
     }
   }
   const delivered = end.kind === 'complete' || ttftMs !== null

@@ -35,7 +35,7 @@ export async function tryWhole(
     completionTokens: usage.completion_tokens,
   })
   const ttftMs = ttfbMs - command.startedMs
-  const svc = exchange.settle(attempt, usage, estimated, ttftMs)
+  const svc = exchange.settle(attempt, { usage, estimated, vouched: completion }, ttftMs)
   const body = JSON.stringify({
     id: exchange.id,
     object: 'chat.completion',

@@ -13,6 +13,8 @@ export interface Order {
   readonly jobId: string | null
   /** The public id of the model. */
   readonly modelId: string
+  /** As the operator has it now. */
+  readonly nodeClass: string
 }
 
 export interface ChatInput {
@@ -29,7 +31,6 @@ export interface ChatInput {
 /** Who does the work, for receipts. */
 export interface Worker {
   readonly nodeId: string
-  readonly nodeClass: string
   readonly identity: SigningKey
 }
 
@@ -93,7 +94,7 @@ export class ChatCall {
       jobId: order.jobId,
       kind: 'hosted_chat',
       nodeId: worker.nodeId,
-      nodeClass: worker.nodeClass,
+      nodeClass: order.nodeClass,
       runtimeId: runtime.runtimeId,
       runtimeKind: runtime.kind,
       modelId: order.modelId,

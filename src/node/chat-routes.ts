@@ -18,13 +18,15 @@ const MiB = 1024 * 1024
 const routerBodyBytesMax = 64 * MiB
 const bodyBytesMax = 8 * MiB
 const check = TypeCompiler.Compile(ChatRequest)
-/** `svc.job_id` of a chat. */
+/** `svc.job_id` of a chat, and the class of a node. */
 const slug = /^[A-Za-z0-9._-]{1,64}$/
 
 export interface ChatRouteParts {
   readonly credentials: LocalCredentials
   readonly chat: NodeChat
   readonly runtimes: RuntimeSet
+  /** As enrolled; the gateway's later word stands before it. */
+  readonly nodeClass: string
 }
 
 /** Who asks comes before what is asked, as far as the body is not part of the first. */
@@ -35,7 +37,7 @@ export async function answerChat(parts: ChatRouteParts, request: Request, ownReq
   caller.withBody(text)
   const body = chatBody(text)
   await caller.forModel(body.model, request.signal)
-  const order = signed ? orderOf(request, body.model) : null
+  const order = signed ? orderOf(request, body.model, parts.nodeClass) : null
   const requestId = order?.requestId ?? ownRequestId
   const runtimeId = signed ? request.headers.get(headers.runtimeId) : null
   return parts.chat.answer({ requestId, body, text, runtimeId, order, signal: request.signal })
@@ -50,14 +52,19 @@ function chatBody(text: string): ChatRequest {
 }
 
 /** Of a request that the gateway has signed; null where it wants no receipt. */
-function orderOf(request: Request, model: string): Order | null {
+function orderOf(request: Request, model: string, enrolledClass: string): Order | null {
   const requestId = request.headers.get(headers.nodeRequestId)
   if (requestId === null) return null
   const jobId = request.headers.get(headers.jobId)
   const modelId = request.headers.get(headers.modelId) ?? model
-  const fits = clientIdPattern.test(requestId) && modelIdPattern.test(modelId) && (jobId === null || slug.test(jobId))
+  const nodeClass = request.headers.get(headers.nodeClass) ?? enrolledClass
+  const fits =
+    clientIdPattern.test(requestId) &&
+    modelIdPattern.test(modelId) &&
+    (jobId === null || slug.test(jobId)) &&
+    slug.test(nodeClass)
   if (!fits) throw new Problem('invalid_request', { detail: 'A header of the call is not valid' })
-  return { requestId, jobId, modelId }
+  return { requestId, jobId, modelId, nodeClass }
 }
 
 /** What can be asked for now, for any caller with a credential. */

@@ -21,9 +21,9 @@ import { createLocalCredentials } from './local-credentials.ts'
 import { loadLocalToken, localKeys } from './local-keys.ts'
 import type { RuntimeTimes } from './local-runtime.ts'
 import { createNodeChat, type NodeChat } from './node-chat.ts'
-import { createReranker } from './rerank.ts'
+import { createReranker, type Reranker } from './rerank.ts'
 import { createRouterAuth } from './router-auth.ts'
-import { type RuntimeSet, startRuntimes } from './runtime-set.ts'
+import { type DeclaredRanker, type RuntimeSet, startRuntimes } from './runtime-set.ts'
 import { loadTransportKeys, type TransportKeys } from './transport-keys.ts'
 import { type NodeTunnel, startTunnel } from './tunnel-client.ts'
 
@@ -38,6 +38,8 @@ export interface NodeOptions {
   readonly port: number
   /** Base URLs of model servers. */
   readonly runtimes: readonly string[]
+  /** Model servers that rank and do not say so. */
+  readonly rankers?: readonly DeclaredRanker[]
   /** Look for model servers on loopback. */
   readonly discover: boolean
   readonly visibility?: 'private' | 'public'
@@ -136,8 +138,9 @@ async function enrolled(
 
 /** Starts the agent; what was started is stopped again when a later step fails. Throws `NodeStartError`, `PrivateFileError`. */
 export async function startNode(options: NodeOptions): Promise<RunningNode> {
-  for (const url of options.runtimes) {
-    if (nodeBaseUrl(url) === null) throw new NodeStartError('--runtime must be an address as http://127.0.0.1:8000')
+  for (const url of [...options.runtimes, ...(options.rankers ?? []).map((ranker) => ranker.url)]) {
+    if (nodeBaseUrl(url) !== null) continue
+    throw new NodeStartError('--runtime and --rerank take addresses as http://127.0.0.1:8000')
   }
   checkPort(options)
   const folder = openPrivateFolder(options.dataDir)
@@ -149,6 +152,7 @@ export async function startNode(options: NodeOptions): Promise<RunningNode> {
     folder,
     log: options.log,
     urls: options.runtimes,
+    rankers: options.rankers ?? [],
     discover: options.discover,
     ownPort: options.port,
     builtIn: { lexical: lexicalRuntime },
@@ -174,6 +178,7 @@ interface Started {
 interface Served {
   readonly routes: NodeApp
   readonly chat: NodeChat
+  readonly reranker: Reranker
   /** From then on the status says that nothing is ready. */
   beginStop(): void
 }
@@ -182,7 +187,7 @@ function createRoutes({ options, folder, identity, transportKeys, enrollment, ru
   const { log } = options
   const nodeId = enrollment.node_id
   let stopping = false
-  const worker = { nodeId, nodeClass: enrollment.node_class, identity: identity.key }
+  const worker = { nodeId, identity: identity.key }
   const chat = createNodeChat({ runtimes, worker })
   const routerAuth = createRouterAuth({ nodeId, keys: enrollment.router_public_keys })
   const gatewayKeys = createGatewayKeys({
@@ -195,20 +200,23 @@ function createRoutes({ options, folder, identity, transportKeys, enrollment, ru
     router: () => routerAuth,
     gatewayKeys: () => gatewayKeys,
   })
+  const reranker = createReranker({ runtimes: () => runtimes.list() })
   const routes = createNodeApp({
     nodeId,
+    nodeClass: enrollment.node_class,
     identity: identity.key,
     transportKeys,
     runtimes,
     chat,
     credentials,
-    reranker: createReranker({ runtimes: () => runtimes.list() }),
+    reranker,
     log,
     stopping: () => stopping,
   })
   return {
     routes,
     chat,
+    reranker,
     beginStop: () => {
       stopping = true
     },
@@ -269,7 +277,7 @@ async function stopOrderly({ options, runtimes }: Started, served: Served, tunne
   served.beginStop()
   tunnel?.statusChanged()
   // The tunnel takes nothing new from here on, and closes after its last stream.
-  await Promise.all([served.chat.stop(graceMs), tunnel?.stop(graceMs + lastBytesMs)])
+  await Promise.all([served.chat.stop(graceMs), served.reranker.stop(graceMs), tunnel?.stop(graceMs + lastBytesMs)])
   const { server } = served.routes.app
   await Promise.race([server?.stop(), Bun.sleep(lastBytesMs)])
   await server?.stop(true)
