@@ -56,6 +56,7 @@ const composition = ['src/main.ts']
 const doors: Readonly<Record<string, readonly string[]>> = {
   'src/cli/serve.ts': ['main'],
   'src/cli/node.ts': ['node', 'ground'],
+  'src/cli/node-keys.ts': ['node'],
   'src/cli/fake-node.ts': ['fake-node'],
 }
 

@@ -1,8 +1,8 @@
-import { product } from '../brand.ts'
-import type { RunningNode } from '../node/main.ts'
+import type { NodeOptions, RunningNode } from '../node/main.ts'
 import { action, type OptionSpecs, type OptionValues, type Verb } from './action.ts'
 import { CliFailure, exitCodes, UsageFault } from './failure.ts'
 import { listenAddress } from './fake-node.ts'
+import { dataDirOption, nodeKeys } from './node-keys.ts'
 import type { Session } from './session.ts'
 import type { Terminal } from './terminal.ts'
 import { untilSignal } from './until-signal.ts'
@@ -10,16 +10,17 @@ import { untilSignal } from './until-signal.ts'
 /** Faults of the set-up whose text is written for the operator; of anything else only the name is told. */
 const told: readonly string[] = ['NodeStartError', 'PrivateFileError']
 
-export const dataDirOption = {
-  'data-dir': { kind: 'text', value: 'DIR', about: `Its keys (default ~/.local/share/${product}/node)` },
-} as const satisfies OptionSpecs
-
 const options = {
   gateway: { kind: 'text', value: 'BASE_URL', about: 'The gateway; needed at the first start' },
   token: { kind: 'text', value: 'TOKEN', about: 'An enrolment token, good once; needed at the first start' },
   ...dataDirOption,
   listen: { kind: 'text', value: 'HOST:PORT', about: 'For programs on this machine (default 127.0.0.1:7071)' },
   runtime: { kind: 'texts', value: 'URL', about: 'A model server beside it, e.g. http://127.0.0.1:8000' },
+  rerank: {
+    kind: 'texts',
+    value: 'URL[=logit|probability]',
+    about: 'A model server that ranks, where it does not say so itself, and how its scores are meant',
+  },
   'no-discover': { kind: 'flag', about: 'Do not look for model servers on this machine' },
   visibility: { kind: 'choice', of: ['private', 'public'], about: 'At the first start: less than the token allows' },
   'endpoint-url': {
@@ -31,6 +32,12 @@ const options = {
   insecure: { kind: 'flag', about: 'Allow a gateway without TLS that is not on this machine' },
 } as const satisfies OptionSpecs
 type NodeInput = OptionValues<typeof options>
+
+/** `http://127.0.0.1:8081=logit`; without the word the kind of server says it. */
+function readRanker(text: string): NonNullable<NodeOptions['rankers']>[number] {
+  const [, url = '', scoreKind] = /^(.+?)(?:=(logit|probability))?$/.exec(text) ?? []
+  return { url, scoreKind: scoreKind === 'logit' || scoreKind === 'probability' ? scoreKind : null }
+}
 
 const isLoopback = (hostname: string) => /^(127\.|::1$|localhost$)/.test(hostname)
 
@@ -47,6 +54,7 @@ async function start(given: NodeInput, session: Session): Promise<RunningNode> {
     ...address,
     dataDir: given['data-dir'] ?? nodeFolderPath(session.env),
     runtimes: given.runtime,
+    rankers: given.rerank.map(readRanker),
     discover: !given['no-discover'],
     insecure: given.insecure,
     log: createLog('info', (text) => process.stderr.write(text)),
@@ -95,5 +103,5 @@ export const runNode = action({
 export const node: Verb = {
   name: 'node',
   about: 'Run the node agent: this machine becomes a node of a gateway',
-  actions: { '': runNode },
+  actions: { '': runNode, ...nodeKeys },
 }

@@ -6,6 +6,7 @@ import type { RuntimeId } from '../ids.ts'
 import { type AgentRuntime, modelsPerRuntimeMax } from '../protocol/wire/agent.ts'
 import type { RuntimeKind } from '../protocol/wire/node.ts'
 import { runtimeModules } from '../runtimes/registry.ts'
+import { declaredRanker, type ScoreKind } from '../runtimes/rerank.ts'
 import type { RuntimeModel, RuntimeStatus } from '../runtimes/runtime.ts'
 
 /** A model server beside the agent, or one that is part of it. */
@@ -39,6 +40,8 @@ export interface WatchedOptions {
   readonly url: string
   readonly times: RuntimeTimes
   readonly onChange: () => void
+  /** The operator says that it ranks. */
+  readonly ranker?: { readonly scoreKind: ScoreKind | null }
 }
 
 /** A model server at an address of this machine or its network, asked how it is every so often. */
@@ -94,7 +97,9 @@ export class WatchedRuntime implements LocalRuntime {
     if (before !== this.signature()) this.options.onChange()
   }
 
-  private adopt(status: RuntimeStatus): void {
+  private adopt(heard: RuntimeStatus): void {
+    const { ranker } = this.options
+    const status = ranker === undefined ? heard : declaredRanker(heard, ranker.scoreKind)
     this.failures = 0
     this.kind = status.kind
     this.state = status.state

@@ -30,36 +30,50 @@ export interface Reranker {
   rank(request: RerankRequest, signal: AbortSignal): Promise<RerankResponse>
   /** Rankings under way. */
   readonly inFlight: number
+  /** Takes nothing new; resolves when nothing is under way, or after `graceMs`. */
+  stop(graceMs: number): Promise<void>
 }
 
 /** Endpoint 1 without its HTTP: which runtime, its scores, the best of them. */
 export function createReranker(options: RerankerOptions): Reranker {
-  let inFlight = 0
-  return {
-    get inFlight() {
-      return inFlight
-    },
-    async rank(request, signal) {
-      if (inFlight >= rerankInFlightMax) throw busy()
-      const { model, query, documents } = request
-      const runtime = chooseRuntime(options.runtimes(), {
-        model,
-        modality: 'rerank',
-        runtimeId: request.runtime_id ?? null,
-      })
-      const { rank, ranking } = rankingOf(runtime, model, options.timeoutMs ?? timeoutMsDefault)
-      const topN = rerankTopN(request)
-      inFlight++
-      runtime.inFlight++
-      try {
-        const scores = await rank({ model, query, documents, topN, ranking }, signal)
-        const results = bestFirst(scores, topN)
-        return { results: results.map(({ index, score }) => ({ index, relevance_score: score })) }
-      } finally {
-        inFlight--
-        runtime.inFlight--
-      }
-    },
+  return new RunningReranker(options)
+}
+
+class RunningReranker implements Reranker {
+  inFlight = 0
+  private stopping = false
+  private emptied: (() => void) | null = null
+
+  constructor(private readonly options: RerankerOptions) {}
+
+  async rank(request: RerankRequest, signal: AbortSignal): Promise<RerankResponse> {
+    if (this.stopping) throw new Problem('service_unavailable')
+    if (this.inFlight >= rerankInFlightMax) throw busy()
+    const { model, query, documents, runtime_id: runtimeId = null } = request
+    const runtime = chooseRuntime(this.options.runtimes(), { model, modality: 'rerank', runtimeId })
+    const { rank, ranking } = rankingOf(runtime, model, this.options.timeoutMs ?? timeoutMsDefault)
+    const topN = rerankTopN(request)
+    this.inFlight++
+    runtime.inFlight++
+    try {
+      const scores = await rank({ model, query, documents, topN, ranking }, signal)
+      const results = bestFirst(scores, topN)
+      return { results: results.map(({ index, score }) => ({ index, relevance_score: score })) }
+    } finally {
+      runtime.inFlight--
+      this.inFlight--
+      if (this.inFlight === 0) this.emptied?.()
+    }
+  }
+
+  async stop(graceMs: number): Promise<void> {
+    this.stopping = true
+    if (this.inFlight === 0) return
+    const { promise, resolve } = Promise.withResolvers<void>()
+    this.emptied = resolve
+    const timer = setTimeout(resolve, graceMs)
+    await promise
+    clearTimeout(timer)
   }
 }
 

@@ -6,6 +6,7 @@ import { newId, type RuntimeId } from '../ids.ts'
 import { PrivateFileError, type PrivateFolder } from '../private-files.ts'
 import { runtimesMax } from '../protocol/wire/agent.ts'
 import { discover } from '../runtimes/discovery.ts'
+import type { ScoreKind } from '../runtimes/rerank.ts'
 import { type LocalRuntime, type RuntimeTimes, runtimeTimes, WatchedRuntime } from './local-runtime.ts'
 
 export const runtimesFile = 'runtimes.json'
@@ -32,11 +33,19 @@ export interface RuntimeSet {
   stop(): void
 }
 
+/** `scoreKind` null: what its kind of server is known for. */
+export interface DeclaredRanker {
+  readonly url: string
+  readonly scoreKind: ScoreKind | null
+}
+
 export interface RuntimeSetOptions {
   readonly folder: PrivateFolder
   readonly log: Log
   /** Base URLs that were named. */
   readonly urls: readonly string[]
+  /** Model servers that rank, by the operator's word. */
+  readonly rankers?: readonly DeclaredRanker[]
   /** Look for model servers on loopback, now and every `discoverMs`. */
   readonly discover: boolean
   readonly discoverMs?: number
@@ -76,7 +85,8 @@ class RunningRuntimes implements RuntimeSet {
       const label = `built-in:${name}`
       this.byLabel.set(label, make(this.idOf(label)))
     }
-    const polls = this.options.urls.map((url) => this.watch(url))
+    const polls = (this.options.rankers ?? []).map((ranker) => this.watch(ranker.url, ranker))
+    polls.push(...this.options.urls.map((url) => this.watch(url)))
     if (this.options.discover) polls.push(this.discover())
     await Promise.all(polls)
   }
@@ -96,7 +106,7 @@ class RunningRuntimes implements RuntimeSet {
     for (const runtime of this.byLabel.values()) if (runtime instanceof WatchedRuntime) runtime.stop()
   }
 
-  private async watch(url: string): Promise<void> {
+  private async watch(url: string, ranker?: DeclaredRanker): Promise<void> {
     const label = nodeBaseUrl(url)
     if (label === null || this.stopped || this.byLabel.has(label) || this.byLabel.size >= runtimesMax) return
     const runtime = new WatchedRuntime({
@@ -104,6 +114,7 @@ class RunningRuntimes implements RuntimeSet {
       url: label,
       times: this.options.times ?? runtimeTimes,
       onChange: () => this.changed(),
+      ...(ranker === undefined ? {} : { ranker }),
     })
     this.byLabel.set(label, runtime)
     await runtime.poll()

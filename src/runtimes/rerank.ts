@@ -57,10 +57,14 @@ export function ranks(model: RuntimeModel, ranking: RankingTraits): RuntimeModel
   return { ...model, modality: 'rerank', ranking }
 }
 
-/** The status of a server of which the operator says that all its models rank. */
-export function declaredRanker(status: RuntimeStatus, scoreKind: ScoreKind): RuntimeStatus {
+/**
+ * The status of a server of which the operator says that all its models rank; `scoreKind` null: logits of llama.cpp,
+ * probabilities of others.
+ */
+export function declaredRanker(status: RuntimeStatus, scoreKind: ScoreKind | null): RuntimeStatus {
+  const known = scoreKind ?? (status.kind === 'llama.cpp' ? 'logit' : 'probability')
   const declared = (model: RuntimeModel) =>
-    ranks(model, { scoreKind, documentsMax: model.ranking?.documentsMax ?? null })
+    ranks(model, { scoreKind: known, documentsMax: model.ranking?.documentsMax ?? null })
   return { ...status, models: status.models.map(declared) }
 }
 

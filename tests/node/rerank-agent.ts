@@ -12,7 +12,7 @@ import { type LocalKeys, loadLocalToken, localKeys } from '../../src/node/local-
 import { createReranker, type Reranker } from '../../src/node/rerank.ts'
 import { type RerankEnd, rerankRoutes } from '../../src/node/rerank-routes.ts'
 import { createRouterAuth } from '../../src/node/router-auth.ts'
-import { type RuntimeSet, startRuntimes } from '../../src/node/runtime-set.ts'
+import { type DeclaredRanker, type RuntimeSet, startRuntimes } from '../../src/node/runtime-set.ts'
 import { openPrivateFolder, type PrivateFolder } from '../../src/private-files.ts'
 import { signingKey } from '../../src/protocol/ed25519.ts'
 import { formatRouterSignature, newNonce, routerMessage } from '../../src/protocol/signatures.ts'
@@ -37,6 +37,7 @@ export interface RerankAgent {
 export interface RerankAgentOptions {
   /** Base URLs of model servers. */
   readonly urls?: readonly string[]
+  readonly rankers?: readonly DeclaredRanker[]
   readonly timeoutMs?: number
   /** Makes it an enrolled agent, which knows the test's router and asks this for its gateway. */
   readonly gateway?: AskGateway
@@ -52,6 +53,7 @@ export async function startRerankAgent(options: RerankAgentOptions = {}): Promis
     folder,
     log: createLog('silent', () => {}),
     urls: options.urls ?? [],
+    rankers: options.rankers ?? [],
     discover: false,
     ownPort: 0,
     builtIn: { lexical: lexicalRuntime },

@@ -122,6 +122,49 @@ describe('§12: each kind of server in its own dialect', () => {
   })
 })
 
+describe('§12: a server that ranks and does not say so', () => {
+  const flat = { results: documents.map((_, index) => ({ index, relevance_score: 0.25 * index })) }
+
+  test('by the word of the operator; the kind of server says how its scores are meant', async () => {
+    const server = await serve('llama-cpp-path-id', answering(flat))
+    const agent = await agentOver([], { rankers: [{ url: server.url, scoreKind: null }] })
+    const model = 'Meta-Llama-3.1-8B-Instruct-Q4_K_M'
+    const results = await resultsOf(await agent.post({ model, query, documents }))
+    expect(results.at(-1)).toEqual({ index: 0, relevance_score: 0.5 })
+  })
+
+  test('or the operator does', async () => {
+    const server = await serve('llama-cpp-path-id', answering(flat))
+    const agent = await agentOver([server], { rankers: [{ url: server.url, scoreKind: 'probability' }] })
+    const model = 'Meta-Llama-3.1-8B-Instruct-Q4_K_M'
+    const results = await resultsOf(await agent.post({ model, query, documents }))
+    expect(results.map((result) => result.relevance_score)).toEqual([0.5, 0.25, 0])
+  })
+
+  test('a generic server with the usual path', async () => {
+    const server = await serve('openai-ready', answering(flat))
+    const agent = await agentOver([], { rankers: [{ url: server.url, scoreKind: null }] })
+    const results = await resultsOf(await agent.post({ model: 'sabia-4', query, documents }))
+    expect(results[0]).toEqual({ index: 2, relevance_score: 0.5 })
+    expect(server.requests[0]?.path).toBe('/v1/rerank')
+  })
+})
+
+test('§1: a stop takes nothing new, lets a ranking end, and waits no longer than it may', async () => {
+  const held: (() => void)[] = []
+  const server = await serve('tei-ready', (request) => void held.push(() => request.respond(200, recorded.tei)))
+  const agent = await agentOver([server])
+  const body = { model: 'BAAI/bge-reranker-v2-m3', query, documents }
+  const first = agent.post(body)
+  await waitUntil('it is under way', () => held.length === 1)
+  await agent.reranker.stop(20)
+  const stopped = agent.reranker.stop(60_000)
+  expect((await refusalOf(await agent.post(body))).code).toBe('service_unavailable')
+  held[0]?.()
+  await stopped
+  expect((await first).status).toBe(200)
+})
+
 describe('§12: which runtime', () => {
   const model = 'BAAI/bge-reranker-v2-m3'
 

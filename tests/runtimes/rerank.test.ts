@@ -52,6 +52,9 @@ test('§12: a server of which the operator says that it ranks', () => {
     ['rerank', { scoreKind: 'probability', documentsMax: null }],
     ['rerank', { scoreKind: 'probability', documentsMax: 8 }],
   ])
+  const kindOf = (kind: 'llama.cpp' | 'openai') =>
+    declaredRanker({ ...status, kind }, null).models[0]?.ranking?.scoreKind
+  expect([kindOf('llama.cpp'), kindOf('openai')]).toEqual(['logit', 'probability'])
   expect([model, ranks(model, { scoreKind: 'logit', documentsMax: null })].map(chats)).toEqual([true, false])
 })
 
