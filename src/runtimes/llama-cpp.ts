@@ -24,8 +24,9 @@ export const llamaCpp: RuntimeModule = {
   rerank: jinaDialect,
 }
 
-/** Its answers are what the model's last layer says, unbounded. */
-const ranking = { scoreKind: 'logit', documentsMax: null } as const
+/** Its answers are what the model's last layer says, unbounded; of Qwen3's two classes it takes the softmax by itself. */
+const rankingOf = (id: string) =>
+  ({ scoreKind: /qwen3/i.test(id) ? 'probability' : 'logit', documentsMax: null }) as const
 /**
  * Started with `--reranking` it ranks and does nothing else, but says so to no GET. What a ranking model is called gives
  * it away: nobody chats with it. Where the name does not say it, the operator does.
@@ -51,7 +52,7 @@ async function singleStatus(get: ProbeFetch, list: readonly Fields[], props: Fie
       ready: true,
       loaded: !sleeping,
     }
-    return rankerName.test(model.id) ? ranks(model, ranking) : model
+    return rankerName.test(model.id) ? ranks(model, rankingOf(model.id)) : model
   })
   return { kind, state: 'ready', models: believable(models), slotsTotal, ...load }
 }
@@ -106,7 +107,7 @@ function routerStatus(list: readonly Fields[]): RuntimeStatus {
       ready: ['loaded', 'sleeping', 'unloaded'].includes(value) && status.failed !== true,
       loaded: value === 'loaded',
     }
-    return isRankerEntry(status) || rankerName.test(model.id) ? ranks(model, ranking) : model
+    return isRankerEntry(status) || rankerName.test(model.id) ? ranks(model, rankingOf(model.id)) : model
   })
   return { ...idleStatus(kind, 'down'), state: 'ready', models: believable(models) }
 }

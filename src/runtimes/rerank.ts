@@ -58,13 +58,15 @@ export function ranks(model: RuntimeModel, ranking: RankingTraits): RuntimeModel
 }
 
 /**
- * The status of a server of which the operator says that all its models rank; `scoreKind` null: logits of llama.cpp,
- * probabilities of others.
+ * The status of a server of which the operator says that all its models rank; `scoreKind` null: what its kind is known
+ * for, logits of llama.cpp and probabilities of others.
  */
 export function declaredRanker(status: RuntimeStatus, scoreKind: ScoreKind | null): RuntimeStatus {
-  const known = scoreKind ?? (status.kind === 'llama.cpp' ? 'logit' : 'probability')
-  const declared = (model: RuntimeModel) =>
-    ranks(model, { scoreKind: known, documentsMax: model.ranking?.documentsMax ?? null })
+  const usual = status.kind === 'llama.cpp' ? 'logit' : 'probability'
+  const declared = (model: RuntimeModel) => {
+    const { scoreKind: told = usual, documentsMax = null } = model.ranking ?? {}
+    return ranks(model, { scoreKind: scoreKind ?? told, documentsMax })
+  }
   return { ...status, models: status.models.map(declared) }
 }
 

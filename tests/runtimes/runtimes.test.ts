@@ -93,6 +93,7 @@ const cases: Readonly<Record<string, RuntimeStatus>> = {
     models: [
       model('ggml-org/gemma-3-4b-it-GGUF:Q4_K_M', 4_096, true, true),
       ranker('gpustack/bge-base-GGUF:Q8_0', 4_096, 'logit'),
+      ranker('ggml-org/Qwen3-Reranker-0.6B-Q8_0-GGUF', 4_096, 'probability'),
     ],
     ...silent,
   },
