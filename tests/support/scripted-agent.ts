@@ -22,6 +22,8 @@ export interface ScriptedAgent {
   answer(how: (signed: (status?: Partial<NodeStatus>) => NodeStatus, nonce: string) => Response): void
   /** Back to true answers with these runtimes. */
   honest(runtimes: readonly AgentRuntime[]): void
+  /** What its chats say in `svc`; without it they vouch for nothing. */
+  vouch(how: (call: AgentCall, usage: typeof agentUsage) => unknown): void
   /** Resolves with the next poll from now on that was answered. */
   polled(): Promise<void>
   stop(): Promise<void>
@@ -39,6 +41,9 @@ export function agentRuntime(id: string, models: readonly string[], more: Partia
     ...more,
   }
 }
+
+/** Of every chat. */
+export const agentUsage = { prompt_tokens: 1, completion_tokens: 1, total_tokens: 2 } as const
 
 interface Enrolled {
   readonly node_id: string
@@ -61,6 +66,7 @@ export async function startScriptedAgent(
     (signed) =>
       Response.json(signed({ runtimes: [...given] }))
   let how = honestly(runtimes)
+  let vouching: Parameters<ScriptedAgent['vouch']>[0] = () => undefined
 
   const knows = (request: Request, path: string, body: string): boolean => {
     const stamp = parseRouterSignature(request.headers.get('x-svc-router-signature') ?? '')
@@ -94,10 +100,12 @@ export async function startScriptedAgent(
         for (const tell of waiting.splice(0)) setTimeout(tell, 0)
         return how(signer(nonce), nonce)
       }
-      calls.push({ path: pathname + search, headers: request.headers, body })
+      const call = { path: pathname + search, headers: request.headers, body }
+      calls.push(call)
       return Response.json({
         choices: [{ index: 0, message: { role: 'assistant', content: 'hi' }, finish_reason: 'stop' }],
-        usage: { prompt_tokens: 1, completion_tokens: 1, total_tokens: 2 },
+        usage: agentUsage,
+        svc: vouching(call, agentUsage),
       })
     },
   })
@@ -119,6 +127,9 @@ export async function startScriptedAgent(
     },
     honest: (given) => {
       how = honestly(given)
+    },
+    vouch: (next) => {
+      vouching = next
     },
     polled: () => new Promise((resolve) => waiting.push(resolve)),
     stop: () => server.stop(true),
