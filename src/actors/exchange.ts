@@ -34,6 +34,10 @@ export interface ToldWork {
   readonly vouched: { readonly svc: unknown } | null
 }
 
+/** An agent estimates for a runtime that reports no usage, by the same rule. */
+const saysEstimated = (vouched: ToldWork['vouched']) =>
+  (vouched?.svc as { readonly usage_estimated?: unknown } | null | undefined)?.usage_estimated === true
+
 /** What one request carries from its admission to its end. */
 export class Exchange implements Ticking {
   readonly created = Math.floor(Date.now() / 1_000)
@@ -123,7 +127,7 @@ export class Exchange implements Ticking {
       ttft_ms: Math.round(ttftMs),
       receipt_hash: receipt.hash,
       request_id: command.requestId,
-      ...(told.estimated ? { usage_estimated: true } : {}),
+      ...(told.estimated || (route.agent !== null && saysEstimated(told.vouched)) ? { usage_estimated: true } : {}),
     }
   }
 

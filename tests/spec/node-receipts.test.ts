@@ -103,6 +103,14 @@ describe('§14: an agent’s own receipt is the one that is kept', () => {
     expect(await invalidReceipts()).toBe(before)
   })
 
+  test('with usage that the agent had to estimate, which the client is told', async () => {
+    server.setFaults({ kind: 'noUsage', scope: 'chat' })
+    const svc = await svcOf(await ask('m-1', { svc: { job_id: 'job-7' } }))
+    server.clearFaults()
+    expect(svc.usage_estimated).toBe(true)
+    await isItsOwn(svc)
+  })
+
   test('also after the operator has given the node another class', async () => {
     await gateway.admin('PATCH', `/v1/admin/nodes/${agent.nodeId}`, { node_class: 'big' })
     const classOf = async () => {
