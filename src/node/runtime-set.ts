@@ -57,6 +57,7 @@ export interface RuntimeSetOptions {
 }
 
 const discoverMsDefault = 30_000
+const loopback = /^(localhost|127(\.[0-9]{1,3}){3}|\[::1\])$/
 
 /** Resolves when every runtime that was named or found has answered once, or failed to. */
 export async function startRuntimes(options: RuntimeSetOptions): Promise<RuntimeSet> {
@@ -121,10 +122,9 @@ class RunningRuntimes implements RuntimeSet {
   }
 
   private async discover(): Promise<void> {
-    const known = [...this.byLabel.keys()].filter((label) => label.startsWith('http://127.0.0.1:'))
     const found = await discover({
       timeoutMs: discoveryTimeoutMs,
-      except: [this.options.ownPort, ...known.map((label) => Number(new URL(label).port))],
+      except: [this.options.ownPort, ...this.loopbackPorts()],
       fetchFor: loopbackFetch,
     })
     for (const { port, module } of found) {
@@ -133,6 +133,12 @@ class RunningRuntimes implements RuntimeSet {
       await this.watch(`http://127.0.0.1:${port}`)
     }
     if (!this.stopped) this.timer = setTimeout(() => void this.discover(), this.options.discoverMs ?? discoverMsDefault)
+  }
+
+  /** By whatever name of this machine they were given: one server is one runtime. */
+  private loopbackPorts(): readonly number[] {
+    const urls = [...this.byLabel.keys()].filter((label) => label.startsWith('http')).map((label) => new URL(label))
+    return urls.filter(({ hostname }) => loopback.test(hostname)).map(({ port }) => Number(port))
   }
 
   private idOf(label: string): RuntimeId {
@@ -155,6 +161,7 @@ function loopbackFetch(port: number, signal: AbortSignal) {
     apiKey: null,
     connectTimeoutMs: discoveryTimeoutMs,
   })
+  signal.addEventListener('abort', () => transport.close(), { once: true })
   return async (path: string) => {
     const response = await transport.fetch(path, { method: 'GET', signal })
     return { status: response.status, headers: response.headers, text: () => response.text(answerBytesMax) }
