@@ -8,6 +8,7 @@ import {
   tunnelOwnerRows,
 } from '../db/queries/tunnels.ts'
 import type { NodeId } from '../ids.ts'
+import type { TunnelEnd } from '../protocol/tunnel-session.ts'
 import { secondMs } from '../time.ts'
 import type { ChangeFeed } from './change-feed.ts'
 import { failureName, type Log } from './log.ts'
@@ -45,6 +46,8 @@ export interface TunnelOwnersOptions {
 const leaseMsDefault = 30 * secondMs
 /** Renewed, and read anew, so many times within a lease. */
 const beatsPerLease = 3
+/** A node that has left in good order has its new tunnel claimed within this. */
+const movingMs = 2 * secondMs
 
 export function createTunnelOwners(options: TunnelOwnersOptions): TunnelOwners {
   return new LeasedTunnels(options)
@@ -72,6 +75,7 @@ class LeasedTunnels implements TunnelOwners {
   private again = false
   private timer: ReturnType<typeof setInterval> | null = null
   private readonly ends: (() => void)[] = []
+  private readonly moving = new Set<ReturnType<typeof setTimeout>>()
   private readonly leaseMs: number
 
   constructor(private readonly options: TunnelOwnersOptions) {
@@ -92,7 +96,10 @@ class LeasedTunnels implements TunnelOwners {
   async start(): Promise<void> {
     const { feed, tunnels } = this.options
     this.ends.push(
-      tunnels.subscribe({ onOpen: (nodeId) => this.opened(nodeId), onClose: (nodeId) => this.closed(nodeId) }),
+      tunnels.subscribe({
+        onOpen: (nodeId) => this.opened(nodeId),
+        onClose: (nodeId, end) => this.closed(nodeId, end),
+      }),
       feed.subscribe('tunnel_owners', () => this.refresh()),
     )
     this.timer = setInterval(() => void this.beat(), this.leaseMs / beatsPerLease)
@@ -103,7 +110,8 @@ class LeasedTunnels implements TunnelOwners {
   async stop(): Promise<void> {
     for (const end of this.ends.splice(0)) end()
     if (this.timer !== null) clearInterval(this.timer)
-    for (const nodeId of [...this.own.keys()]) this.closed(nodeId)
+    for (const nodeId of [...this.own.keys()]) this.closed(nodeId, 'stopped')
+    for (const timer of this.moving) clearTimeout(timer)
     await this.writing
   }
 
@@ -155,12 +163,24 @@ class LeasedTunnels implements TunnelOwners {
     claim.epoch = await claimTunnel(db, { nodeId, replicaId, peerUrl }, this.leaseMs)
   }
 
-  private closed(nodeId: NodeId): void {
+  private closed(nodeId: NodeId, end: TunnelEnd): void {
     const claim = this.own.get(nodeId)
     this.own.delete(nodeId)
-    // What cannot be released ends with its lease.
+    if (claim === undefined) return
+    if (end !== 'finished') return this.release(claim)
+    // It has most likely moved, and the next holder's claim takes the place of this one: without any row in between, the
+    // node would count as gone.
+    const timer = setTimeout(() => {
+      this.moving.delete(timer)
+      this.release(claim)
+    }, movingMs)
+    this.moving.add(timer)
+  }
+
+  /** What cannot be released ends with its lease. */
+  private release(claim: Claim): void {
     this.write(async () => {
-      if (claim?.epoch != null) await releaseTunnel(this.options.db, nodeId, claim.epoch)
+      if (claim.epoch !== null) await releaseTunnel(this.options.db, claim.nodeId, claim.epoch)
     })
   }
 

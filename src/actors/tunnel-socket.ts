@@ -9,7 +9,7 @@ export interface SocketHandler {
   drain(): void
   ping(): void
   pong(): void
-  close(): void
+  close(ws: unknown, code: number, reason: string): void
 }
 
 /** For Bun's server. A longer message than a frame's is answered with a code up to this, and cut beyond it. */
@@ -24,7 +24,7 @@ export interface TunnelEvents {
   opened(tunnel: GatewayTunnel): void
   status(text: string): void
   /** The node asks for the end, or the last stream has ended. */
-  leaving(tunnel: GatewayTunnel): void
+  ending(tunnel: GatewayTunnel): void
   closed(tunnel: GatewayTunnel, end: TunnelEnd): void
 }
 
@@ -41,8 +41,8 @@ export class GatewayTunnel implements TunnelSocket {
       role: 'gateway',
       socket: this,
       status: (text) => events.status(text),
-      goAway: () => events.leaving(this),
-      idle: () => events.leaving(this),
+      goAway: () => events.ending(this),
+      idle: () => events.ending(this),
       closed: (end) => events.closed(this, end),
     })
     const alive = () => {
@@ -61,7 +61,7 @@ export class GatewayTunnel implements TunnelSocket {
       drain: () => this.session.drained(),
       ping: alive,
       pong: alive,
-      close: () => this.session.lost(),
+      close: (_ws, _code, reason) => this.session.lost(reason),
     }
   }
 

@@ -8,7 +8,7 @@ export interface TunnelListener {
   /** An authenticated tunnel is there, the newest of its node. */
   onOpen?(nodeId: NodeId): void
   /** The node has no tunnel here any more. */
-  onClose?(nodeId: NodeId): void
+  onClose?(nodeId: NodeId, end: TunnelEnd): void
   /** One JSON object that the node has sent by itself; unsigned, so at most a hint to ask it. */
   onStatus?(nodeId: NodeId, text: string): void
 }
@@ -19,6 +19,8 @@ export interface Tunnels {
   accept(nodeId: NodeId): SocketHandler | null
   /** Where new requests to the node go: its newest tunnel that takes any. */
   session(nodeId: NodeId): TunnelSession | null
+  /** It has a tunnel here, and asked for no more requests on it: it moves to another gateway. */
+  leaving(nodeId: NodeId): boolean
   subscribe(listener: TunnelListener): () => void
   /** Cuts every tunnel of the node, at once. */
   close(nodeId: NodeId, end: 'revoked'): void
@@ -57,7 +59,7 @@ class RunningTunnels implements Tunnels {
     const { handler } = new GatewayTunnel({
       opened: (tunnel) => this.opened(nodeId, tunnel),
       status: (text) => this.tell((listener) => listener.onStatus?.(nodeId, text)),
-      leaving: (tunnel) => this.leaving(nodeId, tunnel),
+      ending: (tunnel) => this.ending(nodeId, tunnel),
       closed: (tunnel, end) => this.closed(nodeId, tunnel, end),
     })
     return handler
@@ -66,6 +68,10 @@ class RunningTunnels implements Tunnels {
   session(nodeId: NodeId): TunnelSession | null {
     const newest = this.byNode.get(nodeId)?.at(-1)
     return newest?.session.accepting === true ? newest.session : null
+  }
+
+  leaving(nodeId: NodeId): boolean {
+    return this.byNode.get(nodeId)?.at(-1)?.session.accepting === false
   }
 
   subscribe(listener: TunnelListener): () => void {
@@ -123,7 +129,7 @@ class RunningTunnels implements Tunnels {
   }
 
   /** A tunnel that takes no more requests ends with its last stream. */
-  private leaving(nodeId: NodeId, tunnel: GatewayTunnel): void {
+  private ending(nodeId: NodeId, tunnel: GatewayTunnel): void {
     const { session } = tunnel
     if (!session.accepting) this.checkLeft()
     if (session.openStreams > 0) return
@@ -139,7 +145,7 @@ class RunningTunnels implements Tunnels {
     this.options.log.info('tunnel_closed', { node_id: nodeId, code: end })
     if (tunnels.length === 0) {
       this.byNode.delete(nodeId)
-      this.tell((listener) => listener.onClose?.(nodeId))
+      this.tell((listener) => listener.onClose?.(nodeId, end))
     }
     this.checkLeft()
   }

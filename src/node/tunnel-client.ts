@@ -102,10 +102,10 @@ class Dialler implements NodeTunnel {
       clearTimeout(giveUp)
       this.opened(link)
     }
-    ws.onclose = () => {
+    ws.onclose = ({ reason }) => {
       clearTimeout(giveUp)
       if (this.dialling === ws) this.notOpened()
-      else link.session.lost()
+      else link.session.lost(reason)
     }
     // What failed is never told: it could name the gateway's address. The close that follows counts.
     ws.onerror = () => {}

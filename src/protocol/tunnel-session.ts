@@ -138,9 +138,9 @@ export class TunnelSession implements StreamCarrier {
     this.port.socket.close(closeCodes[end], end)
   }
 
-  /** The socket is closed, however. */
-  lost(): void {
-    if (this.ended === null) this.finish('lost')
+  /** The socket is closed. `reason`: of the WebSocket's close, the other end's word where it is one of ours. */
+  lost(reason = ''): void {
+    if (this.ended === null) this.finish(Object.hasOwn(closeCodes, reason) ? (reason as TunnelEnd) : 'lost')
   }
 
   private finish(end: TunnelEnd): void {

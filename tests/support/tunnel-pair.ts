@@ -1,7 +1,7 @@
 import type { Server } from 'bun'
 import { createLog } from '../../src/actors/log.ts'
-import { createTunnelTransport } from '../../src/actors/transport/tunnel.ts'
 import type { NodeRequest, NodeTransport } from '../../src/actors/transport/transport.ts'
+import { createTunnelTransport } from '../../src/actors/transport/tunnel.ts'
 import { type SocketHandler, tunnelSocketOptions } from '../../src/actors/tunnel-socket.ts'
 import { createTunnels, type Tunnels, type TunnelsOptions } from '../../src/actors/tunnels.ts'
 import { headers } from '../../src/brand.ts'
@@ -19,7 +19,7 @@ export const socketDispatch = {
   drain: (ws) => ws.data.drain(),
   ping: (ws) => ws.data.ping(),
   pong: (ws) => ws.data.pong(),
-  close: (ws) => ws.data.close(),
+  close: (ws, code, reason) => ws.data.close(ws, code, reason),
 } satisfies Bun.WebSocketHandler<SocketHandler>
 
 export interface TunnelServer {
@@ -57,11 +57,7 @@ export function startTunnelServer(options: Partial<TunnelsOptions> & { readonly 
 
 export const nodeId: NodeId = 'node_0001'
 
-export function dial(
-  url: string,
-  handle: TunnelOptions['handle'],
-  more: Partial<TunnelOptions> = {},
-): NodeTunnel {
+export function dial(url: string, handle: TunnelOptions['handle'], more: Partial<TunnelOptions> = {}): NodeTunnel {
   return startTunnel({ url, nodeId, sign: () => 'x', routerKid: () => 'kid', handle, log: () => {}, ...more })
 }
 

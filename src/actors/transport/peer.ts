@@ -27,12 +27,12 @@ export interface PeersOptions {
 
 /** The other gateways of the pool, as ways to the nodes that dialled in there. */
 export interface Peers {
-  /** null: the node has no tunnel there any more, the request went nowhere. */
+  /** null: that gateway is gone, or has no tunnel of the node any more; the request went nowhere. */
   fetch(owner: TunnelOwner, nodeId: string, path: string, init: NodeRequest): Promise<NodeResponse | null>
   close(): void
 }
 
-const failures: ReadonlySet<string> = new Set<TransportFailure>(['refused', 'closed', 'timeout', 'malformed'])
+const failures: ReadonlySet<string> = new Set<TransportFailure>(['closed', 'timeout', 'malformed'])
 
 export function encodeHead(head: OpenHead | AnswerHead): string {
   return Buffer.from(JSON.stringify(head)).toString('base64url')
@@ -59,13 +59,19 @@ export function createPeers({ secret, connectTimeoutMs, now = Date.now }: PeersO
       const head = encodeHead({ method, path, headers: init.headers ?? {} })
       const to = { replicaId: owner.replicaId, method: 'POST', path: peerPath + nodeId }
       const proof = peerProof(secret, { ...to, head, bodyHash: sha256Hex(body) }, now())
-      const response = await transportTo(owner.peerUrl).fetch(to.path, {
-        method: 'POST',
-        headers: { [headers.peerTo]: owner.replicaId, [headers.peerHead]: head, [headers.peerProof]: proof },
-        body,
-        signal,
-      })
-      return answerOf(response)
+      try {
+        const response = await transportTo(owner.peerUrl).fetch(to.path, {
+          method: 'POST',
+          headers: { [headers.peerTo]: owner.replicaId, [headers.peerHead]: head, [headers.peerProof]: proof },
+          body,
+          signal,
+        })
+        return answerOf(response)
+      } catch (error) {
+        // Refused by the gateway, which says nothing of the node.
+        if (error instanceof TransportError && error.failure === 'refused') return null
+        throw error
+      }
     },
     close: () => {
       for (const transport of byUrl.values()) transport.close()
