@@ -69,7 +69,9 @@ test('§22: each new connection goes to the address that was checked, and to non
   transport.close()
   address = '10.0.0.1'
   const moved = createDirectTransport({ url, apiKey: null, connectTimeoutMs: 1_000, resolve: here.resolve })
-  await expect(moved.fetch('/', { method: 'GET', signal: new CallSignal() })).rejects.toMatchObject({ failure: 'refused' })
+  await expect(moved.fetch('/', { method: 'GET', signal: new CallSignal() })).rejects.toMatchObject({
+    failure: 'refused',
+  })
   moved.close()
   await server.stop(true)
 })

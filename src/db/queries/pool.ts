@@ -78,9 +78,9 @@ export async function resumeNode(db: Database, nodeId: string): Promise<NodeRow 
   return change(db, nodeId, { adminState: 'active', drainStartedAt: null })
 }
 
-/** Terminal. The node's API key is forgotten. null: no such node, or revoked before. */
+/** Terminal. The node's API key is forgotten, and nobody seals anything to its transport keys any more. null: no such node, or revoked before. */
 export async function revokeNode(db: Database, nodeId: string): Promise<NodeRow | null> {
-  return change(db, nodeId, { adminState: 'revoked', apiKeySealed: null })
+  return change(db, nodeId, { adminState: 'revoked', apiKeySealed: null, transportKeys: null })
 }
 
 type Change = { [K in keyof NodeRow]?: NodeRow[K] | SQL }
