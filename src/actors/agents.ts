@@ -1,6 +1,7 @@
 import type { Config } from '../config.ts'
 import type { OpenDatabase } from '../db/client.ts'
 import type { NodeId } from '../ids.ts'
+import type { RouterKeys } from '../protocol/wire/agent.ts'
 import type { AccessDirectory } from './access.ts'
 import { type AgentBundle, createAgentBundle } from './agent-bundle.ts'
 import type { ChangeFeed } from './change-feed.ts'
@@ -21,6 +22,8 @@ export interface Agents {
   readonly dialIn: DialIn
   readonly enrollment: Enrollment
   readonly bundle: AgentBundle
+  /** By which agents may know this pool's gateways. */
+  readonly routerKeys: RouterKeys
   /** May be made once the router is there. */
   keyVerifier(router: PoolRouter): VerifyNodeKey
   /** The pool follows the tunnels from now on. */
@@ -67,6 +70,7 @@ export function createAgents(options: AgentsOptions): Agents {
     dialIn,
     enrollment,
     bundle: createAgentBundle(),
+    routerKeys: identity.announcement,
     keyVerifier: (router) => createNodeKeys({ db, access, proofs, router }),
     start: async (router, poolFeed) => {
       unsubscribe = followTunnels(dialIn, router, poolFeed)

@@ -2,6 +2,7 @@ import type { Config } from '../config.ts'
 import type { OpenDatabase } from '../db/client.ts'
 import { askDatabase } from '../db/queries/health.ts'
 import { createPrefixMap } from '../machines/rules/affinity.ts'
+import type { RouterKeys } from '../protocol/wire/agent.ts'
 import { type AccessDirectory, createAccessDirectory } from './access.ts'
 import { type Accounts, createAccounts } from './accounts.ts'
 import { createAddressHash } from './address-hash.ts'
@@ -41,6 +42,7 @@ export interface GatewayHandle {
   readonly enrollment: Enrollment
   readonly verifyNodeKey: VerifyNodeKey
   readonly agentBundle: AgentBundle
+  readonly routerKeys: RouterKeys
   readonly chat: Chat
   /** Nodes that dial in, and the other gateways that they reach. */
   readonly dialIn: DialIn
@@ -212,6 +214,7 @@ export async function startGateway(parts: GatewayParts): Promise<RunningGateway>
     enrollment: agents.enrollment,
     verifyNodeKey: agents.keyVerifier(router),
     agentBundle: agents.bundle,
+    routerKeys: agents.routerKeys,
     dialIn: agents.dialIn,
     chat,
     endCalls,

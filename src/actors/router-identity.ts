@@ -1,6 +1,12 @@
 import { type SigningKey, signingKey } from '../protocol/ed25519.ts'
-import { formatRouterSignature, newNonce, type RouterRequest, routerMessage } from '../protocol/signatures.ts'
-import type { RouterPublicKey } from '../protocol/wire/agent.ts'
+import {
+  formatRouterSignature,
+  newNonce,
+  type RouterRequest,
+  routerKeysMessage,
+  routerMessage,
+} from '../protocol/signatures.ts'
+import type { RouterKeys, RouterPublicKey } from '../protocol/wire/agent.ts'
 import { readSeed } from '../secrets.ts'
 import { secondMs } from '../time.ts'
 
@@ -8,6 +14,8 @@ import { secondMs } from '../time.ts'
 export interface RouterIdentity {
   /** Newest first; an agent learns them when it enrols. */
   readonly publicKeys: readonly RouterPublicKey[]
+  /** The same, signed by each of them: how agents learn of a new one. */
+  readonly announcement: RouterKeys
   /** The value of `X-SVC-Router-Signature` for one request, by the newest key. */
   stamp(request: RouterRequest): string
 }
@@ -17,8 +25,12 @@ export function createRouterIdentity(seeds: readonly string[], now: () => number
   const keys = seeds.map(keyOf)
   const [newest] = keys
   if (newest === undefined) throw new Error('no key for agents to know the gateway by')
+  const publicKeys = keys.map((key) => ({ kid: key.keyId, public_key_ed25519: key.publicKey }))
+  const message = routerKeysMessage(publicKeys)
+  const signatures = keys.map((key) => ({ kid: key.keyId, signature_ed25519: key.sign(message) }))
   return {
-    publicKeys: keys.map((key) => ({ kid: key.keyId, public_key_ed25519: key.publicKey })),
+    publicKeys,
+    announcement: { router_public_keys: publicKeys, signatures },
     stamp: (request) => {
       const stamp = { kid: newest.keyId, timestamp: Math.floor(now() / secondMs), nonce: newNonce() }
       return formatRouterSignature({ ...stamp, signature: newest.sign(routerMessage(request, stamp)) })

@@ -18,6 +18,7 @@ import { modelRoutes } from './routes/models.ts'
 import { agentFileRoutes } from './routes/node-agent/agent-file.ts'
 import { enrollRoutes } from './routes/node-agent/enroll.ts'
 import { keyVerifyRoutes } from './routes/node-agent/key-verify.ts'
+import { routerKeyRoutes } from './routes/node-agent/router-keys.ts'
 import { nodeTunnelRoutes } from './routes/node-tunnel.ts'
 import { peerRoutes } from './routes/peer.ts'
 
@@ -54,6 +55,7 @@ export function createApp(gateway: GatewayHandle): AnyElysia {
     .use(enrollmentTokenRoutes(context))
     .use(agentFileRoutes(context))
     .use(enrollRoutes(context))
+    .use(routerKeyRoutes(context))
     .use(keyVerifyRoutes(context))
     .use(catalogueRoutes(context))
     .use(explainRoutes(context))

@@ -4,8 +4,6 @@ import type { Log } from '../actors/log.ts'
 import { nodeBaseUrl } from '../actors/transport/direct.ts'
 import { product } from '../brand.ts'
 import { openPrivateFolder, type PrivateFolder } from '../private-files.ts'
-import { createNodeApp, type NodeApp } from './app.ts'
-import { createAskGateway } from './ask-gateway.ts'
 import {
   checkedGatewayUrl,
   checkSecure,
@@ -14,15 +12,10 @@ import {
   NodeStartError,
   readEnrollment,
 } from './enrollment.ts'
-import { createGatewayKeys } from './gateway-keys.ts'
 import { type Identity, loadIdentity } from './identity.ts'
 import { lexicalRuntime } from './lexical-runtime.ts'
-import { createLocalCredentials } from './local-credentials.ts'
-import { loadLocalToken, localKeys } from './local-keys.ts'
 import type { RuntimeTimes } from './local-runtime.ts'
-import { createNodeChat, type NodeChat } from './node-chat.ts'
-import { createReranker, type Reranker } from './rerank.ts'
-import { createRouterAuth } from './router-auth.ts'
+import { createRoutes, type Served, type Started } from './routes.ts'
 import { type DeclaredRanker, type RuntimeSet, startRuntimes } from './runtime-set.ts'
 import { loadTransportKeys, type TransportKeys } from './transport-keys.ts'
 import { type NodeTunnel, startTunnel } from './tunnel-client.ts'
@@ -166,74 +159,14 @@ export async function startNode(options: NodeOptions): Promise<RunningNode> {
   }
 }
 
-interface Started {
-  readonly options: NodeOptions
-  readonly folder: PrivateFolder
-  readonly identity: Identity
-  readonly transportKeys: TransportKeys
-  readonly enrollment: Enrollment
-  readonly runtimes: RuntimeSet
-}
-
-interface Served {
-  readonly routes: NodeApp
-  readonly chat: NodeChat
-  readonly reranker: Reranker
-  /** From then on the status says that nothing is ready. */
-  beginStop(): void
-}
-
-function createRoutes({ options, folder, identity, transportKeys, enrollment, runtimes }: Started): Served {
-  const { log } = options
-  const nodeId = enrollment.node_id
-  let stopping = false
-  const worker = { nodeId, identity: identity.key }
-  const chat = createNodeChat({ runtimes, worker })
-  const routerAuth = createRouterAuth({ nodeId, keys: enrollment.router_public_keys })
-  const gatewayKeys = createGatewayKeys({
-    ask: createAskGateway({ gatewayUrl: enrollment.gateway_url, nodeId, identity: identity.key }),
-    onFailure: () => log.warn('gateway_not_asked'),
-  })
-  const credentials = createLocalCredentials({
-    localToken: loadLocalToken(folder),
-    keys: localKeys(folder),
-    router: () => routerAuth,
-    gatewayKeys: () => gatewayKeys,
-  })
-  const reranker = createReranker({ runtimes: () => runtimes.list() })
-  const routes = createNodeApp({
-    nodeId,
-    nodeClass: enrollment.node_class,
-    identity: identity.key,
-    transportKeys,
-    runtimes,
-    chat,
-    credentials,
-    reranker,
-    log,
-    stopping: () => stopping,
-  })
-  return {
-    routes,
-    chat,
-    reranker,
-    beginStop: () => {
-      stopping = true
-    },
-  }
-}
-
-/** The newest router key that this node knows. */
-const routerKid = ({ router_public_keys: [newest] }: Enrollment) => newest?.kid ?? ''
-
-function openTunnel({ options, identity, enrollment, runtimes }: Started, routes: NodeApp): NodeTunnel | null {
+function openTunnel({ options, identity, enrollment, runtimes }: Started, served: Served): NodeTunnel | null {
   if (enrollment.endpoint_url !== null) return null
   const tunnel = startTunnel({
     url: enrollment.tunnel_url,
     nodeId: enrollment.node_id,
     sign: identity.key.sign,
-    routerKid: () => routerKid(enrollment),
-    handle: routes.handle,
+    routerKid: served.routerKid,
+    handle: served.routes.handle,
     // A hint and no more: the gateway asks for the signed status.
     status: () => '{"changed":true}',
     log: (event, fields) => options.log.info(event, fields),
@@ -248,7 +181,7 @@ function run(started: Started): RunningNode {
   const { app } = served.routes
   app.listen({ hostname: options.hostname, port: options.port })
   const port = app.server?.port ?? options.port
-  const tunnel = openTunnel(started, served.routes)
+  const tunnel = openTunnel(started, served)
   options.log.info('listening', { port })
   let stopping: Promise<void> | null = null
   return {

@@ -89,6 +89,11 @@ export function statusMessage(nodeId: string, nonce: string, status: object): st
   return `${brand}-node-status-v1:${nodeId}:${nonce}:${canonicalHash(status)}`
 }
 
+/** The gateway's announcement of the keys by which it is known, newest first; each of them signs it. */
+export function routerKeysMessage(keys: readonly object[]): string {
+  return `${brand}-router-keys-v1:${sha256Hex(canonicalJson(keys))}`
+}
+
 /** The transport key's JCS form without its signature (decisions §10). */
 export function transportKeyMessage(key: object): string {
   const { signature_ed25519: _, ...rest } = key as { readonly signature_ed25519?: unknown }

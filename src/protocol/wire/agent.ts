@@ -51,6 +51,18 @@ export type EnrollRequest = Static<typeof EnrollRequest>
 export const RouterPublicKey = Type.Object({ kid: Type.String(), public_key_ed25519: keyText })
 export type RouterPublicKey = Static<typeof RouterPublicKey>
 
+const routerPublicKeys = Type.Array(RouterPublicKey, { minItems: 1, maxItems: 8, description: 'Newest first' })
+
+/** `GET /v1/node-agent/router-keys`: an agent that knows one of the keys takes over all of them. */
+export const RouterKeys = Type.Object({
+  router_public_keys: routerPublicKeys,
+  signatures: Type.Array(Type.Object({ kid: Type.String(), signature_ed25519: signature }), {
+    minItems: 1,
+    maxItems: 8,
+  }),
+})
+export type RouterKeys = Static<typeof RouterKeys>
+
 export const EnrollResponse = Type.Object({
   status: Type.Literal('enrolled'),
   protocol_version: Type.Literal(agentProtocolVersion),
@@ -58,7 +70,7 @@ export const EnrollResponse = Type.Object({
   node_class: nodeClass,
   visibility,
   privacy_class: literals(['public', 'trusted', 'private']),
-  router_public_keys: Type.Array(RouterPublicKey, { minItems: 1, maxItems: 8, description: 'Newest first' }),
+  router_public_keys: routerPublicKeys,
   tunnel_url: Type.String({ description: 'ws: or wss:' }),
   endpoint_url: nullable(Type.String({ description: 'Where the gateway will call the agent; null: by its tunnel' })),
 })
