@@ -65,7 +65,8 @@ export function makeNamespaces(name: string): Namespaces | string {
       if ((await child.exited) !== 0) throw new Error(`${command.slice(0, 3).join(' ')}: ${err}${out}`)
       return out
     },
-    cable: (state) => void ip('-n', names.gateway, 'link', 'set', 'cable', state),
+    // The end at home: without its own the gateway could not be reached from its own machine either.
+    cable: (state) => void ip('-n', names.home, 'link', 'set', 'cable', state),
     remove,
   }
 }
