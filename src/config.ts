@@ -63,12 +63,18 @@ function isNetwork(text: string): boolean {
   return bits === undefined || (/^[0-9]{1,3}$/.test(bits) && Number(bits) <= (version === 4 ? 32 : 128))
 }
 
+/** Agents take no longer list. */
+const routerKeysMax = 8
+
 /** What a setting's kind does not say of its form. */
 function formFaults(settings: Settings): string[] {
   const { SVC_ROUTER_KEY, SVC_ENDPOINT_NETWORKS } = settings
   const faults: string[] = []
   if (SVC_ROUTER_KEY !== null && listOf(SVC_ROUTER_KEY).some((seed) => readSeed(seed) === null)) {
     faults.push('SVC_ROUTER_KEY must be a list of 32-byte seeds in base64 or hex')
+  }
+  if (SVC_ROUTER_KEY !== null && listOf(SVC_ROUTER_KEY).length > routerKeysMax) {
+    faults.push(`SVC_ROUTER_KEY may hold at most ${routerKeysMax} seeds`)
   }
   if (!SVC_ENDPOINT_NETWORKS.every(isNetwork)) {
     faults.push('SVC_ENDPOINT_NETWORKS must be a list of networks like 10.0.0.0/8')
