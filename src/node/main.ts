@@ -43,6 +43,8 @@ export interface NodeOptions {
   readonly insecure?: boolean
   readonly log: Log
   readonly runtimeTimes?: RuntimeTimes
+  /** Between two looks at loopback, ms. */
+  readonly discoverMs?: number
   /** What runs when it stops may end within this, ms. */
   readonly graceMs?: number
 }
@@ -149,6 +151,7 @@ export async function startNode(options: NodeOptions): Promise<RunningNode> {
     discover: options.discover,
     ownPort: options.port,
     builtIn: { lexical: lexicalRuntime },
+    ...(options.discoverMs === undefined ? {} : { discoverMs: options.discoverMs }),
     ...(options.runtimeTimes === undefined ? {} : { times: options.runtimeTimes }),
   })
   try {

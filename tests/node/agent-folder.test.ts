@@ -141,7 +141,7 @@ test('§22: the folder is closed to others, and holds nothing of what was asked 
   expect(log).toContain('"route":"/v1/chat/completions"')
   // Neither content nor secrets nor addresses.
   expect(log).not.toMatch(/MARK|svc_enroll_|svc_local_/)
-  expect(log).not.toContain(new URL(server.url).port)
+  expect(log).not.toContain(`:${new URL(server.url).port}`)
 })
 
 describe('§22: status', () => {
