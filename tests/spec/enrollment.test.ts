@@ -35,7 +35,12 @@ const issue = async (more: object = {}) => {
   expect(response.status).toBe(201)
   return json(response)
 }
-const issueToken = async (more: object = {}) => String((await issue(more)).enrollment_token)
+const issued: string[] = []
+const issueToken = async (more: object = {}) => {
+  const token = String((await issue(more)).enrollment_token)
+  issued.push(token)
+  return token
+}
 const enroll = (body: object) => gateway.ask('POST', '/v1/node-agent/enroll', { json: body })
 /** Status and code of a refusal, with what it names. */
 const refusal = async (body: object) => {
@@ -238,6 +243,13 @@ test('§23: what an agent says of itself no operator changes: its address and it
     node_class: 'cpu',
     privacy_class: 'public',
   })
+})
+
+test('§18: no log line holds a token, an address of a node or a customer', () => {
+  const lines = JSON.stringify(gateway.logged())
+  expect(lines).toContain('/v1/node-agent/enroll')
+  expect(issued.length).toBeGreaterThan(5)
+  for (const hidden of [...issued, customerId, '127.0.0.1:9', '10.0.0.1']) expect(lines).not.toContain(hidden)
 })
 
 test('§4: guessed tokens count against their address, a good one still passes', async () => {
