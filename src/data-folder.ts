@@ -1,18 +1,7 @@
 import { createHmac, randomBytes } from 'node:crypto'
-import {
-  chmodSync,
-  closeSync,
-  fsyncSync,
-  linkSync,
-  mkdirSync,
-  openSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  statSync,
-  writeSync,
-} from 'node:fs'
+import { chmodSync, linkSync, mkdirSync, readFileSync, renameSync, rmSync, statSync } from 'node:fs'
 import { join, resolve } from 'node:path'
+import { syncFolder, writeBeside } from './private-files.ts'
 
 /** Made once per data folder; each is 32 random bytes in base64url. */
 export interface DataFolderSecrets {
@@ -65,25 +54,6 @@ const credentialNames = [
 
 function newSecret(): string {
   return randomBytes(32).toString('base64url')
-}
-
-function syncFolder(folder: string): void {
-  const handle = openSync(folder, 'r')
-  fsyncSync(handle)
-  closeSync(handle)
-}
-
-/** Written whole and to the disk, under a name nobody reads yet. */
-function writeBeside(file: string, value: object): string {
-  const beside = `${file}.${process.pid}.${randomBytes(4).toString('hex')}`
-  const handle = openSync(beside, 'wx', 0o600)
-  try {
-    writeSync(handle, `${JSON.stringify(value, null, 2)}\n`)
-    fsyncSync(handle)
-  } finally {
-    closeSync(handle)
-  }
-  return beside
 }
 
 /** The texts of `names` in the file; null when there is no file. */

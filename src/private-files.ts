@@ -19,13 +19,14 @@ export interface PrivateFolder {
 
 const codeOf = (error: unknown) => String((error as { code?: unknown }).code)
 
-function syncFolder(folder: string): void {
+export function syncFolder(folder: string): void {
   const handle = openSync(folder, 'r')
   fsyncSync(handle)
   closeSync(handle)
 }
 
-function writeWhole(file: string, value: unknown): void {
+/** Written whole and to the disk, under a name nobody reads yet: that name. */
+export function writeBeside(file: string, value: unknown): string {
   const beside = `${file}.${process.pid}.${randomBytes(4).toString('hex')}`
   const handle = openSync(beside, 'wx', 0o600)
   try {
@@ -34,7 +35,7 @@ function writeWhole(file: string, value: unknown): void {
   } finally {
     closeSync(handle)
   }
-  renameSync(beside, file)
+  return beside
 }
 
 function readWhole(file: string): unknown {
@@ -66,7 +67,8 @@ export function openPrivateFolder(dir: string): PrivateFolder {
     path,
     read: (name) => readWhole(join(path, name)),
     write: (name, value) => {
-      writeWhole(join(path, name), value)
+      const file = join(path, name)
+      renameSync(writeBeside(file, value), file)
       syncFolder(path)
     },
   }
