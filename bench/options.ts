@@ -19,6 +19,7 @@ export interface Options {
 
 export const usage = `npm run bench -- [options]            Penstock against a raw Bun pass-through and against no proxy at all
 npm run bench -- affinity [--write]    prefix affinity against round robin and least in flight
+npm run bench -- tunnel [--write]      a node agent over its tunnel against the same agent reached directly
 
   --only a,b     cases: ${caseNames.join(' ')}
   --rounds N     interleaved, the order rotates, medians are printed (3)
@@ -60,11 +61,14 @@ const flags = {
   help: { type: 'boolean', default: false },
 } as const
 
-export function readOptions(args: readonly string[]): Options & { readonly command: 'gateway' | 'affinity' | 'help' } {
+const commands = ['gateway', 'affinity', 'tunnel'] as const
+export type Command = (typeof commands)[number]
+
+export function readOptions(args: readonly string[]): Options & { readonly command: Command | 'help' } {
   const { values, positionals } = parsed(args)
-  const [command = 'gateway', ...rest] = positionals
-  if ((command !== 'gateway' && command !== 'affinity') || rest.length > 0)
-    throw new UsageError(`what is ${positionals.join(' ')}?`)
+  const [named = 'gateway', ...rest] = positionals
+  const command = commands.find((known) => known === named)
+  if (command === undefined || rest.length > 0) throw new UsageError(`what is ${positionals.join(' ')}?`)
   return {
     command: values.help ? 'help' : command,
     cases: casesOf(values.only),

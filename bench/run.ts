@@ -1,9 +1,10 @@
 import { writeFileSync } from 'node:fs'
 import { compareAffinity } from './affinity.ts'
 import { compare } from './compare.ts'
-import { type Options, readOptions, UsageError, usage } from './options.ts'
+import { type Command, type Options, readOptions, UsageError, usage } from './options.ts'
 import { writeSection } from './results.ts'
 import { RigError, stopAll } from './rig.ts'
+import { compareTunnel } from './tunnel.ts'
 
 async function gateway(options: Options): Promise<string> {
   const { report, results } = await compare(options)
@@ -13,10 +14,16 @@ async function gateway(options: Options): Promise<string> {
   return report
 }
 
+const reports: Readonly<Record<Command, (options: Options) => Promise<string>>> = {
+  gateway,
+  affinity: () => compareAffinity(),
+  tunnel: compareTunnel,
+}
+
 async function run(): Promise<void> {
   const { command, ...options } = readOptions(process.argv.slice(2))
   if (command === 'help') return console.log(usage)
-  const report = await (command === 'gateway' ? gateway(options) : compareAffinity())
+  const report = await reports[command](options)
   console.log(report)
   if (options.write) writeSection(command, report)
 }
