@@ -1,4 +1,6 @@
 import { describe, expect, test } from 'bun:test'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import fc from 'fast-check'
 import {
   dataFrame,
@@ -13,6 +15,7 @@ import {
   windowFrameOf,
 } from '../../src/protocol/tunnel-frames.ts'
 
+const protocol = readFileSync(join(import.meta.dir, '../../docs/protocol.md'), 'utf8')
 const ascii = (text: string) => Buffer.from(text).toString('hex')
 const decoded = (hex: string) => decodeFrame(Buffer.from(hex, 'hex'))
 const head = (type: number, id: number) => {
@@ -56,6 +59,13 @@ describe('§22: the bytes of each frame', () => {
       expect(decoded(hex)).toEqual(frame as ReturnType<typeof decodeFrame>)
     })
   }
+
+  test('docs/protocol.md shows just these', () => {
+    const documented = /<!-- frames:begin -->([\s\S]*?)<!-- frames:end -->/.exec(protocol)?.[1] ?? ''
+    expect([...documented.matchAll(/`([0-9a-f]{10,})`/g)].map(([, hex]) => hex)).toEqual(
+      examples.map(([, , hex]) => hex),
+    )
+  })
 
   test('the largest payload, and one byte more', () => {
     const largest = dataFrame(7, Buffer.alloc(payloadBytesMax, 1))

@@ -1,4 +1,6 @@
 import { describe, expect, test } from 'bun:test'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import fc from 'fast-check'
 import {
   dataFrame,
@@ -12,7 +14,7 @@ import {
   windowBytes,
   windowFrameOf,
 } from '../../src/protocol/tunnel-frames.ts'
-import { openStreamsMax, type TunnelEnd, TunnelSession } from '../../src/protocol/tunnel-session.ts'
+import { closeCodes, openStreamsMax, type TunnelEnd, TunnelSession } from '../../src/protocol/tunnel-session.ts'
 import type { StreamSink, TunnelStream } from '../../src/protocol/tunnel-stream.ts'
 
 const head = { method: 'POST', path: '/v1/x', headers: {} }
@@ -351,4 +353,11 @@ test('§22: random frames never crash an end, and never open a stream by chance'
     }),
     { numRuns: 2_000 },
   )
+})
+
+test('docs/protocol.md shows every close code', () => {
+  const protocol = readFileSync(join(import.meta.dir, '../../docs/protocol.md'), 'utf8')
+  const table = /<!-- close-codes:begin -->([\s\S]*?)<!-- close-codes:end -->/.exec(protocol)?.[1] ?? ''
+  const rows = [...table.matchAll(/^\| (\d+) \| `(\w+)`/gm)].map(([, code, name]) => [name, Number(code)])
+  expect(Object.fromEntries(rows)).toEqual(closeCodes)
 })
