@@ -20,6 +20,7 @@ export interface Options {
 export const usage = `npm run bench -- [options]            Penstock against a raw Bun pass-through and against no proxy at all
 npm run bench -- affinity [--write]    prefix affinity against round robin and least in flight
 npm run bench -- mixture [--write]     what a mixture adds to its slowest expert
+npm run bench -- tunnel [--write]      a node agent over its tunnel against the same agent reached directly
 
   --only a,b     cases: ${caseNames.join(' ')}
   --rounds N     interleaved, the order rotates, medians are printed (3)
@@ -61,7 +62,7 @@ const flags = {
   help: { type: 'boolean', default: false },
 } as const
 
-const benches = ['gateway', 'affinity', 'mixture'] as const
+const benches = ['gateway', 'affinity', 'mixture', 'tunnel'] as const
 export type Bench = (typeof benches)[number]
 
 export function readOptions(args: readonly string[]): Options & { readonly command: Bench | 'help' } {

@@ -5,6 +5,7 @@ import { benchMixture } from './mixture.ts'
 import { type Bench, type Options, readOptions, UsageError, usage } from './options.ts'
 import { writeSection } from './results.ts'
 import { RigError, stopAll } from './rig.ts'
+import { compareTunnel } from './tunnel.ts'
 
 async function gateway(options: Options): Promise<string> {
   const { report, results } = await compare(options)
@@ -18,6 +19,7 @@ const benches: Readonly<Record<Bench, (options: Options) => Promise<string>>> = 
   gateway,
   affinity: compareAffinity,
   mixture: benchMixture,
+  tunnel: compareTunnel,
 }
 
 async function run(): Promise<void> {

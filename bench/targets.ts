@@ -48,7 +48,7 @@ export async function startRaw(mock: Mock, cpu: string | null): Promise<Target> 
 }
 
 /** Sockets are opened without SO_REUSEPORT, so another program can only take it in the moment in between. */
-function freePort(): number {
+export function freePort(): number {
   const listener = Bun.listen({ hostname: '127.0.0.1', port: 0, socket: { data: () => {} } })
   listener.stop()
   return listener.port
@@ -84,10 +84,11 @@ export function gatewayOn(nodes: readonly string[], options: GatewayOptions): ()
   }
 }
 
-async function startGateway(
+export async function startGateway(
   dataDir: string,
   logFile: string,
   cpu: string | null,
+  env: Readonly<Record<string, string>> = {},
 ): Promise<{ readonly program: Program; readonly url: string }> {
   const log = openSync(logFile, 'w')
   const program = launch([process.execPath, join(root, 'src', 'main.ts')], {
@@ -100,6 +101,7 @@ async function startGateway(
       SVC_DEMO: 'never',
       SVC_LOG_LEVEL: 'info',
       SVC_SHUTDOWN_GRACE_MS: '1000',
+      ...env,
     },
   })
   closeSync(log)
@@ -112,9 +114,9 @@ async function startGateway(
   }
 }
 
-type Admin = <T>(method: string, path: string, body?: object) => Promise<T>
+export type Admin = <T>(method: string, path: string, body?: object) => Promise<T>
 
-function adminOf(url: string, credentialsFile: string): Admin {
+export function adminOf(url: string, credentialsFile: string): Admin {
   const { admin_token } = JSON.parse(readFileSync(credentialsFile, 'utf8')) as { readonly admin_token: string }
   return async <T>(method: string, path: string, body?: object) => {
     const answer = await fetch(`${url}/v1/admin${path}`, {

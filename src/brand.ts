@@ -15,6 +15,27 @@ export const headers = {
   requestId: 'x-request-id',
   /** Toward a node: the id of this (sub-)call, so that no two receipts are alike (decisions §14). */
   nodeRequestId: `x-${brand}-request-id`,
+  /** Toward an agent: the caller's own job id, the runtime of the route and the public model id, for its receipt. */
+  jobId: `x-${brand}-job-id`,
+  runtimeId: `x-${brand}-runtime-id`,
+  modelId: `x-${brand}-model-id`,
+  nodeClass: `x-${brand}-node-class`,
+  /** The gateway's word for one signed status. */
+  statusNonce: `x-${brand}-status-nonce`,
+  /** By which an agent knows the gateway (decisions §22). */
+  routerSignature: `x-${brand}-router-signature`,
+  /** A key that the owner of an agent's machine has made there. */
+  apiKey: `x-${brand}-api-key`,
+  /** By which the gateway knows an agent. */
+  nodeId: `x-${brand}-node-id`,
+  nodeTimestamp: `x-${brand}-node-timestamp`,
+  nodeNonce: `x-${brand}-node-nonce`,
+  nodeSignature: `x-${brand}-node-signature`,
+  /** Between the gateways of one pool (decisions §26). */
+  peerTo: `x-${brand}-peer-to`,
+  peerHead: `x-${brand}-peer-head`,
+  peerProof: `x-${brand}-peer-proof`,
+  peerFailure: `x-${brand}-peer-failure`,
   shouldRetry: 'x-should-retry',
 } as const
 
@@ -26,6 +47,8 @@ export const tokenPrefixes = {
   operator: `${brand}_operator_`,
   viewer: `${brand}_viewer_`,
   local: `${brand}_local_`,
+  /** Keys of `X-SVC-API-Key`, made on the agent's machine. */
+  api: `${brand}_api_`,
   enroll: `${brand}_enroll_`,
 } as const
 

@@ -1,3 +1,5 @@
+import { isIP } from 'node:net'
+import { readSeed } from './secrets.ts'
 import { type Setting, type SettingName, settings } from './settings.ts'
 
 type ValueOf<S extends Setting> = S extends { kind: 'number' }
@@ -49,6 +51,50 @@ function read(name: string, setting: Setting, raw: string | undefined): unknown 
   }
 }
 
+/** A secret that holds several, newest first. */
+export function listOf(secret: string): readonly string[] {
+  return secret.split(',').map((part) => part.trim())
+}
+
+function isNetwork(text: string): boolean {
+  const [address = '', bits, more] = text.split('/')
+  const version = isIP(address)
+  if (version === 0 || more !== undefined) return false
+  return bits === undefined || (/^[0-9]{1,3}$/.test(bits) && Number(bits) <= (version === 4 ? 32 : 128))
+}
+
+/** Agents take no longer list. */
+const routerKeysMax = 8
+
+/** What a setting's kind does not say of its form. */
+function formFaults(settings: Settings): string[] {
+  const { SVC_ROUTER_KEY, SVC_ENDPOINT_NETWORKS } = settings
+  const faults: string[] = []
+  if (SVC_ROUTER_KEY !== null && listOf(SVC_ROUTER_KEY).some((seed) => readSeed(seed) === null)) {
+    faults.push('SVC_ROUTER_KEY must be a list of 32-byte seeds in base64 or hex')
+  }
+  if (SVC_ROUTER_KEY !== null && listOf(SVC_ROUTER_KEY).length > routerKeysMax) {
+    faults.push(`SVC_ROUTER_KEY may hold at most ${routerKeysMax} seeds`)
+  }
+  if (!SVC_ENDPOINT_NETWORKS.every(isNetwork)) {
+    faults.push('SVC_ENDPOINT_NETWORKS must be a list of networks like 10.0.0.0/8')
+  }
+  return [...faults, ...clusterFaults(settings)]
+}
+
+const secretCharactersMin = 16
+
+function clusterFaults({ SVC_CLUSTER_SECRET: secret, SVC_PEER_URL: url }: Settings): string[] {
+  const faults: string[] = []
+  if ((secret === null) !== (url === null)) faults.push('SVC_CLUSTER_SECRET and SVC_PEER_URL go together')
+  if (secret !== null && secret.length < secretCharactersMin) {
+    faults.push(`SVC_CLUSTER_SECRET must have at least ${secretCharactersMin} characters`)
+  }
+  if (url !== null && !/^https?:\/\/[^/?#@]+\/?$/.test(url))
+    faults.push('SVC_PEER_URL must be like http://10.0.0.2:7070')
+  return faults
+}
+
 /** Reads and checks the whole environment; all faults are reported at once, none of them shows a value. */
 export function readConfig(env: Readonly<Record<string, string | undefined>>): ConfigResult {
   const faults: string[] = []
@@ -61,7 +107,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
   const config = values as unknown as Settings
   const embedded = config.DATABASE_URL === null
   if (!embedded) {
-    for (const name of ['SVC_TOKEN_PEPPER', 'SVC_SECRETS_KEY', 'SVC_AUDIT_KEY'] as const) {
+    for (const name of ['SVC_TOKEN_PEPPER', 'SVC_SECRETS_KEY', 'SVC_AUDIT_KEY', 'SVC_ROUTER_KEY'] as const) {
       if (config[name] === null) faults.push(`${name} is required with DATABASE_URL`)
     }
     if (config.SVC_ADMIN_TOKENS.length === 0) faults.push('SVC_ADMIN_TOKENS is required with DATABASE_URL')
@@ -70,5 +116,6 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
   if (config.SVC_OFFLINE_AFTER_MS <= config.SVC_STALE_AFTER_MS) {
     faults.push('SVC_OFFLINE_AFTER_MS must be more than SVC_STALE_AFTER_MS')
   }
+  faults.push(...formFaults(config))
   return faults.length > 0 ? { faults } : { config: { ...config, ...(values as unknown as Settings), embedded } }
 }

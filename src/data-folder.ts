@@ -1,24 +1,15 @@
-import { randomBytes } from 'node:crypto'
-import {
-  chmodSync,
-  closeSync,
-  fsyncSync,
-  linkSync,
-  mkdirSync,
-  openSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  statSync,
-  writeSync,
-} from 'node:fs'
+import { createHmac, randomBytes } from 'node:crypto'
+import { chmodSync, linkSync, mkdirSync, readFileSync, renameSync, rmSync, statSync } from 'node:fs'
 import { join, resolve } from 'node:path'
+import { syncFolder, writeBeside } from './private-files.ts'
 
 /** Made once per data folder; each is 32 random bytes in base64url. */
 export interface DataFolderSecrets {
   readonly tokenPepper: string
   readonly secretsKey: string
   readonly auditKey: string
+  /** Seed of the Ed25519 key by which agents know the gateway. */
+  readonly routerKey: string
 }
 
 /** `credentials.json`, as the command line reads it (decisions §25). */
@@ -47,7 +38,10 @@ export class DataFolderError extends Error {
   override readonly name = 'DataFolderError'
 }
 
-const secretNames = { tokenPepper: 'token_pepper', secretsKey: 'secrets_key', auditKey: 'audit_key' } as const
+const firstSecrets = { tokenPepper: 'token_pepper', secretsKey: 'secrets_key', auditKey: 'audit_key' } as const
+/** Folders of earlier versions lack these. */
+const laterSecrets = { routerKey: 'router_key' } as const
+const secretNames = { ...firstSecrets, ...laterSecrets } as const
 const credentialNames = [
   'base_url',
   'admin_token',
@@ -60,25 +54,6 @@ const credentialNames = [
 
 function newSecret(): string {
   return randomBytes(32).toString('base64url')
-}
-
-function syncFolder(folder: string): void {
-  const handle = openSync(folder, 'r')
-  fsyncSync(handle)
-  closeSync(handle)
-}
-
-/** Written whole and to the disk, under a name nobody reads yet. */
-function writeBeside(file: string, value: object): string {
-  const beside = `${file}.${process.pid}.${randomBytes(4).toString('hex')}`
-  const handle = openSync(beside, 'wx', 0o600)
-  try {
-    writeSync(handle, `${JSON.stringify(value, null, 2)}\n`)
-    fsyncSync(handle)
-  } finally {
-    closeSync(handle)
-  }
-  return beside
 }
 
 /** The texts of `names` in the file; null when there is no file. */
@@ -117,20 +92,39 @@ function makeSecrets(file: string): void {
   }
 }
 
+/**
+ * Adds what an earlier version did not make. Derived and not drawn: of two starts at once both write the same, and
+ * neither goes on with a key that the file does not have.
+ */
+function addLaterSecrets(folder: string, file: string, texts: Readonly<Record<string, string>>) {
+  const absent = Object.values(laterSecrets).filter((name) => texts[name] === undefined)
+  if (absent.length === 0) return texts
+  const derived = (name: string) =>
+    createHmac('sha256', texts[firstSecrets.secretsKey] ?? '')
+      .update(name)
+      .digest('base64url')
+  const all = { ...texts, ...Object.fromEntries(absent.map((name) => [name, derived(name)])) }
+  renameSync(writeBeside(file, all), file)
+  syncFolder(folder)
+  return all
+}
+
 function readSecrets(folder: string): DataFolderSecrets {
   const file = join(folder, 'secrets.json')
-  const names = Object.values(secretNames)
+  const names = Object.values(firstSecrets)
   let texts = readTexts(file, names)
   if (texts === null) {
     makeSecrets(file)
     syncFolder(folder)
     texts = readTexts(file, names)
   }
-  const value = (name: string) => texts?.[name] ?? ''
+  const all = addLaterSecrets(folder, file, texts ?? {})
+  const value = (name: string) => all[name] ?? ''
   return {
     tokenPepper: value(secretNames.tokenPepper),
     secretsKey: value(secretNames.secretsKey),
     auditKey: value(secretNames.auditKey),
+    routerKey: value(secretNames.routerKey),
   }
 }
 

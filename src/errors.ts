@@ -40,6 +40,7 @@ export const problemKinds = {
   node_pin_conflict: { status: 400, title: 'Two different node pins', shouldRetry: false },
   node_pin_forbidden: { status: 403, title: 'The pinned node is not one of yours', shouldRetry: false },
   conflicting_credentials: { status: 400, title: 'Two kinds of credential were sent', shouldRetry: false },
+  modality_not_supported: { status: 400, title: 'The model does not serve this modality' },
   context_length_exceeded: {
     status: 400,
     title: 'The prompt is longer than the context of the model',
@@ -73,6 +74,8 @@ export const problemKinds = {
     shouldRetry: false,
   },
   model_not_found: { status: 404, title: 'No such model', shouldRetry: false },
+  runtime_not_found: { status: 404, title: 'No such runtime' },
+  runtime_unavailable: { status: 503, title: 'The runtime is not available now', shouldRetry: true },
   concurrency_limited: { status: 429, title: 'Too many requests at once', shouldRetry: true },
   capacity_exhausted: { status: 429, title: 'Every machine that serves this model is full', shouldRetry: true },
   daily_token_quota_exceeded: { status: 429, title: 'The daily token quota is used up', shouldRetry: false },
@@ -91,6 +94,14 @@ export const problemKinds = {
   node_not_found: { status: 404, title: 'No such node' },
   model_entry_not_found: { status: 404, title: 'No such catalogue entry' },
   request_not_found: { status: 404, title: 'No such request in memory' },
+  enrollment_token_invalid: { status: 401, title: 'The enrolment token is unknown, used or expired' },
+  enrollment_token_not_found: { status: 404, title: 'No such enrolment token' },
+  tunnel_auth_failed: { status: 401, title: 'The node is not known by this signature' },
+  // What nodes sign (decisions §15).
+  signature_malformed: { status: 400, title: 'The signature is not in its form' },
+  signature_expired: { status: 401, title: 'The signature is too old or from the future' },
+  signature_invalid: { status: 401, title: 'The signature is not valid' },
+  nonce_reused: { status: 401, title: 'The nonce was used before' },
   invalid_state: { status: 409, title: 'The current state does not allow this' },
   key_limit_reached: { status: 409, title: 'The customer has as many live keys as allowed' },
 } as const satisfies Record<string, ProblemKind>
@@ -124,6 +135,8 @@ export interface ProblemOptions {
   readonly metadata?: Readonly<Record<string, unknown>>
   /** Extra response headers, e.g. `Allow` or `RateLimit`. */
   readonly headers?: Readonly<Record<string, string>>
+  /** For our own log; never shown. */
+  readonly cause?: unknown
 }
 
 /** A refusal the caller may see. Anything else that is thrown is a defect: 500, logged once. */
@@ -133,7 +146,7 @@ export class Problem extends Error {
     readonly code: ProblemCode,
     readonly options: ProblemOptions = {},
   ) {
-    super(options.detail ?? problemKinds[code].title)
+    super(options.detail ?? problemKinds[code].title, options.cause === undefined ? {} : { cause: options.cause })
   }
   get status(): number {
     return problemKinds[this.code].status

@@ -6,6 +6,7 @@ export type KeyId = Id<'key'>
 export type NodeId = Id<'node'>
 export type RuntimeId = Id<'rt'>
 export type ProfileId = Id<'mp'>
+export type EnrollmentTokenId = Id<'enr'>
 
 const crockford = '0123456789ABCDEFGHJKMNPQRSTVWXYZ'
 const randomLength = 16

@@ -51,6 +51,22 @@ export const settings = {
   },
   SVC_SECRETS_KEY: { kind: 'secret', meaning: 'Encrypts stored secrets (node API keys, webhook secrets); likewise' },
   SVC_AUDIT_KEY: { kind: 'secret', meaning: 'Keys the hashed addresses in logs and limits; likewise' },
+  SVC_ROUTER_KEY: {
+    kind: 'secret',
+    meaning:
+      'Ed25519 seeds by which node agents know this gateway, 32 bytes each in base64 or hex, newest first; likewise',
+  },
+  SVC_CLUSTER_SECRET: {
+    kind: 'secret',
+    meaning:
+      'Several gateways on one `DATABASE_URL`: by which they know each other, the same for all; unset: one gateway',
+  },
+  SVC_PEER_URL: {
+    kind: 'text',
+    default: null,
+    meaning:
+      'Where the other gateways reach this one (`http://10.0.0.2:7070`), to pass on what is for a node that dialled in here',
+  },
   SVC_METRICS_PUBLIC: { kind: 'flag', default: false, meaning: 'Serve `/metrics` without a token' },
   SVC_DISCOVER: { kind: 'flag', default: true, meaning: 'Look for model servers on loopback at start' },
   SVC_DEMO: {
@@ -58,6 +74,18 @@ export const settings = {
     default: 'auto',
     of: ['auto', 'always', 'never'],
     meaning: 'The built-in demo runtime; `auto`: only while no other node exists (`never` with `DATABASE_URL`)',
+  },
+  SVC_ENDPOINT_NETWORKS: {
+    kind: 'list',
+    meaning:
+      'Networks (`10.0.0.0/8`) in which an enrolling agent may have its `endpoint_url`, over http too; elsewhere only https to a global address',
+  },
+  SVC_ENROLLMENT_TTL_MS: {
+    kind: 'number',
+    default: 900_000,
+    min: 1_000,
+    max: 86_400_000,
+    meaning: 'An enrolment token works for, ms',
   },
   SVC_TRUSTED_PROXIES: { kind: 'list', meaning: 'Addresses whose `X-Forwarded-For` counts' },
   SVC_LOG_LEVEL: {

@@ -29,19 +29,21 @@ const layers: Readonly<Record<string, Layer>> = {
     packages: ['drizzle-orm', 'postgres', 'node:', 'bun'],
     reserved: callsOut,
   },
-  runtimes: { imports: ['vocabulary', 'protocol'], packages: ['@sinclair/typebox', 'node:', 'bun'] },
+  // Parts of `src/actors` that lean on nothing else of it: the agent stands on them too.
+  ground: { imports: ['vocabulary', 'protocol', 'runtimes'], packages: ['node:', 'bun'] },
+  runtimes: { imports: ['vocabulary', 'protocol'], packages: ['@sinclair/typebox', 'minisearch', 'node:', 'bun'] },
   actors: {
-    imports: ['vocabulary', 'protocol', 'machines', 'db', 'runtimes'],
+    imports: ['vocabulary', 'protocol', 'ground', 'machines', 'db', 'runtimes'],
     packages: ['xstate', 'prom-client', 'postgres', '@sinclair/typebox', '@noble/', 'node:', 'bun'],
   },
   http: {
-    imports: ['vocabulary', 'protocol', 'machines', 'actors', 'db'],
+    imports: ['vocabulary', 'protocol', 'ground', 'machines', 'actors', 'db'],
     types: ['runtimes'],
     packages: ['elysia', '@elysiajs/', '@sinclair/typebox', 'prom-client', 'swagger-ui-dist', 'node:', 'bun'],
     reserved: new RegExp(`${callsOut.source}|${writesRows.source}`),
   },
   node: {
-    imports: ['vocabulary', 'protocol', 'runtimes'],
+    imports: ['vocabulary', 'protocol', 'ground', 'runtimes'],
     packages: ['elysia', '@sinclair/typebox', '@noble/', 'node:', 'bun'],
   },
   'fake-node': { imports: ['vocabulary', 'protocol'], packages: ['elysia', '@sinclair/typebox', 'node:', 'bun'] },
@@ -53,14 +55,19 @@ const layers: Readonly<Record<string, Layer>> = {
 const composition = ['src/main.ts']
 const doors: Readonly<Record<string, readonly string[]>> = {
   'src/cli/serve.ts': ['main'],
-  'src/cli/node.ts': ['node'],
+  'src/cli/node.ts': ['node', 'ground'],
+  'src/cli/node-keys.ts': ['node'],
   'src/cli/fake-node.ts': ['fake-node'],
 }
 
 const importPattern =
   /^\s*(?:import|export)\s+(type\s)?(?:[^'"();]*?\sfrom\s+)?['"]([^'"]+)['"]|\bimport\(\s*['"]([^'"]+)['"]/gm
 
+const ground =
+  /^src\/actors\/(?:log|deadline|node-watch|runtime-probe|client-stream|transport\/(?:transport|direct|body|call-signal|http1-connection|http1-parser|request-bytes))\.ts$/
+
 function layerOf(file: string): string {
+  if (ground.test(file)) return 'ground'
   const [, first = '', second] = file.split('/')
   return second === undefined ? (first === 'main.ts' ? 'main' : 'vocabulary') : first
 }

@@ -28,13 +28,26 @@ test('§25: the folder is 0700 and its files 0600, whatever they were before', (
   expect([mode(path), mode(join(path, 'secrets.json')), mode(folder.credentialsFile)]).toEqual([0o700, 0o600, 0o600])
 })
 
-test('§25: three secrets of 32 random bytes, the same at the next start, none like another', () => {
+test('§25: four secrets of 32 random bytes, the same at the next start, none like another', () => {
   const first = openDataFolder(join(scratch, 'secrets')).secrets
   expect(openDataFolder(join(scratch, 'secrets')).secrets).toEqual(first)
   const values = Object.values(first)
-  expect(values.map((value) => Buffer.from(value, 'base64url').length)).toEqual([32, 32, 32])
-  expect(new Set(values).size).toBe(3)
+  expect(values.map((value) => Buffer.from(value, 'base64url').length)).toEqual([32, 32, 32, 32])
+  expect(new Set(values).size).toBe(4)
   expect(openDataFolder(join(scratch, 'others')).secrets.tokenPepper).not.toBe(first.tokenPepper)
+})
+
+test('§25: a folder of an earlier version gets the router key it lacks, the same for all who open it, and keeps the rest', () => {
+  const path = join(scratch, 'earlier')
+  mkdirSync(path)
+  const earlier = { token_pepper: 'p', secrets_key: 's', audit_key: 'a' }
+  writeFileSync(join(path, 'secrets.json'), JSON.stringify(earlier))
+  const first = openDataFolder(path).secrets
+  expect(first).toMatchObject({ tokenPepper: 'p', secretsKey: 's', auditKey: 'a' })
+  expect(Buffer.from(first.routerKey, 'base64url').length).toBe(32)
+  expect(openDataFolder(path).secrets).toEqual(first)
+  writeFileSync(join(path, 'secrets.json'), JSON.stringify(earlier))
+  expect(openDataFolder(path).secrets).toEqual(first)
 })
 
 test('§25: credentials are absent before the first start, then read back; no partial file stays', () => {

@@ -1,11 +1,25 @@
 import { expect, test } from 'bun:test'
 import { existsSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
+import type { Static } from '@sinclair/typebox'
+import { Value } from '@sinclair/typebox/value'
 import { comparedDocuments } from '../scripts/settings-table.ts'
 import { createMetrics } from '../src/actors/metrics.ts'
 import { Fault } from '../src/fake-node/faults.ts'
 import { canonicalJson } from '../src/protocol/canonical-json.ts'
+import { signingKey } from '../src/protocol/ed25519.ts'
 import { textHash } from '../src/protocol/receipt.ts'
+import {
+  enrollMessage,
+  keyVerifyMessage,
+  receiptMessage,
+  routerKeysMessage,
+  routerMessage,
+  statusMessage,
+  transportKeyMessage,
+  tunnelMessage,
+} from '../src/protocol/signatures.ts'
+import { EnrollRequest } from '../src/protocol/wire/agent.ts'
 import { newToken } from '../src/secrets.ts'
 import { settings } from '../src/settings.ts'
 
@@ -70,11 +84,50 @@ test('every fault of the fake node is in docs/operations.md', () => {
   expect(kinds.filter((kind) => !operations.includes(`\`${kind}\``))).toEqual([])
 })
 
+test('§22: what docs/protocol.md says of nodes can be followed: its vectors bear their signatures', () => {
+  const protocol = read('docs/protocol.md')
+  const block = (name: string) => new RegExp(`<!-- ${name}:begin -->\n\`\`\`json\n(.+)\n`).exec(protocol)?.[1] ?? ''
+  const identity = signingKey(Uint8Array.from({ length: 32 }, (_, at) => 0x11 + at))
+  const request = JSON.parse(block('enroll')) as Static<typeof EnrollRequest>
+  expect(Value.Check(EnrollRequest, request)).toBe(true)
+  expect(canonicalJson(request)).toBe(block('enroll'))
+  expect(protocol).toContain(`\`${enrollMessage(request)}\``)
+  expect(request.public_key_ed25519).toBe(identity.publicKey)
+  expect(request.signature_ed25519).toBe(identity.sign(enrollMessage(request)))
+  for (const key of request.transport_keys) expect(key.signature_ed25519).toBe(identity.sign(transportKeyMessage(key)))
+  const asked = keyVerifyMessage('node_0001', 1_795_190_400, 'A'.repeat(22), block('keys-verify'))
+  expect(protocol).toContain(`is signed \`${identity.sign(asked)}\``)
+})
+
+test('§22: every signed text of docs/protocol.md bears the signature beside it', () => {
+  const table = /<!-- signed:begin -->\n([\s\S]+?)<!-- signed:end -->/.exec(read('docs/protocol.md'))?.[1] ?? ''
+  const identity = signingKey(Uint8Array.from({ length: 32 }, (_, at) => 0x11 + at))
+  const rows = [...table.matchAll(/^\| .+? \| `(.+?)` \| `(.+?)` \|$/gm)].map(([, text = '', signature]) => [
+    text,
+    signature,
+  ])
+  const [stamp, nonce] = [1795190400, 'A'.repeat(22)]
+  expect(rows.map(([text]) => text ?? '')).toEqual([
+    routerMessage(
+      { nodeId: 'node_0001', method: 'POST', path: '/v1/chat/completions', body: '{}' },
+      { timestamp: stamp, nonce },
+    ),
+    tunnelMessage('node_0001', stamp, nonce, identity.keyId),
+    enrollMessage({}),
+    statusMessage('node_0001', nonce, {}),
+    keyVerifyMessage('node_0001', stamp, nonce, '{}'),
+    routerKeysMessage([{ kid: identity.keyId, public_key_ed25519: identity.publicKey }]),
+  ])
+  for (const [text, signature] of rows) expect(identity.sign(text ?? '')).toBe(signature ?? '')
+})
+
 test('§20: the vectors of docs/protocol.md hold', () => {
   const protocol = read('docs/protocol.md')
   const receipt = /<!-- vector:begin -->\n```json\n(.+)\n```/.exec(protocol)?.[1] ?? ''
   expect(canonicalJson(JSON.parse(receipt))).toBe(receipt)
   expect(protocol).toContain(`\`${textHash(receipt)}\``)
+  const identity = signingKey(Uint8Array.from({ length: 32 }, (_, at) => 0x11 + at))
+  expect(protocol).toContain(`\`${identity.sign(receiptMessage(textHash(receipt)))}\``)
   expect(protocol).toContain(
     newToken(
       'gateway',

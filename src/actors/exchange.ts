@@ -4,6 +4,7 @@ import { newId, ulid } from '../ids.ts'
 import type { Route, RoutingTable } from '../machines/routing.ts'
 import type { PrefixMap } from '../machines/rules/affinity.ts'
 import type { TokenUsage } from '../protocol/chunk-rewriter.ts'
+import { readNodeReceipt, type SeenWork } from '../protocol/node-receipt.ts'
 import { receiptText, textHash } from '../protocol/receipt.ts'
 import { promptTokens, wholeTokens } from '../protocol/token-estimate.ts'
 import type { ChatMetadata } from '../protocol/wire/chat.ts'
@@ -24,6 +25,18 @@ export interface ChatPort extends DispatchPort {
 
 /** A body shorter than this costs less kept than estimated, UTF-16 units. */
 const promptKeptMax = 4_096
+
+/** What a node said of its work. */
+export interface ToldWork {
+  readonly usage: TokenUsage
+  readonly estimated: boolean
+  /** An answer that is whole, with the node's own `svc`; null: an agent cannot have vouched for it. */
+  readonly vouched: { readonly svc: unknown } | null
+}
+
+/** An agent estimates for a runtime that reports no usage, by the same rule. */
+const saysEstimated = (vouched: ToldWork['vouched']) =>
+  (vouched?.svc as { readonly usage_estimated?: unknown } | null | undefined)?.usage_estimated === true
 
 /** What one request carries from its admission to its end. */
 export class Exchange implements Ticking {
@@ -103,13 +116,29 @@ export class Exchange implements Ticking {
   }
 
   /** The receipt and the metadata of an answer that a node gave, whole or in part. */
-  settle(attempt: Attempt, usage: TokenUsage, estimated: boolean, ttftMs: number): ChatMetadata {
+  settle(attempt: Attempt, told: ToldWork, ttftMs: number): ChatMetadata {
+    const { command, port } = this
+    const { route } = attempt
+    const latencyMs = performance.now() - command.startedMs
+    const receipt = this.receiptOf(attempt, told, latencyMs)
+    port.receipt({ ...receipt, customerId: command.access.customerId })
+    return {
+      runtime_id: route.runtimeId,
+      runtime_kind: route.runtimeKind,
+      latency_ms: Math.round(latencyMs),
+      ttft_ms: Math.round(ttftMs),
+      receipt_hash: receipt.hash,
+      request_id: command.requestId,
+      ...(told.estimated || (route.agent !== null && saysEstimated(told.vouched)) ? { usage_estimated: true } : {}),
+    }
+  }
+
+  /** An agent's own receipt where it fits what was seen here, else the gateway's (decisions §14). */
+  private receiptOf(attempt: Attempt, { usage, vouched }: ToldWork, latencyMs: number) {
     const { command, port } = this
     const { route } = attempt
     const now = Date.now()
-    const latencyMs = performance.now() - command.startedMs
-    const text = receiptText({
-      issuer: 'gateway',
+    const seen: SeenWork = {
       requestId: attempt.callId,
       jobId: command.body.svc?.job_id ?? null,
       kind: 'hosted_chat',
@@ -120,20 +149,15 @@ export class Exchange implements Ticking {
       modelId: route.modelId,
       promptTokens: usage.prompt_tokens,
       completionTokens: usage.completion_tokens,
-      startedAt: isoTime(now - latencyMs),
-      completedAt: isoTime(now),
-    })
-    const hash = textHash(text)
-    port.receipt({ hash, text, customerId: command.access.customerId })
-    return {
-      runtime_id: route.runtimeId,
-      runtime_kind: route.runtimeKind,
-      latency_ms: Math.round(latencyMs),
-      ttft_ms: Math.round(ttftMs),
-      receipt_hash: hash,
-      request_id: command.requestId,
-      ...(estimated ? { usage_estimated: true } : {}),
     }
+    if (route.agent !== null && vouched !== null) {
+      const own = readNodeReceipt(vouched.svc, seen, route.agent, now)
+      if (own !== null) return own
+      port.failed('receipt_invalid')
+    }
+    const times = { startedAt: isoTime(now - latencyMs), completedAt: isoTime(now) }
+    const text = receiptText({ ...seen, issuer: 'gateway', ...times })
+    return { text, hash: textHash(text) }
   }
 
   /** A machine of others cannot use up an account's quota by what it says of itself (decisions §5, usage). */

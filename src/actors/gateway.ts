@@ -2,11 +2,16 @@ import type { Config } from '../config.ts'
 import type { OpenDatabase } from '../db/client.ts'
 import { askDatabase } from '../db/queries/health.ts'
 import { createPrefixMap } from '../machines/rules/affinity.ts'
+import type { RouterKeys } from '../protocol/wire/agent.ts'
 import { type AccessDirectory, createAccessDirectory } from './access.ts'
 import { type Accounts, createAccounts } from './accounts.ts'
 import { createAddressHash } from './address-hash.ts'
+import type { AgentBundle } from './agent-bundle.ts'
+import { createAgents } from './agents.ts'
 import { createChangeFeed } from './change-feed.ts'
 import { type Chat, createChat } from './chat.ts'
+import type { DialIn } from './dial-in.ts'
+import type { Enrollment } from './enrollment.ts'
 import type { ChatPort } from './exchange.ts'
 import { createDecisionLog, type Explanation } from './explain.ts'
 import { createFailedLogins, type FailedLogins } from './failed-logins.ts'
@@ -18,6 +23,7 @@ import { failureName, type Log } from './log.ts'
 import { createMetrics, type Metrics } from './metrics.ts'
 import { createMixtures, type Mixtures } from './mixture.ts'
 import { createMixtureRecords } from './mixture-records.ts'
+import type { VerifyNodeKey } from './node-keys.ts'
 import { createPoolAdmin, type PoolAdmin } from './pool-admin.ts'
 import { createPoolFeed } from './pool-feed.ts'
 import { createReceiptWriter } from './receipt-writer.ts'
@@ -36,8 +42,14 @@ export interface GatewayHandle {
   readonly limits: GatewayLimits
   readonly accounts: Accounts
   readonly pool: PoolAdmin
+  readonly enrollment: Enrollment
+  readonly verifyNodeKey: VerifyNodeKey
+  readonly agentBundle: AgentBundle
+  readonly routerKeys: RouterKeys
   readonly chat: Chat
   readonly mixtures: Mixtures
+  /** Nodes that dial in, and the other gateways that they reach. */
+  readonly dialIn: DialIn
   /** null: never seen, or no longer among the last 10 000. */
   explain(requestId: string): Explanation | null
   /** `{base_url}` without a trailing slash; follows the port that was really taken. */
@@ -53,6 +65,10 @@ export interface RunningGateway extends GatewayHandle {
   listening(port: number): Promise<void>
   /** `/readyz` says so from now on. */
   beginStop(): void
+  /** Nodes that dialled in move to another gateway of the pool, where there is one. The HTTP server must still be there. */
+  handOver(): Promise<void>
+  /** No request runs any more: Bun's server does not stop while a WebSocket is open (seen). */
+  endTunnels(): void
   /** Ends the chats that still run: streams hear `server_shutdown` (decisions §1). The HTTP server must still be there. */
   endCalls(): Promise<void>
   /** Ends what still runs, then the actors, in the reverse order of their start. */
@@ -67,6 +83,8 @@ export interface GatewayParts {
   readonly peppers: readonly string[]
   readonly secretsKeys: readonly string[]
   readonly auditKeys: readonly string[]
+  /** Ed25519 seeds, as `readSeed` takes them. */
+  readonly routerKeys: readonly string[]
   /** Role tokens made at the first start stand in the database. */
   readonly roleTokensInDatabase: boolean
 }
@@ -110,12 +128,14 @@ function createActors(parts: GatewayParts, ownPort: () => number) {
   })
   const pool = createPoolAdmin({ db, sealing, changedHere })
   const openSecret = (sealed: Uint8Array) => sealing.open('node_api_key', sealed)
+  const { routerKeys } = parts
+  const agents = createAgents({ config, database, feed, log, access, peppers, routerKeys })
   const inspector = createInspector(log)
-  const router = createRouter({ config, db, log, openSecret, inspect: inspector.inspect })
+  const router = createRouter({ config, db, log, openSecret, agents: agents.access, inspect: inspector.inspect })
   const poolFeed = createPoolFeed(router, db, feed, log)
   const localNodes = createLocalNodes({ config, pool, feed, log, ownPort })
   const receipts = createReceiptWriter({ db, flushMs: config.SVC_RECEIPT_FLUSH_MS, log })
-  return { feed, access, limits, accounts, pool, inspector, router, poolFeed, localNodes, receipts }
+  return { feed, access, limits, accounts, pool, agents, inspector, router, poolFeed, localNodes, receipts }
 }
 
 type Actors = ReturnType<typeof createActors>
@@ -144,6 +164,7 @@ async function fillPool({ localNodes, poolFeed, router }: Actors): Promise<void>
 async function stopActors(actors: Actors, log: Log): Promise<void> {
   await actors.localNodes.stop()
   actors.poolFeed.stop()
+  await actors.agents.stop()
   await actors.router.stop()
   await actors.receipts.stop().catch((error: unknown) => log.error('receipts_left', { failure: failureName(error) }))
   await actors.limits.stop()
@@ -155,7 +176,7 @@ export async function startGateway(parts: GatewayParts): Promise<RunningGateway>
   const { config, log, database } = parts
   let port = config.SVC_PORT
   const actors = createActors(parts, () => port)
-  const { access, limits, accounts, pool, router } = actors
+  const { access, limits, accounts, pool, agents, router } = actors
   const metrics = createMetrics()
   observe(metrics, actors)
   const decisions = createDecisionLog()
@@ -189,6 +210,7 @@ export async function startGateway(parts: GatewayParts): Promise<RunningGateway>
   await actors.poolFeed.start()
   await access.start()
   await limits.start()
+  await agents.start(router, actors.poolFeed)
   const endCalls = async () => {
     chat.abortAll()
     mixtures.abortAll()
@@ -204,6 +226,11 @@ export async function startGateway(parts: GatewayParts): Promise<RunningGateway>
     limits,
     accounts,
     pool,
+    enrollment: agents.enrollment,
+    verifyNodeKey: agents.keyVerifier(router),
+    agentBundle: agents.bundle,
+    routerKeys: agents.routerKeys,
+    dialIn: agents.dialIn,
     chat,
     mixtures,
     endCalls,
@@ -216,6 +243,8 @@ export async function startGateway(parts: GatewayParts): Promise<RunningGateway>
       return fillPool(actors)
     },
     beginStop: health.beginStop,
+    handOver: () => agents.dialIn.handOver(),
+    endTunnels: () => agents.dialIn.endTunnels(),
     stop: async () => {
       await endCalls()
       await stopActors(actors, log)

@@ -6,6 +6,19 @@ import type { NodeResponse } from './transport/transport.ts'
 
 const chatPath = '/v1/chat/completions'
 
+/** An agent has several runtimes, and says in its receipt what the caller asked for (decisions §14). */
+function agentHeaders({ command }: Exchange, { callId, route }: Attempt): Readonly<Record<string, string>> {
+  const jobId = command.body.svc?.job_id
+  return {
+    'content-type': 'application/json',
+    [headers.nodeRequestId]: callId,
+    [headers.runtimeId]: route.runtimeId,
+    [headers.modelId]: route.modelId,
+    [headers.nodeClass]: route.nodeClass,
+    ...(jobId === undefined ? {} : { [headers.jobId]: jobId }),
+  }
+}
+
 /** Sends one try to its node; anything but a 200 is a failure, and its slot is then free again. */
 export async function callNode(
   exchange: Exchange,
@@ -19,7 +32,10 @@ export async function callNode(
   try {
     const response = await transport.fetch(chatPath, {
       method: 'POST',
-      headers: { 'content-type': 'application/json', [headers.nodeRequestId]: attempt.callId },
+      headers:
+        attempt.route.agent !== null
+          ? agentHeaders(exchange, attempt)
+          : { 'content-type': 'application/json', [headers.nodeRequestId]: attempt.callId },
       body: body.forModel(attempt.route.upstreamModelId),
       signal: attempt.signal,
       once: exchange.sentOnce,

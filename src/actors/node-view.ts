@@ -3,7 +3,7 @@ import type { NodeState } from '../machines/routing.ts'
 import type { RuntimeKind } from '../protocol/wire/node.ts'
 import type { RuntimeStatus } from '../runtimes/runtime.ts'
 import type { PoolNode } from './pool-node.ts'
-import { type Catalogue, publicIdOf } from './routing-table.ts'
+import { type Catalogue, type Profile, publicIdOf } from './routing-table.ts'
 
 /** One node as the admin routes show it. */
 export interface NodeView {
@@ -14,17 +14,21 @@ export interface NodeView {
   /** Unix ms; 0 when the node is not held down for flapping. */
   readonly heldUntilMs: number
   readonly inFlight: number
-  readonly runtime: {
-    readonly runtimeId: RuntimeId
-    readonly kind: RuntimeKind
-    readonly state: RuntimeStatus['state']
-    readonly slotsTotal: number | null
-    readonly slotsFree: number | null
-    readonly queueDepth: number | null
-  } | null
-  readonly models: readonly ModelView[]
+  /** How it is reached now; null: not at all. */
+  readonly transport: 'direct' | 'tunnel' | 'peer' | null
+  readonly runtimes: readonly RuntimeView[]
   /** A code of `TransportFailure` or of `PollResult`, or a call's `cause`; never an address. */
   readonly lastError: { readonly code: string; readonly atMs: number } | null
+}
+
+export interface RuntimeView {
+  readonly runtimeId: RuntimeId
+  readonly kind: RuntimeKind
+  readonly state: RuntimeStatus['state']
+  readonly slotsTotal: number | null
+  readonly slotsFree: number | null
+  readonly queueDepth: number | null
+  readonly models: readonly ModelView[]
 }
 
 export interface ModelView {
@@ -44,39 +48,39 @@ export interface ModelView {
   readonly timesEjected: number
 }
 
-export function viewOf(node: PoolNode, catalogue: Catalogue): NodeView {
-  const { runtime, status } = node
+export function viewOf(node: PoolNode, catalogue: Catalogue, way: NodeView['transport']): NodeView {
+  const runtimes: RuntimeView[] = []
+  for (const { runtimeId, kind, slotsTotal, status, profiles } of node.runtimes.values()) {
+    if (status === null) continue
+    const { state, slotsFree, queueDepth } = status
+    const models = [...profiles.values()].map((profile) => modelOf(node, profile, catalogue))
+    runtimes.push({ runtimeId, kind, state, slotsTotal, slotsFree, queueDepth, models })
+  }
   return {
     nodeId: node.row.nodeId,
     state: node.state,
     sinceMs: node.sinceMs,
     heldUntilMs: node.heldUntilMs,
     inFlight: node.calls.size,
-    runtime:
-      runtime === null || status === null
-        ? null
-        : {
-            runtimeId: runtime.runtimeId,
-            kind: runtime.kind,
-            state: status.state,
-            slotsTotal: runtime.slotsTotal,
-            slotsFree: status.slotsFree,
-            queueDepth: status.queueDepth,
-          },
-    models: [...node.profiles.values()].map((profile) => ({
-      profileId: profile.profileId,
-      modelId: publicIdOf(catalogue, profile.upstreamModelId),
-      upstreamModelId: profile.upstreamModelId,
-      ready: node.state === 'ready' && profile.model?.ready === true,
-      loaded: profile.model?.loaded ?? null,
-      contextLength: profile.model?.contextLength ?? null,
-      inFlight: profile.load.inFlight,
-      ttftEwmaMs: profile.load.ttftEwmaMs,
-      tokensPerSecond: profile.load.tokensPerSecond,
-      measuredAt: profile.measuredAt,
-      ejectedUntilMs: profile.load.ejectedUntilMs,
-      timesEjected: profile.ejection.timesEjected,
-    })),
+    transport: way,
+    runtimes,
     lastError: node.lastError,
+  }
+}
+
+function modelOf(node: PoolNode, profile: Profile, catalogue: Catalogue): ModelView {
+  return {
+    profileId: profile.profileId,
+    modelId: publicIdOf(catalogue, profile.upstreamModelId),
+    upstreamModelId: profile.upstreamModelId,
+    ready: node.state === 'ready' && profile.model?.ready === true,
+    loaded: profile.model?.loaded ?? null,
+    contextLength: profile.model?.contextLength ?? null,
+    inFlight: profile.load.inFlight,
+    ttftEwmaMs: profile.load.ttftEwmaMs,
+    tokensPerSecond: profile.load.tokensPerSecond,
+    measuredAt: profile.measuredAt,
+    ejectedUntilMs: profile.load.ejectedUntilMs,
+    timesEjected: profile.ejection.timesEjected,
   }
 }

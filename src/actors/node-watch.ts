@@ -1,17 +1,32 @@
-import { detectRuntime } from '../runtimes/registry.ts'
-import type { ProbeFetch, RuntimeModule, RuntimeStatus } from '../runtimes/runtime.ts'
-import { type NodeTransport, TransportError, type TransportFailure } from './transport/transport.ts'
+import type { RuntimeStatus } from '../runtimes/runtime.ts'
+import { TransportError, type TransportFailure } from './transport/transport.ts'
+
+/** What a node says of one of its runtimes; `label` as in `PoolRuntime`. */
+export interface RuntimeReport {
+  readonly label: string
+  readonly status: RuntimeStatus
+}
 
 /** What a poll found out. A code and never a message: messages can name the node's address. */
 export type PollResult =
-  | { readonly kind: 'answered'; readonly status: RuntimeStatus }
-  /** `unknown_runtime`: it answers, but as no kind of server that is known. */
-  | { readonly kind: 'failed'; readonly code: TransportFailure | 'unknown_runtime' }
+  | { readonly kind: 'answered'; readonly reports: readonly RuntimeReport[] }
+  /**
+   * `unknown_runtime`: it answers, but as no kind of server that is known; `unauthorized`: the agent does not know this
+   * gateway; `signature_invalid`: the status is not the agent's own, or not the answer to this question.
+   */
+  | {
+      readonly kind: 'failed'
+      readonly code: TransportFailure | 'unknown_runtime' | 'unauthorized' | 'signature_invalid'
+    }
+
+/** Runs one exchange within the poll's bound; rejects with `timeout` beyond it. */
+export type Bounded = <T>(work: (signal: AbortSignal) => Promise<T>) => Promise<T>
+
+/** How one kind of node is asked. Rejects only with what the transport rejects with. */
+export type Probe = (bounded: Bounded) => Promise<PollResult>
 
 export interface NodeWatchOptions {
-  readonly transport: NodeTransport
-  /** In the order in which they are tried; the first that knows its own wins. */
-  readonly modules: readonly RuntimeModule[]
+  readonly probe: Probe
   readonly intervalMs: number
   readonly timeoutMs: number
   /** Uniform in [0, 1): spreads the polls of many gateways and nodes. */
@@ -23,33 +38,25 @@ export interface NodeWatchOptions {
 export interface NodeWatch {
   /** Polls at once; with a poll under way, resolves when that one is done. */
   pollNow(): Promise<void>
+  /** The node says that something has changed: polls once more, also after a poll under way, but not without a pause. */
+  pollSoon(): void
   stop(): void
 }
 
 const jitterShare = 0.1
-/** An answer to a status question that is longer is no such answer. */
-const probeBytesMax = 4 * 1024 * 1024
-
-function probeFetch(transport: NodeTransport, signal: AbortSignal): ProbeFetch {
-  return async (path) => {
-    const response = await transport.fetch(path, { method: 'GET', signal })
-    // Read in any case: a body that nobody reads would keep its connection.
-    const body = await response.text(probeBytesMax)
-    return { status: response.status, headers: response.headers, text: async () => body }
-  }
-}
+/** However often a node says that it has changed. */
+const hintGapMs = 250
 
 /** Asks one node how it is, every so often, one poll at a time. */
 export function createNodeWatch(options: NodeWatchOptions): NodeWatch {
-  const { transport, modules } = options
-  let module: RuntimeModule | null = null
-  let before: RuntimeModule | null = null
   let timer: ReturnType<typeof setTimeout> | null = null
   let polling: Promise<void> | null = null
   let asking: AbortController | null = null
   let stopped = false
+  let hinted: ReturnType<typeof setTimeout> | null = null
+  let askedMs = Number.NEGATIVE_INFINITY
 
-  const bounded = async <T>(work: (get: ProbeFetch) => Promise<T>): Promise<T> => {
+  const bounded: Bounded = async (work) => {
     const abort = new AbortController()
     asking = abort
     let late = false
@@ -58,7 +65,7 @@ export function createNodeWatch(options: NodeWatchOptions): NodeWatch {
       abort.abort()
     }, options.timeoutMs)
     try {
-      return await work(probeFetch(transport, abort.signal))
+      return await work(abort.signal)
     } catch (error) {
       throw late ? new TransportError('timeout') : error
     } finally {
@@ -69,15 +76,8 @@ export function createNodeWatch(options: NodeWatchOptions): NodeWatch {
 
   const ask = async (): Promise<PollResult> => {
     try {
-      // A server that answers nothing but errors is taken for what it was.
-      module ??= (await bounded((get) => detectRuntime(get, modules))) ?? before
-      const known = module
-      if (known === null) return { kind: 'failed', code: 'unknown_runtime' }
-      before = known
-      return { kind: 'answered', status: await bounded((get) => known.probe(get)) }
+      return await options.probe(bounded)
     } catch (error) {
-      // Another server may stand at the address when it answers again.
-      module = null
       return { kind: 'failed', code: error instanceof TransportError ? error.failure : 'malformed' }
     }
   }
@@ -98,6 +98,7 @@ export function createNodeWatch(options: NodeWatchOptions): NodeWatch {
     if (timer !== null) clearTimeout(timer)
     if (polling !== null) return polling
     const beganMs = performance.now()
+    askedMs = beganMs
     polling = poll().finally(() => {
       polling = null
       schedule(beganMs)
@@ -105,12 +106,25 @@ export function createNodeWatch(options: NodeWatchOptions): NodeWatch {
     return polling
   }
 
+  const pollSoon = () => {
+    if (stopped || hinted !== null) return
+    const waitMs = Math.max(0, askedMs + hintGapMs - performance.now())
+    hinted = setTimeout(async () => {
+      // What is under way may have been answered before the change.
+      await polling
+      hinted = null
+      void pollNow()
+    }, waitMs)
+  }
+
   return {
     pollNow,
+    pollSoon,
     stop: () => {
       stopped = true
       asking?.abort()
       if (timer !== null) clearTimeout(timer)
+      if (hinted !== null) clearTimeout(hinted)
     },
   }
 }

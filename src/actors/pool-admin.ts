@@ -93,6 +93,9 @@ export function createPoolAdmin(options: PoolAdminOptions): PoolAdmin {
     nodes: async (customerId = null) => (await pool.listNodes(db, customerId)).map(shown),
     updateNode: async (nodeId, changes) => {
       const { apiKey, url, ...rest } = changes
+      if (url !== undefined || apiKey != null) {
+        refuseAgent(found(await pool.getNode(db, nodeId)), url === undefined ? 'api_key' : 'url')
+      }
       const set: NodeRowChanges = {
         ...rest,
         ...(url === undefined ? {} : { url: checkedUrl(url) }),
@@ -156,6 +159,12 @@ function checkedUrl(text: string): string {
 function found(row: NodeRow | null): NodeRow {
   if (row === null) throw new Problem('node_not_found')
   return row
+}
+
+/** An agent itself says where it is called, when it enrols, and knows the gateway by its signature. */
+function refuseAgent({ kind }: NodeRow, param: 'url' | 'api_key'): void {
+  if (kind !== 'agent') return
+  throw new Problem('invalid_request', { param, detail: `${param} cannot be set for a node with an agent` })
 }
 
 /** Why a change found no node that is not revoked. */

@@ -9,6 +9,8 @@ const retryMs = 1_000
 export interface PoolFeed {
   /** Resolves with the first rows; goes on trying while the database is away. */
   start(): Promise<void>
+  /** Resolves when rows as they are from now on have been handed over, or the database is away. */
+  refresh(): Promise<void>
   stop(): void
 }
 
@@ -42,6 +44,7 @@ export function createPoolFeed(router: PoolRouter, db: Database, feed: ChangeFee
   const ends = [feed.subscribe('nodes', readSoon), feed.subscribe('model_entries', readSoon)]
   return {
     start: readSoon,
+    refresh: readSoon,
     stop: () => {
       stopped = true
       for (const end of ends) end()

@@ -1,11 +1,12 @@
 import type { ActorRefFrom } from 'xstate'
-import type { NodeRow, ProfileRow } from '../db/queries/pool.ts'
+import type { NodeRow } from '../db/queries/pool.ts'
 import type { RuntimeId } from '../ids.ts'
-import { failedPollsMax, type NodeSnapshot, type nodeMachine, nodeStateOf } from '../machines/node.ts'
+import { type NodeSnapshot, type nodeMachine, nodeStateOf } from '../machines/node.ts'
 import type { NodeState } from '../machines/routing.ts'
-import { healthy } from '../machines/rules/ejection.ts'
-import type { RuntimeStatus } from '../runtimes/runtime.ts'
-import type { NodeWatch } from './node-watch.ts'
+import type { VerifyKey } from '../protocol/ed25519.ts'
+import { chats, type RuntimeStatus } from '../runtimes/runtime.ts'
+import type { NodeWatch, RuntimeReport } from './node-watch.ts'
+import { PoolRuntime } from './pool-runtime.ts'
 import type { InFlightCall } from './router.ts'
 import type { Profile, RoutedNode } from './routing-table.ts'
 import type { NodeTransport } from './transport/transport.ts'
@@ -15,19 +16,17 @@ export const modelsPerNodeMax = 1_000
 
 /** One node of the pool: its row, its chart, its last status and the calls it holds. */
 export class PoolNode implements RoutedNode {
-  readonly profiles = new Map<string, Profile>()
+  /** By the node's own label. */
+  readonly runtimes = new Map<string, PoolRuntime>()
   readonly calls = new Set<InFlightCall>()
   state: NodeState = 'enrolled'
   heldUntilMs = 0
+  identity: VerifyKey | null = null
   sinceMs: number
-  runtime: RoutedNode['runtime'] = null
-  status: RuntimeStatus | null = null
   lastError: { readonly code: string; readonly atMs: number } | null = null
   transport: NodeTransport | null = null
   watch: NodeWatch | null = null
   private readonly retired: NodeTransport[] = []
-  /** Polls in a row that found the server there and broken. */
-  private polledDown = 0
 
   constructor(
     public row: NodeRow,
@@ -48,63 +47,47 @@ export class PoolNode implements RoutedNode {
     return true
   }
 
-  knowRuntime(runtimeId: RuntimeId): void {
-    this.runtime ??= { runtimeId, kind: 'other', slotsTotal: null }
-  }
-
-  knowProfile(row: ProfileRow): Profile {
-    const known = this.profiles.get(row.upstreamModelId)
+  knowRuntime(runtimeId: RuntimeId, label: string): PoolRuntime {
+    const known = this.runtimes.get(label)
     if (known !== undefined) return known
-    const profile: Profile = {
-      profileId: row.profileId,
-      upstreamModelId: row.upstreamModelId,
-      load: {
-        inFlight: 0,
-        ttftEwmaMs: row.ttftMs,
-        tokensPerSecond: row.tokensPerSecond,
-        durationEwmaMs: null,
-        ejectedUntilMs: 0,
-      },
-      ejection: healthy,
-      measuredAt: row.lastMeasuredAt === null ? 0 : Math.floor(row.lastMeasuredAt.getTime() / 1_000),
-      usedSincePoll: false,
-      model: null,
-    }
-    this.profiles.set(row.upstreamModelId, profile)
-    return profile
+    const runtime = new PoolRuntime(runtimeId, label)
+    this.runtimes.set(label, runtime)
+    return runtime
   }
 
-  /** Models of a status that have no profile yet. */
-  unknownModels(status: RuntimeStatus): readonly string[] {
-    const ids = new Set(status.models.slice(0, modelsPerNodeMax).map((model) => model.id))
-    const room = Math.max(0, modelsPerNodeMax - this.profiles.size)
-    return [...ids].filter((id) => !this.profiles.has(id)).slice(0, room)
+  *profiles(): Generator<Profile> {
+    for (const runtime of this.runtimes.values()) yield* runtime.profiles.values()
   }
 
-  /**
-   * Takes over a status; `changed`: routes look different now. A server that is there and broken (5xx on its health)
-   * has answered, but its models count as not ready from the second such poll on, like those of a silent one.
-   */
-  heard(status: RuntimeStatus): { readonly changed: boolean; readonly modelsReady: number } {
-    this.polledDown = status.state === 'down' ? this.polledDown + 1 : 0
-    const forgiven = status.state === 'down' && this.polledDown < failedPollsMax
+  /** Models of a status that have no profile yet, as many as the node may still have. */
+  unknownModels(runtime: PoolRuntime, status: RuntimeStatus): readonly string[] {
+    let room = modelsPerNodeMax
+    for (const { profiles } of this.runtimes.values()) room -= profiles.size
+    const ids = new Set(
+      status.models
+        .slice(0, modelsPerNodeMax)
+        .filter(chats)
+        .map((model) => model.id),
+    )
+    return [...ids].filter((id) => !runtime.profiles.has(id)).slice(0, Math.max(0, room))
+  }
+
+  /** Takes over what the node says of all its runtimes; `changed`: routes look different now. */
+  heard(reports: readonly RuntimeReport[]): { readonly changed: boolean; readonly modelsReady: number } {
     const before = this.signature()
-    this.status = status
-    if (this.runtime !== null && status.state !== 'down') {
-      this.runtime = { ...this.runtime, kind: status.kind, slotsTotal: status.slotsTotal }
-    }
-    if (!forgiven) {
-      const models = new Map(status.models.map((model) => [model.id, model]))
-      for (const profile of this.profiles.values()) profile.model = models.get(profile.upstreamModelId) ?? null
-    }
+    const statuses = new Map(reports.map(({ label, status }) => [label, status]))
     let modelsReady = 0
-    for (const { model } of this.profiles.values()) if (model?.ready === true) modelsReady++
+    for (const runtime of this.runtimes.values()) {
+      runtime.heard(statuses.get(runtime.label) ?? null)
+      modelsReady += runtime.modelsReady()
+    }
     return { changed: before !== this.signature(), modelsReady }
   }
 
   /** The node's own polls fail at this moment. */
   probeFailing(): boolean {
-    return this.polledDown > 0 || this.actor.getSnapshot().context.pollsFailed > 0
+    for (const { failing } of this.runtimes.values()) if (failing) return true
+    return this.actor.getSnapshot().context.pollsFailed > 0
   }
 
   failedWith(code: string, nowMs: number): void {
@@ -138,9 +121,6 @@ export class PoolNode implements RoutedNode {
   }
 
   private signature(): string {
-    const models = [...this.profiles.values()].map(({ model }) =>
-      model === null ? 0 : [model.ready, model.contextLength],
-    )
-    return JSON.stringify([this.runtime, models])
+    return JSON.stringify([...this.runtimes.values()].map((runtime) => runtime.signature()))
   }
 }

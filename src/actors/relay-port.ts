@@ -11,6 +11,8 @@ export interface RelayEnd {
   readonly attempt: Attempt | null
   /** As the node reported it; null where it did not. */
   readonly usage: TokenUsage | null
+  /** The node's own `svc`, unchecked. */
+  readonly svc: unknown
   /** Weight of the text that passed, unrounded. */
   readonly outputWeight: number
   readonly firstContentMs: number | null

@@ -246,6 +246,7 @@ export class Relay implements Ticking {
       code,
       attempt: this.attempt,
       usage: this.rewriter.usage,
+      svc: this.rewriter.svc,
       outputWeight: this.rewriter.outputWeight,
       firstContentMs: this.firstContentMs,
     })

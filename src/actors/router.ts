@@ -6,6 +6,7 @@ import type { NodeId } from '../ids.ts'
 import type { NodeState, Route, RoutingTable } from '../machines/routing.ts'
 import type { RuntimeModule } from '../runtimes/runtime.ts'
 import type { Log } from './log.ts'
+import type { AgentAccess } from './node-connection.ts'
 import type { NodeView } from './node-view.ts'
 import { RunningRouter } from './running-router.ts'
 import type { NodeTransport, TransportFailure } from './transport/transport.ts'
@@ -57,6 +58,16 @@ export interface PoolRouter extends Router {
   }
   /** Resolves when the node was asked; at once for an unknown one. */
   pollNow(nodeId: NodeId): Promise<void>
+  /** The names by which policies know what a node calls `upstreamModelId`: its entry's id and aliases, or itself. */
+  namesOf(upstreamModelId: string): readonly string[]
+  /** A node that is not revoked, as far as the rows read last say. */
+  knows(nodeId: NodeId): boolean
+  /** The node has dialled in and proved who it is: it is asked at once, and one good answer is enough. */
+  dialled(nodeId: NodeId): void
+  /** Its last tunnel is gone: no new work from now on. */
+  hungUp(nodeId: NodeId): void
+  /** It says that something has changed; unsigned, so it is asked. */
+  hinted(nodeId: NodeId): void
   /** Called with every table from the next one on. */
   subscribe(listener: (table: RoutingTable) => void): () => void
   /** Ends polls and writes; calls that are left are told that their node is lost. */
@@ -71,6 +82,8 @@ export interface RouterOptions {
   readonly modules?: readonly RuntimeModule[]
   /** Opens what `nodes.api_key_sealed` holds; null when no key does: the node is then not reached. */
   readonly openSecret: (sealed: Uint8Array) => string | null
+  /** Without it nodes of the kind `agent` are not reached. */
+  readonly agents?: AgentAccess
   readonly inspect?: (event: InspectionEvent) => void
   /** Uniform in [0, 1). */
   readonly random?: () => number

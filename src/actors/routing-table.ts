@@ -2,10 +2,11 @@ import type { ModelEntryRow, NodeRow } from '../db/queries/pool.ts'
 import type { CustomerId, ProfileId, RuntimeId } from '../ids.ts'
 import type { NodeState, Route, RouteLoad, RoutingTable } from '../machines/routing.ts'
 import type { EjectionState } from '../machines/rules/ejection.ts'
+import type { VerifyKey } from '../protocol/ed25519.ts'
 import type { RuntimeKind } from '../protocol/wire/node.ts'
 import type { RuntimeModel } from '../runtimes/runtime.ts'
 
-/** One model of one node, for as long as the process knows it. */
+/** One model of one runtime, for as long as the process knows it. */
 export interface Profile {
   readonly profileId: ProfileId
   readonly upstreamModelId: string
@@ -24,12 +25,16 @@ export interface RoutedNode {
   readonly row: NodeRow
   readonly state: NodeState
   readonly heldUntilMs: number
-  /** Of the last poll; null: none of its status was heard yet. */
-  readonly runtime: {
-    readonly runtimeId: RuntimeId
-    readonly kind: RuntimeKind
-    readonly slotsTotal: number | null
-  } | null
+  /** Of an agent that can be reached. */
+  readonly identity: VerifyKey | null
+  readonly runtimes: ReadonlyMap<string, RoutedRuntime>
+}
+
+export interface RoutedRuntime {
+  readonly runtimeId: RuntimeId
+  readonly kind: RuntimeKind
+  /** Of the last status. */
+  readonly slotsTotal: number | null
   readonly profiles: ReadonlyMap<string, Profile>
 }
 
@@ -68,12 +73,7 @@ export function publicIdOf(catalogue: Catalogue, upstreamModelId: string): strin
 
 const least = (a: number | null, b: number | null) => (a === null || b === null ? (a ?? b) : Math.min(a, b))
 
-function routeOf(
-  node: RoutedNode,
-  runtime: NonNullable<RoutedNode['runtime']>,
-  profile: Profile,
-  catalogue: Catalogue,
-): Route {
+function routeOf(node: RoutedNode, runtime: RoutedRuntime, profile: Profile, catalogue: Catalogue): Route {
   const { row } = node
   const model = catalogue.get(profile.upstreamModelId)
   return {
@@ -81,6 +81,7 @@ function routeOf(
     nodeId: row.nodeId,
     runtimeId: runtime.runtimeId,
     runtimeKind: runtime.kind,
+    agent: node.identity,
     customerId: row.customerId,
     visibility: row.visibility,
     privacyClass: row.privacyClass,
@@ -101,6 +102,12 @@ function routeOf(
   }
 }
 
+function* routesOf(node: RoutedNode, catalogue: Catalogue): Generator<Route> {
+  for (const runtime of node.runtimes.values()) {
+    for (const profile of runtime.profiles.values()) yield routeOf(node, runtime, profile, catalogue)
+  }
+}
+
 /** The table of all nodes that are not revoked. Profiles whose model is gone stay: known, and not ready. */
 export function buildTable(
   nodes: Iterable<RoutedNode>,
@@ -113,9 +120,7 @@ export function buildTable(
   const owners = new Map<string, CustomerId>()
   for (const node of nodes) {
     owners.set(node.row.nodeId, node.row.customerId)
-    if (node.runtime === null) continue
-    for (const profile of node.profiles.values()) {
-      const route = routeOf(node, node.runtime, profile, catalogue)
+    for (const route of routesOf(node, catalogue)) {
       routes.push(route)
       for (const name of new Set(route.modelNames)) {
         const sharing = byModel.get(name)

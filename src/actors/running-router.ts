@@ -4,19 +4,19 @@ import type { NodeId, ProfileId, RuntimeId } from '../ids.ts'
 import type { NodeSnapshot } from '../machines/node.ts'
 import { routerMachine } from '../machines/router.ts'
 import type { NodeState, Route, RoutingTable } from '../machines/routing.ts'
-import { runtimeModules } from '../runtimes/registry.ts'
 import { observeErrors } from './inspect.ts'
 import { introduce } from './introduce.ts'
 import { failureName } from './log.ts'
 import { createMeasuredCalls, type MeasuredCalls } from './measured-calls.ts'
+import { connectionTo } from './node-connection.ts'
 import { type NodeView, viewOf } from './node-view.ts'
 import { createNodeWatch, type PollResult } from './node-watch.ts'
 import { PoolNode } from './pool-node.ts'
+import type { PoolRuntime } from './pool-runtime.ts'
 import { forgetSlowness, learnFailure, learnSpeed } from './route-learning.ts'
 import type { CallOutcome, InFlightCall, PoolRouter, RouterOptions } from './router.ts'
 import { buildTable, type Catalogue, catalogueOf, type Profile } from './routing-table.ts'
 import { createSlotQueue, type SlotQueue } from './slot-queue.ts'
-import { createDirectTransport, nodeBaseUrl } from './transport/direct.ts'
 import type { NodeTransport } from './transport/transport.ts'
 
 /** Polls of the first rows may take so many times one poll's bound, detection included. */
@@ -91,15 +91,14 @@ export class RunningRouter implements PoolRouter {
     const wanted = new Map(rows.nodes.filter((row) => row.adminState !== 'revoked').map((row) => [row.nodeId, row]))
     for (const nodeId of [...this.members.keys()]) if (!wanted.has(nodeId)) this.remove(nodeId)
     for (const row of wanted.values()) this.reconcile(row)
-    const owners = new Map<RuntimeId, PoolNode>()
-    for (const { runtimeId, nodeId } of rows.runtimes) {
-      const node = this.members.get(nodeId)
-      node?.knowRuntime(runtimeId)
-      if (node !== undefined) owners.set(runtimeId, node)
+    const runtimes = new Map<RuntimeId, PoolRuntime>()
+    for (const { runtimeId, nodeId, label } of rows.runtimes) {
+      const runtime = this.members.get(nodeId)?.knowRuntime(runtimeId, label)
+      if (runtime !== undefined) runtimes.set(runtimeId, runtime)
     }
     for (const row of rows.profiles) {
-      const node = owners.get(row.runtimeId)
-      if (node !== undefined) this.byProfile.set(row.profileId, node.knowProfile(row))
+      const profile = runtimes.get(row.runtimeId)?.knowProfile(row)
+      if (profile !== undefined) this.byProfile.set(row.profileId, profile)
     }
     this.batching = false
     this.publish()
@@ -121,7 +120,7 @@ export class RunningRouter implements PoolRouter {
   }
 
   nodes(): readonly NodeView[] {
-    return [...this.members.values()].map((node) => viewOf(node, this.catalogue))
+    return [...this.members.values()].map((node) => viewOf(node, this.catalogue, this.wayTo(node)))
   }
 
   counts(): ReturnType<PoolRouter['counts']> {
@@ -138,6 +137,31 @@ export class RunningRouter implements PoolRouter {
     await this.members.get(nodeId)?.watch?.pollNow()
   }
 
+  namesOf(upstreamModelId: string): readonly string[] {
+    return this.catalogue.get(upstreamModelId)?.names ?? [upstreamModelId]
+  }
+
+  knows(nodeId: NodeId): boolean {
+    return this.members.has(nodeId)
+  }
+
+  dialled(nodeId: NodeId): void {
+    const node = this.members.get(nodeId)
+    node?.actor.send({ type: 'tunnel.opened', at: Date.now() })
+    node?.watch?.pollSoon()
+  }
+
+  hungUp(nodeId: NodeId): void {
+    const node = this.members.get(nodeId)
+    if (node === undefined || node.row.url !== null) return
+    node.failedWith('closed', Date.now())
+    node.actor.send({ type: 'connection.refused', at: Date.now() })
+  }
+
+  hinted(nodeId: NodeId): void {
+    this.members.get(nodeId)?.watch?.pollSoon()
+  }
+
   subscribe(listener: (table: RoutingTable) => void): () => void {
     this.listeners.add(listener)
     return () => void this.listeners.delete(listener)
@@ -151,6 +175,11 @@ export class RunningRouter implements PoolRouter {
     this.pool.send({ type: 'stop.asked' })
     this.pool.stop()
     await this.measured.stop()
+  }
+
+  private wayTo({ row, transport }: PoolNode): NodeView['transport'] {
+    if (transport === null) return null
+    return row.kind === 'agent' && row.url === null ? (this.options.agents?.way(row.nodeId) ?? null) : 'direct'
   }
 
   private reconcile(row: NodeRow): void {
@@ -186,24 +215,25 @@ export class RunningRouter implements PoolRouter {
     const node = this.members.get(nodeId)
     if (node === undefined) return
     this.members.delete(nodeId)
-    for (const { profileId } of node.profiles.values()) this.byProfile.delete(profileId)
+    for (const { profileId } of node.profiles()) this.byProfile.delete(profileId)
     node.actor.send({ type: 'revoke.asked', at: Date.now() })
     this.pool.send({ type: 'node.removed', nodeId })
     node.close()
+    if (node.row.kind === 'agent') this.options.agents?.cut(nodeId)
   }
 
   /** Also when the address or the key of a node has changed; the state is then learnt anew by the next polls. */
   private connect(node: PoolNode): void {
-    const { config, log, modules = runtimeModules, random = Math.random } = this.options
+    const { config, log, random = Math.random } = this.options
     node.disconnect()
-    node.transport = this.transportOf(node)
-    if (node.transport === null) {
+    const connection = connectionTo(node, this.options)
+    node.transport = connection?.transport ?? null
+    if (connection === null) {
       this.pool.send({ type: 'node.probed', nodeId: node.row.nodeId })
       return
     }
     const watch = createNodeWatch({
-      transport: node.transport,
-      modules,
+      probe: connection.probe,
       intervalMs: config.SVC_POLL_INTERVAL_MS,
       timeoutMs: config.SVC_PROBE_TIMEOUT_MS,
       random,
@@ -216,29 +246,16 @@ export class RunningRouter implements PoolRouter {
     void watch.pollNow()
   }
 
-  private transportOf(node: PoolNode): NodeTransport | null {
-    const { url, apiKeySealed, nodeId } = node.row
-    if (url === null) return null
-    const { config, openSecret, log } = this.options
-    const apiKey = apiKeySealed === null ? null : openSecret(apiKeySealed)
-    if (nodeBaseUrl(url) === null || (apiKeySealed !== null && apiKey === null)) {
-      node.failedWith('unusable_row', Date.now())
-      log.error('node_unusable', { node_id: nodeId })
-      return null
-    }
-    return createDirectTransport({ url, apiKey, connectTimeoutMs: config.SVC_CONNECT_TIMEOUT_MS })
-  }
-
   private async polled(node: PoolNode, result: PollResult): Promise<void> {
     const { nodeId } = node.row
     const { db, log } = this.options
-    const fresh = result.kind === 'answered' ? await introduce(db, log, node, result.status) : []
+    const fresh = result.kind === 'answered' ? await introduce(db, log, node, result.reports) : []
     if (this.members.get(nodeId) !== node) return
     for (const profile of fresh) this.byProfile.set(profile.profileId, profile)
     const at = Date.now()
     if (result.kind === 'answered') {
-      const { changed, modelsReady } = node.heard(result.status)
-      forgetSlowness(node.profiles.values(), this.catalogue, this.current)
+      const { changed, modelsReady } = node.heard(result.reports)
+      forgetSlowness(node.profiles(), this.catalogue, this.current)
       const { version } = this.current
       node.actor.send({ type: 'poll.answered', modelsReady, at })
       if (changed && this.current.version === version) this.publish()

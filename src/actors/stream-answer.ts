@@ -31,7 +31,9 @@ export function endStream(exchange: Exchange, end: RelayEnd): string {
       exchange.port.failed(end.code ?? 'node_lost')
     }
     if (end.kind === 'complete' || ttftMs !== null) {
-      members = answerEnd(usage, exchange.settle(end.attempt, usage, estimated, ttftMs ?? nowMs - command.startedMs))
+      const vouched = end.kind === 'complete' ? { svc: end.svc } : null
+      const metered = { usage, estimated, vouched }
+      members = answerEnd(usage, exchange.settle(end.attempt, metered, ttftMs ?? nowMs - command.startedMs))
     }
   }
   const delivered = end.kind === 'complete' || ttftMs !== null

@@ -44,7 +44,7 @@ export async function receiveWhole(
     completionTokens: usage.completion_tokens,
   })
   const ttftMs = ttfbMs - exchange.command.startedMs
-  return { completion, usage, svc: exchange.settle(attempt, usage, estimated, ttftMs), ttftMs }
+  return { completion, usage, svc: exchange.settle(attempt, { usage, estimated, vouched: completion }, ttftMs), ttftMs }
 }
 
 /** One try of a request without a stream. */

@@ -58,7 +58,7 @@ export interface Action {
 export interface Verb {
   readonly name: string
   readonly about: string
-  /** One command, or several by name. */
+  /** One command, or several by name: `list`, `keys list`; `''` is the verb by itself. */
   readonly actions: Action | Readonly<Record<string, Action>>
 }
 

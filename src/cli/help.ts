@@ -33,20 +33,30 @@ export function actionHelp(path: string, action: Action): string {
 
 /** Help of a verb that has several commands. */
 export function verbHelp(verb: Verb, actions: Readonly<Record<string, Action>>): string {
-  const rows = Object.entries(actions).map(
+  const own = actions['']
+  const named = Object.entries(actions).filter(([name]) => name !== '')
+  const rows = named.map(
     ([name, { operands, about }]) => [[name, ...operands.map(operandText)].join(' '), about] as const,
   )
+  if (own !== undefined && rows.length === 0) return actionHelp(verb.name, own)
   return [
-    `Usage: ${product} ${verb.name} COMMAND [options]`,
-    verb.about,
+    ...(own === undefined
+      ? [`Usage: ${product} ${verb.name} COMMAND [options]`, verb.about]
+      : [actionHelp(verb.name, own)]),
     `Commands:\n${wide(rows)}`,
     `Options of a command: ${product} ${verb.name} COMMAND --help`,
   ].join('\n\n')
 }
 
+function commandWords(actions: Readonly<Record<string, Action>>): string {
+  const names = Object.keys(actions).filter((name) => name !== '')
+  const first = [...new Set(names.map((name) => name.split(' ')[0]))].join('|')
+  return Object.hasOwn(actions, '') && first !== '' ? `[${first}]` : first
+}
+
 export function programHelp(verbs: readonly Verb[]): string {
   const rows = verbs.map(({ name, about, actions }) => {
-    const words = isSingle(actions) ? actions.operands.map(operandText).join(' ') : Object.keys(actions).join('|')
+    const words = isSingle(actions) ? actions.operands.map(operandText).join(' ') : commandWords(actions)
     return [`${name} ${words}`.trimEnd(), about] as const
   })
   return [

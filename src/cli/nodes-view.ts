@@ -19,15 +19,19 @@ function fastest(node: Node): number | null {
   return rates.length === 0 ? null : Math.max(...rates)
 }
 
+/** An agent's runtimes, each kind once. */
+const kindWords = (node: Node) => [...new Set(node.runtimes.map((runtime) => runtime.runtime_kind))].join(', ')
+
 export function nodeTable(terminal: Terminal, nodes: readonly Node[]): string {
   return table(
     terminal,
-    ['NODE', 'NAME', 'STATE', 'KIND', 'VISIBILITY', 'IN FLIGHT', 'TOK/S', 'MODELS', 'LAST ERROR'],
+    ['NODE', 'NAME', 'STATE', 'KIND', 'BY', 'VISIBILITY', 'IN FLIGHT', 'TOK/S', 'MODELS', 'LAST ERROR'],
     nodes.map((node) => [
       node.node_id,
       node.name,
       node.state,
-      node.runtimes[0]?.runtime_kind,
+      kindWords(node),
+      node.transport,
       node.visibility,
       node.in_flight,
       rounded(fastest(node), 1),
@@ -39,7 +43,6 @@ export function nodeTable(terminal: Terminal, nodes: readonly Node[]): string {
 }
 
 export function nodeDetails(terminal: Terminal, node: Node): string {
-  const [runtime] = node.runtimes
   const facts = fields(terminal, [
     ['Node', node.node_id],
     ['Name', node.name],
@@ -48,10 +51,9 @@ export function nodeDetails(terminal: Terminal, node: Node): string {
     ['State', node.state],
     ['Since', shortTime(node.state_since)],
     ['Held down until', shortTime(node.held_until)],
-    ['Kind', runtime?.runtime_kind],
-    ['Slots', runtime?.slots_total],
-    ['Slots free', runtime?.slots_free],
-    ['Waiting', runtime?.queue_depth],
+    ['Agent', node.kind === 'agent'],
+    ['Reached by', node.transport],
+    ['Identity', node.identity_fingerprint],
     ['In flight', node.in_flight],
     ['Visibility', node.visibility],
     ['Privacy class', node.privacy_class],
@@ -60,6 +62,20 @@ export function nodeDetails(terminal: Terminal, node: Node): string {
     ['Origin', node.origin],
     ['Last error', node.last_error === null ? null : `${node.last_error.code} at ${shortTime(node.last_error.at)}`],
   ])
+  const runtimes = table(
+    terminal,
+    ['RUNTIME', 'KIND', 'STATE', 'SLOTS', 'FREE', 'WAITING', 'MODELS'],
+    node.runtimes.map((runtime) => [
+      runtime.runtime_id,
+      runtime.runtime_kind,
+      runtime.state,
+      runtime.slots_total,
+      runtime.slots_free,
+      runtime.queue_depth,
+      runtime.models.length,
+    ]),
+    'No runtimes yet.',
+  )
   const models = table(
     terminal,
     ['MODEL', 'ON THE NODE', 'READY', 'IN MEMORY', 'CONTEXT', 'IN FLIGHT', 'TTFT MS', 'TOK/S', 'EJECTED UNTIL'],
@@ -76,5 +92,5 @@ export function nodeDetails(terminal: Terminal, node: Node): string {
     ]),
     'No models yet.',
   )
-  return `${facts}\n${models}`
+  return `${facts}\n${runtimes}\n${models}`
 }

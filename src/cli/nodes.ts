@@ -6,6 +6,7 @@ import { customerOption, reasonBody, reasonOption, yesOption } from './admin-opt
 import { UsageFault } from './failure.ts'
 import { type GatewayClient, segment } from './gateway-client.ts'
 import { givenText, givenTextForm } from './given-text.ts'
+import { enroll, tokens, withdraw } from './nodes-enroll.ts'
 import { nodeDetails, nodeTable } from './nodes-view.ts'
 import type { Session } from './session.ts'
 
@@ -152,9 +153,12 @@ const remove = action({
 
 export const nodes: Verb = {
   name: 'nodes',
-  about: 'Machines: the model servers behind the gateway',
+  about: 'Machines: model servers and agents behind the gateway',
   actions: {
     add,
+    enroll,
+    tokens,
+    withdraw,
     list,
     show,
     set,

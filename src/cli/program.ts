@@ -13,18 +13,34 @@ type Found =
 
 const isHelp = (word: string | undefined) => word === '--help' || word === '-h' || word === 'help'
 
+/** The longest name of a command that the words begin with, and what follows it. */
+function named(actions: Readonly<Record<string, Action>>, args: readonly string[]) {
+  for (const length of [2, 1]) {
+    const name = args.slice(0, length).join(' ')
+    const action = args.length >= length && Object.hasOwn(actions, name) ? actions[name] : undefined
+    if (action !== undefined && name !== '') return { name, action, rest: args.slice(length) }
+  }
+  return null
+}
+
 function findIn(verb: Verb, args: readonly string[]): Found {
   if (isSingle(verb.actions)) return { kind: 'action', path: verb.name, action: verb.actions, args }
-  const [name, ...rest] = args
-  if (name === undefined || isHelp(name)) {
+  const { actions } = verb
+  const [name] = args
+  const own = actions['']
+  if (isHelp(name) || (name === undefined && own === undefined)) {
     const exitCode = name === undefined ? exitCodes.usage : exitCodes.ok
-    return { kind: 'text', text: verbHelp(verb, verb.actions), exitCode }
+    return { kind: 'text', text: verbHelp(verb, actions), exitCode }
   }
-  const action = Object.hasOwn(verb.actions, name) ? verb.actions[name] : undefined
-  if (action === undefined) {
-    throw new UsageFault(`Unknown command: ${verb.name} ${name}`, [`Commands: ${Object.keys(verb.actions).join(', ')}`])
+  const found = named(actions, args)
+  if (found !== null) {
+    return { kind: 'action', path: `${verb.name} ${found.name}`, action: found.action, args: found.rest }
   }
-  return { kind: 'action', path: `${verb.name} ${name}`, action, args: rest }
+  if (own !== undefined && (name === undefined || name.startsWith('-'))) {
+    return { kind: 'action', path: verb.name, action: own, args }
+  }
+  const names = Object.keys(actions).filter((known) => known !== '')
+  throw new UsageFault(`Unknown command: ${verb.name} ${name}`, [`Commands: ${names.join(', ')}`])
 }
 
 function find(verbs: readonly Verb[], args: readonly string[], version: string): Found {

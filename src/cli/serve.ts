@@ -1,25 +1,10 @@
 import { product } from '../brand.ts'
 import { action, type Verb } from './action.ts'
 import { CliFailure, exitCodes } from './failure.ts'
+import { untilSignal } from './until-signal.ts'
 
 /** Faults of the set-up whose text is written for the operator; of anything else only the name is told. */
 const told: readonly string[] = ['StartError', 'DataFolderError', 'EmbeddedDatabaseError']
-/** A terminal's Ctrl-C arrives twice: to the whole group, and once more through the launcher. */
-const sameSignalMs = 1_000
-
-/** Resolves when the operator wants an end; a second wish, later, ends the process at once. */
-function untilSignal(): Promise<void> {
-  return new Promise((resolve) => {
-    let firstMs: number | null = null
-    const onSignal = () => {
-      firstMs ??= performance.now()
-      if (performance.now() - firstMs > sameSignalMs) process.exit(1)
-      resolve()
-    }
-    for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(signal, onSignal)
-  })
-}
-
 export const serve: Verb = {
   name: 'serve',
   about: 'Start the gateway',

@@ -1,8 +1,8 @@
 import { type Static, type TSchema, Type } from '@sinclair/typebox'
 import { brand } from '../brand.ts'
 import { Problem } from '../errors.ts'
+import { readBody } from '../protocol/json-body.ts'
 import { reasonCharactersMax } from '../protocol/wire/shapes.ts'
-import { readBody } from './json-body.ts'
 
 /** Where a route has no body, the reason of an action travels here (decisions §16). */
 export const reasonHeader = `x-${brand}-reason`
@@ -12,6 +12,7 @@ const id = Type.String({ pattern: '^[A-Za-z0-9_-]{1,64}$' })
 export const customerParams = Type.Object({ customer_id: id })
 export const keyParams = Type.Object({ key_id: id })
 export const nodeParams = Type.Object({ node_id: id })
+export const enrollmentTokenParams = Type.Object({ token_id: id })
 
 /** An action without a body, or with one that only gives its reason. */
 export async function readOptionalBody<S extends TSchema>(request: Request, schema: S): Promise<Static<S>> {

@@ -6,6 +6,8 @@ import type { ModelView, NodeView } from '../actors/node-view.ts'
 import type { ModelEntry as ModelEntryRecord, NodeRecord } from '../actors/pool-admin.ts'
 import { brand } from '../brand.ts'
 import type { RoutingTable } from '../machines/routing.ts'
+import { toBase64url } from '../protocol/base64url.ts'
+import { fingerprint } from '../protocol/ed25519.ts'
 import type { Customer, Explanation, Key, ModelEntry, Node } from '../protocol/wire/admin.ts'
 import type { RecentMixture } from '../protocol/wire/admin-mixtures.ts'
 import { isoTime } from '../time.ts'
@@ -61,19 +63,15 @@ function nodeModel(model: ModelView) {
 }
 
 function nodeRuntimes(live: NodeView | null): Node['runtimes'] {
-  if (live === null || live.runtime === null) return []
-  const { runtime, models } = live
-  return [
-    {
-      runtime_id: runtime.runtimeId,
-      runtime_kind: runtime.kind,
-      state: runtime.state,
-      slots_total: runtime.slotsTotal,
-      slots_free: runtime.slotsFree,
-      queue_depth: runtime.queueDepth,
-      models: models.map(nodeModel),
-    },
-  ]
+  return (live?.runtimes ?? []).map((runtime) => ({
+    runtime_id: runtime.runtimeId,
+    runtime_kind: runtime.kind,
+    state: runtime.state,
+    slots_total: runtime.slotsTotal,
+    slots_free: runtime.slotsFree,
+    queue_depth: runtime.queueDepth,
+    models: runtime.models.map(nodeModel),
+  }))
 }
 
 /** A node registered without a name is called by the host of its URL, and addresses are not for viewers. */
@@ -91,6 +89,8 @@ export function nodeView(row: NodeRecord, live: NodeView | null, role: Role): No
     kind: row.kind,
     url: open ? row.url : null,
     has_api_key: row.hasApiKey,
+    identity_fingerprint: row.identityKey === null ? null : fingerprint(toBase64url(row.identityKey)),
+    transport: live?.transport ?? null,
     visibility: row.visibility,
     privacy_class: row.privacyClass,
     node_class: row.nodeClass,

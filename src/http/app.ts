@@ -1,9 +1,11 @@
 import { type AnyElysia, Elysia } from 'elysia'
 import type { GatewayHandle } from '../actors/gateway.ts'
+import { tunnelSocketOptions } from '../actors/tunnel-socket.ts'
 import { createHttpContext } from './exchange.ts'
 import { problems } from './plugins/problems.ts'
 import { RouteTable } from './route-table.ts'
 import { customerRoutes } from './routes/admin/customers.ts'
+import { enrollmentTokenRoutes } from './routes/admin/enrollment-tokens.ts'
 import { explainRoutes } from './routes/admin/explain.ts'
 import { keyRoutes } from './routes/admin/keys.ts'
 import { mixtureRoutes } from './routes/admin/mixtures.ts'
@@ -14,6 +16,12 @@ import { docsRoutes } from './routes/docs.ts'
 import { apiCatalogRoutes, endpointIndexRoutes } from './routes/endpoint-index.ts'
 import { healthRoutes } from './routes/health.ts'
 import { modelRoutes } from './routes/models.ts'
+import { agentFileRoutes } from './routes/node-agent/agent-file.ts'
+import { enrollRoutes } from './routes/node-agent/enroll.ts'
+import { keyVerifyRoutes } from './routes/node-agent/key-verify.ts'
+import { routerKeyRoutes } from './routes/node-agent/router-keys.ts'
+import { nodeTunnelRoutes } from './routes/node-tunnel.ts'
+import { peerRoutes } from './routes/peer.ts'
 
 /**
  * Bun answers a larger body with an empty 413 before any hook runs, so its limit is out of reach and each route sets its
@@ -33,6 +41,7 @@ export function createApp(gateway: GatewayHandle): AnyElysia {
   }
   const app: AnyElysia = new Elysia({
     serve: { maxRequestBodySize: bunBodyBytesMax, idleTimeout: idleTimeoutSeconds, development: false },
+    websocket: tunnelSocketOptions,
   })
     .use(problems(context, table))
     .use(chatRoutes(context))
@@ -44,8 +53,15 @@ export function createApp(gateway: GatewayHandle): AnyElysia {
     .use(customerRoutes(context))
     .use(keyRoutes(context))
     .use(nodeRoutes(context))
+    .use(enrollmentTokenRoutes(context))
+    .use(agentFileRoutes(context))
+    .use(enrollRoutes(context))
+    .use(routerKeyRoutes(context))
+    .use(keyVerifyRoutes(context))
     .use(catalogueRoutes(context))
     .use(explainRoutes(context))
     .use(mixtureRoutes(context))
+    .use(nodeTunnelRoutes(context))
+    .use(peerRoutes(context))
   return app
 }

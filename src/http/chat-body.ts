@@ -1,7 +1,7 @@
 import { TypeCompiler } from '@sinclair/typebox/compiler'
 import { Problem } from '../errors.ts'
+import { bodyFaults, invalidRequest, parseJson } from '../protocol/json-body.ts'
 import { ChatRequest } from '../protocol/wire/chat.ts'
-import { bodyFaults, invalidRequest, parseJson } from './json-body.ts'
 
 const check = TypeCompiler.Compile(ChatRequest)
 /** What a chat body may not carry at its top level, and what answers it (decisions §3). */

@@ -2,8 +2,8 @@ import type { Role } from '../actors/access.ts'
 import type { GatewayHandle } from '../actors/gateway.ts'
 import type { ProblemCode } from '../errors.ts'
 import { newId, type RequestId } from '../ids.ts'
+import { baseHeaders } from '../protocol/problem-response.ts'
 import { createClientAddress, type PeerDirectory } from './client-address.ts'
-import { baseHeaders } from './problem-response.ts'
 import { clientRequestId, logRequest } from './request-log.ts'
 
 /** What one request on a route other than chat is known by until its line is logged. */

@@ -26,6 +26,8 @@ export type NodeEvent =
   | ({ readonly type: 'poll.answered'; readonly modelsReady: number } & Timed)
   | ({ readonly type: 'poll.failed' } & Timed)
   | ({ readonly type: 'connection.refused' } & Timed)
+  /** The node has dialled in and proved who it is. */
+  | ({ readonly type: 'tunnel.opened' } & Timed)
   /** `at`: when the operator asked, also if that was before this process started. */
   | ({ readonly type: 'drain.asked' } & Timed)
   | ({ readonly type: 'resume.asked' } & Timed)
@@ -38,6 +40,8 @@ export interface NodeContext extends NodeThresholds {
   readonly pollsGood: number
   readonly pollsFailed: number
   readonly lastAnswerMs: number
+  /** It has dialled in since it fell silent: the first good poll is enough. */
+  readonly dialled: boolean
   /** Time of the last event: what a timer's remaining delay is counted from. */
   readonly nowMs: number
   /** The operator's wish and how far it is: `done` once the work has ended or its time is up. */
@@ -74,8 +78,8 @@ const machine = setup({
     noModelIsReady: ({ context }) => context.modelsReady === 0,
     drainIsAsked: ({ context }) => context.drain === 'asked',
     lastFailureAllowed: ({ context }) => context.pollsFailed + 1 >= failedPollsMax,
-    steadyAfterStale: ({ context }) => context.pollsGood + 1 >= goodPolls.fromStale,
-    steadyAfterOffline: ({ context }) => context.pollsGood + 1 >= goodPolls.fromOffline,
+    steadyAfterStale: ({ context }) => context.dialled || context.pollsGood + 1 >= goodPolls.fromStale,
+    steadyAfterOffline: ({ context }) => context.dialled || context.pollsGood + 1 >= goodPolls.fromOffline,
   },
   actions: {
     recordAnswer: assign(({ context, event }) =>
@@ -85,6 +89,7 @@ const machine = setup({
             pollsGood: context.pollsGood + 1,
             pollsFailed: 0,
             lastAnswerMs: event.at,
+            dialled: false,
             nowMs: event.at,
           }
         : {},
@@ -92,10 +97,13 @@ const machine = setup({
     recordFailure: assign(({ context, event }) => ({
       pollsGood: 0,
       pollsFailed: context.pollsFailed + 1,
+      // A tunnel that broke again proves nothing.
+      dialled: event.type === 'connection.refused' ? false : context.dialled,
       nowMs: event.at,
     })),
     forgetModels: assign({ modelsReady: 0 }),
     startCounting: assign({ pollsGood: 0 }),
+    noteDialled: assign({ dialled: true }),
     markSilent: assign(({ context }) => ({ nowMs: context.lastAnswerMs + context.staleAfterMs })),
     fall: assign(({ context }) => changed(context, context.nowMs, true)),
     rise: assign(({ context }) => (context.fell ? changed(context, context.nowMs, false) : {})),
@@ -125,6 +133,7 @@ export const nodeMachine = machine.createMachine({
     pollsGood: 0,
     pollsFailed: 0,
     lastAnswerMs: 0,
+    dialled: false,
     nowMs: 0,
     drain: 'none',
     drainDeadlineMs: 0,
@@ -209,6 +218,7 @@ export const nodeMachine = machine.createMachine({
       on: {
         'poll.failed': { actions: 'recordFailure' },
         'connection.refused': { actions: 'recordFailure' },
+        'tunnel.opened': { actions: 'noteDialled' },
       },
     },
     /** Its work is given up. */
@@ -222,6 +232,7 @@ export const nodeMachine = machine.createMachine({
         ],
         'poll.failed': { actions: 'recordFailure' },
         'connection.refused': { actions: 'recordFailure' },
+        'tunnel.opened': { actions: 'noteDialled' },
       },
     },
     revoked: { type: 'final', tags: 'callsLost' },

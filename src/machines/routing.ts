@@ -1,4 +1,5 @@
 import type { CustomerId, NodeId, ProfileId, RuntimeId } from '../ids.ts'
+import type { VerifyKey } from '../protocol/ed25519.ts'
 import type { RuntimeKind } from '../protocol/wire/node.ts'
 
 export type NodeState = 'enrolled' | 'live' | 'ready' | 'draining' | 'stale' | 'offline' | 'revoked'
@@ -26,6 +27,8 @@ export interface Route {
   readonly nodeId: NodeId
   readonly runtimeId: RuntimeId
   readonly runtimeKind: RuntimeKind
+  /** An agent stands before the runtime: it is told which one is meant, and this is how its receipts are known (§22). */
+  readonly agent: VerifyKey | null
   readonly customerId: CustomerId
   readonly visibility: Visibility
   readonly privacyClass: PrivacyClass

@@ -80,6 +80,8 @@ export class ChunkRewriter {
   /** The finish chunk's choices, once seen. */
   finish: readonly Json[] | null = null
   usage: TokenUsage | null = null
+  /** The last `svc` that the node put into a chunk: an agent's receipt. Looked at by nobody before it is checked. */
+  svc: unknown
   /** `usage` came with the finish chunk or after it; what comes before may be a running count. */
   usageFinal = false
   /** Weight of all text that passed, for the estimate where usage is absent. */
@@ -128,6 +130,7 @@ export class ChunkRewriter {
     if (isErrorBody(chunk)) return failed
     const usage = readUsage(chunk.usage)
     if (usage !== null) this.usage = usage
+    if (chunk.svc !== undefined) this.svc = chunk.svc
     const accepted = this.rewrite(data, chunk.choices)
     if (usage !== null && this.finish !== null) this.usageFinal = true
     return accepted

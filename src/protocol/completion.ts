@@ -11,6 +11,8 @@ export interface PublicCompletion {
   /** `index`, `message` verbatim, `finish_reason`, `logprobs`: what else a node adds can name its paths (decisions §5). */
   readonly choices: readonly object[]
   readonly usage: TokenUsage | null
+  /** As the node wrote it: an agent's receipt. Looked at by nobody before it is checked. */
+  readonly svc: unknown
   /** Weight of the text, reasoning and tool calls of the answer, unrounded; counted only when asked. */
   readonly outputWeight: () => number
 }
@@ -48,6 +50,7 @@ export function publicCompletion(text: string): PublicCompletion | null {
   return {
     choices,
     usage: readUsage(body.usage),
+    svc: body.svc,
     outputWeight: () => messages.reduce((sum, message) => sum + messageWeight(message), 0),
   }
 }

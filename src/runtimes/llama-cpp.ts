@@ -1,4 +1,5 @@
 import { type Answer, ask, believable, countOf, type Fields, fieldsOf, listOf, modelListOf, textOf } from './answers.ts'
+import { jinaDialect, ranks } from './rerank.ts'
 import { idleStatus, type ProbeFetch, type RuntimeModel, type RuntimeModule, type RuntimeStatus } from './runtime.ts'
 
 const kind = 'llama.cpp'
@@ -20,7 +21,17 @@ export const llamaCpp: RuntimeModule = {
     if (list === null) return idleStatus(kind, listed.status === 503 ? 'loading' : 'down')
     return list.some(isRouted) ? routerStatus(list) : singleStatus(get, list, fieldsOf(props.body))
   },
+  rerank: jinaDialect,
 }
+
+/** Its answers are what the model's last layer says, unbounded; of Qwen3's two classes it takes the softmax by itself. */
+const rankingOf = (id: string) =>
+  ({ scoreKind: /qwen3/i.test(id) ? 'probability' : 'logit', documentsMax: null }) as const
+/**
+ * Started with `--reranking` it ranks and does nothing else, but says so to no GET. What a ranking model is called gives
+ * it away: nobody chats with it. Where the name does not say it, the operator does.
+ */
+const rankerName = /rerank/i
 
 function isLoading(answer: Answer): boolean {
   const error = fieldsOf(fieldsOf(answer.body).error)
@@ -33,13 +44,16 @@ async function singleStatus(get: ProbeFetch, list: readonly Fields[], props: Fie
   const slotsTotal = countOf(props.total_slots)
   const contextLength = countOf(fieldsOf(props.default_generation_settings).n_ctx)
   const load = sleeping ? { slotsFree: slotsTotal, queueDepth: 0 } : await readLoad(get, slotsTotal)
-  const models = list.map((entry) => ({
-    id: modelName(textOf(entry.id) ?? ''),
-    contextLength: contextLength ?? countOf(fieldsOf(entry.meta).n_ctx) ?? countOf(fieldsOf(entry.meta).n_ctx_train),
-    // A sleeping server loads its model again when a request comes.
-    ready: true,
-    loaded: !sleeping,
-  }))
+  const models = list.map((entry): RuntimeModel => {
+    const model = {
+      id: modelName(textOf(entry.id) ?? ''),
+      contextLength: contextLength ?? countOf(fieldsOf(entry.meta).n_ctx) ?? countOf(fieldsOf(entry.meta).n_ctx_train),
+      // A sleeping server loads its model again when a request comes.
+      ready: true,
+      loaded: !sleeping,
+    }
+    return rankerName.test(model.id) ? ranks(model, rankingOf(model.id)) : model
+  })
   return { kind, state: 'ready', models: believable(models), slotsTotal, ...load }
 }
 
@@ -87,14 +101,20 @@ function routerStatus(list: readonly Fields[]): RuntimeStatus {
   const models = list.filter(writesText).map((entry): RuntimeModel => {
     const status = fieldsOf(entry.status)
     const value = textOf(status.value) ?? ''
-    return {
+    const model = {
       id: textOf(entry.id) ?? '',
       contextLength: countOf(fieldsOf(entry.meta).n_ctx) ?? countOf(fieldsOf(entry.meta).n_ctx_train),
       ready: ['loaded', 'sleeping', 'unloaded'].includes(value) && status.failed !== true,
       loaded: value === 'loaded',
     }
+    return isRankerEntry(status) || rankerName.test(model.id) ? ranks(model, rankingOf(model.id)) : model
   })
   return { ...idleStatus(kind, 'down'), state: 'ready', models: believable(models) }
+}
+
+/** The router shows with which arguments it starts a model's process. */
+function isRankerEntry(status: Fields): boolean {
+  return Array.isArray(status.args) && status.args.some((arg) => arg === '--reranking' || arg === '--rerank')
 }
 
 function writesText(entry: Fields): boolean {

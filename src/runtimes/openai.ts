@@ -1,13 +1,15 @@
 import type { RuntimeKind } from '../protocol/wire/node.ts'
 import { ask, believable, countOf, type Fields, modelListOf, textOf } from './answers.ts'
+import { jinaDialect } from './rerank.ts'
 import { idleStatus, type ProbeFetch, type RuntimeModel, type RuntimeModule, type RuntimeStatus } from './runtime.ts'
 
-/** Any server with an OpenAI model list: TGI, TEI, MLX, gateways. What it lists counts as ready. */
+/** Any server with an OpenAI model list: TGI, MLX, gateways. What it lists counts as ready. */
 export const openai: RuntimeModule = {
   kind: 'openai',
   ports: [],
   detect: async (get) => modelListOf(await ask(get, '/v1/models')) !== null,
   probe: (get) => probeModelList('openai', get),
+  rerank: jinaDialect,
 }
 
 /** The status of a server that says no more than its model list. */

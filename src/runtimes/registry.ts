@@ -5,10 +5,11 @@ import { ollama } from './ollama.ts'
 import { openai } from './openai.ts'
 import type { ProbeFetch, RuntimeModule } from './runtime.ts'
 import { sglang } from './sglang.ts'
+import { tei } from './tei.ts'
 import { vllm } from './vllm.ts'
 
 /** In the order in which they are tried. llama.cpp stands before Ollama, whose paths it imitates; the generic one is last. */
-export const runtimeModules: readonly RuntimeModule[] = [demo, llamaCpp, vllm, sglang, ollama, lmStudio, openai]
+export const runtimeModules: readonly RuntimeModule[] = [demo, llamaCpp, vllm, sglang, ollama, lmStudio, tei, openai]
 
 /** The kind of server behind `get`; null when it is none that is known. Throws what `get` throws. */
 export async function detectRuntime(

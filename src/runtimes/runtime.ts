@@ -1,4 +1,6 @@
+import type { Modality } from '../protocol/wire/agent.ts'
 import type { RuntimeKind } from '../protocol/wire/node.ts'
+import type { RankingTraits, RerankDialect } from './rerank.ts'
 
 /**
  * How a runtime module reaches its server: a GET over the node's transport, narrowed. `path` starts with `/`. The caller
@@ -21,6 +23,10 @@ export interface RuntimeModel {
   readonly ready: boolean
   /** Already in memory; null where the server does not say. */
   readonly loaded: boolean | null
+  /** Absent: chat. */
+  readonly modality?: Modality
+  /** How a model that ranks does so. */
+  readonly ranking?: RankingTraits
 }
 
 /** One answer to "how are you": what `GET /svc/v1/status` says of an agent's runtime, learnt by the server's own signs. */
@@ -44,9 +50,16 @@ export interface RuntimeModule {
   detect(get: ProbeFetch): Promise<boolean>
   /** Never runs a completion and never loads a model. Throws only what `get` throws. */
   probe(get: ProbeFetch): Promise<RuntimeStatus>
+  /** How to ask it for a ranking; absent where it cannot rank. */
+  readonly rerank?: RerankDialect
 }
 
 /** A status with no model and no word on slots. */
 export function idleStatus(kind: RuntimeKind, state: 'loading' | 'down'): RuntimeStatus {
   return { kind, state, models: [], slotsTotal: null, slotsFree: null, queueDepth: null }
+}
+
+/** May be sent a chat. */
+export function chats({ modality }: RuntimeModel): boolean {
+  return modality === undefined || modality === 'chat'
 }

@@ -1,6 +1,7 @@
 import type { RuntimeKind } from '../protocol/wire/node.ts'
 import { ask } from './answers.ts'
 import { isOwnedBy, probeModelList } from './openai.ts'
+import { jinaDialect, ranks } from './rerank.ts'
 import { idleStatus, type ProbeFetch, type RuntimeModule, type RuntimeStatus } from './runtime.ts'
 
 /** It listens only when its model is loaded; `/health` turns 503 when its engine has died. */
@@ -8,7 +9,25 @@ export const vllm: RuntimeModule = {
   kind: 'vllm',
   ports: [8000],
   detect: (get) => isOwnedBy('vllm', get),
-  probe: (get) => probeServing('vllm', 'down', get),
+  async probe(get) {
+    const [status, work] = await Promise.all([probeServing('vllm', 'down', get), workOf(get)])
+    if (work === 'chat') return status
+    return { ...status, models: work === 'rerank' ? status.models.map((model) => ranks(model, ranking)) : [] }
+  },
+  rerank: jinaDialect,
+}
+
+/** It puts the activation that its model names, a sigmoid, over the scores by itself. */
+const ranking = { scoreKind: 'probability', documentsMax: null } as const
+
+/**
+ * It mounts only the routes of what its model can do (since 2026; earlier ones mount all, and count as chat), and answers
+ * a GET on one that wants a POST with 405. A model that embeds can also score, by a distance that is no relevance.
+ */
+async function workOf(get: ProbeFetch): Promise<'chat' | 'rerank' | 'other'> {
+  const has = async (path: string) => (await ask(get, path)).status === 405
+  if (!(await has('/v1/rerank')) || (await has('/v1/chat/completions'))) return 'chat'
+  return (await has('/v1/embeddings')) ? 'other' : 'rerank'
 }
 
 /** The status of a server that holds all the models it lists; `unhealthy` is what a `/health` other than 200 means. */

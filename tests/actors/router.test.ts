@@ -331,7 +331,7 @@ describe('§8 ejection', () => {
     call(router, bad).release(failed('k2'))
     expect(bad.load.ejectedUntilMs).toBeGreaterThan(Date.now())
     for (let i = 0; i < 50; i++) expect(routeFor(router).nodeId).not.toBe(bad.nodeId)
-    expect(router.nodes().find((view) => view.nodeId === bad.nodeId)?.models[0]?.timesEjected).toBe(1)
+    expect(router.nodes().find((view) => view.nodeId === bad.nodeId)?.runtimes[0]?.models[0]?.timesEjected).toBe(1)
     const deadline = performance.now() + 3_000
     while (bad.load.ejectedUntilMs > Date.now() && performance.now() < deadline) await Bun.sleep(20)
     const other = rows.find((row) => row.nodeId !== bad.nodeId)

@@ -66,7 +66,7 @@ describe('§9 runtimes and profiles', () => {
     const { nodeId } = await add()
     const runtimes = await Promise.all([1, 2, 3, 4].map(() => pool.ensureRuntime(database.db, nodeId, '')))
     const [runtimeId] = runtimes
-    if (runtimeId === undefined) throw new Error('no runtime')
+    if (runtimeId == null) throw new Error('no runtime')
     expect(new Set(runtimes).size).toBe(1)
     const lists = await Promise.all([
       pool.ensureProfiles(database.db, runtimeId, ['a', 'b', 'c']),
@@ -79,9 +79,18 @@ describe('§9 runtimes and profiles', () => {
     expect(await pool.ensureProfiles(database.db, runtimeId, [])).toEqual([])
   })
 
+  test("an agent's id of a runtime is its id here, and nobody else's", async () => {
+    const [mine, other] = [await add(), await add()]
+    const id = 'rt_01JABCDEFGHJKMNPQRSTVWXYZ0'
+    expect(await pool.ensureRuntime(database.db, mine.nodeId, id)).toBe(id)
+    expect(await pool.ensureRuntime(database.db, mine.nodeId, id)).toBe(id)
+    expect(await pool.ensureRuntime(database.db, other.nodeId, id)).toBeNull()
+  })
+
   test('of measured calls the newest stays, from whichever gateway; a call too short for a rate keeps the rate', async () => {
     const { nodeId } = await add()
     const runtimeId = await pool.ensureRuntime(database.db, nodeId, '')
+    if (runtimeId === null) throw new Error('no runtime')
     const [a, b] = await pool.ensureProfiles(database.db, runtimeId, ['a', 'b'])
     if (a === undefined || b === undefined) throw new Error('no profiles')
     const at = (seconds: number) => new Date(1_800_000_000_000 + seconds * 1_000)

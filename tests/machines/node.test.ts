@@ -188,6 +188,31 @@ describe('§8 hysteresis', () => {
     expect(node.state()).toBe('ready')
   })
 
+  test('a node that has dialled in: one good poll is enough, from stale and from offline', () => {
+    for (const silentMs of [15_000, 45_000]) {
+      const node = readyNode()
+      node.pass(silentMs)
+      node.send('tunnel.opened')
+      expect(node.eligible()).toBe(false)
+      node.answer()
+      expect(node.state()).toBe('ready')
+    }
+  })
+
+  test('a tunnel that broke again before the answer proves nothing, and one answer uses it up', () => {
+    const node = readyNode()
+    node.refuse()
+    node.send('tunnel.opened')
+    node.refuse()
+    node.answer()
+    expect(node.state()).toBe('stale')
+    node.answer()
+    expect(node.state()).toBe('ready')
+    node.refuse()
+    node.answer()
+    expect(node.state()).toBe('stale')
+  })
+
   test('an answer while stale puts offline off', () => {
     const node = readyNode()
     node.pass(40_000)

@@ -11,6 +11,16 @@ const model = (id: string, contextLength: number | null, ready: boolean, loaded:
   ready,
   loaded,
 })
+const ranker = (
+  id: string,
+  contextLength: number | null,
+  scoreKind: 'probability' | 'logit',
+  documentsMax: number | null = null,
+) => ({
+  ...model(id, contextLength, true, true),
+  modality: 'rerank' as const,
+  ranking: { scoreKind, documentsMax },
+})
 const silent = { slotsTotal: null, slotsFree: null, queueDepth: null }
 const llama31 = 'Meta-Llama-3.1-8B-Instruct-Q4_K_M'
 
@@ -69,6 +79,51 @@ const cases: Readonly<Record<string, RuntimeStatus>> = {
     ],
     ...silent,
   },
+  'llama-cpp-reranker': {
+    kind: 'llama.cpp',
+    state: 'ready',
+    models: [ranker('bge-reranker-v2-m3-Q8_0', 1_024, 'logit')],
+    slotsTotal: 1,
+    slotsFree: null,
+    queueDepth: null,
+  },
+  'llama-cpp-router-reranker': {
+    kind: 'llama.cpp',
+    state: 'ready',
+    models: [
+      model('ggml-org/gemma-3-4b-it-GGUF:Q4_K_M', 4_096, true, true),
+      ranker('gpustack/bge-base-GGUF:Q8_0', 4_096, 'logit'),
+      ranker('ggml-org/Qwen3-Reranker-0.6B-Q8_0-GGUF', 4_096, 'probability'),
+    ],
+    ...silent,
+  },
+  'vllm-reranker': {
+    kind: 'vllm',
+    state: 'ready',
+    models: [ranker('BAAI/bge-reranker-base', 512, 'probability')],
+    ...silent,
+  },
+  'vllm-embedding': { kind: 'vllm', state: 'ready', models: [], ...silent },
+  'vllm-all-routes': {
+    kind: 'vllm',
+    state: 'ready',
+    models: [model('meta-llama/Llama-3.1-8B-Instruct', 4_096, true, true), model('sql-lora-v3', null, true, true)],
+    ...silent,
+  },
+  'tei-ready': {
+    kind: 'tei',
+    state: 'ready',
+    models: [ranker('BAAI/bge-reranker-v2-m3', 8_192, 'probability', 32)],
+    ...silent,
+  },
+  'tei-path-id': {
+    kind: 'tei',
+    state: 'ready',
+    models: [ranker('bge-reranker-base', 8_192, 'probability', 8)],
+    ...silent,
+  },
+  'tei-embedding': { kind: 'tei', state: 'ready', models: [], ...silent },
+  'tei-loading': { kind: 'tei', state: 'loading', models: [], ...silent },
   'vllm-ready': {
     kind: 'vllm',
     state: 'ready',

@@ -106,6 +106,10 @@ test('chat: JSON and server-sent events with examples, a JSON body only, both wa
     'customerId',
     'customerToken',
     'gateway',
+    'nodeId',
+    'nodeNonce',
+    'nodeSignature',
+    'nodeTimestamp',
     'role',
   ])
   expect(chat?.responses['429']?.content?.['application/json']?.schema).toEqual({

@@ -44,6 +44,7 @@ export async function startTestGateway(
     SVC_TOKEN_PEPPER: 'pepper-of-the-tests-0123456789abcdef',
     SVC_SECRETS_KEY: Buffer.alloc(32, 7).toString('base64'),
     SVC_AUDIT_KEY: 'audit-key-of-the-tests-0123456789abcdef',
+    SVC_ROUTER_KEY: '11'.repeat(32),
     SVC_DISCOVER: 'false',
     SVC_DEMO: 'never',
     SVC_ADMIN_RPM_PER_TOKEN: '1000000',
@@ -64,6 +65,7 @@ export async function startTestGateway(
     peppers: list(config.SVC_TOKEN_PEPPER),
     secretsKeys: list(config.SVC_SECRETS_KEY),
     auditKeys: list(config.SVC_AUDIT_KEY),
+    routerKeys: list(config.SVC_ROUTER_KEY),
     roleTokensInDatabase: false,
   })
   const app = createApp(gateway).listen({ port: 0, hostname: '127.0.0.1' })

@@ -1,4 +1,6 @@
 import { product } from '../../brand.ts'
+import { within } from '../deadline.ts'
+import type { CancelSignal } from './call-signal.ts'
 import { type Endpoint, Http1Connection } from './http1-connection.ts'
 import { type NodeRequest, type NodeResponse, type NodeTransport, TransportError } from './transport.ts'
 
@@ -8,6 +10,8 @@ export interface DirectOptions {
   /** Sent as bearer token; null for a node that asks for none. */
   readonly apiKey: string | null
   readonly connectTimeoutMs: number
+  /** The address to connect to, asked for each new connection; default: the system's. Rejects with `TransportError`. */
+  readonly resolve?: (hostname: string, tls: boolean) => Promise<string>
 }
 
 /** Common servers close idle connections after 5 s; a request must not meet one in the act. */
@@ -41,6 +45,13 @@ function headerLines(headers: Readonly<Record<string, string>>, reserved?: Reado
     lines += `${name}: ${value}\r\n`
   }
   return lines
+}
+
+/** A name server that is silent counts as a node that cannot be found. */
+function withinConnectTime<T>(work: Promise<T>, connectTimeoutMs: number): Promise<T> {
+  return within(connectTimeoutMs, work).catch((error: unknown) => {
+    throw error instanceof TransportError ? error : new TransportError('dns')
+  })
 }
 
 /** Keep-alive HTTP/1.1 to the node's URL. Redirects are answers like any other, never followed; no proxy is used. */
@@ -86,11 +97,27 @@ export function createDirectTransport(options: DirectOptions): NodeTransport {
     for (const connection of [youngest, ...idle]) connection.destroy()
     return null
   }
+  const { resolve } = options
+  const place = (hostname: string, signal: CancelSignal): Promise<string> =>
+    new Promise((found, failed) => {
+      signal.addEventListener('abort', () => failed(new TransportError('aborted')))
+      const looking = resolve?.(hostname, tls) ?? Promise.resolve(hostname)
+      withinConnectTime(looking, options.connectTimeoutMs).then(found, failed)
+    })
   const connect = async ({ signal, once }: NodeRequest): Promise<Http1Connection> => {
     // Nobody would take it up again where all requests are of this kind.
     const connection = new Http1Connection(once === true ? (used) => used.destroy() : release, forget)
     all.add(connection)
-    await connection.connect(endpoint, signal)
+    try {
+      if (resolve === undefined) await connection.connect(endpoint, signal)
+      else {
+        const { hostname: serverName } = endpoint
+        await connection.connect({ ...endpoint, hostname: await place(serverName, signal), serverName }, signal)
+      }
+    } catch (error) {
+      connection.destroy()
+      throw error
+    }
     return connection
   }
 

@@ -30,9 +30,12 @@ export function failureOf(error: unknown): TransportFailure {
 }
 
 export interface Endpoint {
+  /** A name or an address, without brackets. */
   readonly hostname: string
   readonly port: number
   readonly tls: boolean
+  /** Whose certificate is expected; default `hostname`. */
+  readonly serverName?: string
   readonly connectTimeoutMs: number
 }
 
@@ -142,7 +145,8 @@ export class Http1Connection implements ResponseSink, BodyFlow {
     return !this.dead
   }
 
-  connect({ hostname, port, tls, connectTimeoutMs }: Endpoint, signal: CancelSignal): Promise<void> {
+  connect(endpoint: Endpoint, signal: CancelSignal): Promise<void> {
+    const { hostname, port, tls, connectTimeoutMs, serverName = hostname } = endpoint
     return new Promise((resolve, reject) => {
       const onAbort = () => this.connected?.('aborted')
       const timer = setTimeout(() => this.connected?.('timeout'), connectTimeoutMs)
@@ -159,7 +163,7 @@ export class Http1Connection implements ResponseSink, BodyFlow {
         hostname,
         port,
         data: this,
-        ...(tls ? { tls: { serverName: hostname, rejectUnauthorized: true } } : {}),
+        ...(tls ? { tls: { serverName, rejectUnauthorized: true } } : {}),
         socket: tls ? Http1Connection.secure : Http1Connection.plain,
       }).catch((error: unknown) => this.connected?.(failureOf(error)))
     })

@@ -26,6 +26,8 @@ export interface NodeRequest {
 /** One text, or its pieces in order: a long text need not be copied to be joined. */
 export type RequestBody = string | readonly string[]
 
+export const bodyText = (body: RequestBody): string => (typeof body === 'string' ? body : body.join(''))
+
 /** One answer. Its body is read once, by `read` or `text`, or given up by `discard`. */
 export interface NodeResponse {
   readonly status: number

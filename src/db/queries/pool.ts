@@ -1,5 +1,6 @@
 import { and, asc, eq, inArray, ne, type SQL, sql } from 'drizzle-orm'
 import { type CustomerId, type NodeId, newId, type ProfileId, type RuntimeId } from '../../ids.ts'
+import type { TransportKey } from '../../protocol/wire/agent.ts'
 import type { Database } from '../client.ts'
 import { modelEntries, modelProfiles, nodes, runtimes } from '../schema/pool.ts'
 
@@ -47,10 +48,10 @@ export async function getNode(db: Database, nodeId: string): Promise<NodeRow | n
 }
 
 /** Rejects with 23503 for an unknown customer. */
-export async function insertNode(db: Database, node: NewNode): Promise<NodeRow> {
+export async function insertNode(db: Database, node: NewNode, nodeId = newId('node')): Promise<NodeRow> {
   const [row] = await db
     .insert(nodes)
-    .values({ ...node, nodeId: newId('node') })
+    .values({ ...node, nodeId })
     .returning()
   if (row === undefined) throw new Error('a node was not inserted')
   return row
@@ -60,6 +61,11 @@ export async function insertNode(db: Database, node: NewNode): Promise<NodeRow> 
 export async function updateNode(db: Database, nodeId: string, changes: NodeChanges): Promise<NodeRow | null> {
   if (Object.keys(changes).length === 0) return getNode(db, nodeId)
   return change(db, nodeId, changes)
+}
+
+/** The keys that an agent has published, as every gateway offers them to clients. */
+export async function saveTransportKeys(db: Database, nodeId: NodeId, keys: readonly TransportKey[]): Promise<void> {
+  await change(db, nodeId, { transportKeys: keys })
 }
 
 /** A node that drains already keeps the time it began. null as for `updateNode`. */
@@ -72,9 +78,9 @@ export async function resumeNode(db: Database, nodeId: string): Promise<NodeRow 
   return change(db, nodeId, { adminState: 'active', drainStartedAt: null })
 }
 
-/** Terminal. The node's API key is forgotten. null: no such node, or revoked before. */
+/** Terminal. The node's API key is forgotten, and nobody seals anything to its transport keys any more. null: no such node, or revoked before. */
 export async function revokeNode(db: Database, nodeId: string): Promise<NodeRow | null> {
-  return change(db, nodeId, { adminState: 'revoked', apiKeySealed: null })
+  return change(db, nodeId, { adminState: 'revoked', apiKeySealed: null, transportKeys: null })
 }
 
 type Change = { [K in keyof NodeRow]?: NodeRow[K] | SQL }
@@ -94,18 +100,20 @@ export async function deleteNode(db: Database, nodeId: string): Promise<boolean>
   return gone.length > 0
 }
 
-/** The id of a node's runtime, made at its first answer; gateways that ask at once get the same one. */
-export async function ensureRuntime(db: Database, nodeId: NodeId, label: string): Promise<RuntimeId> {
+/**
+ * The id of a node's runtime, made at its first answer; gateways that ask at once get the same one. A label is the id
+ * that an agent has given its runtime, which stays its id here; null when another node has it already.
+ */
+export async function ensureRuntime(db: Database, nodeId: NodeId, label: string): Promise<RuntimeId | null> {
   await db
     .insert(runtimes)
-    .values({ runtimeId: newId('rt'), nodeId, label })
+    .values({ runtimeId: label === '' ? newId('rt') : (label as RuntimeId), nodeId, label })
     .onConflictDoNothing()
   const [row] = await db
     .select({ runtimeId: runtimes.runtimeId })
     .from(runtimes)
     .where(and(eq(runtimes.nodeId, nodeId), eq(runtimes.label, label)))
-  if (row === undefined) throw new Error('a runtime was not inserted')
-  return row.runtimeId
+  return row?.runtimeId ?? null
 }
 
 /** Profiles of models that a runtime was seen to have; likewise the same on every gateway. */

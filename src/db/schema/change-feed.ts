@@ -5,6 +5,8 @@ import { bigint, pgTable, text } from 'drizzle-orm/pg-core'
  * that reads the same number holds nothing outdated (decisions §26).
  */
 export const directoryVersions = pgTable('directory_versions', {
-  topic: text({ enum: ['customers', 'gateway_keys', 'nodes', 'model_entries', 'admin_tokens'] }).primaryKey(),
+  topic: text({
+    enum: ['customers', 'gateway_keys', 'nodes', 'model_entries', 'admin_tokens', 'tunnel_owners'],
+  }).primaryKey(),
   version: bigint({ mode: 'number' }).notNull(),
 })

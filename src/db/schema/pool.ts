@@ -1,5 +1,17 @@
-import { doublePrecision, index, integer, jsonb, numeric, pgTable, text, unique } from 'drizzle-orm/pg-core'
-import type { CustomerId, NodeId, ProfileId, RuntimeId } from '../../ids.ts'
+import {
+  boolean,
+  doublePrecision,
+  index,
+  integer,
+  jsonb,
+  numeric,
+  pgTable,
+  primaryKey,
+  text,
+  unique,
+} from 'drizzle-orm/pg-core'
+import type { CustomerId, EnrollmentTokenId, NodeId, ProfileId, RuntimeId } from '../../ids.ts'
+import type { TransportKey } from '../../protocol/wire/agent.ts'
 import { bytea, createdAt, instant } from '../columns.ts'
 import { customers } from './accounts.ts'
 
@@ -17,6 +29,10 @@ export const nodes = pgTable(
     /** Base URL without a trailing slash; null for a node that dials in. Never leaves the admin routes. */
     url: text(),
     apiKeySealed: bytea(),
+    /** Ed25519, 32 bytes; null for a node without an agent. */
+    identityKey: bytea(),
+    /** As the agent published them last, verified (decisions §10). */
+    transportKeys: jsonb().$type<readonly TransportKey[]>(),
     visibility: text({ enum: ['private', 'public'] }).notNull(),
     privacyClass: text({ enum: ['public', 'trusted', 'private'] }).notNull(),
     nodeClass: text().notNull(),
@@ -33,6 +49,45 @@ export const nodes = pgTable(
     createdAt: createdAt(),
   },
   (t) => [index().on(t.customerId)],
+)
+
+/** Every identity that ever enrolled: what was revoked or deleted never comes back (decisions §22). Rows stay for ever. */
+export const nodeIdentities = pgTable('node_identities', {
+  publicKey: bytea().primaryKey(),
+  nodeId: text().$type<NodeId>().notNull(),
+  createdAt: createdAt(),
+})
+
+/** What an operator lets one machine become; the token itself is nowhere (decisions §22). */
+export const enrollmentTokens = pgTable(
+  'enrollment_tokens',
+  {
+    tokenId: text().$type<EnrollmentTokenId>().primaryKey(),
+    tokenHash: bytea().notNull().unique(),
+    displayPrefix: text().notNull(),
+    customerId: text()
+      .$type<CustomerId>()
+      .notNull()
+      .references(() => customers.customerId),
+    name: text().notNull(),
+    /** The highest the node may ask for. */
+    visibility: text({ enum: ['private', 'public'] }).notNull(),
+    privacyClass: text({ enum: ['public', 'trusted', 'private'] }).notNull(),
+    nodeClass: text().notNull(),
+    endpointUrlAllowed: boolean().notNull(),
+    createdAt: createdAt(),
+    expiresAt: instant().notNull(),
+    usedAt: instant(),
+    usedBy: text().$type<NodeId>(),
+  },
+  (t) => [index().on(t.customerId)],
+)
+
+/** Nonces of signed messages of nodes, each good once (decisions §15). */
+export const nodeNonces = pgTable(
+  'node_nonces',
+  { nodeId: text().$type<NodeId>().notNull(), nonceHash: bytea().notNull(), expiresAt: instant().notNull() },
+  (t) => [primaryKey({ columns: [t.nodeId, t.nonceHash] }), index().on(t.expiresAt)],
 )
 
 /** One runtime of one node; an agentless node has exactly one. */

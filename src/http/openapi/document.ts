@@ -25,6 +25,10 @@ const securitySchemes = {
   },
   admin: { type: 'apiKey', in: 'header', name: headers.adminToken, description: 'A role token' },
   customerId: { type: 'apiKey', in: 'header', name: headers.customerId },
+  nodeId: { type: 'apiKey', in: 'header', name: headers.nodeId, description: 'A node, by its signature' },
+  nodeTimestamp: { type: 'apiKey', in: 'header', name: headers.nodeTimestamp },
+  nodeNonce: { type: 'apiKey', in: 'header', name: headers.nodeNonce },
+  nodeSignature: { type: 'apiKey', in: 'header', name: headers.nodeSignature },
   customerToken: { type: 'apiKey', in: 'header', name: headers.customerToken },
 }
 
@@ -34,6 +38,7 @@ const tags = [
   { name: 'Customers (extension)', description: 'Beyond the specification: accounts' },
   { name: 'Gateway keys (extension)', description: 'Beyond the specification: keys of an account' },
   { name: 'Nodes (extension)', description: 'Beyond the specification: machines and why one was chosen' },
+  { name: 'Node agents (extension)', description: 'Beyond the specification: what the node agent asks of the gateway' },
   { name: 'Model catalogue (extension)', description: 'Beyond the specification: aliases, names, lengths, prices' },
   { name: 'Extensions', description: 'Beyond the specification: health, metrics, discovery' },
 ]

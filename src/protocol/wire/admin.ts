@@ -177,6 +177,8 @@ export const Node = Type.Object({
   kind: literals(['runtime', 'agent']),
   url: nullable(Type.String()),
   has_api_key: Type.Boolean(),
+  identity_fingerprint: nullable(Type.String({ description: 'Of an agent: compare it with what the agent shows' })),
+  transport: nullable(literals(['direct', 'tunnel', 'peer'])),
   visibility,
   privacy_class: privacyClass,
   node_class: Type.String(),

@@ -24,6 +24,7 @@ export function route(name: string, change: RouteChange = {}): Route {
     nodeId: `node_${name}` as NodeId,
     runtimeId: `rt_${name}` as RuntimeId,
     runtimeKind: 'openai',
+    agent: null,
     customerId: 'me',
     visibility: 'private',
     privacyClass: 'private',

@@ -1,6 +1,7 @@
 import { Elysia } from 'elysia'
 import type { CustomerChanges } from '../../../actors/accounts.ts'
 import { brand } from '../../../brand.ts'
+import { readBody } from '../../../protocol/json-body.ts'
 import {
   Customer,
   CustomerCreate,
@@ -15,7 +16,6 @@ import { isoTime } from '../../../time.ts'
 import { checkReasonHeader, customerParams, readOptionalBody } from '../../admin-input.ts'
 import { customerView } from '../../admin-view.ts'
 import type { HttpContext } from '../../exchange.ts'
-import { readBody } from '../../json-body.ts'
 import { admin } from '../../plugins/admin.ts'
 import { limitOf, readQuery } from '../../query.ts'
 import { describe } from '../../route-table.ts'

@@ -1,5 +1,6 @@
 import { Elysia } from 'elysia'
 import { brand } from '../../../brand.ts'
+import { readBody } from '../../../protocol/json-body.ts'
 import { Key, KeyCreate, KeyIssued, KeyList, KeyRotate, KeyRotated } from '../../../protocol/wire/admin.ts'
 import { isoTime, secondMs } from '../../../time.ts'
 import {
@@ -12,7 +13,6 @@ import {
 } from '../../admin-input.ts'
 import { keyView } from '../../admin-view.ts'
 import type { HttpContext } from '../../exchange.ts'
-import { readBody } from '../../json-body.ts'
 import { admin } from '../../plugins/admin.ts'
 import { limitOf, readQuery } from '../../query.ts'
 import { describe } from '../../route-table.ts'

@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test'
 import { Type } from '@sinclair/typebox'
 import { Problem } from '../../src/errors.ts'
-import { dottedPath, isDeeperThan, parseJson, readBody, readJsonText } from '../../src/http/json-body.ts'
+import { dottedPath, isDeeperThan, parseJson, readBody, readJsonText } from '../../src/protocol/json-body.ts'
 
 const nested = (levels: number) => '['.repeat(levels) + ']'.repeat(levels)
 const codeOf = async (work: () => unknown) => {

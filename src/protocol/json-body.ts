@@ -131,7 +131,12 @@ export async function readBody<S extends TSchema>(
   schema: S,
   bytesMax = adminBodyBytesMax,
 ): Promise<Static<S>> {
-  const value = parseJson(await readJsonText(request, bytesMax))
+  return checkBody(await readJsonText(request, bytesMax), schema)
+}
+
+/** The same for a text at hand, where the exact bytes were signed. */
+export function checkBody<S extends TSchema>(text: string, schema: S): Static<S> {
+  const value = parseJson(text)
   let check = compiled.get(schema)
   if (check === undefined) {
     check = TypeCompiler.Compile<TSchema>(schema)

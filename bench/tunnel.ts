@@ -1,0 +1,164 @@
+import { join } from 'node:path'
+import { type CaseName, cases } from './cases.ts'
+import { check, errorsOf, measure, type Rig, type Sample, warmUp } from './measure.ts'
+import type { Options } from './options.ts'
+import { circumstances } from './results.ts'
+import { build, launch, root, saidBy, startMock, stopAll, temporaryFolder, until } from './rig.ts'
+import { markdown } from './table.ts'
+import { type Admin, adminOf, freePort, startGateway, type Target } from './targets.ts'
+
+/** How the gateway reaches the model server: without an agent, by an agent at its URL, by an agent over its tunnel. */
+const wayNames = ['no agent', 'agent, direct', 'agent, tunnel'] as const
+type WayName = (typeof wayNames)[number]
+
+/** Decisions §22: what the tunnel may add to the p50 of one request on loopback, ms. */
+const addedMsGoal = 0.5
+const measured: readonly CaseName[] = ['json1', 'json64', 'body100k', 'short']
+const settleMs = 150
+
+interface Gateway {
+  readonly url: string
+  readonly pid: number
+  readonly admin: Admin
+  readonly customerId: string
+}
+
+async function gatewayOf(): Promise<Gateway> {
+  const folder = temporaryFolder()
+  const data = join(folder, 'data')
+  const env = { SVC_ENDPOINT_NETWORKS: '127.0.0.0/8' }
+  const { program, url } = await startGateway(data, join(folder, 'gateway.log'), null, env)
+  const admin = adminOf(url, join(data, 'credentials.json'))
+  const { customer_id } = await admin<{ readonly customer_id: string }>('POST', '/customers', { display_name: 'bench' })
+  return { url, pid: program.pid, admin, customerId: customer_id }
+}
+
+async function runtimeNode({ admin, customerId }: Gateway, url: string): Promise<string> {
+  const { node_id } = await admin<{ readonly node_id: string }>('POST', '/nodes', {
+    customer_id: customerId,
+    url,
+    visibility: 'private',
+    privacy_class: 'private',
+    node_class: 'gpu',
+  })
+  return node_id
+}
+
+/** The agent in a process of its own, as `./penstock node` runs it. */
+async function agentNode({ admin, customerId, url }: Gateway, runtime: string, direct: boolean): Promise<string> {
+  const { enrollment_token } = await admin<{ readonly enrollment_token: string }>('POST', '/enrollment-tokens', {
+    customer_id: customerId,
+    name: 'bench',
+    visibility: 'private',
+    node_class: 'gpu',
+    privacy_class: 'private',
+    endpoint_url_allowed: direct,
+  })
+  const listen = `127.0.0.1:${freePort()}`
+  const program = launch([
+    ...[process.execPath, join(root, 'src', 'cli', 'main.ts'), 'node'],
+    ...['--gateway', url, '--token', enrollment_token, '--data-dir', join(temporaryFolder(), 'node')],
+    ...['--listen', listen, '--no-discover', '--runtime', runtime],
+    ...(direct ? ['--endpoint-url', `http://${listen}`] : []),
+  ])
+  return (await saidBy(program, /This machine is .*?(node_\w+)/))[1] ?? ''
+}
+
+/** The gateway as a client sees it whose key reaches that node only. */
+async function targetOf({ admin, customerId, url, pid }: Gateway, nodeId: string): Promise<Target> {
+  const { gateway_key } = await admin<{ readonly gateway_key: string }>('POST', `/customers/${customerId}/keys`, {
+    name: nodeId,
+    node_scope: [nodeId],
+  })
+  await until('the node to be ready', async () => {
+    const { state } = await admin<{ readonly state: string }>('GET', `/nodes/${nodeId}`)
+    return state === 'ready'
+  })
+  const chat = `${url}/v1/api/chat/completions`
+  return { name: 'Penstock', url: chat, key: gateway_key, pid, sidePids: () => [], stop: async () => {} }
+}
+
+async function startWays(rig: Rig): Promise<ReadonlyMap<WayName, Target>> {
+  const gateway = await gatewayOf()
+  const ways = new Map<WayName, Target>()
+  for (const [at, name] of wayNames.entries()) {
+    const url = rig.mock.url(at)
+    const nodeId = await (at === 0 ? runtimeNode(gateway, url) : agentNode(gateway, url, name === 'agent, direct'))
+    ways.set(name, await targetOf(gateway, nodeId))
+  }
+  return ways
+}
+
+const median = (values: readonly number[]): number =>
+  values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? Number.NaN
+
+/** Of a whole answer its end, of a stream its first text; ms. */
+const p50Ms = (samples: readonly Sample[]): number => median(samples.map(({ lat, ttft }) => (ttft ?? lat).p50)) / 1_000
+
+type Results = ReadonlyMap<WayName, Sample[]>
+
+function rowOf(name: CaseName, results: Results): string[] {
+  const at = (way: WayName) => p50Ms(results.get(way) ?? [])
+  const [direct, tunnel] = [at('agent, direct'), at('agent, tunnel')]
+  const rates = wayNames.slice(1).map((way) => median((results.get(way) ?? []).map(({ rps }) => rps)).toFixed(0))
+  const errors = [...results.values()].flat().reduce((sum, sample) => sum + errorsOf(sample), 0)
+  return [
+    cases[name].about,
+    ...wayNames.map((way) => at(way).toFixed(3)),
+    (tunnel - direct).toFixed(3),
+    (tunnel / direct).toFixed(2),
+    ...rates,
+    String(errors),
+  ]
+}
+
+/** Nobody is always first. */
+async function measureCase(rig: Rig, ways: ReadonlyMap<WayName, Target>, name: CaseName, options: Options) {
+  const results = new Map<WayName, Sample[]>(wayNames.map((way) => [way, []]))
+  for (let round = 0; round < options.rounds; round++) {
+    for (const turn of wayNames.keys()) {
+      const way = wayNames[(round + turn) % wayNames.length] ?? 'no agent'
+      const target = ways.get(way)
+      if (target === undefined) continue
+      const sample = await measure(rig, target, cases[name], options.secs)
+      results.get(way)?.push(sample)
+      process.stderr.write(`${name} ${round + 1} ${way}: p50 ${p50Ms([sample]).toFixed(3)} ms\n`)
+      await Bun.sleep(settleMs)
+    }
+  }
+  return results
+}
+
+export async function compareTunnel(options: Options): Promise<string> {
+  const rows: string[][] = []
+  let added = Number.NaN
+  try {
+    const rig: Rig = { loadgen: build('loadgen'), mock: await startMock(null), pin: null }
+    const ways = await startWays(rig)
+    for (const [name, target] of ways) {
+      await check(rig, target)
+      process.stderr.write(`${name} is warming up\n`)
+      await warmUp(rig, target, options.warmupSecs)
+    }
+    for (const name of measured.filter((each) => options.cases.includes(each))) {
+      const results = await measureCase(rig, ways, name, options)
+      if (name === 'json1')
+        added = p50Ms(results.get('agent, tunnel') ?? []) - p50Ms(results.get('agent, direct') ?? [])
+      rows.push(rowOf(name, results))
+    }
+  } finally {
+    await stopAll()
+  }
+  const head = [
+    'case',
+    ...wayNames.map((way) => `${way}: p50 ms`),
+    'added ms',
+    'tunnel ÷ direct',
+    'direct/s',
+    'tunnel/s',
+    'errors',
+  ]
+  const verdict = `Added to the p50 of one request: ${added.toFixed(3)} ms; the goal is at most ${addedMsGoal} ms: ${added <= addedMsGoal ? 'met' : 'not met'}.`
+  const load = `${options.rounds} rounds of ${options.secs} s; gateway, agents, node and load share the machine`
+  return ['## Tunnel', circumstances(load), markdown(head, rows), verdict].join('\n\n')
+}

@@ -1,0 +1,40 @@
+import { fileURLToPath } from 'node:url'
+import { sha256Hex } from '../secrets.ts'
+
+export interface AgentFile {
+  readonly bytes: Uint8Array<ArrayBuffer>
+  /** 64 hex digits. */
+  readonly sha256: string
+}
+
+/**
+ * The node agent as one file that Bun runs by itself (decisions §22): built from this checkout when somebody first asks,
+ * and kept. The same sources give the same bytes, so gateways of one version serve one file.
+ */
+export interface AgentBundle {
+  file(): Promise<AgentFile>
+}
+
+const agentEntry = fileURLToPath(new URL('../cli/agent.ts', import.meta.url))
+
+export function createAgentBundle(entry = agentEntry): AgentBundle {
+  let building: Promise<AgentFile> | null = null
+  return {
+    file: () => {
+      building ??= build(entry).catch((error: unknown) => {
+        building = null
+        throw error
+      })
+      return building
+    },
+  }
+}
+
+async function build(entry: string): Promise<AgentFile> {
+  // Names stay as they are: a fault on somebody's machine must be one that can be read.
+  const made = await Bun.build({ entrypoints: [entry], target: 'bun', format: 'esm', minify: { whitespace: true } })
+  const [output] = made.outputs
+  if (!made.success || output === undefined) throw new Error('the agent was not built')
+  const bytes = new Uint8Array(await output.arrayBuffer())
+  return { bytes, sha256: sha256Hex(bytes) }
+}

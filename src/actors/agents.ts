@@ -1,0 +1,101 @@
+import type { Config } from '../config.ts'
+import type { OpenDatabase } from '../db/client.ts'
+import type { NodeId } from '../ids.ts'
+import type { RouterKeys } from '../protocol/wire/agent.ts'
+import type { AccessDirectory } from './access.ts'
+import { type AgentBundle, createAgentBundle } from './agent-bundle.ts'
+import type { ChangeFeed } from './change-feed.ts'
+import { createDialIn, type DialIn } from './dial-in.ts'
+import { createEndpointRules } from './endpoint-address.ts'
+import { createEnrollment, type Enrollment } from './enrollment.ts'
+import type { Log } from './log.ts'
+import type { AgentAccess } from './node-connection.ts'
+import { createNodeKeys, type VerifyNodeKey } from './node-keys.ts'
+import { createNodeProofs } from './node-proofs.ts'
+import type { PoolFeed } from './pool-feed.ts'
+import type { PoolRouter } from './router.ts'
+import { createRouterIdentity } from './router-identity.ts'
+
+/** What the gateway does with node agents beyond calling them (decisions §22). */
+export interface Agents {
+  readonly access: AgentAccess
+  readonly dialIn: DialIn
+  readonly enrollment: Enrollment
+  readonly bundle: AgentBundle
+  /** By which agents may know this pool's gateways. */
+  readonly routerKeys: RouterKeys
+  /** May be made once the router is there. */
+  keyVerifier(router: PoolRouter): VerifyNodeKey
+  /** The pool follows the tunnels from now on. */
+  start(router: PoolRouter, poolFeed: PoolFeed): Promise<void>
+  stop(): Promise<void>
+}
+
+export interface AgentsOptions {
+  readonly config: Config
+  readonly database: OpenDatabase
+  readonly feed: ChangeFeed
+  readonly log: Log
+  readonly access: AccessDirectory
+  readonly peppers: readonly string[]
+  /** SVC_ROUTER_KEY, newest first. */
+  readonly routerKeys: readonly string[]
+}
+
+export function createAgents(options: AgentsOptions): Agents {
+  const { config, database, feed, log, access, peppers } = options
+  const { db } = database
+  const identity = createRouterIdentity(options.routerKeys)
+  const endpoints = createEndpointRules(config.SVC_ENDPOINT_NETWORKS)
+  const proofs = createNodeProofs({ db, log })
+  const routerKids = identity.publicKeys.map(({ kid }) => kid)
+  const dialIn = createDialIn({ config, database, feed, log, proofs, routerKids })
+  const enrollment = createEnrollment({
+    db,
+    peppers,
+    lifeMs: config.SVC_ENROLLMENT_TTL_MS,
+    endpoints,
+    routerPublicKeys: identity.publicKeys,
+    changedHere: feed.changedHere.bind(feed),
+  })
+  let unsubscribe = () => {}
+  return {
+    access: {
+      identity,
+      endpoints,
+      dialled: (nodeId) => dialIn.transport(nodeId),
+      way: (nodeId) => dialIn.way(nodeId),
+      cut: (nodeId) => dialIn.cut(nodeId),
+    },
+    dialIn,
+    enrollment,
+    bundle: createAgentBundle(),
+    routerKeys: identity.announcement,
+    keyVerifier: (router) => createNodeKeys({ db, access, proofs, router }),
+    start: async (router, poolFeed) => {
+      unsubscribe = followTunnels(dialIn, router, poolFeed)
+      proofs.start()
+      await dialIn.start()
+    },
+    stop: async () => {
+      unsubscribe()
+      proofs.stop()
+      await dialIn.stop()
+    },
+  }
+}
+
+function followTunnels(dialIn: DialIn, router: PoolRouter, poolFeed: PoolFeed): () => void {
+  return dialIn.subscribe({
+    onOpen: (nodeId) => void welcome(nodeId, dialIn, router, poolFeed),
+    onClose: (nodeId) => router.hungUp(nodeId),
+    onStatus: (nodeId) => router.hinted(nodeId),
+  })
+}
+
+/** A node that enrolled at another gateway a moment ago is not known here yet; one that was revoked no longer is. */
+async function welcome(nodeId: NodeId, dialIn: DialIn, router: PoolRouter, poolFeed: PoolFeed): Promise<void> {
+  if (!router.knows(nodeId)) await poolFeed.refresh()
+  if (router.knows(nodeId)) router.dialled(nodeId)
+  else dialIn.cut(nodeId)
+}

@@ -1,0 +1,37 @@
+import { detectRuntime } from '../runtimes/registry.ts'
+import type { ProbeFetch, RuntimeModule } from '../runtimes/runtime.ts'
+import type { Probe } from './node-watch.ts'
+import type { NodeTransport } from './transport/transport.ts'
+
+/** An answer to a status question that is longer is no such answer. */
+export const probeBytesMax = 4 * 1024 * 1024
+
+function probeFetch(transport: NodeTransport, signal: AbortSignal): ProbeFetch {
+  return async (path) => {
+    const response = await transport.fetch(path, { method: 'GET', signal })
+    // Read in any case: a body that nobody reads would keep its connection.
+    const body = await response.text(probeBytesMax)
+    return { status: response.status, headers: response.headers, text: async () => body }
+  }
+}
+
+/** Asks a model server by its own signs. `modules`: in the order in which they are tried; the first that knows its own wins. */
+export function createRuntimeProbe(transport: NodeTransport, modules: readonly RuntimeModule[]): Probe {
+  let module: RuntimeModule | null = null
+  let before: RuntimeModule | null = null
+  return async (bounded) => {
+    try {
+      // A server that answers nothing but errors is taken for what it was.
+      module ??= (await bounded((signal) => detectRuntime(probeFetch(transport, signal), modules))) ?? before
+      const known = module
+      if (known === null) return { kind: 'failed', code: 'unknown_runtime' }
+      before = known
+      const status = await bounded((signal) => known.probe(probeFetch(transport, signal)))
+      return { kind: 'answered', reports: [{ label: '', status }] }
+    } catch (error) {
+      // Another server may stand at the address when it answers again.
+      module = null
+      throw error
+    }
+  }
+}

@@ -1,0 +1,5 @@
+import { node } from './node.ts'
+import { runProcess } from './run-process.ts'
+
+/** The agent by itself, as gateways serve it in one file: `bun agent.mjs --gateway …` is `penstock node --gateway …`. */
+await runProcess([node], ['node', ...process.argv.slice(2)])

@@ -1,0 +1,37 @@
+import { dependencies } from '../../package.json'
+import { product } from '../brand.ts'
+import type { EnrollmentTokenIssued } from '../protocol/wire/enrollment.ts'
+import { CliFailure } from './failure.ts'
+
+const loopback = /^(localhost|127(\.[0-9]{1,3}){3}|\[::1\])$/
+/** What may stand between double quotes in a shell without a second thought. */
+const plain = /^[A-Za-z0-9._~:/[\]%-]+$/
+
+/** Only programs on the gateway's own machine can follow this address. */
+export const isLoopbackUrl = (url: string) => loopback.test(new URL(url).hostname)
+/** The agent refuses this beyond loopback unless it is told otherwise. */
+export const isPlainUrl = (url: string) => url.startsWith('http:') && !isLoopbackUrl(url)
+
+/**
+ * One line for the other machine: fetches the agent from the gateway, goes on only if it is the very file that this
+ * gateway spoke of, and starts it with Bun. Within `sh -c`, because other shells split words in other ways.
+ */
+export function enrollLine({ agent, gateway_url, enrollment_token }: EnrollmentTokenIssued): string {
+  for (const word of [agent.url, agent.sha256, gateway_url, enrollment_token]) {
+    if (!plain.test(word)) throw new CliFailure(`The gateway's address cannot stand in a line to paste: ${gateway_url}`)
+  }
+  const insecure = isPlainUrl(gateway_url) ? ' --insecure' : ''
+  const words = `agent.mjs --gateway "${gateway_url}" --token "${enrollment_token}"${insecure}`
+  const steps = [
+    'set -e',
+    `d="\${XDG_DATA_HOME:-$HOME/.local/share}/${product}"`,
+    'mkdir -p "$d"',
+    'cd "$d"',
+    `curl -fsS "${agent.url}" -o agent.new || wget -q "${agent.url}" -O agent.new`,
+    's=$(sha256sum agent.new 2>/dev/null || shasum -a 256 agent.new)',
+    `[ "\${s%% *}" = ${agent.sha256} ] || { echo "What arrived is not the agent that this line is for." >&2; exit 1; }`,
+    'mv agent.new agent.mjs',
+    `if command -v bun >/dev/null; then exec bun ${words}; else exec npx -y bun@${dependencies.bun} ${words}; fi`,
+  ]
+  return `sh -c '${steps.join('; ')}'`
+}

@@ -1,0 +1,107 @@
+import type { NodeOptions, RunningNode } from '../node/main.ts'
+import { action, type OptionSpecs, type OptionValues, type Verb } from './action.ts'
+import { CliFailure, exitCodes, UsageFault } from './failure.ts'
+import { listenAddress } from './fake-node.ts'
+import { dataDirOption, nodeKeys } from './node-keys.ts'
+import type { Session } from './session.ts'
+import type { Terminal } from './terminal.ts'
+import { untilSignal } from './until-signal.ts'
+
+/** Faults of the set-up whose text is written for the operator; of anything else only the name is told. */
+const told: readonly string[] = ['NodeStartError', 'PrivateFileError']
+
+const options = {
+  gateway: { kind: 'text', value: 'BASE_URL', about: 'The gateway; needed at the first start' },
+  token: { kind: 'text', value: 'TOKEN', about: 'An enrolment token, good once; needed at the first start' },
+  ...dataDirOption,
+  listen: { kind: 'text', value: 'HOST:PORT', about: 'For programs on this machine (default 127.0.0.1:7071)' },
+  runtime: { kind: 'texts', value: 'URL', about: 'A model server beside it, e.g. http://127.0.0.1:8000' },
+  rerank: {
+    kind: 'texts',
+    value: 'URL[=logit|probability]',
+    about: 'A model server that ranks, where it does not say so itself, and how its scores are meant',
+  },
+  'no-discover': { kind: 'flag', about: 'Do not look for model servers on this machine' },
+  visibility: { kind: 'choice', of: ['private', 'public'], about: 'At the first start: less than the token allows' },
+  'endpoint-url': {
+    kind: 'text',
+    value: 'URL',
+    about: 'At the first start: where the gateway can call it directly (default: through its tunnel)',
+  },
+  'payout-address': { kind: 'text', value: '0x…', about: 'At the first start: who is paid for its work' },
+  insecure: { kind: 'flag', about: 'Allow a gateway without TLS that is not on this machine' },
+} as const satisfies OptionSpecs
+type NodeInput = OptionValues<typeof options>
+
+/** `http://127.0.0.1:8081=logit`; without the word the kind of server says it. */
+function readRanker(text: string): NonNullable<NodeOptions['rankers']>[number] {
+  const [, url = '', scoreKind] = /^(.+?)(?:=(logit|probability))?$/.exec(text) ?? []
+  return { url, scoreKind: scoreKind === 'logit' || scoreKind === 'probability' ? scoreKind : null }
+}
+
+const isLoopback = (hostname: string) => /^(127\.|::1$|localhost$)/.test(hostname)
+
+async function start(given: NodeInput, session: Session): Promise<RunningNode> {
+  const address = listenAddress(given.listen ?? '127.0.0.1:7071')
+  const [{ startNode, nodeFolderPath }, { createLog }] = await Promise.all([
+    import('../node/main.ts'),
+    import('../actors/log.ts'),
+  ])
+  if (!isLoopback(address.hostname)) {
+    session.terminal.err('Others can reach this port, and what they send to it is not encrypted.\n')
+  }
+  return startNode({
+    ...address,
+    dataDir: given['data-dir'] ?? nodeFolderPath(session.env),
+    runtimes: given.runtime,
+    rankers: given.rerank.map(readRanker),
+    discover: !given['no-discover'],
+    insecure: given.insecure,
+    log: createLog('info', (text) => process.stderr.write(text)),
+    ...(given.gateway === undefined ? {} : { gatewayUrl: given.gateway }),
+    ...(given.token === undefined ? {} : { token: given.token }),
+    ...(given.visibility === undefined ? {} : { visibility: given.visibility }),
+    ...(given['endpoint-url'] === undefined ? {} : { endpointUrl: given['endpoint-url'] }),
+    ...(given['payout-address'] === undefined ? {} : { payoutAddress: given['payout-address'] }),
+  })
+}
+
+function introduction(terminal: Terminal, running: RunningNode): string {
+  const models = running.runtimes.list().flatMap((runtime) => runtime.models.map(({ id }) => id))
+  return `This machine is ${terminal.style('bold', running.nodeId)}
+
+  Identity   ${running.fingerprint}
+  Local API  ${running.url}
+  Keys       ${running.folder}
+  Models     ${models.length === 0 ? 'none yet' : models.join(', ')}
+
+Ctrl-C ends it.
+`
+}
+
+/** Of the verb by itself; also what the bundled agent runs. */
+export const runNode = action({
+  about: 'Run the node agent beside the model servers of this machine. It enrols once and dials out to its gateway',
+  options,
+  run: async ({ options: given, json }, session) => {
+    const ended = untilSignal()
+    const running = await start(given, session).catch((error: unknown) => {
+      if (error instanceof UsageFault) throw error
+      if (error instanceof Error && told.includes(error.name)) throw new CliFailure(error.message)
+      throw new CliFailure(`The agent could not start (${error instanceof Error ? error.name : typeof error}).`)
+    })
+    const { nodeId, fingerprint, url, folder } = running
+    if (json) session.terminal.out(`${JSON.stringify({ node_id: nodeId, fingerprint, url, data_dir: folder })}\n`)
+    else session.terminal.out(introduction(session.terminal, running))
+    await ended
+    await running.stop()
+    // All is written and closed; a timer that is left must not hold up the end.
+    process.exit(exitCodes.ok)
+  },
+})
+
+export const node: Verb = {
+  name: 'node',
+  about: 'Run the node agent: this machine becomes a node of a gateway',
+  actions: { '': runNode, ...nodeKeys },
+}

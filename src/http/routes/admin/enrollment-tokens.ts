@@ -1,0 +1,83 @@
+import { Elysia } from 'elysia'
+import { brand } from '../../../brand.ts'
+import { readBody } from '../../../protocol/json-body.ts'
+import { EnrollmentTokenCreate, EnrollmentTokenIssued, EnrollmentTokenList } from '../../../protocol/wire/enrollment.ts'
+import { isoTime } from '../../../time.ts'
+import { checkReasonHeader, enrollmentTokenParams } from '../../admin-input.ts'
+import { enrollmentTokenView } from '../../enrollment-view.ts'
+import type { HttpContext } from '../../exchange.ts'
+import { admin } from '../../plugins/admin.ts'
+import { limitOf, readQuery } from '../../query.ts'
+import { describe } from '../../route-table.ts'
+import { agentFileRoute } from '../node-agent/agent-file.ts'
+
+const tags = ['Nodes (extension)']
+const path = '/v1/admin/enrollment-tokens'
+const listQuery = { limit: limitOf(100, 1_000) }
+
+/** Enrolment tokens (decisions §22, §23). The raw token stands in the answer that made it and nowhere else. */
+export const enrollmentTokenRoutes = (context: HttpContext) => {
+  const { gateway } = context
+  return new Elysia()
+    .use(admin(context))
+    .post(
+      path,
+      async ({ request, status }) => {
+        checkReasonHeader(request)
+        const body = await readBody(request, EnrollmentTokenCreate)
+        const { sha256 } = await gateway.agentBundle.file()
+        const { record, token } = await gateway.enrollment.issue({
+          customerId: body.customer_id,
+          name: body.name,
+          visibility: body.visibility,
+          nodeClass: body.node_class,
+          privacyClass: body.privacy_class,
+          endpointUrlAllowed: body.endpoint_url_allowed ?? false,
+        })
+        const gatewayUrl = gateway.baseUrl()
+        return status(201, {
+          ...enrollmentTokenView(record, Date.now()),
+          enrollment_token: token,
+          gateway_url: gatewayUrl,
+          agent: { url: gatewayUrl + agentFileRoute, sha256 },
+        })
+      },
+      {
+        role: 'operator',
+        response: { 201: EnrollmentTokenIssued },
+        detail: describe({ summary: 'Let one machine enrol', tags, body: EnrollmentTokenCreate }),
+      },
+    )
+    .get(
+      path,
+      async ({ request }) => {
+        const { limit } = readQuery(request.url, listQuery)
+        const now = Date.now()
+        const tokens = (await gateway.enrollment.tokens(limit)).map((record) => enrollmentTokenView(record, now))
+        return {
+          object: `${brand}.admin.enrollment_token_list` as const,
+          generated_at: isoTime(now),
+          count: tokens.length,
+          enrollment_tokens: tokens,
+        }
+      },
+      {
+        role: 'operator',
+        response: { 200: EnrollmentTokenList },
+        detail: describe({ summary: 'List enrolment tokens, used and expired ones too', tags, query: listQuery }),
+      },
+    )
+    .delete(
+      `${path}/:token_id`,
+      async ({ params, request, set }) => {
+        checkReasonHeader(request)
+        await gateway.enrollment.withdraw(params.token_id)
+        set.status = 204
+      },
+      {
+        role: 'operator',
+        params: enrollmentTokenParams,
+        detail: describe({ summary: 'Withdraw an enrolment token', tags, empty: true }),
+      },
+    )
+}

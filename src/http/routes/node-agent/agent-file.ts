@@ -1,0 +1,30 @@
+import { Elysia } from 'elysia'
+import { headers } from '../../../brand.ts'
+import type { HttpContext } from '../../exchange.ts'
+import { publicReads } from '../../plugins/rate-limit.ts'
+import { describe } from '../../route-table.ts'
+
+export const agentFileRoute = '/v1/node-agent/agent.mjs'
+
+/** The agent itself, for the line that `nodes enroll` prints (decisions §22). */
+export const agentFileRoutes = (context: HttpContext) =>
+  new Elysia().use(publicReads(context, 'own')).get(
+    agentFileRoute,
+    async ({ exchange, request }) => {
+      const { bytes, sha256 } = await context.gateway.agentBundle.file()
+      const etag = `"${sha256}"`
+      const head = { 'cache-control': 'no-cache', etag, [headers.requestId]: exchange.requestId }
+      if (request.headers.get('if-none-match') === etag) return new Response(null, { status: 304, headers: head })
+      return new Response(bytes, { headers: { ...head, 'content-type': 'text/javascript; charset=utf-8' } })
+    },
+    {
+      detail: {
+        ...describe({
+          summary: 'The node agent as one file',
+          description: 'Runs with Bun; the `ETag` is its SHA-256 in hex.',
+          tags: ['Node agents (extension)'],
+        }),
+        security: [],
+      },
+    },
+  )

@@ -1,0 +1,52 @@
+import { Elysia } from 'elysia'
+import { Problem } from '../../../errors.ts'
+import { readBody } from '../../../protocol/json-body.ts'
+import { agentProtocolVersion, EnrollRequest, EnrollResponse } from '../../../protocol/wire/agent.ts'
+import type { HttpContext } from '../../exchange.ts'
+import { requestId } from '../../plugins/request-id.ts'
+import { refusedLogin } from '../../refused-login.ts'
+import { describe } from '../../route-table.ts'
+import { tunnelRoute } from '../node-tunnel.ts'
+
+/** Wrong tokens and wrong signatures are guesses: they count against their address. */
+const guesses: readonly string[] = ['enrollment_token_invalid', 'signature_invalid']
+
+const tunnelUrl = (baseUrl: string) => baseUrl.replace(/^http/, 'ws') + tunnelRoute
+
+/** How a machine becomes a node (decisions §22). */
+export const enrollRoutes = (context: HttpContext) =>
+  new Elysia().use(requestId(context)).post(
+    '/v1/node-agent/enroll',
+    async ({ exchange, request, status }) => {
+      const { gateway } = context
+      const body = await readBody(request, EnrollRequest)
+      const { node, routerPublicKeys } = await gateway.enrollment.enroll(body).catch((error: unknown) => {
+        const guess = error instanceof Problem && guesses.includes(error.code)
+        throw guess ? refusedLogin(gateway, exchange.address, error) : error
+      })
+      return status(201, {
+        status: 'enrolled' as const,
+        protocol_version: agentProtocolVersion,
+        node_id: node.nodeId,
+        node_class: node.nodeClass,
+        visibility: node.visibility,
+        privacy_class: node.privacyClass,
+        router_public_keys: [...routerPublicKeys],
+        tunnel_url: tunnelUrl(gateway.baseUrl()),
+        endpoint_url: node.url,
+      })
+    },
+    {
+      response: { 201: EnrollResponse },
+      detail: {
+        ...describe({
+          summary: 'Become a node',
+          description:
+            'With the single-use token of an operator; signed by the new identity. See docs/protocol.md, enrolment.',
+          tags: ['Node agents (extension)'],
+          body: EnrollRequest,
+        }),
+        security: [],
+      },
+    },
+  )

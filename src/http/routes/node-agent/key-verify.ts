@@ -1,0 +1,64 @@
+import { Elysia } from 'elysia'
+import type { NodeProof } from '../../../actors/node-proofs.ts'
+import { headers } from '../../../brand.ts'
+import { Problem } from '../../../errors.ts'
+import { adminBodyBytesMax, checkBody, readJsonText } from '../../../protocol/json-body.ts'
+import { isNonce, keyVerifyMessage } from '../../../protocol/signatures.ts'
+import { KeyVerifyRequest, KeyVerifyResponse } from '../../../protocol/wire/agent.ts'
+import type { HttpContext } from '../../exchange.ts'
+import { requestId } from '../../plugins/request-id.ts'
+import { refusedLogin } from '../../refused-login.ts'
+import { describe } from '../../route-table.ts'
+
+const forms = {
+  [headers.nodeId]: (text: string) => /^[A-Za-z0-9_-]{1,64}$/.test(text),
+  [headers.nodeTimestamp]: (text: string) => /^[0-9]{1,12}$/.test(text),
+  [headers.nodeNonce]: isNonce,
+  [headers.nodeSignature]: (text: string) => /^[A-Za-z0-9_-]{86}={0,2}$/.test(text),
+}
+
+/** By which a node says that it is itself; `body`: the bytes as sent. */
+function proofOf(request: Request, body: string): NodeProof {
+  const value = (name: keyof typeof forms) => {
+    const text = request.headers.get(name)
+    const param = `header.${name}`
+    if (text === null) throw new Problem('missing_credentials', { param })
+    if (forms[name]?.(text) !== true) throw new Problem('signature_malformed', { param })
+    return text
+  }
+  const nodeId = value(headers.nodeId)
+  const timestamp = Number(value(headers.nodeTimestamp))
+  const nonce = value(headers.nodeNonce)
+  const signature = value(headers.nodeSignature)
+  return { nodeId, timestamp, nonce, signature, message: keyVerifyMessage(nodeId, timestamp, nonce, body) }
+}
+
+/** A node asks whether a gateway key that it was shown may use it (decisions §12, credential 4). */
+export const keyVerifyRoutes = (context: HttpContext) =>
+  new Elysia().use(requestId(context)).post(
+    '/v1/node-agent/keys/verify',
+    async ({ exchange, request }) => {
+      const { gateway } = context
+      const text = await readJsonText(request, adminBodyBytesMax)
+      const proof = proofOf(request, text)
+      const body = checkBody(text, KeyVerifyRequest)
+      const valid = await gateway.verifyNodeKey(proof, body.gateway_key, body.model).catch((error: unknown) => {
+        const guess = error instanceof Problem && error.code === 'signature_invalid'
+        throw guess ? refusedLogin(gateway, exchange.address, error) : error
+      })
+      return { valid }
+    },
+    {
+      response: { 200: KeyVerifyResponse },
+      detail: {
+        ...describe({
+          summary: 'May this gateway key use this node?',
+          description:
+            'Signed by the node in four headers, see docs/protocol.md. True only for a key of its owner whose node scope and model policy include it.',
+          tags: ['Node agents (extension)'],
+          body: KeyVerifyRequest,
+        }),
+        security: [{ nodeId: [], nodeTimestamp: [], nodeNonce: [], nodeSignature: [] }],
+      },
+    },
+  )

@@ -1,0 +1,23 @@
+import { Elysia } from 'elysia'
+import { RouterKeys } from '../../../protocol/wire/agent.ts'
+import type { HttpContext } from '../../exchange.ts'
+import { publicReads } from '../../plugins/rate-limit.ts'
+import { requestId } from '../../plugins/request-id.ts'
+import { describe } from '../../route-table.ts'
+
+/** How agents learn of a new key of the gateway before the old one goes (decisions §22). */
+export const routerKeyRoutes = (context: HttpContext) =>
+  new Elysia()
+    .use(requestId(context))
+    .use(publicReads(context, 'own'))
+    .get('/v1/node-agent/router-keys', () => context.gateway.routerKeys, {
+      response: { 200: RouterKeys },
+      detail: {
+        ...describe({
+          summary: 'The keys by which agents know this gateway',
+          description: 'Newest first; each of them signs the list. See docs/protocol.md, signatures.',
+          tags: ['Node agents (extension)'],
+        }),
+        security: [],
+      },
+    })

@@ -1,0 +1,68 @@
+import { Elysia } from 'elysia'
+import type { SocketHandler } from '../../actors/tunnel-socket.ts'
+import { headers } from '../../brand.ts'
+import { Problem } from '../../errors.ts'
+import { tunnelProtocol } from '../../protocol/tunnel-session.ts'
+import type { HttpContext } from '../exchange.ts'
+import { requestId } from '../plugins/request-id.ts'
+import { refusedLogin } from '../refused-login.ts'
+import { describe } from '../route-table.ts'
+
+/** Of Bun's server, as far as Elysia's type hides it. */
+interface Upgrading {
+  upgrade(
+    request: Request,
+    options: { readonly data: SocketHandler; readonly headers: Readonly<Record<string, string>> },
+  ): boolean
+}
+
+export const tunnelRoute = '/v1/node-agent/tunnel'
+
+/** What a browser, or a program of another protocol, sends is no tunnel. */
+function isTunnel({ headers: sent }: Request): boolean {
+  const protocols = (sent.get('sec-websocket-protocol') ?? '').split(',').map((name) => name.trim())
+  return sent.get('upgrade')?.toLowerCase() === 'websocket' && protocols.includes(tunnelProtocol)
+}
+
+/**
+ * Where node agents dial in (decisions §22). A plain GET that upgrades, and no `.ws` of Elysia: that one would parse
+ * every frame, and a refusal is to come before the upgrade, in the words of every other refusal.
+ */
+export const nodeTunnelRoutes = (context: HttpContext) =>
+  new Elysia().use(requestId(context)).get(
+    tunnelRoute,
+    async ({ exchange, request, server, set }) => {
+      const { gateway } = context
+      if (!isTunnel(request)) {
+        throw new Problem('invalid_request', { detail: `A WebSocket of the protocol ${tunnelProtocol} is expected` })
+      }
+      const { headers: sent } = request
+      const hello = {
+        nodeId: sent.get(headers.nodeId),
+        timestamp: sent.get(headers.nodeTimestamp),
+        nonce: sent.get(headers.nodeNonce),
+        signature: sent.get(headers.nodeSignature),
+      }
+      const data = await gateway.dialIn.tunnelDoor.admit(hello).catch((error: unknown) => {
+        if (!(error instanceof Problem) || error.code !== 'tunnel_auth_failed') throw error
+        throw refusedLogin(gateway, exchange.address, error)
+      })
+      const upgraded = (server as Upgrading | null)?.upgrade(request, {
+        data,
+        headers: { 'sec-websocket-protocol': tunnelProtocol, [headers.requestId]: exchange.requestId },
+      })
+      if (upgraded !== true) throw new Problem('invalid_request', { detail: 'A WebSocket handshake is expected' })
+      set.status = 101
+      return undefined
+    },
+    {
+      detail: {
+        ...describe({
+          summary: 'The tunnel of a node agent',
+          description: 'A WebSocket; the hello, the frames and the close codes are described in docs/protocol.md.',
+          tags: ['Extensions'],
+        }),
+        security: [],
+      },
+    },
+  )

@@ -1,0 +1,93 @@
+import { Elysia } from 'elysia'
+import type { Passage } from '../../actors/peer-door.ts'
+import { encodeHead, peerPath } from '../../actors/transport/peer.ts'
+import { type NodeResponse, TransportError } from '../../actors/transport/transport.ts'
+import { headers } from '../../brand.ts'
+import { Problem } from '../../errors.ts'
+import type { HttpContext } from '../exchange.ts'
+import { requestId } from '../plugins/request-id.ts'
+import { describe } from '../route-table.ts'
+
+/** What other gateways pass on was within the limits of their own routes. */
+const bodyBytesMax = 128 * 1024 * 1024
+/** Between the node and the gateway that asked, before the node is held back, bytes. */
+const bufferedBytesMax = 64 * 1024
+/** All that a gateway reads of a node's head, beside the status. */
+const passedHeaders = ['content-type', 'retry-after'] as const
+
+function bodyOf(request: Request): Promise<string> {
+  const length = Number(request.headers.get('content-length') ?? Number.NaN)
+  if (!(length <= bodyBytesMax)) throw new Problem('payload_too_large')
+  return request.text()
+}
+
+/** In memory only, and no more of it than `bufferedBytesMax`. */
+function streamOf(answer: NodeResponse): ReadableStream<Uint8Array> {
+  return new ReadableStream<Uint8Array>(
+    {
+      start: (controller) =>
+        answer.read({
+          bytes: (chunk) => {
+            controller.enqueue(chunk)
+            if ((controller.desiredSize ?? 0) <= 0) answer.flow.pause()
+          },
+          ended: () => controller.close(),
+          failed: (error) => controller.error(error),
+        }),
+      pull: () => answer.flow.resume(),
+      cancel: () => answer.discard(),
+    },
+    { highWaterMark: bufferedBytesMax, size: (chunk) => chunk?.length ?? 0 },
+  )
+}
+
+function passedOn(answer: NodeResponse): Response {
+  const passed: Record<string, string> = {}
+  for (const name of passedHeaders) {
+    const value = answer.headers.get(name)
+    if (value !== null) passed[name] = value
+  }
+  return new Response(streamOf(answer), {
+    headers: {
+      'content-type': 'application/octet-stream',
+      [headers.peerHead]: encodeHead({ status: answer.status, headers: passed }),
+    },
+  })
+}
+
+async function pass(passage: Passage, request: Request): Promise<Response> {
+  try {
+    return passedOn(await passage(await bodyOf(request), request.signal))
+  } catch (error) {
+    if (!(error instanceof TransportError)) throw error
+    return new Response(null, { status: 502, headers: { [headers.peerFailure]: error.failure } })
+  }
+}
+
+/** Between the gateways of one pool (decisions §26): who holds a node's tunnel passes on what the others have for it. */
+export const peerRoutes = (context: HttpContext) =>
+  new Elysia().use(requestId(context)).post(
+    `${peerPath}:node_id`,
+    ({ params, request, server }) => {
+      server?.timeout(request, 0)
+      const passage = context.gateway.dialIn.peerDoor.admit({
+        proof: request.headers.get(headers.peerProof),
+        to: request.headers.get(headers.peerTo),
+        head: request.headers.get(headers.peerHead) ?? '',
+        nodeId: params.node_id,
+        method: 'POST',
+        path: peerPath + params.node_id,
+      })
+      return pass(passage, request)
+    },
+    {
+      parse: 'none',
+      detail: {
+        ...describe({
+          summary: 'A request for a node that dialled in here, from another gateway of the pool',
+          tags: ['Extensions'],
+        }),
+        security: [],
+      },
+    },
+  )

@@ -1,0 +1,144 @@
+import { type AnyElysia, Elysia } from 'elysia'
+import { failureName, type Log } from '../actors/log.ts'
+import { brand, headers } from '../brand.ts'
+import { Problem } from '../errors.ts'
+import { newId } from '../ids.ts'
+import { bearerChallenge, openAiResponse, problemResponse } from '../protocol/problem-response.ts'
+import { isNonce } from '../protocol/signatures.ts'
+import { answerChat, type ChatRouteParts, listModels, nodeChatRoute, nodeModelsRoute } from './chat-routes.ts'
+import { nodeStatus, type StatusParts } from './node-status.ts'
+import type { Reranker } from './rerank.ts'
+import { rerankRoutes } from './rerank-routes.ts'
+
+export const nodeStatusRoute = `/${brand}/v1/status`
+
+export interface NodeAppParts extends ChatRouteParts, StatusParts {
+  readonly reranker: Reranker
+  readonly log: Log
+}
+
+export interface NodeApp {
+  readonly app: AnyElysia
+  /** The same routes without a socket: what arrives by the tunnel. */
+  handle(request: Request): Promise<Response>
+}
+
+const base = { 'x-content-type-options': 'nosniff', 'cache-control': 'no-store' } as const
+const clientClosedStatus = 499
+const methods: Readonly<Record<string, string>> = {
+  [nodeChatRoute]: 'POST',
+  [nodeModelsRoute]: 'GET',
+  [nodeStatusRoute]: 'GET',
+  '/healthz': 'GET',
+  '/v1/rerank': 'POST',
+}
+
+type Refuse = (problem: Problem, requestId: string) => Response
+const asOpenAi: Refuse = (problem, requestId) => openAiResponse(problem, requestId, base)
+const asProblem: Refuse = (problem, requestId) =>
+  problemResponse(problem, requestId, base, { typeBase: null, challenge: bearerChallenge })
+
+/** One line for each request, without anything that a caller made up. */
+class Line {
+  readonly requestId = newId('req')
+  private readonly beganMs = performance.now()
+
+  constructor(
+    private readonly log: Log,
+    private readonly route: string,
+  ) {}
+
+  end(status: number, code: string | null, failure: unknown = null): void {
+    const { log, route, requestId: request_id } = this
+    const latency_ms = Math.round(performance.now() - this.beganMs)
+    log.info('request', { request_id, route, status, code, latency_ms })
+    if (failure !== null) log.error('unhandled', { request_id, route, failure: failureName(failure) })
+  }
+}
+
+/** Runs one route: its answer, or its refusal in the form of the route. */
+async function answered(
+  log: Log,
+  route: string,
+  request: Request,
+  refuse: Refuse,
+  work: (requestId: string) => Promise<Response> | Response,
+): Promise<Response> {
+  const line = new Line(log, route)
+  try {
+    const response = await work(line.requestId)
+    if (!response.headers.has(headers.requestId)) response.headers.set(headers.requestId, line.requestId)
+    line.end(response.status, null)
+    return response
+  } catch (error) {
+    if (request.signal.aborted) {
+      line.end(clientClosedStatus, null)
+      return new Response(null, { status: clientClosedStatus })
+    }
+    const problem = error instanceof Problem ? error : new Problem('internal_error')
+    line.end(problem.status, problem.code, error instanceof Problem ? null : error)
+    return refuse(problem, line.requestId)
+  }
+}
+
+function statusResponse(parts: NodeAppParts, request: Request): Response {
+  if (!request.headers.has(headers.routerSignature)) throw new Problem('missing_credentials')
+  parts.credentials.begin(request).withBody(null)
+  const nonce = request.headers.get(headers.statusNonce) ?? ''
+  if (!isNonce(nonce)) throw new Problem('invalid_parameter', { param: `header.${headers.statusNonce}` })
+  return Response.json(nodeStatus(parts, nonce), { headers: base })
+}
+
+function unmatched(request: Request): Response {
+  const allow = methods[new URL(request.url).pathname]
+  const problem =
+    allow === undefined ? new Problem('route_not_found') : new Problem('method_not_allowed', { headers: { allow } })
+  return asProblem(problem, newId('req'))
+}
+
+/** Bun's own limit answers before any route; each route has its own. */
+const bunBodyBytesMax = Number.MAX_SAFE_INTEGER
+const idleTimeoutSeconds = 30
+
+/** The agent's HTTP interface (decisions §22); the caller listens. */
+export function createNodeApp(parts: NodeAppParts): NodeApp {
+  const { log } = parts
+  const app: AnyElysia = new Elysia({
+    serve: { maxRequestBodySize: bunBodyBytesMax, idleTimeout: idleTimeoutSeconds, development: false },
+  })
+    .onError(({ request, code, error }) => {
+      if (code === 'NOT_FOUND') return unmatched(request)
+      log.error('unhandled', { failure: failureName(error) })
+      return asProblem(new Problem('internal_error'), newId('req'))
+    })
+    .get('/healthz', () => Response.json({ status: 'ok' }, { headers: base }))
+    .post(
+      nodeChatRoute,
+      ({ request, server }) => {
+        // Bun ends a connection that is silent for some seconds; a model may think for minutes.
+        server?.timeout(request, 0)
+        return answered(log, nodeChatRoute, request, asOpenAi, (requestId) => answerChat(parts, request, requestId))
+      },
+      { parse: 'none' },
+    )
+    .get(nodeModelsRoute, ({ request }) =>
+      answered(log, nodeModelsRoute, request, asOpenAi, () =>
+        Response.json(listModels(parts, request), { headers: base }),
+      ),
+    )
+    .get(nodeStatusRoute, ({ request }) =>
+      answered(log, nodeStatusRoute, request, asProblem, () => statusResponse(parts, request)),
+    )
+    .use(
+      rerankRoutes({
+        credentials: parts.credentials,
+        reranker: parts.reranker,
+        onEnd: ({ requestId, status, code, latencyMs, failure }) => {
+          const fields = { request_id: requestId, route: '/v1/rerank', status, code, latency_ms: Math.round(latencyMs) }
+          log.info('request', fields)
+          if (failure !== null) log.warn('rerank_failed', { request_id: requestId, failure: failureName(failure) })
+        },
+      }),
+    )
+  return { app, handle: (request) => Promise.resolve(app.handle(request)) }
+}

@@ -1,0 +1,77 @@
+import { TypeCompiler } from '@sinclair/typebox/compiler'
+import { brand, headers } from '../brand.ts'
+import { Problem } from '../errors.ts'
+import { clientIdPattern, modelIdPattern } from '../ids.ts'
+import { bodyFaults, invalidRequest, parseJson, readJsonText } from '../protocol/json-body.ts'
+import { ChatRequest } from '../protocol/wire/chat.ts'
+import type { ModelList } from '../protocol/wire/models.ts'
+import type { Order } from './chat-call.ts'
+import type { LocalCredentials } from './local-credentials.ts'
+import type { NodeChat } from './node-chat.ts'
+import type { RuntimeSet } from './runtime-set.ts'
+
+export const nodeChatRoute = '/v1/chat/completions'
+export const nodeModelsRoute = '/v1/models'
+
+const MiB = 1024 * 1024
+/** From the gateway: the most that its own bound can be set to; from others, its default (decisions §17). */
+const routerBodyBytesMax = 64 * MiB
+const bodyBytesMax = 8 * MiB
+const check = TypeCompiler.Compile(ChatRequest)
+/** `svc.job_id` of a chat, and the class of a node. */
+const slug = /^[A-Za-z0-9._-]{1,64}$/
+
+export interface ChatRouteParts {
+  readonly credentials: LocalCredentials
+  readonly chat: NodeChat
+  readonly runtimes: RuntimeSet
+  /** As enrolled; the gateway's later word stands before it. */
+  readonly nodeClass: string
+}
+
+/** Who asks comes before what is asked, as far as the body is not part of the first. */
+export async function answerChat(parts: ChatRouteParts, request: Request, ownRequestId: string): Promise<Response> {
+  const caller = parts.credentials.begin(request)
+  const signed = request.headers.has(headers.routerSignature)
+  const text = await readJsonText(request, signed ? routerBodyBytesMax : bodyBytesMax)
+  caller.withBody(text)
+  const body = chatBody(text)
+  await caller.forModel(body.model, request.signal)
+  const order = signed ? orderOf(request, body.model, parts.nodeClass) : null
+  const requestId = order?.requestId ?? ownRequestId
+  const runtimeId = signed ? request.headers.get(headers.runtimeId) : null
+  return parts.chat.answer({ requestId, body, text, runtimeId, order, signal: request.signal })
+}
+
+function chatBody(text: string): ChatRequest {
+  const body = parseJson(text)
+  if (!check.Check(body)) throw invalidRequest(bodyFaults(check, body))
+  if (body.svc?.mixture !== undefined) throw new Problem('mixture_unsupported_path', { param: `${brand}.mixture` })
+  if (body.n != null && body.n > 1) throw new Problem('n_not_supported', { param: 'n' })
+  return body
+}
+
+/** Of a request that the gateway has signed; null where it wants no receipt. */
+function orderOf(request: Request, model: string, enrolledClass: string): Order | null {
+  const requestId = request.headers.get(headers.nodeRequestId)
+  if (requestId === null) return null
+  const jobId = request.headers.get(headers.jobId)
+  const modelId = request.headers.get(headers.modelId) ?? model
+  const nodeClass = request.headers.get(headers.nodeClass) ?? enrolledClass
+  const fits =
+    clientIdPattern.test(requestId) &&
+    modelIdPattern.test(modelId) &&
+    (jobId === null || slug.test(jobId)) &&
+    slug.test(nodeClass)
+  if (!fits) throw new Problem('invalid_request', { detail: 'A header of the call is not valid' })
+  return { requestId, jobId, modelId, nodeClass }
+}
+
+/** What can be asked for now, for any caller with a credential. */
+export function listModels(parts: ChatRouteParts, request: Request): ModelList {
+  parts.credentials.begin(request).withBody(null)
+  const ready = parts.runtimes.list().filter(({ state }) => state === 'ready')
+  const ids = ready.flatMap(({ models }) => models.filter((model) => model.ready).map(({ id }) => id))
+  const data = [...new Set(ids)].sort().map((id) => ({ id, object: 'model', created: 0, owned_by: brand }) as const)
+  return { object: 'list', data }
+}

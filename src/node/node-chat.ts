@@ -1,0 +1,142 @@
+import { CallSignal } from '../actors/transport/call-signal.ts'
+import { type NodeResponse, TransportError } from '../actors/transport/transport.ts'
+import { Problem } from '../errors.ts'
+import { ulid } from '../ids.ts'
+import { publicCompletion } from '../protocol/completion.ts'
+import { eventStreamHeaders } from '../protocol/sse.ts'
+import { upstreamBody } from '../protocol/upstream-request.ts'
+import { ChatCall, type ChatInput, type Worker } from './chat-call.ts'
+import { ChatStream } from './chat-stream.ts'
+import { chooseRuntime } from './choose-runtime.ts'
+import type { RuntimeSet } from './runtime-set.ts'
+
+const chatPath = '/v1/chat/completions'
+/** A runtime's whole answer may not be larger, bytes. */
+const answerBytesMax = 32 * 1024 * 1024
+/** Calls under way at once: twice what one tunnel may open. */
+export const callsMax = 2_048
+
+export interface NodeChat {
+  /** Throws `Problem`; rejects with the signal's reason when the caller has left. */
+  answer(input: ChatInput): Promise<Response>
+  /** Calls under way. */
+  readonly open: number
+  /** Takes no more calls; resolves when the last has ended, or cuts what is left after `graceMs`. */
+  stop(graceMs: number): Promise<void>
+}
+
+export interface NodeChatOptions {
+  readonly runtimes: RuntimeSet
+  readonly worker: Worker
+}
+
+/** Chats of the agent, each at one of its runtimes. */
+export function createNodeChat(options: NodeChatOptions): NodeChat {
+  return new RunningChat(options)
+}
+
+class RunningChat implements NodeChat {
+  private readonly calls = new Map<ChatCall, ChatStream | null>()
+  private stopping = false
+  private emptied: (() => void) | null = null
+
+  constructor(private readonly options: NodeChatOptions) {}
+
+  get open(): number {
+    return this.calls.size
+  }
+
+  async answer(input: ChatInput): Promise<Response> {
+    if (this.stopping) throw new Problem('service_unavailable')
+    if (this.calls.size >= callsMax) throw new Problem('capacity_exhausted')
+    input.signal.throwIfAborted()
+    const wanted = { model: input.body.model, modality: 'chat', runtimeId: input.runtimeId } as const
+    const runtime = chooseRuntime(this.options.runtimes.list(), wanted)
+    const call = new ChatCall(input, runtime, new CallSignal(), this.options.worker, (done) => this.released(done))
+    this.calls.set(call, null)
+    const leave = () => call.signal.abort()
+    input.signal.addEventListener('abort', leave, { once: true })
+    try {
+      return await this.send(call)
+    } catch (error) {
+      call.release()
+      input.signal.throwIfAborted()
+      throw error instanceof TransportError ? transportProblem(error) : error
+    }
+  }
+
+  async stop(graceMs: number): Promise<void> {
+    this.stopping = true
+    if (this.calls.size === 0) return
+    const { promise, resolve } = Promise.withResolvers<void>()
+    this.emptied = resolve
+    const timer = setTimeout(resolve, graceMs)
+    await promise
+    clearTimeout(timer)
+    for (const [call, stream] of [...this.calls]) {
+      if (stream === null) call.signal.abort()
+      else stream.cut()
+    }
+  }
+
+  private async send(call: ChatCall): Promise<Response> {
+    const { body, text } = call.input
+    const response = await call.runtime.transport?.fetch(chatPath, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: upstreamBody(text, body, null).forModel(body.model),
+      signal: call.signal,
+    })
+    if (response === undefined) throw new Problem('runtime_unavailable')
+    if (response.status !== 200) {
+      response.discard()
+      throw statusProblem(response.status, response.headers.get('retry-after'))
+    }
+    return body.stream === true ? this.streamed(call, response) : await whole(call, response)
+  }
+
+  private streamed(call: ChatCall, response: NodeResponse): Response {
+    const stream = new ChatStream(call, response)
+    if (this.calls.has(call)) this.calls.set(call, stream)
+    return new Response(stream.stream, { headers: eventStreamHeaders })
+  }
+
+  private released(call: ChatCall): void {
+    this.calls.delete(call)
+    if (this.calls.size === 0) this.emptied?.()
+  }
+}
+
+async function whole(call: ChatCall, response: NodeResponse): Promise<Response> {
+  const completion = publicCompletion(await response.text(answerBytesMax))
+  if (completion === null) throw new Problem('upstream_error')
+  const { usage, svc } = call.settle(completion.usage, completion.outputWeight())
+  call.release()
+  return Response.json(
+    {
+      id: `chatcmpl-${ulid()}`,
+      object: 'chat.completion',
+      created: Math.floor(Date.now() / 1_000),
+      model: call.modelId,
+      choices: completion.choices,
+      usage,
+      svc,
+    },
+    { headers: { 'cache-control': 'no-store' } },
+  )
+}
+
+const transportProblem = ({ failure }: TransportError) =>
+  new Problem(failure === 'timeout' ? 'upstream_timeout' : 'upstream_error')
+
+/** The runtime's own body is not shown: it can name paths of this machine. */
+function statusProblem(status: number, retryAfter: string | null): Problem {
+  if (status === 429) {
+    const seconds = Number(retryAfter)
+    return new Problem('capacity_exhausted', seconds > 0 ? { retryAfterSeconds: seconds } : {})
+  }
+  if (status === 400 || status === 413 || status === 422) {
+    return new Problem('invalid_request', { detail: 'The runtime refused the request.' })
+  }
+  return new Problem('upstream_error')
+}

@@ -1,0 +1,32 @@
+import type { SigningKey } from '../protocol/ed25519.ts'
+import { statusMessage } from '../protocol/signatures.ts'
+import { type NodeStatus, runtimesMax } from '../protocol/wire/agent.ts'
+import { isoTime } from '../time.ts'
+import { agentRuntime } from './local-runtime.ts'
+import type { RuntimeSet } from './runtime-set.ts'
+import type { TransportKeys } from './transport-keys.ts'
+
+export interface StatusParts {
+  readonly nodeId: string
+  readonly identity: SigningKey
+  readonly runtimes: RuntimeSet
+  readonly transportKeys: TransportKeys
+  /** The agent takes nothing new any more. */
+  readonly stopping: () => boolean
+}
+
+/** How this node is, signed for the one who asked with this nonce. */
+export function nodeStatus(parts: StatusParts, nonce: string): NodeStatus {
+  const { nodeId, identity } = parts
+  const stopping = parts.stopping()
+  const unsigned = {
+    node_id: nodeId,
+    sent_at: isoTime(Date.now()),
+    runtimes: parts.runtimes
+      .list()
+      .slice(0, runtimesMax)
+      .map((runtime) => agentRuntime(runtime, stopping)),
+    transport_keys: [...parts.transportKeys.published()],
+  }
+  return { ...unsigned, signature_ed25519: identity.sign(statusMessage(nodeId, nonce, unsigned)) }
+}

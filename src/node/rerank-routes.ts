@@ -1,0 +1,78 @@
+import { TypeCompiler } from '@sinclair/typebox/compiler'
+import { Elysia } from 'elysia'
+import { headers } from '../brand.ts'
+import { Problem } from '../errors.ts'
+import { newId } from '../ids.ts'
+import { bodyFaults, invalidRequest, parseJson, readJsonText } from '../protocol/json-body.ts'
+import { bearerChallenge, problemResponse } from '../protocol/problem-response.ts'
+import { RerankRequest, rerankBodyBytesMax, rerankByteFaults, rerankRoute } from '../protocol/wire/rerank.ts'
+import type { LocalCredentials } from './local-credentials.ts'
+import type { Reranker } from './rerank.ts'
+
+export interface RerankParts {
+  readonly credentials: LocalCredentials
+  readonly reranker: Reranker
+  /** Told of every request when its answer is known: for the log. `failure`: what was thrown beyond a refusal's code. */
+  readonly onEnd?: (end: RerankEnd) => void
+}
+
+export interface RerankEnd {
+  readonly requestId: string
+  readonly status: number
+  readonly code: string | null
+  readonly latencyMs: number
+  readonly failure: unknown
+}
+
+const base = { 'x-content-type-options': 'nosniff', 'cache-control': 'no-store' } as const
+const clientClosedStatus = 499
+const check = TypeCompiler.Compile(RerankRequest)
+
+function checked(text: string): RerankRequest {
+  const value = parseJson(text)
+  if (!check.Check(value)) throw invalidRequest(bodyFaults(check, value))
+  const faults = rerankByteFaults(value)
+  if (faults.length > 0) throw invalidRequest(faults)
+  return value
+}
+
+/** Who asks comes before what is asked, as far as the body is not part of the first. */
+async function answer({ credentials, reranker }: RerankParts, request: Request): Promise<object> {
+  const caller = credentials.begin(request)
+  const text = await readJsonText(request, rerankBodyBytesMax)
+  caller.withBody(text)
+  const body = checked(text)
+  await caller.forModel(body.model, request.signal)
+  return reranker.rank(body, request.signal)
+}
+
+function refusal(error: unknown, request: Request, requestId: string): { response: Response; code: string | null } {
+  if (request.signal.aborted) return { response: new Response(null, { status: clientClosedStatus }), code: null }
+  const problem = error instanceof Problem ? error : new Problem('internal_error')
+  const response = problemResponse(problem, requestId, base, { typeBase: null, challenge: bearerChallenge })
+  return { response, code: problem.code }
+}
+
+/** `POST /v1/rerank` (endpoint 1), complete in itself: its errors need no handler of the application around it. */
+export const rerankRoutes = (parts: RerankParts) =>
+  new Elysia({ name: 'rerank' }).post(
+    rerankRoute,
+    async ({ request, server }) => {
+      // A ranking of many documents may take longer than Bun lets a connection be silent; in a tunnel there is none.
+      server?.timeout(request, 0)
+      const requestId = newId('req')
+      const beganMs = performance.now()
+      const end = (status: number, code: string | null, failure: unknown) =>
+        parts.onEnd?.({ requestId, status, code, latencyMs: performance.now() - beganMs, failure })
+      try {
+        const body = await answer(parts, request)
+        end(200, null, null)
+        return Response.json(body, { headers: { ...base, [headers.requestId]: requestId } })
+      } catch (error) {
+        const { response, code } = refusal(error, request, requestId)
+        end(response.status, code, error instanceof Problem ? (error.cause ?? null) : error)
+        return response
+      }
+    },
+    { parse: 'none' },
+  )

@@ -1,0 +1,75 @@
+import { randomBytes } from 'node:crypto'
+import { chmodSync, closeSync, fsyncSync, mkdirSync, openSync, readFileSync, renameSync, writeSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+
+/** The text says which file is at fault, never what is in it. */
+export class PrivateFileError extends Error {
+  override readonly name = 'PrivateFileError'
+}
+
+/** A folder that its owner alone can enter (0700), with JSON files that its owner alone can read (0600). */
+export interface PrivateFolder {
+  /** Absolute. */
+  readonly path: string
+  /** undefined where there is no such file. Throws `PrivateFileError`. */
+  read(name: string): unknown
+  /** Whole and to the disk, or not at all. */
+  write(name: string, value: unknown): void
+}
+
+const codeOf = (error: unknown) => String((error as { code?: unknown }).code)
+
+export function syncFolder(folder: string): void {
+  const handle = openSync(folder, 'r')
+  fsyncSync(handle)
+  closeSync(handle)
+}
+
+/** Written whole and to the disk, under a name nobody reads yet: that name. */
+export function writeBeside(file: string, value: unknown): string {
+  const beside = `${file}.${process.pid}.${randomBytes(4).toString('hex')}`
+  const handle = openSync(beside, 'wx', 0o600)
+  try {
+    writeSync(handle, `${JSON.stringify(value, null, 2)}\n`)
+    fsyncSync(handle)
+  } finally {
+    closeSync(handle)
+  }
+  return beside
+}
+
+function readWhole(file: string): unknown {
+  let content: string
+  try {
+    content = readFileSync(file, 'utf8')
+    chmodSync(file, 0o600)
+  } catch (error) {
+    if (codeOf(error) === 'ENOENT') return undefined
+    throw new PrivateFileError(`${file} cannot be read (${codeOf(error)})`)
+  }
+  try {
+    return JSON.parse(content)
+  } catch {
+    throw new PrivateFileError(`${file} is damaged. Restore it from a backup.`)
+  }
+}
+
+/** Makes the folder if need be, and closes it to others. */
+export function openPrivateFolder(dir: string): PrivateFolder {
+  const path = resolve(dir)
+  try {
+    mkdirSync(path, { recursive: true, mode: 0o700 })
+    chmodSync(path, 0o700)
+  } catch (error) {
+    throw new PrivateFileError(`${path} cannot be used (${codeOf(error)})`)
+  }
+  return {
+    path,
+    read: (name) => readWhole(join(path, name)),
+    write: (name, value) => {
+      const file = join(path, name)
+      renameSync(writeBeside(file, value), file)
+      syncFolder(path)
+    },
+  }
+}

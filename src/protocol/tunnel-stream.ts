@@ -1,0 +1,195 @@
+import {
+  type AnswerHead,
+  dataFrame,
+  endFrame,
+  headFrame,
+  type ResetCode,
+  resetFrame,
+  windowBytes,
+  windowFrameOf,
+} from './tunnel-frames.ts'
+
+/** A stream sends so much at a time before the next has its turn, bytes. */
+const turnBytesMax = 16 * 1024
+/** Credit is given back in pieces of at least this, so that small chunks do not cost a frame each. */
+const creditPieceBytes = windowBytes / 2
+
+/** What a stream tells its end. Exactly one of `ended` (gateway: the answer is whole) and `reset` comes last. */
+export interface StreamSink {
+  /** The answer begins; never called on the node's end. */
+  head(head: AnswerHead): void
+  bytes(chunk: Buffer): void
+  /** All bytes of the other side have come. */
+  ended(): void
+  /** Cut by the other side, or with the tunnel (`tunnel_closed`); not called after this side's own `reset`. */
+  reset(code: string): void
+  /** After a `write` that returned false: the next may come. */
+  writable(): void
+}
+
+/** What a stream needs of the tunnel that carries it. */
+export interface StreamCarrier {
+  readonly role: 'gateway' | 'node'
+  send(frame: Buffer): void
+  /** The socket takes more at once, and no other stream waits for its turn. */
+  readonly clear: boolean
+  /** It has bytes and credit and waits for its turn. */
+  queue(stream: TunnelStream): void
+  over(stream: TunnelStream): void
+}
+
+/**
+ * One request and its answer. Each way has a window of its own: what a slow reader has not taken stays with its sender,
+ * so that it takes no room from other streams. No timer and no promise of its own.
+ */
+export class TunnelStream {
+  /** In the queue of turns. */
+  queued = false
+  nextInTurn: TunnelStream | null = null
+  /** Over on this end: what still comes is discarded. */
+  over = false
+  private pending: Uint8Array | null = null
+  private pendingAt = 0
+  private sendCredit = windowBytes
+  /** Inside of `write`: its result says what `writable` would. */
+  private writing = false
+  private ending = false
+  private headSeen = false
+  private remoteEnded = false
+  private receiveCredit = windowBytes
+  /** Taken by the reader, and not given back yet. */
+  private owed = 0
+  private paused = false
+  sink: StreamSink | null = null
+
+  constructor(
+    readonly id: number,
+    private readonly carrier: StreamCarrier,
+  ) {}
+
+  /** False where the head is too large for a frame; the stream is then reset. */
+  head(head: AnswerHead): boolean {
+    if (this.over) return true
+    const frame = headFrame(this.id, head)
+    if (frame !== null) this.carrier.send(frame)
+    else this.reset('failed')
+    return frame !== null
+  }
+
+  /** One at a time. False: `writable` tells when the next may come. The bytes must stay as they are until then. */
+  write(bytes: Uint8Array): boolean {
+    if (this.over || bytes.length === 0) return true
+    if (this.pending !== null || this.ending) throw new Error('tunnel stream: written before it was writable')
+    if (bytes.length <= turnBytesMax && bytes.length <= this.sendCredit && this.carrier.clear) {
+      this.sendCredit -= bytes.length
+      this.carrier.send(dataFrame(this.id, bytes))
+      return true
+    }
+    this.pending = bytes
+    this.pendingAt = 0
+    this.writing = true
+    if (this.sendCredit > 0) this.carrier.queue(this)
+    this.writing = false
+    return this.pending === null
+  }
+
+  /** After what was written. On the node's end the stream is then over. */
+  end(): void {
+    if (this.over || this.ending) return
+    this.ending = true
+    if (this.pending === null) this.sendEnd()
+  }
+
+  private sendEnd(): void {
+    this.carrier.send(endFrame(this.id))
+    if (this.carrier.role === 'node') this.finish()
+  }
+
+  /** Sends one piece; true: there is more, and credit for it. */
+  takeTurn(): boolean {
+    const { pending, pendingAt } = this
+    if (this.over || pending === null || this.sendCredit === 0) return false
+    const until = Math.min(pending.length, pendingAt + Math.min(turnBytesMax, this.sendCredit))
+    this.sendCredit -= until - pendingAt
+    this.pendingAt = until
+    this.carrier.send(dataFrame(this.id, pending.subarray(pendingAt, until)))
+    if (this.over) return false
+    if (until < pending.length) return this.sendCredit > 0
+    this.pending = null
+    if (this.ending) this.sendEnd()
+    else if (!this.writing) this.sink?.writable()
+    return false
+  }
+
+  /** This end gives the stream up; the other hears why. */
+  reset(code: ResetCode): void {
+    if (this.over) return
+    this.carrier.send(resetFrame(this.id, code))
+    this.finish()
+  }
+
+  /** Withholds credit: the sender goes on for at most one window. */
+  pause(): void {
+    this.paused = true
+  }
+
+  resume(): void {
+    this.paused = false
+    this.giveBack()
+  }
+
+  private giveBack(): void {
+    if (this.owed < creditPieceBytes || this.paused || this.over || this.remoteEnded) return
+    const bytes = this.owed
+    this.owed = 0
+    this.receiveCredit += bytes
+    this.carrier.send(windowFrameOf(this.id, bytes))
+  }
+
+  /** False: beyond its credit, or out of order. */
+  receivedBytes(chunk: Buffer): 'taken' | 'window_exceeded' | 'unexpected_frame' {
+    if (this.remoteEnded || (this.carrier.role === 'gateway' && !this.headSeen)) return 'unexpected_frame'
+    if (chunk.length > this.receiveCredit) return 'window_exceeded'
+    this.receiveCredit -= chunk.length
+    this.owed += chunk.length
+    this.sink?.bytes(chunk)
+    this.giveBack()
+    return 'taken'
+  }
+
+  receivedHead(head: AnswerHead): boolean {
+    if (this.carrier.role !== 'gateway' || this.headSeen) return false
+    this.headSeen = true
+    this.sink?.head(head)
+    return true
+  }
+
+  receivedEnd(): boolean {
+    if (this.remoteEnded || (this.carrier.role === 'gateway' && !this.headSeen)) return false
+    this.remoteEnded = true
+    // The answer is whole: what was not sent of the request is not needed any more.
+    if (this.carrier.role === 'gateway') this.finish()
+    this.sink?.ended()
+    return true
+  }
+
+  receivedReset(code: string): void {
+    this.finish()
+    this.sink?.reset(code)
+  }
+
+  /** False: more credit than a window holds. */
+  receivedWindow(bytes: number): boolean {
+    this.sendCredit += bytes
+    if (this.sendCredit > windowBytes) return false
+    if (this.pending !== null) this.carrier.queue(this)
+    return true
+  }
+
+  private finish(): void {
+    if (this.over) return
+    this.over = true
+    this.pending = null
+    this.carrier.over(this)
+  }
+}

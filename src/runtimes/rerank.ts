@@ -1,0 +1,111 @@
+import { fieldsOf } from './answers.ts'
+import type { RuntimeModel, RuntimeStatus } from './runtime.ts'
+
+/** `probability`: 0–1 as it stands. `logit`: unbounded, through a sigmoid (decisions §12). */
+export type ScoreKind = 'probability' | 'logit'
+
+export interface RankingTraits {
+  readonly scoreKind: ScoreKind
+  /** At most so many documents in one request; null: no bound is known. */
+  readonly documentsMax: number | null
+}
+
+export interface RankingCall {
+  /** As the server names it. */
+  readonly model: string
+  readonly query: string
+  readonly documents: readonly string[]
+}
+
+export interface DocumentScore {
+  /** Of the document in the call. */
+  readonly index: number
+  readonly score: number
+}
+
+/** How a kind of server is asked for a ranking, and how it answers. */
+export interface RerankDialect {
+  readonly path: string
+  body(call: RankingCall): object
+  /** The members of its answer as they are; null where it is no ranking. */
+  scores(answer: unknown): readonly { readonly index: unknown; readonly score: unknown }[] | null
+}
+
+const entriesOf = (list: unknown, scoreField: string) =>
+  Array.isArray(list)
+    ? list.map((entry) => ({ index: fieldsOf(entry).index, score: fieldsOf(entry)[scoreField] }))
+    : null
+
+/**
+ * What Jina began, and llama.cpp, vLLM and most others speak. All documents are asked for, so that the choice among equal
+ * scores is ours.
+ */
+export const jinaDialect: RerankDialect = {
+  path: '/v1/rerank',
+  body: ({ model, query, documents }) => ({ model, query, documents, top_n: documents.length }),
+  scores: (answer) => entriesOf(fieldsOf(answer).results, 'relevance_score'),
+}
+
+/** Text Embeddings Inference; without `truncate` one long document would fail the whole request. */
+export const teiDialect: RerankDialect = {
+  path: '/rerank',
+  body: ({ query, documents }) => ({ query, texts: documents, truncate: true }),
+  scores: (answer) => entriesOf(answer, 'score'),
+}
+
+export function ranks(model: RuntimeModel, ranking: RankingTraits): RuntimeModel {
+  return { ...model, modality: 'rerank', ranking }
+}
+
+/**
+ * The status of a server of which the operator says that all its models rank; `scoreKind` null: what its kind is known
+ * for, logits of llama.cpp and probabilities of others.
+ */
+export function declaredRanker(status: RuntimeStatus, scoreKind: ScoreKind | null): RuntimeStatus {
+  const usual = status.kind === 'llama.cpp' ? 'logit' : 'probability'
+  const declared = (model: RuntimeModel) => {
+    const { scoreKind: told = usual, documentsMax = null } = model.ranking ?? {}
+    return ranks(model, { scoreKind: scoreKind ?? told, documentsMax })
+  }
+  return { ...status, models: status.models.map(declared) }
+}
+
+/** A probability that single precision has pushed over its edge by so little is at the edge. */
+const edge = 1e-4
+
+function inUnit(score: number, kind: ScoreKind): number | null {
+  if (kind === 'logit') return 1 / (1 + Math.exp(-score))
+  return score < -edge || score > 1 + edge ? null : Math.min(1, Math.max(0, score))
+}
+
+/** Why a server's answer is no ranking of what it was asked. */
+export type RankingFault = 'shape' | 'index' | 'score' | 'score_range' | 'too_few'
+
+/**
+ * The scores of an answer to `count` documents in 0–1, in the answer's order: each index at most once and in range, each
+ * score finite, at least `atLeast` of them.
+ */
+export function readScores(
+  dialect: RerankDialect,
+  answer: unknown,
+  wanted: { readonly count: number; readonly atLeast: number; readonly scoreKind: ScoreKind },
+): readonly DocumentScore[] | RankingFault {
+  const entries = dialect.scores(answer)
+  if (entries === null) return 'shape'
+  const scores = new Map<number, number>()
+  for (const { index, score } of entries) {
+    if (typeof index !== 'number' || !Number.isInteger(index) || index < 0 || index >= wanted.count) return 'index'
+    if (scores.has(index)) return 'index'
+    if (typeof score !== 'number' || !Number.isFinite(score)) return 'score'
+    const unit = inUnit(score, wanted.scoreKind)
+    if (unit === null) return 'score_range'
+    scores.set(index, unit)
+  }
+  if (scores.size < wanted.atLeast) return 'too_few'
+  return Array.from(scores, ([index, score]) => ({ index, score }))
+}
+
+/** Best first; of equal scores the lower index first. */
+export function bestFirst(scores: readonly DocumentScore[], topN: number): readonly DocumentScore[] {
+  return scores.toSorted((a, b) => b.score - a.score || a.index - b.index).slice(0, topN)
+}

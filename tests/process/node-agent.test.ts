@@ -1,0 +1,86 @@
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { mkdtempSync, rmSync, statSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
+import { type FakeNode, startFakeNode } from '../../src/fake-node/fake-node.ts'
+import { enrollmentToken, nodeOf, untilState } from '../support/agents.ts'
+import { startTestGateway, type TestCustomer, type TestGateway, waitFor } from '../support/gateway.ts'
+import { firstMatch } from '../support/gateway-process.ts'
+
+const root = resolve(import.meta.dir, '../..')
+let first: TestGateway
+let second: TestGateway
+let server: FakeNode
+let customer: TestCustomer
+let folder = ''
+
+beforeAll(async () => {
+  first = await startTestGateway()
+  second = await startTestGateway({ beside: first })
+  server = startFakeNode({ models: ['m-1'] })
+  customer = await first.customer()
+  folder = mkdtempSync(join(tmpdir(), 'penstock-node-'))
+})
+afterAll(async () => {
+  server?.stop()
+  rmSync(folder, { recursive: true, force: true })
+  await second?.stop()
+  await first?.stop()
+})
+
+/** As a user starts it. */
+const command = [join(root, 'penstock')]
+/** Without the launcher: SIGKILL would end that one alone. */
+const itself = [process.execPath, join(root, 'src/cli/main.ts')]
+
+/** Resolves once it says who it is. */
+async function start(program: readonly string[], ...more: readonly string[]) {
+  const beside = ['--data-dir', folder, '--listen', '127.0.0.1:0', '--no-discover', '--runtime', server.url]
+  const child = Bun.spawn([...program, 'node', ...beside, ...more], {
+    cwd: tmpdir(),
+    env: { PATH: process.env.PATH ?? '', HOME: folder },
+    stdio: ['ignore', 'pipe', 'ignore'],
+  })
+  const [, nodeId = ''] = await firstMatch(child.stdout, /This machine is (node_\w+)/)
+  return { child, nodeId }
+}
+const ask = async () =>
+  (await first.chat(customer.key, { model: 'm-1', messages: [{ role: 'user', content: 'x' }] })).status
+
+test('§22: ./penstock node enrols once, survives kill -9 as the same node, and ends in order', async () => {
+  const { enrollment_token: token } = await enrollmentToken(first, customer.customerId)
+  const born = await start(itself, '--gateway', first.url, '--token', token)
+  await untilState(first, born.nodeId, 'ready')
+  expect(await ask()).toBe(200)
+  const before = await nodeOf(first, born.nodeId)
+  expect(statSync(join(folder, 'identity.json')).mode & 0o777).toBe(0o600)
+
+  born.child.kill('SIGKILL')
+  await born.child.exited
+  await untilState(first, born.nodeId, 'stale')
+  const again = await start(command)
+  expect(again.nodeId).toBe(born.nodeId)
+  await untilState(first, born.nodeId, 'ready')
+  const after = await nodeOf(first, born.nodeId)
+  expect(after.identity_fingerprint).toBe(before.identity_fingerprint)
+  expect(after.runtimes.map(({ runtime_id }) => runtime_id).sort()).toEqual(
+    before.runtimes.map(({ runtime_id }) => runtime_id).sort(),
+  )
+  expect(await ask()).toBe(200)
+
+  again.child.kill('SIGTERM')
+  expect(await again.child.exited).toBe(0)
+  await untilState(first, born.nodeId, 'stale')
+}, 60_000)
+
+test('§26: a revocation at another gateway cuts the tunnel here within 5 s', async () => {
+  const running = await start(command)
+  await untilState(first, running.nodeId, 'ready')
+  const beganMs = performance.now()
+  await second.admin('POST', `/v1/admin/nodes/${running.nodeId}/revoke`)
+  await waitFor('the other gateway to follow', async () => (await ask()) === 404)
+  expect(await nodeOf(first, running.nodeId)).toMatchObject({ state: 'revoked', transport: null })
+  expect(performance.now() - beganMs).toBeLessThan(5_000)
+  running.child.kill('SIGTERM')
+  await running.child.exited
+}, 60_000)
