@@ -146,7 +146,7 @@ export class TunnelStream {
     this.carrier.send(windowFrameOf(this.id, bytes))
   }
 
-  /** False: beyond its credit, or out of order. */
+  /** Anything but `taken` closes the tunnel. */
   receivedBytes(chunk: Buffer): 'taken' | 'window_exceeded' | 'unexpected_frame' {
     if (this.remoteEnded || (this.carrier.role === 'gateway' && !this.headSeen)) return 'unexpected_frame'
     if (chunk.length > this.receiveCredit) return 'window_exceeded'
