@@ -15,6 +15,19 @@ export const headers = {
   requestId: 'x-request-id',
   /** Toward a node: the id of this (sub-)call, so that no two receipts are alike (decisions §14). */
   nodeRequestId: `x-${brand}-request-id`,
+  /** Toward an agent: the caller's own job id, the runtime of the route and the public model id, for its receipt. */
+  jobId: `x-${brand}-job-id`,
+  runtimeId: `x-${brand}-runtime-id`,
+  modelId: `x-${brand}-model-id`,
+  /** The gateway's word for one signed status. */
+  statusNonce: `x-${brand}-status-nonce`,
+  /** By which an agent knows the gateway (decisions §22). */
+  routerSignature: `x-${brand}-router-signature`,
+  /** By which the gateway knows an agent. */
+  nodeId: `x-${brand}-node-id`,
+  nodeTimestamp: `x-${brand}-node-timestamp`,
+  nodeNonce: `x-${brand}-node-nonce`,
+  nodeSignature: `x-${brand}-node-signature`,
   shouldRetry: 'x-should-retry',
 } as const
 
@@ -30,6 +43,13 @@ export const tokenPrefixes = {
 } as const
 
 export const receiptVersion = `${brand}-receipt-v1`
+/** `version` of an envelope of private jobs, and the salt of its keys (decisions §10). */
+export const envelopeVersion = `${brand}-private-transport-v1`
+/** Path of the command routes of a node agent (decisions §22). */
+export const commandsPath = `/${brand}/v1/commands`
+/** Objects of the admin reads: `${adminObject}job_list`. */
+export const adminObject = `${brand}.admin.`
+export const webhookUserAgent = `${brand}-webhooks/1`
 export const metricPrefix = `${brand}_`
 /** `type` of a problem response is this plus the code (decisions §2). */
 export const problemTypePrefix = `urn:${brand}:problem:`
