@@ -48,7 +48,7 @@ export const envelopeVersion = `${brand}-private-transport-v1`
 /** Path of the command routes of a node agent (decisions §22). */
 export const commandsPath = `/${brand}/v1/commands`
 /** Objects of the admin reads: `${adminObject}job_list`. */
-export const adminObject = `${brand}.admin.`
+export const adminObject = `${brand}.admin.` as const
 export const webhookUserAgent = `${brand}-webhooks/1`
 export const metricPrefix = `${brand}_`
 /** `type` of a problem response is this plus the code (decisions §2). */

@@ -1,5 +1,6 @@
 import { doublePrecision, index, integer, jsonb, numeric, pgTable, text, unique } from 'drizzle-orm/pg-core'
 import type { CustomerId, NodeId, ProfileId, RuntimeId } from '../../ids.ts'
+import type { TransportKey } from '../../protocol/wire/agent.ts'
 import { bytea, createdAt, instant } from '../columns.ts'
 import { customers } from './accounts.ts'
 
@@ -17,6 +18,10 @@ export const nodes = pgTable(
     /** Base URL without a trailing slash; null for a node that dials in. Never leaves the admin routes. */
     url: text(),
     apiKeySealed: bytea(),
+    /** Ed25519, 32 bytes; null for a node without an agent. */
+    identityKey: bytea(),
+    /** As the agent published them last, verified (decisions §10). */
+    transportKeys: jsonb().$type<readonly TransportKey[]>(),
     visibility: text({ enum: ['private', 'public'] }).notNull(),
     privacyClass: text({ enum: ['public', 'trusted', 'private'] }).notNull(),
     nodeClass: text().notNull(),
