@@ -1,3 +1,4 @@
+import { readSeed } from './secrets.ts'
 import { type Setting, type SettingName, settings } from './settings.ts'
 
 type ValueOf<S extends Setting> = S extends { kind: 'number' }
@@ -49,6 +50,23 @@ function read(name: string, setting: Setting, raw: string | undefined): unknown 
   }
 }
 
+/** A secret that holds several, newest first. */
+export function listOf(secret: string): readonly string[] {
+  return secret.split(',').map((part) => part.trim())
+}
+
+/** What a setting's kind does not say of its form. */
+function formFaults({ SVC_WEBHOOK_KEY, SVC_WEBHOOK_PORTS }: Settings): string[] {
+  const faults: string[] = []
+  if (SVC_WEBHOOK_KEY !== null && listOf(SVC_WEBHOOK_KEY).some((seed) => readSeed(seed) === null)) {
+    faults.push('SVC_WEBHOOK_KEY must be a list of 32-byte seeds in base64 or hex')
+  }
+  if (!SVC_WEBHOOK_PORTS.every((port) => /^[0-9]{1,5}$/.test(port) && Number(port) >= 1 && Number(port) <= 65_535)) {
+    faults.push('SVC_WEBHOOK_PORTS must be a list of ports')
+  }
+  return faults
+}
+
 /** Reads and checks the whole environment; all faults are reported at once, none of them shows a value. */
 export function readConfig(env: Readonly<Record<string, string | undefined>>): ConfigResult {
   const faults: string[] = []
@@ -61,7 +79,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
   const config = values as unknown as Settings
   const embedded = config.DATABASE_URL === null
   if (!embedded) {
-    for (const name of ['SVC_TOKEN_PEPPER', 'SVC_SECRETS_KEY', 'SVC_AUDIT_KEY'] as const) {
+    for (const name of ['SVC_TOKEN_PEPPER', 'SVC_SECRETS_KEY', 'SVC_AUDIT_KEY', 'SVC_WEBHOOK_KEY'] as const) {
       if (config[name] === null) faults.push(`${name} is required with DATABASE_URL`)
     }
     if (config.SVC_ADMIN_TOKENS.length === 0) faults.push('SVC_ADMIN_TOKENS is required with DATABASE_URL')
@@ -70,5 +88,6 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
   if (config.SVC_OFFLINE_AFTER_MS <= config.SVC_STALE_AFTER_MS) {
     faults.push('SVC_OFFLINE_AFTER_MS must be more than SVC_STALE_AFTER_MS')
   }
+  faults.push(...formFaults(config))
   return faults.length > 0 ? { faults } : { config: { ...config, ...(values as unknown as Settings), embedded } }
 }

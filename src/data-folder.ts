@@ -1,4 +1,4 @@
-import { randomBytes } from 'node:crypto'
+import { createHmac, randomBytes } from 'node:crypto'
 import {
   chmodSync,
   closeSync,
@@ -19,6 +19,8 @@ export interface DataFolderSecrets {
   readonly tokenPepper: string
   readonly secretsKey: string
   readonly auditKey: string
+  /** Seed of the Ed25519 key that signs webhooks. */
+  readonly webhookKey: string
 }
 
 /** `credentials.json`, as the command line reads it (decisions §25). */
@@ -47,7 +49,10 @@ export class DataFolderError extends Error {
   override readonly name = 'DataFolderError'
 }
 
-const secretNames = { tokenPepper: 'token_pepper', secretsKey: 'secrets_key', auditKey: 'audit_key' } as const
+const firstSecrets = { tokenPepper: 'token_pepper', secretsKey: 'secrets_key', auditKey: 'audit_key' } as const
+/** Folders of earlier versions lack these. */
+const laterSecrets = { webhookKey: 'webhook_key' } as const
+const secretNames = { ...firstSecrets, ...laterSecrets } as const
 const credentialNames = [
   'base_url',
   'admin_token',
@@ -117,20 +122,39 @@ function makeSecrets(file: string): void {
   }
 }
 
+/**
+ * Adds what an earlier version did not make. Derived and not drawn: of two starts at once both write the same, and
+ * neither goes on with a key that the file does not have.
+ */
+function addLaterSecrets(folder: string, file: string, texts: Readonly<Record<string, string>>) {
+  const absent = Object.values(laterSecrets).filter((name) => texts[name] === undefined)
+  if (absent.length === 0) return texts
+  const derived = (name: string) =>
+    createHmac('sha256', texts[firstSecrets.secretsKey] ?? '')
+      .update(name)
+      .digest('base64url')
+  const all = { ...texts, ...Object.fromEntries(absent.map((name) => [name, derived(name)])) }
+  renameSync(writeBeside(file, all), file)
+  syncFolder(folder)
+  return all
+}
+
 function readSecrets(folder: string): DataFolderSecrets {
   const file = join(folder, 'secrets.json')
-  const names = Object.values(secretNames)
+  const names = Object.values(firstSecrets)
   let texts = readTexts(file, names)
   if (texts === null) {
     makeSecrets(file)
     syncFolder(folder)
     texts = readTexts(file, names)
   }
-  const value = (name: string) => texts?.[name] ?? ''
+  const all = addLaterSecrets(folder, file, texts ?? {})
+  const value = (name: string) => all[name] ?? ''
   return {
     tokenPepper: value(secretNames.tokenPepper),
     secretsKey: value(secretNames.secretsKey),
     auditKey: value(secretNames.auditKey),
+    webhookKey: value(secretNames.webhookKey),
   }
 }
 

@@ -4,7 +4,7 @@ import { type RunningGateway, startGateway } from './actors/gateway.ts'
 import { createLog, failureName, type Log } from './actors/log.ts'
 import { createSealing } from './actors/sealing.ts'
 import { product } from './brand.ts'
-import { type Config, readConfig } from './config.ts'
+import { type Config, listOf, readConfig } from './config.ts'
 import { type DataFolder, DataFolderError, openDataFolder } from './data-folder.ts'
 import { type OpenDatabase, openDatabase } from './db/client.ts'
 import { type EmbeddedDatabase, EmbeddedDatabaseError, startEmbedded } from './db/embedded.ts'
@@ -42,8 +42,7 @@ async function openStorage(config: Config, log: Log): Promise<Storage> {
   return { url: embedded.url, folder, embedded }
 }
 
-const listOf = (secret: string | null, made: string | undefined) =>
-  secret === null ? [made ?? ''] : secret.split(',').map((part) => part.trim())
+const given = (secret: string | null, made: string | undefined) => (secret === null ? [made ?? ''] : listOf(secret))
 
 /** What a port that cannot be taken is called in words, and which setting mends it. */
 const listenFaults: Readonly<Record<string, (config: Config) => string>> = {
@@ -159,15 +158,25 @@ async function startAll(
   const database = openDatabase({ url: storage.url, connectionsMax: config.SVC_DATABASE_CONNECTIONS })
   undo.push(() => database.close())
   const secrets = storage.folder?.secrets
-  const peppers = listOf(config.SVC_TOKEN_PEPPER, secrets?.tokenPepper)
-  const secretsKeys = listOf(config.SVC_SECRETS_KEY, secrets?.secretsKey)
-  const auditKeys = listOf(config.SVC_AUDIT_KEY, secrets?.auditKey)
+  const peppers = given(config.SVC_TOKEN_PEPPER, secrets?.tokenPepper)
+  const secretsKeys = given(config.SVC_SECRETS_KEY, secrets?.secretsKey)
+  const auditKeys = given(config.SVC_AUDIT_KEY, secrets?.auditKey)
+  const webhookKeys = given(config.SVC_WEBHOOK_KEY, secrets?.webhookKey)
   const roleTokensInDatabase = storage.folder !== null && config.SVC_ADMIN_TOKENS.length === 0
   const made =
     storage.folder !== null && roleTokensInDatabase
       ? await makeCredentials(config, storage.folder, database, { peppers, secretsKeys })
       : false
-  const gateway = await startGateway({ config, log, database, peppers, secretsKeys, auditKeys, roleTokensInDatabase })
+  const gateway = await startGateway({
+    config,
+    log,
+    database,
+    peppers,
+    secretsKeys,
+    auditKeys,
+    webhookKeys,
+    roleTokensInDatabase,
+  })
   undo.push(() => gateway.stop())
   const server = listen(createApp(gateway), config)
   const port = server.port ?? config.SVC_PORT

@@ -47,6 +47,16 @@ export function hashToken(pepper: string, token: string): Buffer {
   return Buffer.from(new Bun.CryptoHasher('sha256', pepper).update(token).digest())
 }
 
+const seedLength = 32
+
+/** A seed of 32 bytes as operators write it: hex, base64 or base64url, padded or not. null for anything else. */
+export function readSeed(text: string): Uint8Array | null {
+  if (/^[0-9a-fA-F]{64}$/.test(text)) return new Uint8Array(Buffer.from(text, 'hex'))
+  if (!/^[A-Za-z0-9+/_-]{43}=?$/.test(text)) return null
+  const bytes = new Uint8Array(Buffer.from(text, 'base64'))
+  return bytes.length === seedLength ? bytes : null
+}
+
 export function sha256Hex(text: string | Uint8Array): string {
   return new Bun.CryptoHasher('sha256').update(text).digest('hex')
 }

@@ -2,6 +2,9 @@ import type { Config } from '../config.ts'
 import type { OpenDatabase } from '../db/client.ts'
 import { askDatabase } from '../db/queries/health.ts'
 import { createPrefixMap } from '../machines/rules/affinity.ts'
+import { type SigningKey, signingKey } from '../protocol/ed25519.ts'
+import { webhookPublicKey } from '../protocol/webhook-signature.ts'
+import { readSeed } from '../secrets.ts'
 import { type AccessDirectory, createAccessDirectory } from './access.ts'
 import { type Accounts, createAccounts } from './accounts.ts'
 import { createAddressHash } from './address-hash.ts'
@@ -17,10 +20,12 @@ import { failureName, type Log } from './log.ts'
 import { createMetrics, type Metrics } from './metrics.ts'
 import { createPoolAdmin, type PoolAdmin } from './pool-admin.ts'
 import { createPoolFeed } from './pool-feed.ts'
+import { createPrivateJobs, type PrivateJobs } from './private-jobs.ts'
 import { createReceiptWriter } from './receipt-writer.ts'
 import { createRouter, type PoolRouter } from './router.ts'
 import { createSealing } from './sealing.ts'
 import { Ticker } from './ticker.ts'
+import { createWebhooks, type Webhooks, type WebhookWorld } from './webhooks.ts'
 
 /** All that HTTP may do with the running gateway. */
 export interface GatewayHandle {
@@ -34,6 +39,10 @@ export interface GatewayHandle {
   readonly accounts: Accounts
   readonly pool: PoolAdmin
   readonly chat: Chat
+  readonly jobs: PrivateJobs
+  readonly webhooks: Webhooks
+  /** `whpk_…`, newest first: what receivers check signatures with. */
+  readonly webhookKeys: readonly string[]
   /** null: never seen, or no longer among the last 10 000. */
   explain(requestId: string): Explanation | null
   /** `{base_url}` without a trailing slash; follows the port that was really taken. */
@@ -63,15 +72,61 @@ export interface GatewayParts {
   readonly peppers: readonly string[]
   readonly secretsKeys: readonly string[]
   readonly auditKeys: readonly string[]
+  /** Ed25519 seeds, as `readSeed` takes them. */
+  readonly webhookKeys: readonly string[]
   /** Role tokens made at the first start stand in the database. */
   readonly roleTokensInDatabase: boolean
+  /** Clock, names and wire of webhooks; default: the real ones. The clock is that of private jobs, too. */
+  readonly world?: Partial<WebhookWorld>
 }
 
 /** Streams may send their last event for so long, ms. */
 const lastEventMs = 500
 
+function signingKeys(seeds: readonly string[]): readonly SigningKey[] {
+  return seeds.map((text) => {
+    const seed = readSeed(text)
+    if (seed === null) throw new Error('a signing seed has no 32 bytes')
+    return signingKey(seed)
+  })
+}
+
+const portsOf = (list: readonly string[]) => (list.length === 0 ? [443] : list.map(Number))
+
+/** Private jobs and the webhooks that tell of their ends. */
+function createJobActors(
+  { config, log, database, world = {} }: GatewayParts,
+  router: PoolRouter,
+  shared: Pick<Parameters<typeof createWebhooks>[0], 'sealing' | 'inspect' | 'counted' | 'keys'>,
+) {
+  const webhooks = createWebhooks({ ...database, ...shared, log, ports: portsOf(config.SVC_WEBHOOK_PORTS), world })
+  const jobs = createPrivateJobs({
+    ...database,
+    log,
+    webhooks,
+    inspect: shared.inspect,
+    nodes: {
+      reachable: () =>
+        router
+          .nodes()
+          .filter(({ nodeId, state }) => (state === 'ready' || state === 'live') && router.transport(nodeId) !== null)
+          .map(({ nodeId }) => nodeId),
+      transport: (nodeId) => router.transport(nodeId),
+    },
+    runningPerNodeMax: config.SVC_JOBS_RUNNING_PER_NODE_MAX,
+    retentionMs: config.SVC_JOB_RETENTION_MS,
+    limits: {
+      openPerCustomerMax: config.SVC_JOBS_OPEN_PER_CUSTOMER_MAX,
+      openPerNodeMax: config.SVC_JOBS_OPEN_PER_NODE_MAX,
+      ttlMs: config.SVC_JOB_TTL_MS,
+    },
+    ...(world.now === undefined ? {} : { now: world.now }),
+  })
+  return { webhooks, jobs }
+}
+
 /** All actors, made and not yet started. `ownPort`: the one that was really taken. */
-function createActors(parts: GatewayParts, ownPort: () => number) {
+function createActors(parts: GatewayParts, ownPort: () => number, metrics: Metrics) {
   const { config, log, database, peppers } = parts
   const { db } = database
   const sealing = createSealing(parts.secretsKeys)
@@ -106,22 +161,28 @@ function createActors(parts: GatewayParts, ownPort: () => number) {
   })
   const pool = createPoolAdmin({ db, sealing, changedHere })
   const openSecret = (sealed: Uint8Array) => sealing.open('node_api_key', sealed)
-  const router = createRouter({ config, db, log, openSecret, inspect: createInspector(log).inspect })
+  const { inspect } = createInspector(log)
+  const router = createRouter({ config, db, log, openSecret, inspect })
   const poolFeed = createPoolFeed(router, db, feed, log)
   const localNodes = createLocalNodes({ config, pool, feed, log, ownPort })
   const receipts = createReceiptWriter({ db, flushMs: config.SVC_RECEIPT_FLUSH_MS, log })
-  return { feed, access, limits, accounts, pool, router, poolFeed, localNodes, receipts }
+  const keys = signingKeys(parts.webhookKeys)
+  const counted = (result: string) => metrics.webhookAttempt(result)
+  const { webhooks, jobs } = createJobActors(parts, router, { sealing, inspect, counted, keys })
+  return { feed, access, limits, accounts, pool, router, poolFeed, localNodes, receipts, webhooks, jobs, keys }
 }
 
 type Actors = ReturnType<typeof createActors>
 
-function observe(metrics: Metrics, { router, receipts }: Actors): void {
+function observe(metrics: Metrics, { router, receipts, jobs }: Actors): void {
   metrics.observe({
     nodes: () => router.counts().nodes,
     inFlight: () => router.counts().inFlight,
     queued: () => router.counts().queued,
     receiptsWritten: () => receipts.written(),
     receiptsDropped: () => receipts.dropped(),
+    jobs: () => jobs.openByStatus(),
+    jobsRunning: () => jobs.running(),
   })
 }
 
@@ -137,6 +198,9 @@ async function fillPool({ localNodes, poolFeed, router }: Actors): Promise<void>
 }
 
 async function stopActors(actors: Actors, log: Log): Promise<void> {
+  // Before the pool: what they run is let go and another gateway may take it at once.
+  await actors.jobs.stop()
+  await actors.webhooks.stop()
   await actors.localNodes.stop()
   actors.poolFeed.stop()
   await actors.router.stop()
@@ -149,9 +213,9 @@ async function stopActors(actors: Actors, log: Log): Promise<void> {
 export async function startGateway(parts: GatewayParts): Promise<RunningGateway> {
   const { config, log, database } = parts
   let port = config.SVC_PORT
-  const actors = createActors(parts, () => port)
-  const { access, limits, accounts, pool, router } = actors
   const metrics = createMetrics()
+  const actors = createActors(parts, () => port, metrics)
+  const { access, limits, accounts, pool, router, jobs, webhooks } = actors
   observe(metrics, actors)
   const decisions = createDecisionLog()
   const chat = createChat({
@@ -189,14 +253,19 @@ export async function startGateway(parts: GatewayParts): Promise<RunningGateway>
     accounts,
     pool,
     chat,
+    jobs,
+    webhooks,
+    webhookKeys: actors.keys.map(webhookPublicKey),
     endCalls,
     explain: decisions.explain,
     baseUrl: () => config.SVC_PUBLIC_URL?.replace(/\/+$/, '') ?? `http://${hostOf(config.SVC_HOST)}:${port}`,
     hashAddress: createAddressHash(parts.auditKeys[0] ?? ''),
     health: health.ask,
-    listening: (taken) => {
+    listening: async (taken) => {
       port = taken
-      return fillPool(actors)
+      await fillPool(actors)
+      await jobs.start()
+      await webhooks.start()
     },
     beginStop: health.beginStop,
     stop: async () => {

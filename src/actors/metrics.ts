@@ -25,6 +25,8 @@ export interface MetricSources {
   queued(): number
   receiptsWritten(): number
   receiptsDropped(): number
+  jobs(): Promise<Readonly<Record<string, number>>>
+  jobsRunning(): number
 }
 
 export interface Metrics {
@@ -33,6 +35,8 @@ export interface Metrics {
   /** A finished request of any other route; `route` is the template. */
   http(route: string, method: string, status: number, durationS: number): void
   upstreamFailure(code: string): void
+  /** An attempt to deliver a webhook ended in this state. */
+  webhookAttempt(result: string): void
   /** Registers sources as the actors that own them start. */
   observe(sources: Partial<MetricSources>): void
   /** Prometheus text format. */
@@ -117,6 +121,20 @@ function gauges(registry: Registry, sources: () => Partial<MetricSources>): void
         this.set(read() ?? 0)
       },
     })
+  new Gauge({
+    name: `${metricPrefix}jobs`,
+    help: 'Private jobs that have not ended, by status, as the database has them',
+    labelNames: ['status'],
+    registers,
+    async collect() {
+      // A scrape must not fail because the database is away.
+      const none: Readonly<Record<string, number>> = {}
+      const counts = await (sources().jobs?.() ?? Promise.resolve(none)).catch(() => none)
+      this.reset()
+      for (const [status, count] of Object.entries(counts)) this.set({ status }, count)
+    },
+  })
+  reading('jobs_attended', 'Private jobs that this gateway holds a lease of', () => sources().jobsRunning?.())
   reading('requests_in_flight', 'Calls that occupy a slot of a node', () => sources().inFlight?.())
   reading('requests_queued', 'Requests that wait for a free slot', () => sources().queued?.())
   const total = (name: string, help: string, read: () => number | undefined) =>
@@ -177,6 +195,12 @@ export function createMetrics(): Metrics {
     labelNames: ['code'] as const,
     registers,
   })
+  const webhookAttempts = new Counter({
+    name: `${metricPrefix}webhook_attempts_total`,
+    help: 'Attempts to deliver a webhook, by the state they led to',
+    labelNames: ['result'] as const,
+    registers,
+  })
   const failureCodes = new Set<string>()
   const ofModel = modelSeries(registry)
   gauges(registry, () => current)
@@ -206,6 +230,7 @@ export function createMetrics(): Metrics {
       if (failureCodes.size < failureLabelsMax) failureCodes.add(code)
       failures.inc({ code: failureCodes.has(code) ? code : otherLabel })
     },
+    webhookAttempt: (result) => webhookAttempts.inc({ result }),
     observe: (sources) => void Object.assign(current, sources),
     text: () => registry.metrics(),
     contentType: registry.contentType,

@@ -3,16 +3,20 @@ import type { GatewayHandle } from '../actors/gateway.ts'
 import { createHttpContext } from './exchange.ts'
 import { problems } from './plugins/problems.ts'
 import { RouteTable } from './route-table.ts'
+import { commandRoutes } from './routes/admin/commands.ts'
 import { customerRoutes } from './routes/admin/customers.ts'
 import { explainRoutes } from './routes/admin/explain.ts'
 import { keyRoutes } from './routes/admin/keys.ts'
 import { catalogueRoutes } from './routes/admin/models.ts'
 import { nodeRoutes } from './routes/admin/nodes.ts'
+import { webhookRoutes } from './routes/admin/webhooks.ts'
 import { chatRoutes } from './routes/chat.ts'
 import { docsRoutes } from './routes/docs.ts'
 import { apiCatalogRoutes, endpointIndexRoutes } from './routes/endpoint-index.ts'
 import { healthRoutes } from './routes/health.ts'
 import { modelRoutes } from './routes/models.ts'
+import { privateJobRoutes } from './routes/private-jobs.ts'
+import { webhookKeyRoutes } from './routes/webhook-keys.ts'
 
 /**
  * Bun answers a larger body with an empty 413 before any hook runs, so its limit is out of reach and each route sets its
@@ -45,5 +49,9 @@ export function createApp(gateway: GatewayHandle): AnyElysia {
     .use(nodeRoutes(context))
     .use(catalogueRoutes(context))
     .use(explainRoutes(context))
+    .use(privateJobRoutes(context))
+    .use(commandRoutes(context))
+    .use(webhookRoutes(context))
+    .use(webhookKeyRoutes(context))
   return app
 }

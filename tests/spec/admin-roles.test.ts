@@ -41,6 +41,11 @@ const matrix: Readonly<Record<string, Role>> = {
   'PUT /v1/admin/models': 'operator',
   'DELETE /v1/admin/models': 'operator',
   'GET /v1/admin/explain': 'viewer',
+  'GET /v1/admin/jobs': 'viewer',
+  'GET /v1/admin/commands/:command_id': 'viewer',
+  'POST /v1/admin/commands/:command_id/cancel': 'operator',
+  'GET /v1/admin/webhooks': 'viewer',
+  'POST /v1/admin/webhooks/:webhook_id/redeliver': 'operator',
 }
 
 test('§23: every admin route has the role the decisions give it', () => {

@@ -88,6 +88,7 @@ export async function startTestGateway(options: TestGatewayOptions = {}): Promis
     SVC_TOKEN_PEPPER: 'test-pepper',
     SVC_SECRETS_KEY: 'test-secrets-key',
     SVC_AUDIT_KEY: 'test-audit-key',
+    SVC_WEBHOOK_KEY: '33'.repeat(32),
     SVC_ADMIN_TOKENS: tokens.admin,
     SVC_OPERATOR_TOKENS: tokens.operator,
     SVC_VIEWER_TOKENS: tokens.viewer,
