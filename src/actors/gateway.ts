@@ -76,7 +76,7 @@ export interface GatewayParts {
   readonly webhookKeys: readonly string[]
   /** Role tokens made at the first start stand in the database. */
   readonly roleTokensInDatabase: boolean
-  /** Clock, names and wire of webhooks; default: the real ones. The clock is that of private jobs, too. */
+  /** Clock, names and wire of webhooks; default: the real ones. The clock is that of private jobs and accounts, too. */
   readonly world?: Partial<WebhookWorld>
 }
 
@@ -158,6 +158,7 @@ function createActors(parts: GatewayParts, ownPort: () => number, metrics: Metri
     peppers,
     keyRotationMs: config.SVC_KEY_ROTATION_MS,
     forgetKey: (keyId) => access.forgetKey(keyId),
+    ...(parts.world?.now === undefined ? {} : { now: parts.world.now }),
   })
   const pool = createPoolAdmin({ db, sealing, changedHere })
   const openSecret = (sealed: Uint8Array) => sealing.open('node_api_key', sealed)

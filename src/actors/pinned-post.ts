@@ -61,7 +61,8 @@ class Exchange implements ResponseSink {
     private readonly reject: (error: PostError) => void,
   ) {
     this.unsent = Buffer.from(requestText(post))
-    this.timer = setTimeout(() => this.fail('timeout'), post.timeoutMs)
+    // A status that came in time counts, however slowly its body drips.
+    this.timer = setTimeout(() => (this.answer === null ? this.fail('timeout') : this.settle()), post.timeoutMs)
     post.signal.addEventListener('abort', this.stopped)
   }
 
