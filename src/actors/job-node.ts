@@ -4,7 +4,7 @@ import type { ClaimedJob, JobFacts } from '../db/queries/jobs.ts'
 import type { AttendOutcome, JobResult, SubmitOutcome } from '../machines/private-job.ts'
 import { base64UrlLength, encodeBase64Url } from '../protocol/base64.ts'
 import { verifyKey } from '../protocol/ed25519.ts'
-import { ciphertextBytesMax, envelopeFault } from '../protocol/envelope.ts'
+import { ciphertextBytesMax, type Envelope, envelopeFault } from '../protocol/envelope.ts'
 import { type Receipt, receiptText, textHash } from '../protocol/receipt.ts'
 import { receiptMessage } from '../protocol/signatures.ts'
 import type { NodeReceipt } from '../protocol/wire/agent.ts'
@@ -85,6 +85,7 @@ const saysNothing = (status: number) => status >= 500 || [401, 403, 408, 421, 42
 export async function submitCommand(
   transport: NodeTransport,
   job: ClaimedJob,
+  envelope: Envelope,
   signal: AbortSignal,
 ): Promise<SubmitOutcome> {
   const body: CommandSubmit = {
@@ -97,7 +98,7 @@ export async function submitCommand(
     upstream_model_id: job.upstreamModelId,
     runtime_id: job.runtimeId,
     deadline_at: isoTime(job.deadlineAt),
-    encrypted_request: job.encryptedRequest,
+    encrypted_request: envelope,
   }
   const request = {
     method: 'PUT' as const,
@@ -161,16 +162,15 @@ function outcomeOf(answer: Answer, job: ClaimedJob, truth: ReceiptTruth): Attend
 
 /** null: not the node's, not of this job, or not an answer to this envelope. */
 function checkedResult(
-  encryptedResponse: ClaimedJob['encryptedRequest'],
+  encryptedResponse: Envelope,
   { receipt: wire, receipt_hash: hash, signature_ed25519: signature }: NodeReceipt,
   job: ClaimedJob,
   { nodeClass, identityKey }: ReceiptTruth,
 ): JobResult | null {
-  const request = job.encryptedRequest
   const sameExchange =
     envelopeFault(encryptedResponse) === null &&
-    encryptedResponse.key_id === request.key_id &&
-    encryptedResponse.client_public_key_x25519 === request.client_public_key_x25519
+    encryptedResponse.key_id === job.keyId &&
+    encryptedResponse.client_public_key_x25519 === job.clientPublicKey
   const sameWork =
     wire.v === receiptVersion &&
     wire.request_id === job.requestId &&
@@ -188,7 +188,7 @@ function checkedResult(
     encryptedResponse,
     receiptHash: hash,
     receiptText: text,
-    held: isImplausible(wire, request, encryptedResponse),
+    held: isImplausible(wire, job, encryptedResponse),
   }
 }
 
@@ -213,11 +213,11 @@ function receiptOf(wire: NodeReceipt['receipt']): Receipt {
 /** No token is shorter than a byte: all that can be said of usage without the texts (decisions §5). */
 function isImplausible(
   { prompt_tokens, completion_tokens }: NodeReceipt['receipt'],
-  request: ClaimedJob['encryptedRequest'],
-  response: ClaimedJob['encryptedRequest'],
+  { ciphertextChars }: ClaimedJob,
+  response: Envelope,
 ): boolean {
-  const bytes = (envelope: typeof request) => base64UrlLength(envelope.ciphertext) ?? 0
-  return prompt_tokens > bytes(request) || completion_tokens > bytes(response)
+  const requestBytes = (ciphertextChars * 3) / 4
+  return prompt_tokens > requestBytes || completion_tokens > (base64UrlLength(response.ciphertext) ?? 0)
 }
 
 /** As good as it goes: nobody waits for what the node still does. */

@@ -5,7 +5,7 @@ import type { ClaimedJob } from '../db/queries/jobs.ts'
 import * as rows from '../db/queries/jobs.ts'
 import type { NewReceipt } from '../db/queries/receipts.ts'
 import { type NodeId, newId } from '../ids.ts'
-import { type AttendOutcome, type JobVerdict, privateJobMachine } from '../machines/private-job.ts'
+import { type AttendOutcome, type JobVerdict, privateJobMachine, type SubmitOutcome } from '../machines/private-job.ts'
 import { dayMs, minuteMs, secondMs } from '../time.ts'
 import { createDueWork, type DueWork, dueWorkChannel, leaseLost } from './due-work.ts'
 import { followEnd, isTerminal } from './job-end.ts'
@@ -130,9 +130,7 @@ class ClaimingJobWorker implements JobWorker {
     const transport = this.options.nodes.transport(job.nodeId)
     const machine = privateJobMachine.provide({
       actors: {
-        submit: fromPromise(({ signal: ended }) =>
-          seen(transport === null ? Promise.resolve({ kind: 'unreachable' }) : submitCommand(transport, job, ended)),
-        ),
+        submit: fromPromise(({ signal: ended }) => seen(this.submit(transport, job, ended))),
         markRunning: fromPromise(() => seen(rows.markRunning(db, job.commandId, job.leaseId))),
         attend: fromPromise(({ signal: ended }) => seen(this.attend(transport, job, ended))),
         record: fromPromise(({ input }) => seen(this.record(job, input))),
@@ -150,6 +148,12 @@ class ClaimingJobWorker implements JobWorker {
         signal,
       },
     )
+  }
+
+  private async submit(transport: NodeTransport | null, job: ClaimedJob, signal: AbortSignal): Promise<SubmitOutcome> {
+    const envelope = await rows.encryptedRequestOf(this.options.db, job.commandId)
+    if (transport === null || envelope === null) return { kind: 'unreachable' }
+    return submitCommand(transport, job, envelope, signal)
   }
 
   private async attend(transport: NodeTransport | null, job: ClaimedJob, signal: AbortSignal): Promise<AttendOutcome> {

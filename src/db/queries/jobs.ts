@@ -101,7 +101,19 @@ export interface NodeRoom {
   readonly free: number
 }
 
-export type ClaimedJob = JobRow & { readonly leaseId: string }
+/** What an answer must fit, without the ciphertext: as many as run at once may have 8 MB each. */
+const sealedFor = {
+  keyId: sql<string>`${privateJobs.encryptedRequest} ->> 'key_id'`,
+  clientPublicKey: sql<string>`${privateJobs.encryptedRequest} ->> 'client_public_key_x25519'`,
+  ciphertextChars: sql<number>`length(${privateJobs.encryptedRequest} ->> 'ciphertext')`,
+}
+
+export type ClaimedJob = JobFacts & {
+  readonly leaseId: string
+  readonly keyId: string
+  readonly clientPublicKey: string
+  readonly ciphertextChars: number
+}
 
 /**
  * Takes due jobs of these nodes under a fresh lease each. A queued one becomes `dispatched`, with the next attempt, before
@@ -133,8 +145,20 @@ export async function claimJobs(
             and j.deadline_at > ${at(now)}
           order by j.due_at limit room.free for update skip locked) due))`,
     )
-    .returning()
+    .returning({ ...facts, ...sealedFor })
   return rows as readonly ClaimedJob[]
+}
+
+/** null: the job is gone. */
+export async function encryptedRequestOf(
+  db: Database,
+  commandId: CommandId,
+): Promise<JobRow['encryptedRequest'] | null> {
+  const [row] = await db
+    .select({ envelope: privateJobs.encryptedRequest })
+    .from(privateJobs)
+    .where(eq(privateJobs.commandId, commandId))
+  return row?.envelope ?? null
 }
 
 const held = (commandId: CommandId, leaseId: string) =>
