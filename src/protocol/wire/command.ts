@@ -8,7 +8,13 @@ import { literals, nullable, strict } from './shapes.ts'
 export const attemptsMax = 3
 /** What a node may report; a retryable one raises the attempt. */
 export const retryableFailures = ['runtime_error', 'model_unavailable'] as const
-export const finalFailures = ['decrypt_failed', 'invalid_payload', 'envelope_replayed', 'result_too_large'] as const
+export const finalFailures = [
+  'decrypt_failed',
+  'invalid_payload',
+  'mixture_unsupported_path',
+  'envelope_replayed',
+  'result_too_large',
+] as const
 export type NodeFailure = (typeof retryableFailures)[number] | (typeof finalFailures)[number]
 
 /** `PUT`: answered 202. The same id and attempt again changes nothing; a higher attempt restarts a failed command. */
