@@ -140,6 +140,7 @@ class ClaimingDueWork<T extends Claimed> implements DueWork {
     try {
       for (;;) {
         const limit = concurrencyMax - this.items.size
+        if (limit <= 0) this.more = true
         if (limit <= 0 || this.stopped) return
         this.claimCount++
         const { items, more } = await within(answerWaitMs, claim(limit))

@@ -94,19 +94,21 @@ class ClaimingJobWorker implements JobWorker {
   private async claim(limit: number) {
     const { db, nodes, runningPerNodeMax, now } = this.options
     let left = limit
+    let busy = false
     const room: rows.NodeRoom[] = []
     for (const nodeId of nodes.reachable()) {
       const free = Math.min(left, runningPerNodeMax - (this.perNode.get(nodeId) ?? 0))
-      if (free <= 0) continue
-      room.push({ nodeId, free })
-      left -= free
+      if (free > 0) room.push({ nodeId, free })
+      else busy = true
+      left -= Math.max(0, free)
     }
     const at = now()
     const leaseUntil = new Date(at + jobLeaseMs)
     const items = await rows.claimJobs(db, { room, now: new Date(at), leaseUntil })
     for (const { nodeId } of items) this.perNode.set(nodeId, (this.perNode.get(nodeId) ?? 0) + 1)
     const full = room.some(({ nodeId, free }) => items.filter((job) => job.nodeId === nodeId).length === free)
-    return { items, more: full }
+    // A busy node may have more: the end of one of its jobs makes room for the next at once.
+    return { items, more: full || busy }
   }
 
   private async run(job: ClaimedJob, signal: AbortSignal): Promise<void> {
@@ -204,7 +206,8 @@ class ClaimingJobWorker implements JobWorker {
   private async interrupted(job: ClaimedJob, signal: AbortSignal): Promise<void> {
     const { db, now } = this.options
     if (signal.reason !== leaseLost) {
-      await rows.releaseJob(db, job.commandId, job.leaseId, new Date(now()))
+      const released = await rows.releaseJob(db, job.commandId, job.leaseId, new Date(now()))
+      if (released) await rows.announceDueWork(db, dueWorkChannel, jobWork)
       return
     }
     const current = await rows.jobByCommand(db, job.commandId)
