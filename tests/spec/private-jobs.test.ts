@@ -1,4 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { join } from 'node:path'
+import { everyRow } from '../support/every-row.ts'
 import { json, startTestGateway, type TestGateway } from '../support/http-gateway.ts'
 import type { JobNode } from '../support/job-node.ts'
 import {
@@ -148,12 +150,26 @@ test('§4, §19: without credentials, with wrong ones, and another customer’s 
   expect([keys.status, (await json(keys)).code]).toEqual([404, 'node_not_found'])
 })
 
-test('§18: neither prompt nor answer is in the database or in the log', async () => {
+test.each([{ jobId: 'independent-1' }, {}])(
+  'docs/protocol.md alone, with OpenSSL, makes the round trip: %j',
+  async (more) => {
+    const { customerId, customerToken } = customer
+    const { nodeId, fingerprint, modelId, chat } = jobRequest(node)
+    const given = { baseUrl: gateway.url, customerId, customerToken, nodeId, fingerprint, modelId, chat, ...more }
+    const script = join(import.meta.dir, '../support/independent-client.mjs')
+    const child = Bun.spawn(['node', script, JSON.stringify(given)], { stderr: 'inherit' })
+    const answer = JSON.parse(await new Response(child.stdout).text())
+    expect(answer).toMatchObject({ choices: [{ message: { content: 'the secret answer' } }] })
+    expect(node.prompts.at(-1)).toBe(JSON.stringify(chat))
+  },
+)
+
+test('§18: neither prompt nor answer is in any table or in the log', async () => {
   const job = await customer.client.submit(jobRequest(node))
   await customer.client.wait(job, wait)
-  const { rows } = { rows: await gateway.database.sql`select p::text as row from private_jobs p` }
-  const everything = JSON.stringify(rows) + JSON.stringify(gateway.logged())
+  const everything = JSON.stringify([await everyRow(gateway.database.url), gateway.logged()])
   expect(everything).toContain(job.jobId)
-  for (const text of ['the secret question', 'the secret answer', 'InRoZSBzZWNyZXQ'])
+  for (const text of ['the secret question', 'the secret answer', 'InRoZSBzZWNyZXQ']) {
     expect(everything).not.toContain(text)
+  }
 })
