@@ -122,6 +122,40 @@ test('§11: one event, signed with both kinds, taken by the official library', a
   expect(verify(null, signed, key, Buffer.from(signature.slice(4), 'base64'))).toBe(true)
 })
 
+test('§10: each terminal state emits exactly one event, of its own type', async () => {
+  const typeOf = (jobId: string) => receivedFor(jobId).map(({ body }) => JSON.parse(body))
+  node.turn({ kind: 'fail', code: 'invalid_payload' })
+  const failed = await endedJob()
+  await after(failed, 'delivered', 1)
+  node.turn({ kind: 'hold' })
+  const cancelled = await endedJob()
+  await waitUntil('the node has it', async () => (await readJob(gateway, customer, cancelled)).status === 'running')
+  const [{ command_id } = { command_id: '' }] = await gateway.database.sql`
+    select command_id from private_jobs where job_id = ${cancelled}`
+  await gateway.ask('POST', `/v1/admin/commands/${command_id}/cancel`, { as: 'operator' })
+  await after(cancelled, 'delivered', 1)
+  node.turn({ kind: 'hold' })
+  const expired = await endedJob()
+  await waitUntil('the node has it', async () => (await readJob(gateway, customer, expired)).status === 'running')
+  move(world.clock + hourMs)
+  await after(expired, 'delivered', 1)
+  node.release()
+  for (const [jobId, status] of [
+    [failed, 'failed'],
+    [cancelled, 'cancelled'],
+    [expired, 'expired'],
+  ] as const) {
+    const { completed_at } = await readJob(gateway, customer, jobId)
+    expect(typeOf(jobId)).toEqual([
+      {
+        type: `private_job.${status}`,
+        timestamp: completed_at,
+        data: expect.objectContaining({ job_id: jobId, status, receipt_hash: null, completed_at }),
+      },
+    ])
+  }
+})
+
 test('§11: all 75 hours: 10 attempts of the same bytes at their times, then failed', async () => {
   receiver.answer(fail())
   const began = world.clock
@@ -369,6 +403,18 @@ test('§11: a URL may have 2 048 characters', async () => {
   const status = async (webhook_url: string) =>
     (await postJob(gateway, customer, { ...createBody(node), webhook_url })).status
   expect([await status(url(2_048)), await status(url(2_049))]).toEqual([202, 400])
+})
+
+test('§18: attempts are counted by what they led to, jobs by their status', async () => {
+  const response = await gateway.ask('GET', '/metrics', {
+    headers: { authorization: `Bearer ${gateway.tokens.viewer}` },
+  })
+  const text = await response.text()
+  for (const result of ['delivered', 'retry_scheduled', 'failed', 'disabled']) {
+    const count = new RegExp(`svc_webhook_attempts_total\\{result="${result}"\\} (\\d+)`).exec(text)?.[1]
+    expect([result, Number(count) > 0]).toEqual([result, true])
+  }
+  expect(text).toMatch(/^svc_jobs_attended \d+$/m)
 })
 
 test('§18: webhook URLs and secrets are in no log line', async () => {
