@@ -131,11 +131,11 @@ export async function readBody<S extends TSchema>(
   schema: S,
   bytesMax = adminBodyBytesMax,
 ): Promise<Static<S>> {
-  return checkBody(parseJson(await readJsonText(request, bytesMax)), schema)
+  return checkValue(parseJson(await readJsonText(request, bytesMax)), schema)
 }
 
 /** Throws `invalid_request` with what is wrong. */
-export function checkBody<S extends TSchema>(value: unknown, schema: S): Static<S> {
+export function checkValue<S extends TSchema>(value: unknown, schema: S): Static<S> {
   let check = compiled.get(schema)
   if (check === undefined) {
     check = TypeCompiler.Compile<TSchema>(schema)

@@ -5,7 +5,7 @@ import { JobCreate, JobCreated, JobRead, NodeKeys } from '../../protocol/wire/jo
 import { nodeParams } from '../admin-input.ts'
 import type { HttpContext } from '../exchange.ts'
 import { jobCreatedView, jobReadView } from '../job-view.ts'
-import { checkBody, parseJson, readJsonText } from '../json-body.ts'
+import { checkValue, parseJson, readJsonText } from '../json-body.ts'
 import { customer } from '../plugins/customer.ts'
 import { describe } from '../route-table.ts'
 
@@ -25,7 +25,7 @@ function refuseMixture(body: unknown): void {
 async function readCreate(request: Request): Promise<JobCreate> {
   const body = parseJson(await readJsonText(request, bodyBytesMax))
   refuseMixture(body)
-  return checkBody(body, JobCreate)
+  return checkValue(body, JobCreate)
 }
 
 /** Endpoints 6 and 7, and the keys without which nothing can be sealed. */
