@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import {
-  chmodSync,
   closeSync,
+  existsSync,
   fsyncSync,
   mkdirSync,
   openSync,
@@ -37,31 +37,37 @@ export interface CommandStore {
 const suffix = '.json'
 const fileName = /^cmd_[0-9A-Z]{26}\.json$/
 
-/** A file for each command, 0600, in a folder of their own, 0700. */
+/** A file for each command, 0600, in a folder of their own, 0700, made with the first one. */
 export function openCommandStore(folder: string): CommandStore {
-  mkdirSync(folder, { recursive: true, mode: 0o700 })
-  chmodSync(folder, 0o700)
-  for (const name of readdirSync(folder)) if (!fileName.test(name)) rmSync(join(folder, name), { force: true })
   const fileOf = (commandId: string) => join(folder, commandId + suffix)
+  const names = existsSync(folder) ? readdirSync(folder) : []
+  // What a crash left half written.
+  for (const name of names) if (!fileName.test(name)) rmSync(join(folder, name), { force: true })
   return {
     load: () =>
-      readdirSync(folder)
+      names
         .filter((name) => fileName.test(name))
         .map((name) => JSON.parse(readFileSync(join(folder, name), 'utf8')) as StoredCommand),
     save: (command) => {
-      const beside = `${fileOf(command.commandId)}.${randomBytes(4).toString('hex')}`
-      const handle = openSync(beside, 'wx', 0o600)
-      try {
-        writeSync(handle, JSON.stringify(command))
-        fsyncSync(handle)
-      } finally {
-        closeSync(handle)
-      }
-      renameSync(beside, fileOf(command.commandId))
+      mkdirSync(folder, { recursive: true, mode: 0o700 })
+      writeWhole(fileOf(command.commandId), JSON.stringify(command))
       syncFolder(folder)
     },
     remove: (commandId) => rmSync(fileOf(commandId), { force: true }),
   }
+}
+
+/** Under a name nobody reads, to the disk, then in its place. */
+function writeWhole(file: string, text: string): void {
+  const beside = `${file}.${randomBytes(4).toString('hex')}`
+  const handle = openSync(beside, 'wx', 0o600)
+  try {
+    writeSync(handle, text)
+    fsyncSync(handle)
+  } finally {
+    closeSync(handle)
+  }
+  renameSync(beside, file)
 }
 
 function syncFolder(folder: string): void {
