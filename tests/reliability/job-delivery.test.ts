@@ -50,7 +50,10 @@ const submitsOf = (commandId: string) => node.submits.filter((submit) => submit.
 test('§10: a retryable failure takes the next attempt, with a request id of its own, at most three', async () => {
   node.turn({ kind: 'fail', code: 'runtime_error' }, { kind: 'fail', code: 'model_unavailable' })
   const { jobId, commandId } = await submit()
-  await waitUntil('the first failed', async () => (await command(commandId)).status === 'queued')
+  await waitUntil('the first failed', async () => {
+    const { status, attempt } = await command(commandId)
+    return status === 'queued' && attempt === 1
+  })
   forward(4_999)
   expect((await command(commandId)).attempt).toBe(1)
   forward(1)
@@ -66,10 +69,15 @@ test('§10: a retryable failure takes the next attempt, with a request id of its
 
   node.turn(...Array.from({ length: 3 }, () => ({ kind: 'fail', code: 'runtime_error' }) as const))
   const second = await submit()
-  for (const pause of [5_000, 30_000]) {
-    await waitUntil('it waits', async () => (await command(second.commandId)).status === 'queued')
+  for (const [made, pause] of [
+    [1, 5_000],
+    [2, 30_000],
+  ] as const) {
+    await waitUntil(`attempt ${made} failed`, async () => {
+      const { status, attempt } = await command(second.commandId)
+      return status === 'queued' && attempt === made
+    })
     forward(pause)
-    await waitUntil('it goes on', async () => (await command(second.commandId)).status !== 'queued')
   }
   expect((await reaches(second.jobId, 'failed')).error).toEqual({ code: 'runtime_error' })
 })
