@@ -53,6 +53,13 @@ export const tokenPrefixes = {
 } as const
 
 export const receiptVersion = `${brand}-receipt-v1`
+/** `version` of an envelope of private jobs, and the salt of its keys (decisions §10). */
+export const envelopeVersion = `${brand}-private-transport-v1`
+/** Path of the command routes of a node agent (decisions §22). */
+export const commandsPath = `/${brand}/v1/commands`
+/** Objects of the admin reads: `${adminObject}job_list`. */
+export const adminObject = `${brand}.admin.` as const
+export const webhookUserAgent = `${brand}-webhooks/1`
 export const metricPrefix = `${brand}_`
 /** `type` of a problem response is this plus the code (decisions §2). */
 export const problemTypePrefix = `urn:${brand}:problem:`

@@ -79,7 +79,7 @@ function formFaults(settings: Settings): string[] {
   if (!SVC_ENDPOINT_NETWORKS.every(isNetwork)) {
     faults.push('SVC_ENDPOINT_NETWORKS must be a list of networks like 10.0.0.0/8')
   }
-  return [...faults, ...clusterFaults(settings)]
+  return [...faults, ...clusterFaults(settings), ...webhookFaults(settings)]
 }
 
 const secretCharactersMin = 16
@@ -95,6 +95,29 @@ function clusterFaults({ SVC_CLUSTER_SECRET: secret, SVC_PEER_URL: url }: Settin
   return faults
 }
 
+function webhookFaults({ SVC_WEBHOOK_KEY, SVC_WEBHOOK_PORTS, SVC_ROUTER_KEY }: Settings): string[] {
+  const faults: string[] = []
+  const routerSeeds = SVC_ROUTER_KEY === null ? [] : listOf(SVC_ROUTER_KEY)
+  if (SVC_WEBHOOK_KEY !== null && listOf(SVC_WEBHOOK_KEY).some((seed) => routerSeeds.includes(seed))) {
+    faults.push('SVC_WEBHOOK_KEY and SVC_ROUTER_KEY must be different keys')
+  }
+  if (SVC_WEBHOOK_KEY !== null && listOf(SVC_WEBHOOK_KEY).some((seed) => readSeed(seed) === null)) {
+    faults.push('SVC_WEBHOOK_KEY must be a list of 32-byte seeds in base64 or hex')
+  }
+  if (!SVC_WEBHOOK_PORTS.every((port) => /^[0-9]{1,5}$/.test(port) && Number(port) >= 1 && Number(port) <= 65_535)) {
+    faults.push('SVC_WEBHOOK_PORTS must be a list of ports')
+  }
+  return faults
+}
+
+const requiredSecrets = [
+  'SVC_TOKEN_PEPPER',
+  'SVC_SECRETS_KEY',
+  'SVC_AUDIT_KEY',
+  'SVC_ROUTER_KEY',
+  'SVC_WEBHOOK_KEY',
+] as const
+
 /** Reads and checks the whole environment; all faults are reported at once, none of them shows a value. */
 export function readConfig(env: Readonly<Record<string, string | undefined>>): ConfigResult {
   const faults: string[] = []
@@ -107,7 +130,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
   const config = values as unknown as Settings
   const embedded = config.DATABASE_URL === null
   if (!embedded) {
-    for (const name of ['SVC_TOKEN_PEPPER', 'SVC_SECRETS_KEY', 'SVC_AUDIT_KEY', 'SVC_ROUTER_KEY'] as const) {
+    for (const name of requiredSecrets) {
       if (config[name] === null) faults.push(`${name} is required with DATABASE_URL`)
     }
     if (config.SVC_ADMIN_TOKENS.length === 0) faults.push('SVC_ADMIN_TOKENS is required with DATABASE_URL')

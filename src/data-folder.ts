@@ -10,6 +10,8 @@ export interface DataFolderSecrets {
   readonly auditKey: string
   /** Seed of the Ed25519 key by which agents know the gateway. */
   readonly routerKey: string
+  /** Seed of the Ed25519 key that signs webhooks. */
+  readonly webhookKey: string
 }
 
 /** `credentials.json`, as the command line reads it (decisions §25). */
@@ -40,7 +42,7 @@ export class DataFolderError extends Error {
 
 const firstSecrets = { tokenPepper: 'token_pepper', secretsKey: 'secrets_key', auditKey: 'audit_key' } as const
 /** Folders of earlier versions lack these. */
-const laterSecrets = { routerKey: 'router_key' } as const
+const laterSecrets = { routerKey: 'router_key', webhookKey: 'webhook_key' } as const
 const secretNames = { ...firstSecrets, ...laterSecrets } as const
 const credentialNames = [
   'base_url',
@@ -125,6 +127,7 @@ function readSecrets(folder: string): DataFolderSecrets {
     secretsKey: value(secretNames.secretsKey),
     auditKey: value(secretNames.auditKey),
     routerKey: value(secretNames.routerKey),
+    webhookKey: value(secretNames.webhookKey),
   }
 }
 

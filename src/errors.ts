@@ -88,6 +88,18 @@ export const problemKinds = {
   stream_idle_timeout: { status: 504, title: 'The node stopped sending', shouldRetry: true },
   node_lost: { status: 502, title: 'The node was lost', shouldRetry: true },
   server_shutdown: { status: 503, title: 'The gateway is shutting down', shouldRetry: true },
+  // Private jobs (decisions §10).
+  envelope_invalid: { status: 400, title: 'The envelope is not valid' },
+  envelope_aad_mismatch: { status: 400, title: 'The envelope was sealed for something else' },
+  webhook_url_invalid: { status: 400, title: 'The webhook URL is not allowed' },
+  job_id_conflict: { status: 409, title: 'The job id is taken by another job' },
+  envelope_replayed: { status: 409, title: 'The ephemeral key was used before' },
+  transport_key_unavailable: { status: 422, title: 'The transport key is not in use: fetch the keys and seal again' },
+  model_not_served: { status: 422, title: 'The node does not have this model' },
+  job_queue_full: { status: 429, title: 'Too many unfinished jobs', shouldRetry: true },
+  job_not_found: { status: 404, title: 'No such job' },
+  command_not_found: { status: 404, title: 'No such command' },
+  webhook_not_found: { status: 404, title: 'No such webhook' },
   // Administration (decisions §23).
   customer_not_found: { status: 404, title: 'No such customer' },
   key_not_found: { status: 404, title: 'No such key' },

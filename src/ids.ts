@@ -7,6 +7,8 @@ export type NodeId = Id<'node'>
 export type RuntimeId = Id<'rt'>
 export type ProfileId = Id<'mp'>
 export type EnrollmentTokenId = Id<'enr'>
+export type CommandId = Id<'cmd'>
+export type WebhookId = Id<'msg'>
 
 const crockford = '0123456789ABCDEFGHJKMNPQRSTVWXYZ'
 const randomLength = 16

@@ -1,6 +1,6 @@
 import type { AnyElysia } from 'elysia'
 import { firstStart } from './actors/first-start.ts'
-import { type RunningGateway, startGateway } from './actors/gateway.ts'
+import { type GatewayParts, type RunningGateway, startGateway } from './actors/gateway.ts'
 import { createLog, failureName, type Log } from './actors/log.ts'
 import { createSealing } from './actors/sealing.ts'
 import { product } from './brand.ts'
@@ -90,10 +90,15 @@ function keepBaseUrl(folder: DataFolder | null, baseUrl: string): void {
   if (kept !== null && kept.base_url !== baseUrl) folder?.writeCredentials({ ...kept, base_url: baseUrl })
 }
 
-/** Starts everything, in order; what was started is stopped again when a later step fails. `quiet`: prints no welcome. */
+export interface StartOptions extends Pick<GatewayParts, 'world'> {
+  /** Prints no welcome. */
+  readonly quiet?: boolean
+}
+
+/** Starts everything, in order; what was started is stopped again when a later step fails. */
 export async function start(
   env: Readonly<Record<string, string | undefined>> = process.env,
-  { quiet = false }: { readonly quiet?: boolean } = {},
+  options: StartOptions = {},
 ): Promise<Server> {
   const read = readConfig(env)
   if ('faults' in read)
@@ -107,7 +112,7 @@ export async function start(
     }
   }
   try {
-    return await startAll(config, log, undo, stop, quiet)
+    return await startAll(config, log, undo, stop, options)
   } catch (error) {
     await stop()
     throw error
@@ -155,7 +160,7 @@ async function startAll(
   log: Log,
   undo: (() => Promise<unknown> | unknown)[],
   stopAll: () => Promise<void>,
-  quiet: boolean,
+  { quiet = false, world }: StartOptions,
 ): Promise<Server> {
   checkPort(config)
   const storage = await openStorage(config, log)
@@ -168,6 +173,7 @@ async function startAll(
   const secretsKeys = given(config.SVC_SECRETS_KEY, secrets?.secretsKey)
   const auditKeys = given(config.SVC_AUDIT_KEY, secrets?.auditKey)
   const routerKeys = given(config.SVC_ROUTER_KEY, secrets?.routerKey)
+  const webhookKeys = given(config.SVC_WEBHOOK_KEY, secrets?.webhookKey)
   const roleTokensInDatabase = storage.folder !== null && config.SVC_ADMIN_TOKENS.length === 0
   const made =
     storage.folder !== null && roleTokensInDatabase
@@ -181,7 +187,9 @@ async function startAll(
     secretsKeys,
     auditKeys,
     routerKeys,
+    webhookKeys,
     roleTokensInDatabase,
+    ...(world === undefined ? {} : { world }),
   })
   undo.push(() => gateway.stop())
   const server = listen(createApp(gateway), config)

@@ -67,6 +67,10 @@ export const settings = {
     meaning:
       'Where the other gateways reach this one (`http://10.0.0.2:7070`), to pass on what is for a node that dialled in here',
   },
+  SVC_WEBHOOK_KEY: {
+    kind: 'secret',
+    meaning: 'Ed25519 seeds that sign webhooks, 32 bytes each in base64 or hex, newest first; likewise',
+  },
   SVC_METRICS_PUBLIC: { kind: 'flag', default: false, meaning: 'Serve `/metrics` without a token' },
   SVC_DISCOVER: { kind: 'flag', default: true, meaning: 'Look for model servers on loopback at start' },
   SVC_DEMO: {
@@ -105,6 +109,45 @@ export const settings = {
     min: 1024,
     max: 64 * MiB,
     meaning: 'Largest chat body, bytes',
+  },
+  SVC_JOB_TTL_MS: {
+    kind: 'number',
+    default: 3_600_000,
+    min: 300_000,
+    max: 86_400_000,
+    meaning: 'A private job that nobody finished expires after, ms',
+  },
+  SVC_JOB_RETENTION_MS: {
+    kind: 'number',
+    default: 2_592_000_000,
+    min: 3_600_000,
+    max: 31_536_000_000,
+    meaning: 'An ended private job is deleted, ciphertexts and all, after, ms',
+  },
+  SVC_JOBS_OPEN_PER_CUSTOMER_MAX: {
+    kind: 'number',
+    default: 100,
+    min: 1,
+    max: 100_000,
+    meaning: 'Private jobs of one customer that have not ended',
+  },
+  SVC_JOBS_OPEN_PER_NODE_MAX: {
+    kind: 'number',
+    default: 1_000,
+    min: 1,
+    max: 1_000_000,
+    meaning: 'Private jobs for one node that have not ended',
+  },
+  SVC_JOBS_RUNNING_PER_NODE_MAX: {
+    kind: 'number',
+    default: 4,
+    min: 1,
+    max: 1_000,
+    meaning: 'Private jobs that one gateway has running on one node',
+  },
+  SVC_WEBHOOK_PORTS: {
+    kind: 'list',
+    meaning: 'Ports that a `webhook_url` may name; unset: 443 alone',
   },
   SVC_CONNECT_TIMEOUT_MS: {
     kind: 'number',

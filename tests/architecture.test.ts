@@ -49,7 +49,7 @@ const layers: Readonly<Record<string, Layer>> = {
   'fake-node': { imports: ['vocabulary', 'protocol'], packages: ['elysia', '@sinclair/typebox', 'node:', 'bun'] },
   client: { imports: ['vocabulary', 'protocol'], packages: ['@noble/'] },
   console: { imports: [], types: ['protocol'], packages: [] },
-  cli: { imports: ['vocabulary', 'protocol'], packages: ['@sinclair/typebox', 'node:', 'bun'] },
+  cli: { imports: ['vocabulary', 'protocol', 'client'], packages: ['@sinclair/typebox', 'node:', 'bun'] },
 }
 /** Files that stand above the table, and the rooms a single file may enter beyond its layer. */
 const composition = ['src/main.ts']

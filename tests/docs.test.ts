@@ -8,6 +8,7 @@ import { createMetrics } from '../src/actors/metrics.ts'
 import { Fault } from '../src/fake-node/faults.ts'
 import { canonicalJson } from '../src/protocol/canonical-json.ts'
 import { signingKey } from '../src/protocol/ed25519.ts'
+import { openRequest, openResponse, sealRequest, sealResponse } from '../src/protocol/envelope.ts'
 import { textHash } from '../src/protocol/receipt.ts'
 import {
   enrollMessage,
@@ -75,6 +76,22 @@ test('every metric is in docs/operations.md', async () => {
   expect(names.length).toBeGreaterThan(10)
   const operations = read('docs/operations.md')
   expect(names.filter((name) => !operations.includes(`\`${name}\``))).toEqual([])
+})
+
+test('§20: the envelope of docs/protocol.md opens, and is what its keys give', () => {
+  const text = /<!-- envelope:begin -->\n```json\n([\s\S]+?)\n```/.exec(read('docs/protocol.md'))?.[1] ?? ''
+  const vector = JSON.parse(text)
+  const bytes = (base64url: string) => new Uint8Array(Buffer.from(base64url, 'base64url'))
+  const utf8 = (plain: string) => new TextEncoder().encode(plain)
+  const { job_id: jobId, model_id: modelId, node_id: nodeId } = vector.context
+  const context = { jobId, modelId, nodeId }
+  const fixed = { secretKey: bytes(vector.client_secret), nonce: bytes(vector.request.nonce) }
+  const { envelope, responseKeys } = sealRequest(bytes(vector.node_public), context, utf8(vector.request_text), fixed)
+  expect(envelope).toEqual(vector.request)
+  const opened = openRequest(bytes(vector.node_secret), context, vector.request)
+  const answer = { nonce: bytes(vector.response.nonce) }
+  expect(sealResponse(opened.responseKeys, context, utf8(vector.response_text), answer)).toEqual(vector.response)
+  expect(new TextDecoder().decode(openResponse(responseKeys, context, vector.response))).toBe(vector.response_text)
 })
 
 test('every fault of the fake node is in docs/operations.md', () => {

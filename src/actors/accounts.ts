@@ -1,6 +1,7 @@
 import type { Database } from '../db/client.ts'
 import type { CustomerRow, KeyRow } from '../db/queries/accounts.ts'
 import * as rows from '../db/queries/accounts.ts'
+import { retireWebhookSecret } from '../db/queries/webhooks.ts'
 import { Problem } from '../errors.ts'
 import { type CustomerId, type KeyId, newId } from '../ids.ts'
 import type { GatewayPolicy, ModelPolicy } from '../protocol/wire/policy.ts'
@@ -59,6 +60,7 @@ export interface Accounts {
   customers(limit: number, before?: string | null): Promise<readonly Customer[]>
   updateCustomer(customerId: string, changes: CustomerChanges): Promise<Customer>
   rotateCustomerToken(customerId: string): Promise<{ readonly customer: Customer; readonly customerToken: string }>
+  /** The old one signs beside it for 24 h. */
   rotateWebhookSecret(customerId: string): Promise<{ readonly customer: Customer; readonly webhookSecret: string }>
   issueKey(customerId: string, input: NewKeyInput): Promise<IssuedKey>
   /** A new key now; the old one ends after `keepMs` (0 to 7 days, default SVC_KEY_ROTATION_MS), or sooner if it would have. */
@@ -86,6 +88,8 @@ export interface AccountsOptions {
 
 export const liveKeysMax = 10
 export const keyOverlapMsMax = 7 * dayMs
+/** A replaced webhook secret signs beside the new one so long (decisions §11). */
+const webhookSecretOverlapMs = dayMs
 const keysListedMax = 1_000
 
 export function createAccounts(options: AccountsOptions): Accounts {
@@ -150,7 +154,16 @@ class DatabaseAccounts implements Accounts {
   async rotateWebhookSecret(customerId: string) {
     const webhookSecret = mintWebhookSecret()
     const webhookSecretSealed = this.options.sealing.seal('webhook_secret', webhookSecret)
-    return { customer: await this.change(customerId, { webhookSecretSealed }), webhookSecret }
+    const expiresAt = new Date(this.now() + webhookSecretOverlapMs)
+    const customer = await this.db.transaction(async (tx) => {
+      await rows.lockCustomer(tx, customerId)
+      const old = await rows.getCustomer(tx, customerId)
+      if (old === null) throw new Problem('customer_not_found')
+      await retireWebhookSecret(tx, { customerId: old.customerId, secretSealed: old.webhookSecretSealed, expiresAt })
+      return shownCustomer(await rows.updateCustomer(tx, customerId, { webhookSecretSealed }))
+    })
+    this.options.changedHere('customers')
+    return { customer, webhookSecret }
   }
 
   async issueKey(customerId: string, input: NewKeyInput): Promise<IssuedKey> {

@@ -2,7 +2,10 @@ import type { Config } from '../config.ts'
 import type { OpenDatabase } from '../db/client.ts'
 import { askDatabase } from '../db/queries/health.ts'
 import { createPrefixMap } from '../machines/rules/affinity.ts'
+import { type SigningKey, signingKey } from '../protocol/ed25519.ts'
+import { webhookPublicKey } from '../protocol/webhook-signature.ts'
 import type { RouterKeys } from '../protocol/wire/agent.ts'
+import { readSeed } from '../secrets.ts'
 import { type AccessDirectory, createAccessDirectory } from './access.ts'
 import { type Accounts, createAccounts } from './accounts.ts'
 import { createAddressHash } from './address-hash.ts'
@@ -26,10 +29,12 @@ import { createMixtureRecords } from './mixture-records.ts'
 import type { VerifyNodeKey } from './node-keys.ts'
 import { createPoolAdmin, type PoolAdmin } from './pool-admin.ts'
 import { createPoolFeed } from './pool-feed.ts'
+import { createPrivateJobs, type PrivateJobs } from './private-jobs.ts'
 import { createReceiptWriter } from './receipt-writer.ts'
 import { createRouter, type PoolRouter } from './router.ts'
 import { createSealing } from './sealing.ts'
 import { Ticker } from './ticker.ts'
+import { createWebhooks, type Webhooks, type WebhookWorld } from './webhooks.ts'
 
 /** All that HTTP may do with the running gateway. */
 export interface GatewayHandle {
@@ -50,6 +55,10 @@ export interface GatewayHandle {
   readonly mixtures: Mixtures
   /** Nodes that dial in, and the other gateways that they reach. */
   readonly dialIn: DialIn
+  readonly jobs: PrivateJobs
+  readonly webhooks: Webhooks
+  /** `whpk_…`, newest first: what receivers check signatures with. */
+  readonly webhookKeys: readonly string[]
   /** null: never seen, or no longer among the last 10 000. */
   explain(requestId: string): Explanation | null
   /** `{base_url}` without a trailing slash; follows the port that was really taken. */
@@ -85,15 +94,60 @@ export interface GatewayParts {
   readonly auditKeys: readonly string[]
   /** Ed25519 seeds, as `readSeed` takes them. */
   readonly routerKeys: readonly string[]
+  readonly webhookKeys: readonly string[]
   /** Role tokens made at the first start stand in the database. */
   readonly roleTokensInDatabase: boolean
+  /** Clock, names and wire of webhooks; default: the real ones. The clock is that of private jobs and accounts, too. */
+  readonly world?: Partial<WebhookWorld>
 }
 
 /** Streams may send their last event for so long, ms. */
 const lastEventMs = 500
 
+function signingKeys(seeds: readonly string[]): readonly SigningKey[] {
+  return seeds.map((text) => {
+    const seed = readSeed(text)
+    if (seed === null) throw new Error('a signing seed has no 32 bytes')
+    return signingKey(seed)
+  })
+}
+
+const portsOf = (list: readonly string[]) => (list.length === 0 ? [443] : list.map(Number))
+
+/** Private jobs and the webhooks that tell of their ends. */
+function createJobActors(
+  { config, log, database, world = {} }: GatewayParts,
+  router: PoolRouter,
+  shared: Pick<Parameters<typeof createWebhooks>[0], 'sealing' | 'inspect' | 'counted' | 'keys'>,
+) {
+  const webhooks = createWebhooks({ ...database, ...shared, log, ports: portsOf(config.SVC_WEBHOOK_PORTS), world })
+  const jobs = createPrivateJobs({
+    ...database,
+    log,
+    webhooks,
+    inspect: shared.inspect,
+    nodes: {
+      reachable: () =>
+        router
+          .nodes()
+          .filter(({ nodeId, state }) => (state === 'ready' || state === 'live') && router.transport(nodeId) !== null)
+          .map(({ nodeId }) => nodeId),
+      transport: (nodeId) => router.transport(nodeId),
+    },
+    runningPerNodeMax: config.SVC_JOBS_RUNNING_PER_NODE_MAX,
+    retentionMs: config.SVC_JOB_RETENTION_MS,
+    limits: {
+      openPerCustomerMax: config.SVC_JOBS_OPEN_PER_CUSTOMER_MAX,
+      openPerNodeMax: config.SVC_JOBS_OPEN_PER_NODE_MAX,
+      ttlMs: config.SVC_JOB_TTL_MS,
+    },
+    ...(world.now === undefined ? {} : { now: world.now }),
+  })
+  return { webhooks, jobs }
+}
+
 /** All actors, made and not yet started. `ownPort`: the one that was really taken. */
-function createActors(parts: GatewayParts, ownPort: () => number) {
+function createActors(parts: GatewayParts, ownPort: () => number, metrics: Metrics) {
   const { config, log, database, peppers } = parts
   const { db } = database
   const sealing = createSealing(parts.secretsKeys)
@@ -125,6 +179,7 @@ function createActors(parts: GatewayParts, ownPort: () => number) {
     peppers,
     keyRotationMs: config.SVC_KEY_ROTATION_MS,
     forgetKey: (keyId) => access.forgetKey(keyId),
+    ...(parts.world?.now === undefined ? {} : { now: parts.world.now }),
   })
   const pool = createPoolAdmin({ db, sealing, changedHere })
   const openSecret = (sealed: Uint8Array) => sealing.open('node_api_key', sealed)
@@ -135,18 +190,24 @@ function createActors(parts: GatewayParts, ownPort: () => number) {
   const poolFeed = createPoolFeed(router, db, feed, log)
   const localNodes = createLocalNodes({ config, pool, feed, log, ownPort })
   const receipts = createReceiptWriter({ db, flushMs: config.SVC_RECEIPT_FLUSH_MS, log })
-  return { feed, access, limits, accounts, pool, agents, inspector, router, poolFeed, localNodes, receipts }
+  const keys = signingKeys(parts.webhookKeys)
+  const counted = (result: string) => metrics.webhookAttempt(result)
+  const { webhooks, jobs } = createJobActors(parts, router, { sealing, inspect: inspector.inspect, counted, keys })
+  const made = { feed, access, limits, accounts, pool, agents, inspector, router, poolFeed, localNodes, receipts }
+  return { ...made, webhooks, jobs, keys }
 }
 
 type Actors = ReturnType<typeof createActors>
 
-function observe(metrics: Metrics, { router, receipts }: Actors): void {
+function observe(metrics: Metrics, { router, receipts, jobs }: Actors): void {
   metrics.observe({
     nodes: () => router.counts().nodes,
     inFlight: () => router.counts().inFlight,
     queued: () => router.counts().queued,
     receiptsWritten: () => receipts.written(),
     receiptsDropped: () => receipts.dropped(),
+    jobs: () => jobs.openByStatus(),
+    jobsRunning: () => jobs.running(),
   })
 }
 
@@ -162,6 +223,9 @@ async function fillPool({ localNodes, poolFeed, router }: Actors): Promise<void>
 }
 
 async function stopActors(actors: Actors, log: Log): Promise<void> {
+  // Before the pool: what they run is let go and another gateway may take it at once.
+  await actors.jobs.stop()
+  await actors.webhooks.stop()
   await actors.localNodes.stop()
   actors.poolFeed.stop()
   await actors.agents.stop()
@@ -175,9 +239,9 @@ async function stopActors(actors: Actors, log: Log): Promise<void> {
 export async function startGateway(parts: GatewayParts): Promise<RunningGateway> {
   const { config, log, database } = parts
   let port = config.SVC_PORT
-  const actors = createActors(parts, () => port)
-  const { access, limits, accounts, pool, agents, router } = actors
   const metrics = createMetrics()
+  const actors = createActors(parts, () => port, metrics)
+  const { access, limits, accounts, pool, agents, router, jobs, webhooks } = actors
   observe(metrics, actors)
   const decisions = createDecisionLog()
   const chatPort: ChatPort = {
@@ -233,14 +297,19 @@ export async function startGateway(parts: GatewayParts): Promise<RunningGateway>
     dialIn: agents.dialIn,
     chat,
     mixtures,
+    jobs,
+    webhooks,
+    webhookKeys: actors.keys.map(webhookPublicKey),
     endCalls,
     explain: decisions.explain,
     baseUrl: () => config.SVC_PUBLIC_URL?.replace(/\/+$/, '') ?? `http://${hostOf(config.SVC_HOST)}:${port}`,
     hashAddress: createAddressHash(parts.auditKeys[0] ?? ''),
     health: health.ask,
-    listening: (taken) => {
+    listening: async (taken) => {
       port = taken
-      return fillPool(actors)
+      await fillPool(actors)
+      await jobs.start()
+      await webhooks.start()
     },
     beginStop: health.beginStop,
     handOver: () => agents.dialIn.handOver(),

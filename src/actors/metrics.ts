@@ -28,6 +28,8 @@ export interface MetricSources {
   queued(): number
   receiptsWritten(): number
   receiptsDropped(): number
+  jobs(): Promise<Readonly<Record<string, number>>>
+  jobsRunning(): number
 }
 
 export interface Metrics {
@@ -39,6 +41,8 @@ export interface Metrics {
   subCall(sample: SubCallSample): void
   /** A finished mixture; both are names of ours. */
   mixture(strategy: string, outcome: string): void
+  /** An attempt to deliver a webhook ended in this state. */
+  webhookAttempt(result: string): void
   /** Registers sources as the actors that own them start. */
   observe(sources: Partial<MetricSources>): void
   /** Prometheus text format. */
@@ -123,6 +127,20 @@ function gauges(registry: Registry, sources: () => Partial<MetricSources>): void
         this.set(read() ?? 0)
       },
     })
+  new Gauge({
+    name: `${metricPrefix}jobs`,
+    help: 'Private jobs that have not ended, by status, as the database has them',
+    labelNames: ['status'],
+    registers,
+    async collect() {
+      // A scrape must not fail because the database is away.
+      const none: Readonly<Record<string, number>> = {}
+      const counts = await (sources().jobs?.() ?? Promise.resolve(none)).catch(() => none)
+      this.reset()
+      for (const [status, count] of Object.entries(counts)) this.set({ status }, count)
+    },
+  })
+  reading('jobs_attended', 'Private jobs that this gateway holds a lease of', () => sources().jobsRunning?.())
   reading('requests_in_flight', 'Calls that occupy a slot of a node', () => sources().inFlight?.())
   reading('requests_queued', 'Requests that wait for a free slot', () => sources().queued?.())
   const total = (name: string, help: string, read: () => number | undefined) =>
@@ -183,6 +201,12 @@ export function createMetrics(): Metrics {
     labelNames: ['code'] as const,
     registers,
   })
+  const webhookAttempts = new Counter({
+    name: `${metricPrefix}webhook_attempts_total`,
+    help: 'Attempts to deliver a webhook, by the state they led to',
+    labelNames: ['result'] as const,
+    registers,
+  })
   const failureCodes = new Set<string>()
   const mixtures = new Counter({
     name: `${metricPrefix}mixture_total`,
@@ -223,6 +247,7 @@ export function createMetrics(): Metrics {
       if (failureCodes.size < failureLabelsMax) failureCodes.add(code)
       failures.inc({ code: failureCodes.has(code) ? code : otherLabel })
     },
+    webhookAttempt: (result) => webhookAttempts.inc({ result }),
     observe: (sources) => void Object.assign(current, sources),
     text: () => registry.metrics(),
     contentType: registry.contentType,

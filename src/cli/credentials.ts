@@ -12,6 +12,7 @@ export interface Connection {
   readonly gatewayKey: string | null
   /** The customer that commands act for where none is named. */
   readonly customerId: string | null
+  readonly customerToken: string | null
   /** Files that were looked at and are not there, or belong to another gateway. */
   readonly lookedAt: readonly string[]
 }
@@ -109,6 +110,7 @@ export function findConnection(places: CredentialPlaces): Connection {
     adminToken: text(env.SVC_ADMIN_TOKEN) ?? first(['admin_token', 'operator_token', 'viewer_token']),
     gatewayKey: text(env.SVC_GATEWAY_KEY) ?? first(['gateway_key']),
     customerId: first(['customer_id']),
+    customerToken: first(['customer_token']),
     lookedAt,
   }
 }

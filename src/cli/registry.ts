@@ -3,6 +3,7 @@ import { chat } from './chat.ts'
 import { customers } from './customers.ts'
 import { explain } from './explain.ts'
 import { fakeNode } from './fake-node.ts'
+import { jobs } from './jobs.ts'
 import { keys } from './keys.ts'
 import { models } from './models.ts'
 import { node } from './node.ts'
@@ -11,4 +12,16 @@ import { serve } from './serve.ts'
 import { status } from './status.ts'
 
 /** In the order of the help text. A new verb is a file and a line. */
-export const verbs: readonly Verb[] = [serve, node, status, chat, models, nodes, keys, customers, explain, fakeNode]
+export const verbs: readonly Verb[] = [
+  serve,
+  node,
+  status,
+  chat,
+  jobs,
+  models,
+  nodes,
+  keys,
+  customers,
+  explain,
+  fakeNode,
+]

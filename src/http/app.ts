@@ -4,6 +4,7 @@ import { tunnelSocketOptions } from '../actors/tunnel-socket.ts'
 import { createHttpContext } from './exchange.ts'
 import { problems } from './plugins/problems.ts'
 import { RouteTable } from './route-table.ts'
+import { commandRoutes } from './routes/admin/commands.ts'
 import { customerRoutes } from './routes/admin/customers.ts'
 import { enrollmentTokenRoutes } from './routes/admin/enrollment-tokens.ts'
 import { explainRoutes } from './routes/admin/explain.ts'
@@ -11,6 +12,7 @@ import { keyRoutes } from './routes/admin/keys.ts'
 import { mixtureRoutes } from './routes/admin/mixtures.ts'
 import { catalogueRoutes } from './routes/admin/models.ts'
 import { nodeRoutes } from './routes/admin/nodes.ts'
+import { webhookRoutes } from './routes/admin/webhooks.ts'
 import { chatRoutes } from './routes/chat.ts'
 import { docsRoutes } from './routes/docs.ts'
 import { apiCatalogRoutes, endpointIndexRoutes } from './routes/endpoint-index.ts'
@@ -22,6 +24,8 @@ import { keyVerifyRoutes } from './routes/node-agent/key-verify.ts'
 import { routerKeyRoutes } from './routes/node-agent/router-keys.ts'
 import { nodeTunnelRoutes } from './routes/node-tunnel.ts'
 import { peerRoutes } from './routes/peer.ts'
+import { privateJobRoutes } from './routes/private-jobs.ts'
+import { webhookKeyRoutes } from './routes/webhook-keys.ts'
 
 /**
  * Bun answers a larger body with an empty 413 before any hook runs, so its limit is out of reach and each route sets its
@@ -63,5 +67,9 @@ export function createApp(gateway: GatewayHandle): AnyElysia {
     .use(mixtureRoutes(context))
     .use(nodeTunnelRoutes(context))
     .use(peerRoutes(context))
+    .use(privateJobRoutes(context))
+    .use(commandRoutes(context))
+    .use(webhookRoutes(context))
+    .use(webhookKeyRoutes(context))
   return app
 }

@@ -36,6 +36,23 @@ export function limitOf(standard: number, max: number): IntegerParameter {
   return { kind: 'integer', min: 1, max, default: standard, description: 'Most items in the answer' }
 }
 
+/** A filter that may be absent. */
+export function oneOf(values: readonly string[]) {
+  return {
+    kind: 'text',
+    pattern: new RegExp(`^(${values.join('|')})$`),
+    required: false,
+    description: `One of ${values.join(', ')}`,
+  } as const
+}
+
+export const customerFilter = {
+  kind: 'text',
+  pattern: /^[A-Za-z0-9_-]{1,64}$/,
+  required: false,
+  description: 'Of one customer',
+} as const
+
 function readInteger(name: string, spec: IntegerParameter, text: string | undefined): number {
   if (text === undefined) return spec.default
   const value = integerPattern.test(text) ? Number(text) : Number.NaN

@@ -3,9 +3,12 @@ import { failureName, type Log } from '../actors/log.ts'
 import { brand, headers } from '../brand.ts'
 import { Problem } from '../errors.ts'
 import { newId } from '../ids.ts'
+import { parseJson, readJsonText } from '../protocol/json-body.ts'
 import { bearerChallenge, openAiResponse, problemResponse } from '../protocol/problem-response.ts'
 import { isNonce } from '../protocol/signatures.ts'
 import { answerChat, type ChatRouteParts, listModels, nodeChatRoute, nodeModelsRoute } from './chat-routes.ts'
+import { answerCommand, commandBodyBytesMax, nodeCommandRoute } from './command-routes.ts'
+import type { Commands } from './commands.ts'
 import { nodeStatus, type StatusParts } from './node-status.ts'
 import type { Reranker } from './rerank.ts'
 import { rerankRoutes } from './rerank-routes.ts'
@@ -14,6 +17,7 @@ export const nodeStatusRoute = `/${brand}/v1/status`
 
 export interface NodeAppParts extends ChatRouteParts, StatusParts {
   readonly reranker: Reranker
+  readonly commands: Commands
   readonly log: Log
 }
 
@@ -89,6 +93,15 @@ function statusResponse(parts: NodeAppParts, request: Request): Response {
   return Response.json(nodeStatus(parts, nonce), { headers: base })
 }
 
+/** Commands are the gateway's alone: no local credential opens them. */
+async function commandResponse(parts: NodeAppParts, request: Request): Promise<Response> {
+  if (!request.headers.has(headers.routerSignature)) throw new Problem('missing_credentials')
+  const caller = parts.credentials.begin(request)
+  const text = request.method === 'PUT' ? await readJsonText(request, commandBodyBytesMax) : null
+  caller.withBody(text)
+  return answerCommand(parts.commands, request, text === null ? null : parseJson(text))
+}
+
 function unmatched(request: Request): Response {
   const allow = methods[new URL(request.url).pathname]
   const problem =
@@ -103,6 +116,8 @@ const idleTimeoutSeconds = 30
 /** The agent's HTTP interface (decisions §22); the caller listens. */
 export function createNodeApp(parts: NodeAppParts): NodeApp {
   const { log } = parts
+  const command = (request: Request) =>
+    answered(log, nodeCommandRoute, request, asProblem, () => commandResponse(parts, request))
   const app: AnyElysia = new Elysia({
     serve: { maxRequestBodySize: bunBodyBytesMax, idleTimeout: idleTimeoutSeconds, development: false },
   })
@@ -129,6 +144,13 @@ export function createNodeApp(parts: NodeAppParts): NodeApp {
     .get(nodeStatusRoute, ({ request }) =>
       answered(log, nodeStatusRoute, request, asProblem, () => statusResponse(parts, request)),
     )
+    .put(nodeCommandRoute, ({ request }) => command(request), { parse: 'none' })
+    .get(nodeCommandRoute, ({ request, server }) => {
+      // A long poll is silent for as long as the job runs.
+      server?.timeout(request, 0)
+      return command(request)
+    })
+    .delete(nodeCommandRoute, ({ request }) => command(request), { parse: 'none' })
     .use(
       rerankRoutes({
         credentials: parts.credentials,

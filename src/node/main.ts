@@ -213,6 +213,8 @@ async function stopOrderly({ options, runtimes }: Started, served: Served, tunne
   served.beginStop()
   tunnel?.statusChanged()
   // The tunnel takes nothing new from here on, and closes after its last stream.
+  // A job that is cut here is another attempt for its gateway; its key stays used up.
+  await served.commands.stop()
   await Promise.all([served.chat.stop(graceMs), served.reranker.stop(graceMs), tunnel?.stop(graceMs + lastBytesMs)])
   const { server } = served.routes.app
   await Promise.race([server?.stop(), Bun.sleep(lastBytesMs)])

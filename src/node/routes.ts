@@ -1,6 +1,11 @@
+import { join } from 'node:path'
+import { failureName } from '../actors/log.ts'
 import type { PrivateFolder } from '../private-files.ts'
 import { createNodeApp, type NodeApp } from './app.ts'
 import { createAskGateway } from './ask-gateway.ts'
+import { openCommandStore } from './command-store.ts'
+import { runByChat } from './command-work.ts'
+import { type Commands, createCommands } from './commands.ts'
 import type { Enrollment } from './enrollment.ts'
 import { createGatewayKeys } from './gateway-keys.ts'
 import type { Identity } from './identity.ts'
@@ -28,6 +33,7 @@ export interface Served {
   readonly routes: NodeApp
   readonly chat: NodeChat
   readonly reranker: Reranker
+  readonly commands: Commands
   /** The newest router key that this node knows. */
   routerKid(): string
   /** From then on the status says that nothing is ready. */
@@ -58,6 +64,17 @@ export function createRoutes(started: Started): Served {
     router: () => routerAuth,
     gatewayKeys: () => gatewayKeys,
   })
+  const commands = createCommands({
+    store: openCommandStore(join(folder.path, 'commands')),
+    worker: {
+      nodeId,
+      nodeClass: () => enrollment.node_class,
+      identity: identity.key,
+      secretKey: (keyId) => transportKeys.secretKey(keyId),
+      run: runByChat((call) => chat.answer(call)),
+    },
+    failed: (commandId, error) => log.error('command_failed', { command_id: commandId, failure: failureName(error) }),
+  })
   const routes = createNodeApp({
     nodeId,
     nodeClass: enrollment.node_class,
@@ -67,6 +84,7 @@ export function createRoutes(started: Started): Served {
     chat,
     credentials,
     reranker,
+    commands,
     log,
     stopping: () => stopping,
   })
@@ -74,6 +92,7 @@ export function createRoutes(started: Started): Served {
     routes,
     chat,
     reranker,
+    commands,
     routerKid: () => routerKeys.current()[0]?.kid ?? '',
     beginStop: () => {
       stopping = true

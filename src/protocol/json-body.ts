@@ -136,7 +136,11 @@ export async function readBody<S extends TSchema>(
 
 /** The same for a text at hand, where the exact bytes were signed. */
 export function checkBody<S extends TSchema>(text: string, schema: S): Static<S> {
-  const value = parseJson(text)
+  return checkValue(parseJson(text), schema)
+}
+
+/** The same for a value that was parsed. Throws `invalid_request` with what is wrong. */
+export function checkValue<S extends TSchema>(value: unknown, schema: S): Static<S> {
   let check = compiled.get(schema)
   if (check === undefined) {
     check = TypeCompiler.Compile<TSchema>(schema)

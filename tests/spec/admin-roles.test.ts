@@ -45,6 +45,11 @@ const matrix: Readonly<Record<string, Role>> = {
   'DELETE /v1/admin/models': 'operator',
   'GET /v1/admin/explain': 'viewer',
   'GET /v1/admin/mixtures': 'viewer',
+  'GET /v1/admin/jobs': 'viewer',
+  'GET /v1/admin/commands/:command_id': 'viewer',
+  'POST /v1/admin/commands/:command_id/cancel': 'operator',
+  'GET /v1/admin/webhooks': 'viewer',
+  'POST /v1/admin/webhooks/:webhook_id/redeliver': 'operator',
 }
 
 test('§23: every admin route has the role the decisions give it', () => {

@@ -83,7 +83,13 @@ test('admin operations take the admin token, name their role, and those that cha
 })
 
 test('extensions are tagged as such', () => {
-  const specified = ['/v1/api/chat/completions', '/v1/api/models', '/v1/api']
+  const specified = [
+    '/v1/api/chat/completions',
+    '/v1/api/models',
+    '/v1/api',
+    '/v1/api/private-inference/jobs',
+    '/v1/api/private-inference/jobs/{job_id}',
+  ]
   for (const { path, operation } of operations()) {
     expect(operation.tags.some((tag) => /extension/i.test(tag))).toBe(!specified.includes(path))
   }

@@ -1,5 +1,5 @@
 import type { AnyElysia } from 'elysia'
-import { type RunningGateway, startGateway } from '../../src/actors/gateway.ts'
+import { type GatewayParts, type RunningGateway, startGateway } from '../../src/actors/gateway.ts'
 import { createLog } from '../../src/actors/log.ts'
 import { headers } from '../../src/brand.ts'
 import { readConfig } from '../../src/config.ts'
@@ -32,10 +32,15 @@ export interface AskOptions {
 export async function startTestGateway(
   env: Readonly<Record<string, string>> = {},
   way: (databaseUrl: string) => Promise<string> = async (url) => url,
+  more: Pick<GatewayParts, 'world'> & { readonly beside?: TestGateway } = {},
 ): Promise<TestGateway> {
-  const database = await testDatabase()
+  const database = more.beside?.database ?? (await testDatabase())
   const databaseUrl = await way(database.url)
-  const tokens = { admin: newToken('admin'), operator: newToken('operator'), viewer: newToken('viewer') }
+  const tokens = more.beside?.tokens ?? {
+    admin: newToken('admin'),
+    operator: newToken('operator'),
+    viewer: newToken('viewer'),
+  }
   const read = readConfig({
     DATABASE_URL: databaseUrl,
     SVC_ADMIN_TOKENS: tokens.admin,
@@ -45,6 +50,7 @@ export async function startTestGateway(
     SVC_SECRETS_KEY: Buffer.alloc(32, 7).toString('base64'),
     SVC_AUDIT_KEY: 'audit-key-of-the-tests-0123456789abcdef',
     SVC_ROUTER_KEY: '11'.repeat(32),
+    SVC_WEBHOOK_KEY: '44'.repeat(32),
     SVC_DISCOVER: 'false',
     SVC_DEMO: 'never',
     SVC_ADMIN_RPM_PER_TOKEN: '1000000',
@@ -66,7 +72,9 @@ export async function startTestGateway(
     secretsKeys: list(config.SVC_SECRETS_KEY),
     auditKeys: list(config.SVC_AUDIT_KEY),
     routerKeys: list(config.SVC_ROUTER_KEY),
+    webhookKeys: list(config.SVC_WEBHOOK_KEY),
     roleTokensInDatabase: false,
+    ...(more.world === undefined ? {} : { world: more.world }),
   })
   const app = createApp(gateway).listen({ port: 0, hostname: '127.0.0.1' })
   const port = app.server?.port ?? 0
@@ -99,7 +107,7 @@ export async function startTestGateway(
       await app.server?.stop(true)
       await gateway.stop()
       await opened.close()
-      await database.drop()
+      if (more.beside === undefined) await database.drop()
     },
   }
 }

@@ -34,18 +34,21 @@ const securitySchemes = {
 
 const tags = [
   { name: 'Inference', description: 'Chat and models, as OpenAI clients know them' },
+  { name: 'Private jobs', description: 'Sealed for one machine of your own: the gateway carries what it cannot read' },
   { name: 'Service', description: 'What is served here' },
   { name: 'Customers (extension)', description: 'Beyond the specification: accounts' },
   { name: 'Gateway keys (extension)', description: 'Beyond the specification: keys of an account' },
   { name: 'Nodes (extension)', description: 'Beyond the specification: machines and why one was chosen' },
   { name: 'Node agents (extension)', description: 'Beyond the specification: what the node agent asks of the gateway' },
   { name: 'Model catalogue (extension)', description: 'Beyond the specification: aliases, names, lengths, prices' },
+  { name: 'Private jobs (extension)', description: 'Beyond the specification: keys of nodes, commands, webhooks' },
   { name: 'Extensions', description: 'Beyond the specification: health, metrics, discovery' },
 ]
 
 const statusTexts: Readonly<Record<string, string>> = {
   200: 'Done',
   201: 'Created',
+  202: 'Accepted',
   204: 'Done, no body',
   503: 'Not ready',
 }

@@ -1,0 +1,265 @@
+import { headers } from '../brand.ts'
+import { decodeBase64Url, encodeBase64Url } from '../protocol/base64.ts'
+import { type Envelope, openResponse, type SealedRequest, sealRequest } from '../protocol/envelope.ts'
+import type { JobRead, JobStatus, NodeKeys, WebhookRecord } from '../protocol/wire/job.ts'
+import { chooseKey } from './node-keys.ts'
+
+/**
+ * Private jobs from a customer's own program or web page: seal, submit, wait, open. Prompt and answer are in the clear
+ * here and on the node, and nowhere between. Needs `fetch`, `crypto.getRandomValues` and nothing else of its surroundings.
+ */
+export interface PrivateJobsOptions {
+  /** Of the gateway, with or without a slash at the end. */
+  readonly baseUrl: string
+  readonly customerId: string
+  readonly customerToken: string
+  readonly fetch?: (url: string, init: RequestInit) => Promise<Response>
+  /** Unix ms. */
+  readonly now?: () => number
+}
+
+export interface JobRequest {
+  readonly nodeId: string
+  /** `SHA256:…`, as the node prints it: compare it there once and keep it. */
+  readonly fingerprint: string
+  readonly modelId: string
+  /** A chat request as OpenAI has it: `messages`, `max_tokens`, … Without `model`, `stream`, `n` and `svc`. */
+  readonly chat: Readonly<Record<string, unknown>>
+  /** Your own; the gateway makes one otherwise. */
+  readonly jobId?: string
+  /** https; it is told once the job has ended. */
+  readonly webhookUrl?: string
+  readonly signal?: AbortSignal
+}
+
+/** All that is needed to fetch and open the answer, also from another process: plain JSON. Whoever has it reads the answer. */
+export interface SubmittedJob {
+  readonly jobId: string
+  readonly commandId: string
+  readonly nodeId: string
+  readonly modelId: string
+  /** As sealed: empty where none was given. */
+  readonly sealedJobId: string
+  readonly createdAt: string
+  readonly responseKeys: {
+    readonly secret: string
+    readonly clientPublicKey: string
+    readonly nodePublicKey: string
+    readonly keyId: string
+    readonly requestHash: string
+  }
+}
+
+/** `answer`: a chat completion as OpenAI has it, or `{"error":{code,message}}` of the node's runtime. */
+export type JobOutcome =
+  | { readonly status: 'completed'; readonly answer: unknown; readonly receiptHash: string | null }
+  | { readonly status: 'failed' | 'expired' | 'cancelled'; readonly code: string | null }
+
+export interface JobProgress {
+  readonly status: JobStatus
+  readonly webhook: WebhookRecord | null
+}
+
+export interface WaitOptions {
+  /** Between two reads, ms; 1 000 by default. */
+  readonly pollMs?: number
+  readonly signal?: AbortSignal
+  readonly onProgress?: (progress: JobProgress) => void
+}
+
+export interface PrivateJobsClient {
+  /** The node's signed keys as the gateway tells them: not to be believed before `chooseKey`. */
+  nodeKeys(nodeId: string, signal?: AbortSignal): Promise<NodeKeys>
+  /** Throws `NodeKeyError` before anything is sealed, and `GatewayError` for a refusal. */
+  submit(request: JobRequest): Promise<SubmittedJob>
+  /** Throws `EnvelopeError` for an answer that is not the node's to this request. */
+  read(job: SubmittedJob, signal?: AbortSignal): Promise<JobProgress & { readonly outcome: JobOutcome | null }>
+  /** Reads until the job has ended. */
+  wait(job: SubmittedJob, options?: WaitOptions): Promise<JobOutcome>
+}
+
+/** A refusal of the gateway; `code` as in its error catalogue. */
+export class GatewayError extends Error {
+  override readonly name = 'GatewayError'
+  constructor(
+    readonly status: number,
+    readonly code: string,
+  ) {
+    super(`the gateway refused: ${code}`)
+  }
+}
+
+const jobsPath = '/v1/api/private-inference/jobs'
+const pollMsDefault = 1_000
+/** Texts are filled up with spaces to multiples of this, so that a length says little, bytes. */
+const paddingBytes = 256
+const forbidden = ['model', 'stream', 'n', 'svc'] as const
+/** A lost answer may hide an accepted job: the same bytes again are the same job. */
+const triesMax = 3
+
+export function createPrivateJobs(options: PrivateJobsOptions): PrivateJobsClient {
+  return new Client(options)
+}
+
+class Client implements PrivateJobsClient {
+  private readonly base: string
+  private readonly now: () => number
+
+  constructor(private readonly options: PrivateJobsOptions) {
+    this.base = options.baseUrl.replace(/\/+$/, '')
+    this.now = options.now ?? Date.now
+  }
+
+  async nodeKeys(nodeId: string, signal?: AbortSignal): Promise<NodeKeys> {
+    const path = `/v1/api/private-inference/nodes/${encodeURIComponent(nodeId)}/keys`
+    return (await this.ask('GET', path, undefined, signal)) as NodeKeys
+  }
+
+  async submit(request: JobRequest): Promise<SubmittedJob> {
+    const plaintext = padded(request.chat)
+    try {
+      return await this.sealAndSend(request, plaintext)
+    } catch (error) {
+      // The key was replaced between asking and sealing: once more, with the new one.
+      if (!(error instanceof GatewayError) || error.code !== 'transport_key_unavailable') throw error
+      return this.sealAndSend(request, plaintext)
+    }
+  }
+
+  async read(job: SubmittedJob, signal?: AbortSignal) {
+    const path = `${jobsPath}/${encodeURIComponent(job.jobId)}`
+    const read = (await this.ask('GET', path, undefined, signal)) as JobRead
+    return { status: read.status, webhook: read.webhook, outcome: outcomeOf(job, read) }
+  }
+
+  async wait(job: SubmittedJob, { pollMs = pollMsDefault, signal, onProgress }: WaitOptions = {}): Promise<JobOutcome> {
+    let last: JobStatus | null = null
+    for (;;) {
+      const { status, webhook, outcome } = await this.read(job, signal)
+      if (status !== last) onProgress?.({ status, webhook })
+      last = status
+      if (outcome !== null) return outcome
+      await pause(pollMs, signal)
+    }
+  }
+
+  private async sealAndSend(request: JobRequest, plaintext: Uint8Array): Promise<SubmittedJob> {
+    const { nodeId, modelId, jobId, webhookUrl, fingerprint, signal } = request
+    const nodeKey = chooseKey(await this.nodeKeys(nodeId, signal), fingerprint, this.now())
+    const sealed = sealRequest(nodeKey, { jobId: jobId ?? '', modelId, nodeId }, plaintext)
+    const body = JSON.stringify({
+      ...(jobId === undefined ? {} : { job_id: jobId }),
+      node_id: nodeId,
+      model_id: modelId,
+      ...(webhookUrl === undefined ? {} : { webhook_url: webhookUrl }),
+      encrypted_request: sealed.envelope,
+    })
+    const created = (await this.ask('POST', jobsPath, body, signal)) as {
+      readonly job_id: string
+      readonly command_id: string
+      readonly created_at: string
+    }
+    return submitted(request, created, sealed)
+  }
+
+  private async ask(method: string, path: string, body?: string, signal?: AbortSignal): Promise<unknown> {
+    const { customerId, customerToken } = this.options
+    const send = this.options.fetch ?? ((url, init) => fetch(url, init))
+    const init: RequestInit = {
+      method,
+      headers: {
+        [headers.customerId]: customerId,
+        [headers.customerToken]: customerToken,
+        ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+      },
+      ...(body === undefined ? {} : { body }),
+      ...(signal === undefined ? {} : { signal }),
+    }
+    for (let tries = 1; ; tries++) {
+      try {
+        return await answerOf(await send(this.base + path, init))
+      } catch (error) {
+        signal?.throwIfAborted()
+        const passing = error instanceof GatewayError ? error.status === 503 : true
+        if (!passing || tries === triesMax) throw error
+        await pause(pollMsDefault, signal)
+      }
+    }
+  }
+}
+
+async function answerOf(response: Response): Promise<unknown> {
+  if (response.ok) return response.json()
+  const problem: unknown = await response.json().catch(() => null)
+  const { code } = (problem ?? {}) as { readonly code?: unknown }
+  throw new GatewayError(response.status, typeof code === 'string' ? code : 'unknown')
+}
+
+function padded(chat: Readonly<Record<string, unknown>>): Uint8Array {
+  const named = forbidden.find((name) => name in chat)
+  if (named !== undefined) throw new TypeError(`a private job's chat request has no ${named}`)
+  const bytes = new TextEncoder().encode(JSON.stringify(chat))
+  const size = Math.ceil(bytes.length / paddingBytes) * paddingBytes
+  const full = new Uint8Array(size).fill(0x20)
+  full.set(bytes)
+  return full
+}
+
+function submitted(
+  { nodeId, modelId, jobId }: JobRequest,
+  created: { readonly job_id: string; readonly command_id: string; readonly created_at: string },
+  { responseKeys }: SealedRequest,
+): SubmittedJob {
+  return {
+    jobId: created.job_id,
+    commandId: created.command_id,
+    nodeId,
+    modelId,
+    sealedJobId: jobId ?? '',
+    createdAt: created.created_at,
+    responseKeys: { ...responseKeys, secret: encodeBase64Url(responseKeys.secret) },
+  }
+}
+
+/** null: it has not ended. */
+function outcomeOf(job: SubmittedJob, read: JobRead): JobOutcome | null {
+  switch (read.status) {
+    case 'queued':
+    case 'dispatched':
+    case 'running':
+      return null
+    case 'completed':
+      return {
+        status: 'completed',
+        answer: openAnswer(job, read.encrypted_response),
+        receiptHash: read.receipt_hash ?? null,
+      }
+    case 'failed':
+    case 'expired':
+    case 'cancelled':
+      return { status: read.status, code: read.error?.code ?? null }
+  }
+}
+
+function openAnswer(job: SubmittedJob, envelope: Envelope | undefined): unknown {
+  if (envelope === undefined) throw new TypeError('the gateway gave no answer for a completed job')
+  const { secret, ...rest } = job.responseKeys
+  const keys = { ...rest, secret: decodeBase64Url(secret) ?? new Uint8Array() }
+  const context = { jobId: job.sealedJobId, modelId: job.modelId, nodeId: job.nodeId }
+  return JSON.parse(new TextDecoder().decode(openResponse(keys, context, envelope)))
+}
+
+function pause(ms: number, signal?: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const end = () => {
+      clearTimeout(timer)
+      reject(signal?.reason)
+    }
+    const timer = setTimeout(() => {
+      signal?.removeEventListener('abort', end)
+      resolve()
+    }, ms)
+    if (signal?.aborted) return end()
+    signal?.addEventListener('abort', end, { once: true })
+  })
+}

@@ -1,0 +1,67 @@
+import { Type } from '@sinclair/typebox'
+import { Elysia } from 'elysia'
+import { adminObject } from '../../../brand.ts'
+import { Problem } from '../../../errors.ts'
+import { ReasonBody } from '../../../protocol/wire/admin.ts'
+import { CommandRecord, JobList, type JobStatus, jobStatuses } from '../../../protocol/wire/job.ts'
+import { isoTime } from '../../../time.ts'
+import { readOptionalBody } from '../../admin-input.ts'
+import type { HttpContext } from '../../exchange.ts'
+import { commandView } from '../../job-view.ts'
+import { admin } from '../../plugins/admin.ts'
+import { customerFilter, limitOf, oneOf, readQuery } from '../../query.ts'
+import { describe } from '../../route-table.ts'
+
+const tags = ['Private jobs (extension)']
+const commandParams = Type.Object({ command_id: Type.String({ pattern: '^[A-Za-z0-9_-]{1,64}$' }) })
+const listQuery = { limit: limitOf(100, 1_000), status: oneOf(jobStatuses), customer_id: customerFilter } as const
+
+/** Private jobs as operators see them: who, where, how far; never what. */
+export const commandRoutes = (context: HttpContext) => {
+  const { jobs } = context.gateway
+  return new Elysia()
+    .use(admin(context))
+    .get(
+      '/v1/admin/jobs',
+      async ({ actor, request }) => {
+        const { limit, status, customer_id } = readQuery(request.url, listQuery)
+        if (customer_id !== null && actor.role === 'viewer') throw new Problem('insufficient_role')
+        const filter = { status: status as JobStatus | null, customerId: customer_id, limit }
+        const found = (await jobs.list(filter)).map((job) => commandView(job, actor.role))
+        return {
+          object: `${adminObject}job_list` as const,
+          generated_at: isoTime(Date.now()),
+          count: found.length,
+          jobs: found,
+        }
+      },
+      {
+        role: 'viewer',
+        response: { 200: JobList },
+        detail: describe({ summary: 'List private jobs, newest first', tags, query: listQuery }),
+      },
+    )
+    .get(
+      '/v1/admin/commands/:command_id',
+      async ({ actor, params }) => commandView(await jobs.command(params.command_id), actor.role),
+      {
+        role: 'viewer',
+        params: commandParams,
+        response: { 200: CommandRecord },
+        detail: describe({ summary: 'Read the command of a private job', tags }),
+      },
+    )
+    .post(
+      '/v1/admin/commands/:command_id/cancel',
+      async ({ actor, params, request }) => {
+        await readOptionalBody(request, ReasonBody)
+        return commandView(await jobs.cancel(params.command_id), actor.role)
+      },
+      {
+        role: 'operator',
+        params: commandParams,
+        response: { 200: CommandRecord },
+        detail: describe({ summary: 'Cancel a private job', tags, optionalBody: ReasonBody }),
+      },
+    )
+}

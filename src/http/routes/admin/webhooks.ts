@@ -1,0 +1,61 @@
+import { Type } from '@sinclair/typebox'
+import { Elysia } from 'elysia'
+import { adminObject } from '../../../brand.ts'
+import { Problem } from '../../../errors.ts'
+import { ReasonBody } from '../../../protocol/wire/admin.ts'
+import { WebhookDelivery, WebhookList, type WebhookStatus, webhookStatuses } from '../../../protocol/wire/job.ts'
+import { isoTime } from '../../../time.ts'
+import { readOptionalBody } from '../../admin-input.ts'
+import type { HttpContext } from '../../exchange.ts'
+import { webhookDeliveryView } from '../../job-view.ts'
+import { admin } from '../../plugins/admin.ts'
+import { customerFilter, limitOf, oneOf, readQuery } from '../../query.ts'
+import { describe } from '../../route-table.ts'
+
+const tags = ['Private jobs (extension)']
+const webhookParams = Type.Object({ webhook_id: Type.String({ pattern: '^[A-Za-z0-9_-]{1,64}$' }) })
+const listQuery = { limit: limitOf(100, 1_000), status: oneOf(webhookStatuses), customer_id: customerFilter } as const
+
+export const webhookRoutes = (context: HttpContext) => {
+  const { webhooks } = context.gateway
+  return new Elysia()
+    .use(admin(context))
+    .get(
+      '/v1/admin/webhooks',
+      async ({ actor, request }) => {
+        const { limit, status, customer_id } = readQuery(request.url, listQuery)
+        if (customer_id !== null && actor.role === 'viewer') throw new Problem('insufficient_role')
+        const filter = { status: status as WebhookStatus | null, customerId: customer_id, limit }
+        const found = (await webhooks.list(filter)).map((row) => webhookDeliveryView(row, actor.role))
+        return {
+          object: `${adminObject}webhook_list` as const,
+          generated_at: isoTime(Date.now()),
+          count: found.length,
+          webhooks: found,
+        }
+      },
+      {
+        role: 'viewer',
+        response: { 200: WebhookList },
+        detail: describe({ summary: 'List webhooks, newest first', tags, query: listQuery }),
+      },
+    )
+    .post(
+      '/v1/admin/webhooks/:webhook_id/redeliver',
+      async ({ actor, params, request }) => {
+        await readOptionalBody(request, ReasonBody)
+        return webhookDeliveryView(await webhooks.redeliver(params.webhook_id), actor.role)
+      },
+      {
+        role: 'operator',
+        params: webhookParams,
+        response: { 200: WebhookDelivery },
+        detail: describe({
+          summary: 'Deliver an event again',
+          description: 'The same event id and body, with a schedule of its own.',
+          tags,
+          optionalBody: ReasonBody,
+        }),
+      },
+    )
+}

@@ -1,0 +1,86 @@
+import { Type } from '@sinclair/typebox'
+import { Elysia } from 'elysia'
+import { Problem } from '../../errors.ts'
+import { checkValue, parseJson, readJsonText } from '../../protocol/json-body.ts'
+import { JobCreate, JobCreated, JobRead, NodeKeys } from '../../protocol/wire/job.ts'
+import { nodeParams } from '../admin-input.ts'
+import type { HttpContext } from '../exchange.ts'
+import { jobCreatedView, jobReadView } from '../job-view.ts'
+import { customer } from '../plugins/customer.ts'
+import { describe } from '../route-table.ts'
+
+const jobsPath = '/v1/api/private-inference/jobs'
+/** Decisions §17: base64url of 6 MiB, and what stands around it. */
+const bodyBytesMax = 10 * 1024 * 1024
+const security = [{ customerId: [], customerToken: [] }]
+const jobParams = Type.Object({ job_id: Type.String({ pattern: '^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$' }) })
+
+/** A mixture has a code of its own, and would be lost among the unknown fields. */
+function refuseMixture(body: unknown): void {
+  const { mixture, svc } = (body ?? {}) as { readonly mixture?: unknown; readonly svc?: { readonly mixture?: unknown } }
+  if (mixture !== undefined) throw new Problem('mixture_unsupported_path', { param: 'mixture' })
+  if (svc?.mixture !== undefined) throw new Problem('mixture_unsupported_path', { param: 'svc.mixture' })
+}
+
+async function readCreate(request: Request): Promise<JobCreate> {
+  const body = parseJson(await readJsonText(request, bodyBytesMax))
+  refuseMixture(body)
+  return checkValue(body, JobCreate)
+}
+
+/** Endpoints 6 and 7, and the keys without which nothing can be sealed. */
+export const privateJobRoutes = (context: HttpContext) => {
+  const { jobs } = context.gateway
+  return new Elysia()
+    .use(customer(context))
+    .post(
+      jobsPath,
+      async ({ access, request, set, status }) => {
+        const created = await jobs.create(access, await readCreate(request))
+        if (created.replayed) set.headers['idempotent-replayed'] = 'true'
+        return status(202, jobCreatedView(created))
+      },
+      {
+        response: { 202: JobCreated },
+        detail: {
+          ...describe({
+            summary: 'Submit a private job',
+            description:
+              'The envelope is sealed for one of the customer’s own nodes; see the protocol document. The same request again is the same job.',
+            tags: ['Private jobs'],
+            body: JobCreate,
+          }),
+          security,
+        },
+      },
+    )
+    .get(
+      `${jobsPath}/:job_id`,
+      async ({ access, params }) => {
+        const { job, webhook } = await jobs.read(access, params.job_id)
+        return jobReadView(job, webhook)
+      },
+      {
+        params: jobParams,
+        response: { 200: JobRead },
+        detail: { ...describe({ summary: 'Read a private job', tags: ['Private jobs'] }), security },
+      },
+    )
+    .get(
+      '/v1/api/private-inference/nodes/:node_id/keys',
+      ({ access, params }) => jobs.nodeKeys(access, params.node_id),
+      {
+        params: nodeParams,
+        response: { 200: NodeKeys },
+        detail: {
+          ...describe({
+            summary: 'Transport keys of an own node',
+            description:
+              'Each is signed by the node’s identity. A client compares the identity with the fingerprint that the node prints: the gateway is not to be believed in this.',
+            tags: ['Private jobs (extension)'],
+          }),
+          security,
+        },
+      },
+    )
+}

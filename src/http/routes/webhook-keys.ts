@@ -1,0 +1,29 @@
+import { Elysia } from 'elysia'
+import { WebhookKeys } from '../../protocol/wire/job.ts'
+import type { HttpContext } from '../exchange.ts'
+import { publicReads } from '../plugins/rate-limit.ts'
+import { describe } from '../route-table.ts'
+
+const keysCache = 'public, max-age=300'
+
+/** What receivers check the `v1a` signatures of webhooks with (Standard Webhooks, decisions §11). */
+export const webhookKeyRoutes = (context: HttpContext) =>
+  new Elysia().use(publicReads(context, 'own')).get(
+    '/.well-known/webhook-keys.json',
+    ({ set }) => {
+      set.headers['cache-control'] = keysCache
+      return { keys: [...context.gateway.webhookKeys] }
+    },
+    {
+      response: { 200: WebhookKeys },
+      detail: {
+        ...describe({
+          summary: 'Public keys of webhook signatures',
+          description:
+            'Standard Webhooks, `v1a`: Ed25519 over `<webhook-id>.<webhook-timestamp>.<body>`. One key signs for all customers: a receiver must check `data.customer_id`.',
+          tags: ['Extensions'],
+        }),
+        security: [],
+      },
+    },
+  )

@@ -1,0 +1,83 @@
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { fingerprint, signingKey } from '../../src/protocol/ed25519.ts'
+import { startTestGateway, type TestGateway } from '../support/http-gateway.ts'
+import type { JobNode } from '../support/job-node.ts'
+import { type JobCustomer, jobCustomer, jobNode } from '../support/job-pool.ts'
+import { type CommandLine, commandLine } from './command-line.ts'
+
+let gateway: TestGateway
+let customer: JobCustomer
+let node: JobNode
+let line: CommandLine
+beforeAll(async () => {
+  gateway = await startTestGateway({ SVC_POLL_INTERVAL_MS: '100' })
+  customer = await jobCustomer(gateway)
+  node = await jobNode(gateway, customer)
+  line = commandLine()
+  mkdirSync(join(line.home, 'data'))
+  const credentials = {
+    base_url: gateway.url,
+    admin_token: gateway.tokens.admin,
+    customer_id: customer.customerId,
+    customer_token: customer.customerToken,
+  }
+  writeFileSync(join(line.home, 'data/credentials.json'), JSON.stringify(credentials))
+})
+afterAll(async () => {
+  line.close()
+  await gateway.stop()
+  await node.stop()
+})
+
+const book = () => join(line.home, '.config/penstock/private-jobs.json')
+
+test('§24: submit seals, follows and opens; the machine’s fingerprint is needed once', async () => {
+  const unpinned = await line.run(['jobs', 'submit', node.nodeId, node.model, 'hello'])
+  expect(unpinned.code).toBe(2)
+  expect(unpinned.err).toContain('--fingerprint')
+  const first = await line.run(['jobs', 'submit', node.nodeId, node.model, 'hello', '--fingerprint', node.fingerprint])
+  expect([first.code, first.out]).toEqual([0, 'the secret answer\n'])
+  expect(first.err).toContain('completed')
+  expect(node.prompts.at(-1)).toBe('{"messages":[{"role":"user","content":"hello"}]}')
+  expect(statSync(book()).mode & 0o777).toBe(0o600)
+  const second = await line.run(['jobs', 'submit', node.nodeId, node.model, '-'], { stdin: 'piped\n' })
+  expect([second.code, second.out]).toEqual([0, 'the secret answer\n'])
+})
+
+test('§24: submit without waiting, show later, save the answer', async () => {
+  const made = await line.json('jobs', 'submit', node.nodeId, node.model, 'x', '--no-wait', '--id', 'mine')
+  expect(made).toMatchObject({ job_id: 'mine', status: 'queued' })
+  const file = join(line.home, 'answer.json')
+  const shown = await line.run(['jobs', 'show', 'mine', '--wait', '--out', file])
+  expect([shown.code, shown.out]).toEqual([0, 'the secret answer\n'])
+  expect(JSON.parse(readFileSync(file, 'utf8'))).toMatchObject({ object: 'chat.completion' })
+  expect(statSync(file).mode & 0o777).toBe(0o600)
+  expect((await line.run(['jobs', 'show', 'other'])).err).toContain('not submitted from here')
+})
+
+test('§24: it stops when the identity is another than the pinned one, before anything is sent', async () => {
+  const sent = node.submits.length
+  const other = fingerprint(signingKey(new Uint8Array(32).fill(5)).publicKey) ?? ''
+  const stopped = await line.run(['jobs', 'submit', node.nodeId, node.model, 'x', '--fingerprint', other])
+  expect(stopped.code).toBe(1)
+  expect(stopped.err).toContain('not the pinned one')
+  expect(node.submits.length).toBe(sent)
+  // The pin stays what it was.
+  expect((await line.run(['jobs', 'submit', node.nodeId, node.model, 'x'])).code).toBe(0)
+})
+
+test('§24: a failed job ends with 1; operators list and cancel', async () => {
+  node.turn({ kind: 'fail', code: 'invalid_payload' }, { kind: 'hold' })
+  const failed = await line.run(['jobs', 'submit', node.nodeId, node.model, 'x'])
+  expect(failed.code).toBe(1)
+  expect(failed.out).toContain('failed: invalid_payload')
+  const held = await line.json('jobs', 'submit', node.nodeId, node.model, 'x', '--no-wait')
+  const cancelled = await line.json('jobs', 'cancel', String(held.command_id), '--yes', '--reason', 'test')
+  expect(cancelled).toMatchObject({ status: 'cancelled' })
+  node.release()
+  const listed = await line.run(['jobs', 'list', '--status', 'cancelled'])
+  expect(listed.out).toContain(String(held.command_id))
+  expect(listed.out).not.toContain('the secret')
+})

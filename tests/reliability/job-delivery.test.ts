@@ -1,0 +1,270 @@
+import { afterAll, afterEach, beforeAll, expect, test } from 'bun:test'
+import type { CommandRecord, JobRead } from '../../src/protocol/wire/job.ts'
+import { json, startTestGateway, type TestGateway } from '../support/http-gateway.ts'
+import { type JobNode, signedReceipt } from '../support/job-node.ts'
+import { createBody, type JobCustomer, jobCustomer, jobNode, nodeState, postJob, readJob } from '../support/job-pool.ts'
+import { waitUntil } from '../support/wait-until.ts'
+
+let gateway: TestGateway
+let customer: JobCustomer
+let node: JobNode
+const world = { clock: Date.now(), now: () => world.clock }
+beforeAll(async () => {
+  gateway = await startTestGateway({ SVC_POLL_INTERVAL_MS: '100' }, undefined, { world })
+  customer = await jobCustomer(gateway)
+  node = await jobNode(gateway, customer)
+})
+afterEach(() => {
+  node.release()
+})
+afterAll(async () => {
+  await gateway.stop()
+  await node.stop()
+})
+
+async function submit(more: object = {}): Promise<{ readonly jobId: string; readonly commandId: string }> {
+  const response = await postJob(gateway, customer, { ...createBody(node), ...more })
+  const created = await json(response)
+  expect(response.status).toBe(202)
+  return { jobId: String(created.job_id), commandId: String(created.command_id) }
+}
+
+const command = async (commandId: string): Promise<CommandRecord> =>
+  (await (await gateway.ask('GET', `/v1/admin/commands/${commandId}`, { as: 'operator' })).json()) as CommandRecord
+
+async function reaches(jobId: string, status: JobRead['status']): Promise<JobRead> {
+  await waitUntil(
+    `${jobId} is ${status}`,
+    async () => (await readJob(gateway, customer, jobId)).status === status,
+    10_000,
+  )
+  return readJob(gateway, customer, jobId)
+}
+
+const forward = (ms: number) => {
+  world.clock += ms
+  gateway.gateway.jobs.wake()
+}
+const submitsOf = (commandId: string) => node.submits.filter((submit) => submit.commandId === commandId)
+
+test('§10: a retryable failure takes the next attempt, with a request id of its own, at most three', async () => {
+  node.turn({ kind: 'fail', code: 'runtime_error' }, { kind: 'fail', code: 'model_unavailable' })
+  const { jobId, commandId } = await submit()
+  await waitUntil('the first failed', async () => {
+    const { status, attempt } = await command(commandId)
+    return status === 'queued' && attempt === 1
+  })
+  forward(4_999)
+  expect((await command(commandId)).attempt).toBe(1)
+  forward(1)
+  await waitUntil('the second failed', async () => {
+    const { status, attempt } = await command(commandId)
+    return status === 'queued' && attempt === 2
+  })
+  forward(30_000)
+  await reaches(jobId, 'completed')
+  const submits = submitsOf(commandId)
+  expect(submits.map(({ attempt }) => attempt)).toEqual([1, 2, 3])
+  expect(new Set(submits.map(({ request_id }) => request_id)).size).toBe(3)
+
+  node.turn(...Array.from({ length: 3 }, () => ({ kind: 'fail', code: 'runtime_error' }) as const))
+  const second = await submit()
+  for (const [made, pause] of [
+    [1, 5_000],
+    [2, 30_000],
+  ] as const) {
+    await waitUntil(`attempt ${made} failed`, async () => {
+      const { status, attempt } = await command(second.commandId)
+      return status === 'queued' && attempt === made
+    })
+    forward(pause)
+  }
+  expect((await reaches(second.jobId, 'failed')).error).toEqual({ code: 'runtime_error' })
+})
+
+test('§10: an agent that lost the command gets the next attempt; what it refuses at once fails at once', async () => {
+  node.turn({ kind: 'hold' })
+  const { jobId, commandId } = await submit()
+  await reaches(jobId, 'running')
+  node.forgetCommands()
+  await waitUntil('it was lost', async () => (await command(commandId)).status === 'queued')
+  forward(5_000)
+  await reaches(jobId, 'completed')
+  expect(submitsOf(commandId).map(({ attempt }) => attempt)).toEqual([1, 2])
+
+  node.turn({ kind: 'refuse', status: 409, body: { code: 'envelope_replayed' } })
+  const replayed = await submit()
+  expect((await reaches(replayed.jobId, 'failed')).error).toEqual({ code: 'envelope_replayed' })
+  node.turn({ kind: 'refuse', status: 400, body: { code: 'prompt: the secret question' } })
+  const refused = await submit()
+  expect((await reaches(refused.jobId, 'failed')).error).toEqual({ code: 'node_refused' })
+})
+
+test('§10: a node that does not answer loses nothing: the same attempt goes on when it is back', async () => {
+  node.away = true
+  const { jobId, commandId } = await submit()
+  await waitUntil('it was tried', async () => (await command(commandId)).attempt === 1)
+  await waitUntil('it was let go', async () => {
+    const [row] = await gateway.database.sql`select lease_id from private_jobs where command_id = ${commandId}`
+    return row?.lease_id === null
+  })
+  node.away = false
+  forward(2_000)
+  await reaches(jobId, 'completed')
+  expect((await command(commandId)).attempt).toBe(1)
+})
+
+test('§10: a job for an absent node waits as queued', async () => {
+  const owner = await jobCustomer(gateway)
+  const absent = await jobNode(gateway, owner)
+  await absent.stop()
+  await waitUntil('it is stale', () => nodeState(gateway, absent.nodeId, 'stale'))
+  const response = await postJob(gateway, owner, createBody(absent))
+  const { command_id } = await json(response)
+  expect(response.status).toBe(202)
+  const other = await submit()
+  await reaches(other.jobId, 'completed')
+  expect(await command(String(command_id))).toMatchObject({ status: 'queued', attempt: 0 })
+})
+
+test('§10: what nobody finished in time expires, once, and its node is told', async () => {
+  node.turn({ kind: 'hold' })
+  const { jobId, commandId } = await submit()
+  await reaches(jobId, 'running')
+  forward(3_600_000)
+  const read = await reaches(jobId, 'expired')
+  expect(read).not.toHaveProperty('encrypted_response')
+  expect(read.completed_at).toBe(new Date(world.clock).toISOString())
+  await waitUntil('the node was told', () => node.cancelled.includes(commandId))
+  const late = node.prompts.length
+  node.release()
+  await waitUntil('it ran for nothing', () => node.prompts.length > late)
+  expect((await readJob(gateway, customer, jobId)).status).toBe('expired')
+})
+
+test('§23: an operator cancels: at once, once, and the node is told', async () => {
+  node.turn({ kind: 'hold' })
+  const { jobId, commandId } = await submit()
+  await reaches(jobId, 'running')
+  const cancel = () =>
+    gateway.ask('POST', `/v1/admin/commands/${commandId}/cancel`, { as: 'operator', json: { reason: 'test' } })
+  const first = await cancel()
+  expect([first.status, (await json(first)).status]).toEqual([200, 'cancelled'])
+  expect((await readJob(gateway, customer, jobId)).status).toBe('cancelled')
+  await waitUntil('the node was told', () => node.cancelled.includes(commandId))
+  await waitUntil('nothing attends it', () => gateway.gateway.jobs.running() === 0)
+  const second = await cancel()
+  expect([second.status, (await json(second)).code]).toEqual([409, 'invalid_state'])
+  const unknown = await gateway.ask('POST', '/v1/admin/commands/cmd_none/cancel', { as: 'operator' })
+  expect([unknown.status, (await json(unknown)).code]).toEqual([404, 'command_not_found'])
+})
+
+test('§22: nothing unsigned is believed: a result that is not the node’s, or not of this job, fails the job', async () => {
+  const lies = [
+    // Another's signature.
+    (state: Lie) => ({ ...state, receipt: { ...state.receipt, signature_ed25519: 'A'.repeat(86) } }),
+    // More tokens than were signed.
+    (state: Lie) => ({
+      ...state,
+      receipt: { ...state.receipt, receipt: { ...state.receipt.receipt, completion_tokens: 4_000 } },
+    }),
+    // Of another job, signed by the node.
+    (state: Lie) => ({ ...state, receipt: resigned(state, { jobId: 'job_other' }) }),
+    // An answer to another envelope.
+    (state: Lie) => ({
+      ...state,
+      encrypted_response: { ...state.encrypted_response, key_id: 'AAAAAAAAAAAAAAAAAAAAAA' },
+    }),
+  ]
+  for (const lie of lies) {
+    node.turn({ kind: 'lie', with: lie })
+    const { jobId } = await submit()
+    const read = await reaches(jobId, 'failed')
+    expect(read.error).toEqual({ code: 'result_invalid' })
+    const receipts = await gateway.database.sql`select 1 from receipts where job_id = ${jobId}`
+    expect(receipts.length).toBe(0)
+  }
+})
+
+test('§5: usage that cannot be true for texts of these lengths holds the receipt', async () => {
+  node.turn({ kind: 'lie', with: (state) => ({ ...state, receipt: resigned(state, { completionTokens: 1_000_000 }) }) })
+  const { jobId } = await submit()
+  await reaches(jobId, 'completed')
+  const [receipt] = await gateway.database.sql`select status from receipts where job_id = ${jobId}`
+  expect(receipt?.status).toBe('held')
+})
+
+type Lie = Parameters<Extract<Parameters<JobNode['turn']>[0], { kind: 'lie' }>['with']>[0]
+
+function resigned({ receipt: { receipt: wire } }: Lie, more: object) {
+  return signedReceipt(node.identity, {
+    issuer: 'node',
+    requestId: wire.request_id,
+    jobId: wire.job_id,
+    kind: 'private_job',
+    nodeId: wire.node_id,
+    nodeClass: wire.node_class,
+    runtimeId: wire.runtime_id,
+    runtimeKind: wire.runtime_kind,
+    modelId: wire.model_id,
+    promptTokens: wire.prompt_tokens,
+    completionTokens: wire.completion_tokens,
+    startedAt: wire.started_at,
+    completedAt: wire.completed_at,
+    ...more,
+  })
+}
+
+test('§10: a dead gateway’s job is taken over under the same attempt; its own late word is dropped', async () => {
+  node.turn({ kind: 'hold' })
+  const { jobId, commandId } = await submit()
+  await reaches(jobId, 'running')
+  // As if another gateway had claimed it after this one's lease had run out.
+  await gateway.database.sql`update private_jobs set lease_id = 'of-another' where command_id = ${commandId}`
+  node.release()
+  await waitUntil('the late word was said', () => gateway.gateway.jobs.running() === 0)
+  expect((await readJob(gateway, customer, jobId)).status).toBe('running')
+  forward(60_000)
+  await reaches(jobId, 'completed')
+  expect(submitsOf(commandId).length).toBe(1)
+  const receipts = await gateway.database.sql`select 1 from receipts where job_id = ${jobId}`
+  expect(receipts.length).toBe(1)
+})
+
+test('§10: 30 days after its end a job is gone, with all its ciphertexts', async () => {
+  const { jobId } = await submit()
+  await reaches(jobId, 'completed')
+  world.clock += 30 * 86_400_000 + 1_000
+  await waitUntil('it is deleted', async () => {
+    const rows = await gateway.database.sql`select 1 from private_jobs where job_id = ${jobId}`
+    return rows.length === 0
+  })
+  await expect(readJob(gateway, customer, jobId)).rejects.toThrow('404')
+})
+
+test('§26: two gateways share the work; no job is run twice', async () => {
+  const other = await startTestGateway({ SVC_POLL_INTERVAL_MS: '100' }, undefined, { beside: gateway, world })
+  try {
+    const sharer = await jobCustomer(gateway)
+    const shared = await jobNode(gateway, sharer)
+    await waitUntil('the other knows the node', () => nodeState(other, shared.nodeId, 'ready'))
+    const bodies = Array.from({ length: 40 }, () => createBody(shared))
+    const made = await Promise.all(
+      bodies.map(async (body, i) => json(await postJob(i % 2 === 0 ? gateway : other, sharer, body))),
+    )
+    for (const { job_id } of made) {
+      await waitUntil(
+        'it is completed',
+        async () => (await readJob(other, sharer, String(job_id))).status === 'completed',
+        10_000,
+      )
+    }
+    expect(shared.prompts.length).toBe(40)
+    expect(new Set(shared.submits.map(({ commandId }) => commandId)).size).toBe(40)
+    const receipts = await gateway.database.sql`select 1 from receipts where customer_id = ${sharer.customerId}`
+    expect(receipts.length).toBe(40)
+    await shared.stop()
+  } finally {
+    await other.stop()
+  }
+})
