@@ -19,6 +19,15 @@ export const problemKinds = {
   missing_credentials: { status: 401, title: 'No credential was sent', shouldRetry: false },
   invalid_api_key: { status: 401, title: 'The gateway key is not valid', shouldRetry: false },
   invalid_credentials: { status: 401, title: 'The credential is not valid', shouldRetry: false },
+  insufficient_funds: { status: 402, title: 'The available balance does not cover the quote', shouldRetry: false },
+  max_price_exceeded: { status: 402, title: 'The quote is more than the price you allow', shouldRetry: false },
+  idempotency_in_progress: { status: 409, title: 'The same request is still running', shouldRetry: true },
+  idempotency_completed: { status: 409, title: 'The same request has completed', shouldRetry: false },
+  idempotency_key_reused: {
+    status: 422,
+    title: 'The idempotency key was used for another request',
+    shouldRetry: false,
+  },
   account_suspended: { status: 403, title: 'The account is not active', shouldRetry: false },
   insufficient_role: { status: 403, title: 'The role does not allow this', shouldRetry: false },
   route_not_found: { status: 404, title: 'No such route', shouldRetry: false },
@@ -69,12 +78,21 @@ export const problemKinds = {
   stream_idle_timeout: { status: 504, title: 'The node stopped sending', shouldRetry: true },
   node_lost: { status: 502, title: 'The node was lost', shouldRetry: true },
   server_shutdown: { status: 503, title: 'The gateway is shutting down', shouldRetry: true },
+  // Node payout report (decisions §15).
+  signature_malformed: { status: 400, title: 'The signature or what it covers has a form that is not valid' },
+  signature_expired: { status: 401, title: 'The time of the signature is too far from now' },
+  signature_invalid: { status: 401, title: 'The signature is not valid' },
+  nonce_reused: { status: 401, title: 'The nonce was used before' },
   // Administration (decisions §23).
   customer_not_found: { status: 404, title: 'No such customer' },
   key_not_found: { status: 404, title: 'No such key' },
   node_not_found: { status: 404, title: 'No such node' },
   model_entry_not_found: { status: 404, title: 'No such catalogue entry' },
   request_not_found: { status: 404, title: 'No such request in memory' },
+  credit_id_conflict: { status: 409, title: 'The credit id was used for another credit' },
+  batch_not_found: { status: 404, title: 'No such payout batch' },
+  receipt_not_found: { status: 404, title: 'No such receipt' },
+  settlement_not_configured: { status: 503, title: 'No chain is configured' },
   invalid_state: { status: 409, title: 'The current state does not allow this' },
   key_limit_reached: { status: 409, title: 'The customer has as many live keys as allowed' },
 } as const satisfies Record<string, ProblemKind>
@@ -128,9 +146,12 @@ export function openAiErrorType(code: ProblemCode): string {
   switch (problemKinds[code].status) {
     case 401:
       return 'authentication_error'
+    case 402:
+      return 'billing_error'
     case 403:
       return 'permission_error'
     case 409:
+    case 422:
       return 'idempotency_error'
     case 429:
       return 'rate_limit_error'
