@@ -92,6 +92,7 @@ CREATE TABLE "payout_batches" (
 	CONSTRAINT "batch_not_empty" CHECK ("payout_batches"."payout_count" > 0 and "payout_batches"."total_amount_wei" > 0)
 );
 --> statement-breakpoint
+ALTER TABLE "nodes" ADD COLUMN "identity_key" "bytea";--> statement-breakpoint
 ALTER TABLE "receipts" ADD COLUMN "billed" boolean DEFAULT false NOT NULL;--> statement-breakpoint
 ALTER TABLE "receipts" ADD COLUMN "batch_id" text;--> statement-breakpoint
 ALTER TABLE "ledger_entries" ADD CONSTRAINT "ledger_entries_customer_id_customers_customer_id_fk" FOREIGN KEY ("customer_id") REFERENCES "public"."customers"("customer_id") ON DELETE no action ON UPDATE no action;--> statement-breakpoint

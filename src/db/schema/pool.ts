@@ -1,4 +1,4 @@
-import { doublePrecision, index, integer, jsonb, numeric, pgTable, text, unique } from 'drizzle-orm/pg-core'
+import { doublePrecision, index, integer, jsonb, numeric, pgTable, primaryKey, text, unique } from 'drizzle-orm/pg-core'
 import type { CustomerId, NodeId, ProfileId, RuntimeId } from '../../ids.ts'
 import { bytea, createdAt, instant } from '../columns.ts'
 import { customers } from './accounts.ts'
@@ -17,6 +17,8 @@ export const nodes = pgTable(
     /** Base URL without a trailing slash; null for a node that dials in. Never leaves the admin routes. */
     url: text(),
     apiKeySealed: bytea(),
+    /** Ed25519, 32 bytes; null for a node without an agent. */
+    identityKey: bytea(),
     visibility: text({ enum: ['private', 'public'] }).notNull(),
     privacyClass: text({ enum: ['public', 'trusted', 'private'] }).notNull(),
     nodeClass: text().notNull(),
@@ -33,6 +35,13 @@ export const nodes = pgTable(
     createdAt: createdAt(),
   },
   (t) => [index().on(t.customerId)],
+)
+
+/** Nonces of signed messages of nodes, each good once (decisions §15). */
+export const nodeNonces = pgTable(
+  'node_nonces',
+  { nodeId: text().$type<NodeId>().notNull(), nonceHash: bytea().notNull(), expiresAt: instant().notNull() },
+  (t) => [primaryKey({ columns: [t.nodeId, t.nonceHash] }), index().on(t.expiresAt)],
 )
 
 /** One runtime of one node; an agentless node has exactly one. */

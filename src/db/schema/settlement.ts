@@ -1,7 +1,6 @@
 import { sql } from 'drizzle-orm'
-import { bigint, boolean, check, index, integer, jsonb, numeric, pgTable, primaryKey, text } from 'drizzle-orm/pg-core'
-import type { NodeId } from '../../ids.ts'
-import { bytea, createdAt, instant } from '../columns.ts'
+import { bigint, boolean, check, index, integer, jsonb, numeric, pgTable, text } from 'drizzle-orm/pg-core'
+import { createdAt, instant } from '../columns.ts'
 
 /** A transaction as it was signed, kept before it is sent, so that a crash sends the same one again. */
 export interface SignedTransaction {
@@ -46,15 +45,4 @@ export const payoutBatches = pgTable(
     index().on(t.nextAttemptAt).where(sql`status <> 'completed'`),
     check('batch_not_empty', sql`${t.payoutCount} > 0 and ${t.totalAmountWei} > 0`),
   ],
-)
-
-/** Nonces of signed reports: each works once (decisions §15). */
-export const nodeNonces = pgTable(
-  'node_nonces',
-  {
-    nodeId: text().$type<NodeId>().notNull(),
-    nonceHash: bytea().notNull(),
-    expiresAt: instant().notNull(),
-  },
-  (t) => [primaryKey({ columns: [t.nodeId, t.nonceHash] }), index().on(t.expiresAt)],
 )
