@@ -32,7 +32,7 @@ const layers: Readonly<Record<string, Layer>> = {
   runtimes: { imports: ['vocabulary', 'protocol'], packages: ['@sinclair/typebox', 'node:', 'bun'] },
   actors: {
     imports: ['vocabulary', 'protocol', 'machines', 'db', 'runtimes'],
-    packages: ['xstate', 'prom-client', 'postgres', '@sinclair/typebox', '@noble/', 'node:', 'bun'],
+    packages: ['xstate', 'prom-client', 'postgres', 'viem', '@sinclair/typebox', '@noble/', 'node:', 'bun'],
   },
   http: {
     imports: ['vocabulary', 'protocol', 'machines', 'actors', 'db'],

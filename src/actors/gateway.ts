@@ -1,25 +1,31 @@
 import type { Config } from '../config.ts'
-import type { OpenDatabase } from '../db/client.ts'
+import type { Database, OpenDatabase } from '../db/client.ts'
 import { askDatabase } from '../db/queries/health.ts'
 import { createPrefixMap } from '../machines/rules/affinity.ts'
 import { type AccessDirectory, createAccessDirectory } from './access.ts'
 import { type Accounts, createAccounts } from './accounts.ts'
 import { createAddressHash } from './address-hash.ts'
+import { type Billing, createBilling } from './billing.ts'
+import { type Chain, createChain } from './chain.ts'
 import { createChangeFeed } from './change-feed.ts'
 import { type Chat, createChat } from './chat.ts'
 import { createDecisionLog, type Explanation } from './explain.ts'
 import { createFailedLogins, type FailedLogins } from './failed-logins.ts'
 import { createHealth, type GatewayHealth } from './health.ts'
-import { createInspector } from './inspect.ts'
+import { createInspector, type Inspector } from './inspect.ts'
+import { createLedger, type Ledger } from './ledger.ts'
 import { createLimits, type GatewayLimits } from './limits.ts'
 import { createLocalNodes } from './local-nodes.ts'
 import { failureName, type Log } from './log.ts'
 import { createMetrics, type Metrics } from './metrics.ts'
+import { createNodeProofs, type NodeProofs } from './node-proofs.ts'
 import { createPoolAdmin, type PoolAdmin } from './pool-admin.ts'
 import { createPoolFeed } from './pool-feed.ts'
 import { createReceiptWriter } from './receipt-writer.ts'
 import { createRouter, type PoolRouter } from './router.ts'
 import { createSealing } from './sealing.ts'
+import { createSettlement, type Settlement } from './settlement.ts'
+import { createSettlementView, type SettlementView } from './settlement-view.ts'
 import { Ticker } from './ticker.ts'
 
 /** All that HTTP may do with the running gateway. */
@@ -34,6 +40,14 @@ export interface GatewayHandle {
   readonly accounts: Accounts
   readonly pool: PoolAdmin
   readonly chat: Chat
+  readonly ledger: Ledger
+  readonly billing: Billing
+  readonly settlement: Settlement
+  /** Read at most every 15 s. */
+  readonly settlementView: () => Promise<SettlementView>
+  readonly nodeProofs: Pick<NodeProofs, 'check'>
+  /** For reads alone: whoever writes asks an actor. */
+  readonly db: Database
   /** null: never seen, or no longer among the last 10 000. */
   explain(requestId: string): Explanation | null
   /** `{base_url}` without a trailing slash; follows the port that was really taken. */
@@ -70,11 +84,37 @@ export interface GatewayParts {
 /** Streams may send their last event for so long, ms. */
 const lastEventMs = 500
 
+/** null: none is configured. */
+async function chainOf({ config }: GatewayParts): Promise<Chain | null> {
+  const { SVC_CHAIN_RPC_URL: rpcUrl, SVC_CHAIN_KEY: key, SVC_CHAIN_CONTRACT: contract } = config
+  if (rpcUrl === null || key === null || contract === null) return null
+  const { SVC_CHAIN_ID: chainId, SVC_CHAIN_CONFIRMATIONS: confirmations } = config
+  return createChain({ rpcUrl, key, contract, chainId, confirmations })
+}
+
+/** What moves money. */
+function createMoney(parts: GatewayParts, chain: Chain | null, inspect: Inspector['inspect']) {
+  const { config, log, database } = parts
+  const { db } = database
+  const settlement = createSettlement({
+    ...database,
+    log,
+    chain,
+    inspect,
+    pollMs: config.SVC_SETTLEMENT_POLL_MS,
+    batchAgeMs: config.SVC_PAYOUT_BATCH_AGE_MS,
+    batchMinWei: config.SVC_PAYOUT_BATCH_MIN_WEI,
+  })
+  const nodeProofs = createNodeProofs({ db, log })
+  return { ledger: createLedger({ db, log }), billing: createBilling({ db }), settlement, nodeProofs }
+}
+
 /** All actors, made and not yet started. `ownPort`: the one that was really taken. */
-function createActors(parts: GatewayParts, ownPort: () => number) {
+function createActors(parts: GatewayParts, chain: Chain | null, ownPort: () => number) {
   const { config, log, database, peppers } = parts
   const { db } = database
   const sealing = createSealing(parts.secretsKeys)
+  const inspector = createInspector(log)
   const feed = createChangeFeed({ ...database, log })
   const changedHere = feed.changedHere.bind(feed)
   const access = createAccessDirectory({
@@ -106,22 +146,24 @@ function createActors(parts: GatewayParts, ownPort: () => number) {
   })
   const pool = createPoolAdmin({ db, sealing, changedHere })
   const openSecret = (sealed: Uint8Array) => sealing.open('node_api_key', sealed)
-  const router = createRouter({ config, db, log, openSecret, inspect: createInspector(log).inspect })
+  const router = createRouter({ config, db, log, openSecret, inspect: inspector.inspect })
   const poolFeed = createPoolFeed(router, db, feed, log)
   const localNodes = createLocalNodes({ config, pool, feed, log, ownPort })
   const receipts = createReceiptWriter({ db, flushMs: config.SVC_RECEIPT_FLUSH_MS, log })
-  return { feed, access, limits, accounts, pool, router, poolFeed, localNodes, receipts }
+  const money = createMoney(parts, chain, inspector.inspect)
+  return { feed, access, limits, accounts, pool, router, poolFeed, localNodes, receipts, money }
 }
 
 type Actors = ReturnType<typeof createActors>
 
-function observe(metrics: Metrics, { router, receipts }: Actors): void {
+function observe(metrics: Metrics, { router, receipts, money }: Actors): void {
   metrics.observe({
     nodes: () => router.counts().nodes,
     inFlight: () => router.counts().inFlight,
     queued: () => router.counts().queued,
     receiptsWritten: () => receipts.written(),
     receiptsDropped: () => receipts.dropped(),
+    ledger: () => money.ledger.state(),
   })
 }
 
@@ -136,11 +178,20 @@ async function fillPool({ localNodes, poolFeed, router }: Actors): Promise<void>
   await Promise.all(fresh.map(({ nodeId }) => router.pollNow(nodeId)))
 }
 
+async function startMoney({ money }: Actors): Promise<void> {
+  money.ledger.start()
+  money.nodeProofs.start()
+  await money.settlement.start()
+}
+
 async function stopActors(actors: Actors, log: Log): Promise<void> {
+  await actors.money.settlement.stop()
+  actors.money.nodeProofs.stop()
   await actors.localNodes.stop()
   actors.poolFeed.stop()
   await actors.router.stop()
   await actors.receipts.stop().catch((error: unknown) => log.error('receipts_left', { failure: failureName(error) }))
+  await actors.money.ledger.stop()
   await actors.limits.stop()
   await actors.access.stop()
   await actors.feed.stop()
@@ -149,7 +200,7 @@ async function stopActors(actors: Actors, log: Log): Promise<void> {
 export async function startGateway(parts: GatewayParts): Promise<RunningGateway> {
   const { config, log, database } = parts
   let port = config.SVC_PORT
-  const actors = createActors(parts, () => port)
+  const actors = createActors(parts, await chainOf(parts), () => port)
   const { access, limits, accounts, pool, router } = actors
   const metrics = createMetrics()
   observe(metrics, actors)
@@ -174,6 +225,7 @@ export async function startGateway(parts: GatewayParts): Promise<RunningGateway>
   await actors.poolFeed.start()
   await access.start()
   await limits.start()
+  await startMoney(actors)
   const endCalls = async () => {
     chat.abortAll()
     await waitUntil(() => chat.open === 0, lastEventMs)
@@ -189,6 +241,9 @@ export async function startGateway(parts: GatewayParts): Promise<RunningGateway>
     accounts,
     pool,
     chat,
+    ...actors.money,
+    settlementView: createSettlementView(database.db),
+    db: database.db,
     endCalls,
     explain: decisions.explain,
     baseUrl: () => config.SVC_PUBLIC_URL?.replace(/\/+$/, '') ?? `http://${hostOf(config.SVC_HOST)}:${port}`,

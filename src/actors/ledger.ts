@@ -9,10 +9,11 @@ import {
   settleAll,
   staleReservations,
 } from '../db/queries/ledger.ts'
-import { type Books, readBooks, reservedTotal } from '../db/queries/ledger-proof.ts'
+import { readBooks, reservedTotal } from '../db/queries/ledger-proof.ts'
 import { insertReceipts, type NewReceipt } from '../db/queries/receipts.ts'
 import { Problem } from '../errors.ts'
 import { newId } from '../ids.ts'
+import { brokenRules } from '../machines/rules/books.ts'
 import { chargeOf, splitCharge } from '../machines/rules/pricing.ts'
 import { minuteMs, secondMs } from '../time.ts'
 import { GroupCommit, isRowFault, NoRoom } from './group-commit.ts'
@@ -64,11 +65,18 @@ export interface Ledger {
   settle(reservation: Reservation, charge: Charge): Promise<Settled>
   /** Resolves once accepted; tried until it is done. */
   release(reservation: Reservation): void
-  /** The sums of the whole books. */
-  books(): Promise<Books>
-  /** At most every few seconds asked of the database; null while that is away. */
-  reservedWei(): Promise<bigint | null>
-  counts(): { readonly groups: number; readonly requests: number; readonly waiting: number; readonly stale: number }
+  /** For the metrics: what was last read of the books, and what was done since the start. */
+  state(): LedgerState
+}
+
+export interface LedgerState {
+  readonly reservedWei: bigint
+  /** Rules that the books broke at the last proof. */
+  readonly brokenRules: number
+  readonly groups: number
+  readonly requests: number
+  readonly waiting: number
+  readonly stale: number
 }
 
 export interface OwnedLedger extends Ledger {
@@ -98,7 +106,9 @@ const commitWaitMs = 20 * secondMs
 const retryMsMin = 50
 const retryMsMax = 5 * secondMs
 const stopWaitMs = 10 * secondMs
-const reservedAskedEveryMs = 5 * secondMs
+const reservedReadEveryMs = 5 * secondMs
+/** It reads the whole ledger. */
+const proofEveryMs = 10 * minuteMs
 
 const weiText = (amount: bigint) => amount.toString()
 
@@ -121,7 +131,8 @@ class GroupedLedger implements OwnedLedger {
   private timers: ReturnType<typeof setInterval>[] = []
   private stopping = false
   private stale = 0
-  private reserved: { readonly atMs: number; readonly answer: Promise<bigint | null> } | null = null
+  private reservedWei = 0n
+  private brokenRules = 0
 
   constructor(private readonly options: LedgerOptions) {
     this.db = options.db
@@ -140,6 +151,8 @@ class GroupedLedger implements OwnedLedger {
     }
     each(this.staleMs / renewalsPerLife, 'reservations_not_renewed', () => this.renew())
     each(sweepEveryMs, 'reservations_not_swept', () => this.sweep())
+    each(reservedReadEveryMs, 'reserves_not_read', () => this.readReserved())
+    each(proofEveryMs, 'books_not_proven', () => this.prove())
   }
 
   async stop(): Promise<void> {
@@ -199,22 +212,17 @@ class GroupedLedger implements OwnedLedger {
     )
   }
 
-  books(): Promise<Books> {
-    return readBooks(this.db)
-  }
-
-  reservedWei(): Promise<bigint | null> {
-    const now = performance.now()
-    if (this.reserved === null || now - this.reserved.atMs > reservedAskedEveryMs) {
-      this.reserved = { atMs: now, answer: reservedTotal(this.db).catch(() => null) }
-    }
-    return this.reserved.answer
-  }
-
-  counts() {
+  state(): LedgerState {
+    const { reservedWei, brokenRules: broken, stale } = this
     const [a, b] = [this.reserves.counts(), this.settles.counts()]
-    const waiting = a.waiting + b.waiting
-    return { groups: a.groups + b.groups, requests: a.requests + b.requests, waiting, stale: this.stale }
+    return {
+      reservedWei,
+      brokenRules: broken,
+      groups: a.groups + b.groups,
+      requests: a.requests + b.requests,
+      waiting: a.waiting + b.waiting,
+      stale,
+    }
   }
 
   async sweep(): Promise<number> {
@@ -225,6 +233,16 @@ class GroupedLedger implements OwnedLedger {
     this.stale += count
     if (count > 0) this.options.log.warn('reservations_stale', { reservations: count })
     return count
+  }
+
+  private async readReserved(): Promise<void> {
+    this.reservedWei = await reservedTotal(this.db)
+  }
+
+  private async prove(): Promise<void> {
+    const broken = brokenRules(await readBooks(this.db))
+    this.brokenRules = broken.length
+    for (const rule of broken) this.options.log.error('books_do_not_balance', { rule })
   }
 
   private renew(): Promise<void> {

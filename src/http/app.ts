@@ -2,17 +2,26 @@ import { type AnyElysia, Elysia } from 'elysia'
 import type { GatewayHandle } from '../actors/gateway.ts'
 import { createHttpContext } from './exchange.ts'
 import { problems } from './plugins/problems.ts'
+import { reportRoutes } from './reports/registry.ts'
 import { RouteTable } from './route-table.ts'
+import { creditRoutes } from './routes/admin/credits.ts'
 import { customerRoutes } from './routes/admin/customers.ts'
 import { explainRoutes } from './routes/admin/explain.ts'
 import { keyRoutes } from './routes/admin/keys.ts'
 import { catalogueRoutes } from './routes/admin/models.ts'
 import { nodeRoutes } from './routes/admin/nodes.ts'
+import { payoutBatchRoutes } from './routes/admin/payout-batches.ts'
+import { receiptRoutes } from './routes/admin/receipts.ts'
+import { billingRoutes } from './routes/billing.ts'
 import { chatRoutes } from './routes/chat.ts'
 import { docsRoutes } from './routes/docs.ts'
 import { apiCatalogRoutes, endpointIndexRoutes } from './routes/endpoint-index.ts'
 import { healthRoutes } from './routes/health.ts'
+import { marketplaceRoutes } from './routes/marketplace.ts'
 import { modelRoutes } from './routes/models.ts'
+import { nodePayoutRoutes } from './routes/node-payouts.ts'
+import { pricingRoutes } from './routes/pricing.ts'
+import { settlementRoutes } from './routes/settlement.ts'
 
 /**
  * Bun answers a larger body with an empty 413 before any hook runs, so its limit is out of reach and each route sets its
@@ -38,6 +47,11 @@ export function createApp(gateway: GatewayHandle): AnyElysia {
     .use(modelRoutes(context))
     .use(endpointIndexRoutes(context, table))
     .use(apiCatalogRoutes(context))
+    .use(pricingRoutes(context, table))
+    .use(settlementRoutes(context))
+    .use(marketplaceRoutes(context))
+    .use(nodePayoutRoutes(context))
+    .use(billingRoutes(context))
     .use(docsRoutes(context, (): AnyElysia => app))
     .use(healthRoutes(context))
     .use(customerRoutes(context))
@@ -45,5 +59,9 @@ export function createApp(gateway: GatewayHandle): AnyElysia {
     .use(nodeRoutes(context))
     .use(catalogueRoutes(context))
     .use(explainRoutes(context))
+    .use(creditRoutes(context))
+    .use(payoutBatchRoutes(context))
+    .use(receiptRoutes(context))
+    .use(reportRoutes(context))
   return app
 }

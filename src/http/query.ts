@@ -36,6 +36,15 @@ export function limitOf(standard: number, max: number): IntegerParameter {
   return { kind: 'integer', min: 1, max, default: standard, description: 'Most items in the answer' }
 }
 
+/** Decisions §17. */
+export const windowDays = {
+  kind: 'integer',
+  min: 1,
+  max: 365,
+  default: 30,
+  description: 'How far back, days',
+} as const
+
 function readInteger(name: string, spec: IntegerParameter, text: string | undefined): number {
   if (text === undefined) return spec.default
   const value = integerPattern.test(text) ? Number(text) : Number.NaN

@@ -42,7 +42,7 @@ const entries = async (customerId: string) =>
   (await ledgerUsage(database.db, customerId, new Date(0), 1_000)).entries.toReversed()
 /** Until the release that nobody awaits is written. */
 const released = async () => {
-  while (ledger.counts().waiting > 0) await Bun.sleep(1)
+  while (ledger.state().waiting > 0) await Bun.sleep(1)
   await ledger.stop()
 }
 
@@ -117,7 +117,7 @@ describe('§13 quote → settle', () => {
     expect(await lost.settle(held, charge)).toEqual({ outcome: 'closed', chargedWei: 0n })
     const [receipt] = await database.sql`select billed from receipts where receipt_hash = ${charge.receipt.hash}`
     expect(receipt).toEqual({ billed: false })
-    expect(ledger.counts().stale).toBeGreaterThan(0)
+    expect(ledger.state().stale).toBeGreaterThan(0)
   })
 })
 
@@ -243,7 +243,7 @@ test('64 clients on one customer, two gateways: never overdrawn, nothing lost', 
   expect(refusals).toBeGreaterThan(0)
   expect(charged).toBeGreaterThan(1_000n)
   await expectBooksBalance(database.db)
-  const { groups, requests } = ledgers[1]?.counts() ?? { groups: 0, requests: 0 }
+  const { groups, requests } = ledgers[1]?.state() ?? { groups: 0, requests: 0 }
   expect(groups).toBeLessThan(requests)
   await other.close()
 })

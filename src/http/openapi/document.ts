@@ -30,6 +30,9 @@ const securitySchemes = {
 const tags = [
   { name: 'Inference', description: 'Chat and models, as OpenAI clients know them' },
   { name: 'Service', description: 'What is served here' },
+  { name: 'Billing', description: 'The prepaid account and its ledger' },
+  { name: 'Settlement', description: 'Receipts, payouts and where they settle' },
+  { name: 'Money (extension)', description: 'Beyond the specification: proofs, payout batches, held receipts' },
   { name: 'Customers (extension)', description: 'Beyond the specification: accounts' },
   { name: 'Gateway keys (extension)', description: 'Beyond the specification: keys of an account' },
   { name: 'Nodes (extension)', description: 'Beyond the specification: machines and why one was chosen' },
@@ -39,6 +42,7 @@ const tags = [
 
 const statusTexts: Readonly<Record<string, string>> = {
   200: 'Done',
+  304: 'Not modified',
   201: 'Created',
   204: 'Done, no body',
   503: 'Not ready',

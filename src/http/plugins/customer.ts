@@ -1,0 +1,25 @@
+import { Elysia } from 'elysia'
+import type { Access } from '../../actors/access.ts'
+import { headers } from '../../brand.ts'
+import { Problem } from '../../errors.ts'
+import type { HttpContext, HttpExchange } from '../exchange.ts'
+import { refusedLogin } from '../refused-login.ts'
+import { requestId } from './request-id.ts'
+
+async function authenticate({ gateway }: HttpContext, exchange: HttpExchange, request: Request): Promise<Access> {
+  const customerId = request.headers.get(headers.customerId)
+  const token = request.headers.get(headers.customerToken)
+  if (customerId === null) throw new Problem('missing_credentials', { param: `header.${headers.customerId}` })
+  if (token === null) throw new Problem('missing_credentials', { param: `header.${headers.customerToken}` })
+  const access = await gateway.access.customer(customerId, token)
+  // One answer for an unknown id and for a wrong token.
+  if (access === null) throw refusedLogin(gateway, exchange.address, new Problem('invalid_credentials'))
+  return access
+}
+
+/** Routes for a customer with both of its headers (decisions §4). Whether the account is active is the route's to ask. */
+export const customer = (context: HttpContext) =>
+  new Elysia({ name: 'customer' })
+    .use(requestId(context))
+    .derive(async ({ exchange, request }) => ({ access: await authenticate(context, exchange, request) }))
+    .as('scoped')
