@@ -73,6 +73,7 @@ function rpcCode(error: unknown): string {
   if (/nonce too low|nonce is too low/i.test(text)) return 'nonce_too_low'
   if (/already known|already imported|known transaction/i.test(text)) return 'already_known'
   if (/replacement transaction underpriced|replacement fee too low/i.test(text)) return 'replacement_underpriced'
+  if (/less than block base fee|transaction underpriced|fee cap.*too low|fee too low/i.test(text)) return 'underpriced'
   if (/execution reverted|revert/i.test(text)) return 'would_revert'
   if (/timed out|timeout/i.test(text)) return 'rpc_timeout'
   return 'rpc_failed'
@@ -107,7 +108,8 @@ class ViemChain implements Chain {
     private readonly client: import('viem').PublicClient,
   ) {
     this.abi = viem.parseAbi(contractAbi)
-    this.contract = options.contract as Hex
+    // Lower case: viem takes mixed case for a checksum.
+    this.contract = options.contract.toLowerCase() as Hex
   }
 
   async fault(): Promise<string | null> {
@@ -146,6 +148,7 @@ class ViemChain implements Chain {
     } catch (error) {
       const code = rpcCode(error)
       if (code === 'nonce_too_low') return { kind: 'spent' }
+      if (code === 'underpriced') return { kind: 'underpriced' }
       // One of ours is there already.
       if (code === 'already_known' || code === 'replacement_underpriced') return { kind: 'sent' }
       return { kind: 'unavailable', code }

@@ -43,6 +43,8 @@ export type SendResult =
   | { readonly kind: 'sent' }
   /** Its nonce was used: by itself, or by another transaction. */
   | { readonly kind: 'spent' }
+  /** No block takes it at today's fee. */
+  | { readonly kind: 'underpriced' }
   | Unavailable
 
 export type LookResult =
@@ -183,7 +185,10 @@ export const payoutBatchMachine = machine.createMachine({
         id: 'send',
         src: 'send',
         input: ({ context }) => context,
-        onDone: { target: 'recording', actions: assign({ record: ({ event }) => recordOf(event.output) }) },
+        onDone: [
+          { guard: ({ event }) => event.output.kind === 'underpriced', target: 'signing' },
+          { target: 'recording', actions: assign({ record: ({ event }) => recordOf(event.output) }) },
+        ],
       },
     },
     submitted: { on: { claimed: 'looking' } },

@@ -168,7 +168,7 @@ describe('endpoint 9: public settlement', () => {
       payout_batches: [],
     })
     const one = await body('/v1/public/settlement?limit=1&batch_limit=1')
-    expect((one.receipts as unknown[]).length).toBe(1)
+    expect((one.receipts as unknown as unknown[]).length).toBe(1)
   })
 
   test.each(['limit=0', 'limit=201', 'batch_limit=0', 'batch_limit=101', 'limit=1&limit=2'])(
