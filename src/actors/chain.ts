@@ -141,7 +141,7 @@ class ViemChain implements Chain {
 
   async send({ transactions }: BatchFacts): Promise<SendResult> {
     const newest = transactions.at(-1)
-    if (newest === undefined) return { kind: 'unavailable', code: 'nothing_signed' }
+    if (newest === undefined) return { kind: 'unsigned' }
     try {
       await this.rpc('eth_sendRawTransaction', [newest.raw])
       return { kind: 'sent' }
@@ -149,18 +149,17 @@ class ViemChain implements Chain {
       const code = rpcCode(error)
       if (code === 'nonce_too_low') return { kind: 'spent' }
       if (code === 'underpriced') return { kind: 'underpriced' }
-      // One of ours is there already.
-      if (code === 'already_known' || code === 'replacement_underpriced') return { kind: 'sent' }
+      if (code === 'already_known') return { kind: 'sent' }
+      // An earlier one of ours is there; if there is none, a stranger's that has to be mined first.
+      if (code === 'replacement_underpriced' && transactions.length > 1) return { kind: 'sent' }
       return { kind: 'unavailable', code }
     }
   }
 
   async look(batch: BatchFacts, openNonces: readonly number[]): Promise<LookResult> {
     try {
-      for (const { hash } of batch.transactions.toReversed()) {
-        const receipt = await this.rpc<RpcReceipt | null>('eth_getTransactionReceipt', [hash])
-        if (receipt !== null) return await this.included(batch, receipt)
-      }
+      const receipt = await this.receiptOf(batch)
+      if (receipt !== null) return await this.included(batch, receipt)
       // An earlier life of the batch, or of this gateway, may have settled it.
       const earlier = await this.settlement(batch)
       if (earlier !== null) return await this.withFinality(batch, earlier)
@@ -168,6 +167,15 @@ class ViemChain implements Chain {
     } catch (error) {
       return unavailable(error)
     }
+  }
+
+  /** Of whichever of its transactions was included. */
+  private async receiptOf({ transactions }: BatchFacts): Promise<RpcReceipt | null> {
+    for (const { hash } of transactions.toReversed()) {
+      const receipt = await this.rpc<RpcReceipt | null>('eth_getTransactionReceipt', [hash])
+      if (receipt !== null) return receipt
+    }
+    return null
   }
 
   private async included(batch: BatchFacts, receipt: RpcReceipt): Promise<LookResult> {
@@ -201,7 +209,11 @@ class ViemChain implements Chain {
   private async notIncluded(batch: BatchFacts, openNonces: readonly number[]): Promise<LookResult> {
     const nonce = batch.txNonce ?? 0
     const next = await this.nextNonce()
-    if (next > nonce) return { kind: 'dropped', code: 'nonce_used' }
+    if (next > nonce) {
+      // By itself, if it was included since the look above.
+      const receipt = await this.receiptOf(batch)
+      return receipt === null ? { kind: 'dropped', code: 'nonce_used' } : this.included(batch, receipt)
+    }
     const ours = openNonces.filter((other) => other >= next && other < nonce).length
     if (next + ours < nonce) return { kind: 'dropped', code: 'nonce_gap' }
     const newest = batch.transactions.at(-1)
@@ -264,7 +276,9 @@ class ViemChain implements Chain {
       args: [batchHash(batch), batch.merkleRoot as Hex, value, BigInt(batch.payoutCount)],
     })
     const { account, contract: to } = this
-    const gas = ((await this.client.estimateGas({ account, to, data, value })) * gasMarginPercent) / 100n
+    const call = { from: account.address, to, data, value: this.viem.numberToHex(value) }
+    const estimate = BigInt(await this.rpc<Hex>('eth_estimateGas', [call]))
+    const gas = (estimate * gasMarginPercent) / 100n
     const fees = await this.fees(batch)
     const { chainId } = this.options
     return account.signTransaction({ chainId, nonce, to, data, value, gas, ...fees })
@@ -280,14 +294,14 @@ class ViemChain implements Chain {
     }
     const { baseFeePerGas } = await this.rpc<RpcBlock>('eth_getBlockByNumber', ['latest', false])
     if (baseFeePerGas === undefined) {
-      return { type: 'legacy' as const, gasPrice: raised(await this.client.getGasPrice(), previous?.gasPrice) }
+      const gasPrice = BigInt(await this.rpc<Hex>('eth_gasPrice', []))
+      return { type: 'legacy' as const, gasPrice: raised(gasPrice, previous?.gasPrice) }
     }
-    const { maxFeePerGas, maxPriorityFeePerGas } = await this.client.estimateFeesPerGas()
-    return {
-      type: 'eip1559' as const,
-      maxFeePerGas: raised(maxFeePerGas, previous?.maxFeePerGas),
-      maxPriorityFeePerGas: raised(maxPriorityFeePerGas, previous?.maxPriorityFeePerGas),
-    }
+    const tip = BigInt(await this.rpc<Hex>('eth_maxPriorityFeePerGas', []))
+    const maxPriorityFeePerGas = raised(tip, previous?.maxPriorityFeePerGas)
+    // Six full blocks double the base fee.
+    const maxFeePerGas = raised(2n * BigInt(baseFeePerGas) + maxPriorityFeePerGas, previous?.maxFeePerGas)
+    return { type: 'eip1559' as const, maxFeePerGas, maxPriorityFeePerGas }
   }
 
   private rpc<T>(method: string, params: readonly unknown[]): Promise<T> {

@@ -155,6 +155,7 @@ class ChainSettlement implements OwnedSettlement {
   }
 
   private async wake(batchId: string, release: boolean): Promise<PayoutBatch> {
+    await this.batch(batchId)
     if (this.work === null) throw new Problem('settlement_not_configured')
     const row = await rows.wakeBatch(this.db, batchId, release)
     if (row === null) throw new Problem('batch_not_found')
@@ -224,7 +225,8 @@ class ChainSettlement implements OwnedSettlement {
       case 'signed': {
         const kept = facts.txNonce === record.nonce ? facts.transactions : []
         const transactions = [...kept, record.transaction]
-        return { waitMs: 0, changes: { status: 'submitting', txNonce: record.nonce, transactions } as const }
+        const changes = { status: 'submitting', txNonce: record.nonce, transactions, lastError: null } as const
+        return { waitMs: 0, changes }
       }
       case 'sent': {
         const hash = facts.transactions.at(-1)?.hash ?? null

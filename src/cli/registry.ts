@@ -1,13 +1,31 @@
 import type { Verb } from './action.ts'
+import { audit } from './audit.ts'
 import { chat } from './chat.ts'
+import { credits } from './credits.ts'
 import { customers } from './customers.ts'
 import { explain } from './explain.ts'
 import { fakeNode } from './fake-node.ts'
 import { keys } from './keys.ts'
 import { models } from './models.ts'
 import { nodes } from './nodes.ts'
+import { payouts } from './payouts.ts'
 import { serve } from './serve.ts'
 import { status } from './status.ts'
+import { verify } from './verify.ts'
 
 /** In the order of the help text. A new verb is a file and a line. */
-export const verbs: readonly Verb[] = [serve, status, chat, models, nodes, keys, customers, explain, fakeNode]
+export const verbs: readonly Verb[] = [
+  serve,
+  status,
+  chat,
+  models,
+  nodes,
+  keys,
+  customers,
+  credits,
+  payouts,
+  audit,
+  verify,
+  explain,
+  fakeNode,
+]

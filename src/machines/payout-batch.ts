@@ -45,6 +45,8 @@ export type SendResult =
   | { readonly kind: 'spent' }
   /** No block takes it at today's fee. */
   | { readonly kind: 'underpriced' }
+  /** There is none: the batch was settled by an earlier one, and a reorganisation took that away. */
+  | { readonly kind: 'unsigned' }
   | Unavailable
 
 export type LookResult =
@@ -111,6 +113,7 @@ export function recordOf(result: SignResult | SendResult | LookResult): BatchRec
       return { kind: 'again', code: 'reorganised' }
     case 'pending':
     case 'underpriced':
+    case 'unsigned':
       return { kind: 'postponed', code: null }
     case 'unavailable':
       return { kind: 'postponed', code: result.code }
@@ -186,7 +189,10 @@ export const payoutBatchMachine = machine.createMachine({
         src: 'send',
         input: ({ context }) => context,
         onDone: [
-          { guard: ({ event }) => event.output.kind === 'underpriced', target: 'signing' },
+          {
+            guard: ({ event }) => event.output.kind === 'underpriced' || event.output.kind === 'unsigned',
+            target: 'signing',
+          },
           { target: 'recording', actions: assign({ record: ({ event }) => recordOf(event.output) }) },
         ],
       },

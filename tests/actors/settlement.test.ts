@@ -20,6 +20,7 @@ beforeEach(async () => {
 afterEach(async () => {
   await expectBooksBalance(rig.database.db)
   await rig.stop()
+  await anvil.rpc('anvil_dropAllTransactions')
 })
 
 const gross = 1_000n
@@ -139,7 +140,6 @@ describe('§14: what chains do', () => {
     await waitUntil('its block is stored', async () => (await rig.batch(batchId)).settlement_block_hash !== null)
     const before = await rig.batch(batchId)
     await anvil.rpc('evm_revert', [snapshot])
-    await anvil.rpc('anvil_dropAllTransactions')
     await waitUntil('it is looked at anew', async () => (await rig.batch(batchId)).settlement_block_hash === null)
     await rig.complete(batchId)
     const after = await rig.batch(batchId)
