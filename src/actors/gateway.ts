@@ -214,6 +214,7 @@ export async function startGateway(parts: GatewayParts): Promise<RunningGateway>
     ticker: new Ticker(),
     decided: decisions.record,
     receipt: (receipt) => actors.receipts.write(receipt),
+    ledger: actors.money.ledger,
     failed: (code) => metrics.upstreamFailure(code),
   })
   const failedLogins = createFailedLogins({

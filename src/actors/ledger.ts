@@ -274,7 +274,10 @@ class GroupedLedger implements OwnedLedger {
       try {
         return await this.settles.add(settlement)
       } catch (error) {
-        if (isRowFault(error) || this.stopping) throw error
+        if (isRowFault(error) || this.stopping) {
+          this.options.log.error('settle_failed', { error: failureName(error) })
+          throw error
+        }
         if (failures === 0) this.options.log.warn('settle_waits', { error: failureName(error) })
         await Bun.sleep(Math.min(retryMsMax, retryMsMin * 2 ** Math.min(10, failures)))
       }

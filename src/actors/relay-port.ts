@@ -20,7 +20,12 @@ export interface RelayPort {
   readonly config: Config
   readonly ticker: Ticker
   /** Usage and metadata of the terminal chunk; the receipt is made here. */
-  readonly settle: (end: RelayEnd) => { readonly usage: TokenUsage; readonly metadata: object }
+  readonly settle: (end: RelayEnd) => {
+    readonly usage: TokenUsage
+    readonly metadata: object
+    /** The terminal chunk waits for it; null where nobody pays. */
+    readonly durable: Promise<void> | null
+  }
   /** A line of the node that is no JSON was passed over. */
   readonly skipped: () => void
 }

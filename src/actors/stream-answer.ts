@@ -10,7 +10,10 @@ import type { Relay } from './relay.ts'
 import type { RelayEnd } from './relay-port.ts'
 
 /** Settles a stream however it ended: what the node delivered is metered and gets its receipt. */
-export function endStream(exchange: Exchange, end: RelayEnd): { usage: TokenUsage; metadata: object } {
+export function endStream(
+  exchange: Exchange,
+  end: RelayEnd,
+): { usage: TokenUsage; metadata: object; durable: Promise<void> | null } {
   const { command } = exchange
   const { usage, estimated } = exchange.usageOf(end.usage, () => end.outputWeight)
   const nowMs = performance.now()
@@ -38,7 +41,7 @@ export function endStream(exchange: Exchange, end: RelayEnd): { usage: TokenUsag
   const status =
     end.kind === 'complete' ? 200 : end.kind === 'client_gone' ? 499 : new Problem(end.code ?? 'internal_error').status
   exchange.finish(status, end.code, delivered ? usage : null, ttftMs)
-  return { usage, metadata }
+  return { usage, metadata, durable: exchange.durable }
 }
 
 /** One try of a stream: resolves at the node's first chunk, the rest flows by itself. */
@@ -49,6 +52,9 @@ export async function tryStream(
   upstream: UpstreamBody,
   budget: TryBudget,
 ): Promise<{ readonly streaming: true } | { readonly failure: AttemptFailure }> {
+  if (exchange.isBilled(route) && !(await exchange.afford(route))) {
+    return { failure: { code: 'node_lost', failover: false } }
+  }
   const attempt = exchange.begin(route)
   relay.expect(attempt, performance.now() + budget.firstChunkMs)
   const response = await callNode(exchange, attempt, upstream)

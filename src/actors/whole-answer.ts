@@ -15,6 +15,9 @@ export async function tryWhole(
   upstream: UpstreamBody,
 ): Promise<{ readonly body: string } | { readonly failure: AttemptFailure }> {
   const { command } = exchange
+  if (exchange.isBilled(route) && !(await exchange.afford(route))) {
+    return { failure: { code: 'node_lost', failover: false } }
+  }
   const attempt = exchange.begin(route)
   const response = await callNode(exchange, attempt, upstream)
   if (isFailure(response)) return { failure: response }
@@ -36,6 +39,8 @@ export async function tryWhole(
   })
   const ttftMs = ttfbMs - command.startedMs
   const svc = exchange.settle(attempt, usage, estimated, ttftMs)
+  // Billed work is durable before anybody hears of it (decisions §14).
+  if (exchange.durable !== null) await exchange.durable
   const body = JSON.stringify({
     id: exchange.id,
     object: 'chat.completion',

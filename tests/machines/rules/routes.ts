@@ -38,6 +38,7 @@ export function route(name: string, change: RouteChange = {}): Route {
     slotsTotal: null,
     heldUntilMs: 0,
     priced: false,
+    prices: null,
     measuredAt: 0,
     load: { inFlight, ttftEwmaMs, tokensPerSecond, durationEwmaMs, ejectedUntilMs },
     ...rest,
