@@ -122,6 +122,8 @@ export interface ProblemOptions {
   readonly detail?: string
   readonly retryAfterSeconds?: number
   readonly errors?: readonly FieldFault[]
+  /** Of `idempotency_completed`: what is known of the first request. */
+  readonly original?: object
   /** Extra response headers, e.g. `Allow` or `RateLimit`. */
   readonly headers?: Readonly<Record<string, string>>
 }
@@ -181,6 +183,7 @@ export function openAiError(problem: Problem, requestId: string): object {
         status: kind.status,
         retryable: kind.shouldRetry ?? false,
         retry_after_seconds: options.retryAfterSeconds ?? null,
+        ...(options.original === undefined ? {} : { original: options.original }),
       },
     },
   }

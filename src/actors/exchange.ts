@@ -18,6 +18,7 @@ import type { Ticker, Ticking } from './ticker.ts'
 
 export interface ChatPort extends DispatchPort {
   readonly ledger: PaidCallPort['ledger']
+  readonly idempotency: PaidCallPort['idempotency']
   readonly limits: Limits
   readonly prefixes: PrefixMap
   readonly ticker: Ticker

@@ -12,6 +12,7 @@ import { type Chat, createChat } from './chat.ts'
 import { createDecisionLog, type Explanation } from './explain.ts'
 import { createFailedLogins, type FailedLogins } from './failed-logins.ts'
 import { createHealth, type GatewayHealth } from './health.ts'
+import { createIdempotency } from './idempotency.ts'
 import { createInspector, type Inspector } from './inspect.ts'
 import { createLedger, type Ledger } from './ledger.ts'
 import { createLimits, type GatewayLimits } from './limits.ts'
@@ -106,7 +107,8 @@ function createMoney(parts: GatewayParts, chain: Chain | null, inspect: Inspecto
     batchMinWei: config.SVC_PAYOUT_BATCH_MIN_WEI,
   })
   const nodeProofs = createNodeProofs({ db, log })
-  return { ledger: createLedger({ db, log }), billing: createBilling({ db }), settlement, nodeProofs }
+  const idempotency = createIdempotency({ db, log, peppers: parts.peppers })
+  return { ledger: createLedger({ db, log }), billing: createBilling({ db }), settlement, nodeProofs, idempotency }
 }
 
 /** All actors, made and not yet started. `ownPort`: the one that was really taken. */
@@ -181,12 +183,14 @@ async function fillPool({ localNodes, poolFeed, router }: Actors): Promise<void>
 async function startMoney({ money }: Actors): Promise<void> {
   money.ledger.start()
   money.nodeProofs.start()
+  money.idempotency.start()
   await money.settlement.start()
 }
 
 async function stopActors(actors: Actors, log: Log): Promise<void> {
   await actors.money.settlement.stop()
   actors.money.nodeProofs.stop()
+  actors.money.idempotency.stop()
   await actors.localNodes.stop()
   actors.poolFeed.stop()
   await actors.router.stop()
@@ -215,6 +219,7 @@ export async function startGateway(parts: GatewayParts): Promise<RunningGateway>
     decided: decisions.record,
     receipt: (receipt) => actors.receipts.write(receipt),
     ledger: actors.money.ledger,
+    idempotency: actors.money.idempotency,
     failed: (code) => metrics.upstreamFailure(code),
   })
   const failedLogins = createFailedLogins({

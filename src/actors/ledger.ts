@@ -1,4 +1,5 @@
 import type { Database } from '../db/client.ts'
+import { completeKeys, type IdempotentOutcome } from '../db/queries/idempotency.ts'
 import {
   type ReserveOutcome,
   type ReserveRow,
@@ -35,6 +36,8 @@ export interface Charge {
   readonly kind: 'hosted_chat' | 'private_job'
   /** Of the protocol, in basis points. */
   readonly feeBps: number
+  /** The request had an idempotency key: it is completed with this in the same transaction. */
+  readonly usage?: IdempotentOutcome['usage']
 }
 
 export interface Settled {
@@ -115,6 +118,7 @@ const weiText = (amount: bigint) => amount.toString()
 interface Settlement {
   readonly row: SettleRow
   readonly receipt: NewReceipt | null
+  readonly completes: IdempotentOutcome | null
 }
 
 export function createLedger(options: LedgerOptions): OwnedLedger {
@@ -191,6 +195,10 @@ class GroupedLedger implements OwnedLedger {
     const billed = chargedWei > 0n
     const outcome = await this.end(reservation, {
       receipt: { ...charge.receipt, billed },
+      completes:
+        charge.usage === undefined
+          ? null
+          : { requestId: reservation.id, receiptHash: charge.receipt.hash, usage: charge.usage },
       row: settleRow(reservation, {
         chargedWei,
         shareWei,
@@ -207,8 +215,8 @@ class GroupedLedger implements OwnedLedger {
   }
 
   release(reservation: Reservation): void {
-    void this.end(reservation, { receipt: null, row: settleRow(reservation, released) }).catch((error: unknown) =>
-      this.options.log.error('release_failed', { error: failureName(error) }),
+    void this.end(reservation, { receipt: null, completes: null, row: settleRow(reservation, released) }).catch(
+      (error: unknown) => this.options.log.error('release_failed', { error: failureName(error) }),
     )
   }
 
@@ -255,7 +263,12 @@ class GroupedLedger implements OwnedLedger {
     if (receipts.length === 0) return settleAll(this.db, rows)
     return this.db.transaction(async (tx) => {
       await insertReceipts(tx, receipts)
-      return settleAll(tx, rows)
+      const outcomes = await settleAll(tx, rows)
+      const completed = settlements.flatMap(({ completes }, at) =>
+        completes === null || outcomes[at] !== 'settled' ? [] : [completes],
+      )
+      await completeKeys(tx, completed)
+      return outcomes
     })
   }
 

@@ -4,11 +4,13 @@ import { clampUsage, priceOf } from '../machines/rules/pricing.ts'
 import type { TokenUsage } from '../protocol/chunk-rewriter.ts'
 import { wholeTokens } from '../protocol/token-estimate.ts'
 import type { ChatCommand } from './chat-command.ts'
+import type { Idempotency } from './idempotency.ts'
 import type { Ledger, Reservation } from './ledger.ts'
 import type { NewReceipt } from './receipt-writer.ts'
 
 export interface PaidCallPort {
   readonly ledger: Ledger
+  readonly idempotency: Idempotency
   readonly config: { readonly SVC_PROTOCOL_FEE_BPS: number; readonly SVC_OUTPUT_TOKENS_DEFAULT: number }
 }
 
@@ -30,6 +32,8 @@ export class PaidCall {
   private reservation: Reservation | null = null
   private ended = false
   private breached = false
+  /** The client's key is ours. */
+  private claimed = false
 
   constructor(
     private readonly port: PaidCallPort,
@@ -48,11 +52,15 @@ export class PaidCall {
       if (!weiPattern.test(cap)) throw new Problem('invalid_request', { param: 'svc.max_price_wei' })
       if (amountWei > BigInt(cap)) throw new Problem('max_price_exceeded', { param: 'svc.max_price_wei' })
     }
-    const { requestId: id, access } = this.command
+    const { requestId: id, access, idempotencyKey } = this.command
+    if (idempotencyKey !== null && !this.claimed) {
+      await this.port.idempotency.claim(this.command, idempotencyKey)
+      this.claimed = true
+    }
     const reservation = await this.port.ledger.reserve({ id, customerId: access.customerId, amountWei })
     this.reservation = reservation
     // The client left meanwhile.
-    if (this.ended) this.port.ledger.release(reservation)
+    if (this.ended) this.giveBack()
   }
 
   /** What is paid for of what the node said (decisions §5, usage). */
@@ -83,6 +91,7 @@ export class PaidCall {
       nodeId: route.nodeId,
       kind: 'hosted_chat',
       feeBps: this.port.config.SVC_PROTOCOL_FEE_BPS,
+      ...(this.claimed ? { usage } : {}),
     })
   }
 
@@ -90,7 +99,13 @@ export class PaidCall {
   release(): void {
     if (this.ended) return
     this.ended = true
+    this.giveBack()
+  }
+
+  private giveBack(): void {
     if (this.reservation !== null) this.port.ledger.release(this.reservation)
+    if (this.claimed) this.port.idempotency.release(this.command)
+    this.claimed = false
   }
 }
 

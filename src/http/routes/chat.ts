@@ -86,13 +86,16 @@ async function answer(context: HttpContext, request: Request, line: ChatRequestL
   const text = await readJsonText(request, gateway.config.SVC_CHAT_BODY_BYTES_MAX)
   const body = readChatBody(text)
   line.stream = body.stream === true
+  const query = queryOf(request.url)
   const answered = await gateway.chat.complete({
     requestId: line.requestId,
     startedMs: line.startedMs,
     access,
     body,
     text,
-    pin: readPin(body, queryOf(request.url)),
+    pin: readPin(body, query),
+    query,
+    idempotencyKey: request.headers.get('idempotency-key'),
     signal: request.signal,
     finished: line.record,
   })

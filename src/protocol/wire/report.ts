@@ -73,6 +73,15 @@ export const OpenAiErrorBody = Type.Object({
       status: Type.Integer(),
       retryable: Type.Boolean(),
       retry_after_seconds: Type.Union([Type.Integer(), Type.Null()]),
+      original: Type.Optional(
+        Type.Object({
+          request_id: Type.String(),
+          status: Type.Integer(),
+          receipt_hash: Type.String(),
+          usage: Type.Object({}),
+          completed_at: Instant,
+        }),
+      ),
     }),
   }),
 })
