@@ -32,6 +32,8 @@ function valuesOf(setting: Setting): string {
       return setting.of.map(code).join(', ')
     case 'flag':
       return '`true`, `false`'
+    case 'wei':
+      return 'wei'
     case 'list':
       return 'list, commas between'
     case 'secret':

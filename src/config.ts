@@ -1,4 +1,5 @@
 import { isIP } from 'node:net'
+import { settlementFaults } from './config-settlement.ts'
 import { readSeed } from './secrets.ts'
 import { type Setting, type SettingName, settings } from './settings.ts'
 
@@ -6,13 +7,15 @@ type ValueOf<S extends Setting> = S extends { kind: 'number' }
   ? number
   : S extends { kind: 'flag' }
     ? boolean
-    : S extends { kind: 'list' }
-      ? readonly string[]
-      : S extends { kind: 'choice'; of: readonly (infer C)[] }
-        ? C
-        : S extends { kind: 'text'; default: string }
-          ? string
-          : string | null
+    : S extends { kind: 'wei' }
+      ? bigint
+      : S extends { kind: 'list' }
+        ? readonly string[]
+        : S extends { kind: 'choice'; of: readonly (infer C)[] }
+          ? C
+          : S extends { kind: 'text'; default: string }
+            ? string
+            : string | null
 
 export type Settings = { readonly [N in SettingName]: ValueOf<(typeof settings)[N]> }
 
@@ -22,6 +25,8 @@ export interface Config extends Settings {
 }
 
 export type ConfigResult = { readonly config: Config } | { readonly faults: readonly string[] }
+
+const isWei = (text: string) => /^(0|[1-9][0-9]{0,77})$/.test(text) && BigInt(text) < 2n ** 256n
 
 function read(name: string, setting: Setting, raw: string | undefined): unknown | Error {
   const text = raw?.trim()
@@ -40,6 +45,8 @@ function read(name: string, setting: Setting, raw: string | undefined): unknown 
         .filter((part) => part !== '')
     case 'flag':
       return text === 'true' || text === 'false' ? text === 'true' : new Error(`${name} must be true or false`)
+    case 'wei':
+      return isWei(text) ? BigInt(text) : new Error(`${name} must be a whole amount of wei`)
     case 'choice':
       return setting.of.includes(text) ? text : new Error(`${name} must be one of ${setting.of.join(', ')}`)
     case 'number': {
@@ -140,5 +147,6 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     faults.push('SVC_OFFLINE_AFTER_MS must be more than SVC_STALE_AFTER_MS')
   }
   faults.push(...formFaults(config))
+  faults.push(...settlementFaults(config))
   return faults.length > 0 ? { faults } : { config: { ...config, ...(values as unknown as Settings), embedded } }
 }

@@ -19,6 +19,15 @@ export const problemKinds = {
   missing_credentials: { status: 401, title: 'No credential was sent', shouldRetry: false },
   invalid_api_key: { status: 401, title: 'The gateway key is not valid', shouldRetry: false },
   invalid_credentials: { status: 401, title: 'The credential is not valid', shouldRetry: false },
+  insufficient_funds: { status: 402, title: 'The available balance does not cover the quote', shouldRetry: false },
+  max_price_exceeded: { status: 402, title: 'The quote is more than the price you allow', shouldRetry: false },
+  idempotency_in_progress: { status: 409, title: 'The same request is still running', shouldRetry: true },
+  idempotency_completed: { status: 409, title: 'The same request has completed', shouldRetry: false },
+  idempotency_key_reused: {
+    status: 422,
+    title: 'The idempotency key was used for another request',
+    shouldRetry: false,
+  },
   account_suspended: { status: 403, title: 'The account is not active', shouldRetry: false },
   insufficient_role: { status: 403, title: 'The role does not allow this', shouldRetry: false },
   route_not_found: { status: 404, title: 'No such route', shouldRetry: false },
@@ -114,6 +123,10 @@ export const problemKinds = {
   signature_expired: { status: 401, title: 'The signature is too old or from the future' },
   signature_invalid: { status: 401, title: 'The signature is not valid' },
   nonce_reused: { status: 401, title: 'The nonce was used before' },
+  credit_id_conflict: { status: 409, title: 'The credit id was used for another credit' },
+  batch_not_found: { status: 404, title: 'No such payout batch' },
+  receipt_not_found: { status: 404, title: 'No such receipt' },
+  settlement_not_configured: { status: 503, title: 'No chain is configured' },
   invalid_state: { status: 409, title: 'The current state does not allow this' },
   key_limit_reached: { status: 409, title: 'The customer has as many live keys as allowed' },
 } as const satisfies Record<string, ProblemKind>
@@ -171,9 +184,12 @@ export function openAiErrorType(code: ProblemCode): string {
   switch (problemKinds[code].status) {
     case 401:
       return 'authentication_error'
+    case 402:
+      return 'billing_error'
     case 403:
       return 'permission_error'
     case 409:
+    case 422:
       return 'idempotency_error'
     case 429:
       return 'rate_limit_error'

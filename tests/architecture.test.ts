@@ -34,7 +34,7 @@ const layers: Readonly<Record<string, Layer>> = {
   runtimes: { imports: ['vocabulary', 'protocol'], packages: ['@sinclair/typebox', 'minisearch', 'node:', 'bun'] },
   actors: {
     imports: ['vocabulary', 'protocol', 'ground', 'machines', 'db', 'runtimes'],
-    packages: ['xstate', 'prom-client', 'postgres', '@sinclair/typebox', '@noble/', 'node:', 'bun'],
+    packages: ['xstate', 'prom-client', 'postgres', 'viem', '@sinclair/typebox', '@noble/', 'node:', 'bun'],
   },
   http: {
     imports: ['vocabulary', 'protocol', 'ground', 'machines', 'actors', 'db'],

@@ -11,7 +11,7 @@ import { createEnrollment, type Enrollment } from './enrollment.ts'
 import type { Log } from './log.ts'
 import type { AgentAccess } from './node-connection.ts'
 import { createNodeKeys, type VerifyNodeKey } from './node-keys.ts'
-import { createNodeProofs } from './node-proofs.ts'
+import { createNodeProofs, type NodeProofs } from './node-proofs.ts'
 import type { PoolFeed } from './pool-feed.ts'
 import type { PoolRouter } from './router.ts'
 import { createRouterIdentity } from './router-identity.ts'
@@ -24,6 +24,7 @@ export interface Agents {
   readonly bundle: AgentBundle
   /** By which agents may know this pool's gateways. */
   readonly routerKeys: RouterKeys
+  readonly proofs: Pick<NodeProofs, 'check'>
   /** May be made once the router is there. */
   keyVerifier(router: PoolRouter): VerifyNodeKey
   /** The pool follows the tunnels from now on. */
@@ -71,6 +72,7 @@ export function createAgents(options: AgentsOptions): Agents {
     enrollment,
     bundle: createAgentBundle(),
     routerKeys: identity.announcement,
+    proofs,
     keyVerifier: (router) => createNodeKeys({ db, access, proofs, router }),
     start: async (router, poolFeed) => {
       unsubscribe = followTunnels(dialIn, router, poolFeed)

@@ -14,6 +14,10 @@ export interface ChatCommand {
   body: ChatRequest
   /** The body as it came; likewise. */
   text: string
+  /** As the client sent it; looked at where the request is billed. */
+  readonly idempotencyKey: string | null
+  /** Without the `?`. */
+  readonly query: string
   /** The one node the client wants, body and query already agreed. */
   readonly pin: string | null
   /** Aborts when the client is gone. */

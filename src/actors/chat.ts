@@ -1,4 +1,5 @@
 import { Problem } from '../errors.ts'
+import type { Route } from '../machines/routing.ts'
 import { keysOf } from '../machines/rules/affinity.ts'
 import { type PlacementRequest, place } from '../machines/rules/placement.ts'
 import { ChunkRewriter } from '../protocol/chunk-rewriter.ts'
@@ -38,7 +39,7 @@ function placementRequest(exchange: Exchange, keys: readonly bigint[] | null): P
     profileId: body.svc?.model_profile_id ?? null,
     ownOnly: false,
     exclude: new Set(),
-    freeOnly: true,
+    freeOnly: false,
     affinityNodeId: keys === null ? null : port.prefixes.lookup(keys),
     nowMs: Date.now(),
     needContext: tight ? exchange.prompt() : null,
@@ -99,8 +100,16 @@ type PrefixKeys = readonly bigint[] | null
 function dispatchWhole(exchange: Exchange, request: PlacementRequest, keys: PrefixKeys, upstream: UpstreamBody) {
   return dispatch(exchange.port, exchange.command, request, (route) => {
     if (keys !== null) exchange.port.prefixes.record(keys, route.nodeId)
-    return tryWhole(exchange, route, upstream)
+    return tryWhole(exchange, route, bodyFor(exchange, route, upstream))
   })
+}
+
+/** A billed request has `max_tokens`, so that its quote is a true bound; it is cut anew only where it had none. */
+function bodyFor(exchange: Exchange, route: Route, upstream: UpstreamBody): UpstreamBody {
+  if (!exchange.isBilled(route)) return upstream
+  const { text, body } = exchange.command
+  const given = body.max_tokens ?? body.max_completion_tokens
+  return given == null ? upstreamBody(text, body, exchange.billedOutput(route)) : upstream
 }
 
 async function dispatchStream(
@@ -112,7 +121,7 @@ async function dispatchStream(
 ): Promise<void> {
   await dispatch(exchange.port, exchange.command, request, (route, budget) => {
     if (keys !== null) exchange.port.prefixes.record(keys, route.nodeId)
-    return tryStream(exchange, relay, route, upstream, budget)
+    return tryStream(exchange, relay, route, bodyFor(exchange, route, upstream), budget)
   })
   exchange.forgetPrompt()
 }

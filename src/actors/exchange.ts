@@ -13,10 +13,13 @@ import { Attempt } from './attempt.ts'
 import type { ChatCommand } from './chat-command.ts'
 import type { DispatchPort } from './dispatch.ts'
 import type { Admission, Limits } from './limits.ts'
+import { billedCeiling, isBilled, PaidCall, type PaidCallPort } from './paid-call.ts'
 import type { Relay } from './relay.ts'
 import type { Ticker, Ticking } from './ticker.ts'
 
 export interface ChatPort extends DispatchPort {
+  readonly ledger: PaidCallPort['ledger']
+  readonly idempotency: PaidCallPort['idempotency']
   readonly limits: Limits
   readonly prefixes: PrefixMap
   readonly ticker: Ticker
@@ -52,6 +55,10 @@ export class Exchange implements Ticking {
   sentOnce = false
   attempt: Attempt | null = null
   relay: Relay | null = null
+  /** null: nobody pays. */
+  private paid: PaidCall | null = null
+  /** Of billed work: resolves when debit and receipt are on the disk. */
+  durable: Promise<void> | null = null
 
   constructor(
     readonly port: ChatPort,
@@ -67,6 +74,25 @@ export class Exchange implements Ticking {
     const callId = this.attempts === 1 ? command.requestId : newId('req')
     this.attempt = new Attempt(port.router, route, callId, command.access.keyId ?? '', onNodeLost)
     return this.attempt
+  }
+
+  /** Sets money aside where this route costs some; false: the client left meanwhile. */
+  async afford(route: Route): Promise<boolean> {
+    const { command, port } = this
+    this.paid ??= new PaidCall(port, command, this.prompt(), this.billedOutput(route))
+    await this.paid.reserve(route)
+    return !command.signal.aborted
+  }
+
+  isBilled(route: Route): boolean {
+    return isBilled(route, this.command.access.customerId)
+  }
+
+  /** `max_tokens` of a billed request: as given, else a bound that is injected. */
+  billedOutput(route: Route): number {
+    const { body, access } = this.command
+    const given = body.max_tokens ?? body.max_completion_tokens
+    return given ?? billedCeiling(route, this.port.config.SVC_OUTPUT_TOKENS_DEFAULT, access.policy.maxTokensPerRequest)
   }
 
   /** Prompt tokens, estimated once and only where somebody asks. */
@@ -108,7 +134,10 @@ export class Exchange implements Ticking {
   }
 
   usageOf(reported: TokenUsage | null, outputWeight: () => number): { usage: TokenUsage; estimated: boolean } {
-    if (reported !== null) return { usage: reported, estimated: false }
+    if (reported !== null) {
+      const usage = this.paid === null ? reported : this.paid.clamp(reported, outputWeight())
+      return { usage, estimated: false }
+    }
     const prompt = this.prompt()
     const completion = wholeTokens(outputWeight())
     const usage = { prompt_tokens: prompt, completion_tokens: completion, total_tokens: prompt + completion }
@@ -121,7 +150,13 @@ export class Exchange implements Ticking {
     const { route } = attempt
     const latencyMs = performance.now() - command.startedMs
     const receipt = this.receiptOf(attempt, told, latencyMs)
-    port.receipt({ ...receipt, customerId: command.access.customerId })
+    const kept = { ...receipt, customerId: command.access.customerId }
+    if (this.paid === null) port.receipt(kept)
+    else {
+      this.durable = this.paid.charge(route, told.usage, kept)
+      // Who waits for it hears of it; a client that left does not, and the ledger has said so in the log.
+      this.durable.catch(() => {})
+    }
     return {
       runtime_id: route.runtimeId,
       runtime_kind: route.runtimeKind,
@@ -173,6 +208,7 @@ export class Exchange implements Ticking {
     this.port.ticker.delete(this)
     this.done(this)
     this.admission?.settle(this.tokensUsed(usage))
+    if (this.durable === null) this.paid?.release()
     const latencyMs = performance.now() - this.command.startedMs
     const model = this.modelId()
     this.command.finished({

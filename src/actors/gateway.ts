@@ -1,5 +1,5 @@
 import type { Config } from '../config.ts'
-import type { OpenDatabase } from '../db/client.ts'
+import type { Database, OpenDatabase } from '../db/client.ts'
 import { askDatabase } from '../db/queries/health.ts'
 import { createPrefixMap } from '../machines/rules/affinity.ts'
 import { type SigningKey, signingKey } from '../protocol/ed25519.ts'
@@ -11,6 +11,8 @@ import { type Accounts, createAccounts } from './accounts.ts'
 import { createAddressHash } from './address-hash.ts'
 import type { AgentBundle } from './agent-bundle.ts'
 import { createAgents } from './agents.ts'
+import { type Billing, createBilling } from './billing.ts'
+import { type Chain, createChain } from './chain.ts'
 import { createChangeFeed } from './change-feed.ts'
 import { type Chat, createChat } from './chat.ts'
 import type { DialIn } from './dial-in.ts'
@@ -19,7 +21,9 @@ import type { ChatPort } from './exchange.ts'
 import { createDecisionLog, type Explanation } from './explain.ts'
 import { createFailedLogins, type FailedLogins } from './failed-logins.ts'
 import { createHealth, type GatewayHealth } from './health.ts'
-import { createInspector } from './inspect.ts'
+import { createIdempotency } from './idempotency.ts'
+import { createInspector, type Inspector } from './inspect.ts'
+import { createLedger, type Ledger } from './ledger.ts'
 import { createLimits, type GatewayLimits } from './limits.ts'
 import { createLocalNodes } from './local-nodes.ts'
 import { failureName, type Log } from './log.ts'
@@ -27,12 +31,15 @@ import { createMetrics, type Metrics } from './metrics.ts'
 import { createMixtures, type Mixtures } from './mixture.ts'
 import { createMixtureRecords } from './mixture-records.ts'
 import type { VerifyNodeKey } from './node-keys.ts'
+import type { NodeProofs } from './node-proofs.ts'
 import { createPoolAdmin, type PoolAdmin } from './pool-admin.ts'
 import { createPoolFeed } from './pool-feed.ts'
 import { createPrivateJobs, type PrivateJobs } from './private-jobs.ts'
 import { createReceiptWriter } from './receipt-writer.ts'
 import { createRouter, type PoolRouter } from './router.ts'
 import { createSealing } from './sealing.ts'
+import { createSettlement, type Settlement } from './settlement.ts'
+import { createSettlementView, type SettlementView } from './settlement-view.ts'
 import { Ticker } from './ticker.ts'
 import { createWebhooks, type Webhooks, type WebhookWorld } from './webhooks.ts'
 
@@ -59,6 +66,14 @@ export interface GatewayHandle {
   readonly webhooks: Webhooks
   /** `whpk_…`, newest first: what receivers check signatures with. */
   readonly webhookKeys: readonly string[]
+  readonly ledger: Ledger
+  readonly billing: Billing
+  readonly settlement: Settlement
+  /** Read at most every 15 s. */
+  readonly settlementView: () => Promise<SettlementView>
+  readonly nodeProofs: Pick<NodeProofs, 'check'>
+  /** For reads alone: whoever writes asks an actor. */
+  readonly db: Database
   /** null: never seen, or no longer among the last 10 000. */
   explain(requestId: string): Explanation | null
   /** `{base_url}` without a trailing slash; follows the port that was really taken. */
@@ -146,11 +161,37 @@ function createJobActors(
   return { webhooks, jobs }
 }
 
+/** null: none is configured. */
+async function chainOf({ config }: GatewayParts): Promise<Chain | null> {
+  const { SVC_CHAIN_RPC_URL: rpcUrl, SVC_CHAIN_KEY: key, SVC_CHAIN_CONTRACT: contract } = config
+  if (rpcUrl === null || key === null || contract === null) return null
+  const { SVC_CHAIN_ID: chainId, SVC_CHAIN_CONFIRMATIONS: confirmations } = config
+  return createChain({ rpcUrl, key, contract, chainId, confirmations })
+}
+
+/** What moves money. */
+function createMoney(parts: GatewayParts, chain: Chain | null, inspect: Inspector['inspect']) {
+  const { config, log, database } = parts
+  const { db } = database
+  const settlement = createSettlement({
+    ...database,
+    log,
+    chain,
+    inspect,
+    pollMs: config.SVC_SETTLEMENT_POLL_MS,
+    batchAgeMs: config.SVC_PAYOUT_BATCH_AGE_MS,
+    batchMinWei: config.SVC_PAYOUT_BATCH_MIN_WEI,
+  })
+  const idempotency = createIdempotency({ db, log, peppers: parts.peppers })
+  return { ledger: createLedger({ db, log }), billing: createBilling({ db }), settlement, idempotency }
+}
+
 /** All actors, made and not yet started. `ownPort`: the one that was really taken. */
-function createActors(parts: GatewayParts, ownPort: () => number, metrics: Metrics) {
+function createActors(parts: GatewayParts, chain: Chain | null, ownPort: () => number, metrics: Metrics) {
   const { config, log, database, peppers } = parts
   const { db } = database
   const sealing = createSealing(parts.secretsKeys)
+  const inspector = createInspector(log)
   const feed = createChangeFeed({ ...database, log })
   const changedHere = feed.changedHere.bind(feed)
   const access = createAccessDirectory({
@@ -185,21 +226,21 @@ function createActors(parts: GatewayParts, ownPort: () => number, metrics: Metri
   const openSecret = (sealed: Uint8Array) => sealing.open('node_api_key', sealed)
   const { routerKeys } = parts
   const agents = createAgents({ config, database, feed, log, access, peppers, routerKeys })
-  const inspector = createInspector(log)
   const router = createRouter({ config, db, log, openSecret, agents: agents.access, inspect: inspector.inspect })
   const poolFeed = createPoolFeed(router, db, feed, log)
   const localNodes = createLocalNodes({ config, pool, feed, log, ownPort })
   const receipts = createReceiptWriter({ db, flushMs: config.SVC_RECEIPT_FLUSH_MS, log })
+  const money = createMoney(parts, chain, inspector.inspect)
   const keys = signingKeys(parts.webhookKeys)
   const counted = (result: string) => metrics.webhookAttempt(result)
   const { webhooks, jobs } = createJobActors(parts, router, { sealing, inspect: inspector.inspect, counted, keys })
   const made = { feed, access, limits, accounts, pool, agents, inspector, router, poolFeed, localNodes, receipts }
-  return { ...made, webhooks, jobs, keys }
+  return { ...made, webhooks, jobs, keys, money }
 }
 
 type Actors = ReturnType<typeof createActors>
 
-function observe(metrics: Metrics, { router, receipts, jobs }: Actors): void {
+function observe(metrics: Metrics, { router, receipts, jobs, money }: Actors): void {
   metrics.observe({
     nodes: () => router.counts().nodes,
     inFlight: () => router.counts().inFlight,
@@ -208,6 +249,7 @@ function observe(metrics: Metrics, { router, receipts, jobs }: Actors): void {
     receiptsDropped: () => receipts.dropped(),
     jobs: () => jobs.openByStatus(),
     jobsRunning: () => jobs.running(),
+    ledger: () => money.ledger.state(),
   })
 }
 
@@ -222,15 +264,24 @@ async function fillPool({ localNodes, poolFeed, router }: Actors): Promise<void>
   await Promise.all(fresh.map(({ nodeId }) => router.pollNow(nodeId)))
 }
 
+async function startMoney({ money }: Actors): Promise<void> {
+  money.ledger.start()
+  money.idempotency.start()
+  await money.settlement.start()
+}
+
 async function stopActors(actors: Actors, log: Log): Promise<void> {
   // Before the pool: what they run is let go and another gateway may take it at once.
   await actors.jobs.stop()
   await actors.webhooks.stop()
+  await actors.money.settlement.stop()
+  actors.money.idempotency.stop()
   await actors.localNodes.stop()
   actors.poolFeed.stop()
   await actors.agents.stop()
   await actors.router.stop()
   await actors.receipts.stop().catch((error: unknown) => log.error('receipts_left', { failure: failureName(error) }))
+  await actors.money.ledger.stop()
   await actors.limits.stop()
   await actors.access.stop()
   await actors.feed.stop()
@@ -240,7 +291,7 @@ export async function startGateway(parts: GatewayParts): Promise<RunningGateway>
   const { config, log, database } = parts
   let port = config.SVC_PORT
   const metrics = createMetrics()
-  const actors = createActors(parts, () => port, metrics)
+  const actors = createActors(parts, await chainOf(parts), () => port, metrics)
   const { access, limits, accounts, pool, agents, router, jobs, webhooks } = actors
   observe(metrics, actors)
   const decisions = createDecisionLog()
@@ -253,6 +304,8 @@ export async function startGateway(parts: GatewayParts): Promise<RunningGateway>
     ticker: new Ticker(),
     decided: decisions.record,
     receipt: (receipt) => actors.receipts.write(receipt),
+    ledger: actors.money.ledger,
+    idempotency: actors.money.idempotency,
     failed: (code) => metrics.upstreamFailure(code),
   }
   const chat = createChat(chatPort)
@@ -275,6 +328,7 @@ export async function startGateway(parts: GatewayParts): Promise<RunningGateway>
   await access.start()
   await limits.start()
   await agents.start(router, actors.poolFeed)
+  await startMoney(actors)
   const endCalls = async () => {
     chat.abortAll()
     mixtures.abortAll()
@@ -295,11 +349,15 @@ export async function startGateway(parts: GatewayParts): Promise<RunningGateway>
     agentBundle: agents.bundle,
     routerKeys: agents.routerKeys,
     dialIn: agents.dialIn,
+    nodeProofs: agents.proofs,
     chat,
     mixtures,
     jobs,
     webhooks,
     webhookKeys: actors.keys.map(webhookPublicKey),
+    ...actors.money,
+    settlementView: createSettlementView(database.db),
+    db: database.db,
     endCalls,
     explain: decisions.explain,
     baseUrl: () => config.SVC_PUBLIC_URL?.replace(/\/+$/, '') ?? `http://${hostOf(config.SVC_HOST)}:${port}`,

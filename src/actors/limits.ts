@@ -35,6 +35,8 @@ export interface GatewayLimits extends Limits {
   takePublic(ipHash: string): RateHeaders | Promise<RateHeaders>
   /** An admin request; `tokenHash`: any stable hash of the token. */
   takeAdmin(tokenHash: string): RateHeaders | Promise<RateHeaders>
+  /** A node's signed report. */
+  takeNodeReport(nodeId: string): RateHeaders | Promise<RateHeaders>
   start(): Promise<void>
   /** Gives back what nobody holds, so that other gateways need not wait for its expiry. */
   stop(): Promise<void>
@@ -62,6 +64,8 @@ interface Account {
 
 const unlimited: Admission = { settle: () => {} }
 const noHeaders: RateHeaders = {}
+/** Decisions §17. */
+const nodeReportsPerMinute = 12
 
 export function createLimits(options: LimitsOptions): GatewayLimits {
   return new LeasedLimits(options)
@@ -102,6 +106,10 @@ class LeasedLimits implements GatewayLimits {
     if (quota !== null) account.quota?.giveBack(units, quota)
     // The leases of this moment: midnight may pass, and a new day begin, while this waits.
     return this.ask(access, { ...account }, units)
+  }
+
+  takeNodeReport(nodeId: string): RateHeaders | Promise<RateHeaders> {
+    return this.takeRate(`node:${nodeId}`, 'node-payouts', nodeReportsPerMinute)
   }
 
   takePublic(ipHash: string): RateHeaders | Promise<RateHeaders> {

@@ -2,6 +2,7 @@ import { Counter, Gauge, Registry } from 'prom-client'
 import { brand, metricPrefix } from '../brand.ts'
 import type { NodeState } from '../machines/routing.ts'
 import { Histogram, type Series } from './histogram.ts'
+import type { LedgerState } from './ledger.ts'
 import { registerProcessMetrics } from './process-metrics.ts'
 
 /** One finished request of the chat endpoint, refusals included. */
@@ -30,6 +31,7 @@ export interface MetricSources {
   receiptsDropped(): number
   jobs(): Promise<Readonly<Record<string, number>>>
   jobsRunning(): number
+  ledger(): LedgerState
 }
 
 export interface Metrics {
@@ -155,6 +157,15 @@ function gauges(registry: Registry, sources: () => Partial<MetricSources>): void
     })
   total('receipts_written_total', 'Receipts stored', () => sources().receiptsWritten?.())
   total('receipts_dropped_total', 'Receipts lost because the database was away', () => sources().receiptsDropped?.())
+  const ledger = () => sources().ledger?.()
+  reading('ledger_reserved_wei', 'Set aside for work that runs, all customers', () =>
+    Number(ledger()?.reservedWei ?? 0n),
+  )
+  reading('ledger_books_broken_rules', 'Rules that the books break, of the last proof', () => ledger()?.brokenRules)
+  reading('ledger_waiting', 'Reserves and settlements that wait for the database', () => ledger()?.waiting)
+  total('ledger_requests_total', 'Reserves and settlements', () => ledger()?.requests)
+  total('ledger_commits_total', 'Commits that they took together', () => ledger()?.groups)
+  total('ledger_stale_total', 'Reservations that nobody ended', () => ledger()?.stale)
 }
 
 /** Counts per status of the chat route, handed to the registry when scraped. */

@@ -51,6 +51,8 @@ export class SubCall {
       body: { ...parent.body, model: order.placement.modelId },
       text: '',
       pin: null,
+      query: '',
+      idempotencyKey: null,
       signal: this.controller.signal,
       finished: ({ model, latencyMs, ttftMs, usage }) =>
         port.subCall({

@@ -18,11 +18,18 @@ export interface RelayEnd {
   readonly firstContentMs: number | null
 }
 
+export interface SettledStream {
+  /** That end the terminal chunk (`answerEnd`). */
+  readonly members: string
+  /** The terminal chunk waits for it; null where nobody pays. */
+  readonly durable: Promise<void> | null
+}
+
 export interface RelayPort {
   readonly config: Config
   readonly ticker: Ticker
-  /** The members that end the terminal chunk (`answerEnd`); the receipt is made here. */
-  readonly settle: (end: RelayEnd) => string
+  /** The receipt is made here. */
+  readonly settle: (end: RelayEnd) => SettledStream
   /** A line of the node that is no JSON was passed over. */
   readonly skipped: () => void
 }

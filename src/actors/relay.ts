@@ -179,12 +179,25 @@ export class Relay implements Ticking {
   }
 
   private complete(): void {
-    this.gathered += this.rewriter.terminal(this.end('complete', null), this.includeUsage)
-    this.flush()
-    this.client.close()
+    const { members, durable } = this.end('complete', null)
+    const terminal = this.rewriter.terminal(members, this.includeUsage)
+    if (durable === null) this.finish(terminal)
+    else {
+      this.flush()
+      durable.then(
+        () => this.finish(terminal),
+        () => this.tell(new Problem('internal_error')),
+      )
+    }
     // The last bytes of the node are read, not cut: its connection then serves the next request.
     this.lingerUntilMs = performance.now() + lingerMs
     this.port.ticker.add(this)
+  }
+
+  private finish(terminal: string): void {
+    this.gathered += terminal
+    this.flush()
+    this.client.close()
   }
 
   /** The node failed: before its first chunk another may be tried; after it the client hears of it. */
@@ -205,6 +218,10 @@ export class Relay implements Ticking {
   fail(problem: Problem): void {
     if (this.phase === 'ended') return
     this.end('failed', problem.code)
+    this.tell(problem)
+  }
+
+  private tell(problem: Problem): void {
     const text = messages[problem.code]
     const told = text === undefined ? problem : new Problem(problem.code, { ...problem.options, detail: text })
     const { error } = openAiError(told, this.command.requestId) as { error: object }

@@ -46,7 +46,12 @@ interface CatalogueModel {
   readonly names: readonly string[]
   readonly contextLength: number | null
   readonly maxOutputLength: number | null
-  readonly priced: boolean
+  readonly prices: Route['prices']
+}
+
+function pricesOf({ promptTokenPriceWei, completionTokenPriceWei }: ModelEntryRow): Route['prices'] {
+  const prices = { promptTokenWei: promptTokenPriceWei ?? 0n, completionTokenWei: completionTokenPriceWei ?? 0n }
+  return prices.promptTokenWei > 0n || prices.completionTokenWei > 0n ? prices : null
 }
 
 /** An id wins over an alias, and the entry that sorts first over a later one with the same alias. */
@@ -57,7 +62,7 @@ export function catalogueOf(entries: readonly ModelEntryRow[]): Catalogue {
     names: [entry.modelId, ...entry.aliases],
     contextLength: entry.contextLength,
     maxOutputLength: entry.maxOutputLength,
-    priced: (entry.promptTokenPriceWei ?? 0n) > 0n || (entry.completionTokenPriceWei ?? 0n) > 0n,
+    prices: pricesOf(entry),
   }))
   const catalogue = new Map<string, CatalogueModel>(models.map((model) => [model.modelId, model]))
   for (const model of models) {
@@ -96,7 +101,8 @@ function routeOf(node: RoutedNode, runtime: RoutedRuntime, profile: Profile, cat
     maxOutputLength: model?.maxOutputLength ?? null,
     slotsTotal: runtime.slotsTotal,
     heldUntilMs: node.heldUntilMs,
-    priced: model?.priced ?? false,
+    priced: model !== undefined && model.prices !== null,
+    prices: model?.prices ?? null,
     measuredAt: profile.measuredAt,
     load: profile.load,
   }

@@ -7,10 +7,10 @@ import type { TryBudget } from './dispatch.ts'
 import type { Exchange } from './exchange.ts'
 import { callNode, isFailure } from './node-call.ts'
 import type { Relay } from './relay.ts'
-import type { RelayEnd } from './relay-port.ts'
+import type { RelayEnd, SettledStream } from './relay-port.ts'
 
-/** Settles a stream however it ended: what the node delivered is metered and gets its receipt. Returns `usage` and `svc`. */
-export function endStream(exchange: Exchange, end: RelayEnd): string {
+/** Settles a stream however it ended: what the node delivered is metered and gets its receipt. */
+export function endStream(exchange: Exchange, end: RelayEnd): SettledStream {
   const { command } = exchange
   const { usage, estimated } = exchange.usageOf(end.usage, () => end.outputWeight)
   const nowMs = performance.now()
@@ -40,7 +40,7 @@ export function endStream(exchange: Exchange, end: RelayEnd): string {
   const status =
     end.kind === 'complete' ? 200 : end.kind === 'client_gone' ? 499 : new Problem(end.code ?? 'internal_error').status
   exchange.finish(status, end.code, delivered ? usage : null, ttftMs)
-  return members
+  return { members, durable: exchange.durable }
 }
 
 /** One try of a stream: resolves at the node's first chunk, the rest flows by itself. */
@@ -51,6 +51,9 @@ export async function tryStream(
   upstream: UpstreamBody,
   budget: TryBudget,
 ): Promise<{ readonly streaming: true } | { readonly failure: AttemptFailure }> {
+  if (exchange.isBilled(route) && !(await exchange.afford(route))) {
+    return { failure: { code: 'node_lost', failover: false } }
+  }
   const attempt = exchange.begin(route)
   relay.expect(attempt, performance.now() + budget.firstChunkMs)
   const response = await callNode(exchange, attempt, upstream)

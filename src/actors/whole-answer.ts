@@ -24,6 +24,9 @@ export async function receiveWhole(
   route: Route,
   upstream: UpstreamBody,
 ): Promise<ReceivedAnswer | { readonly failure: AttemptFailure }> {
+  if (exchange.isBilled(route) && !(await exchange.afford(route))) {
+    return { failure: { code: 'node_lost', failover: false } }
+  }
   const attempt = exchange.begin(route)
   const response = await callNode(exchange, attempt, upstream)
   if (isFailure(response)) return { failure: response }
@@ -44,7 +47,10 @@ export async function receiveWhole(
     completionTokens: usage.completion_tokens,
   })
   const ttftMs = ttfbMs - exchange.command.startedMs
-  return { completion, usage, svc: exchange.settle(attempt, { usage, estimated, vouched: completion }, ttftMs), ttftMs }
+  const svc = exchange.settle(attempt, { usage, estimated, vouched: completion }, ttftMs)
+  // Billed work is durable before anybody hears of it (decisions §14).
+  if (exchange.durable !== null) await exchange.durable
+  return { completion, usage, svc, ttftMs }
 }
 
 /** One try of a request without a stream. */

@@ -1,5 +1,7 @@
 import type { Verb } from './action.ts'
+import { audit } from './audit.ts'
 import { chat } from './chat.ts'
+import { credits } from './credits.ts'
 import { customers } from './customers.ts'
 import { explain } from './explain.ts'
 import { fakeNode } from './fake-node.ts'
@@ -8,8 +10,10 @@ import { keys } from './keys.ts'
 import { models } from './models.ts'
 import { node } from './node.ts'
 import { nodes } from './nodes.ts'
+import { payouts } from './payouts.ts'
 import { serve } from './serve.ts'
 import { status } from './status.ts'
+import { verify } from './verify.ts'
 
 /** In the order of the help text. A new verb is a file and a line. */
 export const verbs: readonly Verb[] = [
@@ -22,6 +26,10 @@ export const verbs: readonly Verb[] = [
   nodes,
   keys,
   customers,
+  credits,
+  payouts,
+  audit,
+  verify,
   explain,
   fakeNode,
 ]

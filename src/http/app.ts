@@ -3,8 +3,10 @@ import type { GatewayHandle } from '../actors/gateway.ts'
 import { tunnelSocketOptions } from '../actors/tunnel-socket.ts'
 import { createHttpContext } from './exchange.ts'
 import { problems } from './plugins/problems.ts'
+import { reportRoutes } from './reports/registry.ts'
 import { RouteTable } from './route-table.ts'
 import { commandRoutes } from './routes/admin/commands.ts'
+import { creditRoutes } from './routes/admin/credits.ts'
 import { customerRoutes } from './routes/admin/customers.ts'
 import { enrollmentTokenRoutes } from './routes/admin/enrollment-tokens.ts'
 import { explainRoutes } from './routes/admin/explain.ts'
@@ -12,19 +14,26 @@ import { keyRoutes } from './routes/admin/keys.ts'
 import { mixtureRoutes } from './routes/admin/mixtures.ts'
 import { catalogueRoutes } from './routes/admin/models.ts'
 import { nodeRoutes } from './routes/admin/nodes.ts'
+import { payoutBatchRoutes } from './routes/admin/payout-batches.ts'
+import { receiptRoutes } from './routes/admin/receipts.ts'
 import { webhookRoutes } from './routes/admin/webhooks.ts'
+import { billingRoutes } from './routes/billing.ts'
 import { chatRoutes } from './routes/chat.ts'
 import { docsRoutes } from './routes/docs.ts'
 import { apiCatalogRoutes, endpointIndexRoutes } from './routes/endpoint-index.ts'
 import { healthRoutes } from './routes/health.ts'
+import { marketplaceRoutes } from './routes/marketplace.ts'
 import { modelRoutes } from './routes/models.ts'
 import { agentFileRoutes } from './routes/node-agent/agent-file.ts'
 import { enrollRoutes } from './routes/node-agent/enroll.ts'
 import { keyVerifyRoutes } from './routes/node-agent/key-verify.ts'
 import { routerKeyRoutes } from './routes/node-agent/router-keys.ts'
+import { nodePayoutRoutes } from './routes/node-payouts.ts'
 import { nodeTunnelRoutes } from './routes/node-tunnel.ts'
 import { peerRoutes } from './routes/peer.ts'
+import { pricingRoutes } from './routes/pricing.ts'
 import { privateJobRoutes } from './routes/private-jobs.ts'
+import { settlementRoutes } from './routes/settlement.ts'
 import { webhookKeyRoutes } from './routes/webhook-keys.ts'
 
 /**
@@ -52,6 +61,11 @@ export function createApp(gateway: GatewayHandle): AnyElysia {
     .use(modelRoutes(context))
     .use(endpointIndexRoutes(context, table))
     .use(apiCatalogRoutes(context))
+    .use(pricingRoutes(context, table))
+    .use(settlementRoutes(context))
+    .use(marketplaceRoutes(context))
+    .use(nodePayoutRoutes(context))
+    .use(billingRoutes(context))
     .use(docsRoutes(context, (): AnyElysia => app))
     .use(healthRoutes(context))
     .use(customerRoutes(context))
@@ -71,5 +85,9 @@ export function createApp(gateway: GatewayHandle): AnyElysia {
     .use(commandRoutes(context))
     .use(webhookRoutes(context))
     .use(webhookKeyRoutes(context))
+    .use(creditRoutes(context))
+    .use(payoutBatchRoutes(context))
+    .use(receiptRoutes(context))
+    .use(reportRoutes(context))
   return app
 }

@@ -53,6 +53,15 @@ export const customerFilter = {
   description: 'Of one customer',
 } as const
 
+/** Decisions §17. */
+export const windowDays = {
+  kind: 'integer',
+  min: 1,
+  max: 365,
+  default: 30,
+  description: 'How far back, days',
+} as const
+
 function readInteger(name: string, spec: IntegerParameter, text: string | undefined): number {
   if (text === undefined) return spec.default
   const value = integerPattern.test(text) ? Number(text) : Number.NaN

@@ -44,6 +44,8 @@ export interface DescribedBody {
   readonly required: boolean
 }
 
+/** Stands for the one that the operator configured (SVC_MARKETPLACE_SEGMENT). */
+const marketplacePath = '/:segment/models'
 /** Rows 2 to 12 of the specification's table: hosted, not administrative (decisions §9). */
 const hostedRows: readonly (readonly [string, string])[] = [
   ['POST', '/v1/api/chat/completions'],
@@ -54,7 +56,7 @@ const hostedRows: readonly (readonly [string, string])[] = [
   ['GET', '/v1/api/private-inference/jobs/:job_id'],
   ['GET', '/v1/nodes/:node_id/payouts'],
   ['GET', '/v1/public/settlement'],
-  ['GET', '/marketplace/models'],
+  ['GET', marketplacePath],
   ['GET', '/v1/billing/account'],
   ['GET', '/v1/billing/usage'],
 ]
@@ -91,8 +93,9 @@ export class RouteTable {
   }
 
   /** `"<METHOD> <path>"` of the mounted public rows, in the specification's order. */
-  hosted(): string[] {
+  hosted(marketplaceSegment: string): string[] {
     return hostedRows
+      .map(([method, path]) => [method, path === marketplacePath ? `/${marketplaceSegment}/models` : path] as const)
       .filter(([method, path]) => this.rows.some((row) => row.method === method && row.path === path))
       .map(([method, path]) => `${method} ${bracedPath(path)}`)
   }

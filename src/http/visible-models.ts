@@ -4,7 +4,7 @@ import type { Route, RoutingTable } from '../machines/routing.ts'
 import type { ModelList } from '../protocol/wire/models.ts'
 
 /** Serves this model right now: a node that is held down for flapping or a route that is ejected does not. */
-const serves = (route: Route, nowMs: number) =>
+export const serves = (route: Route, nowMs: number) =>
   route.nodeState === 'ready' && route.ready && route.heldUntilMs <= nowMs && route.load.ejectedUntilMs <= nowMs
 
 /** What everybody may know of: models with a live, eligible profile on a public machine (specification, rule 1). */

@@ -50,6 +50,8 @@ export interface Route {
   readonly heldUntilMs: number
   /** The catalogue asks money for this model: free to its owner only. */
   readonly priced: boolean
+  /** What the catalogue asks; null: nothing. */
+  readonly prices: { readonly promptTokenWei: bigint; readonly completionTokenWei: bigint } | null
   /** Unix seconds of the last measured call, 0 if none. */
   readonly measuredAt: number
   readonly load: RouteLoad

@@ -100,6 +100,10 @@ describe('§24: every command', () => {
       ...['list', 'show', 'set', 'drain', 'resume', 'revoke', 'remove'].map((command) => `nodes ${command}`),
       ...['create', 'list', 'rotate', 'revoke'].map((command) => `keys ${command}`),
       ...['create', 'list', 'show', 'update', 'token', 'webhook-secret'].map((command) => `customers ${command}`),
+      'credits add',
+      ...['list', 'create', 'submit', 'proofs'].map((command) => `payouts ${command}`),
+      'audit books',
+      ...['receipt', 'payout'].map((what) => `verify ${what}`),
       'explain',
       'fake-node',
     ])

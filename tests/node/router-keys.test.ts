@@ -61,7 +61,7 @@ test.each([
 ])(
   '§25: a new router key reaches an agent %s without anybody’s help',
   async (_, direct) => {
-    const [old, next] = ['22'.repeat(32), '33'.repeat(32)]
+    const [old, next] = ['22'.repeat(32), '66'.repeat(32)]
     let server: Server | null = null
     let settings: Readonly<Record<string, string>> = {}
     const gateway = await startTestGateway({

@@ -50,6 +50,17 @@ const matrix: Readonly<Record<string, Role>> = {
   'POST /v1/admin/commands/:command_id/cancel': 'operator',
   'GET /v1/admin/webhooks': 'viewer',
   'POST /v1/admin/webhooks/:webhook_id/redeliver': 'operator',
+  'POST /v1/admin/customers/:customer_id/credits': 'admin',
+  'GET /v1/admin/customers/:customer_id/usage-export': 'operator',
+  'GET /v1/admin/billing/treasury-report': 'operator',
+  'GET /v1/admin/ledger/proof': 'operator',
+  'GET /v1/admin/payout-batches': 'viewer',
+  'POST /v1/admin/payout-batches': 'admin',
+  'POST /v1/admin/payout-batches/:batch_id/submit': 'admin',
+  'POST /v1/admin/payout-batches/:batch_id/retry': 'admin',
+  'GET /v1/admin/payout-batches/:batch_id/proofs': 'viewer',
+  'POST /v1/admin/receipts/:receipt_hash/release': 'admin',
+  'POST /v1/admin/receipts/:receipt_hash/reject': 'admin',
 }
 
 test('§23: every admin route has the role the decisions give it', () => {

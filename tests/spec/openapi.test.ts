@@ -89,6 +89,15 @@ test('extensions are tagged as such', () => {
     '/v1/api',
     '/v1/api/private-inference/jobs',
     '/v1/api/private-inference/jobs/{job_id}',
+    '/v1/api/pricing',
+    '/v1/public/settlement',
+    '/marketplace/models',
+    '/v1/nodes/{node_id}/payouts',
+    '/v1/billing/account',
+    '/v1/billing/usage',
+    '/v1/admin/customers/{customer_id}/usage-export',
+    '/v1/admin/customers/{customer_id}/credits',
+    '/v1/admin/billing/treasury-report',
   ]
   for (const { path, operation } of operations()) {
     expect(operation.tags.some((tag) => /extension/i.test(tag))).toBe(!specified.includes(path))

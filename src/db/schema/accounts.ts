@@ -1,23 +1,30 @@
 import { sql } from 'drizzle-orm'
-import { index, jsonb, numeric, pgTable, text } from 'drizzle-orm/pg-core'
+import { check, index, jsonb, numeric, pgTable, text } from 'drizzle-orm/pg-core'
 import type { CustomerId, KeyId } from '../../ids.ts'
 import type { GatewayPolicy, ModelPolicy } from '../../protocol/wire/policy.ts'
 import { bytea, createdAt, instant } from '../columns.ts'
 
-export const customers = pgTable('customers', {
-  customerId: text().$type<CustomerId>().primaryKey(),
-  displayName: text().notNull(),
-  accountStatus: text({ enum: ['active', 'suspended', 'closed'] })
-    .notNull()
-    .default('active'),
-  gatewayPolicy: jsonb().$type<GatewayPolicy>(),
-  tokenHash: bytea().notNull().unique(),
-  /** ChaCha20-Poly1305 under SVC_SECRETS_KEY: nonce ‖ ciphertext. */
-  webhookSecretSealed: bytea().notNull(),
-  balanceWei: numeric({ precision: 78, scale: 0, mode: 'bigint' }).notNull().default(sql`0`),
-  reservedWei: numeric({ precision: 78, scale: 0, mode: 'bigint' }).notNull().default(sql`0`),
-  createdAt: createdAt(),
-})
+export const customers = pgTable(
+  'customers',
+  {
+    customerId: text().$type<CustomerId>().primaryKey(),
+    displayName: text().notNull(),
+    accountStatus: text({ enum: ['active', 'suspended', 'closed'] })
+      .notNull()
+      .default('active'),
+    gatewayPolicy: jsonb().$type<GatewayPolicy>(),
+    tokenHash: bytea().notNull().unique(),
+    /** ChaCha20-Poly1305 under SVC_SECRETS_KEY: nonce ‖ ciphertext. */
+    webhookSecretSealed: bytea().notNull(),
+    balanceWei: numeric({ precision: 78, scale: 0, mode: 'bigint' }).notNull().default(sql`0`),
+    reservedWei: numeric({ precision: 78, scale: 0, mode: 'bigint' }).notNull().default(sql`0`),
+    createdAt: createdAt(),
+  },
+  (t) => [
+    check('customer_reserved_within_balance', sql`0 <= ${t.reservedWei} and ${t.reservedWei} <= ${t.balanceWei}`),
+    check('customer_balance_is_uint256', sql`${t.balanceWei} < 2::numeric ^ 256`),
+  ],
+)
 
 export const gatewayKeys = pgTable(
   'gateway_keys',

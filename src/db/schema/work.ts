@@ -1,8 +1,9 @@
-import { index, integer, pgTable, text } from 'drizzle-orm/pg-core'
+import { sql } from 'drizzle-orm'
+import { boolean, index, integer, pgTable, text } from 'drizzle-orm/pg-core'
 import type { CustomerId, NodeId, RuntimeId } from '../../ids.ts'
 import { createdAt, instant } from '../columns.ts'
 
-/** The facts of one metered (sub-)call (decisions §14); no money, no content. The hash covers all but the last four. */
+/** The facts of one metered (sub-)call (decisions §14); no money, no content. The hash covers all but what follows `completedAt`. */
 export const receipts = pgTable(
   'receipts',
   {
@@ -26,7 +27,10 @@ export const receipts = pgTable(
     status: text({ enum: ['accepted', 'held', 'rejected', 'batched', 'finalized'] })
       .notNull()
       .default('accepted'),
+    /** Paid for. The rest is its owner's own affair and stands in no public list. */
+    billed: boolean().notNull().default(false),
+    batchId: text(),
     createdAt: createdAt(),
   },
-  (t) => [index().on(t.createdAt)],
+  (t) => [index().on(t.createdAt), index('receipts_billed_index').on(t.createdAt).where(sql`billed`)],
 )

@@ -36,6 +36,9 @@ const tags = [
   { name: 'Inference', description: 'Chat and models, as OpenAI clients know them' },
   { name: 'Private jobs', description: 'Sealed for one machine of your own: the gateway carries what it cannot read' },
   { name: 'Service', description: 'What is served here' },
+  { name: 'Billing', description: 'The prepaid account and its ledger' },
+  { name: 'Settlement', description: 'Receipts, payouts and where they settle' },
+  { name: 'Money (extension)', description: 'Beyond the specification: proofs, payout batches, held receipts' },
   { name: 'Customers (extension)', description: 'Beyond the specification: accounts' },
   { name: 'Gateway keys (extension)', description: 'Beyond the specification: keys of an account' },
   { name: 'Nodes (extension)', description: 'Beyond the specification: machines and why one was chosen' },
@@ -47,6 +50,7 @@ const tags = [
 
 const statusTexts: Readonly<Record<string, string>> = {
   200: 'Done',
+  304: 'Not modified',
   201: 'Created',
   202: 'Accepted',
   204: 'Done, no body',

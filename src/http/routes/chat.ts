@@ -95,6 +95,8 @@ async function answer(context: HttpContext, request: Request, line: ChatRequestL
     body,
     text,
     pin: mixed ? null : readPin(body, query),
+    query,
+    idempotencyKey: request.headers.get('idempotency-key'),
     signal: request.signal,
     finished: line.record,
   }

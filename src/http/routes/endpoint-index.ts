@@ -25,7 +25,7 @@ export const endpointIndexRoutes = (context: HttpContext, table: () => RouteTabl
       return {
         name: product,
         base_url: base,
-        endpoints: table().hosted(),
+        endpoints: table().hosted(context.gateway.config.SVC_MARKETPLACE_SEGMENT),
         openapi_url: openapi,
         documentation_url: documentation,
       }

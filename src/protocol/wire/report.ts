@@ -75,6 +75,15 @@ export const OpenAiErrorBody = Type.Object({
       retryable: Type.Boolean(),
       retry_after_seconds: Type.Union([Type.Integer(), Type.Null()]),
       mixture: Type.Optional(MixtureTrace),
+      original: Type.Optional(
+        Type.Object({
+          request_id: Type.String(),
+          status: Type.Integer(),
+          receipt_hash: Type.String(),
+          usage: Type.Object({}),
+          completed_at: Instant,
+        }),
+      ),
     }),
   }),
 })

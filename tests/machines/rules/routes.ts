@@ -39,6 +39,7 @@ export function route(name: string, change: RouteChange = {}): Route {
     slotsTotal: null,
     heldUntilMs: 0,
     priced: false,
+    prices: null,
     measuredAt: 0,
     load: { inFlight, ttftEwmaMs, tokensPerSecond, durationEwmaMs, ejectedUntilMs },
     ...rest,

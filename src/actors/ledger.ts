@@ -1,0 +1,316 @@
+import type { Database } from '../db/client.ts'
+import { completeKeys, type IdempotentOutcome } from '../db/queries/idempotency.ts'
+import {
+  type ReserveOutcome,
+  type ReserveRow,
+  renewReservations,
+  reserveAll,
+  type SettleOutcome,
+  type SettleRow,
+  settleAll,
+  staleReservations,
+} from '../db/queries/ledger.ts'
+import { readBooks, reservedTotal } from '../db/queries/ledger-proof.ts'
+import { insertReceipts, type NewReceipt } from '../db/queries/receipts.ts'
+import { Problem } from '../errors.ts'
+import { newId } from '../ids.ts'
+import { brokenRules } from '../machines/rules/books.ts'
+import { chargeOf, splitCharge } from '../machines/rules/pricing.ts'
+import { minuteMs, secondMs } from '../time.ts'
+import { GroupCommit, isRowFault, NoRoom } from './group-commit.ts'
+import { failureName, type Log } from './log.ts'
+
+/** Money set aside for one request or job; end it with `settle` or `release`, exactly once. */
+export interface Reservation {
+  readonly id: string
+  readonly customerId: string
+  readonly amountWei: bigint
+}
+
+/** What the work came to. */
+export interface Charge {
+  /** Before the cap of the reservation; 0 releases all. */
+  readonly actualWei: bigint
+  readonly receipt: NewReceipt
+  readonly nodeId: string
+  readonly kind: 'hosted_chat' | 'private_job'
+  /** Of the protocol, in basis points. */
+  readonly feeBps: number
+  /** The request had an idempotency key: it is completed with this in the same transaction. */
+  readonly usage?: IdempotentOutcome['usage']
+}
+
+export interface Settled {
+  /** `closed`: the reservation had ended meanwhile (its gateway was cut off for long), nothing was debited. */
+  readonly outcome: 'settled' | 'closed'
+  readonly chargedWei: bigint
+}
+
+/**
+ * Reserves and settles, group-committed. Nothing is debited that was not reserved, and nothing reserved that is not there.
+ *
+ * How a request may end: an answer, whole, partial or left by its client, is charged for what passed (`settle`); one that
+ * gave nothing is not (`release`); a gateway that died charges nothing, its reservations are released when nobody has
+ * renewed them for 15 minutes.
+ */
+export interface Ledger {
+  /**
+   * `id`: of the request or job, used once. Refuses with `insufficient_funds`, and with `service_unavailable` when the
+   * database is away: then nothing stays reserved.
+   */
+  reserve(request: {
+    readonly id: string
+    readonly customerId: string
+    readonly amountWei: bigint
+    readonly privateJobId?: string
+  }): Promise<Reservation>
+  /** Resolves when debit, payout, fee and receipt are on the disk of the database; tried until then. */
+  settle(reservation: Reservation, charge: Charge): Promise<Settled>
+  /** Resolves once accepted; tried until it is done. */
+  release(reservation: Reservation): void
+  /** For the metrics: what was last read of the books, and what was done since the start. */
+  state(): LedgerState
+}
+
+export interface LedgerState {
+  readonly reservedWei: bigint
+  /** Rules that the books broke at the last proof. */
+  readonly brokenRules: number
+  readonly groups: number
+  readonly requests: number
+  readonly waiting: number
+  readonly stale: number
+}
+
+export interface OwnedLedger extends Ledger {
+  start(): void
+  /** Waits for what is under way, at most 10 s. */
+  stop(): Promise<void>
+  /** Releases what nobody renewed; resolves with how many. Runs by itself every minute. */
+  sweep(): Promise<number>
+}
+
+export interface LedgerOptions {
+  readonly db: Database
+  readonly log: Log
+  /** Unrenewed reservations are released after this, ms (decisions §13). */
+  readonly staleMs?: number
+}
+
+const staleMsDefault = 15 * minuteMs
+/** A reservation is renewed so many times within its life. */
+const renewalsPerLife = 3
+const sweepEveryMs = minuteMs
+const sweepMax = 500
+const groupMax = 512
+/** Far more than the requests a gateway can hold open: only a database that is away fills it. */
+const waitingMax = 100_000
+const commitWaitMs = 20 * secondMs
+const retryMsMin = 50
+const retryMsMax = 5 * secondMs
+const stopWaitMs = 10 * secondMs
+const reservedReadEveryMs = 5 * secondMs
+/** It reads the whole ledger. */
+const proofEveryMs = 10 * minuteMs
+
+const weiText = (amount: bigint) => amount.toString()
+
+interface Settlement {
+  readonly row: SettleRow
+  readonly receipt: NewReceipt | null
+  readonly completes: IdempotentOutcome | null
+}
+
+export function createLedger(options: LedgerOptions): OwnedLedger {
+  return new GroupedLedger(options)
+}
+
+class GroupedLedger implements OwnedLedger {
+  private readonly db: Database
+  private readonly staleMs: number
+  private readonly reserves: GroupCommit<ReserveRow, ReserveOutcome>
+  private readonly settles: GroupCommit<Settlement, SettleOutcome>
+  private readonly open = new Set<string>()
+  private readonly ending = new Set<Promise<unknown>>()
+  private timers: ReturnType<typeof setInterval>[] = []
+  private stopping = false
+  private stale = 0
+  private reservedWei = 0n
+  private brokenRules = 0
+
+  constructor(private readonly options: LedgerOptions) {
+    this.db = options.db
+    this.staleMs = options.staleMs ?? staleMsDefault
+    const bounds = { groupMax, waitingMax, commitWaitMs }
+    this.reserves = new GroupCommit({ ...bounds, commit: (rows) => reserveAll(this.db, rows, this.staleMs) })
+    this.settles = new GroupCommit({ ...bounds, commit: (settlements) => this.commitSettlements(settlements) })
+  }
+
+  start(): void {
+    const each = (ms: number, what: string, run: () => Promise<unknown>) => {
+      const failed = (error: unknown) => this.options.log.warn(what, { error: failureName(error) })
+      const timer = setInterval(() => void run().catch(failed), ms)
+      timer.unref()
+      this.timers.push(timer)
+    }
+    each(this.staleMs / renewalsPerLife, 'reservations_not_renewed', () => this.renew())
+    each(sweepEveryMs, 'reservations_not_swept', () => this.sweep())
+    each(reservedReadEveryMs, 'reserves_not_read', () => this.readReserved())
+    each(proofEveryMs, 'books_not_proven', () => this.prove())
+  }
+
+  async stop(): Promise<void> {
+    for (const timer of this.timers) clearInterval(timer)
+    this.timers = []
+    const deadline = performance.now() + stopWaitMs
+    while (this.ending.size > 0 && performance.now() < deadline) {
+      await Promise.race([Promise.allSettled(this.ending), Bun.sleep(deadline - performance.now())])
+    }
+    this.stopping = true
+    if (this.ending.size > 0) this.options.log.error('settlements_left', { settlements: this.ending.size })
+  }
+
+  async reserve({ id, customerId, amountWei, privateJobId }: Parameters<Ledger['reserve']>[0]): Promise<Reservation> {
+    const reservation = { id, customerId, amountWei }
+    const row = { id, customer: customerId, amountWei, entry: newId('led'), job: privateJobId ?? null }
+    let outcome: ReserveOutcome
+    try {
+      outcome = await this.reserves.add(row)
+    } catch (error) {
+      if (isRowFault(error)) throw error
+      // Whether it was done is not known: what may be set aside is released.
+      if (!(error instanceof NoRoom)) this.release(reservation)
+      this.options.log.warn('reserve_failed', { error: failureName(error) })
+      throw new Problem('service_unavailable', { retryAfterSeconds: 1 })
+    }
+    if (outcome === 'insufficient') throw new Problem('insufficient_funds')
+    if (outcome !== 'reserved') throw new Error(`a reservation was refused: ${outcome}`)
+    this.open.add(id)
+    return reservation
+  }
+
+  async settle(reservation: Reservation, charge: Charge): Promise<Settled> {
+    const chargedWei = chargeOf(charge.actualWei, reservation.amountWei)
+    const { shareWei, feeWei } = splitCharge(chargedWei, charge.feeBps)
+    const billed = chargedWei > 0n
+    const outcome = await this.end(reservation, {
+      receipt: { ...charge.receipt, billed },
+      completes:
+        charge.usage === undefined
+          ? null
+          : { requestId: reservation.id, receiptHash: charge.receipt.hash, usage: charge.usage },
+      row: settleRow(reservation, {
+        chargedWei,
+        shareWei,
+        feeWei,
+        receiptHash: charge.receipt.hash,
+        node: charge.nodeId,
+        kind: charge.kind,
+        held: charge.receipt.status === 'held',
+      }),
+    })
+    if (outcome === 'settled') return { outcome, chargedWei }
+    this.options.log.warn('settled_too_late', { outcome, charged_wei: weiText(chargedWei) })
+    return { outcome: 'closed', chargedWei: 0n }
+  }
+
+  release(reservation: Reservation): void {
+    void this.end(reservation, { receipt: null, completes: null, row: settleRow(reservation, released) }).catch(
+      (error: unknown) => this.options.log.error('release_failed', { error: failureName(error) }),
+    )
+  }
+
+  state(): LedgerState {
+    const { reservedWei, brokenRules: broken, stale } = this
+    const [a, b] = [this.reserves.counts(), this.settles.counts()]
+    return {
+      reservedWei,
+      brokenRules: broken,
+      groups: a.groups + b.groups,
+      requests: a.requests + b.requests,
+      waiting: a.waiting + b.waiting,
+      stale,
+    }
+  }
+
+  async sweep(): Promise<number> {
+    const ids = (await staleReservations(this.db, sweepMax)).filter((id) => !this.open.has(id))
+    const rows = ids.map((id) => settleRow({ id, customerId: '', amountWei: 0n }, released))
+    const outcomes = rows.length === 0 ? [] : await settleAll(this.db, rows)
+    const count = outcomes.filter((outcome) => outcome === 'settled').length
+    this.stale += count
+    if (count > 0) this.options.log.warn('reservations_stale', { reservations: count })
+    return count
+  }
+
+  private async readReserved(): Promise<void> {
+    this.reservedWei = await reservedTotal(this.db)
+  }
+
+  private async prove(): Promise<void> {
+    const broken = brokenRules(await readBooks(this.db))
+    this.brokenRules = broken.length
+    for (const rule of broken) this.options.log.error('books_do_not_balance', { rule })
+  }
+
+  private renew(): Promise<void> {
+    return renewReservations(this.db, [...this.open], this.staleMs)
+  }
+
+  private async commitSettlements(settlements: readonly Settlement[]): Promise<readonly SettleOutcome[]> {
+    const receipts = settlements.flatMap(({ receipt }) => (receipt === null ? [] : [receipt]))
+    const rows = settlements.map(({ row }) => row)
+    if (receipts.length === 0) return settleAll(this.db, rows)
+    return this.db.transaction(async (tx) => {
+      await insertReceipts(tx, receipts)
+      const outcomes = await settleAll(tx, rows)
+      const completed = settlements.flatMap(({ completes }, at) =>
+        completes === null || outcomes[at] !== 'settled' ? [] : [completes],
+      )
+      await completeKeys(tx, completed)
+      return outcomes
+    })
+  }
+
+  /** The work is done: tried until the database has taken it. Saying it twice is the same as once. */
+  private end(reservation: Reservation, settlement: Settlement): Promise<SettleOutcome> {
+    const ending = this.untilTaken(settlement).finally(() => {
+      this.open.delete(reservation.id)
+      this.ending.delete(ending)
+    })
+    this.ending.add(ending)
+    return ending
+  }
+
+  private async untilTaken(settlement: Settlement): Promise<SettleOutcome> {
+    for (let failures = 0; ; failures++) {
+      try {
+        return await this.settles.add(settlement)
+      } catch (error) {
+        if (isRowFault(error) || this.stopping) {
+          this.options.log.error('settle_failed', { error: failureName(error) })
+          throw error
+        }
+        if (failures === 0) this.options.log.warn('settle_waits', { error: failureName(error) })
+        await Bun.sleep(Math.min(retryMsMax, retryMsMin * 2 ** Math.min(10, failures)))
+      }
+    }
+  }
+}
+
+type Outcome = Pick<SettleRow, 'chargedWei' | 'shareWei' | 'feeWei' | 'receiptHash' | 'node' | 'kind' | 'held'>
+
+const released: Outcome = {
+  chargedWei: 0n,
+  shareWei: 0n,
+  feeWei: 0n,
+  receiptHash: null,
+  node: null,
+  kind: null,
+  held: false,
+}
+
+function settleRow({ id }: Reservation, outcome: Outcome): SettleRow {
+  const ids = { debit: newId('led'), release: newId('led'), payout: newId('pay'), fee: newId('fee') }
+  return { id, ...outcome, ...ids }
+}

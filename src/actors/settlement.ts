@@ -1,0 +1,327 @@
+import { fromPromise, type InspectionEvent } from 'xstate'
+import type { Database, OpenDatabase } from '../db/client.ts'
+import * as rows from '../db/queries/payout-batches.ts'
+import { Problem } from '../errors.ts'
+import { newId } from '../ids.ts'
+import {
+  type BatchContext,
+  type BatchFacts,
+  type BatchRecord,
+  leadsTo,
+  payoutBatchMachine,
+} from '../machines/payout-batch.ts'
+import { batchDue, batchesAttemptsMax, payoutsPerBatchMax } from '../machines/rules/payout-batching.ts'
+import { MerkleTree, payoutLeaf, toHex } from '../protocol/merkle.ts'
+import { minuteMs, secondMs } from '../time.ts'
+import type { Chain } from './chain.ts'
+import { createDueWork, type DueWork } from './due-work.ts'
+import { failureName, type Log } from './log.ts'
+import { runToRest } from './run-to-rest.ts'
+
+export type PayoutBatch = rows.PayoutBatchRow
+
+export interface BuiltBatch {
+  /** null: a dry run, or nothing to batch. */
+  readonly batch: PayoutBatch | null
+  readonly payoutCount: number
+  readonly totalAmountWei: bigint
+  readonly withoutAddress: number
+  readonly merkleRoot: string | null
+}
+
+export interface BatchProof {
+  readonly entryId: string
+  readonly payee: string
+  readonly amountWei: bigint
+  readonly leaf: string
+  readonly proof: readonly string[]
+}
+
+/** Payouts on their way to the chain (decisions §14). Without a chain everything rests as it is. */
+export interface Settlement {
+  readonly configured: boolean
+  /** Chain and contract were seen within the last 5 minutes. */
+  ready(): boolean
+  /** All that can be paid now, at most 1 000, whatever its age. */
+  build(options: { readonly dryRun: boolean }): Promise<BuiltBatch>
+  /** Due at once. Refuses with `batch_not_found`, `invalid_state`, `settlement_not_configured`. */
+  submit(batchId: string): Promise<PayoutBatch>
+  /** As `submit`, and a batch that was held after its reverts tries again. */
+  retry(batchId: string): Promise<PayoutBatch>
+  batch(batchId: string): Promise<PayoutBatch>
+  proofs(batchId: string): Promise<readonly BatchProof[]>
+  /** A held receipt: its payout may be paid, or never. Refuses with `receipt_not_found`, `invalid_state`. */
+  decide(receiptHash: string, decision: 'accepted' | 'rejected'): Promise<void>
+}
+
+export interface OwnedSettlement extends Settlement {
+  start(): Promise<void>
+  stop(): Promise<void>
+}
+
+export interface SettlementOptions {
+  readonly db: Database
+  readonly sql: OpenDatabase['sql']
+  readonly log: Log
+  /** null: none is configured. */
+  readonly chain: Chain | null
+  readonly pollMs: number
+  /** SVC_PAYOUT_BATCH_AGE_MS, SVC_PAYOUT_BATCH_MIN_WEI. */
+  readonly batchAgeMs: number
+  readonly batchMinWei: bigint
+  readonly inspect?: (event: InspectionEvent) => void
+  /** A crash costs one lease, ms. */
+  readonly leaseMs?: number
+  readonly now?: () => number
+}
+
+/** Longer than any look at the chain takes, RPC timeouts included. */
+const leaseMsDefault = minuteMs
+const readyForMs = 5 * minuteMs
+const checkEveryMs = 30 * secondMs
+const concurrencyMax = 4
+
+type Claim = PayoutBatch & { readonly leaseId: string }
+
+export function createSettlement(options: SettlementOptions): OwnedSettlement {
+  return new ChainSettlement(options)
+}
+
+class ChainSettlement implements OwnedSettlement {
+  readonly configured: boolean
+  private readonly db: Database
+  private readonly now: () => number
+  private readonly work: DueWork | null
+  private readyAtMs = Number.NEGATIVE_INFINITY
+  private checkedAtMs = Number.NEGATIVE_INFINITY
+
+  constructor(private readonly options: SettlementOptions) {
+    this.db = options.db
+    this.now = options.now ?? Date.now
+    this.configured = options.chain !== null
+    this.work = options.chain === null ? null : this.dueWork(options.chain)
+  }
+
+  async start(): Promise<void> {
+    if (this.work === null) this.options.log.info('settlement_off')
+    await this.work?.start()
+  }
+
+  async stop(): Promise<void> {
+    await this.work?.stop()
+  }
+
+  ready(): boolean {
+    return this.now() - this.readyAtMs <= readyForMs
+  }
+
+  build({ dryRun }: { readonly dryRun: boolean }): Promise<BuiltBatch> {
+    return this.db.transaction(async (tx) => {
+      await rows.lockBuilder(tx)
+      return buildBatch(tx, await rows.payablePayouts(tx, payoutsPerBatchMax), dryRun)
+    })
+  }
+
+  submit(batchId: string): Promise<PayoutBatch> {
+    return this.wake(batchId, false)
+  }
+
+  retry(batchId: string): Promise<PayoutBatch> {
+    return this.wake(batchId, true)
+  }
+
+  async batch(batchId: string): Promise<PayoutBatch> {
+    const row = await rows.getBatch(this.db, batchId)
+    if (row === null) throw new Problem('batch_not_found')
+    return row
+  }
+
+  async proofs(batchId: string): Promise<readonly BatchProof[]> {
+    const { merkleRoot } = await this.batch(batchId)
+    const members = await rows.batchMembers(this.db, batchId)
+    const leaves = members.map(payoutLeaf)
+    const tree = MerkleTree.of(leaves)
+    if (tree.root() !== merkleRoot) throw new Error('the payouts of a batch do not make its root')
+    return members.map((member, at) => {
+      const leaf = leaves[at] ?? new Uint8Array()
+      return { ...member, leaf: toHex(leaf), proof: tree.proof(leaf) ?? [] }
+    })
+  }
+
+  async decide(receiptHash: string, decision: 'accepted' | 'rejected'): Promise<void> {
+    const outcome = await this.db.transaction((tx) => rows.decideReceipt(tx, receiptHash, decision, newId('fee')))
+    if (outcome === null) throw new Problem('receipt_not_found')
+    if (outcome === false) throw new Problem('invalid_state', { detail: 'The receipt is not held' })
+  }
+
+  private async wake(batchId: string, release: boolean): Promise<PayoutBatch> {
+    await this.batch(batchId)
+    if (this.work === null) throw new Problem('settlement_not_configured')
+    const row = await rows.wakeBatch(this.db, batchId, release)
+    if (row === null) throw new Problem('batch_not_found')
+    if (row === false) throw new Problem('invalid_state')
+    this.work.wake()
+    return row
+  }
+
+  private dueWork(chain: Chain): DueWork {
+    const { sql, log, pollMs } = this.options
+    return createDueWork<Claim>({
+      name: 'payout_batches',
+      sql,
+      log,
+      concurrencyMax,
+      pollMs,
+      claim: (limit) => this.claim(Math.min(1, limit)),
+      run: (batch, signal) => this.run(chain, batch, signal),
+      sweep: () => this.sweep(chain),
+    })
+  }
+
+  private async claim(limit: number): Promise<{ readonly items: readonly Claim[]; readonly more: boolean }> {
+    const leaseId = newId('wrk')
+    const claimed = await rows.claimBatches(this.db, limit, leaseId, this.options.leaseMs ?? leaseMsDefault)
+    return { items: claimed.map((row) => ({ ...row, leaseId })), more: claimed.length > 0 }
+  }
+
+  private async run(chain: Chain, batch: Claim, signal: AbortSignal): Promise<void> {
+    const { log, inspect } = this.options
+    const context: BatchContext = { ...batch, restsIn: batch.status, record: { kind: 'postponed', code: null } }
+    const nonces = ({ batchId }: BatchFacts) => rows.openNonces(this.db, batchId)
+    const machine = payoutBatchMachine.provide({
+      actors: {
+        sign: fromPromise(async ({ input }) => chain.sign(input, await nonces(input))),
+        send: fromPromise(({ input }) => chain.send(input)),
+        look: fromPromise(async ({ input }) => chain.look(input, await nonces(input))),
+        write: fromPromise(({ input: { facts, record } }) => this.write(facts, record, batch)),
+      },
+    })
+    const options = { id: batch.batchId, log, signal, ...(inspect === undefined ? {} : { inspect }) }
+    const rested = await runToRest(machine, { value: batch.status, context }, { type: 'claimed' }, options)
+    // Each state has its next step at once; only what was postponed waits.
+    if (rested !== null && rested !== batch.status) this.work?.wake()
+  }
+
+  /** One transaction: the batch, its payouts and receipts. */
+  private write(facts: BatchFacts, record: BatchRecord, batch: Claim): Promise<boolean> {
+    return this.db.transaction(async (tx) => {
+      if (record.kind === 'signed') await rows.lockNonces(tx)
+      const taken =
+        record.kind === 'signed' && (await rows.openNonces(tx, facts.batchId)).includes(record.nonce)
+          ? ({ kind: 'postponed', code: 'nonce_taken' } satisfies BatchRecord)
+          : record
+      const { changes, waitMs } = this.changesOf(facts, taken, batch)
+      if (!(await rows.updateClaimed(tx, facts.batchId, facts.leaseId, changes, waitMs))) return false
+      const status = leadsTo[taken.kind]
+      if (status !== null) await rows.movePayouts(tx, facts.batchId, payoutStatus[status])
+      return taken === record
+    })
+  }
+
+  private changesOf(facts: BatchFacts, record: BatchRecord, batch: PayoutBatch) {
+    const { pollMs, log } = this.options
+    const now = new Date(this.now())
+    switch (record.kind) {
+      case 'signed': {
+        const kept = facts.txNonce === record.nonce ? facts.transactions : []
+        const transactions = [...kept, record.transaction]
+        const changes = { status: 'submitting', txNonce: record.nonce, transactions, lastError: null } as const
+        return { waitMs: 0, changes }
+      }
+      case 'sent': {
+        const hash = facts.transactions.at(-1)?.hash ?? null
+        const changes = { status: 'submitted', submittedTxHash: hash, submittedAt: batch.submittedAt ?? now } as const
+        return { waitMs: 0, changes: { ...changes, lastError: null } }
+      }
+      case 'included':
+      case 'final': {
+        const settled = {
+          submittedTxHash: record.hash,
+          submittedAt: batch.submittedAt ?? now,
+          settlementBlockNumber: record.blockNumber,
+          settlementBlockHash: record.blockHash,
+          lastError: null,
+        }
+        if (record.kind === 'included') return { waitMs: pollMs, changes: { ...settled, status: 'submitted' } as const }
+        const done = { status: 'completed', finalizedAt: now, completedAt: now } as const
+        return { waitMs: 0, changes: { ...settled, ...done } }
+      }
+      case 'again': {
+        const changes = { status: 'submitting', settlementBlockNumber: null, settlementBlockHash: null } as const
+        return { waitMs: 0, changes: { ...changes, lastError: record.code } }
+      }
+      case 'dropped':
+        return { waitMs: 0, changes: { ...unsent, lastError: record.code } }
+      case 'reverted': {
+        const attempts = batch.attempts + 1
+        const held = attempts >= batchesAttemptsMax
+        if (held) log.error('payout_batch_held', { batch_id: facts.batchId, code: record.code })
+        return { waitMs: pollMs, changes: { ...unsent, attempts, held, lastError: record.code } }
+      }
+      case 'postponed':
+        return { waitMs: pollMs, changes: { lastError: record.code } }
+    }
+  }
+
+  /** Beside the claims: is the chain there, and is a batch due. */
+  private async sweep(chain: Chain): Promise<void> {
+    const now = this.now()
+    if (now - this.checkedAtMs >= checkEveryMs || !this.ready()) {
+      this.checkedAtMs = now
+      const fault = await chain.fault()
+      if (fault === null) this.readyAtMs = this.now()
+      else this.options.log.warn('chain_not_ready', { code: fault })
+    }
+    await this.buildDue().catch((error: unknown) =>
+      this.options.log.warn('batch_not_built', { error: failureName(error) }),
+    )
+  }
+
+  private async buildDue(): Promise<void> {
+    const { batchAgeMs, batchMinWei } = this.options
+    const built = await this.db.transaction(async (tx) => {
+      await rows.lockBuilder(tx)
+      const pending = await rows.payablePayouts(tx, payoutsPerBatchMax)
+      const payable = pending.filter(({ payee }) => payee !== null)
+      if (!batchDue(payable, { nowMs: this.now(), ageMs: batchAgeMs, minWei: batchMinWei })) return null
+      return buildBatch(tx, pending, false)
+    })
+    if (built === null || built.batch === null) return
+    this.options.log.info('payout_batch_created', { batch_id: built.batch.batchId, payouts: built.payoutCount })
+    this.work?.wake()
+  }
+}
+
+const payoutStatus = {
+  created: 'batched',
+  submitting: 'submitting',
+  submitted: 'submitted',
+  completed: 'finalized',
+} as const
+
+/** What a batch is again once its transaction can never be included. */
+const unsent = {
+  status: 'created',
+  txNonce: null,
+  transactions: [],
+  submittedTxHash: null,
+  submittedAt: null,
+  settlementBlockNumber: null,
+  settlementBlockHash: null,
+} as const
+
+type Payable = rows.PayablePayout & { readonly payee: string }
+
+async function buildBatch(tx: Database, pending: readonly rows.PayablePayout[], dryRun: boolean): Promise<BuiltBatch> {
+  const members = pending.filter((payout): payout is Payable => payout.payee !== null)
+  const withoutAddress = pending.length - members.length
+  if (members.length === 0) {
+    return { batch: null, payoutCount: 0, totalAmountWei: 0n, withoutAddress, merkleRoot: null }
+  }
+  const merkleRoot = MerkleTree.of(members.map(payoutLeaf)).root()
+  const totalAmountWei = members.reduce((sum, { amountWei }) => sum + amountWei, 0n)
+  const batch = dryRun
+    ? null
+    : await rows.insertBatch(tx, { batchId: newId('bat'), merkleRoot, totalAmountWei }, members)
+  return { batch, payoutCount: members.length, totalAmountWei, withoutAddress, merkleRoot }
+}

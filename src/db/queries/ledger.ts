@@ -1,0 +1,159 @@
+import { and, desc, eq, gte, sql } from 'drizzle-orm'
+import type { CustomerId } from '../../ids.ts'
+import type { Database } from '../client.ts'
+import { customers } from '../schema/accounts.ts'
+import { ledgerEntries } from '../schema/ledger.ts'
+
+export type LedgerEntry = typeof ledgerEntries.$inferSelect
+
+export interface ReserveRow {
+  readonly id: string
+  readonly customer: string
+  readonly amountWei: bigint
+  readonly entry: string
+  readonly job: string | null
+}
+export type ReserveOutcome = 'reserved' | 'insufficient' | 'conflict' | 'no_customer'
+
+export interface SettleRow {
+  readonly id: string
+  /** 0: release. */
+  readonly chargedWei: bigint
+  readonly shareWei: bigint
+  readonly feeWei: bigint
+  readonly receiptHash: string | null
+  readonly node: string | null
+  readonly kind: 'hosted_chat' | 'private_job' | null
+  readonly held: boolean
+  /** Ids of the rows that may be written. */
+  readonly debit: string
+  readonly release: string
+  readonly payout: string
+  readonly fee: string
+}
+export type SettleOutcome = 'settled' | 'closed' | 'unknown'
+
+type Answers<O> = readonly { readonly id: string; readonly outcome: O }[]
+
+/** One JSON parameter for all (see `insertReceipts`); amounts as text, because JSON numbers are not exact. */
+const inOrder = <O>(rows: readonly { readonly id: string }[], answers: Answers<O>): readonly O[] => {
+  const byId = new Map(answers.map(({ id, outcome }) => [id, outcome]))
+  return rows.map(({ id }) => {
+    const outcome = byId.get(id)
+    if (outcome === undefined) throw new Error('the ledger did not answer a request')
+    return outcome
+  })
+}
+
+/** One statement, one commit for all. Ids must differ. */
+export async function reserveAll(
+  db: Database,
+  rows: readonly ReserveRow[],
+  ttlMs: number,
+): Promise<readonly ReserveOutcome[]> {
+  const requests = JSON.stringify(
+    rows.map(({ amountWei, ...row }, ord) => ({ ...row, ord, amount: amountWei.toString() })),
+  )
+  const answers = await db.execute(
+    sql`select id, outcome from ledger_reserve(${requests}::text::json, ${ttlMs}::bigint)`,
+  )
+  return inOrder(rows, answers as unknown as Answers<ReserveOutcome>)
+}
+
+export async function settleAll(db: Database, rows: readonly SettleRow[]): Promise<readonly SettleOutcome[]> {
+  const requests = JSON.stringify(
+    rows.map(({ chargedWei, shareWei, feeWei, receiptHash, fee, ...row }, ord) => ({
+      ...row,
+      ord,
+      charged: chargedWei.toString(),
+      share: shareWei.toString(),
+      fee: feeWei.toString(),
+      hash: receiptHash,
+      fee_entry: fee,
+    })),
+  )
+  const answers = await db.execute(sql`select id, outcome from ledger_settle(${requests}::text::json)`)
+  return inOrder(rows, answers as unknown as Answers<SettleOutcome>)
+}
+
+/** Of work that still runs. */
+export async function renewReservations(db: Database, ids: readonly string[], ttlMs: number): Promise<void> {
+  if (ids.length === 0) return
+  await db.execute(sql`update reservations o set expires_at = clock_timestamp() + ${ttlMs}::bigint * interval '1 ms'
+    from json_array_elements_text(${JSON.stringify(ids)}::text::json) as q (id)
+    where o.reservation_id = q.id and o.status = 'open'`)
+}
+
+/** Open ones that nobody renewed, oldest first. */
+export async function staleReservations(db: Database, limit: number): Promise<readonly string[]> {
+  const rows = await db.execute(sql`select reservation_id as id from reservations
+    where status = 'open' and expires_at < clock_timestamp() order by expires_at limit ${limit}`)
+  return (rows as unknown as readonly { id: string }[]).map(({ id }) => id)
+}
+
+export async function ledgerEntry(db: Database, entryId: string): Promise<LedgerEntry | null> {
+  const [row] = await db.select().from(ledgerEntries).where(eq(ledgerEntries.entryId, entryId))
+  return row ?? null
+}
+
+/** Call with the customer's row locked. 23514: the balance would not be a uint256. */
+export async function insertCredit(
+  tx: Database,
+  credit: {
+    readonly creditId: string
+    readonly customerId: string
+    readonly amountWei: bigint
+    readonly reason: string | null
+  },
+): Promise<LedgerEntry> {
+  const customerId = credit.customerId as CustomerId
+  const [after] = await tx
+    .update(customers)
+    .set({ balanceWei: sql`${customers.balanceWei} + ${credit.amountWei.toString()}::numeric` })
+    .where(eq(customers.customerId, customerId))
+    .returning({ balanceWei: customers.balanceWei, reservedWei: customers.reservedWei })
+  if (after === undefined) throw new Error('a customer was not credited')
+  const [row] = await tx
+    .insert(ledgerEntries)
+    .values({
+      entryId: credit.creditId,
+      customerId,
+      kind: 'admin_credit',
+      amountWei: credit.amountWei,
+      balanceAfterWei: after.balanceWei,
+      reservedAfterWei: after.reservedWei,
+      reason: credit.reason,
+      createdAt: sql`clock_timestamp()`,
+    })
+    .returning()
+  if (row === undefined) throw new Error('a credit was not inserted')
+  return row
+}
+
+export interface KindTotal {
+  readonly kind: LedgerEntry['kind']
+  readonly count: number
+  readonly amountWei: bigint
+}
+
+/** Totals over the whole window, entries newest first up to `limit` (decisions §13). */
+export async function ledgerUsage(
+  db: Database,
+  customerId: string,
+  since: Date,
+  limit: number,
+): Promise<{ readonly totals: readonly KindTotal[]; readonly entries: readonly LedgerEntry[] }> {
+  const inWindow = and(eq(ledgerEntries.customerId, customerId as CustomerId), gte(ledgerEntries.createdAt, since))
+  const totals = await db
+    .select({
+      kind: ledgerEntries.kind,
+      count: sql<number>`count(*)::int`,
+      amount: sql<string>`sum(${ledgerEntries.amountWei})::text`,
+    })
+    .from(ledgerEntries)
+    .where(inWindow)
+    .groupBy(ledgerEntries.kind)
+    .orderBy(ledgerEntries.kind)
+  const entries = await db.select().from(ledgerEntries).where(inWindow).orderBy(desc(ledgerEntries.seq)).limit(limit)
+  return { totals: totals.map(({ amount, ...total }) => ({ ...total, amountWei: BigInt(amount) })), entries }
+}

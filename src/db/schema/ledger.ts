@@ -1,0 +1,127 @@
+import { sql } from 'drizzle-orm'
+import { bigint, boolean, check, index, numeric, pgTable, text, uniqueIndex } from 'drizzle-orm/pg-core'
+import type { CustomerId, NodeId } from '../../ids.ts'
+import { createdAt, instant } from '../columns.ts'
+import { customers } from './accounts.ts'
+
+const wei = () => numeric({ precision: 78, scale: 0, mode: 'bigint' })
+
+/**
+ * What happened to a customer's money, in order (decisions §13). Append-only: a trigger refuses every change. `amount` is
+ * a magnitude, the direction is given by `kind`: `admin_credit` raises the balance, `reserve` the reserved part, `release`
+ * lowers that, `debit` lowers both.
+ */
+export const ledgerEntries = pgTable(
+  'ledger_entries',
+  {
+    entryId: text().primaryKey(),
+    /** The order in which entries were made; of one customer's it is the order of its balances. */
+    seq: bigint({ mode: 'bigint' }).generatedAlwaysAsIdentity(),
+    customerId: text()
+      .$type<CustomerId>()
+      .notNull()
+      .references(() => customers.customerId),
+    kind: text({ enum: ['admin_credit', 'reserve', 'release', 'debit'] }).notNull(),
+    amountWei: wei().notNull(),
+    balanceAfterWei: wei().notNull(),
+    reservedAfterWei: wei().notNull(),
+    reservationId: text(),
+    /** Job ids only; null for chat. */
+    privateJobId: text(),
+    receiptHash: text(),
+    reason: text(),
+    createdAt: createdAt(),
+  },
+  (t) => [
+    index().on(t.customerId, t.createdAt, t.seq),
+    // A reservation is made once, and what becomes of it is written once.
+    uniqueIndex().on(t.reservationId, t.kind),
+    index().on(t.createdAt).where(sql`kind = 'debit'`),
+    check('ledger_amount_positive', sql`${t.amountWei} > 0`),
+    check(
+      'ledger_reserved_within_balance',
+      sql`0 <= ${t.reservedAfterWei} and ${t.reservedAfterWei} <= ${t.balanceAfterWei}`,
+    ),
+    check('ledger_reservation_of_kind', sql`(${t.kind} = 'admin_credit') = (${t.reservationId} is null)`),
+  ],
+)
+
+/** Money set aside before the work, until the outcome is known. */
+export const reservations = pgTable(
+  'reservations',
+  {
+    /** Of the request or job that it is for. */
+    reservationId: text().primaryKey(),
+    customerId: text()
+      .$type<CustomerId>()
+      .notNull()
+      .references(() => customers.customerId),
+    amountWei: wei().notNull(),
+    status: text({ enum: ['open', 'settled', 'released'] })
+      .notNull()
+      .default('open'),
+    /** What was debited; null while open. */
+    settledWei: wei(),
+    receiptHash: text(),
+    privateJobId: text(),
+    createdAt: createdAt(),
+    /** Its gateway renews it while the work runs; after this it is released. */
+    expiresAt: instant().notNull(),
+    closedAt: instant(),
+  },
+  (t) => [
+    index().on(t.expiresAt).where(sql`status = 'open'`),
+    check('reservation_amount_positive', sql`${t.amountWei} > 0`),
+    check('reservation_settled_within', sql`0 <= ${t.settledWei} and ${t.settledWei} <= ${t.amountWei}`),
+    check('reservation_closed_once', sql`(${t.status} = 'open') = (${t.settledWei} is null)`),
+  ],
+)
+
+/**
+ * A node's share of one debit (decisions §14). `settlement_status` is the resting state of the payout's chart, moved with
+ * its batch; `void`: an operator rejected the receipt and the share went to the fees.
+ */
+export const payouts = pgTable(
+  'payouts',
+  {
+    entryId: text().primaryKey(),
+    nodeId: text().$type<NodeId>().notNull(),
+    receiptHash: text().notNull().unique(),
+    kind: text({ enum: ['hosted_chat', 'private_job'] }).notNull(),
+    privateJobId: text(),
+    amountWei: wei().notNull(),
+    /** Share and fee. */
+    grossWei: wei().notNull(),
+    /** The receipt is held: not paid out until an operator released it. */
+    held: boolean().notNull().default(false),
+    settlementStatus: text({ enum: ['pending', 'batched', 'submitting', 'submitted', 'finalized', 'void'] })
+      .notNull()
+      .default('pending'),
+    batchId: text(),
+    /** Address at the time of the work, and from its batch on the one that is paid. */
+    payee: text(),
+    settledAt: instant(),
+    createdAt: createdAt(),
+    updatedAt: createdAt(),
+  },
+  (t) => [
+    index().on(t.nodeId, t.createdAt),
+    index().on(t.createdAt).where(sql`settlement_status = 'pending' and not held`),
+    index().on(t.batchId),
+    check('payout_amount_positive', sql`${t.amountWei} > 0 and ${t.amountWei} <= ${t.grossWei}`),
+    check('payout_batch_of_status', sql`(${t.settlementStatus} in ('pending', 'void')) = (${t.batchId} is null)`),
+  ],
+)
+
+/** The operator's part of each debit. */
+export const protocolFees = pgTable(
+  'protocol_fees',
+  {
+    entryId: text().primaryKey(),
+    receiptHash: text().notNull(),
+    privateJobId: text(),
+    amountWei: wei().notNull(),
+    createdAt: createdAt(),
+  },
+  (t) => [index().on(t.createdAt), check('fee_amount_positive', sql`${t.amountWei} > 0`)],
+)

@@ -1,0 +1,145 @@
+import { Type } from '@sinclair/typebox'
+import { Elysia } from 'elysia'
+import { brand } from '../../../brand.ts'
+import { listBatches } from '../../../db/queries/public-settlement.ts'
+import { ReasonBody } from '../../../protocol/wire/admin.ts'
+import {
+  PayoutBatch,
+  PayoutBatchCreate,
+  PayoutBatchCreated,
+  PayoutBatchList,
+  PayoutProofList,
+} from '../../../protocol/wire/money.ts'
+import { isoTime } from '../../../time.ts'
+import { readOptionalBody } from '../../admin-input.ts'
+import type { HttpContext } from '../../exchange.ts'
+import { adminBatchView } from '../../money-view.ts'
+import { admin } from '../../plugins/admin.ts'
+import { limitOf, readQuery } from '../../query.ts'
+import { describe } from '../../route-table.ts'
+
+const tags = ['Money (extension)']
+const params = Type.Object({ batch_id: Type.String({ pattern: '^[A-Za-z0-9_-]{1,64}$' }) })
+const query = { limit: limitOf(100, 1_000) } as const
+
+const collectionRoutes = (context: HttpContext) => {
+  const { gateway } = context
+  return new Elysia()
+    .use(admin(context))
+    .get(
+      '/v1/admin/payout-batches',
+      async ({ request }) => {
+        const { limit } = readQuery(request.url, query)
+        const batches = (await listBatches(gateway.db, limit)).map(adminBatchView)
+        return {
+          object: `${brand}.admin.payout_batch_list` as const,
+          generated_at: isoTime(Date.now()),
+          count: batches.length,
+          settlement_configured: gateway.settlement.configured,
+          batches,
+        }
+      },
+      {
+        role: 'viewer',
+        response: { 200: PayoutBatchList },
+        detail: describe({ summary: 'List payout batches, newest first', tags, query }),
+      },
+    )
+    .post(
+      '/v1/admin/payout-batches',
+      async ({ request, status }) => {
+        const { dry_run: dryRun = false } = await readOptionalBody(request, PayoutBatchCreate)
+        const built = await gateway.settlement.build({ dryRun })
+        const made = dryRun ? ('dry_run' as const) : ('created' as const)
+        return status(built.batch === null ? 200 : 201, {
+          object: `${brand}.admin.payout_batch` as const,
+          status: built.payoutCount === 0 ? ('nothing_pending' as const) : made,
+          payout_count: built.payoutCount,
+          total_amount_wei: built.totalAmountWei.toString(),
+          without_address: built.withoutAddress,
+          merkle_root: built.merkleRoot,
+          batch: built.batch === null ? null : adminBatchView(built.batch),
+        })
+      },
+      {
+        role: 'admin',
+        response: { 200: PayoutBatchCreated, 201: PayoutBatchCreated },
+        detail: describe({
+          summary: 'Batch what is pending now',
+          description: 'At most 1,000 payouts, whatever their age. `dry_run` changes nothing.',
+          tags,
+          optionalBody: PayoutBatchCreate,
+        }),
+      },
+    )
+}
+
+const itemRoutes = (context: HttpContext) => {
+  const { settlement } = context.gateway
+  return new Elysia()
+    .use(admin(context))
+    .post(
+      '/v1/admin/payout-batches/:batch_id/submit',
+      async ({ params: { batch_id }, request }) => {
+        await readOptionalBody(request, ReasonBody)
+        return adminBatchView(await settlement.submit(batch_id))
+      },
+      {
+        role: 'admin',
+        params,
+        response: { 200: PayoutBatch },
+        detail: describe({ summary: 'Go on with a batch at once', tags, optionalBody: ReasonBody }),
+      },
+    )
+    .post(
+      '/v1/admin/payout-batches/:batch_id/retry',
+      async ({ params: { batch_id }, request }) => {
+        await readOptionalBody(request, ReasonBody)
+        return adminBatchView(await settlement.retry(batch_id))
+      },
+      {
+        role: 'admin',
+        params,
+        response: { 200: PayoutBatch },
+        detail: describe({
+          summary: 'Go on with a batch that is held',
+          description: 'A batch whose transaction reverted three times is held until then.',
+          tags,
+          optionalBody: ReasonBody,
+        }),
+      },
+    )
+    .get(
+      '/v1/admin/payout-batches/:batch_id/proofs',
+      async ({ params: { batch_id } }) => {
+        const batch = await settlement.batch(batch_id)
+        const proofs = (await settlement.proofs(batch_id)).map((proof) => ({
+          object: `${brand}.payout_proof` as const,
+          batch_id,
+          entry_id: proof.entryId,
+          payee: proof.payee,
+          amount_wei: proof.amountWei.toString(),
+          leaf: proof.leaf,
+          proof: [...proof.proof],
+          merkle_root: batch.merkleRoot,
+          submitted_tx_hash: batch.submittedTxHash,
+        }))
+        return {
+          object: `${brand}.admin.payout_proof_list` as const,
+          generated_at: isoTime(Date.now()),
+          count: proofs.length,
+          proofs,
+        }
+      },
+      {
+        role: 'viewer',
+        params,
+        response: { 200: PayoutProofList },
+        detail: describe({ summary: 'Proofs by which the nodes of a batch claim their payouts', tags }),
+      },
+    )
+}
+
+/** Payout batches (decisions §23). */
+export const payoutBatchRoutes = (context: HttpContext) =>
+  new Elysia().use(collectionRoutes(context)).use(itemRoutes(context))

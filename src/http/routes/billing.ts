@@ -1,0 +1,70 @@
+import { Elysia } from 'elysia'
+import { getCustomer } from '../../db/queries/accounts.ts'
+import { ledgerUsage } from '../../db/queries/ledger.ts'
+import { Problem } from '../../errors.ts'
+import { CustomerAccount, CustomerUsage } from '../../protocol/wire/money.ts'
+import { isoTime } from '../../time.ts'
+import type { HttpContext } from '../exchange.ts'
+import { usageView, windowStart } from '../money-view.ts'
+import { customer } from '../plugins/customer.ts'
+import { limitOf, readQuery, windowDays } from '../query.ts'
+import { describe } from '../route-table.ts'
+
+const tags = ['Billing']
+const security = [{ customerId: [], customerToken: [] }]
+const usageQuery = { window_days: windowDays, limit: limitOf(100, 500) } as const
+
+/** Endpoints 11 and 12; a suspended account may still read them (decisions §3). */
+export const billingRoutes = (context: HttpContext) => {
+  const { gateway } = context
+  return new Elysia()
+    .use(customer(context))
+    .get(
+      '/v1/billing/account',
+      async ({ access }) => {
+        const row = await getCustomer(gateway.db, access.customerId)
+        if (row === null) throw new Problem('invalid_credentials')
+        return {
+          status: 'ok' as const,
+          customer_id: row.customerId,
+          display_name: row.displayName,
+          account_status: row.accountStatus,
+          balance_wei: row.balanceWei.toString(),
+          reserved_wei: row.reservedWei.toString(),
+          available_wei: (row.balanceWei - row.reservedWei).toString(),
+          gateway_policy: row.gatewayPolicy,
+        }
+      },
+      {
+        response: { 200: CustomerAccount },
+        detail: { ...describe({ summary: 'Your account', tags }), security },
+      },
+    )
+    .get(
+      '/v1/billing/usage',
+      async ({ access, request }) => {
+        const query = readQuery(request.url, usageQuery)
+        const nowMs = Date.now()
+        const since = windowStart(nowMs, query.window_days)
+        const usage = await ledgerUsage(gateway.db, access.customerId, since, query.limit)
+        return {
+          status: 'ok' as const,
+          customer_id: access.customerId,
+          generated_at: isoTime(nowMs),
+          ...usageView(usage),
+        }
+      },
+      {
+        response: { 200: CustomerUsage },
+        detail: {
+          ...describe({
+            summary: 'Your ledger',
+            description: 'Totals of the whole window, entries newest first.',
+            tags,
+            query: usageQuery,
+          }),
+          security,
+        },
+      },
+    )
+}

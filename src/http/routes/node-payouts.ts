@@ -1,0 +1,148 @@
+import { Type } from '@sinclair/typebox'
+import { Elysia } from 'elysia'
+import { brand } from '../../brand.ts'
+import { nodePayouts, type PayoutRow, settlementGroups } from '../../db/queries/payouts.ts'
+import { Problem } from '../../errors.ts'
+import { NodePayoutReport } from '../../protocol/wire/money.ts'
+import { isoTime, secondMs } from '../../time.ts'
+import type { HttpContext } from '../exchange.ts'
+import { groupView, instant, windowStart } from '../money-view.ts'
+import { requestId } from '../plugins/request-id.ts'
+import { limitOf, readQuery, windowDays } from '../query.ts'
+import { refusedLogin } from '../refused-login.ts'
+import { describe } from '../route-table.ts'
+
+const any = { kind: 'text', pattern: /^[\s\S]*$/, required: false } as const
+const query = {
+  window_days: windowDays,
+  limit: limitOf(100, 500),
+  signed_at: { ...any, description: 'RFC 3339, at most 300 s from now; part of the signed text' },
+  nonce: { ...any, description: '16 to 64 of `A-Z a-z 0-9 _ -`, each used once' },
+  signature_ed25519: { ...any, description: "base64url of the node's Ed25519 signature" },
+} as const
+
+const nodeIdPattern = /^[A-Za-z0-9_-]{1,64}$/
+const noncePattern = /^[A-Za-z0-9_-]{16,64}$/
+/** 64 bytes; padding is tolerated (decisions §15). */
+const signaturePattern = /^[A-Za-z0-9_-]{86}(?:==)?$/
+const instantPattern = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d)$/
+
+interface Signed {
+  readonly nodeId: string
+  readonly windowDays: string
+  readonly limit: string
+  readonly signedAt: string
+  readonly nonce: string
+}
+
+/** The exact decoded texts of the query; what was left out is signed as its default (decisions §15). */
+export const payoutReportMessage = ({ nodeId, windowDays: days, limit, signedAt, nonce }: Signed) =>
+  `${brand}-node-payout-report-v1:${nodeId}:${days}:${limit}:${signedAt}:${nonce}`
+
+const malformed = (parameter: string) => new Problem('signature_malformed', { param: `query.${parameter}` })
+
+/** The text as it stands in the query, or the default. */
+function sent(url: string, name: 'window_days' | 'limit'): string {
+  const cut = url.indexOf('?')
+  return new URLSearchParams(cut === -1 ? '' : url.slice(cut + 1)).get(name) ?? String(query[name].default)
+}
+
+interface Stamp {
+  readonly signedAt: string
+  readonly nonce: string
+  readonly signature: string
+}
+
+function readStamp(values: {
+  readonly signed_at: string | null
+  readonly nonce: string | null
+  readonly signature_ed25519: string | null
+}): Stamp & { readonly atMs: number } {
+  const { signed_at: signedAt, nonce, signature_ed25519: signature } = values
+  const missing = (name: string) => new Problem('missing_credentials', { param: `query.${name}` })
+  if (signedAt === null) throw missing('signed_at')
+  if (nonce === null) throw missing('nonce')
+  if (signature === null) throw missing('signature_ed25519')
+  const atMs = new Date(signedAt).getTime()
+  if (!instantPattern.test(signedAt) || Number.isNaN(atMs)) throw malformed('signed_at')
+  if (!noncePattern.test(nonce)) throw malformed('nonce')
+  if (!signaturePattern.test(signature)) throw malformed('signature_ed25519')
+  return { signedAt, nonce, signature, atMs }
+}
+
+/** Refuses unless the node signed just this report, a moment ago and for the first time. */
+async function authenticate({ gateway }: HttpContext, url: string, nodeId: string, address: string) {
+  const values = readQuery(url, query)
+  const { signedAt, nonce, signature, atMs } = readStamp(values)
+  if (!nodeIdPattern.test(nodeId)) throw new Problem('signature_malformed', { param: 'node_id' })
+  const message = payoutReportMessage({
+    nodeId,
+    windowDays: sent(url, 'window_days'),
+    limit: sent(url, 'limit'),
+    signedAt,
+    nonce,
+  })
+  const fault = await gateway.nodeProofs.check({ nodeId, timestamp: atMs / secondMs, nonce, signature, message })
+  if (fault !== null) throw refusedLogin(gateway, address, new Problem(fault))
+  return values
+}
+
+function statusOf({ settlementStatus, held }: PayoutRow) {
+  if (settlementStatus === 'finalized') return 'paid'
+  return held ? 'held' : 'accrued'
+}
+
+function payoutView(row: PayoutRow) {
+  return {
+    entry_id: row.entryId,
+    private_job_id: row.privateJobId,
+    receipt_hash: row.receiptHash,
+    amount_wei: row.amountWei.toString(),
+    status: statusOf(row) as 'accrued' | 'held' | 'paid',
+    settlement_status: row.settlementStatus as Exclude<PayoutRow['settlementStatus'], 'void'>,
+    payout_batch_id: row.batchId,
+    settled_at: instant(row.settledAt),
+    created_at: isoTime(row.createdAt),
+    updated_at: isoTime(row.updatedAt),
+  }
+}
+
+/** Endpoint 8: what one node has earned. No customer is named. */
+export const nodePayoutRoutes = (context: HttpContext) =>
+  new Elysia().use(requestId(context)).get(
+    '/v1/nodes/:node_id/payouts',
+    async ({ exchange, params, request, set }) => {
+      const nodeId = params.node_id
+      const { gateway } = context
+      const values = await authenticate(context, request.url, nodeId, exchange.address)
+      // After the signature: strangers must not be able to use up a node's share.
+      Object.assign(set.headers, await gateway.limits.takeNodeReport(nodeId))
+      const nowMs = Date.now()
+      const since = windowStart(nowMs, values.window_days)
+      const groups = await settlementGroups(gateway.db, since, nodeId)
+      const payouts = await nodePayouts(gateway.db, nodeId, since, values.limit)
+      return {
+        status: 'ok' as const,
+        node_id: nodeId,
+        generated_at: isoTime(nowMs),
+        summary: {
+          total_payout_wei: groups.reduce((sum, { payoutWei }) => sum + payoutWei, 0n).toString(),
+          settlement_statuses: groups.map(groupView),
+        },
+        payouts: payouts.map(payoutView),
+      }
+    },
+    {
+      params: Type.Object({ node_id: Type.String() }),
+      response: { 200: NodePayoutReport },
+      detail: {
+        ...describe({
+          summary: "A node's payouts",
+          description: `Signed by the node's Ed25519 identity over \`${brand}-node-payout-report-v1:<node_id>:<window_days>:<limit>:<signed_at>:<nonce>\`.`,
+          tags: ['Settlement'],
+          query,
+        }),
+        security: [],
+      },
+    },
+  )

@@ -1,0 +1,241 @@
+import { assign, fromPromise, setup } from 'xstate'
+
+/** A transaction as it was signed; kept in the row before it is sent. */
+export interface SignedTransaction {
+  readonly hash: string
+  readonly raw: string
+}
+
+/** The columns that the chart works with. */
+export interface BatchFacts {
+  readonly batchId: string
+  readonly merkleRoot: string
+  readonly totalAmountWei: bigint
+  readonly payoutCount: number
+  readonly txNonce: number | null
+  readonly transactions: readonly SignedTransaction[]
+  readonly settlementBlockHash: string | null
+  /** Fences late writers. */
+  readonly leaseId: string
+}
+
+/** Why nothing moved: a code, never an RPC's text. */
+export interface Unavailable {
+  readonly kind: 'unavailable'
+  readonly code: string
+}
+
+export interface Inclusion {
+  readonly hash: string
+  readonly blockNumber: string
+  readonly blockHash: string
+}
+
+export type SignResult =
+  | { readonly kind: 'signed'; readonly nonce: number; readonly transaction: SignedTransaction }
+  /** The contract has this root already: the transaction of an earlier life of the batch got through. */
+  | ({ readonly kind: 'settled' } & Inclusion)
+  /** The contract would refuse it. */
+  | { readonly kind: 'reverted'; readonly code: string }
+  | Unavailable
+
+export type SendResult =
+  | { readonly kind: 'sent' }
+  /** Its nonce was used: by itself, or by another transaction. */
+  | { readonly kind: 'spent' }
+  /** No block takes it at today's fee. */
+  | { readonly kind: 'underpriced' }
+  /** There is none: the batch was settled by an earlier one, and a reorganisation took that away. */
+  | { readonly kind: 'unsigned' }
+  | Unavailable
+
+export type LookResult =
+  | ({ readonly kind: 'included' } & Inclusion)
+  | ({ readonly kind: 'final' } & Inclusion)
+  /** Known, not included. */
+  | { readonly kind: 'pending' }
+  /** Known, and no block takes it at today's fee. */
+  | { readonly kind: 'underpriced' }
+  /** Not known, its nonce free: send it again. */
+  | { readonly kind: 'unknown' }
+  /** It was in a block that is no more. */
+  | { readonly kind: 'reorged' }
+  /** Its nonce went to another transaction, or can never be reached. */
+  | { readonly kind: 'dropped'; readonly code: string }
+  | { readonly kind: 'reverted'; readonly code: string }
+  | Unavailable
+
+/** What is written; `false`: the lease was lost, nothing was. */
+export type BatchRecord =
+  | { readonly kind: 'signed'; readonly nonce: number; readonly transaction: SignedTransaction }
+  | { readonly kind: 'sent' }
+  | ({ readonly kind: 'included' } & Inclusion)
+  | ({ readonly kind: 'final' } & Inclusion)
+  | { readonly kind: 'again'; readonly code: string }
+  | { readonly kind: 'dropped'; readonly code: string }
+  | { readonly kind: 'reverted'; readonly code: string }
+  | { readonly kind: 'postponed'; readonly code: string | null }
+
+type Resting = 'created' | 'submitting' | 'submitted' | 'completed'
+
+export interface BatchContext extends BatchFacts {
+  /** Where it came from, and where a write that was fenced off leaves it. */
+  readonly restsIn: Resting
+  readonly record: BatchRecord
+}
+
+const notProvided = <O, I>() =>
+  fromPromise<O, I>(() => Promise.reject(new Error('not provided: the actor gives this chart its effects')))
+
+interface RecordInput {
+  readonly facts: BatchFacts
+  readonly record: BatchRecord
+}
+
+/** What is to be written of a result; pure, so that the chart only says where it leads. */
+export function recordOf(result: SignResult | SendResult | LookResult): BatchRecord {
+  switch (result.kind) {
+    case 'signed':
+    case 'included':
+    case 'final':
+    case 'dropped':
+    case 'reverted':
+      return result
+    case 'settled':
+      return { ...result, kind: 'included' }
+    case 'sent':
+    // By itself most likely, when a crash came after the sending; if not, the look at the chain tells.
+    case 'spent':
+      return { kind: 'sent' }
+    case 'unknown':
+      return { kind: 'again', code: 'unknown_to_the_chain' }
+    case 'reorged':
+      return { kind: 'again', code: 'reorganised' }
+    case 'pending':
+    case 'underpriced':
+    case 'unsigned':
+      return { kind: 'postponed', code: null }
+    case 'unavailable':
+      return { kind: 'postponed', code: result.code }
+  }
+}
+
+/** The resting state that a write makes true; null: the one it came from. */
+export const leadsTo: Readonly<Record<BatchRecord['kind'], Resting | null>> = {
+  signed: 'submitting',
+  again: 'submitting',
+  sent: 'submitted',
+  included: 'submitted',
+  final: 'completed',
+  dropped: 'created',
+  reverted: 'created',
+  postponed: null,
+}
+
+const goesTo =
+  (state: Resting) =>
+  ({ context }: { readonly context: BatchContext }) =>
+    (leadsTo[context.record.kind] ?? context.restsIn) === state
+
+const machine = setup({
+  types: {
+    context: {} as BatchContext,
+    input: {} as BatchContext,
+    events: {} as { readonly type: 'claimed' },
+    tags: {} as 'working',
+  },
+  actors: {
+    sign: notProvided<SignResult, BatchFacts>(),
+    send: notProvided<SendResult, BatchFacts>(),
+    look: notProvided<LookResult, BatchFacts>(),
+    write: notProvided<boolean, RecordInput>(),
+  },
+  guards: {
+    leadsToCreated: goesTo('created'),
+    leadsToSubmitting: goesTo('submitting'),
+    leadsToSubmitted: goesTo('submitted'),
+    leadsToCompleted: goesTo('completed'),
+    cameFromSubmitting: ({ context }) => context.restsIn === 'submitting',
+    cameFromSubmitted: ({ context }) => context.restsIn === 'submitted',
+  },
+})
+
+/**
+ * A payout batch on its way to the chain (decisions §14). Resting states are values of the row's status column. The
+ * signed transaction is in the row before it is sent, and `submitting` sends what is there: a crash repeats the same
+ * transaction, and the contract takes a batch once.
+ */
+export const payoutBatchMachine = machine.createMachine({
+  id: 'payout-batch',
+  initial: 'created',
+  context: ({ input }) => input,
+  states: {
+    created: { on: { claimed: 'signing' } },
+    /** Also once more with the same nonce and a higher fee, when no block takes the first. */
+    signing: {
+      tags: 'working',
+      invoke: {
+        id: 'sign',
+        src: 'sign',
+        input: ({ context }) => context,
+        onDone: { target: 'recording', actions: assign({ record: ({ event }) => recordOf(event.output) }) },
+      },
+    },
+    submitting: { on: { claimed: 'sending' } },
+    sending: {
+      tags: 'working',
+      invoke: {
+        id: 'send',
+        src: 'send',
+        input: ({ context }) => context,
+        onDone: [
+          {
+            guard: ({ event }) => event.output.kind === 'underpriced' || event.output.kind === 'unsigned',
+            target: 'signing',
+          },
+          { target: 'recording', actions: assign({ record: ({ event }) => recordOf(event.output) }) },
+        ],
+      },
+    },
+    submitted: { on: { claimed: 'looking' } },
+    looking: {
+      tags: 'working',
+      invoke: {
+        id: 'look',
+        src: 'look',
+        input: ({ context }) => context,
+        onDone: [
+          { guard: ({ event }) => event.output.kind === 'underpriced', target: 'signing' },
+          { target: 'recording', actions: assign({ record: ({ event }) => recordOf(event.output) }) },
+        ],
+      },
+    },
+    /** One transaction; what it has made true is entered, and when the lease was lost nothing is. */
+    recording: {
+      tags: 'working',
+      invoke: {
+        id: 'write',
+        src: 'write',
+        input: ({ context }) => ({ facts: context, record: context.record }),
+        onDone: [
+          { guard: ({ event }) => !event.output, target: 'fencedOff' },
+          { guard: 'leadsToSubmitting', target: 'submitting' },
+          { guard: 'leadsToSubmitted', target: 'submitted' },
+          { guard: 'leadsToCompleted', target: 'completed' },
+          { guard: 'leadsToCreated', target: 'created' },
+        ],
+      },
+    },
+    fencedOff: {
+      tags: 'working',
+      always: [
+        { guard: 'cameFromSubmitting', target: 'submitting' },
+        { guard: 'cameFromSubmitted', target: 'submitted' },
+        { target: 'created' },
+      ],
+    },
+    completed: { type: 'final' },
+  },
+})
+
+export const restingStates: readonly Resting[] = ['created', 'submitting', 'submitted', 'completed']

@@ -1,0 +1,84 @@
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { startTestGateway, type TestGateway } from '../support/gateway.ts'
+import { payFor } from '../support/money.ts'
+import { type CommandLine, commandLine } from './command-line.ts'
+
+let gateway: TestGateway
+let cli: CommandLine
+let customerId: string
+beforeAll(async () => {
+  gateway = await startTestGateway()
+  cli = commandLine({ SVC_BASE_URL: gateway.url, SVC_ADMIN_TOKEN: gateway.tokens.admin })
+  customerId = (await gateway.customer()).customerId
+})
+afterAll(async () => {
+  cli.close()
+  await gateway.stop()
+})
+
+const file = (name: string, content: unknown) => {
+  const at = join(cli.home, name)
+  writeFileSync(at, typeof content === 'string' ? content : JSON.stringify(content))
+  return at
+}
+
+test('credits add, and again with the same id', async () => {
+  const args = ['credits', 'add', customerId, '5000', '--id', 'inv-9', '--reason', 'paid']
+  expect(await cli.json(...args)).toMatchObject({ status: 'credited', balance_after_wei: '5000', credit_id: 'inv-9' })
+  expect(await cli.json(...args)).toMatchObject({ balance_after_wei: '5000' })
+  const text = await cli.run(['credits', 'add', customerId, '0'])
+  expect([text.code, text.err]).toEqual([1, expect.stringContaining('invalid_request')])
+})
+
+test('payouts list, create, submit and proofs; audit books; verify payout', async () => {
+  await gateway.database.sql`insert into nodes (node_id, customer_id, kind, name, visibility, privacy_class, node_class,
+    payout_address) values ('node_cli', ${customerId}, 'agent', 'n', 'public', 'public', 'gpu', ${`0x${'ab'.repeat(20)}`})`
+  await payFor(gateway.database, { customerId, nodeId: 'node_cli', amountWei: 100n })
+  await payFor(gateway.database, { customerId, nodeId: 'node_cli', amountWei: 200n })
+  const dry = await cli.json('payouts', 'create', '--dry-run')
+  expect(dry).toMatchObject({ status: 'dry_run', payout_count: 2, total_amount_wei: '270', batch: null })
+  const made = await cli.json<{ batch: { batch_id: string; merkle_root: string } }>('payouts', 'create')
+  expect(made).toMatchObject({ status: 'created', merkle_root: dry.merkle_root as string })
+  const { batch_id: batchId, merkle_root: root } = made.batch
+  const listed = await cli.run(['payouts', 'list'])
+  expect(listed.out).toContain(batchId)
+  expect(listed.out).toContain('No chain is configured')
+  const refused = await cli.run(['payouts', 'submit', batchId])
+  expect([refused.code, refused.err]).toEqual([1, expect.stringContaining('settlement_not_configured')])
+  const proofs = await cli.json<{ proofs: { amount_wei: string }[] }>('payouts', 'proofs', batchId)
+  const good = file('proofs.json', proofs)
+  expect(await cli.json('verify', 'payout', good, '--root', root)).toMatchObject({ valid: true })
+  const [first] = proofs.proofs
+  const bad = file('bad.json', { ...first, amount_wei: `${first?.amount_wei}0` })
+  const failed = await cli.run(['verify', 'payout', bad])
+  expect([failed.code, failed.out]).toEqual([1, expect.stringContaining('NOT VALID')])
+  expect((await cli.run(['verify', 'payout', good, '--root', `0x${'00'.repeat(32)}`])).code).toBe(1)
+  const books = await cli.run(['audit', 'books'])
+  expect([books.code, books.out]).toEqual([0, expect.stringContaining('balance')])
+  await gateway.database.sql`update customers set balance_wei = balance_wei + 1 where customer_id = ${customerId}`
+  const broken = await cli.run(['audit', 'books'])
+  expect([broken.code, broken.out]).toEqual([1, expect.stringContaining('DO NOT BALANCE')])
+  await gateway.database.sql`update customers set balance_wei = balance_wei - 1 where customer_id = ${customerId}`
+})
+
+test('§20: verify receipt with the vector', async () => {
+  const receipt =
+    '{"completed_at":"2026-11-20T16:00:00.000Z","completion_tokens":7,"issuer":"gateway","job_id":null,"kind":"hosted_chat","model_id":"llama-3.1-8b","node_class":"gpu","node_id":"node_0001","prompt_tokens":9,"request_id":"req_0001","runtime_id":"rt_0001","runtime_kind":"llama.cpp","started_at":"2026-11-20T15:59:59.000Z","v":"svc-receipt-v1"}'
+  const hash = '0x80feff6b906f818df58d817d3b15909864e6e83cbe2b1815bcb390399ede7466'
+  const publicKey = '7VSln7GsOlEjk1E2KUG4aOhaYOPXskhdgogh3Hppwnk'
+  const signature = 'qiBYi8Bjfv6LyVO6CPdVG5onJrvqFzWQ-QajquE7Qzbw3bJjo3egWayTYVjH8sKuUW6JtYhiWLD-EfUqdDnfAA'
+  const at = file('receipt.json', JSON.parse(receipt))
+  const signed = ['--signature', signature, '--public-key', publicKey]
+  expect(await cli.json('verify', 'receipt', at, '--hash', hash, ...signed)).toEqual({
+    receipt_hash: hash,
+    hash_matches: true,
+    signature_valid: true,
+    valid: true,
+  })
+  const changed = file('changed.json', { ...JSON.parse(receipt), completion_tokens: 8 })
+  const failed = await cli.run(['verify', 'receipt', changed, '--hash', hash, ...signed])
+  expect([failed.code, failed.out]).toEqual([1, expect.stringContaining('NOT VALID')])
+  expect((await cli.run(['verify', 'receipt', at, '--signature', signature])).code).toBe(2)
+})
