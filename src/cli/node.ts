@@ -11,8 +11,12 @@ import { untilSignal } from './until-signal.ts'
 const told: readonly string[] = ['NodeStartError', 'PrivateFileError']
 
 const options = {
-  gateway: { kind: 'text', value: 'BASE_URL', about: 'The gateway; needed at the first start' },
-  token: { kind: 'text', value: 'TOKEN', about: 'An enrolment token, good once; needed at the first start' },
+  gateway: {
+    kind: 'text',
+    value: 'BASE_URL',
+    about: 'The gateway to enrol at, once; without one it serves this machine',
+  },
+  token: { kind: 'text', value: 'TOKEN', about: 'An enrolment token of that gateway, good once' },
   ...dataDirOption,
   listen: { kind: 'text', value: 'HOST:PORT', about: 'For programs on this machine (default 127.0.0.1:7071)' },
   runtime: { kind: 'texts', value: 'URL', about: 'A model server beside it, e.g. http://127.0.0.1:8000' },
@@ -21,14 +25,19 @@ const options = {
     value: 'URL[=logit|probability]',
     about: 'A model server that ranks, where it does not say so itself, and how its scores are meant',
   },
+  'runtime-key': {
+    kind: 'texts',
+    value: 'URL=VARIABLE',
+    about: 'A model server that asks for an API key, and the environment variable that holds it',
+  },
   'no-discover': { kind: 'flag', about: 'Do not look for model servers on this machine' },
-  visibility: { kind: 'choice', of: ['private', 'public'], about: 'At the first start: less than the token allows' },
+  visibility: { kind: 'choice', of: ['private', 'public'], about: 'When it enrols: less than the token allows' },
   'endpoint-url': {
     kind: 'text',
     value: 'URL',
-    about: 'At the first start: where the gateway can call it directly (default: through its tunnel)',
+    about: 'When it enrols: where the gateway can call it directly (default: through its tunnel)',
   },
-  'payout-address': { kind: 'text', value: '0x…', about: 'At the first start: who is paid for its work' },
+  'payout-address': { kind: 'text', value: '0x…', about: 'When it enrols: who is paid for its work' },
   insecure: { kind: 'flag', about: 'Allow a gateway without TLS that is not on this machine' },
 } as const satisfies OptionSpecs
 type NodeInput = OptionValues<typeof options>
@@ -37,6 +46,15 @@ type NodeInput = OptionValues<typeof options>
 function readRanker(text: string): NonNullable<NodeOptions['rankers']>[number] {
   const [, url = '', scoreKind] = /^(.+?)(?:=(logit|probability))?$/.exec(text) ?? []
   return { url, scoreKind: scoreKind === 'logit' || scoreKind === 'probability' ? scoreKind : null }
+}
+
+/** `http://127.0.0.1:8000=VLLM_API_KEY`: on the command line itself every user of the machine could read the key. */
+function readRuntimeKey(text: string, env: Session['env']): NonNullable<NodeOptions['runtimeKeys']>[number] {
+  const [, url = '', variable = ''] = /^(.+)=([A-Za-z_][A-Za-z0-9_]*)$/.exec(text) ?? []
+  if (url === '') throw new UsageFault('--runtime-key must be URL=VARIABLE, as http://127.0.0.1:8000=VLLM_API_KEY')
+  const apiKey = env[variable] ?? ''
+  if (!/^[\x21-\x7e]+$/.test(apiKey)) throw new UsageFault(`--runtime-key: ${variable} is not set, or holds no key`)
+  return { url, apiKey }
 }
 
 const isLoopback = (hostname: string) => /^(127\.|::1$|localhost$)/.test(hostname)
@@ -55,6 +73,7 @@ async function start(given: NodeInput, session: Session): Promise<RunningNode> {
     dataDir: given['data-dir'] ?? nodeFolderPath(session.env),
     runtimes: given.runtime,
     rankers: given.rerank.map(readRanker),
+    runtimeKeys: given['runtime-key'].map((text) => readRuntimeKey(text, session.env)),
     discover: !given['no-discover'],
     insecure: given.insecure,
     log: createLog('info', (text) => process.stderr.write(text)),
@@ -68,7 +87,12 @@ async function start(given: NodeInput, session: Session): Promise<RunningNode> {
 
 function introduction(terminal: Terminal, running: RunningNode): string {
   const models = running.runtimes.list().flatMap((runtime) => runtime.models.map(({ id }) => id))
-  return `This machine is ${terminal.style('bold', running.nodeId)}
+  const { nodeId } = running
+  const name =
+    nodeId === null
+      ? 'This machine serves itself: it belongs to no gateway. To enrol it, paste the line of `nodes enroll`.'
+      : `This machine is ${terminal.style('bold', nodeId)}`
+  return `${name}
 
   Identity   ${running.fingerprint}
   Local API  ${running.url}
@@ -81,7 +105,7 @@ Ctrl-C ends it.
 
 /** Of the verb by itself; also what the bundled agent runs. */
 export const runNode = action({
-  about: 'Run the node agent beside the model servers of this machine. It enrols once and dials out to its gateway',
+  about: 'Run the node agent beside the model servers of this machine, for its gateway or for this machine alone',
   options,
   run: async ({ options: given, json }, session) => {
     const ended = untilSignal()

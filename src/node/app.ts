@@ -38,7 +38,7 @@ const asOpenAi: Refuse = (problem, requestId) => openAiResponse(problem, request
 const asProblem: Refuse = (problem, requestId) =>
   problemResponse(problem, requestId, base, { typeBase: null, challenge: bearerChallenge })
 
-/** One line for each request, without anything that a caller made up. */
+/** One line for each request, without anything that a caller made up; the gateway's polls only where they fail. */
 class Line {
   readonly requestId = newId('req')
   private readonly beganMs = performance.now()
@@ -51,7 +51,9 @@ class Line {
   end(status: number, code: string | null, failure: unknown = null): void {
     const { log, route, requestId: request_id } = this
     const latency_ms = Math.round(performance.now() - this.beganMs)
-    log.info('request', { request_id, route, status, code, latency_ms })
+    if (route !== nodeStatusRoute || code !== null) {
+      log.info('request', { request_id, route, status, code, latency_ms })
+    }
     if (failure !== null) log.error('unhandled', { request_id, route, failure: failureName(failure) })
   }
 }
@@ -81,12 +83,15 @@ async function answered(
   }
 }
 
-function statusResponse(parts: NodeAppParts, request: Request): Response {
+async function statusResponse(parts: NodeAppParts, request: Request): Promise<Response> {
   if (!request.headers.has(headers.routerSignature)) throw new Problem('missing_credentials')
+  await parts.place.decided
   parts.credentials.begin(request).withBody(null)
   const nonce = request.headers.get(headers.statusNonce) ?? ''
   if (!isNonce(nonce)) throw new Problem('invalid_parameter', { param: `header.${headers.statusNonce}` })
-  return Response.json(nodeStatus(parts, nonce), { headers: base })
+  const { membership } = parts.place
+  if (membership === null) throw new Problem('invalid_credentials')
+  return Response.json(nodeStatus(parts, membership.nodeId, nonce), { headers: base })
 }
 
 function unmatched(request: Request): Response {

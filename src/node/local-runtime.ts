@@ -38,6 +38,7 @@ export interface WatchedOptions {
   readonly runtimeId: RuntimeId
   /** Base URL, with or without `/v1`. */
   readonly url: string
+  readonly apiKey: string | null
   readonly times: RuntimeTimes
   readonly onChange: () => void
   /** The operator says that it ranks. */
@@ -59,9 +60,9 @@ export class WatchedRuntime implements LocalRuntime {
   private readonly watch: NodeWatch
 
   constructor(private readonly options: WatchedOptions) {
-    const { runtimeId, url, times } = options
+    const { runtimeId, url, apiKey, times } = options
     this.runtimeId = runtimeId
-    this.transport = createDirectTransport({ url, apiKey: null, connectTimeoutMs: times.connectTimeoutMs })
+    this.transport = createDirectTransport({ url, apiKey, connectTimeoutMs: times.connectTimeoutMs })
     this.watch = createNodeWatch({
       probe: createRuntimeProbe(this.transport, runtimeModules),
       intervalMs: times.pollMs,

@@ -39,6 +39,12 @@ export interface DeclaredRanker {
   readonly scoreKind: ScoreKind | null
 }
 
+/** By which a model server knows this agent. */
+export interface RuntimeKey {
+  readonly url: string
+  readonly apiKey: string
+}
+
 export interface RuntimeSetOptions {
   readonly folder: PrivateFolder
   readonly log: Log
@@ -46,6 +52,8 @@ export interface RuntimeSetOptions {
   readonly urls: readonly string[]
   /** Model servers that rank, by the operator's word. */
   readonly rankers?: readonly DeclaredRanker[]
+  /** A server with a key is named by it. */
+  readonly keys?: readonly RuntimeKey[]
   /** Look for model servers on loopback, now and every `discoverMs`. */
   readonly discover: boolean
   readonly discoverMs?: number
@@ -87,7 +95,8 @@ class RunningRuntimes implements RuntimeSet {
       this.byLabel.set(label, make(this.idOf(label)))
     }
     const polls = (this.options.rankers ?? []).map((ranker) => this.watch(ranker.url, ranker))
-    polls.push(...this.options.urls.map((url) => this.watch(url)))
+    const urls = [...this.options.urls, ...(this.options.keys ?? []).map(({ url }) => url)]
+    polls.push(...urls.map((url) => this.watch(url)))
     if (this.options.discover) polls.push(this.discover())
     await Promise.all(polls)
   }
@@ -113,6 +122,7 @@ class RunningRuntimes implements RuntimeSet {
     const runtime = new WatchedRuntime({
       runtimeId: this.idOf(label),
       url: label,
+      apiKey: this.options.keys?.find((key) => nodeBaseUrl(key.url) === label)?.apiKey ?? null,
       times: this.options.times ?? runtimeTimes,
       onChange: () => this.changed(),
       ...(ranker === undefined ? {} : { ranker }),

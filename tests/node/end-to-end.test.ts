@@ -162,11 +162,13 @@ test('§23: revoking cuts the tunnel and what runs in it at once, and the machin
   // The same keys, dialling again: refused, however often.
   const lines: string[] = []
   const log = createLog('info', (line) => lines.push(line))
+  await condemned.node.stop()
   const again = await condemned.restart({ log })
   await waitFor('two refused dials', () => {
     log.flush()
     return lines.join('').split('tunnel_not_opened').length > 2
   })
+  expect(lines.join('')).toMatch(/tunnel_not_opened.*"code":"401"/)
   expect(lines.join('')).not.toContain('tunnel_opened')
   expect(await nodeOf(gateway, condemned.nodeId)).toMatchObject({ state: 'revoked', transport: null })
   await again.remove()

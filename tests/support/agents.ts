@@ -54,7 +54,7 @@ export async function startAgent(
   const node = await startNode(all)
   return {
     node,
-    nodeId: node.nodeId,
+    nodeId: node.nodeId ?? '',
     restart: (more = {}) => startAgent({ ...options, ...more, dataDir }),
     remove: async () => {
       await node.stop()

@@ -127,7 +127,7 @@ export async function startLoneAgent(
   const identity = verifyKey(gateway.requests[0]?.public_key_ed25519 ?? '')
   if (identity === null) throw new Error('the agent enrolled without a key')
   const signature = (method: string, path: string, body: string | null, given: SignOptions = {}) => {
-    const { key = gateway.key, nodeId = node.nodeId, kid = gateway.key.keyId, nonce = newNonce() } = given
+    const { key = gateway.key, nodeId = node.nodeId ?? '', kid = gateway.key.keyId, nonce = newNonce() } = given
     const timestamp = given.timestamp ?? Math.floor(Date.now() / 1_000)
     const request = {
       nodeId,

@@ -1,0 +1,67 @@
+import type { PrivateFolder } from '../private-files.ts'
+import {
+  checkedGatewayUrl,
+  checkSecure,
+  type Enrollment,
+  enroll,
+  NodeStartError,
+  readEnrollment,
+} from './enrollment.ts'
+import type { Identity } from './identity.ts'
+import type { NodeOptions } from './main.ts'
+import type { TransportKeys } from './transport-keys.ts'
+
+const insecureOf = ({ insecure = false }: NodeOptions) => insecure
+
+/** What can be said before anything is started, or asked of the gateway. Throws `NodeStartError`, `PrivateFileError`. */
+export function checkEnrollment(options: NodeOptions, folder: PrivateFolder): void {
+  const { gatewayUrl, token } = options
+  const given = gatewayUrl === undefined ? null : checkedGatewayUrl(gatewayUrl, insecureOf(options))
+  const known = readEnrollment(folder)
+  if (known !== null) {
+    if (given !== null && given !== known.gateway_url) {
+      throw new NodeStartError(
+        `${folder.path} belongs to a node of another gateway. Use another folder with --data-dir, or leave --gateway out.`,
+      )
+    }
+    checkedGatewayUrl(known.gateway_url, insecureOf(options))
+  } else if (given !== null && token === undefined) {
+    throw new NodeStartError('To enrol takes --token beside --gateway: an operator makes one with `nodes enroll`.')
+  } else if (given === null && token !== undefined) {
+    throw new NodeStartError('To enrol takes --gateway beside --token: the address of the gateway that gave it.')
+  }
+}
+
+/** What the folder knows, or the gateway makes of this machine now; null where neither was asked for. */
+export async function enrolled(
+  options: NodeOptions,
+  folder: PrivateFolder,
+  own: { readonly identity: Identity; readonly transportKeys: TransportKeys },
+): Promise<Enrollment | null> {
+  const enrollment = readEnrollment(folder) ?? (await enrolledNow(options, folder, own))
+  if (enrollment !== null) checkSecure(new URL(enrollment.tunnel_url), insecureOf(options))
+  return enrollment
+}
+
+async function enrolledNow(
+  options: NodeOptions,
+  folder: PrivateFolder,
+  { identity, transportKeys }: { readonly identity: Identity; readonly transportKeys: TransportKeys },
+): Promise<Enrollment | null> {
+  const { gatewayUrl, token } = options
+  if (gatewayUrl === undefined || token === undefined) return null
+  const made = await enroll(
+    {
+      gatewayUrl: checkedGatewayUrl(gatewayUrl, insecureOf(options)),
+      token,
+      identity,
+      transportKeys: transportKeys.published(),
+      visibility: options.visibility ?? null,
+      payoutAddress: options.payoutAddress ?? null,
+      endpointUrl: options.endpointUrl ?? null,
+    },
+    folder,
+  )
+  options.log.info('enrolled', { node_id: made.node_id })
+  return made
+}
