@@ -33,11 +33,14 @@ function withoutOddModels(value: unknown): unknown {
   return { ...(value as object), runtimes: runtimes.map(clean) }
 }
 
-/** Models that rank take no chat, so no route leads to them. */
 function reportOf(runtime: AgentRuntime): RuntimeReport {
-  const models = runtime.models
-    .filter(({ modality }) => modality === 'chat')
-    .map(({ id, context_length, ready, loaded }) => ({ id, contextLength: context_length, ready, loaded }))
+  const models = runtime.models.map(({ id, modality, context_length, ready, loaded }) => ({
+    id,
+    modality,
+    contextLength: context_length,
+    ready,
+    loaded,
+  }))
   return {
     label: runtime.runtime_id,
     status: {

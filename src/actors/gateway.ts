@@ -140,13 +140,15 @@ function createActors(parts: GatewayParts, ownPort: () => number) {
 
 type Actors = ReturnType<typeof createActors>
 
-function observe(metrics: Metrics, { router, receipts }: Actors): void {
+function observe(metrics: Metrics, { router, receipts, agents: { dialIn } }: Actors): void {
   metrics.observe({
     nodes: () => router.counts().nodes,
     inFlight: () => router.counts().inFlight,
     queued: () => router.counts().queued,
     receiptsWritten: () => receipts.written(),
     receiptsDropped: () => receipts.dropped(),
+    tunnels: () => dialIn.counts(),
+    hellosRefused: () => dialIn.tunnelDoor.refused(),
   })
 }
 

@@ -260,7 +260,7 @@ export class RunningRouter implements PoolRouter {
       node.actor.send({ type: 'poll.answered', modelsReady, at })
       if (changed && this.current.version === version) this.publish()
     } else {
-      node.failedWith(result.code, at)
+      if (!awaitsFirstDial(node)) node.failedWith(result.code, at)
       node.actor.send({ type: result.code === 'refused' ? 'connection.refused' : 'poll.failed', at })
     }
     this.pool.send({ type: 'node.probed', nodeId })
@@ -305,6 +305,9 @@ export class RunningRouter implements PoolRouter {
     this.queue.wake(null)
   }
 }
+
+/** It has not failed: nobody can reach it before it has dialled in. */
+const awaitsFirstDial = ({ row, state }: PoolNode) => row.kind === 'agent' && row.url === null && state === 'enrolled'
 
 function sameBytes(a: Buffer | null, b: Buffer | null): boolean {
   return a === null || b === null ? a === b : a.equals(b)

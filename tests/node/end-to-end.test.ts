@@ -50,6 +50,10 @@ test('§22: a machine that only dials out answers chats, and shows the identity 
   const node = await nodeOf(gateway, agent.nodeId)
   expect(node).toMatchObject({ kind: 'agent', transport: 'tunnel', state: 'ready', in_flight: 0 })
   expect(node.identity_fingerprint).toBe(agent.node.fingerprint)
+  // The first poll came before the agent had dialled in, which is no failure of the node.
+  expect(node.last_error).toBeNull()
+  expect(node.runtimes.flatMap((runtime) => runtime.ranking_models)).toEqual(['lexical/bm25'])
+  expect(node.runtimes.flatMap((runtime) => runtime.models.map(({ model: id }) => id))).toEqual([model])
   // The runtime's own server is spoken to by the agent alone, without the gateway's credentials.
   expect(server.requests.at(-1)?.headers).not.toHaveProperty('x-svc-router-signature')
 })

@@ -74,6 +74,7 @@ export interface ShownNode {
   readonly runtimes: readonly {
     readonly runtime_id: string
     readonly models: readonly { readonly model: string; readonly ready: boolean }[]
+    readonly ranking_models: readonly string[]
   }[]
 }
 
