@@ -3,7 +3,7 @@ import { headers } from '../brand.ts'
 import { modelIdPattern, type NodeId } from '../ids.ts'
 import type { VerifyKey } from '../protocol/ed25519.ts'
 import { newNonce, statusMessage } from '../protocol/signatures.ts'
-import { type AgentRuntime, NodeStatus, type TransportKey } from '../protocol/wire/agent.ts'
+import { type AgentRuntime, NodeStatus, nodeStatusPath, type TransportKey } from '../protocol/wire/agent.ts'
 import type { Probe, RuntimeReport } from './node-watch.ts'
 import { probeBytesMax } from './runtime-probe.ts'
 import type { NodeTransport } from './transport/transport.ts'
@@ -18,7 +18,6 @@ export interface AgentProbeOptions {
   readonly published: (keys: readonly TransportKey[]) => void
 }
 
-const statusPath = '/svc/v1/status'
 const checkStatus = TypeCompiler.Compile(NodeStatus)
 
 /** Model ids are checked one by one: one odd name must not hide the others (decisions §22). */
@@ -76,7 +75,7 @@ export function createAgentProbe(options: AgentProbeOptions): Probe {
     bounded(async (signal) => {
       const nonce = newNonce()
       const init = { method: 'GET', headers: { [headers.statusNonce]: nonce }, signal } as const
-      const response = await transport.fetch(statusPath, init)
+      const response = await transport.fetch(nodeStatusPath, init)
       const value = parsed(await response.text(probeBytesMax))
       if (response.status === 401) return { kind: 'failed', code: 'unauthorized' }
       if (response.status !== 200 || value === undefined) return { kind: 'failed', code: 'malformed' }

@@ -1,14 +1,14 @@
 import { dependencies } from '../../package.json'
 import { product } from '../brand.ts'
+import { isLoopback } from '../loopback.ts'
 import type { EnrollmentTokenIssued } from '../protocol/wire/enrollment.ts'
 import { CliFailure } from './failure.ts'
 
-const loopback = /^(localhost|127(\.[0-9]{1,3}){3}|\[::1\])$/
 /** What may stand between double quotes in a shell without a second thought. */
 const plain = /^[A-Za-z0-9._~:/[\]%-]+$/
 
 /** Only programs on the gateway's own machine can follow this address. */
-export const isLoopbackUrl = (url: string) => loopback.test(new URL(url).hostname)
+export const isLoopbackUrl = (url: string) => isLoopback(new URL(url).hostname)
 /** The agent refuses this beyond loopback unless it is told otherwise. */
 export const isPlainUrl = (url: string) => url.startsWith('http:') && !isLoopbackUrl(url)
 

@@ -1,3 +1,4 @@
+import { isLoopback } from '../loopback.ts'
 import type { NodeOptions, RunningNode } from '../node/main.ts'
 import { action, type OptionSpecs, type OptionValues, type Verb } from './action.ts'
 import { CliFailure, exitCodes, UsageFault } from './failure.ts'
@@ -56,8 +57,6 @@ function readRuntimeKey(text: string, env: Session['env']): NonNullable<NodeOpti
   if (!/^[\x21-\x7e]+$/.test(apiKey)) throw new UsageFault(`--runtime-key: ${variable} is not set, or holds no key`)
   return { url, apiKey }
 }
-
-const isLoopback = (hostname: string) => /^(127\.|::1$|localhost$)/.test(hostname)
 
 async function start(given: NodeInput, session: Session): Promise<RunningNode> {
   const address = listenAddress(given.listen ?? '127.0.0.1:7071')

@@ -1,16 +1,16 @@
 import { type AnyElysia, Elysia } from 'elysia'
 import { failureName, type Log } from '../actors/log.ts'
-import { brand, headers } from '../brand.ts'
+import { headers } from '../brand.ts'
 import { Problem } from '../errors.ts'
 import { newId } from '../ids.ts'
 import { bearerChallenge, openAiResponse, problemResponse } from '../protocol/problem-response.ts'
 import { isNonce } from '../protocol/signatures.ts'
+import { nodeStatusPath } from '../protocol/wire/agent.ts'
+import { rerankRoute } from '../protocol/wire/rerank.ts'
 import { answerChat, type ChatRouteParts, listModels, nodeChatRoute, nodeModelsRoute } from './chat-routes.ts'
 import { nodeStatus, type StatusParts } from './node-status.ts'
 import type { Reranker } from './rerank.ts'
 import { rerankRoutes } from './rerank-routes.ts'
-
-export const nodeStatusRoute = `/${brand}/v1/status`
 
 export interface NodeAppParts extends ChatRouteParts, StatusParts {
   readonly reranker: Reranker
@@ -28,9 +28,9 @@ const clientClosedStatus = 499
 const methods: Readonly<Record<string, string>> = {
   [nodeChatRoute]: 'POST',
   [nodeModelsRoute]: 'GET',
-  [nodeStatusRoute]: 'GET',
+  [nodeStatusPath]: 'GET',
   '/healthz': 'GET',
-  '/v1/rerank': 'POST',
+  [rerankRoute]: 'POST',
 }
 
 type Refuse = (problem: Problem, requestId: string) => Response
@@ -51,7 +51,7 @@ class Line {
   end(status: number, code: string | null, failure: unknown = null): void {
     const { log, route, requestId: request_id } = this
     const latency_ms = Math.round(performance.now() - this.beganMs)
-    if (route !== nodeStatusRoute || code !== null) {
+    if (route !== nodeStatusPath || code !== null) {
       log.info('request', { request_id, route, status, code, latency_ms })
     }
     if (failure !== null) log.error('unhandled', { request_id, route, failure: failureName(failure) })
@@ -131,15 +131,15 @@ export function createNodeApp(parts: NodeAppParts): NodeApp {
         Response.json(listModels(parts, request), { headers: base }),
       ),
     )
-    .get(nodeStatusRoute, ({ request }) =>
-      answered(log, nodeStatusRoute, request, asProblem, () => statusResponse(parts, request)),
+    .get(nodeStatusPath, ({ request }) =>
+      answered(log, nodeStatusPath, request, asProblem, () => statusResponse(parts, request)),
     )
     .use(
       rerankRoutes({
         credentials: parts.credentials,
         reranker: parts.reranker,
         onEnd: ({ requestId, status, code, latencyMs, failure }) => {
-          const fields = { request_id: requestId, route: '/v1/rerank', status, code, latency_ms: Math.round(latencyMs) }
+          const fields = { request_id: requestId, route: rerankRoute, status, code, latency_ms: Math.round(latencyMs) }
           log.info('request', fields)
           if (failure !== null) log.warn('rerank_failed', { request_id: requestId, failure: failureName(failure) })
         },

@@ -1,13 +1,12 @@
 import { homedir } from 'node:os'
 import { join } from 'node:path'
-import type { Log } from '../actors/log.ts'
 import { nodeBaseUrl } from '../actors/transport/direct.ts'
 import { product } from '../brand.ts'
 import { openPrivateFolder, type PrivateFolder } from '../private-files.ts'
-import { checkEnrollment, enrolled } from './enrolling.ts'
 import { NodeStartError } from './enrollment.ts'
 import { lockFolder } from './folder-lock.ts'
 import { type Identity, loadIdentity } from './identity.ts'
+import { checkJoining, enrolled, type JoinOptions } from './joining.ts'
 import { lexicalRuntime } from './lexical-runtime.ts'
 import type { RuntimeTimes } from './local-runtime.ts'
 import { createMembership, type Membership, type Place } from './membership.ts'
@@ -16,11 +15,7 @@ import { type DeclaredRanker, type RuntimeKey, type RuntimeSet, startRuntimes } 
 import { loadTransportKeys, type TransportKeys } from './transport-keys.ts'
 import { type NodeTunnel, startTunnel } from './tunnel-client.ts'
 
-export interface NodeOptions {
-  /** Of the gateway; absent once the folder is enrolled, and for a machine that serves itself alone. */
-  readonly gatewayUrl?: string
-  /** `svc_enroll_…`; needed once, to enrol. */
-  readonly token?: string
+export interface NodeOptions extends JoinOptions {
   readonly dataDir: string
   readonly hostname: string
   /** 0: any free one. */
@@ -33,13 +28,6 @@ export interface NodeOptions {
   readonly runtimeKeys?: readonly RuntimeKey[]
   /** Look for model servers on loopback. */
   readonly discover: boolean
-  readonly visibility?: 'private' | 'public'
-  readonly payoutAddress?: string
-  /** Where the gateway may call this agent directly, if the token allows it; else it goes by the tunnel. */
-  readonly endpointUrl?: string
-  /** Allow a gateway without TLS beyond loopback. */
-  readonly insecure?: boolean
-  readonly log: Log
   readonly runtimeTimes?: RuntimeTimes
   /** Between two looks at loopback, ms. */
   readonly discoverMs?: number
@@ -108,7 +96,7 @@ function checkUrls({ runtimes, rankers = [], runtimeKeys = [] }: NodeOptions): v
 export async function startNode(options: NodeOptions): Promise<RunningNode> {
   checkUrls(options)
   const folder = openPrivateFolder(options.dataDir)
-  checkEnrollment(options, folder)
+  checkJoining(options, folder)
   const unlock = lockFolder(folder)
   const place = { membership: null as Membership | null, decided: Promise.resolve() as Promise<unknown> }
   const started = await open(options, folder, place, unlock).catch((error: unknown) => {

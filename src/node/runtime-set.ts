@@ -3,6 +3,7 @@ import { Value } from '@sinclair/typebox/value'
 import type { Log } from '../actors/log.ts'
 import { createDirectTransport, nodeBaseUrl } from '../actors/transport/direct.ts'
 import { newId, type RuntimeId } from '../ids.ts'
+import { isLoopback } from '../loopback.ts'
 import { PrivateFileError, type PrivateFolder } from '../private-files.ts'
 import { runtimesMax } from '../protocol/wire/agent.ts'
 import { discover } from '../runtimes/discovery.ts'
@@ -65,7 +66,6 @@ export interface RuntimeSetOptions {
 }
 
 const discoverMsDefault = 30_000
-const loopback = /^(localhost|127(\.[0-9]{1,3}){3}|\[::1\])$/
 
 /** Resolves when every runtime that was named or found has answered once, or failed to. */
 export async function startRuntimes(options: RuntimeSetOptions): Promise<RuntimeSet> {
@@ -148,7 +148,7 @@ class RunningRuntimes implements RuntimeSet {
   /** By whatever name of this machine they were given: one server is one runtime. */
   private loopbackPorts(): readonly number[] {
     const urls = [...this.byLabel.keys()].filter((label) => label.startsWith('http')).map((label) => new URL(label))
-    return urls.filter(({ hostname }) => loopback.test(hostname)).map(({ port }) => Number(port))
+    return urls.filter(({ hostname }) => isLoopback(hostname)).map(({ port }) => Number(port))
   }
 
   private idOf(label: string): RuntimeId {

@@ -1,3 +1,4 @@
+import { brand } from '../brand.ts'
 import {
   decodeFrame,
   type Frame,
@@ -17,7 +18,7 @@ export const openStreamsMax = 1_024
 /** The socket may hold so much that the kernel has not taken before the streams wait for their turn, bytes. */
 export const socketBytesMax = 256 * 1024
 
-export const tunnelProtocol = 'svc-tunnel-v1'
+export const tunnelProtocol = `${brand}-tunnel-v1`
 export const pingEveryMs = 10_000
 /** A tunnel that neither answered nor sent anything for so long is dead. */
 export const silentMsMax = 30_000

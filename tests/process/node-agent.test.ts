@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { type FakeNode, startFakeNode } from '../../src/fake-node/fake-node.ts'
 import { enrollmentToken, nodeOf, untilState } from '../support/agents.ts'
+import { EventStreamReader } from '../support/event-stream.ts'
 import { startTestGateway, type TestCustomer, type TestGateway, waitFor } from '../support/gateway.ts'
 import { firstMatch } from '../support/gateway-process.ts'
 
@@ -34,8 +35,8 @@ const command = [join(root, 'penstock')]
 const itself = [process.execPath, join(root, 'src/cli/main.ts')]
 
 /** Resolves once it says who it is. */
-async function start(program: readonly string[], ...more: readonly string[]) {
-  const beside = ['--data-dir', folder, '--listen', '127.0.0.1:0', '--no-discover', '--runtime', server.url]
+async function start(program: readonly string[], more: readonly string[] = [], dataDir = folder) {
+  const beside = ['--data-dir', dataDir, '--listen', '127.0.0.1:0', '--no-discover', '--runtime', server.url]
   const child = Bun.spawn([...program, 'node', ...beside, ...more], {
     cwd: tmpdir(),
     env: { PATH: process.env.PATH ?? '', HOME: folder },
@@ -49,7 +50,7 @@ const ask = async () =>
 
 test('§22: ./penstock node enrols once, survives kill -9 as the same node, and ends in order', async () => {
   const { enrollment_token: token } = await enrollmentToken(first, customer.customerId)
-  const born = await start(itself, '--gateway', first.url, '--token', token)
+  const born = await start(itself, ['--gateway', first.url, '--token', token])
   await untilState(first, born.nodeId, 'ready')
   expect(await ask()).toBe(200)
   const before = await nodeOf(first, born.nodeId)
@@ -71,6 +72,40 @@ test('§22: ./penstock node enrols once, survives kill -9 as the same node, and 
   again.child.kill('SIGTERM')
   expect(await again.child.exited).toBe(0)
   await untilState(first, born.nodeId, 'stale')
+}, 60_000)
+
+test('§8: kill -9 under 100 streams: they end with node_lost, nothing stays counted, new requests go elsewhere', async () => {
+  const { enrollment_token: token } = await enrollmentToken(first, customer.customerId)
+  const killed = await start(itself, ['--gateway', first.url, '--token', token], join(folder, 'killed'))
+  await untilState(first, killed.nodeId, 'ready')
+  server.setAnswer({ chunks: 2_000, intervalMs: 100 })
+  const readers = await Promise.all(
+    Array.from({ length: 100 }, async () => {
+      const body = { model: 'm-1', stream: true, messages: [{ role: 'user', content: 'x' }] }
+      const reader = new EventStreamReader(await first.chat(customer.key, body))
+      await reader.chunk()
+      return reader
+    }),
+  )
+  expect((await nodeOf(first, killed.nodeId)).in_flight).toBe(100)
+  const elsewhere = startFakeNode({ models: ['m-1'], name: 'elsewhere-', answer: { chunks: 1 } })
+  const spare = await first.node(elsewhere.url, { customerId: customer.customerId })
+
+  killed.child.kill('SIGKILL')
+  await Promise.all(readers.map((reader) => reader.rest()))
+  for (const { text } of readers) {
+    expect(text).toContain('"code":"node_lost"')
+    expect(text).not.toContain('[DONE]')
+  }
+  expect(await nodeOf(first, killed.nodeId)).toMatchObject({ state: 'stale', in_flight: 0, transport: null })
+  const answer = await first.chat(customer.key, { model: 'm-1', messages: [{ role: 'user', content: 'x' }] })
+  expect([answer.status, await answer.text()]).toEqual([200, expect.stringContaining('elsewhere-')])
+  await waitFor('the model server works for nobody', () => server.stats().openRequests === 0)
+
+  server.setAnswer({ chunks: 1, intervalMs: 0 })
+  await first.admin('DELETE', `/v1/admin/nodes/${spare}`)
+  await first.admin('DELETE', `/v1/admin/nodes/${killed.nodeId}`)
+  elsewhere.stop()
 }, 60_000)
 
 test('§26: a revocation at another gateway cuts the tunnel here within 5 s', async () => {

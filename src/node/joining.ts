@@ -1,3 +1,4 @@
+import type { Log } from '../actors/log.ts'
 import type { PrivateFolder } from '../private-files.ts'
 import {
   checkedGatewayUrl,
@@ -8,13 +9,32 @@ import {
   readEnrollment,
 } from './enrollment.ts'
 import type { Identity } from './identity.ts'
-import type { NodeOptions } from './main.ts'
 import type { TransportKeys } from './transport-keys.ts'
 
-const insecureOf = ({ insecure = false }: NodeOptions) => insecure
+export interface JoinOptions {
+  /** Of the gateway; absent once the folder is enrolled, and for a machine that serves itself alone. */
+  readonly gatewayUrl?: string
+  /** `svc_enroll_…`; needed once, to enrol. */
+  readonly token?: string
+  readonly visibility?: 'private' | 'public'
+  readonly payoutAddress?: string
+  /** Where the gateway may call this agent directly, if the token allows it; else it goes by the tunnel. */
+  readonly endpointUrl?: string
+  /** Allow a gateway without TLS beyond loopback. */
+  readonly insecure?: boolean
+  readonly log: Log
+}
+
+/** What is shown of this machine when it enrols. */
+export interface OwnKeys {
+  readonly identity: Identity
+  readonly transportKeys: TransportKeys
+}
+
+const insecureOf = ({ insecure = false }: JoinOptions) => insecure
 
 /** What can be said before anything is started, or asked of the gateway. Throws `NodeStartError`, `PrivateFileError`. */
-export function checkEnrollment(options: NodeOptions, folder: PrivateFolder): void {
+export function checkJoining(options: JoinOptions, folder: PrivateFolder): void {
   const { gatewayUrl, token } = options
   const given = gatewayUrl === undefined ? null : checkedGatewayUrl(gatewayUrl, insecureOf(options))
   const known = readEnrollment(folder)
@@ -33,20 +53,16 @@ export function checkEnrollment(options: NodeOptions, folder: PrivateFolder): vo
 }
 
 /** What the folder knows, or the gateway makes of this machine now; null where neither was asked for. */
-export async function enrolled(
-  options: NodeOptions,
-  folder: PrivateFolder,
-  own: { readonly identity: Identity; readonly transportKeys: TransportKeys },
-): Promise<Enrollment | null> {
+export async function enrolled(options: JoinOptions, folder: PrivateFolder, own: OwnKeys): Promise<Enrollment | null> {
   const enrollment = readEnrollment(folder) ?? (await enrolledNow(options, folder, own))
   if (enrollment !== null) checkSecure(new URL(enrollment.tunnel_url), insecureOf(options))
   return enrollment
 }
 
 async function enrolledNow(
-  options: NodeOptions,
+  options: JoinOptions,
   folder: PrivateFolder,
-  { identity, transportKeys }: { readonly identity: Identity; readonly transportKeys: TransportKeys },
+  { identity, transportKeys }: OwnKeys,
 ): Promise<Enrollment | null> {
   const { gatewayUrl, token } = options
   if (gatewayUrl === undefined || token === undefined) return null
