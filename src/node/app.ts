@@ -7,6 +7,7 @@ import { bearerChallenge, openAiResponse, problemResponse } from '../protocol/pr
 import { isNonce } from '../protocol/signatures.ts'
 import { nodeStatusPath } from '../protocol/wire/agent.ts'
 import { rerankRoute } from '../protocol/wire/rerank.ts'
+import { baseHeaders, clientClosedStatus } from './answers.ts'
 import { answerChat, type ChatRouteParts, listModels, nodeChatRoute, nodeModelsRoute } from './chat-routes.ts'
 import { nodeStatus, type StatusParts } from './node-status.ts'
 import type { Reranker } from './rerank.ts'
@@ -23,8 +24,6 @@ export interface NodeApp {
   handle(request: Request): Promise<Response>
 }
 
-const base = { 'x-content-type-options': 'nosniff', 'cache-control': 'no-store' } as const
-const clientClosedStatus = 499
 const methods: Readonly<Record<string, string>> = {
   [nodeChatRoute]: 'POST',
   [nodeModelsRoute]: 'GET',
@@ -34,9 +33,9 @@ const methods: Readonly<Record<string, string>> = {
 }
 
 type Refuse = (problem: Problem, requestId: string) => Response
-const asOpenAi: Refuse = (problem, requestId) => openAiResponse(problem, requestId, base)
+const asOpenAi: Refuse = (problem, requestId) => openAiResponse(problem, requestId, baseHeaders)
 const asProblem: Refuse = (problem, requestId) =>
-  problemResponse(problem, requestId, base, { typeBase: null, challenge: bearerChallenge })
+  problemResponse(problem, requestId, baseHeaders, { typeBase: null, challenge: bearerChallenge })
 
 /** One line for each request, without anything that a caller made up; the gateway's polls only where they fail. */
 class Line {
@@ -91,7 +90,7 @@ async function statusResponse(parts: NodeAppParts, request: Request): Promise<Re
   if (!isNonce(nonce)) throw new Problem('invalid_parameter', { param: `header.${headers.statusNonce}` })
   const { membership } = parts.place
   if (membership === null) throw new Problem('invalid_credentials')
-  return Response.json(nodeStatus(parts, membership.nodeId, nonce), { headers: base })
+  return Response.json(nodeStatus(parts, membership.nodeId, nonce), { headers: baseHeaders })
 }
 
 function unmatched(request: Request): Response {
@@ -116,7 +115,7 @@ export function createNodeApp(parts: NodeAppParts): NodeApp {
       log.error('unhandled', { failure: failureName(error) })
       return asProblem(new Problem('internal_error'), newId('req'))
     })
-    .get('/healthz', () => Response.json({ status: 'ok' }, { headers: base }))
+    .get('/healthz', () => Response.json({ status: 'ok' }, { headers: baseHeaders }))
     .post(
       nodeChatRoute,
       ({ request, server }) => {
@@ -128,7 +127,7 @@ export function createNodeApp(parts: NodeAppParts): NodeApp {
     )
     .get(nodeModelsRoute, ({ request }) =>
       answered(log, nodeModelsRoute, request, asOpenAi, () =>
-        Response.json(listModels(parts, request), { headers: base }),
+        Response.json(listModels(parts, request), { headers: baseHeaders }),
       ),
     )
     .get(nodeStatusPath, ({ request }) =>

@@ -53,7 +53,6 @@ export interface RunningNode {
   stop(): Promise<void>
 }
 
-export const nodeAddress = { hostname: '127.0.0.1', port: 7071 } as const
 const graceMsDefault = 30_000
 
 /** Where the agent keeps its keys unless it is told otherwise. */
