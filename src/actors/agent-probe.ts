@@ -1,12 +1,12 @@
 import { TypeCompiler } from '@sinclair/typebox/compiler'
 import { headers } from '../brand.ts'
 import { modelIdPattern, type NodeId } from '../ids.ts'
+import type { Probe, RuntimeReport } from '../polling/node-watch.ts'
+import { probeBytesMax } from '../polling/runtime-probe.ts'
 import type { VerifyKey } from '../protocol/ed25519.ts'
 import { newNonce, statusMessage } from '../protocol/signatures.ts'
 import { type AgentRuntime, NodeStatus, nodeStatusPath, type TransportKey } from '../protocol/wire/agent.ts'
-import type { Probe, RuntimeReport } from './node-watch.ts'
-import { probeBytesMax } from './runtime-probe.ts'
-import type { NodeTransport } from './transport/transport.ts'
+import type { NodeTransport } from '../transport/transport.ts'
 import { isOwnTransportKey } from './transport-keys.ts'
 
 export interface AgentProbeOptions {

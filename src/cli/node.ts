@@ -62,7 +62,7 @@ async function start(given: NodeInput, session: Session): Promise<RunningNode> {
   const address = listenAddress(given.listen ?? '127.0.0.1:7071')
   const [{ startNode, nodeFolderPath }, { createLog }] = await Promise.all([
     import('../node/main.ts'),
-    import('../actors/log.ts'),
+    import('../log.ts'),
   ])
   if (!isLoopback(address.hostname)) {
     session.terminal.err('Others can reach this port, and what they send to it is not encrypted.\n')

@@ -1,9 +1,9 @@
-import type { CallSignal } from '../actors/transport/call-signal.ts'
 import type { TokenUsage } from '../protocol/chunk-rewriter.ts'
 import type { SigningKey } from '../protocol/ed25519.ts'
 import { promptTokens, wholeTokens } from '../protocol/token-estimate.ts'
 import type { ChatRequest } from '../protocol/wire/chat.ts'
 import { hourMs, isoTime } from '../time.ts'
+import type { CallSignal } from '../transport/call-signal.ts'
 import type { LocalRuntime } from './local-runtime.ts'
 import { signedReceipt } from './node-receipt.ts'
 

@@ -1,13 +1,13 @@
-import { createNodeWatch, type NodeWatch, type PollResult } from '../actors/node-watch.ts'
-import { createRuntimeProbe } from '../actors/runtime-probe.ts'
-import { createDirectTransport } from '../actors/transport/direct.ts'
-import type { NodeTransport } from '../actors/transport/transport.ts'
 import type { RuntimeId } from '../ids.ts'
+import { createNodeWatch, type NodeWatch, type PollResult } from '../polling/node-watch.ts'
+import { createRuntimeProbe } from '../polling/runtime-probe.ts'
 import { type AgentRuntime, modelsPerRuntimeMax } from '../protocol/wire/agent.ts'
 import type { RuntimeKind } from '../protocol/wire/node.ts'
 import { runtimeModules } from '../runtimes/registry.ts'
 import { declaredRanker, type ScoreKind } from '../runtimes/rerank.ts'
 import type { RuntimeModel, RuntimeStatus } from '../runtimes/runtime.ts'
+import { createDirectTransport } from '../transport/direct.ts'
+import type { NodeTransport } from '../transport/transport.ts'
 
 /** A model server beside the agent, or one that is part of it. */
 export interface LocalRuntime {

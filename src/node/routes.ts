@@ -1,4 +1,4 @@
-import type { Log } from '../actors/log.ts'
+import type { Log } from '../log.ts'
 import type { PrivateFolder } from '../private-files.ts'
 import { createNodeApp, type NodeApp } from './app.ts'
 import type { Identity } from './identity.ts'

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test'
 import OpenAI from 'openai'
-import { createLog } from '../../src/actors/log.ts'
 import { type FakeNode, startFakeNode } from '../../src/fake-node/fake-node.ts'
+import { createLog } from '../../src/log.ts'
 import { enrollmentToken, nodeOf, startAgent, type TestAgent, untilState } from '../support/agents.ts'
 import { startTestGateway, type TestCustomer, type TestGateway, waitFor } from '../support/gateway.ts'
 

@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { createLog } from '../../src/actors/log.ts'
+import { createLog } from '../../src/log.ts'
 import { type NodeOptions, type RunningNode, startNode } from '../../src/node/main.ts'
 import type { EnrollmentTokenIssued } from '../../src/protocol/wire/enrollment.ts'
 import { type TestGateway, waitFor } from './gateway.ts'

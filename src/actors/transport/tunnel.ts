@@ -1,7 +1,7 @@
 import type { AnswerHead } from '../../protocol/tunnel-frames.ts'
 import { openStreamsMax, type TunnelSession } from '../../protocol/tunnel-session.ts'
 import type { StreamSink, TunnelStream } from '../../protocol/tunnel-stream.ts'
-import { Body, collectText, decoded } from './body.ts'
+import { Body, collectText, decoded } from '../../transport/body.ts'
 import {
   type BodyFlow,
   type BodySink,
@@ -11,7 +11,7 @@ import {
   type NodeTransport,
   TransportError,
   type TransportFailure,
-} from './transport.ts'
+} from '../../transport/transport.ts'
 
 /**
  * Requests over the tunnel that the node has dialled (decisions §22). `session`: asked for each request, so that the
