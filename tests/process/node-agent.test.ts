@@ -74,6 +74,36 @@ test('§22: ./penstock node enrols once, survives kill -9 as the same node, and 
   await untilState(first, born.nodeId, 'stale')
 }, 60_000)
 
+test('§12, §24: on a machine that no gateway knows it serves the machine, with a key for a model server that asks for one', async () => {
+  const locked = startFakeNode({ models: ['m-2'], apiKey: 'sk-MARK', answer: { chunks: 1 } })
+  const dataDir = join(folder, 'alone')
+  const options = ['--data-dir', dataDir, '--listen', '127.0.0.1:0', '--no-discover', '--json']
+  const run = (env: Readonly<Record<string, string>>) =>
+    Bun.spawn([...itself, 'node', ...options, '--runtime-key', `${locked.url}=MODEL_KEY`], {
+      env: { PATH: process.env.PATH ?? '', HOME: folder, ...env },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    })
+  const keyless = run({})
+  expect(await keyless.exited).not.toBe(0)
+  expect(await new Response(keyless.stderr).text()).toContain('MODEL_KEY is not set')
+
+  const agent = run({ MODEL_KEY: 'sk-MARK' })
+  const [text] = await firstMatch(agent.stdout, /^\{.*\}$/m)
+  const told = JSON.parse(text) as { readonly node_id: null; readonly url: string; readonly data_dir: string }
+  expect(told).toMatchObject({ node_id: null, data_dir: dataDir })
+  const { local_token: token } = (await Bun.file(join(dataDir, 'local-token.json')).json()) as { local_token: string }
+  const answer = await fetch(`${told.url}/v1/chat/completions`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
+    body: JSON.stringify({ model: 'm-2', messages: [{ role: 'user', content: 'x' }] }),
+  })
+  expect(answer.status).toBe(200)
+  agent.kill('SIGTERM')
+  expect(await agent.exited).toBe(0)
+  expect(await new Response(agent.stderr).text()).not.toContain('MARK')
+  locked.stop()
+}, 60_000)
+
 test('§8: kill -9 under 100 streams: they end with node_lost, nothing stays counted, new requests go elsewhere', async () => {
   const { enrollment_token: token } = await enrollmentToken(first, customer.customerId)
   const killed = await start(itself, ['--gateway', first.url, '--token', token], join(folder, 'killed'))
