@@ -84,7 +84,7 @@ async function start(given: NodeInput, session: Session): Promise<RunningNode> {
   })
 }
 
-function introduction(terminal: Terminal, running: RunningNode): string {
+function introduction(terminal: Terminal, running: RunningNode, tokenFile: string): string {
   const models = running.runtimes.list().flatMap((runtime) => runtime.models.map(({ id }) => id))
   const { nodeId } = running
   const name =
@@ -96,6 +96,7 @@ function introduction(terminal: Terminal, running: RunningNode): string {
   Identity   ${running.fingerprint}
   Local API  ${running.url}
   Keys       ${running.folder}
+  Token      in ${tokenFile} there, for programs of yours
   Models     ${models.length === 0 ? 'none yet' : models.join(', ')}
 
 Ctrl-C ends it.
@@ -113,9 +114,15 @@ export const runNode = action({
       if (error instanceof Error && told.includes(error.name)) throw new CliFailure(error.message)
       throw new CliFailure(`The agent could not start (${error instanceof Error ? error.name : typeof error}).`)
     })
+    const { localTokenFile } = await import('../node/local-keys.ts')
     const { nodeId, fingerprint, url, folder } = running
+    if (running.enrolledBefore && given.token !== undefined) {
+      session.terminal.err(
+        `${folder} was enrolled before, so the token was not used. A machine that was revoked enrols anew with another --data-dir.\n`,
+      )
+    }
     if (json) session.terminal.out(`${JSON.stringify({ node_id: nodeId, fingerprint, url, data_dir: folder })}\n`)
-    else session.terminal.out(introduction(session.terminal, running))
+    else session.terminal.out(introduction(session.terminal, running, localTokenFile))
     await ended
     await running.stop()
     // All is written and closed; a timer that is left must not hold up the end.

@@ -33,8 +33,11 @@ export interface OwnKeys {
 
 const insecureOf = ({ insecure = false }: JoinOptions) => insecure
 
-/** What can be said before anything is started, or asked of the gateway. Throws `NodeStartError`, `PrivateFileError`. */
-export function checkJoining(options: JoinOptions, folder: PrivateFolder): void {
+/**
+ * What can be said before anything is started, or asked of the gateway; true where the folder is enrolled. Throws
+ * `NodeStartError`, `PrivateFileError`.
+ */
+export function checkJoining(options: JoinOptions, folder: PrivateFolder): boolean {
   const { gatewayUrl, token } = options
   const given = gatewayUrl === undefined ? null : checkedGatewayUrl(gatewayUrl, insecureOf(options))
   const known = readEnrollment(folder)
@@ -50,6 +53,7 @@ export function checkJoining(options: JoinOptions, folder: PrivateFolder): void 
   } else if (given === null && token !== undefined) {
     throw new NodeStartError('To enrol takes --gateway beside --token: the address of the gateway that gave it.')
   }
+  return known !== null
 }
 
 /** What the folder knows, or the gateway makes of this machine now; null where neither was asked for. */

@@ -38,6 +38,8 @@ export interface NodeOptions extends JoinOptions {
 export interface RunningNode {
   /** null: it belongs to no gateway, and serves this machine alone. */
   readonly nodeId: string | null
+  /** It was enrolled before this start: a token that was given was not used. */
+  readonly enrolledBefore: boolean
   readonly fingerprint: string
   /** `local_base_url`. */
   readonly url: string
@@ -95,7 +97,7 @@ function checkUrls({ runtimes, rankers = [], runtimeKeys = [] }: NodeOptions): v
 export async function startNode(options: NodeOptions): Promise<RunningNode> {
   checkUrls(options)
   const folder = openPrivateFolder(options.dataDir)
-  checkJoining(options, folder)
+  const enrolledBefore = checkJoining(options, folder)
   const unlock = lockFolder(folder)
   const place = { membership: null as Membership | null, decided: Promise.resolve() as Promise<unknown> }
   const started = await open(options, folder, place, unlock).catch((error: unknown) => {
@@ -114,7 +116,7 @@ export async function startNode(options: NodeOptions): Promise<RunningNode> {
     await close(started)
     throw error
   }
-  return running(started, place.membership)
+  return { ...running(started, place.membership), enrolledBefore }
 }
 
 async function open(options: NodeOptions, folder: PrivateFolder, place: Place, unlock: () => void): Promise<Started> {
@@ -163,7 +165,7 @@ function openTunnel({ options, identity, runtimes, served }: Started, membership
   return tunnel
 }
 
-function running(started: Started, membership: Membership | null): RunningNode {
+function running(started: Started, membership: Membership | null): Omit<RunningNode, 'enrolledBefore'> {
   const { options, identity, runtimes, port, served } = started
   const tunnel = membership === null ? null : openTunnel(started, membership)
   let stopping: Promise<void> | null = null

@@ -35,12 +35,17 @@ const command = [join(root, 'penstock')]
 const itself = [process.execPath, join(root, 'src/cli/main.ts')]
 
 /** Resolves once it says who it is. */
-async function start(program: readonly string[], more: readonly string[] = [], dataDir = folder) {
+async function start(
+  program: readonly string[],
+  more: readonly string[] = [],
+  dataDir = folder,
+  stderr: 'ignore' | 'pipe' = 'ignore',
+) {
   const beside = ['--data-dir', dataDir, '--listen', '127.0.0.1:0', '--no-discover', '--runtime', server.url]
   const child = Bun.spawn([...program, 'node', ...beside, ...more], {
     cwd: tmpdir(),
     env: { PATH: process.env.PATH ?? '', HOME: folder },
-    stdio: ['ignore', 'pipe', 'ignore'],
+    stdio: ['ignore', 'pipe', stderr],
   })
   const [, nodeId = ''] = await firstMatch(child.stdout, /This machine is (node_\w+)/)
   return { child, nodeId }
@@ -59,7 +64,8 @@ test('§22: ./penstock node enrols once, survives kill -9 as the same node, and 
   born.child.kill('SIGKILL')
   await born.child.exited
   await untilState(first, born.nodeId, 'stale')
-  const again = await start(command)
+  const again = await start(command, ['--gateway', first.url, '--token', token], folder, 'pipe')
+  expect((await firstMatch(again.child.stderr as ReadableStream<Uint8Array>, /the token was not used/))[0]).not.toBe('')
   expect(again.nodeId).toBe(born.nodeId)
   await untilState(first, born.nodeId, 'ready')
   const after = await nodeOf(first, born.nodeId)
