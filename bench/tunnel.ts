@@ -33,7 +33,13 @@ async function gatewayOf(): Promise<Gateway> {
   return { url, pid: program.pid, admin, customerId: customer_id }
 }
 
-async function runtimeNode({ admin, customerId }: Gateway, url: string): Promise<string> {
+interface BenchNode {
+  readonly nodeId: string
+  /** Of its agent, where it has one. */
+  readonly pids: readonly number[]
+}
+
+async function runtimeNode({ admin, customerId }: Gateway, url: string): Promise<BenchNode> {
   const { node_id } = await admin<{ readonly node_id: string }>('POST', '/nodes', {
     customer_id: customerId,
     url,
@@ -41,11 +47,11 @@ async function runtimeNode({ admin, customerId }: Gateway, url: string): Promise
     privacy_class: 'private',
     node_class: 'gpu',
   })
-  return node_id
+  return { nodeId: node_id, pids: [] }
 }
 
 /** The agent in a process of its own, as `./penstock node` runs it. */
-async function agentNode({ admin, customerId, url }: Gateway, runtime: string, direct: boolean): Promise<string> {
+async function agentNode({ admin, customerId, url }: Gateway, runtime: string, direct: boolean): Promise<BenchNode> {
   const { enrollment_token } = await admin<{ readonly enrollment_token: string }>('POST', '/enrollment-tokens', {
     customer_id: customerId,
     name: 'bench',
@@ -61,11 +67,12 @@ async function agentNode({ admin, customerId, url }: Gateway, runtime: string, d
     ...['--listen', listen, '--no-discover', '--runtime', runtime],
     ...(direct ? ['--endpoint-url', `http://${listen}`] : []),
   ])
-  return (await saidBy(program, /This machine is .*?(node_\w+)/))[1] ?? ''
+  const [, nodeId = ''] = await saidBy(program, /This machine is .*?(node_\w+)/)
+  return { nodeId, pids: [program.pid] }
 }
 
 /** The gateway as a client sees it whose key reaches that node only. */
-async function targetOf({ admin, customerId, url, pid }: Gateway, nodeId: string): Promise<Target> {
+async function targetOf({ admin, customerId, url, pid }: Gateway, { nodeId, pids }: BenchNode): Promise<Target> {
   const { gateway_key } = await admin<{ readonly gateway_key: string }>('POST', `/customers/${customerId}/keys`, {
     name: nodeId,
     node_scope: [nodeId],
@@ -75,7 +82,7 @@ async function targetOf({ admin, customerId, url, pid }: Gateway, nodeId: string
     return state === 'ready'
   })
   const chat = `${url}/v1/api/chat/completions`
-  return { name: 'Penstock', url: chat, key: gateway_key, pid, sidePids: () => [], stop: async () => {} }
+  return { name: 'Penstock', url: chat, key: gateway_key, pid, sidePids: () => pids, stop: async () => {} }
 }
 
 async function startWays(rig: Rig): Promise<ReadonlyMap<WayName, Target>> {
@@ -83,8 +90,8 @@ async function startWays(rig: Rig): Promise<ReadonlyMap<WayName, Target>> {
   const ways = new Map<WayName, Target>()
   for (const [at, name] of wayNames.entries()) {
     const url = rig.mock.url(at)
-    const nodeId = await (at === 0 ? runtimeNode(gateway, url) : agentNode(gateway, url, name === 'agent, direct'))
-    ways.set(name, await targetOf(gateway, nodeId))
+    const node = await (at === 0 ? runtimeNode(gateway, url) : agentNode(gateway, url, name === 'agent, direct'))
+    ways.set(name, await targetOf(gateway, node))
   }
   return ways
 }
@@ -101,6 +108,12 @@ function rowOf(name: CaseName, results: Results): string[] {
   const at = (way: WayName) => p50Ms(results.get(way) ?? [])
   const [direct, tunnel] = [at('agent, direct'), at('agent, tunnel')]
   const rates = wayNames.slice(1).map((way) => median((results.get(way) ?? []).map(({ rps }) => rps)).toFixed(0))
+  /** CPU of the gateway and of the agent: on a busy machine it says more than the times. */
+  const costs = wayNames.map((way) => {
+    const of = (cost: (sample: Sample) => number | undefined) =>
+      median((results.get(way) ?? []).map((sample) => cost(sample) ?? 0)).toFixed(0)
+    return `${of((sample) => sample.cpu_us_req)} + ${of((sample) => sample.cpu2_us_req)}`
+  })
   const errors = [...results.values()].flat().reduce((sum, sample) => sum + errorsOf(sample), 0)
   return [
     cases[name].about,
@@ -108,6 +121,7 @@ function rowOf(name: CaseName, results: Results): string[] {
     (tunnel - direct).toFixed(3),
     (tunnel / direct).toFixed(2),
     ...rates,
+    ...costs,
     String(errors),
   ]
 }
@@ -156,9 +170,13 @@ export async function compareTunnel(options: Options): Promise<string> {
     'tunnel ÷ direct',
     'direct/s',
     'tunnel/s',
+    ...wayNames.map((way) => `${way}: CPU µs`),
     'errors',
   ]
-  const verdict = `Added to the p50 of one request: ${added.toFixed(3)} ms; the goal is at most ${addedMsGoal} ms: ${added <= addedMsGoal ? 'met' : 'not met'}.`
+  const met = added <= addedMsGoal ? 'met' : 'not met'
+  const verdict = Number.isNaN(added)
+    ? ''
+    : `Added to the p50 of one request: ${added.toFixed(3)} ms; the goal is at most ${addedMsGoal} ms: ${met}.`
   const load = `${options.rounds} rounds of ${options.secs} s; gateway, agents, node and load share the machine`
   return ['## Tunnel', circumstances(load), markdown(head, rows), verdict].join('\n\n')
 }

@@ -1,7 +1,6 @@
 import type { AnyElysia } from 'elysia'
 import { firstStart } from './actors/first-start.ts'
 import { type GatewayParts, type RunningGateway, startGateway } from './actors/gateway.ts'
-import { createLog, failureName, type Log } from './actors/log.ts'
 import { createSealing } from './actors/sealing.ts'
 import { product } from './brand.ts'
 import { type Config, listOf, readConfig } from './config.ts'
@@ -10,6 +9,7 @@ import { type OpenDatabase, openDatabase } from './db/client.ts'
 import { type EmbeddedDatabase, EmbeddedDatabaseError, startEmbedded } from './db/embedded.ts'
 import { migrateDatabase } from './db/migrate.ts'
 import { createApp } from './http/app.ts'
+import { createLog, failureName, type Log } from './log.ts'
 import { welcome } from './welcome.ts'
 
 /** The last events of streams may take so long to leave, ms. */

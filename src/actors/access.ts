@@ -6,15 +6,15 @@ import {
   type KeyCredential,
   saveKeyUses,
 } from '../db/queries/accounts.ts'
+import { within } from '../deadline.ts'
 import type { CustomerId, KeyId } from '../ids.ts'
+import { failureName, type Log } from '../log.ts'
 import { type EffectivePolicy, mergePolicies } from '../machines/rules/model-policy.ts'
 import { equalBytes, hashToken, isWellFormedToken } from '../secrets.ts'
 import { minuteMs, secondMs } from '../time.ts'
 import type { ChangeFeed } from './change-feed.ts'
 import { CredentialCache, type CredentialEntry, type Loaded } from './credential-cache.ts'
-import { within } from './deadline.ts'
 import { Freshness } from './freshness.ts'
-import { failureName, type Log } from './log.ts'
 import { RoleTokens } from './role-tokens.ts'
 
 export type AccountStatus = 'active' | 'suspended' | 'closed'

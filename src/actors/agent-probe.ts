@@ -1,12 +1,12 @@
 import { TypeCompiler } from '@sinclair/typebox/compiler'
 import { headers } from '../brand.ts'
 import { modelIdPattern, type NodeId } from '../ids.ts'
+import type { Probe, RuntimeReport } from '../polling/node-watch.ts'
+import { probeBytesMax } from '../polling/runtime-probe.ts'
 import type { VerifyKey } from '../protocol/ed25519.ts'
 import { newNonce, statusMessage } from '../protocol/signatures.ts'
-import { type AgentRuntime, NodeStatus, type TransportKey } from '../protocol/wire/agent.ts'
-import type { Probe, RuntimeReport } from './node-watch.ts'
-import { probeBytesMax } from './runtime-probe.ts'
-import type { NodeTransport } from './transport/transport.ts'
+import { type AgentRuntime, NodeStatus, nodeStatusPath, type TransportKey } from '../protocol/wire/agent.ts'
+import type { NodeTransport } from '../transport/transport.ts'
 import { isOwnTransportKey } from './transport-keys.ts'
 
 export interface AgentProbeOptions {
@@ -18,7 +18,6 @@ export interface AgentProbeOptions {
   readonly published: (keys: readonly TransportKey[]) => void
 }
 
-const statusPath = '/svc/v1/status'
 const checkStatus = TypeCompiler.Compile(NodeStatus)
 
 /** Model ids are checked one by one: one odd name must not hide the others (decisions §22). */
@@ -33,11 +32,14 @@ function withoutOddModels(value: unknown): unknown {
   return { ...(value as object), runtimes: runtimes.map(clean) }
 }
 
-/** Models that rank take no chat, so no route leads to them. */
 function reportOf(runtime: AgentRuntime): RuntimeReport {
-  const models = runtime.models
-    .filter(({ modality }) => modality === 'chat')
-    .map(({ id, context_length, ready, loaded }) => ({ id, contextLength: context_length, ready, loaded }))
+  const models = runtime.models.map(({ id, modality, context_length, ready, loaded }) => ({
+    id,
+    modality,
+    contextLength: context_length,
+    ready,
+    loaded,
+  }))
   return {
     label: runtime.runtime_id,
     status: {
@@ -73,7 +75,7 @@ export function createAgentProbe(options: AgentProbeOptions): Probe {
     bounded(async (signal) => {
       const nonce = newNonce()
       const init = { method: 'GET', headers: { [headers.statusNonce]: nonce }, signal } as const
-      const response = await transport.fetch(statusPath, init)
+      const response = await transport.fetch(nodeStatusPath, init)
       const value = parsed(await response.text(probeBytesMax))
       if (response.status === 401) return { kind: 'failed', code: 'unauthorized' }
       if (response.status !== 200 || value === undefined) return { kind: 'failed', code: 'malformed' }

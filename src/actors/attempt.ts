@@ -1,9 +1,9 @@
 import type { ProblemCode } from '../errors.ts'
 import type { RequestId } from '../ids.ts'
 import type { Route } from '../machines/routing.ts'
+import { CallSignal } from '../transport/call-signal.ts'
+import { TransportError } from '../transport/transport.ts'
 import type { CallOutcome, InFlightCall, Router } from './router.ts'
-import { CallSignal } from './transport/call-signal.ts'
-import { TransportError } from './transport/transport.ts'
 
 /** Why this side ended a call. */
 export type AbortCause =

@@ -1,8 +1,8 @@
 import type { OpenDatabase } from '../db/client.ts'
 import { listenTo, type Topic, versionsQuery } from '../db/queries/change-feed.ts'
+import { within } from '../deadline.ts'
+import { failureName, type Log } from '../log.ts'
 import { secondMs } from '../time.ts'
-import { within } from './deadline.ts'
-import { failureName, type Log } from './log.ts'
 
 export type { Topic } from '../db/queries/change-feed.ts'
 

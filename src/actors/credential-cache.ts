@@ -1,7 +1,7 @@
+import { within } from '../deadline.ts'
 import { Problem } from '../errors.ts'
 import { secondMs } from '../time.ts'
 import type { Access } from './access.ts'
-import { within } from './deadline.ts'
 import type { Freshness, ReadMark } from './freshness.ts'
 
 /** One credential that was looked up. */

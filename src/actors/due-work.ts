@@ -1,8 +1,8 @@
 import type { OpenDatabase } from '../db/client.ts'
 import { listenTo } from '../db/queries/change-feed.ts'
+import { within } from '../deadline.ts'
+import { failureName, type Log } from '../log.ts'
 import { secondMs } from '../time.ts'
-import { within } from './deadline.ts'
-import { failureName, type Log } from './log.ts'
 
 /** The channel on which gateways tell each other that something is due; the payload is the name of the work. */
 export const dueWorkChannel = 'penstock_due_work'

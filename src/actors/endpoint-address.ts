@@ -1,7 +1,7 @@
 import { lookup } from 'node:dns/promises'
 import { BlockList, isIP } from 'node:net'
 import { Problem } from '../errors.ts'
-import { TransportError } from './transport/transport.ts'
+import { TransportError } from '../transport/transport.ts'
 
 /**
  * Where an agent may say that it is to be called: https to an address of the whole internet, or anything inside

@@ -1,6 +1,7 @@
 import type { Config } from '../config.ts'
 import type { Database, OpenDatabase } from '../db/client.ts'
 import { askDatabase } from '../db/queries/health.ts'
+import { failureName, type Log } from '../log.ts'
 import { createPrefixMap } from '../machines/rules/affinity.ts'
 import { type SigningKey, signingKey } from '../protocol/ed25519.ts'
 import { webhookPublicKey } from '../protocol/webhook-signature.ts'
@@ -26,7 +27,6 @@ import { createInspector, type Inspector } from './inspect.ts'
 import { createLedger, type Ledger } from './ledger.ts'
 import { createLimits, type GatewayLimits } from './limits.ts'
 import { createLocalNodes } from './local-nodes.ts'
-import { failureName, type Log } from './log.ts'
 import { createMetrics, type Metrics } from './metrics.ts'
 import { createMixtures, type Mixtures } from './mixture.ts'
 import { createMixtureRecords } from './mixture-records.ts'
@@ -240,7 +240,7 @@ function createActors(parts: GatewayParts, chain: Chain | null, ownPort: () => n
 
 type Actors = ReturnType<typeof createActors>
 
-function observe(metrics: Metrics, { router, receipts, jobs, money }: Actors): void {
+function observe(metrics: Metrics, { router, receipts, jobs, money, agents: { dialIn } }: Actors): void {
   metrics.observe({
     nodes: () => router.counts().nodes,
     inFlight: () => router.counts().inFlight,
@@ -250,6 +250,8 @@ function observe(metrics: Metrics, { router, receipts, jobs, money }: Actors): v
     jobs: () => jobs.openByStatus(),
     jobsRunning: () => jobs.running(),
     ledger: () => money.ledger.state(),
+    tunnels: () => dialIn.counts(),
+    hellosRefused: () => dialIn.tunnelDoor.refused(),
   })
 }
 

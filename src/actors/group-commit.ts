@@ -1,5 +1,5 @@
-import { within } from './deadline.ts'
-import { failureName } from './log.ts'
+import { within } from '../deadline.ts'
+import { failureName } from '../log.ts'
 
 export interface GroupCommitOptions<T, R> {
   /** One commit for all; answers in their order. */

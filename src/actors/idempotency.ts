@@ -1,11 +1,11 @@
 import type { Database } from '../db/client.ts'
 import { claimKey, dropOldKeys, type IdempotencyRow, releaseKey } from '../db/queries/idempotency.ts'
 import { Problem } from '../errors.ts'
+import { failureName, type Log } from '../log.ts'
 import { canonicalJson } from '../protocol/canonical-json.ts'
 import { equalBytes, hashToken } from '../secrets.ts'
 import { dayMs, hourMs, isoTime } from '../time.ts'
 import type { ChatCommand } from './chat-command.ts'
-import { failureName, type Log } from './log.ts'
 
 /** Keys of billed requests: the same one is billed once, over all gateways (decisions §5). */
 export interface Idempotency {

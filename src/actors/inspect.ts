@@ -1,5 +1,5 @@
 import type { AnyActorRef, InspectionEvent, StateValue } from 'xstate'
-import { failureName, type Log } from './log.ts'
+import { failureName, type Log } from '../log.ts'
 
 /** One change of state of one running chart: types, ids and times, never content. */
 export interface Transition {

@@ -16,8 +16,8 @@ import {
   retryableFailures,
 } from '../protocol/wire/command.ts'
 import { isoTime, secondMs } from '../time.ts'
-import { CallSignal } from './transport/call-signal.ts'
-import { type NodeRequest, type NodeTransport, TransportError } from './transport/transport.ts'
+import { CallSignal } from '../transport/call-signal.ts'
+import { type NodeRequest, type NodeTransport, TransportError } from '../transport/transport.ts'
 
 /** Codes of our own, beside those a node may report. */
 export const resultInvalid = 'result_invalid'

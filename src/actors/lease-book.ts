@@ -1,13 +1,13 @@
 import type { OpenDatabase } from '../db/client.ts'
 import { listenTo } from '../db/queries/change-feed.ts'
 import { type LimitQueries, limitQueries } from '../db/queries/limits.ts'
+import { within } from '../deadline.ts'
 import { Problem } from '../errors.ts'
 import type { CustomerId } from '../ids.ts'
+import { failureName, type Log } from '../log.ts'
 import { reserveParts } from '../machines/rules/quota.ts'
 import { minuteMs, secondMs } from '../time.ts'
-import { within } from './deadline.ts'
 import { type LeaseOptions, LimitLease } from './limit-lease.ts'
-import { failureName, type Log } from './log.ts'
 
 export interface LeaseBookOptions {
   readonly db: OpenDatabase['db']

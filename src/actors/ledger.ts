@@ -14,11 +14,11 @@ import { readBooks, reservedTotal } from '../db/queries/ledger-proof.ts'
 import { insertReceipts, type NewReceipt } from '../db/queries/receipts.ts'
 import { Problem } from '../errors.ts'
 import { newId } from '../ids.ts'
+import { failureName, type Log } from '../log.ts'
 import { brokenRules } from '../machines/rules/books.ts'
 import { chargeOf, splitCharge } from '../machines/rules/pricing.ts'
 import { minuteMs, secondMs } from '../time.ts'
 import { GroupCommit, isRowFault, NoRoom } from './group-commit.ts'
-import { failureName, type Log } from './log.ts'
 
 /** Money set aside for one request or job; end it with `settle` or `release`, exactly once. */
 export interface Reservation {

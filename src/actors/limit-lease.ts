@@ -1,8 +1,8 @@
 import type { LeaseMessage, LeaseState } from '../db/queries/limits.ts'
+import { within } from '../deadline.ts'
 import { ulid } from '../ids.ts'
 import { reserveFor } from '../machines/rules/quota.ts'
 import { secondMs } from '../time.ts'
-import { within } from './deadline.ts'
 import { type LeaseAnswer, LeaseQueue, type LeaseWaiter } from './lease-queue.ts'
 
 /** Nobody took anything for this long: the reserve goes back, and with no holder left the lease ends. */

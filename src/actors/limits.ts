@@ -1,13 +1,13 @@
 import type { OpenDatabase } from '../db/client.ts'
 import { Problem } from '../errors.ts'
 import type { CustomerId } from '../ids.ts'
+import type { Log } from '../log.ts'
 import { concurrencyRetrySeconds, jitteredSeconds, type LimitView, rateLimitHeaders } from '../machines/rules/quota.ts'
 import { dayMs, secondMs, secondsToUtcMidnight, utcDay } from '../time.ts'
 import type { Access } from './access.ts'
 import { LeaseBook } from './lease-book.ts'
 import type { LeaseAnswer } from './lease-queue.ts'
 import { type LimitLease, leaseTtlMs } from './limit-lease.ts'
-import type { Log } from './log.ts'
 
 /** One admitted request: give back what it took, exactly once. */
 export interface Admission {

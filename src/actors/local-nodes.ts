@@ -1,11 +1,11 @@
 import type { Config } from '../config.ts'
+import { failureName, type Log } from '../log.ts'
 import { type DemoRuntime, startDemoRuntime } from '../runtimes/demo-server.ts'
 import { discover } from '../runtimes/discovery.ts'
+import { createDirectTransport } from '../transport/direct.ts'
 import type { ChangeFeed } from './change-feed.ts'
 import { localCustomerId } from './first-start.ts'
-import { failureName, type Log } from './log.ts'
 import type { NodeRecord, PoolAdmin } from './pool-admin.ts'
-import { createDirectTransport } from './transport/direct.ts'
 
 export interface LocalNodesOptions {
   readonly config: Config

@@ -32,6 +32,10 @@ export interface MetricSources {
   jobs(): Promise<Readonly<Record<string, number>>>
   jobsRunning(): number
   ledger(): LedgerState
+  /** Of nodes that dialled in at this gateway. */
+  tunnels(): { readonly tunnels: number; readonly streams: number }
+  /** Hellos that were refused, by a code of ours. */
+  hellosRefused(): ReadonlyMap<string, number>
 }
 
 export interface Metrics {
@@ -145,6 +149,18 @@ function gauges(registry: Registry, sources: () => Partial<MetricSources>): void
   reading('jobs_attended', 'Private jobs that this gateway holds a lease of', () => sources().jobsRunning?.())
   reading('requests_in_flight', 'Calls that occupy a slot of a node', () => sources().inFlight?.())
   reading('requests_queued', 'Requests that wait for a free slot', () => sources().queued?.())
+  reading('tunnels', 'Tunnels of nodes that dialled in here', () => sources().tunnels?.().tunnels)
+  reading('tunnel_streams', 'Requests under way in those tunnels', () => sources().tunnels?.().streams)
+  new Counter({
+    name: `${metricPrefix}tunnel_hellos_refused_total`,
+    help: 'Attempts to open a tunnel that were refused',
+    labelNames: ['code'],
+    registers,
+    collect() {
+      this.reset()
+      for (const [code, count] of sources().hellosRefused?.() ?? []) this.inc({ code }, count)
+    },
+  })
   const total = (name: string, help: string, read: () => number | undefined) =>
     new Counter({
       name: `${metricPrefix}${name}`,

@@ -1,3 +1,4 @@
+import { failureName, type Log } from '../log.ts'
 import { subCallPlacement } from '../machines/mixture/check.ts'
 import {
   type AdmitOutput,
@@ -16,7 +17,6 @@ import { upstreamBody } from '../protocol/upstream-request.ts'
 import type { AbortCause } from './attempt.ts'
 import type { ChatCommand } from './chat-command.ts'
 import type { Admission } from './limits.ts'
-import { failureName, type Log } from './log.ts'
 import { SubCall, type SubCallOrder, type SubCallPort } from './mixture-sub-call.ts'
 
 export interface MixtureCommand extends ChatCommand {

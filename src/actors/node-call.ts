@@ -1,8 +1,8 @@
 import { headers } from '../brand.ts'
 import type { UpstreamBody } from '../protocol/upstream-request.ts'
+import type { NodeResponse } from '../transport/transport.ts'
 import type { Attempt, AttemptFailure } from './attempt.ts'
 import type { Exchange } from './exchange.ts'
-import type { NodeResponse } from './transport/transport.ts'
 
 const chatPath = '/v1/chat/completions'
 

@@ -1,10 +1,10 @@
 import type { Database } from '../db/client.ts'
 import { dropOldNonces, nodeIdentityKey, takeNonce } from '../db/queries/node-identities.ts'
+import { failureName, type Log } from '../log.ts'
 import { toBase64url } from '../protocol/base64url.ts'
 import { verifyKey } from '../protocol/ed25519.ts'
 import { isFresh, nonceKeptSeconds } from '../protocol/signatures.ts'
 import { minuteMs, secondMs } from '../time.ts'
-import { failureName, type Log } from './log.ts'
 
 /** What a node says to be known by: its signature over `message`, made at `timestamp` (Unix seconds). */
 export interface NodeProof {

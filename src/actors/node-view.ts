@@ -1,7 +1,7 @@
 import type { NodeId, ProfileId, RuntimeId } from '../ids.ts'
 import type { NodeState } from '../machines/routing.ts'
 import type { RuntimeKind } from '../protocol/wire/node.ts'
-import type { RuntimeStatus } from '../runtimes/runtime.ts'
+import { chats, type RuntimeStatus } from '../runtimes/runtime.ts'
 import type { PoolNode } from './pool-node.ts'
 import { type Catalogue, type Profile, publicIdOf } from './routing-table.ts'
 
@@ -29,6 +29,8 @@ export interface RuntimeView {
   readonly slotsFree: number | null
   readonly queueDepth: number | null
   readonly models: readonly ModelView[]
+  /** Ids of what ranks there and could now: no route leads to them. */
+  readonly rankingModels: readonly string[]
 }
 
 export interface ModelView {
@@ -54,7 +56,8 @@ export function viewOf(node: PoolNode, catalogue: Catalogue, way: NodeView['tran
     if (status === null) continue
     const { state, slotsFree, queueDepth } = status
     const models = [...profiles.values()].map((profile) => modelOf(node, profile, catalogue))
-    runtimes.push({ runtimeId, kind, state, slotsTotal, slotsFree, queueDepth, models })
+    const rankingModels = status.models.filter((model) => model.ready && !chats(model)).map(({ id }) => id)
+    runtimes.push({ runtimeId, kind, state, slotsTotal, slotsFree, queueDepth, models, rankingModels })
   }
   return {
     nodeId: node.row.nodeId,

@@ -1,5 +1,5 @@
 import type { Socket } from 'bun'
-import { MalformedResponse, ResponseParser, type ResponseSink } from './transport/http1-parser.ts'
+import { MalformedResponse, ResponseParser, type ResponseSink } from '../transport/http1-parser.ts'
 
 export interface PinnedPost {
   /** Checked before, and connected to as it is: what the name means meanwhile does not matter. */

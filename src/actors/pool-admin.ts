@@ -2,11 +2,11 @@ import type { Database } from '../db/client.ts'
 import { getCustomer } from '../db/queries/accounts.ts'
 import type { ModelEntryRow, NodeRow, NodeChanges as NodeRowChanges } from '../db/queries/pool.ts'
 import * as pool from '../db/queries/pool.ts'
+import { within } from '../deadline.ts'
 import { Problem } from '../errors.ts'
 import { type CustomerId, modelIdPattern } from '../ids.ts'
 import type { PrivacyClass, Visibility } from '../machines/routing.ts'
 import { secondMs } from '../time.ts'
-import { within } from './deadline.ts'
 import type { Sealing } from './sealing.ts'
 
 /** A node as its operator may see it: whether it has an API key, never which. */

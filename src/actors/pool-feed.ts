@@ -1,7 +1,7 @@
 import type { Database } from '../db/client.ts'
 import { readPool } from '../db/queries/pool.ts'
+import { failureName, type Log } from '../log.ts'
 import type { ChangeFeed } from './change-feed.ts'
-import { failureName, type Log } from './log.ts'
 import type { PoolRouter } from './router.ts'
 
 const retryMs = 1_000

@@ -3,13 +3,13 @@ import type { NodeRow } from '../db/queries/pool.ts'
 import type { RuntimeId } from '../ids.ts'
 import { type NodeSnapshot, type nodeMachine, nodeStateOf } from '../machines/node.ts'
 import type { NodeState } from '../machines/routing.ts'
+import type { NodeWatch, RuntimeReport } from '../polling/node-watch.ts'
 import type { VerifyKey } from '../protocol/ed25519.ts'
 import { chats, type RuntimeStatus } from '../runtimes/runtime.ts'
-import type { NodeWatch, RuntimeReport } from './node-watch.ts'
+import type { NodeTransport } from '../transport/transport.ts'
 import { PoolRuntime } from './pool-runtime.ts'
 import type { InFlightCall } from './router.ts'
 import type { Profile, RoutedNode } from './routing-table.ts'
-import type { NodeTransport } from './transport/transport.ts'
 
 /** Models of one node that are looked at; a node that reports more is wrong or hostile. */
 export const modelsPerNodeMax = 1_000

@@ -1,8 +1,8 @@
 import type { Database } from '../db/client.ts'
 import { insertReceipts, type NewReceipt } from '../db/queries/receipts.ts'
+import { within } from '../deadline.ts'
+import { failureName, type Log } from '../log.ts'
 import { secondMs } from '../time.ts'
-import { within } from './deadline.ts'
-import { failureName, type Log } from './log.ts'
 
 export type { NewReceipt } from '../db/queries/receipts.ts'
 

@@ -1,12 +1,12 @@
 import { openAiError, Problem, type ProblemCode } from '../errors.ts'
 import type { ChunkRewriter } from '../protocol/chunk-rewriter.ts'
 import { SseSplitter } from '../protocol/sse.ts'
+import { ClientStream } from '../transport/client-stream.ts'
+import type { NodeResponse, TransportError } from '../transport/transport.ts'
 import type { AbortCause, Attempt, AttemptFailure } from './attempt.ts'
 import type { ChatCommand } from './chat-command.ts'
-import { ClientStream } from './client-stream.ts'
 import type { RelayEnd, RelayPort } from './relay-port.ts'
 import type { Ticking } from './ticker.ts'
-import type { NodeResponse, TransportError } from './transport/transport.ts'
 
 const keepAlive = ': svc processing\n\n'
 const messages: Partial<Record<ProblemCode, string>> = {

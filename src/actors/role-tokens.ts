@@ -1,11 +1,11 @@
 import { createHash } from 'node:crypto'
 import type { Database } from '../db/client.ts'
 import { type RoleTokenRow, readRoleTokens } from '../db/queries/accounts.ts'
+import { within } from '../deadline.ts'
 import { Problem } from '../errors.ts'
 import { equalBytes, hashToken } from '../secrets.ts'
 import type { Role } from './access.ts'
 import type { ChangeFeed } from './change-feed.ts'
-import { within } from './deadline.ts'
 import { Freshness, type ReadMark } from './freshness.ts'
 
 export interface RoleTokensOptions {

@@ -3,13 +3,13 @@ import type { Config } from '../config.ts'
 import type { Database } from '../db/client.ts'
 import type { PoolRows } from '../db/queries/pool.ts'
 import type { NodeId } from '../ids.ts'
+import type { Log } from '../log.ts'
 import type { NodeState, Route, RoutingTable } from '../machines/routing.ts'
 import type { RuntimeModule } from '../runtimes/runtime.ts'
-import type { Log } from './log.ts'
+import type { NodeTransport, TransportFailure } from '../transport/transport.ts'
 import type { AgentAccess } from './node-connection.ts'
 import type { NodeView } from './node-view.ts'
 import { RunningRouter } from './running-router.ts'
-import type { NodeTransport, TransportFailure } from './transport/transport.ts'
 
 /** A call that occupies a slot; the router tells it when its node went offline or was revoked. */
 export interface InFlightCall {

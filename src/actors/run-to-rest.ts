@@ -1,5 +1,5 @@
 import { type AnyStateMachine, createActor, type EventFromLogic, type InspectionEvent, type SnapshotFrom } from 'xstate'
-import { failureName, type Log } from './log.ts'
+import { failureName, type Log } from '../log.ts'
 
 export interface RunOptions {
   /** Of the row, for log and console. */

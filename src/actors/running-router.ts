@@ -1,23 +1,23 @@
 import { type ActorRefFrom, createActor } from 'xstate'
 import type { NodeRow, PoolRows } from '../db/queries/pool.ts'
 import type { NodeId, ProfileId, RuntimeId } from '../ids.ts'
+import { failureName } from '../log.ts'
 import type { NodeSnapshot } from '../machines/node.ts'
 import { routerMachine } from '../machines/router.ts'
 import type { NodeState, Route, RoutingTable } from '../machines/routing.ts'
+import { createNodeWatch, type PollResult } from '../polling/node-watch.ts'
+import type { NodeTransport } from '../transport/transport.ts'
 import { observeErrors } from './inspect.ts'
 import { introduce } from './introduce.ts'
-import { failureName } from './log.ts'
 import { createMeasuredCalls, type MeasuredCalls } from './measured-calls.ts'
 import { connectionTo } from './node-connection.ts'
 import { type NodeView, viewOf } from './node-view.ts'
-import { createNodeWatch, type PollResult } from './node-watch.ts'
 import { PoolNode } from './pool-node.ts'
 import type { PoolRuntime } from './pool-runtime.ts'
 import { forgetSlowness, learnFailure, learnSpeed } from './route-learning.ts'
 import type { CallOutcome, InFlightCall, PoolRouter, RouterOptions } from './router.ts'
 import { buildTable, type Catalogue, catalogueOf, type Profile } from './routing-table.ts'
 import { createSlotQueue, type SlotQueue } from './slot-queue.ts'
-import type { NodeTransport } from './transport/transport.ts'
 
 /** Polls of the first rows may take so many times one poll's bound, detection included. */
 const probingPollsMax = 3
@@ -260,7 +260,7 @@ export class RunningRouter implements PoolRouter {
       node.actor.send({ type: 'poll.answered', modelsReady, at })
       if (changed && this.current.version === version) this.publish()
     } else {
-      node.failedWith(result.code, at)
+      if (!awaitsFirstDial(node)) node.failedWith(result.code, at)
       node.actor.send({ type: result.code === 'refused' ? 'connection.refused' : 'poll.failed', at })
     }
     this.pool.send({ type: 'node.probed', nodeId })
@@ -305,6 +305,9 @@ export class RunningRouter implements PoolRouter {
     this.queue.wake(null)
   }
 }
+
+/** It has not failed: nobody can reach it before it has dialled in. */
+const awaitsFirstDial = ({ row, state }: PoolNode) => row.kind === 'agent' && row.url === null && state === 'enrolled'
 
 function sameBytes(a: Buffer | null, b: Buffer | null): boolean {
   return a === null || b === null ? a === b : a.equals(b)

@@ -3,6 +3,7 @@ import type { Database, OpenDatabase } from '../db/client.ts'
 import * as rows from '../db/queries/payout-batches.ts'
 import { Problem } from '../errors.ts'
 import { newId } from '../ids.ts'
+import { failureName, type Log } from '../log.ts'
 import {
   type BatchContext,
   type BatchFacts,
@@ -15,7 +16,6 @@ import { MerkleTree, payoutLeaf, toHex } from '../protocol/merkle.ts'
 import { minuteMs, secondMs } from '../time.ts'
 import type { Chain } from './chain.ts'
 import { createDueWork, type DueWork } from './due-work.ts'
-import { failureName, type Log } from './log.ts'
 import { runToRest } from './run-to-rest.ts'
 
 export type PayoutBatch = rows.PayoutBatchRow

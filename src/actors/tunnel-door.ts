@@ -23,10 +23,15 @@ export interface TunnelDoorOptions {
   readonly now?: () => number
 }
 
+/** `malformed`: a header is missing, or has no such form; `stopping`: nothing was wrong with it. */
+export type HelloRefusal = NodeProofFault | 'malformed' | 'stopping'
+
 /** Lets in who proves to be an enrolled node. */
 export interface TunnelDoor {
   /** The handler of the node's socket. Throws `tunnel_auth_failed`, and `service_unavailable` while the gateway stops. */
   admit(hello: TunnelHello): Promise<SocketHandler>
+  /** Hellos that were refused so far, for the metrics alone: a stranger is not told which check failed. */
+  refused(): ReadonlyMap<HelloRefusal, number>
 }
 
 const idPattern = /^[A-Za-z0-9_-]{1,64}$/
@@ -39,27 +44,44 @@ function refused(now: number): Problem {
   return new Problem('tunnel_auth_failed', { detail })
 }
 
+interface WholeHello {
+  readonly nodeId: NodeId
+  /** Unix seconds. */
+  readonly timestamp: number
+  readonly nonce: string
+  readonly signature: string
+}
+
+function wholeHello({ nodeId, timestamp, nonce, signature }: TunnelHello): WholeHello | null {
+  if (nodeId === null || nonce === null || signature === null || timestamp === null) return null
+  if (!idPattern.test(nodeId) || !isNonce(nonce) || !secondsPattern.test(timestamp)) return null
+  return { nodeId: nodeId as NodeId, timestamp: Number(timestamp), nonce, signature }
+}
+
 export function createTunnelDoor({ tunnels, check, routerKids, now = Date.now }: TunnelDoorOptions): TunnelDoor {
-  const proves = async (hello: TunnelHello): Promise<NodeId | null> => {
-    const { nodeId, nonce, signature } = hello
-    if (nodeId === null || nonce === null || signature === null || hello.timestamp === null) return null
-    if (!idPattern.test(nodeId) || !isNonce(nonce) || !secondsPattern.test(hello.timestamp)) return null
-    const timestamp = Number(hello.timestamp)
+  const counts = new Map<HelloRefusal, number>()
+  const count = (refusal: HelloRefusal) => counts.set(refusal, (counts.get(refusal) ?? 0) + 1)
+  const faultOf = async ({ nodeId, timestamp, nonce, signature }: WholeHello): Promise<NodeProofFault | null> => {
     for (const kid of routerKids) {
       const message = tunnelMessage(nodeId, timestamp, nonce, kid)
       const fault = await check({ nodeId, timestamp, nonce, signature, message })
-      if (fault === null) return nodeId as NodeId
-      if (fault !== 'signature_invalid') return null
+      if (fault !== 'signature_invalid') return fault
     }
-    return null
+    return 'signature_invalid'
   }
   return {
-    admit: async (hello) => {
-      const nodeId = await proves(hello)
-      if (nodeId === null) throw refused(now())
-      const handler = tunnels.accept(nodeId)
-      if (handler === null) throw new Problem('service_unavailable', { retryAfterSeconds })
-      return handler
+    admit: async (given) => {
+      const hello = wholeHello(given)
+      const fault = hello === null ? 'malformed' : await faultOf(hello)
+      if (hello === null || fault !== null) {
+        count(fault ?? 'malformed')
+        throw refused(now())
+      }
+      const handler = tunnels.accept(hello.nodeId)
+      if (handler !== null) return handler
+      count('stopping')
+      throw new Problem('service_unavailable', { retryAfterSeconds })
     },
+    refused: () => counts,
   }
 }

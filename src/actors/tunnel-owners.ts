@@ -8,10 +8,10 @@ import {
   tunnelOwnerRows,
 } from '../db/queries/tunnels.ts'
 import type { NodeId } from '../ids.ts'
+import { failureName, type Log } from '../log.ts'
 import type { TunnelEnd } from '../protocol/tunnel-session.ts'
 import { secondMs } from '../time.ts'
 import type { ChangeFeed } from './change-feed.ts'
-import { failureName, type Log } from './log.ts'
 import type { Tunnels } from './tunnels.ts'
 
 /** Another gateway that holds a node's tunnel. */

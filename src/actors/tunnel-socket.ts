@@ -73,6 +73,11 @@ export class GatewayTunnel implements TunnelSocket {
     return this.ws?.getBufferedAmount() ?? 0
   }
 
+  together(work: () => void): void {
+    if (this.ws === null) work()
+    else this.ws.cork(work)
+  }
+
   /** Bun calls `drain` by itself. */
   awaitDrain(): void {}
 

@@ -1,6 +1,6 @@
 import type { NodeId } from '../ids.ts'
+import type { Log } from '../log.ts'
 import { pingEveryMs, silentMsMax, type TunnelEnd, type TunnelSession } from '../protocol/tunnel-session.ts'
-import type { Log } from './log.ts'
 import { GatewayTunnel, type SocketHandler } from './tunnel-socket.ts'
 
 /** Told of what happens to the tunnels of this gateway. */

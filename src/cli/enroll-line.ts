@@ -1,14 +1,14 @@
 import { dependencies } from '../../package.json'
 import { product } from '../brand.ts'
+import { isLoopback } from '../loopback.ts'
 import type { EnrollmentTokenIssued } from '../protocol/wire/enrollment.ts'
 import { CliFailure } from './failure.ts'
 
-const loopback = /^(localhost|127(\.[0-9]{1,3}){3}|\[::1\])$/
 /** What may stand between double quotes in a shell without a second thought. */
 const plain = /^[A-Za-z0-9._~:/[\]%-]+$/
 
 /** Only programs on the gateway's own machine can follow this address. */
-export const isLoopbackUrl = (url: string) => loopback.test(new URL(url).hostname)
+export const isLoopbackUrl = (url: string) => isLoopback(new URL(url).hostname)
 /** The agent refuses this beyond loopback unless it is told otherwise. */
 export const isPlainUrl = (url: string) => url.startsWith('http:') && !isLoopbackUrl(url)
 
@@ -21,7 +21,6 @@ export function enrollLine({ agent, gateway_url, enrollment_token }: EnrollmentT
     if (!plain.test(word)) throw new CliFailure(`The gateway's address cannot stand in a line to paste: ${gateway_url}`)
   }
   const insecure = isPlainUrl(gateway_url) ? ' --insecure' : ''
-  const words = `agent.mjs --gateway "${gateway_url}" --token "${enrollment_token}"${insecure}`
   const steps = [
     'set -e',
     `d="\${XDG_DATA_HOME:-$HOME/.local/share}/${product}"`,
@@ -31,7 +30,9 @@ export function enrollLine({ agent, gateway_url, enrollment_token }: EnrollmentT
     's=$(sha256sum agent.new 2>/dev/null || shasum -a 256 agent.new)',
     `[ "\${s%% *}" = ${agent.sha256} ] || { echo "What arrived is not the agent that this line is for." >&2; exit 1; }`,
     'mv agent.new agent.mjs',
-    `if command -v bun >/dev/null; then exec bun ${words}; else exec npx -y bun@${dependencies.bun} ${words}; fi`,
+    // Bun itself in the place of the shell: npx would stand in between for as long as the agent runs, and keep signals.
+    `b=$(command -v bun || npx -y -p bun@${dependencies.bun} -c "command -v bun") || { echo "Needed here: Bun, or Node with npm." >&2; exit 1; }`,
+    `exec "$b" agent.mjs --gateway "${gateway_url}" --token "${enrollment_token}"${insecure}`,
   ]
   return `sh -c '${steps.join('; ')}'`
 }

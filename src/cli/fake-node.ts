@@ -1,7 +1,9 @@
 import type { FakeNode } from '../fake-node/fake-node.ts'
+import { isLoopback } from '../loopback.ts'
 import { action, type Verb } from './action.ts'
 import { CliFailure, UsageFault } from './failure.ts'
 import type { Terminal } from './terminal.ts'
+import { untilSignal } from './until-signal.ts'
 
 /** `host:port`, `[::1]:7072`, `:7072` or `7072`. */
 export function listenAddress(text: string): { readonly hostname: string; readonly port: number } {
@@ -11,8 +13,6 @@ export function listenAddress(text: string): { readonly hostname: string; readon
   const hostname = (found?.[1] ?? '').replaceAll(/[[\]]/g, '')
   return { hostname: hostname === '' ? '127.0.0.1' : hostname, port }
 }
-
-const isLoopback = (hostname: string) => /^(127\.|::1$|localhost$)/.test(hostname)
 
 function introduction(terminal: Terminal, node: FakeNode, models: readonly string[]): string {
   const line = (text: string) => terminal.style('bold', text)
@@ -28,11 +28,6 @@ function introduction(terminal: Terminal, node: FakeNode, models: readonly strin
 All faults: docs/operations.md. Ctrl-C ends it.
 `
 }
-
-const untilSignal = () =>
-  new Promise<void>((resolve) => {
-    for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => resolve())
-  })
 
 export const fakeNode: Verb = {
   name: 'fake-node',

@@ -1,3 +1,4 @@
+import { isLoopback } from '../loopback.ts'
 import type { NodeOptions, RunningNode } from '../node/main.ts'
 import { action, type OptionSpecs, type OptionValues, type Verb } from './action.ts'
 import { CliFailure, exitCodes, UsageFault } from './failure.ts'
@@ -11,8 +12,12 @@ import { untilSignal } from './until-signal.ts'
 const told: readonly string[] = ['NodeStartError', 'PrivateFileError']
 
 const options = {
-  gateway: { kind: 'text', value: 'BASE_URL', about: 'The gateway; needed at the first start' },
-  token: { kind: 'text', value: 'TOKEN', about: 'An enrolment token, good once; needed at the first start' },
+  gateway: {
+    kind: 'text',
+    value: 'BASE_URL',
+    about: 'The gateway to enrol at, once; without one it serves this machine',
+  },
+  token: { kind: 'text', value: 'TOKEN', about: 'An enrolment token of that gateway, good once' },
   ...dataDirOption,
   listen: { kind: 'text', value: 'HOST:PORT', about: 'For programs on this machine (default 127.0.0.1:7071)' },
   runtime: { kind: 'texts', value: 'URL', about: 'A model server beside it, e.g. http://127.0.0.1:8000' },
@@ -21,14 +26,19 @@ const options = {
     value: 'URL[=logit|probability]',
     about: 'A model server that ranks, where it does not say so itself, and how its scores are meant',
   },
+  'runtime-key': {
+    kind: 'texts',
+    value: 'URL=VARIABLE',
+    about: 'A model server that asks for an API key, and the environment variable that holds it',
+  },
   'no-discover': { kind: 'flag', about: 'Do not look for model servers on this machine' },
-  visibility: { kind: 'choice', of: ['private', 'public'], about: 'At the first start: less than the token allows' },
+  visibility: { kind: 'choice', of: ['private', 'public'], about: 'When it enrols: less than the token allows' },
   'endpoint-url': {
     kind: 'text',
     value: 'URL',
-    about: 'At the first start: where the gateway can call it directly (default: through its tunnel)',
+    about: 'When it enrols: where the gateway can call it directly (default: through its tunnel)',
   },
-  'payout-address': { kind: 'text', value: '0x…', about: 'At the first start: who is paid for its work' },
+  'payout-address': { kind: 'text', value: '0x…', about: 'When it enrols: who is paid for its work' },
   insecure: { kind: 'flag', about: 'Allow a gateway without TLS that is not on this machine' },
 } as const satisfies OptionSpecs
 type NodeInput = OptionValues<typeof options>
@@ -39,13 +49,20 @@ function readRanker(text: string): NonNullable<NodeOptions['rankers']>[number] {
   return { url, scoreKind: scoreKind === 'logit' || scoreKind === 'probability' ? scoreKind : null }
 }
 
-const isLoopback = (hostname: string) => /^(127\.|::1$|localhost$)/.test(hostname)
+/** `http://127.0.0.1:8000=VLLM_API_KEY`: on the command line itself every user of the machine could read the key. */
+function readRuntimeKey(text: string, env: Session['env']): NonNullable<NodeOptions['runtimeKeys']>[number] {
+  const [, url = '', variable = ''] = /^(.+)=([A-Za-z_][A-Za-z0-9_]*)$/.exec(text) ?? []
+  if (url === '') throw new UsageFault('--runtime-key must be URL=VARIABLE, as http://127.0.0.1:8000=VLLM_API_KEY')
+  const apiKey = env[variable] ?? ''
+  if (!/^[\x21-\x7e]+$/.test(apiKey)) throw new UsageFault(`--runtime-key: ${variable} is not set, or holds no key`)
+  return { url, apiKey }
+}
 
 async function start(given: NodeInput, session: Session): Promise<RunningNode> {
   const address = listenAddress(given.listen ?? '127.0.0.1:7071')
   const [{ startNode, nodeFolderPath }, { createLog }] = await Promise.all([
     import('../node/main.ts'),
-    import('../actors/log.ts'),
+    import('../log.ts'),
   ])
   if (!isLoopback(address.hostname)) {
     session.terminal.err('Others can reach this port, and what they send to it is not encrypted.\n')
@@ -55,6 +72,7 @@ async function start(given: NodeInput, session: Session): Promise<RunningNode> {
     dataDir: given['data-dir'] ?? nodeFolderPath(session.env),
     runtimes: given.runtime,
     rankers: given.rerank.map(readRanker),
+    runtimeKeys: given['runtime-key'].map((text) => readRuntimeKey(text, session.env)),
     discover: !given['no-discover'],
     insecure: given.insecure,
     log: createLog('info', (text) => process.stderr.write(text)),
@@ -66,13 +84,19 @@ async function start(given: NodeInput, session: Session): Promise<RunningNode> {
   })
 }
 
-function introduction(terminal: Terminal, running: RunningNode): string {
+function introduction(terminal: Terminal, running: RunningNode, tokenFile: string): string {
   const models = running.runtimes.list().flatMap((runtime) => runtime.models.map(({ id }) => id))
-  return `This machine is ${terminal.style('bold', running.nodeId)}
+  const { nodeId } = running
+  const name =
+    nodeId === null
+      ? 'This machine serves itself: it belongs to no gateway. To enrol it, paste the line of `nodes enroll`.'
+      : `This machine is ${terminal.style('bold', nodeId)}`
+  return `${name}
 
   Identity   ${running.fingerprint}
   Local API  ${running.url}
   Keys       ${running.folder}
+  Token      in ${tokenFile} there, for programs of yours
   Models     ${models.length === 0 ? 'none yet' : models.join(', ')}
 
 Ctrl-C ends it.
@@ -81,7 +105,7 @@ Ctrl-C ends it.
 
 /** Of the verb by itself; also what the bundled agent runs. */
 export const runNode = action({
-  about: 'Run the node agent beside the model servers of this machine. It enrols once and dials out to its gateway',
+  about: 'Run the node agent beside the model servers of this machine, for its gateway or for this machine alone',
   options,
   run: async ({ options: given, json }, session) => {
     const ended = untilSignal()
@@ -90,9 +114,15 @@ export const runNode = action({
       if (error instanceof Error && told.includes(error.name)) throw new CliFailure(error.message)
       throw new CliFailure(`The agent could not start (${error instanceof Error ? error.name : typeof error}).`)
     })
+    const { localTokenFile } = await import('../node/local-keys.ts')
     const { nodeId, fingerprint, url, folder } = running
+    if (running.enrolledBefore && given.token !== undefined) {
+      session.terminal.err(
+        `${folder} was enrolled before, so the token was not used. A machine that was revoked enrols anew with another --data-dir.\n`,
+      )
+    }
     if (json) session.terminal.out(`${JSON.stringify({ node_id: nodeId, fingerprint, url, data_dir: folder })}\n`)
-    else session.terminal.out(introduction(session.terminal, running))
+    else session.terminal.out(introduction(session.terminal, running, localTokenFile))
     await ended
     await running.stop()
     // All is written and closed; a timer that is left must not hold up the end.

@@ -13,6 +13,10 @@ function modelWords(node: Node): string {
   return more === 0 ? named : `${named === '' ? '' : `${named} `}+${more}`
 }
 
+/** A drained node that finished is `live` like one without a model: the difference is that it waits for `resume`. */
+const stateWords = ({ state, admin_state: wish }: Node) =>
+  wish === 'draining' && state !== 'draining' ? `${state}, drained` : state
+
 /** The quickest of its models: one number that says whether the machine is alive and well. */
 function fastest(node: Node): number | null {
   const rates = modelsOf(node).flatMap((model) => (model.tokens_per_second === null ? [] : [model.tokens_per_second]))
@@ -29,7 +33,7 @@ export function nodeTable(terminal: Terminal, nodes: readonly Node[]): string {
     nodes.map((node) => [
       node.node_id,
       node.name,
-      node.state,
+      stateWords(node),
       kindWords(node),
       node.transport,
       node.visibility,
@@ -48,7 +52,7 @@ export function nodeDetails(terminal: Terminal, node: Node): string {
     ['Name', node.name],
     ['Address', node.url],
     ['Customer', node.customer_id],
-    ['State', node.state],
+    ['State', stateWords(node)],
     ['Since', shortTime(node.state_since)],
     ['Held down until', shortTime(node.held_until)],
     ['Agent', node.kind === 'agent'],
@@ -64,7 +68,7 @@ export function nodeDetails(terminal: Terminal, node: Node): string {
   ])
   const runtimes = table(
     terminal,
-    ['RUNTIME', 'KIND', 'STATE', 'SLOTS', 'FREE', 'WAITING', 'MODELS'],
+    ['RUNTIME', 'KIND', 'STATE', 'SLOTS', 'FREE', 'WAITING', 'MODELS', 'RANKS WITH'],
     node.runtimes.map((runtime) => [
       runtime.runtime_id,
       runtime.runtime_kind,
@@ -73,6 +77,7 @@ export function nodeDetails(terminal: Terminal, node: Node): string {
       runtime.slots_free,
       runtime.queue_depth,
       runtime.models.length,
+      runtime.ranking_models.join(', '),
     ]),
     'No runtimes yet.',
   )

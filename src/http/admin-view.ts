@@ -71,6 +71,7 @@ function nodeRuntimes(live: NodeView | null): Node['runtimes'] {
     slots_free: runtime.slotsFree,
     queue_depth: runtime.queueDepth,
     models: runtime.models.map(nodeModel),
+    ranking_models: [...runtime.rankingModels],
   }))
 }
 

@@ -1,5 +1,5 @@
-import { failureName, type Log } from '../actors/log.ts'
 import { Problem } from '../errors.ts'
+import { failureName, type Log } from '../log.ts'
 
 /**
  * Codes by which driver and server say that the database is away (or has no connection left): the caller may try

@@ -1,6 +1,6 @@
-import type { Log } from '../actors/log.ts'
 import { headers } from '../brand.ts'
 import type { ProblemCode } from '../errors.ts'
+import type { Log } from '../log.ts'
 
 /** One finished request; every field may stand in a log (decisions §18). */
 export interface RequestLine {

@@ -1,19 +1,20 @@
 import { type AnyElysia, Elysia } from 'elysia'
-import { failureName, type Log } from '../actors/log.ts'
-import { brand, headers } from '../brand.ts'
+import { headers } from '../brand.ts'
 import { Problem } from '../errors.ts'
 import { newId } from '../ids.ts'
+import { failureName, type Log } from '../log.ts'
 import { parseJson, readJsonText } from '../protocol/json-body.ts'
 import { bearerChallenge, openAiResponse, problemResponse } from '../protocol/problem-response.ts'
 import { isNonce } from '../protocol/signatures.ts'
+import { nodeStatusPath } from '../protocol/wire/agent.ts'
+import { rerankRoute } from '../protocol/wire/rerank.ts'
+import { baseHeaders, clientClosedStatus } from './answers.ts'
 import { answerChat, type ChatRouteParts, listModels, nodeChatRoute, nodeModelsRoute } from './chat-routes.ts'
 import { answerCommand, commandBodyBytesMax, nodeCommandRoute } from './command-routes.ts'
 import type { Commands } from './commands.ts'
 import { nodeStatus, type StatusParts } from './node-status.ts'
 import type { Reranker } from './rerank.ts'
 import { rerankRoutes } from './rerank-routes.ts'
-
-export const nodeStatusRoute = `/${brand}/v1/status`
 
 export interface NodeAppParts extends ChatRouteParts, StatusParts {
   readonly reranker: Reranker
@@ -27,22 +28,20 @@ export interface NodeApp {
   handle(request: Request): Promise<Response>
 }
 
-const base = { 'x-content-type-options': 'nosniff', 'cache-control': 'no-store' } as const
-const clientClosedStatus = 499
 const methods: Readonly<Record<string, string>> = {
   [nodeChatRoute]: 'POST',
   [nodeModelsRoute]: 'GET',
-  [nodeStatusRoute]: 'GET',
+  [nodeStatusPath]: 'GET',
   '/healthz': 'GET',
-  '/v1/rerank': 'POST',
+  [rerankRoute]: 'POST',
 }
 
 type Refuse = (problem: Problem, requestId: string) => Response
-const asOpenAi: Refuse = (problem, requestId) => openAiResponse(problem, requestId, base)
+const asOpenAi: Refuse = (problem, requestId) => openAiResponse(problem, requestId, baseHeaders)
 const asProblem: Refuse = (problem, requestId) =>
-  problemResponse(problem, requestId, base, { typeBase: null, challenge: bearerChallenge })
+  problemResponse(problem, requestId, baseHeaders, { typeBase: null, challenge: bearerChallenge })
 
-/** One line for each request, without anything that a caller made up. */
+/** One line for each request, without anything that a caller made up; the gateway's polls only where they fail. */
 class Line {
   readonly requestId = newId('req')
   private readonly beganMs = performance.now()
@@ -55,7 +54,9 @@ class Line {
   end(status: number, code: string | null, failure: unknown = null): void {
     const { log, route, requestId: request_id } = this
     const latency_ms = Math.round(performance.now() - this.beganMs)
-    log.info('request', { request_id, route, status, code, latency_ms })
+    if (route !== nodeStatusPath || code !== null) {
+      log.info('request', { request_id, route, status, code, latency_ms })
+    }
     if (failure !== null) log.error('unhandled', { request_id, route, failure: failureName(failure) })
   }
 }
@@ -85,12 +86,15 @@ async function answered(
   }
 }
 
-function statusResponse(parts: NodeAppParts, request: Request): Response {
+async function statusResponse(parts: NodeAppParts, request: Request): Promise<Response> {
   if (!request.headers.has(headers.routerSignature)) throw new Problem('missing_credentials')
+  await parts.place.decided
   parts.credentials.begin(request).withBody(null)
   const nonce = request.headers.get(headers.statusNonce) ?? ''
   if (!isNonce(nonce)) throw new Problem('invalid_parameter', { param: `header.${headers.statusNonce}` })
-  return Response.json(nodeStatus(parts, nonce), { headers: base })
+  const { membership } = parts.place
+  if (membership === null) throw new Problem('invalid_credentials')
+  return Response.json(nodeStatus(parts, membership.nodeId, nonce), { headers: baseHeaders })
 }
 
 /** Commands are the gateway's alone: no local credential opens them. */
@@ -126,7 +130,7 @@ export function createNodeApp(parts: NodeAppParts): NodeApp {
       log.error('unhandled', { failure: failureName(error) })
       return asProblem(new Problem('internal_error'), newId('req'))
     })
-    .get('/healthz', () => Response.json({ status: 'ok' }, { headers: base }))
+    .get('/healthz', () => Response.json({ status: 'ok' }, { headers: baseHeaders }))
     .post(
       nodeChatRoute,
       ({ request, server }) => {
@@ -138,11 +142,11 @@ export function createNodeApp(parts: NodeAppParts): NodeApp {
     )
     .get(nodeModelsRoute, ({ request }) =>
       answered(log, nodeModelsRoute, request, asOpenAi, () =>
-        Response.json(listModels(parts, request), { headers: base }),
+        Response.json(listModels(parts, request), { headers: baseHeaders }),
       ),
     )
-    .get(nodeStatusRoute, ({ request }) =>
-      answered(log, nodeStatusRoute, request, asProblem, () => statusResponse(parts, request)),
+    .get(nodeStatusPath, ({ request }) =>
+      answered(log, nodeStatusPath, request, asProblem, () => statusResponse(parts, request)),
     )
     .put(nodeCommandRoute, ({ request }) => command(request), { parse: 'none' })
     .get(nodeCommandRoute, ({ request, server }) => {
@@ -156,7 +160,7 @@ export function createNodeApp(parts: NodeAppParts): NodeApp {
         credentials: parts.credentials,
         reranker: parts.reranker,
         onEnd: ({ requestId, status, code, latencyMs, failure }) => {
-          const fields = { request_id: requestId, route: '/v1/rerank', status, code, latency_ms: Math.round(latencyMs) }
+          const fields = { request_id: requestId, route: rerankRoute, status, code, latency_ms: Math.round(latencyMs) }
           log.info('request', fields)
           if (failure !== null) log.warn('rerank_failed', { request_id: requestId, failure: failureName(failure) })
         },

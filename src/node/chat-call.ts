@@ -1,9 +1,9 @@
-import type { CallSignal } from '../actors/transport/call-signal.ts'
 import type { TokenUsage } from '../protocol/chunk-rewriter.ts'
 import type { SigningKey } from '../protocol/ed25519.ts'
 import { promptTokens, wholeTokens } from '../protocol/token-estimate.ts'
 import type { ChatRequest } from '../protocol/wire/chat.ts'
 import { hourMs, isoTime } from '../time.ts'
+import type { CallSignal } from '../transport/call-signal.ts'
 import type { LocalRuntime } from './local-runtime.ts'
 import { signedReceipt } from './node-receipt.ts'
 
@@ -15,6 +15,9 @@ export interface Order {
   readonly modelId: string
   /** As the operator has it now. */
   readonly nodeClass: string
+  /** By what name, and with which key, the work is vouched for. */
+  readonly nodeId: string
+  readonly identity: SigningKey
 }
 
 export interface ChatInput {
@@ -26,12 +29,6 @@ export interface ChatInput {
   /** null: a caller on this machine, who needs no receipt. */
   readonly order: Order | null
   readonly signal: AbortSignal
-}
-
-/** Who does the work, for receipts. */
-export interface Worker {
-  readonly nodeId: string
-  readonly identity: SigningKey
 }
 
 /** A runtime that has not finished by then never will, ms; a gateway gives up long before. */
@@ -47,7 +44,6 @@ export class ChatCall {
     readonly input: ChatInput,
     readonly runtime: LocalRuntime,
     readonly signal: CallSignal,
-    private readonly worker: Worker,
     private readonly onRelease: (call: ChatCall) => void,
   ) {
     runtime.inFlight++
@@ -87,13 +83,13 @@ export class ChatCall {
   }
 
   private receipt(order: Order, usage: TokenUsage): object {
-    const { worker, runtime } = this
+    const { runtime } = this
     const receipt = {
       issuer: 'node',
       requestId: order.requestId,
       jobId: order.jobId,
       kind: 'hosted_chat',
-      nodeId: worker.nodeId,
+      nodeId: order.nodeId,
       nodeClass: order.nodeClass,
       runtimeId: runtime.runtimeId,
       runtimeKind: runtime.kind,
@@ -103,6 +99,6 @@ export class ChatCall {
       startedAt: isoTime(this.startedMs),
       completedAt: isoTime(Date.now()),
     } as const
-    return signedReceipt(receipt, worker.identity)
+    return signedReceipt(receipt, order.identity)
   }
 }

@@ -2,11 +2,13 @@ import { TypeCompiler } from '@sinclair/typebox/compiler'
 import { brand, headers } from '../brand.ts'
 import { Problem } from '../errors.ts'
 import { clientIdPattern, modelIdPattern } from '../ids.ts'
+import type { SigningKey } from '../protocol/ed25519.ts'
 import { bodyFaults, invalidRequest, parseJson, readJsonText } from '../protocol/json-body.ts'
 import { ChatRequest } from '../protocol/wire/chat.ts'
 import type { ModelList } from '../protocol/wire/models.ts'
 import type { Order } from './chat-call.ts'
 import type { LocalCredentials } from './local-credentials.ts'
+import type { Place } from './membership.ts'
 import type { NodeChat } from './node-chat.ts'
 import type { RuntimeSet } from './runtime-set.ts'
 
@@ -25,8 +27,8 @@ export interface ChatRouteParts {
   readonly credentials: LocalCredentials
   readonly chat: NodeChat
   readonly runtimes: RuntimeSet
-  /** As enrolled; the gateway's later word stands before it. */
-  readonly nodeClass: string
+  readonly place: Place
+  readonly identity: SigningKey
 }
 
 /** Who asks comes before what is asked, as far as the body is not part of the first. */
@@ -37,7 +39,7 @@ export async function answerChat(parts: ChatRouteParts, request: Request, ownReq
   caller.withBody(text)
   const body = chatBody(text)
   await caller.forModel(body.model, request.signal)
-  const order = signed ? orderOf(request, body.model, parts.nodeClass) : null
+  const order = signed ? orderOf(request, body.model, parts) : null
   const requestId = order?.requestId ?? ownRequestId
   const runtimeId = signed ? request.headers.get(headers.runtimeId) : null
   return parts.chat.answer({ requestId, body, text, runtimeId, order, signal: request.signal })
@@ -52,19 +54,20 @@ function chatBody(text: string): ChatRequest {
 }
 
 /** Of a request that the gateway has signed; null where it wants no receipt. */
-function orderOf(request: Request, model: string, enrolledClass: string): Order | null {
+function orderOf(request: Request, model: string, { place: { membership }, identity }: ChatRouteParts): Order | null {
   const requestId = request.headers.get(headers.nodeRequestId)
-  if (requestId === null) return null
+  if (requestId === null || membership === null) return null
+  const { nodeId, enrollment } = membership
   const jobId = request.headers.get(headers.jobId)
   const modelId = request.headers.get(headers.modelId) ?? model
-  const nodeClass = request.headers.get(headers.nodeClass) ?? enrolledClass
+  const nodeClass = request.headers.get(headers.nodeClass) ?? enrollment.node_class
   const fits =
     clientIdPattern.test(requestId) &&
     modelIdPattern.test(modelId) &&
     (jobId === null || slug.test(jobId)) &&
     slug.test(nodeClass)
   if (!fits) throw new Problem('invalid_request', { detail: 'A header of the call is not valid' })
-  return { requestId, jobId, modelId, nodeClass }
+  return { requestId, jobId, modelId, nodeClass, nodeId, identity }
 }
 
 /** What can be asked for now, for any caller with a credential. */

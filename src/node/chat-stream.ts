@@ -1,9 +1,9 @@
-import { ClientStream } from '../actors/client-stream.ts'
-import type { NodeResponse } from '../actors/transport/transport.ts'
 import { openAiError, Problem, type ProblemCode } from '../errors.ts'
 import { ulid } from '../ids.ts'
 import { ChunkRewriter } from '../protocol/chunk-rewriter.ts'
 import { SseSplitter } from '../protocol/sse.ts'
+import { ClientStream } from '../transport/client-stream.ts'
+import type { NodeResponse } from '../transport/transport.ts'
 import type { ChatCall } from './chat-call.ts'
 
 /** Unread text beyond which the runtime is held back, UTF-16 units. */

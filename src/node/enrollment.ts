@@ -1,5 +1,6 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
+import { isLoopback } from '../loopback.ts'
 import { PrivateFileError, type PrivateFolder } from '../private-files.ts'
 import { enrollMessage } from '../protocol/signatures.ts'
 import { agentProtocolVersion, EnrollResponse, type TransportKey } from '../protocol/wire/agent.ts'
@@ -109,11 +110,9 @@ export function checkedGatewayUrl(text: string, insecure: boolean): string {
   return url.origin + url.pathname.replace(/\/+$/, '')
 }
 
-const loopback = /^(localhost|127(\.[0-9]{1,3}){3}|\[::1\])$/
-
 export function checkSecure(url: URL, insecure: boolean): void {
   const secure = url.protocol === 'https:' || url.protocol === 'wss:'
-  if (secure || insecure || loopback.test(url.hostname)) return
+  if (secure || insecure || isLoopback(url.hostname)) return
   throw new NodeStartError(
     'The gateway is reached without TLS, so that others could read prompts and take the token. Use https, or say --insecure if the network is your own.',
   )

@@ -1,13 +1,13 @@
-import { createNodeWatch, type NodeWatch, type PollResult } from '../actors/node-watch.ts'
-import { createRuntimeProbe } from '../actors/runtime-probe.ts'
-import { createDirectTransport } from '../actors/transport/direct.ts'
-import type { NodeTransport } from '../actors/transport/transport.ts'
 import type { RuntimeId } from '../ids.ts'
+import { createNodeWatch, type NodeWatch, type PollResult } from '../polling/node-watch.ts'
+import { createRuntimeProbe } from '../polling/runtime-probe.ts'
 import { type AgentRuntime, modelsPerRuntimeMax } from '../protocol/wire/agent.ts'
 import type { RuntimeKind } from '../protocol/wire/node.ts'
 import { runtimeModules } from '../runtimes/registry.ts'
 import { declaredRanker, type ScoreKind } from '../runtimes/rerank.ts'
 import type { RuntimeModel, RuntimeStatus } from '../runtimes/runtime.ts'
+import { createDirectTransport } from '../transport/direct.ts'
+import type { NodeTransport } from '../transport/transport.ts'
 
 /** A model server beside the agent, or one that is part of it. */
 export interface LocalRuntime {
@@ -38,6 +38,7 @@ export interface WatchedOptions {
   readonly runtimeId: RuntimeId
   /** Base URL, with or without `/v1`. */
   readonly url: string
+  readonly apiKey: string | null
   readonly times: RuntimeTimes
   readonly onChange: () => void
   /** The operator says that it ranks. */
@@ -59,9 +60,9 @@ export class WatchedRuntime implements LocalRuntime {
   private readonly watch: NodeWatch
 
   constructor(private readonly options: WatchedOptions) {
-    const { runtimeId, url, times } = options
+    const { runtimeId, url, apiKey, times } = options
     this.runtimeId = runtimeId
-    this.transport = createDirectTransport({ url, apiKey: null, connectTimeoutMs: times.connectTimeoutMs })
+    this.transport = createDirectTransport({ url, apiKey, connectTimeoutMs: times.connectTimeoutMs })
     this.watch = createNodeWatch({
       probe: createRuntimeProbe(this.transport, runtimeModules),
       intervalMs: times.pollMs,

@@ -1,30 +1,21 @@
 import { homedir } from 'node:os'
 import { join } from 'node:path'
-import type { Log } from '../actors/log.ts'
-import { nodeBaseUrl } from '../actors/transport/direct.ts'
 import { product } from '../brand.ts'
 import { openPrivateFolder, type PrivateFolder } from '../private-files.ts'
-import {
-  checkedGatewayUrl,
-  checkSecure,
-  type Enrollment,
-  enroll,
-  NodeStartError,
-  readEnrollment,
-} from './enrollment.ts'
+import { nodeBaseUrl } from '../transport/direct.ts'
+import { NodeStartError } from './enrollment.ts'
+import { lockFolder } from './folder-lock.ts'
 import { type Identity, loadIdentity } from './identity.ts'
+import { checkJoining, enrolled, type JoinOptions } from './joining.ts'
 import { lexicalRuntime } from './lexical-runtime.ts'
 import type { RuntimeTimes } from './local-runtime.ts'
-import { createRoutes, type Served, type Started } from './routes.ts'
-import { type DeclaredRanker, type RuntimeSet, startRuntimes } from './runtime-set.ts'
+import { createMembership, type Membership, type Place } from './membership.ts'
+import { createRoutes, type Served } from './routes.ts'
+import { type DeclaredRanker, type RuntimeKey, type RuntimeSet, startRuntimes } from './runtime-set.ts'
 import { loadTransportKeys, type TransportKeys } from './transport-keys.ts'
 import { type NodeTunnel, startTunnel } from './tunnel-client.ts'
 
-export interface NodeOptions {
-  /** Of the gateway; may be absent once the folder is enrolled. */
-  readonly gatewayUrl?: string
-  /** `svc_enroll_…`; needed at the first start only. */
-  readonly token?: string
+export interface NodeOptions extends JoinOptions {
   readonly dataDir: string
   readonly hostname: string
   /** 0: any free one. */
@@ -33,15 +24,10 @@ export interface NodeOptions {
   readonly runtimes: readonly string[]
   /** Model servers that rank and do not say so. */
   readonly rankers?: readonly DeclaredRanker[]
+  /** For model servers that ask for one. */
+  readonly runtimeKeys?: readonly RuntimeKey[]
   /** Look for model servers on loopback. */
   readonly discover: boolean
-  readonly visibility?: 'private' | 'public'
-  readonly payoutAddress?: string
-  /** Where the gateway may call this agent directly, if the token allows it; else it goes by the tunnel. */
-  readonly endpointUrl?: string
-  /** Allow a gateway without TLS beyond loopback. */
-  readonly insecure?: boolean
-  readonly log: Log
   readonly runtimeTimes?: RuntimeTimes
   /** Between two looks at loopback, ms. */
   readonly discoverMs?: number
@@ -50,7 +36,10 @@ export interface NodeOptions {
 }
 
 export interface RunningNode {
-  readonly nodeId: string
+  /** null: it belongs to no gateway, and serves this machine alone. */
+  readonly nodeId: string | null
+  /** It was enrolled before this start: a token that was given was not used. */
+  readonly enrolledBefore: boolean
   readonly fingerprint: string
   /** `local_base_url`. */
   readonly url: string
@@ -60,29 +49,18 @@ export interface RunningNode {
   handle(request: Request): Promise<Response>
   readonly runtimes: RuntimeSet
   readonly transportKeys: TransportKeys
-  /** null: the gateway calls this agent at its `endpoint_url`. */
+  /** null: the gateway calls this agent at its `endpoint_url`, or there is none. */
   readonly tunnel: NodeTunnel | null
   /** Ordered: nothing new, what runs may end, then tunnel, port and polls. */
   stop(): Promise<void>
 }
 
-export const nodeAddress = { hostname: '127.0.0.1', port: 7071 } as const
 const graceMsDefault = 30_000
 
 /** Where the agent keeps its keys unless it is told otherwise. */
 export function nodeFolderPath(env: Readonly<Record<string, string | undefined>>): string {
   const data = env.XDG_DATA_HOME
   return join(data !== undefined && data !== '' ? data : join(homedir(), '.local', 'share'), product, 'node')
-}
-
-/** Before anything is asked of the gateway: a token is good once. */
-function checkPort({ hostname, port }: NodeOptions): void {
-  if (port === 0) return
-  try {
-    Bun.listen({ hostname, port, exclusive: true, socket: { data() {} } }).stop(true)
-  } catch (error) {
-    throw listenFault(error, port)
-  }
 }
 
 function listenFault(error: unknown, port: number): unknown {
@@ -93,61 +71,64 @@ function listenFault(error: unknown, port: number): unknown {
   return error
 }
 
-async function enrolled(
-  options: NodeOptions,
-  folder: PrivateFolder,
-  identity: Identity,
-  transportKeys: TransportKeys,
-): Promise<Enrollment> {
-  const insecure = options.insecure === true
-  const given = options.gatewayUrl === undefined ? null : checkedGatewayUrl(options.gatewayUrl, insecure)
-  const known = readEnrollment(folder)
-  if (known !== null) {
-    if (given !== null && given !== known.gateway_url) {
-      throw new NodeStartError(
-        `${folder.path} belongs to a node of another gateway. Use another folder with --data-dir, or leave --gateway out.`,
-      )
-    }
-    checkedGatewayUrl(known.gateway_url, insecure)
-    return known
-  }
-  if (given === null) throw new NodeStartError('The first start needs --gateway and --token.')
-  if (options.token === undefined) {
-    throw new NodeStartError('The first start needs --token: an operator makes one with `nodes enroll`.')
-  }
-  const made = await enroll(
-    {
-      gatewayUrl: given,
-      token: options.token,
-      identity,
-      transportKeys: transportKeys.published(),
-      visibility: options.visibility ?? null,
-      payoutAddress: options.payoutAddress ?? null,
-      endpointUrl: options.endpointUrl ?? null,
-    },
-    folder,
-  )
-  options.log.info('enrolled', { node_id: made.node_id })
-  return made
+/** All that a start has opened, in order. */
+interface Started {
+  readonly options: NodeOptions
+  readonly folder: PrivateFolder
+  readonly identity: Identity
+  readonly transportKeys: TransportKeys
+  readonly runtimes: RuntimeSet
+  readonly served: Served
+  readonly port: number
+  readonly unlock: () => void
 }
 
-/** Starts the agent; what was started is stopped again when a later step fails. Throws `NodeStartError`, `PrivateFileError`. */
-export async function startNode(options: NodeOptions): Promise<RunningNode> {
-  for (const url of [...options.runtimes, ...(options.rankers ?? []).map((ranker) => ranker.url)]) {
+function checkUrls({ runtimes, rankers = [], runtimeKeys = [] }: NodeOptions): void {
+  for (const url of [...runtimes, ...[...rankers, ...runtimeKeys].map((given) => given.url)]) {
     if (nodeBaseUrl(url) !== null) continue
-    throw new NodeStartError('--runtime and --rerank take addresses as http://127.0.0.1:8000')
+    throw new NodeStartError('--runtime, --rerank and --runtime-key take addresses as http://127.0.0.1:8000')
   }
-  checkPort(options)
+}
+
+/**
+ * Starts the agent; what was started is stopped again when a later step fails. It listens before it enrols: a gateway
+ * that may call it directly does so at once. Throws `NodeStartError`, `PrivateFileError`.
+ */
+export async function startNode(options: NodeOptions): Promise<RunningNode> {
+  checkUrls(options)
   const folder = openPrivateFolder(options.dataDir)
+  const enrolledBefore = checkJoining(options, folder)
+  const unlock = lockFolder(folder)
+  const place = { membership: null as Membership | null, decided: Promise.resolve() as Promise<unknown> }
+  const started = await open(options, folder, place, unlock).catch((error: unknown) => {
+    unlock()
+    throw listenFault(error, options.port)
+  })
+  const { identity, transportKeys } = started
+  const joining = enrolled(options, folder, { identity, transportKeys }).then((enrollment) => {
+    if (enrollment === null) return
+    place.membership = createMembership({ enrollment, identity, folder, log: options.log })
+  })
+  place.decided = joining.catch(() => {})
+  try {
+    await joining
+  } catch (error) {
+    await close(started)
+    throw error
+  }
+  return { ...running(started, place.membership), enrolledBefore }
+}
+
+async function open(options: NodeOptions, folder: PrivateFolder, place: Place, unlock: () => void): Promise<Started> {
+  const { log, hostname } = options
   const identity = loadIdentity(folder)
   const transportKeys = loadTransportKeys({ folder, identity: identity.key })
-  const enrollment = await enrolled(options, folder, identity, transportKeys)
-  checkSecure(new URL(enrollment.tunnel_url), options.insecure === true)
   const runtimes = await startRuntimes({
     folder,
-    log: options.log,
+    log,
     urls: options.runtimes,
     rankers: options.rankers ?? [],
+    keys: options.runtimeKeys ?? [],
     discover: options.discover,
     ownPort: options.port,
     builtIn: { lexical: lexicalRuntime },
@@ -155,20 +136,26 @@ export async function startNode(options: NodeOptions): Promise<RunningNode> {
     ...(options.runtimeTimes === undefined ? {} : { times: options.runtimeTimes }),
   })
   try {
-    return run({ options, folder, identity, transportKeys, enrollment, runtimes })
+    const served = createRoutes({ folder, identity, transportKeys, runtimes, place, log })
+    const { app } = served.routes
+    app.listen({ hostname, port: options.port, reusePort: false })
+    const port = app.server?.port ?? options.port
+    log.info('listening', { port })
+    return { options, folder, identity, transportKeys, runtimes, served, port, unlock }
   } catch (error) {
     runtimes.stop()
-    throw listenFault(error, options.port)
+    throw error
   }
 }
 
-function openTunnel({ options, identity, enrollment, runtimes }: Started, served: Served): NodeTunnel | null {
+function openTunnel({ options, identity, runtimes, served }: Started, membership: Membership): NodeTunnel | null {
+  const { enrollment, nodeId } = membership
   if (enrollment.endpoint_url !== null) return null
   const tunnel = startTunnel({
     url: enrollment.tunnel_url,
-    nodeId: enrollment.node_id,
+    nodeId,
     sign: identity.key.sign,
-    routerKid: served.routerKid,
+    routerKid: membership.routerKid,
     handle: served.routes.handle,
     // A hint and no more: the gateway asks for the signed status.
     status: () => '{"changed":true}',
@@ -178,17 +165,12 @@ function openTunnel({ options, identity, enrollment, runtimes }: Started, served
   return tunnel
 }
 
-function run(started: Started): RunningNode {
-  const { options, enrollment, identity, runtimes } = started
-  const served = createRoutes(started)
-  const { app } = served.routes
-  app.listen({ hostname: options.hostname, port: options.port })
-  const port = app.server?.port ?? options.port
-  const tunnel = openTunnel(started, served)
-  options.log.info('listening', { port })
+function running(started: Started, membership: Membership | null): Omit<RunningNode, 'enrolledBefore'> {
+  const { options, identity, runtimes, port, served } = started
+  const tunnel = membership === null ? null : openTunnel(started, membership)
   let stopping: Promise<void> | null = null
   return {
-    nodeId: enrollment.node_id,
+    nodeId: membership?.nodeId ?? null,
     fingerprint: identity.fingerprint,
     url: `http://${options.hostname.includes(':') ? `[${options.hostname}]` : options.hostname}:${port}`,
     port,
@@ -198,7 +180,7 @@ function run(started: Started): RunningNode {
     transportKeys: started.transportKeys,
     tunnel,
     stop: () => {
-      stopping ??= stopOrderly(started, served, tunnel)
+      stopping ??= stopOrderly(started, tunnel)
       return stopping
     },
   }
@@ -207,8 +189,9 @@ function run(started: Started): RunningNode {
 /** The last bytes of what was cut may take so long to leave, ms. */
 const lastBytesMs = 500
 
-async function stopOrderly({ options, runtimes }: Started, served: Served, tunnel: NodeTunnel | null): Promise<void> {
-  const { log, graceMs = graceMsDefault } = options
+async function stopOrderly(started: Started, tunnel: NodeTunnel | null): Promise<void> {
+  const { served } = started
+  const { log, graceMs = graceMsDefault } = started.options
   log.info('stopping')
   served.beginStop()
   tunnel?.statusChanged()
@@ -216,9 +199,13 @@ async function stopOrderly({ options, runtimes }: Started, served: Served, tunne
   // A job that is cut here is another attempt for its gateway; its key stays used up.
   await served.commands.stop()
   await Promise.all([served.chat.stop(graceMs), served.reranker.stop(graceMs), tunnel?.stop(graceMs + lastBytesMs)])
-  const { server } = served.routes.app
-  await Promise.race([server?.stop(), Bun.sleep(lastBytesMs)])
-  await server?.stop(true)
+  await Promise.race([served.routes.app.server?.stop(), Bun.sleep(lastBytesMs)])
+  await close(started)
+}
+
+async function close({ options, runtimes, served, unlock }: Started): Promise<void> {
+  await served.routes.app.server?.stop(true)
   runtimes.stop()
-  log.flush()
+  unlock()
+  options.log.flush()
 }

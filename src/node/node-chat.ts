@@ -1,11 +1,11 @@
-import { CallSignal } from '../actors/transport/call-signal.ts'
-import { type NodeResponse, TransportError } from '../actors/transport/transport.ts'
 import { Problem } from '../errors.ts'
 import { ulid } from '../ids.ts'
 import { publicCompletion } from '../protocol/completion.ts'
 import { eventStreamHeaders } from '../protocol/sse.ts'
 import { upstreamBody } from '../protocol/upstream-request.ts'
-import { ChatCall, type ChatInput, type Worker } from './chat-call.ts'
+import { CallSignal } from '../transport/call-signal.ts'
+import { type NodeResponse, TransportError } from '../transport/transport.ts'
+import { ChatCall, type ChatInput } from './chat-call.ts'
 import { ChatStream } from './chat-stream.ts'
 import { chooseRuntime } from './choose-runtime.ts'
 import type { RuntimeSet } from './runtime-set.ts'
@@ -25,14 +25,9 @@ export interface NodeChat {
   stop(graceMs: number): Promise<void>
 }
 
-export interface NodeChatOptions {
-  readonly runtimes: RuntimeSet
-  readonly worker: Worker
-}
-
 /** Chats of the agent, each at one of its runtimes. */
-export function createNodeChat(options: NodeChatOptions): NodeChat {
-  return new RunningChat(options)
+export function createNodeChat(runtimes: RuntimeSet): NodeChat {
+  return new RunningChat(runtimes)
 }
 
 class RunningChat implements NodeChat {
@@ -40,7 +35,7 @@ class RunningChat implements NodeChat {
   private stopping = false
   private emptied: (() => void) | null = null
 
-  constructor(private readonly options: NodeChatOptions) {}
+  constructor(private readonly runtimes: RuntimeSet) {}
 
   get open(): number {
     return this.calls.size
@@ -51,8 +46,8 @@ class RunningChat implements NodeChat {
     if (this.calls.size >= callsMax) throw new Problem('capacity_exhausted')
     input.signal.throwIfAborted()
     const wanted = { model: input.body.model, modality: 'chat', runtimeId: input.runtimeId } as const
-    const runtime = chooseRuntime(this.options.runtimes.list(), wanted)
-    const call = new ChatCall(input, runtime, new CallSignal(), this.options.worker, (done) => this.released(done))
+    const runtime = chooseRuntime(this.runtimes.list(), wanted)
+    const call = new ChatCall(input, runtime, new CallSignal(), (done) => this.released(done))
     this.calls.set(call, null)
     const leave = () => call.signal.abort()
     input.signal.addEventListener('abort', leave, { once: true })

@@ -7,7 +7,6 @@ import type { RuntimeSet } from './runtime-set.ts'
 import type { TransportKeys } from './transport-keys.ts'
 
 export interface StatusParts {
-  readonly nodeId: string
   readonly identity: SigningKey
   readonly runtimes: RuntimeSet
   readonly transportKeys: TransportKeys
@@ -16,8 +15,8 @@ export interface StatusParts {
 }
 
 /** How this node is, signed for the one who asked with this nonce. */
-export function nodeStatus(parts: StatusParts, nonce: string): NodeStatus {
-  const { nodeId, identity } = parts
+export function nodeStatus(parts: StatusParts, nodeId: string, nonce: string): NodeStatus {
+  const { identity } = parts
   const stopping = parts.stopping()
   const unsigned = {
     node_id: nodeId,

@@ -6,6 +6,7 @@ import { newId } from '../ids.ts'
 import { bodyFaults, invalidRequest, parseJson, readJsonText } from '../protocol/json-body.ts'
 import { bearerChallenge, problemResponse } from '../protocol/problem-response.ts'
 import { RerankRequest, rerankBodyBytesMax, rerankByteFaults, rerankRoute } from '../protocol/wire/rerank.ts'
+import { baseHeaders, clientClosedStatus } from './answers.ts'
 import type { LocalCredentials } from './local-credentials.ts'
 import type { Reranker } from './rerank.ts'
 
@@ -24,8 +25,6 @@ export interface RerankEnd {
   readonly failure: unknown
 }
 
-const base = { 'x-content-type-options': 'nosniff', 'cache-control': 'no-store' } as const
-const clientClosedStatus = 499
 const check = TypeCompiler.Compile(RerankRequest)
 
 function checked(text: string): RerankRequest {
@@ -49,7 +48,7 @@ async function answer({ credentials, reranker }: RerankParts, request: Request):
 function refusal(error: unknown, request: Request, requestId: string): { response: Response; code: string | null } {
   if (request.signal.aborted) return { response: new Response(null, { status: clientClosedStatus }), code: null }
   const problem = error instanceof Problem ? error : new Problem('internal_error')
-  const response = problemResponse(problem, requestId, base, { typeBase: null, challenge: bearerChallenge })
+  const response = problemResponse(problem, requestId, baseHeaders, { typeBase: null, challenge: bearerChallenge })
   return { response, code: problem.code }
 }
 
@@ -67,7 +66,7 @@ export const rerankRoutes = (parts: RerankParts) =>
       try {
         const body = await answer(parts, request)
         end(200, null, null)
-        return Response.json(body, { headers: { ...base, [headers.requestId]: requestId } })
+        return Response.json(body, { headers: { ...baseHeaders, [headers.requestId]: requestId } })
       } catch (error) {
         const { response, code } = refusal(error, request, requestId)
         end(response.status, code, error instanceof Problem ? (error.cause ?? null) : error)

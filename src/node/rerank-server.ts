@@ -1,6 +1,6 @@
-import { type NodeTransport, TransportError } from '../actors/transport/transport.ts'
 import { Problem } from '../errors.ts'
 import { type DocumentScore, type RankingFault, type RerankDialect, readScores } from '../runtimes/rerank.ts'
+import { type NodeTransport, TransportError } from '../transport/transport.ts'
 import type { Ranker, RankJob } from './rerank.ts'
 
 /** vLLM sends every document back: the largest request, escaped, and room to spare. */

@@ -1,5 +1,5 @@
 import { Value } from '@sinclair/typebox/value'
-import { failureName, type Log } from '../actors/log.ts'
+import { failureName, type Log } from '../log.ts'
 import type { PrivateFolder } from '../private-files.ts'
 import { verifyKey } from '../protocol/ed25519.ts'
 import { routerKeysMessage } from '../protocol/signatures.ts'

@@ -1,32 +1,26 @@
 import { join } from 'node:path'
-import { failureName } from '../actors/log.ts'
+import { failureName, type Log } from '../log.ts'
 import type { PrivateFolder } from '../private-files.ts'
 import { createNodeApp, type NodeApp } from './app.ts'
-import { createAskGateway } from './ask-gateway.ts'
 import { openCommandStore } from './command-store.ts'
 import { runByChat } from './command-work.ts'
 import { type Commands, createCommands } from './commands.ts'
-import type { Enrollment } from './enrollment.ts'
-import { createGatewayKeys } from './gateway-keys.ts'
 import type { Identity } from './identity.ts'
 import { createLocalCredentials } from './local-credentials.ts'
 import { loadLocalToken, localKeys } from './local-keys.ts'
-import type { NodeOptions } from './main.ts'
+import type { Membership, Place } from './membership.ts'
 import { createNodeChat, type NodeChat } from './node-chat.ts'
 import { createReranker, type Reranker } from './rerank.ts'
-import { createRouterAuth } from './router-auth.ts'
-import { createRouterKeys } from './router-keys.ts'
 import type { RuntimeSet } from './runtime-set.ts'
 import type { TransportKeys } from './transport-keys.ts'
 
-/** What a start has made before it serves. */
-export interface Started {
-  readonly options: NodeOptions
+export interface RoutesOptions {
   readonly folder: PrivateFolder
   readonly identity: Identity
   readonly transportKeys: TransportKeys
-  readonly enrollment: Enrollment
   readonly runtimes: RuntimeSet
+  readonly place: Place
+  readonly log: Log
 }
 
 export interface Served {
@@ -34,41 +28,34 @@ export interface Served {
   readonly chat: NodeChat
   readonly reranker: Reranker
   readonly commands: Commands
-  /** The newest router key that this node knows. */
-  routerKid(): string
   /** From then on the status says that nothing is ready. */
   beginStop(): void
 }
 
+/** Commands come with a router's signature, which only an enrolled agent can check. */
+function membershipOf({ membership }: Place): Membership {
+  if (membership === null) throw new Error('a command without an enrolment')
+  return membership
+}
+
 /** The agent's routes over all that they need. */
-export function createRoutes(started: Started): Served {
-  const { options, folder, identity, transportKeys, enrollment, runtimes } = started
-  const { log } = options
-  const nodeId = enrollment.node_id
+export function createRoutes({ folder, identity, transportKeys, runtimes, place, log }: RoutesOptions): Served {
   let stopping = false
-  const chat = createNodeChat({ runtimes, worker: { nodeId, identity: identity.key } })
+  const chat = createNodeChat(runtimes)
   const reranker = createReranker({ runtimes: () => runtimes.list() })
-  const routerAuth = createRouterAuth({
-    nodeId,
-    keys: enrollment.router_public_keys,
-    unknownKey: () => void routerKeys.refresh(),
-  })
-  const routerKeys = createRouterKeys({ enrollment, folder, log, adopted: routerAuth.adopt })
-  const gatewayKeys = createGatewayKeys({
-    ask: createAskGateway({ gatewayUrl: enrollment.gateway_url, nodeId, identity: identity.key }),
-    onFailure: () => log.warn('gateway_not_asked'),
-  })
   const credentials = createLocalCredentials({
     localToken: loadLocalToken(folder),
     keys: localKeys(folder),
-    router: () => routerAuth,
-    gatewayKeys: () => gatewayKeys,
+    router: () => place.membership?.routerAuth ?? null,
+    gatewayKeys: () => place.membership?.gatewayKeys ?? null,
   })
   const commands = createCommands({
     store: openCommandStore(join(folder.path, 'commands')),
     worker: {
-      nodeId,
-      nodeClass: () => enrollment.node_class,
+      get nodeId() {
+        return membershipOf(place).nodeId
+      },
+      nodeClass: () => membershipOf(place).enrollment.node_class,
       identity: identity.key,
       secretKey: (keyId) => transportKeys.secretKey(keyId),
       run: runByChat((call) => chat.answer(call)),
@@ -76,8 +63,7 @@ export function createRoutes(started: Started): Served {
     failed: (commandId, error) => log.error('command_failed', { command_id: commandId, failure: failureName(error) }),
   })
   const routes = createNodeApp({
-    nodeId,
-    nodeClass: enrollment.node_class,
+    place,
     identity: identity.key,
     transportKeys,
     runtimes,
@@ -93,7 +79,6 @@ export function createRoutes(started: Started): Served {
     chat,
     reranker,
     commands,
-    routerKid: () => routerKeys.current()[0]?.kid ?? '',
     beginStop: () => {
       stopping = true
     },

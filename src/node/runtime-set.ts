@@ -1,12 +1,13 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
-import type { Log } from '../actors/log.ts'
-import { createDirectTransport, nodeBaseUrl } from '../actors/transport/direct.ts'
 import { newId, type RuntimeId } from '../ids.ts'
+import type { Log } from '../log.ts'
+import { isLoopback } from '../loopback.ts'
 import { PrivateFileError, type PrivateFolder } from '../private-files.ts'
 import { runtimesMax } from '../protocol/wire/agent.ts'
 import { discover } from '../runtimes/discovery.ts'
 import type { ScoreKind } from '../runtimes/rerank.ts'
+import { createDirectTransport, nodeBaseUrl } from '../transport/direct.ts'
 import { type LocalRuntime, type RuntimeTimes, runtimeTimes, WatchedRuntime } from './local-runtime.ts'
 
 export const runtimesFile = 'runtimes.json'
@@ -39,6 +40,12 @@ export interface DeclaredRanker {
   readonly scoreKind: ScoreKind | null
 }
 
+/** By which a model server knows this agent. */
+export interface RuntimeKey {
+  readonly url: string
+  readonly apiKey: string
+}
+
 export interface RuntimeSetOptions {
   readonly folder: PrivateFolder
   readonly log: Log
@@ -46,6 +53,8 @@ export interface RuntimeSetOptions {
   readonly urls: readonly string[]
   /** Model servers that rank, by the operator's word. */
   readonly rankers?: readonly DeclaredRanker[]
+  /** A server with a key is named by it. */
+  readonly keys?: readonly RuntimeKey[]
   /** Look for model servers on loopback, now and every `discoverMs`. */
   readonly discover: boolean
   readonly discoverMs?: number
@@ -57,7 +66,6 @@ export interface RuntimeSetOptions {
 }
 
 const discoverMsDefault = 30_000
-const loopback = /^(localhost|127(\.[0-9]{1,3}){3}|\[::1\])$/
 
 /** Resolves when every runtime that was named or found has answered once, or failed to. */
 export async function startRuntimes(options: RuntimeSetOptions): Promise<RuntimeSet> {
@@ -87,7 +95,8 @@ class RunningRuntimes implements RuntimeSet {
       this.byLabel.set(label, make(this.idOf(label)))
     }
     const polls = (this.options.rankers ?? []).map((ranker) => this.watch(ranker.url, ranker))
-    polls.push(...this.options.urls.map((url) => this.watch(url)))
+    const urls = [...this.options.urls, ...(this.options.keys ?? []).map(({ url }) => url)]
+    polls.push(...urls.map((url) => this.watch(url)))
     if (this.options.discover) polls.push(this.discover())
     await Promise.all(polls)
   }
@@ -113,6 +122,7 @@ class RunningRuntimes implements RuntimeSet {
     const runtime = new WatchedRuntime({
       runtimeId: this.idOf(label),
       url: label,
+      apiKey: this.options.keys?.find((key) => nodeBaseUrl(key.url) === label)?.apiKey ?? null,
       times: this.options.times ?? runtimeTimes,
       onChange: () => this.changed(),
       ...(ranker === undefined ? {} : { ranker }),
@@ -138,7 +148,7 @@ class RunningRuntimes implements RuntimeSet {
   /** By whatever name of this machine they were given: one server is one runtime. */
   private loopbackPorts(): readonly number[] {
     const urls = [...this.byLabel.keys()].filter((label) => label.startsWith('http')).map((label) => new URL(label))
-    return urls.filter(({ hostname }) => loopback.test(hostname)).map(({ port }) => Number(port))
+    return urls.filter(({ hostname }) => isLoopback(hostname)).map(({ port }) => Number(port))
   }
 
   private idOf(label: string): RuntimeId {

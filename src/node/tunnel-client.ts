@@ -45,6 +45,9 @@ const settledMs = 10 * secondMs
 const dialMsMax = 10 * secondMs
 const stopGraceMs = 30 * secondMs
 
+/** The gateway's status (401: it does not take this node, or one of the clocks is off) or the system's code, and no more: the text names the gateway's address. */
+const dialFault = (message: string) => / (?:status code: )?([1-5][0-9]{2}|E[A-Z]+)$/.exec(message)?.[1] ?? 'no_answer'
+
 /** The DOM's type knows no headers. */
 const BunWebSocket = WebSocket as unknown as new (url: string, options: Bun.WebSocketOptions) => Bun.WebSocket
 
@@ -102,13 +105,16 @@ class Dialler implements NodeTunnel {
       clearTimeout(giveUp)
       this.opened(link)
     }
+    let fault = 'no_answer'
     ws.onclose = ({ reason }) => {
       clearTimeout(giveUp)
-      if (this.dialling === ws) this.notOpened()
+      if (this.dialling === ws) this.notOpened(fault)
       else link.session.lost(reason)
     }
-    // What failed is never told: it could name the gateway's address. The close that follows counts.
-    ws.onerror = () => {}
+    // The close that follows counts.
+    ws.onerror = (event) => {
+      fault = dialFault((event as ErrorEvent).message)
+    }
   }
 
   private hello(): Record<string, string> {
@@ -136,9 +142,9 @@ class Dialler implements NodeTunnel {
     for (const resolve of this.waiting.splice(0)) resolve()
   }
 
-  private notOpened(): void {
+  private notOpened(code: string): void {
     this.dialling = null
-    this.options.log('tunnel_not_opened', { attempts: this.failures + 1 })
+    this.options.log('tunnel_not_opened', { attempts: this.failures + 1, code })
     this.redialLater()
   }
 

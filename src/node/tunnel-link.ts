@@ -53,6 +53,11 @@ export class TunnelLink implements TunnelSocket {
     return true
   }
 
+  /** Bun's client cannot. */
+  together(work: () => void): void {
+    work()
+  }
+
   bufferedBytes(): number {
     return this.ws.bufferedAmount
   }

@@ -2,7 +2,7 @@
  * The frames of one tunnel (decisions §22): `uint8 type`, `uint32-be stream id`, payload of at most 64 KiB, one frame in
  * one binary WebSocket message.
  */
-export const frameType = {
+const frameType = {
   open: 1,
   data: 2,
   end: 3,

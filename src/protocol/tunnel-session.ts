@@ -1,3 +1,4 @@
+import { brand } from '../brand.ts'
 import {
   decodeFrame,
   type Frame,
@@ -17,7 +18,7 @@ export const openStreamsMax = 1_024
 /** The socket may hold so much that the kernel has not taken before the streams wait for their turn, bytes. */
 export const socketBytesMax = 256 * 1024
 
-export const tunnelProtocol = 'svc-tunnel-v1'
+export const tunnelProtocol = `${brand}-tunnel-v1`
 export const pingEveryMs = 10_000
 /** A tunnel that neither answered nor sent anything for so long is dead. */
 export const silentMsMax = 30_000
@@ -60,6 +61,8 @@ export interface TunnelSocket {
   bufferedBytes(): number
   /** `drained` is to be called once the socket holds less. */
   awaitDrain(): void
+  /** What `work` sends goes to the kernel in one piece, where the socket can do that. */
+  together(work: () => void): void
   close(code: number, reason: string): void
 }
 
@@ -118,6 +121,11 @@ export class TunnelSession implements StreamCarrier {
     stream.sink = sinkOf(stream)
     this.send(frame)
     return stream
+  }
+
+  /** Sends what `work` sends at once: three frames of a request would be three calls of the system, 60 µs each (measured). */
+  together(work: () => void): void {
+    this.port.socket.together(work)
   }
 
   /** `text`: one JSON object; false where it is too large for a frame. */

@@ -2,8 +2,8 @@ import { afterEach, beforeEach, expect, test } from 'bun:test'
 import { createAccessDirectory } from '../../src/actors/access.ts'
 import { createChangeFeed } from '../../src/actors/change-feed.ts'
 import { type FirstCredentials, firstStart } from '../../src/actors/first-start.ts'
-import { createLog } from '../../src/actors/log.ts'
 import { createSealing } from '../../src/actors/sealing.ts'
+import { createLog } from '../../src/log.ts'
 import { type TestDatabase, testDatabase } from '../support/postgres.ts'
 
 let database: TestDatabase

@@ -1,8 +1,8 @@
 import { expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { createEndpointRules, isGlobalAddress } from '../../src/actors/endpoint-address.ts'
-import { CallSignal } from '../../src/actors/transport/call-signal.ts'
-import { createDirectTransport } from '../../src/actors/transport/direct.ts'
+import { CallSignal } from '../../src/transport/call-signal.ts'
+import { createDirectTransport } from '../../src/transport/direct.ts'
 
 const special = `0.1.2.3 10.0.0.1 100.64.0.1 127.0.0.1 169.254.169.254 172.16.0.1 172.31.255.255 192.0.0.1 192.0.2.1
   192.88.99.1 192.168.1.1 198.18.0.1 198.19.255.255 198.51.100.1 203.0.113.1 224.0.0.1 240.0.0.1 255.255.255.255

@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test'
 import { createActor, fromPromise, setup } from 'xstate'
 import { createInspector, observeErrors, type Transition, transitionsKeptMax } from '../../src/actors/inspect.ts'
-import { createLog } from '../../src/actors/log.ts'
+import { createLog } from '../../src/log.ts'
 import { nodeMachine } from '../../src/machines/node.ts'
 
 function logged() {

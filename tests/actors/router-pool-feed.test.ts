@@ -1,11 +1,11 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { createChangeFeed } from '../../src/actors/change-feed.ts'
-import { createLog } from '../../src/actors/log.ts'
 import { createPoolFeed } from '../../src/actors/pool-feed.ts'
 import { createRouter } from '../../src/actors/router.ts'
 import { readConfig } from '../../src/config.ts'
 import { deleteNode, insertNode, putModelEntry } from '../../src/db/queries/pool.ts'
 import { startFakeNode } from '../../src/fake-node/fake-node.ts'
+import { createLog } from '../../src/log.ts'
 import type { RoutingTable } from '../../src/machines/routing.ts'
 import { type TestDatabase, testDatabase } from '../support/postgres.ts'
 

@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, test } from 'bun:test'
-import { TransportError } from '../../src/actors/transport/transport.ts'
 import { windowBytes } from '../../src/protocol/tunnel-frames.ts'
 import { openStreamsMax } from '../../src/protocol/tunnel-session.ts'
+import { TransportError } from '../../src/transport/transport.ts'
 import { get, nextOpen, nodeId, post, type TunnelPair, tunnelPair } from '../support/tunnel-pair.ts'
 import { waitUntil } from '../support/wait-until.ts'
 

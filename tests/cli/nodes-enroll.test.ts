@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { existsSync, mkdtempSync, readFileSync, rmSync, symlinkSync } from 'node:fs'
+import { existsSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type FakeNode, startFakeNode } from '../../src/fake-node/fake-node.ts'
@@ -58,10 +58,43 @@ test('§22: the pasted line fetches the agent, checks it, starts it, and the mac
   expect(shown.out).toMatch(/Reached by +tunnel/)
   expect(shown.out).toMatch(/Identity +SHA256:/)
   expect(shown.out).toMatch(/far +far +yes/)
+  expect(shown.out).toMatch(/other +ready .* lexical\/bm25/)
   expect((await cli.run(['nodes', 'list'])).out).toMatch(new RegExp(`${nodeId} +shed +ready .*tunnel`))
   expect((await cli.run(['nodes', 'tokens'])).out).toMatch(new RegExp(`${made.token_id} +shed +used .*${nodeId}`))
+  expect((await cli.run(['nodes', 'drain', nodeId])).code).toBe(0)
+  expect((await cli.run(['nodes', 'list'])).out).toMatch(new RegExp(`${nodeId} +shed +live, drained`))
+  expect((await cli.run(['nodes', 'resume', nodeId])).code).toBe(0)
+  expect((await cli.run(['nodes', 'list'])).out).toMatch(new RegExp(`${nodeId} +shed +ready`))
   agent.kill('SIGTERM')
   expect(await agent.exited).toBe(0)
+})
+
+test('§22: without Bun on the machine npm fetches it, and the agent stands in no shadow of npx', async () => {
+  const made = await enroll()
+  const tools = mkdtempSync(join(tmpdir(), 'penstock-npx-'))
+  for (const tool of ['sh', 'mkdir', 'curl', 'sha256sum', 'mv']) symlinkSync(Bun.which(tool) ?? '', join(tools, tool))
+  // In the place of npm's registry: the folder that it would have filled.
+  const npx =
+    '#!/bin/sh\n[ "$1 $2 $4" = "-y -p -c" ] && case "$3" in bun@*) PATH="$FETCHED:$PATH" exec sh -c "$5";; esac\n'
+  writeFileSync(join(tools, 'npx'), npx, { mode: 0o755 })
+  const agent = Bun.spawn(['sh', '-c', `exec ${beside(made.line)}`], {
+    env: { HOME: join(tools, 'home'), PATH: tools, FETCHED: home },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  const [, nodeId = ''] = await firstMatch(agent.stdout, /This machine is (node_\w+)/)
+  await untilState(gateway, nodeId, 'ready')
+  agent.kill('SIGTERM')
+  expect(await agent.exited).toBe(0)
+  await untilState(gateway, nodeId, 'stale')
+
+  rmSync(join(tools, 'npx'))
+  const without = Bun.spawn(['sh', '-c', (await enroll()).line], {
+    env: { HOME: join(tools, 'home'), PATH: tools },
+    stdio: ['ignore', 'ignore', 'pipe'],
+  })
+  expect(await without.exited).toBe(1)
+  expect(await new Response(without.stderr).text()).toContain('Bun, or Node with npm')
+  rmSync(tools, { recursive: true })
 })
 
 test('§22: what is not the very agent that the line speaks of is not started', async () => {

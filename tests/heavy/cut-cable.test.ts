@@ -52,8 +52,9 @@ describe.skipIf(refusal !== '')(`the cable between two machines is pulled ${refu
         await machines.curl('home', `${fakeServerUrl}/answer`, '-d', JSON.stringify({ chunks, intervalMs: chunkMs }))
         const key = machines.credentials().gateway_key
         const client = ['bun', streamsProgram, `${machines.baseUrl}/v1/api`, key, 'm', home, String(streams)]
-        const told = machines.run('gateway', client)
-        await waitFor('all streams run', async () => (await nodeAtHome()).in_flight === streams, minutes)
+        const { child } = await machines.begin('gateway', client, /opened/)
+        const told = new Response(child.stderr).text()
+        expect((await nodeAtHome()).in_flight).toBe(streams)
 
         const cutAtMs = performance.now()
         machines.net.cable('down')
@@ -67,7 +68,7 @@ describe.skipIf(refusal !== '')(`the cable between two machines is pulled ${refu
         await Bun.sleep(Math.max(0, seconds * 1_000 - (performance.now() - cutAtMs)))
         machines.net.cable('up')
 
-        const { ends } = JSON.parse((await told).trim().split('\n').at(-1) ?? '') as { ends: readonly string[] }
+        const { ends } = JSON.parse(await told) as { ends: readonly string[] }
         expect(ends).toHaveLength(streams)
         if (seconds === 1) expect(new Set(ends)).toEqual(new Set(['stop']))
         else for (const end of ends) expect(['stop', ...lost]).toContain(end)

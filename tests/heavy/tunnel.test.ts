@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { join } from 'node:path'
-import type { NodeResponse, NodeTransport } from '../../src/actors/transport/transport.ts'
 import { createTunnelTransport } from '../../src/actors/transport/tunnel.ts'
 import { windowBytes } from '../../src/protocol/tunnel-frames.ts'
+import type { NodeResponse, NodeTransport } from '../../src/transport/transport.ts'
 import { get, nextOpen, nodeId, post, startTunnelServer, type TunnelServer } from '../support/tunnel-pair.ts'
 import { waitUntil } from '../support/wait-until.ts'
 

@@ -1,6 +1,6 @@
 import { afterEach, expect, test } from 'bun:test'
-import { createLog } from '../../src/actors/log.ts'
 import { problemOf } from '../../src/http/failure.ts'
+import { createLog } from '../../src/log.ts'
 import { newToken } from '../../src/secrets.ts'
 import { json, startTestGateway, type TestGateway } from '../support/http-gateway.ts'
 import { type SeverableDatabase, severable } from '../support/severed-database.ts'

@@ -50,7 +50,7 @@ function order(model = 'm-1') {
     requestId,
     jobId: 'job-7',
     kind: 'hosted_chat',
-    nodeId: agent.node.nodeId,
+    nodeId: agent.node.nodeId ?? '',
     nodeClass: 'big',
     runtimeId: runtime.runtimeId,
     runtimeKind: runtime.kind,

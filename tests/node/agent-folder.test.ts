@@ -78,6 +78,8 @@ describe('§22: enrolment', () => {
     expect(await attempt({ gatewayUrl: 'ftp://gateway.example' })).toContain('--gateway must be')
     expect(await attempt({ gatewayUrl: 'https://u:p@gateway.example' })).toContain('must not carry a password')
     expect(await attempt({ gatewayUrl: 'http://127.0.0.1:1' })).toContain('does not answer')
+    expect(await attempt({ token: undefined })).toContain('--token beside --gateway')
+    expect(await attempt({ gatewayUrl: undefined })).toContain('--gateway beside --token')
     expect(await attempt({ runtimes: ['nonsense'] })).toContain('--runtime')
     gateway.refuse(401, { code: 'enrollment_token_invalid', title: 'The enrolment token is not valid' })
     expect(await attempt({})).toBe(
@@ -127,6 +129,7 @@ test('§22: the folder is closed to others, and holds nothing of what was asked 
   expect(statSync(dataDir).mode & 0o777).toBe(0o700)
   const names = readdirSync(dataDir).sort()
   expect(names).toEqual([
+    'agent.lock',
     'enrollment.json',
     'identity.json',
     'local-token.json',
@@ -152,7 +155,7 @@ describe('§22: status', () => {
     const nonce = newNonce()
     const status = await statusOf(agent, nonce)
     expect([...Value.Errors(NodeStatus, status)]).toEqual([])
-    const { nodeId } = agent.node
+    const nodeId = agent.node.nodeId ?? ''
     const holds = (given: object, over = nonce) =>
       agent.identity.verify(statusMessage(nodeId, over, given), status.signature_ed25519)
     expect(holds(status)).toBe(true)

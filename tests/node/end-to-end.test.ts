@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test'
 import OpenAI from 'openai'
-import { createLog } from '../../src/actors/log.ts'
 import { type FakeNode, startFakeNode } from '../../src/fake-node/fake-node.ts'
+import { createLog } from '../../src/log.ts'
 import { enrollmentToken, nodeOf, startAgent, type TestAgent, untilState } from '../support/agents.ts'
 import { startTestGateway, type TestCustomer, type TestGateway, waitFor } from '../support/gateway.ts'
 
@@ -50,6 +50,10 @@ test('§22: a machine that only dials out answers chats, and shows the identity 
   const node = await nodeOf(gateway, agent.nodeId)
   expect(node).toMatchObject({ kind: 'agent', transport: 'tunnel', state: 'ready', in_flight: 0 })
   expect(node.identity_fingerprint).toBe(agent.node.fingerprint)
+  // The first poll came before the agent had dialled in, which is no failure of the node.
+  expect(node.last_error).toBeNull()
+  expect(node.runtimes.flatMap((runtime) => runtime.ranking_models)).toEqual(['lexical/bm25'])
+  expect(node.runtimes.flatMap((runtime) => runtime.models.map(({ model: id }) => id))).toEqual([model])
   // The runtime's own server is spoken to by the agent alone, without the gateway's credentials.
   expect(server.requests.at(-1)?.headers).not.toHaveProperty('x-svc-router-signature')
 })
@@ -162,11 +166,13 @@ test('§23: revoking cuts the tunnel and what runs in it at once, and the machin
   // The same keys, dialling again: refused, however often.
   const lines: string[] = []
   const log = createLog('info', (line) => lines.push(line))
+  await condemned.node.stop()
   const again = await condemned.restart({ log })
   await waitFor('two refused dials', () => {
     log.flush()
     return lines.join('').split('tunnel_not_opened').length > 2
   })
+  expect(lines.join('')).toMatch(/tunnel_not_opened.*"code":"401"/)
   expect(lines.join('')).not.toContain('tunnel_opened')
   expect(await nodeOf(gateway, condemned.nodeId)).toMatchObject({ state: 'revoked', transport: null })
   await again.remove()

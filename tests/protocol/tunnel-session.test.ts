@@ -67,6 +67,7 @@ function endOf(role: 'gateway' | 'node'): End {
       send: (frame) => sent.push(frame) > 0,
       bufferedBytes: () => end.buffered,
       awaitDrain: () => {},
+      together: (work: () => void) => work(),
       close: () => {},
     },
     ...(role === 'node'

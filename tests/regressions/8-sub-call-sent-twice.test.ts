@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { createDirectTransport } from '../../src/actors/transport/direct.ts'
+import { createDirectTransport } from '../../src/transport/direct.ts'
 import { type ScriptedNode, startScriptedNode } from '../support/scripted-node.ts'
 
 let node: ScriptedNode

@@ -125,6 +125,35 @@ describe('§22: a hello that is refused, before any upgrade', () => {
   })
 })
 
+test('§18: refused hellos are counted by what was wrong with them, open tunnels as they are', async () => {
+  const counted = async (name: string) => {
+    const token = { authorization: `Bearer ${gateway.tokens.viewer}` }
+    const text = await (await gateway.ask('GET', '/metrics', { headers: token })).text()
+    return Number(
+      text
+        .split('\n')
+        .find((line) => line.startsWith(`${name} `))
+        ?.split(' ')[1] ?? 0,
+    )
+  }
+  const code = (value: string) => `svc_tunnel_hellos_refused_total{code="${value}"}`
+  const twice = hello()
+  expect((await greet(gateway.url, { ...handshake, ...twice })).status).toBe(101)
+  const wrong = {
+    signature_invalid: helloHeaders(newIdentity(), nodeId, routerKid),
+    signature_expired: hello({ timestamp: now() - 302 }),
+    nonce_reused: twice,
+    malformed: { ...hello(), 'x-svc-node-nonce': 'short' },
+  }
+  for (const [name, headers] of Object.entries(wrong)) {
+    const before = await counted(code(name))
+    await refused(headers)
+    expect(await counted(code(name))).toBe(before + 1)
+  }
+  await waitUntil('the tunnels of the greetings are gone', async () => (await counted('svc_tunnels')) === 0)
+  expect(await counted('svc_tunnel_streams')).toBe(0)
+})
+
 describe('§22: what is no tunnel', () => {
   test('a plain GET, another protocol', async () => {
     for (const more of [{ upgrade: 'h2c' }, { 'sec-websocket-protocol': 'chat' }, { 'sec-websocket-protocol': '' }]) {

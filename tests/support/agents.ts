@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { createLog } from '../../src/actors/log.ts'
+import { createLog } from '../../src/log.ts'
 import { type NodeOptions, type RunningNode, startNode } from '../../src/node/main.ts'
 import type { EnrollmentTokenIssued } from '../../src/protocol/wire/enrollment.ts'
 import { type TestGateway, waitFor } from './gateway.ts'
@@ -54,7 +54,7 @@ export async function startAgent(
   const node = await startNode(all)
   return {
     node,
-    nodeId: node.nodeId,
+    nodeId: node.nodeId ?? '',
     restart: (more = {}) => startAgent({ ...options, ...more, dataDir }),
     remove: async () => {
       await node.stop()
@@ -74,6 +74,7 @@ export interface ShownNode {
   readonly runtimes: readonly {
     readonly runtime_id: string
     readonly models: readonly { readonly model: string; readonly ready: boolean }[]
+    readonly ranking_models: readonly string[]
   }[]
 }
 

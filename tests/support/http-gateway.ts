@@ -1,10 +1,10 @@
 import type { AnyElysia } from 'elysia'
 import { type GatewayParts, type RunningGateway, startGateway } from '../../src/actors/gateway.ts'
-import { createLog } from '../../src/actors/log.ts'
 import { headers } from '../../src/brand.ts'
 import { readConfig } from '../../src/config.ts'
 import { openDatabase } from '../../src/db/client.ts'
 import { createApp } from '../../src/http/app.ts'
+import { createLog } from '../../src/log.ts'
 import { newToken } from '../../src/secrets.ts'
 import { type TestDatabase, testDatabase } from './postgres.ts'
 

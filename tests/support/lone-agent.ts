@@ -1,9 +1,9 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { createLog } from '../../src/actors/log.ts'
 import { headers } from '../../src/brand.ts'
 import { newId } from '../../src/ids.ts'
+import { createLog } from '../../src/log.ts'
 import { type NodeOptions, type RunningNode, startNode } from '../../src/node/main.ts'
 import { type SigningKey, signingKey, type VerifyKey, verifyKey } from '../../src/protocol/ed25519.ts'
 import { enrollMessage, formatRouterSignature, newNonce, routerMessage } from '../../src/protocol/signatures.ts'
@@ -127,7 +127,7 @@ export async function startLoneAgent(
   const identity = verifyKey(gateway.requests[0]?.public_key_ed25519 ?? '')
   if (identity === null) throw new Error('the agent enrolled without a key')
   const signature = (method: string, path: string, body: string | null, given: SignOptions = {}) => {
-    const { key = gateway.key, nodeId = node.nodeId, kid = gateway.key.keyId, nonce = newNonce() } = given
+    const { key = gateway.key, nodeId = node.nodeId ?? '', kid = gateway.key.keyId, nonce = newNonce() } = given
     const timestamp = given.timestamp ?? Math.floor(Date.now() / 1_000)
     const request = {
       nodeId,

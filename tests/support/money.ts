@@ -1,7 +1,7 @@
 import { expect } from 'bun:test'
 import { createLedger } from '../../src/actors/ledger.ts'
-import { createLog } from '../../src/actors/log.ts'
 import { newId } from '../../src/ids.ts'
+import { createLog } from '../../src/log.ts'
 import { chargeFor } from './ledger.ts'
 import type { TestDatabase } from './postgres.ts'
 

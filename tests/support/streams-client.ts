@@ -1,8 +1,8 @@
 import OpenAI from 'openai'
 
 /**
- * A client's program: streams at one node at once. Writes `opened` when each has had its first text, and at the end one
- * JSON line with how each ended: its finish reason, or the code of its error.
+ * A client's program: streams at one node at once. Writes `opened` when each has had its first text, and at the end, as the
+ * one thing on standard error, a JSON line with how each ended: its finish reason, or the code of its error.
  */
 const [baseURL = '', apiKey = '', model = '', nodeId = '', count = '1'] = process.argv.slice(2)
 const client = new OpenAI({ baseURL, apiKey, maxRetries: 0 })
@@ -31,4 +31,4 @@ async function stream(): Promise<string> {
 }
 
 const ends = await Promise.all(Array.from({ length: all }, stream))
-process.stdout.write(`${JSON.stringify({ ends })}\n`)
+process.stderr.write(`${JSON.stringify({ ends })}\n`)

@@ -1,12 +1,12 @@
 import type { Server } from 'bun'
-import { createLog } from '../../src/actors/log.ts'
-import type { NodeRequest, NodeTransport } from '../../src/actors/transport/transport.ts'
 import { createTunnelTransport } from '../../src/actors/transport/tunnel.ts'
 import { type SocketHandler, tunnelSocketOptions } from '../../src/actors/tunnel-socket.ts'
 import { createTunnels, type Tunnels, type TunnelsOptions } from '../../src/actors/tunnels.ts'
 import { headers } from '../../src/brand.ts'
 import type { NodeId } from '../../src/ids.ts'
+import { createLog } from '../../src/log.ts'
 import { type NodeTunnel, startTunnel, type TunnelOptions } from '../../src/node/tunnel-client.ts'
+import type { NodeRequest, NodeTransport } from '../../src/transport/transport.ts'
 
 export const quiet = createLog('silent', () => {})
 

@@ -1,10 +1,10 @@
 import type { NodeId } from '../../ids.ts'
 import { secondMs } from '../../time.ts'
+import type { CancelSignal } from '../../transport/call-signal.ts'
+import { type NodeRequest, type NodeResponse, type NodeTransport, TransportError } from '../../transport/transport.ts'
 import type { TunnelOwner, TunnelOwners } from '../tunnel-owners.ts'
 import type { Tunnels } from '../tunnels.ts'
-import type { CancelSignal } from './call-signal.ts'
 import type { Peers } from './peer.ts'
-import { type NodeRequest, type NodeResponse, type NodeTransport, TransportError } from './transport.ts'
 import { createTunnelTransport } from './tunnel.ts'
 
 export interface DialledWays {

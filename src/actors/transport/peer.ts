@@ -1,9 +1,7 @@
 import { headers } from '../../brand.ts'
 import type { AnswerHead, OpenHead } from '../../protocol/tunnel-frames.ts'
 import { sha256Hex } from '../../secrets.ts'
-import { peerProof } from '../peer-proof.ts'
-import type { TunnelOwner } from '../tunnel-owners.ts'
-import { createDirectTransport } from './direct.ts'
+import { createDirectTransport } from '../../transport/direct.ts'
 import {
   bodyText,
   type NodeRequest,
@@ -11,7 +9,9 @@ import {
   type NodeTransport,
   TransportError,
   type TransportFailure,
-} from './transport.ts'
+} from '../../transport/transport.ts'
+import { peerProof } from '../peer-proof.ts'
+import type { TunnelOwner } from '../tunnel-owners.ts'
 
 /** `<peer_url>` + this + the node's id. */
 export const peerPath = '/v1/peer/nodes/'

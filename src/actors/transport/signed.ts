@@ -1,6 +1,6 @@
 import { headers } from '../../brand.ts'
+import { bodyText, type NodeTransport } from '../../transport/transport.ts'
 import type { RouterIdentity } from '../router-identity.ts'
-import { bodyText, type NodeTransport } from './transport.ts'
 
 /**
  * Puts the gateway's signature on every request to an agent, whichever way it goes there (decisions §22): over node,

@@ -1,7 +1,7 @@
 import type { AnswerHead } from '../../protocol/tunnel-frames.ts'
 import { openStreamsMax, type TunnelSession } from '../../protocol/tunnel-session.ts'
 import type { StreamSink, TunnelStream } from '../../protocol/tunnel-stream.ts'
-import { Body, collectText, decoded } from './body.ts'
+import { Body, collectText, decoded } from '../../transport/body.ts'
 import {
   type BodyFlow,
   type BodySink,
@@ -11,7 +11,7 @@ import {
   type NodeTransport,
   TransportError,
   type TransportFailure,
-} from './transport.ts'
+} from '../../transport/transport.ts'
 
 /**
  * Requests over the tunnel that the node has dialled (decisions §22). `session`: asked for each request, so that the
@@ -36,17 +36,20 @@ export function createTunnelTransport(session: () => TunnelSession | null): Node
 function send(tunnel: TunnelSession, path: string, init: NodeRequest): Promise<NodeResponse> {
   const { method, headers = {}, body, signal } = init
   return new Promise((resolve, reject) => {
+    const bytes = body === undefined || body === '' ? null : Buffer.from(bodyText(body))
     let call: TunnelCall | null = null
-    const stream = tunnel.open({ method, path, headers: lowerCase(headers) }, (opened) => {
-      call = new TunnelCall(opened, resolve, reject)
-      return call
+    tunnel.together(() => {
+      const stream = tunnel.open({ method, path, headers: lowerCase(headers) }, (opened) => {
+        call = new TunnelCall(opened, resolve, reject)
+        return call
+      })
+      if (bytes !== null) stream?.write(bytes)
+      stream?.end()
     })
     const made = call as TunnelCall | null
-    if (stream === null || made === null) return reject(new TransportError('closed'))
+    if (made === null) return reject(new TransportError('closed'))
     // Never taken off again: the signal lives no longer than its call.
     signal.addEventListener('abort', () => made.cancel())
-    if (body !== undefined && body !== '') stream.write(Buffer.from(bodyText(body)))
-    stream.end()
   })
 }
 

@@ -198,6 +198,7 @@ export const Node = Type.Object({
       slots_free: nullableInteger,
       queue_depth: nullableInteger,
       models: Type.Array(NodeModel),
+      ranking_models: Type.Array(Type.String(), { description: 'For programs on the node itself, never for chat' }),
     }),
   ),
   last_error: nullable(Type.Object({ code: Type.String(), at: Instant })),

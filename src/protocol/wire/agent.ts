@@ -1,10 +1,12 @@
 import { type Static, Type } from '@sinclair/typebox'
+import { brand } from '../../brand.ts'
 import { runtimeKinds } from './node.ts'
 import { count, literals, noControls, nullable, nullableInteger, strict } from './shapes.ts'
 
 /** What the node agent and the gateway say to each other beyond chat (decisions §22). Unknown members are refused. */
 
 export const agentProtocolVersion = 1
+export const nodeStatusPath = `/${brand}/v1/status`
 export const runtimesMax = 64
 export const modelsPerRuntimeMax = 1_000
 export const transportKeysMax = 3

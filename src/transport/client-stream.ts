@@ -1,4 +1,4 @@
-import type { BodyFlow } from './transport/transport.ts'
+import type { BodyFlow } from './transport.ts'
 
 /**
  * The client's end of a stream: what is written goes out at once, and beyond `queueMax` of unread text the node is held

@@ -1,7 +1,7 @@
 import { detectRuntime } from '../runtimes/registry.ts'
 import type { ProbeFetch, RuntimeModule } from '../runtimes/runtime.ts'
+import type { NodeTransport } from '../transport/transport.ts'
 import type { Probe } from './node-watch.ts'
-import type { NodeTransport } from './transport/transport.ts'
 
 /** An answer to a status question that is longer is no such answer. */
 export const probeBytesMax = 4 * 1024 * 1024

@@ -1,4 +1,4 @@
-import { isoTime } from '../time.ts'
+import { isoTime } from './time.ts'
 
 export type LogLevel = 'debug' | 'info' | 'warn' | 'error'
 export type LogFields = Readonly<Record<string, string | number | boolean | null | undefined>>

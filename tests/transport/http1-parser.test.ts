@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { headBytesMax, MalformedResponse, ResponseParser } from '../../src/actors/transport/http1-parser.ts'
+import { headBytesMax, MalformedResponse, ResponseParser } from '../../src/transport/http1-parser.ts'
 
 interface Parsed {
   status: number

@@ -1,4 +1,4 @@
-import { product } from '../../brand.ts'
+import { product } from '../brand.ts'
 import { within } from '../deadline.ts'
 import type { CancelSignal } from './call-signal.ts'
 import { type Endpoint, Http1Connection } from './http1-connection.ts'

@@ -1,8 +1,8 @@
 import { dlopen, FFIType, ptr } from 'bun:ffi'
 import { afterEach, describe, expect, test } from 'bun:test'
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net'
-import { createDirectTransport, nodeBaseUrl } from '../../src/actors/transport/direct.ts'
-import { TransportError } from '../../src/actors/transport/transport.ts'
+import { createDirectTransport, nodeBaseUrl } from '../../src/transport/direct.ts'
+import { TransportError } from '../../src/transport/transport.ts'
 
 const cleanups: (() => unknown)[] = []
 afterEach(async () => {
@@ -91,7 +91,7 @@ describe('§22 direct transport', () => {
   test('a proxy of the environment is not used', async () => {
     const url = serve(() => new Response('direct'))
     const script = `
-      const { createDirectTransport } = await import('./src/actors/transport/direct.ts')
+      const { createDirectTransport } = await import('../../src/transport/direct.ts')
       const node = createDirectTransport({ url: '${url}', apiKey: null, connectTimeoutMs: 1000 })
       console.log(await (await node.fetch('/', { method: 'GET', signal: new AbortController().signal })).text(100))
       node.close()`

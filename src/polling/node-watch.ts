@@ -1,5 +1,5 @@
 import type { RuntimeStatus } from '../runtimes/runtime.ts'
-import { TransportError, type TransportFailure } from './transport/transport.ts'
+import { TransportError, type TransportFailure } from '../transport/transport.ts'
 
 /** What a node says of one of its runtimes; `label` as in `PoolRuntime`. */
 export interface RuntimeReport {

@@ -1,0 +1,39 @@
+import { expect, test } from 'bun:test'
+import { startFakeNode } from '../../src/fake-node/fake-node.ts'
+import { enrollmentToken, nodeOf, startAgent, untilState } from '../support/agents.ts'
+import { startTestGateway } from '../support/gateway.ts'
+
+function freePort(): number {
+  const server = Bun.serve({ port: 0, hostname: '127.0.0.1', fetch: () => new Response() })
+  const port = server.port ?? 0
+  server.stop(true)
+  return port
+}
+
+test('§22: an agent with an endpoint_url is ready with the first poll, which comes while it still enrols', async () => {
+  // So seldom that a second poll would come too late.
+  const gateway = await startTestGateway({
+    env: { SVC_ENDPOINT_NETWORKS: '127.0.0.0/8', SVC_POLL_INTERVAL_MS: '60000' },
+  })
+  const server = startFakeNode({ models: ['m-1'] })
+  const customer = await gateway.customer()
+  const { enrollment_token: token } = await enrollmentToken(gateway, customer.customerId, { endpointUrlAllowed: true })
+  const port = freePort()
+  const agent = await startAgent({
+    gatewayUrl: gateway.url,
+    token,
+    port,
+    endpointUrl: `http://127.0.0.1:${port}`,
+    runtimes: [server.url],
+  })
+  try {
+    await untilState(gateway, agent.nodeId, 'ready')
+    expect(await nodeOf(gateway, agent.nodeId)).toMatchObject({ transport: 'direct', last_error: null })
+    const answer = await gateway.chat(customer.key, { model: 'm-1', messages: [{ role: 'user', content: 'x' }] })
+    expect(answer.status).toBe(200)
+  } finally {
+    await agent.remove()
+    server.stop()
+    await gateway.stop()
+  }
+})
