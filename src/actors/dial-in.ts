@@ -29,7 +29,6 @@ export interface DialIn {
   readonly peerDoor: PeerDoor
   /** Whichever way leads to the node when a request goes. */
   transport(nodeId: NodeId): NodeTransport
-  reachable(nodeId: NodeId): boolean
   /** By which way a request would go now; null: by none. */
   way(nodeId: NodeId): 'tunnel' | 'peer' | null
   subscribe(listener: DialInListener): () => void
@@ -65,16 +64,14 @@ export function createDialIn({ config, database, feed, log, proofs, routerKids }
   const peers = createPeers({ secret, connectTimeoutMs: config.SVC_CONNECT_TIMEOUT_MS })
   const way = (nodeId: NodeId) =>
     tunnels.session(nodeId) !== null ? 'tunnel' : owners.owner(nodeId) !== null ? 'peer' : null
-  const reachable = (nodeId: NodeId) => way(nodeId) !== null
   return {
     tunnelDoor: createTunnelDoor({ tunnels, check: (proof) => proofs.check(proof), routerKids }),
     peerDoor: createPeerDoor({ secret, replicaId, tunnels }),
     transport: (nodeId) => createDialledTransport(nodeId, { tunnels, owners, peers }),
-    reachable,
     way,
     subscribe: (listener) => {
       const closed = (nodeId: NodeId) => {
-        if (!reachable(nodeId)) listener.onClose?.(nodeId)
+        if (way(nodeId) === null) listener.onClose?.(nodeId)
       }
       const ends = [
         tunnels.subscribe({
