@@ -7,6 +7,7 @@ import {
   saveKeyUses,
 } from '../db/queries/accounts.ts'
 import type { CustomerId, KeyId } from '../ids.ts'
+import type { AdminRole } from '../machines/rules/approval-policy.ts'
 import { type EffectivePolicy, mergePolicies } from '../machines/rules/model-policy.ts'
 import { equalBytes, hashToken, isWellFormedToken } from '../secrets.ts'
 import { minuteMs, secondMs } from '../time.ts'
@@ -18,7 +19,7 @@ import { failureName, type Log } from './log.ts'
 import { RoleTokens } from './role-tokens.ts'
 
 export type AccountStatus = 'active' | 'suspended' | 'closed'
-export type Role = 'viewer' | 'operator' | 'admin'
+export type Role = AdminRole
 
 /** Who a request acts for, and what it may do. */
 export interface Access {

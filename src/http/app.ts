@@ -3,7 +3,7 @@ import type { GatewayHandle } from '../actors/gateway.ts'
 import { tunnelSocketOptions } from '../actors/tunnel-socket.ts'
 import { createHttpContext } from './exchange.ts'
 import { problems } from './plugins/problems.ts'
-import { RouteTable } from './route-table.ts'
+import { checkAdminRoutes, RouteTable } from './route-table.ts'
 import { customerRoutes } from './routes/admin/customers.ts'
 import { enrollmentTokenRoutes } from './routes/admin/enrollment-tokens.ts'
 import { explainRoutes } from './routes/admin/explain.ts'
@@ -63,5 +63,6 @@ export function createApp(gateway: GatewayHandle): AnyElysia {
     .use(mixtureRoutes(context))
     .use(nodeTunnelRoutes(context))
     .use(peerRoutes(context))
+  checkAdminRoutes(app)
   return app
 }

@@ -5,10 +5,9 @@ import { Problem } from '../../errors.ts'
 import { adminChallenge, bearerChallenge, openAiResponse, problemResponse } from '../../protocol/problem-response.ts'
 import { beginExchange, endExchange, type HttpContext, type HttpExchange } from '../exchange.ts'
 import { clientClosedStatus, problemOf } from '../failure.ts'
-import type { RouteTable } from '../route-table.ts'
+import { adminPrefix, type RouteTable } from '../route-table.ts'
 
 export const modelsRoute = '/v1/api/models'
-export const adminPrefix = '/v1/admin/'
 /** Stands for the route where there is none. */
 const unmatched = 'unmatched'
 

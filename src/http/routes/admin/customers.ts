@@ -51,7 +51,7 @@ const collectionRoutes = (context: HttpContext) => {
         })
       },
       {
-        role: 'admin',
+        action: 'customer.create',
         response: { 201: CustomerCreated },
         detail: describe({ summary: 'Create a customer', tags, body: CustomerCreate }),
       },
@@ -69,7 +69,7 @@ const collectionRoutes = (context: HttpContext) => {
         }
       },
       {
-        role: 'operator',
+        action: 'customer.list',
         response: { 200: CustomerList },
         detail: describe({ summary: 'List customers, newest first', tags, query: listQuery }),
       },
@@ -84,7 +84,7 @@ const itemRoutes = (context: HttpContext) => {
       '/v1/admin/customers/:customer_id',
       async ({ params }) => customerView(await accounts.customer(params.customer_id)),
       {
-        role: 'operator',
+        action: 'customer.read',
         params: customerParams,
         response: { 200: Customer },
         detail: describe({ summary: 'Read a customer', tags }),
@@ -103,7 +103,7 @@ const itemRoutes = (context: HttpContext) => {
         return customerView(await accounts.updateCustomer(params.customer_id, changes))
       },
       {
-        role: 'admin',
+        action: 'customer.update',
         params: customerParams,
         response: { 200: Customer },
         detail: describe({ summary: 'Change a customer', tags, body: CustomerUpdate }),
@@ -123,7 +123,7 @@ const credentialRoutes = (context: HttpContext) => {
         return status(201, { customer_id: customer.customerId, customer_token: customerToken })
       },
       {
-        role: 'admin',
+        action: 'customer.token.rotate',
         params: customerParams,
         response: { 201: CustomerToken },
         detail: describe({ summary: 'Replace the customer token', tags, optionalBody: ReasonBody }),
@@ -137,7 +137,7 @@ const credentialRoutes = (context: HttpContext) => {
         return status(201, { customer_id: customer.customerId, webhook_secret: webhookSecret })
       },
       {
-        role: 'admin',
+        action: 'customer.webhook_secret.rotate',
         params: customerParams,
         response: { 201: WebhookSecret },
         detail: describe({ summary: 'Replace the webhook secret', tags, optionalBody: ReasonBody }),

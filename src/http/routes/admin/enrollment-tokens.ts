@@ -43,7 +43,7 @@ export const enrollmentTokenRoutes = (context: HttpContext) => {
         })
       },
       {
-        role: 'operator',
+        action: 'node.enroll',
         response: { 201: EnrollmentTokenIssued },
         detail: describe({ summary: 'Let one machine enrol', tags, body: EnrollmentTokenCreate }),
       },
@@ -62,7 +62,7 @@ export const enrollmentTokenRoutes = (context: HttpContext) => {
         }
       },
       {
-        role: 'operator',
+        action: 'node.enroll.list',
         response: { 200: EnrollmentTokenList },
         detail: describe({ summary: 'List enrolment tokens, used and expired ones too', tags, query: listQuery }),
       },
@@ -75,7 +75,7 @@ export const enrollmentTokenRoutes = (context: HttpContext) => {
         set.status = 204
       },
       {
-        role: 'operator',
+        action: 'node.enroll.withdraw',
         params: enrollmentTokenParams,
         detail: describe({ summary: 'Withdraw an enrolment token', tags, empty: true }),
       },

@@ -38,7 +38,7 @@ const collectionRoutes = (context: HttpContext) => {
         return status(201, { ...keyView(key), gateway_key: gatewayKey })
       },
       {
-        role: 'admin',
+        action: 'gateway_key.issue',
         params: customerParams,
         response: { 201: KeyIssued },
         detail: describe({ summary: 'Issue a gateway key', tags, body: KeyCreate }),
@@ -57,7 +57,7 @@ const collectionRoutes = (context: HttpContext) => {
         }
       },
       {
-        role: 'operator',
+        action: 'gateway_key.list',
         params: customerParams,
         response: { 200: KeyList },
         detail: describe({ summary: 'List the keys of a customer, ended ones too', tags, query: listQuery }),
@@ -82,7 +82,7 @@ const itemRoutes = (context: HttpContext) => {
         })
       },
       {
-        role: 'admin',
+        action: 'gateway_key.rotate',
         params: keyParams,
         response: { 201: KeyRotated },
         detail: describe({ summary: 'Replace a key; the old one works for a while', tags, optionalBody: KeyRotate }),
@@ -95,7 +95,7 @@ const itemRoutes = (context: HttpContext) => {
         return keyView(await accounts.revokeKey(params.key_id))
       },
       {
-        role: 'admin',
+        action: 'gateway_key.revoke',
         params: keyParams,
         response: { 200: Key },
         detail: describe({

@@ -31,7 +31,7 @@ export const catalogueRoutes = (context: HttpContext) => {
         }
       },
       {
-        role: 'viewer',
+        action: 'model.list',
         response: { 200: AdminModelList },
         detail: describe({ summary: 'List catalogue entries and what nodes serve', tags, query: listQuery }),
       },
@@ -57,7 +57,7 @@ export const catalogueRoutes = (context: HttpContext) => {
         return modelEntryView(entry)
       },
       {
-        role: 'operator',
+        action: 'model.update',
         response: { 200: ModelEntry },
         detail: describe({
           summary: 'Make or replace a catalogue entry',
@@ -76,7 +76,7 @@ export const catalogueRoutes = (context: HttpContext) => {
         set.status = 204
       },
       {
-        role: 'operator',
+        action: 'model.delete',
         detail: describe({ summary: 'Delete a catalogue entry', tags, body: ModelDelete, empty: true }),
       },
     )

@@ -50,7 +50,7 @@ const collectionRoutes = (context: HttpContext) => {
         }
       },
       {
-        role: 'viewer',
+        action: 'node.list',
         response: { 200: NodeList },
         detail: describe({ summary: 'List nodes with their state and load', tags, query: listQuery }),
       },
@@ -71,7 +71,7 @@ const collectionRoutes = (context: HttpContext) => {
         return status(201, withStatus(context, row, actor.role))
       },
       {
-        role: 'operator',
+        action: 'node.register',
         response: { 201: Node },
         detail: describe({ summary: 'Register an OpenAI-compatible server as a node', tags, body: NodeCreate }),
       },
@@ -86,7 +86,7 @@ const itemRoutes = (context: HttpContext) => {
       '/v1/admin/nodes/:node_id',
       async ({ actor, params }) => withStatus(context, await pool.node(params.node_id), actor.role),
       {
-        role: 'viewer',
+        action: 'node.read',
         params: nodeParams,
         response: { 200: Node },
         detail: describe({ summary: 'Read a node', tags }),
@@ -100,7 +100,7 @@ const itemRoutes = (context: HttpContext) => {
         return withStatus(context, await pool.updateNode(params.node_id, changesOf(body)), actor.role)
       },
       {
-        role: 'operator',
+        action: 'node.update',
         params: nodeParams,
         response: { 200: Node },
         detail: describe({ summary: 'Change a node', tags, body: NodeUpdate }),
@@ -114,23 +114,23 @@ const itemRoutes = (context: HttpContext) => {
         set.status = 204
       },
       {
-        role: 'admin',
+        action: 'node.delete',
         params: nodeParams,
         detail: describe({ summary: 'Delete a node and what was measured of it', tags, empty: true }),
       },
     )
 }
 
-const commands: readonly (readonly [NodeCommand, Role, string])[] = [
-  ['drain', 'operator', 'No new work; what runs may finish'],
-  ['resume', 'operator', 'Take new work again'],
-  ['revoke', 'admin', 'Never again: the node and its keys are dead'],
+const commands: readonly (readonly [NodeCommand, string])[] = [
+  ['drain', 'No new work; what runs may finish'],
+  ['resume', 'Take new work again'],
+  ['revoke', 'Never again: the node and its keys are dead'],
 ]
 
 /** What is told to a node; saying it twice is no fault. */
 const commandRoutes = (context: HttpContext) => {
   const app = new Elysia().use(admin(context))
-  for (const [command, role, summary] of commands) {
+  for (const [command, summary] of commands) {
     app.post(
       `/v1/admin/nodes/:node_id/${command}`,
       async ({ actor, params, request }) => {
@@ -138,7 +138,7 @@ const commandRoutes = (context: HttpContext) => {
         return withStatus(context, await context.gateway.pool.setNodeAdminState(params.node_id, command), actor.role)
       },
       {
-        role,
+        action: `node.${command}`,
         params: nodeParams,
         response: { 200: Node },
         detail: describe({ summary, tags, optionalBody: ReasonBody }),
