@@ -89,6 +89,8 @@ export const problemKinds = {
   node_lost: { status: 502, title: 'The node was lost', shouldRetry: true },
   server_shutdown: { status: 503, title: 'The gateway is shutting down', shouldRetry: true },
   // Administration (decisions §23).
+  reason_required: { status: 400, title: 'This action needs a reason' },
+  confirmation_required: { status: 400, title: 'This action needs its exact confirmation' },
   customer_not_found: { status: 404, title: 'No such customer' },
   key_not_found: { status: 404, title: 'No such key' },
   node_not_found: { status: 404, title: 'No such node' },

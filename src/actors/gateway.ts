@@ -8,6 +8,7 @@ import { type Accounts, createAccounts } from './accounts.ts'
 import { createAddressHash } from './address-hash.ts'
 import type { AgentBundle } from './agent-bundle.ts'
 import { createAgents } from './agents.ts'
+import { type AuditLog, createAuditLog } from './audit-log.ts'
 import { createChangeFeed } from './change-feed.ts'
 import { type Chat, createChat } from './chat.ts'
 import type { DialIn } from './dial-in.ts'
@@ -41,6 +42,7 @@ export interface GatewayHandle {
   readonly failedLogins: FailedLogins
   readonly limits: GatewayLimits
   readonly accounts: Accounts
+  readonly audit: AuditLog
   readonly pool: PoolAdmin
   readonly enrollment: Enrollment
   readonly verifyNodeKey: VerifyNodeKey
@@ -118,35 +120,39 @@ function createActors(parts: GatewayParts, ownPort: () => number) {
     publicPerMinute: config.SVC_PUBLIC_RPM_PER_IP,
     adminPerMinute: config.SVC_ADMIN_RPM_PER_TOKEN,
   })
+  const audit = createAuditLog({ db, log, keys: parts.auditKeys })
   const accounts = createAccounts({
     db,
+    trail: audit,
     sealing,
     changedHere,
     peppers,
     keyRotationMs: config.SVC_KEY_ROTATION_MS,
     forgetKey: (keyId) => access.forgetKey(keyId),
   })
-  const pool = createPoolAdmin({ db, sealing, changedHere })
+  const pool = createPoolAdmin({ db, trail: audit, sealing, changedHere })
   const openSecret = (sealed: Uint8Array) => sealing.open('node_api_key', sealed)
   const { routerKeys } = parts
-  const agents = createAgents({ config, database, feed, log, access, peppers, routerKeys })
+  const agents = createAgents({ config, database, feed, log, access, trail: audit, peppers, routerKeys })
   const inspector = createInspector(log)
   const router = createRouter({ config, db, log, openSecret, agents: agents.access, inspect: inspector.inspect })
   const poolFeed = createPoolFeed(router, db, feed, log)
   const localNodes = createLocalNodes({ config, pool, feed, log, ownPort })
   const receipts = createReceiptWriter({ db, flushMs: config.SVC_RECEIPT_FLUSH_MS, log })
-  return { feed, access, limits, accounts, pool, agents, inspector, router, poolFeed, localNodes, receipts }
+  return { feed, access, limits, audit, accounts, pool, agents, inspector, router, poolFeed, localNodes, receipts }
 }
 
 type Actors = ReturnType<typeof createActors>
 
-function observe(metrics: Metrics, { router, receipts }: Actors): void {
+function observe(metrics: Metrics, { router, receipts, audit }: Actors): void {
   metrics.observe({
     nodes: () => router.counts().nodes,
     inFlight: () => router.counts().inFlight,
     queued: () => router.counts().queued,
     receiptsWritten: () => receipts.written(),
     receiptsDropped: () => receipts.dropped(),
+    accessEventsWritten: () => audit.writer.written(),
+    accessEventsRefused: () => audit.writer.refused(),
   })
 }
 
@@ -167,6 +173,7 @@ async function stopActors(actors: Actors, log: Log): Promise<void> {
   await actors.agents.stop()
   await actors.router.stop()
   await actors.receipts.stop().catch((error: unknown) => log.error('receipts_left', { failure: failureName(error) }))
+  await actors.audit.stop().catch((error: unknown) => log.error('access_events_left', { failure: failureName(error) }))
   await actors.limits.stop()
   await actors.access.stop()
   await actors.feed.stop()
@@ -206,6 +213,7 @@ export async function startGateway(parts: GatewayParts): Promise<RunningGateway>
     lockoutMs: config.SVC_AUTH_LOCKOUT_MS,
   })
   const health = createHealth(() => askDatabase(database.db))
+  await actors.audit.start()
   await actors.feed.start()
   await actors.poolFeed.start()
   await access.start()
@@ -225,6 +233,7 @@ export async function startGateway(parts: GatewayParts): Promise<RunningGateway>
     failedLogins,
     limits,
     accounts,
+    audit: actors.audit,
     pool,
     enrollment: agents.enrollment,
     verifyNodeKey: agents.keyVerifier(router),

@@ -28,6 +28,8 @@ export interface MetricSources {
   queued(): number
   receiptsWritten(): number
   receiptsDropped(): number
+  accessEventsWritten(): number
+  accessEventsRefused(): number
 }
 
 export interface Metrics {
@@ -136,6 +138,8 @@ function gauges(registry: Registry, sources: () => Partial<MetricSources>): void
       },
     })
   total('receipts_written_total', 'Receipts stored', () => sources().receiptsWritten?.())
+  total('audit_access_events_written_total', 'Access events stored', () => sources().accessEventsWritten?.())
+  total('audit_access_events_refused_total', 'Access events never stored', () => sources().accessEventsRefused?.())
   total('receipts_dropped_total', 'Receipts lost because the database was away', () => sources().receiptsDropped?.())
 }
 

@@ -4,6 +4,7 @@ import { headers } from '../../brand.ts'
 import { Problem } from '../../errors.ts'
 import { type AdminAction, adminRoute } from '../../machines/rules/approval-policy.ts'
 import { hashToken } from '../../secrets.ts'
+import { adminCall } from '../admin-call.ts'
 import type { HttpContext, HttpExchange } from '../exchange.ts'
 import { refusedLogin } from '../refused-login.ts'
 import { actionKey } from '../route-table.ts'
@@ -40,10 +41,14 @@ export const admin = (context: HttpContext) =>
       const token = request.headers.get(headers.adminToken)
       const role = authenticate(context, exchange, token)
       exchange.role = role
+      exchange.actorHash = context.gateway.audit.pseudonym('actor', token)
       const { config, limits } = context.gateway
       const hash = hashToken(config.SVC_AUDIT_KEY ?? processSalt, token ?? '').toString('hex')
       Object.assign(set.headers, await limits.takeAdmin(hash.slice(0, tokenHashCharacters)))
-      return { actor: { role } satisfies AdminActor as AdminActor }
+      return {
+        actor: { role } satisfies AdminActor as AdminActor,
+        call: adminCall(context, exchange, request, token ?? ''),
+      }
     })
     .macro({
       action: (action: AdminAction) => {
@@ -51,7 +56,8 @@ export const admin = (context: HttpContext) =>
         return {
           detail: { [actionKey]: action, security: [{ admin: [] }] } as object,
           transform: (request: object) => {
-            const { actor } = request as { actor: AdminActor }
+            const { actor, exchange } = request as { actor: AdminActor; exchange: HttpExchange }
+            exchange.action = action
             if (ranks[actor.role] >= ranks[least]) return
             throw new Problem('insufficient_role', { detail: `This needs the role ${least}` })
           },

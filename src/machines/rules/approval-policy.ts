@@ -14,6 +14,9 @@ export type TargetType =
   | 'command'
   | 'webhook'
 
+/** What a command event can tell (decisions §16). */
+export type CommandAction = 'job.create' | 'job.cancel' | 'node.drain' | 'node.resume' | 'node.revoke'
+
 type Category =
   | 'audit'
   | 'billing'
@@ -35,8 +38,8 @@ export interface AdminRoute {
   readonly category: Category
   /** Of its approval events; null: it writes none. */
   readonly targetType: TargetType | null
-  /** It writes a command event too: something is told to a machine. */
-  readonly command: boolean
+  /** The action of the command event that it writes beside: something is told to a machine. */
+  readonly command: CommandAction | null
   readonly reasonRequired: boolean
   readonly typedConfirmation: string | null
   readonly dryRun: boolean
@@ -56,7 +59,7 @@ const read = (role: AdminRole, category: Category, path: string): AdminRoute => 
   role,
   category,
   targetType: null,
-  command: false,
+  command: null,
   reasonRequired: false,
   typedConfirmation: null,
   dryRun: false,
@@ -84,7 +87,7 @@ const change = (
 const twoPeople = { productionRequirement: 'second_approver' } as const
 const reasonAndTwoPeople = { productionRequirement: 'reason_and_second_approver' } as const
 const noReasonYet = { reasonRequired: false, currentEnforcement: 'role_token' } as const
-const tellsMachine = { command: true } as const
+const tellsMachine = (command: CommandAction) => ({ command }) as const
 
 /**
  * Every admin route there is, by the name of its action. What is mounted names its row and takes its role from it; the
@@ -169,9 +172,27 @@ export const adminRoutes = {
   'node.register': change('operator', 'node_control', 'node', ['POST', '/v1/admin/nodes']),
   'node.update': change('operator', 'node_control', 'node', ['PATCH', '/v1/admin/nodes/:node_id']),
   'node.delete': change('admin', 'node_control', 'node', ['DELETE', '/v1/admin/nodes/:node_id']),
-  'node.drain': change('operator', 'node_control', 'node', ['POST', '/v1/admin/nodes/:node_id/drain'], tellsMachine),
-  'node.resume': change('operator', 'node_control', 'node', ['POST', '/v1/admin/nodes/:node_id/resume'], tellsMachine),
-  'node.revoke': change('admin', 'node_control', 'node', ['POST', '/v1/admin/nodes/:node_id/revoke'], tellsMachine),
+  'node.drain': change(
+    'operator',
+    'node_control',
+    'node',
+    ['POST', '/v1/admin/nodes/:node_id/drain'],
+    tellsMachine('node.drain'),
+  ),
+  'node.resume': change(
+    'operator',
+    'node_control',
+    'node',
+    ['POST', '/v1/admin/nodes/:node_id/resume'],
+    tellsMachine('node.resume'),
+  ),
+  'node.revoke': change(
+    'admin',
+    'node_control',
+    'node',
+    ['POST', '/v1/admin/nodes/:node_id/revoke'],
+    tellsMachine('node.revoke'),
+  ),
   'node.list': read('viewer', 'node_control', '/v1/admin/nodes'),
   'node.read': read('viewer', 'node_control', '/v1/admin/nodes/:node_id'),
 
@@ -184,7 +205,7 @@ export const adminRoutes = {
     'node_control',
     'command',
     ['POST', '/v1/admin/commands/:command_id/cancel'],
-    tellsMachine,
+    tellsMachine('job.cancel'),
   ),
   'command.read': read('viewer', 'node_control', '/v1/admin/commands/:command_id'),
   'job.list': read('viewer', 'private_jobs', '/v1/admin/jobs'),

@@ -1,7 +1,6 @@
 import { Elysia } from 'elysia'
 import type { CustomerChanges } from '../../../actors/accounts.ts'
 import { brand } from '../../../brand.ts'
-import { readBody } from '../../../protocol/json-body.ts'
 import {
   Customer,
   CustomerCreate,
@@ -13,7 +12,7 @@ import {
   WebhookSecret,
 } from '../../../protocol/wire/admin.ts'
 import { isoTime } from '../../../time.ts'
-import { checkReasonHeader, customerParams, readOptionalBody } from '../../admin-input.ts'
+import { customerParams } from '../../admin-input.ts'
 import { customerView } from '../../admin-view.ts'
 import type { HttpContext } from '../../exchange.ts'
 import { admin } from '../../plugins/admin.ts'
@@ -37,10 +36,9 @@ const collectionRoutes = (context: HttpContext) => {
     .use(admin(context))
     .post(
       '/v1/admin/customers',
-      async ({ request, status }) => {
-        checkReasonHeader(request)
-        const body = await readBody(request, CustomerCreate)
-        const made = await accounts.createCustomer({
+      async ({ call, status }) => {
+        const { body, audit } = await call.body(CustomerCreate)
+        const made = await accounts.by(audit).createCustomer({
           displayName: body.display_name,
           gatewayPolicy: body.gateway_policy ?? null,
         })
@@ -92,15 +90,14 @@ const itemRoutes = (context: HttpContext) => {
     )
     .patch(
       '/v1/admin/customers/:customer_id',
-      async ({ params, request }) => {
-        checkReasonHeader(request)
-        const body = await readBody(request, CustomerUpdate)
+      async ({ call, params }) => {
+        const { body, audit } = await call.body(CustomerUpdate)
         const changes: CustomerChanges = {
           ...(body.display_name === undefined ? {} : { displayName: body.display_name }),
           ...(body.account_status === undefined ? {} : { accountStatus: body.account_status }),
           ...(body.gateway_policy === undefined ? {} : { gatewayPolicy: body.gateway_policy }),
         }
-        return customerView(await accounts.updateCustomer(params.customer_id, changes))
+        return customerView(await accounts.by(audit).updateCustomer(params.customer_id, changes))
       },
       {
         action: 'customer.update',
@@ -117,9 +114,9 @@ const credentialRoutes = (context: HttpContext) => {
     .use(admin(context))
     .post(
       '/v1/admin/customers/:customer_id/token',
-      async ({ params, request, status }) => {
-        await readOptionalBody(request, ReasonBody)
-        const { customer, customerToken } = await accounts.rotateCustomerToken(params.customer_id)
+      async ({ call, params, status }) => {
+        const { audit } = await call.optionalBody(ReasonBody)
+        const { customer, customerToken } = await accounts.by(audit).rotateCustomerToken(params.customer_id)
         return status(201, { customer_id: customer.customerId, customer_token: customerToken })
       },
       {
@@ -131,9 +128,9 @@ const credentialRoutes = (context: HttpContext) => {
     )
     .post(
       '/v1/admin/customers/:customer_id/webhook-secret',
-      async ({ params, request, status }) => {
-        await readOptionalBody(request, ReasonBody)
-        const { customer, webhookSecret } = await accounts.rotateWebhookSecret(params.customer_id)
+      async ({ call, params, status }) => {
+        const { audit } = await call.optionalBody(ReasonBody)
+        const { customer, webhookSecret } = await accounts.by(audit).rotateWebhookSecret(params.customer_id)
         return status(201, { customer_id: customer.customerId, webhook_secret: webhookSecret })
       },
       {

@@ -1,9 +1,8 @@
 import { Elysia } from 'elysia'
 import { brand } from '../../../brand.ts'
-import { readBody } from '../../../protocol/json-body.ts'
 import { AdminModelList, ModelDelete, ModelEntry, ModelPut } from '../../../protocol/wire/admin.ts'
 import { isoTime } from '../../../time.ts'
-import { checkReasonHeader, parseWei } from '../../admin-input.ts'
+import { parseWei } from '../../admin-input.ts'
 import { adminModels, modelEntryView } from '../../admin-view.ts'
 import type { HttpContext } from '../../exchange.ts'
 import { admin } from '../../plugins/admin.ts'
@@ -38,10 +37,9 @@ export const catalogueRoutes = (context: HttpContext) => {
     )
     .put(
       '/v1/admin/models',
-      async ({ request }) => {
-        checkReasonHeader(request)
-        const body = await readBody(request, ModelPut)
-        const entry = await pool.putModelEntry({
+      async ({ call }) => {
+        const { body, audit } = await call.body(ModelPut)
+        const entry = await pool.by(audit).putModelEntry({
           modelId: body.id,
           aliases: body.aliases ?? [],
           name: body.name ?? null,
@@ -69,10 +67,9 @@ export const catalogueRoutes = (context: HttpContext) => {
     )
     .delete(
       '/v1/admin/models',
-      async ({ request, set }) => {
-        checkReasonHeader(request)
-        const { id } = await readBody(request, ModelDelete)
-        await pool.deleteModelEntry(id)
+      async ({ call, set }) => {
+        const { body, audit } = await call.body(ModelDelete)
+        await pool.by(audit).deleteModelEntry(body.id)
         set.status = 204
       },
       {

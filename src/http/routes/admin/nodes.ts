@@ -2,10 +2,9 @@ import { Elysia } from 'elysia'
 import type { Role } from '../../../actors/access.ts'
 import type { NodeChanges, NodeCommand, NodeRecord } from '../../../actors/pool-admin.ts'
 import { brand } from '../../../brand.ts'
-import { readBody } from '../../../protocol/json-body.ts'
 import { Node, NodeCreate, NodeList, NodeUpdate, ReasonBody } from '../../../protocol/wire/admin.ts'
 import { isoTime } from '../../../time.ts'
-import { checkReasonHeader, nodeParams, readOptionalBody } from '../../admin-input.ts'
+import { nodeParams } from '../../admin-input.ts'
 import { nodeView } from '../../admin-view.ts'
 import type { HttpContext } from '../../exchange.ts'
 import { admin } from '../../plugins/admin.ts'
@@ -57,10 +56,10 @@ const collectionRoutes = (context: HttpContext) => {
     )
     .post(
       '/v1/admin/nodes',
-      async ({ actor, request, status }) => {
-        checkReasonHeader(request)
-        const { customer_id, reason: _, ...rest } = await readBody(request, NodeCreate)
-        const row = await pool.registerRuntimeNode({
+      async ({ actor, call, status }) => {
+        const { body, audit } = await call.body(NodeCreate)
+        const { customer_id, reason: _, ...rest } = body
+        const row = await pool.by(audit).registerRuntimeNode({
           ...changesOf(rest),
           customerId: customer_id,
           url: rest.url,
@@ -94,10 +93,9 @@ const itemRoutes = (context: HttpContext) => {
     )
     .patch(
       '/v1/admin/nodes/:node_id',
-      async ({ actor, params, request }) => {
-        checkReasonHeader(request)
-        const body = await readBody(request, NodeUpdate)
-        return withStatus(context, await pool.updateNode(params.node_id, changesOf(body)), actor.role)
+      async ({ actor, call, params }) => {
+        const { body, audit } = await call.body(NodeUpdate)
+        return withStatus(context, await pool.by(audit).updateNode(params.node_id, changesOf(body)), actor.role)
       },
       {
         action: 'node.update',
@@ -108,9 +106,8 @@ const itemRoutes = (context: HttpContext) => {
     )
     .delete(
       '/v1/admin/nodes/:node_id',
-      async ({ params, request, set }) => {
-        checkReasonHeader(request)
-        await pool.deleteNode(params.node_id)
+      async ({ call, params, set }) => {
+        await pool.by(call.bare()).deleteNode(params.node_id)
         set.status = 204
       },
       {
@@ -133,9 +130,10 @@ const commandRoutes = (context: HttpContext) => {
   for (const [command, summary] of commands) {
     app.post(
       `/v1/admin/nodes/:node_id/${command}`,
-      async ({ actor, params, request }) => {
-        await readOptionalBody(request, ReasonBody)
-        return withStatus(context, await context.gateway.pool.setNodeAdminState(params.node_id, command), actor.role)
+      async ({ actor, call, params }) => {
+        const { audit } = await call.optionalBody(ReasonBody)
+        const row = await context.gateway.pool.by(audit).setNodeAdminState(params.node_id, command)
+        return withStatus(context, row, actor.role)
       },
       {
         action: `node.${command}`,
