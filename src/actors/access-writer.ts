@@ -60,8 +60,8 @@ class GroupedAccessWriter implements AccessWriter {
   }
 
   async flush(): Promise<void> {
-    await this.writing
-    while (this.queue.length > 0) {
+    // The end of one group begins the next, so an empty queue alone does not say that all is written.
+    while (this.writing !== null || this.queue.length > 0) {
       const before = this.failures
       await this.begin()
       if (this.failures > before) throw new Error('access events not written')

@@ -8,6 +8,7 @@ import { adminCall } from '../admin-call.ts'
 import type { HttpContext, HttpExchange } from '../exchange.ts'
 import { refusedLogin } from '../refused-login.ts'
 import { actionKey } from '../route-table.ts'
+import { accessAudit } from './access-audit.ts'
 import { requestId } from './request-id.ts'
 
 const ranks: Readonly<Record<Role, number>> = { viewer: 0, operator: 1, admin: 2 }
@@ -36,6 +37,7 @@ function authenticate({ gateway }: HttpContext, exchange: HttpExchange, token: s
  */
 export const admin = (context: HttpContext) =>
   new Elysia({ name: 'admin' })
+    .use(accessAudit(context))
     .use(requestId(context))
     .derive(async ({ exchange, request, set }) => {
       const token = request.headers.get(headers.adminToken)
