@@ -8,7 +8,9 @@ import { type Accounts, createAccounts } from './accounts.ts'
 import { createAddressHash } from './address-hash.ts'
 import type { AgentBundle } from './agent-bundle.ts'
 import { createAgents } from './agents.ts'
+import { type ChainReport, checkChains } from './audit-check.ts'
 import { type AuditLog, createAuditLog } from './audit-log.ts'
+import { type AuditPurge, createAuditPurge } from './audit-purge.ts'
 import { createChangeFeed } from './change-feed.ts'
 import { type Chat, createChat } from './chat.ts'
 import type { DialIn } from './dial-in.ts'
@@ -43,6 +45,9 @@ export interface GatewayHandle {
   readonly limits: GatewayLimits
   readonly accounts: Accounts
   readonly audit: AuditLog
+  readonly auditPurge: AuditPurge
+  /** Refuses with `invalid_state` while a purge runs. */
+  checkAuditChains(): Promise<ChainReport>
   readonly pool: PoolAdmin
   readonly enrollment: Enrollment
   readonly verifyNodeKey: VerifyNodeKey
@@ -121,6 +126,13 @@ function createActors(parts: GatewayParts, ownPort: () => number) {
     adminPerMinute: config.SVC_ADMIN_RPM_PER_TOKEN,
   })
   const audit = createAuditLog({ db, log, keys: parts.auditKeys })
+  const auditPurge = createAuditPurge({
+    database,
+    trail: audit,
+    log,
+    keys: parts.auditKeys,
+    retentionDaysMin: config.SVC_AUDIT_MIN_RETENTION_DAYS,
+  })
   const accounts = createAccounts({
     db,
     trail: audit,
@@ -139,7 +151,21 @@ function createActors(parts: GatewayParts, ownPort: () => number) {
   const poolFeed = createPoolFeed(router, db, feed, log)
   const localNodes = createLocalNodes({ config, pool, feed, log, ownPort })
   const receipts = createReceiptWriter({ db, flushMs: config.SVC_RECEIPT_FLUSH_MS, log })
-  return { feed, access, limits, audit, accounts, pool, agents, inspector, router, poolFeed, localNodes, receipts }
+  return {
+    feed,
+    access,
+    limits,
+    audit,
+    auditPurge,
+    accounts,
+    pool,
+    agents,
+    inspector,
+    router,
+    poolFeed,
+    localNodes,
+    receipts,
+  }
 }
 
 type Actors = ReturnType<typeof createActors>
@@ -173,6 +199,7 @@ async function stopActors(actors: Actors, log: Log): Promise<void> {
   await actors.agents.stop()
   await actors.router.stop()
   await actors.receipts.stop().catch((error: unknown) => log.error('receipts_left', { failure: failureName(error) }))
+  await actors.auditPurge.stop()
   await actors.audit.stop().catch((error: unknown) => log.error('access_events_left', { failure: failureName(error) }))
   await actors.limits.stop()
   await actors.access.stop()
@@ -214,6 +241,7 @@ export async function startGateway(parts: GatewayParts): Promise<RunningGateway>
   })
   const health = createHealth(() => askDatabase(database.db))
   await actors.audit.start()
+  await actors.auditPurge.start()
   await actors.feed.start()
   await actors.poolFeed.start()
   await access.start()
@@ -234,6 +262,8 @@ export async function startGateway(parts: GatewayParts): Promise<RunningGateway>
     limits,
     accounts,
     audit: actors.audit,
+    auditPurge: actors.auditPurge,
+    checkAuditChains: () => checkChains(database.db, parts.auditKeys),
     pool,
     enrollment: agents.enrollment,
     verifyNodeKey: agents.keyVerifier(router),

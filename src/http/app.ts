@@ -4,6 +4,7 @@ import { tunnelSocketOptions } from '../actors/tunnel-socket.ts'
 import { createHttpContext } from './exchange.ts'
 import { problems } from './plugins/problems.ts'
 import { checkAdminRoutes, RouteTable } from './route-table.ts'
+import { auditRoutes } from './routes/admin/audit.ts'
 import { customerRoutes } from './routes/admin/customers.ts'
 import { enrollmentTokenRoutes } from './routes/admin/enrollment-tokens.ts'
 import { explainRoutes } from './routes/admin/explain.ts'
@@ -50,6 +51,7 @@ export function createApp(gateway: GatewayHandle): AnyElysia {
     .use(apiCatalogRoutes(context))
     .use(docsRoutes(context, (): AnyElysia => app))
     .use(healthRoutes(context))
+    .use(auditRoutes(context))
     .use(customerRoutes(context))
     .use(keyRoutes(context))
     .use(nodeRoutes(context))

@@ -36,6 +36,8 @@ const securitySchemes = {
 const tags = [
   { name: 'Inference', description: 'Chat and models, as OpenAI clients know them' },
   { name: 'Service', description: 'What is served here' },
+  { name: 'Audit', description: 'What administrators did, and how long it is kept' },
+  { name: 'Audit (extension)', description: 'Beyond the specification: proofs over the audit' },
   { name: 'Customers (extension)', description: 'Beyond the specification: accounts' },
   { name: 'Gateway keys (extension)', description: 'Beyond the specification: keys of an account' },
   { name: 'Nodes (extension)', description: 'Beyond the specification: machines and why one was chosen' },
