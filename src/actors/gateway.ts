@@ -1,5 +1,5 @@
 import type { Config } from '../config.ts'
-import type { OpenDatabase } from '../db/client.ts'
+import type { Database, OpenDatabase } from '../db/client.ts'
 import { askDatabase } from '../db/queries/health.ts'
 import { createPrefixMap } from '../machines/rules/affinity.ts'
 import type { RouterKeys } from '../protocol/wire/agent.ts'
@@ -37,6 +37,8 @@ import { Ticker } from './ticker.ts'
 /** All that HTTP may do with the running gateway. */
 export interface GatewayHandle {
   readonly config: Config
+  /** For reads; rows are written by the verbs of the actors. */
+  readonly db: Database
   readonly log: Log
   readonly metrics: Metrics
   readonly router: PoolRouter
@@ -254,6 +256,7 @@ export async function startGateway(parts: GatewayParts): Promise<RunningGateway>
   }
   return {
     config,
+    db: database.db,
     log,
     metrics,
     router,

@@ -1,4 +1,5 @@
 import type { Verb } from './action.ts'
+import { audit } from './audit.ts'
 import { chat } from './chat.ts'
 import { customers } from './customers.ts'
 import { explain } from './explain.ts'
@@ -11,4 +12,16 @@ import { serve } from './serve.ts'
 import { status } from './status.ts'
 
 /** In the order of the help text. A new verb is a file and a line. */
-export const verbs: readonly Verb[] = [serve, node, status, chat, models, nodes, keys, customers, explain, fakeNode]
+export const verbs: readonly Verb[] = [
+  serve,
+  node,
+  status,
+  chat,
+  models,
+  nodes,
+  keys,
+  customers,
+  audit,
+  explain,
+  fakeNode,
+]

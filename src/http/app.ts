@@ -5,6 +5,7 @@ import { createHttpContext } from './exchange.ts'
 import { problems } from './plugins/problems.ts'
 import { checkAdminRoutes, RouteTable } from './route-table.ts'
 import { auditRoutes } from './routes/admin/audit.ts'
+import { auditEventRoutes } from './routes/admin/audit-events.ts'
 import { customerRoutes } from './routes/admin/customers.ts'
 import { enrollmentTokenRoutes } from './routes/admin/enrollment-tokens.ts'
 import { explainRoutes } from './routes/admin/explain.ts'
@@ -52,6 +53,7 @@ export function createApp(gateway: GatewayHandle): AnyElysia {
     .use(docsRoutes(context, (): AnyElysia => app))
     .use(healthRoutes(context))
     .use(auditRoutes(context))
+    .use(auditEventRoutes(context))
     .use(customerRoutes(context))
     .use(keyRoutes(context))
     .use(nodeRoutes(context))

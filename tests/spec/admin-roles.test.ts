@@ -83,9 +83,6 @@ const matrix: Readonly<Record<Role, readonly string[]>> = {
 /** In the table and not served yet. A route that is mounted leaves this list. */
 const unserved: readonly AdminAction[] = [
   'approval.policy.read',
-  'audit.access.read',
-  'audit.approval.read',
-  'audit.command.read',
   'audit.summary.read',
   'billing.treasury.read',
   'command.cancel',

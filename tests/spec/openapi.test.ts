@@ -83,7 +83,15 @@ test('admin operations take the admin token, name their role, and those that cha
 })
 
 test('extensions are tagged as such', () => {
-  const specified = ['/v1/api/chat/completions', '/v1/api/models', '/v1/api']
+  const specified = [
+    '/v1/api/chat/completions',
+    '/v1/api/models',
+    '/v1/api',
+    '/v1/admin/access-events',
+    '/v1/admin/approval-events',
+    '/v1/admin/command-events',
+    '/v1/admin/retention/audit-events/purge',
+  ]
   for (const { path, operation } of operations()) {
     expect(operation.tags.some((tag) => /extension/i.test(tag))).toBe(!specified.includes(path))
   }

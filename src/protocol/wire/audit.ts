@@ -78,3 +78,100 @@ export const AuditChain = Type.Object({
   ),
 })
 export type AuditChain = Static<typeof AuditChain>
+
+const role = literals(['admin', 'operator', 'viewer'])
+const nullableText = nullable(Type.String())
+
+const AccessEvent = Type.Object({
+  event_id: Type.String(),
+  actor_type: literals(['admin_token', 'unauthenticated', 'customer']),
+  actor_role: role,
+  actor_hash_prefix: nullableText,
+  method: Type.String(),
+  path_template: Type.String(),
+  query_keys: Type.Array(Type.String()),
+  status_code: Type.Integer(),
+  outcome: literals(['success', 'denied', 'failed', 'error']),
+  error_code: nullableText,
+  user_agent_hash_prefix: nullableText,
+  ip_hash_prefix: nullableText,
+  created_at: Instant,
+})
+export type AccessEvent = Static<typeof AccessEvent>
+/** Endpoint 16. */
+export const AccessEventList = Type.Object({
+  object: Type.Literal(`${brand}.admin.access_event_list`),
+  generated_at: Instant,
+  count,
+  method: nullableText,
+  path_template: nullableText,
+  status_code: nullableInteger,
+  actor_role: nullable(role),
+  events: Type.Array(AccessEvent),
+})
+export type AccessEventList = Static<typeof AccessEventList>
+
+/** Redacted by construction: only these names are ever written. */
+const metadata = Type.Object({
+  amount_wei: Type.Optional(Type.String()),
+  dry_run: Type.Optional(Type.Boolean()),
+  older_than_days: Type.Optional(Type.Integer()),
+  counts: Type.Optional(Type.Record(Type.String(), Type.Integer())),
+  format: Type.Optional(literals(['json', 'csv'])),
+  window_days: Type.Optional(Type.Integer()),
+  result: Type.Optional(Type.String()),
+  reason_missing: Type.Optional(Type.Boolean()),
+  node_state: Type.Optional(Type.String()),
+})
+
+const ApprovalEvent = Type.Object({
+  event_id: Type.String(),
+  action: Type.String(),
+  category: Type.String(),
+  target_type: Type.String(),
+  target_id: nullableText,
+  actor_type: Type.String(),
+  actor_role: role,
+  approval_policy: Type.String(),
+  reason: nullableText,
+  confirmation: nullableText,
+  metadata,
+  created_at: Instant,
+})
+export type ApprovalEvent = Static<typeof ApprovalEvent>
+/** Endpoint 17. */
+export const ApprovalEventList = Type.Object({
+  object: Type.Literal(`${brand}.admin.approval_event_list`),
+  generated_at: Instant,
+  count,
+  action: nullableText,
+  category: nullableText,
+  target_type: nullableText,
+  target_id: nullableText,
+  actor_role: nullable(role),
+  events: Type.Array(ApprovalEvent),
+})
+export type ApprovalEventList = Static<typeof ApprovalEventList>
+
+const CommandEvent = Type.Object({
+  event_id: Type.String(),
+  command_id: Type.String(),
+  action: Type.String(),
+  actor_type: Type.String(),
+  actor_role: role,
+  reason: nullableText,
+  metadata,
+  created_at: Instant,
+})
+export type CommandEvent = Static<typeof CommandEvent>
+/** Endpoint 18. */
+export const CommandEventList = Type.Object({
+  object: Type.Literal(`${brand}.admin.command_event_list`),
+  generated_at: Instant,
+  count,
+  command_id: nullableText,
+  action: nullableText,
+  actor_role: nullable(role),
+  events: Type.Array(CommandEvent),
+})
+export type CommandEventList = Static<typeof CommandEventList>

@@ -1,0 +1,9 @@
+import type { Verb } from './action.ts'
+import { chain } from './audit-chain.ts'
+import { tail } from './audit-tail.ts'
+
+export const audit: Verb = {
+  name: 'audit',
+  about: 'Who did what, and proofs over what is recorded',
+  actions: { tail, chain },
+}
