@@ -18,15 +18,16 @@ CREATE TABLE admin_access_events (
 	PRIMARY KEY (created_at, event_id)
 ) PARTITION BY RANGE (created_at);
 --> statement-breakpoint
--- Few values each: equal keys share their place in the index, some 7 MB for a million events, and the planner joins what
--- several filters find. The newest of all come by the primary key.
+-- Few values each: equal keys share their place in an index, some 8 MB for a million events. Each set of filters finds
+-- one of the four that holds all of its columns, so that what never occurs together costs nothing (40 to 80 ms with an
+-- index per column). The newest of all come by the primary key.
+CREATE INDEX admin_access_events_path ON admin_access_events (path_template, method, status_code, actor_role);
+--> statement-breakpoint
+CREATE INDEX admin_access_events_status ON admin_access_events (status_code, actor_role, method);
+--> statement-breakpoint
+CREATE INDEX admin_access_events_role ON admin_access_events (actor_role, method);
+--> statement-breakpoint
 CREATE INDEX admin_access_events_method ON admin_access_events (method);
---> statement-breakpoint
-CREATE INDEX admin_access_events_path ON admin_access_events (path_template);
---> statement-breakpoint
-CREATE INDEX admin_access_events_status ON admin_access_events (status_code);
---> statement-breakpoint
-CREATE INDEX admin_access_events_role ON admin_access_events (actor_role);
 --> statement-breakpoint
 CREATE TABLE admin_approval_events (
 	event_id text NOT NULL,

@@ -43,8 +43,9 @@ function conditions(table: EventTable, filter: Readonly<Record<string, unknown>>
   return and(...given.map(([name, value]) => eq(columns[name] ?? table.eventId, value as string)))
 }
 
-/** Rows that are looked through, newest first, before the indexes of the filters are asked. */
-const newestRows = 10_000
+/** Rows that are looked through, newest first, before the indexes of the filters are asked: at least so many. */
+const newestRowsMin = 5_000
+const newestRowsPerWanted = 10
 
 /**
  * The newest events that fit, newest first. Two steps, so that neither a filter that most rows pass nor one that none
@@ -67,11 +68,12 @@ async function newest<T extends EventTable>(
       .from(plain)
       .orderBy(...order)
       .limit(limit)
+  const depth = Math.max(newestRowsMin, limit * newestRowsPerWanted)
   const window = db
     .select()
     .from(plain)
     .orderBy(...order)
-    .limit(newestRows)
+    .limit(depth)
     .as('newest')
   const near = await db
     .select()
