@@ -12,6 +12,8 @@ export const headers = {
   customerId: `x-${brand}-customer-id`,
   customerToken: `x-${brand}-customer-token`,
   adminToken: `x-${brand}-admin-token`,
+  /** Of a second admin, where an action needs two (decisions §16). */
+  approverToken: `x-${brand}-approver-token`,
   requestId: 'x-request-id',
   /** Toward a node: the id of this (sub-)call, so that no two receipts are alike (decisions §14). */
   nodeRequestId: `x-${brand}-request-id`,

@@ -110,6 +110,8 @@ export const problemKinds = {
   command_not_found: { status: 404, title: 'No such command' },
   webhook_not_found: { status: 404, title: 'No such webhook' },
   // Administration (decisions §23).
+  reason_required: { status: 400, title: 'This action needs a reason' },
+  confirmation_required: { status: 400, title: 'This action needs its exact confirmation' },
   customer_not_found: { status: 404, title: 'No such customer' },
   key_not_found: { status: 404, title: 'No such key' },
   node_not_found: { status: 404, title: 'No such node' },

@@ -52,11 +52,31 @@ export const settings = {
     meaning: 'HMAC pepper of stored tokens; made in the data folder when embedded, required with `DATABASE_URL`',
   },
   SVC_SECRETS_KEY: { kind: 'secret', meaning: 'Encrypts stored secrets (node API keys, webhook secrets); likewise' },
-  SVC_AUDIT_KEY: { kind: 'secret', meaning: 'Keys the hashed addresses in logs and limits; likewise' },
+  SVC_AUDIT_KEY: {
+    kind: 'secret',
+    meaning: 'Keys hashed addresses and tokens, and the chains of the audit; a list, newest first; likewise',
+  },
   SVC_ROUTER_KEY: {
     kind: 'secret',
     meaning:
       'Ed25519 seeds by which node agents know this gateway, 32 bytes each in base64 or hex, newest first; likewise',
+  },
+  SVC_ENFORCE_REASON: {
+    kind: 'flag',
+    default: false,
+    meaning: 'Refuse admin actions that should have a reason and have none; else they are only marked in the audit',
+  },
+  SVC_REQUIRE_SECOND_APPROVER: {
+    kind: 'flag',
+    default: false,
+    meaning: 'Credits, keys, payouts and purges need the token of a second admin in `X-SVC-Approver-Token`',
+  },
+  SVC_AUDIT_MIN_RETENTION_DAYS: {
+    kind: 'number',
+    default: 1,
+    min: 1,
+    max: 3_650,
+    meaning: 'A purge keeps the events of the audit of at least so many days; production: 30',
   },
   SVC_CLUSTER_SECRET: {
     kind: 'secret',

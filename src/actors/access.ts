@@ -9,6 +9,7 @@ import {
 import { within } from '../deadline.ts'
 import type { CustomerId, KeyId } from '../ids.ts'
 import { failureName, type Log } from '../log.ts'
+import type { AdminRole } from '../machines/rules/approval-policy.ts'
 import { type EffectivePolicy, mergePolicies } from '../machines/rules/model-policy.ts'
 import { equalBytes, hashToken, isWellFormedToken } from '../secrets.ts'
 import { minuteMs, secondMs } from '../time.ts'
@@ -18,7 +19,7 @@ import { Freshness } from './freshness.ts'
 import { RoleTokens } from './role-tokens.ts'
 
 export type AccountStatus = 'active' | 'suspended' | 'closed'
-export type Role = 'viewer' | 'operator' | 'admin'
+export type Role = AdminRole
 
 /** Who a request acts for, and what it may do. */
 export interface Access {

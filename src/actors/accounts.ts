@@ -8,6 +8,7 @@ import type { GatewayPolicy, ModelPolicy } from '../protocol/wire/policy.ts'
 import { displayPrefix, hashToken, newToken } from '../secrets.ts'
 import { dayMs } from '../time.ts'
 import type { AccountStatus } from './access.ts'
+import type { AuditContext, AuditTrail, Deed } from './audit-context.ts'
 import type { Sealing } from './sealing.ts'
 
 /** A customer as it may be shown: no hash, no secret. */
@@ -49,15 +50,27 @@ export interface CreatedCustomer {
   readonly webhookSecret: string
 }
 
-/**
- * The verbs on customers and keys, one transaction each. They refuse with `customer_not_found`, `key_not_found`,
- * `key_limit_reached`, `invalid_state` or `invalid_request`; what the driver throws goes through.
- */
-export interface Accounts {
-  createCustomer(input: NewCustomerInput): Promise<CreatedCustomer>
+/** What may be read of customers and keys; refuses with `customer_not_found` and `key_not_found`. */
+export interface AccountReads {
   customer(customerId: string): Promise<Customer>
   /** Newest first; `before`: the last id of the page before. */
   customers(limit: number, before?: string | null): Promise<readonly Customer[]>
+  key(keyId: string): Promise<GatewayKey>
+  /** Newest first, ended ones included, at most 1 000. */
+  keys(customerId: string): Promise<readonly GatewayKey[]>
+}
+
+export interface Accounts extends AccountReads {
+  /** The verbs on somebody's word: what they do and its event stand or fall together. */
+  by(audit: AuditContext): AccountVerbs
+}
+
+/**
+ * The verbs on customers and keys, one transaction each, with the event of the audit. They refuse with `customer_not_found`, `key_not_found`,
+ * `key_limit_reached`, `invalid_state` or `invalid_request`; what the driver throws goes through.
+ */
+export interface AccountVerbs extends AccountReads {
+  createCustomer(input: NewCustomerInput): Promise<CreatedCustomer>
   updateCustomer(customerId: string, changes: CustomerChanges): Promise<Customer>
   rotateCustomerToken(customerId: string): Promise<{ readonly customer: Customer; readonly customerToken: string }>
   /** The old one signs beside it for 24 h. */
@@ -67,9 +80,6 @@ export interface Accounts {
   rotateKey(keyId: string, keepMs?: number): Promise<RotatedKey>
   /** Effective at once here, within 5 s on other gateways. Revoking again changes nothing. */
   revokeKey(keyId: string): Promise<GatewayKey>
-  key(keyId: string): Promise<GatewayKey>
-  /** Newest first, ended ones included, at most 1 000. */
-  keys(customerId: string): Promise<readonly GatewayKey[]>
 }
 
 export interface AccountsOptions {
@@ -79,6 +89,7 @@ export interface AccountsOptions {
   readonly sealing: Sealing
   /** SVC_KEY_ROTATION_MS. */
   readonly keyRotationMs: number
+  readonly trail: AuditTrail
   /** Tells this process's own copies at once: `ChangeFeed.changedHere`. */
   readonly changedHere: (topic: 'customers' | 'gateway_keys') => void
   /** `OwnedAccessDirectory.forgetKey`. */
@@ -93,7 +104,14 @@ const webhookSecretOverlapMs = dayMs
 const keysListedMax = 1_000
 
 export function createAccounts(options: AccountsOptions): Accounts {
-  return new DatabaseAccounts(options)
+  const reads = new DatabaseAccountReads(options.db)
+  return {
+    customer: (customerId) => reads.customer(customerId),
+    customers: (limit, before) => reads.customers(limit, before),
+    key: (keyId) => reads.key(keyId),
+    keys: (customerId) => reads.keys(customerId),
+    by: (audit) => new DatabaseAccounts(options, audit),
+  }
 }
 
 /** Token and hash of a new credential. */
@@ -111,28 +129,8 @@ export function mintWebhookSecret(): string {
   return `whsec_${Buffer.from(crypto.getRandomValues(new Uint8Array(32))).toString('base64')}`
 }
 
-class DatabaseAccounts implements Accounts {
-  private readonly db: Database
-  private readonly now: () => number
-
-  constructor(private readonly options: AccountsOptions) {
-    this.db = options.db
-    this.now = options.now ?? Date.now
-  }
-
-  async createCustomer({ displayName, gatewayPolicy = null }: NewCustomerInput): Promise<CreatedCustomer> {
-    const { token, hash } = mintToken('customer', this.options.peppers)
-    const webhookSecret = mintWebhookSecret()
-    const row = await rows.insertCustomer(this.db, {
-      customerId: newId('cus'),
-      displayName,
-      gatewayPolicy,
-      tokenHash: hash,
-      webhookSecretSealed: this.options.sealing.seal('webhook_secret', webhookSecret),
-    })
-    this.options.changedHere('customers')
-    return { customer: shownCustomer(row), customerToken: token, webhookSecret }
-  }
+class DatabaseAccountReads implements AccountReads {
+  constructor(protected readonly db: Database) {}
 
   async customer(customerId: string): Promise<Customer> {
     return shownCustomer(await rows.getCustomer(this.db, customerId))
@@ -140,6 +138,46 @@ class DatabaseAccounts implements Accounts {
 
   async customers(limit: number, before: string | null = null): Promise<readonly Customer[]> {
     return (await rows.listCustomers(this.db, limit, before)).map(shownCustomer)
+  }
+
+  async key(keyId: string): Promise<GatewayKey> {
+    return shownKey(await rows.getKey(this.db, keyId))
+  }
+
+  async keys(customerId: string): Promise<readonly GatewayKey[]> {
+    const found = await rows.listKeys(this.db, customerId, keysListedMax)
+    if (found.length === 0) await this.customer(customerId)
+    return found.map(shownKey)
+  }
+}
+
+class DatabaseAccounts extends DatabaseAccountReads implements AccountVerbs {
+  private readonly now: () => number
+
+  constructor(
+    private readonly options: AccountsOptions,
+    private readonly audit: AuditContext,
+  ) {
+    super(options.db)
+    this.now = options.now ?? Date.now
+  }
+
+  async createCustomer({ displayName, gatewayPolicy = null }: NewCustomerInput): Promise<CreatedCustomer> {
+    const { token, hash } = mintToken('customer', this.options.peppers)
+    const webhookSecret = mintWebhookSecret()
+    const row = await this.db.transaction(async (tx) => {
+      const made = await rows.insertCustomer(tx, {
+        customerId: newId('cus'),
+        displayName,
+        gatewayPolicy,
+        tokenHash: hash,
+        webhookSecretSealed: this.options.sealing.seal('webhook_secret', webhookSecret),
+      })
+      await this.record(tx, made.customerId)
+      return made
+    })
+    this.options.changedHere('customers')
+    return { customer: shownCustomer(row), customerToken: token, webhookSecret }
   }
 
   async updateCustomer(customerId: string, changes: CustomerChanges): Promise<Customer> {
@@ -173,7 +211,9 @@ class DatabaseAccounts implements Accounts {
     }
     const issued = await this.db.transaction(async (tx) => {
       if (!(await rows.lockCustomer(tx, customerId))) throw new Problem('customer_not_found')
-      return this.insertKey(tx, customerId, input, now)
+      const made = await this.insertKey(tx, customerId, input, now)
+      await this.record(tx, made.key.keyId)
+      return made
     })
     this.options.changedHere('gateway_keys')
     return issued
@@ -193,7 +233,9 @@ class DatabaseAccounts implements Accounts {
       if (old.revokedAt !== null || (old.expiresAt !== null && old.expiresAt <= now)) throw new Problem('invalid_state')
       const until = new Date(Math.min(now.getTime() + keepMs, old.expiresAt?.getTime() ?? Number.POSITIVE_INFINITY))
       await rows.expireKey(tx, old.keyId, until)
-      return { ...(await this.insertKey(tx, old.customerId, old, now)), oldKeyExpiresAt: until, oldKeyId: old.keyId }
+      const made = await this.insertKey(tx, old.customerId, old, now)
+      await this.record(tx, old.keyId)
+      return { ...made, oldKeyExpiresAt: until, oldKeyId: old.keyId }
     })
     const { oldKeyId, ...answer } = rotated
     this.options.changedHere('gateway_keys')
@@ -202,27 +244,28 @@ class DatabaseAccounts implements Accounts {
   }
 
   async revokeKey(keyId: string): Promise<GatewayKey> {
-    const row = await rows.revokeKey(this.db, keyId, new Date(this.now()))
-    const key = shownKey(row)
+    const key = await this.db.transaction(async (tx) => {
+      const revoked = shownKey(await rows.revokeKey(tx, keyId, new Date(this.now())))
+      await this.record(tx, revoked.keyId)
+      return revoked
+    })
     this.options.changedHere('gateway_keys')
     this.options.forgetKey(key.keyId)
     return key
   }
 
-  async key(keyId: string): Promise<GatewayKey> {
-    return shownKey(await rows.getKey(this.db, keyId))
-  }
-
-  async keys(customerId: string): Promise<readonly GatewayKey[]> {
-    const found = await rows.listKeys(this.db, customerId, keysListedMax)
-    if (found.length === 0) await this.customer(customerId)
-    return found.map(shownKey)
-  }
-
   private async change(customerId: string, changes: Parameters<typeof rows.updateCustomer>[2]): Promise<Customer> {
-    const row = await rows.updateCustomer(this.db, customerId, changes)
+    const customer = await this.db.transaction(async (tx) => {
+      const changed = shownCustomer(await rows.updateCustomer(tx, customerId, changes))
+      await this.record(tx, changed.customerId)
+      return changed
+    })
     this.options.changedHere('customers')
-    return shownCustomer(row)
+    return customer
+  }
+
+  private record(tx: Database, targetId: Deed['targetId']): Promise<void> {
+    return this.options.trail.record(tx, this.audit, { targetId })
   }
 
   /** Under the lock of the customer's row, so that of two at once one sees the other's key. */

@@ -5,6 +5,7 @@ import type { Log } from '../log.ts'
 import type { RouterKeys } from '../protocol/wire/agent.ts'
 import type { AccessDirectory } from './access.ts'
 import { type AgentBundle, createAgentBundle } from './agent-bundle.ts'
+import type { AuditTrail } from './audit-context.ts'
 import type { ChangeFeed } from './change-feed.ts'
 import { createDialIn, type DialIn } from './dial-in.ts'
 import { createEndpointRules } from './endpoint-address.ts'
@@ -38,13 +39,14 @@ export interface AgentsOptions {
   readonly feed: ChangeFeed
   readonly log: Log
   readonly access: AccessDirectory
+  readonly trail: AuditTrail
   readonly peppers: readonly string[]
   /** SVC_ROUTER_KEY, newest first. */
   readonly routerKeys: readonly string[]
 }
 
 export function createAgents(options: AgentsOptions): Agents {
-  const { config, database, feed, log, access, peppers } = options
+  const { config, database, feed, log, access, trail, peppers } = options
   const { db } = database
   const identity = createRouterIdentity(options.routerKeys)
   const endpoints = createEndpointRules(config.SVC_ENDPOINT_NETWORKS)
@@ -53,6 +55,7 @@ export function createAgents(options: AgentsOptions): Agents {
   const dialIn = createDialIn({ config, database, feed, log, proofs, routerKids })
   const enrollment = createEnrollment({
     db,
+    trail,
     peppers,
     lifeMs: config.SVC_ENROLLMENT_TTL_MS,
     endpoints,

@@ -12,6 +12,7 @@ import { enrollMessage } from '../protocol/signatures.ts'
 import type { EnrollRequest, RouterPublicKey } from '../protocol/wire/agent.ts'
 import { displayPrefix, hashToken, isWellFormedToken } from '../secrets.ts'
 import { mintToken } from './accounts.ts'
+import type { AuditContext, AuditTrail } from './audit-context.ts'
 import type { EndpointRules } from './endpoint-address.ts'
 import { isOwnTransportKey } from './transport-keys.ts'
 
@@ -34,11 +35,14 @@ export interface EnrolledNode {
 /** How a machine becomes a node (decisions §22). What the driver throws goes through. */
 export interface Enrollment {
   /** Refuses with `customer_not_found`. The raw token stands here once and nowhere else. */
-  issue(input: NewEnrollmentToken): Promise<{ readonly record: EnrollmentTokenRecord; readonly token: string }>
+  issue(
+    input: NewEnrollmentToken,
+    audit: AuditContext,
+  ): Promise<{ readonly record: EnrollmentTokenRecord; readonly token: string }>
   /** Newest first, used and expired ones included. */
   tokens(limit: number): Promise<readonly EnrollmentTokenRecord[]>
   /** Refuses with `enrollment_token_not_found`. A node that has used it stays. */
-  withdraw(tokenId: string): Promise<void>
+  withdraw(tokenId: string, audit: AuditContext): Promise<void>
   /**
    * Refuses with `signature_invalid`, `enrollment_token_invalid`, `invalid_request` (asks for more than the token allows)
    * or `invalid_state` (this identity was enrolled before). A refused request leaves the token as it was.
@@ -48,6 +52,7 @@ export interface Enrollment {
 
 export interface EnrollmentOptions {
   readonly db: Database
+  readonly trail: AuditTrail
   /** SVC_TOKEN_PEPPER, newest first. */
   readonly peppers: readonly string[]
   /** SVC_ENROLLMENT_TTL_MS. */
@@ -59,22 +64,26 @@ export interface EnrollmentOptions {
 }
 
 export function createEnrollment(options: EnrollmentOptions): Enrollment {
-  const { db, peppers, lifeMs } = options
+  const { db, trail, peppers, lifeMs } = options
   return {
-    issue: async (input) => {
+    issue: async (input, audit) => {
       const { token, hash } = mintToken('enroll', peppers)
       const row = await db.transaction(async (tx) => {
         if ((await getCustomer(tx, input.customerId)) === null) throw new Problem('customer_not_found')
         const customerId = input.customerId as CustomerId
         const fresh = { ...input, customerId, tokenHash: hash, displayPrefix: displayPrefix(token) }
-        return rows.insertEnrollmentToken(tx, fresh, lifeMs)
+        const made = await rows.insertEnrollmentToken(tx, fresh, lifeMs)
+        await trail.record(tx, audit, { targetId: made.tokenId })
+        return made
       })
       return { record: shown(row), token }
     },
     tokens: async (limit) => (await rows.listEnrollmentTokens(db, limit)).map(shown),
-    withdraw: async (tokenId) => {
-      if (!(await rows.deleteEnrollmentToken(db, tokenId))) throw new Problem('enrollment_token_not_found')
-    },
+    withdraw: (tokenId, audit) =>
+      db.transaction(async (tx) => {
+        if (!(await rows.deleteEnrollmentToken(tx, tokenId))) throw new Problem('enrollment_token_not_found')
+        await trail.record(tx, audit, { targetId: tokenId })
+      }),
     enroll: (request) => enroll(request, options),
   }
 }

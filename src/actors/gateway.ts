@@ -12,6 +12,9 @@ import { type Accounts, createAccounts } from './accounts.ts'
 import { createAddressHash } from './address-hash.ts'
 import type { AgentBundle } from './agent-bundle.ts'
 import { createAgents } from './agents.ts'
+import { type ChainReport, checkChains } from './audit-check.ts'
+import { type AuditLog, createAuditLog } from './audit-log.ts'
+import { type AuditPurge, createAuditPurge } from './audit-purge.ts'
 import { type Billing, createBilling } from './billing.ts'
 import { type Chain, createChain } from './chain.ts'
 import { createChangeFeed } from './change-feed.ts'
@@ -53,6 +56,10 @@ export interface GatewayHandle {
   readonly failedLogins: FailedLogins
   readonly limits: GatewayLimits
   readonly accounts: Accounts
+  readonly audit: AuditLog
+  readonly auditPurge: AuditPurge
+  /** Refuses with `invalid_state` while a purge runs. */
+  checkAuditChains(): Promise<ChainReport>
   readonly pool: PoolAdmin
   readonly enrollment: Enrollment
   readonly verifyNodeKey: VerifyNodeKey
@@ -213,8 +220,17 @@ function createActors(parts: GatewayParts, chain: Chain | null, ownPort: () => n
     publicPerMinute: config.SVC_PUBLIC_RPM_PER_IP,
     adminPerMinute: config.SVC_ADMIN_RPM_PER_TOKEN,
   })
+  const audit = createAuditLog({ db, log, keys: parts.auditKeys })
+  const auditPurge = createAuditPurge({
+    database,
+    trail: audit,
+    log,
+    keys: parts.auditKeys,
+    retentionDaysMin: config.SVC_AUDIT_MIN_RETENTION_DAYS,
+  })
   const accounts = createAccounts({
     db,
+    trail: audit,
     sealing,
     changedHere,
     peppers,
@@ -222,10 +238,10 @@ function createActors(parts: GatewayParts, chain: Chain | null, ownPort: () => n
     forgetKey: (keyId) => access.forgetKey(keyId),
     ...(parts.world?.now === undefined ? {} : { now: parts.world.now }),
   })
-  const pool = createPoolAdmin({ db, sealing, changedHere })
+  const pool = createPoolAdmin({ db, trail: audit, sealing, changedHere })
   const openSecret = (sealed: Uint8Array) => sealing.open('node_api_key', sealed)
   const { routerKeys } = parts
-  const agents = createAgents({ config, database, feed, log, access, peppers, routerKeys })
+  const agents = createAgents({ config, database, feed, log, access, trail: audit, peppers, routerKeys })
   const router = createRouter({ config, db, log, openSecret, agents: agents.access, inspect: inspector.inspect })
   const poolFeed = createPoolFeed(router, db, feed, log)
   const localNodes = createLocalNodes({ config, pool, feed, log, ownPort })
@@ -234,13 +250,27 @@ function createActors(parts: GatewayParts, chain: Chain | null, ownPort: () => n
   const keys = signingKeys(parts.webhookKeys)
   const counted = (result: string) => metrics.webhookAttempt(result)
   const { webhooks, jobs } = createJobActors(parts, router, { sealing, inspect: inspector.inspect, counted, keys })
-  const made = { feed, access, limits, accounts, pool, agents, inspector, router, poolFeed, localNodes, receipts }
+  const made = {
+    feed,
+    access,
+    limits,
+    audit,
+    auditPurge,
+    accounts,
+    pool,
+    agents,
+    inspector,
+    router,
+    poolFeed,
+    localNodes,
+    receipts,
+  }
   return { ...made, webhooks, jobs, keys, money }
 }
 
 type Actors = ReturnType<typeof createActors>
 
-function observe(metrics: Metrics, { router, receipts, jobs, money, agents: { dialIn } }: Actors): void {
+function observe(metrics: Metrics, { router, receipts, audit, jobs, money, agents: { dialIn } }: Actors): void {
   metrics.observe({
     nodes: () => router.counts().nodes,
     inFlight: () => router.counts().inFlight,
@@ -252,6 +282,8 @@ function observe(metrics: Metrics, { router, receipts, jobs, money, agents: { di
     ledger: () => money.ledger.state(),
     tunnels: () => dialIn.counts(),
     hellosRefused: () => dialIn.tunnelDoor.refused(),
+    accessEventsWritten: () => audit.writer.written(),
+    accessEventsRefused: () => audit.writer.refused(),
   })
 }
 
@@ -284,6 +316,8 @@ async function stopActors(actors: Actors, log: Log): Promise<void> {
   await actors.router.stop()
   await actors.receipts.stop().catch((error: unknown) => log.error('receipts_left', { failure: failureName(error) }))
   await actors.money.ledger.stop()
+  await actors.auditPurge.stop()
+  await actors.audit.stop().catch((error: unknown) => log.error('access_events_left', { failure: failureName(error) }))
   await actors.limits.stop()
   await actors.access.stop()
   await actors.feed.stop()
@@ -325,6 +359,8 @@ export async function startGateway(parts: GatewayParts): Promise<RunningGateway>
     lockoutMs: config.SVC_AUTH_LOCKOUT_MS,
   })
   const health = createHealth(() => askDatabase(database.db))
+  await actors.audit.start()
+  await actors.auditPurge.start()
   await actors.feed.start()
   await actors.poolFeed.start()
   await access.start()
@@ -338,6 +374,7 @@ export async function startGateway(parts: GatewayParts): Promise<RunningGateway>
   }
   return {
     config,
+    db: database.db,
     log,
     metrics,
     router,
@@ -345,6 +382,9 @@ export async function startGateway(parts: GatewayParts): Promise<RunningGateway>
     failedLogins,
     limits,
     accounts,
+    audit: actors.audit,
+    auditPurge: actors.auditPurge,
+    checkAuditChains: () => checkChains(database.db, parts.auditKeys),
     pool,
     enrollment: agents.enrollment,
     verifyNodeKey: agents.keyVerifier(router),
@@ -359,7 +399,6 @@ export async function startGateway(parts: GatewayParts): Promise<RunningGateway>
     webhookKeys: actors.keys.map(webhookPublicKey),
     ...actors.money,
     settlementView: createSettlementView(database.db),
-    db: database.db,
     endCalls,
     explain: decisions.explain,
     baseUrl: () => config.SVC_PUBLIC_URL?.replace(/\/+$/, '') ?? `http://${hostOf(config.SVC_HOST)}:${port}`,

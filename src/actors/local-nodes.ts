@@ -38,7 +38,9 @@ const localNode = {
   nodeClass: 'local',
 } as const
 
-export function createLocalNodes({ config, pool, feed, log, ownPort }: LocalNodesOptions): LocalNodes {
+export function createLocalNodes({ config, pool: admin, feed, log, ownPort }: LocalNodesOptions): LocalNodes {
+  // Nobody asked for it: the gateway does it by itself.
+  const pool = admin.by(null)
   let demo: DemoRuntime | null = null
   let working: Promise<void> = Promise.resolve()
   let stopped = false

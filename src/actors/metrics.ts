@@ -36,6 +36,8 @@ export interface MetricSources {
   tunnels(): { readonly tunnels: number; readonly streams: number }
   /** Hellos that were refused, by a code of ours. */
   hellosRefused(): ReadonlyMap<string, number>
+  accessEventsWritten(): number
+  accessEventsRefused(): number
 }
 
 export interface Metrics {
@@ -172,6 +174,8 @@ function gauges(registry: Registry, sources: () => Partial<MetricSources>): void
       },
     })
   total('receipts_written_total', 'Receipts stored', () => sources().receiptsWritten?.())
+  total('audit_access_events_written_total', 'Access events stored', () => sources().accessEventsWritten?.())
+  total('audit_access_events_refused_total', 'Access events never stored', () => sources().accessEventsRefused?.())
   total('receipts_dropped_total', 'Receipts lost because the database was away', () => sources().receiptsDropped?.())
   const ledger = () => sources().ledger?.()
   reading('ledger_reserved_wei', 'Set aside for work that runs, all customers', () =>

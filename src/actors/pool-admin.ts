@@ -7,6 +7,7 @@ import { Problem } from '../errors.ts'
 import { type CustomerId, modelIdPattern } from '../ids.ts'
 import type { PrivacyClass, Visibility } from '../machines/routing.ts'
 import { secondMs } from '../time.ts'
+import type { AuditContext, AuditTrail, Deed } from './audit-context.ts'
 import type { Sealing } from './sealing.ts'
 
 /** A node as its operator may see it: whether it has an API key, never which. */
@@ -40,20 +41,29 @@ export interface NodeChanges {
 
 export type NodeCommand = 'drain' | 'resume' | 'revoke'
 
-/**
- * The verbs on nodes and catalogue entries, one transaction each. They refuse with `customer_not_found`,
- * `node_not_found`, `model_entry_not_found`, `invalid_state` (a revoked node stays revoked) or `invalid_request`.
- */
-export interface PoolAdmin {
-  registerRuntimeNode(node: NewRuntimeNode): Promise<NodeRecord>
+export interface PoolReads {
+  /** Refuses with `node_not_found`. */
   node(nodeId: string): Promise<NodeRecord>
   /** Oldest first, revoked ones included; of one customer, or all. */
   nodes(customerId?: string | null): Promise<readonly NodeRecord[]>
+  modelEntries(): Promise<readonly ModelEntry[]>
+}
+
+export interface PoolAdmin extends PoolReads {
+  /** The verbs on somebody's word, with its event; null: on the gateway's own, which no event stands for. */
+  by(audit: AuditContext | null): PoolVerbs
+}
+
+/**
+ * The verbs on nodes and catalogue entries, one transaction each, with the event of the audit. They refuse with `customer_not_found`,
+ * `node_not_found`, `model_entry_not_found`, `invalid_state` (a revoked node stays revoked) or `invalid_request`.
+ */
+export interface PoolVerbs extends PoolReads {
+  registerRuntimeNode(node: NewRuntimeNode): Promise<NodeRecord>
   updateNode(nodeId: string, changes: NodeChanges): Promise<NodeRecord>
   deleteNode(nodeId: string): Promise<void>
   /** What already is so stays so: draining twice is no fault. */
   setNodeAdminState(nodeId: string, command: NodeCommand): Promise<NodeRecord>
-  modelEntries(): Promise<readonly ModelEntry[]>
   /** Makes or replaces the whole entry. None of its names may be a name of another entry. */
   putModelEntry(entry: pool.NewModelEntry): Promise<ModelEntry>
   deleteModelEntry(modelId: string): Promise<void>
@@ -61,6 +71,7 @@ export interface PoolAdmin {
 
 export interface PoolAdminOptions {
   readonly db: Database
+  readonly trail: AuditTrail
   readonly sealing: Sealing
   /** `ChangeFeed.changedHere`; what it returns is awaited. */
   readonly changedHere: (topic: 'nodes' | 'model_entries') => unknown
@@ -71,7 +82,25 @@ const aliasesMax = 64
 const tableWaitMs = 2 * secondMs
 
 export function createPoolAdmin(options: PoolAdminOptions): PoolAdmin {
-  const { db, sealing } = options
+  const reads = createReads(options.db)
+  return { ...reads, by: (audit) => ({ ...reads, ...createVerbs(options, audit) }) }
+}
+
+function createReads(db: Database): PoolReads {
+  return {
+    node: async (nodeId) => shown(found(await pool.getNode(db, nodeId))),
+    nodes: async (customerId = null) => (await pool.listNodes(db, customerId)).map(shown),
+    modelEntries: () => pool.listModelEntries(db),
+  }
+}
+
+function createVerbs(options: PoolAdminOptions, audit: AuditContext | null): Omit<PoolVerbs, keyof PoolReads> {
+  const { db, sealing, trail } = options
+  const record = async (tx: Database, deed: Deed) => {
+    if (audit !== null) await trail.record(tx, audit, deed)
+  }
+  const recordNode = (tx: Database, { nodeId, adminState }: NodeRow) =>
+    record(tx, { targetId: nodeId, metadata: { node_state: adminState } })
   // Whoever has made a machine private may rely on it: no prompt of others reaches it once the answer is there.
   const changedHere = async (topic: 'nodes' | 'model_entries') => {
     await within(tableWaitMs, Promise.resolve(options.changedHere(topic))).catch(() => {})
@@ -85,12 +114,12 @@ export function createPoolAdmin(options: PoolAdminOptions): PoolAdmin {
       const url = checkedUrl(node.url)
       const row = await db.transaction(async (tx) => {
         if ((await getCustomer(tx, node.customerId)) === null) throw new Problem('customer_not_found')
-        return pool.insertNode(tx, newNodeRow(node, url, sealing))
+        const made = await pool.insertNode(tx, newNodeRow(node, url, sealing))
+        await recordNode(tx, made)
+        return made
       })
       return changedNode(row)
     },
-    node: async (nodeId) => shown(found(await pool.getNode(db, nodeId))),
-    nodes: async (customerId = null) => (await pool.listNodes(db, customerId)).map(shown),
     updateNode: async (nodeId, changes) => {
       const { apiKey, url, ...rest } = changes
       if (url !== undefined || apiKey != null) {
@@ -101,26 +130,45 @@ export function createPoolAdmin(options: PoolAdminOptions): PoolAdmin {
         ...(url === undefined ? {} : { url: checkedUrl(url) }),
         ...(apiKey === undefined ? {} : { apiKeySealed: sealedKey(apiKey, sealing) }),
       }
-      return changedNode((await pool.updateNode(db, nodeId, set)) ?? (await refuse(db, nodeId)))
+      const row = await db.transaction(async (tx) => {
+        const changed = (await pool.updateNode(tx, nodeId, set)) ?? (await refuse(tx, nodeId))
+        await recordNode(tx, changed)
+        return changed
+      })
+      return changedNode(row)
     },
     deleteNode: async (nodeId) => {
-      if (!(await pool.deleteNode(db, nodeId))) throw new Problem('node_not_found')
+      await db.transaction(async (tx) => {
+        if (!(await pool.deleteNode(tx, nodeId))) throw new Problem('node_not_found')
+        await record(tx, { targetId: nodeId })
+      })
       await changedHere('nodes')
     },
-    setNodeAdminState: async (nodeId, command) => changedNode(await setState(db, nodeId, command)),
-    modelEntries: () => pool.listModelEntries(db),
+    setNodeAdminState: async (nodeId, command) => {
+      const row = await db.transaction(async (tx) => {
+        const changed = await setState(tx, nodeId, command)
+        await recordNode(tx, changed)
+        return changed
+      })
+      return changedNode(row)
+    },
     putModelEntry: async (entry) => {
       const aliases = checkedNames(entry)
       const row = await db.transaction(async (tx) => {
         await pool.lockModelEntries(tx)
         refuseTaken(entry.modelId, aliases, await pool.listModelEntries(tx))
-        return pool.putModelEntry(tx, { ...entry, aliases })
+        const put = await pool.putModelEntry(tx, { ...entry, aliases })
+        await record(tx, { targetId: put.modelId })
+        return put
       })
       await changedHere('model_entries')
       return row
     },
     deleteModelEntry: async (modelId) => {
-      if (!(await pool.deleteModelEntry(db, modelId))) throw new Problem('model_entry_not_found')
+      await db.transaction(async (tx) => {
+        if (!(await pool.deleteModelEntry(tx, modelId))) throw new Problem('model_entry_not_found')
+        await record(tx, { targetId: modelId })
+      })
       await changedHere('model_entries')
     },
   }

@@ -1,28 +1,10 @@
-import type { LedgerProof } from '../protocol/wire/money.ts'
-import { action, type Verb } from './action.ts'
-import { fields } from './table.ts'
+import type { Verb } from './action.ts'
+import { books } from './audit-books.ts'
+import { chain } from './audit-chain.ts'
+import { tail } from './audit-tail.ts'
 
-const books = action({
-  about: 'Prove that the books balance; fails when they do not',
-  options: {},
-  run: async ({ json }, session) => {
-    const proof = await session.gateway().admin<LedgerProof>({ path: '/v1/admin/ledger/proof' })
-    session.show(json, proof, (body) =>
-      fields(session.terminal, [
-        ['Books', body.balanced ? 'balance' : 'DO NOT BALANCE'],
-        ...body.broken_rules.map((rule) => ['Broken', rule] as const),
-        ['Credits', `${body.credits_wei} wei`],
-        ['Balances', `${body.balances_wei} wei`],
-        ['Debits', `${body.debits_wei} wei`],
-        ['Payouts', `${body.payouts_wei} wei`],
-        ['Fees', `${body.fees_wei} wei`],
-        ['Reserved', `${body.reserved_wei} wei`],
-        ['Open', `${body.open_reservations_wei} wei`],
-        ['Entries', body.entries],
-      ]),
-    )
-    return proof.balanced ? undefined : 1
-  },
-})
-
-export const audit: Verb = { name: 'audit', about: 'Proofs over what is recorded', actions: { books } }
+export const audit: Verb = {
+  name: 'audit',
+  about: 'Who did what, and proofs over what is recorded',
+  actions: { tail, chain, books },
+}

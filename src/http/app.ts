@@ -4,7 +4,9 @@ import { tunnelSocketOptions } from '../actors/tunnel-socket.ts'
 import { createHttpContext } from './exchange.ts'
 import { problems } from './plugins/problems.ts'
 import { reportRoutes } from './reports/registry.ts'
-import { RouteTable } from './route-table.ts'
+import { checkAdminRoutes, RouteTable } from './route-table.ts'
+import { auditRoutes } from './routes/admin/audit.ts'
+import { auditEventRoutes } from './routes/admin/audit-events.ts'
 import { commandRoutes } from './routes/admin/commands.ts'
 import { creditRoutes } from './routes/admin/credits.ts'
 import { customerRoutes } from './routes/admin/customers.ts'
@@ -68,6 +70,8 @@ export function createApp(gateway: GatewayHandle): AnyElysia {
     .use(billingRoutes(context))
     .use(docsRoutes(context, (): AnyElysia => app))
     .use(healthRoutes(context))
+    .use(auditRoutes(context))
+    .use(auditEventRoutes(context))
     .use(customerRoutes(context))
     .use(keyRoutes(context))
     .use(nodeRoutes(context))
@@ -89,5 +93,6 @@ export function createApp(gateway: GatewayHandle): AnyElysia {
     .use(payoutBatchRoutes(context))
     .use(receiptRoutes(context))
     .use(reportRoutes(context))
+  checkAdminRoutes(app)
   return app
 }

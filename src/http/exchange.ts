@@ -2,6 +2,7 @@ import type { Role } from '../actors/access.ts'
 import type { GatewayHandle } from '../actors/gateway.ts'
 import type { ProblemCode } from '../errors.ts'
 import { newId, type RequestId } from '../ids.ts'
+import type { AdminAction } from '../machines/rules/approval-policy.ts'
 import { baseHeaders } from '../protocol/problem-response.ts'
 import { createClientAddress, type PeerDirectory } from './client-address.ts'
 import { clientRequestId, logRequest } from './request-log.ts'
@@ -15,6 +16,10 @@ export interface HttpExchange {
   code: ProblemCode | null
   keyId: string | null
   role: Role | null
+  /** Of an admin route. */
+  action: AdminAction | null
+  /** Keyed hash of a known role token. */
+  actorHash: string | null
 }
 
 /** What the plugins and routes share; made once per application. */
@@ -41,6 +46,8 @@ export function beginExchange(context: HttpContext, request: Request, server: Pe
     code: null,
     keyId: null,
     role: null,
+    action: null,
+    actorHash: null,
   }
 }
 

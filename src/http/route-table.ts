@@ -1,11 +1,11 @@
 import type { TSchema } from '@sinclair/typebox'
 import type { AnyElysia } from 'elysia'
-import type { Role } from '../actors/access.ts'
 import { brand } from '../brand.ts'
+import { type AdminAction, type AdminRole, adminRoute, adminRouteFaults } from '../machines/rules/approval-policy.ts'
 import type { QueryParameters } from './query.ts'
 
 /** Keys of a route's `detail` that are ours; the OpenAPI document turns them into what OpenAPI knows. */
-export const roleKey = `x-${brand}-role`
+export const actionKey = `x-${brand}-action`
 export const queryKey = `x-${brand}-query`
 export const bodyKey = `x-${brand}-body`
 
@@ -13,8 +13,10 @@ export interface RouteRow {
   readonly method: string
   /** The template: `/v1/admin/customers/:customer_id`. */
   readonly path: string
+  /** Of an admin route, as it names itself; null elsewhere. */
+  readonly action: AdminAction | null
   /** The least role of an admin route; null elsewhere. */
-  readonly role: Role | null
+  readonly role: AdminRole | null
 }
 
 /** What a route says of itself where Elysia's own schemas would change what they check (see `readBody`, `readQuery`). */
@@ -64,17 +66,26 @@ const hostedRows: readonly (readonly [string, string])[] = [
 /** `/jobs/:job_id` → `/jobs/{job_id}`. */
 export const bracedPath = (template: string) => template.replaceAll(/:([A-Za-z_]+)/g, '{$1}')
 
+export const adminPrefix = '/v1/admin/'
+
+/** Throws for an admin route without its row in the table of roles and approvals. */
+export function checkAdminRoutes(app: AnyElysia): void {
+  const mounted = new RouteTable(app).rows.filter(({ path, action }) => action !== null || path.startsWith(adminPrefix))
+  const faults = adminRouteFaults(mounted)
+  if (faults.length > 0) throw new Error(`admin routes: ${faults.join('; ')}`)
+}
+
 /** What is mounted: the endpoint index, 405 answers, OpenAPI and the role tests all read this. */
 export class RouteTable {
   readonly rows: readonly RouteRow[]
   readonly #byPath: readonly { readonly pattern: RegExp; readonly template: string; readonly methods: Set<string> }[]
 
   constructor(app: AnyElysia) {
-    const details = app.routes.map(({ method, path, hooks }) => ({
-      method,
-      path,
-      role: ((hooks as { detail?: Record<string, unknown> }).detail?.[roleKey] ?? null) as Role | null,
-    }))
+    const details = app.routes.map(({ method, path, hooks }) => {
+      const named = (hooks as { detail?: Record<string, unknown> }).detail?.[actionKey]
+      const action = (named ?? null) as AdminAction | null
+      return { method, path, action, role: action === null ? null : adminRoute(action).role }
+    })
     this.rows = details
     const templates = [...new Set(details.map(({ path }) => path))]
     this.#byPath = templates.map((template) => ({

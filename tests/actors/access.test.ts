@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, expect, test } from 'bun:test'
 import { type AccessOptions, createAccessDirectory, type OwnedAccessDirectory } from '../../src/actors/access.ts'
-import { type Accounts, createAccounts } from '../../src/actors/accounts.ts'
+import { type AccountVerbs, createAccounts } from '../../src/actors/accounts.ts'
 import { type ChangeFeed, createChangeFeed } from '../../src/actors/change-feed.ts'
 import { makeRoleToken } from '../../src/actors/first-start.ts'
 import { createSealing } from '../../src/actors/sealing.ts'
@@ -8,6 +8,7 @@ import { openDatabase } from '../../src/db/client.ts'
 import { Problem } from '../../src/errors.ts'
 import { createLog } from '../../src/log.ts'
 import { newToken, sha256Hex } from '../../src/secrets.ts'
+import { testAudit, testTrail } from '../support/audit.ts'
 import { type TestDatabase, testDatabase } from '../support/postgres.ts'
 import { severable } from '../support/severed-database.ts'
 import { waitUntil } from '../support/wait-until.ts'
@@ -28,7 +29,7 @@ afterAll(() => database.drop())
 interface Gateway {
   readonly feed: ChangeFeed
   readonly access: OwnedAccessDirectory
-  readonly accounts: Accounts
+  readonly accounts: AccountVerbs
 }
 
 async function gateway(
@@ -50,13 +51,14 @@ async function gateway(
   })
   const accounts = createAccounts({
     db: database.db,
+    trail: testTrail(database.db),
     peppers,
     sealing: createSealing(['key']),
     keyRotationMs: 86_400_000,
     changedHere: (topic) => feed.changedHere(topic),
     forgetKey: (keyId) => access.forgetKey(keyId),
     now,
-  })
+  }).by(testAudit)
   await feed.start()
   await access.start()
   ends.push(() => access.stop())

@@ -1,33 +1,36 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { type Accounts, createAccounts } from '../../src/actors/accounts.ts'
-import { createPoolAdmin, type NewRuntimeNode, type PoolAdmin } from '../../src/actors/pool-admin.ts'
+import { type AccountVerbs, createAccounts } from '../../src/actors/accounts.ts'
+import { createPoolAdmin, type NewRuntimeNode, type PoolVerbs } from '../../src/actors/pool-admin.ts'
 import { createSealing } from '../../src/actors/sealing.ts'
 import { getNode } from '../../src/db/queries/pool.ts'
 import { Problem } from '../../src/errors.ts'
 import { isWellFormedToken } from '../../src/secrets.ts'
+import { testAudit, testTrail } from '../support/audit.ts'
 import { type TestDatabase, testDatabase } from '../support/postgres.ts'
 
 const dayMs = 86_400_000
 const sealing = createSealing(['key'])
 let database: TestDatabase
-let accounts: Accounts
-let pool: PoolAdmin
+let accounts: AccountVerbs
+let pool: PoolVerbs
 let now = Date.parse('2026-11-20T16:00:00.000Z')
 const changed: string[] = []
 const forgotten: string[] = []
 
 beforeAll(async () => {
   database = await testDatabase()
+  const trail = testTrail(database.db)
   accounts = createAccounts({
     db: database.db,
+    trail,
     peppers: ['pepper'],
     sealing,
     keyRotationMs: dayMs,
     changedHere: (topic) => changed.push(topic),
     forgetKey: (keyId) => forgotten.push(keyId),
     now: () => now,
-  })
-  pool = createPoolAdmin({ db: database.db, sealing, changedHere: (topic) => changed.push(topic) })
+  }).by(testAudit)
+  pool = createPoolAdmin({ db: database.db, trail, sealing, changedHere: (topic) => changed.push(topic) }).by(testAudit)
 })
 afterAll(() => database.drop())
 

@@ -1,6 +1,8 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { type AnyElysia, Elysia } from 'elysia'
 import type { Role } from '../../src/actors/access.ts'
-import { RouteTable } from '../../src/http/route-table.ts'
+import { actionKey, bracedPath, checkAdminRoutes, RouteTable } from '../../src/http/route-table.ts'
+import { type AdminAction, adminRouteFaults, adminRoutes } from '../../src/machines/rules/approval-policy.ts'
 import { newToken } from '../../src/secrets.ts'
 import { json, startTestGateway, type TestGateway } from '../support/http-gateway.ts'
 
@@ -17,54 +19,125 @@ const rows = () => new RouteTable(gateway.app).rows.filter(({ path }) => path.st
 const target = (path: string) => path.replaceAll(/:\w+/g, 'none')
 const request = (method: string) => (method === 'GET' ? {} : { json: {} })
 
-/** Decisions §23, as far as it is served. */
-const matrix: Readonly<Record<string, Role>> = {
-  'POST /v1/admin/customers': 'admin',
-  'GET /v1/admin/customers': 'operator',
-  'GET /v1/admin/customers/:customer_id': 'operator',
-  'PATCH /v1/admin/customers/:customer_id': 'admin',
-  'POST /v1/admin/customers/:customer_id/token': 'admin',
-  'POST /v1/admin/customers/:customer_id/webhook-secret': 'admin',
-  'POST /v1/admin/customers/:customer_id/keys': 'admin',
-  'GET /v1/admin/customers/:customer_id/keys': 'operator',
-  'POST /v1/admin/keys/:key_id/rotate': 'admin',
-  'DELETE /v1/admin/keys/:key_id': 'admin',
-  'POST /v1/admin/nodes': 'operator',
-  'GET /v1/admin/nodes': 'viewer',
-  'GET /v1/admin/nodes/:node_id': 'viewer',
-  'PATCH /v1/admin/nodes/:node_id': 'operator',
-  'DELETE /v1/admin/nodes/:node_id': 'admin',
-  'POST /v1/admin/nodes/:node_id/drain': 'operator',
-  'POST /v1/admin/nodes/:node_id/resume': 'operator',
-  'POST /v1/admin/nodes/:node_id/revoke': 'admin',
-  'POST /v1/admin/enrollment-tokens': 'operator',
-  'GET /v1/admin/enrollment-tokens': 'operator',
-  'DELETE /v1/admin/enrollment-tokens/:token_id': 'operator',
-  'GET /v1/admin/models': 'viewer',
-  'PUT /v1/admin/models': 'operator',
-  'DELETE /v1/admin/models': 'operator',
-  'GET /v1/admin/explain': 'viewer',
-  'GET /v1/admin/mixtures': 'viewer',
-  'GET /v1/admin/jobs': 'viewer',
-  'GET /v1/admin/commands/:command_id': 'viewer',
-  'POST /v1/admin/commands/:command_id/cancel': 'operator',
-  'GET /v1/admin/webhooks': 'viewer',
-  'POST /v1/admin/webhooks/:webhook_id/redeliver': 'operator',
-  'POST /v1/admin/customers/:customer_id/credits': 'admin',
-  'GET /v1/admin/customers/:customer_id/usage-export': 'operator',
-  'GET /v1/admin/billing/treasury-report': 'operator',
-  'GET /v1/admin/ledger/proof': 'operator',
-  'GET /v1/admin/payout-batches': 'viewer',
-  'POST /v1/admin/payout-batches': 'admin',
-  'POST /v1/admin/payout-batches/:batch_id/submit': 'admin',
-  'POST /v1/admin/payout-batches/:batch_id/retry': 'admin',
-  'GET /v1/admin/payout-batches/:batch_id/proofs': 'viewer',
-  'POST /v1/admin/receipts/:receipt_hash/release': 'admin',
-  'POST /v1/admin/receipts/:receipt_hash/reject': 'admin',
+/** Decisions §4 and §23: written by hand, so that the table cannot agree with itself. */
+const matrix: Readonly<Record<Role, readonly string[]>> = {
+  admin: [
+    'POST /v1/admin/customers/:customer_id/credits',
+    'POST /v1/admin/retention/audit-events/purge',
+    'POST /v1/admin/customers',
+    'PATCH /v1/admin/customers/:customer_id',
+    'POST /v1/admin/customers/:customer_id/token',
+    'POST /v1/admin/customers/:customer_id/webhook-secret',
+    'POST /v1/admin/customers/:customer_id/keys',
+    'POST /v1/admin/keys/:key_id/rotate',
+    'DELETE /v1/admin/keys/:key_id',
+    'DELETE /v1/admin/nodes/:node_id',
+    'POST /v1/admin/nodes/:node_id/revoke',
+    'POST /v1/admin/payout-batches',
+    'POST /v1/admin/payout-batches/:batch_id/submit',
+    'POST /v1/admin/payout-batches/:batch_id/retry',
+    'POST /v1/admin/receipts/:receipt_hash/release',
+    'POST /v1/admin/receipts/:receipt_hash/reject',
+  ],
+  operator: [
+    'GET /v1/admin/customers/:customer_id/usage-export',
+    'GET /v1/admin/billing/treasury-report',
+    'GET /v1/admin/customers',
+    'GET /v1/admin/customers/:customer_id',
+    'GET /v1/admin/customers/:customer_id/keys',
+    'POST /v1/admin/nodes',
+    'PATCH /v1/admin/nodes/:node_id',
+    'POST /v1/admin/nodes/:node_id/drain',
+    'POST /v1/admin/nodes/:node_id/resume',
+    'POST /v1/admin/enrollment-tokens',
+    'GET /v1/admin/enrollment-tokens',
+    'DELETE /v1/admin/enrollment-tokens/:token_id',
+    'PUT /v1/admin/models',
+    'DELETE /v1/admin/models',
+    'POST /v1/admin/commands/:command_id/cancel',
+    'POST /v1/admin/webhooks/:webhook_id/redeliver',
+    'GET /v1/admin/ledger/proof',
+  ],
+  viewer: [
+    'GET /v1/admin/access-events',
+    'GET /v1/admin/approval-events',
+    'GET /v1/admin/command-events',
+    'GET /v1/admin/audit/summary',
+    'GET /v1/admin/audit/verify',
+    'GET /v1/admin/approval-policy',
+    'GET /v1/admin/nodes',
+    'GET /v1/admin/nodes/:node_id',
+    'GET /v1/admin/models',
+    'GET /v1/admin/commands/:command_id',
+    'GET /v1/admin/payout-batches',
+    'GET /v1/admin/payout-batches/:batch_id/proofs',
+    'GET /v1/admin/explain',
+    'GET /v1/admin/jobs',
+    'GET /v1/admin/webhooks',
+    'GET /v1/admin/mixtures',
+    'GET /v1/admin/machines',
+    'GET /v1/admin/inspect',
+  ],
 }
 
-test('§23: every admin route has the role the decisions give it', () => {
-  expect(Object.fromEntries(rows().map(({ method, path, role }) => [`${method} ${path}`, role]))).toEqual(matrix)
+/** In the table and not served yet. A route that is mounted leaves this list. */
+const unserved: readonly AdminAction[] = [
+  'approval.policy.read',
+  'audit.summary.read',
+  'billing.treasury.read',
+  'command.cancel',
+  'command.read',
+  'customer.credit.create',
+  'customer.usage.export',
+  'job.list',
+  'ledger.proof.read',
+  'machine.inspect',
+  'machine.list',
+  'payout.batch.create',
+  'payout.batch.list',
+  'payout.batch.proofs',
+  'payout.batch.retry',
+  'payout.batch.submit',
+  'receipt.reject',
+  'receipt.release',
+  'webhook.list',
+  'webhook.redeliver',
+]
+
+test('§4, §23: the table gives every admin route the role the decisions give it', () => {
+  const table = Object.values(adminRoutes).map(({ method, path, role }) => [`${method} ${path}`, role])
+  const decided = Object.entries(matrix).flatMap(([role, places]) => places.map((place) => [place, role]))
+  expect(table.sort()).toEqual(decided.sort())
+})
+
+test('§16: every admin route that is mounted has a row, and every row but the unserved ones is mounted', () => {
+  expect(adminRouteFaults(rows())).toEqual([])
+  const mounted = rows().map(({ action }) => action)
+  expect((Object.keys(adminRoutes) as AdminAction[]).filter((action) => !mounted.includes(action)).sort()).toEqual([
+    ...unserved,
+  ])
+})
+
+test('§16: the start refuses an admin route without a row, with a wrong one, and with one that is taken', () => {
+  const named = (action: string) => ({ detail: { [actionKey]: action } as object })
+  const nothing = () => ''
+  const path = '/v1/admin/nodes'
+  const faults = (app: AnyElysia) => () => checkAdminRoutes(app)
+  expect(faults(new Elysia().get(path, nothing, named('node.list')))).not.toThrow()
+  expect(faults(new Elysia().get(path, nothing))).toThrow('names no action')
+  expect(faults(new Elysia().get('/v1/admin/new', nothing, named('node.list')))).toThrow('node.list is GET')
+  expect(faults(new Elysia().put(path, nothing, named('node.list')))).toThrow('node.list is GET')
+})
+
+test('§9: OpenAPI says role and action of every admin route', async () => {
+  const { paths } = (await json(await gateway.ask('GET', '/openapi.json'))) as {
+    paths: Record<string, Record<string, { description: string }>>
+  }
+  for (const { method, path, action, role } of rows()) {
+    expect(paths[bracedPath(path)]?.[method.toLowerCase()]?.description).toContain(
+      `Least role: ${role}. Action: \`${action}\`.`,
+    )
+  }
 })
 
 test('§4: without a token and with a wrong one every admin route answers 401', async () => {

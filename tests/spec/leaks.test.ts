@@ -75,17 +75,19 @@ describe('§§2, 4, 18, 19: nothing is left', () => {
     expect(run.operatorReads.join()).toContain(run.node.url)
   })
 
-  test('in the database: a node’s row alone has its address, a receipt the job id', () => {
+  test('in the database: a node’s row alone has its address, a receipt the job id, an approval its reason', () => {
     expect(new Set(run.database.map(({ table }) => table)).size).toBeGreaterThan(5)
-    const { jobId, requestId } = named
+    const { jobId, requestId, reason } = named
     for (const { table, row } of run.database) {
-      const { url: _, name: __, ...rest } = JSON.parse(row) as Record<string, unknown>
-      const text = table === 'nodes' ? JSON.stringify(rest) : row
-      const secrets = { ...hidden(), ...addresses(), requestId, ...(table === 'receipts' ? {} : { jobId }) }
+      const { url: _, name: __, ...node } = JSON.parse(row) as Record<string, unknown>
+      const { reason: ___, ...event } = JSON.parse(row) as Record<string, unknown>
+      const shown = table === 'nodes' ? node : table.startsWith('admin_approval_events') ? event : JSON.parse(row)
+      const text = JSON.stringify(shown)
+      const secrets = { ...hidden(), ...addresses(), requestId, reason, ...(table === 'receipts' ? {} : { jobId }) }
       expect(findAll(`a row of ${table}`, [text], secrets)).toEqual([])
     }
     const all = JSON.stringify(run.database)
-    for (const kept of [jobId, run.node.url]) expect(all).toContain(kept)
+    for (const kept of [jobId, reason, run.node.url]) expect(all).toContain(kept)
   })
 
   test('on command lines', () => {
@@ -109,7 +111,9 @@ describe('§18: nothing is left after the end', () => {
   })
 
   test('in the log', () => {
-    expect(findAll('the log', [run.gateway.logged()], { ...hidden(), ...addresses(), ...run.customers })).toEqual([])
+    const { reason } = named
+    const secrets = { ...hidden(), ...addresses(), ...run.customers, reason }
+    expect(findAll('the log', [run.gateway.logged()], secrets)).toEqual([])
   })
 
   test('in the lines of requests: codes, ids, templates and times', () => {

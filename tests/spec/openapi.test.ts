@@ -98,6 +98,10 @@ test('extensions are tagged as such', () => {
     '/v1/admin/customers/{customer_id}/usage-export',
     '/v1/admin/customers/{customer_id}/credits',
     '/v1/admin/billing/treasury-report',
+    '/v1/admin/access-events',
+    '/v1/admin/approval-events',
+    '/v1/admin/command-events',
+    '/v1/admin/retention/audit-events/purge',
   ]
   for (const { path, operation } of operations()) {
     expect(operation.tags.some((tag) => /extension/i.test(tag))).toBe(!specified.includes(path))

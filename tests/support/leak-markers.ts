@@ -24,7 +24,6 @@ export const contents = {
   trace: mark('trace'),
   idempotencyKey: mark('idempotency'),
   strangeRequestId: mark('strange'),
-  reason: mark('reason'),
   wrongToken: mark('token'),
   wrongCustomer: mark('customer'),
   adminField: mark('adminfield'),
@@ -42,6 +41,8 @@ export const named = {
   jobId: `job-${mark('job')}`,
   /** Admins from operator up, and the row of the node. */
   nodePath: mark('nodepath'),
+  /** Events of the audit, as `reason`. */
+  reason: mark('reason'),
   /** Sent to the node. */
   apiKey: mark('apikey'),
 } as const

@@ -220,7 +220,7 @@ export class LeakRun {
 
   private async administrate(): Promise<void> {
     const { tokens, customers } = this
-    const second = await this.made('/v1/admin/customers', { display_name: 'second', reason: contents.reason })
+    const second = await this.made('/v1/admin/customers', { display_name: 'second', reason: named.reason })
     customers.second = second.customer_id ?? ''
     const path = `/v1/admin/customers/${customers.second}`
     const issued = await this.made(`${path}/keys`, { name: 'k' })

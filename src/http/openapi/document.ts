@@ -2,12 +2,13 @@ import { toOpenAPISchema } from '@elysiajs/openapi/openapi'
 import type { AnyElysia } from 'elysia'
 import { chatRoute } from '../../actors/metrics.ts'
 import { headers, product } from '../../brand.ts'
+import { type AdminAction, adminRoute, needsSecondApprover } from '../../machines/rules/approval-policy.ts'
 import { ChatChunk, ChatCompletion } from '../../protocol/wire/chat.ts'
 import { OpenAiErrorBody, ProblemBody } from '../../protocol/wire/report.ts'
 import { reasonHeader } from '../admin-input.ts'
-import { adminPrefix, modelsRoute } from '../plugins/problems.ts'
+import { modelsRoute } from '../plugins/problems.ts'
 import type { QueryParameters } from '../query.ts'
-import { bodyKey, type DescribedBody, queryKey, roleKey } from '../route-table.ts'
+import { actionKey, bodyKey, type DescribedBody, queryKey } from '../route-table.ts'
 import { chatOperation } from './chat-operation.ts'
 import { DescribedChatRequest } from './chat-request.ts'
 import { type JsonObject, openApiSchema, plain, ref } from './schema.ts'
@@ -39,6 +40,8 @@ const tags = [
   { name: 'Billing', description: 'The prepaid account and its ledger' },
   { name: 'Settlement', description: 'Receipts, payouts and where they settle' },
   { name: 'Money (extension)', description: 'Beyond the specification: proofs, payout batches, held receipts' },
+  { name: 'Audit', description: 'What administrators did, and how long it is kept' },
+  { name: 'Audit (extension)', description: 'Beyond the specification: proofs over the audit' },
   { name: 'Customers (extension)', description: 'Beyond the specification: accounts' },
   { name: 'Gateway keys (extension)', description: 'Beyond the specification: keys of an account' },
   { name: 'Nodes (extension)', description: 'Beyond the specification: machines and why one was chosen' },
@@ -88,20 +91,31 @@ const reasonParameter = {
   description: 'Why, for the audit (or `reason` in the body)',
 }
 
+const approverParameter = {
+  name: headers.approverToken,
+  in: 'header',
+  required: false,
+  schema: { type: 'string' },
+  description: 'The token of a second admin, where the gateway asks for one',
+}
+
 /** What the plugin made of a route, completed by what the route says under our own keys. */
 function finished(path: string, method: string, operation: JsonObject): JsonObject {
-  const { [queryKey]: query, [bodyKey]: body, [roleKey]: role, parameters, responses, ...rest } = operation
+  const { [queryKey]: query, [bodyKey]: body, [actionKey]: action, parameters, responses, ...rest } = operation
   const described = body as DescribedBody | undefined
-  const changes = path.startsWith(adminPrefix) && method !== 'get'
+  const row = action === undefined ? null : adminRoute(action as AdminAction)
   const all = [
     ...((parameters as JsonObject[] | undefined) ?? []),
     ...(query === undefined ? [] : queryParameters(query as QueryParameters)),
-    ...(changes ? [reasonParameter] : []),
+    ...(row === null || method === 'get' ? [] : [reasonParameter]),
+    ...(row !== null && needsSecondApprover(row) ? [approverParameter] : []),
   ]
   const answers = Object.entries((responses as Record<string, JsonObject> | undefined) ?? { 200: {} })
   return {
     ...rest,
-    ...(role === undefined ? {} : { description: `${rest.description ?? ''} Least role: ${role}.`.trim() }),
+    ...(row === null
+      ? {}
+      : { description: `${rest.description ?? ''} Least role: ${row.role}. Action: \`${action}\`.`.trim() }),
     ...(all.length === 0 ? {} : { parameters: all }),
     ...(described === undefined
       ? {}

@@ -2,10 +2,13 @@ import { Elysia } from 'elysia'
 import type { Role } from '../../actors/access.ts'
 import { headers } from '../../brand.ts'
 import { Problem } from '../../errors.ts'
+import { type AdminAction, adminRoute } from '../../machines/rules/approval-policy.ts'
 import { hashToken } from '../../secrets.ts'
+import { adminCall } from '../admin-call.ts'
 import type { HttpContext, HttpExchange } from '../exchange.ts'
 import { refusedLogin } from '../refused-login.ts'
-import { roleKey } from '../route-table.ts'
+import { actionKey } from '../route-table.ts'
+import { accessAudit } from './access-audit.ts'
 import { requestId } from './request-id.ts'
 
 const ranks: Readonly<Record<Role, number>> = { viewer: 0, operator: 1, admin: 2 }
@@ -29,29 +32,38 @@ function authenticate({ gateway }: HttpContext, exchange: HttpExchange, token: s
 
 /**
  * Everything under `/v1/admin`: who is it, how often, and is the role enough — in this order, and all of it before a
- * body or a query is looked at, so that a stranger with a bad query still sees 401. A route says `role: '…'` once; the
- * role table of the tests and the OpenAPI document read it from there.
+ * body or a query is looked at, so that a stranger with a bad query still sees 401. A route names its row of
+ * `machines/rules/approval-policy.ts` once, `action: '…'`, and has its role and its policy from there.
  */
 export const admin = (context: HttpContext) =>
   new Elysia({ name: 'admin' })
+    .use(accessAudit(context))
     .use(requestId(context))
     .derive(async ({ exchange, request, set }) => {
       const token = request.headers.get(headers.adminToken)
       const role = authenticate(context, exchange, token)
       exchange.role = role
+      exchange.actorHash = context.gateway.audit.pseudonym('actor', token)
       const { config, limits } = context.gateway
       const hash = hashToken(config.SVC_AUDIT_KEY ?? processSalt, token ?? '').toString('hex')
       Object.assign(set.headers, await limits.takeAdmin(hash.slice(0, tokenHashCharacters)))
-      return { actor: { role } satisfies AdminActor as AdminActor }
+      return {
+        actor: { role } satisfies AdminActor as AdminActor,
+        call: adminCall(context, exchange, request, token ?? ''),
+      }
     })
     .macro({
-      role: (least: Role) => ({
-        detail: { [roleKey]: least, security: [{ admin: [] }] } as object,
-        transform: (request: object) => {
-          const { actor } = request as { actor: AdminActor }
-          if (ranks[actor.role] >= ranks[least]) return
-          throw new Problem('insufficient_role', { detail: `This needs the role ${least}` })
-        },
-      }),
+      action: (action: AdminAction) => {
+        const { role: least } = adminRoute(action)
+        return {
+          detail: { [actionKey]: action, security: [{ admin: [] }] } as object,
+          transform: (request: object) => {
+            const { actor, exchange } = request as { actor: AdminActor; exchange: HttpExchange }
+            exchange.action = action
+            if (ranks[actor.role] >= ranks[least]) return
+            throw new Problem('insufficient_role', { detail: `This needs the role ${least}` })
+          },
+        }
+      },
     })
     .as('scoped')

@@ -5,10 +5,10 @@ import { Problem } from '../../errors.ts'
 import { adminChallenge, bearerChallenge, openAiResponse, problemResponse } from '../../protocol/problem-response.ts'
 import { beginExchange, endExchange, type HttpContext, type HttpExchange } from '../exchange.ts'
 import { clientClosedStatus, problemOf } from '../failure.ts'
-import type { RouteTable } from '../route-table.ts'
+import { adminPrefix, type RouteTable } from '../route-table.ts'
+import { auditUnrouted } from './access-audit.ts'
 
 export const modelsRoute = '/v1/api/models'
-export const adminPrefix = '/v1/admin/'
 /** Stands for the route where there is none. */
 const unmatched = 'unmatched'
 
@@ -60,10 +60,14 @@ export const problems = (context: HttpContext, table: () => RouteTable) =>
     const begun = (failed as { exchange?: HttpExchange }).exchange
     const exchange = begun ?? beginExchange(context, request, server)
     if (code === 'NOT_FOUND') {
+      const path = pathOf(request.url)
       const outcome = unhandled(context, table(), request, exchange)
+      const { status } = outcome.response
       exchange.code = outcome.problem?.code ?? null
+      const template = outcome.route === unmatched ? null : outcome.route
+      auditUnrouted(context, exchange, request, { path, template, status })
       // No route, so no hook of a route writes the line.
-      endExchange(context, exchange, { route: outcome.route, method: request.method, status: outcome.response.status })
+      endExchange(context, exchange, { route: outcome.route, method: request.method, status })
       return outcome.response
     }
     const { response, problem } = respondToFailure(context, code === 'PARSE' ? new Problem('invalid_json') : error, {

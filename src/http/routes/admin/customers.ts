@@ -1,7 +1,6 @@
 import { Elysia } from 'elysia'
 import type { CustomerChanges } from '../../../actors/accounts.ts'
 import { brand } from '../../../brand.ts'
-import { readBody } from '../../../protocol/json-body.ts'
 import {
   Customer,
   CustomerCreate,
@@ -13,7 +12,7 @@ import {
   WebhookSecret,
 } from '../../../protocol/wire/admin.ts'
 import { isoTime } from '../../../time.ts'
-import { checkReasonHeader, customerParams, readOptionalBody } from '../../admin-input.ts'
+import { customerParams } from '../../admin-input.ts'
 import { customerView } from '../../admin-view.ts'
 import type { HttpContext } from '../../exchange.ts'
 import { admin } from '../../plugins/admin.ts'
@@ -37,10 +36,9 @@ const collectionRoutes = (context: HttpContext) => {
     .use(admin(context))
     .post(
       '/v1/admin/customers',
-      async ({ request, status }) => {
-        checkReasonHeader(request)
-        const body = await readBody(request, CustomerCreate)
-        const made = await accounts.createCustomer({
+      async ({ call, status }) => {
+        const { body, audit } = await call.body(CustomerCreate)
+        const made = await accounts.by(audit).createCustomer({
           displayName: body.display_name,
           gatewayPolicy: body.gateway_policy ?? null,
         })
@@ -51,7 +49,7 @@ const collectionRoutes = (context: HttpContext) => {
         })
       },
       {
-        role: 'admin',
+        action: 'customer.create',
         response: { 201: CustomerCreated },
         detail: describe({ summary: 'Create a customer', tags, body: CustomerCreate }),
       },
@@ -69,7 +67,7 @@ const collectionRoutes = (context: HttpContext) => {
         }
       },
       {
-        role: 'operator',
+        action: 'customer.list',
         response: { 200: CustomerList },
         detail: describe({ summary: 'List customers, newest first', tags, query: listQuery }),
       },
@@ -84,7 +82,7 @@ const itemRoutes = (context: HttpContext) => {
       '/v1/admin/customers/:customer_id',
       async ({ params }) => customerView(await accounts.customer(params.customer_id)),
       {
-        role: 'operator',
+        action: 'customer.read',
         params: customerParams,
         response: { 200: Customer },
         detail: describe({ summary: 'Read a customer', tags }),
@@ -92,18 +90,17 @@ const itemRoutes = (context: HttpContext) => {
     )
     .patch(
       '/v1/admin/customers/:customer_id',
-      async ({ params, request }) => {
-        checkReasonHeader(request)
-        const body = await readBody(request, CustomerUpdate)
+      async ({ call, params }) => {
+        const { body, audit } = await call.body(CustomerUpdate)
         const changes: CustomerChanges = {
           ...(body.display_name === undefined ? {} : { displayName: body.display_name }),
           ...(body.account_status === undefined ? {} : { accountStatus: body.account_status }),
           ...(body.gateway_policy === undefined ? {} : { gatewayPolicy: body.gateway_policy }),
         }
-        return customerView(await accounts.updateCustomer(params.customer_id, changes))
+        return customerView(await accounts.by(audit).updateCustomer(params.customer_id, changes))
       },
       {
-        role: 'admin',
+        action: 'customer.update',
         params: customerParams,
         response: { 200: Customer },
         detail: describe({ summary: 'Change a customer', tags, body: CustomerUpdate }),
@@ -117,13 +114,13 @@ const credentialRoutes = (context: HttpContext) => {
     .use(admin(context))
     .post(
       '/v1/admin/customers/:customer_id/token',
-      async ({ params, request, status }) => {
-        await readOptionalBody(request, ReasonBody)
-        const { customer, customerToken } = await accounts.rotateCustomerToken(params.customer_id)
+      async ({ call, params, status }) => {
+        const { audit } = await call.optionalBody(ReasonBody)
+        const { customer, customerToken } = await accounts.by(audit).rotateCustomerToken(params.customer_id)
         return status(201, { customer_id: customer.customerId, customer_token: customerToken })
       },
       {
-        role: 'admin',
+        action: 'customer.token.rotate',
         params: customerParams,
         response: { 201: CustomerToken },
         detail: describe({ summary: 'Replace the customer token', tags, optionalBody: ReasonBody }),
@@ -131,13 +128,13 @@ const credentialRoutes = (context: HttpContext) => {
     )
     .post(
       '/v1/admin/customers/:customer_id/webhook-secret',
-      async ({ params, request, status }) => {
-        await readOptionalBody(request, ReasonBody)
-        const { customer, webhookSecret } = await accounts.rotateWebhookSecret(params.customer_id)
+      async ({ call, params, status }) => {
+        const { audit } = await call.optionalBody(ReasonBody)
+        const { customer, webhookSecret } = await accounts.by(audit).rotateWebhookSecret(params.customer_id)
         return status(201, { customer_id: customer.customerId, webhook_secret: webhookSecret })
       },
       {
-        role: 'admin',
+        action: 'customer.webhook_secret.rotate',
         params: customerParams,
         response: { 201: WebhookSecret },
         detail: describe({ summary: 'Replace the webhook secret', tags, optionalBody: ReasonBody }),

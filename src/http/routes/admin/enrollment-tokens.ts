@@ -1,9 +1,8 @@
 import { Elysia } from 'elysia'
 import { brand } from '../../../brand.ts'
-import { readBody } from '../../../protocol/json-body.ts'
 import { EnrollmentTokenCreate, EnrollmentTokenIssued, EnrollmentTokenList } from '../../../protocol/wire/enrollment.ts'
 import { isoTime } from '../../../time.ts'
-import { checkReasonHeader, enrollmentTokenParams } from '../../admin-input.ts'
+import { enrollmentTokenParams } from '../../admin-input.ts'
 import { enrollmentTokenView } from '../../enrollment-view.ts'
 import type { HttpContext } from '../../exchange.ts'
 import { admin } from '../../plugins/admin.ts'
@@ -22,18 +21,20 @@ export const enrollmentTokenRoutes = (context: HttpContext) => {
     .use(admin(context))
     .post(
       path,
-      async ({ request, status }) => {
-        checkReasonHeader(request)
-        const body = await readBody(request, EnrollmentTokenCreate)
+      async ({ call, status }) => {
+        const { body, audit } = await call.body(EnrollmentTokenCreate)
         const { sha256 } = await gateway.agentBundle.file()
-        const { record, token } = await gateway.enrollment.issue({
-          customerId: body.customer_id,
-          name: body.name,
-          visibility: body.visibility,
-          nodeClass: body.node_class,
-          privacyClass: body.privacy_class,
-          endpointUrlAllowed: body.endpoint_url_allowed ?? false,
-        })
+        const { record, token } = await gateway.enrollment.issue(
+          {
+            customerId: body.customer_id,
+            name: body.name,
+            visibility: body.visibility,
+            nodeClass: body.node_class,
+            privacyClass: body.privacy_class,
+            endpointUrlAllowed: body.endpoint_url_allowed ?? false,
+          },
+          audit,
+        )
         const gatewayUrl = gateway.baseUrl()
         return status(201, {
           ...enrollmentTokenView(record, Date.now()),
@@ -43,7 +44,7 @@ export const enrollmentTokenRoutes = (context: HttpContext) => {
         })
       },
       {
-        role: 'operator',
+        action: 'node.enroll',
         response: { 201: EnrollmentTokenIssued },
         detail: describe({ summary: 'Let one machine enrol', tags, body: EnrollmentTokenCreate }),
       },
@@ -62,20 +63,19 @@ export const enrollmentTokenRoutes = (context: HttpContext) => {
         }
       },
       {
-        role: 'operator',
+        action: 'node.enroll.list',
         response: { 200: EnrollmentTokenList },
         detail: describe({ summary: 'List enrolment tokens, used and expired ones too', tags, query: listQuery }),
       },
     )
     .delete(
       `${path}/:token_id`,
-      async ({ params, request, set }) => {
-        checkReasonHeader(request)
-        await gateway.enrollment.withdraw(params.token_id)
+      async ({ call, params, set }) => {
+        await gateway.enrollment.withdraw(params.token_id, call.bare())
         set.status = 204
       },
       {
-        role: 'operator',
+        action: 'node.enroll.withdraw',
         params: enrollmentTokenParams,
         detail: describe({ summary: 'Withdraw an enrolment token', tags, empty: true }),
       },

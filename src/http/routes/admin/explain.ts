@@ -26,7 +26,7 @@ export const explainRoutes = (context: HttpContext) =>
       return explanationView(found, actor.role)
     },
     {
-      role: 'viewer',
+      action: 'explain.read',
       response: { 200: Explanation },
       detail: describe({
         summary: 'Why a request went where it went',

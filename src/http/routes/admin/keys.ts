@@ -1,16 +1,8 @@
 import { Elysia } from 'elysia'
 import { brand } from '../../../brand.ts'
-import { readBody } from '../../../protocol/json-body.ts'
 import { Key, KeyCreate, KeyIssued, KeyList, KeyRotate, KeyRotated } from '../../../protocol/wire/admin.ts'
 import { isoTime, secondMs } from '../../../time.ts'
-import {
-  checkReasonHeader,
-  customerParams,
-  keyParams,
-  parseInstant,
-  readOptionalBody,
-  reasonHeader,
-} from '../../admin-input.ts'
+import { customerParams, keyParams, parseInstant, reasonHeader } from '../../admin-input.ts'
 import { keyView } from '../../admin-view.ts'
 import type { HttpContext } from '../../exchange.ts'
 import { admin } from '../../plugins/admin.ts'
@@ -26,10 +18,9 @@ const collectionRoutes = (context: HttpContext) => {
     .use(admin(context))
     .post(
       '/v1/admin/customers/:customer_id/keys',
-      async ({ params, request, status }) => {
-        checkReasonHeader(request)
-        const body = await readBody(request, KeyCreate)
-        const { key, gatewayKey } = await accounts.issueKey(params.customer_id, {
+      async ({ call, params, status }) => {
+        const { body, audit } = await call.body(KeyCreate)
+        const { key, gatewayKey } = await accounts.by(audit).issueKey(params.customer_id, {
           name: body.name,
           modelPolicy: body.model_policy ?? null,
           nodeScope: body.node_scope ?? null,
@@ -38,7 +29,7 @@ const collectionRoutes = (context: HttpContext) => {
         return status(201, { ...keyView(key), gateway_key: gatewayKey })
       },
       {
-        role: 'admin',
+        action: 'gateway_key.issue',
         params: customerParams,
         response: { 201: KeyIssued },
         detail: describe({ summary: 'Issue a gateway key', tags, body: KeyCreate }),
@@ -57,7 +48,7 @@ const collectionRoutes = (context: HttpContext) => {
         }
       },
       {
-        role: 'operator',
+        action: 'gateway_key.list',
         params: customerParams,
         response: { 200: KeyList },
         detail: describe({ summary: 'List the keys of a customer, ended ones too', tags, query: listQuery }),
@@ -71,10 +62,11 @@ const itemRoutes = (context: HttpContext) => {
     .use(admin(context))
     .post(
       '/v1/admin/keys/:key_id/rotate',
-      async ({ params, request, status }) => {
-        const { keep_seconds } = await readOptionalBody(request, KeyRotate)
+      async ({ call, params, status }) => {
+        const { body, audit } = await call.optionalBody(KeyRotate)
+        const { keep_seconds } = body
         const keepMs = keep_seconds === undefined ? undefined : keep_seconds * secondMs
-        const rotated = await accounts.rotateKey(params.key_id, keepMs)
+        const rotated = await accounts.by(audit).rotateKey(params.key_id, keepMs)
         return status(201, {
           ...keyView(rotated.key),
           gateway_key: rotated.gatewayKey,
@@ -82,7 +74,7 @@ const itemRoutes = (context: HttpContext) => {
         })
       },
       {
-        role: 'admin',
+        action: 'gateway_key.rotate',
         params: keyParams,
         response: { 201: KeyRotated },
         detail: describe({ summary: 'Replace a key; the old one works for a while', tags, optionalBody: KeyRotate }),
@@ -90,12 +82,9 @@ const itemRoutes = (context: HttpContext) => {
     )
     .delete(
       '/v1/admin/keys/:key_id',
-      async ({ params, request }) => {
-        checkReasonHeader(request)
-        return keyView(await accounts.revokeKey(params.key_id))
-      },
+      async ({ call, params }) => keyView(await accounts.by(call.bare()).revokeKey(params.key_id)),
       {
-        role: 'admin',
+        action: 'gateway_key.revoke',
         params: keyParams,
         response: { 200: Key },
         detail: describe({

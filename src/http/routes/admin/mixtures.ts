@@ -26,7 +26,7 @@ export const mixtureRoutes = (context: HttpContext) =>
       }
     },
     {
-      role: 'viewer',
+      action: 'mixture.list',
       response: { 200: MixtureList },
       detail: describe({
         summary: 'List recent mixtures, newest first',

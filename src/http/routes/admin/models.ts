@@ -1,9 +1,8 @@
 import { Elysia } from 'elysia'
 import { brand } from '../../../brand.ts'
-import { readBody } from '../../../protocol/json-body.ts'
 import { AdminModelList, ModelDelete, ModelEntry, ModelPut } from '../../../protocol/wire/admin.ts'
 import { isoTime } from '../../../time.ts'
-import { checkReasonHeader, parseWei } from '../../admin-input.ts'
+import { parseWei } from '../../admin-input.ts'
 import { adminModels, modelEntryView } from '../../admin-view.ts'
 import type { HttpContext } from '../../exchange.ts'
 import { admin } from '../../plugins/admin.ts'
@@ -31,17 +30,16 @@ export const catalogueRoutes = (context: HttpContext) => {
         }
       },
       {
-        role: 'viewer',
+        action: 'model.list',
         response: { 200: AdminModelList },
         detail: describe({ summary: 'List catalogue entries and what nodes serve', tags, query: listQuery }),
       },
     )
     .put(
       '/v1/admin/models',
-      async ({ request }) => {
-        checkReasonHeader(request)
-        const body = await readBody(request, ModelPut)
-        const entry = await pool.putModelEntry({
+      async ({ call }) => {
+        const { body, audit } = await call.body(ModelPut)
+        const entry = await pool.by(audit).putModelEntry({
           modelId: body.id,
           aliases: body.aliases ?? [],
           name: body.name ?? null,
@@ -57,7 +55,7 @@ export const catalogueRoutes = (context: HttpContext) => {
         return modelEntryView(entry)
       },
       {
-        role: 'operator',
+        action: 'model.update',
         response: { 200: ModelEntry },
         detail: describe({
           summary: 'Make or replace a catalogue entry',
@@ -69,14 +67,13 @@ export const catalogueRoutes = (context: HttpContext) => {
     )
     .delete(
       '/v1/admin/models',
-      async ({ request, set }) => {
-        checkReasonHeader(request)
-        const { id } = await readBody(request, ModelDelete)
-        await pool.deleteModelEntry(id)
+      async ({ call, set }) => {
+        const { body, audit } = await call.body(ModelDelete)
+        await pool.by(audit).deleteModelEntry(body.id)
         set.status = 204
       },
       {
-        role: 'operator',
+        action: 'model.delete',
         detail: describe({ summary: 'Delete a catalogue entry', tags, body: ModelDelete, empty: true }),
       },
     )

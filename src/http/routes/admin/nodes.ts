@@ -2,10 +2,9 @@ import { Elysia } from 'elysia'
 import type { Role } from '../../../actors/access.ts'
 import type { NodeChanges, NodeCommand, NodeRecord } from '../../../actors/pool-admin.ts'
 import { brand } from '../../../brand.ts'
-import { readBody } from '../../../protocol/json-body.ts'
 import { Node, NodeCreate, NodeList, NodeUpdate, ReasonBody } from '../../../protocol/wire/admin.ts'
 import { isoTime } from '../../../time.ts'
-import { checkReasonHeader, nodeParams, readOptionalBody } from '../../admin-input.ts'
+import { nodeParams } from '../../admin-input.ts'
 import { nodeView } from '../../admin-view.ts'
 import type { HttpContext } from '../../exchange.ts'
 import { admin } from '../../plugins/admin.ts'
@@ -50,17 +49,17 @@ const collectionRoutes = (context: HttpContext) => {
         }
       },
       {
-        role: 'viewer',
+        action: 'node.list',
         response: { 200: NodeList },
         detail: describe({ summary: 'List nodes with their state and load', tags, query: listQuery }),
       },
     )
     .post(
       '/v1/admin/nodes',
-      async ({ actor, request, status }) => {
-        checkReasonHeader(request)
-        const { customer_id, reason: _, ...rest } = await readBody(request, NodeCreate)
-        const row = await pool.registerRuntimeNode({
+      async ({ actor, call, status }) => {
+        const { body, audit } = await call.body(NodeCreate)
+        const { customer_id, reason: _, ...rest } = body
+        const row = await pool.by(audit).registerRuntimeNode({
           ...changesOf(rest),
           customerId: customer_id,
           url: rest.url,
@@ -71,7 +70,7 @@ const collectionRoutes = (context: HttpContext) => {
         return status(201, withStatus(context, row, actor.role))
       },
       {
-        role: 'operator',
+        action: 'node.register',
         response: { 201: Node },
         detail: describe({ summary: 'Register an OpenAI-compatible server as a node', tags, body: NodeCreate }),
       },
@@ -86,7 +85,7 @@ const itemRoutes = (context: HttpContext) => {
       '/v1/admin/nodes/:node_id',
       async ({ actor, params }) => withStatus(context, await pool.node(params.node_id), actor.role),
       {
-        role: 'viewer',
+        action: 'node.read',
         params: nodeParams,
         response: { 200: Node },
         detail: describe({ summary: 'Read a node', tags }),
@@ -94,13 +93,12 @@ const itemRoutes = (context: HttpContext) => {
     )
     .patch(
       '/v1/admin/nodes/:node_id',
-      async ({ actor, params, request }) => {
-        checkReasonHeader(request)
-        const body = await readBody(request, NodeUpdate)
-        return withStatus(context, await pool.updateNode(params.node_id, changesOf(body)), actor.role)
+      async ({ actor, call, params }) => {
+        const { body, audit } = await call.body(NodeUpdate)
+        return withStatus(context, await pool.by(audit).updateNode(params.node_id, changesOf(body)), actor.role)
       },
       {
-        role: 'operator',
+        action: 'node.update',
         params: nodeParams,
         response: { 200: Node },
         detail: describe({ summary: 'Change a node', tags, body: NodeUpdate }),
@@ -108,37 +106,37 @@ const itemRoutes = (context: HttpContext) => {
     )
     .delete(
       '/v1/admin/nodes/:node_id',
-      async ({ params, request, set }) => {
-        checkReasonHeader(request)
-        await pool.deleteNode(params.node_id)
+      async ({ call, params, set }) => {
+        await pool.by(call.bare()).deleteNode(params.node_id)
         set.status = 204
       },
       {
-        role: 'admin',
+        action: 'node.delete',
         params: nodeParams,
         detail: describe({ summary: 'Delete a node and what was measured of it', tags, empty: true }),
       },
     )
 }
 
-const commands: readonly (readonly [NodeCommand, Role, string])[] = [
-  ['drain', 'operator', 'No new work; what runs may finish'],
-  ['resume', 'operator', 'Take new work again'],
-  ['revoke', 'admin', 'Never again: the node and its keys are dead'],
+const commands: readonly (readonly [NodeCommand, string])[] = [
+  ['drain', 'No new work; what runs may finish'],
+  ['resume', 'Take new work again'],
+  ['revoke', 'Never again: the node and its keys are dead'],
 ]
 
 /** What is told to a node; saying it twice is no fault. */
 const commandRoutes = (context: HttpContext) => {
   const app = new Elysia().use(admin(context))
-  for (const [command, role, summary] of commands) {
+  for (const [command, summary] of commands) {
     app.post(
       `/v1/admin/nodes/:node_id/${command}`,
-      async ({ actor, params, request }) => {
-        await readOptionalBody(request, ReasonBody)
-        return withStatus(context, await context.gateway.pool.setNodeAdminState(params.node_id, command), actor.role)
+      async ({ actor, call, params }) => {
+        const { audit } = await call.optionalBody(ReasonBody)
+        const row = await context.gateway.pool.by(audit).setNodeAdminState(params.node_id, command)
+        return withStatus(context, row, actor.role)
       },
       {
-        role,
+        action: `node.${command}`,
         params: nodeParams,
         response: { 200: Node },
         detail: describe({ summary, tags, optionalBody: ReasonBody }),

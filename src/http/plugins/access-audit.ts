@@ -1,0 +1,113 @@
+import { Elysia } from 'elysia'
+import type { Role } from '../../actors/access.ts'
+import type { AccessEvent } from '../../actors/audit-log.ts'
+import { headers, tokenPrefixes } from '../../brand.ts'
+import type { HttpContext, HttpExchange } from '../exchange.ts'
+import { adminPrefix } from '../route-table.ts'
+import { requestId } from './request-id.ts'
+
+/** Stands for an admin path that no route has: the path itself could hold anything. */
+const unmatchedTemplate = `${adminPrefix}*`
+const queryKeysMax = 20
+/** Names that a caller sends are shown only where they look like names, and never where they look like tokens. */
+const nameForm = /^[A-Za-z0-9_.-]{1,64}$/
+const tokenForm = new RegExp(Object.values(tokenPrefixes).join('|'))
+const otherName = 'other'
+const methods = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'])
+const otherMethod = 'OTHER'
+
+/** Names of the query's parameters, sorted, each once, at most 20; no value (decisions §16). */
+export function queryKeys(url: string): readonly string[] {
+  const cut = url.indexOf('?')
+  if (cut === -1) return []
+  const shown = [...new URLSearchParams(url.slice(cut + 1)).keys()].map((name) =>
+    nameForm.test(name) && !tokenForm.test(name) ? name : otherName,
+  )
+  return [...new Set(shown)].sort().slice(0, queryKeysMax)
+}
+
+export function outcomeOf(status: number): AccessEvent['outcome'] {
+  if (status < 400) return 'success'
+  if (status === 401 || status === 403) return 'denied'
+  return status < 500 ? 'failed' : 'error'
+}
+
+/** What is taken from a request: before its answer, because afterwards Bun no longer knows its query (seen). */
+interface Asked {
+  readonly method: string
+  readonly queryKeys: readonly string[]
+  readonly userAgent: string | null
+}
+
+const askedOf = ({ method, url, headers: sent }: Request): Asked => ({
+  method: methods.has(method) ? method : otherMethod,
+  queryKeys: queryKeys(url),
+  userAgent: sent.get('user-agent'),
+})
+
+interface Answered {
+  /** null: no route has this path. */
+  readonly template: string | null
+  readonly status: number
+}
+
+/** Everything that is kept of a call: what it is made of is the redaction (decisions §16). */
+function accessEvent(
+  { gateway }: HttpContext,
+  exchange: HttpExchange,
+  asked: Asked,
+  { template, status }: Answered,
+): AccessEvent {
+  const { audit } = gateway
+  return {
+    // Without a known token the least role stands there, which the enumeration of the specification asks for.
+    actorType: exchange.role === null ? 'unauthenticated' : 'admin_token',
+    actorRole: exchange.role ?? 'viewer',
+    actorHashPrefix: exchange.role === null ? null : exchange.actorHash,
+    method: asked.method,
+    pathTemplate: template ?? unmatchedTemplate,
+    queryKeys: asked.queryKeys,
+    statusCode: status,
+    outcome: outcomeOf(status),
+    errorCode: exchange.code,
+    userAgentHashPrefix: audit.pseudonym('user_agent', asked.userAgent),
+    ipHashPrefix: audit.pseudonym('ip', exchange.address),
+    requestId: exchange.requestId,
+  }
+}
+
+/** Every call of a route that uses it, whatever became of it, after its answer. */
+export const accessAudit = (context: HttpContext) =>
+  new Elysia({ name: 'access-audit' })
+    .use(requestId(context))
+    .derive({ as: 'scoped' }, ({ request }) => ({ asked: askedOf(request) }))
+    .onAfterResponse({ as: 'scoped' }, (answered) => {
+      const { asked, route, set } = answered
+      // Scoped twice, it loses its type on the way, not its value.
+      const { exchange } = answered as unknown as { exchange: HttpExchange }
+      const status = typeof set.status === 'number' ? set.status : 200
+      context.gateway.audit.access(accessEvent(context, exchange, asked, { template: route, status }))
+    })
+
+/** The same for what no route answers: an unknown path below `/v1/admin/`, a method that its path does not take. */
+export function auditUnrouted(
+  context: HttpContext,
+  exchange: HttpExchange,
+  request: Request,
+  answered: Answered & { readonly path: string },
+): void {
+  if (!`${answered.path}/`.startsWith(adminPrefix)) return
+  const token = request.headers.get(headers.adminToken)
+  const role = token === null ? null : knownRole(context, token)
+  const known = { ...exchange, role, actorHash: context.gateway.audit.pseudonym('actor', token) }
+  context.gateway.audit.access(accessEvent(context, known, askedOf(request), answered))
+}
+
+/** Nothing is refused here: where only the database could tell, nobody is known. */
+function knownRole({ gateway }: HttpContext, token: string): Role | null {
+  try {
+    return gateway.access.role(token)
+  } catch {
+    return null
+  }
+}

@@ -1,0 +1,99 @@
+import { Elysia } from 'elysia'
+import type { ChainReport } from '../../../actors/audit-check.ts'
+import type { PurgeReport } from '../../../actors/audit-purge.ts'
+import { brand } from '../../../brand.ts'
+import { AuditChain, AuditPurge, AuditPurgeRequest } from '../../../protocol/wire/audit.ts'
+import { isoTime } from '../../../time.ts'
+import type { HttpContext } from '../../exchange.ts'
+import { admin } from '../../plugins/admin.ts'
+import { limitOf, readQuery } from '../../query.ts'
+import { describe } from '../../route-table.ts'
+
+const verifyQuery = { limit: limitOf(1_000, 10_000) }
+
+function purgeView({ status, eligible, purged, cutoff, purgedAt }: PurgeReport, olderThanDays: number): AuditPurge {
+  return {
+    object: `${brand}.admin.audit_retention_purge`,
+    status,
+    retention_policy: 'admin_audit_events_v1',
+    eligible_access_event_count: eligible.access,
+    eligible_command_event_count: eligible.command,
+    eligible_approval_event_count: eligible.approval,
+    eligible_total_event_count: eligible.access + eligible.command + eligible.approval,
+    purged_access_event_count: purged.access,
+    purged_command_event_count: purged.command,
+    purged_approval_event_count: purged.approval,
+    purged_total_event_count: purged.access + purged.command + purged.approval,
+    older_than_days: olderThanDays,
+    cutoff_created_before: isoTime(cutoff),
+    purged_at: isoTime(purgedAt),
+  }
+}
+
+function chainView(report: ChainReport, limit: number): AuditChain {
+  // In their order: the last of a writer stands.
+  const purged = new Map(report.tombstones.map((stone) => [stone.writerId, stone]))
+  return {
+    object: `${brand}.admin.audit_chain`,
+    generated_at: isoTime(Date.now()),
+    holds: report.faults.length === 0,
+    checked_event_count: report.events,
+    writer_count: report.heads.length,
+    faults: report.faults.map(({ kind, writerId, at }) => ({ kind, writer_id: writerId, at })),
+    heads: report.heads
+      .toReversed()
+      .slice(0, limit)
+      .map((head) => {
+        const stone = purged.get(head.writerId)
+        return {
+          writer_id: head.writerId,
+          ordinal: head.ordinal,
+          seq: head.seq,
+          mac: head.mac.toString('hex'),
+          key_id: head.keyId,
+          last_event_at: isoTime(head.lastAt),
+          purged_seq: stone?.seq ?? null,
+          purged_at: stone === undefined ? null : isoTime(stone.purgedAt),
+        }
+      }),
+  }
+}
+
+/** Endpoint 21, and whether the chains hold (decisions §16, §23). */
+export const auditRoutes = (context: HttpContext) => {
+  const { gateway } = context
+  return new Elysia()
+    .use(admin(context))
+    .post(
+      '/v1/admin/retention/audit-events/purge',
+      async ({ call, request, server }) => {
+        const { body, audit } = await call.body(AuditPurgeRequest)
+        // A detachment waits for whoever reads the table; the answer may take longer than silence is borne.
+        server?.timeout(request, 0)
+        const input = { olderThanDays: body.older_than_days, dryRun: body.dry_run ?? false }
+        return purgeView(await gateway.auditPurge.run(input, audit), input.olderThanDays)
+      },
+      {
+        action: 'audit.retention.purge',
+        response: { 200: AuditPurge },
+        detail: describe({ summary: 'Purge old audit events', tags: ['Audit'], body: AuditPurgeRequest }),
+      },
+    )
+    .get(
+      '/v1/admin/audit/verify',
+      async ({ request }) => {
+        const { limit } = readQuery(request.url, verifyQuery)
+        return chainView(await gateway.checkAuditChains(), limit)
+      },
+      {
+        action: 'audit.chain.verify',
+        response: { 200: AuditChain },
+        detail: describe({
+          summary: 'Check the chains of approval and command events',
+          description: 'Reads all of them. `limit`: of the heads.',
+          tags: ['Audit (extension)'],
+          query: verifyQuery,
+        }),
+      },
+    )
+}

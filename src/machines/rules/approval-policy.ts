@@ -1,0 +1,285 @@
+/** The roles of an admin token; a higher one includes the lower ones (decisions §4). */
+export type AdminRole = 'viewer' | 'operator' | 'admin'
+
+export type TargetType =
+  | 'customer'
+  | 'audit_events'
+  | 'node'
+  | 'enrollment_token'
+  | 'gateway_key'
+  | 'model'
+  | 'payout_batch'
+  | 'receipt'
+  | 'job'
+  | 'command'
+  | 'webhook'
+
+/** What a command event can tell (decisions §16). */
+export type CommandAction = 'job.create' | 'job.cancel' | 'node.drain' | 'node.resume' | 'node.revoke'
+
+type Category =
+  | 'audit'
+  | 'billing'
+  | 'catalogue'
+  | 'data_export'
+  | 'key_management'
+  | 'node_control'
+  | 'observability'
+  | 'private_jobs'
+  | 'retention'
+  | 'settlement'
+
+/** One admin route: who may take it, and what its approval asks for (decisions §16, `actions`; §23). */
+export interface AdminRoute {
+  readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
+  /** The template; always under `/v1/admin/`. */
+  readonly path: string
+  readonly role: AdminRole
+  readonly category: Category
+  /** Of its approval events; null: it writes none. */
+  readonly targetType: TargetType | null
+  /** The action of the command event that it writes beside: something is told to a machine. */
+  readonly command: CommandAction | null
+  readonly reasonRequired: boolean
+  readonly typedConfirmation: string | null
+  readonly dryRun: boolean
+  readonly currentEnforcement: 'role_token' | 'role_token_reason_advisory' | 'role_token_typed_confirmation'
+  readonly productionRequirement: 'role_token' | 'reason' | 'second_approver' | 'reason_and_second_approver'
+}
+
+export const purgeConfirmation = 'PURGE AUDIT EVENTS'
+export const approvalPolicyVersion = 'admin_approval_policy_v1'
+
+type Place = readonly [method: AdminRoute['method'], path: string]
+
+/** A read that only its role guards. */
+const read = (role: AdminRole, category: Category, path: string): AdminRoute => ({
+  method: 'GET',
+  path,
+  role,
+  category,
+  targetType: null,
+  command: null,
+  reasonRequired: false,
+  typedConfirmation: null,
+  dryRun: false,
+  currentEnforcement: 'role_token',
+  productionRequirement: 'role_token',
+})
+
+/** A change that should have its reason. */
+const change = (
+  role: AdminRole,
+  category: Category,
+  targetType: TargetType,
+  [method, path]: Place,
+  rest: Partial<AdminRoute> = {},
+): AdminRoute => ({
+  ...read(role, category, path),
+  method,
+  targetType,
+  reasonRequired: true,
+  currentEnforcement: 'role_token_reason_advisory',
+  productionRequirement: 'reason',
+  ...rest,
+})
+
+const twoPeople = { productionRequirement: 'second_approver' } as const
+const reasonAndTwoPeople = { productionRequirement: 'reason_and_second_approver' } as const
+const noReasonYet = { reasonRequired: false, currentEnforcement: 'role_token' } as const
+const tellsMachine = (command: CommandAction) => ({ command }) as const
+
+/**
+ * Every admin route there is, by the name of its action. What is mounted names its row and takes its role from it; the
+ * OpenAPI document, the approval policy and the templates of the audit read the same table, and the start refuses a
+ * route that has no row (`checkAdminRoutes`).
+ */
+export const adminRoutes = {
+  'customer.credit.create': change(
+    'admin',
+    'billing',
+    'customer',
+    ['POST', '/v1/admin/customers/:customer_id/credits'],
+    reasonAndTwoPeople,
+  ),
+  'audit.retention.purge': change(
+    'admin',
+    'retention',
+    'audit_events',
+    ['POST', '/v1/admin/retention/audit-events/purge'],
+    {
+      ...twoPeople,
+      reasonRequired: false,
+      typedConfirmation: purgeConfirmation,
+      dryRun: true,
+      currentEnforcement: 'role_token_typed_confirmation',
+    },
+  ),
+  'customer.usage.export': change(
+    'operator',
+    'data_export',
+    'customer',
+    ['GET', '/v1/admin/customers/:customer_id/usage-export'],
+    noReasonYet,
+  ),
+  'billing.treasury.read': read('operator', 'billing', '/v1/admin/billing/treasury-report'),
+  'audit.access.read': read('viewer', 'audit', '/v1/admin/access-events'),
+  'audit.approval.read': read('viewer', 'audit', '/v1/admin/approval-events'),
+  'audit.command.read': read('viewer', 'audit', '/v1/admin/command-events'),
+  'audit.summary.read': read('viewer', 'audit', '/v1/admin/audit/summary'),
+  'audit.chain.verify': read('viewer', 'audit', '/v1/admin/audit/verify'),
+  'approval.policy.read': read('viewer', 'audit', '/v1/admin/approval-policy'),
+
+  'gateway_key.issue': change(
+    'admin',
+    'key_management',
+    'gateway_key',
+    ['POST', '/v1/admin/customers/:customer_id/keys'],
+    reasonAndTwoPeople,
+  ),
+  'gateway_key.rotate': change(
+    'admin',
+    'key_management',
+    'gateway_key',
+    ['POST', '/v1/admin/keys/:key_id/rotate'],
+    reasonAndTwoPeople,
+  ),
+  'gateway_key.revoke': change(
+    'admin',
+    'key_management',
+    'gateway_key',
+    ['DELETE', '/v1/admin/keys/:key_id'],
+    reasonAndTwoPeople,
+  ),
+  'gateway_key.list': read('operator', 'key_management', '/v1/admin/customers/:customer_id/keys'),
+
+  'customer.create': change('admin', 'billing', 'customer', ['POST', '/v1/admin/customers']),
+  'customer.update': change('admin', 'billing', 'customer', ['PATCH', '/v1/admin/customers/:customer_id']),
+  'customer.token.rotate': change('admin', 'billing', 'customer', ['POST', '/v1/admin/customers/:customer_id/token']),
+  'customer.webhook_secret.rotate': change('admin', 'billing', 'customer', [
+    'POST',
+    '/v1/admin/customers/:customer_id/webhook-secret',
+  ]),
+  'customer.list': read('operator', 'billing', '/v1/admin/customers'),
+  'customer.read': read('operator', 'billing', '/v1/admin/customers/:customer_id'),
+
+  'node.enroll': change('operator', 'node_control', 'enrollment_token', ['POST', '/v1/admin/enrollment-tokens']),
+  'node.enroll.withdraw': change('operator', 'node_control', 'enrollment_token', [
+    'DELETE',
+    '/v1/admin/enrollment-tokens/:token_id',
+  ]),
+  'node.enroll.list': read('operator', 'node_control', '/v1/admin/enrollment-tokens'),
+  'node.register': change('operator', 'node_control', 'node', ['POST', '/v1/admin/nodes']),
+  'node.update': change('operator', 'node_control', 'node', ['PATCH', '/v1/admin/nodes/:node_id']),
+  'node.delete': change('admin', 'node_control', 'node', ['DELETE', '/v1/admin/nodes/:node_id']),
+  'node.drain': change(
+    'operator',
+    'node_control',
+    'node',
+    ['POST', '/v1/admin/nodes/:node_id/drain'],
+    tellsMachine('node.drain'),
+  ),
+  'node.resume': change(
+    'operator',
+    'node_control',
+    'node',
+    ['POST', '/v1/admin/nodes/:node_id/resume'],
+    tellsMachine('node.resume'),
+  ),
+  'node.revoke': change(
+    'admin',
+    'node_control',
+    'node',
+    ['POST', '/v1/admin/nodes/:node_id/revoke'],
+    tellsMachine('node.revoke'),
+  ),
+  'node.list': read('viewer', 'node_control', '/v1/admin/nodes'),
+  'node.read': read('viewer', 'node_control', '/v1/admin/nodes/:node_id'),
+
+  'model.update': change('operator', 'catalogue', 'model', ['PUT', '/v1/admin/models'], noReasonYet),
+  'model.delete': change('operator', 'catalogue', 'model', ['DELETE', '/v1/admin/models'], noReasonYet),
+  'model.list': read('viewer', 'catalogue', '/v1/admin/models'),
+
+  'command.cancel': change(
+    'operator',
+    'node_control',
+    'command',
+    ['POST', '/v1/admin/commands/:command_id/cancel'],
+    tellsMachine('job.cancel'),
+  ),
+  'command.read': read('viewer', 'node_control', '/v1/admin/commands/:command_id'),
+  'job.list': read('viewer', 'private_jobs', '/v1/admin/jobs'),
+  'webhook.redeliver': change('operator', 'private_jobs', 'webhook', [
+    'POST',
+    '/v1/admin/webhooks/:webhook_id/redeliver',
+  ]),
+  'webhook.list': read('viewer', 'private_jobs', '/v1/admin/webhooks'),
+
+  'payout.batch.create': change('admin', 'settlement', 'payout_batch', ['POST', '/v1/admin/payout-batches'], {
+    ...twoPeople,
+    dryRun: true,
+  }),
+  'payout.batch.submit': change(
+    'admin',
+    'settlement',
+    'payout_batch',
+    ['POST', '/v1/admin/payout-batches/:batch_id/submit'],
+    twoPeople,
+  ),
+  'payout.batch.retry': change(
+    'admin',
+    'settlement',
+    'payout_batch',
+    ['POST', '/v1/admin/payout-batches/:batch_id/retry'],
+    twoPeople,
+  ),
+  'payout.batch.list': read('viewer', 'settlement', '/v1/admin/payout-batches'),
+  'payout.batch.proofs': read('viewer', 'settlement', '/v1/admin/payout-batches/:batch_id/proofs'),
+  'receipt.release': change(
+    'admin',
+    'settlement',
+    'receipt',
+    ['POST', '/v1/admin/receipts/:receipt_hash/release'],
+    twoPeople,
+  ),
+  'receipt.reject': change(
+    'admin',
+    'settlement',
+    'receipt',
+    ['POST', '/v1/admin/receipts/:receipt_hash/reject'],
+    twoPeople,
+  ),
+  'ledger.proof.read': read('operator', 'billing', '/v1/admin/ledger/proof'),
+
+  'explain.read': read('viewer', 'observability', '/v1/admin/explain'),
+  'mixture.list': read('viewer', 'observability', '/v1/admin/mixtures'),
+  'machine.list': read('viewer', 'observability', '/v1/admin/machines'),
+  'machine.inspect': read('viewer', 'observability', '/v1/admin/inspect'),
+} as const satisfies Readonly<Record<string, AdminRoute>>
+
+export type AdminAction = keyof typeof adminRoutes
+
+const rows: Readonly<Record<string, AdminRoute>> = adminRoutes
+
+export const adminRoute = (action: AdminAction): AdminRoute => adminRoutes[action]
+
+/** What is wrong with the admin routes that are mounted; empty when each has its own row of the table. */
+export function adminRouteFaults(
+  mounted: readonly { readonly method: string; readonly path: string; readonly action: string | null }[],
+): readonly string[] {
+  const seen = new Set<string>()
+  return mounted.flatMap(({ method, path, action }) => {
+    const place = `${method} ${path}`
+    if (action === null) return [`${place} names no action`]
+    const row = rows[action]
+    if (row === undefined) return [`${place}: no row ${action}`]
+    if (row.method !== method || row.path !== path) return [`${place}: ${action} is ${row.method} ${row.path}`]
+    if (seen.has(action)) return [`${place}: ${action} is mounted twice`]
+    seen.add(action)
+    return []
+  })
+}
+
+/** Actions that need a second admin once `SVC_REQUIRE_SECOND_APPROVER` is set. */
+export const needsSecondApprover = ({ productionRequirement }: AdminRoute): boolean =>
+  productionRequirement === 'second_approver' || productionRequirement === 'reason_and_second_approver'
