@@ -95,8 +95,10 @@ function clusterFaults({ SVC_CLUSTER_SECRET: secret, SVC_PEER_URL: url }: Settin
   return faults
 }
 
-/** Reads and checks the whole environment; all faults are reported at once, none of them shows a value. */
-export function readConfig(env: Readonly<Record<string, string | undefined>>): ConfigResult {
+export type Environment = Readonly<Record<string, string | undefined>>
+
+/** Each setting by itself: for what runs beside a gateway and needs but few of them. No fault shows a value. */
+export function readSettings(env: Environment): { readonly settings: Settings; readonly faults: readonly string[] } {
   const faults: string[] = []
   const values: Record<string, unknown> = {}
   for (const [name, setting] of Object.entries(settings)) {
@@ -104,18 +106,27 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     if (value instanceof Error) faults.push(value.message)
     else values[name] = value
   }
-  const config = values as unknown as Settings
+  return { settings: values as unknown as Settings, faults }
+}
+
+/** Reads and checks the whole environment; all faults are reported at once, none of them shows a value. */
+export function readConfig(env: Environment): ConfigResult {
+  const read = readSettings(env)
+  const faults = [...read.faults]
+  const config = {
+    ...read.settings,
+    ...(env.DATABASE_URL?.trim() && !env.SVC_DEMO ? { SVC_DEMO: 'never' as const } : {}),
+  }
   const embedded = config.DATABASE_URL === null
   if (!embedded) {
     for (const name of ['SVC_TOKEN_PEPPER', 'SVC_SECRETS_KEY', 'SVC_AUDIT_KEY', 'SVC_ROUTER_KEY'] as const) {
       if (config[name] === null) faults.push(`${name} is required with DATABASE_URL`)
     }
     if (config.SVC_ADMIN_TOKENS.length === 0) faults.push('SVC_ADMIN_TOKENS is required with DATABASE_URL')
-    if (!env.SVC_DEMO) values.SVC_DEMO = 'never'
   }
   if (config.SVC_OFFLINE_AFTER_MS <= config.SVC_STALE_AFTER_MS) {
     faults.push('SVC_OFFLINE_AFTER_MS must be more than SVC_STALE_AFTER_MS')
   }
   faults.push(...formFaults(config))
-  return faults.length > 0 ? { faults } : { config: { ...config, ...(values as unknown as Settings), embedded } }
+  return faults.length > 0 ? { faults } : { config: { ...config, embedded } }
 }

@@ -1,8 +1,14 @@
 import { fileURLToPath } from 'node:url'
+import { type MigrationMeta, readMigrationFiles } from 'drizzle-orm/migrator'
 import { connect } from './client.ts'
 import { drizzle, migrate } from './driver.ts'
 
 export const migrationsFolder = fileURLToPath(new URL('./migrations', import.meta.url))
+
+/** All migrations of this version, oldest first. */
+export function migrations(): readonly MigrationMeta[] {
+  return readMigrationFiles({ migrationsFolder })
+}
 
 /** The bytes of "penstock" as one number, so that nobody else's advisory lock is the same by accident. */
 const migrationLockKey = '8099000947049456491'
