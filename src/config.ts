@@ -79,6 +79,10 @@ function formFaults(settings: Settings): string[] {
   if (!SVC_ENDPOINT_NETWORKS.every(isNetwork)) {
     faults.push('SVC_ENDPOINT_NETWORKS must be a list of networks like 10.0.0.0/8')
   }
+  const { OTEL_EXPORTER_OTLP_ENDPOINT: collector } = settings
+  if (collector !== null && !/^https?:\/\/\S+$/.test(collector)) {
+    faults.push('OTEL_EXPORTER_OTLP_ENDPOINT must be a URL like http://127.0.0.1:4318')
+  }
   return [...faults, ...clusterFaults(settings)]
 }
 

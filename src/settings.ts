@@ -68,6 +68,16 @@ export const settings = {
       'Where the other gateways reach this one (`http://10.0.0.2:7070`), to pass on what is for a node that dialled in here',
   },
   SVC_METRICS_PUBLIC: { kind: 'flag', default: false, meaning: 'Serve `/metrics` without a token' },
+  OTEL_EXPORTER_OTLP_ENDPOINT: {
+    kind: 'text',
+    default: null,
+    meaning: 'Send traces to this OpenTelemetry collector (OTLP over HTTP, `http://127.0.0.1:4318`); unset: no traces',
+  },
+  OTEL_EXPORTER_OTLP_HEADERS: {
+    kind: 'secret',
+    meaning: 'Headers for the collector, `name=value` with commas between',
+  },
+  OTEL_SERVICE_NAME: { kind: 'text', default: 'penstock', meaning: 'What the traces call this gateway' },
   SVC_DISCOVER: { kind: 'flag', default: true, meaning: 'Look for model servers on loopback at start' },
   SVC_DEMO: {
     kind: 'choice',

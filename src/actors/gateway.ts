@@ -30,6 +30,8 @@ import { createReceiptWriter } from './receipt-writer.ts'
 import { createRouter, type PoolRouter } from './router.ts'
 import { createSealing } from './sealing.ts'
 import { Ticker } from './ticker.ts'
+import { createSpanExporter } from './trace-export.ts'
+import { createTracing, type Tracing } from './tracing.ts'
 
 /** All that HTTP may do with the running gateway. */
 export interface GatewayHandle {
@@ -48,6 +50,8 @@ export interface GatewayHandle {
   readonly routerKeys: RouterKeys
   readonly chat: Chat
   readonly mixtures: Mixtures
+  /** null: off, as it is unless a collector is named (decisions §18). */
+  readonly tracing: Tracing | null
   /** Nodes that dial in, and the other gateways that they reach. */
   readonly dialIn: DialIn
   /** null: never seen, or no longer among the last 10 000. */
@@ -161,6 +165,14 @@ async function fillPool({ localNodes, poolFeed, router }: Actors): Promise<void>
   await Promise.all(fresh.map(({ nodeId }) => router.pollNow(nodeId)))
 }
 
+function startTracing(config: Config, log: Log, metrics: Metrics): Tracing | null {
+  const { OTEL_EXPORTER_OTLP_ENDPOINT: endpoint, OTEL_EXPORTER_OTLP_HEADERS: headers } = config
+  if (endpoint === null) return null
+  const exporter = createSpanExporter({ endpoint, headers, serviceName: config.OTEL_SERVICE_NAME, log })
+  metrics.observe({ spansDropped: exporter.dropped.bind(exporter) })
+  return createTracing(exporter)
+}
+
 async function stopActors(actors: Actors, log: Log): Promise<void> {
   await actors.localNodes.stop()
   actors.poolFeed.stop()
@@ -179,6 +191,7 @@ export async function startGateway(parts: GatewayParts): Promise<RunningGateway>
   const { access, limits, accounts, pool, agents, router } = actors
   const metrics = createMetrics()
   observe(metrics, actors)
+  const tracing = startTracing(config, log, metrics)
   const decisions = createDecisionLog()
   const chatPort: ChatPort = {
     config,
@@ -233,6 +246,7 @@ export async function startGateway(parts: GatewayParts): Promise<RunningGateway>
     dialIn: agents.dialIn,
     chat,
     mixtures,
+    tracing,
     endCalls,
     explain: decisions.explain,
     baseUrl: () => config.SVC_PUBLIC_URL?.replace(/\/+$/, '') ?? `http://${hostOf(config.SVC_HOST)}:${port}`,
@@ -248,6 +262,7 @@ export async function startGateway(parts: GatewayParts): Promise<RunningGateway>
     stop: async () => {
       await endCalls()
       await stopActors(actors, log)
+      await tracing?.stop()
     },
   }
 }

@@ -1,4 +1,5 @@
 import { Counter, Gauge, Registry } from 'prom-client'
+import { version } from '../../package.json'
 import { brand, metricPrefix } from '../brand.ts'
 import type { NodeState } from '../machines/routing.ts'
 import { Histogram, type Series } from './histogram.ts'
@@ -28,6 +29,7 @@ export interface MetricSources {
   queued(): number
   receiptsWritten(): number
   receiptsDropped(): number
+  spansDropped(): number
 }
 
 export interface Metrics {
@@ -137,6 +139,7 @@ function gauges(registry: Registry, sources: () => Partial<MetricSources>): void
     })
   total('receipts_written_total', 'Receipts stored', () => sources().receiptsWritten?.())
   total('receipts_dropped_total', 'Receipts lost because the database was away', () => sources().receiptsDropped?.())
+  total('trace_spans_dropped_total', 'Spans that no collector took', () => sources().spansDropped?.())
 }
 
 /** Counts per status of the chat route, handed to the registry when scraped. */
@@ -199,6 +202,12 @@ export function createMetrics(): Metrics {
     if (sample.promptTokens > 0) series.input.observe(sample.promptTokens)
     if (sample.completionTokens > 0) series.output.observe(sample.completionTokens)
   }
+  new Gauge({
+    name: `${metricPrefix}build_info`,
+    help: 'Always 1; the version is in the label',
+    labelNames: ['version'],
+    registers,
+  }).set({ version }, 1)
   gauges(registry, () => current)
   registerProcessMetrics(registry)
   return {

@@ -28,7 +28,7 @@ export interface Backup {
 }
 
 const secretNames = Object.entries(definitions)
-  .filter(([, { kind }]) => kind === 'secret')
+  .filter(([name, { kind }]) => kind === 'secret' && name.startsWith('SVC_'))
   .map(([name]) => name)
 
 /** What the gateway of this environment runs with: a setting goes before the folder's own. */
