@@ -12,17 +12,15 @@ import {
 } from './backup-text.ts'
 import { connect } from './client.ts'
 import { appliedMigrations, type Rows } from './dump.ts'
-import { migrateDatabase, migrations } from './migrate.ts'
+import { applyMigrations, type Migration, migrateDatabase, migrations } from './migrate.ts'
 
 export interface RestoreOptions {
   /** Take the place of what is in the database. */
   readonly overwrite: boolean
 }
 
-type Migrations = ReturnType<typeof migrations>
-
 /** This version's own migrations that the backup's tables were made with. */
-function migrationsOf({ migrations: applied, program_version }: BackupHeader): Migrations {
+function migrationsOf({ migrations: applied, program_version }: BackupHeader): readonly Migration[] {
   const known = migrations()
   if (applied.length === 0) throw damaged()
   if (applied.length > known.length) {
@@ -31,7 +29,7 @@ function migrationsOf({ migrations: applied, program_version }: BackupHeader): M
     )
   }
   const same = ({ hash, created_at }: AppliedMigration, at: number) =>
-    known[at]?.hash === hash && known[at]?.folderMillis === created_at
+    known[at]?.hash === hash && known[at]?.madeAt === created_at
   if (!applied.every(same)) {
     throw new BackupError(`The backup's tables are not those of this version (it was made by ${program_version}).`)
   }
@@ -55,7 +53,8 @@ export async function restoreDatabase(
   try {
     rows = (await client.begin(async (sql) => {
       await makeRoom(sql, overwrite)
-      await makeTables(sql, needed)
+      await sql.unsafe('drop schema if exists drizzle cascade')
+      await applyMigrations(sql, needed)
       return load(sql, source)
     })) as Rows
   } finally {
@@ -81,20 +80,6 @@ async function makeRoom(sql: TransactionSql, overwrite: boolean): Promise<void> 
   if (others.length > 0) throw new BackupError('A gateway runs on this database. Stop every gateway, then restore.')
   await sql.unsafe('drop schema public cascade')
   await sql.unsafe('create schema public')
-  await sql.unsafe('drop schema drizzle cascade')
-}
-
-async function makeTables(sql: TransactionSql, needed: Migrations): Promise<void> {
-  // As the migrator makes it, which must find its own when the gateway starts.
-  await sql.unsafe('create schema if not exists drizzle')
-  await sql.unsafe(
-    'create table if not exists drizzle.__drizzle_migrations (id serial primary key, hash text not null, created_at bigint)',
-  )
-  await sql.unsafe('truncate drizzle.__drizzle_migrations')
-  for (const { sql: statements, hash, folderMillis } of needed) {
-    for (const statement of statements) await sql.unsafe(statement)
-    await sql`insert into drizzle.__drizzle_migrations (hash, created_at) values (${hash}, ${folderMillis})`
-  }
 }
 
 /** The rows are whole as they are: no trigger may add to them, and no order of tables could please every foreign key. */

@@ -261,17 +261,11 @@ test.each(Object.keys(spoil))('§24: a file that %s changes nothing', async (how
 
 test('§24: a backup of an earlier version is brought up to this one', async () => {
   const { connect } = await import('../../src/db/client.ts')
-  const { migrations } = await import('../../src/db/migrate.ts')
+  const { applyMigrations, migrations } = await import('../../src/db/migrate.ts')
   const [old, fresh] = [await emptyDatabase(), await emptyDatabase()]
   const sql = connect(old.url, { max: 1 })
   try {
-    await sql.unsafe('create schema drizzle')
-    await sql.unsafe(
-      'create table drizzle.__drizzle_migrations (id serial primary key, hash text not null, created_at bigint)',
-    )
-    const [first] = migrations()
-    for (const statement of first?.sql ?? []) await sql.unsafe(statement)
-    await sql`insert into drizzle.__drizzle_migrations (hash, created_at) values (${first?.hash ?? ''}, ${first?.folderMillis ?? 0})`
+    await sql.begin((transaction) => applyMigrations(transaction, migrations().slice(0, 1)))
     await sql`insert into admin_tokens (token_hash, role) values ('\\x01', 'admin')`
     let text = ''
     await dumpDatabase(old.url, { program_version: '0.0.1', secrets: {}, credentials: null }, async (chunk) => {
