@@ -77,7 +77,7 @@ function errorsTable(): string {
 
 /** Document → its blocks. */
 const documents: Readonly<Record<string, Readonly<Record<string, () => string>>>> = {
-  'README.md': { settings: settingsTable, commands: commandsTable },
+  'docs/reference.md': { settings: settingsTable, commands: commandsTable },
   'docs/operations.md': { errors: errorsTable },
 }
 

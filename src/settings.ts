@@ -1,6 +1,6 @@
 /**
- * Every environment variable, once: its default, its range and what it means. The reader in `config.ts`, the README's
- * table and the test that holds them together all derive from this list.
+ * Every environment variable, once: its default, its range and what it means. The reader in `config.ts`, the table of
+ * docs/reference.md and the test that holds them together all derive from this list.
  */
 export type Setting =
   | { readonly kind: 'text'; readonly default: string | null; readonly meaning: string }

@@ -9,7 +9,7 @@ export const serve: Verb = {
   name: 'serve',
   about: 'Start the gateway',
   actions: action({
-    about: 'Start the gateway, as npm start does. Its settings are environment variables: see README.md',
+    about: 'Start the gateway, as npm start does. Its settings are environment variables: see docs/reference.md',
     options: {},
     run: async ({ json }, session) => {
       const ended = untilSignal()

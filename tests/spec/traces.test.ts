@@ -192,7 +192,16 @@ test('§18: no prompt, answer, key, address or customer is in what is sent; the 
   const all = collector.bodies.join('\n')
   const answerText = 'fake-'
   const port = new URL(node.url).port
-  for (const hidden of [secret, answerText, customer.key, customer.customerId, `:${port}`, 'node_01', 'rt_01', 'word']) {
+  for (const hidden of [
+    secret,
+    answerText,
+    customer.key,
+    customer.customerId,
+    `:${port}`,
+    'node_01',
+    'rt_01',
+    'word',
+  ]) {
     expect({ hidden, found: all.includes(hidden) }).toEqual({ hidden, found: false })
   }
   expect(collector.headers[0]).toMatchObject({ authorization: 'Bearer word', 'x-team': 'a=b' })
