@@ -86,6 +86,10 @@ function formFaults(settings: Settings): string[] {
   if (!SVC_ENDPOINT_NETWORKS.every(isNetwork)) {
     faults.push('SVC_ENDPOINT_NETWORKS must be a list of networks like 10.0.0.0/8')
   }
+  const { OTEL_EXPORTER_OTLP_ENDPOINT: collector } = settings
+  if (collector !== null && !/^https?:\/\/\S+$/.test(collector)) {
+    faults.push('OTEL_EXPORTER_OTLP_ENDPOINT must be a URL like http://127.0.0.1:4318')
+  }
   return [...faults, ...clusterFaults(settings), ...webhookFaults(settings)]
 }
 
@@ -125,8 +129,10 @@ const requiredSecrets = [
   'SVC_WEBHOOK_KEY',
 ] as const
 
-/** Reads and checks the whole environment; all faults are reported at once, none of them shows a value. */
-export function readConfig(env: Readonly<Record<string, string | undefined>>): ConfigResult {
+export type Environment = Readonly<Record<string, string | undefined>>
+
+/** Each setting by itself: for what runs beside a gateway and needs but few of them. No fault shows a value. */
+export function readSettings(env: Environment): { readonly settings: Settings; readonly faults: readonly string[] } {
   const faults: string[] = []
   const values: Record<string, unknown> = {}
   for (const [name, setting] of Object.entries(settings)) {
@@ -134,19 +140,28 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     if (value instanceof Error) faults.push(value.message)
     else values[name] = value
   }
-  const config = values as unknown as Settings
+  return { settings: values as unknown as Settings, faults }
+}
+
+/** Reads and checks the whole environment; all faults are reported at once, none of them shows a value. */
+export function readConfig(env: Environment): ConfigResult {
+  const read = readSettings(env)
+  const faults = [...read.faults]
+  const config = {
+    ...read.settings,
+    ...(env.DATABASE_URL?.trim() && !env.SVC_DEMO ? { SVC_DEMO: 'never' as const } : {}),
+  }
   const embedded = config.DATABASE_URL === null
   if (!embedded) {
     for (const name of requiredSecrets) {
       if (config[name] === null) faults.push(`${name} is required with DATABASE_URL`)
     }
     if (config.SVC_ADMIN_TOKENS.length === 0) faults.push('SVC_ADMIN_TOKENS is required with DATABASE_URL')
-    if (!env.SVC_DEMO) values.SVC_DEMO = 'never'
   }
   if (config.SVC_OFFLINE_AFTER_MS <= config.SVC_STALE_AFTER_MS) {
     faults.push('SVC_OFFLINE_AFTER_MS must be more than SVC_STALE_AFTER_MS')
   }
   faults.push(...formFaults(config))
   faults.push(...settlementFaults(config))
-  return faults.length > 0 ? { faults } : { config: { ...config, ...(values as unknown as Settings), embedded } }
+  return faults.length > 0 ? { faults } : { config: { ...config, embedded } }
 }

@@ -81,6 +81,46 @@ function readTexts(file: string, names: readonly string[]): Readonly<Record<stri
   return texts as Readonly<Record<string, string>>
 }
 
+const secretsFileOf = (folder: string) => join(folder, 'secrets.json')
+const credentialsFileOf = (folder: string) => join(folder, 'credentials.json')
+
+/** The folder's secrets by the names of their settings, as a backup holds them. */
+export function secretSettings(dir: string): Readonly<Record<string, string>> {
+  const texts = readTexts(secretsFileOf(resolve(dir)), Object.values(firstSecrets)) ?? {}
+  const named = Object.entries(texts).map(([name, text]) => [`SVC_${name.toUpperCase()}`, text] as const)
+  return Object.fromEntries(named.filter(([, text]) => typeof text === 'string'))
+}
+
+/** Which settings a folder cannot do without. */
+export const neededSecretSettings: readonly string[] = Object.values(firstSecrets).map(
+  (name) => `SVC_${name.toUpperCase()}`,
+)
+
+/** Puts restored secrets and credentials in the place of what the folder holds. */
+export function replaceDataFolder(
+  dir: string,
+  secrets: Readonly<Record<string, string>>,
+  credentials: Credentials | null,
+): void {
+  const folder = resolve(dir)
+  const texts = Object.entries(secrets).map(([name, text]) => [name.replace(/^SVC_/, '').toLowerCase(), text])
+  renameSync(writeBeside(secretsFileOf(folder), Object.fromEntries(texts)), secretsFileOf(folder))
+  if (credentials === null) rmSync(credentialsFileOf(folder), { force: true })
+  else renameSync(writeBeside(credentialsFileOf(folder), credentials), credentialsFileOf(folder))
+  syncFolder(folder)
+}
+
+/** null: there are none. */
+export function readCredentials(dir: string): Credentials | null {
+  return readTexts(credentialsFileOf(resolve(dir)), credentialNames) as Credentials | null
+}
+
+export function writeCredentials(dir: string, credentials: Credentials): void {
+  const folder = resolve(dir)
+  renameSync(writeBeside(credentialsFileOf(folder), credentials), credentialsFileOf(folder))
+  syncFolder(folder)
+}
+
 /** Never replaces a file that is there: of two first starts at once both get the secrets of one. */
 function makeSecrets(file: string): void {
   const made = Object.fromEntries(Object.values(secretNames).map((name) => [name, newSecret()]))
@@ -112,7 +152,7 @@ function addLaterSecrets(folder: string, file: string, texts: Readonly<Record<st
 }
 
 function readSecrets(folder: string): DataFolderSecrets {
-  const file = join(folder, 'secrets.json')
+  const file = secretsFileOf(folder)
   const names = Object.values(firstSecrets)
   let texts = readTexts(file, names)
   if (texts === null) {
@@ -139,15 +179,11 @@ export function openDataFolder(dir: string): DataFolder {
   // Where the gateway runs as root, the database's own group walks through (not: looks into) it; see `db/embedded`.
   const groupPasses = uid === 0 && gid !== 0 ? mode & 0o010 : 0
   chmodSync(path, 0o700 | groupPasses)
-  const credentialsFile = join(path, 'credentials.json')
   return {
     path,
     secrets: readSecrets(path),
-    credentialsFile,
-    readCredentials: () => readTexts(credentialsFile, credentialNames) as Credentials | null,
-    writeCredentials: (credentials) => {
-      renameSync(writeBeside(credentialsFile, credentials), credentialsFile)
-      syncFolder(path)
-    },
+    credentialsFile: credentialsFileOf(path),
+    readCredentials: () => readCredentials(path),
+    writeCredentials: (credentials) => writeCredentials(path, credentials),
   }
 }

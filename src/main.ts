@@ -1,6 +1,7 @@
 import type { AnyElysia } from 'elysia'
 import { firstStart } from './actors/first-start.ts'
 import { type GatewayParts, type RunningGateway, startGateway } from './actors/gateway.ts'
+import { resealSecrets } from './actors/reseal.ts'
 import { createSealing } from './actors/sealing.ts'
 import { product } from './brand.ts'
 import { type Config, listOf, readConfig } from './config.ts'
@@ -42,7 +43,7 @@ async function openStorage(config: Config, log: Log): Promise<Storage> {
   return { url: embedded.url, folder, embedded }
 }
 
-const given = (secret: string | null, made: string | undefined) => (secret === null ? [made ?? ''] : listOf(secret))
+const given = (secret: string | null, made: string | undefined) => listOf(secret ?? made ?? '')
 
 /** What a port that cannot be taken is called in words, and which setting mends it. */
 const listenFaults: Readonly<Record<string, (config: Config) => string>> = {
@@ -174,11 +175,13 @@ async function startAll(
   const auditKeys = given(config.SVC_AUDIT_KEY, secrets?.auditKey)
   const routerKeys = given(config.SVC_ROUTER_KEY, secrets?.routerKey)
   const webhookKeys = given(config.SVC_WEBHOOK_KEY, secrets?.webhookKey)
-  const roleTokensInDatabase = storage.folder !== null && config.SVC_ADMIN_TOKENS.length === 0
+  // Those of the first start, or of `reset-admin` (decisions §4). Given tokens take the place of the first start's.
+  const roleTokensInDatabase = storage.folder === null || config.SVC_ADMIN_TOKENS.length === 0
   const made =
     storage.folder !== null && roleTokensInDatabase
       ? await makeCredentials(config, storage.folder, database, { peppers, secretsKeys })
       : false
+  await resealSecrets(database.db, secretsKeys, log)
   const gateway = await startGateway({
     config,
     log,

@@ -1,6 +1,6 @@
 /**
- * Every environment variable, once: its default, its range and what it means. The reader in `config.ts`, the README's
- * table and the test that holds them together all derive from this list.
+ * Every environment variable, once: its default, its range and what it means. The reader in `config.ts`, the table of
+ * README.md and the test that holds them together all derive from this list.
  */
 export type Setting =
   | { readonly kind: 'text'; readonly default: string | null; readonly meaning: string }
@@ -94,6 +94,16 @@ export const settings = {
     meaning: 'Ed25519 seeds that sign webhooks, 32 bytes each in base64 or hex, newest first; likewise',
   },
   SVC_METRICS_PUBLIC: { kind: 'flag', default: false, meaning: 'Serve `/metrics` without a token' },
+  OTEL_EXPORTER_OTLP_ENDPOINT: {
+    kind: 'text',
+    default: null,
+    meaning: 'Send traces to this OpenTelemetry collector (OTLP over HTTP, `http://127.0.0.1:4318`); unset: no traces',
+  },
+  OTEL_EXPORTER_OTLP_HEADERS: {
+    kind: 'secret',
+    meaning: 'Headers for the collector, `name=value` with commas between',
+  },
+  OTEL_SERVICE_NAME: { kind: 'text', default: 'penstock', meaning: 'What the traces call this gateway' },
   SVC_DISCOVER: { kind: 'flag', default: true, meaning: 'Look for model servers on loopback at start' },
   SVC_DEMO: {
     kind: 'choice',

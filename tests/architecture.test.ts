@@ -50,6 +50,8 @@ const layers: Readonly<Record<string, Layer>> = {
   'fake-node': { imports: ['vocabulary', 'protocol'], packages: ['elysia', '@sinclair/typebox', 'node:', 'bun'] },
   client: { imports: ['vocabulary', 'protocol'], packages: ['@noble/'] },
   console: { imports: [], types: ['protocol'], packages: [] },
+  // What works on a gateway's storage beside the gateway, or without it.
+  offline: { imports: ['vocabulary', 'db', 'actors'], packages: ['node:', 'bun'] },
   cli: { imports: ['vocabulary', 'protocol', 'client'], packages: ['@sinclair/typebox', 'node:', 'bun'] },
 }
 /** Files that stand above the table, and the rooms a single file may enter beyond its layer. */
@@ -58,6 +60,7 @@ const doors: Readonly<Record<string, readonly string[]>> = {
   'src/cli/serve.ts': ['main'],
   'src/cli/node.ts': ['node'],
   'src/cli/node-keys.ts': ['node'],
+  'src/cli/offline.ts': ['offline'],
   'src/cli/fake-node.ts': ['fake-node'],
 }
 

@@ -1,4 +1,4 @@
-import { fileURLToPath } from 'node:url'
+import { embeddedFile, programFile } from '../program-files.ts'
 import { sha256Hex } from '../secrets.ts'
 
 export interface AgentFile {
@@ -15,7 +15,9 @@ export interface AgentBundle {
   file(): Promise<AgentFile>
 }
 
-const agentEntry = fileURLToPath(new URL('../cli/agent.ts', import.meta.url))
+const agentEntry = programFile('src/cli/agent.ts')
+/** In a built program: the same bytes, built with it. */
+export const builtAgent = 'agent.mjs'
 
 export function createAgentBundle(entry = agentEntry): AgentBundle {
   let building: Promise<AgentFile> | null = null
@@ -31,10 +33,15 @@ export function createAgentBundle(entry = agentEntry): AgentBundle {
 }
 
 async function build(entry: string): Promise<AgentFile> {
+  const built = embeddedFile(builtAgent)
+  const bytes = built === null ? await bundleAgent(entry) : await Bun.file(built).bytes()
+  return { bytes, sha256: sha256Hex(bytes) }
+}
+
+export async function bundleAgent(entry = agentEntry): Promise<Uint8Array<ArrayBuffer>> {
   // Names stay as they are: a fault on somebody's machine must be one that can be read.
   const made = await Bun.build({ entrypoints: [entry], target: 'bun', format: 'esm', minify: { whitespace: true } })
   const [output] = made.outputs
   if (!made.success || output === undefined) throw new Error('the agent was not built')
-  const bytes = new Uint8Array(await output.arrayBuffer())
-  return { bytes, sha256: sha256Hex(bytes) }
+  return new Uint8Array(await output.arrayBuffer())
 }

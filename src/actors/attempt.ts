@@ -4,6 +4,7 @@ import type { Route } from '../machines/routing.ts'
 import { CallSignal } from '../transport/call-signal.ts'
 import { TransportError } from '../transport/transport.ts'
 import type { CallOutcome, InFlightCall, Router } from './router.ts'
+import type { Span } from './tracing.ts'
 
 /** Why this side ended a call. */
 export type AbortCause =
@@ -31,6 +32,7 @@ export class Attempt implements InFlightCall {
   readonly signal = new CallSignal()
   readonly startedMs = performance.now()
   cause: AbortCause | null = null
+  span: Span | null = null
   private released = false
 
   constructor(
@@ -59,6 +61,8 @@ export class Attempt implements InFlightCall {
   release(outcome: CallOutcome): void {
     if (this.released) return
     this.released = true
+    // What was answered has ended its span by itself, with what it used.
+    if (this.span !== null && outcome.kind !== 'ok') this.span.end(null)
     this.router.release(this.route, this, outcome)
   }
 
@@ -66,49 +70,59 @@ export class Attempt implements InFlightCall {
   failedBy(error: unknown): AttemptFailure {
     if (this.cause !== null) return this.failedByCause(this.cause)
     const transport = error instanceof TransportError ? error.failure : 'closed'
+    const code = transport === 'timeout' ? 'upstream_timeout' : 'upstream_error'
+    this.span?.end(code)
     this.release({
       kind: 'failed',
       cause: transport === 'timeout' ? 'timeout' : 'connect',
       transport,
       keyId: this.keyId,
     })
-    return { code: transport === 'timeout' ? 'upstream_timeout' : 'upstream_error', failover: true }
+    return { code, failover: true }
   }
 
   failedByCause(cause: AbortCause): AttemptFailure {
     if (timeouts.has(cause)) {
-      this.release({ kind: 'failed', cause: 'timeout', keyId: this.keyId })
       const code = cause === 'stream_idle' ? 'stream_idle_timeout' : 'upstream_timeout'
+      this.span?.end(code)
+      this.release({ kind: 'failed', cause: 'timeout', keyId: this.keyId })
       return { code, failover: cause === 'first_chunk_timeout' }
     }
+    const code = cause === 'node_lost' ? cause : 'server_shutdown'
+    // A client that left is no failure of the call.
+    this.span?.end(cause === 'client_gone' ? null : code)
     this.release({ kind: 'neutral' })
-    if (cause === 'node_lost') return { code: 'node_lost', failover: true }
-    return { code: 'server_shutdown', failover: false }
+    return { code, failover: cause === 'node_lost' }
   }
 
   /** By the HTTP status of the node. Its body is never shown: it can name paths, models and addresses of the node. */
   failedByStatus(status: number, retryAfter: string | null): AttemptFailure {
-    if (status >= 500) {
-      this.release({ kind: 'failed', cause: 'server_error', keyId: this.keyId })
-      return { code: 'upstream_error', failover: true }
-    }
-    this.release({ kind: 'neutral' })
-    if (status === 429) {
-      const seconds = Number(retryAfter)
-      return {
-        code: 'capacity_exhausted',
-        failover: true,
-        retryAfterSeconds: Number.isInteger(seconds) && seconds > 0 ? Math.min(seconds, 120) : 1,
-      }
-    }
-    // The request itself is what the node refuses; another node would refuse it too.
-    if (status === 400 || status === 413 || status === 422) return { code: 'invalid_request', failover: false }
-    return { code: 'upstream_error', failover: true }
+    const failure = statusFailure(status, retryAfter)
+    this.span?.end(failure.code)
+    if (status >= 500) this.release({ kind: 'failed', cause: 'server_error', keyId: this.keyId })
+    else this.release({ kind: 'neutral' })
+    return failure
   }
 
   /** A 200 that carries an error or no completion at all. */
   failedByContent(): AttemptFailure {
+    this.span?.end('upstream_error')
     this.release({ kind: 'failed', cause: 'server_error', keyId: this.keyId })
     return { code: 'upstream_error', failover: true }
   }
+}
+
+function statusFailure(status: number, retryAfter: string | null): AttemptFailure {
+  if (status >= 500) return { code: 'upstream_error', failover: true }
+  if (status === 429) {
+    const seconds = Number(retryAfter)
+    return {
+      code: 'capacity_exhausted',
+      failover: true,
+      retryAfterSeconds: Number.isInteger(seconds) && seconds > 0 ? Math.min(seconds, 120) : 1,
+    }
+  }
+  // The request itself is what the node refuses; another node would refuse it too.
+  if (status === 400 || status === 413 || status === 422) return { code: 'invalid_request', failover: false }
+  return { code: 'upstream_error', failover: true }
 }

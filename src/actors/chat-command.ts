@@ -3,6 +3,7 @@ import type { RequestId } from '../ids.ts'
 import type { TokenUsage } from '../protocol/chunk-rewriter.ts'
 import type { ChatRequest } from '../protocol/wire/chat.ts'
 import type { Access } from './access.ts'
+import type { Span } from './tracing.ts'
 
 /** A chat request that passed its schema, and who sent it. */
 export interface ChatCommand {
@@ -22,6 +23,8 @@ export interface ChatCommand {
   readonly pin: string | null
   /** Aborts when the client is gone. */
   readonly signal: AbortSignal
+  /** Under which its calls stand; null or absent: no trace is recorded. */
+  readonly span?: Span | null
   /** Called once, when all is over: after a stream's last byte, too. */
   readonly finished: (record: ChatRecord) => void
 }

@@ -73,6 +73,7 @@ export class Exchange implements Ticking {
     this.attempts++
     const callId = this.attempts === 1 ? command.requestId : newId('req')
     this.attempt = new Attempt(port.router, route, callId, command.access.keyId ?? '', onNodeLost)
+    if (command.span != null) this.attempt.span = command.span.call(route.modelId)
     return this.attempt
   }
 

@@ -44,6 +44,8 @@ import { createSealing } from './sealing.ts'
 import { createSettlement, type Settlement } from './settlement.ts'
 import { createSettlementView, type SettlementView } from './settlement-view.ts'
 import { Ticker } from './ticker.ts'
+import { createSpanExporter } from './trace-export.ts'
+import { createTracing, type Tracing } from './tracing.ts'
 import { createWebhooks, type Webhooks, type WebhookWorld } from './webhooks.ts'
 
 /** All that HTTP may do with the running gateway. */
@@ -67,6 +69,8 @@ export interface GatewayHandle {
   readonly routerKeys: RouterKeys
   readonly chat: Chat
   readonly mixtures: Mixtures
+  /** null: off, as it is unless a collector is named (decisions §18). */
+  readonly tracing: Tracing | null
   /** Nodes that dial in, and the other gateways that they reach. */
   readonly dialIn: DialIn
   readonly jobs: PrivateJobs
@@ -304,6 +308,14 @@ async function startMoney({ money }: Actors): Promise<void> {
   await money.settlement.start()
 }
 
+function startTracing(config: Config, log: Log, metrics: Metrics): Tracing | null {
+  const { OTEL_EXPORTER_OTLP_ENDPOINT: endpoint, OTEL_EXPORTER_OTLP_HEADERS: headers } = config
+  if (endpoint === null) return null
+  const exporter = createSpanExporter({ endpoint, headers, serviceName: config.OTEL_SERVICE_NAME, log })
+  metrics.observe({ spansDropped: exporter.dropped.bind(exporter) })
+  return createTracing(exporter)
+}
+
 async function stopActors(actors: Actors, log: Log): Promise<void> {
   // Before the pool: what they run is let go and another gateway may take it at once.
   await actors.jobs.stop()
@@ -330,6 +342,7 @@ export async function startGateway(parts: GatewayParts): Promise<RunningGateway>
   const actors = createActors(parts, await chainOf(parts), () => port, metrics)
   const { access, limits, accounts, pool, agents, router, jobs, webhooks } = actors
   observe(metrics, actors)
+  const tracing = startTracing(config, log, metrics)
   const decisions = createDecisionLog()
   const chatPort: ChatPort = {
     config,
@@ -399,6 +412,7 @@ export async function startGateway(parts: GatewayParts): Promise<RunningGateway>
     webhookKeys: actors.keys.map(webhookPublicKey),
     ...actors.money,
     settlementView: createSettlementView(database.db),
+    tracing,
     endCalls,
     explain: decisions.explain,
     baseUrl: () => config.SVC_PUBLIC_URL?.replace(/\/+$/, '') ?? `http://${hostOf(config.SVC_HOST)}:${port}`,
@@ -416,6 +430,7 @@ export async function startGateway(parts: GatewayParts): Promise<RunningGateway>
     stop: async () => {
       await endCalls()
       await stopActors(actors, log)
+      await tracing?.stop()
     },
   }
 }

@@ -1,4 +1,5 @@
 import { Counter, Gauge, Registry } from 'prom-client'
+import { version } from '../../package.json'
 import { brand, metricPrefix } from '../brand.ts'
 import type { NodeState } from '../machines/routing.ts'
 import { Histogram, type Series } from './histogram.ts'
@@ -38,6 +39,7 @@ export interface MetricSources {
   hellosRefused(): ReadonlyMap<string, number>
   accessEventsWritten(): number
   accessEventsRefused(): number
+  spansDropped(): number
 }
 
 export interface Metrics {
@@ -186,6 +188,7 @@ function gauges(registry: Registry, sources: () => Partial<MetricSources>): void
   total('ledger_requests_total', 'Reserves and settlements', () => ledger()?.requests)
   total('ledger_commits_total', 'Commits that they took together', () => ledger()?.groups)
   total('ledger_stale_total', 'Reservations that nobody ended', () => ledger()?.stale)
+  total('trace_spans_dropped_total', 'Spans that no collector took', () => sources().spansDropped?.())
 }
 
 /** Counts per status of the chat route, handed to the registry when scraped. */
@@ -254,6 +257,12 @@ export function createMetrics(): Metrics {
     if (sample.promptTokens > 0) series.input.observe(sample.promptTokens)
     if (sample.completionTokens > 0) series.output.observe(sample.completionTokens)
   }
+  new Gauge({
+    name: `${metricPrefix}build_info`,
+    help: 'Always 1; the version is in the label',
+    labelNames: ['version'],
+    registers,
+  }).set({ version }, 1)
   gauges(registry, () => current)
   registerProcessMetrics(registry)
   return {

@@ -18,6 +18,7 @@ import type { AbortCause } from './attempt.ts'
 import type { ChatCommand } from './chat-command.ts'
 import type { Admission } from './limits.ts'
 import { SubCall, type SubCallOrder, type SubCallPort } from './mixture-sub-call.ts'
+import type { Span } from './tracing.ts'
 
 export interface MixtureCommand extends ChatCommand {
   /** Where the request names a machine, as an error's `param`; null: nowhere. */
@@ -47,13 +48,16 @@ export class MixtureRun {
   private readonly running = new Set<SubCall>()
   /** One cut of the client's body serves all experts. */
   private expertOrder: SubCallOrder['prepare'] | null = null
+  readonly span: Span | null
   /** The gateway stops: what is aborted then is no fault of a node. */
   stopping = false
 
   constructor(
     private readonly port: MixturePort,
     readonly command: MixtureCommand,
-  ) {}
+  ) {
+    this.span = command.span?.mixture() ?? null
+  }
 
   /** Rate and concurrency count the mixture as one request. */
   async admit(tokens: number, signal: AbortSignal): Promise<AdmitOutput> {
@@ -90,7 +94,7 @@ export class MixtureRun {
     const index = input.role === 'expert' ? input.index : aggregatorIndex
     const order = input.role === 'expert' ? this.orderExpert(input) : this.orderAggregator(input)
     const dispatched: SubCallOrder['dispatched'] = (call) => tell({ type: 'subCall.dispatched', index, call })
-    const subCall = new SubCall(port, command, { ...order, dispatched })
+    const subCall = new SubCall(port, command, { ...order, dispatched }, this.span)
     this.running.add(subCall)
     const failed = (error: unknown) =>
       port.log.error('sub_call_failed', { request_id: command.requestId, failure: failureName(error) })

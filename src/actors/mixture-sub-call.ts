@@ -16,6 +16,7 @@ import type { AbortCause, AttemptFailure } from './attempt.ts'
 import type { ChatCommand } from './chat-command.ts'
 import { type ChatPort, Exchange } from './exchange.ts'
 import type { SubCallSample } from './metrics.ts'
+import type { Span } from './tracing.ts'
 import { type ReceivedAnswer, receiveWhole } from './whole-answer.ts'
 
 export interface SubCallPort extends ChatPort {
@@ -43,6 +44,8 @@ export class SubCall {
     /** The mixture's. */
     private readonly parent: ChatCommand,
     private readonly order: SubCallOrder,
+    /** The mixture's. */
+    span: Span | null,
   ) {
     const command: ChatCommand = {
       requestId: newId('req'),
@@ -54,6 +57,7 @@ export class SubCall {
       query: '',
       idempotencyKey: null,
       signal: this.controller.signal,
+      span,
       finished: ({ model, latencyMs, ttftMs, usage }) =>
         port.subCall({
           model,

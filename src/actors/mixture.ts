@@ -102,9 +102,11 @@ class RunningMixtures implements Mixtures {
     try {
       report = await this.runToEnd(run)
     } catch (error) {
+      run.span?.end('internal_error')
       this.finish(command, 500, new Problem('internal_error'), null)
       throw error
     }
+    run.span?.end(report.end.kind === 'failed' ? report.end.problem.code : null)
     this.remember(report, command)
     if (!isSucceeded(report)) throw this.refusal(report, command)
     return this.answer(report, run)

@@ -16,6 +16,8 @@ export interface RelayEnd {
   /** Weight of the text that passed, unrounded. */
   readonly outputWeight: number
   readonly firstContentMs: number | null
+  /** Choices of the node's finish chunk; null where none came. */
+  readonly finish: readonly Readonly<Record<string, unknown>>[] | null
 }
 
 export interface SettledStream {

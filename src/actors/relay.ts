@@ -266,6 +266,7 @@ export class Relay implements Ticking {
       svc: this.rewriter.svc,
       outputWeight: this.rewriter.outputWeight,
       firstContentMs: this.firstContentMs,
+      finish: this.rewriter.finish,
     })
   }
 

@@ -8,6 +8,7 @@ import type { Exchange } from './exchange.ts'
 import { callNode, isFailure } from './node-call.ts'
 import type { Relay } from './relay.ts'
 import type { RelayEnd, SettledStream } from './relay-port.ts'
+import { finishReasons } from './tracing.ts'
 
 /** Settles a stream however it ended: what the node delivered is metered and gets its receipt. */
 export function endStream(exchange: Exchange, end: RelayEnd): SettledStream {
@@ -17,7 +18,8 @@ export function endStream(exchange: Exchange, end: RelayEnd): SettledStream {
   const ttftMs = end.firstContentMs === null ? null : end.firstContentMs - command.startedMs
   let members = ''
   if (end.attempt !== null) {
-    const { startedMs } = end.attempt
+    const { startedMs, span, route } = end.attempt
+    if (span !== null) span.endCall({ model: route.modelId, usage, finishReasons: finishReasons(end.finish) }, end.code)
     if (end.kind === 'complete') {
       end.attempt.release({
         kind: 'ok',

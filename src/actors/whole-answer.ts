@@ -6,6 +6,7 @@ import type { ChatMetadata } from '../protocol/wire/chat.ts'
 import type { AttemptFailure } from './attempt.ts'
 import type { Exchange } from './exchange.ts'
 import { callNode, isFailure } from './node-call.ts'
+import { finishReasons } from './tracing.ts'
 
 /** A node's whole answer may not be larger, bytes. */
 const answerBytesMax = 32 * 1024 * 1024
@@ -46,6 +47,7 @@ export async function receiveWhole(
     durationMs: performance.now() - attempt.startedMs,
     completionTokens: usage.completion_tokens,
   })
+  attempt.span?.endCall({ model: route.modelId, usage, finishReasons: finishReasons(completion.choices) }, null)
   const ttftMs = ttfbMs - exchange.command.startedMs
   const svc = exchange.settle(attempt, { usage, estimated, vouched: completion }, ttftMs)
   // Billed work is durable before anybody hears of it (decisions §14).

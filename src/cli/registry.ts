@@ -10,6 +10,7 @@ import { keys } from './keys.ts'
 import { models } from './models.ts'
 import { node } from './node.ts'
 import { nodes } from './nodes.ts'
+import { backup, resetAdmin, restore } from './offline.ts'
 import { payouts } from './payouts.ts'
 import { serve } from './serve.ts'
 import { status } from './status.ts'
@@ -31,5 +32,8 @@ export const verbs: readonly Verb[] = [
   audit,
   verify,
   explain,
+  backup,
+  restore,
+  resetAdmin,
   fakeNode,
 ]

@@ -169,9 +169,14 @@ async function settled(place: Place, child: ChildProcess | null): Promise<boolea
   )
 }
 
+/** True when it runs, as soon as it accepts connections. */
+export async function isServing(place: Place): Promise<boolean> {
+  return runningServer(place) !== null && (await settled(place, null))
+}
+
 /** Makes the server run and accept connections: reuses the one that runs, starts it otherwise. Call under the lock. */
 export async function ensureServer(place: Place, options: ServerOptions): Promise<'started' | 'reused'> {
-  if (runningServer(place) !== null && (await settled(place, null))) return 'reused'
+  if (await isServing(place)) return 'reused'
   const binaries = findBinaries(place.account, place.copiesFolder)
   if (!existsSync(place.data)) initialise(place, binaries, options)
   disownPidFile(place)

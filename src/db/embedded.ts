@@ -4,7 +4,7 @@ import { join, resolve } from 'node:path'
 import { connect } from './client.ts'
 import { EmbeddedDatabaseError } from './embedded-binaries.ts'
 import { type Place, preparePlace } from './embedded-place.ts'
-import { ensureServer, runningServer, type ServerOptions, stopServer, superuser } from './embedded-server.ts'
+import { ensureServer, isServing, runningServer, type ServerOptions, stopServer, superuser } from './embedded-server.ts'
 
 export { EmbeddedDatabaseError } from './embedded-binaries.ts'
 
@@ -30,6 +30,9 @@ export interface EmbeddedDatabase {
   stop(): Promise<void>
 }
 
+/** Another process holds the data folder. */
+class FolderInUseError extends EmbeddedDatabaseError {}
+
 const connectionsMaxDefault = 60
 const databaseName = 'penstock'
 const watchIntervalMs = 1_000
@@ -54,7 +57,7 @@ function lockFolder(dataDir: string): () => void {
   } catch {
     lock.close()
     const pid = existsSync(holder) ? readFileSync(holder, 'utf8').trim() : ''
-    throw new EmbeddedDatabaseError(
+    throw new FolderInUseError(
       `Another gateway${pid === '' ? '' : ` (process ${pid})`} uses the data folder ${dataDir}. Stop it, or set SVC_DATA_DIR to another folder.`,
     )
   }
@@ -134,6 +137,27 @@ export async function startEmbedded(options: EmbeddedOptions): Promise<EmbeddedD
   } catch (error) {
     unlock()
     throw error
+  }
+}
+
+/**
+ * The database of a folder, whether its gateway runs or not: where one does, its server is used beside it and left alone.
+ * Never makes a database. Throws `EmbeddedDatabaseError`.
+ */
+export async function reachEmbedded(options: EmbeddedOptions): Promise<EmbeddedDatabase> {
+  const dataDir = resolve(options.dataDir)
+  if (!existsSync(join(dataDir, 'postgres'))) {
+    throw new EmbeddedDatabaseError(
+      `There is no database in ${dataDir}. Set SVC_DATA_DIR to the gateway's data folder, or DATABASE_URL to its database.`,
+    )
+  }
+  try {
+    return await startEmbedded(options)
+  } catch (error) {
+    if (!(error instanceof FolderInUseError)) throw error
+    const place = preparePlace(dataDir, options.preferNobody ?? false)
+    if (!(await isServing(place))) throw error
+    return { url: urlOf(place, databaseName), stop: async () => {} }
   }
 }
 

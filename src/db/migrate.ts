@@ -1,18 +1,56 @@
-import { fileURLToPath } from 'node:url'
+import { createHash } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+import type { TransactionSql } from 'postgres'
+import { programFile } from '../program-files.ts'
 import { connect } from './client.ts'
-import { drizzle, migrate } from './driver.ts'
 
-export const migrationsFolder = fileURLToPath(new URL('./migrations', import.meta.url))
+const folder = 'src/db/migrations'
+export const migrationsFolder = programFile(folder)
+
+export interface Migration {
+  readonly statements: readonly string[]
+  /** Unix ms: the order, and by which a database knows what it has. */
+  readonly madeAt: number
+  /** SHA-256 of the file. */
+  readonly hash: string
+}
+
+interface Journal {
+  readonly entries: readonly { readonly tag: string; readonly when: number }[]
+}
 
 /** The bytes of "penstock" as one number, so that nobody else's advisory lock is the same by accident. */
 const migrationLockKey = '8099000947049456491'
 /** Other processes may be migrating; after this the start fails with 55P03. */
 const lockWaitMs = 60_000
+const breakpoint = '--> statement-breakpoint'
 
-/**
- * Brings the schema up to date; does nothing when it is. Drizzle's migrator is not safe for two processes at once (one
- * of three got 23505), hence the advisory lock, held by the one connection on which the migrator also runs.
- */
+/** All migrations of this version, oldest first. */
+export function migrations(): readonly Migration[] {
+  const journal = JSON.parse(readFileSync(programFile(`${folder}/meta/_journal.json`), 'utf8')) as Journal
+  return journal.entries.map(({ tag, when }) => {
+    const text = readFileSync(programFile(`${folder}/${tag}.sql`), 'utf8')
+    const hash = createHash('sha256').update(text).digest('hex')
+    return { statements: text.split(breakpoint), madeAt: when, hash }
+  })
+}
+
+/** In the table and by the rule of Drizzle's own migrator, which reads a folder and is not in a built program. */
+export async function applyMigrations(sql: TransactionSql, wanted: readonly Migration[]): Promise<void> {
+  await sql.unsafe('create schema if not exists drizzle')
+  await sql.unsafe(
+    'create table if not exists drizzle.__drizzle_migrations (id serial primary key, hash text not null, created_at bigint)',
+  )
+  const [last] = await sql<{ at: string }[]>`
+    select created_at as at from drizzle.__drizzle_migrations order by created_at desc limit 1`
+  const newer = last === undefined ? wanted : wanted.filter(({ madeAt }) => madeAt > Number(last.at))
+  for (const { statements, hash, madeAt } of newer) {
+    for (const statement of statements) await sql.unsafe(statement)
+    await sql`insert into drizzle.__drizzle_migrations (hash, created_at) values (${hash}, ${madeAt})`
+  }
+}
+
+/** Brings the schema up to date; does nothing when it is. Processes take turns by an advisory lock. */
 export async function migrateDatabase(url: string): Promise<void> {
   const sql = connect(url, {
     max: 1,
@@ -23,7 +61,7 @@ export async function migrateDatabase(url: string): Promise<void> {
     await sql`select pg_advisory_lock(${migrationLockKey})`
     // Statements of a migration may rightly wait longer for a table than the lock above may be waited for.
     await sql`set lock_timeout = 0`
-    await migrate(drizzle(sql), { migrationsFolder })
+    await sql.begin((transaction) => applyMigrations(transaction, migrations()))
   } finally {
     // Ending the connection frees the lock.
     await sql.end({ timeout: 5 })

@@ -75,6 +75,11 @@ export async function insertRoleTokens(db: Database, tokens: readonly RoleTokenR
   await db.insert(adminTokens).values([...tokens])
 }
 
+/** Resolves with how many there were. */
+export async function deleteRoleTokens(db: Database, role: RoleTokenRow['role']): Promise<number> {
+  return (await db.delete(adminTokens).where(eq(adminTokens.role, role)).returning({ role: adminTokens.role })).length
+}
+
 /** Held until the transaction ends: of two first starts at once the second sees what the first made. */
 export async function lockFirstStart(tx: Database): Promise<void> {
   await tx.execute(sql`select pg_advisory_xact_lock(7413, 1)`)

@@ -2,6 +2,7 @@ import { Elysia } from 'elysia'
 import type { Access } from '../../actors/access.ts'
 import type { ChatCommand, ChatRecord } from '../../actors/chat-command.ts'
 import { chatRoute } from '../../actors/metrics.ts'
+import type { Span } from '../../actors/tracing.ts'
 import { headers } from '../../brand.ts'
 import { newId, type RequestId } from '../../ids.ts'
 import { readJsonText } from '../../protocol/json-body.ts'
@@ -26,6 +27,8 @@ class ChatRequestLine {
   readonly address: string
   /** Read at once: a line that kept its request would keep all of its headers for as long as a stream runs. */
   private readonly clientRequestId: string | null
+  /** null: traces are off, or not wanted for this request. */
+  readonly span: Span | null
   access: Access | null = null
   stream = false
   private recorded = false
@@ -37,12 +40,15 @@ class ChatRequestLine {
   ) {
     this.clientRequestId = clientRequestId(request)
     this.address = context.clientAddress(request, server)
+    const { tracing } = context.gateway
+    this.span = tracing === null ? null : tracing.request('POST', chatRoute, request.headers.get('traceparent'))
   }
 
   readonly record = (record: ChatRecord): void => {
     if (this.recorded) return
     this.recorded = true
     const { gateway } = this.context
+    if (this.span !== null) this.span.endRequest(record.status, record.code)
     gateway.metrics.chat({
       status: record.status,
       durationS: record.latencyMs / 1_000,
@@ -98,6 +104,7 @@ async function answer(context: HttpContext, request: Request, line: ChatRequestL
     query,
     idempotencyKey: request.headers.get('idempotency-key'),
     signal: request.signal,
+    span: line.span,
     finished: line.record,
   }
   const answered = await (mixed

@@ -1,21 +1,19 @@
-import { dirname, join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import { type AnyElysia, Elysia } from 'elysia'
 import { headers } from '../../brand.ts'
 import { Problem } from '../../errors.ts'
+import { packageFile, programFile } from '../../program-files.ts'
 import type { HttpContext } from '../exchange.ts'
 import { openApiDocument } from '../openapi/document.ts'
 import { publicReads } from '../plugins/rate-limit.ts'
 import { documentationPath, openApiPath } from './endpoint-index.ts'
 
-const distribution = dirname(fileURLToPath(import.meta.resolve('swagger-ui-dist/package.json')))
-const own = join(import.meta.dir, '../docs')
+const own = (file: string) => programFile(`src/http/docs/${file}`)
 /** Nothing else is served: the name in the path never becomes part of a file name. */
 const assets: ReadonlyMap<string, string> = new Map([
   ...['swagger-ui-bundle.js', 'swagger-ui.css', 'favicon-32x32.png'].map(
-    (file) => [file, join(distribution, file)] as const,
+    (file) => [file, packageFile('swagger-ui-dist', file)] as const,
   ),
-  ['docs.js', join(own, 'docs.js')],
+  ['docs.js', own('docs.js')],
 ])
 /** Swagger UI writes `style` attributes and shows its icons from `data:` URLs; all the rest comes from here. */
 const contentPolicy = [
@@ -53,7 +51,7 @@ export const docsRoutes = (context: HttpContext, app: () => AnyElysia) => {
     .get(
       documentationPath,
       () =>
-        new Response(Bun.file(join(own, 'docs.html')), {
+        new Response(Bun.file(own('docs.html')), {
           headers: {
             'cache-control': documentCache,
             'content-security-policy': contentPolicy,

@@ -1,0 +1,124 @@
+import { randomBytes } from 'node:crypto'
+import { linkSync, renameSync, rmSync, statSync } from 'node:fs'
+import { type FileHandle, open } from 'node:fs/promises'
+import { dirname, join, resolve } from 'node:path'
+import { createGzip, type Gzip } from 'node:zlib'
+import { version } from '../../package.json'
+import { product } from '../brand.ts'
+import type { Environment, Settings } from '../config.ts'
+import { neededSecretSettings, readCredentials, secretSettings } from '../data-folder.ts'
+import { dumpDatabase, type Rows } from '../db/dump.ts'
+import { syncFolder } from '../private-files.ts'
+import { settings as definitions } from '../settings.ts'
+import { databaseFailure, OfflineError, offlineSettings, openStorage } from './storage.ts'
+
+export interface BackupOptions {
+  readonly env: Environment
+  /** A file, or a folder that is there: then the file in it is named by the time. */
+  readonly target: string
+  readonly overwrite: boolean
+}
+
+export interface Backup {
+  readonly file: string
+  readonly bytes: number
+  readonly rows: Rows
+  /** Settings without which the backup cannot be used, and which this command was not told. */
+  readonly absentSecrets: readonly string[]
+}
+
+const secretNames = Object.entries(definitions)
+  .filter(([name, { kind }]) => kind === 'secret' && name.startsWith('SVC_'))
+  .map(([name]) => name)
+
+/** What the gateway of this environment runs with: a setting goes before the folder's own. */
+function secretsOf(settings: Settings, dataDir: string | null): Readonly<Record<string, string>> {
+  const values = settings as unknown as Readonly<Record<string, string | null>>
+  const given = secretNames.flatMap((name) => (values[name] == null ? [] : [[name, values[name]] as const]))
+  return { ...(dataDir === null ? {} : secretSettings(dataDir)), ...Object.fromEntries(given) }
+}
+
+function isFolder(path: string): boolean {
+  return statSync(path, { throwIfNoEntry: false })?.isDirectory() === true
+}
+
+function fileOf(target: string): string {
+  const path = resolve(target)
+  if (!isFolder(path)) return path
+  return join(path, `${product}-${new Date().toISOString().replaceAll(/[-:]|\.\d+/g, '')}.sql.gz`)
+}
+
+/**
+ * Writes everything that a gateway needs to go on elsewhere into one file of mode 0600: all tables as they are at one
+ * moment, and the secrets that make them readable. The gateway may run. The file appears whole or not at all.
+ */
+export async function writeBackup({ env, target, overwrite }: BackupOptions): Promise<Backup> {
+  const settings = offlineSettings(env)
+  const file = fileOf(target)
+  if (!overwrite && statSync(file, { throwIfNoEntry: false }) !== undefined) throw isThere(file)
+  const storage = await openStorage(settings)
+  const partial = `${file}.${process.pid}.${randomBytes(4).toString('hex')}`
+  try {
+    const secrets = secretsOf(settings, storage.dataDir)
+    const credentials = storage.dataDir === null ? null : readCredentials(storage.dataDir)
+    const about = { program_version: version, secrets, credentials: credentials === null ? null : { ...credentials } }
+    const rows = await writeFile(partial, (write) => dumpDatabase(storage.url, about, write))
+    give(partial, file, overwrite)
+    const absentSecrets = neededSecretSettings.filter((name) => secrets[name] === undefined)
+    return { file, bytes: statSync(file).size, rows, absentSecrets }
+  } catch (error) {
+    throw databaseFailure(error)
+  } finally {
+    rmSync(partial, { force: true })
+    await storage.close()
+  }
+}
+
+const isThere = (file: string) => new OfflineError(`${file} is there already. With --overwrite it is replaced.`)
+
+function give(partial: string, file: string, overwrite: boolean): void {
+  try {
+    if (overwrite) renameSync(partial, file)
+    else linkSync(partial, file)
+  } catch (error) {
+    if ((error as { code?: unknown }).code === 'EEXIST') throw isThere(file)
+    throw error
+  }
+  syncFolder(dirname(file))
+}
+
+type Write = (chunk: Uint8Array | string) => Promise<void>
+
+async function openFile(file: string): Promise<FileHandle> {
+  try {
+    return await open(file, 'wx', 0o600)
+  } catch (error) {
+    throw new OfflineError(`${dirname(file)} cannot be written (${String((error as { code?: unknown }).code)}).`)
+  }
+}
+
+/** Compressed and to the disk. A slow disk holds the database back, not the memory. */
+async function writeFile<T>(file: string, fill: (write: Write) => Promise<T>): Promise<T> {
+  const handle = await openFile(file)
+  const gzip = createGzip({ level: 6 })
+  const written = drainInto(gzip, handle)
+  // Heard below; a fault of the disk must not end the process before.
+  written.catch(() => {})
+  try {
+    const result = await fill(async (chunk) => {
+      if (!gzip.write(chunk)) await Promise.race([new Promise((drained) => gzip.once('drain', drained)), written])
+    })
+    gzip.end()
+    await written
+    await handle.sync()
+    return result
+  } finally {
+    gzip.destroy()
+    await written.catch(() => {})
+    await handle.close()
+  }
+}
+
+async function drainInto(gzip: Gzip, handle: FileHandle): Promise<void> {
+  for await (const chunk of gzip) await handle.writeFile(chunk as Uint8Array)
+}

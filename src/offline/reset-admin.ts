@@ -1,0 +1,52 @@
+import { makeRoleToken } from '../actors/first-start.ts'
+import { type Environment, listOf } from '../config.ts'
+import { readCredentials, secretSettings, writeCredentials } from '../data-folder.ts'
+import { openDatabase } from '../db/client.ts'
+import { deleteRoleTokens } from '../db/queries/accounts.ts'
+import { databaseFailure, OfflineError, offlineSettings, openStorage } from './storage.ts'
+
+export interface ResetAdmin {
+  readonly adminToken: string
+  /** Admin tokens of the database that have ended. */
+  readonly ended: number
+  /** Where the token was written; null: nowhere. */
+  readonly credentialsFile: string | null
+}
+
+/**
+ * A new admin token for whoever holds the data folder, or `DATABASE_URL` with the pepper. Those made before end, except
+ * what stands in `SVC_ADMIN_TOKENS`. Gateways that run know it within seconds.
+ */
+export async function resetAdmin(env: Environment): Promise<ResetAdmin> {
+  const settings = offlineSettings(env)
+  if (settings.DATABASE_URL === null && settings.SVC_ADMIN_TOKENS.length > 0) {
+    throw new OfflineError('This gateway takes its admin tokens from SVC_ADMIN_TOKENS alone: put a new one there.')
+  }
+  const storage = await openStorage(settings)
+  const pepper =
+    settings.SVC_TOKEN_PEPPER ??
+    (storage.dataDir === null ? undefined : secretSettings(storage.dataDir).SVC_TOKEN_PEPPER)
+  const database = openDatabase({ url: storage.url, connectionsMax: 1 })
+  try {
+    if (pepper === undefined) throw new OfflineError('SVC_TOKEN_PEPPER is required: the one of the gateways.')
+    const made = await database.db.transaction(async (tx) => {
+      const ended = await deleteRoleTokens(tx, 'admin')
+      const adminToken = await makeRoleToken(tx, listOf(pepper), 'admin')
+      return { ended, adminToken }
+    })
+    return { ...made, credentialsFile: keep(storage.dataDir, made.adminToken) }
+  } catch (error) {
+    throw databaseFailure(error)
+  } finally {
+    await database.close()
+    await storage.close()
+  }
+}
+
+/** The command line of the embedded gateway goes on working. */
+function keep(dataDir: string | null, adminToken: string): string | null {
+  const held = dataDir === null ? null : readCredentials(dataDir)
+  if (dataDir === null || held === null) return null
+  writeCredentials(dataDir, { ...held, admin_token: adminToken })
+  return `${dataDir}/credentials.json`
+}

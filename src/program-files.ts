@@ -1,0 +1,27 @@
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { embeddedFiles } from './embedded-files.ts'
+
+/**
+ * Files that the program reads while it runs: in the checkout, or inside the one file that `npm run build` makes. Whoever
+ * reads a file of the program asks here, or the built one lacks it.
+ */
+const root = join(import.meta.dir, '..')
+
+/** `path` from the checkout's root. */
+export function programFile(path: string): string {
+  return embeddedFiles[path] ?? join(root, path)
+}
+
+/** null: this is no built program. */
+export function embeddedFile(path: string): string | null {
+  return embeddedFiles[path] ?? null
+}
+
+/** A file of an installed package. */
+export function packageFile(name: string, path: string): string {
+  const embedded = embeddedFiles[packagePath(name, path)]
+  return embedded ?? join(dirname(fileURLToPath(import.meta.resolve(`${name}/package.json`))), path)
+}
+
+export const packagePath = (name: string, path: string) => `node_modules/${name}/${path}`

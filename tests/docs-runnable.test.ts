@@ -1,0 +1,149 @@
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { type FakeNode, startFakeNode } from '../src/fake-node/fake-node.ts'
+import type { EnrollmentTokenIssued } from '../src/protocol/wire/enrollment.ts'
+import { startAgent, type TestAgent } from './support/agents.ts'
+import { waitFor } from './support/gateway.ts'
+import { adminCall, nodeReady, startEmbeddedGateway } from './support/offline.ts'
+
+/**
+ * Every block of README and docs that is tagged `runnable` runs as it stands, in a folder like the reader's, against a
+ * gateway of its own; only the ports are other ones. It must end well, and say what the block `text output` behind it
+ * says (`…`: anything).
+ */
+const root = join(import.meta.dir, '..')
+const documents = ['README.md', ...new Bun.Glob('docs/**/*.md').scanSync({ cwd: root })].sort()
+const languages = ['sh', 'js', 'python'] as const
+type Language = (typeof languages)[number]
+
+interface Block {
+  /** `docs/integrators.md:27` */
+  readonly place: string
+  readonly language: Language
+  readonly code: string
+  readonly output: string
+}
+
+/** The interpreter named by PENSTOCK_PYTHON, or the first on the PATH, where it has the packages of the examples. */
+const python = (() => {
+  const found = process.env.PENSTOCK_PYTHON || Bun.which('python3')
+  if (found === null) return null
+  return Bun.spawnSync([found, '-c', 'import openai, langchain_openai']).exitCode === 0 ? found : null
+})()
+
+function blocksOf(file: string): readonly Block[] {
+  const text = readFileSync(join(root, file), 'utf8')
+  return [...text.matchAll(/^```(\w+) runnable\n([\s\S]*?)^```\n(?:\n```text output\n([\s\S]*?)^```\n)?/gm)].map(
+    (found) => {
+      const [, language = '', code = '', output = ''] = found
+      const line = text.slice(0, found.index).split('\n').length
+      if (!languages.includes(language as Language)) throw new Error(`${file}:${line}: nothing runs ${language}`)
+      return { place: `${file}:${line}`, language: language as Language, code, output }
+    },
+  )
+}
+
+const blocks = documents.flatMap(blocksOf)
+/** Python takes seconds to load LangChain. */
+const blockTimeoutMs = 60_000
+const models = ['llama-3.1-8b', 'qwen3-8b', 'gemma-3-12b']
+
+let dir = ''
+/** Where packages are found. */
+const inside = join(root, '.run', `docs-${process.pid}`)
+let gateway: Awaited<ReturnType<typeof startEmbeddedGateway>>
+let node: FakeNode
+let agent: TestAgent
+let token = ''
+
+beforeAll(async () => {
+  dir = mkdtempSync(join(tmpdir(), 'penstock-docs-'))
+  mkdirSync(inside, { recursive: true })
+  symlinkSync(join(root, 'penstock'), join(dir, 'penstock'))
+  gateway = await startEmbeddedGateway(join(dir, '.data'), { SVC_DEMO: 'always' })
+  const { admin_token: admin, customer_id } = gateway.credentials
+  node = startFakeNode({ models, answer: { text: 'Answer: 391' } })
+  const own = { customer_id, visibility: 'private', privacy_class: 'private', node_class: 'gpu' }
+  const made = await adminCall<{ node_id: string }>(gateway.url, admin, 'POST', '/v1/admin/nodes', {
+    ...own,
+    url: node.url,
+  })
+  const issued = await adminCall<EnrollmentTokenIssued>(gateway.url, admin, 'POST', '/v1/admin/enrollment-tokens', {
+    ...own,
+    name: 'docs',
+    endpoint_url_allowed: false,
+  })
+  const dataDir = join(dir, '.local/share/penstock/node')
+  agent = await startAgent({ gatewayUrl: gateway.url, token: issued.enrollment_token, runtimes: [], dataDir })
+  token = (JSON.parse(readFileSync(join(dataDir, 'local-token.json'), 'utf8')) as { local_token: string }).local_token
+  await waitFor('the node', () => nodeReady(gateway.url, admin, made.node_id))
+}, 60_000)
+afterAll(async () => {
+  await agent.remove()
+  node.stop()
+  await gateway.stop()
+  rmSync(dir, { recursive: true, force: true })
+  rmSync(inside, { recursive: true, force: true })
+})
+
+function command(block: Block, code: string): readonly string[] {
+  if (block.language === 'sh') return ['bash', '-euo', 'pipefail', '-c', code]
+  if (block.language === 'python') return [python ?? 'python3', '-c', code]
+  const file = join(inside, `${block.place.replaceAll(/\W/g, '-')}.mjs`)
+  writeFileSync(file, code)
+  return [process.execPath, file]
+}
+
+async function run(block: Block): Promise<string> {
+  const code = block.code
+    .replaceAll('http://127.0.0.1:7070', gateway.url)
+    .replaceAll('http://127.0.0.1:7071', agent.node.url)
+  const child = Bun.spawn([...command(block, code)], {
+    cwd: dir,
+    stdio: ['ignore', 'pipe', 'pipe'],
+    env: {
+      PATH: process.env.PATH ?? '',
+      HOME: dir,
+      KEY: gateway.credentials.gateway_key,
+      TOKEN: token,
+      SVC_BASE_URL: gateway.url,
+      NO_PROXY: '127.0.0.1',
+      LC_ALL: 'C.UTF-8',
+    },
+  })
+  const [out, err] = await Promise.all([new Response(child.stdout).text(), new Response(child.stderr).text()])
+  expect({ place: block.place, code: await child.exited, err }).toMatchObject({ place: block.place, code: 0 })
+  return out
+}
+
+/** The pieces between `…` come in this order; a line break in the example is one in the output. */
+function says(output: string, example: string): boolean {
+  let from = 0
+  for (const piece of example.trim().split('…')) {
+    const at = output.indexOf(piece, from)
+    if (at === -1) return false
+    from = at + piece.length
+  }
+  return true
+}
+
+test('the documents have examples to run, in each language', () => {
+  expect(new Set(blocks.map(({ language }) => language))).toEqual(new Set(languages))
+  expect(blocks.length).toBeGreaterThan(10)
+})
+
+for (const block of blocks) {
+  const absent = block.language === 'python' && python === null
+  const name = `${block.place} (${block.language}) runs${absent ? ' (skipped: no python3 with openai and langchain-openai)' : ''}`
+  test.skipIf(absent)(
+    name,
+    async () => {
+      const output = await run(block)
+      expect(output.trim()).not.toBe('')
+      expect({ output, says: says(output, block.output) }).toEqual({ output, says: true })
+    },
+    blockTimeoutMs,
+  )
+}

@@ -1,0 +1,185 @@
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { existsSync, readFileSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import { YAML } from 'bun'
+import { type FakeNode, startFakeNode } from '../src/fake-node/fake-node.ts'
+import { settings } from '../src/settings.ts'
+import { startTestGateway, type TestGateway } from './support/gateway.ts'
+
+/** The files under `ops`, held to what the gateway really says and takes. */
+const root = join(import.meta.dir, '..')
+const read = (file: string) => readFileSync(join(root, 'ops', file), 'utf8')
+
+interface Rule {
+  readonly alert: string
+  readonly expr: string
+  readonly labels: { readonly severity: string }
+  readonly annotations: { readonly summary: string; readonly runbook: string }
+}
+const rules = (YAML.parse(read('alerts.yaml')) as { groups: { rules: Rule[] }[] }).groups.flatMap(
+  (group) => group.rules,
+)
+
+interface Panel {
+  readonly title: string
+  readonly targets?: readonly { readonly expr: string; readonly legendFormat: string }[]
+}
+const dashboard = JSON.parse(read('grafana-dashboard.json')) as {
+  readonly panels: readonly Panel[]
+  readonly templating: { readonly list: readonly { readonly definition?: string }[] }
+}
+const expressions = [
+  ...rules.map(({ alert, expr }) => [alert, expr] as const),
+  ...dashboard.panels.flatMap(({ title, targets = [] }) => targets.map(({ expr }) => [title, expr] as const)),
+  ...dashboard.templating.list.flatMap(({ definition }) =>
+    definition === undefined ? [] : [['variable', definition] as const],
+  ),
+]
+
+let gateway: TestGateway
+let node: FakeNode
+/** Sample name → the names of its labels. */
+const samples = new Map<string, Set<string>>()
+const described: string[] = []
+
+beforeAll(async () => {
+  gateway = await startTestGateway()
+  node = startFakeNode({ models: ['m'] })
+  const { customerId, key } = await gateway.customer()
+  await gateway.node(node.url, { customerId })
+  const ask = async (more: object) =>
+    (await gateway.chat(key, { model: 'm', messages: [{ role: 'user', content: 'hi' }], ...more })).text()
+  await ask({})
+  await ask({ stream: true })
+  await ask({ svc: { mixture: { strategy: 'vote', experts: [{ model: 'm' }] } } })
+  node.setFaults({ kind: 'status500' })
+  await ask({})
+  const authorization = `Bearer ${gateway.tokens.viewer}`
+  const text = await (await fetch(`${gateway.url}/metrics`, { headers: { authorization } })).text()
+  for (const line of text.split('\n')) {
+    const type = /^# TYPE (\S+)/.exec(line)
+    if (type?.[1] !== undefined) described.push(type[1])
+    const [, name, labels = ''] = /^([a-z_]+)(?:\{(.*)\})? /.exec(line) ?? []
+    if (name === undefined) continue
+    const known = samples.get(name) ?? new Set()
+    for (const [, label = ''] of labels.matchAll(/(?:^|,)([a-z_]+)="/g)) known.add(label)
+    samples.set(name, known)
+  }
+})
+afterAll(async () => {
+  node.stop()
+  await gateway.stop()
+})
+
+/** Labels that Prometheus itself puts onto what it scrapes. */
+const scraped = ['job', 'instance']
+const ourMetric = /\b((?:svc|gen_ai|process)_[a-z_]+)(?:\{([^}]*)\})?/g
+
+test('§18: every metric that an alert or a panel names is there after traffic, with the labels it names', () => {
+  expect(expressions.length).toBeGreaterThan(30)
+  const faults: string[] = []
+  for (const [where, expr] of expressions) {
+    const grouped = [...expr.matchAll(/\bby \(([^)]*)\)/g)].flatMap(([, list = '']) => list.split(/,\s*/))
+    // What stands in parentheses after `by` are labels, also where one looks like a metric.
+    const measured = expr.replaceAll(/\bby \([^)]*\)/g, '')
+    const known = new Set<string>(scraped)
+    for (const [, name = '', matchers = ''] of measured.matchAll(ourMetric)) {
+      const labels = samples.get(name)
+      if (labels === undefined) faults.push(`${where}: no ${name}`)
+      for (const label of labels ?? []) known.add(label)
+      for (const [, label = ''] of matchers.matchAll(/([a-z_]+)(?:=~|!~|!=|=)"/g)) {
+        if (labels?.has(label) === false && !scraped.includes(label)) faults.push(`${where}: ${name} has no ${label}`)
+      }
+    }
+    faults.push(...grouped.filter((label) => !known.has(label)).map((label) => `${where}: nothing has ${label}`))
+  }
+  expect(faults).toEqual([])
+})
+
+test('every metric of the gateway is on the dashboard or in an alert', () => {
+  const all = expressions.map(([, expr]) => expr).join('\n')
+  expect(described.length).toBeGreaterThan(15)
+  expect(described.filter((name) => !all.includes(name))).toEqual([])
+})
+
+test('every alert is in the table of docs/operations.md, and no other', () => {
+  const operations = readFileSync(join(root, 'docs/operations.md'), 'utf8')
+  const table = /\n## Alerts\n([\s\S]*?)\n## /.exec(operations)?.[1] ?? ''
+  const listed = [...table.matchAll(/^\| `(\w+)` \|/gm)].map(([, name]) => name)
+  expect(listed.sort()).toEqual(rules.map(({ alert }) => alert).sort())
+  for (const { labels, annotations } of rules) {
+    expect(['critical', 'warning']).toContain(labels.severity)
+    expect(annotations.runbook).toBe('docs/operations.md#alerts')
+  }
+})
+
+test('every setting that a file names exists, and the file that it runs does, too', () => {
+  const files = [
+    'Dockerfile',
+    'compose.yaml',
+    'new-secrets.sh',
+    'penstock.service',
+    'penstock-backup.service',
+    'nginx.conf',
+    'Caddyfile',
+  ]
+  for (const file of files) {
+    const named = [...read(file).matchAll(/\b(?:SVC_|OTEL_)[A-Z_]*[A-Z]\b/g)].map(([name]) => name)
+    expect({ file, unknown: named.filter((name) => !(name in settings)) }).toEqual({ file, unknown: [] })
+  }
+  expect(statSync(join(root, 'penstock')).mode & 0o111).not.toBe(0)
+  const { scripts } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as {
+    scripts: Record<string, string>
+  }
+  for (const [, script = ''] of read('Dockerfile').matchAll(/npm run (\w+)/g)) expect(scripts[script]).toBeDefined()
+})
+
+interface Compose {
+  readonly services: {
+    readonly gateway: {
+      readonly build: { readonly context: string; readonly dockerfile: string }
+      readonly stop_grace_period: string
+    }
+  }
+}
+
+test('the container files fit each other and the gateway', () => {
+  const { gateway: service } = (YAML.parse(read('compose.yaml')) as Compose).services
+  expect(existsSync(join(root, 'ops', service.build.context, service.build.dockerfile))).toBe(true)
+  expect(Number.parseInt(service.stop_grace_period, 10) * 1_000).toBeGreaterThan(settings.SVC_SHUTDOWN_GRACE_MS.default)
+  const required = ['SVC_TOKEN_PEPPER', 'SVC_SECRETS_KEY', 'SVC_AUDIT_KEY', 'SVC_ROUTER_KEY', 'SVC_ADMIN_TOKENS']
+  for (const name of required) expect(read('new-secrets.sh')).toContain(name)
+})
+
+test('the drawn secrets make a gateway start', async () => {
+  const made = Bun.spawnSync(['sh', join(root, 'ops/new-secrets.sh')])
+  expect(made.exitCode).toBe(0)
+  const env = Object.fromEntries(
+    made.stdout
+      .toString()
+      .trim()
+      .split('\n')
+      .map((line) => line.split('=') as [string, string]),
+  )
+  const fresh = await startTestGateway({ env })
+  try {
+    const response = await fetch(`${fresh.url}/v1/admin/nodes`, {
+      headers: { 'x-svc-admin-token': env.SVC_ADMIN_TOKENS ?? '' },
+    })
+    expect(response.status).toBe(200)
+  } finally {
+    await fresh.stop()
+  }
+})
+
+test('§6: the proxies wait longer than the gateway, and buffer nothing', () => {
+  const nginx = read('nginx.conf')
+  const seconds = (name: string) => Number(new RegExp(`${name} (\\d+)s;`).exec(nginx)?.[1] ?? 0)
+  const longest = Math.max(settings.SVC_TOTAL_TIMEOUT_MS.default, settings.SVC_MIXTURE_DEADLINE_MS.default)
+  for (const name of ['proxy_read_timeout', 'proxy_send_timeout'])
+    expect(seconds(name) * 1_000).toBeGreaterThan(longest)
+  expect(nginx).toContain('proxy_buffering off;')
+  const bodyBytes = Number(/client_max_body_size (\d+)m;/.exec(nginx)?.[1] ?? 0) * 1024 * 1024
+  expect(bodyBytes).toBeGreaterThanOrEqual(settings.SVC_CHAT_BODY_BYTES_MAX.default)
+  expect(read('Caddyfile')).toContain('flush_interval -1')
+})

@@ -1,0 +1,149 @@
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
+import { bundleAgent } from '../../src/actors/agent-bundle.ts'
+import { startFakeNode } from '../../src/fake-node/fake-node.ts'
+import { newToken, sha256Hex } from '../../src/secrets.ts'
+import { startTestGateway, type TestGateway, waitFor } from '../support/gateway.ts'
+import { firstMatch } from '../support/gateway-process.ts'
+import { freePort } from '../support/npm-start.ts'
+import { emptyDatabase } from '../support/postgres.ts'
+
+/** The program in one file, in a folder without anything else and with an environment without anything else. */
+const root = resolve(import.meta.dir, '../..')
+let dir = ''
+let program = ''
+const children: Bun.Subprocess[] = []
+
+beforeAll(async () => {
+  dir = mkdtempSync(join(tmpdir(), 'penstock-build-'))
+  program = join(dir, 'penstock')
+  const built = Bun.spawn([process.execPath, join(root, 'scripts/build.ts'), '--out', program], {
+    cwd: root,
+    stdout: 'pipe',
+    stderr: 'inherit',
+  })
+  expect(await new Response(built.stdout).text()).toMatch(/\d+ MB\n$/)
+  expect(await built.exited).toBe(0)
+}, 120_000)
+afterAll(async () => {
+  for (const child of children) child.kill('SIGKILL')
+  await Promise.all(children.map(({ exited }) => exited))
+  rmSync(dir, { recursive: true, force: true })
+})
+
+function run(args: readonly string[], env: Readonly<Record<string, string>>) {
+  const child = Bun.spawn([program, ...args], {
+    cwd: dir,
+    env: { HOME: dir, ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  children.push(child)
+  return child
+}
+
+async function output(args: readonly string[], env: Readonly<Record<string, string>>): Promise<string> {
+  const child = run(args, env)
+  const [out, err] = await Promise.all([new Response(child.stdout).text(), new Response(child.stderr).text()])
+  if ((await child.exited) !== 0) throw new Error(`${args.join(' ')}: ${err}`)
+  return out
+}
+
+const secrets = {
+  SVC_TOKEN_PEPPER: 'pepper',
+  SVC_SECRETS_KEY: 'secrets',
+  SVC_AUDIT_KEY: 'audit',
+  SVC_ROUTER_KEY: '22'.repeat(32),
+  SVC_LOG_LEVEL: 'warn',
+  SVC_POLL_INTERVAL_MS: '100',
+}
+
+/** Launches the built program where the test gateway would run in this process. */
+async function launch(env: Readonly<Record<string, string>>) {
+  const child = run(['serve'], env)
+  const [, url = ''] = await firstMatch(child.stdout, /OpenAI base (http:\/\/\S+)\/v1\/api/)
+  return {
+    url,
+    stop: async () => {
+      child.kill('SIGTERM')
+      expect(await child.exited).toBe(0)
+    },
+  }
+}
+
+test('the built program migrates, serves, and stops in order, with nothing but DATABASE_URL', async () => {
+  expect(readdirSync(dir)).toEqual(['penstock'])
+  const database = await emptyDatabase()
+  const admin = newToken('admin')
+  const node = startFakeNode({ models: ['m'] })
+  const server = await launch({ ...secrets, DATABASE_URL: database.url, SVC_ADMIN_TOKENS: admin, SVC_PORT: '0' })
+  try {
+    const cli = { SVC_BASE_URL: server.url, SVC_ADMIN_TOKEN: admin }
+    const made = JSON.parse(await output(['customers', 'create', 'Ann', '--json'], cli)) as { customer_id: string }
+    const key = JSON.parse(await output(['keys', 'create', 'k', '--customer', made.customer_id, '--json'], cli)) as {
+      gateway_key: string
+    }
+    await output(['nodes', 'add', node.url, '--customer', made.customer_id], cli)
+    const chat = { ...cli, SVC_GATEWAY_KEY: key.gateway_key }
+    await waitFor('the node', async () => (await output(['status'], cli)).includes('1 ready'))
+    expect(await output(['chat', 'm', 'Hello'], chat)).toContain('fake-')
+    for (const path of [
+      '/docs',
+      '/docs/assets/docs.js',
+      '/docs/assets/swagger-ui-bundle.js',
+      '/docs/assets/swagger-ui.css',
+      '/openapi.json',
+      '/readyz',
+    ]) {
+      const response = await fetch(server.url + path)
+      expect({ path, status: response.status, empty: (await response.bytes()).length === 0 }).toEqual({
+        path,
+        status: 200,
+        empty: false,
+      })
+    }
+    const agent = await (await fetch(`${server.url}/v1/node-agent/agent.mjs`)).bytes()
+    expect(sha256Hex(agent)).toBe(sha256Hex(await bundleAgent()))
+    const file = join(dir, 'backup.sql.gz')
+    await output(['backup', file], { ...secrets, DATABASE_URL: database.url })
+    expect(existsSync(file)).toBe(true)
+  } finally {
+    await server.stop()
+    node.stop()
+    await database.drop()
+  }
+})
+
+test('without DATABASE_URL it says what to set, and reads no settings from its working folder', async () => {
+  await Bun.write(join(dir, '.env'), 'DATABASE_URL=postgres://nobody@127.0.0.1:1/none')
+  const child = run(['serve'], { SVC_DATA_DIR: join(dir, 'data'), SVC_PORT: '0' })
+  expect(await new Response(child.stderr).text()).toContain('Set DATABASE_URL=')
+  expect(await child.exited).toBe(1)
+})
+
+test('§26: several processes share one port and one database', async () => {
+  const port = await freePort()
+  let first: TestGateway | null = null
+  let second: TestGateway | null = null
+  try {
+    first = await startTestGateway({ launch, env: { SVC_PORT: String(port) } })
+    second = await startTestGateway({ launch, beside: first, env: { SVC_PORT: String(port) } })
+    const { key } = await first.customer()
+    const answers = await Promise.all(
+      Array.from({ length: 40 }, () =>
+        fetch(`http://127.0.0.1:${port}/v1/api/models`, {
+          headers: { authorization: `Bearer ${key}`, connection: 'close' },
+        }),
+      ),
+    )
+    expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200]))
+    // One leaves, the other goes on.
+    await second.stop()
+    second = null
+    expect((await fetch(`http://127.0.0.1:${port}/readyz`)).status).toBe(200)
+  } finally {
+    await second?.stop()
+    await first?.stop()
+  }
+})
