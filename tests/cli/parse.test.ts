@@ -99,6 +99,7 @@ describe('§24: every command', () => {
       ...['list', 'show', 'set', 'drain', 'resume', 'revoke', 'remove'].map((command) => `nodes ${command}`),
       ...['create', 'list', 'rotate', 'revoke'].map((command) => `keys ${command}`),
       ...['create', 'list', 'show', 'update', 'token', 'webhook-secret'].map((command) => `customers ${command}`),
+      ...['tail', 'chain'].map((command) => `audit ${command}`),
       'explain',
       'fake-node',
     ])
