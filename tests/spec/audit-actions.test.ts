@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { newToken } from '../../src/secrets.ts'
 import { type AskOptions, json, startTestGateway, type TestGateway } from '../support/http-gateway.ts'
+import { waitUntil } from '../support/wait-until.ts'
 
 let gateway: TestGateway
 beforeAll(async () => {
@@ -230,5 +231,23 @@ test('§16: with SVC_REQUIRE_SECOND_APPROVER marked actions need the token of an
     expect(event?.approver_hash_prefix).not.toBe(event?.actor_hash_prefix)
   } finally {
     await strict.stop()
+  }
+})
+
+test('§16: a week without its tables: access events make them, an action is refused once and then goes on', async () => {
+  const own = await startTestGateway()
+  const { sql } = own.database
+  try {
+    const parts = await sql<{ name: string }[]>`
+      select c.relname as name from pg_class c join pg_inherits i on i.inhrelid = c.oid
+      where c.relkind = 'r' and c.relname ~ '^admin_(access|approval|command)_events_p'`
+    for (const { name } of parts) await sql.unsafe(`drop table ${name}`)
+    const make = async () => (await tell('POST', '/v1/admin/customers', { json: { display_name: 'A' } }, own)).status
+    expect(await make()).toBe(503)
+    await waitUntil('the tables are made', async () => (await make()) === 201)
+    await waitUntil('the access events are written', () => own.gateway.audit.writer.written() >= 2)
+    expect(own.gateway.audit.writer.refused()).toBe(0)
+  } finally {
+    await own.stop()
   }
 })
