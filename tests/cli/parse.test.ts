@@ -100,6 +100,9 @@ describe('§24: every command', () => {
       ...['create', 'list', 'rotate', 'revoke'].map((command) => `keys ${command}`),
       ...['create', 'list', 'show', 'update', 'token', 'webhook-secret'].map((command) => `customers ${command}`),
       'explain',
+      'backup',
+      'restore',
+      'reset-admin',
       'fake-node',
     ])
   })
