@@ -1,5 +1,5 @@
 /**
- * postgres.js 3.4.9 with five repairs in how it takes the end of a connection. Without them a query that meets a closing
+ * postgres.js 3.4.9 with six repairs, five of them in how it takes the end of a connection. Without them a query that meets a closing
  * connection may wait for ever, and its place in the pool is lost; seen within seconds when connections are cut under
  * load, as by every restart of PostgreSQL:
  *
@@ -11,8 +11,14 @@
  * 4. Nobody awaits the query with which a new connection learns the array types: cut off, it would end the process too.
  * 5. A transaction whose connection has ended sends its ROLLBACK there all the same: to a socket that is no more, which
  *    ends the process, or whose answer is waited for for ever; and its place counts as busy from then on.
+ * 6. A reader of COPY that is slower than the server pauses the socket, and nobody resumes it when the last rows came
+ *    together with the end: the next query waits for ever (seen with 2,000 rows).
  */
 const repairs = [
+  [
+    '    stream && stream.push(null)\n    stream = null\n',
+    '    stream && stream.push(null)\n    stream = null\n    socket.resume()\n',
+  ],
   [
     '    incomings = null\n    clearImmediate(nextWriteTimer)\n',
     '    incomings = null\n    clearImmediate(nextWriteTimer)\n    chunk = nextWriteTimer = errorResponse = null\n',

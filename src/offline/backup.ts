@@ -97,6 +97,27 @@ async function openFile(file: string): Promise<FileHandle> {
   }
 }
 
+const pieceBytes = 64 * 1024
+
+/** The driver hands over row by row, the compressor wants more at once. */
+function gather(write: (chunk: Buffer) => Promise<void>) {
+  let held: Uint8Array[] = []
+  let bytes = 0
+  const flush = async () => {
+    const piece = Buffer.concat(held)
+    held = []
+    bytes = 0
+    if (piece.length > 0) await write(piece)
+  }
+  const add = async (chunk: Uint8Array | string) => {
+    const piece = typeof chunk === 'string' ? Buffer.from(chunk) : chunk
+    held.push(piece)
+    bytes += piece.length
+    if (bytes >= pieceBytes) await flush()
+  }
+  return { add, flush }
+}
+
 /** Compressed and to the disk. A slow disk holds the database back, not the memory. */
 async function writeFile<T>(file: string, fill: (write: Write) => Promise<T>): Promise<T> {
   const handle = await openFile(file)
@@ -105,9 +126,11 @@ async function writeFile<T>(file: string, fill: (write: Write) => Promise<T>): P
   // Heard below; a fault of the disk must not end the process before.
   written.catch(() => {})
   try {
-    const result = await fill(async (chunk) => {
+    const pieces = gather(async (chunk) => {
       if (!gzip.write(chunk)) await Promise.race([new Promise((drained) => gzip.once('drain', drained)), written])
     })
+    const result = await fill(pieces.add)
+    await pieces.flush()
     gzip.end()
     await written
     await handle.sync()

@@ -259,6 +259,17 @@ test.each(Object.keys(spoil))('§24: a file that %s changes nothing', async (how
   }
 })
 
+test('§24: what failed leaves a data folder into which the next one goes', async () => {
+  const env = { SVC_DATA_DIR: bench.path('twice') }
+  const bad = bench.path('cut.sql.gz')
+  writeFileSync(bad, readFileSync(file))
+  truncateSync(bad, Math.floor(statSync(bad).size * 0.6))
+  expect((await bench.cli.run(['restore', bad], { env })).err).toContain('damaged or incomplete')
+  expect(existsSync(join(env.SVC_DATA_DIR, 'secrets.json'))).toBe(false)
+  expect((await bench.cli.run(['restore', file], { env })).code).toBe(0)
+  expect(existsSync(join(env.SVC_DATA_DIR, 'secrets.json'))).toBe(true)
+})
+
 test('§24: a backup of an earlier version is brought up to this one', async () => {
   const { connect } = await import('../../src/db/client.ts')
   const { applyMigrations, migrations } = await import('../../src/db/migrate.ts')

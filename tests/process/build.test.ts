@@ -88,6 +88,8 @@ test('the built program migrates, serves, and stops in order, with nothing but D
     const chat = { ...cli, SVC_GATEWAY_KEY: key.gateway_key }
     await waitFor('the node', async () => (await output(['status'], cli)).includes('1 ready'))
     expect(await output(['chat', 'm', 'Hello'], chat)).toContain('fake-')
+    // As the container asks for its health.
+    expect(await output(['status'], { SVC_BASE_URL: server.url })).toContain('ready')
     for (const path of [
       '/docs',
       '/docs/assets/docs.js',
