@@ -10,6 +10,7 @@ import type { AgentBundle } from './agent-bundle.ts'
 import { createAgents } from './agents.ts'
 import { createChangeFeed } from './change-feed.ts'
 import { type Chat, createChat } from './chat.ts'
+import { type ConsoleFeed, createConsoleFeed } from './console-feed.ts'
 import type { DialIn } from './dial-in.ts'
 import type { Enrollment } from './enrollment.ts'
 import type { ChatPort } from './exchange.ts'
@@ -18,6 +19,7 @@ import { createFailedLogins, type FailedLogins } from './failed-logins.ts'
 import { createHealth, type GatewayHealth } from './health.ts'
 import { createInspector } from './inspect.ts'
 import { createLimits, type GatewayLimits } from './limits.ts'
+import { liveNode } from './live-node.ts'
 import { createLocalNodes } from './local-nodes.ts'
 import { failureName, type Log } from './log.ts'
 import { createMetrics, type Metrics } from './metrics.ts'
@@ -29,7 +31,9 @@ import { createPoolFeed } from './pool-feed.ts'
 import { createReceiptWriter } from './receipt-writer.ts'
 import { createRouter, type PoolRouter } from './router.ts'
 import { createSealing } from './sealing.ts'
+import { createStatecharts, type Statecharts } from './statecharts.ts'
 import { Ticker } from './ticker.ts'
+import { createTraffic } from './traffic.ts'
 
 /** All that HTTP may do with the running gateway. */
 export interface GatewayHandle {
@@ -48,6 +52,8 @@ export interface GatewayHandle {
   readonly routerKeys: RouterKeys
   readonly chat: Chat
   readonly mixtures: Mixtures
+  readonly statecharts: Statecharts
+  readonly consoles: ConsoleFeed
   /** Nodes that dial in, and the other gateways that they reach. */
   readonly dialIn: DialIn
   /** null: never seen, or no longer among the last 10 000. */
@@ -161,6 +167,14 @@ async function fillPool({ localNodes, poolFeed, router }: Actors): Promise<void>
   await Promise.all(fresh.map(({ nodeId }) => router.pollNow(nodeId)))
 }
 
+/** What the operators' consoles look at. `resting`: a line per durable chart. */
+function createConsoles({ inspector, router }: Actors, metrics: Metrics, { config, log }: GatewayParts) {
+  const traffic = createTraffic({ totals: metrics.totals, log })
+  const nodes = () => router.nodes().map(liveNode)
+  const consolesMax = config.SVC_CONSOLES_MAX
+  return { traffic, feed: createConsoleFeed({ inspector, traffic, nodes, resting: {}, consolesMax, log }) }
+}
+
 async function stopActors(actors: Actors, log: Log): Promise<void> {
   await actors.localNodes.stop()
   actors.poolFeed.stop()
@@ -201,6 +215,7 @@ export async function startGateway(parts: GatewayParts): Promise<RunningGateway>
     counted: metrics.mixture,
     tag: () => crypto.getRandomValues(new Uint8Array(4)).toHex(),
   })
+  const consoles = createConsoles(actors, metrics, parts)
   const failedLogins = createFailedLogins({
     perMinute: config.SVC_AUTH_FAILURES_PER_MINUTE,
     lockoutMs: config.SVC_AUTH_LOCKOUT_MS,
@@ -211,6 +226,7 @@ export async function startGateway(parts: GatewayParts): Promise<RunningGateway>
   await access.start()
   await limits.start()
   await agents.start(router, actors.poolFeed)
+  consoles.traffic.start()
   const endCalls = async () => {
     chat.abortAll()
     mixtures.abortAll()
@@ -233,6 +249,8 @@ export async function startGateway(parts: GatewayParts): Promise<RunningGateway>
     dialIn: agents.dialIn,
     chat,
     mixtures,
+    statecharts: createStatecharts(),
+    consoles: consoles.feed,
     endCalls,
     explain: decisions.explain,
     baseUrl: () => config.SVC_PUBLIC_URL?.replace(/\/+$/, '') ?? `http://${hostOf(config.SVC_HOST)}:${port}`,
@@ -242,10 +260,16 @@ export async function startGateway(parts: GatewayParts): Promise<RunningGateway>
       port = taken
       return fillPool(actors)
     },
-    beginStop: health.beginStop,
+    beginStop: () => {
+      health.beginStop()
+      // They never end by themselves, and the stop waits for what runs.
+      consoles.feed.stop()
+    },
     handOver: () => agents.dialIn.handOver(),
     endTunnels: () => agents.dialIn.endTunnels(),
     stop: async () => {
+      consoles.feed.stop()
+      consoles.traffic.stop()
       await endCalls()
       await stopActors(actors, log)
     },

@@ -7,7 +7,9 @@ import { RouteTable } from './route-table.ts'
 import { customerRoutes } from './routes/admin/customers.ts'
 import { enrollmentTokenRoutes } from './routes/admin/enrollment-tokens.ts'
 import { explainRoutes } from './routes/admin/explain.ts'
+import { inspectRoutes } from './routes/admin/inspect.ts'
 import { keyRoutes } from './routes/admin/keys.ts'
+import { machineRoutes } from './routes/admin/machines.ts'
 import { mixtureRoutes } from './routes/admin/mixtures.ts'
 import { catalogueRoutes } from './routes/admin/models.ts'
 import { nodeRoutes } from './routes/admin/nodes.ts'
@@ -61,6 +63,8 @@ export function createApp(gateway: GatewayHandle): AnyElysia {
     .use(catalogueRoutes(context))
     .use(explainRoutes(context))
     .use(mixtureRoutes(context))
+    .use(machineRoutes(context))
+    .use(inspectRoutes(context))
     .use(nodeTunnelRoutes(context))
     .use(peerRoutes(context))
   return app

@@ -45,6 +45,9 @@ const matrix: Readonly<Record<string, Role>> = {
   'DELETE /v1/admin/models': 'operator',
   'GET /v1/admin/explain': 'viewer',
   'GET /v1/admin/mixtures': 'viewer',
+  'GET /v1/admin/machines': 'viewer',
+  'GET /v1/admin/machines/:machine/transitions': 'viewer',
+  'GET /v1/admin/inspect': 'viewer',
 }
 
 test('§23: every admin route has the role the decisions give it', () => {

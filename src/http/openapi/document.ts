@@ -38,6 +38,7 @@ const tags = [
   { name: 'Customers (extension)', description: 'Beyond the specification: accounts' },
   { name: 'Gateway keys (extension)', description: 'Beyond the specification: keys of an account' },
   { name: 'Nodes (extension)', description: 'Beyond the specification: machines and why one was chosen' },
+  { name: 'Statecharts (extension)', description: 'Beyond the specification: how the gateway moves, for the console' },
   { name: 'Node agents (extension)', description: 'Beyond the specification: what the node agent asks of the gateway' },
   { name: 'Model catalogue (extension)', description: 'Beyond the specification: aliases, names, lengths, prices' },
   { name: 'Extensions', description: 'Beyond the specification: health, metrics, discovery' },
