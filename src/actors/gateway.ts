@@ -11,6 +11,7 @@ import { createAgents } from './agents.ts'
 import { createChangeFeed } from './change-feed.ts'
 import { type Chat, createChat } from './chat.ts'
 import { type ConsoleFeed, createConsoleFeed } from './console-feed.ts'
+import { type ConsolePage, createConsolePage } from './console-page.ts'
 import type { DialIn } from './dial-in.ts'
 import type { Enrollment } from './enrollment.ts'
 import type { ChatPort } from './exchange.ts'
@@ -54,6 +55,7 @@ export interface GatewayHandle {
   readonly mixtures: Mixtures
   readonly statecharts: Statecharts
   readonly consoles: ConsoleFeed
+  readonly consolePage: ConsolePage
   /** Nodes that dial in, and the other gateways that they reach. */
   readonly dialIn: DialIn
   /** null: never seen, or no longer among the last 10 000. */
@@ -251,6 +253,7 @@ export async function startGateway(parts: GatewayParts): Promise<RunningGateway>
     mixtures,
     statecharts: createStatecharts(),
     consoles: consoles.feed,
+    consolePage: createConsolePage(),
     endCalls,
     explain: decisions.explain,
     baseUrl: () => config.SVC_PUBLIC_URL?.replace(/\/+$/, '') ?? `http://${hostOf(config.SVC_HOST)}:${port}`,

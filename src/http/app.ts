@@ -14,6 +14,7 @@ import { mixtureRoutes } from './routes/admin/mixtures.ts'
 import { catalogueRoutes } from './routes/admin/models.ts'
 import { nodeRoutes } from './routes/admin/nodes.ts'
 import { chatRoutes } from './routes/chat.ts'
+import { consoleRoutes } from './routes/console.ts'
 import { docsRoutes } from './routes/docs.ts'
 import { apiCatalogRoutes, endpointIndexRoutes } from './routes/endpoint-index.ts'
 import { healthRoutes } from './routes/health.ts'
@@ -51,6 +52,7 @@ export function createApp(gateway: GatewayHandle): AnyElysia {
     .use(endpointIndexRoutes(context, table))
     .use(apiCatalogRoutes(context))
     .use(docsRoutes(context, (): AnyElysia => app))
+    .use(consoleRoutes(context))
     .use(healthRoutes(context))
     .use(customerRoutes(context))
     .use(keyRoutes(context))
