@@ -4,6 +4,7 @@ import type { Transition, TransitionList } from '../../protocol/wire/inspect.ts'
 import { moved } from '../live.ts'
 import { type Loaded, useLoad } from '../load.ts'
 import { clockTime, duration } from './format.ts'
+import { Frame } from './frame.tsx'
 
 /** As many as the gateway keeps of one chart. */
 const keptMax = 1_000
@@ -32,19 +33,21 @@ export function useTransitions(machine: string): readonly [Loaded<readonly Trans
 export function History({ transitions }: { transitions: readonly Transition[] }) {
   if (transitions.length === 0) return <p class="muted">No transition of it is in memory: it rests since before.</p>
   return (
-    <ol class="history">
-      {transitions.map((transition, at) => {
-        const next = transitions[at - 1]
-        const stayedMs = next === undefined ? null : Date.parse(next.at) - Date.parse(transition.at)
-        return (
-          <li key={keyOf(transition)} class={at === 0 ? 'now' : ''}>
-            <span class="history-state">{transition.to}</span>
-            <span class="history-event">{transition.event.replace(/^xstate\./, '')}</span>
-            <time dateTime={transition.at}>{clockTime(transition.at)}</time>
-            <span class="muted history-stay">{stayedMs === null ? 'now' : `for ${duration(stayedMs)}`}</span>
-          </li>
-        )
-      })}
-    </ol>
+    <Frame label="History" kind="history">
+      <ol>
+        {transitions.map((transition, at) => {
+          const next = transitions[at - 1]
+          const stayedMs = next === undefined ? null : Date.parse(next.at) - Date.parse(transition.at)
+          return (
+            <li key={keyOf(transition)} class={at === 0 ? 'now' : ''}>
+              <span class="history-state">{transition.to}</span>
+              <span class="history-event">{transition.event.replace(/^xstate\./, '')}</span>
+              <time dateTime={transition.at}>{clockTime(transition.at)}</time>
+              <span class="muted history-stay">{stayedMs === null ? 'now' : `for ${duration(stayedMs)}`}</span>
+            </li>
+          )
+        })}
+      </ol>
+    </Frame>
   )
 }

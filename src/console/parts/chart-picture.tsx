@@ -10,6 +10,8 @@ const isWithin = (state: string, around: string) => around === '' || state === a
 
 interface PictureProps {
   readonly machine: Machine
+  /** As large as it was drawn, instead of as wide as the page. */
+  readonly actual: boolean
   /** Live instances by state. */
   readonly counts: ReadonlyMap<string, number>
   /** State of the chosen instance, and those it was in. */
@@ -43,22 +45,37 @@ function flash(frame: Element, from: string | null, to: string): void {
   }
 }
 
+/** Scrolls the picture, not the page, to what is lit. */
+function showLit(frame: HTMLElement): void {
+  const around = frame.parentElement
+  const element = frame.querySelector('.lit:not(.compound)')
+  if (around === null || element === null) return
+  const [box, view] = [element.getBoundingClientRect(), around.getBoundingClientRect()]
+  around.scrollBy({
+    top: box.top + box.height / 2 - (view.top + view.height / 2),
+    left: box.left + box.width / 2 - (view.left + view.width / 2),
+  })
+}
+
 /** The picture as the gateway drew it, alive: numbers on the states, the chosen instance lit, what moves flashes. */
 export function ChartPicture(props: PictureProps) {
   const frame = useRef<HTMLDivElement>(null)
-  const { machine } = props
+  const { machine, lit, actual } = props
   useLayoutEffect(() => {
     if (frame.current !== null) frame.current.innerHTML = machine.svg
   }, [machine.svg])
   useLayoutEffect(() => {
     if (frame.current !== null) mark(frame.current, props)
   })
+  useLayoutEffect(() => {
+    if (lit !== null && frame.current !== null) showLit(frame.current)
+  }, [lit, actual])
   useSignalEffect(() => {
     for (const { machine: id, from, to } of moved.value)
       if (frame.current !== null && id === machine.machine) flash(frame.current, from, to)
   })
   return (
-    <Frame label={`Picture of the statechart ${machine.title}`} kind="picture">
+    <Frame label={`Picture of the statechart ${machine.title}`} kind={actual ? 'picture actual' : 'picture'}>
       <div ref={frame} />
     </Frame>
   )

@@ -1,5 +1,6 @@
 import { duration, shortTime } from '../parts/format.ts'
-import type { Row } from '../parts/instances.ts'
+import type { InstanceSource, Row } from '../parts/instances.ts'
+import { Id } from '../parts/small.tsx'
 
 interface SubCall {
   readonly role: string
@@ -21,9 +22,11 @@ function factText(name: string, value: unknown): string | null {
 const isSubCalls = (value: unknown): value is readonly SubCall[] => Array.isArray(value) && value.length > 0
 
 /** What the row of an instance says beside its state: whatever plain members it has. */
-export function InstanceFacts({ row }: { row: Row | undefined }) {
+export function InstanceFacts({ row, source }: { row: Row | undefined; source: InstanceSource }) {
   if (row === undefined) return null
-  const facts = Object.entries(row).flatMap(([name, value]) => {
+  const said = new Set([source.id, source.name, source.state])
+  const members = Object.entries(row).filter(([name]) => !said.has(name))
+  const facts = members.flatMap(([name, value]) => {
     const text = factText(name, value)
     return text === null ? [] : [[name, text] as const]
   })
@@ -33,7 +36,7 @@ export function InstanceFacts({ row }: { row: Row | undefined }) {
         {facts.map(([name, text]) => (
           <div key={name}>
             <dt>{name.replace(/_(at|ms)$/, '').replaceAll('_', ' ')}</dt>
-            <dd title={text}>{text}</dd>
+            <dd title={text}>{name.endsWith('_id') || text.startsWith('0x') ? <Id id={text} /> : text}</dd>
           </div>
         ))}
       </dl>

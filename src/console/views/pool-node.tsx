@@ -1,6 +1,7 @@
 import { useState } from 'preact/hooks'
 import type { Node } from '../../protocol/wire/admin.ts'
 import { ago, amount, duration, nothing } from '../parts/format.ts'
+import { Frame } from '../parts/frame.tsx'
 import { type ActionTarget, commands, mayCommand, type NodeCommand } from '../parts/node-action.tsx'
 import { ejectedModels, modelsOf, slotsOf, speedOf, stateTones, ttftOf } from '../parts/node-facts.ts'
 import { Id, Pill, useNow } from '../parts/small.tsx'
@@ -85,10 +86,12 @@ export function NodeRow({ node, act }: { node: Node; act: (target: ActionTarget)
           </button>
         </th>
         <td data-label="State">
-          <Pill tone={stateTones[node.state]} text={node.state} />{' '}
-          {node.state_since !== null && (
-            <span class="muted since">{duration(Math.max(0, now - Date.parse(node.state_since)))}</span>
-          )}
+          <span class="state-cell">
+            <Pill tone={stateTones[node.state]} text={node.state} />
+            {node.state_since !== null && (
+              <span class="muted since">{duration(Math.max(0, now - Date.parse(node.state_since)))}</span>
+            )}
+          </span>
         </td>
         <td data-label="Models">
           <Models node={node} />
@@ -170,46 +173,49 @@ function Details({ node, nowMs }: { node: Node; nowMs: number }) {
     <>
       <Facts node={node} />
       {models.length > 0 && (
-        <table class="inner">
-          <caption class="visually-hidden">Models of {node.name}</caption>
-          <thead>
-            <tr>
-              <th scope="col">Model</th>
-              <th scope="col">Ready</th>
-              <th scope="col" class="number">
-                Context
-              </th>
-              <th scope="col" class="number">
-                In flight
-              </th>
-              <th scope="col" class="number">
-                First token
-              </th>
-              <th scope="col" class="number">
-                Tokens/s
-              </th>
-              <th scope="col">Ejected</th>
-            </tr>
-          </thead>
-          <tbody>
-            {models.map((model) => {
-              const until = model.ejected_until === null ? 0 : Date.parse(model.ejected_until)
-              return (
-                <tr key={model.model_profile_id}>
-                  <th scope="row">{model.model}</th>
-                  <td>{model.ready ? 'yes' : 'no'}</td>
-                  <td class="number">{model.context_length?.toLocaleString('en') ?? nothing}</td>
-                  <td class="number">{model.in_flight}</td>
-                  <td class="number">{duration(model.ttft_ewma_ms)}</td>
-                  <td class="number">{model.tokens_per_second === null ? nothing : amount(model.tokens_per_second)}</td>
-                  <td>
-                    {until > nowMs ? `for ${duration(until - nowMs)} more` : `${model.times_ejected} times so far`}
-                  </td>
-                </tr>
-              )
-            })}
-          </tbody>
-        </table>
+        <Frame label={`Models of ${node.name}`} kind="inner">
+          <table>
+            <thead>
+              <tr>
+                <th scope="col">Model</th>
+                <th scope="col">Ready</th>
+                <th scope="col" class="number">
+                  Context
+                </th>
+                <th scope="col" class="number">
+                  In flight
+                </th>
+                <th scope="col" class="number">
+                  First token
+                </th>
+                <th scope="col" class="number">
+                  Tokens/s
+                </th>
+                <th scope="col">Ejected</th>
+              </tr>
+            </thead>
+            <tbody>
+              {models.map((model) => {
+                const until = model.ejected_until === null ? 0 : Date.parse(model.ejected_until)
+                return (
+                  <tr key={model.model_profile_id}>
+                    <th scope="row">{model.model}</th>
+                    <td>{model.ready ? 'yes' : 'no'}</td>
+                    <td class="number">{model.context_length?.toLocaleString('en') ?? nothing}</td>
+                    <td class="number">{model.in_flight}</td>
+                    <td class="number">{duration(model.ttft_ewma_ms)}</td>
+                    <td class="number">
+                      {model.tokens_per_second === null ? nothing : amount(model.tokens_per_second)}
+                    </td>
+                    <td>
+                      {until > nowMs ? `for ${duration(until - nowMs)} more` : `${model.times_ejected} times so far`}
+                    </td>
+                  </tr>
+                )
+              })}
+            </tbody>
+          </table>
+        </Frame>
       )}
     </>
   )

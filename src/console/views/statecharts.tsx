@@ -67,6 +67,7 @@ function Live({ of }: { of: string }) {
 
 function OneChart({ machine, id }: { machine: Machine; id: string | null }) {
   const source = instanceSources[machine.machine]
+  const [actual, setActual] = useState(false)
   const [answer] = useLoad<Row>(source?.path ?? null, rowsEveryMs)
   const [transitions, again] = useTransitions(machine.machine)
   const rows = answer.kind === 'ready' && source !== undefined ? rowsOf(answer.data, source) : []
@@ -78,9 +79,15 @@ function OneChart({ machine, id }: { machine: Machine; id: string | null }) {
   return (
     <div class="statechart-page">
       <div>
-        <p class="muted about">{machine.about}. Numbers are the instances that are in a state now.</p>
+        <div class="picture-bar">
+          <p class="muted">{machine.about}. Numbers are the instances that are in a state now.</p>
+          <button type="button" class="quiet" aria-pressed={actual} onClick={() => setActual(!actual)}>
+            Actual size
+          </button>
+        </div>
         <ChartPicture
           machine={machine}
+          actual={actual}
           counts={counts}
           lit={chosen?.state ?? null}
           visited={new Set(own.map(({ to }) => to))}
@@ -97,9 +104,8 @@ function OneChart({ machine, id }: { machine: Machine; id: string | null }) {
             <h2 id="chosen-title">
               {chosen?.name ?? machine.title} <Id id={id} />
             </h2>
-            <InstanceFacts row={source === undefined ? undefined : rows.find((row) => row[source.id] === id)} />
-            <h3>History</h3>
             <History transitions={own} />
+            {source !== undefined && <InstanceFacts source={source} row={rows.find((row) => row[source.id] === id)} />}
           </section>
         )}
       </aside>
