@@ -90,7 +90,7 @@ function pathOf(edge: ElkExtendedEdge): string {
 }
 
 const arrowHead =
-  '<defs><marker id="arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto"><path class="head" d="M0 0L8 4L0 8z"/></marker></defs>'
+  '<defs><marker id="arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="8" markerHeight="8" markerUnits="userSpaceOnUse" orient="auto"><path class="head" d="M0 0L8 4L0 8z"/></marker></defs>'
 
 function drawArrows(graph: ChartGraph, edges: ReadonlyMap<string, ElkExtendedEdge>): string[] {
   return arrowsOf(graph).map(({ id, source, target, transitions }) => {

@@ -1,5 +1,5 @@
 import { useState } from 'preact/hooks'
-import { nothing, shortTime } from './format.ts'
+import { duration, nothing, shortTime } from './format.ts'
 
 export interface Line {
   readonly name: string
@@ -45,14 +45,14 @@ function pathsOf(xs: readonly number[], values: readonly (number | null)[], top:
 
 const latest = (values: readonly (number | null)[]) => values.findLast((value) => value !== null) ?? null
 
-function spoken({ title, lines, show }: LineChartProps): string {
+function spoken({ title, lines, show, spanMs }: LineChartProps): string {
   const parts = lines.map(({ name, values }) => {
     const known = values.filter((value) => value !== null)
     if (known.length === 0) return `${name}: nothing measured`
     const now = values.at(-1) ?? null
     return `${name}: ${now === null ? 'nothing' : show(now)} now, at most ${show(Math.max(...known))}`
   })
-  return `${title}, last 15 minutes. ${parts.join('. ')}.`
+  return `${title}, last ${duration(spanMs)}. ${parts.join('. ')}.`
 }
 
 /** A small chart drawn by hand: the pointer reads single points, the label says the rest. */

@@ -6,7 +6,8 @@ import { Frame } from '../parts/frame.tsx'
 import { type Line, LineChart } from '../parts/line-chart.tsx'
 import { Empty } from '../parts/states.tsx'
 
-const spanMs = 900_000
+/** A young gateway shows what there is; from then on the last 15 minutes. */
+const spansMs = { least: 60_000, most: 900_000 } as const
 const codesShownMax = 5
 
 type Points = readonly TrafficPoint[]
@@ -219,6 +220,8 @@ export function Traffic() {
   const sums = modelSums(points)
   const model = sums.some((sum) => sum.model === chosen) ? chosen : ''
   const times = points.map(({ at }) => Date.parse(at))
+  const coveredMs = (times.at(-1) ?? 0) - (times[0] ?? 0)
+  const spanMs = Math.min(spansMs.most, Math.max(spansMs.least, coveredMs))
   return (
     <>
       <div class="title-row">
@@ -234,7 +237,7 @@ export function Traffic() {
             ))}
           </select>
         </label>
-        <p class="muted">Last 15 minutes, a point every 5 s, the same numbers as /metrics</p>
+        <p class="muted">Last {duration(spanMs)}, a point every 5 s, the same numbers as /metrics</p>
       </div>
       {points.length === 0 ? (
         <Empty title="No point yet">The first one comes within 5 seconds of the start.</Empty>

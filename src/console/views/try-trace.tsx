@@ -18,7 +18,7 @@ export function Trace({ answered }: { answered: Answered }) {
             <dt>Request</dt>
             <dd>
               <Id id={requestId} />{' '}
-              {mixture !== undefined && <a href={`#statecharts/mixture/${requestId}`}>Statechart of this mixture</a>}
+              {mixture !== undefined && <a href={`#statecharts/mixture/${requestId}`}>Statechart</a>}
             </dd>
           </div>
         )}
