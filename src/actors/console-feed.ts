@@ -69,6 +69,8 @@ class RunningFeed implements ConsoleFeed {
   private timer: ReturnType<typeof setInterval> | null = null
   private readonly endings: (() => void)[] = []
   private stopped = false
+  /** Good until the next event: consoles that come back together share it. */
+  private shot: Uint8Array | null = null
 
   constructor(private readonly options: ConsoleFeedOptions) {}
 
@@ -82,7 +84,8 @@ class RunningFeed implements ConsoleFeed {
     // What is told already must not come again after a snapshot that holds it.
     this.tell()
     const hello = encoded('hello', { role: console.role, heartbeat_ms: heartbeatMs })
-    const client: ConsoleClient = new ConsoleClient(Buffer.concat([hello, this.snapshot()]), () => this.remove(client))
+    this.shot ??= this.snapshot()
+    const client: ConsoleClient = new ConsoleClient(Buffer.concat([hello, this.shot]), () => this.remove(client))
     this.clients.set(client, console)
     return client.stream
   }
@@ -101,6 +104,7 @@ class RunningFeed implements ConsoleFeed {
   }
 
   private begin(): void {
+    this.shot = null
     const { inspector, traffic } = this.options
     this.timer = setInterval(() => this.tick(), coalesceMs)
     this.endings.push(
@@ -215,6 +219,7 @@ class RunningFeed implements ConsoleFeed {
   }
 
   private send(bytes: Uint8Array): void {
+    if (bytes !== heartbeat) this.shot = null
     for (const [client, { dropped }] of this.clients) {
       if (client.send(bytes)) continue
       this.clients.delete(client)
