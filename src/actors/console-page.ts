@@ -17,18 +17,17 @@ export interface ConsolePage {
 const folder = new URL('../console/', import.meta.url)
 const pathOf = (name: string) => fileURLToPath(new URL(name, folder))
 const types: Readonly<Record<string, string>> = {
+  html: 'text/html; charset=utf-8',
   js: 'text/javascript; charset=utf-8',
   css: 'text/css; charset=utf-8',
   svg: 'image/svg+xml',
 }
 const typeOf = (name: string) => types[name.split('.').at(-1) ?? ''] ?? 'application/octet-stream'
 
-interface BuiltPage {
-  readonly html: PageFile
-  readonly assets: ReadonlyMap<string, PageFile>
-}
+const page = 'index.html'
 
-async function build(): Promise<BuiltPage> {
+/** All files of the page by name, `index.html` with the names of the others and of the brand filled in. */
+export async function bundleConsole(): Promise<ReadonlyMap<string, Uint8Array<ArrayBuffer>>> {
   const made = await Bun.build({
     entrypoints: [pathOf('main.tsx'), pathOf('console.css')],
     target: 'browser',
@@ -38,35 +37,39 @@ async function build(): Promise<BuiltPage> {
     define: { 'process.env.NODE_ENV': '"production"' },
   })
   if (!made.success) throw new Error('the console was not built')
-  const assets = new Map<string, PageFile>()
+  const files = new Map<string, Uint8Array<ArrayBuffer>>()
   for (const output of made.outputs) {
-    const name = output.path.split('/').at(-1) ?? ''
-    assets.set(name, { bytes: new Uint8Array(await output.arrayBuffer()), type: typeOf(name) })
+    files.set(output.path.split('/').at(-1) ?? '', new Uint8Array(await output.arrayBuffer()))
   }
-  assets.set('icon.svg', { bytes: await Bun.file(pathOf('icon.svg')).bytes(), type: typeOf('icon.svg') })
-  const named = (ending: string) => [...assets.keys()].find((name) => name.endsWith(ending)) ?? ''
+  const named = (ending: string) => [...files.keys()].find((name) => name.endsWith(ending)) ?? ''
   const values: Readonly<Record<string, string>> = {
     brand,
     strategies: strategyNames.join(' '),
     js: named('.js'),
     css: named('.css'),
   }
-  const template = await Bun.file(pathOf('index.html')).text()
-  const html = template.replaceAll(/%(\w+)%/g, (_, name: string) => values[name] ?? '')
-  return { assets, html: { bytes: new TextEncoder().encode(html), type: 'text/html; charset=utf-8' } }
+  const template = await Bun.file(pathOf(page)).text()
+  files.set(page, new TextEncoder().encode(template.replaceAll(/%(\w+)%/g, (_, name: string) => values[name] ?? '')))
+  files.set('icon.svg', await Bun.file(pathOf('icon.svg')).bytes())
+  return files
 }
 
 export function createConsolePage(): ConsolePage {
-  let building: Promise<BuiltPage> | null = null
-  const built = () => {
-    building ??= build().catch((error: unknown) => {
+  let building: ReturnType<typeof bundleConsole> | null = null
+  const file = async (name: string): Promise<PageFile | null> => {
+    building ??= bundleConsole().catch((error: unknown) => {
       building = null
       throw error
     })
-    return building
+    const bytes = (await building).get(name)
+    return bytes === undefined ? null : { bytes, type: typeOf(name) }
   }
   return {
-    html: async () => (await built()).html,
-    asset: async (name) => (await built()).assets.get(name) ?? null,
+    html: async () => {
+      const html = await file(page)
+      if (html === null) throw new Error('the console has no page')
+      return html
+    },
+    asset: (name) => (name === page ? Promise.resolve(null) : file(name)),
   }
 }
