@@ -19,6 +19,8 @@ const heartbeatsMissedMax = 2.5
 export const connection = signal<Connection>({ kind: 'connecting' })
 /** False until the first snapshot: a view shows that it loads, not that there is nothing. */
 export const heard = signal(false)
+/** Rises with every snapshot: what was read before the line broke is read again. */
+export const snapshots = signal(0)
 export const machines = signal<ReadonlyMap<string, MachineCounts>>(new Map())
 export const liveNodes = signal<ReadonlyMap<string, LiveNode>>(new Map())
 export const traffic = signal<readonly TrafficPoint[]>([])
@@ -44,6 +46,7 @@ const handlers: Handlers = {
     traffic.value = data.traffic
     connection.value = { kind: 'open' }
     heard.value = true
+    snapshots.value++
   },
   transitions: (data) => {
     countMachines(data.machines)
@@ -138,6 +141,7 @@ export function followGateway(): () => void {
     batch(() => {
       connection.value = { kind: 'connecting' }
       heard.value = false
+      moved.value = []
       machines.value = new Map()
       liveNodes.value = new Map()
       traffic.value = []

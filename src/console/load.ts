@@ -1,5 +1,6 @@
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks'
 import { Refusal, readAdmin, routesServed } from './api.ts'
+import { snapshots } from './live.ts'
 
 export type Loaded<T> =
   | { readonly kind: 'loading' }
@@ -17,10 +18,11 @@ function failureOf(error: unknown): Loaded<never> {
   return { kind: 'failed', why: error.message, requestId: error.requestId }
 }
 
-/** Reads a route now and every `everyMs`; what was read last stays while it is read again. `path` null: not yet. */
+/** Reads a route now, every `everyMs` and after a lost connection; what was read last stays while it is read again. `path` null: not yet. */
 export function useLoad<T>(path: string | null, everyMs: number | null = null): readonly [Loaded<T>, () => void] {
   const [loaded, setLoaded] = useState<Loaded<T>>({ kind: 'loading' })
   const [turn, setTurn] = useState(0)
+  const snapshot = snapshots.value
   const shown = useRef<string | null>(null)
   useEffect(() => {
     if (path === null) return
@@ -41,7 +43,7 @@ export function useLoad<T>(path: string | null, everyMs: number | null = null): 
       clearInterval(timer)
       ending.abort()
     }
-  }, [path, everyMs, turn])
+  }, [path, everyMs, turn, snapshot])
   return [loaded, useCallback(() => setTurn((before) => before + 1), [])]
 }
 

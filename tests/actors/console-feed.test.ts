@@ -1,4 +1,5 @@
 import { expect, test } from 'bun:test'
+import { createConnection } from 'node:net'
 import { createActor } from 'xstate'
 import { consoleQueueBytesMax } from '../../src/actors/console-client.ts'
 import { type ConsoleFeedOptions, createConsoleFeed, transitionsPerEventMax } from '../../src/actors/console-feed.ts'
@@ -120,3 +121,41 @@ test('without a console nothing is listened to and no timer runs', async () => {
   for (const reader of readers) await reader.cancel()
   expect([feed.size, listeners]).toEqual([0, 0])
 })
+
+test('§23: over the network: a console whose connection takes nothing is dropped, and its connection ends', async () => {
+  const inspector = createInspector(log)
+  const feed = feedOn(inspector)
+  let dropped = false
+  const server = Bun.serve({
+    port: 0,
+    hostname: '127.0.0.1',
+    fetch: (request, at) => {
+      at.timeout(request, 0)
+      const stream = feed.open({
+        role: 'viewer',
+        dropped: () => {
+          dropped = true
+          at.timeout(request, 1)
+        },
+      })
+      return new Response(stream)
+    },
+  })
+  const socket = createConnection(server.port ?? 0, '127.0.0.1', () => {
+    socket.write('GET / HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n')
+    socket.pause()
+  })
+  await waitUntil('the console is open', () => feed.size === 1)
+  await waitUntil(
+    'it is dropped',
+    () => {
+      moveOften(inspector, transitionsPerEventMax)
+      return dropped
+    },
+    40_000,
+  )
+  expect(feed.size).toBe(0)
+  await waitUntil('its connection to end', () => server.pendingRequests === 0, 15_000)
+  socket.destroy()
+  await server.stop(true)
+}, 60_000)

@@ -1,10 +1,11 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { Browser } from 'playwright-core'
-import { type ConsolePage, hasBrowser, launchBrowser, openConsole } from '../support/console.ts'
+import { type ConsolePage, hasBrowser, launchBrowser, openConsole, pictures } from '../support/console.ts'
 import { type ConsolePool, models, startConsolePool } from '../support/console-pool.ts'
 import { waitFor } from '../support/gateway.ts'
 
 const slowMs = 60_000
+const picturedMs = 75_000
 
 describe.skipIf(!hasBrowser)('every view, in light and dark and on a phone', () => {
   let pool: ConsolePool
@@ -14,6 +15,7 @@ describe.skipIf(!hasBrowser)('every view, in light and dark and on a phone', () 
     browser = await launchBrowser()
     for (const model of models) for (let i = 0; i < 3; i++) await pool.chat(model)
     await pool.chat('no-such-model')
+    if (pictures) await pool.work(picturedMs)
     await (await pool.mixture().done).body?.cancel()
     const [, , , workshop] = pool.nodes
     workshop?.setFaults({ kind: 'refuse' })
@@ -22,7 +24,7 @@ describe.skipIf(!hasBrowser)('every view, in light and dark and on a phone', () 
       const { state } = await pool.gateway.admin<{ state: string }>('GET', `/v1/admin/nodes/${pool.nodeIds[3]}`)
       return state === 'offline'
     })
-  }, slowMs)
+  }, slowMs + picturedMs)
   afterAll(async () => {
     await browser.close()
     await pool.stop()

@@ -12,6 +12,8 @@ export interface ConsolePool {
   /** A mixture of the first three models. */
   mixture(): { readonly id: Promise<string>; readonly done: Promise<Response> }
   chat(model?: string): Promise<void>
+  /** Traffic of all kinds for so long: for pictures. */
+  work(ms: number): Promise<void>
   stop(): Promise<void>
 }
 
@@ -35,16 +37,16 @@ export async function startConsolePool(env: Readonly<Record<string, string>> = {
     nodeIds.push(id)
   }
   const messages = [{ role: 'user', content: 'What is a penstock?' }]
+  const experts = models.slice(0, 3).map((model) => ({ model }))
+  const mixtureBody = { model: 'council', messages, svc: { mixture: { strategy: 'vote', experts } } }
   return {
     gateway,
     customer,
     nodes,
     nodeIds,
     mixture: () => {
-      const experts = models.slice(0, 3).map((model) => ({ model }))
-      const body = { model: 'council', messages, svc: { mixture: { strategy: 'vote', experts } } }
       const asked = nodes[0]?.nextRequest()
-      const done = gateway.chat(customer.key, body)
+      const done = gateway.chat(customer.key, mixtureBody)
       const id = (async () => {
         await asked
         const { transitions } = await gateway.admin<{ transitions: readonly { id: string }[] }>(
@@ -57,6 +59,18 @@ export async function startConsolePool(env: Readonly<Record<string, string>> = {
     },
     chat: async (model = models[0]) => {
       await (await gateway.chat(customer.key, { model, messages, stream: true })).text()
+    },
+    work: async (ms) => {
+      const until = performance.now() + ms
+      const client = async (at: number) => {
+        while (performance.now() < until) {
+          if (at === 0) await (await gateway.chat(customer.key, mixtureBody)).body?.cancel()
+          else await (await gateway.chat(customer.key, { model: models[at], messages, stream: true })).text()
+          if (Math.random() < 0.1) await (await gateway.chat(customer.key, { model: 'gone', messages })).text()
+          await Bun.sleep(400 * Math.random() ** 2 + 200 * (1 + Math.sin(performance.now() / 9_000)))
+        }
+      }
+      await Promise.all([0, 1, 2, 3, 1, 2].map(client))
     },
     stop: async () => {
       for (const node of nodes) node.stop()

@@ -6,7 +6,7 @@ import { type Browser, type BrowserContextOptions, chromium, type Page } from 'p
 const chromiumPath = process.env.CHROMIUM_PATH ?? '/usr/bin/chromium'
 export const hasBrowser = existsSync(chromiumPath)
 /** Set to write the pictures of the documents anew. */
-const pictures = process.env.PENSTOCK_PICTURES === '1'
+export const pictures = process.env.PENSTOCK_PICTURES === '1'
 const pictureFolder = resolve(import.meta.dir, '..', '..', 'docs', 'images')
 const axe = readFileSync(fileURLToPath(import.meta.resolve('axe-core/axe.min.js')), 'utf8')
 

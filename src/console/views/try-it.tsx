@@ -1,14 +1,20 @@
-import { signal } from '@preact/signals'
+import { effect, signal } from '@preact/signals'
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { Refusal } from '../api.ts'
 import { type Answered, askChat, type Message, modelsFor } from '../chat.ts'
 import { Empty } from '../parts/states.tsx'
+import { token } from '../session.ts'
 import { MixtureForm, type MixtureSetting, mixtureOf, noMixture } from './try-mixture.tsx'
 import { Trace } from './try-trace.tsx'
 
 /** In memory, while the page is open; never stored. */
 const key = signal('')
 const conversation = signal<readonly Message[]>([])
+effect(() => {
+  if (token.value !== null) return
+  key.value = ''
+  conversation.value = []
+})
 
 const keyPauseMs = 400
 
