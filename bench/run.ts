@@ -1,6 +1,7 @@
 import { writeFileSync } from 'node:fs'
 import { compareAffinity } from './affinity.ts'
 import { compare } from './compare.ts'
+import { compareConsoles } from './consoles.ts'
 import { benchMixture } from './mixture.ts'
 import { type Bench, type Options, readOptions, UsageError, usage } from './options.ts'
 import { writeSection } from './results.ts'
@@ -20,6 +21,7 @@ const benches: Readonly<Record<Bench, (options: Options) => Promise<string>>> = 
   affinity: compareAffinity,
   mixture: benchMixture,
   tunnel: compareTunnel,
+  consoles: compareConsoles,
 }
 
 async function run(): Promise<void> {

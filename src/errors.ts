@@ -116,6 +116,7 @@ export const problemKinds = {
   key_not_found: { status: 404, title: 'No such key' },
   node_not_found: { status: 404, title: 'No such node' },
   model_entry_not_found: { status: 404, title: 'No such catalogue entry' },
+  machine_not_found: { status: 404, title: 'No such statechart' },
   request_not_found: { status: 404, title: 'No such request in memory' },
   enrollment_token_invalid: { status: 401, title: 'The enrolment token is unknown, used or expired' },
   enrollment_token_not_found: { status: 404, title: 'No such enrolment token' },

@@ -451,6 +451,13 @@ export const settings = {
     max: 1_000_000,
     meaning: 'Admin requests per token and minute',
   },
+  SVC_CONSOLES_MAX: {
+    kind: 'number',
+    default: 64,
+    min: 1,
+    max: 1_000,
+    meaning: "Operators' consoles open at once (`GET /v1/admin/inspect`)",
+  },
   SVC_AUTH_FAILURES_PER_MINUTE: {
     kind: 'number',
     default: 20,

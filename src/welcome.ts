@@ -43,6 +43,7 @@ export function welcome(facts: WelcomeFacts): string {
     '',
     `  OpenAI base ${baseUrl}/v1/api`,
     `  Docs        ${baseUrl}/docs`,
+    `  Console     ${baseUrl}/console`,
     ...(credentialsFile === null ? [] : [`  Credentials ${credentialsFile}`]),
     ...poolLines(models),
     ...curlLines(facts),

@@ -35,7 +35,7 @@ const layers: Readonly<Record<string, Layer>> = {
   runtimes: { imports: ['vocabulary', 'protocol'], packages: ['@sinclair/typebox', 'minisearch', 'node:', 'bun'] },
   actors: {
     imports: ['vocabulary', 'protocol', 'transport', 'polling', 'machines', 'db', 'runtimes'],
-    packages: ['xstate', 'prom-client', 'postgres', 'viem', '@sinclair/typebox', '@noble/', 'node:', 'bun'],
+    packages: ['xstate', 'elkjs', 'prom-client', 'postgres', 'viem', '@sinclair/typebox', '@noble/', 'node:', 'bun'],
   },
   http: {
     imports: ['vocabulary', 'protocol', 'transport', 'machines', 'actors', 'db'],
@@ -49,7 +49,7 @@ const layers: Readonly<Record<string, Layer>> = {
   },
   'fake-node': { imports: ['vocabulary', 'protocol'], packages: ['elysia', '@sinclair/typebox', 'node:', 'bun'] },
   client: { imports: ['vocabulary', 'protocol'], packages: ['@noble/'] },
-  console: { imports: [], types: ['protocol'], packages: [] },
+  console: { imports: [], types: ['protocol'], packages: ['preact', '@preact/signals'] },
   // What works on a gateway's storage beside the gateway, or without it.
   offline: { imports: ['vocabulary', 'db', 'actors'], packages: ['node:', 'bun'] },
   cli: { imports: ['vocabulary', 'protocol', 'client'], packages: ['@sinclair/typebox', 'node:', 'bun'] },
@@ -114,7 +114,7 @@ function faultsOf(file: string, source: string): string[] {
 
 test('every import, package and global keeps to the table of the layers', () => {
   const root = join(import.meta.dir, '..')
-  const files = [...new Bun.Glob('src/**/*.ts').scanSync({ cwd: root })]
+  const files = [...new Bun.Glob('src/**/*.{ts,tsx}').scanSync({ cwd: root })]
   expect(files.length).toBeGreaterThan(20)
   expect(files.flatMap((file) => faultsOf(file, readFileSync(join(root, file), 'utf8')))).toEqual([])
 })

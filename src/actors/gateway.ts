@@ -19,6 +19,8 @@ import { type Billing, createBilling } from './billing.ts'
 import { type Chain, createChain } from './chain.ts'
 import { createChangeFeed } from './change-feed.ts'
 import { type Chat, createChat } from './chat.ts'
+import { type ConsoleFeed, createConsoleFeed } from './console-feed.ts'
+import { type ConsolePage, createConsolePage } from './console-page.ts'
 import type { DialIn } from './dial-in.ts'
 import type { Enrollment } from './enrollment.ts'
 import type { ChatPort } from './exchange.ts'
@@ -29,6 +31,7 @@ import { createIdempotency } from './idempotency.ts'
 import { createInspector, type Inspector } from './inspect.ts'
 import { createLedger, type Ledger } from './ledger.ts'
 import { createLimits, type GatewayLimits } from './limits.ts'
+import { liveNode } from './live-node.ts'
 import { createLocalNodes } from './local-nodes.ts'
 import { createMetrics, type Metrics } from './metrics.ts'
 import { createMixtures, type Mixtures } from './mixture.ts'
@@ -43,9 +46,11 @@ import { createRouter, type PoolRouter } from './router.ts'
 import { createSealing } from './sealing.ts'
 import { createSettlement, type Settlement } from './settlement.ts'
 import { createSettlementView, type SettlementView } from './settlement-view.ts'
+import { createStatecharts, type Statecharts } from './statecharts.ts'
 import { Ticker } from './ticker.ts'
 import { createSpanExporter } from './trace-export.ts'
 import { createTracing, type Tracing } from './tracing.ts'
+import { createTraffic } from './traffic.ts'
 import { createWebhooks, type Webhooks, type WebhookWorld } from './webhooks.ts'
 
 /** All that HTTP may do with the running gateway. */
@@ -71,6 +76,9 @@ export interface GatewayHandle {
   readonly mixtures: Mixtures
   /** null: off, as it is unless a collector is named (decisions §18). */
   readonly tracing: Tracing | null
+  readonly statecharts: Statecharts
+  readonly consoles: ConsoleFeed
+  readonly consolePage: ConsolePage
   /** Nodes that dial in, and the other gateways that they reach. */
   readonly dialIn: DialIn
   readonly jobs: PrivateJobs
@@ -316,6 +324,14 @@ function startTracing(config: Config, log: Log, metrics: Metrics): Tracing | nul
   return createTracing(exporter)
 }
 
+/** What the operators' consoles look at. `resting`: a line per durable chart. */
+function createConsoles({ inspector, router }: Actors, metrics: Metrics, { config, log }: GatewayParts) {
+  const traffic = createTraffic({ totals: metrics.totals, log })
+  const nodes = () => router.nodes().map(liveNode)
+  const consolesMax = config.SVC_CONSOLES_MAX
+  return { traffic, feed: createConsoleFeed({ inspector, traffic, nodes, resting: {}, consolesMax, log }) }
+}
+
 async function stopActors(actors: Actors, log: Log): Promise<void> {
   // Before the pool: what they run is let go and another gateway may take it at once.
   await actors.jobs.stop()
@@ -367,6 +383,7 @@ export async function startGateway(parts: GatewayParts): Promise<RunningGateway>
     counted: metrics.mixture,
     tag: () => crypto.getRandomValues(new Uint8Array(4)).toHex(),
   })
+  const consoles = createConsoles(actors, metrics, parts)
   const failedLogins = createFailedLogins({
     perMinute: config.SVC_AUTH_FAILURES_PER_MINUTE,
     lockoutMs: config.SVC_AUTH_LOCKOUT_MS,
@@ -380,6 +397,7 @@ export async function startGateway(parts: GatewayParts): Promise<RunningGateway>
   await limits.start()
   await agents.start(router, actors.poolFeed)
   await startMoney(actors)
+  consoles.traffic.start()
   const endCalls = async () => {
     chat.abortAll()
     mixtures.abortAll()
@@ -413,6 +431,9 @@ export async function startGateway(parts: GatewayParts): Promise<RunningGateway>
     ...actors.money,
     settlementView: createSettlementView(database.db),
     tracing,
+    statecharts: createStatecharts(),
+    consoles: consoles.feed,
+    consolePage: createConsolePage(),
     endCalls,
     explain: decisions.explain,
     baseUrl: () => config.SVC_PUBLIC_URL?.replace(/\/+$/, '') ?? `http://${hostOf(config.SVC_HOST)}:${port}`,
@@ -424,10 +445,16 @@ export async function startGateway(parts: GatewayParts): Promise<RunningGateway>
       await jobs.start()
       await webhooks.start()
     },
-    beginStop: health.beginStop,
+    beginStop: () => {
+      health.beginStop()
+      // They never end by themselves, and the stop waits for what runs.
+      consoles.feed.stop()
+    },
     handOver: () => agents.dialIn.handOver(),
     endTunnels: () => agents.dialIn.endTunnels(),
     stop: async () => {
+      consoles.feed.stop()
+      consoles.traffic.stop()
       await endCalls()
       await stopActors(actors, log)
       await tracing?.stop()

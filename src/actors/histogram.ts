@@ -15,6 +15,7 @@ interface Sample {
 export class Series {
   readonly #counts: Float64Array
   #sum = 0
+  #total = 0
   constructor(
     readonly labels: MetricLabels,
     private readonly bounds: readonly number[],
@@ -28,6 +29,20 @@ export class Series {
     while (i < bounds.length && value > (bounds[i] as number)) i++
     this.#counts[i] = (this.#counts[i] ?? 0) + 1
     this.#sum += value
+    this.#total++
+  }
+
+  get count(): number {
+    return this.#total
+  }
+
+  get sum(): number {
+    return this.#sum
+  }
+
+  /** By bucket, not cumulated; the last one is beyond every bound. */
+  counts(): Float64Array {
+    return this.#counts.slice()
   }
 
   *samples(name: string): Generator<Sample> {

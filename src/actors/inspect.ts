@@ -14,14 +14,27 @@ export interface Transition {
   readonly at: number
 }
 
+/** Instances of one machine. */
+export interface StateCounts {
+  /** By state: those that are in it now. */
+  readonly live: ReadonlyMap<string, number>
+  /** By state: how often it was entered since the start of this process. */
+  readonly entered: ReadonlyMap<string, number>
+  /** Another number after every change. */
+  readonly version: number
+}
+
 export interface Inspector {
   /** Pass as `inspect` to `createActor`. */
   readonly inspect: (event: InspectionEvent) => void
-  /** Oldest first. */
-  recent(): readonly Transition[]
+  /** Of one machine, oldest first. */
+  recent(machine: string): readonly Transition[]
+  /** By machine. */
+  counts(): ReadonlyMap<string, StateCounts>
   subscribe(listener: (transition: Transition) => void): () => void
 }
 
+/** Of each machine: a chart that moves often must not push out the history of one that rests for days. */
 export const transitionsKeptMax = 1_000
 /** Charts whose transitions are logged at `info`; the others at `debug`. */
 const loggedMachines: ReadonlySet<string> = new Set(['node', 'router'])
@@ -35,6 +48,7 @@ export function stateName(value: StateValue): string {
 
 interface MachineSnapshotLike {
   readonly value: StateValue
+  readonly status: string
   readonly machine: { readonly id: string }
 }
 
@@ -42,28 +56,65 @@ function isMachineSnapshot(snapshot: object): snapshot is MachineSnapshotLike {
   return 'machine' in snapshot && 'value' in snapshot
 }
 
+/** What is kept of one machine. */
+class MachineRecord {
+  readonly ring: Transition[] = []
+  readonly live = new Map<string, number>()
+  readonly entered = new Map<string, number>()
+  version = 0
+
+  add(transition: Transition): void {
+    this.ring.push(transition)
+    if (this.ring.length > transitionsKeptMax) this.ring.shift()
+    this.entered.set(transition.to, (this.entered.get(transition.to) ?? 0) + 1)
+  }
+
+  moveLive(from: string | null, to: string | null): void {
+    this.version++
+    if (from !== null) this.live.set(from, (this.live.get(from) ?? 1) - 1)
+    if (to !== null) this.live.set(to, (this.live.get(to) ?? 0) + 1)
+  }
+}
+
 /** The one observer of all charts: log, console and `GET /v1/admin/inspect` read what it keeps. */
 export function createInspector(log: Log, nowMs: () => number = Date.now): Inspector {
   const last = new WeakMap<AnyActorRef, string>()
-  const ring: Transition[] = []
+  /** State in which a running actor was counted. */
+  const counted = new WeakMap<AnyActorRef, string>()
+  const records = new Map<string, MachineRecord>()
   const listeners = new Set<(transition: Transition) => void>()
+  const recordOf = (machine: string) => {
+    const known = records.get(machine) ?? new MachineRecord()
+    records.set(machine, known)
+    return known
+  }
+  const count = (record: MachineRecord, actor: AnyActorRef, now: string | null) => {
+    const before = counted.get(actor) ?? null
+    if (before === now) return
+    record.moveLive(before, now)
+    if (now === null) counted.delete(actor)
+    else counted.set(actor, now)
+  }
   const inspect = (event: InspectionEvent) => {
     if (event.type !== '@xstate.snapshot' || !isMachineSnapshot(event.snapshot)) return
     const actor = event.actorRef as AnyActorRef
-    const to = stateName(event.snapshot.value)
+    const { snapshot } = event
+    const machine = snapshot.machine.id
+    const record = recordOf(machine)
+    const to = stateName(snapshot.value)
+    count(record, actor, snapshot.status === 'active' ? to : null)
     const from = last.get(actor) ?? null
     if (from === to) return
     last.set(actor, to)
-    const machine = event.snapshot.machine.id
     const transition = { machine, id: actor.id, from, to, event: event.event.type, at: nowMs() }
-    ring.push(transition)
-    if (ring.length > transitionsKeptMax) ring.shift()
+    record.add(transition)
     log[loggedMachines.has(machine) ? 'info' : 'debug']('transition', { machine, id: actor.id, from, to })
     for (const listener of listeners) listener(transition)
   }
   return {
     inspect,
-    recent: () => [...ring],
+    recent: (machine) => [...(records.get(machine)?.ring ?? [])],
+    counts: () => records,
     subscribe: (listener) => {
       listeners.add(listener)
       return () => void listeners.delete(listener)

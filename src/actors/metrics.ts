@@ -18,10 +18,33 @@ export interface ChatSample {
   /** The public id of a model that was found; null for a request refused before. Never a caller's own text. */
   readonly model: string | null
   readonly stream: boolean
+  /** Of a refusal or failure: one of our own codes. */
+  readonly code: string | null
 }
 
 /** One sub-call of a mixture: a normal call for its model, no request of its own. */
 export type SubCallSample = Pick<ChatSample, 'durationS' | 'ttftS' | 'promptTokens' | 'completionTokens' | 'model'>
+
+/** Sums since the start of one model's series; the arrays are counts by bucket, not cumulated. */
+export interface ModelTotals {
+  readonly requests: number
+  readonly ttft: Float64Array
+  readonly perToken: Float64Array
+  readonly tokensIn: number
+  readonly tokensOut: number
+}
+
+/** What `/metrics` shows of chat, as numbers. */
+export interface ChatTotals {
+  readonly requests: number
+  /** By our own code. */
+  readonly errors: Readonly<Record<string, number>>
+  readonly upstreamFailures: Readonly<Record<string, number>>
+  readonly mixtures: readonly { readonly strategy: string; readonly outcome: string; readonly count: number }[]
+  readonly models: ReadonlyMap<string, ModelTotals>
+  readonly inFlight: number
+  readonly queued: number
+}
 
 /** What is read when somebody scrapes. */
 export interface MetricSources {
@@ -55,6 +78,8 @@ export interface Metrics {
   webhookAttempt(result: string): void
   /** Registers sources as the actors that own them start. */
   observe(sources: Partial<MetricSources>): void
+  /** The same numbers as `text()`. */
+  totals(): Promise<ChatTotals>
   /** Prometheus text format. */
   text(): Promise<string>
   readonly contentType: string
@@ -71,18 +96,25 @@ const statusMax = 600
 // Buckets of the OpenTelemetry semantic conventions for generative AI (docs/gen-ai/gen-ai-metrics.md).
 const tokenBuckets = Array.from({ length: 14 }, (_, i) => 4 ** i)
 const durationBuckets = Array.from({ length: 14 }, (_, i) => 2 ** i / 100)
-const ttftBuckets = [0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10]
+export const ttftBuckets = [0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10]
+export const perTokenBuckets = [0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1, 2.5]
 const httpBuckets = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300]
 
 interface ModelSeries {
   readonly duration: Series
   readonly ttft: Series
+  readonly perToken: Series
   readonly input: Series
   readonly output: Series
 }
 
+interface ModelTable {
+  readonly of: (model: string) => ModelSeries
+  readonly all: ReadonlyMap<string, ModelSeries>
+}
+
 /** Series of a model, made at its first request. */
-function modelSeries(registry: Registry): (model: string) => ModelSeries {
+function modelSeries(registry: Registry): ModelTable {
   const usage = new Histogram('gen_ai_client_token_usage', 'Tokens of chat requests', tokenBuckets, registry)
   const duration = new Histogram(
     'gen_ai_client_operation_duration_seconds',
@@ -96,18 +128,26 @@ function modelSeries(registry: Registry): (model: string) => ModelSeries {
     ttftBuckets,
     registry,
   )
+  const perToken = new Histogram(
+    'gen_ai_server_time_per_output_token_seconds',
+    'Streams from first content to last byte, per token after the first',
+    perTokenBuckets,
+    registry,
+  )
   const made = new Map<string, ModelSeries>()
-  return (model) => {
+  const of = (model: string) => {
     const known = made.get(model)
     if (known) return known
     if (made.size >= modelLabelsMax && model !== otherLabel) return made.get(otherLabel) ?? make(otherLabel)
     return make(model)
   }
+  return { of, all: made }
   function make(model: string): ModelSeries {
     const labels = { gen_ai_operation_name: 'chat', gen_ai_provider_name: brand, gen_ai_request_model: model }
     const series = {
       duration: duration.series(labels),
       ttft: ttft.series(labels),
+      perToken: perToken.series(labels),
       input: usage.series({ ...labels, gen_ai_token_type: 'input' }),
       output: usage.series({ ...labels, gen_ai_token_type: 'output' }),
     }
@@ -191,6 +231,28 @@ function gauges(registry: Registry, sources: () => Partial<MetricSources>): void
   total('trace_spans_dropped_total', 'Spans that no collector took', () => sources().spansDropped?.())
 }
 
+/** A counter with one label whose values stand in code of ours; the set is bounded all the same. */
+function codeCounter(name: string, help: string, registry: Registry) {
+  const counter = new Counter({ name: metricPrefix + name, help, labelNames: ['code'] as const, registers: [registry] })
+  const known = new Set<string>()
+  return {
+    inc: (code: string) => {
+      if (known.size < failureLabelsMax) known.add(code)
+      counter.inc({ code: known.has(code) ? code : otherLabel })
+    },
+    totals: async () =>
+      Object.fromEntries((await counter.get()).values.map(({ labels, value }) => [String(labels.code), value])),
+  }
+}
+
+const totalsOf = ({ duration, ttft, perToken, input, output }: ModelSeries): ModelTotals => ({
+  requests: duration.count,
+  ttft: ttft.counts(),
+  perToken: perToken.counts(),
+  tokensIn: input.sum,
+  tokensOut: output.sum,
+})
+
 /** Counts per status of the chat route, handed to the registry when scraped. */
 function chatRequests(requests: Counter<'route' | 'method' | 'status'>): (status: number) => void {
   const counts = new Float64Array(statusMax)
@@ -229,29 +291,24 @@ export function createMetrics(): Metrics {
   )
   const chatDuration = httpDuration.series({ route: chatRoute, method: 'POST' })
   const routeDurations = new Map<string, Series>()
-  const failures = new Counter({
-    name: `${metricPrefix}upstream_failures_total`,
-    help: 'Calls to nodes that failed',
-    labelNames: ['code'] as const,
-    registers,
-  })
   const webhookAttempts = new Counter({
     name: `${metricPrefix}webhook_attempts_total`,
     help: 'Attempts to deliver a webhook, by the state they led to',
     labelNames: ['result'] as const,
     registers,
   })
-  const failureCodes = new Set<string>()
+  const failures = codeCounter('upstream_failures_total', 'Calls to nodes that failed', registry)
+  const errors = codeCounter('chat_errors_total', 'Chat requests that were refused or failed', registry)
   const mixtures = new Counter({
     name: `${metricPrefix}mixture_total`,
     help: 'Mixtures by strategy and outcome',
     labelNames: ['strategy', 'outcome'] as const,
     registers,
   })
-  const ofModel = modelSeries(registry)
+  const models = modelSeries(registry)
   const observeModel = (sample: SubCallSample) => {
     if (sample.model === null) return
-    const series = ofModel(sample.model)
+    const series = models.of(sample.model)
     series.duration.observe(sample.durationS)
     if (sample.ttftS !== null) series.ttft.observe(sample.ttftS)
     if (sample.promptTokens > 0) series.input.observe(sample.promptTokens)
@@ -268,8 +325,12 @@ export function createMetrics(): Metrics {
   return {
     chat(sample) {
       countChat(sample.status)
+      if (sample.code !== null) errors.inc(sample.code)
       chatDuration.observe(sample.durationS)
       observeModel(sample)
+      const { model, stream, ttftS, completionTokens, durationS } = sample
+      if (model === null || !stream || ttftS === null || completionTokens < 2) return
+      models.of(model).perToken.observe((durationS - ttftS) / (completionTokens - 1))
     },
     subCall: observeModel,
     mixture: (strategy, outcome) => mixtures.inc({ strategy, outcome }),
@@ -283,11 +344,21 @@ export function createMetrics(): Metrics {
       }
       series.observe(durationS)
     },
-    upstreamFailure(code) {
-      if (failureCodes.size < failureLabelsMax) failureCodes.add(code)
-      failures.inc({ code: failureCodes.has(code) ? code : otherLabel })
-    },
     webhookAttempt: (result) => webhookAttempts.inc({ result }),
+    upstreamFailure: failures.inc,
+    totals: async () => ({
+      requests: chatDuration.count,
+      errors: await errors.totals(),
+      upstreamFailures: await failures.totals(),
+      mixtures: (await mixtures.get()).values.map(({ labels, value: count }) => ({
+        strategy: String(labels.strategy),
+        outcome: String(labels.outcome),
+        count,
+      })),
+      models: new Map([...models.all].map(([model, series]) => [model, totalsOf(series)])),
+      inFlight: current.inFlight?.() ?? 0,
+      queued: current.queued?.() ?? 0,
+    }),
     observe: (sources) => void Object.assign(current, sources),
     text: () => registry.metrics(),
     contentType: registry.contentType,

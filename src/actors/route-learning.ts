@@ -12,6 +12,9 @@ const ewmaWeight = 0.2
  */
 const idleEwmaKept = 0.97
 
+/** Text that comes faster than this per token was not spoken but sent whole: it says nothing of the machine's speed. */
+const tokenMsLeast = 0.05
+
 const mean = (old: number | null, fresh: number) => (old === null ? fresh : old + ewmaWeight * (fresh - old))
 
 /** What a good call teaches of its route; returns the measurement to keep. `at`: Unix ms. */
@@ -19,7 +22,8 @@ export function learnSpeed(profile: Profile, outcome: Extract<CallOutcome, { kin
   const { load } = profile
   const { ttftMs, durationMs, completionTokens } = outcome
   const streamingMs = durationMs - ttftMs
-  const rate = completionTokens > 1 && streamingMs > 0 ? (completionTokens * 1_000) / streamingMs : null
+  const streamed = completionTokens > 1 && streamingMs >= completionTokens * tokenMsLeast
+  const rate = streamed ? (completionTokens * 1_000) / streamingMs : null
   load.ttftEwmaMs = mean(load.ttftEwmaMs, ttftMs)
   load.durationEwmaMs = mean(load.durationEwmaMs, durationMs)
   if (rate !== null) load.tokensPerSecond = mean(load.tokensPerSecond, rate)

@@ -1,8 +1,9 @@
 import type { Role } from '../actors/access.ts'
 import type { Customer as CustomerRecord, GatewayKey } from '../actors/accounts.ts'
 import type { Explanation as ExplanationRecord } from '../actors/explain.ts'
+import { liveNode } from '../actors/live-node.ts'
 import type { MixtureRecord } from '../actors/mixture-records.ts'
-import type { ModelView, NodeView } from '../actors/node-view.ts'
+import type { NodeView } from '../actors/node-view.ts'
 import type { ModelEntry as ModelEntryRecord, NodeRecord } from '../actors/pool-admin.ts'
 import { brand } from '../brand.ts'
 import type { RoutingTable } from '../machines/routing.ts'
@@ -10,11 +11,10 @@ import { toBase64url } from '../protocol/base64url.ts'
 import { fingerprint } from '../protocol/ed25519.ts'
 import type { Customer, Explanation, Key, ModelEntry, Node } from '../protocol/wire/admin.ts'
 import type { RecentMixture } from '../protocol/wire/admin-mixtures.ts'
+import type { LiveNode } from '../protocol/wire/inspect.ts'
 import { isoTime } from '../time.ts'
 
 const instant = (at: Date | null) => (at === null ? null : isoTime(at))
-/** Unix ms; 0 stands for never. */
-const momentMs = (atMs: number) => (atMs === 0 ? null : isoTime(atMs))
 const seesOwners = (role: Role) => role !== 'viewer'
 
 export function customerView(row: CustomerRecord): Customer {
@@ -45,45 +45,27 @@ export function keyView(row: GatewayKey): Key {
   }
 }
 
-function nodeModel(model: ModelView) {
-  return {
-    model_profile_id: model.profileId,
-    model: model.modelId,
-    upstream_model: model.upstreamModelId,
-    ready: model.ready,
-    loaded: model.loaded,
-    context_length: model.contextLength,
-    in_flight: model.inFlight,
-    ttft_ewma_ms: model.ttftEwmaMs,
-    tokens_per_second: model.tokensPerSecond,
-    measured_at: momentMs(model.measuredAt * 1_000),
-    ejected_until: momentMs(model.ejectedUntilMs),
-    times_ejected: model.timesEjected,
-  }
-}
-
-function nodeRuntimes(live: NodeView | null): Node['runtimes'] {
-  return (live?.runtimes ?? []).map((runtime) => ({
-    runtime_id: runtime.runtimeId,
-    runtime_kind: runtime.kind,
-    state: runtime.state,
-    slots_total: runtime.slotsTotal,
-    slots_free: runtime.slotsFree,
-    queue_depth: runtime.queueDepth,
-    models: runtime.models.map(nodeModel),
-    ranking_models: [...runtime.rankingModels],
-  }))
-}
-
 /** A node registered without a name is called by the host of its URL, and addresses are not for viewers. */
 function shownName({ name, nodeId, url }: NodeRecord, role: Role): string {
   return seesOwners(role) || url === null || new URL(url).host !== name ? name : nodeId
 }
 
+const unwatched = {
+  state: 'enrolled',
+  state_since: null,
+  held_until: null,
+  in_flight: 0,
+  transport: null,
+  runtimes: [],
+  last_error: null,
+} as const satisfies Omit<LiveNode, 'node_id'>
+
 /** `live`: what this gateway knows of the node now; null when it does not watch it (yet, or any more). */
 export function nodeView(row: NodeRecord, live: NodeView | null, role: Role): Node {
   const open = seesOwners(role)
+  const moving = live === null ? unwatched : liveNode(live)
   return {
+    ...moving,
     node_id: row.nodeId,
     customer_id: open ? row.customerId : null,
     name: shownName(row, role),
@@ -91,19 +73,13 @@ export function nodeView(row: NodeRecord, live: NodeView | null, role: Role): No
     url: open ? row.url : null,
     has_api_key: row.hasApiKey,
     identity_fingerprint: row.identityKey === null ? null : fingerprint(toBase64url(row.identityKey)),
-    transport: live?.transport ?? null,
     visibility: row.visibility,
     privacy_class: row.privacyClass,
     node_class: row.nodeClass,
     payout_address: open ? row.payoutAddress : null,
     origin: row.origin,
     admin_state: row.adminState,
-    state: row.adminState === 'revoked' ? 'revoked' : (live?.state ?? 'enrolled'),
-    state_since: live === null ? null : isoTime(live.sinceMs),
-    held_until: momentMs(live?.heldUntilMs ?? 0),
-    in_flight: live?.inFlight ?? 0,
-    runtimes: nodeRuntimes(live),
-    last_error: live?.lastError ? { code: live.lastError.code, at: isoTime(live.lastError.atMs) } : null,
+    state: row.adminState === 'revoked' ? 'revoked' : moving.state,
     drain_started_at: instant(row.drainStartedAt),
     created_at: isoTime(row.createdAt),
   }

@@ -12,7 +12,9 @@ import { creditRoutes } from './routes/admin/credits.ts'
 import { customerRoutes } from './routes/admin/customers.ts'
 import { enrollmentTokenRoutes } from './routes/admin/enrollment-tokens.ts'
 import { explainRoutes } from './routes/admin/explain.ts'
+import { inspectRoutes } from './routes/admin/inspect.ts'
 import { keyRoutes } from './routes/admin/keys.ts'
+import { machineRoutes } from './routes/admin/machines.ts'
 import { mixtureRoutes } from './routes/admin/mixtures.ts'
 import { catalogueRoutes } from './routes/admin/models.ts'
 import { nodeRoutes } from './routes/admin/nodes.ts'
@@ -21,6 +23,7 @@ import { receiptRoutes } from './routes/admin/receipts.ts'
 import { webhookRoutes } from './routes/admin/webhooks.ts'
 import { billingRoutes } from './routes/billing.ts'
 import { chatRoutes } from './routes/chat.ts'
+import { consoleRoutes } from './routes/console.ts'
 import { docsRoutes } from './routes/docs.ts'
 import { apiCatalogRoutes, endpointIndexRoutes } from './routes/endpoint-index.ts'
 import { healthRoutes } from './routes/health.ts'
@@ -69,6 +72,7 @@ export function createApp(gateway: GatewayHandle): AnyElysia {
     .use(nodePayoutRoutes(context))
     .use(billingRoutes(context))
     .use(docsRoutes(context, (): AnyElysia => app))
+    .use(consoleRoutes(context))
     .use(healthRoutes(context))
     .use(auditRoutes(context))
     .use(auditEventRoutes(context))
@@ -83,6 +87,8 @@ export function createApp(gateway: GatewayHandle): AnyElysia {
     .use(catalogueRoutes(context))
     .use(explainRoutes(context))
     .use(mixtureRoutes(context))
+    .use(machineRoutes(context))
+    .use(inspectRoutes(context))
     .use(nodeTunnelRoutes(context))
     .use(peerRoutes(context))
     .use(privateJobRoutes(context))

@@ -9,6 +9,7 @@ const sample: ChatSample = {
   completionTokens: 300,
   model: 'm',
   stream: true,
+  code: null,
 }
 const lines = async (metrics: ReturnType<typeof createMetrics>) => (await metrics.text()).split('\n')
 
@@ -32,6 +33,33 @@ test('§18: chat requests by status, with the buckets of OpenTelemetry', async (
     expect(text).toContain(`gen_ai_client_token_usage_sum{${labels},gen_ai_token_type="output"} 300`)
     expect(text).toContain(`gen_ai_client_token_usage_bucket{${labels},gen_ai_token_type="output",le="67108864"} 1`)
   }
+})
+
+test('§18: refusals by code, and the time of a token of a stream; the totals are the same numbers', async () => {
+  const metrics = createMetrics()
+  metrics.chat(sample)
+  metrics.chat({ ...sample, stream: false })
+  metrics.chat({ ...sample, completionTokens: 1 })
+  metrics.chat({ ...sample, status: 429, code: 'rate_limited', model: null, ttftS: null })
+  metrics.upstreamFailure('upstream_error')
+  metrics.mixture('vote', 'degraded')
+  const text = await lines(metrics)
+  const labels = 'gen_ai_operation_name="chat",gen_ai_provider_name="svc",gen_ai_request_model="m"'
+  const perToken = 'gen_ai_server_time_per_output_token_seconds'
+  expect(text).toContain('svc_chat_errors_total{code="rate_limited"} 1')
+  expect(text).toContain(`${perToken}_count{${labels}} 1`)
+  expect(text.find((line) => line.startsWith(`${perToken}_sum`))).toEndWith(` ${1.45 / 299}`)
+  const totals = await metrics.totals()
+  expect(totals).toMatchObject({
+    requests: 4,
+    errors: { rate_limited: 1 },
+    upstreamFailures: { upstream_error: 1 },
+    mixtures: [{ strategy: 'vote', outcome: 'degraded', count: 1 }],
+  })
+  const model = totals.models.get('m')
+  expect(model).toMatchObject({ requests: 3, tokensIn: 60, tokensOut: 601 })
+  expect(model?.ttft.reduce((sum, count) => sum + count, 0)).toBe(3)
+  expect(model?.perToken.reduce((sum, count) => sum + count, 0)).toBe(1)
 })
 
 test('§18: a value on a bound belongs to its bucket, one beyond the last to +Inf', async () => {

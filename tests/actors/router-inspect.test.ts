@@ -41,8 +41,9 @@ test('transitions: machine, id, from, to, event and time; kept, offered and logg
     { machine: 'node', id: 'node_a', from: 'ready', to: 'stale.silent', event: 'connection.refused', at },
   ]
   expect(seen).toEqual(expected)
-  expect(inspector.recent().slice(0, 3)).toEqual(expected)
-  expect(inspector.recent().at(-1)?.to).toBe('revoked')
+  expect(inspector.recent('node').slice(0, 3)).toEqual(expected)
+  expect(inspector.recent('node').at(-1)?.to).toBe('revoked')
+  expect(inspector.recent('router')).toEqual([])
   expect(lines().map((line) => [line.event, line.id, line.from, line.to])).toEqual([
     ['transition', 'node_a', null, 'enrolled'],
     ['transition', 'node_a', 'enrolled', 'ready'],
@@ -55,8 +56,33 @@ test('the ring is bounded', () => {
   const inspector = createInspector(createLog('silent', () => {}))
   const actor = createActor(nodeMachine, { input: thresholds, inspect: inspector.inspect }).start()
   for (let i = 0; i < transitionsKeptMax; i++) actor.send({ type: 'poll.answered', modelsReady: i % 2, at: i })
-  expect(inspector.recent()).toHaveLength(transitionsKeptMax)
+  expect(inspector.recent('node')).toHaveLength(transitionsKeptMax)
   actor.stop()
+})
+
+test('§23: instances are counted in the state they are in, until they end or are stopped', () => {
+  const inspector = createInspector(createLog('silent', () => {}))
+  const started = ['a', 'b', 'c'].map((id) =>
+    createActor(nodeMachine, { id, input: thresholds, inspect: inspector.inspect }).start(),
+  )
+  const live = () =>
+    Object.fromEntries([...(inspector.counts().get('node')?.live ?? [])].filter(([, count]) => count > 0))
+  expect(live()).toEqual({ enrolled: 3 })
+  const [a, b, c] = started
+  a?.send({ type: 'poll.answered', modelsReady: 1, at: 1 })
+  b?.send({ type: 'poll.answered', modelsReady: 0, at: 1 })
+  expect(live()).toEqual({ enrolled: 1, ready: 1, live: 1 })
+  a?.send({ type: 'revoke.asked', at: 2 })
+  c?.stop()
+  expect(live()).toEqual({ live: 1 })
+  b?.stop()
+  expect(live()).toEqual({})
+  expect(Object.fromEntries(inspector.counts().get('node')?.entered ?? [])).toEqual({
+    enrolled: 3,
+    live: 1,
+    ready: 1,
+    revoked: 1,
+  })
 })
 
 test('a failed actor is logged by the class of its failure, and the process lives', async () => {

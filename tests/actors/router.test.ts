@@ -79,7 +79,7 @@ async function startRouter(env: Record<string, string> = {}): Promise<Running> {
   await router.whenServing()
   const states = (nodeId: string) =>
     inspector
-      .recent()
+      .recent('node')
       .filter((entry) => entry.id === nodeId)
       .map((entry) => entry.to)
   return {

@@ -76,6 +76,7 @@ const matrix: Readonly<Record<Role, readonly string[]>> = {
     'GET /v1/admin/webhooks',
     'GET /v1/admin/mixtures',
     'GET /v1/admin/machines',
+    'GET /v1/admin/machines/:machine/transitions',
     'GET /v1/admin/inspect',
   ],
 }
@@ -91,8 +92,6 @@ const unserved: readonly AdminAction[] = [
   'customer.usage.export',
   'job.list',
   'ledger.proof.read',
-  'machine.inspect',
-  'machine.list',
   'payout.batch.create',
   'payout.batch.list',
   'payout.batch.proofs',

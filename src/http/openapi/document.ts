@@ -45,6 +45,7 @@ const tags = [
   { name: 'Customers (extension)', description: 'Beyond the specification: accounts' },
   { name: 'Gateway keys (extension)', description: 'Beyond the specification: keys of an account' },
   { name: 'Nodes (extension)', description: 'Beyond the specification: machines and why one was chosen' },
+  { name: 'Statecharts (extension)', description: 'Beyond the specification: how the gateway moves, for the console' },
   { name: 'Node agents (extension)', description: 'Beyond the specification: what the node agent asks of the gateway' },
   { name: 'Model catalogue (extension)', description: 'Beyond the specification: aliases, names, lengths, prices' },
   { name: 'Private jobs (extension)', description: 'Beyond the specification: keys of nodes, commands, webhooks' },

@@ -57,6 +57,7 @@ class ChatRequestLine {
       completionTokens: record.usage?.completion_tokens ?? 0,
       model: record.model,
       stream: this.stream,
+      code: record.code,
     })
     logRequest(gateway.log, {
       requestId: this.requestId,

@@ -254,6 +254,7 @@ export const adminRoutes = {
   'explain.read': read('viewer', 'observability', '/v1/admin/explain'),
   'mixture.list': read('viewer', 'observability', '/v1/admin/mixtures'),
   'machine.list': read('viewer', 'observability', '/v1/admin/machines'),
+  'machine.transitions': read('viewer', 'observability', '/v1/admin/machines/:machine/transitions'),
   'machine.inspect': read('viewer', 'observability', '/v1/admin/inspect'),
 } as const satisfies Readonly<Record<string, AdminRoute>>
 

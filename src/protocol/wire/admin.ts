@@ -212,6 +212,7 @@ export const NodeList = Type.Object({
   count,
   nodes: Type.Array(Node),
 })
+export type NodeList = Static<typeof NodeList>
 
 const modelId = Type.String({ pattern: '^[A-Za-z0-9][A-Za-z0-9._:/@-]{0,127}$' })
 const modality = literals(['text', 'image', 'file', 'audio'])

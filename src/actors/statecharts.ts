@@ -1,0 +1,69 @@
+import type { ElkNode } from 'elkjs/lib/elk-api'
+import { type ChartGraph, chartGraph } from '../machines/chart-graph.ts'
+import { type Chart, charts } from '../machines/charts.ts'
+import { layoutRequest } from './statechart-layout.ts'
+import { statechartSvg } from './statechart-svg.ts'
+
+export interface DrawnChart {
+  readonly title: string
+  readonly about: string
+  readonly graph: ChartGraph
+  /** For the console, which brings the colours. */
+  readonly svg: string
+  /** For documents. */
+  readonly standaloneSvg: string
+}
+
+export interface Statecharts {
+  /** Every chart of the gateway, drawn when somebody first asks, and kept. */
+  all(): Promise<readonly DrawnChart[]>
+}
+
+/** One layout takes about 100 ms in the worker (measured). */
+const layoutMaxMs = 20_000
+
+type Answer = { readonly picture: ElkNode } | { readonly failure: string }
+
+function layout(worker: Worker, request: ElkNode): Promise<ElkNode> {
+  return new Promise((resolve, reject) => {
+    const late = setTimeout(() => reject(new Error('the layout of a statechart takes too long')), layoutMaxMs)
+    const settle = (answer: Answer) => {
+      clearTimeout(late)
+      if ('picture' in answer) resolve(answer.picture)
+      else reject(new Error(answer.failure))
+    }
+    worker.onmessage = ({ data }: MessageEvent<Answer>) => settle(data)
+    worker.onerror = ({ message }) => settle({ failure: message })
+    worker.postMessage(request)
+  })
+}
+
+/** Takes a second or two, in a thread of its own. */
+export async function drawCharts(list: readonly Chart[] = charts): Promise<readonly DrawnChart[]> {
+  const worker = new Worker(new URL('./statechart-layout-worker.ts', import.meta.url).href)
+  try {
+    const drawn: DrawnChart[] = []
+    for (const { machine, title, about } of list) {
+      const graph = chartGraph(machine)
+      const picture = await layout(worker, layoutRequest(graph))
+      const draw = (standalone: boolean) => statechartSvg(graph, picture, { title: `${title}: ${about}`, standalone })
+      drawn.push({ title, about, graph, svg: draw(false), standaloneSvg: draw(true) })
+    }
+    return drawn
+  } finally {
+    worker.terminate()
+  }
+}
+
+export function createStatecharts(list = charts): Statecharts {
+  let drawing: Promise<readonly DrawnChart[]> | null = null
+  return {
+    all: () => {
+      drawing ??= drawCharts(list).catch((error: unknown) => {
+        drawing = null
+        throw error
+      })
+      return drawing
+    },
+  }
+}

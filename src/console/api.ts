@@ -1,0 +1,95 @@
+import { signOut, token } from './session.ts'
+
+/** The operator's brand stands in headers and in one key of a chat request; the gateway writes it into the page. */
+export const brand = document.documentElement.dataset.brand ?? ''
+const adminHeader = `x-${brand}-admin-token`
+
+/** What the gateway said instead of what was asked for. */
+export class Refusal extends Error {
+  override readonly name = 'Refusal'
+  constructor(
+    readonly status: number,
+    readonly code: string,
+    message: string,
+    readonly requestId: string | null,
+  ) {
+    super(message)
+  }
+}
+
+/** Below the path that the page was served from, so that a proxy may add a prefix. */
+const urlOf = (path: string) => new URL(path.replace(/^\//, ''), document.baseURI)
+
+interface ProblemMembers {
+  readonly code?: string
+  readonly detail?: string
+  readonly title?: string
+  readonly error?: { readonly code?: string; readonly message?: string }
+}
+
+export async function refusalOf(response: Response): Promise<Refusal> {
+  const body = (await response.json().catch(() => ({}))) as ProblemMembers
+  const code = body.code ?? body.error?.code ?? 'unknown'
+  const text = body.detail ?? body.error?.message ?? body.title ?? `The gateway answered ${response.status}`
+  return new Refusal(response.status, code, text, response.headers.get('x-request-id'))
+}
+
+export interface Call {
+  readonly method?: string
+  readonly body?: unknown
+  readonly signal?: AbortSignal
+}
+
+/** Throws a `Refusal`; a token that is no good any more signs out. */
+export async function callAdmin(path: string, { method = 'GET', body, signal }: Call = {}): Promise<Response> {
+  const used = token.value
+  const response = await fetch(urlOf(path), {
+    method,
+    cache: 'no-store',
+    headers: {
+      [adminHeader]: used ?? '',
+      ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+    },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    ...(signal === undefined ? {} : { signal }),
+  })
+  if (response.ok) return response
+  const refusal = await refusalOf(response)
+  if (response.status === 401 && token.value === used) signOut('This token is not valid.')
+  throw refusal
+}
+
+export async function readAdmin<T>(path: string, signal?: AbortSignal): Promise<T> {
+  return (await (await callAdmin(path, signal === undefined ? {} : { signal })).json()) as T
+}
+
+/** With a customer's key; the operator types it in, and nothing keeps it. */
+export function callAsCustomer(path: string, key: string, { method = 'GET', body, signal }: Call = {}) {
+  return fetch(urlOf(path), {
+    method,
+    cache: 'no-store',
+    headers: { authorization: `Bearer ${key}`, ...(body === undefined ? {} : { 'content-type': 'application/json' }) },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    ...(signal === undefined ? {} : { signal }),
+  })
+}
+
+let known: Promise<ReadonlySet<string>> | null = null
+
+/** `GET /v1/admin/nodes`, …: what this gateway serves. A view whose routes are not there shows nothing of itself. */
+export function routesServed(): Promise<ReadonlySet<string>> {
+  known ??= (async () => {
+    const response = await fetch(urlOf('/openapi.json'))
+    if (!response.ok) throw await refusalOf(response)
+    const { paths } = (await response.json()) as { paths: Record<string, Record<string, unknown>> }
+    return new Set(
+      Object.entries(paths).flatMap(([path, methods]) =>
+        Object.keys(methods).map((method) => `${method.toUpperCase()} ${path}`),
+      ),
+    )
+  })().catch((error: unknown) => {
+    known = null
+    throw error
+  })
+  return known
+}

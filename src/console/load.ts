@@ -1,0 +1,65 @@
+import { useCallback, useEffect, useRef, useState } from 'preact/hooks'
+import { Refusal, readAdmin, routesServed } from './api.ts'
+import { snapshots } from './live.ts'
+
+export type Loaded<T> =
+  | { readonly kind: 'loading' }
+  | { readonly kind: 'ready'; readonly data: T }
+  /** This gateway does not serve the route. */
+  | { readonly kind: 'absent' }
+  /** The role is not enough for it. */
+  | { readonly kind: 'forbidden' }
+  | { readonly kind: 'failed'; readonly why: string; readonly requestId: string | null }
+
+function failureOf(error: unknown): Loaded<never> {
+  if (!(error instanceof Refusal)) return { kind: 'failed', why: 'The gateway cannot be reached', requestId: null }
+  if (error.status === 404 && error.code === 'route_not_found') return { kind: 'absent' }
+  if (error.status === 403) return { kind: 'forbidden' }
+  return { kind: 'failed', why: error.message, requestId: error.requestId }
+}
+
+/** Reads a route now, every `everyMs` and after a lost connection; what was read last stays while it is read again. `path` null: not yet. */
+export function useLoad<T>(path: string | null, everyMs: number | null = null): readonly [Loaded<T>, () => void] {
+  const [loaded, setLoaded] = useState<Loaded<T>>({ kind: 'loading' })
+  const [turn, setTurn] = useState(0)
+  const snapshot = snapshots.value
+  const shown = useRef<string | null>(null)
+  useEffect(() => {
+    if (path === null) return
+    const ending = new AbortController()
+    if (shown.current !== path) setLoaded({ kind: 'loading' })
+    const read = async () => {
+      try {
+        const data = await readAdmin<T>(path, ending.signal)
+        shown.current = path
+        setLoaded({ kind: 'ready', data })
+      } catch (error) {
+        if (!ending.signal.aborted) setLoaded(failureOf(error))
+      }
+    }
+    void read()
+    const timer = everyMs === null ? undefined : setInterval(read, everyMs)
+    return () => {
+      clearInterval(timer)
+      ending.abort()
+    }
+  }, [path, everyMs, turn, snapshot])
+  return [loaded, useCallback(() => setTurn((before) => before + 1), [])]
+}
+
+/** Which of the gateway's routes are there; null while nobody knows. */
+export function useRoutes(): ReadonlySet<string> | null {
+  const [routes, setRoutes] = useState<ReadonlySet<string> | null>(null)
+  useEffect(() => {
+    let gone = false
+    const nothing: ReadonlySet<string> = new Set()
+    routesServed().then(
+      (served) => gone || setRoutes(served),
+      () => gone || setRoutes(nothing),
+    )
+    return () => {
+      gone = true
+    }
+  }, [])
+  return routes
+}

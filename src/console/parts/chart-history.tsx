@@ -1,0 +1,53 @@
+import { useSignalEffect } from '@preact/signals'
+import { useEffect, useState } from 'preact/hooks'
+import type { Transition, TransitionList } from '../../protocol/wire/inspect.ts'
+import { moved } from '../live.ts'
+import { type Loaded, useLoad } from '../load.ts'
+import { clockTime, duration } from './format.ts'
+import { Frame } from './frame.tsx'
+
+/** As many as the gateway keeps of one chart. */
+const keptMax = 1_000
+
+const keyOf = ({ id, at, from, to }: Transition) => `${id} ${at} ${from} ${to}`
+
+/** Newest first: what was read, and in front of it what came since. */
+export function useTransitions(machine: string): readonly [Loaded<readonly Transition[]>, () => void] {
+  const [read, again] = useLoad<TransitionList>(`/v1/admin/machines/${machine}/transitions?limit=${keptMax}`)
+  const [fresh, setFresh] = useState<readonly Transition[]>([])
+  useEffect(() => setFresh([]), [machine])
+  useSignalEffect(() => {
+    const mine = moved.value.filter((each) => each.machine === machine).toReversed()
+    if (mine.length > 0) setFresh((before) => [...mine, ...before].slice(0, keptMax))
+  })
+  if (read.kind !== 'ready') return [read, again]
+  const known = new Set(read.data.transitions.map(keyOf))
+  const data = [
+    ...fresh.filter((each) => each.machine === machine && !known.has(keyOf(each))),
+    ...read.data.transitions,
+  ]
+  return [{ kind: 'ready', data }, again]
+}
+
+/** How one instance moved, newest first, with the time it spent in each state. */
+export function History({ transitions }: { transitions: readonly Transition[] }) {
+  if (transitions.length === 0) return <p class="muted">No transition of it is in memory: it rests since before.</p>
+  return (
+    <Frame label="History" kind="history">
+      <ol>
+        {transitions.map((transition, at) => {
+          const next = transitions[at - 1]
+          const stayedMs = next === undefined ? null : Date.parse(next.at) - Date.parse(transition.at)
+          return (
+            <li key={keyOf(transition)} class={at === 0 ? 'now' : ''}>
+              <span class="history-state">{transition.to}</span>
+              <span class="history-event">{transition.event.replace(/^xstate\./, '')}</span>
+              <time dateTime={transition.at}>{clockTime(transition.at)}</time>
+              <span class="muted history-stay">{stayedMs === null ? 'now' : `for ${duration(stayedMs)}`}</span>
+            </li>
+          )
+        })}
+      </ol>
+    </Frame>
+  )
+}

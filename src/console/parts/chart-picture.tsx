@@ -1,0 +1,82 @@
+import { useSignalEffect } from '@preact/signals'
+import { useLayoutEffect, useRef } from 'preact/hooks'
+import type { Machine } from '../../protocol/wire/inspect.ts'
+import { moved } from '../live.ts'
+import { count } from './format.ts'
+import { Frame } from './frame.tsx'
+
+const flashMs = 900
+const isWithin = (state: string, around: string) => around === '' || state === around || state.startsWith(`${around}.`)
+
+interface PictureProps {
+  readonly machine: Machine
+  /** As large as it was drawn, instead of as wide as the page. */
+  readonly actual: boolean
+  /** Live instances by state. */
+  readonly counts: ReadonlyMap<string, number>
+  /** State of the chosen instance, and those it was in. */
+  readonly lit: string | null
+  readonly visited: ReadonlySet<string>
+}
+
+const statesIn = (frame: Element) => [...frame.querySelectorAll<SVGGElement>('[data-state]')]
+
+function mark(frame: Element, { counts, lit, visited }: PictureProps): void {
+  for (const element of statesIn(frame)) {
+    const path = element.dataset.state ?? ''
+    const live = [...counts].reduce((sum, [state, times]) => (isWithin(state, path) ? sum + times : sum), 0)
+    const leaf = !element.classList.contains('compound')
+    element.classList.toggle('has-live', leaf && live > 0)
+    element.classList.toggle('lit', lit !== null && path !== '' && isWithin(lit, path))
+    element.classList.toggle('visited', leaf && visited.has(path))
+    const badge = element.querySelector('[data-count]')
+    if (badge !== null) badge.textContent = live > 0 && path !== '' ? count(live) : ''
+  }
+}
+
+function flash(frame: Element, from: string | null, to: string): void {
+  const states = statesIn(frame).filter((element) => element.dataset.state === to)
+  const arrows = [...frame.querySelectorAll<SVGGElement>('[data-from]')].filter(
+    ({ dataset }) => from !== null && isWithin(from, dataset.from ?? '-') && isWithin(to, dataset.to ?? '-'),
+  )
+  for (const element of [...states, ...arrows]) {
+    element.classList.add('flash')
+    setTimeout(() => element.classList.remove('flash'), flashMs)
+  }
+}
+
+/** Scrolls the picture, not the page, to what is lit. */
+function showLit(frame: HTMLElement): void {
+  const around = frame.parentElement
+  const element = frame.querySelector('.lit:not(.compound)')
+  if (around === null || element === null) return
+  const [box, view] = [element.getBoundingClientRect(), around.getBoundingClientRect()]
+  around.scrollBy({
+    top: box.top + box.height / 2 - (view.top + view.height / 2),
+    left: box.left + box.width / 2 - (view.left + view.width / 2),
+  })
+}
+
+/** The picture as the gateway drew it, alive: numbers on the states, the chosen instance lit, what moves flashes. */
+export function ChartPicture(props: PictureProps) {
+  const frame = useRef<HTMLDivElement>(null)
+  const { machine, lit, actual } = props
+  useLayoutEffect(() => {
+    if (frame.current !== null) frame.current.innerHTML = machine.svg
+  }, [machine.svg])
+  useLayoutEffect(() => {
+    if (frame.current !== null) mark(frame.current, props)
+  })
+  useLayoutEffect(() => {
+    if (lit !== null && frame.current !== null) showLit(frame.current)
+  }, [lit, actual])
+  useSignalEffect(() => {
+    for (const { machine: id, from, to } of moved.value)
+      if (frame.current !== null && id === machine.machine) flash(frame.current, from, to)
+  })
+  return (
+    <Frame label={`Picture of the statechart ${machine.title}`} kind={actual ? 'picture actual' : 'picture'}>
+      <div ref={frame} />
+    </Frame>
+  )
+}

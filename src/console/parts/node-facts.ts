@@ -1,0 +1,56 @@
+import type { Node } from '../../protocol/wire/admin.ts'
+import type { LiveNode } from '../../protocol/wire/inspect.ts'
+
+export type NodeModel = Node['runtimes'][number]['models'][number]
+
+/** A row with what the stream said last of it; a node that the gateway watches no more has its row alone. */
+export function merged(row: Node, live: LiveNode | undefined): Node {
+  return row.admin_state === 'revoked' || live === undefined ? row : { ...row, ...live }
+}
+
+export const modelsOf = (node: Node): readonly NodeModel[] => node.runtimes.flatMap(({ models }) => models)
+
+/** null: a runtime does not say. */
+export function slotsOf(node: Node): number | null {
+  const totals = node.runtimes.map(({ slots_total }) => slots_total)
+  return totals.length === 0 || totals.includes(null)
+    ? null
+    : totals.reduce<number>((sum, slots) => sum + (slots ?? 0), 0)
+}
+
+const mean = (values: readonly number[]) =>
+  values.length === 0 ? null : values.reduce((sum, value) => sum + value, 0) / values.length
+const known = (value: number | null): value is number => value !== null
+
+/** Over the models that were measured. */
+export const ttftOf = (node: Node): number | null =>
+  mean(
+    modelsOf(node)
+      .map((model) => model.ttft_ewma_ms)
+      .filter(known),
+  )
+export const speedOf = (node: Node): number | null =>
+  mean(
+    modelsOf(node)
+      .map((model) => model.tokens_per_second)
+      .filter(known),
+  )
+
+export const ejectedModels = (node: Node, nowMs: number): readonly NodeModel[] =>
+  modelsOf(node).filter(({ ejected_until }) => ejected_until !== null && Date.parse(ejected_until) > nowMs)
+
+export const stateTones: Readonly<Record<Node['state'], string>> = {
+  ready: 'good',
+  live: 'info',
+  enrolled: 'plain',
+  draining: 'warn',
+  stale: 'warn',
+  offline: 'bad',
+  revoked: 'plain',
+}
+
+const order: readonly Node['state'][] = ['offline', 'stale', 'draining', 'enrolled', 'live', 'ready', 'revoked']
+
+/** What needs a look stands first. */
+export const byNeed = (a: Node, b: Node): number =>
+  order.indexOf(a.state) - order.indexOf(b.state) || a.name.localeCompare(b.name)

@@ -1,0 +1,32 @@
+import { useEffect, useState } from 'preact/hooks'
+import { shortId } from './format.ts'
+
+/** Colour never stands alone: the word is always there. */
+export const Pill = ({ tone, text }: { tone: string; text: string }) => <span class={`pill tone-${tone}`}>{text}</span>
+
+/** An id: shortened for the eye, whole for the clipboard and for readers of the title. */
+export const Id = ({ id }: { id: string }) => (
+  <code class="id" title={id}>
+    {shortId(id)}
+  </code>
+)
+
+/** The time now, once a second; `ago` texts stay true without anything being read. */
+export function useNow(everyMs = 1_000): number {
+  const [now, setNow] = useState(Date.now())
+  useEffect(() => {
+    const timer = setInterval(() => setNow(Date.now()), everyMs)
+    return () => clearInterval(timer)
+  }, [everyMs])
+  return now
+}
+
+export const Figure = ({ name, value, hint }: { name: string; value: string; hint?: string | undefined }) => (
+  <div class="figure">
+    <dt>{name}</dt>
+    <dd>
+      {value}
+      {hint !== undefined && <small> {hint}</small>}
+    </dd>
+  </div>
+)

@@ -1,0 +1,60 @@
+import type { ComponentChildren } from 'preact'
+import type { Loaded } from '../load.ts'
+
+/** Nothing is there, and why that may be all right. */
+export const Empty = ({ title, children }: { title: string; children?: ComponentChildren }) => (
+  <div class="state-note">
+    <p class="state-title">{title}</p>
+    {children !== undefined && <p>{children}</p>}
+  </div>
+)
+
+export const Loading = ({ what, rows = 3 }: { what: string; rows?: number }) => (
+  <div class="skeleton" role="status">
+    <span class="visually-hidden">Loading {what}…</span>
+    {Array.from({ length: rows }, (_, at) => (
+      <span class="bone" key={at} aria-hidden="true" />
+    ))}
+  </div>
+)
+
+export const Failed = ({ why, requestId, again }: { why: string; requestId: string | null; again: () => void }) => (
+  <div class="state-note failed" role="alert">
+    <p class="state-title">This could not be read</p>
+    <p>
+      {why}
+      {requestId !== null && (
+        <>
+          {' '}
+          <code>{requestId}</code>
+        </>
+      )}
+    </p>
+    <button type="button" onClick={again}>
+      Try again
+    </button>
+  </div>
+)
+
+interface Shown<T> {
+  readonly what: string
+  readonly loaded: Loaded<T>
+  readonly again: () => void
+  readonly children: (data: T) => ComponentChildren
+}
+
+/** A part of a page that is read by itself; where the gateway does not serve it, nothing. */
+export function Part<T>({ what, loaded, again, children }: Shown<T>) {
+  switch (loaded.kind) {
+    case 'loading':
+      return <Loading what={what} />
+    case 'ready':
+      return <>{children(loaded.data)}</>
+    case 'absent':
+      return null
+    case 'forbidden':
+      return <Empty title="Not for this role">An operator or admin token shows {what}.</Empty>
+    case 'failed':
+      return <Failed why={loaded.why} requestId={loaded.requestId} again={again} />
+  }
+}

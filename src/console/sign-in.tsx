@@ -1,0 +1,43 @@
+import { useState } from 'preact/hooks'
+import { farewell, signIn } from './session.ts'
+
+/** Whether the token is good is for the gateway to say: until it has, nothing is shown. */
+export function SignIn() {
+  const [text, setText] = useState('')
+  const trimmed = text.trim()
+  const submit = (event: Event) => {
+    event.preventDefault()
+    if (trimmed !== '') signIn(trimmed)
+  }
+  return (
+    <main class="sign-in">
+      <form onSubmit={submit} aria-labelledby="sign-in-title">
+        <h1 id="sign-in-title">
+          <img src="console/assets/icon.svg" alt="" width="28" height="28" /> Penstock console
+        </h1>
+        <label for="token">Role token</label>
+        <input
+          id="token"
+          type="password"
+          autocomplete="off"
+          spellcheck={false}
+          value={text}
+          aria-describedby="token-hint"
+          onInput={(event) => setText(event.currentTarget.value)}
+        />
+        <p id="token-hint" class="hint">
+          A viewer token looks, an operator token acts, an admin token may do all. They stand in{' '}
+          <code>credentials.json</code> of the data folder. This tab forgets it when it closes.
+        </p>
+        {farewell.value !== null && (
+          <p class="alert" role="alert">
+            {farewell.value}
+          </p>
+        )}
+        <button type="submit" class="primary" disabled={trimmed === ''}>
+          Sign in
+        </button>
+      </form>
+    </main>
+  )
+}

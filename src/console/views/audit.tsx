@@ -1,0 +1,190 @@
+import { useLoad } from '../load.ts'
+import { count, nothing, shortTime } from '../parts/format.ts'
+import { Frame } from '../parts/frame.tsx'
+import { Figure, Pill } from '../parts/small.tsx'
+import { Empty, Part } from '../parts/states.tsx'
+
+const everyMs = 15_000
+
+/** `GET /v1/admin/audit/summary`. */
+interface Summary {
+  readonly window_hours: number
+  readonly access: {
+    readonly count: number
+    readonly failed_count: number
+    readonly denied_count: number
+    readonly error_count: number
+    readonly sensitive_count: number
+    readonly truncated: boolean
+    readonly recent_sensitive_events: readonly {
+      readonly method: string
+      readonly path_template: string
+      readonly actor_role: string
+      readonly status_code: number
+      readonly outcome: string
+      readonly category: string
+      readonly created_at: string
+    }[]
+  }
+  readonly commands: { readonly count: number; readonly review_event_count: number }
+  readonly risk: { readonly status: 'clear' | 'watch' | 'review'; readonly review_actions: readonly string[] }
+}
+
+/** `GET /v1/admin/approval-policy`. */
+interface Policy {
+  readonly workflow_status: string
+  readonly production_blocked_by: readonly string[]
+  readonly actions: readonly {
+    readonly action: string
+    readonly category: string
+    readonly required_role: string
+    readonly reason_required: boolean
+    readonly typed_confirmation: string | null
+    readonly dry_run_supported: boolean
+    readonly current_enforcement: string
+    readonly production_requirement: string
+  }[]
+}
+
+const riskTones = { clear: 'good', watch: 'warn', review: 'bad' } as const
+const riskTexts = {
+  clear: 'Nothing stands out.',
+  watch: 'More refusals or errors than usual, or more events than the sample holds.',
+  review: 'Somebody should look at what was done.',
+} as const
+
+export function Audit() {
+  return (
+    <>
+      <h1>Audit</h1>
+      <SummaryPart />
+      <PolicyPart />
+    </>
+  )
+}
+
+function SummaryPart() {
+  const [summary, again] = useLoad<Summary>('/v1/admin/audit/summary', everyMs)
+  return (
+    <Part what="the audit summary" loaded={summary} again={again}>
+      {({ access, commands, risk, window_hours }) => (
+        <section aria-labelledby="risk-title">
+          <h2 id="risk-title">Last {window_hours} hours</h2>
+          <p class={`verdict ${riskTones[risk.status]}`}>
+            Risk <Pill tone={riskTones[risk.status]} text={risk.status} /> {riskTexts[risk.status]}
+            {risk.review_actions.length > 0 && ` To look at: ${risk.review_actions.join(', ')}.`}
+          </p>
+          <dl class="figures">
+            <Figure name="Calls" value={count(access.count)} hint={access.truncated ? 'at least' : undefined} />
+            <Figure name="Denied" value={count(access.denied_count)} />
+            <Figure name="Failed" value={count(access.failed_count)} />
+            <Figure name="Errors" value={count(access.error_count)} />
+            <Figure name="Sensitive" value={count(access.sensitive_count)} />
+            <Figure
+              name="Commands"
+              value={count(commands.count)}
+              hint={`${count(commands.review_event_count)} to review`}
+            />
+          </dl>
+          {access.recent_sensitive_events.length > 0 && <Sensitive events={access.recent_sensitive_events} />}
+        </section>
+      )}
+    </Part>
+  )
+}
+
+function Sensitive({ events }: { events: Summary['access']['recent_sensitive_events'] }) {
+  return (
+    <Frame label="Recent sensitive calls">
+      <table>
+        <caption>Recent sensitive calls</caption>
+        <thead>
+          <tr>
+            <th scope="col">Call</th>
+            <th scope="col">Role</th>
+            <th scope="col">Category</th>
+            <th scope="col">Outcome</th>
+            <th scope="col">At</th>
+          </tr>
+        </thead>
+        <tbody>
+          {events.map((event, at) => (
+            <tr key={at}>
+              <th scope="row">
+                <code>
+                  {event.method} {event.path_template}
+                </code>
+              </th>
+              <td>{event.actor_role}</td>
+              <td>{event.category}</td>
+              <td>
+                {event.outcome} ({event.status_code})
+              </td>
+              <td>{shortTime(event.created_at)}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </Frame>
+  )
+}
+
+const words = (text: string) => text.replaceAll('_', ' ')
+
+function PolicyPart() {
+  const [policy, again] = useLoad<Policy>('/v1/admin/approval-policy', everyMs)
+  return (
+    <Part what="the approval policy" loaded={policy} again={again}>
+      {({ actions, production_blocked_by: blockers, workflow_status }) => (
+        <section aria-labelledby="policy-title">
+          <h2 id="policy-title">Approval policy</h2>
+          <p class={blockers.length === 0 ? 'verdict good' : 'verdict warn'}>
+            Workflow <Pill tone={blockers.length === 0 ? 'good' : 'warn'} text={workflow_status} />
+            {blockers.length === 0 ? ' Nothing stands in the way of production.' : ' In the way of production:'}
+          </p>
+          {blockers.length > 0 && (
+            <ul class="blockers">
+              {blockers.map((blocker) => (
+                <li key={blocker}>{words(blocker)}</li>
+              ))}
+            </ul>
+          )}
+          {actions.length === 0 ? (
+            <Empty title="No action" />
+          ) : (
+            <Frame label="Actions of the approval policy">
+              <table>
+                <thead>
+                  <tr>
+                    <th scope="col">Action</th>
+                    <th scope="col">Role</th>
+                    <th scope="col">Reason</th>
+                    <th scope="col">Typed</th>
+                    <th scope="col">Dry run</th>
+                    <th scope="col">Now</th>
+                    <th scope="col">In production</th>
+                  </tr>
+                </thead>
+                <tbody>
+                  {actions.map((action) => (
+                    <tr key={action.action}>
+                      <th scope="row">
+                        <code>{action.action}</code>
+                      </th>
+                      <td>{action.required_role}</td>
+                      <td>{action.reason_required ? 'yes' : 'no'}</td>
+                      <td>{action.typed_confirmation === null ? nothing : <code>{action.typed_confirmation}</code>}</td>
+                      <td>{action.dry_run_supported ? 'yes' : 'no'}</td>
+                      <td>{words(action.current_enforcement)}</td>
+                      <td>{words(action.production_requirement)}</td>
+                    </tr>
+                  ))}
+                </tbody>
+              </table>
+            </Frame>
+          )}
+        </section>
+      )}
+    </Part>
+  )
+}

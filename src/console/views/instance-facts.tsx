@@ -1,0 +1,56 @@
+import { duration, shortTime } from '../parts/format.ts'
+import type { InstanceSource, Row } from '../parts/instances.ts'
+import { Id } from '../parts/small.tsx'
+
+interface SubCall {
+  readonly role: string
+  readonly model: string
+  readonly status: string
+  readonly node_id: string
+  readonly latency_ms: number
+}
+
+const instant = /^\d{4}-\d\d-\d\dT[\d:.]+Z$/
+
+function factText(name: string, value: unknown): string | null {
+  if (value === null || value === '' || typeof value === 'object') return null
+  if (name.endsWith('_ms') && typeof value === 'number') return duration(value)
+  if (typeof value === 'string' && instant.test(value)) return shortTime(value)
+  return typeof value === 'boolean' ? (value ? 'yes' : 'no') : String(value)
+}
+
+const isSubCalls = (value: unknown): value is readonly SubCall[] => Array.isArray(value) && value.length > 0
+
+/** What the row of an instance says beside its state: whatever plain members it has. */
+export function InstanceFacts({ row, source }: { row: Row | undefined; source: InstanceSource }) {
+  if (row === undefined) return null
+  const said = new Set([source.id, source.name, source.state])
+  const members = Object.entries(row).filter(([name]) => !said.has(name))
+  const facts = members.flatMap(([name, value]) => {
+    const text = factText(name, value)
+    return text === null ? [] : [[name, text] as const]
+  })
+  return (
+    <>
+      <dl class="facts narrow">
+        {facts.map(([name, text]) => (
+          <div key={name}>
+            <dt>{name.replace(/_(at|ms)$/, '').replaceAll('_', ' ')}</dt>
+            <dd title={text}>{name.endsWith('_id') || text.startsWith('0x') ? <Id id={text} /> : text}</dd>
+          </div>
+        ))}
+      </dl>
+      {isSubCalls(row.experts) && (
+        <ol class="sub-calls" aria-label="Sub-calls">
+          {row.experts.map(({ role, model, status, latency_ms }, at) => (
+            <li key={at}>
+              <span>{role}</span> <code>{model}</code>{' '}
+              <span class={status === 'ok' ? 'good-text' : 'bad-text'}>{status}</span>{' '}
+              <span class="muted">{duration(latency_ms)}</span>
+            </li>
+          ))}
+        </ol>
+      )}
+    </>
+  )
+}

@@ -1,0 +1,163 @@
+import { useLoad } from '../load.ts'
+import { ago, nothing, shortTime } from '../parts/format.ts'
+import { Frame } from '../parts/frame.tsx'
+import { Id, Pill, useNow } from '../parts/small.tsx'
+import { Empty, Part } from '../parts/states.tsx'
+
+const everyMs = 5_000
+
+/** `GET /v1/admin/jobs`. */
+interface Job {
+  readonly command_id: string
+  readonly job_id: string
+  readonly node_id: string
+  readonly model_id: string
+  readonly status: string
+  readonly attempt: number
+  readonly error_code: string | null
+  readonly created_at: string
+  readonly deadline_at: string
+  readonly completed_at: string | null
+}
+
+/** `GET /v1/admin/webhooks`. */
+interface Webhook {
+  readonly webhook_id: string
+  readonly job_id: string
+  readonly status: string | null
+  readonly attempts: number
+  readonly last_error: string | null
+  readonly next_attempt_at: string | null
+  readonly last_attempt_at: string | null
+  readonly created_at: string
+}
+
+const tones: Readonly<Record<string, string>> = {
+  completed: 'good',
+  delivered: 'good',
+  running: 'info',
+  dispatched: 'info',
+  delivering: 'info',
+  retry_scheduled: 'warn',
+  failed: 'bad',
+  disabled: 'bad',
+  expired: 'warn',
+}
+const toneOf = (status: string) => tones[status] ?? 'plain'
+
+/** Private jobs and their webhooks: who, where, how far; never what. */
+export function Jobs() {
+  return (
+    <>
+      <h1>Jobs</h1>
+      <JobTable />
+      <WebhookTable />
+    </>
+  )
+}
+
+function JobTable() {
+  const now = useNow()
+  const [jobs, again] = useLoad<{ readonly jobs: readonly Job[] }>('/v1/admin/jobs?limit=100', everyMs)
+  return (
+    <Part what="private jobs" loaded={jobs} again={again}>
+      {(data) => (
+        <section aria-labelledby="jobs-title">
+          <h2 id="jobs-title">Private jobs</h2>
+          {data.jobs.length === 0 ? (
+            <Empty title="No private job yet">
+              A customer seals one with the client library or ./penstock jobs submit.
+            </Empty>
+          ) : (
+            <Frame label="Private jobs, newest first">
+              <table>
+                <thead>
+                  <tr>
+                    <th scope="col">Job</th>
+                    <th scope="col">Status</th>
+                    <th scope="col">Model</th>
+                    <th scope="col">Node</th>
+                    <th scope="col" class="number">
+                      Attempt
+                    </th>
+                    <th scope="col">Error</th>
+                    <th scope="col">Made</th>
+                  </tr>
+                </thead>
+                <tbody>
+                  {data.jobs.map((job) => (
+                    <tr key={job.command_id}>
+                      <th scope="row">
+                        <a href={`#statecharts/private-job/${job.command_id}`}>{job.job_id}</a>
+                      </th>
+                      <td>
+                        <Pill tone={toneOf(job.status)} text={job.status} />
+                      </td>
+                      <td>{job.model_id}</td>
+                      <td>
+                        <Id id={job.node_id} />
+                      </td>
+                      <td class="number">{job.attempt}</td>
+                      <td>{job.error_code === null ? nothing : <code>{job.error_code}</code>}</td>
+                      <td title={shortTime(job.created_at)}>{ago(job.created_at, now)}</td>
+                    </tr>
+                  ))}
+                </tbody>
+              </table>
+            </Frame>
+          )}
+        </section>
+      )}
+    </Part>
+  )
+}
+
+function WebhookTable() {
+  const now = useNow()
+  const [webhooks, again] = useLoad<{ readonly webhooks: readonly Webhook[] }>('/v1/admin/webhooks?limit=100', everyMs)
+  return (
+    <Part what="webhooks" loaded={webhooks} again={again}>
+      {(data) => (
+        <section aria-labelledby="webhooks-title">
+          <h2 id="webhooks-title">Webhooks</h2>
+          {data.webhooks.length === 0 ? (
+            <Empty title="No webhook yet">A job that names a webhook_url makes one when it ends.</Empty>
+          ) : (
+            <Frame label="Webhooks, newest first">
+              <table>
+                <thead>
+                  <tr>
+                    <th scope="col">Of job</th>
+                    <th scope="col">Status</th>
+                    <th scope="col" class="number">
+                      Attempts
+                    </th>
+                    <th scope="col">Last error</th>
+                    <th scope="col">Next attempt</th>
+                    <th scope="col">Last attempt</th>
+                  </tr>
+                </thead>
+                <tbody>
+                  {data.webhooks.map((webhook) => (
+                    <tr key={webhook.webhook_id}>
+                      <th scope="row">
+                        <a href={`#statecharts/webhook-delivery/${webhook.webhook_id}`}>{webhook.job_id}</a>
+                      </th>
+                      <td>
+                        <Pill tone={toneOf(webhook.status ?? '')} text={webhook.status ?? 'waits for the job'} />
+                      </td>
+                      <td class="number">{webhook.attempts}</td>
+                      <td>{webhook.last_error === null ? nothing : <code>{webhook.last_error}</code>}</td>
+                      <td>{webhook.next_attempt_at === null ? nothing : shortTime(webhook.next_attempt_at)}</td>
+                      <td>{webhook.last_attempt_at === null ? nothing : ago(webhook.last_attempt_at, now)}</td>
+                    </tr>
+                  ))}
+                </tbody>
+              </table>
+            </Frame>
+          )}
+        </section>
+      )}
+    </Part>
+  )
+}

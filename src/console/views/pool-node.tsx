@@ -1,0 +1,222 @@
+import { useState } from 'preact/hooks'
+import type { Node } from '../../protocol/wire/admin.ts'
+import { ago, amount, duration, nothing } from '../parts/format.ts'
+import { Frame } from '../parts/frame.tsx'
+import { type ActionTarget, commands, mayCommand, type NodeCommand } from '../parts/node-action.tsx'
+import { ejectedModels, modelsOf, slotsOf, speedOf, stateTones, ttftOf } from '../parts/node-facts.ts'
+import { Id, Pill, useNow } from '../parts/small.tsx'
+
+const modelsNamedMax = 3
+
+function Models({ node }: { node: Node }) {
+  const models = modelsOf(node)
+  if (models.length === 0) return <span class="muted">none known</span>
+  const names = [...new Map(models.map((model) => [model.model, model.ready])).entries()]
+  const more = names.length - modelsNamedMax
+  return (
+    <span class="chips">
+      {names.slice(0, modelsNamedMax).map(([name, ready]) => (
+        <span key={name} class={ready ? 'chip' : 'chip asleep'} title={ready ? `${name}: ready` : `${name}: not ready`}>
+          {name}
+        </span>
+      ))}
+      {more > 0 && <span class="muted">+{more}</span>}
+    </span>
+  )
+}
+
+function Load({ node }: { node: Node }) {
+  const slots = slotsOf(node)
+  if (slots === null) return <>{node.in_flight}</>
+  return (
+    <span class="load">
+      <meter
+        min={0}
+        max={Math.max(1, slots)}
+        value={node.in_flight}
+        aria-label={`${node.in_flight} of ${slots} slots`}
+      />
+      <span>
+        {node.in_flight}/{slots}
+      </span>
+    </span>
+  )
+}
+
+function Trouble({ node, nowMs }: { node: Node; nowMs: number }) {
+  const ejected = ejectedModels(node, nowMs)
+  const held = node.held_until !== null && Date.parse(node.held_until) > nowMs
+  if (ejected.length === 0 && !held && node.last_error === null) return <span class="muted">{nothing}</span>
+  return (
+    <span class="trouble">
+      {ejected.length > 0 && <Pill tone="bad" text={`${ejected.length} ejected`} />}
+      {held && <Pill tone="warn" text="held down" />}
+      {node.last_error !== null && (
+        <span>
+          <code>{node.last_error.code}</code> <span class="muted">{ago(node.last_error.at, nowMs)}</span>
+        </span>
+      )}
+    </span>
+  )
+}
+
+function commandsFor(node: Node): readonly NodeCommand[] {
+  if (node.admin_state === 'revoked') return []
+  const first: NodeCommand = node.admin_state === 'draining' ? 'resume' : 'drain'
+  return [first, 'revoke' as const].filter(mayCommand)
+}
+
+export function NodeRow({ node, act }: { node: Node; act: (target: ActionTarget) => void }) {
+  const [open, setOpen] = useState(false)
+  const now = useNow()
+  const details = `details-${node.node_id}`
+  return (
+    <tbody class={node.state === 'revoked' ? 'gone' : ''}>
+      <tr>
+        <th scope="row">
+          <button
+            type="button"
+            class="expand"
+            aria-expanded={open}
+            aria-controls={details}
+            onClick={() => setOpen(!open)}
+          >
+            <span class="twist" aria-hidden="true" />
+            {node.name}
+          </button>
+        </th>
+        <td data-label="State">
+          <span class="state-cell">
+            <Pill tone={stateTones[node.state]} text={node.state} />
+            {node.state_since !== null && (
+              <span class="muted since">{duration(Math.max(0, now - Date.parse(node.state_since)))}</span>
+            )}
+          </span>
+        </td>
+        <td data-label="Models">
+          <Models node={node} />
+        </td>
+        <td data-label="In flight">
+          <Load node={node} />
+        </td>
+        <td data-label="First token" class="number">
+          {duration(ttftOf(node))}
+        </td>
+        <td data-label="Tokens/s" class="number">
+          {speedOf(node) === null ? nothing : amount(speedOf(node) ?? 0)}
+        </td>
+        <td data-label="Trouble">
+          <Trouble node={node} nowMs={now} />
+        </td>
+        <td class="actions">
+          {commandsFor(node).map((command) => (
+            <button
+              key={command}
+              type="button"
+              class={command === 'revoke' ? 'quiet danger-text' : 'quiet'}
+              onClick={() => act({ nodeId: node.node_id, name: node.name, command })}
+            >
+              {commands[command].verb}
+              <span class="visually-hidden"> {node.name}</span>
+            </button>
+          ))}
+        </td>
+      </tr>
+      {open && (
+        <tr class="details">
+          <td colSpan={8} id={details}>
+            <Details node={node} nowMs={now} />
+          </td>
+        </tr>
+      )}
+    </tbody>
+  )
+}
+
+function Facts({ node }: { node: Node }) {
+  const facts: readonly (readonly [string, string | null])[] = [
+    ['Kind', node.kind === 'agent' ? 'agent' : 'model server'],
+    ['Reached', node.transport ?? 'not reached'],
+    ['Address', node.url],
+    ['Visibility', `${node.visibility}, ${node.privacy_class} data`],
+    ['Class', node.node_class],
+    ['Came by', node.origin],
+    ['Identity', node.identity_fingerprint],
+    ['Runtimes', node.runtimes.map(({ runtime_kind, state }) => `${runtime_kind} (${state})`).join(', ') || null],
+  ]
+  return (
+    <dl class="facts">
+      <div>
+        <dt>Id</dt>
+        <dd>
+          <Id id={node.node_id} />{' '}
+          <a href={`#statecharts/node/${node.node_id}`}>
+            Statechart<span class="visually-hidden"> of {node.name}</span>
+          </a>
+        </dd>
+      </div>
+      {facts
+        .filter(([, value]) => value !== null)
+        .map(([name, value]) => (
+          <div key={name}>
+            <dt>{name}</dt>
+            <dd>{value}</dd>
+          </div>
+        ))}
+    </dl>
+  )
+}
+
+function Details({ node, nowMs }: { node: Node; nowMs: number }) {
+  const models = modelsOf(node)
+  return (
+    <>
+      <Facts node={node} />
+      {models.length > 0 && (
+        <Frame label={`Models of ${node.name}`} kind="inner">
+          <table>
+            <thead>
+              <tr>
+                <th scope="col">Model</th>
+                <th scope="col">Ready</th>
+                <th scope="col" class="number">
+                  Context
+                </th>
+                <th scope="col" class="number">
+                  In flight
+                </th>
+                <th scope="col" class="number">
+                  First token
+                </th>
+                <th scope="col" class="number">
+                  Tokens/s
+                </th>
+                <th scope="col">Ejected</th>
+              </tr>
+            </thead>
+            <tbody>
+              {models.map((model) => {
+                const until = model.ejected_until === null ? 0 : Date.parse(model.ejected_until)
+                return (
+                  <tr key={model.model_profile_id}>
+                    <th scope="row">{model.model}</th>
+                    <td>{model.ready ? 'yes' : 'no'}</td>
+                    <td class="number">{model.context_length?.toLocaleString('en') ?? nothing}</td>
+                    <td class="number">{model.in_flight}</td>
+                    <td class="number">{duration(model.ttft_ewma_ms)}</td>
+                    <td class="number">
+                      {model.tokens_per_second === null ? nothing : amount(model.tokens_per_second)}
+                    </td>
+                    <td>
+                      {until > nowMs ? `for ${duration(until - nowMs)} more` : `${model.times_ejected} times so far`}
+                    </td>
+                  </tr>
+                )
+              })}
+            </tbody>
+          </table>
+        </Frame>
+      )}
+    </>
+  )
+}

@@ -1,0 +1,123 @@
+import { useEffect, useState } from 'preact/hooks'
+import type { Node, NodeList } from '../../protocol/wire/admin.ts'
+import { liveNodes } from '../live.ts'
+import { useLoad } from '../load.ts'
+import { amount, count, duration } from '../parts/format.ts'
+import { Frame } from '../parts/frame.tsx'
+import { type ActionTarget, NodeAction } from '../parts/node-action.tsx'
+import { byNeed, merged, slotsOf } from '../parts/node-facts.ts'
+import { Figure } from '../parts/small.tsx'
+import { Empty, Part } from '../parts/states.tsx'
+import { NodeRow } from './pool-node.tsx'
+
+const rowsEveryMs = 30_000
+
+function Summary({ nodes }: { nodes: readonly Node[] }) {
+  const inFlight = nodes.reduce((sum, node) => sum + node.in_flight, 0)
+  const slots = nodes.filter(({ state }) => state === 'ready').map(slotsOf)
+  const known = slots.filter((each) => each !== null)
+  const ready = nodes.filter(({ state }) => state === 'ready').length
+  const models = new Set(
+    nodes.flatMap(({ runtimes }) =>
+      runtimes.flatMap((runtime) => runtime.models.filter((each) => each.ready).map((each) => each.model)),
+    ),
+  )
+  const measured = nodes.flatMap(({ runtimes }) => runtimes.flatMap((runtime) => runtime.models))
+  const ttfts = measured.map(({ ttft_ewma_ms }) => ttft_ewma_ms).filter((value) => value !== null)
+  const speeds = measured.map(({ tokens_per_second }) => tokens_per_second).filter((value) => value !== null)
+  return (
+    <dl class="figures">
+      <Figure
+        name="Ready"
+        value={`${ready} of ${nodes.filter(({ state }) => state !== 'revoked').length}`}
+        hint="nodes"
+      />
+      <Figure name="Models" value={count(models.size)} hint="can answer" />
+      <Figure
+        name="In flight"
+        value={count(inFlight)}
+        hint={known.length === 0 ? undefined : `of ${count(known.reduce((sum, each) => sum + each, 0))} slots`}
+      />
+      <Figure name="Best first token" value={ttfts.length === 0 ? '–' : duration(Math.min(...ttfts))} />
+      <Figure name="Fastest" value={speeds.length === 0 ? '–' : `${amount(Math.max(...speeds))} tok/s`} />
+    </dl>
+  )
+}
+
+/** The machines of the pool: rows on a desk, cards on a phone. */
+export function Pool() {
+  const [list, again] = useLoad<NodeList>('/v1/admin/nodes?limit=1000', rowsEveryMs)
+  const [target, setTarget] = useState<ActionTarget | null>(null)
+  const live = liveNodes.value
+  const rows = list.kind === 'ready' ? list.data.nodes : []
+  const strangers =
+    list.kind === 'ready' ? [...live.keys()].filter((id) => !rows.some((row) => row.node_id === id)) : []
+  const strange = strangers.join()
+  useEffect(() => {
+    if (strange !== '') again()
+  }, [strange, again])
+  return (
+    <>
+      <h1>Pool</h1>
+      <Part what="the nodes" loaded={list} again={again}>
+        {() => {
+          const nodes = rows.map((row) => merged(row, live.get(row.node_id))).toSorted(byNeed)
+          if (nodes.length === 0)
+            return (
+              <Empty title="No machine yet">
+                Add a model server with <code>./penstock nodes add http://HOST:PORT</code>, or an agent with{' '}
+                <code>./penstock nodes enroll</code>. It shows up here by itself.
+              </Empty>
+            )
+          return (
+            <>
+              <Summary nodes={nodes} />
+              <NodeTable nodes={nodes} act={setTarget} />
+            </>
+          )
+        }}
+      </Part>
+      {target !== null && (
+        <NodeAction
+          target={target}
+          close={() => setTarget(null)}
+          done={() => {
+            setTarget(null)
+            again()
+          }}
+        />
+      )}
+    </>
+  )
+}
+
+function NodeTable({ nodes, act }: { nodes: readonly Node[]; act: (target: ActionTarget) => void }) {
+  return (
+    <Frame label="Nodes">
+      <table class="nodes">
+        <caption class="visually-hidden">Nodes, those that need a look first</caption>
+        <thead>
+          <tr>
+            <th scope="col">Node</th>
+            <th scope="col">State</th>
+            <th scope="col">Models</th>
+            <th scope="col">In flight</th>
+            <th scope="col" class="number">
+              First token
+            </th>
+            <th scope="col" class="number">
+              Tokens/s
+            </th>
+            <th scope="col">Trouble</th>
+            <th scope="col">
+              <span class="visually-hidden">Actions</span>
+            </th>
+          </tr>
+        </thead>
+        {nodes.map((node) => (
+          <NodeRow key={node.node_id} node={node} act={act} />
+        ))}
+      </table>
+    </Frame>
+  )
+}

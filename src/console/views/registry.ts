@@ -1,0 +1,28 @@
+import type { ComponentType } from 'preact'
+import { Audit } from './audit.tsx'
+import { Jobs } from './jobs.tsx'
+import { Money } from './money.tsx'
+import { Pool } from './pool.tsx'
+import { Statecharts } from './statecharts.tsx'
+import { Traffic } from './traffic.tsx'
+import { TryIt } from './try-it.tsx'
+
+export interface View {
+  /** Stands behind the `#` of the address. */
+  readonly id: string
+  readonly title: string
+  readonly View: ComponentType
+  /** One of these routes must be there, or the view is not. */
+  readonly needs: readonly string[]
+}
+
+/** The pages of the console, in their order: a view is a file and a line. */
+export const views: readonly View[] = [
+  { id: 'pool', title: 'Pool', View: Pool, needs: ['GET /v1/admin/nodes'] },
+  { id: 'statecharts', title: 'Statecharts', View: Statecharts, needs: ['GET /v1/admin/machines'] },
+  { id: 'traffic', title: 'Traffic', View: Traffic, needs: ['GET /v1/admin/inspect'] },
+  { id: 'jobs', title: 'Jobs', View: Jobs, needs: ['GET /v1/admin/jobs', 'GET /v1/admin/webhooks'] },
+  { id: 'money', title: 'Money', View: Money, needs: ['GET /v1/admin/ledger/proof', 'GET /v1/admin/payout-batches'] },
+  { id: 'audit', title: 'Audit', View: Audit, needs: ['GET /v1/admin/audit/summary', 'GET /v1/admin/approval-policy'] },
+  { id: 'try', title: 'Try it', View: TryIt, needs: ['POST /v1/api/chat/completions'] },
+]

@@ -1,0 +1,186 @@
+import { useEffect, useState } from 'preact/hooks'
+import type { Machine, MachineCounts, MachineList } from '../../protocol/wire/inspect.ts'
+import { machines as counted } from '../live.ts'
+import { useLoad } from '../load.ts'
+import { History, useTransitions } from '../parts/chart-history.tsx'
+import { ChartPicture } from '../parts/chart-picture.tsx'
+import { count, nothing, shortTime } from '../parts/format.ts'
+import { Frame } from '../parts/frame.tsx'
+import { type Instance, instanceSources, instancesOf, type Row, rowsOf } from '../parts/instances.ts'
+import { Id } from '../parts/small.tsx'
+import { Empty, Part } from '../parts/states.tsx'
+import { InstanceFacts } from './instance-facts.tsx'
+
+const rowsEveryMs = 5_000
+const instancesShownMax = 60
+
+/** `#statecharts/<machine>/<id>`. */
+function usePlace(): readonly [machine: string, id: string | null] {
+  const read = () => location.hash.split('/')
+  const [parts, setParts] = useState(read())
+  useEffect(() => {
+    const changed = () => setParts(read())
+    addEventListener('hashchange', changed)
+    return () => removeEventListener('hashchange', changed)
+  }, [])
+  return [parts[1] ?? '', parts[2] ?? null]
+}
+
+export function Statecharts() {
+  const [list, again] = useLoad<MachineList>('/v1/admin/machines')
+  const [wanted, id] = usePlace()
+  return (
+    <>
+      <h1>Statecharts</h1>
+      <Part what="the statecharts" loaded={list} again={again}>
+        {({ machines }) => {
+          const machine = machines.find((each) => each.machine === wanted) ?? machines[0]
+          if (machine === undefined) return <Empty title="No statechart" />
+          return (
+            <>
+              <nav aria-label="Statecharts">
+                <ul class="tabs">
+                  {machines.map((each) => (
+                    <li key={each.machine}>
+                      <a href={`#statecharts/${each.machine}`} aria-current={each === machine ? 'true' : undefined}>
+                        {each.title} <Live of={each.machine} />
+                      </a>
+                    </li>
+                  ))}
+                </ul>
+              </nav>
+              <OneChart key={machine.machine} machine={machine} id={id} />
+            </>
+          )
+        }}
+      </Part>
+    </>
+  )
+}
+
+const liveOf = (counts: MachineCounts | undefined) => counts?.states.filter(({ live }) => live > 0) ?? []
+
+function Live({ of }: { of: string }) {
+  const total = liveOf(counted.value.get(of)).reduce((sum, { live }) => sum + live, 0)
+  return <span class="badge">{count(total)}</span>
+}
+
+function OneChart({ machine, id }: { machine: Machine; id: string | null }) {
+  const source = instanceSources[machine.machine]
+  const [actual, setActual] = useState(false)
+  const [answer] = useLoad<Row>(source?.path ?? null, rowsEveryMs)
+  const [transitions, again] = useTransitions(machine.machine)
+  const rows = answer.kind === 'ready' && source !== undefined ? rowsOf(answer.data, source) : []
+  const all = transitions.kind === 'ready' ? transitions.data : []
+  const instances = instancesOf(all, rows, source)
+  const chosen = instances.find((each) => each.id === id)
+  const own = all.filter((each) => each.id === id)
+  const counts = new Map(liveOf(counted.value.get(machine.machine)).map(({ state, live }) => [state, live]))
+  return (
+    <div class="statechart-page">
+      <div>
+        <div class="picture-bar">
+          <p class="muted">{machine.about}. Numbers are the instances that are in a state now.</p>
+          <button type="button" class="quiet" aria-pressed={actual} onClick={() => setActual(!actual)}>
+            Actual size
+          </button>
+        </div>
+        <ChartPicture
+          machine={machine}
+          actual={actual}
+          counts={counts}
+          lit={chosen?.state ?? null}
+          visited={new Set(own.map(({ to }) => to))}
+        />
+        <StateTable machine={machine} />
+      </div>
+      <aside aria-label="Instances">
+        <h2>Instances</h2>
+        <Part what="the transitions" loaded={transitions} again={again}>
+          {() => <Instances machine={machine.machine} instances={instances} chosen={id} />}
+        </Part>
+        {id !== null && (
+          <section aria-labelledby="chosen-title" class="chosen">
+            <h2 id="chosen-title">
+              {chosen?.name ?? machine.title} <Id id={id} />
+            </h2>
+            <History transitions={own} />
+            {source !== undefined && <InstanceFacts source={source} row={rows.find((row) => row[source.id] === id)} />}
+          </section>
+        )}
+      </aside>
+    </div>
+  )
+}
+
+interface InstancesProps {
+  readonly machine: string
+  readonly instances: readonly Instance[]
+  readonly chosen: string | null
+}
+
+function Instances({ machine, instances, chosen }: InstancesProps) {
+  if (instances.length === 0) return <p class="muted">None since the gateway started.</p>
+  return (
+    <Frame label="List of instances" kind="instances">
+      <ul>
+        {instances.slice(0, instancesShownMax).map(({ id, name, state, at }) => (
+          <li key={id}>
+            <a href={`#statecharts/${machine}/${id}`} aria-current={id === chosen ? 'true' : undefined}>
+              <span class="instance-name">{name ?? id}</span>
+              <span class="instance-state">{state}</span>
+              <span class="muted">{at === null ? 'rests' : shortTime(at)}</span>
+              <span class="muted instance-id">{id}</span>
+            </a>
+          </li>
+        ))}
+      </ul>
+    </Frame>
+  )
+}
+
+/** The picture in words: for readers who do not see it, and for the numbers since the start. */
+function StateTable({ machine }: { machine: Machine }) {
+  const counts = new Map((counted.value.get(machine.machine)?.states ?? []).map((each) => [each.state, each]))
+  const leaves = machine.states.filter(({ kind }) => kind !== 'compound')
+  return (
+    <details class="in-words">
+      <summary>States and transitions in words</summary>
+      <Frame label="States">
+        <table>
+          <thead>
+            <tr>
+              <th scope="col">State</th>
+              <th scope="col" class="number">
+                Now
+              </th>
+              <th scope="col" class="number">
+                Entered
+              </th>
+              <th scope="col">Leads to</th>
+            </tr>
+          </thead>
+          <tbody>
+            {leaves.map(({ state }) => (
+              <tr key={state}>
+                <th scope="row">{state}</th>
+                <td class="number">{count(counts.get(state)?.live ?? 0)}</td>
+                <td class="number">{count(counts.get(state)?.entered ?? 0)}</td>
+                <td>{leadsTo(machine, state)}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </Frame>
+    </details>
+  )
+}
+
+/** Its own transitions and those of the states around it. */
+function leadsTo({ transitions }: Machine, state: string): string {
+  const from = transitions.filter(
+    ({ source, target }) => target !== source && (source === '' || source === state || state.startsWith(`${source}.`)),
+  )
+  const texts = from.map(({ event, guard, target }) => `${target} (${event}${guard === null ? '' : `, ${guard}`})`)
+  return texts.length === 0 ? nothing : [...new Set(texts)].join('; ')
+}

@@ -1,0 +1,96 @@
+import { aggregates, strategies } from '../chat.ts'
+
+export interface MixtureSetting {
+  readonly on: boolean
+  readonly strategy: string
+  /** Chosen by hand; null: the first few. */
+  readonly experts: readonly string[] | null
+  readonly aggregator: string
+}
+
+export const noMixture: MixtureSetting = { on: false, strategy: strategies[0] ?? '', experts: null, aggregator: '' }
+/** What is chosen before anybody has chosen; the gateway's own bound may be higher. */
+const expertsAtFirst = 3
+
+const expertsOf = ({ experts }: MixtureSetting, models: readonly string[]) =>
+  experts === null ? models.slice(0, expertsAtFirst) : experts.filter((model) => models.includes(model))
+const aggregatorOf = ({ aggregator }: MixtureSetting, models: readonly string[]) =>
+  models.includes(aggregator) ? aggregator : (models[0] ?? '')
+
+/** As the request carries it; null: without a mixture. */
+export function mixtureOf(setting: MixtureSetting, models: readonly string[]): object | null {
+  if (!setting.on) return null
+  const experts = expertsOf(setting, models).map((model) => ({ model }))
+  const { strategy } = setting
+  return {
+    strategy,
+    experts,
+    ...(aggregates(strategy) ? { aggregator: { model: aggregatorOf(setting, models) } } : {}),
+  }
+}
+
+interface MixtureFormProps {
+  readonly models: readonly string[]
+  readonly setting: MixtureSetting
+  readonly change: (next: MixtureSetting) => void
+}
+
+export function MixtureForm({ models, setting, change }: MixtureFormProps) {
+  const experts = expertsOf(setting, models)
+  const toggle = (model: string, on: boolean) =>
+    change({ ...setting, experts: on ? [...experts, model] : experts.filter((each) => each !== model) })
+  return (
+    <>
+      <label class="check">
+        <input
+          type="checkbox"
+          checked={setting.on}
+          onChange={(event) => change({ ...setting, on: event.currentTarget.checked })}
+        />
+        Ask several models (mixture)
+      </label>
+      {setting.on && (
+        <>
+          <label for="strategy">Strategy</label>
+          <select
+            id="strategy"
+            value={setting.strategy}
+            onChange={(event) => change({ ...setting, strategy: event.currentTarget.value })}
+          >
+            {strategies.map((strategy) => (
+              <option key={strategy}>{strategy}</option>
+            ))}
+          </select>
+          <fieldset>
+            <legend>Experts</legend>
+            {models.length === 0 && <p class="hint">The key’s models stand here.</p>}
+            {models.map((model) => (
+              <label key={model} class="check">
+                <input
+                  type="checkbox"
+                  checked={experts.includes(model)}
+                  onChange={(event) => toggle(model, event.currentTarget.checked)}
+                />
+                {model}
+              </label>
+            ))}
+          </fieldset>
+          {aggregates(setting.strategy) && (
+            <>
+              <label for="aggregator">Aggregator</label>
+              <select
+                id="aggregator"
+                value={aggregatorOf(setting, models)}
+                onChange={(event) => change({ ...setting, aggregator: event.currentTarget.value })}
+              >
+                {models.map((model) => (
+                  <option key={model}>{model}</option>
+                ))}
+              </select>
+            </>
+          )}
+        </>
+      )}
+    </>
+  )
+}

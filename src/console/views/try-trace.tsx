@@ -1,0 +1,131 @@
+import type { Explanation } from '../../protocol/wire/admin.ts'
+import type { Answered } from '../chat.ts'
+import { useLoad } from '../load.ts'
+import { duration } from '../parts/format.ts'
+import { Frame } from '../parts/frame.tsx'
+import { Id, Pill } from '../parts/small.tsx'
+import { Part } from '../parts/states.tsx'
+
+/** What became of one request: how long, by whom, why there. */
+export function Trace({ answered }: { answered: Answered }) {
+  const { metadata, requestId } = answered
+  const mixture = metadata?.mixture
+  return (
+    <section class="trace" aria-label="Trace of the answer">
+      <dl class="facts">
+        {requestId !== null && (
+          <div>
+            <dt>Request</dt>
+            <dd>
+              <Id id={requestId} />{' '}
+              {mixture !== undefined && <a href={`#statecharts/mixture/${requestId}`}>Statechart</a>}
+            </dd>
+          </div>
+        )}
+        {metadata !== null && (
+          <>
+            <div>
+              <dt>First token</dt>
+              <dd>{duration(metadata.ttft_ms)}</dd>
+            </div>
+            <div>
+              <dt>Whole</dt>
+              <dd>{duration(metadata.latency_ms)}</dd>
+            </div>
+            <div>
+              <dt>Runtime</dt>
+              <dd>{metadata.runtime_kind}</dd>
+            </div>
+            <div>
+              <dt>Receipt</dt>
+              <dd>
+                <Id id={metadata.receipt_hash} />
+              </dd>
+            </div>
+          </>
+        )}
+      </dl>
+      {mixture !== undefined && (
+        <Frame label="Sub-calls of the mixture">
+          <table>
+            <caption>
+              Mixture by {mixture.strategy} {mixture.degraded && <Pill tone="warn" text="degraded" />}
+            </caption>
+            <thead>
+              <tr>
+                <th scope="col">Role</th>
+                <th scope="col">Model</th>
+                <th scope="col">Status</th>
+                <th scope="col">Node</th>
+                <th scope="col" class="number">
+                  Tokens
+                </th>
+              </tr>
+            </thead>
+            <tbody>
+              {mixture.experts.map((call, at) => (
+                <tr key={at}>
+                  <td>{call.role}</td>
+                  <th scope="row">{call.model}</th>
+                  <td>
+                    <Pill tone={call.status === 'ok' ? 'good' : 'bad'} text={call.status} />
+                  </td>
+                  <td>{call.node_id === '' ? 'none' : <Id id={call.node_id} />}</td>
+                  <td class="number">{call.usage.total_tokens}</td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </Frame>
+      )}
+      {requestId !== null && <Why requestId={requestId} />}
+    </section>
+  )
+}
+
+function Why({ requestId }: { requestId: string }) {
+  const [explanation, again] = useLoad<Explanation>(`/v1/admin/explain?request_id=${requestId}`)
+  return (
+    <details>
+      <summary>Why there</summary>
+      <Part what="why there" loaded={explanation} again={again}>
+        {({ tries }) => (
+          <Frame label="Routes that were looked at">
+            <table>
+              <thead>
+                <tr>
+                  <th scope="col">Node</th>
+                  <th scope="col">Verdict</th>
+                  <th scope="col">Reason</th>
+                  <th scope="col" class="number">
+                    In flight
+                  </th>
+                  <th scope="col" class="number">
+                    First token
+                  </th>
+                </tr>
+              </thead>
+              <tbody>
+                {tries.flatMap(({ at, routes }) =>
+                  routes.map((route) => (
+                    <tr key={`${at} ${route.model_profile_id}`}>
+                      <th scope="row">
+                        <Id id={route.node_id} />
+                      </th>
+                      <td>
+                        <Pill tone={route.verdict === 'chosen' ? 'good' : 'plain'} text={route.verdict} />
+                      </td>
+                      <td>{route.reason.replaceAll('_', ' ')}</td>
+                      <td class="number">{route.in_flight}</td>
+                      <td class="number">{duration(route.ttft_ewma_ms)}</td>
+                    </tr>
+                  )),
+                )}
+              </tbody>
+            </table>
+          </Frame>
+        )}
+      </Part>
+    </details>
+  )
+}

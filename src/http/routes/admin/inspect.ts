@@ -1,0 +1,39 @@
+import { Elysia } from 'elysia'
+import { headers } from '../../../brand.ts'
+import { Problem } from '../../../errors.ts'
+import { eventStreamHeaders } from '../../../protocol/sse.ts'
+import type { HttpContext } from '../../exchange.ts'
+import { admin } from '../../plugins/admin.ts'
+import { describe } from '../../route-table.ts'
+
+/** A console that was dropped may take the rest for so long, s. */
+const droppedSeconds = 10
+const retryAfterSeconds = 30
+
+/** What moves, as it moves: statecharts, pool and traffic on one stream (decisions §23). */
+export const inspectRoutes = (context: HttpContext) =>
+  new Elysia().use(admin(context)).get(
+    '/v1/admin/inspect',
+    ({ actor, exchange, request, server }) => {
+      // Bun ends a response that is silent for some seconds; heartbeats come, but not that often.
+      server?.timeout(request, 0)
+      const dropped = () => server?.timeout(request, droppedSeconds)
+      const stream = context.gateway.consoles.open({ role: actor.role, dropped })
+      if (stream === null) {
+        const detail = 'As many consoles are open as this gateway allows'
+        throw new Problem('service_unavailable', { detail, retryAfterSeconds })
+      }
+      return new Response(stream, {
+        headers: { ...context.base, ...eventStreamHeaders, [headers.requestId]: exchange.requestId },
+      })
+    },
+    {
+      action: 'machine.inspect',
+      detail: describe({
+        summary: 'Follow statecharts, pool and traffic',
+        description:
+          'Server-sent events: `hello` and `snapshot` first, then `transitions` (at most every 100 ms), `pool` (every second where something changed), `traffic` (every 5 s) and a comment every 10 s. Types, states, ids and times, never content. The last event is `end`, with `reason` `slow_client` or `shutdown`; 503 when too many are open.',
+        tags: ['Statecharts (extension)'],
+      }),
+    },
+  )

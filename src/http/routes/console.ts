@@ -1,0 +1,51 @@
+import { Elysia } from 'elysia'
+import type { PageFile } from '../../actors/console-page.ts'
+import { Problem } from '../../errors.ts'
+import type { HttpContext } from '../exchange.ts'
+import { publicReads } from '../plugins/rate-limit.ts'
+
+export const consolePath = '/console'
+
+/** Nothing inline, nothing from elsewhere, in no frame. */
+const contentPolicy = [
+  "default-src 'none'",
+  "script-src 'self'",
+  "style-src 'self'",
+  "img-src 'self'",
+  "connect-src 'self'",
+  "base-uri 'none'",
+  "form-action 'none'",
+  "frame-ancestors 'none'",
+].join('; ')
+/** The page names its files by their hashes, so it alone must be asked for again. */
+const pageCache = 'no-cache'
+const assetCache = 'public, max-age=31536000, immutable'
+const iconCache = 'public, max-age=86400'
+
+const respond = ({ bytes, type }: PageFile, headers: Readonly<Record<string, string>>) =>
+  new Response(bytes, { headers: { 'content-type': type, 'x-content-type-options': 'nosniff', ...headers } })
+
+/** The operators' page. It holds no data: what it shows it reads with the operator's own token. */
+export const consoleRoutes = (context: HttpContext) =>
+  new Elysia()
+    .use(publicReads(context, 'own'))
+    .get(
+      consolePath,
+      async () =>
+        respond(await context.gateway.consolePage.html(), {
+          'cache-control': pageCache,
+          'content-security-policy': contentPolicy,
+          'referrer-policy': 'no-referrer',
+          'cross-origin-opener-policy': 'same-origin',
+        }),
+      { detail: { hide: true } },
+    )
+    .get(
+      `${consolePath}/assets/:file`,
+      async ({ params: { file } }) => {
+        const found = await context.gateway.consolePage.asset(file)
+        if (found === null) throw new Problem('route_not_found')
+        return respond(found, { 'cache-control': file === 'icon.svg' ? iconCache : assetCache })
+      },
+      { detail: { hide: true } },
+    )

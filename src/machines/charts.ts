@@ -1,0 +1,19 @@
+import type { AnyStateMachine } from 'xstate'
+import { mixtureMachine } from './mixture/machine.ts'
+import { nodeMachine } from './node.ts'
+import { routerMachine } from './router.ts'
+
+/** A statechart as operators see it. */
+export interface Chart {
+  readonly machine: AnyStateMachine
+  readonly title: string
+  /** What one instance of it is. */
+  readonly about: string
+}
+
+/** Every statechart of the gateway; pictures, live counts and histories derive from this list. */
+export const charts: readonly Chart[] = [
+  { machine: nodeMachine, title: 'Node', about: 'One machine of the pool, as this gateway sees it' },
+  { machine: routerMachine, title: 'Router', about: 'The pool of this gateway' },
+  { machine: mixtureMachine, title: 'Mixture', about: 'One request that asks several models' },
+]

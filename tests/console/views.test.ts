@@ -1,0 +1,123 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import type { Browser } from 'playwright-core'
+import { type ConsolePage, hasBrowser, launchBrowser, openConsole, pictures } from '../support/console.ts'
+import { type ConsolePool, models, startConsolePool } from '../support/console-pool.ts'
+import { waitFor } from '../support/gateway.ts'
+
+const slowMs = 60_000
+const picturedMs = 75_000
+
+describe.skipIf(!hasBrowser)('every view, in light and dark and on a phone', () => {
+  let pool: ConsolePool
+  let browser: Browser
+  beforeAll(async () => {
+    pool = await startConsolePool({ SVC_STALE_AFTER_MS: '3000', SVC_OFFLINE_AFTER_MS: '4000' })
+    browser = await launchBrowser()
+    for (const model of models) for (let i = 0; i < 3; i++) await pool.chat(model)
+    await pool.chat('no-such-model')
+    if (pictures) await pool.work(picturedMs)
+    await (await pool.mixture().done).body?.cancel()
+    const [, , , workshop] = pool.nodes
+    workshop?.setFaults({ kind: 'refuse' })
+    await pool.gateway.admin('POST', `/v1/admin/nodes/${pool.nodeIds[2]}/drain`, { reason: 'new fan' })
+    await waitFor('the workshop to be away', async () => {
+      const { state } = await pool.gateway.admin<{ state: string }>('GET', `/v1/admin/nodes/${pool.nodeIds[3]}`)
+      return state === 'offline'
+    })
+  }, slowMs + picturedMs)
+  afterAll(async () => {
+    await browser.close()
+    await pool.stop()
+  })
+
+  const looks = [
+    ['light', 1280],
+    ['dark', 1280],
+    ['light', 390],
+  ] as const
+
+  /** Nothing wrong for axe, nothing wider than the page, nothing asked of another host. */
+  async function good(console: ConsolePage, view: string): Promise<void> {
+    expect([view, await console.violations()]).toEqual([view, []])
+    const wide = await console.page.evaluate('document.documentElement.scrollWidth - innerWidth')
+    expect([view, Number(wide) <= 0]).toEqual([view, true])
+    expect([view, console.faults]).toEqual([view, []])
+  }
+
+  test.each(looks)(
+    '%s, %i wide',
+    async (colorScheme, width) => {
+      const phone = width < 600 ? '-phone' : ''
+      const console = await openConsole(browser, pool.gateway.url, {
+        colorScheme,
+        viewport: { width, height: phone === '' ? 860 : 780 },
+      })
+      const { page } = console
+      const picture = (view: string) => console.picture(`console-${view}-${colorScheme}${phone}`)
+      await good(console, 'sign-in')
+      await picture('sign-in')
+      await console.signIn(pool.gateway.tokens.admin)
+
+      await page.getByRole('button', { name: 'rack-1', exact: true }).click()
+      await page.getByText('model server').waitFor()
+      await good(console, 'pool')
+      await picture('pool')
+
+      await console.show('Traffic')
+      await page.getByRole('row', { name: /llama/ }).waitFor()
+      await page.getByRole('img', { name: /^Requests, last/ }).waitFor()
+      await good(console, 'traffic')
+      await picture('traffic')
+
+      await console.show('Statecharts')
+      await page.locator('.statechart[data-machine=node]').waitFor()
+      await page.getByRole('link', { name: /^rack-1/ }).click()
+      await page.locator('[data-state=ready].lit').waitFor()
+      await good(console, 'statecharts')
+      await picture('statecharts-node')
+      for (const node of pool.nodes.slice(0, 3)) node.setAnswer({ firstTokenMs: 4_000 })
+      const { id, done } = pool.mixture()
+      await page.getByRole('link', { name: /^Mixture/ }).click()
+      await page.locator(`a[href$="${await id}"]`).click()
+      await page.locator('[data-state=expertsRunning].lit.has-live').waitFor()
+      await good(console, 'mixture')
+      await picture('statecharts-mixture')
+      for (const node of pool.nodes) node.setAnswer({ firstTokenMs: 20 })
+
+      await console.show('Try it')
+      await page.getByLabel('Gateway key').fill(pool.customer.key)
+      await page.getByLabel('Ask several models').check()
+      await page.getByLabel('Strategy').selectOption('vote')
+      await page.getByLabel('Message').fill('What is a penstock?')
+      await page.getByRole('button', { name: 'Send' }).click()
+      await page.getByRole('region', { name: 'Trace of the answer' }).waitFor()
+      await good(console, 'try')
+      await picture('try')
+      await (await done).body?.cancel()
+      await console.close()
+    },
+    slowMs,
+  )
+
+  test(
+    'only views whose routes are there are in the navigation',
+    async () => {
+      const console = await openConsole(browser, pool.gateway.url)
+      await console.signIn(pool.gateway.tokens.viewer)
+      const document = (await (await fetch(`${pool.gateway.url}/openapi.json`)).json()) as { paths: object }
+      const has = (path: string) => path in document.paths
+      const shown = await console.page.getByRole('navigation', { name: 'Views' }).getByRole('link').allTextContents()
+      expect(shown).toEqual([
+        'Pool',
+        'Statecharts',
+        'Traffic',
+        ...(has('/v1/admin/jobs') ? ['Jobs'] : []),
+        ...(has('/v1/admin/payout-batches') ? ['Money'] : []),
+        ...(has('/v1/admin/audit/summary') ? ['Audit'] : []),
+        'Try it',
+      ])
+      await console.close()
+    },
+    slowMs,
+  )
+})

@@ -1,0 +1,39 @@
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { startTestGateway, type TestGateway } from '../support/http-gateway.ts'
+
+let gateway: TestGateway
+beforeAll(async () => {
+  gateway = await startTestGateway()
+})
+afterAll(() => gateway.stop())
+
+test('the console is one page under a policy without exceptions; its files are named by what is in them', async () => {
+  const page = await gateway.ask('GET', '/console')
+  expect(page.status).toBe(200)
+  expect(page.headers.get('content-type')).toStartWith('text/html')
+  const policy = page.headers.get('content-security-policy') ?? ''
+  expect(policy).toContain("default-src 'none'")
+  expect(policy).toContain("frame-ancestors 'none'")
+  expect(policy).not.toMatch(/unsafe|https?:|data:|\*/)
+  const html = await page.text()
+  expect(html).not.toMatch(/%\w+%|https?:\/\/|<style|style=|<script(?![^>]* src=)|\son\w+=/)
+  const files = [...html.matchAll(/(?:src|href)="([^"]+)"/g)].map(([, path = '']) => path)
+  expect(files.filter((path) => /-[a-z0-9]{8}\.(js|css)$/.test(path))).toHaveLength(2)
+  for (const path of files) {
+    const file = await gateway.ask('GET', `/${path}`)
+    expect([path, file.status, file.headers.get('x-content-type-options')]).toEqual([path, 200, 'nosniff'])
+    expect(file.headers.get('cache-control')).toContain('public')
+  }
+  for (const path of ['index.html', 'main.tsx', '..%2fapi.ts', 'constructor']) {
+    expect([path, (await gateway.ask('GET', `/console/assets/${path}`)).status]).toEqual([path, 404])
+  }
+})
+
+test('the page is small, holds no secret and names the brand once, in the page', async () => {
+  const html = await (await gateway.ask('GET', '/console')).text()
+  const [script = ''] = /console\/assets\/main-\w+\.js/.exec(html) ?? []
+  const code = await (await gateway.ask('GET', `/${script}`)).text()
+  expect(code.length).toBeLessThan(100_000)
+  expect(html).toContain('data-brand="svc"')
+  expect(code).not.toMatch(/x-svc-|svc_(?:admin|operator|viewer|gateway)_/)
+})

@@ -1,0 +1,54 @@
+import type { InspectEvents } from '../../src/protocol/wire/inspect.ts'
+import { EventStreamReader } from './event-stream.ts'
+
+type Name = keyof InspectEvents
+
+/** Reads `GET /v1/admin/inspect` event by event. */
+export class InspectReader {
+  private readonly events: EventStreamReader
+
+  constructor(private readonly response: Response) {
+    this.events = new EventStreamReader(response)
+  }
+
+  get status(): number {
+    return this.response.status
+  }
+
+  get contentType(): string {
+    return this.response.headers.get('content-type') ?? ''
+  }
+
+  /** Everything read so far. */
+  get text(): string {
+    return this.events.text
+  }
+
+  /** The next event of that name; others and comments are passed over. */
+  next<E extends Name>(name: E): Promise<InspectEvents[E]> {
+    return this.until(`an event ${name}`, name, () => true)
+  }
+
+  async until<E extends Name>(
+    what: string,
+    name: E,
+    holds: (data: InspectEvents[E]) => boolean,
+  ): Promise<InspectEvents[E]> {
+    for (;;) {
+      const block = await this.events.block()
+      if (block === null) throw new Error(`the stream ended before ${what}`)
+      const [, event, text] = /^event: (\w+)\ndata: (.*)$/.exec(block) ?? []
+      if (event !== name || text === undefined) continue
+      const data = JSON.parse(text) as InspectEvents[E]
+      if (holds(data)) return data
+    }
+  }
+
+  async rest(): Promise<string> {
+    return (await this.events.rest()).join('\n')
+  }
+
+  close(): Promise<void> {
+    return this.events.cancel()
+  }
+}
