@@ -21,6 +21,8 @@ export const usage = `npm run bench -- [options]            Penstock against a r
 npm run bench -- affinity [--write]    prefix affinity against round robin and least in flight
 npm run bench -- mixture [--write]     what a mixture adds to its slowest expert
 npm run bench -- tunnel [--write]      a node agent over its tunnel against the same agent reached directly
+npm run bench -- paid [--write]        paid chat against free chat
+npm run bench -- ledger [--write]      paid requests through the ledger, in groups and with a transaction each
 
   --only a,b     cases: ${caseNames.join(' ')}
   --rounds N     interleaved, the order rotates, medians are printed (3)
@@ -62,7 +64,7 @@ const flags = {
   help: { type: 'boolean', default: false },
 } as const
 
-const benches = ['gateway', 'affinity', 'mixture', 'tunnel'] as const
+const benches = ['gateway', 'affinity', 'mixture', 'tunnel', 'paid', 'ledger'] as const
 export type Bench = (typeof benches)[number]
 
 export function readOptions(args: readonly string[]): Options & { readonly command: Bench | 'help' } {
