@@ -1,5 +1,9 @@
-import { sql } from 'drizzle-orm'
+import { eq, getTableColumns, sql } from 'drizzle-orm'
 import type { Database } from '../client.ts'
+import { nodes } from '../schema/pool.ts'
+import { receipts } from '../schema/work.ts'
+
+export type ReceiptRow = typeof receipts.$inferSelect
 
 /** One receipt as it was hashed, and what is kept beside it. */
 export interface NewReceipt {
@@ -29,4 +33,17 @@ export const receiptsJson = (rows: readonly NewReceipt[]) => `[${rows.map(rowTex
 export async function insertReceipts(db: Database, rows: readonly NewReceipt[]): Promise<void> {
   if (rows.length === 0) return
   await db.execute(sql`select receipts_insert(${receiptsJson(rows)}::text::json)`)
+}
+
+/** With the key of its node, also of one that was revoked since: what it signed stays signed. null: no such receipt. */
+export async function getReceipt(
+  db: Database,
+  hash: string,
+): Promise<(ReceiptRow & { readonly identityKey: Buffer | null }) | null> {
+  const [row] = await db
+    .select({ ...getTableColumns(receipts), identityKey: nodes.identityKey })
+    .from(receipts)
+    .leftJoin(nodes, eq(nodes.nodeId, receipts.nodeId))
+    .where(eq(receipts.receiptHash, hash))
+  return row ?? null
 }
