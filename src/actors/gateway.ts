@@ -250,6 +250,7 @@ function observe(metrics: Metrics, { router, receipts, jobs, money }: Actors): v
     jobs: () => jobs.openByStatus(),
     jobsRunning: () => jobs.running(),
     ledger: () => money.ledger.state(),
+    payoutBatches: () => money.settlement.counts(),
   })
 }
 
