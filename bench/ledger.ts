@@ -1,5 +1,3 @@
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createLedger } from '../src/actors/ledger.ts'
 import { type Database, openDatabase } from '../src/db/client.ts'
@@ -11,32 +9,40 @@ import { newId } from '../src/ids.ts'
 import { createLog } from '../src/log.ts'
 import { brokenRules } from '../src/machines/rules/books.ts'
 import { chargeFor, fundedCustomer } from '../tests/support/ledger.ts'
+import type { Options } from './options.ts'
+import { circumstances } from './results.ts'
+import { RigError, stopAll, temporaryFolder } from './rig.ts'
+import { markdown, median } from './table.ts'
 
-/**
- * Paid requests a second through the ledger, reserve and settle, 64 at once on one customer: in groups, and with a
- * transaction each. A PostgreSQL of its own with fsync on. `node scripts/bun.mjs bench/ledger.ts`
- */
 const clients = 64
-const runMs = 3_000
-const log = createLog('silent', () => {})
-const amountWei = 1_000n
+const reservedWei = 1_000n
+const chargedWei = 600n
+const reservedMs = 900_000
 
+/** Reserves and settles one request, with its receipt, payout and fee. */
 type Pay = (customerId: string) => Promise<unknown>
 
-async function measure(customerId: string, pay: Pay) {
+interface Measured {
+  readonly perSecond: number
+  readonly p50Ms: number
+  readonly p99Ms: number
+}
+
+async function measure(customerId: string, pay: Pay, secs: number): Promise<Measured> {
   const delays: number[] = []
-  const until = performance.now() + runMs
+  const began = performance.now()
+  const until = began + secs * 1_000
   const client = async () => {
     while (performance.now() < until) {
-      const began = performance.now()
+      const at = performance.now()
       await pay(customerId)
-      delays.push(performance.now() - began)
+      delays.push(performance.now() - at)
     }
   }
   await Promise.all(Array.from({ length: clients }, client))
   const sorted = delays.toSorted((a, b) => a - b)
-  const at = (share: number) => (sorted[Math.floor(sorted.length * share)] ?? Number.NaN).toFixed(1)
-  return [Math.round((delays.length * 1_000) / runMs), at(0.5), at(0.99)].map(String)
+  const at = (share: number) => sorted[Math.floor(sorted.length * share)] ?? Number.NaN
+  return { perSecond: (delays.length * 1_000) / (performance.now() - began), p50Ms: at(0.5), p99Ms: at(0.99) }
 }
 
 /** As an ORM would: each request its own transactions, all on the row of the one customer. */
@@ -44,31 +50,61 @@ const alone =
   (db: Database): Pay =>
   async (customer) => {
     const id = newId('req')
-    await reserveAll(db, [{ id, customer, amountWei, entry: newId('led'), job: null }], 900_000)
+    const entry = { id, customer, amountWei: reservedWei, entry: newId('led'), job: null }
+    await reserveAll(db, [entry], reservedMs)
     const ids = { debit: newId('led'), release: newId('led'), payout: newId('pay'), fee: newId('fee') }
-    const { receipt, nodeId, kind } = chargeFor(customer, amountWei)
-    const charge = { chargedWei: 600n, shareWei: 540n, feeWei: 60n, receiptHash: receipt.hash, node: nodeId, kind }
-    await settleAll(db, [{ id, ...charge, held: false, ...ids }])
+    const { receipt, nodeId, kind } = chargeFor(customer, chargedWei)
+    const feeWei = chargedWei / 10n
+    const split = { chargedWei, shareWei: chargedWei - feeWei, feeWei, receiptHash: receipt.hash, node: nodeId, kind }
+    await settleAll(db, [{ id, ...split, held: false, ...ids }], [{ ...receipt, billed: true }])
   }
 
-const dataDir = mkdtempSync(join(tmpdir(), 'penstock-bench-'))
-const embedded = await startEmbedded({ dataDir, log, preferNobody: true })
-await migrateDatabase(embedded.url)
-const { db, sql, close } = openDatabase({ url: embedded.url, connectionsMax: 16 })
-const ledger = createLedger({ db, log })
-const customer = () => fundedCustomer({ sql }, 10n ** 30n)
-const grouped: Pay = async (customerId) => {
-  const held = await ledger.reserve({ id: newId('req'), customerId, amountWei })
-  await ledger.settle(held, chargeFor(customerId, 600n))
+function rowOf(name: string, rounds: readonly Measured[]): string[] {
+  const middle = (of: (round: Measured) => number) => median(rounds.map(of))
+  return [
+    name,
+    middle(({ perSecond }) => perSecond).toFixed(0),
+    middle(({ p50Ms }) => p50Ms).toFixed(1),
+    middle(({ p99Ms }) => p99Ms).toFixed(1),
+  ]
 }
-const rows = [
-  ['a transaction each', ...(await measure(await customer(), alone(db)))],
-  ['in groups', ...(await measure(await customer(), grouped))],
-]
-const broken = brokenRules(await readBooks(db))
-await ledger.stop()
-await close()
-await embedded.stop()
-rmSync(dataDir, { recursive: true, force: true })
-if (broken.length > 0) throw new Error(`the books do not balance: ${broken.join('; ')}`)
-process.stdout.write(`ledger\tpaid/s\tp50 ms\tp99 ms\n${rows.map((row) => row.join('\t')).join('\n')}\n`)
+
+/** Paid requests a second through the ledger, 64 at once on one customer: a transaction each, and in groups. */
+export async function benchLedger(options: Options): Promise<string> {
+  const log = createLog('silent', () => {})
+  const embedded = await startEmbedded({ dataDir: join(temporaryFolder(), 'data'), log, preferNobody: true })
+  try {
+    await migrateDatabase(embedded.url)
+    const { db, sql, close } = openDatabase({ url: embedded.url, connectionsMax: 16 })
+    const ledger = createLedger({ db, log })
+    const grouped: Pay = async (customerId) => {
+      const held = await ledger.reserve({ id: newId('req'), customerId, amountWei: reservedWei })
+      await ledger.settle(held, chargeFor(customerId, chargedWei))
+    }
+    const ways = { 'a transaction each': alone(db), 'in groups': grouped }
+    const rounds = new Map<string, Measured[]>(Object.keys(ways).map((name) => [name, []]))
+    for (let round = 0; round < options.rounds; round++) {
+      for (const [name, pay] of Object.entries(ways)) {
+        const customerId = await fundedCustomer({ sql }, 10n ** 30n)
+        const seen = await measure(customerId, pay, options.secs)
+        rounds.get(name)?.push(seen)
+        process.stderr.write(`${name} ${round + 1}: ${seen.perSecond.toFixed(0)}/s p50 ${seen.p50Ms.toFixed(1)} ms\n`)
+      }
+    }
+    const broken = brokenRules(await readBooks(db))
+    const { groups, requests } = ledger.state()
+    await ledger.stop()
+    await close()
+    if (broken.length > 0) throw new RigError(`the books do not balance: ${broken.join('; ')}`)
+    const table = markdown(
+      ['', 'paid requests/s', 'p50 ms', 'p99 ms'],
+      [...rounds].map(([name, seen]) => rowOf(name, seen)),
+    )
+    const load = `${options.rounds} rounds of ${options.secs} s, ${clients} at once on one customer, fsync on, bench and database share the machine`
+    const sizes = `A group had ${(requests / groups).toFixed(0)} of its kind on average. The books balance.`
+    return ['## The ledger', circumstances(load), table, sizes].join('\n\n')
+  } finally {
+    await embedded.stop()
+    await stopAll()
+  }
+}

@@ -22,6 +22,8 @@ npm run bench -- affinity [--write]    prefix affinity against round robin and l
 npm run bench -- mixture [--write]     what a mixture adds to its slowest expert
 npm run bench -- tunnel [--write]      a node agent over its tunnel against the same agent reached directly
 npm run bench -- consoles [--write]    chat with 50 consoles open against none
+npm run bench -- paid [--write]        paid chat against free chat
+npm run bench -- ledger [--write]      paid requests through the ledger, in groups and with a transaction each
 
   --only a,b     cases: ${caseNames.join(' ')}
   --rounds N     interleaved, the order rotates, medians are printed (3)
@@ -63,7 +65,7 @@ const flags = {
   help: { type: 'boolean', default: false },
 } as const
 
-const benches = ['gateway', 'affinity', 'mixture', 'tunnel', 'consoles'] as const
+const benches = ['gateway', 'affinity', 'mixture', 'tunnel', 'consoles', 'paid', 'ledger'] as const
 export type Bench = (typeof benches)[number]
 
 export function readOptions(args: readonly string[]): Options & { readonly command: Bench | 'help' } {

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 
 export const resultsFile = join(import.meta.dir, 'RESULTS.md')
 const opening =
-  '# Results\n\nWritten by `npm run bench -- --write`, `npm run bench -- affinity --write` and `npm run bench -- mixture --write`; see README.md.\n'
+  '# Results\n\nWritten by `npm run bench -- --write` and `npm run bench -- NAME --write`; see README.md.\n'
 
 /** Where and when a table was measured. */
 export function circumstances(more: string): string {

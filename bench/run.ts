@@ -2,8 +2,10 @@ import { writeFileSync } from 'node:fs'
 import { compareAffinity } from './affinity.ts'
 import { compare } from './compare.ts'
 import { compareConsoles } from './consoles.ts'
+import { benchLedger } from './ledger.ts'
 import { benchMixture } from './mixture.ts'
 import { type Bench, type Options, readOptions, UsageError, usage } from './options.ts'
+import { comparePaid } from './paid.ts'
 import { writeSection } from './results.ts'
 import { RigError, stopAll } from './rig.ts'
 import { compareTunnel } from './tunnel.ts'
@@ -22,6 +24,8 @@ const benches: Readonly<Record<Bench, (options: Options) => Promise<string>>> = 
   mixture: benchMixture,
   tunnel: compareTunnel,
   consoles: compareConsoles,
+  paid: comparePaid,
+  ledger: benchLedger,
 }
 
 async function run(): Promise<void> {

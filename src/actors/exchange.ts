@@ -140,7 +140,8 @@ export class Exchange implements Ticking {
       return { usage, estimated: false }
     }
     const prompt = this.prompt()
-    const completion = wholeTokens(outputWeight())
+    const estimate = wholeTokens(outputWeight())
+    const completion = this.paid === null ? estimate : this.paid.bound(estimate)
     const usage = { prompt_tokens: prompt, completion_tokens: completion, total_tokens: prompt + completion }
     return { usage, estimated: true }
   }

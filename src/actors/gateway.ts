@@ -1,8 +1,12 @@
 import type { Config } from '../config.ts'
 import type { Database, OpenDatabase } from '../db/client.ts'
 import { askDatabase } from '../db/queries/health.ts'
+import { countDeliveriesByStatus } from '../db/queries/webhooks.ts'
 import { failureName, type Log } from '../log.ts'
+import { payoutBatchMachine } from '../machines/payout-batch.ts'
+import { privateJobMachine } from '../machines/private-job.ts'
 import { createPrefixMap } from '../machines/rules/affinity.ts'
+import { webhookDeliveryMachine } from '../machines/webhook-delivery.ts'
 import { type SigningKey, signingKey } from '../protocol/ed25519.ts'
 import { webhookPublicKey } from '../protocol/webhook-signature.ts'
 import type { RouterKeys } from '../protocol/wire/agent.ts'
@@ -296,6 +300,7 @@ function observe(metrics: Metrics, { router, receipts, audit, jobs, money, agent
     hellosRefused: () => dialIn.tunnelDoor.refused(),
     accessEventsWritten: () => audit.writer.written(),
     accessEventsRefused: () => audit.writer.refused(),
+    payoutBatches: () => money.settlement.counts(),
   })
 }
 
@@ -325,11 +330,20 @@ function startTracing(config: Config, log: Log, metrics: Metrics): Tracing | nul
 }
 
 /** What the operators' consoles look at. `resting`: a line per durable chart. */
-function createConsoles({ inspector, router }: Actors, metrics: Metrics, { config, log }: GatewayParts) {
+function createConsoles(
+  { inspector, router, jobs, money }: Actors,
+  metrics: Metrics,
+  { config, log, database }: GatewayParts,
+) {
   const traffic = createTraffic({ totals: metrics.totals, log })
   const nodes = () => router.nodes().map(liveNode)
   const consolesMax = config.SVC_CONSOLES_MAX
-  return { traffic, feed: createConsoleFeed({ inspector, traffic, nodes, resting: {}, consolesMax, log }) }
+  const resting = {
+    [privateJobMachine.id]: () => jobs.openByStatus(),
+    [webhookDeliveryMachine.id]: () => countDeliveriesByStatus(database.db),
+    [payoutBatchMachine.id]: () => money.settlement.counts(),
+  }
+  return { traffic, feed: createConsoleFeed({ inspector, traffic, nodes, resting, consolesMax, log }) }
 }
 
 async function stopActors(actors: Actors, log: Log): Promise<void> {

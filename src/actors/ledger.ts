@@ -11,7 +11,7 @@ import {
   staleReservations,
 } from '../db/queries/ledger.ts'
 import { readBooks, reservedTotal } from '../db/queries/ledger-proof.ts'
-import { insertReceipts, type NewReceipt } from '../db/queries/receipts.ts'
+import type { NewReceipt } from '../db/queries/receipts.ts'
 import { Problem } from '../errors.ts'
 import { newId } from '../ids.ts'
 import { failureName, type Log } from '../log.ts'
@@ -260,10 +260,10 @@ class GroupedLedger implements OwnedLedger {
   private async commitSettlements(settlements: readonly Settlement[]): Promise<readonly SettleOutcome[]> {
     const receipts = settlements.flatMap(({ receipt }) => (receipt === null ? [] : [receipt]))
     const rows = settlements.map(({ row }) => row)
-    if (receipts.length === 0) return settleAll(this.db, rows)
+    // One statement is one commit and one way to the database; only keys need a transaction around it.
+    if (settlements.every(({ completes }) => completes === null)) return settleAll(this.db, rows, receipts)
     return this.db.transaction(async (tx) => {
-      await insertReceipts(tx, receipts)
-      const outcomes = await settleAll(tx, rows)
+      const outcomes = await settleAll(tx, rows, receipts)
       const completed = settlements.flatMap(({ completes }, at) =>
         completes === null || outcomes[at] !== 'settled' ? [] : [completes],
       )

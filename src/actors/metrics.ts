@@ -63,6 +63,7 @@ export interface MetricSources {
   accessEventsWritten(): number
   accessEventsRefused(): number
   spansDropped(): number
+  payoutBatches(): Promise<Readonly<Record<string, number>>>
 }
 
 export interface Metrics {
@@ -177,19 +178,22 @@ function gauges(registry: Registry, sources: () => Partial<MetricSources>): void
         this.set(read() ?? 0)
       },
     })
-  new Gauge({
-    name: `${metricPrefix}jobs`,
-    help: 'Private jobs that have not ended, by status, as the database has them',
-    labelNames: ['status'],
-    registers,
-    async collect() {
-      // A scrape must not fail because the database is away.
-      const none: Readonly<Record<string, number>> = {}
-      const counts = await (sources().jobs?.() ?? Promise.resolve(none)).catch(() => none)
-      this.reset()
-      for (const [status, count] of Object.entries(counts)) this.set({ status }, count)
-    },
-  })
+  /** By status, as the database has them: a scrape must not fail because it is away. */
+  const counted = (name: string, help: string, read: () => Promise<Readonly<Record<string, number>>> | undefined) =>
+    new Gauge({
+      name: `${metricPrefix}${name}`,
+      help,
+      labelNames: ['status'],
+      registers,
+      async collect() {
+        const none: Readonly<Record<string, number>> = {}
+        const counts = await (read() ?? Promise.resolve(none)).catch(() => none)
+        this.reset()
+        for (const [status, count] of Object.entries(counts)) this.set({ status }, count)
+      },
+    })
+  counted('jobs', 'Private jobs that have not ended, by status, as the database has them', () => sources().jobs?.())
+  counted('payout_batches', 'Payout batches by status, as the database has them', () => sources().payoutBatches?.())
   reading('jobs_attended', 'Private jobs that this gateway holds a lease of', () => sources().jobsRunning?.())
   reading('requests_in_flight', 'Calls that occupy a slot of a node', () => sources().inFlight?.())
   reading('requests_queued', 'Requests that wait for a free slot', () => sources().queued?.())

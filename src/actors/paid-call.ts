@@ -1,6 +1,6 @@
 import { Problem } from '../errors.ts'
 import type { Route } from '../machines/routing.ts'
-import { clampUsage, priceOf } from '../machines/rules/pricing.ts'
+import { clampUsage, type Prices, priceOf } from '../machines/rules/pricing.ts'
 import type { TokenUsage } from '../protocol/chunk-rewriter.ts'
 import { wholeTokens } from '../protocol/token-estimate.ts'
 import type { ChatCommand } from './chat-command.ts'
@@ -30,6 +30,8 @@ export function billedCeiling(route: Route, standard: number, policyMax: number 
  */
 export class PaidCall {
   private reservation: Reservation | null = null
+  /** Those of the quote: what the catalogue says later is not what the client was asked for. */
+  private prices: Prices | null = null
   private ended = false
   private breached = false
   /** The client's key is ours. */
@@ -46,7 +48,8 @@ export class PaidCall {
   /** Refuses with `max_price_exceeded`, `insufficient_funds`, `service_unavailable`, or `invalid_request` for a cap that is no amount. */
   async reserve(route: Route): Promise<void> {
     if (this.reservation !== null) return
-    const amountWei = priceOf(pricesOf(route), this.promptEstimate, this.outputMax)
+    const prices = pricesOf(route)
+    const amountWei = priceOf(prices, this.promptEstimate, this.outputMax)
     const cap = this.command.body.svc?.max_price_wei
     if (cap !== undefined) {
       if (!weiPattern.test(cap)) throw new Problem('invalid_request', { param: 'svc.max_price_wei' })
@@ -56,11 +59,19 @@ export class PaidCall {
     if (idempotencyKey !== null && !this.claimed) {
       await this.port.idempotency.claim(this.command, idempotencyKey)
       this.claimed = true
+      // The client left meanwhile: nobody else will free its key.
+      if (this.ended) return this.giveBack()
     }
     const reservation = await this.port.ledger.reserve({ id, customerId: access.customerId, amountWei })
     this.reservation = reservation
+    this.prices = prices
     // The client left meanwhile.
     if (this.ended) this.giveBack()
+  }
+
+  /** Of an estimated answer: no more tokens than were asked for can be billed, though more text came. */
+  bound(completionTokens: number): number {
+    return Math.min(completionTokens, this.outputMax)
   }
 
   /** What is paid for of what the node said (decisions §5, usage). */
@@ -82,11 +93,11 @@ export class PaidCall {
 
   /** Resolves when debit and receipt are durable. */
   async charge(route: Route, usage: TokenUsage, receipt: NewReceipt): Promise<void> {
-    const { reservation } = this
-    if (reservation === null) throw new Error('a billed call without a reservation')
+    const { reservation, prices } = this
+    if (reservation === null || prices === null) throw new Error('a billed call without a reservation')
     this.ended = true
     await this.port.ledger.settle(reservation, {
-      actualWei: priceOf(pricesOf(route), usage.prompt_tokens, usage.completion_tokens),
+      actualWei: priceOf(prices, usage.prompt_tokens, usage.completion_tokens),
       receipt: { ...receipt, ...(this.breached ? { status: 'held' as const } : {}) },
       nodeId: route.nodeId,
       kind: 'hosted_chat',
@@ -109,7 +120,7 @@ export class PaidCall {
   }
 }
 
-function pricesOf(route: Route) {
+function pricesOf(route: Route): Prices {
   if (route.prices === null) throw new Error('a free route has no price')
   return { baseWei: 0n, ...route.prices }
 }

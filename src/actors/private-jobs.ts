@@ -10,6 +10,7 @@ import { dueWorkChannel } from './due-work.ts'
 import { type CreatedJob, createJob, type JobLimits } from './job-create.ts'
 import { followEnd } from './job-end.ts'
 import { createJobWorker, type JobWorker, type JobWorkerOptions, jobWork } from './job-worker.ts'
+import { createSnapshot } from './snapshot.ts'
 import type { Webhooks } from './webhooks.ts'
 
 export type { CreatedJob } from './job-create.ts'
@@ -77,18 +78,7 @@ export function createPrivateJobs(options: PrivateJobsOptions): PrivateJobs {
       worker.forget(job)
       return job
     },
-    openByStatus: keptFor(countsKeptMs, () => rows.countJobsByStatus(db)),
-  }
-}
-
-/** However often it is asked. */
-function keptFor<T>(keptMs: number, read: () => Promise<T>): () => Promise<T> {
-  let last: { readonly value: T; readonly atMs: number } | null = null
-  return async () => {
-    if (last !== null && performance.now() - last.atMs < keptMs) return last.value
-    const value = await read()
-    last = { value, atMs: performance.now() }
-    return value
+    openByStatus: createSnapshot(countsKeptMs, () => rows.countJobsByStatus(db)),
   }
 }
 

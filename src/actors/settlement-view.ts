@@ -1,6 +1,6 @@
 import type { Database } from '../db/client.ts'
 import * as rows from '../db/queries/public-settlement.ts'
-import { rootOfHashes } from '../protocol/merkle.ts'
+import { fromHex, MerkleTree, zeroRoot } from '../protocol/merkle.ts'
 import { secondMs } from '../time.ts'
 import { createSnapshot } from './snapshot.ts'
 
@@ -13,6 +13,8 @@ export interface SettlementView {
   readonly batchCounts: readonly rows.BatchCounts[]
   readonly pendingReceipts: number
   readonly pendingRoot: string
+  /** Siblings of a receipt below `pendingRoot`; null where it is not in it. */
+  readonly proofOf: (receiptHash: string) => readonly string[] | null
   readonly latestFinalizedPayoutAt: Date | null
 }
 
@@ -39,6 +41,12 @@ export function createSettlementView(db: Database): () => Promise<SettlementView
       }),
       { isolationLevel: 'repeatable read', accessMode: 'read only' },
     )
-    return { ...view, pendingReceipts: hashes.length, pendingRoot: await rootOfHashes(hashes, nextTurn) }
+    const tree = await MerkleTree.ofHashes(hashes, nextTurn)
+    return {
+      ...view,
+      pendingReceipts: hashes.length,
+      pendingRoot: tree?.root() ?? zeroRoot,
+      proofOf: (hash) => tree?.proof(fromHex(hash, 32)) ?? null,
+    }
   })
 }

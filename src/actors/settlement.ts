@@ -1,6 +1,7 @@
 import { fromPromise, type InspectionEvent } from 'xstate'
 import type { Database, OpenDatabase } from '../db/client.ts'
 import * as rows from '../db/queries/payout-batches.ts'
+import { batchCounts } from '../db/queries/public-settlement.ts'
 import { Problem } from '../errors.ts'
 import { newId } from '../ids.ts'
 import { failureName, type Log } from '../log.ts'
@@ -13,10 +14,12 @@ import {
 } from '../machines/payout-batch.ts'
 import { batchDue, batchesAttemptsMax, payoutsPerBatchMax } from '../machines/rules/payout-batching.ts'
 import { MerkleTree, payoutLeaf, toHex } from '../protocol/merkle.ts'
+import { type BatchStatus, batchStatuses } from '../protocol/wire/money.ts'
 import { minuteMs, secondMs } from '../time.ts'
 import type { Chain } from './chain.ts'
 import { createDueWork, type DueWork } from './due-work.ts'
 import { runToRest } from './run-to-rest.ts'
+import { createSnapshot } from './snapshot.ts'
 
 export type PayoutBatch = rows.PayoutBatchRow
 
@@ -49,6 +52,8 @@ export interface Settlement {
   /** As `submit`, and a batch that was held after its reverts tries again. */
   retry(batchId: string): Promise<PayoutBatch>
   batch(batchId: string): Promise<PayoutBatch>
+  /** How many in each status; read at most every 5 s. */
+  counts(): Promise<Readonly<Record<BatchStatus, number>>>
   proofs(batchId: string): Promise<readonly BatchProof[]>
   /** A held receipt: its payout may be paid, or never. Refuses with `receipt_not_found`, `invalid_state`. */
   decide(receiptHash: string, decision: 'accepted' | 'rejected'): Promise<void>
@@ -80,6 +85,7 @@ const leaseMsDefault = minuteMs
 const readyForMs = 5 * minuteMs
 const checkEveryMs = 30 * secondMs
 const concurrencyMax = 4
+const countsKeptMs = 5 * secondMs
 
 type Claim = PayoutBatch & { readonly leaseId: string }
 
@@ -92,6 +98,7 @@ class ChainSettlement implements OwnedSettlement {
   private readonly db: Database
   private readonly now: () => number
   private readonly work: DueWork | null
+  readonly counts: Settlement['counts']
   private readyAtMs = Number.NEGATIVE_INFINITY
   private checkedAtMs = Number.NEGATIVE_INFINITY
 
@@ -99,6 +106,10 @@ class ChainSettlement implements OwnedSettlement {
     this.db = options.db
     this.now = options.now ?? Date.now
     this.configured = options.chain !== null
+    this.counts = createSnapshot(countsKeptMs, async () => {
+      const rowsOf = new Map((await batchCounts(this.db)).map(({ status, count }) => [status, count]))
+      return Object.fromEntries(batchStatuses.map((status) => [status, rowsOf.get(status) ?? 0])) as never
+    })
     this.work = options.chain === null ? null : this.dueWork(options.chain)
   }
 

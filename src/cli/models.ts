@@ -24,8 +24,16 @@ function described(session: Session, entry: ModelEntry): string {
     ['Longest output', entry.max_output_length],
     ['Prompt price', entry.prompt_token_price_wei],
     ['Output price', entry.completion_token_price_wei],
+    ['USD prices', usdText(entry)],
   ])
 }
+
+const usdText = ({ usd_prices: prices }: ModelEntry) =>
+  prices === null
+    ? null
+    : Object.entries(prices)
+        .map(([unit, price]) => `${unit} ${price}`)
+        .join(', ')
 
 /** The entry as it is written: without what only the answer has. */
 async function currentEntry(session: Session, id: string): Promise<Partial<ModelEntry> & { id: string }> {
@@ -85,6 +93,20 @@ async function listForKey(session: Session, json: boolean): Promise<undefined> {
 const length = (about: string) => ({ kind: 'number', value: 'N', min: 1, max: 100_000_000, about }) as const
 const price = (about: string) => ({ kind: 'text', value: 'WEI', about }) as const
 
+const usdUnits = ['prompt', 'completion', 'image', 'request', 'input_cache_read'] as const
+
+/** Given ones over those of the entry: what is not named stays. */
+function usdPrices(given: readonly string[], known: ModelEntry['usd_prices'] | undefined) {
+  if (given.length === 0) return undefined
+  const named = given.map((text) => {
+    const cut = text.indexOf('=')
+    const unit = usdUnits.find((name) => name === text.slice(0, cut))
+    if (unit === undefined) throw new UsageFault(`--usd-price is UNIT=USD, where UNIT is one of ${usdUnits.join(', ')}`)
+    return [unit, text.slice(cut + 1)] as const
+  })
+  return { ...known, ...Object.fromEntries(named) }
+}
+
 const set = action({
   about: 'Make a catalogue entry or change the given fields of one',
   operands: [idOperand],
@@ -95,11 +117,13 @@ const set = action({
     'max-output-length': length('Tokens of an answer'),
     input: { kind: 'texts', value: 'text|image|file|audio', about: 'What it takes' },
     output: { kind: 'texts', value: 'text|image|file|audio', about: 'What it gives' },
-    'prompt-price-wei': price('Per token; a model with a price serves only the owner of its machine as yet'),
-    'completion-price-wei': price('Per token, likewise'),
+    'prompt-price-wei': price('Per token of a prompt, to be paid by all but the owner of the machine'),
+    'completion-price-wei': price('Per token of an answer, likewise'),
+    'usd-price': { kind: 'texts', value: 'UNIT=USD', about: `Of the marketplace list; ${usdUnits.join(', ')}` },
     ...reasonOption,
   },
   run: async ({ operands, options, json }, session) => {
+    const entry = await currentEntry(session, operands[0] ?? '')
     const changes = Object.entries({
       name: options.name,
       description: options.description,
@@ -109,8 +133,8 @@ const set = action({
       output_modalities: options.output.length === 0 ? undefined : options.output,
       prompt_token_price_wei: options['prompt-price-wei'],
       completion_token_price_wei: options['completion-price-wei'],
+      usd_prices: usdPrices(options['usd-price'], entry.usd_prices),
     }).filter(([, value]) => value !== undefined)
-    const entry = await currentEntry(session, operands[0] ?? '')
     return put(session, json, { ...entry, ...Object.fromEntries(changes), ...reasonBody(options.reason) })
   },
 })

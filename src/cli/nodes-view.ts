@@ -62,6 +62,7 @@ export function nodeDetails(terminal: Terminal, node: Node): string {
     ['Visibility', node.visibility],
     ['Privacy class', node.privacy_class],
     ['Node class', node.node_class],
+    ['Paid at', node.payout_address],
     ['API key', node.has_api_key],
     ['Origin', node.origin],
     ['Last error', node.last_error === null ? null : `${node.last_error.code} at ${shortTime(node.last_error.at)}`],

@@ -25,16 +25,19 @@ const nodeOptions = {
     of: ['public', 'trusted', 'private'],
     about: 'How far others may trust it with prompts (default private)',
   },
+  'payout-address': { kind: 'text', value: '0x…', about: 'Where its owner is paid; `none` takes it away' },
   'api-key': { kind: 'text', value: 'KEY', about: `Sent to the node as bearer; ${givenTextForm}` },
 } as const satisfies OptionSpecs
 
 async function nodeFields(session: Session, options: OptionValues<typeof nodeOptions>) {
   const key = options['api-key']
+  const payee = options['payout-address']
   return {
     ...(options.name === undefined ? {} : { name: options.name }),
     ...(options.visibility === undefined ? {} : { visibility: options.visibility }),
     ...(options['node-class'] === undefined ? {} : { node_class: options['node-class'] }),
     ...(options['privacy-class'] === undefined ? {} : { privacy_class: options['privacy-class'] }),
+    ...(payee === undefined ? {} : { payout_address: payee === 'none' ? null : payee }),
     ...(key === undefined ? {} : { api_key: key === 'none' ? null : await givenText(session, 'api-key', key) }),
   }
 }

@@ -1,10 +1,12 @@
+import { Type } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
 import { receiptVersion } from '../brand.ts'
 import { canonicalJson } from '../protocol/canonical-json.ts'
 import { verifyKey } from '../protocol/ed25519.ts'
 import { fromHex, payoutLeaf, toHex, verifyProof } from '../protocol/merkle.ts'
 import { textHash } from '../protocol/receipt.ts'
-import { PayoutProof } from '../protocol/wire/money.ts'
+import { receiptMessage } from '../protocol/signatures.ts'
+import { type CustomerReceipt, PayoutProof, ReceiptProof } from '../protocol/wire/money.ts'
 import { action, type Verb } from './action.ts'
 import { CliFailure, UsageFault } from './failure.ts'
 import { givenText } from './given-text.ts'
@@ -22,11 +24,6 @@ async function readJson(session: Session, file: string): Promise<unknown> {
   }
 }
 
-/** What a node signs: `svc-receipt-v1:` and the 32 bytes of the hash (decisions §14). */
-export function receiptMessage(hash: string): Uint8Array {
-  return Buffer.concat([Buffer.from(`${receiptVersion}:`), fromHex(hash, 32)])
-}
-
 function signatureOk(hash: string, signature: string | undefined, publicKey: string | undefined): boolean | null {
   if (signature === undefined && publicKey === undefined) return null
   if (signature === undefined || publicKey === undefined) {
@@ -37,27 +34,66 @@ function signatureOk(hash: string, signature: string | undefined, publicKey: str
   return key.verify(receiptMessage(hash), signature)
 }
 
+/** What a file says of one receipt: its facts, what was told of them, and where it stands. */
+interface GivenReceipt {
+  /** null: a proof alone. */
+  readonly hash: string | null
+  readonly told: string | undefined
+  readonly signature: string | undefined
+  readonly publicKey: string | undefined
+  readonly inclusion: { readonly root: string; readonly proof: readonly string[] } | null
+}
+
+const Inclusion = Type.Pick(ReceiptProof, ['receipt_hash', 'pending_root', 'proof'])
+const nothingTold = { told: undefined, signature: undefined, publicKey: undefined, inclusion: null } as const
+
+/** The receipt itself, or an answer of `/v1/billing/receipts/…` or `/v1/public/receipts/…`. */
+function receiptIn(given: unknown): GivenReceipt {
+  if ((given as { v?: unknown } | null)?.v === receiptVersion) {
+    return { hash: textHash(canonicalJson(given)), ...nothingTold }
+  }
+  if (!Value.Check(Inclusion, given)) {
+    throw new CliFailure(`This is no receipt of version ${receiptVersion} and no proof of one.`)
+  }
+  const { receipt: facts, signature_ed25519: signature, public_key: publicKey } = given as Partial<CustomerReceipt>
+  return {
+    hash: facts === undefined ? null : textHash(canonicalJson(facts)),
+    told: given.receipt_hash,
+    signature: signature ?? undefined,
+    publicKey: publicKey ?? undefined,
+    inclusion: given.proof === null ? null : { root: given.pending_root, proof: given.proof },
+  }
+}
+
+function inRoot({ inclusion }: GivenReceipt, hash: string, root: string | undefined): boolean | null {
+  if (inclusion === null) return root === undefined ? null : false
+  return verifyProof(fromHex(hash, 32), inclusion.proof, root ?? inclusion.root)
+}
+
 const receipt = action({
-  about: 'Check a receipt: its hash, and the signature of its node. Asks nobody',
-  operands: [fileOperand('The receipt as JSON')],
+  about: 'Check a receipt: its hash, the signature of its node, its place below the public root. Asks nobody',
+  operands: [fileOperand('The receipt, or what /v1/billing/receipts/HASH or /v1/public/receipts/HASH answered')],
   options: {
-    hash: { kind: 'text', value: '0x…', about: 'The receipt_hash that was told' },
-    signature: { kind: 'text', value: 'BASE64URL', about: "The node's signature" },
-    'public-key': { kind: 'text', value: 'BASE64URL', about: "The node's Ed25519 key" },
+    hash: { kind: 'text', value: '0x…', about: 'The receipt_hash that was told; else the one in the file' },
+    signature: { kind: 'text', value: 'BASE64URL', about: "The node's signature; else the one in the file" },
+    'public-key': { kind: 'text', value: 'BASE64URL', about: "The node's Ed25519 key; else the one in the file" },
+    root: { kind: 'text', value: '0x…', about: 'The pending_root of the public report; else the one in the file' },
   },
   run: async ({ operands, options, json }, session) => {
-    const given = await readJson(session, operands[0] ?? '')
-    const isReceipt = typeof given === 'object' && given !== null && (given as { v?: unknown }).v === receiptVersion
-    if (!isReceipt) throw new CliFailure(`This is no receipt of version ${receiptVersion}.`)
-    const hash = textHash(canonicalJson(given))
-    const hashMatches = options.hash === undefined ? null : options.hash.toLowerCase() === hash
-    const signatureValid = signatureOk(hash, options.signature, options['public-key'])
-    const valid = hashMatches !== false && signatureValid !== false
-    session.show(json, { receipt_hash: hash, hash_matches: hashMatches, signature_valid: signatureValid, valid }, () =>
+    const given = receiptIn(await readJson(session, operands[0] ?? ''))
+    const told = options.hash?.toLowerCase() ?? given.told
+    const hash = given.hash ?? told ?? ''
+    const hashMatches = given.hash === null || told === undefined ? null : told === hash
+    const signature = signatureOk(hash, options.signature ?? given.signature, options['public-key'] ?? given.publicKey)
+    const included = inRoot(given, hash, options.root)
+    const valid = hashMatches !== false && signature !== false && included !== false
+    const checked = { receipt_hash: hash, hash_matches: hashMatches, signature_valid: signature, in_root: included }
+    session.show(json, { ...checked, valid }, () =>
       fields(session.terminal, [
         ['Receipt hash', hash],
         ['As told', hashMatches],
-        ['Signature', signatureValid],
+        ['Signature', signature],
+        ['In the root', included],
         ['Result', valid ? 'valid' : 'NOT VALID'],
       ]),
     )

@@ -38,6 +38,7 @@ import { nodeTunnelRoutes } from './routes/node-tunnel.ts'
 import { peerRoutes } from './routes/peer.ts'
 import { pricingRoutes } from './routes/pricing.ts'
 import { privateJobRoutes } from './routes/private-jobs.ts'
+import { receiptProofRoutes } from './routes/receipts.ts'
 import { settlementRoutes } from './routes/settlement.ts'
 import { webhookKeyRoutes } from './routes/webhook-keys.ts'
 
@@ -71,6 +72,7 @@ export function createApp(gateway: GatewayHandle): AnyElysia {
     .use(marketplaceRoutes(context))
     .use(nodePayoutRoutes(context))
     .use(billingRoutes(context))
+    .use(receiptProofRoutes(context))
     .use(docsRoutes(context, (): AnyElysia => app))
     .use(consoleRoutes(context))
     .use(healthRoutes(context))

@@ -22,7 +22,8 @@ export function fromHex(text: string, length: number): Uint8Array {
 }
 
 const wordBytes = 32
-const zeroRoot = `0x${'00'.repeat(wordBytes)}`
+/** Root of nothing. */
+export const zeroRoot = `0x${'00'.repeat(wordBytes)}`
 /** Between two pauses of a long computation. */
 const hashesPerTurn = 4_096
 
@@ -59,54 +60,76 @@ export function payoutLeaf({ entryId, payee, amountWei }: PayoutLeaf): Uint8Arra
   return keccak256(keccak256(words))
 }
 
-/** All nodes, root first; at least one leaf. */
+/** All nodes, root first, in one piece of memory: there may be very many. At least one leaf. */
 export class MerkleTree {
-  private readonly nodes: readonly Uint8Array[]
-
-  private constructor(nodes: readonly Uint8Array[]) {
-    this.nodes = nodes
-  }
+  private constructor(
+    private readonly nodes: Uint8Array,
+    private readonly leafCount: number,
+  ) {}
 
   /** `leaves`: 32 bytes each, in any order. Throws without any. */
   static of(leaves: readonly Uint8Array[]): MerkleTree {
-    const nodes = leafNodes(leaves)
-    for (let at = leaves.length - 2; at >= 0; at--) nodes[at] = parent(nodes, at)
-    return new MerkleTree(nodes)
+    const tree = MerkleTree.withLeaves(leaves)
+    for (let at = leaves.length - 2; at >= 0; at--) tree.join(at)
+    return tree
+  }
+
+  /**
+   * Of receipt hashes as they are (OpenZeppelin's SimpleMerkleTree); null without any. `pause` is awaited every few
+   * thousand hashes, so that no stream stands still meanwhile.
+   */
+  static async ofHashes(hashes: readonly string[], pause: () => Promise<void>): Promise<MerkleTree | null> {
+    if (hashes.length === 0) return null
+    const tree = MerkleTree.withLeaves(hashes.map((hash) => fromHex(hash, wordBytes)))
+    for (let at = hashes.length - 2; at >= 0; at--) {
+      tree.join(at)
+      if (at % hashesPerTurn === 0) await pause()
+    }
+    return tree
   }
 
   root(): string {
-    return toHex(nodeAt(this.nodes, 0))
+    return toHex(this.node(0))
   }
 
   /** The siblings from the leaf up; null for what is no leaf. */
   proof(leaf: Uint8Array): readonly string[] | null {
-    let at = this.nodes.findLastIndex((node) => compare(node, leaf) === 0)
-    if (at < (this.nodes.length - 1) / 2) return null
+    const found = this.placeOf(leaf)
+    if (found === null) return null
     const siblings: string[] = []
-    while (at > 0) {
-      siblings.push(toHex(nodeAt(this.nodes, at % 2 === 1 ? at + 1 : at - 1)))
-      at = (at - 1) >> 1
-    }
+    for (let at = found; at > 0; at = (at - 1) >> 1) siblings.push(toHex(this.node(at % 2 === 1 ? at + 1 : at - 1)))
     return siblings
   }
-}
 
-function nodeAt(nodes: readonly (Uint8Array | undefined)[], at: number): Uint8Array {
-  const node = nodes[at]
-  if (node === undefined) throw new RangeError('no such node')
-  return node
-}
+  /** Leaves stand at the end, the smallest last. */
+  private static withLeaves(leaves: readonly Uint8Array[]): MerkleTree {
+    if (leaves.length === 0) throw new RangeError('a tree has at least one leaf')
+    if (leaves.some(({ length }) => length !== wordBytes)) throw new RangeError('a leaf has 32 bytes')
+    const count = 2 * leaves.length - 1
+    const nodes = new Uint8Array(count * wordBytes)
+    for (const [at, leaf] of [...leaves].sort(compare).entries()) nodes.set(leaf, (count - 1 - at) * wordBytes)
+    return new MerkleTree(nodes, leaves.length)
+  }
 
-const parent = (nodes: readonly Uint8Array[], at: number) =>
-  hashPair(nodeAt(nodes, 2 * at + 1), nodeAt(nodes, 2 * at + 2))
+  private node(at: number): Uint8Array {
+    return this.nodes.subarray(at * wordBytes, (at + 1) * wordBytes)
+  }
 
-/** Leaves stand at the end, the smallest last. */
-function leafNodes(leaves: readonly Uint8Array[]): Uint8Array[] {
-  if (leaves.length === 0) throw new RangeError('a tree has at least one leaf')
-  if (leaves.some(({ length }) => length !== wordBytes)) throw new RangeError('a leaf has 32 bytes')
-  const nodes = new Array<Uint8Array>(2 * leaves.length - 1)
-  for (const [at, leaf] of [...leaves].sort(compare).entries()) nodes[nodes.length - 1 - at] = leaf
-  return nodes
+  private join(at: number): void {
+    this.nodes.set(hashPair(this.node(2 * at + 1), this.node(2 * at + 2)), at * wordBytes)
+  }
+
+  /** Of equal leaves the last node, as OpenZeppelin's library does. */
+  private placeOf(leaf: Uint8Array): number | null {
+    const last = 2 * this.leafCount - 2
+    let [low, high] = [0, this.leafCount - 1]
+    while (low < high) {
+      const middle = (low + high) >> 1
+      if (compare(this.node(last - middle), leaf) < 0) low = middle + 1
+      else high = middle
+    }
+    return compare(this.node(last - low), leaf) === 0 ? last - low : null
+  }
 }
 
 /** Whether the proof leads from the leaf to the root. */
@@ -114,18 +137,4 @@ export function verifyProof(leaf: Uint8Array, proof: readonly string[], root: st
   let node = leaf
   for (const sibling of proof) node = hashPair(node, fromHex(sibling, wordBytes))
   return toHex(node) === root.toLowerCase()
-}
-
-/**
- * Root over receipt hashes as they are (OpenZeppelin's SimpleMerkleTree); 0 without any. There may be very many: `pause`
- * is awaited every few thousand hashes, so that no stream stands still meanwhile.
- */
-export async function rootOfHashes(hashes: readonly string[], pause: () => Promise<void>): Promise<string> {
-  if (hashes.length === 0) return zeroRoot
-  const nodes = leafNodes(hashes.map((hash) => fromHex(hash, wordBytes)))
-  for (let at = hashes.length - 2; at >= 0; at--) {
-    nodes[at] = parent(nodes, at)
-    if (at % hashesPerTurn === 0) await pause()
-  }
-  return toHex(nodeAt(nodes, 0))
 }

@@ -163,6 +163,13 @@ test('models: list, set, alias and remove', async () => {
     aliases: ['llama-3'],
     name: 'Llama',
   })
+  const prices = ['--usd-price', 'prompt=0.0000002', '--completion-price-wei', '7']
+  await cli.json('models', 'set', 'llama', ...prices)
+  expect(await cli.json('models', 'set', 'llama', '--usd-price', 'completion=0.000001')).toMatchObject({
+    usd_prices: { prompt: '0.0000002', completion: '0.000001' },
+    completion_token_price_wei: '7',
+  })
+  expect((await cli.run(['models', 'set', 'llama', '--usd-price', 'word=1'])).code).toBe(2)
   expect((await cli.run(['models', 'alias', 'llama', 'big', '--remove'])).code).toBe(2)
   expect((await cli.run(['models', 'list'])).out).toMatch(/llama +1 +1 +yes +llama-3 +4096/)
   expect((await cli.run(['chat', 'llama-3', 'x'])).code).toBe(0)
@@ -180,6 +187,10 @@ test('nodes: set, drain, resume, list, and removal of another', async () => {
     has_api_key: true,
   })
   expect(await cli.json('nodes', 'set', nodeId, '--api-key', 'none')).toMatchObject({ has_api_key: false })
+  const payee = `0x${'aB'.repeat(20)}`
+  expect(await cli.json('nodes', 'set', nodeId, '--payout-address', payee)).toMatchObject({ payout_address: payee })
+  expect((await cli.run(['nodes', 'show', nodeId])).out).toMatch(/Paid at +0xaB/)
+  expect(await cli.json('nodes', 'set', nodeId, '--payout-address', 'none')).toMatchObject({ payout_address: null })
   expect((await cli.run(['nodes', 'set', nodeId])).code).toBe(2)
   expect(await cli.json('nodes', 'drain', nodeId, '--reason', 'new fan')).toMatchObject({ admin_state: 'draining' })
   expect(await cli.json('nodes', 'resume', nodeId)).toMatchObject({ admin_state: 'active' })

@@ -75,10 +75,65 @@ test('§20: verify receipt with the vector', async () => {
     receipt_hash: hash,
     hash_matches: true,
     signature_valid: true,
+    in_root: null,
     valid: true,
   })
   const changed = file('changed.json', { ...JSON.parse(receipt), completion_tokens: 8 })
   const failed = await cli.run(['verify', 'receipt', changed, '--hash', hash, ...signed])
   expect([failed.code, failed.out]).toEqual([1, expect.stringContaining('NOT VALID')])
   expect((await cli.run(['verify', 'receipt', at, '--signature', signature])).code).toBe(2)
+})
+
+test('§14: a receipt and its place below the public root, checked offline from what the gateway told', async () => {
+  const [one, two] = [await gateway.customer(), await gateway.customer()]
+  await cli.json('credits', 'add', one.customerId, '1000')
+  const hashes: string[] = []
+  for (const amountWei of [10n, 20n, 30n]) {
+    hashes.push(await payFor(gateway.database, { customerId: one.customerId, nodeId: 'node_cli', amountWei }))
+  }
+  const held = await payFor(gateway.database, { customerId: one.customerId, nodeId: 'n', amountWei: 5n, held: true })
+  const headersOf = ({ customerId, customerToken }: typeof one) => ({
+    'x-svc-customer-id': customerId,
+    'x-svc-customer-token': customerToken,
+  })
+  const get = (path: string, headers = {}) => fetch(gateway.url + path, { headers })
+  const { summary } = (await (await get('/v1/public/settlement')).json()) as { summary: { pending_root: string } }
+  const root = summary.pending_root
+  for (const hash of hashes) {
+    const own = await (await get(`/v1/billing/receipts/${hash}`, headersOf(one))).json()
+    expect(own).toEqual({
+      object: 'svc.receipt',
+      receipt_hash: hash,
+      status: 'accepted',
+      received_at: expect.any(String),
+      batch_id: null,
+      pending_root: root,
+      proof: expect.any(Array),
+      billed: true,
+      receipt: expect.objectContaining({ v: 'svc-receipt-v1', issuer: 'gateway', prompt_tokens: 9 }),
+      signature_ed25519: null,
+      public_key: null,
+    })
+    expect(await cli.json('verify', 'receipt', file('own.json', own), '--root', root)).toEqual({
+      receipt_hash: hash,
+      hash_matches: true,
+      signature_valid: null,
+      in_root: true,
+      valid: true,
+    })
+    const told = await (await get(`/v1/public/receipts/${hash}`)).json()
+    expect(Object.keys(told as object)).not.toContain('receipt')
+    expect(await cli.json('verify', 'receipt', file('told.json', told), '--root', root)).toMatchObject({
+      in_root: true,
+    })
+    const forged = { ...(own as object), receipt: { ...(own as { receipt: object }).receipt, prompt_tokens: 10 } }
+    expect((await cli.run(['verify', 'receipt', file('forged.json', forged)])).code).toBe(1)
+    expect((await cli.run(['verify', 'receipt', file('own.json', own), '--root', held])).code).toBe(1)
+    expect((await get(`/v1/billing/receipts/${hash}`, headersOf(two))).status).toBe(404)
+  }
+  expect(await (await get(`/v1/public/receipts/${held}`)).json()).toMatchObject({ status: 'held', proof: null })
+  for (const path of [`/v1/public/receipts/0x${'0'.repeat(64)}`, '/v1/public/receipts/x']) {
+    const none = await get(path)
+    expect([none.status, ((await none.json()) as { code: string }).code]).toEqual([404, 'receipt_not_found'])
+  }
 })

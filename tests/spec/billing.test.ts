@@ -405,4 +405,7 @@ test('§23: the proof balances, and says which rule is broken when it does not',
   ).text()
   expect(metrics).toContain('svc_ledger_reserved_wei ')
   expect(metrics).toContain('svc_ledger_books_broken_rules 0')
+  for (const status of ['created', 'submitting', 'submitted', 'completed']) {
+    expect(metrics).toContain(`svc_payout_batches{status="${status}"} 0`)
+  }
 })

@@ -189,6 +189,76 @@ describe('aborted, failed and partial', () => {
     expect(paid).toBeLessThan(100n * outputPrice)
   })
 
+  test.each(['dropMidStream', 'stall', 'errorEvent', 'endWithoutFinish'] as const)(
+    'a stream that breaks off (%s) is charged for what passed, and no more',
+    async (kind) => {
+      publicNode.setFaults({ kind, afterChunks: 4 })
+      publicNode.setAnswer({ chunks: 400 })
+      const [before, seen] = [await account(), (await entries()).length]
+      const response = await ask({ stream: true, max_tokens: 500 })
+      const reader = response.body?.getReader()
+      await reader?.read()
+      // What is silent is left by its client; the others end by themselves, with an error event.
+      if (kind === 'stall') await reader?.cancel()
+      else while (!(await reader?.read())?.done);
+      await waitUntil('settled', async () => (await account()).reserved === 0n)
+      const [reserve, debit, release] = (await entries()).slice(seen)
+      expect([reserve?.kind, debit?.kind, release?.kind]).toEqual(['reserve', 'debit', 'release'])
+      const charged = BigInt(debit?.amount_wei ?? 0)
+      expect((await account()).balance).toBe(before.balance - charged)
+      expect(charged).toBeGreaterThan(BigInt(estimate) * promptPrice)
+      expect(charged).toBeLessThan(BigInt(estimate) * promptPrice + 30n * outputPrice)
+      const [receipt] = await gateway.database.sql`select billed, issuer, completion_tokens n from receipts
+        where receipt_hash = ${debit?.receipt_hash ?? ''}`
+      expect(receipt).toMatchObject({ billed: true, issuer: 'gateway' })
+      expect(charged).toBe(BigInt(estimate) * promptPrice + BigInt(receipt?.n) * outputPrice)
+      await waitUntil('the node serves again', async () => {
+        publicNode.clearFaults()
+        return (await ask()).status === 200
+      })
+    },
+  )
+
+  test('a node that tells no usage is paid by the estimate, never for more tokens than were asked for', async () => {
+    publicNode.setFaults({ kind: 'noUsage' })
+    publicNode.setAnswer({ text: 'word '.repeat(2_000) })
+    for (const stream of [false, true]) {
+      const before = await account()
+      const response = await ask({ stream, max_tokens: 20 })
+      const answer = stream ? ((await readStream(response)).last as never) : ((await response.json()) as never)
+      expect((answer as Answer).usage).toEqual({
+        prompt_tokens: estimate,
+        completion_tokens: 20,
+        total_tokens: estimate + 20,
+      })
+      expect(before.balance - (await account()).balance).toBe(quote)
+    }
+    publicNode.setAnswer({ text: null })
+  })
+
+  test('the prices of the quote stand, whatever the catalogue says when the answer ends', async () => {
+    publicNode.setAnswer({ firstTokenMs: 300, usage: { prompt_tokens: 5, completion_tokens: 4, total_tokens: 9 } })
+    const entry = { id: 'paid', prompt_token_price_wei: promptPrice.toString() }
+    for (const price of ['900000', '0']) {
+      const before = await account()
+      const answering = ask()
+      await waitUntil('reserved', async () => (await account()).reserved === quote)
+      await gateway.admin('PUT', '/v1/admin/models', {
+        ...entry,
+        prompt_token_price_wei: price,
+        completion_token_price_wei: price,
+      })
+      const answer = (await (await answering).json()) as Answer
+      expect(before.balance - (await account()).balance).toBe(costOf(answer))
+      await gateway.admin('PUT', '/v1/admin/models', { ...entry, completion_token_price_wei: outputPrice.toString() })
+    }
+    await waitUntil('priced again', async () => {
+      const before = await account()
+      await (await ask()).json()
+      return (await account()).balance < before.balance
+    })
+  })
+
   test('sixty-four at once with money for some: never overdrawn, and all of it on the books', async () => {
     publicNode.setAnswer({ chunks: 3, firstTokenMs: 50, intervalMs: 20 })
     const { balance } = await account()

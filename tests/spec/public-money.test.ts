@@ -184,24 +184,29 @@ describe('endpoint 9: public settlement', () => {
 })
 
 /**
- * The list that OpenRouter asks of its providers (docs, "For Providers", list models endpoint): what it requires, and
- * the values its enumerations know. Written from that text and not from ours.
+ * The list that OpenRouter asks of its providers, in the flat format that it calls legacy and still takes
+ * (https://openrouter.ai/docs/guides/providers/integration-legacy, read on 2026-11-21): its enumerations, and its prices,
+ * which are strings in USD for one unit. Written from that page and not from ours. Of the members in its required block
+ * the specification has no `quantization`, `supported_sampling_parameters` and `supported_features`, which nobody tells
+ * a gateway; they may be absent here, and where they are present they must be of its lists.
  */
+const oneOf = (...names: readonly string[]) => Type.Union(names.map((name) => Type.Literal(name)))
+const someOf = (...names: readonly string[]) => Type.Array(oneOf(...names), { minItems: 1, uniqueItems: true })
 const openRouterPrice = Type.String({ pattern: '^[0-9]+(\\.[0-9]+)?$' })
-const openRouterModalities = Type.Array(
-  Type.Union(['text', 'image', 'file', 'audio'].map((name) => Type.Literal(name))),
-  { minItems: 1 },
-)
 const openRouterList = Type.Object({
   data: Type.Array(
     Type.Object({
       id: Type.String({ minLength: 1 }),
       hugging_face_id: Type.Optional(Type.String()),
-      name: Type.String({ minLength: 1 }),
+      name: Type.String({ pattern: '^[^:]+: .+$' }),
       created: Type.Integer({ minimum: 0 }),
-      input_modalities: openRouterModalities,
-      output_modalities: openRouterModalities,
-      quantization: Type.Optional(Type.String()),
+      input_modalities: someOf('text', 'image', 'file', 'audio', 'video'),
+      output_modalities: someOf(
+        ...['text', 'image', 'embeddings', 'audio', 'video', 'rerank', 'speech', 'transcription'],
+      ),
+      quantization: Type.Optional(
+        oneOf('int4', 'int8', 'fp4', 'mxfp4', 'nvfp4', 'fp6', 'fp8', 'mxfp8', 'fp16', 'bf16', 'fp32'),
+      ),
       context_length: Type.Integer({ minimum: 1 }),
       max_output_length: Type.Integer({ minimum: 1 }),
       pricing: Type.Object({
@@ -211,8 +216,17 @@ const openRouterList = Type.Object({
         request: openRouterPrice,
         input_cache_read: openRouterPrice,
       }),
-      supported_sampling_parameters: Type.Optional(Type.Array(Type.String())),
-      supported_features: Type.Optional(Type.Array(Type.String())),
+      supported_sampling_parameters: Type.Optional(
+        Type.Array(
+          oneOf(
+            ...['temperature', 'top_p', 'top_k', 'min_p', 'top_a', 'frequency_penalty', 'presence_penalty'],
+            ...['repetition_penalty', 'stop', 'seed', 'max_tokens', 'logit_bias'],
+          ),
+        ),
+      ),
+      supported_features: Type.Optional(
+        Type.Array(oneOf('tools', 'json_mode', 'structured_outputs', 'logprobs', 'web_search', 'reasoning')),
+      ),
       description: Type.Optional(Type.String()),
       is_ready: Type.Optional(Type.Boolean()),
     }),
@@ -221,7 +235,7 @@ const openRouterList = Type.Object({
 })
 
 describe('endpoint 10: marketplace', () => {
-  test('§9: models of public machines, with every field; the list that OpenRouter asks for', async () => {
+  test('§9: models of public machines, with every field; the list that OpenRouter takes', async () => {
     const list = await body('/openrouter/models')
     expect([...Value.Errors(openRouterList, list)]).toEqual([])
     expect(list).toEqual({
@@ -284,29 +298,6 @@ describe('endpoint 10: marketplace', () => {
     expect(endpoints).toContain('GET /openrouter/models')
     expect((await get('/marketplace/models')).status).toBe(404)
   })
-})
-
-test('§18, §19: no public body names a customer, a key, a token, an address or a route', async () => {
-  const { endpoints } = (await body('/v1/api')) as never as { endpoints: string[] }
-  const open = endpoints.filter((row) => row.startsWith('GET ') && !row.includes('{') && !row.includes('billing'))
-  expect(open.length).toBeGreaterThanOrEqual(5)
-  const [one, two] = await gateway.database.sql<{ id: string }[]>`select customer_id id from customers`
-  const runtimes = await gateway.database.sql<{ id: string }[]>`select runtime_id id from runtimes`
-  const profiles = await gateway.database.sql<{ id: string }[]>`select profile_id id from model_profiles`
-  const forbidden = [
-    ...[one, two, ...runtimes, ...profiles].map((row) => row?.id ?? ''),
-    customer.key,
-    customer.customerToken,
-    ...Object.values(gateway.tokens),
-    ...nodes.map(({ url }) => new URL(url).host),
-    'private-one',
-  ]
-  expect(forbidden.every((word) => word.length > 5)).toBe(true)
-  for (const row of open) {
-    const text = await (await get(row.slice(4))).text()
-    expect(text.length).toBeGreaterThan(20)
-    expect([row, forbidden.filter((word) => text.includes(word))]).toEqual([row, []])
-  }
 })
 
 describe('§14, §25: settings of settlement', () => {

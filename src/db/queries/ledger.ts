@@ -3,6 +3,7 @@ import type { CustomerId } from '../../ids.ts'
 import type { Database } from '../client.ts'
 import { customers } from '../schema/accounts.ts'
 import { ledgerEntries } from '../schema/ledger.ts'
+import { type NewReceipt, receiptsJson } from './receipts.ts'
 
 export type LedgerEntry = typeof ledgerEntries.$inferSelect
 
@@ -33,16 +34,24 @@ export interface SettleRow {
 }
 export type SettleOutcome = 'settled' | 'closed' | 'unknown'
 
-type Answers<O> = readonly { readonly id: string; readonly outcome: O }[]
+/** The answers that are not the usual one, by place from 1. */
+type Exceptions<O> = readonly { readonly place: number; readonly outcome: O }[]
 
-/** One JSON parameter for all (see `insertReceipts`); amounts as text, because JSON numbers are not exact. */
-const inOrder = <O>(rows: readonly { readonly id: string }[], answers: Answers<O>): readonly O[] => {
-  const byId = new Map(answers.map(({ id, outcome }) => [id, outcome]))
-  return rows.map(({ id }) => {
-    const outcome = byId.get(id)
-    if (outcome === undefined) throw new Error('the ledger did not answer a request')
-    return outcome
-  })
+/**
+ * A PostgreSQL array as text. Not as a parameter of its own type: those the driver knows only from a question that it asks
+ * on every new connection, and that may end the process (see `connect`).
+ */
+const array = (values: readonly (string | bigint | boolean | null)[]) =>
+  `{${values.map((value) => (typeof value === 'string' ? `"${value.replace(/["\\]/g, '\\$&')}"` : String(value))).join(',')}}`
+
+const texts = (values: readonly (string | null)[]) => sql`${array(values)}::text::text[]`
+const amounts = (values: readonly bigint[]) => sql`${array(values)}::text::numeric[]`
+const flags = (values: readonly boolean[]) => sql`${array(values)}::text::boolean[]`
+
+function inOrder<O>(count: number, usual: O, answer: unknown): readonly O[] {
+  const outcomes = new Array<O>(count).fill(usual)
+  for (const { place, outcome } of answer as Exceptions<O>) outcomes[place - 1] = outcome
+  return outcomes
 }
 
 /** One statement, one commit for all. Ids must differ. */
@@ -51,29 +60,28 @@ export async function reserveAll(
   rows: readonly ReserveRow[],
   ttlMs: number,
 ): Promise<readonly ReserveOutcome[]> {
-  const requests = JSON.stringify(
-    rows.map(({ amountWei, ...row }, ord) => ({ ...row, ord, amount: amountWei.toString() })),
-  )
-  const answers = await db.execute(
-    sql`select id, outcome from ledger_reserve(${requests}::text::json, ${ttlMs}::bigint)`,
-  )
-  return inOrder(rows, answers as unknown as Answers<ReserveOutcome>)
+  const answer = await db.execute(sql`select place, outcome from ledger_reserve(
+    ${texts(rows.map(({ id }) => id))}, ${texts(rows.map(({ customer }) => customer))},
+    ${amounts(rows.map(({ amountWei }) => amountWei))}, ${texts(rows.map(({ entry }) => entry))},
+    ${texts(rows.map(({ job }) => job))}, ${ttlMs}::bigint)`)
+  return inOrder<ReserveOutcome>(rows.length, 'reserved', answer)
 }
 
-export async function settleAll(db: Database, rows: readonly SettleRow[]): Promise<readonly SettleOutcome[]> {
-  const requests = JSON.stringify(
-    rows.map(({ chargedWei, shareWei, feeWei, receiptHash, fee, ...row }, ord) => ({
-      ...row,
-      ord,
-      charged: chargedWei.toString(),
-      share: shareWei.toString(),
-      fee: feeWei.toString(),
-      hash: receiptHash,
-      fee_entry: fee,
-    })),
-  )
-  const answers = await db.execute(sql`select id, outcome from ledger_settle(${requests}::text::json)`)
-  return inOrder(rows, answers as unknown as Answers<SettleOutcome>)
+/** One statement, one commit for all, their receipts included. Ids must differ. */
+export async function settleAll(
+  db: Database,
+  rows: readonly SettleRow[],
+  receipts: readonly NewReceipt[] = [],
+): Promise<readonly SettleOutcome[]> {
+  const written = receipts.length === 0 ? null : receiptsJson(receipts)
+  const answer = await db.execute(sql`select place, outcome from ledger_settle(
+    ${texts(rows.map(({ id }) => id))}, ${amounts(rows.map(({ chargedWei }) => chargedWei))},
+    ${amounts(rows.map(({ shareWei }) => shareWei))}, ${amounts(rows.map(({ feeWei }) => feeWei))},
+    ${texts(rows.map(({ receiptHash }) => receiptHash))}, ${texts(rows.map(({ node }) => node))},
+    ${texts(rows.map(({ kind }) => kind))}, ${flags(rows.map(({ held }) => held))},
+    ${texts(rows.map(({ debit }) => debit))}, ${texts(rows.map(({ release }) => release))},
+    ${texts(rows.map(({ payout }) => payout))}, ${texts(rows.map(({ fee }) => fee))}, ${written}::text::json)`)
+  return inOrder<SettleOutcome>(rows.length, 'settled', answer)
 }
 
 /** Of work that still runs. */

@@ -1,5 +1,9 @@
-import { sql } from 'drizzle-orm'
+import { eq, getTableColumns, sql } from 'drizzle-orm'
 import type { Database } from '../client.ts'
+import { nodes } from '../schema/pool.ts'
+import { receipts } from '../schema/work.ts'
+
+export type ReceiptRow = typeof receipts.$inferSelect
 
 /** One receipt as it was hashed, and what is kept beside it. */
 export interface NewReceipt {
@@ -19,6 +23,8 @@ export interface NewReceipt {
 const rowText = ({ hash, text, customerId, signature, status, billed }: NewReceipt) =>
   `{"hash":"${hash}","signature":${JSON.stringify(signature ?? null)},"customer_id":${JSON.stringify(customerId)},"status":"${status ?? 'accepted'}","billed":${billed === true},${text.slice(1)}`
 
+export const receiptsJson = (rows: readonly NewReceipt[]) => `[${rows.map(rowText).join(',')}]`
+
 /**
  * One statement for all; a receipt that is there already stays as it is. One JSON parameter, made of the texts that were
  * hashed anyway, instead of 17 parameters a row: 500 rows would cost this process 100 ms, in which no stream moves
@@ -26,15 +32,18 @@ const rowText = ({ hash, text, customerId, signature, status, billed }: NewRecei
  */
 export async function insertReceipts(db: Database, rows: readonly NewReceipt[]): Promise<void> {
   if (rows.length === 0) return
-  await db.execute(sql`
-    insert into receipts (receipt_hash, issuer, request_id, job_id, kind, node_id, node_class, runtime_id, runtime_kind,
-      model_id, prompt_tokens, completion_tokens, started_at, completed_at, customer_id, signature_ed25519, status,
-      billed)
-    select hash, issuer, request_id, job_id, kind, node_id, node_class, runtime_id, runtime_kind, model_id,
-      prompt_tokens, completion_tokens, started_at, completed_at, customer_id, signature, status, billed
-    from json_to_recordset(${`[${rows.map(rowText).join(',')}]`}::text::json) as r (hash text, customer_id text,
-      signature text, status text, billed boolean, issuer text, request_id text, job_id text, kind text, node_id text, node_class text,
-      runtime_id text, runtime_kind text, model_id text, prompt_tokens int, completion_tokens int,
-      started_at timestamptz, completed_at timestamptz)
-    on conflict do nothing`)
+  await db.execute(sql`select receipts_insert(${receiptsJson(rows)}::text::json)`)
+}
+
+/** With the key of its node, also of one that was revoked since: what it signed stays signed. null: no such receipt. */
+export async function getReceipt(
+  db: Database,
+  hash: string,
+): Promise<(ReceiptRow & { readonly identityKey: Buffer | null }) | null> {
+  const [row] = await db
+    .select({ ...getTableColumns(receipts), identityKey: nodes.identityKey })
+    .from(receipts)
+    .leftJoin(nodes, eq(nodes.nodeId, receipts.nodeId))
+    .where(eq(receipts.receiptHash, hash))
+  return row ?? null
 }

@@ -1,4 +1,4 @@
-import { and, desc, eq, gt, inArray, sql } from 'drizzle-orm'
+import { and, count, desc, eq, gt, inArray, sql } from 'drizzle-orm'
 import type { CommandId, CustomerId, WebhookId } from '../../ids.ts'
 import type { Database } from '../client.ts'
 import { customers } from '../schema/accounts.ts'
@@ -147,4 +147,14 @@ export async function nextWebhookDue(db: Database): Promise<Date | null> {
     .from(webhookDeliveries)
     .where(sql`${webhookDeliveries.dueAt} is not null`)
   return row?.at == null ? null : new Date(row.at)
+}
+
+/** Deliveries that have not ended. */
+export async function countDeliveriesByStatus(db: Database): Promise<Readonly<Record<string, number>>> {
+  const rows = await db
+    .select({ status: webhookDeliveries.status, deliveries: count() })
+    .from(webhookDeliveries)
+    .where(inArray(webhookDeliveries.status, ['pending', 'delivering', 'retry_scheduled']))
+    .groupBy(webhookDeliveries.status)
+  return Object.fromEntries(rows.map(({ status, deliveries }) => [status, deliveries]))
 }

@@ -107,7 +107,7 @@ export const payouts = pgTable(
   (t) => [
     index().on(t.nodeId, t.createdAt),
     index().on(t.createdAt).where(sql`settlement_status = 'pending' and not held`),
-    index().on(t.batchId),
+    index().on(t.batchId).where(sql`batch_id is not null`),
     check('payout_amount_positive', sql`${t.amountWei} > 0 and ${t.amountWei} <= ${t.grossWei}`),
     check('payout_batch_of_status', sql`(${t.settlementStatus} in ('pending', 'void')) = (${t.batchId} is null)`),
   ],

@@ -32,5 +32,5 @@ export const receipts = pgTable(
     batchId: text(),
     createdAt: createdAt(),
   },
-  (t) => [index().on(t.createdAt), index('receipts_billed_index').on(t.createdAt).where(sql`billed`)],
+  (t) => [index('receipts_billed_index').on(t.createdAt).where(sql`billed`)],
 )
