@@ -6,7 +6,7 @@ import { Empty, Part } from '../parts/states.tsx'
 import { Wei } from '../parts/wei.tsx'
 import { Batches } from './payout-batches.tsx'
 
-const everyMs = 15_000
+const everyMs = 30_000
 
 /** `GET /v1/admin/ledger/proof`. */
 interface Proof {

@@ -5,7 +5,7 @@ import { Id, Pill } from '../parts/small.tsx'
 import { Empty, Part } from '../parts/states.tsx'
 import { Wei } from '../parts/wei.tsx'
 
-const everyMs = 15_000
+const everyMs = 30_000
 
 /** `GET /v1/admin/payout-batches`. */
 interface Batch {

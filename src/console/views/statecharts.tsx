@@ -11,7 +11,7 @@ import { Id } from '../parts/small.tsx'
 import { Empty, Part } from '../parts/states.tsx'
 import { InstanceFacts } from './instance-facts.tsx'
 
-const rowsEveryMs = 5_000
+const rowsEveryMs = 10_000
 const instancesShownMax = 60
 
 /** `#statecharts/<machine>/<id>`. */
