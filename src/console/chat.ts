@@ -1,6 +1,8 @@
+import { effect, signal } from '@preact/signals'
 import type { ChatMetadata } from '../protocol/wire/chat.ts'
 import { brand, callAsCustomer, Refusal, refusalOf } from './api.ts'
 import { eventsOf } from './event-stream.ts'
+import { token } from './session.ts'
 
 /** As the gateway wrote them into the page. */
 export const strategies: readonly string[] = (document.documentElement.dataset.strategies ?? '').split(' ')
@@ -11,6 +13,15 @@ export interface Message {
   readonly role: 'user' | 'assistant'
   readonly content: string
 }
+
+/** In memory, while somebody is signed in; never stored. */
+export const gatewayKey = signal('')
+export const conversation = signal<readonly Message[]>([])
+effect(() => {
+  if (token.value !== null) return
+  gatewayKey.value = ''
+  conversation.value = []
+})
 
 export interface Ask {
   readonly key: string

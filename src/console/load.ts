@@ -18,6 +18,10 @@ function failureOf(error: unknown): Loaded<never> {
   return { kind: 'failed', why: error.message, requestId: error.requestId }
 }
 
+/** Refreshes in a row that may fail before what is shown gives way to the failure: a refused one is no news. */
+const missesMax = 2
+const passing = (error: unknown) => !(error instanceof Refusal) || error.status === 429 || error.status >= 500
+
 /** Reads a route now, every `everyMs` and after a lost connection; what was read last stays while it is read again. `path` null: not yet. */
 export function useLoad<T>(path: string | null, everyMs: number | null = null): readonly [Loaded<T>, () => void] {
   const [loaded, setLoaded] = useState<Loaded<T>>({ kind: 'loading' })
@@ -28,13 +32,18 @@ export function useLoad<T>(path: string | null, everyMs: number | null = null): 
     if (path === null) return
     const ending = new AbortController()
     if (shown.current !== path) setLoaded({ kind: 'loading' })
+    let misses = 0
     const read = async () => {
       try {
         const data = await readAdmin<T>(path, ending.signal)
         shown.current = path
+        misses = 0
         setLoaded({ kind: 'ready', data })
       } catch (error) {
-        if (!ending.signal.aborted) setLoaded(failureOf(error))
+        if (ending.signal.aborted) return
+        misses++
+        const keep = shown.current === path && passing(error) && misses <= missesMax
+        setLoaded((before) => (keep && before.kind === 'ready' ? before : failureOf(error)))
       }
     }
     void read()

@@ -59,22 +59,17 @@ function askedFor({ command, name }: ActionTarget, policy: Policy | null): Asked
   return { reason: action?.reason_required ?? grave, typed: action?.typed_confirmation ?? (grave ? name : null) }
 }
 
-/** Asks before something is done to a node. Escape and the browser's own dialog keep the keyboard inside. */
-export function NodeAction({ target, close, done }: { target: ActionTarget; close: () => void; done: () => void }) {
-  const dialog = useRef<HTMLDialogElement>(null)
+/** What is typed, whether it is enough, and the sending of it. */
+function useAction(target: ActionTarget, done: () => void) {
   const [policy] = useLoad<Policy>('/v1/admin/approval-policy')
   const [reason, setReason] = useState('')
   const [typed, setTyped] = useState('')
   const [failure, setFailure] = useState<string | null>(null)
   const [busy, setBusy] = useState(false)
-  const { verb, about, grave } = commands[target.command]
   const asked = askedFor(target, policy.kind === 'ready' ? policy.data : null)
-  useEffect(() => dialog.current?.showModal(), [])
-  const ready =
-    policy.kind !== 'loading' &&
-    !busy &&
-    (!asked.reason || reason.trim() !== '') &&
-    (asked.typed === null || typed === asked.typed)
+  const reasoned = !asked.reason || reason.trim() !== ''
+  const confirmed = asked.typed === null || typed === asked.typed
+  const ready = policy.kind !== 'loading' && !busy && reasoned && confirmed
   const send = async (event: Event) => {
     event.preventDefault()
     if (!ready) return
@@ -88,6 +83,15 @@ export function NodeAction({ target, close, done }: { target: ActionTarget; clos
       setBusy(false)
     }
   }
+  return { asked, reason, setReason, typed, setTyped, failure, busy, ready, send }
+}
+
+/** Asks before something is done to a node. Escape and the browser's own dialog keep the keyboard inside. */
+export function NodeAction({ target, close, done }: { target: ActionTarget; close: () => void; done: () => void }) {
+  const dialog = useRef<HTMLDialogElement>(null)
+  const { asked, failure, busy, ready, send, ...fields } = useAction(target, done)
+  const { verb, about, grave } = commands[target.command]
+  useEffect(() => dialog.current?.showModal(), [])
   return (
     <dialog ref={dialog} onClose={close} aria-labelledby="action-title" aria-describedby="action-about">
       <form onSubmit={send}>
@@ -95,31 +99,7 @@ export function NodeAction({ target, close, done }: { target: ActionTarget; clos
           {verb} {target.name}
         </h2>
         <p id="action-about">{about}</p>
-        <label for="reason">
-          Reason <small>{asked.reason ? 'for the audit, required' : 'for the audit, optional'}</small>
-        </label>
-        <textarea
-          id="reason"
-          rows={2}
-          maxLength={500}
-          required={asked.reason}
-          value={reason}
-          onInput={(event) => setReason(event.currentTarget.value)}
-        />
-        {asked.typed !== null && (
-          <>
-            <label for="typed">
-              Type <code>{asked.typed}</code> to confirm
-            </label>
-            <input
-              id="typed"
-              autocomplete="off"
-              spellcheck={false}
-              value={typed}
-              onInput={(event) => setTyped(event.currentTarget.value)}
-            />
-          </>
-        )}
+        <Fields asked={asked} {...fields} />
         {failure !== null && (
           <p class="alert" role="alert">
             {failure}
@@ -137,3 +117,41 @@ export function NodeAction({ target, close, done }: { target: ActionTarget; clos
     </dialog>
   )
 }
+
+interface FieldsProps {
+  readonly asked: Asked
+  readonly reason: string
+  readonly setReason: (text: string) => void
+  readonly typed: string
+  readonly setTyped: (text: string) => void
+}
+
+const Fields = ({ asked, reason, setReason, typed, setTyped }: FieldsProps) => (
+  <>
+    <label for="reason">
+      Reason <small>{asked.reason ? 'for the audit, required' : 'for the audit, optional'}</small>
+    </label>
+    <textarea
+      id="reason"
+      rows={2}
+      maxLength={500}
+      required={asked.reason}
+      value={reason}
+      onInput={(event) => setReason(event.currentTarget.value)}
+    />
+    {asked.typed !== null && (
+      <>
+        <label for="typed">
+          Type <code>{asked.typed}</code> to confirm
+        </label>
+        <input
+          id="typed"
+          autocomplete="off"
+          spellcheck={false}
+          value={typed}
+          onInput={(event) => setTyped(event.currentTarget.value)}
+        />
+      </>
+    )}
+  </>
+)

@@ -4,7 +4,7 @@ import { Frame } from '../parts/frame.tsx'
 import { Figure, Pill } from '../parts/small.tsx'
 import { Empty, Part } from '../parts/states.tsx'
 
-const everyMs = 15_000
+const everyMs = 30_000
 
 /** `GET /v1/admin/audit/summary`. */
 interface Summary {

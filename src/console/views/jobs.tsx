@@ -4,7 +4,7 @@ import { Frame } from '../parts/frame.tsx'
 import { Id, Pill, useNow } from '../parts/small.tsx'
 import { Empty, Part } from '../parts/states.tsx'
 
-const everyMs = 5_000
+const everyMs = 10_000
 
 /** `GET /v1/admin/jobs`. */
 interface Job {

@@ -66,6 +66,22 @@ function commandsFor(node: Node): readonly NodeCommand[] {
   return [first, 'revoke' as const].filter(mayCommand)
 }
 
+const Actions = ({ node, act }: { node: Node; act: (target: ActionTarget) => void }) => (
+  <td class="actions">
+    {commandsFor(node).map((command) => (
+      <button
+        key={command}
+        type="button"
+        class={command === 'revoke' ? 'quiet danger-text' : 'quiet'}
+        onClick={() => act({ nodeId: node.node_id, name: node.name, command })}
+      >
+        {commands[command].verb}
+        <span class="visually-hidden"> {node.name}</span>
+      </button>
+    ))}
+  </td>
+)
+
 export function NodeRow({ node, act }: { node: Node; act: (target: ActionTarget) => void }) {
   const [open, setOpen] = useState(false)
   const now = useNow()
@@ -108,19 +124,7 @@ export function NodeRow({ node, act }: { node: Node; act: (target: ActionTarget)
         <td data-label="Trouble">
           <Trouble node={node} nowMs={now} />
         </td>
-        <td class="actions">
-          {commandsFor(node).map((command) => (
-            <button
-              key={command}
-              type="button"
-              class={command === 'revoke' ? 'quiet danger-text' : 'quiet'}
-              onClick={() => act({ nodeId: node.node_id, name: node.name, command })}
-            >
-              {commands[command].verb}
-              <span class="visually-hidden"> {node.name}</span>
-            </button>
-          ))}
-        </td>
+        <Actions node={node} act={act} />
       </tr>
       {open && (
         <tr class="details">

@@ -4,14 +4,14 @@ import { machines as counted } from '../live.ts'
 import { useLoad } from '../load.ts'
 import { History, useTransitions } from '../parts/chart-history.tsx'
 import { ChartPicture } from '../parts/chart-picture.tsx'
-import { count, nothing, shortTime } from '../parts/format.ts'
+import { count, nothing, shortId, shortTime } from '../parts/format.ts'
 import { Frame } from '../parts/frame.tsx'
 import { type Instance, instanceSources, instancesOf, type Row, rowsOf } from '../parts/instances.ts'
 import { Id } from '../parts/small.tsx'
 import { Empty, Part } from '../parts/states.tsx'
 import { InstanceFacts } from './instance-facts.tsx'
 
-const rowsEveryMs = 5_000
+const rowsEveryMs = 10_000
 const instancesShownMax = 60
 
 /** `#statecharts/<machine>/<id>`. */
@@ -127,7 +127,7 @@ function Instances({ machine, instances, chosen }: InstancesProps) {
         {instances.slice(0, instancesShownMax).map(({ id, name, state, at }) => (
           <li key={id}>
             <a href={`#statecharts/${machine}/${id}`} aria-current={id === chosen ? 'true' : undefined}>
-              <span class="instance-name">{name ?? id}</span>
+              <span class="instance-name">{name ?? shortId(id)}</span>
               <span class="instance-state">{state}</span>
               <span class="muted">{at === null ? 'rests' : shortTime(at)}</span>
               <span class="muted instance-id">{id}</span>

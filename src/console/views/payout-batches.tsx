@@ -1,0 +1,122 @@
+import { useLoad } from '../load.ts'
+import { count, nothing, shortTime } from '../parts/format.ts'
+import { Frame } from '../parts/frame.tsx'
+import { Id, Pill } from '../parts/small.tsx'
+import { Empty, Part } from '../parts/states.tsx'
+import { Wei } from '../parts/wei.tsx'
+
+const everyMs = 30_000
+
+/** `GET /v1/admin/payout-batches`. */
+interface Batch {
+  readonly batch_id: string
+  readonly payout_count: number
+  readonly total_amount_wei: string
+  readonly status: string
+  readonly submitted_tx_hash: string | null
+  readonly created_at: string
+  readonly finalized_at: string | null
+  readonly held?: boolean
+  readonly last_error?: string | null
+}
+
+/** `GET /v1/public/settlement`. */
+interface Settlement {
+  readonly payout_settlement: { readonly network_name: string; readonly explorer_url: string }
+}
+
+const batchTones: Readonly<Record<string, string>> = {
+  created: 'plain',
+  submitting: 'info',
+  submitted: 'info',
+  completed: 'good',
+}
+
+/** Only what a browser may open without harm becomes a link. */
+function explorerLink(base: string, hash: string): string | null {
+  return /^https?:\/\//.test(base) && /^0x[0-9a-f]{64}$/i.test(hash) ? `${base.replace(/\/+$/, '')}/tx/${hash}` : null
+}
+
+export function Batches() {
+  const [list, again] = useLoad<{ readonly batches: readonly Batch[]; readonly settlement_configured?: boolean }>(
+    '/v1/admin/payout-batches?limit=100',
+    everyMs,
+  )
+  const [settlement] = useLoad<Settlement>('/v1/public/settlement?limit=1')
+  const explorer = settlement.kind === 'ready' ? settlement.data.payout_settlement.explorer_url : ''
+  return (
+    <Part what="payout batches" loaded={list} again={again}>
+      {({ batches, settlement_configured }) => (
+        <section aria-labelledby="batches-title">
+          <h2 id="batches-title">Payout batches</h2>
+          {settlement_configured === false && (
+            <p class="muted">No chain is configured: batches rest as they are, and nothing is paid out.</p>
+          )}
+          {batches.length === 0 ? (
+            <Empty title="No batch yet">Pending payouts are put into one when their time or sum has come.</Empty>
+          ) : (
+            <Frame label="Payout batches, newest first">
+              <table>
+                <thead>
+                  <tr>
+                    <th scope="col">Batch</th>
+                    <th scope="col">State</th>
+                    <th scope="col" class="number">
+                      Payouts
+                    </th>
+                    <th scope="col" class="number">
+                      Amount
+                    </th>
+                    <th scope="col">Transaction</th>
+                    <th scope="col">Trouble</th>
+                    <th scope="col">Made</th>
+                  </tr>
+                </thead>
+                <tbody>
+                  {batches.map((batch) => (
+                    <BatchRow key={batch.batch_id} batch={batch} explorer={explorer} />
+                  ))}
+                </tbody>
+              </table>
+            </Frame>
+          )}
+        </section>
+      )}
+    </Part>
+  )
+}
+
+function BatchRow({ batch, explorer }: { batch: Batch; explorer: string }) {
+  const { batch_id, submitted_tx_hash: hash } = batch
+  const link = hash === null ? null : explorerLink(explorer, hash)
+  return (
+    <tr>
+      <th scope="row">
+        <a href={`#statecharts/payout-batch/${batch_id}`}>
+          <Id id={batch_id} />
+        </a>
+      </th>
+      <td>
+        <Pill tone={batchTones[batch.status] ?? 'plain'} text={batch.status} />
+      </td>
+      <td class="number">{count(batch.payout_count)}</td>
+      <td class="number">
+        <Wei wei={batch.total_amount_wei} />
+      </td>
+      <td>
+        {hash === null && nothing}
+        {hash !== null && link === null && <Id id={hash} />}
+        {hash !== null && link !== null && (
+          <a href={link} target="_blank" rel="noreferrer noopener">
+            <Id id={hash} />
+            <span class="visually-hidden"> in the explorer, in a new tab</span>
+          </a>
+        )}
+      </td>
+      <td>
+        {batch.held === true && <Pill tone="bad" text="held" />} {batch.last_error ?? (batch.held ? '' : nothing)}
+      </td>
+      <td>{shortTime(batch.created_at)}</td>
+    </tr>
+  )
+}

@@ -1,0 +1,144 @@
+import { useEffect, useRef, useState } from 'preact/hooks'
+import { Refusal } from '../api.ts'
+import { type Answered, askChat, conversation, type Message } from '../chat.ts'
+import { Empty } from '../parts/states.tsx'
+import { token } from '../session.ts'
+import { Trace } from './try-trace.tsx'
+
+interface Question {
+  readonly apiKey: string
+  readonly model: string
+  readonly mixture: object | null
+}
+
+interface Turn {
+  /** What has come so far; null: nothing is asked now. */
+  readonly running: string | null
+  readonly failure: Refusal | null
+  readonly answered: Answered | null
+}
+
+const idle: Turn = { running: null, failure: null, answered: null }
+const refusalOf = (error: unknown) =>
+  error instanceof Refusal ? error : new Refusal(0, 'unreachable', 'The gateway cannot be reached', null)
+
+/** One question at a time; leaving the page or stopping ends it at the gateway, too. */
+function useChat({ apiKey, model, mixture }: Question) {
+  const [turn, setTurn] = useState<Turn>(idle)
+  const stopping = useRef<AbortController | null>(null)
+  const stop = () => stopping.current?.abort()
+  useEffect(() => stop, [])
+  const ask = async (content: string) => {
+    const messages: readonly Message[] = [...conversation.value, { role: 'user', content }]
+    const stopper = new AbortController()
+    const { signal } = stopper
+    stopping.current = stopper
+    conversation.value = messages
+    let text = ''
+    setTurn({ ...idle, running: text })
+    const more = (piece: string) => {
+      text += piece
+      setTurn({ ...idle, running: text })
+    }
+    const end = await askChat({ key: apiKey, model, messages, mixture, signal }, more).then(
+      (answered) => ({ ...idle, answered }),
+      (error: unknown) => (signal.aborted ? idle : { ...idle, failure: refusalOf(error) }),
+    )
+    // Who has signed out leaves nothing behind.
+    if (text !== '' && token.value !== null) conversation.value = [...messages, { role: 'assistant', content: text }]
+    setTurn(end)
+  }
+  const clear = () => {
+    conversation.value = []
+    setTurn(idle)
+  }
+  return { ...turn, ask, stop, clear }
+}
+
+export function Conversation(question: Question) {
+  const { running, failure, answered, ask, stop, clear } = useChat(question)
+  const able = question.apiKey !== '' && question.model !== ''
+  return (
+    <section class="conversation" aria-label="Conversation">
+      <Messages running={running} failure={failure} />
+      {answered !== null && <Trace answered={answered} />}
+      <Compose able={able} busy={running !== null} ask={ask} stop={stop} clear={clear} />
+    </section>
+  )
+}
+
+function Messages({ running, failure }: Pick<Turn, 'running' | 'failure'>) {
+  const end = useRef<HTMLDivElement>(null)
+  useEffect(() => end.current?.scrollIntoView({ block: 'nearest' }))
+  const messages = conversation.value
+  return (
+    <div class="messages" role="log" aria-live="polite" aria-busy={running !== null}>
+      {messages.length === 0 && running === null && (
+        <Empty title="Nothing asked yet">Type a key, choose a model and write something below.</Empty>
+      )}
+      {messages.map(({ role, content }, at) => (
+        <p key={at} class={`message ${role}`}>
+          <span class="visually-hidden">{role === 'user' ? 'You: ' : 'Answer: '}</span>
+          {content}
+        </p>
+      ))}
+      {running !== null && (
+        <p class="message assistant running">{running === '' ? 'Waiting for the first token…' : running}</p>
+      )}
+      {failure !== null && (
+        <p class="alert" role="alert">
+          <code>{failure.code}</code> {failure.message}
+        </p>
+      )}
+      <div ref={end} />
+    </div>
+  )
+}
+
+interface ComposeProps {
+  readonly able: boolean
+  readonly busy: boolean
+  readonly ask: (content: string) => void
+  readonly stop: () => void
+  readonly clear: () => void
+}
+
+function Compose({ able, busy, ask, stop, clear }: ComposeProps) {
+  const [draft, setDraft] = useState('')
+  const ready = able && !busy && draft.trim() !== ''
+  const send = (event: Event) => {
+    event.preventDefault()
+    if (!ready) return
+    ask(draft.trim())
+    setDraft('')
+  }
+  return (
+    <form class="compose" onSubmit={send}>
+      <label for="draft" class="visually-hidden">
+        Message
+      </label>
+      <textarea
+        id="draft"
+        rows={2}
+        placeholder="Ask something"
+        value={draft}
+        onInput={(event) => setDraft(event.currentTarget.value)}
+        onKeyDown={(event) => {
+          if (event.key === 'Enter' && !event.shiftKey && !event.isComposing) send(event)
+        }}
+      />
+      {busy ? (
+        <button type="button" onClick={stop}>
+          Stop
+        </button>
+      ) : (
+        <button type="submit" class="primary" disabled={!ready}>
+          Send
+        </button>
+      )}
+      <button type="button" class="quiet" disabled={busy || conversation.value.length === 0} onClick={clear}>
+        Clear
+      </button>
+    </form>
+  )
+}
