@@ -6,7 +6,6 @@ import { problems } from './plugins/problems.ts'
 import { reportRoutes } from './reports/registry.ts'
 import { checkAdminRoutes, RouteTable } from './route-table.ts'
 import { auditRoutes } from './routes/admin/audit.ts'
-import { auditEventRoutes } from './routes/admin/audit-events.ts'
 import { commandRoutes } from './routes/admin/commands.ts'
 import { creditRoutes } from './routes/admin/credits.ts'
 import { customerRoutes } from './routes/admin/customers.ts'
@@ -71,7 +70,6 @@ export function createApp(gateway: GatewayHandle): AnyElysia {
     .use(docsRoutes(context, (): AnyElysia => app))
     .use(healthRoutes(context))
     .use(auditRoutes(context))
-    .use(auditEventRoutes(context))
     .use(customerRoutes(context))
     .use(keyRoutes(context))
     .use(nodeRoutes(context))
