@@ -2,6 +2,8 @@ import { type AnyElysia, Elysia } from 'elysia'
 import type { HttpContext } from '../exchange.ts'
 import { accessEvents } from './access-events.ts'
 import { approvalEvents } from './approval-events.ts'
+import { approvalPolicy } from './approval-policy.ts'
+import { auditSummary } from './audit-summary.ts'
 import { commandEvents } from './command-events.ts'
 import { ledgerProof } from './ledger-proof.ts'
 import { type AnyReport, reportRoute } from './report.ts'
@@ -14,6 +16,8 @@ export const reports: readonly AnyReport[] = [
   accessEvents,
   approvalEvents,
   commandEvents,
+  auditSummary,
+  approvalPolicy,
   ledgerProof,
 ]
 
