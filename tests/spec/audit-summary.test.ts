@@ -66,7 +66,13 @@ test('endpoint 19: every field of an empty window', async () => {
       by_action: [],
       recent_review_events: [],
     },
-    risk: { status: 'clear', review_action_count: 0, denied_access_count: 0, error_access_count: 0, review_actions: [] },
+    risk: {
+      status: 'clear',
+      review_action_count: 0,
+      denied_access_count: 0,
+      error_access_count: 0,
+      review_actions: [],
+    },
   } as unknown as AuditSummary)
   expect(Date.parse(body.generated_at) - Date.parse(body.window_start)).toBe(24 * 3_600_000)
 })
@@ -237,7 +243,14 @@ test('§17: window_hours 1 to 720, limit 1 to 10 000', async () => {
     return found
   }
   const good = ['?window_hours=1', '?window_hours=720', '?limit=1', '?limit=10000']
-  const bad = ['?window_hours=0', '?window_hours=721', '?limit=0', '?limit=10001', '?window_hours=1h', '?limit=1&limit=1']
+  const bad = [
+    '?window_hours=0',
+    '?window_hours=721',
+    '?limit=0',
+    '?limit=10001',
+    '?window_hours=1h',
+    '?limit=1&limit=1',
+  ]
   expect(await statuses(good)).toEqual([200, 200, 200, 200])
   expect(await statuses(bad)).toEqual(bad.map(() => 400))
   const wide = await summaryOf([{ age: 719 }, { age: 721 }], [], '?window_hours=720')
