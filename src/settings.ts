@@ -78,6 +78,22 @@ export const settings = {
     max: 3_650,
     meaning: 'A purge keeps the events of the audit of at least so many days; production: 30',
   },
+  SVC_AUDIT_WATCH_DENIED: {
+    kind: 'number',
+    default: 5,
+    min: 1,
+    max: 1_000_000,
+    meaning: 'Denied admin calls in the window of an audit summary, from which on its risk is `watch`',
+  },
+  SVC_AUDIT_REVIEW_DENIED: { kind: 'number', default: 20, min: 1, max: 1_000_000, meaning: 'Likewise, `review`' },
+  SVC_AUDIT_WATCH_ERRORS: {
+    kind: 'number',
+    default: 5,
+    min: 1,
+    max: 1_000_000,
+    meaning: 'Admin calls that ended in a 5xx, likewise: `watch`',
+  },
+  SVC_AUDIT_REVIEW_ERRORS: { kind: 'number', default: 20, min: 1, max: 1_000_000, meaning: 'Likewise, `review`' },
   SVC_CLUSTER_SECRET: {
     kind: 'secret',
     meaning:

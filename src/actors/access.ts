@@ -39,6 +39,8 @@ export interface AccessDirectory {
   customer(customerId: string, token: string): Access | null | Promise<Access | null>
   /** The role of an admin token; compares against all entries, no early exit. Throws like `gatewayKey` where only the database could tell. */
   role(token: string): Role | null
+  /** One token stands in the lists of two roles. */
+  tokenSharedAcrossRoles(): boolean
 }
 
 export interface OwnedAccessDirectory extends AccessDirectory {
@@ -155,6 +157,10 @@ class CachedAccess implements OwnedAccessDirectory {
 
   role(token: string): Role | null {
     return this.roles.role(token)
+  }
+
+  tokenSharedAcrossRoles(): boolean {
+    return this.roles.sharedAcrossRoles()
   }
 
   forgetKey(keyId: KeyId): void {

@@ -198,7 +198,9 @@ class DatabaseAccounts extends DatabaseAccountReads implements AccountVerbs {
       const old = await rows.getCustomer(tx, customerId)
       if (old === null) throw new Problem('customer_not_found')
       await retireWebhookSecret(tx, { customerId: old.customerId, secretSealed: old.webhookSecretSealed, expiresAt })
-      return shownCustomer(await rows.updateCustomer(tx, customerId, { webhookSecretSealed }))
+      const changed = shownCustomer(await rows.updateCustomer(tx, customerId, { webhookSecretSealed }))
+      await this.record(tx, changed.customerId)
+      return changed
     })
     this.options.changedHere('customers')
     return { customer, webhookSecret }

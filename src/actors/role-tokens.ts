@@ -58,6 +58,19 @@ export class RoleTokens {
     return best
   }
 
+  /** One token stands for two roles: nobody could say later which of them acted. A digest is not found in the table. */
+  sharedAcrossRoles(): boolean {
+    const roles = new Map<string, Role>()
+    for (const { role, digest } of this.given) {
+      const key = digest.toString('hex')
+      if ((roles.get(key) ?? role) !== role) return true
+      roles.set(key, role)
+    }
+    return Object.entries(this.options.fromEnvironment).some(([role, entries]) =>
+      entries.some((entry) => (this.tableRole(entry) ?? role) !== role),
+    )
+  }
+
   private tableRole(token: string): Role | null {
     const { freshness } = this
     if (freshness === null) return null

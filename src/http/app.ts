@@ -6,7 +6,6 @@ import { problems } from './plugins/problems.ts'
 import { reportRoutes } from './reports/registry.ts'
 import { checkAdminRoutes, RouteTable } from './route-table.ts'
 import { auditRoutes } from './routes/admin/audit.ts'
-import { auditEventRoutes } from './routes/admin/audit-events.ts'
 import { commandRoutes } from './routes/admin/commands.ts'
 import { creditRoutes } from './routes/admin/credits.ts'
 import { customerRoutes } from './routes/admin/customers.ts'
@@ -77,7 +76,6 @@ export function createApp(gateway: GatewayHandle): AnyElysia {
     .use(consoleRoutes(context))
     .use(healthRoutes(context))
     .use(auditRoutes(context))
-    .use(auditEventRoutes(context))
     .use(customerRoutes(context))
     .use(keyRoutes(context))
     .use(nodeRoutes(context))

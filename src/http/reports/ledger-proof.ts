@@ -7,8 +7,7 @@ import { report } from './report.ts'
 
 /** The books balance, or which rule they break (decisions §23). */
 export const ledgerProof = report({
-  path: '/v1/admin/ledger/proof',
-  role: 'operator',
+  action: 'ledger.proof.read',
   tag: 'Money (extension)',
   summary: 'Prove that the books balance',
   description: 'Credits = balances + debits, debits = payouts + fees, reserved = open reservations. Reads all entries.',

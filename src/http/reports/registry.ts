@@ -1,11 +1,25 @@
 import { type AnyElysia, Elysia } from 'elysia'
 import type { HttpContext } from '../exchange.ts'
+import { accessEvents } from './access-events.ts'
+import { approvalEvents } from './approval-events.ts'
+import { approvalPolicy } from './approval-policy.ts'
+import { auditSummary } from './audit-summary.ts'
+import { commandEvents } from './command-events.ts'
 import { ledgerProof } from './ledger-proof.ts'
 import { type AnyReport, reportRoute } from './report.ts'
 import { treasury } from './treasury.ts'
 import { usageExport } from './usage-export.ts'
 
-export const reports: readonly AnyReport[] = [usageExport, treasury, ledgerProof]
+export const reports: readonly AnyReport[] = [
+  usageExport,
+  treasury,
+  accessEvents,
+  approvalEvents,
+  commandEvents,
+  auditSummary,
+  approvalPolicy,
+  ledgerProof,
+]
 
 export const reportRoutes = (context: HttpContext): AnyElysia =>
   reports.reduce<AnyElysia>((app, spec) => app.use(reportRoute(context, spec)), new Elysia())

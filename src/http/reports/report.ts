@@ -1,7 +1,9 @@
 import type { Static, TObject } from '@sinclair/typebox'
 import { type AnyElysia, Elysia } from 'elysia'
-import type { Role } from '../../actors/access.ts'
+import type { Deed } from '../../actors/audit-context.ts'
+import { type AdminAction, type AdminRole, adminRoute } from '../../machines/rules/approval-policy.ts'
 import { utcDay } from '../../time.ts'
+import type { AdminCall } from '../admin-call.ts'
 import { type CsvCell, csvResponse, csvText } from '../csv.ts'
 import type { HttpContext } from '../exchange.ts'
 import { admin } from '../plugins/admin.ts'
@@ -15,10 +17,12 @@ export interface ReportCsv<B> {
   readonly rows: (body: B) => readonly (readonly CsvCell[])[]
 }
 
-/** One admin read: a file with this shape and a line in the registry are all it takes (route, role, CSV, description). */
+/**
+ * One admin read: a file with this shape and a line in the registry are all it takes (CSV, description); its route and
+ * its role are the row of its action.
+ */
 export interface Report<Q extends QueryParameters = QueryParameters, S extends TObject = TObject> {
-  readonly path: string
-  readonly role: Role
+  readonly action: AdminAction
   readonly tag: string
   readonly summary: string
   readonly description?: string
@@ -27,11 +31,18 @@ export interface Report<Q extends QueryParameters = QueryParameters, S extends T
   readonly response: S
   readonly read: (context: HttpContext, input: ReportInput<Q>) => Promise<Static<S>>
   readonly csv?: ReportCsv<Static<S>>
+  /** Of a read that has its approval event (decisions §16, exports): the event is written before the answer, or there is none. */
+  readonly deed?: (input: ReportInput<Q>) => Deed
 }
+
+export type ReportFormat = 'json' | 'csv'
 
 export interface ReportInput<Q extends QueryParameters> {
   readonly params: Readonly<Record<string, string>>
   readonly query: QueryValues<Q>
+  readonly format: ReportFormat
+  /** Of the caller. */
+  readonly role: AdminRole
   /** Unix ms of this answer. */
   readonly nowMs: number
 }
@@ -55,17 +66,23 @@ export function reportRoute(context: HttpContext, spec: AnyReport): AnyElysia {
   const { csv, params } = spec
   const query: QueryParameters = csv === undefined ? spec.query : { ...spec.query, format }
   return new Elysia().use(admin(context)).get(
-    spec.path,
-    async ({ request, params: given, set }): Promise<never> => {
+    adminRoute(spec.action).path,
+    async ({ actor, call, request, params: given, set }): Promise<never> => {
       const values = readQuery(request.url, query)
-      const nowMs = Date.now()
-      const body = await spec.read(context, { params: given as Record<string, string>, query: values, nowMs })
-      if (csv === undefined || String(values.format ?? 'json').toLowerCase() === 'json') return body as never
+      const input: ReportInput<QueryParameters> = {
+        params: given as Record<string, string>,
+        query: values,
+        format: String(values.format ?? 'json').toLowerCase() as ReportFormat,
+        role: actor.role,
+        nowMs: Date.now(),
+      }
+      const body = await answered(context, spec, input, call)
+      if (csv === undefined || input.format === 'json') return body as never
       const headers = set.headers as Readonly<Record<string, string>>
-      return csvResponse(csv.name, utcDay(nowMs), csvText(csv.columns, csv.rows(body)), headers) as never
+      return csvResponse(csv.name, utcDay(input.nowMs), csvText(csv.columns, csv.rows(body)), headers) as never
     },
     {
-      role: spec.role,
+      action: spec.action,
       ...(params === undefined ? {} : { params }),
       response: { 200: spec.response },
       detail: describe({
@@ -76,4 +93,17 @@ export function reportRoute(context: HttpContext, spec: AnyReport): AnyElysia {
       }),
     },
   ) as unknown as AnyElysia
+}
+
+async function answered(
+  context: HttpContext,
+  { read, deed }: AnyReport,
+  input: ReportInput<QueryParameters>,
+  call: AdminCall,
+): Promise<Static<TObject>> {
+  if (deed === undefined) return read(context, input)
+  const audit = call.bare()
+  const body = await read(context, input)
+  await context.gateway.audit.note(audit, deed(input))
+  return body
 }

@@ -7,8 +7,7 @@ import { report } from './report.ts'
 
 /** Endpoint 15. */
 export const treasury = report({
-  path: '/v1/admin/billing/treasury-report',
-  role: 'operator',
+  action: 'billing.treasury.read',
   tag: 'Billing',
   summary: 'Treasury report',
   description: 'What customers paid, what nodes have of it and what the protocol has.',

@@ -11,8 +11,7 @@ import { report } from './report.ts'
 
 /** Endpoint 13. The CSV has the entries alone. */
 export const usageExport = report({
-  path: '/v1/admin/customers/:customer_id/usage-export',
-  role: 'operator',
+  action: 'customer.usage.export',
   tag: 'Billing',
   summary: "Export a customer's ledger",
   params: customerParams,
@@ -40,6 +39,10 @@ export const usageExport = report({
       usage: usageView(usage),
     }
   },
+  deed: ({ params, query, format }) => ({
+    targetId: params.customer_id ?? null,
+    metadata: { format, window_days: query.window_days },
+  }),
   csv: {
     name: 'customer-usage',
     columns: [

@@ -48,7 +48,7 @@ export interface AdminRoute {
 }
 
 export const purgeConfirmation = 'PURGE AUDIT EVENTS'
-export const approvalPolicyVersion = 'admin_approval_policy_v1'
+export const approvalPolicyVersion = 'admin_approval_policy_v1' as const
 
 type Place = readonly [method: AdminRoute['method'], path: string]
 

@@ -1,0 +1,66 @@
+import { brand } from '../../brand.ts'
+import { approvalTablePresent } from '../../db/queries/audit-summary.ts'
+import { type AdminRoute, adminRoutes, approvalPolicyVersion } from '../../machines/rules/approval-policy.ts'
+import { workflowBlockers, workflowStatus } from '../../machines/rules/workflow-status.ts'
+import { ApprovalPolicy } from '../../protocol/wire/approval-policy.ts'
+import { isoTime } from '../../time.ts'
+import { report } from './report.ts'
+
+const rows: readonly (readonly [string, AdminRoute])[] = Object.entries(adminRoutes)
+
+const actions = rows.map(([action, row]) => ({
+  action,
+  category: row.category,
+  method: row.method,
+  route_template: row.path,
+  required_role: row.role,
+  reason_required: row.reasonRequired,
+  typed_confirmation: row.typedConfirmation,
+  dry_run_supported: row.dryRun,
+  current_enforcement: row.currentEnforcement,
+  production_requirement: row.productionRequirement,
+}))
+
+const summary = {
+  high_risk_action_count: actions.filter(({ required_role }) => required_role === 'admin').length,
+  reason_required_count: actions.filter(({ reason_required }) => reason_required).length,
+  typed_confirmation_count: actions.filter(({ typed_confirmation }) => typed_confirmation !== null).length,
+  dry_run_supported_count: actions.filter(({ dry_run_supported }) => dry_run_supported).length,
+}
+
+/** Endpoint 20: what each admin action asks for, and what production would still miss. */
+export const approvalPolicy = report({
+  action: 'approval.policy.read',
+  tag: 'Audit',
+  summary: 'Approval policy',
+  query: {},
+  response: ApprovalPolicy,
+  read: async ({ gateway: { db, config, access } }, { role, nowMs }) => {
+    const present = await approvalTablePresent(db)
+    const blockers = workflowBlockers({
+      approvalTablePresent: present,
+      tokenSharedAcrossRoles: access.tokenSharedAcrossRoles(),
+      auditKeyGiven: config.SVC_AUDIT_KEY !== null,
+      reasonEnforced: config.SVC_ENFORCE_REASON,
+      secondApproverRequired: config.SVC_REQUIRE_SECOND_APPROVER,
+      retentionDaysMin: config.SVC_AUDIT_MIN_RETENTION_DAYS,
+    })
+    return {
+      object: `${brand}.admin.approval_policy` as const,
+      generated_at: isoTime(nowMs),
+      policy_version: approvalPolicyVersion,
+      auth_model: 'bootstrap_role_tokens' as const,
+      workflow_status: workflowStatus(blockers),
+      actor_role: role,
+      storage: {
+        events_table: 'admin_approval_events' as const,
+        events_table_present: present,
+        status: present ? ('ready' as const) : ('missing' as const),
+        retention_policy: 'admin_audit_events_v1' as const,
+      },
+      production_blocked_by: [...blockers],
+      summary,
+      actions,
+    }
+  },
+})

@@ -1,0 +1,8 @@
+import { limitOf } from '../query.ts'
+
+/** Of the lists of events (decisions §17). */
+export const filter = (description: string, pattern = /^[^\u0000-\u001f\u007f]{1,128}$/) =>
+  ({ kind: 'text', pattern, required: false, description }) as const
+
+export const eventLimit = limitOf(100, 1_000)
+export const roleFilter = filter('`admin`, `operator` or `viewer`', /^(?:admin|operator|viewer)$/)

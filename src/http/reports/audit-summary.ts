@@ -1,0 +1,43 @@
+import { brand } from '../../brand.ts'
+import { sampleAccess, sampleCommands } from '../../db/queries/audit-summary.ts'
+import { sensitivePlaces } from '../../machines/rules/audit-risk.ts'
+import { AuditSummary } from '../../protocol/wire/audit-summary.ts'
+import { hourMs, isoTime } from '../../time.ts'
+import { accessPart, commandPart, recentMax, riskPart } from '../audit-summary-view.ts'
+import { limitOf } from '../query.ts'
+import { report } from './report.ts'
+
+const windowHours = { kind: 'integer', min: 1, max: 720, default: 24, description: 'How far back, hours' } as const
+
+/** Endpoint 19. */
+export const auditSummary = report({
+  action: 'audit.summary.read',
+  tag: 'Audit',
+  summary: 'Summarise the audit',
+  description: 'Counts of the newest events of the window: at most `limit` calls and as many commands are looked at.',
+  query: { window_hours: windowHours, limit: limitOf(1_000, 10_000) },
+  response: AuditSummary,
+  read: async ({ gateway: { db, config } }, { query: { window_hours, limit }, nowMs }) => {
+    const since = new Date(nowMs - window_hours * hourMs)
+    const input = { since, limit, recentMax }
+    const [calls, told] = await Promise.all([sampleAccess(db, input, sensitivePlaces), sampleCommands(db, input)])
+    const access = accessPart(calls)
+    const commands = commandPart(told)
+    const thresholds = {
+      watchDenied: config.SVC_AUDIT_WATCH_DENIED,
+      reviewDenied: config.SVC_AUDIT_REVIEW_DENIED,
+      watchErrors: config.SVC_AUDIT_WATCH_ERRORS,
+      reviewErrors: config.SVC_AUDIT_REVIEW_ERRORS,
+    }
+    return {
+      object: `${brand}.admin.audit_summary` as const,
+      generated_at: isoTime(nowMs),
+      window_hours,
+      window_start: isoTime(since),
+      sample_limit: limit,
+      access,
+      commands,
+      risk: riskPart(access, commands, told.groups, thresholds),
+    }
+  },
+})
