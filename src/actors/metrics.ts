@@ -53,6 +53,8 @@ export interface Metrics {
 }
 
 export const chatRoute = `/v1/api/chat/completions`
+/** A series of each, also while there is none: an alert needs something to compare. */
+const openJobStatuses = ['queued', 'dispatched', 'running'] as const
 const otherLabel = 'other'
 /** Series of distinct models; the rest is counted as `other`. */
 const modelLabelsMax = 1_000
@@ -136,10 +138,10 @@ function gauges(registry: Registry, sources: () => Partial<MetricSources>): void
     registers,
     async collect() {
       // A scrape must not fail because the database is away.
-      const none: Readonly<Record<string, number>> = {}
-      const counts = await (sources().jobs?.() ?? Promise.resolve(none)).catch(() => none)
+      const counts = await (sources().jobs?.() ?? Promise.resolve(null)).catch(() => null)
       this.reset()
-      for (const [status, count] of Object.entries(counts)) this.set({ status }, count)
+      if (counts === null) return
+      for (const status of openJobStatuses) this.set({ status }, counts[status] ?? 0)
     },
   })
   reading('jobs_attended', 'Private jobs that this gateway holds a lease of', () => sources().jobsRunning?.())
