@@ -27,7 +27,12 @@ async function launch(env: Readonly<Record<string, string>>): Promise<string> {
   child = Bun.spawn([process.execPath, join(root, 'tests/support/job-gateway-main.ts')], {
     cwd: root,
     stdio: ['ignore', 'pipe', 'inherit'],
-    env: { PATH: process.env.PATH ?? '', TEST_RECEIVER_PORT: String(receiver.port), ...env },
+    env: {
+      PATH: process.env.PATH ?? '',
+      TEST_RECEIVER_PORT: String(receiver.port),
+      TEST_RECEIVER_CERTIFICATE: receiver.ca,
+      ...env,
+    },
   })
   return (await firstMatch(child.stdout, /listening (http:\S+) end/))[1] ?? ''
 }
