@@ -16,7 +16,7 @@ import type { NodeTransport } from './transport/transport.ts'
 
 export const jobWork = 'jobs'
 /** Renewed every third of it: a gateway that dies keeps its jobs from others for so long. */
-export const jobLeaseMs = minuteMs
+const jobLeaseMs = minuteMs
 const renewEveryMs = 20 * secondMs
 /** Before a job whose node did not answer is tried again. */
 const unreachableMs = 2 * secondMs

@@ -139,12 +139,3 @@ export async function retireWebhookSecret(
   await tx.delete(retiredWebhookSecrets).where(eq(retiredWebhookSecrets.customerId, retired.customerId))
   await tx.insert(retiredWebhookSecrets).values(retired)
 }
-
-/** When the next delivery is due; null: none is. */
-export async function nextWebhookDue(db: Database): Promise<Date | null> {
-  const [row] = await db
-    .select({ at: sql<string | null>`min(${webhookDeliveries.dueAt})` })
-    .from(webhookDeliveries)
-    .where(sql`${webhookDeliveries.dueAt} is not null`)
-  return row?.at == null ? null : new Date(row.at)
-}
