@@ -38,7 +38,7 @@ async function drain(): Promise<{ readonly claims: number; readonly jobs: number
   for (;;) {
     const now = new Date()
     const began = performance.now()
-    const items = await claimJobs(database.db, { room, now, leaseUntil: new Date(now.getTime() + 60_000) })
+    const items = await claimJobs(database.db, { room, limit: 256, now, leaseUntil: new Date(now.getTime() + 60_000) })
     spentMs += performance.now() - began
     if (items.length === 0) break
     claims++
