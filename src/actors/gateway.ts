@@ -249,6 +249,7 @@ function observe(metrics: Metrics, { router, receipts, jobs, money }: Actors): v
     receiptsDropped: () => receipts.dropped(),
     jobs: () => jobs.openByStatus(),
     jobsRunning: () => jobs.running(),
+    jobClaims: () => jobs.claims(),
     ledger: () => money.ledger.state(),
   })
 }

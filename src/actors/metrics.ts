@@ -31,6 +31,7 @@ export interface MetricSources {
   receiptsDropped(): number
   jobs(): Promise<Readonly<Record<string, number>>>
   jobsRunning(): number
+  jobClaims(): number
   ledger(): LedgerState
 }
 
@@ -157,6 +158,7 @@ function gauges(registry: Registry, sources: () => Partial<MetricSources>): void
         this.inc(read() ?? 0)
       },
     })
+  total('job_claims_total', 'Looks for due private jobs, each one statement', () => sources().jobClaims?.())
   total('receipts_written_total', 'Receipts stored', () => sources().receiptsWritten?.())
   total('receipts_dropped_total', 'Receipts lost because the database was away', () => sources().receiptsDropped?.())
   const ledger = () => sources().ledger?.()
