@@ -1,6 +1,7 @@
 import type { Config } from '../config.ts'
 import type { Database, OpenDatabase } from '../db/client.ts'
 import { askDatabase } from '../db/queries/health.ts'
+import type { NodeState } from '../machines/routing.ts'
 import { createPrefixMap } from '../machines/rules/affinity.ts'
 import { type SigningKey, signingKey } from '../protocol/ed25519.ts'
 import { webhookPublicKey } from '../protocol/webhook-signature.ts'
@@ -129,6 +130,8 @@ function signingKeys(seeds: readonly string[]): readonly SigningKey[] {
 
 const portsOf = (list: readonly string[]) => (list.length === 0 ? [443] : list.map(Number))
 
+const answers = (state: NodeState) => state === 'ready' || state === 'live' || state === 'draining'
+
 /** Private jobs and the webhooks that tell of their ends. */
 function createJobActors(
   { config, log, database, world = {} }: GatewayParts,
@@ -142,11 +145,7 @@ function createJobActors(
     webhooks,
     inspect: shared.inspect,
     nodes: {
-      reachable: () =>
-        router
-          .nodes()
-          .filter(({ nodeId, state }) => (state === 'ready' || state === 'live') && router.transport(nodeId) !== null)
-          .map(({ nodeId }) => nodeId),
+      reachable: () => router.nodes().filter((node) => answers(node.state) && router.transport(node.nodeId) !== null),
       transport: (nodeId) => router.transport(nodeId),
     },
     runningPerNodeMax: config.SVC_JOBS_RUNNING_PER_NODE_MAX,

@@ -28,8 +28,8 @@ const retentionEveryMs = minuteMs
 
 /** What the worker needs of the pool. */
 export interface JobNodes {
-  /** Nodes that are live or ready and can be reached from this gateway. */
-  reachable(): readonly NodeId[]
+  /** Nodes that answer and can be reached from this gateway; a drained one finishes what it has and gets nothing new. */
+  reachable(): readonly { readonly nodeId: NodeId; readonly drained: boolean }[]
   transport(nodeId: NodeId): NodeTransport | null
 }
 
@@ -96,9 +96,9 @@ class ClaimingJobWorker implements JobWorker {
     let busy = false
     const room: rows.NodeRoom[] = []
     // Every node has its own room, whatever the others have: one without jobs takes nothing away from the next.
-    for (const nodeId of nodes.reachable()) {
+    for (const { nodeId, drained } of nodes.reachable()) {
       const free = Math.min(limit, runningPerNodeMax - (this.perNode.get(nodeId) ?? 0))
-      if (free > 0) room.push({ nodeId, free })
+      if (free > 0) room.push({ nodeId, free, takesNew: !drained })
       else busy = true
     }
     const at = now()

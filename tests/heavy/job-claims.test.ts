@@ -30,7 +30,7 @@ async function insert(prefix: string, count: number, finished: boolean): Promise
 
 /** Claims and ends all that is queued, as one gateway does; ms per claim. */
 async function drain(): Promise<{ readonly claims: number; readonly jobs: number; readonly claimMs: number }> {
-  const room = nodeIds.map((nodeId) => ({ nodeId, free: perNode }))
+  const room = nodeIds.map((nodeId) => ({ nodeId, free: perNode, takesNew: true }))
   let claims = 0
   let jobs = 0
   let spentMs = 0

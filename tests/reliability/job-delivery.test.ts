@@ -127,6 +127,30 @@ test('§10: a job for an absent node waits as queued', async () => {
   expect(await command(String(command_id))).toMatchObject({ status: 'queued', attempt: 0 })
 })
 
+test('§23: a drained node finishes the jobs that it has and gets no new ones until it is resumed', async () => {
+  const ask = async (verb: string) => {
+    expect(
+      (await gateway.ask('POST', `/v1/admin/nodes/${node.nodeId}/${verb}`, { as: 'admin', json: {} })).status,
+    ).toBe(200)
+  }
+  node.turn({ kind: 'hold' })
+  const running = await submit()
+  await reaches(running.jobId, 'running')
+  await ask('drain')
+  await waitUntil('the drain is over', () => nodeState(gateway, node.nodeId, 'live'))
+  const waiting = await submit()
+  // Taken over from a gateway that died: not new to the node.
+  await gateway.database.sql`update private_jobs set lease_id = null, due_at = now() - interval '1 day'
+    where command_id = ${running.commandId}`
+  node.release()
+  gateway.gateway.jobs.wake()
+  await reaches(running.jobId, 'completed')
+  expect((await readJob(gateway, customer, waiting.jobId)).status).toBe('queued')
+  expect(submitsOf(waiting.commandId)).toEqual([])
+  await ask('resume')
+  await reaches(waiting.jobId, 'completed')
+})
+
 test('§10: what nobody finished in time expires, once, and its node is told', async () => {
   node.turn({ kind: 'hold' })
   const { jobId, commandId } = await submit()

@@ -99,6 +99,8 @@ export async function listJobs(
 export interface NodeRoom {
   readonly nodeId: NodeId
   readonly free: number
+  /** False: only what it was given before. */
+  readonly takesNew: boolean
 }
 
 /** What an answer must fit, without the ciphertext: as many as run at once may have 8 MB each. */
@@ -133,7 +135,7 @@ export async function claimJobs(
 ): Promise<readonly ClaimedJob[]> {
   if (room.length === 0) return []
   const wanted = sql.join(
-    room.map(({ nodeId, free }) => sql`(${nodeId}::text, ${free}::int)`),
+    room.map(({ nodeId, free, takesNew }) => sql`(${nodeId}::text, ${free}::int, ${takesNew}::boolean)`),
     sql`, `,
   )
   const queued = sql`${privateJobs.status} = 'queued'`
@@ -147,10 +149,10 @@ export async function claimJobs(
     })
     .where(
       sql`${privateJobs.commandId} = any(array(
-        select due.command_id from (values ${wanted}) as room(node_id, free) cross join lateral (
+        select due.command_id from (values ${wanted}) as room(node_id, free, takes_new) cross join lateral (
           select j.command_id, j.due_at from private_jobs j
           where j.node_id = room.node_id and j.completed_at is null and j.due_at <= ${at(now)}
-            and j.deadline_at > ${at(now)}
+            and j.deadline_at > ${at(now)} and (room.takes_new or j.status <> 'queued')
           order by j.due_at limit room.free for update skip locked) due
         order by due.due_at limit ${limit}))`,
     )
