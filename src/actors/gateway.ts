@@ -5,6 +5,7 @@ import { countDeliveriesByStatus } from '../db/queries/webhooks.ts'
 import { failureName, type Log } from '../log.ts'
 import { payoutBatchMachine } from '../machines/payout-batch.ts'
 import { privateJobMachine } from '../machines/private-job.ts'
+import type { NodeState } from '../machines/routing.ts'
 import { createPrefixMap } from '../machines/rules/affinity.ts'
 import { webhookDeliveryMachine } from '../machines/webhook-delivery.ts'
 import { type SigningKey, signingKey } from '../protocol/ed25519.ts'
@@ -152,6 +153,8 @@ function signingKeys(seeds: readonly string[]): readonly SigningKey[] {
 
 const portsOf = (list: readonly string[]) => (list.length === 0 ? [443] : list.map(Number))
 
+const answers = (state: NodeState) => state === 'ready' || state === 'live' || state === 'draining'
+
 /** Private jobs and the webhooks that tell of their ends. */
 function createJobActors(
   { config, log, database, world = {} }: GatewayParts,
@@ -165,11 +168,7 @@ function createJobActors(
     webhooks,
     inspect: shared.inspect,
     nodes: {
-      reachable: () =>
-        router
-          .nodes()
-          .filter(({ nodeId, state }) => (state === 'ready' || state === 'live') && router.transport(nodeId) !== null)
-          .map(({ nodeId }) => nodeId),
+      reachable: () => router.nodes().filter((node) => answers(node.state) && router.transport(node.nodeId) !== null),
       transport: (nodeId) => router.transport(nodeId),
     },
     runningPerNodeMax: config.SVC_JOBS_RUNNING_PER_NODE_MAX,
@@ -295,6 +294,7 @@ function observe(metrics: Metrics, { router, receipts, audit, jobs, money, agent
     receiptsDropped: () => receipts.dropped(),
     jobs: () => jobs.openByStatus(),
     jobsRunning: () => jobs.running(),
+    jobClaims: () => jobs.claims(),
     ledger: () => money.ledger.state(),
     tunnels: () => dialIn.counts(),
     hellosRefused: () => dialIn.tunnelDoor.refused(),
