@@ -159,13 +159,14 @@ const answers = (state: NodeState) => state === 'ready' || state === 'live' || s
 function createJobActors(
   { config, log, database, world = {} }: GatewayParts,
   router: PoolRouter,
-  shared: Pick<Parameters<typeof createWebhooks>[0], 'sealing' | 'inspect' | 'counted' | 'keys'>,
+  shared: Pick<Parameters<typeof createWebhooks>[0], 'sealing' | 'inspect' | 'counted' | 'keys' | 'trail'>,
 ) {
   const webhooks = createWebhooks({ ...database, ...shared, log, ports: portsOf(config.SVC_WEBHOOK_PORTS), world })
   const jobs = createPrivateJobs({
     ...database,
     log,
     webhooks,
+    trail: shared.trail,
     inspect: shared.inspect,
     nodes: {
       reachable: () => router.nodes().filter((node) => answers(node.state) && router.transport(node.nodeId) !== null),
@@ -192,12 +193,13 @@ async function chainOf({ config }: GatewayParts): Promise<Chain | null> {
 }
 
 /** What moves money. */
-function createMoney(parts: GatewayParts, chain: Chain | null, inspect: Inspector['inspect']) {
+function createMoney(parts: GatewayParts, chain: Chain | null, inspect: Inspector['inspect'], trail: AuditLog) {
   const { config, log, database } = parts
   const { db } = database
   const settlement = createSettlement({
     ...database,
     log,
+    trail,
     chain,
     inspect,
     pollMs: config.SVC_SETTLEMENT_POLL_MS,
@@ -205,7 +207,7 @@ function createMoney(parts: GatewayParts, chain: Chain | null, inspect: Inspecto
     batchMinWei: config.SVC_PAYOUT_BATCH_MIN_WEI,
   })
   const idempotency = createIdempotency({ db, log, peppers: parts.peppers })
-  return { ledger: createLedger({ db, log }), billing: createBilling({ db }), settlement, idempotency }
+  return { ledger: createLedger({ db, log }), billing: createBilling({ db, trail }), settlement, idempotency }
 }
 
 /** All actors, made and not yet started. `ownPort`: the one that was really taken. */
@@ -261,10 +263,11 @@ function createActors(parts: GatewayParts, chain: Chain | null, ownPort: () => n
   const poolFeed = createPoolFeed(router, db, feed, log)
   const localNodes = createLocalNodes({ config, pool, feed, log, ownPort })
   const receipts = createReceiptWriter({ db, flushMs: config.SVC_RECEIPT_FLUSH_MS, log })
-  const money = createMoney(parts, chain, inspector.inspect)
+  const money = createMoney(parts, chain, inspector.inspect, audit)
   const keys = signingKeys(parts.webhookKeys)
   const counted = (result: string) => metrics.webhookAttempt(result)
-  const { webhooks, jobs } = createJobActors(parts, router, { sealing, inspect: inspector.inspect, counted, keys })
+  const shared = { sealing, inspect: inspector.inspect, counted, keys, trail: audit }
+  const { webhooks, jobs } = createJobActors(parts, router, shared)
   const made = {
     feed,
     access,

@@ -28,15 +28,20 @@ async function trySubCall(now: RoutingTable, change: Partial<SubCallOrder> = {})
     ticker: { delete: () => {} },
     subCall: (sample: unknown) => void samples.push(sample),
   } as unknown as SubCallPort
-  const call = new SubCall(port, parent, {
-    placement: subCallPlacement({ access, nowMs }, 'a', null),
-    planned: { kind: 'placed', route: planned },
-    prepare: () => {
-      throw new TypeError('a defect')
+  const call = new SubCall(
+    port,
+    parent,
+    {
+      placement: subCallPlacement({ access, nowMs }, 'a', null),
+      planned: { kind: 'placed', route: planned },
+      prepare: () => {
+        throw new TypeError('a defect')
+      },
+      dispatched: ({ nodeId }) => void dispatched.push(nodeId),
+      ...change,
     },
-    dispatched: ({ nodeId }) => void dispatched.push(nodeId),
-    ...change,
-  })
+    null,
+  )
   const result = await call.run((error) => failures.push(error))
   return { result, dispatched, failures, samples }
 }
