@@ -102,7 +102,7 @@ describe('§24: every command', () => {
       ...['create', 'list', 'show', 'update', 'token', 'webhook-secret'].map((command) => `customers ${command}`),
       'credits add',
       ...['list', 'create', 'submit', 'proofs'].map((command) => `payouts ${command}`),
-      'audit books',
+      ...['tail', 'chain', 'books'].map((command) => `audit ${command}`),
       ...['receipt', 'payout'].map((what) => `verify ${what}`),
       'explain',
       'fake-node',
