@@ -356,6 +356,11 @@ test('§23: operators see deliveries without their URLs, and have an event deliv
   receiver.answer(() => new Response('ok'))
   const again = await gateway.ask('POST', `/v1/admin/webhooks/${webhook_id}/redeliver`, { as: 'operator' })
   expect([again.status, (await json(again)).status]).toEqual([200, 'pending'])
+  const events = await gateway.database.sql`select action, category, target_type, target_id from admin_approval_events
+    where request_id = ${again.headers.get('x-request-id')}`
+  expect([...events]).toEqual([
+    { action: 'webhook.redeliver', category: 'private_jobs', target_type: 'webhook', target_id: webhook_id },
+  ])
   await after(jobId, 'delivered', 1)
   const [first, second] = receivedFor(jobId)
   expect(second?.headers['webhook-id']).toBe(first?.headers['webhook-id'] ?? '')

@@ -23,6 +23,7 @@ async function change(gateway: TestGateway, nodeId: string, customerId: string, 
       ['PATCH', `/v1/admin/customers/${customerId}`, { display_name: `d${index}` }],
       ['POST', `/v1/admin/nodes/${nodeId}/${index % 2 === 0 ? 'drain' : 'resume'}`, {}],
       ['PUT', '/v1/admin/models', { id: `m${client}`, name: `n${index}` }],
+      ['POST', `/v1/admin/customers/${customerId}/credits`, { amount_wei: '1', reason: 'crash' }],
     ]
     const [method, path, body] = kinds[index % kinds.length] ?? ['', '', {}]
     try {
@@ -71,6 +72,10 @@ export async function crashUnderLoad(rounds: number, loadMs: number): Promise<Cr
       full join (select * from admin_approval_events where action = 'customer.create') e on e.target_id = c.customer_id
       where c.customer_id is null or e.target_id is null`
     expect([...torn]).toEqual([])
+    const [credits] = await sql`
+      select (select count(*)::int from ledger_entries where customer_id = ${customerId} and reason = 'crash') as entries,
+        (select count(*)::int from admin_approval_events where action = 'customer.credit.create') as events`
+    expect(credits?.entries).toBe(credits?.events)
     const commands = await sql`
       select 1 from admin_approval_events a where a.action in ('node.drain', 'node.resume')
         and not exists (select 1 from admin_command_events c where c.request_id = a.request_id)`

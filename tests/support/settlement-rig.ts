@@ -1,11 +1,17 @@
 import type { Hex } from 'viem'
 import { type Chain, createChain } from '../../src/actors/chain.ts'
-import { createSettlement, type OwnedSettlement, type SettlementOptions } from '../../src/actors/settlement.ts'
+import {
+  createSettlement,
+  type Settlement,
+  type SettlementOptions,
+  type SettlementVerbs,
+} from '../../src/actors/settlement.ts'
 import { openDatabase } from '../../src/db/client.ts'
 import { newId } from '../../src/ids.ts'
 import { createLog, type Log } from '../../src/log.ts'
 import { idHash, toHex } from '../../src/protocol/merkle.ts'
 import { type Anvil, chainId, clients, contractAbi, deploy, operatorKey, rpcProxy, strangerKey } from './anvil.ts'
+import { testAudit, testTrail } from './audit.ts'
 import { fundedCustomer } from './ledger.ts'
 import { payFor } from './money.ts'
 import { type TestDatabase, testDatabase } from './postgres.ts'
@@ -13,6 +19,10 @@ import { waitUntil } from './wait-until.ts'
 
 const silent = createLog('silent', () => {})
 const hourMs = 3_600_000
+
+/** One of a gateway that acts on the word of an admin. */
+export type RiggedSettlement = Pick<Settlement, 'configured' | 'ready' | 'proofs'> &
+  SettlementVerbs & { stop(): Promise<void> }
 
 /** Payouts in a database, a contract on a chain, an RPC between that may fail, and a settlement that knows both. */
 export class SettlementRig {
@@ -48,13 +58,14 @@ export class SettlementRig {
   }
 
   /** A gateway's settlement. `chain`: in place of the real one. */
-  async gateway(change: Partial<SettlementOptions> = {}): Promise<OwnedSettlement> {
+  async gateway(change: Partial<SettlementOptions> = {}): Promise<RiggedSettlement> {
     const opened = openDatabase({ url: this.database.url, connectionsMax: 4 })
     const log: Log = { ...silent, warn: (event) => this.warnings.push(event) }
     const settlement = createSettlement({
       db: opened.db,
       sql: opened.sql,
       log,
+      trail: testTrail(opened.db),
       chain: this.chain,
       pollMs: 20,
       leaseMs: 250,
@@ -72,7 +83,13 @@ export class SettlementRig {
       },
     }
     this.running.add(gone)
-    return Object.assign(settlement, gone)
+    return {
+      configured: settlement.configured,
+      ready: () => settlement.ready(),
+      proofs: (batchId) => settlement.proofs(batchId),
+      ...settlement.by(testAudit),
+      ...gone,
+    }
   }
 
   async batch(batchId: string) {
