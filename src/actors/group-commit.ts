@@ -44,11 +44,6 @@ export class GroupCommit<T, R> {
     })
   }
 
-  /** Resolves when nothing waits and nothing is under way. */
-  async drain(): Promise<void> {
-    while (this.committing !== null) await this.committing
-  }
-
   counts(): { readonly groups: number; readonly requests: number; readonly waiting: number } {
     return { groups: this.groupCount, requests: this.requestCount, waiting: this.waiting.length }
   }

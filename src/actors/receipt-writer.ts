@@ -3,6 +3,7 @@ import { insertReceipts, type NewReceipt } from '../db/queries/receipts.ts'
 import { within } from '../deadline.ts'
 import { failureName, type Log } from '../log.ts'
 import { secondMs } from '../time.ts'
+import { isRowFault } from './group-commit.ts'
 
 export type { NewReceipt } from '../db/queries/receipts.ts'
 
@@ -192,9 +193,4 @@ class GroupedReceiptWriter implements ReceiptWriter {
     this.dropLoggedMs = now
     this.options.log.error('receipts_dropped', { receipts: this.droppedCount })
   }
-}
-
-/** SQLSTATE classes 22 and 23: the row itself is at fault, not the moment. */
-function isRowFault(error: unknown): boolean {
-  return /^2[23]...$/.test(failureName(error))
 }

@@ -14,7 +14,7 @@ const known = (given: readonly string[] | null): Modality[] => {
 }
 
 /** `<owner>: <title>` (decisions §9): the part of the id before its first slash owns it, or else this service. */
-export function marketplaceName(id: string, name: string | null): string {
+function marketplaceName(id: string, name: string | null): string {
   if (name?.includes(': ') === true) return name
   const cut = id.indexOf('/')
   const owner = cut > 0 ? id.slice(0, cut) : brand

@@ -7,7 +7,7 @@ import { dayMs, isoTime } from '../time.ts'
 export const instant = (at: Date | null) => (at === null ? null : isoTime(at))
 export const windowStart = (nowMs: number, windowDays: number) => new Date(nowMs - windowDays * dayMs)
 
-export function ledgerEntryView(row: LedgerEntryRow): LedgerEntry {
+function ledgerEntryView(row: LedgerEntryRow): LedgerEntry {
   return {
     entry_id: row.entryId,
     private_job_id: row.privateJobId,

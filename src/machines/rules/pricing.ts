@@ -19,12 +19,6 @@ export function priceOf(prices: Prices, promptTokens: number, completionTokens: 
   )
 }
 
-/** Within the floor and the ceiling of the policy; a ceiling of 0 is none. */
-export function quoteWithin(quoteWei: bigint, minWei: bigint, maxWei: bigint): bigint {
-  const atLeast = quoteWei < minWei ? minWei : quoteWei
-  return maxWei > 0n && atLeast > maxWei ? maxWei : atLeast
-}
-
 /** What is debited: never more than what was set aside. */
 export function chargeOf(actualWei: bigint, reservedWei: bigint): bigint {
   return actualWei < reservedWei ? actualWei : reservedWei
@@ -45,7 +39,7 @@ export function splitCharge(amountWei: bigint, feeBps: number): Split {
 }
 
 /** What a node reports is clamped to this before anybody pays for it (decisions §5, usage). */
-export const usageCeiling = {
+const usageCeiling = {
   prompt: (estimate: number) => Math.floor(1.5 * estimate) + 64,
   completion: (estimate: number, maxTokens: number | null) =>
     Math.min(maxTokens ?? Number.POSITIVE_INFINITY, Math.floor(1.5 * estimate) + 64),

@@ -9,7 +9,7 @@ const ok = Type.Literal('ok')
 /** `0x` and 64 hex digits. */
 const hash = Type.String({ pattern: '^0x[0-9a-f]{64}$' })
 
-export const ledgerKinds = ['admin_credit', 'reserve', 'release', 'debit'] as const
+const ledgerKinds = ['admin_credit', 'reserve', 'release', 'debit'] as const
 /** Public groups; what an operator rejected is in none. */
 export const settlementStatuses = ['pending', 'batched', 'submitting', 'submitted', 'finalized'] as const
 export const payoutKinds = ['hosted_chat', 'private_job'] as const

@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { chargeOf, clampUsage, priceOf, quoteWithin, splitCharge } from '../../../src/machines/rules/pricing.ts'
+import { chargeOf, clampUsage, priceOf, splitCharge } from '../../../src/machines/rules/pricing.ts'
 
 const wei = fc.bigInt({ min: 0n, max: 2n ** 255n })
 const tokens = fc.integer({ min: 0, max: 10_000_000 })
@@ -35,12 +35,6 @@ test('§13: never more is charged than was reserved, and what costs less is char
       expect(charged <= actual && charged <= reserved).toBe(true)
     }),
   )
-})
-
-test('floor and ceiling of a quote; a ceiling of 0 is none', () => {
-  expect(quoteWithin(5n, 10n, 0n)).toBe(10n)
-  expect(quoteWithin(50n, 10n, 20n)).toBe(20n)
-  expect(quoteWithin(50n, 10n, 0n)).toBe(50n)
 })
 
 test('§5: reported usage is clamped to 1.5 × the estimate + 64 and to max_tokens', () => {
