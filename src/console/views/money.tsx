@@ -1,3 +1,5 @@
+import type { CustomerList } from '../../protocol/wire/admin.ts'
+import type { LedgerProof, TreasuryReport } from '../../protocol/wire/money.ts'
 import { useLoad } from '../load.ts'
 import { count, ether } from '../parts/format.ts'
 import { Frame } from '../parts/frame.tsx'
@@ -7,46 +9,6 @@ import { Wei } from '../parts/wei.tsx'
 import { Batches } from './payout-batches.tsx'
 
 const everyMs = 30_000
-
-/** `GET /v1/admin/ledger/proof`. */
-interface Proof {
-  readonly balanced: boolean
-  readonly broken_rules: readonly string[]
-  readonly credits_wei: string
-  readonly balances_wei: string
-  readonly debits_wei: string
-  readonly payouts_wei: string
-  readonly fees_wei: string
-  readonly reserved_wei: string
-  readonly entries: number
-  readonly generated_at: string
-}
-
-/** `GET /v1/admin/billing/treasury-report`. */
-interface Treasury {
-  readonly window_days: number
-  readonly totals: {
-    readonly customer_debits_wei: string
-    readonly node_payouts_wei: string
-    readonly protocol_fees_wei: string
-  }
-  readonly settlement_statuses: readonly {
-    readonly settlement_status: string
-    readonly payout_count: number
-    readonly total_payout_wei: string
-    readonly total_amount_wei: string
-  }[]
-}
-
-/** `GET /v1/admin/customers`. */
-interface Account {
-  readonly customer_id: string
-  readonly display_name: string
-  readonly account_status: string
-  readonly balance_wei: string
-  readonly reserved_wei: string
-  readonly available_wei: string
-}
 
 export function Money() {
   return (
@@ -64,7 +26,7 @@ export function Money() {
 }
 
 function Books() {
-  const [proof, again] = useLoad<Proof>('/v1/admin/ledger/proof', everyMs)
+  const [proof, again] = useLoad<LedgerProof>('/v1/admin/ledger/proof', everyMs)
   return (
     <Part what="the books" loaded={proof} again={again}>
       {(data) => (
@@ -90,7 +52,7 @@ function Books() {
 }
 
 function TreasuryPart() {
-  const [report, again] = useLoad<Treasury>('/v1/admin/billing/treasury-report', everyMs)
+  const [report, again] = useLoad<TreasuryReport>('/v1/admin/billing/treasury-report', everyMs)
   return (
     <Part what="the treasury report" loaded={report} again={again}>
       {(data) => (
@@ -139,7 +101,7 @@ function TreasuryPart() {
 }
 
 function Balances() {
-  const [list, again] = useLoad<{ readonly customers: readonly Account[] }>('/v1/admin/customers?limit=200', everyMs)
+  const [list, again] = useLoad<CustomerList>('/v1/admin/customers?limit=200', everyMs)
   return (
     <Part what="balances" loaded={list} again={again}>
       {({ customers }) => (
