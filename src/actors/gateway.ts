@@ -5,6 +5,7 @@ import { countDeliveriesByStatus } from '../db/queries/webhooks.ts'
 import { failureName, type Log } from '../log.ts'
 import { payoutBatchMachine } from '../machines/payout-batch.ts'
 import { privateJobMachine } from '../machines/private-job.ts'
+import type { NodeState } from '../machines/routing.ts'
 import { createPrefixMap } from '../machines/rules/affinity.ts'
 import { webhookDeliveryMachine } from '../machines/webhook-delivery.ts'
 import { type SigningKey, signingKey } from '../protocol/ed25519.ts'
@@ -152,24 +153,23 @@ function signingKeys(seeds: readonly string[]): readonly SigningKey[] {
 
 const portsOf = (list: readonly string[]) => (list.length === 0 ? [443] : list.map(Number))
 
+const answers = (state: NodeState) => state === 'ready' || state === 'live' || state === 'draining'
+
 /** Private jobs and the webhooks that tell of their ends. */
 function createJobActors(
   { config, log, database, world = {} }: GatewayParts,
   router: PoolRouter,
-  shared: Pick<Parameters<typeof createWebhooks>[0], 'sealing' | 'inspect' | 'counted' | 'keys'>,
+  shared: Pick<Parameters<typeof createWebhooks>[0], 'sealing' | 'inspect' | 'counted' | 'keys' | 'trail'>,
 ) {
   const webhooks = createWebhooks({ ...database, ...shared, log, ports: portsOf(config.SVC_WEBHOOK_PORTS), world })
   const jobs = createPrivateJobs({
     ...database,
     log,
     webhooks,
+    trail: shared.trail,
     inspect: shared.inspect,
     nodes: {
-      reachable: () =>
-        router
-          .nodes()
-          .filter(({ nodeId, state }) => (state === 'ready' || state === 'live') && router.transport(nodeId) !== null)
-          .map(({ nodeId }) => nodeId),
+      reachable: () => router.nodes().filter((node) => answers(node.state) && router.transport(node.nodeId) !== null),
       transport: (nodeId) => router.transport(nodeId),
     },
     runningPerNodeMax: config.SVC_JOBS_RUNNING_PER_NODE_MAX,
@@ -193,12 +193,13 @@ async function chainOf({ config }: GatewayParts): Promise<Chain | null> {
 }
 
 /** What moves money. */
-function createMoney(parts: GatewayParts, chain: Chain | null, inspect: Inspector['inspect']) {
+function createMoney(parts: GatewayParts, chain: Chain | null, inspect: Inspector['inspect'], trail: AuditLog) {
   const { config, log, database } = parts
   const { db } = database
   const settlement = createSettlement({
     ...database,
     log,
+    trail,
     chain,
     inspect,
     pollMs: config.SVC_SETTLEMENT_POLL_MS,
@@ -206,7 +207,7 @@ function createMoney(parts: GatewayParts, chain: Chain | null, inspect: Inspecto
     batchMinWei: config.SVC_PAYOUT_BATCH_MIN_WEI,
   })
   const idempotency = createIdempotency({ db, log, peppers: parts.peppers })
-  return { ledger: createLedger({ db, log }), billing: createBilling({ db }), settlement, idempotency }
+  return { ledger: createLedger({ db, log }), billing: createBilling({ db, trail }), settlement, idempotency }
 }
 
 /** All actors, made and not yet started. `ownPort`: the one that was really taken. */
@@ -262,10 +263,11 @@ function createActors(parts: GatewayParts, chain: Chain | null, ownPort: () => n
   const poolFeed = createPoolFeed(router, db, feed, log)
   const localNodes = createLocalNodes({ config, pool, feed, log, ownPort })
   const receipts = createReceiptWriter({ db, flushMs: config.SVC_RECEIPT_FLUSH_MS, log })
-  const money = createMoney(parts, chain, inspector.inspect)
+  const money = createMoney(parts, chain, inspector.inspect, audit)
   const keys = signingKeys(parts.webhookKeys)
   const counted = (result: string) => metrics.webhookAttempt(result)
-  const { webhooks, jobs } = createJobActors(parts, router, { sealing, inspect: inspector.inspect, counted, keys })
+  const shared = { sealing, inspect: inspector.inspect, counted, keys, trail: audit }
+  const { webhooks, jobs } = createJobActors(parts, router, shared)
   const made = {
     feed,
     access,
@@ -295,6 +297,7 @@ function observe(metrics: Metrics, { router, receipts, audit, jobs, money, agent
     receiptsDropped: () => receipts.dropped(),
     jobs: () => jobs.openByStatus(),
     jobsRunning: () => jobs.running(),
+    jobClaims: () => jobs.claims(),
     ledger: () => money.ledger.state(),
     tunnels: () => dialIn.counts(),
     hellosRefused: () => dialIn.tunnelDoor.refused(),

@@ -11,6 +11,7 @@ import { envelopeFault, requestAadHash } from '../protocol/envelope.ts'
 import type { TransportKey } from '../protocol/wire/agent.ts'
 import type { JobCreate } from '../protocol/wire/job.ts'
 import type { Access } from './access.ts'
+import type { Asker, AuditTrail } from './audit-context.ts'
 import { dueWorkChannel } from './due-work.ts'
 import { jobWork } from './job-worker.ts'
 import { catalogueOf } from './routing-table.ts'
@@ -30,6 +31,7 @@ export interface CreatedJob {
 
 export interface JobCreation {
   readonly db: Database
+  readonly trail: AuditTrail
   readonly limits: JobLimits
   readonly now: () => number
   /** The normal form; throws `webhook_url_invalid`. */
@@ -91,9 +93,14 @@ async function findTarget({ db, now }: JobCreation, access: Access, body: JobCre
 
 /**
  * Endpoint 6. Every check comes before anything is written; the same request again, with or without a job id, is the
- * same job, even where meanwhile its key has gone.
+ * same job, even where meanwhile its key has gone. A new job has its command event (decisions §16).
  */
-export async function createJob(creation: JobCreation, access: Access, body: JobCreate): Promise<CreatedJob> {
+export async function createJob(
+  creation: JobCreation,
+  access: Access,
+  body: JobCreate,
+  asker: Asker,
+): Promise<CreatedJob> {
   const webhookUrl = checkRequest(access, body, creation)
   const fingerprint = sha256(canonicalJson(body))
   const before = await sameJob(creation.db, access, fingerprint)
@@ -103,7 +110,9 @@ export async function createJob(creation: JobCreation, access: Access, body: Job
     await rows.lockJobsOf(tx, access.customerId)
     const meanwhile = await sameJob(tx, access, fingerprint)
     if (meanwhile !== null) return meanwhile
-    return insert(tx, creation, { access, body, target, fingerprint, webhookUrl })
+    const made = await insert(tx, creation, { access, body, target, fingerprint, webhookUrl })
+    await creation.trail.command(tx, asker, { action: 'job.create', commandId: made.job.commandId })
+    return made
   })
 }
 

@@ -20,8 +20,8 @@ import { CallSignal } from '../transport/call-signal.ts'
 import { type NodeRequest, type NodeTransport, TransportError } from '../transport/transport.ts'
 
 /** Codes of our own, beside those a node may report. */
-export const resultInvalid = 'result_invalid'
-export const nodeRefused = 'node_refused'
+const resultInvalid = 'result_invalid'
+const nodeRefused = 'node_refused'
 
 const submitMs = 30 * secondMs
 const cancelMs = 5 * secondMs

@@ -16,7 +16,7 @@ import { runToRest } from './run-to-rest.ts'
 
 export const jobWork = 'jobs'
 /** Renewed every third of it: a gateway that dies keeps its jobs from others for so long. */
-export const jobLeaseMs = minuteMs
+const jobLeaseMs = minuteMs
 const renewEveryMs = 20 * secondMs
 /** Before a job whose node did not answer is tried again. */
 const unreachableMs = 2 * secondMs
@@ -28,8 +28,8 @@ const retentionEveryMs = minuteMs
 
 /** What the worker needs of the pool. */
 export interface JobNodes {
-  /** Nodes that are live or ready and can be reached from this gateway. */
-  reachable(): readonly NodeId[]
+  /** Nodes that answer and can be reached from this gateway; a drained one finishes what it has and gets nothing new. */
+  reachable(): readonly { readonly nodeId: NodeId; readonly drained: boolean }[]
   transport(nodeId: NodeId): NodeTransport | null
 }
 
@@ -93,22 +93,21 @@ class ClaimingJobWorker implements JobWorker {
 
   private async claim(limit: number) {
     const { db, nodes, runningPerNodeMax, now } = this.options
-    let left = limit
     let busy = false
     const room: rows.NodeRoom[] = []
-    for (const nodeId of nodes.reachable()) {
-      const free = Math.min(left, runningPerNodeMax - (this.perNode.get(nodeId) ?? 0))
-      if (free > 0) room.push({ nodeId, free })
+    // Every node has its own room, whatever the others have: one without jobs takes nothing away from the next.
+    for (const { nodeId, drained } of nodes.reachable()) {
+      const free = Math.min(limit, runningPerNodeMax - (this.perNode.get(nodeId) ?? 0))
+      if (free > 0) room.push({ nodeId, free, takesNew: !drained })
       else busy = true
-      left -= Math.max(0, free)
     }
     const at = now()
     const leaseUntil = new Date(at + jobLeaseMs)
-    const items = await rows.claimJobs(db, { room, now: new Date(at), leaseUntil })
+    const items = await rows.claimJobs(db, { room, limit, now: new Date(at), leaseUntil })
     for (const { nodeId } of items) this.perNode.set(nodeId, (this.perNode.get(nodeId) ?? 0) + 1)
     const full = room.some(({ nodeId, free }) => items.filter((job) => job.nodeId === nodeId).length === free)
     // A busy node may have more: the end of one of its jobs makes room for the next at once.
-    return { items, more: full || busy }
+    return { items, more: full || busy || items.length === limit }
   }
 
   private async run(job: ClaimedJob, signal: AbortSignal): Promise<void> {

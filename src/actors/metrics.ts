@@ -55,6 +55,7 @@ export interface MetricSources {
   receiptsDropped(): number
   jobs(): Promise<Readonly<Record<string, number>>>
   jobsRunning(): number
+  jobClaims(): number
   ledger(): LedgerState
   /** Of nodes that dialled in at this gateway. */
   tunnels(): { readonly tunnels: number; readonly streams: number }
@@ -87,6 +88,8 @@ export interface Metrics {
 }
 
 export const chatRoute = `/v1/api/chat/completions`
+/** A series of each, also while there is none: an alert needs something to compare. */
+const openJobStatuses = ['queued', 'dispatched', 'running'] as const
 const otherLabel = 'other'
 /** Series of distinct models; the rest is counted as `other`. */
 const modelLabelsMax = 1_000
@@ -179,20 +182,31 @@ function gauges(registry: Registry, sources: () => Partial<MetricSources>): void
       },
     })
   /** By status, as the database has them: a scrape must not fail because it is away. */
-  const counted = (name: string, help: string, read: () => Promise<Readonly<Record<string, number>>> | undefined) =>
+  const counted = (
+    name: string,
+    help: string,
+    read: () => Promise<Readonly<Record<string, number>>> | undefined,
+    always: readonly string[] = [],
+  ) =>
     new Gauge({
       name: `${metricPrefix}${name}`,
       help,
       labelNames: ['status'],
       registers,
       async collect() {
-        const none: Readonly<Record<string, number>> = {}
-        const counts = await (read() ?? Promise.resolve(none)).catch(() => none)
+        const counts = await (read() ?? Promise.resolve(null)).catch(() => null)
         this.reset()
+        if (counts === null) return
+        for (const status of always) this.set({ status }, counts[status] ?? 0)
         for (const [status, count] of Object.entries(counts)) this.set({ status }, count)
       },
     })
-  counted('jobs', 'Private jobs that have not ended, by status, as the database has them', () => sources().jobs?.())
+  counted(
+    'jobs',
+    'Private jobs that have not ended, by status, as the database has them',
+    () => sources().jobs?.(),
+    openJobStatuses,
+  )
   counted('payout_batches', 'Payout batches by status, as the database has them', () => sources().payoutBatches?.())
   reading('jobs_attended', 'Private jobs that this gateway holds a lease of', () => sources().jobsRunning?.())
   reading('requests_in_flight', 'Calls that occupy a slot of a node', () => sources().inFlight?.())
@@ -219,6 +233,7 @@ function gauges(registry: Registry, sources: () => Partial<MetricSources>): void
         this.inc(read() ?? 0)
       },
     })
+  total('job_claims_total', 'Looks for due private jobs, each one statement', () => sources().jobClaims?.())
   total('receipts_written_total', 'Receipts stored', () => sources().receiptsWritten?.())
   total('audit_access_events_written_total', 'Access events stored', () => sources().accessEventsWritten?.())
   total('audit_access_events_refused_total', 'Access events never stored', () => sources().accessEventsRefused?.())

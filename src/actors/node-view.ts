@@ -9,6 +9,8 @@ import { type Catalogue, type Profile, publicIdOf } from './routing-table.ts'
 export interface NodeView {
   readonly nodeId: NodeId
   readonly state: NodeState
+  /** An operator took it out of service: `draining`, and `live` when that is over. */
+  readonly drained: boolean
   /** Unix ms. */
   readonly sinceMs: number
   /** Unix ms; 0 when the node is not held down for flapping. */
@@ -62,6 +64,7 @@ export function viewOf(node: PoolNode, catalogue: Catalogue, way: NodeView['tran
   return {
     nodeId: node.row.nodeId,
     state: node.state,
+    drained: node.row.adminState === 'draining',
     sinceMs: node.sinceMs,
     heldUntilMs: node.heldUntilMs,
     inFlight: node.calls.size,

@@ -6,6 +6,7 @@ import { encodeBase64Url } from '../protocol/base64.ts'
 import type { JobCreate, JobStatus, NodeKeys } from '../protocol/wire/job.ts'
 import { secondMs } from '../time.ts'
 import type { Access } from './access.ts'
+import type { Asker, AuditContext, AuditTrail } from './audit-context.ts'
 import { dueWorkChannel } from './due-work.ts'
 import { type CreatedJob, createJob, type JobLimits } from './job-create.ts'
 import { followEnd } from './job-end.ts'
@@ -20,7 +21,7 @@ export type JobRow = rows.JobRow
 /** Private jobs (decisions §10): the verbs of the routes, and the worker that carries jobs to their nodes. */
 export interface PrivateJobs extends Pick<JobWorker, 'start' | 'stop' | 'wake' | 'running' | 'claims'> {
   /** Throws what decisions §3 lists for endpoint 6. */
-  create(access: Access, body: JobCreate): Promise<CreatedJob>
+  create(access: Access, body: JobCreate, asker: Asker): Promise<CreatedJob>
   /** Throws `job_not_found`, also for another customer's job. */
   read(access: Access, jobId: string): Promise<{ readonly job: JobRow; readonly webhook: WebhookRow | null }>
   /** The signed transport keys of an own node; throws `node_not_found`. */
@@ -34,12 +35,13 @@ export interface PrivateJobs extends Pick<JobWorker, 'start' | 'stop' | 'wake' |
   /** Throws `command_not_found`. */
   command(commandId: string): Promise<JobFacts>
   /** Ends a job at once, whoever works on it; throws `command_not_found`, and `invalid_state` for one that has ended. */
-  cancel(commandId: string): Promise<JobFacts>
+  cancel(commandId: string, audit: AuditContext): Promise<JobFacts>
   /** Open ones by status; counted at most every few seconds. */
   openByStatus(): Promise<Readonly<Record<string, number>>>
 }
 
 export interface PrivateJobsOptions extends Omit<JobWorkerOptions, 'pollMs' | 'now'> {
+  readonly trail: AuditTrail
   readonly limits: JobLimits
   readonly webhooks: Pick<Webhooks, 'checkUrl'>
   /** Unix ms. */
@@ -51,8 +53,9 @@ const pollMsDefault = secondMs
 const countsKeptMs = 5 * secondMs
 
 export function createPrivateJobs(options: PrivateJobsOptions): PrivateJobs {
-  const { db, limits, webhooks } = options
+  const { db, limits, webhooks, trail } = options
   const now = options.now ?? Date.now
+  const creation = { db, limits, now, trail, checkUrl: webhooks.checkUrl }
   const worker = createJobWorker({ ...options, now, pollMs: options.pollMs ?? pollMsDefault })
   return {
     start: worker.start,
@@ -60,7 +63,7 @@ export function createPrivateJobs(options: PrivateJobsOptions): PrivateJobs {
     wake: worker.wake,
     running: worker.running,
     claims: worker.claims,
-    create: (access, body) => createJob({ db, limits, now, checkUrl: webhooks.checkUrl }, access, body),
+    create: (access, body, asker) => createJob(creation, access, body, asker),
     read: async (access, jobId) => {
       const job = await rows.jobById(db, access.customerId, jobId)
       if (job === null) throw new Problem('job_not_found')
@@ -73,8 +76,8 @@ export function createPrivateJobs(options: PrivateJobsOptions): PrivateJobs {
       if (job === null) throw new Problem('command_not_found')
       return job
     },
-    cancel: async (commandId) => {
-      const job = await cancelJob(options, commandId, new Date(now()))
+    cancel: async (commandId, audit) => {
+      const job = await cancelJob(options, commandId, audit, new Date(now()))
       worker.forget(job)
       return job
     },
@@ -93,7 +96,12 @@ async function readNodeKeys({ db }: Pick<PrivateJobsOptions, 'db'>, access: Acce
   }
 }
 
-async function cancelJob({ db }: Pick<PrivateJobsOptions, 'db'>, commandId: string, now: Date): Promise<JobFacts> {
+async function cancelJob(
+  { db, trail }: Pick<PrivateJobsOptions, 'db' | 'trail'>,
+  commandId: string,
+  audit: AuditContext,
+  now: Date,
+): Promise<JobFacts> {
   return db.transaction(async (tx) => {
     const found = await rows.jobByCommand(tx, commandId)
     if (found === null) throw new Problem('command_not_found')
@@ -102,6 +110,7 @@ async function cancelJob({ db }: Pick<PrivateJobsOptions, 'db'>, commandId: stri
     await followEnd(tx, ended, null, now)
     // Whoever holds the lease hears that it is gone and lets the node go.
     await rows.announceDueWork(tx, dueWorkChannel, `${jobWork}:leases`)
+    await trail.record(tx, audit, { targetId: ended.commandId, commandId: ended.commandId })
     return ended
   })
 }

@@ -7,17 +7,20 @@ const specialNetworks = [
   ...['224.0.0.0/4', '240.0.0.0/4', '2001::/23', '2001:db8::/32', '2002::/16', '3fff::/20'],
 ]
 
-function listOf(networks: readonly string[]): BlockList {
+/** Networks (`10.0.0.0/8`) and single addresses. */
+export function networkList(networks: readonly string[]): BlockList {
   const list = new BlockList()
   for (const network of networks) {
     const [address = '', bits] = network.split('/')
-    list.addSubnet(address, Number(bits), isIP(address) === 6 ? 'ipv6' : 'ipv4')
+    const family = isIP(address) === 6 ? 'ipv6' : 'ipv4'
+    if (bits === undefined) list.addAddress(address, family)
+    else list.addSubnet(address, Number(bits), family)
   }
   return list
 }
 
-const special = listOf(specialNetworks)
-const globalUnicast6 = listOf(['2000::/3'])
+const special = networkList(specialNetworks)
+const globalUnicast6 = networkList(['2000::/3'])
 
 /**
  * True for an address of the whole internet. Mapped, compatible and translated forms of IPv4 in IPv6 lie outside of

@@ -16,6 +16,7 @@ import { batchDue, batchesAttemptsMax, payoutsPerBatchMax } from '../machines/ru
 import { MerkleTree, payoutLeaf, toHex } from '../protocol/merkle.ts'
 import { type BatchStatus, batchStatuses } from '../protocol/wire/money.ts'
 import { minuteMs, secondMs } from '../time.ts'
+import type { AuditContext, AuditTrail } from './audit-context.ts'
 import type { Chain } from './chain.ts'
 import { createDueWork, type DueWork } from './due-work.ts'
 import { runToRest } from './run-to-rest.ts'
@@ -45,16 +46,22 @@ export interface Settlement {
   readonly configured: boolean
   /** Chain and contract were seen within the last 5 minutes. */
   ready(): boolean
+  batch(batchId: string): Promise<PayoutBatch>
+  /** How many in each status; read at most every 5 s. */
+  counts(): Promise<Readonly<Record<BatchStatus, number>>>
+  proofs(batchId: string): Promise<readonly BatchProof[]>
+  /** The verbs on somebody's word: what they do and its event stand or fall together. */
+  by(audit: AuditContext): SettlementVerbs
+}
+
+/** One transaction each, with the event of the audit; a dry run has one, too. */
+export interface SettlementVerbs {
   /** All that can be paid now, at most 1 000, whatever its age. */
   build(options: { readonly dryRun: boolean }): Promise<BuiltBatch>
   /** Due at once. Refuses with `batch_not_found`, `invalid_state`, `settlement_not_configured`. */
   submit(batchId: string): Promise<PayoutBatch>
   /** As `submit`, and a batch that was held after its reverts tries again. */
   retry(batchId: string): Promise<PayoutBatch>
-  batch(batchId: string): Promise<PayoutBatch>
-  /** How many in each status; read at most every 5 s. */
-  counts(): Promise<Readonly<Record<BatchStatus, number>>>
-  proofs(batchId: string): Promise<readonly BatchProof[]>
   /** A held receipt: its payout may be paid, or never. Refuses with `receipt_not_found`, `invalid_state`. */
   decide(receiptHash: string, decision: 'accepted' | 'rejected'): Promise<void>
 }
@@ -68,6 +75,7 @@ export interface SettlementOptions {
   readonly db: Database
   readonly sql: OpenDatabase['sql']
   readonly log: Log
+  readonly trail: AuditTrail
   /** null: none is configured. */
   readonly chain: Chain | null
   readonly pollMs: number
@@ -126,19 +134,13 @@ class ChainSettlement implements OwnedSettlement {
     return this.now() - this.readyAtMs <= readyForMs
   }
 
-  build({ dryRun }: { readonly dryRun: boolean }): Promise<BuiltBatch> {
-    return this.db.transaction(async (tx) => {
-      await rows.lockBuilder(tx)
-      return buildBatch(tx, await rows.payablePayouts(tx, payoutsPerBatchMax), dryRun)
-    })
-  }
-
-  submit(batchId: string): Promise<PayoutBatch> {
-    return this.wake(batchId, false)
-  }
-
-  retry(batchId: string): Promise<PayoutBatch> {
-    return this.wake(batchId, true)
+  by(audit: AuditContext): SettlementVerbs {
+    return {
+      build: ({ dryRun }) => this.build(audit, dryRun),
+      submit: (batchId) => this.wake(audit, batchId, false),
+      retry: (batchId) => this.wake(audit, batchId, true),
+      decide: (receiptHash, decision) => this.decide(audit, receiptHash, decision),
+    }
   }
 
   async batch(batchId: string): Promise<PayoutBatch> {
@@ -159,19 +161,37 @@ class ChainSettlement implements OwnedSettlement {
     })
   }
 
-  async decide(receiptHash: string, decision: 'accepted' | 'rejected'): Promise<void> {
-    const outcome = await this.db.transaction((tx) => rows.decideReceipt(tx, receiptHash, decision, newId('fee')))
-    if (outcome === null) throw new Problem('receipt_not_found')
-    if (outcome === false) throw new Problem('invalid_state', { detail: 'The receipt is not held' })
+  private build(audit: AuditContext, dryRun: boolean): Promise<BuiltBatch> {
+    return this.db.transaction(async (tx) => {
+      await rows.lockBuilder(tx)
+      const built = await buildBatch(tx, await rows.payablePayouts(tx, payoutsPerBatchMax), dryRun)
+      const metadata = { dry_run: dryRun, amount_wei: built.totalAmountWei.toString() }
+      await this.options.trail.record(tx, audit, { targetId: built.batch?.batchId ?? null, metadata })
+      return built
+    })
   }
 
-  private async wake(batchId: string, release: boolean): Promise<PayoutBatch> {
+  private decide(audit: AuditContext, receiptHash: string, decision: 'accepted' | 'rejected'): Promise<void> {
+    return this.db.transaction(async (tx) => {
+      const outcome = await rows.decideReceipt(tx, receiptHash, decision, newId('fee'))
+      if (outcome === null) throw new Problem('receipt_not_found')
+      if (outcome === false) throw new Problem('invalid_state', { detail: 'The receipt is not held' })
+      await this.options.trail.record(tx, audit, { targetId: receiptHash, metadata: { result: decision } })
+    })
+  }
+
+  private async wake(audit: AuditContext, batchId: string, release: boolean): Promise<PayoutBatch> {
     await this.batch(batchId)
-    if (this.work === null) throw new Problem('settlement_not_configured')
-    const row = await rows.wakeBatch(this.db, batchId, release)
-    if (row === null) throw new Problem('batch_not_found')
-    if (row === false) throw new Problem('invalid_state')
-    this.work.wake()
+    const { work } = this
+    if (work === null) throw new Problem('settlement_not_configured')
+    const row = await this.db.transaction(async (tx) => {
+      const woken = await rows.wakeBatch(tx, batchId, release)
+      if (woken === null) throw new Problem('batch_not_found')
+      if (woken === false) throw new Problem('invalid_state')
+      await this.options.trail.record(tx, audit, { targetId: batchId })
+      return woken
+    })
+    work.wake()
     return row
   }
 

@@ -15,6 +15,7 @@ import type { SigningKey } from '../protocol/ed25519.ts'
 import { webhookSignature } from '../protocol/webhook-signature.ts'
 import type { WebhookStatus } from '../protocol/wire/job.ts'
 import { minuteMs, secondMs } from '../time.ts'
+import type { AuditContext, AuditTrail } from './audit-context.ts'
 import { createDueWork, type DueWork, dueWorkChannel } from './due-work.ts'
 import { PostError, postPinned } from './pinned-post.ts'
 import { isGlobalAddress } from './public-address.ts'
@@ -44,6 +45,7 @@ export interface WebhookWorld {
 
 export interface WebhooksOptions extends Pick<OpenDatabase, 'db' | 'sql'> {
   readonly log: Log
+  readonly trail: AuditTrail
   readonly sealing: Sealing
   /** Newest first. */
   readonly keys: readonly SigningKey[]
@@ -67,7 +69,7 @@ export interface Webhooks extends Pick<DueWork, 'start' | 'stop' | 'wake' | 'run
     readonly limit: number
   }): Promise<readonly WebhookRow[]>
   /** The same event, with a schedule of its own. Throws `webhook_not_found`, `invalid_state`. */
-  redeliver(webhookId: string): Promise<WebhookRow>
+  redeliver(webhookId: string, audit: AuditContext): Promise<WebhookRow>
 }
 
 const systemResolve = async (hostname: string): Promise<readonly string[]> => {
@@ -86,7 +88,7 @@ const systemWorld: WebhookWorld = {
 
 export function createWebhooks(options: WebhooksOptions): Webhooks {
   const world = { ...systemWorld, ...options.world }
-  const { db, sql, log } = options
+  const { db, sql, log, trail } = options
   const work = createDueWork<ClaimedWebhook>({
     name: webhookWork,
     sql,
@@ -111,10 +113,12 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
       throw new Problem('webhook_url_invalid', { param: 'webhook_url', detail: checked.fault })
     },
     list: (filter) => rows.listWebhooks(db, filter),
-    redeliver: async (webhookId) => {
+    redeliver: async (webhookId, audit) => {
       const row = await db.transaction(async (tx) => {
         const armed = await rows.rearmWebhook(tx, webhookId, new Date(world.now()))
-        if (armed !== null) await announceDueWork(tx, dueWorkChannel, webhookWork)
+        if (armed === null) return null
+        await announceDueWork(tx, dueWorkChannel, webhookWork)
+        await trail.record(tx, audit, { targetId: webhookId })
         return armed
       })
       if (row !== null) return row

@@ -139,7 +139,7 @@ function reasonLine({ body, reason }: AdminCall): Record<string, string> {
   return { [reasonHeader]: reason }
 }
 
-function unreachable(baseUrl: string, error: unknown): CliFailure {
+export function unreachable(baseUrl: string, error: unknown): CliFailure {
   const { code, name } = error as { code?: unknown; name?: unknown }
   const why =
     code === 'ConnectionRefused' || code === 'ECONNREFUSED'

@@ -1,19 +1,20 @@
 import { writeFileSync } from 'node:fs'
 import type { Static } from '@sinclair/typebox'
-import { NodeKeyError } from '../client/node-keys.ts'
 import {
   createPrivateJobs,
+  EnvelopeError,
   GatewayError,
   type JobOutcome,
+  type JobProgress,
+  NodeKeyError,
   type PrivateJobsClient,
   type SubmittedJob,
 } from '../client/private-jobs.ts'
-import { EnvelopeError } from '../protocol/envelope.ts'
 import { type CommandRecord, type JobList, jobStatuses } from '../protocol/wire/job.ts'
 import { action, type Verb } from './action.ts'
 import { reasonBody, reasonOption, yesOption } from './admin-options.ts'
-import { CliFailure, exitCodes, UsageFault } from './failure.ts'
-import { segment } from './gateway-client.ts'
+import { CliFailure, exitCodes, GatewayRefusal, UsageFault } from './failure.ts'
+import { segment, unreachable } from './gateway-client.ts'
 import { openJobBook } from './job-book.ts'
 import type { Session } from './session.ts'
 import { fields, shortTime, table } from './table.ts'
@@ -26,10 +27,15 @@ function clientOf(session: Session): PrivateJobsClient {
   const { baseUrl, customerId, customerToken } = session.connection()
   if (customerId === null || customerToken === null) {
     throw new CliFailure('No customer: private jobs need the customer’s id and token.', [
-      'They stand in the credentials file of the gateway, or in the answer of ./penstock customers create.',
+      'Keep them as customer_id and customer_token in ~/.config/penstock/credentials.json, beside base_url.',
+      'They are printed by ./penstock customers create, and stand in the credentials file of the gateway for its own.',
     ])
   }
-  return createPrivateJobs({ baseUrl, customerId, customerToken })
+  const send = (url: string, init: RequestInit) =>
+    fetch(url, init).catch((error: unknown) => {
+      throw unreachable(baseUrl, error)
+    })
+  return createPrivateJobs({ baseUrl, customerId, customerToken, fetch: send })
 }
 
 /** The client's failures in words that say what to do. */
@@ -44,7 +50,11 @@ async function told<T>(work: Promise<T>): Promise<T> {
       ])
     }
     if (error instanceof EnvelopeError) throw new CliFailure('The answer is not the node’s to this request.')
-    if (error instanceof GatewayError) throw new CliFailure(`The gateway refused: ${error.code} (${error.status})`)
+    if (error instanceof GatewayError) {
+      const { status, code, text } = error
+      const title = text.title ?? 'The gateway refused'
+      throw new GatewayRefusal({ ...text, status, code, title, retryAfterSeconds: null })
+    }
     throw error
   }
 }
@@ -65,11 +75,32 @@ async function promptOf(session: Session, words: readonly string[]): Promise<str
   return prompt
 }
 
-async function follow(session: Session, job: SubmittedJob, quiet: boolean): Promise<JobOutcome> {
-  const onProgress = ({ status }: { readonly status: string }) => {
-    if (!quiet) session.terminal.err(`${job.jobId}  ${status}\n`)
+interface Ended {
+  readonly outcome: JobOutcome
+  readonly webhook: JobProgress['webhook']
+}
+
+async function follow(session: Session, job: SubmittedJob, quiet: boolean): Promise<Ended> {
+  let webhook: JobProgress['webhook'] = null
+  const onProgress = (progress: JobProgress) => {
+    webhook = progress.webhook
+    if (!quiet) session.terminal.err(`${job.jobId}  ${progress.status}\n`)
   }
-  return told(clientOf(session).wait(job, { onProgress }))
+  const outcome = await told(clientOf(session).wait(job, { onProgress }))
+  return { outcome, webhook }
+}
+
+const idsOf = ({ jobId, commandId }: SubmittedJob) => ({ job_id: jobId, command_id: commandId })
+
+/** As the gateway spells it. */
+const outcomeView = (outcome: JobOutcome) =>
+  outcome.status === 'completed'
+    ? { status: outcome.status, answer: outcome.answer, receipt_hash: outcome.receiptHash }
+    : { status: outcome.status, error_code: outcome.code }
+
+function webhookLine({ status, attempts, last_error: error }: NonNullable<JobProgress['webhook']>): string {
+  const told = `Webhook  ${status ?? 'not due yet'}, ${attempts} ${attempts === 1 ? 'attempt' : 'attempts'}`
+  return error === null ? told : `${told}, last error ${error}`
 }
 
 const contentOf = (answer: unknown): string => {
@@ -82,14 +113,15 @@ const contentOf = (answer: unknown): string => {
 function showOutcome(
   session: Session,
   job: SubmittedJob,
-  outcome: JobOutcome,
+  { outcome, webhook }: Ended,
   { json, out }: { readonly json: boolean; readonly out: string | undefined },
 ): number {
   if (out !== undefined && outcome.status === 'completed') {
     writeFileSync(out, `${JSON.stringify(outcome.answer, null, 2)}\n`, { mode: 0o600 })
     if (!json) session.terminal.err(`Saved in ${out}\n`)
   }
-  session.show(json, { job_id: job.jobId, command_id: job.commandId, ...outcome }, () =>
+  if (webhook !== null && !json) session.terminal.err(`${webhookLine(webhook)}\n`)
+  session.show(json, { ...idsOf(job), ...outcomeView(outcome), webhook }, () =>
     outcome.status === 'completed'
       ? `${printable(contentOf(outcome.answer))}\n`
       : `${job.jobId}  ${outcome.status}${outcome.code === null ? '' : `: ${outcome.code}`}\n`,
@@ -135,8 +167,7 @@ const submit = action({
     if (!options['no-wait']) {
       return showOutcome(session, job, await follow(session, job, json), { json, out: options.out })
     }
-    const made = { job_id: job.jobId, command_id: job.commandId, status: 'queued' }
-    session.show(json, made, () => `${job.jobId}\n`)
+    session.show(json, { ...idsOf(job), status: 'queued' }, () => `${job.jobId}\n`)
     return undefined
   },
 })
@@ -156,8 +187,8 @@ const show = action({
     }
     if (options.wait) return showOutcome(session, job, await follow(session, job, json), { json, out: options.out })
     const { status, webhook, outcome } = await told(clientOf(session).read(job))
-    if (outcome !== null) return showOutcome(session, job, outcome, { json, out: options.out })
-    session.show(json, { job_id: jobId, command_id: job.commandId, status, webhook }, () => `${jobId}  ${status}\n`)
+    if (outcome !== null) return showOutcome(session, job, { outcome, webhook }, { json, out: options.out })
+    session.show(json, { ...idsOf(job), status, webhook }, () => `${jobId}  ${status}\n`)
     return undefined
   },
 })

@@ -4,6 +4,10 @@ import { type Envelope, openResponse, type SealedRequest, sealRequest } from '..
 import type { JobRead, JobStatus, NodeKeys, WebhookRecord } from '../protocol/wire/job.ts'
 import { chooseKey } from './node-keys.ts'
 
+// What the client throws and what its caller compares: this module is the package's `./client`.
+export { EnvelopeError } from '../protocol/envelope.ts'
+export { identityFingerprint, NodeKeyError } from './node-keys.ts'
+
 /**
  * Private jobs from a customer's own program or web page: seal, submit, wait, open. Prompt and answer are in the clear
  * here and on the node, and nowhere between. Needs `fetch`, `crypto.getRandomValues` and nothing else of its surroundings.
@@ -78,14 +82,22 @@ export interface PrivateJobsClient {
   wait(job: SubmittedJob, options?: WaitOptions): Promise<JobOutcome>
 }
 
-/** A refusal of the gateway; `code` as in its error catalogue. */
+/** What the gateway says of its refusal, as far as it says it. */
+export interface RefusalText {
+  readonly title: string | null
+  readonly detail: string | null
+  readonly requestId: string | null
+}
+
+/** A refusal of the gateway; `code` as in its error catalogue, `unknown` for an answer that is no gateway's. */
 export class GatewayError extends Error {
   override readonly name = 'GatewayError'
   constructor(
     readonly status: number,
     readonly code: string,
+    readonly text: RefusalText,
   ) {
-    super(`the gateway refused: ${code}`)
+    super(`the gateway refused: ${code}${text.detail === null ? '' : ` (${text.detail})`}`)
   }
 }
 
@@ -191,9 +203,12 @@ class Client implements PrivateJobsClient {
 async function answerOf(response: Response): Promise<unknown> {
   if (response.ok) return response.json()
   const problem: unknown = await response.json().catch(() => null)
-  const { code } = (problem ?? {}) as { readonly code?: unknown }
-  throw new GatewayError(response.status, typeof code === 'string' ? code : 'unknown')
+  const { code, title, detail, request_id } = (problem ?? {}) as Readonly<Record<string, unknown>>
+  const text = { title: wordsOf(title), detail: wordsOf(detail), requestId: wordsOf(request_id) }
+  throw new GatewayError(response.status, wordsOf(code) ?? 'unknown', text)
 }
+
+const wordsOf = (value: unknown): string | null => (typeof value === 'string' ? value : null)
 
 function padded(chat: Readonly<Record<string, unknown>>): Uint8Array {
   const named = forbidden.find((name) => name in chat)

@@ -43,10 +43,10 @@ export interface JobContext {
   readonly verdict: JobVerdict | null
 }
 
-export const commandLost = 'command_lost'
+const commandLost = 'command_lost'
 
 /** A failure that another attempt may mend, as long as there is one. */
-export function judgeFailure(code: string, attempt: number): JobVerdict {
+function judgeFailure(code: string, attempt: number): JobVerdict {
   const retryable = code === commandLost || (retryableFailures as readonly string[]).includes(code)
   const delayMs = retryable && attempt < attemptsMax ? nextJobDelayMs(attempt) : null
   return delayMs === null ? { status: 'failed', code } : { status: 'queued', delayMs }

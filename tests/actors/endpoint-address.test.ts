@@ -1,6 +1,7 @@
 import { expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { createEndpointRules, isGlobalAddress } from '../../src/actors/endpoint-address.ts'
+import { createEndpointRules } from '../../src/actors/endpoint-address.ts'
+import { isGlobalAddress } from '../../src/actors/public-address.ts'
 import { CallSignal } from '../../src/transport/call-signal.ts'
 import { createDirectTransport } from '../../src/transport/direct.ts'
 

@@ -104,3 +104,22 @@ test('§18: nodes, queue, calls and receipts are read when somebody asks', async
     expect(text).toContain(line)
   }
 })
+
+test('§18: open private jobs by status, with a 0 where there is none; no series while the database is away', async () => {
+  const metrics = createMetrics()
+  let away = false
+  metrics.observe({
+    jobs: async () => (away ? Promise.reject(new Error('away')) : { queued: 3 }),
+    jobsRunning: () => 2,
+    jobClaims: () => 7,
+  })
+  const text = await lines(metrics)
+  for (const line of ['queued"} 3', 'dispatched"} 0', 'running"} 0']) expect(text).toContain(`svc_jobs{status="${line}`)
+  expect(text).toContain('svc_jobs_attended 2')
+  expect(text).toContain('svc_job_claims_total 7')
+  metrics.webhookAttempt('delivered')
+  away = true
+  const later = await lines(metrics)
+  expect(later.filter((line) => line.startsWith('svc_jobs{'))).toEqual([])
+  expect(later).toContain('svc_webhook_attempts_total{result="delivered"} 1')
+})

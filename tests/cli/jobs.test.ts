@@ -81,3 +81,29 @@ test('§24: a failed job ends with 1; operators list and cancel', async () => {
   expect(listed.out).toContain(String(held.command_id))
   expect(listed.out).not.toContain('the secret')
 })
+
+test('§24: a refusal says in words what is wrong; a gateway that is away is no fault of the program', async () => {
+  const submit = ['jobs', 'submit', node.nodeId, node.model, 'x', '--fingerprint', node.fingerprint]
+  const refused = await line.run([...submit, '--webhook', 'https://localhost/in'])
+  expect(refused.code).toBe(1)
+  expect(refused.err).toContain('(webhook_url_invalid)')
+  expect(refused.err).toContain('webhook_url must name a public host')
+  expect(refused.err).toMatch(/Request req_/)
+  const told = await line.run([...submit, '--webhook', 'https://localhost/in', '--json'])
+  expect(JSON.parse(told.err)).toMatchObject({ error: { status: 400, code: 'webhook_url_invalid' } })
+  const away = await line.run(submit, { env: { SVC_BASE_URL: 'http://127.0.0.1:1' } })
+  expect(away.code).toBe(1)
+  expect(away.err).toContain('cannot be reached')
+})
+
+test('§11: show says how far the webhook has come; JSON has the names of the wire', async () => {
+  const webhook = ['--webhook', 'https://hooks.example.invalid/in']
+  const done = await line.json('jobs', 'submit', node.nodeId, node.model, 'x', '--id', 'hooked', ...webhook)
+  expect(Object.keys(done).sort()).toEqual(['answer', 'command_id', 'job_id', 'receipt_hash', 'status', 'webhook'])
+  const record = { url: 'https://hooks.example.invalid/in', status: expect.any(String), attempts: expect.any(Number) }
+  expect((await line.json('jobs', 'show', 'hooked')).webhook).toMatchObject(record)
+  const shown = await line.run(['jobs', 'show', 'hooked'])
+  expect(shown.out).toBe('the secret answer\n')
+  expect(shown.err).toMatch(/^Webhook {2}\w+, \d attempts?/m)
+  expect((await line.json('jobs', 'show', 'mine')).webhook).toBeNull()
+})

@@ -3,8 +3,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { x25519 } from '@noble/curves/ed25519.js'
-import { identityFingerprint, NodeKeyError } from '../../src/client/node-keys.ts'
-import { createPrivateJobs, GatewayError } from '../../src/client/private-jobs.ts'
+import { createPrivateJobs, GatewayError, identityFingerprint, NodeKeyError } from '../../src/client/private-jobs.ts'
 import { signingKey } from '../../src/protocol/ed25519.ts'
 import type { NodeKeys } from '../../src/protocol/wire/job.ts'
 import { startTestGateway, type TestGateway } from '../support/http-gateway.ts'
@@ -129,6 +128,8 @@ test('a failed job says why; a refusal is an error with its code; a wait can be 
   const refusal = await customer.client.submit(jobRequest(node, { webhookUrl: 'http://x' })).catch((e: unknown) => e)
   expect(refusal).toBeInstanceOf(GatewayError)
   expect((refusal as GatewayError).code).toBe('webhook_url_invalid')
+  expect((refusal as GatewayError).message).toContain('must begin with https://')
+  expect((refusal as GatewayError).text.requestId).toStartWith('req_')
   const held = await customer.client.submit(jobRequest(node))
   const abort = new AbortController()
   const waiting = customer.client.wait(held, { pollMs: 60_000, signal: abort.signal, onProgress: () => abort.abort() })

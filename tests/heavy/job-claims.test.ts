@@ -30,7 +30,7 @@ async function insert(prefix: string, count: number, finished: boolean): Promise
 
 /** Claims and ends all that is queued, as one gateway does; ms per claim. */
 async function drain(): Promise<{ readonly claims: number; readonly jobs: number; readonly claimMs: number }> {
-  const room = nodeIds.map((nodeId) => ({ nodeId, free: perNode }))
+  const room = nodeIds.map((nodeId) => ({ nodeId, free: perNode, takesNew: true }))
   let claims = 0
   let jobs = 0
   let spentMs = 0
@@ -38,7 +38,7 @@ async function drain(): Promise<{ readonly claims: number; readonly jobs: number
   for (;;) {
     const now = new Date()
     const began = performance.now()
-    const items = await claimJobs(database.db, { room, now, leaseUntil: new Date(now.getTime() + 60_000) })
+    const items = await claimJobs(database.db, { room, limit: 256, now, leaseUntil: new Date(now.getTime() + 60_000) })
     spentMs += performance.now() - began
     if (items.length === 0) break
     claims++

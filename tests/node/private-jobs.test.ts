@@ -1,7 +1,9 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test'
+import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { createPrivateJobs, type PrivateJobsClient } from '../../src/client/private-jobs.ts'
 import { type FakeNode, startFakeNode } from '../../src/fake-node/fake-node.ts'
+import { createLog } from '../../src/log.ts'
 import { enrollmentToken, startAgent, type TestAgent, untilState } from '../support/agents.ts'
 import { startTestGateway, type TestCustomer, type TestGateway, waitFor } from '../support/gateway.ts'
 
@@ -10,12 +12,16 @@ let server: FakeNode
 let agent: TestAgent
 let customer: TestCustomer
 let client: PrivateJobsClient
+let logged = ''
+const log = createLog('debug', (text) => {
+  logged += text
+})
 beforeAll(async () => {
   gateway = await startTestGateway()
   server = startFakeNode({ models: ['m-1'], answer: { chunks: 3 } })
   customer = await gateway.customer()
   const { enrollment_token: token } = await enrollmentToken(gateway, customer.customerId)
-  agent = await startAgent({ gatewayUrl: gateway.url, token, runtimes: [server.url] })
+  agent = await startAgent({ gatewayUrl: gateway.url, token, runtimes: [server.url], log })
   await untilState(gateway, agent.nodeId, 'ready')
   client = createPrivateJobs({ baseUrl: gateway.url, ...customer })
 })
@@ -85,5 +91,21 @@ test('§22: command routes are the gateway’s alone', async () => {
   for (const method of ['GET', 'PUT', 'DELETE']) {
     const response = await fetch(`${agent.node.url}/svc/v1/commands/cmd_${'0'.repeat(26)}`, { method })
     expect([method, response.status]).toEqual([method, 401])
+  }
+})
+
+test('§18: nothing of prompts and answers is in the agent’s log or on its disk', async () => {
+  const { folder } = agent.node
+  const files = readdirSync(folder, { recursive: true, encoding: 'utf8' })
+    .map((name) => join(folder, name))
+    .filter((path) => statSync(path).isFile())
+  const kept = files.map((path) => readFileSync(path, 'latin1')).join('\n')
+  log.flush()
+  // It is there, as it was sealed.
+  expect(kept).toContain('"ciphertext"')
+  expect(logged).toContain('/svc/v1/commands')
+  for (const text of ['for this machine alone', 'fake-0', 'Zm9yIHRoaXMgbWFjaGluZ']) {
+    expect(kept).not.toContain(text)
+    expect(logged).not.toContain(text)
   }
 })

@@ -127,6 +127,30 @@ test('§10: a job for an absent node waits as queued', async () => {
   expect(await command(String(command_id))).toMatchObject({ status: 'queued', attempt: 0 })
 })
 
+test('§23: a drained node finishes the jobs that it has and gets no new ones until it is resumed', async () => {
+  const ask = async (verb: string) => {
+    expect(
+      (await gateway.ask('POST', `/v1/admin/nodes/${node.nodeId}/${verb}`, { as: 'admin', json: {} })).status,
+    ).toBe(200)
+  }
+  node.turn({ kind: 'hold' })
+  const running = await submit()
+  await reaches(running.jobId, 'running')
+  await ask('drain')
+  await waitUntil('the drain is over', () => nodeState(gateway, node.nodeId, 'live'))
+  const waiting = await submit()
+  // Taken over from a gateway that died: not new to the node.
+  await gateway.database.sql`update private_jobs set lease_id = null, due_at = now() - interval '1 day'
+    where command_id = ${running.commandId}`
+  node.release()
+  gateway.gateway.jobs.wake()
+  await reaches(running.jobId, 'completed')
+  expect((await readJob(gateway, customer, waiting.jobId)).status).toBe('queued')
+  expect(submitsOf(waiting.commandId)).toEqual([])
+  await ask('resume')
+  await reaches(waiting.jobId, 'completed')
+})
+
 test('§10: what nobody finished in time expires, once, and its node is told', async () => {
   node.turn({ kind: 'hold' })
   const { jobId, commandId } = await submit()
@@ -242,16 +266,42 @@ test('§10: 30 days after its end a job is gone, with all its ciphertexts', asyn
   await expect(readJob(gateway, customer, jobId)).rejects.toThrow('404')
 })
 
+test('§11: a short retention takes the job, not the event that is still to be delivered', async () => {
+  const { jobId, commandId } = await submit({ webhook_url: 'https://hooks.example.invalid/in' })
+  const { sql } = gateway.database
+  const webhook = async () =>
+    (await sql`select status, due_at from webhook_deliveries where command_id = ${commandId}`)[0]
+  await reaches(jobId, 'completed')
+  await waitUntil('an attempt has failed', async () => (await webhook())?.status === 'retry_scheduled')
+  // Beyond the job's time, and before its next attempt.
+  await sql`update webhook_deliveries set due_at = ${new Date(world.clock + 60 * 86_400_000).toISOString()}
+    where command_id = ${commandId}`
+  const gone = async () => (await sql`select 1 from private_jobs where job_id = ${jobId}`).length === 0
+  world.clock += 30 * 86_400_000 + 1_000
+  await waitUntil('the job is deleted', gone)
+  expect((await webhook())?.status).toBe('retry_scheduled')
+  await sql`update webhook_deliveries set status = 'failed', due_at = null where command_id = ${commandId}`
+  world.clock += 61_000
+  await waitUntil('its event is deleted', async () => (await webhook()) === undefined)
+})
+
 test('§26: two gateways share the work; no job is run twice', async () => {
   const other = await startTestGateway({ SVC_POLL_INTERVAL_MS: '100' }, undefined, { beside: gateway, world })
   try {
     const sharer = await jobCustomer(gateway)
     const shared = await jobNode(gateway, sharer)
     await waitUntil('the other knows the node', () => nodeState(other, shared.nodeId, 'ready'))
+    // More than one gateway has running on a node at once.
+    shared.turn(...Array.from({ length: 8 }, () => ({ kind: 'hold' as const })))
     const bodies = Array.from({ length: 40 }, () => createBody(shared))
     const made = await Promise.all(
       bodies.map(async (body, i) => json(await postJob(i % 2 === 0 ? gateway : other, sharer, body))),
     )
+    await waitUntil('both have all that they take', () =>
+      [gateway, other].every(({ gateway: { jobs } }) => jobs.running() === 4),
+    )
+    expect(shared.submits.length).toBe(8)
+    shared.release()
     for (const { job_id } of made) {
       await waitUntil(
         'it is completed',

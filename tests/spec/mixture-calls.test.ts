@@ -326,6 +326,40 @@ describe('a machine whose slots are taken', () => {
       full.stop()
     }
   })
+
+  test('rule 1: one that is sold while the expert waits for it is not asked', async () => {
+    const full = startFakeNode({ models: ['sold'], speaks: 'llama.cpp', slots: 1 })
+    const nodeId = await pool.gateway.node(full.url, { customerId: pool.customer.customerId })
+    const buyer = await pool.gateway.customer()
+    try {
+      full.setFaults({ kind: 'hang' })
+      const holder = new AbortController()
+      const arrived = full.nextRequest()
+      const ask = { model: 'sold', messages: [{ role: 'user', content: 'x' }] }
+      const held = pool.gateway
+        .chat(pool.customer.key, ask, {
+          signal: holder.signal,
+          headers: { authorization: `Bearer ${pool.customer.key}`, 'content-type': 'application/json' },
+        })
+        .catch(() => null)
+      await arrived
+      const asked = pool.nodes.a.nextRequest()
+      const answer = pool.answered(vote(a, expert('sold')))
+      await asked
+      await pool.gateway.database.sql`update nodes set customer_id = ${buyer.customerId} where node_id = ${nodeId}`
+      // Whatever is changed of a machine, the gateway reads its row anew.
+      await pool.gateway.admin('PATCH', `/v1/admin/nodes/${nodeId}`, { name: 'sold' })
+      full.clearFaults()
+      holder.abort()
+      const { svc } = await answer
+      expect(svc.mixture.experts.map(({ status }) => status)).toEqual(['ok', 'no_node'])
+      expect(full.stats().requests).toBe(1)
+      await held
+    } finally {
+      await pool.gateway.admin('POST', `/v1/admin/nodes/${nodeId}/revoke`, {})
+      full.stop()
+    }
+  })
 })
 
 describe('experts run at the same time', () => {

@@ -101,6 +101,8 @@ test('extensions are tagged as such', () => {
     '/v1/admin/access-events',
     '/v1/admin/approval-events',
     '/v1/admin/command-events',
+    '/v1/admin/audit/summary',
+    '/v1/admin/approval-policy',
     '/v1/admin/retention/audit-events/purge',
   ]
   for (const { path, operation } of operations()) {

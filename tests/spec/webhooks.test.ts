@@ -15,7 +15,7 @@ let customer: JobCustomer
 let node: JobNode
 beforeAll(async () => {
   receiver = await startWebhookReceiver()
-  world = await testWorld(receiver)
+  world = testWorld(receiver)
   gateway = await startTestGateway({ SVC_POLL_INTERVAL_MS: '100' }, undefined, { world })
   customer = await jobCustomer(gateway)
   node = await jobNode(gateway, customer)
@@ -413,6 +413,9 @@ test('§18: attempts are counted by what they led to, jobs by their status', asy
   for (const result of ['delivered', 'retry_scheduled', 'failed', 'disabled']) {
     const count = new RegExp(`svc_webhook_attempts_total\\{result="${result}"\\} (\\d+)`).exec(text)?.[1]
     expect([result, Number(count) > 0]).toEqual([result, true])
+  }
+  for (const status of ['queued', 'dispatched', 'running']) {
+    expect(text).toMatch(new RegExp(`^svc_jobs\\{status="${status}"\\} \\d+$`, 'm'))
   }
   expect(text).toMatch(/^svc_jobs_attended \d+$/m)
 })

@@ -6,9 +6,14 @@ import type { TestGateway } from './gateway.ts'
 export const abortWindows = ['before headers', 'mid-stream', 'whole answer'] as const
 export type AbortWindow = (typeof abortWindows)[number]
 /** `fetch`: a program that gives up. `close`, `reset`: a connection that is simply gone (FIN, RST). */
-export const waysToLeave = ['fetch', 'close', 'reset'] as const
+const waysToLeave = ['fetch', 'close', 'reset'] as const
 export type WayToLeave = (typeof waysToLeave)[number]
 
+/** The ways in turn. */
+export const wayOf = (at: number): WayToLeave => waysToLeave[at % waysToLeave.length] ?? 'fetch'
+
+export const abortModel = 'abort-model'
+const messages = [{ role: 'user', content: 'stay' }]
 /** Nobody waits for an answer of the node in these trials: it would come after this. */
 const neverMs = 60_000
 const chatPath = '/v1/api/chat/completions'
@@ -58,26 +63,29 @@ function socketClient(url: string, key: string, body: string, way: 'close' | 're
   return { firstBytes, leave: () => (way === 'reset' ? socket.resetAndDestroy() : socket.destroy()) }
 }
 
-/** One client that leaves; resolves with the ms from its leaving to the node's hearing of it. */
-async function abortOnce(
-  gateway: TestGateway,
-  key: string,
-  node: FakeNode,
-  window: AbortWindow,
-  way: WayToLeave,
-): Promise<number> {
-  const model = 'abort-model'
-  const messages = [{ role: 'user', content: 'stay' }]
-  const body = JSON.stringify({ model, messages, ...(window === 'whole answer' ? {} : { stream: true }) })
-  const arrived = node.nextRequest()
-  const client = way === 'fetch' ? fetchClient(gateway.url, key, body) : socketClient(gateway.url, key, body, way)
+export interface Leaving {
+  readonly url: string
+  readonly key: string
+  /** Of the chat request. */
+  readonly body: object
+  /** Whoever is asked on its behalf, each once. */
+  readonly nodes: readonly FakeNode[]
+  readonly way: WayToLeave
+  /** It leaves once it has read something; else when all nodes have been asked. */
+  readonly afterFirstBytes?: boolean
+}
+
+/** One client that leaves; resolves with the ms from its leaving to each node's hearing of it. */
+export async function leaveOnce({ url, key, body, nodes, way, afterFirstBytes }: Leaving): Promise<readonly number[]> {
+  const text = JSON.stringify(body)
+  const arrived = Promise.all(nodes.map((node) => node.nextRequest()))
+  const client = way === 'fetch' ? fetchClient(url, key, text) : socketClient(url, key, text, way)
   await arrived
-  if (window === 'mid-stream') await client.firstBytes
-  const heard = node.nextAbort()
+  if (afterFirstBytes === true) await client.firstBytes
+  const heard = Promise.all(nodes.map((node) => node.nextAbort()))
   const leftMs = performance.now()
   client.leave()
-  const { endedAtMs } = await heard
-  return (endedAtMs ?? Number.NaN) - leftMs
+  return (await heard).map(({ endedAtMs }) => (endedAtMs ?? Number.NaN) - leftMs)
 }
 
 /** `count` clients one after the other, the ways to leave in turn. Delays in ms, sorted. */
@@ -91,13 +99,12 @@ export async function abortMany(
   prepare(node, window)
   const delays: number[] = []
   for (let at = 0; at < count; at++) {
-    const way = waysToLeave[at % waysToLeave.length] ?? 'fetch'
-    delays.push(await abortOnce(gateway, key, node, window, way))
+    const body = { model: abortModel, messages, ...(window === 'whole answer' ? {} : { stream: true }) }
+    const afterFirstBytes = window === 'mid-stream'
+    delays.push(...(await leaveOnce({ url: gateway.url, key, body, nodes: [node], way: wayOf(at), afterFirstBytes })))
   }
   return delays.toSorted((a, b) => a - b)
 }
-
-export const abortModel = 'abort-model'
 
 export function quantile(sorted: readonly number[], share: number): number {
   return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? Number.NaN

@@ -1,6 +1,6 @@
-import { join } from 'node:path'
 import { postPinned } from '../../src/actors/pinned-post.ts'
 import type { WebhookWorld } from '../../src/actors/webhooks.ts'
+import { makeCertificate } from './certificate.ts'
 
 export interface Received {
   readonly path: string
@@ -14,24 +14,26 @@ export interface WebhookReceiver {
   readonly port: number
   /** Its certificate is for this name alone. */
   readonly hostname: string
+  /** Its certificate, PEM: made for this run and trusted by nobody else. */
+  readonly ca: string
   readonly received: readonly Received[]
   /** For the next requests in order; the last one stays. */
   answer(...answers: Answer[]): void
   stop(): Promise<void>
 }
 
-const file = (name: string) => Bun.file(join(import.meta.dir, 'tls', name))
-export const receiverCertificate = () => file('hooks-cert.pem').text()
+const hostname = 'hooks.example.com'
 
 /** A customer's receiver: a real TLS server on loopback. */
 export async function startWebhookReceiver(): Promise<WebhookReceiver> {
   const received: Received[] = []
   let answers: Answer[] = [() => new Response(null, { status: 204 })]
+  const { cert, key } = makeCertificate(hostname)
   const server = Bun.serve({
     port: 0,
     hostname: '127.0.0.1',
     idleTimeout: 0,
-    tls: { cert: await receiverCertificate(), key: await file('hooks-key.pem').text() },
+    tls: { cert, key },
     fetch: async (request) => {
       const url = new URL(request.url)
       const got = {
@@ -46,7 +48,8 @@ export async function startWebhookReceiver(): Promise<WebhookReceiver> {
   })
   return {
     port: server.port ?? 0,
-    hostname: 'hooks.example.com',
+    hostname,
+    ca: cert,
     received,
     answer: (...more) => {
       answers = more
@@ -66,8 +69,8 @@ export interface TestWorld extends WebhookWorld {
 }
 
 /** The real wire, led to the receiver; the clock, the names and the dice are the test's. */
-export async function testWorld(receiver: WebhookReceiver): Promise<TestWorld> {
-  const ca = await receiverCertificate()
+export function testWorld(receiver: WebhookReceiver): TestWorld {
+  const { ca } = receiver
   const world: TestWorld = {
     clock: Date.now(),
     addresses: ['93.184.215.14'],

@@ -53,22 +53,24 @@ export async function sampleAccess(
 ): Promise<Sample<AccessGroup, RecentAccess>> {
   const [row] = await db.execute<ToldSample<AccessGroup, RecentAccess>>(sql`
     with newest as materialized (
-      select event_id, method, path_template, actor_role, status_code, outcome, created_at
+      select method, path_template, actor_role, status_code, outcome, created_at,
+        row_number() over (order by created_at desc, event_id desc) as place
       from admin_access_events where created_at >= ${since.toISOString()}::timestamptz
       order by created_at desc, event_id desc limit ${limit + 1}
-    ), sample as (select * from newest order by created_at desc, event_id desc limit ${limit}),
+    ), sample as (select * from newest where place <= ${limit}),
     groups as (
       select method, path_template as "pathTemplate", actor_role as "actorRole", outcome,
         count(*)::int as count, max(created_at) as "lastSeenAt"
       from sample group by method, path_template, actor_role, outcome
     ), recent as (
-      select method, path_template as "pathTemplate", actor_role as "actorRole", status_code as "statusCode", outcome,
+      select sample.method, path_template as "pathTemplate", actor_role as "actorRole", status_code as "statusCode", outcome,
         created_at as "createdAt"
       from sample join json_to_recordset(${JSON.stringify(places)}::text::json)
-        as place ("method" text, "pathTemplate" text) using (method)
-      where path_template = place."pathTemplate" order by created_at desc, event_id desc limit ${recentMax}
+        as wanted ("method" text, "pathTemplate" text)
+        on sample.method = wanted.method and path_template = wanted."pathTemplate"
+      order by place limit ${recentMax}
     )
-    select (select count(*) from newest) > ${limit} as truncated,
+    select exists (select from newest where place > ${limit}) as truncated,
       (select coalesce(json_agg(g), '[]') from groups g) as groups,
       (select coalesce(json_agg(r), '[]') from recent r) as recent`)
   return sampleOf(row)
@@ -81,10 +83,11 @@ export async function sampleCommands(
 ): Promise<Sample<CommandGroup, RecentCommand>> {
   const [row] = await db.execute<ToldSample<CommandGroup, RecentCommand>>(sql`
     with newest as materialized (
-      select event_id, command_id, action, actor_type, actor_role, reason is not null as reason_present, created_at
+      select command_id, action, actor_type, actor_role, reason is not null as reason_present, created_at,
+        row_number() over (order by created_at desc, event_id desc) as place
       from admin_command_events where created_at >= ${since.toISOString()}::timestamptz
       order by created_at desc, event_id desc limit ${limit + 1}
-    ), sample as (select * from newest order by created_at desc, event_id desc limit ${limit}),
+    ), sample as (select * from newest where place <= ${limit}),
     groups as (
       select action, actor_type as "actorType", actor_role as "actorRole", reason_present as "reasonPresent",
         count(*)::int as count, max(created_at) as "lastSeenAt"
@@ -92,11 +95,11 @@ export async function sampleCommands(
     ), recent as (
       select command_id as "commandId", action, actor_type as "actorType", actor_role as "actorRole",
         reason_present as "reasonPresent", created_at as "createdAt"
-      from (select *, row_number() over (partition by action, actor_type, actor_role, reason_present
-        order by created_at desc, event_id desc) as place from sample) s
-      where place <= ${recentMax} order by created_at desc, event_id desc
+      from (select *, row_number() over (partition by action, actor_type, actor_role, reason_present order by place)
+        as among_alike from sample) s
+      where among_alike <= ${recentMax} order by place
     )
-    select (select count(*) from newest) > ${limit} as truncated,
+    select exists (select from newest where place > ${limit}) as truncated,
       (select coalesce(json_agg(g), '[]') from groups g) as groups,
       (select coalesce(json_agg(r), '[]') from recent r) as recent`)
   return sampleOf(row)

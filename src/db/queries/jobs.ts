@@ -99,6 +99,8 @@ export async function listJobs(
 export interface NodeRoom {
   readonly nodeId: NodeId
   readonly free: number
+  /** False: only what it was given before. */
+  readonly takesNew: boolean
 }
 
 /** What an answer must fit, without the ciphertext: as many as run at once may have 8 MB each. */
@@ -115,17 +117,25 @@ export type ClaimedJob = JobFacts & {
   readonly ciphertextChars: number
 }
 
+export interface JobClaim {
+  readonly room: readonly NodeRoom[]
+  /** Of all nodes together. */
+  readonly limit: number
+  readonly now: Date
+  readonly leaseUntil: Date
+}
+
 /**
- * Takes due jobs of these nodes under a fresh lease each. A queued one becomes `dispatched`, with the next attempt, before
+ * Takes due jobs of these nodes, the longest due first, under a fresh lease each. A queued one becomes `dispatched`, with the next attempt, before
  * its node hears of it. Jobs of nodes that cannot be reached from here are not even looked at.
  */
 export async function claimJobs(
   db: Database,
-  { room, now, leaseUntil }: { readonly room: readonly NodeRoom[]; readonly now: Date; readonly leaseUntil: Date },
+  { room, limit, now, leaseUntil }: JobClaim,
 ): Promise<readonly ClaimedJob[]> {
   if (room.length === 0) return []
   const wanted = sql.join(
-    room.map(({ nodeId, free }) => sql`(${nodeId}::text, ${free}::int)`),
+    room.map(({ nodeId, free, takesNew }) => sql`(${nodeId}::text, ${free}::int, ${takesNew}::boolean)`),
     sql`, `,
   )
   const queued = sql`${privateJobs.status} = 'queued'`
@@ -139,11 +149,12 @@ export async function claimJobs(
     })
     .where(
       sql`${privateJobs.commandId} = any(array(
-        select due.command_id from (values ${wanted}) as room(node_id, free) cross join lateral (
-          select j.command_id from private_jobs j
+        select due.command_id from (values ${wanted}) as room(node_id, free, takes_new) cross join lateral (
+          select j.command_id, j.due_at from private_jobs j
           where j.node_id = room.node_id and j.completed_at is null and j.due_at <= ${at(now)}
-            and j.deadline_at > ${at(now)}
-          order by j.due_at limit room.free for update skip locked) due))`,
+            and j.deadline_at > ${at(now)} and (room.takes_new or j.status <> 'queued')
+          order by j.due_at limit room.free for update skip locked) due
+        order by due.due_at limit ${limit}))`,
     )
     .returning({ ...facts, ...sealedFor })
   return rows as readonly ClaimedJob[]
@@ -241,7 +252,10 @@ export async function expireJobs(tx: Database, now: Date, limit: number): Promis
     .returning(facts)
 }
 
-/** Jobs that ended before, with their webhooks; ephemeral keys seen before `keysBefore`. At most `limit` of each. */
+/**
+ * Jobs that ended before, with their webhooks, but for those still to be delivered, which go when they are; ephemeral keys
+ * seen before `keysBefore`. At most `limit` of each.
+ */
 export async function deleteOldJobs(
   tx: Database,
   { endedBefore, keysBefore, limit }: { readonly endedBefore: Date; readonly keysBefore: Date; readonly limit: number },
@@ -254,8 +268,13 @@ export async function deleteOldJobs(
         order by j.completed_at limit ${limit} for update skip locked))`,
     )
     .returning({ commandId: privateJobs.commandId })
-  const ids = gone.map(({ commandId }) => commandId)
-  if (ids.length > 0) await tx.delete(webhookDeliveries).where(inArray(webhookDeliveries.commandId, ids))
+  await tx.delete(webhookDeliveries).where(
+    sql`${webhookDeliveries.webhookId} = any(array(
+        select w.webhook_id from webhook_deliveries w
+        where w.created_at < ${at(endedBefore)} and w.status is not null and w.due_at is null
+          and not exists (select 1 from private_jobs j where j.command_id = w.command_id)
+        order by w.created_at limit ${limit} for update skip locked))`,
+  )
   const old = tx
     .select({ hash: envelopeReplays.publicKeyHash })
     .from(envelopeReplays)
@@ -264,7 +283,7 @@ export async function deleteOldJobs(
   await tx
     .delete(envelopeReplays)
     .where(and(lt(envelopeReplays.createdAt, keysBefore), inArray(envelopeReplays.publicKeyHash, old)))
-  return ids.length
+  return gone.length
 }
 
 /** Wakes the pollers of every gateway; what they do is said by the rows. */

@@ -140,15 +140,6 @@ export async function retireWebhookSecret(
   await tx.insert(retiredWebhookSecrets).values(retired)
 }
 
-/** When the next delivery is due; null: none is. */
-export async function nextWebhookDue(db: Database): Promise<Date | null> {
-  const [row] = await db
-    .select({ at: sql<string | null>`min(${webhookDeliveries.dueAt})` })
-    .from(webhookDeliveries)
-    .where(sql`${webhookDeliveries.dueAt} is not null`)
-  return row?.at == null ? null : new Date(row.at)
-}
-
 /** Deliveries that have not ended. */
 export async function countDeliveriesByStatus(db: Database): Promise<Readonly<Record<string, number>>> {
   const rows = await db

@@ -1,5 +1,7 @@
 import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
+import type { Asker } from '../../actors/audit-context.ts'
+import { headers } from '../../brand.ts'
 import { Problem } from '../../errors.ts'
 import { checkValue, parseJson, readJsonText } from '../../protocol/json-body.ts'
 import { JobCreate, JobCreated, JobRead, NodeKeys } from '../../protocol/wire/job.ts'
@@ -30,13 +32,22 @@ async function readCreate(request: Request): Promise<JobCreate> {
 
 /** Endpoints 6 and 7, and the keys without which nothing can be sealed. */
 export const privateJobRoutes = (context: HttpContext) => {
-  const { jobs } = context.gateway
+  const { audit, jobs } = context.gateway
   return new Elysia()
     .use(customer(context))
     .post(
       jobsPath,
-      async ({ access, request, set, status }) => {
-        const created = await jobs.create(access, await readCreate(request))
+      async ({ access, exchange, request, set, status }) => {
+        const asker: Asker = {
+          actorType: 'customer',
+          actorRole: 'viewer',
+          actorHashPrefix: audit.pseudonym('actor', request.headers.get(headers.customerToken)),
+          approverHashPrefix: null,
+          reason: null,
+          confirmation: null,
+          requestId: exchange.requestId,
+        }
+        const created = await jobs.create(access, await readCreate(request), asker)
         if (created.replayed) set.headers['idempotent-replayed'] = 'true'
         return status(202, jobCreatedView(created))
       },

@@ -15,7 +15,7 @@ export const deliveryDelaysMs: readonly number[] = [
 ]
 export const deliveryAttemptsMax = deliveryDelaysMs.length
 /** What a receiver may ask for at most. */
-export const retryAfterMsMax = 24 * hourMs
+const retryAfterMsMax = 24 * hourMs
 const jitter = 0.1
 
 /** Before the second and the third attempt of a job, ms (decisions §10). */

@@ -69,7 +69,7 @@ export const WebhookRecord = Type.Object({
 })
 export type WebhookRecord = Static<typeof WebhookRecord>
 
-export const MeteringRecord = Type.Object({
+const MeteringRecord = Type.Object({
   customer_id: Type.String(),
   policy_version: Type.String(),
   quoted_price_wei: wei,

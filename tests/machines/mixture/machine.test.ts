@@ -156,6 +156,28 @@ describe('specification, mixture outcome', () => {
     expect([none.end, none.asked]).toEqual(['mixture_quorum_not_met', []])
   })
 
+  /** Statuses that no machine has a part in: declined before a call, or broken within the gateway. */
+  test.each(['billing_declined', 'error'] as const)('%s: a failed expert like any other', async (status) => {
+    const failed: SubCallResult = { status, call: null }
+    const game = play({ mixture: vote('a', 'b'), answers: { a: failed, b: ok('b') } })
+    const report = await game.ended
+    expect(report.end).toMatchObject({ kind: 'succeeded', choice: { message: said('says b') } })
+    expect(traceOf(report)).toEqual({
+      strategy: 'vote',
+      degraded: true,
+      experts: [
+        { role: 'expert', model: 'a', status, node_id: '', usage: { total_tokens: 0 } },
+        expect.objectContaining({ model: 'b', status: 'ok' }),
+      ],
+    })
+    expect(game.settled).toEqual([11])
+    const aggregated = await outcome({ mixture: synthesize('a'), answers: { a: ok('a'), agg: failed } })
+    expect([aggregated.end, aggregated.degraded]).toEqual(['says a', true])
+    expect(aggregated.statuses).toEqual(['expert ok', `aggregator ${status}`])
+    const missed = await outcome({ mixture: { ...vote('a', 'b'), min_experts: 2 }, answers: { a: failed, b: ok('b') } })
+    expect([missed.end, missed.settled]).toEqual(['mixture_quorum_not_met', [11]])
+  })
+
   test('a refusal of the checks or of the limits: nothing is asked, nothing is settled', async () => {
     const refused = await outcome({ mixture: { strategy: 'debate' } })
     expect([refused.end, refused.asked, refused.settled]).toEqual(['mixture_strategy_reserved', [], []])

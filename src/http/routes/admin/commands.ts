@@ -5,7 +5,6 @@ import { Problem } from '../../../errors.ts'
 import { ReasonBody } from '../../../protocol/wire/admin.ts'
 import { CommandRecord, JobList, type JobStatus, jobStatuses } from '../../../protocol/wire/job.ts'
 import { isoTime } from '../../../time.ts'
-import { readOptionalBody } from '../../admin-input.ts'
 import type { HttpContext } from '../../exchange.ts'
 import { commandView } from '../../job-view.ts'
 import { admin } from '../../plugins/admin.ts'
@@ -36,7 +35,7 @@ export const commandRoutes = (context: HttpContext) => {
         }
       },
       {
-        role: 'viewer',
+        action: 'job.list',
         response: { 200: JobList },
         detail: describe({ summary: 'List private jobs, newest first', tags, query: listQuery }),
       },
@@ -45,7 +44,7 @@ export const commandRoutes = (context: HttpContext) => {
       '/v1/admin/commands/:command_id',
       async ({ actor, params }) => commandView(await jobs.command(params.command_id), actor.role),
       {
-        role: 'viewer',
+        action: 'command.read',
         params: commandParams,
         response: { 200: CommandRecord },
         detail: describe({ summary: 'Read the command of a private job', tags }),
@@ -53,12 +52,12 @@ export const commandRoutes = (context: HttpContext) => {
     )
     .post(
       '/v1/admin/commands/:command_id/cancel',
-      async ({ actor, params, request }) => {
-        await readOptionalBody(request, ReasonBody)
-        return commandView(await jobs.cancel(params.command_id), actor.role)
+      async ({ actor, call, params }) => {
+        const { audit } = await call.optionalBody(ReasonBody)
+        return commandView(await jobs.cancel(params.command_id, audit), actor.role)
       },
       {
-        role: 'operator',
+        action: 'command.cancel',
         params: commandParams,
         response: { 200: CommandRecord },
         detail: describe({ summary: 'Cancel a private job', tags, optionalBody: ReasonBody }),

@@ -1,8 +1,7 @@
 import { Elysia } from 'elysia'
-import { readBody } from '../../../protocol/json-body.ts'
 import { Credit, CreditRequest } from '../../../protocol/wire/money.ts'
 import { isoTime } from '../../../time.ts'
-import { checkReasonHeader, customerParams, parseWei } from '../../admin-input.ts'
+import { customerParams, parseWei } from '../../admin-input.ts'
 import type { HttpContext } from '../../exchange.ts'
 import { admin } from '../../plugins/admin.ts'
 import { describe } from '../../route-table.ts'
@@ -13,14 +12,13 @@ const replayedHeader = 'idempotent-replayed'
 export const creditRoutes = (context: HttpContext) =>
   new Elysia().use(admin(context)).post(
     '/v1/admin/customers/:customer_id/credits',
-    async ({ params, request, set, status }) => {
-      checkReasonHeader(request)
-      const body = await readBody(request, CreditRequest)
-      const { entry, replayed } = await context.gateway.billing.credit(params.customer_id, {
+    async ({ call, params, set, status }) => {
+      const { body, audit } = await call.body(CreditRequest)
+      const input = {
         ...(body.credit_id === undefined ? {} : { creditId: body.credit_id }),
         amountWei: parseWei(body.amount_wei, 'amount_wei') ?? 0n,
-        reason: body.reason ?? null,
-      })
+      }
+      const { entry, replayed } = await context.gateway.billing.credit(params.customer_id, input, audit)
       if (replayed) set.headers[replayedHeader] = 'true'
       return status(201, {
         status: 'credited' as const,
@@ -34,7 +32,7 @@ export const creditRoutes = (context: HttpContext) =>
       })
     },
     {
-      role: 'admin',
+      action: 'customer.credit.create',
       params: customerParams,
       response: { 201: Credit },
       detail: describe({

@@ -11,7 +11,6 @@ import {
   PayoutProofList,
 } from '../../../protocol/wire/money.ts'
 import { isoTime } from '../../../time.ts'
-import { readOptionalBody } from '../../admin-input.ts'
 import type { HttpContext } from '../../exchange.ts'
 import { adminBatchView } from '../../money-view.ts'
 import { admin } from '../../plugins/admin.ts'
@@ -40,16 +39,17 @@ const collectionRoutes = (context: HttpContext) => {
         }
       },
       {
-        role: 'viewer',
+        action: 'payout.batch.list',
         response: { 200: PayoutBatchList },
         detail: describe({ summary: 'List payout batches, newest first', tags, query }),
       },
     )
     .post(
       '/v1/admin/payout-batches',
-      async ({ request, status }) => {
-        const { dry_run: dryRun = false } = await readOptionalBody(request, PayoutBatchCreate)
-        const built = await gateway.settlement.build({ dryRun })
+      async ({ call, status }) => {
+        const { body, audit } = await call.optionalBody(PayoutBatchCreate)
+        const { dry_run: dryRun = false } = body
+        const built = await gateway.settlement.by(audit).build({ dryRun })
         const made = dryRun ? ('dry_run' as const) : ('created' as const)
         return status(built.batch === null ? 200 : 201, {
           object: `${brand}.admin.payout_batch` as const,
@@ -62,7 +62,7 @@ const collectionRoutes = (context: HttpContext) => {
         })
       },
       {
-        role: 'admin',
+        action: 'payout.batch.create',
         response: { 200: PayoutBatchCreated, 201: PayoutBatchCreated },
         detail: describe({
           summary: 'Batch what is pending now',
@@ -80,12 +80,12 @@ const itemRoutes = (context: HttpContext) => {
     .use(admin(context))
     .post(
       '/v1/admin/payout-batches/:batch_id/submit',
-      async ({ params: { batch_id }, request }) => {
-        await readOptionalBody(request, ReasonBody)
-        return adminBatchView(await settlement.submit(batch_id))
+      async ({ call, params: { batch_id } }) => {
+        const { audit } = await call.optionalBody(ReasonBody)
+        return adminBatchView(await settlement.by(audit).submit(batch_id))
       },
       {
-        role: 'admin',
+        action: 'payout.batch.submit',
         params,
         response: { 200: PayoutBatch },
         detail: describe({ summary: 'Go on with a batch at once', tags, optionalBody: ReasonBody }),
@@ -93,12 +93,12 @@ const itemRoutes = (context: HttpContext) => {
     )
     .post(
       '/v1/admin/payout-batches/:batch_id/retry',
-      async ({ params: { batch_id }, request }) => {
-        await readOptionalBody(request, ReasonBody)
-        return adminBatchView(await settlement.retry(batch_id))
+      async ({ call, params: { batch_id } }) => {
+        const { audit } = await call.optionalBody(ReasonBody)
+        return adminBatchView(await settlement.by(audit).retry(batch_id))
       },
       {
-        role: 'admin',
+        action: 'payout.batch.retry',
         params,
         response: { 200: PayoutBatch },
         detail: describe({
@@ -132,7 +132,7 @@ const itemRoutes = (context: HttpContext) => {
         }
       },
       {
-        role: 'viewer',
+        action: 'payout.batch.proofs',
         params,
         response: { 200: PayoutProofList },
         detail: describe({ summary: 'Proofs by which the nodes of a batch claim their payouts', tags }),

@@ -1,29 +1,29 @@
 import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import { brand } from '../../../brand.ts'
+import { adminRoutes } from '../../../machines/rules/approval-policy.ts'
 import { ReasonBody } from '../../../protocol/wire/admin.ts'
 import { ReceiptDecision } from '../../../protocol/wire/money.ts'
-import { readOptionalBody } from '../../admin-input.ts'
 import type { HttpContext } from '../../exchange.ts'
 import { admin } from '../../plugins/admin.ts'
 import { describe } from '../../route-table.ts'
 
 const params = Type.Object({ receipt_hash: Type.String({ pattern: '^0x[0-9a-f]{64}$' }) })
 const decisions = [
-  { verb: 'release', status: 'accepted', summary: 'Release a held receipt: its node is paid' },
-  { verb: 'reject', status: 'rejected', summary: 'Reject a held receipt: its node is never paid' },
+  { action: 'receipt.release', status: 'accepted', summary: 'Release a held receipt: its node is paid' },
+  { action: 'receipt.reject', status: 'rejected', summary: 'Reject a held receipt: its node is never paid' },
 ] as const
 
-const decisionRoute = (context: HttpContext, { verb, status, summary }: (typeof decisions)[number]) =>
+const decisionRoute = (context: HttpContext, { action, status, summary }: (typeof decisions)[number]) =>
   new Elysia().use(admin(context)).post(
-    `/v1/admin/receipts/:receipt_hash/${verb}`,
-    async ({ params: { receipt_hash }, request }) => {
-      await readOptionalBody(request, ReasonBody)
-      await context.gateway.settlement.decide(receipt_hash, status)
+    adminRoutes[action].path,
+    async ({ call, params: { receipt_hash } }) => {
+      const { audit } = await call.optionalBody(ReasonBody)
+      await context.gateway.settlement.by(audit).decide(receipt_hash, status)
       return { object: `${brand}.admin.receipt` as const, receipt_hash, status }
     },
     {
-      role: 'admin',
+      action,
       params,
       response: { 200: ReceiptDecision },
       detail: describe({ summary, tags: ['Money (extension)'], optionalBody: ReasonBody }),

@@ -5,7 +5,6 @@ import { Problem } from '../../../errors.ts'
 import { ReasonBody } from '../../../protocol/wire/admin.ts'
 import { WebhookDelivery, WebhookList, type WebhookStatus, webhookStatuses } from '../../../protocol/wire/job.ts'
 import { isoTime } from '../../../time.ts'
-import { readOptionalBody } from '../../admin-input.ts'
 import type { HttpContext } from '../../exchange.ts'
 import { webhookDeliveryView } from '../../job-view.ts'
 import { admin } from '../../plugins/admin.ts'
@@ -35,19 +34,19 @@ export const webhookRoutes = (context: HttpContext) => {
         }
       },
       {
-        role: 'viewer',
+        action: 'webhook.list',
         response: { 200: WebhookList },
         detail: describe({ summary: 'List webhooks, newest first', tags, query: listQuery }),
       },
     )
     .post(
       '/v1/admin/webhooks/:webhook_id/redeliver',
-      async ({ actor, params, request }) => {
-        await readOptionalBody(request, ReasonBody)
-        return webhookDeliveryView(await webhooks.redeliver(params.webhook_id), actor.role)
+      async ({ actor, call, params }) => {
+        const { audit } = await call.optionalBody(ReasonBody)
+        return webhookDeliveryView(await webhooks.redeliver(params.webhook_id, audit), actor.role)
       },
       {
-        role: 'operator',
+        action: 'webhook.redeliver',
         params: webhookParams,
         response: { 200: WebhookDelivery },
         detail: describe({
