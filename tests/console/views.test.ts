@@ -13,7 +13,11 @@ describe.skipIf(!hasBrowser)('every view, in light and dark and on a phone', () 
   let work: ConsoleWork
   let browser: Browser
   beforeAll(async () => {
-    pool = await startConsolePool({ SVC_STALE_AFTER_MS: '3000', SVC_OFFLINE_AFTER_MS: '4000' })
+    pool = await startConsolePool({
+      SVC_STALE_AFTER_MS: '3000',
+      SVC_OFFLINE_AFTER_MS: '4000',
+      SVC_AUDIT_REVIEW_DENIED: '1',
+    })
     work = await startConsoleWork(pool)
     browser = await launchBrowser()
     for (const model of models) for (let i = 0; i < 3; i++) await pool.chat(model)
@@ -90,7 +94,7 @@ describe.skipIf(!hasBrowser)('every view, in light and dark and on a phone', () 
 
       await page.getByRole('link', { name: /^Private job/ }).click()
       await page.locator(`a[href$="${work.runningCommand}"]`).click()
-      await page.locator('[data-state^=running].lit').first().waitFor()
+      await page.locator('[data-state=attending].lit.has-live').waitFor()
       await good(console, 'private job')
       await picture('statecharts-private-job')
       await page.getByRole('link', { name: /^Webhook delivery/ }).click()
@@ -119,7 +123,7 @@ describe.skipIf(!hasBrowser)('every view, in light and dark and on a phone', () 
 
       await console.show('Audit')
       await page.getByRole('heading', { name: /^Last \d+ hours/ }).waitFor()
-      await page.getByRole('region', { name: /^Actions/ }).waitFor()
+      await page.getByRole('group', { name: /^Actions/ }).waitFor()
       await good(console, 'audit')
       await picture('audit')
 

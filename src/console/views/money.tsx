@@ -6,10 +6,12 @@ import { Frame } from '../parts/frame.tsx'
 import { Figure, Id } from '../parts/small.tsx'
 import { Empty, Part } from '../parts/states.tsx'
 import { Wei } from '../parts/wei.tsx'
+import { mayAct, role } from '../session.ts'
 import { Batches } from './payout-batches.tsx'
 
 const everyMs = 30_000
 
+/** What a viewer may not read is not asked for: each refusal would count as a denied call in the audit. */
 export function Money() {
   return (
     <>
@@ -17,10 +19,17 @@ export function Money() {
         <h1>Money</h1>
         <p class="muted">In units of 10¹⁸ wei; the exact number of wei is each amount's title</p>
       </div>
-      <Books />
-      <TreasuryPart />
+      {mayAct('operator') && (
+        <>
+          <Books />
+          <TreasuryPart />
+        </>
+      )}
       <Batches />
-      <Balances />
+      {mayAct('operator') && <Balances />}
+      {role.value === 'viewer' && (
+        <Empty title="Not for this role">An operator or admin token shows the books, payouts and balances.</Empty>
+      )}
     </>
   )
 }
