@@ -1,7 +1,9 @@
 import { mkdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
-import { join, relative, resolve } from 'node:path'
+import { dirname, join, relative, resolve } from 'node:path'
 import type { BunPlugin } from 'bun'
 import { builtAgent, bundleAgent } from '../src/actors/agent-bundle.ts'
+import { builtConsole, bundleConsole } from '../src/actors/console-page.ts'
+import { builtCharts, drawCharts } from '../src/actors/statecharts.ts'
 import { driverFile, repairedDriver } from '../src/db/driver-repairs.ts'
 import { packageFile, packagePath } from '../src/program-files.ts'
 
@@ -13,24 +15,34 @@ import { packageFile, packagePath } from '../src/program-files.ts'
 const root = resolve(import.meta.dir, '..')
 const swaggerFiles = ['swagger-ui-bundle.js', 'swagger-ui.css', 'favicon-32x32.png']
 /** What the program reads while it runs (`src/program-files.ts`), besides its code. */
-const filePatterns = [
-  'src/db/migrations/**/*.{sql,json}',
-  'src/http/docs/*.{html,js}',
-  'src/console/**/*.{html,css,js,svg}',
-]
+const filePatterns = ['src/db/migrations/**/*.{sql,json}', 'src/http/docs/*.{html,js}']
 
 function option(name: string): string | null {
   const at = process.argv.indexOf(name)
   return at === -1 ? null : (process.argv[at + 1] ?? null)
 }
 
+/** What the program makes from a checkout when somebody first asks: made here, since the one file holds no checkout. */
+async function madeFiles(work: string): Promise<readonly (readonly [string, string])[]> {
+  const page = [...(await bundleConsole())].map(([name, bytes]) => [`${builtConsole}/${name}`, bytes] as const)
+  const files: readonly (readonly [string, string | Uint8Array])[] = [
+    [builtAgent, await bundleAgent()],
+    [builtCharts, JSON.stringify(await drawCharts())],
+    ...page,
+  ]
+  return files.map(([path, content]) => {
+    const file = join(work, path)
+    mkdirSync(dirname(file), { recursive: true })
+    writeFileSync(file, content)
+    return [path, file]
+  })
+}
+
 /** Path in the program → file on this disk. */
 async function filesOf(work: string): Promise<ReadonlyMap<string, string>> {
-  const agent = join(work, builtAgent)
-  writeFileSync(agent, await bundleAgent())
   const own = filePatterns.flatMap((pattern) => [...new Bun.Glob(pattern).scanSync({ cwd: root })])
   return new Map([
-    [builtAgent, agent],
+    ...(await madeFiles(work)),
     ...own.sort().map((path) => [path, join(root, path)] as const),
     ...swaggerFiles.map(
       (file) => [packagePath('swagger-ui-dist', file), packageFile('swagger-ui-dist', file)] as const,

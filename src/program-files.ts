@@ -18,6 +18,12 @@ export function embeddedFile(path: string): string | null {
   return embeddedFiles[path] ?? null
 }
 
+/** The files in a folder of the built program, by their names in it; empty: this is no built program. */
+export function embeddedFolder(path: string): ReadonlyMap<string, string> {
+  const inside = Object.entries(embeddedFiles).filter(([file]) => file.startsWith(`${path}/`))
+  return new Map(inside.map(([file, at]) => [file.slice(path.length + 1), at]))
+}
+
 /** A file of an installed package. */
 export function packageFile(name: string, path: string): string {
   const embedded = embeddedFiles[packagePath(name, path)]

@@ -1,21 +1,22 @@
-import { fileURLToPath } from 'node:url'
 import { brand } from '../brand.ts'
 import { strategyNames } from '../machines/mixture/strategies/registry.ts'
+import { embeddedFolder, programFile } from '../program-files.ts'
 
 export interface PageFile {
   readonly bytes: Uint8Array<ArrayBuffer>
   readonly type: string
 }
 
-/** The operators' console as files: made from this checkout when somebody first asks, and kept. */
+/** The operators' console as files: made when somebody first asks, and kept. */
 export interface ConsolePage {
   html(): Promise<PageFile>
   /** By its name, which holds a hash of what is in it; null: there is no such file. */
   asset(name: string): Promise<PageFile | null>
 }
 
-const folder = new URL('../console/', import.meta.url)
-const pathOf = (name: string) => fileURLToPath(new URL(name, folder))
+const pathOf = (name: string) => programFile(`src/console/${name}`)
+/** In a built program: the same files, built with it. */
+export const builtConsole = 'console'
 const types: Readonly<Record<string, string>> = {
   html: 'text/html; charset=utf-8',
   js: 'text/javascript; charset=utf-8',
@@ -26,7 +27,7 @@ const typeOf = (name: string) => types[name.split('.').at(-1) ?? ''] ?? 'applica
 
 const page = 'index.html'
 
-/** All files of the page by name, `index.html` with the names of the others and of the brand filled in. */
+/** All files of the page by name, from this checkout; `index.html` with the names of the others and of the brand filled in. */
 export async function bundleConsole(): Promise<ReadonlyMap<string, Uint8Array<ArrayBuffer>>> {
   const made = await Bun.build({
     entrypoints: [pathOf('main.tsx'), pathOf('console.css')],
@@ -54,10 +55,17 @@ export async function bundleConsole(): Promise<ReadonlyMap<string, Uint8Array<Ar
   return files
 }
 
+async function filesOfConsole(): ReturnType<typeof bundleConsole> {
+  const built = embeddedFolder(builtConsole)
+  if (built.size === 0) return bundleConsole()
+  const read = [...built].map(async ([name, file]) => [name, await Bun.file(file).bytes()] as const)
+  return new Map(await Promise.all(read))
+}
+
 export function createConsolePage(): ConsolePage {
   let building: ReturnType<typeof bundleConsole> | null = null
   const file = async (name: string): Promise<PageFile | null> => {
-    building ??= bundleConsole().catch((error: unknown) => {
+    building ??= filesOfConsole().catch((error: unknown) => {
       building = null
       throw error
     })

@@ -1,6 +1,7 @@
 import type { ElkNode } from 'elkjs/lib/elk-api'
 import { type ChartGraph, chartGraph } from '../machines/chart-graph.ts'
-import { type Chart, charts } from '../machines/charts.ts'
+import { charts } from '../machines/charts.ts'
+import { embeddedFile } from '../program-files.ts'
 import { layoutRequest } from './statechart-layout.ts'
 import { statechartSvg } from './statechart-svg.ts'
 
@@ -18,6 +19,9 @@ export interface Statecharts {
   /** Every chart of the gateway, drawn when somebody first asks, and kept. */
   all(): Promise<readonly DrawnChart[]>
 }
+
+/** In a built program: the same pictures as JSON, drawn with it. */
+export const builtCharts = 'statecharts.json'
 
 /** One layout takes about 100 ms in the worker (measured). */
 const layoutMaxMs = 20_000
@@ -38,12 +42,12 @@ function layout(worker: Worker, request: ElkNode): Promise<ElkNode> {
   })
 }
 
-/** Takes a second or two, in a thread of its own. */
-export async function drawCharts(list: readonly Chart[] = charts): Promise<readonly DrawnChart[]> {
+/** From this checkout. Takes a second or two, in a thread of its own. */
+export async function drawCharts(): Promise<readonly DrawnChart[]> {
   const worker = new Worker(new URL('./statechart-layout-worker.ts', import.meta.url).href)
   try {
     const drawn: DrawnChart[] = []
-    for (const { machine, title, about } of list) {
+    for (const { machine, title, about } of charts) {
       const graph = chartGraph(machine)
       const picture = await layout(worker, layoutRequest(graph))
       const draw = (standalone: boolean) => statechartSvg(graph, picture, { title: `${title}: ${about}`, standalone })
@@ -55,11 +59,16 @@ export async function drawCharts(list: readonly Chart[] = charts): Promise<reado
   }
 }
 
-export function createStatecharts(list = charts): Statecharts {
+async function allCharts(): Promise<readonly DrawnChart[]> {
+  const built = embeddedFile(builtCharts)
+  return built === null ? drawCharts() : ((await Bun.file(built).json()) as readonly DrawnChart[])
+}
+
+export function createStatecharts(): Statecharts {
   let drawing: Promise<readonly DrawnChart[]> | null = null
   return {
     all: () => {
-      drawing ??= drawCharts(list).catch((error: unknown) => {
+      drawing ??= allCharts().catch((error: unknown) => {
         drawing = null
         throw error
       })

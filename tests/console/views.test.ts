@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { Browser } from 'playwright-core'
 import { type ConsolePage, hasBrowser, launchBrowser, openConsole, pictures } from '../support/console.ts'
 import { type ConsolePool, models, startConsolePool } from '../support/console-pool.ts'
+import { type ConsoleWork, startConsoleWork } from '../support/console-work.ts'
 import { waitFor } from '../support/gateway.ts'
 
 const slowMs = 60_000
@@ -9,9 +10,15 @@ const picturedMs = 75_000
 
 describe.skipIf(!hasBrowser)('every view, in light and dark and on a phone', () => {
   let pool: ConsolePool
+  let work: ConsoleWork
   let browser: Browser
   beforeAll(async () => {
-    pool = await startConsolePool({ SVC_STALE_AFTER_MS: '3000', SVC_OFFLINE_AFTER_MS: '4000' })
+    pool = await startConsolePool({
+      SVC_STALE_AFTER_MS: '3000',
+      SVC_OFFLINE_AFTER_MS: '4000',
+      SVC_AUDIT_REVIEW_DENIED: '1',
+    })
+    work = await startConsoleWork(pool)
     browser = await launchBrowser()
     for (const model of models) for (let i = 0; i < 3; i++) await pool.chat(model)
     await pool.chat('no-such-model')
@@ -26,8 +33,9 @@ describe.skipIf(!hasBrowser)('every view, in light and dark and on a phone', () 
     })
   }, slowMs + picturedMs)
   afterAll(async () => {
-    await browser.close()
-    await pool.stop()
+    await browser?.close()
+    await work?.stop()
+    await pool?.stop()
   })
 
   const looks = [
@@ -83,6 +91,41 @@ describe.skipIf(!hasBrowser)('every view, in light and dark and on a phone', () 
       await good(console, 'mixture')
       await picture('statecharts-mixture')
       for (const node of pool.nodes) node.setAnswer({ firstTokenMs: 20 })
+
+      await page.getByRole('link', { name: /^Private job/ }).click()
+      await page.locator(`a[href$="${work.runningCommand}"]`).click()
+      await page.locator('[data-state=attending].lit.has-live').waitFor()
+      await good(console, 'private job')
+      await picture('statecharts-private-job')
+      await page.getByRole('link', { name: /^Webhook delivery/ }).click()
+      await page.locator(`a[href$="${work.webhookId}"]`).click()
+      await page.locator('[data-state=retry_scheduled].lit.has-live').waitFor()
+      await good(console, 'webhook delivery')
+      await picture('statecharts-webhook-delivery')
+      await page.getByRole('link', { name: /^Payout batch/ }).click()
+      await page.locator(`a[href$="${work.batchId}"]`).click()
+      await page.locator('[data-state=created].lit.has-live').waitFor()
+      await good(console, 'payout batch')
+      await picture('statecharts-payout-batch')
+
+      await console.show('Jobs')
+      await page.getByRole('row', { name: work.runningJob }).getByText('running').waitFor()
+      await page.getByRole('region', { name: /^Webhooks/ }).waitFor()
+      await good(console, 'jobs')
+      await picture('jobs')
+
+      await console.show('Money')
+      await page.getByText(/^The books balance/).waitFor()
+      await page.getByRole('region', { name: /^Payout batches/ }).waitFor()
+      await page.getByRole('region', { name: /^Balances/ }).waitFor()
+      await good(console, 'money')
+      await picture('money')
+
+      await console.show('Audit')
+      await page.getByRole('heading', { name: /^Last \d+ hours/ }).waitFor()
+      await page.getByRole('group', { name: /^Actions/ }).waitFor()
+      await good(console, 'audit')
+      await picture('audit')
 
       await console.show('Try it')
       await page.getByLabel('Gateway key').fill(pool.customer.key)

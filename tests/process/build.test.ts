@@ -3,7 +3,10 @@ import { existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { bundleAgent } from '../../src/actors/agent-bundle.ts'
+import { bundleConsole } from '../../src/actors/console-page.ts'
+import { drawCharts } from '../../src/actors/statecharts.ts'
 import { startFakeNode } from '../../src/fake-node/fake-node.ts'
+import type { MachineList } from '../../src/protocol/wire/inspect.ts'
 import { newToken, sha256Hex } from '../../src/secrets.ts'
 import { startTestGateway, type TestGateway, waitFor } from '../support/gateway.ts'
 import { firstMatch } from '../support/gateway-process.ts'
@@ -54,6 +57,7 @@ const secrets = {
   SVC_TOKEN_PEPPER: 'pepper',
   SVC_SECRETS_KEY: 'secrets',
   SVC_AUDIT_KEY: 'audit',
+  SVC_WEBHOOK_KEY: '33'.repeat(32),
   SVC_ROUTER_KEY: '22'.repeat(32),
   SVC_LOG_LEVEL: 'warn',
   SVC_POLL_INTERVAL_MS: '100',
@@ -114,6 +118,42 @@ test('the built program migrates, serves, and stops in order, with nothing but D
     await server.stop()
     node.stop()
     await database.drop()
+  }
+})
+
+test('§23: the built program serves the console and the statecharts that the checkout makes', async () => {
+  const gateway = await startTestGateway({ launch })
+  try {
+    const made = await bundleConsole()
+    const page = await fetch(`${gateway.url}/console`)
+    expect([page.status, page.headers.get('content-type')]).toEqual([200, 'text/html; charset=utf-8'])
+    const html = await page.text()
+    expect(html).toBe(new TextDecoder().decode(made.get('index.html')))
+    const named = [...html.matchAll(/(?:src|href)="console\/assets\/([^"]+)"/g)].map(([, name = '']) => name)
+    expect(named.toSorted()).toEqual([...made.keys()].filter((name) => name !== 'index.html').toSorted())
+    const types = { js: 'text/javascript; charset=utf-8', css: 'text/css; charset=utf-8', svg: 'image/svg+xml' }
+    for (const name of named) {
+      const response = await fetch(`${gateway.url}/console/assets/${name}`)
+      const type = response.headers.get('content-type')
+      const sha256 = sha256Hex(await response.bytes())
+      expect({ name, status: response.status, type, sha256 }).toEqual({
+        name,
+        status: 200,
+        type: types[name.split('.').at(-1) as keyof typeof types],
+        sha256: sha256Hex(made.get(name) ?? ''),
+      })
+    }
+    for (const name of ['index.html', 'none.js']) {
+      const { status } = await fetch(`${gateway.url}/console/assets/${name}`)
+      expect({ name, status }).toEqual({ name, status: 404 })
+    }
+    const { machines } = await gateway.admin<MachineList>('GET', '/v1/admin/machines')
+    const drawn = await drawCharts()
+    expect(machines.map(({ machine, title, about, svg }) => ({ machine, title, about, svg }))).toEqual(
+      drawn.map(({ graph, title, about, svg }) => ({ machine: graph.id, title, about, svg })),
+    )
+  } finally {
+    await gateway.stop()
   }
 })
 

@@ -8,6 +8,8 @@ export const hasBrowser = existsSync(chromiumPath)
 /** Set to write the pictures of the documents anew. */
 export const pictures = process.env.PENSTOCK_PICTURES === '1'
 const pictureFolder = resolve(import.meta.dir, '..', '..', 'docs', 'images')
+/** Longer than anything here takes; shorter than a test may. */
+const actionMs = 10_000
 const axe = readFileSync(fileURLToPath(import.meta.resolve('axe-core/axe.min.js')), 'utf8')
 
 /** A browser that finds no host but the gateway's: nothing may depend on another. */
@@ -42,6 +44,7 @@ export async function openConsole(
 ): Promise<ConsolePage> {
   const context = await browser.newContext({ viewport: { width: 1280, height: 860 }, ...options })
   const page = await context.newPage()
+  page.setDefaultTimeout(actionMs)
   const faults: string[] = []
   page.on('request', (request) => {
     if (!request.url().startsWith(`${url}/`)) faults.push(request.url())

@@ -37,7 +37,7 @@ export async function jobCustomer(gateway: TestGateway, policy?: object): Promis
 
 /** Keys and identity as enrolment stores them. */
 export async function storeKeys(
-  gateway: TestGateway,
+  gateway: Pick<TestGateway, 'database'>,
   node: Pick<JobNode, 'nodeId' | 'identity'>,
   keys: readonly TransportKey[],
 ): Promise<void> {

@@ -6,6 +6,8 @@ export interface InstanceSource {
   readonly id: string
   /** Member with the state; null where only the chart knows it. */
   readonly state: string | null
+  /** States that are written past the chart: where the row says one, no transition tells it. */
+  readonly pastChart?: readonly string[]
   /** Member with a name for people. */
   readonly name?: string
 }
@@ -19,6 +21,7 @@ export const instanceSources: Readonly<Record<string, InstanceSource>> = {
     list: 'jobs',
     id: 'command_id',
     state: 'status',
+    pastChart: ['expired', 'cancelled'],
     name: 'model_id',
   },
   'webhook-delivery': {
@@ -26,7 +29,7 @@ export const instanceSources: Readonly<Record<string, InstanceSource>> = {
     list: 'webhooks',
     id: 'webhook_id',
     state: 'status',
-    name: 'last_error',
+    name: 'job_id',
   },
   'payout-batch': { path: '/v1/admin/payout-batches?limit=200', list: 'batches', id: 'batch_id', state: 'status' },
 }
@@ -62,7 +65,9 @@ export function instancesOf(
   for (const { id, to, at } of transitions) {
     if (found.has(id)) continue
     const row = byId.get(id)
-    found.set(id, { id, state: to, at, name: row === undefined ? null : textOf(row, source?.name) })
+    const rests = row === undefined ? null : textOf(row, source?.state)
+    const state = rests !== null && source?.pastChart?.includes(rests) === true ? rests : to
+    found.set(id, { id, state, at, name: row === undefined ? null : textOf(row, source?.name) })
   }
   for (const [id, row] of byId) {
     const state = textOf(row, source?.state)

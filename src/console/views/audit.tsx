@@ -1,3 +1,5 @@
+import type { ApprovalPolicy } from '../../protocol/wire/approval-policy.ts'
+import type { AuditSummary } from '../../protocol/wire/audit-summary.ts'
 import { useLoad } from '../load.ts'
 import { count, nothing, shortTime } from '../parts/format.ts'
 import { Frame } from '../parts/frame.tsx'
@@ -5,46 +7,6 @@ import { Figure, Pill } from '../parts/small.tsx'
 import { Empty, Part } from '../parts/states.tsx'
 
 const everyMs = 30_000
-
-/** `GET /v1/admin/audit/summary`. */
-interface Summary {
-  readonly window_hours: number
-  readonly access: {
-    readonly count: number
-    readonly failed_count: number
-    readonly denied_count: number
-    readonly error_count: number
-    readonly sensitive_count: number
-    readonly truncated: boolean
-    readonly recent_sensitive_events: readonly {
-      readonly method: string
-      readonly path_template: string
-      readonly actor_role: string
-      readonly status_code: number
-      readonly outcome: string
-      readonly category: string
-      readonly created_at: string
-    }[]
-  }
-  readonly commands: { readonly count: number; readonly review_event_count: number }
-  readonly risk: { readonly status: 'clear' | 'watch' | 'review'; readonly review_actions: readonly string[] }
-}
-
-/** `GET /v1/admin/approval-policy`. */
-interface Policy {
-  readonly workflow_status: string
-  readonly production_blocked_by: readonly string[]
-  readonly actions: readonly {
-    readonly action: string
-    readonly category: string
-    readonly required_role: string
-    readonly reason_required: boolean
-    readonly typed_confirmation: string | null
-    readonly dry_run_supported: boolean
-    readonly current_enforcement: string
-    readonly production_requirement: string
-  }[]
-}
 
 const riskTones = { clear: 'good', watch: 'warn', review: 'bad' } as const
 const riskTexts = {
@@ -64,7 +26,7 @@ export function Audit() {
 }
 
 function SummaryPart() {
-  const [summary, again] = useLoad<Summary>('/v1/admin/audit/summary', everyMs)
+  const [summary, again] = useLoad<AuditSummary>('/v1/admin/audit/summary', everyMs)
   return (
     <Part what="the audit summary" loaded={summary} again={again}>
       {({ access, commands, risk, window_hours }) => (
@@ -93,7 +55,7 @@ function SummaryPart() {
   )
 }
 
-function Sensitive({ events }: { events: Summary['access']['recent_sensitive_events'] }) {
+function Sensitive({ events }: { events: AuditSummary['access']['recent_sensitive_events'] }) {
   return (
     <Frame label="Recent sensitive calls">
       <table>
@@ -132,7 +94,7 @@ function Sensitive({ events }: { events: Summary['access']['recent_sensitive_eve
 const words = (text: string) => text.replaceAll('_', ' ')
 
 function PolicyPart() {
-  const [policy, again] = useLoad<Policy>('/v1/admin/approval-policy', everyMs)
+  const [policy, again] = useLoad<ApprovalPolicy>('/v1/admin/approval-policy', everyMs)
   return (
     <Part what="the approval policy" loaded={policy} again={again}>
       {({ actions, production_blocked_by: blockers, workflow_status }) => (

@@ -1,3 +1,4 @@
+import type { JobList, JobStatus, WebhookList, WebhookStatus } from '../../protocol/wire/job.ts'
 import { useLoad } from '../load.ts'
 import { ago, nothing, shortTime } from '../parts/format.ts'
 import { Frame } from '../parts/frame.tsx'
@@ -6,44 +7,21 @@ import { Empty, Part } from '../parts/states.tsx'
 
 const everyMs = 10_000
 
-/** `GET /v1/admin/jobs`. */
-interface Job {
-  readonly command_id: string
-  readonly job_id: string
-  readonly node_id: string
-  readonly model_id: string
-  readonly status: string
-  readonly attempt: number
-  readonly error_code: string | null
-  readonly created_at: string
-  readonly deadline_at: string
-  readonly completed_at: string | null
-}
-
-/** `GET /v1/admin/webhooks`. */
-interface Webhook {
-  readonly webhook_id: string
-  readonly job_id: string
-  readonly status: string | null
-  readonly attempts: number
-  readonly last_error: string | null
-  readonly next_attempt_at: string | null
-  readonly last_attempt_at: string | null
-  readonly created_at: string
-}
-
-const tones: Readonly<Record<string, string>> = {
+const tones: Readonly<Record<JobStatus | WebhookStatus, string>> = {
+  queued: 'plain',
+  pending: 'plain',
   completed: 'good',
   delivered: 'good',
   running: 'info',
   dispatched: 'info',
   delivering: 'info',
   retry_scheduled: 'warn',
+  expired: 'warn',
+  cancelled: 'plain',
   failed: 'bad',
   disabled: 'bad',
-  expired: 'warn',
 }
-const toneOf = (status: string) => tones[status] ?? 'plain'
+const statusText = (status: string) => status.replaceAll('_', ' ')
 
 /** Private jobs and their webhooks: who, where, how far; never what. */
 export function Jobs() {
@@ -58,7 +36,7 @@ export function Jobs() {
 
 function JobTable() {
   const now = useNow()
-  const [jobs, again] = useLoad<{ readonly jobs: readonly Job[] }>('/v1/admin/jobs?limit=100', everyMs)
+  const [jobs, again] = useLoad<JobList>('/v1/admin/jobs?limit=100', everyMs)
   return (
     <Part what="private jobs" loaded={jobs} again={again}>
       {(data) => (
@@ -91,7 +69,7 @@ function JobTable() {
                         <a href={`#statecharts/private-job/${job.command_id}`}>{job.job_id}</a>
                       </th>
                       <td>
-                        <Pill tone={toneOf(job.status)} text={job.status} />
+                        <Pill tone={tones[job.status]} text={job.status} />
                       </td>
                       <td>{job.model_id}</td>
                       <td>
@@ -114,7 +92,7 @@ function JobTable() {
 
 function WebhookTable() {
   const now = useNow()
-  const [webhooks, again] = useLoad<{ readonly webhooks: readonly Webhook[] }>('/v1/admin/webhooks?limit=100', everyMs)
+  const [webhooks, again] = useLoad<WebhookList>('/v1/admin/webhooks?limit=100', everyMs)
   return (
     <Part what="webhooks" loaded={webhooks} again={again}>
       {(data) => (
@@ -144,7 +122,10 @@ function WebhookTable() {
                         <a href={`#statecharts/webhook-delivery/${webhook.webhook_id}`}>{webhook.job_id}</a>
                       </th>
                       <td>
-                        <Pill tone={toneOf(webhook.status ?? '')} text={webhook.status ?? 'waits for the job'} />
+                        <Pill
+                          tone={webhook.status === null ? 'plain' : tones[webhook.status]}
+                          text={webhook.status === null ? 'waits for the job' : statusText(webhook.status)}
+                        />
                       </td>
                       <td class="number">{webhook.attempts}</td>
                       <td>{webhook.last_error === null ? nothing : <code>{webhook.last_error}</code>}</td>

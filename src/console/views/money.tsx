@@ -1,53 +1,17 @@
+import type { CustomerList } from '../../protocol/wire/admin.ts'
+import type { LedgerProof, TreasuryReport } from '../../protocol/wire/money.ts'
 import { useLoad } from '../load.ts'
 import { count, ether } from '../parts/format.ts'
 import { Frame } from '../parts/frame.tsx'
 import { Figure, Id } from '../parts/small.tsx'
 import { Empty, Part } from '../parts/states.tsx'
 import { Wei } from '../parts/wei.tsx'
+import { mayAct, role } from '../session.ts'
 import { Batches } from './payout-batches.tsx'
 
 const everyMs = 30_000
 
-/** `GET /v1/admin/ledger/proof`. */
-interface Proof {
-  readonly balanced: boolean
-  readonly broken_rules: readonly string[]
-  readonly credits_wei: string
-  readonly balances_wei: string
-  readonly debits_wei: string
-  readonly payouts_wei: string
-  readonly fees_wei: string
-  readonly reserved_wei: string
-  readonly entries: number
-  readonly generated_at: string
-}
-
-/** `GET /v1/admin/billing/treasury-report`. */
-interface Treasury {
-  readonly window_days: number
-  readonly totals: {
-    readonly customer_debits_wei: string
-    readonly node_payouts_wei: string
-    readonly protocol_fees_wei: string
-  }
-  readonly settlement_statuses: readonly {
-    readonly settlement_status: string
-    readonly payout_count: number
-    readonly total_payout_wei: string
-    readonly total_amount_wei: string
-  }[]
-}
-
-/** `GET /v1/admin/customers`. */
-interface Account {
-  readonly customer_id: string
-  readonly display_name: string
-  readonly account_status: string
-  readonly balance_wei: string
-  readonly reserved_wei: string
-  readonly available_wei: string
-}
-
+/** What a viewer may not read is not asked for: each refusal would count as a denied call in the audit. */
 export function Money() {
   return (
     <>
@@ -55,16 +19,23 @@ export function Money() {
         <h1>Money</h1>
         <p class="muted">In units of 10¹⁸ wei; the exact number of wei is each amount's title</p>
       </div>
-      <Books />
-      <TreasuryPart />
+      {mayAct('operator') && (
+        <>
+          <Books />
+          <TreasuryPart />
+        </>
+      )}
       <Batches />
-      <Balances />
+      {mayAct('operator') && <Balances />}
+      {role.value === 'viewer' && (
+        <Empty title="Not for this role">An operator or admin token shows the books, payouts and balances.</Empty>
+      )}
     </>
   )
 }
 
 function Books() {
-  const [proof, again] = useLoad<Proof>('/v1/admin/ledger/proof', everyMs)
+  const [proof, again] = useLoad<LedgerProof>('/v1/admin/ledger/proof', everyMs)
   return (
     <Part what="the books" loaded={proof} again={again}>
       {(data) => (
@@ -90,7 +61,7 @@ function Books() {
 }
 
 function TreasuryPart() {
-  const [report, again] = useLoad<Treasury>('/v1/admin/billing/treasury-report', everyMs)
+  const [report, again] = useLoad<TreasuryReport>('/v1/admin/billing/treasury-report', everyMs)
   return (
     <Part what="the treasury report" loaded={report} again={again}>
       {(data) => (
@@ -139,7 +110,7 @@ function TreasuryPart() {
 }
 
 function Balances() {
-  const [list, again] = useLoad<{ readonly customers: readonly Account[] }>('/v1/admin/customers?limit=200', everyMs)
+  const [list, again] = useLoad<CustomerList>('/v1/admin/customers?limit=200', everyMs)
   return (
     <Part what="balances" loaded={list} again={again}>
       {({ customers }) => (

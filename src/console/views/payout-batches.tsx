@@ -1,3 +1,4 @@
+import type { BatchStatus, PayoutBatch, PayoutBatchList, PublicSettlement } from '../../protocol/wire/money.ts'
 import { useLoad } from '../load.ts'
 import { count, nothing, shortTime } from '../parts/format.ts'
 import { Frame } from '../parts/frame.tsx'
@@ -7,25 +8,7 @@ import { Wei } from '../parts/wei.tsx'
 
 const everyMs = 30_000
 
-/** `GET /v1/admin/payout-batches`. */
-interface Batch {
-  readonly batch_id: string
-  readonly payout_count: number
-  readonly total_amount_wei: string
-  readonly status: string
-  readonly submitted_tx_hash: string | null
-  readonly created_at: string
-  readonly finalized_at: string | null
-  readonly held?: boolean
-  readonly last_error?: string | null
-}
-
-/** `GET /v1/public/settlement`. */
-interface Settlement {
-  readonly payout_settlement: { readonly network_name: string; readonly explorer_url: string }
-}
-
-const batchTones: Readonly<Record<string, string>> = {
+const batchTones: Readonly<Record<BatchStatus, string>> = {
   created: 'plain',
   submitting: 'info',
   submitted: 'info',
@@ -38,18 +21,15 @@ function explorerLink(base: string, hash: string): string | null {
 }
 
 export function Batches() {
-  const [list, again] = useLoad<{ readonly batches: readonly Batch[]; readonly settlement_configured?: boolean }>(
-    '/v1/admin/payout-batches?limit=100',
-    everyMs,
-  )
-  const [settlement] = useLoad<Settlement>('/v1/public/settlement?limit=1')
+  const [list, again] = useLoad<PayoutBatchList>('/v1/admin/payout-batches?limit=100', everyMs)
+  const [settlement] = useLoad<PublicSettlement>('/v1/public/settlement?limit=1')
   const explorer = settlement.kind === 'ready' ? settlement.data.payout_settlement.explorer_url : ''
   return (
     <Part what="payout batches" loaded={list} again={again}>
       {({ batches, settlement_configured }) => (
         <section aria-labelledby="batches-title">
           <h2 id="batches-title">Payout batches</h2>
-          {settlement_configured === false && (
+          {!settlement_configured && (
             <p class="muted">No chain is configured: batches rest as they are, and nothing is paid out.</p>
           )}
           {batches.length === 0 ? (
@@ -86,7 +66,7 @@ export function Batches() {
   )
 }
 
-function BatchRow({ batch, explorer }: { batch: Batch; explorer: string }) {
+function BatchRow({ batch, explorer }: { batch: PayoutBatch; explorer: string }) {
   const { batch_id, submitted_tx_hash: hash } = batch
   const link = hash === null ? null : explorerLink(explorer, hash)
   return (
@@ -97,7 +77,7 @@ function BatchRow({ batch, explorer }: { batch: Batch; explorer: string }) {
         </a>
       </th>
       <td>
-        <Pill tone={batchTones[batch.status] ?? 'plain'} text={batch.status} />
+        <Pill tone={batchTones[batch.status]} text={batch.status} />
       </td>
       <td class="number">{count(batch.payout_count)}</td>
       <td class="number">
@@ -114,7 +94,8 @@ function BatchRow({ batch, explorer }: { batch: Batch; explorer: string }) {
         )}
       </td>
       <td>
-        {batch.held === true && <Pill tone="bad" text="held" />} {batch.last_error ?? (batch.held ? '' : nothing)}
+        {batch.held && <Pill tone="bad" text="held" />} {batch.last_error !== null && <code>{batch.last_error}</code>}
+        {!batch.held && batch.last_error === null && nothing}
       </td>
       <td>{shortTime(batch.created_at)}</td>
     </tr>

@@ -60,6 +60,7 @@ export const CustomerList = Type.Object({
   count,
   customers: Type.Array(Customer),
 })
+export type CustomerList = Static<typeof CustomerList>
 export const CustomerToken = Type.Object({
   customer_id: Type.String(),
   customer_token: shownOnce('The customer token'),

@@ -148,6 +148,7 @@ export const JobList = Type.Object({
   count: Type.Integer(),
   jobs: Type.Array(CommandRecord),
 })
+export type JobList = Static<typeof JobList>
 
 export const WebhookDelivery = Type.Object({
   webhook_id: Type.String(),
@@ -170,3 +171,4 @@ export const WebhookList = Type.Object({
   count: Type.Integer(),
   webhooks: Type.Array(WebhookDelivery),
 })
+export type WebhookList = Static<typeof WebhookList>

@@ -1,0 +1,85 @@
+import type { JobList, WebhookList } from '../../src/protocol/wire/job.ts'
+import type { PayoutBatchCreated } from '../../src/protocol/wire/money.ts'
+import type { ConsolePool } from './console-pool.ts'
+import { waitFor } from './gateway.ts'
+import { startJobNode } from './job-node.ts'
+import { createBody, jobsPath, storeKeys } from './job-pool.ts'
+import { payFor } from './money.ts'
+
+const ether = 10n ** 18n
+
+/** What stands in the lists of jobs, money and audit once a gateway has been used for a while. */
+export interface ConsoleWork {
+  /** One that ended, with a webhook that nobody takes; one that runs until `stop`. */
+  readonly endedJob: string
+  readonly runningJob: string
+  readonly runningCommand: string
+  readonly webhookId: string
+  readonly batchId: string
+  stop(): Promise<void>
+}
+
+type Jobs = Pick<ConsoleWork, 'endedJob' | 'runningJob' | 'runningCommand' | 'webhookId' | 'stop'>
+
+async function startJobs({ gateway, customer }: ConsolePool): Promise<Jobs> {
+  const node = await startJobNode('qwen3-8b')
+  node.nodeId = await gateway.node(node.url, { customerId: customer.customerId, nodeClass: node.nodeClass })
+  await gateway.admin('PATCH', `/v1/admin/nodes/${node.nodeId}`, { name: 'vault' })
+  await storeKeys(gateway, node, node.keys)
+  const post = async (more: object): Promise<string> => {
+    const response = await fetch(gateway.url + jobsPath, {
+      method: 'POST',
+      headers: {
+        'content-type': 'application/json',
+        'x-svc-customer-id': customer.customerId,
+        'x-svc-customer-token': customer.customerToken,
+      },
+      body: JSON.stringify({ ...createBody(node), ...more }),
+    })
+    if (response.status !== 202) throw new Error(`the job was refused: ${await response.text()}`)
+    return ((await response.json()) as { job_id: string }).job_id
+  }
+  // The name has no address, anywhere (RFC 2606).
+  const endedJob = await post({ webhook_url: 'https://hooks.invalid/in' })
+  const webhookId = await waitFor('the webhook to fail once', async () => {
+    const { webhooks } = await gateway.admin<WebhookList>('GET', '/v1/admin/webhooks')
+    return webhooks.find(({ status }) => status === 'retry_scheduled')?.webhook_id
+  })
+  node.turn({ kind: 'hold' })
+  const runningJob = await post({})
+  const runningCommand = await waitFor('the job to run', async () => {
+    const { jobs } = await gateway.admin<JobList>('GET', '/v1/admin/jobs?status=running')
+    return jobs.find(({ job_id }) => job_id === runningJob)?.command_id
+  })
+  return { endedJob, runningJob, runningCommand, webhookId, stop: () => node.stop() }
+}
+
+/** Two payouts in a batch, one that waits. */
+async function startMoney({ gateway, nodeIds: [nodeId = ''] }: ConsolePool): Promise<string> {
+  await gateway.admin('PATCH', `/v1/admin/nodes/${nodeId}`, { payout_address: `0x${'a1'.repeat(20)}` })
+  const { customerId } = await gateway.customer()
+  await gateway.admin('PATCH', `/v1/admin/customers/${customerId}`, { display_name: 'reader' })
+  await gateway.admin('POST', `/v1/admin/customers/${customerId}/credits`, {
+    credit_id: 'invoice-1',
+    amount_wei: String(5n * ether),
+    reason: 'invoice 1',
+  })
+  const pay = (amountWei: bigint) => payFor(gateway.database, { customerId, nodeId, amountWei })
+  await pay(ether / 4n)
+  await pay(ether / 3n)
+  const { batch } = await gateway.admin<PayoutBatchCreated>('POST', '/v1/admin/payout-batches', { reason: 'monthly' })
+  await pay(ether / 5n)
+  if (batch === null) throw new Error('no batch was made')
+  return batch.batch_id
+}
+
+export async function startConsoleWork(pool: ConsolePool): Promise<ConsoleWork> {
+  const { gateway, customer, nodeIds } = pool
+  await gateway.admin('PATCH', `/v1/admin/customers/${customer.customerId}`, { display_name: 'workshop' })
+  const jobs = await startJobs(pool)
+  const batchId = await startMoney(pool)
+  const denied = { method: 'POST', headers: { 'x-svc-admin-token': gateway.tokens.viewer } }
+  const { status } = await fetch(`${gateway.url}/v1/admin/nodes/${nodeIds[1]}/drain`, denied)
+  if (status !== 403) throw new Error(`a viewer may drain: ${status}`)
+  return { ...jobs, batchId }
+}
