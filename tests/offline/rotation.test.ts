@@ -92,7 +92,7 @@ test('SVC_ROUTER_KEY: the announcement has both keys, newest first, each signed 
       signatures: { kid: string }[]
     }
   const old = await keys(first)
-  await restarted({ SVC_ROUTER_KEY: `${'33'.repeat(32)},${'22'.repeat(32)}` }, async (gateway) => {
+  await restarted({ SVC_ROUTER_KEY: `${'66'.repeat(32)},${'22'.repeat(32)}` }, async (gateway) => {
     const both = await keys(gateway)
     const kids = both.router_public_keys.map(({ kid }) => kid)
     expect(kids).toHaveLength(2)

@@ -91,7 +91,7 @@ describe('§22 direct transport', () => {
   test('a proxy of the environment is not used', async () => {
     const url = serve(() => new Response('direct'))
     const script = `
-      const { createDirectTransport } = await import('../../src/transport/direct.ts')
+      const { createDirectTransport } = await import('./src/transport/direct.ts')
       const node = createDirectTransport({ url: '${url}', apiKey: null, connectTimeoutMs: 1000 })
       console.log(await (await node.fetch('/', { method: 'GET', signal: new AbortController().signal })).text(100))
       node.close()`
