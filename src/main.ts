@@ -1,6 +1,7 @@
 import type { AnyElysia } from 'elysia'
 import { firstStart } from './actors/first-start.ts'
-import { type GatewayParts, type RunningGateway, startGateway } from './actors/gateway.ts'
+import { startGateway } from './actors/gateway.ts'
+import type { GatewayParts, RunningGateway } from './actors/gateway-handle.ts'
 import { resealSecrets } from './actors/reseal.ts'
 import { createSealing } from './actors/sealing.ts'
 import { product } from './brand.ts'

@@ -1,5 +1,5 @@
 import { type AnyElysia, Elysia } from 'elysia'
-import type { GatewayHandle } from '../actors/gateway.ts'
+import type { GatewayHandle } from '../actors/gateway-handle.ts'
 import { tunnelSocketOptions } from '../actors/tunnel-socket.ts'
 import { createHttpContext } from './exchange.ts'
 import { problems } from './plugins/problems.ts'

@@ -1,5 +1,5 @@
 import type { Role } from '../actors/access.ts'
-import type { GatewayHandle } from '../actors/gateway.ts'
+import type { GatewayHandle } from '../actors/gateway-handle.ts'
 import type { ProblemCode } from '../errors.ts'
 import { newId, type RequestId } from '../ids.ts'
 import type { AdminAction } from '../machines/rules/approval-policy.ts'

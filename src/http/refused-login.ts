@@ -1,4 +1,4 @@
-import type { GatewayHandle } from '../actors/gateway.ts'
+import type { GatewayHandle } from '../actors/gateway-handle.ts'
 import { Problem } from '../errors.ts'
 
 /**

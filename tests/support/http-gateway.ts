@@ -1,5 +1,6 @@
 import type { AnyElysia } from 'elysia'
-import { type GatewayParts, type RunningGateway, startGateway } from '../../src/actors/gateway.ts'
+import { startGateway } from '../../src/actors/gateway.ts'
+import type { GatewayParts, RunningGateway } from '../../src/actors/gateway-handle.ts'
 import { headers } from '../../src/brand.ts'
 import { readConfig } from '../../src/config.ts'
 import { openDatabase } from '../../src/db/client.ts'
