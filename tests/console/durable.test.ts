@@ -66,7 +66,7 @@ describe.skipIf(!hasBrowser)('jobs, money and audit as they are', () => {
         await page.locator(`a[href$="${work.runningCommand}"]`).click()
         await page.locator('[data-state=attending].lit.has-live').waitFor()
         await pool.gateway.admin('POST', `/v1/admin/commands/${work.runningCommand}/cancel`, { reason: 'too long' })
-        await page.locator('[data-state=cancelled].lit').waitFor({ timeout: 20_000 })
+        await page.locator('[data-state=cancelled].lit').waitFor()
       }),
     slowMs,
   )
