@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import type { Browser } from 'playwright-core'
+import type { Browser, Page } from 'playwright-core'
 import type { ApprovalPolicy } from '../../src/protocol/wire/approval-policy.ts'
 import type { AuditSummary } from '../../src/protocol/wire/audit-summary.ts'
 import type { LedgerProof, PayoutBatchList } from '../../src/protocol/wire/money.ts'
@@ -38,19 +38,19 @@ describe.skipIf(!hasBrowser)('jobs, money and audit as they are', () => {
     () =>
       as('viewer', async ({ page, show }) => {
         await show('Jobs')
-        await page.getByRole('row', { name: work.runningJob }).getByText('running').waitFor()
+        const row = (around: Pick<Page, 'getByRole'>, id: string) =>
+          around.getByRole('row').filter({ has: page.getByTitle(id) })
+        await row(page, work.runningJob).getByText('running').waitFor()
         const jobs = page.getByRole('region', { name: 'Private jobs', exact: true })
-        await jobs.getByRole('row', { name: work.endedJob }).getByText('completed').waitFor()
-        const webhook = page
-          .getByRole('region', { name: 'Webhooks', exact: true })
-          .getByRole('row', { name: work.endedJob })
+        await row(jobs, work.endedJob).getByText('completed').waitFor()
+        const webhook = row(page.getByRole('region', { name: 'Webhooks', exact: true }), work.endedJob)
         expect(await webhook.textContent()).toContain('retry scheduled')
         // What it said to whom is the customer's.
         expect(await page.textContent('main')).not.toMatch(/hooks\.invalid|secret/)
         await webhook.getByRole('link').click()
         await page.locator('[data-state=retry_scheduled].lit.has-live').waitFor()
         await show('Jobs')
-        await page.getByRole('link', { name: work.runningJob }).click()
+        await row(page, work.runningJob).getByRole('link').click()
         await page.locator('[data-state=attending].lit.has-live').waitFor()
         expect(await page.locator('[data-count=attending]').textContent()).toBe('1')
       }),
@@ -66,7 +66,7 @@ describe.skipIf(!hasBrowser)('jobs, money and audit as they are', () => {
         await page.locator(`a[href$="${work.runningCommand}"]`).click()
         await page.locator('[data-state=attending].lit.has-live').waitFor()
         await pool.gateway.admin('POST', `/v1/admin/commands/${work.runningCommand}/cancel`, { reason: 'too long' })
-        await page.locator('[data-state=cancelled].lit').waitFor({ timeout: 20_000 })
+        await page.locator('[data-state=cancelled].lit').waitFor()
       }),
     slowMs,
   )

@@ -109,7 +109,11 @@ describe.skipIf(!hasBrowser)('every view, in light and dark and on a phone', () 
       await picture('statecharts-payout-batch')
 
       await console.show('Jobs')
-      await page.getByRole('row', { name: work.runningJob }).getByText('running').waitFor()
+      await page
+        .getByRole('row')
+        .filter({ has: page.getByTitle(work.runningJob) })
+        .getByText('running')
+        .waitFor()
       await page.getByRole('region', { name: /^Webhooks/ }).waitFor()
       await good(console, 'jobs')
       await picture('jobs')

@@ -9,7 +9,7 @@ export const hasBrowser = existsSync(chromiumPath)
 export const pictures = process.env.PENSTOCK_PICTURES === '1'
 const pictureFolder = resolve(import.meta.dir, '..', '..', 'docs', 'images')
 /** Longer than anything here takes; shorter than a test may. */
-const actionMs = 10_000
+const actionMs = 25_000
 const axe = readFileSync(fileURLToPath(import.meta.resolve('axe-core/axe.min.js')), 'utf8')
 
 /** A browser that finds no host but the gateway's: nothing may depend on another. */

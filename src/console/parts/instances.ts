@@ -29,7 +29,6 @@ export const instanceSources: Readonly<Record<string, InstanceSource>> = {
     list: 'webhooks',
     id: 'webhook_id',
     state: 'status',
-    name: 'job_id',
   },
   'payout-batch': { path: '/v1/admin/payout-batches?limit=200', list: 'batches', id: 'batch_id', state: 'status' },
 }

@@ -66,7 +66,9 @@ function JobTable() {
                   {data.jobs.map((job) => (
                     <tr key={job.command_id}>
                       <th scope="row">
-                        <a href={`#statecharts/private-job/${job.command_id}`}>{job.job_id}</a>
+                        <a href={`#statecharts/private-job/${job.command_id}`}>
+                          <Id id={job.job_id} />
+                        </a>
                       </th>
                       <td>
                         <Pill tone={tones[job.status]} text={job.status} />
@@ -119,7 +121,9 @@ function WebhookTable() {
                   {data.webhooks.map((webhook) => (
                     <tr key={webhook.webhook_id}>
                       <th scope="row">
-                        <a href={`#statecharts/webhook-delivery/${webhook.webhook_id}`}>{webhook.job_id}</a>
+                        <a href={`#statecharts/webhook-delivery/${webhook.webhook_id}`}>
+                          <Id id={webhook.job_id} />
+                        </a>
                       </th>
                       <td>
                         <Pill
