@@ -121,7 +121,8 @@ function webhookFaults({ SVC_WEBHOOK_KEY, SVC_WEBHOOK_PORTS, SVC_ROUTER_KEY }: S
   return faults
 }
 
-const requiredSecrets = [
+/** What no gateway with DATABASE_URL starts without, and `ops/new-secrets.sh` draws. */
+export const requiredSecrets = [
   'SVC_TOKEN_PEPPER',
   'SVC_SECRETS_KEY',
   'SVC_AUDIT_KEY',

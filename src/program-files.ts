@@ -13,6 +13,9 @@ export function programFile(path: string): string {
   return embeddedFiles[path] ?? join(root, path)
 }
 
+/** null: `file` is the built program or the agent's bundle, above which lies whatever that machine has there. */
+export const checkoutRoot = (file = import.meta.file): string | null => (file === 'program-files.ts' ? root : null)
+
 /** null: this is no built program. */
 export function embeddedFile(path: string): string | null {
   return embeddedFiles[path] ?? null

@@ -147,7 +147,7 @@ export function createActors(parts: GatewayParts, chain: Chain | null, ownPort: 
   const receipts = createReceiptWriter({ db, flushMs: config.SVC_RECEIPT_FLUSH_MS, log })
   const money = createMoney(parts, chain, inspector.inspect, audit)
   const keys = signingKeys(parts.webhookKeys)
-  const counted = (result: string) => metrics.webhookAttempt(result)
+  const counted = metrics.webhookAttempt
   const shared = { sealing, inspect: inspector.inspect, counted, keys, trail: audit }
   const { webhooks, jobs } = createJobActors(parts, router, shared)
   const made = {

@@ -2,6 +2,7 @@ import { Counter, Gauge, Registry } from 'prom-client'
 import { version } from '../../package.json'
 import { brand, metricPrefix } from '../brand.ts'
 import type { NodeState } from '../machines/routing.ts'
+import type { DeliveryVerdict } from '../machines/webhook-delivery.ts'
 import { Histogram, type Series } from './histogram.ts'
 import type { LedgerState } from './ledger.ts'
 import { registerProcessMetrics } from './process-metrics.ts'
@@ -77,7 +78,7 @@ export interface Metrics {
   /** A finished mixture; both are names of ours. */
   mixture(strategy: string, outcome: string): void
   /** An attempt to deliver a webhook ended in this state. */
-  webhookAttempt(result: string): void
+  webhookAttempt(result: DeliveryVerdict['status']): void
   /** Registers sources as the actors that own them start. */
   observe(sources: Partial<MetricSources>): void
   /** The same numbers as `text()`. */
@@ -90,6 +91,8 @@ export interface Metrics {
 export const chatRoute = `/v1/api/chat/completions`
 /** A series of each, also while there is none: an alert needs something to compare. */
 const openJobStatuses = ['queued', 'dispatched', 'running'] as const
+/** Likewise: the first failure is an increase as well. */
+const deliveryResults: readonly DeliveryVerdict['status'][] = ['delivered', 'retry_scheduled', 'failed', 'disabled']
 const otherLabel = 'other'
 /** Series of distinct models; the rest is counted as `other`. */
 const modelLabelsMax = 1_000
@@ -316,6 +319,7 @@ export function createMetrics(): Metrics {
     labelNames: ['result'] as const,
     registers,
   })
+  for (const result of deliveryResults) webhookAttempts.inc({ result }, 0)
   const failures = codeCounter('upstream_failures_total', 'Calls to nodes that failed', registry)
   const errors = codeCounter('chat_errors_total', 'Chat requests that were refused or failed', registry)
   const mixtures = new Counter({

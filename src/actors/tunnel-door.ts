@@ -25,6 +25,14 @@ export interface TunnelDoorOptions {
 
 /** `malformed`: a header is missing, or has no such form; `stopping`: nothing was wrong with it. */
 export type HelloRefusal = NodeProofFault | 'malformed' | 'stopping'
+/** A 0 of each from the start: the first refusal is an increase as well. */
+const noRefusals: Readonly<Record<HelloRefusal, number>> = {
+  signature_invalid: 0,
+  signature_expired: 0,
+  nonce_reused: 0,
+  malformed: 0,
+  stopping: 0,
+}
 
 /** Lets in who proves to be an enrolled node. */
 export interface TunnelDoor {
@@ -59,7 +67,7 @@ function wholeHello({ nodeId, timestamp, nonce, signature }: TunnelHello): Whole
 }
 
 export function createTunnelDoor({ tunnels, check, routerKids, now = Date.now }: TunnelDoorOptions): TunnelDoor {
-  const counts = new Map<HelloRefusal, number>()
+  const counts = new Map(Object.entries(noRefusals) as [HelloRefusal, number][])
   const count = (refusal: HelloRefusal) => counts.set(refusal, (counts.get(refusal) ?? 0) + 1)
   const faultOf = async ({ nodeId, timestamp, nonce, signature }: WholeHello): Promise<NodeProofFault | null> => {
     for (const kid of routerKids) {

@@ -1,7 +1,8 @@
 import { readFileSync } from 'node:fs'
 import { homedir } from 'node:os'
-import { isAbsolute, join, resolve } from 'node:path'
+import { join, resolve } from 'node:path'
 import { product } from '../brand.ts'
+import { checkoutRoot } from '../program-files.ts'
 import { CliFailure } from './failure.ts'
 
 /** Where the gateway is and what opens it. */
@@ -21,15 +22,15 @@ export interface CredentialPlaces {
   readonly env: Readonly<Record<string, string | undefined>>
   readonly cwd: string
   readonly home: string
-  /** The checkout: its `.data` is found from any folder. */
-  readonly root: string
+  /** The checkout: its `.data` is found from any folder. null: the built program, which has none. */
+  readonly root: string | null
 }
 
 export const usualPlaces = (env: CredentialPlaces['env']): CredentialPlaces => ({
   env,
   cwd: process.cwd(),
   home: env.HOME ?? homedir(),
-  root: resolve(import.meta.dir, '../..'),
+  root: checkoutRoot(),
 })
 
 const baseUrlDefault = 'http://127.0.0.1:7070'
@@ -42,7 +43,7 @@ interface CredentialFile {
 
 function candidates({ env, cwd, home, root }: CredentialPlaces): readonly string[] {
   const folder = text(env.SVC_DATA_DIR) ?? '.data'
-  const dataFolders = isAbsolute(folder) ? [folder] : [resolve(cwd, folder), resolve(root, folder)]
+  const dataFolders = [resolve(cwd, folder), ...(root === null ? [] : [resolve(root, folder)])]
   return [...new Set([join(home, '.config', product), ...dataFolders])].map((path) => join(path, 'credentials.json'))
 }
 

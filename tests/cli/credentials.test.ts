@@ -2,8 +2,9 @@ import { afterAll, expect, test } from 'bun:test'
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
-import { type CredentialPlaces, findConnection } from '../../src/cli/credentials.ts'
+import { type CredentialPlaces, findConnection, usualPlaces } from '../../src/cli/credentials.ts'
 import { CliFailure } from '../../src/cli/failure.ts'
+import { checkoutRoot } from '../../src/program-files.ts'
 
 const scratch = mkdtempSync(join(tmpdir(), 'penstock-credentials-'))
 afterAll(() => rmSync(scratch, { recursive: true }))
@@ -63,6 +64,16 @@ test('.data is looked for in the working folder and in the checkout', () => {
   const absolute = places({}, { 'elsewhere/credentials.json': ofData })
   const env = { SVC_DATA_DIR: join(dirname(absolute.cwd), 'elsewhere') }
   expect(findConnection({ ...absolute, env }).adminToken).toBe('data-admin')
+})
+
+test('without a checkout, as in the built program, the working folder and the home folder are all', () => {
+  const given = { ...places({}, { 'root/.data/credentials.json': ofData }), root: null }
+  expect(findConnection(given)).toMatchObject({
+    adminToken: null,
+    lookedAt: [join(given.home, '.config/penstock/credentials.json'), join(given.cwd, '.data/credentials.json')],
+  })
+  expect(usualPlaces({}).root).toBe(join(import.meta.dir, '../..'))
+  expect(checkoutRoot('penstock')).toBeNull()
 })
 
 test('a token goes to no other gateway than the one it was made for', () => {

@@ -94,8 +94,8 @@ describe('§14: receipts', () => {
     ]
     for (const other of others) expect(readNodeReceipt(answer.svc, other, agent.identity, Date.now())).toBeNull()
     expect(readNodeReceipt(answer.svc, seen(answer.usage), agent.identity, Date.now() + 301_000)).toBeNull()
-    const [, ...rest] = answer.svc.signature_ed25519
-    const forged = { ...answer.svc, signature_ed25519: `A${rest.join('')}` }
+    const [first, ...rest] = answer.svc.signature_ed25519
+    const forged = { ...answer.svc, signature_ed25519: `${first === 'A' ? 'B' : 'A'}${rest.join('')}` }
     expect(readNodeReceipt(forged, seen(answer.usage), agent.identity, Date.now())).toBeNull()
     for (const nothing of [undefined, null, 1, {}, { receipt_hash: answer.svc.receipt_hash }]) {
       expect(readNodeReceipt(nothing, seen(answer.usage), agent.identity, Date.now())).toBeNull()
