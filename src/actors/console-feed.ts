@@ -80,9 +80,10 @@ class RunningFeed implements ConsoleFeed {
 
   open(console: OpenConsole): ReadableStream<Uint8Array> | null {
     if (this.stopped || this.clients.size >= this.options.consolesMax) return null
-    if (this.clients.size === 0) this.begin()
     // What is told already must not come again after a snapshot that holds it.
     this.tell()
+    // Only now: to tell may drop the last console, and with nobody left the feed ceases.
+    if (this.clients.size === 0) this.begin()
     const hello = encoded('hello', { role: console.role, heartbeat_ms: heartbeatMs })
     this.shot ??= this.snapshot()
     const client: ConsoleClient = new ConsoleClient(Buffer.concat([hello, this.shot]), () => this.remove(client))

@@ -100,6 +100,23 @@ test('§23: rows that rest count as instances of their state, beside those that 
   feed.stop()
 }, 15_000)
 
+test('§23: counts that come when the last console has left do not silence the next one', async () => {
+  const inspector = createInspector(log)
+  const asked: ((rows: Record<string, number>) => void)[] = []
+  const read = () => new Promise<Record<string, number>>((resolve) => asked.push(resolve))
+  const feed = feedOn(inspector, { resting: { 'private-job': read } })
+  await readerOf(feed.open(quiet)).cancel()
+  expect(feed.size).toBe(0)
+  asked[0]?.({ queued: 2 })
+  await Promise.resolve()
+  const reader = readerOf(feed.open(quiet))
+  const heard = async () => new TextDecoder().decode((await reader.read()).value)
+  expect(await heard()).toContain('"machine":"private-job","states":[{"state":"queued","live":2,"entered":0}]')
+  moveOften(inspector, 2)
+  expect(await heard()).toStartWith('event: transitions\n')
+  feed.stop()
+})
+
 test('without a console nothing is listened to and no timer runs', async () => {
   const inner = createInspector(log)
   let listeners = 0

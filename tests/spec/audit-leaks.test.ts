@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { RouteTable } from '../../src/http/route-table.ts'
 import { newToken } from '../../src/secrets.ts'
+import { EventStreamReader } from '../support/event-stream.ts'
 import { everyRow, type Row } from '../support/every-row.ts'
 import { waitFor } from '../support/gateway.ts'
 import { startTestGateway, type TestGateway } from '../support/http-gateway.ts'
@@ -55,7 +56,17 @@ async function call(method: string, path: string, more: { headers?: object; body
     },
     ...(more.body === undefined ? {} : { body: JSON.stringify(more.body) }),
   })
-  answers.push(`${JSON.stringify([...response.headers])} ${await response.text()}`)
+  answers.push(`${JSON.stringify([...response.headers])} ${await textOf(response)}`)
+}
+
+/** All of it; of a stream that never ends its first events, which hold all that the later ones change. */
+async function textOf(response: Response): Promise<string> {
+  if (response.headers.get('content-type')?.startsWith('text/event-stream') !== true) return response.text()
+  const stream = new EventStreamReader(response)
+  await stream.block()
+  await stream.block()
+  await stream.cancel()
+  return stream.text
 }
 
 const callers = () => [

@@ -48,7 +48,14 @@ test('§23: each machine with states, transitions and a picture', async () => {
     undefined,
     gateway.tokens.viewer,
   )
-  expect(machines.map(({ machine }) => machine)).toEqual(['node', 'router', 'mixture'])
+  expect(machines.map(({ machine }) => machine)).toEqual([
+    'node',
+    'router',
+    'mixture',
+    'private-job',
+    'webhook-delivery',
+    'payout-batch',
+  ])
   for (const { svg, states } of machines) expect(svg.match(/data-state=/g)).toHaveLength(states.length)
 })
 
