@@ -175,6 +175,23 @@ describe('aborted, failed and partial', () => {
     expect((await account()).balance).toBe(before.balance)
   })
 
+  test('§5: a failing own machine is never followed by one that costs money', async () => {
+    const [own] = startFakeNodes(1, { models: ['paid'] })
+    if (own === undefined) throw new Error('no node')
+    const ownId = await gateway.node(own.url, { customerId: payer.customerId })
+    try {
+      own.setFaults({ kind: 'status500' })
+      const [asked, seen] = [publicNode.requests.length, (await entries()).length]
+      for (const stream of [false, true]) expect((await ask({ stream })).status).toBe(502)
+      expect(own.requests.length).toBe(2)
+      expect(publicNode.requests.length).toBe(asked)
+      expect(await entries()).toHaveLength(seen)
+    } finally {
+      await gateway.admin('DELETE', `/v1/admin/nodes/${ownId}`)
+      own.stop()
+    }
+  })
+
   test('a client that leaves pays for what passed, and no more', async () => {
     publicNode.setAnswer({ chunks: 1_000, firstTokenMs: 0, intervalMs: 5 })
     const before = await account()
