@@ -28,7 +28,7 @@ export interface AuditLog extends AuditTrail {
   note(audit: AuditContext, deed: Deed): Promise<void>
   /** First 12 hex digits of HMAC-SHA-256(newest key, `"<field>\0"‖value`); null for nothing. */
   pseudonym(field: 'actor' | 'ip' | 'user_agent', value: string | null): string | null
-  readonly writer: Pick<AccessWriter, 'flush' | 'written' | 'refused'>
+  readonly writer: Pick<AccessWriter, 'flush' | 'written' | 'dropped'>
   /** Makes the partitions of the coming weeks, now and from time to time. Never rejects. */
   start(): Promise<void>
   /** Writes what waits. */

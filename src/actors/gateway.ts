@@ -46,7 +46,7 @@ function observe(metrics: Metrics, { router, receipts, audit, jobs, money, agent
     tunnels: () => dialIn.counts(),
     hellosRefused: () => dialIn.tunnelDoor.refused(),
     accessEventsWritten: () => audit.writer.written(),
-    accessEventsRefused: () => audit.writer.refused(),
+    accessEventsRefused: () => audit.writer.dropped(),
     payoutBatches: () => money.settlement.counts(),
   })
 }

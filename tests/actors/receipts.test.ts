@@ -96,16 +96,11 @@ test('§14: the same receipt twice is one receipt', async () => {
   receipts.write(one)
   receipts.write({ ...one, status: 'held' })
   await receipts.flush()
-  await receipts.writeDurably(one)
+  receipts.write(one)
+  await receipts.flush()
   expect(await stored()).toBe(1)
   const [row] = await database.sql`select status from receipts`
   expect(row?.status).toBe('accepted')
-})
-
-test('§14: a durable receipt is in the database when its promise resolves', async () => {
-  const receipts = writer({ flushMs: 1_000 })
-  await Promise.all(Array.from({ length: 50 }, () => receipts.writeDurably(receipt())))
-  expect(await stored()).toBe(50)
 })
 
 test('§14: a stop loses nothing', async () => {
@@ -115,7 +110,7 @@ test('§14: a stop loses nothing', async () => {
   expect(await stored()).toBe(700)
 })
 
-test('§14: without the database receipts wait, in bounds; a durable one is refused', async () => {
+test('§14: without the database receipts wait, in bounds', async () => {
   const way = await severable(database.url)
   const through = openDatabase({ url: way.url, connectionsMax: 2 })
   ends.push(() => way.close())
@@ -125,7 +120,6 @@ test('§14: without the database receipts wait, in bounds; a durable one is refu
   await receipts.flush()
   await way.sever()
   for (let index = 0; index < 18; index++) receipts.write(receipt())
-  await expect(receipts.writeDurably(receipt())).rejects.toThrow()
   await expect(receipts.flush()).rejects.toThrow()
   for (let index = 0; index < 5; index++) receipts.write(receipt())
   expect(receipts.dropped()).toBe(3)
@@ -145,5 +139,4 @@ test('§14: a receipt that the database will never take holds up no other', asyn
   await receipts.flush()
   expect(await stored()).toBe(2)
   expect(receipts.dropped()).toBe(1)
-  await expect(receipts.writeDurably(receipt({ modelId: '\u0000' }))).rejects.toThrow()
 })

@@ -142,16 +142,16 @@ test('§16: an ordered stop writes what waits; beyond the bound events are refus
     // 10,000 wait, and at most 500 are under way to the database.
     const flood = 10_000 + 500 + 100
     for (let index = 0; index < flood; index++) access.call(audit, { ...sample, ...rest, ...none })
-    expect(audit.writer.refused()).toBeGreaterThanOrEqual(100)
+    expect(audit.writer.dropped()).toBeGreaterThanOrEqual(100)
     // Events follow their answers: the last of the hundred may come, and be refused, while the metrics are gathered.
     await waitFor('the metrics to tell what was refused', async () => {
       const text = await metrics.text()
-      return text.includes(`svc_audit_access_events_refused_total ${audit.writer.refused()}\n`)
+      return text.includes(`svc_audit_access_events_refused_total ${audit.writer.dropped()}\n`)
     })
     await kept`alter table away rename to admin_access_events`
     await own.gateway.stop()
     const [row] = await kept`select count(*)::int as count from admin_access_events`
-    expect(row?.count).toBe(300 + flood - audit.writer.refused())
+    expect(row?.count).toBe(300 + flood - audit.writer.dropped())
     expect(row?.count).toBe(audit.writer.written())
   } finally {
     await own.stop()
