@@ -24,7 +24,7 @@ export interface GroupWriterOptions<T> {
   /** One statement for all; what is there already may stay as it is. */
   readonly insert: (rows: readonly T[]) => Promise<unknown>
   /** Before a row is tried by itself, because its group was refused. */
-  readonly prepare?: (row: T) => Promise<void>
+  readonly prepare?: (row: T) => Promise<unknown>
   /** What begins a group waits so long for company, ms; a full group waits for none. */
   readonly gatherMs: number
   /** Rows that may wait for the database. */
