@@ -3,22 +3,19 @@ import { completeKeys, type IdempotentOutcome } from '../db/queries/idempotency.
 import {
   type ReserveOutcome,
   type ReserveRow,
-  renewReservations,
   reserveAll,
   type SettleOutcome,
   type SettleRow,
   settleAll,
-  staleReservations,
 } from '../db/queries/ledger.ts'
-import { readBooks, reservedTotal } from '../db/queries/ledger-proof.ts'
 import type { NewReceipt } from '../db/queries/receipts.ts'
 import { Problem } from '../errors.ts'
 import { newId } from '../ids.ts'
 import { failureName, type Log } from '../log.ts'
-import { brokenRules } from '../machines/rules/books.ts'
 import { chargeOf, splitCharge } from '../machines/rules/pricing.ts'
 import { minuteMs, secondMs } from '../time.ts'
 import { GroupCommit, isRowFault, NoRoom } from './group-commit.ts'
+import { createUpkeep, type LedgerUpkeep, type UpkeepState } from './ledger-upkeep.ts'
 
 /** Money set aside for one request or job; end it with `settle` or `release`, exactly once. */
 export interface Reservation {
@@ -55,14 +52,13 @@ export interface Settled {
  */
 export interface Ledger {
   /**
-   * `id`: of the request or job, used once. Refuses with `insufficient_funds`, and with `service_unavailable` when the
+   * `id`: of the request, used once. Refuses with `insufficient_funds`, and with `service_unavailable` when the
    * database is away: then nothing stays reserved.
    */
   reserve(request: {
     readonly id: string
     readonly customerId: string
     readonly amountWei: bigint
-    readonly privateJobId?: string
   }): Promise<Reservation>
   /** Resolves when debit, payout, fee and receipt are on the disk of the database; tried until then. */
   settle(reservation: Reservation, charge: Charge): Promise<Settled>
@@ -72,14 +68,10 @@ export interface Ledger {
   state(): LedgerState
 }
 
-export interface LedgerState {
-  readonly reservedWei: bigint
-  /** Rules that the books broke at the last proof. */
-  readonly brokenRules: number
+export interface LedgerState extends UpkeepState {
   readonly groups: number
   readonly requests: number
   readonly waiting: number
-  readonly stale: number
 }
 
 export interface OwnedLedger extends Ledger {
@@ -98,10 +90,6 @@ export interface LedgerOptions {
 }
 
 const staleMsDefault = 15 * minuteMs
-/** A reservation is renewed so many times within its life. */
-const renewalsPerLife = 3
-const sweepEveryMs = minuteMs
-const sweepMax = 500
 const groupMax = 512
 /** Far more than the requests a gateway can hold open: only a database that is away fills it. */
 const waitingMax = 100_000
@@ -109,11 +97,6 @@ const commitWaitMs = 20 * secondMs
 const retryMsMin = 50
 const retryMsMax = 5 * secondMs
 const stopWaitMs = 10 * secondMs
-const reservedReadEveryMs = 5 * secondMs
-/** It reads the whole ledger. */
-const proofEveryMs = 10 * minuteMs
-
-const weiText = (amount: bigint) => amount.toString()
 
 interface Settlement {
   readonly row: SettleRow
@@ -127,41 +110,28 @@ export function createLedger(options: LedgerOptions): OwnedLedger {
 
 class GroupedLedger implements OwnedLedger {
   private readonly db: Database
-  private readonly staleMs: number
   private readonly reserves: GroupCommit<ReserveRow, ReserveOutcome>
   private readonly settles: GroupCommit<Settlement, SettleOutcome>
   private readonly open = new Set<string>()
   private readonly ending = new Set<Promise<unknown>>()
-  private timers: ReturnType<typeof setInterval>[] = []
+  private readonly upkeep: LedgerUpkeep
   private stopping = false
-  private stale = 0
-  private reservedWei = 0n
-  private brokenRules = 0
 
   constructor(private readonly options: LedgerOptions) {
     this.db = options.db
-    this.staleMs = options.staleMs ?? staleMsDefault
+    const staleMs = options.staleMs ?? staleMsDefault
+    this.upkeep = createUpkeep({ ...options, staleMs, open: this.open, release: (ids) => this.releaseAll(ids) })
     const bounds = { groupMax, waitingMax, commitWaitMs }
-    this.reserves = new GroupCommit({ ...bounds, commit: (rows) => reserveAll(this.db, rows, this.staleMs) })
+    this.reserves = new GroupCommit({ ...bounds, commit: (rows) => reserveAll(this.db, rows, staleMs) })
     this.settles = new GroupCommit({ ...bounds, commit: (settlements) => this.commitSettlements(settlements) })
   }
 
   start(): void {
-    const each = (ms: number, what: string, run: () => Promise<unknown>) => {
-      const failed = (error: unknown) => this.options.log.warn(what, { error: failureName(error) })
-      const timer = setInterval(() => void run().catch(failed), ms)
-      timer.unref()
-      this.timers.push(timer)
-    }
-    each(this.staleMs / renewalsPerLife, 'reservations_not_renewed', () => this.renew())
-    each(sweepEveryMs, 'reservations_not_swept', () => this.sweep())
-    each(reservedReadEveryMs, 'reserves_not_read', () => this.readReserved())
-    each(proofEveryMs, 'books_not_proven', () => this.prove())
+    this.upkeep.start()
   }
 
   async stop(): Promise<void> {
-    for (const timer of this.timers) clearInterval(timer)
-    this.timers = []
+    this.upkeep.stop()
     const deadline = performance.now() + stopWaitMs
     while (this.ending.size > 0 && performance.now() < deadline) {
       await Promise.race([Promise.allSettled(this.ending), Bun.sleep(deadline - performance.now())])
@@ -170,9 +140,9 @@ class GroupedLedger implements OwnedLedger {
     if (this.ending.size > 0) this.options.log.error('settlements_left', { settlements: this.ending.size })
   }
 
-  async reserve({ id, customerId, amountWei, privateJobId }: Parameters<Ledger['reserve']>[0]): Promise<Reservation> {
+  async reserve({ id, customerId, amountWei }: Parameters<Ledger['reserve']>[0]): Promise<Reservation> {
     const reservation = { id, customerId, amountWei }
-    const row = { id, customer: customerId, amountWei, entry: newId('led'), job: privateJobId ?? null }
+    const row = reserveRow(reservation)
     let outcome: ReserveOutcome
     try {
       outcome = await this.reserves.add(row)
@@ -193,7 +163,7 @@ class GroupedLedger implements OwnedLedger {
     const chargedWei = chargeOf(charge.actualWei, reservation.amountWei)
     const { shareWei, feeWei } = splitCharge(chargedWei, charge.feeBps)
     const billed = chargedWei > 0n
-    const outcome = await this.end(reservation, {
+    const settlement = {
       receipt: { ...charge.receipt, billed },
       completes:
         charge.usage === undefined
@@ -208,9 +178,14 @@ class GroupedLedger implements OwnedLedger {
         kind: charge.kind,
         held: charge.receipt.status === 'held',
       }),
-    })
+    }
+    let outcome = await this.end(reservation, settlement)
+    // A reservation does not wait for the disk: a database that crashed may have lost it. The work was done all the same.
+    if (outcome === 'unknown' && (await this.reservedAgain(reservation))) {
+      outcome = await this.end(reservation, settlement)
+    }
     if (outcome === 'settled') return { outcome, chargedWei }
-    this.options.log.warn('settled_too_late', { outcome, charged_wei: weiText(chargedWei) })
+    this.options.log.warn('settled_too_late', { outcome, charged_wei: chargedWei.toString() })
     return { outcome: 'closed', chargedWei: 0n }
   }
 
@@ -221,40 +196,27 @@ class GroupedLedger implements OwnedLedger {
   }
 
   state(): LedgerState {
-    const { reservedWei, brokenRules: broken, stale } = this
     const [a, b] = [this.reserves.counts(), this.settles.counts()]
     return {
-      reservedWei,
-      brokenRules: broken,
+      ...this.upkeep.state(),
       groups: a.groups + b.groups,
       requests: a.requests + b.requests,
       waiting: a.waiting + b.waiting,
-      stale,
     }
   }
 
-  async sweep(): Promise<number> {
-    const ids = (await staleReservations(this.db, sweepMax)).filter((id) => !this.open.has(id))
-    const rows = ids.map((id) => settleRow({ id, customerId: '', amountWei: 0n }, released))
-    const outcomes = rows.length === 0 ? [] : await settleAll(this.db, rows)
-    const count = outcomes.filter((outcome) => outcome === 'settled').length
-    this.stale += count
-    if (count > 0) this.options.log.warn('reservations_stale', { reservations: count })
-    return count
+  sweep(): Promise<number> {
+    return this.upkeep.sweep()
   }
 
-  private async readReserved(): Promise<void> {
-    this.reservedWei = await reservedTotal(this.db)
-  }
-
-  private async prove(): Promise<void> {
-    const broken = brokenRules(await readBooks(this.db))
-    this.brokenRules = broken.length
-    for (const rule of broken) this.options.log.error('books_do_not_balance', { rule })
-  }
-
-  private renew(): Promise<void> {
-    return renewReservations(this.db, [...this.open], this.staleMs)
+  /** Resolves with how many of them were open. */
+  private async releaseAll(ids: readonly string[]): Promise<number> {
+    if (ids.length === 0) return 0
+    const outcomes = await settleAll(
+      this.db,
+      ids.map((id) => settleRow({ id }, released)),
+    )
+    return outcomes.filter((outcome) => outcome === 'settled').length
   }
 
   private async commitSettlements(settlements: readonly Settlement[]): Promise<readonly SettleOutcome[]> {
@@ -274,18 +236,26 @@ class GroupedLedger implements OwnedLedger {
 
   /** The work is done: tried until the database has taken it. Saying it twice is the same as once. */
   private end(reservation: Reservation, settlement: Settlement): Promise<SettleOutcome> {
-    const ending = this.untilTaken(settlement).finally(() => {
-      this.open.delete(reservation.id)
-      this.ending.delete(ending)
-    })
+    return this.untilTaken(() => this.settles.add(settlement)).finally(() => this.open.delete(reservation.id))
+  }
+
+  /** False: what the account has left is less. */
+  private async reservedAgain(reservation: Reservation): Promise<boolean> {
+    this.options.log.warn('reservation_lost')
+    const row = reserveRow(reservation)
+    return (await this.untilTaken(() => this.reserves.add(row))) === 'reserved'
+  }
+
+  private untilTaken<R>(work: () => Promise<R>): Promise<R> {
+    const ending = this.retried(work).finally(() => this.ending.delete(ending))
     this.ending.add(ending)
     return ending
   }
 
-  private async untilTaken(settlement: Settlement): Promise<SettleOutcome> {
+  private async retried<R>(work: () => Promise<R>): Promise<R> {
     for (let failures = 0; ; failures++) {
       try {
-        return await this.settles.add(settlement)
+        return await work()
       } catch (error) {
         if (isRowFault(error) || this.stopping) {
           this.options.log.error('settle_failed', { error: failureName(error) })
@@ -310,7 +280,16 @@ const released: Outcome = {
   held: false,
 }
 
-function settleRow({ id }: Reservation, outcome: Outcome): SettleRow {
+const reserveRow = ({ id, customerId, amountWei }: Reservation): ReserveRow => ({
+  id,
+  customer: customerId,
+  amountWei,
+  entry: newId('led'),
+  // A private job costs nothing and reserves nothing (specification, own machines).
+  job: null,
+})
+
+function settleRow({ id }: Pick<Reservation, 'id'>, outcome: Outcome): SettleRow {
   const ids = { debit: newId('led'), release: newId('led'), payout: newId('pay'), fee: newId('fee') }
   return { id, ...outcome, ...ids }
 }

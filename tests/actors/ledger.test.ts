@@ -107,7 +107,7 @@ describe('§13 quote → settle', () => {
 
   test('a reservation that nobody renews is released after its time; a late charge debits nothing', async () => {
     const id = await customer(100n)
-    const lost = createLedger({ db: database.db, log, staleMs: 1 })
+    const lost = createLedger({ db: database.db, log, staleMs: 0 })
     const held = await lost.reserve({ id: newId('req'), customerId: id, amountWei: 100n })
     // Its own gateway still has it open and does not sweep it.
     expect(await lost.sweep()).toBe(0)
@@ -118,6 +118,23 @@ describe('§13 quote → settle', () => {
     const [receipt] = await database.sql`select billed from receipts where receipt_hash = ${charge.receipt.hash}`
     expect(receipt).toEqual({ billed: false })
     expect(ledger.state().stale).toBeGreaterThan(0)
+  })
+
+  test('a reservation that the database lost in a crash is made again: the work is charged once, or not for more than is left', async () => {
+    const id = await customer(100n)
+    const lost = (amountWei: bigint) => ({ id: newId('req'), customerId: id, amountWei })
+    const held = lost(60n)
+    const charge = chargeFor(id, 50n, { receipt: { ...chargeFor(id, 50n).receipt, status: 'held' } })
+    expect(await ledger.settle(held, charge)).toEqual({ outcome: 'settled', chargedWei: 50n })
+    expect(await ledger.settle(held, charge)).toEqual({ outcome: 'settled', chargedWei: 50n })
+    expect(await amounts(id)).toEqual({ balance: 50n, reserved: 0n })
+    const stored = async (hash: string) =>
+      (await database.sql`select billed, status from receipts where receipt_hash = ${hash}`)[0]
+    expect(await stored(charge.receipt.hash)).toEqual({ billed: true, status: 'held' })
+    const more = chargeFor(id, 51n)
+    expect(await ledger.settle(lost(51n), more)).toEqual({ outcome: 'closed', chargedWei: 0n })
+    expect(await stored(more.receipt.hash)).toEqual({ billed: false, status: 'accepted' })
+    expect(await amounts(id)).toEqual({ balance: 50n, reserved: 0n })
   })
 })
 
