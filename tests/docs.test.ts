@@ -22,7 +22,7 @@ import {
 } from '../src/protocol/signatures.ts'
 import { EnrollRequest } from '../src/protocol/wire/agent.ts'
 import { newToken } from '../src/secrets.ts'
-import { settings } from '../src/settings.ts'
+import { settings } from '../src/settings/table.ts'
 
 const root = join(import.meta.dir, '..')
 const read = (file: string) => readFileSync(join(root, file), 'utf8')
