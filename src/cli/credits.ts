@@ -1,4 +1,4 @@
-import type { Credit } from '../protocol/wire/money.ts'
+import type { Credit } from '../protocol/wire/billing.ts'
 import { action, type Verb } from './action.ts'
 import { reasonBody, reasonOption } from './admin-options.ts'
 import { segment } from './gateway-client.ts'
