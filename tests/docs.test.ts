@@ -8,7 +8,7 @@ import { createMetrics } from '../src/actors/metrics.ts'
 import { Fault } from '../src/fake-node/faults.ts'
 import { canonicalJson } from '../src/protocol/canonical-json.ts'
 import { signingKey } from '../src/protocol/ed25519.ts'
-import { openRequest, openResponse, sealRequest, sealResponse } from '../src/protocol/envelope.ts'
+import { openRequest, openResponse, sealRequest, sealResponse } from '../src/protocol/envelope-sealing.ts'
 import { textHash } from '../src/protocol/receipt.ts'
 import {
   enrollMessage,
