@@ -60,7 +60,7 @@ test.each(documents)('every link of %s leads somewhere', (file) => {
 })
 
 test.each(documents)('every setting that %s names exists', (file) => {
-  const known = [...Object.keys(settings), 'SVC_BASE_URL', 'SVC_ADMIN_TOKEN', 'SVC_GATEWAY_KEY']
+  const known = [...Object.keys(settings), 'SVC_BASE_URL', 'SVC_ADMIN_TOKEN', 'SVC_GATEWAY_KEY', 'SVC_APPROVER_TOKEN']
   const named = [...read(file).matchAll(/\bSVC_[A-Z_]*[A-Z]\b/g)].map(([name]) => name)
   expect(named.filter((name) => !known.includes(name))).toEqual([])
 })

@@ -11,6 +11,8 @@ export interface Connection {
   readonly baseUrl: string
   readonly adminToken: string | null
   readonly gatewayKey: string | null
+  /** Of a second admin. From the environment alone: in a file beside the first token it would be no second person's. */
+  readonly approverToken: string | null
   /** The customer that commands act for where none is named. */
   readonly customerId: string | null
   readonly customerToken: string | null
@@ -110,6 +112,7 @@ export function findConnection(places: CredentialPlaces): Connection {
     baseUrl,
     adminToken: text(env.SVC_ADMIN_TOKEN) ?? first(['admin_token', 'operator_token', 'viewer_token']),
     gatewayKey: text(env.SVC_GATEWAY_KEY) ?? first(['gateway_key']),
+    approverToken: text(env.SVC_APPROVER_TOKEN),
     customerId: first(['customer_id']),
     customerToken: first(['customer_token']),
     lookedAt,
