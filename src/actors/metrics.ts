@@ -100,9 +100,14 @@ function createHttpMetrics(registry: Registry) {
   const name = `${metricPrefix}http_request_duration_seconds`
   const durations = new Histogram(name, 'Requests from start to last byte', httpBuckets, registry)
   const routeDurations = new Map<string, Series>()
+  const countChat = chatRequests(requests)
+  const chatDuration = durations.series({ route: chatRoute, method: 'POST' })
   return {
-    countChat: chatRequests(requests),
-    chatDuration: durations.series({ route: chatRoute, method: 'POST' }),
+    chat({ status, durationS }: ChatSample): void {
+      countChat(status)
+      chatDuration.observe(durationS)
+    },
+    chats: () => chatDuration.count,
     record(route: string, method: string, status: number, durationS: number): void {
       requests.inc({ route, method, status })
       const key = `${method} ${route}`
@@ -166,13 +171,10 @@ export function createMetrics(): Metrics {
   registerProcessMetrics(registry)
   return {
     chat(sample) {
-      http.countChat(sample.status)
+      http.chat(sample)
       if (sample.code !== null) errors.inc(sample.code)
-      http.chatDuration.observe(sample.durationS)
       models.call(sample)
-      const { model, stream, ttftS, completionTokens, durationS } = sample
-      if (model === null || !stream || ttftS === null || completionTokens < 2) return
-      models.spoke(model, (durationS - ttftS) / (completionTokens - 1))
+      if (sample.stream) models.spoke(sample)
     },
     subCall: models.call,
     mixture: mixtures.record,
@@ -180,7 +182,7 @@ export function createMetrics(): Metrics {
     webhookAttempt,
     upstreamFailure: failures.inc,
     totals: async () => ({
-      requests: http.chatDuration.count,
+      requests: http.chats(),
       errors: await errors.totals(),
       upstreamFailures: await failures.totals(),
       mixtures: await mixtures.totals(),

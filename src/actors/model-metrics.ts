@@ -24,8 +24,8 @@ export interface ModelTotals {
 
 export interface ModelMetrics {
   call(sample: ModelCallSample): void
-  /** A stream whose tokens after the first took so long each, s. */
-  spoke(model: string, perTokenS: number): void
+  /** Of a stream, beside `call`: how long each token after the first took. */
+  spoke(sample: ModelCallSample): void
   totals(): ReadonlyMap<string, ModelTotals>
 }
 
@@ -47,35 +47,32 @@ interface ModelSeries {
   readonly output: Series
 }
 
-/** Makes the series of a model. */
-function seriesMaker(registry: Registry): (model: string) => ModelSeries {
+function histograms(registry: Registry) {
   const histogram = (name: string, help: string, buckets: readonly number[]) =>
     new Histogram(name, help, buckets, registry)
-  const usage = histogram('gen_ai_client_token_usage', 'Tokens of chat requests', tokenBuckets)
-  const duration = histogram(
-    'gen_ai_client_operation_duration_seconds',
-    'Chat requests from start to last byte',
-    durationBuckets,
-  )
-  const ttft = histogram(
-    'gen_ai_server_time_to_first_token_seconds',
-    'Chat requests from start to first content',
-    ttftBuckets,
-  )
-  const perToken = histogram(
-    'gen_ai_server_time_per_output_token_seconds',
-    'Streams from first content to last byte, per token after the first',
-    perTokenBuckets,
-  )
-  return (model) => {
-    const labels = { gen_ai_operation_name: 'chat', gen_ai_provider_name: brand, gen_ai_request_model: model }
-    return {
-      duration: duration.series(labels),
-      ttft: ttft.series(labels),
-      perToken: perToken.series(labels),
-      input: usage.series({ ...labels, gen_ai_token_type: 'input' }),
-      output: usage.series({ ...labels, gen_ai_token_type: 'output' }),
-    }
+  const [usage, duration] = ['gen_ai_client_token_usage', 'gen_ai_client_operation_duration_seconds']
+  const ttft = 'gen_ai_server_time_to_first_token_seconds'
+  const perToken = 'gen_ai_server_time_per_output_token_seconds'
+  return {
+    usage: histogram(usage, 'Tokens of chat requests', tokenBuckets),
+    duration: histogram(duration, 'Chat requests from start to last byte', durationBuckets),
+    ttft: histogram(ttft, 'Chat requests from start to first content', ttftBuckets),
+    perToken: histogram(
+      perToken,
+      'Streams from first content to last byte, per token after the first',
+      perTokenBuckets,
+    ),
+  }
+}
+
+function seriesOf({ usage, duration, ttft, perToken }: ReturnType<typeof histograms>, model: string): ModelSeries {
+  const labels = { gen_ai_operation_name: 'chat', gen_ai_provider_name: brand, gen_ai_request_model: model }
+  return {
+    duration: duration.series(labels),
+    ttft: ttft.series(labels),
+    perToken: perToken.series(labels),
+    input: usage.series({ ...labels, gen_ai_token_type: 'input' }),
+    output: usage.series({ ...labels, gen_ai_token_type: 'output' }),
   }
 }
 
@@ -89,13 +86,13 @@ const totalsOf = ({ duration, ttft, perToken, input, output }: ModelSeries): Mod
 
 /** The series of each model, made at its first request. */
 export function createModelMetrics(registry: Registry): ModelMetrics {
-  const make = seriesMaker(registry)
+  const all = histograms(registry)
   const made = new Map<string, ModelSeries>()
   const of = (model: string): ModelSeries => {
     const known = made.get(model)
     if (known) return known
     if (made.size >= modelLabelsMax && model !== otherLabel) return of(otherLabel)
-    const series = make(model)
+    const series = seriesOf(all, model)
     made.set(model, series)
     return series
   }
@@ -108,7 +105,10 @@ export function createModelMetrics(registry: Registry): ModelMetrics {
       if (sample.promptTokens > 0) series.input.observe(sample.promptTokens)
       if (sample.completionTokens > 0) series.output.observe(sample.completionTokens)
     },
-    spoke: (model, perTokenS) => of(model).perToken.observe(perTokenS),
+    spoke({ model, ttftS, completionTokens, durationS }) {
+      if (model === null || ttftS === null || completionTokens < 2) return
+      of(model).perToken.observe((durationS - ttftS) / (completionTokens - 1))
+    },
     totals: () => new Map([...made].map(([model, series]) => [model, totalsOf(series)])),
   }
 }

@@ -31,46 +31,55 @@ type Counts = Readonly<Record<string, number>>
 /** undefined: its source has not started. */
 type Read<T> = () => T | undefined
 
-/** Registers the kinds of metrics that nobody but a scrape looks at. */
-function createScraped(registry: Registry) {
-  const metric = (name: string, help: string) => ({ name: metricPrefix + name, help, registers: [registry] })
-  return {
-    gauge: (name: string, help: string, read: Read<number>) =>
-      new Gauge({
-        ...metric(name, help),
-        collect() {
-          this.set(read() ?? 0)
-        },
-      }),
-    counter: (name: string, help: string, read: Read<number>) =>
-      new Counter({
-        ...metric(name, help),
-        collect() {
-          this.reset()
-          this.inc(read() ?? 0)
-        },
-      }),
-    gaugeBy: (label: string, name: string, help: string, read: Read<Counts>) =>
-      new Gauge({
-        ...metric(name, help),
-        labelNames: [label],
-        collect() {
-          this.reset()
-          for (const [value, count] of Object.entries(read() ?? {})) this.set({ [label]: value }, count)
-        },
-      }),
-    counterBy: (label: string, name: string, help: string, read: Read<ReadonlyMap<string, number>>) =>
-      new Counter({
-        ...metric(name, help),
-        labelNames: [label],
-        collect() {
-          this.reset()
-          for (const [value, count] of read() ?? []) this.inc({ [label]: value }, count)
-        },
-      }),
-  }
-}
+const metric = (registry: Registry, name: string, help: string) => ({
+  name: metricPrefix + name,
+  help,
+  registers: [registry],
+})
 
+/** One number each. */
+const single = (registry: Registry) => ({
+  gauge: (name: string, help: string, read: Read<number>) =>
+    new Gauge({
+      ...metric(registry, name, help),
+      collect() {
+        this.set(read() ?? 0)
+      },
+    }),
+  counter: (name: string, help: string, read: Read<number>) =>
+    new Counter({
+      ...metric(registry, name, help),
+      collect() {
+        this.reset()
+        this.inc(read() ?? 0)
+      },
+    }),
+})
+
+/** A series for each value of a label. */
+const labelled = (registry: Registry) => ({
+  gaugeBy: (label: string, name: string, help: string, read: Read<Counts>) =>
+    new Gauge({
+      ...metric(registry, name, help),
+      labelNames: [label],
+      collect() {
+        this.reset()
+        for (const [value, count] of Object.entries(read() ?? {})) this.set({ [label]: value }, count)
+      },
+    }),
+  counterBy: (label: string, name: string, help: string, read: Read<ReadonlyMap<string, number>>) =>
+    new Counter({
+      ...metric(registry, name, help),
+      labelNames: [label],
+      collect() {
+        this.reset()
+        for (const [value, count] of read() ?? []) this.inc({ [label]: value }, count)
+      },
+    }),
+})
+
+/** The kinds of metrics that nobody but a scrape looks at. */
+const createScraped = (registry: Registry) => ({ ...single(registry), ...labelled(registry) })
 type Scraped = ReturnType<typeof createScraped>
 
 /** By status, as the database has them: a scrape must not fail because it is away. */
@@ -81,10 +90,8 @@ function stored(
   read: Read<Promise<Counts>>,
 ): void {
   new Gauge({
-    name: metricPrefix + name,
-    help,
+    ...metric(registry, name, help),
     labelNames: ['status'],
-    registers: [registry],
     async collect() {
       const counts = await (read() ?? Promise.resolve(null)).catch(() => null)
       this.reset()
