@@ -10,6 +10,8 @@ export const payoutStatus = {
   completed: 'finalized',
 } as const
 
+const inNoBlock = { settlementBlockNumber: null, settlementBlockHash: null } as const
+
 /** What a batch is again once its transaction can never be included. */
 const unsent = {
   status: 'created',
@@ -17,8 +19,7 @@ const unsent = {
   transactions: [],
   submittedTxHash: null,
   submittedAt: null,
-  settlementBlockNumber: null,
-  settlementBlockHash: null,
+  ...inNoBlock,
 } as const
 
 export interface BatchStep {
@@ -43,27 +44,21 @@ export function batchStep(record: BatchRecord, context: StepContext): BatchStep 
   switch (record.kind) {
     case 'signed':
       return { waitMs: 0, changes: signed(record, facts) }
-    case 'sent': {
-      const sent = { submittedTxHash: facts.transactions.at(-1)?.hash ?? null, submittedAt: batch.submittedAt ?? now }
-      return { waitMs: 0, changes: { status: 'submitted', ...sent, lastError: null } }
-    }
+    case 'sent':
+      return { waitMs: 0, changes: sent(context) }
     case 'included':
       return { waitMs: pollMs, changes: { status: 'submitted', ...inBlock(record, context) } }
-    case 'final': {
-      const done = { status: 'completed', finalizedAt: now, completedAt: now } as const
-      return { waitMs: 0, changes: { ...inBlock(record, context), ...done } }
-    }
-    case 'again': {
-      const changes = { status: 'submitting', settlementBlockNumber: null, settlementBlockHash: null } as const
-      return { waitMs: 0, changes: { ...changes, lastError: record.code } }
-    }
+    case 'final':
+      return {
+        waitMs: 0,
+        changes: { ...inBlock(record, context), status: 'completed', finalizedAt: now, completedAt: now },
+      }
+    case 'again':
+      return { waitMs: 0, changes: { status: 'submitting', ...inNoBlock, lastError: record.code } }
     case 'dropped':
       return { waitMs: 0, changes: { ...unsent, lastError: record.code } }
-    case 'reverted': {
-      const attempts = batch.attempts + 1
-      const held = attempts >= batchesAttemptsMax
-      return { waitMs: pollMs, changes: { ...unsent, attempts, held, lastError: record.code } }
-    }
+    case 'reverted':
+      return { waitMs: pollMs, changes: reverted(record, batch) }
     case 'postponed':
       return { waitMs: pollMs, changes: { lastError: record.code } }
   }
@@ -73,6 +68,17 @@ export function batchStep(record: BatchRecord, context: StepContext): BatchStep 
 function signed({ nonce, transaction }: RecordOf<'signed'>, facts: BatchFacts): BatchChanges {
   const kept = facts.txNonce === nonce ? facts.transactions : []
   return { status: 'submitting', txNonce: nonce, transactions: [...kept, transaction], lastError: null }
+}
+
+function sent({ facts, batch, now }: StepContext): BatchChanges {
+  const submittedTxHash = facts.transactions.at(-1)?.hash ?? null
+  return { status: 'submitted', submittedTxHash, submittedAt: batch.submittedAt ?? now, lastError: null }
+}
+
+/** Too often: it waits for an operator. */
+function reverted({ code }: RecordOf<'reverted'>, batch: PayoutBatchRow): BatchChanges {
+  const attempts = batch.attempts + 1
+  return { ...unsent, attempts, held: attempts >= batchesAttemptsMax, lastError: code }
 }
 
 function inBlock(record: RecordOf<'included' | 'final'>, { batch, now }: StepContext): BatchChanges {
