@@ -86,17 +86,27 @@ function isSameServer(a: string, b: string): boolean {
   return [one, other].every(({ hostname }) => loopbackHosts.includes(hostname))
 }
 
-/** Throws `CliFailure` for a damaged file or a base URL that is none. */
-export function findConnection(places: CredentialPlaces): Connection {
-  const { env } = places
+interface FoundFile {
+  readonly baseUrl: string | null
+  readonly values: CredentialFile['values']
+}
+
+function readFiles(places: CredentialPlaces): { readonly found: readonly FoundFile[]; readonly lookedAt: string[] } {
   const lookedAt: string[] = []
-  const found: { readonly baseUrl: string | null; readonly values: CredentialFile['values'] }[] = []
+  const found: FoundFile[] = []
   for (const path of candidates(places)) {
     const read = readCredentialFile(path)
     const url = text(read?.values.base_url)
     if (read === null) lookedAt.push(path)
     else found.push({ baseUrl: url === null ? null : normalised(url, `base_url in ${path}`), values: read.values })
   }
+  return { found, lookedAt }
+}
+
+/** Throws `CliFailure` for a damaged file or a base URL that is none. */
+export function findConnection(places: CredentialPlaces): Connection {
+  const { env } = places
+  const { found, lookedAt } = readFiles(places)
   const given = text(env.SVC_BASE_URL)
   const baseUrl =
     given === null
