@@ -33,10 +33,8 @@ beforeAll(async () => {
   })
   batchId = await madeBatch()
 }, 60_000)
-afterAll(async () => {
-  await gateway.stop()
-  await anvil.stop()
-})
+afterAll(() => gateway.stop())
+afterAll(() => anvil.stop())
 
 interface Told {
   readonly status: number
