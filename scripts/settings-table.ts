@@ -3,7 +3,8 @@ import { join, resolve } from 'node:path'
 import { isSingle, type OperandSpec } from '../src/cli/action.ts'
 import { verbs } from '../src/cli/registry.ts'
 import { type ProblemCode, problemKind, problemKinds } from '../src/errors.ts'
-import { type Setting, settings } from '../src/settings.ts'
+import type { Setting } from '../src/settings/setting.ts'
+import { settings } from '../src/settings/table.ts'
 
 /**
  * Writes the tables of the documents that repeat what the code says: settings, commands, error codes. Usage:

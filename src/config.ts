@@ -1,7 +1,8 @@
 import { isIP } from 'node:net'
 import { settlementFaults } from './config-settlement.ts'
 import { readSeed } from './secrets.ts'
-import { type Setting, type SettingName, settings } from './settings.ts'
+import type { Setting } from './settings/setting.ts'
+import { type SettingName, settings } from './settings/table.ts'
 
 type ValueOf<S extends Setting> = S extends { kind: 'number' }
   ? number

@@ -69,6 +69,7 @@ const importPattern =
 
 function layerOf(file: string): string {
   const [, first = '', second] = file.split('/')
+  if (first === 'settings') return 'vocabulary'
   return second === undefined ? (first === 'main.ts' ? 'main' : 'vocabulary') : first
 }
 

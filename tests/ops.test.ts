@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { YAML } from 'bun'
 import { readConfig, requiredSecrets } from '../src/config.ts'
 import { type FakeNode, startFakeNode } from '../src/fake-node/fake-node.ts'
-import { settings } from '../src/settings.ts'
+import { settings } from '../src/settings/table.ts'
 import { startTestGateway, type TestGateway } from './support/gateway.ts'
 
 /** The files under `ops`, held to what the gateway really says and takes. */

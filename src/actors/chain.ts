@@ -10,6 +10,15 @@ import type {
 import { idHash, toHex } from '../protocol/merkle.ts'
 import { settledEventTopic } from '../protocol/settlement-contract.ts'
 import { secondMs } from '../time.ts'
+import {
+  inclusionOf,
+  isTransportFailure,
+  type RpcBlock,
+  type RpcLog,
+  type RpcReceipt,
+  type RpcTransaction,
+  rpcCode,
+} from './chain-rpc.ts'
 
 /** The settlement contract on its chain. Expected failures are results; none of them holds what an RPC said in words. */
 export interface Chain {
@@ -42,42 +51,6 @@ const contractAbi = [
   'function settleBatch(bytes32 batchId, bytes32 root, uint256 total, uint256 count) payable',
   'function root(bytes32 batchId) view returns (bytes32)',
 ] as const
-
-interface RpcReceipt {
-  readonly status: Hex
-  readonly transactionHash: Hex
-  readonly blockNumber: Hex
-  readonly blockHash: Hex
-  readonly logs: readonly { readonly address: string; readonly topics: readonly string[] }[]
-}
-interface RpcTransaction {
-  readonly blockNumber: Hex | null
-  readonly maxFeePerGas?: Hex
-  readonly gasPrice?: Hex
-}
-interface RpcBlock {
-  readonly number: Hex
-  readonly hash: Hex
-  readonly baseFeePerGas?: Hex
-}
-interface RpcLog {
-  readonly transactionHash: Hex
-  readonly blockNumber: Hex
-  readonly blockHash: Hex
-}
-
-/** What an RPC refused, as a code of ours. */
-function rpcCode(error: unknown): string {
-  const text = error instanceof Error ? `${error.message} ${(error as { details?: string }).details ?? ''}` : ''
-  if (/insufficient funds/i.test(text)) return 'insufficient_funds'
-  if (/nonce too low|nonce is too low/i.test(text)) return 'nonce_too_low'
-  if (/already known|already imported|known transaction/i.test(text)) return 'already_known'
-  if (/replacement transaction underpriced|replacement fee too low/i.test(text)) return 'replacement_underpriced'
-  if (/less than block base fee|transaction underpriced|fee cap.*too low|fee too low/i.test(text)) return 'underpriced'
-  if (/execution reverted|revert/i.test(text)) return 'would_revert'
-  if (/timed out|timeout/i.test(text)) return 'rpc_timeout'
-  return 'rpc_failed'
-}
 
 const unavailable = (error: unknown): Unavailable => ({ kind: 'unavailable', code: rpcCode(error) })
 const batchHash = ({ batchId }: BatchFacts) => toHex(idHash(batchId)) as Hex
@@ -308,12 +281,3 @@ class ViemChain implements Chain {
     return this.client.request({ method, params } as never) as Promise<T>
   }
 }
-
-const isTransportFailure = (error: unknown) =>
-  error instanceof Error && (error.name === 'HttpRequestError' || error.name === 'TimeoutError')
-
-const inclusionOf = (seen: RpcReceipt | RpcLog): Inclusion => ({
-  hash: seen.transactionHash,
-  blockNumber: BigInt(seen.blockNumber).toString(),
-  blockHash: seen.blockHash,
-})

@@ -15,12 +15,12 @@ import type { ChatRequest } from '../protocol/wire/chat.ts'
 import type { AbortCause, AttemptFailure } from './attempt.ts'
 import type { ChatCommand } from './chat-command.ts'
 import { type ChatPort, Exchange } from './exchange.ts'
-import type { SubCallSample } from './metrics.ts'
+import type { ModelCallSample } from './model-metrics.ts'
 import type { Span } from './tracing.ts'
 import { type ReceivedAnswer, receiveWhole } from './whole-answer.ts'
 
 export interface SubCallPort extends ChatPort {
-  readonly subCall: (sample: SubCallSample) => void
+  readonly subCall: (sample: ModelCallSample) => void
 }
 
 /** One call of a mixture, before it has a machine. */

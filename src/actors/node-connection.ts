@@ -1,7 +1,7 @@
 import { saveTransportKeys } from '../db/queries/pool.ts'
 import type { NodeId } from '../ids.ts'
 import { failureName } from '../log.ts'
-import type { Probe } from '../polling/node-watch.ts'
+import { createNodeWatch, type NodeWatch, type PollResult, type Probe } from '../polling/node-watch.ts'
 import { createRuntimeProbe } from '../polling/runtime-probe.ts'
 import { toBase64url } from '../protocol/base64url.ts'
 import { canonicalJson } from '../protocol/canonical-json.ts'
@@ -42,6 +42,25 @@ export function connectionTo(node: PoolNode, options: RouterOptions): NodeConnec
     options.log.error('node_unusable', { node_id: node.row.nodeId })
   }
   return connection
+}
+
+interface WatchOptions extends Pick<RouterOptions, 'config' | 'log' | 'random'> {
+  readonly polled: (result: PollResult) => Promise<void>
+}
+
+/** Asks a node every so often from its first `pollNow` on. */
+export function watchOver(node: PoolNode, probe: Probe, options: WatchOptions): NodeWatch {
+  const { config, log, random = Math.random, polled } = options
+  return createNodeWatch({
+    probe,
+    intervalMs: config.SVC_POLL_INTERVAL_MS,
+    timeoutMs: config.SVC_PROBE_TIMEOUT_MS,
+    random,
+    onResult: (result) =>
+      polled(result).catch((error: unknown) => {
+        log.error('poll_not_taken', { node_id: node.row.nodeId, failure: failureName(error) })
+      }),
+  })
 }
 
 function toRuntime(

@@ -1,7 +1,8 @@
 import type { MeasuredCall } from '../db/queries/pool.ts'
 import type { RoutingTable } from '../machines/routing.ts'
 import { afterFailure, afterSuccess, type RouteFailure } from '../machines/rules/ejection.ts'
-import type { CallOutcome } from './router.ts'
+import type { PoolNode } from './pool-node.ts'
+import type { CallOutcome, RouterOptions } from './router.ts'
 import { type Catalogue, type Profile, publicIdOf } from './routing-table.ts'
 
 /** Weight of the newest call in the moving means. */
@@ -34,8 +35,26 @@ export function learnSpeed(profile: Profile, outcome: Extract<CallOutcome, { kin
   return { profileId: profile.profileId, at: new Date(at), ttftMs, tokensPerSecond: rate }
 }
 
+interface FailedCall extends Pick<RouterOptions, 'config' | 'log'> {
+  readonly outcome: Extract<CallOutcome, { kind: 'failed' }>
+  /** Unix ms. */
+  readonly at: number
+}
+
+/** What a failed call teaches of its route and of its node. */
+export function learnFailedCall(node: PoolNode, profile: Profile, { outcome, at, config, log }: FailedCall): void {
+  if (learnFailure(profile, { ...outcome, probeFailing: node.probeFailing() }, at, config.SVC_EJECTION_MS)) {
+    const ids = { node_id: node.row.nodeId, profile_id: profile.profileId }
+    log.warn('route_ejected', { ...ids, times: profile.ejection.timesEjected })
+  }
+  node.failedWith(outcome.transport ?? outcome.cause, at)
+  if (outcome.transport === 'refused') node.actor.send({ type: 'connection.refused', at })
+  // A lost connection can be an old keep-alive or a dead node: the next poll tells which.
+  else if (outcome.cause === 'connect') void node.watch?.pollNow()
+}
+
 /** True when the route was ejected by this failure. */
-export function learnFailure(profile: Profile, failure: RouteFailure, at: number, ejectionMs: number): boolean {
+function learnFailure(profile: Profile, failure: RouteFailure, at: number, ejectionMs: number): boolean {
   const before = profile.ejection.ejectedUntilMs
   profile.ejection = afterFailure(profile.ejection, failure, at, ejectionMs)
   profile.load.ejectedUntilMs = profile.ejection.ejectedUntilMs

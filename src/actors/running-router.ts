@@ -1,20 +1,19 @@
 import { type ActorRefFrom, createActor } from 'xstate'
 import type { NodeRow, PoolRows } from '../db/queries/pool.ts'
 import type { NodeId, ProfileId, RuntimeId } from '../ids.ts'
-import { failureName } from '../log.ts'
 import type { NodeSnapshot } from '../machines/node.ts'
 import { routerMachine } from '../machines/router.ts'
 import type { NodeState, Route, RoutingTable } from '../machines/routing.ts'
-import { createNodeWatch, type PollResult } from '../polling/node-watch.ts'
+import type { PollResult } from '../polling/node-watch.ts'
 import type { NodeTransport } from '../transport/transport.ts'
 import { observeErrors } from './inspect.ts'
 import { introduce } from './introduce.ts'
 import { createMeasuredCalls, type MeasuredCalls } from './measured-calls.ts'
-import { connectionTo } from './node-connection.ts'
+import { connectionTo, watchOver } from './node-connection.ts'
 import { type NodeView, viewOf } from './node-view.ts'
 import { PoolNode } from './pool-node.ts'
 import type { PoolRuntime } from './pool-runtime.ts'
-import { forgetSlowness, learnFailure, learnSpeed } from './route-learning.ts'
+import { forgetSlowness, learnFailedCall, learnSpeed } from './route-learning.ts'
 import type { CallOutcome, InFlightCall, PoolRouter, RouterOptions } from './router.ts'
 import { buildTable, type Catalogue, catalogueOf, type Profile } from './routing-table.ts'
 import { createSlotQueue, type SlotQueue } from './slot-queue.ts'
@@ -224,7 +223,6 @@ export class RunningRouter implements PoolRouter {
 
   /** Also when the address or the key of a node has changed; the state is then learnt anew by the next polls. */
   private connect(node: PoolNode): void {
-    const { config, log, random = Math.random } = this.options
     node.disconnect()
     const connection = connectionTo(node, this.options)
     node.transport = connection?.transport ?? null
@@ -232,18 +230,8 @@ export class RunningRouter implements PoolRouter {
       this.pool.send({ type: 'node.probed', nodeId: node.row.nodeId })
       return
     }
-    const watch = createNodeWatch({
-      probe: connection.probe,
-      intervalMs: config.SVC_POLL_INTERVAL_MS,
-      timeoutMs: config.SVC_PROBE_TIMEOUT_MS,
-      random,
-      onResult: (result) =>
-        this.polled(node, result).catch((error: unknown) => {
-          log.error('poll_not_taken', { node_id: node.row.nodeId, failure: failureName(error) })
-        }),
-    })
-    node.watch = watch
-    void watch.pollNow()
+    node.watch = watchOver(node, connection.probe, { ...this.options, polled: (result) => this.polled(node, result) })
+    void node.watch.pollNow()
   }
 
   private async polled(node: PoolNode, result: PollResult): Promise<void> {
@@ -279,22 +267,11 @@ export class RunningRouter implements PoolRouter {
   }
 
   private learn(node: PoolNode, profile: Profile, outcome: CallOutcome): void {
-    const at = Date.now()
-    if (outcome.kind === 'ok') {
-      this.measured.record(learnSpeed(profile, outcome, at))
-      this.measuredSincePublish = true
-      return
-    }
     if (outcome.kind === 'neutral') return
-    const { config, log } = this.options
-    if (learnFailure(profile, { ...outcome, probeFailing: node.probeFailing() }, at, config.SVC_EJECTION_MS)) {
-      const ids = { node_id: node.row.nodeId, profile_id: profile.profileId }
-      log.warn('route_ejected', { ...ids, times: profile.ejection.timesEjected })
-    }
-    node.failedWith(outcome.transport ?? outcome.cause, at)
-    if (outcome.transport === 'refused') node.actor.send({ type: 'connection.refused', at })
-    // A lost connection can be an old keep-alive or a dead node: the next poll tells which.
-    else if (outcome.cause === 'connect') void node.watch?.pollNow()
+    const at = Date.now()
+    if (outcome.kind === 'failed') return learnFailedCall(node, profile, { outcome, at, ...this.options })
+    this.measured.record(learnSpeed(profile, outcome, at))
+    this.measuredSincePublish = true
   }
 
   private publish(): void {

@@ -12,26 +12,19 @@ import {
   leadsTo,
   payoutBatchMachine,
 } from '../machines/payout-batch.ts'
-import { batchDue, batchesAttemptsMax, payoutsPerBatchMax } from '../machines/rules/payout-batching.ts'
+import { batchDue, payoutsPerBatchMax } from '../machines/rules/payout-batching.ts'
 import { MerkleTree, payoutLeaf, toHex } from '../protocol/merkle.ts'
 import { type BatchStatus, batchStatuses } from '../protocol/wire/money.ts'
 import { minuteMs, secondMs } from '../time.ts'
 import type { AuditContext, AuditTrail } from './audit-context.ts'
+import { type BuiltBatch, buildBatch } from './batch-building.ts'
+import { batchStep, payoutStatus } from './batch-changes.ts'
 import type { Chain } from './chain.ts'
 import { createDueWork, type DueWork } from './due-work.ts'
 import { runToRest } from './run-to-rest.ts'
 import { createSnapshot } from './snapshot.ts'
 
 export type PayoutBatch = rows.PayoutBatchRow
-
-export interface BuiltBatch {
-  /** null: a dry run, or nothing to batch. */
-  readonly batch: PayoutBatch | null
-  readonly payoutCount: number
-  readonly totalAmountWei: bigint
-  readonly withoutAddress: number
-  readonly merkleRoot: string | null
-}
 
 export interface BatchProof {
   readonly entryId: string
@@ -241,57 +234,14 @@ class ChainSettlement implements OwnedSettlement {
         record.kind === 'signed' && (await rows.openNonces(tx, facts.batchId)).includes(record.nonce)
           ? ({ kind: 'postponed', code: 'nonce_taken' } satisfies BatchRecord)
           : record
-      const { changes, waitMs } = this.changesOf(facts, taken, batch)
+      const { pollMs, log } = this.options
+      const { changes, waitMs } = batchStep(taken, { facts, batch, now: new Date(this.now()), pollMs })
+      if (changes.held) log.error('payout_batch_held', { batch_id: facts.batchId, code: changes.lastError ?? null })
       if (!(await rows.updateClaimed(tx, facts.batchId, facts.leaseId, changes, waitMs))) return false
       const status = leadsTo[taken.kind]
       if (status !== null) await rows.movePayouts(tx, facts.batchId, payoutStatus[status])
       return taken === record
     })
-  }
-
-  private changesOf(facts: BatchFacts, record: BatchRecord, batch: PayoutBatch) {
-    const { pollMs, log } = this.options
-    const now = new Date(this.now())
-    switch (record.kind) {
-      case 'signed': {
-        const kept = facts.txNonce === record.nonce ? facts.transactions : []
-        const transactions = [...kept, record.transaction]
-        const changes = { status: 'submitting', txNonce: record.nonce, transactions, lastError: null } as const
-        return { waitMs: 0, changes }
-      }
-      case 'sent': {
-        const hash = facts.transactions.at(-1)?.hash ?? null
-        const changes = { status: 'submitted', submittedTxHash: hash, submittedAt: batch.submittedAt ?? now } as const
-        return { waitMs: 0, changes: { ...changes, lastError: null } }
-      }
-      case 'included':
-      case 'final': {
-        const settled = {
-          submittedTxHash: record.hash,
-          submittedAt: batch.submittedAt ?? now,
-          settlementBlockNumber: record.blockNumber,
-          settlementBlockHash: record.blockHash,
-          lastError: null,
-        }
-        if (record.kind === 'included') return { waitMs: pollMs, changes: { ...settled, status: 'submitted' } as const }
-        const done = { status: 'completed', finalizedAt: now, completedAt: now } as const
-        return { waitMs: 0, changes: { ...settled, ...done } }
-      }
-      case 'again': {
-        const changes = { status: 'submitting', settlementBlockNumber: null, settlementBlockHash: null } as const
-        return { waitMs: 0, changes: { ...changes, lastError: record.code } }
-      }
-      case 'dropped':
-        return { waitMs: 0, changes: { ...unsent, lastError: record.code } }
-      case 'reverted': {
-        const attempts = batch.attempts + 1
-        const held = attempts >= batchesAttemptsMax
-        if (held) log.error('payout_batch_held', { batch_id: facts.batchId, code: record.code })
-        return { waitMs: pollMs, changes: { ...unsent, attempts, held, lastError: record.code } }
-      }
-      case 'postponed':
-        return { waitMs: pollMs, changes: { lastError: record.code } }
-    }
   }
 
   /** Beside the claims: is the chain there, and is a batch due. */
@@ -321,38 +271,4 @@ class ChainSettlement implements OwnedSettlement {
     this.options.log.info('payout_batch_created', { batch_id: built.batch.batchId, payouts: built.payoutCount })
     this.work?.wake()
   }
-}
-
-const payoutStatus = {
-  created: 'batched',
-  submitting: 'submitting',
-  submitted: 'submitted',
-  completed: 'finalized',
-} as const
-
-/** What a batch is again once its transaction can never be included. */
-const unsent = {
-  status: 'created',
-  txNonce: null,
-  transactions: [],
-  submittedTxHash: null,
-  submittedAt: null,
-  settlementBlockNumber: null,
-  settlementBlockHash: null,
-} as const
-
-type Payable = rows.PayablePayout & { readonly payee: string }
-
-async function buildBatch(tx: Database, pending: readonly rows.PayablePayout[], dryRun: boolean): Promise<BuiltBatch> {
-  const members = pending.filter((payout): payout is Payable => payout.payee !== null)
-  const withoutAddress = pending.length - members.length
-  if (members.length === 0) {
-    return { batch: null, payoutCount: 0, totalAmountWei: 0n, withoutAddress, merkleRoot: null }
-  }
-  const merkleRoot = MerkleTree.of(members.map(payoutLeaf)).root()
-  const totalAmountWei = members.reduce((sum, { amountWei }) => sum + amountWei, 0n)
-  const batch = dryRun
-    ? null
-    : await rows.insertBatch(tx, { batchId: newId('bat'), merkleRoot, totalAmountWei }, members)
-  return { batch, payoutCount: members.length, totalAmountWei, withoutAddress, merkleRoot }
 }

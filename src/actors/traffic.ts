@@ -1,7 +1,8 @@
 import { failureName, type Log } from '../log.ts'
 import type { TrafficPoint } from '../protocol/wire/inspect.ts'
 import { isoTime, minuteMs } from '../time.ts'
-import { type ChatTotals, type ModelTotals, perTokenBuckets, ttftBuckets } from './metrics.ts'
+import type { ChatTotals } from './metrics.ts'
+import { type ModelTotals, perTokenBuckets, ttftBuckets } from './model-metrics.ts'
 import { quantile } from './quantile.ts'
 
 export interface TrafficSeries {

@@ -11,6 +11,8 @@ export interface Connection {
   readonly baseUrl: string
   readonly adminToken: string | null
   readonly gatewayKey: string | null
+  /** Of a second admin. From the environment alone: in a file beside the first token it would be no second person's. */
+  readonly approverToken: string | null
   /** The customer that commands act for where none is named. */
   readonly customerId: string | null
   readonly customerToken: string | null
@@ -84,17 +86,27 @@ function isSameServer(a: string, b: string): boolean {
   return [one, other].every(({ hostname }) => loopbackHosts.includes(hostname))
 }
 
-/** Throws `CliFailure` for a damaged file or a base URL that is none. */
-export function findConnection(places: CredentialPlaces): Connection {
-  const { env } = places
+interface FoundFile {
+  readonly baseUrl: string | null
+  readonly values: CredentialFile['values']
+}
+
+function readFiles(places: CredentialPlaces): { readonly found: readonly FoundFile[]; readonly lookedAt: string[] } {
   const lookedAt: string[] = []
-  const found: { readonly baseUrl: string | null; readonly values: CredentialFile['values'] }[] = []
+  const found: FoundFile[] = []
   for (const path of candidates(places)) {
     const read = readCredentialFile(path)
     const url = text(read?.values.base_url)
     if (read === null) lookedAt.push(path)
     else found.push({ baseUrl: url === null ? null : normalised(url, `base_url in ${path}`), values: read.values })
   }
+  return { found, lookedAt }
+}
+
+/** Throws `CliFailure` for a damaged file or a base URL that is none. */
+export function findConnection(places: CredentialPlaces): Connection {
+  const { env } = places
+  const { found, lookedAt } = readFiles(places)
   const given = text(env.SVC_BASE_URL)
   const baseUrl =
     given === null
@@ -110,6 +122,7 @@ export function findConnection(places: CredentialPlaces): Connection {
     baseUrl,
     adminToken: text(env.SVC_ADMIN_TOKEN) ?? first(['admin_token', 'operator_token', 'viewer_token']),
     gatewayKey: text(env.SVC_GATEWAY_KEY) ?? first(['gateway_key']),
+    approverToken: text(env.SVC_APPROVER_TOKEN),
     customerId: first(['customer_id']),
     customerToken: first(['customer_token']),
     lookedAt,

@@ -1,4 +1,4 @@
-import type { Credit } from '../protocol/wire/money.ts'
+import type { Credit } from '../protocol/wire/billing.ts'
 import { action, type Verb } from './action.ts'
 import { reasonBody, reasonOption } from './admin-options.ts'
 import { segment } from './gateway-client.ts'
@@ -18,6 +18,7 @@ const add = action({
     const credit = await session.gateway().admin<Credit>({
       method: 'POST',
       path: `/v1/admin/customers/${segment(operands[0] ?? '')}/credits`,
+      approved: true,
       body: {
         amount_wei: operands[1],
         ...(options.id === undefined ? {} : { credit_id: options.id }),

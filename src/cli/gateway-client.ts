@@ -13,6 +13,8 @@ export interface AdminCall {
   readonly body?: object
   /** Where a route has no body the reason travels in a header (decisions §16). */
   readonly reason?: string | undefined
+  /** The gateway may demand that a second admin agrees (decisions §16): such a call carries that admin's token, too. */
+  readonly approved?: boolean
 }
 
 /** An id as one part of a path. */
@@ -40,7 +42,7 @@ export function refusalOf(status: number, body: unknown, answered: Headers): Ref
   }
 }
 
-async function refused(response: Response, hints: readonly string[]): Promise<GatewayRefusal> {
+async function refused(response: Response, hints: (refusal: Refusal) => readonly string[]): Promise<GatewayRefusal> {
   const content = await response.text().catch(() => '')
   let body: unknown = null
   try {
@@ -48,7 +50,8 @@ async function refused(response: Response, hints: readonly string[]): Promise<Ga
   } catch {
     // A proxy in between answers in its own way; its page helps nobody in a terminal.
   }
-  return new GatewayRefusal(refusalOf(response.status, body, response.headers), hints)
+  const refusal = refusalOf(response.status, body, response.headers)
+  return new GatewayRefusal(refusal, hints(refusal))
 }
 
 /** The HTTP interface, as a customer and an operator see it. Rejects with `CliFailure` only. */
@@ -61,11 +64,16 @@ export class GatewayClient {
     if (adminToken === null) throw this.missing('SVC_ADMIN_TOKEN', 'an admin token')
     const response = await this.fetch(call.path, {
       method: call.method ?? 'GET',
-      headers: { [headers.adminToken]: adminToken, ...jsonType(call.body), ...reasonLine(call) },
+      headers: {
+        [headers.adminToken]: adminToken,
+        ...jsonType(call.body),
+        ...reasonLine(call),
+        ...this.approverLine(call),
+      },
       ...(call.body === undefined ? {} : { body: JSON.stringify(call.body) }),
       signal: AbortSignal.timeout(answerWithinMs),
     })
-    if (!response.ok) throw await refused(response, this.hints(response.status, 'SVC_ADMIN_TOKEN'))
+    if (!response.ok) throw await refused(response, (refusal) => this.adminHints(refusal, call))
     return (response.status === 204 ? null : await this.json(response)) as T
   }
 
@@ -76,7 +84,7 @@ export class GatewayClient {
     const response = await this.fetch(path, { headers: authorization, signal: AbortSignal.timeout(answerWithinMs) })
     // Health answers 503 with a body of its own.
     if (!response.ok && response.status !== 503)
-      throw await refused(response, this.hints(response.status, 'SVC_GATEWAY_KEY'))
+      throw await refused(response, () => this.hints(response.status, 'SVC_GATEWAY_KEY'))
     return { status: response.status, body: (await this.json(response)) as T }
   }
 
@@ -92,7 +100,7 @@ export class GatewayClient {
     })
     if (response.ok) return response
     const hints = response.status === 404 ? ['What there is: ./penstock models list'] : []
-    throw await refused(response, [...hints, ...this.hints(response.status, 'SVC_GATEWAY_KEY')])
+    throw await refused(response, () => [...hints, ...this.hints(response.status, 'SVC_GATEWAY_KEY')])
   }
 
   private async fetch(path: string, init: RequestInit): Promise<Response> {
@@ -118,6 +126,20 @@ export class GatewayClient {
     return new CliFailure(`No token: this needs ${what} for ${baseUrl}.`, [
       `Set ${variable}, or keep it in one of: ${lookedAt.join(', ') || 'the credentials file of that gateway'}`,
     ])
+  }
+
+  /** Only where a second admin counts: nobody else's business. */
+  private approverLine({ approved }: AdminCall): Record<string, string> {
+    const { approverToken } = this.connection
+    return approved === true && approverToken !== null ? { [headers.approverToken]: approverToken } : {}
+  }
+
+  private adminHints({ status, code }: Refusal, { approved }: AdminCall): readonly string[] {
+    if (approved !== true) return this.hints(status, 'SVC_ADMIN_TOKEN')
+    // The first token was sent: it is the second that is missing.
+    if (code === 'missing_credentials') return ["Set SVC_APPROVER_TOKEN to the second admin's own token."]
+    const { approverToken } = this.connection
+    return this.hints(status, approverToken === null ? 'SVC_ADMIN_TOKEN' : 'SVC_ADMIN_TOKEN or SVC_APPROVER_TOKEN')
   }
 
   private hints(status: number, variable: string): readonly string[] {

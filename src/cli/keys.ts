@@ -43,6 +43,7 @@ const create = action({
     const made = await session.gateway().admin<Static<typeof KeyIssued>>({
       method: 'POST',
       path: `/v1/admin/customers/${segment(session.customer(options.customer))}/keys`,
+      approved: true,
       body: {
         name: operands[0],
         ...(policy === undefined ? {} : { model_policy: policy }),
@@ -105,6 +106,7 @@ const rotate = action({
     const made = await session.gateway().admin<Static<typeof KeyRotated>>({
       method: 'POST',
       path: `/v1/admin/keys/${segment(operands[0] ?? '')}/rotate`,
+      approved: true,
       body: { ...(keep === undefined ? {} : { keep_seconds: keep }), ...reasonBody(options.reason) },
     })
     session.show(
@@ -128,6 +130,7 @@ const revoke = action({
     const key = await session.gateway().admin<Key>({
       method: 'DELETE',
       path: `/v1/admin/keys/${segment(id)}`,
+      approved: true,
       reason: options.reason,
     })
     session.show(json, key, (body) => described(session, body))

@@ -49,6 +49,7 @@ const create = action({
     const made = await session.gateway().admin<PayoutBatchCreated>({
       method: 'POST',
       path,
+      approved: true,
       body: { dry_run: options['dry-run'], ...reasonBody(options.reason) },
     })
     session.show(json, made, (body) =>
@@ -73,6 +74,7 @@ const submit = action({
     const batch = await session.gateway().admin<PayoutBatch>({
       method: 'POST',
       path: `${path}/${segment(operands[0] ?? '')}/${options.retry ? 'retry' : 'submit'}`,
+      approved: true,
       body: reasonBody(options.reason),
     })
     session.show(json, batch, (body) => described(session, body))

@@ -1,11 +1,12 @@
 import { headers } from '../brand.ts'
 import { decodeBase64Url, encodeBase64Url } from '../protocol/base64.ts'
-import { type Envelope, openResponse, type SealedRequest, sealRequest } from '../protocol/envelope.ts'
+import type { Envelope } from '../protocol/envelope.ts'
+import { openResponse, type SealedRequest, sealRequest } from '../protocol/envelope-sealing.ts'
 import type { JobRead, JobStatus, NodeKeys, WebhookRecord } from '../protocol/wire/job.ts'
 import { chooseKey } from './node-keys.ts'
 
 // What the client throws and what its caller compares: this module is the package's `./client`.
-export { EnvelopeError } from '../protocol/envelope.ts'
+export { EnvelopeError } from '../protocol/envelope-sealing.ts'
 export { identityFingerprint, NodeKeyError } from './node-keys.ts'
 
 /**

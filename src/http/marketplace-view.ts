@@ -1,7 +1,7 @@
 import type { ModelEntry } from '../actors/pool-admin.ts'
 import { brand } from '../brand.ts'
 import type { Route, RoutingTable } from '../machines/routing.ts'
-import type { Marketplace } from '../protocol/wire/money.ts'
+import type { Marketplace } from '../protocol/wire/pricing.ts'
 import { serves } from './visible-models.ts'
 
 type Item = Marketplace['data'][number]

@@ -1,7 +1,8 @@
 import type { KindTotal, LedgerEntry as LedgerEntryRow } from '../db/queries/ledger.ts'
 import type { SettlementGroup as GroupRow } from '../db/queries/payouts.ts'
 import type { BatchRow } from '../db/queries/public-settlement.ts'
-import type { LedgerEntry, SettlementGroup } from '../protocol/wire/money.ts'
+import type { LedgerEntry } from '../protocol/wire/billing.ts'
+import type { SettlementGroup } from '../protocol/wire/money.ts'
 import { dayMs, isoTime } from '../time.ts'
 
 export const instant = (at: Date | null) => (at === null ? null : isoTime(at))

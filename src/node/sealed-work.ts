@@ -1,12 +1,7 @@
 import { brand } from '../brand.ts'
 import type { SigningKey } from '../protocol/ed25519.ts'
-import {
-  ciphertextBytesMax,
-  EnvelopeError,
-  openRequest,
-  type ResponseKeys,
-  sealResponse,
-} from '../protocol/envelope.ts'
+import { ciphertextBytesMax } from '../protocol/envelope.ts'
+import { EnvelopeError, openRequest, type ResponseKeys, sealResponse } from '../protocol/envelope-sealing.ts'
 import { type Receipt, receiptText, textHash } from '../protocol/receipt.ts'
 import { receiptMessage } from '../protocol/signatures.ts'
 import type { CommandState, CommandSubmit, NodeFailure } from '../protocol/wire/command.ts'

@@ -9,7 +9,7 @@ import type { Environment, Settings } from '../config.ts'
 import { neededSecretSettings, readCredentials, secretSettings } from '../data-folder.ts'
 import { dumpDatabase, type Rows } from '../db/dump.ts'
 import { syncFolder } from '../private-files.ts'
-import { settings as definitions } from '../settings.ts'
+import { settings as definitions } from '../settings/table.ts'
 import { databaseFailure, OfflineError, offlineSettings, openStorage } from './storage.ts'
 
 export interface BackupOptions {

@@ -118,3 +118,9 @@ test.each([
   expect(message).not.toBe('')
   expect(message).not.toContain('s3cret')
 })
+
+test("§16: a second admin's token comes from the environment, never from a file", () => {
+  const files = { [inHome]: { ...ofHome, approver_token: 'file-approver' } }
+  expect(findConnection(places({}, files)).approverToken).toBeNull()
+  expect(findConnection(places({ SVC_APPROVER_TOKEN: ' second ' }, files)).approverToken).toBe('second')
+})

@@ -3,16 +3,18 @@ import { x25519 } from '@noble/curves/ed25519.js'
 import { decodeBase64Url, encodeBase64Url } from '../../src/protocol/base64.ts'
 import {
   type Envelope,
-  EnvelopeError,
   envelopeFault,
   isUsablePublicKey,
-  openRequest,
-  openResponse,
   requestAadHash,
-  sealRequest,
-  sealResponse,
   transportKeyId,
 } from '../../src/protocol/envelope.ts'
+import {
+  EnvelopeError,
+  openRequest,
+  openResponse,
+  sealRequest,
+  sealResponse,
+} from '../../src/protocol/envelope-sealing.ts'
 
 const counting = (from: number) => Uint8Array.from({ length: 32 }, (_, i) => from + i)
 const nodeSecret = counting(0x01)

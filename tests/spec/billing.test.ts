@@ -1,14 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { Value } from '@sinclair/typebox/value'
 import { csvText } from '../../src/http/csv.ts'
-import {
-  Credit,
-  CustomerAccount,
-  CustomerUsage,
-  LedgerProof,
-  TreasuryReport,
-  UsageExport,
-} from '../../src/protocol/wire/money.ts'
+import { Credit, CustomerAccount, CustomerUsage, UsageExport } from '../../src/protocol/wire/billing.ts'
+import { LedgerProof, TreasuryReport } from '../../src/protocol/wire/money.ts'
 import { json, startTestGateway, type TestGateway } from '../support/http-gateway.ts'
 import { expectBooksBalance } from '../support/ledger.ts'
 import { payFor } from '../support/money.ts'

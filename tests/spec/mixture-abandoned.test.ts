@@ -1,15 +1,15 @@
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import type { LoggedRequest } from '../../src/fake-node/node-log.ts'
 import { waitFor } from '../support/gateway.ts'
 import {
   answerOf,
-  expectHome,
   expert,
   type MemberName,
   type MixtureAnswer,
   type MixtureBody,
   type MixturePool,
   metricLines,
+  shareMixturePool,
   startMixturePool,
   synthesize,
   type Trace,
@@ -26,18 +26,16 @@ const abortMsMax = 50
 const slackMs = 700
 
 let pool: MixturePool
-beforeAll(async () => {
-  pool = await startMixturePool({
+shareMixturePool(
+  (started) => {
+    pool = started
+  },
+  {
     SVC_MIXTURE_DEADLINE_MS: String(deadlineMs),
     SVC_HEADER_COMMIT_MS: '0',
     SVC_KEEP_ALIVE_MS: '5000',
-  })
-})
-afterEach(() => {
-  expectHome(pool)
-  pool.reset()
-})
-afterAll(() => pool.stop())
+  },
+)
 
 const [a, b, c] = [expert('a'), expert('b'), expert('c')]
 

@@ -1,14 +1,13 @@
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import { Value } from '@sinclair/typebox/value'
 import { MixtureList } from '../../src/protocol/wire/admin-mixtures.ts'
 import { waitFor } from '../support/gateway.ts'
 import {
   answerOf,
-  expectHome,
   expert,
   type MixturePool,
   secret,
-  startMixturePool,
+  shareMixturePool,
   synthesize,
   traceEntry,
   unplaced,
@@ -19,14 +18,9 @@ import {
 } from '../support/mixture-pool.ts'
 
 let pool: MixturePool
-beforeAll(async () => {
-  pool = await startMixturePool()
+shareMixturePool((started) => {
+  pool = started
 })
-afterEach(() => {
-  expectHome(pool)
-  pool.reset()
-})
-afterAll(() => pool.stop())
 
 const [a, b] = [expert('a'), expert('b')]
 

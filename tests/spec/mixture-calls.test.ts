@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import { type FakeNode, startFakeNode } from '../../src/fake-node/fake-node.ts'
 import { textWeight } from '../../src/protocol/token-estimate.ts'
 import {
@@ -10,21 +10,16 @@ import {
   messages,
   metricLines,
   secret,
-  startMixturePool,
+  shareMixturePool,
   synthesize,
   vote,
   weighted,
 } from '../support/mixture-pool.ts'
 
 let pool: MixturePool
-beforeAll(async () => {
-  pool = await startMixturePool()
+shareMixturePool((started) => {
+  pool = started
 })
-afterEach(() => {
-  expectHome(pool)
-  pool.reset()
-})
-afterAll(() => pool.stop())
 
 const [a, b, c] = ['a', 'b', 'c'].map((model) => expert(model)) as [object, object, object]
 

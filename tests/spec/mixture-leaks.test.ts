@@ -27,8 +27,8 @@ let database: readonly Row[] = []
 const answers: { readonly speaker: Name | null; readonly text: string; readonly headers: string }[] = []
 const reads: Record<string, string> = {}
 
-async function ask(mixture: object, speaker: Name | null, more: object = {}): Promise<void> {
-  const response = await fetch(`${gateway.url}/v1/api/chat/completions`, {
+const post = (mixture: object, more: object, signal: AbortSignal | null = null) =>
+  fetch(`${gateway.url}/v1/api/chat/completions`, {
     method: 'POST',
     headers: { authorization: `Bearer ${gateway.credentials.gateway_key}`, 'content-type': 'application/json' },
     body: JSON.stringify({
@@ -37,7 +37,11 @@ async function ask(mixture: object, speaker: Name | null, more: object = {}): Pr
       svc: { mixture },
       ...more,
     }),
+    signal,
   })
+
+async function ask(mixture: object, speaker: Name | null, more: object = {}): Promise<void> {
+  const response = await post(mixture, more)
   const text = await response.text()
   expect([response.status, text.length > 0]).toEqual([speaker === null ? 503 : 200, true])
   answers.push({ speaker, text, headers: JSON.stringify([...response.headers]) })
@@ -47,12 +51,7 @@ async function ask(mixture: object, speaker: Name | null, more: object = {}): Pr
 async function leave(mixture: object, at: Name): Promise<void> {
   nodes[at].setFaults({ kind: 'hang' })
   const [leaving, arrived, gone] = [new AbortController(), nodes[at].nextRequest(), nodes[at].nextAbort()]
-  const asked = fetch(`${gateway.url}/v1/api/chat/completions`, {
-    method: 'POST',
-    headers: { authorization: `Bearer ${gateway.credentials.gateway_key}`, 'content-type': 'application/json' },
-    body: JSON.stringify({ model: 'council', messages: [{ role: 'user', content: prompt }], svc: { mixture } }),
-    signal: leaving.signal,
-  }).catch(() => null)
+  const asked = post(mixture, {}, leaving.signal).catch(() => null)
   await arrived
   leaving.abort()
   await Promise.all([asked, gone])

@@ -1,13 +1,12 @@
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test'
+import { beforeAll, describe, expect, test } from 'bun:test'
 import { secondsToUtcMidnight } from '../../src/time.ts'
 import { expectRefusal } from '../support/chat-refusal.ts'
 import { waitFor } from '../support/gateway.ts'
 import {
-  expectHome,
   expert,
   type MixturePool,
   secret,
-  startMixturePool,
+  shareMixturePool,
   synthesize,
   usageOf,
   vote,
@@ -23,13 +22,13 @@ beforeAll(async () => {
   // The day of these tests must not end under them; actors/limits.test.ts holds what midnight does.
   const left = secondsToUtcMidnight(Date.now())
   if (left < 30) await Bun.sleep(left * 1_000)
-  pool = await startMixturePool({ SVC_MIXTURE_TOKENS_MAX: String(budget), SVC_MIXTURE_EXPERTS_MAX: '2' })
 }, 40_000)
-afterEach(() => {
-  expectHome(pool)
-  pool.reset()
-})
-afterAll(() => pool.stop())
+shareMixturePool(
+  (started) => {
+    pool = started
+  },
+  { SVC_MIXTURE_TOKENS_MAX: String(budget), SVC_MIXTURE_EXPERTS_MAX: '2' },
+)
 
 const [a, b, c] = [expert('a'), expert('b'), expert('c')]
 const exceeded = { status: 400, code: 'mixture_token_budget_exceeded', retry: false } as const

@@ -1,17 +1,16 @@
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import { Value } from '@sinclair/typebox/value'
 import type { Fault } from '../../src/fake-node/faults.ts'
 import { ChatCompletion } from '../../src/protocol/wire/chat.ts'
 import { OpenAiErrorBody } from '../../src/protocol/wire/report.ts'
 import {
   answerOf,
-  expectHome,
   expert,
   type MemberName,
   type MixtureBody,
   type MixturePool,
   secret,
-  startMixturePool,
+  shareMixturePool,
   synthesize,
   type Trace,
   type TraceEntry,
@@ -19,19 +18,15 @@ import {
   unplaced,
   unused,
   usageOf,
+  usageSum,
   vote,
   weighted,
 } from '../support/mixture-pool.ts'
 
 let pool: MixturePool
-beforeAll(async () => {
-  pool = await startMixturePool()
+shareMixturePool((started) => {
+  pool = started
 })
-afterEach(() => {
-  expectHome(pool)
-  pool.reset()
-})
-afterAll(() => pool.stop())
 
 const [a, b, c, d] = ['a', 'b', 'c', 'd'].map((model) => expert(model)) as [object, object, object, object]
 const fails = (...names: readonly MemberName[]) => {
@@ -41,16 +36,6 @@ const says = (name: MemberName, text: string) => pool.nodes[name].setAnswer({ te
 const failed = (name: MemberName, more: Partial<TraceEntry> = {}) =>
   traceEntry(pool, name, { status: 'upstream_error', ...unused, ...more })
 const ok = (...names: readonly MemberName[]) => names.map((name) => traceEntry(pool, name))
-const sum = (...names: readonly MemberName[]) => {
-  const all = names.map(usageOf)
-  const total = (key: keyof ReturnType<typeof usageOf>) => all.reduce((before, usage) => before + usage[key], 0)
-  return {
-    prompt_tokens: total('prompt_tokens'),
-    completion_tokens: total('completion_tokens'),
-    total_tokens: total('total_tokens'),
-  }
-}
-
 interface Refused {
   readonly error: {
     readonly code: string
@@ -131,19 +116,19 @@ describe('the answer of a mixture', () => {
 
 describe('usage', () => {
   test('synthesize: the sum over experts and aggregator', async () => {
-    expect((await pool.answered(synthesize(a, b, c))).usage).toEqual(sum('a', 'b', 'c', 'agg'))
+    expect((await pool.answered(synthesize(a, b, c))).usage).toEqual(usageSum('a', 'b', 'c', 'agg'))
   })
 
   test('vote and weighted: over all experts, not the winner’s alone', async () => {
-    expect((await pool.answered(vote(a, b, c))).usage).toEqual(sum('a', 'b', 'c'))
-    expect((await pool.answered(weighted(a, b))).usage).toEqual(sum('a', 'b'))
+    expect((await pool.answered(vote(a, b, c))).usage).toEqual(usageSum('a', 'b', 'c'))
+    expect((await pool.answered(weighted(a, b))).usage).toEqual(usageSum('a', 'b'))
   })
 
   test('§7: an expert that failed and said what it used counts; one that said nothing does not', async () => {
     says('b', '')
     fails('c')
     const { usage, svc } = await pool.answered(weighted(a, b, c))
-    expect(usage).toEqual(sum('a', 'b'))
+    expect(usage).toEqual(usageSum('a', 'b'))
     expect(svc.mixture.experts).toEqual([
       traceEntry(pool, 'a'),
       traceEntry(pool, 'b', { status: 'upstream_error' }),
@@ -375,7 +360,7 @@ describe('synthesize', () => {
       failed('d'),
       failed('agg', { role: 'aggregator' }),
     ])
-    expect(answer.usage).toEqual(sum('a', 'b', 'c'))
+    expect(answer.usage).toEqual(usageSum('a', 'b', 'c'))
     expect(pool.calls()).toEqual({ a: 1, b: 1, c: 1, d: 1, agg: 1 })
   })
 
@@ -384,7 +369,7 @@ describe('synthesize', () => {
     const answer = await pool.answered(synthesize(a, b))
     expect(answer.choices[0]?.message.content).toBe(answerOf('a'))
     expect(answer.svc.mixture.experts[2]).toEqual(traceEntry(pool, 'agg', { status: 'upstream_error' }))
-    expect(answer.usage).toEqual(sum('a', 'b', 'agg'))
+    expect(answer.usage).toEqual(usageSum('a', 'b', 'agg'))
   })
 
   test('no machine for the aggregator: likewise', async () => {

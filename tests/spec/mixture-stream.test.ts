@@ -1,33 +1,30 @@
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import { connect } from 'node:net'
 import { Value } from '@sinclair/typebox/value'
 import { ChatChunk } from '../../src/protocol/wire/chat.ts'
 import { readStream } from '../support/event-stream.ts'
 import {
   answerOf,
-  expectHome,
   expert,
   type MixtureBody,
   type MixturePool,
   messages,
-  startMixturePool,
+  shareMixturePool,
   synthesize,
   traceEntry,
   unused,
-  usageOf,
+  usageSum,
   vote,
 } from '../support/mixture-pool.ts'
 
 let pool: MixturePool
-beforeAll(async () => {
-  // A single model would have its status told at once: a mixture never before it has settled.
-  pool = await startMixturePool({ SVC_HEADER_COMMIT_MS: '0', SVC_KEEP_ALIVE_MS: '5000' })
-})
-afterEach(() => {
-  expectHome(pool)
-  pool.reset()
-})
-afterAll(() => pool.stop())
+// A single model would have its status told at once: a mixture never before it has settled.
+shareMixturePool(
+  (started) => {
+    pool = started
+  },
+  { SVC_HEADER_COMMIT_MS: '0', SVC_KEEP_ALIVE_MS: '5000' },
+)
 
 const [a, b] = [expert('a'), expert('b')]
 
@@ -37,15 +34,6 @@ async function streamed(mixture: MixtureBody, body: object = {}) {
   const stream = await readStream(response)
   expect(stream.chunks.flatMap((chunk) => [...Value.Errors(ChatChunk, chunk)])).toEqual([])
   return { response, ...stream }
-}
-
-const sumOf = (...names: Parameters<typeof usageOf>[0][]) => {
-  const all = names.map(usageOf)
-  return {
-    prompt_tokens: all.reduce((sum, usage) => sum + usage.prompt_tokens, 0),
-    completion_tokens: all.reduce((sum, usage) => sum + usage.completion_tokens, 0),
-    total_tokens: all.reduce((sum, usage) => sum + usage.total_tokens, 0),
-  }
 }
 
 describe('rule 5, §6: the stream of a mixture', () => {
@@ -58,7 +46,7 @@ describe('rule 5, §6: the stream of a mixture', () => {
     const head = `{"id":"${id}","object":"chat.completion.chunk","created":${created},"model":"agg",`
     const choice = (delta: object, finish: string | null) =>
       `"choices":[{"index":0,"delta":${JSON.stringify(delta)},"finish_reason":${JSON.stringify(finish)}}]`
-    const usage = JSON.stringify(sumOf('a', 'b', 'agg'))
+    const usage = JSON.stringify(usageSum('a', 'b', 'agg'))
     expect(blocks).toEqual([
       `data: ${head}${choice({ role: 'assistant', content: '' }, null)}}`,
       `data: ${head}${choice({ content: answerOf('agg') }, null)}}`,
@@ -90,7 +78,7 @@ describe('rule 5, §6: the stream of a mixture', () => {
     ])
     const [finish, last] = chunks.slice(-2)
     expect([finish?.usage, finish?.svc]).toEqual([undefined, undefined])
-    expect(last?.usage).toEqual(sumOf('a', 'b'))
+    expect(last?.usage).toEqual(usageSum('a', 'b'))
     expect(last?.svc?.mixture).toMatchObject({ strategy: 'vote', degraded: false })
   })
 

@@ -1,26 +1,20 @@
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import { type ExpectedRefusal, expectRefusal } from '../support/chat-refusal.ts'
 import {
   type Asked,
-  expectHome,
   expert,
   type MixturePool,
   secret,
-  startMixturePool,
+  shareMixturePool,
   synthesize,
   vote,
   weighted,
 } from '../support/mixture-pool.ts'
 
 let pool: MixturePool
-beforeAll(async () => {
-  pool = await startMixturePool()
+shareMixturePool((started) => {
+  pool = started
 })
-afterEach(() => {
-  expectHome(pool)
-  pool.reset()
-})
-afterAll(() => pool.stop())
 
 const a = expert('a')
 const b = expert('b')

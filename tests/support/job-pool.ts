@@ -1,5 +1,5 @@
 import { createPrivateJobs, type JobRequest, type PrivateJobsClient } from '../../src/client/private-jobs.ts'
-import { sealRequest } from '../../src/protocol/envelope.ts'
+import { sealRequest } from '../../src/protocol/envelope-sealing.ts'
 import type { TransportKey } from '../../src/protocol/wire/agent.ts'
 import type { JobRead } from '../../src/protocol/wire/job.ts'
 import type { TestGateway } from './http-gateway.ts'

@@ -1,4 +1,4 @@
-import { expect } from 'bun:test'
+import { afterAll, afterEach, beforeAll, expect } from 'bun:test'
 import { type FakeNode, startFakeNode } from '../../src/fake-node/fake-node.ts'
 import type { LoggedRequest } from '../../src/fake-node/node-log.ts'
 import { type CustomerOptions, type Launch, startTestGateway, type TestCustomer, type TestGateway } from './gateway.ts'
@@ -91,6 +91,15 @@ export interface MixturePool {
 export const usageOf = (name: MemberName) => {
   const at = memberNames.indexOf(name) + 1
   return { prompt_tokens: 100 * at, completion_tokens: at, total_tokens: 101 * at }
+}
+export function usageSum(...names: readonly MemberName[]): ReturnType<typeof usageOf> {
+  const all = names.map(usageOf)
+  const sum = (key: keyof ReturnType<typeof usageOf>) => all.reduce((before, usage) => before + usage[key], 0)
+  return {
+    prompt_tokens: sum('prompt_tokens'),
+    completion_tokens: sum('completion_tokens'),
+    total_tokens: sum('total_tokens'),
+  }
 }
 /** None stands inside another. */
 export const answerOf = (name: MemberName) => `the word of ${name}.`
@@ -212,7 +221,27 @@ export async function startMixturePool(
   }
 }
 
-/** No sub-call ever leaves the caller's own machines; every test ends with this, before the pool is reset. */
+/**
+ * One pool for all tests of a file, handed to `started`: each test finds it healthy and unasked, and ends with the
+ * proof that no sub-call has left the caller's own machines.
+ */
+export function shareMixturePool(
+  started: (pool: MixturePool) => void,
+  env: Readonly<Record<string, string>> = {},
+): void {
+  let pool: MixturePool
+  beforeAll(async () => {
+    pool = await startMixturePool(env)
+    started(pool)
+  })
+  afterEach(() => {
+    expectHome(pool)
+    pool.reset()
+  })
+  afterAll(() => pool.stop())
+}
+
+/** No sub-call ever leaves the caller's own machines. */
 export function expectHome(pool: MixturePool): void {
   expect(pool.calls().foreign).toBeUndefined()
 }

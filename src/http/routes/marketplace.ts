@@ -1,7 +1,7 @@
 import { Value } from '@sinclair/typebox/value'
 import { Elysia } from 'elysia'
 import { createSnapshot } from '../../actors/snapshot.ts'
-import { Marketplace } from '../../protocol/wire/money.ts'
+import { Marketplace } from '../../protocol/wire/pricing.ts'
 import { sha256Hex } from '../../secrets.ts'
 import { secondMs } from '../../time.ts'
 import type { HttpContext } from '../exchange.ts'

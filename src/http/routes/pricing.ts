@@ -1,6 +1,6 @@
 import { Elysia } from 'elysia'
 import { brand } from '../../brand.ts'
-import { Pricing } from '../../protocol/wire/money.ts'
+import { Pricing } from '../../protocol/wire/pricing.ts'
 import { isoTime } from '../../time.ts'
 import type { HttpContext } from '../exchange.ts'
 import { publicReads } from '../plugins/rate-limit.ts'

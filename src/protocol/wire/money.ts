@@ -1,98 +1,16 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { brand } from '../../brand.ts'
-import { GatewayPolicy } from './policy.ts'
+import { payoutKinds, receiptStatus } from './receipt.ts'
 import { Instant, NullableInstant } from './report.ts'
-import { count, literals, nullable, reason, strict, wei } from './shapes.ts'
+import { count, hash, literals, nullable, reason, strict, wei } from './shapes.ts'
 
 const nullableText = nullable(Type.String())
 const ok = Type.Literal('ok')
-/** `0x` and 64 hex digits. */
-const hash = Type.String({ pattern: '^0x[0-9a-f]{64}$' })
 
-const ledgerKinds = ['admin_credit', 'reserve', 'release', 'debit'] as const
 /** Public groups; what an operator rejected is in none. */
 export const settlementStatuses = ['pending', 'batched', 'submitting', 'submitted', 'finalized'] as const
-export const payoutKinds = ['hosted_chat', 'private_job'] as const
 export const batchStatuses = ['created', 'submitting', 'submitted', 'completed'] as const
-const receiptStatus = literals(['accepted', 'held', 'rejected', 'batched', 'finalized'])
 export type BatchStatus = (typeof batchStatuses)[number]
-
-const LedgerTotal = Type.Object({ kind: literals(ledgerKinds), count, amount_wei: wei })
-const LedgerEntry = Type.Object({
-  entry_id: Type.String(),
-  private_job_id: nullableText,
-  receipt_hash: nullableText,
-  kind: literals(ledgerKinds),
-  amount_wei: wei,
-  balance_after_wei: wei,
-  reserved_after_wei: wei,
-  created_at: Instant,
-})
-export type LedgerEntry = Static<typeof LedgerEntry>
-const usageFields = { totals: Type.Array(LedgerTotal), entries: Type.Array(LedgerEntry) }
-
-/** Endpoint 12. */
-export const CustomerUsage = Type.Object({
-  status: ok,
-  customer_id: Type.String(),
-  generated_at: Instant,
-  ...usageFields,
-})
-export type CustomerUsage = Static<typeof CustomerUsage>
-
-/** Endpoint 13. */
-export const UsageExport = Type.Object({
-  object: Type.Literal(`${brand}.admin.customer_usage_export`),
-  generated_at: Instant,
-  export_policy: Type.Literal('customer_usage_export_v1'),
-  contains_request_content: Type.Boolean(),
-  customer: Type.Object({
-    customer_id: Type.String(),
-    display_name: Type.String(),
-    account_status: Type.String(),
-    balance_wei: wei,
-    reserved_wei: wei,
-    available_wei: wei,
-    created_at: Instant,
-  }),
-  usage: Type.Object(usageFields),
-})
-export type UsageExport = Static<typeof UsageExport>
-
-/** Endpoint 11. */
-export const CustomerAccount = Type.Object({
-  status: ok,
-  customer_id: Type.String(),
-  display_name: Type.String(),
-  account_status: literals(['active', 'suspended', 'closed']),
-  balance_wei: wei,
-  reserved_wei: wei,
-  available_wei: wei,
-  gateway_policy: nullable(GatewayPolicy),
-})
-
-/** Endpoint 14. */
-export const CreditRequest = Type.Object(
-  {
-    credit_id: Type.Optional(
-      Type.String({ pattern: '^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$', description: 'Your id: the same one credits once' }),
-    ),
-    amount_wei: Type.String({ pattern: '^[1-9][0-9]{0,77}$', description: 'Whole wei, at least 1' }),
-    reason,
-  },
-  strict,
-)
-export const Credit = Type.Object({
-  status: Type.Literal('credited'),
-  customer_id: Type.String(),
-  credit_id: Type.String(),
-  amount_wei: wei,
-  balance_after_wei: wei,
-  reserved_after_wei: wei,
-  reason: nullableText,
-  created_at: Instant,
-})
-export type Credit = Static<typeof Credit>
 
 const SettlementGroup = Type.Object({
   settlement_status: literals(settlementStatuses),
@@ -146,61 +64,6 @@ export const NodePayoutReport = Type.Object({
   ),
 })
 export type NodePayoutReport = Static<typeof NodePayoutReport>
-
-/** Endpoint 5. */
-export const Pricing = Type.Object({
-  object: Type.Literal(`${brand}.pricing`),
-  generated_at: Instant,
-  currency: Type.Literal('wei'),
-  max_price_field: Type.Literal('max_price_wei'),
-  private_inference: Type.Object({
-    enabled: Type.Boolean(),
-    policy_version: Type.Literal('private_inference_v1'),
-    quote: Type.Object({
-      unit: Type.Literal('request'),
-      base_price_wei: wei,
-      prompt_token_price_wei: wei,
-      completion_token_price_wei: wei,
-      min_price_wei: wei,
-      max_price_wei: wei,
-    }),
-    billing_policy: Type.Object({
-      own_machine: Type.Literal('free'),
-      reserve_on: Type.Literal('dispatch'),
-      settle_on: Type.Literal('completed'),
-      release_on: Type.Array(literals(['failed', 'expired', 'cancelled'])),
-    }),
-    node_payout: Type.Object({
-      node_share_bps: Type.Integer(),
-      protocol_fee_bps: Type.Integer(),
-      payout_currency: Type.Literal('wei'),
-      min_batch_wei: wei,
-    }),
-  }),
-})
-export type Pricing = Static<typeof Pricing>
-
-const usd = Type.String({ pattern: '^[0-9]+(\\.[0-9]+)?$', description: 'USD, decimal, never with an exponent' })
-const modalities = Type.Array(literals(['text', 'image', 'file', 'audio']))
-
-/** Endpoint 10. */
-export const Marketplace = Type.Object({
-  data: Type.Array(
-    Type.Object({
-      id: Type.String(),
-      name: Type.String(),
-      created: count,
-      description: Type.String(),
-      input_modalities: modalities,
-      output_modalities: modalities,
-      context_length: count,
-      max_output_length: count,
-      is_ready: Type.Boolean(),
-      pricing: Type.Object({ prompt: usd, completion: usd, image: usd, request: usd, input_cache_read: usd }),
-    }),
-  ),
-})
-export type Marketplace = Static<typeof Marketplace>
 
 const batchFields = {
   batch_id: Type.String(),
@@ -337,54 +200,6 @@ export const PayoutProofList = Type.Object({
   count,
   proofs: Type.Array(PayoutProof),
 })
-
-export const ReceiptDecision = Type.Object({
-  object: Type.Literal(`${brand}.admin.receipt`),
-  receipt_hash: hash,
-  status: receiptStatus,
-})
-
-const inclusionFields = {
-  receipt_hash: hash,
-  status: receiptStatus,
-  received_at: Instant,
-  batch_id: nullableText,
-  pending_root: hash,
-  proof: nullable(
-    Type.Array(hash, { description: 'Siblings from the hash up to `pending_root`; null where it is not below it' }),
-  ),
-}
-/** That a billed receipt stands below the public root; anybody may ask (decisions §14). */
-export const ReceiptProof = Type.Object({ object: Type.Literal(`${brand}.receipt_proof`), ...inclusionFields })
-export type ReceiptProof = Static<typeof ReceiptProof>
-
-/** The facts that are hashed, in their wire names. */
-const ReceiptFacts = Type.Object({
-  completed_at: Instant,
-  completion_tokens: count,
-  issuer: literals(['node', 'gateway']),
-  job_id: nullableText,
-  kind: literals(payoutKinds),
-  model_id: Type.String(),
-  node_class: Type.String(),
-  node_id: Type.String(),
-  prompt_tokens: count,
-  request_id: Type.String(),
-  runtime_id: Type.String(),
-  runtime_kind: Type.String(),
-  started_at: Instant,
-  v: Type.String(),
-})
-/** One receipt for the customer whose work it was: all that `verify receipt` needs. */
-export const CustomerReceipt = Type.Object({
-  object: Type.Literal(`${brand}.receipt`),
-  ...inclusionFields,
-  billed: Type.Boolean(),
-  receipt: ReceiptFacts,
-  signature_ed25519: nullableText,
-  public_key: nullable(Type.String({ description: "The node's Ed25519 key, base64url; null without a signature" })),
-})
-export type CustomerReceipt = Static<typeof CustomerReceipt>
 
 export const LedgerProof = Type.Object({
   object: Type.Literal(`${brand}.admin.ledger_proof`),

@@ -16,6 +16,8 @@ export const text = (maxLength: number) => Type.String({ minLength: 1, maxLength
 export const optionalText = (maxLength: number) =>
   Type.Optional(nullable(Type.String({ maxLength, pattern: noControls })))
 export const wei = Type.String({ pattern: '^(0|[1-9][0-9]{0,77})$', description: 'Whole wei, decimal' })
+/** `0x` and 64 hex digits. */
+export const hash = Type.String({ pattern: '^0x[0-9a-f]{64}$' })
 export const count = Type.Integer({ minimum: 0 })
 export const nullableNumber = nullable(Type.Number())
 export const nullableInteger = nullable(Type.Integer())

@@ -1,5 +1,5 @@
 import { Elysia } from 'elysia'
-import { Credit, CreditRequest } from '../../../protocol/wire/money.ts'
+import { Credit, CreditRequest } from '../../../protocol/wire/billing.ts'
 import { isoTime } from '../../../time.ts'
 import { customerParams, parseWei } from '../../admin-input.ts'
 import type { HttpContext } from '../../exchange.ts'

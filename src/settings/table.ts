@@ -1,0 +1,24 @@
+import { accessSettings } from './access.ts'
+import { chatSettings } from './chat.ts'
+import { mixturesSettings } from './mixtures.ts'
+import { moneySettings } from './money.ts'
+import { nodesSettings } from './nodes.ts'
+import { privateJobsSettings } from './private-jobs.ts'
+import { processSettings } from './process.ts'
+import type { Setting } from './setting.ts'
+
+/**
+ * Every environment variable, once. The reader in `config.ts`, the table of README.md and the test that holds them
+ * together all derive from this list.
+ */
+export const settings = {
+  ...processSettings,
+  ...accessSettings,
+  ...chatSettings,
+  ...mixturesSettings,
+  ...privateJobsSettings,
+  ...nodesSettings,
+  ...moneySettings,
+} as const satisfies Record<string, Setting>
+
+export type SettingName = keyof typeof settings
