@@ -1,10 +1,10 @@
 -- A receipt whose charge was refused stands there as not billed. Where the charge goes through after all (the reservation
--- was lost with the database and is made again), it becomes a billed one.
+-- was lost with the database and is made again), it becomes a billed one. One statement may have a receipt twice.
 CREATE OR REPLACE FUNCTION receipts_insert(p_receipts json) RETURNS void LANGUAGE sql AS $$
   INSERT INTO receipts (receipt_hash, issuer, request_id, job_id, kind, node_id, node_class, runtime_id, runtime_kind,
     model_id, prompt_tokens, completion_tokens, started_at, completed_at, customer_id, signature_ed25519, status, billed)
-  SELECT hash, issuer, request_id, job_id, kind, node_id, node_class, runtime_id, runtime_kind, model_id, prompt_tokens,
-    completion_tokens, started_at, completed_at, customer_id, signature, status, billed
+  SELECT DISTINCT ON (hash) hash, issuer, request_id, job_id, kind, node_id, node_class, runtime_id, runtime_kind,
+    model_id, prompt_tokens, completion_tokens, started_at, completed_at, customer_id, signature, status, billed
   FROM json_to_recordset(p_receipts) AS r (hash text, customer_id text, signature text, status text, billed boolean,
     issuer text, request_id text, job_id text, kind text, node_id text, node_class text, runtime_id text,
     runtime_kind text, model_id text, prompt_tokens int, completion_tokens int, started_at timestamptz,
@@ -16,8 +16,8 @@ $$;
 -- `settled_wei IS NULL` says the same of a reservation as `status = 'open'` (a constraint of the table), and is no reason to
 -- look through the index of the open ones: until it is vacuumed that holds every reservation there ever was, and each
 -- group read all of it (measured: 5 of 8 ms a group after 50,000 requests, and growing).
-CREATE OR REPLACE FUNCTION ledger_settle(p_ids text[], p_charged numeric[], p_shares numeric[], p_fees numeric[], p_hashes text[],
-  p_nodes text[], p_kinds text[], p_held boolean[], p_debits text[], p_releases text[], p_payouts text[],
+CREATE OR REPLACE FUNCTION ledger_settle(p_ids text[], p_charged numeric[], p_shares numeric[], p_fees numeric[],
+  p_hashes text[], p_nodes text[], p_kinds text[], p_held boolean[], p_debits text[], p_releases text[], p_payouts text[],
   p_fee_entries text[], p_receipts json)
 RETURNS TABLE (place int, outcome text) LANGUAGE plpgsql
 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
