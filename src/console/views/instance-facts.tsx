@@ -1,6 +1,7 @@
 import { duration, shortTime } from '../parts/format.ts'
 import type { InstanceSource, Row } from '../parts/instances.ts'
 import { Id } from '../parts/small.tsx'
+import { OneTransaction } from '../parts/transaction.tsx'
 
 interface SubCall {
   readonly role: string
@@ -17,6 +18,11 @@ function factText(name: string, value: unknown): string | null {
   if (name.endsWith('_ms') && typeof value === 'number') return duration(value)
   if (typeof value === 'string' && instant.test(value)) return shortTime(value)
   return typeof value === 'boolean' ? (value ? 'yes' : 'no') : String(value)
+}
+
+function Fact({ name, text }: { name: string; text: string }) {
+  if (name.endsWith('tx_hash')) return <OneTransaction hash={text} />
+  return name.endsWith('_id') || text.startsWith('0x') ? <Id id={text} /> : text
 }
 
 const isSubCalls = (value: unknown): value is readonly SubCall[] => Array.isArray(value) && value.length > 0
@@ -36,7 +42,9 @@ export function InstanceFacts({ row, source }: { row: Row | undefined; source: I
         {facts.map(([name, text]) => (
           <div key={name}>
             <dt>{name.replace(/_(at|ms)$/, '').replaceAll('_', ' ')}</dt>
-            <dd title={text}>{name.endsWith('_id') || text.startsWith('0x') ? <Id id={text} /> : text}</dd>
+            <dd title={text}>
+              <Fact name={name} text={text} />
+            </dd>
           </div>
         ))}
       </dl>

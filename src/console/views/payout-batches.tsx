@@ -1,9 +1,10 @@
-import type { BatchStatus, PayoutBatch, PayoutBatchList, PublicSettlement } from '../../protocol/wire/money.ts'
+import type { BatchStatus, PayoutBatch, PayoutBatchList } from '../../protocol/wire/money.ts'
 import { useLoad } from '../load.ts'
 import { count, nothing, shortTime } from '../parts/format.ts'
 import { Frame } from '../parts/frame.tsx'
 import { Id, Pill } from '../parts/small.tsx'
 import { Empty, Part } from '../parts/states.tsx'
+import { Transaction, useExplorer } from '../parts/transaction.tsx'
 import { Wei } from '../parts/wei.tsx'
 
 const everyMs = 30_000
@@ -15,15 +16,9 @@ const batchTones: Readonly<Record<BatchStatus, string>> = {
   completed: 'good',
 }
 
-/** Only what a browser may open without harm becomes a link. */
-function explorerLink(base: string, hash: string): string | null {
-  return /^https?:\/\//.test(base) && /^0x[0-9a-f]{64}$/i.test(hash) ? `${base.replace(/\/+$/, '')}/tx/${hash}` : null
-}
-
 export function Batches() {
   const [list, again] = useLoad<PayoutBatchList>('/v1/admin/payout-batches?limit=100', everyMs)
-  const [settlement] = useLoad<PublicSettlement>('/v1/public/settlement?limit=1')
-  const explorer = settlement.kind === 'ready' ? settlement.data.payout_settlement.explorer_url : ''
+  const explorer = useExplorer()
   return (
     <Part what="payout batches" loaded={list} again={again}>
       {({ batches, settlement_configured }) => (
@@ -68,7 +63,6 @@ export function Batches() {
 
 function BatchRow({ batch, explorer }: { batch: PayoutBatch; explorer: string }) {
   const { batch_id, submitted_tx_hash: hash } = batch
-  const link = hash === null ? null : explorerLink(explorer, hash)
   return (
     <tr>
       <th scope="row">
@@ -83,16 +77,7 @@ function BatchRow({ batch, explorer }: { batch: PayoutBatch; explorer: string })
       <td class="number">
         <Wei wei={batch.total_amount_wei} />
       </td>
-      <td>
-        {hash === null && nothing}
-        {hash !== null && link === null && <Id id={hash} />}
-        {hash !== null && link !== null && (
-          <a href={link} target="_blank" rel="noreferrer noopener">
-            <Id id={hash} />
-            <span class="visually-hidden"> in the explorer, in a new tab</span>
-          </a>
-        )}
-      </td>
+      <td>{hash === null ? nothing : <Transaction hash={hash} explorer={explorer} />}</td>
       <td>
         {batch.held && <Pill tone="bad" text="held" />} {batch.last_error !== null && <code>{batch.last_error}</code>}
         {!batch.held && batch.last_error === null && nothing}
