@@ -18,6 +18,8 @@ export interface Transition {
 export interface StateCounts {
   /** By state: those that are in it now. */
   readonly live: ReadonlyMap<string, number>
+  /** Each of them, with its state. */
+  readonly running: ReadonlyMap<AnyActorRef, string>
   /** By state: how often it was entered since the start of this process. */
   readonly entered: ReadonlyMap<string, number>
   /** Another number after every change. */
@@ -60,6 +62,7 @@ function isMachineSnapshot(snapshot: object): snapshot is MachineSnapshotLike {
 class MachineRecord {
   readonly ring: Transition[] = []
   readonly live = new Map<string, number>()
+  readonly running = new Map<AnyActorRef, string>()
   readonly entered = new Map<string, number>()
   version = 0
 
@@ -69,31 +72,27 @@ class MachineRecord {
     this.entered.set(transition.to, (this.entered.get(transition.to) ?? 0) + 1)
   }
 
-  moveLive(from: string | null, to: string | null): void {
+  /** `now` null: it has ended. */
+  move(actor: AnyActorRef, now: string | null): void {
+    const before = this.running.get(actor) ?? null
+    if (before === now) return
     this.version++
-    if (from !== null) this.live.set(from, (this.live.get(from) ?? 1) - 1)
-    if (to !== null) this.live.set(to, (this.live.get(to) ?? 0) + 1)
+    if (before !== null) this.live.set(before, (this.live.get(before) ?? 1) - 1)
+    if (now !== null) this.live.set(now, (this.live.get(now) ?? 0) + 1)
+    if (now === null) this.running.delete(actor)
+    else this.running.set(actor, now)
   }
 }
 
 /** The one observer of all charts: log, console and `GET /v1/admin/inspect` read what it keeps. */
 export function createInspector(log: Log, nowMs: () => number = Date.now): Inspector {
   const last = new WeakMap<AnyActorRef, string>()
-  /** State in which a running actor was counted. */
-  const counted = new WeakMap<AnyActorRef, string>()
   const records = new Map<string, MachineRecord>()
   const listeners = new Set<(transition: Transition) => void>()
   const recordOf = (machine: string) => {
     const known = records.get(machine) ?? new MachineRecord()
     records.set(machine, known)
     return known
-  }
-  const count = (record: MachineRecord, actor: AnyActorRef, now: string | null) => {
-    const before = counted.get(actor) ?? null
-    if (before === now) return
-    record.moveLive(before, now)
-    if (now === null) counted.delete(actor)
-    else counted.set(actor, now)
   }
   const inspect = (event: InspectionEvent) => {
     if (event.type !== '@xstate.snapshot' || !isMachineSnapshot(event.snapshot)) return
@@ -102,7 +101,7 @@ export function createInspector(log: Log, nowMs: () => number = Date.now): Inspe
     const machine = snapshot.machine.id
     const record = recordOf(machine)
     const to = stateName(snapshot.value)
-    count(record, actor, snapshot.status === 'active' ? to : null)
+    record.move(actor, snapshot.status === 'active' ? to : null)
     const from = last.get(actor) ?? null
     if (from === to) return
     last.set(actor, to)
