@@ -1,5 +1,6 @@
 import type { AnyActorRef, InspectionEvent, StateValue } from 'xstate'
 import { failureName, type Log } from '../log.ts'
+import { TransitionRing } from './transition-ring.ts'
 
 /** One change of state of one running chart: types, ids and times, never content. */
 export interface Transition {
@@ -29,15 +30,13 @@ export interface StateCounts {
 export interface Inspector {
   /** Pass as `inspect` to `createActor`. */
   readonly inspect: (event: InspectionEvent) => void
-  /** Of one machine, oldest first. */
+  /** Of one machine, oldest first; of ways that led back, one after the other and all the same, the last. */
   recent(machine: string): readonly Transition[]
   /** By machine. */
   counts(): ReadonlyMap<string, StateCounts>
   subscribe(listener: (transition: Transition) => void): () => void
 }
 
-/** Of each machine: a chart that moves often must not push out the history of one that rests for days. */
-export const transitionsKeptMax = 1_000
 /** Charts whose transitions are logged at `info`; the others at `debug`. */
 const loggedMachines: ReadonlySet<string> = new Set(['node', 'router'])
 
@@ -60,15 +59,14 @@ function isMachineSnapshot(snapshot: object): snapshot is MachineSnapshotLike {
 
 /** What is kept of one machine. */
 class MachineRecord {
-  readonly ring: Transition[] = []
+  readonly ring = new TransitionRing()
   readonly live = new Map<string, number>()
   readonly running = new Map<AnyActorRef, string>()
   readonly entered = new Map<string, number>()
   version = 0
 
   add(transition: Transition): void {
-    this.ring.push(transition)
-    if (this.ring.length > transitionsKeptMax) this.ring.shift()
+    this.ring.add(transition)
     this.entered.set(transition.to, (this.entered.get(transition.to) ?? 0) + 1)
   }
 
@@ -87,6 +85,7 @@ class MachineRecord {
 /** The one observer of all charts: log, console and `GET /v1/admin/inspect` read what it keeps. */
 export function createInspector(log: Log, nowMs: () => number = Date.now): Inspector {
   const last = new WeakMap<AnyActorRef, string>()
+  const began = new WeakMap<AnyActorRef, string>()
   const records = new Map<string, MachineRecord>()
   const listeners = new Set<(transition: Transition) => void>()
   const recordOf = (machine: string) => {
@@ -106,13 +105,16 @@ export function createInspector(log: Log, nowMs: () => number = Date.now): Inspe
     if (from === to) return
     last.set(actor, to)
     const transition = { machine, id: actor.id, from, to, event: event.event.type, at: nowMs() }
+    if (from === null) began.set(actor, to)
+    if (record.ring.continues(transition)) return
     record.add(transition)
+    if (from !== null && began.get(actor) === to) record.ring.fold(actor.id, to)
     log[loggedMachines.has(machine) ? 'info' : 'debug']('transition', { machine, id: actor.id, from, to })
     for (const listener of listeners) listener(transition)
   }
   return {
     inspect,
-    recent: (machine) => [...(records.get(machine)?.ring ?? [])],
+    recent: (machine) => [...(records.get(machine)?.ring.all() ?? [])],
     counts: () => records,
     subscribe: (listener) => {
       listeners.add(listener)
