@@ -2,6 +2,7 @@ import { duration, shortTime } from '../parts/format.ts'
 import type { InstanceSource, Row } from '../parts/instances.ts'
 import { Id } from '../parts/small.tsx'
 import { OneTransaction } from '../parts/transaction.tsx'
+import { Wei } from '../parts/wei.tsx'
 
 interface SubCall {
   readonly role: string
@@ -21,6 +22,7 @@ function factText(name: string, value: unknown): string | null {
 }
 
 function Fact({ name, text }: { name: string; text: string }) {
+  if (name.endsWith('_wei')) return <Wei wei={text} />
   if (name.endsWith('tx_hash')) return <OneTransaction hash={text} />
   return name.endsWith('_id') || text.startsWith('0x') ? <Id id={text} /> : text
 }
@@ -41,7 +43,7 @@ export function InstanceFacts({ row, source }: { row: Row | undefined; source: I
       <dl class="facts narrow">
         {facts.map(([name, text]) => (
           <div key={name}>
-            <dt>{name.replace(/_(at|ms)$/, '').replaceAll('_', ' ')}</dt>
+            <dt>{name.replace(/_(at|ms|wei)$/, '').replaceAll('_', ' ')}</dt>
             <dd title={text}>
               <Fact name={name} text={text} />
             </dd>

@@ -7,7 +7,7 @@ import { Empty, Part } from '../parts/states.tsx'
 import { Transaction, useExplorer } from '../parts/transaction.tsx'
 import { Wei } from '../parts/wei.tsx'
 
-const everyMs = 30_000
+const everyMs = 10_000
 
 const batchTones: Readonly<Record<BatchStatus, string>> = {
   created: 'plain',
@@ -31,7 +31,7 @@ export function Batches() {
             <Empty title="No batch yet">Pending payouts are put into one when their time or sum has come.</Empty>
           ) : (
             <Frame label="Payout batches, newest first">
-              <table>
+              <table class="cards">
                 <thead>
                   <tr>
                     <th scope="col">Batch</th>
@@ -70,19 +70,21 @@ function BatchRow({ batch, explorer }: { batch: PayoutBatch; explorer: string })
           <Id id={batch_id} />
         </a>
       </th>
-      <td>
+      <td data-label="State">
         <Pill tone={batchTones[batch.status]} text={batch.status} />
       </td>
-      <td class="number">{count(batch.payout_count)}</td>
-      <td class="number">
+      <td data-label="Payouts" class="number">
+        {count(batch.payout_count)}
+      </td>
+      <td data-label="Amount" class="number">
         <Wei wei={batch.total_amount_wei} />
       </td>
-      <td>{hash === null ? nothing : <Transaction hash={hash} explorer={explorer} />}</td>
-      <td>
+      <td data-label="Transaction">{hash === null ? nothing : <Transaction hash={hash} explorer={explorer} />}</td>
+      <td data-label="Trouble">
         {batch.held && <Pill tone="bad" text="held" />} {batch.last_error !== null && <code>{batch.last_error}</code>}
         {!batch.held && batch.last_error === null && nothing}
       </td>
-      <td>{shortTime(batch.created_at)}</td>
+      <td data-label="Made">{shortTime(batch.created_at)}</td>
     </tr>
   )
 }
