@@ -46,7 +46,7 @@ function flash(frame: Element, from: string | null, to: string): void {
 }
 
 /** Of what is lit to the edge of the picture's part that is seen, px. */
-const litMargin = 24
+const litMargin = 6
 /** How far to scroll one way, as little as it takes: what stands at the beginning, the chart's name, stays in sight. */
 const toSee = (from: number, to: number, start: number, end: number) =>
   from < start + litMargin ? from - start - litMargin : Math.max(0, to - end + litMargin)

@@ -81,8 +81,10 @@ function BatchRow({ batch, explorer }: { batch: PayoutBatch; explorer: string })
       </td>
       <td data-label="Transaction">{hash === null ? nothing : <Transaction hash={hash} explorer={explorer} />}</td>
       <td data-label="Trouble">
-        {batch.held && <Pill tone="bad" text="held" />} {batch.last_error !== null && <code>{batch.last_error}</code>}
-        {!batch.held && batch.last_error === null && nothing}
+        <span>
+          {batch.held && <Pill tone="bad" text="held" />} {batch.last_error !== null && <code>{batch.last_error}</code>}
+          {!batch.held && batch.last_error === null && nothing}
+        </span>
       </td>
       <td data-label="Made">{shortTime(batch.created_at)}</td>
     </tr>
