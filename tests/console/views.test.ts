@@ -18,6 +18,8 @@ describe.skipIf(!hasBrowser)('every view, in light and dark and on a phone', () 
     chain = await startConsoleChain()
     pool = await startConsolePool({
       ...chain.env,
+      // A batch that looks at its chain moves: seldom, so that the pictures show it at rest.
+      SVC_SETTLEMENT_POLL_MS: '2000',
       SVC_STALE_AFTER_MS: '3000',
       SVC_OFFLINE_AFTER_MS: '4000',
       SVC_AUDIT_REVIEW_DENIED: '1',
