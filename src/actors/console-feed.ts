@@ -2,18 +2,16 @@ import { failureName, type Log } from '../log.ts'
 import type { InspectEvents, LiveNode, MachineCounts, Transition } from '../protocol/wire/inspect.ts'
 import { isoTime } from '../time.ts'
 import { ConsoleClient } from './console-client.ts'
+import { type DurableChart, DurableCounts } from './durable-counts.ts'
 import type { Inspector, Transition as Moved } from './inspect.ts'
 import type { TrafficSeries } from './traffic.ts'
-
-/** Rows of a durable chart that rest, by state. */
-export type RestingCounts = Readonly<Record<string, number>>
 
 export interface ConsoleFeedOptions {
   readonly inspector: Inspector
   readonly traffic: TrafficSeries
   readonly nodes: () => readonly LiveNode[]
-  /** By machine: charts whose resting instances are rows; read every few seconds while a console is open. */
-  readonly resting: Readonly<Record<string, () => Promise<RestingCounts>>>
+  /** By machine. Their rows are read while a console is open: every few seconds, sooner where something moves. */
+  readonly durable: Readonly<Record<string, DurableChart>>
   readonly consolesMax: number
   readonly log: Log
 }
@@ -38,7 +36,7 @@ export interface ConsoleFeed {
 /** What moves within this is one event: many transitions cost one encoding, however many consoles are open. */
 export const coalesceMs = 100
 const poolTicks = 10
-const restingTicks = 50
+const rowsTicks = { moved: 10, quiet: 50 } as const
 export const heartbeatMs = 10_000
 const heartbeatTicks = heartbeatMs / coalesceMs
 /** In one event; what moves faster is counted, not told. */
@@ -50,7 +48,7 @@ function encoded<E extends keyof InspectEvents>(event: E, data: InspectEvents[E]
   return encoder.encode(`event: ${event}\ndata: ${JSON.stringify(data)}\n\n`)
 }
 
-const nothing = { live: new Map<string, number>(), entered: new Map<string, number>() }
+const nothing = { live: new Map<string, number>(), entered: new Map<string, number>(), version: 0 }
 const onWire = ({ at, ...moved }: Moved): Transition => ({ ...moved, at: isoTime(at) })
 
 export function createConsoleFeed(options: ConsoleFeedOptions): ConsoleFeed {
@@ -64,7 +62,9 @@ class RunningFeed implements ConsoleFeed {
   /** What was told last: versions of the counts by machine, nodes by id. */
   private readonly versions = new Map<string, number>()
   private told = new Map<string, string>()
-  private readonly resting = new Map<string, RestingCounts>()
+  private durable: ReadonlyMap<string, DurableCounts> = new Map()
+  /** Versions of the counts when the rows of a machine were read last. */
+  private readonly readAt = new Map<string, number>()
   private ticks = 0
   private timer: ReturnType<typeof setInterval> | null = null
   private readonly endings: (() => void)[] = []
@@ -106,7 +106,13 @@ class RunningFeed implements ConsoleFeed {
 
   private begin(): void {
     this.shot = null
-    const { inspector, traffic } = this.options
+    const { inspector, traffic, durable } = this.options
+    this.durable = new Map(
+      Object.entries(durable).map(([machine, chart]) => [
+        machine,
+        new DurableCounts(chart, () => this.atWork(machine)),
+      ]),
+    )
     this.timer = setInterval(() => this.tick(), coalesceMs)
     this.endings.push(
       inspector.subscribe((moved) => this.note(moved)),
@@ -114,7 +120,7 @@ class RunningFeed implements ConsoleFeed {
     )
     this.told = new Map(this.options.nodes().map((node) => [node.node_id, JSON.stringify(node)]))
     for (const [machine, { version }] of inspector.counts()) this.versions.set(machine, version)
-    this.readResting()
+    this.readRows(true)
   }
 
   private cease(): void {
@@ -131,7 +137,12 @@ class RunningFeed implements ConsoleFeed {
     if (this.clients.size === 0) this.cease()
   }
 
+  private *atWork(machine: string): Generator<readonly [string, string]> {
+    for (const [{ id }, state] of this.options.inspector.counts().get(machine)?.running ?? []) yield [id, state]
+  }
+
   private note(moved: Moved): void {
+    this.durable.get(moved.machine)?.moved(moved.id, moved.to)
     if (this.pending.length < transitionsPerEventMax) this.pending.push(moved)
     else this.skipped++
   }
@@ -140,7 +151,7 @@ class RunningFeed implements ConsoleFeed {
     this.ticks++
     this.tell()
     if (this.ticks % poolTicks === 0) this.tellPool()
-    if (this.ticks % restingTicks === 0) this.readResting()
+    if (this.ticks % rowsTicks.moved === 0) this.readRows(this.ticks % rowsTicks.quiet === 0)
     if (this.ticks % heartbeatTicks === 0) this.send(heartbeat)
   }
 
@@ -157,7 +168,7 @@ class RunningFeed implements ConsoleFeed {
   private changedCounts(): MachineCounts[] {
     const changed: MachineCounts[] = []
     for (const machine of this.machines()) {
-      const version = this.options.inspector.counts().get(machine)?.version ?? 0
+      const version = this.versionOf(machine)
       if (this.versions.get(machine) === version) continue
       this.versions.set(machine, version)
       changed.push(this.countsOf(machine))
@@ -165,21 +176,21 @@ class RunningFeed implements ConsoleFeed {
     return changed
   }
 
+  private versionOf(machine: string): number {
+    return (this.options.inspector.counts().get(machine) ?? nothing).version
+  }
+
   private machines(): ReadonlySet<string> {
-    return new Set([...this.options.inspector.counts().keys(), ...this.resting.keys()])
+    return new Set([...this.options.inspector.counts().keys(), ...this.durable.keys()])
   }
 
   private countsOf(machine: string): MachineCounts {
-    const { live, entered } = this.options.inspector.counts().get(machine) ?? nothing
-    const resting = this.resting.get(machine) ?? {}
-    const states = new Set([...live.keys(), ...entered.keys(), ...Object.keys(resting)])
+    const { live: running, entered } = this.options.inspector.counts().get(machine) ?? nothing
+    const live = this.durable.get(machine)?.live() ?? running
+    const states = new Set([...live.keys(), ...entered.keys()])
     return {
       machine,
-      states: [...states].map((state) => ({
-        state,
-        live: Math.max(live.get(state) ?? 0, 0) + (resting[state] ?? 0),
-        entered: entered.get(state) ?? 0,
-      })),
+      states: [...states].map((state) => ({ state, live: live.get(state) ?? 0, entered: entered.get(state) ?? 0 })),
     }
   }
 
@@ -196,16 +207,20 @@ class RunningFeed implements ConsoleFeed {
     if (changed.length > 0 || removed.length > 0) this.send(encoded('pool', { changed, removed }))
   }
 
-  private readResting(): void {
-    const { resting, log } = this.options
-    for (const [machine, read] of Object.entries(resting)) {
-      const note = (counts: RestingCounts) => {
-        if (JSON.stringify(this.resting.get(machine)) === JSON.stringify(counts)) return
-        this.resting.set(machine, counts)
+  /** `all`: those as well that stand as they did when they were read last. */
+  private readRows(all: boolean): void {
+    for (const [machine, counts] of this.durable) {
+      const version = this.versionOf(machine)
+      if (counts.reading || (!all && this.readAt.get(machine) === version)) continue
+      this.readAt.set(machine, version)
+      const before = JSON.stringify([...counts.live()])
+      const note = () => {
         // Told with the next tick, as if the chart itself had moved.
-        this.versions.delete(machine)
+        if (JSON.stringify([...counts.live()]) !== before) this.versions.delete(machine)
       }
-      read().then(note, (error: unknown) => log.warn('resting_counts', { machine, failure: failureName(error) }))
+      const failed = (error: unknown) =>
+        this.options.log.warn('resting_counts', { machine, failure: failureName(error) })
+      counts.read().then(note, failed)
     }
   }
 

@@ -1,17 +1,14 @@
 import type { Config } from '../config.ts'
 import { askDatabase } from '../db/queries/health.ts'
-import { countDeliveriesByStatus } from '../db/queries/webhooks.ts'
 import { failureName, type Log } from '../log.ts'
-import { payoutBatchMachine } from '../machines/payout-batch.ts'
-import { privateJobMachine } from '../machines/private-job.ts'
 import { createPrefixMap } from '../machines/rules/affinity.ts'
-import { webhookDeliveryMachine } from '../machines/webhook-delivery.ts'
 import { webhookPublicKey } from '../protocol/webhook-signature.ts'
 import { createAddressHash } from './address-hash.ts'
 import { checkChains } from './audit-check.ts'
 import { createChat } from './chat.ts'
 import { createConsoleFeed } from './console-feed.ts'
 import { createConsolePage } from './console-page.ts'
+import { durableCharts } from './durable-charts.ts'
 import type { ChatPort } from './exchange.ts'
 import { createDecisionLog } from './explain.ts'
 import { createFailedLogins } from './failed-logins.ts'
@@ -76,21 +73,13 @@ function startTracing(config: Config, log: Log, metrics: Metrics): Tracing | nul
   return createTracing(exporter)
 }
 
-/** What the operators' consoles look at. `resting`: a line per durable chart. */
-function createConsoles(
-  { inspector, router, jobs, money }: Actors,
-  metrics: Metrics,
-  { config, log, database }: GatewayParts,
-) {
+/** What the operators' consoles look at. */
+function createConsoles({ inspector, router }: Actors, metrics: Metrics, { config, log, database }: GatewayParts) {
   const traffic = createTraffic({ totals: metrics.totals, log })
   const nodes = () => router.nodes().map(liveNode)
   const consolesMax = config.SVC_CONSOLES_MAX
-  const resting = {
-    [privateJobMachine.id]: () => jobs.openByStatus(),
-    [webhookDeliveryMachine.id]: () => countDeliveriesByStatus(database.db),
-    [payoutBatchMachine.id]: () => money.settlement.counts(),
-  }
-  return { traffic, feed: createConsoleFeed({ inspector, traffic, nodes, resting, consolesMax, log }) }
+  const durable = durableCharts(database.db)
+  return { traffic, feed: createConsoleFeed({ inspector, traffic, nodes, durable, consolesMax, log }) }
 }
 
 async function stopActors(actors: Actors, log: Log): Promise<void> {

@@ -1,6 +1,8 @@
+import { effect } from '@preact/signals'
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks'
 import { Refusal, readAdmin, routesServed } from './api.ts'
-import { snapshots } from './live.ts'
+import { connection, snapshots } from './live.ts'
+import { token } from './session.ts'
 
 export type Loaded<T> =
   | { readonly kind: 'loading' }
@@ -22,28 +24,48 @@ function failureOf(error: unknown): Loaded<never> {
 const missesMax = 2
 const passing = (error: unknown) => !(error instanceof Refusal) || error.status === 429 || error.status >= 500
 
+/** What was read last, by path: while the gateway is away, a view that is opened shows what was known of it. */
+const known = new Map<string, unknown>()
+const knownMax = 30
+effect(() => {
+  // Who signs in next may be somebody else.
+  if (token.value === null) known.clear()
+})
+function keep(path: string, data: unknown): void {
+  known.delete(path)
+  known.set(path, data)
+  const [oldest] = known.keys()
+  if (known.size > knownMax && oldest !== undefined) known.delete(oldest)
+}
+const lastOf = <T>(path: string): Loaded<T> =>
+  known.has(path) ? { kind: 'ready', data: known.get(path) as T } : { kind: 'loading' }
+const atFirst = <T>(path: string | null): Loaded<T> =>
+  path !== null && connection.peek().kind === 'lost' ? lastOf(path) : { kind: 'loading' }
+
 /** Reads a route now, every `everyMs` and after a lost connection; what was read last stays while it is read again. `path` null: not yet. */
 export function useLoad<T>(path: string | null, everyMs: number | null = null): readonly [Loaded<T>, () => void] {
-  const [loaded, setLoaded] = useState<Loaded<T>>({ kind: 'loading' })
+  const [loaded, setLoaded] = useState<Loaded<T>>(() => atFirst(path))
   const [turn, setTurn] = useState(0)
   const snapshot = snapshots.value
   const shown = useRef<string | null>(null)
   useEffect(() => {
     if (path === null) return
     const ending = new AbortController()
-    if (shown.current !== path) setLoaded({ kind: 'loading' })
+    if (shown.current !== path) setLoaded(atFirst(path))
     let misses = 0
     const read = async () => {
       try {
         const data = await readAdmin<T>(path, ending.signal)
         shown.current = path
         misses = 0
+        keep(path, data)
         setLoaded({ kind: 'ready', data })
       } catch (error) {
         if (ending.signal.aborted) return
         misses++
-        const keep = shown.current === path && passing(error) && misses <= missesMax
-        setLoaded((before) => (keep && before.kind === 'ready' ? before : failureOf(error)))
+        if (!(error instanceof Refusal) && known.has(path)) return setLoaded(lastOf(path))
+        const stays = shown.current === path && passing(error) && misses <= missesMax
+        setLoaded((before) => (stays && before.kind === 'ready' ? before : failureOf(error)))
       }
     }
     void read()

@@ -8,6 +8,7 @@ import type { QueryParameters } from './query.ts'
 export const actionKey = `x-${brand}-action`
 export const queryKey = `x-${brand}-query`
 export const bodyKey = `x-${brand}-body`
+export const csvKey = `x-${brand}-csv`
 
 export interface RouteRow {
   readonly method: string
@@ -29,14 +30,17 @@ export function describe(text: {
   readonly optionalBody?: TSchema
   /** Answers 204. */
   readonly empty?: boolean
+  /** Answers with a table where that is asked for: what its lines are. */
+  readonly csv?: string | undefined
 }): Record<string, unknown> {
-  const { query, body, optionalBody, empty, tags, ...rest } = text
+  const { query, body, optionalBody, empty, csv, tags, ...rest } = text
   const schema = body ?? optionalBody
   return {
     ...rest,
     tags: [...tags],
     ...(empty === true ? { responses: { 204: { description: 'Done' } } } : {}),
     ...(query === undefined ? {} : { [queryKey]: query }),
+    ...(csv === undefined ? {} : { [csvKey]: csv }),
     ...(schema === undefined ? {} : { [bodyKey]: { schema, required: body !== undefined } satisfies DescribedBody }),
   }
 }

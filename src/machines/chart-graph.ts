@@ -18,7 +18,7 @@ export interface ChartTransition {
   readonly target: string
   /** For readers: `poll.answered`, `after silence`, `admit done`, `always`. */
   readonly event: string
-  /** The name of its condition; `condition` for one without a name, `else` after a guarded one of the same event. */
+  /** The name of its condition; `else` after a guarded one of the same event. */
   readonly guard: string | null
   /** Leaves the state and enters it again, though it ends where it began. */
   readonly reenter: boolean
@@ -49,7 +49,7 @@ function guardName(guard: unknown, after: boolean): string | null {
   if (guard === undefined) return after ? 'else' : null
   if (typeof guard === 'string') return guard
   const { type, params } = guard as { type?: unknown; params?: unknown }
-  if (typeof type !== 'string') return 'condition'
+  if (typeof type !== 'string') throw new Error('a condition without a name: its chart could not say it')
   const values = typeof params === 'object' && params !== null ? Object.values(params) : []
   return values.length === 0 ? type : `${type} ${values.join(' ')}`
 }

@@ -155,6 +155,9 @@ const machine = setup({
     leadsToSubmitting: goesTo('submitting'),
     leadsToSubmitted: goesTo('submitted'),
     leadsToCompleted: goesTo('completed'),
+    needsNewFee: (_, result: LookResult) => result.kind === 'underpriced',
+    needsSigning: (_, result: SendResult) => result.kind === 'underpriced' || result.kind === 'unsigned',
+    leaseLost: (_, written: boolean) => !written,
     cameFromSubmitting: ({ context }) => context.restsIn === 'submitting',
     cameFromSubmitted: ({ context }) => context.restsIn === 'submitted',
   },
@@ -190,7 +193,7 @@ export const payoutBatchMachine = machine.createMachine({
         input: ({ context }) => context,
         onDone: [
           {
-            guard: ({ event }) => event.output.kind === 'underpriced' || event.output.kind === 'unsigned',
+            guard: { type: 'needsSigning', params: ({ event }) => event.output },
             target: 'signing',
           },
           { target: 'recording', actions: assign({ record: ({ event }) => recordOf(event.output) }) },
@@ -205,7 +208,7 @@ export const payoutBatchMachine = machine.createMachine({
         src: 'look',
         input: ({ context }) => context,
         onDone: [
-          { guard: ({ event }) => event.output.kind === 'underpriced', target: 'signing' },
+          { guard: { type: 'needsNewFee', params: ({ event }) => event.output }, target: 'signing' },
           { target: 'recording', actions: assign({ record: ({ event }) => recordOf(event.output) }) },
         ],
       },
@@ -218,7 +221,7 @@ export const payoutBatchMachine = machine.createMachine({
         src: 'write',
         input: ({ context }) => ({ facts: context, record: context.record }),
         onDone: [
-          { guard: ({ event }) => !event.output, target: 'fencedOff' },
+          { guard: { type: 'leaseLost', params: ({ event }) => event.output }, target: 'fencedOff' },
           { guard: 'leadsToSubmitting', target: 'submitting' },
           { guard: 'leadsToSubmitted', target: 'submitted' },
           { guard: 'leadsToCompleted', target: 'completed' },

@@ -92,6 +92,9 @@ export const privateJobMachine = setup({
     record: fromPromise<boolean, JobVerdict>(notProvided('record')),
   },
   guards: {
+    accepted: (_, outcome: SubmitOutcome) => outcome.kind === 'accepted',
+    leaseHeld: (_, written: boolean) => written,
+    leaseLost: (_, written: boolean) => !written,
     completed: ({ context }) => context.verdict?.status === 'completed',
     failed: ({ context }) => context.verdict?.status === 'failed',
     requeued: ({ context }) => context.verdict?.status === 'queued',
@@ -110,7 +113,7 @@ export const privateJobMachine = setup({
         id: 'submit',
         src: 'submit',
         onDone: [
-          { guard: ({ event }) => event.output.kind === 'accepted', target: 'markingRunning' },
+          { guard: { type: 'accepted', params: ({ event }) => event.output }, target: 'markingRunning' },
           {
             target: 'recording',
             actions: assign({
@@ -127,7 +130,10 @@ export const privateJobMachine = setup({
       invoke: {
         id: 'markRunning',
         src: 'markRunning',
-        onDone: [{ guard: ({ event }) => event.output, target: 'attending' }, { target: 'dispatched' }],
+        onDone: [
+          { guard: { type: 'leaseHeld', params: ({ event }) => event.output }, target: 'attending' },
+          { target: 'dispatched' },
+        ],
         onError: 'dispatched',
       },
     },
@@ -150,7 +156,7 @@ export const privateJobMachine = setup({
         src: 'record',
         input: ({ context }) => context.verdict ?? { status: 'released' },
         onDone: [
-          { guard: ({ event }) => !event.output, target: 'running' },
+          { guard: { type: 'leaseLost', params: ({ event }) => event.output }, target: 'running' },
           { guard: 'completed', target: 'completed' },
           { guard: 'failed', target: 'failed' },
           { guard: 'requeued', target: 'queued' },

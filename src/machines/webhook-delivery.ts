@@ -38,7 +38,6 @@ export function judgeDelivery(outcome: DeliveryOutcome, attempts: number, random
 }
 
 const notProvided = (name: string) => () => Promise.reject(new Error(`${name} is not provided`))
-const verdictIs = (status: DeliveryVerdict['status']) => `verdictIs.${status}` as const
 
 /**
  * One delivery of one event. The resting states are the values of the row's `status`; the claim that writes `delivering`
@@ -57,9 +56,10 @@ export const webhookDeliveryMachine = setup({
     record: fromPromise<boolean, DeliveryVerdict>(notProvided('record')),
   },
   guards: {
-    [verdictIs('delivered')]: ({ context }) => context.verdict?.status === 'delivered',
-    [verdictIs('disabled')]: ({ context }) => context.verdict?.status === 'disabled',
-    [verdictIs('failed')]: ({ context }) => context.verdict?.status === 'failed',
+    leaseLost: (_, written: boolean) => !written,
+    delivered: ({ context }) => context.verdict?.status === 'delivered',
+    disabled: ({ context }) => context.verdict?.status === 'disabled',
+    failed: ({ context }) => context.verdict?.status === 'failed',
   },
 }).createMachine({
   id: 'webhook-delivery',
@@ -91,10 +91,10 @@ export const webhookDeliveryMachine = setup({
         src: 'record',
         input: ({ context }) => context.verdict ?? { status: 'failed', error: 'unjudged' },
         onDone: [
-          { guard: ({ event }) => !event.output, target: 'delivering' },
-          { guard: verdictIs('delivered'), target: 'delivered' },
-          { guard: verdictIs('disabled'), target: 'disabled' },
-          { guard: verdictIs('failed'), target: 'failed' },
+          { guard: { type: 'leaseLost', params: ({ event }) => event.output }, target: 'delivering' },
+          { guard: 'delivered', target: 'delivered' },
+          { guard: 'disabled', target: 'disabled' },
+          { guard: 'failed', target: 'failed' },
           { target: 'retry_scheduled' },
         ],
         onError: 'delivering',

@@ -14,7 +14,7 @@ const silentTraffic = { points: () => [], subscribe: () => () => {}, start: () =
 const quiet = { role: 'viewer', dropped: () => {} } as const
 
 function feedOn(inspector: Inspector, more: Partial<ConsoleFeedOptions> = {}) {
-  const options = { inspector, traffic: silentTraffic, nodes: () => [], resting: {}, consolesMax: 64, log }
+  const options = { inspector, traffic: silentTraffic, nodes: () => [], durable: {}, consolesMax: 64, log }
   return createConsoleFeed({ ...options, ...more })
 }
 function readerOf(stream: ReadableStream<Uint8Array> | null) {
@@ -88,7 +88,7 @@ test('§23: a console that does not read is dropped with a word; the others go o
 
 test('§23: rows that rest count as instances of their state, beside those that run', async () => {
   let rows = { queued: 2 } as Record<string, number>
-  const feed = feedOn(createInspector(log), { resting: { 'private-job': async () => rows } })
+  const feed = feedOn(createInspector(log), { durable: { 'private-job': { ended: [], count: async () => rows } } })
   const reader = readerOf(feed.open(quiet))
   const heard = async () => new TextDecoder().decode((await reader.read()).value)
   await heard()
@@ -104,14 +104,16 @@ test('§23: counts that come when the last console has left do not silence the n
   const inspector = createInspector(log)
   const asked: ((rows: Record<string, number>) => void)[] = []
   const read = () => new Promise<Record<string, number>>((resolve) => asked.push(resolve))
-  const feed = feedOn(inspector, { resting: { 'private-job': read } })
+  const feed = feedOn(inspector, { durable: { 'private-job': { ended: [], count: read } } })
   await readerOf(feed.open(quiet)).cancel()
   expect(feed.size).toBe(0)
   asked[0]?.({ queued: 2 })
   await Promise.resolve()
   const reader = readerOf(feed.open(quiet))
   const heard = async () => new TextDecoder().decode((await reader.read()).value)
-  expect(await heard()).toContain('"machine":"private-job","states":[{"state":"queued","live":2,"entered":0}]')
+  expect(await heard()).toContain('"machine":"private-job","states":[]')
+  asked[1]?.({ queued: 3 })
+  expect(await heard()).toContain('"machine":"private-job","states":[{"state":"queued","live":3,"entered":0}]')
   moveOften(inspector, 2)
   expect(await heard()).toStartWith('event: transitions\n')
   feed.stop()

@@ -1,6 +1,7 @@
 import { expect, test } from 'bun:test'
 import { createActor, fromPromise, setup } from 'xstate'
-import { createInspector, observeErrors, type Transition, transitionsKeptMax } from '../../src/actors/inspect.ts'
+import { createInspector, observeErrors, type Transition } from '../../src/actors/inspect.ts'
+import { transitionsKeptMax } from '../../src/actors/transition-ring.ts'
 import { createLog } from '../../src/log.ts'
 import { nodeMachine } from '../../src/machines/node.ts'
 

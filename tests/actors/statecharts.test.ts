@@ -42,6 +42,23 @@ test.each(charts.map(({ machine }) => [machine.id, machine] as const))(
   },
 )
 
+test.each(charts.map(({ machine }) => [machine.id, machine] as const))(
+  '§23: every condition of %s has a name, and the picture says it',
+  (id, machine) => {
+    const conditions = [...walk(machine.root)]
+      .flatMap((node) => [...[...node.transitions.values()].flat(), ...(node.always ?? [])])
+      .flatMap(({ guard }) => (guard === undefined ? [] : [guard as string | { readonly type: unknown }]))
+    const names = conditions.map((guard) => (typeof guard === 'string' ? guard : guard.type))
+    for (const name of names) {
+      expect(typeof name).toBe('string')
+      expect(Object.keys(machine.implementations.guards)).toContain(String(name))
+    }
+    const said = attributesOf(drawn.find(({ graph }) => graph.id === id)?.svg ?? '', 'data-guard')
+    const words = said.filter((guard) => guard !== 'else').map((guard) => guard.split(' ')[0])
+    expect(words.toSorted()).toEqual(names.map(String).toSorted())
+  },
+)
+
 test('§23: eventless transitions are drawn with their conditions, finals and initials as such', () => {
   const mixture = drawn.find(({ graph }) => graph.id === 'mixture')
   expect(mixture?.graph.transitions.filter(({ source }) => source === 'quorumCheck')).toEqual([

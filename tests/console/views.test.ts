@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { Browser } from 'playwright-core'
 import { type ConsolePage, hasBrowser, launchBrowser, openConsole, pictures } from '../support/console.ts'
+import { type ConsoleChain, startConsoleChain } from '../support/console-batches.ts'
 import { type ConsolePool, models, startConsolePool } from '../support/console-pool.ts'
 import { type ConsoleWork, startConsoleWork } from '../support/console-work.ts'
 import { waitFor } from '../support/gateway.ts'
@@ -9,16 +10,21 @@ const slowMs = 60_000
 const picturedMs = 75_000
 
 describe.skipIf(!hasBrowser)('every view, in light and dark and on a phone', () => {
+  let chain: ConsoleChain
   let pool: ConsolePool
   let work: ConsoleWork
   let browser: Browser
   beforeAll(async () => {
+    chain = await startConsoleChain()
     pool = await startConsolePool({
+      ...chain.env,
+      // A batch that looks at its chain moves: seldom, so that the pictures show it at rest.
+      SVC_SETTLEMENT_POLL_MS: '2000',
       SVC_STALE_AFTER_MS: '3000',
       SVC_OFFLINE_AFTER_MS: '4000',
       SVC_AUDIT_REVIEW_DENIED: '1',
     })
-    work = await startConsoleWork(pool)
+    work = await startConsoleWork(pool, chain)
     browser = await launchBrowser()
     for (const model of models) for (let i = 0; i < 3; i++) await pool.chat(model)
     await pool.chat('no-such-model')
@@ -36,6 +42,7 @@ describe.skipIf(!hasBrowser)('every view, in light and dark and on a phone', () 
     await browser?.close()
     await work?.stop()
     await pool?.stop()
+    await chain?.stop()
   })
 
   const looks = [
@@ -103,10 +110,15 @@ describe.skipIf(!hasBrowser)('every view, in light and dark and on a phone', () 
       await good(console, 'webhook delivery')
       await picture('statecharts-webhook-delivery')
       await page.getByRole('link', { name: /^Payout batch/ }).click()
-      await page.locator(`a[href$="${work.batchId}"]`).click()
-      await page.locator('[data-state=created].lit.has-live').waitFor()
-      await good(console, 'payout batch')
+      await page.locator(`a[href$="${work.batches?.submitted}"]`).click()
+      await page.locator('[data-state=submitted].lit').waitFor()
+      await page.locator('.chosen').getByRole('link').waitFor()
+      await good(console, 'payout batch, submitted')
       await picture('statecharts-payout-batch')
+      await page.locator(`a[href$="${work.batches?.completed}"]`).click()
+      await page.locator('[data-state=completed].lit').waitFor()
+      await good(console, 'payout batch, completed')
+      await picture('statecharts-payout-batch-completed')
 
       await console.show('Jobs')
       await page

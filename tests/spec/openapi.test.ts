@@ -6,7 +6,7 @@ import { DescribedChatRequest } from '../../src/http/openapi/chat-request.ts'
 import { requestExamples, streamExamples, wholeExamples } from '../../src/http/openapi/transcripts.ts'
 import { bracedPath, RouteTable } from '../../src/http/route-table.ts'
 import { ChatChunk, ChatCompletion, ChatRequest } from '../../src/protocol/wire/chat.ts'
-import { startTestGateway, type TestGateway } from '../support/http-gateway.ts'
+import { json, startTestGateway, type TestGateway } from '../support/http-gateway.ts'
 
 interface Operation {
   readonly responses: Record<string, { content?: Record<string, { schema: object; examples?: object }> }>
@@ -79,6 +79,31 @@ test('admin operations take the admin token, name their role, and those that cha
     const names = (operation.parameters ?? []).map(({ name }) => name)
     expect(names.includes('x-svc-reason')).toBe(method !== 'get')
     expect(Object.keys(operation.responses.default?.content ?? {})).toEqual(['application/problem+json'])
+  }
+})
+
+test('§13, §16: what can be had as a table names both types, and answers with both', async () => {
+  const tables = operations().filter(({ operation }) =>
+    (operation.parameters ?? []).some(({ name, in: place }) => name === 'format' && place === 'query'),
+  )
+  expect(tables.length).toBeGreaterThan(3)
+  for (const { path, operation } of operations()) {
+    const types = Object.keys(operation.responses['200']?.content ?? {})
+    const isTable = tables.some((each) => each.operation === operation)
+    expect([path, types.includes('text/csv')]).toEqual([path, isTable])
+  }
+  const { customer_id: customerId } = await json(
+    await gateway.ask('POST', '/v1/admin/customers', { as: 'admin', json: { display_name: 'reader' } }),
+  )
+  for (const { path, operation } of tables) {
+    const content = operation.responses['200']?.content ?? {}
+    expect([path, Object.keys(content)]).toEqual([path, ['application/json', 'text/csv']])
+    const place = path.replace('{customer_id}', String(customerId))
+    const table = await gateway.ask('GET', `${place}?format=csv`, { as: 'admin' })
+    expect([path, table.status, table.headers.get('content-type')?.split(';')[0]]).toEqual([path, 200, 'text/csv'])
+    const [head = ''] = (await table.text()).split('\r\n')
+    const { description = '' } = (content['text/csv']?.schema ?? {}) as { readonly description?: string }
+    expect(head.replaceAll('"', '').split(',').join(', ')).toBe(description.replace('With `format=csv`: ', ''))
   }
 })
 

@@ -1,5 +1,6 @@
 import type { JobList, WebhookList } from '../../src/protocol/wire/job.ts'
 import type { PayoutBatchCreated } from '../../src/protocol/wire/money.ts'
+import { type ConsoleBatches, type ConsoleChain, startBatches } from './console-batches.ts'
 import type { ConsolePool } from './console-pool.ts'
 import { waitFor } from './gateway.ts'
 import { startJobNode } from './job-node.ts'
@@ -15,7 +16,10 @@ export interface ConsoleWork {
   readonly runningJob: string
   readonly runningCommand: string
   readonly webhookId: string
+  /** At rest where no chain is configured. */
   readonly batchId: string
+  /** Where one is: a batch in each way one can stand. */
+  readonly batches: ConsoleBatches | null
   stop(): Promise<void>
 }
 
@@ -54,8 +58,11 @@ async function startJobs({ gateway, customer }: ConsolePool): Promise<Jobs> {
   return { endedJob, runningJob, runningCommand, webhookId, stop: () => node.stop() }
 }
 
-/** Two payouts in a batch, one that waits. */
-async function startMoney({ gateway, nodeIds: [nodeId = ''] }: ConsolePool): Promise<string> {
+/** Two payouts in a batch, or in each of several, and one that waits. */
+async function startMoney(
+  { gateway, nodeIds: [nodeId = ''] }: ConsolePool,
+  chain: ConsoleChain | null,
+): Promise<Pick<ConsoleWork, 'batchId' | 'batches'>> {
   await gateway.admin('PATCH', `/v1/admin/nodes/${nodeId}`, { payout_address: `0x${'a1'.repeat(20)}` })
   const { customerId } = await gateway.customer()
   await gateway.admin('PATCH', `/v1/admin/customers/${customerId}`, { display_name: 'reader' })
@@ -65,21 +72,27 @@ async function startMoney({ gateway, nodeIds: [nodeId = ''] }: ConsolePool): Pro
     reason: 'invoice 1',
   })
   const pay = (amountWei: bigint) => payFor(gateway.database, { customerId, nodeId, amountWei })
-  await pay(ether / 4n)
-  await pay(ether / 3n)
-  const { batch } = await gateway.admin<PayoutBatchCreated>('POST', '/v1/admin/payout-batches', { reason: 'monthly' })
+  const build = async () => {
+    await pay(ether / 4n)
+    await pay(ether / 3n)
+    const { batch } = await gateway.admin<PayoutBatchCreated>('POST', '/v1/admin/payout-batches', { reason: 'monthly' })
+    if (batch === null) throw new Error('no batch was made')
+    return batch.batch_id
+  }
+  const batches = chain === null ? null : await startBatches(chain, gateway, build)
+  const batchId = batches?.completed ?? (await build())
   await pay(ether / 5n)
-  if (batch === null) throw new Error('no batch was made')
-  return batch.batch_id
+  return { batchId, batches }
 }
 
-export async function startConsoleWork(pool: ConsolePool): Promise<ConsoleWork> {
+/** `chain`: the one that the pool's gateway was told of. */
+export async function startConsoleWork(pool: ConsolePool, chain: ConsoleChain | null = null): Promise<ConsoleWork> {
   const { gateway, customer, nodeIds } = pool
   await gateway.admin('PATCH', `/v1/admin/customers/${customer.customerId}`, { display_name: 'workshop' })
   const jobs = await startJobs(pool)
-  const batchId = await startMoney(pool)
+  const money = await startMoney(pool, chain)
   const denied = { method: 'POST', headers: { 'x-svc-admin-token': gateway.tokens.viewer } }
   const { status } = await fetch(`${gateway.url}/v1/admin/nodes/${nodeIds[1]}/drain`, denied)
   if (status !== 403) throw new Error(`a viewer may drain: ${status}`)
-  return { ...jobs, batchId }
+  return { ...jobs, ...money }
 }

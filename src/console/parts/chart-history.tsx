@@ -29,8 +29,28 @@ export function useTransitions(machine: string): readonly [Loaded<readonly Trans
   return [{ kind: 'ready', data }, again]
 }
 
+/** A round of a durable chart begins with its claim. Newest first, as `transitions`. */
+function roundsOf(transitions: readonly Transition[]): readonly Transition[][] {
+  const rounds: Transition[][] = [[]]
+  for (const transition of transitions) {
+    rounds.at(-1)?.push(transition)
+    if (transition.event === 'claimed') rounds.push([])
+  }
+  return rounds
+}
+const way = (round: readonly Transition[]) => round.map(({ event, to }) => `${event} ${to}`).join('\n')
+
+/** Of rounds that were all the same the last, as the gateway keeps them: what came since it was read has all. */
+function withoutRepeats(transitions: readonly Transition[]): readonly Transition[] {
+  const rounds = roundsOf(transitions)
+  const isNews = (round: readonly Transition[], at: number) =>
+    round.at(-1)?.event !== 'claimed' || at === 0 || way(round) !== way(rounds[at - 1] ?? [])
+  return rounds.filter(isNews).flat()
+}
+
 /** How one instance moved, newest first, with the time it spent in each state. */
-export function History({ transitions }: { transitions: readonly Transition[] }) {
+export function History({ transitions: all }: { transitions: readonly Transition[] }) {
+  const transitions = withoutRepeats(all)
   if (transitions.length === 0) return <p class="muted">No transition of it is in memory: it rests since before.</p>
   return (
     <Frame label="History" kind="history">

@@ -45,6 +45,12 @@ function flash(frame: Element, from: string | null, to: string): void {
   }
 }
 
+/** Of what is lit to the edge of the picture's part that is seen, px. */
+const litMargin = 6
+/** How far to scroll one way, as little as it takes: what stands at the beginning, the chart's name, stays in sight. */
+const toSee = (from: number, to: number, start: number, end: number) =>
+  from < start + litMargin ? from - start - litMargin : Math.max(0, to - end + litMargin)
+
 /** Scrolls the picture, not the page, to what is lit. */
 function showLit(frame: HTMLElement): void {
   const around = frame.parentElement
@@ -52,8 +58,8 @@ function showLit(frame: HTMLElement): void {
   if (around === null || element === null) return
   const [box, view] = [element.getBoundingClientRect(), around.getBoundingClientRect()]
   around.scrollBy({
-    top: box.top + box.height / 2 - (view.top + view.height / 2),
-    left: box.left + box.width / 2 - (view.left + view.width / 2),
+    top: toSee(box.top, box.bottom, view.top, view.bottom),
+    left: toSee(box.left, box.right, view.left, view.right),
   })
 }
 

@@ -18,9 +18,19 @@ export const Loading = ({ what, rows = 3 }: { what: string; rows?: number }) => 
   </div>
 )
 
-export const Failed = ({ why, requestId, again }: { why: string; requestId: string | null; again: () => void }) => (
+interface Failure {
+  readonly what: string
+  readonly why: string
+  readonly requestId: string | null
+  readonly again: () => void
+}
+
+export const Failed = ({ what, why, requestId, again }: Failure) => (
   <div class="state-note failed" role="alert">
-    <p class="state-title">This could not be read</p>
+    <p class="state-title">
+      {what.charAt(0).toUpperCase()}
+      {what.slice(1)} could not be read
+    </p>
     <p>
       {why}
       {requestId !== null && (
@@ -55,6 +65,6 @@ export function Part<T>({ what, loaded, again, children }: Shown<T>) {
     case 'forbidden':
       return <Empty title="Not for this role">An operator or admin token shows {what}.</Empty>
     case 'failed':
-      return <Failed why={loaded.why} requestId={loaded.requestId} again={again} />
+      return <Failed what={what} why={loaded.why} requestId={loaded.requestId} again={again} />
   }
 }

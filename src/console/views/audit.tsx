@@ -58,7 +58,7 @@ function SummaryPart() {
 function Sensitive({ events }: { events: AuditSummary['access']['recent_sensitive_events'] }) {
   return (
     <Frame label="Recent sensitive calls">
-      <table>
+      <table class="cards">
         <caption>Recent sensitive calls</caption>
         <thead>
           <tr>
@@ -77,12 +77,12 @@ function Sensitive({ events }: { events: AuditSummary['access']['recent_sensitiv
                   {event.method} {event.path_template}
                 </code>
               </th>
-              <td>{event.actor_role}</td>
-              <td>{event.category}</td>
-              <td>
+              <td data-label="Role">{event.actor_role}</td>
+              <td data-label="Category">{event.category}</td>
+              <td data-label="Outcome">
                 {event.outcome} ({event.status_code})
               </td>
-              <td>{shortTime(event.created_at)}</td>
+              <td data-label="At">{shortTime(event.created_at)}</td>
             </tr>
           ))}
         </tbody>
@@ -115,7 +115,7 @@ function PolicyPart() {
             <Empty title="No action" />
           ) : (
             <Frame label="Actions of the approval policy">
-              <table>
+              <table class="cards">
                 <thead>
                   <tr>
                     <th scope="col">Action</th>
@@ -133,12 +133,14 @@ function PolicyPart() {
                       <th scope="row">
                         <code>{action.action}</code>
                       </th>
-                      <td>{action.required_role}</td>
-                      <td>{action.reason_required ? 'yes' : 'no'}</td>
-                      <td>{action.typed_confirmation === null ? nothing : <code>{action.typed_confirmation}</code>}</td>
-                      <td>{action.dry_run_supported ? 'yes' : 'no'}</td>
-                      <td>{words(action.current_enforcement)}</td>
-                      <td>{words(action.production_requirement)}</td>
+                      <td data-label="Role">{action.required_role}</td>
+                      <td data-label="Reason">{action.reason_required ? 'yes' : 'no'}</td>
+                      <td data-label="Typed">
+                        {action.typed_confirmation === null ? nothing : <code>{action.typed_confirmation}</code>}
+                      </td>
+                      <td data-label="Dry run">{action.dry_run_supported ? 'yes' : 'no'}</td>
+                      <td data-label="Now">{words(action.current_enforcement)}</td>
+                      <td data-label="In production">{words(action.production_requirement)}</td>
                     </tr>
                   ))}
                 </tbody>

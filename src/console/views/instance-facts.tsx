@@ -1,6 +1,8 @@
 import { duration, shortTime } from '../parts/format.ts'
 import type { InstanceSource, Row } from '../parts/instances.ts'
 import { Id } from '../parts/small.tsx'
+import { OneTransaction } from '../parts/transaction.tsx'
+import { Wei } from '../parts/wei.tsx'
 
 interface SubCall {
   readonly role: string
@@ -19,6 +21,12 @@ function factText(name: string, value: unknown): string | null {
   return typeof value === 'boolean' ? (value ? 'yes' : 'no') : String(value)
 }
 
+function Fact({ name, text }: { name: string; text: string }) {
+  if (name.endsWith('_wei')) return <Wei wei={text} />
+  if (name.endsWith('tx_hash')) return <OneTransaction hash={text} />
+  return name.endsWith('_id') || text.startsWith('0x') ? <Id id={text} /> : text
+}
+
 const isSubCalls = (value: unknown): value is readonly SubCall[] => Array.isArray(value) && value.length > 0
 
 /** What the row of an instance says beside its state: whatever plain members it has. */
@@ -35,8 +43,10 @@ export function InstanceFacts({ row, source }: { row: Row | undefined; source: I
       <dl class="facts narrow">
         {facts.map(([name, text]) => (
           <div key={name}>
-            <dt>{name.replace(/_(at|ms)$/, '').replaceAll('_', ' ')}</dt>
-            <dd title={text}>{name.endsWith('_id') || text.startsWith('0x') ? <Id id={text} /> : text}</dd>
+            <dt>{name.replace(/_(at|ms|wei)$/, '').replaceAll('_', ' ')}</dt>
+            <dd title={text}>
+              <Fact name={name} text={text} />
+            </dd>
           </div>
         ))}
       </dl>

@@ -48,7 +48,7 @@ function JobTable() {
             </Empty>
           ) : (
             <Frame label="Private jobs, newest first">
-              <table>
+              <table class="cards">
                 <thead>
                   <tr>
                     <th scope="col">Job</th>
@@ -70,16 +70,20 @@ function JobTable() {
                           <Id id={job.job_id} />
                         </a>
                       </th>
-                      <td>
+                      <td data-label="Status">
                         <Pill tone={tones[job.status]} text={job.status} />
                       </td>
-                      <td>{job.model_id}</td>
-                      <td>
+                      <td data-label="Model">{job.model_id}</td>
+                      <td data-label="Node">
                         <Id id={job.node_id} />
                       </td>
-                      <td class="number">{job.attempt}</td>
-                      <td>{job.error_code === null ? nothing : <code>{job.error_code}</code>}</td>
-                      <td title={shortTime(job.created_at)}>{ago(job.created_at, now)}</td>
+                      <td data-label="Attempt" class="number">
+                        {job.attempt}
+                      </td>
+                      <td data-label="Error">{job.error_code === null ? nothing : <code>{job.error_code}</code>}</td>
+                      <td data-label="Made" title={shortTime(job.created_at)}>
+                        {ago(job.created_at, now)}
+                      </td>
                     </tr>
                   ))}
                 </tbody>
@@ -104,7 +108,7 @@ function WebhookTable() {
             <Empty title="No webhook yet">A job that names a webhook_url makes one when it ends.</Empty>
           ) : (
             <Frame label="Webhooks, newest first">
-              <table>
+              <table class="cards">
                 <thead>
                   <tr>
                     <th scope="col">Of job</th>
@@ -125,16 +129,24 @@ function WebhookTable() {
                           <Id id={webhook.job_id} />
                         </a>
                       </th>
-                      <td>
+                      <td data-label="Status">
                         <Pill
                           tone={webhook.status === null ? 'plain' : tones[webhook.status]}
                           text={webhook.status === null ? 'waits for the job' : statusText(webhook.status)}
                         />
                       </td>
-                      <td class="number">{webhook.attempts}</td>
-                      <td>{webhook.last_error === null ? nothing : <code>{webhook.last_error}</code>}</td>
-                      <td>{webhook.next_attempt_at === null ? nothing : shortTime(webhook.next_attempt_at)}</td>
-                      <td>{webhook.last_attempt_at === null ? nothing : ago(webhook.last_attempt_at, now)}</td>
+                      <td data-label="Attempts" class="number">
+                        {webhook.attempts}
+                      </td>
+                      <td data-label="Last error">
+                        {webhook.last_error === null ? nothing : <code>{webhook.last_error}</code>}
+                      </td>
+                      <td data-label="Next attempt">
+                        {webhook.next_attempt_at === null ? nothing : shortTime(webhook.next_attempt_at)}
+                      </td>
+                      <td data-label="Last attempt">
+                        {webhook.last_attempt_at === null ? nothing : ago(webhook.last_attempt_at, now)}
+                      </td>
                     </tr>
                   ))}
                 </tbody>

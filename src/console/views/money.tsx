@@ -116,44 +116,50 @@ function Balances() {
       {({ customers }) => (
         <section aria-labelledby="balances-title">
           <h2 id="balances-title">Balances</h2>
-          <Frame label="Balances of customers">
-            <table>
-              <thead>
-                <tr>
-                  <th scope="col">Customer</th>
-                  <th scope="col">Account</th>
-                  <th scope="col" class="number">
-                    Balance
-                  </th>
-                  <th scope="col" class="number">
-                    Reserved
-                  </th>
-                  <th scope="col" class="number">
-                    Available
-                  </th>
-                </tr>
-              </thead>
-              <tbody>
-                {customers.map((customer) => (
-                  <tr key={customer.customer_id}>
-                    <th scope="row">
-                      {customer.display_name} <Id id={customer.customer_id} />
+          {customers.length === 0 ? (
+            <Empty title="No customer yet">
+              One is made with <code>./penstock customers create</code>.
+            </Empty>
+          ) : (
+            <Frame label="Balances of customers">
+              <table>
+                <thead>
+                  <tr>
+                    <th scope="col">Customer</th>
+                    <th scope="col">Account</th>
+                    <th scope="col" class="number">
+                      Balance
                     </th>
-                    <td>{customer.account_status}</td>
-                    <td class="number">
-                      <Wei wei={customer.balance_wei} />
-                    </td>
-                    <td class="number">
-                      <Wei wei={customer.reserved_wei} />
-                    </td>
-                    <td class="number">
-                      <Wei wei={customer.available_wei} />
-                    </td>
+                    <th scope="col" class="number">
+                      Reserved
+                    </th>
+                    <th scope="col" class="number">
+                      Available
+                    </th>
                   </tr>
-                ))}
-              </tbody>
-            </table>
-          </Frame>
+                </thead>
+                <tbody>
+                  {customers.map((customer) => (
+                    <tr key={customer.customer_id}>
+                      <th scope="row">
+                        {customer.display_name} <Id id={customer.customer_id} />
+                      </th>
+                      <td>{customer.account_status}</td>
+                      <td class="number">
+                        <Wei wei={customer.balance_wei} />
+                      </td>
+                      <td class="number">
+                        <Wei wei={customer.reserved_wei} />
+                      </td>
+                      <td class="number">
+                        <Wei wei={customer.available_wei} />
+                      </td>
+                    </tr>
+                  ))}
+                </tbody>
+              </table>
+            </Frame>
+          )}
         </section>
       )}
     </Part>

@@ -1,12 +1,13 @@
-import type { BatchStatus, PayoutBatch, PayoutBatchList, PublicSettlement } from '../../protocol/wire/money.ts'
+import type { BatchStatus, PayoutBatch, PayoutBatchList } from '../../protocol/wire/money.ts'
 import { useLoad } from '../load.ts'
 import { count, nothing, shortTime } from '../parts/format.ts'
 import { Frame } from '../parts/frame.tsx'
 import { Id, Pill } from '../parts/small.tsx'
 import { Empty, Part } from '../parts/states.tsx'
+import { Transaction, useExplorer } from '../parts/transaction.tsx'
 import { Wei } from '../parts/wei.tsx'
 
-const everyMs = 30_000
+const everyMs = 10_000
 
 const batchTones: Readonly<Record<BatchStatus, string>> = {
   created: 'plain',
@@ -15,15 +16,9 @@ const batchTones: Readonly<Record<BatchStatus, string>> = {
   completed: 'good',
 }
 
-/** Only what a browser may open without harm becomes a link. */
-function explorerLink(base: string, hash: string): string | null {
-  return /^https?:\/\//.test(base) && /^0x[0-9a-f]{64}$/i.test(hash) ? `${base.replace(/\/+$/, '')}/tx/${hash}` : null
-}
-
 export function Batches() {
   const [list, again] = useLoad<PayoutBatchList>('/v1/admin/payout-batches?limit=100', everyMs)
-  const [settlement] = useLoad<PublicSettlement>('/v1/public/settlement?limit=1')
-  const explorer = settlement.kind === 'ready' ? settlement.data.payout_settlement.explorer_url : ''
+  const explorer = useExplorer()
   return (
     <Part what="payout batches" loaded={list} again={again}>
       {({ batches, settlement_configured }) => (
@@ -36,7 +31,7 @@ export function Batches() {
             <Empty title="No batch yet">Pending payouts are put into one when their time or sum has come.</Empty>
           ) : (
             <Frame label="Payout batches, newest first">
-              <table>
+              <table class="cards">
                 <thead>
                   <tr>
                     <th scope="col">Batch</th>
@@ -68,7 +63,6 @@ export function Batches() {
 
 function BatchRow({ batch, explorer }: { batch: PayoutBatch; explorer: string }) {
   const { batch_id, submitted_tx_hash: hash } = batch
-  const link = hash === null ? null : explorerLink(explorer, hash)
   return (
     <tr>
       <th scope="row">
@@ -76,28 +70,23 @@ function BatchRow({ batch, explorer }: { batch: PayoutBatch; explorer: string })
           <Id id={batch_id} />
         </a>
       </th>
-      <td>
+      <td data-label="State">
         <Pill tone={batchTones[batch.status]} text={batch.status} />
       </td>
-      <td class="number">{count(batch.payout_count)}</td>
-      <td class="number">
+      <td data-label="Payouts" class="number">
+        {count(batch.payout_count)}
+      </td>
+      <td data-label="Amount" class="number">
         <Wei wei={batch.total_amount_wei} />
       </td>
-      <td>
-        {hash === null && nothing}
-        {hash !== null && link === null && <Id id={hash} />}
-        {hash !== null && link !== null && (
-          <a href={link} target="_blank" rel="noreferrer noopener">
-            <Id id={hash} />
-            <span class="visually-hidden"> in the explorer, in a new tab</span>
-          </a>
-        )}
+      <td data-label="Transaction">{hash === null ? nothing : <Transaction hash={hash} explorer={explorer} />}</td>
+      <td data-label="Trouble">
+        <span>
+          {batch.held && <Pill tone="bad" text="held" />} {batch.last_error !== null && <code>{batch.last_error}</code>}
+          {!batch.held && batch.last_error === null && nothing}
+        </span>
       </td>
-      <td>
-        {batch.held && <Pill tone="bad" text="held" />} {batch.last_error !== null && <code>{batch.last_error}</code>}
-        {!batch.held && batch.last_error === null && nothing}
-      </td>
-      <td>{shortTime(batch.created_at)}</td>
+      <td data-label="Made">{shortTime(batch.created_at)}</td>
     </tr>
   )
 }

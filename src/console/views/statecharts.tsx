@@ -80,6 +80,7 @@ function OneChart({ machine, id }: { machine: Machine; id: string | null }) {
     <div class="statechart-page">
       <div>
         <div class="picture-bar">
+          <h2>{machine.title}</h2>
           <p class="muted">{machine.about}. Numbers are the instances that are in a state now.</p>
           <button type="button" class="quiet" aria-pressed={actual} onClick={() => setActual(!actual)}>
             Actual size

@@ -237,7 +237,9 @@ export function Traffic() {
             ))}
           </select>
         </label>
-        <p class="muted">Last {duration(spanMs)}, a point every 5 s, the same numbers as /metrics</p>
+        <p class="muted">
+          Last {duration(Math.round(spanMs / 1_000) * 1_000)}, a point every 5 s, the same numbers as /metrics
+        </p>
       </div>
       {points.length === 0 ? (
         <Empty title="No point yet">The first one comes within 5 seconds of the start.</Empty>

@@ -88,7 +88,7 @@ function Why({ requestId }: { requestId: string }) {
   return (
     <details>
       <summary>Why there</summary>
-      <Part what="why there" loaded={explanation} again={again}>
+      <Part what="the reason for the choice" loaded={explanation} again={again}>
         {({ tries }) => (
           <Frame label="Routes that were looked at">
             <table>

@@ -1,4 +1,4 @@
-import { and, count, desc, eq, getTableColumns, inArray, isNull, lt, type SQL, sql } from 'drizzle-orm'
+import { and, count, desc, eq, getTableColumns, inArray, isNull, lt, notInArray, type SQL, sql } from 'drizzle-orm'
 import type { CommandId, CustomerId, NodeId, RequestId } from '../../ids.ts'
 import type { Database } from '../client.ts'
 import { envelopeReplays, privateJobs } from '../schema/jobs.ts'
@@ -291,12 +291,15 @@ export async function announceDueWork(db: Database, channel: string, what: strin
   await db.execute(sql`select pg_notify(${channel}, ${what})`)
 }
 
-/** By status, for the gauge: the open ones exactly. */
-export async function countJobsByStatus(db: Database): Promise<Readonly<Record<string, number>>> {
+/** By status: the open ones exactly, without `except`. */
+export async function countJobsByStatus(
+  db: Database,
+  except: readonly string[] = [],
+): Promise<Readonly<Record<string, number>>> {
   const rows = await db
     .select({ status: privateJobs.status, jobs: count() })
     .from(privateJobs)
-    .where(open)
+    .where(and(open, notInArray(privateJobs.commandId, except as CommandId[])))
     .groupBy(privateJobs.status)
   return Object.fromEntries(rows.map(({ status, jobs }) => [status, jobs]))
 }

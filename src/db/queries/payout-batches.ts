@@ -1,4 +1,4 @@
-import { and, asc, eq, inArray, isNull, or, sql } from 'drizzle-orm'
+import { and, asc, count, eq, inArray, isNull, ne, notInArray, or, sql } from 'drizzle-orm'
 import type { Database } from '../client.ts'
 import { payouts } from '../schema/ledger.ts'
 import { payoutBatches } from '../schema/settlement.ts'
@@ -148,6 +148,19 @@ export async function openNonces(db: Database, exceptBatchId: string): Promise<r
     )
     .orderBy(asc(payoutBatches.txNonce))
   return rows.flatMap(({ nonce }) => (nonce === null ? [] : [nonce]))
+}
+
+/** By status: those that are not completed, without `except`. */
+export async function countOpenBatches(
+  db: Database,
+  except: readonly string[],
+): Promise<Readonly<Record<string, number>>> {
+  const rows = await db
+    .select({ status: payoutBatches.status, batches: count() })
+    .from(payoutBatches)
+    .where(and(ne(payoutBatches.status, 'completed'), notInArray(payoutBatches.batchId, [...except])))
+    .groupBy(payoutBatches.status)
+  return Object.fromEntries(rows.map(({ status, batches }) => [status, batches]))
 }
 
 /** Due now; a held one may try again. null: no such batch, `false`: it is completed. */

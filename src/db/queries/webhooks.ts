@@ -1,4 +1,4 @@
-import { and, count, desc, eq, gt, inArray, sql } from 'drizzle-orm'
+import { and, count, desc, eq, gt, inArray, notInArray, sql } from 'drizzle-orm'
 import type { CommandId, CustomerId, WebhookId } from '../../ids.ts'
 import type { Database } from '../client.ts'
 import { customers } from '../schema/accounts.ts'
@@ -140,12 +140,20 @@ export async function retireWebhookSecret(
   await tx.insert(retiredWebhookSecrets).values(retired)
 }
 
-/** Deliveries that have not ended. */
-export async function countDeliveriesByStatus(db: Database): Promise<Readonly<Record<string, number>>> {
+/** Deliveries that have not ended, without `except`. */
+export async function countDeliveriesByStatus(
+  db: Database,
+  except: readonly string[],
+): Promise<Readonly<Record<string, number>>> {
   const rows = await db
     .select({ status: webhookDeliveries.status, deliveries: count() })
     .from(webhookDeliveries)
-    .where(inArray(webhookDeliveries.status, ['pending', 'delivering', 'retry_scheduled']))
+    .where(
+      and(
+        inArray(webhookDeliveries.status, ['pending', 'delivering', 'retry_scheduled']),
+        notInArray(webhookDeliveries.webhookId, except as WebhookId[]),
+      ),
+    )
     .groupBy(webhookDeliveries.status)
   return Object.fromEntries(rows.map(({ status, deliveries }) => [status, deliveries]))
 }

@@ -8,7 +8,7 @@ import { OpenAiErrorBody, ProblemBody } from '../../protocol/wire/report.ts'
 import { reasonHeader } from '../admin-input.ts'
 import { modelsRoute } from '../plugins/problems.ts'
 import type { QueryParameters } from '../query.ts'
-import { actionKey, bodyKey, type DescribedBody, queryKey } from '../route-table.ts'
+import { actionKey, bodyKey, csvKey, type DescribedBody, queryKey } from '../route-table.ts'
 import { chatOperation } from './chat-operation.ts'
 import { DescribedChatRequest } from './chat-request.ts'
 import { type JsonObject, openApiSchema, plain, ref } from './schema.ts'
@@ -100,9 +100,24 @@ const approverParameter = {
   description: 'The token of a second admin, where the gateway asks for one',
 }
 
+/** The other form of a report: the plugin knows the one with a schema alone. */
+function withTable(answer: JsonObject, csv: unknown): JsonObject {
+  if (csv === undefined) return answer
+  const table = { 'text/csv': { schema: { type: 'string', description: csv } } }
+  return { ...answer, content: { ...(answer.content as JsonObject | undefined), ...table } }
+}
+
 /** What the plugin made of a route, completed by what the route says under our own keys. */
 function finished(path: string, method: string, operation: JsonObject): JsonObject {
-  const { [queryKey]: query, [bodyKey]: body, [actionKey]: action, parameters, responses, ...rest } = operation
+  const {
+    [queryKey]: query,
+    [bodyKey]: body,
+    [actionKey]: action,
+    [csvKey]: csv,
+    parameters,
+    responses,
+    ...rest
+  } = operation
   const described = body as DescribedBody | undefined
   const row = action === undefined ? null : adminRoute(action as AdminAction)
   const all = [
@@ -128,7 +143,10 @@ function finished(path: string, method: string, operation: JsonObject): JsonObje
         }),
     responses: {
       ...Object.fromEntries(
-        answers.map(([status, answer]) => [status, { ...answer, description: statusTexts[status] ?? status }]),
+        answers.map(([status, answer]) => [
+          status,
+          { ...withTable(answer, csv), description: statusTexts[status] ?? status },
+        ]),
       ),
       default: errorResponse(path),
     },

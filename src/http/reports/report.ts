@@ -90,6 +90,7 @@ export function reportRoute(context: HttpContext, spec: AnyReport): AnyElysia {
         ...(spec.description === undefined ? {} : { description: spec.description }),
         tags: [spec.tag],
         query,
+        csv: csv === undefined ? undefined : `With \`format=csv\`: ${csv.columns.join(', ')}`,
       }),
     },
   ) as unknown as AnyElysia

@@ -42,6 +42,7 @@ const mixture = setup({
     wallClock: ({ context }) => context.deadlines.wallMs,
   },
   guards: {
+    admitted: (_, refusal: AdmitOutput) => refusal === null,
     refused: ({ context }) => context.end !== null,
     allSettled: ({ context }) => step.allSettled(context),
     quorumMissed: ({ context }) => step.quorumMissed(context),
@@ -143,7 +144,7 @@ export const mixtureMachine = mixture.createMachine({
             src: 'admit',
             input: ({ context }) => ({ requestId: context.requestId, tokens: step.acceptedOf(context).estimate }),
             onDone: [
-              { guard: ({ event }) => event.output === null, target: '#mixture.planning' },
+              { guard: { type: 'admitted', params: ({ event }) => event.output }, target: '#mixture.planning' },
               {
                 target: '#mixture.failed',
                 actions: assign(({ event }) => (event.output === null ? {} : step.failed(event.output))),

@@ -1,7 +1,7 @@
 import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
-import { transitionsKeptMax } from '../../../actors/inspect.ts'
 import type { DrawnChart } from '../../../actors/statecharts.ts'
+import { transitionsKeptMax } from '../../../actors/transition-ring.ts'
 import { brand } from '../../../brand.ts'
 import { Problem } from '../../../errors.ts'
 import { charts } from '../../../machines/charts.ts'
@@ -78,7 +78,7 @@ export const machineRoutes = (context: HttpContext) => {
         response: { 200: TransitionList },
         detail: describe({
           summary: 'List recent transitions of a statechart, newest first',
-          description: `The last ${transitionsKeptMax.toLocaleString('en')} of each chart on this gateway, kept in memory.`,
+          description: `The last ${transitionsKeptMax.toLocaleString('en')} of each chart on this gateway, kept in memory. Of rounds of one instance that followed each other and were all the same, the last.`,
           tags,
           query,
         }),

@@ -1,0 +1,134 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import type { Browser, Page } from 'playwright-core'
+import type { PayoutBatch } from '../../src/protocol/wire/money.ts'
+import { type ConsolePage, hasBrowser, launchBrowser, openConsole } from '../support/console.ts'
+import {
+  batchThat,
+  type ConsoleBatches,
+  type ConsoleChain,
+  explorer,
+  startConsoleChain,
+} from '../support/console-batches.ts'
+import { type ConsolePool, startConsolePool } from '../support/console-pool.ts'
+import { type ConsoleWork, startConsoleWork } from '../support/console-work.ts'
+
+const slowMs = 60_000
+const clockTime = /^\d\d:\d\d:\d\d\.\d{3}$/
+
+describe.skipIf(!hasBrowser)('payout batches on a chain', () => {
+  let chain: ConsoleChain
+  let pool: ConsolePool
+  let work: ConsoleWork
+  let batches: ConsoleBatches
+  let browser: Browser
+  beforeAll(async () => {
+    chain = await startConsoleChain()
+    pool = await startConsolePool(chain.env)
+    work = await startConsoleWork(pool, chain)
+    if (work.batches === null) throw new Error('no batches')
+    batches = work.batches
+    browser = await launchBrowser()
+  }, slowMs)
+  afterAll(async () => {
+    await browser?.close()
+    await work?.stop()
+    await pool?.stop()
+    await chain?.stop()
+  })
+
+  const as = async (role: 'viewer' | 'operator', look: (console: ConsolePage) => Promise<void>) => {
+    const console = await openConsole(browser, pool.gateway.url)
+    await console.signIn(pool.gateway.tokens[role])
+    await look(console)
+    expect(await console.violations()).toEqual([])
+    expect(console.faults).toEqual([])
+    await console.close()
+  }
+  const hashOf = async (batchId: string) =>
+    (await batchThat(pool.gateway, batchId, ({ submitted_tx_hash: hash }) => hash !== null)).submitted_tx_hash
+  const rowOf = (page: Page, batchId: string) =>
+    page
+      .getByRole('region', { name: 'Payout batches', exact: true })
+      .getByRole('row')
+      .filter({ has: page.getByTitle(batchId) })
+  const linksTo = (place: Pick<Page, 'getByRole'>) =>
+    place
+      .getByRole('link', { name: /in the explorer/ })
+      .evaluateAll((links) => links.map((link) => link.getAttribute('href')))
+
+  test(
+    '§14: each batch says in the money view where it stands, and where its transaction can be seen',
+    () =>
+      as('operator', async ({ page, show }) => {
+        await show('Money')
+        const stands: readonly (readonly [string, PayoutBatch['status'], readonly string[]])[] = [
+          [batches.completed, 'completed', []],
+          [batches.submitted, 'submitted', []],
+          [batches.held, 'created', ['held', 'would_revert']],
+          [batches.waiting, 'created', ['insufficient_funds']],
+        ]
+        for (const [batchId, status, troubles] of stands) {
+          const row = rowOf(page, batchId)
+          await row.getByText(status, { exact: true }).waitFor()
+          for (const trouble of troubles) await row.getByText(trouble).waitFor()
+          const sent = troubles.length === 0
+          expect(await linksTo(row)).toEqual(sent ? [`${explorer}/tx/${await hashOf(batchId)}`] : [])
+        }
+        expect(await page.getByText(/^No chain is configured/).count()).toBe(0)
+      }),
+    slowMs,
+  )
+
+  test(
+    '§23: a completed batch is lit in the chart, with the times of all it went through and its transaction',
+    () =>
+      as('viewer', async ({ page, show }) => {
+        await show('Money')
+        await rowOf(page, batches.completed).getByRole('link').first().click()
+        await page.locator('[data-state=completed].lit').waitFor()
+        const history = page.locator('.history li')
+        const states = await history.locator('.history-state').allTextContents()
+        expect([states[0], states.at(-1)]).toEqual(['completed', 'created'])
+        for (const state of ['signing', 'submitting', 'sending', 'submitted', 'looking', 'recording'])
+          expect(states).toContain(state)
+        for (const time of await history.locator('time').allTextContents()) expect(time).toMatch(clockTime)
+        const facts = page.locator('.chosen')
+        await facts.getByRole('link', { name: /in the explorer/ }).waitFor()
+        expect(await linksTo(facts)).toEqual([`${explorer}/tx/${await hashOf(batches.completed)}`])
+      }),
+    slowMs,
+  )
+
+  test(
+    '§23: one that is held, and one that waits for money, say so beside their chart',
+    () =>
+      as('viewer', async ({ page, show }) => {
+        await show('Statecharts')
+        await page.getByRole('link', { name: /^Payout batch/ }).click()
+        for (const [batchId, trouble] of [
+          [batches.held, 'would_revert'],
+          [batches.waiting, 'insufficient_funds'],
+        ] as const) {
+          await page.locator(`a[href$="${batchId}"]`).click()
+          await page.locator('.chosen').getByText(trouble).waitFor()
+          expect(await page.locator('.chosen').getByRole('link').count()).toBe(0)
+        }
+      }),
+    slowMs,
+  )
+
+  test(
+    '§23: a submitted batch is lit, and completed before the eyes of whoever looks once its block is final',
+    () =>
+      as('viewer', async ({ page, show }) => {
+        await show('Statecharts')
+        await page.getByRole('link', { name: /^Payout batch/ }).click()
+        await page.locator(`a[href$="${batches.submitted}"]`).click()
+        await page.locator('[data-state=submitted].lit').waitFor()
+        await chain.anvil.mine(2)
+        await page.locator('[data-state=completed].lit').waitFor()
+        expect(await page.locator('.history .history-state').first().textContent()).toBe('completed')
+      }),
+    slowMs,
+  )
+})

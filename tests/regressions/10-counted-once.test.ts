@@ -1,0 +1,94 @@
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import type { AnyStateNode } from 'xstate'
+import { charts } from '../../src/machines/charts.ts'
+import type { InspectEvents, MachineCounts } from '../../src/protocol/wire/inspect.ts'
+import { type ConsoleChain, startConsoleChain } from '../support/console-batches.ts'
+import { type ConsolePool, startConsolePool } from '../support/console-pool.ts'
+import { type ConsoleWork, startConsoleWork } from '../support/console-work.ts'
+import { InspectReader } from '../support/inspect-reader.ts'
+
+/**
+ * Symptom: a job that ran stood twice in the numbers of its statechart: as `running` and as `attending`.
+ * Cause: what rests was counted by rows, what works by charts, and the row of what works has a status, too.
+ * Fix: rows are counted without those that this gateway has at work; those stay where they were last seen until the next
+ * reading.
+ */
+let chain: ConsoleChain
+let pool: ConsolePool
+let work: ConsoleWork
+
+beforeAll(async () => {
+  chain = await startConsoleChain()
+  // Batches that are looked at all the time: they work, rest and work again between any two numbers.
+  pool = await startConsolePool({ ...chain.env, SVC_SETTLEMENT_POLL_MS: '20' })
+  work = await startConsoleWork(pool, chain)
+}, 60_000)
+afterAll(async () => {
+  await work?.stop()
+  await pool?.stop()
+  await chain?.stop()
+})
+
+const open = async () => {
+  const headers = { 'x-svc-admin-token': pool.gateway.tokens.viewer }
+  return new InspectReader(await fetch(`${pool.gateway.url}/v1/admin/inspect`, { headers }))
+}
+function* leavesOf(node: AnyStateNode): Generator<string> {
+  const children = Object.values(node.states)
+  if (children.length === 0) yield node.path.join('.')
+  for (const child of children) yield* leavesOf(child)
+}
+const instances = ({ states }: MachineCounts) => states.reduce((sum, { live }) => sum + live, 0)
+const stateOf = ({ states }: MachineCounts) => states.filter(({ live }) => live > 0).map(({ state }) => state)
+
+/** The numbers as a console has them, after each event. */
+class Counted {
+  readonly machines = new Map<string, MachineCounts>()
+  private constructor(readonly reader: InspectReader) {}
+
+  static async open(): Promise<Counted> {
+    const counted = new Counted(await open())
+    counted.note((await counted.reader.next('snapshot')).machines)
+    return counted
+  }
+  note(machines: InspectEvents['transitions']['machines']): void {
+    for (const counts of machines) this.machines.set(counts.machine, counts)
+  }
+  of(machine: string): MachineCounts {
+    return this.machines.get(machine) ?? { machine, states: [] }
+  }
+  until(what: string, holds: () => boolean): Promise<unknown> {
+    return this.reader.until(what, 'transitions', ({ machines }) => {
+      this.note(machines)
+      return holds()
+    })
+  }
+}
+
+test('§23: a job that runs is counted where it works, and nowhere else', async () => {
+  const counted = await Counted.open()
+  await counted.until('the job and the webhook', () => instances(counted.of('webhook-delivery')) > 0)
+  expect(stateOf(counted.of('private-job'))).toEqual(['attending'])
+  expect(instances(counted.of('private-job'))).toBe(1)
+  await counted.reader.close()
+})
+
+test('§23: every instance of every chart is counted in one leaf, whatever it does just then', async () => {
+  const counted = await Counted.open()
+  await counted.until('the rows', () => instances(counted.of('payout-batch')) > 0)
+  for (const node of pool.nodes.slice(0, 3)) node.setAnswer({ firstTokenMs: 4_000 })
+  const { done } = pool.mixture()
+  await counted.until('the mixture', () => stateOf(counted.of('mixture')).includes('expertsRunning'))
+  // Held, in a block, without money; the one that is final is no more.
+  const expected = { node: 5, router: 1, mixture: 1, 'private-job': 1, 'webhook-delivery': 1, 'payout-batch': 3 }
+  const seen = () => Object.fromEntries(charts.map(({ machine }) => [machine.id, instances(counted.of(machine.id))]))
+  for (let told = 0; told < 15; told++) {
+    expect(seen()).toEqual(expected)
+    for (const { machine } of charts)
+      expect([...leavesOf(machine.root)]).toEqual(expect.arrayContaining(stateOf(counted.of(machine.id))))
+    await counted.until('the next', () => true)
+  }
+  await (await done).body?.cancel()
+  await counted.until('the end of the mixture', () => instances(counted.of('mixture')) === 0)
+  await counted.reader.close()
+}, 20_000)
