@@ -57,7 +57,7 @@ class QueuedWriter<T> implements GroupWriter<T> {
   write(row: T): void {
     if (this.queue.length >= this.options.queueMax) return this.drop()
     this.queue.push(row)
-    this.next(this.queue.length >= batchMax ? 0 : this.options.gatherMs)
+    this.next()
   }
 
   async flush(): Promise<void> {
@@ -98,9 +98,10 @@ class QueuedWriter<T> implements GroupWriter<T> {
     )
   }
 
-  /** The next group, at once or after `gatherMs`; while the database is away, after a growing while. */
-  private next(gatherMs: number): void {
-    const { failures } = this
+  /** The next group: when enough have gathered at once, else after a while; longer and longer while the database is away. */
+  private next(): void {
+    const { failures, queue } = this
+    const gatherMs = queue.length >= batchMax ? 0 : this.options.gatherMs
     const delayMs = failures === 0 ? gatherMs : Math.min(retryMsMax, retryMsMin * 2 ** Math.min(10, failures - 1))
     if (delayMs === 0) {
       void this.begin()
@@ -112,11 +113,11 @@ class QueuedWriter<T> implements GroupWriter<T> {
     }, delayMs)
   }
 
-  /** One insert at a time; what has gathered meanwhile goes next. */
+  /** One insert at a time; what has come meanwhile gathers like any other. */
   private begin(): Promise<void> {
     this.writing ??= this.writeBatch().finally(() => {
       this.writing = null
-      if (this.queue.length > 0) this.next(0)
+      if (this.queue.length > 0) this.next()
     })
     return this.writing
   }

@@ -1,0 +1,27 @@
+import { expect, test } from 'bun:test'
+import { createGroupWriter } from '../../src/actors/group-writer.ts'
+import { createLog } from '../../src/log.ts'
+
+const gatherMs = 40
+const rows = 150
+
+test('§14: rows that come while a group is written gather as long as any other, and do not follow it at once', async () => {
+  let groups = 0
+  const insert = async (batch: readonly number[]) => {
+    groups++
+    await Bun.sleep(1)
+    return batch
+  }
+  const log = createLog('silent', () => {})
+  const writer = createGroupWriter<number>({ name: 'rows', log, insert, gatherMs, queueMax: rows })
+  const began = performance.now()
+  for (let row = 0; row < rows; row++) {
+    writer.write(row)
+    await Bun.sleep(1)
+  }
+  // A group can begin no sooner than its wait after the one before; timers of a busy machine only come later.
+  const most = Math.ceil((performance.now() - began) / (gatherMs - 1)) + 1
+  await writer.flush()
+  expect(groups).toBeLessThanOrEqual(most)
+  expect(writer.written()).toBe(rows)
+})
