@@ -11,7 +11,7 @@ import { type Admin, adminOf, freePort, startGateway, type Target } from './targ
 const wayNames = ['no agent', 'agent, direct', 'agent, tunnel'] as const
 type WayName = (typeof wayNames)[number]
 
-/** Decisions §22: what the tunnel may add to the p50 of one request on loopback, ms. */
+/** §22: what the tunnel may add to the p50 of one request on loopback, ms. */
 const addedMsGoal = 0.5
 const measured: readonly CaseName[] = ['json1', 'json64', 'body100k', 'short']
 const settleMs = 150

@@ -4,7 +4,6 @@ import type { BunPlugin } from 'bun'
 import { builtAgent, bundleAgent } from '../src/actors/agent-bundle.ts'
 import { builtConsole, bundleConsole } from '../src/actors/console-page.ts'
 import { builtCharts, drawCharts } from '../src/actors/statecharts.ts'
-import { driverFile, repairedDriver } from '../src/db/driver-repairs.ts'
 import { packageFile, packagePath } from '../src/program-files.ts'
 
 /**
@@ -59,14 +58,6 @@ function embed(files: ReadonlyMap<string, string>): BunPlugin {
     setup(build) {
       build.onLoad({ filter: /[/\\]src[/\\]embedded-files\.ts$/ }, () => ({
         contents: `${imports.join('\n')}\nexport const embeddedFiles = { ${entries.join(', ')} }`,
-        loader: 'js',
-      }))
-      build.onLoad({ filter: driverFile }, async ({ path }) => ({
-        contents: repairedDriver(await Bun.file(path).text()),
-        loader: 'js',
-      }))
-      build.onLoad({ filter: /[/\\]src[/\\]db[/\\]driver\.ts$/ }, () => ({
-        contents: "export { default as postgres } from 'postgres'\nexport { drizzle } from 'drizzle-orm/postgres-js'",
         loader: 'js',
       }))
     },

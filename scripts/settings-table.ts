@@ -80,7 +80,8 @@ function errorsTable(): string {
 
 /** Document → its blocks. */
 const documents: Readonly<Record<string, Readonly<Record<string, () => string>>>> = {
-  'README.md': { settings: settingsTable, commands: commandsTable },
+  'docs/reference/commands.md': { commands: commandsTable },
+  'docs/reference/settings.md': { settings: settingsTable },
   'docs/operations.md': { errors: errorsTable },
 }
 

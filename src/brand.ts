@@ -12,10 +12,10 @@ export const headers = {
   customerId: `x-${brand}-customer-id`,
   customerToken: `x-${brand}-customer-token`,
   adminToken: `x-${brand}-admin-token`,
-  /** Of a second admin, where an action needs two (decisions §16). */
+  /** Of a second admin, where an action needs two (§16). */
   approverToken: `x-${brand}-approver-token`,
   requestId: 'x-request-id',
-  /** Toward a node: the id of this (sub-)call, so that no two receipts are alike (decisions §14). */
+  /** Toward a node: the id of this (sub-)call, so that no two receipts are alike (§14). */
   nodeRequestId: `x-${brand}-request-id`,
   /** Toward an agent: the caller's own job id, the runtime of the route and the public model id, for its receipt. */
   jobId: `x-${brand}-job-id`,
@@ -24,7 +24,7 @@ export const headers = {
   nodeClass: `x-${brand}-node-class`,
   /** The gateway's word for one signed status. */
   statusNonce: `x-${brand}-status-nonce`,
-  /** By which an agent knows the gateway (decisions §22). */
+  /** By which an agent knows the gateway (§22). */
   routerSignature: `x-${brand}-router-signature`,
   /** A key that the owner of an agent's machine has made there. */
   apiKey: `x-${brand}-api-key`,
@@ -33,7 +33,7 @@ export const headers = {
   nodeTimestamp: `x-${brand}-node-timestamp`,
   nodeNonce: `x-${brand}-node-nonce`,
   nodeSignature: `x-${brand}-node-signature`,
-  /** Between the gateways of one pool (decisions §26). */
+  /** Between the gateways of one pool (§26). */
   peerTo: `x-${brand}-peer-to`,
   peerHead: `x-${brand}-peer-head`,
   peerProof: `x-${brand}-peer-proof`,
@@ -41,7 +41,7 @@ export const headers = {
   shouldRetry: 'x-should-retry',
 } as const
 
-/** Prefixes of the tokens we issue (decisions §4). */
+/** Prefixes of the tokens we issue (§4). */
 export const tokenPrefixes = {
   gateway: `${brand}_gateway_`,
   customer: `${brand}_customer_`,
@@ -55,14 +55,14 @@ export const tokenPrefixes = {
 } as const
 
 export const receiptVersion = `${brand}-receipt-v1`
-/** `version` of an envelope of private jobs, and the salt of its keys (decisions §10). */
+/** `version` of an envelope of private jobs, and the salt of its keys (§10). */
 export const envelopeVersion = `${brand}-private-transport-v1`
-/** Path of the command routes of a node agent (decisions §22). */
+/** Path of the command routes of a node agent (§22). */
 export const commandsPath = `/${brand}/v1/commands`
 /** Objects of the admin reads: `${adminObject}job_list`. */
 export const adminObject = `${brand}.admin.` as const
 export const webhookUserAgent = `${brand}-webhooks/1`
 export const metricPrefix = `${brand}_`
-/** `type` of a problem response is this plus the code (decisions §2). */
+/** `type` of a problem response is this plus the code (§2). */
 export const problemTypePrefix = `urn:${brand}:problem:`
 export const requestUrnPrefix = `urn:${brand}:request:`

@@ -17,7 +17,7 @@ function urlOf(text: string): URL | null {
   }
 }
 
-/** Provider keys sit in RPC URLs, and this one is published (decisions §14). */
+/** Provider keys sit in RPC URLs, and this one is published (§14). */
 function publicRpcFault({ SVC_PUBLIC_RPC_URL: text, SVC_CHAIN_RPC_URL: own }: SettlementSettings): string | null {
   if (text === null) return null
   const url = urlOf(text)

@@ -76,7 +76,7 @@ const routerKeysMax = 8
 
 /** What a setting's kind does not say of its form. */
 function formFaults(settings: Settings): string[] {
-  const { SVC_ROUTER_KEY, SVC_ENDPOINT_NETWORKS } = settings
+  const { SVC_ROUTER_KEY, SVC_ENDPOINT_NETWORKS, SVC_TRUSTED_PROXIES } = settings
   const faults: string[] = []
   if (SVC_ROUTER_KEY !== null && listOf(SVC_ROUTER_KEY).some((seed) => readSeed(seed) === null)) {
     faults.push('SVC_ROUTER_KEY must be a list of 32-byte seeds in base64 or hex')
@@ -86,6 +86,9 @@ function formFaults(settings: Settings): string[] {
   }
   if (!SVC_ENDPOINT_NETWORKS.every(isNetwork)) {
     faults.push('SVC_ENDPOINT_NETWORKS must be a list of networks like 10.0.0.0/8')
+  }
+  if (!SVC_TRUSTED_PROXIES.every(isNetwork)) {
+    faults.push('SVC_TRUSTED_PROXIES must be a list of addresses or networks like 127.0.0.1,10.0.0.0/8')
   }
   const { OTEL_EXPORTER_OTLP_ENDPOINT: collector } = settings
   if (collector !== null && !/^https?:\/\/\S+$/.test(collector)) {

@@ -1,5 +1,15 @@
 import { createHmac, randomBytes } from 'node:crypto'
-import { chmodSync, linkSync, mkdirSync, readFileSync, renameSync, rmSync, statSync } from 'node:fs'
+import {
+  accessSync,
+  chmodSync,
+  constants,
+  linkSync,
+  mkdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+} from 'node:fs'
 import { join, resolve } from 'node:path'
 import { syncFolder, writeBeside } from './private-files.ts'
 
@@ -14,7 +24,7 @@ export interface DataFolderSecrets {
   readonly webhookKey: string
 }
 
-/** `credentials.json`, as the command line reads it (decisions §25). */
+/** `credentials.json`, as the command line reads it (§25). */
 export interface Credentials {
   readonly base_url: string
   readonly admin_token: string
@@ -171,10 +181,37 @@ function readSecrets(folder: string): DataFolderSecrets {
   }
 }
 
+/** What the system says of a folder that cannot be one, in words. */
+const folderFaults: Readonly<Record<string, string>> = {
+  EEXIST: 'it is a file',
+  ENOTDIR: 'a part of its path is a file',
+  EACCES: 'this user may not write there',
+  EPERM: 'this user may not write there',
+  EROFS: 'the file system is read-only',
+  ENOSPC: 'the disk is full',
+  EDQUOT: 'the disk quota of this user is used up',
+  ENOENT: 'no folder can be made there',
+  ELOOP: 'its path leads in a circle',
+  ENAMETOOLONG: 'its path is too long',
+  ERR_INVALID_ARG_VALUE: 'it has no valid name',
+}
+
 /** Makes the folder, closes it to others and reads its secrets, which it makes at the first start. */
 export function openDataFolder(dir: string): DataFolder {
-  const path = resolve(dir)
+  try {
+    return openFolder(resolve(dir))
+  } catch (error) {
+    const { code } = error as { readonly code?: unknown }
+    if (error instanceof DataFolderError || typeof code !== 'string') throw error
+    throw new DataFolderError(
+      `The data folder ${JSON.stringify(dir)} cannot be used: ${folderFaults[code] ?? code}. Set SVC_DATA_DIR to a folder that this user can write to.`,
+    )
+  }
+}
+
+function openFolder(path: string): DataFolder {
   mkdirSync(path, { recursive: true, mode: 0o700 })
+  accessSync(path, constants.W_OK | constants.X_OK)
   const { uid, gid, mode } = statSync(path)
   // Where the gateway runs as root, the database's own group walks through (not: looks into) it; see `db/embedded`.
   const groupPasses = uid === 0 && gid !== 0 ? mode & 0o010 : 0

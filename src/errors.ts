@@ -4,12 +4,12 @@ interface ProblemKind {
   readonly status: number
   /** Fixed per code (RFC 9457 `title`). */
   readonly title: string
-  /** `x-should-retry` on the chat endpoint (decisions §3); absent where the header is not sent. */
+  /** `x-should-retry` on the chat endpoint (§3); absent where the header is not sent. */
   readonly shouldRetry?: boolean
 }
 
 /**
- * Every refusal a caller may see, with the status of decisions §3. The catalogue stands in the vocabulary and not in
+ * Every refusal a caller may see, with the status of §3. The catalogue stands in the vocabulary and not in
  * the HTTP plugin because an event inside a running stream carries the same code and status as a response would.
  */
 export const problemKinds = {
@@ -55,16 +55,17 @@ export const problemKinds = {
     title: 'The prompt is longer than the context of the model',
     shouldRetry: false,
   },
+  unsupported_input: { status: 400, title: 'The model does not take this kind of input', shouldRetry: false },
   max_tokens_exceeded: { status: 400, title: 'More tokens asked for than the policy allows', shouldRetry: false },
   mixture_invalid: { status: 400, title: 'The mixture is not valid', shouldRetry: false },
   mixture_strategy_reserved: { status: 400, title: 'The strategy is reserved', shouldRetry: false },
   mixture_too_many_experts: { status: 400, title: 'The mixture has too many experts', shouldRetry: false },
   mixture_expert_field_forbidden: {
     status: 400,
-    title: 'An expert or aggregator cannot name a machine',
+    title: 'An expert or aggregator cannot name a node',
     shouldRetry: false,
   },
-  mixture_pin_conflict: { status: 400, title: 'A mixture cannot be pinned to a machine', shouldRetry: false },
+  mixture_pin_conflict: { status: 400, title: 'A mixture cannot be pinned to a node', shouldRetry: false },
   mixture_unsupported_path: {
     status: 400,
     title: 'Mixtures are not available on this path',
@@ -86,18 +87,18 @@ export const problemKinds = {
   runtime_not_found: { status: 404, title: 'No such runtime' },
   runtime_unavailable: { status: 503, title: 'The runtime is not available now', shouldRetry: true },
   concurrency_limited: { status: 429, title: 'Too many requests at once', shouldRetry: true },
-  capacity_exhausted: { status: 429, title: 'Every machine that serves this model is full', shouldRetry: true },
+  capacity_exhausted: { status: 429, title: 'Every node that serves this model is full', shouldRetry: true },
   daily_token_quota_exceeded: { status: 429, title: 'The daily token quota is used up', shouldRetry: false },
   upstream_error: { status: 502, title: 'The node failed', shouldRetry: true },
-  // A repetition would run every expert anew (decisions §21, 3).
+  // A repetition would run every expert anew (§21, 3).
   mixture_quorum_not_met: { status: 503, title: 'Too few experts answered', shouldRetry: false },
-  no_route_available: { status: 503, title: 'No machine can serve this model now', shouldRetry: true },
+  no_route_available: { status: 503, title: 'No node can serve this model now', shouldRetry: true },
   upstream_timeout: { status: 504, title: 'The node did not answer in time', shouldRetry: true },
-  // Only inside a stream (decisions §6).
+  // Only inside a stream (§6).
   stream_idle_timeout: { status: 504, title: 'The node stopped sending', shouldRetry: true },
   node_lost: { status: 502, title: 'The node was lost', shouldRetry: true },
   server_shutdown: { status: 503, title: 'The gateway is shutting down', shouldRetry: true },
-  // Private jobs (decisions §10).
+  // Private jobs (§10).
   envelope_invalid: { status: 400, title: 'The envelope is not valid' },
   envelope_aad_mismatch: { status: 400, title: 'The envelope was sealed for something else' },
   webhook_url_invalid: { status: 400, title: 'The webhook URL is not allowed' },
@@ -109,7 +110,7 @@ export const problemKinds = {
   job_not_found: { status: 404, title: 'No such job' },
   command_not_found: { status: 404, title: 'No such command' },
   webhook_not_found: { status: 404, title: 'No such webhook' },
-  // Administration (decisions §23).
+  // Administration (§23).
   reason_required: { status: 400, title: 'This action needs a reason' },
   confirmation_required: { status: 400, title: 'This action needs its exact confirmation' },
   customer_not_found: { status: 404, title: 'No such customer' },
@@ -121,7 +122,7 @@ export const problemKinds = {
   enrollment_token_invalid: { status: 401, title: 'The enrolment token is unknown, used or expired' },
   enrollment_token_not_found: { status: 404, title: 'No such enrolment token' },
   tunnel_auth_failed: { status: 401, title: 'The node is not known by this signature' },
-  // What nodes sign (decisions §15).
+  // What nodes sign (§15).
   signature_malformed: { status: 400, title: 'The signature is not in its form' },
   signature_expired: { status: 401, title: 'The signature is too old or from the future' },
   signature_invalid: { status: 401, title: 'The signature is not valid' },
@@ -129,6 +130,7 @@ export const problemKinds = {
   credit_id_conflict: { status: 409, title: 'The credit id was used for another credit' },
   batch_not_found: { status: 404, title: 'No such payout batch' },
   receipt_not_found: { status: 404, title: 'No such receipt' },
+  audit_head_lost: { status: 503, title: 'The end of the audit is not where this gateway left it' },
   settlement_not_configured: { status: 503, title: 'No chain is configured' },
   invalid_state: { status: 409, title: 'The current state does not allow this' },
   key_limit_reached: { status: 409, title: 'The customer has as many live keys as allowed' },
@@ -181,7 +183,7 @@ export class Problem extends Error {
   }
 }
 
-/** `error.type` of the OpenAI-compatible envelope by status (decisions §2). */
+/** `error.type` of the OpenAI-compatible envelope by status (§2). */
 export function openAiErrorType(code: ProblemCode): string {
   if (code === 'daily_token_quota_exceeded') return 'insufficient_quota'
   switch (problemKinds[code].status) {
@@ -230,7 +232,7 @@ export function openAiError(problem: Problem, requestId: string): object {
 
 const controlCharacters = /[\u0000-\u001f\u007f-\u009f]/g
 
-/** A caller's value as it may stand in a message: control characters out, at most 64 characters (decisions §2). */
+/** A caller's value as it may stand in a message: control characters out, at most 64 characters (§2). */
 export function quoteValue(value: unknown): string {
   const text = typeof value === 'string' ? value : (JSON.stringify(value) ?? String(value))
   const clean = text.replace(controlCharacters, '')

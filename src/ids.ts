@@ -1,4 +1,4 @@
-/** Ids are `<prefix>_<26-character ULID>` (decisions §1); the prefix is part of the type. */
+/** Ids are `<prefix>_<26-character ULID>` (§1); the prefix is part of the type. */
 export type Id<P extends string> = `${P}_${string}`
 export type RequestId = Id<'req'>
 export type CustomerId = string & { readonly brand?: 'customer' }
@@ -48,7 +48,7 @@ export function newId<P extends string>(prefix: P): Id<P> {
   return `${prefix}_${ulid()}`
 }
 
-/** Ids a client may choose: no `.` (webhook ids) and no `:` (signed strings), decisions §1. */
+/** Ids a client may choose: no `.` (webhook ids) and no `:` (signed strings), §1. */
 export const clientIdPattern = /^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/
-/** A model id that a node may report (decisions §22). */
+/** A model id that a node may report (§22). */
 export const modelIdPattern = /^[A-Za-z0-9][A-Za-z0-9._:/@-]{0,127}$/

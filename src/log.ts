@@ -3,7 +3,7 @@ import { isoTime } from './time.ts'
 export type LogLevel = 'debug' | 'info' | 'warn' | 'error'
 export type LogFields = Readonly<Record<string, string | number | boolean | null | undefined>>
 
-/** JSON lines (decisions §18). Fields are codes, ids, counts and times: never a body, a header, a token or an address. */
+/** JSON lines (§18). Fields are codes, ids, counts and times: never a body, a header, a token or an address. */
 export interface Log {
   /** `event`: one of our own words, never a caller's. */
   debug(event: string, fields?: LogFields): void

@@ -1,4 +1,5 @@
 import type { AnyElysia } from 'elysia'
+import { SettlementPackagesError } from './actors/chain.ts'
 import { firstStart } from './actors/first-start.ts'
 import { startGateway } from './actors/gateway.ts'
 import type { GatewayParts, RunningGateway } from './actors/gateway-handle.ts'
@@ -10,8 +11,11 @@ import { type DataFolder, DataFolderError, openDataFolder } from './data-folder.
 import { type OpenDatabase, openDatabase } from './db/client.ts'
 import { type EmbeddedDatabase, EmbeddedDatabaseError, startEmbedded } from './db/embedded.ts'
 import { migrateDatabase } from './db/migrate.ts'
+import { descriptors } from './descriptors.ts'
 import { createApp } from './http/app.ts'
+import { watchDescriptors } from './listener/descriptor-watch.ts'
 import { createLog, failureName, type Log } from './log.ts'
+import { unknownSettings } from './settings/unknown.ts'
 import { welcome } from './welcome.ts'
 
 /** The last events of streams may take so long to leave, ms. */
@@ -71,7 +75,7 @@ function checkPort(config: Config): void {
 
 function listen(app: AnyElysia, config: Config): Bun.Server<unknown> {
   try {
-    // Processes on one PostgreSQL may share a port (decisions §26); two with databases of their own must not.
+    // Processes on one PostgreSQL may share a port (§26); two with databases of their own must not.
     app.listen({ hostname: config.SVC_HOST, port: config.SVC_PORT, reusePort: !config.embedded })
   } catch (error) {
     throw listenError(error, config)
@@ -107,6 +111,7 @@ export async function start(
     throw new StartError(`The configuration has faults:\n${read.faults.map((fault) => `  - ${fault}`).join('\n')}`)
   const { config } = read
   const log = createLog(config.SVC_LOG_LEVEL, (text) => process.stderr.write(text))
+  for (const { name, nearest } of unknownSettings(env)) log.warn('unknown_setting', { name, nearest })
   const undo: (() => Promise<unknown> | unknown)[] = [() => log.flush()]
   const stop = async () => {
     for (const step of undo.splice(0).reverse()) {
@@ -121,7 +126,7 @@ export async function start(
   }
 }
 
-/** The first start's tokens, customer and key (decisions §25); false: there were some already. */
+/** The first start's tokens, customer and key (§25); false: there were some already. */
 async function makeCredentials(
   config: Config,
   folder: DataFolder,
@@ -153,6 +158,7 @@ function greeting(config: Config, gateway: RunningGateway, folder: DataFolder | 
     host: config.SVC_HOST,
     models: [...new Set(ready.map(({ modelId }) => modelId))],
     credentialsFile: folder?.credentialsFile ?? null,
+    credentialsGone: folder !== null && config.SVC_ADMIN_TOKENS.length === 0 && folder.readCredentials() === null,
     newKey: newKey ? (folder?.readCredentials()?.gateway_key ?? null) : null,
   })
 }
@@ -176,7 +182,7 @@ async function startAll(
   const auditKeys = given(config.SVC_AUDIT_KEY, secrets?.auditKey)
   const routerKeys = given(config.SVC_ROUTER_KEY, secrets?.routerKey)
   const webhookKeys = given(config.SVC_WEBHOOK_KEY, secrets?.webhookKey)
-  // Those of the first start, or of `reset-admin` (decisions §4). Given tokens take the place of the first start's.
+  // Those of the first start, or of `reset-admin` (§4). Given tokens take the place of the first start's.
   const roleTokensInDatabase = storage.folder === null || config.SVC_ADMIN_TOKENS.length === 0
   const made =
     storage.folder !== null && roleTokensInDatabase
@@ -199,6 +205,7 @@ async function startAll(
   const server = listen(createApp(gateway), config)
   const port = server.port ?? config.SVC_PORT
   undo.push(() => server.stop(true))
+  undo.push(watchDescriptors(descriptors, { server: () => server, log }))
   await gateway.listening(port)
   keepBaseUrl(storage.folder, gateway.baseUrl())
   log.info('listening', { host: config.SVC_HOST, port })
@@ -226,7 +233,7 @@ async function startAll(
 }
 
 const expected = (error: unknown): error is Error =>
-  error instanceof StartError || error instanceof DataFolderError || error instanceof EmbeddedDatabaseError
+  [StartError, DataFolderError, EmbeddedDatabaseError, SettlementPackagesError].some((kind) => error instanceof kind)
 
 /** Runs until a signal ends it, also while it still starts; a second signal ends it at once. */
 export async function run(): Promise<void> {

@@ -23,7 +23,7 @@ function checksum(text: string): string {
   return sum
 }
 
-/** `<prefix><43 base62 of 32 random bytes><6 base62 of CRC-32 of all before>` (decisions §4; GitHub's token format). */
+/** `<prefix><43 base62 of 32 random bytes><6 base62 of CRC-32 of all before>` (§4; GitHub's token format). */
 export function newToken(kind: TokenKind, random: Uint8Array = crypto.getRandomValues(new Uint8Array(32))): string {
   const text = tokenPrefixes[kind] + toBase62(BigInt(`0x${Buffer.from(random).toString('hex')}`), bodyLength)
   return text + checksum(text)
@@ -42,7 +42,7 @@ export function displayPrefix(token: string): string {
   return token.slice(0, 16)
 }
 
-/** HMAC-SHA-256 with the pepper; 256-bit random tokens need no slow hash (decisions §4). */
+/** HMAC-SHA-256 with the pepper; 256-bit random tokens need no slow hash (§4). */
 export function hashToken(pepper: string, token: string): Buffer {
   return Buffer.from(new Bun.CryptoHasher('sha256', pepper).update(token).digest())
 }

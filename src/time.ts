@@ -1,4 +1,4 @@
-/** RFC 3339 UTC with three fractional digits, the one form on every wire (decisions §1). */
+/** RFC 3339 UTC with three fractional digits, the one form on every wire (§1). */
 export function isoTime(at: number | Date): string {
   const ms = typeof at === 'number' ? Math.floor(at) : at.getTime()
   const second = Math.floor(ms / 1_000)

@@ -8,6 +8,8 @@ export interface WelcomeFacts {
   readonly models: readonly string[]
   /** null: no data folder, the operator's own PostgreSQL. */
   readonly credentialsFile: string | null
+  /** The file was there once: tokens and keys were made, and nobody can read them there any more. */
+  readonly credentialsGone: boolean
   /** The gateway key that this very start made, the only time it is shown; null later. */
   readonly newKey: string | null
 }
@@ -34,9 +36,18 @@ function curlLines({ baseUrl, models, newKey }: WelcomeFacts): string[] {
   return ['', '  Try it:', '', `curl -N ${baseUrl}/v1/api/chat/completions ${headers} -d '${body}'`]
 }
 
+function credentialsLines({ credentialsFile, credentialsGone }: WelcomeFacts): string[] {
+  if (credentialsFile === null) return []
+  if (!credentialsGone) return [`  Credentials ${credentialsFile}`]
+  return [
+    `  Credentials ${credentialsFile} is gone. Put it back, or make a new admin token:  ./penstock reset-admin`,
+    '              (tokens and keys that were handed out go on working)',
+  ]
+}
+
 /** What a start prints when all is ready. Secrets are shown by the first start only. */
 export function welcome(facts: WelcomeFacts): string {
-  const { baseUrl, host, credentialsFile, models } = facts
+  const { baseUrl, host, models } = facts
   const lines = [
     '',
     `${product} is ready`,
@@ -44,7 +55,7 @@ export function welcome(facts: WelcomeFacts): string {
     `  OpenAI base ${baseUrl}/v1/api`,
     `  Docs        ${baseUrl}/docs`,
     `  Console     ${baseUrl}/console`,
-    ...(credentialsFile === null ? [] : [`  Credentials ${credentialsFile}`]),
+    ...credentialsLines(facts),
     ...poolLines(models),
     ...curlLines(facts),
   ]

@@ -23,6 +23,7 @@ const layers: Readonly<Record<string, Layer>> = {
     reserved: callsOut,
   },
   machines: { imports: ['vocabulary', 'protocol'], packages: ['xstate'], reserved: impure },
+  listener: { imports: ['vocabulary'], packages: ['node:', 'bun'], reserved: callsOut },
   db: {
     imports: ['vocabulary'],
     types: ['protocol'],
@@ -38,13 +39,13 @@ const layers: Readonly<Record<string, Layer>> = {
     packages: ['xstate', 'elkjs', 'prom-client', 'postgres', 'viem', '@sinclair/typebox', '@noble/', 'node:', 'bun'],
   },
   http: {
-    imports: ['vocabulary', 'protocol', 'transport', 'machines', 'actors', 'db'],
+    imports: ['vocabulary', 'protocol', 'listener', 'transport', 'machines', 'actors', 'db'],
     types: ['runtimes'],
     packages: ['elysia', '@elysiajs/', '@sinclair/typebox', 'prom-client', 'swagger-ui-dist', 'node:', 'bun'],
     reserved: new RegExp(`${callsOut.source}|${writesRows.source}`),
   },
   node: {
-    imports: ['vocabulary', 'protocol', 'transport', 'polling', 'runtimes'],
+    imports: ['vocabulary', 'protocol', 'listener', 'transport', 'polling', 'runtimes'],
     packages: ['elysia', '@sinclair/typebox', '@noble/', 'node:', 'bun'],
   },
   'fake-node': { imports: ['vocabulary', 'protocol'], packages: ['elysia', '@sinclair/typebox', 'node:', 'bun'] },
@@ -132,4 +133,36 @@ test('the check itself finds each kind of fault', () => {
   const counts = Object.entries(faulty).map(([file, source]) => faultsOf(file, source).length)
   expect(counts).toEqual([2, 1, 1, 2, 1, 1])
   expect(faultsOf('src/db/b.ts', "// fetch(x)\nimport type { NodeInfo } from '../protocol/wire/node.ts'")).toEqual([])
+})
+
+/** Files that parse JSON by themselves, and whose it is: a file or a text of our own, or what a user gave this very command. */
+const ownJson: Readonly<Record<string, string>> = {
+  'src/protocol/foreign-json.ts': 'after the scanner',
+  'src/protocol/json-body.ts': 'after the scanner',
+  'src/protocol/json-scan.ts': 'one key of a text that was scanned',
+  'src/actors/statecharts.ts': 'a file of the build',
+  'src/cli/audit-chain.ts': 'a file that the command wrote',
+  'src/cli/credentials.ts': "the user's file",
+  'src/cli/job-book.ts': 'a file that the command wrote',
+  'src/cli/policy-options.ts': "the user's own policy",
+  'src/data-folder.ts': 'a file of the data folder',
+  'src/db/backup-text.ts': 'a backup',
+  'src/db/embedded-binaries.ts': 'files of a package',
+  'src/db/migrate.ts': 'the journal of the migrations',
+  'src/http/openapi/schema.ts': 'a copy of our own schemas',
+  'src/http/routes/receipts.ts': 'a receipt that was made a line before',
+  'src/node/command-store.ts': "the agent's folder",
+  'src/node/command-work.ts': "the agent's own answer",
+  'src/node/node-receipt.ts': 'a receipt that was made a line before',
+  'src/node/sealed-work.ts': 'a receipt that was made a line before',
+  'src/private-files.ts': "the agent's folder",
+}
+const ownRooms = /^src\/(?:fake-node|console)\//
+const bareParse = /\bJSON\.parse\b|(?<!failure)\.json\(\)/
+
+test('nothing foreign is parsed but behind the scanner (`foreignJson`, `parseJson`)', () => {
+  const root = join(import.meta.dir, '..')
+  const files = [...new Bun.Glob('src/**/*.{ts,tsx}').scanSync({ cwd: root })].filter((file) => !ownRooms.test(file))
+  const parsing = files.filter((file) => bareParse.test(withoutComments(readFileSync(join(root, file), 'utf8'))))
+  expect(parsing.sort()).toEqual(Object.keys(ownJson).sort())
 })

@@ -6,6 +6,7 @@ import { type FakeNode, startFakeNode } from '../src/fake-node/fake-node.ts'
 import type { EnrollmentTokenIssued } from '../src/protocol/wire/enrollment.ts'
 import { startAgent, type TestAgent } from './support/agents.ts'
 import { waitFor } from './support/gateway.ts'
+import { installedByNpm } from './support/npm-test.ts'
 import { adminCall, nodeReady, startEmbeddedGateway } from './support/offline.ts'
 
 /**
@@ -79,7 +80,7 @@ beforeAll(async () => {
   agent = await startAgent({ gatewayUrl: gateway.url, token: issued.enrollment_token, runtimes: [], dataDir })
   token = (JSON.parse(readFileSync(join(dataDir, 'local-token.json'), 'utf8')) as { local_token: string }).local_token
   await waitFor('the node', () => nodeReady(gateway.url, admin, made.node_id))
-}, 60_000)
+}, 120_000)
 afterAll(async () => {
   await agent.remove()
   node.stop()
@@ -137,7 +138,7 @@ test('the documents have examples to run, in each language', () => {
 for (const block of blocks) {
   const absent = block.language === 'python' && python === null
   const name = `${block.place} (${block.language}) runs${absent ? ' (skipped: no python3 with openai and langchain-openai)' : ''}`
-  test.skipIf(absent)(
+  test.skipIf(absent || (block.language === 'sh' && !installedByNpm))(
     name,
     async () => {
       const output = await run(block)

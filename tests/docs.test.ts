@@ -26,7 +26,10 @@ import { settings } from '../src/settings/table.ts'
 
 const root = join(import.meta.dir, '..')
 const read = (file: string) => readFileSync(join(root, file), 'utf8')
-const documents = ['README.md', 'CHANGELOG.md', ...new Bun.Glob('docs/**/*.md').scanSync({ cwd: root })].sort()
+const documents = [
+  ...new Bun.Glob('*.md').scanSync({ cwd: root }),
+  ...new Bun.Glob('docs/**/*.md').scanSync({ cwd: root }),
+].sort()
 
 /** GitHub's id of a heading. */
 const anchorOf = (heading: string) =>
@@ -57,6 +60,28 @@ test.each(documents)('every link of %s leads somewhere', (file) => {
       return !existsSync(join(root, to)) || (anchor !== undefined && !anchors(to).includes(anchor))
     })
   expect(broken).toEqual([])
+})
+
+/** Cells of a row; `\\|` is a bar inside of one. */
+const cellsOf = (row: string) => row.replaceAll('\\|', '').split('|').length
+
+test.each(documents)('every row of a table of %s has as many cells as its head', (file) => {
+  const tables = read(file).matchAll(/^\|.+\|\n\|(?: *:?-+:? *\|)+\n(?:\|.*\n)*/gm)
+  const uneven = [...tables].flatMap(([table]) => {
+    const [head = '', ...rows] = table.trimEnd().split('\n')
+    return rows.filter((row) => cellsOf(row) !== cellsOf(head))
+  })
+  expect(uneven).toEqual([])
+})
+
+test('the glossary is short, and each of its terms is a word of the code', () => {
+  const section = /^## Glossary\n[\s\S]+?(?=^## )/m.exec(read('docs/architecture.md'))?.[0] ?? ''
+  const terms = [...section.matchAll(/^\| ([a-z][^|]*) \| /gm)].flatMap(([, term = '']) => term.split(', '))
+  expect(terms.length).toBeGreaterThan(30)
+  expect(section.trimEnd().split('\n').length).toBeLessThanOrEqual(40)
+  const source = [...new Bun.Glob('src/**/*.{ts,tsx}').scanSync({ cwd: root })].map(read).join('\n').toLowerCase()
+  const words = (term: string) => new RegExp(`\\b${term.replaceAll(/[ -]/g, '[ _-]?')}`)
+  expect(terms.filter((term) => !words(term).test(source))).toEqual([])
 })
 
 test.each(documents)('every setting that %s names exists', (file) => {

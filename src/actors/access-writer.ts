@@ -3,7 +3,7 @@ import { type AccessEventRow, ensureAuditPartitions, insertAccessEvents } from '
 import type { Log } from '../log.ts'
 import { createGroupWriter, type GroupWriter } from './group-writer.ts'
 
-/** Access events, after their responses (decisions §16). */
+/** Access events, after their responses (§16). */
 export type AccessWriter = GroupWriter<AccessEventRow>
 
 export interface AccessWriterOptions {

@@ -24,7 +24,7 @@ export type Role = AdminRole
 /** Who a request acts for, and what it may do. */
 export interface Access {
   readonly customerId: CustomerId
-  /** null: an operator's role token together with customer headers (decisions §4, combination b). */
+  /** null: an operator's role token together with customer headers (§4, combination b). */
   readonly keyId: KeyId | null
   readonly accountStatus: AccountStatus
   readonly expiresAtMs: number | null
@@ -60,7 +60,7 @@ export interface AccessOptions {
   readonly peppers: readonly string[]
   /** SVC_ADMIN_TOKENS, SVC_OPERATOR_TOKENS, SVC_VIEWER_TOKENS. */
   readonly roleTokens: Readonly<Record<Role, readonly string[]>>
-  /** Role tokens are in the database too (decisions §25: embedded, none given). */
+  /** Role tokens are in the database too (§25: embedded, none given). */
   readonly roleTokensInDatabase: boolean
   /** SVC_KEY_OUTAGE_MS. */
   readonly outageMs: number
@@ -273,6 +273,6 @@ function accessOfCustomer(row: CustomerCredential): Access {
     keyId: null,
     accountStatus: row.accountStatus,
     expiresAtMs: null,
-    policy: mergePolicies(row.gatewayPolicy, { policy: null, nodeScope: null }),
+    policy: mergePolicies(row.gatewayPolicy, null),
   }
 }

@@ -99,7 +99,7 @@ export interface AccountsOptions {
 
 export const liveKeysMax = 10
 export const keyOverlapMsMax = 7 * dayMs
-/** A replaced webhook secret signs beside the new one so long (decisions §11). */
+/** A replaced webhook secret signs beside the new one so long (§11). */
 const webhookSecretOverlapMs = dayMs
 const keysListedMax = 1_000
 

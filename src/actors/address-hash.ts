@@ -4,7 +4,7 @@ const prefixLength = 12
 
 /**
  * The first 12 hex digits of HMAC-SHA-256(key, `"ip\0"‖address`): a plain hash of an address could be reversed by
- * trying all of them (decisions §16).
+ * trying all of them (§16).
  */
 export function createAddressHash(key: string): (address: string) => string {
   const known = new Map<string, string>()

@@ -8,7 +8,7 @@ export interface AgentFile {
 }
 
 /**
- * The node agent as one file that Bun runs by itself (decisions §22): built from this checkout when somebody first asks,
+ * The node agent as one file that Bun runs by itself (§22): built from this checkout when somebody first asks,
  * and kept. The same sources give the same bytes, so gateways of one version serve one file.
  */
 export interface AgentBundle {

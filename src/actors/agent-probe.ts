@@ -4,6 +4,7 @@ import { modelIdPattern, type NodeId } from '../ids.ts'
 import type { Probe, RuntimeReport } from '../polling/node-watch.ts'
 import { probeBytesMax } from '../polling/runtime-probe.ts'
 import type { VerifyKey } from '../protocol/ed25519.ts'
+import { foreignJson } from '../protocol/foreign-json.ts'
 import { newNonce, statusMessage } from '../protocol/signatures.ts'
 import { type AgentRuntime, NodeStatus, nodeStatusPath, type TransportKey } from '../protocol/wire/agent.ts'
 import type { NodeTransport } from '../transport/transport.ts'
@@ -20,7 +21,7 @@ export interface AgentProbeOptions {
 
 const checkStatus = TypeCompiler.Compile(NodeStatus)
 
-/** Model ids are checked one by one: one odd name must not hide the others (decisions §22). */
+/** Model ids are checked one by one: one odd name must not hide the others (§22). */
 function withoutOddModels(value: unknown): unknown {
   const { runtimes } = (value ?? {}) as { readonly runtimes?: unknown }
   if (!Array.isArray(runtimes)) return value
@@ -60,15 +61,7 @@ function isSigned(value: unknown, nonce: string, { nodeId, identity }: AgentProb
   return identity.verify(statusMessage(nodeId, nonce, value as object), signature_ed25519)
 }
 
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
-  }
-}
-
-/** Asks an agent for its status, signed over this question's nonce: nothing unsigned is believed (decisions §22). */
+/** Asks an agent for its status, signed over this question's nonce: nothing unsigned is believed (§22). */
 export function createAgentProbe(options: AgentProbeOptions): Probe {
   const { transport, identity, published } = options
   return (bounded) =>
@@ -76,7 +69,7 @@ export function createAgentProbe(options: AgentProbeOptions): Probe {
       const nonce = newNonce()
       const init = { method: 'GET', headers: { [headers.statusNonce]: nonce }, signal } as const
       const response = await transport.fetch(nodeStatusPath, init)
-      const value = parsed(await response.text(probeBytesMax))
+      const value = foreignJson(await response.text(probeBytesMax))
       if (response.status === 401) return { kind: 'failed', code: 'unauthorized' }
       if (response.status !== 200 || value === undefined) return { kind: 'failed', code: 'malformed' }
       if (!isSigned(value, nonce, options)) return { kind: 'failed', code: 'signature_invalid' }

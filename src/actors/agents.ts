@@ -17,7 +17,7 @@ import type { PoolFeed } from './pool-feed.ts'
 import type { PoolRouter } from './router.ts'
 import { createRouterIdentity } from './router-identity.ts'
 
-/** What the gateway does with node agents beyond calling them (decisions §22). */
+/** What the gateway does with node agents beyond calling them (§22). */
 export interface Agents {
   readonly access: AgentAccess
   readonly dialIn: DialIn

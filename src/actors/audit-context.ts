@@ -34,8 +34,8 @@ export interface Deed {
 export interface AuditTrail {
   /**
    * Writes the action's approval event, and the command event that belongs to it, in the transaction that does the
-   * action. Throws `service_unavailable` when it cannot: the action must not stand without its event. The last statement
-   * of the transaction: the next event of this gateway waits for its commit.
+   * action. Throws `service_unavailable` when it cannot, and `audit_head_lost` when the events before it are gone: the
+   * action must not stand without its event. The last statement of the transaction: the next event of this gateway waits for its commit.
    */
   record(tx: Database, audit: AuditContext, deed: Deed): Promise<void>
   /** A command event alone, likewise: what a customer does, or what no approval stands for. */

@@ -17,10 +17,11 @@ import { dayMs, hourMs } from '../time.ts'
 import { type AccessWriter, createAccessWriter } from './access-writer.ts'
 import { chainKeyId, chainStart, eventMac, headProof } from './audit-chain.ts'
 import type { Asker, AuditContext, AuditTrail, CommandDeed, Deed } from './audit-context.ts'
+import { OwnHead } from './own-head.ts'
 
 export type AccessEvent = Omit<AccessEventRow, 'eventId' | 'createdAt'>
 
-/** What is kept of who did what, and nothing that would give it away (decisions §16). */
+/** What is kept of who did what, and nothing that would give it away (§16). */
 export interface AuditLog extends AuditTrail {
   /** One admin call, after its answer. Never waits. */
   access(event: AccessEvent): void
@@ -29,6 +30,8 @@ export interface AuditLog extends AuditTrail {
   /** First 12 hex digits of HMAC-SHA-256(newest key, `"<field>\0"‖value`); null for nothing. */
   pseudonym(field: 'actor' | 'ip' | 'user_agent', value: string | null): string | null
   readonly writer: Pick<AccessWriter, 'flush' | 'written' | 'dropped'>
+  /** The last action found that the end of this gateway's chain is not in the database any more, and was refused. */
+  readonly headLost: boolean
   /** Makes the partitions of the coming weeks, now and from time to time. Never rejects. */
   start(): Promise<void>
   /** Writes what waits. */
@@ -60,6 +63,8 @@ class ChainedAuditLog implements AuditLog {
   private readonly key: string
   private readonly keyId: string
   private readonly now: () => number
+  private readonly ownHead: OwnHead
+  headLost = false
   private timer: ReturnType<typeof setInterval> | null = null
 
   constructor(private readonly options: AuditLogOptions) {
@@ -68,6 +73,7 @@ class ChainedAuditLog implements AuditLog {
     if (key === undefined) throw new Error('no key to chain the audit with')
     this.key = key
     this.keyId = chainKeyId(key)
+    this.ownHead = new OwnHead(key)
     this.now = options.now ?? Date.now
     this.writer = createAccessWriter({ db, log, ...(accessQueueMax === undefined ? {} : { queueMax: accessQueueMax }) })
   }
@@ -119,11 +125,12 @@ class ChainedAuditLog implements AuditLog {
   /** The events of one transaction, at the end of this writer's chain; or a refusal that takes the action back with it. */
   private async orNothing(tx: Database, write: (chain: ChainEnd) => Promise<void>): Promise<void> {
     try {
-      const head = (await lockHead(tx, this.writerId)) ?? (await this.newHead(tx))
-      const chain = new ChainEnd(tx, this.key, head, this.now())
+      const chain = new ChainEnd(tx, this.key, await this.lockedHead(tx), this.now())
       await write(chain)
-      await saveHead(tx, chain.head())
+      const head = chain.head()
+      this.ownHead.wrote(head, await saveHead(tx, head))
     } catch (error) {
+      if (error instanceof Problem && error.code === 'audit_head_lost') throw error
       this.options.log.error('audit_not_written', { failure: failureName(error) })
       // A week without a table: the next call finds it.
       void this.maintain()
@@ -131,12 +138,24 @@ class ChainedAuditLog implements AuditLog {
     }
   }
 
-  private async newHead(tx: Database): Promise<ChainHead> {
-    const ordinal = await nextOrdinal(tx)
-    // Another first event of this writer may have held the lock until now.
-    const known = await lockHead(tx, this.writerId)
+  /** Where the chain ends now, held by this transaction. Refuses with `audit_head_lost`. */
+  private async lockedHead(tx: Database): Promise<ChainHead> {
+    let row = await lockHead(tx, this.writerId)
+    let ordinal = 0
+    if (row === null) {
+      ordinal = await nextOrdinal(tx)
+      // Another first event of this writer may have held the lock until now.
+      row = await lockHead(tx, this.writerId)
+    }
+    this.headLost = !(await this.ownHead.isStill(tx, row))
+    if (this.headLost) throw this.lostHead()
     const fresh = { writerId: this.writerId, ordinal, keyId: this.keyId, seq: 0, mac: chainStart, lastAt: new Date(0) }
-    return known ?? { ...fresh, proof: chainStart }
+    return row ?? { ...fresh, proof: chainStart }
+  }
+
+  private lostHead(): Problem {
+    this.options.log.error('audit_head_lost', { writer_id: this.writerId, ...this.ownHead.place })
+    return new Problem('audit_head_lost')
   }
 
   private async maintain(): Promise<void> {

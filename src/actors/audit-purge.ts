@@ -25,7 +25,7 @@ export interface PurgeReport {
   readonly purgedAt: Date
 }
 
-/** Removes old events of the audit (decisions §16). */
+/** Removes old events of the audit (§16). */
 export interface AuditPurge {
   /**
    * Refuses with `confirmation_required`, `invalid_request` (fewer days than SVC_AUDIT_MIN_RETENTION_DAYS) or

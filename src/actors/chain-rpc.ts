@@ -1,5 +1,7 @@
 import type { Hex } from 'viem'
 import type { Inclusion } from '../machines/payout-batch.ts'
+import { boundedText } from '../protocol/foreign-json.ts'
+import { scanJson } from '../protocol/json-scan.ts'
 
 /** What an RPC answers, as far as it is read here. */
 export interface RpcReceipt {
@@ -47,3 +49,14 @@ export const inclusionOf = (seen: RpcReceipt | RpcLog): Inclusion => ({
   blockNumber: BigInt(seen.blockNumber).toString(),
   blockHash: seen.blockHash,
 })
+
+/** No answer that is read here is nearly as long. */
+const answerBytesMax = 4 * 1024 * 1024
+
+/** `fetch` for viem, which parses what it gets: an answer beyond the bounds of foreign JSON is none. */
+export async function fetchRpc(input: string | URL | Request, init?: RequestInit): Promise<Response> {
+  const { status, headers, body } = await fetch(input, init)
+  const text = body === null ? '' : await boundedText(body, answerBytesMax)
+  if (text === null || typeof scanJson(text) === 'string') throw new Error('the RPC answered too much')
+  return new Response(text, { status, headers: { 'content-type': headers.get('content-type') ?? 'application/json' } })
+}

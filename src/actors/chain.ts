@@ -11,6 +11,7 @@ import { idHash, toHex } from '../protocol/merkle.ts'
 import { settledEventTopic } from '../protocol/settlement-contract.ts'
 import { secondMs } from '../time.ts'
 import {
+  fetchRpc,
   inclusionOf,
   isTransportFailure,
   type RpcBlock,
@@ -56,13 +57,26 @@ const unavailable = (error: unknown): Unavailable => ({ kind: 'unavailable', cod
 const batchHash = ({ batchId }: BatchFacts) => toHex(idHash(batchId)) as Hex
 const noRoot = `0x${'00'.repeat(32)}`
 
-/** viem is loaded only where a chain is configured: it is large. */
+/** Its text is for the operator. */
+export class SettlementPackagesError extends Error {
+  override readonly name = 'SettlementPackagesError'
+}
+
+/** viem is installed and loaded only where a chain is configured: it is large. */
+async function loadViem() {
+  try {
+    const [viem, accounts] = await Promise.all([import('viem'), import('viem/accounts')])
+    return { viem, accounts }
+  } catch {
+    throw new SettlementPackagesError('Settlement needs packages that are not installed. Run: npm ci --omit=dev')
+  }
+}
+
 export async function createChain(options: ChainOptions): Promise<Chain> {
-  const viem = await import('viem')
-  const { privateKeyToAccount } = await import('viem/accounts')
-  const account = privateKeyToAccount(options.key as Hex)
+  const { viem, accounts } = await loadViem()
+  const account = accounts.privateKeyToAccount(options.key as Hex)
   const client = viem.createPublicClient({
-    transport: viem.http(options.rpcUrl, { timeout: rpcTimeoutMs, retryCount: 0 }),
+    transport: viem.http(options.rpcUrl, { timeout: rpcTimeoutMs, retryCount: 0, fetchFn: fetchRpc }),
   })
   return new ViemChain(options, viem, account, client)
 }
@@ -167,7 +181,7 @@ class ViemChain implements Chain {
     return this.withFinality(batch, inclusionOf(receipt))
   }
 
-  /** Final: at or below the finalized block, and that height still has the same block (decisions §14). */
+  /** Final: at or below the finalized block, and that height still has the same block (§14). */
   private async withFinality(batch: BatchFacts, inclusion: Inclusion): Promise<LookResult> {
     // What was in another block a moment ago has moved: it is looked at anew from there.
     if (batch.settlementBlockHash !== null && batch.settlementBlockHash !== inclusion.blockHash) {

@@ -7,7 +7,7 @@ import { secondMs } from '../time.ts'
 export type { Topic } from '../db/queries/change-feed.ts'
 
 /**
- * Tells what this gateway keeps copies of when it changes anywhere (decisions §26): by NOTIFY at once, by a poll of the
+ * Tells what this gateway keeps copies of when it changes anywhere (§26): by NOTIFY at once, by a poll of the
  * versions at the latest.
  */
 export interface ChangeFeed {

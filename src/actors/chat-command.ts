@@ -43,6 +43,7 @@ export interface ChatRecord {
   readonly status: number
   readonly code: ProblemCode | null
   readonly latencyMs: number
+  /** To the first content; null: there was none, or the node was not asked for a stream. */
   readonly ttftMs: number | null
   readonly usage: TokenUsage | null
   readonly attempts: number

@@ -3,8 +3,9 @@ import type { Route } from '../machines/routing.ts'
 import { keysOf } from '../machines/rules/affinity.ts'
 import { type PlacementRequest, place } from '../machines/rules/placement.ts'
 import { ChunkRewriter } from '../protocol/chunk-rewriter.ts'
-import { textWeightPerUnitMax } from '../protocol/token-estimate.ts'
-import { type UpstreamBody, upstreamBody } from '../protocol/upstream-request.ts'
+import { promptTokensLeast, textWeightPerUnitMax } from '../protocol/token-estimate.ts'
+import { streamMembers, type UpstreamBody, upstreamBody } from '../protocol/upstream-request.ts'
+import { askedAsStream } from '../runtimes/registry.ts'
 import type { ChatAnswer, ChatCommand } from './chat-command.ts'
 import { dispatch, refusal } from './dispatch.ts'
 import { type ChatPort, Exchange } from './exchange.ts'
@@ -28,9 +29,7 @@ function placementRequest(exchange: Exchange, keys: readonly bigint[] | null): P
   const { command, port, table } = exchange
   const { body } = command
   const routes = table.byModel.get(body.model) ?? []
-  // Parts may weigh more than their text: an image by its address is 1,024 tokens.
-  const parted = body.messages.some(({ content }) => typeof content === 'object' && content !== null)
-  const ceiling = parted ? Number.POSITIVE_INFINITY : command.text.length * textWeightPerUnitMax
+  const ceiling = command.text.length * textWeightPerUnitMax
   const tight = routes.some((route) => route.contextLength !== null && route.contextLength < ceiling)
   return {
     modelId: body.model,
@@ -42,7 +41,9 @@ function placementRequest(exchange: Exchange, keys: readonly bigint[] | null): P
     freeOnly: false,
     affinityNodeId: keys === null ? null : port.prefixes.lookup(keys),
     nowMs: Date.now(),
-    needContext: tight ? exchange.prompt() : null,
+    contextLeast: tight ? promptTokensLeast(body) : null,
+    contextWanted: tight ? exchange.promptEstimate().textTokens : null,
+    contextAbove: null,
   }
 }
 
@@ -97,19 +98,22 @@ function relayFor(exchange: Exchange): Relay {
 
 type PrefixKeys = readonly bigint[] | null
 
-function dispatchWhole(exchange: Exchange, request: PlacementRequest, keys: PrefixKeys, upstream: UpstreamBody) {
-  return dispatch(exchange.port, exchange.command, request, (route) => {
-    if (keys !== null) exchange.port.prefixes.record(keys, route.nodeId)
-    return tryWhole(exchange, route, bodyFor(exchange, route, upstream))
-  })
-}
-
-/** A billed request has `max_tokens`, so that its quote is a true bound; it is cut anew only where it had none. */
-function bodyFor(exchange: Exchange, route: Route, upstream: UpstreamBody): UpstreamBody {
-  if (!exchange.isBilled(route)) return upstream
+/**
+ * What this route is sent. A billed request has `max_tokens`, so that its quote is a true bound; a whole answer of a
+ * runtime that hears late of a client that left is asked for as a stream (§27).
+ */
+function bodyFor(exchange: Exchange, route: Route, ceiling: number | null): UpstreamBody {
   const { text, body } = exchange.command
   const given = body.max_tokens ?? body.max_completion_tokens
-  return given == null ? upstreamBody(text, body, exchange.billedOutput(route)) : upstream
+  const bound = given == null && exchange.isBilled(route) ? exchange.billedOutput(route) : ceiling
+  return upstreamBody(text, body, bound, askedAsStream(route.runtimeKind, body) ? streamMembers : null)
+}
+
+function dispatchWhole(exchange: Exchange, request: PlacementRequest, keys: PrefixKeys, ceiling: number | null) {
+  return dispatch(exchange.port, exchange.command, request, (route) => {
+    if (keys !== null) exchange.port.prefixes.record(keys, route.nodeId)
+    return tryWhole(exchange, route, bodyFor(exchange, route, ceiling))
+  })
 }
 
 async function dispatchStream(
@@ -117,11 +121,11 @@ async function dispatchStream(
   relay: Relay,
   request: PlacementRequest,
   keys: PrefixKeys,
-  upstream: UpstreamBody,
+  ceiling: number | null,
 ): Promise<void> {
   await dispatch(exchange.port, exchange.command, request, (route, budget) => {
     if (keys !== null) exchange.port.prefixes.record(keys, route.nodeId)
-    return tryStream(exchange, relay, route, bodyFor(exchange, route, upstream), budget)
+    return tryStream(exchange, relay, route, bodyFor(exchange, route, ceiling), budget)
   })
   exchange.forgetPrompt()
 }
@@ -138,12 +142,12 @@ async function run(exchange: Exchange): Promise<ChatAnswer> {
   const headers = exchange.admission?.headers ?? noHeaders
   if (body.stream !== true) {
     port.ticker.add(exchange)
-    const answer = await dispatchWhole(exchange, request, keys, upstreamBody(command.text, body, ceiling))
+    const answer = await dispatchWhole(exchange, request, keys, ceiling)
     return { kind: 'whole', body: answer.body, headers }
   }
   const relay = relayFor(exchange)
   exchange.relay = relay
-  const running = dispatchStream(exchange, relay, request, keys, upstreamBody(command.text, body, ceiling))
+  const running = dispatchStream(exchange, relay, request, keys, ceiling)
   await committed(exchange, relay, running)
   return { kind: 'stream', stream: relay.stream, headers }
 }
@@ -159,6 +163,8 @@ export function createChat(port: ChatPort): Chat {
         return await run(exchange)
       } catch (error) {
         exchange.relay?.abandon()
+        // Whatever broke, the slot is free again; where it was free already, this does nothing.
+        exchange.attempt?.release({ kind: 'neutral' })
         if (command.signal.aborted) exchange.finish(499, null, null, null)
         else if (error instanceof Problem) exchange.finish(error.status, error.code, null, null)
         else exchange.finish(500, 'internal_error', null, null)

@@ -23,7 +23,7 @@ export interface DialInListener {
   onStatus?(nodeId: NodeId): void
 }
 
-/** Nodes that dial in: their tunnels, who else holds some, and the way to each (decisions §§22, 26). */
+/** Nodes that dial in: their tunnels, who else holds some, and the way to each (§§22, 26). */
 export interface DialIn {
   readonly tunnelDoor: TunnelDoor
   readonly peerDoor: PeerDoor

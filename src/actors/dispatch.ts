@@ -5,6 +5,7 @@ import { type Placement, type PlacementRequest, place } from '../machines/rules/
 import type { AttemptFailure } from './attempt.ts'
 import type { ChatCommand } from './chat-command.ts'
 import type { Router } from './router.ts'
+import { Tries } from './tries.ts'
 
 /** What was decided for one try, kept for `explain`. */
 export interface Decision {
@@ -25,28 +26,6 @@ export interface DispatchPort {
 export interface TryBudget {
   /** Until the first chunk; beyond it the route is given up. */
   readonly firstChunkMs: number
-}
-
-const details: Partial<Record<ProblemCode, string>> = {
-  invalid_request: 'The node refused the request.',
-  upstream_error: 'The node failed before it answered.',
-  upstream_timeout: 'The node did not answer in time.',
-}
-
-/** What the stream-only codes are called before the first byte (decisions §3). */
-const beforeFirstByte: Partial<Record<ProblemCode, ProblemCode>> = {
-  node_lost: 'upstream_error',
-  server_shutdown: 'service_unavailable',
-  stream_idle_timeout: 'upstream_timeout',
-}
-
-function problemOf(failure: AttemptFailure): Problem {
-  const code = beforeFirstByte[failure.code] ?? failure.code
-  const detail = details[code]
-  return new Problem(code, {
-    ...(detail === undefined ? {} : { detail }),
-    ...(failure.retryAfterSeconds === undefined ? {} : { retryAfterSeconds: failure.retryAfterSeconds }),
-  })
 }
 
 /**
@@ -74,7 +53,7 @@ export function refusal(command: ChatCommand, code: ProblemCode): Problem {
 }
 
 /**
- * Places and tries routes until one answers (decisions §5, failover): at most `SVC_FAILOVER_ROUTES_MAX` others, none
+ * Places and tries routes until one answers (§5, failover): at most `SVC_FAILOVER_ROUTES_MAX` others, none
  * when pinned, all within one deadline, a short bounded wait where every route is full. `attempt` resolves with the
  * answer, or with why this route gave none.
  */
@@ -85,37 +64,46 @@ export async function dispatch<T extends object>(
   attempt: (route: Route, budget: TryBudget) => Promise<T | { readonly failure: AttemptFailure }>,
 ): Promise<T> {
   const { config, router } = port
-  const tried = new Set<string>()
+  const tries = new Tries()
   const deadlineMs = command.startedMs + config.SVC_TTFT_TIMEOUT_MS
   const queueUntilMs = performance.now() + config.SVC_QUEUE_WAIT_MS
-  let last: AttemptFailure | null = null
-  let looks = 0
-  for (;;) {
+  const most = wanted.pin === null ? config.SVC_FAILOVER_ROUTES_MAX : 0
+  for (let looks = 0; ; looks++) {
     const table = router.table()
-    // A copy for every further look: the decision is kept for `explain`, and the set grows with every try.
-    const again = looks++ > 0
-    const request = !again ? wanted : { ...wanted, exclude: new Set(tried), nowMs: Date.now() }
+    const request = looks === 0 ? wanted : anotherLook(wanted, tries)
     const placement = place(table, request, port.random)
-    port.decided(command, { table, request, placement }, again)
-    if (placement.kind === 'refused') throw last === null ? refusal(command, placement.code) : problemOf(last)
+    port.decided(command, { table, request, placement }, looks > 0)
+    if (placement.kind === 'refused') throw tries.anyFailed ? tries.givenUp() : refusal(command, placement.code)
     if (placement.kind === 'saturated') {
       const waited = await router.waitForSlot(wanted.modelId, queueUntilMs - performance.now(), command.signal)
       if (waited === 'slot') continue
-      if (last !== null) throw problemOf(last)
+      if (tries.anyFailed) throw tries.givenUp()
       const waiting = waited === 'full' ? config.SVC_QUEUE_WAITING_MAX : 0
       const retryAfterSeconds = retryAfterFull(placement.routes, waiting, config.SVC_QUEUE_WAIT_MS)
       throw new Problem('capacity_exhausted', { retryAfterSeconds })
     }
-    tried.add(placement.route.profileId)
-    const spent = wanted.pin !== null || tried.size > config.SVC_FAILOVER_ROUTES_MAX || placement.considered === 1
+    tries.tried.add(placement.route.profileId)
+    const spent = tries.tried.size > most
     const leftMs = deadlineMs - performance.now()
     const patienceMs = Math.max(config.SVC_FAILOVER_FIRST_CHUNK_MS, 4 * (placement.route.load.ttftEwmaMs ?? 0))
-    const result = await attempt(placement.route, { firstChunkMs: spent ? leftMs : Math.min(leftMs, patienceMs) })
-    if (!('failure' in result)) return result
-    last = result.failure
+    const patient = spent || placement.considered === 1
+    const result = await attempt(placement.route, { firstChunkMs: patient ? leftMs : Math.min(leftMs, patienceMs) })
+    if (!('failure' in result)) {
+      tries.served()
+      return result
+    }
+    const { failure } = result
     // A call that ended because its client left is no failure of the node.
-    if (!command.signal.aborted) port.failed(last.code)
-    if (!last.failover || wanted.pin !== null || tried.size > config.SVC_FAILOVER_ROUTES_MAX) throw problemOf(last)
-    if (performance.now() >= deadlineMs) throw problemOf({ code: 'upstream_timeout', failover: false })
+    if (!command.signal.aborted) port.failed(failure.code)
+    if (!tries.failed(failure) || spent) throw tries.givenUp()
+    if (performance.now() >= deadlineMs) throw tries.givenUp('upstream_timeout')
   }
 }
+
+/** A copy: the first decision is kept for `explain`, and the set grows with every try. */
+const anotherLook = (wanted: PlacementRequest, { tried, contextAbove }: Tries): PlacementRequest => ({
+  ...wanted,
+  exclude: new Set(tried),
+  contextAbove,
+  nowMs: Date.now(),
+})

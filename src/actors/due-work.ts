@@ -50,7 +50,7 @@ const answerWaitMs = 20 * secondMs
 const pollJitter = 0.1
 
 /**
- * Due rows, claimed with `SKIP LOCKED` under a lease (decisions §26): the poll is what makes sure, notices make it quick.
+ * Due rows, claimed with `SKIP LOCKED` under a lease (§26): the poll is what makes sure, notices make it quick.
  * Any number of gateways may do this on one PostgreSQL.
  */
 export function createDueWork<T extends Claimed>(options: DueWorkOptions<T>): DueWork {

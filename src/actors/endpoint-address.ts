@@ -6,7 +6,7 @@ import { isGlobalAddress, networkList } from './public-address.ts'
 
 /**
  * Where an agent may say that it is to be called: https to an address of the whole internet, or anything inside
- * `SVC_ENDPOINT_NETWORKS` (decisions §22). A name is looked up for each new connection and the connection goes to the
+ * `SVC_ENDPOINT_NETWORKS` (§22). A name is looked up for each new connection and the connection goes to the
  * address that was checked, so that a name cannot come to mean an inner machine later.
  */
 export interface EndpointRules {
@@ -25,6 +25,7 @@ function parse(text: string): URL {
   const url = new URL(text)
   if (url.protocol !== 'https:' && url.protocol !== 'http:') throw refused('endpoint_url must begin with https://')
   const bare = url.username === '' && url.password === '' && url.search === '' && url.hash === ''
+  if (url.port === '0') throw refused('endpoint_url names port 0, where nothing can be reached')
   // What the gateway signs is the path as the agent sees it, so nothing may stand in front of it.
   if (!bare || url.pathname !== '/') throw refused('endpoint_url must be a scheme, a host and a port, and nothing more')
   return url

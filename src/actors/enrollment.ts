@@ -32,7 +32,7 @@ export interface EnrolledNode {
   readonly routerPublicKeys: readonly RouterPublicKey[]
 }
 
-/** How a machine becomes a node (decisions §22). What the driver throws goes through. */
+/** How a machine becomes a node (§22). What the driver throws goes through. */
 export interface Enrollment {
   /** Refuses with `customer_not_found`. The raw token stands here once and nowhere else. */
   issue(

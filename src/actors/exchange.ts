@@ -6,7 +6,7 @@ import type { PrefixMap } from '../machines/rules/affinity.ts'
 import type { TokenUsage } from '../protocol/chunk-rewriter.ts'
 import { readNodeReceipt, type SeenWork } from '../protocol/node-receipt.ts'
 import { receiptText, textHash } from '../protocol/receipt.ts'
-import { promptTokens, wholeTokens } from '../protocol/token-estimate.ts'
+import { estimatePrompt, type PromptEstimate, wholeTokens } from '../protocol/token-estimate.ts'
 import type { ChatMetadata } from '../protocol/wire/chat.ts'
 import { isoTime } from '../time.ts'
 import { Attempt } from './attempt.ts'
@@ -37,6 +37,15 @@ export interface ToldWork {
   readonly vouched: { readonly svc: unknown } | null
 }
 
+/** What an answer comes to, before anything of it is written or sent. */
+export interface Conclusion {
+  readonly route: Route
+  readonly usage: TokenUsage
+  readonly receipt: NewReceipt
+  /** `svc` of the answer. */
+  readonly metadata: ChatMetadata
+}
+
 /** An agent estimates for a runtime that reports no usage, by the same rule. */
 const saysEstimated = (vouched: ToldWork['vouched']) =>
   (vouched?.svc as { readonly usage_estimated?: unknown } | null | undefined)?.usage_estimated === true
@@ -45,7 +54,7 @@ const saysEstimated = (vouched: ToldWork['vouched']) =>
 export class Exchange implements Ticking {
   readonly created = Math.floor(Date.now() / 1_000)
   readonly id = `chatcmpl-${ulid()}`
-  private estimate: number | null = null
+  private estimate: PromptEstimate | null = null
   private finishedOnce = false
   admission: Admission | null = null
   /** Tokens of the day's quota that were reserved. */
@@ -67,7 +76,7 @@ export class Exchange implements Ticking {
     private readonly done: (exchange: Exchange) => void,
   ) {}
 
-  /** One more call for this request: the first goes by the request's own id (decisions §14). */
+  /** One more call for this request: the first goes by the request's own id (§14). */
   begin(route: Route, onNodeLost?: () => void): Attempt {
     const { command, port } = this
     this.attempts++
@@ -98,7 +107,11 @@ export class Exchange implements Ticking {
 
   /** Prompt tokens, estimated once and only where somebody asks. */
   prompt(): number {
-    this.estimate ??= promptTokens(this.command.body)
+    return this.promptEstimate().tokens
+  }
+
+  promptEstimate(): PromptEstimate {
+    this.estimate ??= estimatePrompt(this.command.body)
     return this.estimate
   }
 
@@ -146,20 +159,13 @@ export class Exchange implements Ticking {
     return { usage, estimated: true }
   }
 
-  /** The receipt and the metadata of an answer that a node gave, whole or in part. */
-  settle(attempt: Attempt, told: ToldWork, ttftMs: number): ChatMetadata {
-    const { command, port } = this
+  /** The receipt and the metadata of an answer that a node gave, whole or in part. Nothing is written or charged yet. */
+  conclude(attempt: Attempt, told: ToldWork, ttftMs: number): Conclusion {
+    const { command } = this
     const { route } = attempt
     const latencyMs = performance.now() - command.startedMs
     const receipt = this.receiptOf(attempt, told, latencyMs)
-    const kept = { ...receipt, customerId: command.access.customerId }
-    if (this.paid === null) port.receipt(kept)
-    else {
-      this.durable = this.paid.charge(route, told.usage, kept)
-      // Who waits for it hears of it; a client that left does not, and the ledger has said so in the log.
-      this.durable.catch(() => {})
-    }
-    return {
+    const metadata = {
       runtime_id: route.runtimeId,
       runtime_kind: route.runtimeKind,
       latency_ms: Math.round(latencyMs),
@@ -168,9 +174,18 @@ export class Exchange implements Ticking {
       request_id: command.requestId,
       ...(told.estimated || (route.agent !== null && saysEstimated(told.vouched)) ? { usage_estimated: true } : {}),
     }
+    return { route, usage: told.usage, receipt: { ...receipt, customerId: command.access.customerId }, metadata }
   }
 
-  /** An agent's own receipt where it fits what was seen here, else the gateway's (decisions §14). */
+  /** The receipt is kept and the work charged: once the answer stands as it will be sent (§27). */
+  record({ route, usage, receipt }: Conclusion): void {
+    if (this.paid === null) return this.port.receipt(receipt)
+    this.durable = this.paid.charge(route, usage, receipt)
+    // Who waits for it hears of it; a client that left does not, and the ledger has said so in the log.
+    this.durable.catch(() => {})
+  }
+
+  /** An agent's own receipt where it fits what was seen here, else the gateway's (§14). */
   private receiptOf(attempt: Attempt, { usage, vouched }: ToldWork, latencyMs: number) {
     const { command, port } = this
     const { route } = attempt
@@ -197,7 +212,7 @@ export class Exchange implements Ticking {
     return { text, hash: textHash(text) }
   }
 
-  /** A machine of others cannot use up an account's quota by what it says of itself (decisions §5, usage). */
+  /** A machine of others cannot use up an account's quota by what it says of itself (§5, usage). */
   private tokensUsed(usage: TokenUsage | null): number {
     const told = usage?.total_tokens ?? 0
     const own = this.attempt?.route.customerId === this.command.access.customerId

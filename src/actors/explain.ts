@@ -24,7 +24,7 @@ export interface DecisionLog {
   explain(requestId: string): Explanation | null
 }
 
-/** Requests kept (decisions §23). A decision shares its table with its neighbours, so an entry is small. */
+/** Requests kept (§23). A decision shares its table with its neighbours, so an entry is small. */
 const requestsMax = 10_000
 /** A request that waits in a queue decides again and again. */
 const triesMax = 8

@@ -1,6 +1,6 @@
 import { minuteMs, secondMs } from '../time.ts'
 
-/** Counts failed authentications per address (decisions §4); what succeeds is never counted and never locked out. */
+/** Counts failed authentications per address (§4); what succeeds is never counted and never locked out. */
 export interface FailedLogins {
   /**
    * One more failed attempt. `refuse`: answer 401; `locked`: answer 429. Counted by each gateway for itself: all that

@@ -14,7 +14,7 @@ import type { Role } from './access.ts'
 import { mintToken, mintWebhookSecret } from './accounts.ts'
 import type { Sealing } from './sealing.ts'
 
-/** What the first start makes, raw: for `credentials.json` and for nothing else (decisions §25). */
+/** What the first start makes, raw: for `credentials.json` and for nothing else (§25). */
 export interface FirstCredentials {
   readonly adminToken: string
   readonly operatorToken: string

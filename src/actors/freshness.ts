@@ -1,7 +1,7 @@
 import { secondMs } from '../time.ts'
 import type { ChangeFeed, Topic } from './change-feed.ts'
 
-/** A change on another gateway is known here after at most this, or what is kept is not used without a look (decisions §4). */
+/** A change on another gateway is known here after at most this, or what is kept is not used without a look (§4). */
 const freshForMs = 5 * secondMs
 
 /** When something was read, and before which changes. */

@@ -96,9 +96,11 @@ function createMoney(parts: GatewayParts, chain: Chain | null, inspect: Inspecto
 export function createActors(parts: GatewayParts, chain: Chain | null, ownPort: () => number, metrics: Metrics) {
   const { config, log, database, peppers } = parts
   const { db } = database
+  const random = parts.world?.random ?? Math.random
+  const clock = parts.world?.now === undefined ? {} : { now: parts.world.now }
   const sealing = createSealing(parts.secretsKeys)
   const inspector = createInspector(log)
-  const feed = createChangeFeed({ ...database, log })
+  const feed = createChangeFeed({ ...database, log, ...clock })
   const changedHere = feed.changedHere.bind(feed)
   const access = createAccessDirectory({
     db,
@@ -112,12 +114,14 @@ export function createActors(parts: GatewayParts, chain: Chain | null, ownPort: 
     },
     roleTokensInDatabase: parts.roleTokensInDatabase,
     outageMs: config.SVC_KEY_OUTAGE_MS,
+    ...clock,
   })
   const limits = createLimits({
     ...database,
     log,
     publicPerMinute: config.SVC_PUBLIC_RPM_PER_IP,
     adminPerMinute: config.SVC_ADMIN_RPM_PER_TOKEN,
+    random,
   })
   const audit = createAuditLog({ db, log, keys: parts.auditKeys })
   const auditPurge = createAuditPurge({
@@ -135,13 +139,21 @@ export function createActors(parts: GatewayParts, chain: Chain | null, ownPort: 
     peppers,
     keyRotationMs: config.SVC_KEY_ROTATION_MS,
     forgetKey: (keyId) => access.forgetKey(keyId),
-    ...(parts.world?.now === undefined ? {} : { now: parts.world.now }),
+    ...clock,
   })
   const pool = createPoolAdmin({ db, trail: audit, sealing, changedHere })
   const openSecret = (sealed: Uint8Array) => sealing.open('node_api_key', sealed)
   const { routerKeys } = parts
   const agents = createAgents({ config, database, feed, log, access, trail: audit, peppers, routerKeys })
-  const router = createRouter({ config, db, log, openSecret, agents: agents.access, inspect: inspector.inspect })
+  const router = createRouter({
+    config,
+    db,
+    log,
+    openSecret,
+    agents: agents.access,
+    inspect: inspector.inspect,
+    random,
+  })
   const poolFeed = createPoolFeed(router, db, feed, log)
   const localNodes = createLocalNodes({ config, pool, feed, log, ownPort })
   const receipts = createReceiptWriter({ db, flushMs: config.SVC_RECEIPT_FLUSH_MS, log })

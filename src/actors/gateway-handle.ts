@@ -53,7 +53,7 @@ export interface GatewayHandle {
   readonly routerKeys: RouterKeys
   readonly chat: Chat
   readonly mixtures: Mixtures
-  /** null: off, as it is unless a collector is named (decisions §18). */
+  /** null: off, as it is unless a collector is named (§18). */
   readonly tracing: Tracing | null
   readonly statecharts: Statecharts
   readonly consoles: ConsoleFeed
@@ -91,7 +91,7 @@ export interface RunningGateway extends GatewayHandle {
   handOver(): Promise<void>
   /** No request runs any more: Bun's server does not stop while a WebSocket is open (seen). */
   endTunnels(): void
-  /** Ends the chats that still run: streams hear `server_shutdown` (decisions §1). The HTTP server must still be there. */
+  /** Ends the chats that still run: streams hear `server_shutdown` (§1). The HTTP server must still be there. */
   endCalls(): Promise<void>
   /** Ends what still runs, then the actors, in the reverse order of their start. */
   stop(): Promise<void>
@@ -110,6 +110,9 @@ export interface GatewayParts {
   readonly webhookKeys: readonly string[]
   /** Role tokens made at the first start stand in the database. */
   readonly roleTokensInDatabase: boolean
-  /** Clock, names and wire of webhooks; default: the real ones. The clock is that of private jobs and accounts, too. */
+  /**
+   * Clock, names, wire and chance of webhooks; default: the real ones. The clock is that of jobs, accounts and keys, too,
+   * the chance that of every choice and every spread of a wait.
+   */
   readonly world?: Partial<WebhookWorld>
 }

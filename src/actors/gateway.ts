@@ -1,5 +1,6 @@
 import type { Config } from '../config.ts'
 import { askDatabase } from '../db/queries/health.ts'
+import { descriptors } from '../descriptors.ts'
 import { failureName, type Log } from '../log.ts'
 import { createPrefixMap } from '../machines/rules/affinity.ts'
 import { webhookPublicKey } from '../protocol/webhook-signature.ts'
@@ -26,6 +27,8 @@ import { createSpanExporter } from './trace-export.ts'
 import { createTracing, type Tracing } from './tracing.ts'
 import { createTraffic } from './traffic.ts'
 
+/** `/readyz` waits no longer for the first answers of nodes, ms. */
+const probingMsMax = 5_000
 /** Streams may send their last event for so long, ms. */
 const lastEventMs = 500
 
@@ -44,6 +47,7 @@ function observe(metrics: Metrics, { router, receipts, audit, jobs, money, agent
     hellosRefused: () => dialIn.tunnelDoor.refused(),
     accessEventsWritten: () => audit.writer.written(),
     accessEventsRefused: () => audit.writer.dropped(),
+    auditHeadLost: () => audit.headLost,
     payoutBatches: () => money.settlement.counts(),
   })
 }
@@ -114,7 +118,7 @@ export async function startGateway(parts: GatewayParts): Promise<RunningGateway>
     config,
     router,
     limits,
-    random: Math.random,
+    random: parts.world?.random ?? Math.random,
     prefixes: createPrefixMap(),
     ticker: new Ticker(),
     decided: decisions.record,
@@ -138,7 +142,7 @@ export async function startGateway(parts: GatewayParts): Promise<RunningGateway>
     perMinute: config.SVC_AUTH_FAILURES_PER_MINUTE,
     lockoutMs: config.SVC_AUTH_LOCKOUT_MS,
   })
-  const health = createHealth(() => askDatabase(database.db))
+  const health = createHealth(() => askDatabase(database.db), descriptors)
   await actors.audit.start()
   await actors.auditPurge.start()
   await actors.feed.start()
@@ -191,7 +195,9 @@ export async function startGateway(parts: GatewayParts): Promise<RunningGateway>
     health: health.ask,
     listening: async (taken) => {
       port = taken
-      await fillPool(actors)
+      const patience = setTimeout(health.started, probingMsMax)
+      await fillPool(actors).finally(() => clearTimeout(patience))
+      health.started()
       await jobs.start()
       await webhooks.start()
     },

@@ -25,7 +25,7 @@ interface Waiting<T, R> {
 
 /**
  * One commit at a time; whatever has gathered while it was under way goes next, and nothing waits for company. On one hot
- * customer 27,265 paid requests a second against 674 with a transaction each (decisions §13).
+ * customer 27,265 paid requests a second against 674 with a transaction each (§13).
  */
 export class GroupCommit<T, R> {
   private waiting: Waiting<T, R>[] = []

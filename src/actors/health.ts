@@ -1,11 +1,18 @@
+import { failureName } from '../log.ts'
+
 /** `GET /readyz` in words. */
 export interface GatewayHealth {
-  /** `stopping`: no new work; `database`: not reachable, or its migrations are not all there. */
-  readonly state: 'ready' | 'stopping' | 'database'
+  /**
+   * `starting`: the nodes that are known or found have not been asked yet; `stopping`: no new work; `descriptors`: too many
+   * connections are open; `database`: not reachable, or its migrations are not all there; `database_full`: no room to write.
+   */
+  readonly state: 'ready' | 'starting' | 'stopping' | 'descriptors' | 'database' | 'database_full'
 }
 
 export interface Health {
   ask(): Promise<GatewayHealth>
+  /** The nodes were asked once, or that took too long. */
+  started(): void
   beginStop(): void
 }
 
@@ -13,8 +20,11 @@ export interface Health {
 const askEveryMs = 1_000
 /** A database that takes longer is not there, ms. */
 const answerMsMax = 2_000
+/** SQLSTATE: disk full, out of memory, and a limit of its configuration; 53300 is a database that cannot be reached. */
+const fullCode = /^53(?!300)/
 
-export function createHealth(askDatabase: () => Promise<unknown>): Health {
+export function createHealth(askDatabase: () => Promise<unknown>, descriptors: { readonly scarce: boolean }): Health {
+  let starting = true
   let stopping = false
   let asked: Promise<GatewayHealth> | null = null
   const ask = async (): Promise<GatewayHealth> => {
@@ -25,8 +35,8 @@ export function createHealth(askDatabase: () => Promise<unknown>): Health {
     try {
       await Promise.race([askDatabase(), late])
       return { state: 'ready' }
-    } catch {
-      return { state: 'database' }
+    } catch (error) {
+      return { state: fullCode.test(failureName(error)) ? 'database_full' : 'database' }
     } finally {
       clearTimeout(timer)
       setTimeout(() => {
@@ -37,8 +47,13 @@ export function createHealth(askDatabase: () => Promise<unknown>): Health {
   return {
     ask: () => {
       if (stopping) return Promise.resolve({ state: 'stopping' })
+      if (descriptors.scarce) return Promise.resolve({ state: 'descriptors' })
+      if (starting) return Promise.resolve({ state: 'starting' })
       asked ??= ask()
       return asked
+    },
+    started: () => {
+      starting = false
     },
     beginStop: () => {
       stopping = true

@@ -3,11 +3,12 @@ import { claimKey, dropOldKeys, type IdempotencyRow, releaseKey } from '../db/qu
 import { Problem } from '../errors.ts'
 import { failureName, type Log } from '../log.ts'
 import { canonicalJson } from '../protocol/canonical-json.ts'
+import { foreignJson } from '../protocol/foreign-json.ts'
 import { equalBytes, hashToken } from '../secrets.ts'
 import { dayMs, hourMs, isoTime } from '../time.ts'
 import type { ChatCommand } from './chat-command.ts'
 
-/** Keys of billed requests: the same one is billed once, over all gateways (decisions §5). */
+/** Keys of billed requests: the same one is billed once, over all gateways (§5). */
 export interface Idempotency {
   /** Refuses with `idempotency_in_progress`, `idempotency_completed`, `idempotency_key_reused`, or `invalid_request` for a key that is none. */
   claim(command: ChatCommand, key: string): Promise<void>
@@ -58,7 +59,7 @@ export function createIdempotency(options: {
       const key = unquoted(given)
       if (!keyPattern.test(key)) throw new Problem('invalid_request', { param })
       const { requestId, access } = command
-      const fingerprint = hashToken(pepper, canonicalJson(JSON.parse(command.text)) + command.query)
+      const fingerprint = hashToken(pepper, canonicalJson(foreignJson(command.text)) + command.query)
       const claim = { customerId: access.customerId, keyHash: hashToken(pepper, key), fingerprint, requestId }
       const row = await claimKey(db, claim, dayMs)
       if (row.requestId === requestId) return

@@ -34,15 +34,15 @@ export interface JobCreation {
   readonly trail: AuditTrail
   readonly limits: JobLimits
   readonly now: () => number
-  /** The normal form; throws `webhook_url_invalid`. */
-  readonly checkUrl: (text: string) => string
+  /** Throws `webhook_url_invalid`. */
+  readonly checkUrl: (text: string) => void
 }
 
 const queueRetrySeconds = 5
 const sha256 = (bytes: string | Uint8Array) => Buffer.from(new Bun.CryptoHasher('sha256').update(bytes).digest())
 
-/** What needs no row to be known (decisions §10): the account's 403, then the 400s. */
-function checkRequest(access: Access, body: JobCreate, creation: JobCreation): string | null {
+/** What needs no row to be known (§10): the account's 403, then the 400s. */
+function checkRequest(access: Access, body: JobCreate, creation: JobCreation): void {
   if (access.accountStatus !== 'active') throw new Problem('account_suspended')
   const { encrypted_request: envelope } = body
   const fault = envelopeFault(envelope)
@@ -59,7 +59,7 @@ function checkRequest(access: Access, body: JobCreate, creation: JobCreation): s
   if (envelope.aad_hash !== undefined && envelope.aad_hash !== expected) {
     throw new Problem('envelope_aad_mismatch', { param: 'encrypted_request.aad_hash' })
   }
-  return body.webhook_url === undefined ? null : creation.checkUrl(body.webhook_url)
+  if (body.webhook_url !== undefined) creation.checkUrl(body.webhook_url)
 }
 
 /** In use now: `retiring` keys still open what was sealed for them. */
@@ -93,7 +93,7 @@ async function findTarget({ db, now }: JobCreation, access: Access, body: JobCre
 
 /**
  * Endpoint 6. Every check comes before anything is written; the same request again, with or without a job id, is the
- * same job, even where meanwhile its key has gone. A new job has its command event (decisions §16).
+ * same job, even where meanwhile its key has gone. A new job has its command event (§16).
  */
 export async function createJob(
   creation: JobCreation,
@@ -101,7 +101,7 @@ export async function createJob(
   body: JobCreate,
   asker: Asker,
 ): Promise<CreatedJob> {
-  const webhookUrl = checkRequest(access, body, creation)
+  checkRequest(access, body, creation)
   const fingerprint = sha256(canonicalJson(body))
   const before = await sameJob(creation.db, access, fingerprint)
   if (before !== null) return before
@@ -110,7 +110,7 @@ export async function createJob(
     await rows.lockJobsOf(tx, access.customerId)
     const meanwhile = await sameJob(tx, access, fingerprint)
     if (meanwhile !== null) return meanwhile
-    const made = await insert(tx, creation, { access, body, target, fingerprint, webhookUrl })
+    const made = await insert(tx, creation, { access, body, target, fingerprint })
     await creation.trail.command(tx, asker, { action: 'job.create', commandId: made.job.commandId })
     return made
   })
@@ -127,13 +127,12 @@ interface NewJob {
   readonly body: JobCreate
   readonly target: Target
   readonly fingerprint: Buffer
-  readonly webhookUrl: string | null
 }
 
 async function insert(
   tx: Database,
   creation: JobCreation,
-  { access, body, target, fingerprint, webhookUrl }: NewJob,
+  { access, body, target, fingerprint }: NewJob,
 ): Promise<CreatedJob> {
   const { customerId } = access
   const commandId: CommandId = newId('cmd')
@@ -162,6 +161,8 @@ async function insert(
     deadlineAt: new Date(now.getTime() + creation.limits.ttlMs),
     createdAt: now,
   })
+  // As it was sent: a client compares it with what it knows.
+  const webhookUrl = body.webhook_url ?? null
   if (webhookUrl !== null) {
     await insertWebhook(tx, { webhookId: newId('msg'), commandId, jobId, customerId, url: webhookUrl })
   }

@@ -5,6 +5,7 @@ import type { AttendOutcome, JobResult, SubmitOutcome } from '../machines/privat
 import { base64UrlLength, encodeBase64Url } from '../protocol/base64.ts'
 import { verifyKey } from '../protocol/ed25519.ts'
 import { ciphertextBytesMax, type Envelope, envelopeFault } from '../protocol/envelope.ts'
+import { foreignJson } from '../protocol/foreign-json.ts'
 import { type Receipt, receiptText, textHash } from '../protocol/receipt.ts'
 import { receiptMessage } from '../protocol/signatures.ts'
 import type { NodeReceipt } from '../protocol/wire/agent.ts'
@@ -35,7 +36,7 @@ const pathOf = (commandId: string) => `${commandsPath}/${commandId}`
 
 interface Answer {
   readonly status: number
-  /** Parsed; null for what is no JSON. */
+  /** Parsed; undefined for what is no JSON, or beyond its bounds. */
   readonly body: unknown
 }
 
@@ -55,21 +56,13 @@ async function call(
     if (signal.aborted) return null
     const response = await transport.fetch(path, { ...request, signal: ended })
     const text = await response.text(answerCharsMax)
-    return { status: response.status, body: parsed(text) }
+    return { status: response.status, body: foreignJson(text) }
   } catch (error) {
     if (!(error instanceof TransportError)) throw error
     return null
   } finally {
     clearTimeout(timer)
     signal.removeEventListener('abort', end)
-  }
-}
-
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return null
   }
 }
 
@@ -188,6 +181,7 @@ function checkedResult(
     encryptedResponse,
     receiptHash: hash,
     receiptText: text,
+    signature,
     held: isImplausible(wire, job, encryptedResponse),
   }
 }
@@ -210,7 +204,7 @@ function receiptOf(wire: NodeReceipt['receipt']): Receipt {
   }
 }
 
-/** No token is shorter than a byte: all that can be said of usage without the texts (decisions §5). */
+/** No token is shorter than a byte: all that can be said of usage without the texts (§5). */
 function isImplausible(
   { prompt_tokens, completion_tokens }: NodeReceipt['receipt'],
   { ciphertextChars }: ClaimedJob,

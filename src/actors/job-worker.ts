@@ -178,11 +178,12 @@ class ClaimingJobWorker implements JobWorker {
       case 'failed':
         return this.end(job, { status: 'failed', completedAt: new Date(now), errorCode: verdict.code }, null)
       case 'completed': {
-        const { encryptedResponse, receiptHash, receiptText, held } = verdict.result
+        const { encryptedResponse, receiptHash, receiptText, signature, held } = verdict.result
         const receipt: NewReceipt = {
           hash: receiptHash,
           text: receiptText,
           customerId: job.customerId,
+          signature,
           status: held ? 'held' : 'accepted',
         }
         const end = { status: 'completed' as const, completedAt: new Date(now), receiptHash, encryptedResponse }

@@ -26,7 +26,7 @@ export interface UpkeepState {
 export interface UpkeepOptions {
   readonly db: Database
   readonly log: Log
-  /** Unrenewed reservations are released after this, ms (decisions §13). */
+  /** Unrenewed reservations are released after this, ms (§13). */
   readonly staleMs: number
   /** Ids of this gateway's own reservations. */
   readonly open: ReadonlySet<string>

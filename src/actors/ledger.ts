@@ -85,7 +85,7 @@ export interface OwnedLedger extends Ledger {
 export interface LedgerOptions {
   readonly db: Database
   readonly log: Log
-  /** Unrenewed reservations are released after this, ms (decisions §13). */
+  /** Unrenewed reservations are released after this, ms (§13). */
   readonly staleMs?: number
 }
 
@@ -285,7 +285,7 @@ const reserveRow = ({ id, customerId, amountWei }: Reservation): ReserveRow => (
   customer: customerId,
   amountWei,
   entry: newId('led'),
-  // A private job costs nothing and reserves nothing (specification, own machines).
+  // A private job costs nothing and reserves nothing (specification, 6).
   job: null,
 })
 

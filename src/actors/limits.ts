@@ -1,5 +1,5 @@
 import type { OpenDatabase } from '../db/client.ts'
-import { Problem } from '../errors.ts'
+import { Problem, type ProblemCode } from '../errors.ts'
 import type { CustomerId } from '../ids.ts'
 import type { Log } from '../log.ts'
 import { concurrencyRetrySeconds, jitteredSeconds, type LimitView, rateLimitHeaders } from '../machines/rules/quota.ts'
@@ -17,7 +17,7 @@ export interface Admission {
   settle(tokens: number): void
 }
 
-/** Quota, rate and concurrency of an account, exact over all gateways on one PostgreSQL (decisions §17). */
+/** Quota, rate and concurrency of an account, exact over all gateways on one PostgreSQL (§17). */
 export interface Limits {
   /**
    * Admits or refuses with `Problem` (`rate_limited`, `concurrency_limited`, `daily_token_quota_exceeded`; without the
@@ -27,6 +27,8 @@ export interface Limits {
   admit(access: Access, tokens: number): Admission | Promise<Admission>
 }
 
+/** As `RateLimit-Policy` names the limits of an account. */
+type LimitName = 'chat' | 'chat-tokens'
 type RateHeaders = Readonly<Record<string, string>>
 
 /** The limits that protect the gateway itself. They refuse with `rate_limited`; without the database they let pass. */
@@ -64,7 +66,7 @@ interface Account {
 
 const unlimited: Admission = { settle: () => {} }
 const noHeaders: RateHeaders = {}
-/** Decisions §17. */
+/** §17. */
 const nodeReportsPerMinute = 12
 
 export function createLimits(options: LimitsOptions): GatewayLimits {
@@ -152,27 +154,30 @@ class LeasedLimits implements GatewayLimits {
   private epochOf(answer: LeaseAnswer, kind: 'slots' | 'quota' | 'rate', access: Access, account: Account): number {
     if (answer.kind === 'taken') return answer.epoch
     if (answer.kind === 'away') throw new Problem('service_unavailable', { retryAfterSeconds: 1 })
-    const headers = this.headers(access, account, kind === 'rate' ? answer.waitMs : 0) ?? noHeaders
+    const refused = (code: ProblemCode, retryAfterSeconds: number, limit?: LimitName) => {
+      const spent = limit === undefined ? undefined : { limit, retryAfterSeconds }
+      return new Problem(code, { retryAfterSeconds, headers: this.headers(access, account, spent) ?? noHeaders })
+    }
     switch (kind) {
       case 'slots':
-        throw new Problem('concurrency_limited', { retryAfterSeconds: concurrencyRetrySeconds, headers })
+        throw refused('concurrency_limited', concurrencyRetrySeconds)
       case 'quota':
-        throw new Problem('daily_token_quota_exceeded', {
-          retryAfterSeconds: secondsToUtcMidnight(this.now()),
-          headers,
-        })
-      case 'rate': {
-        const retryAfterSeconds = jitteredSeconds(answer.waitMs, this.random())
-        throw new Problem('rate_limited', { retryAfterSeconds, headers })
-      }
+        throw refused('daily_token_quota_exceeded', secondsToUtcMidnight(this.now()), 'chat-tokens')
+      case 'rate':
+        throw refused('rate_limited', jitteredSeconds(answer.waitMs, this.random()), 'chat')
     }
   }
 
-  private headers(access: Access, account: Account, waitMs = 0): RateHeaders | null {
+  /** `spent`: the limit that refuses, and what `Retry-After` will say of it. */
+  private headers(
+    access: Access,
+    account: Account,
+    spent?: { readonly limit: LimitName; readonly retryAfterSeconds: number },
+  ): RateHeaders | null {
     const { rateLimitRpm, dailyTokenQuota } = access.policy
     const views: LimitView[] = []
     if (account.rate !== null && rateLimitRpm !== null) {
-      views.push(rateView('chat', rateLimitRpm, account.rate, waitMs))
+      views.push(rateView('chat', rateLimitRpm, account.rate))
     }
     if (account.quota !== null && dailyTokenQuota !== null) {
       views.push({
@@ -183,7 +188,10 @@ class LeasedLimits implements GatewayLimits {
         resetSeconds: secondsToUtcMidnight(this.now()),
       })
     }
-    return views.length === 0 ? null : rateLimitHeaders(views)
+    if (views.length === 0) return null
+    return rateLimitHeaders(
+      views.map((view) => (view.name === spent?.limit ? spentView(view, spent.retryAfterSeconds) : view)),
+    )
   }
 
   private takeRate(key: string, name: string, perMinute: number): RateHeaders | Promise<RateHeaders> {
@@ -193,10 +201,11 @@ class LeasedLimits implements GatewayLimits {
     lease.setLimit(perMinute)
     const judge = (answer: LeaseAnswer): RateHeaders => {
       if (answer.kind === 'away') return noHeaders
-      const waitMs = answer.kind === 'refused' ? answer.waitMs : 0
-      const headers = rateLimitHeaders([rateView(name, perMinute, lease, waitMs)])
-      if (answer.kind === 'taken') return headers
-      throw new Problem('rate_limited', { retryAfterSeconds: jitteredSeconds(waitMs, this.random()), headers })
+      const view = rateView(name, perMinute, lease)
+      if (answer.kind === 'taken') return rateLimitHeaders([view])
+      const retryAfterSeconds = jitteredSeconds(answer.waitMs, this.random())
+      const headers = rateLimitHeaders([spentView(view, retryAfterSeconds)])
+      throw new Problem('rate_limited', { retryAfterSeconds, headers })
     }
     const answer = lease.take(1)
     return answer instanceof Promise ? answer.then(judge) : judge(answer)
@@ -238,9 +247,13 @@ function current(lease: LimitLease | null, limit: number | null, open: () => Lim
   return usable
 }
 
-function rateView(name: string, perMinute: number, lease: LimitLease, waitMs: number): LimitView {
+function rateView(name: string, perMinute: number, lease: LimitLease): LimitView {
   const perSecond = perMinute / 60
   const remaining = lease.remaining(perSecond)
-  const resetSeconds = remaining < 1 ? Math.max(1, waitMs / secondMs) : (perMinute - remaining) / perSecond
-  return { name, limit: perMinute, windowSeconds: 60, remaining, resetSeconds }
+  return { name, limit: perMinute, windowSeconds: 60, remaining, resetSeconds: (perMinute - remaining) / perSecond }
+}
+
+/** Of a limit that refuses: whatever is left does not suffice, and its time is the one that `Retry-After` tells. */
+function spentView(view: LimitView, retryAfterSeconds: number): LimitView {
+  return { ...view, remaining: 0, resetSeconds: retryAfterSeconds }
 }

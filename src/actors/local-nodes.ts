@@ -16,7 +16,7 @@ export interface LocalNodesOptions {
   readonly ownPort: () => number
 }
 
-/** What the gateway finds on its own machine, and the demo runtime where there is nothing else (decisions §22). */
+/** What the gateway finds on its own machine, and the demo runtime where there is nothing else (§22). */
 export interface LocalNodes {
   /** Looks at the known ports of loopback once and registers what is new. */
   discover(): Promise<void>

@@ -2,7 +2,7 @@ import type { Database } from '../db/client.ts'
 import { type MeasuredCall, saveMeasuredCalls } from '../db/queries/pool.ts'
 import { failureName, type Log } from '../log.ts'
 
-/** The last measured call of each profile, written together at most this often (decisions §9: `created`). */
+/** The last measured call of each profile, written together at most this often (§9: `created`). */
 const writeEveryMs = 1_000
 /** After a failed write. */
 const retryEveryMs = 5_000

@@ -156,7 +156,7 @@ function registerBuildInfo(registry: Registry): void {
   new Gauge({ name, help, labelNames: ['version'], registers: [registry] }).set({ version }, 1)
 }
 
-/** Metrics of decisions §18. No label carries a customer, a key, a node or anything a caller can make up. */
+/** Metrics of §18. No label carries a customer, a key, a node or anything a caller can make up. */
 export function createMetrics(): Metrics {
   const registry = new Registry()
   const current: Partial<MetricSources> = {}

@@ -13,7 +13,9 @@ import type { AggregatingStrategy } from '../machines/mixture/strategies/strateg
 import type { AcceptedMixture, PlannedExpert } from '../machines/mixture/types.ts'
 import type { Route } from '../machines/routing.ts'
 import { type PlacementRequest, place } from '../machines/rules/placement.ts'
-import { upstreamBody } from '../protocol/upstream-request.ts'
+import { promptTokensLeast } from '../protocol/token-estimate.ts'
+import { streamMembers, type UpstreamBody, upstreamBody } from '../protocol/upstream-request.ts'
+import { askedAsStream } from '../runtimes/registry.ts'
 import type { AbortCause } from './attempt.ts'
 import type { ChatCommand } from './chat-command.ts'
 import type { Admission } from './limits.ts'
@@ -32,9 +34,9 @@ export interface MixturePort extends SubCallPort {
 }
 
 type Members = Readonly<Record<string, unknown>>
-/** A sub-call's answer is awaited whole. */
+/** A sub-call's answer is awaited whole, however its machine is asked for it. */
 const wholeAnswer: Members = { stream: false, stream_options: undefined }
-/** Tools are for the one who speaks to the client (decisions §7). */
+/** Tools are for the one who speaks to the client (§7). */
 const withoutTools: Members = {
   ...wholeAnswer,
   tools: undefined,
@@ -80,7 +82,7 @@ export class MixtureRun {
   plan({ accepted }: PlanInput): readonly PlannedExpert[] {
     const { port, command } = this
     const table = port.router.table()
-    const requests = accepted.config.experts.map(({ model }) => this.placement(model, accepted.promptTokens))
+    const requests = accepted.config.experts.map(({ model }) => this.expertPlacement(accepted, model))
     let again = false
     return planExperts(table, requests, port.random, (request, placement) => {
       port.decided(command, { table, request, placement }, again)
@@ -111,8 +113,13 @@ export class MixtureRun {
     return this.stopping ? 'shutdown' : 'total_timeout'
   }
 
-  private placement(model: string, needContext: number): PlacementRequest {
-    return subCallPlacement({ access: this.command.access, nowMs: Date.now() }, model, needContext)
+  private placement(model: string, context: Parameters<typeof subCallPlacement>[2]): PlacementRequest {
+    return subCallPlacement({ access: this.command.access, nowMs: Date.now() }, model, context)
+  }
+
+  private expertPlacement({ textTokens }: AcceptedMixture, model: string): PlacementRequest {
+    const contextLeast = promptTokensLeast(this.command.body)
+    return this.placement(model, { contextLeast, contextWanted: textTokens })
   }
 
   private orderExpert({
@@ -121,14 +128,20 @@ export class MixtureRun {
     planned,
   }: SubCallInput & { role: 'expert' }): Omit<SubCallOrder, 'dispatched'> {
     this.expertOrder ??= this.prepareExperts(accepted)
-    return { placement: this.placement(model, accepted.promptTokens), planned, prepare: this.expertOrder }
+    return { placement: this.expertPlacement(accepted, model), planned, prepare: this.expertOrder }
   }
 
   private prepareExperts(accepted: AcceptedMixture): SubCallOrder['prepare'] {
     const aggregates = strategies[accepted.config.strategy].kind === 'aggregating'
     const changed = aggregates ? withoutTools : wholeAnswer
     const { body, upstream } = this.changedBody(accepted, changed)
-    return ({ modelId: model }) => ({ body: { ...body, model }, upstream })
+    let asStream: UpstreamBody | null = null
+    return ({ modelId, runtimeKind }) => {
+      const asked = { ...body, model: modelId }
+      if (!askedAsStream(runtimeKind, asked)) return { body: asked, upstream }
+      asStream ??= this.changedBody(accepted, { ...changed, ...streamMembers }).upstream
+      return { body: asked, upstream: asStream }
+    }
   }
 
   /** Its own check of the context: beside the answers, instructions and output must fit. */
@@ -137,8 +150,8 @@ export class MixtureRun {
     const { accepted, model, answers } = input
     const strategy = strategies[accepted.config.strategy]
     if (strategy.kind !== 'aggregating') throw new Error('the strategy does not aggregate')
-    const needContext = accepted.promptTokens + strategy.promptOverhead + accepted.outputTokens
-    const request = this.placement(model, needContext)
+    const contextLeast = accepted.textTokens + strategy.promptOverhead + accepted.outputTokens
+    const request = this.placement(model, { contextLeast, contextWanted: null })
     const table = port.router.table()
     const placement = place(table, request, port.random)
     port.decided(command, { table, request, placement }, true)
@@ -150,20 +163,22 @@ export class MixtureRun {
     strategy: AggregatingStrategy,
     accepted: AcceptedMixture,
     answers: readonly string[],
-    { modelId, contextLength }: Route,
+    { modelId, runtimeKind, contextLength }: Route,
   ): ReturnType<SubCallOrder['prepare']> {
     const { port, command } = this
     // A machine that says nothing of its context gets no more than the whole mixture may use.
     const context = contextLength ?? port.config.SVC_MIXTURE_TOKENS_MAX
-    const roomTokens = context - accepted.promptTokens - accepted.outputTokens
+    const roomTokens = context - accepted.textTokens - accepted.outputTokens
     const messages = strategy.messages({
       messages: command.body.messages,
       answers,
       answerTokensMax: Math.max(0, Math.floor(roomTokens / answers.length)),
       tag: port.tag(),
     })
-    const { body, upstream } = this.changedBody(accepted, { ...wholeAnswer, messages })
-    return { body: { ...body, model: modelId }, upstream }
+    const changed = { ...wholeAnswer, messages }
+    const asked = { ...command.body, ...changed, model: modelId }
+    const asStream = askedAsStream(runtimeKind, asked) ? streamMembers : null
+    return { body: asked, upstream: this.changedBody(accepted, { ...changed, ...asStream }).upstream }
   }
 
   private changedBody(accepted: AcceptedMixture, changed: Members): ReturnType<SubCallOrder['prepare']> {

@@ -100,7 +100,7 @@ export class SubCall {
     return isOwn(route, customerId) && this.port.router.table().owners.get(route.nodeId) === customerId
   }
 
-  /** Own machines serve the model and all are full: the same short wait as for any request (decisions §5). */
+  /** Own machines serve the model and all are full: the same short wait as for any request (§5). */
   private async waitForRoute(): Promise<Route | null> {
     const { router, config, random } = this.port
     const untilMs = performance.now() + config.SVC_QUEUE_WAIT_MS
@@ -127,8 +127,10 @@ export class SubCall {
     order.dispatched(call)
     const received = await receiveWhole(exchange, route, upstream)
     if ('failure' in received) return this.failed(call, received.failure)
-    const { usage, ttftMs, svc, completion } = received
-    exchange.finish(200, null, usage, ttftMs)
+    const { usage, conclusion, firstContentMs, completion } = received
+    const { metadata: svc } = conclusion
+    exchange.record(conclusion)
+    exchange.finish(200, null, usage, firstContentMs)
     const metered: MeteredCall = {
       ...call,
       usage,
@@ -139,8 +141,9 @@ export class SubCall {
     return { status: 'ok', choice: choiceOf(completion), call: metered }
   }
 
-  private failed(call: DispatchedCall, { code }: AttemptFailure): SubCallResult {
+  private failed(call: DispatchedCall, { code, strike }: AttemptFailure): SubCallResult {
     const { port, exchange, parent } = this
+    strike?.()
     // A call that ended because its client left is no failure of the node.
     if (!parent.signal.aborted) port.failed(code)
     exchange.finish(parent.signal.aborted ? 499 : new Problem(code).status, code, null, null)

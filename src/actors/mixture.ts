@@ -213,7 +213,8 @@ class RunningMixtures implements Mixtures {
       status,
       code: problem?.code ?? null,
       latencyMs,
-      ttftMs: status === 200 ? latencyMs : null,
+      // Nothing is sent before all is settled; of a whole answer nobody counts a first token.
+      ttftMs: status === 200 && body.stream === true ? latencyMs : null,
       usage: report === null ? null : usageOfReport(report).usage,
       attempts: report === null ? 0 : report.experts.length,
       jobId: body.svc?.job_id ?? null,

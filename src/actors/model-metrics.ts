@@ -56,7 +56,7 @@ function histograms(registry: Registry) {
   return {
     usage: histogram(usage, 'Tokens of chat requests', tokenBuckets),
     duration: histogram(duration, 'Chat requests from start to last byte', durationBuckets),
-    ttft: histogram(ttft, 'Chat requests from start to first content', ttftBuckets),
+    ttft: histogram(ttft, 'Calls asked as a stream, from start to first content', ttftBuckets),
     perToken: histogram(
       perToken,
       'Streams from first content to last byte, per token after the first',

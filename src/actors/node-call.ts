@@ -1,12 +1,14 @@
 import { headers } from '../brand.ts'
+import { saysWhy } from '../protocol/node-refusal.ts'
 import type { UpstreamBody } from '../protocol/upstream-request.ts'
+import { errorText } from '../transport/error-text.ts'
 import type { NodeResponse } from '../transport/transport.ts'
 import type { Attempt, AttemptFailure } from './attempt.ts'
 import type { Exchange } from './exchange.ts'
 
 const chatPath = '/v1/chat/completions'
 
-/** An agent has several runtimes, and says in its receipt what the caller asked for (decisions §14). */
+/** An agent has several runtimes, and says in its receipt what the caller asked for (§14). */
 function agentHeaders({ command }: Exchange, { callId, route }: Attempt): Readonly<Record<string, string>> {
   const jobId = command.body.svc?.job_id
   return {
@@ -17,6 +19,20 @@ function agentHeaders({ command }: Exchange, { callId, route }: Attempt): Readon
     [headers.nodeClass]: route.nodeClass,
     ...(jobId === undefined ? {} : { [headers.jobId]: jobId }),
   }
+}
+
+/** Of a status that may be the request's own fault the body says why; of others it is not waited for. */
+async function failedAnswer(attempt: Attempt, response: NodeResponse): Promise<AttemptFailure> {
+  const { status } = response
+  const retryAfter = response.headers.get('retry-after')
+  if (!saysWhy(status)) {
+    response.discard()
+    return attempt.failedByStatus(status, retryAfter, '')
+  }
+  const body = await errorText(response, attempt.signal)
+  return attempt.cause === null
+    ? attempt.failedByStatus(status, retryAfter, body)
+    : attempt.failedByCause(attempt.cause)
 }
 
 /** Sends one try to its node; anything but a 200 is a failure, and its slot is then free again. */
@@ -39,10 +55,10 @@ export async function callNode(
       body: body.forModel(attempt.route.upstreamModelId),
       signal: attempt.signal,
       once: exchange.sentOnce,
+      isolationKey: command.access.customerId,
     })
     if (response.status === 200) return response
-    response.discard()
-    return attempt.failedByStatus(response.status, response.headers.get('retry-after'))
+    return await failedAnswer(attempt, response)
   } catch (error) {
     return attempt.failedBy(error)
   }

@@ -7,7 +7,7 @@ import type { NodeProof, NodeProofs } from './node-proofs.ts'
 import type { PoolRouter } from './router.ts'
 
 /**
- * Answers a node that was shown a gateway key by somebody on its own machine (decisions §12, credential 4): may this key
+ * Answers a node that was shown a gateway key by somebody on its own machine (§12, credential 4): may this key
  * use `model` there? Only the owner's keys, only with that node in their scope and that model in their policy.
  */
 export type VerifyNodeKey = (proof: NodeProof, gatewayKey: string, model: string) => Promise<boolean>

@@ -17,7 +17,7 @@ export interface NodeProof {
 
 export type NodeProofFault = 'signature_expired' | 'signature_invalid' | 'nonce_reused'
 
-/** Knows enrolled nodes by their signatures (decisions §15): the row is read each time, so a revoked key is dead at once. */
+/** Knows enrolled nodes by their signatures (§15): the row is read each time, so a revoked key is dead at once. */
 export interface NodeProofs {
   /** null: the node signed it, a moment ago and for the first time. An unknown node is `signature_invalid`. */
   check(proof: NodeProof): Promise<NodeProofFault | null>

@@ -19,7 +19,7 @@ export const isBilled = (route: Route, customerId: string) => route.prices !== n
 
 const weiPattern = /^(0|[1-9][0-9]{0,77})$/
 
-/** `max_tokens` of a billed request that has none, so that its quote is a true bound (decisions §13). */
+/** `max_tokens` of a billed request that has none, so that its quote is a true bound (§13). */
 export function billedCeiling(route: Route, standard: number, policyMax: number | null): number {
   return Math.min(route.maxOutputLength ?? Number.POSITIVE_INFINITY, standard, policyMax ?? Number.POSITIVE_INFINITY)
 }
@@ -74,7 +74,7 @@ export class PaidCall {
     return Math.min(completionTokens, this.outputMax)
   }
 
-  /** What is paid for of what the node said (decisions §5, usage). */
+  /** What is paid for of what the node said (§5, usage). */
   clamp(usage: TokenUsage, outputWeight: number): TokenUsage {
     const clamped = clampUsage(
       { promptTokens: usage.prompt_tokens, completionTokens: usage.completion_tokens },

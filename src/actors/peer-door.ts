@@ -1,5 +1,6 @@
 import { Problem } from '../errors.ts'
 import type { NodeId } from '../ids.ts'
+import { foreignJson } from '../protocol/foreign-json.ts'
 import { decodeFrame, headerBytes, type OpenHead, openFrame } from '../protocol/tunnel-frames.ts'
 import { sha256Hex } from '../secrets.ts'
 import type { CancelSignal } from '../transport/call-signal.ts'
@@ -32,7 +33,7 @@ export interface PeerDoorOptions {
 /** By the same check as the frame that it becomes. */
 function openHeadOf(text: string): OpenHead | null {
   try {
-    const frame = openFrame(1, JSON.parse(Buffer.from(text, 'base64url').toString('utf8')) as OpenHead)
+    const frame = openFrame(1, foreignJson(Buffer.from(text, 'base64url').toString('utf8')) as OpenHead)
     const decoded = frame === null || frame.length < headerBytes ? null : decodeFrame(frame)
     return decoded?.kind === 'open' ? decoded.head : null
   } catch {

@@ -3,7 +3,7 @@ import { newNonce } from '../protocol/signatures.ts'
 import { equalBytes, sha256Hex } from '../secrets.ts'
 import { secondMs } from '../time.ts'
 
-/** What one gateway asks another to pass on (decisions §26). */
+/** What one gateway asks another to pass on (§26). */
 export interface PeerRequest {
   /** The gateway that is asked: what was said to one is worth nothing at another. */
   readonly replicaId: string

@@ -1,4 +1,5 @@
 import type { Socket } from 'bun'
+import { descriptors } from '../descriptors.ts'
 import { MalformedResponse, ResponseParser, type ResponseSink } from '../transport/http1-parser.ts'
 
 export interface PinnedPost {
@@ -69,6 +70,7 @@ class Exchange implements ResponseSink {
   begin(): void {
     const { address, port, hostname, ca, signal } = this.post
     if (signal.aborted) return this.fail('stopped')
+    descriptors.lend()
     Bun.connect({
       hostname: address,
       port,

@@ -30,6 +30,7 @@ export interface NewRuntimeNode {
 
 export interface NodeChanges {
   readonly name?: string
+  /** Another address takes the API key away, unless one comes with it. */
   readonly url?: string
   /** null takes it away. */
   readonly apiKey?: string | null
@@ -199,6 +200,7 @@ function checkedUrl(text: string): string {
   if (!URL.canParse(text)) throw refused('url is not a URL')
   const url = new URL(text)
   if (url.protocol !== 'http:' && url.protocol !== 'https:') throw refused('url must begin with http:// or https://')
+  if (url.port === '0') throw refused('url names port 0, where nothing can be reached')
   if (url.username !== '' || url.password !== '') throw refused('url must not hold credentials; use api_key')
   if (url.search !== '' || url.hash !== '') throw refused('url must not have a query or a fragment')
   return url.origin + url.pathname.replace(/\/+$/, '')

@@ -6,6 +6,7 @@ import type { NodeState } from '../machines/routing.ts'
 import type { NodeWatch, RuntimeReport } from '../polling/node-watch.ts'
 import type { VerifyKey } from '../protocol/ed25519.ts'
 import { chats, type RuntimeStatus } from '../runtimes/runtime.ts'
+import { minuteMs } from '../time.ts'
 import type { NodeTransport } from '../transport/transport.ts'
 import { PoolRuntime } from './pool-runtime.ts'
 import type { InFlightCall } from './router.ts'
@@ -13,6 +14,9 @@ import type { Profile, RoutedNode } from './routing-table.ts'
 
 /** Models of one node that are looked at; a node that reports more is wrong or hostile. */
 export const modelsPerNodeMax = 1_000
+
+/** The last error of a node that is well is shown for so long. */
+export const errorKeptMs = 5 * minuteMs
 
 /** One node of the pool: its row, its chart, its last status and the calls it holds. */
 export class PoolNode implements RoutedNode {
@@ -92,6 +96,11 @@ export class PoolNode implements RoutedNode {
 
   failedWith(code: string, nowMs: number): void {
     this.lastError = { code, atMs: nowMs }
+  }
+
+  /** It answers again: what failed long ago says nothing of it any more. */
+  forgetOldError(nowMs: number): void {
+    if (this.lastError !== null && nowMs - this.lastError.atMs >= errorKeptMs) this.lastError = null
   }
 
   /** Ends every call; each gives its slot back by itself. */

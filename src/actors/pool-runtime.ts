@@ -41,7 +41,7 @@ export class PoolRuntime implements RoutedRuntime {
       },
       ejection: healthy,
       measuredAt: row.lastMeasuredAt === null ? 0 : Math.floor(row.lastMeasuredAt.getTime() / 1_000),
-      usedSincePoll: false,
+      timedSincePoll: false,
       model: null,
     }
     this.profiles.set(row.upstreamModelId, profile)

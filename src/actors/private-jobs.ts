@@ -18,9 +18,9 @@ export type { CreatedJob } from './job-create.ts'
 export type JobFacts = rows.JobFacts
 export type JobRow = rows.JobRow
 
-/** Private jobs (decisions §10): the verbs of the routes, and the worker that carries jobs to their nodes. */
+/** Private jobs (§10): the verbs of the routes, and the worker that carries jobs to their nodes. */
 export interface PrivateJobs extends Pick<JobWorker, 'start' | 'stop' | 'wake' | 'running' | 'claims'> {
-  /** Throws what decisions §3 lists for endpoint 6. */
+  /** Throws what §3 lists for endpoint 6. */
   create(access: Access, body: JobCreate, asker: Asker): Promise<CreatedJob>
   /** Throws `job_not_found`, also for another customer's job. */
   read(access: Access, jobId: string): Promise<{ readonly job: JobRow; readonly webhook: WebhookRow | null }>

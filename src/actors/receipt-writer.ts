@@ -6,7 +6,7 @@ import { createGroupWriter, type GroupWriter } from './group-writer.ts'
 export type { NewReceipt } from '../db/queries/receipts.ts'
 
 /**
- * Receipts of free work, off the path of the first byte (decisions §14): a crash loses at most the last
+ * Receipts of free work, off the path of the first byte (§14): a crash loses at most the last
  * SVC_RECEIPT_FLUSH_MS. Those of billed work go with their debit, through the ledger.
  */
 export type ReceiptWriter = GroupWriter<NewReceipt>

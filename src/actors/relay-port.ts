@@ -18,11 +18,13 @@ export interface RelayEnd {
   readonly firstContentMs: number | null
   /** Choices of the node's finish chunk; null where none came. */
   readonly finish: readonly Readonly<Record<string, unknown>>[] | null
+  /** The terminal chunk of a complete stream, from what `answerEnd` made. */
+  readonly terminal: (members: string) => string
 }
 
 export interface SettledStream {
-  /** That end the terminal chunk (`answerEnd`). */
-  readonly members: string
+  /** Built before anything is charged; null: this stream has none, or it could not be built, and nothing is charged. */
+  readonly terminal: string | null
   /** The terminal chunk waits for it; null where nobody pays. */
   readonly durable: Promise<void> | null
 }

@@ -1,4 +1,4 @@
-import { openAiError, Problem, type ProblemCode } from '../errors.ts'
+import { Problem, type ProblemCode } from '../errors.ts'
 import type { ChunkRewriter } from '../protocol/chunk-rewriter.ts'
 import { SseSplitter } from '../protocol/sse.ts'
 import { ClientStream } from '../transport/client-stream.ts'
@@ -6,24 +6,17 @@ import type { NodeResponse, TransportError } from '../transport/transport.ts'
 import type { AbortCause, Attempt, AttemptFailure } from './attempt.ts'
 import type { ChatCommand } from './chat-command.ts'
 import type { RelayEnd, RelayPort } from './relay-port.ts'
+import { streamError } from './stream-error.ts'
 import type { Ticking } from './ticker.ts'
 
 const keepAlive = ': svc processing\n\n'
-const messages: Partial<Record<ProblemCode, string>> = {
-  node_lost: 'The node stopped responding.',
-  upstream_error: 'The node failed while it was answering.',
-  stream_idle_timeout: 'The node stopped sending.',
-  upstream_timeout: 'The answer took too long.',
-  server_shutdown: 'The gateway is shutting down.',
-}
-
 /** A node that has answered in full may take this long to end its body. */
 const lingerMs = 2_000
 
 type Phase = 'waiting' | 'streaming' | 'ended'
 
 /**
- * One stream, from the node's bytes to the client's (decisions §6): rewrites chunk by chunk, commits the status late,
+ * One stream, from the node's bytes to the client's (§6): rewrites chunk by chunk, commits the status late,
  * keeps silent connections alive, holds the finish chunk for the usage, and turns every failure after the commit into
  * an error event, never a silent end.
  */
@@ -64,7 +57,7 @@ export class Relay implements Ticking {
   private newSplitter(): SseSplitter {
     return new SseSplitter({
       data: (payload) => this.event(payload),
-      errorLine: () => this.broken('upstream_error'),
+      errorLine: (payload) => this.broken('upstream_error', payload),
     })
   }
 
@@ -123,7 +116,10 @@ export class Relay implements Ticking {
     if (this.firstChunk !== null) return this.settleFirst(attempt.failedBy(error))
     // The answer was complete but for its usage: a cut connection takes nothing away.
     if (this.rewriter.finish !== null && attempt.cause === null) return this.complete()
-    this.broken(attempt.cause === null ? 'node_lost' : attempt.failedByCause(attempt.cause).code)
+    if (attempt.cause === null) return this.broken('node_lost')
+    const failure = attempt.failedByCause(attempt.cause)
+    failure.strike?.()
+    this.broken(failure.code)
   }
 
   private event(payload: string): void {
@@ -135,7 +131,7 @@ export class Relay implements Ticking {
     }
     const accepted = this.rewriter.accept(payload)
     if (accepted.kind === 'malformed') return this.port.skipped()
-    if (accepted.kind === 'failed') return this.broken('upstream_error')
+    if (accepted.kind === 'failed') return this.broken('upstream_error', payload)
     if (accepted.kind === 'chunk') {
       this.started()
       this.gathered += accepted.text
@@ -179,9 +175,9 @@ export class Relay implements Ticking {
   }
 
   private complete(): void {
-    const { members, durable } = this.end('complete', null)
-    const terminal = this.rewriter.terminal(members, this.includeUsage)
-    if (durable === null) this.finish(terminal)
+    const { terminal, durable } = this.end('complete', null)
+    if (terminal === null) this.tell(new Problem('internal_error'))
+    else if (durable === null) this.finish(terminal)
     else {
       this.flush()
       durable.then(
@@ -200,12 +196,12 @@ export class Relay implements Ticking {
     this.client.close()
   }
 
-  /** The node failed: before its first chunk another may be tried; after it the client hears of it. */
-  private broken(code: ProblemCode): void {
+  /** The node failed, and `said` why: before its first chunk another may be tried; after it the client hears of it. */
+  private broken(code: ProblemCode, said = ''): void {
     const attempt = this.attempt
     if (this.phase === 'ended' || attempt === null) return
     if (this.firstChunk !== null) {
-      const failure = attempt.failedByContent()
+      const failure = attempt.failedByContent(said)
       attempt.signal.abort()
       return this.settleFirst(failure)
     }
@@ -222,10 +218,7 @@ export class Relay implements Ticking {
   }
 
   private tell(problem: Problem): void {
-    const text = messages[problem.code]
-    const told = text === undefined ? problem : new Problem(problem.code, { ...problem.options, detail: text })
-    const { error } = openAiError(told, this.command.requestId) as { error: object }
-    this.client.write(this.rewriter.failure(error), performance.now())
+    this.client.write(this.rewriter.failure(streamError(problem, this.command.requestId)), performance.now())
     this.client.close()
   }
 
@@ -267,6 +260,7 @@ export class Relay implements Ticking {
       outputWeight: this.rewriter.outputWeight,
       firstContentMs: this.firstContentMs,
       finish: this.rewriter.finish,
+      terminal: (members) => this.rewriter.terminal(members, this.includeUsage),
     })
   }
 

@@ -10,7 +10,7 @@ import type { RouterKeys, RouterPublicKey } from '../protocol/wire/agent.ts'
 import { readSeed } from '../secrets.ts'
 import { secondMs } from '../time.ts'
 
-/** By which node agents know the gateways of one pool (decisions §22). */
+/** By which node agents know the gateways of one pool (§22). */
 export interface RouterIdentity {
   /** Newest first; an agent learns them when it enrols. */
   readonly publicKeys: readonly RouterPublicKey[]

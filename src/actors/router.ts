@@ -16,16 +16,26 @@ export interface InFlightCall {
   nodeLost(): void
 }
 
+export interface FailedCall {
+  readonly cause: 'connect' | 'server_error' | 'timeout'
+  readonly transport?: TransportFailure
+  readonly keyId: string
+}
+
 /** How a call ended, as far as the route's health and speed are concerned. */
 export type CallOutcome =
-  | { readonly kind: 'ok'; readonly ttftMs: number; readonly durationMs: number; readonly completionTokens: number }
-  /** Counts toward passive ejection (decisions §8); `keyId` because one poison key must eject nobody. */
   | {
-      readonly kind: 'failed'
-      readonly cause: 'connect' | 'server_error' | 'timeout'
-      readonly transport?: TransportFailure
-      readonly keyId: string
+      readonly kind: 'ok'
+      /** To the first content; null: the call was not asked as a stream, and nobody knows. */
+      readonly ttftMs: number | null
+      readonly durationMs: number
+      readonly completionTokens: number
     }
+  /** Counts toward passive ejection (§8); `keyId` because one poison key must eject nobody. */
+  | ({
+      readonly kind: 'failed' /** Whether it counts is said later, by `strike`. */
+      readonly doubtful?: boolean
+    } & FailedCall)
   /** Client gone, 4xx, shut-down: says nothing about the route. */
   | { readonly kind: 'neutral' }
 
@@ -37,6 +47,8 @@ export interface Router {
   /** Takes a slot: call exactly once per dispatched call, and `release` exactly once after it. */
   claim(route: Route, call: InFlightCall): void
   release(route: Route, call: InFlightCall, outcome: CallOutcome): void
+  /** A doubtful failure was the route's own. */
+  strike(route: Route, failed: FailedCall): void
   /**
    * Waits until a slot of one of the model's routes is released or the table changes in its favour.
    * `full`: the queue of this model is full; `timeout`: waited `waitMs` in vain; an abort rejects with the signal's reason.

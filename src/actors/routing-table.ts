@@ -14,8 +14,8 @@ export interface Profile {
   ejection: EjectionState
   /** Unix seconds, 0 if never. */
   measuredAt: number
-  /** A call ended since the last poll: the measurement is fresh. */
-  usedSincePoll: boolean
+  /** The first token of a call was timed since the last poll: the measurement is fresh. */
+  timedSincePoll: boolean
   /** As the node reported it last; null: not there now. */
   model: RuntimeModel | null
 }

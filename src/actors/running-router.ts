@@ -13,8 +13,8 @@ import { connectionTo, watchOver } from './node-connection.ts'
 import { type NodeView, viewOf } from './node-view.ts'
 import { PoolNode } from './pool-node.ts'
 import type { PoolRuntime } from './pool-runtime.ts'
-import { forgetSlowness, learnFailedCall, learnSpeed } from './route-learning.ts'
-import type { CallOutcome, InFlightCall, PoolRouter, RouterOptions } from './router.ts'
+import { forgetSlowness, learnFailedCall, learnSpeed, strikeRoute } from './route-learning.ts'
+import type { CallOutcome, FailedCall, InFlightCall, PoolRouter, RouterOptions } from './router.ts'
 import { buildTable, type Catalogue, catalogueOf, type Profile } from './routing-table.ts'
 import { createSlotQueue, type SlotQueue } from './slot-queue.ts'
 
@@ -78,6 +78,12 @@ export class RunningRouter implements PoolRouter {
       if (node.state === 'draining') this.endDrainIfIdle(node)
     }
     this.queue.wake(route.modelId)
+  }
+
+  strike(route: Route, failed: FailedCall): void {
+    const node = this.members.get(route.nodeId)
+    const profile = this.byProfile.get(route.profileId)
+    if (node !== undefined && profile !== undefined) strikeRoute(node, profile, failed, this.options)
   }
 
   waitForSlot(modelId: string, waitMs: number, signal: AbortSignal): Promise<'slot' | 'full' | 'timeout'> {
@@ -243,11 +249,12 @@ export class RunningRouter implements PoolRouter {
     const at = Date.now()
     if (result.kind === 'answered') {
       const { changed, modelsReady } = node.heard(result.reports)
+      node.forgetOldError(at)
       forgetSlowness(node.profiles(), this.catalogue, this.current)
       const { version } = this.current
       node.actor.send({ type: 'poll.answered', modelsReady, at })
       if (changed && this.current.version === version) this.publish()
-    } else {
+    } else if (result.code !== 'exhausted') {
       if (!awaitsFirstDial(node)) node.failedWith(result.code, at)
       node.actor.send({ type: result.code === 'refused' ? 'connection.refused' : 'poll.failed', at })
     }
@@ -268,9 +275,8 @@ export class RunningRouter implements PoolRouter {
 
   private learn(node: PoolNode, profile: Profile, outcome: CallOutcome): void {
     if (outcome.kind === 'neutral') return
-    const at = Date.now()
-    if (outcome.kind === 'failed') return learnFailedCall(node, profile, { outcome, at, ...this.options })
-    this.measured.record(learnSpeed(profile, outcome, at))
+    if (outcome.kind === 'failed') return learnFailedCall(node, profile, outcome, this.options)
+    this.measured.record(learnSpeed(profile, outcome, Date.now()))
     this.measuredSincePublish = true
   }
 

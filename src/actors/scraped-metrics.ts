@@ -20,6 +20,7 @@ export interface MetricSources {
   hellosRefused(): ReadonlyMap<string, number>
   accessEventsWritten(): number
   accessEventsRefused(): number
+  auditHeadLost(): boolean
   spansDropped(): number
   payoutBatches(): Promise<Readonly<Record<string, number>>>
 }
@@ -119,6 +120,8 @@ function recordMetrics({ gauge, counter }: Scraped, of: Partial<MetricSources>):
   counter('receipts_dropped_total', 'Receipts lost because the database was away', () => of.receiptsDropped?.())
   counter('audit_access_events_written_total', 'Access events stored', () => of.accessEventsWritten?.())
   counter('audit_access_events_refused_total', 'Access events never stored', () => of.accessEventsRefused?.())
+  const headLost = '1 while the end of this gateway’s audit chain is missing: actions are refused'
+  gauge('audit_head_lost', headLost, () => (of.auditHeadLost?.() === true ? 1 : 0))
   counter('trace_spans_dropped_total', 'Spans that no collector took', () => of.spansDropped?.())
 }
 

@@ -1,6 +1,6 @@
 import { chacha20poly1305 } from '@noble/ciphers/chacha.js'
 
-/** Encrypts what the database keeps and the gateway must read again: node API keys, webhook secrets (decisions §25). */
+/** Encrypts what the database keeps and the gateway must read again: node API keys, webhook secrets (§25). */
 export interface Sealing {
   /** nonce ‖ ciphertext, under the newest key. */
   seal(purpose: SealPurpose, secret: string): Buffer

@@ -18,14 +18,14 @@ export interface SettlementView {
   readonly latestFinalizedPayoutAt: Date | null
 }
 
-/** Largest lists that may be asked for (decisions §17). */
+/** Largest lists that may be asked for (§17). */
 export const publicReceiptsMax = 200
 export const publicBatchesMax = 100
 const viewKeptMs = 15 * secondMs
 
 const nextTurn = () => new Promise<void>((resolve) => setImmediate(resolve))
 
-/** Read at most every 15 s, whoever asks (decisions §14). */
+/** Read at most every 15 s, whoever asks (§14). */
 export function createSettlementView(db: Database): () => Promise<SettlementView> {
   return createSnapshot(viewKeptMs, async () => {
     // One snapshot of the database for all of it, so that the counts fit the list that the root is made of.

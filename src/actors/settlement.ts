@@ -34,7 +34,7 @@ export interface BatchProof {
   readonly proof: readonly string[]
 }
 
-/** Payouts on their way to the chain (decisions §14). Without a chain everything rests as it is. */
+/** Payouts on their way to the chain (§14). Without a chain everything rests as it is. */
 export interface Settlement {
   readonly configured: boolean
   /** Chain and contract were seen within the last 5 minutes. */

@@ -1,4 +1,5 @@
 import type { ElkNode } from 'elkjs/lib/elk-api'
+import { descriptors } from '../descriptors.ts'
 import { type ChartGraph, chartGraph } from '../machines/chart-graph.ts'
 import { charts } from '../machines/charts.ts'
 import { embeddedFile } from '../program-files.ts'
@@ -25,6 +26,8 @@ export const builtCharts = 'statecharts.json'
 
 /** One layout takes about 100 ms in the worker (measured). */
 const layoutMaxMs = 20_000
+/** A thread that finds none ends the process (seen on Bun 1.4.5). */
+const workerDescriptors = 8
 
 type Answer = { readonly picture: ElkNode } | { readonly failure: string }
 
@@ -44,6 +47,7 @@ function layout(worker: Worker, request: ElkNode): Promise<ElkNode> {
 
 /** From this checkout. Takes a second or two, in a thread of its own. */
 export async function drawCharts(): Promise<readonly DrawnChart[]> {
+  descriptors.lend(workerDescriptors)
   const worker = new Worker(new URL('./statechart-layout-worker.ts', import.meta.url).href)
   try {
     const drawn: DrawnChart[] = []

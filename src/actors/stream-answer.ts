@@ -1,48 +1,66 @@
 import { Problem } from '../errors.ts'
 import type { Route } from '../machines/routing.ts'
 import { answerEnd } from '../protocol/answer-end.ts'
+import type { TokenUsage } from '../protocol/chunk-rewriter.ts'
 import type { UpstreamBody } from '../protocol/upstream-request.ts'
 import type { AttemptFailure } from './attempt.ts'
 import type { TryBudget } from './dispatch.ts'
-import type { Exchange } from './exchange.ts'
+import type { Conclusion, Exchange } from './exchange.ts'
 import { callNode, isFailure } from './node-call.ts'
 import type { Relay } from './relay.ts'
 import type { RelayEnd, SettledStream } from './relay-port.ts'
 import { finishReasons } from './tracing.ts'
 
-/** Settles a stream however it ended: what the node delivered is metered and gets its receipt. */
-export function endStream(exchange: Exchange, end: RelayEnd): SettledStream {
-  const { command } = exchange
-  const { usage, estimated } = exchange.usageOf(end.usage, () => end.outputWeight)
+function release({ kind, code, attempt, firstContentMs }: RelayEnd, exchange: Exchange, usage: TokenUsage): void {
+  if (attempt === null) return
   const nowMs = performance.now()
-  const ttftMs = end.firstContentMs === null ? null : end.firstContentMs - command.startedMs
-  let members = ''
-  if (end.attempt !== null) {
-    const { startedMs, span, route } = end.attempt
-    if (span !== null) span.endCall({ model: route.modelId, usage, finishReasons: finishReasons(end.finish) }, end.code)
-    if (end.kind === 'complete') {
-      end.attempt.release({
-        kind: 'ok',
-        ttftMs: (end.firstContentMs ?? nowMs) - startedMs,
-        durationMs: nowMs - startedMs,
-        completionTokens: usage.completion_tokens,
-      })
-    } else if (end.kind === 'client_gone' || end.code === 'server_shutdown') end.attempt.release({ kind: 'neutral' })
-    else {
-      end.attempt.release({ kind: 'failed', cause: 'connect', keyId: command.access.keyId ?? '' })
-      exchange.port.failed(end.code ?? 'node_lost')
-    }
-    if (end.kind === 'complete' || ttftMs !== null) {
-      const vouched = end.kind === 'complete' ? { svc: end.svc } : null
-      const metered = { usage, estimated, vouched }
-      members = answerEnd(usage, exchange.settle(end.attempt, metered, ttftMs ?? nowMs - command.startedMs))
-    }
+  if (kind === 'complete') {
+    attempt.release({
+      kind: 'ok',
+      ttftMs: (firstContentMs ?? nowMs) - attempt.startedMs,
+      durationMs: nowMs - attempt.startedMs,
+      completionTokens: usage.completion_tokens,
+    })
+  } else if (kind === 'client_gone' || code === 'server_shutdown') attempt.release({ kind: 'neutral' })
+  else {
+    attempt.release({ kind: 'failed', cause: 'connect', keyId: exchange.command.access.keyId ?? '' })
+    exchange.port.failed(code ?? 'node_lost')
   }
-  const delivered = end.kind === 'complete' || ttftMs !== null
-  const status =
-    end.kind === 'complete' ? 200 : end.kind === 'client_gone' ? 499 : new Problem(end.code ?? 'internal_error').status
-  exchange.finish(status, end.code, delivered ? usage : null, ttftMs)
-  return { members, durable: exchange.durable }
+}
+
+/** The terminal chunk with its `svc`; null where it cannot be built. */
+function terminalOf(end: RelayEnd, { usage, metadata }: Conclusion): string | null {
+  try {
+    return end.terminal(answerEnd(usage, metadata))
+  } catch {
+    return null
+  }
+}
+
+const statusOf = ({ kind, code }: RelayEnd) =>
+  kind === 'complete' ? 200 : kind === 'client_gone' ? 499 : new Problem(code ?? 'internal_error').status
+
+/** Settles a stream however it ended: what the node delivered is metered, gets its receipt and is charged. */
+export function endStream(exchange: Exchange, end: RelayEnd): SettledStream {
+  const { startedMs } = exchange.command
+  const { attempt, firstContentMs } = end
+  const complete = end.kind === 'complete'
+  const { usage, estimated } = exchange.usageOf(end.usage, () => end.outputWeight)
+  const ttftMs = firstContentMs === null ? null : firstContentMs - startedMs
+  attempt?.span?.endCall({ model: attempt.route.modelId, usage, finishReasons: finishReasons(end.finish) }, end.code)
+  release(end, exchange, usage)
+  const delivered = complete || ttftMs !== null
+  let terminal: string | null = null
+  if (attempt !== null && delivered) {
+    const told = { usage, estimated, vouched: complete ? { svc: end.svc } : null }
+    const conclusion = exchange.conclude(attempt, told, ttftMs ?? performance.now() - startedMs)
+    if (complete) terminal = terminalOf(end, conclusion)
+    // Only an end that stands is charged (§27).
+    if (!complete || terminal !== null) exchange.record(conclusion)
+  }
+  if (complete && terminal === null) exchange.finish(500, 'internal_error', null, null)
+  else exchange.finish(statusOf(end), end.code, delivered ? usage : null, ttftMs)
+  return { terminal, durable: exchange.durable }
 }
 
 /** One try of a stream: resolves at the node's first chunk, the rest flows by itself. */

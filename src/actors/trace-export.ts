@@ -1,5 +1,6 @@
 import { version } from '../../package.json'
 import { product } from '../brand.ts'
+import { descriptors } from '../descriptors.ts'
 import { failureName, type Log } from '../log.ts'
 
 export interface SpanAttribute {
@@ -43,6 +44,8 @@ const spansWaitingMax = 4_096
 const batchSpansMax = 512
 const sendEveryMs = 1_000
 const sendTimeoutMs = 10_000
+/** What a first request of Bun's takes. */
+const fetchDescriptors = 4
 const stopWaitMs = 2_000
 const backoffMsMax = 30_000
 /** What OTLP/HTTP calls retryable; anything else would fail again. */
@@ -176,6 +179,8 @@ class OtlpExporter implements SpanExporter {
   private async post(batch: readonly FinishedSpan[]): Promise<'sent' | 'later' | 'never'> {
     const scopeSpans = [{ scope: { name: product, version }, spans: batch.map(otlpSpan) }]
     try {
+      // Bun's first fetch starts a thread, and ends the process where that finds no descriptor (seen on 1.4.5).
+      descriptors.lend(fetchDescriptors)
       const response = await fetch(this.url, {
         method: 'POST',
         headers: this.headers,

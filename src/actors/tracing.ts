@@ -3,7 +3,7 @@ import type { ProblemCode } from '../errors.ts'
 import type { TokenUsage } from '../protocol/chunk-rewriter.ts'
 import type { FinishedSpan, SpanAttribute, SpanExporter } from './trace-export.ts'
 
-/** Names as OpenTelemetry's semantic conventions have them (decisions §18). Never a prompt, an answer or an id of a node. */
+/** Names as OpenTelemetry's semantic conventions have them (§18). Never a prompt, an answer or an id of a node. */
 const attributeOf = (key: string, value: string | number | readonly string[]): SpanAttribute => ({ key, value })
 
 const kinds = { internal: 1, server: 2, client: 3 } as const

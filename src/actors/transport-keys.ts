@@ -3,7 +3,7 @@ import { keyIdOf, type VerifyKey } from '../protocol/ed25519.ts'
 import { transportKeyMessage } from '../protocol/signatures.ts'
 import type { TransportKey } from '../protocol/wire/agent.ts'
 
-/** Signed by the node itself and named by its own bytes (decisions §10): only such keys are offered to clients. */
+/** Signed by the node itself and named by its own bytes (§10): only such keys are offered to clients. */
 export function isOwnTransportKey(key: TransportKey, identity: VerifyKey): boolean {
   const raw = fromBase64url(key.public_key_x25519, 32)
   return raw !== null && keyIdOf(raw) === key.key_id && identity.verify(transportKeyMessage(key), key.signature_ed25519)

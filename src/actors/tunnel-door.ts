@@ -5,7 +5,7 @@ import type { NodeProof, NodeProofFault } from './node-proofs.ts'
 import type { SocketHandler } from './tunnel-socket.ts'
 import type { Tunnels } from './tunnels.ts'
 
-/** The signed headers of a hello as they came (decisions §22); null where one is missing. */
+/** The signed headers of a hello as they came (§22); null where one is missing. */
 export interface TunnelHello {
   readonly nodeId: string | null
   readonly timestamp: string | null

@@ -20,7 +20,7 @@ export interface TunnelOwner {
   readonly peerUrl: string
 }
 
-/** Who holds which tunnel, among the gateways on one PostgreSQL (decisions §26). */
+/** Who holds which tunnel, among the gateways on one PostgreSQL (§26). */
 export interface TunnelOwners {
   /** Another gateway that holds the node's tunnel and can be reached; from memory. */
   owner(nodeId: NodeId): TunnelOwner | null

@@ -13,7 +13,7 @@ export interface TunnelListener {
   onStatus?(nodeId: NodeId, text: string): void
 }
 
-/** The tunnels that end at this gateway (decisions §22). */
+/** The tunnels that end at this gateway (§22). */
 export interface Tunnels {
   /** The handler of the socket of a node that has just proved who it is; null: no tunnels any more, the gateway stops. */
   accept(nodeId: NodeId): SocketHandler | null

@@ -58,10 +58,10 @@ export interface WebhooksOptions extends Pick<OpenDatabase, 'db' | 'sql'> {
   readonly pollMs?: number
 }
 
-/** Delivers the events of ended jobs until a receiver has taken them, or the schedule is over (decisions §11). */
+/** Delivers the events of ended jobs until a receiver has taken them, or the schedule is over (§11). */
 export interface Webhooks extends Pick<DueWork, 'start' | 'stop' | 'wake' | 'running'> {
-  /** The normal form of a URL that may be stored; throws `webhook_url_invalid`. */
-  checkUrl(text: string): string
+  /** Throws `webhook_url_invalid`. */
+  checkUrl(text: string): void
   /** Newest first. */
   list(filter: {
     readonly status: WebhookStatus | null
@@ -109,8 +109,7 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
     running: () => work.running(),
     checkUrl: (text) => {
       const checked = checkWebhookUrl(text, options.ports)
-      if ('url' in checked) return checked.url
-      throw new Problem('webhook_url_invalid', { param: 'webhook_url', detail: checked.fault })
+      if ('fault' in checked) throw new Problem('webhook_url_invalid', { param: 'webhook_url', detail: checked.fault })
     },
     list: (filter) => rows.listWebhooks(db, filter),
     redeliver: async (webhookId, audit) => {
@@ -190,7 +189,7 @@ async function attempt(
 ): Promise<DeliveryOutcome> {
   const checked = checkWebhookUrl(webhook.url, options.ports)
   if ('fault' in checked) return { kind: 'stopped', error: 'blocked_address' }
-  const url = new URL(checked.url)
+  const { url } = checked
   const began = performance.now()
   const addresses = await within(attemptMs, world.resolve(url.hostname)).catch(() => null)
   const [address] = addresses ?? []

@@ -1,22 +1,55 @@
 import type { Route } from '../machines/routing.ts'
 import type { TokenUsage } from '../protocol/chunk-rewriter.ts'
 import { completionText, type PublicCompletion, publicCompletion } from '../protocol/completion.ts'
+import { GatheredAnswer } from '../protocol/gathered-answer.ts'
 import type { UpstreamBody } from '../protocol/upstream-request.ts'
-import type { ChatMetadata } from '../protocol/wire/chat.ts'
-import type { AttemptFailure } from './attempt.ts'
-import type { Exchange } from './exchange.ts'
+import { gather } from '../transport/gather.ts'
+import type { NodeResponse } from '../transport/transport.ts'
+import type { Attempt, AttemptFailure } from './attempt.ts'
+import type { Conclusion, Exchange } from './exchange.ts'
 import { callNode, isFailure } from './node-call.ts'
 import { finishReasons } from './tracing.ts'
 
 /** A node's whole answer may not be larger, bytes. */
 const answerBytesMax = 32 * 1024 * 1024
 
-/** What a node answered, metered and with its receipt; the exchange has not ended yet. */
+/** What a node answered, metered; it is not recorded yet and the exchange has not ended. */
 export interface ReceivedAnswer {
   readonly completion: PublicCompletion
   readonly usage: TokenUsage
-  readonly svc: ChatMetadata
-  readonly ttftMs: number
+  readonly conclusion: Conclusion
+  /** From the start of the request; null where the node was asked for no stream: then nobody knows. */
+  readonly firstContentMs: number | null
+}
+
+interface HeardAnswer {
+  readonly completion: PublicCompletion
+  /** `performance.now()`, likewise. */
+  readonly firstContentMs: number | null
+}
+
+/** What came in place of an answer. */
+interface HeardError {
+  readonly said: string
+}
+
+/** Rejects with `TransportError`. */
+async function heardWhole(response: NodeResponse): Promise<HeardAnswer | HeardError> {
+  const text = await response.text(answerBytesMax)
+  const completion = publicCompletion(text)
+  return completion === null ? { said: text } : { completion, firstContentMs: null }
+}
+
+/** The same answer, asked for as a stream. One that says nothing begins with its end, as in any stream. */
+async function heardStream(
+  response: NodeResponse,
+  attempt: Attempt,
+  usageWaitMs: number,
+): Promise<HeardAnswer | HeardError> {
+  const answer = new GatheredAnswer()
+  const { complete, firstContentMs } = await gather(response, answer, attempt.signal, usageWaitMs)
+  if (!complete) return { said: answer.errorSaid }
+  return { completion: answer.completion(), firstContentMs: firstContentMs ?? performance.now() }
 }
 
 /** Calls one node for a whole answer: by allow-list, metered. */
@@ -31,28 +64,39 @@ export async function receiveWhole(
   const attempt = exchange.begin(route)
   const response = await callNode(exchange, attempt, upstream)
   if (isFailure(response)) return { failure: response }
-  const ttfbMs = performance.now()
-  let text: string
+  const firstByteMs = performance.now()
+  let heard: HeardAnswer | HeardError
   try {
-    text = await response.text(answerBytesMax)
+    const usageWaitMs = exchange.port.config.SVC_FINISH_HOLD_MS
+    heard = await (upstream.stream ? heardStream(response, attempt, usageWaitMs) : heardWhole(response))
   } catch (error) {
     return { failure: attempt.failedBy(error) }
   }
-  const completion = publicCompletion(text)
-  if (completion === null) return { failure: attempt.failedByContent() }
+  if ('said' in heard) return { failure: attempt.failedByContent(heard.said) }
+  return concluded(exchange, attempt, heard, firstByteMs)
+}
+
+function concluded(
+  exchange: Exchange,
+  attempt: Attempt,
+  { completion, firstContentMs }: HeardAnswer,
+  firstByteMs: number,
+): ReceivedAnswer {
+  const { startedMs } = exchange.command
   const { usage, estimated } = exchange.usageOf(completion.usage, completion.outputWeight)
   attempt.release({
     kind: 'ok',
-    ttftMs: ttfbMs - attempt.startedMs,
+    ttftMs: firstContentMs === null ? null : firstContentMs - attempt.startedMs,
     durationMs: performance.now() - attempt.startedMs,
     completionTokens: usage.completion_tokens,
   })
-  attempt.span?.endCall({ model: route.modelId, usage, finishReasons: finishReasons(completion.choices) }, null)
-  const ttftMs = ttfbMs - exchange.command.startedMs
-  const svc = exchange.settle(attempt, { usage, estimated, vouched: completion }, ttftMs)
-  // Billed work is durable before anybody hears of it (decisions §14).
-  if (exchange.durable !== null) await exchange.durable
-  return { completion, usage, svc, ttftMs }
+  attempt.span?.endCall({ model: attempt.route.modelId, usage, finishReasons: finishReasons(completion.choices) }, null)
+  return {
+    completion,
+    usage,
+    conclusion: exchange.conclude(attempt, { usage, estimated, vouched: completion }, firstByteMs - startedMs),
+    firstContentMs: firstContentMs === null ? null : firstContentMs - startedMs,
+  }
 }
 
 /** One try of a request without a stream. */
@@ -63,13 +107,17 @@ export async function tryWhole(
 ): Promise<{ readonly body: string } | { readonly failure: AttemptFailure }> {
   const received = await receiveWhole(exchange, route, upstream)
   if ('failure' in received) return received
-  const { completion, usage, svc, ttftMs } = received
+  const { completion, usage, conclusion, firstContentMs } = received
   const body = completionText(
     { id: exchange.id, created: exchange.created, model: exchange.command.body.model },
     completion.choices,
     usage,
-    svc,
+    conclusion.metadata,
   )
-  exchange.finish(200, null, usage, ttftMs)
+  // Only an answer that stands is charged.
+  exchange.record(conclusion)
+  // Billed work is durable before anybody hears of it (§14).
+  if (exchange.durable !== null) await exchange.durable
+  exchange.finish(200, null, usage, firstContentMs)
   return { body }
 }

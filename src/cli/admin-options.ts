@@ -1,6 +1,6 @@
 import type { Terminal } from './terminal.ts'
 
-/** Kept with the action for the audit (decisions §16). */
+/** Kept with the action for the audit (§16). */
 export const reasonOption = { reason: { kind: 'text', value: 'TEXT', about: 'Why, for the audit' } } as const
 export const yesOption = { yes: { kind: 'flag', about: 'Do not ask' } } as const
 export const customerOption = {

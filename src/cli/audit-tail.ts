@@ -46,9 +46,12 @@ async function read(gateway: GatewayClient, only: Line['kind'] | undefined, limi
 
 const order = ({ event }: Line) => `${event.created_at} ${event.event_id}`
 
+/** A role is one of the administration's: who comes without it is named by what they are. */
+const actorOf = ({ actor_type: type, actor_role: role }: Line['event']) => (type === 'admin_token' ? role : type)
+
 function textOf({ style }: Pick<Terminal, 'style'>, line: Line): string {
   const { kind, event } = line
-  const head = `${shortTime(event.created_at)}  ${style('dim', kind.padEnd(8))}  ${event.actor_role.padEnd(8)}`
+  const head = `${shortTime(event.created_at)}  ${style('dim', kind.padEnd(8))}  ${actorOf(event).padEnd(8)}`
   if (kind === 'access') {
     const bad = event.status_code >= 400
     const status = style(bad ? 'red' : 'green', String(event.status_code))

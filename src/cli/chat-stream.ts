@@ -1,4 +1,5 @@
 import { brand, headers } from '../brand.ts'
+import { foreignJson } from '../protocol/foreign-json.ts'
 import { SseSplitter } from '../protocol/sse.ts'
 import { CliFailure, GatewayRefusal } from './failure.ts'
 import { type GatewayClient, refusalOf } from './gateway-client.ts'
@@ -78,7 +79,8 @@ class Reader {
       this.done = true
       return
     }
-    const chunk = JSON.parse(payload) as Chunk & Readonly<Record<string, unknown>>
+    const chunk = foreignJson(payload) as (Chunk & Readonly<Record<string, unknown>>) | undefined
+    if (chunk === undefined) throw new CliFailure('The gateway sent an event that is no JSON.')
     if (chunk.error !== undefined) throw this.refused(chunk.error)
     for (const { delta, finish_reason } of chunk.choices ?? []) {
       this.take('reasoning', textOf(delta?.reasoning_content) || textOf(delta?.reasoning))

@@ -1,9 +1,12 @@
 import { brand, headers } from '../brand.ts'
+import { foreignAnswer, foreignJson } from '../protocol/foreign-json.ts'
 import type { Connection } from './credentials.ts'
 import { CliFailure, GatewayRefusal, type Refusal } from './failure.ts'
 
 /** Longer than any administrative answer takes; a gateway that is silent for so long is not there. */
 const answerWithinMs = 30_000
+/** The longest lists of the administration are far shorter. */
+const answerBytesMax = 64 * 1024 * 1024
 const reasonHeader = `x-${brand}-reason`
 
 export interface AdminCall {
@@ -11,9 +14,9 @@ export interface AdminCall {
   /** Begins with `/`; put ids in with `segment`. */
   readonly path: string
   readonly body?: object
-  /** Where a route has no body the reason travels in a header (decisions §16). */
+  /** Where a route has no body the reason travels in a header (§16). */
   readonly reason?: string | undefined
-  /** The gateway may demand that a second admin agrees (decisions §16): such a call carries that admin's token, too. */
+  /** The gateway may demand that a second admin agrees (§16): such a call carries that admin's token, too. */
   readonly approved?: boolean
 }
 
@@ -44,13 +47,8 @@ export function refusalOf(status: number, body: unknown, answered: Headers): Ref
 
 async function refused(response: Response, hints: (refusal: Refusal) => readonly string[]): Promise<GatewayRefusal> {
   const content = await response.text().catch(() => '')
-  let body: unknown = null
-  try {
-    body = JSON.parse(content)
-  } catch {
-    // A proxy in between answers in its own way; its page helps nobody in a terminal.
-  }
-  const refusal = refusalOf(response.status, body, response.headers)
+  // A proxy in between answers in its own way; its page helps nobody in a terminal.
+  const refusal = refusalOf(response.status, foreignJson(content), response.headers)
   return new GatewayRefusal(refusal, hints(refusal))
 }
 
@@ -114,11 +112,9 @@ export class GatewayClient {
   }
 
   private async json(response: Response): Promise<unknown> {
-    try {
-      return await response.json()
-    } catch {
-      throw new CliFailure(`${this.connection.baseUrl} does not answer as a gateway does.`, ['Check SVC_BASE_URL.'])
-    }
+    const answer = await foreignAnswer(response, answerBytesMax).catch(() => undefined)
+    if (answer !== undefined) return answer
+    throw new CliFailure(`${this.connection.baseUrl} does not answer as a gateway does.`, ['Check SVC_BASE_URL.'])
   }
 
   private missing(variable: string, what: string): CliFailure {

@@ -130,7 +130,7 @@ function showOutcome(
 }
 
 const submit = action({
-  about: 'Seal a prompt for one machine of yours, follow the job, open the answer here',
+  about: 'Seal a prompt for one node of yours, follow the job, open the answer here',
   operands: [
     { name: 'NODE_ID', about: 'node_…, as in nodes list' },
     { name: 'MODEL', about: 'A model of that machine' },

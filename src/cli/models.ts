@@ -40,7 +40,8 @@ async function currentEntry(session: Session, id: string): Promise<Partial<Model
   const { models } = await session.gateway().admin<Listed>({ path: `${path}?limit=10000` })
   const found = models.find((model) => model.id === id && model.in_catalogue)
   if (found === undefined) return { id }
-  const { in_catalogue: _, nodes: _nodes, nodes_ready: _ready, updated_at: _at, ...entry } = found
+  const { in_catalogue: _, nodes: _nodes, nodes_ready: _ready, served_context_length: _context, ...written } = found
+  const { updated_at: _at, ...entry } = written
   return Object.fromEntries(Object.entries(entry).filter(([, value]) => value !== null)) as typeof entry
 }
 
@@ -66,7 +67,7 @@ const list = action({
           model.nodes_ready,
           model.in_catalogue,
           model.aliases.join(', '),
-          model.context_length,
+          model.served_context_length ?? model.context_length,
           shortTime(model.updated_at),
         ]),
         'No models: no node has answered yet.',
@@ -140,7 +141,7 @@ const set = action({
 })
 
 const alias = action({
-  about: 'Let a model be called by other names too, so that machines that name it differently pool',
+  about: 'Let a model be called by other names too, so that nodes that name it differently pool',
   operands: [idOperand, { name: 'ALIAS', about: 'Another name', rest: true }],
   options: { remove: { kind: 'flag', about: 'Take these names away instead' }, ...reasonOption },
   run: async ({ operands, options, json }, session) => {

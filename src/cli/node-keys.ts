@@ -45,7 +45,7 @@ function described(session: Session, key: LocalKey): string {
 }
 
 const create = action({
-  about: 'Make a key for a program on this machine or its network (X-SVC-API-Key); prints it once',
+  about: 'Make a key for a program on this computer or its network (X-SVC-API-Key); prints it once',
   operands: [{ name: 'NAME', about: 'What it is called in the list' }],
   options: dataDirOption,
   run: async ({ operands, options, json }, session) => {

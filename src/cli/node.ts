@@ -105,7 +105,7 @@ Ctrl-C ends it.
 
 /** Of the verb by itself; also what the bundled agent runs. */
 export const runNode = action({
-  about: 'Run the node agent beside the model servers of this machine, for its gateway or for this machine alone',
+  about: 'Run the node agent beside the model servers of this computer, for its gateway or for this computer alone',
   options,
   run: async ({ options: given, json }, session) => {
     const ended = untilSignal()

@@ -41,7 +41,7 @@ function instructions(terminal: Terminal, made: EnrollmentTokenIssued): string {
 }
 
 export const enroll = action({
-  about: 'Add a machine that runs the agent, also behind NAT: prints the line to paste there',
+  about: 'Add a computer that runs the agent, also behind NAT: prints the line to paste there',
   operands: [{ name: 'NAME', about: 'What the machine is called in lists' }],
   options,
   run: async ({ operands, options: given, json }, session) => {
@@ -66,7 +66,7 @@ export const enroll = action({
 })
 
 export const tokens = action({
-  about: 'List the tokens by which machines may enrol, used and expired ones too',
+  about: 'List the tokens by which nodes may enrol, used and expired ones too',
   options: {},
   run: async ({ json }, session) => {
     const answer = await session.gateway().admin<EnrollmentTokenList>({ path: `${path}?limit=1000` })

@@ -104,7 +104,12 @@ const set = action({
   about: 'Change a node; `--api-key none` takes its key away',
   operands: [idOperand],
   options: {
-    url: { kind: 'text', value: 'URL', about: 'New address; what runs at the old one may end' },
+    url: {
+      kind: 'text',
+      value: 'URL',
+      about:
+        'New address; the API key is not sent there unless --api-key gives one; what runs at the old address may end',
+    },
     ...nodeOptions,
     ...reasonOption,
   },

@@ -4,12 +4,12 @@ import { CliFailure, exitCodes } from './failure.ts'
 import { untilSignal } from './until-signal.ts'
 
 /** Faults of the set-up whose text is written for the operator; of anything else only the name is told. */
-const told: readonly string[] = ['StartError', 'DataFolderError', 'EmbeddedDatabaseError']
+const told: readonly string[] = ['StartError', 'DataFolderError', 'EmbeddedDatabaseError', 'SettlementPackagesError']
 export const serve: Verb = {
   name: 'serve',
   about: 'Start the gateway',
   actions: action({
-    about: 'Start the gateway, as npm start does. Its settings are environment variables: see README.md',
+    about: 'Start the gateway, as npm start does. Environment variables configure it: see docs/reference/settings.md',
     options: {},
     run: async ({ json }, session) => {
       const ended = untilSignal()

@@ -3,6 +3,7 @@ import { Value } from '@sinclair/typebox/value'
 import { receiptVersion } from '../brand.ts'
 import { canonicalJson } from '../protocol/canonical-json.ts'
 import { verifyKey } from '../protocol/ed25519.ts'
+import { foreignJson } from '../protocol/foreign-json.ts'
 import { fromHex, payoutLeaf, toHex, verifyProof } from '../protocol/merkle.ts'
 import { textHash } from '../protocol/receipt.ts'
 import { receiptMessage } from '../protocol/signatures.ts'
@@ -18,11 +19,9 @@ const fileOperand = (what: string) => ({ name: 'FILE', about: `${what}; - is sta
 
 async function readJson(session: Session, file: string): Promise<unknown> {
   const text = await givenText(session, 'FILE', file === '-' ? '-' : `@${file}`)
-  try {
-    return JSON.parse(text)
-  } catch {
-    throw new CliFailure(`${file} holds no JSON.`)
-  }
+  const value = foreignJson(text)
+  if (value === undefined) throw new CliFailure(`${file} holds no JSON.`)
+  return value
 }
 
 function signatureOk(hash: string, signature: string | undefined, publicKey: string | undefined): boolean | null {

@@ -2,6 +2,7 @@ import { headers } from '../brand.ts'
 import { decodeBase64Url, encodeBase64Url } from '../protocol/base64.ts'
 import type { Envelope } from '../protocol/envelope.ts'
 import { openResponse, type SealedRequest, sealRequest } from '../protocol/envelope-sealing.ts'
+import { foreignAnswer, foreignJson } from '../protocol/foreign-json.ts'
 import type { JobRead, JobStatus, NodeKeys, WebhookRecord } from '../protocol/wire/job.ts'
 import { chooseKey } from './node-keys.ts'
 
@@ -109,6 +110,8 @@ const paddingBytes = 256
 const forbidden = ['model', 'stream', 'n', 'svc'] as const
 /** A lost answer may hide an accepted job: the same bytes again are the same job. */
 const triesMax = 3
+/** The largest sealed answer in base64url, and what stands around it. */
+const answerBytesMax = 16 * 1024 * 1024
 
 export function createPrivateJobs(options: PrivateJobsOptions): PrivateJobsClient {
   return new Client(options)
@@ -202,9 +205,10 @@ class Client implements PrivateJobsClient {
 }
 
 async function answerOf(response: Response): Promise<unknown> {
-  if (response.ok) return response.json()
-  const problem: unknown = await response.json().catch(() => null)
-  const { code, title, detail, request_id } = (problem ?? {}) as Readonly<Record<string, unknown>>
+  const answer = await foreignAnswer(response, answerBytesMax)
+  if (response.ok && answer !== undefined) return answer
+  if (response.ok) throw new SyntaxError('the gateway does not answer in JSON')
+  const { code, title, detail, request_id } = (answer ?? {}) as Readonly<Record<string, unknown>>
   const text = { title: wordsOf(title), detail: wordsOf(detail), requestId: wordsOf(request_id) }
   throw new GatewayError(response.status, wordsOf(code) ?? 'unknown', text)
 }
@@ -262,7 +266,9 @@ function openAnswer(job: SubmittedJob, envelope: Envelope | undefined): unknown 
   const { secret, ...rest } = job.responseKeys
   const keys = { ...rest, secret: decodeBase64Url(secret) ?? new Uint8Array() }
   const context = { jobId: job.sealedJobId, modelId: job.modelId, nodeId: job.nodeId }
-  return JSON.parse(new TextDecoder().decode(openResponse(keys, context, envelope)))
+  const answer = foreignJson(new TextDecoder().decode(openResponse(keys, context, envelope)))
+  if (answer === undefined) throw new SyntaxError('the answer of the node is no JSON')
+  return answer
 }
 
 function pause(ms: number, signal?: AbortSignal): Promise<void> {

@@ -1,6 +1,7 @@
 import type { PgDatabase } from 'drizzle-orm/pg-core'
 import type { PostgresJsQueryResultHKT } from 'drizzle-orm/postgres-js'
 import type { Options, Sql } from 'postgres'
+import { descriptors } from '../descriptors.ts'
 import { drizzle, postgres } from './driver.ts'
 
 /** What every query takes as its first argument: the pool and a transaction both fit. */
@@ -40,6 +41,9 @@ export function driverAddress(url: string): { readonly url: string; readonly hos
   return { url: parsed.toString(), host }
 }
 
+/** What the patched driver takes beyond the published one. */
+const ownOptions = { onconnecting: () => descriptors.lend() }
+
 /** One client of the driver: silent about notices, with every wait bounded. */
 export function connect(url: string, options: Options<Record<string, never>>): Sql {
   const address = driverAddress(url)
@@ -51,6 +55,7 @@ export function connect(url: string, options: Options<Record<string, never>>): S
     // off at this moment would end the process (seen). No query has an array parameter.
     fetch_types: false,
     onnotice: () => {},
+    ...ownOptions,
     ...options,
   })
 }

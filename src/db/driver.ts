@@ -1,22 +1,14 @@
-import { plugin } from 'bun'
-import { driverFile, repairedDriver } from './driver-repairs.ts'
+import postgres from 'postgres'
 
-let repaired = false
+/** How many repairs `patches/postgres@3.4.9.patch` makes to postgres.js, as the patched driver says itself. */
+const repairs = 7
 
-plugin({
-  name: 'repaired-driver',
-  setup(build) {
-    build.onLoad({ filter: driverFile }, async ({ path }) => {
-      const contents = repairedDriver(await Bun.file(path).text())
-      repaired = true
-      return { contents, loader: 'js' }
-    })
-  },
-})
+// Without them a query may wait for ever, or be answered by another transaction: docs/decisions/0015-patched-driver.md.
+if (!('repairs' in postgres) || postgres.repairs !== repairs) {
+  throw new Error(
+    'node_modules/postgres lacks the repairs of this program. Start it by npm start or ./penstock, which apply them.',
+  )
+}
 
-// Only here, and not as a static import: those are loaded before any code of this file runs. A built program
-// (scripts/build.ts) has the repaired driver inside and another file in the place of this one.
-export const { default: postgres } = await import('postgres')
-export const { drizzle } = await import('drizzle-orm/postgres-js')
-
-if (!repaired) throw new Error('postgres was loaded before src/db/driver.ts could repair it')
+export { drizzle } from 'drizzle-orm/postgres-js'
+export { postgres }

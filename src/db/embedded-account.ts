@@ -33,7 +33,7 @@ export interface AccountChoice {
   readonly shared: boolean
 }
 
-/** Only for root: a system user of its own where one can be made, else `nobody` (decisions §25). */
+/** Only for root: a system user of its own where one can be made, else `nobody` (§25). */
 export function chooseAccount(preferNobody: boolean): AccountChoice {
   const own = preferNobody ? null : makeAccount()
   return own === null ? { account: nobody, shared: true } : { account: own, shared: false }

@@ -11,6 +11,7 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { join } from 'node:path'
+import { descriptors } from '../descriptors.ts'
 import { type Binaries, databaseUrlHint, EmbeddedDatabaseError, findBinaries } from './embedded-binaries.ts'
 import type { Place } from './embedded-place.ts'
 
@@ -27,6 +28,8 @@ const startWaitMs = 60_000
 const fastStopWaitMs = 10_000
 const immediateStopWaitMs = 5_000
 const pollMs = 10
+/** The log, and what Bun opens to start a program. */
+const launchDescriptors = 6
 const logBytesMax = 1024 * 1024
 /** No process can have it: above every system's largest process id. */
 const impossiblePid = 2_147_483_647
@@ -39,13 +42,20 @@ interface PidFile {
   readonly status: string
 }
 
+/** Only what is not there is gone: without a descriptor left every file looks away, and a second server would start. */
+function absent(error: unknown): null {
+  const { code } = error as { readonly code?: unknown }
+  if (code === 'ENOENT' || code === 'ESRCH') return null
+  throw error
+}
+
 function readPidFile(place: Place): PidFile | null {
   try {
     const lines = readFileSync(join(place.data, 'postmaster.pid'), 'utf8').split('\n')
     const pid = Number(lines[0])
     return pid > 0 ? { pid, status: (lines[7] ?? '').trim() } : null
-  } catch {
-    return null
+  } catch (error) {
+    return absent(error)
   }
 }
 
@@ -55,8 +65,8 @@ function commandLine(pid: number): string {
   }
   try {
     return readFileSync(`/proc/${pid}/cmdline`, 'utf8')
-  } catch {
-    return ''
+  } catch (error) {
+    return absent(error) ?? ''
   }
 }
 
@@ -111,7 +121,7 @@ function serverArguments(place: Place, options: ServerOptions): string[] {
     fsync: options.durable ? 'on' : 'off',
     synchronous_commit: options.durable ? 'on' : 'off',
     full_page_writes: options.durable ? 'on' : 'off',
-    // Statements and the keys in their error details stay out of the log (decisions §18).
+    // Statements and the keys in their error details stay out of the log (§18).
     log_min_messages: 'log',
     log_min_error_statement: 'panic',
     log_error_verbosity: 'terse',
@@ -180,6 +190,7 @@ export async function ensureServer(place: Place, options: ServerOptions): Promis
   const binaries = findBinaries(place.account, place.copiesFolder)
   if (!existsSync(place.data)) initialise(place, binaries, options)
   disownPidFile(place)
+  descriptors.lend(launchDescriptors)
   const child = launch(place, binaries, options)
   if (await settled(place, child)) return 'started'
   const reason = existsSync(place.logFile) ? lastLine(readFileSync(place.logFile, 'utf8')) : ''

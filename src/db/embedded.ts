@@ -1,8 +1,10 @@
 import { Database as SqliteFile } from 'bun:sqlite'
 import { chmodSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
+import { descriptors } from '../descriptors.ts'
 import { connect } from './client.ts'
 import { EmbeddedDatabaseError } from './embedded-binaries.ts'
+import { type Keeper, orphanGraceSecondsDefault, startKeeper } from './embedded-keeper.ts'
 import { type Place, preparePlace } from './embedded-place.ts'
 import { ensureServer, isServing, runningServer, type ServerOptions, stopServer, superuser } from './embedded-server.ts'
 
@@ -19,6 +21,8 @@ export interface EmbeddedOptions {
   readonly log: EmbeddedLog
   readonly connectionsMax?: number
   readonly durable?: boolean
+  /** When this process is killed and none takes its server over, that ends by itself after so long, s. */
+  readonly orphanGraceSeconds?: number
   /** For tests: as root run as `nobody` and make no system user. */
   readonly preferNobody?: boolean
 }
@@ -78,8 +82,18 @@ async function ensureDatabase(place: Place): Promise<void> {
   }
 }
 
+function isGone(place: Place): boolean {
+  descriptors.lend()
+  try {
+    return runningServer(place) === null
+  } catch {
+    // Nothing can be read now, the database's files as little as any other.
+    return false
+  }
+}
+
 /** Starts the server again when it ended by itself, e.g. killed for want of memory. Returns the end of the watch. */
-function watch(place: Place, options: ServerOptions, log: EmbeddedLog): () => Promise<void> {
+function watch(place: Place, options: ServerOptions, log: EmbeddedLog, keeper: Keeper): () => Promise<void> {
   let restarting: Promise<void> | null = null
   let failures = 0
   let notBefore = 0
@@ -100,7 +114,8 @@ function watch(place: Place, options: ServerOptions, log: EmbeddedLog): () => Pr
     restarting = null
   }
   const timer = setInterval(() => {
-    if (restarting === null && performance.now() >= notBefore && runningServer(place) === null) restarting = restart()
+    keeper.look()
+    if (restarting === null && performance.now() >= notBefore && isGone(place)) restarting = restart()
   }, watchIntervalMs)
   timer.unref()
   return async () => {
@@ -118,23 +133,28 @@ export async function startEmbedded(options: EmbeddedOptions): Promise<EmbeddedD
   mkdirSync(dataDir, { recursive: true, mode: 0o700 })
   const server = { connectionsMax: options.connectionsMax ?? connectionsMaxDefault, durable: options.durable ?? true }
   const unlock = lockFolder(dataDir)
+  let keeper: Keeper | null = null
   try {
     const place = preparePlace(dataDir, options.preferNobody ?? false)
+    keeper = startKeeper(place, dataDir, options.orphanGraceSeconds ?? orphanGraceSecondsDefault)
+    const kept = keeper
     if (place.accountShared) options.log.warn('embedded_database_shared_user', { uid: place.account?.uid ?? 0 })
     const how = await ensureServer(place, server)
     await ensureDatabase(place)
     options.log.info('embedded_database_ready', { how })
-    const unwatch = watch(place, server, options.log)
+    const unwatch = watch(place, server, options.log, kept)
     return {
       url: urlOf(place, databaseName),
       stop: async () => {
         await unwatch()
         await stopServer(place)
+        kept.stop()
         if (!place.socketFolder.startsWith(place.home)) rmSync(place.socketFolder, { recursive: true, force: true })
         unlock()
       },
     }
   } catch (error) {
+    keeper?.stop()
     unlock()
     throw error
   }
@@ -158,23 +178,5 @@ export async function reachEmbedded(options: EmbeddedOptions): Promise<EmbeddedD
     const place = preparePlace(dataDir, options.preferNobody ?? false)
     if (!(await isServing(place))) throw error
     return { url: urlOf(place, databaseName), stop: async () => {} }
-  }
-}
-
-/** For tests run by hand: makes the server run and leaves it running, held by nobody. */
-export async function leaveEmbeddedRunning(options: EmbeddedOptions): Promise<string> {
-  const dataDir = resolve(options.dataDir)
-  mkdirSync(dataDir, { recursive: true, mode: 0o700 })
-  const unlock = lockFolder(dataDir)
-  try {
-    const place = preparePlace(dataDir, options.preferNobody ?? false)
-    await ensureServer(place, {
-      connectionsMax: options.connectionsMax ?? connectionsMaxDefault,
-      durable: options.durable ?? true,
-    })
-    await ensureDatabase(place)
-    return urlOf(place, databaseName)
-  } finally {
-    unlock()
   }
 }

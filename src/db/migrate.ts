@@ -23,7 +23,7 @@ interface Journal {
 const migrationLockKey = '8099000947049456491'
 /** Other processes may be migrating; after this the start fails with 55P03. */
 const lockWaitMs = 60_000
-const breakpoint = '--> statement-breakpoint'
+export const statementBreakpoint = '--> statement-breakpoint'
 
 /** All migrations of this version, oldest first. */
 export function migrations(): readonly Migration[] {
@@ -31,7 +31,7 @@ export function migrations(): readonly Migration[] {
   return journal.entries.map(({ tag, when }) => {
     const text = readFileSync(programFile(`${folder}/${tag}.sql`), 'utf8')
     const hash = createHash('sha256').update(text).digest('hex')
-    return { statements: text.split(breakpoint), madeAt: when, hash }
+    return { statements: text.split(statementBreakpoint), madeAt: when, hash }
   })
 }
 

@@ -23,7 +23,7 @@ export function errorBody(status: number, message: string): string {
   return JSON.stringify({ error: { message, type, param: null, code: `fake_${status}` } })
 }
 
-/** Keys and values that must never reach a client (decisions §5); each carries the word a test can look for. */
+/** Keys and values that must never reach a client (§5); each carries the word a test can look for. */
 export const leakedWord = 'fake-leak'
 export const leaked = {
   model: `/srv/${leakedWord}/models/weights.gguf`,

@@ -42,7 +42,7 @@ export const Fault = t.Union([
   fault('malformedLine', { afterChunks: chunksBefore }),
   fault('errorEvent', {
     afterChunks: chunksBefore,
-    /** `{"error":{…}}`, `{"object":"error",…}`, an `error: {…}` line, `event: error` (decisions §6). */
+    /** `{"error":{…}}`, `{"object":"error",…}`, an `error: {…}` line, `event: error` (§6). */
     shape: t.Optional(t.Union([t.Literal('error'), t.Literal('object'), t.Literal('line'), t.Literal('named')])),
   }),
   fault('jsonErrorBody', {}),

@@ -47,11 +47,11 @@ export function adminCall(
   return {
     body: async (schema) => {
       checkReasonHeader(request)
-      const body = await readBody(request, schema)
+      const body = await context.connections.body(request, readBody(request, schema))
       return { body, audit: audited(body as object) }
     },
     optionalBody: async (schema) => {
-      const body = await readOptionalBody(request, schema)
+      const body = await context.connections.body(request, readOptionalBody(request, schema))
       return { body, audit: audited(body as object) }
     },
     bare: () => {
@@ -105,7 +105,7 @@ function reasonRequired(): Problem {
   return new Problem('reason_required', { param: 'reason', detail })
 }
 
-/** The hash prefix of the second admin's token (decisions §16). */
+/** The hash prefix of the second admin's token (§16). */
 function secondApprover({ gateway }: HttpContext, { exchange, request, actorToken }: Caller): string | null {
   const param = `header.${headers.approverToken}`
   const token = request.headers.get(headers.approverToken)

@@ -4,7 +4,7 @@ import { Problem } from '../errors.ts'
 import { readBody } from '../protocol/json-body.ts'
 import { reasonCharactersMax } from '../protocol/wire/shapes.ts'
 
-/** Where a route has no body, the reason of an action travels here (decisions §16). */
+/** Where a route has no body, the reason of an action travels here (§16). */
 export const reasonHeader = `x-${brand}-reason`
 
 const id = Type.String({ pattern: '^[A-Za-z0-9_-]{1,64}$' })

@@ -118,11 +118,12 @@ const uncatalogued = {
 
 /** Entries and what nodes serve without one, sorted by id. */
 export function adminModels(entries: readonly ModelEntryRecord[], table: RoutingTable) {
-  const nodes = new Map<string, { all: Set<string>; ready: Set<string> }>()
-  for (const { modelId, nodeId, ready, nodeState } of table.routes) {
-    const seen = nodes.get(modelId) ?? { all: new Set(), ready: new Set() }
+  const nodes = new Map<string, { all: Set<string>; ready: Set<string>; context: number | null }>()
+  for (const { modelId, nodeId, ready, nodeState, contextLength } of table.routes) {
+    const seen = nodes.get(modelId) ?? { all: new Set(), ready: new Set(), context: null }
     nodes.set(modelId, seen)
     seen.all.add(nodeId)
+    if (contextLength !== null) seen.context = Math.max(seen.context ?? 0, contextLength)
     if (ready && nodeState === 'ready') seen.ready.add(nodeId)
   }
   const known = new Map(entries.map((entry) => [entry.modelId, entry]))
@@ -133,6 +134,7 @@ export function adminModels(entries: readonly ModelEntryRecord[], table: Routing
       in_catalogue: entry !== undefined,
       nodes: nodes.get(id)?.all.size ?? 0,
       nodes_ready: nodes.get(id)?.ready.size ?? 0,
+      served_context_length: nodes.get(id)?.context ?? null,
     }
   })
 }

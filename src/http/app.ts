@@ -1,7 +1,9 @@
 import { type AnyElysia, Elysia } from 'elysia'
 import type { GatewayHandle } from '../actors/gateway-handle.ts'
 import { tunnelSocketOptions } from '../actors/tunnel-socket.ts'
+import { idleSeconds } from '../listener/connection-clock.ts'
 import { createHttpContext } from './exchange.ts'
+import { gatewayDoor } from './gateway-door.ts'
 import { problems } from './plugins/problems.ts'
 import { reportRoutes } from './reports/registry.ts'
 import { checkAdminRoutes, RouteTable } from './route-table.ts'
@@ -46,21 +48,22 @@ import { webhookKeyRoutes } from './routes/webhook-keys.ts'
  * own (see `readJsonText`), with the error body the caller expects.
  */
 const bunBodyBytesMax = Number.MAX_SAFE_INTEGER
-/** A connection that says nothing for so long is closed; chat lifts this for its own requests. */
-const idleTimeoutSeconds = 30
 
 /** The HTTP interface over a running gateway; the caller listens. */
 export function createApp(gateway: GatewayHandle): AnyElysia {
-  const context = createHttpContext(gateway)
+  const context = createHttpContext(gateway, () => app.server)
   let mounted: RouteTable | null = null
   const table = (): RouteTable => {
     mounted ??= new RouteTable(app)
     return mounted
   }
   const app: AnyElysia = new Elysia({
-    serve: { maxRequestBodySize: bunBodyBytesMax, idleTimeout: idleTimeoutSeconds, development: false },
+    serve: { maxRequestBodySize: bunBodyBytesMax, idleTimeout: idleSeconds, development: false },
     websocket: tunnelSocketOptions,
+    // Else the path of a request is looked for behind the eleventh character, where it is not for a short host.
+    handler: { standardHostname: false },
   })
+    .wrap(gatewayDoor(context, table, () => app.server))
     .use(problems(context, table))
     .use(chatRoutes(context))
     .use(modelRoutes(context))

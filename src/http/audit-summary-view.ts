@@ -9,7 +9,7 @@ import {
 import type { AuditSummary } from '../protocol/wire/audit-summary.ts'
 import { isoTime } from '../time.ts'
 
-/** Of the recent events that a summary shows (decisions §16). */
+/** Of the recent events that a summary shows (§16). */
 export const recentMax = 20
 
 type AccessPart = AuditSummary['access']

@@ -1,26 +1,26 @@
-import { TypeCompiler } from '@sinclair/typebox/compiler'
 import { Problem } from '../errors.ts'
-import { bodyFaults, invalidRequest, parseJson } from '../protocol/json-body.ts'
+import { checkValue, parseJson } from '../protocol/json-body.ts'
 import { ChatRequest } from '../protocol/wire/chat.ts'
 
-const check = TypeCompiler.Compile(ChatRequest)
-/** What a chat body may not carry at its top level, and what answers it (decisions §3). */
+/** What a chat body may not carry, at its top level or in `svc`, and what answers it (§3, §27). */
 const privateJobKeys = ['encrypted_request', 'envelope', 'ciphertext', 'webhook_url'] as const
 const targetingKeys = ['node_id', 'runtime_id', 'route', 'hostname', 'endpoint_url', 'node_url'] as const
+/** In `svc` a node may be named: the pin. */
+const unpinnedKeys = targetingKeys.filter((key) => key !== 'node_id')
 
 type Json = Record<string, unknown>
 const isObject = (value: unknown): value is Json => typeof value === 'object' && value !== null && !Array.isArray(value)
 
 function refuseForeignKeys(body: Json): void {
-  const job = privateJobKeys.find((key) => key in body)
-  if (job !== undefined) throw new Problem('private_job_payload_not_allowed', { param: job })
-  const target = targetingKeys.find((key) => key in body)
-  if (target !== undefined) throw new Problem('direct_node_targeting_not_allowed', { param: target })
-  if (!isObject(body.svc)) return
-  for (const key of targetingKeys) {
-    if (key !== 'node_id' && key in body.svc)
-      throw new Problem('direct_node_targeting_not_allowed', { param: `svc.${key}` })
-  }
+  refuseKeys(body, '', targetingKeys)
+  if (isObject(body.svc)) refuseKeys(body.svc, 'svc.', unpinnedKeys)
+}
+
+function refuseKeys(place: Json, prefix: string, forbiddenTargets: readonly string[]): void {
+  const job = privateJobKeys.find((key) => key in place)
+  if (job !== undefined) throw new Problem('private_job_payload_not_allowed', { param: prefix + job })
+  const target = forbiddenTargets.find((key) => key in place)
+  if (target !== undefined) throw new Problem('direct_node_targeting_not_allowed', { param: prefix + target })
 }
 
 function refuseRouting(body: ChatRequest): void {
@@ -43,9 +43,9 @@ function refuseRouting(body: ChatRequest): void {
 
 /** The raw body of a chat request, checked in a fixed order; the first fault is the answer. */
 export function readChatBody(text: string): ChatRequest {
-  const body = parseJson(text)
-  if (isObject(body)) refuseForeignKeys(body)
-  if (!check.Check(body)) throw invalidRequest(bodyFaults(check, body))
+  const value = parseJson(text)
+  if (isObject(value)) refuseForeignKeys(value)
+  const body = checkValue(value, ChatRequest)
   refuseRouting(body)
   return body
 }

@@ -4,7 +4,7 @@ const nul = /\u0000/g
 
 export type CsvCell = string | number | boolean | null
 
-/** Every field quoted (RFC 4180), null is empty, and nothing that a spreadsheet would run (decisions §13). */
+/** Every field quoted (RFC 4180), null is empty, and nothing that a spreadsheet would run (§13). */
 function cellText(cell: CsvCell): string {
   if (cell === null) return '""'
   const text = String(cell)

@@ -2,6 +2,7 @@ import type { Role } from '../actors/access.ts'
 import type { GatewayHandle } from '../actors/gateway-handle.ts'
 import type { ProblemCode } from '../errors.ts'
 import { newId, type RequestId } from '../ids.ts'
+import { ConnectionClock, type TimedServer } from '../listener/connection-clock.ts'
 import type { AdminAction } from '../machines/rules/approval-policy.ts'
 import { baseHeaders } from '../protocol/problem-response.ts'
 import { createClientAddress, type PeerDirectory } from './client-address.ts'
@@ -27,13 +28,16 @@ export interface HttpContext {
   readonly gateway: GatewayHandle
   readonly base: Readonly<Record<string, string>>
   readonly clientAddress: (request: Request, server: PeerDirectory | null) => string
+  readonly connections: ConnectionClock
 }
 
-export function createHttpContext(gateway: GatewayHandle): HttpContext {
+/** `server`: null until it listens. */
+export function createHttpContext(gateway: GatewayHandle, server: () => TimedServer | null): HttpContext {
   return {
     gateway,
     base: baseHeaders(gateway.config),
     clientAddress: createClientAddress(gateway.config.SVC_TRUSTED_PROXIES),
+    connections: new ConnectionClock(server),
   }
 }
 

@@ -1,13 +1,16 @@
-import { Problem } from '../errors.ts'
+import { descriptors } from '../descriptors.ts'
+import { Problem, type ProblemCode } from '../errors.ts'
 import { failureName, type Log } from '../log.ts'
 
 /**
- * Codes by which driver and server say that the database is away (or has no connection left): the caller may try
- * again, nothing is wrong with the request. SQLSTATE classes 08 and 57P, 53300, and what a query that ran out of its
+ * Codes by which driver and server say that the database is away, or has no room, memory or connection left: the caller
+ * may try again, nothing is wrong with the request. SQLSTATE classes 08, 53 and 57P, and what a query that ran out of its
  * time gets.
  */
 const outageCode =
-  /^(ECONNREFUSED|ECONNRESET|ENOENT|EPIPE|ETIMEDOUT|CONNECTION_(CLOSED|ENDED|DESTROYED)|CONNECT_TIMEOUT|08...|57P0.|57014|53300)$/
+  /^(ECONNREFUSED|ECONNRESET|ENOENT|EPIPE|ETIMEDOUT|CONNECTION_(CLOSED|ENDED|DESTROYED)|CONNECT_TIMEOUT|08...|57P0.|57014|53...)$/
+/** By which the system says that this process has no descriptor left; a connection of Bun's is then "refused". */
+const descriptorCode = /^(EMFILE|ENFILE)$/
 
 const isAbort = (error: unknown) => error instanceof Error && error.name === 'AbortError'
 
@@ -17,16 +20,28 @@ function brokenSchema(error: unknown): string | null {
   return code === 'VALIDATION' && typeof type === 'string' ? type : null
 }
 
-/** The only part of a request that Elysia itself checks is the path (bodies and queries: `readBody`, `readQuery`). */
+/** What is named by a path parameter, where there is none. */
+const absentCodes: Readonly<Record<string, ProblemCode>> = {
+  batch_id: 'batch_not_found',
+  command_id: 'command_not_found',
+  customer_id: 'customer_not_found',
+  job_id: 'job_not_found',
+  key_id: 'key_not_found',
+  machine: 'machine_not_found',
+  node_id: 'node_not_found',
+  receipt_hash: 'receipt_not_found',
+  token_id: 'enrollment_token_not_found',
+  webhook_id: 'webhook_not_found',
+}
+
+/**
+ * The only part of a request that Elysia itself checks is the path (bodies and queries: `readBody`, `readQuery`). An id
+ * in a form that none has is the id of nothing (§27).
+ */
 function invalidPath(error: unknown): Problem {
   const { valueError } = error as { valueError?: { path?: unknown } }
   const parameter = typeof valueError?.path === 'string' ? valueError.path.replace('/', '') : ''
-  const detail = `${parameter} has a form that is not valid`
-  return new Problem('invalid_parameter', {
-    param: `path.${parameter}`,
-    detail,
-    errors: [{ parameter, code: 'invalid', detail }],
-  })
+  return new Problem(absentCodes[parameter] ?? 'route_not_found', { param: `path.${parameter}` })
 }
 
 export const clientClosedStatus = 499
@@ -41,8 +56,10 @@ export function problemOf(error: unknown, log: Log, place: { requestId: string; 
   const schema = brokenSchema(error)
   if (schema !== null && schema !== 'response') return invalidPath(error)
   const failure = schema === null ? failureName(error) : 'response_schema'
-  if (schema === null && outageCode.test(failure)) {
-    log.warn('database_away', { request_id: place.requestId, route: place.route, failure })
+  if (schema === null && (outageCode.test(failure) || descriptorCode.test(failure))) {
+    const exhausted = descriptorCode.test(failure) || (failure === 'ECONNREFUSED' && descriptors.exhausted())
+    const event = exhausted ? 'descriptors_exhausted' : 'database_away'
+    log.warn(event, { request_id: place.requestId, route: place.route, failure })
     return new Problem('service_unavailable')
   }
   log.error('unhandled', { request_id: place.requestId, route: place.route, failure })

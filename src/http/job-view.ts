@@ -53,7 +53,7 @@ export function jobReadView(job: JobRow, webhook: WebhookRow | null): JobRead {
   }
 }
 
-/** Whose it is, from the role operator on (decisions §23). */
+/** Whose it is, from the role operator on (§23). */
 const owner = (customerId: string, role: Role) => (role === 'viewer' ? {} : { customer_id: customerId })
 
 export function commandView(job: JobFacts, role: Role): CommandRecord {

@@ -13,7 +13,7 @@ const known = (given: readonly string[] | null): Modality[] => {
   return some.length === 0 ? ['text'] : some
 }
 
-/** `<owner>: <title>` (decisions §9): the part of the id before its first slash owns it, or else this service. */
+/** `<owner>: <title>` (§9): the part of the id before its first slash owns it, or else this service. */
 function marketplaceName(id: string, name: string | null): string {
   if (name?.includes(': ') === true) return name
   const cut = id.indexOf('/')
@@ -37,7 +37,7 @@ function item(id: string, routes: readonly Route[], entry: ModelEntry | undefine
     context_length: contextLength,
     max_output_length: entry?.maxOutputLength ?? contextLength,
     is_ready: routes.some((route) => serves(route, nowMs)),
-    // Of the operator's own list, never worked out from wei (decisions §9).
+    // Of the operator's own list, never worked out from wei (§9).
     pricing: {
       prompt: usd.prompt ?? '0',
       completion: usd.completion ?? '0',

@@ -3,7 +3,7 @@ import { Problem } from '../errors.ts'
 
 /**
  * The refusal of a wrong credential. It counts against its address, and an address with too many failures gets 429 for
- * further ones; a valid credential is never asked (decisions §4). `address`: the client's, not hashed.
+ * further ones; a valid credential is never asked (§4). `address`: the client's, not hashed.
  */
 export function refusedLogin(gateway: GatewayHandle, address: string, problem: Problem): Problem {
   const hash = gateway.hashAddress(address)

@@ -2,7 +2,7 @@ import { headers } from '../brand.ts'
 import type { ProblemCode } from '../errors.ts'
 import type { Log } from '../log.ts'
 
-/** One finished request; every field may stand in a log (decisions §18). */
+/** One finished request; every field may stand in a log (§18). */
 export interface RequestLine {
   readonly requestId: string
   /** The template, never the path. */

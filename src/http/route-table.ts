@@ -1,5 +1,6 @@
 import type { TSchema } from '@sinclair/typebox'
 import type { AnyElysia } from 'elysia'
+import { chatRoute } from '../actors/metrics.ts'
 import { brand } from '../brand.ts'
 import { type AdminAction, type AdminRole, adminRoute, adminRouteFaults } from '../machines/rules/approval-policy.ts'
 import type { QueryParameters } from './query.ts'
@@ -9,6 +10,7 @@ export const actionKey = `x-${brand}-action`
 export const queryKey = `x-${brand}-query`
 export const bodyKey = `x-${brand}-body`
 export const csvKey = `x-${brand}-csv`
+export const mediaTypeKey = `x-${brand}-media-type`
 
 export interface RouteRow {
   readonly method: string
@@ -18,6 +20,8 @@ export interface RouteRow {
   readonly action: AdminAction | null
   /** The least role of an admin route; null elsewhere. */
   readonly role: AdminRole | null
+  /** Names of the parameters that it reads of a query. */
+  readonly query: readonly string[]
 }
 
 /** What a route says of itself where Elysia's own schemas would change what they check (see `readBody`, `readQuery`). */
@@ -32,8 +36,10 @@ export function describe(text: {
   readonly empty?: boolean
   /** Answers with a table where that is asked for: what its lines are. */
   readonly csv?: string | undefined
+  /** Of a whole answer that is not `application/json`. */
+  readonly mediaType?: string
 }): Record<string, unknown> {
-  const { query, body, optionalBody, empty, csv, tags, ...rest } = text
+  const { query, body, optionalBody, empty, csv, mediaType, tags, ...rest } = text
   const schema = body ?? optionalBody
   return {
     ...rest,
@@ -41,6 +47,7 @@ export function describe(text: {
     ...(empty === true ? { responses: { 204: { description: 'Done' } } } : {}),
     ...(query === undefined ? {} : { [queryKey]: query }),
     ...(csv === undefined ? {} : { [csvKey]: csv }),
+    ...(mediaType === undefined ? {} : { [mediaTypeKey]: mediaType }),
     ...(schema === undefined ? {} : { [bodyKey]: { schema, required: body !== undefined } satisfies DescribedBody }),
   }
 }
@@ -52,7 +59,7 @@ export interface DescribedBody {
 
 /** Stands for the one that the operator configured (SVC_MARKETPLACE_SEGMENT). */
 const marketplacePath = '/:segment/models'
-/** Rows 2 to 12 of the specification's table: hosted, not administrative (decisions §9). */
+/** Rows 2 to 12 of the specification's table: hosted, not administrative (§9). */
 const hostedRows: readonly (readonly [string, string])[] = [
   ['POST', '/v1/api/chat/completions'],
   ['GET', '/v1/api/models'],
@@ -79,16 +86,31 @@ export function checkAdminRoutes(app: AnyElysia): void {
   if (faults.length > 0) throw new Error(`admin routes: ${faults.join('; ')}`)
 }
 
+/** Described by hand in `openapi/chat-operation.ts`. */
+const chatQuery = ['node_id']
+
+export interface RouteMatch {
+  readonly template: string
+  readonly allow: readonly string[]
+  readonly query: ReadonlySet<string>
+}
+
 /** What is mounted: the endpoint index, 405 answers, OpenAPI and the role tests all read this. */
 export class RouteTable {
   readonly rows: readonly RouteRow[]
-  readonly #byPath: readonly { readonly pattern: RegExp; readonly template: string; readonly methods: Set<string> }[]
+  readonly #byPath: readonly {
+    readonly pattern: RegExp
+    readonly template: string
+    readonly methods: Set<string>
+    readonly query: Set<string>
+  }[]
 
   constructor(app: AnyElysia) {
     const details = app.routes.map(({ method, path, hooks }) => {
-      const named = (hooks as { detail?: Record<string, unknown> }).detail?.[actionKey]
-      const action = (named ?? null) as AdminAction | null
-      return { method, path, action, role: action === null ? null : adminRoute(action).role }
+      const { detail = {} } = hooks as { detail?: Record<string, unknown> }
+      const action = (detail[actionKey] ?? null) as AdminAction | null
+      const query = path === chatRoute ? chatQuery : Object.keys(detail[queryKey] ?? {})
+      return { method, path, action, role: action === null ? null : adminRoute(action).role, query }
     })
     this.rows = details
     const templates = [...new Set(details.map(({ path }) => path))]
@@ -96,15 +118,17 @@ export class RouteTable {
       template,
       pattern: new RegExp(`^${template.replaceAll('.', '\\.').replaceAll(/:[A-Za-z_]+/g, '[^/]+')}/?$`),
       methods: new Set(details.filter(({ path }) => path === template).map(({ method }) => method)),
+      query: new Set(details.filter(({ path }) => path === template).flatMap(({ query }) => query)),
     }))
   }
 
-  /** The template of a path that exists and the methods it takes, or null. */
-  match(path: string): { readonly template: string; readonly allow: readonly string[] } | null {
+  /** The template of a path that exists, the methods it takes and what it reads of a query, or null. */
+  match(path: string): RouteMatch | null {
     const found = this.#byPath.find(({ pattern }) => pattern.test(path))
     if (found === undefined) return null
     const methods = [...found.methods]
-    return { template: found.template, allow: [...methods, ...(found.methods.has('GET') ? ['HEAD'] : []), 'OPTIONS'] }
+    const allow = [...methods, ...(found.methods.has('GET') ? ['HEAD'] : []), 'OPTIONS']
+    return { template: found.template, allow, query: found.query }
   }
 
   /** `"<METHOD> <path>"` of the mounted public rows, in the specification's order. */

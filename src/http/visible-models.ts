@@ -7,14 +7,14 @@ import type { ModelList } from '../protocol/wire/models.ts'
 export const serves = (route: Route, nowMs: number) =>
   route.nodeState === 'ready' && route.ready && route.heldUntilMs <= nowMs && route.load.ejectedUntilMs <= nowMs
 
-/** What everybody may know of: models with a live, eligible profile on a public machine (specification, rule 1). */
+/** What everybody may know of: models with a live, eligible profile on a public machine (specification, model list rule 1). */
 export function publicRoutes(table: RoutingTable, nowMs: number): readonly Route[] {
   return table.routes.filter((route) => route.visibility === 'public' && serves(route, nowMs))
 }
 
 /**
  * What the account's own machines serve right now, private ones included; node scope, route tiers and the model policy
- * of account and key filter it (specification, rule 2).
+ * of account and key filter it (specification, model list rule 2).
  */
 export function accountRoutes(table: RoutingTable, access: Access, nowMs: number): readonly Route[] {
   const { nodeScope, routeTiers, allows } = access.policy

@@ -9,7 +9,7 @@ export interface NodeThresholds {
   readonly drainTimeoutMs: number
 }
 
-/** Good polls in a row until a node serves again (decisions §8, hysteresis). */
+/** Good polls in a row until a node serves again (§8, hysteresis). */
 export const goodPolls = { fromStale: 2, fromOffline: 3 } as const
 /** Failed polls in a row until its models count as not ready. */
 export const failedPollsMax = 2
@@ -121,7 +121,7 @@ const machine = setup({
 })
 
 /**
- * One node as this gateway sees it (decisions §8). Lives in memory only: each gateway learns the state by its own polls;
+ * One node as this gateway sees it (§8). Lives in memory only: each gateway learns the state by its own polls;
  * what the operator wants (`admin_state`) comes from the row as `drain.asked`, `resume.asked`, `revoke.asked`.
  */
 export const nodeMachine = machine.createMachine({

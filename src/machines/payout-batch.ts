@@ -164,7 +164,7 @@ const machine = setup({
 })
 
 /**
- * A payout batch on its way to the chain (decisions §14). Resting states are values of the row's status column. The
+ * A payout batch on its way to the chain (§14). Resting states are values of the row's status column. The
  * signed transaction is in the row before it is sent, and `submitting` sends what is there: a crash repeats the same
  * transaction, and the contract takes a batch once.
  */

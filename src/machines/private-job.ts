@@ -11,7 +11,9 @@ export interface JobResult {
   readonly receiptHash: string
   /** `receiptText` of the receipt. */
   readonly receiptText: string
-  /** The usage cannot be true for texts of these lengths (decisions §5). */
+  /** Of the node, over the receipt's hash: it proves to others that the node said so. */
+  readonly signature: string
+  /** The usage cannot be true for texts of these lengths (§5). */
   readonly held: boolean
 }
 

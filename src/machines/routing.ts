@@ -12,7 +12,7 @@ export type Visibility = 'private' | 'public'
  */
 export interface RouteLoad {
   inFlight: number
-  /** Exponentially weighted time to first token; null before the first measured call. */
+  /** Exponentially weighted time to first token; null before the first call that was asked as a stream. */
   ttftEwmaMs: number | null
   tokensPerSecond: number | null
   /** Exponentially weighted length of a call: how soon a slot comes free. */
@@ -46,7 +46,7 @@ export interface Route {
   readonly maxOutputLength: number | null
   /** null: the runtime does not say; it queues by itself. */
   readonly slotsTotal: number | null
-  /** Unix ms until which a flapping node gets no new work (decisions §8); 0 when it is not held down. */
+  /** Unix ms until which a flapping node gets no new work (§8); 0 when it is not held down. */
   readonly heldUntilMs: number
   /** The catalogue asks money for this model: free to its owner only. */
   readonly priced: boolean

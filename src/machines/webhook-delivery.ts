@@ -1,7 +1,7 @@
 import { assign, fromPromise, setup } from 'xstate'
 import { deliveryAttemptsMax, nextDeliveryDelayMs } from './rules/retry-schedule.ts'
 
-/** What one attempt came to. Codes are those of the wire (decisions §11). */
+/** What one attempt came to. Codes are those of the wire (§11). */
 export type DeliveryOutcome =
   | { readonly kind: 'delivered' }
   /** 410, or the receiver's word: no further attempt. */

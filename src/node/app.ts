@@ -1,7 +1,11 @@
 import { type AnyElysia, Elysia } from 'elysia'
 import { headers } from '../brand.ts'
+import { descriptors } from '../descriptors.ts'
 import { Problem } from '../errors.ts'
 import { newId } from '../ids.ts'
+import { ConnectionClock, idleSeconds } from '../listener/connection-clock.ts'
+import { frontDoor } from '../listener/front-door.ts'
+import { pathOf } from '../listener/request-target.ts'
 import { failureName, type Log } from '../log.ts'
 import { parseJson, readJsonText } from '../protocol/json-body.ts'
 import { bearerChallenge, openAiResponse, problemResponse } from '../protocol/problem-response.ts'
@@ -16,11 +20,13 @@ import { nodeStatus, type StatusParts } from './node-status.ts'
 import type { Reranker } from './rerank.ts'
 import { rerankRoutes } from './rerank-routes.ts'
 
-export interface NodeAppParts extends ChatRouteParts, StatusParts {
+export interface NodeAppParts extends Omit<ChatRouteParts, 'connections'>, StatusParts {
   readonly reranker: Reranker
   readonly commands: Commands
   readonly log: Log
 }
+
+type OpenParts = NodeAppParts & Pick<ChatRouteParts, 'connections'>
 
 export interface NodeApp {
   readonly app: AnyElysia
@@ -98,66 +104,87 @@ async function statusResponse(parts: NodeAppParts, request: Request): Promise<Re
 }
 
 /** Commands are the gateway's alone: no local credential opens them. */
-async function commandResponse(parts: NodeAppParts, request: Request): Promise<Response> {
+async function commandResponse(parts: OpenParts, request: Request): Promise<Response> {
   if (!request.headers.has(headers.routerSignature)) throw new Problem('missing_credentials')
   const caller = parts.credentials.begin(request)
-  const text = request.method === 'PUT' ? await readJsonText(request, commandBodyBytesMax) : null
+  const { connections } = parts
+  const put = request.method === 'PUT'
+  const text = put ? await connections.body(request, readJsonText(request, commandBodyBytesMax)) : null
   caller.withBody(text)
-  return answerCommand(parts.commands, request, text === null ? null : parseJson(text))
+  // A long poll is silent for as long as the job runs.
+  return connections.lifted(request, () =>
+    answerCommand(parts.commands, request, text === null ? null : parseJson(text)),
+  )
 }
 
 function unmatched(request: Request): Response {
-  const allow = methods[new URL(request.url).pathname]
+  const allow = methods[pathOf(request.url)]
   const problem =
     allow === undefined ? new Problem('route_not_found') : new Problem('method_not_allowed', { headers: { allow } })
   return asProblem(problem, newId('req'))
 }
 
+/** As far as the headers tell. */
+function isKnown({ credentials }: NodeAppParts, request: Request): boolean {
+  if (pathOf(request.url) === '/healthz') return true
+  try {
+    credentials.begin(request)
+    return true
+  } catch {
+    return false
+  }
+}
+
+/** Elysia's type says what the handler returns, and means the handler. */
+function door(parts: NodeAppParts) {
+  const refuse = (_request: Request, problem: Problem) => {
+    const requestId = newId('req')
+    parts.log.info('request', { request_id: requestId, route: 'unmatched', status: problem.status, code: problem.code })
+    return asProblem(problem, requestId)
+  }
+  return frontDoor({ descriptors, isKnown: (request) => isKnown(parts, request), refuse }) as never
+}
+
 /** Bun's own limit answers before any route; each route has its own. */
 const bunBodyBytesMax = Number.MAX_SAFE_INTEGER
-const idleTimeoutSeconds = 30
 
-/** The agent's HTTP interface (decisions §22); the caller listens. */
+/** The agent's HTTP interface (§22); the caller listens. */
 export function createNodeApp(parts: NodeAppParts): NodeApp {
   const { log } = parts
+  const connections = new ConnectionClock(() => app.server)
+  const open: OpenParts = { ...parts, connections }
   const command = (request: Request) =>
-    answered(log, nodeCommandRoute, request, asProblem, () => commandResponse(parts, request))
+    answered(log, nodeCommandRoute, request, asProblem, () => commandResponse(open, request))
+  const chat = (request: Request) =>
+    answered(log, nodeChatRoute, request, asOpenAi, (requestId) => answerChat(open, request, requestId))
   const app: AnyElysia = new Elysia({
-    serve: { maxRequestBodySize: bunBodyBytesMax, idleTimeout: idleTimeoutSeconds, development: false },
+    serve: { maxRequestBodySize: bunBodyBytesMax, idleTimeout: idleSeconds, development: false },
+    // Else the path of a request is looked for behind the eleventh character, where it is not for a short host.
+    handler: { standardHostname: false },
   })
+    .wrap(door(parts))
     .onError(({ request, code, error }) => {
       if (code === 'NOT_FOUND') return unmatched(request)
       log.error('unhandled', { failure: failureName(error) })
       return asProblem(new Problem('internal_error'), newId('req'))
     })
     .get('/healthz', () => Response.json({ status: 'ok' }, { headers: baseHeaders }))
-    .post(
-      nodeChatRoute,
-      ({ request, server }) => {
-        // Bun ends a connection that is silent for some seconds; a model may think for minutes.
-        server?.timeout(request, 0)
-        return answered(log, nodeChatRoute, request, asOpenAi, (requestId) => answerChat(parts, request, requestId))
-      },
-      { parse: 'none' },
-    )
+    .post(nodeChatRoute, ({ request }) => chat(request), { parse: 'none' })
     .get(nodeModelsRoute, ({ request }) =>
       answered(log, nodeModelsRoute, request, asOpenAi, () =>
-        Response.json(listModels(parts, request), { headers: baseHeaders }),
+        Response.json(listModels(open, request), { headers: baseHeaders }),
       ),
     )
     .get(nodeStatusPath, ({ request }) =>
       answered(log, nodeStatusPath, request, asProblem, () => statusResponse(parts, request)),
     )
     .put(nodeCommandRoute, ({ request }) => command(request), { parse: 'none' })
-    .get(nodeCommandRoute, ({ request, server }) => {
-      // A long poll is silent for as long as the job runs.
-      server?.timeout(request, 0)
-      return command(request)
-    })
+    .get(nodeCommandRoute, ({ request }) => command(request))
     .delete(nodeCommandRoute, ({ request }) => command(request), { parse: 'none' })
     .use(
       rerankRoutes({
         credentials: parts.credentials,
+        connections,
         reranker: parts.reranker,
         onEnd: ({ requestId, status, code, latencyMs, failure }) => {
           const fields = { request_id: requestId, route: rerankRoute, status, code, latency_ms: Math.round(latencyMs) }

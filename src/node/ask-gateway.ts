@@ -1,6 +1,7 @@
 import { Value } from '@sinclair/typebox/value'
 import { headers } from '../brand.ts'
 import type { SigningKey } from '../protocol/ed25519.ts'
+import { foreignAnswer } from '../protocol/foreign-json.ts'
 import { keyVerifyMessage, newNonce } from '../protocol/signatures.ts'
 import { KeyVerifyResponse } from '../protocol/wire/agent.ts'
 import { secondMs } from '../time.ts'
@@ -8,6 +9,8 @@ import type { AskGateway } from './gateway-keys.ts'
 
 export const keyVerifyPath = '/v1/node-agent/keys/verify'
 const answerTimeoutMs = 5_000
+/** A verdict, or a refusal, and room to spare. */
+const answerBytesMax = 64 * 1024
 
 export interface AskGatewayOptions {
   readonly gatewayUrl: string
@@ -15,7 +18,7 @@ export interface AskGatewayOptions {
   readonly identity: SigningKey
 }
 
-/** Asks the gateway, in this node's name, whether a gateway key may be used here (decisions §12). */
+/** Asks the gateway, in this node's name, whether a gateway key may be used here (§12). */
 export function createAskGateway({ gatewayUrl, nodeId, identity }: AskGatewayOptions): AskGateway {
   return async (key, model, signal) => {
     const body = JSON.stringify({ gateway_key: key, model })
@@ -34,7 +37,7 @@ export function createAskGateway({ gatewayUrl, nodeId, identity }: AskGatewayOpt
       redirect: 'error',
       signal: AbortSignal.any([signal, AbortSignal.timeout(answerTimeoutMs)]),
     })
-    const answer: unknown = await response.json()
+    const answer = await foreignAnswer(response, answerBytesMax)
     if (response.status !== 200 || !Value.Check(KeyVerifyResponse, answer)) throw new Error('no verdict')
     return answer.valid
   }

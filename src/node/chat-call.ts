@@ -1,5 +1,7 @@
+import type { Problem } from '../errors.ts'
 import type { TokenUsage } from '../protocol/chunk-rewriter.ts'
 import type { SigningKey } from '../protocol/ed25519.ts'
+import { nodeRefusal, refusalProblem } from '../protocol/node-refusal.ts'
 import { promptTokens, wholeTokens } from '../protocol/token-estimate.ts'
 import type { ChatRequest } from '../protocol/wire/chat.ts'
 import { hourMs, isoTime } from '../time.ts'
@@ -29,6 +31,8 @@ export interface ChatInput {
   /** null: a caller on this machine, who needs no receipt. */
   readonly order: Order | null
   readonly signal: AbortSignal
+  /** Called once, when the whole answer is there or nothing more comes. */
+  readonly ended?: () => void
 }
 
 /** A runtime that has not finished by then never will, ms; a gateway gives up long before. */
@@ -60,6 +64,13 @@ export class ChatCall {
     clearTimeout(this.deadline)
     this.runtime.inFlight--
     this.onRelease(this)
+    this.input.ended?.()
+  }
+
+  /** Why the runtime does not serve this very request; null where it failed. `status`: null for an error under a 200. */
+  refusal(status: number | null, text: string): Problem | null {
+    const refusal = nodeRefusal(status, text, { [this.input.body.model]: this.modelId })
+    return refusal === null ? null : refusalProblem(refusal)
   }
 
   /** Usage as the runtime told it, else an estimate, and the `svc` that goes with it. */

@@ -1,9 +1,9 @@
-import { TypeCompiler } from '@sinclair/typebox/compiler'
 import { brand, headers } from '../brand.ts'
 import { Problem } from '../errors.ts'
 import { clientIdPattern, modelIdPattern } from '../ids.ts'
+import type { ConnectionClock } from '../listener/connection-clock.ts'
 import type { SigningKey } from '../protocol/ed25519.ts'
-import { bodyFaults, invalidRequest, parseJson, readJsonText } from '../protocol/json-body.ts'
+import { checkBody, readJsonText } from '../protocol/json-body.ts'
 import { ChatRequest } from '../protocol/wire/chat.ts'
 import type { ModelList } from '../protocol/wire/models.ts'
 import type { Order } from './chat-call.ts'
@@ -16,10 +16,9 @@ export const nodeChatRoute = '/v1/chat/completions'
 export const nodeModelsRoute = '/v1/models'
 
 const MiB = 1024 * 1024
-/** From the gateway: the most that its own bound can be set to; from others, its default (decisions §17). */
+/** From the gateway: the most that its own bound can be set to; from others, its default (§17). */
 const routerBodyBytesMax = 64 * MiB
 const bodyBytesMax = 8 * MiB
-const check = TypeCompiler.Compile(ChatRequest)
 /** `svc.job_id` of a chat, and the class of a node. */
 const slug = /^[A-Za-z0-9._-]{1,64}$/
 
@@ -29,25 +28,34 @@ export interface ChatRouteParts {
   readonly runtimes: RuntimeSet
   readonly place: Place
   readonly identity: SigningKey
+  readonly connections: ConnectionClock
 }
 
 /** Who asks comes before what is asked, as far as the body is not part of the first. */
 export async function answerChat(parts: ChatRouteParts, request: Request, ownRequestId: string): Promise<Response> {
   const caller = parts.credentials.begin(request)
   const signed = request.headers.has(headers.routerSignature)
-  const text = await readJsonText(request, signed ? routerBodyBytesMax : bodyBytesMax)
+  const { connections } = parts
+  const text = await connections.body(request, readJsonText(request, signed ? routerBodyBytesMax : bodyBytesMax))
   caller.withBody(text)
   const body = chatBody(text)
   await caller.forModel(body.model, request.signal)
   const order = signed ? orderOf(request, body.model, parts) : null
   const requestId = order?.requestId ?? ownRequestId
   const runtimeId = signed ? request.headers.get(headers.runtimeId) : null
-  return parts.chat.answer({ requestId, body, text, runtimeId, order, signal: request.signal })
+  // A model may think for minutes, in the middle of a stream too.
+  connections.lift(request)
+  const ended = () => connections.rest(request)
+  try {
+    return await parts.chat.answer({ requestId, body, text, runtimeId, order, signal: request.signal, ended })
+  } catch (error) {
+    ended()
+    throw error
+  }
 }
 
 function chatBody(text: string): ChatRequest {
-  const body = parseJson(text)
-  if (!check.Check(body)) throw invalidRequest(bodyFaults(check, body))
+  const body = checkBody(text, ChatRequest)
   if (body.svc?.mixture !== undefined) throw new Problem('mixture_unsupported_path', { param: `${brand}.mixture` })
   if (body.n != null && body.n > 1) throw new Problem('n_not_supported', { param: 'n' })
   return body

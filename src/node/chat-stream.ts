@@ -39,7 +39,7 @@ export class ChatStream {
     this.rewriter = new ChunkRewriter({ id: `chatcmpl-${ulid()}`, created, model: call.modelId })
     this.splitter = new SseSplitter({
       data: (payload) => this.event(payload),
-      errorLine: () => this.fail('upstream_error'),
+      errorLine: (payload) => this.refused(payload),
     })
     this.client = new ClientStream(queueMax, () => this.gone())
     this.client.source = response.flow
@@ -72,7 +72,7 @@ export class ChatStream {
       return
     }
     const accepted = this.rewriter.accept(payload)
-    if (accepted.kind === 'failed') return this.fail('upstream_error')
+    if (accepted.kind === 'failed') return this.refused(payload)
     if (accepted.kind === 'chunk') this.gathered += accepted.text
     else if (this.rewriter.finish !== null) this.awaitUsage()
   }
@@ -117,9 +117,18 @@ export class ChatStream {
     if (!this.bodyOver) this.lingering = setTimeout(() => this.call.signal.abort(), lingerMs)
   }
 
+  /** An error in place of a chunk. */
+  private refused(payload: string): void {
+    this.failWith(this.call.refusal(null, payload) ?? new Problem('upstream_error'))
+  }
+
   private fail(code: ProblemCode): void {
+    this.failWith(new Problem(code))
+  }
+
+  private failWith(problem: Problem): void {
     if (this.over) return
-    const { error } = openAiError(new Problem(code), this.call.input.requestId) as { readonly error: object }
+    const { error } = openAiError(problem, this.call.input.requestId) as { readonly error: object }
     this.gathered += this.rewriter.failure(error)
     this.end()
     this.call.signal.abort()

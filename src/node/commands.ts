@@ -7,7 +7,7 @@ import { dayMs, hourMs } from '../time.ts'
 import type { CommandStore, StoredCommand } from './command-store.ts'
 import { runSealed, type Worker } from './sealed-work.ts'
 
-/** Private jobs of the agent (decisions §22): idempotent by command id, over its own crashes too. */
+/** Private jobs of the agent (§22): idempotent by command id, over its own crashes too. */
 export interface Commands {
   /**
    * Accepts a command, or what is the same command already. Throws `envelope_invalid`, `envelope_replayed` (its key is
@@ -41,7 +41,7 @@ interface Command extends StoredCommand {
 
 const runningMaxDefault = 4
 const openMaxDefault = 256
-/** Ids and key hashes stay so long: no envelope is run twice (decisions §10). */
+/** Ids and key hashes stay so long: no envelope is run twice (§10). */
 const recordsKeptMs = 30 * dayMs
 /** Sealed answers stay so long after the job's deadline. */
 const answersKeptMs = hourMs

@@ -2,6 +2,7 @@ import { type Static, Type } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
 import { isLoopback } from '../loopback.ts'
 import { PrivateFileError, type PrivateFolder } from '../private-files.ts'
+import { foreignAnswer } from '../protocol/foreign-json.ts'
 import { enrollMessage } from '../protocol/signatures.ts'
 import { agentProtocolVersion, EnrollResponse, type TransportKey } from '../protocol/wire/agent.ts'
 import type { Identity } from './identity.ts'
@@ -40,8 +41,10 @@ export interface EnrollmentRequest {
 
 const enrollPath = '/v1/node-agent/enroll'
 const answerTimeoutMs = 30_000
+/** Far more than an enrolment's answer, with all keys of the gateway. */
+const answerBytesMax = 64 * 1024
 
-/** Trades the single-use token for a node id (decisions §22). Throws `NodeStartError`. */
+/** Trades the single-use token for a node id (§22). Throws `NodeStartError`. */
 export async function enroll(request: EnrollmentRequest, folder: PrivateFolder): Promise<Enrollment> {
   const unsigned = {
     protocol_version: agentProtocolVersion,
@@ -65,7 +68,7 @@ export async function enroll(request: EnrollmentRequest, folder: PrivateFolder):
 
 async function ask(url: string, body: object): Promise<unknown> {
   let response: Response
-  let text: string
+  let answer: unknown
   try {
     response = await fetch(url, {
       method: 'POST',
@@ -74,21 +77,12 @@ async function ask(url: string, body: object): Promise<unknown> {
       redirect: 'error',
       signal: AbortSignal.timeout(answerTimeoutMs),
     })
-    text = await response.text()
+    answer = await foreignAnswer(response, answerBytesMax)
   } catch {
     throw new NodeStartError('The gateway does not answer. Is --gateway its address, and is it reachable from here?')
   }
-  const answer = parsed(text)
   if (!response.ok) throw new NodeStartError(refusal(response.status, answer))
   return answer
-}
-
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return null
-  }
 }
 
 /** The gateway's own words: a title and a code, never the token. */
@@ -99,7 +93,7 @@ function refusal(status: number, answer: unknown): string {
   return `The gateway refused the enrolment: ${words === '' ? `HTTP ${status}` : words} (${typeof code === 'string' ? code : status})`
 }
 
-/** https and wss, or loopback; anything else only where the operator says so (decisions §22). */
+/** https and wss, or loopback; anything else only where the operator says so (§22). */
 export function checkedGatewayUrl(text: string, insecure: boolean): string {
   const url = URL.canParse(text) ? new URL(text) : null
   if (url === null || !['http:', 'https:'].includes(url.protocol) || url.search !== '' || url.hash !== '') {

@@ -3,7 +3,7 @@ import { modelIdPattern } from '../ids.ts'
 import { sha256Hex } from '../secrets.ts'
 import { minuteMs } from '../time.ts'
 
-/** What the gateway said is believed for so long (decisions §12), ms. */
+/** What the gateway said is believed for so long (§12), ms. */
 export const verdictKeptMs = minuteMs
 /** Verdicts that are kept, good and bad; the oldest goes first. */
 export const verdictsMax = 10_000

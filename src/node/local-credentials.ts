@@ -7,7 +7,7 @@ import type { LocalKeys } from './local-keys.ts'
 import type { RouterAuth } from './router-auth.ts'
 
 /**
- * Who may use the agent's own HTTP interface (decisions §12): any one of four credentials is enough, each one that is
+ * Who may use the agent's own HTTP interface (§12): any one of four credentials is enough, each one that is
  * sent must be valid, and there is no anonymous access, from loopback neither.
  *
  * 1. `X-SVC-Router-Signature`: the gateway's own request.

@@ -1,6 +1,8 @@
 import { homedir } from 'node:os'
 import { join } from 'node:path'
 import { product } from '../brand.ts'
+import { descriptors } from '../descriptors.ts'
+import { watchDescriptors } from '../listener/descriptor-watch.ts'
 import { openPrivateFolder, type PrivateFolder } from '../private-files.ts'
 import { nodeBaseUrl } from '../transport/direct.ts'
 import { NodeStartError } from './enrollment.ts'
@@ -81,6 +83,7 @@ interface Started {
   readonly served: Served
   readonly port: number
   readonly unlock: () => void
+  readonly unwatch: () => void
 }
 
 function checkUrls({ runtimes, rankers = [], runtimeKeys = [] }: NodeOptions): void {
@@ -140,8 +143,9 @@ async function open(options: NodeOptions, folder: PrivateFolder, place: Place, u
     const { app } = served.routes
     app.listen({ hostname, port: options.port, reusePort: false })
     const port = app.server?.port ?? options.port
+    const unwatch = watchDescriptors(descriptors, { server: () => app.server, log })
     log.info('listening', { port })
-    return { options, folder, identity, transportKeys, runtimes, served, port, unlock }
+    return { options, folder, identity, transportKeys, runtimes, served, port, unlock, unwatch }
   } catch (error) {
     runtimes.stop()
     throw error
@@ -203,7 +207,8 @@ async function stopOrderly(started: Started, tunnel: NodeTunnel | null): Promise
   await close(started)
 }
 
-async function close({ options, runtimes, served, unlock }: Started): Promise<void> {
+async function close({ options, runtimes, served, unlock, unwatch }: Started): Promise<void> {
+  unwatch()
   await served.routes.app.server?.stop(true)
   runtimes.stop()
   unlock()

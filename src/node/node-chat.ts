@@ -1,9 +1,14 @@
 import { Problem } from '../errors.ts'
 import { ulid } from '../ids.ts'
-import { publicCompletion } from '../protocol/completion.ts'
+import { type PublicCompletion, publicCompletion } from '../protocol/completion.ts'
+import { GatheredAnswer } from '../protocol/gathered-answer.ts'
+import { saysWhy } from '../protocol/node-refusal.ts'
 import { eventStreamHeaders } from '../protocol/sse.ts'
-import { upstreamBody } from '../protocol/upstream-request.ts'
+import { streamMembers, upstreamBody } from '../protocol/upstream-request.ts'
+import { askedAsStream } from '../runtimes/registry.ts'
 import { CallSignal } from '../transport/call-signal.ts'
+import { errorText } from '../transport/error-text.ts'
+import { gather } from '../transport/gather.ts'
 import { type NodeResponse, TransportError } from '../transport/transport.ts'
 import { ChatCall, type ChatInput } from './chat-call.ts'
 import { ChatStream } from './chat-stream.ts'
@@ -13,6 +18,8 @@ import type { RuntimeSet } from './runtime-set.ts'
 const chatPath = '/v1/chat/completions'
 /** A runtime's whole answer may not be larger, bytes. */
 const answerBytesMax = 32 * 1024 * 1024
+/** An answer that is complete but for its usage waits so long for it. */
+const usageWaitMs = 2_000
 /** Calls under way at once: twice what one tunnel may open. */
 export const callsMax = 2_048
 
@@ -76,18 +83,19 @@ class RunningChat implements NodeChat {
 
   private async send(call: ChatCall): Promise<Response> {
     const { body, text } = call.input
+    const upstream = upstreamBody(text, body, null, askedAsStream(call.runtime.kind, body) ? streamMembers : null)
     const response = await call.runtime.transport?.fetch(chatPath, {
       method: 'POST',
       headers: { 'content-type': 'application/json' },
-      body: upstreamBody(text, body, null).forModel(body.model),
+      body: upstream.forModel(body.model),
       signal: call.signal,
+      // The agent does not know whose request it is, so no connection carries the requests of two.
+      once: true,
     })
     if (response === undefined) throw new Problem('runtime_unavailable')
-    if (response.status !== 200) {
-      response.discard()
-      throw statusProblem(response.status, response.headers.get('retry-after'))
-    }
-    return body.stream === true ? this.streamed(call, response) : await whole(call, response)
+    if (response.status !== 200) throw await statusProblem(call, response)
+    if (body.stream === true) return this.streamed(call, response)
+    return whole(call, await (upstream.stream ? heardStream(call, response) : heardWhole(call, response)))
   }
 
   private streamed(call: ChatCall, response: NodeResponse): Response {
@@ -102,9 +110,24 @@ class RunningChat implements NodeChat {
   }
 }
 
-async function whole(call: ChatCall, response: NodeResponse): Promise<Response> {
-  const completion = publicCompletion(await response.text(answerBytesMax))
-  if (completion === null) throw new Problem('upstream_error')
+const noAnswer = (call: ChatCall, said: string) => call.refusal(null, said) ?? new Problem('upstream_error')
+
+async function heardWhole(call: ChatCall, response: NodeResponse): Promise<PublicCompletion> {
+  const text = await response.text(answerBytesMax)
+  const completion = publicCompletion(text)
+  if (completion === null) throw noAnswer(call, text)
+  return completion
+}
+
+/** The same answer, of a runtime that would hear too late that the caller has left (§27). */
+async function heardStream(call: ChatCall, response: NodeResponse): Promise<PublicCompletion> {
+  const answer = new GatheredAnswer()
+  const { complete } = await gather(response, answer, call.signal, usageWaitMs)
+  if (!complete) throw noAnswer(call, answer.errorSaid)
+  return answer.completion()
+}
+
+function whole(call: ChatCall, completion: PublicCompletion): Response {
   const { usage, svc } = call.settle(completion.usage, completion.outputWeight())
   call.release()
   return Response.json(
@@ -124,14 +147,14 @@ async function whole(call: ChatCall, response: NodeResponse): Promise<Response> 
 const transportProblem = ({ failure }: TransportError) =>
   new Problem(failure === 'timeout' ? 'upstream_timeout' : 'upstream_error')
 
-/** The runtime's own body is not shown: it can name paths of this machine. */
-function statusProblem(status: number, retryAfter: string | null): Problem {
-  if (status === 429) {
-    const seconds = Number(retryAfter)
-    return new Problem('capacity_exhausted', seconds > 0 ? { retryAfterSeconds: seconds } : {})
+/** Of the runtime's own body nothing is shown that names this machine. */
+async function statusProblem(call: ChatCall, response: NodeResponse): Promise<Problem> {
+  const { status } = response
+  if (saysWhy(status)) {
+    return call.refusal(status, await errorText(response, call.signal)) ?? new Problem('upstream_error')
   }
-  if (status === 400 || status === 413 || status === 422) {
-    return new Problem('invalid_request', { detail: 'The runtime refused the request.' })
-  }
-  return new Problem('upstream_error')
+  response.discard()
+  if (status !== 429) return new Problem('upstream_error')
+  const seconds = Number(response.headers.get('retry-after'))
+  return new Problem('capacity_exhausted', seconds > 0 ? { retryAfterSeconds: seconds } : {})
 }

@@ -2,7 +2,7 @@ import type { SigningKey } from '../protocol/ed25519.ts'
 import { type Receipt, receiptText, textHash } from '../protocol/receipt.ts'
 import { receiptMessage } from '../protocol/signatures.ts'
 
-/** The members of `svc` by which an agent vouches for its work: `NodeReceipt` of the wire (decisions §14). */
+/** The members of `svc` by which an agent vouches for its work: `NodeReceipt` of the wire (§14). */
 export function signedReceipt(receipt: Receipt, identity: SigningKey): object {
   const text = receiptText(receipt)
   const hash = textHash(text)

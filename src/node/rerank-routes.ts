@@ -1,9 +1,9 @@
-import { TypeCompiler } from '@sinclair/typebox/compiler'
 import { Elysia } from 'elysia'
 import { headers } from '../brand.ts'
 import { Problem } from '../errors.ts'
 import { newId } from '../ids.ts'
-import { bodyFaults, invalidRequest, parseJson, readJsonText } from '../protocol/json-body.ts'
+import type { ConnectionClock } from '../listener/connection-clock.ts'
+import { checkBody, invalidRequest, readJsonText } from '../protocol/json-body.ts'
 import { bearerChallenge, problemResponse } from '../protocol/problem-response.ts'
 import { RerankRequest, rerankBodyBytesMax, rerankByteFaults, rerankRoute } from '../protocol/wire/rerank.ts'
 import { baseHeaders, clientClosedStatus } from './answers.ts'
@@ -13,6 +13,7 @@ import type { Reranker } from './rerank.ts'
 export interface RerankParts {
   readonly credentials: LocalCredentials
   readonly reranker: Reranker
+  readonly connections: ConnectionClock
   /** Told of every request when its answer is known: for the log. `failure`: what was thrown beyond a refusal's code. */
   readonly onEnd?: (end: RerankEnd) => void
 }
@@ -25,24 +26,22 @@ export interface RerankEnd {
   readonly failure: unknown
 }
 
-const check = TypeCompiler.Compile(RerankRequest)
-
 function checked(text: string): RerankRequest {
-  const value = parseJson(text)
-  if (!check.Check(value)) throw invalidRequest(bodyFaults(check, value))
+  const value = checkBody(text, RerankRequest)
   const faults = rerankByteFaults(value)
   if (faults.length > 0) throw invalidRequest(faults)
   return value
 }
 
 /** Who asks comes before what is asked, as far as the body is not part of the first. */
-async function answer({ credentials, reranker }: RerankParts, request: Request): Promise<object> {
+async function answer({ credentials, reranker, connections }: RerankParts, request: Request): Promise<object> {
   const caller = credentials.begin(request)
-  const text = await readJsonText(request, rerankBodyBytesMax)
+  const text = await connections.body(request, readJsonText(request, rerankBodyBytesMax))
   caller.withBody(text)
   const body = checked(text)
   await caller.forModel(body.model, request.signal)
-  return reranker.rank(body, request.signal)
+  // A ranking of many documents may take longer than a connection may be silent.
+  return connections.lifted(request, () => reranker.rank(body, request.signal))
 }
 
 function refusal(error: unknown, request: Request, requestId: string): { response: Response; code: string | null } {
@@ -56,9 +55,7 @@ function refusal(error: unknown, request: Request, requestId: string): { respons
 export const rerankRoutes = (parts: RerankParts) =>
   new Elysia({ name: 'rerank' }).post(
     rerankRoute,
-    async ({ request, server }) => {
-      // A ranking of many documents may take longer than Bun lets a connection be silent; in a tunnel there is none.
-      server?.timeout(request, 0)
+    async ({ request }) => {
       const requestId = newId('req')
       const beganMs = performance.now()
       const end = (status: number, code: string | null, failure: unknown) =>

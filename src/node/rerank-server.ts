@@ -1,4 +1,5 @@
 import { Problem } from '../errors.ts'
+import { foreignJson } from '../protocol/foreign-json.ts'
 import { type DocumentScore, type RankingFault, type RerankDialect, readScores } from '../runtimes/rerank.ts'
 import { type NodeTransport, TransportError } from '../transport/transport.ts'
 import type { Ranker, RankJob } from './rerank.ts'
@@ -78,10 +79,7 @@ async function post({ transport, dialect }: RankingServer, job: RankJob, signal:
       ? new Problem('runtime_unavailable', { detail: 'The runtime takes no more work now' })
       : new RankingError('status')
   }
-  const text = await response.text(answerBytesMax)
-  try {
-    return JSON.parse(text)
-  } catch {
-    throw new RankingError('not_json')
-  }
+  const answer = foreignJson(await response.text(answerBytesMax))
+  if (answer === undefined) throw new RankingError('not_json')
+  return answer
 }

@@ -24,7 +24,7 @@ export interface RouterAuthOptions {
 const verifyKeys = (keys: readonly RouterPublicKey[]) =>
   new Map(keys.map(({ kid, public_key_ed25519 }) => [kid, verifyKey(public_key_ed25519)]))
 
-/** Is this the gateway's own request, of this moment, for this node, and the first of its kind (decisions §22)? */
+/** Is this the gateway's own request, of this moment, for this node, and the first of its kind (§22)? */
 export function createRouterAuth({ nodeId, keys, unknownKey, now = Date.now }: RouterAuthOptions): RouterAuth {
   let byKid = verifyKeys(keys)
   const nonces = new NonceMemory()

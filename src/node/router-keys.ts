@@ -2,6 +2,7 @@ import { Value } from '@sinclair/typebox/value'
 import { failureName, type Log } from '../log.ts'
 import type { PrivateFolder } from '../private-files.ts'
 import { verifyKey } from '../protocol/ed25519.ts'
+import { foreignAnswer } from '../protocol/foreign-json.ts'
 import { routerKeysMessage } from '../protocol/signatures.ts'
 import { RouterKeys, type RouterPublicKey } from '../protocol/wire/agent.ts'
 import { minuteMs, secondMs } from '../time.ts'
@@ -9,6 +10,8 @@ import { type Enrollment, enrollmentFile } from './enrollment.ts'
 
 export const routerKeysPath = '/v1/node-agent/router-keys'
 const answerTimeoutMs = 10_000
+/** Far more than a gateway has keys. */
+const answerBytesMax = 64 * 1024
 /** However often a stranger names a key that nobody knows: between two questions, and after one that failed, ms. */
 const askEveryMs = minuteMs
 const askAgainMs = 2 * secondMs
@@ -73,5 +76,5 @@ async function ask(gatewayUrl: string): Promise<unknown> {
   const signal = AbortSignal.timeout(answerTimeoutMs)
   const response = await fetch(gatewayUrl + routerKeysPath, { redirect: 'error', signal })
   if (response.status !== 200) throw new Error('no answer')
-  return response.json()
+  return foreignAnswer(response, answerBytesMax)
 }

@@ -2,6 +2,7 @@ import { brand } from '../brand.ts'
 import type { SigningKey } from '../protocol/ed25519.ts'
 import { ciphertextBytesMax } from '../protocol/envelope.ts'
 import { EnvelopeError, openRequest, type ResponseKeys, sealResponse } from '../protocol/envelope-sealing.ts'
+import { parseJson } from '../protocol/json-body.ts'
 import { type Receipt, receiptText, textHash } from '../protocol/receipt.ts'
 import { receiptMessage } from '../protocol/signatures.ts'
 import type { CommandState, CommandSubmit, NodeFailure } from '../protocol/wire/command.ts'
@@ -39,7 +40,7 @@ export interface Worker {
 
 const tagBytes = 16
 const paddingBytes = 256
-/** Members of a chat request that have no place in a sealed one (decisions §10). */
+/** Members of a chat request that have no place in a sealed one (§10). */
 const forbidden = ['model', 'stream', 'n', brand] as const
 
 class Refusal extends Error {
@@ -100,7 +101,7 @@ function opened(
 function chatOf(plaintext: Uint8Array): Readonly<Record<string, unknown>> {
   let chat: unknown
   try {
-    chat = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(plaintext))
+    chat = parseJson(new TextDecoder('utf-8', { fatal: true }).decode(plaintext))
   } catch {
     throw new Refusal('invalid_payload')
   }

@@ -32,7 +32,7 @@ const StoredKeys = Type.Object({
 })
 type StoredKey = Static<typeof StoredKeys>['keys'][number]
 
-/** The X25519 keys to which private jobs are sealed (decisions §10): at most one active, the last one retiring. */
+/** The X25519 keys to which private jobs are sealed (§10): at most one active, the last one retiring. */
 export interface TransportKeys {
   /** As the gateway publishes them, newest first, each signed by the identity. Rotates where it is time. */
   published(): readonly TransportKey[]

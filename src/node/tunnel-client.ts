@@ -51,7 +51,7 @@ const dialFault = (message: string) => / (?:status code: )?([1-5][0-9]{2}|E[A-Z]
 /** The DOM's type knows no headers. */
 const BunWebSocket = WebSocket as unknown as new (url: string, options: Bun.WebSocketOptions) => Bun.WebSocket
 
-/** Keeps one tunnel to the gateway for as long as the program runs (decisions §22). */
+/** Keeps one tunnel to the gateway for as long as the program runs (§22). */
 export function startTunnel(options: TunnelOptions): NodeTunnel {
   const tunnel = new Dialler(options)
   tunnel.dial()

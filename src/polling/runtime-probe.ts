@@ -4,7 +4,7 @@ import type { NodeTransport } from '../transport/transport.ts'
 import type { Probe } from './node-watch.ts'
 
 /** An answer to a status question that is longer is no such answer. */
-export const probeBytesMax = 4 * 1024 * 1024
+export const probeBytesMax = 1024 * 1024
 
 function probeFetch(transport: NodeTransport, signal: AbortSignal): ProbeFetch {
   return async (path) => {

@@ -1,5 +1,5 @@
 /**
- * base64url without padding, read strictly (RFC 4648 §5, §3.5; decisions §10): of the texts that decode to the same
+ * base64url without padding, read strictly (RFC 4648 §5, §3.5; specification §10): of the texts that decode to the same
  * bytes only the one that `toBase64url` writes is taken, so that a value has one spelling in signed and hashed texts.
  */
 export function toBase64url(bytes: Uint8Array): string {

@@ -1,3 +1,4 @@
+import { foreignJson } from './foreign-json.ts'
 import { asciiWeight, textWeight } from './token-estimate.ts'
 
 export interface TokenUsage {
@@ -25,14 +26,16 @@ const nothing: Accepted = { kind: 'nothing' }
 const malformed: Accepted = { kind: 'malformed' }
 const failed: Accepted = { kind: 'failed' }
 
-type Json = Record<string, unknown>
-const isObject = (value: unknown): value is Json => typeof value === 'object' && value !== null && !Array.isArray(value)
+export type Json = Record<string, unknown>
+export const isObject = (value: unknown): value is Json =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
 const saysNothing = (choice: Json) =>
   isObject(choice.delta) &&
   Object.entries(choice.delta).every(([key, value]) => key === 'role' || value === null || value === '')
+const finishes = (choice: Json) => choice.finish_reason !== null
 const finishReasons = new Set(['stop', 'length', 'tool_calls', 'content_filter'])
 
-/** An unknown value of a node becomes `stop` (decisions §5). */
+/** An unknown value of a node becomes `stop` (§5). */
 export function knownFinishReason(reason: unknown): string {
   return typeof reason === 'string' && finishReasons.has(reason) ? reason : 'stop'
 }
@@ -49,7 +52,7 @@ export function readUsage(value: unknown): TokenUsage | null {
   return { prompt_tokens: prompt, completion_tokens: completion, total_tokens: prompt + completion }
 }
 
-/** The error shapes that nodes put under a 200 (decisions §6). */
+/** The error shapes that nodes put under a 200 (§6). */
 export function isErrorBody(value: Json): boolean {
   return (value.error !== undefined && value.error !== null) || value.object === 'error'
 }
@@ -72,11 +75,10 @@ const lessonsMax = 8
 const lessonFrom = 4
 const lessonEvery = 32
 
-/**
- * Rewrites a node's chunks one by one: keys by allow-list, `delta` verbatim, our own id, time and model (decisions
- * §6). Chunks that differ from the last only in one text are spliced without parsing; measured in bench/RESULTS.md.
- */
-export class ChunkRewriter {
+type Read = readonly Json[] | 'malformed' | 'failed'
+
+/** Reads a node's chunks one by one: choices by allow-list (§6), and what they say beside their text. */
+export abstract class ChunkReader {
   /** The finish chunk's choices, once seen. */
   finish: readonly Json[] | null = null
   usage: TokenUsage | null = null
@@ -87,66 +89,19 @@ export class ChunkRewriter {
   /** Weight of all text that passed, for the estimate where usage is absent. */
   outputWeight = 0
   contentSeen = false
-  roleSent = false
-  private template: Template | null = null
-  private lessons = 0
-  private chunks = 0
-  private readonly head: string
 
-  constructor(identity: ChunkIdentity) {
-    this.head = `{"id":${JSON.stringify(identity.id)},"object":"chat.completion.chunk","created":${identity.created},"model":${JSON.stringify(identity.model)},"choices":`
-  }
-
-  accept(data: string): Accepted {
-    this.chunks++
-    const template = this.template
-    if (template !== null && data.startsWith(template.prefix) && data.endsWith(template.suffix)) {
-      const inside = data.slice(template.prefix.length, data.length - template.suffix.length)
-      if (data.length >= template.prefix.length + template.suffix.length && this.weighInside(inside)) {
-        if (inside !== '') this.contentSeen = true
-        return { kind: 'chunk', text: template.outPrefix + inside + template.outSuffix }
-      }
-    }
-    return this.parse(data)
-  }
-
-  /** False for what is not the inside of one JSON string. Most chunks are plain ASCII: one look then serves both ends. */
-  private weighInside(inside: string): boolean {
-    if (plainAscii.test(inside)) this.outputWeight += asciiWeight * inside.length
-    else if (jsonStringInside.test(inside)) {
-      this.outputWeight += textWeight(inside.includes('\\') ? (JSON.parse(`"${inside}"`) as string) : inside)
-    } else return false
-    return true
-  }
-
-  private parse(data: string): Accepted {
-    let chunk: unknown
-    try {
-      chunk = JSON.parse(data)
-    } catch {
-      return malformed
-    }
-    if (!isObject(chunk)) return malformed
-    if (isErrorBody(chunk)) return failed
+  protected read(data: string): Read {
+    const chunk = foreignJson(data)
+    if (!isObject(chunk)) return 'malformed'
+    if (isErrorBody(chunk)) return 'failed'
     const usage = readUsage(chunk.usage)
     if (usage !== null) this.usage = usage
     if (chunk.svc !== undefined) this.svc = chunk.svc
-    const accepted = this.rewrite(data, chunk.choices)
+    const choices = Array.isArray(chunk.choices) ? this.publicChoices(chunk.choices) : []
+    // Some nodes finish twice: the text that the first one carries must not go with it.
+    if (choices.some(finishes) && (this.finish === null || !choices.every(saysNothing))) this.finish = choices
     if (usage !== null && this.finish !== null) this.usageFinal = true
-    return accepted
-  }
-
-  private rewrite(data: string, given: unknown): Accepted {
-    const choices = Array.isArray(given) ? this.publicChoices(given) : []
-    if (choices.length === 0) return nothing
-    if (choices.some((choice) => choice.finish_reason !== null)) {
-      // Some nodes finish twice: the text that the first one carries must not go with it.
-      if (this.finish === null || !choices.every(saysNothing)) this.finish = choices
-      return nothing
-    }
-    const text = this.chunk(choices)
-    this.learn(data, choices)
-    return { kind: 'chunk', text }
+    return choices
   }
 
   private publicChoices(choices: readonly unknown[]): Json[] {
@@ -172,6 +127,55 @@ export class ChunkRewriter {
       this.contentSeen = true
       this.outputWeight += typeof value === 'string' ? textWeight(value) : 0.3 * JSON.stringify(value).length
     }
+  }
+}
+
+/**
+ * Rewrites a node's chunks: `delta` verbatim, our own id, time and model (§6). Chunks that differ from the last
+ * only in one text are spliced without parsing; measured in bench/RESULTS.md.
+ */
+export class ChunkRewriter extends ChunkReader {
+  roleSent = false
+  private template: Template | null = null
+  private lessons = 0
+  private chunks = 0
+  private readonly head: string
+
+  constructor(identity: ChunkIdentity) {
+    super()
+    this.head = `{"id":${JSON.stringify(identity.id)},"object":"chat.completion.chunk","created":${identity.created},"model":${JSON.stringify(identity.model)},"choices":`
+  }
+
+  accept(data: string): Accepted {
+    this.chunks++
+    const template = this.template
+    if (template !== null && data.startsWith(template.prefix) && data.endsWith(template.suffix)) {
+      const inside = data.slice(template.prefix.length, data.length - template.suffix.length)
+      if (data.length >= template.prefix.length + template.suffix.length && this.weighInside(inside)) {
+        if (inside !== '') this.contentSeen = true
+        return { kind: 'chunk', text: template.outPrefix + inside + template.outSuffix }
+      }
+    }
+    return this.parse(data)
+  }
+
+  /** False for what is not the inside of one JSON string. Most chunks are plain ASCII: one look then serves both ends. */
+  private weighInside(inside: string): boolean {
+    if (plainAscii.test(inside)) this.outputWeight += asciiWeight * inside.length
+    else if (jsonStringInside.test(inside)) {
+      this.outputWeight += textWeight(inside.includes('\\') ? (foreignJson(`"${inside}"`) as string) : inside)
+    } else return false
+    return true
+  }
+
+  private parse(data: string): Accepted {
+    const choices = this.read(data)
+    if (choices === 'malformed') return malformed
+    if (choices === 'failed') return failed
+    if (choices.length === 0 || choices.some(finishes)) return nothing
+    const text = this.chunk(choices)
+    this.learn(data, choices)
+    return { kind: 'chunk', text }
   }
 
   /** One event; the first also carries the role, synthesised where the node left it out. */
@@ -210,13 +214,9 @@ export class ChunkRewriter {
     while (end < data.length && data.charCodeAt(end) !== 34) end += data.charCodeAt(end) === 92 ? 2 : 1
     const prefix = data.slice(0, start)
     const suffix = data.slice(end)
-    try {
-      // The place found must be the very text of choices[0].delta, not the like of it elsewhere in the chunk.
-      const probe = JSON.parse(prefix + marker + suffix) as { choices: { delta: Json }[] }
-      if (probe.choices[0]?.delta[key] !== marker) return null
-    } catch {
-      return null
-    }
+    // The place found must be the very text of choices[0].delta, not the like of it elsewhere in the chunk.
+    const probe = foreignJson(prefix + marker + suffix) as { choices: { delta: Json }[] } | undefined
+    if (probe?.choices[0]?.delta[key] !== marker) return null
     const out = `data: ${this.head}${JSON.stringify([{ ...choice, delta: { ...delta, [key]: marker } }])}}\n\n`
     // A node may send the marker itself, in logprobs or as a key: then the place of the text is not certain.
     const [outPrefix, outSuffix, ...more] = out.split(marker)

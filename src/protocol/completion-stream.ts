@@ -15,7 +15,7 @@ export interface SettledAnswer {
   readonly separateUsage: boolean
 }
 
-/** Of text in one chunk (decisions §6), UTF-16 units. */
+/** Of text in one chunk (§6), UTF-16 units. */
 export const sliceUnitsMax = 2_048
 
 const isHighSurrogate = (unit: number) => unit >= 0xd800 && unit <= 0xdbff
@@ -47,7 +47,7 @@ function* deltas({ role: _, content, ...others }: Json): Generator<Json> {
   if (Object.keys(whole).length > 0) yield whole
 }
 
-/** The events of a buffered answer (decisions §6): role, slices, terminal chunk with usage and metadata, `[DONE]`. */
+/** The events of a buffered answer (§6): role, slices, terminal chunk with usage and metadata, `[DONE]`. */
 export function* answerEvents(answer: SettledAnswer): Generator<string> {
   const { usage, metadata: svc, finishReason, logprobs } = answer
   const head = { ...answer.identity, object: 'chat.completion.chunk' }

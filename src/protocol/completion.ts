@@ -1,15 +1,29 @@
 import { answerEnd } from './answer-end.ts'
-import { type ChunkIdentity, isErrorBody, knownFinishReason, readUsage, type TokenUsage } from './chunk-rewriter.ts'
+import {
+  type ChunkIdentity,
+  isErrorBody,
+  isObject,
+  type Json,
+  knownFinishReason,
+  readUsage,
+  type TokenUsage,
+} from './chunk-rewriter.ts'
+import { foreignJson } from './foreign-json.ts'
 import { jsonString } from './json-text.ts'
 import { textWeight } from './token-estimate.ts'
 import type { ChatMetadata } from './wire/chat.ts'
 
-type Json = Record<string, unknown>
-const isObject = (value: unknown): value is Json => typeof value === 'object' && value !== null && !Array.isArray(value)
+/** What else a node adds can name its paths (§5). */
+export interface PublicChoice {
+  readonly index: number
+  /** Verbatim. */
+  readonly message: Json
+  readonly finish_reason: string
+  readonly logprobs?: Json
+}
 
 export interface PublicCompletion {
-  /** `index`, `message` verbatim, `finish_reason`, `logprobs`: what else a node adds can name its paths (decisions §5). */
-  readonly choices: readonly object[]
+  readonly choices: readonly PublicChoice[]
   readonly usage: TokenUsage | null
   /** As the node wrote it: an agent's receipt. Looked at by nobody before it is checked. */
   readonly svc: unknown
@@ -28,18 +42,11 @@ function messageWeight(message: Json): number {
 
 /** A node's whole answer by allow-list; null when it is an error or no completion at all. */
 export function publicCompletion(text: string): PublicCompletion | null {
-  let body: unknown
-  try {
-    body = JSON.parse(text)
-  } catch {
-    return null
-  }
+  const body = foreignJson(text)
   if (!isObject(body) || isErrorBody(body) || !Array.isArray(body.choices) || body.choices.length === 0) return null
-  const messages: Json[] = []
-  const choices: object[] = []
+  const choices: PublicChoice[] = []
   for (const choice of body.choices) {
     if (!isObject(choice) || !isObject(choice.message)) return null
-    messages.push(choice.message)
     choices.push({
       index: typeof choice.index === 'number' ? choice.index : choices.length,
       message: choice.message,
@@ -47,18 +54,23 @@ export function publicCompletion(text: string): PublicCompletion | null {
       ...(isObject(choice.logprobs) ? { logprobs: choice.logprobs } : {}),
     })
   }
-  return {
-    choices,
-    usage: readUsage(body.usage),
-    svc: body.svc,
-    outputWeight: () => messages.reduce((sum, message) => sum + messageWeight(message), 0),
-  }
+  return completionOf(choices, readUsage(body.usage), body.svc)
+}
+
+/** `svc`: as the node wrote it. */
+export function completionOf(
+  choices: readonly PublicChoice[],
+  usage: TokenUsage | null,
+  svc: unknown,
+): PublicCompletion {
+  const outputWeight = () => choices.reduce((sum, { message }) => sum + messageWeight(message), 0)
+  return { choices, usage, svc, outputWeight }
 }
 
 /** The body of a whole answer, as it goes on the wire. */
 export function completionText(
   { id, created, model }: ChunkIdentity,
-  choices: readonly object[],
+  choices: readonly PublicChoice[],
   usage: TokenUsage,
   metadata: ChatMetadata,
 ): string {

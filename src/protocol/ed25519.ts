@@ -3,9 +3,9 @@ import { ed25519 } from '@noble/curves/ed25519.js'
 import { fromBase64url, toBase64url } from './base64url.ts'
 
 /**
- * Ed25519 as every signature of the protocol uses it (RFC 8032; decisions §15). The native code signs and checks (11 and
- * 41 µs, against 239 and 361 µs of plain JavaScript); since it takes keys of small order, under which one signature fits
- * any message, those are refused when a key is read.
+ * Ed25519 as every signature of the protocol uses it (RFC 8032; specification §15). The native code signs and checks (11
+ * and 41 µs, against 239 and 361 µs of plain JavaScript); since it takes keys of small order, under which one signature
+ * fits any message, those are refused when a key is read.
  */
 export interface SigningKey {
   /** base64url, 43 characters. */
@@ -62,13 +62,13 @@ function isSoundPoint(raw: Uint8Array): boolean {
   }
 }
 
-/** Padding is tolerated (decisions §15), another spelling is not. */
+/** Padding is tolerated (§15), another spelling is not. */
 function checks(key: KeyObject, message: Uint8Array, text: string): boolean {
   const signature = fromBase64url(text.replace(/={1,2}$/, ''), signatureBytes)
   return signature !== null && verify(null, message, key, signature)
 }
 
-/** Names a public key of 32 bytes, of either curve: base64url of the first 16 bytes of its SHA-256 (decisions §10). */
+/** Names a public key of 32 bytes, of either curve: base64url of the first 16 bytes of its SHA-256 (§10). */
 export function keyIdOf(publicKey: Uint8Array): string {
   return createHash('sha256').update(publicKey).digest().subarray(0, 16).toString('base64url')
 }

@@ -5,7 +5,7 @@ import { envelopeVersion } from '../brand.ts'
 import { base64UrlLength, decodeBase64Url, encodeBase64Url } from './base64.ts'
 import { canonicalJson } from './canonical-json.ts'
 
-/** X25519, HKDF-SHA-256, ChaCha20-Poly1305. Not HPKE: the nonce stands on the wire (decisions §10). */
+/** X25519, HKDF-SHA-256, ChaCha20-Poly1305. Not HPKE: the nonce stands on the wire (§10). */
 export const envelopeAlgorithm = 'x25519-hkdf-sha256-chacha20poly1305'
 
 /** As it travels (specification, "Encrypted envelope"). */

@@ -1,31 +1,14 @@
+import { skipBlanks, stringEnd } from './json-scan.ts'
+
 const quote = 34
-const backslash = 92
 const comma = 44
 /** Beyond it the keys are not compared one by one. */
 const membersMax = 64
-const isBlank = (code: number) => code === 32 || code === 10 || code === 13 || code === 9
-
-function skipBlanks(text: string, at: number): number {
-  let next = at
-  while (isBlank(text.charCodeAt(next))) next++
-  return next
-}
-
-/** `at`: the opening quote. Returns the position after the closing one; jumps, so that a long text costs little. */
-function skipString(text: string, at: number): number {
-  for (let end = text.indexOf('"', at + 1); end !== -1; end = text.indexOf('"', end + 1)) {
-    let before = end - 1
-    while (text.charCodeAt(before) === backslash) before--
-    if ((end - before) % 2 === 1) return end + 1
-  }
-  return text.length
-}
-
 function skipContainer(text: string, at: number): number {
   let depth = 0
   for (let next = at; next < text.length; ) {
     const code = text.charCodeAt(next)
-    if (code === quote) next = skipString(text, next)
+    if (code === quote) next = stringEnd(text, next)
     else {
       if (code === 123 || code === 91) depth++
       else if ((code === 125 || code === 93) && --depth === 0) return next + 1
@@ -39,14 +22,14 @@ function skipScalar(text: string, at: number): number {
   let next = at
   for (; next < text.length; next++) {
     const code = text.charCodeAt(next)
-    if (code === comma || code === 125 || isBlank(code)) break
+    if (code === comma || code === 125 || skipBlanks(text, next) !== next) break
   }
   return next
 }
 
 function skipValue(text: string, at: number): number {
   const code = text.charCodeAt(at)
-  if (code === quote) return skipString(text, at)
+  if (code === quote) return stringEnd(text, at)
   return code === 123 || code === 91 ? skipContainer(text, at) : skipScalar(text, at)
 }
 
@@ -62,7 +45,7 @@ export function cutMembers(text: string, dropped: (key: string) => boolean): rea
   let to = -1
   let at = skipBlanks(text, skipBlanks(text, 0) + 1)
   while (text.charCodeAt(at) === quote) {
-    const keyEnd = skipString(text, at)
+    const keyEnd = stringEnd(text, at)
     const key = text.slice(at + 1, keyEnd - 1)
     if (key.includes('\\') || keys.includes(key) || keys.length === membersMax) return null
     keys.push(key)

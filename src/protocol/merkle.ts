@@ -3,7 +3,7 @@ import { createKeccak } from 'hash-wasm'
 /**
  * Merkle trees as OpenZeppelin's library builds them (`@openzeppelin/merkle-tree` 1.0: complete tree, leaves sorted,
  * pairs sorted before they are hashed), so that `MerkleProof.verify` of OpenZeppelin's contracts takes our proofs
- * (decisions §14).
+ * (§14).
  */
 
 // Of its own: `receipt.ts` has another state in the middle of a receipt.

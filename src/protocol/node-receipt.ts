@@ -17,7 +17,7 @@ const fieldsOf = (value: unknown): Fields => (typeof value === 'object' && value
 const timeOf = (value: unknown) => (typeof value === 'string' && instant.test(value) ? Date.parse(value) : Number.NaN)
 
 /**
- * The receipt that a node put into `svc`, if it is about this very work and the node's own (decisions §14). It is made
+ * The receipt that a node put into `svc`, if it is about this very work and the node's own (§14). It is made
  * anew of what was seen here: where its hash is the node's, every field is. null where anything differs.
  */
 export function readNodeReceipt(svc: unknown, seen: SeenWork, key: VerifyKey, nowMs: number): VouchedReceipt | null {

@@ -6,7 +6,7 @@ type HeaderMap = Readonly<Record<string, string>>
 
 /** Seconds until a retry is worth it where the refusal itself does not know. */
 const retryAfterSecondsDefault = 5
-/** The SDKs refuse to wait longer (decisions §2); a daily quota alone says how long it really takes. */
+/** The SDKs refuse to wait longer (§2); a daily quota alone says how long it really takes. */
 const retryAfterSecondsMax = 120
 const hstsSeconds = 31_536_000
 
@@ -49,7 +49,7 @@ function problemHeaders(problem: Problem, requestId: string, challenge: string):
 export const bearerChallenge = `Bearer realm="${brand}"`
 export const adminChallenge = `${brand.toUpperCase()}-Admin-Token realm="${brand}"`
 
-/** Chat and model list: both OpenAI SDKs unwrap `error` (decisions §2). */
+/** Chat and model list: both OpenAI SDKs unwrap `error` (§2). */
 export function openAiResponse(given: Problem, requestId: string, base: HeaderMap): Response {
   const problem = withRetryAfter(given)
   const { shouldRetry } = problemKind(problem.code)
@@ -63,7 +63,7 @@ export function openAiResponse(given: Problem, requestId: string, base: HeaderMa
   })
 }
 
-/** Every other route: RFC 9457 with the extension members of decisions §2. */
+/** Every other route: RFC 9457 with the extension members of §2. */
 export function problemResponse(
   given: Problem,
   requestId: string,

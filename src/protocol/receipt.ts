@@ -2,7 +2,7 @@ import { createKeccak } from 'hash-wasm'
 import { receiptVersion } from '../brand.ts'
 import { jsonString, jsonStringOrNull } from './json-text.ts'
 
-/** The facts of one metered (sub-)call: no money and no content, because prompts are guessable (decisions §14). */
+/** The facts of one metered (sub-)call: no money and no content, because prompts are guessable (§14). */
 export interface Receipt {
   readonly issuer: 'node' | 'gateway'
   readonly requestId: string

@@ -3,7 +3,7 @@ import { brand, receiptVersion } from '../brand.ts'
 import { canonicalJson } from './canonical-json.ts'
 
 /**
- * The exact texts that are signed between gateway and nodes (decisions §§10, 14, 22), as UTF-8. Each begins with its
+ * The exact texts that are signed between gateway and nodes (§§10, 14, 22), as UTF-8. Each begins with its
  * purpose, so that no signature can be used for another.
  */
 
@@ -94,7 +94,7 @@ export function routerKeysMessage(keys: readonly object[]): string {
   return `${brand}-router-keys-v1:${sha256Hex(canonicalJson(keys))}`
 }
 
-/** The transport key's JCS form without its signature (decisions §10). */
+/** The transport key's JCS form without its signature (§10). */
 export function transportKeyMessage(key: object): string {
   const { signature_ed25519: _, ...rest } = key as { readonly signature_ed25519?: unknown }
   return canonicalJson(rest)

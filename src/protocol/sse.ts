@@ -1,4 +1,4 @@
-/** Headers of every event stream we send (decisions §6). */
+/** Headers of every event stream we send (§6). */
 export const eventStreamHeaders = {
   'content-type': 'text/event-stream; charset=utf-8',
   'cache-control': 'no-cache, no-transform',
@@ -22,7 +22,9 @@ const empty = Buffer.alloc(0)
  * CRLF both end a line; several `data` lines of one event are joined (WHATWG HTML, server-sent events).
  */
 export class SseSplitter {
+  /** The first `restBytes` of it are a line without its end. */
   private rest: Buffer = empty
+  private restBytes = 0
   private pending: string | null = null
 
   constructor(private readonly sink: SseSink) {}
@@ -30,17 +32,32 @@ export class SseSplitter {
   /** False when an event grew beyond `eventBytesMax`; the stream is then unusable. */
   push(chunk: Uint8Array): boolean {
     const bytes = Buffer.isBuffer(chunk) ? chunk : Buffer.from(chunk.buffer, chunk.byteOffset, chunk.length)
-    const cut = bytes.lastIndexOf(newline)
-    if (cut === -1) {
-      this.rest = Buffer.concat([this.rest, bytes])
-      return this.rest.length <= eventBytesMax
+    const cut = bytes.lastIndexOf(newline) + 1
+    if (cut > 0) this.lines(this.withRest(bytes, cut))
+    if (cut < bytes.length) this.keep(bytes, cut)
+    return this.restBytes + (this.pending?.length ?? 0) <= eventBytesMax
+  }
+
+  /** Cutting at a line feed keeps UTF-8 sequences whole, so that each part can be decoded by itself. */
+  private withRest(bytes: Buffer, cut: number): string {
+    if (this.restBytes === 0) return bytes.toString('utf8', 0, cut)
+    this.keep(bytes.subarray(0, cut), 0)
+    const text = this.rest.toString('utf8', 0, this.restBytes)
+    this.rest = empty
+    this.restBytes = 0
+    return text
+  }
+
+  /** A copy: what is kept must not keep the whole read alive. Room is doubled, so that a line in many pieces is copied twice at most. */
+  private keep(bytes: Buffer, from: number): void {
+    const size = this.restBytes + bytes.length - from
+    if (size > this.rest.length) {
+      const wider = Buffer.allocUnsafe(this.restBytes === 0 ? size : 2 * size)
+      this.rest.copy(wider, 0, 0, this.restBytes)
+      this.rest = wider
     }
-    // Cutting at a line feed keeps UTF-8 sequences whole, so that each part can be decoded by itself.
-    if (this.rest.length === 0) this.lines(bytes.toString('utf8', 0, cut + 1))
-    else this.lines(Buffer.concat([this.rest, bytes.subarray(0, cut + 1)]).toString('utf8'))
-    // A copy: what is kept must not keep the whole read alive.
-    this.rest = cut + 1 === bytes.length ? empty : Buffer.from(bytes.subarray(cut + 1))
-    return (this.pending?.length ?? 0) <= eventBytesMax
+    bytes.copy(this.rest, this.restBytes, from)
+    this.restBytes = size
   }
 
   private lines(text: string): void {
@@ -68,7 +85,7 @@ export class SseSplitter {
 
   /** The stream ended: an event that lacks its blank line still counts. */
   end(): void {
-    if (this.rest.length > 0) this.push(Buffer.of(newline))
+    if (this.restBytes > 0) this.push(Buffer.of(newline))
     this.line('', 0, 0)
   }
 }

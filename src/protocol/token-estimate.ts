@@ -1,6 +1,6 @@
 /**
- * Token estimate without a tokenizer (decisions §7): weights per code point, conservative for English and for CJK.
- * Used for context checks, quotas, and where a node reports no usage.
+ * Token estimate without a tokenizer (§7): weights per code point, conservative for English and for CJK.
+ * Used for quotas and quotes, where a node reports no usage, and to try routes of a small context last.
  */
 
 const asciiOnly = /^[\u0000-\u007f]*$/
@@ -39,37 +39,104 @@ export const textWeightPerUnitMax = 1.2
 
 const perMessage = 4
 const perRequest = 3
-const imagePart = 1_024
+/** A picture, a sound or a film, whatever its size: for quotas and quotes, where something must stand for it. */
+export const mediaPartTokens = 1_024
 
-const isObject = (value: unknown): value is Record<string, unknown> => typeof value === 'object' && value !== null
+type Json = Readonly<Record<string, unknown>>
+const isObject = (value: unknown): value is Json => typeof value === 'object' && value !== null
 
-function contentWeight(content: unknown): number {
-  if (typeof content === 'string') return textWeight(content)
-  if (content === null || content === undefined) return 0
-  if (!Array.isArray(content)) return 0.3 * JSON.stringify(content).length
+/** What names of parts and of their members hold media: an address or bytes, no text. */
+const media: ReadonlySet<string> = new Set(
+  ['image', 'audio', 'video'].flatMap((kind) => [kind, `${kind}_url`, `input_${kind}`]),
+)
+/** Members of a text part that count by themselves, or are the same for all. */
+const partOwn: ReadonlySet<string> = new Set(['type', 'text'])
+/** Likewise of a message. */
+const messageOwn: ReadonlySet<string> = new Set(['role', 'content'])
+/** Names that every model's template knows; any other name of a member may itself be a text for the model. */
+const messageNames: ReadonlySet<string> = new Set(
+  'name tool_calls tool_call_id function_call refusal reasoning reasoning_content thinking'.split(' '),
+)
+/** Members of a request that a node gets and no prompt holds, or that no node gets. */
+const requestOwn: ReadonlySet<string> = new Set([
+  ...'model messages stop logit_bias stream_options tool_choice reasoning_effort verbosity modalities'.split(' '),
+  ...'svc user safety_identifier metadata store prompt_cache_key service_tier'.split(' '),
+])
+
+/** Numbers, truth values and null carry no text. */
+function valueWeight(value: unknown): number {
+  if (typeof value === 'string') return textWeight(value)
+  return isObject(value) ? textWeight(JSON.stringify(value)) : 0
+}
+
+function membersWeight(members: Json, own: ReadonlySet<string>, names?: ReadonlySet<string>): number {
   let weight = 0
-  for (const part of content) {
-    if (!isObject(part)) weight += 0.3 * (JSON.stringify(part) ?? '').length
-    else if (part.type === 'text' && typeof part.text === 'string') weight += textWeight(part.text)
-    else if (part.type === 'image_url' || part.type === 'input_image') weight += imagePart
-    else weight += 0.3 * JSON.stringify(part).length
+  for (const name in members) {
+    if (own.has(name)) continue
+    weight += valueWeight(members[name])
+    if (names !== undefined && !names.has(name)) weight += textWeight(name)
   }
   return weight
 }
 
-/** Whole tokens of a prompt: its messages, tool definitions and response format. */
-export function promptTokens(body: {
-  readonly messages: readonly { readonly content?: unknown; readonly tool_calls?: unknown }[]
+/** `media`: how many parts of media, in place of what they weigh. */
+interface Weight {
+  text: number
+  media: number
+}
+
+function addPart(part: unknown, sum: Weight): void {
+  if (!isObject(part)) sum.text += valueWeight(part)
+  else if (part.type === 'text' && typeof part.text === 'string') {
+    sum.text += textWeight(part.text) + membersWeight(part, partOwn)
+  } else if (typeof part.type === 'string' && media.has(part.type)) {
+    sum.media++
+    for (const name in part) if (name !== 'type' && !media.has(name)) sum.text += valueWeight(part[name])
+  } else sum.text += valueWeight(part)
+}
+
+function addMessage(message: Json, sum: Weight): void {
+  const { content } = message
+  sum.text += perMessage + membersWeight(message, messageOwn, messageNames)
+  if (Array.isArray(content)) for (const part of content) addPart(part, sum)
+  else sum.text += valueWeight(content)
+}
+
+/** A chat request, as far as it weighs something. */
+export interface Prompt {
+  readonly messages: readonly { readonly content?: unknown }[]
   readonly tools?: unknown
   readonly response_format?: unknown
-}): number {
-  let weight = perRequest
-  for (const message of body.messages) {
-    weight += perMessage + contentWeight(message.content)
-    if (message.tool_calls !== undefined) weight += 0.3 * JSON.stringify(message.tool_calls).length
+}
+
+export interface PromptEstimate {
+  /** Of all of it. */
+  readonly tokens: number
+  /** Without the media: what is known of the room that it takes in a context. */
+  readonly textTokens: number
+}
+
+/** Of all that a node gets to read: every member of a message, known or not, and of the request beside its settings. */
+export function estimatePrompt(body: Prompt): PromptEstimate {
+  const sum: Weight = { text: perRequest + membersWeight(body as unknown as Json, requestOwn), media: 0 }
+  for (const message of body.messages) addMessage(message, sum)
+  return { tokens: wholeTokens(sum.text + mediaPartTokens * sum.media), textTokens: wholeTokens(sum.text) }
+}
+
+/** Whole tokens of a prompt, its media included. */
+export const promptTokens = (body: Prompt): number => estimatePrompt(body).tokens
+
+/** Of a UTF-16 unit, in hundredths of a token: no tokenizer makes fewer of a text that somebody would send (§27). */
+const unitHundredthsLeast = 12
+
+/** So many tokens the messages have at least: only what a model surely reads counts, the texts of their contents. */
+export function promptTokensLeast({ messages }: Prompt): number {
+  let units = 0
+  for (const { content } of messages) {
+    if (typeof content === 'string') units += content.length
+    else if (Array.isArray(content)) {
+      for (const part of content) if (isObject(part) && typeof part.text === 'string') units += part.text.length
+    }
   }
-  for (const extra of [body.tools, body.response_format]) {
-    if (extra !== undefined && extra !== null) weight += 0.3 * JSON.stringify(extra).length
-  }
-  return wholeTokens(weight)
+  return Math.floor((units * unitHundredthsLeast) / 100)
 }

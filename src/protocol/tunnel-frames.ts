@@ -1,5 +1,7 @@
+import { foreignJson } from './foreign-json.ts'
+
 /**
- * The frames of one tunnel (decisions §22): `uint8 type`, `uint32-be stream id`, payload of at most 64 KiB, one frame in
+ * The frames of one tunnel (§22): `uint8 type`, `uint32-be stream id`, payload of at most 64 KiB, one frame in
  * one binary WebSocket message.
  */
 const frameType = {
@@ -89,14 +91,14 @@ function connectionFrame(type: 7 | 8, message: Buffer): Frame | BrokenFrame {
   if (type === frameType.goAway) {
     return message.length === headerBytes ? { kind: 'goAway', id: 0 } : broken('bad_length')
   }
-  const value = jsonOf(message)
+  const value = foreignJson(message.toString('utf8', headerBytes))
   return isObject(value)
     ? { kind: 'status', id: 0, text: message.toString('utf8', headerBytes) }
     : broken('bad_payload')
 }
 
 function jsonFrame(type: number, id: number, message: Buffer): Frame | BrokenFrame {
-  const value = jsonOf(message)
+  const value = foreignJson(message.toString('utf8', headerBytes))
   if (!isObject(value)) return broken('bad_payload')
   if (type === frameType.open) {
     const head = openHeadOf(value)
@@ -115,14 +117,6 @@ type JsonObject = Readonly<Record<string, unknown>>
 
 const isObject = (value: unknown): value is JsonObject =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
-
-function jsonOf(message: Buffer): unknown {
-  try {
-    return JSON.parse(message.toString('utf8', headerBytes))
-  } catch {
-    return undefined
-  }
-}
 
 const token = /^[!#$%&'*+.^_`|~0-9a-z-]+$/
 const fieldValue = /^[^\r\n\0]*$/
@@ -151,6 +145,11 @@ function answerHeadOf({ status, headers }: JsonObject): AnswerHead | null {
   if (typeof status !== 'number' || !Number.isInteger(status) || status < 200 || status > 599) return null
   const fields = headersOf(headers)
   return fields === null ? null : { status, headers: fields }
+}
+
+/** What another gateway passes on as the head of a node's answer; null: it is none. */
+export function readAnswerHead(value: unknown): AnswerHead | null {
+  return isObject(value) ? answerHeadOf(value) : null
 }
 
 function header(type: number, id: number, payloadBytes: number): Buffer {

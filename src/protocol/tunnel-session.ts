@@ -81,7 +81,7 @@ export interface SessionPort {
   closed(end: TunnelEnd): void
 }
 
-/** What both ends of a tunnel do alike (decisions §22): streams, their windows and their turns. Has no timer. */
+/** What both ends of a tunnel do alike (§22): streams, their windows and their turns. Has no timer. */
 export class TunnelSession implements StreamCarrier {
   readonly role: 'gateway' | 'node'
   private readonly streams = new Map<number, TunnelStream>()

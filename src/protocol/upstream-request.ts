@@ -2,7 +2,7 @@ import { cutMembers } from './json-members.ts'
 import { jsonString } from './json-text.ts'
 import type { ChatRequest } from './wire/chat.ts'
 
-/** Never sent to a node: nodes may be third parties (data minimisation, decisions §5). */
+/** Never sent to a node: nodes may be third parties (data minimisation, §5). */
 const stripped: ReadonlySet<string> = new Set([
   'svc',
   'user',
@@ -18,15 +18,20 @@ const joinedMax = 16 * 1024
 
 /** The body a node gets, but for `model`, which differs from route to route. */
 export interface UpstreamBody {
+  /** The node is asked for a stream. */
+  readonly stream: boolean
   /** One text, or its pieces in order. */
   forModel(upstreamModelId: string): string | readonly string[]
 }
+
+/** In a request for a whole answer: the node is asked for a stream all the same. */
+export const streamMembers = { stream: true, stream_options: { include_usage: true } } as const
 
 /** What the gateway itself puts into a body, and so takes out of the client's. */
 function ownMembers(body: ChatRequest, ceiling: number | null): Readonly<Record<string, unknown>> | null {
   if (body.stream !== true && ceiling === null) return null
   return {
-    // vLLM and llama.cpp send usage only when asked (decisions §6).
+    // vLLM and llama.cpp send usage only when asked (§6).
     ...(body.stream === true ? { stream_options: { ...body.stream_options, include_usage: true } } : {}),
     ...(ceiling === null ? {} : { max_tokens: ceiling }),
   }
@@ -48,13 +53,14 @@ export function upstreamBody(
   const own = changed === null ? asked : { ...asked, ...changed }
   const dropped = (key: string) => key === 'model' || stripped.has(key) || (own !== null && Object.hasOwn(own, key))
   const pieces = cutMembers(text, dropped) ?? membersOf(body, dropped)
+  const stream = (own !== null && Object.hasOwn(own, 'stream') ? own.stream : body.stream) === true
   const written = own === null ? '' : JSON.stringify(own).slice(1, -1)
   const added = written === '' ? '' : `,${written}`
   const head = (upstreamModelId: string) => `{"model":${jsonString(upstreamModelId)}${added}`
   if (text.length > joinedMax)
-    return { forModel: (model) => [head(model), ...pieces.flatMap((piece) => [',', piece]), '}'] }
+    return { stream, forModel: (model) => [head(model), ...pieces.flatMap((piece) => [',', piece]), '}'] }
   const tail = pieces.length === 0 ? '}' : `,${pieces.join(',')}}`
-  return { forModel: (model) => head(model) + tail }
+  return { stream, forModel: (model) => head(model) + tail }
 }
 
 function membersOf(body: ChatRequest, dropped: (key: string) => boolean): readonly string[] {

@@ -1,4 +1,5 @@
 import { modelIdPattern } from '../ids.ts'
+import { foreignJson } from '../protocol/foreign-json.ts'
 import type { ProbeFetch, RuntimeModel } from './runtime.ts'
 
 /**
@@ -9,7 +10,7 @@ export type Fields = Readonly<Record<string, unknown>>
 
 export interface Answer {
   readonly status: number
-  /** The parsed body; undefined where it is no JSON. */
+  /** The parsed body; undefined where it is no JSON, or beyond its bounds. */
   readonly body: unknown
   readonly server: string | null
 }
@@ -19,15 +20,7 @@ export const modelsMax = 1_000
 
 export async function ask(get: ProbeFetch, path: string): Promise<Answer> {
   const answer = await get(path)
-  return { status: answer.status, body: parsed(await answer.text()), server: answer.headers.get('server') }
-}
-
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
-  }
+  return { status: answer.status, body: foreignJson(await answer.text()), server: answer.headers.get('server') }
 }
 
 export function fieldsOf(value: unknown): Fields {
@@ -53,7 +46,7 @@ export function modelListOf(answer: Answer): readonly Fields[] | null {
   return answer.status === 200 ? listOf(fieldsOf(answer.body).data) : null
 }
 
-/** Drops ids that no node may report (decisions §22) and the second of two equal ones. */
+/** Drops ids that no node may report (§22) and the second of two equal ones. */
 export function believable(models: readonly RuntimeModel[]): readonly RuntimeModel[] {
   const byId = new Map<string, RuntimeModel>()
   for (const model of models) if (modelIdPattern.test(model.id) && !byId.has(model.id)) byId.set(model.id, model)

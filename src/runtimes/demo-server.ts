@@ -1,5 +1,6 @@
 import { Type as t } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
+import { foreignJson } from '../protocol/foreign-json.ts'
 import { demoModelId, demoOwner } from './demo.ts'
 import { demoAnswer, demoTokens } from './demo-text.ts'
 
@@ -42,7 +43,7 @@ interface DemoReply {
   readonly usage: { readonly prompt_tokens: number; readonly completion_tokens: number; readonly total_tokens: number }
 }
 
-/** A tiny text generator on loopback that speaks OpenAI chat completions and says what it is (decisions §22). */
+/** A tiny text generator on loopback that speaks OpenAI chat completions and says what it is (§22). */
 export function startDemoRuntime(options: DemoRuntimeOptions = {}): DemoRuntime {
   const tokenMs = 1_000 / (options.tokensPerSecond ?? tokensPerSecondDefault)
   const open = new Set<AbortController>()
@@ -56,7 +57,7 @@ export function startDemoRuntime(options: DemoRuntimeOptions = {}): DemoRuntime 
       if (request.method === 'GET' && pathname === '/health') return Response.json({ status: 'ok' })
       if (request.method === 'GET' && pathname === '/v1/models') return Response.json(modelList())
       if (request.method !== 'POST' || pathname !== '/v1/chat/completions') return refusal(404, 'No such path.')
-      const body: unknown = await request.json().catch(() => null)
+      const body = foreignJson(await request.text())
       if (!Value.Check(DemoRequest, body)) return refusal(400, 'Not a chat request.')
       const gone = new AbortController()
       open.add(gone)

@@ -1,3 +1,4 @@
+import type { ChatRequest } from '../protocol/wire/chat.ts'
 import { type Answer, ask, believable, countOf, type Fields, fieldsOf, listOf, modelListOf, textOf } from './answers.ts'
 import { jinaDialect, ranks } from './rerank.ts'
 import { idleStatus, type ProbeFetch, type RuntimeModel, type RuntimeModule, type RuntimeStatus } from './runtime.ts'
@@ -21,7 +22,19 @@ export const llamaCpp: RuntimeModule = {
     if (list === null) return idleStatus(kind, listed.status === 503 ? 'loading' : 'down')
     return list.some(isRouted) ? routerStatus(list) : singleStatus(get, list, fieldsOf(props.body))
   },
+  /** Only a stream is written while the model works; for a whole answer it looks at its client once a second of silence. */
+  freesLate: (request) => !offersTools(request),
   rerank: jinaDialect,
+}
+
+/**
+ * The calls in a stream are the difference between one reading of unfinished text and the next: where the two do not fit,
+ * the server ends the stream with an error ("Invalid diff"), although the finished text would have been read well. Builds
+ * before May 2025 refuse tools in a stream, later ones tools and `logprobs` in one.
+ */
+function offersTools(request: ChatRequest): boolean {
+  const { tools } = request as { readonly tools?: unknown }
+  return Array.isArray(tools) && tools.length > 0
 }
 
 /** Its answers are what the model's last layer says, unbounded; of Qwen3's two classes it takes the softmax by itself. */

@@ -1,3 +1,5 @@
+import type { ChatRequest } from '../protocol/wire/chat.ts'
+import type { RuntimeKind } from '../protocol/wire/node.ts'
 import { demo } from './demo.ts'
 import { llamaCpp } from './llama-cpp.ts'
 import { lmStudio } from './lm-studio.ts'
@@ -10,6 +12,13 @@ import { vllm } from './vllm.ts'
 
 /** In the order in which they are tried. llama.cpp stands before Ollama, whose paths it imitates; the generic one is last. */
 export const runtimeModules: readonly RuntimeModule[] = [demo, llamaCpp, vllm, sglang, ollama, lmStudio, tei, openai]
+
+const freesLateOf = new Map(runtimeModules.map(({ kind, freesLate }) => [kind, freesLate]))
+
+/** A whole answer of such a runtime is asked for as a stream and put together here (§27). */
+export function askedAsStream(kind: RuntimeKind, request: ChatRequest): boolean {
+  return request.stream !== true && freesLateOf.get(kind)?.(request) === true
+}
 
 /** The kind of server behind `get`; null when it is none that is known. Throws what `get` throws. */
 export async function detectRuntime(

@@ -1,7 +1,7 @@
 import { fieldsOf } from './answers.ts'
 import type { RuntimeModel, RuntimeStatus } from './runtime.ts'
 
-/** `probability`: 0–1 as it stands. `logit`: unbounded, through a sigmoid (decisions §12). */
+/** `probability`: 0–1 as it stands. `logit`: unbounded, through a sigmoid (§12). */
 export type ScoreKind = 'probability' | 'logit'
 
 export interface RankingTraits {

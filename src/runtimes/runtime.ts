@@ -1,4 +1,5 @@
 import type { Modality } from '../protocol/wire/agent.ts'
+import type { ChatRequest } from '../protocol/wire/chat.ts'
 import type { RuntimeKind } from '../protocol/wire/node.ts'
 import type { RankingTraits, RerankDialect } from './rerank.ts'
 
@@ -19,7 +20,7 @@ export interface RuntimeModel {
   readonly id: string
   /** Tokens; null where the server does not say. */
   readonly contextLength: number | null
-  /** This model can answer now, if need be after the server has loaded it (decisions §8, readiness). */
+  /** This model can answer now, if need be after the server has loaded it (§8, readiness). */
   readonly ready: boolean
   /** Already in memory; null where the server does not say. */
   readonly loaded: boolean | null
@@ -50,6 +51,11 @@ export interface RuntimeModule {
   detect(get: ProbeFetch): Promise<boolean>
   /** Never runs a completion and never loads a model. Throws only what `get` throws. */
   probe(get: ProbeFetch): Promise<RuntimeStatus>
+  /**
+   * Its server hears late that the client of a whole answer has left, and keeps the slot until then: such an answer is
+   * asked for as a stream. False for a request whose stream does not carry all that its whole answer does.
+   */
+  readonly freesLate?: (request: ChatRequest) => boolean
   /** How to ask it for a ranking; absent where it cannot rank. */
   readonly rerank?: RerankDialect
 }

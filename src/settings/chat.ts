@@ -43,7 +43,7 @@ export const chatSettings = {
     kind: 'number',
     default: 60_000,
     min: 1_000,
-    max: 3_600_000,
+    max: 240_000,
     meaning: 'A client that reads nothing is cut off after, ms',
   },
   SVC_CLIENT_QUEUE_BYTES_MAX: {

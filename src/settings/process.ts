@@ -33,7 +33,10 @@ export const processSettings = {
     meaning:
       'Where the other gateways reach this one (`http://10.0.0.2:7070`), to pass on what is for a node that dialled in here',
   },
-  SVC_TRUSTED_PROXIES: { kind: 'list', meaning: 'Addresses whose `X-Forwarded-For` counts' },
+  SVC_TRUSTED_PROXIES: {
+    kind: 'list',
+    meaning: 'Addresses and networks (`10.0.0.0/8`) whose `X-Forwarded-For` counts',
+  },
   SVC_PROBLEM_BASE_URL: {
     kind: 'text',
     default: null,

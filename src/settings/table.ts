@@ -8,8 +8,8 @@ import { processSettings } from './process.ts'
 import type { Setting } from './setting.ts'
 
 /**
- * Every environment variable, once. The reader in `config.ts`, the table of README.md and the test that holds them
- * together all derive from this list.
+ * Every environment variable, once. The reader in `config.ts`, the table of docs/reference/settings.md and the test that
+ * holds them together all derive from this list.
  */
 export const settings = {
   ...processSettings,

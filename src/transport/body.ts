@@ -12,7 +12,7 @@ export class Body implements BodySink, BodyFlow {
   private over: { readonly error: TransportError | null } | null = null
   private held = false
   /** A decoder stands between the connection and this. */
-  decoder: BodyFlow | null = null
+  decoder: (BodyFlow & { destroy(): void }) | null = null
 
   /** `connection`: held with this one until it has given all. */
   constructor(private connection: BodyFlow | null) {}
@@ -58,6 +58,11 @@ export class Body implements BodySink, BodyFlow {
     this.over = { error }
     this.letGo()
     this.sink?.failed(error)
+  }
+
+  /** Nobody reads it: a few bytes that were still to unfold to very many do not. */
+  discard(): void {
+    this.decoder?.destroy()
   }
 
   read(sink: BodySink): void {

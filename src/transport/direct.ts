@@ -1,7 +1,8 @@
 import { product } from '../brand.ts'
 import { within } from '../deadline.ts'
 import type { CancelSignal } from './call-signal.ts'
-import { type Endpoint, Http1Connection } from './http1-connection.ts'
+import { type ConnectionPort, type Endpoint, Http1Connection } from './http1-connection.ts'
+import { IdleConnections } from './idle-connections.ts'
 import { type NodeRequest, type NodeResponse, type NodeTransport, TransportError } from './transport.ts'
 
 export interface DirectOptions {
@@ -14,12 +15,12 @@ export interface DirectOptions {
   readonly resolve?: (hostname: string, tls: boolean) => Promise<string>
 }
 
-/** Common servers close idle connections after 5 s; a request must not meet one in the act. */
-const idleMsMax = 4_000
 /** How soon a request hears that its idle connection had been closed: a round trip, generously. */
 const staleNoticeMs = 500
-/** Idle connections kept to one node. */
-const idleConnectionsMax = 4_096
+/** A node that sent bytes which answer no request has no connection kept for this long, ms. */
+const unkeptMs = 600_000
+/** Of requests that name none: polls, which carry nothing of anybody. */
+const noIsolationKey = ''
 
 /**
  * `http://host:1/v1/` → `http://host:1`: paths are appended to it, so that `/v1/chat/completions` and `/health` both
@@ -77,26 +78,25 @@ export function createDirectTransport(options: DirectOptions): NodeTransport {
   const fixed = headerLines(own)
   const reserved = new Set(Object.keys(own))
   const all = new Set<Http1Connection>()
-  // The youngest first: the older ones may then grow old and go.
-  const idle: Http1Connection[] = []
+  const idle = new IdleConnections()
   let closed = false
+  let unkeptUntilMs = 0
 
-  const release = (connection: Http1Connection) => {
-    if (closed || idle.length >= idleConnectionsMax) connection.destroy()
-    else idle.push(connection)
+  const port: ConnectionPort = {
+    released: (connection) => {
+      if (closed || performance.now() < unkeptUntilMs || !idle.add(connection)) connection.destroy()
+    },
+    closed: (connection) => {
+      all.delete(connection)
+      idle.delete(connection)
+    },
+    desynchronised: () => {
+      unkeptUntilMs = performance.now() + unkeptMs
+      idle.destroyAll()
+    },
   }
-  const forget = (connection: Http1Connection) => {
-    all.delete(connection)
-    const at = idle.indexOf(connection)
-    if (at !== -1) idle.splice(at, 1)
-  }
-  const reuse = (): Http1Connection | null => {
-    const youngest = idle.pop()
-    if (youngest === undefined) return null
-    if (performance.now() - youngest.idleSinceMs < idleMsMax) return youngest
-    for (const connection of [youngest, ...idle]) connection.destroy()
-    return null
-  }
+  // Nobody would take it up again where all requests are of this kind.
+  const oncePort: ConnectionPort = { ...port, released: (connection) => connection.destroy() }
   const { resolve } = options
   const place = (hostname: string, signal: CancelSignal): Promise<string> =>
     new Promise((found, failed) => {
@@ -104,9 +104,8 @@ export function createDirectTransport(options: DirectOptions): NodeTransport {
       const looking = resolve?.(hostname, tls) ?? Promise.resolve(hostname)
       withinConnectTime(looking, options.connectTimeoutMs).then(found, failed)
     })
-  const connect = async ({ signal, once }: NodeRequest): Promise<Http1Connection> => {
-    // Nobody would take it up again where all requests are of this kind.
-    const connection = new Http1Connection(once === true ? (used) => used.destroy() : release, forget)
+  const connect = async ({ signal, once, isolationKey }: NodeRequest): Promise<Http1Connection> => {
+    const connection = new Http1Connection(once === true ? oncePort : port, isolationKey ?? noIsolationKey)
     all.add(connection)
     try {
       if (resolve === undefined) await connection.connect(endpoint, signal)
@@ -125,7 +124,7 @@ export function createDirectTransport(options: DirectOptions): NodeTransport {
     if (closed) throw new TransportError('closed')
     if (init.signal.aborted) throw new TransportError('aborted')
     const head = `${init.method} ${pathPrefix}${path} HTTP/1.1\r\n${fixed}${headerLines(init.headers ?? {}, reserved)}`
-    const known = init.once === true ? null : reuse()
+    const known = init.once === true ? null : idle.take(init.isolationKey ?? noIsolationKey)
     if (known !== null) {
       const sentMs = performance.now()
       try {

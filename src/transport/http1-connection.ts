@@ -1,7 +1,8 @@
 import type { Socket, SocketHandler } from 'bun'
+import { descriptors } from '../descriptors.ts'
 import { Body, collectText, decoded } from './body.ts'
 import type { CancelSignal } from './call-signal.ts'
-import { MalformedResponse, ResponseParser, type ResponseSink } from './http1-parser.ts'
+import { type AfterAnswer, MalformedResponse, ResponseParser, type ResponseSink } from './http1-parser.ts'
 import { encodeRequest } from './request-bytes.ts'
 import {
   type BodyFlow,
@@ -21,11 +22,14 @@ const failureByCode: Readonly<Record<string, TransportFailure>> = {
   EAI_AGAIN: 'dns',
   ETIMEDOUT: 'timeout',
 }
+const firstErrorStatus = 400
 const tlsCode = /CERT|SSL|TLS|SIGNATURE|ISSUER|EPROTO/
 
 export function failureOf(error: unknown): TransportFailure {
   const code = (error as { code?: unknown } | null)?.code
   if (typeof code !== 'string') return 'closed'
+  // Bun says so of a socket that it could not even make (seen on 1.4.5).
+  if (code === 'ECONNREFUSED' && descriptors.exhausted()) return 'exhausted'
   return failureByCode[code] ?? (tlsCode.test(code) ? 'tls' : 'closed')
 }
 
@@ -46,14 +50,24 @@ interface Exchange {
 }
 
 /**
- * The first request of a turn of the event loop goes out at once, those that come in the same turn follow together at its
- * end: a node on this machine is then woken twice a turn and not by each of them (10 µs a request of CPU, measured).
+ * Turns of the event loop, counted while a connection waits for one. Requests on kept connections go out together at
+ * the end of a turn: by then all that was readable has been read, so a node's bytes without a request are found before
+ * the request is written that they would seem to answer. It also wakes a node on this machine once a turn and not for
+ * each request (10 µs a request of CPU, measured).
  */
-let turnBegun = false
+let turn = 0
+let turnEndDue = false
 let held: Http1Connection[] = []
 
+function awaitTurnEnd(): void {
+  if (turnEndDue) return
+  turnEndDue = true
+  setImmediate(endTurn)
+}
+
 function endTurn(): void {
-  turnBegun = false
+  turnEndDue = false
+  turn++
   if (held.length === 0) return
   const batch = held
   held = []
@@ -63,6 +77,7 @@ function endTurn(): void {
 /** What thousands of open streams hold each: methods and no closures. */
 class Answer implements NodeResponse {
   readonly headers: { get(name: string): string | null }
+  private readonly ordinal: number
 
   constructor(
     private readonly connection: Http1Connection,
@@ -71,6 +86,7 @@ class Answer implements NodeResponse {
     headers: ReadonlyMap<string, string>,
   ) {
     this.headers = new AnswerHeaders(headers)
+    this.ordinal = connection.answers
   }
 
   get flow(): BodyFlow {
@@ -90,7 +106,8 @@ class Answer implements NodeResponse {
   }
 
   discard(): void {
-    this.connection.destroy()
+    this.body.discard()
+    this.connection.giveUp(this.ordinal)
   }
 }
 
@@ -99,6 +116,15 @@ class AnswerHeaders {
   get(name: string): string | null {
     return this.values.get(name) ?? null
   }
+}
+
+export interface ConnectionPort {
+  /** It has answered and may be used again. */
+  released(connection: Http1Connection): void
+  /** It never will be. */
+  closed(connection: Http1Connection): void
+  /** The node sent bytes that answer no request. `closed` follows. */
+  desynchronised(): void
 }
 
 /**
@@ -113,7 +139,11 @@ export class Http1Connection implements ResponseSink, BodyFlow {
   private socket: Socket<Http1Connection> | null = null
   private exchange: Exchange | null = null
   private unsent: Uint8Array | null = null
-  /** A request for the end of this turn. */
+  /** The turn in which its last answer ended. */
+  private answeredInTurn = 0
+  /** The answer began before its request was sent whole. */
+  private early = false
+  /** A request for the end of a turn. */
   private waiting: { readonly head: string; readonly body: RequestBody | undefined } | null = null
   private readonly parser = new ResponseParser(this)
   private dead = false
@@ -135,10 +165,10 @@ export class Http1Connection implements ResponseSink, BodyFlow {
     handshake: (socket, success, error) => socket.data.connected?.(success && error === null ? null : 'tls'),
   }
 
-  /** `released`: the connection has answered and may be used again; `closed`: it never will be. */
+  /** `isolationKey`: whose requests it carries. */
   constructor(
-    private readonly released: (connection: Http1Connection) => void,
-    private readonly closed: (connection: Http1Connection) => void,
+    private readonly port: ConnectionPort,
+    readonly isolationKey: string,
   ) {}
 
   get open(): boolean {
@@ -159,6 +189,7 @@ export class Http1Connection implements ResponseSink, BodyFlow {
         reject(new TransportError(failure))
       }
       signal.addEventListener('abort', onAbort)
+      descriptors.lend()
       Bun.connect<Http1Connection>({
         hostname,
         port,
@@ -188,14 +219,10 @@ export class Http1Connection implements ResponseSink, BodyFlow {
       // Never taken off again: the signal lives no longer than its call, and taking it off costs more than it.
       signal.addEventListener('abort', this.aborterOf(exchange))
       if (this.dead || signal.aborted) return this.lost(signal.aborted ? 'aborted' : 'closed')
-      if (turnBegun) {
-        this.waiting = { head, body }
-        held.push(this)
-        return
-      }
-      turnBegun = true
-      setImmediate(endTurn)
-      this.write(head, body)
+      if (this.answers === 0) return this.write(head, body)
+      this.waiting = { head, body }
+      held.push(this)
+      awaitTurnEnd()
     })
   }
 
@@ -208,11 +235,16 @@ export class Http1Connection implements ResponseSink, BodyFlow {
     }
   }
 
-  /** The end of the turn in which the request came. */
+  /** At the end of a turn: goes out unless the last answer ended in this very one, and more may stand behind it. */
   writeHeld(): void {
     const { waiting } = this
+    if (waiting === null || this.dead) return
+    if (this.answeredInTurn >= turn - 1) {
+      held.push(this)
+      return awaitTurnEnd()
+    }
     this.waiting = null
-    if (waiting !== null && !this.dead) this.write(waiting.head, waiting.body)
+    this.write(waiting.head, waiting.body)
   }
 
   private write(head: string, body: RequestBody | undefined): void {
@@ -231,26 +263,38 @@ export class Http1Connection implements ResponseSink, BodyFlow {
   }
 
   private data(bytes: Buffer): void {
-    if (this.exchange === null) return this.destroy()
+    const sent = this.waiting === null && this.unsent === null
+    if (this.exchange === null || (!sent && this.answers > 0)) return this.desynchronised()
+    if (!sent) this.early = true
     try {
       this.parser.push(bytes)
     } catch (error) {
       if (!(error instanceof MalformedResponse)) throw error
-      this.lost('malformed')
-      this.destroy()
+      this.malformed()
     }
+  }
+
+  private malformed(): void {
+    this.lost('malformed')
+    this.destroy()
+  }
+
+  /** What these bytes are is unknown; a request that waits to be written may go over another connection. */
+  private desynchronised(): void {
+    this.port.desynchronised()
+    this.lost('closed')
+    this.destroy()
   }
 
   head(status: number, headers: ReadonlyMap<string, string>): void {
     const { exchange } = this
     if (exchange === null) return
+    // A node may refuse a large request before it has read it all; it cannot have done what half a request asks.
+    if (this.early && status < firstErrorStatus) return this.malformed()
     const body = new Body(this)
     const coding = headers.get('content-encoding')?.toLowerCase() ?? 'identity'
     const sink = coding === 'identity' ? body : decoded(coding, body)
-    if (sink === null) {
-      this.lost('malformed')
-      return this.destroy()
-    }
+    if (sink === null) return this.malformed()
     exchange.body = sink
     exchange.resolve(new Answer(this, body, status, headers))
   }
@@ -267,15 +311,23 @@ export class Http1Connection implements ResponseSink, BodyFlow {
     this.socket?.resume()
   }
 
-  end(reusable: boolean): void {
+  end(next: AfterAnswer): void {
     const { exchange } = this
     this.exchange = null
     this.answers++
-    if (reusable && this.unsent === null && !this.dead) {
+    this.answeredInTurn = turn
+    if (next === 'excess') this.port.desynchronised()
+    if (next === 'reusable' && this.unsent === null && !this.early && !this.dead) {
+      awaitTurnEnd()
       this.idleSinceMs = performance.now()
-      this.released(this)
+      this.port.released(this)
     } else this.destroy()
     exchange?.body?.ended()
+  }
+
+  /** The reader of that answer wants no more of it. One that has ended is the connection's past. */
+  giveUp(ordinal: number): void {
+    if (this.answers === ordinal) this.destroy()
   }
 
   /** The node, or this side, ended the connection: whoever waits hears of it, once. */
@@ -295,7 +347,7 @@ export class Http1Connection implements ResponseSink, BodyFlow {
     this.dead = true
     this.waiting = null
     this.socket?.terminate()
-    this.closed(this)
+    this.port.closed(this)
     this.lost('aborted')
   }
 }

@@ -2,9 +2,15 @@
 export interface ResponseSink {
   head(status: number, headers: ReadonlyMap<string, string>): void
   body(bytes: Buffer): void
-  /** `reusable`: the connection may carry another request. */
-  end(reusable: boolean): void
+  /** Not before all that came with the answer was read. */
+  end(next: AfterAnswer): void
 }
+
+/**
+ * What may become of a connection behind its answer. `excess`: bytes came that belong to no request, so that whatever
+ * follows could be the answer to another.
+ */
+export type AfterAnswer = 'reusable' | 'closing' | 'excess'
 
 /** The bytes are no HTTP/1.1 response; the connection is of no further use. */
 export class MalformedResponse extends Error {
@@ -13,9 +19,15 @@ export class MalformedResponse extends Error {
 
 /** Status line and headers together, bytes. */
 export const headBytesMax = 64 * 1024
+/** Interim responses (1xx) before one answer. */
+export const interimsMax = 16
+/** All trailers of one answer together, bytes. */
+export const trailerBytesMax = 16 * 1024
 const sizeLineLengthMax = 256
+/** A head that is longer is not kept for comparison with the next one, bytes. */
+const headKeptBytesMax = 2 * 1024
 
-type Phase = 'head' | 'sized' | 'chunk-size' | 'chunk-data' | 'chunk-end' | 'trailers' | 'until-close' | 'done'
+type Phase = 'head' | 'sized' | 'chunk-size' | 'chunk-data' | 'chunk-end' | 'trailers' | 'until-close' | 'over'
 
 const lf = 10
 const cr = 13
@@ -72,50 +84,79 @@ class HeadReader {
   read(input: Buffer, from: number, to: number): Head {
     const { bytes } = this
     if (this.head !== null && input.compare(bytes, 0, bytes.length, from, to) === 0) return this.head
-    this.head = parseHead(input.toString('latin1', from, to))
+    const head = parseHead(input.toString('latin1', from, to))
+    if (to - from > headKeptBytesMax) return head
+    this.head = head
     this.bytes = Buffer.from(input.subarray(from, to))
-    return this.head
+    return head
+  }
+}
+
+/** Bytes that wait for the rest of their head or line. The room doubles: a head that comes byte by byte is copied twice. */
+class Unread {
+  private room: Buffer = none
+  private waiting: Buffer = none
+
+  /** What waits, with `bytes` behind it. */
+  with(bytes: Buffer): Buffer {
+    const { waiting } = this
+    if (waiting.length === 0) return bytes
+    const length = waiting.length + bytes.length
+    if (length > this.room.length) {
+      this.room = Buffer.allocUnsafeSlow(length * 2)
+      waiting.copy(this.room)
+    }
+    bytes.copy(this.room, waiting.length)
+    this.waiting = this.room.subarray(0, length)
+    return this.waiting
+  }
+
+  /** Of `input`, which `with` returned, all from `at` on waits. */
+  keep(input: Buffer, at: number): void {
+    if (at === 0 && input === this.waiting) return
+    // The room is not written to again: what was read of it may still be with somebody.
+    this.waiting = at === input.length ? none : input.subarray(at)
+    this.room = none
   }
 }
 
 /**
  * Reads responses to GET and POST from the bytes of one connection (RFC 9112): Content-Length, chunked, or until the
- * connection closes. Interim responses (1xx) are passed over. Bodies that arrive together are handed on together.
+ * connection closes. Interim responses (1xx) are passed over. Bodies that arrive together are handed on together. What
+ * stands behind a complete answer is never read as another one: `end` says that it was there.
  */
 export class ResponseParser {
   private phase: Phase = 'head'
-  private rest: Buffer = none
+  private readonly unread = new Unread()
+  /** Of the unread bytes, how many cannot begin the end of the head. */
+  private searched = 0
   private left = 0
   private keepAlive = false
+  private interims = 0
+  private trailerBytes = 0
   private pieces: Buffer[] = []
   private readonly heads = new HeadReader()
 
   constructor(private readonly sink: ResponseSink) {}
 
-  /** Between two responses: bytes that come now belong to nobody. */
-  get idle(): boolean {
-    return this.phase === 'head' && this.rest.length === 0
-  }
-
   /** Throws `MalformedResponse`. Reads by position: a view for every line would cost more than the reading. */
   push(bytes: Buffer): void {
-    const input = this.rest.length === 0 ? bytes : Buffer.concat([this.rest, bytes])
-    this.rest = none
-    for (let at = 0; at < input.length; ) {
+    const input = this.unread.with(bytes)
+    let at = 0
+    while (at < input.length && this.phase !== 'over') {
       const next = this.step(input, at)
-      if (next === at) {
-        this.rest = input.subarray(at)
-        break
-      }
+      if (next === at) break
       at = next
     }
+    if (this.phase === 'over') return this.finish(at < input.length ? 'excess' : 'reusable')
+    this.unread.keep(input, at)
     this.flush()
   }
 
   /** The connection was closed by the node. True: that ended a response as it may. */
   close(): boolean {
     if (this.phase !== 'until-close') return false
-    this.finish(false)
+    this.finish('closing')
     return true
   }
 
@@ -130,23 +171,25 @@ export class ResponseParser {
       case 'until-close':
         this.pieces.push(at === 0 ? input : input.subarray(at))
         return input.length
-      case 'done':
-        throw new MalformedResponse('bytes after the end')
       default:
         return this.line(input, at)
     }
   }
 
   private head(input: Buffer, at: number): number {
-    const end = input.indexOf(headEnd, at)
+    const end = input.indexOf(headEnd, Math.max(at, this.searched))
     if (end === -1) {
       if (input.length - at > headBytesMax) throw new MalformedResponse('head too large')
+      this.searched = Math.max(0, input.length - at - headEnd.length + 1)
       return at
     }
+    this.searched = 0
+    if (end - at > headBytesMax) throw new MalformedResponse('head too large')
     const { status, version, headers } = this.heads.read(input, at, end)
     const next = end + headEnd.length
     if (status < 200) {
       if (status === 101) throw new MalformedResponse('upgrade')
+      if (++this.interims > interimsMax) throw new MalformedResponse('interim responses')
       return next
     }
     const connection = headers.get('connection')?.toLowerCase() ?? ''
@@ -159,7 +202,7 @@ export class ResponseParser {
   private frame(status: number, headers: ReadonlyMap<string, string>): void {
     const coding = headers.get('transfer-encoding')?.toLowerCase()
     const length = headers.get('content-length')
-    if (status === 204 || status === 304) this.finish(this.keepAlive)
+    if (status === 204 || status === 304) this.phase = 'over'
     else if (coding !== undefined) {
       if (coding !== 'chunked') throw new MalformedResponse('transfer coding')
       // Both framings at once is how responses are smuggled: read it, then drop the connection (RFC 9112 §6.3).
@@ -169,7 +212,7 @@ export class ResponseParser {
       if (!/^[0-9]{1,15}$/.test(length)) throw new MalformedResponse('content length')
       this.left = Number(length)
       this.phase = 'sized'
-      if (this.left === 0) this.finish(this.keepAlive)
+      if (this.left === 0) this.phase = 'over'
     } else this.phase = 'until-close'
   }
 
@@ -177,10 +220,7 @@ export class ResponseParser {
     const size = Math.min(this.left, input.length - at)
     this.pieces.push(size === input.length ? input : input.subarray(at, at + size))
     this.left -= size
-    if (this.left === 0) {
-      if (this.phase === 'sized') this.finish(this.keepAlive)
-      else this.phase = 'chunk-end'
-    }
+    if (this.left === 0) this.phase = this.phase === 'sized' ? 'over' : 'chunk-end'
     return at + size
   }
 
@@ -196,7 +236,9 @@ export class ResponseParser {
       if (to !== at) throw new MalformedResponse('chunk end')
       this.phase = 'chunk-size'
     } else if (this.phase === 'trailers') {
-      if (to === at) this.finish(this.keepAlive)
+      this.trailerBytes += end + 1 - at
+      if (this.trailerBytes > trailerBytesMax) throw new MalformedResponse('trailers')
+      if (to === at) this.phase = 'over'
     } else {
       this.left = chunkSize(input, at, to)
       this.phase = this.left === 0 ? 'trailers' : 'chunk-data'
@@ -212,9 +254,13 @@ export class ResponseParser {
     this.sink.body(pieces.length === 1 ? first : Buffer.concat(pieces))
   }
 
-  private finish(reusable: boolean): void {
+  private finish(next: AfterAnswer): void {
     this.flush()
-    this.phase = reusable ? 'head' : 'done'
-    this.sink.end(reusable)
+    this.phase = 'head'
+    this.searched = 0
+    this.interims = 0
+    this.trailerBytes = 0
+    this.unread.keep(none, 0)
+    this.sink.end(next === 'reusable' && !this.keepAlive ? 'closing' : next)
   }
 }

@@ -1,7 +1,7 @@
 import type { CancelSignal } from './call-signal.ts'
 
 /**
- * The one shape by which the gateway reaches a node (decisions §22). Chat, probes and jobs never know how a node is
+ * The one shape by which the gateway reaches a node (§22). Chat, probes and jobs never know how a node is
  * connected; a tunnel is another file with this shape.
  */
 export interface NodeTransport {
@@ -21,6 +21,8 @@ export interface NodeRequest {
    * say whether the request had reached the node, and is otherwise followed by a second try.
    */
   readonly once?: boolean
+  /** Whose request it is: a kept connection carries the requests of one key alone. Absent: a poll, of nobody. */
+  readonly isolationKey?: string
 }
 
 /** One text, or its pieces in order: a long text need not be copied to be joined. */
@@ -53,8 +55,20 @@ export interface BodyFlow {
   resume(): void
 }
 
-/** Why a call got no answer, or no whole one. `refused` and `closed` make the node stale at once. */
-export type TransportFailure = 'refused' | 'closed' | 'dns' | 'tls' | 'timeout' | 'aborted' | 'malformed' | 'too_large'
+/**
+ * Why a call got no answer, or no whole one. `refused` and `closed` make the node stale at once; `exhausted` says nothing
+ * of the node: this process has no descriptor left to connect with.
+ */
+export type TransportFailure =
+  | 'refused'
+  | 'closed'
+  | 'dns'
+  | 'tls'
+  | 'timeout'
+  | 'aborted'
+  | 'malformed'
+  | 'too_large'
+  | 'exhausted'
 
 export class TransportError extends Error {
   override readonly name = 'TransportError'

@@ -9,6 +9,7 @@ import { Problem } from '../../src/errors.ts'
 import { createLog } from '../../src/log.ts'
 import { newToken, sha256Hex } from '../../src/secrets.ts'
 import { testAudit, testTrail } from '../support/audit.ts'
+import { promptly } from '../support/pace.ts'
 import { type TestDatabase, testDatabase } from '../support/postgres.ts'
 import { severable } from '../support/severed-database.ts'
 import { waitUntil } from '../support/wait-until.ts'
@@ -116,7 +117,7 @@ test('§4: a key issued elsewhere is known although it was just refused as unkno
   const { customer } = await there.accounts.createCustomer({ displayName: 'A' })
   const { gatewayKey } = await there.accounts.issueKey(customer.customerId, { name: 'k' })
   const waited = await waitUntil('the key', async () => (await here.access.gatewayKey(gatewayKey)) !== null)
-  expect(waited).toBeLessThan(1_000)
+  expect(waited).toBeLessThan(promptly(1_000))
 })
 
 test('§4: a revoked key is refused at once here, and there as soon as the notice arrives', async () => {
@@ -131,7 +132,7 @@ test('§4: a revoked key is refused at once here, and there as soon as the notic
   await here.accounts.revokeKey(key.keyId)
   expect(await here.access.gatewayKey(gatewayKey)).toBeNull()
   const waited = await waitUntil('refused there', async () => (await there.access.gatewayKey(gatewayKey)) === null)
-  expect(waited).toBeLessThan(2_000)
+  expect(waited).toBeLessThan(promptly(2_000))
 })
 
 test('§26: without a notice the poll tells of a revoked key', async () => {
@@ -149,7 +150,7 @@ test('§26: without a notice the poll tells of a revoked key', async () => {
     await sql`alter table gateway_keys enable trigger gateway_keys_changed`
   })
   const waited = await waitUntil('refused', async () => (await there.access.gatewayKey(gatewayKey)) === null)
-  expect(waited).toBeLessThan(2_000)
+  expect(waited).toBeLessThan(promptly(2_000))
 })
 
 test('§4: a suspended account and a changed policy are seen by keys that are known', async () => {
@@ -227,8 +228,8 @@ test('§4: customer headers: right, wrong token, unknown id, malformed', async (
   })
   const found = await access.customer(customer.customerId, customerToken)
   expect(found).toMatchObject({ customerId: customer.customerId, keyId: null })
-  // No key says that a prompt may leave the owner's machines.
-  expect(found?.policy.minPrivacyRank).toBe(2)
+  // No key stands between: the account's policy alone decides.
+  expect(found?.policy.minPrivacyRank).toBe(0)
   expect(await access.customer(customer.customerId, newToken('customer'))).toBeNull()
   expect(await access.customer('cus_nobody', customerToken)).toBeNull()
   expect(access.customer(customer.customerId, 'svc_customer_x')).toBeNull()
@@ -265,7 +266,7 @@ test('§1: without the database a known key works, an unknown one gets 503 and n
   expect(await code(access.gatewayKey(gatewayKey))).toBe('service_unavailable')
   expect(feed.confirmedAtMs()).toBe(confirmedAt)
   await way.restore()
-  await waitUntil('it answers again', async () => (await code(access.gatewayKey(gatewayKey))) === 'answered', 8_000)
+  await waitUntil('it answers again', async () => (await code(access.gatewayKey(gatewayKey))) === 'answered')
   await waitUntil('a notice is heard again', async () => {
     await accounts.updateCustomer(customer.customerId, { displayName: `B${Math.random()}` })
     return feed.confirmedAtMs() === now

@@ -98,7 +98,7 @@ test('§23: rows that rest count as instances of their state, beside those that 
   rows = { queued: 3 }
   expect(await heard()).toContain(counts(3))
   feed.stop()
-}, 15_000)
+}, 60_000)
 
 test('§23: counts that come when the last console has left do not silence the next one', async () => {
   const inspector = createInspector(log)
@@ -177,4 +177,4 @@ test('§23: over the network: a console whose connection takes nothing is droppe
   await waitUntil('its connection to end', () => server.pendingRequests === 0, 15_000)
   socket.destroy()
   await server.stop(true)
-}, 60_000)
+}, 120_000)

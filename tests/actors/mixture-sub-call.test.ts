@@ -32,7 +32,7 @@ async function trySubCall(now: RoutingTable, change: Partial<SubCallOrder> = {})
     port,
     parent,
     {
-      placement: subCallPlacement({ access, nowMs }, 'a', null),
+      placement: subCallPlacement({ access, nowMs }, 'a'),
       planned: { kind: 'placed', route: planned },
       prepare: () => {
         throw new TypeError('a defect')

@@ -27,7 +27,7 @@ test('§26: nodes and catalogue entries that change in the database reach the ta
   const feed = createPoolFeed(router, database.db, changes, log)
   const until = (holds: (table: RoutingTable) => boolean) =>
     new Promise<void>((resolve, reject) => {
-      const late = setTimeout(() => reject(new Error('the table never came')), 5_000)
+      const late = setTimeout(() => reject(new Error('the table never came')), 30_000)
       const look = (table: RoutingTable) => {
         if (!holds(table)) return
         clearTimeout(late)

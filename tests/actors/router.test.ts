@@ -9,6 +9,7 @@ import { createLog } from '../../src/log.ts'
 import type { NodeState, Route } from '../../src/machines/routing.ts'
 import { mergePolicies } from '../../src/machines/rules/model-policy.ts'
 import { type Placement, place } from '../../src/machines/rules/placement.ts'
+import { promptly } from '../support/pace.ts'
 import { type TestDatabase, testDatabase } from '../support/postgres.ts'
 
 const fast = {
@@ -97,7 +98,7 @@ async function startRouter(env: Record<string, string> = {}): Promise<Running> {
 function untilTable(router: PoolRouter, holds: () => boolean): Promise<void> {
   return new Promise((resolve, reject) => {
     if (holds()) return resolve()
-    const late = setTimeout(() => reject(new Error('the table never came')), 5_000)
+    const late = setTimeout(() => reject(new Error('the table never came')), 30_000)
     const end = router.subscribe(() => {
       if (!holds()) return
       clearTimeout(late)
@@ -123,7 +124,9 @@ function placed(router: PoolRouter, modelId = 'fake-model', exclude: readonly st
     freeOnly: true,
     affinityNodeId: null,
     nowMs: Date.now(),
-    needContext: null,
+    contextLeast: null,
+    contextWanted: null,
+    contextAbove: null,
   }
   return place(router.table(), request, Math.random)
 }
@@ -265,7 +268,7 @@ describe('§8 failing and coming back', () => {
     const began = performance.now()
     node.setFaults({ kind: 'refuse' })
     await untilState(router, row.nodeId, 'stale')
-    expect(performance.now() - began).toBeLessThan(1_000)
+    expect(performance.now() - began).toBeLessThan(promptly(1_000))
   })
 
   test('a hanging node: not ready, then stale, then offline; its calls are told', async () => {

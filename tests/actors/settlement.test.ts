@@ -12,7 +12,7 @@ let anvil: Anvil
 let rig: SettlementRig
 beforeAll(async () => {
   anvil = await startAnvil({ mining: false })
-}, 30_000)
+}, 60_000)
 afterAll(() => anvil.stop())
 beforeEach(async () => {
   rig = await SettlementRig.make(anvil)

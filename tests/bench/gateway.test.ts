@@ -30,5 +30,5 @@ test.skipIf(!canBuild)(
     }
     expect(report).toContain('### short')
   },
-  60_000,
+  120_000,
 )

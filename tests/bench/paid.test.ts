@@ -35,7 +35,7 @@ test('the bench of the ledger, short', async () => {
   expect(alone).toBeGreaterThan(0)
   expect(grouped).toBeGreaterThan(0)
   expect(report).toContain('The books balance.')
-}, 60_000)
+}, 120_000)
 
 test('a ratio above 1 means that paid is worse, by round', () => {
   const sample = (rps: number, p50: number) => ({ rps, lat: { p50, p99: p50 } }) as Sample

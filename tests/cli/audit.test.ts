@@ -19,6 +19,18 @@ afterAll(async () => {
 
 const make = (name: string) => gateway.admin('POST', '/v1/admin/customers', { display_name: name, reason: name })
 
+test('audit tail names who has no role of the administration by what they are', async () => {
+  const { sql } = gateway.database
+  await sql`insert into admin_command_events (event_id, action, actor_type, actor_role, reason, metadata, created_at,
+      writer_id, seq, mac, command_id)
+    values ('evt_of_a_customer', 'job.create', 'customer', 'viewer', null, '{}', now(), 'wrk_test', 1, '\\x00', 'cmd_1')`
+  await fetch(`${gateway.url}/v1/admin/nodes`)
+  const { out } = await cli.run(['audit', 'tail', '--once', '--lines', '1000'])
+  await sql`delete from admin_command_events where event_id = 'evt_of_a_customer'`
+  expect(out).toMatch(/command +customer +job\.create/)
+  expect(out).toMatch(/access +unauthenticated +401 +GET \/v1\/admin\/nodes/)
+})
+
 test('audit tail: what there is, in the order it happened, by kind; then what comes', async () => {
   await make('for the tail')
   const once = await cli.run(['audit', 'tail', '--once', '--only', 'approval', '--lines', '2'])
@@ -53,7 +65,7 @@ test('audit tail: what there is, in the order it happened, by kind; then what co
     .split('\n')
     .map((line) => (JSON.parse(line) as { event_id: string }).event_id)
   expect(new Set(ids).size).toBe(ids.length)
-}, 30_000)
+}, 60_000)
 
 test('audit chain: holds, keeps its heads, and finds what was cut off since', async () => {
   const file = join(cli.home, 'heads.json')

@@ -172,6 +172,8 @@ test('models: list, set, alias and remove', async () => {
   expect((await cli.run(['models', 'set', 'llama', '--usd-price', 'word=1'])).code).toBe(2)
   expect((await cli.run(['models', 'alias', 'llama', 'big', '--remove'])).code).toBe(2)
   expect((await cli.run(['models', 'list'])).out).toMatch(/llama +1 +1 +yes +llama-3 +4096/)
+  // No entry names it: its node says how long its context is.
+  expect((await cli.run(['models', 'list'])).out).toMatch(/qwen +1 +1 +no +[–-]? *8192/)
   expect((await cli.run(['chat', 'llama-3', 'x'])).code).toBe(0)
   expect(await cli.json('models', 'remove', 'llama')).toEqual({ id: 'llama', removed: true })
   expect((await cli.run(['chat', 'llama-3', 'x'])).err).toContain('(model_not_found)')

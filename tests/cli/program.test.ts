@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { version } from '../../package.json'
 import { waitFor } from '../support/gateway.ts'
 import { firstMatch } from '../support/gateway-process.ts'
+import { npmTest } from '../support/npm-test.ts'
 import { commandLine, root } from './command-line.ts'
 
 const cli = commandLine()
@@ -139,7 +140,7 @@ test('fake-node listens, serves its models, takes faults and ends with a signal'
   expect(await child.exited).toBe(0)
 })
 
-test.skipIf(Bun.which('node') === null)('the script is found through a symbolic link and from any folder', async () => {
+npmTest('the script is found through a symbolic link and from any folder', async () => {
   const link = join(cli.home, 'penstock-link')
   symlinkSync(join(root, 'penstock'), link)
   const child = Bun.spawn([link, '--version'], { cwd: '/', stdin: 'ignore', stdout: 'pipe', stderr: 'pipe' })

@@ -7,10 +7,10 @@ import type { JobNode } from '../support/job-node.ts'
 import { type JobCustomer, jobCustomer, jobNode } from '../support/job-pool.ts'
 
 const root = resolve(import.meta.dir, '../..')
-const readme = readFileSync(join(root, 'README.md'), 'utf8')
+const page = readFileSync(join(root, 'docs/private-jobs.md'), 'utf8')
 /** The one block of code between the marks of that name. */
 const documented = (name: string) =>
-  new RegExp(`<!-- ${name}:begin -->\n\`\`\`\\w+\n([\\s\\S]*?)\`\`\`\n<!-- ${name}:end -->`).exec(readme)?.[1] ?? ''
+  new RegExp(`<!-- ${name}:begin -->\n\`\`\`\\w+\n([\\s\\S]*?)\`\`\`\n<!-- ${name}:end -->`).exec(page)?.[1] ?? ''
 
 let gateway: TestGateway
 let customer: JobCustomer
@@ -43,14 +43,14 @@ async function run(command: readonly string[], cwd: string): Promise<readonly [s
   return [await new Response(child.stdout).text(), await child.exited]
 }
 
-test('README: the example runs in another project that has the package', async () => {
+test('docs/private-jobs.md: the example runs in another project that has the package', async () => {
   mkdirSync(join(folder, 'node_modules/@penstock'), { recursive: true })
   symlinkSync(root, join(folder, 'node_modules/@penstock/penstock'))
   await Bun.write(join(folder, 'example.mjs'), documented('client'))
   expect(await run([process.execPath, 'example.mjs'], folder)).toEqual(['the secret answer\n', 0])
 })
 
-test('README: the documented line makes one file, with which the example runs under Node', async () => {
+test('docs/private-jobs.md: the documented line makes one file, with which the example runs under Node', async () => {
   const [, from = '', to = ''] =
     /^npx bun build (\S+) --target browser --outfile (\S+)\n$/.exec(documented('client-bundle')) ?? []
   const built = [process.execPath, 'build', from, '--target', 'browser', '--outfile', join(folder, to)]

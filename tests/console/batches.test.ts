@@ -72,6 +72,8 @@ describe.skipIf(!hasBrowser)('payout batches on a chain', () => {
           await row.getByText(status, { exact: true }).waitFor()
           for (const trouble of troubles) await row.getByText(trouble).waitFor()
           const sent = troubles.length === 0
+          // The explorer's address comes with another read than the rows.
+          if (sent) await row.getByRole('link', { name: /in the explorer/ }).waitFor()
           expect(await linksTo(row)).toEqual(sent ? [`${explorer}/tx/${await hashOf(batchId)}`] : [])
         }
         expect(await page.getByText(/^No chain is configured/).count()).toBe(0)

@@ -227,10 +227,15 @@ describe.skipIf(!hasBrowser)('who may do what', () => {
 })
 
 describe.skipIf(!hasBrowser)('states that nobody hopes for', () => {
+  let browser: Browser
+  beforeAll(async () => {
+    browser = await launchBrowser()
+  }, slowMs)
+  afterAll(() => browser.close())
+
   test(
     'an empty pool says how to fill it; a lost gateway is named, and found again',
     async () => {
-      const browser = await launchBrowser()
       const first = await startTestGateway()
       const second = await startTestGateway({ beside: first })
       const console = await openConsole(browser, second.url)
@@ -264,7 +269,6 @@ describe.skipIf(!hasBrowser)('states that nobody hopes for', () => {
         await third.stop()
       } finally {
         await console.close()
-        await browser.close()
         await first.stop()
       }
     },
@@ -274,7 +278,6 @@ describe.skipIf(!hasBrowser)('states that nobody hopes for', () => {
   test(
     'a part that cannot be read says so, with the request id, and is read again',
     async () => {
-      const browser = await launchBrowser()
       const gateway = await startTestGateway()
       const console = await openConsole(browser, gateway.url)
       const { page } = console
@@ -300,7 +303,6 @@ describe.skipIf(!hasBrowser)('states that nobody hopes for', () => {
         await page.locator('.statechart').waitFor()
       } finally {
         await console.close()
-        await browser.close()
         await gateway.stop()
       }
     },

@@ -13,7 +13,7 @@ let address: Hex
 beforeAll(async () => {
   anvil = await startAnvil()
   address = await deploy(anvil)
-}, 30_000)
+}, 60_000)
 afterAll(() => anvil.stop())
 
 const payees = ['0x00000000000000000000000000000000000a0001', '0x00000000000000000000000000000000000a0002'] as const
@@ -64,7 +64,7 @@ test('the committed ABI and bytecode are those of the source', () => {
   for (const entry of contractAbi) expect(names).toContain(entry.name)
 })
 
-test('§14: the event is topic 0 of the decisions, and holds root, total and count', async () => {
+test('§14: the event is topic 0 of the specification, and holds root, total and count', async () => {
   expect(toEventSelector(`event ${settledEventSignature}`)).toBe(settledEventTopic as Hex)
   const receipt = await settle('bat_event')
   const [log] = parseEventLogs({ abi: contractAbi, logs: receipt.logs, eventName: 'PayoutBatchSettled' })

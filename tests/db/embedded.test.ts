@@ -1,5 +1,5 @@
 import { afterAll, expect, test } from 'bun:test'
-import { type ChildProcess, spawn } from 'node:child_process'
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
 import {
   accessSync,
   chmodSync,
@@ -32,6 +32,23 @@ afterAll(async () => {
 const silent = { info: () => {}, warn: () => {} }
 const quick = { log: silent, durable: false, preferNobody: true }
 const childProgram = join(import.meta.dir, '../support/embedded-child.ts')
+
+let template: Promise<string> | null = null
+
+async function makeTemplate(): Promise<string> {
+  const dataDir = join(scratch, 'template')
+  await (await startEmbedded({ ...quick, dataDir })).stop()
+  return dataDir
+}
+
+/** A data folder as a first start leaves it, for what is not about first starts: those take a second of CPU each. */
+async function usedFolder(name: string): Promise<string> {
+  template ??= makeTemplate()
+  const dataDir = join(scratch, name)
+  const copied = spawnSync('cp', ['-a', await template, dataDir], { stdio: 'inherit' })
+  if (copied.status !== 0) throw new Error('the data folder was not copied')
+  return dataDir
+}
 
 interface ChildReport {
   readonly url?: string
@@ -158,7 +175,7 @@ test.skipIf(!root)('§25: below a 0700 folder of root the data stands where its 
 })
 
 test('§25: a path too long for a socket gets a short one elsewhere', async () => {
-  const dataDir = join(scratch, 'long-'.padEnd(120, 'x'))
+  const dataDir = await usedFolder('long-'.padEnd(120, 'x'))
   const database = await startEmbedded({ ...quick, dataDir })
   expect(await ask(database.url, 'select 1 as one')).toEqual({ one: 1 })
   const folder = new URL(database.url).searchParams.get('host') ?? ''
@@ -168,7 +185,7 @@ test('§25: a path too long for a socket gets a short one elsewhere', async () =
 })
 
 test('§14: after kill -9 of the gateway the server is taken over with all it holds', async () => {
-  const dataDir = join(scratch, 'killed')
+  const dataDir = await usedFolder('killed')
   const { child, report } = await superviseElsewhere(dataDir)
   await ask(report.url ?? '', 'create table kept as select 42 as answer')
   const pid = serverPid(dataDir)
@@ -186,7 +203,7 @@ test('§14: after kill -9 of the gateway the server is taken over with all it ho
 })
 
 test('a second gateway on one data folder is refused with the process of the first', async () => {
-  const dataDir = join(scratch, 'shared')
+  const dataDir = await usedFolder('shared')
   const { child } = await superviseElsewhere(dataDir)
   const refusal = await startEmbedded({ ...quick, dataDir }).catch((error: unknown) => error)
   expect(refusal).toBeInstanceOf(EmbeddedDatabaseError)
@@ -197,8 +214,7 @@ test('a second gateway on one data folder is refused with the process of the fir
 })
 
 test('a process id file whose process is now a stranger does not stop the start', async () => {
-  const dataDir = join(scratch, 'stale')
-  await (await startEmbedded({ ...quick, dataDir })).stop()
+  const dataDir = await usedFolder('stale')
   const { uid, gid } = statSync(join(dataDir, 'postgres/data/PG_VERSION'))
   const stranger = spawn('sleep', ['60'], { uid, gid })
   const file = join(dataDir, 'postgres/data/postmaster.pid')
@@ -211,7 +227,7 @@ test('a process id file whose process is now a stranger does not stop the start'
 })
 
 test('a server that is killed comes back while the gateway runs', async () => {
-  const dataDir = join(scratch, 'lost')
+  const dataDir = await usedFolder('lost')
   const restarted = Promise.withResolvers<void>()
   const info = (event: string) => event === 'embedded_database_restarted' && restarted.resolve()
   const database = await startEmbedded({ ...quick, dataDir, log: { info, warn: () => {} } })

@@ -2,6 +2,7 @@ import { expect, test } from 'bun:test'
 import type { FakeNode, FakeNodeOptions } from '../../src/fake-node/fake-node.ts'
 import type { Fault } from '../../src/fake-node/faults.ts'
 import { nodeAt, withFakeNodes } from '../support/fake-nodes.ts'
+import { promptly } from '../support/pace.ts'
 
 const messages = [{ role: 'user', content: 'hello there' }]
 
@@ -75,7 +76,7 @@ test('a client that leaves is seen at once, before the headers and in the middle
     held.abort()
     const aborted = await gone
     expect(aborted).toMatchObject({ outcome: 'aborted', headersSent: false })
-    expect((aborted.endedAtMs ?? 0) - leftAtMs).toBeLessThan(50)
+    expect((aborted.endedAtMs ?? 0) - leftAtMs).toBeLessThan(promptly(50))
     await first
 
     const streaming = new AbortController()
@@ -180,13 +181,14 @@ test('slow faults keep their order: headers, then the first chunk, then late usa
       while (!(await reader?.read())?.done);
       return { headersMs, firstMs, endMs: performance.now() - startMs }
     }
-    expect((await timed({ kind: 'slowHeaders', ms: 120 })).headersMs).toBeGreaterThan(110)
-    const slowToken = await timed({ kind: 'slowFirstToken', ms: 120 })
-    expect(slowToken.headersMs).toBeLessThan(100)
-    expect(slowToken.firstMs).toBeGreaterThan(110)
-    const late = await timed({ kind: 'usageLate', ms: 120 })
-    expect(late.firstMs).toBeLessThan(100)
-    expect(late.endMs).toBeGreaterThan(110)
+    const ms = Math.round(promptly(120))
+    expect((await timed({ kind: 'slowHeaders', ms })).headersMs).toBeGreaterThan(ms - 10)
+    const slowToken = await timed({ kind: 'slowFirstToken', ms })
+    expect(slowToken.headersMs).toBeLessThan(ms - 20)
+    expect(slowToken.firstMs).toBeGreaterThan(ms - 10)
+    const late = await timed({ kind: 'usageLate', ms })
+    expect(late.firstMs).toBeLessThan(ms - 20)
+    expect(late.endMs).toBeGreaterThan(ms - 10)
   }))
 
 test('times and match limit a fault; scope keeps probes well', () =>

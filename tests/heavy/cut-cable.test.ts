@@ -11,7 +11,7 @@ const chunkMs = 250
 const minutes = 60_000
 const made = makeNamespaces(`psc${process.pid}`)
 const refusal = typeof made === 'string' ? made : ''
-/** What a stream may end with whose node has gone (decisions §6). */
+/** What a stream may end with whose node has gone (§6). */
 const lost = ['node_lost', 'stream_idle_timeout']
 
 describe.skipIf(refusal !== '')(`the cable between two machines is pulled ${refusal && `(${refusal})`}`.trim(), () => {

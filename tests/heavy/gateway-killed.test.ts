@@ -7,7 +7,7 @@ import { type GatewayProcess, spawnGateway } from '../support/gateway-process.ts
 import { endedSilently, failedUnsent, steadyLoad } from '../support/steady-load.ts'
 import { type TcpSwitch, tcpSwitch } from '../support/tcp-switch.ts'
 
-/** Decisions §26: what a gateway holds that died without a word ends by itself. */
+/** §26: what a gateway holds that died without a word ends by itself. */
 const leaseMs = 30_000
 /** From the kill to the beat of another gateway that finds the lease over: a third of a lease later at most. */
 const noticedMs = leaseMs + leaseMs / 3 + 5_000

@@ -79,5 +79,5 @@ withBrowser(
     await page.waitForSelector('.btn.authorize')
     expect(await page.locator('.btn.authorize.locked').count()).toBe(0)
   },
-  60_000,
+  120_000,
 )

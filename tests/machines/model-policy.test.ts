@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { mergePolicies } from '../../src/machines/rules/model-policy.ts'
+import { mergePolicies, privacyRank } from '../../src/machines/rules/model-policy.ts'
 import type { GatewayPolicy, ModelPolicy } from '../../src/protocol/wire/policy.ts'
 
 const merged = (
@@ -18,6 +18,15 @@ test('§13: without policies every model is allowed and nothing is limited', () 
   expect(policy.rateLimitRpm).toBeNull()
   expect(policy.maxConcurrency).toBeNull()
   expect(policy.mixture).toEqual({ enabled: true, maxExperts: null })
+})
+
+test('§27: without a key the account’s policy stands alone; a key that says nothing keeps prompts at home', () => {
+  const account = { min_privacy_class: 'public' as const, denied_models: ['llama-*'], max_tokens_per_request: 7 }
+  const alone = mergePolicies(account, null)
+  expect(alone.minPrivacyRank).toBe(privacyRank.public)
+  expect([alone.allows(['llama-3']), alone.allows(['qwen-2']), alone.maxTokensPerRequest]).toEqual([false, true, 7])
+  expect(mergePolicies(null, null).minPrivacyRank).toBe(privacyRank.private)
+  expect(merged(account).minPrivacyRank).toBe(privacyRank.private)
 })
 
 test.each([

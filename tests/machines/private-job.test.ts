@@ -46,7 +46,7 @@ async function run(from: 'dispatched' | 'running', script: Script, attempt = 1) 
   return { path, verdicts }
 }
 
-const result = { encryptedResponse: {} as never, receiptHash: '0x', receiptText: '{}', held: false }
+const result = { encryptedResponse: {} as never, receiptHash: '0x', receiptText: '{}', signature: '', held: false }
 
 test('§10: a dispatched job is submitted, marked, attended, recorded; a running one only attended', async () => {
   const attend = { kind: 'completed', result } as const

@@ -154,7 +154,9 @@ describe('§22: the chat route', () => {
     const before = server.requests.length
     await agent.call('POST', path, { model: 'm-1', messages, user: 'u', seed: 7, svc: { job_id: 'j' } }, order().init)
     const { body } = server.requests[before] ?? { body: {} }
-    expect(body).toEqual({ model: 'm-1', messages, seed: 7 })
+    // Of llama.cpp a whole answer is asked for as a stream.
+    const asStream = { stream: true, stream_options: { include_usage: true } }
+    expect(body).toEqual({ model: 'm-1', messages, seed: 7, ...asStream })
   })
 
   test('a mixture is refused', async () => {
@@ -186,6 +188,47 @@ describe('§22: the chat route', () => {
     server.setFaults(fault)
     expect(await refusal(await agent.call('POST', path, { model: 'm-1', messages }))).toEqual([...expected])
   })
+
+  const picture = { error: { code: 500, message: 'image input is not supported', type: 'server_error' } }
+  const long = {
+    error: {
+      code: 400,
+      message: 'request (9 tokens) exceeds the available context size (8 tokens) of /srv/weights for slow',
+      type: 'exceed_context_size_error',
+      n_prompt_tokens: 9,
+      n_ctx: 8,
+    },
+  }
+  test.each([
+    ['a picture', 500, picture, { code: 'unsupported_input', message: 'image input is not supported' }],
+    [
+      'a prompt that is too long',
+      400,
+      long,
+      {
+        code: 'context_length_exceeded',
+        message: 'request (9 tokens) exceeds the available context size (8 tokens) of […] for public/m',
+        svc: { prompt_tokens: 9, context_length: 8 },
+      },
+    ],
+  ] as const)(
+    '§27: %s keeps its meaning, before the answer and as its first event',
+    async (_, status, error, expected) => {
+      scripted.answer((call) => call.respond(status, error))
+      const refused = await agent.call('POST', path, { model: 'slow', messages }, order('slow').init)
+      expect(refused.status).toBe(400)
+      expect(await refused.json()).toMatchObject({ error: expected })
+      scripted.answer(async (call) => {
+        call.open()
+        await call.event(error)
+        call.end()
+      })
+      const body = { model: 'slow', messages, stream: true }
+      const stream = await readStream(await agent.call('POST', path, body, order('slow').init))
+      expect(stream.last.error).toMatchObject(expected)
+      scripted.answer(null)
+    },
+  )
 
   test('a runtime that breaks off in mid-stream: an error event, and no [DONE]', async () => {
     server.setFaults({ kind: 'dropMidStream', afterChunks: 2, scope: 'chat' })

@@ -1,9 +1,10 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { Elysia } from 'elysia'
+import { type AnyElysia, Elysia } from 'elysia'
 import { headers } from '../../src/brand.ts'
 import { newId } from '../../src/ids.ts'
+import { ConnectionClock } from '../../src/listener/connection-clock.ts'
 import { createLog } from '../../src/log.ts'
 import { type AskGateway, createGatewayKeys } from '../../src/node/gateway-keys.ts'
 import { lexicalRuntime } from '../../src/node/lexical-runtime.ts'
@@ -79,8 +80,9 @@ export async function startRerankAgent(options: RerankAgentOptions = {}): Promis
   })
   const ends: RerankEnd[] = []
   const reranker = createReranker({ runtimes: () => runtimes.list(), ...timeoutOf(options) })
-  const app = new Elysia({ serve: { hostname: '127.0.0.1', maxRequestBodySize: Number.MAX_SAFE_INTEGER } })
-    .use(rerankRoutes({ credentials, reranker, onEnd: (end) => ends.push(end) }))
+  const connections = new ConnectionClock(() => app.server)
+  const app: AnyElysia = new Elysia({ serve: { hostname: '127.0.0.1', maxRequestBodySize: Number.MAX_SAFE_INTEGER } })
+    .use(rerankRoutes({ credentials, reranker, connections, onEnd: (end) => ends.push(end) }))
     .listen(0)
   const url = `http://127.0.0.1:${app.server?.port}`
   return {

@@ -95,7 +95,7 @@ test.each([
     await restart(next)
     await untilState(gateway, agent.nodeId, 'ready')
   },
-  60_000,
+  120_000,
 )
 
 async function freePort(): Promise<number> {

@@ -54,4 +54,4 @@ test('§22: a runtime on loopback is found and takes the demo’s place; one tha
     runtime.stop()
     rmSync(dataDir, { recursive: true, force: true })
   }
-}, 40_000)
+}, 60_000)

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { afterAll, beforeAll, expect } from 'bun:test'
 import { mkdtempSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
@@ -7,6 +7,8 @@ import { enrollmentToken, nodeOf, untilState } from '../support/agents.ts'
 import { EventStreamReader } from '../support/event-stream.ts'
 import { startTestGateway, type TestCustomer, type TestGateway, waitFor } from '../support/gateway.ts'
 import { firstMatch } from '../support/gateway-process.ts'
+import { npmTest as test } from '../support/npm-test.ts'
+import { promptly } from '../support/pace.ts'
 
 const root = resolve(import.meta.dir, '../..')
 let first: TestGateway
@@ -78,7 +80,7 @@ test('§22: ./penstock node enrols once, survives kill -9 as the same node, and 
   again.child.kill('SIGTERM')
   expect(await again.child.exited).toBe(0)
   await untilState(first, born.nodeId, 'stale')
-}, 60_000)
+}, 120_000)
 
 test('§12, §24: on a machine that no gateway knows it serves the machine, with a key for a model server that asks for one', async () => {
   const locked = startFakeNode({ models: ['m-2'], apiKey: 'sk-MARK', answer: { chunks: 1 } })
@@ -108,7 +110,7 @@ test('§12, §24: on a machine that no gateway knows it serves the machine, with
   expect(await agent.exited).toBe(0)
   expect(await new Response(agent.stderr).text()).not.toContain('MARK')
   locked.stop()
-}, 60_000)
+}, 120_000)
 
 test('§8: kill -9 under 100 streams: they end with node_lost, nothing stays counted, new requests go elsewhere', async () => {
   const { enrollment_token: token } = await enrollmentToken(first, customer.customerId)
@@ -142,7 +144,7 @@ test('§8: kill -9 under 100 streams: they end with node_lost, nothing stays cou
   await first.admin('DELETE', `/v1/admin/nodes/${spare}`)
   await first.admin('DELETE', `/v1/admin/nodes/${killed.nodeId}`)
   elsewhere.stop()
-}, 60_000)
+}, 120_000)
 
 test('§26: a revocation at another gateway cuts the tunnel here within 5 s', async () => {
   const running = await start(command)
@@ -151,7 +153,7 @@ test('§26: a revocation at another gateway cuts the tunnel here within 5 s', as
   await second.admin('POST', `/v1/admin/nodes/${running.nodeId}/revoke`)
   await waitFor('the other gateway to follow', async () => (await ask()) === 404)
   expect(await nodeOf(first, running.nodeId)).toMatchObject({ state: 'revoked', transport: null })
-  expect(performance.now() - beganMs).toBeLessThan(5_000)
+  expect(performance.now() - beganMs).toBeLessThan(promptly(5_000))
   running.child.kill('SIGTERM')
   await running.child.exited
-}, 60_000)
+}, 120_000)

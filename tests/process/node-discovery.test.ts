@@ -54,4 +54,4 @@ test('§22: a model server that comes after the agent is found, once, and keeps 
   // Where a runtime listens stands in no log.
   expect(agent.log()).toContain('runtime_discovered')
   expect(agent.log()).not.toContain(`:${port}`)
-}, 20_000)
+}, 60_000)

@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, expect, test } from 'bun:test'
+import { afterAll, afterEach, beforeAll, expect } from 'bun:test'
 import { existsSync, mkdtempSync, readFileSync, realpathSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -7,6 +7,7 @@ import { connect } from '../../src/db/client.ts'
 import { type FakeNode, startFakeNode } from '../../src/fake-node/fake-node.ts'
 import { waitFor } from '../support/gateway.ts'
 import { freePort, isAlive, isFree, type NpmStart, npmStart, processesOf } from '../support/npm-start.ts'
+import { npmTest as test } from '../support/npm-test.ts'
 
 const startMs = 40_000
 const graceMs = 1_500
@@ -197,7 +198,7 @@ test(
       ids.push(response.headers.get('x-request-id'))
       await response.text()
     }
-    // SVC_RECEIPT_FLUSH_MS is 100; decisions §14 allow a second.
+    // SVC_RECEIPT_FLUSH_MS is 100; §14 allows a second.
     await Bun.sleep(1_000)
     const { gateway, postmaster } = running()
     process.kill(gateway, 'SIGKILL')

@@ -129,6 +129,22 @@ describe('§6: every content of every server comes out as it went in', () => {
     )
   })
 
+  test.each([
+    ['another object', (hidden: string) => ({ draft: { delta: { content: hidden } } })],
+    ['a second choices', (hidden: string) => ({ choices2: [{ index: 0, delta: { content: hidden } }] })],
+    ['a list', (hidden: string) => ({ debug: [{ delta: { content: hidden } }, { delta: { content: 'x' } }] })],
+  ])('the like of the text elsewhere in the chunk is not taken for it: %s', (_name, aside) => {
+    const rewriter = begun()
+    for (let at = 0; at < 100; at++) {
+      const choices = [{ index: 0, delta: { content: 'said' }, finish_reason: null }]
+      const line = JSON.stringify({ ...aside(`hidden ${at}`), choices })
+      const accepted = rewriter.accept(line)
+      if (accepted.kind !== 'chunk') throw new Error(accepted.kind)
+      expect(events(accepted.text)).toEqual([expected(line) as Json])
+      expect(accepted.text).not.toContain('hidden')
+    }
+  })
+
   test('chunks that differ in one text only are not parsed', () => {
     const parse = spyOn(JSON, 'parse')
     try {

@@ -20,7 +20,10 @@ describe('§5: a node’s whole answer by allow-list', () => {
   test('the message goes through verbatim, whatever fields it has', () => {
     fc.assert(
       fc.property(fc.dictionary(fc.string(), fc.jsonValue()), (any) => {
-        const given = JSON.parse(JSON.stringify({ ...any, content: null, tool_calls: [{ id: 'c' }] })) as object
+        const given = JSON.parse(JSON.stringify({ ...any, content: null, tool_calls: [{ id: 'c' }] })) as Record<
+          string,
+          unknown
+        >
         expect(choicesOf(body({ index: 0, message: given, finish_reason: 'tool_calls' }))).toEqual([
           { index: 0, message: given, finish_reason: 'tool_calls' },
         ])

@@ -1,6 +1,12 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { promptTokens, textWeight, textWeightPerUnitMax } from '../../src/protocol/token-estimate.ts'
+import {
+  estimatePrompt,
+  promptTokens,
+  promptTokensLeast,
+  textWeight,
+  textWeightPerUnitMax,
+} from '../../src/protocol/token-estimate.ts'
 
 /** The weights of §7 in tenths, by code point, written without the shortcuts of the product. */
 function tenths(text: string): number {
@@ -44,6 +50,8 @@ const user = (content: unknown, more: object = {}) => ({ role: 'user', content, 
 
 describe('§7: tokens of a prompt', () => {
   const part = { type: 'input_audio', input_audio: { data: 'AAAA', format: 'wav' } }
+  const file = { type: 'file', file: { file_data: 'AAAA' } }
+  const image = { type: 'image_url', image_url: { url: 'http://a/b' } }
   const tools = [{ type: 'function', function: { name: 'look', parameters: {} } }]
   const calls = [{ id: 'c', type: 'function', function: { name: 'look', arguments: '{}' } }]
   const json = (value: unknown) => 0.3 * JSON.stringify(value).length
@@ -53,7 +61,23 @@ describe('§7: tokens of a prompt', () => {
     ['text, rounded up once', { messages: [user('abc'), user('abc')] }, Math.ceil(11 + 1.8)],
     ['text parts', { messages: [user([{ type: 'text', text: '漢字' }])] }, Math.ceil(7 + 2.4)],
     ['an image', { messages: [user([{ type: 'image_url', image_url: { url: 'x'.repeat(5000) } }])] }, 7 + 1024],
-    ['other parts by their JSON', { messages: [user([part])] }, Math.ceil(7 + json(part))],
+    ['a sound, however long', { messages: [user([part])] }, 7 + 1024],
+    ['other parts by their JSON', { messages: [user([file])] }, Math.ceil(7 + json(file))],
+    ['text beside a picture', { messages: [user([{ ...image, note: 'abc' }])] }, Math.ceil(7 + 1024 + 0.9)],
+    ['text beside text', { messages: [user([{ type: 'text', text: 'abc', note: 'abc' }])] }, Math.ceil(7 + 1.8)],
+    ['a name', { messages: [user('', { name: 'abcdefghij' })] }, 10],
+    ['reasoning', { messages: [user('', { reasoning_content: '漢字' })] }, Math.ceil(7 + 2.4)],
+    ['an unknown member, its name and its value', { messages: [user('', { abcde: 'fghij' })] }, 10],
+    [
+      'unknown members of the request',
+      { messages: [user('')], documents: [{ text: '漢' }], n_keep: 9 },
+      Math.ceil(7 + 0.3 * 14 + 1.2),
+    ],
+    [
+      'members that are no prompt',
+      { messages: [user('')], model: 'm', stop: ['x'], user: 'u', svc: { job_id: 'j' } },
+      7,
+    ],
     ['an object as content', { messages: [user({ a: 1 })] }, Math.ceil(7 + json({ a: 1 }))],
     ['tool definitions', { messages: [user('')], tools }, Math.ceil(7 + json(tools))],
     [
@@ -65,6 +89,22 @@ describe('§7: tokens of a prompt', () => {
     ['null extras', { messages: [user('')], tools: null, response_format: null }, 7],
   ] as const)('%s', (_name, body, tokens) => {
     expect(promptTokens(body)).toBe(tokens)
+  })
+
+  test('media count for quotas and quotes, never for the context', () => {
+    const messages = [user([{ type: 'text', text: 'abc' }, image, part])]
+    expect(estimatePrompt({ messages })).toEqual({ tokens: Math.ceil(7.9 + 2048), textTokens: 8 })
+    expect(promptTokensLeast({ messages: [...messages, user('x'.repeat(97))] })).toBe(12)
+  })
+
+  test('whatever a text is called, it costs the same as in content', () => {
+    const text = 'some words that a model reads. '.repeat(20)
+    const content = promptTokens({ messages: [user(text)] })
+    for (const name of ['name', 'reasoning_content', 'tool_call_id', 'anything']) {
+      expect(promptTokens({ messages: [user('', { [name]: text })] })).toBeGreaterThanOrEqual(content)
+      expect(promptTokens({ messages: [user('', { [text]: name })] })).toBeGreaterThanOrEqual(content)
+      expect(promptTokens({ messages: [user([{ type: name, [name]: text }])] })).toBeGreaterThanOrEqual(content)
+    }
   })
 
   test('never one too many by a rounding error', () => {

@@ -11,6 +11,7 @@ import {
   openFrame,
   resetFrame,
   statusFrame,
+  streamIdMax,
   windowBytes,
   windowFrameOf,
 } from '../../src/protocol/tunnel-frames.ts'
@@ -303,6 +304,17 @@ describe('§22: turns', () => {
     gateway.sent.length = 0
     expect(other.stream.write(Buffer.alloc(100))).toBe(true)
     expect(kinds(gateway.sent)).toEqual(['data 2'])
+  })
+
+  test('no id is used twice: with the last one the gateway asks for another tunnel and opens no more', () => {
+    const gateway = endOf('gateway')
+    // As after four billion requests.
+    Reflect.set(gateway.session, 'lastId', streamIdMax - 1)
+    const { stream } = opened(gateway)
+    expect([stream.id, gateway.session.accepting]).toEqual([streamIdMax, false])
+    expect(gateway.sent.map((bytes) => decodeFrame(bytes).kind)).toEqual(['goAway', 'open'])
+    expect(gateway.session.open(head, () => new Notes())).toBeNull()
+    expect(gateway.ends).toEqual([])
   })
 
   test('≤ 1 024 open streams', () => {

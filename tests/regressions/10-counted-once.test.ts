@@ -6,6 +6,7 @@ import { type ConsoleChain, startConsoleChain } from '../support/console-batches
 import { type ConsolePool, startConsolePool } from '../support/console-pool.ts'
 import { type ConsoleWork, startConsoleWork } from '../support/console-work.ts'
 import { InspectReader } from '../support/inspect-reader.ts'
+import { promptly } from '../support/pace.ts'
 
 /**
  * Symptom: a job that ran stood twice in the numbers of its statechart: as `running` and as `attending`.
@@ -22,7 +23,7 @@ beforeAll(async () => {
   // Batches that are looked at all the time: they work, rest and work again between any two numbers.
   pool = await startConsolePool({ ...chain.env, SVC_SETTLEMENT_POLL_MS: '20' })
   work = await startConsoleWork(pool, chain)
-}, 60_000)
+}, 120_000)
 afterAll(async () => {
   await work?.stop()
   await pool?.stop()
@@ -76,7 +77,7 @@ test('§23: a job that runs is counted where it works, and nowhere else', async 
 test('§23: every instance of every chart is counted in one leaf, whatever it does just then', async () => {
   const counted = await Counted.open()
   await counted.until('the rows', () => instances(counted.of('payout-batch')) > 0)
-  for (const node of pool.nodes.slice(0, 3)) node.setAnswer({ firstTokenMs: 4_000 })
+  for (const node of pool.nodes.slice(0, 3)) node.setAnswer({ firstTokenMs: Math.round(promptly(4_000)) })
   const { done } = pool.mixture()
   await counted.until('the mixture', () => stateOf(counted.of('mixture')).includes('expertsRunning'))
   // Held, in a block, without money; the one that is final is no more.
@@ -91,4 +92,4 @@ test('§23: every instance of every chart is counted in one leaf, whatever it do
   await (await done).body?.cancel()
   await counted.until('the end of the mixture', () => instances(counted.of('mixture')) === 0)
   await counted.reader.close()
-}, 20_000)
+}, 60_000)

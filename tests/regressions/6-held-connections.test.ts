@@ -86,3 +86,29 @@ test('§6: a compressed answer unfolds no further than its reader reads', async 
   await ended
   expect(read).toBe(unfolded)
 })
+
+/** A few megabytes that unfold to gigabytes cost seconds after their reader had refused them. */
+test('§27: a compressed answer that was given up is not unfolded further', async () => {
+  node.answer(async (given) => {
+    given.open({ 'content-encoding': 'gzip' })
+    await given.raw(gzipSync(Buffer.alloc(64 * 1024 * 1024)))
+    given.end()
+  })
+  const response = await call()
+  let bytesAfter = 0
+  let givenUp = false
+  await new Promise<void>((resolve) => {
+    response.read({
+      bytes: (chunk) => {
+        if (givenUp) bytesAfter += chunk.length
+        else setImmediate(resolve)
+      },
+      ended: resolve,
+      failed: () => resolve(),
+    })
+  })
+  givenUp = true
+  response.discard()
+  await Bun.sleep(300)
+  expect(bytesAfter).toBeLessThan(1024 * 1024)
+})

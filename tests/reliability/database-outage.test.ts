@@ -94,7 +94,7 @@ test('§3, §17: a database that goes away and comes back', async () => {
   // Each answer has its receipt, those of the outage too.
   expect(answered).toBeGreaterThanOrEqual(8)
   await waitFor('the receipts of the outage', async () => (await receipts()) === node.stats().finishedRequests)
-}, 40_000)
+}, 60_000)
 
 test('§26: what was changed while the database was away for this gateway holds as soon as it is back', async () => {
   expect((await ask(customer.key)).status).toBe(200)
@@ -102,4 +102,4 @@ test('§26: what was changed while the database was away for this gateway holds 
   await gateway.database.sql`update gateway_keys set revoked_at = now() where key_id = ${customer.keyId}`
   await database.restore()
   await waitFor('the revoked key to be refused', async () => (await ask(customer.key)).status === 401)
-}, 40_000)
+}, 60_000)

@@ -7,12 +7,15 @@ const firstChunkMs = 300
 
 let gateway: TestGateway
 let customer: TestCustomer
+/** Asks its nodes once and then no more within a test: what it knows of them, the calls of the test have told it. */
 beforeAll(async () => {
   gateway = await startTestGateway({
     env: {
       SVC_ADMIN_RPM_PER_TOKEN: '1000000',
       SVC_FAILOVER_FIRST_CHUNK_MS: String(firstChunkMs),
-      SVC_PROBE_TIMEOUT_MS: '300',
+      SVC_POLL_INTERVAL_MS: '60000',
+      SVC_STALE_AFTER_MS: '600000',
+      SVC_OFFLINE_AFTER_MS: '3600000',
       SVC_METRICS_PUBLIC: 'true',
     },
   })
@@ -23,7 +26,9 @@ afterAll(() => gateway.stop())
 /** Every test has nodes and a model of its own; they are gone afterwards. */
 const made: { readonly node: FakeNode; readonly nodeId: string }[] = []
 let modelsSoFar = 0
+const held: AbortController[] = []
 afterEach(async () => {
+  for (const client of held.splice(0)) client.abort()
   for (const { node, nodeId } of made.splice(0)) {
     await gateway.admin('POST', `/v1/admin/nodes/${nodeId}/revoke`, {})
     node.stop()
@@ -51,13 +56,19 @@ let asked = 0
 /** Each with a conversation of its own, so that no prefix draws it to a node. */
 const ask = (model: string, more: object = {}, init: RequestInit = {}, key = customer.key) =>
   gateway.chat(key, { model, messages: [{ role: 'user', content: `${asked++} asks` }], ...more }, init)
-/** One alone goes to the lightest route; several spread. Every other one with `otherKey`. */
-async function atOnce(model: string, otherKey = customer.key): Promise<readonly number[]> {
-  const responses = await Promise.all(
-    Array.from({ length: 8 }, (_, at) => ask(model, {}, {}, at % 2 === 0 ? customer.key : otherKey)),
-  )
-  await Promise.all(responses.map((response) => response.text()))
-  return responses.map(({ status }) => status)
+const streamsHeld = 2
+/** Streams that stay open on the second node until the test has ended: whatever is asked now goes to the first. */
+async function preferFirst({ model, nodes, nodeIds }: Pool): Promise<void> {
+  const [, second] = nodes
+  second?.setAnswer({ firstTokenMs: 600_000 })
+  const client = new AbortController()
+  held.push(client)
+  for (let at = 0; at < streamsHeld; at++) {
+    const body = { stream: true, svc: { node_id: nodeIds[1] } }
+    ask(model, body, { signal: client.signal }).catch(() => {})
+  }
+  await waitFor('both streams', () => second?.stats().requests === streamsHeld)
+  second?.setAnswer({ firstTokenMs: 0 })
 }
 async function upstreamFailures(): Promise<number> {
   const text = await (await fetch(`${gateway.url}/metrics`)).text()
@@ -82,19 +93,20 @@ describe('§5: failover before the first byte', () => {
     { name: 'an error under 200', fault: { kind: 'jsonErrorBody' } },
   ] as const
   for (const { name, fault } of failures) {
-    test(`${name}: another node answers, streamed and whole`, async () => {
-      const { model, nodes, requests } = await pool(2)
-      const before = await upstreamFailures()
-      nodes[0]?.setFaults(fault)
-      // Several at once, so that the load puts some of them on the failing node.
-      const answers = await Promise.all(Array.from({ length: 8 }, (_, at) => ask(model, { stream: at % 2 === 0 })))
-      for (const response of answers) {
+    for (const stream of [true, false]) {
+      test(`${name}: another node answers, ${stream ? 'streamed' : 'whole'}`, async () => {
+        const own = await pool(2)
+        await preferFirst(own)
+        const before = await upstreamFailures()
+        own.nodes[0]?.setFaults(fault)
+        const response = await ask(own.model, { stream })
         expect(response.status).toBe(200)
         expect(await response.text()).toContain('b-')
-      }
-      expect(await upstreamFailures()).toBeGreaterThan(before)
-      expect(requests()[1]).toBe(8)
-    })
+        // The first was asked, and failed.
+        expect((await upstreamFailures()) - before).toBe(1)
+        expect(own.requests()[1]).toBe(streamsHeld + 1)
+      })
+    }
   }
 
   test('at most two other routes, then 502 upstream_error, retryable', async () => {
@@ -154,31 +166,28 @@ describe('§5: failover before the first byte', () => {
 
 describe('§5: patience for the first chunk', () => {
   test('a node that hangs is given up after the bound, and its call ended', async () => {
-    const { model, nodes, nodeIds, requests } = await pool(2)
-    const [hanging, other] = nodes
-    // Measured once each: the next choice is the first.
-    other?.setAnswer({ firstTokenMs: 100 })
-    for (const node_id of nodeIds) await (await ask(model, { stream: true, svc: { node_id } })).text()
+    const own = await pool(2)
+    await preferFirst(own)
+    const [hanging] = own.nodes
     hanging?.setFaults({ kind: 'hang' })
     const beganMs = performance.now()
-    expect(await (await ask(model, { stream: true })).text()).toContain('b-')
+    expect(await (await ask(own.model, { stream: true })).text()).toContain('b-')
     expect(performance.now() - beganMs).toBeGreaterThanOrEqual(firstChunkMs)
-    expect(requests()).toEqual([2, 2])
+    expect(own.requests()).toEqual([1, streamsHeld + 1])
     await hanging?.idle()
     expect(hanging?.stats().abortedRequests).toBe(1)
   })
 
   test('a route that is usually slow gets 4 times its usual time', async () => {
-    const { model, nodes, nodeIds, requests } = await pool(2)
-    const [patient, other] = nodes
-    patient?.setAnswer({ firstTokenMs: 200 })
-    other?.setAnswer({ firstTokenMs: 600 })
-    // Measured once each; the second is the heavier choice of the two from then on.
-    for (const node_id of nodeIds) await (await ask(model, { stream: true, svc: { node_id } })).text()
-    patient?.setAnswer({ firstTokenMs: 500 })
-    const text = await (await ask(model, { stream: true })).text()
+    const own = await pool(2)
+    await preferFirst(own)
+    const [patient] = own.nodes
+    patient?.setAnswer({ firstTokenMs: 2 * firstChunkMs })
+    await (await ask(own.model, { stream: true, svc: { node_id: own.nodeIds[0] } })).text()
+    patient?.setAnswer({ firstTokenMs: 4 * firstChunkMs })
+    const text = await (await ask(own.model, { stream: true })).text()
     expect(text).toContain('a-')
-    expect(requests()).toEqual([2, 1])
+    expect(own.requests()).toEqual([2, streamsHeld])
   })
 
   test('the last route is not given up: it has until the deadline', async () => {
@@ -207,7 +216,9 @@ describe('§8: passive ejection', () => {
   })
 
   test('a failing route is ejected once two keys saw it, and the model goes on without it', async () => {
-    const { model, nodes, nodeIds, requests } = await pool(2)
+    const own = await pool(2)
+    await preferFirst(own)
+    const { model, nodes, nodeIds, requests } = own
     const second = await gateway.admin<{ gateway_key: string }>(
       'POST',
       `/v1/admin/customers/${customer.customerId}/keys`,
@@ -215,13 +226,19 @@ describe('§8: passive ejection', () => {
     )
     nodes[0]?.setFaults({ kind: 'status500' })
     const timesEjected = async () => (await seen(nodeIds[0] ?? '')).runtimes[0]?.models[0]?.times_ejected
+    const askBoth = async () => {
+      for (const key of [customer.key, second.gateway_key]) {
+        const response = await ask(model, {}, {}, key)
+        expect([response.status, (await response.text()).includes('b-')]).toEqual([200, true])
+      }
+    }
     await waitFor('the ejection', async () => {
-      const statuses = await atOnce(model, second.gateway_key)
-      expect(statuses).toEqual(statuses.map(() => 200))
+      await askBoth()
       return (await timesEjected()) === 1
     })
     const before = requests()[0]
-    await atOnce(model, second.gateway_key)
+    expect(before).toBeGreaterThan(1)
+    await askBoth()
     expect(requests()[0]).toBe(before)
   })
 
@@ -238,26 +255,11 @@ describe('§8: passive ejection', () => {
 
 describe('§8: a lost node', () => {
   test('a refused connection makes it stale at once, without waiting for a poll', async () => {
-    const { model, nodes, nodeIds } = await pool(2)
-    nodes[0]?.setFaults({ kind: 'refuse' })
-    const goneMs = performance.now()
-    await waitFor('the table to follow', async () => {
-      expect(await atOnce(model)).not.toContain(502)
-      return (await seen(nodeIds[0] ?? '')).state === 'stale'
-    })
-    expect(performance.now() - goneMs).toBeLessThan(1_000)
-  })
-
-  test('it serves again after its hysteresis', async () => {
-    const { model, nodes, nodeIds, requests } = await pool(2)
-    nodes[0]?.setFaults({ kind: 'refuse' })
-    await waitFor('stale', async () => (await seen(nodeIds[0] ?? '')).state === 'stale')
-    nodes[0]?.clearFaults()
-    await waitFor('ready', async () => (await seen(nodeIds[0] ?? '')).state === 'ready')
-    const before = requests()[0] ?? 0
-    await waitFor('traffic', async () => {
-      await atOnce(model)
-      return (requests()[0] ?? 0) > before
-    })
+    const own = await pool(2)
+    await preferFirst(own)
+    own.nodes[0]?.setFaults({ kind: 'refuse' })
+    expect((await ask(own.model)).status).toBe(200)
+    // No poll comes within the time that is waited for here.
+    await waitFor('the table to follow', async () => (await seen(own.nodeIds[0] ?? '')).state === 'stale')
   })
 })

@@ -20,4 +20,4 @@ test('200 mixtures at once on machines that fail at random: each a valid success
   expect(outcomes.succeeded + outcomes.degraded).toBeGreaterThan(20)
   expect(outcomes.quorum_not_met).toBeGreaterThan(0)
   expect(outcomes.left).toBeGreaterThan(0)
-}, 60_000)
+}, 120_000)

@@ -9,7 +9,7 @@ import {
   waitFor,
 } from '../support/gateway.ts'
 
-/** Decisions §26: no replica contradicts another for longer. */
+/** §26: no replica contradicts another for longer. */
 const followMsMax = 5_000
 const env = { SVC_ADMIN_RPM_PER_TOKEN: '1000000' }
 

@@ -1,9 +1,9 @@
-import { afterAll, expect, test } from 'bun:test'
+import { afterAll, expect } from 'bun:test'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { npmTest as test } from '../support/npm-test.ts'
 
-const node = Bun.which('node')
 const launcher = join(import.meta.dir, '../../scripts/bun.mjs')
 const scratch = mkdtempSync(join(tmpdir(), 'penstock-launcher-'))
 afterAll(() => rmSync(scratch, { recursive: true }))
@@ -15,10 +15,10 @@ function launch(source: string, ...args: readonly string[]) {
   writeFileSync(join(scratch, '.env'), 'STRAY=1\n')
   writeFileSync(join(scratch, 'bunfig.toml'), 'preload = ["./absent.ts"]\n')
   const { BUN_CONFIG_MAX_HTTP_REQUESTS: _, ...env } = process.env
-  return Bun.spawn([node ?? 'node', launcher, script, ...args], { cwd: scratch, env, stdout: 'pipe' })
+  return Bun.spawn(['node', launcher, script, ...args], { cwd: scratch, env, stdout: 'pipe' })
 }
 
-test.skipIf(node === null)('the launcher lifts the fetch limit, keeps folder, arguments and exit code', async () => {
+test('the launcher lifts the fetch limit, keeps folder, arguments and exit code', async () => {
   const child = launch(
     'console.log(JSON.stringify([process.env.BUN_CONFIG_MAX_HTTP_REQUESTS, process.env.STRAY ?? null, process.argv.slice(2), process.cwd() === import.meta.dir])); process.exit(7)',
     'a',
@@ -28,7 +28,7 @@ test.skipIf(node === null)('the launcher lifts the fetch limit, keeps folder, ar
   expect(await child.exited).toBe(7)
 })
 
-test.skipIf(node === null).each(['SIGINT', 'SIGTERM', 'SIGHUP'] as const)(
+test.each(['SIGINT', 'SIGTERM', 'SIGHUP'] as const)(
   '%s to the launcher reaches the program, whose exit code counts',
   async (signal) => {
     const child = launch(
@@ -40,7 +40,7 @@ test.skipIf(node === null).each(['SIGINT', 'SIGTERM', 'SIGHUP'] as const)(
   },
 )
 
-test.skipIf(node === null)('a program that a signal ends, ends the launcher by the same signal', async () => {
+test('a program that a signal ends, ends the launcher by the same signal', async () => {
   const child = launch("process.kill(process.pid, 'SIGKILL')")
   await child.exited
   expect(child.signalCode).toBe('SIGKILL')

@@ -14,4 +14,4 @@ test('the pictures of the statecharts in the documents are those of the machines
     expect({ name, current, remedy }).toEqual({ name, current: true, remedy })
     expect(architecture).toContain(`](images/charts/${name})`)
   }
-}, 30_000)
+}, 60_000)

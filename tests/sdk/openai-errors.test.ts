@@ -88,7 +88,7 @@ describe('errors, by the SDK’s classes', () => {
     ],
     [
       '400 context',
-      () => client.chat.completions.create({ model: 'm', messages: [user('x'.repeat(40_000))] }),
+      () => client.chat.completions.create({ model: 'm', messages: [user('x'.repeat(80_000))] }),
       OpenAI.BadRequestError,
       400,
       'context_length_exceeded',

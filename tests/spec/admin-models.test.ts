@@ -47,7 +47,16 @@ const nothing = {
 
 test('§23: the list holds entries and what nodes serve without one', async () => {
   expect(await listed()).toEqual([
-    { id: 'Llama-3.1-8B-Q4.gguf', ...nothing, updated_at: null, in_catalogue: false, nodes: 1, nodes_ready: 1 },
+    {
+      id: 'Llama-3.1-8B-Q4.gguf',
+      ...nothing,
+      updated_at: null,
+      in_catalogue: false,
+      nodes: 1,
+      nodes_ready: 1,
+      // What the node says of itself.
+      served_context_length: 8_192,
+    },
   ])
 })
 
@@ -69,7 +78,17 @@ test('§9: an alias pools what nodes name differently; the entry is stored whole
   expect(response.status).toBe(200)
   expect(await json(response)).toEqual({ ...entry, updated_at: expect.any(String) })
   await waitUntil('clients see the id', async () => (await names())[0] === entry.id)
-  expect(await listed()).toMatchObject([{ id: entry.id, in_catalogue: true, nodes: 1, nodes_ready: 1 }])
+  expect(await listed()).toMatchObject([
+    // The entry cannot make it longer than the node says.
+    {
+      id: entry.id,
+      in_catalogue: true,
+      nodes: 1,
+      nodes_ready: 1,
+      context_length: 131_072,
+      served_context_length: 8_192,
+    },
+  ])
 })
 
 test('§23: PUT replaces: what is left out returns to its default', async () => {

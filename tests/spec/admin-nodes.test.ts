@@ -1,4 +1,5 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { afterAll, beforeAll, expect, setSystemTime, test } from 'bun:test'
+import { errorKeptMs } from '../../src/actors/pool-node.ts'
 import { type FakeNode, startFakeNode } from '../../src/fake-node/fake-node.ts'
 import { newId } from '../../src/ids.ts'
 import { json, startTestGateway, type TestGateway } from '../support/http-gateway.ts'
@@ -110,6 +111,62 @@ test('§23: PATCH changes what it names; the API key can be set and taken away',
   await gateway.ask('DELETE', `/v1/admin/nodes/${node_id}`, { as: 'admin' })
 })
 
+test('§27: an API key stays with the address it was given for', async () => {
+  const heard: (string | null)[] = []
+  const stranger = Bun.serve({
+    port: 0,
+    hostname: '127.0.0.1',
+    fetch: (request) => {
+      heard.push(request.headers.get('authorization'))
+      return Response.json({ object: 'list', data: [{ id: 'm-1', object: 'model' }] })
+    },
+  })
+  const url = `http://127.0.0.1:${stranger.port}`
+  const { node_id } = await register({ api_key: apiKey })
+  const patch = async (change: object, as: 'operator' | 'admin' = 'operator') =>
+    json(await gateway.ask('PATCH', `/v1/admin/nodes/${node_id}`, { as, json: change }))
+  try {
+    // The same address, written otherwise, is no other one.
+    expect(await patch({ url: `${server.url}/` })).toMatchObject({ url: server.url, has_api_key: true })
+    expect(await patch({ url })).toMatchObject({ url, has_api_key: false })
+    await waitUntil('the new address is asked', () => heard.length > 0)
+    await becomes(node_id, 'ready')
+    expect(new Set(heard)).toEqual(new Set([null]))
+    // Back again the key is not there any more, whoever asks for it.
+    expect(await patch({ url: server.url }, 'admin')).toMatchObject({ has_api_key: false })
+    expect(await patch({ url: server.url, api_key: apiKey })).toMatchObject({ has_api_key: true })
+    expect(await patch({ url }, 'admin')).toMatchObject({ has_api_key: false })
+    expect(await patch({ url: server.url, api_key: apiKey })).toMatchObject({ url: server.url, has_api_key: true })
+    await becomes(node_id, 'ready')
+  } finally {
+    await gateway.ask('DELETE', `/v1/admin/nodes/${node_id}`, { as: 'admin' })
+    await stranger.stop(true)
+  }
+})
+
+test('a node that is well again shows its last error for five minutes, and not for ever', async () => {
+  const moody = startFakeNode({ models: ['m-1'] })
+  const { node_id } = await register({ url: moody.url })
+  try {
+    await becomes(node_id, 'ready')
+    moody.setFaults({ kind: 'status500', scope: 'chat' })
+    const chat = { model: 'm-1', messages: [{ role: 'user', content: 'hi' }], svc: { node_id } }
+    const headers = { authorization: `Bearer ${key}` }
+    const failed = await gateway.ask('POST', '/v1/api/chat/completions', { headers, json: chat })
+    expect(failed.status).toBe(502)
+    moody.clearFaults()
+    const { last_error: shown } = (await read(node_id)) as { readonly last_error: { readonly at: string } | null }
+    expect(shown).not.toBeNull()
+    setSystemTime(new Date(Date.parse(shown?.at ?? '') + errorKeptMs))
+    await waitUntil('it is forgotten', async () => (await read(node_id)).last_error === null)
+    expect(await read(node_id)).toMatchObject({ state: 'ready' })
+  } finally {
+    setSystemTime()
+    await gateway.ask('DELETE', `/v1/admin/nodes/${node_id}`, { as: 'admin' })
+    moody.stop()
+  }
+})
+
 test('§23: drain, resume and revoke; what already is so stays so, and revoked is for ever', async () => {
   const { node_id } = await register({ api_key: apiKey })
   await becomes(node_id, 'ready')
@@ -157,6 +214,7 @@ test('§1: bodies are strict, the URL is a plain http one, the owner exists', as
     { url: 'ftp://x' },
     { url: 'http://user:pass@x' },
     { url: 'http://x/?a=1' },
+    { url: 'http://x:0' },
     { url: 'x' },
     { visibility: 'secret' },
     { privacy_class: undefined },

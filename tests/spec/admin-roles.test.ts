@@ -19,7 +19,7 @@ const rows = () => new RouteTable(gateway.app).rows.filter(({ path }) => path.st
 const target = (path: string) => path.replaceAll(/:\w+/g, 'none')
 const request = (method: string) => (method === 'GET' ? {} : { json: {} })
 
-/** Decisions §4 and §23: written by hand, so that the table cannot agree with itself. */
+/** §4 and §23: written by hand, so that the table cannot agree with itself. */
 const matrix: Readonly<Record<Role, readonly string[]>> = {
   admin: [
     'POST /v1/admin/customers/:customer_id/credits',
@@ -81,7 +81,7 @@ const matrix: Readonly<Record<Role, readonly string[]>> = {
   ],
 }
 
-test('§4, §23: the table gives every admin route the role the decisions give it', () => {
+test('§4, §23: the table gives every admin route the role that the specification gives it', () => {
   const table = Object.values(adminRoutes).map(({ method, path, role }) => [`${method} ${path}`, role])
   const decided = Object.entries(matrix).flatMap(([role, places]) => places.map((place) => [place, role]))
   expect(table.sort()).toEqual(decided.sort())

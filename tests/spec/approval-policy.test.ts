@@ -55,7 +55,7 @@ const advisory = (requirement: string) => ['role_token_reason_advisory', require
 const plain = (requirement = 'role_token') => ['role_token', requirement] as const
 const admin = '/v1/admin'
 
-/** Decisions §16, by hand. */
+/** §16, by hand. */
 const decided: readonly Row[] = [
   row(
     ['customer.credit.create', 'billing', 'POST', `${admin}/customers/:customer_id/credits`],
@@ -143,14 +143,51 @@ test('endpoint 20: every field, by its name and type', async () => {
   expect((await policy(gateway, { as: 'admin' })).actor_role).toBe('admin')
 })
 
-test('§16: the rows of the decisions, and a row for every admin route that is mounted', async () => {
-  const { actions } = await policy()
+test('§16: the rows of the specification, and a row for every admin route that is mounted', async () => {
+  const { actions } = await policyWith({ SVC_ENFORCE_REASON: 'false', SVC_REQUIRE_SECOND_APPROVER: 'false' })
   for (const expected of decided) {
     expect<unknown>(actions.find(({ action }) => action === expected.action)).toEqual(expected)
   }
   const routes = new Set(actions.map(({ method, route_template }) => `${method} ${route_template}`))
   const mounted = new RouteTable(gateway.app).rows.filter((each) => each.path.startsWith(`${admin}/`))
   expect(mounted.filter((each) => !routes.has(`${each.method} ${each.path}`))).toEqual([])
+})
+
+test('§27: what is enforced now follows the settings in force', async () => {
+  const enforcedNow: Readonly<Record<string, readonly [none: string, reason: string, second: string, both: string]>> = {
+    'customer.create': [
+      'role_token_reason_advisory',
+      'role_token_reason',
+      'role_token_reason_advisory',
+      'role_token_reason',
+    ],
+    'gateway_key.issue': [
+      'role_token_reason_advisory',
+      'role_token_reason',
+      'role_token_reason_advisory_and_second_approver',
+      'role_token_reason_and_second_approver',
+    ],
+    'audit.retention.purge': [
+      'role_token_typed_confirmation',
+      'role_token_typed_confirmation',
+      'role_token_typed_confirmation_and_second_approver',
+      'role_token_typed_confirmation_and_second_approver',
+    ],
+    'model.update': ['role_token', 'role_token', 'role_token', 'role_token'],
+  }
+  const settings = ['false/false', 'true/false', 'false/true', 'true/true'].map((both) => both.split('/'))
+  for (const [at, [SVC_ENFORCE_REASON = '', SVC_REQUIRE_SECOND_APPROVER = '']] of settings.entries()) {
+    const { actions } = await policyWith({ SVC_ENFORCE_REASON, SVC_REQUIRE_SECOND_APPROVER })
+    for (const [name, now] of Object.entries(enforcedNow)) {
+      const told = actions.find(({ action }) => action === name)?.current_enforcement
+      expect<unknown>([SVC_ENFORCE_REASON, SVC_REQUIRE_SECOND_APPROVER, name, told]).toEqual([
+        SVC_ENFORCE_REASON,
+        SVC_REQUIRE_SECOND_APPROVER,
+        name,
+        now[at],
+      ])
+    }
+  }
 })
 
 test('§16: what is not set blocks production, each setting by its name', async () => {

@@ -1,6 +1,8 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test'
+import { createHmac } from 'node:crypto'
 import { createAuditLog } from '../../src/actors/audit-log.ts'
 import { createLog } from '../../src/log.ts'
+import { canonicalJson } from '../../src/protocol/canonical-json.ts'
 import { testAudit } from '../support/audit.ts'
 import { json, startTestGateway, type TestGateway } from '../support/http-gateway.ts'
 
@@ -96,6 +98,31 @@ test('§16: a change of any column of one event is found', async () => {
       [JSON.stringify({ ...row, mac: `\\x${Buffer.from(row?.mac).toString('hex')}` })],
     )
     expect([column, await faults()]).toEqual([column, []])
+  }
+})
+
+test('§16: the MAC of an event is over all of its columns and the MAC of the one before', async () => {
+  const read = (table: string) => sql.unsafe(`select * from ${table} where writer_id = '${own}'`)
+  const kinds = [
+    ['approval', await read('admin_approval_events')],
+    ['command', await read('admin_command_events')],
+  ] as const
+  const events = kinds.flatMap(([kind, rows]) => rows.map((row) => ({ kind, row })))
+  const inOrder = events.toSorted((a, b) => Number(a.row.seq) - Number(b.row.seq))
+  expect(inOrder.map(({ kind }) => kind)).toEqual([...Array(5).fill('approval'), 'command'])
+  let previous = '00'.repeat(32)
+  for (const { kind, row } of inOrder) {
+    const { mac, created_at, seq, ...columns } = row
+    const named = Object.entries(columns).map(([name, value]) => [
+      name.replaceAll(/_(.)/g, (_, letter: string) => letter.toUpperCase()),
+      value,
+    ])
+    const createdAt = new Date(created_at).toISOString()
+    const facts = canonicalJson({ ...Object.fromEntries(named), seq: Number(seq), createdAt, previous })
+    const text = `audit-chain-v1\0${kind}\0${facts}`
+    const stored = Buffer.from(mac).toString('hex')
+    expect([kind, stored]).toEqual([kind, createHmac('sha256', key).update(text).digest('hex')])
+    previous = stored
   }
 })
 

@@ -71,7 +71,7 @@ const cell = (value: unknown): string => {
 }
 const metadata = (value: unknown) => JSON.stringify(value, Object.keys(value as object).sort())
 
-test('§13: access events as CSV: the columns of the decisions, one record per event of the JSON', async () => {
+test('§13: access events as CSV: the columns of the specification, one record per event of the JSON', async () => {
   const { json: events, csv, headers } = await read('access', 'path_template=/v1/admin/nodes')
   const columns = [
     ...['event_id', 'created_at', 'actor_type', 'actor_role', 'actor_hash_prefix', 'method', 'path_template'],

@@ -32,7 +32,7 @@ beforeAll(async () => {
     SVC_SETTLEMENT_POLL_MS: '600000',
   })
   batchId = await madeBatch()
-}, 60_000)
+}, 120_000)
 afterAll(() => gateway.stop())
 afterAll(() => anvil.stop())
 
@@ -129,12 +129,12 @@ test('§16: the policy counts both as high risk; their events stand in the list,
   const rows = policy.actions.filter(({ action }) => /^payout\.batch\.(submit|retry)$/.test(String(action)))
   expect(rows.map(({ action }) => action).sort()).toEqual(['payout.batch.retry', 'payout.batch.submit'])
   for (const row of rows) {
-    // `high_risk_action_count` is of those that take an admin (decisions §16).
+    // `high_risk_action_count` is of those that take an admin (§16).
     expect(row).toMatchObject({
       required_role: 'admin',
       reason_required: true,
       typed_confirmation: null,
-      current_enforcement: 'role_token_reason_advisory',
+      current_enforcement: 'role_token_reason_advisory_and_second_approver',
       production_requirement: 'second_approver',
     })
   }

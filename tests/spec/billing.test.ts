@@ -145,7 +145,19 @@ describe('endpoints 11 and 12: account and usage', () => {
       balance_wei: '900',
       reserved_wei: '30',
       available_wei: '870',
-      gateway_policy: { policy_version: 'gateway_policy_v1', daily_token_quota: 5 },
+      gateway_policy: {
+        policy_version: 'gateway_policy_v1',
+        allowed_models: null,
+        denied_models: [],
+        route_tiers: [],
+        min_privacy_class: 'private',
+        node_scope: null,
+        max_tokens_per_request: null,
+        daily_token_quota: 5,
+        rate_limit_rpm: null,
+        max_concurrency: null,
+        mixture: { enabled: true, max_experts: 4 },
+      },
     })
     expect(Value.Check(CustomerAccount, account)).toBe(true)
     const usage = (await json(await ask('/v1/billing/usage', one))) as never as {

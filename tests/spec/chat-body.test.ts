@@ -24,7 +24,7 @@ describe('§3: bodies that are none', () => {
     ['half a body', `{"model":"m","messages":"${secret}`, bad('invalid_json', null)],
     ['empty', '', bad('invalid_json', null)],
     ['two bodies', '{}{}', bad('invalid_json', null)],
-    ['65 levels', deep(62), bad('invalid_json', null)],
+    ['129 levels', deep(126), bad('invalid_json', null)],
     ['text', `"${secret}"`, invalid()],
     ['a list', '[]', invalid()],
     ['null', 'null', invalid()],
@@ -32,8 +32,8 @@ describe('§3: bodies that are none', () => {
     await refused(await pool.ask({}, { raw }), expected)
   })
 
-  test('64 levels are not too deep', async () => {
-    expect((await pool.ask({}, { raw: deep(61) })).status).toBe(200)
+  test('128 levels are not too deep', async () => {
+    expect((await pool.ask({}, { raw: deep(125) })).status).toBe(200)
   })
 
   test.each([
@@ -148,6 +148,10 @@ describe('§3: what chat does not do', () => {
     ['a mode of another type', { svc: { dispatch_mode: null } }, bad('dispatch_mode_invalid', 'svc.dispatch_mode')],
     ...['encrypted_request', 'envelope', 'ciphertext', 'webhook_url'].map(
       (key) => [key, { [key]: secret }, bad('private_job_payload_not_allowed', key)] as const,
+    ),
+    ...['encrypted_request', 'envelope', 'ciphertext', 'webhook_url'].map(
+      (key) =>
+        [`svc.${key}`, { svc: { [key]: secret } }, bad('private_job_payload_not_allowed', `svc.${key}`)] as const,
     ),
     ...['node_id', 'runtime_id', 'route', 'hostname', 'endpoint_url', 'node_url'].map(
       (key) => [`${key} at the top`, { [key]: secret }, bad('direct_node_targeting_not_allowed', key)] as const,

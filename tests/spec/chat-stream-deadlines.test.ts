@@ -83,6 +83,34 @@ describe('§6: the status is committed before there is a chunk', () => {
   })
 })
 
+test.each(['reset', 'fin'] as const)(
+  '§5: half an event that one machine leaves behind (%s) does not run into the answer of the next',
+  async (how) => {
+    const model = `halves-${how}`
+    const both = [startScriptedNode(model), startScriptedNode(model)]
+    let calls = 0
+    const script = async (call: ScriptedCall) => {
+      call.open()
+      if (calls++ === 0) {
+        await call.raw('data: {"choices":[{"index":0,"delta":{"content":"lost')
+        return call.cut(how)
+      }
+      for (const chunk of [text('whole'), finished]) await call.event(chunk)
+      call.end()
+    }
+    try {
+      for (const each of both) {
+        each.answer(script)
+        await pool.gateway.node(each.url, { customerId: pool.customer.customerId })
+      }
+      const { content, done } = await readStream(await pool.ask({ model }))
+      expect([calls, content, done]).toEqual([2, 'whole', true])
+    } finally {
+      for (const each of both) each.stop()
+    }
+  },
+)
+
 describe('§6: deadlines and keep-alives', () => {
   test.concurrent('stream_idle_timeout between two chunks', async () => {
     const own = startScriptedNode('idle')
@@ -141,6 +169,17 @@ describe('§6: deadlines and keep-alives', () => {
     }
   })
 
+  test.concurrent('upstream_timeout: one deadline for all machines: beyond it no other is asked', async () => {
+    const both = [startScriptedNode('twins'), startScriptedNode('twins')]
+    try {
+      for (const { url } of both) await pool.gateway.node(url, { customerId: pool.customer.customerId })
+      await expectBroken(await pool.ask({ model: 'twins' }), 'upstream_timeout', 504, told.late, '')
+      expect(both.map(({ calls }) => calls).toSorted()).toEqual([0, 1])
+    } finally {
+      for (const each of both) each.stop()
+    }
+  })
+
   test.concurrent('a comment at the commit and after each silence, and the answer after them is whole', async () => {
     const patient = await startTestGateway({
       beside: pool.gateway,
@@ -171,5 +210,5 @@ describe('§6: deadlines and keep-alives', () => {
       own.stop()
       await patient.stop()
     }
-  }, 20_000)
+  }, 60_000)
 })

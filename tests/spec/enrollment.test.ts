@@ -175,6 +175,8 @@ test('§22: whatever is wrong is refused by its name, and the token is good as b
     ['another class', body({ node_class: 'cpu' }), 400, 'invalid_request'],
     ['an address where none is allowed', body({ endpoint_url: 'https://1.1.1.1' }), 400, 'invalid_request'],
     ['an inner address', enrollBody(identity, direct, { endpoint_url: 'https://10.0.0.1' }), 400, 'invalid_request'],
+    ['port 0', enrollBody(identity, direct, { endpoint_url: 'https://1.1.1.1:0' }), 400, 'invalid_request'],
+    ['port 0 at home', enrollBody(identity, direct, { endpoint_url: 'http://127.0.0.1:0/' }), 400, 'invalid_request'],
     [
       'plain http to the world',
       enrollBody(identity, direct, { endpoint_url: 'http://1.1.1.1' }),

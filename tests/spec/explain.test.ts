@@ -126,7 +126,7 @@ describe('§23: why this node', () => {
   test('another one after a failure', async () => {
     // Slow, so that the other one is taken first.
     pool.fake('two').setFaults({ kind: 'slowHeaders', ms: 100, scope: 'chat' })
-    for (const name of ['one', 'two']) await ask(key, 'pair', { svc: { node_id: pool.nodeId(name) } })
+    for (const name of ['one', 'two']) await ask(key, 'pair', { stream: true, svc: { node_id: pool.nodeId(name) } })
     pool.fake('one').setFaults({ kind: 'status500', scope: 'chat' })
     const asked = await ask(key, 'pair', { messages: [{ role: 'user', content: crypto.randomUUID() }] })
     expect(asked.status).toBe(200)
@@ -162,7 +162,7 @@ describe('§23: why none', () => {
     ['the class', () => ask(key, 'foreign'), 'privacy_class_not_allowed', { open: 'refused privacy_class' }],
     [
       'the context',
-      () => ask(key, 'short', { messages: [{ role: 'user', content: 'x'.repeat(1_000) }] }),
+      () => ask(key, 'short', { messages: [{ role: 'user', content: 'x'.repeat(10_000) }] }),
       'context_length_exceeded',
       { two: 'refused context_length' },
     ],

@@ -93,6 +93,21 @@ test('§5: another body under the same key is 422', async () => {
   expect([status, code]).toEqual([422, 'idempotency_key_reused'])
 })
 
+test('§5: another query under the same key is another request', async () => {
+  const withQuery = (query: string) =>
+    fetch(`${gateway.url}/v1/api/chat/completions${query}`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${payer.key}`, 'content-type': 'application/json', 'idempotency-key': 'query' },
+      body: JSON.stringify({ model: 'paid', messages, max_tokens: 20 }),
+    })
+  expect((await withQuery('?trace=1')).status).toBe(200)
+  expect((await refusal(await withQuery('?trace=1'))).code).toBe('idempotency_completed')
+  for (const other of ['?trace=2', '']) {
+    const { status, code } = await refusal(await withQuery(other))
+    expect([other, status, code]).toEqual([other, 422, 'idempotency_key_reused'])
+  }
+})
+
 test('§5: in flight: 409 to try again, over two gateways; billed once', async () => {
   node.setAnswer({ firstTokenMs: 200 })
   const before = await debits()

@@ -134,9 +134,8 @@ describe('§8: a prompt leaves the owner’s machines only when account and key 
     await paths.expectPath('C', model, rules, both >= needed ? [node] : 'privacy_class_not_allowed')
   })
 
-  test('§4: an operator who acts for a customer has no key that says so', async () => {
+  test('§27: an operator who acts for a customer has no key: the account alone says so', async () => {
     const { gateway, pool } = paths
-    await pool.account('C', say('public'))
     const { customerId, customerToken } = pool.customer('C')
     const headers = {
       authorization: `Bearer ${gateway.tokens.operator}`,
@@ -144,6 +143,12 @@ describe('§8: a prompt leaves the owner’s machines only when account and key 
       'x-svc-customer-id': customerId,
       'x-svc-customer-token': customerToken,
     }
-    expect(await paths.ask('', 'b-open', { headers })).toEqual(['privacy_class_not_allowed', []])
+    await pool.account('C', say('public'))
+    const [refusal, seen] = await paths.ask('', 'b-open', { headers })
+    expect([refusal, seen.length]).toEqual([null, 1])
+    for (const account of [null, say('private'), say('trusted')]) {
+      await pool.account('C', account)
+      expect(await paths.ask('', 'b-open', { headers })).toEqual(['privacy_class_not_allowed', []])
+    }
   })
 })

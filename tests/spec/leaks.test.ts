@@ -5,7 +5,7 @@ import { LeakRun } from '../support/leak-run.ts'
 let run: LeakRun
 beforeAll(async () => {
   run = await LeakRun.make()
-}, 60_000)
+}, 120_000)
 afterAll(() => run?.stop())
 
 /** What the fake node tells of itself. */

@@ -18,6 +18,7 @@ import {
   vote,
   weighted,
 } from '../support/mixture-pool.ts'
+import { promptly } from '../support/pace.ts'
 
 const deadlineMs = 6_000
 /** §5: a machine hears within this that nobody waits for it. */
@@ -68,7 +69,7 @@ describe('§7: the wall clock of the whole mixture', () => {
     const hung = (name: MemberName) => traceEntry(pool, name, { status: 'upstream_error', ...unused })
     const near = (ms: number, expected: number) => {
       expect(ms).toBeGreaterThanOrEqual(expected - 20)
-      expect(ms).toBeLessThan(expected + slackMs)
+      expect(ms).toBeLessThan(expected + promptly(slackMs))
     }
     const shown = ({ choices, svc, model }: MixtureAnswer) => [model, choices[0]?.message.content, svc.mixture]
 
@@ -154,7 +155,7 @@ describe('a client that leaves stops every sub-call on its machine', () => {
     for (const name of hanging) pool.nodes[name].setFaults({ kind: 'hang' })
     const delays = await leave(mixture, hanging, body)
     expect(delays).toHaveLength(trials * hanging.length)
-    expect(median(delays)).toBeLessThanOrEqual(abortMsMax)
+    expect(median(delays)).toBeLessThanOrEqual(promptly(abortMsMax))
     await waitFor('an idle gateway', idle)
     for (const name of hanging) {
       expect(new Set(pool.received(name).map(({ outcome }) => outcome))).toEqual(new Set(['aborted']))

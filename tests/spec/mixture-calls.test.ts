@@ -289,6 +289,11 @@ describe('a machine whose slots are taken', () => {
   test('the expert waits for a slot as any request does; without one in time it is no_node', async () => {
     const full = startFakeNode({ models: ['one-slot'], speaks: 'llama.cpp', slots: 1, answer: { firstTokenMs: 30 } })
     const nodeId = await pool.gateway.node(full.url, { customerId: pool.customer.customerId })
+    // Free and open to this customer: what is at home waits all the same.
+    const theirs = startFakeNode({ models: ['one-slot'] })
+    const { customerId } = await pool.gateway.customer()
+    const open = { customerId, visibility: 'public', privacyClass: 'public' } as const
+    const theirsId = await pool.gateway.node(theirs.url, open)
     try {
       const twice = await pool.answered(vote(expert('one-slot'), expert('one-slot')))
       expect(twice.svc.mixture.experts.map(({ status }) => status)).toEqual(['ok', 'ok'])
@@ -313,12 +318,12 @@ describe('a machine whose slots are taken', () => {
         ['ok', false],
         ['no_node', true],
       ])
-      expect(full.stats().requests).toBe(3)
+      expect([full.stats().requests, theirs.stats().requests]).toEqual([3, 0])
       holder.abort()
       await held
     } finally {
-      await pool.gateway.admin('POST', `/v1/admin/nodes/${nodeId}/revoke`, {})
-      full.stop()
+      for (const id of [nodeId, theirsId]) await pool.gateway.admin('POST', `/v1/admin/nodes/${id}/revoke`, {})
+      for (const node of [full, theirs]) node.stop()
     }
   })
 

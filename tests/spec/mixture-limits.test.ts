@@ -22,7 +22,7 @@ beforeAll(async () => {
   // The day of these tests must not end under them; actors/limits.test.ts holds what midnight does.
   const left = secondsToUtcMidnight(Date.now())
   if (left < 30) await Bun.sleep(left * 1_000)
-}, 40_000)
+}, 60_000)
 shareMixturePool(
   (started) => {
     pool = started

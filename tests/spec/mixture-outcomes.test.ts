@@ -55,12 +55,14 @@ async function quorumMissed(mixture: MixtureBody, body: object = {}): Promise<Tr
   expect([response.status, refused.error?.code]).toEqual([503, 'mixture_quorum_not_met'])
   expect([...Value.Errors(OpenAiErrorBody, refused)]).toEqual([])
   expect(response.headers.get('x-should-retry')).toBe('false')
+  expect(response.headers.get('retry-after')).toBe('5')
   expect(response.headers.get('content-type')).toStartWith('application/json')
   expect(refused.error.type).toBe('service_unavailable_error')
   expect(refused.error.svc).toMatchObject({
     request_id: response.headers.get('x-request-id'),
     status: 503,
     retryable: false,
+    retry_after_seconds: 5,
   })
   return refused.error.svc.mixture
 }

@@ -12,7 +12,12 @@ interface Operation {
   readonly responses: Record<string, { content?: Record<string, { schema: object; examples?: object }> }>
   readonly security?: readonly Record<string, readonly string[]>[]
   readonly requestBody?: { readonly content: Record<string, unknown> }
-  readonly parameters?: readonly { readonly name: string; readonly in: string }[]
+  readonly parameters?: readonly {
+    readonly name: string
+    readonly in: string
+    readonly required?: boolean
+    readonly schema?: { readonly type?: string; readonly pattern?: string }
+  }[]
   readonly description?: string
   readonly tags: readonly string[]
 }
@@ -21,6 +26,12 @@ interface Document {
   readonly servers: readonly { readonly url: string }[]
   readonly paths: Record<string, Record<string, Operation>>
   readonly components: { readonly securitySchemes: Record<string, object> }
+}
+
+interface BodySchema {
+  readonly additionalProperties?: boolean
+  readonly required?: readonly string[]
+  readonly properties: Readonly<Record<string, object>>
 }
 
 let gateway: TestGateway
@@ -104,6 +115,75 @@ test('§13, §16: what can be had as a table names both types, and answers with 
     const [head = ''] = (await table.text()).split('\r\n')
     const { description = '' } = (content['text/csv']?.schema ?? {}) as { readonly description?: string }
     expect(head.replaceAll('"', '').split(',').join(', ')).toBe(description.replace('With `format=csv`: ', ''))
+  }
+})
+
+test('§27: endpoint 8 needs its stamp, and each part of it says its form', () => {
+  const parameters = document.paths['/v1/nodes/{node_id}/payouts']?.get?.parameters ?? []
+  const stamp = parameters.filter(({ name }) => ['signed_at', 'nonce', 'signature_ed25519'].includes(name))
+  expect(stamp.map(({ name, required, schema }) => [name, required, schema?.type])).toEqual([
+    ['signed_at', true, 'string'],
+    ['nonce', true, 'string'],
+    ['signature_ed25519', true, 'string'],
+  ])
+  const formOf = (name: string) => new RegExp(stamp.find((each) => each.name === name)?.schema?.pattern ?? '^$', 'u')
+  const forms = [
+    ['signed_at', ['2026-11-20T16:00:00Z', '2026-11-20T16:00:00.123+01:00'], ['2026-11-20', '2026-13-20T16:00:00Z']],
+    ['nonce', ['A'.repeat(16), '_-'.repeat(32)], ['A'.repeat(15), 'A'.repeat(65), `${'A'.repeat(16)}:`]],
+    ['signature_ed25519', ['A'.repeat(86), `${'A'.repeat(86)}==`], ['A'.repeat(85), `${'A'.repeat(86)}=`]],
+  ] as const
+  for (const [name, good, bad] of forms) {
+    for (const text of good) expect([name, text, formOf(name).test(text)]).toEqual([name, text, true])
+    for (const text of bad) expect([name, text, formOf(name).test(text)]).toEqual([name, text, false])
+  }
+})
+
+test('§27: the media type of every whole answer is the one that is sent', async () => {
+  const open = operations().filter(
+    ({ path, method, operation }) => method === 'get' && !path.includes('{') && operation.security?.length === 0,
+  )
+  expect(open.length).toBeGreaterThan(8)
+  for (const { path, operation } of open) {
+    const response = await gateway.ask('GET', path)
+    const sent = response.headers.get('content-type')?.split(';')[0]
+    const described = operation.responses[String(response.status)] ?? operation.responses.default
+    expect([path, Object.keys(described?.content ?? {})]).toEqual([path, [String(sent)]])
+  }
+  const typesOf = (path: string) => Object.keys(document.paths[path]?.get?.responses['200']?.content ?? {})
+  expect(typesOf('/.well-known/api-catalog')).toEqual(['application/linkset+json'])
+  expect([typesOf('/metrics'), typesOf('/v1/admin/inspect')]).toEqual([['text/plain'], ['text/event-stream']])
+})
+
+test('§23: the body that is described is the body that is read', async () => {
+  const told = operations().flatMap(({ path, method, operation }) => {
+    const json = operation.requestBody?.content['application/json'] as { readonly schema?: BodySchema } | undefined
+    const schema = json?.schema
+    // A node's question is read after its signature.
+    return schema?.additionalProperties === false && /^.v1.(admin|node-agent.enroll)/.test(path)
+      ? [
+          {
+            path: path.replace('{receipt_hash}', `0x${'0'.repeat(64)}`).replaceAll(/\{\w+\}/g, '0'),
+            method: method.toUpperCase(),
+            schema,
+          },
+        ]
+      : []
+  })
+  expect(told.length).toBeGreaterThan(20)
+  for (const { path, method, schema } of told) {
+    const faultsOf = async (body: object) => {
+      const answer = await json(await gateway.ask(method, path, { as: 'admin', json: body }))
+      if (answer.errors === undefined) throw new Error(`${method} ${path}: ${answer.code}`)
+      return answer.errors as readonly { readonly pointer: string; readonly code: string }[]
+    }
+    const missing = await faultsOf({ nobody_reads_this: 1 })
+    const known = new Set(missing.filter(({ code }) => code !== 'unknown_field').map(({ pointer }) => pointer.slice(1)))
+    expect([method, path, [...known].sort()]).toEqual([method, path, [...(schema.required ?? [])].sort()])
+    for (const name of Object.keys(schema.properties)) {
+      const refused = await faultsOf({ nobody_reads_this: 1, [name]: [[]] })
+      const unknown = refused.filter(({ code }) => code === 'unknown_field').map(({ pointer }) => pointer)
+      expect([method, path, name, unknown]).toEqual([method, path, name, ['/nobody_reads_this']])
+    }
   }
 })
 

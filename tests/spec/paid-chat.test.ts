@@ -5,6 +5,7 @@ import { readStream } from '../support/event-stream.ts'
 import { nodeAt, startFakeNodes } from '../support/fake-nodes.ts'
 import { startTestGateway, type TestCustomer, type TestGateway } from '../support/gateway.ts'
 import { expectBooksBalance } from '../support/ledger.ts'
+import { promptly } from '../support/pace.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
 const open = { min_privacy_class: 'public' as const }
@@ -120,6 +121,15 @@ describe('§13: paid chat on a machine of others', () => {
     expect(paid.max_tokens).toBe(4_096)
     await ask({ max_tokens: undefined }, owner.key)
     expect(publicNode.requests.at(-1)?.body).not.toHaveProperty('max_tokens')
+    const path = `/v1/admin/customers/${payer.customerId}/keys`
+    const bounded = { name: 'bounded', model_policy: { ...open, max_tokens_per_request: 50 } }
+    const { gateway_key: narrow } = await gateway.admin<{ gateway_key: string }>('POST', path, bounded)
+    for (const stream of [false, true]) {
+      const seen = (await entries()).length
+      await (await ask({ max_tokens: undefined, stream }, narrow)).text()
+      expect(publicNode.requests.at(-1)?.body).toMatchObject({ max_tokens: 50 })
+      expect((await entries())[seen]?.amount_wei).toBe((BigInt(estimate) * promptPrice + 50n * outputPrice).toString())
+    }
   })
 
   test('402 where the money or the caller’s own cap does not suffice; nothing reaches the node', async () => {
@@ -148,6 +158,44 @@ describe('§13: paid chat on a machine of others', () => {
     await gateway.admin('POST', `/v1/admin/customers/${home.customerId}/credits`, { amount_wei: '1000000' })
     expect((await ask({}, home.key)).status).toBe(403)
     expect((await account(home)).balance).toBe(1_000_000n)
+  })
+})
+
+describe('§4: an operator acts for a customer, without a key', () => {
+  const asOperator = (of: TestCustomer, body: object = {}) =>
+    ask(body, gateway.tokens.operator, {
+      headers: {
+        authorization: `Bearer ${gateway.tokens.operator}`,
+        'content-type': 'application/json',
+        'x-svc-customer-id': of.customerId,
+        'x-svc-customer-token': of.customerToken,
+      },
+    })
+
+  test.each([[false], [true]])(
+    '§27: the account’s policy stands alone, so that it may pay; stream %p',
+    async (stream) => {
+      const before = await account()
+      const response = await asOperator(payer, { stream })
+      expect(response.status).toBe(200)
+      const answer = stream ? ((await readStream(response)).last as unknown) : ((await response.json()) as unknown)
+      expect(costOf(answer as Answer)).toBeGreaterThan(0n)
+      expect((await account()).balance).toBe(before.balance - costOf(answer as Answer))
+    },
+  )
+
+  test('where the account keeps its prompts at home it is refused as its keys are', async () => {
+    const home = await gateway.customer()
+    await gateway.admin('POST', `/v1/admin/customers/${home.customerId}/credits`, { amount_wei: '1000000' })
+    expect((await asOperator(home)).status).toBe(403)
+    expect((await account(home)).balance).toBe(1_000_000n)
+  })
+
+  test('a key without a policy of its own still keeps prompts at home, whatever the account allows', async () => {
+    const plain = await gateway.customer({ policy: open })
+    await gateway.admin('POST', `/v1/admin/customers/${plain.customerId}/credits`, { amount_wei: '1000000' })
+    expect((await ask({}, plain.key)).status).toBe(403)
+    expect((await asOperator(plain)).status).toBe(200)
   })
 })
 
@@ -254,7 +302,10 @@ describe('aborted, failed and partial', () => {
   })
 
   test('the prices of the quote stand, whatever the catalogue says when the answer ends', async () => {
-    publicNode.setAnswer({ firstTokenMs: 300, usage: { prompt_tokens: 5, completion_tokens: 4, total_tokens: 9 } })
+    publicNode.setAnswer({
+      firstTokenMs: Math.round(promptly(300)),
+      usage: { prompt_tokens: 5, completion_tokens: 4, total_tokens: 9 },
+    })
     const entry = { id: 'paid', prompt_token_price_wei: promptPrice.toString() }
     for (const price of ['900000', '0']) {
       const before = await account()

@@ -8,10 +8,14 @@ const body = { model: 'm', messages: [{ role: 'user', content: secret }] }
 
 let gateway: TestGateway
 let pool: OwnedPool
+/** How far the gateway's clock is ahead, ms. */
+let aheadMs = 0
+const now = () => Date.now() + aheadMs
 
 beforeAll(async () => {
   gateway = await startTestGateway({
     env: { SVC_ADMIN_RPM_PER_TOKEN: '1000000', SVC_AUTH_FAILURES_PER_MINUTE: '10000' },
+    now,
   })
   pool = await startOwnedPool(gateway, ['A', 'B'], { own: { owner: 'A', fake: { models: ['m', 'n'] } } })
 })
@@ -55,7 +59,8 @@ describe('§3: account_suspended', () => {
       await expectRefusal(await gateway.chat('', body, { headers }), expected, secret)
       expect(pool.fake('own').requests.length).toBe(before)
       await become('active')
-      expect(await statusOf(key)).toEqual([200, 200])
+      // A database that is slow for a moment lets what is known stand for that long.
+      await waitFor('the account to be back', async () => (await statusOf(key)).every((each) => each === 200))
     },
   )
 
@@ -70,7 +75,7 @@ describe('§3: account_suspended', () => {
     const issued = await pool.key('A')
     expect(await statusOf(issued.key)).toEqual([403, 403])
     await become('active')
-    expect(await statusOf(issued.key)).toEqual([200, 200])
+    await waitFor('the account to be back', async () => (await statusOf(issued.key)).every((each) => each === 200))
   })
 
   test('another account goes on', async () => {
@@ -86,17 +91,17 @@ describe('§4: keys', () => {
     const old = await pool.key('A', { model_policy: { denied_models: ['n'] }, node_scope: [pool.nodeId('own')] })
     const path = `/v1/admin/keys/${old.keyId}/rotate`
     const rotated = await gateway.admin<{ gateway_key: string; old_key_expires_at: string }>('POST', path, {
-      keep_seconds: 1,
+      keep_seconds: 60,
     })
     const ends = Date.parse(rotated.old_key_expires_at)
-    expect(ends - Date.now()).toBeLessThanOrEqual(1_000)
+    expect(ends - now()).toBeLessThanOrEqual(60_000)
     expect(await statusOf(old.key)).toEqual([200, 200])
     expect(await statusOf(rotated.gateway_key)).toEqual([200, 200])
     for (const key of [old.key, rotated.gateway_key]) {
       const denied = await gateway.chat(key, { ...body, model: 'n' })
       await expectRefusal(denied, { status: 403, code: 'model_not_allowed', retry: false }, secret)
     }
-    await waitFor('the overlap to end', () => Date.now() > ends)
+    aheadMs += ends - now()
     await expectRefusal(await gateway.chat(old.key, body), dead, secret)
     await expectRefusal(await models(old.key), dead, secret)
     expect(await statusOf(rotated.gateway_key)).toEqual([200, 200])
@@ -106,7 +111,7 @@ describe('§4: keys', () => {
     const old = await pool.key('A')
     const path = `/v1/admin/keys/${old.keyId}/rotate`
     const rotated = await gateway.admin<{ old_key_expires_at: string }>('POST', path)
-    const left = Date.parse(rotated.old_key_expires_at) - Date.now()
+    const left = Date.parse(rotated.old_key_expires_at) - now()
     expect(Math.abs(left - 86_400_000)).toBeLessThan(60_000)
     expect(await statusOf(old.key)).toEqual([200, 200])
   })
@@ -125,10 +130,10 @@ describe('§4: keys', () => {
   })
 
   test('expires_at: to the moment', async () => {
-    const until = Date.now() + 700
+    const until = now() + 60_000
     const { key } = await pool.key('A', { expires_at: new Date(until).toISOString() })
     expect(await statusOf(key)).toEqual([200, 200])
-    await waitFor('its time', () => Date.now() > until)
+    aheadMs += until - now()
     await expectRefusal(await gateway.chat(key, body), dead, secret)
   })
 

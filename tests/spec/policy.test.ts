@@ -141,8 +141,8 @@ describe('§9: a catalogue entry pools what machines name differently', () => {
 })
 
 describe('§3: context_length_exceeded, by the machine’s context and by the catalogue’s, whichever is less', () => {
-  /** 0.3 tokens a character, 4 for the message and 3 for the request (§7). */
-  const prompt = (tokens: number) => [{ role: 'user', content: 'x'.repeat(Math.floor((tokens - 7) / 0.3)) }]
+  /** A text that has at least so many tokens: 0.12 a character (§27). */
+  const prompt = (tokens: number) => [{ role: 'user', content: 'x'.repeat(Math.ceil((tokens * 100) / 12)) }]
   const tooLong = refused(400, 'context_length_exceeded', 'messages')
   const ask = (model: string, tokens: number, more: object = {}) =>
     withPolicy({}, (key) => gateway.chat(key, { model, messages: prompt(tokens), ...more }))

@@ -1,5 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { join } from 'node:path'
+import { signingKey } from '../../src/protocol/ed25519.ts'
+import { commandLine } from '../cli/command-line.ts'
 import { everyRow } from '../support/every-row.ts'
 import { json, startTestGateway, type TestGateway } from '../support/http-gateway.ts'
 import type { JobNode } from '../support/job-node.ts'
@@ -62,6 +64,24 @@ test('endpoints 6 and 7: a sealed request goes round and comes back sealed, with
     customer_id: customer.customerId,
     status: 'accepted',
   })
+})
+
+test('§14: the receipt keeps the signature of its node, and `verify receipt` finds it good', async () => {
+  const job = await customer.client.submit(jobRequest(node))
+  await customer.client.wait(job, wait)
+  const { receipt_hash: hash } = await readJob(gateway, customer, job.jobId)
+  const told = await json(await gateway.ask('GET', `/v1/billing/receipts/${hash}`, { headers: customer.headers }))
+  expect(told).toMatchObject({ receipt_hash: hash, public_key: node.identity.publicKey })
+  const cli = commandLine()
+  try {
+    const verify = (file: object) =>
+      cli.run(['verify', 'receipt', '-', '--json'], { stdin: JSON.stringify(file) }).then(({ out }) => JSON.parse(out))
+    expect(await verify(told)).toMatchObject({ receipt_hash: hash, signature_valid: true, valid: true })
+    const other = { ...told, public_key: signingKey(new Uint8Array(32).fill(77)).publicKey }
+    expect(await verify(other)).toMatchObject({ signature_valid: false, valid: false })
+  } finally {
+    cli.close()
+  }
 })
 
 test('§10: padding hides the length: the ciphertext is a multiple of 256 bytes and the tag', async () => {

@@ -179,7 +179,7 @@ describe('endpoint 9: public settlement', () => {
     },
   )
 
-  test('the topic is that of the decisions', () => {
+  test('the topic is that of the specification', () => {
     expect(settledEventTopic).toBe('0xb98c57fa64357cfe39408dc466715d5b58b82cc914f766f802b4ad2c854f66c8')
   })
 })

@@ -395,12 +395,53 @@ test.each([
   'https://a.local/',
   'https://a.internal/',
   'https://a.localhost/',
-  'https://a.onion./',
+  'https://a.onion/',
+  'https://hooks.example.com./',
+  'https://hooks.example.com%2e/',
+  'https://hooks..example.com/',
+  'https://.hooks.example.com/',
+  'https://hooks.example.com\u3002/',
+  'https://A.LOCAL/',
+  'https://local/',
+  'https://a.lan/',
+  'https://a.test/',
+  'https://a.home.arpa/',
+  'https://home.arpa/',
+  'https://hooks.exam\tple.com/',
+  ' https://hooks.example.com/',
+  'https:hooks.example.com/',
+  'https:\\\\hooks.example.com/',
+  'https://hooks.example.com/\u00e4',
+  'https://h\u00f6\u00f6ks.example.com/',
+  'https://hooks.example.com/a b',
+  'https://hooks.example.com/%zz',
+  'https://hooks.example.com/?a|b',
   'ftp://hooks.example.com/',
   'hooks.example.com',
 ])('§11: %s is refused at create', async (url) => {
   const response = await postJob(gateway, customer, { ...createBody(node), webhook_url: url })
   expect([response.status, (await json(response)).code]).toEqual([400, 'webhook_url_invalid'])
+})
+
+test('§27: a URL is kept and echoed as it was sent; the normal form is for the call alone', async () => {
+  const sent = [
+    ['https://HOOKS.Example.com/in', '/in', '93.184.215.14:443'],
+    ['https://hooks.example.com', '/', '93.184.215.14:443'],
+    ['https://hooks.example.com:443/a/../b?x=%41', '/b?x=%41', '93.184.215.14:443'],
+    ['HTTPS://hooks.example.com/%c3%a4%20b', '/%c3%a4%20b', '93.184.215.14:443'],
+  ] as const
+  for (const [url, path, place] of sent) {
+    const jobId = await endedJob(url)
+    expect((await after(jobId, 'delivered', 1)).url).toBe(url)
+    expect([receivedFor(jobId)[0]?.path, world.connected.at(-1)]).toEqual([path, place])
+  }
+})
+
+test('§27: a name that only ends like a private one is public', async () => {
+  for (const url of ['https://mylan.example.com/', 'https://a.latest/', 'https://xhome.arpa/']) {
+    const response = await postJob(gateway, customer, { ...createBody(node), webhook_url: url })
+    expect([response.status, (await json(response)).webhook_url]).toEqual([202, url])
+  }
 })
 
 test('§11: a URL may have 2 048 characters', async () => {

@@ -2,7 +2,7 @@ import { connect, type Socket } from 'node:net'
 import type { FakeNode } from '../../src/fake-node/fake-node.ts'
 import type { TestGateway } from './gateway.ts'
 
-/** Where the client is when it leaves (decisions §5: the node hears of it within 50 ms in each). */
+/** Where the client is when it leaves (§5: the node hears of it within 50 ms in each). */
 export const abortWindows = ['before headers', 'mid-stream', 'whole answer'] as const
 export type AbortWindow = (typeof abortWindows)[number]
 /** `fetch`: a program that gives up. `close`, `reset`: a connection that is simply gone (FIN, RST). */

@@ -35,7 +35,7 @@ export async function startAnvil({ mining = true }: { readonly mining?: boolean 
   void (async () => {
     for await (const bytes of child.stdout) text += decoder.decode(bytes)
   })()
-  await waitUntil('anvil listens', () => /Listening on \S+/.test(text), 20_000)
+  await waitUntil('anvil listens', () => /Listening on \S+/.test(text))
   const url = `http://${/Listening on (\S+)/.exec(text)?.[1]}`
   const rpc: Anvil['rpc'] = async <T>(method: string, params: readonly unknown[] = []) => {
     const response = await fetch(url, {

@@ -1,4 +1,4 @@
-/** RFC 4180, as strictly as the decisions write it (§13): every field quoted, CRLF after every record. Throws otherwise. */
+/** RFC 4180, as strictly as §13 has it: every field quoted, CRLF after every record. Throws otherwise. */
 export function parseCsv(text: string): readonly (readonly string[])[] {
   const records: string[][] = []
   let at = 0

@@ -1,6 +1,9 @@
 import { startEmbedded } from '../../src/db/embedded.ts'
 
-/** Supervises the server of the folder named as argument until SIGTERM; one line of JSON says how the start went. */
+/**
+ * Supervises the server of the folder named as argument until SIGTERM; one line of JSON says how the start went. Second
+ * argument: after how many seconds a server ends whose supervisor was killed.
+ */
 const events: string[] = []
 const note = (event: string, fields?: object) => events.push(`${event} ${Object.values(fields ?? {}).join(' ')}`.trim())
 try {
@@ -9,6 +12,7 @@ try {
     log: { info: note, warn: note },
     durable: false,
     preferNobody: true,
+    ...(process.argv[3] === undefined ? {} : { orphanGraceSeconds: Number(process.argv[3]) }),
   })
   process.on('SIGTERM', async () => {
     await database.stop()

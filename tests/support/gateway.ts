@@ -1,3 +1,4 @@
+import { randomFrom } from '../../bench/conversations.ts'
 import { start } from '../../src/main.ts'
 import { newToken } from '../../src/secrets.ts'
 import { type TestDatabase, testDatabase } from './postgres.ts'
@@ -19,13 +20,15 @@ export interface TestGateway {
   stop(): Promise<void>
 }
 
-/** Where the gateway runs; by default in this process. `env` is all that the gateway is told. */
+/** Where the gateway runs; by default in this process, with the same dice in every run. `env` is all that the gateway is told. */
 export type Launch = (env: Readonly<Record<string, string>>) => Promise<{ readonly url: string; stop(): Promise<void> }>
 
 export interface TestGatewayOptions {
   readonly env?: Readonly<Record<string, string>>
   readonly beside?: TestGateway
   readonly launch?: Launch
+  /** Unix ms: the clock of accounts, keys and jobs, for a gateway in this process. */
+  readonly now?: () => number
 }
 
 export interface CustomerOptions {
@@ -58,7 +61,7 @@ const quick = {
   SVC_POLL_INTERVAL_MS: '100',
   SVC_SHUTDOWN_GRACE_MS: '2000',
 }
-const readyWithinMs = 10_000
+const readyWithinMs = 30_000
 
 export async function waitFor<T>(
   what: string,
@@ -95,7 +98,8 @@ export async function startTestGateway(options: TestGatewayOptions = {}): Promis
     SVC_VIEWER_TOKENS: tokens.viewer,
     ...options.env,
   }
-  const launch: Launch = options.launch ?? ((given) => start(given, { quiet: true }))
+  const world = { random: randomFrom(1), ...(options.now === undefined ? {} : { now: options.now }) }
+  const launch: Launch = options.launch ?? ((given) => start(given, { quiet: true, world }))
   const server = await launch(env)
   const { url } = server
   let own: TestCustomer | null = null

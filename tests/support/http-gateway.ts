@@ -1,4 +1,5 @@
 import type { AnyElysia } from 'elysia'
+import { randomFrom } from '../../bench/conversations.ts'
 import { startGateway } from '../../src/actors/gateway.ts'
 import type { GatewayParts, RunningGateway } from '../../src/actors/gateway-handle.ts'
 import { headers } from '../../src/brand.ts'
@@ -29,7 +30,7 @@ export interface AskOptions {
   readonly body?: BodyInit
 }
 
-/** A whole gateway over a fresh database on a free port: no discovery, no demo. `way`: how it gets to its database. */
+/** A whole gateway over a fresh database on a free port: no discovery, no demo, the same dice in every run. `way`: how it gets to its database. */
 export async function startTestGateway(
   env: Readonly<Record<string, string>> = {},
   way: (databaseUrl: string) => Promise<string> = async (url) => url,
@@ -75,7 +76,7 @@ export async function startTestGateway(
     routerKeys: list(config.SVC_ROUTER_KEY),
     webhookKeys: list(config.SVC_WEBHOOK_KEY),
     roleTokensInDatabase: false,
-    ...(more.world === undefined ? {} : { world: more.world }),
+    world: { random: randomFrom(1), ...more.world },
   })
   const app = createApp(gateway).listen({ port: 0, hostname: '127.0.0.1' })
   const port = app.server?.port ?? 0

@@ -66,7 +66,7 @@ export function signedKey(identity: SigningKey, publicKey: Uint8Array, more: Par
   return { ...key, signature_ed25519: identity.sign(transportKeyMessage(key)) }
 }
 
-/** A node that speaks the command routes of decisions §22 with the real envelope, beside a model list. */
+/** A node that speaks the command routes of §22 with the real envelope, beside a model list. */
 export async function startJobNode(model = 'job-model'): Promise<JobNode> {
   const seed = ++nodesMade
   const identity = signingKey(counting(seed * 3))

@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { headers } from '../../src/brand.ts'
@@ -86,6 +86,8 @@ export interface LoneAgent {
   readonly node: RunningNode
   readonly gateway: EnrollingGateway
   readonly dataDir: string
+  /** Of callers on its own machine. */
+  readonly localToken: string
   /** By which its status and receipts are known. */
   readonly identity: VerifyKey
   /** All that it has logged. */
@@ -142,6 +144,8 @@ export async function startLoneAgent(
     node,
     gateway,
     dataDir,
+    localToken: (JSON.parse(readFileSync(join(dataDir, 'local-token.json'), 'utf8')) as { local_token: string })
+      .local_token,
     identity,
     log: () => {
       log.flush()

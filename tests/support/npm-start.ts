@@ -18,15 +18,22 @@ export interface NpmStart {
   killGroup(signal: NodeJS.Signals): void
 }
 
+export interface StartFrom {
+  /** Another folder than this checkout. */
+  readonly checkout?: string
+  readonly withinMs?: number
+}
+
 const root = resolve(import.meta.dir, '..', '..')
 const startWithinMs = 30_000
 
 /** What a shell of a new user has; nothing of the test's own settings. */
 const plain = () => ({ PATH: process.env.PATH ?? '', HOME: process.env.HOME ?? '/', LANG: 'C.UTF-8' })
 
-export function npmStart(env: Readonly<Record<string, string>>): NpmStart {
+export function npmStart(env: Readonly<Record<string, string>>, from: StartFrom = {}): NpmStart {
+  const { checkout = root, withinMs = startWithinMs } = from
   const child = spawn('npm', ['start'], {
-    cwd: root,
+    cwd: checkout,
     env: { ...plain(), ...env },
     detached: true,
     stdio: ['ignore', 'pipe', 'pipe'],
@@ -46,7 +53,7 @@ export function npmStart(env: Readonly<Record<string, string>>): NpmStart {
     output: () => text,
     exited,
     ready: async () => {
-      await waitFor('npm start', () => ended || /is ready\n[\s\S]*\n\n/.test(text), startWithinMs)
+      await waitFor('npm start', () => ended || /is ready\n[\s\S]*\n\n/.test(text), withinMs)
       if (ended) throw new Error(`npm start ended: ${text}`)
     },
     kill: (signal) => child.kill(signal),

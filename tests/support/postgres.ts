@@ -19,15 +19,18 @@ export interface TestDatabase {
   drop(): Promise<void>
 }
 
-/** By hand (`bun test`): the first who needs a server starts it and it stays. */
+/** The process that all processes of this run come from: one of several workers is a child of it. */
+const runPid = () => (process.env.BUN_TEST_WORKER_ID === undefined ? process.pid : process.ppid)
+
+/** By hand (`bun test`): the first who needs a server starts it, and it ends with the run. */
 async function serverUrl(): Promise<string> {
   const given = process.env[testServerVariable]
   if (given !== undefined && given !== '') return given
-  const starter = Bun.spawn([process.execPath, fileURLToPath(new URL('./test-server.ts', import.meta.url))], {
-    stdio: ['ignore', 'pipe', 'inherit'],
-  })
-  const url = await new Response(starter.stdout).text()
+  const program = fileURLToPath(new URL('./test-server.ts', import.meta.url))
+  const starter = Bun.spawn([process.execPath, program, String(runPid())], { stdio: ['ignore', 'pipe', 'inherit'] })
+  const url = (await new Response(starter.stdout).text()).trim()
   if ((await starter.exited) !== 0) throw new Error('the test server does not start')
+  process.env[testServerVariable] = url
   return url
 }
 
@@ -98,7 +101,8 @@ export async function testDatabase(options: { readonly connectionsMax?: number }
   server ??= openServer()
   const { url: serverAddress, admin, template } = await server
   const name = `test_${process.pid}_${made++}_${Math.random().toString(36).slice(2, 8)}`
-  await admin.unsafe(`create database ${name} template ${template}`)
+  // Files are copied: what is written by pages to the log first takes twice as long.
+  await admin.unsafe(`create database ${name} template ${template} strategy file_copy`)
   const url = withName(serverAddress, name)
   const { db, sql } = openDatabase({ url, connectionsMax: options.connectionsMax ?? 4 })
   return {

@@ -50,3 +50,43 @@ export async function connectRawClient(gatewayUrl: string, key: string, body: ob
     leave: () => socket.terminate(),
   }
 }
+
+/** What a server says to these very bytes until it closes; `open` when it has not after `withinMs`. */
+export interface RawExchange {
+  /** Of the first answer; 0: none. */
+  readonly status: number
+  readonly text: string
+  readonly ended: 'closed' | 'open'
+  readonly ms: number
+}
+
+/** Sends bytes, then whatever `drip` gives every so often, and waits for the end of the connection. */
+export async function rawExchange(
+  url: string,
+  bytes: string,
+  more: { readonly withinMs?: number; readonly drip?: { readonly text: string; readonly everyMs: number } } = {},
+): Promise<RawExchange> {
+  const { hostname, port } = new URL(url)
+  const { promise: closed, resolve } = Promise.withResolvers<'closed'>()
+  const beganMs = performance.now()
+  let text = ''
+  const socket: Socket = await Bun.connect({
+    hostname,
+    port: Number(port),
+    socket: {
+      data: (_socket, chunk) => {
+        text += Buffer.from(chunk).toString('latin1')
+      },
+      close: () => resolve('closed'),
+      error: () => resolve('closed'),
+    },
+  })
+  socket.write(bytes)
+  const { drip, withinMs = 5_000 } = more
+  const dripping = drip === undefined ? null : setInterval(() => socket.write(drip.text), drip.everyMs)
+  const ended = await Promise.race([closed, Bun.sleep(withinMs).then(() => 'open' as const)])
+  if (dripping !== null) clearInterval(dripping)
+  socket.terminate()
+  const status = Number(/^HTTP\/1\.1 (\d{3})/.exec(text)?.[1] ?? 0)
+  return { status, text, ended, ms: performance.now() - beganMs }
+}

@@ -1,4 +1,5 @@
 import { type Exchange, listenHttp } from '../../src/fake-node/http-connection.ts'
+import { answerProbe, type Speaks } from '../../src/fake-node/probe-answers.ts'
 
 /** One chat request, answered by the test step by step. */
 export interface ScriptedCall {
@@ -29,6 +30,7 @@ export interface ScriptedNode {
 }
 
 const eventStream = { 'content-type': 'text/event-stream' }
+const slotsOfLlamaCpp = 64
 const json = { 'content-type': 'application/json' }
 
 function callOf(exchange: Exchange): ScriptedCall {
@@ -48,8 +50,10 @@ function callOf(exchange: Exchange): ScriptedCall {
   }
 }
 
+const noFaults: Parameters<typeof answerProbe>[2] = { get: () => undefined }
+
 /** A node that does nothing by itself: for tests in which the order of events is the point. */
-export function startScriptedNode(model = 'm'): ScriptedNode {
+export function startScriptedNode(model = 'm', speaks: Speaks = 'openai'): ScriptedNode {
   const arrived: ScriptedCall[] = []
   const waiting: ((call: ScriptedCall) => void)[] = []
   let calls = 0
@@ -63,6 +67,10 @@ export function startScriptedNode(model = 'm'): ScriptedNode {
   }
   const listener = listenHttp({ hostname: '127.0.0.1', port: 0 }, (exchange) => {
     if (exchange.request.path === '/v1/chat/completions') return chat(callOf(exchange))
+    if (speaks !== 'openai') {
+      const installed = { speaks, models: [model], contextLength: null, slots: slotsOfLlamaCpp, busy: 0 }
+      if (answerProbe(exchange, installed, noFaults)) return
+    }
     if (exchange.request.path !== '/v1/models') return exchange.respond(404, json, '{}')
     exchange.respond(200, json, JSON.stringify({ object: 'list', data: [{ id: model, object: 'model' }] }))
   })

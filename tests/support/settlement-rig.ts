@@ -112,11 +112,11 @@ export class SettlementRig {
   }
 
   until(batchId: string, status: string): Promise<number> {
-    return waitUntil(`${batchId} is ${status}`, async () => (await this.batch(batchId)).status === status, 15_000)
+    return waitUntil(`${batchId} is ${status}`, async () => (await this.batch(batchId)).status === status)
   }
 
   untilError(batchId: string, code: string): Promise<number> {
-    return waitUntil(`${batchId}: ${code}`, async () => (await this.batch(batchId)).last_error === code, 15_000)
+    return waitUntil(`${batchId}: ${code}`, async () => (await this.batch(batchId)).last_error === code)
   }
 
   /** Mines until the batch is completed. */

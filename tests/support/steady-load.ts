@@ -84,5 +84,5 @@ export function steadyLoad(gateway: TestGateway, key: string, model: string, per
 
 /** Failed although nothing had been sent: what failover exists to prevent. */
 export const failedUnsent = ({ gotByte, complete }: LoadResult) => !gotByte && !complete
-/** Ended without `[DONE]` and without an error event: never allowed (decisions §6). */
+/** Ended without `[DONE]` and without an error event: never allowed (§6). */
 export const endedSilently = ({ gotByte, complete, code }: LoadResult) => gotByte && !complete && code === null

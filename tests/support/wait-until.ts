@@ -2,7 +2,7 @@
 export async function waitUntil(
   what: string,
   holds: () => boolean | Promise<boolean>,
-  withinMs = 5_000,
+  withinMs = 30_000,
 ): Promise<number> {
   const began = performance.now()
   for (;;) {

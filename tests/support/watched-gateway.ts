@@ -68,12 +68,14 @@ export async function startWatchedGateway(env: Readonly<Record<string, string>>)
   if (url === null) throw new Error(`the gateway does not start: ${logged.slice(-500)}`)
   const read = (name: string) => readFileSync(join(folder, name), 'utf8').trim()
   const home = realpathSync(join(folder, 'postgres'))
-  const password = read('postgres-password')
   return {
     url,
     credentials: JSON.parse(read('credentials.json')) as Credentials,
-    databaseUrl: `postgres://penstock:${password}@localhost:5432/penstock?host=${encodeURIComponent(socketOf(home))}`,
-    secrets: { ...(JSON.parse(read('secrets.json')) as Record<string, string>), password },
+    databaseUrl: embeddedUrl(folder),
+    secrets: {
+      ...(JSON.parse(read('secrets.json')) as Record<string, string>),
+      password: read('postgres-password'),
+    },
     logged: () => logged,
     printed: () => printed,
     commandLines: () => commandLinesOf(child.pid, home),
@@ -94,6 +96,13 @@ export async function startWatchedGateway(env: Readonly<Record<string, string>>)
       rmSync(folder, { recursive: true, force: true })
     },
   }
+}
+
+/** Of the embedded database of a data folder. */
+export function embeddedUrl(folder: string): string {
+  const password = readFileSync(join(folder, 'postgres-password'), 'utf8').trim()
+  const socketFolder = socketOf(realpathSync(join(folder, 'postgres')))
+  return `postgres://penstock:${password}@localhost:5432/penstock?host=${encodeURIComponent(socketFolder)}`
 }
 
 /** The folder of the server's socket stands in the fifth line of its process file. */

@@ -1,11 +1,18 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { headBytesMax, MalformedResponse, ResponseParser } from '../../src/transport/http1-parser.ts'
+import {
+  type AfterAnswer,
+  headBytesMax,
+  interimsMax,
+  MalformedResponse,
+  ResponseParser,
+  trailerBytesMax,
+} from '../../src/transport/http1-parser.ts'
 
 interface Parsed {
   status: number
   body: string
-  ends: boolean[]
+  ends: AfterAnswer[]
 }
 
 function parse(parts: readonly Buffer[]): Parsed {
@@ -17,7 +24,7 @@ function parse(parts: readonly Buffer[]): Parsed {
     body: (bytes) => {
       parsed.body += Buffer.from(bytes).toString('latin1')
     },
-    end: (reusable) => void parsed.ends.push(reusable),
+    end: (next) => void parsed.ends.push(next),
   })
   for (const part of parts) parser.push(part)
   return parsed
@@ -42,26 +49,63 @@ describe('RFC 9112', () => {
     fc.assert(
       fc.property(fc.array(piece, { maxLength: 8 }), fc.array(fc.nat(), { maxLength: 30 }), (pieces, places) => {
         const text = chunked(pieces)
-        expect(parse(cut(text, places))).toEqual({ status: 200, body: pieces.join(''), ends: [true] })
+        expect(parse(cut(text, places))).toEqual({ status: 200, body: pieces.join(''), ends: ['reusable'] })
         const sized = `HTTP/1.1 201 Created\r\ncontent-length: ${pieces.join('').length}\r\n\r\n${pieces.join('')}`
-        expect(parse(cut(sized, places))).toEqual({ status: 201, body: pieces.join(''), ends: [true] })
+        expect(parse(cut(sized, places))).toEqual({ status: 201, body: pieces.join(''), ends: ['reusable'] })
       }),
     )
   })
 
-  test('two responses on one connection', () => {
-    const one = 'HTTP/1.1 200 OK\r\ncontent-length: 1\r\n\r\na'
-    expect(parse([Buffer.from(one + one)])).toEqual({ status: 200, body: 'aa', ends: [true, true] })
+  const one = 'HTTP/1.1 200 OK\r\ncontent-length: 1\r\n\r\na'
+
+  test('two responses on one connection, each to a request of its own', () => {
+    const two = { status: 200, body: 'aa', ends: ['reusable', 'reusable'] as AfterAnswer[] }
+    expect(parse([Buffer.from(one), Buffer.from(one)])).toEqual(two)
   })
 
   test.each([
-    ['HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 0\r\n\r\n', false],
-    ['HTTP/1.0 200 OK\r\ncontent-length: 0\r\n\r\n', false],
-    ['HTTP/1.0 200 OK\r\nconnection: keep-alive\r\ncontent-length: 0\r\n\r\n', true],
-    ['HTTP/1.1 204 No Content\r\n\r\n', true],
-    ['HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\ncontent-length: 5\r\n\r\n0\r\n\r\n', false],
-  ])('may the connection be used again: %j', (text, reusable) => {
-    expect(parse([Buffer.from(text)]).ends).toEqual([reusable])
+    ['another response', one],
+    ['one byte', '\r'],
+    ['a line end', '\r\n'],
+    ['an interim response', 'HTTP/1.1 100 Continue\r\n\r\n'],
+  ])('§27 one answer per request: %s behind the answer is never read, and is told', (_name, behind) => {
+    const once = { status: 200, body: 'a', ends: ['excess'] as AfterAnswer[] }
+    expect(parse([Buffer.from(one + behind)])).toEqual(once)
+    const closing = one.replace('content-length', 'connection: close\r\ncontent-length')
+    expect(parse([Buffer.from(closing + behind)])).toEqual(once)
+    const framed = 'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\n'
+    expect(parse([Buffer.from(framed + behind)])).toEqual(once)
+    expect(parse([Buffer.from(`HTTP/1.1 204 No Content\r\n\r\n${behind}`)]).ends).toEqual(['excess'])
+  })
+
+  test('§27: interim responses and trailers are passed over, so many and no more', () => {
+    const interim = 'HTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\n'
+    const single = { status: 200, body: 'a', ends: ['reusable'] as AfterAnswer[] }
+    expect(parse([Buffer.from(interim.repeat(interimsMax) + one)])).toEqual(single)
+    expect(() => parse([Buffer.from(interim.repeat(interimsMax + 1))])).toThrow(MalformedResponse)
+    const head = 'HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n1\r\na\r\n0\r\n'
+    const trailer = `x: ${'y'.repeat(95)}\r\n`
+    const fitting = Math.floor(trailerBytesMax / trailer.length)
+    expect(parse([Buffer.from(`${head}${trailer.repeat(fitting - 1)}\r\n`)])).toEqual(single)
+    expect(() => parse([Buffer.from(head + trailer.repeat(fitting + 1))])).toThrow(MalformedResponse)
+  })
+
+  test('a body that was handed on is not overwritten by what comes later', () => {
+    const bodies: Buffer[] = []
+    const parser = new ResponseParser({ head: () => {}, body: (bytes) => void bodies.push(bytes), end: () => {} })
+    const bytes = Buffer.from('HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n3\r\ndef\r\n0\r\n\r\n')
+    for (let at = 0; at < bytes.length; at += 5) parser.push(Buffer.from(bytes.subarray(at, at + 5)))
+    expect(Buffer.concat(bodies).toString()).toBe('abcdef')
+  })
+
+  test.each([
+    ['HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 0\r\n\r\n', 'closing'],
+    ['HTTP/1.0 200 OK\r\ncontent-length: 0\r\n\r\n', 'closing'],
+    ['HTTP/1.0 200 OK\r\nconnection: keep-alive\r\ncontent-length: 0\r\n\r\n', 'reusable'],
+    ['HTTP/1.1 204 No Content\r\n\r\n', 'reusable'],
+    ['HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\ncontent-length: 5\r\n\r\n0\r\n\r\n', 'closing'],
+  ])('may the connection be used again: %j', (text, next) => {
+    expect<unknown>(parse([Buffer.from(text)]).ends).toEqual([next])
   })
 
   test.each([

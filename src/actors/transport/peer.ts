@@ -1,5 +1,6 @@
 import { headers } from '../../brand.ts'
-import type { AnswerHead, OpenHead } from '../../protocol/tunnel-frames.ts'
+import { foreignJson } from '../../protocol/foreign-json.ts'
+import { type AnswerHead, type OpenHead, readAnswerHead } from '../../protocol/tunnel-frames.ts'
 import { sha256Hex } from '../../secrets.ts'
 import { createDirectTransport } from '../../transport/direct.ts'
 import {
@@ -56,7 +57,7 @@ export function createPeers({ secret, connectTimeoutMs, now = Date.now }: PeersO
   return {
     fetch: async (owner, nodeId, path, init) => {
       if (secret === null) throw new TransportError('closed')
-      const { method, signal } = init
+      const { method, signal, once = false, isolationKey = '' } = init
       const body = bodyText(init.body ?? '')
       const head = encodeHead({ method, path, headers: init.headers ?? {} })
       const to = { replicaId: owner.replicaId, method: 'POST', path: peerPath + nodeId }
@@ -67,6 +68,8 @@ export function createPeers({ secret, connectTimeoutMs, now = Date.now }: PeersO
           headers: { [headers.peerTo]: owner.replicaId, [headers.peerHead]: head, [headers.peerProof]: proof },
           body,
           signal,
+          once,
+          isolationKey,
         })
         return answerOf(response)
       } catch (error) {
@@ -94,11 +97,7 @@ function answerOf(response: NodeResponse): NodeResponse | null {
 
 function decodeAnswer(text: string | null): AnswerHead | null {
   if (text === null) return null
-  try {
-    return JSON.parse(Buffer.from(text, 'base64url').toString('utf8')) as AnswerHead
-  } catch {
-    return null
-  }
+  return readAnswerHead(foreignJson(Buffer.from(text, 'base64url').toString('utf8')))
 }
 
 class PeerAnswer implements NodeResponse {

@@ -14,7 +14,7 @@ import {
 } from '../../transport/transport.ts'
 
 /**
- * Requests over the tunnel that the node has dialled (decisions §22). `session`: asked for each request, so that the
+ * Requests over the tunnel that the node has dialled (§22). `session`: asked for each request, so that the
  * newest tunnel takes it; null: none, the request fails as `closed`.
  */
 export function createTunnelTransport(session: () => TunnelSession | null): NodeTransport {

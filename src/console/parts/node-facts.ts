@@ -10,12 +10,26 @@ export function merged(row: Node, live: LiveNode | undefined): Node {
 
 export const modelsOf = (node: Node): readonly NodeModel[] => node.runtimes.flatMap(({ models }) => models)
 
-/** null: a runtime does not say. */
+/** Of the runtimes that take chats: a ranker's slots serve no request of the pool. null: one does not say. */
 export function slotsOf(node: Node): number | null {
-  const totals = node.runtimes.map(({ slots_total }) => slots_total)
+  const totals = node.runtimes.filter(({ models }) => models.length > 0).map(({ slots_total }) => slots_total)
   return totals.length === 0 || totals.includes(null)
     ? null
     : totals.reduce<number>((sum, slots) => sum + (slots ?? 0), 0)
+}
+
+/** Calls under way, and how many of the slots that ready nodes tell of they take; null: none tells. */
+export function occupancyOf(nodes: readonly Node[]): {
+  inFlight: number
+  slots: { taken: number; all: number } | null
+} {
+  const telling = nodes.filter((node) => node.state === 'ready' && slotsOf(node) !== null)
+  const taken = telling.reduce((sum, node) => sum + node.in_flight, 0)
+  const all = telling.reduce((sum, node) => sum + (slotsOf(node) ?? 0), 0)
+  return {
+    inFlight: nodes.reduce((sum, node) => sum + node.in_flight, 0),
+    slots: telling.length === 0 ? null : { taken, all },
+  }
 }
 
 const mean = (values: readonly number[]) =>

@@ -5,7 +5,7 @@ import { useLoad } from '../load.ts'
 import { amount, count, duration } from '../parts/format.ts'
 import { Frame } from '../parts/frame.tsx'
 import { type ActionTarget, NodeAction } from '../parts/node-action.tsx'
-import { byNeed, merged, slotsOf } from '../parts/node-facts.ts'
+import { byNeed, merged, occupancyOf } from '../parts/node-facts.ts'
 import { Figure } from '../parts/small.tsx'
 import { Empty, Part } from '../parts/states.tsx'
 import { NodeRow } from './pool-node.tsx'
@@ -13,9 +13,7 @@ import { NodeRow } from './pool-node.tsx'
 const rowsEveryMs = 30_000
 
 function Summary({ nodes }: { nodes: readonly Node[] }) {
-  const inFlight = nodes.reduce((sum, node) => sum + node.in_flight, 0)
-  const slots = nodes.filter(({ state }) => state === 'ready').map(slotsOf)
-  const known = slots.filter((each) => each !== null)
+  const { inFlight, slots } = occupancyOf(nodes)
   const ready = nodes.filter(({ state }) => state === 'ready').length
   const models = new Set(
     nodes.flatMap(({ runtimes }) =>
@@ -36,7 +34,7 @@ function Summary({ nodes }: { nodes: readonly Node[] }) {
       <Figure
         name="In flight"
         value={count(inFlight)}
-        hint={known.length === 0 ? undefined : `of ${count(known.reduce((sum, each) => sum + each, 0))} slots`}
+        hint={slots === null ? undefined : `${count(slots.taken)} of ${count(slots.all)} known slots taken`}
       />
       <Figure name="Best first token" value={ttfts.length === 0 ? '–' : duration(Math.min(...ttfts))} />
       <Figure name="Fastest" value={speeds.length === 0 ? '–' : `${amount(Math.max(...speeds))} tok/s`} />

@@ -24,9 +24,29 @@ export async function nextOrdinal(tx: Database): Promise<number> {
   return (last?.ordinal ?? 0) + 1
 }
 
-export async function saveHead(tx: Database, head: ChainHead): Promise<void> {
+/** Of one transaction, in the database's own words. */
+export type TransactionId = string
+
+/** Resolves with the transaction that it was written in. */
+export async function saveHead(tx: Database, head: ChainHead): Promise<TransactionId> {
   const { writerId: _, ...changes } = head
-  await tx.insert(auditChains).values(head).onConflictDoUpdate({ target: auditChains.writerId, set: changes })
+  const [row] = await tx
+    .insert(auditChains)
+    .values(head)
+    .onConflictDoUpdate({ target: auditChains.writerId, set: changes })
+    .returning({ writtenBy: sql<string>`pg_current_xact_id()::text` })
+  if (row === undefined) throw new Error('a head that was not written')
+  return row.writtenBy
+}
+
+/**
+ * True where the database knows that this transaction, which has ended, changed nothing. One that it has never begun (a
+ * restored database) and one that it has forgotten (hundreds of millions ago) are not known to have been rolled back.
+ */
+export async function wasRolledBack(tx: Database, id: TransactionId): Promise<boolean> {
+  const [row] = await tx.execute<{ rolledBack: boolean | null }>(sql`
+    select case when ${id}::xid8 < pg_snapshot_xmax(pg_current_snapshot()) then pg_xact_status(${id}::xid8) = 'aborted' end as "rolledBack"`)
+  return row?.rolledBack === true
 }
 
 export async function insertApprovalEvent(tx: Database, event: ApprovalEventRow): Promise<void> {

@@ -148,7 +148,7 @@ export interface KindTotal {
   readonly amountWei: bigint
 }
 
-/** Totals over the whole window, entries newest first up to `limit` (decisions §13). */
+/** Totals over the whole window, entries newest first up to `limit` (§13). */
 export async function ledgerUsage(
   db: Database,
   customerId: string,

@@ -16,7 +16,7 @@ export interface PayablePayout {
   readonly createdAt: Date
 }
 
-/** One builder of batches at a time, over all gateways (decisions §14); held until the transaction ends. */
+/** One builder of batches at a time, over all gateways (§14); held until the transaction ends. */
 export async function lockBuilder(tx: Database): Promise<void> {
   await tx.execute(sql`select pg_advisory_xact_lock(7413, 5)`)
 }

@@ -57,10 +57,16 @@ export async function insertNode(db: Database, node: NewNode, nodeId = newId('no
   return row
 }
 
-/** null: no such node, or a revoked one. */
+/**
+ * null: no such node, or a revoked one. An API key stays with the address it was given for: with another one it goes, unless
+ * the same change brings a key (§27).
+ */
 export async function updateNode(db: Database, nodeId: string, changes: NodeChanges): Promise<NodeRow | null> {
   if (Object.keys(changes).length === 0) return getNode(db, nodeId)
-  return change(db, nodeId, changes)
+  const { url, apiKeySealed } = changes
+  if (url === undefined || apiKeySealed !== undefined) return change(db, nodeId, changes)
+  const keptKey = sql`case when ${nodes.url} = ${url} then ${nodes.apiKeySealed} end`
+  return change(db, nodeId, { ...changes, apiKeySealed: keptKey })
 }
 
 /** The keys that an agent has published, as every gateway offers them to clients. */
@@ -138,8 +144,9 @@ export async function ensureProfiles(
 export interface MeasuredCall {
   readonly profileId: ProfileId
   readonly at: Date
-  readonly ttftMs: number
-  /** null: too short to tell. */
+  /** null: not timed. */
+  readonly ttftMs: number | null
+  /** null: too short to tell, or not timed. */
   readonly tokensPerSecond: number | null
 }
 
@@ -152,7 +159,8 @@ export async function saveMeasuredCalls(db: Database, calls: readonly MeasuredCa
   )
   await db.execute(sql`
     update model_profiles p
-    set last_measured_at = m.at, ttft_ms = m.ttft_ms, tokens_per_second = coalesce(m.tokens_per_second, p.tokens_per_second)
+    set last_measured_at = m.at, ttft_ms = coalesce(m.ttft_ms, p.ttft_ms),
+      tokens_per_second = coalesce(m.tokens_per_second, p.tokens_per_second)
     from (values ${sql.join(rows, sql`, `)}) as m(profile_id, at, ttft_ms, tokens_per_second)
     where p.profile_id = m.profile_id and (p.last_measured_at is null or p.last_measured_at < m.at)`)
 }

@@ -17,7 +17,7 @@ export interface PublicReceipt {
   readonly batchId: string | null
 }
 
-/** Newest first, billed work only (decisions §14): a caller's own correlation id stays out, it may name anything. */
+/** Newest first, billed work only (§14): a caller's own correlation id stays out, it may name anything. */
 export async function publicReceipts(db: Database, limit: number): Promise<readonly PublicReceipt[]> {
   return db
     .select({

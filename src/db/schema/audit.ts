@@ -1,7 +1,7 @@
 import { bigint, integer, jsonb, pgTable, primaryKey, text } from 'drizzle-orm/pg-core'
 import { bytea, instant } from '../columns.ts'
 
-/** The head of each writer's chain (decisions §16); a row per process that has written an event. */
+/** The head of each writer's chain (§16); a row per process that has written an event. */
 export const auditChains = pgTable('audit_chains', {
   writerId: text().primaryKey(),
   /** 1, 2, … without a gap: a writer that was removed whole leaves one. */

@@ -2,7 +2,7 @@ import { index, integer, jsonb, pgTable, primaryKey, text } from 'drizzle-orm/pg
 import type { CustomerId } from '../../ids.ts'
 import { bytea, createdAt, instant } from '../columns.ts'
 
-/** Billed requests by the key their client chose (decisions §5). Hashes only; a row without a charge is removed. */
+/** Billed requests by the key their client chose (§5). Hashes only; a row without a charge is removed. */
 export const idempotencyKeys = pgTable(
   'idempotency_keys',
   {

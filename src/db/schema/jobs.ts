@@ -55,7 +55,7 @@ export const privateJobs = pgTable(
   ],
 )
 
-/** Ephemeral keys seen, 30 days (decisions §10): an envelope is good once per node. */
+/** Ephemeral keys seen, 30 days (§10): an envelope is good once per node. */
 export const envelopeReplays = pgTable(
   'envelope_replays',
   {

@@ -7,7 +7,7 @@ import { customers } from './accounts.ts'
 const wei = () => numeric({ precision: 78, scale: 0, mode: 'bigint' })
 
 /**
- * What happened to a customer's money, in order (decisions §13). Append-only: a trigger refuses every change. `amount` is
+ * What happened to a customer's money, in order (§13). Append-only: a trigger refuses every change. `amount` is
  * a magnitude, the direction is given by `kind`: `admin_credit` raises the balance, `reserve` the reserved part, `release`
  * lowers that, `debit` lowers both.
  */
@@ -78,7 +78,7 @@ export const reservations = pgTable(
 )
 
 /**
- * A node's share of one debit (decisions §14). `settlement_status` is the resting state of the payout's chart, moved with
+ * A node's share of one debit (§14). `settlement_status` is the resting state of the payout's chart, moved with
  * its batch; `void`: an operator rejected the receipt and the share went to the fees.
  */
 export const payouts = pgTable(

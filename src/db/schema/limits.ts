@@ -3,7 +3,7 @@ import type { CustomerId } from '../../ids.ts'
 import { instant } from '../columns.ts'
 
 /**
- * Pools and leases of decisions §17. A gateway leases a chunk of a pool and spends it without asking. `cap` is what the
+ * Pools and leases of §17. A gateway leases a chunk of a pool and spends it without asking. `cap` is what the
  * lease was granted in all, `spent` what its holder last said it had used, `seq` the number of the last message: a late
  * one changes nothing. Written only by the SQL functions `sync_*_lease` of the migrations.
  */

@@ -23,7 +23,7 @@ export const nodes = pgTable(
       .$type<CustomerId>()
       .notNull()
       .references(() => customers.customerId),
-    /** `runtime`: a plain OpenAI-compatible server; `agent`: the node program (decisions §22). */
+    /** `runtime`: a plain OpenAI-compatible server; `agent`: the node program (§22). */
     kind: text({ enum: ['runtime', 'agent'] }).notNull(),
     name: text().notNull(),
     /** Base URL without a trailing slash; null for a node that dials in. Never leaves the admin routes. */
@@ -31,13 +31,13 @@ export const nodes = pgTable(
     apiKeySealed: bytea(),
     /** Ed25519, 32 bytes; null for a node without an agent. */
     identityKey: bytea(),
-    /** As the agent published them last, verified (decisions §10). */
+    /** As the agent published them last, verified (§10). */
     transportKeys: jsonb().$type<readonly TransportKey[]>(),
     visibility: text({ enum: ['private', 'public'] }).notNull(),
     privacyClass: text({ enum: ['public', 'trusted', 'private'] }).notNull(),
     nodeClass: text().notNull(),
     payoutAddress: text(),
-    /** The operator's wish; the node's observed state lives in memory of each gateway (decisions §8). */
+    /** The operator's wish; the node's observed state lives in memory of each gateway (§8). */
     adminState: text({ enum: ['active', 'draining', 'revoked'] })
       .notNull()
       .default('active'),
@@ -51,14 +51,14 @@ export const nodes = pgTable(
   (t) => [index().on(t.customerId)],
 )
 
-/** Every identity that ever enrolled: what was revoked or deleted never comes back (decisions §22). Rows stay for ever. */
+/** Every identity that ever enrolled: what was revoked or deleted never comes back (§22). Rows stay for ever. */
 export const nodeIdentities = pgTable('node_identities', {
   publicKey: bytea().primaryKey(),
   nodeId: text().$type<NodeId>().notNull(),
   createdAt: createdAt(),
 })
 
-/** What an operator lets one machine become; the token itself is nowhere (decisions §22). */
+/** What an operator lets one machine become; the token itself is nowhere (§22). */
 export const enrollmentTokens = pgTable(
   'enrollment_tokens',
   {
@@ -83,7 +83,7 @@ export const enrollmentTokens = pgTable(
   (t) => [index().on(t.customerId)],
 )
 
-/** Nonces of signed messages of nodes, each good once (decisions §15). */
+/** Nonces of signed messages of nodes, each good once (§15). */
 export const nodeNonces = pgTable(
   'node_nonces',
   { nodeId: text().$type<NodeId>().notNull(), nonceHash: bytea().notNull(), expiresAt: instant().notNull() },
@@ -106,7 +106,7 @@ export const runtimes = pgTable(
   (t) => [unique().on(t.nodeId, t.label)],
 )
 
-/** A profile is one model on one runtime of one node; the last measured call is its benchmark (decisions §9). */
+/** A profile is one model on one runtime of one node; the last measured call is its benchmark (§9). */
 export const modelProfiles = pgTable(
   'model_profiles',
   {

@@ -3,7 +3,7 @@ import { index, integer, pgTable, text } from 'drizzle-orm/pg-core'
 import type { CommandId, CustomerId, WebhookId } from '../../ids.ts'
 import { bytea, createdAt, instant } from '../columns.ts'
 
-/** The one event of a job and its deliveries (decisions §11); `status` values are the chart's resting states. */
+/** The one event of a job and its deliveries (§11); `status` values are the chart's resting states. */
 export const webhookDeliveries = pgTable(
   'webhook_deliveries',
   {

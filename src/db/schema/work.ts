@@ -3,7 +3,9 @@ import { boolean, index, integer, pgTable, text } from 'drizzle-orm/pg-core'
 import type { CustomerId, NodeId, RuntimeId } from '../../ids.ts'
 import { createdAt, instant } from '../columns.ts'
 
-/** The facts of one metered (sub-)call (decisions §14); no money, no content. The hash covers all but what follows `completedAt`. */
+/**
+ * The facts of one metered (sub-)call (§14), without money and content. The hash covers all but what follows `completedAt`.
+ */
 export const receipts = pgTable(
   'receipts',
   {
@@ -22,7 +24,7 @@ export const receipts = pgTable(
     startedAt: instant().notNull(),
     completedAt: instant().notNull(),
     customerId: text().$type<CustomerId>().notNull(),
-    /** The node's, over the hash (decisions §14), base64url; null for what the gateway issued itself. */
+    /** The node's, over the hash (§14), base64url; null for what the gateway issued itself. */
     signatureEd25519: text(),
     status: text({ enum: ['accepted', 'held', 'rejected', 'batched', 'finalized'] })
       .notNull()

@@ -14,6 +14,7 @@ const codes: readonly ProblemCode[] = [
   'node_pin_conflict',
   'conflicting_credentials',
   'context_length_exceeded',
+  'unsupported_input',
   'max_tokens_exceeded',
   'mixture_unsupported_path',
   'mixture_strategy_reserved',

@@ -8,7 +8,7 @@ import { OpenAiErrorBody, ProblemBody } from '../../protocol/wire/report.ts'
 import { reasonHeader } from '../admin-input.ts'
 import { modelsRoute } from '../plugins/problems.ts'
 import type { QueryParameters } from '../query.ts'
-import { actionKey, bodyKey, csvKey, type DescribedBody, queryKey } from '../route-table.ts'
+import { actionKey, bodyKey, csvKey, type DescribedBody, mediaTypeKey, queryKey } from '../route-table.ts'
 import { chatOperation } from './chat-operation.ts'
 import { DescribedChatRequest } from './chat-request.ts'
 import { type JsonObject, openApiSchema, plain, ref } from './schema.ts'
@@ -100,6 +100,13 @@ const approverParameter = {
   description: 'The token of a second admin, where the gateway asks for one',
 }
 
+/** The plugin calls everything JSON that has a schema, and leaves out what has none. */
+function withMediaType(answer: JsonObject, mediaType: unknown): JsonObject {
+  if (mediaType === undefined) return answer
+  const json = (answer.content as JsonObject | undefined)?.['application/json']
+  return { ...answer, content: { [String(mediaType)]: json ?? { schema: { type: 'string' } } } }
+}
+
 /** The other form of a report: the plugin knows the one with a schema alone. */
 function withTable(answer: JsonObject, csv: unknown): JsonObject {
   if (csv === undefined) return answer
@@ -114,6 +121,7 @@ function finished(path: string, method: string, operation: JsonObject): JsonObje
     [bodyKey]: body,
     [actionKey]: action,
     [csvKey]: csv,
+    [mediaTypeKey]: mediaType,
     parameters,
     responses,
     ...rest
@@ -145,7 +153,7 @@ function finished(path: string, method: string, operation: JsonObject): JsonObje
       ...Object.fromEntries(
         answers.map(([status, answer]) => [
           status,
-          { ...withTable(answer, csv), description: statusTexts[status] ?? status },
+          { ...withTable(withMediaType(answer, mediaType), csv), description: statusTexts[status] ?? status },
         ]),
       ),
       default: errorResponse(path),
@@ -153,7 +161,7 @@ function finished(path: string, method: string, operation: JsonObject): JsonObje
   }
 }
 
-/** The description of everything that is mounted: valid OpenAPI 3.1 (decisions §9; checked in a test). */
+/** The description of everything that is mounted: valid OpenAPI 3.1 (§9; checked in a test). */
 export function openApiDocument(app: AnyElysia, baseUrl: string): JsonObject {
   const { paths } = toOpenAPISchema(app, { staticFile: false }, undefined, undefined, openApiVersion)
   const described = Object.entries(paths as Record<string, Record<string, JsonObject>>).map(([path, operations]) => [

@@ -1,5 +1,5 @@
 /**
- * One short conversation in every form chat answers in (decisions §6). The test that replays them against the schemas
+ * One short conversation in every form chat answers in (§6). The test that replays them against the schemas
  * keeps them true.
  */
 const id = 'chatcmpl-01M7XP7Z5B6Y2V0Q3T8N4K9RWS'

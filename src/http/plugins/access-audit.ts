@@ -16,7 +16,7 @@ const otherName = 'other'
 const methods = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'])
 const otherMethod = 'OTHER'
 
-/** Names of the query's parameters, sorted, each once, at most 20; no value (decisions §16). */
+/** Names of the query's parameters, sorted, each once, at most 20; no value (§16). */
 export function queryKeys(url: string): readonly string[] {
   const cut = url.indexOf('?')
   if (cut === -1) return []
@@ -51,7 +51,7 @@ interface Answered {
   readonly status: number
 }
 
-/** Everything that is kept of a call: what it is made of is the redaction (decisions §16). */
+/** Everything that is kept of a call: what it is made of is the redaction (§16). */
 function accessEvent(
   { gateway }: HttpContext,
   exchange: HttpExchange,

@@ -17,7 +17,7 @@ async function authenticate({ gateway }: HttpContext, exchange: HttpExchange, re
   return access
 }
 
-/** Routes for a customer with both of its headers (decisions §4). Whether the account is active is the route's to ask. */
+/** Routes for a customer with both of its headers (§4). Whether the account is active is the route's to ask. */
 export const customer = (context: HttpContext) =>
   new Elysia({ name: 'customer' })
     .use(requestId(context))

@@ -2,7 +2,9 @@ import { Elysia } from 'elysia'
 import { chatRoute } from '../../actors/metrics.ts'
 import { headers } from '../../brand.ts'
 import { Problem } from '../../errors.ts'
+import { pathOf } from '../../listener/request-target.ts'
 import { adminChallenge, bearerChallenge, openAiResponse, problemResponse } from '../../protocol/problem-response.ts'
+import { preflightHeaders } from '../cors.ts'
 import { beginExchange, endExchange, type HttpContext, type HttpExchange } from '../exchange.ts'
 import { clientClosedStatus, problemOf } from '../failure.ts'
 import { adminPrefix, type RouteTable } from '../route-table.ts'
@@ -10,15 +12,9 @@ import { auditUnrouted } from './access-audit.ts'
 
 export const modelsRoute = '/v1/api/models'
 /** Stands for the route where there is none. */
-const unmatched = 'unmatched'
+export const unmatched = 'unmatched'
 
 const speaksOpenAi = (route: string) => route === chatRoute || route === modelsRoute
-
-function pathOf(url: string): string {
-  const start = url.indexOf('/', url.indexOf('://') + 3)
-  const end = url.indexOf('?', start)
-  return end === -1 ? url.slice(start) : url.slice(start, end)
-}
 
 /** The response to anything that was thrown on a route: the envelope is the route's, the status the refusal's. */
 export function respondToFailure(
@@ -46,7 +42,13 @@ function unhandled(context: HttpContext, table: RouteTable, request: Request, ex
   if (request.method === 'OPTIONS') {
     const response = new Response(null, {
       status: 204,
-      headers: { ...context.base, allow, 'cache-control': 'no-store', [headers.requestId]: exchange.requestId },
+      headers: {
+        ...context.base,
+        ...preflightHeaders(found.template, context.gateway.config.SVC_MARKETPLACE_SEGMENT),
+        allow,
+        'cache-control': 'no-store',
+        [headers.requestId]: exchange.requestId,
+      },
     })
     return { route, response, problem: null }
   }

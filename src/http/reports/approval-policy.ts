@@ -1,6 +1,12 @@
 import { brand } from '../../brand.ts'
 import { approvalTablePresent } from '../../db/queries/audit-summary.ts'
-import { type AdminRoute, adminRoutes, approvalPolicyVersion } from '../../machines/rules/approval-policy.ts'
+import {
+  type AdminRoute,
+  adminRoutes,
+  approvalPolicyVersion,
+  currentEnforcement,
+  type Enforcement,
+} from '../../machines/rules/approval-policy.ts'
 import { workflowBlockers, workflowStatus } from '../../machines/rules/workflow-status.ts'
 import { ApprovalPolicy } from '../../protocol/wire/approval-policy.ts'
 import { isoTime } from '../../time.ts'
@@ -8,24 +14,26 @@ import { report } from './report.ts'
 
 const rows: readonly (readonly [string, AdminRoute])[] = Object.entries(adminRoutes)
 
-const actions = rows.map(([action, row]) => ({
-  action,
-  category: row.category,
-  method: row.method,
-  route_template: row.path,
-  required_role: row.role,
-  reason_required: row.reasonRequired,
-  typed_confirmation: row.typedConfirmation,
-  dry_run_supported: row.dryRun,
-  current_enforcement: row.currentEnforcement,
-  production_requirement: row.productionRequirement,
-}))
+const actionViews = (enforcement: Enforcement) =>
+  rows.map(([action, row]) => ({
+    action,
+    category: row.category,
+    method: row.method,
+    route_template: row.path,
+    required_role: row.role,
+    reason_required: row.reasonRequired,
+    typed_confirmation: row.typedConfirmation,
+    dry_run_supported: row.dryRun,
+    current_enforcement: currentEnforcement(row, enforcement),
+    production_requirement: row.productionRequirement,
+  }))
 
+const countOf = (holds: (row: AdminRoute) => boolean) => rows.filter(([, row]) => holds(row)).length
 const summary = {
-  high_risk_action_count: actions.filter(({ required_role }) => required_role === 'admin').length,
-  reason_required_count: actions.filter(({ reason_required }) => reason_required).length,
-  typed_confirmation_count: actions.filter(({ typed_confirmation }) => typed_confirmation !== null).length,
-  dry_run_supported_count: actions.filter(({ dry_run_supported }) => dry_run_supported).length,
+  high_risk_action_count: countOf(({ role }) => role === 'admin'),
+  reason_required_count: countOf(({ reasonRequired }) => reasonRequired),
+  typed_confirmation_count: countOf(({ typedConfirmation }) => typedConfirmation !== null),
+  dry_run_supported_count: countOf(({ dryRun }) => dryRun),
 }
 
 /** Endpoint 20: what each admin action asks for, and what production would still miss. */
@@ -37,12 +45,15 @@ export const approvalPolicy = report({
   response: ApprovalPolicy,
   read: async ({ gateway: { db, config, access } }, { role, nowMs }) => {
     const present = await approvalTablePresent(db)
+    const enforcement = {
+      reasonEnforced: config.SVC_ENFORCE_REASON,
+      secondApproverRequired: config.SVC_REQUIRE_SECOND_APPROVER,
+    }
     const blockers = workflowBlockers({
       approvalTablePresent: present,
       tokenSharedAcrossRoles: access.tokenSharedAcrossRoles(),
       auditKeyGiven: config.SVC_AUDIT_KEY !== null,
-      reasonEnforced: config.SVC_ENFORCE_REASON,
-      secondApproverRequired: config.SVC_REQUIRE_SECOND_APPROVER,
+      ...enforcement,
       retentionDaysMin: config.SVC_AUDIT_MIN_RETENTION_DAYS,
     })
     return {
@@ -60,7 +71,7 @@ export const approvalPolicy = report({
       },
       production_blocked_by: [...blockers],
       summary,
-      actions,
+      actions: actionViews(enforcement),
     }
   },
 })

@@ -5,7 +5,7 @@ import { LedgerProof } from '../../protocol/wire/money.ts'
 import { isoTime } from '../../time.ts'
 import { report } from './report.ts'
 
-/** The books balance, or which rule they break (decisions §23). */
+/** The books balance, or which rule they break (§23). */
 export const ledgerProof = report({
   action: 'ledger.proof.read',
   tag: 'Money (extension)',

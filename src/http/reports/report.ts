@@ -31,7 +31,7 @@ export interface Report<Q extends QueryParameters = QueryParameters, S extends T
   readonly response: S
   readonly read: (context: HttpContext, input: ReportInput<Q>) => Promise<Static<S>>
   readonly csv?: ReportCsv<Static<S>>
-  /** Of a read that has its approval event (decisions §16, exports): the event is written before the answer, or there is none. */
+  /** Of a read that has its approval event (§16, exports): the event is written before the answer, or there is none. */
   readonly deed?: (input: ReportInput<Q>) => Deed
 }
 

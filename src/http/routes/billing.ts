@@ -2,6 +2,7 @@ import { Elysia } from 'elysia'
 import { getCustomer } from '../../db/queries/accounts.ts'
 import { ledgerUsage } from '../../db/queries/ledger.ts'
 import { Problem } from '../../errors.ts'
+import { wholePolicy } from '../../machines/rules/model-policy.ts'
 import { CustomerAccount, CustomerUsage } from '../../protocol/wire/billing.ts'
 import { isoTime } from '../../time.ts'
 import type { HttpContext } from '../exchange.ts'
@@ -14,9 +15,10 @@ const tags = ['Billing']
 const security = [{ customerId: [], customerToken: [] }]
 const usageQuery = { window_days: windowDays, limit: limitOf(100, 500) } as const
 
-/** Endpoints 11 and 12; a suspended account may still read them (decisions §3). */
+/** Endpoints 11 and 12; a suspended account may still read them (§3). */
 export const billingRoutes = (context: HttpContext) => {
   const { gateway } = context
+  const expertsMax = gateway.config.SVC_MIXTURE_EXPERTS_MAX
   return new Elysia()
     .use(customer(context))
     .get(
@@ -32,7 +34,7 @@ export const billingRoutes = (context: HttpContext) => {
           balance_wei: row.balanceWei.toString(),
           reserved_wei: row.reservedWei.toString(),
           available_wei: (row.balanceWei - row.reservedWei).toString(),
-          gateway_policy: row.gatewayPolicy,
+          gateway_policy: row.gatewayPolicy && wholePolicy(row.gatewayPolicy, expertsMax),
         }
       },
       {

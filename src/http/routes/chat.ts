@@ -5,8 +5,10 @@ import { chatRoute } from '../../actors/metrics.ts'
 import type { Span } from '../../actors/tracing.ts'
 import { headers } from '../../brand.ts'
 import { newId, type RequestId } from '../../ids.ts'
+import { idleSeconds } from '../../listener/connection-clock.ts'
 import { readJsonText } from '../../protocol/json-body.ts'
 import { eventStreamHeaders } from '../../protocol/sse.ts'
+import { secondMs } from '../../time.ts'
 import { chatAccess } from '../chat-access.ts'
 import { mixturePin, readChatBody, readPin } from '../chat-body.ts'
 import type { PeerDirectory } from '../client-address.ts'
@@ -16,8 +18,13 @@ import { respondToFailure } from '../plugins/problems.ts'
 import { clientRequestId, logRequest } from '../request-log.ts'
 import { describe } from '../route-table.ts'
 
-interface Server extends PeerDirectory {
-  timeout(request: Request, seconds: number): void
+/** Beyond the time after which a client that reads nothing is cut off by the relay, s. */
+const slowClientMarginSeconds = 15
+
+/** A stream writes again and again, which starts Bun's clock anew; what it must outlast is a client that reads nothing. */
+function restSeconds({ gateway: { config } }: HttpContext, kind: 'whole' | 'stream'): number {
+  if (kind === 'whole') return idleSeconds
+  return Math.max(idleSeconds, Math.ceil(config.SVC_SLOW_CLIENT_TIMEOUT_MS / secondMs) + slowClientMarginSeconds)
 }
 
 /** One request as its log line knows it. The general hooks are left out here: they cost as much as the routing. */
@@ -86,11 +93,13 @@ function queryOf(url: string): string {
 }
 
 async function answer(context: HttpContext, request: Request, line: ChatRequestLine): Promise<Response> {
-  const { gateway, base } = context
+  const { gateway, base, connections } = context
   const found = chatAccess(context, request, line.address)
   const access = found instanceof Promise ? await found : found
   line.access = access
-  const text = await readJsonText(request, gateway.config.SVC_CHAT_BODY_BYTES_MAX)
+  const text = await connections.arriving(request, readJsonText(request, gateway.config.SVC_CHAT_BODY_BYTES_MAX))
+  // A model may think for minutes. From here to the answer the deadlines are ours.
+  connections.lift(request)
   const body = readChatBody(text)
   line.stream = body.stream === true
   const query = queryOf(request.url)
@@ -111,6 +120,7 @@ async function answer(context: HttpContext, request: Request, line: ChatRequestL
   const answered = await (mixed
     ? gateway.mixtures.complete({ ...command, pinParam: mixturePin(body, query) })
     : gateway.chat.complete(command))
+  connections.rest(request, restSeconds(context, answered.kind))
   const common = { ...base, ...answered.headers, [headers.requestId]: line.requestId }
   if (answered.kind === 'stream') {
     return new Response(answered.stream, { headers: { ...eventStreamHeaders, ...common } })
@@ -120,13 +130,12 @@ async function answer(context: HttpContext, request: Request, line: ChatRequestL
   })
 }
 
-async function serve(context: HttpContext, request: Request, server: Server | null): Promise<Response> {
-  // Bun ends a connection that is silent for some seconds; a model may think for minutes. The deadlines are ours.
-  server?.timeout(request, 0)
+async function serve(context: HttpContext, request: Request, server: PeerDirectory | null): Promise<Response> {
   const line = new ChatRequestLine(context, request, server)
   try {
     return await answer(context, request, line)
   } catch (error) {
+    context.connections.rest(request)
     if (request.signal.aborted) {
       line.refused(clientClosedStatus, null)
       return new Response(null, { status: clientClosedStatus })

@@ -7,6 +7,7 @@ import { describe, type RouteTable } from '../route-table.ts'
 
 export const openApiPath = '/openapi.json'
 export const documentationPath = '/docs'
+const linksetType = 'application/linkset+json'
 const indexCache = 'public, max-age=300'
 
 const urls = ({ gateway }: HttpContext) => {
@@ -43,7 +44,7 @@ export const apiCatalogRoutes = (context: HttpContext) =>
     ({ set }) => {
       const { base, openapi, documentation } = urls(context)
       set.headers['cache-control'] = indexCache
-      set.headers['content-type'] = 'application/linkset+json'
+      set.headers['content-type'] = linksetType
       return {
         linkset: [
           {
@@ -57,6 +58,9 @@ export const apiCatalogRoutes = (context: HttpContext) =>
     },
     {
       response: { 200: ApiCatalog },
-      detail: { ...describe({ summary: 'API catalogue (RFC 9727)', tags: ['Extensions'] }), security: [] },
+      detail: {
+        ...describe({ summary: 'API catalogue (RFC 9727)', tags: ['Extensions'], mediaType: linksetType }),
+        security: [],
+      },
     },
   )

@@ -7,9 +7,17 @@ import { requestId } from '../plugins/request-id.ts'
 import { refusedLogin } from '../refused-login.ts'
 import { describe } from '../route-table.ts'
 
+/** What a gateway that is not ready says of itself. */
+const inWords = {
+  starting: 'starting',
+  stopping: 'stopping',
+  descriptors: 'descriptors_low',
+  database: 'database_away',
+  database_full: 'database_full',
+} as const
 const bearerPattern = /^bearer +(\S+)$/i
 
-/** `/healthz` speaks of the process, `/readyz` of what it needs, `/metrics` to Prometheus (decisions §1). */
+/** `/healthz` speaks of the process, `/readyz` of what it needs, `/metrics` to Prometheus (§1). */
 export const healthRoutes = (context: HttpContext) =>
   new Elysia()
     .use(requestId(context))
@@ -22,7 +30,7 @@ export const healthRoutes = (context: HttpContext) =>
       async ({ status }) => {
         const { state } = await context.gateway.health()
         if (state === 'ready') return { status: 'ready' as const }
-        return status(503, { status: state === 'stopping' ? ('stopping' as const) : ('database_away' as const) })
+        return status(503, { status: inWords[state] })
       },
       {
         response: { 200: Health, 503: Health },
@@ -48,6 +56,7 @@ export const healthRoutes = (context: HttpContext) =>
             summary: 'Metrics in Prometheus text format',
             description: 'A role token as bearer (or in the admin header), unless `SVC_METRICS_PUBLIC` is true.',
             tags: ['Extensions'],
+            mediaType: 'text/plain',
           }),
           security: [{ role: [] }, { admin: [] }],
         },

@@ -3,6 +3,7 @@ import type { Access } from '../../actors/access.ts'
 import { tokenPrefixes } from '../../brand.ts'
 import { Problem } from '../../errors.ts'
 import { ModelList } from '../../protocol/wire/models.ts'
+import { corsHeaders } from '../cors.ts'
 import type { HttpContext, HttpExchange } from '../exchange.ts'
 import { modelsRoute } from '../plugins/problems.ts'
 import { requestId } from '../plugins/request-id.ts'
@@ -40,7 +41,7 @@ export const modelRoutes = (context: HttpContext) =>
         const access = await authenticate(context, exchange, authorization)
         return modelList(accountRoutes(gateway.router.table(), access, Date.now()))
       }
-      set.headers['access-control-allow-origin'] = '*'
+      Object.assign(set.headers, corsHeaders)
       Object.assign(set.headers, await gateway.limits.takePublic(gateway.hashAddress(exchange.address)))
       set.headers['cache-control'] = publicCache
       return modelList(publicRoutes(gateway.router.table(), Date.now()))

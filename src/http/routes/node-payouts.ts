@@ -12,20 +12,34 @@ import { limitOf, readQuery, windowDays } from '../query.ts'
 import { refusedLogin } from '../refused-login.ts'
 import { describe } from '../route-table.ts'
 
-const any = { kind: 'text', pattern: /^[\s\S]*$/, required: false } as const
-const query = {
-  window_days: windowDays,
-  limit: limitOf(100, 500),
-  signed_at: { ...any, description: 'RFC 3339, at most 300 s from now; part of the signed text' },
-  nonce: { ...any, description: '16 to 64 of `A-Z a-z 0-9 _ -`, each used once' },
-  signature_ed25519: { ...any, description: "base64url of the node's Ed25519 signature" },
-} as const
-
+const window = { window_days: windowDays, limit: limitOf(100, 500) } as const
 const nodeIdPattern = /^[A-Za-z0-9_-]{1,64}$/
-const noncePattern = /^[A-Za-z0-9_-]{16,64}$/
-/** 64 bytes; padding is tolerated (decisions §15). */
-const signaturePattern = /^[A-Za-z0-9_-]{86}(?:==)?$/
-const instantPattern = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d)$/
+
+/** What the node signs and its signature, as they are described; what is wrong with them has codes of its own. */
+const stamp = {
+  signed_at: {
+    kind: 'text',
+    pattern:
+      /^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\.[0-9]{1,9})?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$/,
+    required: true,
+    description: 'RFC 3339, at most 300 s from now; part of the signed text',
+  },
+  nonce: {
+    kind: 'text',
+    pattern: /^[A-Za-z0-9_-]{16,64}$/,
+    required: true,
+    description: '16 to 64 of `A-Z a-z 0-9 _ -`, each used once',
+  },
+  /** 64 bytes; padding is tolerated (§15). */
+  signature_ed25519: {
+    kind: 'text',
+    pattern: /^[A-Za-z0-9_-]{86}(==)?$/,
+    required: true,
+    description: "base64url of the node's Ed25519 signature",
+  },
+} as const
+const any = { kind: 'text', pattern: /^[\s\S]*$/, required: false, description: '' } as const
+const query = { ...window, signed_at: any, nonce: any, signature_ed25519: any } as const
 
 interface Signed {
   readonly nodeId: string
@@ -35,7 +49,7 @@ interface Signed {
   readonly nonce: string
 }
 
-/** The exact decoded texts of the query; what was left out is signed as its default (decisions §15). */
+/** The exact decoded texts of the query; what was left out is signed as its default (§15). */
 export const payoutReportMessage = ({ nodeId, windowDays: days, limit, signedAt, nonce }: Signed) =>
   `${brand}-node-payout-report-v1:${nodeId}:${days}:${limit}:${signedAt}:${nonce}`
 
@@ -44,7 +58,7 @@ const malformed = (parameter: string) => new Problem('signature_malformed', { pa
 /** The text as it stands in the query, or the default. */
 function sent(url: string, name: 'window_days' | 'limit'): string {
   const cut = url.indexOf('?')
-  return new URLSearchParams(cut === -1 ? '' : url.slice(cut + 1)).get(name) ?? String(query[name].default)
+  return new URLSearchParams(cut === -1 ? '' : url.slice(cut + 1)).get(name) ?? String(window[name].default)
 }
 
 interface Stamp {
@@ -64,9 +78,9 @@ function readStamp(values: {
   if (nonce === null) throw missing('nonce')
   if (signature === null) throw missing('signature_ed25519')
   const atMs = new Date(signedAt).getTime()
-  if (!instantPattern.test(signedAt) || Number.isNaN(atMs)) throw malformed('signed_at')
-  if (!noncePattern.test(nonce)) throw malformed('nonce')
-  if (!signaturePattern.test(signature)) throw malformed('signature_ed25519')
+  if (!stamp.signed_at.pattern.test(signedAt) || Number.isNaN(atMs)) throw malformed('signed_at')
+  if (!stamp.nonce.pattern.test(nonce)) throw malformed('nonce')
+  if (!stamp.signature_ed25519.pattern.test(signature)) throw malformed('signature_ed25519')
   return { signedAt, nonce, signature, atMs }
 }
 
@@ -140,7 +154,7 @@ export const nodePayoutRoutes = (context: HttpContext) =>
           summary: "A node's payouts",
           description: `Signed by the node's Ed25519 identity over \`${brand}-node-payout-report-v1:<node_id>:<window_days>:<limit>:<signed_at>:<nonce>\`.`,
           tags: ['Settlement'],
-          query,
+          query: { ...window, ...stamp },
         }),
         security: [],
       },

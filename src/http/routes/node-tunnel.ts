@@ -25,7 +25,7 @@ function isTunnel({ headers: sent }: Request): boolean {
 }
 
 /**
- * Where node agents dial in (decisions §22). A plain GET that upgrades, and no `.ws` of Elysia: that one would parse
+ * Where node agents dial in (§22). A plain GET that upgrades, and no `.ws` of Elysia: that one would parse
  * every frame, and a refusal is to come before the upgrade, in the words of every other refusal.
  */
 export const nodeTunnelRoutes = (context: HttpContext) =>

@@ -15,14 +15,14 @@ const bufferedBytesMax = 64 * 1024
 /** All that a gateway reads of a node's head, beside the status. */
 const passedHeaders = ['content-type', 'retry-after'] as const
 
-function bodyOf(request: Request): Promise<string> {
+async function bodyOf(request: Request): Promise<string> {
   const length = Number(request.headers.get('content-length') ?? Number.NaN)
   if (!(length <= bodyBytesMax)) throw new Problem('payload_too_large')
   return request.text()
 }
 
 /** In memory only, and no more of it than `bufferedBytesMax`. */
-function streamOf(answer: NodeResponse): ReadableStream<Uint8Array> {
+function streamOf(answer: NodeResponse, over: () => void): ReadableStream<Uint8Array> {
   return new ReadableStream<Uint8Array>(
     {
       start: (controller) =>
@@ -31,7 +31,10 @@ function streamOf(answer: NodeResponse): ReadableStream<Uint8Array> {
             controller.enqueue(chunk)
             if ((controller.desiredSize ?? 0) <= 0) answer.flow.pause()
           },
-          ended: () => controller.close(),
+          ended: () => {
+            over()
+            controller.close()
+          },
           failed: (error) => controller.error(error),
         }),
       pull: () => answer.flow.resume(),
@@ -41,13 +44,13 @@ function streamOf(answer: NodeResponse): ReadableStream<Uint8Array> {
   )
 }
 
-function passedOn(answer: NodeResponse): Response {
+function passedOn(answer: NodeResponse, over: () => void): Response {
   const passed: Record<string, string> = {}
   for (const name of passedHeaders) {
     const value = answer.headers.get(name)
     if (value !== null) passed[name] = value
   }
-  return new Response(streamOf(answer), {
+  return new Response(streamOf(answer, over), {
     headers: {
       'content-type': 'application/octet-stream',
       [headers.peerHead]: encodeHead({ status: answer.status, headers: passed }),
@@ -55,21 +58,24 @@ function passedOn(answer: NodeResponse): Response {
   })
 }
 
-async function pass(passage: Passage, request: Request): Promise<Response> {
+async function pass({ connections }: HttpContext, passage: Passage, request: Request): Promise<Response> {
+  const body = await connections.body(request, bodyOf(request))
+  // Silent for as long as the node: the gateway that asked has the deadlines.
+  connections.lift(request)
   try {
-    return passedOn(await passage(await bodyOf(request), request.signal))
+    return passedOn(await passage(body, request.signal), () => connections.rest(request))
   } catch (error) {
+    connections.rest(request)
     if (!(error instanceof TransportError)) throw error
     return new Response(null, { status: 502, headers: { [headers.peerFailure]: error.failure } })
   }
 }
 
-/** Between the gateways of one pool (decisions §26): who holds a node's tunnel passes on what the others have for it. */
+/** Between the gateways of one pool (§26): who holds a node's tunnel passes on what the others have for it. */
 export const peerRoutes = (context: HttpContext) =>
   new Elysia().use(requestId(context)).post(
     `${peerPath}:node_id`,
-    ({ params, request, server }) => {
-      server?.timeout(request, 0)
+    ({ params, request }) => {
       const passage = context.gateway.dialIn.peerDoor.admit({
         proof: request.headers.get(headers.peerProof),
         to: request.headers.get(headers.peerTo),
@@ -78,7 +84,7 @@ export const peerRoutes = (context: HttpContext) =>
         method: 'POST',
         path: peerPath + params.node_id,
       })
-      return pass(passage, request)
+      return pass(context, passage, request)
     },
     {
       parse: 'none',

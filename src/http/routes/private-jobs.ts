@@ -12,7 +12,7 @@ import { customer } from '../plugins/customer.ts'
 import { describe } from '../route-table.ts'
 
 const jobsPath = '/v1/api/private-inference/jobs'
-/** Decisions §17: base64url of 6 MiB, and what stands around it. */
+/** §17: base64url of 6 MiB, and what stands around it. */
 const bodyBytesMax = 10 * 1024 * 1024
 const security = [{ customerId: [], customerToken: [] }]
 const jobParams = Type.Object({ job_id: Type.String({ pattern: '^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$' }) })
@@ -24,8 +24,8 @@ function refuseMixture(body: unknown): void {
   if (svc?.mixture !== undefined) throw new Problem('mixture_unsupported_path', { param: 'svc.mixture' })
 }
 
-async function readCreate(request: Request): Promise<JobCreate> {
-  const body = parseJson(await readJsonText(request, bodyBytesMax))
+async function readCreate({ connections }: HttpContext, request: Request): Promise<JobCreate> {
+  const body = parseJson(await connections.body(request, readJsonText(request, bodyBytesMax)))
   refuseMixture(body)
   return checkValue(body, JobCreate)
 }
@@ -47,7 +47,7 @@ export const privateJobRoutes = (context: HttpContext) => {
           confirmation: null,
           requestId: exchange.requestId,
         }
-        const created = await jobs.create(access, await readCreate(request), asker)
+        const created = await jobs.create(access, await readCreate(context, request), asker)
         if (created.replayed) set.headers['idempotent-replayed'] = 'true'
         return status(202, jobCreatedView(created))
       },

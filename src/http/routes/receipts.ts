@@ -40,7 +40,7 @@ async function inclusionOf({ gateway }: HttpContext, row: ReceiptRow) {
 const factsOf = (row: ReceiptRow): CustomerReceipt['receipt'] =>
   JSON.parse(receiptText({ ...row, startedAt: isoTime(row.startedAt), completedAt: isoTime(row.completedAt) }))
 
-/** Anybody: that a billed receipt stands below the public root (decisions §14). */
+/** Anybody: that a billed receipt stands below the public root (§14). */
 const publicProofRoute = (context: HttpContext) =>
   new Elysia().use(publicReads(context, 'own')).get(
     '/v1/public/receipts/:receipt_hash',

@@ -6,7 +6,7 @@ import { describe } from '../route-table.ts'
 
 const keysCache = 'public, max-age=300'
 
-/** What receivers check the `v1a` signatures of webhooks with (Standard Webhooks, decisions §11). */
+/** What receivers check the `v1a` signatures of webhooks with (Standard Webhooks, §11). */
 export const webhookKeyRoutes = (context: HttpContext) =>
   new Elysia().use(publicReads(context, 'own')).get(
     '/.well-known/webhook-keys.json',

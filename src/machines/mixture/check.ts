@@ -1,15 +1,17 @@
 import { Problem } from '../../errors.ts'
-import { promptTokens } from '../../protocol/token-estimate.ts'
+import { estimatePrompt } from '../../protocol/token-estimate.ts'
 import { isVisible, judge, type PlacementRequest, verdictRank, verdicts } from '../rules/eligibility.ts'
 import { readMixtureConfig } from './config.ts'
 import { strategies } from './strategies/registry.ts'
 import type { AcceptedMixture, CheckedMixture, MixtureConfig, MixtureRequest } from './types.ts'
 
+const anyContext = { contextLeast: null, contextWanted: null }
+
 /** How a sub-call asks for a machine: never but the caller's own, and no conversation is at home anywhere. */
 export function subCallPlacement(
   { access, nowMs }: Pick<MixtureRequest, 'access' | 'nowMs'>,
   modelId: string,
-  needContext: number | null,
+  context: Pick<PlacementRequest, 'contextLeast' | 'contextWanted'> = anyContext,
 ): PlacementRequest {
   return {
     modelId,
@@ -21,7 +23,8 @@ export function subCallPlacement(
     freeOnly: true,
     affinityNodeId: null,
     nowMs,
-    needContext,
+    ...context,
+    contextAbove: null,
   }
 }
 
@@ -34,7 +37,7 @@ function policyFault(request: MixtureRequest, model: string, param: string): Pro
   const routes = table.byModel.get(model) ?? []
   const names = routes.find((route) => isVisible(route, access))?.modelNames ?? [model]
   if (!access.policy.allows(names)) return new Problem('model_not_allowed', { param })
-  const wanted = subCallPlacement(request, model, null)
+  const wanted = subCallPlacement(request, model)
   const furthest = routes.reduce((most, route) => Math.max(most, verdictRank[judge(route, wanted, null)]), 0)
   if (furthest !== verdictRank.route_tier && furthest !== verdictRank.privacy_class) return null
   return new Problem(verdicts[furthest]?.code ?? 'model_not_allowed', { param })
@@ -59,7 +62,7 @@ function checkPolicy(request: MixtureRequest, config: MixtureConfig): Problem | 
   return null
 }
 
-/** Σ experts (P + M), and P + k·M + the prompt's own + M for an aggregator (decisions §7). */
+/** Σ experts (P + M), and P + k·M + the prompt's own + M for an aggregator (§7). */
 export function estimateTokens(config: MixtureConfig, prompt: number, output: number): number {
   const experts = config.experts.length
   const strategy = strategies[config.strategy]
@@ -71,16 +74,16 @@ export function estimateTokens(config: MixtureConfig, prompt: number, output: nu
 /** What the sub-calls may use together, against the budget. */
 function checkBudget(request: MixtureRequest, config: MixtureConfig): AcceptedMixture | Problem {
   const { access, body, bounds } = request
-  const prompt = promptTokens(body)
+  const { tokens: prompt, textTokens } = estimatePrompt(body)
   const most = access.policy.maxTokensPerRequest ?? Number.POSITIVE_INFINITY
   const output = outputAsked(request) ?? Math.min(bounds.outputTokensDefault, most)
   const estimate = estimateTokens(config, prompt, output)
-  if (estimate <= bounds.tokensMax) return { config, promptTokens: prompt, outputTokens: output, estimate }
+  if (estimate <= bounds.tokensMax) return { config, promptTokens: prompt, textTokens, outputTokens: output, estimate }
   const detail = `The sub-calls together may use ${estimate} tokens by estimate; the budget is ${bounds.tokensMax}`
   return new Problem('mixture_token_budget_exceeded', { param: 'svc.mixture', detail })
 }
 
-/** All checks of decisions §7 before the daily quota, in their order; the first failure is the answer. */
+/** All checks of §7 before the daily quota, in their order; the first failure is the answer. */
 export function checkMixture(request: MixtureRequest): CheckedMixture {
   const { access, body, bounds } = request
   const refused = (problem: Problem, config: MixtureConfig | null): CheckedMixture => ({

@@ -10,7 +10,7 @@ const root = 'svc.mixture'
 const mixtureKeys = ['strategy', 'experts', 'aggregator', 'min_experts', 'max_price_wei']
 const expertKeys = ['model', 'weight']
 const aggregatorKeys = ['model']
-/** A code of their own (decisions §3); every other unknown key is `mixture_invalid`. */
+/** A code of their own (§3); every other unknown key is `mixture_invalid`. */
 const forbiddenKeys = ['node_id', 'route', 'hostname']
 /** As the schema of a request's own `model`, characters. */
 const modelLengthMax = 256
@@ -85,7 +85,7 @@ function readQuorum(mixture: Json, strategy: StrategyName, experts: number): num
 const expertOf = ({ model, weight }: Json): Expert => ({ model: model as string, weight: (weight as number) ?? 1 })
 
 /**
- * `svc.mixture` as it was sent, in the order of decisions §7: strategy, experts, cap, forbidden fields, aggregator, pin,
+ * `svc.mixture` as it was sent, in the order of §7: strategy, experts, cap, forbidden fields, aggregator, pin,
  * quorum. The first fault is the answer.
  */
 export function readMixtureConfig(

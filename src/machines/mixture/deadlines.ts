@@ -1,9 +1,9 @@
 import type { MixtureDeadlines } from './context.ts'
 import { isStrategyName, strategies } from './strategies/registry.ts'
 
-/** Kept for the answer where no aggregator needs the rest (decisions §7), ms. */
+/** Kept for the answer where no aggregator needs the rest (§7), ms. */
 const closingMs = 1_000
-/** Of the wall clock, for the experts, where an aggregator follows (decisions §7). */
+/** Of the wall clock, for the experts, where an aggregator follows (§7). */
 const expertsShare = 0.65
 
 /** `given`: `svc.mixture` as it was sent, which nobody has checked yet. `elapsedMs`: since the start of the request. */

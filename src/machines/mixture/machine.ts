@@ -107,7 +107,7 @@ const toStrategy = known.map(({ state }) => ({
 }))
 
 /**
- * One mixture, as long as its request lives (decisions §7). Nothing of it is kept: the answers of the experts are in
+ * One mixture, as long as its request lives (§7). Nothing of it is kept: the answers of the experts are in
  * its context and go with it.
  */
 export const mixtureMachine = mixture.createMachine({

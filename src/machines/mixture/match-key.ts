@@ -1,4 +1,5 @@
 import { canonicalJson } from '../../protocol/canonical-json.ts'
+import { foreignJson } from '../../protocol/foreign-json.ts'
 import { answerText, toolCallsOf, withoutThinking } from './answer.ts'
 import type { AnswerMessage } from './strategies/strategy.ts'
 
@@ -8,7 +9,7 @@ const isContainer = (value: unknown): value is Json => typeof value === 'object'
 /** The canonical form of a JSON object or array; null for any other text, and for what JCS cannot write. */
 function canonical(text: string): string | null {
   try {
-    const value: unknown = JSON.parse(text)
+    const value = foreignJson(text)
     return isContainer(value) ? canonicalJson(value) : null
   } catch {
     return null
@@ -117,7 +118,7 @@ function textKey(text: string): string | null {
 }
 
 /**
- * What makes two answers the same vote: the seven steps of decisions §7, no likeness beyond. null: no answer at all.
+ * What makes two answers the same vote: the seven steps of §7, no likeness beyond. null: no answer at all.
  */
 export function matchKey(message: AnswerMessage): string | null {
   const calls = toolCallsOf(message)

@@ -8,6 +8,9 @@ import { type Candidate, isSome, type Strategy } from './strategies/strategy.ts'
 import { topWeighted } from './strategies/weighted.ts'
 import type { AcceptedMixture, MixtureEnd, MixtureReport, PlannedExpert, SubCallResult } from './types.ts'
 
+/** Until machines that failed may have come back; a client that sends the same at once gains nothing. */
+const quorumRetrySeconds = 5
+
 type Context = MixtureContext
 type Change = Partial<
   Pick<Context, 'config' | 'accepted' | 'planned' | 'results' | 'dispatched' | 'aggregator' | 'end'>
@@ -47,7 +50,7 @@ export const dispatchedTo = (
   dispatched: new Map(dispatched).set(index, call),
 })
 
-/** An answer that is none makes its sub-call a failed one (decisions §7, status mapping). */
+/** An answer that is none makes its sub-call a failed one (§7, status mapping). */
 function judged(result: SubCallResult, accepts: Strategy['accepts']): SubCallResult {
   return result.status === 'ok' && !accepts(result.choice.message)
     ? { status: 'upstream_error', call: result.call }
@@ -83,7 +86,13 @@ export function quorumFailure(context: Context): Change {
   const { minExperts } = acceptedOf(context).config
   const detail = `${survivors(context).length} experts answered, ${minExperts} had to`
   const trace = traceOf(reportOf(context))
-  return failed(new Problem('mixture_quorum_not_met', { detail, metadata: { mixture: trace } }))
+  return failed(
+    new Problem('mixture_quorum_not_met', {
+      detail,
+      retryAfterSeconds: quorumRetrySeconds,
+      metadata: { mixture: trace },
+    }),
+  )
 }
 
 function succeededWith(result: SubCallResult | null | undefined): MixtureEnd {

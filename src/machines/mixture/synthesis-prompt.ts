@@ -4,7 +4,7 @@ import type { AggregationInput } from './strategies/strategy.ts'
 
 type Messages = ChatRequest['messages']
 
-/** What the instructions and the tags weigh at most with four answers (decisions §7), tokens. */
+/** What the instructions and the tags weigh at most with four answers (§7), tokens. */
 export const synthesisOverhead = 220
 
 const instructions = (answers: number, tag: string) =>

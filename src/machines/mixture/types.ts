@@ -23,7 +23,7 @@ export interface MixtureConfig {
   readonly minExperts: number
 }
 
-/** What the checks of decisions §7 look at. */
+/** What the checks of §7 look at. */
 export interface MixtureRequest {
   readonly body: ChatRequest
   /** Where the request names a machine, as an error's `param`; null: nowhere. */
@@ -50,9 +50,11 @@ export interface MixtureBounds {
 /** A request that passed all checks. */
 export interface AcceptedMixture {
   readonly config: MixtureConfig
-  /** P of decisions §7. */
+  /** P of §7. */
   readonly promptTokens: number
-  /** M of decisions §7: each sub-call may write so much. */
+  /** P without its pictures and sounds, of which nobody knows what room they take. */
+  readonly textTokens: number
+  /** M of §7: each sub-call may write so much. */
   readonly outputTokens: number
   /** Over all sub-calls. */
   readonly estimate: number

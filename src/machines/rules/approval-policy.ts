@@ -1,4 +1,4 @@
-/** The roles of an admin token; a higher one includes the lower ones (decisions §4). */
+/** The roles of an admin token; a higher one includes the lower ones (§4). */
 export type AdminRole = 'viewer' | 'operator' | 'admin'
 
 export type TargetType =
@@ -14,7 +14,7 @@ export type TargetType =
   | 'command'
   | 'webhook'
 
-/** What a command event can tell (decisions §16). */
+/** What a command event can tell (§16). */
 export type CommandAction = 'job.create' | 'job.cancel' | 'node.drain' | 'node.resume' | 'node.revoke'
 
 type Category =
@@ -29,7 +29,7 @@ type Category =
   | 'retention'
   | 'settlement'
 
-/** One admin route: who may take it, and what its approval asks for (decisions §16, `actions`; §23). */
+/** One admin route: who may take it, and what its approval asks for (§16, `actions`; §23). */
 export interface AdminRoute {
   readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
   /** The template; always under `/v1/admin/`. */
@@ -43,7 +43,6 @@ export interface AdminRoute {
   readonly reasonRequired: boolean
   readonly typedConfirmation: string | null
   readonly dryRun: boolean
-  readonly currentEnforcement: 'role_token' | 'role_token_reason_advisory' | 'role_token_typed_confirmation'
   readonly productionRequirement: 'role_token' | 'reason' | 'second_approver' | 'reason_and_second_approver'
 }
 
@@ -63,7 +62,6 @@ const read = (role: AdminRole, category: Category, path: string): AdminRoute => 
   reasonRequired: false,
   typedConfirmation: null,
   dryRun: false,
-  currentEnforcement: 'role_token',
   productionRequirement: 'role_token',
 })
 
@@ -79,14 +77,13 @@ const change = (
   method,
   targetType,
   reasonRequired: true,
-  currentEnforcement: 'role_token_reason_advisory',
   productionRequirement: 'reason',
   ...rest,
 })
 
 const twoPeople = { productionRequirement: 'second_approver' } as const
 const reasonAndTwoPeople = { productionRequirement: 'reason_and_second_approver' } as const
-const noReasonYet = { reasonRequired: false, currentEnforcement: 'role_token' } as const
+const noReasonYet = { reasonRequired: false } as const
 const tellsMachine = (command: CommandAction) => ({ command }) as const
 
 /**
@@ -112,7 +109,6 @@ export const adminRoutes = {
       reasonRequired: false,
       typedConfirmation: purgeConfirmation,
       dryRun: true,
-      currentEnforcement: 'role_token_typed_confirmation',
     },
   ),
   'customer.usage.export': change(
@@ -284,3 +280,19 @@ export function adminRouteFaults(
 /** Actions that need a second admin once `SVC_REQUIRE_SECOND_APPROVER` is set. */
 export const needsSecondApprover = ({ productionRequirement }: AdminRoute): boolean =>
   productionRequirement === 'second_approver' || productionRequirement === 'reason_and_second_approver'
+
+/** The settings that decide what an action is refused without. */
+export interface Enforcement {
+  readonly reasonEnforced: boolean
+  readonly secondApproverRequired: boolean
+}
+
+/** What a call must bring now, as the approval policy tells it; a reason that may be left out is `reason_advisory`. */
+export function currentEnforcement(row: AdminRoute, { reasonEnforced, secondApproverRequired }: Enforcement): string {
+  const asked = [
+    ...(row.typedConfirmation === null ? [] : ['typed_confirmation']),
+    ...(row.reasonRequired ? [reasonEnforced ? 'reason' : 'reason_advisory'] : []),
+    ...(secondApproverRequired && needsSecondApprover(row) ? ['second_approver'] : []),
+  ]
+  return asked.length === 0 ? 'role_token' : `role_token_${asked.join('_and_')}`
+}

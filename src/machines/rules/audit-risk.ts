@@ -1,6 +1,6 @@
 import { type AdminRole, type AdminRoute, adminRoutes } from './approval-policy.ts'
 
-/** What the audit summary thinks of the events of its window (decisions §16). */
+/** What the audit summary thinks of the events of its window (§16). */
 export type RiskStatus = 'clear' | 'watch' | 'review'
 
 type Category = AdminRoute['category']

@@ -1,4 +1,4 @@
-/** Passive ejection of one model on one node (decisions §8; the defaults are Envoy's). */
+/** Passive ejection of one model on one node (§8; the defaults are Envoy's). */
 export interface EjectionState {
   /** Since the last success: failures to connect and time-outs. */
   readonly hardFailures: number

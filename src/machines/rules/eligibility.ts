@@ -19,8 +19,12 @@ export interface PlacementRequest {
   /** The node that served this conversation's prefix last. */
   readonly affinityNodeId: string | null
   readonly nowMs: number
-  /** Tokens the context must hold; null where nobody estimated. */
-  readonly needContext: number | null
+  /** Tokens that the prompt has at least: a smaller context cannot hold it. null where every context surely does. */
+  readonly contextLeast: number | null
+  /** Tokens by estimate, which is too high more often than too low: smaller contexts are tried last. */
+  readonly contextWanted: number | null
+  /** A node has said that its context, of so many tokens, is too small: only larger ones are worth a try. */
+  readonly contextAbove: number | null
 }
 
 export type RefusalCode = Extract<
@@ -79,14 +83,19 @@ function inTier(route: Route, policy: EffectivePolicy): boolean {
   return policy.routeTiers === null || policy.routeTiers.has(route.nodeClass)
 }
 
-/** `private` means the caller's own machine (decisions §8), whatever class its owner gave to another's. */
+/** `private` means the caller's own machine (§8), whatever class its owner gave to another's. */
 function isPrivateEnough(route: Route, access: PlacementRequest['access']): boolean {
   if (isOwn(route, access.customerId)) return true
   const { minPrivacyRank } = access.policy
   return minPrivacyRank < privacyRank.private && privacyRank[route.privacyClass] >= minPrivacyRank
 }
 
-/** `own`/`others`: a request that has tried the one never goes on to the other (decisions §5, failover). */
+function holds({ contextLength }: Route, { contextLeast, contextAbove }: PlacementRequest): boolean {
+  if (contextAbove !== null && (contextLength === null || contextLength <= contextAbove)) return false
+  return contextLeast === null || contextLength === null || contextLength >= contextLeast
+}
+
+/** `own`/`others`: a request that has tried the one never goes on to the other (§5, failover). */
 export type Side = 'own' | 'others' | null
 
 export function judge(route: Route, request: PlacementRequest, side: Side): Verdict {
@@ -99,9 +108,7 @@ export function judge(route: Route, request: PlacementRequest, side: Side): Verd
   if (own ? side === 'others' : side === 'own' || request.ownOnly || request.pin !== null) return 'not_own'
   if (request.pin !== null && route.nodeId !== request.pin) return 'not_pinned'
   if (request.freeOnly && !isFree(route, access.customerId)) return 'billed'
-  if (request.needContext !== null && route.contextLength !== null && route.contextLength < request.needContext) {
-    return 'context_length'
-  }
+  if (!holds(route, request)) return 'context_length'
   if (!route.ready) return 'not_ready'
   if (request.exclude.has(route.profileId)) return 'tried'
   return hasSlot(route) ? 'open' : 'full'

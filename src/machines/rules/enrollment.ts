@@ -1,6 +1,6 @@
 import type { Visibility } from '../routing.ts'
 
-/** What an enrolment token allows at most (decisions §22). */
+/** What an enrolment token allows at most (§22). */
 export interface EnrollmentGrant {
   readonly visibility: Visibility
   readonly nodeClass: string

@@ -8,7 +8,7 @@ import {
   type Verdict,
   verdictRank,
 } from './eligibility.ts'
-import { assumedTtft, isSome, openRoutes, type Placement, score } from './placement.ts'
+import { assumedTtft, isRoomy, openRoutes, type Placement, preferred, score } from './placement.ts'
 
 export interface ExplainedRoute {
   readonly node_id: string
@@ -23,6 +23,8 @@ export interface ExplainedRoute {
     | 'held_down'
     | 'ejected'
     | 'own_machines_first'
+    /** Its context may be too small for the prompt; another's is not. */
+    | 'context_tight'
     | 'only'
     | 'affinity'
     | 'load'
@@ -54,7 +56,8 @@ export function explainPlacement(
     )
   const mine = openRoutes(ready(true), request)
   const foreign = openRoutes(ready(false), request)
-  const ttftMs = assumedTtft(isSome(mine.open) ? mine.open : foreign.open)
+  const open = preferred(mine.open, foreign.open, request)
+  const ttftMs = assumedTtft(open)
   const reasonOf = (route: Route, own: boolean): Pick<ExplainedRoute, 'verdict' | 'reason'> => {
     if (placement.kind === 'placed' && placement.route.profileId === route.profileId) {
       return { verdict: 'chosen', reason: placement.chosenBy }
@@ -64,9 +67,11 @@ export function explainPlacement(
     if (verdictRank[verdict] > verdictRank.other_profile && !policy.allows(route.modelNames))
       return { verdict: 'refused', reason: 'model_policy' }
     if (verdict !== 'open') return { verdict: 'refused', reason: verdict }
+    if (open.includes(route)) return { verdict: 'eligible', reason: 'less_preferred' }
     if ((own ? mine : foreign).open.includes(route)) {
-      return own || !isSome(mine.open)
-        ? { verdict: 'eligible', reason: 'less_preferred' }
+      const { contextWanted: wanted } = request
+      return wanted !== null && !isRoomy(route, wanted)
+        ? { verdict: 'eligible', reason: 'context_tight' }
         : { verdict: 'refused', reason: 'own_machines_first' }
     }
     return { verdict: 'refused', reason: route.heldUntilMs > request.nowMs ? 'held_down' : 'ejected' }

@@ -1,4 +1,4 @@
-import type { GatewayPolicy, ModelPolicy } from '../../protocol/wire/policy.ts'
+import type { GatewayPolicy, ModelPolicy, WholeGatewayPolicy } from '../../protocol/wire/policy.ts'
 import type { PrivacyClass } from '../routing.ts'
 
 export const privacyRank: Readonly<Record<PrivacyClass, number>> = { public: 0, trusted: 1, private: 2 }
@@ -21,6 +21,26 @@ export interface EffectivePolicy {
   readonly mixture: { readonly enabled: boolean; readonly maxExperts: number | null }
 }
 
+/** What a field of an account's policy means where it is absent (§13). */
+const policyDefaults = {
+  policy_version: 'gateway_policy_v1',
+  allowed_models: null,
+  denied_models: [],
+  route_tiers: [],
+  min_privacy_class: 'private',
+  node_scope: null,
+  max_tokens_per_request: null,
+  daily_token_quota: null,
+  rate_limit_rpm: null,
+  max_concurrency: null,
+} as const satisfies GatewayPolicy
+
+/** The policy of an account with every field; `expertsMax`: the gateway's own bound of a mixture. */
+export function wholePolicy(policy: GatewayPolicy, expertsMax: number): WholeGatewayPolicy {
+  const whole = { ...policyDefaults, mixture: { enabled: true, max_experts: expertsMax }, ...policy }
+  return { ...whole, denied_models: [...whole.denied_models], route_tiers: [...whole.route_tiers] }
+}
+
 function matches(pattern: string, modelId: string): boolean {
   return pattern.endsWith('*') ? modelId.startsWith(pattern.slice(0, -1)) : pattern === modelId
 }
@@ -34,15 +54,21 @@ const tiers = (list: readonly string[] | undefined) => (list?.length ? new Set(l
 const smaller = (a: number | null | undefined, b: number | null | undefined) =>
   a == null ? (b ?? null) : b == null ? a : Math.min(a, b)
 
+/** What a key says; a key that has no policy of its own keeps every prompt on the owner's machines. */
+export interface KeyRules {
+  readonly policy: ModelPolicy | null
+  readonly nodeScope: readonly string[] | null
+}
+
 /**
  * The stricter of both in every respect. A class below `private` holds only where account **and** key name it
- * (decisions §8: a prompt leaves the owner's machines only when both say so).
+ * (§8: a prompt leaves the owner's machines only when both say so). `key` is null where no key is in use: an
+ * operator acts for the customer, and the account's policy stands alone.
  */
-export function mergePolicies(
-  account: GatewayPolicy | null,
-  key: { readonly policy: ModelPolicy | null; readonly nodeScope: readonly string[] | null },
-): EffectivePolicy {
-  const rules = [account, key.policy].filter((policy) => policy !== null)
+export function mergePolicies(account: GatewayPolicy | null, key: KeyRules | null): EffectivePolicy {
+  const keyPolicy = key?.policy ?? null
+  const rules = [account, keyPolicy].filter((policy) => policy !== null)
+  const accountPrivacy = privacyRank[account?.min_privacy_class ?? 'private']
   const denied = rules.flatMap((policy) => policy.denied_models ?? [])
   const allowed = rules.flatMap((policy) => (policy.allowed_models ? [policy.allowed_models] : []))
   const scope = (list: readonly string[] | null | undefined) => (list ? new Set(list) : null)
@@ -50,19 +76,17 @@ export function mergePolicies(
     allows: (modelIds) =>
       !denied.some((pattern) => modelIds.some((id) => matches(pattern, id))) &&
       allowed.every((patterns) => patterns.some((pattern) => modelIds.some((id) => matches(pattern, id)))),
-    minPrivacyRank: Math.max(
-      privacyRank[account?.min_privacy_class ?? 'private'],
-      privacyRank[key.policy?.min_privacy_class ?? 'private'],
-    ),
-    routeTiers: intersect(tiers(account?.route_tiers), tiers(key.policy?.route_tiers)),
-    nodeScope: intersect(scope(account?.node_scope), scope(key.nodeScope)),
-    maxTokensPerRequest: smaller(account?.max_tokens_per_request, key.policy?.max_tokens_per_request),
+    minPrivacyRank:
+      key === null ? accountPrivacy : Math.max(accountPrivacy, privacyRank[keyPolicy?.min_privacy_class ?? 'private']),
+    routeTiers: intersect(tiers(account?.route_tiers), tiers(keyPolicy?.route_tiers)),
+    nodeScope: intersect(scope(account?.node_scope), scope(key?.nodeScope)),
+    maxTokensPerRequest: smaller(account?.max_tokens_per_request, keyPolicy?.max_tokens_per_request),
     dailyTokenQuota: account?.daily_token_quota ?? null,
     rateLimitRpm: account?.rate_limit_rpm ?? null,
     maxConcurrency: account?.max_concurrency ?? null,
     mixture: {
       enabled: rules.every((policy) => policy.mixture?.enabled ?? true),
-      maxExperts: smaller(account?.mixture?.max_experts, key.policy?.mixture?.max_experts),
+      maxExperts: smaller(account?.mixture?.max_experts, keyPolicy?.mixture?.max_experts),
     },
   }
 }

@@ -1,4 +1,4 @@
-/** Leaves of one batch (decisions §14). */
+/** Leaves of one batch (§14). */
 export const payoutsPerBatchMax = 1_000
 /** So many pending make a batch due, whatever their age. */
 export const pendingForBatch = 500

@@ -26,12 +26,12 @@ export type Placement =
 
 /** Stands in for the slots of a runtime that does not say how many it has; it queues by itself. */
 export const slotsAssumed = 4
-/** A node that holds the prefix's cache is kept while it is at most this much busier than the mean (decisions §8). */
+/** A node that holds the prefix's cache is kept while it is at most this much busier than the mean (§8). */
 export const affinityLoadMax = 1.25
-/** Ejections are ignored when fewer than this share of a model's routes remain (decisions §8). */
+/** Ejections are ignored when fewer than this share of a model's routes remain (§8). */
 const remainingShareMin = 0.5
 
-/** `base` without the routes that are held down or ejected, with the floors of decisions §8. */
+/** `base` without the routes that are held down or ejected, with the floors of §8. */
 function withoutUnhealthy(base: readonly Route[], nowMs: number): readonly Route[] {
   const isWell = (route: Route) => route.heldUntilMs <= nowMs && route.load.ejectedUntilMs <= nowMs
   if (base.length < 2 || base.every(isWell)) return base
@@ -110,6 +110,24 @@ function choose(open: readonly [Route, ...Route[]], request: PlacementRequest, r
 
 export const isSome = (routes: readonly Route[]): routes is readonly [Route, ...Route[]] => routes.length > 0
 
+/** The estimate fits into it, as far as it is known. */
+export const isRoomy = ({ contextLength }: Route, wanted: number) => contextLength === null || contextLength >= wanted
+
+/** Own machines first. A context that may be too small comes after all others: the estimate can be wrong, the node knows. */
+export function preferred(
+  mine: readonly Route[],
+  others: readonly Route[],
+  { contextWanted: wanted }: PlacementRequest,
+): readonly Route[] {
+  if (wanted !== null) {
+    for (const side of [mine, others]) {
+      const roomy = side.filter((route) => isRoomy(route, wanted))
+      if (roomy.length > 0) return roomy
+    }
+  }
+  return mine.length > 0 ? mine : others
+}
+
 /**
  * Chooses the route of one call. Own machines first; those of others only where the policy lets a prompt leave.
  * Pure, and on the hot path: it reads the table and the loads and waits for nothing.
@@ -133,9 +151,10 @@ export function place(table: RoutingTable, request: PlacementRequest, random: ()
   if (visible !== null && !request.access.policy.allows(visible.modelNames))
     return { kind: 'refused', code: 'model_not_allowed' }
   const mine = openRoutes(own, request)
-  if (isSome(mine.open)) return choose(mine.open, request, random)
+  if (isSome(mine.open) && request.contextWanted === null) return choose(mine.open, request, random)
   const foreign = openRoutes(others, request)
-  if (isSome(foreign.open)) return choose(foreign.open, request, random)
+  const open = preferred(mine.open, foreign.open, request)
+  if (isSome(open)) return choose(open, request, random)
   const full = mine.full.length === 0 ? foreign.full : [...mine.full, ...foreign.full]
   if (full.length > 0) return { kind: 'saturated', routes: full }
   return { kind: 'refused', code: verdicts[furthest]?.code ?? 'model_not_found' }

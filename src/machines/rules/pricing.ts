@@ -12,7 +12,7 @@ const tokens = (count: number): bigint => {
   return BigInt(count)
 }
 
-/** Exact: base + prompt tokens × price + completion tokens × price (decisions §9, §13). */
+/** Exact: base + prompt tokens × price + completion tokens × price (§9, §13). */
 export function priceOf(prices: Prices, promptTokens: number, completionTokens: number): bigint {
   return (
     prices.baseWei + tokens(promptTokens) * prices.promptTokenWei + tokens(completionTokens) * prices.completionTokenWei
@@ -30,7 +30,7 @@ export interface Split {
   readonly shareWei: bigint
 }
 
-/** The fee is rounded down and the node gets all the rest, so that both always add up to the amount (decisions §9). */
+/** The fee is rounded down and the node gets all the rest, so that both always add up to the amount (§9). */
 export function splitCharge(amountWei: bigint, feeBps: number): Split {
   if (!Number.isInteger(feeBps) || feeBps < 0 || feeBps > 10_000)
     throw new RangeError('a fee is 0 to 10000 basis points')
@@ -38,7 +38,7 @@ export function splitCharge(amountWei: bigint, feeBps: number): Split {
   return { feeWei, shareWei: amountWei - feeWei }
 }
 
-/** What a node reports is clamped to this before anybody pays for it (decisions §5, usage). */
+/** What a node reports is clamped to this before anybody pays for it (§5, usage). */
 const usageCeiling = {
   prompt: (estimate: number) => Math.floor(1.5 * estimate) + 64,
   completion: (estimate: number, maxTokens: number | null) =>

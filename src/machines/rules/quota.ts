@@ -1,9 +1,9 @@
 import { secondMs } from '../../time.ts'
 
-/** A concurrency refusal: a slot frees when a request ends, which nobody can foretell (decisions §3). */
+/** A concurrency refusal: a slot frees when a request ends, which nobody can foretell (§3). */
 export const concurrencyRetrySeconds = 1
 
-/** Whole seconds, at least 1, ±10 %: clients refused together must not come back together (decisions §17). */
+/** Whole seconds, at least 1, ±10 %: clients refused together must not come back together (§17). */
 export function jitteredSeconds(waitMs: number, random: number): number {
   return Math.max(1, Math.round((waitMs / secondMs) * (0.9 + random * 0.2)))
 }
@@ -30,7 +30,7 @@ export interface LimitView {
   readonly resetSeconds: number
 }
 
-/** `RateLimit-Policy` and `RateLimit` (decisions §17; draft-ietf-httpapi-ratelimit-headers). */
+/** `RateLimit-Policy` and `RateLimit` (§17; draft-ietf-httpapi-ratelimit-headers). */
 export function rateLimitHeaders(views: readonly LimitView[]): Readonly<Record<string, string>> {
   return {
     'ratelimit-policy': views.map((view) => `"${view.name}";q=${view.limit};w=${view.windowSeconds}`).join(', '),

@@ -1,6 +1,6 @@
 import { hourMs, minuteMs, secondMs } from '../../time.ts'
 
-/** Before each attempt of a delivery, ms (decisions §11): 10 in all, about 75.6 hours. */
+/** Before each attempt of a delivery, ms (§11): 10 in all, about 75.6 hours. */
 export const deliveryDelaysMs: readonly number[] = [
   0,
   5 * secondMs,
@@ -18,7 +18,7 @@ export const deliveryAttemptsMax = deliveryDelaysMs.length
 const retryAfterMsMax = 24 * hourMs
 const jitter = 0.1
 
-/** Before the second and the third attempt of a job, ms (decisions §10). */
+/** Before the second and the third attempt of a job, ms (§10). */
 const jobDelaysMs: readonly number[] = [5 * secondMs, 30 * secondMs]
 
 /**

@@ -12,7 +12,7 @@ export interface EndedJob {
   readonly completedAt: Date
 }
 
-/** The bytes of a job's one event (decisions §11): thin, without ciphertext. Written once, sent by every attempt. */
+/** The bytes of a job's one event (§11): thin, without ciphertext. Written once, sent by every attempt. */
 export function webhookEventText(job: EndedJob): string {
   const completedAt = isoTime(job.completedAt)
   const event: WebhookEvent = {

@@ -1,14 +1,17 @@
 import { webhookUrlCharactersMax } from '../../protocol/wire/job.ts'
 
-/** Names that never mean a machine on the internet (RFC 6761, 6762, 7686; `.internal` by ICANN). */
-const privateSuffix = /(^|\.)(localhost|local|internal|onion)$/
+/** Names that never mean a machine on the internet (RFC 6761, 6762, 7686, 8375; `.internal` by ICANN; `.lan` by habit). */
+const privateSuffix = /(^|\.)(localhost|local|internal|home\.arpa|lan|test|onion)$/
+/** RFC 3986: the parser repairs far more without a word, and what is shown again must be a URI as it stands. */
+const uri =
+  /^https:\/\/(?:[\w.~!$&'()*+,;=:-]|%[\da-f]{2})+(?:\/(?:[\w.~!$&'()*+,;=:@-]|%[\da-f]{2})*)*(?:\?(?:[\w.~!$&'()*+,;=:@/?-]|%[\da-f]{2})*)?$/i
 const addressLiteral = /^(\[.*\]|[0-9.]+)$/
 
-export type WebhookUrl = { readonly url: string } | { readonly fault: string }
+export type WebhookUrl = { readonly url: URL } | { readonly fault: string }
 
 /**
- * What can be said of a webhook URL before anything is resolved (decisions §11). The result is its normal form: WHATWG
- * parsing turns `0x7f.1` and `2130706433` into the addresses they are, and a trailing dot of the host goes.
+ * What can be said of a webhook URL before anything is resolved (§11, §27). The result is its normal form, for
+ * the call alone: WHATWG parsing turns `0x7f.1` and `2130706433` into the addresses they are.
  */
 export function checkWebhookUrl(text: string, ports: readonly number[]): WebhookUrl {
   const fault = (words: string) => ({ fault: `webhook_url ${words}` })
@@ -20,9 +23,10 @@ export function checkWebhookUrl(text: string, ports: readonly number[]): Webhook
   if (url.hash !== '' || text.includes('#')) return fault('must not have a fragment')
   const port = url.port === '' ? 443 : Number(url.port)
   if (!ports.includes(port)) return fault('must use an allowed port')
-  const host = url.hostname.replace(/\.$/, '')
-  if (addressLiteral.test(host)) return fault('must name a host, not an address')
-  if (!host.includes('.') || privateSuffix.test(host)) return fault('must name a public host')
-  if (host !== url.hostname) url.hostname = host
-  return { url: url.toString() }
+  const { hostname } = url
+  if (addressLiteral.test(hostname)) return fault('must name a host, not an address')
+  if (hostname.split('.').includes('')) return fault('must not have an empty label or a trailing dot')
+  if (!hostname.includes('.') || privateSuffix.test(hostname)) return fault('must name a public host')
+  if (!uri.test(text)) return fault('has characters that must be percent-encoded (a host name: in its ASCII form)')
+  return { url }
 }

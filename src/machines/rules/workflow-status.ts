@@ -1,4 +1,4 @@
-/** Whether administration is guarded as production asks for (decisions §16). */
+/** Whether administration is guarded as production asks for (§16). */
 export type WorkflowStatus = 'transitional' | 'ready'
 
 export type WorkflowBlocker =
@@ -21,7 +21,7 @@ export interface WorkflowFacts {
 
 const productionRetentionDays = 30
 
-/** In the order of the decisions; empty: ready. */
+/** In the order of the specification; empty: ready. */
 export function workflowBlockers(facts: WorkflowFacts): readonly WorkflowBlocker[] {
   const blocked: readonly (readonly [WorkflowBlocker, boolean])[] = [
     ['approval_events_table_missing', !facts.approvalTablePresent],

@@ -15,7 +15,7 @@ const subCall = Type.Object({
   usage: Type.Object({ total_tokens: count }),
 })
 
-/** One finished mixture: metadata only, no text of anybody (decisions §23). */
+/** One finished mixture: metadata only, no text of anybody (§23). */
 export const RecentMixture = Type.Object({
   request_id: Type.String(),
   customer_id: nullable(Type.String({ description: 'null for viewers' })),

@@ -121,7 +121,8 @@ export const KeyList = Type.Object({
   keys: Type.Array(Key),
 })
 
-const url = Type.String({ minLength: 1, maxLength: 2048, description: 'Base URL of an OpenAI-compatible server' })
+const urlBounds = { minLength: 1, maxLength: 2048 }
+const url = Type.String({ ...urlBounds, description: 'Base URL of an OpenAI-compatible server' })
 const apiKey = Type.Optional(
   nullable(Type.String({ pattern: '^[\\x21-\\x7e]{1,512}$', description: 'Sent to the node as bearer; never shown' })),
 )
@@ -144,7 +145,12 @@ export const NodeCreate = Type.Object(
 )
 export const NodeUpdate = Type.Object(
   {
-    url: Type.Optional(url),
+    url: Type.Optional(
+      Type.String({
+        ...urlBounds,
+        description: 'Another address takes the stored API key away, unless `api_key` comes with it',
+      }),
+    ),
     name: Type.Optional(text(128)),
     visibility: Type.Optional(visibility),
     node_class: Type.Optional(nodeClass),
@@ -270,6 +276,9 @@ export const AdminModelList = Type.Object({
       in_catalogue: Type.Boolean({ description: 'false: a node serves it and no entry names it' }),
       nodes: Type.Integer({ description: 'Nodes that have it' }),
       nodes_ready: Type.Integer({ description: 'Nodes that can answer now' }),
+      served_context_length: nullable(
+        Type.Integer({ description: 'The longest context that a node has for it; never more than the entry says' }),
+      ),
     }),
   ),
 })

@@ -3,7 +3,7 @@ import { brand } from '../../brand.ts'
 import { runtimeKinds } from './node.ts'
 import { count, literals, noControls, nullable, nullableInteger, strict } from './shapes.ts'
 
-/** What the node agent and the gateway say to each other beyond chat (decisions §22). Unknown members are refused. */
+/** What the node agent and the gateway say to each other beyond chat (§22). Unknown members are refused. */
 
 export const agentProtocolVersion = 1
 export const nodeStatusPath = `/${brand}/v1/status`

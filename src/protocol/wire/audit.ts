@@ -40,7 +40,7 @@ export const AuditPurge = Type.Object({
 })
 export type AuditPurge = Static<typeof AuditPurge>
 
-/** The chains of approval and command events, checked (decisions §23). */
+/** The chains of approval and command events, checked (§23). */
 export const AuditChain = Type.Object({
   object: Type.Literal(`${brand}.admin.audit_chain`),
   generated_at: Instant,

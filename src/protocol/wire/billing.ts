@@ -1,6 +1,6 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { brand } from '../../brand.ts'
-import { GatewayPolicy } from './policy.ts'
+import { WholeGatewayPolicy } from './policy.ts'
 import { Instant } from './report.ts'
 import { count, literals, nullable, reason, strict, wei } from './shapes.ts'
 
@@ -59,7 +59,7 @@ export const CustomerAccount = Type.Object({
   balance_wei: wei,
   reserved_wei: wei,
   available_wei: wei,
-  gateway_policy: nullable(GatewayPolicy),
+  gateway_policy: nullable(WholeGatewayPolicy),
 })
 
 /** Endpoint 14. */

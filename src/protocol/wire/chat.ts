@@ -25,11 +25,14 @@ export const ChatRouting = Type.Object(
   { additionalProperties: true },
 )
 
+/** More are no conversation (§27). */
+export const messagesMax = 20_000
+
 /** `POST /v1/api/chat/completions`. OpenAI fields that are not listed pass through to the node. */
 export const ChatRequest = Type.Object(
   {
     model: Type.String({ minLength: 1, maxLength: 256 }),
-    messages: Type.Array(ChatMessage, { minItems: 1 }),
+    messages: Type.Array(ChatMessage, { minItems: 1, maxItems: messagesMax }),
     max_tokens: Type.Optional(Type.Union([Type.Integer({ minimum: 1, maximum: 1_048_576 }), Type.Null()])),
     max_completion_tokens: Type.Optional(Type.Union([Type.Integer({ minimum: 1, maximum: 1_048_576 }), Type.Null()])),
     temperature: Type.Optional(Type.Union([Type.Number({ minimum: 0, maximum: 2 }), Type.Null()])),

@@ -3,7 +3,7 @@ import { NodeReceipt } from './agent.ts'
 import { EnvelopeBody } from './job.ts'
 import { literals, nullable, strict } from './shapes.ts'
 
-/** The command routes of a node agent (decisions §22): `PUT`, `GET ?wait_s=` and `DELETE /svc/v1/commands/{command_id}`. */
+/** The command routes of a node agent (§22): `PUT`, `GET ?wait_s=` and `DELETE /svc/v1/commands/{command_id}`. */
 
 export const attemptsMax = 3
 /** What a node may report; a retryable one raises the attempt. */

@@ -3,7 +3,7 @@ import { brand } from '../../brand.ts'
 import { Instant, NullableInstant } from './report.ts'
 import { count, literals, nullable, reason, strict, text } from './shapes.ts'
 
-/** Enrolment tokens as the admin routes make and show them (decisions §22, §23). */
+/** Enrolment tokens as the admin routes make and show them (§22, §23). */
 
 const visibility = literals(['private', 'public'])
 const privacyClass = literals(['public', 'trusted', 'private'])

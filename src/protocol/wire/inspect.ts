@@ -4,7 +4,7 @@ import { Node } from './admin.ts'
 import { Instant } from './report.ts'
 import { count, literals, nullable, nullableNumber } from './shapes.ts'
 
-/** A statechart as a graph and as a picture, both derived from the machine that runs (decisions §23). */
+/** A statechart as a graph and as a picture, both derived from the machine that runs (§23). */
 export const Machine = Type.Object({
   machine: Type.String({ description: 'As transitions name it' }),
   title: Type.String(),

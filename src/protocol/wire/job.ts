@@ -4,13 +4,13 @@ import { TransportKey } from './agent.ts'
 import { Instant, NullableInstant } from './report.ts'
 import { literals, nullable, strict, wei } from './shapes.ts'
 
-/** `status` of a private job; the resting states of its chart (decisions §10). */
+/** `status` of a private job; the resting states of its chart (§10). */
 export const jobStatuses = ['queued', 'dispatched', 'running', 'completed', 'failed', 'expired', 'cancelled'] as const
 export type JobStatus = (typeof jobStatuses)[number]
 export const terminalJobStatuses = ['completed', 'failed', 'expired', 'cancelled'] as const
 export type TerminalJobStatus = (typeof terminalJobStatuses)[number]
 
-/** `status` of a webhook; null until its job has ended (decisions §11). */
+/** `status` of a webhook; null until its job has ended (§11). */
 export const webhookStatuses = ['pending', 'delivering', 'retry_scheduled', 'delivered', 'failed', 'disabled'] as const
 export type WebhookStatus = (typeof webhookStatuses)[number]
 
@@ -97,7 +97,7 @@ export const JobRead = Type.Object({
 })
 export type JobRead = Static<typeof JobRead>
 
-/** Extension: the signed keys of one own node (decisions §10). */
+/** Extension: the signed keys of one own node (§10). */
 export const NodeKeys = Type.Object({
   node_id: Type.String(),
   identity_public_key_ed25519: Type.String({ description: 'Compare its fingerprint with the one the node prints' }),
@@ -105,7 +105,7 @@ export const NodeKeys = Type.Object({
 })
 export type NodeKeys = Static<typeof NodeKeys>
 
-/** Bodies of webhooks (decisions §11). */
+/** Bodies of webhooks (§11). */
 export interface WebhookEvent {
   readonly type: `private_job.${TerminalJobStatus}`
   readonly timestamp: string

@@ -3,7 +3,7 @@ import { type Static, type TLiteral, Type } from '@sinclair/typebox'
 /** Reserved by the specification and refused with a code of its own. */
 export const reservedStrategy = 'debate'
 
-/** Of an expert and of the aggregator (decisions §7, status mapping). */
+/** Of an expert and of the aggregator (§7, status mapping). */
 export const subCallStatuses = ['ok', 'no_node', 'upstream_error', 'billing_declined', 'error'] as const
 export type SubCallStatus = (typeof subCallStatuses)[number]
 export type SubCallRole = 'expert' | 'aggregator'
@@ -13,7 +13,7 @@ const model = Type.String({ minLength: 1, maxLength: 256, description: 'A model 
 /**
  * `svc.mixture` of a request, for the description of the interface: the strategies are those of the registry in
  * `machines`, which this layer cannot see. The check itself goes clause by clause (`machines/mixture/config.ts`),
- * because decisions §7 fix its order and the code of each fault.
+ * because §7 fixes its order and the code of each fault.
  */
 export const mixtureConfig = <N extends string>(strategies: readonly N[]) =>
   Type.Object(

@@ -151,7 +151,7 @@ export const PublicSettlement = Type.Object({
 })
 export type PublicSettlement = Static<typeof PublicSettlement>
 
-/** Payout batches as operators see them (decisions §23). */
+/** Payout batches as operators see them (§23). */
 const adminBatchFields = {
   ...batchFields,
   attempts: count,
@@ -181,7 +181,7 @@ export const PayoutBatchCreated = Type.Object({
 })
 export type PayoutBatchCreated = Static<typeof PayoutBatchCreated>
 
-/** What a node needs to claim its payout, and anybody to check it: `verify payout` (decisions §24). */
+/** What a node needs to claim its payout, and anybody to check it: `verify payout` (§24). */
 export const PayoutProof = Type.Object({
   object: Type.Literal(`${brand}.payout_proof`),
   batch_id: Type.String(),

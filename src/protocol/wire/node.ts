@@ -1,4 +1,4 @@
-/** `runtime_kind` on the wire (decisions §5). */
+/** `runtime_kind` on the wire (§5). */
 export const runtimeKinds = [
   'llama.cpp',
   'vllm',

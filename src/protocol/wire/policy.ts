@@ -30,7 +30,7 @@ const modelRules = {
 export const ModelPolicy = Type.Object(modelRules, { additionalProperties: false })
 export type ModelPolicy = Static<typeof ModelPolicy>
 
-/** `gateway_policy` of an account (decisions §13); null or an absent field means the default. */
+/** `gateway_policy` of an account (§13); null or an absent field means the default. */
 export const GatewayPolicy = Type.Object(
   {
     policy_version: Type.Optional(Type.Literal('gateway_policy_v1')),
@@ -45,3 +45,7 @@ export const GatewayPolicy = Type.Object(
   { additionalProperties: false },
 )
 export type GatewayPolicy = Static<typeof GatewayPolicy>
+
+/** As its account reads it (§27): nothing is left to a default that one has to know. */
+export const WholeGatewayPolicy = Type.Required(GatewayPolicy)
+export type WholeGatewayPolicy = Static<typeof WholeGatewayPolicy>

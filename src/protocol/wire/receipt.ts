@@ -24,7 +24,7 @@ const inclusionFields = {
     Type.Array(hash, { description: 'Siblings from the hash up to `pending_root`; null where it is not below it' }),
   ),
 }
-/** That a billed receipt stands below the public root; anybody may ask (decisions §14). */
+/** That a billed receipt stands below the public root; anybody may ask (§14). */
 export const ReceiptProof = Type.Object({ object: Type.Literal(`${brand}.receipt_proof`), ...inclusionFields })
 export type ReceiptProof = Static<typeof ReceiptProof>
 

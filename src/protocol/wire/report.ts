@@ -1,7 +1,7 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { MixtureTrace } from './mixture.ts'
 
-/** RFC 3339, UTC, milliseconds (decisions §1). */
+/** RFC 3339, UTC, milliseconds (§1). */
 export const Instant = Type.String({ format: 'date-time', examples: ['2026-11-20T16:00:00.000Z'] })
 export const NullableInstant = Type.Union([Instant, Type.Null()])
 const uri = Type.String({ format: 'uri' })
@@ -33,13 +33,16 @@ export const Health = Type.Object({
   status: Type.Union([
     Type.Literal('ok'),
     Type.Literal('ready'),
+    Type.Literal('starting'),
     Type.Literal('stopping'),
+    Type.Literal('descriptors_low'),
     Type.Literal('database_away'),
+    Type.Literal('database_full'),
   ]),
 })
 export type Health = Static<typeof Health>
 
-/** RFC 9457 with the extension members of decisions §2: every error but those of chat and the model list. */
+/** RFC 9457 with the extension members of §2: every error but those of chat and the model list. */
 export const ProblemBody = Type.Object({
   type: Type.String({ description: 'A URN (or URL) of the code' }),
   title: Type.String({ description: 'Fixed per code' }),
@@ -74,6 +77,8 @@ export const OpenAiErrorBody = Type.Object({
       status: Type.Integer(),
       retryable: Type.Boolean(),
       retry_after_seconds: Type.Union([Type.Integer(), Type.Null()]),
+      prompt_tokens: Type.Optional(Type.Integer({ description: 'Of `context_length_exceeded`, as the node counts' })),
+      context_length: Type.Optional(Type.Integer({ description: 'Likewise: what the node can hold' })),
       mixture: Type.Optional(MixtureTrace),
       original: Type.Optional(
         Type.Object({

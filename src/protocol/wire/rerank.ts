@@ -1,7 +1,7 @@
 import { type Static, Type } from '@sinclair/typebox'
 import type { FieldFault } from '../../errors.ts'
 
-/** Endpoint 1 (decisions §12). Unknown members are ignored, Cohere's and Jina's among them. */
+/** Endpoint 1 (§12). Unknown members are ignored, Cohere's and Jina's among them. */
 
 export const rerankRoute = '/v1/rerank'
 export const rerankBodyBytesMax = 8 * 1024 * 1024

@@ -21,6 +21,6 @@ export const hash = Type.String({ pattern: '^0x[0-9a-f]{64}$' })
 export const count = Type.Integer({ minimum: 0 })
 export const nullableNumber = nullable(Type.Number())
 export const nullableInteger = nullable(Type.Integer())
-/** Kept with the action where the policy asks for one (decisions §16); a route without a body takes the header. */
+/** Kept with the action where the policy asks for one (§16); a route without a body takes the header. */
 export const reasonCharactersMax = 500
 export const reason = Type.Optional(Type.String({ maxLength: reasonCharactersMax, description: 'Why, for the audit' }))

@@ -103,7 +103,7 @@ test('§7, deadlines: 65 % for experts before an aggregator, else all but one se
 describe('planning', () => {
   const placed = (routes: readonly Route[], ...models: readonly string[]) => {
     const { access } = mixtureRequest(null)
-    const requests = models.map((model) => subCallPlacement({ access, nowMs }, model, null))
+    const requests = models.map((model) => subCallPlacement({ access, nowMs }, model))
     const decided: string[] = []
     const plan = planExperts(
       table(...routes),

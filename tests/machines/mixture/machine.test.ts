@@ -40,7 +40,7 @@ function play({ mixture, answers = {}, admit, plan, settle }: Play) {
         plan ??
           (async ({ input: { accepted } }) => {
             const { request } = input
-            const requests = accepted.config.experts.map(({ model }) => subCallPlacement(request, model, null))
+            const requests = accepted.config.experts.map(({ model }) => subCallPlacement(request, model))
             return planExperts(
               request.table,
               requests,

@@ -147,22 +147,58 @@ describe('§8 eligibility: who may use what', () => {
     [
       'context too short everywhere',
       [route('a', { contextLength: 100 })],
-      request({ needContext: 101 }),
+      request({ contextLeast: 101 }),
       'context_length_exceeded',
     ],
     [
       'context too short on one',
       [route('a', { contextLength: 100 }), route('b', { contextLength: 200 })],
-      request({ needContext: 101 }),
+      request({ contextLeast: 101 }),
       'node_b',
     ],
     [
       'context long enough on one that is down',
       [route('a', { contextLength: 100 }), route('b', { contextLength: 200, ready: false })],
-      request({ needContext: 101 }),
+      request({ contextLeast: 101 }),
       'no_route_available',
     ],
-    ['unknown context counts as enough', [mine], request({ needContext: 1e9 }), 'node_mine'],
+    ['unknown context counts as enough', [mine], request({ contextLeast: 1e9 }), 'node_mine'],
+    [
+      'contexts below the estimate come last',
+      [route('a', { contextLength: 100 }), route('b', { contextLength: 200 }), route('c', { contextLength: 150 })],
+      request({ contextWanted: 151 }),
+      'node_b',
+    ],
+    [
+      'also after machines of others',
+      [route('a', { contextLength: 100 }), route('t', { ...others, contextLength: 200 })],
+      request({ account: openPolicy, key: openPolicy, contextWanted: 101 }),
+      'node_t',
+    ],
+    [
+      'and are tried where there is nothing else',
+      [route('a', { contextLength: 100 }), route('b', { contextLength: 200, ready: false })],
+      request({ contextWanted: 101 }),
+      'node_a',
+    ],
+    [
+      'unknown context counts as large enough',
+      [route('a', { contextLength: 100 }), route('b')],
+      request({ contextWanted: 101 }),
+      'node_b',
+    ],
+    [
+      'after a node that said its context is too small: a larger one',
+      [route('a', { contextLength: 100 }), route('b', { contextLength: 100 }), route('c', { contextLength: 101 })],
+      request({ contextAbove: 100 }),
+      'node_c',
+    ],
+    [
+      'after a node that said its context is too small: none that is not known to be larger',
+      [route('a', { contextLength: 100 }), route('b')],
+      request({ contextAbove: 100 }),
+      'context_length_exceeded',
+    ],
     ['full', [route('a', { slotsTotal: 1, inFlight: 1 })], request(), 'saturated'],
     ['no slots known: never full', [route('a', { inFlight: 1_000 })], request(), 'node_a'],
     [
@@ -361,6 +397,22 @@ describe('explain', () => {
     expect(why(request({ key: { denied_models: ['m'] } }))).toEqual(['model_policy', 'model_policy'])
     expect(why(request({ pin: 'node_t' }))).toEqual(['pin_forbidden', 'pin_forbidden'])
     expect(why(request({ account: openPolicy, key: openPolicy }))).toEqual(['only', 'own_machines_first'])
+  })
+
+  test('a context below the estimate', () => {
+    const pool = table(
+      route('a', { contextLength: 100 }),
+      route('b', { contextLength: 200 }),
+      route('c', { contextLength: 300 }),
+      route('t', { ...others, contextLength: 100 }),
+    )
+    const wanted = request({ account: openPolicy, key: openPolicy, contextWanted: 150 })
+    const reasons = explainPlacement(
+      pool,
+      wanted,
+      place(pool, wanted, () => 0),
+    ).map(({ reason }) => reason)
+    expect(reasons).toEqual(['context_tight', 'load', 'less_preferred', 'context_tight'])
   })
 })
 

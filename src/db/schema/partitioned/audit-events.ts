@@ -9,7 +9,7 @@ import { bytea, instant } from '../../columns.ts'
 const role = () => text({ enum: ['viewer', 'operator', 'admin'] }).notNull()
 const actorType = () => text({ enum: ['admin_token', 'unauthenticated', 'customer'] }).notNull()
 
-/** Which of its names an event of a chain may hold: nothing else is ever written (decisions §16). */
+/** Which of its names an event of a chain may hold: nothing else is ever written (§16). */
 export interface AuditMetadata {
   readonly amount_wei?: string
   readonly dry_run?: boolean

@@ -59,19 +59,19 @@ function chainView(report: ChainReport, limit: number): AuditChain {
   }
 }
 
-/** Endpoint 21, and whether the chains hold (decisions §16, §23). */
+/** Endpoint 21, and whether the chains hold (§16, §23). */
 export const auditRoutes = (context: HttpContext) => {
   const { gateway } = context
   return new Elysia()
     .use(admin(context))
     .post(
       '/v1/admin/retention/audit-events/purge',
-      async ({ call, request, server }) => {
+      async ({ call, request }) => {
         const { body, audit } = await call.body(AuditPurgeRequest)
-        // A detachment waits for whoever reads the table; the answer may take longer than silence is borne.
-        server?.timeout(request, 0)
         const input = { olderThanDays: body.older_than_days, dryRun: body.dry_run ?? false }
-        return purgeView(await gateway.auditPurge.run(input, audit), input.olderThanDays)
+        // A detachment waits for whoever reads the table; the answer may take longer than silence is borne.
+        const report = await context.connections.lifted(request, () => gateway.auditPurge.run(input, audit))
+        return purgeView(report, input.olderThanDays)
       },
       {
         action: 'audit.retention.purge',

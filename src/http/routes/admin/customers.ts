@@ -142,6 +142,6 @@ const credentialRoutes = (context: HttpContext) => {
     )
 }
 
-/** Customers (decisions §23). Tokens and secrets stand in the answer that made them and nowhere else. */
+/** Customers (§23). Tokens and secrets stand in the answer that made them and nowhere else. */
 export const customerRoutes = (context: HttpContext) =>
   new Elysia().use(collectionRoutes(context)).use(itemRoutes(context)).use(credentialRoutes(context))

@@ -14,7 +14,7 @@ const tags = ['Nodes (extension)']
 const path = '/v1/admin/enrollment-tokens'
 const listQuery = { limit: limitOf(100, 1_000) }
 
-/** Enrolment tokens (decisions §22, §23). The raw token stands in the answer that made it and nowhere else. */
+/** Enrolment tokens (§22, §23). The raw token stands in the answer that made it and nowhere else. */
 export const enrollmentTokenRoutes = (context: HttpContext) => {
   const { gateway } = context
   return new Elysia()

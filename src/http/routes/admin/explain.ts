@@ -16,7 +16,7 @@ const query = {
   },
 } as const
 
-/** Why this node, and why not the others (decisions §23). */
+/** Why this node, and why not the others (§23). */
 export const explainRoutes = (context: HttpContext) =>
   new Elysia().use(admin(context)).get(
     '/v1/admin/explain',

@@ -10,14 +10,13 @@ import { describe } from '../../route-table.ts'
 const droppedSeconds = 10
 const retryAfterSeconds = 30
 
-/** What moves, as it moves: statecharts, pool and traffic on one stream (decisions §23). */
+/** What moves, as it moves: statecharts, pool and traffic on one stream (§23). */
 export const inspectRoutes = (context: HttpContext) =>
   new Elysia().use(admin(context)).get(
     '/v1/admin/inspect',
-    ({ actor, exchange, request, server }) => {
-      // Bun ends a response that is silent for some seconds; heartbeats come, but not that often.
-      server?.timeout(request, 0)
-      const dropped = () => server?.timeout(request, droppedSeconds)
+    ({ actor, exchange, request }) => {
+      // Heartbeats come often enough for the clock of every answer.
+      const dropped = () => context.connections.rest(request, droppedSeconds)
       const stream = context.gateway.consoles.open({ role: actor.role, dropped })
       if (stream === null) {
         const detail = 'As many consoles are open as this gateway allows'
@@ -34,6 +33,7 @@ export const inspectRoutes = (context: HttpContext) =>
         description:
           'Server-sent events: `hello` and `snapshot` first, then `transitions` (at most every 100 ms), `pool` (every second where something changed), `traffic` (every 5 s) and a comment every 10 s. Types, states, ids and times, never content. The last event is `end`, with `reason` `slow_client` or `shutdown`; 503 when too many are open.',
         tags: ['Statecharts (extension)'],
+        mediaType: 'text/event-stream',
       }),
     },
   )

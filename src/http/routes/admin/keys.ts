@@ -96,5 +96,5 @@ const itemRoutes = (context: HttpContext) => {
     )
 }
 
-/** Gateway keys (decisions §4, §23). The raw key stands in the answer that made it and nowhere else. */
+/** Gateway keys (§4, §23). The raw key stands in the answer that made it and nowhere else. */
 export const keyRoutes = (context: HttpContext) => new Elysia().use(collectionRoutes(context)).use(itemRoutes(context))

@@ -33,7 +33,7 @@ const machineView = ({ graph, title, about, svg }: DrawnChart): Machine => ({
   svg,
 })
 
-/** The statecharts as graphs and pictures, and how their instances moved of late (decisions §23). */
+/** The statecharts as graphs and pictures, and how their instances moved of late (§23). */
 export const machineRoutes = (context: HttpContext) => {
   const { consoles, statecharts } = context.gateway
   return new Elysia()

@@ -11,7 +11,7 @@ import { describe } from '../../route-table.ts'
 
 const query = { limit: limitOf(100, mixturesKeptMax) }
 
-/** The mixtures of late: what became of each and of its sub-calls, never a text (decisions §23). */
+/** The mixtures of late: what became of each and of its sub-calls, never a text (§23). */
 export const mixtureRoutes = (context: HttpContext) =>
   new Elysia().use(admin(context)).get(
     '/v1/admin/mixtures',

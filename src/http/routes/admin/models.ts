@@ -12,7 +12,7 @@ import { describe } from '../../route-table.ts'
 const tags = ['Model catalogue (extension)']
 const listQuery = { limit: limitOf(1_000, 10_000) }
 
-/** The operator's catalogue. Ids hold slashes, so they travel in the body (decisions §23). */
+/** The operator's catalogue. Ids hold slashes, so they travel in the body (§23). */
 export const catalogueRoutes = (context: HttpContext) => {
   const { pool, router } = context.gateway
   return new Elysia()

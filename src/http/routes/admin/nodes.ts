@@ -146,6 +146,6 @@ const commandRoutes = (context: HttpContext) => {
   return app
 }
 
-/** Nodes (decisions §22, §23). */
+/** Nodes (§22, §23). */
 export const nodeRoutes = (context: HttpContext) =>
   new Elysia().use(collectionRoutes(context)).use(itemRoutes(context)).use(commandRoutes(context))

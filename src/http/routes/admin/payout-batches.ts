@@ -140,6 +140,6 @@ const itemRoutes = (context: HttpContext) => {
     )
 }
 
-/** Payout batches (decisions §23). */
+/** Payout batches (§23). */
 export const payoutBatchRoutes = (context: HttpContext) =>
   new Elysia().use(collectionRoutes(context)).use(itemRoutes(context))

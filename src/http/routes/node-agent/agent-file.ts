@@ -6,7 +6,7 @@ import { describe } from '../../route-table.ts'
 
 export const agentFileRoute = '/v1/node-agent/agent.mjs'
 
-/** The agent itself, for the line that `nodes enroll` prints (decisions §22). */
+/** The agent itself, for the line that `nodes enroll` prints (§22). */
 export const agentFileRoutes = (context: HttpContext) =>
   new Elysia().use(publicReads(context, 'own')).get(
     agentFileRoute,
@@ -23,6 +23,7 @@ export const agentFileRoutes = (context: HttpContext) =>
           summary: 'The node agent as one file',
           description: 'Runs with Bun; the `ETag` is its SHA-256 in hex.',
           tags: ['Node agents (extension)'],
+          mediaType: 'text/javascript',
         }),
         security: [],
       },

@@ -13,13 +13,13 @@ const guesses: readonly string[] = ['enrollment_token_invalid', 'signature_inval
 
 const tunnelUrl = (baseUrl: string) => baseUrl.replace(/^http/, 'ws') + tunnelRoute
 
-/** How a machine becomes a node (decisions §22). */
+/** How a machine becomes a node (§22). */
 export const enrollRoutes = (context: HttpContext) =>
   new Elysia().use(requestId(context)).post(
     '/v1/node-agent/enroll',
     async ({ exchange, request, status }) => {
-      const { gateway } = context
-      const body = await readBody(request, EnrollRequest)
+      const { gateway, connections } = context
+      const body = await connections.body(request, readBody(request, EnrollRequest))
       const { node, routerPublicKeys } = await gateway.enrollment.enroll(body).catch((error: unknown) => {
         const guess = error instanceof Problem && guesses.includes(error.code)
         throw guess ? refusedLogin(gateway, exchange.address, error) : error

@@ -33,13 +33,13 @@ function proofOf(request: Request, body: string): NodeProof {
   return { nodeId, timestamp, nonce, signature, message: keyVerifyMessage(nodeId, timestamp, nonce, body) }
 }
 
-/** A node asks whether a gateway key that it was shown may use it (decisions §12, credential 4). */
+/** A node asks whether a gateway key that it was shown may use it (§12, credential 4). */
 export const keyVerifyRoutes = (context: HttpContext) =>
   new Elysia().use(requestId(context)).post(
     '/v1/node-agent/keys/verify',
     async ({ exchange, request }) => {
-      const { gateway } = context
-      const text = await readJsonText(request, adminBodyBytesMax)
+      const { gateway, connections } = context
+      const text = await connections.body(request, readJsonText(request, adminBodyBytesMax))
       const proof = proofOf(request, text)
       const body = checkBody(text, KeyVerifyRequest)
       const valid = await gateway.verifyNodeKey(proof, body.gateway_key, body.model).catch((error: unknown) => {

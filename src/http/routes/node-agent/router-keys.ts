@@ -5,7 +5,7 @@ import { publicReads } from '../../plugins/rate-limit.ts'
 import { requestId } from '../../plugins/request-id.ts'
 import { describe } from '../../route-table.ts'
 
-/** How agents learn of a new key of the gateway before the old one goes (decisions §22). */
+/** How agents learn of a new key of the gateway before the old one goes (§22). */
 export const routerKeyRoutes = (context: HttpContext) =>
   new Elysia()
     .use(requestId(context))

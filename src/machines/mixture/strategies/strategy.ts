@@ -16,7 +16,7 @@ export const isSome = (candidates: readonly Candidate[]): candidates is Candidat
 interface StrategyRules {
   /** `min_experts` where the request has none. */
   readonly quorumDefault: (experts: number) => number
-  /** False for what is no answer under this strategy: its expert has then failed (decisions §7). */
+  /** False for what is no answer under this strategy: its expert has then failed (§7). */
   readonly accepts: (message: AnswerMessage) => boolean
 }
 

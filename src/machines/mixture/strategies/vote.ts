@@ -7,7 +7,7 @@ interface Cluster {
   readonly members: [Candidate, ...Candidate[]]
 }
 
-/** Added in the order of the experts, at 12 digits: `0.1 + 0.2` ties with `0.3` (decisions §7). */
+/** Added in the order of the experts, at 12 digits: `0.1 + 0.2` ties with `0.3` (§7). */
 export function pooledWeight(members: readonly Candidate[]): number {
   const sum = members.reduce((total, { weight }) => total + weight, 0)
   return Number(sum.toPrecision(12))

@@ -1,0 +1,60 @@
+-- Any number of requests at once: one commit for all that waited (decisions §13). Customers are locked in the order of
+-- their ids, so that two gateways never wait for each other, and only then is looked at what is changed: in a function
+-- every statement sees what was committed before it, in one statement nothing after its start.
+--
+-- Requests are met in the order given, each out of what the ones before it left. Saying one again that was met changes
+-- nothing. Answers with what is not simply reserved, by its place from 1: `insufficient`, `conflict` (the id was used for
+-- something else, or is closed), `no_customer`.
+CREATE OR REPLACE FUNCTION ledger_reserve(p_ids text[], p_customers text[], p_amounts numeric[], p_entries text[], p_jobs text[],
+  p_ttl_ms bigint)
+RETURNS TABLE (place int, outcome text) LANGUAGE plpgsql
+SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+DECLARE
+  r record; v_now timestamptz; v_customer text; v_reserved numeric; v_refused int[] := '{}'; v_answer text;
+BEGIN
+  PERFORM 1 FROM customers c WHERE c.customer_id = ANY (p_customers) ORDER BY c.customer_id FOR UPDATE;
+  v_now := clock_timestamp();
+  IF EXISTS (SELECT 1 FROM reservations o WHERE o.reservation_id = ANY (p_ids)) OR EXISTS (
+      SELECT 1 FROM (SELECT q.customer, sum(q.amount) AS amount FROM unnest(p_customers, p_amounts) AS q (customer, amount)
+        GROUP BY q.customer) s
+      LEFT JOIN customers c ON c.customer_id = s.customer
+      WHERE c.customer_id IS NULL OR c.reserved_wei + s.amount > c.balance_wei) THEN
+    FOR r IN
+      SELECT q.ord::int AS ord, q.amount, q.customer, c.customer_id IS NOT NULL AS known, c.balance_wei, c.reserved_wei,
+        o.reservation_id IS NOT NULL AS seen,
+        o.status = 'open' AND o.customer_id = q.customer AND o.amount_wei = q.amount AS same
+      FROM unnest(p_ids, p_customers, p_amounts) WITH ORDINALITY AS q (id, customer, amount, ord)
+      LEFT JOIN customers c ON c.customer_id = q.customer
+      LEFT JOIN reservations o ON o.reservation_id = q.id
+      ORDER BY q.customer, q.ord
+    LOOP
+      IF r.known AND r.customer IS DISTINCT FROM v_customer THEN
+        v_customer := r.customer; v_reserved := r.reserved_wei;
+      END IF;
+      v_answer := CASE WHEN NOT r.known THEN 'no_customer' WHEN r.seen AND r.same THEN 'reserved'
+        WHEN r.seen THEN 'conflict' WHEN v_reserved + r.amount > r.balance_wei THEN 'insufficient' END;
+      IF v_answer IS NULL THEN v_reserved := v_reserved + r.amount; CONTINUE; END IF;
+      v_refused := v_refused || r.ord;
+      IF v_answer <> 'reserved' THEN place := r.ord; outcome := v_answer; RETURN NEXT; END IF;
+    END LOOP;
+  END IF;
+  WITH q AS MATERIALIZED (
+    SELECT * FROM unnest(p_ids, p_customers, p_amounts, p_entries, p_jobs)
+      WITH ORDINALITY AS u (id, customer, amount, entry, job, ord)
+    WHERE NOT u.ord = ANY (v_refused)
+  ), c AS (
+    UPDATE customers c SET reserved_wei = c.reserved_wei + s.amount
+      FROM (SELECT q.customer, sum(q.amount) AS amount FROM q GROUP BY q.customer) s
+      WHERE c.customer_id = s.customer
+      RETURNING c.customer_id, c.balance_wei AS balance, c.reserved_wei - s.amount AS reserved
+  ), o AS (
+    INSERT INTO reservations (reservation_id, customer_id, amount_wei, private_job_id, created_at, expires_at)
+      SELECT q.id, q.customer, q.amount, q.job, v_now, v_now + p_ttl_ms * interval '1 ms' FROM q
+  )
+  INSERT INTO ledger_entries (entry_id, customer_id, kind, amount_wei, balance_after_wei, reserved_after_wei,
+      reservation_id, private_job_id, created_at)
+    SELECT q.entry, q.customer, 'reserve', q.amount, c.balance,
+      c.reserved + sum(q.amount) OVER (PARTITION BY q.customer ORDER BY q.ord), q.id, q.job, v_now
+    FROM q JOIN c ON c.customer_id = q.customer
+    ORDER BY q.ord;
+END $$;

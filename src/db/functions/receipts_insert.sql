@@ -1,0 +1,15 @@
+-- Receipts as the JSON that was hashed, with our columns beside it. One that is there stays as it is, but for this: a
+-- receipt whose charge was refused stands there as not billed. Where the charge goes through after all (the reservation was
+-- lost with the database and is made again), it becomes a billed one. One statement may have a receipt twice.
+CREATE OR REPLACE FUNCTION receipts_insert(p_receipts json) RETURNS void LANGUAGE sql AS $$
+  INSERT INTO receipts (receipt_hash, issuer, request_id, job_id, kind, node_id, node_class, runtime_id, runtime_kind,
+    model_id, prompt_tokens, completion_tokens, started_at, completed_at, customer_id, signature_ed25519, status, billed)
+  SELECT DISTINCT ON (hash) hash, issuer, request_id, job_id, kind, node_id, node_class, runtime_id, runtime_kind,
+    model_id, prompt_tokens, completion_tokens, started_at, completed_at, customer_id, signature, status, billed
+  FROM json_to_recordset(p_receipts) AS r (hash text, customer_id text, signature text, status text, billed boolean,
+    issuer text, request_id text, job_id text, kind text, node_id text, node_class text, runtime_id text,
+    runtime_kind text, model_id text, prompt_tokens int, completion_tokens int, started_at timestamptz,
+    completed_at timestamptz)
+  ON CONFLICT (receipt_hash) DO UPDATE SET billed = true, status = excluded.status
+    WHERE excluded.billed AND NOT receipts.billed
+$$;

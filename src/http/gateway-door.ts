@@ -1,0 +1,77 @@
+import { peerPath } from '../actors/transport/peer.ts'
+import { headers } from '../brand.ts'
+import { descriptors } from '../descriptors.ts'
+import type { Problem } from '../errors.ts'
+import { frontDoor, type Handler } from '../listener/front-door.ts'
+import { pathOf } from '../listener/request-target.ts'
+import type { PeerDirectory } from './client-address.ts'
+import { beginExchange, endExchange, type HttpContext } from './exchange.ts'
+import { auditUnrouted } from './plugins/access-audit.ts'
+import { respondToFailure, unmatched } from './plugins/problems.ts'
+import type { RouteTable } from './route-table.ts'
+import { unknownParameters } from './unknown-parameters.ts'
+
+/** What tells how the gateway is, and where nodes and other gateways prove who they are by signatures of their own. */
+const openPaths = /^\/(?:healthz|readyz|metrics|v1\/node-agent\/.*)$/
+const bearerPattern = /^bearer +(\S+)$/i
+
+/** True for a credential that memory knows. One that has to be looked up is known from then on. */
+function known(find: () => unknown): boolean {
+  try {
+    const found = find()
+    if (!(found instanceof Promise)) return found !== null
+    found.catch(() => {})
+  } catch {
+    // The database is away: nobody is known then.
+  }
+  return false
+}
+
+function isKnown({ gateway: { access } }: HttpContext, { headers: sent, url }: Request): boolean {
+  const path = pathOf(url)
+  if (openPaths.test(path) || path.startsWith(peerPath)) return true
+  const bearer = bearerPattern.exec(sent.get('authorization') ?? '')?.[1]
+  const role = sent.get(headers.adminToken)
+  const customerId = sent.get(headers.customerId)
+  const customerToken = sent.get(headers.customerToken)
+  return (
+    (role !== null && known(() => access.role(role))) ||
+    (bearer !== undefined && (known(() => access.gatewayKey(bearer)) || known(() => access.role(bearer)))) ||
+    (customerId !== null && customerToken !== null && known(() => access.customer(customerId, customerToken)))
+  )
+}
+
+/** The gateway's front door. What it refuses has its log line and its event like anything else. */
+export function gatewayDoor(context: HttpContext, table: () => RouteTable, server: () => PeerDirectory | null) {
+  const refuse = (request: Request, problem: Problem): Response => {
+    const exchange = beginExchange(context, request, server())
+    const path = pathOf(request.url)
+    const template = table().match(path)?.template ?? null
+    const route = template ?? unmatched
+    const { response } = respondToFailure(context, problem, { requestId: exchange.requestId, route })
+    const { status } = response
+    exchange.code = problem.code
+    auditUnrouted(context, exchange, request, { path, template, status })
+    endExchange(context, exchange, { route, method: request.method, status })
+    return response
+  }
+  const enter = frontDoor({ descriptors, isKnown: (request) => isKnown(context, request), refuse })
+  // Elysia's type says what the handler returns, and means the handler.
+  return ((next: Handler, request: Request): Handler => {
+    const handler = enter(next, request)
+    return request.url.includes('?') ? warning(handler, table) : handler
+  }) as never
+}
+
+/** The same, which names what the route does not read of the query. */
+function warning(handler: Handler, table: () => RouteTable): Handler {
+  return async (request) => {
+    // Afterwards Bun no longer knows the query (seen).
+    const { url } = request
+    const response = await handler(request)
+    const known = table().match(pathOf(url))?.query
+    const unknown = known === undefined ? null : unknownParameters(url, known)
+    if (unknown !== null) response?.headers.set('warning', unknown)
+    return response
+  }
+}

@@ -1,0 +1,19 @@
+const namesMax = 8
+/** The names of all parameters have this form. What has another, a token put in the wrong place, is counted and not repeated. */
+const nameForm = /^[a-z][a-z0-9_]{0,31}$/
+
+/**
+ * The header that names what a route does not read of a query; null: it reads all. A parameter that is misspelt would
+ * else go unnoticed, since unknown ones are ignored (§1, §27). 299 is "miscellaneous, persistent", as Kubernetes
+ * warns of unknown fields.
+ */
+export function unknownParameters(url: string, known: ReadonlySet<string>): string | null {
+  const cut = url.indexOf('?')
+  if (cut === -1) return null
+  const unknown = [...new Set(new URLSearchParams(url.slice(cut + 1)).keys())].filter((name) => !known.has(name))
+  if (unknown.length === 0) return null
+  const named = unknown.filter((name) => nameForm.test(name)).slice(0, namesMax)
+  const more = unknown.length - named.length
+  const names = [...named, ...(more > 0 ? [`${more} more`] : [])]
+  return `299 - "unknown query parameter: ${names.join(', ')}"`
+}

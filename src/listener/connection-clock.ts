@@ -1,0 +1,78 @@
+import { NoAnswer, within } from '../deadline.ts'
+import { Problem } from '../errors.ts'
+import { secondMs } from '../time.ts'
+
+/** Bun's server, as far as the time of a connection goes. Its clock moves in steps of 4 s. */
+export interface TimedServer {
+  timeout(request: Request, seconds: number): void
+}
+
+/** A connection between two requests, an answer that is under way, and of which the client takes nothing. */
+export const idleSeconds = 75
+/** Bun takes no more. */
+const secondsMax = 255
+/**
+ * While a body is awaited. Bun closes a connection that has not brought 16 KiB for each of these seconds when they are
+ * over (seen): 9 are 8 to 12 s on its clock, and 12 to 18 kB/s.
+ */
+const bodySilenceSeconds = 9
+const bodyMsMax = 30 * secondMs
+/** What is shorter is ended by the least rate within `bodyMsMax`, and needs no timer of its own. */
+const shortBodyBytesMax = 256 * 1024
+
+const tooSlow = () =>
+  new Problem('invalid_request', {
+    detail: `The body must arrive within ${bodyMsMax / secondMs} s`,
+    headers: { connection: 'close' },
+  })
+
+/**
+ * What each connection may take its time for (§27). Headers are Bun's own: 10 s for the first request of a
+ * connection, whether bytes drip or not (seen). The clock is lifted only between the body and the answer, where the work
+ * has deadlines of its own.
+ */
+export class ConnectionClock {
+  /** `server`: null until it listens, and for a request that came another way. */
+  constructor(private readonly server: () => TimedServer | null) {}
+
+  /** A body that is being read. No promise more where the body is short. Call `rest` or `lift` when it is there. */
+  arriving<T>(request: Request, reading: Promise<T>): Promise<T> {
+    this.server()?.timeout(request, bodySilenceSeconds)
+    const length = Number(request.headers.get('content-length') ?? Number.NaN)
+    return length <= shortBodyBytesMax ? reading : inTime(reading)
+  }
+
+  /** The same, with the clock of a request that is at work afterwards. */
+  async body<T>(request: Request, reading: Promise<T>): Promise<T> {
+    try {
+      return await this.arriving(request, reading)
+    } finally {
+      this.rest(request)
+    }
+  }
+
+  /** The answer may be silent for long: the deadlines are the route's own. Call `rest` before it goes out. */
+  lift(request: Request): void {
+    this.server()?.timeout(request, 0)
+  }
+
+  /** Lifted for just so long. */
+  async lifted<T>(request: Request, work: () => Promise<T>): Promise<T> {
+    this.lift(request)
+    try {
+      return await work()
+    } finally {
+      this.rest(request)
+    }
+  }
+
+  rest(request: Request, seconds = idleSeconds): void {
+    this.server()?.timeout(request, Math.min(seconds, secondsMax))
+  }
+}
+
+function inTime<T>(reading: Promise<T>): Promise<T> {
+  return within(bodyMsMax, reading).catch((error: unknown) => {
+    throw error instanceof NoAnswer ? tooSlow() : error
+  })
+}

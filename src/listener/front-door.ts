@@ -1,0 +1,34 @@
+import { Problem } from '../errors.ts'
+import { targetFault } from './request-target.ts'
+
+export type Handler = (request: Request) => Response | Promise<Response>
+
+export interface FrontDoorOptions {
+  readonly descriptors: { readonly scarce: boolean }
+  /** While descriptors are scarce: whether a request is let in. Must not throw. */
+  readonly isKnown: (request: Request) => boolean
+  readonly refuse: (request: Request, problem: Problem) => Response
+}
+
+const scarce = () =>
+  new Problem('service_unavailable', { detail: 'Too many connections are open', retryAfterSeconds: 10 })
+
+/** A WebSocket has no answer. */
+function closing(response: Response | undefined): Response {
+  response?.headers.set('connection', 'close')
+  return response as Response
+}
+
+/**
+ * What comes before every route of a listener, for `wrap` of Elysia: which handler takes a request. It costs a request
+ * nothing else where nothing is wrong.
+ */
+export function frontDoor(options: FrontDoorOptions): (next: Handler, request: Request) => Handler {
+  const { descriptors, isKnown, refuse } = options
+  return (next, request) => {
+    const fault = targetFault(request)
+    if (fault !== null) return (asked) => refuse(asked, fault)
+    if (!descriptors.scarce) return next
+    return async (asked) => closing(isKnown(asked) ? await next(asked) : refuse(asked, scarce()))
+  }
+}

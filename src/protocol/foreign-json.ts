@@ -1,0 +1,44 @@
+import { jsonDepthMax, scanJson } from './json-scan.ts'
+
+/** No JSON as short as this can break a bound: each level takes two characters. */
+const harmlessLength = 2 * jsonDepthMax
+
+/**
+ * The value of a JSON text that somebody else wrote; undefined where it is no JSON, or more than the bounds of
+ * `json-scan.ts` allow. Nothing foreign is parsed by any other way; bodies of clients go through `parseJson`, which says why.
+ */
+export function foreignJson(text: string): unknown {
+  if (text.length > harmlessLength && typeof scanJson(text) === 'string') return undefined
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
+/** The text of a body of unknown length; null beyond the limit, and no further is read. */
+export async function boundedText(
+  body: ReadableStream<Uint8Array>,
+  bytesMax: number,
+  decoder = new TextDecoder(),
+): Promise<string | null> {
+  const reader = body.getReader()
+  let text = ''
+  for (let size = 0; ; ) {
+    const { done, value } = await reader.read()
+    if (done) return text + decoder.decode()
+    size += value.byteLength
+    if (size > bytesMax) {
+      void reader.cancel()
+      return null
+    }
+    text += decoder.decode(value, { stream: true })
+  }
+}
+
+/** The value of an answer to `fetch`; undefined also where it is too long. Rejects when the connection fails. */
+export async function foreignAnswer(response: Response, bytesMax: number): Promise<unknown> {
+  if (response.body === null) return undefined
+  const text = await boundedText(response.body, bytesMax)
+  return text === null ? undefined : foreignJson(text)
+}

@@ -1,0 +1,159 @@
+import { ChunkReader, isObject, type Json, knownFinishReason } from './chunk-rewriter.ts'
+import { completionOf, type PublicChoice, type PublicCompletion } from './completion.ts'
+import { SseSplitter } from './sse.ts'
+
+/** `finishing`: all has been said but, perhaps, the usage. `broken`: no answer will come of it. */
+export type GatherState = 'open' | 'finishing' | 'complete' | 'broken'
+
+/** Of text that is kept, UTF-16 units: as much as a whole answer may have. */
+const keptUnitsMax = 32 * 1024 * 1024
+/** What an object counts for beside its texts. */
+const objectUnits = 64
+
+/** Each says the same in every chunk that has it: they are not parts of a longer text. */
+const saidOnce: ReadonlySet<string> = new Set(['role', 'id', 'type'])
+
+/** Without a prototype: a node may call a member `__proto__`. */
+const emptyObject = (): Json => Object.create(null) as Json
+
+interface GatheredChoice {
+  readonly message: Json
+  /** By `index`. */
+  readonly toolCalls: Map<number, Json>
+  readonly logprobs: Json
+  finishReason: string | null
+}
+
+/**
+ * A whole answer, put together from the chunks of a stream: of model servers that hear late that the client of a whole
+ * answer has left (§27). Chunks are read as those of any stream; texts follow each other, tool calls are told
+ * apart by their `index`, of anything else the last word stands.
+ */
+export class GatheredAnswer extends ChunkReader {
+  /** The error that came in place of a chunk; empty where none did. */
+  errorSaid = ''
+  private state: GatherState = 'open'
+  private keptUnits = 0
+  private readonly choices = new Map<number, GatheredChoice>()
+  private readonly splitter = new SseSplitter({
+    data: (payload) => this.event(payload),
+    errorLine: (payload) => this.break(payload),
+  })
+
+  push(chunk: Uint8Array): GatherState {
+    if (!this.splitter.push(chunk)) this.break()
+    return this.state
+  }
+
+  /** The body has ended. */
+  end(): GatherState {
+    this.splitter.end()
+    if (this.state === 'finishing') this.state = 'complete'
+    else if (this.state === 'open') this.state = 'broken'
+    return this.state
+  }
+
+  /** As `publicCompletion` makes it of a whole answer. Ask only once it is finished. */
+  completion(): PublicCompletion {
+    const choices = [...this.choices].sort(([a], [b]) => a - b).map(([index, choice]) => publicChoice(index, choice))
+    return completionOf(choices, this.usage, this.svc)
+  }
+
+  private break(said = ''): void {
+    if (this.state === 'complete' || this.state === 'broken') return
+    this.state = 'broken'
+    this.errorSaid = said
+  }
+
+  private event(payload: string): void {
+    if (this.state === 'complete' || this.state === 'broken') return
+    if (payload === '[DONE]') {
+      if (this.finish !== null) this.state = 'complete'
+      return
+    }
+    const choices = this.read(payload)
+    // A line that is no JSON would leave a hole in the answer, which nobody could see.
+    if (typeof choices === 'string') return this.break(choices === 'failed' ? payload : '')
+    for (const choice of choices) this.add(choice)
+    if (this.keptUnits > keptUnitsMax) return this.break()
+    if (this.finish !== null) this.state = 'finishing'
+  }
+
+  private add({ index, delta, finish_reason: finishReason, logprobs }: Json): void {
+    const at = index as number
+    let choice = this.choices.get(at)
+    if (choice === undefined) {
+      choice = { message: emptyObject(), toolCalls: new Map(), logprobs: emptyObject(), finishReason: null }
+      this.choices.set(at, choice)
+      this.keptUnits += objectUnits
+    }
+    const { tool_calls: calls, ...said } = delta as Json
+    this.merge(choice.message, said)
+    if (Array.isArray(calls)) this.addToolCalls(choice, calls)
+    if (isObject(logprobs)) this.merge(choice.logprobs, logprobs)
+    if (typeof finishReason === 'string') choice.finishReason = finishReason
+  }
+
+  private addToolCalls({ toolCalls }: GatheredChoice, calls: readonly unknown[]): void {
+    for (const call of calls) {
+      if (!isObject(call)) continue
+      const { index, ...said } = call
+      const at = typeof index === 'number' ? index : toolCalls.size
+      const known = toolCalls.get(at)
+      if (known === undefined) toolCalls.set(at, this.copy(said))
+      else this.merge(known, said)
+    }
+  }
+
+  private merge(into: Json, more: Json): void {
+    for (const key of Object.keys(more)) into[key] = this.merged(key, into[key], more[key])
+  }
+
+  private merged(key: string, known: unknown, value: unknown): unknown {
+    if (known === undefined || known === null) return this.kept(value)
+    if (value === null) return known
+    if (typeof known === 'string' && typeof value === 'string') {
+      if (saidOnce.has(key)) return known
+      this.keptUnits += value.length
+      return known + value
+    }
+    if (Array.isArray(known) && Array.isArray(value)) {
+      for (const item of value) known.push(this.kept(item))
+      return known
+    }
+    if (!isObject(known) || !isObject(value)) return this.kept(value)
+    this.merge(known, value)
+    return known
+  }
+
+  /** A copy that later chunks may add to. */
+  private kept(value: unknown): unknown {
+    this.keptUnits += typeof value === 'string' ? value.length : 1
+    if (Array.isArray(value)) return value.map((item) => this.kept(item))
+    return isObject(value) ? this.copy(value) : value
+  }
+
+  private copy(value: Json): Json {
+    this.keptUnits += objectUnits
+    const copy = emptyObject()
+    for (const key of Object.keys(value)) {
+      this.keptUnits += key.length
+      copy[key] = this.kept(value[key])
+    }
+    return copy
+  }
+}
+
+function publicChoice(index: number, { message, toolCalls, logprobs, finishReason }: GatheredChoice): PublicChoice {
+  const { role, content, ...others } = message
+  const calls = [...toolCalls].sort(([a], [b]) => a - b).map(([, call]) => call)
+  // Whoever answers by calls or by a refusal says nothing; who says nothing else has said the empty text.
+  const silent = calls.length > 0 || typeof others.refusal === 'string' ? null : ''
+  const whole = { role: role ?? 'assistant', content: content ?? silent, ...others }
+  return {
+    index,
+    message: calls.length === 0 ? whole : { ...whole, tool_calls: calls },
+    finish_reason: knownFinishReason(finishReason),
+    ...(Object.keys(logprobs).length === 0 ? {} : { logprobs }),
+  }
+}

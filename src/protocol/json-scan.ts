@@ -1,0 +1,113 @@
+/**
+ * Bounds of all JSON that others wrote: clients, nodes, agents, gateways, chains (§27). What is within them is
+ * cheap to parse, to walk and to write again. The text of 80 kB of `[` parses at once, and takes 17 s to write.
+ */
+export const jsonDepthMax = 128
+export const objectMembersMax = 10_000
+export const arrayItemsMax = 100_000
+/** Members of all objects together, and all objects and arrays: more of either would hold up everybody while it is parsed. */
+export const membersInAllMax = 400_000
+export const containersMax = 400_000
+
+/** What breaks a bound, as the end of a sentence about the text. */
+const tooDeep = `nests deeper than ${jsonDepthMax} levels`
+const tooManyMembers = `has an object with more than ${objectMembersMax} members`
+const tooManyItems = `has an array with more than ${arrayItemsMax} items`
+const tooMuch = `has more than ${membersInAllMax} members or ${containersMax} objects and arrays`
+
+const quote = 34
+const comma = 44
+const colon = 58
+const openBracket = 91
+const backslash = 92
+const closeBracket = 93
+const openBrace = 123
+const closeBrace = 125
+const isBlank = (code: number) => code === 32 || code === 10 || code === 13 || code === 9
+
+export function skipBlanks(text: string, at: number): number {
+  let next = at
+  while (isBlank(text.charCodeAt(next))) next++
+  return next
+}
+
+/** `at`: the opening quote. Returns the position after the closing one; jumps, so that a long text costs little. */
+export function stringEnd(text: string, at: number): number {
+  for (let end = text.indexOf('"', at + 1); end !== -1; end = text.indexOf('"', end + 1)) {
+    let before = end - 1
+    while (text.charCodeAt(before) === backslash) before--
+    if ((end - before) % 2 === 1) return end + 1
+  }
+  return text.length
+}
+
+/** Commas so far, and the most there may be, of each container around the one that is read. One scan at a time uses them. */
+const commasAround = new Int32Array(jsonDepthMax + 1)
+const commasMaxAround = new Int32Array(jsonDepthMax + 1)
+
+/**
+ * How many members the objects of a JSON text have in all, or what breaks a bound. It reads no further than that, and it
+ * does not check the text: what is no JSON is for the parser to refuse, which meets nothing deep before it does.
+ */
+export function scanJson(text: string): number | string {
+  const { length } = text
+  let members = 0
+  let containers = 0
+  let depth = 0
+  let commas = 0
+  let commasMax = 0
+  for (let at = 0; at < length; at++) {
+    switch (text.charCodeAt(at)) {
+      case quote:
+        at = stringEnd(text, at) - 1
+        break
+      case comma:
+        if (++commas > commasMax) return commasMax === objectMembersMax - 1 ? tooManyMembers : tooManyItems
+        break
+      case colon:
+        members++
+        break
+      case openBrace:
+      case openBracket:
+        if (depth === jsonDepthMax) return tooDeep
+        commasAround[depth] = commas
+        commasMaxAround[depth++] = commasMax
+        commas = 0
+        containers++
+        commasMax = (text.charCodeAt(at) === openBrace ? objectMembersMax : arrayItemsMax) - 1
+        break
+      case closeBrace:
+      case closeBracket:
+        if (depth === 0) return members
+        commas = commasAround[--depth] ?? 0
+        commasMax = commasMaxAround[depth] ?? 0
+    }
+  }
+  return members > membersInAllMax || containers > containersMax ? tooMuch : members
+}
+
+/** So many keys are looked at for the name of one that comes twice. */
+const keysSoughtMax = 100_000
+
+/** A key that its object has twice, of a text that is JSON; null where none is found among the first ones. */
+export function repeatedKey(text: string): string | null {
+  const open: Set<string>[] = []
+  let sought = 0
+  for (let at = 0; at < text.length && sought < keysSoughtMax; at++) {
+    const code = text.charCodeAt(at)
+    if (code === openBrace || code === openBracket) open.push(new Set())
+    else if (code === closeBrace || code === closeBracket) open.pop()
+    else if (code === quote) {
+      const end = stringEnd(text, at)
+      if (text.charCodeAt(skipBlanks(text, end)) === colon) {
+        sought++
+        const keys = open.at(-1)
+        const key = JSON.parse(text.slice(at, end)) as string
+        if (keys?.has(key)) return key
+        keys?.add(key)
+      }
+      at = end - 1
+    }
+  }
+  return null
+}

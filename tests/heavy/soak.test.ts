@@ -1,0 +1,149 @@
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { readFileSync } from 'node:fs'
+import { createLedger } from '../../src/actors/ledger.ts'
+import { createLog } from '../../src/log.ts'
+import { waitFor } from '../support/gateway.ts'
+import { expectBooksBalance } from '../support/ledger.ts'
+import { fitLine, type LineFit } from '../support/line-fit.ts'
+import { SoakLoad } from '../support/soak-load.ts'
+import { type SoakPool, startSoakPool } from '../support/soak-pool.ts'
+
+const minutes = Number(process.env.SOAK_MINUTES ?? 30)
+const seed = Number(process.env.SOAK_SEED ?? 1)
+const clients = 24
+/** Of the whole: code is compiled, caches and pools fill. */
+const warmUpShare = 1 / 6
+const slopeMibPerHourMax = 1
+/** In less time a slope is warm-up and chance: it is printed and not judged. */
+const judgedFromMinutes = 20
+/** Each client may have left a kept connection to a node behind, and the database its own. */
+const descriptorsSlack = clients + 16
+
+const minuteMs = 60_000
+const mib = 2 ** 20
+const times = (everyMs: number, least: number) => Math.max(least, Math.floor((minutes * minuteMs) / everyMs))
+const nodeKills = times(40_000, 3)
+const databaseKills = times(210_000, 2)
+const samplesTaken = times(30_000, 12)
+
+let pool: SoakPool
+let stopped = false
+beforeAll(async () => {
+  pool = await startSoakPool()
+}, 90_000)
+afterAll(async () => {
+  if (!stopped) await pool.stop()
+})
+
+/** Of the gateway's process when nobody asks, after its garbage is gone. */
+interface Sample {
+  readonly hours: number
+  readonly residentBytes: number
+  readonly proportionalBytes: number
+  readonly heapBytes: number
+  readonly descriptors: number
+}
+
+function proportionalBytes(pid: number): number {
+  const kilobytes = /^Pss:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/smaps_rollup`, 'utf8'))?.[1]
+  return Number(kilobytes ?? Number.NaN) * 1024
+}
+
+async function take(beganMs: number): Promise<Sample> {
+  const { gateway } = pool
+  const { heapBytes } = await gateway.pulse({ collect: true })
+  return {
+    hours: (performance.now() - beganMs) / (60 * minuteMs),
+    residentBytes: gateway.residentBytes(),
+    proportionalBytes: proportionalBytes(gateway.pid),
+    heapBytes,
+    descriptors: gateway.descriptors(),
+  }
+}
+
+/** So many times, evenly, until it is over. */
+async function every(count: number, lengthMs: number, act: (at: number) => Promise<unknown> | unknown): Promise<void> {
+  const beganMs = performance.now()
+  for (let at = 0; at < count; at++) {
+    await Bun.sleep(Math.max(0, beganMs + (lengthMs * (at + 1)) / (count + 1) - performance.now()))
+    await act(at)
+  }
+}
+
+/** Killed databases and clients that left leave reservations that nobody renews: released by the sweep, 15 minutes later. */
+async function releaseAll(): Promise<{ readonly open: number }> {
+  const { sql, db } = pool.database
+  const [left] = await sql<{ n: number }[]>`select count(*)::int as n from reservations where status = 'open'`
+  await sql`update reservations set expires_at = now() - interval '1 s' where status = 'open'`
+  const ledger = createLedger({ db, log: createLog('silent', () => {}) })
+  while ((await ledger.sweep()) > 0);
+  return { open: left?.n ?? 0 }
+}
+
+const perHour = ({ slope, error }: LineFit) => `${(slope / mib).toFixed(2)} ± ${(error / mib).toFixed(2)}`
+
+function slopes(samples: readonly Sample[]) {
+  const fit = (of: (sample: Sample) => number) => fitLine(samples.map((sample) => [sample.hours, of(sample)]))
+  return {
+    resident: fit(({ residentBytes }) => residentBytes),
+    proportional: fit(({ proportionalBytes: bytes }) => bytes),
+    heap: fit(({ heapBytes }) => heapBytes),
+  }
+}
+
+function printTable(load: SoakLoad, samples: readonly Sample[], fits: ReturnType<typeof slopes>, open: number): void {
+  const [first, last] = [samples[0], samples.at(-1)]
+  const size = (bytes = 0) => (bytes / mib).toFixed(1)
+  console.table([...load.outcomes].sort(([a], [b]) => a.localeCompare(b)).map(([outcome, n]) => ({ outcome, n })))
+  console.table([
+    {
+      minutes,
+      requests: load.requests,
+      'node kills': nodeKills,
+      'database kills': databaseKills,
+      'MiB resident after warm-up': size(first?.residentBytes),
+      'at the end': size(last?.residentBytes),
+      'resident MiB/h': perHour(fits.resident),
+      'proportional MiB/h': perHour(fits.proportional),
+      'heap MiB/h': perHour(fits.heap),
+      'MiB heap': `${size(first?.heapBytes)} → ${size(last?.heapBytes)}`,
+      descriptors: `${first?.descriptors} → ${last?.descriptors}`,
+      'reservations left open': open,
+    },
+  ])
+}
+
+test(
+  `${minutes} minutes of everything, with kills: memory and descriptors flat, books balance, no process left`,
+  async () => {
+    const lengthMs = minutes * minuteMs
+    const load = new SoakLoad(pool, clients, seed)
+    const beganMs = performance.now()
+    const samples: Sample[] = []
+    await Promise.all([
+      every(nodeKills, lengthMs, (at) => pool.killNode(at)),
+      every(databaseKills, lengthMs, () => pool.killDatabase()),
+      every(samplesTaken, lengthMs, async () => {
+        samples.push(await load.paused(() => take(beganMs)))
+      }),
+    ])
+    await load.stop()
+    const steady = samples.filter(({ hours }) => hours * 60 > minutes * warmUpShare)
+    const fits = slopes(steady)
+    await waitFor('the database', async () => (await fetch(`${pool.gateway.url}/readyz`)).status === 200, minuteMs)
+    const { open } = await releaseAll()
+    printTable(load, steady, fits, open)
+    await expectBooksBalance(pool.database.db)
+    stopped = true
+    expect(await pool.stop()).toEqual([])
+    expect(load.faults.slice(0, 5)).toEqual([])
+    const [first, last] = [steady[0]?.descriptors ?? 0, steady.at(-1)?.descriptors ?? 0]
+    expect(last - first).toBeLessThanOrEqual(descriptorsSlack)
+    if (minutes < judgedFromMinutes) return
+    // What chance alone could have made is no leak.
+    for (const { slope, error } of [fits.resident, fits.proportional, fits.heap]) {
+      expect((slope - 2 * error) / mib).toBeLessThan(slopeMibPerHourMax)
+    }
+  },
+  (minutes + 10) * minuteMs,
+)

@@ -1,0 +1,28 @@
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { type HostileGateway, startHostileGateway } from './world/hostile-gateway.ts'
+import type { AnyLane } from './world/lanes.ts'
+import { openNodeLane } from './world/node-lane.ts'
+import { openPollLane } from './world/poll-lane.ts'
+import { expectHarmless } from './world/run-hostile.ts'
+
+let gateway: HostileGateway
+let lanes: readonly AnyLane[]
+beforeAll(async () => {
+  gateway = await startHostileGateway()
+  const kinds = ['own', 'public', 'paid', 'own', 'public', 'paid'] as const
+  lanes = await Promise.all([
+    ...kinds.map((kind, at) => openNodeLane(gateway, kind, at)),
+    openPollLane(gateway, 0),
+    openPollLane(gateway, 1),
+  ])
+}, 60_000)
+afterAll(async () => {
+  for (const lane of lanes) lane.stop()
+  await gateway.stop()
+})
+
+test('whatever bytes nodes send, everybody hears their own answer or an error, and nothing is left', async () => {
+  const untilMs = performance.now() + 15_000
+  const report = await expectHarmless(gateway, lanes, { seed: 1, casesMax: 2_000, untilMs, restEvery: 700 })
+  expect(report.cases).toBeGreaterThan(100)
+}, 180_000)

@@ -1,0 +1,22 @@
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { type FrameLane, openFrameLane } from './world/frame-lane.ts'
+import { type HostileGateway, startHostileGateway } from './world/hostile-gateway.ts'
+import { expectHarmless } from './world/run-hostile.ts'
+
+let gateway: HostileGateway
+let lanes: readonly FrameLane[]
+beforeAll(async () => {
+  gateway = await startHostileGateway()
+  const kinds = ['own', 'public', 'paid', 'own', 'public', 'paid'] as const
+  lanes = await Promise.all(kinds.map((kind, at) => openFrameLane(gateway, kind, at)))
+}, 60_000)
+afterAll(async () => {
+  for (const lane of lanes) lane.stop()
+  await gateway.stop()
+})
+
+test('whatever frames nodes send, everybody hears their own answer or an error, and nothing is left', async () => {
+  const untilMs = performance.now() + 12_000
+  const report = await expectHarmless(gateway, lanes, { seed: 1, casesMax: 2_000, untilMs, restEvery: 700 })
+  expect(report.cases).toBeGreaterThan(100)
+}, 180_000)

@@ -1,0 +1,42 @@
+import { describe, expect, test } from 'bun:test'
+import { type Stall, stallMsMax, watchLoop } from './world/loop-monitor.ts'
+import { MarkerWatch, newMarker } from './world/markers.ts'
+import { answerFaults, crossed } from './world/verdict.ts'
+
+describe('what the hostile tests would see', () => {
+  test('work that holds the event loop is a stall, a thread that is not run is none', () => {
+    const stalls: Stall[] = []
+    const monitor = watchLoop((stall) => stalls.push(stall))
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 2 * stallMsMax)
+    monitor.look()
+    expect(stalls).toEqual([])
+    const { user, system } = process.cpuUsage()
+    const used = () => (process.cpuUsage().user + process.cpuUsage().system - user - system) / 1_000
+    while (used() < 2 * stallMsMax);
+    monitor.look()
+    expect(stalls).toHaveLength(1)
+    monitor.stop()
+  })
+
+  test('a marker that comes in two pieces, once', () => {
+    const found: string[] = []
+    const watch = new MarkerWatch((marker) => found.push(marker))
+    const [one, two] = [newMarker(), newMarker()]
+    watch.push(`a ${one} b ${two.slice(0, 9)}`)
+    watch.push(`${two.slice(9)} c`)
+    watch.push('d')
+    expect(found).toEqual([one, two])
+  })
+
+  test('an answer with the marker of another, a silent end, a 500, an answer that is cut', () => {
+    const [mine, other] = [newMarker(), newMarker()]
+    expect(crossed(`${mine} ${other}`, [mine])).toHaveLength(1)
+    expect(crossed(mine, [mine])).toEqual([])
+    const stream = { status: 200, head: 'HTTP/1.1 200 OK\r\ncontent-type: text/event-stream', whole: true }
+    const kindOf = (body: string, more: object = {}) => answerFaults({ ...stream, body, ...more })[0]?.kind
+    expect(kindOf('data: {}\n\ndata: [DONE]\n\n')).toBeUndefined()
+    expect(kindOf('data: {}\n\n')).toBe('silent end')
+    expect(kindOf('data: {}\n\n', { whole: false })).toBe('broken answer')
+    expect(kindOf('{"error":{"code":"internal_error"}}', { status: 500 })).toBe('status 500')
+  })
+})

@@ -1,0 +1,159 @@
+import fc from 'fast-check'
+import type { TestCustomer } from '../../support/gateway.ts'
+import type { Wanted } from './answer-draft.ts'
+import { chatBytes, type Heard, speak } from './asker.ts'
+import type { HostileGateway } from './hostile-gateway.ts'
+import type { Lane } from './lanes.ts'
+import { newMarker } from './markers.ts'
+import { chatFaults, type Fault, isRight } from './verdict.ts'
+
+/** A node that answers a request with twists, where it was told some, and as it should otherwise. */
+export interface TwistedNode<T> {
+  plan(marker: string, twists: readonly T[], wanted: Wanted): void
+  forget(marker: string): void
+  /** True: from now on no request of a twisted answer is on its way. */
+  quiet(now: boolean): void
+  /** What is idle. */
+  rest(): void
+  stop(): void
+}
+
+/** One request to a node that answers it with these twists. */
+interface AskingCase<T> {
+  readonly customer: number
+  readonly stream: boolean
+  /** The node sends the other kind of answer. */
+  readonly mistaken: boolean
+  readonly twists: readonly T[]
+  readonly promptBytes: number
+  readonly leaveAfterMs: number | null
+  readonly deafMs: number | null
+}
+
+const seldom = <T>(weight: number, value: fc.Arbitrary<T>) =>
+  fc.oneof({ weight, arbitrary: fc.constant(null) }, { weight: 1, arbitrary: value })
+
+const promptBytes = fc.oneof(
+  { weight: 30, arbitrary: fc.nat(300) },
+  { weight: 2, arbitrary: fc.nat(30_000) },
+  { weight: 1, arbitrary: fc.nat(2_000_000) },
+)
+
+function asking<T>(twists: fc.Arbitrary<readonly T[]>): fc.Arbitrary<AskingCase<T>> {
+  const parts = {
+    customer: fc.nat(2),
+    stream: fc.boolean(),
+    mistaken: fc.oneof({ weight: 9, arbitrary: fc.constant(false) }, { weight: 1, arbitrary: fc.constant(true) }),
+    twists,
+    promptBytes,
+    leaveAfterMs: seldom(12, fc.nat(40)),
+    deafMs: seldom(40, fc.nat(200)),
+  }
+  return fc.record(parts, { noNullPrototype: true })
+}
+
+/** At once, by several customers. */
+export type AskingBatch<T> = readonly AskingCase<T>[]
+
+/** A node that dials in has to do so first and to be asked how it is, on a machine that others use as well. */
+const usableWithinMs = 30_000
+const againMs = 60
+const againMsMax = 500
+
+/** One node, and those who ask it. */
+export interface AskingOptions<T> {
+  readonly name: string
+  readonly gateway: HostileGateway
+  readonly node: TwistedNode<T>
+  readonly twists: fc.Arbitrary<readonly T[]>
+  readonly model: string
+  readonly customers: readonly TestCustomer[]
+}
+
+export class AskingLane<T extends { readonly kind: string }> implements Lane<AskingBatch<T>> {
+  readonly batches: fc.Arbitrary<AskingBatch<T>>
+  /** Whole answers of paid work that were none: nothing may be charged for them. */
+  readonly unserved: string[] = []
+  retried = 0
+
+  constructor(private readonly options: AskingOptions<T>) {
+    this.batches = fc.array(asking(options.twists), { minLength: 1, maxLength: 4, size: 'max' })
+  }
+
+  get name(): string {
+    return this.options.name
+  }
+
+  kinds(batch: AskingBatch<T>): readonly string[] {
+    return batch.map(({ twists: [first] }) => first?.kind ?? 'none')
+  }
+
+  async play(batch: AskingBatch<T>): Promise<readonly Fault[]> {
+    const { node } = this.options
+    node.quiet(false)
+    const faults = (await Promise.all(batch.map((one) => this.ask(one)))).flat()
+    const { promise, resolve } = Promise.withResolvers<void>()
+    const followers = Array.from({ length: Math.max(2, this.options.customers.length) }, (_, at) =>
+      this.follow(at, promise),
+    )
+    // Connected, so that their requests come together with what the node has yet to say.
+    await Bun.sleep(1)
+    node.quiet(true)
+    await Bun.sleep(0)
+    resolve()
+    return [...faults, ...(await Promise.all(followers)).flat()]
+  }
+
+  private chat(at: number, marker: string, stream: boolean, padding = 0): string {
+    const { gateway, model, customers } = this.options
+    const key = customers[at % customers.length]?.key ?? ''
+    const messages = [{ role: 'user', content: `${marker} ${'p'.repeat(padding)}` }]
+    return chatBytes(gateway, key, JSON.stringify({ model, stream, max_tokens: 50, messages }))
+  }
+
+  private async ask(one: AskingCase<T>): Promise<readonly Fault[]> {
+    const { gateway, node } = this.options
+    const marker = newMarker()
+    const { stream, mistaken, leaveAfterMs, deafMs, promptBytes } = one
+    node.plan(marker, one.twists, stream !== mistaken ? 'stream' : 'whole')
+    const heard = await speak(gateway, {
+      writes: [this.chat(one.customer, marker, stream, promptBytes)],
+      ...(leaveAfterMs === null ? {} : { leaveAfterMs }),
+      ...(deafMs === null ? {} : { deafMs }),
+    })
+    node.forget(marker)
+    if (!stream) this.note(heard)
+    return chatFaults(heard, marker)
+  }
+
+  private note({ answers: [answer], end }: Heard): void {
+    const requestId = /\r\nx-request-id: (\S+)/i.exec(answer?.head ?? '')?.[1]
+    if (end === 'closed' && requestId !== undefined && (answer?.status ?? 0) >= 400) this.unserved.push(requestId)
+  }
+
+  /** A well-behaved request to a node that behaves: it must be answered rightly, at once or when the node is trusted again. */
+  async follow(at: number, after: Promise<void>): Promise<readonly Fault[]> {
+    const { gateway } = this.options
+    let last = ''
+    const untilMs = performance.now() + usableWithinMs
+    for (let tries = 0; performance.now() < untilMs; tries++) {
+      const marker = newMarker()
+      const heard = await speak(gateway, { writes: [this.chat(at, marker, (at + tries) % 2 === 0)], after })
+      const faults = chatFaults(heard, marker)
+      if (faults.length > 0) return faults
+      if (isRight(heard, marker)) return []
+      last = heard.text.slice(0, 400)
+      this.retried++
+      await Bun.sleep(Math.min(againMsMax, againMs * (tries + 1)))
+    }
+    return [{ kind: 'unusable afterwards', detail: last }]
+  }
+
+  async rest(): Promise<void> {
+    this.options.node.rest()
+  }
+
+  stop(): void {
+    this.options.node.stop()
+  }
+}

@@ -1,0 +1,40 @@
+import { enrollmentToken } from '../../support/agents.ts'
+import { enrollBody, newIdentity } from '../../support/enrolling.ts'
+import { waitFor } from '../../support/gateway.ts'
+import { AskingLane } from './asking-lane.ts'
+import { FrameNode } from './frame-node.ts'
+import { type FrameTwist, frameTwists } from './frame-twists.ts'
+import type { HostileGateway } from './hostile-gateway.ts'
+import { abroad, makePaid, type NodeLaneKind } from './node-lane.ts'
+
+export type FrameLane = AskingLane<FrameTwist>
+
+interface Enrolled {
+  readonly node_id: string
+  readonly router_public_keys: readonly { readonly kid: string }[]
+}
+
+/** The same as `openNodeLane`, with a node that dials in. */
+export async function openFrameLane(gateway: HostileGateway, kind: NodeLaneKind, at: number): Promise<FrameLane> {
+  const model = `frames-${kind}-${at}`
+  const policies = { policy: abroad, keyPolicy: abroad }
+  const owner = await gateway.customer(policies)
+  const others = kind === 'own' ? [owner] : await Promise.all([1, 2, 3].map(() => gateway.customer(policies)))
+  const visibility = kind === 'own' ? 'private' : 'public'
+  const token = await enrollmentToken(gateway, owner.customerId, { visibility, privacyClass: 'public' })
+  const identity = newIdentity()
+  const response = await fetch(`${gateway.url}/v1/node-agent/enroll`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify(enrollBody(identity, token.enrollment_token)),
+  })
+  const enrolled = (await response.json()) as Enrolled
+  const nodeId = enrolled.node_id
+  const routerKid = enrolled.router_public_keys[0]?.kid ?? ''
+  const node = new FrameNode({ gatewayUrl: gateway.url, identity, nodeId, routerKid, model })
+  await waitFor(`node ${nodeId}`, async () => {
+    return (await gateway.admin<{ state: string }>('GET', `/v1/admin/nodes/${nodeId}`)).state === 'ready'
+  })
+  if (kind === 'paid') await makePaid(gateway, model, others)
+  return new AskingLane({ name: model, gateway, node, twists: frameTwists, model, customers: others })
+}

@@ -1,0 +1,68 @@
+import { readFileSync } from 'node:fs'
+
+/** The event loop did nothing else for so long. */
+export interface Stall {
+  /** Without the time in which the machine ran something else, ms. */
+  readonly ownMs: number
+  /** By the clock on the wall, ms. */
+  readonly wallMs: number
+}
+
+export interface LoopMonitor {
+  /** Looks at once: what blocks at this moment is not told by a timer that has yet to run. */
+  look(): void
+  /** What was done since the last look was asked for. */
+  forget(): void
+  stop(): void
+  readonly worstMs: number
+}
+
+export const stallMsMax = 250
+const beatMs = 10
+const nanosecondsPerMs = 1_000_000
+const microsecondsPerMs = 1_000
+const schedule = `/proc/self/task/${process.pid}/schedstat`
+
+/** How long the main thread waited for a processor, ms; 0 where the system does not tell. */
+function waitedMs(): number {
+  try {
+    return Number(readFileSync(schedule, 'latin1').split(' ')[1]) / nanosecondsPerMs
+  } catch {
+    return 0
+  }
+}
+
+function consumedMs(): number {
+  const { user, system } = process.cpuUsage()
+  return (user + system) / microsecondsPerMs
+}
+
+/**
+ * Tells of every turn of this process's event loop that took longer than `stallMsMax`. On a machine that others use as
+ * well a late timer proves nothing. So a stall is the gap between two beats without the time in which the thread waited for
+ * a processor, and no more than the processor time that the process used meanwhile (a paused virtual machine uses none).
+ */
+export function watchLoop(stalled: (stall: Stall) => void): LoopMonitor {
+  const taken = () => ({ atMs: performance.now(), waited: waitedMs(), consumed: consumedMs() })
+  let before = taken()
+  let worstMs = 0
+  const look = () => {
+    const now = taken()
+    const wallMs = now.atMs - before.atMs
+    const ownMs = Math.min(wallMs - (now.waited - before.waited), now.consumed - before.consumed)
+    before = now
+    worstMs = Math.max(worstMs, ownMs)
+    if (ownMs > stallMsMax) stalled({ ownMs, wallMs })
+  }
+  const timer = setInterval(look, beatMs)
+  return {
+    look,
+    forget: () => {
+      before = taken()
+    },
+    stop: () => clearInterval(timer),
+    get worstMs() {
+      return worstMs
+    },
+  }
+}

@@ -1,0 +1,29 @@
+/** Stands in everything that belongs to one request, many times; nothing else looks like it. */
+const pattern = /xmkx[0-9a-f]{16}/g
+const length = 20
+/** How it begins, for whoever looks for any at all. */
+export const markerStart = 'xmkx'
+
+let made = 0
+const run = Math.floor(Math.random() * 0xff_ff_ff_ff)
+
+/** No two are alike, not those of two runs either. */
+export function newMarker(): string {
+  made++
+  return markerStart + run.toString(16).padStart(8, '0') + made.toString(16).padStart(8, '0')
+}
+
+export const markersOf = (text: string): readonly string[] => [...new Set(text.match(pattern))]
+
+/** Looks for markers in a stream of text. */
+export class MarkerWatch {
+  private tail = ''
+  constructor(private readonly found: (marker: string) => void) {}
+
+  push(text: string): void {
+    const all = this.tail + text
+    for (const marker of markersOf(all)) this.found(marker)
+    // One short of a marker: what was found is not found again.
+    this.tail = all.slice(1 - length)
+  }
+}

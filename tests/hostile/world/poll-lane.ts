@@ -1,0 +1,54 @@
+import type fc from 'fast-check'
+import { waitFor } from '../../support/gateway.ts'
+import type { BytesNode } from './bytes-node.ts'
+import type { HostileGateway } from './hostile-gateway.ts'
+import type { Lane } from './lanes.ts'
+import { playOf } from './node-answer.ts'
+import { type NodeLane, openBytesLane } from './node-lane.ts'
+import { type Twist, twists } from './node-twists.ts'
+import type { Fault } from './verdict.ts'
+
+/** A node that nobody needs to ask anything to be harmed by: its answers to polls are twisted. */
+export class PollLane implements Lane<readonly Twist[]> {
+  readonly batches: fc.Arbitrary<readonly Twist[]> = twists
+  readonly unserved: string[] = []
+
+  constructor(
+    private readonly asking: NodeLane,
+    private readonly bytes: BytesNode,
+  ) {}
+
+  get name(): string {
+    return this.asking.name
+  }
+
+  get retried(): number {
+    return this.asking.retried
+  }
+
+  kinds([first]: readonly Twist[]): readonly string[] {
+    return [`poll: ${first?.kind}`]
+  }
+
+  async play(twisted: readonly Twist[]): Promise<readonly Fault[]> {
+    const { bytes, asking } = this
+    const before = bytes.polled
+    bytes.polls(playOf(twisted, 'models'))
+    await waitFor('polls', () => bytes.polled > before + 1)
+    bytes.polls(null)
+    return asking.follow(0, Promise.resolve())
+  }
+
+  rest(): Promise<void> {
+    return this.asking.rest()
+  }
+
+  stop(): void {
+    this.asking.stop()
+  }
+}
+
+export async function openPollLane(gateway: HostileGateway, at: number): Promise<PollLane> {
+  const { lane, bytes } = await openBytesLane(gateway, 'own', `polls-${at}`)
+  return new PollLane(lane, bytes)
+}

@@ -1,0 +1,90 @@
+import { readBooks } from '../../../src/db/queries/ledger-proof.ts'
+import { brokenRules } from '../../../src/machines/rules/books.ts'
+import { waitFor } from '../../support/gateway.ts'
+import type { HostileGateway } from './hostile-gateway.ts'
+import { markerStart } from './markers.ts'
+import type { Fault } from './verdict.ts'
+
+/** The counters go back within a deadline of the gateway, and what is idle is closed by the nodes. */
+const restMs = 15_000
+/** Polls and idle connections to the database come and go. */
+const descriptorsSlack = 12
+const idsPerQuery = 5_000
+
+async function gauges(gateway: HostileGateway): Promise<Readonly<Record<string, number>>> {
+  const text = await (await fetch(`${gateway.url}/metrics`, { headers: { connection: 'close' } })).text()
+  const value = (name: string) => Number(new RegExp(`^${name} (\\S+)$`, 'm').exec(text)?.[1] ?? 0)
+  if (text.includes(markerStart)) return { leaked: 1 }
+  return {
+    inFlight: value('svc_requests_in_flight'),
+    queued: value('svc_requests_queued'),
+    tunnelStreams: value('svc_tunnel_streams'),
+  }
+}
+
+/** Whether any column of any table has a marker in it, as text or as bytes. */
+async function leakedRows({ database: { sql } }: HostileGateway): Promise<readonly Fault[]> {
+  const tables = await sql<{ name: string }[]>`
+    select format('%I.%I', schemaname, tablename) as name from pg_tables
+    where schemaname not in ('pg_catalog', 'information_schema')`
+  const bytes = Buffer.from(markerStart).toString('hex')
+  const faults: Fault[] = []
+  for (const { name } of tables) {
+    const rows = await sql.unsafe<{ row: string }[]>(
+      `select t::text as row from ${name} t where t::text like $1 or t::text like $2 limit 3`,
+      [`%${markerStart}%`, `%${bytes}%`],
+    )
+    for (const { row } of rows) faults.push({ kind: 'leak', detail: `${name}: ${row}` })
+  }
+  return faults
+}
+
+async function moneyFaults({ database: { db, sql } }: HostileGateway): Promise<readonly Fault[]> {
+  const broken = brokenRules(await readBooks(db)).map((rule): Fault => ({ kind: 'books', detail: rule }))
+  const [open] = await sql<{ n: number; wei: string }[]>`
+    select (select count(*)::int from reservations where status = 'open') as n,
+      (select sum(reserved_wei)::text from customers) as wei`
+  if (open?.n === 0 && open.wei === '0') return broken
+  return [...broken, { kind: 'not at rest', detail: `${open?.n} reservations, ${open?.wei} wei` }]
+}
+
+/** Debits of requests whose caller was told that they failed. */
+export async function chargedForNothing(
+  { database: { sql } }: HostileGateway,
+  requestIds: readonly string[],
+): Promise<readonly Fault[]> {
+  const faults: Fault[] = []
+  for (let from = 0; from < requestIds.length; from += idsPerQuery) {
+    const ids = requestIds.slice(from, from + idsPerQuery)
+    const rows = await sql<{ id: string }[]>`
+      select reservation_id as id from ledger_entries where kind = 'debit' and reservation_id in ${sql(ids)}`
+    for (const { id } of rows) faults.push({ kind: 'charged for nothing', detail: id })
+  }
+  return faults
+}
+
+async function counterFaults(gateway: HostileGateway, descriptorsMax: number): Promise<readonly Fault[]> {
+  let seen = ''
+  const quiet = async () => {
+    const [counts, money] = [await gauges(gateway), await moneyFaults(gateway)]
+    const descriptors = gateway.descriptors()
+    seen = JSON.stringify({ ...counts, descriptors, descriptorsMax, money })
+    return Object.values(counts).every((n) => n === 0) && descriptors <= descriptorsMax && money.length === 0
+  }
+  const rested = await waitFor('rest', quiet, restMs).catch(() => false)
+  return rested === false ? [{ kind: 'not at rest', detail: seen }] : []
+}
+
+/** How many descriptors a gateway has that nobody asks; after a warm-up. */
+export async function descriptorsAtRest(gateway: HostileGateway): Promise<number> {
+  await Bun.sleep(300)
+  return gateway.descriptors() + descriptorsSlack
+}
+
+/** Nobody asks any more: everything is back where it was, and nothing was kept. */
+export async function restFaults(gateway: HostileGateway, descriptorsMax: number): Promise<readonly Fault[]> {
+  const faults = [...(await counterFaults(gateway, descriptorsMax)), ...(await leakedRows(gateway))]
+  for (const line of gateway.logFaults.splice(0)) faults.push({ kind: 'leak', detail: line })
+  if (gateway.dead) faults.push({ kind: 'dead', detail: 'the process has ended' })
+  return faults
+}

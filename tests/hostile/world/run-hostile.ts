@@ -1,0 +1,29 @@
+import { expect } from 'bun:test'
+import type { HostileGateway } from './hostile-gateway.ts'
+import { type AnyLane, type RunOptions, type RunReport, runLanes } from './lanes.ts'
+
+const { HOSTILE_SEED, HOSTILE_LANE, HOSTILE_PATH, HOSTILE_CASES } = process.env
+
+export type Asked = Omit<RunOptions, 'path'>
+
+/** Runs it, or what the environment names of it, prints a table and fails with the smallest case that shows a fault. */
+export async function expectHarmless(
+  gateway: HostileGateway,
+  lanes: readonly AnyLane[],
+  asked: Asked,
+): Promise<RunReport> {
+  const chosen = HOSTILE_LANE === undefined ? lanes : lanes.filter((_, at) => at === Number(HOSTILE_LANE))
+  const report = await runLanes(gateway, chosen, {
+    ...asked,
+    ...(HOSTILE_SEED === undefined ? {} : { seed: Number(HOSTILE_SEED) }),
+    ...(HOSTILE_CASES === undefined ? {} : { casesMax: Number(HOSTILE_CASES) }),
+    ...(HOSTILE_PATH === undefined ? {} : { path: HOSTILE_PATH }),
+  })
+  const kinds = [...report.byKind].sort(([a], [b]) => a.localeCompare(b)).map(([kind, n]) => `${kind} ${n}`)
+  console.log(
+    `${report.cases} cases (${kinds.join(', ')}), ${report.rests} times at rest, asked again ${report.retried}, ` +
+      `longest turn ${Math.round(report.worstMs)} ms`,
+  )
+  expect(report.failures.join('\n\n')).toBe('')
+  return report
+}

@@ -1,0 +1,49 @@
+import { expect, test } from 'bun:test'
+import { resolve } from 'node:path'
+import { Descriptors } from '../../src/descriptors.ts'
+import { testDatabase } from '../support/postgres.ts'
+import { startScriptedNode } from '../support/scripted-node.ts'
+
+const child = resolve(import.meta.dir, '..', 'support', 'exhausted-child.ts')
+
+test('a process without a descriptor left still reaches nodes and database; when it cannot, it does not blame them', async () => {
+  const node = startScriptedNode('m')
+  const database = await testDatabase()
+  try {
+    const command = ['sh', '-c', 'ulimit -n 96; exec "$0" "$@"', process.execPath, child, node.url, database.url]
+    const run = Bun.spawn(command, { stdio: ['ignore', 'pipe', 'inherit'] })
+    expect(await new Response(run.stdout).json()).toEqual({
+      lent: { node: '200', database: '1', exhausted: true },
+      // What Bun says of a socket that cannot be made.
+      without: { node: 'exhausted', database: 'ECONNREFUSED', exhausted: true },
+    })
+  } finally {
+    node.stop()
+    await database.drop()
+  }
+}, 30_000)
+
+test('above nine tenths they are scarce; what is held back counts for neither', () => {
+  let open = 90
+  const descriptors: Descriptors = new Descriptors(1_000, () => open + descriptors.held)
+  descriptors.look()
+  expect([descriptors.scarce, descriptors.held, descriptors.used()]).toEqual([false, 50, 90])
+  open = 900
+  descriptors.look()
+  expect(descriptors.scarce).toBe(false)
+  open = 901
+  descriptors.look()
+  expect([descriptors.scarce, descriptors.used()]).toEqual([true, 901])
+  descriptors.lend()
+  expect(descriptors.held).toBe(50)
+  open = 948
+  descriptors.lend()
+  expect(descriptors.held).toBe(49)
+  descriptors.lend(8)
+  expect(descriptors.held).toBe(41)
+  open = 500
+  descriptors.look()
+  expect([descriptors.scarce, descriptors.held]).toEqual([false, 50])
+  descriptors.close()
+  expect(descriptors.held).toBe(0)
+})

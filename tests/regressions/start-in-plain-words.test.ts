@@ -1,0 +1,97 @@
+import { afterAll, expect, test } from 'bun:test'
+import { existsSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
+import { unknownSettings } from '../../src/settings/unknown.ts'
+import { firstMatch } from '../support/gateway-process.ts'
+
+/*
+ * A start that failed over its data folder said `EEXIST` and no more; a list of proxies that are no addresses was taken
+ * silently, and so was a variable that is no setting.
+ */
+
+const scratch = realpathSync(mkdtempSync(join(tmpdir(), 'penstock-words-')))
+afterAll(() => rmSync(scratch, { recursive: true }))
+
+const root = resolve(import.meta.dir, '..', '..')
+function begin(env: Readonly<Record<string, string>>) {
+  return Bun.spawn([process.execPath, 'src/main.ts'], {
+    cwd: root,
+    stdio: ['ignore', 'pipe', 'pipe'],
+    env: { PATH: process.env.PATH ?? '', SVC_PORT: '0', SVC_DISCOVER: 'false', ...env },
+  })
+}
+
+async function refused(env: Readonly<Record<string, string>>): Promise<string> {
+  const child = begin(env)
+  const text = await new Response(child.stderr).text()
+  expect(await child.exited).toBe(1)
+  expect(text).not.toContain('could not start')
+  expect(text).not.toMatch(/\n\s+at /)
+  return text
+}
+
+test('a data folder that cannot be one: which, why, and what to do', async () => {
+  const file = join(scratch, 'file')
+  writeFileSync(file, '')
+  const cases = [
+    [file, 'it is a file'],
+    [join(file, 'below'), 'a part of its path is a file'],
+    ['/proc/penstock', 'no folder can be made there'],
+    [join(scratch, 'x'.repeat(300)), 'its path is too long'],
+    ['/sys/penstock', /this user may not write there|the file system is read-only/],
+  ] as const
+  for (const [path, why] of cases) {
+    const text = await refused({ SVC_DATA_DIR: path })
+    expect(text).toContain(path)
+    expect(text).toMatch(why)
+    expect(text).toContain('SVC_DATA_DIR')
+  }
+}, 40_000)
+
+test('trusted proxies that are no addresses are a fault of the configuration', async () => {
+  for (const value of ['everybody', '10.0.0.0/99', '10.0.0.1,nobody']) {
+    const text = await refused({ SVC_DATA_DIR: join(scratch, 'never'), SVC_TRUSTED_PROXIES: value })
+    expect(text).toContain('SVC_TRUSTED_PROXIES must be a list of addresses or networks')
+    expect(text).not.toContain(value.split(',').at(-1) ?? value)
+  }
+  expect(existsSync(join(scratch, 'never'))).toBe(false)
+}, 40_000)
+
+test('a variable that is no setting is named, with the nearest that is, and its value is not', async () => {
+  const file = join(scratch, 'folder-that-is-a-file')
+  writeFileSync(file, '')
+  const text = await refused({ SVC_DATA_DIR: file, SVC_PROT: 'secret-value', SVC_XYZZY: '1', SVC_BASE_URL: 'http://x' })
+  const lines = text.split('\n').filter((line) => line.includes('unknown_setting'))
+  expect(lines.map((line) => JSON.parse(line) as { name: string; nearest: string | null })).toEqual([
+    expect.objectContaining({ level: 'warn', name: 'SVC_PROT', nearest: 'SVC_PORT' }),
+    expect.objectContaining({ name: 'SVC_XYZZY', nearest: null }),
+  ])
+  expect(text).not.toContain('secret-value')
+}, 20_000)
+
+test('only so many names, and none that is no name', () => {
+  const many = Object.fromEntries(Array.from({ length: 100 }, (_, at) => [`SVC_NOTHING_${at}`, '']))
+  expect(unknownSettings(many)).toHaveLength(20)
+  expect(unknownSettings({ 'SVC_A\nB': '', [`SVC_${'A'.repeat(100)}`]: '', PATH: '', SVC_PORT: '1' })).toEqual([])
+  expect(unknownSettings({ svc_chat_body_bytes: '' })).toEqual([
+    { name: 'svc_chat_body_bytes', nearest: 'SVC_CHAT_BODY_BYTES_MAX' },
+  ])
+})
+
+test('a start without the credentials that were made says that they are gone, and what helps', async () => {
+  const dataDir = join(scratch, 'folder')
+  const welcome = async () => {
+    const child = begin({ SVC_DATA_DIR: dataDir })
+    const text = (await firstMatch(child.stdout, /Credentials [\s\S]*\n\n/))[0]
+    child.kill('SIGTERM')
+    await child.exited
+    return text
+  }
+  expect(await welcome()).not.toContain('is gone')
+  rmSync(join(dataDir, 'credentials.json'))
+  const later = await welcome()
+  expect(later).toContain(`${dataDir}/credentials.json is gone`)
+  expect(later).toContain('./penstock reset-admin')
+  rmSync(realpathSync(join(dataDir, 'postgres')), { recursive: true, force: true })
+}, 60_000)

@@ -1,0 +1,17 @@
+const workMs = 20
+
+/**
+ * A bound of so many milliseconds, on this machine as busy as it is now: 1 where a processor is free, more where the
+ * test has to share it. Ask at the moment of the assertion. A bound says "promptly"; how promptly, bench/ measures.
+ */
+export function promptly(ms: number): number {
+  const [beganMs, used] = [performance.now(), process.cpuUsage()]
+  let cpuMs = 0
+  while (cpuMs < workMs) {
+    const { user, system } = process.cpuUsage(used)
+    cpuMs = (user + system) / 1_000
+  }
+  const share = (performance.now() - beganMs) / cpuMs
+  // Several processes hand the work on to each other, and each of them waits for its turn.
+  return ms * Math.max(1, 2 * share - 1)
+}
