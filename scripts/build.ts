@@ -1,10 +1,10 @@
 import { mkdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join, relative, resolve } from 'node:path'
 import type { BunPlugin } from 'bun'
-import { builtAgent, bundleAgent } from '../src/actors/agent-bundle.ts'
-import { builtConsole, bundleConsole } from '../src/actors/console-page.ts'
-import { builtCharts, drawCharts } from '../src/actors/statecharts.ts'
-import { packageFile, packagePath } from '../src/program-files.ts'
+import { builtAgent, bundleAgent } from '../src/actors/agents/agent-bundle.ts'
+import { builtConsole, bundleConsole } from '../src/actors/console/console-page.ts'
+import { builtCharts, drawCharts } from '../src/actors/console/statecharts.ts'
+import { packageFile, packagePath } from '../src/host/program-files.ts'
 
 /**
  * Makes the whole program one executable file, `dist/penstock`, that needs neither Node nor Bun nor a node_modules:
@@ -13,7 +13,7 @@ import { packageFile, packagePath } from '../src/program-files.ts'
  */
 const root = resolve(import.meta.dir, '..')
 const swaggerFiles = ['swagger-ui-bundle.js', 'swagger-ui.css', 'favicon-32x32.png']
-/** What the program reads while it runs (`src/program-files.ts`), besides its code. */
+/** What the program reads while it runs (`src/host/program-files.ts`), besides its code. */
 const filePatterns = ['src/db/migrations/**/*.{sql,json}', 'src/http/docs/*.{html,js}']
 
 function option(name: string): string | null {
@@ -56,7 +56,7 @@ function embed(files: ReadonlyMap<string, string>): BunPlugin {
   return {
     name: 'embedded-files',
     setup(build) {
-      build.onLoad({ filter: /[/\\]src[/\\]embedded-files\.ts$/ }, () => ({
+      build.onLoad({ filter: /[/\\]src[/\\]host[/\\]embedded-files\.ts$/ }, () => ({
         contents: `${imports.join('\n')}\nexport const embeddedFiles = { ${entries.join(', ')} }`,
         loader: 'js',
       }))

@@ -1,6 +1,6 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
-import { drawCharts } from '../src/actors/statecharts.ts'
+import { drawCharts } from '../src/actors/console/statecharts.ts'
 
 /**
  * Draws the statecharts of `docs/architecture.md` from the machines that run. Usage:

@@ -2,7 +2,7 @@ import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { connect } from '../src/db/client.ts'
-import { startEmbedded } from '../src/db/embedded.ts'
+import { startEmbedded } from '../src/db/embedded/embedded.ts'
 import { migrateDatabase, migrationsFolder, statementBreakpoint } from '../src/db/migrate.ts'
 import { functionChanges } from './sql-functions.ts'
 

@@ -1,6 +1,6 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
-import { isSingle, type OperandSpec } from '../src/cli/action.ts'
+import { isSingle, type OperandSpec } from '../src/cli/frame/action.ts'
 import { verbs } from '../src/cli/registry.ts'
 import { type ProblemCode, problemKind, problemKinds } from '../src/errors.ts'
 import type { Setting } from '../src/settings/setting.ts'

@@ -1,6 +1,6 @@
 import { existsSync, mkdirSync, rmSync, statSync } from 'node:fs'
 import { join, relative, resolve } from 'node:path'
-import { startEmbedded } from '../src/db/embedded.ts'
+import { startEmbedded } from '../src/db/embedded/embedded.ts'
 import { makeTestFolder } from './test-folder.ts'
 
 /**
@@ -10,7 +10,7 @@ import { makeTestFolder } from './test-folder.ts'
  */
 const root = resolve(import.meta.dir, '..')
 const heavyFolder = 'tests/heavy/'
-/** What hangs ends at last; a test that means "promptly" says so itself, by `tests/support/pace.ts`. */
+/** What hangs ends at last; a test that means "promptly" says so itself, by `tests/support/run/pace.ts`. */
 const testTimeoutMs = 60_000
 const heavyTestTimeoutMs = 600_000
 const testProcesses = 2

@@ -1,14 +1,17 @@
 import { expect, test } from 'bun:test'
-import { readFileSync } from 'node:fs'
-import { join, normalize } from 'node:path'
+import { existsSync, readFileSync } from 'node:fs'
+import { dirname, join, normalize } from 'node:path'
 
-/** The table of docs/architecture.md. `types` may be imported as types only; `packages` are prefixes, `bun` its built-ins. */
+/** Who may import which packages and layers. `types` may be imported as types only; `packages` are prefixes, `bun` its built-ins. */
 interface Layer {
   readonly imports: readonly string[]
   readonly types?: readonly string[]
   readonly packages: readonly string[]
   readonly reserved?: RegExp
 }
+
+const root = join(import.meta.dir, '..')
+const architecture = readFileSync(join(root, 'docs/architecture.md'), 'utf8')
 
 const impure =
   /\b(?:Math\.random|Date\.now|performance\.|process\.|Bun\.|fetch\(|set(?:Timeout|Interval|Immediate)\(|crypto\.|new Date\(\))/
@@ -58,19 +61,28 @@ const layers: Readonly<Record<string, Layer>> = {
 /** Files that stand above the table, and the rooms a single file may enter beyond its layer. */
 const composition = ['src/main.ts']
 const doors: Readonly<Record<string, readonly string[]>> = {
-  'src/cli/serve.ts': ['main'],
-  'src/cli/node.ts': ['node'],
-  'src/cli/node-keys.ts': ['node'],
-  'src/cli/offline.ts': ['offline'],
-  'src/cli/fake-node.ts': ['fake-node'],
+  'src/cli/commands/gateway/serve.ts': ['main'],
+  'src/cli/commands/nodes/node.ts': ['node'],
+  'src/cli/commands/nodes/node-keys.ts': ['node'],
+  'src/cli/commands/gateway/offline.ts': ['offline'],
+  'src/cli/commands/gateway/fake-node.ts': ['fake-node'],
 }
+
+/** Packages that one room has to itself. */
+const confined: Readonly<Record<string, string>> = {
+  viem: 'src/actors/money',
+  elkjs: 'src/actors/console',
+  'prom-client': 'src/actors/telemetry',
+}
+const filesPerRoomMax = 20
+const filesPerWalkMax = 8
 
 const importPattern =
   /^\s*(?:import|export)\s+(type\s)?(?:[^'"();]*?\sfrom\s+)?['"]([^'"]+)['"]|\bimport\(\s*['"]([^'"]+)['"]/gm
 
 function layerOf(file: string): string {
   const [, first = '', second] = file.split('/')
-  if (first === 'settings') return 'vocabulary'
+  if (first === 'settings' || first === 'host') return 'vocabulary'
   return second === undefined ? (first === 'main.ts' ? 'main' : 'vocabulary') : first
 }
 
@@ -84,6 +96,8 @@ function faultOf(file: string, target: string, typeOnly: boolean): string | null
   const layer = layers[name]
   if (layer === undefined) return `${file}: no such layer in the table: ${name}`
   if (!target.startsWith('.')) {
+    const owner = confined[target.split('/')[0] ?? '']
+    if (owner !== undefined && dirname(file) !== owner) return `${file}: ${target} is for ${owner}`
     const reports = file.startsWith('src/http/reports/') && target.startsWith('drizzle-orm')
     const fits = layer.packages.some(
       (prefix) =>
@@ -115,7 +129,6 @@ function faultsOf(file: string, source: string): string[] {
 }
 
 test('every import, package and global keeps to the table of the layers', () => {
-  const root = join(import.meta.dir, '..')
   const files = [...new Bun.Glob('src/**/*.{ts,tsx}').scanSync({ cwd: root })]
   expect(files.length).toBeGreaterThan(20)
   expect(files.flatMap((file) => faultsOf(file, readFileSync(join(root, file), 'utf8')))).toEqual([])
@@ -127,7 +140,7 @@ test('the check itself finds each kind of fault', () => {
     'src/protocol/a.ts': "import { Elysia } from 'elysia'",
     'src/actors/a.ts': "import {\n  nodes,\n} from '../db/schema/pool.ts'",
     'src/http/a.ts': "import { eq } from 'drizzle-orm'\ndb.insert(nodes)",
-    'src/db/a.ts': "const { x } = await import('../src/protocol/receipt.ts')",
+    'src/db/a.ts': "const { x } = await import('../src/protocol/receipts/receipt.ts')",
     'src/new-room/a.ts': "import '../src/time.ts'",
   }
   const counts = Object.entries(faulty).map(([file, source]) => faultsOf(file, source).length)
@@ -135,33 +148,88 @@ test('the check itself finds each kind of fault', () => {
   expect(faultsOf('src/db/b.ts', "// fetch(x)\nimport type { NodeInfo } from '../protocol/wire/node.ts'")).toEqual([])
 })
 
+interface Room {
+  readonly path: string
+  readonly firstFile: string
+  readonly sentence: readonly string[]
+}
+
+/** The rows of docs/architecture.md#rooms, from the top of the house to its ground. */
+function documentedRooms(): Room[] {
+  const rows = architecture.matchAll(/^\| `(src[\w/-]*)` \| `([\w.-]+)` \| (.+) \| (.+) \| (.+) \|$/gm)
+  return [...rows].map(([, path = '', firstFile = '', ...sentence]) => ({ path, firstFile, sentence }))
+}
+
+const roomOf = (file: string): string => (file === 'src/main.ts' ? 'src/http' : dirname(file))
+
+/** Imports of `file` that lead to a room above its own. */
+function wayBack(file: string, source: string, places: ReadonlyMap<string, number>): string[] {
+  const here = places.get(roomOf(file)) ?? 0
+  return [...withoutComments(source).matchAll(importPattern)].flatMap((found) => {
+    const target = found[2] ?? found[3] ?? ''
+    if (!target.startsWith('.')) return []
+    const path = normalize(join(file, '..', target))
+    if (path === 'package.json') return []
+    const starts = doors[file]?.includes('main') && path === 'src/main.ts'
+    return !starts && (places.get(roomOf(path)) ?? -1) < here ? [`${file} → ${path}`] : []
+  })
+}
+
+test('every room has its row, its first file and at most 20 files, and imports only rooms below it', () => {
+  const files = [...new Bun.Glob('src/**/*.{ts,tsx}').scanSync({ cwd: root })]
+  const rooms = documentedRooms()
+  expect(rooms.map((room) => room.path).sort()).toEqual([...new Set(files.map((file) => dirname(file)))].sort())
+  expect(rooms.filter((room) => !existsSync(join(root, room.path, room.firstFile)))).toEqual([])
+  const crowded = rooms.filter(({ path }) => files.filter((file) => dirname(file) === path).length > filesPerRoomMax)
+  expect(crowded).toEqual([])
+  const places = new Map(rooms.map((room, place) => [room.path, place]))
+  expect(files.flatMap((file) => wayBack(file, readFileSync(join(root, file), 'utf8'), places))).toEqual([])
+  // The check itself finds a way back, also a type's.
+  expect(wayBack('src/db/a.ts', "import type { Chat } from '../actors/chat/chat.ts'", places)).toHaveLength(1)
+})
+
+test("a newcomer's walks run down the house, in at most 8 files each", () => {
+  const places = new Map(documentedRooms().map((room, place) => [room.path, place]))
+  const [, section = ''] = architecture.split("## A newcomer's walk")
+  const walks = (section.split('\n## ')[0] ?? '').split(/^\*\*/m).slice(1)
+  expect(walks).toHaveLength(4)
+  for (const walk of walks) {
+    const files = [...walk.matchAll(/^\d+\. `([\w./-]+)`/gm)].map((found) => found[1] ?? '')
+    expect(files.length).toBeGreaterThan(3)
+    expect(files.length).toBeLessThanOrEqual(filesPerWalkMax)
+    expect(files.filter((file) => !existsSync(join(root, file)))).toEqual([])
+    // SQL functions stand beside the tables, below every room of code but the shared words.
+    const route = files.map((file) => places.get(dirname(file)) ?? (file.endsWith('.sql') ? places.get('src/db') : -1))
+    expect(route).toEqual(route.toSorted((a = 0, b = 0) => a - b))
+  }
+})
+
 /** Files that parse JSON by themselves, and whose it is: a file or a text of our own, or what a user gave this very command. */
 const ownJson: Readonly<Record<string, string>> = {
-  'src/protocol/foreign-json.ts': 'after the scanner',
-  'src/protocol/json-body.ts': 'after the scanner',
-  'src/protocol/json-scan.ts': 'one key of a text that was scanned',
-  'src/actors/statecharts.ts': 'a file of the build',
-  'src/cli/audit-chain.ts': 'a file that the command wrote',
-  'src/cli/credentials.ts': "the user's file",
-  'src/cli/job-book.ts': 'a file that the command wrote',
-  'src/cli/policy-options.ts': "the user's own policy",
-  'src/data-folder.ts': 'a file of the data folder',
-  'src/db/backup-text.ts': 'a backup',
-  'src/db/embedded-binaries.ts': 'files of a package',
+  'src/protocol/json/foreign-json.ts': 'after the scanner',
+  'src/protocol/json/json-body.ts': 'after the scanner',
+  'src/protocol/json/json-scan.ts': 'one key of a text that was scanned',
+  'src/actors/console/statecharts.ts': 'a file of the build',
+  'src/cli/commands/audit/audit-chain.ts': 'a file that the command wrote',
+  'src/cli/frame/credentials.ts': "the user's file",
+  'src/cli/commands/inference/job-book.ts': 'a file that the command wrote',
+  'src/cli/commands/accounts/policy-options.ts': "the user's own policy",
+  'src/host/data-folder.ts': 'a file of the data folder',
+  'src/db/backup/backup-text.ts': 'a backup',
+  'src/db/embedded/embedded-binaries.ts': 'files of a package',
   'src/db/migrate.ts': 'the journal of the migrations',
   'src/http/openapi/schema.ts': 'a copy of our own schemas',
   'src/http/routes/receipts.ts': 'a receipt that was made a line before',
-  'src/node/command-store.ts': "the agent's folder",
-  'src/node/command-work.ts': "the agent's own answer",
-  'src/node/node-receipt.ts': 'a receipt that was made a line before',
-  'src/node/sealed-work.ts': 'a receipt that was made a line before',
-  'src/private-files.ts': "the agent's folder",
+  'src/node/commands/command-store.ts': "the agent's folder",
+  'src/node/commands/command-work.ts': "the agent's own answer",
+  'src/node/chat/node-receipt.ts': 'a receipt that was made a line before',
+  'src/node/commands/sealed-work.ts': 'a receipt that was made a line before',
+  'src/host/private-files.ts': "the agent's folder",
 }
 const ownRooms = /^src\/(?:fake-node|console)\//
 const bareParse = /\bJSON\.parse\b|(?<!failure)\.json\(\)/
 
 test('nothing foreign is parsed but behind the scanner (`foreignJson`, `parseJson`)', () => {
-  const root = join(import.meta.dir, '..')
   const files = [...new Bun.Glob('src/**/*.{ts,tsx}').scanSync({ cwd: root })].filter((file) => !ownRooms.test(file))
   const parsing = files.filter((file) => bareParse.test(withoutComments(readFileSync(join(root, file), 'utf8'))))
   expect(parsing.sort()).toEqual(Object.keys(ownJson).sort())

@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { readConfig } from '../src/config.ts'
+import { readConfig } from '../src/settings/config.ts'
 
 const faultsOf = (env: Readonly<Record<string, string>>) => {
   const read = readConfig(env)

@@ -2,7 +2,7 @@ import { afterAll, expect, test } from 'bun:test'
 import { chmodSync, existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { type Credentials, DataFolderError, openDataFolder } from '../src/data-folder.ts'
+import { type Credentials, DataFolderError, openDataFolder } from '../src/host/data-folder.ts'
 
 const scratch = mkdtempSync(join(tmpdir(), 'penstock-folder-'))
 afterAll(() => rmSync(scratch, { recursive: true }))
@@ -71,7 +71,7 @@ test('damaged secrets are refused, named and not replaced', () => {
 
 test('many first starts at once agree on the secrets', async () => {
   const path = join(scratch, 'race')
-  const program = `import { openDataFolder } from ${JSON.stringify(join(import.meta.dir, '../src/data-folder.ts'))}; console.log(openDataFolder(${JSON.stringify(path)}).secrets.tokenPepper)`
+  const program = `import { openDataFolder } from ${JSON.stringify(join(import.meta.dir, '../src/host/data-folder.ts'))}; console.log(openDataFolder(${JSON.stringify(path)}).secrets.tokenPepper)`
   const outputs = await Promise.all(
     Array.from({ length: 4 }, async () => new Response(Bun.spawn([process.execPath, '-e', program]).stdout).text()),
   )

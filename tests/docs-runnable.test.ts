@@ -3,11 +3,11 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSyn
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type FakeNode, startFakeNode } from '../src/fake-node/fake-node.ts'
-import type { EnrollmentTokenIssued } from '../src/protocol/wire/enrollment.ts'
-import { startAgent, type TestAgent } from './support/agents.ts'
-import { waitFor } from './support/gateway.ts'
-import { installedByNpm } from './support/npm-test.ts'
-import { adminCall, nodeReady, startEmbeddedGateway } from './support/offline.ts'
+import type { EnrollmentTokenIssued } from '../src/protocol/wire/nodes/enrollment.ts'
+import { waitFor } from './support/gateways/gateway.ts'
+import { startAgent, type TestAgent } from './support/nodes/agents.ts'
+import { installedByNpm } from './support/run/npm-test.ts'
+import { adminCall, nodeReady, startEmbeddedGateway } from './support/run/offline.ts'
 
 /**
  * Every block of README and docs that is tagged `runnable` runs as it stands, in a folder like the reader's, against a

@@ -4,12 +4,12 @@ import { dirname, join } from 'node:path'
 import type { Static } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
 import { comparedDocuments } from '../scripts/settings-table.ts'
-import { createMetrics } from '../src/actors/metrics.ts'
+import { createMetrics } from '../src/actors/telemetry/metrics.ts'
 import { Fault } from '../src/fake-node/faults.ts'
-import { canonicalJson } from '../src/protocol/canonical-json.ts'
-import { signingKey } from '../src/protocol/ed25519.ts'
-import { openRequest, openResponse, sealRequest, sealResponse } from '../src/protocol/envelope-sealing.ts'
-import { textHash } from '../src/protocol/receipt.ts'
+import { canonicalJson } from '../src/protocol/json/canonical-json.ts'
+import { textHash } from '../src/protocol/receipts/receipt.ts'
+import { signingKey } from '../src/protocol/signing/ed25519.ts'
+import { openRequest, openResponse, sealRequest, sealResponse } from '../src/protocol/signing/envelope-sealing.ts'
 import {
   enrollMessage,
   keyVerifyMessage,
@@ -19,8 +19,8 @@ import {
   statusMessage,
   transportKeyMessage,
   tunnelMessage,
-} from '../src/protocol/signatures.ts'
-import { EnrollRequest } from '../src/protocol/wire/agent.ts'
+} from '../src/protocol/signing/signatures.ts'
+import { EnrollRequest } from '../src/protocol/wire/nodes/agent.ts'
 import { newToken } from '../src/secrets.ts'
 import { settings } from '../src/settings/table.ts'
 

@@ -2,10 +2,10 @@ import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { existsSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { YAML } from 'bun'
-import { readConfig, requiredSecrets } from '../src/config.ts'
 import { type FakeNode, startFakeNode } from '../src/fake-node/fake-node.ts'
+import { readConfig, requiredSecrets } from '../src/settings/config.ts'
 import { settings } from '../src/settings/table.ts'
-import { startTestGateway, type TestGateway } from './support/gateway.ts'
+import { startTestGateway, type TestGateway } from './support/gateways/gateway.ts'
 
 /** The files under `ops`, held to what the gateway really says and takes. */
 const root = join(import.meta.dir, '..')

@@ -1,5 +1,5 @@
-import { node } from './node.ts'
-import { runProcess } from './run-process.ts'
+import { node } from './commands/nodes/node.ts'
+import { runProcess } from './frame/run-process.ts'
 
 /** The agent by itself, as gateways serve it in one file: `bun agent.mjs --gateway …` is `penstock node --gateway …`. */
 await runProcess([node], ['node', ...process.argv.slice(2)])

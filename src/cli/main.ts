@@ -1,4 +1,4 @@
+import { runProcess } from './frame/run-process.ts'
 import { verbs } from './registry.ts'
-import { runProcess } from './run-process.ts'
 
 await runProcess(verbs, process.argv.slice(2))

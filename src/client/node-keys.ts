@@ -1,11 +1,11 @@
 import { ed25519 } from '@noble/curves/ed25519.js'
 import { sha256 } from '@noble/hashes/sha2.js'
 import { utf8ToBytes } from '@noble/hashes/utils.js'
-import { decodeBase64Url, encodeBase64Url } from '../protocol/base64.ts'
-import { canonicalJson } from '../protocol/canonical-json.ts'
-import { transportKeyId } from '../protocol/envelope.ts'
-import type { TransportKey } from '../protocol/wire/agent.ts'
-import type { NodeKeys } from '../protocol/wire/job.ts'
+import { canonicalJson } from '../protocol/json/canonical-json.ts'
+import { decodeBase64Url, encodeBase64Url } from '../protocol/signing/base64.ts'
+import { transportKeyId } from '../protocol/signing/envelope.ts'
+import type { NodeKeys } from '../protocol/wire/inference/job.ts'
+import type { TransportKey } from '../protocol/wire/nodes/agent.ts'
 
 /** Why keys were not taken. Any of them can be the gateway's doing, and nothing was sealed. */
 export type KeyFault = 'identity_changed' | 'key_not_signed' | 'no_key_in_use'

@@ -1,13 +1,13 @@
 import { headers } from '../brand.ts'
-import { decodeBase64Url, encodeBase64Url } from '../protocol/base64.ts'
-import type { Envelope } from '../protocol/envelope.ts'
-import { openResponse, type SealedRequest, sealRequest } from '../protocol/envelope-sealing.ts'
-import { foreignAnswer, foreignJson } from '../protocol/foreign-json.ts'
-import type { JobRead, JobStatus, NodeKeys, WebhookRecord } from '../protocol/wire/job.ts'
+import { foreignAnswer, foreignJson } from '../protocol/json/foreign-json.ts'
+import { decodeBase64Url, encodeBase64Url } from '../protocol/signing/base64.ts'
+import type { Envelope } from '../protocol/signing/envelope.ts'
+import { openResponse, type SealedRequest, sealRequest } from '../protocol/signing/envelope-sealing.ts'
+import type { JobRead, JobStatus, NodeKeys, WebhookRecord } from '../protocol/wire/inference/job.ts'
 import { chooseKey } from './node-keys.ts'
 
 // What the client throws and what its caller compares: this module is the package's `./client`.
-export { EnvelopeError } from '../protocol/envelope-sealing.ts'
+export { EnvelopeError } from '../protocol/signing/envelope-sealing.ts'
 export { identityFingerprint, NodeKeyError } from './node-keys.ts'
 
 /**

@@ -1,5 +1,5 @@
 import { useState } from 'preact/hooks'
-import { farewell, signIn } from './session.ts'
+import { farewell, signIn } from './state/session.ts'
 
 /** Whether the token is good is for the gateway to say: until it has, nothing is shown. */
 export function SignIn() {

@@ -1,7 +1,7 @@
 import type { PgDatabase } from 'drizzle-orm/pg-core'
 import type { PostgresJsQueryResultHKT } from 'drizzle-orm/postgres-js'
 import type { Options, Sql } from 'postgres'
-import { descriptors } from '../descriptors.ts'
+import { descriptors } from '../host/descriptors.ts'
 import { drizzle, postgres } from './driver.ts'
 
 /** What every query takes as its first argument: the pool and a transaction both fit. */

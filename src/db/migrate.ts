@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import type { TransactionSql } from 'postgres'
-import { programFile } from '../program-files.ts'
+import { programFile } from '../host/program-files.ts'
 import { connect } from './client.ts'
 
 const folder = 'src/db/migrations'

@@ -1,15 +1,15 @@
-import { peerPath } from '../actors/transport/peer.ts'
+import { peerPath } from '../actors/tunnels/peer-transport.ts'
 import { headers } from '../brand.ts'
-import { descriptors } from '../descriptors.ts'
 import type { Problem } from '../errors.ts'
+import { descriptors } from '../host/descriptors.ts'
 import { frontDoor, type Handler } from '../listener/front-door.ts'
 import { pathOf } from '../listener/request-target.ts'
-import type { PeerDirectory } from './client-address.ts'
-import { beginExchange, endExchange, type HttpContext } from './exchange.ts'
+import type { PeerDirectory } from './frame/client-address.ts'
+import { beginExchange, endExchange, type HttpContext } from './frame/context.ts'
+import type { RouteTable } from './frame/route-table.ts'
+import { unknownParameters } from './frame/unknown-parameters.ts'
 import { auditUnrouted } from './plugins/access-audit.ts'
 import { respondToFailure, unmatched } from './plugins/problems.ts'
-import type { RouteTable } from './route-table.ts'
-import { unknownParameters } from './unknown-parameters.ts'
 
 /** What tells how the gateway is, and where nodes and other gateways prove who they are by signatures of their own. */
 const openPaths = /^\/(?:healthz|readyz|metrics|v1\/node-agent\/.*)$/

@@ -1,4 +1,4 @@
-import type { Descriptors } from '../descriptors.ts'
+import type { Descriptors } from '../host/descriptors.ts'
 import type { Log } from '../log.ts'
 import { minuteMs } from '../time.ts'
 

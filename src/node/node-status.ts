@@ -1,10 +1,10 @@
-import type { SigningKey } from '../protocol/ed25519.ts'
-import { statusMessage } from '../protocol/signatures.ts'
-import { type NodeStatus, runtimesMax } from '../protocol/wire/agent.ts'
+import type { SigningKey } from '../protocol/signing/ed25519.ts'
+import { statusMessage } from '../protocol/signing/signatures.ts'
+import { type NodeStatus, runtimesMax } from '../protocol/wire/nodes/agent.ts'
 import { isoTime } from '../time.ts'
-import { agentRuntime } from './local-runtime.ts'
-import type { RuntimeSet } from './runtime-set.ts'
-import type { TransportKeys } from './transport-keys.ts'
+import type { TransportKeys } from './commands/transport-keys.ts'
+import { agentRuntime } from './runtimes/local-runtime.ts'
+import type { RuntimeSet } from './runtimes/runtime-set.ts'
 
 export interface StatusParts {
   readonly identity: SigningKey

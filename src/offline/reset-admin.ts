@@ -1,8 +1,8 @@
-import { makeRoleToken } from '../actors/first-start.ts'
-import { type Environment, listOf } from '../config.ts'
-import { readCredentials, secretSettings, writeCredentials } from '../data-folder.ts'
+import { makeRoleToken } from '../actors/accounts/first-start.ts'
 import { openDatabase } from '../db/client.ts'
-import { deleteRoleTokens } from '../db/queries/accounts.ts'
+import { deleteRoleTokens } from '../db/queries/accounts/accounts.ts'
+import { readCredentials, secretSettings, writeCredentials } from '../host/data-folder.ts'
+import { type Environment, listOf } from '../settings/config.ts'
 import { databaseFailure, OfflineError, offlineSettings, openStorage } from './storage.ts'
 
 export interface ResetAdmin {

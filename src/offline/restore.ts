@@ -2,12 +2,12 @@ import { createReadStream, existsSync, mkdirSync, renameSync, statSync, writeFil
 import { dirname, join, resolve } from 'node:path'
 import { pipeline } from 'node:stream'
 import { createGunzip } from 'node:zlib'
-import { type Environment, listOf, type Settings } from '../config.ts'
-import { type Credentials, neededSecretSettings, replaceDataFolder, secretSettings } from '../data-folder.ts'
-import { BackupError, type BackupHeader, BackupSource, damaged, readHeader } from '../db/backup-text.ts'
-import type { Rows } from '../db/dump.ts'
-import { startEmbedded } from '../db/embedded.ts'
-import { restoreDatabase } from '../db/restore.ts'
+import { BackupError, type BackupHeader, BackupSource, damaged, readHeader } from '../db/backup/backup-text.ts'
+import type { Rows } from '../db/backup/dump.ts'
+import { restoreDatabase } from '../db/backup/restore.ts'
+import { startEmbedded } from '../db/embedded/embedded.ts'
+import { type Credentials, neededSecretSettings, replaceDataFolder, secretSettings } from '../host/data-folder.ts'
+import { type Environment, listOf, type Settings } from '../settings/config.ts'
 import { databaseFailure, OfflineError, offlineSettings } from './storage.ts'
 
 export interface RestoreOptions {

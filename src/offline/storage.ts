@@ -1,5 +1,5 @@
-import { type Environment, readSettings, type Settings } from '../config.ts'
-import { EmbeddedDatabaseError, reachEmbedded } from '../db/embedded.ts'
+import { EmbeddedDatabaseError, reachEmbedded } from '../db/embedded/embedded.ts'
+import { type Environment, readSettings, type Settings } from '../settings/config.ts'
 
 /** The text is written for the operator and holds no secret. */
 export class OfflineError extends Error {

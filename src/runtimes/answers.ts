@@ -1,5 +1,5 @@
 import { modelIdPattern } from '../ids.ts'
-import { foreignJson } from '../protocol/foreign-json.ts'
+import { foreignJson } from '../protocol/json/foreign-json.ts'
 import type { ProbeFetch, RuntimeModel } from './runtime.ts'
 
 /**

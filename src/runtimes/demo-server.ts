@@ -1,6 +1,6 @@
 import { Type as t } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
-import { foreignJson } from '../protocol/foreign-json.ts'
+import { foreignJson } from '../protocol/json/foreign-json.ts'
 import { demoModelId, demoOwner } from './demo.ts'
 import { demoAnswer, demoTokens } from './demo-text.ts'
 

@@ -1,4 +1,4 @@
-import type { ChatRequest } from '../protocol/wire/chat.ts'
+import type { ChatRequest } from '../protocol/wire/inference/chat.ts'
 import { type Answer, ask, believable, countOf, type Fields, fieldsOf, listOf, modelListOf, textOf } from './answers.ts'
 import { jinaDialect, ranks } from './rerank.ts'
 import { idleStatus, type ProbeFetch, type RuntimeModel, type RuntimeModule, type RuntimeStatus } from './runtime.ts'

@@ -1,4 +1,4 @@
-import type { RuntimeKind } from '../protocol/wire/node.ts'
+import type { RuntimeKind } from '../protocol/wire/nodes/node.ts'
 import { ask, believable, countOf, type Fields, modelListOf, textOf } from './answers.ts'
 import { jinaDialect } from './rerank.ts'
 import { idleStatus, type ProbeFetch, type RuntimeModel, type RuntimeModule, type RuntimeStatus } from './runtime.ts'

@@ -1,5 +1,5 @@
-import type { ChatRequest } from '../protocol/wire/chat.ts'
-import type { RuntimeKind } from '../protocol/wire/node.ts'
+import type { ChatRequest } from '../protocol/wire/inference/chat.ts'
+import type { RuntimeKind } from '../protocol/wire/nodes/node.ts'
 import { demo } from './demo.ts'
 import { llamaCpp } from './llama-cpp.ts'
 import { lmStudio } from './lm-studio.ts'

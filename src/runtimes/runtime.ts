@@ -1,6 +1,6 @@
-import type { Modality } from '../protocol/wire/agent.ts'
-import type { ChatRequest } from '../protocol/wire/chat.ts'
-import type { RuntimeKind } from '../protocol/wire/node.ts'
+import type { ChatRequest } from '../protocol/wire/inference/chat.ts'
+import type { Modality } from '../protocol/wire/nodes/agent.ts'
+import type { RuntimeKind } from '../protocol/wire/nodes/node.ts'
 import type { RankingTraits, RerankDialect } from './rerank.ts'
 
 /**

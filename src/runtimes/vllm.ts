@@ -1,4 +1,4 @@
-import type { RuntimeKind } from '../protocol/wire/node.ts'
+import type { RuntimeKind } from '../protocol/wire/nodes/node.ts'
 import { ask } from './answers.ts'
 import { isOwnedBy, probeModelList } from './openai.ts'
 import { jinaDialect, ranks } from './rerank.ts'

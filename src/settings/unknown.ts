@@ -1,6 +1,6 @@
 import { settings } from './table.ts'
 
-/** What the command line reads (`src/cli/credentials.ts`), and a gateway started from the same shell sees. */
+/** What the command line reads (`src/cli/frame/credentials.ts`), and a gateway started from the same shell sees. */
 const ofCommandLine = ['SVC_BASE_URL', 'SVC_ADMIN_TOKEN', 'SVC_GATEWAY_KEY', 'SVC_APPROVER_TOKEN']
 const prefix = 'SVC_'
 const namesMax = 20

@@ -1,5 +1,5 @@
 import type { Socket, SocketHandler } from 'bun'
-import { descriptors } from '../descriptors.ts'
+import { descriptors } from '../host/descriptors.ts'
 import { Body, collectText, decoded } from './body.ts'
 import type { CancelSignal } from './call-signal.ts'
 import { type AfterAnswer, MalformedResponse, ResponseParser, type ResponseSink } from './http1-parser.ts'

@@ -3,8 +3,8 @@ import { type Choose, type Pool, roundRobin, tryStrategy } from '../../bench/aff
 import { planConversations } from '../../bench/conversations.ts'
 import { model } from '../../bench/targets.ts'
 import { affinityLoadMax } from '../../src/machines/rules/placement.ts'
-import { withFakeNodes } from '../support/fake-nodes.ts'
-import { startTestGateway, type TestGateway, waitFor } from '../support/gateway.ts'
+import { startTestGateway, type TestGateway, waitFor } from '../support/gateways/gateway.ts'
+import { withFakeNodes } from '../support/nodes/fake-nodes.ts'
 
 const pool: Pool = {
   nodes: 4,

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { AuditChain } from '../../src/protocol/wire/audit.ts'
-import { startTestGateway, type TestGateway, waitFor } from '../support/gateway.ts'
+import type { AuditChain } from '../../src/protocol/wire/admin/audit.ts'
+import { startTestGateway, type TestGateway, waitFor } from '../support/gateways/gateway.ts'
 import { type CommandLine, commandLine } from './command-line.ts'
 
 let gateway: TestGateway

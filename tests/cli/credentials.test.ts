@@ -2,9 +2,9 @@ import { afterAll, expect, test } from 'bun:test'
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
-import { type CredentialPlaces, findConnection, usualPlaces } from '../../src/cli/credentials.ts'
-import { CliFailure } from '../../src/cli/failure.ts'
-import { checkoutRoot } from '../../src/program-files.ts'
+import { type CredentialPlaces, findConnection, usualPlaces } from '../../src/cli/frame/credentials.ts'
+import { CliFailure } from '../../src/cli/frame/failure.ts'
+import { checkoutRoot } from '../../src/host/program-files.ts'
 
 const scratch = mkdtempSync(join(tmpdir(), 'penstock-credentials-'))
 afterAll(() => rmSync(scratch, { recursive: true }))

@@ -3,9 +3,9 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { version } from '../../package.json'
 import { type FakeNode, startFakeNode } from '../../src/fake-node/fake-node.ts'
-import type { Explanation, Node } from '../../src/protocol/wire/admin.ts'
-import { startTestGateway, type TestGateway, waitFor } from '../support/gateway.ts'
-import { firstMatch } from '../support/gateway-process.ts'
+import type { Explanation, Node } from '../../src/protocol/wire/admin/admin.ts'
+import { startTestGateway, type TestGateway, waitFor } from '../support/gateways/gateway.ts'
+import { firstMatch } from '../support/gateways/gateway-process.ts'
 import { type CommandLine, commandLine } from './command-line.ts'
 
 let gateway: TestGateway

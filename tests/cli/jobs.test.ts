@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { fingerprint, signingKey } from '../../src/protocol/ed25519.ts'
-import { startTestGateway, type TestGateway } from '../support/http-gateway.ts'
-import type { JobNode } from '../support/job-node.ts'
-import { type JobCustomer, jobCustomer, jobNode } from '../support/job-pool.ts'
+import { fingerprint, signingKey } from '../../src/protocol/signing/ed25519.ts'
+import { startTestGateway, type TestGateway } from '../support/gateways/http-gateway.ts'
+import type { JobNode } from '../support/nodes/job-node.ts'
+import { type JobCustomer, jobCustomer, jobNode } from '../support/pools/job-pool.ts'
 import { type CommandLine, commandLine } from './command-line.ts'
 
 let gateway: TestGateway

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { startTestGateway, type TestGateway } from '../support/gateway.ts'
-import { payFor } from '../support/money.ts'
+import { startTestGateway, type TestGateway } from '../support/gateways/gateway.ts'
+import { payFor } from '../support/money/money.ts'
 import { type CommandLine, commandLine } from './command-line.ts'
 
 let gateway: TestGateway

@@ -1,8 +1,8 @@
 import { afterAll, expect, test } from 'bun:test'
 import { mkdirSync, statSync } from 'node:fs'
 import { join } from 'node:path'
-import { localKeys, localKeysFile } from '../../src/node/local-keys.ts'
-import { openPrivateFolder } from '../../src/private-files.ts'
+import { openPrivateFolder } from '../../src/host/private-files.ts'
+import { localKeys, localKeysFile } from '../../src/node/access/local-keys.ts'
 import { commandLine } from './command-line.ts'
 
 const cli = commandLine()

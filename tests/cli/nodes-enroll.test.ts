@@ -3,11 +3,11 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSy
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type FakeNode, startFakeNode } from '../../src/fake-node/fake-node.ts'
-import type { EnrollmentTokenIssued } from '../../src/protocol/wire/enrollment.ts'
+import type { EnrollmentTokenIssued } from '../../src/protocol/wire/nodes/enrollment.ts'
 import { sha256Hex } from '../../src/secrets.ts'
-import { nodeOf, untilState } from '../support/agents.ts'
-import { startTestGateway, type TestCustomer, type TestGateway } from '../support/gateway.ts'
-import { firstMatch } from '../support/gateway-process.ts'
+import { startTestGateway, type TestCustomer, type TestGateway } from '../support/gateways/gateway.ts'
+import { firstMatch } from '../support/gateways/gateway-process.ts'
+import { nodeOf, untilState } from '../support/nodes/agents.ts'
 import { type CommandLine, commandLine } from './command-line.ts'
 
 let gateway: TestGateway

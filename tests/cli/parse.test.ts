@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'bun:test'
-import { type Action, action, isSingle } from '../../src/cli/action.ts'
-import { UsageFault } from '../../src/cli/failure.ts'
-import { listenAddress } from '../../src/cli/fake-node.ts'
-import { actionHelp } from '../../src/cli/help.ts'
-import { parseInput } from '../../src/cli/parse.ts'
+import { listenAddress } from '../../src/cli/commands/gateway/fake-node.ts'
+import { type Action, action, isSingle } from '../../src/cli/frame/action.ts'
+import { UsageFault } from '../../src/cli/frame/failure.ts'
+import { actionHelp } from '../../src/cli/frame/help.ts'
+import { parseInput } from '../../src/cli/frame/parse.ts'
 import { verbs } from '../../src/cli/registry.ts'
 
 const sample = action({

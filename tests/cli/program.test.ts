@@ -2,9 +2,9 @@ import { afterAll, expect, test } from 'bun:test'
 import { symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { version } from '../../package.json'
-import { waitFor } from '../support/gateway.ts'
-import { firstMatch } from '../support/gateway-process.ts'
-import { npmTest } from '../support/npm-test.ts'
+import { waitFor } from '../support/gateways/gateway.ts'
+import { firstMatch } from '../support/gateways/gateway-process.ts'
+import { npmTest } from '../support/run/npm-test.ts'
 import { commandLine, root } from './command-line.ts'
 
 const cli = commandLine()

@@ -1,11 +1,11 @@
 import { expect, test } from 'bun:test'
-import { type Turn, tokensPerSecond } from '../../src/cli/chat-stream.ts'
-import { createWriter, statsLine } from '../../src/cli/chat-view.ts'
-import { CliFailure, GatewayRefusal } from '../../src/cli/failure.ts'
-import { refusalOf } from '../../src/cli/gateway-client.ts'
-import { reportFailure } from '../../src/cli/report-failure.ts'
-import { fields, table } from '../../src/cli/table.ts'
-import { printable, type Terminal } from '../../src/cli/terminal.ts'
+import { type Turn, tokensPerSecond } from '../../src/cli/commands/inference/chat-stream.ts'
+import { createWriter, statsLine } from '../../src/cli/commands/inference/chat-view.ts'
+import { CliFailure, GatewayRefusal } from '../../src/cli/frame/failure.ts'
+import { refusalOf } from '../../src/cli/frame/gateway-client.ts'
+import { reportFailure } from '../../src/cli/frame/report-failure.ts'
+import { fields, table } from '../../src/cli/frame/table.ts'
+import { printable, type Terminal } from '../../src/cli/frame/terminal.ts'
 
 const esc = '\u001b'
 

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { newToken } from '../../src/secrets.ts'
-import { startTestGateway, type TestGateway } from '../support/http-gateway.ts'
+import { startTestGateway, type TestGateway } from '../support/gateways/http-gateway.ts'
 import { type CommandLine, commandLine } from './command-line.ts'
 
 const tokens = { first: newToken('admin'), second: newToken('admin') }

@@ -2,9 +2,9 @@ import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
-import { startTestGateway, type TestGateway } from '../support/http-gateway.ts'
-import type { JobNode } from '../support/job-node.ts'
-import { type JobCustomer, jobCustomer, jobNode } from '../support/job-pool.ts'
+import { startTestGateway, type TestGateway } from '../support/gateways/http-gateway.ts'
+import type { JobNode } from '../support/nodes/job-node.ts'
+import { type JobCustomer, jobCustomer, jobNode } from '../support/pools/job-pool.ts'
 
 const root = resolve(import.meta.dir, '../..')
 const page = readFileSync(join(root, 'docs/private-jobs.md'), 'utf8')

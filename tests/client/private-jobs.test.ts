@@ -4,11 +4,11 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { x25519 } from '@noble/curves/ed25519.js'
 import { createPrivateJobs, GatewayError, identityFingerprint, NodeKeyError } from '../../src/client/private-jobs.ts'
-import { signingKey } from '../../src/protocol/ed25519.ts'
-import type { NodeKeys } from '../../src/protocol/wire/job.ts'
-import { startTestGateway, type TestGateway } from '../support/http-gateway.ts'
-import { type JobNode, signedKey } from '../support/job-node.ts'
-import { type JobCustomer, jobCustomer, jobNode, jobRequest, storeKeys } from '../support/job-pool.ts'
+import { signingKey } from '../../src/protocol/signing/ed25519.ts'
+import type { NodeKeys } from '../../src/protocol/wire/inference/job.ts'
+import { startTestGateway, type TestGateway } from '../support/gateways/http-gateway.ts'
+import { type JobNode, signedKey } from '../support/nodes/job-node.ts'
+import { type JobCustomer, jobCustomer, jobNode, jobRequest, storeKeys } from '../support/pools/job-pool.ts'
 
 let gateway: TestGateway
 let customer: JobCustomer

@@ -1,16 +1,16 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { Browser, Page } from 'playwright-core'
-import type { PayoutBatch } from '../../src/protocol/wire/money.ts'
-import { type ConsolePage, hasBrowser, launchBrowser, openConsole } from '../support/console.ts'
+import type { PayoutBatch } from '../../src/protocol/wire/money/money.ts'
+import { type ConsolePage, hasBrowser, launchBrowser, openConsole } from '../support/console/console.ts'
 import {
   batchThat,
   type ConsoleBatches,
   type ConsoleChain,
   explorer,
   startConsoleChain,
-} from '../support/console-batches.ts'
-import { type ConsolePool, startConsolePool } from '../support/console-pool.ts'
-import { type ConsoleWork, startConsoleWork } from '../support/console-work.ts'
+} from '../support/console/console-batches.ts'
+import { type ConsolePool, startConsolePool } from '../support/console/console-pool.ts'
+import { type ConsoleWork, startConsoleWork } from '../support/console/console-work.ts'
 
 const slowMs = 60_000
 const clockTime = /^\d\d:\d\d:\d\d\.\d{3}$/

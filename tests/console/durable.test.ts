@@ -1,11 +1,11 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { Browser, Page } from 'playwright-core'
-import type { ApprovalPolicy } from '../../src/protocol/wire/approval-policy.ts'
-import type { AuditSummary } from '../../src/protocol/wire/audit-summary.ts'
-import type { LedgerProof, PayoutBatchList } from '../../src/protocol/wire/money.ts'
-import { type ConsolePage, hasBrowser, launchBrowser, openConsole } from '../support/console.ts'
-import { type ConsolePool, startConsolePool } from '../support/console-pool.ts'
-import { type ConsoleWork, startConsoleWork } from '../support/console-work.ts'
+import type { ApprovalPolicy } from '../../src/protocol/wire/admin/approval-policy.ts'
+import type { AuditSummary } from '../../src/protocol/wire/admin/audit-summary.ts'
+import type { LedgerProof, PayoutBatchList } from '../../src/protocol/wire/money/money.ts'
+import { type ConsolePage, hasBrowser, launchBrowser, openConsole } from '../support/console/console.ts'
+import { type ConsolePool, startConsolePool } from '../support/console/console-pool.ts'
+import { type ConsoleWork, startConsoleWork } from '../support/console/console-work.ts'
 
 const slowMs = 60_000
 

@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
 import { occupancyOf, slotsOf } from '../../src/console/parts/node-facts.ts'
-import type { Node } from '../../src/protocol/wire/admin.ts'
+import type { Node } from '../../src/protocol/wire/admin/admin.ts'
 
 interface Given {
   readonly state?: Node['state']

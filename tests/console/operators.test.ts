@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { Browser } from 'playwright-core'
-import { type ConsolePage, hasBrowser, launchBrowser, openConsole } from '../support/console.ts'
-import { type ConsolePool, nodeNames, startConsolePool } from '../support/console-pool.ts'
-import { startTestGateway } from '../support/gateway.ts'
+import { type ConsolePage, hasBrowser, launchBrowser, openConsole } from '../support/console/console.ts'
+import { type ConsolePool, nodeNames, startConsolePool } from '../support/console/console-pool.ts'
+import { startTestGateway } from '../support/gateways/gateway.ts'
 
 const slowMs = 60_000
 /** Another secret, whatever the last letter of this one is. */

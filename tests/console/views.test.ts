@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { Browser } from 'playwright-core'
-import { type ConsolePage, hasBrowser, launchBrowser, openConsole, pictures } from '../support/console.ts'
-import { type ConsoleChain, startConsoleChain } from '../support/console-batches.ts'
-import { type ConsolePool, models, startConsolePool } from '../support/console-pool.ts'
-import { type ConsoleWork, startConsoleWork } from '../support/console-work.ts'
-import { waitFor } from '../support/gateway.ts'
+import { type ConsolePage, hasBrowser, launchBrowser, openConsole, pictures } from '../support/console/console.ts'
+import { type ConsoleChain, startConsoleChain } from '../support/console/console-batches.ts'
+import { type ConsolePool, models, startConsolePool } from '../support/console/console-pool.ts'
+import { type ConsoleWork, startConsoleWork } from '../support/console/console-work.ts'
+import { waitFor } from '../support/gateways/gateway.ts'
 
 const slowMs = 60_000
 const picturedMs = 75_000

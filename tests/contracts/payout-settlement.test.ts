@@ -4,9 +4,9 @@ import { join } from 'node:path'
 import { StandardMerkleTree } from '@openzeppelin/merkle-tree'
 import { BaseError, ContractFunctionRevertedError, type Hex, parseEventLogs, toEventSelector } from 'viem'
 import { compiledContract } from '../../scripts/compile-contract.ts'
-import { idHash, MerkleTree, payoutLeaf, toHex } from '../../src/protocol/merkle.ts'
-import { settledEventSignature, settledEventTopic } from '../../src/protocol/settlement-contract.ts'
-import { type Anvil, clients, compiled, contractAbi, deploy, startAnvil, strangerKey } from '../support/anvil.ts'
+import { idHash, MerkleTree, payoutLeaf, toHex } from '../../src/protocol/receipts/merkle.ts'
+import { settledEventSignature, settledEventTopic } from '../../src/protocol/receipts/settlement-contract.ts'
+import { type Anvil, clients, compiled, contractAbi, deploy, startAnvil, strangerKey } from '../support/money/anvil.ts'
 
 let anvil: Anvil
 let address: Hex

@@ -4,10 +4,10 @@ import {
   ensureAuditPartitions,
   insertAccessEvents,
   listAccessEvents,
-} from '../../src/db/queries/audit-events.ts'
+} from '../../src/db/queries/audit/audit-events.ts'
 import { newId } from '../../src/ids.ts'
 import { dayMs } from '../../src/time.ts'
-import { type TestDatabase, testDatabase } from '../support/postgres.ts'
+import { type TestDatabase, testDatabase } from '../support/run/postgres.ts'
 
 let database: TestDatabase
 beforeAll(async () => {

@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { BackupError, BackupSource, countLines, readHeader, readLine } from '../../src/db/backup-text.ts'
+import { BackupError, BackupSource, countLines, readHeader, readLine } from '../../src/db/backup/backup-text.ts'
 
 async function* pieces(text: string, sizes: readonly number[]): AsyncGenerator<Uint8Array> {
   const bytes = Buffer.from(text)

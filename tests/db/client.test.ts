@@ -3,7 +3,7 @@ import { connect as connectSocket, createServer, type Socket } from 'node:net'
 import { eq } from 'drizzle-orm'
 import { type Database, driverAddress, openDatabase } from '../../src/db/client.ts'
 import { adminTokens } from '../../src/db/schema/accounts.ts'
-import { type TestDatabase, testDatabase } from '../support/postgres.ts'
+import { type TestDatabase, testDatabase } from '../support/run/postgres.ts'
 
 let database: TestDatabase
 beforeAll(async () => {

@@ -15,9 +15,9 @@ import {
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { connect } from '../../src/db/client.ts'
-import { EmbeddedDatabaseError, startEmbedded } from '../../src/db/embedded.ts'
-import { canRead } from '../../src/db/embedded-account.ts'
-import { findBinaries } from '../../src/db/embedded-binaries.ts'
+import { EmbeddedDatabaseError, startEmbedded } from '../../src/db/embedded/embedded.ts'
+import { canRead } from '../../src/db/embedded/embedded-account.ts'
+import { findBinaries } from '../../src/db/embedded/embedded-binaries.ts'
 
 const root = process.getuid?.() === 0
 const nobody = { uid: 65_534, gid: 65_534 }
@@ -31,7 +31,7 @@ afterAll(async () => {
 
 const silent = { info: () => {}, warn: () => {} }
 const quick = { log: silent, durable: false, preferNobody: true }
-const childProgram = join(import.meta.dir, '../support/embedded-child.ts')
+const childProgram = join(import.meta.dir, '../support/run/embedded-child.ts')
 
 let template: Promise<string> | null = null
 

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { functionChanges, functionFiles } from '../../scripts/sql-functions.ts'
-import { type TestDatabase, testDatabase } from '../support/postgres.ts'
+import { type TestDatabase, testDatabase } from '../support/run/postgres.ts'
 
 let database: TestDatabase
 beforeAll(async () => {

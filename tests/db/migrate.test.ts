@@ -3,7 +3,7 @@ import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { connect } from '../../src/db/client.ts'
 import { migrateDatabase, migrationsFolder } from '../../src/db/migrate.ts'
-import { emptyDatabase } from '../support/postgres.ts'
+import { emptyDatabase } from '../support/run/postgres.ts'
 
 const migrations = readdirSync(migrationsFolder).filter((name) => name.endsWith('.sql')).length
 

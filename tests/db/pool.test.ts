@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
-import * as pool from '../../src/db/queries/pool.ts'
-import { type TestDatabase, testDatabase } from '../support/postgres.ts'
+import * as pool from '../../src/db/queries/pool/pool.ts'
+import { type TestDatabase, testDatabase } from '../support/run/postgres.ts'
 
 let database: TestDatabase
 beforeAll(async () => {

@@ -1,8 +1,8 @@
 import { expect, test } from 'bun:test'
 import type { FakeNode, FakeNodeOptions } from '../../src/fake-node/fake-node.ts'
 import type { Fault } from '../../src/fake-node/faults.ts'
-import { nodeAt, withFakeNodes } from '../support/fake-nodes.ts'
-import { promptly } from '../support/pace.ts'
+import { nodeAt, withFakeNodes } from '../support/nodes/fake-nodes.ts'
+import { promptly } from '../support/run/pace.ts'
 
 const messages = [{ role: 'user', content: 'hello there' }]
 

@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test'
 import type { FakeNode } from '../../src/fake-node/fake-node.ts'
 import { detectRuntime } from '../../src/runtimes/registry.ts'
-import { nodeAt, withFakeNodes } from '../support/fake-nodes.ts'
+import { nodeAt, withFakeNodes } from '../support/nodes/fake-nodes.ts'
 
 const get = (node: FakeNode) => (path: string) => fetch(`${node.url}${path}`)
 

@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { type FakeNode, startFakeNode } from '../../src/fake-node/fake-node.ts'
-import type { Node } from '../../src/protocol/wire/admin.ts'
-import { abortMany, abortModel, abortWindows, quantile } from '../support/abort-trial.ts'
-import { startTestGateway, type TestGateway, waitFor } from '../support/gateway.ts'
-import { type GatewayProcess, spawnGateway } from '../support/gateway-process.ts'
+import type { Node } from '../../src/protocol/wire/admin/admin.ts'
+import { startTestGateway, type TestGateway, waitFor } from '../support/gateways/gateway.ts'
+import { type GatewayProcess, spawnGateway } from '../support/gateways/gateway-process.ts'
+import { abortMany, abortModel, abortWindows, quantile } from '../support/pools/abort-trial.ts'
 
 const abortsEach = 500
 const abortMsMax = 50

@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { crashUnderLoad } from '../support/audit-crash.ts'
+import { crashUnderLoad } from '../support/gateways/audit-crash.ts'
 
 const rounds = 20
 const loadMs = 2_000

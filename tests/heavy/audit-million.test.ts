@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { ensureAuditPartitions } from '../../src/db/queries/audit-events.ts'
+import { ensureAuditPartitions } from '../../src/db/queries/audit/audit-events.ts'
 import { dayMs } from '../../src/time.ts'
-import { json, startTestGateway, type TestGateway } from '../support/http-gateway.ts'
+import { json, startTestGateway, type TestGateway } from '../support/gateways/http-gateway.ts'
 
 const events = 1_000_000
 const days = 200

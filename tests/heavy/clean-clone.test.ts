@@ -2,8 +2,8 @@ import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { existsSync, lstatSync, mkdirSync, mkdtempSync, readdirSync, realpathSync, rmSync, symlinkSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
-import { waitFor } from '../support/gateway.ts'
-import { freePort, isAlive, type NpmStart, npmStart, processesOf } from '../support/npm-start.ts'
+import { waitFor } from '../support/gateways/gateway.ts'
+import { freePort, isAlive, type NpmStart, npmStart, processesOf } from '../support/gateways/npm-start.ts'
 
 const installedMbMax = 300
 const installWithinMs = 540_000

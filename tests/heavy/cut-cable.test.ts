@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { resolve } from 'node:path'
-import { waitFor } from '../support/gateway.ts'
-import { makeNamespaces, type Namespaces } from '../support/namespaces.ts'
-import { fakeServerUrl, penstock, startTwoMachines, type TwoMachines } from '../support/two-machines.ts'
+import { waitFor } from '../support/gateways/gateway.ts'
+import { makeNamespaces, type Namespaces } from '../support/gateways/namespaces.ts'
+import { fakeServerUrl, penstock, startTwoMachines, type TwoMachines } from '../support/nodes/two-machines.ts'
 
-const streamsProgram = resolve(import.meta.dir, '..', 'support', 'streams-client.ts')
+const streamsProgram = resolve(import.meta.dir, '..', 'support', 'clients', 'streams-client.ts')
 const elsewhereUrl = 'http://127.0.0.1:8001'
 const streams = 20
 const chunkMs = 250

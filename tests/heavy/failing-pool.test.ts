@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import type { FakeNode } from '../../src/fake-node/fake-node.ts'
-import { runFailingPool } from '../support/failing-pool.ts'
-import { startFakeNodes } from '../support/fake-nodes.ts'
-import { startTestGateway, type TestGateway } from '../support/gateway.ts'
-import { spawnGateway } from '../support/gateway-process.ts'
-import { endedSilently, failedUnsent } from '../support/steady-load.ts'
+import { startTestGateway, type TestGateway } from '../support/gateways/gateway.ts'
+import { spawnGateway } from '../support/gateways/gateway-process.ts'
+import { startFakeNodes } from '../support/nodes/fake-nodes.ts'
+import { runFailingPool } from '../support/pools/failing-pool.ts'
+import { endedSilently, failedUnsent } from '../support/pools/steady-load.ts'
 
 const perSecond = 200
 const phaseMs = 7_000

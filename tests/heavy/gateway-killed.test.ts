@@ -1,11 +1,11 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { type FakeNode, startFakeNode } from '../../src/fake-node/fake-node.ts'
 import { start } from '../../src/main.ts'
-import { enrollmentToken, nodeOf, startAgent, type TestAgent, untilState } from '../support/agents.ts'
-import { startTestGateway, type TestCustomer, type TestGateway, waitFor } from '../support/gateway.ts'
-import { type GatewayProcess, spawnGateway } from '../support/gateway-process.ts'
-import { endedSilently, failedUnsent, steadyLoad } from '../support/steady-load.ts'
-import { type TcpSwitch, tcpSwitch } from '../support/tcp-switch.ts'
+import { startTestGateway, type TestCustomer, type TestGateway, waitFor } from '../support/gateways/gateway.ts'
+import { type GatewayProcess, spawnGateway } from '../support/gateways/gateway-process.ts'
+import { type TcpSwitch, tcpSwitch } from '../support/gateways/tcp-switch.ts'
+import { enrollmentToken, nodeOf, startAgent, type TestAgent, untilState } from '../support/nodes/agents.ts'
+import { endedSilently, failedUnsent, steadyLoad } from '../support/pools/steady-load.ts'
 
 /** §26: what a gateway holds that died without a word ends by itself. */
 const leaseMs = 30_000

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { expectRefusal } from '../support/chat-refusal.ts'
-import { readStream } from '../support/event-stream.ts'
-import { startTestGateway, type TestCustomer, type TestGateway } from '../support/gateway.ts'
-import { type ScriptedCall, startScriptedNode } from '../support/scripted-node.ts'
+import { expectRefusal } from '../support/clients/chat-refusal.ts'
+import { readStream } from '../support/clients/event-stream.ts'
+import { startTestGateway, type TestCustomer, type TestGateway } from '../support/gateways/gateway.ts'
+import { type ScriptedCall, startScriptedNode } from '../support/nodes/scripted-node.ts'
 
 /** With the times as shipped; `tests/spec` has the same in a tenth of them. */
 let gateway: TestGateway

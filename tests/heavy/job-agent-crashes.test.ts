@@ -4,10 +4,10 @@ import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { createPrivateJobs, type PrivateJobsClient, type SubmittedJob } from '../../src/client/private-jobs.ts'
 import { type FakeNode, startFakeNode } from '../../src/fake-node/fake-node.ts'
-import { enrollmentToken, untilState } from '../support/agents.ts'
-import { type CrashRig, expectEachOnce, startCrashRig } from '../support/crash-rig.ts'
-import { waitFor } from '../support/gateway.ts'
-import { firstMatch } from '../support/gateway-process.ts'
+import { type CrashRig, expectEachOnce, startCrashRig } from '../support/gateways/crash-rig.ts'
+import { waitFor } from '../support/gateways/gateway.ts'
+import { firstMatch } from '../support/gateways/gateway-process.ts'
+import { enrollmentToken, untilState } from '../support/nodes/agents.ts'
 
 const jobsMax = 200
 const customersMax = 5

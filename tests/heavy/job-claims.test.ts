@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { claimJobs, endJob } from '../../src/db/queries/jobs.ts'
+import { claimJobs, endJob } from '../../src/db/queries/jobs/jobs.ts'
 import type { NodeId } from '../../src/ids.ts'
-import { type TestDatabase, testDatabase } from '../support/postgres.ts'
+import { type TestDatabase, testDatabase } from '../support/run/postgres.ts'
 
 const queuedMax = 5_000
 const finishedMax = 100_000

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { type CrashRig, expectEachOnce, startCrashRig } from '../support/crash-rig.ts'
-import { type JobNode, startJobNode } from '../support/job-node.ts'
-import { createBody, jobsPath } from '../support/job-pool.ts'
+import { type CrashRig, expectEachOnce, startCrashRig } from '../support/gateways/crash-rig.ts'
+import { type JobNode, startJobNode } from '../support/nodes/job-node.ts'
+import { createBody, jobsPath } from '../support/pools/job-pool.ts'
 
 const jobsMax = 200
 const kills = 20

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { startTestGateway, type TestGateway, waitFor } from '../support/gateway.ts'
-import { spawnGateway } from '../support/gateway-process.ts'
-import { type JobNode, startJobNode } from '../support/job-node.ts'
-import { createBody, jobsPath } from '../support/job-pool.ts'
+import { startTestGateway, type TestGateway, waitFor } from '../support/gateways/gateway.ts'
+import { spawnGateway } from '../support/gateways/gateway-process.ts'
+import { type JobNode, startJobNode } from '../support/nodes/job-node.ts'
+import { createBody, jobsPath } from '../support/pools/job-pool.ts'
 
 const queuedMax = 5_000
 const finishedMax = 100_000

@@ -1,10 +1,11 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { startTestGateway, type TestCustomer, type TestGateway, waitFor } from '../support/gateway.ts'
-import { type LlamaServer, llamaPython, startLlamaServer } from '../support/llama-server.ts'
+import { startTestGateway, type TestCustomer, type TestGateway, waitFor } from '../support/gateways/gateway.ts'
+import { type LlamaServer, llamaPython, startLlamaServer } from '../support/nodes/llama-server.ts'
 
 /** llama.cpp's own server code, as its users run it, behind a whole gateway. Needs Python and PyPI. */
 const python = await llamaPython()
-if (python === null) console.log('skipped: the packages of tests/support/llama-server.ts cannot be installed from PyPI')
+if (python === null)
+  console.log('skipped: the packages of tests/support/nodes/llama-server.ts cannot be installed from PyPI')
 
 const contextTokens = 8_192
 const user = (content: unknown) => [{ role: 'user', content }]

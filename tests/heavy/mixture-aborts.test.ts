@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { leaveOnce, quantile, wayOf } from '../support/abort-trial.ts'
-import { waitFor } from '../support/gateway.ts'
-import { spawnGateway } from '../support/gateway-process.ts'
+import { waitFor } from '../support/gateways/gateway.ts'
+import { spawnGateway } from '../support/gateways/gateway-process.ts'
+import { leaveOnce, quantile, wayOf } from '../support/pools/abort-trial.ts'
 import {
   expectHome,
   expert,
@@ -9,8 +9,8 @@ import {
   type MixtureBody,
   type MixturePool,
   startMixturePool,
-} from '../support/mixture-pool.ts'
-import { atRest } from '../support/mixture-storm.ts'
+} from '../support/pools/mixture-pool.ts'
+import { atRest } from '../support/pools/mixture-storm.ts'
 
 const leavingEach = 500
 const abortMsMax = 50

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { waitFor } from '../support/gateway.ts'
-import { spawnGateway } from '../support/gateway-process.ts'
-import { expectHome, type MixturePool, startMixturePool } from '../support/mixture-pool.ts'
-import { allReady, atRest, mixtureStorm, type StormOutcome } from '../support/mixture-storm.ts'
+import { waitFor } from '../support/gateways/gateway.ts'
+import { spawnGateway } from '../support/gateways/gateway-process.ts'
+import { expectHome, type MixturePool, startMixturePool } from '../support/pools/mixture-pool.ts'
+import { allReady, atRest, mixtureStorm, type StormOutcome } from '../support/pools/mixture-storm.ts'
 
 const waves = 12
 const perWave = 200

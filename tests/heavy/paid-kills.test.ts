@@ -1,5 +1,11 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { expectReleased, type PaidPool, paidRound, type StormCount, startPaidPool } from '../support/paid-storm.ts'
+import {
+  expectReleased,
+  type PaidPool,
+  paidRound,
+  type StormCount,
+  startPaidPool,
+} from '../support/pools/paid-storm.ts'
 
 const rounds = 12
 

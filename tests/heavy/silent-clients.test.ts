@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { startTestGateway, type TestCustomer, type TestGateway } from '../support/gateway.ts'
-import { type LoneAgent, startLoneAgent } from '../support/lone-agent.ts'
-import { rawExchange } from '../support/raw-client.ts'
-import { nodeChunk, nodeUsage, type ScriptedNode, startScriptedNode } from '../support/scripted-node.ts'
+import { rawExchange } from '../support/clients/raw-client.ts'
+import { startTestGateway, type TestCustomer, type TestGateway } from '../support/gateways/gateway.ts'
+import { type LoneAgent, startLoneAgent } from '../support/nodes/lone-agent.ts'
+import { nodeChunk, nodeUsage, type ScriptedNode, startScriptedNode } from '../support/nodes/scripted-node.ts'
 
 /** The other half of tests/regressions/silent-clients.test.ts: what takes more than a minute. */
 

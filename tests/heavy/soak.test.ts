@@ -1,12 +1,12 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
-import { createLedger } from '../../src/actors/ledger.ts'
+import { createLedger } from '../../src/actors/money/ledger.ts'
 import { createLog } from '../../src/log.ts'
-import { waitFor } from '../support/gateway.ts'
-import { expectBooksBalance } from '../support/ledger.ts'
-import { fitLine, type LineFit } from '../support/line-fit.ts'
-import { SoakLoad } from '../support/soak-load.ts'
-import { type SoakPool, startSoakPool } from '../support/soak-pool.ts'
+import { waitFor } from '../support/gateways/gateway.ts'
+import { expectBooksBalance } from '../support/money/ledger.ts'
+import { SoakLoad } from '../support/pools/soak-load.ts'
+import { type SoakPool, startSoakPool } from '../support/pools/soak-pool.ts'
+import { fitLine, type LineFit } from '../support/run/line-fit.ts'
 
 const minutes = Number(process.env.SOAK_MINUTES ?? 30)
 const seed = Number(process.env.SOAK_SEED ?? 1)

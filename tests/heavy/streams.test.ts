@@ -1,9 +1,9 @@
 import { afterAll, expect, test } from 'bun:test'
 import { join, resolve } from 'node:path'
-import { startTestGateway, type TestGateway, waitFor } from '../support/gateway.ts'
-import { firstMatch, residentBytes, spawnGateway } from '../support/gateway-process.ts'
-import { holdStreams } from '../support/held-streams.ts'
-import { freePort } from '../support/npm-start.ts'
+import { startTestGateway, type TestGateway, waitFor } from '../support/gateways/gateway.ts'
+import { firstMatch, residentBytes, spawnGateway } from '../support/gateways/gateway-process.ts'
+import { freePort } from '../support/gateways/npm-start.ts'
+import { holdStreams } from '../support/pools/held-streams.ts'
 
 const streams = 5_000
 const warmUpStreams = 100
@@ -38,7 +38,7 @@ function run(args: readonly string[], env: Readonly<Record<string, string>> = {}
 
 async function startNode(): Promise<string> {
   const options = JSON.stringify({ models: ['held'], answer: { chunks: chunksEach, marker: 'm' } })
-  const program = run([join(root, 'tests/support/fake-node-process.ts'), options])
+  const program = run([join(root, 'tests/support/nodes/fake-node-process.ts'), options])
   return (await firstMatch(program.stdout, /listening at (\S+)/))[1] ?? ''
 }
 

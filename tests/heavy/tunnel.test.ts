@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { join } from 'node:path'
-import { createTunnelTransport } from '../../src/actors/transport/tunnel.ts'
-import { windowBytes } from '../../src/protocol/tunnel-frames.ts'
+import { createTunnelTransport } from '../../src/actors/tunnels/tunnel-transport.ts'
+import { windowBytes } from '../../src/protocol/tunnel/tunnel-frames.ts'
 import type { NodeResponse, NodeTransport } from '../../src/transport/transport.ts'
-import { get, nextOpen, nodeId, post, startTunnelServer, type TunnelServer } from '../support/tunnel-pair.ts'
-import { waitUntil } from '../support/wait-until.ts'
+import { get, nextOpen, nodeId, post, startTunnelServer, type TunnelServer } from '../support/nodes/tunnel-pair.ts'
+import { waitUntil } from '../support/run/wait-until.ts'
 
 const streams = 999
 const chunks = 30
@@ -20,7 +20,7 @@ let transport: NodeTransport
 beforeAll(async () => {
   gateway = startTunnelServer()
   const opened = nextOpen(gateway.tunnels)
-  node = Bun.spawn([process.execPath, join(import.meta.dir, '../support/tunnel-node-process.ts'), gateway.url], {
+  node = Bun.spawn([process.execPath, join(import.meta.dir, '../support/nodes/tunnel-node-process.ts'), gateway.url], {
     stdio: ['ignore', 'inherit', 'inherit'],
   })
   await opened

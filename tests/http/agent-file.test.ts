@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { createAgentBundle } from '../../src/actors/agent-bundle.ts'
+import { createAgentBundle } from '../../src/actors/agents/agent-bundle.ts'
 import { sha256Hex } from '../../src/secrets.ts'
-import { startTestGateway, type TestGateway } from '../support/http-gateway.ts'
+import { startTestGateway, type TestGateway } from '../support/gateways/http-gateway.ts'
 
 let gateway: TestGateway
 const path = '/v1/node-agent/agent.mjs'

@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { createClientAddress } from '../../src/http/client-address.ts'
+import { createClientAddress } from '../../src/http/frame/client-address.ts'
 
 const from = (peer: string) => ({ requestIP: () => ({ address: peer }) })
 const asked = (forwarded?: string) =>

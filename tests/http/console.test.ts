@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { startTestGateway, type TestGateway } from '../support/http-gateway.ts'
+import { startTestGateway, type TestGateway } from '../support/gateways/http-gateway.ts'
 
 let gateway: TestGateway
 beforeAll(async () => {

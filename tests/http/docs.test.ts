@@ -2,8 +2,8 @@ import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { existsSync } from 'node:fs'
 import { type Browser, chromium } from 'playwright-core'
 import { type FakeNode, startFakeNode } from '../../src/fake-node/fake-node.ts'
-import { json, startTestGateway, type TestGateway } from '../support/http-gateway.ts'
-import { waitUntil } from '../support/wait-until.ts'
+import { json, startTestGateway, type TestGateway } from '../support/gateways/http-gateway.ts'
+import { waitUntil } from '../support/run/wait-until.ts'
 
 const chromiumPath = process.env.CHROMIUM_PATH ?? '/usr/bin/chromium'
 const withBrowser = test.skipIf(!existsSync(chromiumPath))

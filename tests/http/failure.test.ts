@@ -1,10 +1,10 @@
 import { afterEach, expect, test } from 'bun:test'
-import { problemOf } from '../../src/http/failure.ts'
+import { problemOf } from '../../src/http/frame/failure.ts'
 import { createLog } from '../../src/log.ts'
 import { newToken } from '../../src/secrets.ts'
-import { json, startTestGateway, type TestGateway } from '../support/http-gateway.ts'
-import { type SeverableDatabase, severable } from '../support/severed-database.ts'
-import { waitUntil } from '../support/wait-until.ts'
+import { json, startTestGateway, type TestGateway } from '../support/gateways/http-gateway.ts'
+import { type SeverableDatabase, severable } from '../support/gateways/severed-database.ts'
+import { waitUntil } from '../support/run/wait-until.ts'
 
 const running: (() => Promise<unknown>)[] = []
 afterEach(async () => {

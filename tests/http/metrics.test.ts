@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { json, startTestGateway, type TestGateway } from '../support/http-gateway.ts'
-import { waitUntil } from '../support/wait-until.ts'
+import { json, startTestGateway, type TestGateway } from '../support/gateways/http-gateway.ts'
+import { waitUntil } from '../support/run/wait-until.ts'
 
 let gateway: TestGateway
 beforeAll(async () => {

@@ -1,7 +1,7 @@
 import { afterAll, expect, test } from 'bun:test'
 import { Problem } from '../../src/errors.ts'
 import { ConnectionClock } from '../../src/listener/connection-clock.ts'
-import { rawExchange } from '../support/raw-client.ts'
+import { rawExchange } from '../support/clients/raw-client.ts'
 
 /*
  * What Bun's own clock does is part of the rule (§27, timeouts of the listener), so it is tested here on Bun's

@@ -1,10 +1,10 @@
 import { expect, test } from 'bun:test'
 import { resolve } from 'node:path'
-import { Descriptors } from '../../src/descriptors.ts'
-import { testDatabase } from '../support/postgres.ts'
-import { startScriptedNode } from '../support/scripted-node.ts'
+import { Descriptors } from '../../src/host/descriptors.ts'
+import { startScriptedNode } from '../support/nodes/scripted-node.ts'
+import { testDatabase } from '../support/run/postgres.ts'
 
-const child = resolve(import.meta.dir, '..', 'support', 'exhausted-child.ts')
+const child = resolve(import.meta.dir, '..', 'support', 'run', 'exhausted-child.ts')
 
 test('a process without a descriptor left still reaches nodes and database; when it cannot, it does not blame them', async () => {
   const node = startScriptedNode('m')

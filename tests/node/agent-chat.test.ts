@@ -2,11 +2,11 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test
 import { headers } from '../../src/brand.ts'
 import { type FakeNode, startFakeNode } from '../../src/fake-node/fake-node.ts'
 import { newId } from '../../src/ids.ts'
-import { readNodeReceipt, type SeenWork } from '../../src/protocol/node-receipt.ts'
-import { readStream } from '../support/event-stream.ts'
-import { type CallInit, type LoneAgent, startLoneAgent } from '../support/lone-agent.ts'
-import { type ScriptedNode, startScriptedNode } from '../support/scripted-node.ts'
-import { waitUntil } from '../support/wait-until.ts'
+import { readNodeReceipt, type SeenWork } from '../../src/protocol/receipts/node-receipt.ts'
+import { readStream } from '../support/clients/event-stream.ts'
+import { type CallInit, type LoneAgent, startLoneAgent } from '../support/nodes/lone-agent.ts'
+import { type ScriptedNode, startScriptedNode } from '../support/nodes/scripted-node.ts'
+import { waitUntil } from '../support/run/wait-until.ts'
 
 const path = '/v1/chat/completions'
 const messages = [{ role: 'user', content: 'hello there' }]

@@ -1,10 +1,10 @@
 import { afterEach, expect, test } from 'bun:test'
 import { headers } from '../../src/brand.ts'
-import { newNonce } from '../../src/protocol/signatures.ts'
-import type { NodeStatus } from '../../src/protocol/wire/agent.ts'
-import { EventStreamReader } from '../support/event-stream.ts'
-import { type LoneAgent, startLoneAgent } from '../support/lone-agent.ts'
-import { nodeChunk, type ScriptedCall, type ScriptedNode, startScriptedNode } from '../support/scripted-node.ts'
+import { newNonce } from '../../src/protocol/signing/signatures.ts'
+import type { NodeStatus } from '../../src/protocol/wire/nodes/agent.ts'
+import { EventStreamReader } from '../support/clients/event-stream.ts'
+import { type LoneAgent, startLoneAgent } from '../support/nodes/lone-agent.ts'
+import { nodeChunk, type ScriptedCall, type ScriptedNode, startScriptedNode } from '../support/nodes/scripted-node.ts'
 
 const path = '/v1/chat/completions'
 const body = { model: 'm', messages: [{ role: 'user', content: 'x' }], stream: true }

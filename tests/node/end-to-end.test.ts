@@ -2,8 +2,8 @@ import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test'
 import OpenAI from 'openai'
 import { type FakeNode, startFakeNode } from '../../src/fake-node/fake-node.ts'
 import { createLog } from '../../src/log.ts'
-import { enrollmentToken, nodeOf, startAgent, type TestAgent, untilState } from '../support/agents.ts'
-import { startTestGateway, type TestCustomer, type TestGateway, waitFor } from '../support/gateway.ts'
+import { startTestGateway, type TestCustomer, type TestGateway, waitFor } from '../support/gateways/gateway.ts'
+import { enrollmentToken, nodeOf, startAgent, type TestAgent, untilState } from '../support/nodes/agents.ts'
 
 let gateway: TestGateway
 let server: FakeNode

@@ -4,8 +4,8 @@ import { join } from 'node:path'
 import { createPrivateJobs, type PrivateJobsClient } from '../../src/client/private-jobs.ts'
 import { type FakeNode, startFakeNode } from '../../src/fake-node/fake-node.ts'
 import { createLog } from '../../src/log.ts'
-import { enrollmentToken, startAgent, type TestAgent, untilState } from '../support/agents.ts'
-import { startTestGateway, type TestCustomer, type TestGateway, waitFor } from '../support/gateway.ts'
+import { startTestGateway, type TestCustomer, type TestGateway, waitFor } from '../support/gateways/gateway.ts'
+import { enrollmentToken, startAgent, type TestAgent, untilState } from '../support/nodes/agents.ts'
 
 let gateway: TestGateway
 let server: FakeNode
@@ -56,7 +56,7 @@ test('§10, §22: a sealed job goes through the tunnel to the agent’s runtime 
 test('docs/protocol.md alone, with OpenSSL, makes the round trip to a real agent', async () => {
   const { customerId, customerToken } = customer
   const given = { baseUrl: gateway.url, customerId, customerToken, ...request() }
-  const script = join(import.meta.dir, '../support/independent-client.mjs')
+  const script = join(import.meta.dir, '../support/clients/independent-client.mjs')
   const child = Bun.spawn(['node', script, JSON.stringify(given)], { stderr: 'inherit' })
   expect(JSON.parse(await new Response(child.stdout).text())).toMatchObject({ object: 'chat.completion' })
 })

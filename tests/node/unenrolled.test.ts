@@ -7,7 +7,7 @@ import { startFakeNode } from '../../src/fake-node/fake-node.ts'
 import { createLog } from '../../src/log.ts'
 import { type NodeOptions, type RunningNode, startNode } from '../../src/node/main.ts'
 import { newToken } from '../../src/secrets.ts'
-import { startEnrollingGateway } from '../support/lone-agent.ts'
+import { startEnrollingGateway } from '../support/nodes/lone-agent.ts'
 
 const undo: (() => unknown)[] = []
 afterEach(async () => {

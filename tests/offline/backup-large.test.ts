@@ -2,8 +2,8 @@ import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { connect } from '../../src/db/client.ts'
 import { writeBackup } from '../../src/offline/backup.ts'
 import { restoreBackup } from '../../src/offline/restore.ts'
-import { type Bench, openBench } from '../support/offline.ts'
-import { emptyDatabase, type TestDatabase, testDatabase } from '../support/postgres.ts'
+import { type Bench, openBench } from '../support/run/offline.ts'
+import { emptyDatabase, type TestDatabase, testDatabase } from '../support/run/postgres.ts'
 
 let bench: Bench
 let database: TestDatabase

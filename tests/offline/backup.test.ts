@@ -1,13 +1,13 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { existsSync, readdirSync, readFileSync, statSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { dumpDatabase } from '../../src/db/dump.ts'
+import { dumpDatabase } from '../../src/db/backup/dump.ts'
 import { type FakeNode, startFakeNode } from '../../src/fake-node/fake-node.ts'
 import { start } from '../../src/main.ts'
-import { everyRow } from '../support/every-row.ts'
-import { waitFor } from '../support/gateway.ts'
-import { adminCall, type Bench, chatWith, nodeReady, openBench, startEmbeddedGateway } from '../support/offline.ts'
-import { emptyDatabase, testDatabase } from '../support/postgres.ts'
+import { waitFor } from '../support/gateways/gateway.ts'
+import { everyRow } from '../support/leaks/every-row.ts'
+import { adminCall, type Bench, chatWith, nodeReady, openBench, startEmbeddedGateway } from '../support/run/offline.ts'
+import { emptyDatabase, testDatabase } from '../support/run/postgres.ts'
 
 /** One gateway is filled and backed up while it works; the tests restore that file in each way. */
 let bench: Bench

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { startTestGateway, waitFor } from '../support/gateway.ts'
-import { adminCall, type Bench, openBench, startEmbeddedGateway } from '../support/offline.ts'
+import { startTestGateway, waitFor } from '../support/gateways/gateway.ts'
+import { adminCall, type Bench, openBench, startEmbeddedGateway } from '../support/run/offline.ts'
 
 let bench: Bench
 beforeAll(() => {

@@ -3,8 +3,8 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type FakeNode, startFakeNode } from '../../src/fake-node/fake-node.ts'
 import { newToken, sha256Hex } from '../../src/secrets.ts'
-import { startTestGateway, type TestGateway, waitFor } from '../support/gateway.ts'
-import { type Bench, chatWith, openBench, startEmbeddedGateway } from '../support/offline.ts'
+import { startTestGateway, type TestGateway, waitFor } from '../support/gateways/gateway.ts'
+import { type Bench, chatWith, openBench, startEmbeddedGateway } from '../support/run/offline.ts'
 
 /** Each key list of the environment is changed as docs/operations.md says: new in front, then the old one away. */
 let first: TestGateway
@@ -77,7 +77,7 @@ test('SVC_SECRETS_KEY: a start with new,old puts every stored secret under the n
 })
 
 test('SVC_AUDIT_KEY: the hashed addresses of the log change with the newest key, and nothing else does', async () => {
-  const { createAddressHash } = await import('../../src/actors/address-hash.ts')
+  const { createAddressHash } = await import('../../src/actors/audit/address-hash.ts')
   expect(createAddressHash('new')('10.0.0.1')).not.toBe(createAddressHash('old')('10.0.0.1'))
   const customer = await first.customer()
   await restarted({ SVC_AUDIT_KEY: 'new-audit,test-audit-key' }, async (gateway) => {

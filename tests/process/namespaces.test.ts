@@ -1,11 +1,11 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
-import { waitFor } from '../support/gateway.ts'
-import { makeNamespaces, type Namespaces } from '../support/namespaces.ts'
-import { fakeServerUrl, startTwoMachines, type TwoMachines } from '../support/two-machines.ts'
+import { waitFor } from '../support/gateways/gateway.ts'
+import { makeNamespaces, type Namespaces } from '../support/gateways/namespaces.ts'
+import { fakeServerUrl, startTwoMachines, type TwoMachines } from '../support/nodes/two-machines.ts'
 
-const clientProgram = resolve(import.meta.dir, '..', 'support', 'namespace-client.ts')
+const clientProgram = resolve(import.meta.dir, '..', 'support', 'gateways', 'namespace-client.ts')
 const startMs = 60_000
 const made = makeNamespaces(`pst${process.pid}`)
 const refusal = typeof made === 'string' ? made : ''

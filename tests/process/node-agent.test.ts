@@ -3,12 +3,12 @@ import { mkdtempSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { type FakeNode, startFakeNode } from '../../src/fake-node/fake-node.ts'
-import { enrollmentToken, nodeOf, untilState } from '../support/agents.ts'
-import { EventStreamReader } from '../support/event-stream.ts'
-import { startTestGateway, type TestCustomer, type TestGateway, waitFor } from '../support/gateway.ts'
-import { firstMatch } from '../support/gateway-process.ts'
-import { npmTest as test } from '../support/npm-test.ts'
-import { promptly } from '../support/pace.ts'
+import { EventStreamReader } from '../support/clients/event-stream.ts'
+import { startTestGateway, type TestCustomer, type TestGateway, waitFor } from '../support/gateways/gateway.ts'
+import { firstMatch } from '../support/gateways/gateway-process.ts'
+import { enrollmentToken, nodeOf, untilState } from '../support/nodes/agents.ts'
+import { npmTest as test } from '../support/run/npm-test.ts'
+import { promptly } from '../support/run/pace.ts'
 
 const root = resolve(import.meta.dir, '../..')
 let first: TestGateway

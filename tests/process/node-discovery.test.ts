@@ -1,8 +1,8 @@
 import { afterEach, expect, test } from 'bun:test'
 import { createServer } from 'node:net'
 import { type FakeNode, startFakeNode } from '../../src/fake-node/fake-node.ts'
-import { startLoneAgent } from '../support/lone-agent.ts'
-import { waitUntil } from '../support/wait-until.ts'
+import { startLoneAgent } from '../support/nodes/lone-agent.ts'
+import { waitUntil } from '../support/run/wait-until.ts'
 
 const undo: (() => unknown)[] = []
 afterEach(async () => {

@@ -2,12 +2,12 @@ import { afterAll, afterEach, beforeAll, expect } from 'bun:test'
 import { existsSync, mkdtempSync, readFileSync, realpathSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { Credentials } from '../../src/data-folder.ts'
 import { connect } from '../../src/db/client.ts'
 import { type FakeNode, startFakeNode } from '../../src/fake-node/fake-node.ts'
-import { waitFor } from '../support/gateway.ts'
-import { freePort, isAlive, isFree, type NpmStart, npmStart, processesOf } from '../support/npm-start.ts'
-import { npmTest as test } from '../support/npm-test.ts'
+import type { Credentials } from '../../src/host/data-folder.ts'
+import { waitFor } from '../support/gateways/gateway.ts'
+import { freePort, isAlive, isFree, type NpmStart, npmStart, processesOf } from '../support/gateways/npm-start.ts'
+import { npmTest as test } from '../support/run/npm-test.ts'
 
 const startMs = 40_000
 const graceMs = 1_500

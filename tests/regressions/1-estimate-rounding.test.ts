@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { promptTokens } from '../../src/protocol/token-estimate.ts'
+import { promptTokens } from '../../src/protocol/chat/token-estimate.ts'
 
 /**
  * Symptom: a prompt of 40, 50 or 60 ASCII characters was estimated one token too high.

@@ -1,12 +1,12 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import type { AnyStateNode } from 'xstate'
-import { charts } from '../../src/machines/charts.ts'
-import type { InspectEvents, MachineCounts } from '../../src/protocol/wire/inspect.ts'
-import { type ConsoleChain, startConsoleChain } from '../support/console-batches.ts'
-import { type ConsolePool, startConsolePool } from '../support/console-pool.ts'
-import { type ConsoleWork, startConsoleWork } from '../support/console-work.ts'
-import { InspectReader } from '../support/inspect-reader.ts'
-import { promptly } from '../support/pace.ts'
+import { charts } from '../../src/machines/charts/registry.ts'
+import type { InspectEvents, MachineCounts } from '../../src/protocol/wire/admin/inspect.ts'
+import { type ConsoleChain, startConsoleChain } from '../support/console/console-batches.ts'
+import { type ConsolePool, startConsolePool } from '../support/console/console-pool.ts'
+import { type ConsoleWork, startConsoleWork } from '../support/console/console-work.ts'
+import { InspectReader } from '../support/console/inspect-reader.ts'
+import { promptly } from '../support/run/pace.ts'
 
 /**
  * Symptom: a job that ran stood twice in the numbers of its statechart: as `running` and as `attending`.

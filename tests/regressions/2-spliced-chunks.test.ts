@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { ChunkRewriter } from '../../src/protocol/chunk-rewriter.ts'
+import { ChunkRewriter } from '../../src/protocol/chat/chunk-rewriter.ts'
 
 const rewriter = () => new ChunkRewriter({ id: 'chatcmpl-1', created: 1, model: 'm' })
 const chunk = (content: string, more: object = {}) =>

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { type FakeNode, startFakeNode } from '../../src/fake-node/fake-node.ts'
-import { startTestGateway, type TestCustomer, type TestGateway } from '../support/gateway.ts'
+import { startTestGateway, type TestCustomer, type TestGateway } from '../support/gateways/gateway.ts'
 
 let gateway: TestGateway
 let node: FakeNode

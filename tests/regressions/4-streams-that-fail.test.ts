@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { EventStreamReader, readStream } from '../support/event-stream.ts'
-import { startTestGateway, type TestCustomer, type TestGateway } from '../support/gateway.ts'
-import { nodeChunk, nodeUsage, type ScriptedNode, startScriptedNode } from '../support/scripted-node.ts'
+import { EventStreamReader, readStream } from '../support/clients/event-stream.ts'
+import { startTestGateway, type TestCustomer, type TestGateway } from '../support/gateways/gateway.ts'
+import { nodeChunk, nodeUsage, type ScriptedNode, startScriptedNode } from '../support/nodes/scripted-node.ts'
 
 let gateway: TestGateway
 let customer: TestCustomer

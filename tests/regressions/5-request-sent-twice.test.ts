@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { createDirectTransport } from '../../src/transport/direct.ts'
-import { type ScriptedNode, startScriptedNode } from '../support/scripted-node.ts'
+import { type ScriptedNode, startScriptedNode } from '../support/nodes/scripted-node.ts'
 
 let node: ScriptedNode
 beforeAll(() => {

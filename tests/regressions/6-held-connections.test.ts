@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { gzipSync } from 'node:zlib'
 import { createDirectTransport } from '../../src/transport/direct.ts'
 import type { NodeTransport } from '../../src/transport/transport.ts'
-import { type ScriptedNode, startScriptedNode } from '../support/scripted-node.ts'
+import { type ScriptedNode, startScriptedNode } from '../support/nodes/scripted-node.ts'
 
 let node: ScriptedNode
 let transport: NodeTransport

@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test'
 import { createOpenAI } from '@ai-sdk/openai'
 import { streamText } from 'ai'
-import { ChunkRewriter } from '../../src/protocol/chunk-rewriter.ts'
+import { ChunkRewriter } from '../../src/protocol/chat/chunk-rewriter.ts'
 
 /**
  * Symptom: a stream that broke in the middle ended for users of `@ai-sdk/openai` as if the answer were whole.

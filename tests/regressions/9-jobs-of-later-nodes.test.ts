@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
-import { startTestGateway } from '../support/http-gateway.ts'
-import { jobCustomer, jobNode, jobRequest } from '../support/job-pool.ts'
+import { startTestGateway } from '../support/gateways/http-gateway.ts'
+import { jobCustomer, jobNode, jobRequest } from '../support/pools/job-pool.ts'
 
 /**
  * Symptom: with more nodes than a gateway could keep busy at once, jobs of the later ones waited until they expired.

@@ -2,8 +2,8 @@ import { afterAll, beforeAll, expect, test } from 'bun:test'
 import type { Socket } from 'node:net'
 import { createDirectTransport } from '../../src/transport/direct.ts'
 import type { NodeResponse } from '../../src/transport/transport.ts'
-import { echoAnswer, markerPattern, startEchoNode } from '../support/echo-node.ts'
-import { startTestGateway, type TestCustomer, type TestGateway } from '../support/gateway.ts'
+import { startTestGateway, type TestCustomer, type TestGateway } from '../support/gateways/gateway.ts'
+import { echoAnswer, markerPattern, startEchoNode } from '../support/nodes/echo-node.ts'
 
 let gateway: TestGateway
 let customers: TestCustomer[]

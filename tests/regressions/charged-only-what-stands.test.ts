@@ -1,8 +1,8 @@
 import { afterAll, afterEach, beforeAll, expect, test } from 'bun:test'
-import { startTestGateway, type TestCustomer, type TestGateway } from '../support/gateway.ts'
-import { expectBooksBalance } from '../support/ledger.ts'
-import { type ScriptedCall, type ScriptedNode, startScriptedNode } from '../support/scripted-node.ts'
-import { waitUntil } from '../support/wait-until.ts'
+import { startTestGateway, type TestCustomer, type TestGateway } from '../support/gateways/gateway.ts'
+import { expectBooksBalance } from '../support/money/ledger.ts'
+import { type ScriptedCall, type ScriptedNode, startScriptedNode } from '../support/nodes/scripted-node.ts'
+import { waitUntil } from '../support/run/wait-until.ts'
 
 /** §27: an answer is built and serialised, then charged, then sent: one that fails before is charged nothing. */
 const open = { min_privacy_class: 'public' as const }

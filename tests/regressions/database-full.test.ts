@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { json, startTestGateway, type TestGateway } from '../support/http-gateway.ts'
-import { waitUntil } from '../support/wait-until.ts'
+import { json, startTestGateway, type TestGateway } from '../support/gateways/http-gateway.ts'
+import { waitUntil } from '../support/run/wait-until.ts'
 
 /*
  * A disk without room was an internal error for whoever wrote, and `/readyz` said 200, because reading still went well.

@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { headers } from '../../src/brand.ts'
 import { newToken } from '../../src/secrets.ts'
-import { waitFor } from '../support/gateway.ts'
-import { type LimitedGateway, SilentClients, startLimitedGateway } from '../support/limited-gateway.ts'
-import { nodeChunk, nodeUsage, type ScriptedNode, startScriptedNode } from '../support/scripted-node.ts'
+import { waitFor } from '../support/gateways/gateway.ts'
+import { type LimitedGateway, SilentClients, startLimitedGateway } from '../support/gateways/limited-gateway.ts'
+import { nodeChunk, nodeUsage, type ScriptedNode, startScriptedNode } from '../support/nodes/scripted-node.ts'
 
 /*
  * With 256 descriptors, clients that connected and said nothing stopped the gateway: nothing bounded them, and of a socket

@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { SseSplitter } from '../../src/protocol/sse.ts'
+import { SseSplitter } from '../../src/protocol/chat/sse.ts'
 
 /** CPU time of a line that comes in so many pieces of one byte, µs: the least of three, since others work here, too. */
 function cpuUs(pieces: number): number {

@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { createGroupWriter } from '../../src/actors/group-writer.ts'
+import { createGroupWriter } from '../../src/actors/durable/group-writer.ts'
 import { createLog } from '../../src/log.ts'
 
 const gatherMs = 40

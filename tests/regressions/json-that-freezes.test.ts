@@ -1,18 +1,18 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test'
 import { newId } from '../../src/ids.ts'
-import { matchKey } from '../../src/machines/mixture/match-key.ts'
-import { enrollmentToken, nodeOf, untilState } from '../support/agents.ts'
-import { expectRefusal } from '../support/chat-refusal.ts'
-import { readStream } from '../support/event-stream.ts'
-import { startTestGateway, type TestCustomer, type TestGateway, waitFor } from '../support/gateway.ts'
-import { agentRuntime, startScriptedAgent } from '../support/scripted-agent.ts'
-import { nodeChunk, nodeUsage, type ScriptedNode, startScriptedNode } from '../support/scripted-node.ts'
+import { matchKey } from '../../src/machines/mixture/strategies/match-key.ts'
+import { expectRefusal } from '../support/clients/chat-refusal.ts'
+import { readStream } from '../support/clients/event-stream.ts'
+import { startTestGateway, type TestCustomer, type TestGateway, waitFor } from '../support/gateways/gateway.ts'
+import { enrollmentToken, nodeOf, untilState } from '../support/nodes/agents.ts'
+import { agentRuntime, startScriptedAgent } from '../support/nodes/scripted-agent.ts'
+import { nodeChunk, nodeUsage, type ScriptedNode, startScriptedNode } from '../support/nodes/scripted-node.ts'
 
 /**
  * Symptom: 80 kB of `[` froze the process for 15 s, from a node in an answer or from a client in a body; 4 MB of it in the
  * answer to a poll for 2 s, without any customer; a body with 600,000 keys was taken.
  * Cause: foreign JSON was parsed, walked and written again however deep and wide it was.
- * Fix: one scanner before every parse of foreign text, with bounds of depth and width (`src/protocol/json-scan.ts`).
+ * Fix: one scanner before every parse of foreign text, with bounds of depth and width (`src/protocol/json/json-scan.ts`).
  */
 const levels = 5_000
 const deep = '['.repeat(levels) + ']'.repeat(levels)

@@ -1,9 +1,9 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test'
-import type { Node } from '../../src/protocol/wire/admin.ts'
-import { nodeOf } from '../support/agents.ts'
-import { expectRefusal } from '../support/chat-refusal.ts'
-import { startTestGateway, type TestCustomer, type TestGateway } from '../support/gateway.ts'
-import { nodeUsage, type ScriptedCall, type ScriptedNode, startScriptedNode } from '../support/scripted-node.ts'
+import type { Node } from '../../src/protocol/wire/admin/admin.ts'
+import { expectRefusal } from '../support/clients/chat-refusal.ts'
+import { startTestGateway, type TestCustomer, type TestGateway } from '../support/gateways/gateway.ts'
+import { nodeOf } from '../support/nodes/agents.ts'
+import { nodeUsage, type ScriptedCall, type ScriptedNode, startScriptedNode } from '../support/nodes/scripted-node.ts'
 
 /**
  * Symptom: what a node refused for the request's sake lost its meaning: a 400 came without its reason, a picture to a text

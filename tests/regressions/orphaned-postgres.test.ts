@@ -2,15 +2,15 @@ import { afterAll, expect, test } from 'bun:test'
 import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { waitFor } from '../support/gateway.ts'
-import { isAlive, processesOf } from '../support/npm-start.ts'
+import { waitFor } from '../support/gateways/gateway.ts'
+import { isAlive, processesOf } from '../support/gateways/npm-start.ts'
 
 /*
  * The PostgreSQL of a gateway that was killed waits for the next gateway. Where nobody started one, it ran for ever: hours
  * old ones were found.
  */
 
-const child = join(import.meta.dir, '../support/embedded-child.ts')
+const child = join(import.meta.dir, '../support/run/embedded-child.ts')
 const scratch = mkdtempSync(join(tmpdir(), 'po-'))
 chmodSync(scratch, 0o755)
 afterAll(() => rmSync(scratch, { recursive: true, force: true }))

@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { RouteTable } from '../../src/http/route-table.ts'
-import { waitFor } from '../support/gateway.ts'
-import { startTestGateway, type TestGateway } from '../support/http-gateway.ts'
-import { type LoneAgent, startLoneAgent } from '../support/lone-agent.ts'
-import { type RawExchange, rawExchange } from '../support/raw-client.ts'
+import { RouteTable } from '../../src/http/frame/route-table.ts'
+import { type RawExchange, rawExchange } from '../support/clients/raw-client.ts'
+import { waitFor } from '../support/gateways/gateway.ts'
+import { startTestGateway, type TestGateway } from '../support/gateways/http-gateway.ts'
+import { type LoneAgent, startLoneAgent } from '../support/nodes/lone-agent.ts'
 
 /*
  * Behind a host of up to three characters the path of a request was looked for too late: `GET /ab/v1/admin/customers`

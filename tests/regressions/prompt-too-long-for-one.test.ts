@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { startTestGateway, type TestCustomer, type TestGateway } from '../support/gateway.ts'
-import { nodeChunk, nodeUsage } from '../support/scripted-node.ts'
+import { startTestGateway, type TestCustomer, type TestGateway } from '../support/gateways/gateway.ts'
+import { nodeChunk, nodeUsage } from '../support/nodes/scripted-node.ts'
 
 /** A node with a context that counts a token for every two letters, as no estimate can know. */
 interface Counting {

@@ -2,11 +2,11 @@ import { afterEach, expect, test } from 'bun:test'
 import { mkdtempSync, realpathSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { readCredentials } from '../../src/data-folder.ts'
 import { startFakeNode } from '../../src/fake-node/fake-node.ts'
+import { readCredentials } from '../../src/host/data-folder.ts'
 import { start } from '../../src/main.ts'
-import { startTestGateway, type TestGateway, waitFor } from '../support/gateway.ts'
-import { freePort } from '../support/npm-start.ts'
+import { startTestGateway, type TestGateway, waitFor } from '../support/gateways/gateway.ts'
+import { freePort } from '../support/gateways/npm-start.ts'
 
 /*
  * `/readyz` said 200 as soon as the port was open: a script that waited for it and asked at once got an empty list of

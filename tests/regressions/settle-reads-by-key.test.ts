@@ -1,10 +1,10 @@
 import { expect, test } from 'bun:test'
-import { createLedger } from '../../src/actors/ledger.ts'
+import { createLedger } from '../../src/actors/money/ledger.ts'
 import { newId } from '../../src/ids.ts'
 import { createLog } from '../../src/log.ts'
-import { chargeFor, fundedCustomer } from '../support/ledger.ts'
-import { testDatabase } from '../support/postgres.ts'
-import { waitUntil } from '../support/wait-until.ts'
+import { chargeFor, fundedCustomer } from '../support/money/ledger.ts'
+import { testDatabase } from '../support/run/postgres.ts'
+import { waitUntil } from '../support/run/wait-until.ts'
 
 /** Its entries are those of all reservations there ever were, until it is vacuumed. */
 const openIndex = 'reservations_expires_at_index'

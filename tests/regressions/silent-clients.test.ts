@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { startTestGateway, type TestCustomer, type TestGateway } from '../support/gateway.ts'
-import { type LoneAgent, startLoneAgent } from '../support/lone-agent.ts'
-import { type RawExchange, rawExchange } from '../support/raw-client.ts'
-import { nodeChunk, nodeUsage, type ScriptedNode, startScriptedNode } from '../support/scripted-node.ts'
+import { type RawExchange, rawExchange } from '../support/clients/raw-client.ts'
+import { startTestGateway, type TestCustomer, type TestGateway } from '../support/gateways/gateway.ts'
+import { type LoneAgent, startLoneAgent } from '../support/nodes/lone-agent.ts'
+import { nodeChunk, nodeUsage, type ScriptedNode, startScriptedNode } from '../support/nodes/scripted-node.ts'
 
 /*
  * Chat switched the idle time-out of its connection off before it knew who asks, and never on again: a client that sent

@@ -3,7 +3,7 @@ import { existsSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from 'no
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { unknownSettings } from '../../src/settings/unknown.ts'
-import { firstMatch } from '../support/gateway-process.ts'
+import { firstMatch } from '../support/gateways/gateway-process.ts'
 
 /*
  * A start that failed over its data folder said `EEXIST` and no more; a list of proxies that are no addresses was taken

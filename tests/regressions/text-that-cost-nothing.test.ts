@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { startTestGateway, type TestCustomer, type TestGateway } from '../support/gateway.ts'
-import { type ScriptedNode, startScriptedNode } from '../support/scripted-node.ts'
+import { startTestGateway, type TestCustomer, type TestGateway } from '../support/gateways/gateway.ts'
+import { type ScriptedNode, startScriptedNode } from '../support/nodes/scripted-node.ts'
 
 let gateway: TestGateway
 let node: ScriptedNode

@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
 import { openDatabase } from '../../src/db/client.ts'
-import { testDatabase } from '../support/postgres.ts'
+import { testDatabase } from '../support/run/postgres.ts'
 
 /**
  * Symptom: after a restart of PostgreSQL in the middle of a few transactions every query waited for ever, or the process

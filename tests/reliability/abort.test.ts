@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { type FakeNode, startFakeNode } from '../../src/fake-node/fake-node.ts'
-import type { Node } from '../../src/protocol/wire/admin.ts'
-import { abortMany, abortModel, abortWindows, quantile } from '../support/abort-trial.ts'
-import { startTestGateway, type TestCustomer, type TestGateway, waitFor } from '../support/gateway.ts'
-import { type GatewayProcess, spawnGateway } from '../support/gateway-process.ts'
-import { promptly } from '../support/pace.ts'
+import type { Node } from '../../src/protocol/wire/admin/admin.ts'
+import { startTestGateway, type TestCustomer, type TestGateway, waitFor } from '../support/gateways/gateway.ts'
+import { type GatewayProcess, spawnGateway } from '../support/gateways/gateway-process.ts'
+import { abortMany, abortModel, abortWindows, quantile } from '../support/pools/abort-trial.ts'
+import { promptly } from '../support/run/pace.ts'
 
 /** Short form; `tests/heavy/aborts.test.ts` does 500. */
 const abortsPerWindow = 20

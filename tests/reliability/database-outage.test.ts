@@ -2,8 +2,8 @@ import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { type FakeNode, startFakeNode } from '../../src/fake-node/fake-node.ts'
 import { start } from '../../src/main.ts'
 import { newToken } from '../../src/secrets.ts'
-import { startTestGateway, type TestCustomer, type TestGateway, waitFor } from '../support/gateway.ts'
-import { type SeverableDatabase, severable } from '../support/severed-database.ts'
+import { startTestGateway, type TestCustomer, type TestGateway, waitFor } from '../support/gateways/gateway.ts'
+import { type SeverableDatabase, severable } from '../support/gateways/severed-database.ts'
 
 /** SVC_KEY_OUTAGE_MS, scaled. */
 const outageMs = 4_000

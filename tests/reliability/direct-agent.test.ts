@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test'
 import { startFakeNode } from '../../src/fake-node/fake-node.ts'
-import { enrollmentToken, nodeOf, startAgent, untilState } from '../support/agents.ts'
-import { startTestGateway } from '../support/gateway.ts'
+import { startTestGateway } from '../support/gateways/gateway.ts'
+import { enrollmentToken, nodeOf, startAgent, untilState } from '../support/nodes/agents.ts'
 
 function freePort(): number {
   const server = Bun.serve({ port: 0, hostname: '127.0.0.1', fetch: () => new Response() })

@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test'
 import { type FakeNode, type FakeNodeOptions, startFakeNode } from '../../src/fake-node/fake-node.ts'
-import type { Node } from '../../src/protocol/wire/admin.ts'
-import { startTestGateway, type TestCustomer, type TestGateway, waitFor } from '../support/gateway.ts'
+import type { Node } from '../../src/protocol/wire/admin/admin.ts'
+import { startTestGateway, type TestCustomer, type TestGateway, waitFor } from '../support/gateways/gateway.ts'
 
 const firstChunkMs = 300
 

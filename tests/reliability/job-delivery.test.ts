@@ -1,9 +1,17 @@
 import { afterAll, afterEach, beforeAll, expect, test } from 'bun:test'
-import type { CommandRecord, JobRead } from '../../src/protocol/wire/job.ts'
-import { json, startTestGateway, type TestGateway } from '../support/http-gateway.ts'
-import { type JobNode, signedReceipt } from '../support/job-node.ts'
-import { createBody, type JobCustomer, jobCustomer, jobNode, nodeState, postJob, readJob } from '../support/job-pool.ts'
-import { waitUntil } from '../support/wait-until.ts'
+import type { CommandRecord, JobRead } from '../../src/protocol/wire/inference/job.ts'
+import { json, startTestGateway, type TestGateway } from '../support/gateways/http-gateway.ts'
+import { type JobNode, signedReceipt } from '../support/nodes/job-node.ts'
+import {
+  createBody,
+  type JobCustomer,
+  jobCustomer,
+  jobNode,
+  nodeState,
+  postJob,
+  readJob,
+} from '../support/pools/job-pool.ts'
+import { waitUntil } from '../support/run/wait-until.ts'
 
 let gateway: TestGateway
 let customer: JobCustomer

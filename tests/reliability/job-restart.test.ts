@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test'
-import { json, startTestGateway } from '../support/http-gateway.ts'
-import { createBody, jobCustomer, jobNode, nodeState, postJob, readJob } from '../support/job-pool.ts'
-import { waitUntil } from '../support/wait-until.ts'
+import { json, startTestGateway } from '../support/gateways/http-gateway.ts'
+import { createBody, jobCustomer, jobNode, nodeState, postJob, readJob } from '../support/pools/job-pool.ts'
+import { waitUntil } from '../support/run/wait-until.ts'
 
 test('§1: a gateway that stops lets its jobs go; the next one attends the same attempt at once', async () => {
   const first = await startTestGateway({ SVC_POLL_INTERVAL_MS: '100' })

@@ -3,13 +3,13 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Sql } from 'postgres'
-import { createLedger } from '../../src/actors/ledger.ts'
+import { createLedger } from '../../src/actors/money/ledger.ts'
 import { openDatabase } from '../../src/db/client.ts'
-import { startEmbedded } from '../../src/db/embedded.ts'
+import { startEmbedded } from '../../src/db/embedded/embedded.ts'
 import { migrateDatabase } from '../../src/db/migrate.ts'
 import { newId } from '../../src/ids.ts'
 import { createLog } from '../../src/log.ts'
-import { chargeFor, expectBooksBalance, fundedCustomer } from '../support/ledger.ts'
+import { chargeFor, expectBooksBalance, fundedCustomer } from '../support/money/ledger.ts'
 
 const rounds = 4
 const inFlight = 24

@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test'
-import type { Node } from '../../src/protocol/wire/admin.ts'
-import { withFakeNodes } from '../support/fake-nodes.ts'
-import { startTestGateway, waitFor } from '../support/gateway.ts'
+import type { Node } from '../../src/protocol/wire/admin/admin.ts'
+import { startTestGateway, waitFor } from '../support/gateways/gateway.ts'
+import { withFakeNodes } from '../support/nodes/fake-nodes.ts'
 
 test('§8: a lost node serves again after its hysteresis', async () => {
   const gateway = await startTestGateway({ env: { SVC_ADMIN_RPM_PER_TOKEN: '1000000' } })

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { waitFor } from '../support/gateway.ts'
-import { expectHome, type MixturePool, startMixturePool } from '../support/mixture-pool.ts'
-import { atRest, mixtureStorm } from '../support/mixture-storm.ts'
+import { waitFor } from '../support/gateways/gateway.ts'
+import { expectHome, type MixturePool, startMixturePool } from '../support/pools/mixture-pool.ts'
+import { atRest, mixtureStorm } from '../support/pools/mixture-storm.ts'
 
 /** Short form; `tests/heavy/mixtures.test.ts` has more of it, in a process of its own. */
 let pool: MixturePool

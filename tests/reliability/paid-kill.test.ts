@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { expectReleased, type PaidPool, paidRound, startPaidPool } from '../support/paid-storm.ts'
+import { expectReleased, type PaidPool, paidRound, startPaidPool } from '../support/pools/paid-storm.ts'
 
 let pool: PaidPool
 beforeAll(async () => {

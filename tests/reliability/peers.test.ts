@@ -1,15 +1,15 @@
 import { afterEach, describe, expect, test } from 'bun:test'
-import { createPeerDoor } from '../../src/actors/peer-door.ts'
-import { peerProof } from '../../src/actors/peer-proof.ts'
-import { encodeHead, peerPath } from '../../src/actors/transport/peer.ts'
+import { createPeerDoor } from '../../src/actors/tunnels/peer-door.ts'
+import { peerProof } from '../../src/actors/tunnels/peer-proof.ts'
+import { encodeHead, peerPath } from '../../src/actors/tunnels/peer-transport.ts'
 import { type FakeNode, startFakeNode } from '../../src/fake-node/fake-node.ts'
 import { start } from '../../src/main.ts'
 import { sha256Hex } from '../../src/secrets.ts'
-import { enrollmentToken, nodeOf, startAgent, type TestAgent, untilState } from '../support/agents.ts'
-import { startTestGateway, type TestCustomer, type TestGateway } from '../support/gateway.ts'
-import { tcpSwitch } from '../support/tcp-switch.ts'
-import { nodeId, tunnelPair } from '../support/tunnel-pair.ts'
-import { waitUntil } from '../support/wait-until.ts'
+import { startTestGateway, type TestCustomer, type TestGateway } from '../support/gateways/gateway.ts'
+import { tcpSwitch } from '../support/gateways/tcp-switch.ts'
+import { enrollmentToken, nodeOf, startAgent, type TestAgent, untilState } from '../support/nodes/agents.ts'
+import { nodeId, tunnelPair } from '../support/nodes/tunnel-pair.ts'
+import { waitUntil } from '../support/run/wait-until.ts'
 
 const cleanups: (() => unknown)[] = []
 afterEach(async () => {

@@ -1,13 +1,13 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { type FakeNode, startFakeNode } from '../../src/fake-node/fake-node.ts'
-import type { Node } from '../../src/protocol/wire/admin.ts'
+import type { Node } from '../../src/protocol/wire/admin/admin.ts'
 import {
   type CustomerOptions,
   startTestGateway,
   type TestCustomer,
   type TestGateway,
   waitFor,
-} from '../support/gateway.ts'
+} from '../support/gateways/gateway.ts'
 
 /** §26: no replica contradicts another for longer. */
 const followMsMax = 5_000

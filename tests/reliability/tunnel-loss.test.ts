@@ -1,11 +1,11 @@
 import { afterEach, expect, test } from 'bun:test'
 import { type FakeNode, startFakeNode } from '../../src/fake-node/fake-node.ts'
 import { start } from '../../src/main.ts'
-import { enrollmentToken, nodeOf, startAgent, type TestAgent, untilState } from '../support/agents.ts'
-import { EventStreamReader } from '../support/event-stream.ts'
-import { startTestGateway, type TestCustomer, type TestGateway } from '../support/gateway.ts'
-import { type TcpSwitch, tcpSwitch } from '../support/tcp-switch.ts'
-import { waitUntil } from '../support/wait-until.ts'
+import { EventStreamReader } from '../support/clients/event-stream.ts'
+import { startTestGateway, type TestCustomer, type TestGateway } from '../support/gateways/gateway.ts'
+import { type TcpSwitch, tcpSwitch } from '../support/gateways/tcp-switch.ts'
+import { enrollmentToken, nodeOf, startAgent, type TestAgent, untilState } from '../support/nodes/agents.ts'
+import { waitUntil } from '../support/run/wait-until.ts'
 
 const streams = 100
 

@@ -2,7 +2,7 @@ import { expect, test } from 'bun:test'
 import { demoModelId } from '../../src/runtimes/demo.ts'
 import { type DemoRuntime, startDemoRuntime } from '../../src/runtimes/demo-server.ts'
 import { detectRuntime } from '../../src/runtimes/registry.ts'
-import { promptly } from '../support/pace.ts'
+import { promptly } from '../support/run/pace.ts'
 
 async function withDemo<T>(tokensPerSecond: number, body: (demo: DemoRuntime) => Promise<T>): Promise<T> {
   const demo = startDemoRuntime({ tokensPerSecond })

@@ -2,7 +2,7 @@ import { expect, test } from 'bun:test'
 import { discover } from '../../src/runtimes/discovery.ts'
 import { runtimeModules } from '../../src/runtimes/registry.ts'
 import type { RuntimeModule } from '../../src/runtimes/runtime.ts'
-import { promptly } from '../support/pace.ts'
+import { promptly } from '../support/run/pace.ts'
 import { replay } from './replayed-server.ts'
 
 const fetchFor = (port: number, signal: AbortSignal) => (path: string) =>

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import { readdirSync } from 'node:fs'
-import type { RuntimeKind } from '../../src/protocol/wire/node.ts'
+import type { RuntimeKind } from '../../src/protocol/wire/nodes/node.ts'
 import { detectRuntime, runtimeModules } from '../../src/runtimes/registry.ts'
 import type { RuntimeStatus } from '../../src/runtimes/runtime.ts'
 import { replay } from './replayed-server.ts'

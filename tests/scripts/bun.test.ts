@@ -2,7 +2,7 @@ import { afterAll, expect } from 'bun:test'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { npmTest as test } from '../support/npm-test.ts'
+import { npmTest as test } from '../support/run/npm-test.ts'
 
 const launcher = join(import.meta.dir, '../../scripts/bun.mjs')
 const scratch = mkdtempSync(join(tmpdir(), 'penstock-launcher-'))

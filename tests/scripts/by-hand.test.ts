@@ -2,8 +2,8 @@ import { afterAll, expect, test } from 'bun:test'
 import { chmodSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
-import { testServerVariable } from '../support/postgres.ts'
-import { waitUntil } from '../support/wait-until.ts'
+import { testServerVariable } from '../support/run/postgres.ts'
+import { waitUntil } from '../support/run/wait-until.ts'
 
 const endsWithinMs = 60_000
 const scratch = mkdtempSync(join(tmpdir(), 'ph-'))

@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeEach, describe, expect, test } from 'bun:test'
 import { existsSync, readFileSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { removePackages, type SmallCheckout, smallCheckout } from '../support/small-checkout.ts'
+import { removePackages, type SmallCheckout, smallCheckout } from '../support/run/small-checkout.ts'
 
 const node = Bun.which('node')
 const names = ['running', '@oven/bun-here', 'settling', 'testing']

@@ -4,7 +4,7 @@ import { createOpenAICompatible } from '@ai-sdk/openai-compatible'
 import { APICallError, generateText, jsonSchema, type LanguageModel, Output, stepCountIs, streamText, tool } from 'ai'
 import { type FakeNode, startFakeNode } from '../../src/fake-node/fake-node.ts'
 import type { Fault } from '../../src/fake-node/faults.ts'
-import { startTestGateway, type TestCustomer, type TestGateway } from '../support/gateway.ts'
+import { startTestGateway, type TestCustomer, type TestGateway } from '../support/gateways/gateway.ts'
 
 let gateway: TestGateway
 let node: FakeNode

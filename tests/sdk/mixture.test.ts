@@ -14,7 +14,7 @@ import {
   traceEntry,
   usageOf,
   vote,
-} from '../support/mixture-pool.ts'
+} from '../support/pools/mixture-pool.ts'
 
 let pool: MixturePool
 let baseURL = ''

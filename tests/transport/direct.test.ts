@@ -3,7 +3,7 @@ import { afterEach, describe, expect, test } from 'bun:test'
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net'
 import { createDirectTransport, nodeBaseUrl } from '../../src/transport/direct.ts'
 import { TransportError } from '../../src/transport/transport.ts'
-import { promptly } from '../support/pace.ts'
+import { promptly } from '../support/run/pace.ts'
 
 const cleanups: (() => unknown)[] = []
 afterEach(async () => {

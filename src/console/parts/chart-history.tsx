@@ -1,8 +1,8 @@
 import { useSignalEffect } from '@preact/signals'
 import { useEffect, useState } from 'preact/hooks'
-import type { Transition, TransitionList } from '../../protocol/wire/inspect.ts'
-import { moved } from '../live.ts'
-import { type Loaded, useLoad } from '../load.ts'
+import type { Transition, TransitionList } from '../../protocol/wire/admin/inspect.ts'
+import { moved } from '../state/live.ts'
+import { type Loaded, useLoad } from '../state/load.ts'
 import { clockTime, duration } from './format.ts'
 import { Frame } from './frame.tsx'
 

@@ -1,7 +1,7 @@
 import { useSignalEffect } from '@preact/signals'
 import { useLayoutEffect, useRef } from 'preact/hooks'
-import type { Machine } from '../../protocol/wire/inspect.ts'
-import { moved } from '../live.ts'
+import type { Machine } from '../../protocol/wire/admin/inspect.ts'
+import { moved } from '../state/live.ts'
 import { count } from './format.ts'
 import { Frame } from './frame.tsx'
 

@@ -1,7 +1,7 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
-import { callAdmin, Refusal } from '../api.ts'
-import { useLoad } from '../load.ts'
-import { mayAct, type Role } from '../session.ts'
+import { callAdmin, Refusal } from '../state/api.ts'
+import { useLoad } from '../state/load.ts'
+import { mayAct, type Role } from '../state/session.ts'
 
 export type NodeCommand = 'drain' | 'resume' | 'revoke'
 

@@ -1,5 +1,5 @@
-import type { Node } from '../../protocol/wire/admin.ts'
-import type { LiveNode } from '../../protocol/wire/inspect.ts'
+import type { Node } from '../../protocol/wire/admin/admin.ts'
+import type { LiveNode } from '../../protocol/wire/admin/inspect.ts'
 
 export type NodeModel = Node['runtimes'][number]['models'][number]
 

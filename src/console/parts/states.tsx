@@ -1,5 +1,5 @@
 import type { ComponentChildren } from 'preact'
-import type { Loaded } from '../load.ts'
+import type { Loaded } from '../state/load.ts'
 
 /** Nothing is there, and why that may be all right. */
 export const Empty = ({ title, children }: { title: string; children?: ComponentChildren }) => (

@@ -1,5 +1,5 @@
-import type { PublicSettlement } from '../../protocol/wire/money.ts'
-import { useLoad } from '../load.ts'
+import type { PublicSettlement } from '../../protocol/wire/money/money.ts'
+import { useLoad } from '../state/load.ts'
 import { Id } from './small.tsx'
 
 /** Only what a browser may open without harm becomes a link. */

@@ -1,10 +1,10 @@
-import type { ApprovalPolicy } from '../../protocol/wire/approval-policy.ts'
-import type { AuditSummary } from '../../protocol/wire/audit-summary.ts'
-import { useLoad } from '../load.ts'
+import type { ApprovalPolicy } from '../../protocol/wire/admin/approval-policy.ts'
+import type { AuditSummary } from '../../protocol/wire/admin/audit-summary.ts'
 import { count, nothing, shortTime } from '../parts/format.ts'
 import { Frame } from '../parts/frame.tsx'
 import { Figure, Pill } from '../parts/small.tsx'
 import { Empty, Part } from '../parts/states.tsx'
+import { useLoad } from '../state/load.ts'
 
 const everyMs = 30_000
 

@@ -1,9 +1,9 @@
-import type { JobList, JobStatus, WebhookList, WebhookStatus } from '../../protocol/wire/job.ts'
-import { useLoad } from '../load.ts'
+import type { JobList, JobStatus, WebhookList, WebhookStatus } from '../../protocol/wire/inference/job.ts'
 import { ago, nothing, shortTime } from '../parts/format.ts'
 import { Frame } from '../parts/frame.tsx'
 import { Id, Pill, useNow } from '../parts/small.tsx'
 import { Empty, Part } from '../parts/states.tsx'
+import { useLoad } from '../state/load.ts'
 
 const everyMs = 10_000
 

@@ -1,12 +1,12 @@
-import type { CustomerList } from '../../protocol/wire/admin.ts'
-import type { LedgerProof, TreasuryReport } from '../../protocol/wire/money.ts'
-import { useLoad } from '../load.ts'
+import type { CustomerList } from '../../protocol/wire/admin/admin.ts'
+import type { LedgerProof, TreasuryReport } from '../../protocol/wire/money/money.ts'
 import { count, ether } from '../parts/format.ts'
 import { Frame } from '../parts/frame.tsx'
 import { Figure, Id } from '../parts/small.tsx'
 import { Empty, Part } from '../parts/states.tsx'
 import { Wei } from '../parts/wei.tsx'
-import { mayAct, role } from '../session.ts'
+import { useLoad } from '../state/load.ts'
+import { mayAct, role } from '../state/session.ts'
 import { Batches } from './payout-batches.tsx'
 
 const everyMs = 30_000

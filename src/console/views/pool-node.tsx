@@ -1,5 +1,5 @@
 import { useState } from 'preact/hooks'
-import type { Node } from '../../protocol/wire/admin.ts'
+import type { Node } from '../../protocol/wire/admin/admin.ts'
 import { ago, amount, duration, nothing } from '../parts/format.ts'
 import { Frame } from '../parts/frame.tsx'
 import { type ActionTarget, commands, mayCommand, type NodeCommand } from '../parts/node-action.tsx'

@@ -1,13 +1,13 @@
 import { useEffect, useState } from 'preact/hooks'
-import type { Node, NodeList } from '../../protocol/wire/admin.ts'
-import { liveNodes } from '../live.ts'
-import { useLoad } from '../load.ts'
+import type { Node, NodeList } from '../../protocol/wire/admin/admin.ts'
 import { amount, count, duration } from '../parts/format.ts'
 import { Frame } from '../parts/frame.tsx'
 import { type ActionTarget, NodeAction } from '../parts/node-action.tsx'
 import { byNeed, merged, occupancyOf } from '../parts/node-facts.ts'
 import { Figure } from '../parts/small.tsx'
 import { Empty, Part } from '../parts/states.tsx'
+import { liveNodes } from '../state/live.ts'
+import { useLoad } from '../state/load.ts'
 import { NodeRow } from './pool-node.tsx'
 
 const rowsEveryMs = 30_000

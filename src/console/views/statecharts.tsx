@@ -1,7 +1,5 @@
 import { useEffect, useState } from 'preact/hooks'
-import type { Machine, MachineCounts, MachineList } from '../../protocol/wire/inspect.ts'
-import { machines as counted } from '../live.ts'
-import { useLoad } from '../load.ts'
+import type { Machine, MachineCounts, MachineList } from '../../protocol/wire/admin/inspect.ts'
 import { History, useTransitions } from '../parts/chart-history.tsx'
 import { ChartPicture } from '../parts/chart-picture.tsx'
 import { count, nothing, shortId, shortTime } from '../parts/format.ts'
@@ -9,6 +7,8 @@ import { Frame } from '../parts/frame.tsx'
 import { type Instance, instanceSources, instancesOf, type Row, rowsOf } from '../parts/instances.ts'
 import { Id } from '../parts/small.tsx'
 import { Empty, Part } from '../parts/states.tsx'
+import { machines as counted } from '../state/live.ts'
+import { useLoad } from '../state/load.ts'
 import { InstanceFacts } from './instance-facts.tsx'
 
 const rowsEveryMs = 10_000

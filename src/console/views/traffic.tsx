@@ -1,10 +1,10 @@
 import { useState } from 'preact/hooks'
-import type { TrafficPoint } from '../../protocol/wire/inspect.ts'
-import { traffic } from '../live.ts'
+import type { TrafficPoint } from '../../protocol/wire/admin/inspect.ts'
 import { amount, count, duration, nothing } from '../parts/format.ts'
 import { Frame } from '../parts/frame.tsx'
 import { type Line, LineChart } from '../parts/line-chart.tsx'
 import { Empty } from '../parts/states.tsx'
+import { traffic } from '../state/live.ts'
 
 /** A young gateway shows what there is; from then on the last 15 minutes. */
 const spansMs = { least: 60_000, most: 900_000 } as const

@@ -1,8 +1,8 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
-import { Refusal } from '../api.ts'
-import { type Answered, askChat, conversation, type Message } from '../chat.ts'
 import { Empty } from '../parts/states.tsx'
-import { token } from '../session.ts'
+import { Refusal } from '../state/api.ts'
+import { type Answered, askChat, conversation, type Message } from '../state/chat.ts'
+import { token } from '../state/session.ts'
 import { Trace } from './try-trace.tsx'
 
 interface Question {

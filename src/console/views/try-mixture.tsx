@@ -1,4 +1,4 @@
-import { aggregates, strategies } from '../chat.ts'
+import { aggregates, strategies } from '../state/chat.ts'
 
 export interface MixtureSetting {
   readonly on: boolean

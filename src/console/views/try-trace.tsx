@@ -1,10 +1,10 @@
-import type { Explanation } from '../../protocol/wire/admin.ts'
-import type { Answered } from '../chat.ts'
-import { useLoad } from '../load.ts'
+import type { Explanation } from '../../protocol/wire/admin/admin.ts'
 import { duration } from '../parts/format.ts'
 import { Frame } from '../parts/frame.tsx'
 import { Id, Pill } from '../parts/small.tsx'
 import { Part } from '../parts/states.tsx'
+import type { Answered } from '../state/chat.ts'
+import { useLoad } from '../state/load.ts'
 
 /** What became of one request: how long, by whom, why there. */
 export function Trace({ answered }: { answered: Answered }) {

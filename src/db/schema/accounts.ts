@@ -1,7 +1,7 @@
 import { sql } from 'drizzle-orm'
 import { check, index, jsonb, numeric, pgTable, text } from 'drizzle-orm/pg-core'
 import type { CustomerId, KeyId } from '../../ids.ts'
-import type { GatewayPolicy, ModelPolicy } from '../../protocol/wire/policy.ts'
+import type { GatewayPolicy, ModelPolicy } from '../../protocol/wire/admin/policy.ts'
 import { bytea, createdAt, instant } from '../columns.ts'
 
 export const customers = pgTable(

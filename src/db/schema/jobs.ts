@@ -1,7 +1,7 @@
 import { sql } from 'drizzle-orm'
 import { index, integer, jsonb, pgTable, primaryKey, text, unique } from 'drizzle-orm/pg-core'
 import type { CommandId, CustomerId, NodeId, RequestId, RuntimeId } from '../../ids.ts'
-import type { EnvelopeBody } from '../../protocol/wire/job.ts'
+import type { EnvelopeBody } from '../../protocol/wire/inference/job.ts'
 import { bytea, createdAt, instant } from '../columns.ts'
 
 type Envelope = (typeof EnvelopeBody)['static']

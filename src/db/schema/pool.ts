@@ -11,7 +11,7 @@ import {
   unique,
 } from 'drizzle-orm/pg-core'
 import type { CustomerId, EnrollmentTokenId, NodeId, ProfileId, RuntimeId } from '../../ids.ts'
-import type { TransportKey } from '../../protocol/wire/agent.ts'
+import type { TransportKey } from '../../protocol/wire/nodes/agent.ts'
 import { bytea, createdAt, instant } from '../columns.ts'
 import { customers } from './accounts.ts'
 

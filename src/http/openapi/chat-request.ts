@@ -1,7 +1,7 @@
 import { Type } from '@sinclair/typebox'
 import { strategyNames } from '../../machines/mixture/strategies/registry.ts'
-import { ChatRequest, ChatRouting } from '../../protocol/wire/chat.ts'
-import { mixtureConfig } from '../../protocol/wire/mixture.ts'
+import { ChatRequest, ChatRouting } from '../../protocol/wire/inference/chat.ts'
+import { mixtureConfig } from '../../protocol/wire/inference/mixture.ts'
 
 /** The body of a chat with its mixture spelled out: the schema of the request path leaves that to the mixture's own checks. */
 export const DescribedChatRequest = Type.Object(

@@ -1,9 +1,9 @@
 import { Elysia } from 'elysia'
-import type { Role } from '../../actors/access.ts'
-import type { AccessEvent } from '../../actors/audit-log.ts'
+import type { Role } from '../../actors/accounts/access.ts'
+import type { AccessEvent } from '../../actors/audit/audit-log.ts'
 import { headers, tokenPrefixes } from '../../brand.ts'
-import type { HttpContext, HttpExchange } from '../exchange.ts'
-import { adminPrefix } from '../route-table.ts'
+import type { HttpContext, HttpExchange } from '../frame/context.ts'
+import { adminPrefix } from '../frame/route-table.ts'
 import { requestId } from './request-id.ts'
 
 /** Stands for an admin path that no route has: the path itself could hold anything. */

@@ -1,9 +1,9 @@
 import { Elysia } from 'elysia'
-import type { Access } from '../../actors/access.ts'
+import type { Access } from '../../actors/accounts/access.ts'
 import { headers } from '../../brand.ts'
 import { Problem } from '../../errors.ts'
-import type { HttpContext, HttpExchange } from '../exchange.ts'
-import { refusedLogin } from '../refused-login.ts'
+import type { HttpContext, HttpExchange } from '../frame/context.ts'
+import { refusedLogin } from '../frame/refused-login.ts'
 import { requestId } from './request-id.ts'
 
 async function authenticate({ gateway }: HttpContext, exchange: HttpExchange, request: Request): Promise<Access> {

@@ -1,13 +1,18 @@
 import { Elysia } from 'elysia'
-import { chatRoute } from '../../actors/metrics.ts'
+import { chatRoute } from '../../actors/telemetry/metrics.ts'
 import { headers } from '../../brand.ts'
 import { Problem } from '../../errors.ts'
 import { pathOf } from '../../listener/request-target.ts'
-import { adminChallenge, bearerChallenge, openAiResponse, problemResponse } from '../../protocol/problem-response.ts'
-import { preflightHeaders } from '../cors.ts'
-import { beginExchange, endExchange, type HttpContext, type HttpExchange } from '../exchange.ts'
-import { clientClosedStatus, problemOf } from '../failure.ts'
-import { adminPrefix, type RouteTable } from '../route-table.ts'
+import {
+  adminChallenge,
+  bearerChallenge,
+  openAiResponse,
+  problemResponse,
+} from '../../protocol/json/problem-response.ts'
+import { beginExchange, endExchange, type HttpContext, type HttpExchange } from '../frame/context.ts'
+import { preflightHeaders } from '../frame/cors.ts'
+import { clientClosedStatus, problemOf } from '../frame/failure.ts'
+import { adminPrefix, type RouteTable } from '../frame/route-table.ts'
 import { auditUnrouted } from './access-audit.ts'
 
 export const modelsRoute = '/v1/api/models'

@@ -1,6 +1,6 @@
 import { Elysia } from 'elysia'
-import { corsHeaders } from '../cors.ts'
-import type { HttpContext } from '../exchange.ts'
+import type { HttpContext } from '../frame/context.ts'
+import { corsHeaders } from '../frame/cors.ts'
 import { requestId } from './request-id.ts'
 
 /**

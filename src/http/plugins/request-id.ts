@@ -1,6 +1,6 @@
 import { Elysia } from 'elysia'
 import { headers } from '../../brand.ts'
-import { beginExchange, endExchange, type HttpContext } from '../exchange.ts'
+import { beginExchange, endExchange, type HttpContext } from '../frame/context.ts'
 
 /**
  * Gives every request of the routes that use it an id, the common headers, and its one log line. Chat does all this by

@@ -1,9 +1,9 @@
 import { brand } from '../../brand.ts'
-import { listAccessEvents } from '../../db/queries/audit-events.ts'
+import { listAccessEvents } from '../../db/queries/audit/audit-events.ts'
 import type { AdminRole } from '../../machines/rules/approval-policy.ts'
-import { AccessEventList } from '../../protocol/wire/audit.ts'
+import { AccessEventList } from '../../protocol/wire/admin/audit.ts'
 import { isoTime } from '../../time.ts'
-import { accessEventView } from '../audit-view.ts'
+import { accessEventView } from '../views/audit.ts'
 import { eventLimit, filter, roleFilter } from './audit-filters.ts'
 import { report } from './report.ts'
 

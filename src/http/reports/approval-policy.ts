@@ -1,5 +1,5 @@
 import { brand } from '../../brand.ts'
-import { approvalTablePresent } from '../../db/queries/audit-summary.ts'
+import { approvalTablePresent } from '../../db/queries/audit/audit-summary.ts'
 import {
   type AdminRoute,
   adminRoutes,
@@ -8,7 +8,7 @@ import {
   type Enforcement,
 } from '../../machines/rules/approval-policy.ts'
 import { workflowBlockers, workflowStatus } from '../../machines/rules/workflow-status.ts'
-import { ApprovalPolicy } from '../../protocol/wire/approval-policy.ts'
+import { ApprovalPolicy } from '../../protocol/wire/admin/approval-policy.ts'
 import { isoTime } from '../../time.ts'
 import { report } from './report.ts'
 

@@ -1,4 +1,4 @@
-import { limitOf } from '../query.ts'
+import { limitOf } from '../frame/query.ts'
 
 /** Of the lists of events (§17). */
 export const filter = (description: string, pattern = /^[^\u0000-\u001f\u007f]{1,128}$/u) =>

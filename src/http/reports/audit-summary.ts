@@ -1,10 +1,10 @@
 import { brand } from '../../brand.ts'
-import { sampleAccess, sampleCommands } from '../../db/queries/audit-summary.ts'
+import { sampleAccess, sampleCommands } from '../../db/queries/audit/audit-summary.ts'
 import { sensitivePlaces } from '../../machines/rules/audit-risk.ts'
-import { AuditSummary } from '../../protocol/wire/audit-summary.ts'
+import { AuditSummary } from '../../protocol/wire/admin/audit-summary.ts'
 import { hourMs, isoTime } from '../../time.ts'
-import { accessPart, commandPart, recentMax, riskPart } from '../audit-summary-view.ts'
-import { limitOf } from '../query.ts'
+import { limitOf } from '../frame/query.ts'
+import { accessPart, commandPart, recentMax, riskPart } from '../views/audit-summary.ts'
 import { report } from './report.ts'
 
 const windowHours = { kind: 'integer', min: 1, max: 720, default: 24, description: 'How far back, hours' } as const

@@ -1,7 +1,7 @@
 import { brand } from '../../brand.ts'
-import { readBooks } from '../../db/queries/ledger-proof.ts'
+import { readBooks } from '../../db/queries/money/ledger-proof.ts'
 import { brokenRules } from '../../machines/rules/books.ts'
-import { LedgerProof } from '../../protocol/wire/money.ts'
+import { LedgerProof } from '../../protocol/wire/money/money.ts'
 import { isoTime } from '../../time.ts'
 import { report } from './report.ts'
 

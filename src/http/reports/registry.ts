@@ -1,5 +1,5 @@
 import { type AnyElysia, Elysia } from 'elysia'
-import type { HttpContext } from '../exchange.ts'
+import type { HttpContext } from '../frame/context.ts'
 import { accessEvents } from './access-events.ts'
 import { approvalEvents } from './approval-events.ts'
 import { approvalPolicy } from './approval-policy.ts'

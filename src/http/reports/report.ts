@@ -1,14 +1,14 @@
 import type { Static, TObject } from '@sinclair/typebox'
 import { type AnyElysia, Elysia } from 'elysia'
-import type { Deed } from '../../actors/audit-context.ts'
+import type { Deed } from '../../actors/audit/audit-context.ts'
 import { type AdminAction, type AdminRole, adminRoute } from '../../machines/rules/approval-policy.ts'
 import { utcDay } from '../../time.ts'
-import type { AdminCall } from '../admin-call.ts'
-import { type CsvCell, csvResponse, csvText } from '../csv.ts'
-import type { HttpContext } from '../exchange.ts'
+import type { AdminCall } from '../frame/admin-call.ts'
+import type { HttpContext } from '../frame/context.ts'
+import { type CsvCell, csvResponse, csvText } from '../frame/csv.ts'
+import { type QueryParameters, type QueryValues, readQuery } from '../frame/query.ts'
+import { describe } from '../frame/route-table.ts'
 import { admin } from '../plugins/admin.ts'
-import { type QueryParameters, type QueryValues, readQuery } from '../query.ts'
-import { describe } from '../route-table.ts'
 
 export interface ReportCsv<B> {
   /** Of the file: `<name>-<yyyymmdd>.csv`. */

@@ -1,8 +1,8 @@
-import { recentFees, settlementGroups, treasuryTotals } from '../../db/queries/payouts.ts'
-import { TreasuryReport } from '../../protocol/wire/money.ts'
+import { recentFees, settlementGroups, treasuryTotals } from '../../db/queries/money/payouts.ts'
+import { TreasuryReport } from '../../protocol/wire/money/money.ts'
 import { isoTime } from '../../time.ts'
-import { groupView, windowStart } from '../money-view.ts'
-import { limitOf, windowDays } from '../query.ts'
+import { limitOf, windowDays } from '../frame/query.ts'
+import { groupView, windowStart } from '../views/money.ts'
 import { report } from './report.ts'
 
 /** Endpoint 15. */

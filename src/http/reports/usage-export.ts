@@ -1,12 +1,12 @@
 import { brand } from '../../brand.ts'
-import { getCustomer } from '../../db/queries/accounts.ts'
-import { ledgerUsage } from '../../db/queries/ledger.ts'
+import { getCustomer } from '../../db/queries/accounts/accounts.ts'
+import { ledgerUsage } from '../../db/queries/money/ledger.ts'
 import { Problem } from '../../errors.ts'
-import { UsageExport } from '../../protocol/wire/billing.ts'
+import { UsageExport } from '../../protocol/wire/money/billing.ts'
 import { isoTime } from '../../time.ts'
-import { customerParams } from '../admin-input.ts'
-import { usageView, windowStart } from '../money-view.ts'
-import { limitOf, windowDays } from '../query.ts'
+import { customerParams } from '../frame/admin-input.ts'
+import { limitOf, windowDays } from '../frame/query.ts'
+import { usageView, windowStart } from '../views/money.ts'
 import { report } from './report.ts'
 
 /** Endpoint 13. The CSV has the entries alone. */

@@ -1,15 +1,15 @@
 import { Elysia } from 'elysia'
-import { getCustomer } from '../../db/queries/accounts.ts'
-import { ledgerUsage } from '../../db/queries/ledger.ts'
+import { getCustomer } from '../../db/queries/accounts/accounts.ts'
+import { ledgerUsage } from '../../db/queries/money/ledger.ts'
 import { Problem } from '../../errors.ts'
 import { wholePolicy } from '../../machines/rules/model-policy.ts'
-import { CustomerAccount, CustomerUsage } from '../../protocol/wire/billing.ts'
+import { CustomerAccount, CustomerUsage } from '../../protocol/wire/money/billing.ts'
 import { isoTime } from '../../time.ts'
-import type { HttpContext } from '../exchange.ts'
-import { usageView, windowStart } from '../money-view.ts'
+import type { HttpContext } from '../frame/context.ts'
+import { limitOf, readQuery, windowDays } from '../frame/query.ts'
+import { describe } from '../frame/route-table.ts'
 import { customer } from '../plugins/customer.ts'
-import { limitOf, readQuery, windowDays } from '../query.ts'
-import { describe } from '../route-table.ts'
+import { usageView, windowStart } from '../views/money.ts'
 
 const tags = ['Billing']
 const security = [{ customerId: [], customerToken: [] }]

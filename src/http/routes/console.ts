@@ -1,7 +1,7 @@
 import { Elysia } from 'elysia'
-import type { PageFile } from '../../actors/console-page.ts'
+import type { PageFile } from '../../actors/console/console-page.ts'
 import { Problem } from '../../errors.ts'
-import type { HttpContext } from '../exchange.ts'
+import type { HttpContext } from '../frame/context.ts'
 import { publicReads } from '../plugins/rate-limit.ts'
 
 export const consolePath = '/console'

@@ -1,9 +1,9 @@
 import { Elysia } from 'elysia'
 import { product } from '../../brand.ts'
-import { ApiCatalog, EndpointIndex } from '../../protocol/wire/report.ts'
-import type { HttpContext } from '../exchange.ts'
+import { ApiCatalog, EndpointIndex } from '../../protocol/wire/admin/report.ts'
+import type { HttpContext } from '../frame/context.ts'
+import { describe, type RouteTable } from '../frame/route-table.ts'
 import { publicReads } from '../plugins/rate-limit.ts'
-import { describe, type RouteTable } from '../route-table.ts'
 
 export const openApiPath = '/openapi.json'
 export const documentationPath = '/docs'

@@ -1,11 +1,11 @@
 import { Elysia } from 'elysia'
 import { headers } from '../../brand.ts'
 import { Problem } from '../../errors.ts'
-import { Health } from '../../protocol/wire/report.ts'
-import type { HttpContext } from '../exchange.ts'
+import { Health } from '../../protocol/wire/admin/report.ts'
+import type { HttpContext } from '../frame/context.ts'
+import { refusedLogin } from '../frame/refused-login.ts'
+import { describe } from '../frame/route-table.ts'
 import { requestId } from '../plugins/request-id.ts'
-import { refusedLogin } from '../refused-login.ts'
-import { describe } from '../route-table.ts'
 
 /** What a gateway that is not ready says of itself. */
 const inWords = {

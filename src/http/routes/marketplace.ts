@@ -1,13 +1,13 @@
 import { Value } from '@sinclair/typebox/value'
 import { Elysia } from 'elysia'
-import { createSnapshot } from '../../actors/snapshot.ts'
-import { Marketplace } from '../../protocol/wire/pricing.ts'
+import { createSnapshot } from '../../actors/durable/snapshot.ts'
+import { Marketplace } from '../../protocol/wire/money/pricing.ts'
 import { sha256Hex } from '../../secrets.ts'
 import { secondMs } from '../../time.ts'
-import type { HttpContext } from '../exchange.ts'
-import { marketplaceView } from '../marketplace-view.ts'
+import type { HttpContext } from '../frame/context.ts'
+import { describe } from '../frame/route-table.ts'
 import { publicReads } from '../plugins/rate-limit.ts'
-import { describe } from '../route-table.ts'
+import { marketplaceView } from '../views/marketplace.ts'
 
 export const snapshotMs = 15 * secondMs
 const cache = 'public, max-age=15, s-maxage=15'

@@ -1,16 +1,16 @@
 import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import { brand } from '../../brand.ts'
-import { nodePayouts, type PayoutRow, settlementGroups } from '../../db/queries/payouts.ts'
+import { nodePayouts, type PayoutRow, settlementGroups } from '../../db/queries/money/payouts.ts'
 import { Problem } from '../../errors.ts'
-import { NodePayoutReport } from '../../protocol/wire/money.ts'
+import { NodePayoutReport } from '../../protocol/wire/money/money.ts'
 import { isoTime, secondMs } from '../../time.ts'
-import type { HttpContext } from '../exchange.ts'
-import { groupView, instant, windowStart } from '../money-view.ts'
+import type { HttpContext } from '../frame/context.ts'
+import { limitOf, readQuery, windowDays } from '../frame/query.ts'
+import { refusedLogin } from '../frame/refused-login.ts'
+import { describe } from '../frame/route-table.ts'
 import { requestId } from '../plugins/request-id.ts'
-import { limitOf, readQuery, windowDays } from '../query.ts'
-import { refusedLogin } from '../refused-login.ts'
-import { describe } from '../route-table.ts'
+import { groupView, instant, windowStart } from '../views/money.ts'
 
 const window = { window_days: windowDays, limit: limitOf(100, 500) } as const
 const nodeIdPattern = /^[A-Za-z0-9_-]{1,64}$/

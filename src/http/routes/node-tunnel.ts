@@ -1,12 +1,12 @@
 import { Elysia } from 'elysia'
-import type { SocketHandler } from '../../actors/tunnel-socket.ts'
+import type { SocketHandler } from '../../actors/tunnels/tunnel-socket.ts'
 import { headers } from '../../brand.ts'
 import { Problem } from '../../errors.ts'
-import { tunnelProtocol } from '../../protocol/tunnel-session.ts'
-import type { HttpContext } from '../exchange.ts'
+import { tunnelProtocol } from '../../protocol/tunnel/tunnel-session.ts'
+import type { HttpContext } from '../frame/context.ts'
+import { refusedLogin } from '../frame/refused-login.ts'
+import { describe } from '../frame/route-table.ts'
 import { requestId } from '../plugins/request-id.ts'
-import { refusedLogin } from '../refused-login.ts'
-import { describe } from '../route-table.ts'
 
 /** Of Bun's server, as far as Elysia's type hides it. */
 interface Upgrading {

@@ -1,12 +1,12 @@
 import { Elysia } from 'elysia'
-import type { Passage } from '../../actors/peer-door.ts'
-import { encodeHead, peerPath } from '../../actors/transport/peer.ts'
+import type { Passage } from '../../actors/tunnels/peer-door.ts'
+import { encodeHead, peerPath } from '../../actors/tunnels/peer-transport.ts'
 import { headers } from '../../brand.ts'
 import { Problem } from '../../errors.ts'
 import { type NodeResponse, TransportError } from '../../transport/transport.ts'
-import type { HttpContext } from '../exchange.ts'
+import type { HttpContext } from '../frame/context.ts'
+import { describe } from '../frame/route-table.ts'
 import { requestId } from '../plugins/request-id.ts'
-import { describe } from '../route-table.ts'
 
 /** What other gateways pass on was within the limits of their own routes. */
 const bodyBytesMax = 128 * 1024 * 1024

@@ -1,10 +1,10 @@
 import { Elysia } from 'elysia'
 import { brand } from '../../brand.ts'
-import { Pricing } from '../../protocol/wire/pricing.ts'
+import { Pricing } from '../../protocol/wire/money/pricing.ts'
 import { isoTime } from '../../time.ts'
-import type { HttpContext } from '../exchange.ts'
+import type { HttpContext } from '../frame/context.ts'
+import { describe, type RouteTable } from '../frame/route-table.ts'
 import { publicReads } from '../plugins/rate-limit.ts'
-import { describe, type RouteTable } from '../route-table.ts'
 
 const cache = 'public, max-age=60'
 const privateJobsPath = '/v1/api/private-inference/jobs'

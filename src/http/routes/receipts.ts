@@ -1,16 +1,16 @@
 import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import { brand } from '../../brand.ts'
-import { getReceipt, type ReceiptRow } from '../../db/queries/receipts.ts'
+import { getReceipt, type ReceiptRow } from '../../db/queries/money/receipts.ts'
 import { Problem } from '../../errors.ts'
-import { toBase64url } from '../../protocol/base64url.ts'
-import { receiptText } from '../../protocol/receipt.ts'
-import { CustomerReceipt, ReceiptProof } from '../../protocol/wire/receipt.ts'
+import { receiptText } from '../../protocol/receipts/receipt.ts'
+import { toBase64url } from '../../protocol/signing/base64url.ts'
+import { CustomerReceipt, ReceiptProof } from '../../protocol/wire/money/receipt.ts'
 import { isoTime } from '../../time.ts'
-import type { HttpContext } from '../exchange.ts'
+import type { HttpContext } from '../frame/context.ts'
+import { describe } from '../frame/route-table.ts'
 import { customer } from '../plugins/customer.ts'
 import { publicReads } from '../plugins/rate-limit.ts'
-import { describe } from '../route-table.ts'
 
 const params = Type.Object({ receipt_hash: Type.String() })
 const hashPattern = /^0x[0-9a-f]{64}$/

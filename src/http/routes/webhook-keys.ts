@@ -1,8 +1,8 @@
 import { Elysia } from 'elysia'
-import { WebhookKeys } from '../../protocol/wire/job.ts'
-import type { HttpContext } from '../exchange.ts'
+import { WebhookKeys } from '../../protocol/wire/inference/job.ts'
+import type { HttpContext } from '../frame/context.ts'
+import { describe } from '../frame/route-table.ts'
 import { publicReads } from '../plugins/rate-limit.ts'
-import { describe } from '../route-table.ts'
 
 const keysCache = 'public, max-age=300'
 

@@ -1,5 +1,5 @@
 import { Problem } from '../../errors.ts'
-import { estimatePrompt } from '../../protocol/token-estimate.ts'
+import { estimatePrompt } from '../../protocol/chat/token-estimate.ts'
 import { isVisible, judge, type PlacementRequest, verdictRank, verdicts } from '../rules/eligibility.ts'
 import { readMixtureConfig } from './config.ts'
 import { strategies } from './strategies/registry.ts'

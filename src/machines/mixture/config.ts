@@ -1,5 +1,5 @@
 import { Problem } from '../../errors.ts'
-import { reservedStrategy } from '../../protocol/wire/mixture.ts'
+import { reservedStrategy } from '../../protocol/wire/inference/mixture.ts'
 import { isStrategyName, type StrategyName, strategies, strategyNames } from './strategies/registry.ts'
 import type { Expert, MixtureConfig } from './types.ts'
 

@@ -1,5 +1,5 @@
-import type { Route, RoutingTable } from '../routing.ts'
 import { type Placement, type PlacementRequest, place } from '../rules/placement.ts'
+import type { Route, RoutingTable } from '../rules/routing.ts'
 import type { PlannedExpert } from './types.ts'
 
 /** The table as it will look when what is planned has been dispatched: experts of one model spread over its machines. */

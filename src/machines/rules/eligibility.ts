@@ -1,7 +1,7 @@
 import type { ProblemCode } from '../../errors.ts'
 import type { CustomerId } from '../../ids.ts'
-import type { Route, RoutingTable } from '../routing.ts'
 import { type EffectivePolicy, privacyRank } from './model-policy.ts'
+import type { Route, RoutingTable } from './routing.ts'
 
 export interface PlacementRequest {
   /** As the client named it: an id or an alias. */

@@ -1,4 +1,4 @@
-import type { Visibility } from '../routing.ts'
+import type { Visibility } from './routing.ts'
 
 /** What an enrolment token allows at most (§22). */
 export interface EnrollmentGrant {

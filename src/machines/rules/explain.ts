@@ -1,4 +1,3 @@
-import type { Route, RoutingTable } from '../routing.ts'
 import {
   isOwn,
   judge,
@@ -9,6 +8,7 @@ import {
   verdictRank,
 } from './eligibility.ts'
 import { assumedTtft, isRoomy, openRoutes, type Placement, preferred, score } from './placement.ts'
+import type { Route, RoutingTable } from './routing.ts'
 
 export interface ExplainedRoute {
   readonly node_id: string

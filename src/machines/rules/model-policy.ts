@@ -1,5 +1,5 @@
-import type { GatewayPolicy, ModelPolicy, WholeGatewayPolicy } from '../../protocol/wire/policy.ts'
-import type { PrivacyClass } from '../routing.ts'
+import type { GatewayPolicy, ModelPolicy, WholeGatewayPolicy } from '../../protocol/wire/admin/policy.ts'
+import type { PrivacyClass } from './routing.ts'
 
 export const privacyRank: Readonly<Record<PrivacyClass, number>> = { public: 0, trusted: 1, private: 2 }
 

@@ -1,4 +1,3 @@
-import type { Route, RoutingTable } from '../routing.ts'
 import {
   hasSlot,
   isOwn,
@@ -10,6 +9,7 @@ import {
   verdictRank,
   verdicts,
 } from './eligibility.ts'
+import type { Route, RoutingTable } from './routing.ts'
 
 export type { PlacementRequest, RefusalCode } from './eligibility.ts'
 

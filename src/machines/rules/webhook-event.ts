@@ -1,4 +1,4 @@
-import type { TerminalJobStatus, WebhookEvent } from '../../protocol/wire/job.ts'
+import type { TerminalJobStatus, WebhookEvent } from '../../protocol/wire/inference/job.ts'
 import { isoTime } from '../../time.ts'
 
 export interface EndedJob {

@@ -1,4 +1,4 @@
-import { webhookUrlCharactersMax } from '../../protocol/wire/job.ts'
+import { webhookUrlCharactersMax } from '../../protocol/wire/inference/job.ts'
 
 /** Names that never mean a machine on the internet (RFC 6761, 6762, 7686, 8375; `.internal` by ICANN; `.lan` by habit). */
 const privateSuffix = /(^|\.)(localhost|local|internal|home\.arpa|lan|test|onion)$/

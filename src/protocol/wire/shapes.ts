@@ -21,6 +21,9 @@ export const hash = Type.String({ pattern: '^0x[0-9a-f]{64}$' })
 export const count = Type.Integer({ minimum: 0 })
 export const nullableNumber = nullable(Type.Number())
 export const nullableInteger = nullable(Type.Integer())
+/** RFC 3339, UTC, milliseconds (§1). */
+export const Instant = Type.String({ format: 'date-time', examples: ['2026-11-20T16:00:00.000Z'] })
+export const NullableInstant = Type.Union([Instant, Type.Null()])
 /** Kept with the action where the policy asks for one (§16); a route without a body takes the header. */
 export const reasonCharactersMax = 500
 export const reason = Type.Optional(Type.String({ maxLength: reasonCharactersMax, description: 'Why, for the audit' }))

@@ -1,5 +1,5 @@
 import fc from 'fast-check'
-import type { TestCustomer } from '../../support/gateway.ts'
+import type { TestCustomer } from '../../support/gateways/gateway.ts'
 import type { Wanted } from './answer-draft.ts'
 import { chatBytes, type Heard, speak } from './asker.ts'
 import type { HostileGateway } from './hostile-gateway.ts'

@@ -54,7 +54,7 @@ export function ours(pieces: readonly Buffer[]): Made {
   return { outcome: 'answer', status: kept.status, body, excess: kept.next === 'excess' || read < given.length }
 }
 
-const program = join(import.meta.dir, '../../support/node-http-client.mjs')
+const program = join(import.meta.dir, '../../support/clients/node-http-client.mjs')
 
 /** By the `node:http` of Node, in a process of its own. */
 export async function nodes(cases: readonly (readonly Buffer[])[]): Promise<readonly Made[]> {

@@ -1,5 +1,5 @@
 import fc from 'fast-check'
-import type { TestCustomer } from '../../support/gateway.ts'
+import type { TestCustomer } from '../../support/gateways/gateway.ts'
 import { chatBytes, type Heard, speak } from './asker.ts'
 import { type BytesNode, startBytesNode } from './bytes-node.ts'
 import { requestBytes } from './client-request.ts'

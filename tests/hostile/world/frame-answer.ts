@@ -1,4 +1,4 @@
-import { payloadBytesMax, windowBytes } from '../../../src/protocol/tunnel-frames.ts'
+import { payloadBytesMax, windowBytes } from '../../../src/protocol/tunnel/tunnel-frames.ts'
 import { bodyOf, type Wanted } from './answer-draft.ts'
 import type { FrameTarget, FrameTwist, LateFrames, OddMessage } from './frame-twists.ts'
 import type { Twist } from './node-twists.ts'

@@ -1,4 +1,4 @@
-import type { TestCustomer } from '../../support/gateway.ts'
+import type { TestCustomer } from '../../support/gateways/gateway.ts'
 import { AskingLane, type TwistedNode } from './asking-lane.ts'
 import { startBytesNode } from './bytes-node.ts'
 import type { HostileGateway } from './hostile-gateway.ts'

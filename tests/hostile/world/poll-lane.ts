@@ -1,5 +1,5 @@
 import type fc from 'fast-check'
-import { waitFor } from '../../support/gateway.ts'
+import { waitFor } from '../../support/gateways/gateway.ts'
 import type { BytesNode } from './bytes-node.ts'
 import type { HostileGateway } from './hostile-gateway.ts'
 import type { Lane } from './lanes.ts'

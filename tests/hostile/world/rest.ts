@@ -1,6 +1,6 @@
-import { readBooks } from '../../../src/db/queries/ledger-proof.ts'
+import { readBooks } from '../../../src/db/queries/money/ledger-proof.ts'
 import { brokenRules } from '../../../src/machines/rules/books.ts'
-import { waitFor } from '../../support/gateway.ts'
+import { waitFor } from '../../support/gateways/gateway.ts'
 import type { HostileGateway } from './hostile-gateway.ts'
 import { markerStart } from './markers.ts'
 import type { Fault } from './verdict.ts'

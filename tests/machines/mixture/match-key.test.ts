@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
-import { isAnswer } from '../../../src/machines/mixture/answer.ts'
-import { matchKey } from '../../../src/machines/mixture/match-key.ts'
+import { isAnswer } from '../../../src/machines/mixture/strategies/answer.ts'
+import { matchKey } from '../../../src/machines/mixture/strategies/match-key.ts'
 import { said } from './messages.ts'
 
 const keyOf = (text: string) => matchKey(said(text))

@@ -1,9 +1,9 @@
 import type { MixtureInput } from '../../../src/machines/mixture/context.ts'
 import { mixtureDeadlines } from '../../../src/machines/mixture/deadlines.ts'
 import type { MeteredCall, MixtureRequest, SubCallResult } from '../../../src/machines/mixture/types.ts'
-import type { Route } from '../../../src/machines/routing.ts'
 import { mergePolicies } from '../../../src/machines/rules/model-policy.ts'
-import type { GatewayPolicy } from '../../../src/protocol/wire/policy.ts'
+import type { Route } from '../../../src/machines/rules/routing.ts'
+import type { GatewayPolicy } from '../../../src/protocol/wire/admin/policy.ts'
 import { nowMs, route, table } from '../rules/routes.ts'
 import { said } from './messages.ts'
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { matchKey } from '../../../src/machines/mixture/match-key.ts'
+import { matchKey } from '../../../src/machines/mixture/strategies/match-key.ts'
 import { strategies, strategyNames } from '../../../src/machines/mixture/strategies/registry.ts'
 import type { Candidate, Candidates, SelectingStrategy } from '../../../src/machines/mixture/strategies/strategy.ts'
 import { pooledWeight, vote } from '../../../src/machines/mixture/strategies/vote.ts'

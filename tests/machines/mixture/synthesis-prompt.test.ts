@@ -1,8 +1,12 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { cutToTokens, synthesisMessages, synthesisOverhead } from '../../../src/machines/mixture/synthesis-prompt.ts'
-import { promptTokens, textWeight } from '../../../src/protocol/token-estimate.ts'
-import type { ChatRequest } from '../../../src/protocol/wire/chat.ts'
+import {
+  cutToTokens,
+  synthesisMessages,
+  synthesisOverhead,
+} from '../../../src/machines/mixture/strategies/synthesis-prompt.ts'
+import { promptTokens, textWeight } from '../../../src/protocol/chat/token-estimate.ts'
+import type { ChatRequest } from '../../../src/protocol/wire/inference/chat.ts'
 
 const user = { role: 'user', content: 'hi' } as const
 const made = (messages: ChatRequest['messages'], answers: readonly string[] = ['one', 'two']) =>

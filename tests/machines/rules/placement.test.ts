@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import type { Route } from '../../../src/machines/routing.ts'
 import { explainPlacement } from '../../../src/machines/rules/explain.ts'
 import { type Placement, type PlacementRequest, place } from '../../../src/machines/rules/placement.ts'
+import type { Route } from '../../../src/machines/rules/routing.ts'
 import { nowMs, request, route, seeded, table } from './routes.ts'
 
 const half = () => 0.5

@@ -1,8 +1,8 @@
 import type { NodeId, ProfileId, RuntimeId } from '../../../src/ids.ts'
-import type { Route, RouteLoad, RoutingTable } from '../../../src/machines/routing.ts'
 import type { PlacementRequest } from '../../../src/machines/rules/eligibility.ts'
 import { mergePolicies } from '../../../src/machines/rules/model-policy.ts'
-import type { GatewayPolicy, ModelPolicy } from '../../../src/protocol/wire/policy.ts'
+import type { Route, RouteLoad, RoutingTable } from '../../../src/machines/rules/routing.ts'
+import type { GatewayPolicy, ModelPolicy } from '../../../src/protocol/wire/admin/policy.ts'
 
 export const nowMs = 1_800_000_000_000
 

@@ -1,13 +1,13 @@
 import { Elysia } from 'elysia'
-import type { ChainReport } from '../../../actors/audit-check.ts'
-import type { PurgeReport } from '../../../actors/audit-purge.ts'
+import type { ChainReport } from '../../../actors/audit/audit-check.ts'
+import type { PurgeReport } from '../../../actors/audit/audit-purge.ts'
 import { brand } from '../../../brand.ts'
-import { AuditChain, AuditPurge, AuditPurgeRequest } from '../../../protocol/wire/audit.ts'
+import { AuditChain, AuditPurge, AuditPurgeRequest } from '../../../protocol/wire/admin/audit.ts'
 import { isoTime } from '../../../time.ts'
-import type { HttpContext } from '../../exchange.ts'
+import type { HttpContext } from '../../frame/context.ts'
+import { limitOf, readQuery } from '../../frame/query.ts'
+import { describe } from '../../frame/route-table.ts'
 import { admin } from '../../plugins/admin.ts'
-import { limitOf, readQuery } from '../../query.ts'
-import { describe } from '../../route-table.ts'
 
 const verifyQuery = { limit: limitOf(1_000, 10_000) }
 

@@ -1,10 +1,10 @@
 import { Elysia } from 'elysia'
-import { Credit, CreditRequest } from '../../../protocol/wire/billing.ts'
+import { Credit, CreditRequest } from '../../../protocol/wire/money/billing.ts'
 import { isoTime } from '../../../time.ts'
-import { customerParams, parseWei } from '../../admin-input.ts'
-import type { HttpContext } from '../../exchange.ts'
+import { customerParams, parseWei } from '../../frame/admin-input.ts'
+import type { HttpContext } from '../../frame/context.ts'
+import { describe } from '../../frame/route-table.ts'
 import { admin } from '../../plugins/admin.ts'
-import { describe } from '../../route-table.ts'
 
 const replayedHeader = 'idempotent-replayed'
 

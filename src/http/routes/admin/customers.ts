@@ -1,5 +1,5 @@
 import { Elysia } from 'elysia'
-import type { CustomerChanges } from '../../../actors/accounts.ts'
+import type { CustomerChanges } from '../../../actors/accounts/accounts.ts'
 import { brand } from '../../../brand.ts'
 import {
   Customer,
@@ -10,14 +10,14 @@ import {
   CustomerUpdate,
   ReasonBody,
   WebhookSecret,
-} from '../../../protocol/wire/admin.ts'
+} from '../../../protocol/wire/admin/admin.ts'
 import { isoTime } from '../../../time.ts'
-import { customerParams } from '../../admin-input.ts'
-import { customerView } from '../../admin-view.ts'
-import type { HttpContext } from '../../exchange.ts'
+import { customerParams } from '../../frame/admin-input.ts'
+import type { HttpContext } from '../../frame/context.ts'
+import { limitOf, readQuery } from '../../frame/query.ts'
+import { describe } from '../../frame/route-table.ts'
 import { admin } from '../../plugins/admin.ts'
-import { limitOf, readQuery } from '../../query.ts'
-import { describe } from '../../route-table.ts'
+import { customerView } from '../../views/admin.ts'
 
 const tags = ['Customers (extension)']
 const listQuery = {

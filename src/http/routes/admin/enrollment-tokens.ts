@@ -1,13 +1,17 @@
 import { Elysia } from 'elysia'
 import { brand } from '../../../brand.ts'
-import { EnrollmentTokenCreate, EnrollmentTokenIssued, EnrollmentTokenList } from '../../../protocol/wire/enrollment.ts'
+import {
+  EnrollmentTokenCreate,
+  EnrollmentTokenIssued,
+  EnrollmentTokenList,
+} from '../../../protocol/wire/nodes/enrollment.ts'
 import { isoTime } from '../../../time.ts'
-import { enrollmentTokenParams } from '../../admin-input.ts'
-import { enrollmentTokenView } from '../../enrollment-view.ts'
-import type { HttpContext } from '../../exchange.ts'
+import { enrollmentTokenParams } from '../../frame/admin-input.ts'
+import type { HttpContext } from '../../frame/context.ts'
+import { limitOf, readQuery } from '../../frame/query.ts'
+import { describe } from '../../frame/route-table.ts'
 import { admin } from '../../plugins/admin.ts'
-import { limitOf, readQuery } from '../../query.ts'
-import { describe } from '../../route-table.ts'
+import { enrollmentTokenView } from '../../views/enrollment.ts'
 import { agentFileRoute } from '../node-agent/agent-file.ts'
 
 const tags = ['Nodes (extension)']

@@ -1,11 +1,11 @@
 import { Elysia } from 'elysia'
 import { Problem } from '../../../errors.ts'
-import { Explanation } from '../../../protocol/wire/admin.ts'
-import { explanationView } from '../../admin-view.ts'
-import type { HttpContext } from '../../exchange.ts'
+import { Explanation } from '../../../protocol/wire/admin/admin.ts'
+import type { HttpContext } from '../../frame/context.ts'
+import { readQuery } from '../../frame/query.ts'
+import { describe } from '../../frame/route-table.ts'
 import { admin } from '../../plugins/admin.ts'
-import { readQuery } from '../../query.ts'
-import { describe } from '../../route-table.ts'
+import { explanationView } from '../../views/admin.ts'
 
 const query = {
   request_id: {

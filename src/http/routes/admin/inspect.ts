@@ -1,10 +1,10 @@
 import { Elysia } from 'elysia'
 import { headers } from '../../../brand.ts'
 import { Problem } from '../../../errors.ts'
-import { eventStreamHeaders } from '../../../protocol/sse.ts'
-import type { HttpContext } from '../../exchange.ts'
+import { eventStreamHeaders } from '../../../protocol/chat/sse.ts'
+import type { HttpContext } from '../../frame/context.ts'
+import { describe } from '../../frame/route-table.ts'
 import { admin } from '../../plugins/admin.ts'
-import { describe } from '../../route-table.ts'
 
 /** A console that was dropped may take the rest for so long, s. */
 const droppedSeconds = 10

@@ -1,13 +1,13 @@
 import { Elysia } from 'elysia'
 import { brand } from '../../../brand.ts'
-import { Key, KeyCreate, KeyIssued, KeyList, KeyRotate, KeyRotated } from '../../../protocol/wire/admin.ts'
+import { Key, KeyCreate, KeyIssued, KeyList, KeyRotate, KeyRotated } from '../../../protocol/wire/admin/admin.ts'
 import { isoTime, secondMs } from '../../../time.ts'
-import { customerParams, keyParams, parseInstant, reasonHeader } from '../../admin-input.ts'
-import { keyView } from '../../admin-view.ts'
-import type { HttpContext } from '../../exchange.ts'
+import { customerParams, keyParams, parseInstant, reasonHeader } from '../../frame/admin-input.ts'
+import type { HttpContext } from '../../frame/context.ts'
+import { limitOf, readQuery } from '../../frame/query.ts'
+import { describe } from '../../frame/route-table.ts'
 import { admin } from '../../plugins/admin.ts'
-import { limitOf, readQuery } from '../../query.ts'
-import { describe } from '../../route-table.ts'
+import { keyView } from '../../views/admin.ts'
 
 const tags = ['Gateway keys (extension)']
 const listQuery = { limit: limitOf(100, 1_000) }

@@ -1,13 +1,13 @@
 import { Elysia } from 'elysia'
-import { mixturesKeptMax } from '../../../actors/mixture-records.ts'
+import { mixturesKeptMax } from '../../../actors/mixture/mixture-records.ts'
 import { brand } from '../../../brand.ts'
-import { MixtureList } from '../../../protocol/wire/admin-mixtures.ts'
+import { MixtureList } from '../../../protocol/wire/admin/admin-mixtures.ts'
 import { isoTime } from '../../../time.ts'
-import { mixtureView } from '../../admin-view.ts'
-import type { HttpContext } from '../../exchange.ts'
+import type { HttpContext } from '../../frame/context.ts'
+import { limitOf, readQuery } from '../../frame/query.ts'
+import { describe } from '../../frame/route-table.ts'
 import { admin } from '../../plugins/admin.ts'
-import { limitOf, readQuery } from '../../query.ts'
-import { describe } from '../../route-table.ts'
+import { mixtureView } from '../../views/admin.ts'
 
 const query = { limit: limitOf(100, mixturesKeptMax) }
 

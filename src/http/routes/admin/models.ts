@@ -1,13 +1,13 @@
 import { Elysia } from 'elysia'
 import { brand } from '../../../brand.ts'
-import { AdminModelList, ModelDelete, ModelEntry, ModelPut } from '../../../protocol/wire/admin.ts'
+import { AdminModelList, ModelDelete, ModelEntry, ModelPut } from '../../../protocol/wire/admin/admin.ts'
 import { isoTime } from '../../../time.ts'
-import { parseWei } from '../../admin-input.ts'
-import { adminModels, modelEntryView } from '../../admin-view.ts'
-import type { HttpContext } from '../../exchange.ts'
+import { parseWei } from '../../frame/admin-input.ts'
+import type { HttpContext } from '../../frame/context.ts'
+import { limitOf, readQuery } from '../../frame/query.ts'
+import { describe } from '../../frame/route-table.ts'
 import { admin } from '../../plugins/admin.ts'
-import { limitOf, readQuery } from '../../query.ts'
-import { describe } from '../../route-table.ts'
+import { adminModels, modelEntryView } from '../../views/admin.ts'
 
 const tags = ['Model catalogue (extension)']
 const listQuery = { limit: limitOf(1_000, 10_000) }

@@ -1,15 +1,15 @@
 import { Elysia } from 'elysia'
-import type { Role } from '../../../actors/access.ts'
-import type { NodeChanges, NodeCommand, NodeRecord } from '../../../actors/pool-admin.ts'
+import type { Role } from '../../../actors/accounts/access.ts'
+import type { NodeChanges, NodeCommand, NodeRecord } from '../../../actors/pool/pool-admin.ts'
 import { brand } from '../../../brand.ts'
-import { Node, NodeCreate, NodeList, NodeUpdate, ReasonBody } from '../../../protocol/wire/admin.ts'
+import { Node, NodeCreate, NodeList, NodeUpdate, ReasonBody } from '../../../protocol/wire/admin/admin.ts'
 import { isoTime } from '../../../time.ts'
-import { nodeParams } from '../../admin-input.ts'
-import { nodeView } from '../../admin-view.ts'
-import type { HttpContext } from '../../exchange.ts'
+import { nodeParams } from '../../frame/admin-input.ts'
+import type { HttpContext } from '../../frame/context.ts'
+import { limitOf, readQuery } from '../../frame/query.ts'
+import { describe } from '../../frame/route-table.ts'
 import { admin } from '../../plugins/admin.ts'
-import { limitOf, readQuery } from '../../query.ts'
-import { describe } from '../../route-table.ts'
+import { nodeView } from '../../views/admin.ts'
 
 const tags = ['Nodes (extension)']
 const listQuery = { limit: limitOf(100, 1_000) }

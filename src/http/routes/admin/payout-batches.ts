@@ -1,21 +1,21 @@
 import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import { brand } from '../../../brand.ts'
-import { listBatches } from '../../../db/queries/public-settlement.ts'
-import { ReasonBody } from '../../../protocol/wire/admin.ts'
+import { listBatches } from '../../../db/queries/money/public-settlement.ts'
+import { ReasonBody } from '../../../protocol/wire/admin/admin.ts'
 import {
   PayoutBatch,
   PayoutBatchCreate,
   PayoutBatchCreated,
   PayoutBatchList,
   PayoutProofList,
-} from '../../../protocol/wire/money.ts'
+} from '../../../protocol/wire/money/money.ts'
 import { isoTime } from '../../../time.ts'
-import type { HttpContext } from '../../exchange.ts'
-import { adminBatchView } from '../../money-view.ts'
+import type { HttpContext } from '../../frame/context.ts'
+import { limitOf, readQuery } from '../../frame/query.ts'
+import { describe } from '../../frame/route-table.ts'
 import { admin } from '../../plugins/admin.ts'
-import { limitOf, readQuery } from '../../query.ts'
-import { describe } from '../../route-table.ts'
+import { adminBatchView } from '../../views/money.ts'
 
 const tags = ['Money (extension)']
 const params = Type.Object({ batch_id: Type.String({ pattern: '^[A-Za-z0-9_-]{1,64}$' }) })

@@ -2,11 +2,11 @@ import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import { brand } from '../../../brand.ts'
 import { adminRoutes } from '../../../machines/rules/approval-policy.ts'
-import { ReasonBody } from '../../../protocol/wire/admin.ts'
-import { ReceiptDecision } from '../../../protocol/wire/receipt.ts'
-import type { HttpContext } from '../../exchange.ts'
+import { ReasonBody } from '../../../protocol/wire/admin/admin.ts'
+import { ReceiptDecision } from '../../../protocol/wire/money/receipt.ts'
+import type { HttpContext } from '../../frame/context.ts'
+import { describe } from '../../frame/route-table.ts'
 import { admin } from '../../plugins/admin.ts'
-import { describe } from '../../route-table.ts'
 
 const params = Type.Object({ receipt_hash: Type.String({ pattern: '^0x[0-9a-f]{64}$' }) })
 const decisions = [

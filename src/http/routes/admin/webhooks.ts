@@ -2,14 +2,19 @@ import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import { adminObject } from '../../../brand.ts'
 import { Problem } from '../../../errors.ts'
-import { ReasonBody } from '../../../protocol/wire/admin.ts'
-import { WebhookDelivery, WebhookList, type WebhookStatus, webhookStatuses } from '../../../protocol/wire/job.ts'
+import { ReasonBody } from '../../../protocol/wire/admin/admin.ts'
+import {
+  WebhookDelivery,
+  WebhookList,
+  type WebhookStatus,
+  webhookStatuses,
+} from '../../../protocol/wire/inference/job.ts'
 import { isoTime } from '../../../time.ts'
-import type { HttpContext } from '../../exchange.ts'
-import { webhookDeliveryView } from '../../job-view.ts'
+import type { HttpContext } from '../../frame/context.ts'
+import { customerFilter, limitOf, oneOf, readQuery } from '../../frame/query.ts'
+import { describe } from '../../frame/route-table.ts'
 import { admin } from '../../plugins/admin.ts'
-import { customerFilter, limitOf, oneOf, readQuery } from '../../query.ts'
-import { describe } from '../../route-table.ts'
+import { webhookDeliveryView } from '../../views/job.ts'
 
 const tags = ['Private jobs (extension)']
 const webhookParams = Type.Object({ webhook_id: Type.String({ pattern: '^[A-Za-z0-9_-]{1,64}$' }) })

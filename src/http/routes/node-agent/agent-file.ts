@@ -1,8 +1,8 @@
 import { Elysia } from 'elysia'
 import { headers } from '../../../brand.ts'
-import type { HttpContext } from '../../exchange.ts'
+import type { HttpContext } from '../../frame/context.ts'
+import { describe } from '../../frame/route-table.ts'
 import { publicReads } from '../../plugins/rate-limit.ts'
-import { describe } from '../../route-table.ts'
 
 export const agentFileRoute = '/v1/node-agent/agent.mjs'
 

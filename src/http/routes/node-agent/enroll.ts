@@ -1,11 +1,11 @@
 import { Elysia } from 'elysia'
 import { Problem } from '../../../errors.ts'
-import { readBody } from '../../../protocol/json-body.ts'
-import { agentProtocolVersion, EnrollRequest, EnrollResponse } from '../../../protocol/wire/agent.ts'
-import type { HttpContext } from '../../exchange.ts'
+import { readBody } from '../../../protocol/json/json-body.ts'
+import { agentProtocolVersion, EnrollRequest, EnrollResponse } from '../../../protocol/wire/nodes/agent.ts'
+import type { HttpContext } from '../../frame/context.ts'
+import { refusedLogin } from '../../frame/refused-login.ts'
+import { describe } from '../../frame/route-table.ts'
 import { requestId } from '../../plugins/request-id.ts'
-import { refusedLogin } from '../../refused-login.ts'
-import { describe } from '../../route-table.ts'
 import { tunnelRoute } from '../node-tunnel.ts'
 
 /** Wrong tokens and wrong signatures are guesses: they count against their address. */

@@ -1,14 +1,14 @@
 import { Elysia } from 'elysia'
-import type { NodeProof } from '../../../actors/node-proofs.ts'
+import type { NodeProof } from '../../../actors/agents/node-proofs.ts'
 import { headers } from '../../../brand.ts'
 import { Problem } from '../../../errors.ts'
-import { adminBodyBytesMax, checkBody, readJsonText } from '../../../protocol/json-body.ts'
-import { isNonce, keyVerifyMessage } from '../../../protocol/signatures.ts'
-import { KeyVerifyRequest, KeyVerifyResponse } from '../../../protocol/wire/agent.ts'
-import type { HttpContext } from '../../exchange.ts'
+import { adminBodyBytesMax, checkBody, readJsonText } from '../../../protocol/json/json-body.ts'
+import { isNonce, keyVerifyMessage } from '../../../protocol/signing/signatures.ts'
+import { KeyVerifyRequest, KeyVerifyResponse } from '../../../protocol/wire/nodes/agent.ts'
+import type { HttpContext } from '../../frame/context.ts'
+import { refusedLogin } from '../../frame/refused-login.ts'
+import { describe } from '../../frame/route-table.ts'
 import { requestId } from '../../plugins/request-id.ts'
-import { refusedLogin } from '../../refused-login.ts'
-import { describe } from '../../route-table.ts'
 
 const forms = {
   [headers.nodeId]: (text: string) => /^[A-Za-z0-9_-]{1,64}$/.test(text),

@@ -1,9 +1,9 @@
 import { Elysia } from 'elysia'
-import { RouterKeys } from '../../../protocol/wire/agent.ts'
-import type { HttpContext } from '../../exchange.ts'
+import { RouterKeys } from '../../../protocol/wire/nodes/agent.ts'
+import type { HttpContext } from '../../frame/context.ts'
+import { describe } from '../../frame/route-table.ts'
 import { publicReads } from '../../plugins/rate-limit.ts'
 import { requestId } from '../../plugins/request-id.ts'
-import { describe } from '../../route-table.ts'
 
 /** How agents learn of a new key of the gateway before the old one goes (§22). */
 export const routerKeyRoutes = (context: HttpContext) =>

@@ -1,4 +1,4 @@
-import type { ChatRequest } from '../../../protocol/wire/chat.ts'
+import type { ChatRequest } from '../../../protocol/wire/inference/chat.ts'
 
 /** The message of an answer: the model's output, verbatim. */
 export type AnswerMessage = Readonly<Record<string, unknown>>

@@ -1,6 +1,6 @@
-import { isAnswer } from '../answer.ts'
-import { synthesisMessages, synthesisOverhead } from '../synthesis-prompt.ts'
+import { isAnswer } from './answer.ts'
 import type { AggregatingStrategy } from './strategy.ts'
+import { synthesisMessages, synthesisOverhead } from './synthesis-prompt.ts'
 
 /** The aggregator writes one answer from all of them. */
 export const synthesize: AggregatingStrategy = {

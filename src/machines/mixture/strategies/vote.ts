@@ -1,4 +1,4 @@
-import { matchKey } from '../match-key.ts'
+import { matchKey } from './match-key.ts'
 import type { Candidate, Candidates, SelectingStrategy } from './strategy.ts'
 import { topWeighted } from './weighted.ts'
 

@@ -1,4 +1,4 @@
-import { isAnswer } from '../answer.ts'
+import { isAnswer } from './answer.ts'
 import type { Candidate, Candidates, SelectingStrategy } from './strategy.ts'
 
 /** The highest weight, then the lowest index (§7); also the order of a degraded fallback. */

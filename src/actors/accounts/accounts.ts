@@ -1,0 +1,303 @@
+import type { Database } from '../../db/client.ts'
+import type { CustomerRow, KeyRow } from '../../db/queries/accounts/accounts.ts'
+import * as rows from '../../db/queries/accounts/accounts.ts'
+import { retireWebhookSecret } from '../../db/queries/jobs/webhooks.ts'
+import { Problem } from '../../errors.ts'
+import { type CustomerId, type KeyId, newId } from '../../ids.ts'
+import type { GatewayPolicy, ModelPolicy } from '../../protocol/wire/admin/policy.ts'
+import { displayPrefix, hashToken, newToken } from '../../secrets.ts'
+import { dayMs } from '../../time.ts'
+import type { AuditContext, AuditTrail, Deed } from '../audit/audit-context.ts'
+import type { AccountStatus } from './access.ts'
+import type { Sealing } from './sealing.ts'
+
+/** A customer as it may be shown: no hash, no secret. */
+export type Customer = Omit<CustomerRow, 'tokenHash' | 'webhookSecretSealed'>
+export type GatewayKey = Omit<KeyRow, 'keyHash'>
+
+export interface NewCustomerInput {
+  readonly displayName: string
+  readonly gatewayPolicy?: GatewayPolicy | null
+}
+
+export interface CustomerChanges {
+  readonly displayName?: string
+  readonly accountStatus?: AccountStatus
+  readonly gatewayPolicy?: GatewayPolicy | null
+}
+
+export interface NewKeyInput {
+  readonly name: string
+  readonly modelPolicy?: ModelPolicy | null
+  readonly nodeScope?: readonly string[] | null
+  readonly expiresAt?: Date | null
+}
+
+/** The raw token stands here once and nowhere else. */
+export interface IssuedKey {
+  readonly key: GatewayKey
+  readonly gatewayKey: string
+}
+
+export interface RotatedKey extends IssuedKey {
+  readonly oldKeyExpiresAt: Date
+}
+
+export interface CreatedCustomer {
+  readonly customer: Customer
+  readonly customerToken: string
+  /** `whsec_` and the base64 of 32 bytes (Standard Webhooks). */
+  readonly webhookSecret: string
+}
+
+/** What may be read of customers and keys; refuses with `customer_not_found` and `key_not_found`. */
+export interface AccountReads {
+  customer(customerId: string): Promise<Customer>
+  /** Newest first; `before`: the last id of the page before. */
+  customers(limit: number, before?: string | null): Promise<readonly Customer[]>
+  key(keyId: string): Promise<GatewayKey>
+  /** Newest first, ended ones included, at most 1 000. */
+  keys(customerId: string): Promise<readonly GatewayKey[]>
+}
+
+export interface Accounts extends AccountReads {
+  /** The verbs on somebody's word: what they do and its event stand or fall together. */
+  by(audit: AuditContext): AccountVerbs
+}
+
+/**
+ * The verbs on customers and keys, one transaction each, with the event of the audit. They refuse with `customer_not_found`, `key_not_found`,
+ * `key_limit_reached`, `invalid_state` or `invalid_request`; what the driver throws goes through.
+ */
+export interface AccountVerbs extends AccountReads {
+  createCustomer(input: NewCustomerInput): Promise<CreatedCustomer>
+  updateCustomer(customerId: string, changes: CustomerChanges): Promise<Customer>
+  rotateCustomerToken(customerId: string): Promise<{ readonly customer: Customer; readonly customerToken: string }>
+  /** The old one signs beside it for 24 h. */
+  rotateWebhookSecret(customerId: string): Promise<{ readonly customer: Customer; readonly webhookSecret: string }>
+  issueKey(customerId: string, input: NewKeyInput): Promise<IssuedKey>
+  /** A new key now; the old one ends after `keepMs` (0 to 7 days, default SVC_KEY_ROTATION_MS), or sooner if it would have. */
+  rotateKey(keyId: string, keepMs?: number): Promise<RotatedKey>
+  /** Effective at once here, within 5 s on other gateways. Revoking again changes nothing. */
+  revokeKey(keyId: string): Promise<GatewayKey>
+}
+
+export interface AccountsOptions {
+  readonly db: Database
+  /** SVC_TOKEN_PEPPER, newest first. */
+  readonly peppers: readonly string[]
+  readonly sealing: Sealing
+  /** SVC_KEY_ROTATION_MS. */
+  readonly keyRotationMs: number
+  readonly trail: AuditTrail
+  /** Tells this process's own copies at once: `ChangeFeed.changedHere`. */
+  readonly changedHere: (topic: 'customers' | 'gateway_keys') => void
+  /** `OwnedAccessDirectory.forgetKey`. */
+  readonly forgetKey: (keyId: KeyId) => void
+  readonly now?: () => number
+}
+
+export const liveKeysMax = 10
+export const keyOverlapMsMax = 7 * dayMs
+/** A replaced webhook secret signs beside the new one so long (§11). */
+const webhookSecretOverlapMs = dayMs
+const keysListedMax = 1_000
+
+export function createAccounts(options: AccountsOptions): Accounts {
+  const reads = new DatabaseAccountReads(options.db)
+  return {
+    customer: (customerId) => reads.customer(customerId),
+    customers: (limit, before) => reads.customers(limit, before),
+    key: (keyId) => reads.key(keyId),
+    keys: (customerId) => reads.keys(customerId),
+    by: (audit) => new DatabaseAccounts(options, audit),
+  }
+}
+
+/** Token and hash of a new credential. */
+export function mintToken(
+  kind: Parameters<typeof newToken>[0],
+  peppers: readonly string[],
+): { readonly token: string; readonly hash: Buffer } {
+  const [pepper] = peppers
+  if (pepper === undefined) throw new Error('no pepper to hash tokens with')
+  const token = newToken(kind)
+  return { token, hash: hashToken(pepper, token) }
+}
+
+export function mintWebhookSecret(): string {
+  return `whsec_${Buffer.from(crypto.getRandomValues(new Uint8Array(32))).toString('base64')}`
+}
+
+class DatabaseAccountReads implements AccountReads {
+  constructor(protected readonly db: Database) {}
+
+  async customer(customerId: string): Promise<Customer> {
+    return shownCustomer(await rows.getCustomer(this.db, customerId))
+  }
+
+  async customers(limit: number, before: string | null = null): Promise<readonly Customer[]> {
+    return (await rows.listCustomers(this.db, limit, before)).map(shownCustomer)
+  }
+
+  async key(keyId: string): Promise<GatewayKey> {
+    return shownKey(await rows.getKey(this.db, keyId))
+  }
+
+  async keys(customerId: string): Promise<readonly GatewayKey[]> {
+    const found = await rows.listKeys(this.db, customerId, keysListedMax)
+    if (found.length === 0) await this.customer(customerId)
+    return found.map(shownKey)
+  }
+}
+
+class DatabaseAccounts extends DatabaseAccountReads implements AccountVerbs {
+  private readonly now: () => number
+
+  constructor(
+    private readonly options: AccountsOptions,
+    private readonly audit: AuditContext,
+  ) {
+    super(options.db)
+    this.now = options.now ?? Date.now
+  }
+
+  async createCustomer({ displayName, gatewayPolicy = null }: NewCustomerInput): Promise<CreatedCustomer> {
+    const { token, hash } = mintToken('customer', this.options.peppers)
+    const webhookSecret = mintWebhookSecret()
+    const row = await this.db.transaction(async (tx) => {
+      const made = await rows.insertCustomer(tx, {
+        customerId: newId('cus'),
+        displayName,
+        gatewayPolicy,
+        tokenHash: hash,
+        webhookSecretSealed: this.options.sealing.seal('webhook_secret', webhookSecret),
+      })
+      await this.record(tx, made.customerId)
+      return made
+    })
+    this.options.changedHere('customers')
+    return { customer: shownCustomer(row), customerToken: token, webhookSecret }
+  }
+
+  async updateCustomer(customerId: string, changes: CustomerChanges): Promise<Customer> {
+    return this.change(customerId, changes)
+  }
+
+  async rotateCustomerToken(customerId: string) {
+    const { token, hash } = mintToken('customer', this.options.peppers)
+    return { customer: await this.change(customerId, { tokenHash: hash }), customerToken: token }
+  }
+
+  async rotateWebhookSecret(customerId: string) {
+    const webhookSecret = mintWebhookSecret()
+    const webhookSecretSealed = this.options.sealing.seal('webhook_secret', webhookSecret)
+    const expiresAt = new Date(this.now() + webhookSecretOverlapMs)
+    const customer = await this.db.transaction(async (tx) => {
+      await rows.lockCustomer(tx, customerId)
+      const old = await rows.getCustomer(tx, customerId)
+      if (old === null) throw new Problem('customer_not_found')
+      await retireWebhookSecret(tx, { customerId: old.customerId, secretSealed: old.webhookSecretSealed, expiresAt })
+      const changed = shownCustomer(await rows.updateCustomer(tx, customerId, { webhookSecretSealed }))
+      await this.record(tx, changed.customerId)
+      return changed
+    })
+    this.options.changedHere('customers')
+    return { customer, webhookSecret }
+  }
+
+  async issueKey(customerId: string, input: NewKeyInput): Promise<IssuedKey> {
+    const now = new Date(this.now())
+    if (input.expiresAt != null && input.expiresAt <= now) {
+      throw new Problem('invalid_request', { param: 'expires_at', detail: 'expires_at must be in the future' })
+    }
+    const issued = await this.db.transaction(async (tx) => {
+      if (!(await rows.lockCustomer(tx, customerId))) throw new Problem('customer_not_found')
+      const made = await this.insertKey(tx, customerId, input, now)
+      await this.record(tx, made.key.keyId)
+      return made
+    })
+    this.options.changedHere('gateway_keys')
+    return issued
+  }
+
+  async rotateKey(keyId: string, keepMs = this.options.keyRotationMs): Promise<RotatedKey> {
+    if (!(keepMs >= 0 && keepMs <= keyOverlapMsMax)) {
+      throw new Problem('invalid_request', { detail: 'The old key can be kept from 0 to 7 days' })
+    }
+    const now = new Date(this.now())
+    const rotated = await this.db.transaction(async (tx) => {
+      const found = await rows.getKey(tx, keyId)
+      if (found === null || !(await rows.lockCustomer(tx, found.customerId))) throw new Problem('key_not_found')
+      // Read again: until the lock it could still be revoked or rotated by somebody else.
+      const old = await rows.getKey(tx, keyId)
+      if (old === null) throw new Problem('key_not_found')
+      if (old.revokedAt !== null || (old.expiresAt !== null && old.expiresAt <= now)) throw new Problem('invalid_state')
+      const until = new Date(Math.min(now.getTime() + keepMs, old.expiresAt?.getTime() ?? Number.POSITIVE_INFINITY))
+      await rows.expireKey(tx, old.keyId, until)
+      const made = await this.insertKey(tx, old.customerId, old, now)
+      await this.record(tx, old.keyId)
+      return { ...made, oldKeyExpiresAt: until, oldKeyId: old.keyId }
+    })
+    const { oldKeyId, ...answer } = rotated
+    this.options.changedHere('gateway_keys')
+    if (keepMs === 0) this.options.forgetKey(oldKeyId)
+    return answer
+  }
+
+  async revokeKey(keyId: string): Promise<GatewayKey> {
+    const key = await this.db.transaction(async (tx) => {
+      const revoked = shownKey(await rows.revokeKey(tx, keyId, new Date(this.now())))
+      await this.record(tx, revoked.keyId)
+      return revoked
+    })
+    this.options.changedHere('gateway_keys')
+    this.options.forgetKey(key.keyId)
+    return key
+  }
+
+  private async change(customerId: string, changes: Parameters<typeof rows.updateCustomer>[2]): Promise<Customer> {
+    const customer = await this.db.transaction(async (tx) => {
+      const changed = shownCustomer(await rows.updateCustomer(tx, customerId, changes))
+      await this.record(tx, changed.customerId)
+      return changed
+    })
+    this.options.changedHere('customers')
+    return customer
+  }
+
+  private record(tx: Database, targetId: Deed['targetId']): Promise<void> {
+    return this.options.trail.record(tx, this.audit, { targetId })
+  }
+
+  /** Under the lock of the customer's row, so that of two at once one sees the other's key. */
+  private async insertKey(tx: Database, customerId: string, input: NewKeyInput, now: Date): Promise<IssuedKey> {
+    if ((await rows.countLiveKeys(tx, customerId, now)) >= liveKeysMax) {
+      throw new Problem('key_limit_reached', { detail: `A customer may have ${liveKeysMax} live keys` })
+    }
+    const { token, hash } = mintToken('gateway', this.options.peppers)
+    const row = await rows.insertKey(tx, {
+      keyId: newId('key'),
+      customerId: customerId as CustomerId,
+      keyHash: hash,
+      displayPrefix: displayPrefix(token),
+      name: input.name,
+      nodeScope: input.nodeScope == null ? null : [...input.nodeScope],
+      modelPolicy: input.modelPolicy ?? null,
+      expiresAt: input.expiresAt ?? null,
+    })
+    return { key: shownKey(row), gatewayKey: token }
+  }
+}
+
+function shownCustomer(row: CustomerRow | null): Customer {
+  if (row === null) throw new Problem('customer_not_found')
+  const { tokenHash: _, webhookSecretSealed: __, ...shown } = row
+  return shown
+}
+
+function shownKey(row: KeyRow | null): GatewayKey {
+  if (row === null) throw new Problem('key_not_found')
+  const { keyHash: _, ...shown } = row
+  return shown
+}

@@ -1,0 +1,124 @@
+import { createHash } from 'node:crypto'
+import type { Database } from '../../db/client.ts'
+import { type RoleTokenRow, readRoleTokens } from '../../db/queries/accounts/accounts.ts'
+import { within } from '../../deadline.ts'
+import { Problem } from '../../errors.ts'
+import { equalBytes, hashToken } from '../../secrets.ts'
+import type { ChangeFeed } from '../durable/change-feed.ts'
+import type { Role } from './access.ts'
+import { Freshness, type ReadMark } from './freshness.ts'
+
+export interface RoleTokensOptions {
+  /** SVC_ADMIN_TOKENS and so on: raw tokens or `sha256:<hex>`. */
+  readonly fromEnvironment: Readonly<Record<Role, readonly string[]>>
+  /** The tokens of the first start; null with DATABASE_URL. */
+  readonly table: { readonly db: Database; readonly feed: ChangeFeed } | null
+  /** Newest first. */
+  readonly peppers: readonly string[]
+  readonly outageMs: number
+  readonly now: () => number
+  readonly failed: (error: unknown) => void
+}
+
+const readWaitMs = 2_000
+const ranks: Readonly<Record<Role, number>> = { viewer: 0, operator: 1, admin: 2 }
+const digestForm = /^sha256:([0-9a-fA-F]{64})$/
+
+/** The role tokens of the environment and of the database. */
+export class RoleTokens {
+  private readonly given: readonly { readonly role: Role; readonly digest: Buffer }[]
+  private readonly freshness: Freshness | null
+  private rows: readonly RoleTokenRow[] = []
+  private mark: ReadMark | null = null
+  private reading: Promise<void> | null = null
+
+  constructor(private readonly options: RoleTokensOptions) {
+    this.given = (['admin', 'operator', 'viewer'] as const).flatMap((role) =>
+      options.fromEnvironment[role].map((entry) => ({ role, digest: digestOf(entry) })),
+    )
+    const { table, now } = options
+    this.freshness = table === null ? null : new Freshness(table.feed, ['admin_tokens'], now, () => void this.read())
+  }
+
+  async start(): Promise<void> {
+    if (this.freshness !== null) await this.read()
+  }
+
+  /** Compares with every entry, whatever the first ones say. Throws `service_unavailable` when only the database could tell. */
+  role(token: string): Role | null {
+    let best: Role | null = null
+    const raise = (role: Role) => {
+      if (best === null || ranks[role] > ranks[best]) best = role
+    }
+    const digest = createHash('sha256').update(token).digest()
+    for (const entry of this.given) if (equalBytes(entry.digest, digest)) raise(entry.role)
+    const inTable = this.tableRole(token)
+    if (inTable !== null) raise(inTable)
+    if (best === null) this.refuseInDoubt()
+    return best
+  }
+
+  /** One token stands for two roles: nobody could say later which of them acted. A digest is not found in the table. */
+  sharedAcrossRoles(): boolean {
+    const roles = new Map<string, Role>()
+    for (const { role, digest } of this.given) {
+      const key = digest.toString('hex')
+      if ((roles.get(key) ?? role) !== role) return true
+      roles.set(key, role)
+    }
+    return Object.entries(this.options.fromEnvironment).some(([role, entries]) =>
+      entries.some((entry) => (this.tableRole(entry) ?? role) !== role),
+    )
+  }
+
+  private tableRole(token: string): Role | null {
+    const { freshness } = this
+    if (freshness === null) return null
+    let best: Role | null = null
+    for (const pepper of this.options.peppers) {
+      const hash = hashToken(pepper, token)
+      for (const row of this.rows) {
+        if (equalBytes(row.tokenHash, hash) && (best === null || ranks[row.role] > ranks[best])) best = row.role
+      }
+    }
+    const doubtMs = this.mark === null ? Number.POSITIVE_INFINITY : freshness.doubtMs(this.mark)
+    return doubtMs <= this.options.outageMs ? best : null
+  }
+
+  /** What memory does not know another gateway may have made: without the database nobody can say that it is wrong. */
+  private refuseInDoubt(): void {
+    const { freshness, mark } = this
+    if (freshness === null || (mark !== null && freshness.isFresh(mark))) return
+    void this.read()
+    throw new Problem('service_unavailable', { retryAfterSeconds: 1 })
+  }
+
+  private async read(): Promise<void> {
+    const { table } = this.options
+    if (table === null) return
+    if (this.reading !== null) {
+      await this.reading
+      // That read may have begun before the change.
+      if (this.mark !== null && this.freshness?.isCurrent(this.mark)) return
+    }
+    this.reading ??= this.readOnce(table.db).finally(() => {
+      this.reading = null
+    })
+    await this.reading
+  }
+
+  private async readOnce(db: Database): Promise<void> {
+    const mark = this.freshness?.mark() ?? null
+    try {
+      this.rows = await within(readWaitMs, readRoleTokens(db))
+      this.mark = mark
+    } catch (error) {
+      this.options.failed(error)
+    }
+  }
+}
+
+function digestOf(entry: string): Buffer {
+  const hex = digestForm.exec(entry)?.[1]
+  return hex === undefined ? createHash('sha256').update(entry).digest() : Buffer.from(hex, 'hex')
+}

@@ -1,0 +1,81 @@
+import { TypeCompiler } from '@sinclair/typebox/compiler'
+import { headers } from '../../brand.ts'
+import { modelIdPattern, type NodeId } from '../../ids.ts'
+import type { Probe, RuntimeReport } from '../../polling/node-watch.ts'
+import { probeBytesMax } from '../../polling/runtime-probe.ts'
+import { foreignJson } from '../../protocol/json/foreign-json.ts'
+import type { VerifyKey } from '../../protocol/signing/ed25519.ts'
+import { newNonce, statusMessage } from '../../protocol/signing/signatures.ts'
+import { type AgentRuntime, NodeStatus, nodeStatusPath, type TransportKey } from '../../protocol/wire/nodes/agent.ts'
+import type { NodeTransport } from '../../transport/transport.ts'
+import { isOwnTransportKey } from './transport-keys.ts'
+
+export interface AgentProbeOptions {
+  /** Signs what it sends. */
+  readonly transport: NodeTransport
+  readonly nodeId: NodeId
+  readonly identity: VerifyKey
+  /** The transport keys of each good status that bear the node's own signature. */
+  readonly published: (keys: readonly TransportKey[]) => void
+}
+
+const checkStatus = TypeCompiler.Compile(NodeStatus)
+
+/** Model ids are checked one by one: one odd name must not hide the others (§22). */
+function withoutOddModels(value: unknown): unknown {
+  const { runtimes } = (value ?? {}) as { readonly runtimes?: unknown }
+  if (!Array.isArray(runtimes)) return value
+  const usable = ({ id }: { readonly id?: unknown }) => typeof id === 'string' && modelIdPattern.test(id)
+  const clean = (runtime: { readonly models?: unknown } | null) =>
+    Array.isArray(runtime?.models)
+      ? { ...runtime, models: runtime.models.filter((model) => usable(model ?? {})) }
+      : runtime
+  return { ...(value as object), runtimes: runtimes.map(clean) }
+}
+
+function reportOf(runtime: AgentRuntime): RuntimeReport {
+  const models = runtime.models.map(({ id, modality, context_length, ready, loaded }) => ({
+    id,
+    modality,
+    contextLength: context_length,
+    ready,
+    loaded,
+  }))
+  return {
+    label: runtime.runtime_id,
+    status: {
+      kind: runtime.kind,
+      state: runtime.state,
+      models,
+      slotsTotal: runtime.slots_total,
+      slotsFree: runtime.slots_free,
+      queueDepth: runtime.queue_depth,
+    },
+  }
+}
+
+/** What was signed is what was sent: the parsed text, before anything is taken out of it. */
+function isSigned(value: unknown, nonce: string, { nodeId, identity }: AgentProbeOptions): boolean {
+  const { node_id, signature_ed25519 } = (value ?? {}) as Readonly<Record<string, unknown>>
+  if (node_id !== nodeId || typeof signature_ed25519 !== 'string') return false
+  return identity.verify(statusMessage(nodeId, nonce, value as object), signature_ed25519)
+}
+
+/** Asks an agent for its status, signed over this question's nonce: nothing unsigned is believed (§22). */
+export function createAgentProbe(options: AgentProbeOptions): Probe {
+  const { transport, identity, published } = options
+  return (bounded) =>
+    bounded(async (signal) => {
+      const nonce = newNonce()
+      const init = { method: 'GET', headers: { [headers.statusNonce]: nonce }, signal } as const
+      const response = await transport.fetch(nodeStatusPath, init)
+      const value = foreignJson(await response.text(probeBytesMax))
+      if (response.status === 401) return { kind: 'failed', code: 'unauthorized' }
+      if (response.status !== 200 || value === undefined) return { kind: 'failed', code: 'malformed' }
+      if (!isSigned(value, nonce, options)) return { kind: 'failed', code: 'signature_invalid' }
+      const status = withoutOddModels(value)
+      if (!checkStatus.Check(status)) return { kind: 'failed', code: 'malformed' }
+      published(status.transport_keys.filter((key) => isOwnTransportKey(key, identity)))
+      return { kind: 'answered', reports: status.runtimes.map(reportOf) }
+    })
+}

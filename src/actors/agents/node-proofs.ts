@@ -1,0 +1,61 @@
+import type { Database } from '../../db/client.ts'
+import { dropOldNonces, nodeIdentityKey, takeNonce } from '../../db/queries/pool/node-identities.ts'
+import { failureName, type Log } from '../../log.ts'
+import { toBase64url } from '../../protocol/signing/base64url.ts'
+import { verifyKey } from '../../protocol/signing/ed25519.ts'
+import { isFresh, nonceKeptSeconds } from '../../protocol/signing/signatures.ts'
+import { minuteMs, secondMs } from '../../time.ts'
+
+/** What a node says to be known by: its signature over `message`, made at `timestamp` (Unix seconds). */
+export interface NodeProof {
+  readonly nodeId: string
+  readonly timestamp: number
+  readonly nonce: string
+  readonly signature: string
+  readonly message: string
+}
+
+export type NodeProofFault = 'signature_expired' | 'signature_invalid' | 'nonce_reused'
+
+/** Knows enrolled nodes by their signatures (§15): the row is read each time, so a revoked key is dead at once. */
+export interface NodeProofs {
+  /** null: the node signed it, a moment ago and for the first time. An unknown node is `signature_invalid`. */
+  check(proof: NodeProof): Promise<NodeProofFault | null>
+  /** Sweeps old nonces every so often. */
+  start(): void
+  stop(): void
+}
+
+export interface NodeProofsOptions {
+  readonly db: Database
+  readonly log: Log
+  /** Unix ms. */
+  readonly now?: () => number
+}
+
+export function createNodeProofs({ db, log, now = Date.now }: NodeProofsOptions): NodeProofs {
+  let timer: ReturnType<typeof setInterval> | null = null
+  const sweep = () =>
+    dropOldNonces(db).catch((error: unknown) => log.warn('nonces_not_swept', { failure: failureName(error) }))
+
+  return {
+    check: async ({ nodeId, timestamp, nonce, signature, message }) => {
+      if (!isFresh(timestamp, now())) return 'signature_expired'
+      const raw = await nodeIdentityKey(db, nodeId)
+      const key = raw === null ? null : verifyKey(toBase64url(raw))
+      if (key === null || !key.verify(message, signature)) return 'signature_invalid'
+      // Only after the signature: strangers must not be able to fill the table.
+      const hash = new Bun.CryptoHasher('sha256').update(nonce).digest()
+      const expiresAt = new Date((timestamp + nonceKeptSeconds) * secondMs)
+      return (await takeNonce(db, nodeId, Buffer.from(hash), expiresAt)) ? null : 'nonce_reused'
+    },
+    start: () => {
+      timer ??= setInterval(() => void sweep(), minuteMs)
+      timer.unref()
+    },
+    stop: () => {
+      if (timer !== null) clearInterval(timer)
+      timer = null
+    },
+  }
+}

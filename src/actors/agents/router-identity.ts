@@ -1,0 +1,45 @@
+import { type SigningKey, signingKey } from '../../protocol/signing/ed25519.ts'
+import {
+  formatRouterSignature,
+  newNonce,
+  type RouterRequest,
+  routerKeysMessage,
+  routerMessage,
+} from '../../protocol/signing/signatures.ts'
+import type { RouterKeys, RouterPublicKey } from '../../protocol/wire/nodes/agent.ts'
+import { readSeed } from '../../secrets.ts'
+import { secondMs } from '../../time.ts'
+
+/** By which node agents know the gateways of one pool (§22). */
+export interface RouterIdentity {
+  /** Newest first; an agent learns them when it enrols. */
+  readonly publicKeys: readonly RouterPublicKey[]
+  /** The same, signed by each of them: how agents learn of a new one. */
+  readonly announcement: RouterKeys
+  /** The value of `X-SVC-Router-Signature` for one request, by the newest key. */
+  stamp(request: RouterRequest): string
+}
+
+/** `seeds`: SVC_ROUTER_KEY, newest first. */
+export function createRouterIdentity(seeds: readonly string[], now: () => number = Date.now): RouterIdentity {
+  const keys = seeds.map(keyOf)
+  const [newest] = keys
+  if (newest === undefined) throw new Error('no key for agents to know the gateway by')
+  const publicKeys = keys.map((key) => ({ kid: key.keyId, public_key_ed25519: key.publicKey }))
+  const message = routerKeysMessage(publicKeys)
+  const signatures = keys.map((key) => ({ kid: key.keyId, signature_ed25519: key.sign(message) }))
+  return {
+    publicKeys,
+    announcement: { router_public_keys: publicKeys, signatures },
+    stamp: (request) => {
+      const stamp = { kid: newest.keyId, timestamp: Math.floor(now() / secondMs), nonce: newNonce() }
+      return formatRouterSignature({ ...stamp, signature: newest.sign(routerMessage(request, stamp)) })
+    },
+  }
+}
+
+function keyOf(text: string): SigningKey {
+  const seed = readSeed(text)
+  if (seed === null) throw new Error('a router key is no seed of 32 bytes')
+  return signingKey(seed)
+}

@@ -1,0 +1,265 @@
+import type { Database } from '../../db/client.ts'
+import {
+  type ChainHead,
+  insertApprovalEvent,
+  insertCommandEvent,
+  lockHead,
+  nextOrdinal,
+  saveHead,
+} from '../../db/queries/audit/audit-chains.ts'
+import { type AccessEventRow, type AuditMetadata, ensureAuditPartitions } from '../../db/queries/audit/audit-events.ts'
+import { Problem } from '../../errors.ts'
+import { newId } from '../../ids.ts'
+import { failureName, type Log } from '../../log.ts'
+import { type AdminRoute, adminRoute, approvalPolicyVersion } from '../../machines/rules/approval-policy.ts'
+import { hashToken } from '../../secrets.ts'
+import { dayMs, hourMs } from '../../time.ts'
+import { type AccessWriter, createAccessWriter } from './access-writer.ts'
+import { chainKeyId, chainStart, eventMac, headProof } from './audit-chain.ts'
+import type { Asker, AuditContext, AuditTrail, CommandDeed, Deed } from './audit-context.ts'
+import { OwnHead } from './own-head.ts'
+
+export type AccessEvent = Omit<AccessEventRow, 'eventId' | 'createdAt'>
+
+/** What is kept of who did what, and nothing that would give it away (§16). */
+export interface AuditLog extends AuditTrail {
+  /** One admin call, after its answer. Never waits. */
+  access(event: AccessEvent): void
+  /** The approval event of an action that changes no row of ours, in a transaction of its own: before its answer. */
+  note(audit: AuditContext, deed: Deed): Promise<void>
+  /** First 12 hex digits of HMAC-SHA-256(newest key, `"<field>\0"‖value`); null for nothing. */
+  pseudonym(field: 'actor' | 'ip' | 'user_agent', value: string | null): string | null
+  readonly writer: Pick<AccessWriter, 'flush' | 'written' | 'dropped'>
+  /** The last action found that the end of this gateway's chain is not in the database any more, and was refused. */
+  readonly headLost: boolean
+  /** Makes the partitions of the coming weeks, now and from time to time. Never rejects. */
+  start(): Promise<void>
+  /** Writes what waits. */
+  stop(): Promise<void>
+}
+
+export interface AuditLogOptions {
+  readonly db: Database
+  readonly log: Log
+  /** SVC_AUDIT_KEY, newest first. */
+  readonly keys: readonly string[]
+  /** Unix ms. */
+  readonly now?: () => number
+  readonly accessQueueMax?: number
+}
+
+const pseudonymLength = 12
+/** A gateway that was not restarted for weeks makes the next ones itself; a clock that jumps less finds them made. */
+const partitionsAheadMs = 28 * dayMs
+const maintainEveryMs = hourMs
+
+export function createAuditLog(options: AuditLogOptions): AuditLog {
+  return new ChainedAuditLog(options)
+}
+
+class ChainedAuditLog implements AuditLog {
+  readonly writer: AccessWriter
+  private readonly writerId = newId('wrk')
+  private readonly key: string
+  private readonly keyId: string
+  private readonly now: () => number
+  private readonly ownHead: OwnHead
+  headLost = false
+  private timer: ReturnType<typeof setInterval> | null = null
+
+  constructor(private readonly options: AuditLogOptions) {
+    const { db, log, accessQueueMax, keys } = options
+    const [key] = keys
+    if (key === undefined) throw new Error('no key to chain the audit with')
+    this.key = key
+    this.keyId = chainKeyId(key)
+    this.ownHead = new OwnHead(key)
+    this.now = options.now ?? Date.now
+    this.writer = createAccessWriter({ db, log, ...(accessQueueMax === undefined ? {} : { queueMax: accessQueueMax }) })
+  }
+
+  async start(): Promise<void> {
+    await this.maintain()
+    this.timer = setInterval(() => void this.maintain(), maintainEveryMs)
+    this.timer.unref()
+  }
+
+  async stop(): Promise<void> {
+    if (this.timer !== null) clearInterval(this.timer)
+    await this.writer.stop()
+  }
+
+  access(event: AccessEvent): void {
+    this.writer.write({ ...event, eventId: newId('evt'), createdAt: new Date(this.now()) })
+  }
+
+  pseudonym(field: 'actor' | 'ip' | 'user_agent', value: string | null): string | null {
+    return value === null ? null : hashToken(this.key, `${field}\0${value}`).toString('hex').slice(0, pseudonymLength)
+  }
+
+  record(tx: Database, audit: AuditContext, deed: Deed): Promise<void> {
+    const row = adminRoute(audit.action)
+    return this.orNothing(tx, async (chain) => {
+      const metadata = metadataOf(row, audit, deed)
+      if (row.targetType !== null) await chain.approval(approvalFacts(row, audit, deed, metadata))
+      if (row.command === null) return
+      await chain.command({
+        ...actorFacts(audit),
+        action: row.command,
+        commandId: deed.commandId ?? newId('cmd'),
+        metadata,
+      })
+    })
+  }
+
+  command(tx: Database, asker: Asker, { action, commandId, metadata = {} }: CommandDeed): Promise<void> {
+    return this.orNothing(tx, (chain) =>
+      chain.command({ ...actorFacts(asker), action, commandId, metadata: allowed(metadata) }),
+    )
+  }
+
+  note(audit: AuditContext, deed: Deed): Promise<void> {
+    return this.options.db.transaction((tx) => this.record(tx, audit, deed))
+  }
+
+  /** The events of one transaction, at the end of this writer's chain; or a refusal that takes the action back with it. */
+  private async orNothing(tx: Database, write: (chain: ChainEnd) => Promise<void>): Promise<void> {
+    try {
+      const chain = new ChainEnd(tx, this.key, await this.lockedHead(tx), this.now())
+      await write(chain)
+      const head = chain.head()
+      this.ownHead.wrote(head, await saveHead(tx, head))
+    } catch (error) {
+      if (error instanceof Problem && error.code === 'audit_head_lost') throw error
+      this.options.log.error('audit_not_written', { failure: failureName(error) })
+      // A week without a table: the next call finds it.
+      void this.maintain()
+      throw new Problem('service_unavailable', { retryAfterSeconds: 1 })
+    }
+  }
+
+  /** Where the chain ends now, held by this transaction. Refuses with `audit_head_lost`. */
+  private async lockedHead(tx: Database): Promise<ChainHead> {
+    let row = await lockHead(tx, this.writerId)
+    let ordinal = 0
+    if (row === null) {
+      ordinal = await nextOrdinal(tx)
+      // Another first event of this writer may have held the lock until now.
+      row = await lockHead(tx, this.writerId)
+    }
+    this.headLost = !(await this.ownHead.isStill(tx, row))
+    if (this.headLost) throw this.lostHead()
+    const fresh = { writerId: this.writerId, ordinal, keyId: this.keyId, seq: 0, mac: chainStart, lastAt: new Date(0) }
+    return row ?? { ...fresh, proof: chainStart }
+  }
+
+  private lostHead(): Problem {
+    this.options.log.error('audit_head_lost', { writer_id: this.writerId, ...this.ownHead.place })
+    return new Problem('audit_head_lost')
+  }
+
+  private async maintain(): Promise<void> {
+    const now = this.now()
+    try {
+      await ensureAuditPartitions(this.options.db, new Date(now), new Date(now + partitionsAheadMs))
+    } catch (error) {
+      this.options.log.warn('audit_partitions', { failure: failureName(error) })
+    }
+  }
+}
+
+type ApprovalFacts = Omit<Parameters<typeof insertApprovalEvent>[1], keyof ChainFacts>
+type CommandFacts = Omit<Parameters<typeof insertCommandEvent>[1], keyof ChainFacts>
+interface ChainFacts {
+  readonly eventId: string
+  readonly createdAt: Date
+  readonly writerId: string
+  readonly seq: number
+  readonly mac: Buffer
+}
+
+/** The end of one writer's chain, held by a transaction. */
+class ChainEnd {
+  private seq: number
+  private mac: Buffer
+  private readonly createdAt: Date
+
+  constructor(
+    private readonly tx: Database,
+    private readonly key: string,
+    private readonly before: ChainHead,
+    nowMs: number,
+  ) {
+    this.seq = before.seq
+    this.mac = before.mac
+    // A clock that goes back must not let a purge remove the middle of a chain.
+    this.createdAt = new Date(Math.max(nowMs, before.lastAt.getTime()))
+  }
+
+  async approval(facts: ApprovalFacts): Promise<void> {
+    await insertApprovalEvent(this.tx, this.sealed({ ...facts, ...this.next('apv') }))
+  }
+
+  async command(facts: CommandFacts): Promise<void> {
+    await insertCommandEvent(this.tx, this.sealed({ ...facts, ...this.next('evt') }))
+  }
+
+  head(): ChainHead {
+    const { proof: _, ...before } = this.before
+    const head = { ...before, seq: this.seq, mac: this.mac, lastAt: this.createdAt }
+    return { ...head, proof: headProof(this.key, head) }
+  }
+
+  private next(prefix: 'apv' | 'evt'): Omit<ChainFacts, 'mac'> {
+    this.seq++
+    return { eventId: newId(prefix), createdAt: this.createdAt, writerId: this.before.writerId, seq: this.seq }
+  }
+
+  private sealed<E extends Parameters<typeof eventMac>[2]>(event: E): E & { readonly mac: Buffer } {
+    this.mac = eventMac(this.key, this.mac, event)
+    return { ...event, mac: this.mac }
+  }
+}
+
+const actorFacts = ({ actorType, actorRole, actorHashPrefix, reason, requestId }: Asker) => ({
+  actorType,
+  actorRole,
+  actorHashPrefix,
+  reason,
+  requestId,
+})
+
+function approvalFacts(row: AdminRoute, audit: AuditContext, deed: Deed, metadata: AuditMetadata): ApprovalFacts {
+  return {
+    ...actorFacts(audit),
+    action: audit.action,
+    category: row.category,
+    targetType: row.targetType ?? '',
+    targetId: deed.targetId,
+    approverHashPrefix: audit.approverHashPrefix,
+    approvalPolicy: approvalPolicyVersion,
+    confirmation: audit.confirmation,
+    metadata,
+  }
+}
+
+function metadataOf(row: AdminRoute, audit: AuditContext, { metadata = {} }: Deed): AuditMetadata {
+  const missing = row.reasonRequired && audit.reason === null
+  return allowed(missing ? { ...metadata, reason_missing: true } : metadata)
+}
+
+/** Only these names, whatever a caller of another type hands over. */
+function allowed(metadata: AuditMetadata): AuditMetadata {
+  const kept: Record<keyof AuditMetadata, unknown> = {
+    amount_wei: metadata.amount_wei,
+    dry_run: metadata.dry_run,
+    older_than_days: metadata.older_than_days,
+    counts: metadata.counts,
+    format: metadata.format,
+    window_days: metadata.window_days,
+    result: metadata.result,
+    reason_missing: metadata.reason_missing,
+    node_state: metadata.node_state,
+  }
+  return Object.fromEntries(Object.entries(kept).filter(([, value]) => value !== undefined))
+}

@@ -1,0 +1,50 @@
+import type { Database } from '../../db/client.ts'
+import { type ChainHead, type TransactionId, wasRolledBack } from '../../db/queries/audit/audit-chains.ts'
+import { equalBytes } from '../../secrets.ts'
+import { headProof } from './audit-chain.ts'
+
+/**
+ * The head of this process's own chain, kept in memory: who deletes the newest rows of the audit cannot delete this. Each
+ * action first compares the row with it (§16).
+ */
+export class OwnHead {
+  /** As a later transaction has read it; null: this process has written nothing that it has seen again. */
+  private seen: ChainHead | null = null
+  /** Written after it by a transaction that may have been rolled back since. */
+  private written: { readonly head: ChainHead; readonly by: TransactionId } | null = null
+
+  constructor(private readonly key: string) {}
+
+  /** The last place that this process knows of, for the log. */
+  get place(): { readonly seq: number; readonly mac: string } {
+    const head = this.written?.head ?? this.seen
+    return { seq: head?.seq ?? 0, mac: head?.mac.toString('hex') ?? '' }
+  }
+
+  /**
+   * Whether `row`, the head as the database has it now, is the one that was written last. The caller holds the row's lock,
+   * or the one that a first head needs, so that every earlier transaction of this process has ended.
+   */
+  async isStill(tx: Database, row: ChainHead | null): Promise<boolean> {
+    const { written } = this
+    if (written !== null && !this.same(row, written.head)) {
+      if (!(await wasRolledBack(tx, written.by))) return false
+      this.written = null
+    }
+    const expected = this.written?.head ?? this.seen
+    if (!this.same(row, expected)) return false
+    this.seen = expected
+    return true
+  }
+
+  /** `head` was written by a transaction that ends next. */
+  wrote(head: ChainHead, by: TransactionId): void {
+    this.written = { head, by }
+  }
+
+  /** The proof is over every column: computed anew, so that a changed column does not hide behind the old one. */
+  private same(row: ChainHead | null, head: ChainHead | null): boolean {
+    if (row === null || head === null) return row === head
+    return equalBytes(headProof(this.key, row), head.proof)
+  }
+}

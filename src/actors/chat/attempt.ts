@@ -1,0 +1,161 @@
+import type { Problem, ProblemCode } from '../../errors.ts'
+import type { RequestId } from '../../ids.ts'
+import type { Route } from '../../machines/rules/routing.ts'
+import { nodeRefusal, refusalProblem } from '../../protocol/chat/node-refusal.ts'
+import { CallSignal } from '../../transport/call-signal.ts'
+import { TransportError, type TransportFailure } from '../../transport/transport.ts'
+import type { CallOutcome, FailedCall, InFlightCall, Router } from '../pool/router.ts'
+import type { Span } from '../telemetry/tracing.ts'
+
+/** Why this side ended a call. */
+export type AbortCause =
+  | 'client_gone'
+  | 'first_chunk_timeout'
+  | 'total_timeout'
+  | 'stream_idle'
+  | 'slow_client'
+  | 'node_lost'
+  | 'shutdown'
+  /** The answer is complete; what the node still sends does not matter. */
+  | 'complete'
+
+/** A call that failed: what the client would hear, and whether another route may be tried. */
+export interface AttemptFailure {
+  readonly code: ProblemCode
+  readonly failover: boolean
+  readonly retryAfterSeconds?: number
+  /** What the client hears, where the node itself has said it. */
+  readonly problem?: Problem
+  /** The prompt is too long for a context of so many tokens: only a larger one is worth a try. */
+  readonly contextAbove?: number
+  /**
+   * Counts it against the route. Only for a failure that may be the request's own fault: whoever knows what became of the
+   * request on other routes decides. One that surely is the node's has counted already.
+   */
+  readonly strike?: () => void
+}
+
+/** Idle connections are closed every few seconds while there are too many. */
+const exhaustedRetrySeconds = 5
+/** Nothing of the request was sent: the node alone is at fault. */
+const beforeRequest: ReadonlySet<TransportFailure> = new Set(['refused', 'dns', 'tls', 'timeout'])
+const timeouts: ReadonlySet<AbortCause> = new Set(['first_chunk_timeout', 'total_timeout', 'stream_idle'])
+
+/** One call to one node: it holds a slot from its making until `release`. */
+export class Attempt implements InFlightCall {
+  readonly signal = new CallSignal()
+  readonly startedMs = performance.now()
+  cause: AbortCause | null = null
+  span: Span | null = null
+  private released = false
+
+  constructor(
+    private readonly router: Router,
+    readonly route: Route,
+    /** Of this call alone: the node hears it and the receipt carries it, so that no two receipts are alike. */
+    readonly callId: RequestId,
+    private readonly keyId: string,
+    private readonly onNodeLost: () => void = () => {},
+  ) {
+    router.claim(route, this)
+  }
+
+  nodeLost(): void {
+    this.abort('node_lost')
+    this.onNodeLost()
+  }
+
+  /** The first cause stands. */
+  abort(cause: AbortCause): void {
+    if (this.cause !== null || this.released) return
+    this.cause = cause
+    this.signal.abort()
+  }
+
+  release(outcome: CallOutcome): void {
+    if (this.released) return
+    this.released = true
+    // What was answered has ended its span by itself, with what it used.
+    if (this.span !== null && outcome.kind !== 'ok') this.span.end(null)
+    this.router.release(this.route, this, outcome)
+  }
+
+  /** Releases the slot of a call that failed before its answer, by what the transport or this side says. */
+  failedBy(error: unknown): AttemptFailure {
+    if (this.cause !== null) return this.failedByCause(this.cause)
+    const transport = error instanceof TransportError ? error.failure : 'closed'
+    if (transport === 'exhausted') {
+      this.span?.end('service_unavailable')
+      this.release({ kind: 'neutral' })
+      return { code: 'service_unavailable', failover: false, retryAfterSeconds: exhaustedRetrySeconds }
+    }
+    const code = transport === 'timeout' ? 'upstream_timeout' : 'upstream_error'
+    const failed = { cause: transport === 'timeout' ? 'timeout' : 'connect', transport, keyId: this.keyId } as const
+    return this.failure({ code, failover: true }, failed)
+  }
+
+  private failure(failure: AttemptFailure, failed: FailedCall): AttemptFailure {
+    const doubtful = failed.transport === undefined || !beforeRequest.has(failed.transport)
+    this.span?.end(failure.code)
+    this.release({ kind: 'failed', ...failed, doubtful })
+    return doubtful ? { ...failure, strike: () => this.router.strike(this.route, failed) } : failure
+  }
+
+  failedByCause(cause: AbortCause): AttemptFailure {
+    if (timeouts.has(cause)) {
+      const code = cause === 'stream_idle' ? 'stream_idle_timeout' : 'upstream_timeout'
+      const failover = cause === 'first_chunk_timeout'
+      return this.failure({ code, failover }, { cause: 'timeout', keyId: this.keyId })
+    }
+    const code = cause === 'node_lost' ? cause : 'server_shutdown'
+    // A client that left is no failure of the call.
+    this.span?.end(cause === 'client_gone' ? null : code)
+    this.release({ kind: 'neutral' })
+    return { code, failover: cause === 'node_lost' }
+  }
+
+  /** By the HTTP status of the node and, where it says why, its body, of which nothing is shown that names its machine. */
+  failedByStatus(status: number, retryAfter: string | null, body: string): AttemptFailure {
+    const refused = this.refusedBy(status, body)
+    if (refused !== null) return refused
+    const failure = statusFailure(status, retryAfter)
+    if (status >= 500) return this.failure(failure, { cause: 'server_error', keyId: this.keyId })
+    this.span?.end(failure.code)
+    this.release({ kind: 'neutral' })
+    return failure
+  }
+
+  /** A 200 that carries an error or no completion at all; `content`: what it carries. */
+  failedByContent(content: string): AttemptFailure {
+    const failure = { code: 'upstream_error', failover: true } as const
+    return this.refusedBy(null, content) ?? this.failure(failure, { cause: 'server_error', keyId: this.keyId })
+  }
+
+  /** The node is well, and does not serve this request; another would not either, but for one with a larger context. */
+  private refusedBy(status: number | null, body: string): AttemptFailure | null {
+    const { upstreamModelId, modelId, contextLength } = this.route
+    const refusal = nodeRefusal(status, body, { [upstreamModelId]: modelId })
+    if (refusal === null) return null
+    const { code } = refusal
+    this.span?.end(code)
+    this.release({ kind: 'neutral' })
+    const failure = { code, failover: false, problem: refusalProblem(refusal) }
+    const contextAbove = refusal.contextLength ?? contextLength
+    return code === 'context_length_exceeded' && contextAbove !== null
+      ? { ...failure, failover: true, contextAbove }
+      : failure
+  }
+}
+
+function statusFailure(status: number, retryAfter: string | null): AttemptFailure {
+  if (status >= 500) return { code: 'upstream_error', failover: true }
+  if (status === 429) {
+    const seconds = Number(retryAfter)
+    return {
+      code: 'capacity_exhausted',
+      failover: true,
+      retryAfterSeconds: Number.isInteger(seconds) && seconds > 0 ? Math.min(seconds, 120) : 1,
+    }
+  }
+  return { code: 'upstream_error', failover: true }
+}

@@ -1,0 +1,52 @@
+import type { ProblemCode } from '../../errors.ts'
+import type { RequestId } from '../../ids.ts'
+import type { TokenUsage } from '../../protocol/chat/chunk-rewriter.ts'
+import type { ChatRequest } from '../../protocol/wire/inference/chat.ts'
+import type { Access } from '../accounts/access.ts'
+import type { Span } from '../telemetry/tracing.ts'
+
+/** A chat request that passed its schema, and who sent it. */
+export interface ChatCommand {
+  readonly requestId: RequestId
+  /** `performance.now()` at the start of the handler: `latency_ms` and `ttft_ms` count from here. */
+  readonly startedMs: number
+  readonly access: Access
+  /** Cut down to what the end needs once an answer has begun, so that open streams do not keep their prompts. */
+  body: ChatRequest
+  /** The body as it came; likewise. */
+  text: string
+  /** As the client sent it; looked at where the request is billed. */
+  readonly idempotencyKey: string | null
+  /** Without the `?`. */
+  readonly query: string
+  /** The one node the client wants, body and query already agreed. */
+  readonly pin: string | null
+  /** Aborts when the client is gone. */
+  readonly signal: AbortSignal
+  /** Under which its calls stand; null or absent: no trace is recorded. */
+  readonly span?: Span | null
+  /** Called once, when all is over: after a stream's last byte, too. */
+  readonly finished: (record: ChatRecord) => void
+}
+
+/** `headers`: what the account's limits say (`RateLimit`, …). */
+export type ChatAnswer = { readonly headers: Readonly<Record<string, string>> } & (
+  | { readonly kind: 'whole'; readonly body: string }
+  | { readonly kind: 'stream'; readonly stream: ReadableStream<string> }
+)
+
+/** How a request ended, for metrics and the log line; exactly one per command. */
+export interface ChatRecord {
+  /** As the client named it, or null where no such model exists (so that nobody fills the metrics with names). */
+  readonly model: string | null
+  /** HTTP status; 499: the client left. A failure inside a stream has the status of its code. */
+  readonly status: number
+  readonly code: ProblemCode | null
+  readonly latencyMs: number
+  /** To the first content; null: there was none, or the node was not asked for a stream. */
+  readonly ttftMs: number | null
+  readonly usage: TokenUsage | null
+  readonly attempts: number
+  /** The caller's own correlation id. */
+  readonly jobId: string | null
+}

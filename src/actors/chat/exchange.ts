@@ -1,0 +1,242 @@
+import type { NewReceipt } from '../../db/queries/money/receipts.ts'
+import type { ProblemCode } from '../../errors.ts'
+import { newId, ulid } from '../../ids.ts'
+import type { PrefixMap } from '../../machines/rules/affinity.ts'
+import type { Route, RoutingTable } from '../../machines/rules/routing.ts'
+import type { TokenUsage } from '../../protocol/chat/chunk-rewriter.ts'
+import { estimatePrompt, type PromptEstimate, wholeTokens } from '../../protocol/chat/token-estimate.ts'
+import { readNodeReceipt, type SeenWork } from '../../protocol/receipts/node-receipt.ts'
+import { receiptText, textHash } from '../../protocol/receipts/receipt.ts'
+import type { ChatMetadata } from '../../protocol/wire/inference/chat.ts'
+import { isoTime } from '../../time.ts'
+import type { Admission, Limits } from '../limits/limits.ts'
+import { Attempt } from './attempt.ts'
+import type { ChatCommand } from './chat-command.ts'
+import type { DispatchPort } from './dispatch.ts'
+import { billedCeiling, isBilled, PaidCall, type PaidCallPort } from './paid-call.ts'
+import type { Relay } from './relay.ts'
+import type { Ticker, Ticking } from './ticker.ts'
+
+export interface ChatPort extends DispatchPort {
+  readonly ledger: PaidCallPort['ledger']
+  readonly idempotency: PaidCallPort['idempotency']
+  readonly limits: Limits
+  readonly prefixes: PrefixMap
+  readonly ticker: Ticker
+  readonly receipt: (receipt: NewReceipt) => void
+}
+
+/** A body shorter than this costs less kept than estimated, UTF-16 units. */
+const promptKeptMax = 4_096
+
+/** What a node said of its work. */
+export interface ToldWork {
+  readonly usage: TokenUsage
+  readonly estimated: boolean
+  /** An answer that is whole, with the node's own `svc`; null: an agent cannot have vouched for it. */
+  readonly vouched: { readonly svc: unknown } | null
+}
+
+/** What an answer comes to, before anything of it is written or sent. */
+export interface Conclusion {
+  readonly route: Route
+  readonly usage: TokenUsage
+  readonly receipt: NewReceipt
+  /** `svc` of the answer. */
+  readonly metadata: ChatMetadata
+}
+
+/** An agent estimates for a runtime that reports no usage, by the same rule. */
+const saysEstimated = (vouched: ToldWork['vouched']) =>
+  (vouched?.svc as { readonly usage_estimated?: unknown } | null | undefined)?.usage_estimated === true
+
+/** What one request carries from its admission to its end. */
+export class Exchange implements Ticking {
+  readonly created = Math.floor(Date.now() / 1_000)
+  readonly id = `chatcmpl-${ulid()}`
+  private estimate: PromptEstimate | null = null
+  private finishedOnce = false
+  admission: Admission | null = null
+  /** Tokens of the day's quota that were reserved. */
+  reserved = 0
+  attempts = 0
+  /** A sub-call of a mixture: no silent retry (specification, mixture rule 1), not by the transport either. */
+  sentOnce = false
+  attempt: Attempt | null = null
+  relay: Relay | null = null
+  /** null: nobody pays. */
+  private paid: PaidCall | null = null
+  /** Of billed work: resolves when debit and receipt are on the disk. */
+  durable: Promise<void> | null = null
+
+  constructor(
+    readonly port: ChatPort,
+    readonly command: ChatCommand,
+    readonly table: RoutingTable,
+    private readonly done: (exchange: Exchange) => void,
+  ) {}
+
+  /** One more call for this request: the first goes by the request's own id (§14). */
+  begin(route: Route, onNodeLost?: () => void): Attempt {
+    const { command, port } = this
+    this.attempts++
+    const callId = this.attempts === 1 ? command.requestId : newId('req')
+    this.attempt = new Attempt(port.router, route, callId, command.access.keyId ?? '', onNodeLost)
+    if (command.span != null) this.attempt.span = command.span.call(route.modelId)
+    return this.attempt
+  }
+
+  /** Sets money aside where this route costs some; false: the client left meanwhile. */
+  async afford(route: Route): Promise<boolean> {
+    const { command, port } = this
+    this.paid ??= new PaidCall(port, command, this.prompt(), this.billedOutput(route))
+    await this.paid.reserve(route)
+    return !command.signal.aborted
+  }
+
+  isBilled(route: Route): boolean {
+    return isBilled(route, this.command.access.customerId)
+  }
+
+  /** `max_tokens` of a billed request: as given, else a bound that is injected. */
+  billedOutput(route: Route): number {
+    const { body, access } = this.command
+    const given = body.max_tokens ?? body.max_completion_tokens
+    return given ?? billedCeiling(route, this.port.config.SVC_OUTPUT_TOKENS_DEFAULT, access.policy.maxTokensPerRequest)
+  }
+
+  /** Prompt tokens, estimated once and only where somebody asks. */
+  prompt(): number {
+    return this.promptEstimate().tokens
+  }
+
+  promptEstimate(): PromptEstimate {
+    this.estimate ??= estimatePrompt(this.command.body)
+    return this.estimate
+  }
+
+  /** The answer has begun: what may still be asked of the prompt is its estimate. */
+  forgetPrompt(): void {
+    const { command } = this
+    if (command.text.length < promptKeptMax) return
+    this.prompt()
+    const { model, stream_options: options, svc } = command.body
+    const jobId = svc?.job_id
+    command.text = ''
+    command.body = {
+      model,
+      messages: [],
+      ...(options === undefined ? {} : { stream_options: options }),
+      ...(jobId === undefined ? {} : { svc: { job_id: jobId } }),
+    }
+  }
+
+  modelId(): string | null {
+    return this.table.byModel.get(this.command.body.model)?.[0]?.modelId ?? null
+  }
+
+  /** A whole answer has one deadline; a stream's relay watches its own. */
+  tick(nowMs: number): void {
+    if (nowMs - this.command.startedMs >= this.port.config.SVC_TOTAL_TIMEOUT_MS) this.attempt?.abort('total_timeout')
+  }
+
+  /** The client is gone, or the gateway stops. */
+  abort(cause: 'client_gone' | 'shutdown'): void {
+    if (this.relay === null) this.attempt?.abort(cause)
+    else if (cause === 'client_gone') this.relay.clientGone()
+    else this.relay.shutDown()
+  }
+
+  usageOf(reported: TokenUsage | null, outputWeight: () => number): { usage: TokenUsage; estimated: boolean } {
+    if (reported !== null) {
+      const usage = this.paid === null ? reported : this.paid.clamp(reported, outputWeight())
+      return { usage, estimated: false }
+    }
+    const prompt = this.prompt()
+    const estimate = wholeTokens(outputWeight())
+    const completion = this.paid === null ? estimate : this.paid.bound(estimate)
+    const usage = { prompt_tokens: prompt, completion_tokens: completion, total_tokens: prompt + completion }
+    return { usage, estimated: true }
+  }
+
+  /** The receipt and the metadata of an answer that a node gave, whole or in part. Nothing is written or charged yet. */
+  conclude(attempt: Attempt, told: ToldWork, ttftMs: number): Conclusion {
+    const { command } = this
+    const { route } = attempt
+    const latencyMs = performance.now() - command.startedMs
+    const receipt = this.receiptOf(attempt, told, latencyMs)
+    const metadata = {
+      runtime_id: route.runtimeId,
+      runtime_kind: route.runtimeKind,
+      latency_ms: Math.round(latencyMs),
+      ttft_ms: Math.round(ttftMs),
+      receipt_hash: receipt.hash,
+      request_id: command.requestId,
+      ...(told.estimated || (route.agent !== null && saysEstimated(told.vouched)) ? { usage_estimated: true } : {}),
+    }
+    return { route, usage: told.usage, receipt: { ...receipt, customerId: command.access.customerId }, metadata }
+  }
+
+  /** The receipt is kept and the work charged: once the answer stands as it will be sent (§27). */
+  record({ route, usage, receipt }: Conclusion): void {
+    if (this.paid === null) return this.port.receipt(receipt)
+    this.durable = this.paid.charge(route, usage, receipt)
+    // Who waits for it hears of it; a client that left does not, and the ledger has said so in the log.
+    this.durable.catch(() => {})
+  }
+
+  /** An agent's own receipt where it fits what was seen here, else the gateway's (§14). */
+  private receiptOf(attempt: Attempt, { usage, vouched }: ToldWork, latencyMs: number) {
+    const { command, port } = this
+    const { route } = attempt
+    const now = Date.now()
+    const seen: SeenWork = {
+      requestId: attempt.callId,
+      jobId: command.body.svc?.job_id ?? null,
+      kind: 'hosted_chat',
+      nodeId: route.nodeId,
+      nodeClass: route.nodeClass,
+      runtimeId: route.runtimeId,
+      runtimeKind: route.runtimeKind,
+      modelId: route.modelId,
+      promptTokens: usage.prompt_tokens,
+      completionTokens: usage.completion_tokens,
+    }
+    if (route.agent !== null && vouched !== null) {
+      const own = readNodeReceipt(vouched.svc, seen, route.agent, now)
+      if (own !== null) return own
+      port.failed('receipt_invalid')
+    }
+    const times = { startedAt: isoTime(now - latencyMs), completedAt: isoTime(now) }
+    const text = receiptText({ ...seen, issuer: 'gateway', ...times })
+    return { text, hash: textHash(text) }
+  }
+
+  /** A machine of others cannot use up an account's quota by what it says of itself (§5, usage). */
+  private tokensUsed(usage: TokenUsage | null): number {
+    const told = usage?.total_tokens ?? 0
+    const own = this.attempt?.route.customerId === this.command.access.customerId
+    return own ? told : Math.min(told, this.reserved)
+  }
+
+  finish(status: number, code: ProblemCode | null, usage: TokenUsage | null, ttftMs: number | null): void {
+    if (this.finishedOnce) return
+    this.finishedOnce = true
+    this.port.ticker.delete(this)
+    this.done(this)
+    this.admission?.settle(this.tokensUsed(usage))
+    if (this.durable === null) this.paid?.release()
+    const latencyMs = performance.now() - this.command.startedMs
+    const model = this.modelId()
+    this.command.finished({
+      model,
+      status,
+      code,
+      latencyMs,
+      ttftMs,
+      usage,
+      attempts: this.attempts,
+      jobId: this.command.body.svc?.job_id ?? null,
+    })
+  }
+}

@@ -1,0 +1,80 @@
+import type { Database } from '../../db/client.ts'
+import { claimKey, dropOldKeys, type IdempotencyRow, releaseKey } from '../../db/queries/accounts/idempotency.ts'
+import { Problem } from '../../errors.ts'
+import { failureName, type Log } from '../../log.ts'
+import { canonicalJson } from '../../protocol/json/canonical-json.ts'
+import { foreignJson } from '../../protocol/json/foreign-json.ts'
+import { equalBytes, hashToken } from '../../secrets.ts'
+import { dayMs, hourMs, isoTime } from '../../time.ts'
+import type { ChatCommand } from './chat-command.ts'
+
+/** Keys of billed requests: the same one is billed once, over all gateways (§5). */
+export interface Idempotency {
+  /** Refuses with `idempotency_in_progress`, `idempotency_completed`, `idempotency_key_reused`, or `invalid_request` for a key that is none. */
+  claim(command: ChatCommand, key: string): Promise<void>
+  /** Nothing was billed. */
+  release(command: ChatCommand): void
+}
+
+export interface OwnedIdempotency extends Idempotency {
+  start(): void
+  stop(): void
+}
+
+const keyPattern = /^[\x21-\x7e]{1,255}$/
+const param = 'header.idempotency-key'
+const retryAfterSeconds = 2
+
+/** Structured fields quote it; many clients do not. */
+const unquoted = (key: string) => (/^".*"$/.test(key) ? key.slice(1, -1) : key)
+
+function refusalOf(row: IdempotencyRow): Problem {
+  if (row.status === 'in_progress') return new Problem('idempotency_in_progress', { param, retryAfterSeconds })
+  return new Problem('idempotency_completed', {
+    param,
+    metadata: {
+      original: {
+        request_id: row.requestId,
+        status: row.httpStatus,
+        receipt_hash: row.receiptHash,
+        usage: row.usage,
+        completed_at: row.completedAt === null ? null : isoTime(row.completedAt),
+      },
+    },
+  })
+}
+
+export function createIdempotency(options: {
+  readonly db: Database
+  readonly log: Log
+  /** SVC_TOKEN_PEPPER, newest first. */
+  readonly peppers: readonly string[]
+}): OwnedIdempotency {
+  const { db, log } = options
+  const pepper = options.peppers[0] ?? ''
+  let timer: ReturnType<typeof setInterval> | null = null
+  const warn = (event: string) => (error: unknown) => log.warn(event, { error: failureName(error) })
+  return {
+    claim: async (command, given) => {
+      const key = unquoted(given)
+      if (!keyPattern.test(key)) throw new Problem('invalid_request', { param })
+      const { requestId, access } = command
+      const fingerprint = hashToken(pepper, canonicalJson(foreignJson(command.text)) + command.query)
+      const claim = { customerId: access.customerId, keyHash: hashToken(pepper, key), fingerprint, requestId }
+      const row = await claimKey(db, claim, dayMs)
+      if (row.requestId === requestId) return
+      if (!equalBytes(row.fingerprint, fingerprint)) throw new Problem('idempotency_key_reused', { param })
+      throw refusalOf(row)
+    },
+    release: ({ access, requestId }) => {
+      releaseKey(db, access.customerId, requestId).catch(warn('idempotency_key_not_released'))
+    },
+    start: () => {
+      timer ??= setInterval(() => void dropOldKeys(db).catch(warn('idempotency_keys_not_swept')), hourMs)
+      timer.unref()
+    },
+    stop: () => {
+      if (timer !== null) clearInterval(timer)
+    },
+  }
+}

@@ -1,0 +1,126 @@
+import { Problem } from '../../errors.ts'
+import { clampUsage, type Prices, priceOf } from '../../machines/rules/pricing.ts'
+import type { Route } from '../../machines/rules/routing.ts'
+import type { TokenUsage } from '../../protocol/chat/chunk-rewriter.ts'
+import { wholeTokens } from '../../protocol/chat/token-estimate.ts'
+import type { Ledger, Reservation } from '../money/ledger.ts'
+import type { NewReceipt } from '../money/receipt-writer.ts'
+import type { ChatCommand } from './chat-command.ts'
+import type { Idempotency } from './idempotency.ts'
+
+export interface PaidCallPort {
+  readonly ledger: Ledger
+  readonly idempotency: Idempotency
+  readonly config: { readonly SVC_PROTOCOL_FEE_BPS: number; readonly SVC_OUTPUT_TOKENS_DEFAULT: number }
+}
+
+/** Costs this caller money: own machines never do (specification, 6). */
+export const isBilled = (route: Route, customerId: string) => route.prices !== null && route.customerId !== customerId
+
+const weiPattern = /^(0|[1-9][0-9]{0,77})$/
+
+/** `max_tokens` of a billed request that has none, so that its quote is a true bound (§13). */
+export function billedCeiling(route: Route, standard: number, policyMax: number | null): number {
+  return Math.min(route.maxOutputLength ?? Number.POSITIVE_INFINITY, standard, policyMax ?? Number.POSITIVE_INFINITY)
+}
+
+/**
+ * The money of one request on machines of others: reserved before the first call, charged for what passed, released
+ * when nothing did. One reservation for all of its tries: a model has one price.
+ */
+export class PaidCall {
+  private reservation: Reservation | null = null
+  /** Those of the quote: what the catalogue says later is not what the client was asked for. */
+  private prices: Prices | null = null
+  private ended = false
+  private breached = false
+  /** The client's key is ours. */
+  private claimed = false
+
+  constructor(
+    private readonly port: PaidCallPort,
+    private readonly command: ChatCommand,
+    private readonly promptEstimate: number,
+    /** `max_tokens`, given or injected. */
+    private readonly outputMax: number,
+  ) {}
+
+  /** Refuses with `max_price_exceeded`, `insufficient_funds`, `service_unavailable`, or `invalid_request` for a cap that is no amount. */
+  async reserve(route: Route): Promise<void> {
+    if (this.reservation !== null) return
+    const prices = pricesOf(route)
+    const amountWei = priceOf(prices, this.promptEstimate, this.outputMax)
+    const cap = this.command.body.svc?.max_price_wei
+    if (cap !== undefined) {
+      if (!weiPattern.test(cap)) throw new Problem('invalid_request', { param: 'svc.max_price_wei' })
+      if (amountWei > BigInt(cap)) throw new Problem('max_price_exceeded', { param: 'svc.max_price_wei' })
+    }
+    const { requestId: id, access, idempotencyKey } = this.command
+    if (idempotencyKey !== null && !this.claimed) {
+      await this.port.idempotency.claim(this.command, idempotencyKey)
+      this.claimed = true
+      // The client left meanwhile: nobody else will free its key.
+      if (this.ended) return this.giveBack()
+    }
+    const reservation = await this.port.ledger.reserve({ id, customerId: access.customerId, amountWei })
+    this.reservation = reservation
+    this.prices = prices
+    // The client left meanwhile.
+    if (this.ended) this.giveBack()
+  }
+
+  /** Of an estimated answer: no more tokens than were asked for can be billed, though more text came. */
+  bound(completionTokens: number): number {
+    return Math.min(completionTokens, this.outputMax)
+  }
+
+  /** What is paid for of what the node said (§5, usage). */
+  clamp(usage: TokenUsage, outputWeight: number): TokenUsage {
+    const clamped = clampUsage(
+      { promptTokens: usage.prompt_tokens, completionTokens: usage.completion_tokens },
+      { promptTokens: this.promptEstimate, completionTokens: wholeTokens(outputWeight) },
+      this.outputMax,
+    )
+    this.breached = clamped.breached
+    const { promptTokens, completionTokens } = clamped.usage
+    return {
+      ...usage,
+      prompt_tokens: promptTokens,
+      completion_tokens: completionTokens,
+      total_tokens: promptTokens + completionTokens,
+    }
+  }
+
+  /** Resolves when debit and receipt are durable. */
+  async charge(route: Route, usage: TokenUsage, receipt: NewReceipt): Promise<void> {
+    const { reservation, prices } = this
+    if (reservation === null || prices === null) throw new Error('a billed call without a reservation')
+    this.ended = true
+    await this.port.ledger.settle(reservation, {
+      actualWei: priceOf(prices, usage.prompt_tokens, usage.completion_tokens),
+      receipt: { ...receipt, ...(this.breached ? { status: 'held' as const } : {}) },
+      nodeId: route.nodeId,
+      kind: 'hosted_chat',
+      feeBps: this.port.config.SVC_PROTOCOL_FEE_BPS,
+      ...(this.claimed ? { usage } : {}),
+    })
+  }
+
+  /** Nothing passed. After a charge it does nothing. */
+  release(): void {
+    if (this.ended) return
+    this.ended = true
+    this.giveBack()
+  }
+
+  private giveBack(): void {
+    if (this.reservation !== null) this.port.ledger.release(this.reservation)
+    if (this.claimed) this.port.idempotency.release(this.command)
+    this.claimed = false
+  }
+}
+
+function pricesOf(route: Route): Prices {
+  if (route.prices === null) throw new Error('a free route has no price')
+  return { baseWei: 0n, ...route.prices }
+}

@@ -1,0 +1,39 @@
+import type { ProblemCode } from '../../errors.ts'
+import type { TokenUsage } from '../../protocol/chat/chunk-rewriter.ts'
+import type { Config } from '../../settings/config.ts'
+import type { Attempt } from './attempt.ts'
+import type { Ticker } from './ticker.ts'
+
+/** How a stream ended, told once. */
+export interface RelayEnd {
+  readonly kind: 'complete' | 'failed' | 'client_gone'
+  readonly code: ProblemCode | null
+  readonly attempt: Attempt | null
+  /** As the node reported it; null where it did not. */
+  readonly usage: TokenUsage | null
+  /** The node's own `svc`, unchecked. */
+  readonly svc: unknown
+  /** Weight of the text that passed, unrounded. */
+  readonly outputWeight: number
+  readonly firstContentMs: number | null
+  /** Choices of the node's finish chunk; null where none came. */
+  readonly finish: readonly Readonly<Record<string, unknown>>[] | null
+  /** The terminal chunk of a complete stream, from what `answerEnd` made. */
+  readonly terminal: (members: string) => string
+}
+
+export interface SettledStream {
+  /** Built before anything is charged; null: this stream has none, or it could not be built, and nothing is charged. */
+  readonly terminal: string | null
+  /** The terminal chunk waits for it; null where nobody pays. */
+  readonly durable: Promise<void> | null
+}
+
+export interface RelayPort {
+  readonly config: Config
+  readonly ticker: Ticker
+  /** The receipt is made here. */
+  readonly settle: (end: RelayEnd) => SettledStream
+  /** A line of the node that is no JSON was passed over. */
+  readonly skipped: () => void
+}

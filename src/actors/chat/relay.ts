@@ -1,0 +1,296 @@
+import { Problem, type ProblemCode } from '../../errors.ts'
+import type { ChunkRewriter } from '../../protocol/chat/chunk-rewriter.ts'
+import { SseSplitter } from '../../protocol/chat/sse.ts'
+import { ClientStream } from '../../transport/client-stream.ts'
+import type { NodeResponse, TransportError } from '../../transport/transport.ts'
+import type { AbortCause, Attempt, AttemptFailure } from './attempt.ts'
+import type { ChatCommand } from './chat-command.ts'
+import type { RelayEnd, RelayPort } from './relay-port.ts'
+import { streamError } from './stream-error.ts'
+import type { Ticking } from './ticker.ts'
+
+const keepAlive = ': svc processing\n\n'
+/** A node that has answered in full may take this long to end its body. */
+const lingerMs = 2_000
+
+type Phase = 'waiting' | 'streaming' | 'ended'
+
+/**
+ * One stream, from the node's bytes to the client's (§6): rewrites chunk by chunk, commits the status late,
+ * keeps silent connections alive, holds the finish chunk for the usage, and turns every failure after the commit into
+ * an error event, never a silent end.
+ */
+export class Relay implements Ticking {
+  private readonly client: ClientStream
+  /** The client asked for a usage chunk of its own. */
+  private readonly includeUsage: boolean
+  private phase: Phase = 'waiting'
+  private attempt: Attempt | null = null
+  private splitter: SseSplitter
+  private firstChunk: ((failure: AttemptFailure | null) => void) | null = null
+  private committed = false
+  private firstContentMs: number | null = null
+  private nodeAtMs = 0
+  private finishAtMs = 0
+  private firstChunkByMs = Number.POSITIVE_INFINITY
+  private lingerUntilMs = 0
+  /** Text gathered from one read of the node: one write to the client, nothing held back. */
+  private gathered = ''
+
+  constructor(
+    private readonly port: RelayPort,
+    private readonly command: ChatCommand,
+    private readonly rewriter: ChunkRewriter,
+  ) {
+    const options: { readonly include_usage?: unknown } = command.body.stream_options ?? {}
+    this.includeUsage = options.include_usage === true
+    this.splitter = this.newSplitter()
+    this.client = new ClientStream(port.config.SVC_CLIENT_QUEUE_BYTES_MAX, () => this.clientGone())
+    port.ticker.add(this)
+  }
+
+  get stream(): ReadableStream<string> {
+    return this.client.stream
+  }
+
+  /** A fresh one per try: a broken event of one node must not run into the next node's first. */
+  private newSplitter(): SseSplitter {
+    return new SseSplitter({
+      data: (payload) => this.event(payload),
+      errorLine: (payload) => this.broken('upstream_error', payload),
+    })
+  }
+
+  /** A try begins: its deadlines count from here. `firstChunkByMs`: then the route is given up. */
+  expect(attempt: Attempt, firstChunkByMs: number): void {
+    this.attempt = attempt
+    this.firstChunkByMs = firstChunkByMs
+  }
+
+  /** Reads the answer of the expected try; resolves with null at its first chunk, or with why there was none. */
+  attach(attempt: Attempt, response: NodeResponse): Promise<AttemptFailure | null> {
+    this.splitter = this.newSplitter()
+    this.nodeAtMs = performance.now()
+    return new Promise((resolve) => {
+      this.firstChunk = resolve
+      const mine = () => this.attempt === attempt
+      this.client.source = response.flow
+      response.read({
+        bytes: (chunk) => mine() && this.bytes(chunk),
+        ended: () => mine() && this.ended(),
+        failed: (error) => mine() && this.failed(error),
+      })
+    })
+  }
+
+  /** From here on the status is 200 and failures are events. */
+  commit(): void {
+    this.committed = true
+    this.client.lastWriteMs = performance.now()
+  }
+
+  /** Commits before there is a chunk. Bun sends the headers with the first bytes of the body, so there must be some. */
+  commitEarly(): void {
+    this.commit()
+    this.client.write(keepAlive, performance.now())
+  }
+
+  private bytes(chunk: Buffer): void {
+    this.nodeAtMs = performance.now()
+    if (this.phase === 'ended') return
+    if (!this.splitter.push(chunk)) this.broken('upstream_error')
+    this.flush()
+  }
+
+  private ended(): void {
+    if (this.phase === 'ended') return this.port.ticker.delete(this)
+    this.splitter.end()
+    this.flush()
+    if (this.rewriter.finish !== null) this.complete()
+    else this.broken('node_lost')
+  }
+
+  private failed(error: TransportError): void {
+    const attempt = this.attempt
+    if (this.phase === 'ended' || attempt === null) return this.port.ticker.delete(this)
+    if (this.firstChunk !== null) return this.settleFirst(attempt.failedBy(error))
+    // The answer was complete but for its usage: a cut connection takes nothing away.
+    if (this.rewriter.finish !== null && attempt.cause === null) return this.complete()
+    if (attempt.cause === null) return this.broken('node_lost')
+    const failure = attempt.failedByCause(attempt.cause)
+    failure.strike?.()
+    this.broken(failure.code)
+  }
+
+  private event(payload: string): void {
+    // Without an attempt: what a node sends behind its own failure belongs to no answer.
+    if (this.phase === 'ended' || this.attempt === null) return
+    if (payload === '[DONE]') {
+      if (this.rewriter.finish !== null) this.complete()
+      return
+    }
+    const accepted = this.rewriter.accept(payload)
+    if (accepted.kind === 'malformed') return this.port.skipped()
+    if (accepted.kind === 'failed') return this.broken('upstream_error', payload)
+    if (accepted.kind === 'chunk') {
+      this.started()
+      this.gathered += accepted.text
+      if (this.firstContentMs === null && this.rewriter.contentSeen) this.firstContentMs = this.nodeAtMs
+    } else if (this.rewriter.finish !== null) this.finishing()
+  }
+
+  /** The finish chunk and the usage may come in one chunk, in two, or the second never. */
+  private finishing(): void {
+    if (this.finishAtMs === 0) {
+      this.started()
+      this.finishAtMs = this.nodeAtMs
+      if (this.firstContentMs === null) this.firstContentMs = this.nodeAtMs
+      if (this.includeUsage) this.gathered += this.rewriter.finishChunk()
+    }
+    if (this.rewriter.usageFinal) this.complete()
+  }
+
+  private started(): void {
+    if (this.firstChunk === null) return
+    this.phase = 'streaming'
+    this.settleFirst(null)
+  }
+
+  private settleFirst(failure: AttemptFailure | null): void {
+    const settle = this.firstChunk
+    this.firstChunk = null
+    this.firstChunkByMs = Number.POSITIVE_INFINITY
+    if (failure !== null) {
+      this.attempt = null
+      this.client.source = null
+    }
+    settle?.(failure)
+  }
+
+  private flush(): void {
+    if (this.gathered === '') return
+    const text = this.gathered
+    this.gathered = ''
+    this.client.write(text, this.nodeAtMs)
+  }
+
+  private complete(): void {
+    const { terminal, durable } = this.end('complete', null)
+    if (terminal === null) this.tell(new Problem('internal_error'))
+    else if (durable === null) this.finish(terminal)
+    else {
+      this.flush()
+      durable.then(
+        () => this.finish(terminal),
+        () => this.tell(new Problem('internal_error')),
+      )
+    }
+    // The last bytes of the node are read, not cut: its connection then serves the next request.
+    this.lingerUntilMs = performance.now() + lingerMs
+    this.port.ticker.add(this)
+  }
+
+  private finish(terminal: string): void {
+    this.gathered += terminal
+    this.flush()
+    this.client.close()
+  }
+
+  /** The node failed, and `said` why: before its first chunk another may be tried; after it the client hears of it. */
+  private broken(code: ProblemCode, said = ''): void {
+    const attempt = this.attempt
+    if (this.phase === 'ended' || attempt === null) return
+    if (this.firstChunk !== null) {
+      const failure = attempt.failedByContent(said)
+      attempt.signal.abort()
+      return this.settleFirst(failure)
+    }
+    this.flush()
+    this.fail(new Problem(code))
+    attempt.signal.abort()
+  }
+
+  /** Ends a committed stream with an error event and no `[DONE]`. */
+  fail(problem: Problem): void {
+    if (this.phase === 'ended') return
+    this.end('failed', problem.code)
+    this.tell(problem)
+  }
+
+  private tell(problem: Problem): void {
+    this.client.write(this.rewriter.failure(streamError(problem, this.command.requestId)), performance.now())
+    this.client.close()
+  }
+
+  /** The client is gone: the node stops now, what it did is settled. */
+  clientGone(cut = false): void {
+    if (this.phase === 'ended') return
+    const { attempt } = this
+    // Settled before the call is cut: the cut comes back as its failure, and nobody is there to hear of one.
+    if (attempt !== null) attempt.cause ??= 'client_gone'
+    this.end('client_gone', null)
+    attempt?.signal.abort()
+    this.settleFirst({ code: 'node_lost', failover: false })
+    if (cut) this.client.cut()
+    else this.client.close()
+  }
+
+  /** Nothing was sent and nothing will be: the caller gets a plain error instead. */
+  abandon(): void {
+    if (this.phase === 'ended') return
+    this.phase = 'ended'
+    this.port.ticker.delete(this)
+  }
+
+  shutDown(): void {
+    if (this.phase === 'ended') return
+    this.attempt?.abort('shutdown')
+    if (this.committed) this.fail(new Problem('server_shutdown'))
+  }
+
+  private end(kind: RelayEnd['kind'], code: ProblemCode | null) {
+    this.phase = 'ended'
+    this.port.ticker.delete(this)
+    return this.port.settle({
+      kind,
+      code,
+      attempt: this.attempt,
+      usage: this.rewriter.usage,
+      svc: this.rewriter.svc,
+      outputWeight: this.rewriter.outputWeight,
+      firstContentMs: this.firstContentMs,
+      finish: this.rewriter.finish,
+      terminal: (members) => this.rewriter.terminal(members, this.includeUsage),
+    })
+  }
+
+  tick(nowMs: number): void {
+    const { config } = this.port
+    if (this.phase === 'ended') {
+      if (nowMs < this.lingerUntilMs) return
+      this.attempt?.signal.abort()
+      return this.port.ticker.delete(this)
+    }
+    if (nowMs - this.command.startedMs >= config.SVC_TOTAL_TIMEOUT_MS) return this.timeOut('total_timeout')
+    if (nowMs >= this.firstChunkByMs) return this.timeOut('first_chunk_timeout')
+    if (this.phase === 'streaming') {
+      if (this.finishAtMs > 0 && nowMs - this.finishAtMs >= config.SVC_FINISH_HOLD_MS) return this.complete()
+      if (this.client.stalledAtMs > 0) {
+        if (nowMs - this.client.stalledAtMs >= config.SVC_SLOW_CLIENT_TIMEOUT_MS) this.clientGone(true)
+        return
+      }
+      if (nowMs - this.nodeAtMs >= config.SVC_INTER_CHUNK_TIMEOUT_MS) return this.timeOut('stream_idle')
+    }
+    if (this.committed && nowMs - this.client.lastWriteMs >= config.SVC_KEEP_ALIVE_MS) {
+      this.client.write(keepAlive, nowMs)
+    }
+  }
+
+  private timeOut(cause: AbortCause): void {
+    const attempt = this.attempt
+    this.firstChunkByMs = Number.POSITIVE_INFINITY
+    // A transport that does not answer is told by its signal; the pump's failure then comes back to `failed`.
+    if (attempt !== null) attempt.abort(cause)
+    else if (this.committed) this.fail(new Problem('upstream_timeout'))
+  }
+}

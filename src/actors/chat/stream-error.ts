@@ -1,0 +1,17 @@
+import { openAiError, Problem, type ProblemCode } from '../../errors.ts'
+import type { RequestId } from '../../ids.ts'
+
+const messages: Partial<Record<ProblemCode, string>> = {
+  node_lost: 'The node stopped responding.',
+  upstream_error: 'The node failed while it was answering.',
+  stream_idle_timeout: 'The node stopped sending.',
+  upstream_timeout: 'The answer took too long.',
+  server_shutdown: 'The gateway is shutting down.',
+}
+
+/** `error` of the event that ends a stream which has begun (§6). */
+export function streamError(problem: Problem, requestId: RequestId): object {
+  const text = messages[problem.code]
+  const told = text === undefined ? problem : new Problem(problem.code, { ...problem.options, detail: text })
+  return (openAiError(told, requestId) as { readonly error: object }).error
+}

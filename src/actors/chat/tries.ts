@@ -1,0 +1,64 @@
+import { Problem, type ProblemCode } from '../../errors.ts'
+import type { AttemptFailure } from './attempt.ts'
+
+const details: Partial<Record<ProblemCode, string>> = {
+  upstream_error: 'The node failed before it answered.',
+  upstream_timeout: 'The node did not answer in time.',
+}
+
+/** What the stream-only codes are called before the first byte (§3). */
+const beforeFirstByte: Partial<Record<ProblemCode, ProblemCode>> = {
+  node_lost: 'upstream_error',
+  server_shutdown: 'service_unavailable',
+  stream_idle_timeout: 'upstream_timeout',
+}
+
+function problemOf(failure: AttemptFailure): Problem {
+  if (failure.problem !== undefined) return failure.problem
+  const code = beforeFirstByte[failure.code] ?? failure.code
+  const detail = details[code]
+  return new Problem(code, {
+    ...(detail === undefined ? {} : { detail }),
+    ...(failure.retryAfterSeconds === undefined ? {} : { retryAfterSeconds: failure.retryAfterSeconds }),
+  })
+}
+
+/** The routes that one request was tried on, and why they did not serve it. */
+export class Tries {
+  readonly tried = new Set<string>()
+  private readonly failures: AttemptFailure[] = []
+  /** A node has found the prompt too long for a context of so many tokens. */
+  contextAbove: number | null = null
+
+  get anyFailed(): boolean {
+    return this.failures.length > 0
+  }
+
+  /** True where another route may be worth a try. */
+  failed(failure: AttemptFailure): boolean {
+    this.failures.push(failure)
+    if (failure.contextAbove === undefined) return failure.failover
+    // Once: the second machine was chosen for its larger context.
+    const first = this.contextAbove === null
+    this.contextAbove ??= failure.contextAbove
+    return first && failure.failover
+  }
+
+  /** Another route has served the request: the failures were those of their routes. */
+  served(): void {
+    for (const { strike } of this.failures) strike?.()
+  }
+
+  /**
+   * No route serves it: what the client hears. A request that failed on several routes is likelier to be the cause itself,
+   * so that the failure counts where it was tried on one alone (§27).
+   */
+  givenUp(late: ProblemCode | null = null): Problem {
+    const [only, ...more] = this.failures.filter(({ strike }) => strike !== undefined)
+    if (more.length === 0) only?.strike?.()
+    if (late !== null) return problemOf({ code: late, failover: false })
+    // A machine with too small a context says nothing of a larger one that failed: there a retry may help.
+    const last = this.failures.findLast(({ contextAbove }) => contextAbove === undefined) ?? this.failures.at(-1)
+    return problemOf(last ?? { code: 'internal_error', failover: false })
+  }
+}

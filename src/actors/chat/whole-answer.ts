@@ -1,0 +1,123 @@
+import type { Route } from '../../machines/rules/routing.ts'
+import type { TokenUsage } from '../../protocol/chat/chunk-rewriter.ts'
+import { completionText, type PublicCompletion, publicCompletion } from '../../protocol/chat/completion.ts'
+import { GatheredAnswer } from '../../protocol/chat/gathered-answer.ts'
+import type { UpstreamBody } from '../../protocol/chat/upstream-request.ts'
+import { gather } from '../../transport/gather.ts'
+import type { NodeResponse } from '../../transport/transport.ts'
+import { finishReasons } from '../telemetry/tracing.ts'
+import type { Attempt, AttemptFailure } from './attempt.ts'
+import type { Conclusion, Exchange } from './exchange.ts'
+import { callNode, isFailure } from './node-call.ts'
+
+/** A node's whole answer may not be larger, bytes. */
+const answerBytesMax = 32 * 1024 * 1024
+
+/** What a node answered, metered; it is not recorded yet and the exchange has not ended. */
+export interface ReceivedAnswer {
+  readonly completion: PublicCompletion
+  readonly usage: TokenUsage
+  readonly conclusion: Conclusion
+  /** From the start of the request; null where the node was asked for no stream: then nobody knows. */
+  readonly firstContentMs: number | null
+}
+
+interface HeardAnswer {
+  readonly completion: PublicCompletion
+  /** `performance.now()`, likewise. */
+  readonly firstContentMs: number | null
+}
+
+/** What came in place of an answer. */
+interface HeardError {
+  readonly said: string
+}
+
+/** Rejects with `TransportError`. */
+async function heardWhole(response: NodeResponse): Promise<HeardAnswer | HeardError> {
+  const text = await response.text(answerBytesMax)
+  const completion = publicCompletion(text)
+  return completion === null ? { said: text } : { completion, firstContentMs: null }
+}
+
+/** The same answer, asked for as a stream. One that says nothing begins with its end, as in any stream. */
+async function heardStream(
+  response: NodeResponse,
+  attempt: Attempt,
+  usageWaitMs: number,
+): Promise<HeardAnswer | HeardError> {
+  const answer = new GatheredAnswer()
+  const { complete, firstContentMs } = await gather(response, answer, attempt.signal, usageWaitMs)
+  if (!complete) return { said: answer.errorSaid }
+  return { completion: answer.completion(), firstContentMs: firstContentMs ?? performance.now() }
+}
+
+/** Calls one node for a whole answer: by allow-list, metered. */
+export async function receiveWhole(
+  exchange: Exchange,
+  route: Route,
+  upstream: UpstreamBody,
+): Promise<ReceivedAnswer | { readonly failure: AttemptFailure }> {
+  if (exchange.isBilled(route) && !(await exchange.afford(route))) {
+    return { failure: { code: 'node_lost', failover: false } }
+  }
+  const attempt = exchange.begin(route)
+  const response = await callNode(exchange, attempt, upstream)
+  if (isFailure(response)) return { failure: response }
+  const firstByteMs = performance.now()
+  let heard: HeardAnswer | HeardError
+  try {
+    const usageWaitMs = exchange.port.config.SVC_FINISH_HOLD_MS
+    heard = await (upstream.stream ? heardStream(response, attempt, usageWaitMs) : heardWhole(response))
+  } catch (error) {
+    return { failure: attempt.failedBy(error) }
+  }
+  if ('said' in heard) return { failure: attempt.failedByContent(heard.said) }
+  return concluded(exchange, attempt, heard, firstByteMs)
+}
+
+function concluded(
+  exchange: Exchange,
+  attempt: Attempt,
+  { completion, firstContentMs }: HeardAnswer,
+  firstByteMs: number,
+): ReceivedAnswer {
+  const { startedMs } = exchange.command
+  const { usage, estimated } = exchange.usageOf(completion.usage, completion.outputWeight)
+  attempt.release({
+    kind: 'ok',
+    ttftMs: firstContentMs === null ? null : firstContentMs - attempt.startedMs,
+    durationMs: performance.now() - attempt.startedMs,
+    completionTokens: usage.completion_tokens,
+  })
+  attempt.span?.endCall({ model: attempt.route.modelId, usage, finishReasons: finishReasons(completion.choices) }, null)
+  return {
+    completion,
+    usage,
+    conclusion: exchange.conclude(attempt, { usage, estimated, vouched: completion }, firstByteMs - startedMs),
+    firstContentMs: firstContentMs === null ? null : firstContentMs - startedMs,
+  }
+}
+
+/** One try of a request without a stream. */
+export async function tryWhole(
+  exchange: Exchange,
+  route: Route,
+  upstream: UpstreamBody,
+): Promise<{ readonly body: string } | { readonly failure: AttemptFailure }> {
+  const received = await receiveWhole(exchange, route, upstream)
+  if ('failure' in received) return received
+  const { completion, usage, conclusion, firstContentMs } = received
+  const body = completionText(
+    { id: exchange.id, created: exchange.created, model: exchange.command.body.model },
+    completion.choices,
+    usage,
+    conclusion.metadata,
+  )
+  // Only an answer that stands is charged.
+  exchange.record(conclusion)
+  // Billed work is durable before anybody hears of it (§14).
+  if (exchange.durable !== null) await exchange.durable
+  exchange.finish(200, null, usage, firstContentMs)
+  return { body }
+}

@@ -1,0 +1,247 @@
+import { failureName, type Log } from '../../log.ts'
+import type { InspectEvents, LiveNode, MachineCounts, Transition } from '../../protocol/wire/admin/inspect.ts'
+import { isoTime } from '../../time.ts'
+import type { Inspector, Transition as Moved } from '../telemetry/inspect.ts'
+import { ConsoleClient } from './console-client.ts'
+import { type DurableChart, DurableCounts } from './durable-counts.ts'
+import type { TrafficSeries } from './traffic.ts'
+
+export interface ConsoleFeedOptions {
+  readonly inspector: Inspector
+  readonly traffic: TrafficSeries
+  readonly nodes: () => readonly LiveNode[]
+  /** By machine. Their rows are read while a console is open: every few seconds, sooner where something moves. */
+  readonly durable: Readonly<Record<string, DurableChart>>
+  readonly consolesMax: number
+  readonly log: Log
+}
+
+export interface OpenConsole {
+  readonly role: InspectEvents['hello']['role']
+  /** It was ended for falling behind; what waits for it may not wait for ever. */
+  readonly dropped: () => void
+}
+
+/** The one live stream of the operators' consoles. */
+export interface ConsoleFeed {
+  /** null: as many as allowed are open. */
+  open(client: OpenConsole): ReadableStream<Uint8Array> | null
+  readonly size: number
+  /** Transitions of one machine, or of one of its instances, newest first, at most `limit`. */
+  history(machine: string, id: string | null, limit: number): readonly Transition[]
+  /** Ends all of them and takes no more. */
+  stop(): void
+}
+
+/** What moves within this is one event: many transitions cost one encoding, however many consoles are open. */
+export const coalesceMs = 100
+const poolTicks = 10
+const rowsTicks = { moved: 10, quiet: 50 } as const
+export const heartbeatMs = 10_000
+const heartbeatTicks = heartbeatMs / coalesceMs
+/** In one event; what moves faster is counted, not told. */
+export const transitionsPerEventMax = 500
+
+const encoder = new TextEncoder()
+const heartbeat = encoder.encode(': alive\n\n')
+function encoded<E extends keyof InspectEvents>(event: E, data: InspectEvents[E]): Uint8Array {
+  return encoder.encode(`event: ${event}\ndata: ${JSON.stringify(data)}\n\n`)
+}
+
+const nothing = { live: new Map<string, number>(), entered: new Map<string, number>(), version: 0 }
+const onWire = ({ at, ...moved }: Moved): Transition => ({ ...moved, at: isoTime(at) })
+
+export function createConsoleFeed(options: ConsoleFeedOptions): ConsoleFeed {
+  return new RunningFeed(options)
+}
+
+class RunningFeed implements ConsoleFeed {
+  private readonly clients = new Map<ConsoleClient, OpenConsole>()
+  private pending: Moved[] = []
+  private skipped = 0
+  /** What was told last: versions of the counts by machine, nodes by id. */
+  private readonly versions = new Map<string, number>()
+  private told = new Map<string, string>()
+  private durable: ReadonlyMap<string, DurableCounts> = new Map()
+  /** Versions of the counts when the rows of a machine were read last. */
+  private readonly readAt = new Map<string, number>()
+  private ticks = 0
+  private timer: ReturnType<typeof setInterval> | null = null
+  private readonly endings: (() => void)[] = []
+  private stopped = false
+  /** Good until the next event: consoles that come back together share it. */
+  private shot: Uint8Array | null = null
+
+  constructor(private readonly options: ConsoleFeedOptions) {}
+
+  get size(): number {
+    return this.clients.size
+  }
+
+  open(console: OpenConsole): ReadableStream<Uint8Array> | null {
+    if (this.stopped || this.clients.size >= this.options.consolesMax) return null
+    // What is told already must not come again after a snapshot that holds it.
+    this.tell()
+    // Only now: to tell may drop the last console, and with nobody left the feed ceases.
+    if (this.clients.size === 0) this.begin()
+    const hello = encoded('hello', { role: console.role, heartbeat_ms: heartbeatMs })
+    this.shot ??= this.snapshot()
+    const client: ConsoleClient = new ConsoleClient(Buffer.concat([hello, this.shot]), () => this.remove(client))
+    this.clients.set(client, console)
+    return client.stream
+  }
+
+  history(machine: string, id: string | null, limit: number): readonly Transition[] {
+    const found = this.options.inspector.recent(machine).filter((moved) => id === null || moved.id === id)
+    return found.slice(-limit).reverse().map(onWire)
+  }
+
+  stop(): void {
+    this.stopped = true
+    const last = encoded('end', { reason: 'shutdown' })
+    for (const client of this.clients.keys()) client.end(last)
+    this.clients.clear()
+    this.cease()
+  }
+
+  private begin(): void {
+    this.shot = null
+    const { inspector, traffic, durable } = this.options
+    this.durable = new Map(
+      Object.entries(durable).map(([machine, chart]) => [
+        machine,
+        new DurableCounts(chart, () => this.atWork(machine)),
+      ]),
+    )
+    this.timer = setInterval(() => this.tick(), coalesceMs)
+    this.endings.push(
+      inspector.subscribe((moved) => this.note(moved)),
+      traffic.subscribe((point) => this.send(encoded('traffic', point))),
+    )
+    this.told = new Map(this.options.nodes().map((node) => [node.node_id, JSON.stringify(node)]))
+    for (const [machine, { version }] of inspector.counts()) this.versions.set(machine, version)
+    this.readRows(true)
+  }
+
+  private cease(): void {
+    if (this.timer !== null) clearInterval(this.timer)
+    this.timer = null
+    for (const end of this.endings.splice(0)) end()
+    this.pending = []
+    this.skipped = 0
+    this.ticks = 0
+  }
+
+  private remove(client: ConsoleClient): void {
+    this.clients.delete(client)
+    if (this.clients.size === 0) this.cease()
+  }
+
+  private *atWork(machine: string): Generator<readonly [string, string]> {
+    for (const [{ id }, state] of this.options.inspector.counts().get(machine)?.running ?? []) yield [id, state]
+  }
+
+  private note(moved: Moved): void {
+    this.durable.get(moved.machine)?.moved(moved.id, moved.to)
+    if (this.pending.length < transitionsPerEventMax) this.pending.push(moved)
+    else this.skipped++
+  }
+
+  private tick(): void {
+    this.ticks++
+    this.tell()
+    if (this.ticks % poolTicks === 0) this.tellPool()
+    if (this.ticks % rowsTicks.moved === 0) this.readRows(this.ticks % rowsTicks.quiet === 0)
+    if (this.ticks % heartbeatTicks === 0) this.send(heartbeat)
+  }
+
+  private tell(): void {
+    const machines = this.changedCounts()
+    if (this.pending.length === 0 && machines.length === 0) return
+    const transitions = this.pending.map(onWire)
+    const { skipped } = this
+    this.pending = []
+    this.skipped = 0
+    this.send(encoded('transitions', { transitions, machines, skipped }))
+  }
+
+  private changedCounts(): MachineCounts[] {
+    const changed: MachineCounts[] = []
+    for (const machine of this.machines()) {
+      const version = this.versionOf(machine)
+      if (this.versions.get(machine) === version) continue
+      this.versions.set(machine, version)
+      changed.push(this.countsOf(machine))
+    }
+    return changed
+  }
+
+  private versionOf(machine: string): number {
+    return (this.options.inspector.counts().get(machine) ?? nothing).version
+  }
+
+  private machines(): ReadonlySet<string> {
+    return new Set([...this.options.inspector.counts().keys(), ...this.durable.keys()])
+  }
+
+  private countsOf(machine: string): MachineCounts {
+    const { live: running, entered } = this.options.inspector.counts().get(machine) ?? nothing
+    const live = this.durable.get(machine)?.live() ?? running
+    const states = new Set([...live.keys(), ...entered.keys()])
+    return {
+      machine,
+      states: [...states].map((state) => ({ state, live: live.get(state) ?? 0, entered: entered.get(state) ?? 0 })),
+    }
+  }
+
+  private tellPool(): void {
+    const now = new Map<string, string>()
+    const changed: LiveNode[] = []
+    for (const node of this.options.nodes()) {
+      const text = JSON.stringify(node)
+      now.set(node.node_id, text)
+      if (this.told.get(node.node_id) !== text) changed.push(node)
+    }
+    const removed = [...this.told.keys()].filter((id) => !now.has(id))
+    this.told = now
+    if (changed.length > 0 || removed.length > 0) this.send(encoded('pool', { changed, removed }))
+  }
+
+  /** `all`: those as well that stand as they did when they were read last. */
+  private readRows(all: boolean): void {
+    for (const [machine, counts] of this.durable) {
+      const version = this.versionOf(machine)
+      if (counts.reading || (!all && this.readAt.get(machine) === version)) continue
+      this.readAt.set(machine, version)
+      const before = JSON.stringify([...counts.live()])
+      const note = () => {
+        // Told with the next tick, as if the chart itself had moved.
+        if (JSON.stringify([...counts.live()]) !== before) this.versions.delete(machine)
+      }
+      const failed = (error: unknown) =>
+        this.options.log.warn('resting_counts', { machine, failure: failureName(error) })
+      counts.read().then(note, failed)
+    }
+  }
+
+  private snapshot(): Uint8Array {
+    const { nodes, traffic } = this.options
+    return encoded('snapshot', {
+      generated_at: isoTime(Date.now()),
+      machines: [...this.machines()].map((machine) => this.countsOf(machine)),
+      nodes: nodes(),
+      traffic: traffic.points(),
+    })
+  }
+
+  private send(bytes: Uint8Array): void {
+    if (bytes !== heartbeat) this.shot = null
+    for (const [client, { dropped }] of this.clients) {
+      if (client.send(bytes)) continue
+      this.clients.delete(client)
+      client.end(encoded('end', { reason: 'slow_client' }))
+      dropped()
+    }
+    if (this.clients.size === 0) this.cease()
+  }
+}

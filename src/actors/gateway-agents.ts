@@ -1,0 +1,106 @@
+import type { OpenDatabase } from '../db/client.ts'
+import type { NodeId } from '../ids.ts'
+import type { Log } from '../log.ts'
+import type { RouterKeys } from '../protocol/wire/nodes/agent.ts'
+import type { Config } from '../settings/config.ts'
+import type { AccessDirectory } from './accounts/access.ts'
+import { type AgentBundle, createAgentBundle } from './agents/agent-bundle.ts'
+import { createEndpointRules } from './agents/endpoint-address.ts'
+import { createEnrollment, type Enrollment } from './agents/enrollment.ts'
+import { createNodeKeys, type VerifyNodeKey } from './agents/node-keys.ts'
+import { createNodeProofs, type NodeProofs } from './agents/node-proofs.ts'
+import { createRouterIdentity } from './agents/router-identity.ts'
+import type { AuditTrail } from './audit/audit-context.ts'
+import type { ChangeFeed } from './durable/change-feed.ts'
+import type { AgentAccess } from './pool/node-connection.ts'
+import type { PoolFeed } from './pool/pool-feed.ts'
+import type { PoolRouter } from './pool/router.ts'
+import { createDialIn, type DialIn } from './tunnels/dial-in.ts'
+
+/** What the gateway does with node agents beyond calling them (§22). */
+export interface Agents {
+  readonly access: AgentAccess
+  readonly dialIn: DialIn
+  readonly enrollment: Enrollment
+  readonly bundle: AgentBundle
+  /** By which agents may know this pool's gateways. */
+  readonly routerKeys: RouterKeys
+  readonly proofs: Pick<NodeProofs, 'check'>
+  /** May be made once the router is there. */
+  keyVerifier(router: PoolRouter): VerifyNodeKey
+  /** The pool follows the tunnels from now on. */
+  start(router: PoolRouter, poolFeed: PoolFeed): Promise<void>
+  stop(): Promise<void>
+}
+
+export interface AgentsOptions {
+  readonly config: Config
+  readonly database: OpenDatabase
+  readonly feed: ChangeFeed
+  readonly log: Log
+  readonly access: AccessDirectory
+  readonly trail: AuditTrail
+  readonly peppers: readonly string[]
+  /** SVC_ROUTER_KEY, newest first. */
+  readonly routerKeys: readonly string[]
+}
+
+export function createAgents(options: AgentsOptions): Agents {
+  const { config, database, feed, log, access, trail, peppers } = options
+  const { db } = database
+  const identity = createRouterIdentity(options.routerKeys)
+  const endpoints = createEndpointRules(config.SVC_ENDPOINT_NETWORKS)
+  const proofs = createNodeProofs({ db, log })
+  const routerKids = identity.publicKeys.map(({ kid }) => kid)
+  const dialIn = createDialIn({ config, database, feed, log, proofs, routerKids })
+  const enrollment = createEnrollment({
+    db,
+    trail,
+    peppers,
+    lifeMs: config.SVC_ENROLLMENT_TTL_MS,
+    endpoints,
+    routerPublicKeys: identity.publicKeys,
+    changedHere: feed.changedHere.bind(feed),
+  })
+  let unsubscribe = () => {}
+  return {
+    access: {
+      identity,
+      endpoints,
+      dialled: (nodeId) => dialIn.transport(nodeId),
+      way: (nodeId) => dialIn.way(nodeId),
+      cut: (nodeId) => dialIn.cut(nodeId),
+    },
+    dialIn,
+    enrollment,
+    bundle: createAgentBundle(),
+    routerKeys: identity.announcement,
+    proofs,
+    keyVerifier: (router) => createNodeKeys({ db, access, proofs, router }),
+    start: async (router, poolFeed) => {
+      unsubscribe = followTunnels(dialIn, router, poolFeed)
+      proofs.start()
+      await dialIn.start()
+    },
+    stop: async () => {
+      unsubscribe()
+      proofs.stop()
+      await dialIn.stop()
+    },
+  }
+}
+
+function followTunnels(dialIn: DialIn, router: PoolRouter, poolFeed: PoolFeed): () => void {
+  return dialIn.subscribe({
+    onOpen: (nodeId) => void welcome(nodeId, dialIn, router, poolFeed),
+    onClose: (nodeId) => router.hungUp(nodeId),
+    onStatus: (nodeId) => router.hinted(nodeId),
+  })
+}
+
+/** A node that enrolled at another gateway a moment ago is not known here yet; one that was revoked no longer is. */
+async function welcome(nodeId: NodeId, dialIn: DialIn, router: PoolRouter, poolFeed: PoolFeed): Promise<void> {
+  if (!router.knows(nodeId)) await poolFeed.refresh()
+  if (router.knows(nodeId)) router.dialled(nodeId)
+  else dialIn.cut(nodeId)
+}

@@ -1,0 +1,221 @@
+import { type TypeCheck, TypeCompiler } from '@sinclair/typebox/compiler'
+import { commandsPath, receiptVersion } from '../../brand.ts'
+import type { ClaimedJob, JobFacts } from '../../db/queries/jobs/jobs.ts'
+import type { AttendOutcome, JobResult, SubmitOutcome } from '../../machines/charts/private-job.ts'
+import { foreignJson } from '../../protocol/json/foreign-json.ts'
+import { type Receipt, receiptText, textHash } from '../../protocol/receipts/receipt.ts'
+import { base64UrlLength, encodeBase64Url } from '../../protocol/signing/base64.ts'
+import { verifyKey } from '../../protocol/signing/ed25519.ts'
+import { ciphertextBytesMax, type Envelope, envelopeFault } from '../../protocol/signing/envelope.ts'
+import { receiptMessage } from '../../protocol/signing/signatures.ts'
+import {
+  CommandState,
+  type CommandSubmit,
+  commandWaitSecondsMax,
+  finalFailures,
+  retryableFailures,
+} from '../../protocol/wire/admin/command.ts'
+import type { NodeReceipt } from '../../protocol/wire/nodes/agent.ts'
+import { isoTime, secondMs } from '../../time.ts'
+import { CallSignal } from '../../transport/call-signal.ts'
+import { type NodeRequest, type NodeTransport, TransportError } from '../../transport/transport.ts'
+
+/** Codes of our own, beside those a node may report. */
+const resultInvalid = 'result_invalid'
+const nodeRefused = 'node_refused'
+
+const submitMs = 30 * secondMs
+const cancelMs = 5 * secondMs
+const beyondWaitMs = 10 * secondMs
+/** Base64url of the largest ciphertext, and what stands around it. */
+const answerCharsMax = Math.ceil((ciphertextBytesMax * 4) / 3) + 64 * 1024
+const knownCodes: ReadonlySet<string> = new Set([...retryableFailures, ...finalFailures])
+const stateCheck: TypeCheck<typeof CommandState> = TypeCompiler.Compile(CommandState)
+
+const pathOf = (commandId: string) => `${commandsPath}/${commandId}`
+
+interface Answer {
+  readonly status: number
+  /** Parsed; undefined for what is no JSON, or beyond its bounds. */
+  readonly body: unknown
+}
+
+/** One call with a bound; null: no answer, which says nothing about the command. */
+async function call(
+  transport: NodeTransport,
+  path: string,
+  request: Omit<NodeRequest, 'signal'>,
+  boundMs: number,
+  signal: AbortSignal,
+): Promise<Answer | null> {
+  const ended = new CallSignal()
+  const end = () => ended.abort()
+  const timer = setTimeout(end, boundMs)
+  signal.addEventListener('abort', end)
+  try {
+    if (signal.aborted) return null
+    const response = await transport.fetch(path, { ...request, signal: ended })
+    const text = await response.text(answerCharsMax)
+    return { status: response.status, body: foreignJson(text) }
+  } catch (error) {
+    if (!(error instanceof TransportError)) throw error
+    return null
+  } finally {
+    clearTimeout(timer)
+    signal.removeEventListener('abort', end)
+  }
+}
+
+/** Of a problem body or of a failed command; what a node may not say becomes one word. */
+function codeOf(body: unknown): string {
+  const { code } = (body ?? {}) as { readonly code?: unknown }
+  return typeof code === 'string' && knownCodes.has(code) ? code : nodeRefused
+}
+
+/** Too busy, not trusted yet (clocks), or broken in itself: nothing was said about the command. */
+const saysNothing = (status: number) => status >= 500 || [401, 403, 408, 421, 425, 429].includes(status)
+
+export async function submitCommand(
+  transport: NodeTransport,
+  job: ClaimedJob,
+  envelope: Envelope,
+  signal: AbortSignal,
+): Promise<SubmitOutcome> {
+  const body: CommandSubmit = {
+    attempt: job.attempt,
+    request_id: job.requestId,
+    job_id: job.jobId,
+    sealed_job_id: job.sealedJobId,
+    node_id: job.nodeId,
+    model_id: job.modelId,
+    upstream_model_id: job.upstreamModelId,
+    runtime_id: job.runtimeId,
+    deadline_at: isoTime(job.deadlineAt),
+    encrypted_request: envelope,
+  }
+  const request = {
+    method: 'PUT' as const,
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify(body),
+  }
+  const answer = await call(transport, pathOf(job.commandId), request, submitMs, signal)
+  if (answer === null || saysNothing(answer.status)) return { kind: 'unreachable' }
+  if (answer.status >= 200 && answer.status < 300) return { kind: 'accepted' }
+  return { kind: 'refused', code: codeOf(answer.body) }
+}
+
+export interface ReceiptTruth {
+  readonly nodeClass: string
+  readonly identityKey: Buffer | null
+}
+
+/** Waits at the node until the command has ended, one long poll after the other. */
+export async function attendCommand(
+  transport: NodeTransport,
+  job: ClaimedJob,
+  truth: ReceiptTruth,
+  signal: AbortSignal,
+): Promise<AttendOutcome> {
+  const path = `${pathOf(job.commandId)}?wait_s=${commandWaitSecondsMax}`
+  const boundMs = commandWaitSecondsMax * secondMs + beyondWaitMs
+  for (;;) {
+    const askedMs = performance.now()
+    const answer = await call(transport, path, { method: 'GET' }, boundMs, signal)
+    if (answer === null || saysNothing(answer.status)) return { kind: 'unreachable' }
+    if (answer.status === 404) return { kind: 'lost' }
+    const outcome = outcomeOf(answer, job, truth)
+    if (outcome !== null) return outcome
+    // A node that answers "running" at once must not be asked in a tight circle.
+    const early = secondMs - (performance.now() - askedMs)
+    if (early > 0) await Bun.sleep(early)
+  }
+}
+
+/** null: it still runs. */
+function outcomeOf(answer: Answer, job: ClaimedJob, truth: ReceiptTruth): AttendOutcome | null {
+  const state = answer.body
+  if (answer.status !== 200 || !stateCheck.Check(state)) return { kind: 'failed', code: resultInvalid }
+  if (state.command_id !== job.commandId) return { kind: 'failed', code: resultInvalid }
+  // An agent that knows an earlier attempt only has lost this one; a later one means that this gateway is late.
+  if (state.attempt < job.attempt) return { kind: 'lost' }
+  if (state.attempt > job.attempt) return { kind: 'unreachable' }
+  switch (state.status) {
+    case 'running':
+      return null
+    case 'cancelled':
+      return { kind: 'failed', code: nodeRefused }
+    case 'failed':
+      return { kind: 'failed', code: codeOf(state.error) }
+    case 'completed': {
+      const result = checkedResult(state.encrypted_response, state.receipt, job, truth)
+      return result === null ? { kind: 'failed', code: resultInvalid } : { kind: 'completed', result }
+    }
+  }
+}
+
+/** null: not the node's, not of this job, or not an answer to this envelope. */
+function checkedResult(
+  encryptedResponse: Envelope,
+  { receipt: wire, receipt_hash: hash, signature_ed25519: signature }: NodeReceipt,
+  job: ClaimedJob,
+  { nodeClass, identityKey }: ReceiptTruth,
+): JobResult | null {
+  const sameExchange =
+    envelopeFault(encryptedResponse) === null &&
+    encryptedResponse.key_id === job.keyId &&
+    encryptedResponse.client_public_key_x25519 === job.clientPublicKey
+  const sameWork =
+    wire.v === receiptVersion &&
+    wire.request_id === job.requestId &&
+    wire.job_id === job.jobId &&
+    wire.kind === 'private_job' &&
+    wire.node_id === job.nodeId &&
+    wire.node_class === nodeClass &&
+    wire.runtime_id === job.runtimeId &&
+    wire.model_id === job.modelId
+  if (!sameExchange || !sameWork || identityKey === null) return null
+  const text = receiptText(receiptOf(wire))
+  const key = verifyKey(encodeBase64Url(identityKey))
+  if (textHash(text) !== hash || key === null || !key.verify(receiptMessage(hash), signature)) return null
+  return {
+    encryptedResponse,
+    receiptHash: hash,
+    receiptText: text,
+    signature,
+    held: isImplausible(wire, job, encryptedResponse),
+  }
+}
+
+function receiptOf(wire: NodeReceipt['receipt']): Receipt {
+  return {
+    issuer: wire.issuer,
+    requestId: wire.request_id,
+    jobId: wire.job_id,
+    kind: wire.kind,
+    nodeId: wire.node_id,
+    nodeClass: wire.node_class,
+    runtimeId: wire.runtime_id,
+    runtimeKind: wire.runtime_kind,
+    modelId: wire.model_id,
+    promptTokens: wire.prompt_tokens,
+    completionTokens: wire.completion_tokens,
+    startedAt: wire.started_at,
+    completedAt: wire.completed_at,
+  }
+}
+
+/** No token is shorter than a byte: all that can be said of usage without the texts (§5). */
+function isImplausible(
+  { prompt_tokens, completion_tokens }: NodeReceipt['receipt'],
+  { ciphertextChars }: ClaimedJob,
+  response: Envelope,
+): boolean {
+  const requestBytes = (ciphertextChars * 3) / 4
+  return prompt_tokens > requestBytes || completion_tokens > (base64UrlLength(response.ciphertext) ?? 0)
+}
+
+/** As good as it goes: nobody waits for what the node still does. */
+export async function cancelCommand(transport: NodeTransport, job: Pick<JobFacts, 'commandId'>): Promise<void> {
+  const never = new AbortController().signal
+  await call(transport, pathOf(job.commandId), { method: 'DELETE' }, cancelMs, never)
+}

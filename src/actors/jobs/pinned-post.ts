@@ -1,0 +1,164 @@
+import type { Socket } from 'bun'
+import { descriptors } from '../../host/descriptors.ts'
+import { MalformedResponse, ResponseParser, type ResponseSink } from '../../transport/http1-parser.ts'
+
+export interface PinnedPost {
+  /** Checked before, and connected to as it is: what the name means meanwhile does not matter. */
+  readonly address: string
+  readonly port: number
+  /** Whose certificate is expected, and the `Host` that is sent. */
+  readonly hostname: string
+  /** With the query. */
+  readonly path: string
+  readonly headers: Readonly<Record<string, string>>
+  readonly body: string
+  /** For everything together, ms. */
+  readonly timeoutMs: number
+  readonly signal: AbortSignal
+  /** Instead of the system's authorities. */
+  readonly ca?: string
+}
+
+export interface PostAnswer {
+  readonly status: number
+  readonly headers: ReadonlyMap<string, string>
+}
+
+export type PostFailure = 'timeout' | 'connect_error' | 'tls_error' | 'stopped'
+
+export class PostError extends Error {
+  override readonly name = 'PostError'
+  constructor(readonly failure: PostFailure) {
+    // Socket errors name the address.
+    super(`post: ${failure}`)
+  }
+}
+
+/** Of an answer's body nothing is kept; beyond this it is not even read, bytes. */
+export const answerBytesMax = 64 * 1024
+const tlsCode = /CERT|SSL|TLS|SIGNATURE|ISSUER|EPROTO|VERIFY/
+
+/**
+ * One POST over TLS to an address that was checked, straight on Bun's sockets: its fetch would go through a proxy named
+ * in the environment. Redirects are answers like any other. Rejects with `PostError` only.
+ */
+export function postPinned(post: PinnedPost): Promise<PostAnswer> {
+  return new Promise((resolve, reject) => new Exchange(post, resolve, reject).begin())
+}
+
+class Exchange implements ResponseSink {
+  private socket: Socket<undefined> | null = null
+  private readonly parser = new ResponseParser(this)
+  private unsent: Uint8Array
+  private answer: PostAnswer | null = null
+  private bodyBytes = 0
+  private over = false
+  private readonly timer: ReturnType<typeof setTimeout>
+  private readonly stopped = () => this.fail('stopped')
+
+  constructor(
+    private readonly post: PinnedPost,
+    private readonly resolve: (answer: PostAnswer) => void,
+    private readonly reject: (error: PostError) => void,
+  ) {
+    this.unsent = Buffer.from(requestText(post))
+    // A status that came in time counts, however slowly its body drips.
+    this.timer = setTimeout(() => (this.answer === null ? this.fail('timeout') : this.settle()), post.timeoutMs)
+    post.signal.addEventListener('abort', this.stopped)
+  }
+
+  begin(): void {
+    const { address, port, hostname, ca, signal } = this.post
+    if (signal.aborted) return this.fail('stopped')
+    descriptors.lend()
+    Bun.connect({
+      hostname: address,
+      port,
+      tls: { serverName: hostname, rejectUnauthorized: true, ...(ca === undefined ? {} : { ca }) },
+      socket: {
+        open: (socket) => {
+          this.socket = socket
+          if (this.over) socket.terminate()
+        },
+        handshake: (_socket, success, error) => {
+          if (success && error === null) this.write()
+          else this.fail('tls_error')
+        },
+        drain: () => this.write(),
+        data: (_socket, bytes) => this.data(bytes),
+        end: () => this.closed(),
+        close: () => this.closed(),
+        error: (_socket, error) => this.fail(failureOf(error)),
+      },
+    }).catch((error: unknown) => this.fail(failureOf(error)))
+  }
+
+  private write(): void {
+    if (this.over || this.socket === null || this.unsent.length === 0) return
+    const sent = this.socket.write(this.unsent)
+    if (sent < 0) return this.fail('connect_error')
+    this.unsent = this.unsent.subarray(sent)
+  }
+
+  private data(bytes: Buffer): void {
+    if (this.over) return
+    try {
+      this.parser.push(bytes)
+    } catch (error) {
+      if (!(error instanceof MalformedResponse)) throw error
+      this.closed()
+    }
+  }
+
+  head(status: number, headers: ReadonlyMap<string, string>): void {
+    this.answer = { status, headers }
+  }
+
+  body(bytes: Buffer): void {
+    this.bodyBytes += bytes.length
+    if (this.bodyBytes > answerBytesMax) this.settle()
+  }
+
+  end(): void {
+    this.settle()
+  }
+
+  /** The status is known: how the body ends does not matter. */
+  private settle(): void {
+    if (this.answer === null) return this.fail('connect_error')
+    if (!this.finish()) return
+    this.resolve(this.answer)
+  }
+
+  private closed(): void {
+    if (!this.over) this.settle()
+  }
+
+  private fail(failure: PostFailure): void {
+    if (this.finish()) this.reject(new PostError(failure))
+  }
+
+  private finish(): boolean {
+    if (this.over) return false
+    this.over = true
+    clearTimeout(this.timer)
+    this.post.signal.removeEventListener('abort', this.stopped)
+    this.socket?.terminate()
+    return true
+  }
+}
+
+function requestText({ hostname, port, path, headers, body }: PinnedPost): string {
+  const host = port === 443 ? hostname : `${hostname}:${port}`
+  const all = { host, ...headers, 'content-length': String(Buffer.byteLength(body)), connection: 'close' }
+  const lines = Object.entries(all).map(([name, value]) => {
+    if (/[\r\n\0]/.test(name + value)) throw new TypeError('header with a line break')
+    return `${name}: ${value}\r\n`
+  })
+  return `POST ${path} HTTP/1.1\r\n${lines.join('')}\r\n${body}`
+}
+
+function failureOf(error: unknown): PostFailure {
+  const code = (error as { code?: unknown } | null)?.code
+  return typeof code === 'string' && tlsCode.test(code) ? 'tls_error' : 'connect_error'
+}

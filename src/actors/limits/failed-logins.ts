@@ -1,0 +1,64 @@
+import { minuteMs, secondMs } from '../../time.ts'
+
+/** Counts failed authentications per address (§4); what succeeds is never counted and never locked out. */
+export interface FailedLogins {
+  /**
+   * One more failed attempt. `refuse`: answer 401; `locked`: answer 429. Counted by each gateway for itself: all that
+   * can differ between two is which of the two refusals an attempt gets.
+   */
+  failed(ipHash: string): 'refuse' | 'locked'
+  /** Until failed attempts of a locked address get 401 again, at least 1; null when it is not locked. */
+  lockedSeconds(ipHash: string): number | null
+}
+
+export interface FailedLoginsOptions {
+  /** SVC_AUTH_FAILURES_PER_MINUTE: more than these within a minute lock. */
+  readonly perMinute: number
+  /** SVC_AUTH_LOCKOUT_MS. */
+  readonly lockoutMs: number
+  readonly now?: () => number
+}
+
+interface Failures {
+  /** Of the last minute, Unix ms, oldest first; never more than the limit. */
+  times: number[]
+  lockedUntilMs: number
+}
+
+/** Beyond these the address that failed longest ago is forgotten; times bound the memory where the limit is high. */
+const addressesMax = 20_000
+const timesMax = 2_000_000
+
+export function createFailedLogins(options: FailedLoginsOptions): FailedLogins {
+  const now = options.now ?? Date.now
+  const addresses = new Map<string, Failures>()
+  const kept = Math.max(1, Math.min(addressesMax, Math.floor(timesMax / options.perMinute)))
+  const remembered = (ipHash: string): Failures => {
+    const failures = addresses.get(ipHash) ?? { times: [], lockedUntilMs: 0 }
+    addresses.delete(ipHash)
+    addresses.set(ipHash, failures)
+    if (addresses.size > kept) {
+      const [oldest] = addresses.keys()
+      if (oldest !== undefined) addresses.delete(oldest)
+    }
+    return failures
+  }
+  return {
+    failed: (ipHash) => {
+      const at = now()
+      const failures = remembered(ipHash)
+      if (at < failures.lockedUntilMs) return 'locked'
+      const times = failures.times.filter((time) => at - time < minuteMs)
+      failures.times = times
+      times.push(at)
+      if (times.length <= options.perMinute) return 'refuse'
+      failures.lockedUntilMs = at + options.lockoutMs
+      failures.times = []
+      return 'locked'
+    },
+    lockedSeconds: (ipHash) => {
+      const left = (addresses.get(ipHash)?.lockedUntilMs ?? 0) - now()
+      return left > 0 ? Math.ceil(left / secondMs) : null
+    },
+  }
+}

@@ -1,0 +1,143 @@
+import type { OpenDatabase } from '../../db/client.ts'
+import { type LimitQueries, limitQueries } from '../../db/queries/accounts/limits.ts'
+import { listenTo } from '../../db/queries/change-feed.ts'
+import { within } from '../../deadline.ts'
+import { Problem } from '../../errors.ts'
+import type { CustomerId } from '../../ids.ts'
+import { failureName, type Log } from '../../log.ts'
+import { reserveParts } from '../../machines/rules/quota.ts'
+import { minuteMs, secondMs } from '../../time.ts'
+import { type LeaseOptions, LimitLease } from './limit-lease.ts'
+
+export interface LeaseBookOptions {
+  readonly db: OpenDatabase['db']
+  readonly sql: OpenDatabase['sql']
+  readonly log: Log
+  readonly now: () => number
+  readonly ttlMs: number
+}
+
+/** Accounts, addresses and tokens in use within the last seconds. */
+const leasesMax = 50_000
+const tickMs = secondMs
+const sweepEveryMs = minuteMs
+const failureLogEveryMs = secondMs
+const endWaitMs = 2 * secondMs
+const channel = 'penstock_limits'
+
+/** All leases of this gateway, by the names under which the database asks for their reserves. */
+export class LeaseBook {
+  private readonly queries: LimitQueries
+  private readonly leases = new Map<string, LimitLease>()
+  private timer: ReturnType<typeof setInterval> | null = null
+  private unlisten: (() => Promise<void>) | null = null
+  private listening = false
+  private sweptAtMs: number
+  private failureLoggedMs = Number.NEGATIVE_INFINITY
+
+  constructor(private readonly options: LeaseBookOptions) {
+    this.queries = limitQueries(options.db)
+    this.sweptAtMs = options.now()
+  }
+
+  async start(afterTick: () => void): Promise<void> {
+    const tick = () => {
+      this.tick()
+      afterTick()
+    }
+    this.timer = setInterval(tick, Math.min(tickMs, this.options.ttlMs / 3))
+    this.timer.unref()
+    await this.listen()
+  }
+
+  /** Without it a reserve is given back when it lies idle, and not when somebody asks; hence no failure of the start. */
+  private async listen(): Promise<void> {
+    if (this.listening) return
+    this.listening = true
+    try {
+      this.unlisten = await listenTo(this.options.sql, channel, (payload) => {
+        this.leases.get(payload.slice(payload.indexOf(' ') + 1))?.asked()
+      })
+    } catch (error) {
+      this.listening = false
+      this.failed(error)
+    }
+  }
+
+  async stop(): Promise<void> {
+    if (this.timer !== null) clearInterval(this.timer)
+    this.timer = null
+    const ended = Promise.all([...this.leases.values()].map((lease) => lease.end()))
+    // Without an answer the leases end by themselves.
+    await Promise.race([ended, Bun.sleep(endWaitMs)])
+    if (this.unlisten !== null) await within(endWaitMs, this.unlisten()).catch(() => {})
+    this.leases.clear()
+  }
+
+  full(): boolean {
+    return this.leases.size >= leasesMax
+  }
+
+  slots(customerId: CustomerId): LimitLease {
+    return this.open(`slots:${customerId}`, {
+      sync: async (limit, message) => {
+        const state = await this.queries.slots(customerId, limit, message)
+        // The function answers every new message; slots in use must not be forgotten.
+        if (state === null && !message.close) throw new Error('slot lease not answered')
+        return state
+      },
+      holds: true,
+      expires: true,
+      reservePart: reserveParts.slots,
+    })
+  }
+
+  /** A bucket of as many tokens as its limit, refilled within a minute. */
+  rate(key: string): LimitLease {
+    return this.open(`rate:${key}`, {
+      sync: (limit, message) => this.queries.rate(key, limit, limit / 60, message),
+      holds: false,
+      expires: true,
+      reservePart: reserveParts.rate,
+    })
+  }
+
+  quota(customerId: CustomerId, day: string): LimitLease {
+    return this.open(`quota:${customerId}:${day}`, {
+      sync: (limit, message) => this.queries.quota(customerId, day, limit, message),
+      holds: true,
+      // Counted as used until it is given back: a gateway without the database may go on spending it.
+      expires: false,
+      reservePart: reserveParts.quota,
+    })
+  }
+
+  private open(key: string, kind: Omit<LeaseOptions, 'now' | 'ttlMs' | 'failed'>): LimitLease {
+    const known = this.leases.get(key)
+    if (known !== undefined && !known.closed) return known
+    if (this.full()) throw new Problem('service_unavailable', { retryAfterSeconds: 1 })
+    const { now, ttlMs } = this.options
+    const lease = new LimitLease({ ...kind, now, ttlMs, failed: this.failed })
+    this.leases.set(key, lease)
+    return lease
+  }
+
+  private tick(): void {
+    for (const [key, lease] of this.leases) {
+      if (lease.closed) this.leases.delete(key)
+      else lease.tick()
+    }
+    const now = this.options.now()
+    if (now - this.sweptAtMs < sweepEveryMs) return
+    this.sweptAtMs = now
+    void this.listen()
+    this.queries.sweep().catch(this.failed)
+  }
+
+  private readonly failed = (error: unknown): void => {
+    const now = performance.now()
+    if (now - this.failureLoggedMs < failureLogEveryMs) return
+    this.failureLoggedMs = now
+    this.options.log.warn('limits_not_stated', { error: failureName(error) })
+  }
+}

@@ -1,0 +1,264 @@
+import type { OpenDatabase } from '../../db/client.ts'
+import { Problem, type ProblemCode } from '../../errors.ts'
+import type { CustomerId } from '../../ids.ts'
+import type { Log } from '../../log.ts'
+import {
+  concurrencyRetrySeconds,
+  jitteredSeconds,
+  type LimitView,
+  rateLimitHeaders,
+} from '../../machines/rules/quota.ts'
+import { dayMs, secondMs, secondsToUtcMidnight, utcDay } from '../../time.ts'
+import type { Access } from '../accounts/access.ts'
+import { LeaseBook } from './lease-book.ts'
+import type { LeaseAnswer } from './lease-queue.ts'
+import { type LimitLease, leaseTtlMs } from './limit-lease.ts'
+
+/** One admitted request: give back what it took, exactly once. */
+export interface Admission {
+  /** `RateLimit` and `RateLimit-Policy` for the answer; absent where the account has no limit with a window. */
+  readonly headers?: Readonly<Record<string, string>>
+  /** `tokens`: what it really used; the difference to the reservation goes back to the day's quota. */
+  settle(tokens: number): void
+}
+
+/** Quota, rate and concurrency of an account, exact over all gateways on one PostgreSQL (§17). */
+export interface Limits {
+  /**
+   * Admits or refuses with `Problem` (`rate_limited`, `concurrency_limited`, `daily_token_quota_exceeded`; without the
+   * database, once the local lease is spent, `service_unavailable`). Not a promise where the account has no limits or
+   * the local lease suffices: then the request path does not wait. `tokens`: a ceiling of what the request can use.
+   */
+  admit(access: Access, tokens: number): Admission | Promise<Admission>
+}
+
+/** As `RateLimit-Policy` names the limits of an account. */
+type LimitName = 'chat' | 'chat-tokens'
+type RateHeaders = Readonly<Record<string, string>>
+
+/** The limits that protect the gateway itself. They refuse with `rate_limited`; without the database they let pass. */
+export interface GatewayLimits extends Limits {
+  /** A public GET; `ipHash`: the keyed hash of the address. */
+  takePublic(ipHash: string): RateHeaders | Promise<RateHeaders>
+  /** An admin request; `tokenHash`: any stable hash of the token. */
+  takeAdmin(tokenHash: string): RateHeaders | Promise<RateHeaders>
+  /** A node's signed report. */
+  takeNodeReport(nodeId: string): RateHeaders | Promise<RateHeaders>
+  start(): Promise<void>
+  /** Gives back what nobody holds, so that other gateways need not wait for its expiry. */
+  stop(): Promise<void>
+}
+
+export interface LimitsOptions {
+  readonly db: OpenDatabase['db']
+  readonly sql: OpenDatabase['sql']
+  readonly log: Log
+  readonly publicPerMinute: number
+  readonly adminPerMinute: number
+  /** Unix ms; decides the day of a quota. */
+  readonly now?: () => number
+  readonly random?: () => number
+  /** A crashed gateway's slots are free again after, ms. */
+  readonly leaseTtlMs?: number
+}
+
+interface Account {
+  slots: LimitLease | null
+  rate: LimitLease | null
+  quota: LimitLease | null
+  day: string
+}
+
+const unlimited: Admission = { settle: () => {} }
+const noHeaders: RateHeaders = {}
+/** §17. */
+const nodeReportsPerMinute = 12
+
+export function createLimits(options: LimitsOptions): GatewayLimits {
+  return new LeasedLimits(options)
+}
+
+class LeasedLimits implements GatewayLimits {
+  private readonly now: () => number
+  private readonly random: () => number
+  private readonly book: LeaseBook
+  private readonly accounts = new Map<CustomerId, Account>()
+
+  constructor(private readonly options: LimitsOptions) {
+    this.now = options.now ?? Date.now
+    this.random = options.random ?? Math.random
+    this.book = new LeaseBook({ ...options, now: this.now, ttlMs: options.leaseTtlMs ?? leaseTtlMs })
+  }
+
+  start(): Promise<void> {
+    return this.book.start(() => this.forgetIdle())
+  }
+
+  async stop(): Promise<void> {
+    await this.book.stop()
+    this.accounts.clear()
+  }
+
+  admit(access: Access, tokens: number): Admission | Promise<Admission> {
+    const { dailyTokenQuota, rateLimitRpm, maxConcurrency } = access.policy
+    if (dailyTokenQuota === null && rateLimitRpm === null && maxConcurrency === null) return unlimited
+    const account = this.account(access)
+    // At least one, so that what a request of unknown size really used still counts against its own lease.
+    const units = Math.max(1, Math.ceil(tokens))
+    const slot = account.slots === null ? 0 : account.slots.tryTake(1)
+    const quota = slot === null ? null : account.quota === null ? 0 : account.quota.tryTake(units)
+    const rate = quota === null ? null : account.rate === null ? 0 : account.rate.tryTake(1)
+    if (slot !== null && quota !== null && rate !== null) return this.admission(access, account, units, slot, quota)
+    if (slot !== null) account.slots?.giveBack(1, slot)
+    if (quota !== null) account.quota?.giveBack(units, quota)
+    // The leases of this moment: midnight may pass, and a new day begin, while this waits.
+    return this.ask(access, { ...account }, units)
+  }
+
+  takeNodeReport(nodeId: string): RateHeaders | Promise<RateHeaders> {
+    return this.takeRate(`node:${nodeId}`, 'node-payouts', nodeReportsPerMinute)
+  }
+
+  takePublic(ipHash: string): RateHeaders | Promise<RateHeaders> {
+    return this.takeRate(`ip:${ipHash}`, 'public', this.options.publicPerMinute)
+  }
+
+  takeAdmin(tokenHash: string): RateHeaders | Promise<RateHeaders> {
+    return this.takeRate(`admin:${tokenHash}`, 'admin', this.options.adminPerMinute)
+  }
+
+  private async ask(access: Access, account: Account, units: number): Promise<Admission> {
+    const slot = account.slots === null ? 0 : this.epochOf(await account.slots.take(1), 'slots', access, account)
+    let quota = 0
+    let held = false
+    try {
+      if (account.quota !== null) quota = this.epochOf(await account.quota.take(units), 'quota', access, account)
+      held = true
+      if (account.rate !== null) this.epochOf(await account.rate.take(1), 'rate', access, account)
+    } catch (problem) {
+      account.slots?.giveBack(1, slot)
+      if (held) account.quota?.giveBack(units, quota)
+      throw problem
+    }
+    return this.admission(access, account, units, slot, quota)
+  }
+
+  private admission(access: Access, account: Account, units: number, slot: number, quotaEpoch: number): Admission {
+    const { slots, quota } = account
+    const headers = this.headers(access, account)
+    let open = true
+    const settle = (tokens: number) => {
+      if (!open) return
+      open = false
+      slots?.giveBack(1, slot)
+      quota?.giveBack(units - Math.max(0, Math.ceil(tokens)), quotaEpoch)
+    }
+    return headers === null ? { settle } : { headers, settle }
+  }
+
+  private epochOf(answer: LeaseAnswer, kind: 'slots' | 'quota' | 'rate', access: Access, account: Account): number {
+    if (answer.kind === 'taken') return answer.epoch
+    if (answer.kind === 'away') throw new Problem('service_unavailable', { retryAfterSeconds: 1 })
+    const refused = (code: ProblemCode, retryAfterSeconds: number, limit?: LimitName) => {
+      const spent = limit === undefined ? undefined : { limit, retryAfterSeconds }
+      return new Problem(code, { retryAfterSeconds, headers: this.headers(access, account, spent) ?? noHeaders })
+    }
+    switch (kind) {
+      case 'slots':
+        throw refused('concurrency_limited', concurrencyRetrySeconds)
+      case 'quota':
+        throw refused('daily_token_quota_exceeded', secondsToUtcMidnight(this.now()), 'chat-tokens')
+      case 'rate':
+        throw refused('rate_limited', jitteredSeconds(answer.waitMs, this.random()), 'chat')
+    }
+  }
+
+  /** `spent`: the limit that refuses, and what `Retry-After` will say of it. */
+  private headers(
+    access: Access,
+    account: Account,
+    spent?: { readonly limit: LimitName; readonly retryAfterSeconds: number },
+  ): RateHeaders | null {
+    const { rateLimitRpm, dailyTokenQuota } = access.policy
+    const views: LimitView[] = []
+    if (account.rate !== null && rateLimitRpm !== null) {
+      views.push(rateView('chat', rateLimitRpm, account.rate))
+    }
+    if (account.quota !== null && dailyTokenQuota !== null) {
+      views.push({
+        name: 'chat-tokens',
+        limit: dailyTokenQuota,
+        windowSeconds: dayMs / secondMs,
+        remaining: account.quota.remaining(),
+        resetSeconds: secondsToUtcMidnight(this.now()),
+      })
+    }
+    if (views.length === 0) return null
+    return rateLimitHeaders(
+      views.map((view) => (view.name === spent?.limit ? spentView(view, spent.retryAfterSeconds) : view)),
+    )
+  }
+
+  private takeRate(key: string, name: string, perMinute: number): RateHeaders | Promise<RateHeaders> {
+    // What a flood of addresses brings need be carried neither here nor by the database.
+    if (this.book.full()) return noHeaders
+    const lease = this.book.rate(key)
+    lease.setLimit(perMinute)
+    const judge = (answer: LeaseAnswer): RateHeaders => {
+      if (answer.kind === 'away') return noHeaders
+      const view = rateView(name, perMinute, lease)
+      if (answer.kind === 'taken') return rateLimitHeaders([view])
+      const retryAfterSeconds = jitteredSeconds(answer.waitMs, this.random())
+      const headers = rateLimitHeaders([spentView(view, retryAfterSeconds)])
+      throw new Problem('rate_limited', { retryAfterSeconds, headers })
+    }
+    const answer = lease.take(1)
+    return answer instanceof Promise ? answer.then(judge) : judge(answer)
+  }
+
+  private account(access: Access): Account {
+    const { customerId, policy } = access
+    let account = this.accounts.get(customerId)
+    if (account === undefined) {
+      account = { slots: null, rate: null, quota: null, day: '' }
+      this.accounts.set(customerId, account)
+    }
+    account.slots = current(account.slots, policy.maxConcurrency, () => this.book.slots(customerId))
+    account.rate = current(account.rate, policy.rateLimitRpm, () => this.book.rate(`customer:${customerId}`))
+    if (policy.dailyTokenQuota === null) account.quota = null
+    else {
+      const day = utcDay(this.now())
+      // Yesterday's lease lives on in the requests that took from it, and ends when they have settled.
+      if (account.day !== day) account.quota = null
+      account.day = day
+      account.quota = current(account.quota, policy.dailyTokenQuota, () => this.book.quota(customerId, day))
+    }
+    return account
+  }
+
+  private forgetIdle(): void {
+    const ended = (lease: LimitLease | null) => lease === null || lease.closed
+    for (const [customerId, { slots, rate, quota }] of this.accounts) {
+      if (ended(slots) && ended(rate) && ended(quota)) this.accounts.delete(customerId)
+    }
+  }
+}
+
+/** The open lease of a limit, with the limit as it is now; null where there is none. */
+function current(lease: LimitLease | null, limit: number | null, open: () => LimitLease): LimitLease | null {
+  if (limit === null) return null
+  const usable = lease === null || lease.closed ? open() : lease
+  usable.setLimit(limit)
+  return usable
+}
+
+function rateView(name: string, perMinute: number, lease: LimitLease): LimitView {
+  const perSecond = perMinute / 60
+  const remaining = lease.remaining(perSecond)
+  return { name, limit: perMinute, windowSeconds: 60, remaining, resetSeconds: (perMinute - remaining) / perSecond }
+}
+
+/** Of a limit that refuses: whatever is left does not suffice, and its time is the one that `Retry-After` tells. */
+function spentView(view: LimitView, retryAfterSeconds: number): LimitView {
+  return { ...view, remaining: 0, resetSeconds: retryAfterSeconds }
+}

@@ -1,0 +1,61 @@
+import type { ProblemCode } from '../../errors.ts'
+import type { CustomerId, RequestId } from '../../ids.ts'
+import type { TokenUsage } from '../../protocol/chat/chunk-rewriter.ts'
+import type { SubCallRole, SubCallStatus } from '../../protocol/wire/inference/mixture.ts'
+
+/** How a mixture ended, also a metric label. `refused`: a well-formed configuration that policy, budget or quota refused. */
+export type MixtureOutcome = 'succeeded' | 'degraded' | 'quorum_not_met' | 'refused' | 'cancelled' | 'failed'
+
+/** One sub-call, metadata only. */
+export interface SubCallRecord {
+  readonly role: SubCallRole
+  readonly model: string
+  readonly status: SubCallStatus
+  /** Empty where no machine was called. */
+  readonly nodeId: string
+  /** Of the sub-call, as its node heard it and its receipt carries it; null where no machine was called. */
+  readonly requestId: RequestId | null
+  readonly receiptHash: string | null
+  readonly latencyMs: number
+  readonly totalTokens: number
+}
+
+/** One finished mixture: what the admin's list of recent mixtures may show. Never any text. */
+export interface MixtureRecord {
+  readonly requestId: RequestId
+  readonly customerId: CustomerId
+  readonly strategy: string
+  readonly outcome: MixtureOutcome
+  /** Of the refusal or failure. */
+  readonly code: ProblemCode | null
+  readonly degraded: boolean
+  /** Unix ms. */
+  readonly startedAtMs: number
+  readonly endedAtMs: number
+  readonly latencyMs: number
+  /** The experts in their order, then the aggregator; empty where nothing was dispatched. */
+  readonly experts: readonly SubCallRecord[]
+  /** Sum over all sub-calls. */
+  readonly usage: TokenUsage
+}
+
+export interface MixtureRecords {
+  record(record: MixtureRecord): void
+  /** Newest first, at most `limit`. */
+  recent(limit: number): readonly MixtureRecord[]
+}
+
+/** Mixtures kept in memory. */
+export const mixturesKeptMax = 1_000
+
+export function createMixtureRecords(): MixtureRecords {
+  const ring: MixtureRecord[] = []
+  let next = 0
+  return {
+    record: (record) => {
+      ring[next] = record
+      next = (next + 1) % mixturesKeptMax
+    },
+    recent: (limit) => [...ring.slice(0, next).reverse(), ...ring.slice(next).reverse()].slice(0, limit),
+  }
+}

@@ -1,0 +1,223 @@
+import { createActor, fromCallback, fromPromise, type InspectionEvent, toPromise } from 'xstate'
+import { Problem } from '../../errors.ts'
+import type { RequestId } from '../../ids.ts'
+import type {
+  AdmitInput,
+  AdmitOutput,
+  MixtureEvent,
+  MixtureInput,
+  PlanInput,
+  SettleInput,
+  SubCallInput,
+} from '../../machines/mixture/context.ts'
+import { mixtureDeadlines } from '../../machines/mixture/deadlines.ts'
+import { mixtureMachine } from '../../machines/mixture/machine.ts'
+import { isStrategyName } from '../../machines/mixture/strategies/registry.ts'
+import type { MixtureReport, PlannedExpert } from '../../machines/mixture/types.ts'
+import { answerEvents } from '../../protocol/chat/completion-stream.ts'
+import type { ChatAnswer } from '../chat/chat-command.ts'
+import { type BufferedStream, bufferedStream, type StreamEnd } from './buffered-stream.ts'
+import {
+  isSucceeded,
+  recordOf,
+  type SucceededReport,
+  settledAnswer,
+  usageOfReport,
+  wholeBody,
+} from './mixture-answer.ts'
+import type { MixtureRecord, MixtureRecords } from './mixture-records.ts'
+import { type MixtureCommand, type MixturePort, MixtureRun } from './mixture-run.ts'
+
+export interface Mixtures {
+  /** Resolves when all is settled. Refusals and a missed quorum reject with a `Problem`; a client that left, with an abort. */
+  complete(command: MixtureCommand): Promise<ChatAnswer>
+  /** Mixtures and buffered streams that have not ended. */
+  readonly open: number
+  /** Ends what runs with 503 and sends what is settled at once. */
+  abortAll(): void
+  /** Metadata of the last ones, newest first, at most `limit`. */
+  recent(limit: number): readonly MixtureRecord[]
+}
+
+export interface MixtureOptions extends MixturePort {
+  readonly records: MixtureRecords
+  readonly inspect: (event: InspectionEvent) => void
+  readonly counted: (strategy: string, outcome: string) => void
+}
+
+const clientClosedStatus = 499
+
+/** The chart with its effects, made once: each run is found by its request, so that no request rebuilds the chart. */
+function provided(runs: ReadonlyMap<RequestId, MixtureRun>) {
+  const runOf = ({ requestId }: { readonly requestId: RequestId }): MixtureRun => {
+    const run = runs.get(requestId)
+    if (run === undefined) throw new Error('the mixture is over')
+    return run
+  }
+  return mixtureMachine.provide({
+    actors: {
+      admit: fromPromise<AdmitOutput, AdmitInput>(({ input, signal }) =>
+        runOf(input)
+          .admit(input.tokens, signal)
+          .catch((error: unknown) => {
+            if (error instanceof Problem) return error
+            throw error
+          }),
+      ),
+      plan: fromPromise<readonly PlannedExpert[], PlanInput>(async ({ input }) => runOf(input).plan(input)),
+      runSubCall: fromCallback<MixtureEvent, SubCallInput>(({ input, sendBack }) =>
+        runOf(input).runSubCall(input, sendBack),
+      ),
+      settle: fromPromise<void, SettleInput>(async ({ input }) => runOf(input).settle(input.tokens)),
+    },
+  })
+}
+
+export function createMixtures(options: MixtureOptions): Mixtures {
+  return new RunningMixtures(options)
+}
+
+class RunningMixtures implements Mixtures {
+  private readonly runs = new Map<RequestId, MixtureRun>()
+  private readonly stoppers = new Set<() => void>()
+  private readonly machine = provided(this.runs)
+
+  constructor(private readonly options: MixtureOptions) {}
+
+  get open(): number {
+    return this.stoppers.size
+  }
+
+  abortAll(): void {
+    for (const stop of [...this.stoppers]) stop()
+  }
+
+  recent(limit: number): readonly MixtureRecord[] {
+    return this.options.records.recent(limit)
+  }
+
+  async complete(command: MixtureCommand): Promise<ChatAnswer> {
+    const run = new MixtureRun(this.options, command)
+    let report: MixtureReport
+    try {
+      report = await this.runToEnd(run)
+    } catch (error) {
+      run.span?.end('internal_error')
+      this.finish(command, 500, new Problem('internal_error'), null)
+      throw error
+    }
+    run.span?.end(report.end.kind === 'failed' ? report.end.problem.code : null)
+    this.remember(report, command)
+    if (!isSucceeded(report)) throw this.refusal(report, command)
+    return this.answer(report, run)
+  }
+
+  /** Rejects for defects only. */
+  private async runToEnd(run: MixtureRun): Promise<MixtureReport> {
+    const { command } = run
+    const { requestId, signal } = command
+    this.runs.set(requestId, run)
+    const actor = createActor(this.machine, {
+      id: requestId,
+      input: this.inputOf(command),
+      inspect: this.options.inspect,
+    })
+    const gone = () => actor.send({ type: 'client.gone' })
+    const stop = () => {
+      run.stopping = true
+      actor.send({ type: 'gateway.stopping' })
+    }
+    this.stoppers.add(stop)
+    try {
+      const ended = toPromise(actor)
+      actor.start()
+      if (signal.aborted) gone()
+      else signal.addEventListener('abort', gone, { once: true })
+      return await ended
+    } finally {
+      signal.removeEventListener('abort', gone)
+      this.stoppers.delete(stop)
+      actor.stop()
+      // A chart that broke has not settled; once settled, this does nothing.
+      run.settle(0)
+      this.runs.delete(requestId)
+    }
+  }
+
+  private inputOf({ requestId, startedMs, body, pinParam, access }: MixtureCommand): MixtureInput {
+    const { config, router } = this.options
+    const elapsedMs = performance.now() - startedMs
+    return {
+      requestId,
+      request: {
+        body,
+        pinParam,
+        access,
+        table: router.table(),
+        nowMs: Date.now(),
+        bounds: {
+          expertsMax: config.SVC_MIXTURE_EXPERTS_MAX,
+          tokensMax: config.SVC_MIXTURE_TOKENS_MAX,
+          outputTokensDefault: config.SVC_MIXTURE_OUTPUT_TOKENS_DEFAULT,
+        },
+      },
+      deadlines: mixtureDeadlines(body.svc?.mixture, config.SVC_MIXTURE_DEADLINE_MS, elapsedMs),
+    }
+  }
+
+  /** A configuration without a strategy of ours is not remembered: nobody fills the metrics with names. */
+  private remember(report: MixtureReport, command: MixtureCommand): void {
+    const strategy = report.config?.strategy ?? null
+    if (!isStrategyName(strategy)) return
+    const record = recordOf(report, strategy, command)
+    this.options.records.record(record)
+    this.options.counted(strategy, record.outcome)
+  }
+
+  private refusal(report: MixtureReport, command: MixtureCommand): Error {
+    const { end } = report
+    const problem = end.kind === 'failed' ? end.problem : null
+    this.finish(command, problem?.status ?? clientClosedStatus, problem, report)
+    return problem ?? new DOMException('The client is gone', 'AbortError')
+  }
+
+  private answer(report: SucceededReport, run: MixtureRun): ChatAnswer {
+    const { command, headers } = run
+    const settled = settledAnswer(report, command)
+    if (command.body.stream !== true) {
+      this.finish(command, 200, null, report)
+      return { kind: 'whole', body: wholeBody(settled), headers }
+    }
+    const buffered: BufferedStream = bufferedStream(
+      answerEvents(settled),
+      this.options.config.SVC_SLOW_CLIENT_TIMEOUT_MS,
+      (how: StreamEnd) => {
+        this.stoppers.delete(buffered.flush)
+        this.finish(command, how === 'sent' ? 200 : clientClosedStatus, null, report)
+      },
+    )
+    this.stoppers.add(buffered.flush)
+    return { kind: 'stream', stream: buffered.stream, headers }
+  }
+
+  /** `model` is null: the models' series are those of the sub-calls. */
+  private finish(
+    { startedMs, body, finished }: MixtureCommand,
+    status: number,
+    problem: Problem | null,
+    report: MixtureReport | null,
+  ): void {
+    const latencyMs = performance.now() - startedMs
+    finished({
+      model: null,
+      status,
+      code: problem?.code ?? null,
+      latencyMs,
+      // Nothing is sent before all is settled; of a whole answer nobody counts a first token.
+      ttftMs: status === 200 && body.stream === true ? latencyMs : null,
+      usage: report === null ? null : usageOfReport(report).usage,
+      attempts: report === null ? 0 : report.experts.length,
+      jobId: body.svc?.job_id ?? null,
+    })
+  }
+}

@@ -1,0 +1,92 @@
+import type { BatchChanges, PayoutBatchRow } from '../../db/queries/money/payout-batches.ts'
+import type { BatchFacts, BatchRecord } from '../../machines/charts/payout-batch.ts'
+import { batchesAttemptsMax } from '../../machines/rules/payout-batching.ts'
+
+/** Where the payouts of a batch in each state stand. */
+export const payoutStatus = {
+  created: 'batched',
+  submitting: 'submitting',
+  submitted: 'submitted',
+  completed: 'finalized',
+} as const
+
+const inNoBlock = { settlementBlockNumber: null, settlementBlockHash: null } as const
+
+/** What a batch is again once its transaction can never be included. */
+const unsent = {
+  status: 'created',
+  txNonce: null,
+  transactions: [],
+  submittedTxHash: null,
+  submittedAt: null,
+  ...inNoBlock,
+} as const
+
+export interface BatchStep {
+  readonly changes: BatchChanges
+  /** Until it is due again, ms; 0: its next step can be taken at once. */
+  readonly waitMs: number
+}
+
+interface StepContext {
+  /** As the chart knows it, and as it was claimed. */
+  readonly facts: BatchFacts
+  readonly batch: PayoutBatchRow
+  readonly now: Date
+  readonly pollMs: number
+}
+
+type RecordOf<K extends BatchRecord['kind']> = Extract<BatchRecord, { kind: K }>
+
+/** What becomes of the row by what the chart has to record. */
+export function batchStep(record: BatchRecord, context: StepContext): BatchStep {
+  const { facts, batch, now, pollMs } = context
+  switch (record.kind) {
+    case 'signed':
+      return { waitMs: 0, changes: signed(record, facts) }
+    case 'sent':
+      return { waitMs: 0, changes: sent(context) }
+    case 'included':
+      return { waitMs: pollMs, changes: { status: 'submitted', ...inBlock(record, context) } }
+    case 'final':
+      return {
+        waitMs: 0,
+        changes: { ...inBlock(record, context), status: 'completed', finalizedAt: now, completedAt: now },
+      }
+    case 'again':
+      return { waitMs: 0, changes: { status: 'submitting', ...inNoBlock, lastError: record.code } }
+    case 'dropped':
+      return { waitMs: 0, changes: { ...unsent, lastError: record.code } }
+    case 'reverted':
+      return { waitMs: pollMs, changes: reverted(record, batch) }
+    case 'postponed':
+      return { waitMs: pollMs, changes: { lastError: record.code } }
+  }
+}
+
+/** At a higher fee with the same nonce all that were sent before may still be included. */
+function signed({ nonce, transaction }: RecordOf<'signed'>, facts: BatchFacts): BatchChanges {
+  const kept = facts.txNonce === nonce ? facts.transactions : []
+  return { status: 'submitting', txNonce: nonce, transactions: [...kept, transaction], lastError: null }
+}
+
+function sent({ facts, batch, now }: StepContext): BatchChanges {
+  const submittedTxHash = facts.transactions.at(-1)?.hash ?? null
+  return { status: 'submitted', submittedTxHash, submittedAt: batch.submittedAt ?? now, lastError: null }
+}
+
+/** Too often: it waits for an operator. */
+function reverted({ code }: RecordOf<'reverted'>, batch: PayoutBatchRow): BatchChanges {
+  const attempts = batch.attempts + 1
+  return { ...unsent, attempts, held: attempts >= batchesAttemptsMax, lastError: code }
+}
+
+function inBlock(record: RecordOf<'included' | 'final'>, { batch, now }: StepContext): BatchChanges {
+  return {
+    submittedTxHash: record.hash,
+    submittedAt: batch.submittedAt ?? now,
+    settlementBlockNumber: record.blockNumber,
+    settlementBlockHash: record.blockHash,
+    lastError: null,
+  }
+}

@@ -1,0 +1,62 @@
+import type { Hex } from 'viem'
+import type { Inclusion } from '../../machines/charts/payout-batch.ts'
+import { boundedText } from '../../protocol/json/foreign-json.ts'
+import { scanJson } from '../../protocol/json/json-scan.ts'
+
+/** What an RPC answers, as far as it is read here. */
+export interface RpcReceipt {
+  readonly status: Hex
+  readonly transactionHash: Hex
+  readonly blockNumber: Hex
+  readonly blockHash: Hex
+  readonly logs: readonly { readonly address: string; readonly topics: readonly string[] }[]
+}
+export interface RpcTransaction {
+  readonly blockNumber: Hex | null
+  readonly maxFeePerGas?: Hex
+  readonly gasPrice?: Hex
+}
+export interface RpcBlock {
+  readonly number: Hex
+  readonly hash: Hex
+  readonly baseFeePerGas?: Hex
+}
+export interface RpcLog {
+  readonly transactionHash: Hex
+  readonly blockNumber: Hex
+  readonly blockHash: Hex
+}
+
+/** What an RPC refused, as a code of ours. */
+export function rpcCode(error: unknown): string {
+  const text = error instanceof Error ? `${error.message} ${(error as { details?: string }).details ?? ''}` : ''
+  if (/insufficient funds/i.test(text)) return 'insufficient_funds'
+  if (/nonce too low|nonce is too low/i.test(text)) return 'nonce_too_low'
+  if (/already known|already imported|known transaction/i.test(text)) return 'already_known'
+  if (/replacement transaction underpriced|replacement fee too low/i.test(text)) return 'replacement_underpriced'
+  if (/less than block base fee|transaction underpriced|fee cap.*too low|fee too low/i.test(text)) return 'underpriced'
+  if (/execution reverted|revert/i.test(text)) return 'would_revert'
+  if (/timed out|timeout/i.test(text)) return 'rpc_timeout'
+  return 'rpc_failed'
+}
+
+/** The RPC was not reached: it has not refused anything. */
+export const isTransportFailure = (error: unknown) =>
+  error instanceof Error && (error.name === 'HttpRequestError' || error.name === 'TimeoutError')
+
+export const inclusionOf = (seen: RpcReceipt | RpcLog): Inclusion => ({
+  hash: seen.transactionHash,
+  blockNumber: BigInt(seen.blockNumber).toString(),
+  blockHash: seen.blockHash,
+})
+
+/** No answer that is read here is nearly as long. */
+const answerBytesMax = 4 * 1024 * 1024
+
+/** `fetch` for viem, which parses what it gets: an answer beyond the bounds of foreign JSON is none. */
+export async function fetchRpc(input: string | URL | Request, init?: RequestInit): Promise<Response> {
+  const { status, headers, body } = await fetch(input, init)
+  const text = body === null ? '' : await boundedText(body, answerBytesMax)
+  if (text === null || typeof scanJson(text) === 'string') throw new Error('the RPC answered too much')
+  return new Response(text, { status, headers: { 'content-type': headers.get('content-type') ?? 'application/json' } })
+}

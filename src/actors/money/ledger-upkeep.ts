@@ -1,0 +1,82 @@
+import type { Database } from '../../db/client.ts'
+import { renewReservations, staleReservations } from '../../db/queries/money/ledger.ts'
+import { readBooks, reservedTotal } from '../../db/queries/money/ledger-proof.ts'
+import { failureName, type Log } from '../../log.ts'
+import { brokenRules } from '../../machines/rules/books.ts'
+import { minuteMs, secondMs } from '../../time.ts'
+
+/** What the ledger does by the clock: renews what is open, releases what nobody renews, reads and proves the books. */
+export interface LedgerUpkeep {
+  start(): void
+  stop(): void
+  /** Releases what nobody renewed; resolves with how many. Runs by itself every minute. */
+  sweep(): Promise<number>
+  state(): UpkeepState
+}
+
+/** What was last read of the books. */
+export interface UpkeepState {
+  readonly reservedWei: bigint
+  /** Rules that the books broke at the last proof. */
+  readonly brokenRules: number
+  /** Reservations released because nobody had renewed them, since the start. */
+  readonly stale: number
+}
+
+export interface UpkeepOptions {
+  readonly db: Database
+  readonly log: Log
+  /** Unrenewed reservations are released after this, ms (§13). */
+  readonly staleMs: number
+  /** Ids of this gateway's own reservations. */
+  readonly open: ReadonlySet<string>
+  /** Resolves with how many of them were open. */
+  readonly release: (reservationIds: readonly string[]) => Promise<number>
+}
+
+/** A reservation is renewed so many times within its life. */
+const renewalsPerLife = 3
+const sweepEveryMs = minuteMs
+const sweepMax = 500
+const reservedReadEveryMs = 5 * secondMs
+/** It reads the whole ledger. */
+const proofEveryMs = 10 * minuteMs
+
+export function createUpkeep({ db, log, staleMs, open, release }: UpkeepOptions): LedgerUpkeep {
+  const timers: ReturnType<typeof setInterval>[] = []
+  let reservedWei = 0n
+  let broken: readonly string[] = []
+  let stale = 0
+
+  const every = (ms: number, whenFailed: string, run: () => Promise<unknown>) => {
+    const failed = (error: unknown) => log.warn(whenFailed, { error: failureName(error) })
+    const timer = setInterval(() => void run().catch(failed), ms)
+    timer.unref()
+    timers.push(timer)
+  }
+  const sweep = async () => {
+    const count = await release((await staleReservations(db, sweepMax)).filter((id) => !open.has(id)))
+    stale += count
+    if (count > 0) log.warn('reservations_stale', { reservations: count })
+    return count
+  }
+  const prove = async () => {
+    broken = brokenRules(await readBooks(db))
+    for (const rule of broken) log.error('books_do_not_balance', { rule })
+  }
+  return {
+    start: () => {
+      every(staleMs / renewalsPerLife, 'reservations_not_renewed', () => renewReservations(db, [...open], staleMs))
+      every(sweepEveryMs, 'reservations_not_swept', sweep)
+      every(reservedReadEveryMs, 'reserves_not_read', async () => {
+        reservedWei = await reservedTotal(db)
+      })
+      every(proofEveryMs, 'books_not_proven', prove)
+    },
+    stop: () => {
+      for (const timer of timers.splice(0)) clearInterval(timer)
+    },
+    sweep,
+    state: () => ({ reservedWei, brokenRules: broken.length, stale }),
+  }
+}

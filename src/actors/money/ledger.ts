@@ -1,0 +1,295 @@
+import type { Database } from '../../db/client.ts'
+import { completeKeys, type IdempotentOutcome } from '../../db/queries/accounts/idempotency.ts'
+import {
+  type ReserveOutcome,
+  type ReserveRow,
+  reserveAll,
+  type SettleOutcome,
+  type SettleRow,
+  settleAll,
+} from '../../db/queries/money/ledger.ts'
+import type { NewReceipt } from '../../db/queries/money/receipts.ts'
+import { Problem } from '../../errors.ts'
+import { newId } from '../../ids.ts'
+import { failureName, type Log } from '../../log.ts'
+import { chargeOf, splitCharge } from '../../machines/rules/pricing.ts'
+import { minuteMs, secondMs } from '../../time.ts'
+import { GroupCommit, isRowFault, NoRoom } from '../durable/group-commit.ts'
+import { createUpkeep, type LedgerUpkeep, type UpkeepState } from './ledger-upkeep.ts'
+
+/** Money set aside for one request or job; end it with `settle` or `release`, exactly once. */
+export interface Reservation {
+  readonly id: string
+  readonly customerId: string
+  readonly amountWei: bigint
+}
+
+/** What the work came to. */
+export interface Charge {
+  /** Before the cap of the reservation; 0 releases all. */
+  readonly actualWei: bigint
+  readonly receipt: NewReceipt
+  readonly nodeId: string
+  readonly kind: 'hosted_chat' | 'private_job'
+  /** Of the protocol, in basis points. */
+  readonly feeBps: number
+  /** The request had an idempotency key: it is completed with this in the same transaction. */
+  readonly usage?: IdempotentOutcome['usage']
+}
+
+export interface Settled {
+  /** `closed`: the reservation had ended meanwhile (its gateway was cut off for long), nothing was debited. */
+  readonly outcome: 'settled' | 'closed'
+  readonly chargedWei: bigint
+}
+
+/**
+ * Reserves and settles, group-committed. Nothing is debited that was not reserved, and nothing reserved that is not there.
+ *
+ * How a request may end: an answer, whole, partial or left by its client, is charged for what passed (`settle`); one that
+ * gave nothing is not (`release`); a gateway that died charges nothing, its reservations are released when nobody has
+ * renewed them for 15 minutes.
+ */
+export interface Ledger {
+  /**
+   * `id`: of the request, used once. Refuses with `insufficient_funds`, and with `service_unavailable` when the
+   * database is away: then nothing stays reserved.
+   */
+  reserve(request: {
+    readonly id: string
+    readonly customerId: string
+    readonly amountWei: bigint
+  }): Promise<Reservation>
+  /** Resolves when debit, payout, fee and receipt are on the disk of the database; tried until then. */
+  settle(reservation: Reservation, charge: Charge): Promise<Settled>
+  /** Resolves once accepted; tried until it is done. */
+  release(reservation: Reservation): void
+  /** For the metrics: what was last read of the books, and what was done since the start. */
+  state(): LedgerState
+}
+
+export interface LedgerState extends UpkeepState {
+  readonly groups: number
+  readonly requests: number
+  readonly waiting: number
+}
+
+export interface OwnedLedger extends Ledger {
+  start(): void
+  /** Waits for what is under way, at most 10 s. */
+  stop(): Promise<void>
+  /** Releases what nobody renewed; resolves with how many. Runs by itself every minute. */
+  sweep(): Promise<number>
+}
+
+export interface LedgerOptions {
+  readonly db: Database
+  readonly log: Log
+  /** Unrenewed reservations are released after this, ms (§13). */
+  readonly staleMs?: number
+}
+
+const staleMsDefault = 15 * minuteMs
+const groupMax = 512
+/** Far more than the requests a gateway can hold open: only a database that is away fills it. */
+const waitingMax = 100_000
+const commitWaitMs = 20 * secondMs
+const retryMsMin = 50
+const retryMsMax = 5 * secondMs
+const stopWaitMs = 10 * secondMs
+
+interface Settlement {
+  readonly row: SettleRow
+  readonly receipt: NewReceipt | null
+  readonly completes: IdempotentOutcome | null
+}
+
+export function createLedger(options: LedgerOptions): OwnedLedger {
+  return new GroupedLedger(options)
+}
+
+class GroupedLedger implements OwnedLedger {
+  private readonly db: Database
+  private readonly reserves: GroupCommit<ReserveRow, ReserveOutcome>
+  private readonly settles: GroupCommit<Settlement, SettleOutcome>
+  private readonly open = new Set<string>()
+  private readonly ending = new Set<Promise<unknown>>()
+  private readonly upkeep: LedgerUpkeep
+  private stopping = false
+
+  constructor(private readonly options: LedgerOptions) {
+    this.db = options.db
+    const staleMs = options.staleMs ?? staleMsDefault
+    this.upkeep = createUpkeep({ ...options, staleMs, open: this.open, release: (ids) => this.releaseAll(ids) })
+    const bounds = { groupMax, waitingMax, commitWaitMs }
+    this.reserves = new GroupCommit({ ...bounds, commit: (rows) => reserveAll(this.db, rows, staleMs) })
+    this.settles = new GroupCommit({ ...bounds, commit: (settlements) => this.commitSettlements(settlements) })
+  }
+
+  start(): void {
+    this.upkeep.start()
+  }
+
+  async stop(): Promise<void> {
+    this.upkeep.stop()
+    const deadline = performance.now() + stopWaitMs
+    while (this.ending.size > 0 && performance.now() < deadline) {
+      await Promise.race([Promise.allSettled(this.ending), Bun.sleep(deadline - performance.now())])
+    }
+    this.stopping = true
+    if (this.ending.size > 0) this.options.log.error('settlements_left', { settlements: this.ending.size })
+  }
+
+  async reserve({ id, customerId, amountWei }: Parameters<Ledger['reserve']>[0]): Promise<Reservation> {
+    const reservation = { id, customerId, amountWei }
+    const row = reserveRow(reservation)
+    let outcome: ReserveOutcome
+    try {
+      outcome = await this.reserves.add(row)
+    } catch (error) {
+      if (isRowFault(error)) throw error
+      // Whether it was done is not known: what may be set aside is released.
+      if (!(error instanceof NoRoom)) this.release(reservation)
+      this.options.log.warn('reserve_failed', { error: failureName(error) })
+      throw new Problem('service_unavailable', { retryAfterSeconds: 1 })
+    }
+    if (outcome === 'insufficient') throw new Problem('insufficient_funds')
+    if (outcome !== 'reserved') throw new Error(`a reservation was refused: ${outcome}`)
+    this.open.add(id)
+    return reservation
+  }
+
+  async settle(reservation: Reservation, charge: Charge): Promise<Settled> {
+    const chargedWei = chargeOf(charge.actualWei, reservation.amountWei)
+    const { shareWei, feeWei } = splitCharge(chargedWei, charge.feeBps)
+    const billed = chargedWei > 0n
+    const settlement = {
+      receipt: { ...charge.receipt, billed },
+      completes:
+        charge.usage === undefined
+          ? null
+          : { requestId: reservation.id, receiptHash: charge.receipt.hash, usage: charge.usage },
+      row: settleRow(reservation, {
+        chargedWei,
+        shareWei,
+        feeWei,
+        receiptHash: charge.receipt.hash,
+        node: charge.nodeId,
+        kind: charge.kind,
+        held: charge.receipt.status === 'held',
+      }),
+    }
+    let outcome = await this.end(reservation, settlement)
+    // A reservation does not wait for the disk: a database that crashed may have lost it. The work was done all the same.
+    if (outcome === 'unknown' && (await this.reservedAgain(reservation))) {
+      outcome = await this.end(reservation, settlement)
+    }
+    if (outcome === 'settled') return { outcome, chargedWei }
+    this.options.log.warn('settled_too_late', { outcome, charged_wei: chargedWei.toString() })
+    return { outcome: 'closed', chargedWei: 0n }
+  }
+
+  release(reservation: Reservation): void {
+    void this.end(reservation, { receipt: null, completes: null, row: settleRow(reservation, released) }).catch(
+      (error: unknown) => this.options.log.error('release_failed', { error: failureName(error) }),
+    )
+  }
+
+  state(): LedgerState {
+    const [a, b] = [this.reserves.counts(), this.settles.counts()]
+    return {
+      ...this.upkeep.state(),
+      groups: a.groups + b.groups,
+      requests: a.requests + b.requests,
+      waiting: a.waiting + b.waiting,
+    }
+  }
+
+  sweep(): Promise<number> {
+    return this.upkeep.sweep()
+  }
+
+  /** Resolves with how many of them were open. */
+  private async releaseAll(ids: readonly string[]): Promise<number> {
+    if (ids.length === 0) return 0
+    const outcomes = await settleAll(
+      this.db,
+      ids.map((id) => settleRow({ id }, released)),
+    )
+    return outcomes.filter((outcome) => outcome === 'settled').length
+  }
+
+  private async commitSettlements(settlements: readonly Settlement[]): Promise<readonly SettleOutcome[]> {
+    const receipts = settlements.flatMap(({ receipt }) => (receipt === null ? [] : [receipt]))
+    const rows = settlements.map(({ row }) => row)
+    // One statement is one commit and one way to the database; only keys need a transaction around it.
+    if (settlements.every(({ completes }) => completes === null)) return settleAll(this.db, rows, receipts)
+    return this.db.transaction(async (tx) => {
+      const outcomes = await settleAll(tx, rows, receipts)
+      const completed = settlements.flatMap(({ completes }, at) =>
+        completes === null || outcomes[at] !== 'settled' ? [] : [completes],
+      )
+      await completeKeys(tx, completed)
+      return outcomes
+    })
+  }
+
+  /** The work is done: tried until the database has taken it. Saying it twice is the same as once. */
+  private end(reservation: Reservation, settlement: Settlement): Promise<SettleOutcome> {
+    return this.untilTaken(() => this.settles.add(settlement)).finally(() => this.open.delete(reservation.id))
+  }
+
+  /** False: what the account has left is less. */
+  private async reservedAgain(reservation: Reservation): Promise<boolean> {
+    this.options.log.warn('reservation_lost')
+    const row = reserveRow(reservation)
+    return (await this.untilTaken(() => this.reserves.add(row))) === 'reserved'
+  }
+
+  private untilTaken<R>(work: () => Promise<R>): Promise<R> {
+    const ending = this.retried(work).finally(() => this.ending.delete(ending))
+    this.ending.add(ending)
+    return ending
+  }
+
+  private async retried<R>(work: () => Promise<R>): Promise<R> {
+    for (let failures = 0; ; failures++) {
+      try {
+        return await work()
+      } catch (error) {
+        if (isRowFault(error) || this.stopping) {
+          this.options.log.error('settle_failed', { error: failureName(error) })
+          throw error
+        }
+        if (failures === 0) this.options.log.warn('settle_waits', { error: failureName(error) })
+        await Bun.sleep(Math.min(retryMsMax, retryMsMin * 2 ** Math.min(10, failures)))
+      }
+    }
+  }
+}
+
+type Outcome = Pick<SettleRow, 'chargedWei' | 'shareWei' | 'feeWei' | 'receiptHash' | 'node' | 'kind' | 'held'>
+
+const released: Outcome = {
+  chargedWei: 0n,
+  shareWei: 0n,
+  feeWei: 0n,
+  receiptHash: null,
+  node: null,
+  kind: null,
+  held: false,
+}
+
+const reserveRow = ({ id, customerId, amountWei }: Reservation): ReserveRow => ({
+  id,
+  customer: customerId,
+  amountWei,
+  entry: newId('led'),
+  // A private job costs nothing and reserves nothing (specification, 6).
+  job: null,
+})
+
+function settleRow({ id }: Pick<Reservation, 'id'>, outcome: Outcome): SettleRow {
+  const ids = { debit: newId('led'), release: newId('led'), payout: newId('pay'), fee: newId('fee') }
+  return { id, ...outcome, ...ids }
+}

@@ -1,0 +1,274 @@
+import { fromPromise, type InspectionEvent } from 'xstate'
+import type { Database, OpenDatabase } from '../../db/client.ts'
+import * as rows from '../../db/queries/money/payout-batches.ts'
+import { batchCounts } from '../../db/queries/money/public-settlement.ts'
+import { Problem } from '../../errors.ts'
+import { newId } from '../../ids.ts'
+import { failureName, type Log } from '../../log.ts'
+import {
+  type BatchContext,
+  type BatchFacts,
+  type BatchRecord,
+  leadsTo,
+  payoutBatchMachine,
+} from '../../machines/charts/payout-batch.ts'
+import { batchDue, payoutsPerBatchMax } from '../../machines/rules/payout-batching.ts'
+import { MerkleTree, payoutLeaf, toHex } from '../../protocol/receipts/merkle.ts'
+import { type BatchStatus, batchStatuses } from '../../protocol/wire/money/money.ts'
+import { minuteMs, secondMs } from '../../time.ts'
+import type { AuditContext, AuditTrail } from '../audit/audit-context.ts'
+import { createDueWork, type DueWork } from '../durable/due-work.ts'
+import { runToRest } from '../durable/run-to-rest.ts'
+import { createSnapshot } from '../durable/snapshot.ts'
+import { type BuiltBatch, buildBatch } from './batch-building.ts'
+import { batchStep, payoutStatus } from './batch-changes.ts'
+import type { Chain } from './chain.ts'
+
+export type PayoutBatch = rows.PayoutBatchRow
+
+export interface BatchProof {
+  readonly entryId: string
+  readonly payee: string
+  readonly amountWei: bigint
+  readonly leaf: string
+  readonly proof: readonly string[]
+}
+
+/** Payouts on their way to the chain (§14). Without a chain everything rests as it is. */
+export interface Settlement {
+  readonly configured: boolean
+  /** Chain and contract were seen within the last 5 minutes. */
+  ready(): boolean
+  batch(batchId: string): Promise<PayoutBatch>
+  /** How many in each status; read at most every 5 s. */
+  counts(): Promise<Readonly<Record<BatchStatus, number>>>
+  proofs(batchId: string): Promise<readonly BatchProof[]>
+  /** The verbs on somebody's word: what they do and its event stand or fall together. */
+  by(audit: AuditContext): SettlementVerbs
+}
+
+/** One transaction each, with the event of the audit; a dry run has one, too. */
+export interface SettlementVerbs {
+  /** All that can be paid now, at most 1 000, whatever its age. */
+  build(options: { readonly dryRun: boolean }): Promise<BuiltBatch>
+  /** Due at once. Refuses with `batch_not_found`, `invalid_state`, `settlement_not_configured`. */
+  submit(batchId: string): Promise<PayoutBatch>
+  /** As `submit`, and a batch that was held after its reverts tries again. */
+  retry(batchId: string): Promise<PayoutBatch>
+  /** A held receipt: its payout may be paid, or never. Refuses with `receipt_not_found`, `invalid_state`. */
+  decide(receiptHash: string, decision: 'accepted' | 'rejected'): Promise<void>
+}
+
+export interface OwnedSettlement extends Settlement {
+  start(): Promise<void>
+  stop(): Promise<void>
+}
+
+export interface SettlementOptions {
+  readonly db: Database
+  readonly sql: OpenDatabase['sql']
+  readonly log: Log
+  readonly trail: AuditTrail
+  /** null: none is configured. */
+  readonly chain: Chain | null
+  readonly pollMs: number
+  /** SVC_PAYOUT_BATCH_AGE_MS, SVC_PAYOUT_BATCH_MIN_WEI. */
+  readonly batchAgeMs: number
+  readonly batchMinWei: bigint
+  readonly inspect?: (event: InspectionEvent) => void
+  /** A crash costs one lease, ms. */
+  readonly leaseMs?: number
+  readonly now?: () => number
+}
+
+/** Longer than any look at the chain takes, RPC timeouts included. */
+const leaseMsDefault = minuteMs
+const readyForMs = 5 * minuteMs
+const checkEveryMs = 30 * secondMs
+const concurrencyMax = 4
+const countsKeptMs = 5 * secondMs
+
+type Claim = PayoutBatch & { readonly leaseId: string }
+
+export function createSettlement(options: SettlementOptions): OwnedSettlement {
+  return new ChainSettlement(options)
+}
+
+class ChainSettlement implements OwnedSettlement {
+  readonly configured: boolean
+  private readonly db: Database
+  private readonly now: () => number
+  private readonly work: DueWork | null
+  readonly counts: Settlement['counts']
+  private readyAtMs = Number.NEGATIVE_INFINITY
+  private checkedAtMs = Number.NEGATIVE_INFINITY
+
+  constructor(private readonly options: SettlementOptions) {
+    this.db = options.db
+    this.now = options.now ?? Date.now
+    this.configured = options.chain !== null
+    this.counts = createSnapshot(countsKeptMs, async () => {
+      const rowsOf = new Map((await batchCounts(this.db)).map(({ status, count }) => [status, count]))
+      return Object.fromEntries(batchStatuses.map((status) => [status, rowsOf.get(status) ?? 0])) as never
+    })
+    this.work = options.chain === null ? null : this.dueWork(options.chain)
+  }
+
+  async start(): Promise<void> {
+    if (this.work === null) this.options.log.info('settlement_off')
+    await this.work?.start()
+  }
+
+  async stop(): Promise<void> {
+    await this.work?.stop()
+  }
+
+  ready(): boolean {
+    return this.now() - this.readyAtMs <= readyForMs
+  }
+
+  by(audit: AuditContext): SettlementVerbs {
+    return {
+      build: ({ dryRun }) => this.build(audit, dryRun),
+      submit: (batchId) => this.wake(audit, batchId, false),
+      retry: (batchId) => this.wake(audit, batchId, true),
+      decide: (receiptHash, decision) => this.decide(audit, receiptHash, decision),
+    }
+  }
+
+  async batch(batchId: string): Promise<PayoutBatch> {
+    const row = await rows.getBatch(this.db, batchId)
+    if (row === null) throw new Problem('batch_not_found')
+    return row
+  }
+
+  async proofs(batchId: string): Promise<readonly BatchProof[]> {
+    const { merkleRoot } = await this.batch(batchId)
+    const members = await rows.batchMembers(this.db, batchId)
+    const leaves = members.map(payoutLeaf)
+    const tree = MerkleTree.of(leaves)
+    if (tree.root() !== merkleRoot) throw new Error('the payouts of a batch do not make its root')
+    return members.map((member, at) => {
+      const leaf = leaves[at] ?? new Uint8Array()
+      return { ...member, leaf: toHex(leaf), proof: tree.proof(leaf) ?? [] }
+    })
+  }
+
+  private build(audit: AuditContext, dryRun: boolean): Promise<BuiltBatch> {
+    return this.db.transaction(async (tx) => {
+      await rows.lockBuilder(tx)
+      const built = await buildBatch(tx, await rows.payablePayouts(tx, payoutsPerBatchMax), dryRun)
+      const metadata = { dry_run: dryRun, amount_wei: built.totalAmountWei.toString() }
+      await this.options.trail.record(tx, audit, { targetId: built.batch?.batchId ?? null, metadata })
+      return built
+    })
+  }
+
+  private decide(audit: AuditContext, receiptHash: string, decision: 'accepted' | 'rejected'): Promise<void> {
+    return this.db.transaction(async (tx) => {
+      const outcome = await rows.decideReceipt(tx, receiptHash, decision, newId('fee'))
+      if (outcome === null) throw new Problem('receipt_not_found')
+      if (outcome === false) throw new Problem('invalid_state', { detail: 'The receipt is not held' })
+      await this.options.trail.record(tx, audit, { targetId: receiptHash, metadata: { result: decision } })
+    })
+  }
+
+  private async wake(audit: AuditContext, batchId: string, release: boolean): Promise<PayoutBatch> {
+    await this.batch(batchId)
+    const { work } = this
+    if (work === null) throw new Problem('settlement_not_configured')
+    const row = await this.db.transaction(async (tx) => {
+      const woken = await rows.wakeBatch(tx, batchId, release)
+      if (woken === null) throw new Problem('batch_not_found')
+      if (woken === false) throw new Problem('invalid_state')
+      await this.options.trail.record(tx, audit, { targetId: batchId })
+      return woken
+    })
+    work.wake()
+    return row
+  }
+
+  private dueWork(chain: Chain): DueWork {
+    const { sql, log, pollMs } = this.options
+    return createDueWork<Claim>({
+      name: 'payout_batches',
+      sql,
+      log,
+      concurrencyMax,
+      pollMs,
+      claim: (limit) => this.claim(Math.min(1, limit)),
+      run: (batch, signal) => this.run(chain, batch, signal),
+      sweep: () => this.sweep(chain),
+    })
+  }
+
+  private async claim(limit: number): Promise<{ readonly items: readonly Claim[]; readonly more: boolean }> {
+    const leaseId = newId('wrk')
+    const claimed = await rows.claimBatches(this.db, limit, leaseId, this.options.leaseMs ?? leaseMsDefault)
+    return { items: claimed.map((row) => ({ ...row, leaseId })), more: claimed.length > 0 }
+  }
+
+  private async run(chain: Chain, batch: Claim, signal: AbortSignal): Promise<void> {
+    const { log, inspect } = this.options
+    const context: BatchContext = { ...batch, restsIn: batch.status, record: { kind: 'postponed', code: null } }
+    const nonces = ({ batchId }: BatchFacts) => rows.openNonces(this.db, batchId)
+    const machine = payoutBatchMachine.provide({
+      actors: {
+        sign: fromPromise(async ({ input }) => chain.sign(input, await nonces(input))),
+        send: fromPromise(({ input }) => chain.send(input)),
+        look: fromPromise(async ({ input }) => chain.look(input, await nonces(input))),
+        write: fromPromise(({ input: { facts, record } }) => this.write(facts, record, batch)),
+      },
+    })
+    const options = { id: batch.batchId, log, signal, ...(inspect === undefined ? {} : { inspect }) }
+    const rested = await runToRest(machine, { value: batch.status, context }, { type: 'claimed' }, options)
+    // Each state has its next step at once; only what was postponed waits.
+    if (rested !== null && rested !== batch.status) this.work?.wake()
+  }
+
+  /** One transaction: the batch, its payouts and receipts. */
+  private write(facts: BatchFacts, record: BatchRecord, batch: Claim): Promise<boolean> {
+    return this.db.transaction(async (tx) => {
+      if (record.kind === 'signed') await rows.lockNonces(tx)
+      const taken =
+        record.kind === 'signed' && (await rows.openNonces(tx, facts.batchId)).includes(record.nonce)
+          ? ({ kind: 'postponed', code: 'nonce_taken' } satisfies BatchRecord)
+          : record
+      const { pollMs, log } = this.options
+      const { changes, waitMs } = batchStep(taken, { facts, batch, now: new Date(this.now()), pollMs })
+      if (changes.held) log.error('payout_batch_held', { batch_id: facts.batchId, code: changes.lastError ?? null })
+      if (!(await rows.updateClaimed(tx, facts.batchId, facts.leaseId, changes, waitMs))) return false
+      const status = leadsTo[taken.kind]
+      if (status !== null) await rows.movePayouts(tx, facts.batchId, payoutStatus[status])
+      return taken === record
+    })
+  }
+
+  /** Beside the claims: is the chain there, and is a batch due. */
+  private async sweep(chain: Chain): Promise<void> {
+    const now = this.now()
+    if (now - this.checkedAtMs >= checkEveryMs || !this.ready()) {
+      this.checkedAtMs = now
+      const fault = await chain.fault()
+      if (fault === null) this.readyAtMs = this.now()
+      else this.options.log.warn('chain_not_ready', { code: fault })
+    }
+    await this.buildDue().catch((error: unknown) =>
+      this.options.log.warn('batch_not_built', { error: failureName(error) }),
+    )
+  }
+
+  private async buildDue(): Promise<void> {
+    const { batchAgeMs, batchMinWei } = this.options
+    const built = await this.db.transaction(async (tx) => {
+      await rows.lockBuilder(tx)
+      const pending = await rows.payablePayouts(tx, payoutsPerBatchMax)
+      const payable = pending.filter(({ payee }) => payee !== null)
+      if (!batchDue(payable, { nowMs: this.now(), ageMs: batchAgeMs, minWei: batchMinWei })) return null
+      return buildBatch(tx, pending, false)
+    })
+    if (built === null || built.batch === null) return
+    this.options.log.info('payout_batch_created', { batch_id: built.batch.batchId, payouts: built.payoutCount })
+    this.work?.wake()
+  }
+}

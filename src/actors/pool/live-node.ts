@@ -1,0 +1,47 @@
+import type { LiveNode } from '../../protocol/wire/admin/inspect.ts'
+import { isoTime } from '../../time.ts'
+import type { ModelView, NodeView, RuntimeView } from './node-view.ts'
+
+const momentMs = (ms: number): string | null => (ms === 0 ? null : isoTime(ms))
+
+function liveModel(model: ModelView): LiveNode['runtimes'][number]['models'][number] {
+  return {
+    model_profile_id: model.profileId,
+    model: model.modelId,
+    upstream_model: model.upstreamModelId,
+    ready: model.ready,
+    loaded: model.loaded,
+    context_length: model.contextLength,
+    in_flight: model.inFlight,
+    ttft_ewma_ms: model.ttftEwmaMs,
+    tokens_per_second: model.tokensPerSecond,
+    measured_at: momentMs(model.measuredAt * 1_000),
+    ejected_until: momentMs(model.ejectedUntilMs),
+    times_ejected: model.timesEjected,
+  }
+}
+
+const liveRuntime = (runtime: RuntimeView): LiveNode['runtimes'][number] => ({
+  runtime_id: runtime.runtimeId,
+  runtime_kind: runtime.kind,
+  state: runtime.state,
+  slots_total: runtime.slotsTotal,
+  slots_free: runtime.slotsFree,
+  queue_depth: runtime.queueDepth,
+  ranking_models: [...runtime.rankingModels],
+  models: runtime.models.map(liveModel),
+})
+
+/** What moves in a node, as the wire shows it. */
+export function liveNode(view: NodeView): LiveNode {
+  return {
+    node_id: view.nodeId,
+    state: view.state,
+    state_since: isoTime(view.sinceMs),
+    held_until: momentMs(view.heldUntilMs),
+    in_flight: view.inFlight,
+    transport: view.transport,
+    runtimes: view.runtimes.map(liveRuntime),
+    last_error: view.lastError === null ? null : { code: view.lastError.code, at: isoTime(view.lastError.atMs) },
+  }
+}

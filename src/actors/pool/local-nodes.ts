@@ -1,0 +1,126 @@
+import { failureName, type Log } from '../../log.ts'
+import { type DemoRuntime, startDemoRuntime } from '../../runtimes/demo-server.ts'
+import { discover } from '../../runtimes/discovery.ts'
+import type { Config } from '../../settings/config.ts'
+import { createDirectTransport } from '../../transport/direct.ts'
+import { localCustomerId } from '../accounts/first-start.ts'
+import type { ChangeFeed } from '../durable/change-feed.ts'
+import type { NodeRecord, PoolAdmin } from './pool-admin.ts'
+
+export interface LocalNodesOptions {
+  readonly config: Config
+  readonly pool: PoolAdmin
+  readonly feed: ChangeFeed
+  readonly log: Log
+  /** Our own port: never a runtime. */
+  readonly ownPort: () => number
+}
+
+/** What the gateway finds on its own machine, and the demo runtime where there is nothing else (§22). */
+export interface LocalNodes {
+  /** Looks at the known ports of loopback once and registers what is new. */
+  discover(): Promise<void>
+  /** Starts the demo runtime if it is wanted, and from then on starts and ends it as nodes come and go. */
+  start(): Promise<void>
+  stop(): Promise<void>
+}
+
+const answerBytesMax = 1024 * 1024
+/** All ports together; loopback answers at once or not at all. */
+const discoveryTimeoutMs = 1_000
+
+const loopbackUrl = (port: number) => `http://127.0.0.1:${port}`
+
+const localNode = {
+  customerId: localCustomerId,
+  visibility: 'private',
+  privacyClass: 'private',
+  nodeClass: 'local',
+} as const
+
+export function createLocalNodes({ config, pool: admin, feed, log, ownPort }: LocalNodesOptions): LocalNodes {
+  // Nobody asked for it: the gateway does it by itself.
+  const pool = admin.by(null)
+  let demo: DemoRuntime | null = null
+  let working: Promise<void> = Promise.resolve()
+  let stopped = false
+  let unsubscribe = () => {}
+
+  async function register(port: number, kind: string): Promise<void> {
+    const url = loopbackUrl(port)
+    const known = await pool.nodes(localCustomerId)
+    // A revoked node stays revoked: what the operator sent away must not come back by itself.
+    if (known.some((node) => node.url === url)) return
+    await pool.registerRuntimeNode({ ...localNode, url, name: kind, origin: 'discovered' })
+    // The kind alone: where a node listens stands in no log.
+    log.info('runtime_discovered', { kind })
+  }
+
+  async function startDemo(rows: readonly NodeRecord[]): Promise<void> {
+    demo ??= await startDemoRuntime()
+    const { url } = demo
+    const row = rows[0]
+    if (row === undefined) await pool.registerRuntimeNode({ ...localNode, url, name: 'demo', origin: 'demo' })
+    // The port is a new one after every start.
+    else if (row.url !== url) await pool.updateNode(row.nodeId, { url })
+  }
+
+  async function endDemo(rows: readonly NodeRecord[]): Promise<void> {
+    for (const { nodeId } of rows) await pool.deleteNode(nodeId)
+    await demo?.stop()
+    demo = null
+  }
+
+  async function reconcile(): Promise<void> {
+    try {
+      const rows = await pool.nodes()
+      const others = rows.some(({ origin, adminState }) => origin !== 'demo' && adminState !== 'revoked')
+      const own = rows.filter(({ origin }) => origin === 'demo')
+      // Revoked by the operator: it must not come back by itself, and its row is what says so.
+      const refused = own.some(({ adminState }) => adminState === 'revoked')
+      const wanted = config.SVC_DEMO === 'always' || (config.SVC_DEMO === 'auto' && !others)
+      if (wanted && !refused && !stopped) await startDemo(own)
+      else await endDemo(refused ? [] : own)
+    } catch (error) {
+      log.warn('demo_runtime', { failure: failureName(error) })
+    }
+  }
+  const reconcileSoon = (): Promise<void> => {
+    working = working.then(reconcile)
+    return working
+  }
+
+  return {
+    discover: async () => {
+      if (!config.SVC_DISCOVER) return
+      const found = await discover({
+        timeoutMs: discoveryTimeoutMs,
+        except: [ownPort()],
+        fetchFor: (port, signal) => {
+          const transport = createDirectTransport({
+            url: loopbackUrl(port),
+            apiKey: null,
+            connectTimeoutMs: discoveryTimeoutMs,
+          })
+          return async (path) => {
+            const response = await transport.fetch(path, { method: 'GET', signal })
+            return { status: response.status, headers: response.headers, text: () => response.text(answerBytesMax) }
+          }
+        },
+      })
+      for (const { port, module } of found) await register(port, module.kind)
+    },
+    start: () => {
+      // Another gateway's demo is its own affair: without a wish for one here, rows of that kind are left alone.
+      if (config.SVC_DEMO === 'never') return Promise.resolve()
+      unsubscribe = feed.subscribe('nodes', () => void reconcileSoon())
+      return reconcileSoon()
+    },
+    stop: async () => {
+      stopped = true
+      unsubscribe()
+      await working
+      await demo?.stop()
+    },
+  }
+}

@@ -1,0 +1,106 @@
+import { saveTransportKeys } from '../../db/queries/pool/pool.ts'
+import type { NodeId } from '../../ids.ts'
+import { failureName } from '../../log.ts'
+import { createNodeWatch, type NodeWatch, type PollResult, type Probe } from '../../polling/node-watch.ts'
+import { createRuntimeProbe } from '../../polling/runtime-probe.ts'
+import { canonicalJson } from '../../protocol/json/canonical-json.ts'
+import { toBase64url } from '../../protocol/signing/base64url.ts'
+import { type VerifyKey, verifyKey } from '../../protocol/signing/ed25519.ts'
+import type { TransportKey } from '../../protocol/wire/nodes/agent.ts'
+import { runtimeModules } from '../../runtimes/registry.ts'
+import { createDirectTransport, nodeBaseUrl } from '../../transport/direct.ts'
+import type { NodeTransport } from '../../transport/transport.ts'
+import { createAgentProbe } from '../agents/agent-probe.ts'
+import type { EndpointRules } from '../agents/endpoint-address.ts'
+import type { RouterIdentity } from '../agents/router-identity.ts'
+import { createSignedTransport } from '../agents/signed-transport.ts'
+import type { PoolNode } from './pool-node.ts'
+import type { RouterOptions } from './router.ts'
+
+/** How agents are reached and what makes them believe that it is this gateway. */
+export interface AgentAccess {
+  readonly identity: RouterIdentity
+  readonly endpoints: EndpointRules
+  /** To a node that dials in, wherever its tunnel ends; fails as `closed` while there is none. */
+  dialled(nodeId: NodeId): NodeTransport
+  /** By which way a request to it would go now; null: by none. */
+  way(nodeId: NodeId): 'tunnel' | 'peer' | null
+  /** Revoked or deleted: its tunnels end at once. */
+  cut(nodeId: NodeId): void
+}
+
+export interface NodeConnection {
+  readonly transport: NodeTransport
+  readonly probe: Probe
+}
+
+/** How to reach and to ask a node; null when its row does not say, which is noted as its error. */
+export function connectionTo(node: PoolNode, options: RouterOptions): NodeConnection | null {
+  const connection = node.row.kind === 'agent' ? toAgent(node, options) : toRuntime(node, options)
+  if (connection === null && (node.row.url !== null || node.row.kind === 'agent')) {
+    node.failedWith('unusable_row', Date.now())
+    options.log.error('node_unusable', { node_id: node.row.nodeId })
+  }
+  return connection
+}
+
+interface WatchOptions extends Pick<RouterOptions, 'config' | 'log' | 'random'> {
+  readonly polled: (result: PollResult) => Promise<void>
+}
+
+/** Asks a node every so often from its first `pollNow` on. */
+export function watchOver(node: PoolNode, probe: Probe, options: WatchOptions): NodeWatch {
+  const { config, log, random = Math.random, polled } = options
+  return createNodeWatch({
+    probe,
+    intervalMs: config.SVC_POLL_INTERVAL_MS,
+    timeoutMs: config.SVC_PROBE_TIMEOUT_MS,
+    random,
+    onResult: (result) =>
+      polled(result).catch((error: unknown) => {
+        log.error('poll_not_taken', { node_id: node.row.nodeId, failure: failureName(error) })
+      }),
+  })
+}
+
+function toRuntime(
+  node: PoolNode,
+  { config, openSecret, modules = runtimeModules }: RouterOptions,
+): NodeConnection | null {
+  const { url, apiKeySealed } = node.row
+  if (url === null || nodeBaseUrl(url) === null) return null
+  const apiKey = apiKeySealed === null ? null : openSecret(apiKeySealed)
+  if (apiKeySealed !== null && apiKey === null) return null
+  const transport = createDirectTransport({ url, apiKey, connectTimeoutMs: config.SVC_CONNECT_TIMEOUT_MS })
+  return { transport, probe: createRuntimeProbe(transport, modules) }
+}
+
+function toAgent(node: PoolNode, options: RouterOptions): NodeConnection | null {
+  const { agents, config } = options
+  const { url, nodeId, identityKey } = node.row
+  const identity = identityKey === null ? null : verifyKey(toBase64url(identityKey))
+  if (agents === undefined || identity === null || (url !== null && nodeBaseUrl(url) === null)) return null
+  node.identity = identity
+  const { resolve } = agents.endpoints
+  const connectTimeoutMs = config.SVC_CONNECT_TIMEOUT_MS
+  const way =
+    url === null ? agents.dialled(nodeId) : createDirectTransport({ url, apiKey: null, connectTimeoutMs, resolve })
+  const transport = createSignedTransport(way, nodeId, agents.identity)
+  return { transport, probe: agentProbe(node, transport, identity, options) }
+}
+
+function agentProbe(node: PoolNode, transport: NodeTransport, identity: VerifyKey, options: RouterOptions): Probe {
+  const { nodeId } = node.row
+  const published = (keys: readonly TransportKey[]) => {
+    if (canonicalJson(keys) === canonicalJson(node.row.transportKeys ?? [])) return
+    saveTransportKeys(options.db, nodeId, keys).then(
+      () => {
+        node.row = { ...node.row, transportKeys: keys }
+      },
+      (error: unknown) => {
+        options.log.warn('transport_keys_not_stored', { node_id: nodeId, failure: failureName(error) })
+      },
+    )
+  }
+  return createAgentProbe({ transport, nodeId, identity, published })
+}

@@ -1,0 +1,135 @@
+import type { ActorRefFrom } from 'xstate'
+import type { NodeRow } from '../../db/queries/pool/pool.ts'
+import type { RuntimeId } from '../../ids.ts'
+import { type NodeSnapshot, type nodeMachine, nodeStateOf } from '../../machines/charts/node.ts'
+import type { NodeState } from '../../machines/rules/routing.ts'
+import type { NodeWatch, RuntimeReport } from '../../polling/node-watch.ts'
+import type { VerifyKey } from '../../protocol/signing/ed25519.ts'
+import { chats, type RuntimeStatus } from '../../runtimes/runtime.ts'
+import { minuteMs } from '../../time.ts'
+import type { NodeTransport } from '../../transport/transport.ts'
+import { PoolRuntime } from './pool-runtime.ts'
+import type { InFlightCall } from './router.ts'
+import type { Profile, RoutedNode } from './routing-table.ts'
+
+/** Models of one node that are looked at; a node that reports more is wrong or hostile. */
+export const modelsPerNodeMax = 1_000
+
+/** The last error of a node that is well is shown for so long. */
+export const errorKeptMs = 5 * minuteMs
+
+/** One node of the pool: its row, its chart, its last status and the calls it holds. */
+export class PoolNode implements RoutedNode {
+  /** By the node's own label. */
+  readonly runtimes = new Map<string, PoolRuntime>()
+  readonly calls = new Set<InFlightCall>()
+  state: NodeState = 'enrolled'
+  heldUntilMs = 0
+  identity: VerifyKey | null = null
+  sinceMs: number
+  lastError: { readonly code: string; readonly atMs: number } | null = null
+  transport: NodeTransport | null = null
+  watch: NodeWatch | null = null
+  private readonly retired: NodeTransport[] = []
+
+  constructor(
+    public row: NodeRow,
+    readonly actor: ActorRefFrom<typeof nodeMachine>,
+    nowMs: number,
+  ) {
+    this.sinceMs = nowMs
+  }
+
+  /** Takes over the chart's state; false when nothing that others see has changed. */
+  adopt(snapshot: NodeSnapshot, nowMs: number): boolean {
+    const state = nodeStateOf(snapshot)
+    const { heldUntilMs } = snapshot.context
+    if (state === this.state && heldUntilMs === this.heldUntilMs) return false
+    if (state !== this.state) this.sinceMs = nowMs
+    this.state = state
+    this.heldUntilMs = heldUntilMs
+    return true
+  }
+
+  knowRuntime(runtimeId: RuntimeId, label: string): PoolRuntime {
+    const known = this.runtimes.get(label)
+    if (known !== undefined) return known
+    const runtime = new PoolRuntime(runtimeId, label)
+    this.runtimes.set(label, runtime)
+    return runtime
+  }
+
+  *profiles(): Generator<Profile> {
+    for (const runtime of this.runtimes.values()) yield* runtime.profiles.values()
+  }
+
+  /** Models of a status that have no profile yet, as many as the node may still have. */
+  unknownModels(runtime: PoolRuntime, status: RuntimeStatus): readonly string[] {
+    let room = modelsPerNodeMax
+    for (const { profiles } of this.runtimes.values()) room -= profiles.size
+    const ids = new Set(
+      status.models
+        .slice(0, modelsPerNodeMax)
+        .filter(chats)
+        .map((model) => model.id),
+    )
+    return [...ids].filter((id) => !runtime.profiles.has(id)).slice(0, Math.max(0, room))
+  }
+
+  /** Takes over what the node says of all its runtimes; `changed`: routes look different now. */
+  heard(reports: readonly RuntimeReport[]): { readonly changed: boolean; readonly modelsReady: number } {
+    const before = this.signature()
+    const statuses = new Map(reports.map(({ label, status }) => [label, status]))
+    let modelsReady = 0
+    for (const runtime of this.runtimes.values()) {
+      runtime.heard(statuses.get(runtime.label) ?? null)
+      modelsReady += runtime.modelsReady()
+    }
+    return { changed: before !== this.signature(), modelsReady }
+  }
+
+  /** The node's own polls fail at this moment. */
+  probeFailing(): boolean {
+    for (const { failing } of this.runtimes.values()) if (failing) return true
+    return this.actor.getSnapshot().context.pollsFailed > 0
+  }
+
+  failedWith(code: string, nowMs: number): void {
+    this.lastError = { code, atMs: nowMs }
+  }
+
+  /** It answers again: what failed long ago says nothing of it any more. */
+  forgetOldError(nowMs: number): void {
+    if (this.lastError !== null && nowMs - this.lastError.atMs >= errorKeptMs) this.lastError = null
+  }
+
+  /** Ends every call; each gives its slot back by itself. */
+  loseCalls(): void {
+    for (const call of [...this.calls]) call.nodeLost()
+  }
+
+  /** A call has ended. */
+  drop(call: InFlightCall): void {
+    this.calls.delete(call)
+    if (this.calls.size > 0 || this.retired.length === 0) return
+    for (const transport of this.retired.splice(0)) transport.close()
+  }
+
+  /** Before another address: what runs at the old one may end first. */
+  disconnect(): void {
+    this.watch?.stop()
+    if (this.transport === null) return
+    if (this.calls.size > 0) this.retired.push(this.transport)
+    else this.transport.close()
+    this.transport = null
+  }
+
+  close(): void {
+    this.watch?.stop()
+    for (const transport of [this.transport, ...this.retired]) transport?.close()
+  }
+
+  private signature(): string {
+    return JSON.stringify([...this.runtimes.values()].map((runtime) => runtime.signature()))
+  }
+}

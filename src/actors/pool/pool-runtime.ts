@@ -1,0 +1,81 @@
+import type { ProfileRow } from '../../db/queries/pool/pool.ts'
+import type { RuntimeId } from '../../ids.ts'
+import { failedPollsMax } from '../../machines/charts/node.ts'
+import { healthy } from '../../machines/rules/ejection.ts'
+import type { RuntimeKind } from '../../protocol/wire/nodes/node.ts'
+import { chats, type RuntimeStatus } from '../../runtimes/runtime.ts'
+import type { Profile, RoutedRuntime } from './routing-table.ts'
+
+/** One runtime of a node: its last status and its models. */
+export class PoolRuntime implements RoutedRuntime {
+  readonly profiles = new Map<string, Profile>()
+  kind: RuntimeKind = 'other'
+  slotsTotal: number | null = null
+  /** null: never heard of, or the agent no longer has it. */
+  status: RuntimeStatus | null = null
+  /** Polls in a row that found the server there and broken. */
+  private polledDown = 0
+
+  /** `label`: by which the node itself tells its runtimes apart; '' for an agentless node. */
+  constructor(
+    readonly runtimeId: RuntimeId,
+    readonly label: string,
+  ) {}
+
+  get failing(): boolean {
+    return this.polledDown > 0
+  }
+
+  knowProfile(row: ProfileRow): Profile {
+    const known = this.profiles.get(row.upstreamModelId)
+    if (known !== undefined) return known
+    const profile: Profile = {
+      profileId: row.profileId,
+      upstreamModelId: row.upstreamModelId,
+      load: {
+        inFlight: 0,
+        ttftEwmaMs: row.ttftMs,
+        tokensPerSecond: row.tokensPerSecond,
+        durationEwmaMs: null,
+        ejectedUntilMs: 0,
+      },
+      ejection: healthy,
+      measuredAt: row.lastMeasuredAt === null ? 0 : Math.floor(row.lastMeasuredAt.getTime() / 1_000),
+      timedSincePoll: false,
+      model: null,
+    }
+    this.profiles.set(row.upstreamModelId, profile)
+    return profile
+  }
+
+  /**
+   * Takes over a status; null: the node no longer has this runtime. A server that is there and broken (5xx on its
+   * health) has answered, but its models count as not ready from the second such poll on, like those of a silent one.
+   */
+  heard(status: RuntimeStatus | null): void {
+    this.status = status
+    const down = status?.state === 'down'
+    this.polledDown = down ? this.polledDown + 1 : 0
+    if (status !== null && !down) {
+      this.kind = status.kind
+      this.slotsTotal = status.slotsTotal
+    }
+    if (down && this.polledDown < failedPollsMax) return
+    const models = new Map(status?.models.filter(chats).map((model) => [model.id, model]))
+    for (const profile of this.profiles.values()) profile.model = models.get(profile.upstreamModelId) ?? null
+  }
+
+  modelsReady(): number {
+    let ready = 0
+    for (const { model } of this.profiles.values()) if (model?.ready === true) ready++
+    return ready
+  }
+
+  /** What routes show of it. */
+  signature(): unknown {
+    const models = [...this.profiles.values()].map(({ model }) =>
+      model === null ? 0 : [model.ready, model.contextLength],
+    )
+    return [this.runtimeId, this.kind, this.slotsTotal, models]
+  }
+}

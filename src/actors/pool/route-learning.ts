@@ -1,0 +1,90 @@
+import type { MeasuredCall } from '../../db/queries/pool/pool.ts'
+import { afterFailure, afterSuccess, type RouteFailure } from '../../machines/rules/ejection.ts'
+import type { RoutingTable } from '../../machines/rules/routing.ts'
+import type { PoolNode } from './pool-node.ts'
+import type { CallOutcome, FailedCall, RouterOptions } from './router.ts'
+import { type Catalogue, type Profile, publicIdOf } from './routing-table.ts'
+
+/** Weight of the newest call in the moving means. */
+const ewmaWeight = 0.2
+/**
+ * Share of its mean that a route keeps per poll in which no first token was timed, down to the best of its model: one slow
+ * start must not keep a machine without work for ever, since only work could show that it has become fast.
+ */
+const idleEwmaKept = 0.97
+
+/** Text that comes faster than this per token was not spoken but sent whole: it says nothing of the machine's speed. */
+const tokenMsLeast = 0.05
+
+const mean = (old: number | null, fresh: number) => (old === null ? fresh : old + ewmaWeight * (fresh - old))
+
+/** What a good call teaches of its route; returns the measurement to keep. `at`: Unix ms. */
+export function learnSpeed(profile: Profile, outcome: Extract<CallOutcome, { kind: 'ok' }>, at: number): MeasuredCall {
+  const { load } = profile
+  const { ttftMs, durationMs, completionTokens } = outcome
+  const streamingMs = ttftMs === null ? 0 : durationMs - ttftMs
+  const streamed = completionTokens > 1 && streamingMs >= completionTokens * tokenMsLeast
+  const rate = streamed ? (completionTokens * 1_000) / streamingMs : null
+  if (ttftMs !== null) {
+    load.ttftEwmaMs = mean(load.ttftEwmaMs, ttftMs)
+    profile.timedSincePoll = true
+  }
+  load.durationEwmaMs = mean(load.durationEwmaMs, durationMs)
+  if (rate !== null) load.tokensPerSecond = mean(load.tokensPerSecond, rate)
+  profile.ejection = afterSuccess(profile.ejection, at - durationMs)
+  load.ejectedUntilMs = profile.ejection.ejectedUntilMs
+  profile.measuredAt = Math.floor(at / 1_000)
+  return { profileId: profile.profileId, at: new Date(at), ttftMs, tokensPerSecond: rate }
+}
+
+/** What a failed call teaches of its node and, where the failure is no doubtful one, of its route. */
+export function learnFailedCall(
+  node: PoolNode,
+  profile: Profile,
+  outcome: Extract<CallOutcome, { kind: 'failed' }>,
+  options: Pick<RouterOptions, 'config' | 'log'>,
+): void {
+  const { transport, cause, doubtful } = outcome
+  const at = Date.now()
+  if (doubtful !== true) strikeRoute(node, profile, outcome, options)
+  node.failedWith(transport ?? cause, at)
+  if (transport === 'refused') node.actor.send({ type: 'connection.refused', at })
+  // A lost connection can be an old keep-alive or a dead node: the next poll tells which.
+  else if (cause === 'connect') void node.watch?.pollNow()
+}
+
+/** A failed call counts toward the ejection of its route. */
+export function strikeRoute(
+  node: PoolNode,
+  profile: Profile,
+  failed: FailedCall,
+  { config, log }: Pick<RouterOptions, 'config' | 'log'>,
+): void {
+  const failure = { ...failed, probeFailing: node.probeFailing() }
+  if (!learnFailure(profile, failure, Date.now(), config.SVC_EJECTION_MS)) return
+  const ids = { node_id: node.row.nodeId, profile_id: profile.profileId }
+  log.warn('route_ejected', { ...ids, times: profile.ejection.timesEjected })
+}
+
+/** True when the route was ejected by this failure. */
+function learnFailure(profile: Profile, failure: RouteFailure, at: number, ejectionMs: number): boolean {
+  const before = profile.ejection.ejectedUntilMs
+  profile.ejection = afterFailure(profile.ejection, failure, at, ejectionMs)
+  profile.load.ejectedUntilMs = profile.ejection.ejectedUntilMs
+  return profile.ejection.ejectedUntilMs > before
+}
+
+/** Call once per good poll of a node. */
+export function forgetSlowness(profiles: Iterable<Profile>, catalogue: Catalogue, table: RoutingTable): void {
+  for (const profile of profiles) {
+    const { load } = profile
+    if (!profile.timedSincePoll && load.ttftEwmaMs !== null) {
+      let best = load.ttftEwmaMs
+      for (const other of table.byModel.get(publicIdOf(catalogue, profile.upstreamModelId)) ?? []) {
+        best = Math.min(best, other.load.ttftEwmaMs ?? best)
+      }
+      load.ttftEwmaMs = Math.max(best, load.ttftEwmaMs * idleEwmaKept)
+    }
+    profile.timedSincePoll = false
+  }
+}

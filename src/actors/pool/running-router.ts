@@ -1,0 +1,297 @@
+import { type ActorRefFrom, createActor } from 'xstate'
+import type { NodeRow, PoolRows } from '../../db/queries/pool/pool.ts'
+import type { NodeId, ProfileId, RuntimeId } from '../../ids.ts'
+import type { NodeSnapshot } from '../../machines/charts/node.ts'
+import { routerMachine } from '../../machines/charts/router.ts'
+import type { NodeState, Route, RoutingTable } from '../../machines/rules/routing.ts'
+import type { PollResult } from '../../polling/node-watch.ts'
+import type { NodeTransport } from '../../transport/transport.ts'
+import { observeErrors } from '../telemetry/inspect.ts'
+import { introduce } from './introduce.ts'
+import { createMeasuredCalls, type MeasuredCalls } from './measured-calls.ts'
+import { connectionTo, watchOver } from './node-connection.ts'
+import { type NodeView, viewOf } from './node-view.ts'
+import { PoolNode } from './pool-node.ts'
+import type { PoolRuntime } from './pool-runtime.ts'
+import { forgetSlowness, learnFailedCall, learnSpeed, strikeRoute } from './route-learning.ts'
+import type { CallOutcome, FailedCall, InFlightCall, PoolRouter, RouterOptions } from './router.ts'
+import { buildTable, type Catalogue, catalogueOf, type Profile } from './routing-table.ts'
+import { createSlotQueue, type SlotQueue } from './slot-queue.ts'
+
+/** Polls of the first rows may take so many times one poll's bound, detection included. */
+const probingPollsMax = 3
+
+export class RunningRouter implements PoolRouter {
+  private readonly pool: ActorRefFrom<typeof routerMachine>
+  private readonly members = new Map<NodeId, PoolNode>()
+  private readonly byProfile = new Map<ProfileId, Profile>()
+  private readonly queue: SlotQueue
+  private readonly measured: MeasuredCalls
+  private readonly listeners = new Set<(table: RoutingTable) => void>()
+  private catalogue: Catalogue = new Map()
+  private current: RoutingTable = buildTable([], new Map(), 0, Date.now())
+  private batching = false
+  private measuredSincePublish = false
+
+  constructor(private readonly options: RouterOptions) {
+    const { config, db, log } = options
+    this.queue = createSlotQueue(config.SVC_QUEUE_WAITING_MAX)
+    this.measured = createMeasuredCalls(db, log, () => {
+      if (this.measuredSincePublish) this.publish()
+    })
+    const thresholds = {
+      staleAfterMs: config.SVC_STALE_AFTER_MS,
+      offlineAfterMs: config.SVC_OFFLINE_AFTER_MS,
+      holdDownMs: config.SVC_HOLD_DOWN_MS,
+      drainTimeoutMs: config.SVC_DRAIN_TIMEOUT_MS,
+    }
+    const input = { thresholds, probingMaxMs: probingPollsMax * config.SVC_PROBE_TIMEOUT_MS }
+    this.pool = createActor(routerMachine, {
+      id: 'router',
+      input,
+      ...(options.inspect ? { inspect: options.inspect } : {}),
+    })
+    observeErrors(this.pool, log)
+    this.pool.start()
+  }
+
+  table(): RoutingTable {
+    return this.current
+  }
+
+  transport(nodeId: NodeId): NodeTransport | null {
+    return this.members.get(nodeId)?.transport ?? null
+  }
+
+  claim(route: Route, call: InFlightCall): void {
+    route.load.inFlight++
+    this.members.get(route.nodeId)?.calls.add(call)
+  }
+
+  release(route: Route, call: InFlightCall, outcome: CallOutcome): void {
+    route.load.inFlight--
+    const node = this.members.get(route.nodeId)
+    if (node !== undefined) {
+      node.drop(call)
+      const profile = this.byProfile.get(route.profileId)
+      if (profile !== undefined) this.learn(node, profile, outcome)
+      if (node.state === 'draining') this.endDrainIfIdle(node)
+    }
+    this.queue.wake(route.modelId)
+  }
+
+  strike(route: Route, failed: FailedCall): void {
+    const node = this.members.get(route.nodeId)
+    const profile = this.byProfile.get(route.profileId)
+    if (node !== undefined && profile !== undefined) strikeRoute(node, profile, failed, this.options)
+  }
+
+  waitForSlot(modelId: string, waitMs: number, signal: AbortSignal): Promise<'slot' | 'full' | 'timeout'> {
+    return this.queue.wait(this.current.byModel.get(modelId)?.[0]?.modelId ?? modelId, waitMs, signal)
+  }
+
+  rowsChanged(rows: PoolRows): void {
+    this.batching = true
+    this.catalogue = catalogueOf(rows.entries)
+    const wanted = new Map(rows.nodes.filter((row) => row.adminState !== 'revoked').map((row) => [row.nodeId, row]))
+    for (const nodeId of [...this.members.keys()]) if (!wanted.has(nodeId)) this.remove(nodeId)
+    for (const row of wanted.values()) this.reconcile(row)
+    const runtimes = new Map<RuntimeId, PoolRuntime>()
+    for (const { runtimeId, nodeId, label } of rows.runtimes) {
+      const runtime = this.members.get(nodeId)?.knowRuntime(runtimeId, label)
+      if (runtime !== undefined) runtimes.set(runtimeId, runtime)
+    }
+    for (const row of rows.profiles) {
+      const profile = runtimes.get(row.runtimeId)?.knowProfile(row)
+      if (profile !== undefined) this.byProfile.set(row.profileId, profile)
+    }
+    this.batching = false
+    this.publish()
+    this.pool.send({ type: 'rows.read' })
+  }
+
+  whenServing(): Promise<void> {
+    return new Promise((resolve) => {
+      const look = () => {
+        if (this.pool.getSnapshot().matches('probing')) return false
+        resolve()
+        return true
+      }
+      if (look()) return
+      const watching = this.pool.subscribe(() => {
+        if (look()) watching.unsubscribe()
+      })
+    })
+  }
+
+  nodes(): readonly NodeView[] {
+    return [...this.members.values()].map((node) => viewOf(node, this.catalogue, this.wayTo(node)))
+  }
+
+  counts(): ReturnType<PoolRouter['counts']> {
+    const nodes: Partial<Record<NodeState, number>> = {}
+    let inFlight = 0
+    for (const node of this.members.values()) {
+      nodes[node.state] = (nodes[node.state] ?? 0) + 1
+      inFlight += node.calls.size
+    }
+    return { nodes, inFlight, queued: this.queue.waiting }
+  }
+
+  async pollNow(nodeId: NodeId): Promise<void> {
+    await this.members.get(nodeId)?.watch?.pollNow()
+  }
+
+  namesOf(upstreamModelId: string): readonly string[] {
+    return this.catalogue.get(upstreamModelId)?.names ?? [upstreamModelId]
+  }
+
+  knows(nodeId: NodeId): boolean {
+    return this.members.has(nodeId)
+  }
+
+  dialled(nodeId: NodeId): void {
+    const node = this.members.get(nodeId)
+    node?.actor.send({ type: 'tunnel.opened', at: Date.now() })
+    node?.watch?.pollSoon()
+  }
+
+  hungUp(nodeId: NodeId): void {
+    const node = this.members.get(nodeId)
+    if (node === undefined || node.row.url !== null) return
+    node.failedWith('closed', Date.now())
+    node.actor.send({ type: 'connection.refused', at: Date.now() })
+  }
+
+  hinted(nodeId: NodeId): void {
+    this.members.get(nodeId)?.watch?.pollSoon()
+  }
+
+  subscribe(listener: (table: RoutingTable) => void): () => void {
+    this.listeners.add(listener)
+    return () => void this.listeners.delete(listener)
+  }
+
+  async stop(): Promise<void> {
+    for (const node of this.members.values()) {
+      node.close()
+      node.loseCalls()
+    }
+    this.pool.send({ type: 'stop.asked' })
+    this.pool.stop()
+    await this.measured.stop()
+  }
+
+  private wayTo({ row, transport }: PoolNode): NodeView['transport'] {
+    if (transport === null) return null
+    return row.kind === 'agent' && row.url === null ? (this.options.agents?.way(row.nodeId) ?? null) : 'direct'
+  }
+
+  private reconcile(row: NodeRow): void {
+    const known = this.members.get(row.nodeId)
+    const node = known ?? this.add(row)
+    const before = node.row
+    node.row = row
+    if (node === known) {
+      const moved = before.url !== row.url || !sameBytes(before.apiKeySealed, row.apiKeySealed)
+      if (moved) this.connect(node)
+    }
+    const wish = known === undefined ? 'active' : before.adminState
+    if (row.adminState === wish) return
+    const at = row.drainStartedAt?.getTime() ?? Date.now()
+    if (row.adminState === 'draining') node.actor.send({ type: 'drain.asked', at })
+    else node.actor.send({ type: 'resume.asked', at: Date.now() })
+  }
+
+  private add(row: NodeRow): PoolNode {
+    this.pool.send({ type: 'node.added', nodeId: row.nodeId })
+    const actor = this.pool.getSnapshot().context.nodes.get(row.nodeId)
+    if (actor === undefined) throw new Error('the chart of a node was not spawned')
+    const node = new PoolNode(row, actor, Date.now())
+    this.members.set(row.nodeId, node)
+    observeErrors(actor, this.options.log)
+    actor.subscribe((snapshot) => this.follow(node, snapshot))
+    this.connect(node)
+    return node
+  }
+
+  /** Revoked or deleted: its chart ends, its calls with it. */
+  private remove(nodeId: NodeId): void {
+    const node = this.members.get(nodeId)
+    if (node === undefined) return
+    this.members.delete(nodeId)
+    for (const { profileId } of node.profiles()) this.byProfile.delete(profileId)
+    node.actor.send({ type: 'revoke.asked', at: Date.now() })
+    this.pool.send({ type: 'node.removed', nodeId })
+    node.close()
+    if (node.row.kind === 'agent') this.options.agents?.cut(nodeId)
+  }
+
+  /** Also when the address or the key of a node has changed; the state is then learnt anew by the next polls. */
+  private connect(node: PoolNode): void {
+    node.disconnect()
+    const connection = connectionTo(node, this.options)
+    node.transport = connection?.transport ?? null
+    if (connection === null) {
+      this.pool.send({ type: 'node.probed', nodeId: node.row.nodeId })
+      return
+    }
+    node.watch = watchOver(node, connection.probe, { ...this.options, polled: (result) => this.polled(node, result) })
+    void node.watch.pollNow()
+  }
+
+  private async polled(node: PoolNode, result: PollResult): Promise<void> {
+    const { nodeId } = node.row
+    const { db, log } = this.options
+    const fresh = result.kind === 'answered' ? await introduce(db, log, node, result.reports) : []
+    if (this.members.get(nodeId) !== node) return
+    for (const profile of fresh) this.byProfile.set(profile.profileId, profile)
+    const at = Date.now()
+    if (result.kind === 'answered') {
+      const { changed, modelsReady } = node.heard(result.reports)
+      node.forgetOldError(at)
+      forgetSlowness(node.profiles(), this.catalogue, this.current)
+      const { version } = this.current
+      node.actor.send({ type: 'poll.answered', modelsReady, at })
+      if (changed && this.current.version === version) this.publish()
+    } else if (result.code !== 'exhausted') {
+      if (!awaitsFirstDial(node)) node.failedWith(result.code, at)
+      node.actor.send({ type: result.code === 'refused' ? 'connection.refused' : 'poll.failed', at })
+    }
+    this.pool.send({ type: 'node.probed', nodeId })
+  }
+
+  /** The chart has moved: the table follows in the same tick, before any call hears of it. */
+  private follow(node: PoolNode, snapshot: NodeSnapshot): void {
+    const before = node.state
+    if (node.adopt(snapshot, Date.now())) this.publish()
+    if (snapshot.hasTag('callsLost') || (before === 'draining' && node.state === 'live')) node.loseCalls()
+    if (node.state === 'draining' && before !== 'draining') this.endDrainIfIdle(node)
+  }
+
+  private endDrainIfIdle(node: PoolNode): void {
+    if (node.calls.size === 0) node.actor.send({ type: 'calls.drained', at: Date.now() })
+  }
+
+  private learn(node: PoolNode, profile: Profile, outcome: CallOutcome): void {
+    if (outcome.kind === 'neutral') return
+    if (outcome.kind === 'failed') return learnFailedCall(node, profile, outcome, this.options)
+    this.measured.record(learnSpeed(profile, outcome, Date.now()))
+    this.measuredSincePublish = true
+  }
+
+  private publish(): void {
+    if (this.batching) return
+    this.measuredSincePublish = false
+    this.current = buildTable(this.members.values(), this.catalogue, this.current.version + 1, Date.now())
+    for (const listener of this.listeners) listener(this.current)
+    this.queue.wake(null)
+  }
+}
+
+/** It has not failed: nobody can reach it before it has dialled in. */
+const awaitsFirstDial = ({ row, state }: PoolNode) => row.kind === 'agent' && row.url === null && state === 'enrolled'
+
+function sameBytes(a: Buffer | null, b: Buffer | null): boolean {
+  return a === null || b === null ? a === b : a.equals(b)
+}

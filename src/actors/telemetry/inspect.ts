@@ -1,0 +1,129 @@
+import type { AnyActorRef, InspectionEvent, StateValue } from 'xstate'
+import { failureName, type Log } from '../../log.ts'
+import { TransitionRing } from './transition-ring.ts'
+
+/** One change of state of one running chart: types, ids and times, never content. */
+export interface Transition {
+  readonly machine: string
+  /** Of the actor, e.g. a node id. */
+  readonly id: string
+  /** Dotted, e.g. `stale.silent`; null at the start. */
+  readonly from: string | null
+  readonly to: string
+  readonly event: string
+  /** Unix ms. */
+  readonly at: number
+}
+
+/** Instances of one machine. */
+export interface StateCounts {
+  /** By state: those that are in it now. */
+  readonly live: ReadonlyMap<string, number>
+  /** Each of them, with its state. */
+  readonly running: ReadonlyMap<AnyActorRef, string>
+  /** By state: how often it was entered since the start of this process. */
+  readonly entered: ReadonlyMap<string, number>
+  /** Another number after every change. */
+  readonly version: number
+}
+
+export interface Inspector {
+  /** Pass as `inspect` to `createActor`. */
+  readonly inspect: (event: InspectionEvent) => void
+  /** Of one machine, oldest first; of ways that led back, one after the other and all the same, the last. */
+  recent(machine: string): readonly Transition[]
+  /** By machine. */
+  counts(): ReadonlyMap<string, StateCounts>
+  subscribe(listener: (transition: Transition) => void): () => void
+}
+
+/** Charts whose transitions are logged at `info`; the others at `debug`. */
+const loggedMachines: ReadonlySet<string> = new Set(['node', 'router'])
+
+export function stateName(value: StateValue): string {
+  if (typeof value === 'string') return value
+  return Object.entries(value)
+    .map(([key, child]) => (child === undefined ? key : `${key}.${stateName(child)}`))
+    .join(',')
+}
+
+interface MachineSnapshotLike {
+  readonly value: StateValue
+  readonly status: string
+  readonly machine: { readonly id: string }
+}
+
+function isMachineSnapshot(snapshot: object): snapshot is MachineSnapshotLike {
+  return 'machine' in snapshot && 'value' in snapshot
+}
+
+/** What is kept of one machine. */
+class MachineRecord {
+  readonly ring = new TransitionRing()
+  readonly live = new Map<string, number>()
+  readonly running = new Map<AnyActorRef, string>()
+  readonly entered = new Map<string, number>()
+  version = 0
+
+  add(transition: Transition): void {
+    this.ring.add(transition)
+    this.entered.set(transition.to, (this.entered.get(transition.to) ?? 0) + 1)
+  }
+
+  /** `now` null: it has ended. */
+  move(actor: AnyActorRef, now: string | null): void {
+    const before = this.running.get(actor) ?? null
+    if (before === now) return
+    this.version++
+    if (before !== null) this.live.set(before, (this.live.get(before) ?? 1) - 1)
+    if (now !== null) this.live.set(now, (this.live.get(now) ?? 0) + 1)
+    if (now === null) this.running.delete(actor)
+    else this.running.set(actor, now)
+  }
+}
+
+/** The one observer of all charts: log, console and `GET /v1/admin/inspect` read what it keeps. */
+export function createInspector(log: Log, nowMs: () => number = Date.now): Inspector {
+  const last = new WeakMap<AnyActorRef, string>()
+  const began = new WeakMap<AnyActorRef, string>()
+  const records = new Map<string, MachineRecord>()
+  const listeners = new Set<(transition: Transition) => void>()
+  const recordOf = (machine: string) => {
+    const known = records.get(machine) ?? new MachineRecord()
+    records.set(machine, known)
+    return known
+  }
+  const inspect = (event: InspectionEvent) => {
+    if (event.type !== '@xstate.snapshot' || !isMachineSnapshot(event.snapshot)) return
+    const actor = event.actorRef as AnyActorRef
+    const { snapshot } = event
+    const machine = snapshot.machine.id
+    const record = recordOf(machine)
+    const to = stateName(snapshot.value)
+    record.move(actor, snapshot.status === 'active' ? to : null)
+    const from = last.get(actor) ?? null
+    if (from === to) return
+    last.set(actor, to)
+    const transition = { machine, id: actor.id, from, to, event: event.event.type, at: nowMs() }
+    if (from === null) began.set(actor, to)
+    if (record.ring.continues(transition)) return
+    record.add(transition)
+    if (from !== null && began.get(actor) === to) record.ring.fold(actor.id, to)
+    log[loggedMachines.has(machine) ? 'info' : 'debug']('transition', { machine, id: actor.id, from, to })
+    for (const listener of listeners) listener(transition)
+  }
+  return {
+    inspect,
+    recent: (machine) => [...(records.get(machine)?.ring.all() ?? [])],
+    counts: () => records,
+    subscribe: (listener) => {
+      listeners.add(listener)
+      return () => void listeners.delete(listener)
+    },
+  }
+}
+
+/** A failed actor that nobody observes ends the process (XState rethrows): every actor is passed through here. */
+export function observeErrors(actor: AnyActorRef, log: Log): void {
+  actor.subscribe({ error: (error) => log.error('actor_failed', { id: actor.id, failure: failureName(error) }) })
+}

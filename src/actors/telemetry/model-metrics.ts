@@ -1,0 +1,114 @@
+import type { Registry } from 'prom-client'
+import { brand } from '../../brand.ts'
+import { Histogram, type Series } from './histogram.ts'
+
+/** One call for a model: a chat request, or a sub-call of a mixture, which is no request of its own. */
+export interface ModelCallSample {
+  readonly durationS: number
+  /** null: no content was sent. */
+  readonly ttftS: number | null
+  readonly promptTokens: number
+  readonly completionTokens: number
+  /** The public id of a model that was found; null for a request refused before. Never a caller's own text. */
+  readonly model: string | null
+}
+
+/** Sums since the start of one model's series; the arrays are counts by bucket, not cumulated. */
+export interface ModelTotals {
+  readonly requests: number
+  readonly ttft: Float64Array
+  readonly perToken: Float64Array
+  readonly tokensIn: number
+  readonly tokensOut: number
+}
+
+export interface ModelMetrics {
+  call(sample: ModelCallSample): void
+  /** Of a stream, beside `call`: how long each token after the first took. */
+  spoke(sample: ModelCallSample): void
+  totals(): ReadonlyMap<string, ModelTotals>
+}
+
+export const otherLabel = 'other'
+/** Series of distinct models; the rest is counted as `other`. */
+const modelLabelsMax = 1_000
+
+// Buckets of the OpenTelemetry semantic conventions for generative AI (docs/gen-ai/gen-ai-metrics.md).
+const tokenBuckets = Array.from({ length: 14 }, (_, i) => 4 ** i)
+const durationBuckets = Array.from({ length: 14 }, (_, i) => 2 ** i / 100)
+export const ttftBuckets = [0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10]
+export const perTokenBuckets = [0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1, 2.5]
+
+interface ModelSeries {
+  readonly duration: Series
+  readonly ttft: Series
+  readonly perToken: Series
+  readonly input: Series
+  readonly output: Series
+}
+
+function histograms(registry: Registry) {
+  const histogram = (name: string, help: string, buckets: readonly number[]) =>
+    new Histogram(name, help, buckets, registry)
+  const [usage, duration] = ['gen_ai_client_token_usage', 'gen_ai_client_operation_duration_seconds']
+  const ttft = 'gen_ai_server_time_to_first_token_seconds'
+  const perToken = 'gen_ai_server_time_per_output_token_seconds'
+  return {
+    usage: histogram(usage, 'Tokens of chat requests', tokenBuckets),
+    duration: histogram(duration, 'Chat requests from start to last byte', durationBuckets),
+    ttft: histogram(ttft, 'Calls asked as a stream, from start to first content', ttftBuckets),
+    perToken: histogram(
+      perToken,
+      'Streams from first content to last byte, per token after the first',
+      perTokenBuckets,
+    ),
+  }
+}
+
+function seriesOf({ usage, duration, ttft, perToken }: ReturnType<typeof histograms>, model: string): ModelSeries {
+  const labels = { gen_ai_operation_name: 'chat', gen_ai_provider_name: brand, gen_ai_request_model: model }
+  return {
+    duration: duration.series(labels),
+    ttft: ttft.series(labels),
+    perToken: perToken.series(labels),
+    input: usage.series({ ...labels, gen_ai_token_type: 'input' }),
+    output: usage.series({ ...labels, gen_ai_token_type: 'output' }),
+  }
+}
+
+const totalsOf = ({ duration, ttft, perToken, input, output }: ModelSeries): ModelTotals => ({
+  requests: duration.count,
+  ttft: ttft.counts(),
+  perToken: perToken.counts(),
+  tokensIn: input.sum,
+  tokensOut: output.sum,
+})
+
+/** The series of each model, made at its first request. */
+export function createModelMetrics(registry: Registry): ModelMetrics {
+  const all = histograms(registry)
+  const made = new Map<string, ModelSeries>()
+  const of = (model: string): ModelSeries => {
+    const known = made.get(model)
+    if (known) return known
+    if (made.size >= modelLabelsMax && model !== otherLabel) return of(otherLabel)
+    const series = seriesOf(all, model)
+    made.set(model, series)
+    return series
+  }
+  return {
+    call(sample) {
+      if (sample.model === null) return
+      const series = of(sample.model)
+      series.duration.observe(sample.durationS)
+      if (sample.ttftS !== null) series.ttft.observe(sample.ttftS)
+      if (sample.promptTokens > 0) series.input.observe(sample.promptTokens)
+      if (sample.completionTokens > 0) series.output.observe(sample.completionTokens)
+    },
+    spoke({ model, ttftS, completionTokens, durationS }) {
+      if (model === null || ttftS === null || completionTokens < 2) return
+      of(model).perToken.observe((durationS - ttftS) / (completionTokens - 1))
+    },
+    totals: () => new Map([...made].map(([model, series]) => [model, totalsOf(series)])),
+  }
+}

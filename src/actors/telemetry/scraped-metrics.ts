@@ -1,0 +1,153 @@
+import { Counter, Gauge, type Registry } from 'prom-client'
+import { metricPrefix } from '../../brand.ts'
+import type { NodeState } from '../../machines/rules/routing.ts'
+import type { LedgerState } from '../money/ledger.ts'
+
+/** What is read when somebody scrapes. */
+export interface MetricSources {
+  nodes(): Readonly<Partial<Record<NodeState, number>>>
+  inFlight(): number
+  queued(): number
+  receiptsWritten(): number
+  receiptsDropped(): number
+  jobs(): Promise<Readonly<Record<string, number>>>
+  jobsRunning(): number
+  jobClaims(): number
+  ledger(): LedgerState
+  /** Of nodes that dialled in at this gateway. */
+  tunnels(): { readonly tunnels: number; readonly streams: number }
+  /** Hellos that were refused, by a code of ours. */
+  hellosRefused(): ReadonlyMap<string, number>
+  accessEventsWritten(): number
+  accessEventsRefused(): number
+  auditHeadLost(): boolean
+  spansDropped(): number
+  payoutBatches(): Promise<Readonly<Record<string, number>>>
+}
+
+/** A series of each, also while there is none: an alert needs something to compare. */
+const openJobStatuses = ['queued', 'dispatched', 'running'] as const
+
+type Counts = Readonly<Record<string, number>>
+/** undefined: its source has not started. */
+type Read<T> = () => T | undefined
+
+const metric = (registry: Registry, name: string, help: string) => ({
+  name: metricPrefix + name,
+  help,
+  registers: [registry],
+})
+
+/** One number each. */
+const single = (registry: Registry) => ({
+  gauge: (name: string, help: string, read: Read<number>) =>
+    new Gauge({
+      ...metric(registry, name, help),
+      collect() {
+        this.set(read() ?? 0)
+      },
+    }),
+  counter: (name: string, help: string, read: Read<number>) =>
+    new Counter({
+      ...metric(registry, name, help),
+      collect() {
+        this.reset()
+        this.inc(read() ?? 0)
+      },
+    }),
+})
+
+/** A series for each value of a label. */
+const labelled = (registry: Registry) => ({
+  gaugeBy: (label: string, name: string, help: string, read: Read<Counts>) =>
+    new Gauge({
+      ...metric(registry, name, help),
+      labelNames: [label],
+      collect() {
+        this.reset()
+        for (const [value, count] of Object.entries(read() ?? {})) this.set({ [label]: value }, count)
+      },
+    }),
+  counterBy: (label: string, name: string, help: string, read: Read<ReadonlyMap<string, number>>) =>
+    new Counter({
+      ...metric(registry, name, help),
+      labelNames: [label],
+      collect() {
+        this.reset()
+        for (const [value, count] of read() ?? []) this.inc({ [label]: value }, count)
+      },
+    }),
+})
+
+/** The kinds of metrics that nobody but a scrape looks at. */
+const createScraped = (registry: Registry) => ({ ...single(registry), ...labelled(registry) })
+type Scraped = ReturnType<typeof createScraped>
+
+/** By status, as the database has them: a scrape must not fail because it is away. */
+function stored(
+  registry: Registry,
+  name: string,
+  { help, always = [] }: { readonly help: string; readonly always?: readonly string[] },
+  read: Read<Promise<Counts>>,
+): void {
+  new Gauge({
+    ...metric(registry, name, help),
+    labelNames: ['status'],
+    async collect() {
+      const counts = await (read() ?? Promise.resolve(null)).catch(() => null)
+      this.reset()
+      if (counts === null) return
+      for (const status of always) this.set({ status }, counts[status] ?? 0)
+      for (const [status, count] of Object.entries(counts)) this.set({ status }, count)
+    },
+  })
+}
+
+function poolMetrics({ gaugeBy, gauge, counterBy }: Scraped, of: Partial<MetricSources>): void {
+  gaugeBy('state', 'nodes', 'Nodes by state', () => of.nodes?.())
+  gauge('requests_in_flight', 'Calls that occupy a slot of a node', () => of.inFlight?.())
+  gauge('requests_queued', 'Requests that wait for a free slot', () => of.queued?.())
+  gauge('tunnels', 'Tunnels of nodes that dialled in here', () => of.tunnels?.().tunnels)
+  gauge('tunnel_streams', 'Requests under way in those tunnels', () => of.tunnels?.().streams)
+  const refused = 'Attempts to open a tunnel that were refused'
+  counterBy('code', 'tunnel_hellos_refused_total', refused, () => of.hellosRefused?.())
+}
+
+function recordMetrics({ gauge, counter }: Scraped, of: Partial<MetricSources>): void {
+  gauge('jobs_attended', 'Private jobs that this gateway holds a lease of', () => of.jobsRunning?.())
+  counter('job_claims_total', 'Looks for due private jobs, each one statement', () => of.jobClaims?.())
+  counter('receipts_written_total', 'Receipts stored', () => of.receiptsWritten?.())
+  counter('receipts_dropped_total', 'Receipts lost because the database was away', () => of.receiptsDropped?.())
+  counter('audit_access_events_written_total', 'Access events stored', () => of.accessEventsWritten?.())
+  counter('audit_access_events_refused_total', 'Access events never stored', () => of.accessEventsRefused?.())
+  const headLost = '1 while the end of this gateway’s audit chain is missing: actions are refused'
+  gauge('audit_head_lost', headLost, () => (of.auditHeadLost?.() === true ? 1 : 0))
+  counter('trace_spans_dropped_total', 'Spans that no collector took', () => of.spansDropped?.())
+}
+
+function ledgerMetrics({ gauge, counter }: Scraped, of: Partial<MetricSources>): void {
+  const ledger = () => of.ledger?.()
+  const reserved = 'Set aside for work that runs, all customers'
+  gauge('ledger_reserved_wei', reserved, () => Number(ledger()?.reservedWei ?? 0n))
+  const broken = 'Rules that the books break, of the last proof'
+  gauge('ledger_books_broken_rules', broken, () => ledger()?.brokenRules)
+  gauge('ledger_waiting', 'Reserves and settlements that wait for the database', () => ledger()?.waiting)
+  counter('ledger_requests_total', 'Reserves and settlements', () => ledger()?.requests)
+  counter('ledger_commits_total', 'Commits that they took together', () => ledger()?.groups)
+  counter('ledger_stale_total', 'Reservations that nobody ended', () => ledger()?.stale)
+}
+
+/** `sources` fills as the actors that own them start. */
+export function registerScraped(registry: Registry, sources: Partial<MetricSources>): void {
+  const scraped = createScraped(registry)
+  poolMetrics(scraped, sources)
+  recordMetrics(scraped, sources)
+  ledgerMetrics(scraped, sources)
+  const jobs = {
+    help: 'Private jobs that have not ended, by status, as the database has them',
+    always: openJobStatuses,
+  }
+  stored(registry, 'jobs', jobs, () => sources.jobs?.())
+  const batches = { help: 'Payout batches by status, as the database has them' }
+  stored(registry, 'payout_batches', batches, () => sources.payoutBatches?.())
+}

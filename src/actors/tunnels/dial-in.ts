@@ -1,0 +1,102 @@
+import type { OpenDatabase } from '../../db/client.ts'
+import { type NodeId, ulid } from '../../ids.ts'
+import type { Log } from '../../log.ts'
+import type { Config } from '../../settings/config.ts'
+import { secondMs } from '../../time.ts'
+import type { NodeTransport } from '../../transport/transport.ts'
+import type { NodeProofs } from '../agents/node-proofs.ts'
+import type { ChangeFeed } from '../durable/change-feed.ts'
+import { createDialledTransport } from './dialled-transport.ts'
+import { createPeerDoor, type PeerDoor } from './peer-door.ts'
+import { createPeers } from './peer-transport.ts'
+import { createTunnelDoor, type TunnelDoor } from './tunnel-door.ts'
+import { createTunnelOwners } from './tunnel-owners.ts'
+import { createTunnels } from './tunnels.ts'
+
+/** Told of nodes that dial in, here or at another gateway of the pool. */
+export interface DialInListener {
+  /** An authenticated tunnel has opened: worth a probe at once. */
+  onOpen?(nodeId: NodeId): void
+  /** No gateway that can be reached holds a tunnel of the node any more. */
+  onClose?(nodeId: NodeId): void
+  /** A node connected here has news; unsigned, so no more than a reason to ask it. */
+  onStatus?(nodeId: NodeId): void
+}
+
+/** Nodes that dial in: their tunnels, who else holds some, and the way to each (§§22, 26). */
+export interface DialIn {
+  readonly tunnelDoor: TunnelDoor
+  readonly peerDoor: PeerDoor
+  /** Whichever way leads to the node when a request goes. */
+  transport(nodeId: NodeId): NodeTransport
+  /** By which way a request would go now; null: by none. */
+  way(nodeId: NodeId): 'tunnel' | 'peer' | null
+  subscribe(listener: DialInListener): () => void
+  /** A revoked node: its tunnels here end at once. */
+  cut(nodeId: NodeId): void
+  counts(): { readonly tunnels: number; readonly streams: number }
+  start(): Promise<void>
+  /** Before the HTTP server stops: nodes move to the other gateways, if there are any. */
+  handOver(): Promise<void>
+  endTunnels(): void
+  stop(): Promise<void>
+}
+
+export interface DialInOptions {
+  readonly config: Config
+  readonly database: OpenDatabase
+  readonly feed: ChangeFeed
+  readonly log: Log
+  readonly proofs: NodeProofs
+  /** Ids of the router's keys, newest first. */
+  readonly routerKids: readonly string[]
+}
+
+/** Nodes get so long to reach another gateway. */
+const handOverMs = 5 * secondMs
+
+export function createDialIn({ config, database, feed, log, proofs, routerKids }: DialInOptions): DialIn {
+  const { SVC_CLUSTER_SECRET: secret, SVC_PEER_URL: peerUrl } = config
+  const { db } = database
+  const replicaId = ulid()
+  const tunnels = createTunnels({ log })
+  const owners = createTunnelOwners({ db, feed, log, tunnels, replicaId, peerUrl })
+  const peers = createPeers({ secret, connectTimeoutMs: config.SVC_CONNECT_TIMEOUT_MS })
+  const way = (nodeId: NodeId) =>
+    tunnels.session(nodeId) !== null ? 'tunnel' : owners.owner(nodeId) !== null ? 'peer' : null
+  return {
+    tunnelDoor: createTunnelDoor({ tunnels, check: (proof) => proofs.check(proof), routerKids }),
+    peerDoor: createPeerDoor({ secret, replicaId, tunnels }),
+    transport: (nodeId) => createDialledTransport(nodeId, { tunnels, owners, peers }),
+    way,
+    subscribe: (listener) => {
+      const closed = (nodeId: NodeId) => {
+        if (way(nodeId) === null) listener.onClose?.(nodeId)
+      }
+      const ends = [
+        tunnels.subscribe({
+          onOpen: (nodeId) => listener.onOpen?.(nodeId),
+          onClose: closed,
+          onStatus: (nodeId) => listener.onStatus?.(nodeId),
+        }),
+        owners.subscribe((nodeId, held) => (held ? listener.onOpen?.(nodeId) : closed(nodeId))),
+      ]
+      return () => {
+        for (const end of ends) end()
+      }
+    },
+    cut: (nodeId) => tunnels.close(nodeId, 'revoked'),
+    counts: () => tunnels.counts(),
+    start: () => {
+      tunnels.start()
+      return owners.start()
+    },
+    handOver: () => tunnels.handOver(secret === null || peerUrl === null ? 0 : handOverMs),
+    endTunnels: () => tunnels.stop(),
+    stop: async () => {
+      tunnels.stop()
+      await owners.stop()
+      peers.close()
+    },
+  }
+}

@@ -1,0 +1,98 @@
+import type { NodeId } from '../../ids.ts'
+import { secondMs } from '../../time.ts'
+import type { CancelSignal } from '../../transport/call-signal.ts'
+import { type NodeRequest, type NodeResponse, type NodeTransport, TransportError } from '../../transport/transport.ts'
+import type { Peers } from './peer-transport.ts'
+import type { TunnelOwner, TunnelOwners } from './tunnel-owners.ts'
+import { createTunnelTransport } from './tunnel-transport.ts'
+import type { Tunnels } from './tunnels.ts'
+
+export interface DialledWays {
+  readonly tunnels: Tunnels
+  readonly owners: TunnelOwners
+  readonly peers: Peers
+}
+
+/** A request for a node that is just moving to another gateway waits for its new tunnel, at most. */
+const movingMsMax = 2 * secondMs
+
+/**
+ * The way to a node that dials in: its tunnel here, else the gateway that holds it, else none (`closed`). Looked up for
+ * each request.
+ */
+export function createDialledTransport(nodeId: NodeId, ways: DialledWays): NodeTransport {
+  const transport = new DialledTransport(nodeId, ways)
+  return { fetch: (path, init) => transport.fetch(path, init), close: () => transport.close() }
+}
+
+class DialledTransport {
+  private readonly here: NodeTransport
+  /** A gateway that said it had the tunnel no more, and after which none came: it is not waited for again. */
+  private gone: string | null = null
+
+  constructor(
+    private readonly nodeId: NodeId,
+    private readonly ways: DialledWays,
+  ) {
+    this.here = createTunnelTransport(() => ways.tunnels.session(nodeId))
+  }
+
+  close(): void {
+    this.here.close()
+  }
+
+  async fetch(path: string, init: NodeRequest): Promise<NodeResponse> {
+    const { tunnels, owners } = this.ways
+    const untilMs = performance.now() + movingMsMax
+    let tried: TunnelOwner | null = null
+    for (;;) {
+      if (tunnels.session(this.nodeId) !== null) return this.here.fetch(path, init)
+      const owner = owners.owner(this.nodeId)
+      if (owner !== null && owner.replicaId !== tried?.replicaId) {
+        const answer = await this.byPeer(owner, path, init)
+        if (answer !== null) return answer
+        tried = owner
+        await owners.refresh()
+        continue
+      }
+      const moving = owner === null ? tunnels.leaving(this.nodeId) : owner.replicaId !== this.gone
+      const leftMs = untilMs - performance.now()
+      if (!moving || leftMs <= 0) {
+        this.gone = owner?.replicaId ?? null
+        throw new TransportError('closed')
+      }
+      await this.nextMove(leftMs, init.signal)
+      if (init.signal.aborted) throw new TransportError('aborted')
+    }
+  }
+
+  /** null: the request went nowhere. */
+  private async byPeer(owner: TunnelOwner, path: string, init: NodeRequest): Promise<NodeResponse | null> {
+    const answer = await this.ways.peers.fetch(owner, this.nodeId, path, init)
+    if (answer !== null) this.gone = null
+    return answer
+  }
+
+  /** The node opens a tunnel somewhere, the time is up, or nobody waits any more. */
+  private nextMove(boundMs: number, signal: CancelSignal): Promise<void> {
+    const { tunnels, owners } = this.ways
+    return new Promise((resolve) => {
+      const ends: (() => void)[] = []
+      const done = () => {
+        for (const end of ends.splice(0)) end()
+        resolve()
+      }
+      const timer = setTimeout(done, boundMs)
+      const moved = (nodeId: NodeId) => {
+        if (nodeId === this.nodeId) done()
+      }
+      ends.push(
+        () => clearTimeout(timer),
+        tunnels.subscribe({ onOpen: moved, onClose: moved }),
+        owners.subscribe(moved),
+        () => signal.removeEventListener('abort', done),
+      )
+      signal.addEventListener('abort', done)
+    })
+  }
+}

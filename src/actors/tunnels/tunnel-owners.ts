@@ -1,0 +1,204 @@
+import type { Database } from '../../db/client.ts'
+import {
+  claimTunnel,
+  dropOldTunnelOwners,
+  releaseTunnel,
+  renewTunnels,
+  type TunnelOwnerRow,
+  tunnelOwnerRows,
+} from '../../db/queries/pool/tunnels.ts'
+import type { NodeId } from '../../ids.ts'
+import { failureName, type Log } from '../../log.ts'
+import type { TunnelEnd } from '../../protocol/tunnel/tunnel-session.ts'
+import { secondMs } from '../../time.ts'
+import type { ChangeFeed } from '../durable/change-feed.ts'
+import type { Tunnels } from './tunnels.ts'
+
+/** Another gateway that holds a node's tunnel. */
+export interface TunnelOwner {
+  readonly replicaId: string
+  readonly peerUrl: string
+}
+
+/** Who holds which tunnel, among the gateways on one PostgreSQL (§26). */
+export interface TunnelOwners {
+  /** Another gateway that holds the node's tunnel and can be reached; from memory. */
+  owner(nodeId: NodeId): TunnelOwner | null
+  /** Reads the rows anew. Does not reject: without the database what is known stays. */
+  refresh(): Promise<void>
+  /** Told when another gateway's tunnel of a node comes or goes. */
+  subscribe(changed: (nodeId: NodeId, held: boolean) => void): () => void
+  start(): Promise<void>
+  stop(): Promise<void>
+}
+
+export interface TunnelOwnersOptions {
+  readonly db: Database
+  readonly feed: ChangeFeed
+  readonly log: Log
+  readonly tunnels: Tunnels
+  readonly replicaId: string
+  /** Where the others reach this gateway; null: it is the only one, and forwards nothing. */
+  readonly peerUrl: string | null
+  readonly leaseMs?: number
+}
+
+const leaseMsDefault = 30 * secondMs
+/** Renewed, and read anew, so many times within a lease. */
+const beatsPerLease = 3
+/** A node that has left in good order has its new tunnel claimed within this. */
+const movingMs = 2 * secondMs
+
+export function createTunnelOwners(options: TunnelOwnersOptions): TunnelOwners {
+  return new LeasedTunnels(options)
+}
+
+/** A node with a tunnel here. `epoch`: null until it has been written. */
+interface Claim {
+  readonly nodeId: NodeId
+  epoch: number | null
+}
+
+interface Held {
+  readonly row: TunnelOwnerRow
+  /** `performance.now()`: no clock of another machine. */
+  readonly untilMs: number
+}
+
+class LeasedTunnels implements TunnelOwners {
+  private elsewhere = new Map<NodeId, Held>()
+  private readonly own = new Map<NodeId, Claim>()
+  private readonly listeners = new Set<(nodeId: NodeId, held: boolean) => void>()
+  /** What is written goes one after the other: a release must not overtake its claim. */
+  private writing: Promise<unknown> = Promise.resolve()
+  private reading: Promise<void> | null = null
+  private again = false
+  private timer: ReturnType<typeof setInterval> | null = null
+  private readonly ends: (() => void)[] = []
+  private readonly moving = new Set<ReturnType<typeof setTimeout>>()
+  private readonly leaseMs: number
+
+  constructor(private readonly options: TunnelOwnersOptions) {
+    this.leaseMs = options.leaseMs ?? leaseMsDefault
+  }
+
+  owner(nodeId: NodeId): TunnelOwner | null {
+    const held = this.elsewhere.get(nodeId)
+    if (held === undefined || performance.now() > held.untilMs || held.row.peerUrl === null) return null
+    return { replicaId: held.row.replicaId, peerUrl: held.row.peerUrl }
+  }
+
+  subscribe(changed: (nodeId: NodeId, held: boolean) => void): () => void {
+    this.listeners.add(changed)
+    return () => void this.listeners.delete(changed)
+  }
+
+  async start(): Promise<void> {
+    const { feed, tunnels } = this.options
+    this.ends.push(
+      tunnels.subscribe({
+        onOpen: (nodeId) => this.opened(nodeId),
+        onClose: (nodeId, end) => this.closed(nodeId, end),
+      }),
+      feed.subscribe('tunnel_owners', () => this.refresh()),
+    )
+    this.timer = setInterval(() => void this.beat(), this.leaseMs / beatsPerLease)
+    this.timer.unref()
+    await this.refresh()
+  }
+
+  async stop(): Promise<void> {
+    for (const end of this.ends.splice(0)) end()
+    if (this.timer !== null) clearInterval(this.timer)
+    for (const nodeId of [...this.own.keys()]) this.closed(nodeId, 'stopped')
+    for (const timer of this.moving) clearTimeout(timer)
+    await this.writing
+  }
+
+  refresh(): Promise<void> {
+    // A change while rows are read may be missing in them.
+    if (this.reading !== null) this.again = true
+    this.reading ??= this.read().finally(() => {
+      this.reading = null
+    })
+    return this.reading
+  }
+
+  private async read(): Promise<void> {
+    do {
+      this.again = false
+      const sentMs = performance.now()
+      try {
+        const rows = await tunnelOwnerRows(this.options.db)
+        this.take(rows.filter(({ replicaId }) => replicaId !== this.options.replicaId).map((row) => held(row, sentMs)))
+      } catch (error) {
+        this.options.log.warn('tunnel_owners_not_read', { failure: failureName(error) })
+      }
+    } while (this.again)
+  }
+
+  private take(found: readonly Held[]): void {
+    const before = this.elsewhere
+    this.elsewhere = new Map(found.map((one) => [one.row.nodeId, one]))
+    for (const [nodeId, { row }] of this.elsewhere) {
+      if (before.get(nodeId)?.row.epoch !== row.epoch) this.tell(nodeId, true)
+    }
+    for (const nodeId of before.keys()) if (!this.elsewhere.has(nodeId)) this.tell(nodeId, false)
+  }
+
+  private tell(nodeId: NodeId, there: boolean): void {
+    for (const listener of this.listeners) listener(nodeId, there)
+  }
+
+  private opened(nodeId: NodeId): void {
+    const claim: Claim = { nodeId, epoch: null }
+    this.own.set(nodeId, claim)
+    this.write(() => this.claim(claim))
+  }
+
+  private async claim(claim: Claim): Promise<void> {
+    const { nodeId } = claim
+    if (this.own.get(nodeId) !== claim || claim.epoch !== null) return
+    const { db, replicaId, peerUrl } = this.options
+    claim.epoch = await claimTunnel(db, { nodeId, replicaId, peerUrl }, this.leaseMs)
+  }
+
+  private closed(nodeId: NodeId, end: TunnelEnd): void {
+    const claim = this.own.get(nodeId)
+    this.own.delete(nodeId)
+    if (claim === undefined) return
+    if (end !== 'finished') return this.release(claim)
+    // It has most likely moved, and the next holder's claim takes the place of this one: without any row in between, the
+    // node would count as gone.
+    const timer = setTimeout(() => {
+      this.moving.delete(timer)
+      this.release(claim)
+    }, movingMs)
+    this.moving.add(timer)
+  }
+
+  /** What cannot be released ends with its lease. */
+  private release(claim: Claim): void {
+    this.write(async () => {
+      if (claim.epoch !== null) await releaseTunnel(this.options.db, claim.nodeId, claim.epoch)
+    })
+  }
+
+  private write(work: () => Promise<void>): void {
+    this.writing = this.writing.then(work).catch((error: unknown) => {
+      this.options.log.warn('tunnel_owner_not_written', { failure: failureName(error) })
+    })
+  }
+
+  private async beat(): Promise<void> {
+    const { db, replicaId } = this.options
+    this.write(async () => {
+      for (const claim of [...this.own.values()]) await this.claim(claim)
+      await renewTunnels(db, replicaId, [...this.own.keys()], this.leaseMs)
+      await dropOldTunnelOwners(db)
+    })
+    await this.refresh()
+  }
+}
+
+const held = (row: TunnelOwnerRow, sentMs: number): Held => ({ row, untilMs: sentMs + row.leftMs })

@@ -1,0 +1,171 @@
+import type { NodeId } from '../../ids.ts'
+import type { Log } from '../../log.ts'
+import { pingEveryMs, silentMsMax, type TunnelEnd, type TunnelSession } from '../../protocol/tunnel/tunnel-session.ts'
+import { GatewayTunnel, type SocketHandler } from './tunnel-socket.ts'
+
+/** Told of what happens to the tunnels of this gateway. */
+export interface TunnelListener {
+  /** An authenticated tunnel is there, the newest of its node. */
+  onOpen?(nodeId: NodeId): void
+  /** The node has no tunnel here any more. */
+  onClose?(nodeId: NodeId, end: TunnelEnd): void
+  /** One JSON object that the node has sent by itself; unsigned, so at most a hint to ask it. */
+  onStatus?(nodeId: NodeId, text: string): void
+}
+
+/** The tunnels that end at this gateway (§22). */
+export interface Tunnels {
+  /** The handler of the socket of a node that has just proved who it is; null: no tunnels any more, the gateway stops. */
+  accept(nodeId: NodeId): SocketHandler | null
+  /** Where new requests to the node go: its newest tunnel that takes any. */
+  session(nodeId: NodeId): TunnelSession | null
+  /** It has a tunnel here, and asked for no more requests on it: it moves to another gateway. */
+  leaving(nodeId: NodeId): boolean
+  subscribe(listener: TunnelListener): () => void
+  /** Cuts every tunnel of the node, at once. */
+  close(nodeId: NodeId, end: 'revoked'): void
+  counts(): { readonly tunnels: number; readonly streams: number }
+  start(): void
+  /** No new tunnels; asks every node to dial another gateway and waits until all have, at most `waitMs`. */
+  handOver(waitMs: number): Promise<void>
+  stop(): void
+}
+
+/** The newest one, and one whose streams end. */
+const tunnelsPerNodeMax = 2
+
+export interface TunnelsOptions {
+  readonly log: Log
+  readonly pingEveryMs?: number
+  readonly silentMsMax?: number
+}
+
+export function createTunnels(options: TunnelsOptions): Tunnels {
+  return new RunningTunnels(options)
+}
+
+class RunningTunnels implements Tunnels {
+  /** The newest last. */
+  private readonly byNode = new Map<NodeId, GatewayTunnel[]>()
+  private readonly listeners = new Set<TunnelListener>()
+  private timer: ReturnType<typeof setInterval> | null = null
+  private stopping = false
+  private left: (() => void) | null = null
+
+  constructor(private readonly options: TunnelsOptions) {}
+
+  accept(nodeId: NodeId): SocketHandler | null {
+    if (this.stopping) return null
+    const { handler } = new GatewayTunnel({
+      opened: (tunnel) => this.opened(nodeId, tunnel),
+      status: (text) => this.tell((listener) => listener.onStatus?.(nodeId, text)),
+      ending: (tunnel) => this.ending(nodeId, tunnel),
+      closed: (tunnel, end) => this.closed(nodeId, tunnel, end),
+    })
+    return handler
+  }
+
+  session(nodeId: NodeId): TunnelSession | null {
+    const newest = this.byNode.get(nodeId)?.at(-1)
+    return newest?.session.accepting === true ? newest.session : null
+  }
+
+  leaving(nodeId: NodeId): boolean {
+    return this.byNode.get(nodeId)?.at(-1)?.session.accepting === false
+  }
+
+  subscribe(listener: TunnelListener): () => void {
+    this.listeners.add(listener)
+    return () => void this.listeners.delete(listener)
+  }
+
+  close(nodeId: NodeId, end: 'revoked'): void {
+    for (const { session } of [...(this.byNode.get(nodeId) ?? [])]) session.close(end)
+  }
+
+  counts(): { readonly tunnels: number; readonly streams: number } {
+    const all = [...this.byNode.values()].flat()
+    return { tunnels: all.length, streams: all.reduce((sum, { session }) => sum + session.openStreams, 0) }
+  }
+
+  start(): void {
+    this.timer ??= setInterval(() => this.beat(), this.options.pingEveryMs ?? pingEveryMs)
+    this.timer.unref()
+  }
+
+  async handOver(waitMs: number): Promise<void> {
+    this.stopping = true
+    for (const tunnel of this.all()) tunnel.session.goAway()
+    const { promise, resolve } = Promise.withResolvers<void>()
+    this.left = resolve
+    this.checkLeft()
+    const timer = setTimeout(resolve, waitMs)
+    await promise
+    clearTimeout(timer)
+  }
+
+  stop(): void {
+    this.stopping = true
+    if (this.timer !== null) clearInterval(this.timer)
+    this.timer = null
+    for (const tunnel of this.all()) tunnel.session.close('stopped')
+  }
+
+  private all(): readonly GatewayTunnel[] {
+    return [...this.byNode.values()].flat()
+  }
+
+  private opened(nodeId: NodeId, tunnel: GatewayTunnel): void {
+    // Authenticated before the stop began, connected after it.
+    if (this.stopping) return tunnel.session.close('stopped')
+    const tunnels = this.byNode.get(nodeId) ?? []
+    this.byNode.set(nodeId, tunnels)
+    tunnels.push(tunnel)
+    while (tunnels.length > tunnelsPerNodeMax) tunnels[0]?.session.close('superseded')
+    const older = tunnels.length > 1 ? tunnels[0] : undefined
+    if (older?.session.openStreams === 0) older.session.close('superseded')
+    this.options.log.info('tunnel_opened', { node_id: nodeId })
+    this.tell((listener) => listener.onOpen?.(nodeId))
+  }
+
+  /** A tunnel that takes no more requests ends with its last stream. */
+  private ending(nodeId: NodeId, tunnel: GatewayTunnel): void {
+    const { session } = tunnel
+    if (!session.accepting) this.checkLeft()
+    if (session.openStreams > 0) return
+    if (!session.accepting) session.close('finished')
+    else if (this.byNode.get(nodeId)?.at(-1) !== tunnel) session.close('superseded')
+  }
+
+  private closed(nodeId: NodeId, tunnel: GatewayTunnel, end: TunnelEnd): void {
+    const tunnels = this.byNode.get(nodeId)
+    const at = tunnels?.indexOf(tunnel) ?? -1
+    if (tunnels === undefined || at === -1) return
+    tunnels.splice(at, 1)
+    this.options.log.info('tunnel_closed', { node_id: nodeId, code: end })
+    if (tunnels.length === 0) {
+      this.byNode.delete(nodeId)
+      this.tell((listener) => listener.onClose?.(nodeId, end))
+    }
+    this.checkLeft()
+  }
+
+  private checkLeft(): void {
+    if (this.left !== null && this.all().every(({ session }) => !session.accepting)) this.left()
+  }
+
+  private tell(what: (listener: TunnelListener) => void): void {
+    for (const listener of this.listeners) what(listener)
+  }
+
+  private beat(): void {
+    const now = performance.now()
+    for (const tunnel of this.all()) {
+      if (now - tunnel.heardAtMs <= (this.options.silentMsMax ?? silentMsMax)) tunnel.sendPing()
+      else {
+        tunnel.session.close('silent')
+        tunnel.terminate()
+      }
+    }
+  }
+}

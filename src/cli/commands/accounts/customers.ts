@@ -1,0 +1,157 @@
+import type { Static } from '@sinclair/typebox'
+import type {
+  Customer,
+  CustomerCreated,
+  CustomerList,
+  CustomerToken,
+  WebhookSecret,
+} from '../../../protocol/wire/admin/admin.ts'
+import { action, type Verb } from '../../frame/action.ts'
+import { reasonBody, reasonOption, shownOnce } from '../../frame/admin-options.ts'
+import { UsageFault } from '../../frame/failure.ts'
+import { segment } from '../../frame/gateway-client.ts'
+import type { Session } from '../../frame/session.ts'
+import { fields, shortTime, table } from '../../frame/table.ts'
+import { accountPolicy, gatewayPolicyOptions } from './policy-options.ts'
+
+const path = '/v1/admin/customers'
+const idOperand = { name: 'CUSTOMER_ID', about: 'The id, as in customers list' } as const
+
+function described(session: Session, customer: Customer): string {
+  return fields(session.terminal, [
+    ['Customer', customer.customer_id],
+    ['Name', customer.display_name],
+    ['Status', customer.account_status],
+    ['Policy', customer.gateway_policy === null ? 'default' : JSON.stringify(customer.gateway_policy)],
+    ['Created', shortTime(customer.created_at)],
+  ])
+}
+
+const create = action({
+  about: 'Create a customer; prints its token and webhook secret once',
+  operands: [{ name: 'NAME', about: 'What it is called in lists' }],
+  options: { ...gatewayPolicyOptions, ...reasonOption },
+  run: async ({ operands, options, json }, session) => {
+    const policy = await accountPolicy(session, options, null)
+    const made = await session.gateway().admin<Static<typeof CustomerCreated>>({
+      method: 'POST',
+      path,
+      body: {
+        display_name: operands[0],
+        ...(policy === undefined ? {} : { gateway_policy: policy }),
+        ...reasonBody(options.reason),
+      },
+    })
+    session.show(
+      json,
+      made,
+      (body) =>
+        described(session, body) +
+        shownOnce(session.terminal, 'Customer token', body.customer_token) +
+        shownOnce(session.terminal, 'Webhook secret', body.webhook_secret),
+    )
+    return undefined
+  },
+})
+
+const list = action({
+  about: 'List customers, newest first',
+  options: {
+    limit: { kind: 'number', value: 'N', min: 1, max: 1_000, about: 'Most of them (default 100)' },
+    before: { kind: 'text', value: 'CUSTOMER_ID', about: 'The last one of the page before' },
+  },
+  run: async ({ options, json }, session) => {
+    const query = new URLSearchParams({ limit: String(options.limit ?? 100) })
+    if (options.before !== undefined) query.set('before', options.before)
+    const answer = await session.gateway().admin<Static<typeof CustomerList>>({ path: `${path}?${query}` })
+    session.show(json, answer, ({ customers }) =>
+      table(
+        session.terminal,
+        ['CUSTOMER', 'NAME', 'STATUS', 'POLICY', 'CREATED'],
+        customers.map((customer) => [
+          customer.customer_id,
+          customer.display_name,
+          customer.account_status,
+          customer.gateway_policy === null ? 'default' : 'own',
+          shortTime(customer.created_at),
+        ]),
+        'No customers.',
+      ),
+    )
+    return undefined
+  },
+})
+
+const show = action({
+  about: 'Show a customer and its policy',
+  operands: [idOperand],
+  options: {},
+  run: async ({ operands, json }, session) => {
+    const customer = await session.gateway().admin<Customer>({ path: `${path}/${segment(operands[0] ?? '')}` })
+    session.show(json, customer, (body) => described(session, body))
+    return undefined
+  },
+})
+
+const update = action({
+  about: 'Change name, status or policy; single policy options change only their own field',
+  operands: [idOperand],
+  options: {
+    name: { kind: 'text', value: 'NAME', about: 'New name' },
+    status: { kind: 'choice', of: ['active', 'suspended', 'closed'], about: 'New status' },
+    ...gatewayPolicyOptions,
+    ...reasonOption,
+  },
+  run: async ({ operands, options, json }, session) => {
+    const gateway = session.gateway()
+    const one = `${path}/${segment(operands[0] ?? '')}`
+    const now = await gateway.admin<Customer>({ path: one })
+    const policy = await accountPolicy(session, options, now.gateway_policy)
+    const changes = {
+      ...(options.name === undefined ? {} : { display_name: options.name }),
+      ...(options.status === undefined ? {} : { account_status: options.status }),
+      ...(policy === undefined ? {} : { gateway_policy: policy }),
+    }
+    if (Object.keys(changes).length === 0) throw new UsageFault('Nothing to change: give at least one option')
+    const body = { ...changes, ...reasonBody(options.reason) }
+    const customer = await gateway.admin<Customer>({ method: 'PATCH', path: one, body })
+    session.show(json, customer, (changed) => described(session, changed))
+    return undefined
+  },
+})
+
+const token = action({
+  about: 'Replace the customer token; the old one ends at once',
+  operands: [idOperand],
+  options: reasonOption,
+  run: async ({ operands, options, json }, session) => {
+    const made = await session.gateway().admin<Static<typeof CustomerToken>>({
+      method: 'POST',
+      path: `${path}/${segment(operands[0] ?? '')}/token`,
+      body: reasonBody(options.reason),
+    })
+    session.show(json, made, (body) => shownOnce(session.terminal, 'Customer token', body.customer_token))
+    return undefined
+  },
+})
+
+const webhookSecret = action({
+  about: 'Replace the secret that signs webhooks',
+  operands: [idOperand],
+  options: reasonOption,
+  run: async ({ operands, options, json }, session) => {
+    const made = await session.gateway().admin<Static<typeof WebhookSecret>>({
+      method: 'POST',
+      path: `${path}/${segment(operands[0] ?? '')}/webhook-secret`,
+      body: reasonBody(options.reason),
+    })
+    session.show(json, made, (body) => shownOnce(session.terminal, 'Webhook secret', body.webhook_secret))
+    return undefined
+  },
+})
+
+export const customers: Verb = {
+  name: 'customers',
+  about: 'Accounts: who owns machines and keys',
+  actions: { create, list, show, update, token, 'webhook-secret': webhookSecret },
+}

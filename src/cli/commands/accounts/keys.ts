@@ -1,0 +1,145 @@
+import type { Static } from '@sinclair/typebox'
+import type { Key, KeyIssued, KeyList, KeyRotated } from '../../../protocol/wire/admin/admin.ts'
+import { action, type Verb } from '../../frame/action.ts'
+import { customerOption, reasonBody, reasonOption, shownOnce, yesOption } from '../../frame/admin-options.ts'
+import { segment } from '../../frame/gateway-client.ts'
+import type { Session } from '../../frame/session.ts'
+import { fields, shortTime, table } from '../../frame/table.ts'
+import { keyPolicy, modelPolicyOptions } from './policy-options.ts'
+
+const idOperand = { name: 'KEY_ID', about: 'key_…, as in keys list' } as const
+
+function described(session: Session, key: Key, oldKeyUntil?: string): string {
+  return fields(session.terminal, [
+    ['Key', key.key_id],
+    ['Name', key.name],
+    ['Customer', key.customer_id],
+    ['Begins with', key.display_prefix],
+    ['Policy', key.model_policy === null ? 'default' : JSON.stringify(key.model_policy)],
+    ['Nodes', key.node_scope === null ? 'all' : key.node_scope.join(', ')],
+    ['Expires', shortTime(key.expires_at)],
+    ['Revoked', shortTime(key.revoked_at)],
+    ...(oldKeyUntil === undefined ? [] : [['Old key until', shortTime(oldKeyUntil)] as const]),
+  ])
+}
+
+function keyState(key: Key): string {
+  if (key.revoked_at !== null) return 'revoked'
+  return key.expires_at !== null && Date.parse(key.expires_at) <= Date.now() ? 'expired' : 'active'
+}
+
+const create = action({
+  about: 'Issue a gateway key; prints it once',
+  operands: [{ name: 'NAME', about: 'What it is called in lists' }],
+  options: {
+    ...customerOption,
+    ...modelPolicyOptions,
+    node: { kind: 'texts', value: 'NODE_ID', about: 'Only these nodes' },
+    'expires-at': { kind: 'text', value: 'TIME', about: 'RFC 3339, e.g. 2027-01-01T00:00:00Z (default: never)' },
+    ...reasonOption,
+  },
+  run: async ({ operands, options, json }, session) => {
+    const policy = await keyPolicy(session, options)
+    const made = await session.gateway().admin<Static<typeof KeyIssued>>({
+      method: 'POST',
+      path: `/v1/admin/customers/${segment(session.customer(options.customer))}/keys`,
+      approved: true,
+      body: {
+        name: operands[0],
+        ...(policy === undefined ? {} : { model_policy: policy }),
+        ...(options.node.length === 0 ? {} : { node_scope: options.node }),
+        ...(options['expires-at'] === undefined ? {} : { expires_at: options['expires-at'] }),
+        ...reasonBody(options.reason),
+      },
+    })
+    session.show(
+      json,
+      made,
+      (body) => described(session, body) + shownOnce(session.terminal, 'Gateway key', body.gateway_key),
+    )
+    return undefined
+  },
+})
+
+const list = action({
+  about: 'List the keys of a customer, ended ones too',
+  options: customerOption,
+  run: async ({ options, json }, session) => {
+    const customer = segment(session.customer(options.customer))
+    const path = `/v1/admin/customers/${customer}/keys?limit=1000`
+    const answer = await session.gateway().admin<Static<typeof KeyList>>({ path })
+    session.show(json, answer, ({ keys }) =>
+      table(
+        session.terminal,
+        ['KEY', 'NAME', 'BEGINS WITH', 'STATE', 'POLICY', 'LAST USED', 'EXPIRES'],
+        keys.map((key) => [
+          key.key_id,
+          key.name,
+          key.display_prefix,
+          keyState(key),
+          key.model_policy === null && key.node_scope === null ? 'default' : 'own',
+          shortTime(key.last_used_at),
+          shortTime(key.expires_at),
+        ]),
+        'No keys.',
+      ),
+    )
+    return undefined
+  },
+})
+
+const rotate = action({
+  about: 'Replace a key: prints a new one, the old one works for a while',
+  operands: [idOperand],
+  options: {
+    'keep-seconds': {
+      kind: 'number',
+      value: 'N',
+      min: 0,
+      max: 604_800,
+      about: 'How long the old key still works (default: SVC_KEY_ROTATION_MS, 24 h)',
+    },
+    ...reasonOption,
+  },
+  run: async ({ operands, options, json }, session) => {
+    const keep = options['keep-seconds']
+    const made = await session.gateway().admin<Static<typeof KeyRotated>>({
+      method: 'POST',
+      path: `/v1/admin/keys/${segment(operands[0] ?? '')}/rotate`,
+      approved: true,
+      body: { ...(keep === undefined ? {} : { keep_seconds: keep }), ...reasonBody(options.reason) },
+    })
+    session.show(
+      json,
+      made,
+      (body) =>
+        described(session, body, body.old_key_expires_at) +
+        shownOnce(session.terminal, 'Gateway key', body.gateway_key),
+    )
+    return undefined
+  },
+})
+
+const revoke = action({
+  about: 'End a key now',
+  operands: [idOperand],
+  options: { ...reasonOption, ...yesOption },
+  run: async ({ operands, options, json }, session) => {
+    const id = operands[0] ?? ''
+    if (!(await session.agreed(options.yes, `Revoke ${id}? Whoever uses it is refused from now on.`))) return 1
+    const key = await session.gateway().admin<Key>({
+      method: 'DELETE',
+      path: `/v1/admin/keys/${segment(id)}`,
+      approved: true,
+      reason: options.reason,
+    })
+    session.show(json, key, (body) => described(session, body))
+    return undefined
+  },
+})
+
+export const keys: Verb = {
+  name: 'keys',
+  about: 'Gateway keys: what an OpenAI client sends',
+  actions: { create, list, rotate, revoke },
+}

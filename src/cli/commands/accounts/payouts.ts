@@ -1,0 +1,113 @@
+import type { Static } from '@sinclair/typebox'
+import type {
+  PayoutBatch,
+  PayoutBatchCreated,
+  PayoutBatchList,
+  PayoutProofList,
+} from '../../../protocol/wire/money/money.ts'
+import { action, type Verb } from '../../frame/action.ts'
+import { reasonBody, reasonOption } from '../../frame/admin-options.ts'
+import { segment } from '../../frame/gateway-client.ts'
+import type { Session } from '../../frame/session.ts'
+import { fields, shortTime, table } from '../../frame/table.ts'
+
+const path = '/v1/admin/payout-batches'
+const batchOperand = { name: 'BATCH_ID', about: 'The id, as in payouts list' } as const
+
+const described = (session: Session, batch: PayoutBatch) =>
+  fields(session.terminal, [
+    ['Batch', batch.batch_id],
+    ['Status', batch.held ? `${batch.status}, held` : batch.status],
+    ['Payouts', batch.payout_count],
+    ['Amount', `${batch.total_amount_wei} wei`],
+    ['Root', batch.merkle_root],
+    ['Transaction', batch.submitted_tx_hash],
+    ['Last error', batch.last_error],
+  ])
+
+const list = action({
+  about: 'List payout batches, newest first',
+  options: { limit: { kind: 'number', value: 'N', min: 1, max: 1_000, about: 'Most of them (default 100)' } },
+  run: async ({ options, json }, session) => {
+    const answer = await session.gateway().admin<PayoutBatchList>({ path: `${path}?limit=${options.limit ?? 100}` })
+    session.show(json, answer, ({ batches, settlement_configured: configured }) => {
+      const rows = batches.map((batch) => [
+        batch.batch_id,
+        batch.held ? `${batch.status}, held` : batch.status,
+        batch.payout_count,
+        batch.total_amount_wei,
+        batch.submitted_tx_hash,
+        shortTime(batch.created_at),
+      ])
+      const columns = ['BATCH', 'STATUS', 'PAYOUTS', 'WEI', 'TRANSACTION', 'CREATED']
+      const note = configured ? '' : '\nNo chain is configured: batches rest as they are.\n'
+      return table(session.terminal, columns, rows, 'No batches.') + note
+    })
+    return undefined
+  },
+})
+
+const create = action({
+  about: 'Batch what is pending now',
+  options: { 'dry-run': { kind: 'flag', about: 'Change nothing' }, ...reasonOption },
+  run: async ({ options, json }, session) => {
+    const made = await session.gateway().admin<PayoutBatchCreated>({
+      method: 'POST',
+      path,
+      approved: true,
+      body: { dry_run: options['dry-run'], ...reasonBody(options.reason) },
+    })
+    session.show(json, made, (body) =>
+      fields(session.terminal, [
+        ['Result', body.status.replaceAll('_', ' ')],
+        ['Batch', body.batch?.batch_id],
+        ['Payouts', body.payout_count],
+        ['Amount', `${body.total_amount_wei} wei`],
+        ['Without address', body.without_address],
+        ['Root', body.merkle_root],
+      ]),
+    )
+    return undefined
+  },
+})
+
+const submit = action({
+  about: 'Go on with a batch at once; --retry also with one that is held after its reverts',
+  operands: [batchOperand],
+  options: { retry: { kind: 'flag', about: 'Forget its reverts' }, ...reasonOption },
+  run: async ({ operands, options, json }, session) => {
+    const batch = await session.gateway().admin<PayoutBatch>({
+      method: 'POST',
+      path: `${path}/${segment(operands[0] ?? '')}/${options.retry ? 'retry' : 'submit'}`,
+      approved: true,
+      body: reasonBody(options.reason),
+    })
+    session.show(json, batch, (body) => described(session, body))
+    return undefined
+  },
+})
+
+const proofs = action({
+  about: 'The proofs of a batch, for its nodes to claim with and for verify payout',
+  operands: [batchOperand],
+  options: {},
+  run: async ({ operands, json }, session) => {
+    const answer = await session
+      .gateway()
+      .admin<Static<typeof PayoutProofList>>({ path: `${path}/${segment(operands[0] ?? '')}/proofs` })
+    session.show(json, answer, (body) =>
+      table(
+        session.terminal,
+        ['PAYOUT', 'PAYEE', 'WEI', 'LEAF'],
+        body.proofs.map((proof) => [proof.entry_id, proof.payee, proof.amount_wei, proof.leaf]),
+      ),
+    )
+    return undefined
+  },
+})
+
+export const payouts: Verb = {
+  name: 'payouts',
+  about: 'What nodes have earned, in batches on their way to the chain',
+  actions: { list, create, submit, proofs },
+}

@@ -1,0 +1,86 @@
+import type { GatewayPolicy, ModelPolicy } from '../../../protocol/wire/admin/policy.ts'
+import type { OptionValues } from '../../frame/action.ts'
+import { UsageFault } from '../../frame/failure.ts'
+import { givenText, givenTextForm } from '../../frame/given-text.ts'
+import type { Session } from '../../frame/session.ts'
+
+const privacyClasses = ['public', 'trusted', 'private'] as const
+
+/** What account and key policies have in common. */
+export const modelPolicyOptions = {
+  policy: { kind: 'text', value: 'JSON', about: `The whole policy, or \`none\`; ${givenTextForm}` },
+  'allow-model': { kind: 'texts', value: 'PATTERN', about: 'Only these models; a pattern may end in *' },
+  'deny-model': { kind: 'texts', value: 'PATTERN', about: 'Never these models' },
+  'node-class': { kind: 'texts', value: 'CLASS', about: 'Only nodes of these classes' },
+  'min-privacy-class': {
+    kind: 'choice',
+    of: privacyClasses,
+    about: 'Least class of a machine that is not its own (default private: none)',
+  },
+  'max-tokens': { kind: 'number', value: 'N', min: 1, max: 1_048_576, about: 'Largest max_tokens of a request' },
+} as const
+
+export const gatewayPolicyOptions = {
+  ...modelPolicyOptions,
+  'daily-token-quota': { kind: 'number', value: 'N', min: 1, max: 1_000_000_000_000, about: 'Tokens a day (UTC)' },
+  'rate-limit-rpm': { kind: 'number', value: 'N', min: 1, max: 1_000_000, about: 'Requests a minute' },
+  'max-concurrency': { kind: 'number', value: 'N', min: 1, max: 100_000, about: 'Requests at once' },
+} as const
+
+type ModelValues = OptionValues<typeof modelPolicyOptions>
+type GatewayValues = OptionValues<typeof gatewayPolicyOptions>
+
+const listed = (list: readonly string[]) => (list.length === 0 ? undefined : [...list])
+
+/** Without the fields that were not given. */
+function present<T extends object>(fields: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
+  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as {
+    [K in keyof T]?: Exclude<T[K], undefined>
+  }
+}
+
+function modelRules(values: ModelValues) {
+  return present({
+    allowed_models: listed(values['allow-model']),
+    denied_models: listed(values['deny-model']),
+    route_tiers: listed(values['node-class']),
+    min_privacy_class: values['min-privacy-class'],
+    max_tokens_per_request: values['max-tokens'],
+  })
+}
+
+async function wholePolicy(session: Session, value: string | undefined): Promise<object | null | undefined> {
+  if (value === undefined || value === 'none') return value === undefined ? undefined : null
+  try {
+    const policy: unknown = JSON.parse(await givenText(session, 'policy', value))
+    if (typeof policy === 'object' && policy !== null && !Array.isArray(policy)) return policy
+  } catch (error) {
+    if (error instanceof UsageFault) throw error
+  }
+  throw new UsageFault('--policy must be a JSON object or none')
+}
+
+/** The single options over `--policy`, over what holds now. undefined: none of them was given. */
+async function merged(session: Session, whole: string | undefined, single: object, current: object | null) {
+  const given = await wholePolicy(session, whole)
+  if (Object.keys(single).length === 0) return given
+  return { ...(given === undefined ? current : given), ...single }
+}
+
+/** The gateway checks it; a field that it does not know comes back as a refusal. */
+export async function keyPolicy(session: Session, values: ModelValues): Promise<ModelPolicy | null | undefined> {
+  return merged(session, values.policy, modelRules(values), null)
+}
+
+export async function accountPolicy(
+  session: Session,
+  values: GatewayValues,
+  current: GatewayPolicy | null,
+): Promise<GatewayPolicy | null | undefined> {
+  const limits = present({
+    daily_token_quota: values['daily-token-quota'],
+    rate_limit_rpm: values['rate-limit-rpm'],
+    max_concurrency: values['max-concurrency'],
+  })
+  return merged(session, values.policy, { ...modelRules(values), ...limits }, current)
+}

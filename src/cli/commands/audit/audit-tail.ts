@@ -1,0 +1,103 @@
+import type {
+  AccessEvent,
+  AccessEventList,
+  ApprovalEvent,
+  ApprovalEventList,
+  CommandEvent,
+  CommandEventList,
+} from '../../../protocol/wire/admin/audit.ts'
+import { secondMs } from '../../../time.ts'
+import { action } from '../../frame/action.ts'
+import type { GatewayClient } from '../../frame/gateway-client.ts'
+import { cellText, shortTime } from '../../frame/table.ts'
+import type { Terminal } from '../../frame/terminal.ts'
+import { untilSignal } from '../../frame/until-signal.ts'
+
+type Line =
+  | { readonly kind: 'access'; readonly event: AccessEvent }
+  | { readonly kind: 'approval'; readonly event: ApprovalEvent }
+  | { readonly kind: 'command'; readonly event: CommandEvent }
+
+const kinds = ['access', 'approval', 'command'] as const
+const lookEveryMs = 2 * secondMs
+/** Of each list at each look: more within two seconds are not all shown. */
+const eventsAtOnce = 1_000
+/** Events that were shown, so that none is shown twice. */
+const rememberedMax = 20_000
+/** What following itself leaves: shown, it would never end. */
+const ownReads = /^\/v1\/admin\/(?:access|approval|command)-events$/
+
+async function read(gateway: GatewayClient, only: Line['kind'] | undefined, limit: number): Promise<readonly Line[]> {
+  const wanted = (kind: Line['kind']) => only === undefined || only === kind
+  const list = <T>(kind: Line['kind']) => gateway.admin<T>({ path: `/v1/admin/${kind}-events?limit=${limit}` })
+  const lines: Line[] = []
+  if (wanted('access')) {
+    const { events } = await list<AccessEventList>('access')
+    for (const event of events) if (!ownReads.test(event.path_template)) lines.push({ kind: 'access', event })
+  }
+  if (wanted('approval')) {
+    for (const event of (await list<ApprovalEventList>('approval')).events) lines.push({ kind: 'approval', event })
+  }
+  if (wanted('command')) {
+    for (const event of (await list<CommandEventList>('command')).events) lines.push({ kind: 'command', event })
+  }
+  return lines.sort((a, b) => order(a).localeCompare(order(b)))
+}
+
+const order = ({ event }: Line) => `${event.created_at} ${event.event_id}`
+
+/** A role is one of the administration's: who comes without it is named by what they are. */
+const actorOf = ({ actor_type: type, actor_role: role }: Line['event']) => (type === 'admin_token' ? role : type)
+
+function textOf({ style }: Pick<Terminal, 'style'>, line: Line): string {
+  const { kind, event } = line
+  const head = `${shortTime(event.created_at)}  ${style('dim', kind.padEnd(8))}  ${actorOf(event).padEnd(8)}`
+  if (kind === 'access') {
+    const bad = event.status_code >= 400
+    const status = style(bad ? 'red' : 'green', String(event.status_code))
+    return `${head}  ${status}  ${event.method} ${cellText(event.path_template)}  ${event.error_code ?? ''}`.trimEnd()
+  }
+  const what = kind === 'approval' ? `${event.target_type} ${cellText(event.target_id)}` : event.command_id
+  const reason = event.reason === null ? style('yellow', 'no reason') : cellText(event.reason)
+  return `${head}  ${style('bold', event.action)}  ${what}  ${reason}`
+}
+
+export const tail = action({
+  about: 'Follow the events of the audit until Ctrl-C (reads of the lists themselves are left out)',
+  options: {
+    only: { kind: 'choice', of: kinds, about: 'One kind of event' },
+    lines: { kind: 'number', value: 'N', min: 0, max: eventsAtOnce, about: 'Events to begin with (default 10)' },
+    once: { kind: 'flag', about: 'Show what there is and end' },
+  },
+  run: async ({ options, json }, session) => {
+    const gateway = session.gateway()
+    const show = (line: Line) =>
+      session.terminal.out(
+        `${json ? JSON.stringify({ kind: line.kind, ...line.event }) : textOf(session.terminal, line)}\n`,
+      )
+    const seen = new Set<string>()
+    const remember = ({ event }: Line) => {
+      if (seen.size >= rememberedMax) for (const id of [...seen].slice(0, rememberedMax / 2)) seen.delete(id)
+      seen.add(event.event_id)
+    }
+    const first = await read(gateway, options.only, eventsAtOnce)
+    first.forEach(remember)
+    const lines = options.lines ?? 10
+    for (const line of lines === 0 ? [] : first.slice(-lines)) show(line)
+    if (options.once) return undefined
+    let ended = false
+    const end = untilSignal().then(() => {
+      ended = true
+    })
+    while (!ended) {
+      await Promise.race([Bun.sleep(lookEveryMs), end])
+      if (ended) break
+      for (const line of await read(gateway, options.only, eventsAtOnce)) {
+        if (seen.has(line.event.event_id)) continue
+        remember(line)
+        show(line)
+      }
+    }
+    return undefined
+  },
+})

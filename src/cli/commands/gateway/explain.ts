@@ -1,0 +1,41 @@
+import type { Explanation } from '../../../protocol/wire/admin/admin.ts'
+import { action, type Verb } from '../../frame/action.ts'
+import { rounded, shortTime, table } from '../../frame/table.ts'
+
+export const explain: Verb = {
+  name: 'explain',
+  about: 'Why a request went where it went',
+  actions: action({
+    about: 'Why this node, and why not the others: the last 10 000 requests of the gateway',
+    operands: [{ name: 'REQUEST_ID', about: 'req_…, the x-request-id of a chat request' }],
+    options: {},
+    run: async ({ operands, json }, session) => {
+      const query = new URLSearchParams({ request_id: operands[0] ?? '' })
+      const found = await session.gateway().admin<Explanation>({ path: `/v1/admin/explain?${query}` })
+      session.show(json, found, (body) => {
+        const tries = body.tries.map(({ at, result, code, routes }, index) => {
+          const outcome = code === null ? result : `${result} (${code})`
+          return `\nTry ${index + 1}, ${shortTime(at)}: ${outcome}\n${table(
+            session.terminal,
+            ['NODE', 'STATE', 'VERDICT', 'REASON', 'OWN', 'IN FLIGHT', 'SLOTS', 'TTFT MS', 'TOK/S', 'SCORE'],
+            routes.map((route) => [
+              route.node_id,
+              route.node_state,
+              route.verdict,
+              route.reason,
+              route.own,
+              route.in_flight,
+              route.slots_total,
+              rounded(route.ttft_ewma_ms),
+              rounded(route.tokens_per_second, 1),
+              rounded(route.score, 1),
+            ]),
+            'No machine serves this model.',
+          )}`
+        })
+        return `${body.request_id}  ${body.model}\n${tries.join('')}`
+      })
+      return undefined
+    },
+  }),
+}

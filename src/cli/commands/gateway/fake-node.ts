@@ -1,0 +1,70 @@
+import type { FakeNode } from '../../../fake-node/fake-node.ts'
+import { isLoopback } from '../../../host/loopback.ts'
+import { action, type Verb } from '../../frame/action.ts'
+import { CliFailure, UsageFault } from '../../frame/failure.ts'
+import type { Terminal } from '../../frame/terminal.ts'
+import { untilSignal } from '../../frame/until-signal.ts'
+
+/** `host:port`, `[::1]:7072`, `:7072` or `7072`. */
+export function listenAddress(text: string): { readonly hostname: string; readonly port: number } {
+  const found = /^(?:(\[[0-9a-fA-F:]+\]|[^:[\]]*):)?([0-9]{1,5})$/.exec(text)
+  const port = Number(found?.[2] ?? Number.NaN)
+  if (!(port <= 65_535)) throw new UsageFault('--listen must be host:port')
+  const hostname = (found?.[1] ?? '').replaceAll(/[[\]]/g, '')
+  return { hostname: hostname === '' ? '127.0.0.1' : hostname, port }
+}
+
+function introduction(terminal: Terminal, node: FakeNode, models: readonly string[]): string {
+  const line = (text: string) => terminal.style('bold', text)
+  return `A node that fails on purpose: ${line(node.url)} serves ${models.join(', ')}
+
+  ./penstock nodes add ${node.url}
+  curl ${node.url}/faults -d '{"kind":"slowFirstToken","ms":15000}'
+  curl ${node.url}/faults -d '[{"kind":"dropMidStream","afterChunks":2,"times":3}]'
+  curl -X DELETE ${node.url}/faults
+  curl ${node.url}/answer -d '{"chunks":200,"intervalMs":20}'
+  curl ${node.url}/stats
+
+All faults: docs/operations.md. Ctrl-C ends it.
+`
+}
+
+export const fakeNode: Verb = {
+  name: 'fake-node',
+  about: 'Start a model server that fails on purpose, to rehearse failures',
+  actions: action({
+    about: 'Start a node that speaks the OpenAI protocol and fails on purpose; faults are set at POST /faults',
+    options: {
+      listen: { kind: 'text', value: 'HOST:PORT', about: 'Default 127.0.0.1:0, any free port' },
+      model: { kind: 'texts', value: 'ID', about: 'A model it serves (default fake-model)' },
+      name: { kind: 'text', value: 'TEXT', about: 'Stands in front of every piece of text (default fake-)' },
+      speaks: { kind: 'choice', of: ['openai', 'vllm', 'llama.cpp'], about: 'Whose signs it shows' },
+      slots: { kind: 'number', value: 'N', min: 1, max: 10_000, about: 'Slots that a llama.cpp would show' },
+      'context-length': { kind: 'number', value: 'N', min: 1, max: 100_000_000, about: 'Tokens (default 8192)' },
+    },
+    run: async ({ options, json }, { terminal }) => {
+      const address = listenAddress(options.listen ?? '127.0.0.1:0')
+      const models = options.model.length === 0 ? ['fake-model'] : options.model
+      const { startFakeNode } = await import('../../../fake-node/fake-node.ts')
+      const ended = untilSignal()
+      let node: FakeNode
+      try {
+        node = startFakeNode({
+          ...address,
+          models,
+          ...(options.name === undefined ? {} : { name: options.name }),
+          ...(options.speaks === undefined ? {} : { speaks: options.speaks }),
+          ...(options.slots === undefined ? {} : { slots: options.slots }),
+          ...(options['context-length'] === undefined ? {} : { contextLength: options['context-length'] }),
+        })
+      } catch {
+        throw new CliFailure(`Nothing can listen at ${address.hostname}:${address.port}: is the port taken?`)
+      }
+      if (!isLoopback(address.hostname)) terminal.err('Whoever reaches this port can set its faults: it has no lock.\n')
+      terminal.out(json ? `${JSON.stringify({ url: node.url, models })}\n` : introduction(terminal, node, models))
+      await ended
+      node.stop()
+      return undefined
+    },
+  }),
+}

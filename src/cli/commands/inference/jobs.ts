@@ -1,0 +1,258 @@
+import { writeFileSync } from 'node:fs'
+import type { Static } from '@sinclair/typebox'
+import {
+  createPrivateJobs,
+  EnvelopeError,
+  GatewayError,
+  type JobOutcome,
+  type JobProgress,
+  NodeKeyError,
+  type PrivateJobsClient,
+  type SubmittedJob,
+} from '../../../client/private-jobs.ts'
+import { type CommandRecord, type JobList, jobStatuses } from '../../../protocol/wire/inference/job.ts'
+import { action, type Verb } from '../../frame/action.ts'
+import { reasonBody, reasonOption, yesOption } from '../../frame/admin-options.ts'
+import { CliFailure, exitCodes, GatewayRefusal, UsageFault } from '../../frame/failure.ts'
+import { segment, unreachable } from '../../frame/gateway-client.ts'
+import type { Session } from '../../frame/session.ts'
+import { fields, shortTime, table } from '../../frame/table.ts'
+import { printable } from '../../frame/terminal.ts'
+import { openJobBook } from './job-book.ts'
+
+const fingerprintPattern = /^SHA256:[A-Za-z0-9_-]{43}$/
+const outOption = { out: { kind: 'text', value: 'FILE', about: 'Save the answer there, for you alone' } } as const
+
+function clientOf(session: Session): PrivateJobsClient {
+  const { baseUrl, customerId, customerToken } = session.connection()
+  if (customerId === null || customerToken === null) {
+    throw new CliFailure('No customer: private jobs need the customer’s id and token.', [
+      'Keep them as customer_id and customer_token in ~/.config/penstock/credentials.json, beside base_url.',
+      'They are printed by ./penstock customers create, and stand in the credentials file of the gateway for its own.',
+    ])
+  }
+  const send = (url: string, init: RequestInit) =>
+    fetch(url, init).catch((error: unknown) => {
+      throw unreachable(baseUrl, error)
+    })
+  return createPrivateJobs({ baseUrl, customerId, customerToken, fetch: send })
+}
+
+/** The client's failures in words that say what to do. */
+async function told<T>(work: Promise<T>): Promise<T> {
+  try {
+    return await work
+  } catch (error) {
+    if (error instanceof NodeKeyError) {
+      throw new CliFailure(`Stopped, nothing was sent: ${error.message}.`, [
+        'If the machine was set up anew, compare the fingerprint that it prints and give it with --fingerprint.',
+        'If not, do not trust this gateway.',
+      ])
+    }
+    if (error instanceof EnvelopeError) throw new CliFailure('The answer is not the node’s to this request.')
+    if (error instanceof GatewayError) {
+      const { status, code, text } = error
+      const title = text.title ?? 'The gateway refused'
+      throw new GatewayRefusal({ ...text, status, code, title, retryAfterSeconds: null })
+    }
+    throw error
+  }
+}
+
+/** The pinned identity; a given one is what the person has read at the machine. */
+function fingerprintOf(session: Session, nodeId: string, given: string | undefined): string {
+  if (given !== undefined && !fingerprintPattern.test(given)) {
+    throw new UsageFault('--fingerprint must look like SHA256:… with 43 characters')
+  }
+  const fingerprint = given ?? openJobBook(session.env).fingerprint(nodeId)
+  if (fingerprint !== null) return fingerprint
+  throw new UsageFault('This machine has not been used from here: give --fingerprint SHA256:…, as it prints it')
+}
+
+async function promptOf(session: Session, words: readonly string[]): Promise<string> {
+  const prompt = words.length > 0 && words[0] !== '-' ? words.join(' ') : (await session.terminal.readAll()).trimEnd()
+  if (prompt.trim() === '') throw new UsageFault('There is no prompt: give one after the model, or pipe one in')
+  return prompt
+}
+
+interface Ended {
+  readonly outcome: JobOutcome
+  readonly webhook: JobProgress['webhook']
+}
+
+async function follow(session: Session, job: SubmittedJob, quiet: boolean): Promise<Ended> {
+  let webhook: JobProgress['webhook'] = null
+  const onProgress = (progress: JobProgress) => {
+    webhook = progress.webhook
+    if (!quiet) session.terminal.err(`${job.jobId}  ${progress.status}\n`)
+  }
+  const outcome = await told(clientOf(session).wait(job, { onProgress }))
+  return { outcome, webhook }
+}
+
+const idsOf = ({ jobId, commandId }: SubmittedJob) => ({ job_id: jobId, command_id: commandId })
+
+/** As the gateway spells it. */
+const outcomeView = (outcome: JobOutcome) =>
+  outcome.status === 'completed'
+    ? { status: outcome.status, answer: outcome.answer, receipt_hash: outcome.receiptHash }
+    : { status: outcome.status, error_code: outcome.code }
+
+function webhookLine({ status, attempts, last_error: error }: NonNullable<JobProgress['webhook']>): string {
+  const told = `Webhook  ${status ?? 'not due yet'}, ${attempts} ${attempts === 1 ? 'attempt' : 'attempts'}`
+  return error === null ? told : `${told}, last error ${error}`
+}
+
+const contentOf = (answer: unknown): string => {
+  const { choices } = (answer ?? {}) as { readonly choices?: readonly { readonly message?: { content?: unknown } }[] }
+  const content = choices?.[0]?.message?.content
+  return typeof content === 'string' ? content : JSON.stringify(answer)
+}
+
+/** Shows how a job ended; the exit code says whether it was well. */
+function showOutcome(
+  session: Session,
+  job: SubmittedJob,
+  { outcome, webhook }: Ended,
+  { json, out }: { readonly json: boolean; readonly out: string | undefined },
+): number {
+  if (out !== undefined && outcome.status === 'completed') {
+    writeFileSync(out, `${JSON.stringify(outcome.answer, null, 2)}\n`, { mode: 0o600 })
+    if (!json) session.terminal.err(`Saved in ${out}\n`)
+  }
+  if (webhook !== null && !json) session.terminal.err(`${webhookLine(webhook)}\n`)
+  session.show(json, { ...idsOf(job), ...outcomeView(outcome), webhook }, () =>
+    outcome.status === 'completed'
+      ? `${printable(contentOf(outcome.answer))}\n`
+      : `${job.jobId}  ${outcome.status}${outcome.code === null ? '' : `: ${outcome.code}`}\n`,
+  )
+  return outcome.status === 'completed' ? exitCodes.ok : exitCodes.failed
+}
+
+const submit = action({
+  about: 'Seal a prompt for one node of yours, follow the job, open the answer here',
+  operands: [
+    { name: 'NODE_ID', about: 'node_…, as in nodes list' },
+    { name: 'MODEL', about: 'A model of that machine' },
+    { name: 'PROMPT', about: 'What to say; - or nothing reads standard input', optional: true, rest: true },
+  ],
+  options: {
+    fingerprint: { kind: 'text', value: 'SHA256:…', about: 'As the machine prints it; needed once, then remembered' },
+    id: { kind: 'text', value: 'JOB_ID', about: 'An id of your own' },
+    system: { kind: 'text', value: 'TEXT', about: 'System message' },
+    'max-tokens': { kind: 'number', value: 'N', min: 1, max: 1_048_576, about: 'Longest answer' },
+    webhook: { kind: 'text', value: 'URL', about: 'https; told once the job has ended' },
+    'no-wait': { kind: 'flag', about: 'Only submit; read later with jobs show' },
+    ...outOption,
+  },
+  run: async ({ operands, options, json }, session) => {
+    const [nodeId = '', modelId = '', ...words] = operands
+    const client = clientOf(session)
+    const fingerprint = fingerprintOf(session, nodeId, options.fingerprint)
+    const system = options.system === undefined ? [] : [{ role: 'system', content: options.system }]
+    const messages = [...system, { role: 'user', content: await promptOf(session, words) }]
+    const job = await told(
+      client.submit({
+        nodeId,
+        modelId,
+        fingerprint,
+        chat: { messages, ...(options['max-tokens'] === undefined ? {} : { max_tokens: options['max-tokens'] }) },
+        ...(options.id === undefined ? {} : { jobId: options.id }),
+        ...(options.webhook === undefined ? {} : { webhookUrl: options.webhook }),
+      }),
+    )
+    const book = openJobBook(session.env)
+    book.keep(job)
+    book.pin(nodeId, fingerprint)
+    if (!options['no-wait']) {
+      return showOutcome(session, job, await follow(session, job, json), { json, out: options.out })
+    }
+    session.show(json, { ...idsOf(job), status: 'queued' }, () => `${job.jobId}\n`)
+    return undefined
+  },
+})
+
+const show = action({
+  about: 'Read a job that was submitted from here, and open its answer',
+  operands: [{ name: 'JOB_ID', about: 'As jobs submit printed it' }],
+  options: { wait: { kind: 'flag', about: 'Until it has ended' }, ...outOption },
+  run: async ({ operands, options, json }, session) => {
+    const [jobId = ''] = operands
+    const book = openJobBook(session.env)
+    const job = book.job(jobId)
+    if (job === null) {
+      throw new CliFailure(`${jobId} was not submitted from here: what opens its answer is elsewhere.`, [
+        `Looked in ${book.file}`,
+      ])
+    }
+    if (options.wait) return showOutcome(session, job, await follow(session, job, json), { json, out: options.out })
+    const { status, webhook, outcome } = await told(clientOf(session).read(job))
+    if (outcome !== null) return showOutcome(session, job, { outcome, webhook }, { json, out: options.out })
+    session.show(json, { ...idsOf(job), status, webhook }, () => `${jobId}  ${status}\n`)
+    return undefined
+  },
+})
+
+const list = action({
+  about: 'Private jobs of everyone, newest first; for operators',
+  options: {
+    status: { kind: 'choice', of: jobStatuses, about: `One of ${jobStatuses.join(', ')}` },
+    customer: { kind: 'text', value: 'ID', about: 'Of one customer' },
+    limit: { kind: 'number', value: 'N', min: 1, max: 1_000, about: 'At most so many (default 100)' },
+  },
+  run: async ({ options, json }, session) => {
+    const query = new URLSearchParams({
+      ...(options.status === undefined ? {} : { status: options.status }),
+      ...(options.customer === undefined ? {} : { customer_id: options.customer }),
+      ...(options.limit === undefined ? {} : { limit: String(options.limit) }),
+    })
+    const found = await session.gateway().admin<Static<typeof JobList>>({ path: `/v1/admin/jobs?${query}` })
+    session.show(json, found, ({ jobs }) =>
+      table(
+        session.terminal,
+        ['COMMAND', 'JOB', 'NODE', 'MODEL', 'STATUS', 'ATTEMPT', 'ERROR', 'CREATED'],
+        jobs.map((job) => [
+          job.command_id,
+          job.job_id,
+          job.node_id,
+          job.model_id,
+          job.status,
+          job.attempt,
+          job.error_code,
+          shortTime(job.created_at),
+        ]),
+        'No jobs.',
+      ),
+    )
+    return undefined
+  },
+})
+
+const cancel = action({
+  about: 'Cancel a job by its command; for operators',
+  operands: [{ name: 'COMMAND_ID', about: 'cmd_…, as in jobs list' }],
+  options: { ...reasonOption, ...yesOption },
+  run: async ({ operands, options, json }, session) => {
+    const [commandId = ''] = operands
+    if (!(await session.agreed(options.yes, `Cancel ${commandId}?`))) return exitCodes.failed
+    const ended = await session.gateway().admin<CommandRecord>({
+      method: 'POST',
+      path: `/v1/admin/commands/${segment(commandId)}/cancel`,
+      body: reasonBody(options.reason),
+    })
+    session.show(json, ended, (job) =>
+      fields(session.terminal, [
+        ['Command', job.command_id],
+        ['Job', job.job_id],
+        ['Status', job.status],
+      ]),
+    )
+    return undefined
+  },
+})
+
+export const jobs: Verb = {
+  name: 'jobs',
+  about: 'Private jobs: sealed here, opened here',
+  actions: { submit, show, list, cancel },
+}

@@ -1,0 +1,177 @@
+import type { Static } from '@sinclair/typebox'
+import type { AdminModelList, ModelEntry } from '../../../protocol/wire/admin/admin.ts'
+import type { ModelList } from '../../../protocol/wire/inference/models.ts'
+import { action, type Verb } from '../../frame/action.ts'
+import { reasonBody, reasonOption, yesOption } from '../../frame/admin-options.ts'
+import { UsageFault } from '../../frame/failure.ts'
+import type { Session } from '../../frame/session.ts'
+import { fields, shortTime, table } from '../../frame/table.ts'
+
+const path = '/v1/admin/models'
+const idOperand = { name: 'MODEL', about: 'The id that clients use' } as const
+
+type Listed = Static<typeof AdminModelList>
+
+function described(session: Session, entry: ModelEntry): string {
+  return fields(session.terminal, [
+    ['Model', entry.id],
+    ['Aliases', entry.aliases.join(', ')],
+    ['Name', entry.name],
+    ['Description', entry.description],
+    ['Input', entry.input_modalities?.join(', ')],
+    ['Output', entry.output_modalities?.join(', ')],
+    ['Context', entry.context_length],
+    ['Longest output', entry.max_output_length],
+    ['Prompt price', entry.prompt_token_price_wei],
+    ['Output price', entry.completion_token_price_wei],
+    ['USD prices', usdText(entry)],
+  ])
+}
+
+const usdText = ({ usd_prices: prices }: ModelEntry) =>
+  prices === null
+    ? null
+    : Object.entries(prices)
+        .map(([unit, price]) => `${unit} ${price}`)
+        .join(', ')
+
+/** The entry as it is written: without what only the answer has. */
+async function currentEntry(session: Session, id: string): Promise<Partial<ModelEntry> & { id: string }> {
+  const { models } = await session.gateway().admin<Listed>({ path: `${path}?limit=10000` })
+  const found = models.find((model) => model.id === id && model.in_catalogue)
+  if (found === undefined) return { id }
+  const { in_catalogue: _, nodes: _nodes, nodes_ready: _ready, served_context_length: _context, ...written } = found
+  const { updated_at: _at, ...entry } = written
+  return Object.fromEntries(Object.entries(entry).filter(([, value]) => value !== null)) as typeof entry
+}
+
+async function put(session: Session, json: boolean, body: object): Promise<undefined> {
+  const entry = await session.gateway().admin<ModelEntry>({ method: 'PUT', path, body })
+  session.show(json, entry, (made) => described(session, made))
+  return undefined
+}
+
+const list = action({
+  about: 'List what the catalogue names and what nodes serve',
+  options: {},
+  run: async ({ json }, session) => {
+    if (session.connection().adminToken === null) return listForKey(session, json)
+    const answer = await session.gateway().admin<Listed>({ path: `${path}?limit=10000` })
+    session.show(json, answer, ({ models }) =>
+      table(
+        session.terminal,
+        ['MODEL', 'NODES', 'READY', 'ENTRY', 'ALIASES', 'CONTEXT', 'UPDATED'],
+        models.map((model) => [
+          model.id,
+          model.nodes,
+          model.nodes_ready,
+          model.in_catalogue,
+          model.aliases.join(', '),
+          model.served_context_length ?? model.context_length,
+          shortTime(model.updated_at),
+        ]),
+        'No models: no node has answered yet.',
+      ),
+    )
+    return undefined
+  },
+})
+
+/** Without an admin token: what the key may use. */
+async function listForKey(session: Session, json: boolean): Promise<undefined> {
+  const { body } = await session.gateway().get<Static<typeof ModelList>>('/v1/api/models', true)
+  session.show(json, body, ({ data }) =>
+    table(
+      session.terminal,
+      ['MODEL', 'LAST MEASURED'],
+      data.map(({ id, created }) => [id, created === 0 ? null : shortTime(new Date(created * 1_000).toISOString())]),
+      'No models can answer now.',
+    ),
+  )
+  return undefined
+}
+
+const length = (about: string) => ({ kind: 'number', value: 'N', min: 1, max: 100_000_000, about }) as const
+const price = (about: string) => ({ kind: 'text', value: 'WEI', about }) as const
+
+const usdUnits = ['prompt', 'completion', 'image', 'request', 'input_cache_read'] as const
+
+/** Given ones over those of the entry: what is not named stays. */
+function usdPrices(given: readonly string[], known: ModelEntry['usd_prices'] | undefined) {
+  if (given.length === 0) return undefined
+  const named = given.map((text) => {
+    const cut = text.indexOf('=')
+    const unit = usdUnits.find((name) => name === text.slice(0, cut))
+    if (unit === undefined) throw new UsageFault(`--usd-price is UNIT=USD, where UNIT is one of ${usdUnits.join(', ')}`)
+    return [unit, text.slice(cut + 1)] as const
+  })
+  return { ...known, ...Object.fromEntries(named) }
+}
+
+const set = action({
+  about: 'Make a catalogue entry or change the given fields of one',
+  operands: [idOperand],
+  options: {
+    name: { kind: 'text', value: 'TEXT', about: 'Title' },
+    description: { kind: 'text', value: 'TEXT', about: 'A few words' },
+    'context-length': length('Tokens of prompt and answer together'),
+    'max-output-length': length('Tokens of an answer'),
+    input: { kind: 'texts', value: 'text|image|file|audio', about: 'What it takes' },
+    output: { kind: 'texts', value: 'text|image|file|audio', about: 'What it gives' },
+    'prompt-price-wei': price('Per token of a prompt, to be paid by all but the owner of the machine'),
+    'completion-price-wei': price('Per token of an answer, likewise'),
+    'usd-price': { kind: 'texts', value: 'UNIT=USD', about: `Of the marketplace list; ${usdUnits.join(', ')}` },
+    ...reasonOption,
+  },
+  run: async ({ operands, options, json }, session) => {
+    const entry = await currentEntry(session, operands[0] ?? '')
+    const changes = Object.entries({
+      name: options.name,
+      description: options.description,
+      context_length: options['context-length'],
+      max_output_length: options['max-output-length'],
+      input_modalities: options.input.length === 0 ? undefined : options.input,
+      output_modalities: options.output.length === 0 ? undefined : options.output,
+      prompt_token_price_wei: options['prompt-price-wei'],
+      completion_token_price_wei: options['completion-price-wei'],
+      usd_prices: usdPrices(options['usd-price'], entry.usd_prices),
+    }).filter(([, value]) => value !== undefined)
+    return put(session, json, { ...entry, ...Object.fromEntries(changes), ...reasonBody(options.reason) })
+  },
+})
+
+const alias = action({
+  about: 'Let a model be called by other names too, so that nodes that name it differently pool',
+  operands: [idOperand, { name: 'ALIAS', about: 'Another name', rest: true }],
+  options: { remove: { kind: 'flag', about: 'Take these names away instead' }, ...reasonOption },
+  run: async ({ operands, options, json }, session) => {
+    const [id = '', ...names] = operands
+    const entry = await currentEntry(session, id)
+    const known = entry.aliases ?? []
+    const absent = options.remove ? names.find((name) => !known.includes(name)) : undefined
+    if (absent !== undefined) throw new UsageFault(`${absent} is not an alias of ${id}`)
+    const aliases = options.remove
+      ? known.filter((name) => !names.includes(name))
+      : [...new Set([...known, ...names])].filter((name) => name !== id)
+    return put(session, json, { ...entry, aliases, ...reasonBody(options.reason) })
+  },
+})
+
+const remove = action({
+  about: 'Remove a catalogue entry; nodes go on serving the model under their own name for it',
+  operands: [idOperand],
+  options: { ...reasonOption, ...yesOption },
+  run: async ({ operands, options, json }, session) => {
+    const id = operands[0] ?? ''
+    if (!(await session.agreed(options.yes, `Remove the entry of ${id}, its aliases and prices?`))) return 1
+    await session.gateway().admin<null>({ method: 'DELETE', path, body: { id, ...reasonBody(options.reason) } })
+    session.show(json, { id, removed: true }, () => `Removed ${id}.\n`)
+    return undefined
+  },
+})
+
+export const models: Verb = {
+  name: 'models',
+  about: 'Models: what machines serve, and the catalogue that names them',
+  actions: { list, set, alias, remove },
+}

@@ -1,0 +1,38 @@
+import { dependencies } from '../../../../package.json'
+import { product } from '../../../brand.ts'
+import { isLoopback } from '../../../host/loopback.ts'
+import type { EnrollmentTokenIssued } from '../../../protocol/wire/nodes/enrollment.ts'
+import { CliFailure } from '../../frame/failure.ts'
+
+/** What may stand between double quotes in a shell without a second thought. */
+const plain = /^[A-Za-z0-9._~:/[\]%-]+$/
+
+/** Only programs on the gateway's own machine can follow this address. */
+export const isLoopbackUrl = (url: string) => isLoopback(new URL(url).hostname)
+/** The agent refuses this beyond loopback unless it is told otherwise. */
+export const isPlainUrl = (url: string) => url.startsWith('http:') && !isLoopbackUrl(url)
+
+/**
+ * One line for the other machine: fetches the agent from the gateway, goes on only if it is the very file that this
+ * gateway spoke of, and starts it with Bun. Within `sh -c`, because other shells split words in other ways.
+ */
+export function enrollLine({ agent, gateway_url, enrollment_token }: EnrollmentTokenIssued): string {
+  for (const word of [agent.url, agent.sha256, gateway_url, enrollment_token]) {
+    if (!plain.test(word)) throw new CliFailure(`The gateway's address cannot stand in a line to paste: ${gateway_url}`)
+  }
+  const insecure = isPlainUrl(gateway_url) ? ' --insecure' : ''
+  const steps = [
+    'set -e',
+    `d="\${XDG_DATA_HOME:-$HOME/.local/share}/${product}"`,
+    'mkdir -p "$d"',
+    'cd "$d"',
+    `curl -fsS "${agent.url}" -o agent.new || wget -q "${agent.url}" -O agent.new`,
+    's=$(sha256sum agent.new 2>/dev/null || shasum -a 256 agent.new)',
+    `[ "\${s%% *}" = ${agent.sha256} ] || { echo "What arrived is not the agent that this line is for." >&2; exit 1; }`,
+    'mv agent.new agent.mjs',
+    // Bun itself in the place of the shell: npx would stand in between for as long as the agent runs, and keep signals.
+    `b=$(command -v bun || npx -y -p bun@${dependencies.bun} -c "command -v bun") || { echo "Needed here: Bun, or Node with npm." >&2; exit 1; }`,
+    `exec "$b" agent.mjs --gateway "${gateway_url}" --token "${enrollment_token}"${insecure}`,
+  ]
+  return `sh -c '${steps.join('; ')}'`
+}

@@ -1,0 +1,103 @@
+import type { EnrollmentTokenIssued, EnrollmentTokenList } from '../../../protocol/wire/nodes/enrollment.ts'
+import { action, type OptionSpecs } from '../../frame/action.ts'
+import { customerOption, reasonBody, reasonOption } from '../../frame/admin-options.ts'
+import { segment } from '../../frame/gateway-client.ts'
+import { shortTime, table } from '../../frame/table.ts'
+import type { Terminal } from '../../frame/terminal.ts'
+import { enrollLine, isLoopbackUrl, isPlainUrl } from './enroll-line.ts'
+
+const path = '/v1/admin/enrollment-tokens'
+
+const options = {
+  ...customerOption,
+  visibility: {
+    kind: 'choice',
+    of: ['private', 'public'],
+    about: 'Who may use it at most (default private: its owner)',
+  },
+  'node-class': { kind: 'text', value: 'CLASS', about: 'A route tier that policies can name (default standard)' },
+  'privacy-class': {
+    kind: 'choice',
+    of: ['public', 'trusted', 'private'],
+    about: 'How far others may trust it with prompts (default private)',
+  },
+  direct: { kind: 'flag', about: 'It may be called at an https address of its own instead of through its tunnel' },
+  ...reasonOption,
+} as const satisfies OptionSpecs
+
+/** What stands in the way of the line on another machine. */
+function warnings({ gateway_url: url }: EnrollmentTokenIssued): string {
+  if (isLoopbackUrl(url)) {
+    return `Only this machine itself can reach ${url}. For another one start the gateway with SVC_HOST and SVC_PUBLIC_URL.\n`
+  }
+  return isPlainUrl(url)
+    ? 'The gateway is reached without TLS: others on the way could read prompts and take the token.\n'
+    : ''
+}
+
+function instructions(terminal: Terminal, made: EnrollmentTokenIssued): string {
+  const until = shortTime(made.expires_at)
+  return `Paste this on the other machine, once and before ${until}:\n\n${terminal.style('bold', enrollLine(made))}\n`
+}
+
+export const enroll = action({
+  about: 'Add a computer that runs the agent, also behind NAT: prints the line to paste there',
+  operands: [{ name: 'NAME', about: 'What the machine is called in lists' }],
+  options,
+  run: async ({ operands, options: given, json }, session) => {
+    const made = await session.gateway().admin<EnrollmentTokenIssued>({
+      method: 'POST',
+      path,
+      body: {
+        customer_id: session.customer(given.customer),
+        name: operands[0],
+        visibility: given.visibility ?? 'private',
+        node_class: given['node-class'] ?? 'standard',
+        privacy_class: given['privacy-class'] ?? 'private',
+        endpoint_url_allowed: given.direct,
+        ...reasonBody(given.reason),
+      },
+    })
+    const warning = warnings(made)
+    if (warning !== '') session.terminal.err(warning)
+    session.show(json, { ...made, line: enrollLine(made) }, (body) => instructions(session.terminal, body))
+    return undefined
+  },
+})
+
+export const tokens = action({
+  about: 'List the tokens by which nodes may enrol, used and expired ones too',
+  options: {},
+  run: async ({ json }, session) => {
+    const answer = await session.gateway().admin<EnrollmentTokenList>({ path: `${path}?limit=1000` })
+    session.show(json, answer, ({ enrollment_tokens: all }) =>
+      table(
+        session.terminal,
+        ['TOKEN', 'NAME', 'STATE', 'EXPIRES', 'VISIBILITY', 'NODE CLASS', 'NODE'],
+        all.map((token) => [
+          token.token_id,
+          token.name,
+          token.state,
+          shortTime(token.expires_at),
+          token.visibility,
+          token.node_class,
+          token.node_id,
+        ]),
+        'No enrolment tokens. Make one with: ./penstock nodes enroll NAME',
+      ),
+    )
+    return undefined
+  },
+})
+
+export const withdraw = action({
+  about: 'Withdraw an enrolment token; a node that has used it stays',
+  operands: [{ name: 'TOKEN_ID', about: 'enr_…, as in nodes tokens' }],
+  options: reasonOption,
+  run: async ({ operands, options: { reason }, json }, session) => {
+    const id = operands[0] ?? ''
+    await session.gateway().admin<null>({ method: 'DELETE', path: `${path}/${segment(id)}`, reason })
+    session.show(json, { token_id: id, withdrawn: true }, () => `Withdrew ${id}.\n`)
+    return undefined
+  },
+})

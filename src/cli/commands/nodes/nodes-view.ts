@@ -1,0 +1,102 @@
+import type { Node } from '../../../protocol/wire/admin/admin.ts'
+import { fields, rounded, shortTime, table } from '../../frame/table.ts'
+import type { Terminal } from '../../frame/terminal.ts'
+
+const modelsOf = (node: Node) => node.runtimes.flatMap((runtime) => runtime.models)
+
+/** Ready ones by name, the rest as a number. */
+function modelWords(node: Node): string {
+  const all = modelsOf(node)
+  const ready = all.filter((model) => model.ready).map(({ model }) => model)
+  const named = ready.slice(0, 3).join(', ')
+  const more = all.length - Math.min(3, ready.length)
+  return more === 0 ? named : `${named === '' ? '' : `${named} `}+${more}`
+}
+
+/** A drained node that finished is `live` like one without a model: the difference is that it waits for `resume`. */
+const stateWords = ({ state, admin_state: wish }: Node) =>
+  wish === 'draining' && state !== 'draining' ? `${state}, drained` : state
+
+/** The quickest of its models: one number that says whether the machine is alive and well. */
+function fastest(node: Node): number | null {
+  const rates = modelsOf(node).flatMap((model) => (model.tokens_per_second === null ? [] : [model.tokens_per_second]))
+  return rates.length === 0 ? null : Math.max(...rates)
+}
+
+/** An agent's runtimes, each kind once. */
+const kindWords = (node: Node) => [...new Set(node.runtimes.map((runtime) => runtime.runtime_kind))].join(', ')
+
+export function nodeTable(terminal: Terminal, nodes: readonly Node[]): string {
+  return table(
+    terminal,
+    ['NODE', 'NAME', 'STATE', 'KIND', 'BY', 'VISIBILITY', 'IN FLIGHT', 'TOK/S', 'MODELS', 'LAST ERROR'],
+    nodes.map((node) => [
+      node.node_id,
+      node.name,
+      stateWords(node),
+      kindWords(node),
+      node.transport,
+      node.visibility,
+      node.in_flight,
+      rounded(fastest(node), 1),
+      modelWords(node),
+      node.last_error?.code,
+    ]),
+    'No nodes. Register a model server with: ./penstock nodes add URL',
+  )
+}
+
+export function nodeDetails(terminal: Terminal, node: Node): string {
+  const facts = fields(terminal, [
+    ['Node', node.node_id],
+    ['Name', node.name],
+    ['Address', node.url],
+    ['Customer', node.customer_id],
+    ['State', stateWords(node)],
+    ['Since', shortTime(node.state_since)],
+    ['Held down until', shortTime(node.held_until)],
+    ['Agent', node.kind === 'agent'],
+    ['Reached by', node.transport],
+    ['Identity', node.identity_fingerprint],
+    ['In flight', node.in_flight],
+    ['Visibility', node.visibility],
+    ['Privacy class', node.privacy_class],
+    ['Node class', node.node_class],
+    ['Paid at', node.payout_address],
+    ['API key', node.has_api_key],
+    ['Origin', node.origin],
+    ['Last error', node.last_error === null ? null : `${node.last_error.code} at ${shortTime(node.last_error.at)}`],
+  ])
+  const runtimes = table(
+    terminal,
+    ['RUNTIME', 'KIND', 'STATE', 'SLOTS', 'FREE', 'WAITING', 'MODELS', 'RANKS WITH'],
+    node.runtimes.map((runtime) => [
+      runtime.runtime_id,
+      runtime.runtime_kind,
+      runtime.state,
+      runtime.slots_total,
+      runtime.slots_free,
+      runtime.queue_depth,
+      runtime.models.length,
+      runtime.ranking_models.join(', '),
+    ]),
+    'No runtimes yet.',
+  )
+  const models = table(
+    terminal,
+    ['MODEL', 'ON THE NODE', 'READY', 'IN MEMORY', 'CONTEXT', 'IN FLIGHT', 'TTFT MS', 'TOK/S', 'EJECTED UNTIL'],
+    modelsOf(node).map((model) => [
+      model.model,
+      model.upstream_model,
+      model.ready,
+      model.loaded,
+      model.context_length,
+      model.in_flight,
+      rounded(model.ttft_ewma_ms),
+      rounded(model.tokens_per_second, 1),
+      shortTime(model.ejected_until),
+    ]),
+    'No models yet.',
+  )
+  return `${facts}\n${runtimes}\n${models}`
+}

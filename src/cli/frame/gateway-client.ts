@@ -1,0 +1,173 @@
+import { brand, headers } from '../../brand.ts'
+import { foreignAnswer, foreignJson } from '../../protocol/json/foreign-json.ts'
+import type { Connection } from './credentials.ts'
+import { CliFailure, GatewayRefusal, type Refusal } from './failure.ts'
+
+/** Longer than any administrative answer takes; a gateway that is silent for so long is not there. */
+const answerWithinMs = 30_000
+/** The longest lists of the administration are far shorter. */
+const answerBytesMax = 64 * 1024 * 1024
+const reasonHeader = `x-${brand}-reason`
+
+export interface AdminCall {
+  readonly method?: 'GET' | 'POST' | 'PATCH' | 'PUT' | 'DELETE'
+  /** Begins with `/`; put ids in with `segment`. */
+  readonly path: string
+  readonly body?: object
+  /** Where a route has no body the reason travels in a header (§16). */
+  readonly reason?: string | undefined
+  /** The gateway may demand that a second admin agrees (§16): such a call carries that admin's token, too. */
+  readonly approved?: boolean
+}
+
+/** An id as one part of a path. */
+export const segment = (id: string) => encodeURIComponent(id)
+
+type Fields = Readonly<Record<string, unknown>>
+const fieldsOf = (value: unknown): Fields =>
+  typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Fields) : {}
+const text = (value: unknown) => (typeof value === 'string' && value !== '' ? value : null)
+const number = (value: unknown) => (typeof value === 'number' ? value : null)
+
+/** Reads both envelopes: problem details, and the one OpenAI's SDKs know. */
+export function refusalOf(status: number, body: unknown, answered: Headers): Refusal {
+  const problem = fieldsOf(body)
+  const error = fieldsOf(problem.error)
+  const service = fieldsOf(error[brand])
+  const retryAfter = Number(answered.get('retry-after') ?? Number.NaN)
+  return {
+    status,
+    code: text(problem.code) ?? text(error.code),
+    title: text(problem.title) ?? text(error.message) ?? `The gateway answered with HTTP ${status}`,
+    detail: text(problem.detail) ?? (text(error.param) === null ? null : `Parameter: ${text(error.param)}`),
+    requestId: text(problem.request_id) ?? text(service.request_id) ?? answered.get(headers.requestId),
+    retryAfterSeconds: number(service.retry_after_seconds) ?? (Number.isInteger(retryAfter) ? retryAfter : null),
+  }
+}
+
+async function refused(response: Response, hints: (refusal: Refusal) => readonly string[]): Promise<GatewayRefusal> {
+  const content = await response.text().catch(() => '')
+  // A proxy in between answers in its own way; its page helps nobody in a terminal.
+  const refusal = refusalOf(response.status, foreignJson(content), response.headers)
+  return new GatewayRefusal(refusal, hints(refusal))
+}
+
+/** The HTTP interface, as a customer and an operator see it. Rejects with `CliFailure` only. */
+export class GatewayClient {
+  constructor(readonly connection: Connection) {}
+
+  /** An administrative route. null for 204. */
+  async admin<T>(call: AdminCall): Promise<T> {
+    const { adminToken } = this.connection
+    if (adminToken === null) throw this.missing('SVC_ADMIN_TOKEN', 'an admin token')
+    const response = await this.fetch(call.path, {
+      method: call.method ?? 'GET',
+      headers: {
+        [headers.adminToken]: adminToken,
+        ...jsonType(call.body),
+        ...reasonLine(call),
+        ...this.approverLine(call),
+      },
+      ...(call.body === undefined ? {} : { body: JSON.stringify(call.body) }),
+      signal: AbortSignal.timeout(answerWithinMs),
+    })
+    if (!response.ok) throw await refused(response, (refusal) => this.adminHints(refusal, call))
+    return (response.status === 204 ? null : await this.json(response)) as T
+  }
+
+  /** A route that needs no token, or the customer's key where there is one. */
+  async get<T>(path: string, withKey: boolean): Promise<{ readonly status: number; readonly body: T }> {
+    const { gatewayKey } = this.connection
+    const authorization = withKey && gatewayKey !== null ? { authorization: `Bearer ${gatewayKey}` } : {}
+    const response = await this.fetch(path, { headers: authorization, signal: AbortSignal.timeout(answerWithinMs) })
+    // Health answers 503 with a body of its own.
+    if (!response.ok && response.status !== 503)
+      throw await refused(response, () => this.hints(response.status, 'SVC_GATEWAY_KEY'))
+    return { status: response.status, body: (await this.json(response)) as T }
+  }
+
+  /** Resolves with the answer of a chat request once its status is known. */
+  async chat(body: object, signal: AbortSignal): Promise<Response> {
+    const { gatewayKey } = this.connection
+    if (gatewayKey === null) throw this.missing('SVC_GATEWAY_KEY', 'a gateway key')
+    const response = await this.fetch(`/v1/api/chat/completions`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${gatewayKey}`, 'content-type': 'application/json' },
+      body: JSON.stringify(body),
+      signal,
+    })
+    if (response.ok) return response
+    const hints = response.status === 404 ? ['What there is: ./penstock models list'] : []
+    throw await refused(response, () => [...hints, ...this.hints(response.status, 'SVC_GATEWAY_KEY')])
+  }
+
+  private async fetch(path: string, init: RequestInit): Promise<Response> {
+    const { baseUrl } = this.connection
+    try {
+      return await fetch(baseUrl + path, { ...init, redirect: 'error' })
+    } catch (error) {
+      if (init.signal?.aborted === true && init.signal.reason?.name !== 'TimeoutError') throw error
+      throw unreachable(baseUrl, error)
+    }
+  }
+
+  private async json(response: Response): Promise<unknown> {
+    const answer = await foreignAnswer(response, answerBytesMax).catch(() => undefined)
+    if (answer !== undefined) return answer
+    throw new CliFailure(`${this.connection.baseUrl} does not answer as a gateway does.`, ['Check SVC_BASE_URL.'])
+  }
+
+  private missing(variable: string, what: string): CliFailure {
+    const { baseUrl, lookedAt } = this.connection
+    return new CliFailure(`No token: this needs ${what} for ${baseUrl}.`, [
+      `Set ${variable}, or keep it in one of: ${lookedAt.join(', ') || 'the credentials file of that gateway'}`,
+    ])
+  }
+
+  /** Only where a second admin counts: nobody else's business. */
+  private approverLine({ approved }: AdminCall): Record<string, string> {
+    const { approverToken } = this.connection
+    return approved === true && approverToken !== null ? { [headers.approverToken]: approverToken } : {}
+  }
+
+  private adminHints({ status, code }: Refusal, { approved }: AdminCall): readonly string[] {
+    if (approved !== true) return this.hints(status, 'SVC_ADMIN_TOKEN')
+    // The first token was sent: it is the second that is missing.
+    if (code === 'missing_credentials') return ["Set SVC_APPROVER_TOKEN to the second admin's own token."]
+    const { approverToken } = this.connection
+    return this.hints(status, approverToken === null ? 'SVC_ADMIN_TOKEN' : 'SVC_ADMIN_TOKEN or SVC_APPROVER_TOKEN')
+  }
+
+  private hints(status: number, variable: string): readonly string[] {
+    return status === 401
+      ? [`Is ${variable}, or the credentials file, of the gateway at ${this.connection.baseUrl}?`]
+      : []
+  }
+}
+
+function jsonType(body: object | undefined): Record<string, string> {
+  return body === undefined ? {} : { 'content-type': 'application/json' }
+}
+
+function reasonLine({ body, reason }: AdminCall): Record<string, string> {
+  if (reason === undefined || body !== undefined) return {}
+  if (!/^[\x20-\x7e]*$/.test(reason)) {
+    throw new CliFailure('--reason may only have ASCII characters here: it travels in a header.')
+  }
+  return { [reasonHeader]: reason }
+}
+
+export function unreachable(baseUrl: string, error: unknown): CliFailure {
+  const { code, name } = error as { code?: unknown; name?: unknown }
+  const why =
+    code === 'ConnectionRefused' || code === 'ECONNREFUSED'
+      ? 'nothing listens there'
+      : name === 'TimeoutError'
+        ? `no answer within ${answerWithinMs / 1_000} s`
+        : typeof code === 'string'
+          ? code
+          : 'the connection failed'
+  return new CliFailure(`The gateway at ${baseUrl} cannot be reached: ${why}.`, [
+    'Start one with: npm start. Another address: SVC_BASE_URL.',
+  ])
+}

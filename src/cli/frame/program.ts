@@ -1,0 +1,93 @@
+import { product } from '../../brand.ts'
+import { type Action, isSingle, type Verb } from './action.ts'
+import { exitCodes, UsageFault } from './failure.ts'
+import { actionHelp, programHelp, verbHelp } from './help.ts'
+import { parseInput } from './parse.ts'
+import { reportFailure } from './report-failure.ts'
+import type { Session } from './session.ts'
+
+/** What the words of a command line name: a command with its words, or a text to print. */
+type Found =
+  | { readonly kind: 'action'; readonly path: string; readonly action: Action; readonly args: readonly string[] }
+  | { readonly kind: 'text'; readonly text: string; readonly exitCode: number }
+
+const isHelp = (word: string | undefined) => word === '--help' || word === '-h' || word === 'help'
+
+/** The longest name of a command that the words begin with, and what follows it. */
+function named(actions: Readonly<Record<string, Action>>, args: readonly string[]) {
+  for (const length of [2, 1]) {
+    const name = args.slice(0, length).join(' ')
+    const action = args.length >= length && Object.hasOwn(actions, name) ? actions[name] : undefined
+    if (action !== undefined && name !== '') return { name, action, rest: args.slice(length) }
+  }
+  return null
+}
+
+function findIn(verb: Verb, args: readonly string[]): Found {
+  if (isSingle(verb.actions)) return { kind: 'action', path: verb.name, action: verb.actions, args }
+  const { actions } = verb
+  const [name] = args
+  const own = actions['']
+  if (isHelp(name) || (name === undefined && own === undefined)) {
+    const exitCode = name === undefined ? exitCodes.usage : exitCodes.ok
+    return { kind: 'text', text: verbHelp(verb, actions), exitCode }
+  }
+  const found = named(actions, args)
+  if (found !== null) {
+    return { kind: 'action', path: `${verb.name} ${found.name}`, action: found.action, args: found.rest }
+  }
+  if (own !== undefined && (name === undefined || name.startsWith('-'))) {
+    return { kind: 'action', path: verb.name, action: own, args }
+  }
+  const names = Object.keys(actions).filter((known) => known !== '')
+  throw new UsageFault(`Unknown command: ${verb.name} ${name}`, [`Commands: ${names.join(', ')}`])
+}
+
+function find(verbs: readonly Verb[], args: readonly string[], version: string): Found {
+  const [word, ...rest] = args
+  if (word === '--version') return { kind: 'text', text: version, exitCode: exitCodes.ok }
+  if (word === undefined || (isHelp(word) && rest.length === 0)) {
+    return { kind: 'text', text: programHelp(verbs), exitCode: word === undefined ? exitCodes.usage : exitCodes.ok }
+  }
+  if (word === 'help') return find(verbs, [...rest, '--help'], version)
+  const verb = verbs.find(({ name }) => name === word)
+  if (verb === undefined) {
+    throw new UsageFault(`Unknown command: ${word}`, [`Commands: ${verbs.map(({ name }) => name).join(', ')}`])
+  }
+  return findIn(verb, rest)
+}
+
+export interface ProgramOptions {
+  readonly verbs: readonly Verb[]
+  readonly version: string
+  readonly session: Session
+}
+
+/** Runs one command line. Resolves with the exit code; never rejects. */
+export async function runProgram(
+  args: readonly string[],
+  { verbs, version, session }: ProgramOptions,
+): Promise<number> {
+  const { terminal } = session
+  let path = ''
+  try {
+    const found = find(verbs, args, version)
+    if (found.kind === 'text') {
+      const write = found.exitCode === exitCodes.ok ? terminal.out : terminal.err
+      write(`${found.text}\n`)
+      return found.exitCode
+    }
+    path = found.path
+    const input = parseInput(found.action, found.args)
+    if (input === null) {
+      terminal.out(`${actionHelp(found.path, found.action)}\n`)
+      return exitCodes.ok
+    }
+    return (await found.action.run(input, session)) ?? exitCodes.ok
+  } catch (error) {
+    const json = args.includes('--json')
+    const code = reportFailure(terminal, error, json)
+    if (error instanceof UsageFault && !json) terminal.err(`  ${[product, path, '--help'].filter(Boolean).join(' ')}\n`)
+    return code
+  }
+}

@@ -1,0 +1,20 @@
+import { product } from '../../brand.ts'
+import { CliFailure, exitCodes } from './failure.ts'
+import { printable, type Terminal } from './terminal.ts'
+
+/** Tells a failure on standard error and returns the exit code. Never a stack. */
+export function reportFailure(terminal: Pick<Terminal, 'err' | 'style'>, error: unknown, json: boolean): number {
+  const failure = error instanceof CliFailure ? error : unexpected(error)
+  if (json) {
+    terminal.err(`${JSON.stringify({ error: failure.json() })}\n`)
+  } else {
+    const lines = [`${product}: ${failure.message}`, ...failure.notes.map((note) => `  ${note}`)]
+    terminal.err(`${printable(lines.join('\n'))}\n`)
+  }
+  return failure.exitCode
+}
+
+function unexpected(error: unknown): CliFailure {
+  const name = error instanceof Error ? error.name : typeof error
+  return new CliFailure(`This is a fault of ${product} itself (${name}).`, [], exitCodes.failed)
+}

@@ -1,0 +1,75 @@
+import { effect, signal } from '@preact/signals'
+import type { ChatMetadata } from '../../protocol/wire/inference/chat.ts'
+import { brand, callAsCustomer, Refusal, refusalOf } from './api.ts'
+import { eventsOf } from './event-stream.ts'
+import { token } from './session.ts'
+
+/** As the gateway wrote them into the page. */
+export const strategies: readonly string[] = (document.documentElement.dataset.strategies ?? '').split(' ')
+/** A strategy that asks an aggregator; the gateway refuses it without one, and says so. */
+export const aggregates = (strategy: string): boolean => strategy === 'synthesize'
+
+export interface Message {
+  readonly role: 'user' | 'assistant'
+  readonly content: string
+}
+
+/** In memory, while somebody is signed in; never stored. */
+export const gatewayKey = signal('')
+export const conversation = signal<readonly Message[]>([])
+effect(() => {
+  if (token.value !== null) return
+  gatewayKey.value = ''
+  conversation.value = []
+})
+
+export interface Ask {
+  readonly key: string
+  readonly model: string
+  readonly messages: readonly Message[]
+  readonly mixture: object | null
+  readonly signal: AbortSignal
+}
+
+interface Chunk {
+  readonly choices?: readonly { readonly delta?: { readonly content?: string | null } }[]
+  readonly error?: { readonly code?: string; readonly message?: string }
+}
+
+export interface Answered {
+  readonly requestId: string | null
+  readonly metadata: ChatMetadata | null
+}
+
+/** Streams one answer; `more` gets each piece of text. Throws a `Refusal`, also for one that comes inside the stream. */
+export async function askChat(
+  { key, model, messages, mixture, signal }: Ask,
+  more: (text: string) => void,
+): Promise<Answered> {
+  const response = await callAsCustomer('/v1/api/chat/completions', key, {
+    method: 'POST',
+    signal,
+    body: { model, messages, stream: true, ...(mixture === null ? {} : { [brand]: { mixture } }) },
+  })
+  if (!response.ok || response.body === null) throw await refusalOf(response)
+  const requestId = response.headers.get('x-request-id')
+  let metadata: ChatMetadata | null = null
+  for await (const { data } of eventsOf(response.body)) {
+    if (data === '[DONE]') break
+    const chunk = JSON.parse(data) as Chunk
+    if (chunk.error !== undefined) {
+      throw new Refusal(200, chunk.error.code ?? 'unknown', chunk.error.message ?? 'The stream failed', requestId)
+    }
+    const text = chunk.choices?.[0]?.delta?.content
+    if (typeof text === 'string' && text !== '') more(text)
+    metadata = ((chunk as Readonly<Record<string, unknown>>)[brand] as ChatMetadata | undefined) ?? metadata
+  }
+  return { requestId, metadata }
+}
+
+export async function modelsFor(key: string, signal: AbortSignal): Promise<readonly string[]> {
+  const response = await callAsCustomer('/v1/api/models', key, { signal })
+  if (!response.ok) throw await refusalOf(response)
+  const { data } = (await response.json()) as { data: readonly { id: string }[] }
+  return data.map(({ id }) => id)
+}

@@ -1,0 +1,185 @@
+import type { Sql, TransactionSql } from 'postgres'
+import { connect } from '../client.ts'
+import { applyMigrations, type Migration, migrateDatabase, migrations } from '../migrate.ts'
+import {
+  type AppliedMigration,
+  BackupError,
+  type BackupHeader,
+  type BackupSource,
+  type BackupTable,
+  countLines,
+  damaged,
+  readLine,
+  type SequenceValue,
+} from './backup-text.ts'
+import { appliedMigrations, type Rows } from './dump.ts'
+
+export interface RestoreOptions {
+  /** Take the place of what is in the database. */
+  readonly overwrite: boolean
+}
+
+/** This version's own migrations that the backup's tables were made with. */
+function migrationsOf({ migrations: applied, program_version }: BackupHeader): readonly Migration[] {
+  const known = migrations()
+  if (applied.length === 0) throw damaged()
+  if (applied.length > known.length) {
+    throw new BackupError(
+      `The backup was made by a newer version (${program_version}). Install that one, then restore.`,
+    )
+  }
+  const same = ({ hash, created_at }: AppliedMigration, at: number) =>
+    known[at]?.hash === hash && known[at]?.madeAt === created_at
+  if (!applied.every(same)) {
+    throw new BackupError(`The backup's tables are not those of this version (it was made by ${program_version}).`)
+  }
+  return known.slice(0, applied.length)
+}
+
+/**
+ * Loads a backup whose header was read, all of it or, when anything is wrong, nothing; then brings the tables up to this
+ * version. Needs a role that owns the database, and no superuser. Resolves with the rows of each table. Throws
+ * `BackupError`.
+ */
+export async function restoreDatabase(
+  url: string,
+  header: BackupHeader,
+  source: BackupSource,
+  { overwrite }: RestoreOptions,
+): Promise<Rows> {
+  const needed = migrationsOf(header)
+  const client = connect(url, { max: 1, connection: { application_name: 'penstock-restore' } })
+  let rows: Rows
+  try {
+    rows = (await client.begin(async (sql) => {
+      await makeRoom(sql, overwrite)
+      await sql.unsafe('drop schema if exists drizzle cascade')
+      await applyMigrations(sql, needed)
+      return load(sql, source)
+    })) as Rows
+  } finally {
+    await client.end({ timeout: 5 })
+  }
+  await migrateDatabase(url)
+  return rows
+}
+
+/** Leaves the schema empty; refuses where something is in it that must not go. */
+async function makeRoom(sql: TransactionSql, overwrite: boolean): Promise<void> {
+  const tables =
+    await sql`select 1 from pg_class where relnamespace = 'public'::regnamespace and relkind in ('r', 'p', 'v')`
+  if (tables.length === 0) return
+  const [first] = await appliedMigrations(sql)
+  if (first === undefined || first.hash !== migrations()[0]?.hash) {
+    throw new BackupError('The database holds tables of something else. Restore into a database of its own.')
+  }
+  if (!overwrite)
+    throw new BackupError('The database is in use already. With --overwrite all that it holds is replaced.')
+  const others = await sql`
+    select 1 from pg_stat_activity where datname = current_database() and application_name = 'penstock'`
+  if (others.length > 0) throw new BackupError('A gateway runs on this database. Stop every gateway, then restore.')
+  await sql.unsafe('drop schema public cascade')
+  await sql.unsafe('create schema public')
+}
+
+/** The rows are whole as they are: no trigger may add to them, and no order of tables could please every foreign key. */
+async function load(sql: TransactionSql, source: BackupSource): Promise<Rows> {
+  const tables = await columnsOf(sql)
+  const foreignKeys = await dropForeignKeys(sql)
+  for (const table of tables.keys()) {
+    await sql.unsafe(`alter table public."${table}" disable trigger user`)
+    await sql.unsafe(`delete from public."${table}"`)
+  }
+  const rows: Record<string, number> = {}
+  for (;;) {
+    const line = readLine(await source.line())
+    if (line.kind === 'table') rows[line.table.name] = await loadTable(sql, known(tables, line.table), source)
+    else if (line.kind === 'sequence') await setSequence(sql, line.sequence)
+    else if (Bun.deepEquals(rows, line.rows)) break
+    else throw damaged()
+  }
+  for (const add of foreignKeys) await sql.unsafe(add)
+  for (const table of tables.keys()) await sql.unsafe(`alter table public."${table}" enable trigger user`)
+  return rows
+}
+
+async function columnsOf(sql: TransactionSql): Promise<ReadonlyMap<string, readonly string[]>> {
+  const found = await sql.unsafe<{ name: string; columns: string[] }[]>(`
+    select c.relname as name, json_agg(a.attname) as columns
+    from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
+    where c.relnamespace = 'public'::regnamespace and c.relkind = 'r' group by c.relname`)
+  return new Map(found.map(({ name, columns }) => [name, columns]))
+}
+
+function known(tables: ReadonlyMap<string, readonly string[]>, table: BackupTable): BackupTable {
+  const columns = tables.get(table.name)
+  if (columns === undefined || !table.columns.every((column) => columns.includes(column))) throw damaged()
+  return table
+}
+
+/** Returns what makes them again. */
+async function dropForeignKeys(sql: TransactionSql): Promise<readonly string[]> {
+  const keys = await sql.unsafe<{ on: string; name: string; definition: string }[]>(`
+    select c.conrelid::regclass::text as "on", quote_ident(c.conname) as name, pg_get_constraintdef(c.oid) as definition
+    from pg_constraint c where c.contype = 'f' and c.connamespace = 'public'::regnamespace order by 1, 2`)
+  for (const { on, name } of keys) await sql.unsafe(`alter table ${on} drop constraint ${name}`)
+  return keys.map(({ on, name, definition }) => `alter table ${on} add constraint ${name} ${definition}`)
+}
+
+async function setSequence(sql: TransactionSql, { name, value, isCalled }: SequenceValue): Promise<void> {
+  await sql.unsafe(`select setval('public."${name}"', ${value}, ${isCalled})`)
+}
+
+interface CopyStream {
+  write(chunk: Uint8Array): boolean
+  end(): void
+  destroy(): void
+  once(event: 'drain' | 'error', listener: () => void): unknown
+  _final(done: () => void): void
+}
+
+async function loadTable(sql: TransactionSql, table: BackupTable, source: BackupSource): Promise<number> {
+  const columns = table.columns.map((column) => `"${column}"`).join(', ')
+  const query = `copy public."${table.name}" (${columns}) from stdin`
+  const stream = (await sql.unsafe(query).writable()) as unknown as CopyStream
+  const failed = new Promise<'failed'>((resolve) => stream.once('error', () => resolve('failed')))
+  const rows = await feed(stream, source, failed).catch((error: unknown) => {
+    // The server is told to give the rows up: until then it takes nothing else, not even the end of the transaction.
+    stream.destroy()
+    throw error
+  })
+  await Promise.race([ended(stream), failed])
+  await checkLoaded(sql)
+  return rows
+}
+
+async function feed(stream: CopyStream, source: BackupSource, failed: Promise<'failed'>): Promise<number> {
+  let rows = 0
+  for await (const chunk of source.rows()) {
+    rows += countLines(chunk)
+    // The piece is part of a buffer that is written over by nobody, so it may wait in the stream.
+    if (stream.write(chunk)) continue
+    const drained = new Promise<'drained'>((resolve) => stream.once('drain', () => resolve('drained')))
+    if ((await Promise.race([drained, failed])) === 'failed') throw damaged()
+  }
+  return rows
+}
+
+/** Resolves when the end of the data is on its way. The driver (3.4.9) tells a failed COPY to nobody: `finish` may never come. */
+function ended(stream: CopyStream): Promise<void> {
+  return new Promise((resolve) => {
+    const final = stream._final
+    stream._final = (done) => {
+      final.call(stream, done)
+      resolve()
+    }
+    stream.end()
+  })
+}
+
+/** After a COPY that failed, the transaction is refused everything. */
+async function checkLoaded(sql: Sql | TransactionSql): Promise<void> {
+  await sql.unsafe('select 1').catch((error: unknown) => {
+    throw (error as { code?: unknown }).code === '25P02' ? damaged() : error
+  })
+}

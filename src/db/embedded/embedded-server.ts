@@ -1,0 +1,218 @@
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
+import {
+  chownSync,
+  closeSync,
+  existsSync,
+  openSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
+import { join } from 'node:path'
+import { descriptors } from '../../host/descriptors.ts'
+import { type Binaries, databaseUrlHint, EmbeddedDatabaseError, findBinaries } from './embedded-binaries.ts'
+import type { Place } from './embedded-place.ts'
+
+export const superuser = 'penstock'
+
+export interface ServerOptions {
+  readonly connectionsMax: number
+  /** False only for tests: a crash of the machine may then lose or break the data. */
+  readonly durable: boolean
+}
+
+/** Crash recovery reads the whole log since the last checkpoint. */
+const startWaitMs = 60_000
+const fastStopWaitMs = 10_000
+const immediateStopWaitMs = 5_000
+const pollMs = 10
+/** The log, and what Bun opens to start a program. */
+const launchDescriptors = 6
+const logBytesMax = 1024 * 1024
+/** No process can have it: above every system's largest process id. */
+const impossiblePid = 2_147_483_647
+
+/** The server inherits no secret of ours: its environment can be read by its own user. */
+const serverEnv = { PATH: '/usr/bin:/bin', LC_ALL: 'C', TZ: 'UTC' }
+
+interface PidFile {
+  readonly pid: number
+  readonly status: string
+}
+
+/** Only what is not there is gone: without a descriptor left every file looks away, and a second server would start. */
+function absent(error: unknown): null {
+  const { code } = error as { readonly code?: unknown }
+  if (code === 'ENOENT' || code === 'ESRCH') return null
+  throw error
+}
+
+function readPidFile(place: Place): PidFile | null {
+  try {
+    const lines = readFileSync(join(place.data, 'postmaster.pid'), 'utf8').split('\n')
+    const pid = Number(lines[0])
+    return pid > 0 ? { pid, status: (lines[7] ?? '').trim() } : null
+  } catch (error) {
+    return absent(error)
+  }
+}
+
+function commandLine(pid: number): string {
+  if (process.platform !== 'linux') {
+    return spawnSync('ps', ['-ww', '-o', 'args=', '-p', String(pid)], { encoding: 'utf8' }).stdout ?? ''
+  }
+  try {
+    return readFileSync(`/proc/${pid}/cmdline`, 'utf8')
+  } catch (error) {
+    return absent(error) ?? ''
+  }
+}
+
+/** Process ids are used again, in containers often at once: only a server of these very files counts. */
+function isOurs(pid: number, place: Place): boolean {
+  return commandLine(pid).includes(place.data)
+}
+
+/** The server's process id while it runs; null when it does not. */
+export function runningServer(place: Place): number | null {
+  const file = readPidFile(place)
+  return file !== null && isOurs(file.pid, place) ? file.pid : null
+}
+
+function initialise(place: Place, binaries: Binaries, options: ServerOptions): void {
+  const fresh = `${place.data}.new`
+  const passwordFile = join(place.home, 'initdb-password')
+  rmSync(fresh, { recursive: true, force: true })
+  rmSync(passwordFile, { force: true })
+  writeFileSync(passwordFile, place.password, { mode: 0o600, flag: 'wx' })
+  if (place.account !== null) chownSync(passwordFile, place.account.uid, place.account.gid)
+  const locale = ['--encoding=UTF8', '--locale=C', '--locale-provider=builtin', '--builtin-locale=C.UTF-8']
+  const access = ['--auth=scram-sha-256', `--username=${superuser}`, `--pwfile=${passwordFile}`]
+  const result = spawnSync(
+    binaries.initdb,
+    ['-D', fresh, ...locale, ...access, '--no-instructions', ...(options.durable ? [] : ['--no-sync'])],
+    { ...identity(place), cwd: place.home, env: serverEnv, encoding: 'utf8' },
+  )
+  rmSync(passwordFile, { force: true })
+  if (result.status !== 0) {
+    const reason = result.error?.message ?? lastLine(result.stderr ?? '')
+    throw new EmbeddedDatabaseError(`The embedded PostgreSQL cannot be set up here: ${reason}. ${databaseUrlHint}`)
+  }
+  // Under its final name only when whole, so that a set-up that was cut off is made again.
+  renameSync(fresh, place.data)
+}
+
+function identity(place: Place): { uid?: number; gid?: number } {
+  return place.account === null ? {} : { uid: place.account.uid, gid: place.account.gid }
+}
+
+function lastLine(text: string): string {
+  return text.trim().split('\n').at(-1)?.trim() ?? ''
+}
+
+function serverArguments(place: Place, options: ServerOptions): string[] {
+  const settings = {
+    listen_addresses: '',
+    unix_socket_directories: place.socketFolder,
+    unix_socket_permissions: '0700',
+    max_connections: String(options.connectionsMax),
+    fsync: options.durable ? 'on' : 'off',
+    synchronous_commit: options.durable ? 'on' : 'off',
+    full_page_writes: options.durable ? 'on' : 'off',
+    // Statements and the keys in their error details stay out of the log (§18).
+    log_min_messages: 'log',
+    log_min_error_statement: 'panic',
+    log_error_verbosity: 'terse',
+    log_checkpoints: 'off',
+    timezone: 'UTC',
+    log_timezone: 'UTC',
+    // Short statements only: neither pays for its start, and parallel workers want /dev/shm, 64 MB in containers.
+    jit: 'off',
+    max_parallel_workers_per_gather: '0',
+  }
+  return ['-D', place.data, ...Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`])]
+}
+
+function launch(place: Place, binaries: Binaries, options: ServerOptions): ChildProcess {
+  const large = existsSync(place.logFile) && statSync(place.logFile).size > logBytesMax
+  const log = openSync(place.logFile, large ? 'w' : 'a', 0o600)
+  try {
+    // Detached: Ctrl-C in a terminal reaches the whole group, and the gateway must still write while it stops.
+    const child = spawn(binaries.postgres, serverArguments(place, options), {
+      ...identity(place),
+      cwd: place.home,
+      env: serverEnv,
+      detached: true,
+      stdio: ['ignore', log, log],
+    })
+    child.on('error', () => {})
+    child.unref()
+    return child
+  } finally {
+    closeSync(log)
+  }
+}
+
+/** The old server's id now belongs to a stranger: PostgreSQL would refuse to start. Its other checks stay in force. */
+function disownPidFile(place: Place): void {
+  const file = join(place.data, 'postmaster.pid')
+  if (!existsSync(file)) return
+  const [, ...rest] = readFileSync(file, 'utf8').split('\n')
+  writeFileSync(file, [impossiblePid, ...rest].join('\n'))
+}
+
+/** Waits for a server that starts or stops. True: ready; false: gone. */
+async function settled(place: Place, child: ChildProcess | null): Promise<boolean> {
+  const deadline = performance.now() + startWaitMs
+  while (performance.now() < deadline) {
+    const file = readPidFile(place)
+    if (file !== null && isOurs(file.pid, place)) {
+      if (file.status === 'ready') return true
+    } else if (child === null || child.exitCode !== null || child.signalCode !== null || child.pid === undefined)
+      return false
+    await Bun.sleep(pollMs)
+  }
+  throw new EmbeddedDatabaseError(
+    `The embedded PostgreSQL is not ready after ${startWaitMs / 1000} s. See ${place.logFile}.`,
+  )
+}
+
+/** True when it runs, as soon as it accepts connections. */
+export async function isServing(place: Place): Promise<boolean> {
+  return runningServer(place) !== null && (await settled(place, null))
+}
+
+/** Makes the server run and accept connections: reuses the one that runs, starts it otherwise. Call under the lock. */
+export async function ensureServer(place: Place, options: ServerOptions): Promise<'started' | 'reused'> {
+  if (await isServing(place)) return 'reused'
+  const binaries = findBinaries(place.account, place.copiesFolder)
+  if (!existsSync(place.data)) initialise(place, binaries, options)
+  disownPidFile(place)
+  descriptors.lend(launchDescriptors)
+  const child = launch(place, binaries, options)
+  if (await settled(place, child)) return 'started'
+  const reason = existsSync(place.logFile) ? lastLine(readFileSync(place.logFile, 'utf8')) : ''
+  throw new EmbeddedDatabaseError(
+    `The embedded PostgreSQL does not start: ${reason} (${place.logFile}). ${databaseUrlHint}`,
+  )
+}
+
+async function gone(place: Place, pid: number, waitMs: number): Promise<boolean> {
+  for (const deadline = performance.now() + waitMs; performance.now() < deadline; ) {
+    if (!isOurs(pid, place)) return true
+    await Bun.sleep(pollMs)
+  }
+  return false
+}
+
+/** Fast shut-down; the hard one (recovered from at the next start) when that takes too long. */
+export async function stopServer(place: Place): Promise<void> {
+  const pid = runningServer(place)
+  if (pid === null) return
+  process.kill(pid, 'SIGINT')
+  if (await gone(place, pid, fastStopWaitMs)) return
+  process.kill(pid, 'SIGQUIT')
+  await gone(place, pid, immediateStopWaitMs)
+}

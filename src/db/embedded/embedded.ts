@@ -1,0 +1,182 @@
+import { Database as SqliteFile } from 'bun:sqlite'
+import { chmodSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+import { descriptors } from '../../host/descriptors.ts'
+import { connect } from '../client.ts'
+import { EmbeddedDatabaseError } from './embedded-binaries.ts'
+import { type Keeper, orphanGraceSecondsDefault, startKeeper } from './embedded-keeper.ts'
+import { type Place, preparePlace } from './embedded-place.ts'
+import { ensureServer, isServing, runningServer, type ServerOptions, stopServer, superuser } from './embedded-server.ts'
+
+export { EmbeddedDatabaseError } from './embedded-binaries.ts'
+
+interface EmbeddedLog {
+  info(event: string, fields?: Readonly<Record<string, string | number>>): void
+  warn(event: string, fields?: Readonly<Record<string, string | number>>): void
+}
+
+export interface EmbeddedOptions {
+  /** Absolute or relative to the working directory; made when absent. */
+  readonly dataDir: string
+  readonly log: EmbeddedLog
+  readonly connectionsMax?: number
+  readonly durable?: boolean
+  /** When this process is killed and none takes its server over, that ends by itself after so long, s. */
+  readonly orphanGraceSeconds?: number
+  /** For tests: as root run as `nobody` and make no system user. */
+  readonly preferNobody?: boolean
+}
+
+export interface EmbeddedDatabase {
+  /** For `openDatabase`: the unix socket, with the generated password. */
+  readonly url: string
+  /** Fast shut-down of the server, then the data folder is free; close every client before. */
+  stop(): Promise<void>
+}
+
+/** Another process holds the data folder. */
+class FolderInUseError extends EmbeddedDatabaseError {}
+
+const connectionsMaxDefault = 60
+const databaseName = 'penstock'
+const watchIntervalMs = 1_000
+const restartBackoffMsMax = 30_000
+
+/** `name` of a database of the server, as a URL. */
+function urlOf(place: Place, name: string): string {
+  return `postgres://${superuser}:${place.password}@localhost:5432/${name}?host=${encodeURIComponent(place.socketFolder)}`
+}
+
+/**
+ * One gateway per data folder. The lock is the kernel's, through SQLite: it ends with the process whatever ends it, and
+ * no race over a stale file is possible. The process id beside it serves the message only.
+ */
+function lockFolder(dataDir: string): () => void {
+  const file = join(dataDir, 'gateway.lock')
+  const holder = join(dataDir, 'gateway.pid')
+  const lock = new SqliteFile(file)
+  chmodSync(file, 0o600)
+  try {
+    lock.run('begin exclusive')
+  } catch {
+    lock.close()
+    const pid = existsSync(holder) ? readFileSync(holder, 'utf8').trim() : ''
+    throw new FolderInUseError(
+      `Another gateway${pid === '' ? '' : ` (process ${pid})`} uses the data folder ${dataDir}. Stop it, or set SVC_DATA_DIR to another folder.`,
+    )
+  }
+  writeFileSync(holder, String(process.pid), { mode: 0o600 })
+  return () => lock.close()
+}
+
+async function ensureDatabase(place: Place): Promise<void> {
+  const sql = connect(urlOf(place, 'postgres'), { max: 1 })
+  try {
+    const found = await sql`select 1 from pg_database where datname = ${databaseName}`
+    if (found.length === 0) await sql.unsafe(`create database ${databaseName}`)
+  } catch (error) {
+    if ((error as { code?: unknown }).code !== '28P01') throw error
+    throw new EmbeddedDatabaseError("The data folder's postgres-password is not the one its database was made with.")
+  } finally {
+    await sql.end({ timeout: 1 })
+  }
+}
+
+function isGone(place: Place): boolean {
+  descriptors.lend()
+  try {
+    return runningServer(place) === null
+  } catch {
+    // Nothing can be read now, the database's files as little as any other.
+    return false
+  }
+}
+
+/** Starts the server again when it ended by itself, e.g. killed for want of memory. Returns the end of the watch. */
+function watch(place: Place, options: ServerOptions, log: EmbeddedLog, keeper: Keeper): () => Promise<void> {
+  let restarting: Promise<void> | null = null
+  let failures = 0
+  let notBefore = 0
+  const restart = async () => {
+    log.warn('embedded_database_lost')
+    try {
+      await ensureServer(place, options)
+      failures = 0
+      log.info('embedded_database_restarted')
+    } catch (error) {
+      failures++
+      notBefore = performance.now() + Math.min(restartBackoffMsMax, watchIntervalMs * 2 ** failures)
+      log.warn('embedded_database_restart_failed', {
+        failures,
+        error: error instanceof Error ? error.name : typeof error,
+      })
+    }
+    restarting = null
+  }
+  const timer = setInterval(() => {
+    keeper.look()
+    if (restarting === null && performance.now() >= notBefore && isGone(place)) restarting = restart()
+  }, watchIntervalMs)
+  timer.unref()
+  return async () => {
+    clearInterval(timer)
+    await restarting
+  }
+}
+
+/**
+ * Runs PostgreSQL in the data folder, reachable through a unix socket only. A server that outlived its gateway is
+ * taken over as it is. Throws `EmbeddedDatabaseError` with a text for the operator.
+ */
+export async function startEmbedded(options: EmbeddedOptions): Promise<EmbeddedDatabase> {
+  const dataDir = resolve(options.dataDir)
+  mkdirSync(dataDir, { recursive: true, mode: 0o700 })
+  const server = { connectionsMax: options.connectionsMax ?? connectionsMaxDefault, durable: options.durable ?? true }
+  const unlock = lockFolder(dataDir)
+  let keeper: Keeper | null = null
+  try {
+    const place = preparePlace(dataDir, options.preferNobody ?? false)
+    keeper = startKeeper(place, dataDir, options.orphanGraceSeconds ?? orphanGraceSecondsDefault)
+    const kept = keeper
+    if (place.accountShared) options.log.warn('embedded_database_shared_user', { uid: place.account?.uid ?? 0 })
+    const how = await ensureServer(place, server)
+    await ensureDatabase(place)
+    options.log.info('embedded_database_ready', { how })
+    const unwatch = watch(place, server, options.log, kept)
+    return {
+      url: urlOf(place, databaseName),
+      stop: async () => {
+        await unwatch()
+        await stopServer(place)
+        kept.stop()
+        if (!place.socketFolder.startsWith(place.home)) rmSync(place.socketFolder, { recursive: true, force: true })
+        unlock()
+      },
+    }
+  } catch (error) {
+    keeper?.stop()
+    unlock()
+    throw error
+  }
+}
+
+/**
+ * The database of a folder, whether its gateway runs or not: where one does, its server is used beside it and left alone.
+ * Never makes a database. Throws `EmbeddedDatabaseError`.
+ */
+export async function reachEmbedded(options: EmbeddedOptions): Promise<EmbeddedDatabase> {
+  const dataDir = resolve(options.dataDir)
+  if (!existsSync(join(dataDir, 'postgres'))) {
+    throw new EmbeddedDatabaseError(
+      `There is no database in ${dataDir}. Set SVC_DATA_DIR to the gateway's data folder, or DATABASE_URL to its database.`,
+    )
+  }
+  try {
+    return await startEmbedded(options)
+  } catch (error) {
+    if (!(error instanceof FolderInUseError)) throw error
+    const place = preparePlace(dataDir, options.preferNobody ?? false)
+    if (!(await isServing(place))) throw error
+    return { url: urlOf(place, databaseName), stop: async () => {} }
+  }
+}

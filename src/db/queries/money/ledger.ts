@@ -1,0 +1,171 @@
+import { and, desc, eq, gte, sql } from 'drizzle-orm'
+import type { CustomerId } from '../../../ids.ts'
+import type { Database } from '../../client.ts'
+import { customers } from '../../schema/accounts.ts'
+import { ledgerEntries } from '../../schema/ledger.ts'
+import { type NewReceipt, receiptsJson } from './receipts.ts'
+
+export type LedgerEntry = typeof ledgerEntries.$inferSelect
+
+export interface ReserveRow {
+  readonly id: string
+  readonly customer: string
+  readonly amountWei: bigint
+  readonly entry: string
+  readonly job: string | null
+}
+export type ReserveOutcome = 'reserved' | 'insufficient' | 'conflict' | 'no_customer'
+
+export interface SettleRow {
+  readonly id: string
+  /** 0: release. */
+  readonly chargedWei: bigint
+  readonly shareWei: bigint
+  readonly feeWei: bigint
+  readonly receiptHash: string | null
+  readonly node: string | null
+  readonly kind: 'hosted_chat' | 'private_job' | null
+  readonly held: boolean
+  /** Ids of the rows that may be written. */
+  readonly debit: string
+  readonly release: string
+  readonly payout: string
+  readonly fee: string
+}
+export type SettleOutcome = 'settled' | 'closed' | 'unknown'
+
+/** The answers that are not the usual one, by place from 1. */
+type Exceptions<O> = readonly { readonly place: number; readonly outcome: O }[]
+
+/**
+ * A PostgreSQL array as text. Not as a parameter of its own type: those the driver knows only from a question that it asks
+ * on every new connection, and that may end the process (see `connect`).
+ */
+const array = (values: readonly (string | bigint | boolean | null)[]) =>
+  `{${values.map((value) => (typeof value === 'string' ? `"${value.replace(/["\\]/g, '\\$&')}"` : String(value))).join(',')}}`
+
+const texts = (values: readonly (string | null)[]) => sql`${array(values)}::text::text[]`
+const amounts = (values: readonly bigint[]) => sql`${array(values)}::text::numeric[]`
+const flags = (values: readonly boolean[]) => sql`${array(values)}::text::boolean[]`
+
+function inOrder<O>(count: number, usual: O, answer: unknown): readonly O[] {
+  const outcomes = new Array<O>(count).fill(usual)
+  for (const { place, outcome } of answer as Exceptions<O>) outcomes[place - 1] = outcome
+  return outcomes
+}
+
+/**
+ * One statement, one commit for all, which is on the disk a moment later (at most 0.6 s), or with the next commit that waits
+ * for it: of a crash in between the charge hears `unknown`. Ids must differ.
+ */
+export async function reserveAll(
+  db: Database,
+  rows: readonly ReserveRow[],
+  ttlMs: number,
+): Promise<readonly ReserveOutcome[]> {
+  const answer =
+    await db.execute(sql`select place, outcome from set_config('synchronous_commit', 'off', true), ledger_reserve(
+    ${texts(rows.map(({ id }) => id))}, ${texts(rows.map(({ customer }) => customer))},
+    ${amounts(rows.map(({ amountWei }) => amountWei))}, ${texts(rows.map(({ entry }) => entry))},
+    ${texts(rows.map(({ job }) => job))}, ${ttlMs}::bigint)`)
+  return inOrder<ReserveOutcome>(rows.length, 'reserved', answer)
+}
+
+/** One statement, one commit for all, their receipts included. Ids must differ. */
+export async function settleAll(
+  db: Database,
+  rows: readonly SettleRow[],
+  receipts: readonly NewReceipt[] = [],
+): Promise<readonly SettleOutcome[]> {
+  const written = receipts.length === 0 ? null : receiptsJson(receipts)
+  const answer = await db.execute(sql`select place, outcome from ledger_settle(
+    ${texts(rows.map(({ id }) => id))}, ${amounts(rows.map(({ chargedWei }) => chargedWei))},
+    ${amounts(rows.map(({ shareWei }) => shareWei))}, ${amounts(rows.map(({ feeWei }) => feeWei))},
+    ${texts(rows.map(({ receiptHash }) => receiptHash))}, ${texts(rows.map(({ node }) => node))},
+    ${texts(rows.map(({ kind }) => kind))}, ${flags(rows.map(({ held }) => held))},
+    ${texts(rows.map(({ debit }) => debit))}, ${texts(rows.map(({ release }) => release))},
+    ${texts(rows.map(({ payout }) => payout))}, ${texts(rows.map(({ fee }) => fee))}, ${written}::text::json)`)
+  return inOrder<SettleOutcome>(rows.length, 'settled', answer)
+}
+
+/** Of work that still runs. */
+export async function renewReservations(db: Database, ids: readonly string[], ttlMs: number): Promise<void> {
+  if (ids.length === 0) return
+  await db.execute(sql`update reservations o set expires_at = clock_timestamp() + ${ttlMs}::bigint * interval '1 ms'
+    from json_array_elements_text(${JSON.stringify(ids)}::text::json) as q (id)
+    where o.reservation_id = q.id and o.settled_wei is null`)
+}
+
+/** Open ones that nobody renewed, oldest first. */
+export async function staleReservations(db: Database, limit: number): Promise<readonly string[]> {
+  const rows = await db.execute(sql`select reservation_id as id from reservations
+    where status = 'open' and expires_at < clock_timestamp() order by expires_at limit ${limit}`)
+  return (rows as unknown as readonly { id: string }[]).map(({ id }) => id)
+}
+
+export async function ledgerEntry(db: Database, entryId: string): Promise<LedgerEntry | null> {
+  const [row] = await db.select().from(ledgerEntries).where(eq(ledgerEntries.entryId, entryId))
+  return row ?? null
+}
+
+/** Call with the customer's row locked. 23514: the balance would not be a uint256. */
+export async function insertCredit(
+  tx: Database,
+  credit: {
+    readonly creditId: string
+    readonly customerId: string
+    readonly amountWei: bigint
+    readonly reason: string | null
+  },
+): Promise<LedgerEntry> {
+  const customerId = credit.customerId as CustomerId
+  const [after] = await tx
+    .update(customers)
+    .set({ balanceWei: sql`${customers.balanceWei} + ${credit.amountWei.toString()}::numeric` })
+    .where(eq(customers.customerId, customerId))
+    .returning({ balanceWei: customers.balanceWei, reservedWei: customers.reservedWei })
+  if (after === undefined) throw new Error('a customer was not credited')
+  const [row] = await tx
+    .insert(ledgerEntries)
+    .values({
+      entryId: credit.creditId,
+      customerId,
+      kind: 'admin_credit',
+      amountWei: credit.amountWei,
+      balanceAfterWei: after.balanceWei,
+      reservedAfterWei: after.reservedWei,
+      reason: credit.reason,
+      createdAt: sql`clock_timestamp()`,
+    })
+    .returning()
+  if (row === undefined) throw new Error('a credit was not inserted')
+  return row
+}
+
+export interface KindTotal {
+  readonly kind: LedgerEntry['kind']
+  readonly count: number
+  readonly amountWei: bigint
+}
+
+/** Totals over the whole window, entries newest first up to `limit` (§13). */
+export async function ledgerUsage(
+  db: Database,
+  customerId: string,
+  since: Date,
+  limit: number,
+): Promise<{ readonly totals: readonly KindTotal[]; readonly entries: readonly LedgerEntry[] }> {
+  const inWindow = and(eq(ledgerEntries.customerId, customerId as CustomerId), gte(ledgerEntries.createdAt, since))
+  const totals = await db
+    .select({
+      kind: ledgerEntries.kind,
+      count: sql<number>`count(*)::int`,
+      amount: sql<string>`sum(${ledgerEntries.amountWei})::text`,
+    })
+    .from(ledgerEntries)
+    .where(inWindow)
+    .groupBy(ledgerEntries.kind)
+    .orderBy(ledgerEntries.kind)
+  const entries = await db.select().from(ledgerEntries).where(inWindow).orderBy(desc(ledgerEntries.seq)).limit(limit)
+  return { totals: totals.map(({ amount, ...total }) => ({ ...total, amountWei: BigInt(amount) })), entries }
+}

@@ -1,0 +1,228 @@
+import { and, asc, count, eq, inArray, isNull, ne, notInArray, or, sql } from 'drizzle-orm'
+import type { Database } from '../../client.ts'
+import { payouts } from '../../schema/ledger.ts'
+import { payoutBatches } from '../../schema/settlement.ts'
+import { receipts } from '../../schema/work.ts'
+
+export type { SignedTransaction } from '../../schema/settlement.ts'
+export type PayoutBatchRow = typeof payoutBatches.$inferSelect
+export type BatchChanges = Partial<Omit<PayoutBatchRow, 'batchId'>>
+
+export interface PayablePayout {
+  readonly entryId: string
+  /** The node's address now, else the one at the time of the work; null: it cannot be paid yet. */
+  readonly payee: string | null
+  readonly amountWei: bigint
+  readonly createdAt: Date
+}
+
+/** One builder of batches at a time, over all gateways (§14); held until the transaction ends. */
+export async function lockBuilder(tx: Database): Promise<void> {
+  await tx.execute(sql`select pg_advisory_xact_lock(7413, 5)`)
+}
+
+/** Nobody else signs meanwhile, so that no nonce is given twice. */
+export async function lockNonces(tx: Database): Promise<void> {
+  await tx.execute(sql`select pg_advisory_xact_lock(7413, 6)`)
+}
+
+/** Pending and not held, oldest first. Those without an address come last and are `payee: null`. */
+export async function payablePayouts(db: Database, limit: number): Promise<readonly PayablePayout[]> {
+  const rows = await db.execute(sql`
+    select p.entry_id, coalesce(n.payout_address, p.payee) as payee, p.amount_wei::text as amount, p.created_at
+    from payouts p left join nodes n on n.node_id = p.node_id
+    where p.settlement_status = 'pending' and not p.held
+    order by coalesce(n.payout_address, p.payee) is null, p.created_at, p.entry_id limit ${limit}`)
+  return (
+    rows as unknown as readonly { entry_id: string; payee: string | null; amount: string; created_at: string }[]
+  ).map((row) => ({
+    entryId: row.entry_id,
+    payee: row.payee,
+    amountWei: BigInt(row.amount),
+    createdAt: new Date(row.created_at),
+  }))
+}
+
+/** Inserts the batch and moves its payouts and receipts into it. */
+export async function insertBatch(
+  tx: Database,
+  batch: { readonly batchId: string; readonly merkleRoot: string; readonly totalAmountWei: bigint },
+  members: readonly (PayablePayout & { readonly payee: string })[],
+): Promise<PayoutBatchRow> {
+  const [row] = await tx
+    .insert(payoutBatches)
+    .values({ ...batch, payoutCount: members.length })
+    .returning()
+  if (row === undefined) throw new Error('a batch was not inserted')
+  const chosen = JSON.stringify(members.map(({ entryId, payee }) => ({ id: entryId, payee })))
+  await tx.execute(sql`update payouts p set settlement_status = 'batched', batch_id = ${batch.batchId}, payee = q.payee,
+      updated_at = now()
+    from json_to_recordset(${chosen}::text::json) as q (id text, payee text) where p.entry_id = q.id`)
+  await tx.execute(sql`update receipts r set status = 'batched', batch_id = ${batch.batchId}
+    from payouts p where p.batch_id = ${batch.batchId} and r.receipt_hash = p.receipt_hash`)
+  return row
+}
+
+export async function getBatch(db: Database, batchId: string): Promise<PayoutBatchRow | null> {
+  const [row] = await db.select().from(payoutBatches).where(eq(payoutBatches.batchId, batchId))
+  return row ?? null
+}
+
+/** Payouts of a batch, as they stand in its tree. */
+export async function batchMembers(
+  db: Database,
+  batchId: string,
+): Promise<readonly { readonly entryId: string; readonly payee: string; readonly amountWei: bigint }[]> {
+  const rows = await db
+    .select({ entryId: payouts.entryId, payee: payouts.payee, amountWei: payouts.amountWei })
+    .from(payouts)
+    .where(eq(payouts.batchId, batchId))
+    .orderBy(asc(payouts.entryId))
+  return rows.map(({ payee, ...row }) => ({ ...row, payee: payee ?? '' }))
+}
+
+/** Due batches under a fresh lease. */
+export async function claimBatches(
+  db: Database,
+  limit: number,
+  leaseId: string,
+  leaseMs: number,
+): Promise<readonly PayoutBatchRow[]> {
+  const due = sql`(select b.batch_id from payout_batches b
+    where b.status <> 'completed' and not b.held and b.next_attempt_at <= now()
+      and (b.lease_until is null or b.lease_until < now())
+    order by b.next_attempt_at limit ${limit} for update skip locked)`
+  return db
+    .update(payoutBatches)
+    .set({ leaseId, leaseUntil: sql`now() + ${leaseMs}::bigint * interval '1 ms'` })
+    .where(sql`${payoutBatches.batchId} in ${due}`)
+    .returning()
+}
+
+/** False, and nothing written, when the lease is another's by now. Ends the lease. */
+export async function updateClaimed(
+  tx: Database,
+  batchId: string,
+  leaseId: string,
+  changes: BatchChanges,
+  waitMs: number,
+): Promise<boolean> {
+  const rows = await tx
+    .update(payoutBatches)
+    .set({
+      ...changes,
+      leaseId: null,
+      leaseUntil: null,
+      nextAttemptAt: sql`now() + ${waitMs}::bigint * interval '1 ms'`,
+    })
+    .where(and(eq(payoutBatches.batchId, batchId), eq(payoutBatches.leaseId, leaseId)))
+    .returning({ batchId: payoutBatches.batchId })
+  return rows.length > 0
+}
+
+/** Payouts move with their batch. */
+export async function movePayouts(
+  tx: Database,
+  batchId: string,
+  status: 'batched' | 'submitting' | 'submitted' | 'finalized',
+): Promise<void> {
+  const settledAt = status === 'finalized' ? sql`now()` : null
+  await tx
+    .update(payouts)
+    .set({ settlementStatus: status, settledAt, updatedAt: sql`now()` })
+    .where(eq(payouts.batchId, batchId))
+  if (status !== 'finalized') return
+  await tx.update(receipts).set({ status: 'finalized' }).where(eq(receipts.batchId, batchId))
+}
+
+/** Of the other batches that are signed and not completed, ascending. */
+export async function openNonces(db: Database, exceptBatchId: string): Promise<readonly number[]> {
+  const rows = await db
+    .select({ nonce: payoutBatches.txNonce })
+    .from(payoutBatches)
+    .where(
+      and(
+        inArray(payoutBatches.status, ['submitting', 'submitted']),
+        sql`${payoutBatches.batchId} <> ${exceptBatchId}`,
+      ),
+    )
+    .orderBy(asc(payoutBatches.txNonce))
+  return rows.flatMap(({ nonce }) => (nonce === null ? [] : [nonce]))
+}
+
+/** By status: those that are not completed, without `except`. */
+export async function countOpenBatches(
+  db: Database,
+  except: readonly string[],
+): Promise<Readonly<Record<string, number>>> {
+  const rows = await db
+    .select({ status: payoutBatches.status, batches: count() })
+    .from(payoutBatches)
+    .where(and(ne(payoutBatches.status, 'completed'), notInArray(payoutBatches.batchId, [...except])))
+    .groupBy(payoutBatches.status)
+  return Object.fromEntries(rows.map(({ status, batches }) => [status, batches]))
+}
+
+/** Due now; a held one may try again. null: no such batch, `false`: it is completed. */
+export async function wakeBatch(
+  db: Database,
+  batchId: string,
+  release: boolean,
+): Promise<PayoutBatchRow | null | false> {
+  const [row] = await db
+    .update(payoutBatches)
+    .set({ nextAttemptAt: sql`now()`, ...(release ? { held: false, attempts: 0 } : {}) })
+    .where(
+      and(
+        eq(payoutBatches.batchId, batchId),
+        inArray(payoutBatches.status, ['created', 'submitting', 'submitted']),
+        release ? undefined : eq(payoutBatches.held, false),
+      ),
+    )
+    .returning()
+  if (row !== undefined) return row
+  return (await getBatch(db, batchId)) === null ? null : false
+}
+
+export type ReceiptStatus = (typeof receipts.$inferSelect)['status']
+
+/** `held` → `accepted` or `rejected`, with the payout; null: no such billed receipt, `false`: it is not held. */
+export async function decideReceipt(
+  tx: Database,
+  receiptHash: string,
+  decision: 'accepted' | 'rejected',
+  feeId: string,
+): Promise<ReceiptStatus | null | false> {
+  const moved = await tx
+    .update(receipts)
+    .set({ status: decision })
+    .where(and(eq(receipts.receiptHash, receiptHash), eq(receipts.status, 'held'), eq(receipts.billed, true)))
+    .returning({ status: receipts.status })
+  if (moved.length === 0) {
+    const [known] = await tx
+      .select({ status: receipts.status })
+      .from(receipts)
+      .where(and(eq(receipts.receiptHash, receiptHash), eq(receipts.billed, true)))
+    return known === undefined ? null : false
+  }
+  const mine = and(
+    eq(payouts.receiptHash, receiptHash),
+    eq(payouts.held, true),
+    or(isNull(payouts.batchId), eq(payouts.settlementStatus, 'pending')),
+  )
+  if (decision === 'accepted') {
+    await tx.update(payouts).set({ held: false, updatedAt: sql`now()` }).where(mine)
+    return decision
+  }
+  // The customer has paid and the node is not: the share is the protocol's, so that debits = payouts + fees.
+  const [taken] = await tx
+    .update(payouts)
+    .set({ settlementStatus: 'void', updatedAt: sql`now()` })
+    .where(mine)
+    .returning({ amountWei: payouts.amountWei, privateJobId: payouts.privateJobId })
+  if (taken !== undefined) {
+    await tx.execute(sql`insert into protocol_fees (entry_id, receipt_hash, private_job_id, amount_wei)
+      values (${feeId}, ${receiptHash}, ${taken.privateJobId}, ${taken.amountWei.toString()}::numeric)`)
+  }
+  return decision
+}

@@ -1,0 +1,119 @@
+import { and, desc, eq, gte, ne, sql } from 'drizzle-orm'
+import type { NodeId } from '../../../ids.ts'
+import type { Database } from '../../client.ts'
+import { ledgerEntries, payouts, protocolFees } from '../../schema/ledger.ts'
+
+export type PayoutRow = typeof payouts.$inferSelect
+export type OpenSettlementStatus = Exclude<PayoutRow['settlementStatus'], 'void'>
+
+export interface SettlementGroup {
+  readonly settlementStatus: OpenSettlementStatus
+  readonly payoutCount: number
+  /** The nodes' share. */
+  readonly payoutWei: bigint
+  /** Share and fee. */
+  readonly grossWei: bigint
+}
+
+/** By status; of one node, or of all. What was rejected counts nowhere. */
+export async function settlementGroups(
+  db: Database,
+  since: Date,
+  nodeId: string | null = null,
+): Promise<readonly SettlementGroup[]> {
+  const rows = await db
+    .select({
+      status: payouts.settlementStatus,
+      count: sql<number>`count(*)::int`,
+      payout: sql<string>`sum(${payouts.amountWei})::text`,
+      gross: sql<string>`sum(${payouts.grossWei})::text`,
+    })
+    .from(payouts)
+    .where(
+      and(
+        ne(payouts.settlementStatus, 'void'),
+        gte(payouts.createdAt, since),
+        nodeId === null ? undefined : eq(payouts.nodeId, nodeId as NodeId),
+      ),
+    )
+    .groupBy(payouts.settlementStatus)
+    .orderBy(payouts.settlementStatus)
+  return rows.map(({ status, count, payout, gross }) => ({
+    settlementStatus: status as OpenSettlementStatus,
+    payoutCount: count,
+    payoutWei: BigInt(payout),
+    grossWei: BigInt(gross),
+  }))
+}
+
+/** Newest first. */
+export async function nodePayouts(
+  db: Database,
+  nodeId: string,
+  since: Date,
+  limit: number,
+): Promise<readonly PayoutRow[]> {
+  return db
+    .select()
+    .from(payouts)
+    .where(
+      and(eq(payouts.nodeId, nodeId as NodeId), ne(payouts.settlementStatus, 'void'), gte(payouts.createdAt, since)),
+    )
+    .orderBy(desc(payouts.createdAt), desc(payouts.entryId))
+    .limit(limit)
+}
+
+export interface FeeRow {
+  readonly entryId: string
+  readonly privateJobId: string | null
+  readonly receiptHash: string
+  readonly amountWei: bigint
+  /** Of the payout it was taken from; a fee without one needs no settlement. */
+  readonly settlementStatus: OpenSettlementStatus
+  readonly createdAt: Date
+}
+
+/** Newest first. */
+export async function recentFees(db: Database, since: Date, limit: number): Promise<readonly FeeRow[]> {
+  const rows = await db
+    .select({
+      entryId: protocolFees.entryId,
+      privateJobId: protocolFees.privateJobId,
+      receiptHash: protocolFees.receiptHash,
+      amountWei: protocolFees.amountWei,
+      status: payouts.settlementStatus,
+      createdAt: protocolFees.createdAt,
+    })
+    .from(protocolFees)
+    .leftJoin(payouts, eq(payouts.receiptHash, protocolFees.receiptHash))
+    .where(gte(protocolFees.createdAt, since))
+    .orderBy(desc(protocolFees.createdAt), desc(protocolFees.entryId))
+    .limit(limit)
+  return rows.map(({ status, ...row }) => ({
+    ...row,
+    settlementStatus: status === null || status === 'void' ? 'finalized' : status,
+  }))
+}
+
+export interface TreasuryTotals {
+  readonly debitsWei: bigint
+  readonly payoutsWei: bigint
+  readonly feesWei: bigint
+}
+
+/** One statement: debits = payouts + fees at every moment. */
+export async function treasuryTotals(db: Database, since: Date): Promise<TreasuryTotals> {
+  const from = since.toISOString()
+  const rows = await db.execute(sql`select
+    (select coalesce(sum(amount_wei), 0)::text from ${ledgerEntries}
+      where kind = 'debit' and created_at >= ${from}::timestamptz) as debits,
+    (select coalesce(sum(amount_wei), 0)::text from ${payouts}
+      where settlement_status <> 'void' and created_at >= ${from}::timestamptz) as payouts,
+    (select coalesce(sum(amount_wei), 0)::text from ${protocolFees} where created_at >= ${from}::timestamptz) as fees`)
+  const [row] = rows as unknown as readonly { debits: string; payouts: string; fees: string }[]
+  return {
+    debitsWei: BigInt(row?.debits ?? '0'),
+    payoutsWei: BigInt(row?.payouts ?? '0'),
+    feesWei: BigInt(row?.fees ?? '0'),
+  }
+}

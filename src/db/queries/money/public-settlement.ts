@@ -1,0 +1,121 @@
+import { and, asc, desc, eq, sql } from 'drizzle-orm'
+import type { Database } from '../../client.ts'
+import { payoutBatches } from '../../schema/settlement.ts'
+import { receipts } from '../../schema/work.ts'
+
+export type BatchRow = typeof payoutBatches.$inferSelect
+
+export interface PublicReceipt {
+  readonly receiptHash: string
+  readonly nodeId: string
+  /** The caller's job, else the request. */
+  readonly jobId: string
+  readonly nodeClass: string
+  readonly modelId: string
+  readonly status: 'accepted' | 'held' | 'rejected' | 'batched' | 'finalized'
+  readonly receivedAt: Date
+  readonly batchId: string | null
+}
+
+/** Newest first, billed work only (§14): a caller's own correlation id stays out, it may name anything. */
+export async function publicReceipts(db: Database, limit: number): Promise<readonly PublicReceipt[]> {
+  return db
+    .select({
+      receiptHash: receipts.receiptHash,
+      nodeId: receipts.nodeId,
+      jobId: sql<string>`case when ${receipts.kind} = 'private_job' then coalesce(${receipts.jobId}, ${receipts.requestId}) else ${receipts.requestId} end`,
+      nodeClass: receipts.nodeClass,
+      modelId: receipts.modelId,
+      status: receipts.status,
+      receivedAt: receipts.createdAt,
+      batchId: receipts.batchId,
+    })
+    .from(receipts)
+    .where(eq(receipts.billed, true))
+    .orderBy(desc(receipts.createdAt), desc(receipts.receiptHash))
+    .limit(limit)
+}
+
+/** Of accepted, unbatched, billed receipts, sorted. */
+export async function pendingReceiptHashes(db: Database): Promise<readonly string[]> {
+  const rows = await db
+    .select({ hash: receipts.receiptHash })
+    .from(receipts)
+    .where(and(eq(receipts.billed, true), eq(receipts.status, 'accepted')))
+    .orderBy(asc(receipts.receiptHash))
+  return rows.map(({ hash }) => hash)
+}
+
+export interface ReceiptCounts {
+  readonly accepted: number
+  readonly latestAt: Date | null
+}
+
+/** `accepted`: ever, so also what is batched or final by now. */
+export async function receiptCounts(db: Database): Promise<ReceiptCounts> {
+  const [row] = await db
+    .select({
+      accepted: sql<number>`count(*) filter (where ${receipts.status} in ('accepted', 'batched', 'finalized'))::int`,
+      latestAt: sql<string | null>`max(${receipts.createdAt})`,
+    })
+    .from(receipts)
+    .where(eq(receipts.billed, true))
+  return { accepted: row?.accepted ?? 0, latestAt: dateOf(row?.latestAt) }
+}
+
+const dateOf = (text: string | null | undefined) => (text == null ? null : new Date(text))
+
+export interface PayoutCounts {
+  readonly kind: 'hosted_chat' | 'private_job'
+  readonly status: 'pending' | 'batched' | 'submitting' | 'submitted' | 'finalized'
+  readonly count: number
+  readonly latestAt: Date
+}
+
+export async function payoutCounts(db: Database): Promise<readonly PayoutCounts[]> {
+  const rows = await db.execute(sql`select kind, settlement_status as status, count(*)::int as count,
+      max(created_at) as latest_at
+    from payouts where settlement_status <> 'void' group by kind, settlement_status order by kind, settlement_status`)
+  return (rows as unknown as readonly (Omit<PayoutCounts, 'latestAt'> & { latest_at: string })[]).map(
+    ({ latest_at, ...row }) => ({ ...row, latestAt: new Date(latest_at) }),
+  )
+}
+
+export interface BatchCounts {
+  readonly status: BatchRow['status']
+  readonly count: number
+  readonly latestAt: Date
+  readonly finalizedAt: Date | null
+}
+
+export async function batchCounts(db: Database): Promise<readonly BatchCounts[]> {
+  const rows = await db.execute(sql`select status, count(*)::int as count, max(created_at) as latest_at,
+      max(finalized_at) as finalized_at from payout_batches group by status`)
+  return (
+    rows as unknown as readonly {
+      status: BatchRow['status']
+      count: number
+      latest_at: string
+      finalized_at: string | null
+    }[]
+  ).map(({ status, count, latest_at, finalized_at }) => ({
+    status,
+    count,
+    latestAt: new Date(latest_at),
+    finalizedAt: dateOf(finalized_at),
+  }))
+}
+
+/** Newest first. */
+export async function listBatches(db: Database, limit: number): Promise<readonly BatchRow[]> {
+  return db
+    .select()
+    .from(payoutBatches)
+    .orderBy(desc(payoutBatches.createdAt), desc(payoutBatches.batchId))
+    .limit(limit)
+}
+
+export async function latestFinalizedPayout(db: Database): Promise<Date | null> {
+  const rows = await db.execute(sql`select max(settled_at) as at from payouts where settlement_status = 'finalized'`)
+  return dateOf((rows as unknown as readonly { at: string | null }[])[0]?.at)
+}

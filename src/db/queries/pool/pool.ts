@@ -1,0 +1,212 @@
+import { and, asc, eq, inArray, ne, type SQL, sql } from 'drizzle-orm'
+import { type CustomerId, type NodeId, newId, type ProfileId, type RuntimeId } from '../../../ids.ts'
+import type { TransportKey } from '../../../protocol/wire/nodes/agent.ts'
+import type { Database } from '../../client.ts'
+import { modelEntries, modelProfiles, nodes, runtimes } from '../../schema/pool.ts'
+
+export type NodeRow = typeof nodes.$inferSelect
+export type RuntimeRow = typeof runtimes.$inferSelect
+export type ProfileRow = typeof modelProfiles.$inferSelect
+export type ModelEntryRow = typeof modelEntries.$inferSelect
+export type NewNode = Omit<typeof nodes.$inferInsert, 'nodeId' | 'adminState' | 'drainStartedAt' | 'createdAt'>
+/** What an operator may change of a node; its state has functions of its own. */
+export type NodeChanges = Partial<
+  Pick<NodeRow, 'name' | 'url' | 'apiKeySealed' | 'visibility' | 'privacyClass' | 'nodeClass' | 'payoutAddress'>
+>
+export type NewModelEntry = Omit<typeof modelEntries.$inferInsert, 'updatedAt'>
+
+/** Everything a gateway knows of the pool before it has asked a node. */
+export interface PoolRows {
+  readonly nodes: readonly NodeRow[]
+  readonly runtimes: readonly RuntimeRow[]
+  readonly profiles: readonly ProfileRow[]
+  readonly entries: readonly ModelEntryRow[]
+}
+
+export async function readPool(db: Database): Promise<PoolRows> {
+  const [nodeRows, runtimeRows, profileRows, entryRows] = await Promise.all([
+    db.select().from(nodes).where(ne(nodes.adminState, 'revoked')).orderBy(asc(nodes.nodeId)),
+    db.select().from(runtimes),
+    db.select().from(modelProfiles),
+    db.select().from(modelEntries).orderBy(asc(modelEntries.modelId)),
+  ])
+  return { nodes: nodeRows, runtimes: runtimeRows, profiles: profileRows, entries: entryRows }
+}
+
+/** Revoked ones included, oldest first. */
+export async function listNodes(db: Database, customerId: CustomerId | null = null): Promise<readonly NodeRow[]> {
+  const owner = customerId === null ? undefined : eq(nodes.customerId, customerId)
+  return db.select().from(nodes).where(owner).orderBy(asc(nodes.nodeId))
+}
+
+export async function getNode(db: Database, nodeId: string): Promise<NodeRow | null> {
+  const [row] = await db
+    .select()
+    .from(nodes)
+    .where(eq(nodes.nodeId, nodeId as NodeId))
+  return row ?? null
+}
+
+/** Rejects with 23503 for an unknown customer. */
+export async function insertNode(db: Database, node: NewNode, nodeId = newId('node')): Promise<NodeRow> {
+  const [row] = await db
+    .insert(nodes)
+    .values({ ...node, nodeId })
+    .returning()
+  if (row === undefined) throw new Error('a node was not inserted')
+  return row
+}
+
+/**
+ * null: no such node, or a revoked one. An API key stays with the address it was given for: with another one it goes, unless
+ * the same change brings a key (§27).
+ */
+export async function updateNode(db: Database, nodeId: string, changes: NodeChanges): Promise<NodeRow | null> {
+  if (Object.keys(changes).length === 0) return getNode(db, nodeId)
+  const { url, apiKeySealed } = changes
+  if (url === undefined || apiKeySealed !== undefined) return change(db, nodeId, changes)
+  const keptKey = sql`case when ${nodes.url} = ${url} then ${nodes.apiKeySealed} end`
+  return change(db, nodeId, { ...changes, apiKeySealed: keptKey })
+}
+
+/** The keys that an agent has published, as every gateway offers them to clients. */
+export async function saveTransportKeys(db: Database, nodeId: NodeId, keys: readonly TransportKey[]): Promise<void> {
+  await change(db, nodeId, { transportKeys: keys })
+}
+
+/** A node that drains already keeps the time it began. null as for `updateNode`. */
+export async function drainNode(db: Database, nodeId: string): Promise<NodeRow | null> {
+  const startedAt = sql`case when ${nodes.adminState} = 'draining' then ${nodes.drainStartedAt} else now() end`
+  return change(db, nodeId, { adminState: 'draining', drainStartedAt: startedAt })
+}
+
+export async function resumeNode(db: Database, nodeId: string): Promise<NodeRow | null> {
+  return change(db, nodeId, { adminState: 'active', drainStartedAt: null })
+}
+
+/** Terminal. The node's API key is forgotten, and nobody seals anything to its transport keys any more. null: no such node, or revoked before. */
+export async function revokeNode(db: Database, nodeId: string): Promise<NodeRow | null> {
+  return change(db, nodeId, { adminState: 'revoked', apiKeySealed: null, transportKeys: null })
+}
+
+type Change = { [K in keyof NodeRow]?: NodeRow[K] | SQL }
+
+async function change(db: Database, nodeId: string, values: Change): Promise<NodeRow | null> {
+  const live = and(eq(nodes.nodeId, nodeId as NodeId), ne(nodes.adminState, 'revoked'))
+  const [row] = await db.update(nodes).set(values).where(live).returning()
+  return row ?? null
+}
+
+/** Its runtimes and profiles go with it. */
+export async function deleteNode(db: Database, nodeId: string): Promise<boolean> {
+  const gone = await db
+    .delete(nodes)
+    .where(eq(nodes.nodeId, nodeId as NodeId))
+    .returning({ nodeId: nodes.nodeId })
+  return gone.length > 0
+}
+
+/**
+ * The id of a node's runtime, made at its first answer; gateways that ask at once get the same one. A label is the id
+ * that an agent has given its runtime, which stays its id here; null when another node has it already.
+ */
+export async function ensureRuntime(db: Database, nodeId: NodeId, label: string): Promise<RuntimeId | null> {
+  await db
+    .insert(runtimes)
+    .values({ runtimeId: label === '' ? newId('rt') : (label as RuntimeId), nodeId, label })
+    .onConflictDoNothing()
+  const [row] = await db
+    .select({ runtimeId: runtimes.runtimeId })
+    .from(runtimes)
+    .where(and(eq(runtimes.nodeId, nodeId), eq(runtimes.label, label)))
+  return row?.runtimeId ?? null
+}
+
+/** Profiles of models that a runtime was seen to have; likewise the same on every gateway. */
+export async function ensureProfiles(
+  db: Database,
+  runtimeId: RuntimeId,
+  upstreamModelIds: readonly string[],
+): Promise<readonly ProfileRow[]> {
+  if (upstreamModelIds.length === 0) return []
+  // One order everywhere: two gateways that insert the same models would otherwise wait for each other.
+  const ids = [...upstreamModelIds].sort()
+  await db
+    .insert(modelProfiles)
+    .values(ids.map((upstreamModelId) => ({ profileId: newId('mp'), runtimeId, upstreamModelId })))
+    .onConflictDoNothing()
+  return db
+    .select()
+    .from(modelProfiles)
+    .where(and(eq(modelProfiles.runtimeId, runtimeId), inArray(modelProfiles.upstreamModelId, ids)))
+}
+
+export interface MeasuredCall {
+  readonly profileId: ProfileId
+  readonly at: Date
+  /** null: not timed. */
+  readonly ttftMs: number | null
+  /** null: too short to tell, or not timed. */
+  readonly tokensPerSecond: number | null
+}
+
+/** Keeps the newest measured call of each profile, whichever gateway saw it. One statement for all. */
+export async function saveMeasuredCalls(db: Database, calls: readonly MeasuredCall[]): Promise<void> {
+  if (calls.length === 0) return
+  const rows = calls.map(
+    (call) =>
+      sql`(${call.profileId}::text, ${call.at.toISOString()}::timestamptz, ${call.ttftMs}::float8, ${call.tokensPerSecond}::float8)`,
+  )
+  await db.execute(sql`
+    update model_profiles p
+    set last_measured_at = m.at, ttft_ms = coalesce(m.ttft_ms, p.ttft_ms),
+      tokens_per_second = coalesce(m.tokens_per_second, p.tokens_per_second)
+    from (values ${sql.join(rows, sql`, `)}) as m(profile_id, at, ttft_ms, tokens_per_second)
+    where p.profile_id = m.profile_id and (p.last_measured_at is null or p.last_measured_at < m.at)`)
+}
+
+export async function listModelEntries(db: Database): Promise<readonly ModelEntryRow[]> {
+  return db.select().from(modelEntries).orderBy(asc(modelEntries.modelId))
+}
+
+/** Held until the transaction ends: the names of all entries must stay apart from each other. */
+export async function lockModelEntries(tx: Database): Promise<void> {
+  await tx.execute(sql`select pg_advisory_xact_lock(7413, 2)`)
+}
+
+export async function getModelEntry(db: Database, modelId: string): Promise<ModelEntryRow | null> {
+  const [row] = await db.select().from(modelEntries).where(eq(modelEntries.modelId, modelId))
+  return row ?? null
+}
+
+/** Makes or replaces the whole entry: what is not given returns to its default. */
+export async function putModelEntry(db: Database, entry: NewModelEntry): Promise<ModelEntryRow> {
+  const all = {
+    aliases: [],
+    name: null,
+    description: null,
+    inputModalities: null,
+    outputModalities: null,
+    contextLength: null,
+    maxOutputLength: null,
+    promptTokenPriceWei: null,
+    completionTokenPriceWei: null,
+    usdPrices: null,
+    ...entry,
+  }
+  const [row] = await db
+    .insert(modelEntries)
+    .values(all)
+    .onConflictDoUpdate({ target: modelEntries.modelId, set: { ...all, updatedAt: sql`now()` } })
+    .returning()
+  if (row === undefined) throw new Error('a catalogue entry was not stored')
+  return row
+}
+
+export async function deleteModelEntry(db: Database, modelId: string): Promise<boolean> {
+  const gone = await db
+    .delete(modelEntries)
+    .where(eq(modelEntries.modelId, modelId))
+    .returning({ modelId: modelEntries.modelId })
+  return gone.length > 0
+}

@@ -1,0 +1,36 @@
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { embeddedFiles } from './embedded-files.ts'
+
+/**
+ * Files that the program reads while it runs: in the checkout, or inside the one file that `npm run build` makes. Whoever
+ * reads a file of the program asks here, or the built one lacks it.
+ */
+const root = join(import.meta.dir, '../..')
+
+/** `path` from the checkout's root. */
+export function programFile(path: string): string {
+  return embeddedFiles[path] ?? join(root, path)
+}
+
+/** null: `file` is the built program or the agent's bundle, above which lies whatever that machine has there. */
+export const checkoutRoot = (file = import.meta.file): string | null => (file === 'program-files.ts' ? root : null)
+
+/** null: this is no built program. */
+export function embeddedFile(path: string): string | null {
+  return embeddedFiles[path] ?? null
+}
+
+/** The files in a folder of the built program, by their names in it; empty: this is no built program. */
+export function embeddedFolder(path: string): ReadonlyMap<string, string> {
+  const inside = Object.entries(embeddedFiles).filter(([file]) => file.startsWith(`${path}/`))
+  return new Map(inside.map(([file, at]) => [file.slice(path.length + 1), at]))
+}
+
+/** A file of an installed package. */
+export function packageFile(name: string, path: string): string {
+  const embedded = embeddedFiles[packagePath(name, path)]
+  return embedded ?? join(dirname(fileURLToPath(import.meta.resolve(`${name}/package.json`))), path)
+}
+
+export const packagePath = (name: string, path: string) => `node_modules/${name}/${path}`

@@ -1,0 +1,66 @@
+import { product } from '../brand.ts'
+
+export interface WelcomeFacts {
+  /** Without a trailing slash. */
+  readonly baseUrl: string
+  readonly host: string
+  /** Models that can answer now. */
+  readonly models: readonly string[]
+  /** null: no data folder, the operator's own PostgreSQL. */
+  readonly credentialsFile: string | null
+  /** The file was there once: tokens and keys were made, and nobody can read them there any more. */
+  readonly credentialsGone: boolean
+  /** The gateway key that this very start made, the only time it is shown; null later. */
+  readonly newKey: string | null
+}
+
+const loopback = new Set(['127.0.0.1', 'localhost', '::1'])
+const modelsNamedMax = 8
+
+function poolLines(models: readonly string[]): string[] {
+  const named = models.toSorted().slice(0, modelsNamedMax)
+  if (named.length === 0) return ['  No model server answers yet. Add one:  ./penstock nodes add http://HOST:PORT']
+  const more = models.length > named.length ? ` and ${models.length - named.length} more` : ''
+  const lines = [`  Models      ${named.join(', ')}${more}`]
+  if (named.every((model) => model.startsWith('demo/'))) {
+    lines.push('              (a built-in demo text generator, not a language model: no model server was found here)')
+  }
+  return lines
+}
+
+function curlLines({ baseUrl, models, newKey }: WelcomeFacts): string[] {
+  const [model] = models
+  if (model === undefined || newKey === null) return []
+  const body = JSON.stringify({ model, stream: true, messages: [{ role: 'user', content: 'Hello!' }] })
+  const headers = `-H 'authorization: Bearer ${newKey}' -H 'content-type: application/json'`
+  return ['', '  Try it:', '', `curl -N ${baseUrl}/v1/api/chat/completions ${headers} -d '${body}'`]
+}
+
+function credentialsLines({ credentialsFile, credentialsGone }: WelcomeFacts): string[] {
+  if (credentialsFile === null) return []
+  if (!credentialsGone) return [`  Credentials ${credentialsFile}`]
+  return [
+    `  Credentials ${credentialsFile} is gone. Put it back, or make a new admin token:  ./penstock reset-admin`,
+    '              (tokens and keys that were handed out go on working)',
+  ]
+}
+
+/** What a start prints when all is ready. Secrets are shown by the first start only. */
+export function welcome(facts: WelcomeFacts): string {
+  const { baseUrl, host, models } = facts
+  const lines = [
+    '',
+    `${product} is ready`,
+    '',
+    `  OpenAI base ${baseUrl}/v1/api`,
+    `  Docs        ${baseUrl}/docs`,
+    `  Console     ${baseUrl}/console`,
+    ...credentialsLines(facts),
+    ...poolLines(models),
+    ...curlLines(facts),
+  ]
+  if (!loopback.has(host) && !baseUrl.startsWith('https:')) {
+    lines.push('', `  Warning: listening on ${host} over plain http. Put TLS in front before others use it.`)
+  }
+  return `${lines.join('\n')}\n\n`
+}

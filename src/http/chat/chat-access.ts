@@ -1,0 +1,44 @@
+import type { Access } from '../../actors/accounts/access.ts'
+import { headers, tokenPrefixes } from '../../brand.ts'
+import { Problem } from '../../errors.ts'
+import type { HttpContext } from '../frame/context.ts'
+import { refusedLogin } from '../frame/refused-login.ts'
+
+const bearerPattern = /^bearer +(\S+)$/i
+
+const missing = (param: string) => new Problem('missing_credentials', { param })
+
+/**
+ * Who a chat request acts for (§4): a gateway key alone, or an operator's role token together with both
+ * customer headers. No promise where memory knows the key.
+ */
+export function chatAccess(context: HttpContext, request: Request, address: string): Access | Promise<Access> {
+  const { gateway } = context
+  const customerId = request.headers.get(headers.customerId)
+  const customerToken = request.headers.get(headers.customerToken)
+  const authorization = request.headers.get('authorization')
+  if (authorization === null) throw missing('header.authorization')
+  const refuse = (code: 'invalid_api_key' | 'invalid_credentials') =>
+    refusedLogin(gateway, address, new Problem(code, { param: 'header.authorization' }))
+  const token = bearerPattern.exec(authorization)?.[1] ?? ''
+  if (token.startsWith(tokenPrefixes.gateway)) {
+    if (customerId !== null || customerToken !== null) throw new Problem('conflicting_credentials')
+    const found = gateway.access.gatewayKey(token)
+    const known = (access: Access | null) => {
+      if (access === null) throw refuse('invalid_api_key')
+      return access
+    }
+    return found instanceof Promise ? found.then(known) : known(found)
+  }
+  const role = gateway.access.role(token)
+  if (role === null || role === 'viewer') throw refuse('invalid_api_key')
+  if (customerId === null) throw missing(`header.${headers.customerId}`)
+  if (customerToken === null) throw missing(`header.${headers.customerToken}`)
+  return asCustomer(gateway.access.customer(customerId, customerToken), () => refuse('invalid_credentials'))
+}
+
+async function asCustomer(found: Access | null | Promise<Access | null>, refusal: () => Problem): Promise<Access> {
+  const access = await found
+  if (access === null) throw refusal()
+  return access
+}

@@ -1,0 +1,119 @@
+import type { Static, TSchema } from '@sinclair/typebox'
+import type { AuditContext } from '../../actors/audit/audit-context.ts'
+import { headers } from '../../brand.ts'
+import { Problem } from '../../errors.ts'
+import {
+  type AdminAction,
+  type AdminRoute,
+  adminRoute,
+  needsSecondApprover,
+} from '../../machines/rules/approval-policy.ts'
+import { readBody } from '../../protocol/json/json-body.ts'
+import { checkReasonHeader, readOptionalBody, reasonHeader } from './admin-input.ts'
+import type { HttpContext, HttpExchange } from './context.ts'
+import { refusedLogin } from './refused-login.ts'
+
+/** What a call asks for, and on whose word: what the verb takes. */
+export interface Asked<S extends TSchema> {
+  readonly body: Static<S>
+  readonly audit: AuditContext
+}
+
+/**
+ * An admin call that changes something. Its body and its audit context come together, so that no verb can be reached
+ * without the reason and the second admin that its action asks for.
+ */
+export interface AdminCall {
+  body<S extends TSchema>(schema: S): Promise<Asked<S>>
+  /** No body at all is `{}`. */
+  optionalBody<S extends TSchema>(schema: S): Promise<Asked<S>>
+  /** A route that reads no body: its reason travels in a header. */
+  bare(): AuditContext
+}
+
+const controls = /[\u0000-\u001f\u007f-\u009f]/g
+
+/** `actorToken`: of the caller, known to be good. */
+export function adminCall(
+  context: HttpContext,
+  exchange: HttpExchange,
+  request: Request,
+  actorToken: string,
+): AdminCall {
+  const audited = (body: object): AuditContext => {
+    if (exchange.action === null) throw new Error('an admin route without its action')
+    return auditContext(context, { exchange, request, actorToken, action: exchange.action }, body)
+  }
+  return {
+    body: async (schema) => {
+      checkReasonHeader(request)
+      const body = await context.connections.body(request, readBody(request, schema))
+      return { body, audit: audited(body as object) }
+    },
+    optionalBody: async (schema) => {
+      const body = await context.connections.body(request, readOptionalBody(request, schema))
+      return { body, audit: audited(body as object) }
+    },
+    bare: () => {
+      checkReasonHeader(request)
+      return audited({})
+    },
+  }
+}
+
+interface Caller {
+  readonly exchange: HttpExchange
+  readonly request: Request
+  readonly actorToken: string
+  readonly action: AdminAction
+}
+
+function auditContext(context: HttpContext, caller: Caller, given: object): AuditContext {
+  const { exchange, request, action } = caller
+  const { config } = context.gateway
+  const row = adminRoute(action)
+  const body = given as { readonly reason?: string; readonly confirm?: string; readonly dry_run?: boolean }
+  const reason = reasonOf(body.reason ?? request.headers.get(reasonHeader))
+  // A dry run does nothing that anybody would have to answer for.
+  const dry = row.dryRun && body.dry_run === true
+  if (config.SVC_ENFORCE_REASON && row.reasonRequired && reason === null && !dry) throw reasonRequired()
+  const approver = config.SVC_REQUIRE_SECOND_APPROVER && needsSecondApprover(row) && !dry
+  return {
+    action,
+    actorType: 'admin_token',
+    actorRole: exchange.role ?? 'viewer',
+    actorHashPrefix: exchange.actorHash,
+    approverHashPrefix: approver ? secondApprover(context, caller) : null,
+    reason,
+    confirmation: confirmationOf(row, body.confirm),
+    requestId: exchange.requestId,
+  }
+}
+
+function reasonOf(given: string | null): string | null {
+  const text = given?.replaceAll(controls, '').trim() ?? ''
+  return text === '' ? null : text
+}
+
+/** Only the text that is asked for is ever kept: a wrong one could be anything. */
+function confirmationOf({ typedConfirmation }: AdminRoute, given: string | undefined): string | null {
+  return given !== undefined && given === typedConfirmation ? given : null
+}
+
+function reasonRequired(): Problem {
+  const detail = `A reason is needed: \`reason\` in the body, or the header ${reasonHeader}`
+  return new Problem('reason_required', { param: 'reason', detail })
+}
+
+/** The hash prefix of the second admin's token (§16). */
+function secondApprover({ gateway }: HttpContext, { exchange, request, actorToken }: Caller): string | null {
+  const param = `header.${headers.approverToken}`
+  const token = request.headers.get(headers.approverToken)
+  if (token === null) throw new Problem('missing_credentials', { param, detail: 'A second admin has to agree' })
+  const role = gateway.access.role(token)
+  if (role === null) throw refusedLogin(gateway, exchange.address, new Problem('invalid_credentials', { param }))
+  if (role !== 'admin' || token === actorToken) {
+    throw new Problem('insufficient_role', { param, detail: 'This needs another token of the role admin' })
+  }
+  return gateway.audit.pseudonym('actor', token)
+}

@@ -1,0 +1,83 @@
+import type { Role } from '../../actors/accounts/access.ts'
+import type { GatewayHandle } from '../../actors/gateway-handle.ts'
+import type { ProblemCode } from '../../errors.ts'
+import { newId, type RequestId } from '../../ids.ts'
+import { ConnectionClock, type TimedServer } from '../../listener/connection-clock.ts'
+import type { AdminAction } from '../../machines/rules/approval-policy.ts'
+import { baseHeaders } from '../../protocol/json/problem-response.ts'
+import { createClientAddress, type PeerDirectory } from './client-address.ts'
+import { clientRequestId, logRequest } from './request-log.ts'
+
+/** What one request on a route other than chat is known by until its line is logged. */
+export interface HttpExchange {
+  readonly requestId: RequestId
+  readonly startedMs: number
+  readonly clientRequestId: string | null
+  readonly address: string
+  code: ProblemCode | null
+  keyId: string | null
+  role: Role | null
+  /** Of an admin route. */
+  action: AdminAction | null
+  /** Keyed hash of a known role token. */
+  actorHash: string | null
+}
+
+/** What the plugins and routes share; made once per application. */
+export interface HttpContext {
+  readonly gateway: GatewayHandle
+  readonly base: Readonly<Record<string, string>>
+  readonly clientAddress: (request: Request, server: PeerDirectory | null) => string
+  readonly connections: ConnectionClock
+}
+
+/** `server`: null until it listens. */
+export function createHttpContext(gateway: GatewayHandle, server: () => TimedServer | null): HttpContext {
+  return {
+    gateway,
+    base: baseHeaders(gateway.config),
+    clientAddress: createClientAddress(gateway.config.SVC_TRUSTED_PROXIES),
+    connections: new ConnectionClock(server),
+  }
+}
+
+export function beginExchange(context: HttpContext, request: Request, server: PeerDirectory | null): HttpExchange {
+  return {
+    requestId: newId('req'),
+    startedMs: performance.now(),
+    clientRequestId: clientRequestId(request),
+    address: context.clientAddress(request, server),
+    code: null,
+    keyId: null,
+    role: null,
+    action: null,
+    actorHash: null,
+  }
+}
+
+/** A caller may send any method; only these become labels. */
+const methods = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'])
+const otherMethod = 'other'
+
+/** The log line and the metrics of a finished request. */
+export function endExchange(
+  { gateway }: HttpContext,
+  exchange: HttpExchange,
+  { route, method: sent, status }: { readonly route: string; readonly method: string; readonly status: number },
+): void {
+  const latencyMs = performance.now() - exchange.startedMs
+  const method = methods.has(sent) ? sent : otherMethod
+  gateway.metrics.http(route, method, status, latencyMs / 1_000)
+  logRequest(gateway.log, {
+    route,
+    method,
+    status,
+    latencyMs,
+    requestId: exchange.requestId,
+    code: exchange.code,
+    keyId: exchange.keyId,
+    role: exchange.role,
+    addressHash: gateway.hashAddress(exchange.address),
+    clientRequestId: exchange.clientRequestId,
+  })
+}

@@ -1,0 +1,67 @@
+import { Problem, type ProblemCode } from '../../errors.ts'
+import { descriptors } from '../../host/descriptors.ts'
+import { failureName, type Log } from '../../log.ts'
+
+/**
+ * Codes by which driver and server say that the database is away, or has no room, memory or connection left: the caller
+ * may try again, nothing is wrong with the request. SQLSTATE classes 08, 53 and 57P, and what a query that ran out of its
+ * time gets.
+ */
+const outageCode =
+  /^(ECONNREFUSED|ECONNRESET|ENOENT|EPIPE|ETIMEDOUT|CONNECTION_(CLOSED|ENDED|DESTROYED)|CONNECT_TIMEOUT|08...|57P0.|57014|53...)$/
+/** By which the system says that this process has no descriptor left; a connection of Bun's is then "refused". */
+const descriptorCode = /^(EMFILE|ENFILE)$/
+
+const isAbort = (error: unknown) => error instanceof Error && error.name === 'AbortError'
+
+/** A failed schema of Elysia: `on` tells whether the caller's part or our own answer broke it. */
+function brokenSchema(error: unknown): string | null {
+  const { code, type } = error as { code?: unknown; type?: unknown }
+  return code === 'VALIDATION' && typeof type === 'string' ? type : null
+}
+
+/** What is named by a path parameter, where there is none. */
+const absentCodes: Readonly<Record<string, ProblemCode>> = {
+  batch_id: 'batch_not_found',
+  command_id: 'command_not_found',
+  customer_id: 'customer_not_found',
+  job_id: 'job_not_found',
+  key_id: 'key_not_found',
+  machine: 'machine_not_found',
+  node_id: 'node_not_found',
+  receipt_hash: 'receipt_not_found',
+  token_id: 'enrollment_token_not_found',
+  webhook_id: 'webhook_not_found',
+}
+
+/**
+ * The only part of a request that Elysia itself checks is the path (bodies and queries: `readBody`, `readQuery`). An id
+ * in a form that none has is the id of nothing (§27).
+ */
+function invalidPath(error: unknown): Problem {
+  const { valueError } = error as { valueError?: { path?: unknown } }
+  const parameter = typeof valueError?.path === 'string' ? valueError.path.replace('/', '') : ''
+  return new Problem(absentCodes[parameter] ?? 'route_not_found', { param: `path.${parameter}` })
+}
+
+export const clientClosedStatus = 499
+
+/**
+ * What the caller is told of anything that was thrown; null: nobody is there any more. A defect is logged here, once,
+ * by its class alone: messages can hold what the caller or the database must not show.
+ */
+export function problemOf(error: unknown, log: Log, place: { requestId: string; route: string }): Problem | null {
+  if (error instanceof Problem) return error
+  if (isAbort(error)) return null
+  const schema = brokenSchema(error)
+  if (schema !== null && schema !== 'response') return invalidPath(error)
+  const failure = schema === null ? failureName(error) : 'response_schema'
+  if (schema === null && (outageCode.test(failure) || descriptorCode.test(failure))) {
+    const exhausted = descriptorCode.test(failure) || (failure === 'ECONNREFUSED' && descriptors.exhausted())
+    const event = exhausted ? 'descriptors_exhausted' : 'database_away'
+    log.warn(event, { request_id: place.requestId, route: place.route, failure })
+    return new Problem('service_unavailable')
+  }
+  log.error('unhandled', { request_id: place.requestId, route: place.route, failure })
+  return new Problem('internal_error')
+}

@@ -1,0 +1,47 @@
+import { headers } from '../../brand.ts'
+import type { ProblemCode } from '../../errors.ts'
+import type { Log } from '../../log.ts'
+
+/** One finished request; every field may stand in a log (§18). */
+export interface RequestLine {
+  readonly requestId: string
+  /** The template, never the path. */
+  readonly route: string
+  readonly method: string
+  readonly status: number
+  readonly code: ProblemCode | null
+  readonly latencyMs: number
+  readonly keyId?: string | null
+  readonly role?: string | null
+  /** From `hashAddress`. */
+  readonly addressHash?: string | null
+  readonly clientRequestId?: string | null
+  readonly jobId?: string | null
+}
+
+const clientRequestIdPattern = /^[A-Za-z0-9._-]{1,128}$/
+
+/** The caller's own `x-request-id`, if it has a harmless form: kept beside ours, never instead of it. */
+export function clientRequestId(request: Request): string | null {
+  const given = request.headers.get(headers.requestId)
+  return given !== null && clientRequestIdPattern.test(given) ? given : null
+}
+
+const tenths = (ms: number) => Math.round(ms * 10) / 10
+
+export function logRequest(log: Log, line: RequestLine): void {
+  const write = line.status >= 500 ? log.warn : log.info
+  write('request', {
+    request_id: line.requestId,
+    route: line.route,
+    method: line.method,
+    status: line.status,
+    code: line.code,
+    latency_ms: tenths(line.latencyMs),
+    key_id: line.keyId ?? undefined,
+    role: line.role ?? undefined,
+    ip: line.addressHash ?? undefined,
+    client_request_id: line.clientRequestId ?? undefined,
+    job_id: line.jobId ?? undefined,
+  })
+}

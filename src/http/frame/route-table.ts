@@ -1,0 +1,141 @@
+import type { TSchema } from '@sinclair/typebox'
+import type { AnyElysia } from 'elysia'
+import { chatRoute } from '../../actors/telemetry/metrics.ts'
+import { brand } from '../../brand.ts'
+import { type AdminAction, type AdminRole, adminRoute, adminRouteFaults } from '../../machines/rules/approval-policy.ts'
+import type { QueryParameters } from './query.ts'
+
+/** Keys of a route's `detail` that are ours; the OpenAPI document turns them into what OpenAPI knows. */
+export const actionKey = `x-${brand}-action`
+export const queryKey = `x-${brand}-query`
+export const bodyKey = `x-${brand}-body`
+export const csvKey = `x-${brand}-csv`
+export const mediaTypeKey = `x-${brand}-media-type`
+
+export interface RouteRow {
+  readonly method: string
+  /** The template: `/v1/admin/customers/:customer_id`. */
+  readonly path: string
+  /** Of an admin route, as it names itself; null elsewhere. */
+  readonly action: AdminAction | null
+  /** The least role of an admin route; null elsewhere. */
+  readonly role: AdminRole | null
+  /** Names of the parameters that it reads of a query. */
+  readonly query: readonly string[]
+}
+
+/** What a route says of itself where Elysia's own schemas would change what they check (see `readBody`, `readQuery`). */
+export function describe(text: {
+  readonly summary: string
+  readonly description?: string
+  readonly tags: readonly string[]
+  readonly query?: QueryParameters
+  readonly body?: TSchema
+  readonly optionalBody?: TSchema
+  /** Answers 204. */
+  readonly empty?: boolean
+  /** Answers with a table where that is asked for: what its lines are. */
+  readonly csv?: string | undefined
+  /** Of a whole answer that is not `application/json`. */
+  readonly mediaType?: string
+}): Record<string, unknown> {
+  const { query, body, optionalBody, empty, csv, mediaType, tags, ...rest } = text
+  const schema = body ?? optionalBody
+  return {
+    ...rest,
+    tags: [...tags],
+    ...(empty === true ? { responses: { 204: { description: 'Done' } } } : {}),
+    ...(query === undefined ? {} : { [queryKey]: query }),
+    ...(csv === undefined ? {} : { [csvKey]: csv }),
+    ...(mediaType === undefined ? {} : { [mediaTypeKey]: mediaType }),
+    ...(schema === undefined ? {} : { [bodyKey]: { schema, required: body !== undefined } satisfies DescribedBody }),
+  }
+}
+
+export interface DescribedBody {
+  readonly schema: TSchema
+  readonly required: boolean
+}
+
+/** Stands for the one that the operator configured (SVC_MARKETPLACE_SEGMENT). */
+const marketplacePath = '/:segment/models'
+/** Rows 2 to 12 of the specification's table: hosted, not administrative (§9). */
+const hostedRows: readonly (readonly [string, string])[] = [
+  ['POST', '/v1/api/chat/completions'],
+  ['GET', '/v1/api/models'],
+  ['GET', '/v1/api'],
+  ['GET', '/v1/api/pricing'],
+  ['POST', '/v1/api/private-inference/jobs'],
+  ['GET', '/v1/api/private-inference/jobs/:job_id'],
+  ['GET', '/v1/nodes/:node_id/payouts'],
+  ['GET', '/v1/public/settlement'],
+  ['GET', marketplacePath],
+  ['GET', '/v1/billing/account'],
+  ['GET', '/v1/billing/usage'],
+]
+
+/** `/jobs/:job_id` → `/jobs/{job_id}`. */
+export const bracedPath = (template: string) => template.replaceAll(/:([A-Za-z_]+)/g, '{$1}')
+
+export const adminPrefix = '/v1/admin/'
+
+/** Throws for an admin route without its row in the table of roles and approvals. */
+export function checkAdminRoutes(app: AnyElysia): void {
+  const mounted = new RouteTable(app).rows.filter(({ path, action }) => action !== null || path.startsWith(adminPrefix))
+  const faults = adminRouteFaults(mounted)
+  if (faults.length > 0) throw new Error(`admin routes: ${faults.join('; ')}`)
+}
+
+/** Described by hand in `openapi/chat-operation.ts`. */
+const chatQuery = ['node_id']
+
+export interface RouteMatch {
+  readonly template: string
+  readonly allow: readonly string[]
+  readonly query: ReadonlySet<string>
+}
+
+/** What is mounted: the endpoint index, 405 answers, OpenAPI and the role tests all read this. */
+export class RouteTable {
+  readonly rows: readonly RouteRow[]
+  readonly #byPath: readonly {
+    readonly pattern: RegExp
+    readonly template: string
+    readonly methods: Set<string>
+    readonly query: Set<string>
+  }[]
+
+  constructor(app: AnyElysia) {
+    const details = app.routes.map(({ method, path, hooks }) => {
+      const { detail = {} } = hooks as { detail?: Record<string, unknown> }
+      const action = (detail[actionKey] ?? null) as AdminAction | null
+      const query = path === chatRoute ? chatQuery : Object.keys(detail[queryKey] ?? {})
+      return { method, path, action, role: action === null ? null : adminRoute(action).role, query }
+    })
+    this.rows = details
+    const templates = [...new Set(details.map(({ path }) => path))]
+    this.#byPath = templates.map((template) => ({
+      template,
+      pattern: new RegExp(`^${template.replaceAll('.', '\\.').replaceAll(/:[A-Za-z_]+/g, '[^/]+')}/?$`),
+      methods: new Set(details.filter(({ path }) => path === template).map(({ method }) => method)),
+      query: new Set(details.filter(({ path }) => path === template).flatMap(({ query }) => query)),
+    }))
+  }
+
+  /** The template of a path that exists, the methods it takes and what it reads of a query, or null. */
+  match(path: string): RouteMatch | null {
+    const found = this.#byPath.find(({ pattern }) => pattern.test(path))
+    if (found === undefined) return null
+    const methods = [...found.methods]
+    const allow = [...methods, ...(found.methods.has('GET') ? ['HEAD'] : []), 'OPTIONS']
+    return { template: found.template, allow, query: found.query }
+  }
+
+  /** `"<METHOD> <path>"` of the mounted public rows, in the specification's order. */
+  hosted(marketplaceSegment: string): string[] {
+    return hostedRows
+      .map(([method, path]) => [method, path === marketplacePath ? `/${marketplaceSegment}/models` : path] as const)
+      .filter(([method, path]) => this.rows.some((row) => row.method === method && row.path === path))
+      .map(([method, path]) => `${method} ${bracedPath(path)}`)
+  }
+}

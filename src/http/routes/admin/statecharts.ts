@@ -1,0 +1,87 @@
+import { Type } from '@sinclair/typebox'
+import { Elysia } from 'elysia'
+import type { DrawnChart } from '../../../actors/console/statecharts.ts'
+import { transitionsKeptMax } from '../../../actors/telemetry/transition-ring.ts'
+import { brand } from '../../../brand.ts'
+import { Problem } from '../../../errors.ts'
+import { charts } from '../../../machines/charts/registry.ts'
+import { type Machine, MachineList, TransitionList } from '../../../protocol/wire/admin/inspect.ts'
+import { isoTime } from '../../../time.ts'
+import type { HttpContext } from '../../frame/context.ts'
+import { limitOf, readQuery } from '../../frame/query.ts'
+import { describe } from '../../frame/route-table.ts'
+import { admin } from '../../plugins/admin.ts'
+
+const tags = ['Statecharts (extension)']
+const query = {
+  limit: limitOf(100, transitionsKeptMax),
+  id: {
+    kind: 'text',
+    pattern: /^[A-Za-z0-9_-]{1,64}$/,
+    required: false,
+    description: 'Of one instance: a node, request, command or batch id',
+  },
+} as const
+const params = Type.Object({ machine: Type.String({ pattern: '^[a-z][a-z-]{0,63}$' }) })
+
+const machineView = ({ graph, title, about, svg }: DrawnChart): Machine => ({
+  machine: graph.id,
+  title,
+  about,
+  states: graph.states.map(({ path, ...state }) => ({ state: path, ...state })),
+  transitions: [...graph.transitions],
+  svg,
+})
+
+/** The statecharts as graphs and pictures, and how their instances moved of late (§23). */
+export const machineRoutes = (context: HttpContext) => {
+  const { consoles, statecharts } = context.gateway
+  return new Elysia()
+    .use(admin(context))
+    .get(
+      '/v1/admin/machines',
+      async () => {
+        const machines = (await statecharts.all()).map(machineView)
+        return {
+          object: `${brand}.admin.machine_list` as const,
+          generated_at: isoTime(Date.now()),
+          count: machines.length,
+          machines,
+        }
+      },
+      {
+        action: 'machine.list',
+        response: { 200: MachineList },
+        detail: describe({
+          summary: 'List the statecharts as graphs and pictures',
+          description: 'Made from the definitions that run.',
+          tags,
+        }),
+      },
+    )
+    .get(
+      '/v1/admin/machines/:machine/transitions',
+      ({ params: { machine }, request }) => {
+        if (!charts.some((chart) => chart.machine.id === machine)) throw new Problem('machine_not_found')
+        const { id, limit } = readQuery(request.url, query)
+        const transitions = [...consoles.history(machine, id, limit)]
+        return {
+          object: `${brand}.admin.transition_list` as const,
+          generated_at: isoTime(Date.now()),
+          count: transitions.length,
+          transitions,
+        }
+      },
+      {
+        action: 'machine.transitions',
+        params,
+        response: { 200: TransitionList },
+        detail: describe({
+          summary: 'List recent transitions of a statechart, newest first',
+          description: `The last ${transitionsKeptMax.toLocaleString('en')} of each chart on this gateway, kept in memory. Of rounds of one instance that followed each other and were all the same, the last.`,
+          tags,
+          query,
+        }),
+      },
+    )
+}

@@ -1,0 +1,181 @@
+import type { Role } from '../../actors/accounts/access.ts'
+import type { Customer as CustomerRecord, GatewayKey } from '../../actors/accounts/accounts.ts'
+import type { Explanation as ExplanationRecord } from '../../actors/chat/explain.ts'
+import type { MixtureRecord } from '../../actors/mixture/mixture-records.ts'
+import { liveNode } from '../../actors/pool/live-node.ts'
+import type { NodeView } from '../../actors/pool/node-view.ts'
+import type { ModelEntry as ModelEntryRecord, NodeRecord } from '../../actors/pool/pool-admin.ts'
+import { brand } from '../../brand.ts'
+import type { RoutingTable } from '../../machines/rules/routing.ts'
+import { toBase64url } from '../../protocol/signing/base64url.ts'
+import { fingerprint } from '../../protocol/signing/ed25519.ts'
+import type { Customer, Explanation, Key, ModelEntry, Node } from '../../protocol/wire/admin/admin.ts'
+import type { RecentMixture } from '../../protocol/wire/admin/admin-mixtures.ts'
+import type { LiveNode } from '../../protocol/wire/admin/inspect.ts'
+import { isoTime } from '../../time.ts'
+
+const instant = (at: Date | null) => (at === null ? null : isoTime(at))
+const seesOwners = (role: Role) => role !== 'viewer'
+
+export function customerView(row: CustomerRecord): Customer {
+  return {
+    customer_id: row.customerId,
+    display_name: row.displayName,
+    account_status: row.accountStatus,
+    gateway_policy: row.gatewayPolicy,
+    balance_wei: row.balanceWei.toString(),
+    reserved_wei: row.reservedWei.toString(),
+    available_wei: (row.balanceWei - row.reservedWei).toString(),
+    created_at: isoTime(row.createdAt),
+  }
+}
+
+export function keyView(row: GatewayKey): Key {
+  return {
+    key_id: row.keyId,
+    customer_id: row.customerId,
+    display_prefix: row.displayPrefix,
+    name: row.name,
+    node_scope: row.nodeScope,
+    model_policy: row.modelPolicy,
+    created_at: isoTime(row.createdAt),
+    last_used_at: instant(row.lastUsedAt),
+    expires_at: instant(row.expiresAt),
+    revoked_at: instant(row.revokedAt),
+  }
+}
+
+/** A node registered without a name is called by the host of its URL, and addresses are not for viewers. */
+function shownName({ name, nodeId, url }: NodeRecord, role: Role): string {
+  return seesOwners(role) || url === null || new URL(url).host !== name ? name : nodeId
+}
+
+const unwatched = {
+  state: 'enrolled',
+  state_since: null,
+  held_until: null,
+  in_flight: 0,
+  transport: null,
+  runtimes: [],
+  last_error: null,
+} as const satisfies Omit<LiveNode, 'node_id'>
+
+/** `live`: what this gateway knows of the node now; null when it does not watch it (yet, or any more). */
+export function nodeView(row: NodeRecord, live: NodeView | null, role: Role): Node {
+  const open = seesOwners(role)
+  const moving = live === null ? unwatched : liveNode(live)
+  return {
+    ...moving,
+    node_id: row.nodeId,
+    customer_id: open ? row.customerId : null,
+    name: shownName(row, role),
+    kind: row.kind,
+    url: open ? row.url : null,
+    has_api_key: row.hasApiKey,
+    identity_fingerprint: row.identityKey === null ? null : fingerprint(toBase64url(row.identityKey)),
+    visibility: row.visibility,
+    privacy_class: row.privacyClass,
+    node_class: row.nodeClass,
+    payout_address: open ? row.payoutAddress : null,
+    origin: row.origin,
+    admin_state: row.adminState,
+    state: row.adminState === 'revoked' ? 'revoked' : moving.state,
+    drain_started_at: instant(row.drainStartedAt),
+    created_at: isoTime(row.createdAt),
+  }
+}
+
+export function modelEntryView(row: ModelEntryRecord): ModelEntry {
+  return {
+    id: row.modelId,
+    aliases: row.aliases,
+    name: row.name,
+    description: row.description,
+    input_modalities: row.inputModalities,
+    output_modalities: row.outputModalities,
+    context_length: row.contextLength,
+    max_output_length: row.maxOutputLength,
+    prompt_token_price_wei: row.promptTokenPriceWei?.toString() ?? null,
+    completion_token_price_wei: row.completionTokenPriceWei?.toString() ?? null,
+    usd_prices: row.usdPrices,
+    updated_at: isoTime(row.updatedAt),
+  }
+}
+
+const uncatalogued = {
+  aliases: [],
+  name: null,
+  description: null,
+  input_modalities: null,
+  output_modalities: null,
+  context_length: null,
+  max_output_length: null,
+  prompt_token_price_wei: null,
+  completion_token_price_wei: null,
+  usd_prices: null,
+  updated_at: null,
+}
+
+/** Entries and what nodes serve without one, sorted by id. */
+export function adminModels(entries: readonly ModelEntryRecord[], table: RoutingTable) {
+  const nodes = new Map<string, { all: Set<string>; ready: Set<string>; context: number | null }>()
+  for (const { modelId, nodeId, ready, nodeState, contextLength } of table.routes) {
+    const seen = nodes.get(modelId) ?? { all: new Set(), ready: new Set(), context: null }
+    nodes.set(modelId, seen)
+    seen.all.add(nodeId)
+    if (contextLength !== null) seen.context = Math.max(seen.context ?? 0, contextLength)
+    if (ready && nodeState === 'ready') seen.ready.add(nodeId)
+  }
+  const known = new Map(entries.map((entry) => [entry.modelId, entry]))
+  return [...new Set([...known.keys(), ...nodes.keys()])].sort().map((id) => {
+    const entry = known.get(id)
+    return {
+      ...(entry === undefined ? { id, ...uncatalogued } : modelEntryView(entry)),
+      in_catalogue: entry !== undefined,
+      nodes: nodes.get(id)?.all.size ?? 0,
+      nodes_ready: nodes.get(id)?.ready.size ?? 0,
+      served_context_length: nodes.get(id)?.context ?? null,
+    }
+  })
+}
+
+export function explanationView(found: ExplanationRecord, role: Role): Explanation {
+  return {
+    object: `${brand}.admin.explanation`,
+    request_id: found.requestId,
+    model: found.model,
+    customer_id: seesOwners(role) ? found.customerId : null,
+    tries: found.tries.map(({ atMs, result, code, routes }) => ({
+      at: isoTime(atMs),
+      result,
+      code,
+      routes: routes.map(({ profile_id, ...route }) => ({ ...route, model_profile_id: profile_id })),
+    })),
+  }
+}
+
+export function mixtureView(record: MixtureRecord, role: Role): RecentMixture {
+  const { prompt_tokens, completion_tokens, total_tokens } = record.usage
+  return {
+    request_id: record.requestId,
+    customer_id: seesOwners(role) ? record.customerId : null,
+    strategy: record.strategy,
+    outcome: record.outcome,
+    code: record.code,
+    degraded: record.degraded,
+    started_at: isoTime(record.startedAtMs),
+    ended_at: isoTime(record.endedAtMs),
+    latency_ms: Math.round(record.latencyMs),
+    usage: { prompt_tokens, completion_tokens, total_tokens },
+    experts: record.experts.map((call) => ({
+      role: call.role,
+      model: call.model,
+      status: call.status,
+      node_id: call.nodeId,
+      request_id: call.requestId,
+      receipt_hash: call.receiptHash,
+      latency_ms: Math.round(call.latencyMs),
+      usage: { total_tokens: call.totalTokens },
+    })),
+  }
+}

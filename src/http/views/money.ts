@@ -1,0 +1,65 @@
+import type { KindTotal, LedgerEntry as LedgerEntryRow } from '../../db/queries/money/ledger.ts'
+import type { SettlementGroup as GroupRow } from '../../db/queries/money/payouts.ts'
+import type { BatchRow } from '../../db/queries/money/public-settlement.ts'
+import type { LedgerEntry } from '../../protocol/wire/money/billing.ts'
+import type { SettlementGroup } from '../../protocol/wire/money/money.ts'
+import { dayMs, isoTime } from '../../time.ts'
+
+export const instant = (at: Date | null) => (at === null ? null : isoTime(at))
+export const windowStart = (nowMs: number, windowDays: number) => new Date(nowMs - windowDays * dayMs)
+
+function ledgerEntryView(row: LedgerEntryRow): LedgerEntry {
+  return {
+    entry_id: row.entryId,
+    private_job_id: row.privateJobId,
+    receipt_hash: row.receiptHash,
+    kind: row.kind,
+    amount_wei: row.amountWei.toString(),
+    balance_after_wei: row.balanceAfterWei.toString(),
+    reserved_after_wei: row.reservedAfterWei.toString(),
+    created_at: isoTime(row.createdAt),
+  }
+}
+
+export function usageView(usage: {
+  readonly totals: readonly KindTotal[]
+  readonly entries: readonly LedgerEntryRow[]
+}) {
+  return {
+    totals: usage.totals.map(({ kind, count, amountWei }) => ({ kind, count, amount_wei: amountWei.toString() })),
+    entries: usage.entries.map(ledgerEntryView),
+  }
+}
+
+export function groupView(row: GroupRow): SettlementGroup {
+  return {
+    settlement_status: row.settlementStatus,
+    payout_count: row.payoutCount,
+    total_payout_wei: row.payoutWei.toString(),
+    total_amount_wei: row.grossWei.toString(),
+  }
+}
+
+export function batchView(row: BatchRow) {
+  return {
+    batch_id: row.batchId,
+    merkle_root: row.merkleRoot,
+    payout_count: row.payoutCount,
+    total_amount_wei: row.totalAmountWei.toString(),
+    status: row.status,
+    submitted_tx_hash: row.submittedTxHash,
+    created_at: isoTime(row.createdAt),
+    submitted_at: instant(row.submittedAt),
+    completed_at: instant(row.completedAt),
+    finalized_at: instant(row.finalizedAt),
+    settlement_block_number: row.settlementBlockNumber,
+    settlement_block_hash: row.settlementBlockHash,
+  }
+}
+
+export const adminBatchView = (row: BatchRow) => ({
+  ...batchView(row),
+  attempts: row.attempts,
+  held: row.held,
+  last_error: row.lastError,
+})

@@ -1,0 +1,252 @@
+import { assign, type SnapshotFrom, setup } from 'xstate'
+import type { NodeState } from '../rules/routing.ts'
+
+/** All in ms. Times come in with the events, so that the chart needs no clock of its own but its timers'. */
+export interface NodeThresholds {
+  readonly staleAfterMs: number
+  readonly offlineAfterMs: number
+  readonly holdDownMs: number
+  readonly drainTimeoutMs: number
+}
+
+/** Good polls in a row until a node serves again (§8, hysteresis). */
+export const goodPolls = { fromStale: 2, fromOffline: 3 } as const
+/** Failed polls in a row until its models count as not ready. */
+export const failedPollsMax = 2
+/** So many changes of readiness within the window are flapping. */
+export const flappingChanges = 4
+export const flappingWindowMs = 600_000
+
+interface Timed {
+  /** Unix ms. */
+  readonly at: number
+}
+
+export type NodeEvent =
+  | ({ readonly type: 'poll.answered'; readonly modelsReady: number } & Timed)
+  | ({ readonly type: 'poll.failed' } & Timed)
+  | ({ readonly type: 'connection.refused' } & Timed)
+  /** The node has dialled in and proved who it is. */
+  | ({ readonly type: 'tunnel.opened' } & Timed)
+  /** `at`: when the operator asked, also if that was before this process started. */
+  | ({ readonly type: 'drain.asked' } & Timed)
+  | ({ readonly type: 'resume.asked' } & Timed)
+  | ({ readonly type: 'revoke.asked' } & Timed)
+  | ({ readonly type: 'calls.drained' } & Timed)
+
+export interface NodeContext extends NodeThresholds {
+  readonly modelsReady: number
+  /** In a row. */
+  readonly pollsGood: number
+  readonly pollsFailed: number
+  readonly lastAnswerMs: number
+  /** It has dialled in since it fell silent: the first good poll is enough. */
+  readonly dialled: boolean
+  /** Time of the last event: what a timer's remaining delay is counted from. */
+  readonly nowMs: number
+  /** The operator's wish and how far it is: `done` once the work has ended or its time is up. */
+  readonly drain: 'none' | 'asked' | 'done'
+  readonly drainDeadlineMs: number
+  /** Times of the last changes of readiness that no operator asked for; at most `flappingChanges`. */
+  readonly changes: readonly number[]
+  /** Left `ready` by itself: the return to it is a change too. */
+  readonly fell: boolean
+  /** No new work until then while another route can serve; 0 when the node is not held down. */
+  readonly heldUntilMs: number
+}
+
+function changed(context: NodeContext, at: number, fell: boolean): Partial<NodeContext> {
+  const changes = [...context.changes.filter((time) => at - time < flappingWindowMs), at].slice(-flappingChanges)
+  const heldUntilMs = changes.length >= flappingChanges ? at + context.holdDownMs : context.heldUntilMs
+  return { changes, fell, heldUntilMs }
+}
+
+const machine = setup({
+  types: {
+    context: {} as NodeContext,
+    input: {} as NodeThresholds,
+    events: {} as NodeEvent,
+    tags: {} as 'eligible' | 'callsLost',
+  },
+  delays: {
+    silence: ({ context }) => Math.max(0, context.lastAnswerMs + context.staleAfterMs - context.nowMs),
+    longSilence: ({ context }) => Math.max(0, context.lastAnswerMs + context.offlineAfterMs - context.nowMs),
+    drainTimeout: ({ context }) => Math.max(0, context.drainDeadlineMs - context.nowMs),
+  },
+  guards: {
+    aModelIsReady: ({ context }) => context.modelsReady > 0 && context.drain === 'none',
+    noModelIsReady: ({ context }) => context.modelsReady === 0,
+    drainIsAsked: ({ context }) => context.drain === 'asked',
+    lastFailureAllowed: ({ context }) => context.pollsFailed + 1 >= failedPollsMax,
+    steadyAfterStale: ({ context }) => context.dialled || context.pollsGood + 1 >= goodPolls.fromStale,
+    steadyAfterOffline: ({ context }) => context.dialled || context.pollsGood + 1 >= goodPolls.fromOffline,
+  },
+  actions: {
+    recordAnswer: assign(({ context, event }) =>
+      event.type === 'poll.answered'
+        ? {
+            modelsReady: event.modelsReady,
+            pollsGood: context.pollsGood + 1,
+            pollsFailed: 0,
+            lastAnswerMs: event.at,
+            dialled: false,
+            nowMs: event.at,
+          }
+        : {},
+    ),
+    recordFailure: assign(({ context, event }) => ({
+      pollsGood: 0,
+      pollsFailed: context.pollsFailed + 1,
+      // A tunnel that broke again proves nothing.
+      dialled: event.type === 'connection.refused' ? false : context.dialled,
+      nowMs: event.at,
+    })),
+    forgetModels: assign({ modelsReady: 0 }),
+    startCounting: assign({ pollsGood: 0 }),
+    noteDialled: assign({ dialled: true }),
+    markSilent: assign(({ context }) => ({ nowMs: context.lastAnswerMs + context.staleAfterMs })),
+    fall: assign(({ context }) => changed(context, context.nowMs, true)),
+    rise: assign(({ context }) => (context.fell ? changed(context, context.nowMs, false) : {})),
+    askDrain: assign(({ context, event }) => ({
+      drain: 'asked' as const,
+      drainDeadlineMs: event.at + context.drainTimeoutMs,
+      nowMs: Math.max(context.nowMs, event.at),
+    })),
+    endDrain: assign(({ context, event }) => ({
+      drain: 'done' as const,
+      nowMs: event.type === 'calls.drained' ? event.at : Math.max(context.nowMs, context.drainDeadlineMs),
+    })),
+    takeBackDrain: assign(({ event }) => ({ drain: 'none' as const, nowMs: event.at })),
+  },
+})
+
+/**
+ * One node as this gateway sees it (§8). Lives in memory only: each gateway learns the state by its own polls;
+ * what the operator wants (`admin_state`) comes from the row as `drain.asked`, `resume.asked`, `revoke.asked`.
+ */
+export const nodeMachine = machine.createMachine({
+  id: 'node',
+  initial: 'enrolled',
+  context: ({ input }) => ({
+    ...input,
+    modelsReady: 0,
+    pollsGood: 0,
+    pollsFailed: 0,
+    lastAnswerMs: 0,
+    dialled: false,
+    nowMs: 0,
+    drain: 'none',
+    drainDeadlineMs: 0,
+    changes: [],
+    fell: false,
+    heldUntilMs: 0,
+  }),
+  on: {
+    'drain.asked': { actions: 'askDrain' },
+    'resume.asked': { actions: 'takeBackDrain' },
+    'revoke.asked': '.revoked',
+  },
+  states: {
+    /** Known, never answered. */
+    enrolled: {
+      on: { 'poll.answered': { target: 'live', actions: 'recordAnswer' } },
+    },
+    /** Answers, but takes no work: no model is ready, or it was drained. */
+    live: {
+      always: [
+        { guard: 'drainIsAsked', target: 'draining' },
+        { guard: 'aModelIsReady', target: 'ready', actions: 'rise' },
+      ],
+      after: { silence: { target: 'stale', actions: 'markSilent' } },
+      on: {
+        'poll.answered': { target: 'live', reenter: true, actions: 'recordAnswer' },
+        'poll.failed': [
+          { guard: 'lastFailureAllowed', actions: ['recordFailure', 'forgetModels'] },
+          { actions: 'recordFailure' },
+        ],
+        'connection.refused': { target: 'stale', actions: 'recordFailure' },
+      },
+    },
+    ready: {
+      tags: 'eligible',
+      always: [
+        { guard: 'drainIsAsked', target: 'draining' },
+        { guard: 'noModelIsReady', target: 'live', actions: 'fall' },
+      ],
+      after: { silence: { target: 'stale', actions: ['markSilent', 'fall'] } },
+      on: {
+        'poll.answered': { target: 'ready', reenter: true, actions: 'recordAnswer' },
+        'poll.failed': [
+          { guard: 'lastFailureAllowed', target: 'live', actions: ['recordFailure', 'forgetModels', 'fall'] },
+          { actions: 'recordFailure' },
+        ],
+        'connection.refused': { target: 'stale', actions: ['recordFailure', 'fall'] },
+      },
+    },
+    /** Finishes what it has. The drain's own timer runs beside the one that each answer restarts. */
+    draining: {
+      initial: 'answering',
+      after: { drainTimeout: { target: 'live', actions: 'endDrain' } },
+      states: {
+        answering: {
+          after: { silence: { target: '#node.stale', actions: 'markSilent' } },
+          on: { 'poll.answered': { target: 'answering', reenter: true, actions: 'recordAnswer' } },
+        },
+      },
+      on: {
+        'poll.failed': { actions: 'recordFailure' },
+        'connection.refused': { target: 'stale', actions: 'recordFailure' },
+        'calls.drained': { target: 'live', actions: 'endDrain' },
+        'resume.asked': { target: 'live', actions: 'takeBackDrain' },
+      },
+    },
+    /** No new work; what it has may still finish. */
+    stale: {
+      entry: 'startCounting',
+      initial: 'silent',
+      states: {
+        silent: {
+          after: { longSilence: '#node.offline' },
+          on: {
+            'poll.answered': [
+              { guard: 'steadyAfterStale', target: '#node.live', actions: 'recordAnswer' },
+              { target: 'silent', reenter: true, actions: 'recordAnswer' },
+            ],
+          },
+        },
+      },
+      on: {
+        'poll.failed': { actions: 'recordFailure' },
+        'connection.refused': { actions: 'recordFailure' },
+        'tunnel.opened': { actions: 'noteDialled' },
+      },
+    },
+    /** Its work is given up. */
+    offline: {
+      tags: 'callsLost',
+      entry: 'startCounting',
+      on: {
+        'poll.answered': [
+          { guard: 'steadyAfterOffline', target: 'live', actions: 'recordAnswer' },
+          { actions: 'recordAnswer' },
+        ],
+        'poll.failed': { actions: 'recordFailure' },
+        'connection.refused': { actions: 'recordFailure' },
+        'tunnel.opened': { actions: 'noteDialled' },
+      },
+    },
+    revoked: { type: 'final', tags: 'callsLost' },
+  },
+})
+
+export type NodeSnapshot = SnapshotFrom<typeof nodeMachine>
+
+/** The state's name as the table and the admin routes show it. */
+export function nodeStateOf(snapshot: NodeSnapshot): NodeState {
+  return typeof snapshot.value === 'string' ? snapshot.value : (Object.keys(snapshot.value)[0] as NodeState)
+}
+
+/** May be given new work; a hold-down is judged by placement, which knows whether another route is left. */
+export function isEligible(snapshot: NodeSnapshot): boolean {
+  return snapshot.hasTag('eligible')
+}

@@ -1,0 +1,175 @@
+import { assign, fromPromise, setup } from 'xstate'
+import { attemptsMax, retryableFailures } from '../../protocol/wire/admin/command.ts'
+import type { EnvelopeBody } from '../../protocol/wire/inference/job.ts'
+import { nextJobDelayMs } from '../rules/retry-schedule.ts'
+
+type Envelope = (typeof EnvelopeBody)['static']
+
+/** A result that was checked: the receipt is the node's, of this job. */
+export interface JobResult {
+  readonly encryptedResponse: Envelope
+  readonly receiptHash: string
+  /** `receiptText` of the receipt. */
+  readonly receiptText: string
+  /** Of the node, over the receipt's hash: it proves to others that the node said so. */
+  readonly signature: string
+  /** The usage cannot be true for texts of these lengths (§5). */
+  readonly held: boolean
+}
+
+/** What the node's answer to `PUT` came to. */
+export type SubmitOutcome =
+  | { readonly kind: 'accepted' }
+  | { readonly kind: 'refused'; readonly code: string }
+  | { readonly kind: 'unreachable' }
+
+/** What waiting at the node came to. */
+export type AttendOutcome =
+  | { readonly kind: 'completed'; readonly result: JobResult }
+  | { readonly kind: 'failed'; readonly code: string }
+  /** The agent does not know the command any more. */
+  | { readonly kind: 'lost' }
+  | { readonly kind: 'unreachable' }
+
+/** What becomes of the row. */
+export type JobVerdict =
+  | { readonly status: 'completed'; readonly result: JobResult }
+  | { readonly status: 'failed'; readonly code: string }
+  /** The next attempt. */
+  | { readonly status: 'queued'; readonly delayMs: number }
+  /** Nothing is known: the same attempt is attended again. */
+  | { readonly status: 'released' }
+
+export interface JobContext {
+  readonly attempt: number
+  readonly verdict: JobVerdict | null
+}
+
+const commandLost = 'command_lost'
+
+/** A failure that another attempt may mend, as long as there is one. */
+function judgeFailure(code: string, attempt: number): JobVerdict {
+  const retryable = code === commandLost || (retryableFailures as readonly string[]).includes(code)
+  const delayMs = retryable && attempt < attemptsMax ? nextJobDelayMs(attempt) : null
+  return delayMs === null ? { status: 'failed', code } : { status: 'queued', delayMs }
+}
+
+export function judgeSubmit(outcome: Exclude<SubmitOutcome, { kind: 'accepted' }>, attempt: number): JobVerdict {
+  return outcome.kind === 'refused' ? judgeFailure(outcome.code, attempt) : { status: 'released' }
+}
+
+export function judgeAttend(outcome: AttendOutcome, attempt: number): JobVerdict {
+  switch (outcome.kind) {
+    case 'completed':
+      return { status: 'completed', result: outcome.result }
+    case 'failed':
+      return judgeFailure(outcome.code, attempt)
+    case 'lost':
+      return judgeFailure(commandLost, attempt)
+    case 'unreachable':
+      return { status: 'released' }
+  }
+}
+
+const notProvided = (name: string) => () => Promise.reject(new Error(`${name} is not provided`))
+
+/**
+ * What one gateway does with a job it has claimed. Resting states are the values of the row's `status`. The claim writes
+ * `dispatched` before the node hears of the job, so whoever finds it so submits the same attempt again, which changes
+ * nothing at the node; who finds it `running` only waits. `expired` and `cancelled` are written past the chart, by the
+ * sweep and by an operator, and the lease that goes with them ends what runs here.
+ */
+export const privateJobMachine = setup({
+  types: {
+    context: {} as JobContext,
+    input: {} as Pick<JobContext, 'attempt'>,
+    events: {} as { readonly type: 'claimed' },
+    tags: {} as 'working',
+  },
+  actors: {
+    submit: fromPromise<SubmitOutcome>(notProvided('submit')),
+    /** Here and in `record`, false: the lease is lost, somebody else has the row. */
+    markRunning: fromPromise<boolean>(notProvided('markRunning')),
+    attend: fromPromise<AttendOutcome>(notProvided('attend')),
+    record: fromPromise<boolean, JobVerdict>(notProvided('record')),
+  },
+  guards: {
+    accepted: (_, outcome: SubmitOutcome) => outcome.kind === 'accepted',
+    leaseHeld: (_, written: boolean) => written,
+    leaseLost: (_, written: boolean) => !written,
+    completed: ({ context }) => context.verdict?.status === 'completed',
+    failed: ({ context }) => context.verdict?.status === 'failed',
+    requeued: ({ context }) => context.verdict?.status === 'queued',
+  },
+}).createMachine({
+  id: 'private-job',
+  initial: 'queued',
+  context: ({ input }) => ({ ...input, verdict: null }),
+  states: {
+    queued: {},
+    dispatched: { on: { claimed: 'submitting' } },
+    running: { on: { claimed: 'attending' } },
+    submitting: {
+      tags: 'working',
+      invoke: {
+        id: 'submit',
+        src: 'submit',
+        onDone: [
+          { guard: { type: 'accepted', params: ({ event }) => event.output }, target: 'markingRunning' },
+          {
+            target: 'recording',
+            actions: assign({
+              verdict: ({ context, event }) =>
+                event.output.kind === 'accepted' ? null : judgeSubmit(event.output, context.attempt),
+            }),
+          },
+        ],
+        onError: 'dispatched',
+      },
+    },
+    markingRunning: {
+      tags: 'working',
+      invoke: {
+        id: 'markRunning',
+        src: 'markRunning',
+        onDone: [
+          { guard: { type: 'leaseHeld', params: ({ event }) => event.output }, target: 'attending' },
+          { target: 'dispatched' },
+        ],
+        onError: 'dispatched',
+      },
+    },
+    attending: {
+      tags: 'working',
+      invoke: {
+        id: 'attend',
+        src: 'attend',
+        onDone: {
+          target: 'recording',
+          actions: assign({ verdict: ({ context, event }) => judgeAttend(event.output, context.attempt) }),
+        },
+        onError: 'running',
+      },
+    },
+    recording: {
+      tags: 'working',
+      invoke: {
+        id: 'record',
+        src: 'record',
+        input: ({ context }) => context.verdict ?? { status: 'released' },
+        onDone: [
+          { guard: { type: 'leaseLost', params: ({ event }) => event.output }, target: 'running' },
+          { guard: 'completed', target: 'completed' },
+          { guard: 'failed', target: 'failed' },
+          { guard: 'requeued', target: 'queued' },
+          { target: 'running' },
+        ],
+        onError: 'running',
+      },
+    },
+    completed: {},
+    failed: {},
+    expired: {},
+    cancelled: {},
+  },
+})

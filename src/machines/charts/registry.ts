@@ -1,0 +1,25 @@
+import type { AnyStateMachine } from 'xstate'
+import { mixtureMachine } from '../mixture/machine.ts'
+import { nodeMachine } from './node.ts'
+import { payoutBatchMachine } from './payout-batch.ts'
+import { privateJobMachine } from './private-job.ts'
+import { routerMachine } from './router.ts'
+import { webhookDeliveryMachine } from './webhook-delivery.ts'
+
+/** A statechart as operators see it. */
+export interface Chart {
+  readonly machine: AnyStateMachine
+  readonly title: string
+  /** What one instance of it is. */
+  readonly about: string
+}
+
+/** Every statechart of the gateway; pictures, live counts and histories derive from this list. */
+export const charts: readonly Chart[] = [
+  { machine: nodeMachine, title: 'Node', about: 'One machine of the pool, as this gateway sees it' },
+  { machine: routerMachine, title: 'Router', about: 'The pool of this gateway' },
+  { machine: mixtureMachine, title: 'Mixture', about: 'One request that asks several models' },
+  { machine: privateJobMachine, title: 'Private job', about: 'A sealed request, carried to its machine' },
+  { machine: webhookDeliveryMachine, title: 'Webhook delivery', about: 'One event, until its receiver has it' },
+  { machine: payoutBatchMachine, title: 'Payout batch', about: 'Payouts under one root, on their way to the chain' },
+]

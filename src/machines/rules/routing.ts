@@ -1,0 +1,69 @@
+import type { CustomerId, NodeId, ProfileId, RuntimeId } from '../../ids.ts'
+import type { VerifyKey } from '../../protocol/signing/ed25519.ts'
+import type { RuntimeKind } from '../../protocol/wire/nodes/node.ts'
+
+export type NodeState = 'enrolled' | 'live' | 'ready' | 'draining' | 'stale' | 'offline' | 'revoked'
+export type PrivacyClass = 'public' | 'trusted' | 'private'
+export type Visibility = 'private' | 'public'
+
+/**
+ * What moves while a route is in use. One object per profile for the life of the process, shared by all versions of
+ * the table and written only by the router; the hot path reads it without waiting.
+ */
+export interface RouteLoad {
+  inFlight: number
+  /** Exponentially weighted time to first token; null before the first call that was asked as a stream. */
+  ttftEwmaMs: number | null
+  tokensPerSecond: number | null
+  /** Exponentially weighted length of a call: how soon a slot comes free. */
+  durationEwmaMs: number | null
+  /** Unix ms until which the route is ejected; 0 when it is not. */
+  ejectedUntilMs: number
+}
+
+/** One model on one runtime of one node, as the hot path sees it. */
+export interface Route {
+  readonly profileId: ProfileId
+  readonly nodeId: NodeId
+  readonly runtimeId: RuntimeId
+  readonly runtimeKind: RuntimeKind
+  /** An agent stands before the runtime: it is told which one is meant, and this is how its receipts are known (§22). */
+  readonly agent: VerifyKey | null
+  readonly customerId: CustomerId
+  readonly visibility: Visibility
+  readonly privacyClass: PrivacyClass
+  readonly nodeClass: string
+  readonly nodeState: NodeState
+  /** This model can answer now: its node is `ready` and its own profile is. */
+  readonly ready: boolean
+  /** The id clients use: the catalogue entry's id, or the node's own name where no entry claims it. */
+  readonly modelId: string
+  /** `modelId` and the entry's aliases: the names the model policy is asked about. One array per entry. */
+  readonly modelNames: readonly string[]
+  /** The id the node uses. */
+  readonly upstreamModelId: string
+  readonly contextLength: number | null
+  readonly maxOutputLength: number | null
+  /** null: the runtime does not say; it queues by itself. */
+  readonly slotsTotal: number | null
+  /** Unix ms until which a flapping node gets no new work (§8); 0 when it is not held down. */
+  readonly heldUntilMs: number
+  /** The catalogue asks money for this model: free to its owner only. */
+  readonly priced: boolean
+  /** What the catalogue asks; null: nothing. */
+  readonly prices: { readonly promptTokenWei: bigint; readonly completionTokenWei: bigint } | null
+  /** Unix seconds of the last measured call, 0 if none. */
+  readonly measuredAt: number
+  readonly load: RouteLoad
+}
+
+/** Immutable; the router replaces the whole table. */
+export interface RoutingTable {
+  readonly version: number
+  readonly publishedAtMs: number
+  readonly routes: readonly Route[]
+  /** Every id or alias a client may name → the routes that serve it, ready or not. */
+  readonly byModel: ReadonlyMap<string, readonly Route[]>
+  /** Owner of every node that is not revoked, routes or not: a pin is judged by it. */
+  readonly owners: ReadonlyMap<string, CustomerId>
+}

@@ -1,0 +1,57 @@
+import { Problem } from '../../errors.ts'
+import { modelIdPattern } from '../../ids.ts'
+import { sha256Hex } from '../../secrets.ts'
+import { minuteMs } from '../../time.ts'
+
+/** What the gateway said is believed for so long (§12), ms. */
+export const verdictKeptMs = minuteMs
+/** Verdicts that are kept, good and bad; the oldest goes first. */
+export const verdictsMax = 10_000
+
+/** Asks the gateway; rejects where it does not answer. */
+export type AskGateway = (key: string, model: string, signal: AbortSignal) => Promise<boolean>
+
+export interface GatewayKeys {
+  /**
+   * May this key of the gateway use `model` on this node? Rejects with `service_unavailable` where the gateway does not
+   * say (nobody gets in, and nobody is told that a good key is bad), and with the signal's reason.
+   */
+  allows(key: string, model: string, signal: AbortSignal): Promise<boolean>
+}
+
+export interface GatewayKeysOptions {
+  readonly ask: AskGateway
+  /** Told of each question that got no answer. */
+  readonly onFailure?: (error: unknown) => void
+  /** ms; default the machine's clock. */
+  readonly now?: () => number
+}
+
+/** The gateway's verdicts by the hash of key and model; no key is kept. */
+export function createGatewayKeys({ ask, onFailure, now = Date.now }: GatewayKeysOptions): GatewayKeys {
+  const verdicts = new Map<string, { readonly valid: boolean; readonly untilMs: number }>()
+  const keep = (hash: string, valid: boolean) => {
+    verdicts.delete(hash)
+    verdicts.set(hash, { valid, untilMs: now() + verdictKeptMs })
+    const [oldest] = verdicts.keys()
+    if (verdicts.size > verdictsMax && oldest !== undefined) verdicts.delete(oldest)
+  }
+  return {
+    async allows(key, model, signal) {
+      // No gateway has such a model, and none would take the question.
+      if (!modelIdPattern.test(model)) return false
+      const hash = sha256Hex(`${key}\n${model}`)
+      const kept = verdicts.get(hash)
+      if (kept !== undefined && now() < kept.untilMs) return kept.valid
+      try {
+        const valid = await ask(key, model, signal)
+        keep(hash, valid)
+        return valid
+      } catch (error) {
+        signal.throwIfAborted()
+        onFailure?.(error)
+        throw new Problem('service_unavailable', { detail: 'The gateway that knows this key does not answer' })
+      }
+    },
+  }
+}

@@ -1,0 +1,113 @@
+import { headers } from '../../brand.ts'
+import { Problem } from '../../errors.ts'
+import { equalBytes, isWellFormedToken, sha256Hex } from '../../secrets.ts'
+import { isoTime } from '../../time.ts'
+import type { GatewayKeys } from './gateway-keys.ts'
+import type { LocalKeys } from './local-keys.ts'
+import type { RouterAuth } from './router-auth.ts'
+
+/**
+ * Who may use the agent's own HTTP interface (§12): any one of four credentials is enough, each one that is
+ * sent must be valid, and there is no anonymous access, from loopback neither.
+ *
+ * 1. `X-SVC-Router-Signature`: the gateway's own request.
+ * 2. `Authorization: Bearer svc_local_…`: the local runtime token.
+ * 3. `X-SVC-API-Key`: a key made on this machine.
+ * 4. `Authorization: Bearer svc_gateway_…`: a key of the gateway, where the agent is enrolled.
+ *
+ * The two bearers may come together, as two headers or as one with a comma, which is the same to HTTP (RFC 9110 §5.3);
+ * two of one kind, and any other scheme, are refused.
+ */
+export interface LocalCredentials {
+  /** What the headers alone decide. Throws `missing_credentials` and `invalid_credentials`. */
+  begin(request: Request): PendingCredentials
+}
+
+export interface PendingCredentials {
+  /** A router's signature covers the body, so it is checked when the body is there. Throws `invalid_credentials`. */
+  withBody(body: string | Uint8Array | null): void
+  /** Whether a gateway key may be used depends on the model. Rejects with `invalid_credentials`, `service_unavailable`. */
+  forModel(model: string, signal: AbortSignal): Promise<void>
+}
+
+export interface LocalCredentialParts {
+  readonly localToken: string
+  readonly keys: LocalKeys
+  /** null: not enrolled, so no signature is known. */
+  readonly router: () => RouterAuth | null
+  /** null: not enrolled, so nobody can be asked. */
+  readonly gatewayKeys: () => GatewayKeys | null
+}
+
+interface Sent {
+  readonly signature: string | null
+  readonly apiKey: string | null
+  readonly localToken: string | null
+  readonly gatewayKey: string | null
+}
+
+export function createLocalCredentials(parts: LocalCredentialParts): LocalCredentials {
+  const hash = (token: string) => Buffer.from(sha256Hex(token), 'hex')
+  const localHash = hash(parts.localToken)
+  return {
+    begin(request) {
+      const sent = readSent(request)
+      if (sent.localToken !== null && !equalBytes(hash(sent.localToken), localHash)) throw refused()
+      if (sent.apiKey !== null && !parts.keys.accepts(sent.apiKey)) throw refused()
+      if (sent.signature !== null && parts.router() === null) throw refused()
+      if (sent.gatewayKey !== null && parts.gatewayKeys() === null) throw refused()
+      return {
+        withBody: (body) => checkSignature(parts.router(), request, sent.signature, body),
+        async forModel(model, signal) {
+          const { gatewayKey } = sent
+          if (gatewayKey === null) return
+          if ((await parts.gatewayKeys()?.allows(gatewayKey, model, signal)) !== true) throw refused()
+        },
+      }
+    },
+  }
+}
+
+/** One answer to all that is wrong: nothing tells a stranger which part was right. */
+const refused = () => new Problem('invalid_credentials')
+
+function readSent(request: Request): Sent {
+  const signature = request.headers.get(headers.routerSignature)
+  const apiKey = request.headers.get(headers.apiKey)
+  const authorization = request.headers.get('authorization')
+  if (signature === null && apiKey === null && authorization === null) throw new Problem('missing_credentials')
+  return { signature, apiKey, ...readBearers(authorization) }
+}
+
+function readBearers(authorization: string | null): Pick<Sent, 'localToken' | 'gatewayKey'> {
+  let localToken: string | null = null
+  let gatewayKey: string | null = null
+  for (const part of authorization?.split(',') ?? []) {
+    const token = /^\s*bearer +(\S+)\s*$/i.exec(part)?.[1] ?? ''
+    if (localToken === null && isWellFormedToken(token, 'local')) localToken = token
+    else if (gatewayKey === null && isWellFormedToken(token, 'gateway')) gatewayKey = token
+    else throw refused()
+  }
+  return { localToken, gatewayKey }
+}
+
+function checkSignature(
+  router: RouterAuth | null,
+  request: Request,
+  signature: string | null,
+  body: string | Uint8Array | null,
+): void {
+  if (signature === null) return
+  const { method, url } = request
+  const verdict = router?.verify(signature, { method, path: pathAndQuery(url), body }) ?? 'signature_invalid'
+  if (verdict === 'valid') return
+  // To a gateway whose clock is off, ours is the one thing worth telling.
+  throw new Problem('invalid_credentials', {
+    detail: `The router's signature is not valid here; the server's time is ${isoTime(Date.now())}`,
+  })
+}
+
+function pathAndQuery(url: string): string {
+  const start = url.indexOf('/', url.indexOf('://') + 3)
+  return start === -1 ? '/' : url.slice(start)
+}

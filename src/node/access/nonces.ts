@@ -1,0 +1,42 @@
+import { freshSeconds } from '../../protocol/signing/signatures.ts'
+
+/** At 1,000 requests a second for the 600 s that one may be kept, and room to spare; some 100 MB. */
+const noncesMaxDefault = 1_000_000
+
+/**
+ * Nonces that were used, kept as long as their time stamp is fresh. In memory: a restart forgets them, and a request of
+ * the last 300 s could then be told again.
+ */
+export class NonceMemory {
+  private readonly bySecond = new Map<number, Set<string>>()
+  private held = 0
+  private sweptAt = 0
+
+  constructor(private readonly noncesMax = noncesMaxDefault) {}
+
+  /** False for one that was used with this time stamp, or when there is no room. `timestamp`: Unix seconds, fresh. */
+  use(nonce: string, timestamp: number, nowMs: number): boolean {
+    this.sweep(nowMs)
+    const used = this.bySecond.get(timestamp)
+    if (used?.has(nonce) === true || this.held >= this.noncesMax) return false
+    if (used === undefined) this.bySecond.set(timestamp, new Set([nonce]))
+    else used.add(nonce)
+    this.held++
+    return true
+  }
+
+  get size(): number {
+    return this.held
+  }
+
+  private sweep(nowMs: number): void {
+    const second = Math.floor(nowMs / 1_000)
+    if (second === this.sweptAt) return
+    this.sweptAt = second
+    for (const [timestamp, nonces] of this.bySecond) {
+      if (second - timestamp <= freshSeconds + 1) continue
+      this.bySecond.delete(timestamp)
+      this.held -= nonces.size
+    }
+  }
+}

@@ -1,0 +1,115 @@
+import type { Problem } from '../../errors.ts'
+import type { TokenUsage } from '../../protocol/chat/chunk-rewriter.ts'
+import { nodeRefusal, refusalProblem } from '../../protocol/chat/node-refusal.ts'
+import { promptTokens, wholeTokens } from '../../protocol/chat/token-estimate.ts'
+import type { SigningKey } from '../../protocol/signing/ed25519.ts'
+import type { ChatRequest } from '../../protocol/wire/inference/chat.ts'
+import { hourMs, isoTime } from '../../time.ts'
+import type { CallSignal } from '../../transport/call-signal.ts'
+import type { LocalRuntime } from '../runtimes/local-runtime.ts'
+import { signedReceipt } from './node-receipt.ts'
+
+/** What the gateway says of a call that it sends: what the receipt is about. */
+export interface Order {
+  readonly requestId: string
+  readonly jobId: string | null
+  /** The public id of the model. */
+  readonly modelId: string
+  /** As the operator has it now. */
+  readonly nodeClass: string
+  /** By what name, and with which key, the work is vouched for. */
+  readonly nodeId: string
+  readonly identity: SigningKey
+}
+
+export interface ChatInput {
+  readonly requestId: string
+  readonly body: ChatRequest
+  /** The body as it was sent. */
+  readonly text: string
+  readonly runtimeId: string | null
+  /** null: a caller on this machine, who needs no receipt. */
+  readonly order: Order | null
+  readonly signal: AbortSignal
+  /** Called once, when the whole answer is there or nothing more comes. */
+  readonly ended?: () => void
+}
+
+/** A runtime that has not finished by then never will, ms; a gateway gives up long before. */
+const callMsMax = hourMs
+
+/** One call at its runtime: it counts there from its making until `release`. */
+export class ChatCall {
+  private readonly startedMs = Date.now()
+  private released = false
+  private readonly deadline: ReturnType<typeof setTimeout>
+
+  constructor(
+    readonly input: ChatInput,
+    readonly runtime: LocalRuntime,
+    readonly signal: CallSignal,
+    private readonly onRelease: (call: ChatCall) => void,
+  ) {
+    runtime.inFlight++
+    this.deadline = setTimeout(() => signal.abort(), callMsMax)
+  }
+
+  get modelId(): string {
+    return this.input.order?.modelId ?? this.input.body.model
+  }
+
+  release(): void {
+    if (this.released) return
+    this.released = true
+    clearTimeout(this.deadline)
+    this.runtime.inFlight--
+    this.onRelease(this)
+    this.input.ended?.()
+  }
+
+  /** Why the runtime does not serve this very request; null where it failed. `status`: null for an error under a 200. */
+  refusal(status: number | null, text: string): Problem | null {
+    const refusal = nodeRefusal(status, text, { [this.input.body.model]: this.modelId })
+    return refusal === null ? null : refusalProblem(refusal)
+  }
+
+  /** Usage as the runtime told it, else an estimate, and the `svc` that goes with it. */
+  settle(reported: TokenUsage | null, outputWeight: number): { readonly usage: TokenUsage; readonly svc: object } {
+    const usage = reported ?? this.estimate(outputWeight)
+    const { input, runtime } = this
+    const svc = {
+      runtime_id: runtime.runtimeId,
+      runtime_kind: runtime.kind,
+      request_id: input.requestId,
+      ...(reported === null ? { usage_estimated: true } : {}),
+      ...(input.order === null ? {} : this.receipt(input.order, usage)),
+    }
+    return { usage, svc }
+  }
+
+  private estimate(outputWeight: number): TokenUsage {
+    const prompt = promptTokens(this.input.body)
+    const completion = wholeTokens(outputWeight)
+    return { prompt_tokens: prompt, completion_tokens: completion, total_tokens: prompt + completion }
+  }
+
+  private receipt(order: Order, usage: TokenUsage): object {
+    const { runtime } = this
+    const receipt = {
+      issuer: 'node',
+      requestId: order.requestId,
+      jobId: order.jobId,
+      kind: 'hosted_chat',
+      nodeId: order.nodeId,
+      nodeClass: order.nodeClass,
+      runtimeId: runtime.runtimeId,
+      runtimeKind: runtime.kind,
+      modelId: order.modelId,
+      promptTokens: usage.prompt_tokens,
+      completionTokens: usage.completion_tokens,
+      startedAt: isoTime(this.startedMs),
+      completedAt: isoTime(Date.now()),
+    } as const
+    return signedReceipt(receipt, order.identity)
+  }
+}

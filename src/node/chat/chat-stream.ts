@@ -1,0 +1,161 @@
+import { openAiError, Problem, type ProblemCode } from '../../errors.ts'
+import { ulid } from '../../ids.ts'
+import { ChunkRewriter } from '../../protocol/chat/chunk-rewriter.ts'
+import { SseSplitter } from '../../protocol/chat/sse.ts'
+import { ClientStream } from '../../transport/client-stream.ts'
+import type { NodeResponse } from '../../transport/transport.ts'
+import type { ChatCall } from './chat-call.ts'
+
+/** Unread text beyond which the runtime is held back, UTF-16 units. */
+const queueMax = 64 * 1024
+/** An answer that is complete but for its usage waits so long for it. */
+const usageWaitMs = 2_000
+/** A runtime that has answered in full may take so long to end its body; its connection then serves the next call. */
+const lingerMs = 2_000
+
+/**
+ * A runtime's stream on its way out: chunks by the gateway's own rewriter, then one terminal chunk with usage and the
+ * signed receipt. A failure is an error event and no `[DONE]`; a reader that leaves ends the runtime's call.
+ */
+export class ChatStream {
+  private readonly client: ClientStream
+  private readonly rewriter: ChunkRewriter
+  private readonly splitter: SseSplitter
+  /** The caller asked for a usage chunk of its own. */
+  private readonly separateUsage: boolean
+  private gathered = ''
+  private over = false
+  private finishing: ReturnType<typeof setTimeout> | null = null
+  private lingering: ReturnType<typeof setTimeout> | null = null
+  private bodyOver = false
+
+  constructor(
+    private readonly call: ChatCall,
+    response: NodeResponse,
+  ) {
+    const { stream_options: options } = call.input.body
+    this.separateUsage = (options as { readonly include_usage?: unknown } | null | undefined)?.include_usage === true
+    const created = Math.floor(Date.now() / 1_000)
+    this.rewriter = new ChunkRewriter({ id: `chatcmpl-${ulid()}`, created, model: call.modelId })
+    this.splitter = new SseSplitter({
+      data: (payload) => this.event(payload),
+      errorLine: (payload) => this.refused(payload),
+    })
+    this.client = new ClientStream(queueMax, () => this.gone())
+    this.client.source = response.flow
+    response.read({
+      bytes: (chunk) => this.bytes(chunk),
+      ended: () => this.ended(),
+      failed: () => this.failed(),
+    })
+  }
+
+  get stream(): ReadableStream<string> {
+    return this.client.stream
+  }
+
+  /** The agent stops. */
+  cut(): void {
+    this.fail('server_shutdown')
+  }
+
+  private bytes(chunk: Buffer): void {
+    if (this.over) return
+    if (!this.splitter.push(chunk)) this.fail('upstream_error')
+    this.flush()
+  }
+
+  private event(payload: string): void {
+    if (this.over) return
+    if (payload === '[DONE]') {
+      if (this.rewriter.finish !== null) this.complete()
+      return
+    }
+    const accepted = this.rewriter.accept(payload)
+    if (accepted.kind === 'failed') return this.refused(payload)
+    if (accepted.kind === 'chunk') this.gathered += accepted.text
+    else if (this.rewriter.finish !== null) this.awaitUsage()
+  }
+
+  /** The finish chunk and the usage come in one chunk, in two, or the second never. */
+  private awaitUsage(): void {
+    if (this.finishing === null) {
+      this.finishing = setTimeout(() => this.complete(), usageWaitMs)
+      if (this.separateUsage) this.gathered += this.rewriter.finishChunk()
+    }
+    if (this.rewriter.usageFinal) this.complete()
+  }
+
+  private ended(): void {
+    if (this.lastHeard()) return
+    this.splitter.end()
+    if (this.rewriter.finish !== null) this.complete()
+    else this.fail('upstream_error')
+  }
+
+  private failed(): void {
+    if (this.lastHeard()) return
+    if (this.rewriter.finish !== null) this.complete()
+    else this.fail('upstream_error')
+  }
+
+  /** The runtime says no more; true where that is all there was to wait for. */
+  private lastHeard(): boolean {
+    this.bodyOver = true
+    if (this.lingering !== null) clearTimeout(this.lingering)
+    return this.over
+  }
+
+  private complete(): void {
+    if (this.over) return
+    const { usage, svc } = this.call.settle(this.rewriter.usage, this.rewriter.outputWeight)
+    this.gathered += this.rewriter.terminal(
+      `,"usage":${JSON.stringify(usage)},"svc":${JSON.stringify(svc)}`,
+      this.separateUsage,
+    )
+    this.end()
+    if (!this.bodyOver) this.lingering = setTimeout(() => this.call.signal.abort(), lingerMs)
+  }
+
+  /** An error in place of a chunk. */
+  private refused(payload: string): void {
+    this.failWith(this.call.refusal(null, payload) ?? new Problem('upstream_error'))
+  }
+
+  private fail(code: ProblemCode): void {
+    this.failWith(new Problem(code))
+  }
+
+  private failWith(problem: Problem): void {
+    if (this.over) return
+    const { error } = openAiError(problem, this.call.input.requestId) as { readonly error: object }
+    this.gathered += this.rewriter.failure(error)
+    this.end()
+    this.call.signal.abort()
+  }
+
+  private gone(): void {
+    if (this.over) return
+    this.gathered = ''
+    this.end()
+    this.call.signal.abort()
+  }
+
+  private end(): void {
+    this.over = true
+    if (this.finishing !== null) clearTimeout(this.finishing)
+    this.flush()
+    // What the runtime still sends must not wait for a reader who has all.
+    this.client.source?.resume()
+    this.client.source = null
+    this.client.close()
+    this.call.release()
+  }
+
+  private flush(): void {
+    if (this.gathered === '') return
+    const text = this.gathered
+    this.gathered = ''
+    this.client.write(text, performance.now())
+  }
+}

@@ -1,0 +1,160 @@
+import { Problem } from '../../errors.ts'
+import { ulid } from '../../ids.ts'
+import { type PublicCompletion, publicCompletion } from '../../protocol/chat/completion.ts'
+import { GatheredAnswer } from '../../protocol/chat/gathered-answer.ts'
+import { saysWhy } from '../../protocol/chat/node-refusal.ts'
+import { eventStreamHeaders } from '../../protocol/chat/sse.ts'
+import { streamMembers, upstreamBody } from '../../protocol/chat/upstream-request.ts'
+import { askedAsStream } from '../../runtimes/registry.ts'
+import { CallSignal } from '../../transport/call-signal.ts'
+import { errorText } from '../../transport/error-text.ts'
+import { gather } from '../../transport/gather.ts'
+import { type NodeResponse, TransportError } from '../../transport/transport.ts'
+import { chooseRuntime } from '../runtimes/choose-runtime.ts'
+import type { RuntimeSet } from '../runtimes/runtime-set.ts'
+import { ChatCall, type ChatInput } from './chat-call.ts'
+import { ChatStream } from './chat-stream.ts'
+
+const chatPath = '/v1/chat/completions'
+/** A runtime's whole answer may not be larger, bytes. */
+const answerBytesMax = 32 * 1024 * 1024
+/** An answer that is complete but for its usage waits so long for it. */
+const usageWaitMs = 2_000
+/** Calls under way at once: twice what one tunnel may open. */
+export const callsMax = 2_048
+
+export interface NodeChat {
+  /** Throws `Problem`; rejects with the signal's reason when the caller has left. */
+  answer(input: ChatInput): Promise<Response>
+  /** Calls under way. */
+  readonly open: number
+  /** Takes no more calls; resolves when the last has ended, or cuts what is left after `graceMs`. */
+  stop(graceMs: number): Promise<void>
+}
+
+/** Chats of the agent, each at one of its runtimes. */
+export function createNodeChat(runtimes: RuntimeSet): NodeChat {
+  return new RunningChat(runtimes)
+}
+
+class RunningChat implements NodeChat {
+  private readonly calls = new Map<ChatCall, ChatStream | null>()
+  private stopping = false
+  private emptied: (() => void) | null = null
+
+  constructor(private readonly runtimes: RuntimeSet) {}
+
+  get open(): number {
+    return this.calls.size
+  }
+
+  async answer(input: ChatInput): Promise<Response> {
+    if (this.stopping) throw new Problem('service_unavailable')
+    if (this.calls.size >= callsMax) throw new Problem('capacity_exhausted')
+    input.signal.throwIfAborted()
+    const wanted = { model: input.body.model, modality: 'chat', runtimeId: input.runtimeId } as const
+    const runtime = chooseRuntime(this.runtimes.list(), wanted)
+    const call = new ChatCall(input, runtime, new CallSignal(), (done) => this.released(done))
+    this.calls.set(call, null)
+    const leave = () => call.signal.abort()
+    input.signal.addEventListener('abort', leave, { once: true })
+    try {
+      return await this.send(call)
+    } catch (error) {
+      call.release()
+      input.signal.throwIfAborted()
+      throw error instanceof TransportError ? transportProblem(error) : error
+    }
+  }
+
+  async stop(graceMs: number): Promise<void> {
+    this.stopping = true
+    if (this.calls.size === 0) return
+    const { promise, resolve } = Promise.withResolvers<void>()
+    this.emptied = resolve
+    const timer = setTimeout(resolve, graceMs)
+    await promise
+    clearTimeout(timer)
+    for (const [call, stream] of [...this.calls]) {
+      if (stream === null) call.signal.abort()
+      else stream.cut()
+    }
+  }
+
+  private async send(call: ChatCall): Promise<Response> {
+    const { body, text } = call.input
+    const upstream = upstreamBody(text, body, null, askedAsStream(call.runtime.kind, body) ? streamMembers : null)
+    const response = await call.runtime.transport?.fetch(chatPath, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: upstream.forModel(body.model),
+      signal: call.signal,
+      // The agent does not know whose request it is, so no connection carries the requests of two.
+      once: true,
+    })
+    if (response === undefined) throw new Problem('runtime_unavailable')
+    if (response.status !== 200) throw await statusProblem(call, response)
+    if (body.stream === true) return this.streamed(call, response)
+    return whole(call, await (upstream.stream ? heardStream(call, response) : heardWhole(call, response)))
+  }
+
+  private streamed(call: ChatCall, response: NodeResponse): Response {
+    const stream = new ChatStream(call, response)
+    if (this.calls.has(call)) this.calls.set(call, stream)
+    return new Response(stream.stream, { headers: eventStreamHeaders })
+  }
+
+  private released(call: ChatCall): void {
+    this.calls.delete(call)
+    if (this.calls.size === 0) this.emptied?.()
+  }
+}
+
+const noAnswer = (call: ChatCall, said: string) => call.refusal(null, said) ?? new Problem('upstream_error')
+
+async function heardWhole(call: ChatCall, response: NodeResponse): Promise<PublicCompletion> {
+  const text = await response.text(answerBytesMax)
+  const completion = publicCompletion(text)
+  if (completion === null) throw noAnswer(call, text)
+  return completion
+}
+
+/** The same answer, of a runtime that would hear too late that the caller has left (§27). */
+async function heardStream(call: ChatCall, response: NodeResponse): Promise<PublicCompletion> {
+  const answer = new GatheredAnswer()
+  const { complete } = await gather(response, answer, call.signal, usageWaitMs)
+  if (!complete) throw noAnswer(call, answer.errorSaid)
+  return answer.completion()
+}
+
+function whole(call: ChatCall, completion: PublicCompletion): Response {
+  const { usage, svc } = call.settle(completion.usage, completion.outputWeight())
+  call.release()
+  return Response.json(
+    {
+      id: `chatcmpl-${ulid()}`,
+      object: 'chat.completion',
+      created: Math.floor(Date.now() / 1_000),
+      model: call.modelId,
+      choices: completion.choices,
+      usage,
+      svc,
+    },
+    { headers: { 'cache-control': 'no-store' } },
+  )
+}
+
+const transportProblem = ({ failure }: TransportError) =>
+  new Problem(failure === 'timeout' ? 'upstream_timeout' : 'upstream_error')
+
+/** Of the runtime's own body nothing is shown that names this machine. */
+async function statusProblem(call: ChatCall, response: NodeResponse): Promise<Problem> {
+  const { status } = response
+  if (saysWhy(status)) {
+    return call.refusal(status, await errorText(response, call.signal)) ?? new Problem('upstream_error')
+  }
+  response.discard()
+  if (status !== 429) return new Problem('upstream_error')
+  const seconds = Number(response.headers.get('retry-after'))
+  return new Problem('capacity_exhausted', seconds > 0 ? { retryAfterSeconds: seconds } : {})
+}

@@ -1,0 +1,48 @@
+import { TypeCompiler } from '@sinclair/typebox/compiler'
+import { commandsPath } from '../../brand.ts'
+import { Problem } from '../../errors.ts'
+import { CommandSubmit, commandWaitSecondsMax } from '../../protocol/wire/admin/command.ts'
+import { secondMs } from '../../time.ts'
+import type { Commands } from './commands.ts'
+
+/** `PUT`, `GET ?wait_s=` and `DELETE` of one command; who asks is checked before. */
+export const nodeCommandRoute = `${commandsPath}/:command_id`
+/** As the gateway takes it: the envelope's 8 MiB of base64url and what stands around it. */
+export const commandBodyBytesMax = 10 * 1024 * 1024
+
+const commandIdPattern = /^cmd_[0-9A-Z]{26}$/
+const waitPattern = /^[0-9]{1,2}$/
+const check = TypeCompiler.Compile(CommandSubmit)
+const noStore = { 'cache-control': 'no-store' } as const
+
+/** `body`: the parsed body of a `PUT`. Throws `Problem`. */
+export async function answerCommand(commands: Commands, request: Request, body: unknown): Promise<Response> {
+  const url = new URL(request.url)
+  const commandId = url.pathname.slice(commandsPath.length + 1)
+  if (!commandIdPattern.test(commandId)) throw new Problem('command_not_found')
+  switch (request.method) {
+    case 'PUT':
+      if (!check.Check(body)) throw new Problem('invalid_request')
+      commands.submit(commandId, body)
+      return Response.json({ command_id: commandId, status: 'accepted' }, { status: 202, headers: noStore })
+    case 'GET': {
+      const waitMs = waitSeconds(url.searchParams.get('wait_s')) * secondMs
+      return Response.json(await commands.state(commandId, waitMs, request.signal), { headers: noStore })
+    }
+    case 'DELETE':
+      if (!commands.cancel(commandId)) throw new Problem('command_not_found')
+      return new Response(null, { status: 204, headers: noStore })
+    default:
+      throw new Problem('method_not_allowed', { headers: { allow: 'PUT, GET, DELETE' } })
+  }
+}
+
+function waitSeconds(text: string | null): number {
+  if (text === null) return 0
+  const seconds = waitPattern.test(text) ? Number(text) : Number.NaN
+  if (seconds <= commandWaitSecondsMax) return seconds
+  throw new Problem('invalid_parameter', {
+    param: 'query.wait_s',
+    detail: `wait_s must be a whole number up to ${commandWaitSecondsMax}`,
+  })
+}

@@ -1,0 +1,77 @@
+import { TypeCompiler } from '@sinclair/typebox/compiler'
+import { Problem } from '../../errors.ts'
+import type { CommandSubmit } from '../../protocol/wire/admin/command.ts'
+import { ChatRequest } from '../../protocol/wire/inference/chat.ts'
+import type { Work, WorkOutcome } from './sealed-work.ts'
+
+/** The agent's own chat: one call at one of its runtimes, answered as a whole. */
+export type LocalChat = (call: {
+  readonly requestId: string
+  readonly body: ChatRequest
+  readonly text: string
+  readonly runtimeId: string | null
+  /** No receipt of a chat: the job has its own. */
+  readonly order: null
+  readonly signal: AbortSignal
+}) => Promise<Response>
+
+const check = TypeCompiler.Compile(ChatRequest)
+/** The runtime is there no more, or not yet: another attempt may find it. */
+const absent: ReadonlySet<string> = new Set([
+  'model_not_found',
+  'modality_not_supported',
+  'runtime_not_found',
+  'runtime_unavailable',
+  'capacity_exhausted',
+  'service_unavailable',
+])
+
+/** How a sealed chat is run: by the same way as any other, so that slots, limits and shut-down hold for it too. */
+export function runByChat(chat: LocalChat): (work: Work) => Promise<WorkOutcome> {
+  return async ({ chat: body, command, signal }) => {
+    if (!check.Check(body)) return refused('invalid_request', 'The sealed request is no chat request')
+    const call = {
+      requestId: command.request_id,
+      body,
+      text: JSON.stringify(body),
+      runtimeId: command.runtime_id,
+      order: null,
+      signal,
+    }
+    try {
+      return answered(await (await chat(call)).json(), command)
+    } catch (error) {
+      if (!(error instanceof Problem)) throw error
+      if (absent.has(error.code)) return { kind: 'failed', code: 'model_unavailable' }
+      // What the runtime says of this very request is an answer, and only for the one who asked.
+      return error.status < 500 ? refused(error.code, error.message) : { kind: 'failed', code: 'runtime_error' }
+    }
+  }
+}
+
+const refused = (code: string, message: string): WorkOutcome => ({
+  kind: 'answered',
+  answer: { error: { code, message } },
+  runtimeKind: 'other',
+  promptTokens: 0,
+  completionTokens: 0,
+})
+
+interface Completion {
+  readonly usage?: { readonly prompt_tokens?: unknown; readonly completion_tokens?: unknown }
+  readonly svc?: { readonly runtime_kind?: unknown }
+}
+
+const count = (value: unknown) => (typeof value === 'number' && Number.isInteger(value) && value >= 0 ? value : 0)
+
+/** The customer's name of the model stands in it, and nothing of what the agent says to gateways. */
+function answered(completion: unknown, { model_id }: CommandSubmit): WorkOutcome {
+  const { svc, ...rest } = completion as Completion
+  return {
+    kind: 'answered',
+    answer: { ...rest, model: model_id },
+    runtimeKind: typeof svc?.runtime_kind === 'string' ? svc.runtime_kind : 'other',
+    promptTokens: count(rest.usage?.prompt_tokens),
+    completionTokens: count(rest.usage?.completion_tokens),
+  }
+}

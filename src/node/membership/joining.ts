@@ -1,0 +1,87 @@
+import type { PrivateFolder } from '../../host/private-files.ts'
+import type { Log } from '../../log.ts'
+import type { TransportKeys } from '../commands/transport-keys.ts'
+import {
+  checkedGatewayUrl,
+  checkSecure,
+  type Enrollment,
+  enroll,
+  NodeStartError,
+  readEnrollment,
+} from './enrollment.ts'
+import type { Identity } from './identity.ts'
+
+export interface JoinOptions {
+  /** Of the gateway; absent once the folder is enrolled, and for a machine that serves itself alone. */
+  readonly gatewayUrl?: string
+  /** `svc_enroll_…`; needed once, to enrol. */
+  readonly token?: string
+  readonly visibility?: 'private' | 'public'
+  readonly payoutAddress?: string
+  /** Where the gateway may call this agent directly, if the token allows it; else it goes by the tunnel. */
+  readonly endpointUrl?: string
+  /** Allow a gateway without TLS beyond loopback. */
+  readonly insecure?: boolean
+  readonly log: Log
+}
+
+/** What is shown of this machine when it enrols. */
+export interface OwnKeys {
+  readonly identity: Identity
+  readonly transportKeys: TransportKeys
+}
+
+const insecureOf = ({ insecure = false }: JoinOptions) => insecure
+
+/**
+ * What can be said before anything is started, or asked of the gateway; true where the folder is enrolled. Throws
+ * `NodeStartError`, `PrivateFileError`.
+ */
+export function checkJoining(options: JoinOptions, folder: PrivateFolder): boolean {
+  const { gatewayUrl, token } = options
+  const given = gatewayUrl === undefined ? null : checkedGatewayUrl(gatewayUrl, insecureOf(options))
+  const known = readEnrollment(folder)
+  if (known !== null) {
+    if (given !== null && given !== known.gateway_url) {
+      throw new NodeStartError(
+        `${folder.path} belongs to a node of another gateway. Use another folder with --data-dir, or leave --gateway out.`,
+      )
+    }
+    checkedGatewayUrl(known.gateway_url, insecureOf(options))
+  } else if (given !== null && token === undefined) {
+    throw new NodeStartError('To enrol takes --token beside --gateway: an operator makes one with `nodes enroll`.')
+  } else if (given === null && token !== undefined) {
+    throw new NodeStartError('To enrol takes --gateway beside --token: the address of the gateway that gave it.')
+  }
+  return known !== null
+}
+
+/** What the folder knows, or the gateway makes of this machine now; null where neither was asked for. */
+export async function enrolled(options: JoinOptions, folder: PrivateFolder, own: OwnKeys): Promise<Enrollment | null> {
+  const enrollment = readEnrollment(folder) ?? (await enrolledNow(options, folder, own))
+  if (enrollment !== null) checkSecure(new URL(enrollment.tunnel_url), insecureOf(options))
+  return enrollment
+}
+
+async function enrolledNow(
+  options: JoinOptions,
+  folder: PrivateFolder,
+  { identity, transportKeys }: OwnKeys,
+): Promise<Enrollment | null> {
+  const { gatewayUrl, token } = options
+  if (gatewayUrl === undefined || token === undefined) return null
+  const made = await enroll(
+    {
+      gatewayUrl: checkedGatewayUrl(gatewayUrl, insecureOf(options)),
+      token,
+      identity,
+      transportKeys: transportKeys.published(),
+      visibility: options.visibility ?? null,
+      payoutAddress: options.payoutAddress ?? null,
+      endpointUrl: options.endpointUrl ?? null,
+    },
+    folder,
+  )
+  options.log.info('enrolled', { node_id: made.node_id })
+  return made
+}

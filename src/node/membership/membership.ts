@@ -1,0 +1,51 @@
+import type { PrivateFolder } from '../../host/private-files.ts'
+import type { Log } from '../../log.ts'
+import { createGatewayKeys, type GatewayKeys } from '../access/gateway-keys.ts'
+import { createRouterAuth, type RouterAuth } from '../access/router-auth.ts'
+import { createAskGateway } from './ask-gateway.ts'
+import type { Enrollment } from './enrollment.ts'
+import type { Identity } from './identity.ts'
+import { createRouterKeys } from './router-keys.ts'
+
+/** What an enrolled agent is to its gateway: its name there, whose requests it takes, and whom it asks about keys. */
+export interface Membership {
+  readonly enrollment: Enrollment
+  readonly nodeId: string
+  readonly routerAuth: RouterAuth
+  readonly gatewayKeys: GatewayKeys
+  /** The newest router key that this node knows. */
+  routerKid(): string
+}
+
+/** The agent's place in a pool, which it may get while it already serves its own machine. */
+export interface Place {
+  /** null: no gateway knows this machine. */
+  readonly membership: Membership | null
+  /**
+   * Resolves when it is decided whether there is one. A gateway may call at the `endpoint_url` before its answer to the
+   * enrolment has arrived here.
+   */
+  readonly decided: Promise<unknown>
+}
+
+export interface MembershipOptions {
+  readonly enrollment: Enrollment
+  readonly identity: Identity
+  readonly folder: PrivateFolder
+  readonly log: Log
+}
+
+export function createMembership({ enrollment, identity, folder, log }: MembershipOptions): Membership {
+  const nodeId = enrollment.node_id
+  const routerAuth = createRouterAuth({
+    nodeId,
+    keys: enrollment.router_public_keys,
+    unknownKey: () => void routerKeys.refresh(),
+  })
+  const routerKeys = createRouterKeys({ enrollment, folder, log, adopted: routerAuth.adopt })
+  const gatewayKeys = createGatewayKeys({
+    ask: createAskGateway({ gatewayUrl: enrollment.gateway_url, nodeId, identity: identity.key }),
+    onFailure: () => log.warn('gateway_not_asked'),
+  })
+  return { enrollment, nodeId, routerAuth, gatewayKeys, routerKid: () => routerKeys.current()[0]?.kid ?? '' }
+}

@@ -1,0 +1,80 @@
+import { Value } from '@sinclair/typebox/value'
+import type { PrivateFolder } from '../../host/private-files.ts'
+import { failureName, type Log } from '../../log.ts'
+import { foreignAnswer } from '../../protocol/json/foreign-json.ts'
+import { verifyKey } from '../../protocol/signing/ed25519.ts'
+import { routerKeysMessage } from '../../protocol/signing/signatures.ts'
+import { RouterKeys, type RouterPublicKey } from '../../protocol/wire/nodes/agent.ts'
+import { minuteMs, secondMs } from '../../time.ts'
+import { type Enrollment, enrollmentFile } from './enrollment.ts'
+
+export const routerKeysPath = '/v1/node-agent/router-keys'
+const answerTimeoutMs = 10_000
+/** Far more than a gateway has keys. */
+const answerBytesMax = 64 * 1024
+/** However often a stranger names a key that nobody knows: between two questions, and after one that failed, ms. */
+const askEveryMs = minuteMs
+const askAgainMs = 2 * secondMs
+
+export interface KnownRouterKeys {
+  /** Newest first. */
+  current(): readonly RouterPublicKey[]
+  /** Asks the gateway, unless it was asked a moment ago. Never rejects. */
+  refresh(): Promise<void>
+}
+
+export interface RouterKeyOptions {
+  readonly enrollment: Enrollment
+  readonly folder: PrivateFolder
+  readonly log: Log
+  /** Told of a list that is another than before. */
+  readonly adopted: (keys: readonly RouterPublicKey[]) => void
+}
+
+/** The keys that a key we know vouches for; null where none of them does. */
+export function vouchedKeys(known: readonly RouterPublicKey[], answer: unknown): readonly RouterPublicKey[] | null {
+  if (!Value.Check(RouterKeys, answer)) return null
+  const message = routerKeysMessage(answer.router_public_keys)
+  const vouched = answer.signatures.some(({ kid, signature_ed25519: signature }) => {
+    const key = known.find((candidate) => candidate.kid === kid)
+    return key !== undefined && verifyKey(key.public_key_ed25519)?.verify(message, signature) === true
+  })
+  return vouched ? answer.router_public_keys : null
+}
+
+/** The gateway's keys as they change: a list counts when one of the keys before has signed it. */
+export function createRouterKeys({ enrollment, folder, log, adopted }: RouterKeyOptions): KnownRouterKeys {
+  let keys: readonly RouterPublicKey[] = enrollment.router_public_keys
+  let nextMs = Number.NEGATIVE_INFINITY
+  const adopt = (next: readonly RouterPublicKey[]) => {
+    if (JSON.stringify(next) === JSON.stringify(keys)) return
+    keys = next
+    folder.write(enrollmentFile, { ...enrollment, router_public_keys: next })
+    adopted(next)
+    log.info('router_keys_changed', { keys: next.length })
+  }
+  return {
+    current: () => keys,
+    refresh: async () => {
+      if (performance.now() < nextMs) return
+      nextMs = Number.POSITIVE_INFINITY
+      try {
+        const next = vouchedKeys(keys, await ask(enrollment.gateway_url))
+        if (next === null) log.warn('router_keys_not_vouched')
+        else adopt(next)
+        nextMs = performance.now() + askEveryMs
+      } catch (error) {
+        // A gateway may well ask us before it takes questions itself.
+        nextMs = performance.now() + askAgainMs
+        log.warn('router_keys_not_asked', { failure: failureName(error) })
+      }
+    },
+  }
+}
+
+async function ask(gatewayUrl: string): Promise<unknown> {
+  const signal = AbortSignal.timeout(answerTimeoutMs)
+  const response = await fetch(gatewayUrl + routerKeysPath, { redirect: 'error', signal })
+  if (response.status !== 200) throw new Error('no answer')
+  return foreignAnswer(response, answerBytesMax)
+}

@@ -1,0 +1,22 @@
+import type { RuntimeId } from '../../ids.ts'
+import { lexicalScores, lexicalStatus } from '../../runtimes/lexical.ts'
+import type { LocalRuntime } from '../runtimes/local-runtime.ts'
+import type { Ranker } from './rerank.ts'
+
+export const lexicalRanker: Ranker = async ({ query, documents }, signal) => {
+  const scores = await lexicalScores(query, documents, signal)
+  return scores.map((score, index) => ({ index, score }))
+}
+
+/** The runtime that is always installed, so that a fresh machine ranks. */
+export function lexicalRuntime(runtimeId: RuntimeId): LocalRuntime {
+  return {
+    ...lexicalStatus(0),
+    runtimeId,
+    transport: null,
+    inFlight: 0,
+    get slotsFree() {
+      return lexicalStatus(this.inFlight).slotsFree
+    },
+  }
+}

@@ -1,0 +1,79 @@
+import { Elysia } from 'elysia'
+import { headers } from '../../brand.ts'
+import { Problem } from '../../errors.ts'
+import { newId } from '../../ids.ts'
+import type { ConnectionClock } from '../../listener/connection-clock.ts'
+import { checkBody, invalidRequest, readJsonText } from '../../protocol/json/json-body.ts'
+import { bearerChallenge, problemResponse } from '../../protocol/json/problem-response.ts'
+import {
+  RerankRequest,
+  rerankBodyBytesMax,
+  rerankByteFaults,
+  rerankRoute,
+} from '../../protocol/wire/inference/rerank.ts'
+import type { LocalCredentials } from '../access/local-credentials.ts'
+import { baseHeaders, clientClosedStatus } from './answers.ts'
+import type { Reranker } from './rerank.ts'
+
+export interface RerankParts {
+  readonly credentials: LocalCredentials
+  readonly reranker: Reranker
+  readonly connections: ConnectionClock
+  /** Told of every request when its answer is known: for the log. `failure`: what was thrown beyond a refusal's code. */
+  readonly onEnd?: (end: RerankEnd) => void
+}
+
+export interface RerankEnd {
+  readonly requestId: string
+  readonly status: number
+  readonly code: string | null
+  readonly latencyMs: number
+  readonly failure: unknown
+}
+
+function checked(text: string): RerankRequest {
+  const value = checkBody(text, RerankRequest)
+  const faults = rerankByteFaults(value)
+  if (faults.length > 0) throw invalidRequest(faults)
+  return value
+}
+
+/** Who asks comes before what is asked, as far as the body is not part of the first. */
+async function answer({ credentials, reranker, connections }: RerankParts, request: Request): Promise<object> {
+  const caller = credentials.begin(request)
+  const text = await connections.body(request, readJsonText(request, rerankBodyBytesMax))
+  caller.withBody(text)
+  const body = checked(text)
+  await caller.forModel(body.model, request.signal)
+  // A ranking of many documents may take longer than a connection may be silent.
+  return connections.lifted(request, () => reranker.rank(body, request.signal))
+}
+
+function refusal(error: unknown, request: Request, requestId: string): { response: Response; code: string | null } {
+  if (request.signal.aborted) return { response: new Response(null, { status: clientClosedStatus }), code: null }
+  const problem = error instanceof Problem ? error : new Problem('internal_error')
+  const response = problemResponse(problem, requestId, baseHeaders, { typeBase: null, challenge: bearerChallenge })
+  return { response, code: problem.code }
+}
+
+/** `POST /v1/rerank` (endpoint 1), complete in itself: its errors need no handler of the application around it. */
+export const rerankRoutes = (parts: RerankParts) =>
+  new Elysia({ name: 'rerank' }).post(
+    rerankRoute,
+    async ({ request }) => {
+      const requestId = newId('req')
+      const beganMs = performance.now()
+      const end = (status: number, code: string | null, failure: unknown) =>
+        parts.onEnd?.({ requestId, status, code, latencyMs: performance.now() - beganMs, failure })
+      try {
+        const body = await answer(parts, request)
+        end(200, null, null)
+        return Response.json(body, { headers: { ...baseHeaders, [headers.requestId]: requestId } })
+      } catch (error) {
+        const { response, code } = refusal(error, request, requestId)
+        end(response.status, code, error instanceof Problem ? (error.cause ?? null) : error)
+        return response
+      }
+    },
+    { parse: 'none' },
+  )

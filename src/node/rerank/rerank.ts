@@ -1,0 +1,94 @@
+import { Problem } from '../../errors.ts'
+import { type RerankRequest, type RerankResponse, rerankTopN } from '../../protocol/wire/inference/rerank.ts'
+import { runtimeModules } from '../../runtimes/registry.ts'
+import { bestFirst, type DocumentScore, type RankingCall, type RankingTraits } from '../../runtimes/rerank.ts'
+import { chooseRuntime } from '../runtimes/choose-runtime.ts'
+import type { LocalRuntime } from '../runtimes/local-runtime.ts'
+import { lexicalRanker } from './lexical-runtime.ts'
+import { serverRanker } from './rerank-server.ts'
+
+/** Each holds a body of up to 8 MiB. */
+export const rerankInFlightMax = 64
+const busyRetrySeconds = 1
+/** For one ranking by a model server, ms. */
+const timeoutMsDefault = 120_000
+
+export interface RankJob extends RankingCall {
+  readonly topN: number
+  readonly ranking: RankingTraits
+}
+
+/** Scores in 0–1, any order, at least `topN` of them. Rejects with a `Problem`, or the signal's reason. */
+export type Ranker = (job: RankJob, signal: AbortSignal) => Promise<readonly DocumentScore[]>
+
+export interface RerankerOptions {
+  readonly runtimes: () => readonly LocalRuntime[]
+  readonly timeoutMs?: number
+}
+
+export interface Reranker {
+  rank(request: RerankRequest, signal: AbortSignal): Promise<RerankResponse>
+  /** Rankings under way. */
+  readonly inFlight: number
+  /** Takes nothing new; resolves when nothing is under way, or after `graceMs`. */
+  stop(graceMs: number): Promise<void>
+}
+
+/** Endpoint 1 without its HTTP: which runtime, its scores, the best of them. */
+export function createReranker(options: RerankerOptions): Reranker {
+  return new RunningReranker(options)
+}
+
+class RunningReranker implements Reranker {
+  inFlight = 0
+  private stopping = false
+  private emptied: (() => void) | null = null
+
+  constructor(private readonly options: RerankerOptions) {}
+
+  async rank(request: RerankRequest, signal: AbortSignal): Promise<RerankResponse> {
+    if (this.stopping) throw new Problem('service_unavailable')
+    if (this.inFlight >= rerankInFlightMax) throw busy()
+    const { model, query, documents, runtime_id: runtimeId = null } = request
+    const runtime = chooseRuntime(this.options.runtimes(), { model, modality: 'rerank', runtimeId })
+    const { rank, ranking } = rankingOf(runtime, model, this.options.timeoutMs ?? timeoutMsDefault)
+    const topN = rerankTopN(request)
+    this.inFlight++
+    runtime.inFlight++
+    try {
+      const scores = await rank({ model, query, documents, topN, ranking }, signal)
+      const results = bestFirst(scores, topN)
+      return { results: results.map(({ index, score }) => ({ index, relevance_score: score })) }
+    } finally {
+      runtime.inFlight--
+      this.inFlight--
+      if (this.inFlight === 0) this.emptied?.()
+    }
+  }
+
+  async stop(graceMs: number): Promise<void> {
+    this.stopping = true
+    if (this.inFlight === 0) return
+    const { promise, resolve } = Promise.withResolvers<void>()
+    this.emptied = resolve
+    const timer = setTimeout(resolve, graceMs)
+    await promise
+    clearTimeout(timer)
+  }
+}
+
+const busy = () =>
+  new Problem('runtime_unavailable', {
+    detail: `${rerankInFlightMax} rankings run at once at most`,
+    retryAfterSeconds: busyRetrySeconds,
+  })
+
+/** A runtime that is part of the agent is the lexical one; a server of a kind that cannot rank has no such models. */
+function rankingOf({ transport, kind, models }: LocalRuntime, id: string, timeoutMs: number) {
+  const ranking = models.find((model) => model.id === id)?.ranking
+  const dialect = runtimeModules.find((module) => module.kind === kind)?.rerank
+  if (ranking === undefined) throw new Problem('modality_not_supported', { param: 'model' })
+  if (transport === null) return { ranking, rank: lexicalRanker }
+  if (dialect === undefined) throw new Problem('modality_not_supported', { param: 'model' })
+  return { ranking, rank: serverRanker({ transport, dialect, timeoutMs }) }
+}

@@ -1,0 +1,179 @@
+import { type Static, Type } from '@sinclair/typebox'
+import { Value } from '@sinclair/typebox/value'
+import { isLoopback } from '../../host/loopback.ts'
+import { PrivateFileError, type PrivateFolder } from '../../host/private-files.ts'
+import { newId, type RuntimeId } from '../../ids.ts'
+import type { Log } from '../../log.ts'
+import { runtimesMax } from '../../protocol/wire/nodes/agent.ts'
+import { discover } from '../../runtimes/discovery.ts'
+import type { ScoreKind } from '../../runtimes/rerank.ts'
+import { createDirectTransport, nodeBaseUrl } from '../../transport/direct.ts'
+import { type LocalRuntime, type RuntimeTimes, runtimeTimes, WatchedRuntime } from './local-runtime.ts'
+
+export const runtimesFile = 'runtimes.json'
+
+/** The ids under which this node's runtimes are known; the label is a base URL or `built-in:…`. */
+const StoredRuntimes = Type.Object({
+  runtimes: Type.Array(
+    Type.Object({ label: Type.String(), runtime_id: Type.String({ pattern: '^rt_[0-9A-Z]{26}$' }) }),
+  ),
+})
+type StoredRuntime = Static<typeof StoredRuntimes>['runtimes'][number]
+/** The oldest of more are forgotten: a runtime that comes back then gets a new id. */
+const rememberedMax = 256
+
+/** All ports together; loopback answers at once or not at all. */
+const discoveryTimeoutMs = 1_000
+const answerBytesMax = 1024 * 1024
+
+export interface RuntimeSet {
+  /** At most `runtimesMax`. */
+  list(): readonly LocalRuntime[]
+  /** Something of a runtime that makes a difference has changed; returns what ends it. */
+  onChange(listener: () => void): () => void
+  stop(): void
+}
+
+/** `scoreKind` null: what its kind of server is known for. */
+export interface DeclaredRanker {
+  readonly url: string
+  readonly scoreKind: ScoreKind | null
+}
+
+/** By which a model server knows this agent. */
+export interface RuntimeKey {
+  readonly url: string
+  readonly apiKey: string
+}
+
+export interface RuntimeSetOptions {
+  readonly folder: PrivateFolder
+  readonly log: Log
+  /** Base URLs that were named. */
+  readonly urls: readonly string[]
+  /** Model servers that rank, by the operator's word. */
+  readonly rankers?: readonly DeclaredRanker[]
+  /** A server with a key is named by it. */
+  readonly keys?: readonly RuntimeKey[]
+  /** Look for model servers on loopback, now and every `discoverMs`. */
+  readonly discover: boolean
+  readonly discoverMs?: number
+  /** Our own port: never a runtime. */
+  readonly ownPort: number
+  /** Runtimes that are part of the agent, by name. */
+  readonly builtIn?: Readonly<Record<string, (runtimeId: RuntimeId) => LocalRuntime>>
+  readonly times?: RuntimeTimes
+}
+
+const discoverMsDefault = 30_000
+
+/** Resolves when every runtime that was named or found has answered once, or failed to. */
+export async function startRuntimes(options: RuntimeSetOptions): Promise<RuntimeSet> {
+  const set = new RunningRuntimes(options)
+  await set.start()
+  return set
+}
+
+class RunningRuntimes implements RuntimeSet {
+  private readonly byLabel = new Map<string, LocalRuntime>()
+  private readonly listeners = new Set<() => void>()
+  private remembered: readonly StoredRuntime[]
+  private timer: ReturnType<typeof setTimeout> | null = null
+  private stopped = false
+
+  constructor(private readonly options: RuntimeSetOptions) {
+    const stored = options.folder.read(runtimesFile)
+    if (stored !== undefined && !Value.Check(StoredRuntimes, stored)) {
+      throw new PrivateFileError(`${options.folder.path}/${runtimesFile} is damaged`)
+    }
+    this.remembered = stored?.runtimes ?? []
+  }
+
+  async start(): Promise<void> {
+    for (const [name, make] of Object.entries(this.options.builtIn ?? {})) {
+      const label = `built-in:${name}`
+      this.byLabel.set(label, make(this.idOf(label)))
+    }
+    const polls = (this.options.rankers ?? []).map((ranker) => this.watch(ranker.url, ranker))
+    const urls = [...this.options.urls, ...(this.options.keys ?? []).map(({ url }) => url)]
+    polls.push(...urls.map((url) => this.watch(url)))
+    if (this.options.discover) polls.push(this.discover())
+    await Promise.all(polls)
+  }
+
+  list(): readonly LocalRuntime[] {
+    return [...this.byLabel.values()]
+  }
+
+  onChange(listener: () => void): () => void {
+    this.listeners.add(listener)
+    return () => void this.listeners.delete(listener)
+  }
+
+  stop(): void {
+    this.stopped = true
+    if (this.timer !== null) clearTimeout(this.timer)
+    for (const runtime of this.byLabel.values()) if (runtime instanceof WatchedRuntime) runtime.stop()
+  }
+
+  private async watch(url: string, ranker?: DeclaredRanker): Promise<void> {
+    const label = nodeBaseUrl(url)
+    if (label === null || this.stopped || this.byLabel.has(label) || this.byLabel.size >= runtimesMax) return
+    const runtime = new WatchedRuntime({
+      runtimeId: this.idOf(label),
+      url: label,
+      apiKey: this.options.keys?.find((key) => nodeBaseUrl(key.url) === label)?.apiKey ?? null,
+      times: this.options.times ?? runtimeTimes,
+      onChange: () => this.changed(),
+      ...(ranker === undefined ? {} : { ranker }),
+    })
+    this.byLabel.set(label, runtime)
+    await runtime.poll()
+  }
+
+  private async discover(): Promise<void> {
+    const found = await discover({
+      timeoutMs: discoveryTimeoutMs,
+      except: [this.options.ownPort, ...this.loopbackPorts()],
+      fetchFor: loopbackFetch,
+    })
+    for (const { port, module } of found) {
+      // The kind alone: where a runtime listens stands in no log.
+      this.options.log.info('runtime_discovered', { kind: module.kind })
+      await this.watch(`http://127.0.0.1:${port}`)
+    }
+    if (!this.stopped) this.timer = setTimeout(() => void this.discover(), this.options.discoverMs ?? discoverMsDefault)
+  }
+
+  /** By whatever name of this machine they were given: one server is one runtime. */
+  private loopbackPorts(): readonly number[] {
+    const urls = [...this.byLabel.keys()].filter((label) => label.startsWith('http')).map((label) => new URL(label))
+    return urls.filter(({ hostname }) => isLoopback(hostname)).map(({ port }) => Number(port))
+  }
+
+  private idOf(label: string): RuntimeId {
+    const known = this.remembered.find((entry) => entry.label === label)
+    if (known !== undefined) return known.runtime_id as RuntimeId
+    const runtimeId = newId('rt')
+    this.remembered = [{ label, runtime_id: runtimeId }, ...this.remembered].slice(0, rememberedMax)
+    this.options.folder.write(runtimesFile, { runtimes: this.remembered })
+    return runtimeId
+  }
+
+  private changed(): void {
+    for (const listener of [...this.listeners]) listener()
+  }
+}
+
+function loopbackFetch(port: number, signal: AbortSignal) {
+  const transport = createDirectTransport({
+    url: `http://127.0.0.1:${port}`,
+    apiKey: null,
+    connectTimeoutMs: discoveryTimeoutMs,
+  })
+  signal.addEventListener('abort', () => transport.close(), { once: true })
+  return async (path: string) => {
+    const response = await transport.fetch(path, { method: 'GET', signal })
+    return { status: response.status, headers: response.headers, text: () => response.text(answerBytesMax) }
+  }
+}

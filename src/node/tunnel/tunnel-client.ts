@@ -1,0 +1,191 @@
+import { headers } from '../../brand.ts'
+import { newNonce, tunnelMessage } from '../../protocol/signing/signatures.ts'
+import { silentMsMax, tunnelProtocol } from '../../protocol/tunnel/tunnel-session.ts'
+import { secondMs } from '../../time.ts'
+import { TunnelLink } from './tunnel-link.ts'
+import type { Handle } from './tunnel-requests.ts'
+
+export interface TunnelOptions {
+  /** `tunnel_url` of the enrolment: `ws:` or `wss:`. */
+  readonly url: string
+  readonly nodeId: string
+  /** Ed25519 of the node's identity, base64url. */
+  readonly sign: (message: string) => string
+  /** The newest router key that this node knows. Asked for each dial. */
+  readonly routerKid: () => string
+  /** The routes, in this process. */
+  readonly handle: Handle
+  /** One JSON object, told after each opening and each `statusChanged`. */
+  readonly status?: () => string
+  readonly log: (event: TunnelLogEvent, fields: Readonly<Record<string, string | number>>) => void
+  readonly random?: () => number
+  /** Unix ms. */
+  readonly now?: () => number
+  readonly redialMsMax?: number
+  readonly silentMsMax?: number
+}
+
+export type TunnelLogEvent = 'tunnel_opened' | 'tunnel_closed' | 'tunnel_not_opened' | 'tunnel_asked_to_move'
+
+export interface NodeTunnel {
+  connected(): boolean
+  /** Resolves at the first tunnel, at once where there is one. */
+  whenConnected(): Promise<void>
+  /** Tells the gateway at once instead of at its next poll. */
+  statusChanged(): void
+  /** No new requests; those that run may end within `graceMs`. */
+  stop(graceMs?: number): Promise<void>
+}
+
+/** Full jitter: a delay of 0 to the bound, which doubles from the first to the last with each failure in a row, ms. */
+const redialFirstMs = 500
+const redialMsMaxDefault = 30_000
+/** A tunnel that lived so long starts the count anew. */
+const settledMs = 10 * secondMs
+const dialMsMax = 10 * secondMs
+const stopGraceMs = 30 * secondMs
+
+/** The gateway's status (401: it does not take this node, or one of the clocks is off) or the system's code, and no more: the text names the gateway's address. */
+const dialFault = (message: string) => / (?:status code: )?([1-5][0-9]{2}|E[A-Z]+)$/.exec(message)?.[1] ?? 'no_answer'
+
+/** The DOM's type knows no headers. */
+const BunWebSocket = WebSocket as unknown as new (url: string, options: Bun.WebSocketOptions) => Bun.WebSocket
+
+/** Keeps one tunnel to the gateway for as long as the program runs (§22). */
+export function startTunnel(options: TunnelOptions): NodeTunnel {
+  const tunnel = new Dialler(options)
+  tunnel.dial()
+  return tunnel
+}
+
+class Dialler implements NodeTunnel {
+  private readonly links = new Set<TunnelLink>()
+  /** Where the gateway opens new streams. */
+  private newest: TunnelLink | null = null
+  private dialling: Bun.WebSocket | null = null
+  private redial: ReturnType<typeof setTimeout> | null = null
+  private readonly beat: ReturnType<typeof setInterval>
+  private failures = 0
+  private stopped = false
+  private allClosed: (() => void) | null = null
+  private readonly waiting: (() => void)[] = []
+
+  constructor(private readonly options: TunnelOptions) {
+    const silentMs = options.silentMsMax ?? silentMsMax
+    this.beat = setInterval(() => {
+      for (const link of [...this.links]) link.endIfSilent(silentMs)
+    }, silentMs / 4)
+  }
+
+  connected(): boolean {
+    return this.newest !== null
+  }
+
+  whenConnected(): Promise<void> {
+    return this.connected() ? Promise.resolve() : new Promise((resolve) => this.waiting.push(resolve))
+  }
+
+  statusChanged(): void {
+    const { status } = this.options
+    if (status !== undefined) this.newest?.session.status(status())
+  }
+
+  dial(): void {
+    if (this.stopped || this.dialling !== null) return
+    if (this.redial !== null) clearTimeout(this.redial)
+    this.redial = null
+    const ws = new BunWebSocket(this.options.url, { headers: this.hello(), protocols: [tunnelProtocol] })
+    this.dialling = ws
+    const giveUp = setTimeout(() => ws.terminate(), dialMsMax)
+    const link = new TunnelLink(ws, this.options.handle, {
+      asked: () => this.askedToMove(),
+      closed: (end) => this.closed(link, end),
+    })
+    ws.onopen = () => {
+      clearTimeout(giveUp)
+      this.opened(link)
+    }
+    let fault = 'no_answer'
+    ws.onclose = ({ reason }) => {
+      clearTimeout(giveUp)
+      if (this.dialling === ws) this.notOpened(fault)
+      else link.session.lost(reason)
+    }
+    // The close that follows counts.
+    ws.onerror = (event) => {
+      fault = dialFault((event as ErrorEvent).message)
+    }
+  }
+
+  private hello(): Record<string, string> {
+    const { nodeId, sign, routerKid, now = Date.now } = this.options
+    const timestamp = Math.floor(now() / secondMs)
+    const nonce = newNonce()
+    return {
+      [headers.nodeId]: nodeId,
+      [headers.nodeTimestamp]: String(timestamp),
+      [headers.nodeNonce]: nonce,
+      [headers.nodeSignature]: sign(tunnelMessage(nodeId, timestamp, nonce, routerKid())),
+    }
+  }
+
+  private opened(link: TunnelLink): void {
+    this.dialling = null
+    const before = this.newest
+    this.newest = link
+    this.links.add(link)
+    this.options.log('tunnel_opened', { attempts: this.failures + 1 })
+    if (this.stopped) return link.session.goAway()
+    // What runs on the old one ends there; the gateway closes it after the last.
+    before?.session.goAway()
+    this.statusChanged()
+    for (const resolve of this.waiting.splice(0)) resolve()
+  }
+
+  private notOpened(code: string): void {
+    this.dialling = null
+    this.options.log('tunnel_not_opened', { attempts: this.failures + 1, code })
+    this.redialLater()
+  }
+
+  private askedToMove(): void {
+    this.options.log('tunnel_asked_to_move', {})
+    this.dial()
+  }
+
+  private closed(link: TunnelLink, end: string): void {
+    this.links.delete(link)
+    this.options.log('tunnel_closed', { code: end })
+    if (this.links.size === 0) this.allClosed?.()
+    if (link !== this.newest) return
+    this.newest = null
+    if (performance.now() - link.openedMs >= settledMs) this.failures = 0
+    this.redialLater()
+  }
+
+  private redialLater(): void {
+    if (this.stopped || this.dialling !== null || this.redial !== null) return
+    const { random = Math.random, redialMsMax = redialMsMaxDefault } = this.options
+    const bound = Math.min(redialMsMax, redialFirstMs * 2 ** Math.min(this.failures, 16))
+    this.failures++
+    this.redial = setTimeout(() => {
+      this.redial = null
+      this.dial()
+    }, random() * bound)
+  }
+
+  async stop(graceMs = stopGraceMs): Promise<void> {
+    this.stopped = true
+    if (this.redial !== null) clearTimeout(this.redial)
+    this.dialling?.terminate()
+    const { promise, resolve } = Promise.withResolvers<void>()
+    this.allClosed = resolve
+    if (this.links.size === 0) resolve()
+    for (const link of this.links) link.session.goAway()
+    const timer = setTimeout(resolve, graceMs)
+    await promise
+    clearTimeout(timer)
+    clearInterval(this.beat)
+    for (const link of [...this.links]) link.session.close('stopped')
+  }
+}

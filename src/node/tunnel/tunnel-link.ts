@@ -1,0 +1,81 @@
+import {
+  socketBytesMax,
+  type TunnelEnd,
+  TunnelSession,
+  type TunnelSocket,
+} from '../../protocol/tunnel/tunnel-session.ts'
+import { type Handle, TunnelledRequest } from './tunnel-requests.ts'
+
+export interface LinkEvents {
+  /** The gateway asks for another tunnel. */
+  asked(): void
+  closed(end: TunnelEnd): void
+}
+
+/** Bun's client tells no end of its backpressure; while streams wait for it, and only then, it is looked at, ms. */
+const drainLookMs = 2
+
+/** The node's end of one tunnel. */
+export class TunnelLink implements TunnelSocket {
+  readonly session: TunnelSession
+  readonly openedMs = performance.now()
+  private heardAtMs = performance.now()
+
+  constructor(
+    private readonly ws: Bun.WebSocket,
+    handle: Handle,
+    events: LinkEvents,
+  ) {
+    this.session = new TunnelSession({
+      role: 'node',
+      socket: this,
+      opened: (stream, head) => new TunnelledRequest(stream, head, handle),
+      goAway: events.asked,
+      idle: () => {},
+      closed: events.closed,
+    })
+    ws.binaryType = 'nodebuffer'
+    const alive = () => {
+      this.heardAtMs = performance.now()
+    }
+    ws.onmessage = ({ data }) => {
+      alive()
+      this.session.receive(data as Buffer | string)
+    }
+    // Bun answers pings by itself and tells of them.
+    ws.addEventListener('ping', alive)
+  }
+
+  /** The gateway pings; where it does not, it is gone, whatever TCP says. */
+  endIfSilent(silentMs: number): void {
+    if (performance.now() - this.heardAtMs <= silentMs) return
+    this.session.close('silent')
+    this.ws.terminate()
+  }
+
+  send(message: Buffer): boolean {
+    this.ws.send(message as Buffer<ArrayBuffer>)
+    return true
+  }
+
+  /** Bun's client cannot. */
+  together(work: () => void): void {
+    work()
+  }
+
+  bufferedBytes(): number {
+    return this.ws.bufferedAmount
+  }
+
+  awaitDrain(): void {
+    setTimeout(() => {
+      if (this.ws.readyState !== WebSocket.OPEN) return
+      if (this.ws.bufferedAmount > socketBytesMax / 2) this.awaitDrain()
+      else this.session.drained()
+    }, drainLookMs)
+  }
+
+  close(code: number, reason: string): void {
+    this.ws.close(code, reason)
+  }
+}

@@ -1,0 +1,78 @@
+import { foreignJson } from '../json/foreign-json.ts'
+import { jsonString } from '../json/json-text.ts'
+import type { ChatMetadata } from '../wire/inference/chat.ts'
+import { answerEnd } from './answer-end.ts'
+import {
+  type ChunkIdentity,
+  isErrorBody,
+  isObject,
+  type Json,
+  knownFinishReason,
+  readUsage,
+  type TokenUsage,
+} from './chunk-rewriter.ts'
+import { textWeight } from './token-estimate.ts'
+
+/** What else a node adds can name its paths (§5). */
+export interface PublicChoice {
+  readonly index: number
+  /** Verbatim. */
+  readonly message: Json
+  readonly finish_reason: string
+  readonly logprobs?: Json
+}
+
+export interface PublicCompletion {
+  readonly choices: readonly PublicChoice[]
+  readonly usage: TokenUsage | null
+  /** As the node wrote it: an agent's receipt. Looked at by nobody before it is checked. */
+  readonly svc: unknown
+  /** Weight of the text, reasoning and tool calls of the answer, unrounded; counted only when asked. */
+  readonly outputWeight: () => number
+}
+
+function messageWeight(message: Json): number {
+  let weight = 0
+  for (const [key, value] of Object.entries(message)) {
+    if (key === 'role' || value === null || value === undefined) continue
+    weight += typeof value === 'string' ? textWeight(value) : 0.3 * JSON.stringify(value).length
+  }
+  return weight
+}
+
+/** A node's whole answer by allow-list; null when it is an error or no completion at all. */
+export function publicCompletion(text: string): PublicCompletion | null {
+  const body = foreignJson(text)
+  if (!isObject(body) || isErrorBody(body) || !Array.isArray(body.choices) || body.choices.length === 0) return null
+  const choices: PublicChoice[] = []
+  for (const choice of body.choices) {
+    if (!isObject(choice) || !isObject(choice.message)) return null
+    choices.push({
+      index: typeof choice.index === 'number' ? choice.index : choices.length,
+      message: choice.message,
+      finish_reason: knownFinishReason(choice.finish_reason),
+      ...(isObject(choice.logprobs) ? { logprobs: choice.logprobs } : {}),
+    })
+  }
+  return completionOf(choices, readUsage(body.usage), body.svc)
+}
+
+/** `svc`: as the node wrote it. */
+export function completionOf(
+  choices: readonly PublicChoice[],
+  usage: TokenUsage | null,
+  svc: unknown,
+): PublicCompletion {
+  const outputWeight = () => choices.reduce((sum, { message }) => sum + messageWeight(message), 0)
+  return { choices, usage, svc, outputWeight }
+}
+
+/** The body of a whole answer, as it goes on the wire. */
+export function completionText(
+  { id, created, model }: ChunkIdentity,
+  choices: readonly PublicChoice[],
+  usage: TokenUsage,
+  metadata: ChatMetadata,
+): string {
+  return `{"id":"${id}","object":"chat.completion","created":${created},"model":${jsonString(model)},"choices":${JSON.stringify(choices)}${answerEnd(usage, metadata)}}`
+}

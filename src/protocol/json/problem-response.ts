@@ -1,0 +1,102 @@
+import { brand, headers, requestUrnPrefix } from '../../brand.ts'
+import { openAiError, Problem, problemKind, problemType, quoteValue } from '../../errors.ts'
+import type { Config } from '../../settings/config.ts'
+
+type HeaderMap = Readonly<Record<string, string>>
+
+/** Seconds until a retry is worth it where the refusal itself does not know. */
+const retryAfterSecondsDefault = 5
+/** The SDKs refuse to wait longer (§2); a daily quota alone says how long it really takes. */
+const retryAfterSecondsMax = 120
+const hstsSeconds = 31_536_000
+
+/** Headers of every response, chat included. */
+export function baseHeaders(config: Pick<Config, 'SVC_PUBLIC_URL'>): HeaderMap {
+  const secure = config.SVC_PUBLIC_URL?.startsWith('https:') === true
+  return {
+    'x-content-type-options': 'nosniff',
+    ...(secure ? { 'strict-transport-security': `max-age=${hstsSeconds}` } : {}),
+  }
+}
+
+function retryAfter({ code, status, options }: Problem): number | undefined {
+  const { retryAfterSeconds } = options
+  if (code === 'daily_token_quota_exceeded') return retryAfterSeconds
+  if (retryAfterSeconds !== undefined) return Math.min(Math.max(1, Math.ceil(retryAfterSeconds)), retryAfterSecondsMax)
+  return (status === 429 || status === 503) && problemKind(code).shouldRetry === true
+    ? retryAfterSecondsDefault
+    : undefined
+}
+
+/** The same refusal with what the caller is told about waiting, so that header and body agree. */
+function withRetryAfter(problem: Problem): Problem {
+  const seconds = retryAfter(problem)
+  if (seconds === undefined || seconds === problem.options.retryAfterSeconds) return problem
+  return new Problem(problem.code, { ...problem.options, retryAfterSeconds: seconds })
+}
+
+function problemHeaders(problem: Problem, requestId: string, challenge: string): Record<string, string> {
+  const { options, status } = problem
+  return {
+    'cache-control': 'no-store',
+    [headers.requestId]: requestId,
+    ...(status === 401 ? { 'www-authenticate': challenge } : {}),
+    ...(options.retryAfterSeconds === undefined ? {} : { 'retry-after': String(options.retryAfterSeconds) }),
+    ...options.headers,
+  }
+}
+
+export const bearerChallenge = `Bearer realm="${brand}"`
+export const adminChallenge = `${brand.toUpperCase()}-Admin-Token realm="${brand}"`
+
+/** Chat and model list: both OpenAI SDKs unwrap `error` (§2). */
+export function openAiResponse(given: Problem, requestId: string, base: HeaderMap): Response {
+  const problem = withRetryAfter(given)
+  const { shouldRetry } = problemKind(problem.code)
+  return Response.json(openAiError(problem, requestId), {
+    status: problem.status,
+    headers: {
+      ...base,
+      ...problemHeaders(problem, requestId, bearerChallenge),
+      ...(shouldRetry === undefined ? {} : { [headers.shouldRetry]: String(shouldRetry) }),
+    },
+  })
+}
+
+/** Every other route: RFC 9457 with the extension members of §2. */
+export function problemResponse(
+  given: Problem,
+  requestId: string,
+  base: HeaderMap,
+  place: { readonly typeBase: string | null; readonly challenge: string },
+): Response {
+  const problem = withRetryAfter(given)
+  const { code, options, status } = problem
+  const kind = problemKind(code)
+  const body = {
+    type: problemType(code, place.typeBase),
+    title: kind.title,
+    status,
+    detail: problem.message,
+    instance: requestUrnPrefix + requestId,
+    code,
+    request_id: requestId,
+    retryable: kind.shouldRetry ?? false,
+    ...(options.errors === undefined ? {} : { errors: options.errors.map(cleanFault) }),
+  }
+  return new Response(JSON.stringify(body), {
+    status,
+    headers: {
+      ...base,
+      'content-type': 'application/problem+json',
+      ...problemHeaders(problem, requestId, place.challenge),
+    },
+  })
+}
+
+type Fault = NonNullable<Problem['options']['errors']>[number]
+
+/** A pointer may hold a caller's own key. */
+function cleanFault(fault: Fault): Fault {
+  return fault.pointer === undefined ? fault : { ...fault, pointer: quoteValue(fault.pointer) }
+}

@@ -1,0 +1,46 @@
+import { createKeccak } from 'hash-wasm'
+import { receiptVersion } from '../../brand.ts'
+import { jsonString, jsonStringOrNull } from '../json/json-text.ts'
+
+/** The facts of one metered (sub-)call: no money and no content, because prompts are guessable (§14). */
+export interface Receipt {
+  readonly issuer: 'node' | 'gateway'
+  readonly requestId: string
+  readonly jobId: string | null
+  readonly kind: 'hosted_chat' | 'private_job'
+  readonly nodeId: string
+  readonly nodeClass: string
+  readonly runtimeId: string
+  readonly runtimeKind: string
+  readonly modelId: string
+  readonly promptTokens: number
+  readonly completionTokens: number
+  /** RFC 3339 UTC, three fractional digits. */
+  readonly startedAt: string
+  readonly completedAt: string
+}
+
+// One reused WebAssembly state: 3 to 5 µs a receipt on the request path, against 22 to 28 µs of the plain JavaScript ones.
+const keccak = await createKeccak(256)
+const encoder = new TextEncoder()
+const utf8BytesPerUnitMax = 3
+const scratch = new Uint8Array(8 * 1024)
+
+/**
+ * The bytes that are hashed and that a node signs: the JCS form (RFC 8785) of the wire names, written in their sorted
+ * order. By hand, because it is on the path of every answer: the general writer takes three times as long.
+ */
+export function receiptText(receipt: Receipt): string {
+  return `{"completed_at":${jsonString(receipt.completedAt)},"completion_tokens":${receipt.completionTokens},"issuer":"${receipt.issuer}","job_id":${jsonStringOrNull(receipt.jobId)},"kind":"${receipt.kind}","model_id":${jsonString(receipt.modelId)},"node_class":${jsonString(receipt.nodeClass)},"node_id":${jsonString(receipt.nodeId)},"prompt_tokens":${receipt.promptTokens},"request_id":${jsonString(receipt.requestId)},"runtime_id":${jsonString(receipt.runtimeId)},"runtime_kind":${jsonString(receipt.runtimeKind)},"started_at":${jsonString(receipt.startedAt)},"v":"${receiptVersion}"}`
+}
+
+/** `0x` and the hex keccak-256 of a receipt's text, as an EVM contract computes it. */
+export function textHash(text: string): string {
+  if (text.length * utf8BytesPerUnitMax > scratch.length) return `0x${keccak.init().update(text).digest('hex')}`
+  const { written } = encoder.encodeInto(text, scratch)
+  return `0x${keccak.init().update(scratch.subarray(0, written)).digest('binary').toHex()}`
+}
+
+export function receiptHash(receipt: Receipt): string {
+  return textHash(receiptText(receipt))
+}

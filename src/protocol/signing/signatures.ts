@@ -1,0 +1,111 @@
+import { createHash, randomBytes } from 'node:crypto'
+import { brand, receiptVersion } from '../../brand.ts'
+import { canonicalJson } from '../json/canonical-json.ts'
+
+/**
+ * The exact texts that are signed between gateway and nodes (§§10, 14, 22), as UTF-8. Each begins with its
+ * purpose, so that no signature can be used for another.
+ */
+
+/** A signed request older or newer than this is refused. */
+export const freshSeconds = 300
+/** How long a nonce is remembered: both ends of the window. */
+export const nonceKeptSeconds = 2 * freshSeconds
+
+/** 16 random bytes as 22 characters. */
+export function newNonce(): string {
+  return randomBytes(16).toString('base64url')
+}
+
+export const isNonce = (text: string) => /^[A-Za-z0-9_-]{22}$/.test(text)
+
+/** `timestamp`: Unix seconds. */
+export function isFresh(timestamp: number, nowMs: number): boolean {
+  return Math.abs(nowMs / 1_000 - timestamp) <= freshSeconds
+}
+
+const sha256Hex = (bytes: string | Uint8Array) => createHash('sha256').update(bytes).digest('hex')
+const emptyHash = sha256Hex('')
+
+export interface RouterRequest {
+  readonly nodeId: string
+  readonly method: string
+  /** Path and query as they stand in the request line. */
+  readonly path: string
+  /** The bytes as sent; null where there are none. */
+  readonly body: string | Uint8Array | null
+}
+
+/** What the values of `X-SVC-Router-Signature` say, but for the signature. */
+export interface RouterStamp {
+  readonly kid: string
+  /** Unix seconds. */
+  readonly timestamp: number
+  readonly nonce: string
+}
+
+export function routerMessage(request: RouterRequest, stamp: Omit<RouterStamp, 'kid'>): string {
+  const { nodeId, method, path, body } = request
+  const hash = body === null || body.length === 0 ? emptyHash : sha256Hex(body)
+  return `${brand}-router-v1:${nodeId}:${method}:${path}:${hash}:${stamp.timestamp}:${stamp.nonce}`
+}
+
+export interface RouterSignature extends RouterStamp {
+  readonly signature: string
+}
+
+/** The value of `X-SVC-Router-Signature`. */
+export function formatRouterSignature({ kid, timestamp, nonce, signature }: RouterSignature): string {
+  return `kid=${kid},ts=${timestamp},nonce=${nonce},sig=${signature}`
+}
+
+const routerSignaturePattern =
+  /^kid=([A-Za-z0-9_-]{1,64}),ts=([0-9]{1,12}),nonce=([A-Za-z0-9_-]{22}),sig=([A-Za-z0-9_-]{86}={0,2})$/
+
+/** null for any other form, two headers in one included. */
+export function parseRouterSignature(header: string): RouterSignature | null {
+  const [, kid, timestamp, nonce, signature] = routerSignaturePattern.exec(header) ?? []
+  if (kid === undefined || timestamp === undefined || nonce === undefined || signature === undefined) return null
+  return { kid, timestamp: Number(timestamp), nonce, signature }
+}
+
+/** What a node signs to open its tunnel; `routerKid`: the router's key by which it will know the gateway. */
+export function tunnelMessage(nodeId: string, timestamp: number, nonce: string, routerKid: string): string {
+  return `${brand}-node-tunnel-v1:${nodeId}:${timestamp}:${nonce}:${routerKid}`
+}
+
+const canonicalHash = (signed: object) => {
+  const { signature_ed25519: _, ...rest } = signed as { readonly signature_ed25519?: unknown }
+  return sha256Hex(canonicalJson(rest))
+}
+
+/** `body`: the enrolment request; its own signature does not count. */
+export function enrollMessage(body: object): string {
+  return `${brand}-node-enroll-v1:${canonicalHash(body)}`
+}
+
+/** `nonce`: the gateway's, so that no old status can be told again. The status's own signature does not count. */
+export function statusMessage(nodeId: string, nonce: string, status: object): string {
+  return `${brand}-node-status-v1:${nodeId}:${nonce}:${canonicalHash(status)}`
+}
+
+/** The gateway's announcement of the keys by which it is known, newest first; each of them signs it. */
+export function routerKeysMessage(keys: readonly object[]): string {
+  return `${brand}-router-keys-v1:${sha256Hex(canonicalJson(keys))}`
+}
+
+/** The transport key's JCS form without its signature (§10). */
+export function transportKeyMessage(key: object): string {
+  const { signature_ed25519: _, ...rest } = key as { readonly signature_ed25519?: unknown }
+  return canonicalJson(rest)
+}
+
+/** A node's own request to the gateway, as `POST /v1/node-agent/keys/verify`; `body`: the bytes as sent. */
+export function keyVerifyMessage(nodeId: string, timestamp: number, nonce: string, body: string | Uint8Array): string {
+  return `${brand}-node-keys-verify-v1:${nodeId}:${timestamp}:${nonce}:${sha256Hex(body)}`
+}
+
+/** `receiptHash`: `0x` and 64 hex digits. */
+export function receiptMessage(receiptHash: string): Uint8Array {
+  return Buffer.concat([Buffer.from(`${receiptVersion}:`), Buffer.from(receiptHash.slice(2), 'hex')])
+}

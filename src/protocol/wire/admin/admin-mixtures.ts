@@ -1,0 +1,41 @@
+import { type Static, Type } from '@sinclair/typebox'
+import { brand } from '../../../brand.ts'
+import { subCallStatuses } from '../inference/mixture.ts'
+import { count, Instant, literals, nullable } from '../shapes.ts'
+
+const subCall = Type.Object({
+  role: literals(['expert', 'aggregator']),
+  model: Type.String(),
+  status: literals(subCallStatuses),
+  node_id: Type.String({ description: 'Empty where no machine was called' }),
+  request_id: nullable(Type.String({ description: 'Of the sub-call, as its machine heard it' })),
+  receipt_hash: nullable(Type.String()),
+  latency_ms: count,
+  usage: Type.Object({ total_tokens: count }),
+})
+
+/** One finished mixture: metadata only, no text of anybody (§23). */
+export const RecentMixture = Type.Object({
+  request_id: Type.String(),
+  customer_id: nullable(Type.String({ description: 'null for viewers' })),
+  strategy: Type.String(),
+  outcome: literals(['succeeded', 'degraded', 'quorum_not_met', 'refused', 'cancelled', 'failed']),
+  code: nullable(Type.String({ description: 'Of the refusal or failure' })),
+  degraded: Type.Boolean(),
+  started_at: Instant,
+  ended_at: Instant,
+  latency_ms: count,
+  usage: Type.Object({ prompt_tokens: count, completion_tokens: count, total_tokens: count }),
+  experts: Type.Array(subCall, {
+    description: 'The experts in their order, then the aggregator; empty where nothing was dispatched',
+  }),
+})
+export type RecentMixture = Static<typeof RecentMixture>
+
+export const MixtureList = Type.Object({
+  object: Type.Literal(`${brand}.admin.mixture_list`),
+  generated_at: Instant,
+  count,
+  mixtures: Type.Array(RecentMixture),
+})
+export type MixtureList = Static<typeof MixtureList>

@@ -1,0 +1,315 @@
+import { type Static, Type } from '@sinclair/typebox'
+import { brand } from '../../../brand.ts'
+import { runtimeKinds } from '../nodes/node.ts'
+import {
+  count,
+  Instant,
+  literals,
+  NullableInstant,
+  nullable,
+  nullableInteger,
+  nullableNumber,
+  optionalText,
+  reason,
+  strict,
+  text,
+  wei,
+} from '../shapes.ts'
+import { GatewayPolicy, ModelPolicy } from './policy.ts'
+
+export const ReasonBody = Type.Object({ reason }, strict)
+
+const accountStatus = literals(['active', 'suspended', 'closed'])
+const visibility = literals(['private', 'public'])
+const privacyClass = literals(['public', 'trusted', 'private'])
+
+export const CustomerCreate = Type.Object(
+  { display_name: text(128), gateway_policy: Type.Optional(nullable(GatewayPolicy)), reason },
+  strict,
+)
+export const CustomerUpdate = Type.Object(
+  {
+    display_name: Type.Optional(text(128)),
+    account_status: Type.Optional(accountStatus),
+    gateway_policy: Type.Optional(nullable(GatewayPolicy)),
+    reason,
+  },
+  strict,
+)
+
+const customerFields = {
+  customer_id: Type.String(),
+  display_name: Type.String(),
+  account_status: accountStatus,
+  gateway_policy: nullable(GatewayPolicy),
+  balance_wei: wei,
+  reserved_wei: wei,
+  available_wei: wei,
+  created_at: Instant,
+}
+export const Customer = Type.Object(customerFields)
+export type Customer = Static<typeof Customer>
+const shownOnce = (what: string) => Type.String({ description: `${what}; shown only in this answer` })
+export const CustomerCreated = Type.Object({
+  ...customerFields,
+  customer_token: shownOnce('The customer token'),
+  webhook_secret: shownOnce('The secret that signs webhooks'),
+})
+export const CustomerList = Type.Object({
+  object: Type.Literal(`${brand}.admin.customer_list`),
+  generated_at: Instant,
+  count,
+  customers: Type.Array(Customer),
+})
+export type CustomerList = Static<typeof CustomerList>
+export const CustomerToken = Type.Object({
+  customer_id: Type.String(),
+  customer_token: shownOnce('The customer token'),
+})
+export const WebhookSecret = Type.Object({
+  customer_id: Type.String(),
+  webhook_secret: shownOnce('The secret that signs webhooks'),
+})
+
+export const KeyCreate = Type.Object(
+  {
+    name: text(128),
+    model_policy: Type.Optional(nullable(ModelPolicy)),
+    node_scope: Type.Optional(
+      nullable(
+        Type.Array(Type.String({ pattern: '^[A-Za-z0-9_-]{1,64}$' }), { maxItems: 256, description: 'Node ids' }),
+      ),
+    ),
+    expires_at: Type.Optional(nullable(Instant)),
+    reason,
+  },
+  strict,
+)
+const sevenDaysSeconds = 604_800
+export const KeyRotate = Type.Object(
+  {
+    keep_seconds: Type.Optional(
+      Type.Integer({ minimum: 0, maximum: sevenDaysSeconds, description: 'How long the old key still works' }),
+    ),
+    reason,
+  },
+  strict,
+)
+const keyFields = {
+  key_id: Type.String(),
+  customer_id: Type.String(),
+  display_prefix: Type.String({ description: 'First 16 characters of the key' }),
+  name: Type.String(),
+  node_scope: nullable(Type.Array(Type.String())),
+  model_policy: nullable(ModelPolicy),
+  created_at: Instant,
+  last_used_at: nullable(Instant),
+  expires_at: NullableInstant,
+  revoked_at: NullableInstant,
+}
+export const Key = Type.Object(keyFields)
+export type Key = Static<typeof Key>
+export const KeyIssued = Type.Object({ ...keyFields, gateway_key: shownOnce('The key itself') })
+export const KeyRotated = Type.Object({
+  ...keyFields,
+  gateway_key: shownOnce('The new key itself'),
+  old_key_expires_at: Instant,
+})
+export const KeyList = Type.Object({
+  object: Type.Literal(`${brand}.admin.key_list`),
+  generated_at: Instant,
+  count,
+  keys: Type.Array(Key),
+})
+
+const urlBounds = { minLength: 1, maxLength: 2048 }
+const url = Type.String({ ...urlBounds, description: 'Base URL of an OpenAI-compatible server' })
+const apiKey = Type.Optional(
+  nullable(Type.String({ pattern: '^[\\x21-\\x7e]{1,512}$', description: 'Sent to the node as bearer; never shown' })),
+)
+const payoutAddress = Type.Optional(nullable(Type.String({ pattern: '^0x[0-9a-fA-F]{40}$' })))
+const nodeClass = Type.String({ pattern: '^[A-Za-z0-9._-]{1,64}$', description: 'A route tier' })
+
+export const NodeCreate = Type.Object(
+  {
+    customer_id: Type.String({ pattern: '^[A-Za-z0-9_-]{1,64}$' }),
+    url,
+    name: Type.Optional(text(128)),
+    visibility,
+    node_class: nodeClass,
+    privacy_class: privacyClass,
+    api_key: apiKey,
+    payout_address: payoutAddress,
+    reason,
+  },
+  strict,
+)
+export const NodeUpdate = Type.Object(
+  {
+    url: Type.Optional(
+      Type.String({
+        ...urlBounds,
+        description: 'Another address takes the stored API key away, unless `api_key` comes with it',
+      }),
+    ),
+    name: Type.Optional(text(128)),
+    visibility: Type.Optional(visibility),
+    node_class: Type.Optional(nodeClass),
+    privacy_class: Type.Optional(privacyClass),
+    api_key: apiKey,
+    payout_address: payoutAddress,
+    reason,
+  },
+  strict,
+)
+
+const NodeModel = Type.Object({
+  model_profile_id: Type.String(),
+  model: Type.String({ description: 'The id clients use' }),
+  upstream_model: Type.String({ description: 'The id the node uses' }),
+  ready: Type.Boolean(),
+  loaded: nullable(Type.Boolean()),
+  context_length: nullableInteger,
+  in_flight: count,
+  ttft_ewma_ms: nullableNumber,
+  tokens_per_second: nullableNumber,
+  measured_at: NullableInstant,
+  ejected_until: NullableInstant,
+  times_ejected: count,
+})
+/** A node, its last status and its load. Address, owner and payout address are null for viewers. */
+export const Node = Type.Object({
+  node_id: Type.String(),
+  customer_id: nullable(Type.String()),
+  name: Type.String(),
+  kind: literals(['runtime', 'agent']),
+  url: nullable(Type.String()),
+  has_api_key: Type.Boolean(),
+  identity_fingerprint: nullable(Type.String({ description: 'Of an agent: compare it with what the agent shows' })),
+  transport: nullable(literals(['direct', 'tunnel', 'peer'])),
+  visibility,
+  privacy_class: privacyClass,
+  node_class: Type.String(),
+  payout_address: nullable(Type.String()),
+  origin: literals(['operator', 'discovered', 'demo']),
+  admin_state: literals(['active', 'draining', 'revoked']),
+  state: literals(['enrolled', 'live', 'ready', 'draining', 'stale', 'offline', 'revoked']),
+  state_since: NullableInstant,
+  held_until: nullable(Instant),
+  in_flight: count,
+  runtimes: Type.Array(
+    Type.Object({
+      runtime_id: Type.String(),
+      runtime_kind: literals(runtimeKinds),
+      state: literals(['ready', 'loading', 'down']),
+      slots_total: nullableInteger,
+      slots_free: nullableInteger,
+      queue_depth: nullableInteger,
+      models: Type.Array(NodeModel),
+      ranking_models: Type.Array(Type.String(), { description: 'For programs on the node itself, never for chat' }),
+    }),
+  ),
+  last_error: nullable(Type.Object({ code: Type.String(), at: Instant })),
+  drain_started_at: NullableInstant,
+  created_at: Instant,
+})
+export type Node = Static<typeof Node>
+export const NodeList = Type.Object({
+  object: Type.Literal(`${brand}.admin.node_list`),
+  generated_at: Instant,
+  count,
+  nodes: Type.Array(Node),
+})
+export type NodeList = Static<typeof NodeList>
+
+const modelId = Type.String({ pattern: '^[A-Za-z0-9][A-Za-z0-9._:/@-]{0,127}$' })
+const modality = literals(['text', 'image', 'file', 'audio'])
+const modalities = Type.Optional(nullable(Type.Array(modality, { maxItems: 4 })))
+const length = Type.Optional(nullable(Type.Integer({ minimum: 1, maximum: 100_000_000 })))
+const usd = Type.Optional(Type.String({ pattern: '^[0-9]{1,9}(\\.[0-9]{1,18})?$' }))
+export const UsdPrices = Type.Object(
+  { prompt: usd, completion: usd, image: usd, request: usd, input_cache_read: usd },
+  { ...strict, description: 'USD per token, image or request' },
+)
+
+export const ModelPut = Type.Object(
+  {
+    id: modelId,
+    aliases: Type.Optional(Type.Array(modelId, { maxItems: 64, uniqueItems: true })),
+    name: optionalText(256),
+    description: optionalText(4_096),
+    input_modalities: modalities,
+    output_modalities: modalities,
+    context_length: length,
+    max_output_length: length,
+    prompt_token_price_wei: Type.Optional(nullable(wei)),
+    completion_token_price_wei: Type.Optional(nullable(wei)),
+    usd_prices: Type.Optional(nullable(UsdPrices)),
+    reason,
+  },
+  strict,
+)
+export const ModelDelete = Type.Object({ id: modelId, reason }, strict)
+
+const modelFields = {
+  id: Type.String(),
+  aliases: Type.Array(Type.String()),
+  name: nullable(Type.String()),
+  description: nullable(Type.String()),
+  input_modalities: nullable(Type.Array(Type.String())),
+  output_modalities: nullable(Type.Array(Type.String())),
+  context_length: nullableInteger,
+  max_output_length: nullableInteger,
+  prompt_token_price_wei: nullable(wei),
+  completion_token_price_wei: nullable(wei),
+  usd_prices: nullable(UsdPrices),
+  updated_at: NullableInstant,
+}
+export const ModelEntry = Type.Object(modelFields)
+export type ModelEntry = Static<typeof ModelEntry>
+export const AdminModelList = Type.Object({
+  object: Type.Literal(`${brand}.admin.model_list`),
+  generated_at: Instant,
+  count,
+  models: Type.Array(
+    Type.Object({
+      ...modelFields,
+      in_catalogue: Type.Boolean({ description: 'false: a node serves it and no entry names it' }),
+      nodes: Type.Integer({ description: 'Nodes that have it' }),
+      nodes_ready: Type.Integer({ description: 'Nodes that can answer now' }),
+      served_context_length: nullable(
+        Type.Integer({ description: 'The longest context that a node has for it; never more than the entry says' }),
+      ),
+    }),
+  ),
+})
+
+export const Explanation = Type.Object({
+  object: Type.Literal(`${brand}.admin.explanation`),
+  request_id: Type.String(),
+  model: Type.String(),
+  customer_id: nullable(Type.String({ description: 'null for viewers' })),
+  tries: Type.Array(
+    Type.Object({
+      at: Instant,
+      result: literals(['placed', 'saturated', 'refused']),
+      code: nullable(Type.String()),
+      routes: Type.Array(
+        Type.Object({
+          node_id: Type.String(),
+          model_profile_id: Type.String(),
+          node_state: Type.String(),
+          verdict: literals(['chosen', 'eligible', 'refused']),
+          reason: Type.String(),
+          own: Type.Boolean(),
+          in_flight: count,
+          slots_total: nullableInteger,
+          ttft_ewma_ms: nullableNumber,
+          tokens_per_second: nullableNumber,
+          score: Type.Number(),
+        }),
+      ),
+    }),
+  ),
+})
+export type Explanation = Static<typeof Explanation>

@@ -1,0 +1,51 @@
+import { type Static, Type } from '@sinclair/typebox'
+import type { FieldFault } from '../../../errors.ts'
+
+/** Endpoint 1 (§12). Unknown members are ignored, Cohere's and Jina's among them. */
+
+export const rerankRoute = '/v1/rerank'
+export const rerankBodyBytesMax = 8 * 1024 * 1024
+export const rerankDocumentsMax = 1_000
+export const rerankDocumentBytesMax = 64 * 1024
+export const rerankQueryBytesMax = 32 * 1024
+
+export const RerankRequest = Type.Object({
+  model: Type.String({ minLength: 1, maxLength: 128, description: 'A model id of the model list' }),
+  query: Type.String({ minLength: 1, maxLength: rerankQueryBytesMax, description: 'At most 32 KiB of UTF-8' }),
+  documents: Type.Array(Type.String({ maxLength: rerankDocumentBytesMax, description: 'At most 64 KiB of UTF-8' }), {
+    minItems: 1,
+    maxItems: rerankDocumentsMax,
+  }),
+  top_n: Type.Optional(Type.Integer({ minimum: 1, description: 'Default and highest value: the number of documents' })),
+  runtime_id: Type.Optional(Type.String({ minLength: 1, maxLength: 64 })),
+})
+export type RerankRequest = Static<typeof RerankRequest>
+
+export const RerankResult = Type.Object({
+  index: Type.Integer({ minimum: 0, description: 'Of the document in the request' }),
+  relevance_score: Type.Number({ minimum: 0, maximum: 1 }),
+})
+export type RerankResult = Static<typeof RerankResult>
+
+/** Best first; of equal scores the lower index first. Never a document's text. */
+export const RerankResponse = Type.Object({ results: Type.Array(RerankResult) })
+export type RerankResponse = Static<typeof RerankResponse>
+
+const bytesOf = (text: string) => Buffer.byteLength(text)
+
+/** The bounds in bytes that a schema cannot say, as the faults of `invalid_request`. */
+export function rerankByteFaults({ query, documents }: RerankRequest): readonly FieldFault[] {
+  const fault = (pointer: string, bytesMax: number) => ({
+    pointer,
+    code: 'invalid',
+    detail: `Expected at most ${bytesMax} bytes of UTF-8`,
+  })
+  if (bytesOf(query) > rerankQueryBytesMax) return [fault('/query', rerankQueryBytesMax)]
+  const at = documents.findIndex((document) => bytesOf(document) > rerankDocumentBytesMax)
+  return at === -1 ? [] : [fault(`/documents/${at}`, rerankDocumentBytesMax)]
+}
+
+/** How many results a request asks for. */
+export function rerankTopN({ top_n: topN, documents }: RerankRequest): number {
+  return Math.min(topN ?? documents.length, documents.length)
+}

@@ -1,0 +1,56 @@
+import { type Static, Type } from '@sinclair/typebox'
+import { brand } from '../../../brand.ts'
+import { count, hash, Instant, literals, nullable } from '../shapes.ts'
+
+const nullableText = nullable(Type.String())
+/** What is billed, and by that what nodes are paid for. */
+export const payoutKinds = ['hosted_chat', 'private_job'] as const
+export const receiptStatus = literals(['accepted', 'held', 'rejected', 'batched', 'finalized'])
+
+export const ReceiptDecision = Type.Object({
+  object: Type.Literal(`${brand}.admin.receipt`),
+  receipt_hash: hash,
+  status: receiptStatus,
+})
+
+const inclusionFields = {
+  receipt_hash: hash,
+  status: receiptStatus,
+  received_at: Instant,
+  batch_id: nullableText,
+  pending_root: hash,
+  proof: nullable(
+    Type.Array(hash, { description: 'Siblings from the hash up to `pending_root`; null where it is not below it' }),
+  ),
+}
+/** That a billed receipt stands below the public root; anybody may ask (§14). */
+export const ReceiptProof = Type.Object({ object: Type.Literal(`${brand}.receipt_proof`), ...inclusionFields })
+export type ReceiptProof = Static<typeof ReceiptProof>
+
+/** The facts that are hashed, in their wire names. */
+const ReceiptFacts = Type.Object({
+  completed_at: Instant,
+  completion_tokens: count,
+  issuer: literals(['node', 'gateway']),
+  job_id: nullableText,
+  kind: literals(payoutKinds),
+  model_id: Type.String(),
+  node_class: Type.String(),
+  node_id: Type.String(),
+  prompt_tokens: count,
+  request_id: Type.String(),
+  runtime_id: Type.String(),
+  runtime_kind: Type.String(),
+  started_at: Instant,
+  v: Type.String(),
+})
+/** One receipt for the customer whose work it was: all that `verify receipt` needs. */
+export const CustomerReceipt = Type.Object({
+  object: Type.Literal(`${brand}.receipt`),
+  ...inclusionFields,
+  billed: Type.Boolean(),
+  receipt: ReceiptFacts,
+  signature_ed25519: nullableText,
+  public_key: nullable(Type.String({ description: "The node's Ed25519 key, base64url; null without a signature" })),
+})
+export type CustomerReceipt = Static<typeof CustomerReceipt>

@@ -1,0 +1,156 @@
+import { type Static, Type } from '@sinclair/typebox'
+import { brand } from '../../../brand.ts'
+import { count, literals, noControls, nullable, nullableInteger, strict } from '../shapes.ts'
+import { runtimeKinds } from './node.ts'
+
+/** What the node agent and the gateway say to each other beyond chat (§22). Unknown members are refused. */
+
+export const agentProtocolVersion = 1
+export const nodeStatusPath = `/${brand}/v1/status`
+export const runtimesMax = 64
+export const modelsPerRuntimeMax = 1_000
+export const transportKeysMax = 3
+
+const keyText = Type.String({ pattern: '^[A-Za-z0-9_-]{43}$', description: '32 bytes, base64url' })
+const signature = Type.String({ pattern: '^[A-Za-z0-9_-]{86}={0,2}$', description: 'Ed25519, base64url' })
+const instant = Type.String({ pattern: '^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\\.[0-9]{3}Z$' })
+const nodeClass = Type.String({ pattern: '^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$' })
+const visibility = literals(['private', 'public'])
+const modelId = Type.String({ pattern: '^[A-Za-z0-9][A-Za-z0-9._:/@-]{0,127}$' })
+
+/** `key_id` is the first 16 bytes of the SHA-256 of the key; the signature, over the JCS of the rest, the identity's. */
+export const TransportKey = Type.Object(
+  {
+    key_id: Type.String({ pattern: '^[A-Za-z0-9_-]{22}$' }),
+    public_key_x25519: keyText,
+    not_before: instant,
+    not_after: instant,
+    state: literals(['active', 'retiring', 'revoked']),
+    signature_ed25519: signature,
+  },
+  strict,
+)
+export type TransportKey = Static<typeof TransportKey>
+const transportKeys = (minItems: number) => Type.Array(TransportKey, { minItems, maxItems: transportKeysMax })
+
+export const EnrollRequest = Type.Object(
+  {
+    protocol_version: Type.Literal(agentProtocolVersion),
+    enrollment_token: Type.String({ maxLength: 128 }),
+    public_key_ed25519: keyText,
+    transport_keys: transportKeys(1),
+    name: Type.Optional(Type.String({ minLength: 1, maxLength: 64, pattern: noControls })),
+    node_class: Type.Optional(nodeClass),
+    visibility: Type.Optional(visibility),
+    payout_address: Type.Optional(Type.String({ pattern: '^0x[0-9a-fA-F]{40}$' })),
+    endpoint_url: Type.Optional(Type.String({ maxLength: 2_048 })),
+    signature_ed25519: signature,
+  },
+  strict,
+)
+export type EnrollRequest = Static<typeof EnrollRequest>
+
+export const RouterPublicKey = Type.Object({ kid: Type.String(), public_key_ed25519: keyText })
+export type RouterPublicKey = Static<typeof RouterPublicKey>
+
+const routerPublicKeys = Type.Array(RouterPublicKey, { minItems: 1, maxItems: 8, description: 'Newest first' })
+
+/** `GET /v1/node-agent/router-keys`: an agent that knows one of the keys takes over all of them. */
+export const RouterKeys = Type.Object({
+  router_public_keys: routerPublicKeys,
+  signatures: Type.Array(Type.Object({ kid: Type.String(), signature_ed25519: signature }), {
+    minItems: 1,
+    maxItems: 8,
+  }),
+})
+export type RouterKeys = Static<typeof RouterKeys>
+
+export const EnrollResponse = Type.Object({
+  status: Type.Literal('enrolled'),
+  protocol_version: Type.Literal(agentProtocolVersion),
+  node_id: Type.String({ pattern: '^[A-Za-z0-9_-]{1,64}$' }),
+  node_class: nodeClass,
+  visibility,
+  privacy_class: literals(['public', 'trusted', 'private']),
+  router_public_keys: routerPublicKeys,
+  tunnel_url: Type.String({ description: 'ws: or wss:' }),
+  endpoint_url: nullable(Type.String({ description: 'Where the gateway will call the agent; null: by its tunnel' })),
+})
+export type EnrollResponse = Static<typeof EnrollResponse>
+
+export const modalities = ['chat', 'rerank'] as const
+export type Modality = (typeof modalities)[number]
+
+export const AgentModel = Type.Object(
+  {
+    id: modelId,
+    modality: literals(modalities),
+    ready: Type.Boolean({ description: 'It can answer now, if need be after loading' }),
+    loaded: nullable(Type.Boolean()),
+    context_length: nullableInteger,
+  },
+  strict,
+)
+export type AgentModel = Static<typeof AgentModel>
+
+export const AgentRuntime = Type.Object(
+  {
+    runtime_id: Type.String({ pattern: '^rt_[0-9A-Z]{26}$', description: 'Kept over restarts' }),
+    kind: literals(runtimeKinds),
+    state: literals(['ready', 'loading', 'down']),
+    models: Type.Array(AgentModel, { maxItems: modelsPerRuntimeMax }),
+    slots_total: nullableInteger,
+    slots_free: nullableInteger,
+    queue_depth: nullable(count),
+  },
+  strict,
+)
+export type AgentRuntime = Static<typeof AgentRuntime>
+
+/** `GET /svc/v1/status`, signed over the nonce of `X-SVC-Status-Nonce`. */
+export const NodeStatus = Type.Object(
+  {
+    node_id: Type.String(),
+    sent_at: instant,
+    runtimes: Type.Array(AgentRuntime, { maxItems: runtimesMax }),
+    transport_keys: transportKeys(0),
+    signature_ed25519: signature,
+  },
+  strict,
+)
+export type NodeStatus = Static<typeof NodeStatus>
+
+/**
+ * `POST /v1/node-agent/keys/verify`: may this gateway key use `model` on the node that asks? Signed in the headers
+ * `X-SVC-Node-ID`, `-Timestamp`, `-Nonce`, `-Signature` over `keyVerifyMessage`.
+ */
+export const KeyVerifyRequest = Type.Object({ gateway_key: Type.String({ maxLength: 128 }), model: modelId }, strict)
+export type KeyVerifyRequest = Static<typeof KeyVerifyRequest>
+export const KeyVerifyResponse = Type.Object({ valid: Type.Boolean() })
+export type KeyVerifyResponse = Static<typeof KeyVerifyResponse>
+
+/** What an agent puts into the `svc` of its terminal chunk or whole answer; the receipt in its wire names. */
+export const NodeReceipt = Type.Object({
+  receipt_hash: Type.String({ pattern: '^0x[0-9a-f]{64}$' }),
+  receipt: Type.Object(
+    {
+      v: Type.String(),
+      issuer: Type.Literal('node'),
+      request_id: Type.String({ maxLength: 64 }),
+      job_id: nullable(Type.String({ maxLength: 64 })),
+      kind: literals(['hosted_chat', 'private_job']),
+      node_id: Type.String({ maxLength: 64 }),
+      node_class: Type.String({ maxLength: 64 }),
+      runtime_id: Type.String({ maxLength: 64 }),
+      runtime_kind: literals(runtimeKinds),
+      model_id: Type.String({ maxLength: 128 }),
+      prompt_tokens: Type.Integer({ minimum: 0, maximum: 2_147_483_647 }),
+      completion_tokens: Type.Integer({ minimum: 0, maximum: 2_147_483_647 }),
+      started_at: instant,
+      completed_at: instant,
+    },
+    strict,
+  ),
+  signature_ed25519: signature,
+})
+export type NodeReceipt = Static<typeof NodeReceipt>

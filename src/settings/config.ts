@@ -1,0 +1,172 @@
+import { isIP } from 'node:net'
+import { readSeed } from '../secrets.ts'
+import { settlementFaults } from './config-settlement.ts'
+import type { Setting } from './setting.ts'
+import { type SettingName, settings } from './table.ts'
+
+type ValueOf<S extends Setting> = S extends { kind: 'number' }
+  ? number
+  : S extends { kind: 'flag' }
+    ? boolean
+    : S extends { kind: 'wei' }
+      ? bigint
+      : S extends { kind: 'list' }
+        ? readonly string[]
+        : S extends { kind: 'choice'; of: readonly (infer C)[] }
+          ? C
+          : S extends { kind: 'text'; default: string }
+            ? string
+            : string | null
+
+export type Settings = { readonly [N in SettingName]: ValueOf<(typeof settings)[N]> }
+
+export interface Config extends Settings {
+  /** Unset `DATABASE_URL`: this process supervises its own PostgreSQL in the data folder. */
+  readonly embedded: boolean
+}
+
+export type ConfigResult = { readonly config: Config } | { readonly faults: readonly string[] }
+
+const isWei = (text: string) => /^(0|[1-9][0-9]{0,77})$/.test(text) && BigInt(text) < 2n ** 256n
+
+function read(name: string, setting: Setting, raw: string | undefined): unknown | Error {
+  const text = raw?.trim()
+  if (text === undefined || text === '') {
+    if (setting.kind === 'list') return []
+    return setting.kind === 'secret' ? null : setting.default
+  }
+  switch (setting.kind) {
+    case 'text':
+    case 'secret':
+      return text
+    case 'list':
+      return text
+        .split(',')
+        .map((part) => part.trim())
+        .filter((part) => part !== '')
+    case 'flag':
+      return text === 'true' || text === 'false' ? text === 'true' : new Error(`${name} must be true or false`)
+    case 'wei':
+      return isWei(text) ? BigInt(text) : new Error(`${name} must be a whole amount of wei`)
+    case 'choice':
+      return setting.of.includes(text) ? text : new Error(`${name} must be one of ${setting.of.join(', ')}`)
+    case 'number': {
+      const value = /^[0-9]{1,12}$/.test(text) ? Number(text) : Number.NaN
+      return value >= setting.min && value <= setting.max
+        ? value
+        : new Error(`${name} must be a whole number from ${setting.min} to ${setting.max}`)
+    }
+  }
+}
+
+/** A secret that holds several, newest first. */
+export function listOf(secret: string): readonly string[] {
+  return secret.split(',').map((part) => part.trim())
+}
+
+function isNetwork(text: string): boolean {
+  const [address = '', bits, more] = text.split('/')
+  const version = isIP(address)
+  if (version === 0 || more !== undefined) return false
+  return bits === undefined || (/^[0-9]{1,3}$/.test(bits) && Number(bits) <= (version === 4 ? 32 : 128))
+}
+
+/** Agents take no longer list. */
+const routerKeysMax = 8
+
+/** What a setting's kind does not say of its form. */
+function formFaults(settings: Settings): string[] {
+  const { SVC_ROUTER_KEY, SVC_ENDPOINT_NETWORKS, SVC_TRUSTED_PROXIES } = settings
+  const faults: string[] = []
+  if (SVC_ROUTER_KEY !== null && listOf(SVC_ROUTER_KEY).some((seed) => readSeed(seed) === null)) {
+    faults.push('SVC_ROUTER_KEY must be a list of 32-byte seeds in base64 or hex')
+  }
+  if (SVC_ROUTER_KEY !== null && listOf(SVC_ROUTER_KEY).length > routerKeysMax) {
+    faults.push(`SVC_ROUTER_KEY may hold at most ${routerKeysMax} seeds`)
+  }
+  if (!SVC_ENDPOINT_NETWORKS.every(isNetwork)) {
+    faults.push('SVC_ENDPOINT_NETWORKS must be a list of networks like 10.0.0.0/8')
+  }
+  if (!SVC_TRUSTED_PROXIES.every(isNetwork)) {
+    faults.push('SVC_TRUSTED_PROXIES must be a list of addresses or networks like 127.0.0.1,10.0.0.0/8')
+  }
+  const { OTEL_EXPORTER_OTLP_ENDPOINT: collector } = settings
+  if (collector !== null && !/^https?:\/\/\S+$/.test(collector)) {
+    faults.push('OTEL_EXPORTER_OTLP_ENDPOINT must be a URL like http://127.0.0.1:4318')
+  }
+  return [...faults, ...clusterFaults(settings), ...webhookFaults(settings)]
+}
+
+const secretCharactersMin = 16
+
+function clusterFaults({ SVC_CLUSTER_SECRET: secret, SVC_PEER_URL: url }: Settings): string[] {
+  const faults: string[] = []
+  if ((secret === null) !== (url === null)) faults.push('SVC_CLUSTER_SECRET and SVC_PEER_URL go together')
+  if (secret !== null && secret.length < secretCharactersMin) {
+    faults.push(`SVC_CLUSTER_SECRET must have at least ${secretCharactersMin} characters`)
+  }
+  if (url !== null && !/^https?:\/\/[^/?#@]+\/?$/.test(url))
+    faults.push('SVC_PEER_URL must be like http://10.0.0.2:7070')
+  return faults
+}
+
+function webhookFaults({ SVC_WEBHOOK_KEY, SVC_WEBHOOK_PORTS, SVC_ROUTER_KEY }: Settings): string[] {
+  const faults: string[] = []
+  const routerSeeds = SVC_ROUTER_KEY === null ? [] : listOf(SVC_ROUTER_KEY)
+  if (SVC_WEBHOOK_KEY !== null && listOf(SVC_WEBHOOK_KEY).some((seed) => routerSeeds.includes(seed))) {
+    faults.push('SVC_WEBHOOK_KEY and SVC_ROUTER_KEY must be different keys')
+  }
+  if (SVC_WEBHOOK_KEY !== null && listOf(SVC_WEBHOOK_KEY).some((seed) => readSeed(seed) === null)) {
+    faults.push('SVC_WEBHOOK_KEY must be a list of 32-byte seeds in base64 or hex')
+  }
+  if (!SVC_WEBHOOK_PORTS.every((port) => /^[0-9]{1,5}$/.test(port) && Number(port) >= 1 && Number(port) <= 65_535)) {
+    faults.push('SVC_WEBHOOK_PORTS must be a list of ports')
+  }
+  return faults
+}
+
+/** What no gateway with DATABASE_URL starts without, and `ops/new-secrets.sh` draws. */
+export const requiredSecrets = [
+  'SVC_TOKEN_PEPPER',
+  'SVC_SECRETS_KEY',
+  'SVC_AUDIT_KEY',
+  'SVC_ROUTER_KEY',
+  'SVC_WEBHOOK_KEY',
+] as const
+
+export type Environment = Readonly<Record<string, string | undefined>>
+
+/** Each setting by itself: for what runs beside a gateway and needs but few of them. No fault shows a value. */
+export function readSettings(env: Environment): { readonly settings: Settings; readonly faults: readonly string[] } {
+  const faults: string[] = []
+  const values: Record<string, unknown> = {}
+  for (const [name, setting] of Object.entries(settings)) {
+    const value = read(name, setting, env[name])
+    if (value instanceof Error) faults.push(value.message)
+    else values[name] = value
+  }
+  return { settings: values as unknown as Settings, faults }
+}
+
+/** Reads and checks the whole environment; all faults are reported at once, none of them shows a value. */
+export function readConfig(env: Environment): ConfigResult {
+  const read = readSettings(env)
+  const faults = [...read.faults]
+  const config = {
+    ...read.settings,
+    ...(env.DATABASE_URL?.trim() && !env.SVC_DEMO ? { SVC_DEMO: 'never' as const } : {}),
+  }
+  const embedded = config.DATABASE_URL === null
+  if (!embedded) {
+    for (const name of requiredSecrets) {
+      if (config[name] === null) faults.push(`${name} is required with DATABASE_URL`)
+    }
+    if (config.SVC_ADMIN_TOKENS.length === 0) faults.push('SVC_ADMIN_TOKENS is required with DATABASE_URL')
+  }
+  if (config.SVC_OFFLINE_AFTER_MS <= config.SVC_STALE_AFTER_MS) {
+    faults.push('SVC_OFFLINE_AFTER_MS must be more than SVC_STALE_AFTER_MS')
+  }
+  faults.push(...formFaults(config))
+  faults.push(...settlementFaults(config))
+  return faults.length > 0 ? { faults } : { config: { ...config, embedded } }
+}

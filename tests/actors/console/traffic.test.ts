@@ -1,0 +1,73 @@
+import { expect, test } from 'bun:test'
+import { quantile } from '../../../src/actors/console/quantile.ts'
+import { createTraffic, trafficBetween } from '../../../src/actors/console/traffic.ts'
+import { createMetrics } from '../../../src/actors/telemetry/metrics.ts'
+import { createLog } from '../../../src/log.ts'
+import { waitUntil } from '../../support/run/wait-until.ts'
+
+const sample = {
+  status: 200,
+  durationS: 1,
+  ttftS: 0.05,
+  promptTokens: 10,
+  completionTokens: 20,
+  model: 'm',
+  stream: true,
+  code: null,
+}
+
+test('a quantile is read as Prometheus reads it', () => {
+  const bounds = [1, 2, 4]
+  expect(quantile(0.5, Float64Array.of(0, 4, 0, 0), bounds)).toBe(1.5)
+  expect(quantile(0.5, Float64Array.of(2, 0, 2, 0), bounds)).toBe(1)
+  expect(quantile(0.95, Float64Array.of(0, 0, 0, 3), bounds)).toBe(4)
+  expect(quantile(0.5, Float64Array.of(0, 0, 0, 0), bounds)).toBeNull()
+})
+
+test('§18: a step is what happened between two readings, per model, per strategy, per code', async () => {
+  const metrics = createMetrics()
+  metrics.chat(sample)
+  metrics.mixture('vote', 'succeeded')
+  const before = await metrics.totals()
+  metrics.chat({ ...sample, ttftS: 0.05 })
+  metrics.chat({ ...sample, model: 'n', ttftS: 2, durationS: 3 })
+  metrics.chat({ ...sample, status: 429, code: 'rate_limited', model: null, ttftS: null })
+  metrics.mixture('vote', 'succeeded')
+  metrics.mixture('vote', 'degraded')
+  metrics.observe({ inFlight: () => 3, queued: () => 2 })
+  const point = trafficBetween(before, await metrics.totals(), 1_800_000_000_000, 5)
+  expect(point).toMatchObject({
+    seconds: 5,
+    requests: 3,
+    errors: { rate_limited: 1 },
+    upstream_failures: {},
+    tokens_in: 20,
+    tokens_out: 40,
+    in_flight: 3,
+    queued: 2,
+    strategies: [
+      { strategy: 'vote', outcome: 'succeeded', count: 1 },
+      { strategy: 'vote', outcome: 'degraded', count: 1 },
+    ],
+  })
+  expect(point.models.map(({ model, requests }) => [model, requests])).toEqual([
+    ['m', 1],
+    ['n', 1],
+  ])
+  expect(point.models[0]?.ttft_p50_ms).toBeGreaterThan(40)
+  expect(point.models[0]?.ttft_p50_ms).toBeLessThanOrEqual(60)
+  expect(point.ttft_ms?.p95).toBeGreaterThan(1_000)
+  expect(point.inter_chunk_ms?.p50).toBeGreaterThan(25)
+})
+
+test('the ring holds 15 minutes and no more; a quiet step is one of zeros', async () => {
+  const metrics = createMetrics()
+  const traffic = createTraffic({ totals: metrics.totals, log: createLog('silent', () => {}), stepMs: 2 })
+  traffic.start()
+  await waitUntil('the ring to be full', () => traffic.points().length === 180)
+  const [first] = traffic.points()
+  await waitUntil('the oldest to leave', () => traffic.points()[0]?.at !== first?.at)
+  expect(traffic.points()).toHaveLength(180)
+  expect(traffic.points()[0]).toMatchObject({ requests: 0, ttft_ms: null, models: [], errors: {} })
+  traffic.stop()
+})

@@ -1,0 +1,146 @@
+import { afterEach, beforeEach, expect, test } from 'bun:test'
+import {
+  createReceiptWriter,
+  type NewReceipt,
+  type ReceiptWriterOptions,
+} from '../../../src/actors/money/receipt-writer.ts'
+import { openDatabase } from '../../../src/db/client.ts'
+import { newId } from '../../../src/ids.ts'
+import { createLog } from '../../../src/log.ts'
+import { type Receipt, receiptText, textHash } from '../../../src/protocol/receipts/receipt.ts'
+import { severable } from '../../support/gateways/severed-database.ts'
+import { type TestDatabase, testDatabase } from '../../support/run/postgres.ts'
+import { waitUntil } from '../../support/run/wait-until.ts'
+
+let database: TestDatabase
+const lines: { readonly event: string }[] = []
+const log = createLog('debug', (text) => {
+  for (const line of text.trimEnd().split('\n')) lines.push(JSON.parse(line))
+})
+const ends: (() => Promise<unknown>)[] = []
+
+beforeEach(async () => {
+  database = await testDatabase()
+  lines.length = 0
+})
+afterEach(async () => {
+  for (const end of ends.splice(0).reverse()) await end()
+  await database.drop()
+})
+
+function writer(changes: Partial<ReceiptWriterOptions> = {}) {
+  const made = createReceiptWriter({ db: database.db, flushMs: 20, log, ...changes })
+  ends.push(() => made.stop().catch(() => {}))
+  return made
+}
+
+function receipt(changes: Partial<Receipt> = {}, status?: 'held'): NewReceipt & { readonly facts: Receipt } {
+  const facts: Receipt = {
+    issuer: 'gateway',
+    requestId: newId('req'),
+    jobId: null,
+    kind: 'hosted_chat',
+    nodeId: newId('node'),
+    nodeClass: 'gpu',
+    runtimeId: newId('rt'),
+    runtimeKind: 'llama.cpp',
+    modelId: 'llama-3.1-8b',
+    promptTokens: 9,
+    completionTokens: 7,
+    startedAt: '2026-11-20T15:59:59.000Z',
+    completedAt: '2026-11-20T16:00:00.123Z',
+    ...changes,
+  }
+  const text = receiptText(facts)
+  return { facts, hash: textHash(text), text, customerId: 'local', ...(status === undefined ? {} : { status }) }
+}
+
+const stored = async () => Number((await database.sql`select count(*) from receipts`)[0]?.count)
+
+test('§14: a receipt arrives as it was written', async () => {
+  const receipts = writer()
+  const one = receipt()
+  receipts.write(one)
+  await receipts.flush()
+  const [row] = await database.sql`select * from receipts`
+  expect(row).toMatchObject({
+    receipt_hash: one.hash,
+    issuer: 'gateway',
+    request_id: one.facts.requestId,
+    job_id: null,
+    kind: 'hosted_chat',
+    node_id: one.facts.nodeId,
+    node_class: 'gpu',
+    runtime_id: one.facts.runtimeId,
+    runtime_kind: 'llama.cpp',
+    model_id: 'llama-3.1-8b',
+    prompt_tokens: 9,
+    completion_tokens: 7,
+    customer_id: 'local',
+    status: 'accepted',
+  })
+  expect(new Date(row?.completed_at).toISOString()).toBe('2026-11-20T16:00:00.123Z')
+  receipts.write(receipt({ jobId: 'job_1', modelId: 'a "quoted", ü' }, 'held'))
+  await receipts.flush()
+  const [held] = await database.sql`select * from receipts where status = 'held'`
+  expect(held).toMatchObject({ job_id: 'job_1', model_id: 'a "quoted", ü' })
+})
+
+test('§14: written by themselves within the flush time, in groups', async () => {
+  const receipts = writer()
+  for (let index = 0; index < 1_300; index++) receipts.write(receipt())
+  await waitUntil('all are there', async () => (await stored()) === 1_300)
+  const [groups] = await database.sql`select count(distinct xmin::text)::int as inserts from receipts`
+  expect(groups?.inserts).toBeLessThanOrEqual(4)
+})
+
+test('§14: the same receipt twice is one receipt', async () => {
+  const receipts = writer()
+  const one = receipt()
+  receipts.write(one)
+  receipts.write({ ...one, status: 'held' })
+  await receipts.flush()
+  receipts.write(one)
+  await receipts.flush()
+  expect(await stored()).toBe(1)
+  const [row] = await database.sql`select status from receipts`
+  expect(row?.status).toBe('accepted')
+})
+
+test('§14: a stop loses nothing', async () => {
+  const receipts = writer({ flushMs: 1_000 })
+  for (let index = 0; index < 700; index++) receipts.write(receipt())
+  await receipts.stop()
+  expect(await stored()).toBe(700)
+})
+
+test('§14: without the database receipts wait, in bounds', async () => {
+  const way = await severable(database.url)
+  const through = openDatabase({ url: way.url, connectionsMax: 2 })
+  ends.push(() => way.close())
+  ends.push(() => through.close())
+  const receipts = writer({ db: through.db, queueMax: 20 })
+  receipts.write(receipt())
+  await receipts.flush()
+  await way.sever()
+  for (let index = 0; index < 18; index++) receipts.write(receipt())
+  await expect(receipts.flush()).rejects.toThrow()
+  for (let index = 0; index < 5; index++) receipts.write(receipt())
+  expect(receipts.dropped()).toBe(3)
+  log.flush()
+  expect(lines.map((line) => line.event)).toContain('receipts_wait')
+  expect(lines.map((line) => line.event)).toContain('receipts_dropped')
+  await way.restore()
+  await waitUntil('those that waited are there', async () => (await stored()) === 21)
+  expect(receipts.dropped()).toBe(3)
+})
+
+test('§14: a receipt that the database will never take holds up no other', async () => {
+  const receipts = writer()
+  receipts.write(receipt())
+  receipts.write(receipt({ modelId: 'nul \u0000' }))
+  receipts.write(receipt())
+  await receipts.flush()
+  expect(await stored()).toBe(2)
+  expect(receipts.dropped()).toBe(1)
+})

@@ -1,0 +1,65 @@
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { createChangeFeed } from '../../../src/actors/durable/change-feed.ts'
+import { createPoolFeed } from '../../../src/actors/pool/pool-feed.ts'
+import { createRouter } from '../../../src/actors/pool/router.ts'
+import { deleteNode, insertNode, putModelEntry } from '../../../src/db/queries/pool/pool.ts'
+import { startFakeNode } from '../../../src/fake-node/fake-node.ts'
+import { createLog } from '../../../src/log.ts'
+import type { RoutingTable } from '../../../src/machines/rules/routing.ts'
+import { readConfig } from '../../../src/settings/config.ts'
+import { type TestDatabase, testDatabase } from '../../support/run/postgres.ts'
+
+let database: TestDatabase
+beforeAll(async () => {
+  database = await testDatabase()
+  await database.sql`insert into customers (customer_id, display_name, token_hash, webhook_secret_sealed)
+    values ('local', 'local', ${Buffer.from('hash')}, ${Buffer.from('sealed')})`
+})
+afterAll(() => database.drop())
+
+test('§26: nodes and catalogue entries that change in the database reach the table of a running gateway', async () => {
+  const read = readConfig({})
+  if ('faults' in read) throw new Error('faults')
+  const log = createLog('silent', () => {})
+  const node = startFakeNode({ models: ['up'] })
+  const changes = createChangeFeed({ db: database.db, sql: database.sql, log })
+  const router = createRouter({ config: read.config, db: database.db, log, openSecret: () => null })
+  const feed = createPoolFeed(router, database.db, changes, log)
+  const until = (holds: (table: RoutingTable) => boolean) =>
+    new Promise<void>((resolve, reject) => {
+      const late = setTimeout(() => reject(new Error('the table never came')), 30_000)
+      const look = (table: RoutingTable) => {
+        if (!holds(table)) return
+        clearTimeout(late)
+        end()
+        resolve()
+      }
+      const end = router.subscribe(look)
+      look(router.table())
+    })
+  try {
+    await changes.start()
+    await feed.start()
+    await router.whenServing()
+    expect(router.table().routes).toEqual([])
+    const row = await insertNode(database.db, {
+      customerId: 'local',
+      kind: 'runtime',
+      name: 'n',
+      url: node.url,
+      visibility: 'private',
+      privacyClass: 'private',
+      nodeClass: 'default',
+    })
+    await until((table) => table.byModel.get('up')?.[0]?.ready === true)
+    await putModelEntry(database.db, { modelId: 'public-name', aliases: ['up'] })
+    await until((table) => table.byModel.get('public-name')?.[0]?.upstreamModelId === 'up')
+    await deleteNode(database.db, row.nodeId)
+    await until((table) => table.routes.length === 0)
+  } finally {
+    feed.stop()
+    await changes.stop()
+    await router.stop()
+    node.stop()
+  }
+})

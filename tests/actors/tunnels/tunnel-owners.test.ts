@@ -1,0 +1,106 @@
+import { afterAll, afterEach, beforeAll, expect, test } from 'bun:test'
+import { createChangeFeed } from '../../../src/actors/durable/change-feed.ts'
+import { createTunnelOwners, type TunnelOwners } from '../../../src/actors/tunnels/tunnel-owners.ts'
+import { openDatabase } from '../../../src/db/client.ts'
+import { claimTunnel, releaseTunnel, tunnelOwnerRows } from '../../../src/db/queries/pool/tunnels.ts'
+import type { NodeId } from '../../../src/ids.ts'
+import { dial, nodeId, quiet, startTunnelServer } from '../../support/nodes/tunnel-pair.ts'
+import { type TestDatabase, testDatabase } from '../../support/run/postgres.ts'
+import { waitUntil } from '../../support/run/wait-until.ts'
+
+let database: TestDatabase
+beforeAll(async () => {
+  database = await testDatabase()
+})
+afterAll(() => database.drop())
+const cleanups: (() => unknown)[] = []
+afterEach(async () => {
+  for (const clean of cleanups.splice(0).reverse()) await clean()
+  await database.sql`delete from tunnel_owners`
+})
+
+/** One gateway of the pool, as far as tunnels go. */
+async function replica(name: string, leaseMs = 30_000) {
+  const opened = openDatabase({ url: database.url, connectionsMax: 2 })
+  const feed = createChangeFeed({ ...opened, log: quiet, pollMs: 50 })
+  const server = startTunnelServer()
+  const peerUrl = `http://${name}.example`
+  const options = { db: opened.db, feed, log: quiet, tunnels: server.tunnels, replicaId: name, peerUrl, leaseMs }
+  const owners: TunnelOwners = createTunnelOwners(options)
+  await feed.start()
+  await owners.start()
+  cleanups.push(async () => {
+    await server.stop()
+    await owners.stop()
+    await feed.stop()
+    await opened.close()
+  })
+  return { ...server, owners }
+}
+
+const join = (url: string) => {
+  const tunnel = dial(url, async () => new Response('ok'))
+  cleanups.push(() => tunnel.stop(0))
+  return tunnel
+}
+
+test('§26: a tunnel is known to the other gateways while it is there, and to nobody afterwards', async () => {
+  const [a, b] = [await replica('a'), await replica('b')]
+  const told: string[] = []
+  b.owners.subscribe((node, held) => told.push(`${node} ${held}`))
+  const tunnel = join(a.url)
+  await waitUntil('the row', () => b.owners.owner(nodeId) !== null)
+  expect(b.owners.owner(nodeId)).toEqual({ replicaId: 'a', peerUrl: 'http://a.example' })
+  // Its own tunnels are no business of its table of others.
+  expect(a.owners.owner(nodeId)).toBeNull()
+  a.tunnels.close(nodeId, 'revoked')
+  await tunnel.stop(0)
+  await waitUntil('the row is gone', () => b.owners.owner(nodeId) === null)
+  expect(told).toEqual([`${nodeId} true`, `${nodeId} false`])
+})
+
+test('§26: the newest tunnel owns the node; what the older one does afterwards changes nothing', async () => {
+  const [a, b, c] = [await replica('a'), await replica('b'), await replica('c')]
+  const first = join(a.url)
+  await waitUntil('a holds it', () => c.owners.owner(nodeId)?.replicaId === 'a')
+  join(b.url)
+  await waitUntil('b holds it', () => c.owners.owner(nodeId)?.replicaId === 'b')
+  const closed = new Promise<void>((done) => a.tunnels.subscribe({ onClose: () => done() }))
+  await first.stop(0)
+  await closed
+  await a.owners.stop()
+  await c.owners.refresh()
+  expect(c.owners.owner(nodeId)?.replicaId).toBe('b')
+})
+
+test('§26: a gateway that died without a word holds nothing once its lease has run out', async () => {
+  const b = await replica('b')
+  const other: NodeId = 'node_0002'
+  await claimTunnel(database.db, { nodeId: other, replicaId: 'dead', peerUrl: 'http://dead.example' }, 400)
+  await waitUntil('it is known', () => b.owners.owner(other)?.replicaId === 'dead')
+  await waitUntil('it is forgotten', () => b.owners.owner(other) === null)
+  expect(await tunnelOwnerRows(database.db)).toEqual([])
+})
+
+test('§26: a lease is renewed for as long as the tunnel lasts', async () => {
+  const [a, b] = [await replica('a', 1_000), await replica('b', 1_000)]
+  join(a.url)
+  await waitUntil('it is known', () => b.owners.owner(nodeId) !== null)
+  const until = performance.now() + 2_500
+  // Longer than two leases.
+  while (performance.now() < until) {
+    expect((await tunnelOwnerRows(database.db)).map(({ replicaId }) => replicaId)).toEqual(['a'])
+    await Bun.sleep(20)
+  }
+})
+
+test('§26: a release is fenced by its epoch', async () => {
+  const owner = { nodeId, replicaId: 'a', peerUrl: null }
+  const early = await claimTunnel(database.db, owner, 10_000)
+  const late = await claimTunnel(database.db, owner, 10_000)
+  expect(late).toBeGreaterThan(early)
+  await releaseTunnel(database.db, nodeId, early)
+  expect((await tunnelOwnerRows(database.db)).map(({ epoch }) => epoch)).toEqual([late])
+  await releaseTunnel(database.db, nodeId, late)
+  expect(await tunnelOwnerRows(database.db)).toEqual([])
+})

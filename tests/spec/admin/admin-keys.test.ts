@@ -1,0 +1,114 @@
+import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test'
+import { isWellFormedToken } from '../../../src/secrets.ts'
+import { json, startTestGateway, type TestGateway } from '../../support/gateways/http-gateway.ts'
+
+let gateway: TestGateway
+let customerId = ''
+beforeAll(async () => {
+  gateway = await startTestGateway()
+})
+beforeEach(async () => {
+  const made = await gateway.ask('POST', '/v1/admin/customers', { as: 'admin', json: { display_name: 'A' } })
+  customerId = String((await json(made)).customer_id)
+})
+afterAll(() => gateway.stop())
+
+const keysPath = () => `/v1/admin/customers/${customerId}/keys`
+const issue = async (body: object = { name: 'laptop' }) => {
+  const response = await gateway.ask('POST', keysPath(), { as: 'admin', json: body })
+  expect(response.status).toBe(201)
+  return json(response)
+}
+const listWith = async (key: unknown) =>
+  (await gateway.ask('GET', '/v1/api/models', { headers: { authorization: `Bearer ${key}` } })).status
+
+test('§23: issuing answers 201 with the key itself, which no later answer shows', async () => {
+  const { gateway_key, ...key } = await issue({
+    name: 'laptop',
+    model_policy: { allowed_models: ['llama-*'] },
+    node_scope: ['node_1'],
+    expires_at: '2100-01-01T02:00:00+02:00',
+  })
+  expect(isWellFormedToken(String(gateway_key), 'gateway')).toBe(true)
+  expect(key).toEqual({
+    key_id: expect.stringMatching(/^key_[0-9A-Z]{26}$/),
+    customer_id: customerId,
+    display_prefix: String(gateway_key).slice(0, 16),
+    name: 'laptop',
+    node_scope: ['node_1'],
+    model_policy: { allowed_models: ['llama-*'] },
+    created_at: expect.any(String),
+    last_used_at: null,
+    expires_at: '2100-01-01T00:00:00.000Z',
+    revoked_at: null,
+  })
+  expect(await listWith(gateway_key)).toBe(200)
+  const listed = await (await gateway.ask('GET', keysPath(), { as: 'operator' })).text()
+  expect(JSON.parse(listed)).toMatchObject({ object: 'svc.admin.key_list', count: 1, keys: [key] })
+  expect(listed).not.toContain(String(gateway_key))
+})
+
+test('§4: a revoked key is dead at once; revoking again changes nothing', async () => {
+  const { gateway_key, key_id } = await issue()
+  expect(await listWith(gateway_key)).toBe(200)
+  const revoke = () =>
+    gateway.ask('DELETE', `/v1/admin/keys/${key_id}`, { as: 'admin', headers: { 'x-svc-reason': 'lost' } })
+  const first = await revoke()
+  expect(first.status).toBe(200)
+  const { revoked_at } = await json(first)
+  expect(revoked_at).toBeString()
+  expect(await listWith(gateway_key)).toBe(401)
+  expect((await json(await revoke())).revoked_at).toBe(revoked_at as string)
+})
+
+test('§4: rotation gives a new key now, and the old one works for as long as was asked', async () => {
+  const old = await issue({ name: 'ci', model_policy: { denied_models: ['x'] } })
+  const rotate = (id: unknown, body?: object) =>
+    gateway.ask('POST', `/v1/admin/keys/${id}/rotate`, { as: 'admin', ...(body === undefined ? {} : { json: body }) })
+  const response = await rotate(old.key_id)
+  expect(response.status).toBe(201)
+  const fresh = await json(response)
+  expect(fresh).toMatchObject({ name: 'ci', model_policy: { denied_models: ['x'] }, customer_id: customerId })
+  const keptMs = Date.parse(String(fresh.old_key_expires_at)) - Date.now()
+  expect(keptMs).toBeGreaterThan(23.9 * 3_600_000)
+  expect(keptMs).toBeLessThan(24.1 * 3_600_000)
+  expect([await listWith(old.gateway_key), await listWith(fresh.gateway_key)]).toEqual([200, 200])
+  const newest = await json(await rotate(fresh.key_id, { keep_seconds: 0, reason: 'leaked' }))
+  expect([await listWith(fresh.gateway_key), await listWith(newest.gateway_key)]).toEqual([401, 200])
+  const again = await rotate(fresh.key_id)
+  expect([again.status, (await json(again)).code]).toEqual([409, 'invalid_state'])
+  expect((await rotate(newest.key_id, { keep_seconds: 604_801 })).status).toBe(400)
+})
+
+test('§4: a customer has at most 10 live keys', async () => {
+  for (let i = 0; i < 10; i++) await issue({ name: `k${i}` })
+  const response = await gateway.ask('POST', keysPath(), { as: 'admin', json: { name: 'k11' } })
+  expect([response.status, (await json(response)).code]).toEqual([409, 'key_limit_reached'])
+  expect((await json(await gateway.ask('GET', `${keysPath()}?limit=3`, { as: 'operator' }))).count).toBe(3)
+})
+
+test('§1: bodies are strict and times are times', async () => {
+  for (const body of [
+    {},
+    { name: '' },
+    { name: 'k', gateway_key: 'mine' },
+    { name: 'k', expires_at: 'tomorrow' },
+    { name: 'k', expires_at: '2100-13-01T00:00:00Z' },
+    { name: 'k', expires_at: '2001-01-01T00:00:00Z' },
+    { name: 'k', node_scope: ['a b'] },
+    { name: 'k', model_policy: { node_scope: [] } },
+  ]) {
+    const response = await gateway.ask('POST', keysPath(), { as: 'admin', json: body })
+    expect([body, response.status, (await json(response)).code]).toEqual([body, 400, 'invalid_request'])
+  }
+})
+
+test('§3: an unknown key is 404', async () => {
+  for (const [method, path] of [
+    ['DELETE', ''],
+    ['POST', '/rotate'],
+  ] as const) {
+    const response = await gateway.ask(method, `/v1/admin/keys/key_none${path}`, { as: 'admin' })
+    expect([response.status, (await json(response)).code]).toEqual([404, 'key_not_found'])
+  }
+})

@@ -1,0 +1,157 @@
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { type AnyElysia, Elysia } from 'elysia'
+import type { Role } from '../../../src/actors/accounts/access.ts'
+import { actionKey, bracedPath, checkAdminRoutes, RouteTable } from '../../../src/http/frame/route-table.ts'
+import { type AdminAction, adminRouteFaults, adminRoutes } from '../../../src/machines/rules/approval-policy.ts'
+import { newToken } from '../../../src/secrets.ts'
+import { json, startTestGateway, type TestGateway } from '../../support/gateways/http-gateway.ts'
+
+let gateway: TestGateway
+beforeAll(async () => {
+  gateway = await startTestGateway()
+})
+afterAll(() => gateway.stop())
+
+const roles = ['viewer', 'operator', 'admin'] as const
+const rank = (role: Role) => roles.indexOf(role)
+const rows = () => new RouteTable(gateway.app).rows.filter(({ path }) => path.startsWith('/v1/admin/'))
+/** A path that exists and an object that does not: nothing is changed by asking. */
+const target = (path: string) => path.replaceAll(/:\w+/g, 'none')
+const request = (method: string) => (method === 'GET' ? {} : { json: {} })
+
+/** §4 and §23: written by hand, so that the table cannot agree with itself. */
+const matrix: Readonly<Record<Role, readonly string[]>> = {
+  admin: [
+    'POST /v1/admin/customers/:customer_id/credits',
+    'POST /v1/admin/retention/audit-events/purge',
+    'POST /v1/admin/customers',
+    'PATCH /v1/admin/customers/:customer_id',
+    'POST /v1/admin/customers/:customer_id/token',
+    'POST /v1/admin/customers/:customer_id/webhook-secret',
+    'POST /v1/admin/customers/:customer_id/keys',
+    'POST /v1/admin/keys/:key_id/rotate',
+    'DELETE /v1/admin/keys/:key_id',
+    'DELETE /v1/admin/nodes/:node_id',
+    'POST /v1/admin/nodes/:node_id/revoke',
+    'POST /v1/admin/payout-batches',
+    'POST /v1/admin/payout-batches/:batch_id/submit',
+    'POST /v1/admin/payout-batches/:batch_id/retry',
+    'POST /v1/admin/receipts/:receipt_hash/release',
+    'POST /v1/admin/receipts/:receipt_hash/reject',
+  ],
+  operator: [
+    'GET /v1/admin/customers/:customer_id/usage-export',
+    'GET /v1/admin/billing/treasury-report',
+    'GET /v1/admin/customers',
+    'GET /v1/admin/customers/:customer_id',
+    'GET /v1/admin/customers/:customer_id/keys',
+    'POST /v1/admin/nodes',
+    'PATCH /v1/admin/nodes/:node_id',
+    'POST /v1/admin/nodes/:node_id/drain',
+    'POST /v1/admin/nodes/:node_id/resume',
+    'POST /v1/admin/enrollment-tokens',
+    'GET /v1/admin/enrollment-tokens',
+    'DELETE /v1/admin/enrollment-tokens/:token_id',
+    'PUT /v1/admin/models',
+    'DELETE /v1/admin/models',
+    'POST /v1/admin/commands/:command_id/cancel',
+    'POST /v1/admin/webhooks/:webhook_id/redeliver',
+    'GET /v1/admin/ledger/proof',
+  ],
+  viewer: [
+    'GET /v1/admin/access-events',
+    'GET /v1/admin/approval-events',
+    'GET /v1/admin/command-events',
+    'GET /v1/admin/audit/summary',
+    'GET /v1/admin/audit/verify',
+    'GET /v1/admin/approval-policy',
+    'GET /v1/admin/nodes',
+    'GET /v1/admin/nodes/:node_id',
+    'GET /v1/admin/models',
+    'GET /v1/admin/commands/:command_id',
+    'GET /v1/admin/payout-batches',
+    'GET /v1/admin/payout-batches/:batch_id/proofs',
+    'GET /v1/admin/explain',
+    'GET /v1/admin/jobs',
+    'GET /v1/admin/webhooks',
+    'GET /v1/admin/mixtures',
+    'GET /v1/admin/machines',
+    'GET /v1/admin/machines/:machine/transitions',
+    'GET /v1/admin/inspect',
+  ],
+}
+
+test('§4, §23: the table gives every admin route the role that the specification gives it', () => {
+  const table = Object.values(adminRoutes).map(({ method, path, role }) => [`${method} ${path}`, role])
+  const decided = Object.entries(matrix).flatMap(([role, places]) => places.map((place) => [place, role]))
+  expect(table.sort()).toEqual(decided.sort())
+})
+
+test('§16: every admin route that is mounted has a row, and every row is mounted', () => {
+  expect(adminRouteFaults(rows())).toEqual([])
+  const mounted = rows().map(({ action }) => action)
+  expect((Object.keys(adminRoutes) as AdminAction[]).filter((action) => !mounted.includes(action)).sort()).toEqual([])
+})
+
+test('§16: the start refuses an admin route without a row, with a wrong one, and with one that is taken', () => {
+  const named = (action: string) => ({ detail: { [actionKey]: action } as object })
+  const nothing = () => ''
+  const path = '/v1/admin/nodes'
+  const faults = (app: AnyElysia) => () => checkAdminRoutes(app)
+  expect(faults(new Elysia().get(path, nothing, named('node.list')))).not.toThrow()
+  expect(faults(new Elysia().get(path, nothing))).toThrow('names no action')
+  expect(faults(new Elysia().get('/v1/admin/new', nothing, named('node.list')))).toThrow('node.list is GET')
+  expect(faults(new Elysia().put(path, nothing, named('node.list')))).toThrow('node.list is GET')
+})
+
+test('§9: OpenAPI says role and action of every admin route', async () => {
+  const { paths } = (await json(await gateway.ask('GET', '/openapi.json'))) as {
+    paths: Record<string, Record<string, { description: string }>>
+  }
+  for (const { method, path, action, role } of rows()) {
+    expect(paths[bracedPath(path)]?.[method.toLowerCase()]?.description).toContain(
+      `Least role: ${role}. Action: \`${action}\`.`,
+    )
+  }
+})
+
+test('§4: without a token and with a wrong one every admin route answers 401', async () => {
+  const credentials = [
+    {},
+    { 'x-svc-admin-token': '' },
+    { 'x-svc-admin-token': 'nonsense' },
+    { authorization: `Bearer ${gateway.tokens.admin}` },
+  ]
+  const strict = await startTestGateway({ SVC_AUTH_FAILURES_PER_MINUTE: '10000' })
+  try {
+    for (const { method, path } of rows()) {
+      for (const headers of [...credentials, { 'x-svc-admin-token': newToken('admin') }]) {
+        const response = await strict.ask(method, target(path), { headers, ...request(method) })
+        expect([method, path, response.status]).toEqual([method, path, 401])
+      }
+    }
+  } finally {
+    await strict.stop()
+  }
+})
+
+test('§4: below its role a route answers 403, from it on never', async () => {
+  for (const { method, path, role } of rows()) {
+    for (const as of roles) {
+      const response = await gateway.ask(method, target(path), { as, ...request(method) })
+      const enough = rank(as) >= rank(role ?? 'admin')
+      const expected = enough ? [400, 404, 200] : [403]
+      expect([method, path, as, expected.includes(response.status)]).toEqual([method, path, as, true])
+      if (!enough) expect(await json(response)).toMatchObject({ code: 'insufficient_role' })
+    }
+  }
+})
+
+test('§4: a token is compared whole, and its role is its own', async () => {
+  const cut = gateway.tokens.admin.slice(0, -1)
+  const status = async (token: string) =>
+    (await gateway.ask('GET', '/v1/admin/nodes', { headers: { 'x-svc-admin-token': token } })).status
+  expect(await status(cut)).toBe(401)
+  expect(await status(`${gateway.tokens.admin}0`)).toBe(401)
+  expect(await status(gateway.tokens.admin)).toBe(200)
+})

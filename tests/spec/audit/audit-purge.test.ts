@@ -1,0 +1,260 @@
+import { afterEach, beforeEach, expect, test } from 'bun:test'
+import { createAuditLog } from '../../../src/actors/audit/audit-log.ts'
+import { ensureAuditPartitions, insertAccessEvents } from '../../../src/db/queries/audit/audit-events.ts'
+import { newId } from '../../../src/ids.ts'
+import { createLog } from '../../../src/log.ts'
+import { dayMs, hourMs } from '../../../src/time.ts'
+import { json, startTestGateway, type TestGateway } from '../../support/gateways/http-gateway.ts'
+import { testAudit } from '../../support/leaks/audit.ts'
+import { waitUntil } from '../../support/run/wait-until.ts'
+
+let gateway: TestGateway
+let sql: TestGateway['database']['sql']
+// One for each test: a gateway knows the end of its own chain, and refuses to go on where a test has cut it off.
+beforeEach(async () => {
+  gateway = await startTestGateway()
+  ;({ sql } = gateway.database)
+})
+afterEach(() => gateway.stop())
+
+const key = 'audit-key-of-the-tests-0123456789abcdef'
+const path = '/v1/admin/retention/audit-events/purge'
+const confirm = 'PURGE AUDIT EVENTS'
+const tables = ['admin_access_events', 'admin_command_events', 'admin_approval_events'] as const
+
+const purge = async (body: object, as: 'admin' | 'operator' = 'admin') => {
+  const response = await gateway.ask('POST', path, { as, json: body })
+  return { status: response.status, body: await json(response) }
+}
+
+async function access(ages: readonly number[]): Promise<void> {
+  const now = Date.now()
+  await insertAccessEvents(
+    gateway.database.db,
+    ages.map((ageMs) => ({
+      eventId: newId('evt'),
+      actorType: 'admin_token' as const,
+      actorRole: 'admin' as const,
+      actorHashPrefix: null,
+      method: 'GET',
+      pathTemplate: '/v1/admin/nodes',
+      queryKeys: [],
+      statusCode: 200,
+      outcome: 'success' as const,
+      errorCode: null,
+      userAgentHashPrefix: null,
+      ipHashPrefix: null,
+      requestId: newId('req'),
+      createdAt: new Date(now - ageMs),
+    })),
+  )
+}
+
+/** A writer whose events are as old as `ages` say, oldest first: an approval and a command each. */
+async function chain(ages: readonly number[]): Promise<void> {
+  const { db } = gateway.database
+  let at = 0
+  const log = createAuditLog({ db, log: createLog('silent', () => {}), keys: [key], now: () => at })
+  for (const ageMs of ages) {
+    at = Date.now() - ageMs
+    await db.transaction((tx) => log.record(tx, { ...testAudit, action: 'node.drain' }, { targetId: 'n' }))
+  }
+}
+
+const rowsOlder = async (days: number) => {
+  const counts = await Promise.all(
+    tables.map((table) =>
+      sql.unsafe(`select count(*)::int as count from ${table} where created_at < now() - interval '${days} days'`),
+    ),
+  )
+  return counts.map(([row]) => row?.count)
+}
+const verified = async () => json(await gateway.ask('GET', '/v1/admin/audit/verify', { as: 'viewer' }))
+
+const old = [100, 90, 61, 40, 33, 31].map((days) => days * dayMs)
+const young = [29, 20, 2].map((days) => days * dayMs)
+
+beforeEach(async () => {
+  const now = Date.now()
+  await ensureAuditPartitions(gateway.database.db, new Date(now - 101 * dayMs), new Date(now))
+  await access([...old, ...old, ...young])
+  await chain([...old, ...young])
+})
+
+test('§16: a dry run counts, deletes nothing, and leaves its event', async () => {
+  const { status, body } = await purge({ older_than_days: 30, dry_run: true })
+  expect([status, body]).toEqual([
+    200,
+    {
+      object: 'svc.admin.audit_retention_purge',
+      status: 'dry_run',
+      retention_policy: 'admin_audit_events_v1',
+      eligible_access_event_count: 12,
+      eligible_command_event_count: 6,
+      eligible_approval_event_count: 6,
+      eligible_total_event_count: 24,
+      purged_access_event_count: 0,
+      purged_command_event_count: 0,
+      purged_approval_event_count: 0,
+      purged_total_event_count: 0,
+      older_than_days: 30,
+      cutoff_created_before: expect.stringMatching(/^\d{4}-.*Z$/),
+      purged_at: expect.stringMatching(/^\d{4}-.*Z$/),
+    },
+  ])
+  const span = Date.parse(String(body.purged_at)) - Date.parse(String(body.cutoff_created_before))
+  expect(span).toBe(30 * dayMs)
+  expect(await rowsOlder(30)).toEqual([12, 6, 6])
+  const events =
+    await sql`select metadata, confirmation from admin_approval_events where action = 'audit.retention.purge'`
+  expect([...events]).toEqual([
+    {
+      confirmation: null,
+      metadata: {
+        dry_run: true,
+        older_than_days: 30,
+        counts: { access: 12, command: 6, approval: 6 },
+        result: 'dry_run',
+      },
+    },
+  ])
+})
+
+test('§16: a purge removes exactly what is older, whole weeks and the cut one; its own events stay; chains hold', async () => {
+  const partitions = async () =>
+    (
+      await sql`select count(*)::int as count from pg_class where relkind = 'r' and relname ~ '^admin_access_events_p'`
+    )[0]?.count
+  const before = await partitions()
+  const { status, body } = await purge({ older_than_days: 30, confirm, reason: 'retention' })
+  expect([status, body]).toMatchObject([
+    200,
+    {
+      status: 'purged',
+      eligible_access_event_count: 12,
+      eligible_command_event_count: 6,
+      eligible_approval_event_count: 6,
+      eligible_total_event_count: 24,
+      purged_access_event_count: 12,
+      purged_command_event_count: 6,
+      purged_approval_event_count: 6,
+      purged_total_event_count: 24,
+    },
+  ])
+  expect(await rowsOlder(30)).toEqual([0, 0, 0])
+  expect(await rowsOlder(1)).toEqual([3, 3, 3])
+  expect(before - (await partitions())).toBeGreaterThanOrEqual(9)
+  const events = await sql`
+    select metadata, confirmation, reason from admin_approval_events where action = 'audit.retention.purge' order by seq`
+  const counts = { access: 12, command: 6, approval: 6 }
+  expect([...events]).toEqual([
+    {
+      metadata: { dry_run: false, older_than_days: 30, counts, result: 'started' },
+      confirmation: confirm,
+      reason: 'retention',
+    },
+    {
+      metadata: { dry_run: false, older_than_days: 30, counts, result: 'purged' },
+      confirmation: confirm,
+      reason: 'retention',
+    },
+  ])
+  expect(await verified()).toMatchObject({ holds: true, writer_count: 2, checked_event_count: 8 })
+  // A second one finds nothing.
+  expect((await purge({ older_than_days: 30, confirm })).body).toMatchObject({
+    eligible_total_event_count: 0,
+    purged_total_event_count: 0,
+  })
+})
+
+test('§16: an hour decides in the week that the cutoff cuts', async () => {
+  const edge = Date.now() - 45 * dayMs
+  await access([45 * dayMs - hourMs, 45 * dayMs + hourMs])
+  const { body } = await purge({ older_than_days: 45, confirm })
+  expect(Date.parse(String(body.cutoff_created_before))).toBeGreaterThanOrEqual(edge)
+  expect(body).toMatchObject({ purged_access_event_count: 7, purged_command_event_count: 3 })
+})
+
+test('§16: the tombstone of a purge cannot be forged, moved or removed', async () => {
+  await purge({ older_than_days: 30, confirm })
+  const kinds = async () => ((await verified()).faults as { kind: string }[]).map(({ kind }) => kind)
+  expect(await kinds()).toEqual([])
+  await sql`update audit_tombstones set seq = seq + 2`
+  expect(await kinds()).toContain('tombstone_altered')
+  await sql`update audit_tombstones set seq = seq - 2`
+  expect(await kinds()).toEqual([])
+  await sql`delete from audit_tombstones`
+  expect(await kinds()).toEqual(['event_missing'])
+})
+
+test('§16: refused without the exact confirmation, with bad bodies, below admin, below the least retention', async () => {
+  for (const wrong of [undefined, '', 'purge audit events', 'PURGE AUDIT EVENTS ', 'PURGE']) {
+    const { status, body } = await purge({ older_than_days: 30, ...(wrong === undefined ? {} : { confirm: wrong }) })
+    expect([wrong, status, body.code]).toEqual([wrong, 400, 'confirmation_required'])
+  }
+  const bodies = [
+    {},
+    { older_than_days: 0, confirm },
+    { older_than_days: 3_651, confirm },
+    { older_than_days: '30', confirm },
+    { older_than_days: 1.5, confirm },
+    { older_than_days: 30, confirm, more: 1 },
+    { older_than_days: 30, dry_run: 'yes' },
+  ]
+  for (const body of bodies) expect((await purge(body)).body.code).toBe('invalid_request')
+  for (const body of [
+    { older_than_days: 30, dry_run: true },
+    { older_than_days: 30, confirm },
+  ]) {
+    expect(await purge(body, 'operator')).toMatchObject({ status: 403, body: { code: 'insufficient_role' } })
+  }
+  const strict = await startTestGateway({ SVC_AUDIT_MIN_RETENTION_DAYS: '30' })
+  try {
+    const short = { as: 'admin', json: { older_than_days: 29, dry_run: true } } as const
+    expect((await json(await strict.ask('POST', path, short))).code).toBe('invalid_request')
+    const enough = { as: 'admin', json: { older_than_days: 30, dry_run: true } } as const
+    expect((await strict.ask('POST', path, enough)).status).toBe(200)
+  } finally {
+    await strict.stop()
+  }
+  expect(await rowsOlder(30)).toEqual([12, 6, 6])
+})
+
+test('§16: one purge at a time', async () => {
+  const answers = await Promise.all([1, 2, 3].map(() => purge({ older_than_days: 30, confirm })))
+  const done = answers.filter(({ status }) => status === 200)
+  expect(done.length).toBeGreaterThan(0)
+  expect(answers.filter(({ status, body }) => status !== 200 && body.code !== 'invalid_state')).toEqual([])
+  expect(done.reduce((sum, { body }) => sum + Number(body.purged_total_event_count), 0)).toBe(24)
+})
+
+test('§16: what a stopped gateway left half-done the next one finishes, with exact counts and its event', async () => {
+  const cutoff = new Date(Date.now() - 30 * dayMs)
+  const partition = await sql`
+    select c.relname as name from pg_class c join pg_inherits i on i.inhrelid = c.oid
+    where i.inhparent = 'admin_access_events'::regclass order by 1 limit 1`
+  // As it is after a crash between detaching and dropping.
+  await sql.unsafe(`alter table admin_access_events detach partition ${partition[0]?.name} concurrently`)
+  await sql`insert into audit_purge_runs
+    (run_id, status, older_than_days, cutoff, asker, eligible_access, eligible_command, eligible_approval, started_at)
+    values ('run_left', 'running', 30, ${cutoff.toISOString()}, ${JSON.stringify({
+      actorType: 'admin_token',
+      actorRole: 'admin',
+      actorHashPrefix: null,
+      approverHashPrefix: null,
+      reason: 'left',
+      confirmation: confirm,
+      requestId: 'req_left',
+    })}::text::jsonb, 12, 6, 6, now())`
+  const second = await startTestGateway({}, async () => gateway.database.url)
+  try {
+    const ended = async () => (await sql`select * from audit_purge_runs where run_id = 'run_left'`)[0]
+    await waitUntil('the purge is finished', async () => (await ended())?.status === 'done')
+    const run = await ended()
+    expect([run?.purged_access, run?.purged_command, run?.purged_approval].map(Number)).toEqual([12, 6, 6])
+    const [event] = await sql`select * from admin_approval_events where request_id = 'req_left'`
+    expect(event).toMatchObject({ action: 'audit.retention.purge', reason: 'left', metadata: { result: 'purged' } })
+  } finally {
+    await second.stop()
+  }
+})

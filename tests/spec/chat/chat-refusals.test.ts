@@ -1,0 +1,187 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { waitFor } from '../../support/gateways/gateway.ts'
+import { nodeAt, startFakeNodes } from '../../support/nodes/fake-nodes.ts'
+import { bad, type ChatPool, refused, type ShownNode, secret, startChatPool } from '../../support/pools/chat-pool.ts'
+
+let pool: ChatPool
+beforeAll(async () => {
+  pool = await startChatPool()
+})
+afterAll(() => pool.stop())
+
+describe('§3: refusals of policy, models and routes', () => {
+  test('model_not_found: unknown, or nobody of the caller’s serves it', async () => {
+    for (const model of ['unknown', 'theirs']) {
+      await refused(await pool.ask({ model }), { status: 404, code: 'model_not_found', param: 'model', retry: false })
+    }
+  })
+
+  test('a model name that is a prompt is not repeated', async () => {
+    await refused(await pool.ask({ model: secret }), {
+      status: 404,
+      code: 'model_not_found',
+      param: 'model',
+      retry: false,
+    })
+  })
+
+  test('model_not_allowed', async () => {
+    for (const options of [{ keyPolicy: { denied_models: ['m'] } }, { keyPolicy: { allowed_models: ['sta*'] } }]) {
+      const key = await pool.gateway.admin<{ gateway_key: string }>(
+        'POST',
+        `/v1/admin/customers/${pool.customer.customerId}/keys`,
+        {
+          name: 'narrow',
+          model_policy: options.keyPolicy,
+        },
+      )
+      await refused(await pool.ask({}, { key: key.gateway_key }), {
+        status: 403,
+        code: 'model_not_allowed',
+        param: 'model',
+        retry: false,
+      })
+      expect((await pool.ask({ model: 'stays' }, { key: key.gateway_key })).status).toBe(200)
+    }
+  })
+
+  test('privacy_class_not_allowed: only a stranger’s machine serves it', async () => {
+    await refused(await pool.ask({ model: 'public' }), {
+      status: 403,
+      code: 'privacy_class_not_allowed',
+      param: 'model',
+      retry: false,
+    })
+    expect(nodeAt(pool.nodes, 3).requests).toHaveLength(0)
+  })
+
+  test('context_length_exceeded', async () => {
+    const long = { messages: [{ role: 'user', content: 'x'.repeat(70_000) }], svc: { node_id: pool.ownNodeId } }
+    await refused(await pool.ask(long), bad('context_length_exceeded', 'messages'))
+  })
+
+  test('max_tokens_exceeded', async () => {
+    const modest = await pool.gateway.admin<{ gateway_key: string }>(
+      'POST',
+      `/v1/admin/customers/${pool.customer.customerId}/keys`,
+      {
+        name: 'modest',
+        model_policy: { max_tokens_per_request: 100 },
+      },
+    )
+    const key = modest.gateway_key
+    await refused(await pool.ask({ max_tokens: 101 }, { key }), bad('max_tokens_exceeded', 'max_tokens'))
+    expect((await pool.accepted({ max_tokens: 100 }, { key })).max_tokens).toBe(100)
+    expect((await pool.accepted({}, { key })).max_tokens).toBe(100)
+  })
+
+  test('no_route_available, with Retry-After 5: known, and nobody can serve it now', async () => {
+    nodeAt(pool.nodes, 1).setFaults({ kind: 'refuse' })
+    await waitFor('the node to be stale', async () => {
+      const shown = await pool.gateway.admin<ShownNode>('GET', `/v1/admin/nodes/${pool.secondNodeId}`)
+      return shown.state !== 'ready'
+    })
+    const expected = { status: 503, code: 'no_route_available', param: null, retry: true }
+    const { headers } = await refused(await pool.ask({ model: 'gone' }), expected)
+    expect(headers.get('retry-after')).toBe('5')
+    nodeAt(pool.nodes, 1).clearFaults()
+  })
+
+  test('capacity_exhausted after the queue wait, and a slot that frees in time is taken', async () => {
+    const busy = nodeAt(pool.nodes, 4)
+    busy.setAnswer({ firstTokenMs: 1_500 })
+    const started = busy.nextRequest()
+    const first = pool.ask({ model: 'one-slot' })
+    await started
+    const expected = { status: 429, code: 'capacity_exhausted', param: null, retry: true }
+    await refused(await pool.ask({ model: 'one-slot' }), expected)
+    expect((await first).status).toBe(200)
+    busy.setAnswer({ firstTokenMs: 0 })
+    expect((await pool.ask({ model: 'one-slot' })).status).toBe(200)
+  })
+
+  test('rate_limited, with the RateLimit headers', async () => {
+    const policy = { rate_limit_rpm: 1 }
+    const { key, customerId } = await pool.gateway.customer({ policy })
+    const node = nodeAt(startFakeNodes(1, { models: ['slow'] }), 0)
+    try {
+      await pool.gateway.node(node.url, { customerId })
+      const first = await pool.ask({ model: 'slow' }, { key })
+      expect(first.status).toBe(200)
+      expect(first.headers.get('ratelimit-policy')).toBe('"chat";q=1;w=60')
+      const { headers } = await refused(await pool.ask({ model: 'slow' }, { key }), {
+        status: 429,
+        code: 'rate_limited',
+        retry: true,
+      })
+      expect(headers.get('ratelimit')).toBe(`"chat";r=0;t=${headers.get('retry-after')}`)
+    } finally {
+      node.stop()
+    }
+  })
+
+  test('concurrency_limited, with Retry-After 1', async () => {
+    const { key, customerId } = await pool.gateway.customer({ policy: { max_concurrency: 1 } })
+    const node = nodeAt(startFakeNodes(1, { models: ['slow'], answer: { firstTokenMs: 1_500 } }), 0)
+    try {
+      await pool.gateway.node(node.url, { customerId })
+      const started = node.nextRequest()
+      const first = pool.ask({ model: 'slow' }, { key })
+      await started
+      const expected = { status: 429, code: 'concurrency_limited', retry: true }
+      const { headers } = await refused(await pool.ask({ model: 'slow' }, { key }), expected)
+      expect(headers.get('retry-after')).toBe('1')
+      expect((await first).status).toBe(200)
+    } finally {
+      node.stop()
+    }
+  })
+
+  test('daily_token_quota_exceeded: insufficient_quota, seconds to midnight UTC, no retry', async () => {
+    const { key, customerId } = await pool.gateway.customer({ policy: { daily_token_quota: 50 } })
+    const node = nodeAt(startFakeNodes(1, { models: ['slow'] }), 0)
+    try {
+      await pool.gateway.node(node.url, { customerId })
+      const response = await pool.ask({ model: 'slow', max_tokens: 1_000 }, { key })
+      const left = 86_400 - (Math.floor(Date.now() / 1_000) % 86_400)
+      const refusal = await refused(response, {
+        status: 429,
+        code: 'daily_token_quota_exceeded',
+        type: 'insufficient_quota',
+        retry: false,
+      })
+      expect(Math.abs(Number(refusal.headers.get('retry-after')) - left)).toBeLessThanOrEqual(2)
+      expect(refusal.headers.get('ratelimit')).toBe(`"chat-tokens";r=0;t=${refusal.headers.get('retry-after')}`)
+      expect(node.requests).toHaveLength(0)
+    } finally {
+      node.stop()
+    }
+  })
+})
+
+describe('§3: refusals of pool.nodes before the first byte, streamed or not', () => {
+  const pinned = (stream: boolean) => ({ stream, svc: { node_id: pool.ownNodeId } })
+  test.each([
+    ['500', { kind: 'status500' }, { status: 502, code: 'upstream_error', retry: true }],
+    ['503', { kind: 'status500', status: 503 }, { status: 502, code: 'upstream_error', retry: true }],
+    ['429', { kind: 'status429', retryAfterS: 7 }, { status: 429, code: 'capacity_exhausted', retry: true }],
+    ['400', { kind: 'status400' }, { status: 400, code: 'invalid_request', retry: false }],
+    ['an error body under 200', { kind: 'jsonErrorBody' }, { status: 502, code: 'upstream_error', retry: true }],
+    ['a reset', { kind: 'failAfter', ms: 0, as: 'reset' }, { status: 502, code: 'upstream_error', retry: true }],
+  ] as const)('%s', async (_name, fault, expected) => {
+    for (const stream of [false, true]) {
+      pool.own.setFaults({ ...fault, scope: 'chat' })
+      const refusal = await refused(await pool.ask(pinned(stream)), expected)
+      // A 400 is told in the node's own words (§27), a failure in ours.
+      expect(refusal.message.includes('fake')).toBe(expected.status === 400)
+      if (expected.status === 429) expect(refusal.headers.get('retry-after')).toBe('7')
+    }
+    pool.own.clearFaults()
+  })
+
+  test('upstream_timeout: no first chunk within the time for it', async () => {
+    pool.own.setFaults({ kind: 'hang', times: 1 })
+    await refused(await pool.ask(pinned(true)), { status: 504, code: 'upstream_timeout', retry: true })
+    await pool.own.idle()
+  })
+})

@@ -1,0 +1,128 @@
+import { afterAll, afterEach, beforeAll, expect, test } from 'bun:test'
+import { gzipSync } from 'node:zlib'
+import { readStream } from '../../support/clients/event-stream.ts'
+import { connectRawClient, type RawClient } from '../../support/clients/raw-client.ts'
+import { startTestGateway, type TestCustomer, type TestGateway, waitFor } from '../../support/gateways/gateway.ts'
+import {
+  nodeChunk,
+  nodeUsage,
+  type ScriptedCall,
+  type ScriptedNode,
+  startScriptedNode,
+} from '../../support/nodes/scripted-node.ts'
+
+const MiB = 1024 * 1024
+/** What the sockets of this machine may hold on both ways, beside the 256 KiB of the gateway. */
+const inFlightBytesMax = 24 * MiB
+const piece = `data: ${JSON.stringify(nodeChunk({ content: 'x'.repeat(60 * 1024) }))}\n\n`
+const finish = nodeChunk({}, 'stop', { usage: nodeUsage })
+
+let gateway: TestGateway
+/** The same database; cuts a client off after one second. */
+let impatient: TestGateway
+let node: ScriptedNode
+let customer: TestCustomer
+let client: RawClient | null = null
+beforeAll(async () => {
+  gateway = await startTestGateway()
+  impatient = await startTestGateway({ beside: gateway, env: { SVC_SLOW_CLIENT_TIMEOUT_MS: '1000' } })
+  customer = await gateway.customer()
+  node = startScriptedNode('m')
+  const nodeId = await gateway.node(node.url, { customerId: customer.customerId })
+  await waitFor('the node on the other gateway', async () => {
+    const shown = await impatient.admin<{ state: string }>('GET', `/v1/admin/nodes/${nodeId}`)
+    return shown.state === 'ready'
+  })
+})
+afterAll(async () => {
+  node.stop()
+  await impatient.stop()
+  await gateway.stop()
+})
+afterEach(() => {
+  client?.leave()
+  client = null
+  node.answer(null)
+})
+
+const body = { model: 'm', stream: true, messages: [{ role: 'user', content: 'hi' }] }
+
+async function connect(to: TestGateway): Promise<{ readonly client: RawClient; readonly call: ScriptedCall }> {
+  const arriving = node.next()
+  client = await connectRawClient(to.url, customer.key, body)
+  const call = await arriving
+  call.open()
+  return { client, call }
+}
+
+/** Writes until the kernel takes no more; resolves with how much it took. */
+async function fill(call: ScriptedCall): Promise<number> {
+  let written = 0
+  for (;;) {
+    const taken = await Promise.race([call.raw(piece).then(() => true), Bun.sleep(600).then(() => false)])
+    written += piece.length
+    if (!taken || written > 10 * inFlightBytesMax) return written
+  }
+}
+
+test('§6: a client that does not read holds the node back, and gets all once it reads', async () => {
+  const { client: reader, call } = await connect(gateway)
+  const written = await fill(call)
+  expect(written).toBeGreaterThan(MiB)
+  expect(written).toBeLessThan(inFlightBytesMax)
+  expect(reader.received).toBeLessThan(MiB)
+  reader.read()
+  await call.event(finish)
+  call.end()
+  await waitFor('the end', () => reader.tail.includes('data: [DONE]'))
+  expect(reader.received).toBeGreaterThan(written * 0.99)
+  expect(reader.tail).toContain('"svc":{')
+})
+
+test('§6: one slow client does not hold another', async () => {
+  const { call } = await connect(gateway)
+  await fill(call)
+  node.answer(async (other) => {
+    other.open()
+    for (const chunk of [nodeChunk({ content: 'quick' }), finish]) await other.event(chunk)
+    other.end()
+  })
+  const stream = await readStream(await gateway.chat(customer.key, body))
+  expect(stream.content).toBe('quick')
+})
+
+test('§6: a client that reads nothing for too long is cut off, never told that the answer is whole', async () => {
+  const { client: reader, call } = await connect(impatient)
+  await fill(call)
+  await call.gone
+  reader.read()
+  await reader.closed
+  expect(reader.tail).not.toContain('[DONE]')
+  expect(reader.tail).not.toContain('0\r\n\r\n')
+})
+
+test('§6: a client that leaves while it is not reading lets the node go', async () => {
+  const { client: reader, call } = await connect(gateway)
+  await fill(call)
+  reader.leave()
+  await call.gone
+})
+
+test('§6: a compressed stream that unfolds to 256 MiB waits for the client too', async () => {
+  const events = 4_096
+  const zipped = gzipSync(Buffer.concat(Array.from({ length: events }, () => Buffer.from(piece))))
+  expect(zipped.length).toBeLessThan(2 * MiB)
+  const arriving = node.next()
+  Bun.gc(true)
+  const before = process.memoryUsage().rss
+  client = await connectRawClient(gateway.url, customer.key, body)
+  const reader = client
+  const call = await arriving
+  call.open({ 'content-encoding': 'gzip' })
+  void call.raw(zipped)
+  await Bun.sleep(1_000)
+  Bun.gc(true)
+  expect(process.memoryUsage().rss - before).toBeLessThan(96 * MiB)
+  reader.read()
+  await waitFor('all of it', () => reader.received > events * 60 * 1024)
+})

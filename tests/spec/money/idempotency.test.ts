@@ -1,0 +1,168 @@
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import type { FakeNode } from '../../../src/fake-node/fake-node.ts'
+import { startTestGateway, type TestCustomer, type TestGateway, waitFor } from '../../support/gateways/gateway.ts'
+import { expectBooksBalance } from '../../support/money/ledger.ts'
+import { nodeAt, startFakeNodes } from '../../support/nodes/fake-nodes.ts'
+import { waitUntil } from '../../support/run/wait-until.ts'
+
+const open = { min_privacy_class: 'public' as const }
+const messages = [{ role: 'user', content: 'once' }]
+let gateway: TestGateway
+let beside: TestGateway
+let payer: TestCustomer
+let owner: TestCustomer
+let nodes: readonly FakeNode[]
+let node: FakeNode
+beforeAll(async () => {
+  gateway = await startTestGateway()
+  owner = await gateway.customer({ policy: open, keyPolicy: open })
+  payer = await gateway.customer({ policy: open, keyPolicy: open })
+  nodes = startFakeNodes(1, { models: ['paid'] })
+  node = nodeAt(nodes, 0)
+  await gateway.node(node.url, { customerId: owner.customerId, visibility: 'public', privacyClass: 'public' })
+  await gateway.admin('PUT', '/v1/admin/models', { id: 'paid', completion_token_price_wei: '1000' })
+  await gateway.admin('POST', `/v1/admin/customers/${payer.customerId}/credits`, { amount_wei: '1000000' })
+  beside = await startTestGateway({ beside: gateway })
+  await waitFor('the other gateway serves', async () => (await ask('warm-up', {}, beside)).status === 200)
+})
+afterAll(async () => {
+  await expectBooksBalance(gateway.database.db)
+  await beside.stop()
+  await gateway.stop()
+  for (const one of nodes) one.stop()
+})
+
+/** `key` null: none is sent. */
+function ask(key: string | null, body: object = {}, at = gateway, as = payer.key): Promise<Response> {
+  return fetch(`${at.url}/v1/api/chat/completions`, {
+    method: 'POST',
+    headers: {
+      authorization: `Bearer ${as}`,
+      'content-type': 'application/json',
+      ...(key === null ? {} : { 'idempotency-key': key }),
+    },
+    body: JSON.stringify({ model: 'paid', messages, max_tokens: 20, ...body }),
+  })
+}
+const debits = async () => (await gateway.database.sql`select 1 from ledger_entries where kind = 'debit'`).length
+const refusal = async (response: Response) => {
+  const { error } = (await response.json()) as { error: { code: string; svc: { original?: Record<string, unknown> } } }
+  return { status: response.status, code: error.code, original: error.svc.original }
+}
+
+test('§5: completed: 409 with what is known of the first, streams included, on either gateway', async () => {
+  for (const stream of [false, true]) {
+    const before = await debits()
+    const key = `done-${stream}`
+    const first = await ask(key, { stream })
+    const id = first.headers.get('x-request-id')
+    const text = await first.text()
+    expect(first.status).toBe(200)
+    for (const at of [gateway, beside]) {
+      const again = await ask(key, { stream }, at)
+      expect(again.headers.get('x-should-retry')).toBe('false')
+      const { status, code, original } = await refusal(again)
+      expect([status, code]).toEqual([409, 'idempotency_completed'])
+      expect(original).toEqual({
+        request_id: id,
+        status: 200,
+        receipt_hash: expect.stringMatching(/^0x[0-9a-f]{64}$/),
+        usage: expect.objectContaining({ total_tokens: expect.any(Number) }),
+        completed_at: expect.any(String),
+      })
+      expect(text).toContain(String(original?.receipt_hash))
+    }
+    expect(await debits()).toBe(before + 1)
+  }
+})
+
+test('§5: the key may stand in quotes; members in another order are the same request', async () => {
+  expect((await ask('quoted')).status).toBe(200)
+  expect((await refusal(await ask('"quoted"'))).code).toBe('idempotency_completed')
+  const swapped = await fetch(`${gateway.url}/v1/api/chat/completions`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${payer.key}`, 'content-type': 'application/json', 'idempotency-key': 'quoted' },
+    body: JSON.stringify({ max_tokens: 20, messages, model: 'paid' }),
+  })
+  expect((await refusal(swapped)).code).toBe('idempotency_completed')
+})
+
+test('§5: another body under the same key is 422', async () => {
+  expect((await ask('other')).status).toBe(200)
+  const { status, code } = await refusal(await ask('other', { max_tokens: 21 }))
+  expect([status, code]).toEqual([422, 'idempotency_key_reused'])
+})
+
+test('§5: another query under the same key is another request', async () => {
+  const withQuery = (query: string) =>
+    fetch(`${gateway.url}/v1/api/chat/completions${query}`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${payer.key}`, 'content-type': 'application/json', 'idempotency-key': 'query' },
+      body: JSON.stringify({ model: 'paid', messages, max_tokens: 20 }),
+    })
+  expect((await withQuery('?trace=1')).status).toBe(200)
+  expect((await refusal(await withQuery('?trace=1'))).code).toBe('idempotency_completed')
+  for (const other of ['?trace=2', '']) {
+    const { status, code } = await refusal(await withQuery(other))
+    expect([other, status, code]).toEqual([other, 422, 'idempotency_key_reused'])
+  }
+})
+
+test('§5: in flight: 409 to try again, over two gateways; billed once', async () => {
+  node.setAnswer({ firstTokenMs: 200 })
+  const before = await debits()
+  const all = await Promise.all(Array.from({ length: 10 }, (_, at) => ask('race', {}, at % 2 === 0 ? gateway : beside)))
+  const seen = await Promise.all(
+    all.map(async (response) => [response.status, await response.text(), response.headers] as const),
+  )
+  node.setAnswer({ firstTokenMs: 0 })
+  expect(seen.filter(([status]) => status === 200)).toHaveLength(1)
+  for (const [status, text, headers] of seen.filter(([each]) => each !== 200)) {
+    expect([status, text]).toEqual([409, expect.stringContaining('idempotency_in_progress')])
+    expect([headers.get('retry-after'), headers.get('x-should-retry')]).toEqual(['2', 'true'])
+  }
+  expect(await debits()).toBe(before + 1)
+})
+
+test('§5: what bills nothing frees the key', async () => {
+  node.setFaults({ kind: 'status500' })
+  expect((await ask('free-again')).status).toBe(502)
+  node.clearFaults()
+  const left = async () =>
+    (await gateway.database.sql`select 1 from idempotency_keys where status = 'in_progress'`).length
+  await waitUntil('it is free', async () => (await left()) === 0)
+  await waitUntil('the node serves again', async () => (await ask(null)).status === 200)
+  expect((await ask('free-again')).status).toBe(200)
+  expect((await ask('too-much', { max_tokens: 1_000_000 })).status).toBe(402)
+  await waitUntil('it is free', async () => (await left()) === 0)
+  expect((await ask('too-much', { max_tokens: 1 })).status).toBe(200)
+})
+
+test('§5: free work runs again, whatever its key', async () => {
+  for (let i = 0; i < 2; i++) expect((await ask('own', {}, gateway, owner.key)).status).toBe(200)
+})
+
+test('§5: one customer does not see the keys of another; no key is stored', async () => {
+  const other = await gateway.customer({ policy: open, keyPolicy: open })
+  await gateway.admin('POST', `/v1/admin/customers/${other.customerId}/credits`, { amount_wei: '1000000' })
+  expect((await ask('shared-name')).status).toBe(200)
+  expect((await ask('shared-name', {}, gateway, other.key)).status).toBe(200)
+  const rows = JSON.stringify(await gateway.database.sql`select * from idempotency_keys`)
+  expect(rows).not.toContain('shared-name')
+  expect(rows).not.toContain('once')
+})
+
+test.each(['', '""', 'a b', 'x'.repeat(256)])('§5: %j is no key', async (key) => {
+  const { status, code } = await refusal(await ask(key))
+  expect([status, code]).toEqual([400, 'invalid_request'])
+})
+
+test('a claim whose gateway died is taken over', async () => {
+  const first = await ask('dead')
+  expect(first.status).toBe(200)
+  await gateway.database
+    .sql`update idempotency_keys set status = 'in_progress', completed_at = null, receipt_hash = null,
+    request_id = 'req_dead', created_at = now() - interval '1 minute'
+    where request_id = ${first.headers.get('x-request-id') ?? ''}`
+  expect((await ask('dead')).status).toBe(200)
+})

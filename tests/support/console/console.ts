@@ -1,0 +1,81 @@
+import { existsSync, mkdirSync, readFileSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core'
+
+const chromiumPath = process.env.CHROMIUM_PATH ?? '/usr/bin/chromium'
+export const hasBrowser = existsSync(chromiumPath)
+/** Set to write the pictures of the documents anew. */
+export const pictures = process.env.PENSTOCK_PICTURES === '1'
+const pictureFolder = resolve(import.meta.dir, '../../..', 'docs', 'images')
+/** Longer than anything here takes; shorter than a test may. */
+const actionMs = 25_000
+const axe = readFileSync(fileURLToPath(import.meta.resolve('axe-core/axe.min.js')), 'utf8')
+
+/** A browser that finds no host but the gateway's: nothing may depend on another. */
+export const launchBrowser = (): Promise<Browser> =>
+  chromium.launch({
+    executablePath: chromiumPath,
+    args: ['--no-sandbox', '--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1'],
+  })
+
+export interface ConsolePage {
+  readonly page: Page
+  /** Requests to other places, errors in the console, policy violations: there must be none. */
+  readonly faults: readonly string[]
+  /** With a token that is good. */
+  signIn(token: string): Promise<void>
+  show(view: string): Promise<void>
+  /** What axe finds wrong, as texts. */
+  violations(): Promise<readonly string[]>
+  /** Into docs/images, when that was asked for. */
+  picture(name: string): Promise<void>
+  close(): Promise<void>
+}
+
+interface AxeResult {
+  readonly violations: readonly { readonly id: string; readonly nodes: readonly { readonly html: string }[] }[]
+}
+
+export async function openConsole(
+  browser: Browser,
+  url: string,
+  options: BrowserContextOptions = {},
+): Promise<ConsolePage> {
+  const context = await browser.newContext({ viewport: { width: 1280, height: 860 }, ...options })
+  const page = await context.newPage()
+  page.setDefaultTimeout(actionMs)
+  const faults: string[] = []
+  page.on('request', (request) => {
+    if (!request.url().startsWith(`${url}/`)) faults.push(request.url())
+  })
+  page.on('console', (message) => {
+    if (message.type() === 'error' && !message.text().startsWith('Failed to load resource')) faults.push(message.text())
+  })
+  page.on('pageerror', (error) => faults.push(error.message))
+  await page.goto(`${url}/console`)
+  return {
+    page,
+    faults,
+    signIn: async (token) => {
+      await page.getByLabel('Role token').fill(token)
+      await page.getByRole('button', { name: 'Sign in' }).click()
+      await page.getByRole('heading', { level: 1, name: 'Pool' }).waitFor()
+    },
+    show: async (view) => {
+      await page.getByRole('navigation', { name: 'Views' }).getByRole('link', { name: view, exact: true }).click()
+      await page.getByRole('heading', { level: 1, name: view }).waitFor()
+    },
+    violations: async () => {
+      await page.evaluate(axe)
+      const { violations } = (await page.evaluate('axe.run()')) as AxeResult
+      return violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(' ')}`)
+    },
+    picture: async (name) => {
+      if (!pictures) return
+      mkdirSync(pictureFolder, { recursive: true })
+      await page.screenshot({ path: join(pictureFolder, `${name}.png`) })
+    },
+    close: () => context.close(),
+  }
+}

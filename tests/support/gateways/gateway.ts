@@ -1,0 +1,171 @@
+import { randomFrom } from '../../../bench/conversations.ts'
+import { start } from '../../../src/main.ts'
+import { newToken } from '../../../src/secrets.ts'
+import { type TestDatabase, testDatabase } from '../run/postgres.ts'
+
+export interface TestGateway {
+  /** Without a slash at the end. */
+  readonly url: string
+  readonly database: TestDatabase
+  readonly tokens: { readonly admin: string; readonly operator: string; readonly viewer: string }
+  /** The environment it was started with: another gateway on the same database is `startTestGateway({ beside })`. */
+  readonly env: Readonly<Record<string, string>>
+  /** An admin call; throws with status and body unless 2xx. */
+  admin<T = Record<string, unknown>>(method: string, path: string, body?: unknown, token?: string): Promise<T>
+  /** A customer of its own with one key. */
+  customer(options?: CustomerOptions): Promise<TestCustomer>
+  /** Registers a node and waits until its models can be called. */
+  node(url: string, options?: NodeOptions): Promise<string>
+  chat(key: string, body: object, init?: RequestInit): Promise<Response>
+  stop(): Promise<void>
+}
+
+/** Where the gateway runs; by default in this process, with the same dice in every run. `env` is all that the gateway is told. */
+export type Launch = (env: Readonly<Record<string, string>>) => Promise<{ readonly url: string; stop(): Promise<void> }>
+
+export interface TestGatewayOptions {
+  readonly env?: Readonly<Record<string, string>>
+  readonly beside?: TestGateway
+  readonly launch?: Launch
+  /** Unix ms: the clock of accounts, keys and jobs, for a gateway in this process. */
+  readonly now?: () => number
+}
+
+export interface CustomerOptions {
+  readonly policy?: object
+  readonly keyPolicy?: object
+  readonly nodeScope?: readonly string[]
+}
+
+export interface TestCustomer {
+  readonly customerId: string
+  readonly customerToken: string
+  readonly key: string
+  readonly keyId: string
+}
+
+export interface NodeOptions {
+  readonly customerId?: string
+  readonly visibility?: 'private' | 'public'
+  readonly privacyClass?: 'public' | 'trusted' | 'private'
+  readonly nodeClass?: string
+  /** Do not wait until it is ready. */
+  readonly unready?: boolean
+}
+
+/** Polls fast, so that tests follow events and not the default clock; every other setting stands as shipped. */
+const quick = {
+  SVC_PORT: '0',
+  SVC_DISCOVER: 'false',
+  SVC_LOG_LEVEL: 'silent',
+  SVC_POLL_INTERVAL_MS: '100',
+  SVC_SHUTDOWN_GRACE_MS: '2000',
+}
+const readyWithinMs = 30_000
+
+export async function waitFor<T>(
+  what: string,
+  look: () => T | Promise<T>,
+  withinMs = readyWithinMs,
+): Promise<NonNullable<T>> {
+  const until = performance.now() + withinMs
+  for (;;) {
+    const seen = await look()
+    if (seen !== null && seen !== undefined && seen !== false) return seen as NonNullable<T>
+    if (performance.now() > until) throw new Error(`waited in vain for ${what}`)
+    await Bun.sleep(10)
+  }
+}
+
+/** A whole gateway in this process on a database of its own: the real `start`, listening on a free port. */
+export async function startTestGateway(options: TestGatewayOptions = {}): Promise<TestGateway> {
+  const database = options.beside?.database ?? (await testDatabase())
+  const tokens = options.beside?.tokens ?? {
+    admin: newToken('admin'),
+    operator: newToken('operator'),
+    viewer: newToken('viewer'),
+  }
+  const env: Record<string, string> = {
+    ...quick,
+    DATABASE_URL: database.url,
+    SVC_TOKEN_PEPPER: 'test-pepper',
+    SVC_SECRETS_KEY: 'test-secrets-key',
+    SVC_AUDIT_KEY: 'test-audit-key',
+    SVC_ROUTER_KEY: '22'.repeat(32),
+    SVC_WEBHOOK_KEY: '33'.repeat(32),
+    SVC_ADMIN_TOKENS: tokens.admin,
+    SVC_OPERATOR_TOKENS: tokens.operator,
+    SVC_VIEWER_TOKENS: tokens.viewer,
+    ...options.env,
+  }
+  const world = { random: randomFrom(1), ...(options.now === undefined ? {} : { now: options.now }) }
+  const launch: Launch = options.launch ?? ((given) => start(given, { quiet: true, world }))
+  const server = await launch(env)
+  const { url } = server
+  let own: TestCustomer | null = null
+
+  const admin: TestGateway['admin'] = async <T>(method: string, path: string, body?: unknown, token = tokens.admin) => {
+    const response = await fetch(url + path, {
+      method,
+      headers: { 'x-svc-admin-token': token, ...(body === undefined ? {} : { 'content-type': 'application/json' }) },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    })
+    const text = await response.text()
+    if (!response.ok) throw new Error(`${method} ${path}: ${response.status} ${text}`)
+    return (text === '' ? {} : JSON.parse(text)) as T
+  }
+  const customer: TestGateway['customer'] = async ({ policy, keyPolicy, nodeScope } = {}) => {
+    const made = await admin<{ customer_id: string; customer_token: string }>('POST', '/v1/admin/customers', {
+      display_name: 'test',
+      ...(policy === undefined ? {} : { gateway_policy: policy }),
+    })
+    const { customer_id: customerId } = made
+    const issued = await admin<{ gateway_key: string; key_id: string }>(
+      'POST',
+      `/v1/admin/customers/${customerId}/keys`,
+      {
+        name: 'test',
+        ...(keyPolicy === undefined ? {} : { model_policy: keyPolicy }),
+        ...(nodeScope === undefined ? {} : { node_scope: nodeScope }),
+      },
+    )
+    return { customerId, customerToken: made.customer_token, key: issued.gateway_key, keyId: issued.key_id }
+  }
+  return {
+    url,
+    database,
+    tokens,
+    env,
+    admin,
+    customer,
+    node: async (nodeUrl, node = {}) => {
+      if (node.customerId === undefined) own ??= await customer()
+      const made = await admin<{ node_id: string }>('POST', '/v1/admin/nodes', {
+        customer_id: node.customerId ?? own?.customerId,
+        url: nodeUrl,
+        visibility: node.visibility ?? 'private',
+        privacy_class: node.privacyClass ?? 'private',
+        node_class: node.nodeClass ?? 'gpu',
+      })
+      const { node_id: nodeId } = made
+      if (node.unready !== true) {
+        await waitFor(`node ${nodeId}`, async () => {
+          const seen = await admin<{ state: string }>('GET', `/v1/admin/nodes/${nodeId}`)
+          return seen.state === 'ready'
+        })
+      }
+      return nodeId
+    },
+    chat: (key, body, init = {}) =>
+      fetch(`${url}/v1/api/chat/completions`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+        body: JSON.stringify(body),
+        ...init,
+      }),
+    stop: async () => {
+      await server.stop()
+      if (options.beside === undefined) await database.drop()
+    },
+  }
+}
