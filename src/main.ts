@@ -53,8 +53,8 @@ const given = (secret: string | null, made: string | undefined) => listOf(secret
 /** What a port that cannot be taken is called in words, and which setting mends it. */
 const listenFaults: Readonly<Record<string, (config: Config) => string>> = {
   EADDRINUSE: ({ SVC_PORT }) => `Port ${SVC_PORT} is in use. Stop what listens there, or set SVC_PORT to another port.`,
-  EACCES: ({ SVC_PORT }) => `Port ${SVC_PORT} may not be taken by this user. Set SVC_PORT to one above 1023.`,
-  EADDRNOTAVAIL: () => 'SVC_HOST is no address of this machine.',
+  EACCES: ({ SVC_PORT }) => `This user may not use port ${SVC_PORT}. Set SVC_PORT to a port above 1023.`,
+  EADDRNOTAVAIL: () => 'SVC_HOST is not an address of this computer.',
 }
 
 function listenError(error: unknown, config: Config): unknown {

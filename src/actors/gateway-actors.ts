@@ -28,7 +28,7 @@ import type { Metrics } from './telemetry/metrics.ts'
 function signingKeys(seeds: readonly string[]): readonly SigningKey[] {
   return seeds.map((text) => {
     const seed = readSeed(text)
-    if (seed === null) throw new Error('a signing seed has no 32 bytes')
+    if (seed === null) throw new Error('A signing seed does not have 32 bytes')
     return signingKey(seed)
   })
 }

@@ -15,10 +15,10 @@ export class NodeKeyError extends Error {
   constructor(readonly fault: KeyFault) {
     super(
       fault === 'identity_changed'
-        ? 'the node’s identity is not the pinned one'
+        ? 'the node’s identity does not match the fingerprint'
         : fault === 'key_not_signed'
-          ? 'a transport key is not signed by the node'
-          : 'the node has no transport key in use',
+          ? 'the node has not signed one of its transport keys'
+          : 'the node has no transport key that is valid now',
     )
   }
 }

@@ -207,7 +207,7 @@ class Client implements PrivateJobsClient {
 async function answerOf(response: Response): Promise<unknown> {
   const answer = await foreignAnswer(response, answerBytesMax)
   if (response.ok && answer !== undefined) return answer
-  if (response.ok) throw new SyntaxError('the gateway does not answer in JSON')
+  if (response.ok) throw new SyntaxError('the gateway did not answer with JSON')
   const { code, title, detail, request_id } = (answer ?? {}) as Readonly<Record<string, unknown>>
   const text = { title: wordsOf(title), detail: wordsOf(detail), requestId: wordsOf(request_id) }
   throw new GatewayError(response.status, wordsOf(code) ?? 'unknown', text)
@@ -267,7 +267,7 @@ function openAnswer(job: SubmittedJob, envelope: Envelope | undefined): unknown 
   const keys = { ...rest, secret: decodeBase64Url(secret) ?? new Uint8Array() }
   const context = { jobId: job.sealedJobId, modelId: job.modelId, nodeId: job.nodeId }
   const answer = foreignJson(new TextDecoder().decode(openResponse(keys, context, envelope)))
-  if (answer === undefined) throw new SyntaxError('the answer of the node is no JSON')
+  if (answer === undefined) throw new SyntaxError('the node’s answer is not JSON')
   return answer
 }
 

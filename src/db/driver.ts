@@ -6,7 +6,7 @@ const repairs = 7
 // Without them a query may wait for ever, or be answered by another transaction: docs/decisions/0015-patched-driver.md.
 if (!('repairs' in postgres) || postgres.repairs !== repairs) {
   throw new Error(
-    'node_modules/postgres lacks the repairs of this program. Start it by npm start or ./penstock, which apply them.',
+    'node_modules/postgres does not have the patches of this program. Start it with `npm start` or ./penstock, which apply them.',
   )
 }
 

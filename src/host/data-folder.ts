@@ -86,7 +86,7 @@ function readTexts(file: string, names: readonly string[]): Readonly<Record<stri
   const texts = (value ?? {}) as Readonly<Record<string, unknown>>
   const absent = names.filter((name) => typeof texts[name] !== 'string' || texts[name] === '')
   if (absent.length > 0)
-    throw new DataFolderError(`${file} is damaged: without ${absent.join(', ')}. Restore it from a backup.`)
+    throw new DataFolderError(`${file} is damaged: ${absent.join(', ')} is missing. Restore the file from a backup.`)
   chmodSync(file, 0o600)
   return texts as Readonly<Record<string, string>>
 }
@@ -190,10 +190,10 @@ const folderFaults: Readonly<Record<string, string>> = {
   EROFS: 'the file system is read-only',
   ENOSPC: 'the disk is full',
   EDQUOT: 'the disk quota of this user is used up',
-  ENOENT: 'no folder can be made there',
+  ENOENT: 'no folder can be created there',
   ELOOP: 'its path leads in a circle',
   ENAMETOOLONG: 'its path is too long',
-  ERR_INVALID_ARG_VALUE: 'it has no valid name',
+  ERR_INVALID_ARG_VALUE: 'its name is not valid',
 }
 
 /** Makes the folder, closes it to others and reads its secrets, which it makes at the first start. */

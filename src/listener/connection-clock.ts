@@ -22,7 +22,7 @@ const shortBodyBytesMax = 256 * 1024
 
 const tooSlow = () =>
   new Problem('invalid_request', {
-    detail: `The body must arrive within ${bodyMsMax / secondMs} s`,
+    detail: `The body did not arrive within ${bodyMsMax / secondMs} s`,
     headers: { connection: 'close' },
   })
 

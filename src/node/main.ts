@@ -68,8 +68,8 @@ export function nodeFolderPath(env: Readonly<Record<string, string | undefined>>
 function listenFault(error: unknown, port: number): unknown {
   const code = String((error as { code?: unknown }).code)
   if (code === 'EADDRINUSE') return new NodeStartError(`Port ${port} is in use. Choose another one with --listen.`)
-  if (code === 'EACCES') return new NodeStartError(`Port ${port} may not be taken by this user. Use one above 1023.`)
-  if (code === 'EADDRNOTAVAIL') return new NodeStartError('--listen is no address of this machine.')
+  if (code === 'EACCES') return new NodeStartError(`This user may not use port ${port}. Choose a port above 1023.`)
+  if (code === 'EADDRNOTAVAIL') return new NodeStartError('--listen is not an address of this computer.')
   return error
 }
 
@@ -89,7 +89,7 @@ interface Started {
 function checkUrls({ runtimes, rankers = [], runtimeKeys = [] }: NodeOptions): void {
   for (const url of [...runtimes, ...[...rankers, ...runtimeKeys].map((given) => given.url)]) {
     if (nodeBaseUrl(url) !== null) continue
-    throw new NodeStartError('--runtime, --rerank and --runtime-key take addresses as http://127.0.0.1:8000')
+    throw new NodeStartError('--runtime, --rerank and --runtime-key take addresses like http://127.0.0.1:8000')
   }
 }
 

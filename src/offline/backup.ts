@@ -74,7 +74,7 @@ export async function writeBackup({ env, target, overwrite }: BackupOptions): Pr
   }
 }
 
-const isThere = (file: string) => new OfflineError(`${file} is there already. With --overwrite it is replaced.`)
+const isThere = (file: string) => new OfflineError(`${file} exists already. --overwrite replaces it.`)
 
 function give(partial: string, file: string, overwrite: boolean): void {
   try {
@@ -93,7 +93,9 @@ async function openFile(file: string): Promise<FileHandle> {
   try {
     return await open(file, 'wx', 0o600)
   } catch (error) {
-    throw new OfflineError(`${dirname(file)} cannot be written (${String((error as { code?: unknown }).code)}).`)
+    throw new OfflineError(
+      `The folder ${dirname(file)} is not writable (${String((error as { code?: unknown }).code)}).`,
+    )
   }
 }
 

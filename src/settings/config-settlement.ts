@@ -35,7 +35,7 @@ export function settlementFaults(config: SettlementSettings): readonly string[] 
   const given = [rpc !== null, config.SVC_CHAIN_ID > 0, key !== null, contract !== null]
   const faults = [
     given.includes(true) && given.includes(false)
-      ? 'SVC_CHAIN_RPC_URL, SVC_CHAIN_ID, SVC_CHAIN_KEY and SVC_CHAIN_CONTRACT are needed together'
+      ? 'SVC_CHAIN_RPC_URL, SVC_CHAIN_ID, SVC_CHAIN_KEY and SVC_CHAIN_CONTRACT must be set together'
       : null,
     rpc !== null && urlOf(rpc) === null ? 'SVC_CHAIN_RPC_URL must be an http or https URL' : null,
     key !== null && !/^0x[0-9a-fA-F]{64}$/.test(key) ? 'SVC_CHAIN_KEY must be 0x and 64 hex digits' : null,

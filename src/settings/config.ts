@@ -101,12 +101,12 @@ const secretCharactersMin = 16
 
 function clusterFaults({ SVC_CLUSTER_SECRET: secret, SVC_PEER_URL: url }: Settings): string[] {
   const faults: string[] = []
-  if ((secret === null) !== (url === null)) faults.push('SVC_CLUSTER_SECRET and SVC_PEER_URL go together')
+  if ((secret === null) !== (url === null)) faults.push('SVC_CLUSTER_SECRET and SVC_PEER_URL must be set together')
   if (secret !== null && secret.length < secretCharactersMin) {
     faults.push(`SVC_CLUSTER_SECRET must have at least ${secretCharactersMin} characters`)
   }
   if (url !== null && !/^https?:\/\/[^/?#@]+\/?$/.test(url))
-    faults.push('SVC_PEER_URL must be like http://10.0.0.2:7070')
+    faults.push('SVC_PEER_URL must be a URL like http://10.0.0.2:7070')
   return faults
 }
 

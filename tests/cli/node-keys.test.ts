@@ -39,7 +39,7 @@ test('§12: faults are told, and nothing is made where there is no agent', async
   const nowhere = join(cli.home, 'nowhere')
   const absent = await cli.run(['node', 'keys', 'list', '--data-dir', nowhere])
   expect([absent.code, absent.out]).toEqual([1, ''])
-  expect(absent.err).toContain('start the agent first')
+  expect(absent.err).toContain('Start the agent first')
   expect(() => statSync(nowhere)).toThrow()
   const unknown = await cli.run(['node', 'keys', 'revoke', 'key_none', '--data-dir', dir])
   expect([unknown.code, unknown.err.includes('key_none is no key of this agent')]).toEqual([1, true])

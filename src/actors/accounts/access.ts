@@ -103,7 +103,7 @@ class CachedAccess implements OwnedAccessDirectory {
     const now = options.now ?? Date.now
     const failed = (error: unknown) => this.failed(error)
     const [newestPepper] = options.peppers
-    if (newestPepper === undefined) throw new Error('no pepper to know tokens by')
+    if (newestPepper === undefined) throw new Error('The gateway has no token pepper')
     this.newestPepper = newestPepper
     this.now = now
     this.queries = credentialQueries(db)

@@ -120,7 +120,7 @@ export function mintToken(
   peppers: readonly string[],
 ): { readonly token: string; readonly hash: Buffer } {
   const [pepper] = peppers
-  if (pepper === undefined) throw new Error('no pepper to hash tokens with')
+  if (pepper === undefined) throw new Error('The gateway has no token pepper')
   const token = newToken(kind)
   return { token, hash: hashToken(pepper, token) }
 }

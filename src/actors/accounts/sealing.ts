@@ -18,7 +18,7 @@ const keyBytes = 32
 export function createSealing(keys: readonly string[]): Sealing {
   const all = keys.map(keyOf)
   const [newest] = all
-  if (newest === undefined) throw new Error('no key to seal secrets with')
+  if (newest === undefined) throw new Error('The gateway has no key that encrypts secrets')
   return {
     seal: (purpose, secret) => {
       const nonce = crypto.getRandomValues(new Uint8Array(nonceBytes))

@@ -98,10 +98,13 @@ const refused = (param: string, detail: string) => new Problem('invalid_request'
 /** The key whose holder sent this, with transport keys that are its own. */
 function provenKey(request: EnrollRequest): VerifyKey {
   const key = verifyKey(request.public_key_ed25519)
-  if (key === null) throw refused('public_key_ed25519', 'public_key_ed25519 is no Ed25519 public key')
+  if (key === null) throw refused('public_key_ed25519', 'public_key_ed25519 is not an Ed25519 public key')
   if (!key.verify(enrollMessage(request), request.signature_ed25519)) throw new Problem('signature_invalid')
   if (!request.transport_keys.every((transport) => isOwnTransportKey(transport, key))) {
-    throw refused('transport_keys', 'A transport key is not signed by the identity, or not named by its own bytes')
+    throw refused(
+      'transport_keys',
+      'A transport key is not signed by the identity, or its key_id does not match its bytes',
+    )
   }
   return key
 }

@@ -24,7 +24,7 @@ export interface RouterIdentity {
 export function createRouterIdentity(seeds: readonly string[], now: () => number = Date.now): RouterIdentity {
   const keys = seeds.map(keyOf)
   const [newest] = keys
-  if (newest === undefined) throw new Error('no key for agents to know the gateway by')
+  if (newest === undefined) throw new Error('The gateway has no router key, so agents cannot recognize it')
   const publicKeys = keys.map((key) => ({ kid: key.keyId, public_key_ed25519: key.publicKey }))
   const message = routerKeysMessage(publicKeys)
   const signatures = keys.map((key) => ({ kid: key.keyId, signature_ed25519: key.sign(message) }))
@@ -40,6 +40,6 @@ export function createRouterIdentity(seeds: readonly string[], now: () => number
 
 function keyOf(text: string): SigningKey {
   const seed = readSeed(text)
-  if (seed === null) throw new Error('a router key is no seed of 32 bytes')
+  if (seed === null) throw new Error('A router key is not a seed of 32 bytes')
   return signingKey(seed)
 }

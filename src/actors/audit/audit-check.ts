@@ -44,7 +44,7 @@ const eventsAtOnce = 5_000
 export function checkChains(db: Database, keys: readonly string[]): Promise<ChainReport> {
   return db.transaction(async (tx) => {
     if (!(await chains.holdChains(tx))) {
-      throw new Problem('invalid_state', { detail: 'A purge of the audit runs; try again when it has ended' })
+      throw new Problem('invalid_state', { detail: 'A purge of the audit is running. Try again when it has ended.' })
     }
     return new ChainCheck(tx, keys).run()
   })

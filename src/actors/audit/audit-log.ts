@@ -70,7 +70,7 @@ class ChainedAuditLog implements AuditLog {
   constructor(private readonly options: AuditLogOptions) {
     const { db, log, accessQueueMax, keys } = options
     const [key] = keys
-    if (key === undefined) throw new Error('no key to chain the audit with')
+    if (key === undefined) throw new Error('The gateway has no audit key')
     this.key = key
     this.keyId = chainKeyId(key)
     this.ownHead = new OwnHead(key)

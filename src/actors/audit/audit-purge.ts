@@ -86,7 +86,7 @@ class PartitionPurge implements AuditPurge {
   async run(input: PurgeInput, audit: AuditContext): Promise<PurgeReport> {
     const { retentionDaysMin } = this.options
     if (input.olderThanDays < retentionDaysMin) {
-      const detail = `older_than_days: this gateway keeps at least ${retentionDaysMin} days`
+      const detail = `older_than_days: this gateway keeps events for at least ${retentionDaysMin} days`
       throw new Problem('invalid_request', { param: 'older_than_days', detail })
     }
     const at = new Date(this.now())
@@ -101,7 +101,7 @@ class PartitionPurge implements AuditPurge {
       const run = await this.begin(input, cutoff, at, audit)
       return reportOf(await this.finish(session, run))
     })
-    if (report === null) throw new Problem('invalid_state', { detail: 'Another purge runs' })
+    if (report === null) throw new Problem('invalid_state', { detail: 'Another purge is running' })
     return report
   }
 

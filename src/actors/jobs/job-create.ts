@@ -178,7 +178,7 @@ async function checkQueues(
 ): Promise<void> {
   const full = (what: string, most: number) =>
     new Problem('job_queue_full', {
-      detail: `${what} may have ${most} jobs that have not ended`,
+      detail: `${what} may have ${most} unfinished jobs`,
       retryAfterSeconds: queueRetrySeconds,
     })
   if ((await rows.countOpenJobs(tx, { customerId })) >= limits.openPerCustomerMax) {

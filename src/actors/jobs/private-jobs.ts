@@ -88,7 +88,10 @@ export function createPrivateJobs(options: PrivateJobsOptions): PrivateJobs {
 async function readNodeKeys({ db }: Pick<PrivateJobsOptions, 'db'>, access: Access, nodeId: string): Promise<NodeKeys> {
   const scope = access.policy.nodeScope
   const node = await ownNodeKeys(db, access.customerId, nodeId)
-  if (node?.identityKey == null || (scope !== null && !scope.has(nodeId))) throw new Problem('node_not_found')
+  if (node === null || (scope !== null && !scope.has(nodeId))) throw new Problem('node_not_found')
+  if (node.identityKey === null) {
+    throw new Problem('node_not_found', { detail: 'The node runs no agent, so it cannot take private jobs' })
+  }
   return {
     node_id: node.nodeId,
     identity_public_key_ed25519: encodeBase64Url(node.identityKey),

@@ -126,7 +126,7 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
       })
       if (row !== null) return row
       if ((await rows.getWebhook(db, webhookId)) === null) throw new Problem('webhook_not_found')
-      throw new Problem('invalid_state', { detail: 'The event is not due yet, or is being delivered now' })
+      throw new Problem('invalid_state', { detail: 'The event is not due yet, or the gateway is delivering it now' })
     },
   }
 }

@@ -178,7 +178,7 @@ class RunningMixtures implements Mixtures {
     const { end } = report
     const problem = end.kind === 'failed' ? end.problem : null
     this.finish(command, problem?.status ?? clientClosedStatus, problem, report)
-    return problem ?? new DOMException('The client is gone', 'AbortError')
+    return problem ?? new DOMException('The client has left', 'AbortError')
   }
 
   private answer(report: SucceededReport, run: MixtureRun): ChatAnswer {

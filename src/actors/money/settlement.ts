@@ -168,7 +168,7 @@ class ChainSettlement implements OwnedSettlement {
     return this.db.transaction(async (tx) => {
       const outcome = await rows.decideReceipt(tx, receiptHash, decision, newId('fee'))
       if (outcome === null) throw new Problem('receipt_not_found')
-      if (outcome === false) throw new Problem('invalid_state', { detail: 'The receipt is not held' })
+      if (outcome === false) throw new Problem('invalid_state', { detail: 'The receipt is not on hold' })
       await this.options.trail.record(tx, audit, { targetId: receiptHash, metadata: { result: decision } })
     })
   }

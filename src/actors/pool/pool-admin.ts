@@ -220,7 +220,7 @@ function refuseAgent({ kind }: NodeRow, param: 'url' | 'api_key'): void {
 /** Why a change found no node that is not revoked. */
 async function refuse(db: Database, nodeId: string): Promise<never> {
   found(await pool.getNode(db, nodeId))
-  throw new Problem('invalid_state', { detail: 'The node is revoked' })
+  throw new Problem('invalid_state', { detail: 'An operator has revoked this node' })
 }
 
 async function setState(db: Database, nodeId: string, command: NodeCommand): Promise<NodeRow> {
@@ -243,7 +243,7 @@ function shown(row: NodeRow): NodeRecord {
 function checkedNames(entry: pool.NewModelEntry): string[] {
   const aliases = [...new Set(entry.aliases ?? [])].filter((alias) => alias !== entry.modelId)
   const wrong = [entry.modelId, ...aliases].some((name) => !modelIdPattern.test(name))
-  if (wrong) throw new Problem('invalid_request', { param: 'aliases', detail: 'A name is not a model id' })
+  if (wrong) throw new Problem('invalid_request', { param: 'aliases', detail: 'This is not a valid model id' })
   if (aliases.length > aliasesMax) {
     throw new Problem('invalid_request', { param: 'aliases', detail: `At most ${aliasesMax} aliases` })
   }
@@ -254,8 +254,12 @@ function refuseTaken(modelId: string, aliases: readonly string[], entries: reado
   const taken = new Set(
     entries.filter((entry) => entry.modelId !== modelId).flatMap((entry) => [entry.modelId, ...entry.aliases]),
   )
-  if (taken.has(modelId)) throw new Problem('invalid_request', { param: 'id', detail: 'The id is an alias elsewhere' })
+  if (taken.has(modelId))
+    throw new Problem('invalid_request', { param: 'id', detail: 'Another entry has this id as an alias' })
   if (aliases.some((alias) => taken.has(alias))) {
-    throw new Problem('invalid_request', { param: 'aliases', detail: 'An alias is a name of another entry' })
+    throw new Problem('invalid_request', {
+      param: 'aliases',
+      detail: 'Another entry already uses one of these aliases',
+    })
   }
 }

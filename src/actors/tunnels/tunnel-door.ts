@@ -48,7 +48,7 @@ const retryAfterSeconds = 1
 
 /** Which check failed is told to nobody, but for the clock: a node can set its own right. */
 function refused(now: number): Problem {
-  const detail = `The node's signature was not accepted; the server's time is ${Math.floor(now / 1_000)}`
+  const detail = `The gateway does not accept the node's signature. The gateway's time is ${Math.floor(now / 1_000)}.`
   return new Problem('tunnel_auth_failed', { detail })
 }
 

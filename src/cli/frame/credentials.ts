@@ -65,7 +65,7 @@ function readCredentialFile(file: string): CredentialFile | null {
   } catch {
     // Told below: the parser's message would quote what is in the file.
   }
-  throw new CliFailure(`${file} is damaged: it holds no JSON object.`)
+  throw new CliFailure(`${file} is damaged: it does not contain a JSON object.`)
 }
 
 const text = (value: unknown): string | null => (typeof value === 'string' && value.trim() !== '' ? value.trim() : null)

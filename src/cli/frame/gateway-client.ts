@@ -7,6 +7,8 @@ import { CliFailure, GatewayRefusal, type Refusal } from './failure.ts'
 const answerWithinMs = 30_000
 /** The longest lists of the administration are far shorter. */
 const answerBytesMax = 64 * 1024 * 1024
+const notOurs = 'What answers there is not Penstock.'
+const checkAddress = 'Check SVC_BASE_URL, or base_url in the credentials file.'
 const reasonHeader = `x-${brand}-reason`
 
 export interface AdminCall {
@@ -49,7 +51,7 @@ async function refused(response: Response, hints: (refusal: Refusal) => readonly
   const content = await response.text().catch(() => '')
   // A proxy in between answers in its own way; its page helps nobody in a terminal.
   const refusal = refusalOf(response.status, foreignJson(content), response.headers)
-  return new GatewayRefusal(refusal, hints(refusal))
+  return new GatewayRefusal(refusal, [...(refusal.code === null ? [notOurs, checkAddress] : []), ...hints(refusal)])
 }
 
 /** The HTTP interface, as a customer and an operator see it. Rejects with `CliFailure` only. */
@@ -97,7 +99,7 @@ export class GatewayClient {
       signal,
     })
     if (response.ok) return response
-    const hints = response.status === 404 ? ['What there is: ./penstock models list'] : []
+    const hints = response.status === 404 ? ['This command shows the models: ./penstock models list'] : []
     throw await refused(response, () => [...hints, ...this.hints(response.status, 'SVC_GATEWAY_KEY')])
   }
 
@@ -114,12 +116,12 @@ export class GatewayClient {
   private async json(response: Response): Promise<unknown> {
     const answer = await foreignAnswer(response, answerBytesMax).catch(() => undefined)
     if (answer !== undefined) return answer
-    throw new CliFailure(`${this.connection.baseUrl} does not answer as a gateway does.`, ['Check SVC_BASE_URL.'])
+    throw new CliFailure(`${this.connection.baseUrl}: ${notOurs}`, [checkAddress])
   }
 
   private missing(variable: string, what: string): CliFailure {
     const { baseUrl, lookedAt } = this.connection
-    return new CliFailure(`No token: this needs ${what} for ${baseUrl}.`, [
+    return new CliFailure(`This command needs ${what} for ${baseUrl}.`, [
       `Set ${variable}, or keep it in one of: ${lookedAt.join(', ') || 'the credentials file of that gateway'}`,
     ])
   }
@@ -152,7 +154,7 @@ function jsonType(body: object | undefined): Record<string, string> {
 function reasonLine({ body, reason }: AdminCall): Record<string, string> {
   if (reason === undefined || body !== undefined) return {}
   if (!/^[\x20-\x7e]*$/.test(reason)) {
-    throw new CliFailure('--reason may only have ASCII characters here: it travels in a header.')
+    throw new CliFailure('--reason may only have ASCII characters here, because it travels in a header.')
   }
   return { [reasonHeader]: reason }
 }
@@ -164,9 +166,11 @@ export function unreachable(baseUrl: string, error: unknown): CliFailure {
       ? 'nothing listens there'
       : name === 'TimeoutError'
         ? `no answer within ${answerWithinMs / 1_000} s`
-        : typeof code === 'string'
-          ? code
-          : 'the connection failed'
+        : code === 'EPROTO' && baseUrl.startsWith('https:')
+          ? 'the TLS handshake failed. It speaks http'
+          : typeof code === 'string'
+            ? code
+            : 'the connection failed'
   return new CliFailure(`The gateway at ${baseUrl} cannot be reached: ${why}.`, [
     'Start one with: npm start. Another address: SVC_BASE_URL.',
   ])

@@ -5,7 +5,7 @@ import { UsageFault } from './failure.ts'
 /** Every command takes these two. */
 export const commonOptions = {
   json: { kind: 'flag', about: 'Print JSON' },
-  help: { kind: 'flag', about: 'Show this text' },
+  help: { kind: 'flag', about: 'Show this help' },
 } as const satisfies Record<string, OptionSpec>
 
 type Raw = boolean | string | readonly (boolean | string)[] | undefined
@@ -34,9 +34,9 @@ function readValue(name: string, spec: OptionSpec, raw: Raw): unknown {
 
 function checkOperands(specs: readonly OperandSpec[], given: readonly string[]): void {
   const absent = specs.find((spec, at) => spec.optional !== true && (given[at] ?? '') === '')
-  if (absent !== undefined) throw new UsageFault(`${absent.name} is missing: ${absent.about}`)
+  if (absent !== undefined) throw new UsageFault(`${absent.name} is missing. ${absent.about}`)
   const [unexpected] = specs.at(-1)?.rest === true ? [] : given.slice(specs.length)
-  if (unexpected !== undefined) throw new UsageFault(`Unexpected operand: ${unexpected}`)
+  if (unexpected !== undefined) throw new UsageFault(`Unexpected argument: ${unexpected}`)
 }
 
 /** `null`: the help text was asked for. Throws `UsageFault`. */

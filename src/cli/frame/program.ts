@@ -2,6 +2,7 @@ import { product } from '../../brand.ts'
 import { type Action, isSingle, type Verb } from './action.ts'
 import { exitCodes, UsageFault } from './failure.ts'
 import { actionHelp, programHelp, verbHelp } from './help.ts'
+import { nearest } from './nearest.ts'
 import { parseInput } from './parse.ts'
 import { reportFailure } from './report-failure.ts'
 import type { Session } from './session.ts'
@@ -40,7 +41,15 @@ function findIn(verb: Verb, args: readonly string[]): Found {
     return { kind: 'action', path: verb.name, action: own, args }
   }
   const names = Object.keys(actions).filter((known) => known !== '')
-  throw new UsageFault(`Unknown command: ${verb.name} ${name}`, [`Commands: ${names.join(', ')}`])
+  throw unknownCommand(`${verb.name} `, name ?? '', names)
+}
+
+function unknownCommand(before: string, word: string, known: readonly string[]): UsageFault {
+  const meant = nearest(word, known)
+  return new UsageFault(`Unknown command: ${before}${word}`, [
+    ...(meant === null ? [] : [`Did you mean ${before}${meant}?`]),
+    `Commands: ${known.join(', ')}`,
+  ])
 }
 
 function find(verbs: readonly Verb[], args: readonly string[], version: string): Found {
@@ -52,7 +61,11 @@ function find(verbs: readonly Verb[], args: readonly string[], version: string):
   if (word === 'help') return find(verbs, [...rest, '--help'], version)
   const verb = verbs.find(({ name }) => name === word)
   if (verb === undefined) {
-    throw new UsageFault(`Unknown command: ${word}`, [`Commands: ${verbs.map(({ name }) => name).join(', ')}`])
+    throw unknownCommand(
+      '',
+      word,
+      verbs.map(({ name }) => name),
+    )
   }
   return findIn(verb, rest)
 }

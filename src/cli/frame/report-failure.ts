@@ -16,5 +16,5 @@ export function reportFailure(terminal: Pick<Terminal, 'err' | 'style'>, error: 
 
 function unexpected(error: unknown): CliFailure {
   const name = error instanceof Error ? error.name : typeof error
-  return new CliFailure(`This is a fault of ${product} itself (${name}).`, [], exitCodes.failed)
+  return new CliFailure(`This is a bug in ${product} itself (${name}).`, [], exitCodes.failed)
 }

@@ -31,7 +31,7 @@ export function createSession(terminal: Terminal, places: CredentialPlaces): Ses
     customer: (named) => {
       const id = named ?? connect().customerId
       if (id !== null) return id
-      throw new CliFailure('Which customer? Name it with --customer ID.', ['./penstock customers list'])
+      throw new CliFailure('This command needs a customer. Name one with --customer ID.', ['./penstock customers list'])
     },
     show: (json, body, text) => terminal.out(json ? `${JSON.stringify(body, null, 2)}\n` : text(body)),
     agreed: async (yes, question) => {

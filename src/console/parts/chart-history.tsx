@@ -51,7 +51,8 @@ function withoutRepeats(transitions: readonly Transition[]): readonly Transition
 /** How one instance moved, newest first, with the time it spent in each state. */
 export function History({ transitions: all }: { transitions: readonly Transition[] }) {
   const transitions = withoutRepeats(all)
-  if (transitions.length === 0) return <p class="muted">No transition of it is in memory: it rests since before.</p>
+  if (transitions.length === 0)
+    return <p class="muted">The gateway remembers no transition of it: it has rested for longer.</p>
   return (
     <Frame label="History" kind="history">
       <ol>

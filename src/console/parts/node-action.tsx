@@ -17,14 +17,14 @@ export const commands: Readonly<Record<NodeCommand, CommandText>> = {
   drain: {
     verb: 'Drain',
     role: 'operator',
-    about: 'It gets no new work; what runs may finish. Resume takes it back.',
+    about: 'The node gets no new work. Running requests may finish. Resume gives it work again.',
     grave: false,
   },
-  resume: { verb: 'Resume', role: 'operator', about: 'It gets new work again.', grave: false },
+  resume: { verb: 'Resume', role: 'operator', about: 'The node gets new work again.', grave: false },
   revoke: {
     verb: 'Revoke',
     role: 'admin',
-    about: 'Its keys are dead at once, its work is given up, and it can never come back under this id.',
+    about: 'The node’s keys stop working at once, its running requests fail, and it can never come back with this id.',
     grave: true,
   },
 }

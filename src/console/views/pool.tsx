@@ -62,9 +62,9 @@ export function Pool() {
           const nodes = rows.map((row) => merged(row, live.get(row.node_id))).toSorted(byNeed)
           if (nodes.length === 0)
             return (
-              <Empty title="No machine yet">
+              <Empty title="No node yet">
                 Add a model server with <code>./penstock nodes add http://HOST:PORT</code>, or an agent with{' '}
-                <code>./penstock nodes enroll</code>. It shows up here by itself.
+                <code>./penstock nodes enroll</code>. The node then appears here.
               </Empty>
             )
           return (
@@ -93,7 +93,7 @@ function NodeTable({ nodes, act }: { nodes: readonly Node[]; act: (target: Actio
   return (
     <Frame label="Nodes">
       <table class="nodes">
-        <caption class="visually-hidden">Nodes, those that need a look first</caption>
+        <caption class="visually-hidden">Nodes, those with problems first</caption>
         <thead>
           <tr>
             <th scope="col">Node</th>

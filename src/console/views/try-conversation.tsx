@@ -74,7 +74,7 @@ function Messages({ running, failure }: Pick<Turn, 'running' | 'failure'>) {
   return (
     <div class="messages" role="log" aria-live="polite" aria-busy={running !== null}>
       {messages.length === 0 && running === null && (
-        <Empty title="Nothing asked yet">Type a key, choose a model and write something below.</Empty>
+        <Empty title="No message yet">Enter a key, choose a model and write a message below.</Empty>
       )}
       {messages.map(({ role, content }, at) => (
         <p key={at} class={`message ${role}`}>

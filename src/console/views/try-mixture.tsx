@@ -63,7 +63,7 @@ export function MixtureForm({ models, setting, change }: MixtureFormProps) {
           </select>
           <fieldset>
             <legend>Experts</legend>
-            {models.length === 0 && <p class="hint">The key’s models stand here.</p>}
+            {models.length === 0 && <p class="hint">The models that the key may use appear here.</p>}
             {models.map((model) => (
               <label key={model} class="check">
                 <input

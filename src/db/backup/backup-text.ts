@@ -65,9 +65,9 @@ export type BackupLine =
 
 export function readHeader(line: string): BackupHeader {
   const version = anyHeader.exec(line)?.[1]
-  if (version === undefined) throw new BackupError('This is no backup of Penstock.')
+  if (version === undefined) throw foreign()
   if (!line.startsWith(headerPrefix))
-    throw new BackupError(`The backup has the form ${version}, which this version cannot read.`)
+    throw new BackupError(`The backup has the format ${version}, which this version cannot read.`)
   try {
     return JSON.parse(line.slice(headerPrefix.length)) as BackupHeader
   } catch {
@@ -88,6 +88,7 @@ export function readLine(line: string): BackupLine {
   return { kind: 'end', rows: JSON.parse(line.slice(endPrefix.length)) as Readonly<Record<string, number>> }
 }
 
+export const foreign = () => new BackupError('This file is not a Penstock backup.')
 export const damaged = () => new BackupError('The backup is damaged or incomplete.')
 
 export function countLines(chunk: Uint8Array): number {

@@ -24,14 +24,12 @@ function migrationsOf({ migrations: applied, program_version }: BackupHeader): r
   const known = migrations()
   if (applied.length === 0) throw damaged()
   if (applied.length > known.length) {
-    throw new BackupError(
-      `The backup was made by a newer version (${program_version}). Install that one, then restore.`,
-    )
+    throw new BackupError(`A newer version (${program_version}) made this backup. Install that version, then restore.`)
   }
   const same = ({ hash, created_at }: AppliedMigration, at: number) =>
     known[at]?.hash === hash && known[at]?.madeAt === created_at
   if (!applied.every(same)) {
-    throw new BackupError(`The backup's tables are not those of this version (it was made by ${program_version}).`)
+    throw new BackupError(`This version does not know the tables of the backup, which version ${program_version} made.`)
   }
   return known.slice(0, applied.length)
 }
@@ -71,13 +69,12 @@ async function makeRoom(sql: TransactionSql, overwrite: boolean): Promise<void> 
   if (tables.length === 0) return
   const [first] = await appliedMigrations(sql)
   if (first === undefined || first.hash !== migrations()[0]?.hash) {
-    throw new BackupError('The database holds tables of something else. Restore into a database of its own.')
+    throw new BackupError('The database contains tables of another program. Restore into a database of its own.')
   }
-  if (!overwrite)
-    throw new BackupError('The database is in use already. With --overwrite all that it holds is replaced.')
+  if (!overwrite) throw new BackupError('The database is not empty. --overwrite replaces everything in it.')
   const others = await sql`
     select 1 from pg_stat_activity where datname = current_database() and application_name = 'penstock'`
-  if (others.length > 0) throw new BackupError('A gateway runs on this database. Stop every gateway, then restore.')
+  if (others.length > 0) throw new BackupError('A gateway is using this database. Stop every gateway, then restore.')
   await sql.unsafe('drop schema public cascade')
   await sql.unsafe('create schema public')
 }

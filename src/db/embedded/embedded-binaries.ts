@@ -112,7 +112,7 @@ export function findBinaries(
     copyNative(native, copy)
   }
   if (!trusted(copy) || !usable(join(copy, 'native'), account)) {
-    throw new EmbeddedDatabaseError(`${copy} is not as it was made. Remove it and start again. ${databaseUrlHint}`)
+    throw new EmbeddedDatabaseError(`Somebody has changed ${copy}. Remove it and start again. ${databaseUrlHint}`)
   }
   return programs(join(copy, 'native'))
 }

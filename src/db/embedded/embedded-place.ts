@@ -89,11 +89,11 @@ function makeSocketFolder(home: string, account: Account | null): string {
   // Not $TMPDIR: the next start, which may take the server over, must find the same.
   const short = join('/tmp', `penstock-${createHash('sha256').update(home).digest('hex').slice(0, 16)}`)
   const folder = [near, short].find((path) => Buffer.byteLength(join(path, '.s.PGSQL.5432')) <= socketPathBytesMax)
-  if (folder === undefined) throw new EmbeddedDatabaseError('No path is short enough for a socket.')
+  if (folder === undefined) throw new EmbeddedDatabaseError('Every possible path of the socket is too long.')
   if (!existsSync(folder)) mkdirSync(folder, { mode: 0o700 })
   const { uid } = lstatSync(folder)
   if (!lstatSync(folder).isDirectory() || (uid !== process.getuid?.() && uid !== account?.uid)) {
-    throw new EmbeddedDatabaseError(`${folder} belongs to somebody else. ${databaseUrlHint}`)
+    throw new EmbeddedDatabaseError(`${folder} belongs to another user. ${databaseUrlHint}`)
   }
   give(folder, account, 0o700)
   return folder

@@ -98,7 +98,9 @@ function initialise(place: Place, binaries: Binaries, options: ServerOptions): v
   rmSync(passwordFile, { force: true })
   if (result.status !== 0) {
     const reason = result.error?.message ?? lastLine(result.stderr ?? '')
-    throw new EmbeddedDatabaseError(`The embedded PostgreSQL cannot be set up here: ${reason}. ${databaseUrlHint}`)
+    throw new EmbeddedDatabaseError(
+      `The gateway cannot set up the embedded PostgreSQL here: ${reason}. ${databaseUrlHint}`,
+    )
   }
   // Under its final name only when whole, so that a set-up that was cut off is made again.
   renameSync(fresh, place.data)

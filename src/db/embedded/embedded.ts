@@ -76,7 +76,7 @@ async function ensureDatabase(place: Place): Promise<void> {
     if (found.length === 0) await sql.unsafe(`create database ${databaseName}`)
   } catch (error) {
     if ((error as { code?: unknown }).code !== '28P01') throw error
-    throw new EmbeddedDatabaseError("The data folder's postgres-password is not the one its database was made with.")
+    throw new EmbeddedDatabaseError('The file postgres-password in the data folder does not fit its database.')
   } finally {
     await sql.end({ timeout: 1 })
   }

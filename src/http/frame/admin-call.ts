@@ -101,7 +101,7 @@ function confirmationOf({ typedConfirmation }: AdminRoute, given: string | undef
 }
 
 function reasonRequired(): Problem {
-  const detail = `A reason is needed: \`reason\` in the body, or the header ${reasonHeader}`
+  const detail = `This action needs a reason. Send \`reason\` in the body, or the header ${reasonHeader}.`
   return new Problem('reason_required', { param: 'reason', detail })
 }
 
@@ -109,11 +109,15 @@ function reasonRequired(): Problem {
 function secondApprover({ gateway }: HttpContext, { exchange, request, actorToken }: Caller): string | null {
   const param = `header.${headers.approverToken}`
   const token = request.headers.get(headers.approverToken)
-  if (token === null) throw new Problem('missing_credentials', { param, detail: 'A second admin has to agree' })
+  if (token === null)
+    throw new Problem('missing_credentials', { param, detail: 'This action needs the token of a second admin' })
   const role = gateway.access.role(token)
   if (role === null) throw refusedLogin(gateway, exchange.address, new Problem('invalid_credentials', { param }))
   if (role !== 'admin' || token === actorToken) {
-    throw new Problem('insufficient_role', { param, detail: 'This needs another token of the role admin' })
+    throw new Problem('insufficient_role', {
+      param,
+      detail: 'The second token must have the role admin and differ from the first',
+    })
   }
   return gateway.audit.pseudonym('actor', token)
 }

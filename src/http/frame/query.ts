@@ -12,6 +12,8 @@ interface TextParameter {
   readonly pattern: RegExp
   readonly required: boolean
   readonly description: string
+  /** Says what the pattern allows, for the caller whose value does not fit. */
+  readonly expected?: string
 }
 export type QueryParameters = Readonly<Record<string, IntegerParameter | TextParameter>>
 
@@ -32,7 +34,7 @@ const fault = (parameter: string, code: string, detail: string) =>
   })
 
 export function limitOf(standard: number, max: number): IntegerParameter {
-  return { kind: 'integer', min: 1, max, default: standard, description: 'Most items in the answer' }
+  return { kind: 'integer', min: 1, max, default: standard, description: 'How many items the answer may have' }
 }
 
 /** A filter that may be absent. */
@@ -42,6 +44,7 @@ export function oneOf(values: readonly string[]) {
     pattern: new RegExp(`^(${values.join('|')})$`),
     required: false,
     description: `One of ${values.join(', ')}`,
+    expected: `one of ${values.join(', ')}`,
   } as const
 }
 
@@ -49,7 +52,7 @@ export const customerFilter = {
   kind: 'text',
   pattern: /^[A-Za-z0-9_-]{1,64}$/,
   required: false,
-  description: 'Of one customer',
+  description: 'Only those of this customer',
 } as const
 
 /** §17. */
@@ -58,7 +61,7 @@ export const windowDays = {
   min: 1,
   max: 365,
   default: 30,
-  description: 'How far back, days',
+  description: 'How many days back the answer reaches',
 } as const
 
 function readInteger(name: string, spec: IntegerParameter, text: string | undefined): number {
@@ -73,7 +76,8 @@ function readText(name: string, spec: TextParameter, text: string | undefined): 
     if (spec.required) throw fault(name, 'required', 'is required')
     return null
   }
-  if (!spec.pattern.test(text)) throw fault(name, 'invalid', 'has a form that is not valid')
+  if (!spec.pattern.test(text))
+    throw fault(name, 'invalid', spec.expected === undefined ? 'is not valid' : `must be ${spec.expected}`)
   return text
 }
 

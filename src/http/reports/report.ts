@@ -59,6 +59,7 @@ const format = {
   pattern: /^(?:json|csv)$/i,
   required: false,
   description: '`json` (default) or `csv`',
+  expected: 'json or csv',
 } as const
 
 /** Mounts one report. */

@@ -23,7 +23,7 @@ export const healthRoutes = (context: HttpContext) =>
     .use(requestId(context))
     .get('/healthz', () => ({ status: 'ok' as const }), {
       response: { 200: Health },
-      detail: { ...describe({ summary: 'The process is alive', tags: ['Extensions'] }), security: [] },
+      detail: { ...describe({ summary: 'Say whether the process is alive', tags: ['Extensions'] }), security: [] },
     })
     .get(
       '/readyz',
@@ -35,7 +35,10 @@ export const healthRoutes = (context: HttpContext) =>
       {
         response: { 200: Health, 503: Health },
         detail: {
-          ...describe({ summary: 'New work is welcome and the database is there', tags: ['Extensions'] }),
+          ...describe({
+            summary: 'Say whether the gateway takes new work and reaches its database',
+            tags: ['Extensions'],
+          }),
           security: [],
         },
       },
@@ -53,8 +56,8 @@ export const healthRoutes = (context: HttpContext) =>
       {
         detail: {
           ...describe({
-            summary: 'Metrics in Prometheus text format',
-            description: 'A role token as bearer (or in the admin header), unless `SVC_METRICS_PUBLIC` is true.',
+            summary: 'Read the metrics in the Prometheus text format',
+            description: 'Needs a role token as bearer or in the admin header, unless `SVC_METRICS_PUBLIC` is true.',
             tags: ['Extensions'],
             mediaType: 'text/plain',
           }),

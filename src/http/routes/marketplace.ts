@@ -46,7 +46,8 @@ export const marketplaceRoutes = (context: HttpContext) => {
       detail: {
         ...describe({
           summary: 'Marketplace catalogue',
-          description: 'Models of public machines, for marketplaces. One snapshot every 15 seconds, with an `ETag`.',
+          description:
+            'The models of public nodes, for marketplaces. The gateway makes a new snapshot every 15 seconds, with an `ETag`.',
           tags: ['Service'],
         }),
         security: [],

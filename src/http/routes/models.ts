@@ -52,7 +52,7 @@ export const modelRoutes = (context: HttpContext) =>
         ...describe({
           summary: 'List models',
           description:
-            'Without a key: the models that public machines serve. With a gateway key: the models that the machines of its account serve right now.',
+            'Without a key: the models that public nodes serve. With a gateway key: the models that the nodes of its account serve now.',
           tags: ['Inference'],
         }),
         security: [{}, { gateway: [] }],

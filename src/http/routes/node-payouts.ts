@@ -22,20 +22,20 @@ const stamp = {
     pattern:
       /^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\.[0-9]{1,9})?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$/,
     required: true,
-    description: 'RFC 3339, at most 300 s from now; part of the signed text',
+    description: 'An RFC 3339 time, at most 300 s from now. It is part of the signed text.',
   },
   nonce: {
     kind: 'text',
     pattern: /^[A-Za-z0-9_-]{16,64}$/,
     required: true,
-    description: '16 to 64 of `A-Z a-z 0-9 _ -`, each used once',
+    description: '16 to 64 characters of `A-Z a-z 0-9 _ -`. Each nonce works once.',
   },
   /** 64 bytes; padding is tolerated (§15). */
   signature_ed25519: {
     kind: 'text',
     pattern: /^[A-Za-z0-9_-]{86}(==)?$/,
     required: true,
-    description: "base64url of the node's Ed25519 signature",
+    description: 'The node’s Ed25519 signature in base64url',
   },
 } as const
 const any = { kind: 'text', pattern: /^[\s\S]*$/, required: false, description: '' } as const
@@ -152,7 +152,7 @@ export const nodePayoutRoutes = (context: HttpContext) =>
       detail: {
         ...describe({
           summary: "A node's payouts",
-          description: `Signed by the node's Ed25519 identity over \`${brand}-node-payout-report-v1:<node_id>:<window_days>:<limit>:<signed_at>:<nonce>\`.`,
+          description: `The node's Ed25519 identity signs \`${brand}-node-payout-report-v1:<node_id>:<window_days>:<limit>:<signed_at>:<nonce>\`.`,
           tags: ['Settlement'],
           query: { ...window, ...stamp },
         }),

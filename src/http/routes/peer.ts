@@ -90,7 +90,7 @@ export const peerRoutes = (context: HttpContext) =>
       parse: 'none',
       detail: {
         ...describe({
-          summary: 'A request for a node that dialled in here, from another gateway of the pool',
+          summary: 'Pass on a request of another gateway to a node that dialled in here',
           tags: ['Extensions'],
         }),
         security: [],

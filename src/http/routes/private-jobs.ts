@@ -57,7 +57,7 @@ export const privateJobRoutes = (context: HttpContext) => {
           ...describe({
             summary: 'Submit a private job',
             description:
-              'The envelope is sealed for one of the customer’s own nodes; see the protocol document. The same request again is the same job.',
+              'The envelope is sealed for one of the customer’s own nodes, see docs/protocol.md. A repeated request is the same job.',
             tags: ['Private jobs'],
             body: JobCreate,
           }),
@@ -85,9 +85,9 @@ export const privateJobRoutes = (context: HttpContext) => {
         response: { 200: NodeKeys },
         detail: {
           ...describe({
-            summary: 'Transport keys of an own node',
+            summary: 'List the transport keys of one of your nodes',
             description:
-              'Each is signed by the node’s identity. A client compares the identity with the fingerprint that the node prints: the gateway is not to be believed in this.',
+              'The node’s identity signs each key. A client must compare the identity with the fingerprint that the node prints, because it need not trust the gateway.',
             tags: ['Private jobs (extension)'],
           }),
           security,

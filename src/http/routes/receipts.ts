@@ -55,8 +55,9 @@ const publicProofRoute = (context: HttpContext) =>
       response: { 200: ReceiptProof },
       detail: {
         ...describe({
-          summary: 'Prove that a receipt stands below the public root',
-          description: 'For receipts of billed work; `proof` is null once it is batched, and while it is held.',
+          summary: 'Prove that a receipt is below the public root',
+          description:
+            'For receipts of billed work. `proof` is null while the receipt is on hold and when it is in a batch.',
           tags: ['Money (extension)'],
         }),
         security: [],
@@ -86,8 +87,8 @@ const ownReceiptRoute = (context: HttpContext) =>
       response: { 200: CustomerReceipt },
       detail: {
         ...describe({
-          summary: 'One of your receipts, for `verify receipt`',
-          description: 'The facts that were hashed, the signature of the node, and the proof below the public root.',
+          summary: 'Read one of your receipts, for `verify receipt`',
+          description: 'The answer has the hashed facts, the node’s signature and the proof below the public root.',
           tags: ['Money (extension)'],
         }),
         security: [{ customerId: [], customerToken: [] }],

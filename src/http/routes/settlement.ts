@@ -123,7 +123,7 @@ export const settlementRoutes = (context: HttpContext) =>
       detail: {
         ...describe({
           summary: 'Settlement state',
-          description: 'Receipts of billed work, payout batches, and where they settle.',
+          description: 'Receipts of billed work, payout batches, and the blockchain on which they settle.',
           tags: ['Settlement'],
           query,
         }),

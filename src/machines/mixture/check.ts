@@ -79,7 +79,7 @@ function checkBudget(request: MixtureRequest, config: MixtureConfig): AcceptedMi
   const output = outputAsked(request) ?? Math.min(bounds.outputTokensDefault, most)
   const estimate = estimateTokens(config, prompt, output)
   if (estimate <= bounds.tokensMax) return { config, promptTokens: prompt, textTokens, outputTokens: output, estimate }
-  const detail = `The sub-calls together may use ${estimate} tokens by estimate; the budget is ${bounds.tokensMax}`
+  const detail = `The sub-calls may use an estimated ${estimate} tokens; the budget is ${bounds.tokensMax}`
   return new Problem('mixture_token_budget_exceeded', { param: 'svc.mixture', detail })
 }
 

@@ -23,7 +23,7 @@ function unknownKey(value: Json, known: readonly string[], path: string): Proble
   if (key === undefined) return null
   // The key is the caller's own text: `param` shows no more of it than of any value.
   const shown = /^[A-Za-z0-9_]{1,64}$/.test(key) ? key : '*'
-  return invalid(path === '' ? shown : `${path}.${shown}`, 'This key is not known here')
+  return invalid(path === '' ? shown : `${path}.${shown}`, 'The gateway does not know this field')
 }
 
 function modelFault(value: Json, path: string): Problem | null {
@@ -67,7 +67,7 @@ function forbiddenFault(value: unknown, path: string): Problem | null {
   const key = forbiddenKeys.find((name) => name in value)
   if (key === undefined) return null
   const param = `${root}.${path}.${key}`
-  return new Problem('mixture_expert_field_forbidden', { param, detail: 'A mixture cannot name its machines' })
+  return new Problem('mixture_expert_field_forbidden', { param, detail: 'A mixture cannot name its nodes' })
 }
 
 function readAggregator(given: unknown): string | Problem {

@@ -83,8 +83,8 @@ const survivors = (context: Context) => candidatesOf(acceptedOf(context).config,
 export const quorumMissed = (context: Context) => survivors(context).length < acceptedOf(context).config.minExperts
 
 export function quorumFailure(context: Context): Change {
-  const { minExperts } = acceptedOf(context).config
-  const detail = `${survivors(context).length} experts answered, ${minExperts} had to`
+  const { experts, minExperts } = acceptedOf(context).config
+  const detail = `${survivors(context).length} of ${experts.length} experts answered; min_experts is ${minExperts}`
   const trace = traceOf(reportOf(context))
   return failed(
     new Problem('mixture_quorum_not_met', {

@@ -27,6 +27,6 @@ export function checkWebhookUrl(text: string, ports: readonly number[]): Webhook
   if (addressLiteral.test(hostname)) return fault('must name a host, not an address')
   if (hostname.split('.').includes('')) return fault('must not have an empty label or a trailing dot')
   if (!hostname.includes('.') || privateSuffix.test(hostname)) return fault('must name a public host')
-  if (!uri.test(text)) return fault('has characters that must be percent-encoded (a host name: in its ASCII form)')
+  if (!uri.test(text)) return fault('has characters that must be percent-encoded, or in a host name be in ASCII form')
   return { url }
 }

@@ -50,7 +50,7 @@ export function createGatewayKeys({ ask, onFailure, now = Date.now }: GatewayKey
       } catch (error) {
         signal.throwIfAborted()
         onFailure?.(error)
-        throw new Problem('service_unavailable', { detail: 'The gateway that knows this key does not answer' })
+        throw new Problem('service_unavailable', { detail: 'The gateway, which alone knows this key, does not answer' })
       }
     },
   }

@@ -103,7 +103,7 @@ function checkSignature(
   if (verdict === 'valid') return
   // To a gateway whose clock is off, ours is the one thing worth telling.
   throw new Problem('invalid_credentials', {
-    detail: `The router's signature is not valid here; the server's time is ${isoTime(Date.now())}`,
+    detail: `The agent does not accept the router's signature. The agent's time is ${isoTime(Date.now())}.`,
   })
 }
 

@@ -29,7 +29,7 @@ const absent: ReadonlySet<string> = new Set([
 /** How a sealed chat is run: by the same way as any other, so that slots, limits and shut-down hold for it too. */
 export function runByChat(chat: LocalChat): (work: Work) => Promise<WorkOutcome> {
   return async ({ chat: body, command, signal }) => {
-    if (!check.Check(body)) return refused('invalid_request', 'The sealed request is no chat request')
+    if (!check.Check(body)) return refused('invalid_request', 'The sealed request is not a chat request')
     const call = {
       requestId: command.request_id,
       body,

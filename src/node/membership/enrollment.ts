@@ -58,7 +58,7 @@ export async function enroll(request: EnrollmentRequest, folder: PrivateFolder):
   const signature = request.identity.key.sign(enrollMessage(unsigned))
   const answer = await ask(request.gatewayUrl + enrollPath, { ...unsigned, signature_ed25519: signature })
   if (!Value.Check(EnrollResponse, answer)) {
-    throw new NodeStartError('The gateway answered the enrolment in a form that this version does not know.')
+    throw new NodeStartError('This version does not understand the gateway’s answer to the enrolment.')
   }
   const { status: _, protocol_version: __, ...rest } = answer
   const enrollment = { gateway_url: request.gatewayUrl, ...rest }
@@ -79,7 +79,7 @@ async function ask(url: string, body: object): Promise<unknown> {
     })
     answer = await foreignAnswer(response, answerBytesMax)
   } catch {
-    throw new NodeStartError('The gateway does not answer. Is --gateway its address, and is it reachable from here?')
+    throw new NodeStartError('The gateway does not answer. Check the address in --gateway and the network.')
   }
   if (!response.ok) throw new NodeStartError(refusal(response.status, answer))
   return answer
@@ -97,9 +97,9 @@ function refusal(status: number, answer: unknown): string {
 export function checkedGatewayUrl(text: string, insecure: boolean): string {
   const url = URL.canParse(text) ? new URL(text) : null
   if (url === null || !['http:', 'https:'].includes(url.protocol) || url.search !== '' || url.hash !== '') {
-    throw new NodeStartError('--gateway must be the address of the gateway, as https://gateway.example')
+    throw new NodeStartError('--gateway must be the URL of the gateway, like https://gateway.example')
   }
-  if (url.username !== '' || url.password !== '') throw new NodeStartError('--gateway must not carry a password')
+  if (url.username !== '' || url.password !== '') throw new NodeStartError('--gateway must not contain a password')
   checkSecure(url, insecure)
   return url.origin + url.pathname.replace(/\/+$/, '')
 }
@@ -108,6 +108,6 @@ export function checkSecure(url: URL, insecure: boolean): void {
   const secure = url.protocol === 'https:' || url.protocol === 'wss:'
   if (secure || insecure || isLoopback(url.hostname)) return
   throw new NodeStartError(
-    'The gateway is reached without TLS, so that others could read prompts and take the token. Use https, or say --insecure if the network is your own.',
+    'The connection to the gateway has no TLS, so others could read prompts and steal the token. Use https, or add --insecure if the network is your own.',
   )
 }

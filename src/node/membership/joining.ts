@@ -44,14 +44,16 @@ export function checkJoining(options: JoinOptions, folder: PrivateFolder): boole
   if (known !== null) {
     if (given !== null && given !== known.gateway_url) {
       throw new NodeStartError(
-        `${folder.path} belongs to a node of another gateway. Use another folder with --data-dir, or leave --gateway out.`,
+        `${folder.path} belongs to a node of another gateway. Choose another folder with --data-dir, or omit --gateway.`,
       )
     }
     checkedGatewayUrl(known.gateway_url, insecureOf(options))
   } else if (given !== null && token === undefined) {
-    throw new NodeStartError('To enrol takes --token beside --gateway: an operator makes one with `nodes enroll`.')
+    throw new NodeStartError('An enrolment needs --token beside --gateway. An operator makes one with `nodes enroll`.')
   } else if (given === null && token !== undefined) {
-    throw new NodeStartError('To enrol takes --gateway beside --token: the address of the gateway that gave it.')
+    throw new NodeStartError(
+      'An enrolment needs --gateway beside --token, with the URL of the gateway that made the token.',
+    )
   }
   return known !== null
 }

@@ -15,22 +15,22 @@ import { givenText } from '../../frame/given-text.ts'
 import type { Session } from '../../frame/session.ts'
 import { fields } from '../../frame/table.ts'
 
-const fileOperand = (what: string) => ({ name: 'FILE', about: `${what}; - is standard input` }) as const
+const fileOperand = (what: string) => ({ name: 'FILE', about: `${what}. A dash (-) reads standard input.` }) as const
 
 async function readJson(session: Session, file: string): Promise<unknown> {
   const text = await givenText(session, 'FILE', file === '-' ? '-' : `@${file}`)
   const value = foreignJson(text)
-  if (value === undefined) throw new CliFailure(`${file} holds no JSON.`)
+  if (value === undefined) throw new CliFailure(`${file} does not contain JSON.`)
   return value
 }
 
 function signatureOk(hash: string, signature: string | undefined, publicKey: string | undefined): boolean | null {
   if (signature === undefined && publicKey === undefined) return null
   if (signature === undefined || publicKey === undefined) {
-    throw new UsageFault('--signature and --public-key belong together')
+    throw new UsageFault('Give --signature and --public-key together')
   }
   const key = verifyKey(publicKey)
-  if (key === null) throw new UsageFault('--public-key is no Ed25519 key in base64url')
+  if (key === null) throw new UsageFault('--public-key is not an Ed25519 key in base64url')
   return key.verify(receiptMessage(hash), signature)
 }
 
@@ -53,7 +53,7 @@ function receiptIn(given: unknown): GivenReceipt {
     return { hash: textHash(canonicalJson(given)), ...nothingTold }
   }
   if (!Value.Check(Inclusion, given)) {
-    throw new CliFailure(`This is no receipt of version ${receiptVersion} and no proof of one.`)
+    throw new CliFailure(`This is neither a receipt of version ${receiptVersion} nor a proof of one.`)
   }
   const { receipt: facts, signature_ed25519: signature, public_key: publicKey } = given as Partial<CustomerReceipt>
   return {
@@ -71,13 +71,13 @@ function inRoot({ inclusion }: GivenReceipt, hash: string, root: string | undefi
 }
 
 const receipt = action({
-  about: 'Check a receipt: its hash, the signature of its node, its place below the public root. Asks nobody',
-  operands: [fileOperand('The receipt, or what /v1/billing/receipts/HASH or /v1/public/receipts/HASH answered')],
+  about: 'Check a receipt: its hash, its node’s signature and its place below the public root. Works offline',
+  operands: [fileOperand('The receipt, or the answer of /v1/billing/receipts/HASH or /v1/public/receipts/HASH')],
   options: {
-    hash: { kind: 'text', value: '0x…', about: 'The receipt_hash that was told; else the one in the file' },
-    signature: { kind: 'text', value: 'BASE64URL', about: "The node's signature; else the one in the file" },
-    'public-key': { kind: 'text', value: 'BASE64URL', about: "The node's Ed25519 key; else the one in the file" },
-    root: { kind: 'text', value: '0x…', about: 'The pending_root of the public report; else the one in the file' },
+    hash: { kind: 'text', value: '0x…', about: 'The receipt hash that you expect (default: the one in the file)' },
+    signature: { kind: 'text', value: 'BASE64URL', about: 'The node’s signature (default: the one in the file)' },
+    'public-key': { kind: 'text', value: 'BASE64URL', about: 'The node’s Ed25519 key (default: the one in the file)' },
+    root: { kind: 'text', value: '0x…', about: 'The pending_root of the public report (default: the one in the file)' },
   },
   run: async ({ operands, options, json }, session) => {
     const given = receiptIn(await readJson(session, operands[0] ?? ''))
@@ -104,7 +104,7 @@ const receipt = action({
 function proofsIn(given: unknown): readonly PayoutProof[] {
   const listed = (given as { proofs?: unknown } | null)?.proofs
   const all = Array.isArray(listed) ? listed : [given]
-  for (const one of all) if (!Value.Check(PayoutProof, one)) throw new CliFailure('This is no payout proof.')
+  for (const one of all) if (!Value.Check(PayoutProof, one)) throw new CliFailure('This is not a payout proof.')
   return all as readonly PayoutProof[]
 }
 
@@ -115,10 +115,10 @@ function proofHolds(proof: PayoutProof, root: string): boolean {
 }
 
 const payout = action({
-  about: 'Check that payouts are in the root of their batch. Asks nobody',
-  operands: [fileOperand('What payouts proofs --json printed, or one of its proofs')],
+  about: 'Check that payouts are in the root of their batch. Works offline',
+  operands: [fileOperand('The output of `payouts proofs --json`, or one proof of it')],
   options: {
-    root: { kind: 'text', value: '0x…', about: 'The root of the contract’s event; else the one in the file' },
+    root: { kind: 'text', value: '0x…', about: 'The root in the contract’s event (default: the one in the file)' },
   },
   run: async ({ operands, options, json }, session) => {
     const proofs = proofsIn(await readJson(session, operands[0] ?? ''))
@@ -139,4 +139,4 @@ const payout = action({
   },
 })
 
-export const verify: Verb = { name: 'verify', about: 'Proofs, checked offline', actions: { receipt, payout } }
+export const verify: Verb = { name: 'verify', about: 'Check proofs offline', actions: { receipt, payout } }

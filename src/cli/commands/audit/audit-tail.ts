@@ -63,11 +63,17 @@ function textOf({ style }: Pick<Terminal, 'style'>, line: Line): string {
 }
 
 export const tail = action({
-  about: 'Follow the events of the audit until Ctrl-C (reads of the lists themselves are left out)',
+  about: 'Follow the audit events until Ctrl-C. Reads of the audit lists themselves are left out',
   options: {
-    only: { kind: 'choice', of: kinds, about: 'One kind of event' },
-    lines: { kind: 'number', value: 'N', min: 0, max: eventsAtOnce, about: 'Events to begin with (default 10)' },
-    once: { kind: 'flag', about: 'Show what there is and end' },
+    only: { kind: 'choice', of: kinds, about: 'Show only this kind of event' },
+    lines: {
+      kind: 'number',
+      value: 'N',
+      min: 0,
+      max: eventsAtOnce,
+      about: 'How many past events to show first (default 10)',
+    },
+    once: { kind: 'flag', about: 'Show past events only and end' },
   },
   run: async ({ options, json }, session) => {
     const gateway = session.gateway()

@@ -52,19 +52,23 @@ function statusText(terminal: Terminal, status: Status): string {
     ['State', status.state],
     ['Interface', status.interface_version],
     ['Command line', status.command_line_version],
-    ['Nodes', status.nodes === null ? 'an admin token is needed' : counts.length === 0 ? 'none' : counts.join(', ')],
+    [
+      'Nodes',
+      status.nodes === null ? 'only an admin token shows this' : counts.length === 0 ? 'none' : counts.join(', '),
+    ],
     ['In flight', status.in_flight],
   ])
   if (status.models === null) return facts
   const rows = status.models.map((model) => [model.id, model.nodes, model.nodes_ready])
-  return `${facts}\n${table(terminal, ['MODEL', 'NODES', 'READY'], rows, 'No models.')}`
+  return `${facts}\n${table(terminal, ['MODEL', 'NODES', 'READY'], rows, 'There are no models.')}`
 }
 
 export const status: Verb = {
   name: 'status',
-  about: 'Is the gateway well, and what can it serve',
+  about: 'Show the health of the gateway and what it can serve',
   actions: action({
-    about: 'Health, version, nodes by state, models, requests in flight. Exits with 0 only if the gateway is ready',
+    about:
+      'Show health, version, nodes by state, models and requests in flight. The exit code is 0 only if the gateway is ready',
     options: {},
     run: async ({ json }, session) => {
       const gateway = session.gateway()

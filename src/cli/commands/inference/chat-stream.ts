@@ -80,7 +80,7 @@ class Reader {
       return
     }
     const chunk = foreignJson(payload) as (Chunk & Readonly<Record<string, unknown>>) | undefined
-    if (chunk === undefined) throw new CliFailure('The gateway sent an event that is no JSON.')
+    if (chunk === undefined) throw new CliFailure('The gateway sent an event that is not JSON.')
     if (chunk.error !== undefined) throw this.refused(chunk.error)
     for (const { delta, finish_reason } of chunk.choices ?? []) {
       this.take('reasoning', textOf(delta?.reasoning_content) || textOf(delta?.reasoning))

@@ -57,6 +57,6 @@ function read(file: string): Content {
     const { fingerprints, jobs } = JSON.parse(text) as Partial<Content>
     return { fingerprints: fingerprints ?? {}, jobs: jobs ?? [] }
   } catch {
-    throw new CliFailure(`${file} is damaged: it holds no JSON object.`)
+    throw new CliFailure(`${file} is damaged: it does not contain a JSON object.`)
   }
 }

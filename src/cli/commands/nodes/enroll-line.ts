@@ -18,7 +18,8 @@ export const isPlainUrl = (url: string) => url.startsWith('http:') && !isLoopbac
  */
 export function enrollLine({ agent, gateway_url, enrollment_token }: EnrollmentTokenIssued): string {
   for (const word of [agent.url, agent.sha256, gateway_url, enrollment_token]) {
-    if (!plain.test(word)) throw new CliFailure(`The gateway's address cannot stand in a line to paste: ${gateway_url}`)
+    if (!plain.test(word))
+      throw new CliFailure(`The gateway's address does not fit into a shell command: ${gateway_url}`)
   }
   const insecure = isPlainUrl(gateway_url) ? ' --insecure' : ''
   const steps = [
@@ -28,10 +29,10 @@ export function enrollLine({ agent, gateway_url, enrollment_token }: EnrollmentT
     'cd "$d"',
     `curl -fsS "${agent.url}" -o agent.new || wget -q "${agent.url}" -O agent.new`,
     's=$(sha256sum agent.new 2>/dev/null || shasum -a 256 agent.new)',
-    `[ "\${s%% *}" = ${agent.sha256} ] || { echo "What arrived is not the agent that this line is for." >&2; exit 1; }`,
+    `[ "\${s%% *}" = ${agent.sha256} ] || { echo "The downloaded file is not the agent that this command expects." >&2; exit 1; }`,
     'mv agent.new agent.mjs',
     // Bun itself in the place of the shell: npx would stand in between for as long as the agent runs, and keep signals.
-    `b=$(command -v bun || npx -y -p bun@${dependencies.bun} -c "command -v bun") || { echo "Needed here: Bun, or Node with npm." >&2; exit 1; }`,
+    `b=$(command -v bun || npx -y -p bun@${dependencies.bun} -c "command -v bun") || { echo "The agent needs Bun, or Node with npm." >&2; exit 1; }`,
     `exec "$b" agent.mjs --gateway "${gateway_url}" --token "${enrollment_token}"${insecure}`,
   ]
   return `sh -c '${steps.join('; ')}'`

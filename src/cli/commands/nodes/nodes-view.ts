@@ -42,7 +42,7 @@ export function nodeTable(terminal: Terminal, nodes: readonly Node[]): string {
       modelWords(node),
       node.last_error?.code,
     ]),
-    'No nodes. Register a model server with: ./penstock nodes add URL',
+    'There are no nodes. Register a model server with: ./penstock nodes add URL',
   )
 }
 
@@ -62,7 +62,7 @@ export function nodeDetails(terminal: Terminal, node: Node): string {
     ['Visibility', node.visibility],
     ['Privacy class', node.privacy_class],
     ['Node class', node.node_class],
-    ['Paid at', node.payout_address],
+    ['Payout address', node.payout_address],
     ['API key', node.has_api_key],
     ['Origin', node.origin],
     ['Last error', node.last_error === null ? null : `${node.last_error.code} at ${shortTime(node.last_error.at)}`],
@@ -80,7 +80,7 @@ export function nodeDetails(terminal: Terminal, node: Node): string {
       runtime.models.length,
       runtime.ranking_models.join(', '),
     ]),
-    'No runtimes yet.',
+    'The node has no runtimes yet.',
   )
   const models = table(
     terminal,
@@ -96,7 +96,7 @@ export function nodeDetails(terminal: Terminal, node: Node): string {
       rounded(model.tokens_per_second, 1),
       shortTime(model.ejected_until),
     ]),
-    'No models yet.',
+    'The node has no models yet.',
   )
   return `${facts}\n${runtimes}\n${models}`
 }

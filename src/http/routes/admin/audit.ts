@@ -90,7 +90,7 @@ export const auditRoutes = (context: HttpContext) => {
         response: { 200: AuditChain },
         detail: describe({
           summary: 'Check the chains of approval and command events',
-          description: 'Reads all of them. `limit`: of the heads.',
+          description: 'Reads every event. `limit` bounds the number of heads in the answer.',
           tags: ['Audit (extension)'],
           query: verifyQuery,
         }),

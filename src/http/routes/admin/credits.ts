@@ -37,7 +37,8 @@ export const creditRoutes = (context: HttpContext) =>
       response: { 201: Credit },
       detail: describe({
         summary: 'Credit a customer',
-        description: 'The same `credit_id` credits once: again it answers the same with `Idempotent-Replayed: true`.',
+        description:
+          'The same `credit_id` credits once. A repeated request gets the same answer with `Idempotent-Replayed: true`.',
         tags: ['Billing'],
         body: CreditRequest,
       }),

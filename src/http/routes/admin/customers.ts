@@ -26,7 +26,7 @@ const listQuery = {
     kind: 'text',
     pattern: /^[A-Za-z0-9_-]{1,64}$/,
     required: false,
-    description: 'Id of the last customer of the page before',
+    description: 'The id of the last customer of the page before',
   },
 } as const
 

@@ -50,7 +50,7 @@ export const enrollmentTokenRoutes = (context: HttpContext) => {
       {
         action: 'node.enroll',
         response: { 201: EnrollmentTokenIssued },
-        detail: describe({ summary: 'Let one machine enrol', tags, body: EnrollmentTokenCreate }),
+        detail: describe({ summary: 'Make a token that lets one node enrol', tags, body: EnrollmentTokenCreate }),
       },
     )
     .get(
@@ -69,7 +69,7 @@ export const enrollmentTokenRoutes = (context: HttpContext) => {
       {
         action: 'node.enroll.list',
         response: { 200: EnrollmentTokenList },
-        detail: describe({ summary: 'List enrolment tokens, used and expired ones too', tags, query: listQuery }),
+        detail: describe({ summary: 'List enrolment tokens, including used and expired ones', tags, query: listQuery }),
       },
     )
     .delete(

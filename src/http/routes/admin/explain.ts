@@ -29,8 +29,8 @@ export const explainRoutes = (context: HttpContext) =>
       action: 'explain.read',
       response: { 200: Explanation },
       detail: describe({
-        summary: 'Why a request went where it went',
-        description: 'The last 10 000 requests of this gateway, kept in memory.',
+        summary: 'Explain why a request went to its node',
+        description: 'This gateway remembers its last 10 000 requests.',
         tags: ['Nodes (extension)'],
         query,
       }),

@@ -51,7 +51,11 @@ const collectionRoutes = (context: HttpContext) => {
         action: 'gateway_key.list',
         params: customerParams,
         response: { 200: KeyList },
-        detail: describe({ summary: 'List the keys of a customer, ended ones too', tags, query: listQuery }),
+        detail: describe({
+          summary: 'List the keys of a customer, including expired and revoked ones',
+          tags,
+          query: listQuery,
+        }),
       },
     )
 }
@@ -77,7 +81,11 @@ const itemRoutes = (context: HttpContext) => {
         action: 'gateway_key.rotate',
         params: keyParams,
         response: { 201: KeyRotated },
-        detail: describe({ summary: 'Replace a key; the old one works for a while', tags, optionalBody: KeyRotate }),
+        detail: describe({
+          summary: 'Replace a key. The old one keeps working for a while',
+          tags,
+          optionalBody: KeyRotate,
+        }),
       },
     )
     .delete(
@@ -89,7 +97,7 @@ const itemRoutes = (context: HttpContext) => {
         response: { 200: Key },
         detail: describe({
           summary: 'Revoke a key',
-          description: `Effective at once, within 5 s on other gateways. The reason travels in \`${reasonHeader}\`.`,
+          description: `The key stops working at once, and within 5 s on other gateways. The reason travels in \`${reasonHeader}\`.`,
           tags,
         }),
       },

@@ -30,7 +30,7 @@ export const mixtureRoutes = (context: HttpContext) =>
       response: { 200: MixtureList },
       detail: describe({
         summary: 'List recent mixtures, newest first',
-        description: `The last ${mixturesKeptMax.toLocaleString('en')} mixtures of this gateway, kept in memory: metadata only.`,
+        description: `The last ${mixturesKeptMax.toLocaleString('en')} mixtures, which this gateway remembers. The answer has metadata only.`,
         tags: ['Nodes (extension)'],
         query,
       }),

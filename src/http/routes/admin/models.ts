@@ -32,7 +32,7 @@ export const catalogueRoutes = (context: HttpContext) => {
       {
         action: 'model.list',
         response: { 200: AdminModelList },
-        detail: describe({ summary: 'List catalogue entries and what nodes serve', tags, query: listQuery }),
+        detail: describe({ summary: 'List catalogue entries and the models that nodes serve', tags, query: listQuery }),
       },
     )
     .put(
@@ -58,8 +58,8 @@ export const catalogueRoutes = (context: HttpContext) => {
         action: 'model.update',
         response: { 200: ModelEntry },
         detail: describe({
-          summary: 'Make or replace a catalogue entry',
-          description: 'The whole entry: what is left out returns to its default.',
+          summary: 'Create or replace a catalogue entry',
+          description: 'The body is the whole entry: an omitted field gets its default.',
           tags,
           body: ModelPut,
         }),

@@ -51,7 +51,7 @@ const collectionRoutes = (context: HttpContext) => {
       {
         action: 'node.list',
         response: { 200: NodeList },
-        detail: describe({ summary: 'List nodes with their state and load', tags, query: listQuery }),
+        detail: describe({ summary: 'List the nodes with their state and load', tags, query: listQuery }),
       },
     )
     .post(
@@ -113,15 +113,15 @@ const itemRoutes = (context: HttpContext) => {
       {
         action: 'node.delete',
         params: nodeParams,
-        detail: describe({ summary: 'Delete a node and what was measured of it', tags, empty: true }),
+        detail: describe({ summary: 'Delete a node and its measurements', tags, empty: true }),
       },
     )
 }
 
 const commands: readonly (readonly [NodeCommand, string])[] = [
-  ['drain', 'No new work; what runs may finish'],
-  ['resume', 'Take new work again'],
-  ['revoke', 'Never again: the node and its keys are dead'],
+  ['drain', 'The node gets no new work. Running requests may finish'],
+  ['resume', 'The node gets new work again'],
+  ['revoke', 'Revoke the node and its keys for good'],
 ]
 
 /** What is told to a node; saying it twice is no fault. */

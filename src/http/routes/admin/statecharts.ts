@@ -19,7 +19,7 @@ const query = {
     kind: 'text',
     pattern: /^[A-Za-z0-9_-]{1,64}$/,
     required: false,
-    description: 'Of one instance: a node, request, command or batch id',
+    description: 'Only those of this instance: a node, request, command or batch id',
   },
 } as const
 const params = Type.Object({ machine: Type.String({ pattern: '^[a-z][a-z-]{0,63}$' }) })
@@ -54,7 +54,7 @@ export const machineRoutes = (context: HttpContext) => {
         response: { 200: MachineList },
         detail: describe({
           summary: 'List the statecharts as graphs and pictures',
-          description: 'Made from the definitions that run.',
+          description: 'The graphs come from the definitions that the gateway runs.',
           tags,
         }),
       },
@@ -78,7 +78,7 @@ export const machineRoutes = (context: HttpContext) => {
         response: { 200: TransitionList },
         detail: describe({
           summary: 'List recent transitions of a statechart, newest first',
-          description: `The last ${transitionsKeptMax.toLocaleString('en')} of each chart on this gateway, kept in memory. Of rounds of one instance that followed each other and were all the same, the last.`,
+          description: `The last ${transitionsKeptMax.toLocaleString('en')} of each chart, which this gateway remembers. When one instance repeats the same round, only the last round is kept.`,
           tags,
           query,
         }),

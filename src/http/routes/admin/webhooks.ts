@@ -56,7 +56,7 @@ export const webhookRoutes = (context: HttpContext) => {
         response: { 200: WebhookDelivery },
         detail: describe({
           summary: 'Deliver an event again',
-          description: 'The same event id and body, with a schedule of its own.',
+          description: 'Sends the same event id and body, with a new schedule of retries.',
           tags,
           optionalBody: ReasonBody,
         }),

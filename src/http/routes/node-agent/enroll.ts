@@ -42,7 +42,7 @@ export const enrollRoutes = (context: HttpContext) =>
         ...describe({
           summary: 'Become a node',
           description:
-            'With the single-use token of an operator; signed by the new identity. See docs/protocol.md, enrolment.',
+            'Needs a single-use token of an operator and the signature of the new identity. See docs/protocol.md, enrolment.',
           tags: ['Node agents (extension)'],
           body: EnrollRequest,
         }),
