@@ -14,7 +14,7 @@ import { createPrivateJobs } from './jobs/private-jobs.ts'
 import { createWebhooks } from './jobs/webhooks.ts'
 import { createLimits } from './limits/limits.ts'
 import { createBilling } from './money/billing.ts'
-import { type Chain, createChain } from './money/chain.ts'
+import { createEvmChain, type EvmChain } from './money/evm-chain.ts'
 import { createLedger } from './money/ledger.ts'
 import { createReceiptWriter } from './money/receipt-writer.ts'
 import { createSettlement } from './money/settlement.ts'
@@ -67,15 +67,15 @@ function createJobActors(
 }
 
 /** null: none is configured. */
-export async function chainOf({ config }: GatewayParts): Promise<Chain | null> {
+export async function evmChainOf({ config }: GatewayParts): Promise<EvmChain | null> {
   const { SVC_CHAIN_RPC_URL: rpcUrl, SVC_CHAIN_KEY: key, SVC_CHAIN_CONTRACT: contract } = config
   if (rpcUrl === null || key === null || contract === null) return null
   const { SVC_CHAIN_ID: chainId, SVC_CHAIN_CONFIRMATIONS: confirmations } = config
-  return createChain({ rpcUrl, key, contract, chainId, confirmations })
+  return createEvmChain({ rpcUrl, key, contract, chainId, confirmations })
 }
 
 /** What moves money. */
-function createMoney(parts: GatewayParts, chain: Chain | null, inspect: Inspector['inspect'], trail: AuditLog) {
+function createMoney(parts: GatewayParts, chain: EvmChain | null, inspect: Inspector['inspect'], trail: AuditLog) {
   const { config, log, database } = parts
   const { db } = database
   const settlement = createSettlement({
@@ -93,7 +93,7 @@ function createMoney(parts: GatewayParts, chain: Chain | null, inspect: Inspecto
 }
 
 /** All actors, made and not yet started. `ownPort`: the one that was really taken. */
-export function createActors(parts: GatewayParts, chain: Chain | null, ownPort: () => number, metrics: Metrics) {
+export function createActors(parts: GatewayParts, chain: EvmChain | null, ownPort: () => number, metrics: Metrics) {
   const { config, log, database, peppers } = parts
   const { db } = database
   const random = parts.world?.random ?? Math.random

@@ -15,7 +15,7 @@ import { createConsolePage } from './console/console-page.ts'
 import { durableCharts } from './console/durable-charts.ts'
 import { createStatecharts } from './console/statecharts.ts'
 import { createTraffic } from './console/traffic.ts'
-import { type Actors, chainOf, createActors } from './gateway-actors.ts'
+import { type Actors, createActors, evmChainOf } from './gateway-actors.ts'
 import type { GatewayParts, RunningGateway } from './gateway-handle.ts'
 import { createFailedLogins } from './limits/failed-logins.ts'
 import { createMixtures } from './mixture/mixture.ts'
@@ -109,7 +109,7 @@ export async function startGateway(parts: GatewayParts): Promise<RunningGateway>
   const { config, log, database } = parts
   let port = config.SVC_PORT
   const metrics = createMetrics()
-  const actors = createActors(parts, await chainOf(parts), () => port, metrics)
+  const actors = createActors(parts, await evmChainOf(parts), () => port, metrics)
   const { access, limits, accounts, pool, agents, router, jobs, webhooks } = actors
   observe(metrics, actors)
   const tracing = startTracing(config, log, metrics)

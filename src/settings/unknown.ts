@@ -1,3 +1,4 @@
+import { nearest } from '../nearest.ts'
 import { settings } from './table.ts'
 
 /** What the command line reads (`src/cli/frame/credentials.ts`), and a gateway started from the same shell sees. */
@@ -16,27 +17,15 @@ export interface UnknownSetting {
   readonly nearest: string | null
 }
 
-/** Letters to change, add or drop to make one of the other. */
-function distance(one: string, other: string): number {
-  let row = Array.from({ length: other.length + 1 }, (_, at) => at)
-  for (let i = 1; i <= one.length; i++) {
-    const next = [i]
-    for (let j = 1; j <= other.length; j++) {
-      const same = one[i - 1] === other[j - 1] ? 0 : 1
-      next.push(Math.min((row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1, (row[j - 1] ?? 0) + same))
-    }
-    row = next
-  }
-  return row[other.length] ?? 0
-}
-
 function nearestOf(name: string): string | null {
-  const near = Object.keys(settings)
-    .filter((known) => known.startsWith(prefix))
-    .map((known) => ({ known, changes: distance(name.slice(prefix.length), known.slice(prefix.length)) }))
-    .sort((one, other) => one.changes - other.changes)[0]
-  const changesMax = Math.max(changesMin, (name.length - prefix.length) * changesShare)
-  return near !== undefined && near.changes <= changesMax ? near.known : null
+  const word = name.slice(prefix.length)
+  const known = Object.keys(settings).filter((setting) => setting.startsWith(prefix))
+  const found = nearest(
+    word,
+    known.map((setting) => setting.slice(prefix.length)),
+    Math.max(changesMin, word.length * changesShare),
+  )
+  return found === null ? null : prefix + found
 }
 
 /** Variables of the environment that look like settings and are none: mostly slips. By name, never by value. */

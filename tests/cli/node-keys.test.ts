@@ -42,7 +42,7 @@ test('§12: faults are told, and nothing is made where there is no agent', async
   expect(absent.err).toContain('Start the agent first')
   expect(() => statSync(nowhere)).toThrow()
   const unknown = await cli.run(['node', 'keys', 'revoke', 'key_none', '--data-dir', dir])
-  expect([unknown.code, unknown.err.includes('key_none is no key of this agent')]).toEqual([1, true])
+  expect([unknown.code, unknown.err.includes('This agent has no key key_none')]).toEqual([1, true])
   expect((await cli.run(['node', 'keys', 'create', '', '--data-dir', dir])).code).toBe(2)
   expect((await cli.run(['node', 'keys', 'bogus'])).code).toBe(2)
 })

@@ -202,7 +202,7 @@ test('§24: a database of something else, or one whose gateway runs, is left alo
     await sql`create table theirs (a int)`
     await sql`insert into theirs values (1)`
     const refused = await bench.cli.run(['restore', file, '--overwrite'], { env: { DATABASE_URL: foreign.url } })
-    expect(refused.err).toContain('something else')
+    expect(refused.err).toContain('another program')
     expect(await sql<{ a: number }[]>`select a from theirs`).toEqual([{ a: 1 }] as never)
     await sql.end()
     await busy.sql`select 1`

@@ -34,13 +34,13 @@ type Answer = { readonly picture: ElkNode } | { readonly failure: string }
 function layout(worker: Worker, request: ElkNode): Promise<ElkNode> {
   return new Promise((resolve, reject) => {
     const late = setTimeout(() => reject(new Error('the layout of a statechart takes too long')), layoutMaxMs)
-    const settle = (answer: Answer) => {
+    const finish = (answer: Answer) => {
       clearTimeout(late)
       if ('picture' in answer) resolve(answer.picture)
       else reject(new Error(answer.failure))
     }
-    worker.onmessage = ({ data }: MessageEvent<Answer>) => settle(data)
-    worker.onerror = ({ message }) => settle({ failure: message })
+    worker.onmessage = ({ data }: MessageEvent<Answer>) => finish(data)
+    worker.onerror = ({ message }) => finish({ failure: message })
     worker.postMessage(request)
   })
 }

@@ -63,7 +63,7 @@ class Exchange implements ResponseSink {
   ) {
     this.unsent = Buffer.from(requestText(post))
     // A status that came in time counts, however slowly its body drips.
-    this.timer = setTimeout(() => (this.answer === null ? this.fail('timeout') : this.settle()), post.timeoutMs)
+    this.timer = setTimeout(() => (this.answer === null ? this.fail('timeout') : this.conclude()), post.timeoutMs)
     post.signal.addEventListener('abort', this.stopped)
   }
 
@@ -116,22 +116,22 @@ class Exchange implements ResponseSink {
 
   body(bytes: Buffer): void {
     this.bodyBytes += bytes.length
-    if (this.bodyBytes > answerBytesMax) this.settle()
+    if (this.bodyBytes > answerBytesMax) this.conclude()
   }
 
   end(): void {
-    this.settle()
+    this.conclude()
   }
 
   /** The status is known: how the body ends does not matter. */
-  private settle(): void {
+  private conclude(): void {
     if (this.answer === null) return this.fail('connect_error')
     if (!this.finish()) return
     this.resolve(this.answer)
   }
 
   private closed(): void {
-    if (!this.over) this.settle()
+    if (!this.over) this.conclude()
   }
 
   private fail(failure: PostFailure): void {

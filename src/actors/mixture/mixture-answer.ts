@@ -2,7 +2,7 @@ import { ulid } from '../../ids.ts'
 import { subCallsOf, traceOf, usageOf } from '../../machines/mixture/report.ts'
 import { strategies } from '../../machines/mixture/strategies/registry.ts'
 import { isMetered, type MixtureConfig, type MixtureEnd, type MixtureReport } from '../../machines/mixture/types.ts'
-import type { SettledAnswer } from '../../protocol/chat/completion-stream.ts'
+import type { BufferedAnswer } from '../../protocol/chat/completion-stream.ts'
 import type { ChatMetadata } from '../../protocol/wire/inference/chat.ts'
 import type { MixtureOutcome, MixtureRecord, SubCallRecord } from './mixture-records.ts'
 import type { MixtureCommand } from './mixture-run.ts'
@@ -34,7 +34,7 @@ function metadataOf(report: SucceededReport, { requestId, startedMs }: MixtureCo
   }
 }
 
-export function settledAnswer(report: SucceededReport, command: MixtureCommand): SettledAnswer {
+export function bufferedAnswer(report: SucceededReport, command: MixtureCommand): BufferedAnswer {
   const { config, end } = report
   const aggregates = strategies[config.strategy].kind === 'aggregating'
   const model = aggregates && config.aggregator !== null ? config.aggregator : command.body.model
@@ -51,7 +51,7 @@ export function settledAnswer(report: SucceededReport, command: MixtureCommand):
   }
 }
 
-export function wholeBody({ identity, message, finishReason, logprobs, usage, metadata }: SettledAnswer): string {
+export function wholeBody({ identity, message, finishReason, logprobs, usage, metadata }: BufferedAnswer): string {
   return JSON.stringify({
     id: identity.id,
     object: 'chat.completion',

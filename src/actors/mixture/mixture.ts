@@ -18,10 +18,10 @@ import { answerEvents } from '../../protocol/chat/completion-stream.ts'
 import type { ChatAnswer } from '../chat/chat-command.ts'
 import { type BufferedStream, bufferedStream, type StreamEnd } from './buffered-stream.ts'
 import {
+  bufferedAnswer,
   isSucceeded,
   recordOf,
   type SucceededReport,
-  settledAnswer,
   usageOfReport,
   wholeBody,
 } from './mixture-answer.ts'
@@ -183,13 +183,13 @@ class RunningMixtures implements Mixtures {
 
   private answer(report: SucceededReport, run: MixtureRun): ChatAnswer {
     const { command, headers } = run
-    const settled = settledAnswer(report, command)
+    const answer = bufferedAnswer(report, command)
     if (command.body.stream !== true) {
       this.finish(command, 200, null, report)
-      return { kind: 'whole', body: wholeBody(settled), headers }
+      return { kind: 'whole', body: wholeBody(answer), headers }
     }
     const buffered: BufferedStream = bufferedStream(
-      answerEvents(settled),
+      answerEvents(answer),
       this.options.config.SVC_SLOW_CLIENT_TIMEOUT_MS,
       (how: StreamEnd) => {
         this.stoppers.delete(buffered.flush)

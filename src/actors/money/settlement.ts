@@ -22,7 +22,7 @@ import { runToRest } from '../durable/run-to-rest.ts'
 import { createSnapshot } from '../durable/snapshot.ts'
 import { type BuiltBatch, buildBatch } from './batch-building.ts'
 import { batchStep, payoutStatus } from './batch-changes.ts'
-import type { Chain } from './chain.ts'
+import type { EvmChain } from './evm-chain.ts'
 
 export type PayoutBatch = rows.PayoutBatchRow
 
@@ -70,7 +70,7 @@ export interface SettlementOptions {
   readonly log: Log
   readonly trail: AuditTrail
   /** null: none is configured. */
-  readonly chain: Chain | null
+  readonly chain: EvmChain | null
   readonly pollMs: number
   /** SVC_PAYOUT_BATCH_AGE_MS, SVC_PAYOUT_BATCH_MIN_WEI. */
   readonly batchAgeMs: number
@@ -188,7 +188,7 @@ class ChainSettlement implements OwnedSettlement {
     return row
   }
 
-  private dueWork(chain: Chain): DueWork {
+  private dueWork(chain: EvmChain): DueWork {
     const { sql, log, pollMs } = this.options
     return createDueWork<Claim>({
       name: 'payout_batches',
@@ -208,7 +208,7 @@ class ChainSettlement implements OwnedSettlement {
     return { items: claimed.map((row) => ({ ...row, leaseId })), more: claimed.length > 0 }
   }
 
-  private async run(chain: Chain, batch: Claim, signal: AbortSignal): Promise<void> {
+  private async run(chain: EvmChain, batch: Claim, signal: AbortSignal): Promise<void> {
     const { log, inspect } = this.options
     const context: BatchContext = { ...batch, restsIn: batch.status, record: { kind: 'postponed', code: null } }
     const nonces = ({ batchId }: BatchFacts) => rows.openNonces(this.db, batchId)
@@ -245,7 +245,7 @@ class ChainSettlement implements OwnedSettlement {
   }
 
   /** Beside the claims: is the chain there, and is a batch due. */
-  private async sweep(chain: Chain): Promise<void> {
+  private async sweep(chain: EvmChain): Promise<void> {
     const now = this.now()
     if (now - this.checkedAtMs >= checkEveryMs || !this.ready()) {
       this.checkedAtMs = now

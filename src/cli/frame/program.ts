@@ -1,8 +1,8 @@
 import { product } from '../../brand.ts'
+import { nearest } from '../../nearest.ts'
 import { type Action, isSingle, type Verb } from './action.ts'
 import { exitCodes, UsageFault } from './failure.ts'
 import { actionHelp, programHelp, verbHelp } from './help.ts'
-import { nearest } from './nearest.ts'
 import { parseInput } from './parse.ts'
 import { reportFailure } from './report-failure.ts'
 import type { Session } from './session.ts'
@@ -44,8 +44,11 @@ function findIn(verb: Verb, args: readonly string[]): Found {
   throw unknownCommand(`${verb.name} `, name ?? '', names)
 }
 
+/** A word with more wrong letters is another word, not a slip of the fingers. */
+const slipsMax = 2
+
 function unknownCommand(before: string, word: string, known: readonly string[]): UsageFault {
-  const meant = nearest(word, known)
+  const meant = nearest(word, known, Math.min(slipsMax, word.length - 1))
   return new UsageFault(`Unknown command: ${before}${word}`, [
     ...(meant === null ? [] : [`Did you mean ${before}${meant}?`]),
     `Commands: ${known.join(', ')}`,

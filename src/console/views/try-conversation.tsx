@@ -1,7 +1,7 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { Empty } from '../parts/states.tsx'
 import { Refusal } from '../state/api.ts'
-import { type Answered, askChat, conversation, type Message } from '../state/chat.ts'
+import { type Answered, askChat, conversation, type Message } from '../state/conversation.ts'
 import { token } from '../state/session.ts'
 import { Trace } from './try-trace.tsx'
 

@@ -1,6 +1,6 @@
 import { useEffect, useState } from 'preact/hooks'
 import { Refusal } from '../state/api.ts'
-import { gatewayKey, modelsFor } from '../state/chat.ts'
+import { gatewayKey, modelsFor } from '../state/conversation.ts'
 import { Conversation } from './try-conversation.tsx'
 import { MixtureForm, type MixtureSetting, mixtureOf, noMixture } from './try-mixture.tsx'
 

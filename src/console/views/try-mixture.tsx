@@ -1,4 +1,4 @@
-import { aggregates, strategies } from '../state/chat.ts'
+import { aggregates, strategies } from '../state/conversation.ts'
 
 export interface MixtureSetting {
   readonly on: boolean

@@ -166,7 +166,7 @@ function disownPidFile(place: Place): void {
 }
 
 /** Waits for a server that starts or stops. True: ready; false: gone. */
-async function settled(place: Place, child: ChildProcess | null): Promise<boolean> {
+async function becomesReady(place: Place, child: ChildProcess | null): Promise<boolean> {
   const deadline = performance.now() + startWaitMs
   while (performance.now() < deadline) {
     const file = readPidFile(place)
@@ -183,7 +183,7 @@ async function settled(place: Place, child: ChildProcess | null): Promise<boolea
 
 /** True when it runs, as soon as it accepts connections. */
 export async function isServing(place: Place): Promise<boolean> {
-  return runningServer(place) !== null && (await settled(place, null))
+  return runningServer(place) !== null && (await becomesReady(place, null))
 }
 
 /** Makes the server run and accept connections: reuses the one that runs, starts it otherwise. Call under the lock. */
@@ -194,7 +194,7 @@ export async function ensureServer(place: Place, options: ServerOptions): Promis
   disownPidFile(place)
   descriptors.lend(launchDescriptors)
   const child = launch(place, binaries, options)
-  if (await settled(place, child)) return 'started'
+  if (await becomesReady(place, child)) return 'started'
   const reason = existsSync(place.logFile) ? lastLine(readFileSync(place.logFile, 'utf8')) : ''
   throw new EmbeddedDatabaseError(
     `The embedded PostgreSQL does not start: ${reason} (${place.logFile}). ${databaseUrlHint}`,

@@ -74,7 +74,7 @@ export class ChatCall {
   }
 
   /** Usage as the runtime told it, else an estimate, and the `svc` that goes with it. */
-  settle(reported: TokenUsage | null, outputWeight: number): { readonly usage: TokenUsage; readonly svc: object } {
+  conclude(reported: TokenUsage | null, outputWeight: number): { readonly usage: TokenUsage; readonly svc: object } {
     const usage = reported ?? this.estimate(outputWeight)
     const { input, runtime } = this
     const svc = {

@@ -108,7 +108,7 @@ export class ChatStream {
 
   private complete(): void {
     if (this.over) return
-    const { usage, svc } = this.call.settle(this.rewriter.usage, this.rewriter.outputWeight)
+    const { usage, svc } = this.call.conclude(this.rewriter.usage, this.rewriter.outputWeight)
     this.gathered += this.rewriter.terminal(
       `,"usage":${JSON.stringify(usage)},"svc":${JSON.stringify(svc)}`,
       this.separateUsage,

@@ -128,7 +128,7 @@ async function heardStream(call: ChatCall, response: NodeResponse): Promise<Publ
 }
 
 function whole(call: ChatCall, completion: PublicCompletion): Response {
-  const { usage, svc } = call.settle(completion.usage, completion.outputWeight())
+  const { usage, svc } = call.conclude(completion.usage, completion.outputWeight())
   call.release()
   return Response.json(
     {

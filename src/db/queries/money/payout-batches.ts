@@ -167,16 +167,16 @@ export async function countOpenBatches(
 export async function wakeBatch(
   db: Database,
   batchId: string,
-  release: boolean,
+  unhold: boolean,
 ): Promise<PayoutBatchRow | null | false> {
   const [row] = await db
     .update(payoutBatches)
-    .set({ nextAttemptAt: sql`now()`, ...(release ? { held: false, attempts: 0 } : {}) })
+    .set({ nextAttemptAt: sql`now()`, ...(unhold ? { held: false, attempts: 0 } : {}) })
     .where(
       and(
         eq(payoutBatches.batchId, batchId),
         inArray(payoutBatches.status, ['created', 'submitting', 'submitted']),
-        release ? undefined : eq(payoutBatches.held, false),
+        unhold ? undefined : eq(payoutBatches.held, false),
       ),
     )
     .returning()

@@ -19,10 +19,10 @@ import {
   type RpcReceipt,
   type RpcTransaction,
   rpcCode,
-} from './chain-rpc.ts'
+} from './evm-rpc.ts'
 
 /** The settlement contract on its chain. Expected failures are results; none of them holds what an RPC said in words. */
-export interface Chain {
+export interface EvmChain {
   /** null: the RPC answers, it is the right chain, and there is code at the address. Else why not. */
   fault(): Promise<string | null>
   /** `openNonces`: of our other transactions on their way. A batch that has a nonce keeps it, at a higher fee. */
@@ -31,7 +31,7 @@ export interface Chain {
   look(batch: BatchFacts, openNonces: readonly number[]): Promise<LookResult>
 }
 
-export interface ChainOptions {
+export interface EvmChainOptions {
   readonly rpcUrl: string
   readonly chainId: number
   /** `0x` and 64 hex digits. */
@@ -72,7 +72,7 @@ async function loadViem() {
   }
 }
 
-export async function createChain(options: ChainOptions): Promise<Chain> {
+export async function createEvmChain(options: EvmChainOptions): Promise<EvmChain> {
   const { viem, accounts } = await loadViem()
   const account = accounts.privateKeyToAccount(options.key as Hex)
   const client = viem.createPublicClient({
@@ -84,12 +84,12 @@ export async function createChain(options: ChainOptions): Promise<Chain> {
 type Viem = typeof import('viem')
 type Account = ReturnType<typeof import('viem/accounts').privateKeyToAccount>
 
-class ViemChain implements Chain {
+class ViemChain implements EvmChain {
   private readonly abi
   private readonly contract: Hex
 
   constructor(
-    private readonly options: ChainOptions,
+    private readonly options: EvmChainOptions,
     private readonly viem: Viem,
     private readonly account: Account,
     private readonly client: import('viem').PublicClient,
