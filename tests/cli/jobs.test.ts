@@ -49,7 +49,13 @@ test('§24: submit seals, follows and opens; the machine’s fingerprint is need
 test('§24: a node without an agent is told as such, with and without a fingerprint', async () => {
   const plain = await gateway.ask('POST', '/v1/admin/nodes', {
     as: 'admin',
-    json: { url: 'http://127.0.0.1:9/v1', customer_id: customer.customerId },
+    json: {
+      url: 'http://127.0.0.1:9/v1',
+      customer_id: customer.customerId,
+      visibility: 'private',
+      node_class: 'gpu',
+      privacy_class: 'private',
+    },
   })
   const { node_id: nodeId } = (await plain.json()) as { node_id: string }
   for (const more of [[], ['--fingerprint', node.fingerprint]]) {

@@ -21,25 +21,34 @@ import { RoleTokens } from './role-tokens.ts'
 export type AccountStatus = 'active' | 'suspended' | 'closed'
 export type Role = AdminRole
 
-/** Who a request acts for, and what it may do. */
+/** The account for which a request acts, and what the request may do. */
 export interface Access {
   readonly customerId: CustomerId
-  /** null: an operator's role token together with customer headers (§4, combination b). */
+  /** null if an operator's role token came together with customer headers (§4, combination b). */
   readonly keyId: KeyId | null
   readonly accountStatus: AccountStatus
   readonly expiresAtMs: number | null
   readonly policy: EffectivePolicy
 }
 
-/** Looks credentials up. Answers from memory where it can: then it is no promise, and the request path does not wait. */
+/**
+ * Looks credentials up. It answers without a promise where memory knows the credential, so that the request path does
+ * not wait.
+ */
 export interface AccessDirectory {
-  /** null: unknown, expired or revoked. Rejects with `Problem('service_unavailable')` when the database is away and the key unknown. */
+  /**
+   * Returns null for an unknown, expired or revoked key. Rejects with `Problem('service_unavailable')` if the database
+   * is away and memory does not know the key.
+   */
   gatewayKey(token: string): Access | null | Promise<Access | null>
-  /** Customer headers; null for an unknown id and for a wrong token alike. */
+  /** Checks customer headers. Returns null both for an unknown id and for a wrong token. */
   customer(customerId: string, token: string): Access | null | Promise<Access | null>
-  /** The role of an admin token; compares against all entries, no early exit. Throws like `gatewayKey` where only the database could tell. */
+  /**
+   * The role of an admin token. It compares with every entry, so that its duration says nothing about the token.
+   * Throws like `gatewayKey` where only the database could tell.
+   */
   role(token: string): Role | null
-  /** One token stands in the lists of two roles. */
+  /** True if one token is in the lists of two roles. */
   tokenSharedAcrossRoles(): boolean
 }
 
@@ -48,7 +57,7 @@ export interface OwnedAccessDirectory extends AccessDirectory {
   start(): Promise<void>
   /** Writes the last uses of keys. */
   stop(): Promise<void>
-  /** A key that this process has just revoked is refused from now on, whatever happens to the database. */
+  /** From now on this process refuses the key that it has just revoked, even if the database fails. */
   forgetKey(keyId: KeyId): void
 }
 
@@ -60,7 +69,7 @@ export interface AccessOptions {
   readonly peppers: readonly string[]
   /** SVC_ADMIN_TOKENS, SVC_OPERATOR_TOKENS, SVC_VIEWER_TOKENS. */
   readonly roleTokens: Readonly<Record<Role, readonly string[]>>
-  /** Role tokens are in the database too (§25: embedded, none given). */
+  /** Whether the database also holds role tokens (§25: embedded, and the operator gave none). */
   readonly roleTokensInDatabase: boolean
   /** SVC_KEY_OUTAGE_MS. */
   readonly outageMs: number
@@ -88,8 +97,8 @@ class CachedAccess implements OwnedAccessDirectory {
   private readonly roles: RoleTokens
   private readonly keyFreshness: Freshness
   /**
-   * The hash of each key that has let somebody in: checksum and HMAC cost 5 µs, a tenth of a request. Whether the key is
-   * still good is asked of `keys` all the same.
+   * The hash of each key that was accepted before. Checksum and HMAC cost 5 µs, a tenth of a request. `keys` still
+   * decides whether the key is valid.
    */
   private readonly idsOfKeys = new Map<string, string>()
   private uses = new Map<KeyId, number>()
@@ -146,7 +155,8 @@ class CachedAccess implements OwnedAccessDirectory {
 
   customer(customerId: string, token: string): Access | null | Promise<Access | null> {
     if (!isWellFormedToken(token, 'customer')) return null
-    // By token and id together: a wrong token for a known id takes the same way as an unknown id.
+    // The id of the entry combines token and customer id, so that a wrong token for a known id takes the same path as
+    // an unknown id.
     const id = this.cacheId(token) + customerId
     return this.customers.find(
       id,
@@ -172,7 +182,7 @@ class CachedAccess implements OwnedAccessDirectory {
     this.idsOfKeys.set(token, id)
   }
 
-  /** Memory knows a token by its hash under the newest pepper, whichever pepper its row was made with. */
+  /** Memory finds a token by its hash under the newest pepper, even if its row was hashed with an older one. */
   private cacheId(token: string): string {
     return hashToken(this.newestPepper, token).toString('latin1')
   }
@@ -213,7 +223,7 @@ class CachedAccess implements OwnedAccessDirectory {
     }
   }
 
-  /** After a change the known keys are read again at once, so that an outage right after it finds them current. */
+  /** Reads the known keys again right after a change, so that an outage right after the change finds them current. */
   private refreshSoon(): void {
     if (this.refreshTimer !== null || this.stopped) return
     this.refreshTimer = setTimeout(() => {
@@ -254,7 +264,7 @@ class CachedAccess implements OwnedAccessDirectory {
   }
 }
 
-/** What an unknown customer is compared with. */
+/** A random hash, which is compared with the token of an unknown customer to take the same time. */
 const noHash = Buffer.from(crypto.getRandomValues(new Uint8Array(32)))
 
 function accessOfKey(row: KeyCredential): Access {

@@ -15,7 +15,7 @@ export interface NodeKeysOptions {
   readonly db: Database
   readonly access: AccessDirectory
   readonly proofs: NodeProofs
-  /** The pool's: all names of a model, with its aliases. */
+  /** The pool's lookup of all names of a model, with its aliases. */
   readonly router: { namesOf(model: string): readonly string[] }
 }
 

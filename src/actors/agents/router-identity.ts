@@ -10,13 +10,13 @@ import type { RouterKeys, RouterPublicKey } from '../../protocol/wire/nodes/agen
 import { readSeed } from '../../secrets.ts'
 import { secondMs } from '../../time.ts'
 
-/** By which node agents know the gateways of one pool (§22). */
+/** The keys by which node agents recognize the gateways of one pool (§22). */
 export interface RouterIdentity {
-  /** Newest first; an agent learns them when it enrols. */
+  /** Newest first. An agent learns them at its enrolment. */
   readonly publicKeys: readonly RouterPublicKey[]
-  /** The same, signed by each of them: how agents learn of a new one. */
+  /** The same keys, signed by each of them. Agents learn of a new key from it. */
   readonly announcement: RouterKeys
-  /** The value of `X-SVC-Router-Signature` for one request, by the newest key. */
+  /** The value of `X-SVC-Router-Signature` for one request, signed with the newest key. */
   stamp(request: RouterRequest): string
 }
 

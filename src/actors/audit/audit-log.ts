@@ -21,20 +21,22 @@ import { OwnHead } from './own-head.ts'
 
 export type AccessEvent = Omit<AccessEventRow, 'eventId' | 'createdAt'>
 
-/** What is kept of who did what, and nothing that would give it away (§16). */
+/** Records who did what, and nothing that would reveal a person or a secret (§16). */
 export interface AuditLog extends AuditTrail {
-  /** One admin call, after its answer. Never waits. */
+  /** Records one admin call after its answer. It never waits. */
   access(event: AccessEvent): void
-  /** The approval event of an action that changes no row of ours, in a transaction of its own: before its answer. */
+  /**
+   * Writes the approval event of an action that changes no row, in its own transaction and before the action's answer.
+   */
   note(audit: AuditContext, deed: Deed): Promise<void>
-  /** First 12 hex digits of HMAC-SHA-256(newest key, `"<field>\0"‖value`); null for nothing. */
+  /** The first 12 hex digits of HMAC-SHA-256(newest key, `"<field>\0"‖value`), or null without a value. */
   pseudonym(field: 'actor' | 'ip' | 'user_agent', value: string | null): string | null
   readonly writer: Pick<AccessWriter, 'flush' | 'written' | 'dropped'>
-  /** The last action found that the end of this gateway's chain is not in the database any more, and was refused. */
+  /** True if the last action was refused because the end of this gateway's chain is missing from the database. */
   readonly headLost: boolean
-  /** Makes the partitions of the coming weeks, now and from time to time. Never rejects. */
+  /** Makes the partitions of the coming weeks now and again later. Never rejects. */
   start(): Promise<void>
-  /** Writes what waits. */
+  /** Writes the events that still wait. */
   stop(): Promise<void>
 }
 
@@ -49,7 +51,10 @@ export interface AuditLogOptions {
 }
 
 const pseudonymLength = 12
-/** A gateway that was not restarted for weeks makes the next ones itself; a clock that jumps less finds them made. */
+/**
+ * A gateway that runs for weeks makes further partitions by itself. A clock that jumps by less finds its partition
+ * made.
+ */
 const partitionsAheadMs = 28 * dayMs
 const maintainEveryMs = hourMs
 
@@ -122,7 +127,7 @@ class ChainedAuditLog implements AuditLog {
     return this.options.db.transaction((tx) => this.record(tx, audit, deed))
   }
 
-  /** The events of one transaction, at the end of this writer's chain; or a refusal that takes the action back with it. */
+  /** Writes the events of one transaction to the end of this writer's chain. A refusal also undoes the action. */
   private async orNothing(tx: Database, write: (chain: ChainEnd) => Promise<void>): Promise<void> {
     try {
       const chain = new ChainEnd(tx, this.key, await this.lockedHead(tx), this.now())
@@ -132,19 +137,19 @@ class ChainedAuditLog implements AuditLog {
     } catch (error) {
       if (error instanceof Problem && error.code === 'audit_head_lost') throw error
       this.options.log.error('audit_not_written', { failure: failureName(error) })
-      // A week without a table: the next call finds it.
+      // The partition of this week is missing. The next call finds it.
       void this.maintain()
       throw new Problem('service_unavailable', { retryAfterSeconds: 1 })
     }
   }
 
-  /** Where the chain ends now, held by this transaction. Refuses with `audit_head_lost`. */
+  /** Locks and returns the end of the chain. Refuses with `audit_head_lost`. */
   private async lockedHead(tx: Database): Promise<ChainHead> {
     let row = await lockHead(tx, this.writerId)
     let ordinal = 0
     if (row === null) {
       ordinal = await nextOrdinal(tx)
-      // Another first event of this writer may have held the lock until now.
+      // Another transaction may have written this writer's first event while this one waited for the lock.
       row = await lockHead(tx, this.writerId)
     }
     this.headLost = !(await this.ownHead.isStill(tx, row))
@@ -178,7 +183,7 @@ interface ChainFacts {
   readonly mac: Buffer
 }
 
-/** The end of one writer's chain, held by a transaction. */
+/** The end of one writer's chain, which a transaction has locked. */
 class ChainEnd {
   private seq: number
   private mac: Buffer
@@ -192,7 +197,7 @@ class ChainEnd {
   ) {
     this.seq = before.seq
     this.mac = before.mac
-    // A clock that goes back must not let a purge remove the middle of a chain.
+    // A clock that goes back must not let a purge remove events from the middle of a chain.
     this.createdAt = new Date(Math.max(nowMs, before.lastAt.getTime()))
   }
 
@@ -248,7 +253,7 @@ function metadataOf(row: AdminRoute, audit: AuditContext, { metadata = {} }: Dee
   return allowed(missing ? { ...metadata, reason_missing: true } : metadata)
 }
 
-/** Only these names, whatever a caller of another type hands over. */
+/** Keeps only these fields, even if a caller with another type passes more. */
 function allowed(metadata: AuditMetadata): AuditMetadata {
   const kept: Record<keyof AuditMetadata, unknown> = {
     amount_wei: metadata.amount_wei,
