@@ -66,7 +66,7 @@ function createJobActors(
   return { webhooks, jobs }
 }
 
-/** null: none is configured. */
+/** null if no blockchain is configured. */
 export async function evmChainOf({ config }: GatewayParts): Promise<EvmChain | null> {
   const { SVC_CHAIN_RPC_URL: rpcUrl, SVC_CHAIN_KEY: key, SVC_CHAIN_CONTRACT: contract } = config
   if (rpcUrl === null || key === null || contract === null) return null
@@ -74,7 +74,7 @@ export async function evmChainOf({ config }: GatewayParts): Promise<EvmChain | n
   return createEvmChain({ rpcUrl, key, contract, chainId, confirmations })
 }
 
-/** What moves money. */
+/** The actors that move money. */
 function createMoney(parts: GatewayParts, chain: EvmChain | null, inspect: Inspector['inspect'], trail: AuditLog) {
   const { config, log, database } = parts
   const { db } = database
@@ -92,7 +92,7 @@ function createMoney(parts: GatewayParts, chain: EvmChain | null, inspect: Inspe
   return { ledger: createLedger({ db, log }), billing: createBilling({ db, trail }), settlement, idempotency }
 }
 
-/** All actors, made and not yet started. `ownPort`: the one that was really taken. */
+/** Creates all actors without starting them. `ownPort` returns the port on which the gateway really listens. */
 export function createActors(parts: GatewayParts, chain: EvmChain | null, ownPort: () => number, metrics: Metrics) {
   const { config, log, database, peppers } = parts
   const { db } = database

@@ -27,9 +27,9 @@ import { createMetrics, type Metrics } from './telemetry/metrics.ts'
 import { createSpanExporter } from './telemetry/trace-export.ts'
 import { createTracing, type Tracing } from './telemetry/tracing.ts'
 
-/** `/readyz` waits no longer for the first answers of nodes, ms. */
+/** How long `/readyz` waits for the first answers of nodes, ms. */
 const probingMsMax = 5_000
-/** Streams may send their last event for so long, ms. */
+/** How long streams may take to send their last event, ms. */
 const lastEventMs = 500
 
 function observe(metrics: Metrics, { router, receipts, audit, jobs, money, agents: { dialIn } }: Actors): void {
@@ -52,13 +52,13 @@ function observe(metrics: Metrics, { router, receipts, audit, jobs, money, agent
   })
 }
 
-/** What the machine itself runs is found, then every node is asked once. */
+/** Discovers the model servers on this computer, then asks every node once. */
 async function fillPool({ localNodes, poolFeed, router }: Actors): Promise<void> {
   await localNodes.discover()
   await localNodes.start()
   await poolFeed.start()
   await router.whenServing()
-  // What was registered a moment ago came after the first rows: it is asked once, too.
+  // A node that was registered a moment ago was not among the first rows, so it is asked now.
   const fresh = router.nodes().filter(({ state }) => state === 'enrolled')
   await Promise.all(fresh.map(({ nodeId }) => router.pollNow(nodeId)))
 }
@@ -77,7 +77,7 @@ function startTracing(config: Config, log: Log, metrics: Metrics): Tracing | nul
   return createTracing(exporter)
 }
 
-/** What the operators' consoles look at. */
+/** What the operators' consoles show. */
 function createConsoles({ inspector, router }: Actors, metrics: Metrics, { config, log, database }: GatewayParts) {
   const traffic = createTraffic({ totals: metrics.totals, log })
   const nodes = () => router.nodes().map(liveNode)
@@ -87,7 +87,7 @@ function createConsoles({ inspector, router }: Actors, metrics: Metrics, { confi
 }
 
 async function stopActors(actors: Actors, log: Log): Promise<void> {
-  // Before the pool: what they run is let go and another gateway may take it at once.
+  // The jobs stop before the pool. They give up their leases, so that another gateway may take the jobs at once.
   await actors.jobs.stop()
   await actors.webhooks.stop()
   await actors.money.settlement.stop()
@@ -203,7 +203,7 @@ export async function startGateway(parts: GatewayParts): Promise<RunningGateway>
     },
     beginStop: () => {
       health.beginStop()
-      // They never end by themselves, and the stop waits for what runs.
+      // Consoles never end by themselves, and the stop waits for what runs.
       consoles.feed.stop()
     },
     handOver: () => agents.dialIn.handOver(),

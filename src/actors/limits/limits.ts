@@ -14,11 +14,11 @@ import { LeaseBook } from './lease-book.ts'
 import type { LeaseAnswer } from './lease-queue.ts'
 import { type LimitLease, leaseTtlMs } from './limit-lease.ts'
 
-/** One admitted request: give back what it took, exactly once. */
+/** One admitted request. Its units must be returned exactly once. */
 export interface Admission {
-  /** `RateLimit` and `RateLimit-Policy` for the answer; absent where the account has no limit with a window. */
+  /** `RateLimit` and `RateLimit-Policy` for the answer. Absent if the account has no limit with a window. */
   readonly headers?: Readonly<Record<string, string>>
-  /** `tokens`: what it really used; the difference to the reservation goes back to the day's quota. */
+  /** `tokens` is what the request really used. The rest of the reservation goes back to the day's quota. */
   settle(tokens: number): void
 }
 
@@ -32,11 +32,14 @@ export interface Limits {
   admit(access: Access, tokens: number): Admission | Promise<Admission>
 }
 
-/** As `RateLimit-Policy` names the limits of an account. */
+/** The names of an account's limits in `RateLimit-Policy`. */
 type LimitName = 'chat' | 'chat-tokens'
 type RateHeaders = Readonly<Record<string, string>>
 
-/** The limits that protect the gateway itself. They refuse with `rate_limited`; without the database they let pass. */
+/**
+ * The limits that protect the gateway itself. They refuse with `rate_limited`. Without the database they admit
+ * everything.
+ */
 export interface GatewayLimits extends Limits {
   /** A public GET; `ipHash`: the keyed hash of the address. */
   takePublic(ipHash: string): RateHeaders | Promise<RateHeaders>
@@ -45,7 +48,7 @@ export interface GatewayLimits extends Limits {
   /** A node's signed report. */
   takeNodeReport(nodeId: string): RateHeaders | Promise<RateHeaders>
   start(): Promise<void>
-  /** Gives back what nobody holds, so that other gateways need not wait for its expiry. */
+  /** Returns everything that nobody holds, so that other gateways need not wait until it expires. */
   stop(): Promise<void>
 }
 
@@ -58,7 +61,7 @@ export interface LimitsOptions {
   /** Unix ms; decides the day of a quota. */
   readonly now?: () => number
   readonly random?: () => number
-  /** A crashed gateway's slots are free again after, ms. */
+  /** How long after a crash the slots of a gateway become free, ms. */
   readonly leaseTtlMs?: number
 }
 
@@ -103,7 +106,7 @@ class LeasedLimits implements GatewayLimits {
     const { dailyTokenQuota, rateLimitRpm, maxConcurrency } = access.policy
     if (dailyTokenQuota === null && rateLimitRpm === null && maxConcurrency === null) return unlimited
     const account = this.account(access)
-    // At least one, so that what a request of unknown size really used still counts against its own lease.
+    // At least one unit, so that a request of unknown size counts its real use against its own lease.
     const units = Math.max(1, Math.ceil(tokens))
     const slot = account.slots === null ? 0 : account.slots.tryTake(1)
     const quota = slot === null ? null : account.quota === null ? 0 : account.quota.tryTake(units)
@@ -111,7 +114,7 @@ class LeasedLimits implements GatewayLimits {
     if (slot !== null && quota !== null && rate !== null) return this.admission(access, account, units, slot, quota)
     if (slot !== null) account.slots?.giveBack(1, slot)
     if (quota !== null) account.quota?.giveBack(units, quota)
-    // The leases of this moment: midnight may pass, and a new day begin, while this waits.
+    // These are the leases of this moment, because a new day may begin while the request waits.
     return this.ask(access, { ...account }, units)
   }
 
@@ -173,7 +176,7 @@ class LeasedLimits implements GatewayLimits {
     }
   }
 
-  /** `spent`: the limit that refuses, and what `Retry-After` will say of it. */
+  /** `spent` is the limit that refuses and the seconds that `Retry-After` will name. */
   private headers(
     access: Access,
     account: Account,
@@ -200,7 +203,7 @@ class LeasedLimits implements GatewayLimits {
   }
 
   private takeRate(key: string, name: string, perMinute: number): RateHeaders | Promise<RateHeaders> {
-    // What a flood of addresses brings need be carried neither here nor by the database.
+    // When the book is full, neither this gateway nor the database has to remember further addresses.
     if (this.book.full()) return noHeaders
     const lease = this.book.rate(key)
     lease.setLimit(perMinute)
@@ -228,7 +231,7 @@ class LeasedLimits implements GatewayLimits {
     if (policy.dailyTokenQuota === null) account.quota = null
     else {
       const day = utcDay(this.now())
-      // Yesterday's lease lives on in the requests that took from it, and ends when they have settled.
+      // Requests that took from yesterday's lease keep it until they have settled.
       if (account.day !== day) account.quota = null
       account.day = day
       account.quota = current(account.quota, policy.dailyTokenQuota, () => this.book.quota(customerId, day))
@@ -244,7 +247,7 @@ class LeasedLimits implements GatewayLimits {
   }
 }
 
-/** The open lease of a limit, with the limit as it is now; null where there is none. */
+/** The open lease of a limit with its current limit, or null if there is no limit. */
 function current(lease: LimitLease | null, limit: number | null, open: () => LimitLease): LimitLease | null {
   if (limit === null) return null
   const usable = lease === null || lease.closed ? open() : lease
@@ -258,7 +261,7 @@ function rateView(name: string, perMinute: number, lease: LimitLease): LimitView
   return { name, limit: perMinute, windowSeconds: 60, remaining, resetSeconds: (perMinute - remaining) / perSecond }
 }
 
-/** Of a limit that refuses: whatever is left does not suffice, and its time is the one that `Retry-After` tells. */
+/** The view of a limit that refuses: whatever remains is not enough, and its time is that of `Retry-After`. */
 function spentView(view: LimitView, retryAfterSeconds: number): LimitView {
   return { ...view, remaining: 0, resetSeconds: retryAfterSeconds }
 }

@@ -16,7 +16,9 @@ export const isSucceeded = (report: MixtureReport): report is SucceededReport =>
 
 export const usageOfReport = ({ experts, aggregator }: MixtureReport) => usageOf([...experts, aggregator])
 
-/** `svc` of the answer: of the sub-call whose answer it is, but for the times and the sum, which are the mixture's. */
+/**
+ * `svc` of the answer. It is that of the sub-call that gave the answer, except that times and usage are the mixture's.
+ */
 function metadataOf(report: SucceededReport, { requestId, startedMs }: MixtureCommand): ChatMetadata {
   const { call } = report.end
   const trace = traceOf(report)
@@ -25,7 +27,7 @@ function metadataOf(report: SucceededReport, { requestId, startedMs }: MixtureCo
     runtime_id: call.runtimeId,
     runtime_kind: call.runtimeKind,
     latency_ms: latencyMs,
-    // Nothing is sent before all is settled (specification, mixture rule 5).
+    // Nothing is sent before every sub-call has ended (specification, mixture rule 5).
     ttft_ms: latencyMs,
     receipt_hash: call.receiptHash,
     request_id: requestId,
@@ -71,7 +73,7 @@ function outcomeOf(report: MixtureReport, degraded: boolean): MixtureOutcome {
   return experts.length === 0 && end.problem.status < 500 ? 'refused' : 'failed'
 }
 
-/** `strategy`: as the request named it, one of the registry. */
+/** `strategy` is the name in the request, one of the registry. */
 export function recordOf(report: MixtureReport, strategy: string, command: MixtureCommand): MixtureRecord {
   const latencyMs = performance.now() - command.startedMs
   const endedAtMs = Date.now()

@@ -29,13 +29,16 @@ import type { MixtureRecord, MixtureRecords } from './mixture-records.ts'
 import { type MixtureCommand, type MixturePort, MixtureRun } from './mixture-run.ts'
 
 export interface Mixtures {
-  /** Resolves when all is settled. Refusals and a missed quorum reject with a `Problem`; a client that left, with an abort. */
+  /**
+   * Resolves when every sub-call has ended. Refusals and a missed quorum reject with a `Problem`, and a client that
+   * left with an abort.
+   */
   complete(command: MixtureCommand): Promise<ChatAnswer>
-  /** Mixtures and buffered streams that have not ended. */
+  /** The number of mixtures and buffered streams that have not ended. */
   readonly open: number
-  /** Ends what runs with 503 and sends what is settled at once. */
+  /** Ends running mixtures with 503 and sends finished answers at once. */
   abortAll(): void
-  /** Metadata of the last ones, newest first, at most `limit`. */
+  /** Metadata of the last mixtures, newest first, at most `limit`. */
   recent(limit: number): readonly MixtureRecord[]
 }
 
@@ -47,7 +50,7 @@ export interface MixtureOptions extends MixturePort {
 
 const clientClosedStatus = 499
 
-/** The chart with its effects, made once: each run is found by its request, so that no request rebuilds the chart. */
+/** The chart with its effects. It is made once and finds each run by its request, so that no request rebuilds it. */
 function provided(runs: ReadonlyMap<RequestId, MixtureRun>) {
   const runOf = ({ requestId }: { readonly requestId: RequestId }): MixtureRun => {
     const run = runs.get(requestId)
@@ -112,7 +115,7 @@ class RunningMixtures implements Mixtures {
     return this.answer(report, run)
   }
 
-  /** Rejects for defects only. */
+  /** Rejects only for defects. */
   private async runToEnd(run: MixtureRun): Promise<MixtureReport> {
     const { command } = run
     const { requestId, signal } = command
@@ -138,7 +141,7 @@ class RunningMixtures implements Mixtures {
       signal.removeEventListener('abort', gone)
       this.stoppers.delete(stop)
       actor.stop()
-      // A chart that broke has not settled; once settled, this does nothing.
+      // A chart that failed has not settled. If it has, this does nothing.
       run.settle(0)
       this.runs.delete(requestId)
     }
@@ -165,7 +168,7 @@ class RunningMixtures implements Mixtures {
     }
   }
 
-  /** A configuration without a strategy of ours is not remembered: nobody fills the metrics with names. */
+  /** Forgets a configuration whose strategy we do not know, so that nobody can fill the metrics with names. */
   private remember(report: MixtureReport, command: MixtureCommand): void {
     const strategy = report.config?.strategy ?? null
     if (!isStrategyName(strategy)) return
@@ -200,7 +203,7 @@ class RunningMixtures implements Mixtures {
     return { kind: 'stream', stream: buffered.stream, headers }
   }
 
-  /** `model` is null: the models' series are those of the sub-calls. */
+  /** `model` is null, because the sub-calls count for their models. */
   private finish(
     { startedMs, body, finished }: MixtureCommand,
     status: number,
@@ -213,7 +216,7 @@ class RunningMixtures implements Mixtures {
       status,
       code: problem?.code ?? null,
       latencyMs,
-      // Nothing is sent before all is settled; of a whole answer nobody counts a first token.
+      // Nothing is sent before every sub-call has ended, and a whole answer has no first token.
       ttftMs: status === 200 && body.stream === true ? latencyMs : null,
       usage: report === null ? null : usageOfReport(report).usage,
       attempts: report === null ? 0 : report.experts.length,

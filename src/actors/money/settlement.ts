@@ -34,28 +34,28 @@ export interface BatchProof {
   readonly proof: readonly string[]
 }
 
-/** Payouts on their way to the chain (§14). Without a chain everything rests as it is. */
+/** Sends payouts to the blockchain (§14). Without a blockchain every batch stays as it is. */
 export interface Settlement {
   readonly configured: boolean
-  /** Chain and contract were seen within the last 5 minutes. */
+  /** True if the blockchain and the contract answered within the last 5 minutes. */
   ready(): boolean
   batch(batchId: string): Promise<PayoutBatch>
-  /** How many in each status; read at most every 5 s. */
+  /** The number of batches in each status, at most 5 s old. */
   counts(): Promise<Readonly<Record<BatchStatus, number>>>
   proofs(batchId: string): Promise<readonly BatchProof[]>
-  /** The verbs on somebody's word: what they do and its event stand or fall together. */
+  /** The actions in the name of an admin. Each action and its audit event are one transaction. */
   by(audit: AuditContext): SettlementVerbs
 }
 
-/** One transaction each, with the event of the audit; a dry run has one, too. */
+/** Each action is one transaction with its audit event. A dry run has an event, too. */
 export interface SettlementVerbs {
-  /** All that can be paid now, at most 1 000, whatever its age. */
+  /** Builds a batch of everything that can be paid now, at most 1 000 payouts of any age. */
   build(options: { readonly dryRun: boolean }): Promise<BuiltBatch>
-  /** Due at once. Refuses with `batch_not_found`, `invalid_state`, `settlement_not_configured`. */
+  /** Makes the batch due at once. Refuses with `batch_not_found`, `invalid_state` or `settlement_not_configured`. */
   submit(batchId: string): Promise<PayoutBatch>
-  /** As `submit`, and a batch that was held after its reverts tries again. */
+  /** Like `submit`, and also releases a batch that was on hold after its reverts. */
   retry(batchId: string): Promise<PayoutBatch>
-  /** A held receipt: its payout may be paid, or never. Refuses with `receipt_not_found`, `invalid_state`. */
+  /** Decides whether the payout of a receipt on hold is paid. Refuses with `receipt_not_found` or `invalid_state`. */
   decide(receiptHash: string, decision: 'accepted' | 'rejected'): Promise<void>
 }
 
@@ -69,19 +69,19 @@ export interface SettlementOptions {
   readonly sql: OpenDatabase['sql']
   readonly log: Log
   readonly trail: AuditTrail
-  /** null: none is configured. */
+  /** null if no blockchain is configured. */
   readonly chain: EvmChain | null
   readonly pollMs: number
   /** SVC_PAYOUT_BATCH_AGE_MS, SVC_PAYOUT_BATCH_MIN_WEI. */
   readonly batchAgeMs: number
   readonly batchMinWei: bigint
   readonly inspect?: (event: InspectionEvent) => void
-  /** A crash costs one lease, ms. */
+  /** After a crash another gateway continues the batch when this lease ends, ms. */
   readonly leaseMs?: number
   readonly now?: () => number
 }
 
-/** Longer than any look at the chain takes, RPC timeouts included. */
+/** Longer than any look at the blockchain takes, with the time limits of the RPC. */
 const leaseMsDefault = minuteMs
 const readyForMs = 5 * minuteMs
 const checkEveryMs = 30 * secondMs
@@ -222,7 +222,7 @@ class ChainSettlement implements OwnedSettlement {
     })
     const options = { id: batch.batchId, log, signal, ...(inspect === undefined ? {} : { inspect }) }
     const rested = await runToRest(machine, { value: batch.status, context }, { type: 'claimed' }, options)
-    // Each state has its next step at once; only what was postponed waits.
+    // Most states have their next step at once. Only a postponed batch waits.
     if (rested !== null && rested !== batch.status) this.work?.wake()
   }
 
@@ -244,7 +244,7 @@ class ChainSettlement implements OwnedSettlement {
     })
   }
 
-  /** Beside the claims: is the chain there, and is a batch due. */
+  /** Runs beside the claims. It checks whether the blockchain answers and whether a batch is due. */
   private async sweep(chain: EvmChain): Promise<void> {
     const now = this.now()
     if (now - this.checkedAtMs >= checkEveryMs || !this.ready()) {

@@ -17,15 +17,15 @@ import { createSignedTransport } from '../agents/signed-transport.ts'
 import type { PoolNode } from './pool-node.ts'
 import type { RouterOptions } from './router.ts'
 
-/** How agents are reached and what makes them believe that it is this gateway. */
+/** How the gateway reaches agents and proves to them who it is. */
 export interface AgentAccess {
   readonly identity: RouterIdentity
   readonly endpoints: EndpointRules
-  /** To a node that dials in, wherever its tunnel ends; fails as `closed` while there is none. */
+  /** The way to a node that dials in, wherever its tunnel ends. It fails as `closed` while there is no tunnel. */
   dialled(nodeId: NodeId): NodeTransport
-  /** By which way a request to it would go now; null: by none. */
+  /** The way that a request to the node would take now, or null if there is none. */
   way(nodeId: NodeId): 'tunnel' | 'peer' | null
-  /** Revoked or deleted: its tunnels end at once. */
+  /** Ends the tunnels of a revoked or deleted node at once. */
   cut(nodeId: NodeId): void
 }
 
@@ -34,7 +34,7 @@ export interface NodeConnection {
   readonly probe: Probe
 }
 
-/** How to reach and to ask a node; null when its row does not say, which is noted as its error. */
+/** How to reach and to ask a node. null if its row does not say; then the node gets an error. */
 export function connectionTo(node: PoolNode, options: RouterOptions): NodeConnection | null {
   const connection = node.row.kind === 'agent' ? toAgent(node, options) : toRuntime(node, options)
   if (connection === null && (node.row.url !== null || node.row.kind === 'agent')) {
@@ -48,7 +48,7 @@ interface WatchOptions extends Pick<RouterOptions, 'config' | 'log' | 'random'> 
   readonly polled: (result: PollResult) => Promise<void>
 }
 
-/** Asks a node every so often from its first `pollNow` on. */
+/** Asks a node regularly, beginning with its first `pollNow`. */
 export function watchOver(node: PoolNode, probe: Probe, options: WatchOptions): NodeWatch {
   const { config, log, random = Math.random, polled } = options
   return createNodeWatch({

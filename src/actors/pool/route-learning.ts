@@ -13,12 +13,12 @@ const ewmaWeight = 0.2
  */
 const idleEwmaKept = 0.97
 
-/** Text that comes faster than this per token was not spoken but sent whole: it says nothing of the machine's speed. */
+/** Text that arrives faster than this per token was sent as a whole, so it says nothing about the speed of the node. */
 const tokenMsLeast = 0.05
 
 const mean = (old: number | null, fresh: number) => (old === null ? fresh : old + ewmaWeight * (fresh - old))
 
-/** What a good call teaches of its route; returns the measurement to keep. `at`: Unix ms. */
+/** Learns the speed of a route from a good call and returns the measurement to store. `at` is Unix ms. */
 export function learnSpeed(profile: Profile, outcome: Extract<CallOutcome, { kind: 'ok' }>, at: number): MeasuredCall {
   const { load } = profile
   const { ttftMs, durationMs, completionTokens } = outcome
@@ -37,7 +37,7 @@ export function learnSpeed(profile: Profile, outcome: Extract<CallOutcome, { kin
   return { profileId: profile.profileId, at: new Date(at), ttftMs, tokensPerSecond: rate }
 }
 
-/** What a failed call teaches of its node and, where the failure is no doubtful one, of its route. */
+/** Learns from a failed call about its node and, unless the failure is doubtful, about its route. */
 export function learnFailedCall(
   node: PoolNode,
   profile: Profile,
@@ -49,11 +49,11 @@ export function learnFailedCall(
   if (doubtful !== true) strikeRoute(node, profile, outcome, options)
   node.failedWith(transport ?? cause, at)
   if (transport === 'refused') node.actor.send({ type: 'connection.refused', at })
-  // A lost connection can be an old keep-alive or a dead node: the next poll tells which.
+  // Either an old keep-alive connection or a dead node loses a connection. The next poll tells which.
   else if (cause === 'connect') void node.watch?.pollNow()
 }
 
-/** A failed call counts toward the ejection of its route. */
+/** Counts a failed call toward the ejection of its route. */
 export function strikeRoute(
   node: PoolNode,
   profile: Profile,
@@ -66,7 +66,7 @@ export function strikeRoute(
   log.warn('route_ejected', { ...ids, times: profile.ejection.timesEjected })
 }
 
-/** True when the route was ejected by this failure. */
+/** Returns true if this failure ejected the route. */
 function learnFailure(profile: Profile, failure: RouteFailure, at: number, ejectionMs: number): boolean {
   const before = profile.ejection.ejectedUntilMs
   profile.ejection = afterFailure(profile.ejection, failure, at, ejectionMs)

@@ -11,7 +11,7 @@ import type { AgentAccess } from './node-connection.ts'
 import type { NodeView } from './node-view.ts'
 import { RunningRouter } from './running-router.ts'
 
-/** A call that occupies a slot; the router tells it when its node went offline or was revoked. */
+/** A call that occupies a slot. The router tells it when its node went offline or was revoked. */
 export interface InFlightCall {
   nodeLost(): void
 }
@@ -26,28 +26,30 @@ export interface FailedCall {
 export type CallOutcome =
   | {
       readonly kind: 'ok'
-      /** To the first content; null: the call was not asked as a stream, and nobody knows. */
+      /** Time to the first content. null if the call was not a stream, so that nobody knows. */
       readonly ttftMs: number | null
       readonly durationMs: number
       readonly completionTokens: number
     }
-  /** Counts toward passive ejection (§8); `keyId` because one poison key must eject nobody. */
+  /**
+   * Counts toward passive ejection (§8). `keyId` is there because the requests of one bad key must not eject a route.
+   */
   | ({
-      readonly kind: 'failed' /** Whether it counts is said later, by `strike`. */
+      readonly kind: 'failed' /** Whether the failure counts is decided later, by `strike`. */
       readonly doubtful?: boolean
     } & FailedCall)
-  /** Client gone, 4xx, shut-down: says nothing about the route. */
+  /** The client left, the answer was a 4xx, or the gateway stops. This says nothing about the route. */
   | { readonly kind: 'neutral' }
 
-/** What chat needs of the pool. */
+/** The part of the pool that chat needs. */
 export interface Router {
-  /** The current table; never waits. */
+  /** The current table, without a wait. */
   table(): RoutingTable
   transport(nodeId: NodeId): NodeTransport | null
   /** Takes a slot: call exactly once per dispatched call, and `release` exactly once after it. */
   claim(route: Route, call: InFlightCall): void
   release(route: Route, call: InFlightCall, outcome: CallOutcome): void
-  /** A doubtful failure was the route's own. */
+  /** Says that a doubtful failure was the route's own. */
   strike(route: Route, failed: FailedCall): void
   /**
    * Waits until a slot of one of the model's routes is released or the table changes in its favour.
@@ -56,9 +58,9 @@ export interface Router {
   waitForSlot(modelId: string, waitMs: number, signal: AbortSignal): Promise<'slot' | 'full' | 'timeout'>
 }
 
-/** The whole pool, for who runs it and for the admin routes. */
+/** The whole pool, for its owner and for the admin routes. */
 export interface PoolRouter extends Router {
-  /** What the database says now; call it at the start and after each change of nodes or catalogue entries. */
+  /** Takes over the rows of the database. Call it at the start and after each change of nodes or catalogue entries. */
   rowsChanged(rows: PoolRows): void
   /** Resolves when each node of the first rows has answered or failed once, or after a bound. */
   whenServing(): Promise<void>
@@ -68,21 +70,24 @@ export interface PoolRouter extends Router {
     readonly inFlight: number
     readonly queued: number
   }
-  /** Resolves when the node was asked; at once for an unknown one. */
+  /** Resolves when the node was asked, or at once for an unknown node. */
   pollNow(nodeId: NodeId): Promise<void>
-  /** The names by which policies know what a node calls `upstreamModelId`: its entry's id and aliases, or itself. */
+  /**
+   * The names by which policies know the model that a node calls `upstreamModelId`: id and aliases of its entry, or
+   * the name itself.
+   */
   namesOf(upstreamModelId: string): readonly string[]
-  /** A node that is not revoked, as far as the rows read last say. */
+  /** True if the last rows contain the node and it is not revoked. */
   knows(nodeId: NodeId): boolean
-  /** The node has dialled in and proved who it is: it is asked at once, and one good answer is enough. */
+  /** The node has dialled in and proved its identity. It is asked at once, and one good answer is enough. */
   dialled(nodeId: NodeId): void
-  /** Its last tunnel is gone: no new work from now on. */
+  /** The node's last tunnel has closed, so it gets no new work. */
   hungUp(nodeId: NodeId): void
-  /** It says that something has changed; unsigned, so it is asked. */
+  /** The node says that something has changed. The message is not signed, so the node is asked. */
   hinted(nodeId: NodeId): void
-  /** Called with every table from the next one on. */
+  /** Calls the listener with every further table. */
   subscribe(listener: (table: RoutingTable) => void): () => void
-  /** Ends polls and writes; calls that are left are told that their node is lost. */
+  /** Ends polls and writes. Calls that still run hear that their node is lost. */
   stop(): Promise<void>
 }
 
@@ -90,11 +95,11 @@ export interface RouterOptions {
   readonly config: Config
   readonly db: Database
   readonly log: Log
-  /** Default: all of the registry. */
+  /** The default is the whole registry. */
   readonly modules?: readonly RuntimeModule[]
-  /** Opens what `nodes.api_key_sealed` holds; null when no key does: the node is then not reached. */
+  /** Decrypts `nodes.api_key_sealed`. null if no key fits; then the gateway does not call the node. */
   readonly openSecret: (sealed: Uint8Array) => string | null
-  /** Without it nodes of the kind `agent` are not reached. */
+  /** Without it the gateway does not call nodes of the kind `agent`. */
   readonly agents?: AgentAccess
   readonly inspect?: (event: InspectionEvent) => void
   /** Uniform in [0, 1). */

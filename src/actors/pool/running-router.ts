@@ -18,7 +18,7 @@ import type { CallOutcome, FailedCall, InFlightCall, PoolRouter, RouterOptions }
 import { buildTable, type Catalogue, catalogueOf, type Profile } from './routing-table.ts'
 import { createSlotQueue, type SlotQueue } from './slot-queue.ts'
 
-/** Polls of the first rows may take so many times one poll's bound, detection included. */
+/** How many times the bound of one poll the first polls may take, with detection. */
 const probingPollsMax = 3
 
 export class RunningRouter implements PoolRouter {
@@ -215,7 +215,7 @@ export class RunningRouter implements PoolRouter {
     return node
   }
 
-  /** Revoked or deleted: its chart ends, its calls with it. */
+  /** The node was revoked or deleted, so its chart and its calls end. */
   private remove(nodeId: NodeId): void {
     const node = this.members.get(nodeId)
     if (node === undefined) return
@@ -227,7 +227,7 @@ export class RunningRouter implements PoolRouter {
     if (node.row.kind === 'agent') this.options.agents?.cut(nodeId)
   }
 
-  /** Also when the address or the key of a node has changed; the state is then learnt anew by the next polls. */
+  /** Also runs when the address or the key of a node has changed. The next polls then find its state anew. */
   private connect(node: PoolNode): void {
     node.disconnect()
     const connection = connectionTo(node, this.options)
@@ -261,7 +261,7 @@ export class RunningRouter implements PoolRouter {
     this.pool.send({ type: 'node.probed', nodeId })
   }
 
-  /** The chart has moved: the table follows in the same tick, before any call hears of it. */
+  /** The chart has moved. The table follows in the same tick, before any call hears of it. */
   private follow(node: PoolNode, snapshot: NodeSnapshot): void {
     const before = node.state
     if (node.adopt(snapshot, Date.now())) this.publish()
@@ -289,7 +289,7 @@ export class RunningRouter implements PoolRouter {
   }
 }
 
-/** It has not failed: nobody can reach it before it has dialled in. */
+/** The node has not failed, because nobody can reach it before it has dialled in. */
 const awaitsFirstDial = ({ row, state }: PoolNode) => row.kind === 'agent' && row.url === null && state === 'enrolled'
 
 function sameBytes(a: Buffer | null, b: Buffer | null): boolean {

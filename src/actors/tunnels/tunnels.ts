@@ -3,35 +3,41 @@ import type { Log } from '../../log.ts'
 import { pingEveryMs, silentMsMax, type TunnelEnd, type TunnelSession } from '../../protocol/tunnel/tunnel-session.ts'
 import { GatewayTunnel, type SocketHandler } from './tunnel-socket.ts'
 
-/** Told of what happens to the tunnels of this gateway. */
+/** Hears what happens to the tunnels of this gateway. */
 export interface TunnelListener {
-  /** An authenticated tunnel is there, the newest of its node. */
+  /** A tunnel was authenticated and is now the newest of its node. */
   onOpen?(nodeId: NodeId): void
-  /** The node has no tunnel here any more. */
+  /** The node has no more tunnel here. */
   onClose?(nodeId: NodeId, end: TunnelEnd): void
-  /** One JSON object that the node has sent by itself; unsigned, so at most a hint to ask it. */
+  /** One JSON object that the node has sent by itself. It is not signed, so it is only a reason to ask the node. */
   onStatus?(nodeId: NodeId, text: string): void
 }
 
 /** The tunnels that end at this gateway (§22). */
 export interface Tunnels {
-  /** The handler of the socket of a node that has just proved who it is; null: no tunnels any more, the gateway stops. */
+  /**
+   * The socket handler for a node that has just proved its identity. null while the gateway stops and accepts no
+   * tunnels.
+   */
   accept(nodeId: NodeId): SocketHandler | null
-  /** Where new requests to the node go: its newest tunnel that takes any. */
+  /** The tunnel for new requests to the node: the newest one that accepts any. */
   session(nodeId: NodeId): TunnelSession | null
-  /** It has a tunnel here, and asked for no more requests on it: it moves to another gateway. */
+  /** True if the node has a tunnel here and asked for no more requests on it, because it moves to another gateway. */
   leaving(nodeId: NodeId): boolean
   subscribe(listener: TunnelListener): () => void
-  /** Cuts every tunnel of the node, at once. */
+  /** Closes every tunnel of the node at once. */
   close(nodeId: NodeId, end: 'revoked'): void
   counts(): { readonly tunnels: number; readonly streams: number }
   start(): void
-  /** No new tunnels; asks every node to dial another gateway and waits until all have, at most `waitMs`. */
+  /**
+   * Accepts no new tunnels, asks every node to dial another gateway, and waits at most `waitMs` until all have done
+   * so.
+   */
   handOver(waitMs: number): Promise<void>
   stop(): void
 }
 
-/** The newest one, and one whose streams end. */
+/** The newest tunnel, and an older one whose streams are ending. */
 const tunnelsPerNodeMax = 2
 
 export interface TunnelsOptions {
@@ -45,7 +51,7 @@ export function createTunnels(options: TunnelsOptions): Tunnels {
 }
 
 class RunningTunnels implements Tunnels {
-  /** The newest last. */
+  /** The newest tunnel is the last one. */
   private readonly byNode = new Map<NodeId, GatewayTunnel[]>()
   private readonly listeners = new Set<TunnelListener>()
   private timer: ReturnType<typeof setInterval> | null = null
@@ -116,7 +122,7 @@ class RunningTunnels implements Tunnels {
   }
 
   private opened(nodeId: NodeId, tunnel: GatewayTunnel): void {
-    // Authenticated before the stop began, connected after it.
+    // The node was authenticated before the stop began and connected after it.
     if (this.stopping) return tunnel.session.close('stopped')
     const tunnels = this.byNode.get(nodeId) ?? []
     this.byNode.set(nodeId, tunnels)
@@ -128,7 +134,7 @@ class RunningTunnels implements Tunnels {
     this.tell((listener) => listener.onOpen?.(nodeId))
   }
 
-  /** A tunnel that takes no more requests ends with its last stream. */
+  /** A tunnel that accepts no more requests closes with its last stream. */
   private ending(nodeId: NodeId, tunnel: GatewayTunnel): void {
     const { session } = tunnel
     if (!session.accepting) this.checkLeft()
