@@ -16,7 +16,7 @@ import { node } from './commands/nodes/node.ts'
 import { nodes } from './commands/nodes/nodes.ts'
 import type { Verb } from './frame/action.ts'
 
-/** In the order of the help text. A new verb is a file and a line. */
+/** In the order of the help text. A new verb is one file and one line here. */
 export const verbs: readonly Verb[] = [
   serve,
   node,

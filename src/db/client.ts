@@ -4,7 +4,7 @@ import type { Options, Sql } from 'postgres'
 import { descriptors } from '../host/descriptors.ts'
 import { drizzle, postgres } from './driver.ts'
 
-/** What every query takes as its first argument: the pool and a transaction both fit. */
+/** The first argument of every query. Both the pool and a transaction have this type. */
 export type Database = PgDatabase<PostgresJsQueryResultHKT>
 
 export interface DatabaseOptions {
@@ -17,16 +17,16 @@ export interface DatabaseOptions {
 export interface OpenDatabase {
   readonly db: Database
   readonly sql: Sql
-  /** Lets running queries end, at most 5 s. */
+  /** Waits for running queries, at most 5 s. */
   close(): Promise<void>
 }
 
 const statementTimeoutMs = 15_000
-/** A transaction that nobody continues would hold its locks and a connection for ever. */
+/** An abandoned transaction would hold its locks and a connection for ever. */
 const idleTransactionTimeoutMs = 30_000
 const connectTimeoutSeconds = 5
 const closeTimeoutSeconds = 5
-/** The driver's own goes up to 20 s, and so long a database that is back would still count as away. */
+/** The driver's own delay grows to 20 s, so a database that is back would seem away for that long. */
 const reconnectSeconds = (attempt: number) => Math.min(1, 0.02 * 2 ** attempt)
 
 /**
@@ -41,10 +41,10 @@ export function driverAddress(url: string): { readonly url: string; readonly hos
   return { url: parsed.toString(), host }
 }
 
-/** What the patched driver takes beyond the published one. */
+/** An option that only the patched driver has. */
 const ownOptions = { onconnecting: () => descriptors.lend() }
 
-/** One client of the driver: silent about notices, with every wait bounded. */
+/** Makes a client of the driver that ignores notices and bounds every wait. */
 export function connect(url: string, options: Options<Record<string, never>>): Sql {
   const address = driverAddress(url)
   return postgres(address.url, {
@@ -60,7 +60,7 @@ export function connect(url: string, options: Options<Record<string, never>>): S
   })
 }
 
-/** Connects lazily: an absent database shows as a failed query, never as a failed start or a crash. */
+/** Connects at the first query, so an unreachable database shows as a failed query and not as a failed start. */
 export function openDatabase(options: DatabaseOptions): OpenDatabase {
   const sql = connect(options.url, {
     max: options.connectionsMax,

@@ -6,11 +6,11 @@ export interface WelcomeFacts {
   readonly host: string
   /** Models that can answer now. */
   readonly models: readonly string[]
-  /** null: no data folder, the operator's own PostgreSQL. */
+  /** null without a data folder, i.e. with the operator's own PostgreSQL. */
   readonly credentialsFile: string | null
-  /** The file was there once: tokens and keys were made, and nobody can read them there any more. */
+  /** The file existed once. Tokens and keys exist, but nobody can read them in the file any more. */
   readonly credentialsGone: boolean
-  /** The gateway key that this very start made, the only time it is shown; null later. */
+  /** The gateway key that this start has made and shows once. null at later starts. */
   readonly newKey: string | null
 }
 
@@ -47,7 +47,7 @@ function credentialsLines({ credentialsFile, credentialsGone }: WelcomeFacts): s
   ]
 }
 
-/** What a start prints when all is ready. Secrets are shown by the first start only. */
+/** What a start prints when everything is ready. Only the first start shows secrets. */
 export function welcome(facts: WelcomeFacts): string {
   const { baseUrl, host, models } = facts
   const lines = [

@@ -1,6 +1,6 @@
 import type { Terminal } from './terminal.ts'
 
-/** Kept with the action for the audit (§16). */
+/** The audit keeps the reason with the action (§16). */
 export const reasonOption = { reason: { kind: 'text', value: 'TEXT', about: 'The reason, for the audit' } } as const
 export const yesOption = { yes: { kind: 'flag', about: 'Do not ask for confirmation' } } as const
 export const customerOption = {

@@ -39,12 +39,12 @@ function checkOperands(specs: readonly OperandSpec[], given: readonly string[]):
   if (unexpected !== undefined) throw new UsageFault(`Unexpected argument: ${unexpected}`)
 }
 
-/** `null`: the help text was asked for. Throws `UsageFault`. */
+/** Returns `null` if the user asked for help. Throws `UsageFault`. */
 export function parseInput(action: Action, args: readonly string[]): Input | null {
   const specs: Readonly<Record<string, OptionSpec>> = { ...action.options, ...commonOptions }
   const options: NonNullable<ParseArgsConfig['options']> = {}
   for (const [name, { kind }] of Object.entries(specs)) {
-    // All that have a value are read as lists, so that a second one is seen and not silently taken for the first.
+    // Every option with a value is read as a list, so that a second value is noticed.
     options[name] = kind === 'flag' ? { type: 'boolean' } : { type: 'string', multiple: true }
   }
   options.help = { type: 'boolean', short: 'h' }
@@ -68,7 +68,7 @@ function parsed(args: readonly string[], options: NonNullable<ParseArgsConfig['o
   }
 }
 
-/** Node's message also explains, at length, how to pass such a word as an operand. */
+/** Node's message also explains at length how to pass such a word as an operand. */
 function wrongWord(message: string): string {
   const option = /'(-[^' ]*)[^']*'/.exec(message)?.[1] ?? ''
   if (/ambiguous|argument missing/.test(message)) {

@@ -7,14 +7,14 @@ import { parseInput } from './parse.ts'
 import { reportFailure } from './report-failure.ts'
 import type { Session } from './session.ts'
 
-/** What the words of a command line name: a command with its words, or a text to print. */
+/** The meaning of a command line: a command with its arguments, or a text to print. */
 type Found =
   | { readonly kind: 'action'; readonly path: string; readonly action: Action; readonly args: readonly string[] }
   | { readonly kind: 'text'; readonly text: string; readonly exitCode: number }
 
 const isHelp = (word: string | undefined) => word === '--help' || word === '-h' || word === 'help'
 
-/** The longest name of a command that the words begin with, and what follows it. */
+/** Finds the longest command name at the start of the arguments, and the arguments after it. */
 function named(actions: Readonly<Record<string, Action>>, args: readonly string[]) {
   for (const length of [2, 1]) {
     const name = args.slice(0, length).join(' ')

@@ -1,7 +1,7 @@
-/** A terminal's Ctrl-C arrives twice: to the whole group, and once more through the launcher. */
+/** A terminal sends Ctrl-C to the whole process group, and the launcher passes it on, so it arrives twice. */
 const sameSignalMs = 1_000
 
-/** Resolves when the operator wants an end; a second wish, later, ends the process at once. */
+/** Resolves at the first signal. A later second signal ends the process at once. */
 export function untilSignal(): Promise<void> {
   return new Promise((resolve) => {
     let firstMs: number | null = null

@@ -9,7 +9,7 @@ interface CommandText {
   readonly verb: string
   readonly role: Role
   readonly about: string
-  /** It cannot be taken back: the name is typed. */
+  /** The action cannot be undone, so the operator types the name. */
   readonly grave: boolean
 }
 
@@ -52,7 +52,10 @@ interface Asked {
   readonly typed: string | null
 }
 
-/** What the policy asks for; where the gateway has none, what cannot be taken back still asks for a reason and the name. */
+/**
+ * What the policy requires. If the gateway has no policy, an action that cannot be undone still requires a reason and
+ * the name.
+ */
 function askedFor({ command, name }: ActionTarget, policy: Policy | null): Asked {
   const { grave } = commands[command]
   const action = policy?.actions.find((each) => each.action === `node.${command}`)

@@ -11,7 +11,7 @@ import { Batches } from './payout-batches.tsx'
 
 const everyMs = 30_000
 
-/** What a viewer may not read is not asked for: each refusal would count as a denied call in the audit. */
+/** The page does not ask for what a viewer may not read, because each refusal counts as a denied call in the audit. */
 export function Money() {
   return (
     <>

@@ -42,7 +42,7 @@ function Summary({ nodes }: { nodes: readonly Node[] }) {
   )
 }
 
-/** The machines of the pool: rows on a desk, cards on a phone. */
+/** The nodes of the pool: rows on a wide screen, cards on a phone. */
 export function Pool() {
   const [list, again] = useLoad<NodeList>('/v1/admin/nodes?limit=1000', rowsEveryMs)
   const [target, setTarget] = useState<ActionTarget | null>(null)

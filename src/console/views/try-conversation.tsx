@@ -12,7 +12,7 @@ interface Question {
 }
 
 interface Turn {
-  /** What has come so far; null: nothing is asked now. */
+  /** The text that has arrived so far. null if no request runs. */
   readonly running: string | null
   readonly failure: Refusal | null
   readonly answered: Answered | null
@@ -44,7 +44,7 @@ function useChat({ apiKey, model, mixture }: Question) {
       (answered) => ({ ...idle, answered }),
       (error: unknown) => (signal.aborted ? idle : { ...idle, failure: refusalOf(error) }),
     )
-    // Who has signed out leaves nothing behind.
+    // Nothing is kept after the operator has signed out.
     if (text !== '' && token.value !== null) conversation.value = [...messages, { role: 'assistant', content: text }]
     setTurn(end)
   }

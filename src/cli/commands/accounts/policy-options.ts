@@ -6,7 +6,7 @@ import type { Session } from '../../frame/session.ts'
 
 const privacyClasses = ['public', 'trusted', 'private'] as const
 
-/** What account and key policies have in common. */
+/** The options that account policies and key policies share. */
 export const modelPolicyOptions = {
   policy: { kind: 'text', value: 'JSON', about: `The whole policy as JSON, or \`none\`; ${givenTextForm}` },
   'allow-model': { kind: 'texts', value: 'PATTERN', about: 'A model that is allowed; a pattern may end in *' },
@@ -66,14 +66,14 @@ async function wholePolicy(session: Session, value: string | undefined): Promise
   throw new UsageFault('--policy must be a JSON object or `none`')
 }
 
-/** The single options over `--policy`, over what holds now. undefined: none of them was given. */
+/** Applies the single options to `--policy` or to the current policy. undefined if none of them was given. */
 async function merged(session: Session, whole: string | undefined, single: object, current: object | null) {
   const given = await wholePolicy(session, whole)
   if (Object.keys(single).length === 0) return given
   return { ...(given === undefined ? current : given), ...single }
 }
 
-/** The gateway checks it; a field that it does not know comes back as a refusal. */
+/** The gateway checks the policy and refuses fields that it does not know. */
 export async function keyPolicy(session: Session, values: ModelValues): Promise<ModelPolicy | null | undefined> {
   return merged(session, values.policy, modelRules(values), null)
 }

@@ -34,9 +34,9 @@ function signatureOk(hash: string, signature: string | undefined, publicKey: str
   return key.verify(receiptMessage(hash), signature)
 }
 
-/** What a file says of one receipt: its facts, what was told of them, and where it stands. */
+/** The contents of a file about one receipt: its facts, what was claimed about them, and its proof. */
 interface GivenReceipt {
-  /** null: a proof alone. */
+  /** null if the file contains a proof alone. */
   readonly hash: string | null
   readonly told: string | undefined
   readonly signature: string | undefined

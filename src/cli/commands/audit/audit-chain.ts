@@ -14,7 +14,7 @@ function readHeads(file: string): readonly Head[] {
   }
 }
 
-/** What was kept elsewhere and the gateway no longer has: the end of a chain was cut off, or a whole one. */
+/** What was saved elsewhere and is missing now: the end of a chain, or a whole chain. */
 function lostSince(kept: readonly Head[], now: readonly Head[]): readonly string[] {
   const heads = new Map(now.map((head) => [head.writer_id, head]))
   return kept.flatMap(({ writer_id, seq, mac }) => {
@@ -26,7 +26,7 @@ function lostSince(kept: readonly Head[], now: readonly Head[]): readonly string
   })
 }
 
-/** All of them, so that none of the kept ones is missed for its age. */
+/** The command asks for all heads, so that an old one that was saved is found. */
 const path = '/v1/admin/audit/verify?limit=10000'
 
 export const chain = action({
@@ -54,7 +54,7 @@ export const chain = action({
       const rows = body.faults.map(({ kind, writer_id, at }) => [kind, writer_id, at])
       return `${summary}\n${table(session.terminal, ['FAULT', 'WRITER', 'AT'], rows)}`
     })
-    // Heads that do not hold would make the next comparison worthless.
+    // Heads of broken chains would make the next comparison worthless.
     if (holds && options.save !== undefined) writeFileSync(options.save, `${JSON.stringify(report, null, 2)}\n`)
     return holds ? undefined : 1
   },

@@ -3,7 +3,7 @@ import { action, type Verb } from '../../frame/action.ts'
 import { CliFailure } from '../../frame/failure.ts'
 import type { Session } from '../../frame/session.ts'
 
-/** Commands on a gateway's storage itself: who may run them holds its data folder, or `DATABASE_URL`. */
+/** Commands that work on a gateway's storage. Their user needs access to the data folder or to `DATABASE_URL`. */
 const told: readonly string[] = ['OfflineError', 'DataFolderError', 'EmbeddedDatabaseError']
 
 async function telling<T>(work: Promise<T>): Promise<T> {

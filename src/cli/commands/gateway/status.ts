@@ -8,13 +8,13 @@ import type { GatewayClient } from '../../frame/gateway-client.ts'
 import { fields, table } from '../../frame/table.ts'
 import type { Terminal } from '../../frame/terminal.ts'
 
-/** `null`: not known without an admin token. */
+/** `null` means that only an admin token shows the value. */
 interface Status {
   readonly base_url: string
   readonly state: Health['status']
-  /** Of the HTTP interface; null when the gateway does not say. */
+  /** The version of the HTTP interface, or null if the gateway does not say. */
   readonly interface_version: string | null
-  /** Of this program, which the gateway's need not be. */
+  /** The version of this program, which may differ from the gateway's. */
   readonly command_line_version: string
   readonly nodes: Readonly<Record<string, number>> | null
   readonly in_flight: number | null

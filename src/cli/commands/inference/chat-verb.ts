@@ -37,7 +37,7 @@ async function once(session: Session, wish: ChatWish, json: boolean, stats: bool
   return turn.stopped ? exitCodes.interrupted : exitCodes.ok
 }
 
-/** The words of the command line, or what is piped in; null where a person is to be asked. */
+/** Returns the arguments or the piped input. null means that a person should be asked. */
 async function promptOf(session: Session, words: readonly string[]): Promise<string | null> {
   if (words.length > 0 && !(words.length === 1 && words[0] === '-')) return words.join(' ')
   if (session.terminal.interactive && words.length === 0) return null

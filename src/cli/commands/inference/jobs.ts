@@ -40,7 +40,7 @@ function clientOf(session: Session): PrivateJobsClient {
   return createPrivateJobs({ baseUrl, customerId, customerToken, fetch: send })
 }
 
-/** The client's failures in words that say what to do. */
+/** Turns failures of the client into messages that say what to do. */
 async function told<T>(work: Promise<T>): Promise<T> {
   try {
     return await work
@@ -62,7 +62,7 @@ async function told<T>(work: Promise<T>): Promise<T> {
   }
 }
 
-/** The pinned identity; a given one is what the person has read at the machine. */
+/** The pinned identity of the node. A given one is what the person has read at the node. */
 async function fingerprintOf(session: Session, nodeId: string, given: string | undefined): Promise<string> {
   if (given !== undefined && !fingerprintPattern.test(given)) {
     throw new UsageFault('--fingerprint must be SHA256: and 43 characters')
@@ -99,7 +99,7 @@ async function follow(session: Session, job: SubmittedJob, quiet: boolean): Prom
 
 const idsOf = ({ jobId, commandId }: SubmittedJob) => ({ job_id: jobId, command_id: commandId })
 
-/** As the gateway spells it. */
+/** The outcome with the names of the wire. */
 const outcomeView = (outcome: JobOutcome) =>
   outcome.status === 'completed'
     ? { status: outcome.status, answer: outcome.answer, receipt_hash: outcome.receiptHash }

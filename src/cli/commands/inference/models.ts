@@ -35,7 +35,7 @@ const usdText = ({ usd_prices: prices }: ModelEntry) =>
         .map(([unit, price]) => `${unit} ${price}`)
         .join(', ')
 
-/** The entry as it is written: without what only the answer has. */
+/** The fields of an entry that a request may write. */
 async function currentEntry(session: Session, id: string): Promise<Partial<ModelEntry> & { id: string }> {
   const { models } = await session.gateway().admin<Listed>({ path: `${path}?limit=10000` })
   const found = models.find((model) => model.id === id && model.in_catalogue)
@@ -77,7 +77,7 @@ const list = action({
   },
 })
 
-/** Without an admin token: what the key may use. */
+/** Without an admin token, lists the models that the key may use. */
 async function listForKey(session: Session, json: boolean): Promise<undefined> {
   const { body } = await session.gateway().get<Static<typeof ModelList>>('/v1/api/models', true)
   session.show(json, body, ({ data }) =>
@@ -96,7 +96,7 @@ const price = (about: string) => ({ kind: 'text', value: 'WEI', about }) as cons
 
 const usdUnits = ['prompt', 'completion', 'image', 'request', 'input_cache_read'] as const
 
-/** Given ones over those of the entry: what is not named stays. */
+/** Merges the given prices into those of the entry. */
 function usdPrices(given: readonly string[], known: ModelEntry['usd_prices'] | undefined) {
   if (given.length === 0) return undefined
   const named = given.map((text) => {

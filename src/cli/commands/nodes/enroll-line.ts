@@ -4,12 +4,12 @@ import { isLoopback } from '../../../host/loopback.ts'
 import type { EnrollmentTokenIssued } from '../../../protocol/wire/nodes/enrollment.ts'
 import { CliFailure } from '../../frame/failure.ts'
 
-/** What may stand between double quotes in a shell without a second thought. */
+/** Characters that are safe between double quotes in every shell. */
 const plain = /^[A-Za-z0-9._~:/[\]%-]+$/
 
-/** Only programs on the gateway's own machine can follow this address. */
+/** True if only programs on the gateway's own computer can reach this address. */
 export const isLoopbackUrl = (url: string) => isLoopback(new URL(url).hostname)
-/** The agent refuses this beyond loopback unless it is told otherwise. */
+/** True for http beyond loopback, which the agent refuses without --insecure. */
 export const isPlainUrl = (url: string) => url.startsWith('http:') && !isLoopbackUrl(url)
 
 /**
@@ -31,7 +31,7 @@ export function enrollLine({ agent, gateway_url, enrollment_token }: EnrollmentT
     's=$(sha256sum agent.new 2>/dev/null || shasum -a 256 agent.new)',
     `[ "\${s%% *}" = ${agent.sha256} ] || { echo "The downloaded file is not the agent that this command expects." >&2; exit 1; }`,
     'mv agent.new agent.mjs',
-    // Bun itself in the place of the shell: npx would stand in between for as long as the agent runs, and keep signals.
+    // `exec` replaces the shell by Bun, because npx would stay in between and keep signals to itself.
     `b=$(command -v bun || npx -y -p bun@${dependencies.bun} -c "command -v bun") || { echo "The agent needs Bun, or Node with npm." >&2; exit 1; }`,
     `exec "$b" agent.mjs --gateway "${gateway_url}" --token "${enrollment_token}"${insecure}`,
   ]

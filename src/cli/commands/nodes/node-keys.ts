@@ -13,7 +13,7 @@ export const dataDirOption = {
 
 const namePattern = /^[^\u0000-\u001f\u007f]{1,64}$/
 
-/** Works on the agent's folder, with or without an agent that runs. Throws `CliFailure`. */
+/** Opens the keys in the agent's folder, whether or not the agent runs. Throws `CliFailure`. */
 async function keysOf(dir: string | undefined, session: Session): Promise<LocalKeys> {
   const [{ localKeys }, { nodeFolderPath }, { openPrivateFolder }] = await Promise.all([
     import('../../../node/access/local-keys.ts'),
@@ -25,7 +25,7 @@ async function keysOf(dir: string | undefined, session: Session): Promise<LocalK
   return told(() => localKeys(openPrivateFolder(path)))
 }
 
-/** Faults of the folder are written for the operator. */
+/** Errors of the folder have a text for the operator. */
 function told<T>(work: () => T): T {
   try {
     return work()

@@ -8,7 +8,7 @@ import { untilSignal } from '../../frame/until-signal.ts'
 import { listenAddress } from '../gateway/fake-node.ts'
 import { dataDirOption, nodeKeys } from './node-keys.ts'
 
-/** Faults of the set-up whose text is written for the operator; of anything else only the name is told. */
+/** Errors whose text is for the operator. Of any other error only the name is shown. */
 const told: readonly string[] = ['NodeStartError', 'PrivateFileError']
 
 const options = {
@@ -51,13 +51,15 @@ const options = {
 } as const satisfies OptionSpecs
 type NodeInput = OptionValues<typeof options>
 
-/** `http://127.0.0.1:8081=logit`; without the word the kind of server says it. */
+/** Reads `http://127.0.0.1:8081=logit`. Without the word the kind of server decides. */
 function readRanker(text: string): NonNullable<NodeOptions['rankers']>[number] {
   const [, url = '', scoreKind] = /^(.+?)(?:=(logit|probability))?$/.exec(text) ?? []
   return { url, scoreKind: scoreKind === 'logit' || scoreKind === 'probability' ? scoreKind : null }
 }
 
-/** `http://127.0.0.1:8000=VLLM_API_KEY`: on the command line itself every user of the machine could read the key. */
+/**
+ * Reads `http://127.0.0.1:8000=VLLM_API_KEY`. A key on the command line could be read by every user of the computer.
+ */
 function readRuntimeKey(text: string, env: Session['env']): NonNullable<NodeOptions['runtimeKeys']>[number] {
   const [, url = '', variable = ''] = /^(.+)=([A-Za-z_][A-Za-z0-9_]*)$/.exec(text) ?? []
   if (url === '') throw new UsageFault('--runtime-key must be URL=VARIABLE, like http://127.0.0.1:8000=VLLM_API_KEY')
@@ -111,7 +113,7 @@ Ctrl-C ends it.
 `
 }
 
-/** Of the verb by itself; also what the bundled agent runs. */
+/** The command without a subcommand, which the bundled agent also runs. */
 export const runNode = action({
   about: 'Run the node agent beside the model servers of this computer, for a gateway or for this computer alone',
   options,
@@ -133,7 +135,7 @@ export const runNode = action({
     else session.terminal.out(introduction(session.terminal, running, localTokenFile))
     await ended
     await running.stop()
-    // All is written and closed; a timer that is left must not hold up the end.
+    // Everything is written and closed, and a timer that is left must not delay the exit.
     process.exit(exitCodes.ok)
   },
 })

@@ -28,7 +28,7 @@ const options = {
   ...reasonOption,
 } as const satisfies OptionSpecs
 
-/** What stands in the way of the line on another machine. */
+/** Reasons why the command may not work on another computer. */
 function warnings({ gateway_url: url }: EnrollmentTokenIssued): string {
   if (isLoopbackUrl(url)) {
     return `Only this computer can reach ${url}. To reach the gateway from another one, start it with SVC_HOST and SVC_PUBLIC_URL.\n`

@@ -12,7 +12,7 @@ import { nodeDetails, nodeTable } from './nodes-view.ts'
 
 const path = '/v1/admin/nodes'
 const idOperand = { name: 'NODE_ID', about: 'The node’s id (node_…), as `nodes list` shows it' } as const
-/** A new node is polled at once: most have answered long before. */
+/** How long the command waits for the first answer of a new node, which most nodes give much earlier. */
 const firstAnswerWaitMs = 5 * secondMs
 const lookEveryMs = 250
 
@@ -48,7 +48,7 @@ async function nodeFields(session: Session, options: OptionValues<typeof nodeOpt
 
 const oneNode = (id: string | undefined) => `${path}/${segment(id ?? '')}`
 
-/** The node once it has answered, or as it is when that takes too long. */
+/** Returns the node after its first answer, or as it is if that takes too long. */
 async function afterFirstAnswer(gateway: GatewayClient, node: Node): Promise<Node> {
   let now = node
   for (const deadline = performance.now() + firstAnswerWaitMs; performance.now() < deadline; ) {
