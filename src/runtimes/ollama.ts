@@ -48,7 +48,7 @@ function writesText(entry: Fields): boolean {
   return !families.some((family) => typeof family === 'string' && family.includes('bert'))
 }
 
-/** A cloud model is answered by Ollama's own service: a prompt for it would leave the owner's machines. */
+/** Ollama's own service answers for a cloud model, so a prompt for it would leave the owner's nodes. */
 function staysHere(entry: Fields): boolean {
   return textOf(entry.remote_host) === null && textOf(entry.remote_model) === null && !/[:-]cloud$/.test(nameOf(entry))
 }

@@ -5,9 +5,9 @@ import { isGlobalAddress, networkList } from '../../transport/public-address.ts'
 import { TransportError } from '../../transport/transport.ts'
 
 /**
- * Where an agent may say that it is to be called: https to an address of the whole internet, or anything inside
- * `SVC_ENDPOINT_NETWORKS` (§22). A name is looked up for each new connection and the connection goes to the
- * address that was checked, so that a name cannot come to mean an inner machine later.
+ * Decides at which addresses the gateway may call an agent: https to a public address, or anything inside
+ * `SVC_ENDPOINT_NETWORKS` (§22). A name is looked up for each new connection, which goes to the checked address, so
+ * that the name cannot lead to an internal computer later.
  */
 export interface EndpointRules {
   /** Returns the base URL to store. Rejects with `invalid_request` if the rules forbid it. */

@@ -8,8 +8,8 @@ import { type Catalogue, type Profile, publicIdOf } from './routing-table.ts'
 /** Weight of the newest call in the moving means. */
 const ewmaWeight = 0.2
 /**
- * Share of its mean that a route keeps per poll in which no first token was timed, down to the best of its model: one slow
- * start must not keep a machine without work for ever, since only work could show that it has become fast.
+ * The share of its mean that a route keeps per poll without a timed first token, down to the best route of its model.
+ * One slow start must not keep a node without work for ever, because only work can show that it has become fast.
  */
 const idleEwmaKept = 0.97
 

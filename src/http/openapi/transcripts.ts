@@ -37,7 +37,7 @@ const whole = {
   svc: metadata,
 }
 
-/** Two of three experts answered, and match; the third found no machine. */
+/** Two of three experts answered and agree. The third one found no node. */
 const mixture = { strategy: 'vote', experts: [{ model, weight: 2 }, { model: 'qwen3-8b' }, { model: 'gemma-3-12b' }] }
 const node_id = 'node_01M7XP7YZ8K3D5F7G9H1J2K4M6'
 const trace = {

@@ -15,7 +15,7 @@ const urls = ({ gateway }: HttpContext) => {
   return { base, openapi: base + openApiPath, documentation: base + documentationPath }
 }
 
-/** Endpoint 4; its links are for machines too (RFC 8631). */
+/** Endpoint 4. Programs can read its links, too (RFC 8631). */
 export const endpointIndexRoutes = (context: HttpContext, table: () => RouteTable) =>
   new Elysia().use(publicReads(context, 'any')).get(
     '/v1/api',

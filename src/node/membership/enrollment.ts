@@ -9,14 +9,14 @@ import type { Identity } from './identity.ts'
 
 export const enrollmentFile = 'enrollment.json'
 
-/** What the gateway made of this machine; kept, so that later starts need no token. */
+/** The result of the enrolment. It is stored, so that later starts need no token. */
 const StoredEnrollment = Type.Composite([
   Type.Object({ gateway_url: Type.String() }),
   Type.Omit(EnrollResponse, ['status', 'protocol_version']),
 ])
 export type Enrollment = Static<typeof StoredEnrollment>
 
-/** A fault that the operator of the machine can mend: its text is all they need. */
+/** An error that the operator of the node can fix. Its text says all they need. */
 export class NodeStartError extends Error {
   override readonly name = 'NodeStartError'
 }
@@ -44,7 +44,7 @@ const answerTimeoutMs = 30_000
 /** Far more than an enrolment's answer, with all keys of the gateway. */
 const answerBytesMax = 64 * 1024
 
-/** Trades the single-use token for a node id (§22). Throws `NodeStartError`. */
+/** Exchanges the single-use token for a node id (§22). Throws `NodeStartError`. */
 export async function enroll(request: EnrollmentRequest, folder: PrivateFolder): Promise<Enrollment> {
   const unsigned = {
     protocol_version: agentProtocolVersion,
@@ -85,7 +85,7 @@ async function ask(url: string, body: object): Promise<unknown> {
   return answer
 }
 
-/** The gateway's own words: a title and a code, never the token. */
+/** The gateway's own words, a title and a code. The token never appears. */
 function refusal(status: number, answer: unknown): string {
   const { title, detail, code } = (answer ?? {}) as Readonly<Record<string, unknown>>
   const said = [title, detail].filter((text) => typeof text === 'string' && text.length <= 500)
@@ -93,7 +93,7 @@ function refusal(status: number, answer: unknown): string {
   return `The gateway refused the enrolment: ${words === '' ? `HTTP ${status}` : words} (${typeof code === 'string' ? code : status})`
 }
 
-/** https and wss, or loopback; anything else only where the operator says so (§22). */
+/** Accepts https and wss, or loopback. Other URLs need the operator's consent (§22). */
 export function checkedGatewayUrl(text: string, insecure: boolean): string {
   const url = URL.canParse(text) ? new URL(text) : null
   if (url === null || !['http:', 'https:'].includes(url.protocol) || url.search !== '' || url.hash !== '') {

@@ -13,8 +13,9 @@ export const isLoopbackUrl = (url: string) => isLoopback(new URL(url).hostname)
 export const isPlainUrl = (url: string) => url.startsWith('http:') && !isLoopbackUrl(url)
 
 /**
- * One line for the other machine: fetches the agent from the gateway, goes on only if it is the very file that this
- * gateway spoke of, and starts it with Bun. Within `sh -c`, because other shells split words in other ways.
+ * One command for the other computer. It fetches the agent from the gateway, continues only if the file is the one
+ * that this gateway has named, and starts it with Bun. It runs in `sh -c`, because other shells split words
+ * differently.
  */
 export function enrollLine({ agent, gateway_url, enrollment_token }: EnrollmentTokenIssued): string {
   for (const word of [agent.url, agent.sha256, gateway_url, enrollment_token]) {
