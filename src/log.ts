@@ -5,12 +5,12 @@ export type LogFields = Readonly<Record<string, string | number | boolean | null
 
 /** JSON lines (§18). Fields are codes, ids, counts and times: never a body, a header, a token or an address. */
 export interface Log {
-  /** `event`: one of our own words, never a caller's. */
+  /** `event` is one of our own words and never a caller's text. */
   debug(event: string, fields?: LogFields): void
   info(event: string, fields?: LogFields): void
   warn(event: string, fields?: LogFields): void
   error(event: string, fields?: LogFields): void
-  /** Writes out what is buffered; call before the process ends. */
+  /** Writes the buffered lines. Call it before the process ends. */
   flush(): void
 }
 

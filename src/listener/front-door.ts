@@ -5,7 +5,7 @@ export type Handler = (request: Request) => Response | Promise<Response>
 
 export interface FrontDoorOptions {
   readonly descriptors: { readonly scarce: boolean }
-  /** While descriptors are scarce: whether a request is let in. Must not throw. */
+  /** Decides while descriptors are scarce whether a request is admitted. It must not throw. */
   readonly isKnown: (request: Request) => boolean
   readonly refuse: (request: Request, problem: Problem) => Response
 }

@@ -37,7 +37,7 @@ export function limitOf(standard: number, max: number): IntegerParameter {
   return { kind: 'integer', min: 1, max, default: standard, description: 'How many items the answer may have' }
 }
 
-/** A filter that may be absent. */
+/** An optional filter. */
 export function oneOf(values: readonly string[]) {
   return {
     kind: 'text',

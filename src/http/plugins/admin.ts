@@ -12,9 +12,9 @@ import { accessAudit } from './access-audit.ts'
 import { requestId } from './request-id.ts'
 
 const ranks: Readonly<Record<Role, number>> = { viewer: 0, operator: 1, admin: 2 }
-/** Of the key under which a token's requests are counted: the token itself stands nowhere. */
+/** The length of the hash under which a token's requests are counted. The token itself is not stored. */
 const tokenHashCharacters = 24
-/** Where no key is configured there is one gateway only, and nobody to share the count with. */
+/** Without a configured key there is only one gateway, so nobody shares the count. */
 const processSalt = crypto.randomUUID()
 
 /** The actor of an admin request. */

@@ -16,12 +16,12 @@ import { adminPrefix, type RouteTable } from '../frame/route-table.ts'
 import { auditUnrouted } from './access-audit.ts'
 
 export const modelsRoute = '/v1/api/models'
-/** Stands for the route where there is none. */
+/** Stands for the route of a request that has none. */
 export const unmatched = 'unmatched'
 
 const speaksOpenAi = (route: string) => route === chatRoute || route === modelsRoute
 
-/** The response to anything that was thrown on a route: the envelope is the route's, the status the refusal's. */
+/** Turns an error on a route into a response with the route's format and the refusal's status. */
 export function respondToFailure(
   { base, gateway }: HttpContext,
   error: unknown,
@@ -60,7 +60,7 @@ function unhandled(context: HttpContext, table: RouteTable, request: Request, ex
   return { route, ...respondToFailure(context, new Problem('method_not_allowed', { headers: { allow } }), place) }
 }
 
-/** The one place that turns what was thrown into a response. Costs a request that succeeds nothing. */
+/** The only place that turns errors into responses. It adds no work to a request that succeeds. */
 export const problems = (context: HttpContext, table: () => RouteTable) =>
   new Elysia({ name: 'problems' }).onError({ as: 'global' }, (failed) => {
     const { code, error, request, server, set, route } = failed
@@ -73,7 +73,7 @@ export const problems = (context: HttpContext, table: () => RouteTable) =>
       exchange.code = outcome.problem?.code ?? null
       const template = outcome.route === unmatched ? null : outcome.route
       auditUnrouted(context, exchange, request, { path, template, status })
-      // No route, so no hook of a route writes the line.
+      // Without a route no hook of a route writes the log line.
       endExchange(context, exchange, { route: outcome.route, method: request.method, status })
       return outcome.response
     }

@@ -24,7 +24,7 @@ export const marketplaceRoutes = (context: HttpContext) => {
   const { gateway } = context
   const snapshot = createSnapshot(snapshotMs, async () => {
     const view = marketplaceView(gateway.router.table(), await gateway.pool.modelEntries(), Date.now())
-    // The bytes are kept, so that what Elysia would cut off at each answer is cut off here.
+    // The bytes are kept, so fields that Elysia would remove from each answer are removed here.
     const body = JSON.stringify(Value.Clean(Marketplace, view))
     return { body, etag: `"${sha256Hex(body).slice(0, etagCharacters)}"` }
   })

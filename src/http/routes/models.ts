@@ -28,7 +28,7 @@ async function authenticate(context: HttpContext, exchange: HttpExchange, author
   return access
 }
 
-/** Endpoint 3. A credential that is sent must be valid: a wrong key never falls back to the public list. */
+/** Endpoint 3. A credential must be valid if it is sent. A wrong key never gets the public list instead. */
 export const modelRoutes = (context: HttpContext) =>
   new Elysia().use(requestId(context)).get(
     modelsRoute,

@@ -49,13 +49,13 @@ interface Signed {
   readonly nonce: string
 }
 
-/** The exact decoded texts of the query; what was left out is signed as its default (§15). */
+/** The text that the node signs: the decoded values of the query, and defaults for those that are missing (§15). */
 export const payoutReportMessage = ({ nodeId, windowDays: days, limit, signedAt, nonce }: Signed) =>
   `${brand}-node-payout-report-v1:${nodeId}:${days}:${limit}:${signedAt}:${nonce}`
 
 const malformed = (parameter: string) => new Problem('signature_malformed', { param: `query.${parameter}` })
 
-/** The text as it stands in the query, or the default. */
+/** The value in the query, or the default. */
 function sent(url: string, name: 'window_days' | 'limit'): string {
   const cut = url.indexOf('?')
   return new URLSearchParams(cut === -1 ? '' : url.slice(cut + 1)).get(name) ?? String(window[name].default)
@@ -84,7 +84,7 @@ function readStamp(values: {
   return { signedAt, nonce, signature, atMs }
 }
 
-/** Refuses unless the node signed just this report, a moment ago and for the first time. */
+/** Refuses unless the node has just signed this report for the first time. */
 async function authenticate({ gateway }: HttpContext, url: string, nodeId: string, address: string) {
   const values = readQuery(url, query)
   const { signedAt, nonce, signature, atMs } = readStamp(values)
@@ -129,7 +129,7 @@ export const nodePayoutRoutes = (context: HttpContext) =>
       const nodeId = params.node_id
       const { gateway } = context
       const values = await authenticate(context, request.url, nodeId, exchange.address)
-      // After the signature: strangers must not be able to use up a node's share.
+      // The limit is counted after the signature was checked, so that strangers cannot use up a node's share.
       Object.assign(set.headers, await gateway.limits.takeNodeReport(nodeId))
       const nowMs = Date.now()
       const since = windowStart(nowMs, values.window_days)

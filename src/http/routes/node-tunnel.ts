@@ -18,7 +18,7 @@ interface Upgrading {
 
 export const tunnelRoute = '/v1/node-agent/tunnel'
 
-/** What a browser, or a program of another protocol, sends is no tunnel. */
+/** False for requests of browsers and of programs with another protocol. */
 function isTunnel({ headers: sent }: Request): boolean {
   const protocols = (sent.get('sec-websocket-protocol') ?? '').split(',').map((name) => name.trim())
   return sent.get('upgrade')?.toLowerCase() === 'websocket' && protocols.includes(tunnelProtocol)

@@ -12,12 +12,12 @@ import { customer } from '../plugins/customer.ts'
 import { jobCreatedView, jobReadView } from '../views/job.ts'
 
 const jobsPath = '/v1/api/private-inference/jobs'
-/** §17: base64url of 6 MiB, and what stands around it. */
+/** §17: 6 MiB in base64url, and the JSON around it. */
 const bodyBytesMax = 10 * 1024 * 1024
 const security = [{ customerId: [], customerToken: [] }]
 const jobParams = Type.Object({ job_id: Type.String({ pattern: '^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$' }) })
 
-/** A mixture has a code of its own, and would be lost among the unknown fields. */
+/** Refuses a mixture with its own code, because otherwise it would be one of the unknown fields. */
 function refuseMixture(body: unknown): void {
   const { mixture, svc } = (body ?? {}) as { readonly mixture?: unknown; readonly svc?: { readonly mixture?: unknown } }
   if (mixture !== undefined) throw new Problem('mixture_unsupported_path', { param: 'mixture' })

@@ -14,7 +14,7 @@ import { nodeView } from '../../views/admin.ts'
 const tags = ['Nodes (extension)']
 const listQuery = { limit: limitOf(100, 1_000) }
 
-/** What this gateway knows of a node right now, beside its row. */
+/** A node's row with what this gateway knows about the node now. */
 const withStatus = ({ gateway }: HttpContext, row: NodeRecord, role: Role) =>
   nodeView(row, gateway.router.nodes().find(({ nodeId }) => nodeId === row.nodeId) ?? null, role)
 
@@ -124,7 +124,7 @@ const commands: readonly (readonly [NodeCommand, string])[] = [
   ['revoke', 'Revoke the node and its keys for good'],
 ]
 
-/** What is told to a node; saying it twice is no fault. */
+/** Commands to a node. Repeating one is no error. */
 const commandRoutes = (context: HttpContext) => {
   const app = new Elysia().use(admin(context))
   for (const [command, summary] of commands) {

@@ -30,6 +30,6 @@ const decisionRoute = (context: HttpContext, { action, status, summary }: (typeo
     },
   )
 
-/** Receipts held because a node said more than can be (§5, §23). */
+/** Receipts that are on hold because the node reported implausible usage (§5, §23). */
 export const receiptRoutes = (context: HttpContext) =>
   new Elysia().use(decisionRoute(context, decisions[0])).use(decisionRoute(context, decisions[1]))
