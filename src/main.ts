@@ -18,12 +18,14 @@ import { createLog, failureName, type Log } from './log.ts'
 import { type Config, listOf, readConfig } from './settings/config.ts'
 import { unknownSettings } from './settings/unknown.ts'
 
-/** The last events of streams may take so long to leave, ms. */
+/** How long the last events of streams may take to leave, ms. */
 const lastBytesMs = 500
-/** Ctrl-C reaches npm, the launcher and this process, and each passes it on: what comes within this is one signal, ms. */
+/**
+ * Ctrl-C reaches npm, the launcher and this process, and each passes it on. Signals within this time count as one, ms.
+ */
 const sameSignalMs = 1_000
 
-/** A fault of the set-up that the operator can mend: its text is all they need. */
+/** An error that the operator can fix. Its text says all they need. */
 export class StartError extends Error {
   override readonly name = 'StartError'
 }
@@ -31,7 +33,7 @@ export class StartError extends Error {
 export interface Server {
   readonly url: string
   readonly port: number
-  /** Ordered: no new work, in-flight ends within the grace, actors, database. */
+  /** Stops in order: no new work, running work within the grace time, actors, database. */
   stop(): Promise<void>
 }
 
@@ -50,7 +52,7 @@ async function openStorage(config: Config, log: Log): Promise<Storage> {
 
 const given = (secret: string | null, made: string | undefined) => listOf(secret ?? made ?? '')
 
-/** What a port that cannot be taken is called in words, and which setting mends it. */
+/** The reason why a port cannot be used, and the setting that fixes it. */
 const listenFaults: Readonly<Record<string, (config: Config) => string>> = {
   EADDRINUSE: ({ SVC_PORT }) => `Port ${SVC_PORT} is in use. Stop what listens there, or set SVC_PORT to another port.`,
   EACCES: ({ SVC_PORT }) => `This user may not use port ${SVC_PORT}. Set SVC_PORT to a port above 1023.`,
@@ -62,7 +64,7 @@ function listenError(error: unknown, config: Config): unknown {
   return fault === undefined ? error : new StartError(fault(config))
 }
 
-/** Before anything is made: a first start that fails later would have made credentials that nobody was shown. */
+/** Checked before anything is made. A first start that fails later would have made credentials that nobody saw. */
 function checkPort(config: Config): void {
   if (!config.embedded || config.SVC_PORT === 0) return
   const address = { hostname: config.SVC_HOST, port: config.SVC_PORT, exclusive: true }
@@ -75,7 +77,7 @@ function checkPort(config: Config): void {
 
 function listen(app: AnyElysia, config: Config): Bun.Server<unknown> {
   try {
-    // Processes on one PostgreSQL may share a port (§26); two with databases of their own must not.
+    // Gateways on one PostgreSQL may share a port (§26). Gateways with different databases must not.
     app.listen({ hostname: config.SVC_HOST, port: config.SVC_PORT, reusePort: !config.embedded })
   } catch (error) {
     throw listenError(error, config)
@@ -90,18 +92,18 @@ async function answered(server: Bun.Server<unknown>, boundMs: number): Promise<v
   while (server.pendingRequests > 0 && performance.now() < until) await Bun.sleep(10)
 }
 
-/** The command line finds the gateway by the credentials file; the port may be another one than at the first start. */
+/** The command line finds the gateway by the credentials file, and the port may differ from the first start's. */
 function keepBaseUrl(folder: DataFolder | null, baseUrl: string): void {
   const kept = folder?.readCredentials() ?? null
   if (kept !== null && kept.base_url !== baseUrl) folder?.writeCredentials({ ...kept, base_url: baseUrl })
 }
 
 export interface StartOptions extends Pick<GatewayParts, 'world'> {
-  /** Prints no welcome. */
+  /** Prints no welcome text. */
   readonly quiet?: boolean
 }
 
-/** Starts everything, in order; what was started is stopped again when a later step fails. */
+/** Starts everything in order. If a step fails, it stops what was started. */
 export async function start(
   env: Readonly<Record<string, string | undefined>> = process.env,
   options: StartOptions = {},
@@ -126,7 +128,7 @@ export async function start(
   }
 }
 
-/** The first start's tokens, customer and key (§25); false: there were some already. */
+/** Makes the tokens, customer and key of the first start (§25). Returns false if there were some already. */
 async function makeCredentials(
   config: Config,
   folder: DataFolder,
@@ -182,7 +184,7 @@ async function startAll(
   const auditKeys = given(config.SVC_AUDIT_KEY, secrets?.auditKey)
   const routerKeys = given(config.SVC_ROUTER_KEY, secrets?.routerKey)
   const webhookKeys = given(config.SVC_WEBHOOK_KEY, secrets?.webhookKey)
-  // Those of the first start, or of `reset-admin` (§4). Given tokens take the place of the first start's.
+  // The tokens of the first start or of `reset-admin` (§4). Configured tokens replace those of the first start.
   const roleTokensInDatabase = storage.folder === null || config.SVC_ADMIN_TOKENS.length === 0
   const made =
     storage.folder !== null && roleTokensInDatabase
@@ -235,7 +237,7 @@ async function startAll(
 const expected = (error: unknown): error is Error =>
   [StartError, DataFolderError, EmbeddedDatabaseError, SettlementPackagesError].some((kind) => error instanceof kind)
 
-/** Runs until a signal ends it, also while it still starts; a second signal ends it at once. */
+/** Runs until a signal ends it, also during the start. A second signal ends it at once. */
 export async function run(): Promise<void> {
   const starting = start()
   let signalledMs: number | null = null

@@ -7,9 +7,9 @@ import { databaseFailure, OfflineError, offlineSettings, openStorage } from './s
 
 export interface ResetAdmin {
   readonly adminToken: string
-  /** Admin tokens of the database that have ended. */
+  /** The number of admin tokens in the database that stopped working. */
   readonly ended: number
-  /** Where the token was written; null: nowhere. */
+  /** The file with the new token, or null. */
   readonly credentialsFile: string | null
 }
 
@@ -44,7 +44,7 @@ export async function resetAdmin(env: Environment): Promise<ResetAdmin> {
   }
 }
 
-/** The command line of the embedded gateway goes on working. */
+/** Keeps the command line of the embedded gateway working. */
 function keep(dataDir: string | null, adminToken: string): string | null {
   const held = dataDir === null ? null : readCredentials(dataDir)
   if (dataDir === null || held === null) return null

@@ -56,12 +56,12 @@ function openBackup(file: string): { readonly source: BackupSource; readonly clo
   if (!isGzip(file)) throw new OfflineError(foreign().message)
   const bytes = createReadStream(file)
   const text = createGunzip()
-  // A fault of either reaches whoever reads the text.
+  // An error of either stream reaches the reader of the text.
   pipeline(bytes, text, () => {})
   return { source: new BackupSource(text), close: () => bytes.destroy() }
 }
 
-/** A backup, read to its last line, in the place of what was there; all of it or nothing. No gateway may run. */
+/** Replaces everything by a backup that was read to its last line, or changes nothing. No gateway may run. */
 export async function restoreBackup({ env, file, overwrite, secretsTo }: RestoreOptions): Promise<Restored> {
   const settings = offlineSettings(env)
   const { source, close } = openBackup(file)

@@ -1,6 +1,9 @@
 import { webhookUrlCharactersMax } from '../../protocol/wire/inference/job.ts'
 
-/** Names that never mean a machine on the internet (RFC 6761, 6762, 7686, 8375; `.internal` by ICANN; `.lan` by habit). */
+/**
+ * Names that never belong to a host on the internet (RFC 6761, 6762, 7686, 8375; `.internal` by ICANN; `.lan` by
+ * habit).
+ */
 const privateSuffix = /(^|\.)(localhost|local|internal|home\.arpa|lan|test|onion)$/
 /** RFC 3986: the parser repairs far more without a word, and what is shown again must be a URI as it stands. */
 const uri =
