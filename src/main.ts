@@ -86,7 +86,7 @@ function listen(app: AnyElysia, config: Config): Bun.Server<unknown> {
   return app.server
 }
 
-/** Resolves when every request that was taken has its answer, or after `boundMs`. Open WebSockets do not count (seen). */
+/** Resolves when every accepted request has its answer, or after `boundMs`. Open WebSockets do not count (seen). */
 async function answered(server: Bun.Server<unknown>, boundMs: number): Promise<void> {
   const until = performance.now() + boundMs
   while (server.pendingRequests > 0 && performance.now() < until) await Bun.sleep(10)

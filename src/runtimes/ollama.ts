@@ -19,7 +19,7 @@ export const ollama: RuntimeModule = {
     )
     const models = installed.map((entry) => {
       const loaded = inMemory.get(nameOf(entry))
-      // Of a model that is not in memory the context is not known: it is settled when the server loads it.
+      // The context length of a model is unknown until the server has loaded the model.
       return {
         id: nameOf(entry),
         contextLength: countOf(loaded?.context_length),
@@ -41,7 +41,7 @@ function nameOf(entry: Fields): string {
   return textOf(entry.model) ?? textOf(entry.name) ?? ''
 }
 
-/** Embedding models are of the BERT families; they cannot chat. */
+/** Embedding models belong to the BERT families and cannot chat. */
 function writesText(entry: Fields): boolean {
   const details = fieldsOf(entry.details)
   const families = [details.family, ...(Array.isArray(details.families) ? details.families : [])]

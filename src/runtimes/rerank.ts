@@ -6,7 +6,7 @@ export type ScoreKind = 'probability' | 'logit'
 
 export interface RankingTraits {
   readonly scoreKind: ScoreKind
-  /** At most so many documents in one request; null: no bound is known. */
+  /** How many documents one request may have. null if no bound is known. */
   readonly documentsMax: number | null
 }
 
@@ -23,7 +23,7 @@ export interface DocumentScore {
   readonly score: number
 }
 
-/** How a kind of server is asked for a ranking, and how it answers. */
+/** How to ask a kind of server for a ranking, and how to read its answer. */
 export interface RerankDialect {
   readonly path: string
   body(call: RankingCall): object
@@ -46,7 +46,7 @@ export const jinaDialect: RerankDialect = {
   scores: (answer) => entriesOf(fieldsOf(answer).results, 'relevance_score'),
 }
 
-/** Text Embeddings Inference; without `truncate` one long document would fail the whole request. */
+/** Text Embeddings Inference. Without `truncate` one long document would fail the whole request. */
 export const teiDialect: RerankDialect = {
   path: '/rerank',
   body: ({ query, documents }) => ({ query, texts: documents, truncate: true }),
@@ -70,7 +70,7 @@ export function declaredRanker(status: RuntimeStatus, scoreKind: ScoreKind | nul
   return { ...status, models: status.models.map(declared) }
 }
 
-/** A probability that single precision has pushed over its edge by so little is at the edge. */
+/** Single precision may push a probability this far over 0 or 1, which then counts as 0 or 1. */
 const edge = 1e-4
 
 function inUnit(score: number, kind: ScoreKind): number | null {

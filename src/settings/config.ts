@@ -21,7 +21,7 @@ type ValueOf<S extends Setting> = S extends { kind: 'number' }
 export type Settings = { readonly [N in SettingName]: ValueOf<(typeof settings)[N]> }
 
 export interface Config extends Settings {
-  /** Unset `DATABASE_URL`: this process supervises its own PostgreSQL in the data folder. */
+  /** True without `DATABASE_URL`. Then this process runs its own PostgreSQL in the data folder. */
   readonly embedded: boolean
 }
 
@@ -59,7 +59,7 @@ function read(name: string, setting: Setting, raw: string | undefined): unknown 
   }
 }
 
-/** A secret that holds several, newest first. */
+/** The values of a secret that may hold several, newest first. */
 export function listOf(secret: string): readonly string[] {
   return secret.split(',').map((part) => part.trim())
 }
@@ -71,10 +71,10 @@ function isNetwork(text: string): boolean {
   return bits === undefined || (/^[0-9]{1,3}$/.test(bits) && Number(bits) <= (version === 4 ? 32 : 128))
 }
 
-/** Agents take no longer list. */
+/** Agents accept no longer list. */
 const routerKeysMax = 8
 
-/** What a setting's kind does not say of its form. */
+/** Checks the form of settings whose kind does not say enough. */
 function formFaults(settings: Settings): string[] {
   const { SVC_ROUTER_KEY, SVC_ENDPOINT_NETWORKS, SVC_TRUSTED_PROXIES } = settings
   const faults: string[] = []
@@ -125,7 +125,7 @@ function webhookFaults({ SVC_WEBHOOK_KEY, SVC_WEBHOOK_PORTS, SVC_ROUTER_KEY }: S
   return faults
 }
 
-/** What no gateway with DATABASE_URL starts without, and `ops/new-secrets.sh` draws. */
+/** Secrets without which no gateway with DATABASE_URL starts. `ops/new-secrets.sh` makes them. */
 export const requiredSecrets = [
   'SVC_TOKEN_PEPPER',
   'SVC_SECRETS_KEY',
@@ -136,7 +136,7 @@ export const requiredSecrets = [
 
 export type Environment = Readonly<Record<string, string | undefined>>
 
-/** Each setting by itself: for what runs beside a gateway and needs but few of them. No fault shows a value. */
+/** Checks each setting by itself, for programs beside a gateway that need only a few. No fault shows a value. */
 export function readSettings(env: Environment): { readonly settings: Settings; readonly faults: readonly string[] } {
   const faults: string[] = []
   const values: Record<string, unknown> = {}

@@ -1,6 +1,6 @@
 import type { Setting } from './setting.ts'
 
-/** Receipts, prices, and settlement on a chain. */
+/** Receipts, prices, and settlement on the blockchain. */
 export const moneySettings = {
   SVC_RECEIPT_FLUSH_MS: {
     kind: 'number',

@@ -1,19 +1,19 @@
 import { nearest } from '../nearest.ts'
 import { settings } from './table.ts'
 
-/** What the command line reads (`src/cli/frame/credentials.ts`), and a gateway started from the same shell sees. */
+/** Variables of the command line (`src/cli/frame/credentials.ts`), which a gateway in the same shell also sees. */
 const ofCommandLine = ['SVC_BASE_URL', 'SVC_ADMIN_TOKEN', 'SVC_GATEWAY_KEY', 'SVC_APPROVER_TOKEN']
 const prefix = 'SVC_'
 const namesMax = 20
-/** A name can hold anything, and it stands in a log. */
+/** The form of names that may be logged, because a name could contain anything. */
 const nameForm = /^[A-Z0-9_]{1,64}$/i
-/** Changes of single letters up to which a name is taken for a misspelt one: two, or a part of its length. */
+/** How many letters of a misspelt name may differ: at least two, or this share of its length. */
 const changesMin = 2
 const changesShare = 0.34
 
 export interface UnknownSetting {
   readonly name: string
-  /** The name that may have been meant; null: none is near. */
+  /** The name that was probably meant, or null. */
   readonly nearest: string | null
 }
 
@@ -28,7 +28,10 @@ function nearestOf(name: string): string | null {
   return found === null ? null : prefix + found
 }
 
-/** Variables of the environment that look like settings and are none: mostly slips. By name, never by value. */
+/**
+ * Variables of the environment that look like settings and are none, which are mostly misspelt. Only names are
+ * returned.
+ */
 export function unknownSettings(env: Readonly<Record<string, string | undefined>>): readonly UnknownSetting[] {
   return Object.keys(env)
     .filter((name) => name.toUpperCase().startsWith(prefix) && nameForm.test(name))

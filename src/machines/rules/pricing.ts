@@ -26,7 +26,7 @@ export function chargeOf(actualWei: bigint, reservedWei: bigint): bigint {
 
 export interface Split {
   readonly feeWei: bigint
-  /** The node's part. */
+  /** The node's share. */
   readonly shareWei: bigint
 }
 

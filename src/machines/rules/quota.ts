@@ -26,7 +26,7 @@ export interface LimitView {
   readonly limit: number
   readonly windowSeconds: number
   readonly remaining: number
-  /** Until the limit is whole again; at a refusal until there is something again. */
+  /** The time until the limit is whole again, or after a refusal until something is available. */
   readonly resetSeconds: number
 }
 

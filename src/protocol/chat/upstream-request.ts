@@ -2,7 +2,7 @@ import { cutMembers } from '../json/json-members.ts'
 import { jsonString } from '../json/json-text.ts'
 import type { ChatRequest } from '../wire/inference/chat.ts'
 
-/** Never sent to a node: nodes may be third parties (data minimisation, §5). */
+/** Fields that no node gets, because nodes may belong to third parties (data minimisation, §5). */
 const stripped: ReadonlySet<string> = new Set([
   'svc',
   'user',
@@ -13,21 +13,21 @@ const stripped: ReadonlySet<string> = new Set([
   'service_tier',
 ])
 
-/** Longer bodies stay in pieces; joining a short one costs less than handing its pieces on. */
+/** Longer bodies stay in pieces. Joining a short one costs less than passing its pieces on. */
 const joinedMax = 16 * 1024
 
-/** The body a node gets, but for `model`, which differs from route to route. */
+/** The body for a node without `model`, which differs from route to route. */
 export interface UpstreamBody {
-  /** The node is asked for a stream. */
+  /** True if the node is asked for a stream. */
   readonly stream: boolean
   /** One text, or its pieces in order. */
   forModel(upstreamModelId: string): string | readonly string[]
 }
 
-/** In a request for a whole answer: the node is asked for a stream all the same. */
+/** Replaces members in a request for a whole answer, so that the node sends a stream. */
 export const streamMembers = { stream: true, stream_options: { include_usage: true } } as const
 
-/** What the gateway itself puts into a body, and so takes out of the client's. */
+/** The members that the gateway itself sets, and therefore removes from the client's body. */
 function ownMembers(body: ChatRequest, ceiling: number | null): Readonly<Record<string, unknown>> | null {
   if (body.stream !== true && ceiling === null) return null
   return {

@@ -1,5 +1,5 @@
 import type { Hex } from 'viem'
-import { type EvmChain, createEvmChain } from '../../../src/actors/money/evm-chain.ts'
+import { createEvmChain, type EvmChain } from '../../../src/actors/money/evm-chain.ts'
 import {
   createSettlement,
   type Settlement,
