@@ -58,9 +58,9 @@ export async function receiveWhole(
   route: Route,
   upstream: UpstreamBody,
 ): Promise<ReceivedAnswer | { readonly failure: AttemptFailure }> {
-  if (exchange.isBilled(route) && !(await exchange.afford(route))) {
-    return { failure: { code: 'node_lost', failover: false } }
-  }
+  if (exchange.isBilled(route)) await exchange.afford(route)
+  const ended = exchange.ended()
+  if (ended !== null) return { failure: ended }
   const attempt = exchange.begin(route)
   const response = await callNode(exchange, attempt, upstream)
   if (isFailure(response)) return { failure: response }
