@@ -11,7 +11,7 @@ import { callNode, isFailure } from './node-call.ts'
 import { finishReasons } from './tracing.ts'
 
 /** A node's whole answer may not be larger, bytes. */
-const answerBytesMax = 32 * 1024 * 1024
+const answerBytesMax = 16 * 1024 * 1024
 
 /** What a node answered, metered; it is not recorded yet and the exchange has not ended. */
 export interface ReceivedAnswer {
