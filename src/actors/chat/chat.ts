@@ -110,7 +110,7 @@ function bodyFor(exchange: Exchange, route: Route, ceiling: number | null): Upst
 }
 
 function dispatchWhole(exchange: Exchange, request: PlacementRequest, keys: PrefixKeys, ceiling: number | null) {
-  return dispatch(exchange.port, exchange.command, request, (route) => {
+  return dispatch(exchange, request, (route) => {
     if (keys !== null) exchange.port.prefixes.record(keys, route.nodeId)
     return tryWhole(exchange, route, bodyFor(exchange, route, ceiling))
   })
@@ -123,7 +123,7 @@ async function dispatchStream(
   keys: PrefixKeys,
   ceiling: number | null,
 ): Promise<void> {
-  await dispatch(exchange.port, exchange.command, request, (route, budget) => {
+  await dispatch(exchange, request, (route, budget) => {
     if (keys !== null) exchange.port.prefixes.record(keys, route.nodeId)
     return tryStream(exchange, relay, route, bodyFor(exchange, route, ceiling), budget)
   })

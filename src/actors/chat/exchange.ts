@@ -9,10 +9,11 @@ import { readNodeReceipt, type SeenWork } from '../../protocol/receipts/node-rec
 import { receiptText, textHash } from '../../protocol/receipts/receipt.ts'
 import type { ChatMetadata } from '../../protocol/wire/inference/chat.ts'
 import { isoTime } from '../../time.ts'
+import { CallSignal } from '../../transport/call-signal.ts'
 import type { Admission, Limits } from '../limits/limits.ts'
-import { Attempt } from './attempt.ts'
+import { Attempt, type AttemptFailure } from './attempt.ts'
 import type { ChatCommand } from './chat-command.ts'
-import type { DispatchPort } from './dispatch.ts'
+import type { Dispatched, DispatchPort } from './dispatch.ts'
 import { billedCeiling, isBilled, PaidCall, type PaidCallPort } from './paid-call.ts'
 import type { Relay } from './relay.ts'
 import type { Ticker, Ticking } from './ticker.ts'
@@ -51,7 +52,7 @@ const saysEstimated = (vouched: ToldWork['vouched']) =>
   (vouched?.svc as { readonly usage_estimated?: unknown } | null | undefined)?.usage_estimated === true
 
 /** What one request carries from its admission to its end. */
-export class Exchange implements Ticking {
+export class Exchange implements Ticking, Dispatched {
   readonly created = Math.floor(Date.now() / 1_000)
   readonly id = `chatcmpl-${ulid()}`
   private estimate: PromptEstimate | null = null
@@ -64,6 +65,8 @@ export class Exchange implements Ticking {
   sentOnce = false
   attempt: Attempt | null = null
   relay: Relay | null = null
+  readonly ending = new CallSignal()
+  private stopped = false
   /** null: nobody pays. */
   private paid: PaidCall | null = null
   /** Of billed work: resolves when debit and receipt are on the disk. */
@@ -86,12 +89,23 @@ export class Exchange implements Ticking {
     return this.attempt
   }
 
-  /** Sets money aside where this route costs some; false: the client left meanwhile. */
-  async afford(route: Route): Promise<boolean> {
-    const { command, port } = this
-    this.paid ??= new PaidCall(port, command, this.prompt(), this.billedOutput(route))
-    await this.paid.reserve(route)
-    return !command.signal.aborted
+  /** Sets money aside where this route costs some. */
+  afford(route: Route): Promise<void> {
+    this.paid ??= new PaidCall(this.port, this.command, this.prompt(), this.billedOutput(route))
+    return this.paid.reserve(route)
+  }
+
+  /** `performance.now()`: no node is called for it any more. The first chunk of a stream has a deadline of its own. */
+  get callsUntilMs(): number {
+    const { SVC_TOTAL_TIMEOUT_MS: totalMs, SVC_TTFT_TIMEOUT_MS: firstMs } = this.port.config
+    const { startedMs, body } = this.command
+    return startedMs + (body.stream === true ? Math.min(firstMs, totalMs) : totalMs)
+  }
+
+  ended(): AttemptFailure | null {
+    if (this.command.signal.aborted) return { code: 'node_lost', failover: false }
+    if (this.stopped) return { code: 'server_shutdown', failover: false }
+    return performance.now() < this.callsUntilMs ? null : { code: 'upstream_timeout', failover: false }
   }
 
   isBilled(route: Route): boolean {
@@ -142,6 +156,8 @@ export class Exchange implements Ticking {
 
   /** The client is gone, or the gateway stops. */
   abort(cause: 'client_gone' | 'shutdown'): void {
+    this.stopped ||= cause === 'shutdown'
+    this.ending.abort()
     if (this.relay === null) this.attempt?.abort(cause)
     else if (cause === 'client_gone') this.relay.clientGone()
     else this.relay.shutDown()

@@ -44,7 +44,6 @@ export async function callNode(
   const { port, command } = exchange
   const transport = port.router.transport(attempt.route.nodeId)
   if (transport === null) return attempt.failedByCause('node_lost')
-  if (command.signal.aborted) attempt.abort('client_gone')
   try {
     const response = await transport.fetch(chatPath, {
       method: 'POST',

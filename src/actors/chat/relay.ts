@@ -67,6 +67,13 @@ export class Relay implements Ticking {
     this.firstChunkByMs = firstChunkByMs
   }
 
+  /** The expected try failed before it had an answer, and has been counted. */
+  letGo(): void {
+    this.attempt = null
+    this.client.source = null
+    this.firstChunkByMs = Number.POSITIVE_INFINITY
+  }
+
   /** Reads the answer of the expected try; resolves with null at its first chunk, or with why there was none. */
   attach(attempt: Attempt, response: NodeResponse): Promise<AttemptFailure | null> {
     this.splitter = this.newSplitter()
@@ -160,10 +167,7 @@ export class Relay implements Ticking {
     const settle = this.firstChunk
     this.firstChunk = null
     this.firstChunkByMs = Number.POSITIVE_INFINITY
-    if (failure !== null) {
-      this.attempt = null
-      this.client.source = null
-    }
+    if (failure !== null) this.letGo()
     settle?.(failure)
   }
 

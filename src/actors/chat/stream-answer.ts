@@ -71,13 +71,16 @@ export async function tryStream(
   upstream: UpstreamBody,
   budget: TryBudget,
 ): Promise<{ readonly streaming: true } | { readonly failure: AttemptFailure }> {
-  if (exchange.isBilled(route) && !(await exchange.afford(route))) {
-    return { failure: { code: 'node_lost', failover: false } }
-  }
+  if (exchange.isBilled(route)) await exchange.afford(route)
+  const ended = exchange.ended()
+  if (ended !== null) return { failure: ended }
   const attempt = exchange.begin(route)
   relay.expect(attempt, performance.now() + budget.firstChunkMs)
   const response = await callNode(exchange, attempt, upstream)
-  if (isFailure(response)) return { failure: response }
+  if (isFailure(response)) {
+    relay.letGo()
+    return { failure: response }
+  }
   const failure = await relay.attach(attempt, response)
   return failure === null ? { streaming: true } : { failure }
 }

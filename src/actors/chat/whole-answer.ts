@@ -11,7 +11,7 @@ import type { Conclusion, Exchange } from './exchange.ts'
 import { callNode, isFailure } from './node-call.ts'
 
 /** A node's whole answer may not be larger, bytes. */
-const answerBytesMax = 32 * 1024 * 1024
+const answerBytesMax = 16 * 1024 * 1024
 
 /** What a node answered, metered; it is not recorded yet and the exchange has not ended. */
 export interface ReceivedAnswer {
@@ -58,9 +58,9 @@ export async function receiveWhole(
   route: Route,
   upstream: UpstreamBody,
 ): Promise<ReceivedAnswer | { readonly failure: AttemptFailure }> {
-  if (exchange.isBilled(route) && !(await exchange.afford(route))) {
-    return { failure: { code: 'node_lost', failover: false } }
-  }
+  if (exchange.isBilled(route)) await exchange.afford(route)
+  const ended = exchange.ended()
+  if (ended !== null) return { failure: ended }
   const attempt = exchange.begin(route)
   const response = await callNode(exchange, attempt, upstream)
   if (isFailure(response)) return { failure: response }

@@ -107,7 +107,9 @@ export class SubCall {
     for (;;) {
       const { placement: wanted } = this.order
       const leftMs = untilMs - performance.now()
-      if ((await router.waitForSlot(wanted.modelId, leftMs, this.controller.signal)) !== 'slot') return null
+      const waited = await router.waitForSlot(wanted.modelId, leftMs, this.controller.signal)
+      this.controller.signal.throwIfAborted()
+      if (waited !== 'slot') return null
       const request = { ...wanted, nowMs: Date.now() }
       const table = router.table()
       const placement = place(table, request, random)

@@ -6,10 +6,12 @@ import type { Log } from '../../log.ts'
 import type { NodeState, Route, RoutingTable } from '../../machines/rules/routing.ts'
 import type { RuntimeModule } from '../../runtimes/runtime.ts'
 import type { Config } from '../../settings/config.ts'
+import type { CancelSignal } from '../../transport/call-signal.ts'
 import type { NodeTransport, TransportFailure } from '../../transport/transport.ts'
 import type { AgentAccess } from './node-connection.ts'
 import type { NodeView } from './node-view.ts'
 import { RunningRouter } from './running-router.ts'
+import type { SlotWait } from './slot-queue.ts'
 
 /** A call that occupies a slot; the router tells it when its node went offline or was revoked. */
 export interface InFlightCall {
@@ -51,9 +53,9 @@ export interface Router {
   strike(route: Route, failed: FailedCall): void
   /**
    * Waits until a slot of one of the model's routes is released or the table changes in its favour.
-   * `full`: the queue of this model is full; `timeout`: waited `waitMs` in vain; an abort rejects with the signal's reason.
+   * `full`: the queue of this model is full; `timeout`: waited `waitMs` in vain.
    */
-  waitForSlot(modelId: string, waitMs: number, signal: AbortSignal): Promise<'slot' | 'full' | 'timeout'>
+  waitForSlot(modelId: string, waitMs: number, signal: CancelSignal): Promise<SlotWait>
 }
 
 /** The whole pool, for who runs it and for the admin routes. */

@@ -5,6 +5,7 @@ import type { NodeSnapshot } from '../../machines/charts/node.ts'
 import { routerMachine } from '../../machines/charts/router.ts'
 import type { NodeState, Route, RoutingTable } from '../../machines/rules/routing.ts'
 import type { PollResult } from '../../polling/node-watch.ts'
+import type { CancelSignal } from '../../transport/call-signal.ts'
 import type { NodeTransport } from '../../transport/transport.ts'
 import { observeErrors } from '../telemetry/inspect.ts'
 import { introduce } from './introduce.ts'
@@ -16,7 +17,7 @@ import type { PoolRuntime } from './pool-runtime.ts'
 import { forgetSlowness, learnFailedCall, learnSpeed, strikeRoute } from './route-learning.ts'
 import type { CallOutcome, FailedCall, InFlightCall, PoolRouter, RouterOptions } from './router.ts'
 import { buildTable, type Catalogue, catalogueOf, type Profile } from './routing-table.ts'
-import { createSlotQueue, type SlotQueue } from './slot-queue.ts'
+import { createSlotQueue, type SlotQueue, type SlotWait } from './slot-queue.ts'
 
 /** Polls of the first rows may take so many times one poll's bound, detection included. */
 const probingPollsMax = 3
@@ -86,7 +87,7 @@ export class RunningRouter implements PoolRouter {
     if (node !== undefined && profile !== undefined) strikeRoute(node, profile, failed, this.options)
   }
 
-  waitForSlot(modelId: string, waitMs: number, signal: AbortSignal): Promise<'slot' | 'full' | 'timeout'> {
+  waitForSlot(modelId: string, waitMs: number, signal: CancelSignal): Promise<SlotWait> {
     return this.queue.wait(this.current.byModel.get(modelId)?.[0]?.modelId ?? modelId, waitMs, signal)
   }
 

@@ -17,7 +17,7 @@ import { ChatStream } from './chat-stream.ts'
 
 const chatPath = '/v1/chat/completions'
 /** A runtime's whole answer may not be larger, bytes. */
-const answerBytesMax = 32 * 1024 * 1024
+const answerBytesMax = 16 * 1024 * 1024
 /** An answer that is complete but for its usage waits so long for it. */
 const usageWaitMs = 2_000
 /** Calls under way at once: twice what one tunnel may open. */
