@@ -1,7 +1,7 @@
 import type { NodeState } from '../machines/rules/routing.ts'
 import { type SigningKey, signingKey } from '../protocol/signing/ed25519.ts'
 import { readSeed } from '../secrets.ts'
-import { createAccessDirectory } from './accounts/access.ts'
+import { AccessDirectory } from './accounts/access-directory.ts'
 import { createAccounts } from './accounts/accounts.ts'
 import { createSealing } from './accounts/sealing.ts'
 import { type AuditLog, createAuditLog } from './audit/audit-log.ts'
@@ -21,7 +21,7 @@ import { createSettlement } from './money/settlement.ts'
 import { createLocalNodes } from './pool/local-nodes.ts'
 import { createPoolAdmin } from './pool/pool-admin.ts'
 import { createPoolFeed } from './pool/pool-feed.ts'
-import { createRouter, type PoolRouter } from './pool/router.ts'
+import { PoolRouter } from './pool/pool-router.ts'
 import { createInspector, type Inspector } from './telemetry/inspect.ts'
 import type { Metrics } from './telemetry/metrics.ts'
 
@@ -102,7 +102,7 @@ export function createActors(parts: GatewayParts, chain: Chain | null, ownPort: 
   const inspector = createInspector(log)
   const feed = createChangeFeed({ ...database, log, ...clock })
   const changedHere = feed.changedHere.bind(feed)
-  const access = createAccessDirectory({
+  const access = new AccessDirectory({
     db,
     feed,
     log,
@@ -145,7 +145,7 @@ export function createActors(parts: GatewayParts, chain: Chain | null, ownPort: 
   const openSecret = (sealed: Uint8Array) => sealing.open('node_api_key', sealed)
   const { routerKeys } = parts
   const agents = createAgents({ config, database, feed, log, access, trail: audit, peppers, routerKeys })
-  const router = createRouter({
+  const router = new PoolRouter({
     config,
     db,
     log,

@@ -1,7 +1,7 @@
 import { Problem } from '../../errors.ts'
 import { type RerankRequest, type RerankResponse, rerankTopN } from '../../protocol/wire/inference/rerank.ts'
 import { runtimeModules } from '../../runtimes/registry.ts'
-import { bestFirst, type DocumentScore, type RankingCall, type RankingTraits } from '../../runtimes/rerank.ts'
+import { bestFirst } from '../../runtimes/rerank.ts'
 import { chooseRuntime } from '../runtimes/choose-runtime.ts'
 import type { LocalRuntime } from '../runtimes/local-runtime.ts'
 import { lexicalRanker } from './lexical-runtime.ts'
@@ -12,14 +12,6 @@ export const rerankInFlightMax = 64
 const busyRetrySeconds = 1
 /** For one ranking by a model server, ms. */
 const timeoutMsDefault = 120_000
-
-export interface RankJob extends RankingCall {
-  readonly topN: number
-  readonly ranking: RankingTraits
-}
-
-/** Scores in 0–1, any order, at least `topN` of them. Rejects with a `Problem`, or the signal's reason. */
-export type Ranker = (job: RankJob, signal: AbortSignal) => Promise<readonly DocumentScore[]>
 
 export interface RerankerOptions {
   readonly runtimes: () => readonly LocalRuntime[]

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test } from 'bun:test'
-import { createAccessDirectory } from '../../../src/actors/accounts/access.ts'
+import { AccessDirectory } from '../../../src/actors/accounts/access-directory.ts'
 import { type FirstCredentials, firstStart } from '../../../src/actors/accounts/first-start.ts'
 import { createSealing } from '../../../src/actors/accounts/sealing.ts'
 import { createChangeFeed } from '../../../src/actors/durable/change-feed.ts'
@@ -19,7 +19,7 @@ const start = (deliver: (credentials: FirstCredentials) => void | Promise<void>)
 async function opens(credentials: FirstCredentials) {
   const log = createLog('silent', () => {})
   const feed = createChangeFeed({ db: database.db, sql: database.sql, log })
-  const access = createAccessDirectory({
+  const access = new AccessDirectory({
     db: database.db,
     feed,
     log,
