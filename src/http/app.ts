@@ -23,11 +23,11 @@ import { receiptRoutes } from './routes/admin/receipts.ts'
 import { machineRoutes } from './routes/admin/statecharts.ts'
 import { webhookRoutes } from './routes/admin/webhooks.ts'
 import { billingRoutes } from './routes/billing.ts'
-import { chatRoutes } from './routes/chat.ts'
 import { consoleRoutes } from './routes/console.ts'
 import { docsRoutes } from './routes/docs.ts'
 import { apiCatalogRoutes, endpointIndexRoutes } from './routes/endpoint-index.ts'
 import { healthRoutes } from './routes/health.ts'
+import { inferenceRoutes } from './routes/inference.ts'
 import { marketplaceRoutes } from './routes/marketplace.ts'
 import { modelRoutes } from './routes/models.ts'
 import { agentFileRoutes } from './routes/node-agent/agent-file.ts'
@@ -65,7 +65,7 @@ export function createApp(gateway: GatewayHandle): AnyElysia {
   })
     .wrap(gatewayDoor(context, table, () => app.server))
     .use(problems(context, table))
-    .use(chatRoutes(context))
+    .use(inferenceRoutes(context))
     .use(modelRoutes(context))
     .use(endpointIndexRoutes(context, table))
     .use(apiCatalogRoutes(context))

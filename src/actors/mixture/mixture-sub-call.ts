@@ -16,6 +16,7 @@ import type { AbortCause, AttemptFailure } from '../chat/attempt.ts'
 import type { ChatCommand } from '../chat/chat-command.ts'
 import { type ChatPort, Exchange } from '../chat/exchange.ts'
 import { type ReceivedAnswer, receiveWhole } from '../chat/whole-answer.ts'
+import { chat } from '../operations/chat.ts'
 import type { ModelCallSample } from '../telemetry/model-metrics.ts'
 import type { Span } from '../telemetry/tracing.ts'
 
@@ -42,12 +43,13 @@ export class SubCall {
   constructor(
     private readonly port: SubCallPort,
     /** The mixture's. */
-    private readonly parent: ChatCommand,
+    private readonly parent: ChatCommand<ChatRequest>,
     private readonly order: SubCallOrder,
     /** The mixture's. */
     span: Span | null,
   ) {
     const command: ChatCommand = {
+      operation: chat,
       requestId: newId('req'),
       startedMs: performance.now(),
       access: parent.access,

@@ -13,6 +13,7 @@ import { Problem } from '../../errors.ts'
 import { newId } from '../../ids.ts'
 import { failureName, type Log } from '../../log.ts'
 import { chargeOf, splitCharge } from '../../machines/rules/pricing.ts'
+import type { WorkKind } from '../../protocol/wire/work-kinds.ts'
 import { minuteMs, secondMs } from '../../time.ts'
 import { GroupCommit, isRowFault, NoRoom } from '../durable/group-commit.ts'
 import { createUpkeep, type LedgerUpkeep, type UpkeepState } from './ledger-upkeep.ts'
@@ -30,7 +31,7 @@ export interface Charge {
   readonly actualWei: bigint
   readonly receipt: NewReceipt
   readonly nodeId: string
-  readonly kind: 'hosted_chat' | 'private_job'
+  readonly kind: WorkKind
   /** Of the protocol, in basis points. */
   readonly feeBps: number
   /** The request had an idempotency key: it is completed with this in the same transaction. */

@@ -1,21 +1,24 @@
 import { Elysia } from 'elysia'
 import type { Access } from '../../actors/accounts/access.ts'
 import type { ChatCommand, ChatRecord } from '../../actors/chat/chat-command.ts'
-import { chatRoute } from '../../actors/telemetry/metrics.ts'
+import type { Operation } from '../../actors/operations/operation.ts'
+import { operations, routeOf } from '../../actors/operations/registry.ts'
+import { type ChatSample, chatRoute } from '../../actors/telemetry/metrics.ts'
 import type { Span } from '../../actors/telemetry/tracing.ts'
 import { headers } from '../../brand.ts'
 import { newId, type RequestId } from '../../ids.ts'
 import { idleSeconds } from '../../listener/connection-clock.ts'
 import { eventStreamHeaders } from '../../protocol/chat/sse.ts'
 import { readJsonText } from '../../protocol/json/json-body.ts'
+import type { ChatRequest } from '../../protocol/wire/inference/chat.ts'
 import { secondMs } from '../../time.ts'
-import { chatAccess } from '../chat/chat-access.ts'
-import { mixturePin, readChatBody, readPin } from '../chat/chat-body.ts'
 import type { PeerDirectory } from '../frame/client-address.ts'
 import type { HttpContext } from '../frame/context.ts'
 import { clientClosedStatus } from '../frame/failure.ts'
 import { clientRequestId, logRequest } from '../frame/request-log.ts'
 import { describe } from '../frame/route-table.ts'
+import { inferenceAccess } from '../inference/inference-access.ts'
+import { mixturePin, pinQuery, readPin } from '../inference/pin.ts'
 import { respondToFailure } from '../plugins/problems.ts'
 
 /** Beyond the time after which a client that reads nothing is cut off by the relay, s. */
@@ -27,8 +30,17 @@ function restSeconds({ gateway: { config } }: HttpContext, kind: 'whole' | 'stre
   return Math.max(idleSeconds, Math.ceil(config.SVC_SLOW_CLIENT_TIMEOUT_MS / secondMs) + slowClientMarginSeconds)
 }
 
+/** An operation where it is mounted. */
+interface Door {
+  readonly context: HttpContext
+  readonly operation: Operation
+  /** The canonical path: metrics, traces and log lines know the operation by it. */
+  readonly route: string
+  readonly measure: (sample: ChatSample) => void
+}
+
 /** One request as its log line knows it. The general hooks are left out here: they cost as much as the routing. */
-class ChatRequestLine {
+class RequestLine {
   readonly requestId: RequestId = newId('req')
   readonly startedMs = performance.now()
   readonly address: string
@@ -41,22 +53,24 @@ class ChatRequestLine {
   private recorded = false
 
   constructor(
-    private readonly context: HttpContext,
+    private readonly door: Door,
     request: Request,
     server: PeerDirectory | null,
   ) {
+    const { context, route } = door
     this.clientRequestId = clientRequestId(request)
     this.address = context.clientAddress(request, server)
     const { tracing } = context.gateway
-    this.span = tracing === null ? null : tracing.request('POST', chatRoute, request.headers.get('traceparent'))
+    this.span = tracing === null ? null : tracing.request('POST', route, request.headers.get('traceparent'))
   }
 
   readonly record = (record: ChatRecord): void => {
     if (this.recorded) return
     this.recorded = true
-    const { gateway } = this.context
+    const { route, measure, context } = this.door
+    const { gateway } = context
     if (this.span !== null) this.span.endRequest(record.status, record.code)
-    gateway.metrics.chat({
+    measure({
       status: record.status,
       durationS: record.latencyMs / 1_000,
       ttftS: record.ttftMs === null ? null : record.ttftMs / 1_000,
@@ -68,7 +82,7 @@ class ChatRequestLine {
     })
     logRequest(gateway.log, {
       requestId: this.requestId,
-      route: chatRoute,
+      route,
       method: 'POST',
       status: record.status,
       code: record.code,
@@ -92,19 +106,21 @@ function queryOf(url: string): string {
   return at === -1 ? '' : url.slice(at + 1)
 }
 
-async function answer(context: HttpContext, request: Request, line: ChatRequestLine): Promise<Response> {
+async function answer({ context, operation }: Door, request: Request, line: RequestLine): Promise<Response> {
   const { gateway, base, connections } = context
-  const found = chatAccess(context, request, line.address)
+  const found = inferenceAccess(context, request, line.address)
   const access = found instanceof Promise ? await found : found
   line.access = access
   const text = await connections.arriving(request, readJsonText(request, gateway.config.SVC_CHAT_BODY_BYTES_MAX))
   // A model may think for minutes. From here to the answer the deadlines are ours.
   connections.lift(request)
-  const body = readChatBody(text)
+  const body = operation.read(text)
   line.stream = body.stream === true
   const query = queryOf(request.url)
+  // What cannot be mixed has refused to be (`refuseRouting`); what can has become a chat.
   const mixed = body.svc?.mixture !== undefined
   const command: ChatCommand = {
+    operation,
     requestId: line.requestId,
     startedMs: line.startedMs,
     access,
@@ -118,7 +134,7 @@ async function answer(context: HttpContext, request: Request, line: ChatRequestL
     finished: line.record,
   }
   const answered = await (mixed
-    ? gateway.mixtures.complete({ ...command, pinParam: mixturePin(body, query) })
+    ? gateway.mixtures.complete({ ...(command as ChatCommand<ChatRequest>), pinParam: mixturePin(body, query) })
     : gateway.chat.complete(command))
   connections.rest(request, restSeconds(context, answered.kind))
   const common = { ...base, ...answered.headers, [headers.requestId]: line.requestId }
@@ -130,33 +146,46 @@ async function answer(context: HttpContext, request: Request, line: ChatRequestL
   })
 }
 
-async function serve(context: HttpContext, request: Request, server: PeerDirectory | null): Promise<Response> {
-  const line = new ChatRequestLine(context, request, server)
+async function serve(door: Door, request: Request, server: PeerDirectory | null): Promise<Response> {
+  const { context, route } = door
+  const line = new RequestLine(door, request, server)
   try {
-    return await answer(context, request, line)
+    return await answer(door, request, line)
   } catch (error) {
     context.connections.rest(request)
     if (request.signal.aborted) {
       line.refused(clientClosedStatus, null)
       return new Response(null, { status: clientClosedStatus })
     }
-    const { response, problem } = respondToFailure(context, error, { requestId: line.requestId, route: chatRoute })
+    const { response, problem } = respondToFailure(context, error, { requestId: line.requestId, route })
     line.refused(response.status, problem?.code ?? null)
     return response
   }
 }
 
-/** Endpoint 2. */
-export const chatRoutes = (context: HttpContext) =>
-  new Elysia().post(chatRoute, ({ request, server }) => serve(context, request, server), {
-    parse: 'none',
-    detail: {
-      ...describe({
-        summary: 'Complete a chat',
-        description:
-          'OpenAI-compatible. Fields that are not listed pass through to the node; `svc` is read by the gateway and never sent on.',
-        tags: ['Inference'],
-      }),
-      security: [{ gateway: [] }],
-    },
-  })
+/** The rest is beyond the specification. */
+const specified: ReadonlySet<string> = new Set([chatRoute])
+
+/** Every operation, by one handler (§28); chat is endpoint 2. */
+export function inferenceRoutes(context: HttpContext) {
+  const app = new Elysia()
+  for (const operation of operations) {
+    const route = routeOf(operation)
+    const door: Door = { context, operation, route, measure: context.gateway.metrics.operation(route) }
+    const { summary, description, schema } = operation
+    app.post(route, ({ request, server }) => serve(door, request, server), {
+      parse: 'none',
+      detail: {
+        ...describe({
+          summary,
+          description,
+          tags: [specified.has(route) ? 'Inference' : 'Inference (extension)'],
+          query: pinQuery,
+          body: schema,
+        }),
+        security: [{ gateway: [] }],
+      },
+    })
+  }
+  return app
+}
