@@ -4,20 +4,20 @@ import { readSeed } from '../secrets.ts'
 import { AccessDirectory } from './accounts/access-directory.ts'
 import { createAccounts } from './accounts/accounts.ts'
 import { createSealing } from './accounts/sealing.ts'
-import { type AuditLog, createAuditLog } from './audit/audit-log.ts'
-import { createAuditPurge } from './audit/audit-purge.ts'
+import { AuditLog } from './audit/audit-log.ts'
+import { AuditPurge } from './audit/audit-purge.ts'
 import { createIdempotency } from './chat/idempotency.ts'
-import { createChangeFeed } from './durable/change-feed.ts'
+import { ChangeFeed } from './durable/change-feed.ts'
 import { createAgents } from './gateway-agents.ts'
 import type { GatewayParts } from './gateway-handle.ts'
 import { createPrivateJobs } from './jobs/private-jobs.ts'
 import { createWebhooks } from './jobs/webhooks.ts'
-import { createLimits } from './limits/limits.ts'
+import { GatewayLimits } from './limits/limits.ts'
 import { createBilling } from './money/billing.ts'
 import { type Chain, createChain } from './money/chain.ts'
-import { createLedger } from './money/ledger.ts'
+import { Ledger } from './money/ledger.ts'
 import { createReceiptWriter } from './money/receipt-writer.ts'
-import { createSettlement } from './money/settlement.ts'
+import { Settlement } from './money/settlement.ts'
 import { createLocalNodes } from './pool/local-nodes.ts'
 import { createPoolAdmin } from './pool/pool-admin.ts'
 import { createPoolFeed } from './pool/pool-feed.ts'
@@ -78,7 +78,7 @@ export async function chainOf({ config }: GatewayParts): Promise<Chain | null> {
 function createMoney(parts: GatewayParts, chain: Chain | null, inspect: Inspector['inspect'], trail: AuditLog) {
   const { config, log, database } = parts
   const { db } = database
-  const settlement = createSettlement({
+  const settlement = new Settlement({
     ...database,
     log,
     trail,
@@ -89,7 +89,7 @@ function createMoney(parts: GatewayParts, chain: Chain | null, inspect: Inspecto
     batchMinWei: config.SVC_PAYOUT_BATCH_MIN_WEI,
   })
   const idempotency = createIdempotency({ db, log, peppers: parts.peppers })
-  return { ledger: createLedger({ db, log }), billing: createBilling({ db, trail }), settlement, idempotency }
+  return { ledger: new Ledger({ db, log }), billing: createBilling({ db, trail }), settlement, idempotency }
 }
 
 /** All actors, made and not yet started. `ownPort`: the one that was really taken. */
@@ -100,7 +100,7 @@ export function createActors(parts: GatewayParts, chain: Chain | null, ownPort: 
   const clock = parts.world?.now === undefined ? {} : { now: parts.world.now }
   const sealing = createSealing(parts.secretsKeys)
   const inspector = createInspector(log)
-  const feed = createChangeFeed({ ...database, log, ...clock })
+  const feed = new ChangeFeed({ ...database, log, ...clock })
   const changedHere = feed.changedHere.bind(feed)
   const access = new AccessDirectory({
     db,
@@ -116,15 +116,15 @@ export function createActors(parts: GatewayParts, chain: Chain | null, ownPort: 
     outageMs: config.SVC_KEY_OUTAGE_MS,
     ...clock,
   })
-  const limits = createLimits({
+  const limits = new GatewayLimits({
     ...database,
     log,
     publicPerMinute: config.SVC_PUBLIC_RPM_PER_IP,
     adminPerMinute: config.SVC_ADMIN_RPM_PER_TOKEN,
     random,
   })
-  const audit = createAuditLog({ db, log, keys: parts.auditKeys })
-  const auditPurge = createAuditPurge({
+  const audit = new AuditLog({ db, log, keys: parts.auditKeys })
+  const auditPurge = new AuditPurge({
     database,
     trail: audit,
     log,

@@ -10,7 +10,7 @@ import { createChat } from './chat/chat.ts'
 import type { ChatPort } from './chat/exchange.ts'
 import { createDecisionLog } from './chat/explain.ts'
 import { Ticker } from './chat/ticker.ts'
-import { createConsoleFeed } from './console/console-feed.ts'
+import { ConsoleFeed } from './console/console-feed.ts'
 import { createConsolePage } from './console/console-page.ts'
 import { durableCharts } from './console/durable-charts.ts'
 import { createStatecharts } from './console/statecharts.ts'
@@ -18,7 +18,7 @@ import { createTraffic } from './console/traffic.ts'
 import { type Actors, chainOf, createActors } from './gateway-actors.ts'
 import type { GatewayParts, RunningGateway } from './gateway-handle.ts'
 import { createFailedLogins } from './limits/failed-logins.ts'
-import { createMixtures } from './mixture/mixture.ts'
+import { Mixtures } from './mixture/mixture.ts'
 import { createMixtureRecords } from './mixture/mixture-records.ts'
 import { createSettlementView } from './money/settlement-view.ts'
 import { liveNode } from './pool/live-node.ts'
@@ -83,7 +83,7 @@ function createConsoles({ inspector, router }: Actors, metrics: Metrics, { confi
   const nodes = () => router.nodes().map(liveNode)
   const consolesMax = config.SVC_CONSOLES_MAX
   const durable = durableCharts(database.db)
-  return { traffic, feed: createConsoleFeed({ inspector, traffic, nodes, durable, consolesMax, log }) }
+  return { traffic, feed: new ConsoleFeed({ inspector, traffic, nodes, durable, consolesMax, log }) }
 }
 
 async function stopActors(actors: Actors, log: Log): Promise<void> {
@@ -128,7 +128,7 @@ export async function startGateway(parts: GatewayParts): Promise<RunningGateway>
     failed: (code) => metrics.upstreamFailure(code),
   }
   const chat = createChat(chatPort)
-  const mixtures = createMixtures({
+  const mixtures = new Mixtures({
     ...chatPort,
     log,
     inspect: actors.inspector.inspect,
