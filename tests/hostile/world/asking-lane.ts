@@ -2,8 +2,7 @@ import fc from 'fast-check'
 import type { TestCustomer } from '../../support/gateway.ts'
 import { patience } from '../../support/pace.ts'
 import type { Wanted } from './answer-draft.ts'
-import { chatBytes, type Heard, speak } from './asker.ts'
-import type { HostileGateway } from './hostile-gateway.ts'
+import { chatBytes, type Heard, type Place, speak } from './asker.ts'
 import type { Lane } from './lanes.ts'
 import { markersOf, newMarker } from './markers.ts'
 import { chatFaults, type Fault, isRight } from './verdict.ts'
@@ -68,7 +67,7 @@ const againMsMax = 500
 /** One node, and those who ask it. */
 export interface AskingOptions<T> {
   readonly name: string
-  readonly gateway: HostileGateway
+  readonly gateway: Place
   readonly node: TwistedNode<T>
   readonly twists: fc.Arbitrary<readonly T[]>
   readonly model: string

@@ -25,7 +25,7 @@ export interface HostileGateway extends TestGateway {
 }
 
 /** The shortest deadlines that may be set: a hostile node is mostly one that makes others wait. */
-const impatient = {
+export const impatient = {
   SVC_LOG_LEVEL: 'debug',
   SVC_METRICS_PUBLIC: 'true',
   SVC_POLL_INTERVAL_MS: '250',
