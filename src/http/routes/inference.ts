@@ -15,6 +15,7 @@ import { secondMs } from '../../time.ts'
 import type { PeerDirectory } from '../frame/client-address.ts'
 import type { HttpContext } from '../frame/context.ts'
 import { clientClosedStatus } from '../frame/failure.ts'
+import { documented } from '../frame/reads.ts'
 import { clientRequestId, logRequest } from '../frame/request-log.ts'
 import { describe } from '../frame/route-table.ts'
 import { inferenceAccess } from '../inference/inference-access.ts'
@@ -180,9 +181,9 @@ export function inferenceRoutes(context: HttpContext) {
           summary,
           description,
           tags: [specified.has(route) ? 'Inference' : 'Inference (extension)'],
-          query: pinQuery,
-          body: schema,
         }),
+        // The handler reads both by itself: nothing of Elysia's stands on its path.
+        ...documented(schema, pinQuery),
         security: [{ gateway: [] }],
       },
     })
