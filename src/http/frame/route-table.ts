@@ -16,6 +16,8 @@ export interface RouteRow {
   readonly action: AdminAction | null
   /** The least role of an admin route; null elsewhere. */
   readonly role: AdminRole | null
+  /** Another path of a route that OpenAPI knows, or a page. */
+  readonly hidden: boolean
   /** Names of the parameters that it reads of a query. */
   readonly query: readonly string[]
 }
@@ -92,13 +94,25 @@ export class RouteTable {
       const { detail = {} } = hooks as { detail?: Record<string, unknown> }
       const action = (detail[actionKey] ?? null) as AdminAction | null
       const query = Object.keys(describedQuery(hooks))
-      return { method, path, action, role: action === null ? null : adminRoute(action).role, query }
+      return {
+        method,
+        path,
+        action,
+        role: action === null ? null : adminRoute(action).role,
+        query,
+        hidden: detail.hide === true,
+      }
     })
     this.rows = details
     const templates = [...new Set(details.map(({ path }) => path))]
     this.#byPath = templates.map((template) => ({
       template,
-      pattern: new RegExp(`^${template.replaceAll('.', '\\.').replaceAll(/:[A-Za-z_]+/g, '[^/]+')}/?$`),
+      pattern: new RegExp(
+        `^${template
+          .replaceAll('.', '\\.')
+          .replaceAll('*', '.+')
+          .replaceAll(/:[A-Za-z_]+/g, '[^/]+')}/?$`,
+      ),
       methods: new Set(details.filter(({ path }) => path === template).map(({ method }) => method)),
       query: new Set(details.filter(({ path }) => path === template).flatMap(({ query }) => query)),
     }))

@@ -1,6 +1,7 @@
 import { toOpenAPISchema } from '@elysiajs/openapi/openapi'
 import { OptionalKind } from '@sinclair/typebox'
 import type { AnyElysia } from 'elysia'
+import { operations, routeOf } from '../../actors/operations/registry.ts'
 import { chatRoute } from '../../actors/telemetry/metrics.ts'
 import { headers, product } from '../../brand.ts'
 import { type AdminAction, adminRoute, needsSecondApprover } from '../../machines/rules/approval-policy.ts'
@@ -10,7 +11,6 @@ import { reasonHeader } from '../frame/admin-input.ts'
 import { describedQuery, type QueryParameters, queryKey } from '../frame/query.ts'
 import { bodyKey, type DescribedBody, describedBody } from '../frame/reads.ts'
 import { actionKey, bracedPath, csvKey, mediaTypeKey } from '../frame/route-table.ts'
-import { modelsRoute } from '../plugins/problems.ts'
 import { chatOperation } from './chat-operation.ts'
 import { DescribedChatRequest } from './chat-request.ts'
 import { type JsonObject, openApiSchema, plain, ref } from './schema.ts'
@@ -77,8 +77,13 @@ function queryParameters(parameters: QueryParameters): JsonObject[] {
   })
 }
 
+/** Where errors have OpenAI's envelope. */
+const inferencePaths: ReadonlySet<string> = new Set(
+  [...operations.map(routeOf), '/v1/api/models', '/v1/models', '/v1/models/{*}'].map(String),
+)
+
 function errorResponse(path: string): JsonObject {
-  const openAi = path === modelsRoute
+  const openAi = inferencePaths.has(path)
   return {
     description: 'Refused or failed',
     content: openAi

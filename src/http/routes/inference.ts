@@ -2,7 +2,7 @@ import { Elysia } from 'elysia'
 import type { Access } from '../../actors/accounts/access.ts'
 import type { ChatCommand, ChatRecord } from '../../actors/chat/chat-command.ts'
 import type { Operation } from '../../actors/operations/operation.ts'
-import { operations, routeOf } from '../../actors/operations/registry.ts'
+import { operations, pathsOf, routeOf } from '../../actors/operations/registry.ts'
 import { type ChatSample, chatRoute } from '../../actors/telemetry/metrics.ts'
 import type { Span } from '../../actors/telemetry/tracing.ts'
 import { headers } from '../../brand.ts'
@@ -167,26 +167,29 @@ async function serve(door: Door, request: Request, server: PeerDirectory | null)
 /** The rest is beyond the specification. */
 const specified: ReadonlySet<string> = new Set([chatRoute])
 
+// The handler reads query and body by itself: nothing of Elysia's stands on its path.
+const describedAs = ({ summary, description, schema }: Operation, route: string) => ({
+  ...describe({ summary, description, tags: [specified.has(route) ? 'Inference' : 'Inference (extension)'] }),
+  ...documented(schema, pinQuery),
+})
+
 /** Every operation, by one handler (§28); chat is endpoint 2. */
 export function inferenceRoutes(context: HttpContext) {
   const app = new Elysia()
   for (const operation of operations) {
     const route = routeOf(operation)
     const door: Door = { context, operation, route, measure: context.gateway.metrics.operation(route) }
-    const { summary, description, schema } = operation
-    app.post(route, ({ request, server }) => serve(door, request, server), {
-      parse: 'none',
-      detail: {
-        ...describe({
-          summary,
-          description,
-          tags: [specified.has(route) ? 'Inference' : 'Inference (extension)'],
-        }),
-        // The handler reads both by itself: nothing of Elysia's stands on its path.
-        ...documented(schema, pinQuery),
-        security: [{ gateway: [] }],
-      },
-    })
+    for (const path of pathsOf(operation)) {
+      app.post(path, ({ request, server }) => serve(door, request, server), {
+        parse: 'none',
+        // The other base URLs are the same routes: OpenAPI knows the canonical one.
+        detail: {
+          ...describedAs(operation, route),
+          security: [{ gateway: [] }],
+          ...(path === route ? {} : { hide: true }),
+        },
+      })
+    }
   }
   return app
 }
