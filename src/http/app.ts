@@ -1,5 +1,6 @@
 import { type AnyElysia, Elysia } from 'elysia'
 import type { GatewayHandle } from '../actors/gateway-handle.ts'
+import { chatRoute } from '../actors/telemetry/metrics.ts'
 import { tunnelSocketOptions } from '../actors/tunnels/tunnel-socket.ts'
 import { idleSeconds } from '../listener/connection-clock.ts'
 import { createHttpContext } from './frame/context.ts'
@@ -23,7 +24,7 @@ import { receiptRoutes } from './routes/admin/receipts.ts'
 import { machineRoutes } from './routes/admin/statecharts.ts'
 import { webhookRoutes } from './routes/admin/webhooks.ts'
 import { billingRoutes } from './routes/billing.ts'
-import { chatRoutes } from './routes/chat.ts'
+import { chatHandler, chatRoutes } from './routes/chat.ts'
 import { consoleRoutes } from './routes/console.ts'
 import { docsRoutes } from './routes/docs.ts'
 import { apiCatalogRoutes, endpointIndexRoutes } from './routes/endpoint-index.ts'
@@ -57,15 +58,17 @@ export function createApp(gateway: GatewayHandle): AnyElysia {
     mounted ??= new RouteTable(app)
     return mounted
   }
+  const chat = chatHandler(context)
+  const posts = new Map([[chatRoute, (request: Request) => chat(request, app.server)]])
   const app: AnyElysia = new Elysia({
     serve: { maxRequestBodySize: bunBodyBytesMax, idleTimeout: idleSeconds, development: false },
     websocket: tunnelSocketOptions,
     // Else the path of a request is looked for behind the eleventh character, where it is not for a short host.
     handler: { standardHostname: false },
   })
-    .wrap(gatewayDoor(context, table, () => app.server))
+    .wrap(gatewayDoor(context, table, () => app.server, posts))
     .use(problems(context, table))
-    .use(chatRoutes(context))
+    .use(chatRoutes(chat))
     .use(modelRoutes(context))
     .use(endpointIndexRoutes(context, table))
     .use(apiCatalogRoutes(context))
