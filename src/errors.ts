@@ -49,7 +49,7 @@ export const problemKinds = {
   node_pin_conflict: { status: 400, title: 'Two different node pins', shouldRetry: false },
   node_pin_forbidden: { status: 403, title: 'The pinned node is not one of yours', shouldRetry: false },
   conflicting_credentials: { status: 400, title: 'Two kinds of credential were sent', shouldRetry: false },
-  modality_not_supported: { status: 400, title: 'The model does not serve this modality' },
+  modality_not_supported: { status: 400, title: 'The model does not serve this modality', shouldRetry: false },
   context_length_exceeded: {
     status: 400,
     title: 'The prompt is longer than the context of the model',

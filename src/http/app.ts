@@ -1,11 +1,12 @@
 import { type AnyElysia, Elysia } from 'elysia'
 import type { GatewayHandle } from '../actors/gateway-handle.ts'
-import { chatRoute } from '../actors/telemetry/metrics.ts'
+import { operations } from '../actors/operations/registry.ts'
 import { tunnelSocketOptions } from '../actors/tunnels/tunnel-socket.ts'
 import { idleSeconds } from '../listener/connection-clock.ts'
 import { createHttpContext } from './frame/context.ts'
 import { checkAdminRoutes, RouteTable } from './frame/route-table.ts'
 import { gatewayDoor } from './gateway-door.ts'
+import { inferenceDoors } from './inference/inference-door.ts'
 import { problems } from './plugins/problems.ts'
 import { reportRoutes } from './reports/registry.ts'
 import { auditRoutes } from './routes/admin/audit.ts'
@@ -24,11 +25,11 @@ import { receiptRoutes } from './routes/admin/receipts.ts'
 import { machineRoutes } from './routes/admin/statecharts.ts'
 import { webhookRoutes } from './routes/admin/webhooks.ts'
 import { billingRoutes } from './routes/billing.ts'
-import { chatHandler, chatRoutes } from './routes/chat.ts'
 import { consoleRoutes } from './routes/console.ts'
 import { docsRoutes } from './routes/docs.ts'
 import { apiCatalogRoutes, endpointIndexRoutes } from './routes/endpoint-index.ts'
 import { healthRoutes } from './routes/health.ts'
+import { inferenceRoutes } from './routes/inference.ts'
 import { marketplaceRoutes } from './routes/marketplace.ts'
 import { modelRoutes } from './routes/models.ts'
 import { agentFileRoutes } from './routes/node-agent/agent-file.ts'
@@ -58,8 +59,10 @@ export function createApp(gateway: GatewayHandle): AnyElysia {
     mounted ??= new RouteTable(app)
     return mounted
   }
-  const chat = chatHandler(context)
-  const posts = new Map([[chatRoute, (request: Request) => chat(request, app.server)]])
+  const doors = inferenceDoors(context, operations)
+  const posts = new Map(
+    [...doors].map(([path, door]) => [path, (request: Request) => door.handle(request, app.server)]),
+  )
   const app: AnyElysia = new Elysia({
     serve: { maxRequestBodySize: bunBodyBytesMax, idleTimeout: idleSeconds, development: false },
     websocket: tunnelSocketOptions,
@@ -68,7 +71,7 @@ export function createApp(gateway: GatewayHandle): AnyElysia {
   })
     .wrap(gatewayDoor(context, table, () => app.server, posts))
     .use(problems(context, table))
-    .use(chatRoutes(chat))
+    .use(inferenceRoutes(doors))
     .use(modelRoutes(context))
     .use(endpointIndexRoutes(context, table))
     .use(apiCatalogRoutes(context))

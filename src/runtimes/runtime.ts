@@ -65,7 +65,7 @@ export function idleStatus(kind: RuntimeKind, state: 'loading' | 'down'): Runtim
   return { kind, state, models: [], slotsTotal: null, slotsFree: null, queueDepth: null }
 }
 
-/** May be sent a chat. */
-export function chats({ modality }: RuntimeModel): boolean {
-  return modality === undefined || modality === 'chat'
-}
+export const modalityOf = ({ modality }: RuntimeModel): Modality => modality ?? 'chat'
+
+/** Serves requests of the pool. */
+export const isPooled = (model: RuntimeModel): boolean => modalityOf(model) !== 'rerank'

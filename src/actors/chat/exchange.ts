@@ -3,8 +3,8 @@ import type { ProblemCode } from '../../errors.ts'
 import { newId, ulid } from '../../ids.ts'
 import type { PrefixMap } from '../../machines/rules/affinity.ts'
 import type { Route, RoutingTable } from '../../machines/rules/routing.ts'
-import type { TokenUsage } from '../../protocol/chat/chunk-rewriter.ts'
-import { estimatePrompt, type PromptEstimate, wholeTokens } from '../../protocol/chat/token-estimate.ts'
+import type { ChunkIdentity, TokenUsage } from '../../protocol/chat/chunk-rewriter.ts'
+import { type PromptEstimate, wholeTokens } from '../../protocol/chat/token-estimate.ts'
 import { readNodeReceipt, type SeenWork } from '../../protocol/receipts/node-receipt.ts'
 import { receiptText, textHash } from '../../protocol/receipts/receipt.ts'
 import type { ChatMetadata } from '../../protocol/wire/inference/chat.ts'
@@ -54,7 +54,7 @@ const saysEstimated = (vouched: ToldWork['vouched']) =>
 /** What one request carries from its admission to its end. */
 export class Exchange implements Ticking, Dispatched {
   readonly created = Math.floor(Date.now() / 1_000)
-  readonly id = `chatcmpl-${ulid()}`
+  readonly id: string
   private estimate: PromptEstimate | null = null
   private finishedOnce = false
   admission: Admission | null = null
@@ -77,7 +77,9 @@ export class Exchange implements Ticking, Dispatched {
     readonly command: ChatCommand,
     readonly table: RoutingTable,
     private readonly done: (exchange: Exchange) => void,
-  ) {}
+  ) {
+    this.id = command.operation.idPrefix + ulid()
+  }
 
   /** One more call for this request: the first goes by the request's own id (§14). */
   begin(route: Route, onNodeLost?: () => void): Attempt {
@@ -114,7 +116,8 @@ export class Exchange implements Ticking, Dispatched {
 
   /** `max_tokens` of a billed request: as given, else a bound that is injected. */
   billedOutput(route: Route): number {
-    const { body, access } = this.command
+    const { operation, body, access } = this.command
+    if (!operation.generates) return 0
     const given = body.max_tokens ?? body.max_completion_tokens
     return given ?? billedCeiling(route, this.port.config.SVC_OUTPUT_TOKENS_DEFAULT, access.policy.maxTokensPerRequest)
   }
@@ -125,7 +128,7 @@ export class Exchange implements Ticking, Dispatched {
   }
 
   promptEstimate(): PromptEstimate {
-    this.estimate ??= estimatePrompt(this.command.body)
+    this.estimate ??= this.command.operation.estimate(this.command.body)
     return this.estimate
   }
 
@@ -139,10 +142,14 @@ export class Exchange implements Ticking, Dispatched {
     command.text = ''
     command.body = {
       model,
-      messages: [],
       ...(options === undefined ? {} : { stream_options: options }),
       ...(jobId === undefined ? {} : { svc: { job_id: jobId } }),
     }
+  }
+
+  /** What all of the answer is known by. */
+  identity(): ChunkIdentity {
+    return { id: this.id, created: this.created, model: this.command.body.model }
   }
 
   modelId(): string | null {
@@ -209,7 +216,7 @@ export class Exchange implements Ticking, Dispatched {
     const seen: SeenWork = {
       requestId: attempt.callId,
       jobId: command.body.svc?.job_id ?? null,
-      kind: 'hosted_chat',
+      kind: command.operation.receiptKind,
       nodeId: route.nodeId,
       nodeClass: route.nodeClass,
       runtimeId: route.runtimeId,
@@ -244,7 +251,7 @@ export class Exchange implements Ticking, Dispatched {
     if (this.durable === null) this.paid?.release()
     const latencyMs = performance.now() - this.command.startedMs
     const model = this.modelId()
-    this.command.finished({
+    this.command.recorder.record({
       model,
       status,
       code,

@@ -100,7 +100,7 @@ export class PaidCall {
       actualWei: priceOf(prices, usage.prompt_tokens, usage.completion_tokens),
       receipt: { ...receipt, ...(this.breached ? { status: 'held' as const } : {}) },
       nodeId: route.nodeId,
-      kind: 'hosted_chat',
+      kind: this.command.operation.receiptKind,
       feeBps: this.port.config.SVC_PROTOCOL_FEE_BPS,
       ...(this.claimed ? { usage } : {}),
     })

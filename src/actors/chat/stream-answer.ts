@@ -1,6 +1,5 @@
 import { Problem } from '../../errors.ts'
 import type { Route } from '../../machines/rules/routing.ts'
-import { answerEnd } from '../../protocol/chat/answer-end.ts'
 import type { TokenUsage } from '../../protocol/chat/chunk-rewriter.ts'
 import type { UpstreamBody } from '../../protocol/chat/upstream-request.ts'
 import { finishReasons } from '../telemetry/tracing.ts'
@@ -29,9 +28,9 @@ function release({ kind, code, attempt, firstContentMs }: RelayEnd, exchange: Ex
 }
 
 /** The terminal chunk with its `svc`; null where it cannot be built. */
-function terminalOf(end: RelayEnd, { usage, metadata }: Conclusion): string | null {
+function terminalOf(end: RelayEnd, conclusion: Conclusion): string | null {
   try {
-    return end.terminal(answerEnd(usage, metadata))
+    return end.last(conclusion)
   } catch {
     return null
   }

@@ -22,7 +22,7 @@ import { minuteMs, secondMs } from '../../time.ts'
 import { isGlobalAddress } from '../../transport/public-address.ts'
 import type { Sealing } from '../accounts/sealing.ts'
 import type { AuditContext, AuditTrail } from '../audit/audit-context.ts'
-import { createDueWork, type DueWork, dueWorkChannel } from '../durable/due-work.ts'
+import { DueWork, dueWorkChannel } from '../durable/due-work.ts'
 import { runToRest } from '../durable/run-to-rest.ts'
 import { PostError, postPinned } from './pinned-post.ts'
 
@@ -63,7 +63,7 @@ export interface WebhooksOptions extends Pick<OpenDatabase, 'db' | 'sql'> {
 }
 
 /** Delivers the events of ended jobs until a receiver has taken them, or the schedule is over (§11). */
-export interface Webhooks extends Pick<DueWork, 'start' | 'stop' | 'wake' | 'running'> {
+export interface Webhooks extends Pick<DueWork<ClaimedWebhook>, 'start' | 'stop' | 'wake' | 'running'> {
   /** Throws `webhook_url_invalid`. */
   checkUrl(text: string): void
   /** Newest first. */
@@ -93,7 +93,7 @@ const systemWorld: WebhookWorld = {
 export function createWebhooks(options: WebhooksOptions): Webhooks {
   const world = { ...systemWorld, ...options.world }
   const { db, sql, log, trail } = options
-  const work = createDueWork<ClaimedWebhook>({
+  const work = new DueWork<ClaimedWebhook>({
     name: webhookWork,
     sql,
     log,

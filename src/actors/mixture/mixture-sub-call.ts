@@ -16,6 +16,7 @@ import type { AbortCause, AttemptFailure } from '../chat/attempt.ts'
 import type { ChatCommand } from '../chat/chat-command.ts'
 import { type ChatPort, Exchange } from '../chat/exchange.ts'
 import { type ReceivedAnswer, receiveWhole } from '../chat/whole-answer.ts'
+import { chat } from '../operations/chat.ts'
 import type { ModelCallSample } from '../telemetry/model-metrics.ts'
 import type { Span } from '../telemetry/tracing.ts'
 
@@ -42,12 +43,13 @@ export class SubCall {
   constructor(
     private readonly port: SubCallPort,
     /** The mixture's. */
-    private readonly parent: ChatCommand,
+    private readonly parent: ChatCommand<ChatRequest>,
     private readonly order: SubCallOrder,
     /** The mixture's. */
     span: Span | null,
   ) {
     const command: ChatCommand = {
+      operation: chat,
       requestId: newId('req'),
       startedMs: performance.now(),
       access: parent.access,
@@ -58,14 +60,16 @@ export class SubCall {
       idempotencyKey: null,
       signal: this.controller.signal,
       span,
-      finished: ({ model, latencyMs, ttftMs, usage }) =>
-        port.subCall({
-          model,
-          durationS: latencyMs / 1_000,
-          ttftS: ttftMs === null ? null : ttftMs / 1_000,
-          promptTokens: usage?.prompt_tokens ?? 0,
-          completionTokens: usage?.completion_tokens ?? 0,
-        }),
+      recorder: {
+        record: ({ model, latencyMs, ttftMs, usage }) =>
+          port.subCall({
+            model,
+            durationS: latencyMs / 1_000,
+            ttftS: ttftMs === null ? null : ttftMs / 1_000,
+            promptTokens: usage?.prompt_tokens ?? 0,
+            completionTokens: usage?.completion_tokens ?? 0,
+          }),
+      },
     }
     this.exchange = new Exchange(port, command, port.router.table(), () => {})
     this.exchange.sentOnce = true

@@ -17,7 +17,7 @@ import { MerkleTree, payoutLeaf, toHex } from '../../protocol/receipts/merkle.ts
 import { type BatchStatus, batchStatuses } from '../../protocol/wire/money/money.ts'
 import { minuteMs, secondMs } from '../../time.ts'
 import type { AuditContext, AuditTrail } from '../audit/audit-context.ts'
-import { createDueWork, type DueWork } from '../durable/due-work.ts'
+import { DueWork } from '../durable/due-work.ts'
 import { runToRest } from '../durable/run-to-rest.ts'
 import { createSnapshot } from '../durable/snapshot.ts'
 import { type BuiltBatch, buildBatch } from './batch-building.ts'
@@ -34,19 +34,6 @@ export interface BatchProof {
   readonly proof: readonly string[]
 }
 
-/** Payouts on their way to the chain (§14). Without a chain everything rests as it is. */
-export interface Settlement {
-  readonly configured: boolean
-  /** Chain and contract were seen within the last 5 minutes. */
-  ready(): boolean
-  batch(batchId: string): Promise<PayoutBatch>
-  /** How many in each status; read at most every 5 s. */
-  counts(): Promise<Readonly<Record<BatchStatus, number>>>
-  proofs(batchId: string): Promise<readonly BatchProof[]>
-  /** The verbs on somebody's word: what they do and its event stand or fall together. */
-  by(audit: AuditContext): SettlementVerbs
-}
-
 /** One transaction each, with the event of the audit; a dry run has one, too. */
 export interface SettlementVerbs {
   /** All that can be paid now, at most 1 000, whatever its age. */
@@ -57,11 +44,6 @@ export interface SettlementVerbs {
   retry(batchId: string): Promise<PayoutBatch>
   /** A held receipt: its payout may be paid, or never. Refuses with `receipt_not_found`, `invalid_state`. */
   decide(receiptHash: string, decision: 'accepted' | 'rejected'): Promise<void>
-}
-
-export interface OwnedSettlement extends Settlement {
-  start(): Promise<void>
-  stop(): Promise<void>
 }
 
 export interface SettlementOptions {
@@ -90,16 +72,14 @@ const countsKeptMs = 5 * secondMs
 
 type Claim = PayoutBatch & { readonly leaseId: string }
 
-export function createSettlement(options: SettlementOptions): OwnedSettlement {
-  return new ChainSettlement(options)
-}
-
-class ChainSettlement implements OwnedSettlement {
+/** Payouts on their way to the chain (§14). Without a chain everything rests as it is. */
+export class Settlement {
   readonly configured: boolean
   private readonly db: Database
   private readonly now: () => number
-  private readonly work: DueWork | null
-  readonly counts: Settlement['counts']
+  private readonly work: DueWork<Claim> | null
+  /** How many in each status; read at most every 5 s. */
+  readonly counts: () => Promise<Readonly<Record<BatchStatus, number>>>
   private readyAtMs = Number.NEGATIVE_INFINITY
   private checkedAtMs = Number.NEGATIVE_INFINITY
 
@@ -123,10 +103,12 @@ class ChainSettlement implements OwnedSettlement {
     await this.work?.stop()
   }
 
+  /** Chain and contract were seen within the last 5 minutes. */
   ready(): boolean {
     return this.now() - this.readyAtMs <= readyForMs
   }
 
+  /** The verbs on somebody's word: what they do and its event stand or fall together. */
   by(audit: AuditContext): SettlementVerbs {
     return {
       build: ({ dryRun }) => this.build(audit, dryRun),
@@ -188,9 +170,9 @@ class ChainSettlement implements OwnedSettlement {
     return row
   }
 
-  private dueWork(chain: Chain): DueWork {
+  private dueWork(chain: Chain): DueWork<Claim> {
     const { sql, log, pollMs } = this.options
-    return createDueWork<Claim>({
+    return new DueWork<Claim>({
       name: 'payout_batches',
       sql,
       log,

@@ -5,7 +5,7 @@ import { type NodeSnapshot, type nodeMachine, nodeStateOf } from '../../machines
 import type { NodeState } from '../../machines/rules/routing.ts'
 import type { NodeWatch, RuntimeReport } from '../../polling/node-watch.ts'
 import type { VerifyKey } from '../../protocol/signing/ed25519.ts'
-import { chats, type RuntimeStatus } from '../../runtimes/runtime.ts'
+import { isPooled, type RuntimeStatus } from '../../runtimes/runtime.ts'
 import { minuteMs } from '../../time.ts'
 import type { NodeTransport } from '../../transport/transport.ts'
 import { PoolRuntime } from './pool-runtime.ts'
@@ -75,7 +75,7 @@ export class PoolNode implements RoutedNode {
     const ids = new Set(
       status.models
         .slice(0, modelsPerNodeMax)
-        .filter(chats)
+        .filter(isPooled)
         .map((model) => model.id),
     )
     return [...ids].filter((id) => !runtime.profiles.has(id)).slice(0, Math.max(0, room))

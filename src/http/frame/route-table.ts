@@ -1,6 +1,5 @@
 import type { TSchema } from '@sinclair/typebox'
 import type { AnyElysia } from 'elysia'
-import { chatRoute } from '../../actors/telemetry/metrics.ts'
 import { brand } from '../../brand.ts'
 import { type AdminAction, type AdminRole, adminRoute, adminRouteFaults } from '../../machines/rules/approval-policy.ts'
 import type { QueryParameters } from './query.ts'
@@ -86,9 +85,6 @@ export function checkAdminRoutes(app: AnyElysia): void {
   if (faults.length > 0) throw new Error(`admin routes: ${faults.join('; ')}`)
 }
 
-/** Described by hand in `openapi/chat-operation.ts`. */
-const chatQuery = ['node_id']
-
 export interface RouteMatch {
   readonly template: string
   readonly allow: readonly string[]
@@ -109,7 +105,7 @@ export class RouteTable {
     const details = app.routes.map(({ method, path, hooks }) => {
       const { detail = {} } = hooks as { detail?: Record<string, unknown> }
       const action = (detail[actionKey] ?? null) as AdminAction | null
-      const query = path === chatRoute ? chatQuery : Object.keys(detail[queryKey] ?? {})
+      const query = Object.keys(detail[queryKey] ?? {})
       return { method, path, action, role: action === null ? null : adminRoute(action).role, query }
     })
     this.rows = details

@@ -35,6 +35,7 @@ const securitySchemes = {
 
 const tags = [
   { name: 'Inference', description: 'Chat and models, as OpenAI clients know them' },
+  { name: 'Inference (extension)', description: 'Beyond the specification: other kinds of inference' },
   { name: 'Private jobs', description: 'Sealed for one machine of your own: the gateway carries what it cannot read' },
   { name: 'Service', description: 'What is served here' },
   { name: 'Billing', description: 'The prepaid account and its ledger' },

@@ -1,5 +1,6 @@
 import { Elysia } from 'elysia'
-import { chatRoute } from '../../actors/telemetry/metrics.ts'
+import type { Envelope } from '../../actors/operations/operation.ts'
+import { operations, routeOf } from '../../actors/operations/registry.ts'
 import { headers } from '../../brand.ts'
 import { Problem } from '../../errors.ts'
 import { pathOf } from '../../listener/request-target.ts'
@@ -19,7 +20,10 @@ export const modelsRoute = '/v1/api/models'
 /** Stands for the route where there is none. */
 export const unmatched = 'unmatched'
 
-const speaksOpenAi = (route: string) => route === chatRoute || route === modelsRoute
+const envelopes: ReadonlyMap<string, Envelope> = new Map([
+  [modelsRoute, 'openai'],
+  ...operations.map((operation) => [routeOf(operation), operation.envelope] as const),
+])
 
 /** The response to anything that was thrown on a route: the envelope is the route's, the status the refusal's. */
 export function respondToFailure(
@@ -31,7 +35,8 @@ export function respondToFailure(
   if (problem === null) {
     return { problem, response: new Response(null, { status: clientClosedStatus, headers: base }) }
   }
-  if (speaksOpenAi(place.route)) return { problem, response: openAiResponse(problem, place.requestId, base) }
+  if (envelopes.get(place.route) === 'openai')
+    return { problem, response: openAiResponse(problem, place.requestId, base) }
   const challenge = place.route.startsWith(adminPrefix) ? adminChallenge : bearerChallenge
   const typeBase = gateway.config.SVC_PROBLEM_BASE_URL
   return { problem, response: problemResponse(problem, place.requestId, base, { typeBase, challenge }) }

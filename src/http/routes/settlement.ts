@@ -3,7 +3,7 @@ import { publicBatchesMax, publicReceiptsMax, type SettlementView } from '../../
 import { brand, receiptVersion } from '../../brand.ts'
 import { settledEventTopic } from '../../protocol/receipts/settlement-contract.ts'
 import { PublicSettlement, type settlementStatuses } from '../../protocol/wire/money/money.ts'
-import { payoutKinds } from '../../protocol/wire/money/receipt.ts'
+import { workKinds } from '../../protocol/wire/work-kinds.ts'
 import type { Config } from '../../settings/config.ts'
 import { isoTime } from '../../time.ts'
 import type { HttpContext } from '../frame/context.ts'
@@ -32,7 +32,7 @@ function payoutSummary({ payoutCounts, latestFinalizedPayoutAt }: SettlementView
     finalized_payouts: of('finalized'),
     latest_payout_at: instant(latest(payoutCounts.map(({ latestAt }) => latestAt))),
     latest_finalized_payout_at: instant(latestFinalizedPayoutAt),
-    by_kind: payoutKinds
+    by_kind: workKinds
       .map((kind) => ({ kind, rows: payoutCounts.filter((row) => row.kind === kind) }))
       .filter(({ rows }) => rows.length > 0)
       .map(({ kind, rows }) => ({

@@ -18,20 +18,9 @@ export interface RerankerOptions {
   readonly timeoutMs?: number
 }
 
-export interface Reranker {
-  rank(request: RerankRequest, signal: AbortSignal): Promise<RerankResponse>
-  /** Rankings under way. */
-  readonly inFlight: number
-  /** Takes nothing new; resolves when nothing is under way, or after `graceMs`. */
-  stop(graceMs: number): Promise<void>
-}
-
 /** Endpoint 1 without its HTTP: which runtime, its scores, the best of them. */
-export function createReranker(options: RerankerOptions): Reranker {
-  return new RunningReranker(options)
-}
-
-class RunningReranker implements Reranker {
+export class Reranker {
+  /** Rankings under way. */
   inFlight = 0
   private stopping = false
   private emptied: (() => void) | null = null
@@ -58,6 +47,7 @@ class RunningReranker implements Reranker {
     }
   }
 
+  /** Takes nothing new; resolves when nothing is under way, or after `graceMs`. */
   async stop(graceMs: number): Promise<void> {
     this.stopping = true
     if (this.inFlight === 0) return

@@ -3,7 +3,7 @@ import { AccessDirectory, type AccessOptions } from '../../../src/actors/account
 import { type AccountVerbs, createAccounts } from '../../../src/actors/accounts/accounts.ts'
 import { makeRoleToken } from '../../../src/actors/accounts/first-start.ts'
 import { createSealing } from '../../../src/actors/accounts/sealing.ts'
-import { type ChangeFeed, createChangeFeed } from '../../../src/actors/durable/change-feed.ts'
+import { ChangeFeed } from '../../../src/actors/durable/change-feed.ts'
 import { openDatabase } from '../../../src/db/client.ts'
 import { Problem } from '../../../src/errors.ts'
 import { createLog } from '../../../src/log.ts'
@@ -38,7 +38,7 @@ async function gateway(
 ): Promise<Gateway> {
   const now = changes.now ?? Date.now
   const db = changes.db ?? database.db
-  const feed = createChangeFeed({ db, sql: changes.sql ?? database.sql, log, now, pollMs: changes.pollMs ?? 100 })
+  const feed = new ChangeFeed({ db, sql: changes.sql ?? database.sql, log, now, pollMs: changes.pollMs ?? 100 })
   const peppers = changes.peppers ?? ['pepper']
   const access = new AccessDirectory({
     db,

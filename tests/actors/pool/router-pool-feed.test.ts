@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { createChangeFeed } from '../../../src/actors/durable/change-feed.ts'
+import { ChangeFeed } from '../../../src/actors/durable/change-feed.ts'
 import { createPoolFeed } from '../../../src/actors/pool/pool-feed.ts'
 import { PoolRouter } from '../../../src/actors/pool/pool-router.ts'
 import { deleteNode, insertNode, putModelEntry } from '../../../src/db/queries/pool/pool.ts'
@@ -22,7 +22,7 @@ test('§26: nodes and catalogue entries that change in the database reach the ta
   if ('faults' in read) throw new Error('faults')
   const log = createLog('silent', () => {})
   const node = startFakeNode({ models: ['up'] })
-  const changes = createChangeFeed({ db: database.db, sql: database.sql, log })
+  const changes = new ChangeFeed({ db: database.db, sql: database.sql, log })
   const router = new PoolRouter({
     config: read.config,
     db: database.db,

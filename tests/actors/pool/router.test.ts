@@ -118,6 +118,7 @@ function placed(router: PoolRouter, modelId = 'fake-model', exclude: readonly st
   const request = {
     modelId,
     access: { customerId: 'local', policy },
+    modality: 'chat' as const,
     pin: null,
     profileId: null,
     ownOnly: false,

@@ -29,6 +29,10 @@ export class PollLane implements Lane<readonly Twist[]> {
     return this.asking.retried
   }
 
+  get outOfStep(): number {
+    return this.asking.outOfStep
+  }
+
   kinds([first]: readonly Twist[]): readonly string[] {
     return [`poll: ${first?.kind}`]
   }

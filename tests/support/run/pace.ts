@@ -29,3 +29,12 @@ export function inTime(work: Promise<unknown>, ms: number): Promise<boolean> {
     work.then(() => resolve(true), reject).finally(() => clearTimeout(timer))
   })
 }
+
+/** True for so many milliseconds from now, on this machine, as busy as it is. */
+export function patience(ms: number): () => boolean {
+  const began = performance.now()
+  return () => {
+    const tookMs = performance.now() - began
+    return tookMs < ms || tookMs < promptly(ms)
+  }
+}

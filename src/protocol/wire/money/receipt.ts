@@ -1,10 +1,9 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { brand } from '../../../brand.ts'
 import { count, hash, Instant, literals, nullable } from '../shapes.ts'
+import { workKinds } from '../work-kinds.ts'
 
 const nullableText = nullable(Type.String())
-/** What is billed, and by that what nodes are paid for. */
-export const payoutKinds = ['hosted_chat', 'private_job'] as const
 export const receiptStatus = literals(['accepted', 'held', 'rejected', 'batched', 'finalized'])
 
 export const ReceiptDecision = Type.Object({
@@ -33,7 +32,7 @@ const ReceiptFacts = Type.Object({
   completion_tokens: count,
   issuer: literals(['node', 'gateway']),
   job_id: nullableText,
-  kind: literals(payoutKinds),
+  kind: literals(workKinds),
   model_id: Type.String(),
   node_class: Type.String(),
   node_id: Type.String(),

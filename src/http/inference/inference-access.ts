@@ -9,10 +9,10 @@ const bearerPattern = /^bearer +(\S+)$/i
 const missing = (param: string) => new Problem('missing_credentials', { param })
 
 /**
- * Who a chat request acts for (§4): a gateway key alone, or an operator's role token together with both
+ * Who a request acts for (§4): a gateway key alone, or an operator's role token together with both
  * customer headers. No promise where memory knows the key.
  */
-export function chatAccess(context: HttpContext, request: Request, address: string): Access | Promise<Access> {
+export function inferenceAccess(context: HttpContext, request: Request, address: string): Access | Promise<Access> {
   const { gateway } = context
   const customerId = request.headers.get(headers.customerId)
   const customerToken = request.headers.get(headers.customerToken)
