@@ -1,6 +1,6 @@
 import type { ProblemCode } from '../../errors.ts'
 import type { RequestId } from '../../ids.ts'
-import type { TokenUsage } from '../../protocol/chat/chunk-rewriter.ts'
+import type { TokenUsage } from '../../protocol/chat/token-usage.ts'
 import type { Access } from '../accounts/access.ts'
 import type { InferenceRequest, Operation } from '../operations/operation.ts'
 import type { Span } from '../telemetry/tracing.ts'

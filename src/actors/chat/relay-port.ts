@@ -1,5 +1,6 @@
 import type { ProblemCode } from '../../errors.ts'
-import type { SettledEnd, TokenUsage } from '../../protocol/chat/chunk-rewriter.ts'
+import type { SettledEnd } from '../../protocol/chat/chunk-rewriter.ts'
+import type { TokenUsage } from '../../protocol/chat/token-usage.ts'
 import type { Config } from '../../settings/config.ts'
 import type { Attempt } from './attempt.ts'
 import type { Ticker } from './ticker.ts'

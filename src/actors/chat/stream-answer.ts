@@ -1,6 +1,6 @@
 import { Problem } from '../../errors.ts'
 import type { Route } from '../../machines/rules/routing.ts'
-import type { TokenUsage } from '../../protocol/chat/chunk-rewriter.ts'
+import type { TokenUsage } from '../../protocol/chat/token-usage.ts'
 import type { UpstreamBody } from '../../protocol/chat/upstream-request.ts'
 import { finishReasons } from '../telemetry/tracing.ts'
 import type { AttemptFailure } from './attempt.ts'

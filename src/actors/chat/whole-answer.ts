@@ -1,6 +1,6 @@
 import type { Route } from '../../machines/rules/routing.ts'
-import type { TokenUsage } from '../../protocol/chat/chunk-rewriter.ts'
 import { GatheredAnswer } from '../../protocol/chat/gathered-answer.ts'
+import type { TokenUsage } from '../../protocol/chat/token-usage.ts'
 import type { UpstreamBody } from '../../protocol/chat/upstream-request.ts'
 import { gather } from '../../transport/gather.ts'
 import type { NodeResponse } from '../../transport/transport.ts'

@@ -2,12 +2,7 @@ import { foreignJson } from '../json/foreign-json.ts'
 import type { ChatMetadata } from '../wire/inference/chat.ts'
 import { answerEnd } from './answer-end.ts'
 import { asciiWeight, textWeight } from './token-estimate.ts'
-
-export interface TokenUsage {
-  readonly prompt_tokens: number
-  readonly completion_tokens: number
-  readonly total_tokens: number
-}
+import type { TokenUsage } from './token-usage.ts'
 
 /** What all chunks of one answer share, whatever the node says. */
 export interface ChunkIdentity {
