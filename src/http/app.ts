@@ -1,10 +1,12 @@
 import { type AnyElysia, Elysia } from 'elysia'
 import type { GatewayHandle } from '../actors/gateway-handle.ts'
+import { operations } from '../actors/operations/registry.ts'
 import { tunnelSocketOptions } from '../actors/tunnels/tunnel-socket.ts'
 import { idleSeconds } from '../listener/connection-clock.ts'
 import { createHttpContext } from './frame/context.ts'
 import { checkAdminRoutes, RouteTable } from './frame/route-table.ts'
 import { gatewayDoor } from './gateway-door.ts'
+import { inferenceDoors } from './inference/inference-door.ts'
 import { problems } from './plugins/problems.ts'
 import { reportRoutes } from './reports/registry.ts'
 import { auditRoutes } from './routes/admin/audit.ts'
@@ -57,15 +59,19 @@ export function createApp(gateway: GatewayHandle): AnyElysia {
     mounted ??= new RouteTable(app)
     return mounted
   }
+  const doors = inferenceDoors(context, operations)
+  const posts = new Map(
+    [...doors].map(([path, door]) => [path, (request: Request) => door.handle(request, app.server)]),
+  )
   const app: AnyElysia = new Elysia({
     serve: { maxRequestBodySize: bunBodyBytesMax, idleTimeout: idleSeconds, development: false },
     websocket: tunnelSocketOptions,
     // Else the path of a request is looked for behind the eleventh character, where it is not for a short host.
     handler: { standardHostname: false },
   })
-    .wrap(gatewayDoor(context, table, () => app.server))
+    .wrap(gatewayDoor(context, table, () => app.server, posts))
     .use(problems(context, table))
-    .use(inferenceRoutes(context))
+    .use(inferenceRoutes(doors))
     .use(modelRoutes(context))
     .use(endpointIndexRoutes(context, table))
     .use(rootRoutes(context, table))

@@ -252,7 +252,7 @@ export class Exchange implements Ticking, Dispatched {
     if (this.durable === null) this.paid?.release()
     const latencyMs = performance.now() - this.command.startedMs
     const model = this.modelId()
-    this.command.finished({
+    this.command.recorder.record({
       model,
       status,
       code,

@@ -19,6 +19,7 @@ import type { SigningKey } from '../../protocol/signing/ed25519.ts'
 import { webhookSignature } from '../../protocol/signing/webhook-signature.ts'
 import type { WebhookStatus } from '../../protocol/wire/inference/job.ts'
 import { minuteMs, secondMs } from '../../time.ts'
+import type { HeadFields } from '../../transport/http1-parser.ts'
 import { isGlobalAddress } from '../../transport/public-address.ts'
 import type { Sealing } from '../accounts/sealing.ts'
 import type { AuditContext, AuditTrail } from '../audit/audit-context.ts'
@@ -220,7 +221,7 @@ async function attempt(
   }
 }
 
-function outcomeOf(status: number, headers: ReadonlyMap<string, string>, nowMs: number): DeliveryOutcome {
+function outcomeOf(status: number, headers: HeadFields, nowMs: number): DeliveryOutcome {
   if (status >= 200 && status < 300) return { kind: 'delivered' }
   if (status === 410) return { kind: 'stopped', error: 'gone' }
   if (headers.get('webhook-delivery')?.trim().toLowerCase() === 'abort-message') {

@@ -60,14 +60,16 @@ export class SubCall {
       idempotencyKey: null,
       signal: this.controller.signal,
       span,
-      finished: ({ model, latencyMs, ttftMs, usage }) =>
-        port.subCall({
-          model,
-          durationS: latencyMs / 1_000,
-          ttftS: ttftMs === null ? null : ttftMs / 1_000,
-          promptTokens: usage?.prompt_tokens ?? 0,
-          completionTokens: usage?.completion_tokens ?? 0,
-        }),
+      recorder: {
+        record: ({ model, latencyMs, ttftMs, usage }) =>
+          port.subCall({
+            model,
+            durationS: latencyMs / 1_000,
+            ttftS: ttftMs === null ? null : ttftMs / 1_000,
+            promptTokens: usage?.prompt_tokens ?? 0,
+            completionTokens: usage?.completion_tokens ?? 0,
+          }),
+      },
     }
     this.exchange = new Exchange(port, command, port.router.table(), () => {})
     this.exchange.sentOnce = true

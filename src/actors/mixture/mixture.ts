@@ -191,13 +191,13 @@ export class Mixtures {
 
   /** `model` is null: the models' series are those of the sub-calls. */
   private finish(
-    { startedMs, body, finished }: MixtureCommand,
+    { startedMs, body, recorder }: MixtureCommand,
     status: number,
     problem: Problem | null,
     report: MixtureReport | null,
   ): void {
     const latencyMs = performance.now() - startedMs
-    finished({
+    recorder.record({
       model: null,
       status,
       code: problem?.code ?? null,
