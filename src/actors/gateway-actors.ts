@@ -4,6 +4,7 @@ import { readSeed } from '../secrets.ts'
 import { createAccessDirectory } from './accounts/access.ts'
 import { createAccounts } from './accounts/accounts.ts'
 import { createSealing } from './accounts/sealing.ts'
+import type { AuditContext } from './audit/audit-context.ts'
 import { type AuditLog, createAuditLog } from './audit/audit-log.ts'
 import { createAuditPurge } from './audit/audit-purge.ts'
 import { createIdempotency } from './chat/idempotency.ts'
@@ -13,6 +14,9 @@ import type { GatewayParts } from './gateway-handle.ts'
 import { createPrivateJobs } from './jobs/private-jobs.ts'
 import { createWebhooks } from './jobs/webhooks.ts'
 import { createLimits } from './limits/limits.ts'
+import { nameFork as forkLog } from './log/fork.ts'
+import { createPublicLog } from './log/public-log.ts'
+import { createSequencer } from './log/sequencer.ts'
 import { createBilling } from './money/billing.ts'
 import { type Chain, createChain } from './money/chain.ts'
 import { createLedger } from './money/ledger.ts'
@@ -92,6 +96,17 @@ function createMoney(parts: GatewayParts, chain: Chain | null, inspect: Inspecto
   return { ledger: createLedger({ db, log }), billing: createBilling({ db, trail }), settlement, idempotency }
 }
 
+/** The public log. */
+function createTransparency({ config, log, database, logKeys, logMemory }: GatewayParts, trail: AuditLog) {
+  const [newest, ...older] = signingKeys(logKeys)
+  if (newest === undefined) throw new Error('no key to sign the log with')
+  const keys = [newest, ...older] as const
+  const { db } = database
+  const sequencer = createSequencer({ db, log, keys, intervalMs: config.SVC_LOG_INTERVAL_MS, memory: logMemory })
+  const nameFork = (context: AuditContext) => forkLog({ db, trail, keys, sequencer }, context)
+  return { sequencer, publicLog: createPublicLog(db, keys), nameFork }
+}
+
 /** All actors, made and not yet started. `ownPort`: the one that was really taken. */
 export function createActors(parts: GatewayParts, chain: Chain | null, ownPort: () => number, metrics: Metrics) {
   const { config, log, database, peppers } = parts
@@ -159,6 +174,7 @@ export function createActors(parts: GatewayParts, chain: Chain | null, ownPort: 
   const receipts = createReceiptWriter({ db, flushMs: config.SVC_RECEIPT_FLUSH_MS, log })
   const money = createMoney(parts, chain, inspector.inspect, audit)
   const keys = signingKeys(parts.webhookKeys)
+  const transparency = createTransparency(parts, audit)
   const counted = metrics.webhookAttempt
   const shared = { sealing, inspect: inspector.inspect, counted, keys, trail: audit }
   const { webhooks, jobs } = createJobActors(parts, router, shared)
@@ -177,7 +193,7 @@ export function createActors(parts: GatewayParts, chain: Chain | null, ownPort: 
     localNodes,
     receipts,
   }
-  return { ...made, webhooks, jobs, keys, money }
+  return { ...made, webhooks, jobs, keys, money, transparency }
 }
 
 export type Actors = ReturnType<typeof createActors>

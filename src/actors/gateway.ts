@@ -63,7 +63,8 @@ async function fillPool({ localNodes, poolFeed, router }: Actors): Promise<void>
   await Promise.all(fresh.map(({ nodeId }) => router.pollNow(nodeId)))
 }
 
-async function startMoney({ money }: Actors): Promise<void> {
+async function startMoney({ money, transparency }: Actors): Promise<void> {
+  await transparency.sequencer.start()
   money.ledger.start()
   money.idempotency.start()
   await money.settlement.start()
@@ -98,6 +99,7 @@ async function stopActors(actors: Actors, log: Log): Promise<void> {
   await actors.router.stop()
   await actors.receipts.stop().catch((error: unknown) => log.error('receipts_left', { failure: failureName(error) }))
   await actors.money.ledger.stop()
+  await actors.transparency.sequencer.stop()
   await actors.auditPurge.stop()
   await actors.audit.stop().catch((error: unknown) => log.error('access_events_left', { failure: failureName(error) }))
   await actors.limits.stop()
@@ -183,6 +185,9 @@ export async function startGateway(parts: GatewayParts): Promise<RunningGateway>
     webhooks,
     webhookKeys: actors.keys.map(webhookPublicKey),
     ...actors.money,
+    publicLog: actors.transparency.publicLog,
+    sequencer: actors.transparency.sequencer,
+    nameFork: actors.transparency.nameFork,
     settlementView: createSettlementView(database.db),
     tracing,
     statecharts: createStatecharts(),
