@@ -14,6 +14,7 @@ import type { GatewayParts } from './gateway-handle.ts'
 import { createPrivateJobs } from './jobs/private-jobs.ts'
 import { createWebhooks } from './jobs/webhooks.ts'
 import { createLimits } from './limits/limits.ts'
+import { checkBooks } from './log/books-check.ts'
 import { nameFork as forkLog } from './log/fork.ts'
 import { createPublicLog } from './log/public-log.ts'
 import { createSequencer } from './log/sequencer.ts'
@@ -104,7 +105,8 @@ function createTransparency({ config, log, database, logKeys, logMemory }: Gatew
   const { db } = database
   const sequencer = createSequencer({ db, log, keys, intervalMs: config.SVC_LOG_INTERVAL_MS, memory: logMemory })
   const nameFork = (context: AuditContext) => forkLog({ db, trail, keys, sequencer }, context)
-  return { sequencer, publicLog: createPublicLog(db, keys), nameFork }
+  const check = () => checkBooks({ db, keys, fork: () => sequencer.fork() })
+  return { sequencer, publicLog: createPublicLog(db, keys), nameFork, checkBooks: check }
 }
 
 /** All actors, made and not yet started. `ownPort`: the one that was really taken. */

@@ -21,6 +21,7 @@ import type { PrivateJobs } from './jobs/private-jobs.ts'
 import type { Webhooks, WebhookWorld } from './jobs/webhooks.ts'
 import type { FailedLogins } from './limits/failed-logins.ts'
 import type { GatewayLimits } from './limits/limits.ts'
+import type { BooksCheck } from './log/books-check.ts'
 import type { NamedFork } from './log/fork.ts'
 import type { PublicLog } from './log/public-log.ts'
 import type { LogMemory, Sequencer } from './log/sequencer.ts'
@@ -71,6 +72,8 @@ export interface GatewayHandle {
   /** What anybody may read of the log (§31). */
   readonly publicLog: PublicLog
   readonly sequencer: Pick<Sequencer, 'catchUp' | 'fork' | 'exposed'>
+  /** Reads everything, in one view of the database. */
+  checkBooks(): Promise<BooksCheck>
   /** Refuses with `invalid_state` where the log leads on. */
   nameFork(audit: AuditContext): Promise<NamedFork>
   readonly ledger: Ledger

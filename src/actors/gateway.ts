@@ -188,6 +188,7 @@ export async function startGateway(parts: GatewayParts): Promise<RunningGateway>
     publicLog: actors.transparency.publicLog,
     sequencer: actors.transparency.sequencer,
     nameFork: actors.transparency.nameFork,
+    checkBooks: actors.transparency.checkBooks,
     settlementView: createSettlementView(database.db),
     tracing,
     statecharts: createStatecharts(),

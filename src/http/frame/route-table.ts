@@ -116,7 +116,12 @@ export class RouteTable {
     const templates = [...new Set(details.map(({ path }) => path))]
     this.#byPath = templates.map((template) => ({
       template,
-      pattern: new RegExp(`^${template.replaceAll('.', '\\.').replaceAll(/:[A-Za-z_]+/g, '[^/]+')}/?$`),
+      pattern: new RegExp(
+        `^${template
+          .replaceAll('.', '\\.')
+          .replaceAll(/:[A-Za-z_]+/g, '[^/]+')
+          .replace(/\*$/, '.+')}/?$`,
+      ),
       methods: new Set(details.filter(({ path }) => path === template).map(({ method }) => method)),
       query: new Set(details.filter(({ path }) => path === template).flatMap(({ query }) => query)),
     }))

@@ -252,6 +252,7 @@ export const adminRoutes = {
     typedConfirmation: forkConfirmation,
   }),
   'ledger.proof.read': read('operator', 'billing', '/v1/admin/ledger/proof'),
+  'ledger.check.read': read('operator', 'billing', '/v1/admin/ledger/check'),
 
   'explain.read': read('viewer', 'observability', '/v1/admin/explain'),
   'mixture.list': read('viewer', 'observability', '/v1/admin/mixtures'),

@@ -1,6 +1,6 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { brand } from '../../../brand.ts'
-import { count, nullable, reason, strict } from '../shapes.ts'
+import { count, Instant, nullable, reason, strict } from '../shapes.ts'
 
 const base64Hash = Type.String({ pattern: '^[A-Za-z0-9+/]{43}=$' })
 const proof = Type.Array(base64Hash, { maxItems: 63, description: 'From the leaf up, base64' })
@@ -40,3 +40,13 @@ export const LogFork = Type.Object({
   lost_size: count,
   lost_checkpoint: Type.String(),
 })
+
+export const BooksReport = Type.Object({
+  object: Type.Literal(`${brand}.admin.books_check`),
+  generated_at: Instant,
+  sound: Type.Boolean(),
+  receipts: count,
+  log_entries: count,
+  faults: Type.Array(Type.Object({ rule: Type.String(), subject: Type.String() }), { maxItems: 1_000 }),
+})
+export type BooksReport = Static<typeof BooksReport>
