@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { chmodSync, closeSync, fsyncSync, mkdirSync, openSync, readFileSync, renameSync, writeSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 
-/** The text says which file is at fault, never what is in it. */
+/** The text names the file that is at fault, but not its content. */
 export class PrivateFileError extends Error {
   override readonly name = 'PrivateFileError'
 }

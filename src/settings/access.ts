@@ -34,6 +34,18 @@ export const accessSettings = {
     meaning:
       'Ed25519 seeds that sign webhooks, 32 bytes each in base64 or hex, newest first. The embedded gateway makes one in its data folder; `DATABASE_URL` requires it.',
   },
+  SVC_LOG_KEY: {
+    kind: 'secret',
+    meaning:
+      'Ed25519 seeds that sign the public log and the receipts that the gateway issues, 32 bytes each in base64 or hex, newest first; likewise',
+  },
+  SVC_LOG_INTERVAL_MS: {
+    kind: 'number',
+    default: 2_000,
+    min: 50,
+    max: 5_000,
+    meaning: 'What was written enters the public log after at most twice this, ms',
+  },
   SVC_ENFORCE_REASON: {
     kind: 'flag',
     default: false,

@@ -95,7 +95,7 @@ export interface AccountsOptions {
   readonly trail: AuditTrail
   /** Marks this process's own copies as outdated at once, see `ChangeFeed.changedHere`. */
   readonly changedHere: (topic: 'customers' | 'gateway_keys') => void
-  /** See `OwnedAccessDirectory.forgetKey`. */
+  /** See `AccessDirectory.forgetKey`. */
   readonly forgetKey: (keyId: KeyId) => void
   readonly now?: () => number
 }

@@ -21,25 +21,6 @@ import { OwnHead } from './own-head.ts'
 
 export type AccessEvent = Omit<AccessEventRow, 'eventId' | 'createdAt'>
 
-/** Records who did what, and nothing that would reveal a person or a secret (§16). */
-export interface AuditLog extends AuditTrail {
-  /** Records one admin call after its answer. It never waits. */
-  access(event: AccessEvent): void
-  /**
-   * Writes the approval event of an action that changes no row, in its own transaction and before the action's answer.
-   */
-  note(audit: AuditContext, deed: Deed): Promise<void>
-  /** The first 12 hex digits of HMAC-SHA-256(newest key, `"<field>\0"‖value`), or null without a value. */
-  pseudonym(field: 'actor' | 'ip' | 'user_agent', value: string | null): string | null
-  readonly writer: Pick<AccessWriter, 'flush' | 'written' | 'dropped'>
-  /** True if the last action was refused because the end of this gateway's chain is missing from the database. */
-  readonly headLost: boolean
-  /** Makes the partitions of the coming weeks now and again later. Never rejects. */
-  start(): Promise<void>
-  /** Writes the events that still wait. */
-  stop(): Promise<void>
-}
-
 export interface AuditLogOptions {
   readonly db: Database
   readonly log: Log
@@ -58,17 +39,15 @@ const pseudonymLength = 12
 const partitionsAheadMs = 28 * dayMs
 const maintainEveryMs = hourMs
 
-export function createAuditLog(options: AuditLogOptions): AuditLog {
-  return new ChainedAuditLog(options)
-}
-
-class ChainedAuditLog implements AuditLog {
+/** Records who did what, and nothing that would reveal a person or a secret (§16). */
+export class AuditLog implements AuditTrail {
   readonly writer: AccessWriter
   private readonly writerId = newId('wrk')
   private readonly key: string
   private readonly keyId: string
   private readonly now: () => number
   private readonly ownHead: OwnHead
+  /** True if the last action was refused because the end of this gateway's chain is missing from the database. */
   headLost = false
   private timer: ReturnType<typeof setInterval> | null = null
 
@@ -83,21 +62,25 @@ class ChainedAuditLog implements AuditLog {
     this.writer = createAccessWriter({ db, log, ...(accessQueueMax === undefined ? {} : { queueMax: accessQueueMax }) })
   }
 
+  /** Makes the partitions of the coming weeks now and again later. Never rejects. */
   async start(): Promise<void> {
     await this.maintain()
     this.timer = setInterval(() => void this.maintain(), maintainEveryMs)
     this.timer.unref()
   }
 
+  /** Writes the events that still wait. */
   async stop(): Promise<void> {
     if (this.timer !== null) clearInterval(this.timer)
     await this.writer.stop()
   }
 
+  /** Records one admin call after its answer. It never waits. */
   access(event: AccessEvent): void {
     this.writer.write({ ...event, eventId: newId('evt'), createdAt: new Date(this.now()) })
   }
 
+  /** The first 12 hex digits of HMAC-SHA-256(newest key, `"<field>\0"‖value`), or null without a value. */
   pseudonym(field: 'actor' | 'ip' | 'user_agent', value: string | null): string | null {
     return value === null ? null : hashToken(this.key, `${field}\0${value}`).toString('hex').slice(0, pseudonymLength)
   }
@@ -123,6 +106,9 @@ class ChainedAuditLog implements AuditLog {
     )
   }
 
+  /**
+   * Writes the approval event of an action that changes no row, in its own transaction and before the action's answer.
+   */
   note(audit: AuditContext, deed: Deed): Promise<void> {
     return this.options.db.transaction((tx) => this.record(tx, audit, deed))
   }

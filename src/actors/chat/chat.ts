@@ -1,11 +1,9 @@
 import { Problem } from '../../errors.ts'
-import { keysOf } from '../../machines/rules/affinity.ts'
 import { type PlacementRequest, place } from '../../machines/rules/placement.ts'
 import type { Route } from '../../machines/rules/routing.ts'
-import { ChunkRewriter } from '../../protocol/chat/chunk-rewriter.ts'
-import { promptTokensLeast, textWeightPerUnitMax } from '../../protocol/chat/token-estimate.ts'
-import { streamMembers, type UpstreamBody, upstreamBody } from '../../protocol/chat/upstream-request.ts'
-import { askedAsStream } from '../../runtimes/registry.ts'
+import { textWeightPerUnitMax } from '../../protocol/chat/token-estimate.ts'
+import type { UpstreamBody } from '../../protocol/chat/upstream-request.ts'
+import type { StreamWriter } from '../operations/operation.ts'
 import type { ChatAnswer, ChatCommand } from './chat-command.ts'
 import { dispatch, refusal } from './dispatch.ts'
 import { type ChatPort, Exchange } from './exchange.ts'
@@ -33,6 +31,7 @@ function placementRequest(exchange: Exchange, keys: readonly bigint[] | null): P
   const tight = routes.some((route) => route.contextLength !== null && route.contextLength < ceiling)
   return {
     modelId: body.model,
+    modality: command.operation.modality,
     access: command.access,
     pin: command.pin,
     profileId: body.svc?.model_profile_id ?? null,
@@ -41,7 +40,7 @@ function placementRequest(exchange: Exchange, keys: readonly bigint[] | null): P
     freeOnly: false,
     affinityNodeId: keys === null ? null : port.prefixes.lookup(keys),
     nowMs: Date.now(),
-    contextLeast: tight ? promptTokensLeast(body) : null,
+    contextLeast: tight ? command.operation.tokensLeast(body) : null,
     contextWanted: tight ? exchange.promptEstimate().textTokens : null,
     contextAbove: null,
   }
@@ -58,8 +57,8 @@ function checkPolicy(command: ChatCommand): void {
 
 /** `max_tokens` to inject: a quota needs a true ceiling, a policy's bound holds for requests that name none. */
 function outputCeiling(exchange: Exchange): number | null {
-  const { body, access } = exchange.command
-  if (body.max_tokens != null || body.max_completion_tokens != null) return null
+  const { operation, body, access } = exchange.command
+  if (!operation.generates || body.max_tokens != null || body.max_completion_tokens != null) return null
   const { maxTokensPerRequest, dailyTokenQuota } = access.policy
   if (dailyTokenQuota === null) return maxTokensPerRequest
   const longest = exchange.table.byModel.get(body.model)?.[0]?.maxOutputLength ?? Number.POSITIVE_INFINITY
@@ -87,30 +86,29 @@ async function admit(exchange: Exchange, request: PlacementRequest, ceiling: num
 }
 
 // Functions of their own: a closure keeps all that its function names, and a stream's must not keep the prompt.
-function relayFor(exchange: Exchange): Relay {
-  const { port, command, id, created } = exchange
+function relayFor(exchange: Exchange, writer: StreamWriter): Relay {
+  const { port, command } = exchange
   return new Relay(
     { ...port, settle: (end) => endStream(exchange, end), skipped: () => port.failed('malformed_line') },
     command,
-    new ChunkRewriter({ id, created, model: command.body.model }),
+    writer,
   )
 }
 
 type PrefixKeys = readonly bigint[] | null
 
 /**
- * What this route is sent. A billed request has `max_tokens`, so that its quote is a true bound; a whole answer of a
- * runtime that hears late of a client that left is asked for as a stream (§27).
+ * What this route is sent. A billed request has `max_tokens`, so that its quote is a true bound.
  */
 function bodyFor(exchange: Exchange, route: Route, ceiling: number | null): UpstreamBody {
-  const { text, body } = exchange.command
+  const { operation, text, body } = exchange.command
   const given = body.max_tokens ?? body.max_completion_tokens
-  const bound = given == null && exchange.isBilled(route) ? exchange.billedOutput(route) : ceiling
-  return upstreamBody(text, body, bound, askedAsStream(route.runtimeKind, body) ? streamMembers : null)
+  const priced = operation.generates && given == null && exchange.isBilled(route)
+  return operation.upstream(text, body, priced ? exchange.billedOutput(route) : ceiling, route.runtimeKind)
 }
 
 function dispatchWhole(exchange: Exchange, request: PlacementRequest, keys: PrefixKeys, ceiling: number | null) {
-  return dispatch(exchange.port, exchange.command, request, (route) => {
+  return dispatch(exchange, request, (route) => {
     if (keys !== null) exchange.port.prefixes.record(keys, route.nodeId)
     return tryWhole(exchange, route, bodyFor(exchange, route, ceiling))
   })
@@ -123,7 +121,7 @@ async function dispatchStream(
   keys: PrefixKeys,
   ceiling: number | null,
 ): Promise<void> {
-  await dispatch(exchange.port, exchange.command, request, (route, budget) => {
+  await dispatch(exchange, request, (route, budget) => {
     if (keys !== null) exchange.port.prefixes.record(keys, route.nodeId)
     return tryStream(exchange, relay, route, bodyFor(exchange, route, ceiling), budget)
   })
@@ -132,20 +130,21 @@ async function dispatchStream(
 
 async function run(exchange: Exchange): Promise<ChatAnswer> {
   const { command, table, port } = exchange
-  const { body, access } = command
+  const { operation, body, access } = command
   checkPolicy(command)
   const pooled = (table.byModel.get(body.model)?.length ?? 0) > 1
-  const keys = pooled ? keysOf(access.customerId, body.model, body.messages, hashPrefix) : null
+  const keys = pooled ? operation.prefixKeys(access.customerId, body, hashPrefix) : null
   const request = placementRequest(exchange, keys)
   const ceiling = outputCeiling(exchange)
   await admit(exchange, request, ceiling)
   const headers = exchange.admission?.headers ?? noHeaders
-  if (body.stream !== true) {
+  const writer = body.stream === true ? operation.writer?.(exchange.identity(), body) : undefined
+  if (writer === undefined) {
     port.ticker.add(exchange)
     const answer = await dispatchWhole(exchange, request, keys, ceiling)
     return { kind: 'whole', body: answer.body, headers }
   }
-  const relay = relayFor(exchange)
+  const relay = relayFor(exchange, writer)
   exchange.relay = relay
   const running = dispatchStream(exchange, relay, request, keys, ceiling)
   await committed(exchange, relay, running)

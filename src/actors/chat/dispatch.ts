@@ -2,6 +2,7 @@ import { Problem, type ProblemCode } from '../../errors.ts'
 import { type Placement, type PlacementRequest, place } from '../../machines/rules/placement.ts'
 import type { Route, RoutingTable } from '../../machines/rules/routing.ts'
 import type { Config } from '../../settings/config.ts'
+import type { CallSignal } from '../../transport/call-signal.ts'
 import type { Router } from '../pool/router.ts'
 import type { AttemptFailure } from './attempt.ts'
 import type { ChatCommand } from './chat-command.ts'
@@ -21,6 +22,17 @@ export interface DispatchPort {
   /** A call of a node failed, or a line of its stream was no JSON (`malformed_line`) and was passed over. */
   readonly failed: (code: string) => void
   readonly decided: (command: ChatCommand, decision: Decision, again: boolean) => void
+}
+
+/** What is dispatched. */
+export interface Dispatched {
+  readonly port: DispatchPort
+  readonly command: ChatCommand
+  /** Aborted when the client leaves or the gateway stops: whoever waits for something ends. */
+  readonly ending: CallSignal
+  readonly callsUntilMs: number
+  /** Why no node is called for it any more, asked after every wait; null: it still runs. */
+  ended(): AttemptFailure | null
 }
 
 export interface TryBudget {
@@ -58,25 +70,27 @@ export function refusal(command: ChatCommand, code: ProblemCode): Problem {
  * answer, or with why this route gave none.
  */
 export async function dispatch<T extends object>(
-  port: DispatchPort,
-  command: ChatCommand,
+  exchange: Dispatched,
   wanted: PlacementRequest,
   attempt: (route: Route, budget: TryBudget) => Promise<T | { readonly failure: AttemptFailure }>,
 ): Promise<T> {
+  const { port, command } = exchange
   const { config, router } = port
   const tries = new Tries()
   const deadlineMs = command.startedMs + config.SVC_TTFT_TIMEOUT_MS
-  const queueUntilMs = performance.now() + config.SVC_QUEUE_WAIT_MS
+  const queueUntilMs = Math.min(performance.now() + config.SVC_QUEUE_WAIT_MS, exchange.callsUntilMs)
   const most = wanted.pin === null ? config.SVC_FAILOVER_ROUTES_MAX : 0
   for (let looks = 0; ; looks++) {
+    const ended = exchange.ended()
+    if (ended !== null) throw tries.ended(ended)
     const table = router.table()
     const request = looks === 0 ? wanted : anotherLook(wanted, tries)
     const placement = place(table, request, port.random)
     port.decided(command, { table, request, placement }, looks > 0)
     if (placement.kind === 'refused') throw tries.anyFailed ? tries.givenUp() : refusal(command, placement.code)
     if (placement.kind === 'saturated') {
-      const waited = await router.waitForSlot(wanted.modelId, queueUntilMs - performance.now(), command.signal)
-      if (waited === 'slot') continue
+      const waited = await router.waitForSlot(wanted.modelId, queueUntilMs - performance.now(), exchange.ending)
+      if (waited === 'slot' || waited === 'aborted') continue
       if (tries.anyFailed) throw tries.givenUp()
       const waiting = waited === 'full' ? config.SVC_QUEUE_WAITING_MAX : 0
       const retryAfterSeconds = retryAfterFull(placement.routes, waiting, config.SVC_QUEUE_WAIT_MS)
@@ -93,7 +107,7 @@ export async function dispatch<T extends object>(
       return result
     }
     const { failure } = result
-    // A call that ended because its client left is no failure of the node.
+    // A call that ended because its client left is not a failure of the node.
     if (!command.signal.aborted) port.failed(failure.code)
     if (!tries.failed(failure) || spent) throw tries.givenUp()
     if (performance.now() >= deadlineMs) throw tries.givenUp('upstream_timeout')

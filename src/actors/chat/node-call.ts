@@ -6,8 +6,6 @@ import type { NodeResponse } from '../../transport/transport.ts'
 import type { Attempt, AttemptFailure } from './attempt.ts'
 import type { Exchange } from './exchange.ts'
 
-const chatPath = '/v1/chat/completions'
-
 /** An agent has several runtimes, and says in its receipt what the caller asked for (§14). */
 function agentHeaders({ command }: Exchange, { callId, route }: Attempt): Readonly<Record<string, string>> {
   const jobId = command.body.svc?.job_id
@@ -44,9 +42,8 @@ export async function callNode(
   const { port, command } = exchange
   const transport = port.router.transport(attempt.route.nodeId)
   if (transport === null) return attempt.failedByCause('node_lost')
-  if (command.signal.aborted) attempt.abort('client_gone')
   try {
-    const response = await transport.fetch(chatPath, {
+    const response = await transport.fetch(body.path, {
       method: 'POST',
       headers:
         attempt.route.agent !== null

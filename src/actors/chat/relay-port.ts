@@ -1,5 +1,6 @@
 import type { ProblemCode } from '../../errors.ts'
-import type { TokenUsage } from '../../protocol/chat/chunk-rewriter.ts'
+import type { SettledEnd } from '../../protocol/chat/chunk-rewriter.ts'
+import type { TokenUsage } from '../../protocol/chat/token-usage.ts'
 import type { Config } from '../../settings/config.ts'
 import type { Attempt } from './attempt.ts'
 import type { Ticker } from './ticker.ts'
@@ -18,8 +19,8 @@ export interface RelayEnd {
   readonly firstContentMs: number | null
   /** Choices of the node's finish chunk; null where none came. */
   readonly finish: readonly Readonly<Record<string, unknown>>[] | null
-  /** The terminal chunk of a complete stream, from what `answerEnd` made. */
-  readonly terminal: (members: string) => string
+  /** The last bytes of a complete stream. */
+  readonly last: (end: SettledEnd) => string
 }
 
 export interface SettledStream {

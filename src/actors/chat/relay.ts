@@ -1,15 +1,14 @@
 import { Problem, type ProblemCode } from '../../errors.ts'
-import type { ChunkRewriter } from '../../protocol/chat/chunk-rewriter.ts'
 import { SseSplitter } from '../../protocol/chat/sse.ts'
 import { ClientStream } from '../../transport/client-stream.ts'
 import type { NodeResponse, TransportError } from '../../transport/transport.ts'
+import type { StreamWriter } from '../operations/operation.ts'
 import type { AbortCause, Attempt, AttemptFailure } from './attempt.ts'
 import type { ChatCommand } from './chat-command.ts'
 import type { RelayEnd, RelayPort } from './relay-port.ts'
 import { streamError } from './stream-error.ts'
 import type { Ticking } from './ticker.ts'
 
-const keepAlive = ': svc processing\n\n'
 /** A node that has answered in full may take this long to end its body. */
 const lingerMs = 2_000
 
@@ -40,7 +39,7 @@ export class Relay implements Ticking {
   constructor(
     private readonly port: RelayPort,
     private readonly command: ChatCommand,
-    private readonly rewriter: ChunkRewriter,
+    private readonly rewriter: StreamWriter,
   ) {
     const options: { readonly include_usage?: unknown } = command.body.stream_options ?? {}
     this.includeUsage = options.include_usage === true
@@ -65,6 +64,13 @@ export class Relay implements Ticking {
   expect(attempt: Attempt, firstChunkByMs: number): void {
     this.attempt = attempt
     this.firstChunkByMs = firstChunkByMs
+  }
+
+  /** The expected try failed before it had an answer, and has been counted. */
+  letGo(): void {
+    this.attempt = null
+    this.client.source = null
+    this.firstChunkByMs = Number.POSITIVE_INFINITY
   }
 
   /** Reads the answer of the expected try; resolves with null at its first chunk, or with why there was none. */
@@ -92,7 +98,7 @@ export class Relay implements Ticking {
   /** Commits before there is a chunk. Bun sends the headers with the first bytes of the body, so there must be some. */
   commitEarly(): void {
     this.commit()
-    this.client.write(keepAlive, performance.now())
+    this.client.write(this.rewriter.keepAlive, performance.now())
   }
 
   private bytes(chunk: Buffer): void {
@@ -160,10 +166,7 @@ export class Relay implements Ticking {
     const settle = this.firstChunk
     this.firstChunk = null
     this.firstChunkByMs = Number.POSITIVE_INFINITY
-    if (failure !== null) {
-      this.attempt = null
-      this.client.source = null
-    }
+    if (failure !== null) this.letGo()
     settle?.(failure)
   }
 
@@ -260,7 +263,7 @@ export class Relay implements Ticking {
       outputWeight: this.rewriter.outputWeight,
       firstContentMs: this.firstContentMs,
       finish: this.rewriter.finish,
-      terminal: (members) => this.rewriter.terminal(members, this.includeUsage),
+      last: (end) => this.rewriter.last(end, this.includeUsage),
     })
   }
 
@@ -282,7 +285,7 @@ export class Relay implements Ticking {
       if (nowMs - this.nodeAtMs >= config.SVC_INTER_CHUNK_TIMEOUT_MS) return this.timeOut('stream_idle')
     }
     if (this.committed && nowMs - this.client.lastWriteMs >= config.SVC_KEEP_ALIVE_MS) {
-      this.client.write(keepAlive, nowMs)
+      this.client.write(this.rewriter.keepAlive, nowMs)
     }
   }
 

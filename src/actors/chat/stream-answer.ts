@@ -1,7 +1,6 @@
 import { Problem } from '../../errors.ts'
 import type { Route } from '../../machines/rules/routing.ts'
-import { answerEnd } from '../../protocol/chat/answer-end.ts'
-import type { TokenUsage } from '../../protocol/chat/chunk-rewriter.ts'
+import type { TokenUsage } from '../../protocol/chat/token-usage.ts'
 import type { UpstreamBody } from '../../protocol/chat/upstream-request.ts'
 import { finishReasons } from '../telemetry/tracing.ts'
 import type { AttemptFailure } from './attempt.ts'
@@ -29,9 +28,9 @@ function release({ kind, code, attempt, firstContentMs }: RelayEnd, exchange: Ex
 }
 
 /** The terminal chunk with its `svc`; null where it cannot be built. */
-function terminalOf(end: RelayEnd, { usage, metadata }: Conclusion): string | null {
+function terminalOf(end: RelayEnd, conclusion: Conclusion): string | null {
   try {
-    return end.terminal(answerEnd(usage, metadata))
+    return end.last(conclusion)
   } catch {
     return null
   }
@@ -71,13 +70,16 @@ export async function tryStream(
   upstream: UpstreamBody,
   budget: TryBudget,
 ): Promise<{ readonly streaming: true } | { readonly failure: AttemptFailure }> {
-  if (exchange.isBilled(route) && !(await exchange.afford(route))) {
-    return { failure: { code: 'node_lost', failover: false } }
-  }
+  if (exchange.isBilled(route)) await exchange.afford(route)
+  const ended = exchange.ended()
+  if (ended !== null) return { failure: ended }
   const attempt = exchange.begin(route)
   relay.expect(attempt, performance.now() + budget.firstChunkMs)
   const response = await callNode(exchange, attempt, upstream)
-  if (isFailure(response)) return { failure: response }
+  if (isFailure(response)) {
+    relay.letGo()
+    return { failure: response }
+  }
   const failure = await relay.attach(attempt, response)
   return failure === null ? { streaming: true } : { failure }
 }

@@ -44,6 +44,12 @@ export class Tries {
     return first && failure.failover
   }
 
+  /** The request itself is over before a route has served it: what the client hears. */
+  ended(failure: AttemptFailure): Problem {
+    this.failures.push(failure)
+    return this.givenUp()
+  }
+
   /** Another route has served the request: the failures were those of their routes. */
   served(): void {
     for (const { strike } of this.failures) strike?.()

@@ -1,7 +1,8 @@
 import { failureName, type Log } from '../../log.ts'
 import type { InspectEvents, LiveNode, MachineCounts, Transition } from '../../protocol/wire/admin/inspect.ts'
 import { isoTime } from '../../time.ts'
-import type { Inspector, Transition as Moved } from '../telemetry/inspect.ts'
+import type { Inspector } from '../telemetry/inspect.ts'
+import type { Transition as Moved } from '../telemetry/transition-ring.ts'
 import { ConsoleClient } from './console-client.ts'
 import { type DurableChart, DurableCounts } from './durable-counts.ts'
 import type { TrafficSeries } from './traffic.ts'
@@ -25,17 +26,6 @@ export interface OpenConsole {
   readonly dropped: () => void
 }
 
-/** The one live stream of the operators' consoles. */
-export interface ConsoleFeed {
-  /** Returns null if the allowed number of consoles is open. */
-  open(client: OpenConsole): ReadableStream<Uint8Array> | null
-  readonly size: number
-  /** The transitions of one statechart, or of one of its instances, newest first, at most `limit`. */
-  history(machine: string, id: string | null, limit: number): readonly Transition[]
-  /** Ends all consoles and accepts no new ones. */
-  stop(): void
-}
-
 /**
  * Everything that moves within this time becomes one event, so that many transitions cost one encoding for all
  * consoles.
@@ -57,11 +47,8 @@ function encoded<E extends keyof InspectEvents>(event: E, data: InspectEvents[E]
 const nothing = { live: new Map<string, number>(), entered: new Map<string, number>(), version: 0 }
 const onWire = ({ at, ...moved }: Moved): Transition => ({ ...moved, at: isoTime(at) })
 
-export function createConsoleFeed(options: ConsoleFeedOptions): ConsoleFeed {
-  return new RunningFeed(options)
-}
-
-class RunningFeed implements ConsoleFeed {
+/** The one live stream of the operators' consoles. */
+export class ConsoleFeed {
   private readonly clients = new Map<ConsoleClient, OpenConsole>()
   private pending: Moved[] = []
   private skipped = 0
@@ -84,6 +71,7 @@ class RunningFeed implements ConsoleFeed {
     return this.clients.size
   }
 
+  /** Returns null if the allowed number of consoles is open. */
   open(console: OpenConsole): ReadableStream<Uint8Array> | null {
     if (this.stopped || this.clients.size >= this.options.consolesMax) return null
     // Pending changes are sent first, so that they do not come again after a snapshot that contains them.
@@ -97,11 +85,13 @@ class RunningFeed implements ConsoleFeed {
     return client.stream
   }
 
+  /** The transitions of one statechart, or of one of its instances, newest first, at most `limit`. */
   history(machine: string, id: string | null, limit: number): readonly Transition[] {
     const found = this.options.inspector.recent(machine).filter((moved) => id === null || moved.id === id)
     return found.slice(-limit).reverse().map(onWire)
   }
 
+  /** Ends all consoles and accepts no new ones. */
   stop(): void {
     this.stopped = true
     const last = encoded('end', { reason: 'shutdown' })

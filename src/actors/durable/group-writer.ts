@@ -3,20 +3,6 @@ import { failureName, type Log } from '../../log.ts'
 import { secondMs } from '../../time.ts'
 import { isRowFault } from './group-commit.ts'
 
-/** Writes rows in groups, so that requests do not wait for them. */
-export interface GroupWriter<T> {
-  /** Queues the row. Without the database it waits. If the queue is full, the row is dropped and counted. */
-  write(row: T): void
-  /** Resolves when all earlier rows are in the database. Rejects when the database is away. */
-  flush(): Promise<void>
-  /** Flushes for at most 10 s. Rejects if rows are left. */
-  stop(): Promise<void>
-  /** The number of rows that were stored. */
-  written(): number
-  /** The number of rows that were not stored, because the queue was full or the database refused them. */
-  dropped(): number
-}
-
 export interface GroupWriterOptions<T> {
   /** The prefix of its log events: `<name>_wait`, `<name>_written_again`, `<name>_dropped`, `<name>_lost`. */
   readonly name: string
@@ -39,11 +25,8 @@ const insertWaitMs = 20 * secondMs
 const stopWaitMs = 10 * secondMs
 const dropLogEveryMs = secondMs
 
-export function createGroupWriter<T>(options: GroupWriterOptions<T>): GroupWriter<T> {
-  return new QueuedWriter(options)
-}
-
-class QueuedWriter<T> implements GroupWriter<T> {
+/** Writes rows in groups, so that requests do not wait for them. */
+export class GroupWriter<T> {
   private queue: T[] = []
   private timer: ReturnType<typeof setTimeout> | null = null
   private writing: Promise<void> | null = null
@@ -54,12 +37,14 @@ class QueuedWriter<T> implements GroupWriter<T> {
 
   constructor(private readonly options: GroupWriterOptions<T>) {}
 
+  /** Queues the row. Without the database it waits. If the queue is full, the row is dropped and counted. */
   write(row: T): void {
     if (this.queue.length >= this.options.queueMax) return this.drop()
     this.queue.push(row)
     this.next()
   }
 
+  /** Resolves when all earlier rows are in the database. Rejects when the database is away. */
   async flush(): Promise<void> {
     // The end of one group starts the next, so an empty queue alone does not mean that everything is written.
     while (this.writing !== null || this.queue.length > 0) {
@@ -69,6 +54,7 @@ class QueuedWriter<T> implements GroupWriter<T> {
     }
   }
 
+  /** Flushes for at most 10 s. Rejects if rows are left. */
   async stop(): Promise<void> {
     const { log, name } = this.options
     const deadline = performance.now() + stopWaitMs
@@ -83,10 +69,12 @@ class QueuedWriter<T> implements GroupWriter<T> {
     this.timer = null
   }
 
+  /** The number of rows that were stored. */
   written(): number {
     return this.writtenCount
   }
 
+  /** The number of rows that were not stored, because the queue was full or the database refused them. */
   dropped(): number {
     return this.droppedCount
   }

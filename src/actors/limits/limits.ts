@@ -36,22 +36,6 @@ export interface Limits {
 type LimitName = 'chat' | 'chat-tokens'
 type RateHeaders = Readonly<Record<string, string>>
 
-/**
- * The limits that protect the gateway itself. They refuse with `rate_limited`. Without the database they admit
- * everything.
- */
-export interface GatewayLimits extends Limits {
-  /** A public GET; `ipHash`: the keyed hash of the address. */
-  takePublic(ipHash: string): RateHeaders | Promise<RateHeaders>
-  /** An admin request; `tokenHash`: any stable hash of the token. */
-  takeAdmin(tokenHash: string): RateHeaders | Promise<RateHeaders>
-  /** A node's signed report. */
-  takeNodeReport(nodeId: string): RateHeaders | Promise<RateHeaders>
-  start(): Promise<void>
-  /** Returns everything that nobody holds, so that other gateways need not wait until it expires. */
-  stop(): Promise<void>
-}
-
 export interface LimitsOptions {
   readonly db: OpenDatabase['db']
   readonly sql: OpenDatabase['sql']
@@ -77,11 +61,11 @@ const noHeaders: RateHeaders = {}
 /** §17. */
 const nodeReportsPerMinute = 12
 
-export function createLimits(options: LimitsOptions): GatewayLimits {
-  return new LeasedLimits(options)
-}
-
-class LeasedLimits implements GatewayLimits {
+/**
+ * The limits that protect the gateway itself. They refuse with `rate_limited`. Without the database they admit
+ * everything.
+ */
+export class GatewayLimits implements Limits {
   private readonly now: () => number
   private readonly random: () => number
   private readonly book: LeaseBook
@@ -97,6 +81,7 @@ class LeasedLimits implements GatewayLimits {
     return this.book.start(() => this.forgetIdle())
   }
 
+  /** Returns everything that nobody holds, so that other gateways need not wait until it expires. */
   async stop(): Promise<void> {
     await this.book.stop()
     this.accounts.clear()
@@ -118,14 +103,17 @@ class LeasedLimits implements GatewayLimits {
     return this.ask(access, { ...account }, units)
   }
 
+  /** A node's signed report. */
   takeNodeReport(nodeId: string): RateHeaders | Promise<RateHeaders> {
     return this.takeRate(`node:${nodeId}`, 'node-payouts', nodeReportsPerMinute)
   }
 
+  /** A public GET; `ipHash`: the keyed hash of the address. */
   takePublic(ipHash: string): RateHeaders | Promise<RateHeaders> {
     return this.takeRate(`ip:${ipHash}`, 'public', this.options.publicPerMinute)
   }
 
+  /** An admin request; `tokenHash`: any stable hash of the token. */
   takeAdmin(tokenHash: string): RateHeaders | Promise<RateHeaders> {
     return this.takeRate(`admin:${tokenHash}`, 'admin', this.options.adminPerMinute)
   }

@@ -28,20 +28,6 @@ import {
 import type { MixtureRecord, MixtureRecords } from './mixture-records.ts'
 import { type MixtureCommand, type MixturePort, MixtureRun } from './mixture-run.ts'
 
-export interface Mixtures {
-  /**
-   * Resolves when every sub-call has ended. Refusals and a missed quorum reject with a `Problem`, and a client that
-   * left with an abort.
-   */
-  complete(command: MixtureCommand): Promise<ChatAnswer>
-  /** The number of mixtures and buffered streams that have not ended. */
-  readonly open: number
-  /** Ends running mixtures with 503 and sends finished answers at once. */
-  abortAll(): void
-  /** Metadata of the last mixtures, newest first, at most `limit`. */
-  recent(limit: number): readonly MixtureRecord[]
-}
-
 export interface MixtureOptions extends MixturePort {
   readonly records: MixtureRecords
   readonly inspect: (event: InspectionEvent) => void
@@ -76,29 +62,32 @@ function provided(runs: ReadonlyMap<RequestId, MixtureRun>) {
   })
 }
 
-export function createMixtures(options: MixtureOptions): Mixtures {
-  return new RunningMixtures(options)
-}
-
-class RunningMixtures implements Mixtures {
+export class Mixtures {
   private readonly runs = new Map<RequestId, MixtureRun>()
   private readonly stoppers = new Set<() => void>()
   private readonly machine = provided(this.runs)
 
   constructor(private readonly options: MixtureOptions) {}
 
+  /** The number of mixtures and buffered streams that have not ended. */
   get open(): number {
     return this.stoppers.size
   }
 
+  /** Ends running mixtures with 503 and sends finished answers at once. */
   abortAll(): void {
     for (const stop of [...this.stoppers]) stop()
   }
 
+  /** Metadata of the last mixtures, newest first, at most `limit`. */
   recent(limit: number): readonly MixtureRecord[] {
     return this.options.records.recent(limit)
   }
 
+  /**
+   * Resolves when every sub-call has ended. Refusals and a missed quorum reject with a `Problem`, and a client that
+   * left with an abort.
+   */
   async complete(command: MixtureCommand): Promise<ChatAnswer> {
     const run = new MixtureRun(this.options, command)
     let report: MixtureReport
@@ -205,13 +194,13 @@ class RunningMixtures implements Mixtures {
 
   /** `model` is null, because the sub-calls count for their models. */
   private finish(
-    { startedMs, body, finished }: MixtureCommand,
+    { startedMs, body, recorder }: MixtureCommand,
     status: number,
     problem: Problem | null,
     report: MixtureReport | null,
   ): void {
     const latencyMs = performance.now() - startedMs
-    finished({
+    recorder.record({
       model: null,
       status,
       code: problem?.code ?? null,

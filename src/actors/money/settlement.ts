@@ -11,13 +11,14 @@ import {
   type BatchRecord,
   leadsTo,
   payoutBatchMachine,
+  type WriteResult,
 } from '../../machines/charts/payout-batch.ts'
 import { batchDue, payoutsPerBatchMax } from '../../machines/rules/payout-batching.ts'
 import { MerkleTree, payoutLeaf, toHex } from '../../protocol/receipts/merkle.ts'
 import { type BatchStatus, batchStatuses } from '../../protocol/wire/money/money.ts'
 import { minuteMs, secondMs } from '../../time.ts'
 import type { AuditContext, AuditTrail } from '../audit/audit-context.ts'
-import { createDueWork, type DueWork } from '../durable/due-work.ts'
+import { DueWork } from '../durable/due-work.ts'
 import { runToRest } from '../durable/run-to-rest.ts'
 import { createSnapshot } from '../durable/snapshot.ts'
 import { type BuiltBatch, buildBatch } from './batch-building.ts'
@@ -34,19 +35,6 @@ export interface BatchProof {
   readonly proof: readonly string[]
 }
 
-/** Sends payouts to the blockchain (§14). Without a blockchain every batch stays as it is. */
-export interface Settlement {
-  readonly configured: boolean
-  /** True if the blockchain and the contract answered within the last 5 minutes. */
-  ready(): boolean
-  batch(batchId: string): Promise<PayoutBatch>
-  /** The number of batches in each status, at most 5 s old. */
-  counts(): Promise<Readonly<Record<BatchStatus, number>>>
-  proofs(batchId: string): Promise<readonly BatchProof[]>
-  /** The actions in the name of an admin. Each action and its audit event are one transaction. */
-  by(audit: AuditContext): SettlementVerbs
-}
-
 /** Each action is one transaction with its audit event. A dry run has an event, too. */
 export interface SettlementVerbs {
   /** Builds a batch of everything that can be paid now, at most 1 000 payouts of any age. */
@@ -57,11 +45,6 @@ export interface SettlementVerbs {
   retry(batchId: string): Promise<PayoutBatch>
   /** Decides whether the payout of a receipt on hold is paid. Refuses with `receipt_not_found` or `invalid_state`. */
   decide(receiptHash: string, decision: 'accepted' | 'rejected'): Promise<void>
-}
-
-export interface OwnedSettlement extends Settlement {
-  start(): Promise<void>
-  stop(): Promise<void>
 }
 
 export interface SettlementOptions {
@@ -90,16 +73,14 @@ const countsKeptMs = 5 * secondMs
 
 type Claim = PayoutBatch & { readonly leaseId: string }
 
-export function createSettlement(options: SettlementOptions): OwnedSettlement {
-  return new ChainSettlement(options)
-}
-
-class ChainSettlement implements OwnedSettlement {
+/** Sends payouts to the blockchain (§14). Without a blockchain every batch stays as it is. */
+export class Settlement {
   readonly configured: boolean
   private readonly db: Database
   private readonly now: () => number
-  private readonly work: DueWork | null
-  readonly counts: Settlement['counts']
+  private readonly work: DueWork<Claim> | null
+  /** The number of batches in each status, at most 5 s old. */
+  readonly counts: () => Promise<Readonly<Record<BatchStatus, number>>>
   private readyAtMs = Number.NEGATIVE_INFINITY
   private checkedAtMs = Number.NEGATIVE_INFINITY
 
@@ -123,10 +104,12 @@ class ChainSettlement implements OwnedSettlement {
     await this.work?.stop()
   }
 
+  /** True if the blockchain and the contract answered within the last 5 minutes. */
   ready(): boolean {
     return this.now() - this.readyAtMs <= readyForMs
   }
 
+  /** The actions in the name of an admin. Each action and its audit event are one transaction. */
   by(audit: AuditContext): SettlementVerbs {
     return {
       build: ({ dryRun }) => this.build(audit, dryRun),
@@ -188,9 +171,9 @@ class ChainSettlement implements OwnedSettlement {
     return row
   }
 
-  private dueWork(chain: EvmChain): DueWork {
+  private dueWork(chain: EvmChain): DueWork<Claim> {
     const { sql, log, pollMs } = this.options
-    return createDueWork<Claim>({
+    return new DueWork<Claim>({
       name: 'payout_batches',
       sql,
       log,
@@ -227,20 +210,19 @@ class ChainSettlement implements OwnedSettlement {
   }
 
   /** One transaction: the batch, its payouts and receipts. */
-  private write(facts: BatchFacts, record: BatchRecord, batch: Claim): Promise<boolean> {
+  private write(facts: BatchFacts, record: BatchRecord, batch: Claim): Promise<WriteResult> {
     return this.db.transaction(async (tx) => {
-      if (record.kind === 'signed') await rows.lockNonces(tx)
-      const taken =
-        record.kind === 'signed' && (await rows.openNonces(tx, facts.batchId)).includes(record.nonce)
-          ? ({ kind: 'postponed', code: 'nonce_taken' } satisfies BatchRecord)
-          : record
+      if (record.kind === 'signed') {
+        await rows.lockNonces(tx)
+        if ((await rows.openNonces(tx, facts.batchId)).includes(record.nonce)) return 'nonce_taken'
+      }
       const { pollMs, log } = this.options
-      const { changes, waitMs } = batchStep(taken, { facts, batch, now: new Date(this.now()), pollMs })
-      if (changes.held) log.error('payout_batch_held', { batch_id: facts.batchId, code: changes.lastError ?? null })
-      if (!(await rows.updateClaimed(tx, facts.batchId, facts.leaseId, changes, waitMs))) return false
-      const status = leadsTo[taken.kind]
+      const { changes, waitMs } = batchStep(record, { facts, batch, now: new Date(this.now()), pollMs })
+      if (record.kind === 'held') log.error('payout_batch_held', { batch_id: facts.batchId, code: record.code })
+      if (!(await rows.updateClaimed(tx, facts.batchId, facts.leaseId, changes, waitMs))) return 'lease_lost'
+      const status = leadsTo[record.kind]
       if (status !== null) await rows.movePayouts(tx, facts.batchId, payoutStatus[status])
-      return taken === record
+      return 'written'
     })
   }
 

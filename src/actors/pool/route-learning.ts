@@ -2,7 +2,8 @@ import type { MeasuredCall } from '../../db/queries/pool/pool.ts'
 import { afterFailure, afterSuccess, type RouteFailure } from '../../machines/rules/ejection.ts'
 import type { RoutingTable } from '../../machines/rules/routing.ts'
 import type { PoolNode } from './pool-node.ts'
-import type { CallOutcome, FailedCall, RouterOptions } from './router.ts'
+import type { CallOutcome, FailedCall } from './router.ts'
+import type { RouterOptions } from './router-options.ts'
 import { type Catalogue, type Profile, publicIdOf } from './routing-table.ts'
 
 /** Weight of the newest call in the moving means. */
@@ -18,8 +19,22 @@ const tokenMsLeast = 0.05
 
 const mean = (old: number | null, fresh: number) => (old === null ? fresh : old + ewmaWeight * (fresh - old))
 
-/** Learns the speed of a route from a good call and returns the measurement to store. `at` is Unix ms. */
-export function learnSpeed(profile: Profile, outcome: Extract<CallOutcome, { kind: 'ok' }>, at: number): MeasuredCall {
+type LearningOptions = Pick<RouterOptions, 'config' | 'log'>
+
+/** Learns from a call about its node and route, and returns the measurement to store. */
+export function learnCall(
+  node: PoolNode,
+  profile: Profile,
+  outcome: CallOutcome,
+  options: LearningOptions,
+): MeasuredCall | null {
+  if (outcome.kind === 'ok') return learnSpeed(profile, outcome, Date.now())
+  if (outcome.kind === 'failed') learnFailedCall(node, profile, outcome, options)
+  return null
+}
+
+/** Learns the speed of a route from a good call. `at` is Unix ms. */
+function learnSpeed(profile: Profile, outcome: Extract<CallOutcome, { kind: 'ok' }>, at: number): MeasuredCall {
   const { load } = profile
   const { ttftMs, durationMs, completionTokens } = outcome
   const streamingMs = ttftMs === null ? 0 : durationMs - ttftMs
@@ -38,11 +53,11 @@ export function learnSpeed(profile: Profile, outcome: Extract<CallOutcome, { kin
 }
 
 /** Learns from a failed call about its node and, unless the failure is doubtful, about its route. */
-export function learnFailedCall(
+function learnFailedCall(
   node: PoolNode,
   profile: Profile,
   outcome: Extract<CallOutcome, { kind: 'failed' }>,
-  options: Pick<RouterOptions, 'config' | 'log'>,
+  options: LearningOptions,
 ): void {
   const { transport, cause, doubtful } = outcome
   const at = Date.now()
@@ -58,7 +73,7 @@ export function strikeRoute(
   node: PoolNode,
   profile: Profile,
   failed: FailedCall,
-  { config, log }: Pick<RouterOptions, 'config' | 'log'>,
+  { config, log }: LearningOptions,
 ): void {
   const failure = { ...failed, probeFailing: node.probeFailing() }
   if (!learnFailure(profile, failure, Date.now(), config.SVC_EJECTION_MS)) return

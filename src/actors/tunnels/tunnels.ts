@@ -13,30 +13,6 @@ export interface TunnelListener {
   onStatus?(nodeId: NodeId, text: string): void
 }
 
-/** The tunnels that end at this gateway (§22). */
-export interface Tunnels {
-  /**
-   * The socket handler for a node that has just proved its identity. null while the gateway stops and accepts no
-   * tunnels.
-   */
-  accept(nodeId: NodeId): SocketHandler | null
-  /** The tunnel for new requests to the node: the newest one that accepts any. */
-  session(nodeId: NodeId): TunnelSession | null
-  /** True if the node has a tunnel here and asked for no more requests on it, because it moves to another gateway. */
-  leaving(nodeId: NodeId): boolean
-  subscribe(listener: TunnelListener): () => void
-  /** Closes every tunnel of the node at once. */
-  close(nodeId: NodeId, end: 'revoked'): void
-  counts(): { readonly tunnels: number; readonly streams: number }
-  start(): void
-  /**
-   * Accepts no new tunnels, asks every node to dial another gateway, and waits at most `waitMs` until all have done
-   * so.
-   */
-  handOver(waitMs: number): Promise<void>
-  stop(): void
-}
-
 /** The newest tunnel, and an older one whose streams are ending. */
 const tunnelsPerNodeMax = 2
 
@@ -46,11 +22,8 @@ export interface TunnelsOptions {
   readonly silentMsMax?: number
 }
 
-export function createTunnels(options: TunnelsOptions): Tunnels {
-  return new RunningTunnels(options)
-}
-
-class RunningTunnels implements Tunnels {
+/** The tunnels that end at this gateway (§22). */
+export class Tunnels {
   /** The newest tunnel is the last one. */
   private readonly byNode = new Map<NodeId, GatewayTunnel[]>()
   private readonly listeners = new Set<TunnelListener>()
@@ -60,6 +33,10 @@ class RunningTunnels implements Tunnels {
 
   constructor(private readonly options: TunnelsOptions) {}
 
+  /**
+   * The socket handler for a node that has just proved its identity. null while the gateway stops and accepts no
+   * tunnels.
+   */
   accept(nodeId: NodeId): SocketHandler | null {
     if (this.stopping) return null
     const { handler } = new GatewayTunnel({
@@ -71,11 +48,13 @@ class RunningTunnels implements Tunnels {
     return handler
   }
 
+  /** The tunnel for new requests to the node: the newest one that accepts any. */
   session(nodeId: NodeId): TunnelSession | null {
     const newest = this.byNode.get(nodeId)?.at(-1)
     return newest?.session.accepting === true ? newest.session : null
   }
 
+  /** True if the node has a tunnel here and asked for no more requests on it, because it moves to another gateway. */
   leaving(nodeId: NodeId): boolean {
     return this.byNode.get(nodeId)?.at(-1)?.session.accepting === false
   }
@@ -85,6 +64,7 @@ class RunningTunnels implements Tunnels {
     return () => void this.listeners.delete(listener)
   }
 
+  /** Closes every tunnel of the node at once. */
   close(nodeId: NodeId, end: 'revoked'): void {
     for (const { session } of [...(this.byNode.get(nodeId) ?? [])]) session.close(end)
   }
@@ -99,6 +79,9 @@ class RunningTunnels implements Tunnels {
     this.timer.unref()
   }
 
+  /**
+   * Accepts no new tunnels, asks every node to dial another gateway, and waits at most `waitMs` until all have done so.
+   */
   async handOver(waitMs: number): Promise<void> {
     this.stopping = true
     for (const tunnel of this.all()) tunnel.session.goAway()

@@ -15,6 +15,7 @@ export function subCallPlacement(
 ): PlacementRequest {
   return {
     modelId,
+    modality: 'chat',
     access,
     pin: null,
     profileId: null,

@@ -1,5 +1,6 @@
 import type { CustomerId, NodeId, ProfileId, RuntimeId } from '../../ids.ts'
 import type { VerifyKey } from '../../protocol/signing/ed25519.ts'
+import type { Modality } from '../../protocol/wire/nodes/agent.ts'
 import type { RuntimeKind } from '../../protocol/wire/nodes/node.ts'
 
 export type NodeState = 'enrolled' | 'live' | 'ready' | 'draining' | 'stale' | 'offline' | 'revoked'
@@ -27,6 +28,8 @@ export interface Route {
   readonly nodeId: NodeId
   readonly runtimeId: RuntimeId
   readonly runtimeKind: RuntimeKind
+  /** What the model is for. */
+  readonly modality: Modality
   /** The agent before the runtime. It hears which runtime is meant, and this key verifies its receipts (§22). */
   readonly agent: VerifyKey | null
   readonly customerId: CustomerId
@@ -52,6 +55,8 @@ export interface Route {
   readonly priced: boolean
   /** The prices of the catalogue, or null. */
   readonly prices: { readonly promptTokenWei: bigint; readonly completionTokenWei: bigint } | null
+  /** True if the model is already in memory. null if the server does not say. */
+  readonly loaded: boolean | null
   /** Unix seconds of the last measured call, 0 if none. */
   readonly measuredAt: number
   readonly load: RouteLoad

@@ -17,37 +17,26 @@ import { ChatStream } from './chat-stream.ts'
 
 const chatPath = '/v1/chat/completions'
 /** The largest whole answer of a runtime, bytes. */
-const answerBytesMax = 32 * 1024 * 1024
+const answerBytesMax = 16 * 1024 * 1024
 /** How long a complete answer waits for its usage. */
 const usageWaitMs = 2_000
 /** How many calls may run at once: twice the number that one tunnel may open. */
 export const callsMax = 2_048
 
-export interface NodeChat {
-  /** Throws `Problem`; rejects with the signal's reason when the caller has left. */
-  answer(input: ChatInput): Promise<Response>
-  /** Calls under way. */
-  readonly open: number
-  /** Accepts no more calls. Resolves when the last call has ended, and cuts the remaining ones after `graceMs`. */
-  stop(graceMs: number): Promise<void>
-}
-
 /** Chats of the agent, each at one of its runtimes. */
-export function createNodeChat(runtimes: RuntimeSet): NodeChat {
-  return new RunningChat(runtimes)
-}
-
-class RunningChat implements NodeChat {
+export class NodeChat {
   private readonly calls = new Map<ChatCall, ChatStream | null>()
   private stopping = false
   private emptied: (() => void) | null = null
 
   constructor(private readonly runtimes: RuntimeSet) {}
 
+  /** Calls under way. */
   get open(): number {
     return this.calls.size
   }
 
+  /** Throws `Problem`; rejects with the signal's reason when the caller has left. */
   async answer(input: ChatInput): Promise<Response> {
     if (this.stopping) throw new Problem('service_unavailable')
     if (this.calls.size >= callsMax) throw new Problem('capacity_exhausted')
@@ -67,6 +56,7 @@ class RunningChat implements NodeChat {
     }
   }
 
+  /** Accepts no more calls. Resolves when the last call has ended, and cuts the remaining ones after `graceMs`. */
   async stop(graceMs: number): Promise<void> {
     this.stopping = true
     if (this.calls.size === 0) return

@@ -1,4 +1,5 @@
-import type { ChunkIdentity, TokenUsage } from './chunk-rewriter.ts'
+import type { ChunkIdentity } from './chunk-rewriter.ts'
+import type { TokenUsage } from './token-usage.ts'
 
 type Json = Readonly<Record<string, unknown>>
 

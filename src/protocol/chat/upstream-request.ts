@@ -1,6 +1,7 @@
 import { cutMembers } from '../json/json-members.ts'
 import { jsonString } from '../json/json-text.ts'
-import type { ChatRequest } from '../wire/inference/chat.ts'
+
+export const chatPath = '/v1/chat/completions'
 
 /** Fields that no node gets, because nodes may belong to third parties (data minimisation, §5). */
 const stripped: ReadonlySet<string> = new Set([
@@ -16,8 +17,17 @@ const stripped: ReadonlySet<string> = new Set([
 /** Longer bodies stay in pieces. Joining a short one costs less than passing its pieces on. */
 const joinedMax = 16 * 1024
 
+/** What is read of a request on its way out. */
+interface OutgoingRequest {
+  readonly model: string
+  readonly stream?: boolean | null
+  readonly stream_options?: object | null
+}
+
 /** The body for a node without `model`, which differs from route to route. */
 export interface UpstreamBody {
+  /** Where the node takes it. */
+  readonly path: string
   /** True if the node is asked for a stream. */
   readonly stream: boolean
   /** One text, or its pieces in order. */
@@ -28,7 +38,7 @@ export interface UpstreamBody {
 export const streamMembers = { stream: true, stream_options: { include_usage: true } } as const
 
 /** The members that the gateway itself sets, and therefore removes from the client's body. */
-function ownMembers(body: ChatRequest, ceiling: number | null): Readonly<Record<string, unknown>> | null {
+function ownMembers(body: OutgoingRequest, ceiling: number | null): Readonly<Record<string, unknown>> | null {
   if (body.stream !== true && ceiling === null) return null
   return {
     // vLLM and llama.cpp send usage only when asked (§6).
@@ -45,9 +55,10 @@ function ownMembers(body: ChatRequest, ceiling: number | null): Readonly<Record<
  */
 export function upstreamBody(
   text: string,
-  body: ChatRequest,
+  body: OutgoingRequest,
   ceiling: number | null,
   changed: Readonly<Record<string, unknown>> | null = null,
+  path = chatPath,
 ): UpstreamBody {
   const asked = ownMembers(body, ceiling)
   const own = changed === null ? asked : { ...asked, ...changed }
@@ -58,12 +69,12 @@ export function upstreamBody(
   const added = written === '' ? '' : `,${written}`
   const head = (upstreamModelId: string) => `{"model":${jsonString(upstreamModelId)}${added}`
   if (text.length > joinedMax)
-    return { stream, forModel: (model) => [head(model), ...pieces.flatMap((piece) => [',', piece]), '}'] }
+    return { path, stream, forModel: (model) => [head(model), ...pieces.flatMap((piece) => [',', piece]), '}'] }
   const tail = pieces.length === 0 ? '}' : `,${pieces.join(',')}}`
-  return { stream, forModel: (model) => head(model) + tail }
+  return { path, stream, forModel: (model) => head(model) + tail }
 }
 
-function membersOf(body: ChatRequest, dropped: (key: string) => boolean): readonly string[] {
+function membersOf(body: OutgoingRequest, dropped: (key: string) => boolean): readonly string[] {
   const kept = Object.entries(body).filter(([key, value]) => value !== undefined && !dropped(key))
   return kept.map(([key, value]) => `${JSON.stringify(key)}:${JSON.stringify(value)}`)
 }

@@ -1,13 +1,14 @@
 import { createKeccak } from 'hash-wasm'
 import { receiptVersion } from '../../brand.ts'
 import { jsonString, jsonStringOrNull } from '../json/json-text.ts'
+import type { WorkKind } from '../wire/work-kinds.ts'
 
 /** The facts of one metered (sub-)call: no money and no content, because prompts are guessable (§14). */
 export interface Receipt {
   readonly issuer: 'node' | 'gateway'
   readonly requestId: string
   readonly jobId: string | null
-  readonly kind: 'hosted_chat' | 'private_job'
+  readonly kind: WorkKind
   readonly nodeId: string
   readonly nodeClass: string
   readonly runtimeId: string

@@ -20,7 +20,7 @@ export interface FrameNodeOptions {
   readonly model: string
 }
 
-/** The DOM's type knows no headers. */
+/** The type of the DOM has no headers. */
 const BunWebSocket = WebSocket as unknown as new (url: string, options: Bun.WebSocketOptions) => Bun.WebSocket
 const redialMs = 20
 
@@ -59,8 +59,10 @@ export class FrameNode implements TwistedNode<FrameTwist> {
     }
   }
 
-  plan(marker: string, twists: readonly FrameTwist[], wanted: Wanted): void {
+  plan(marker: string, twists: readonly FrameTwist[], wanted: Wanted): boolean {
     this.plans.set(marker, { twists, wanted })
+    // Each request has a number of its own: what comes twice or late is nobody's.
+    return false
   }
 
   planned(marker: string): Planned | undefined {

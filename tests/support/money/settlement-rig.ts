@@ -1,11 +1,6 @@
 import type { Hex } from 'viem'
 import { createEvmChain, type EvmChain } from '../../../src/actors/money/evm-chain.ts'
-import {
-  createSettlement,
-  type Settlement,
-  type SettlementOptions,
-  type SettlementVerbs,
-} from '../../../src/actors/money/settlement.ts'
+import { Settlement, type SettlementOptions, type SettlementVerbs } from '../../../src/actors/money/settlement.ts'
 import { openDatabase } from '../../../src/db/client.ts'
 import { newId } from '../../../src/ids.ts'
 import { createLog, type Log } from '../../../src/log.ts'
@@ -61,7 +56,7 @@ export class SettlementRig {
   async gateway(change: Partial<SettlementOptions> = {}): Promise<RiggedSettlement> {
     const opened = openDatabase({ url: this.database.url, connectionsMax: 4 })
     const log: Log = { ...silent, warn: (event) => this.warnings.push(event) }
-    const settlement = createSettlement({
+    const settlement = new Settlement({
       db: opened.db,
       sql: opened.sql,
       log,

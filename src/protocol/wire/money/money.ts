@@ -1,7 +1,8 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { brand } from '../../../brand.ts'
 import { count, hash, Instant, literals, NullableInstant, nullable, reason, strict, wei } from '../shapes.ts'
-import { payoutKinds, receiptStatus } from './receipt.ts'
+import { workKinds } from '../work-kinds.ts'
+import { receiptStatus } from './receipt.ts'
 
 const nullableText = nullable(Type.String())
 const ok = Type.Literal('ok')
@@ -116,7 +117,7 @@ export const PublicSettlement = Type.Object({
       latest_finalized_payout_at: NullableInstant,
       by_kind: Type.Array(
         Type.Object({
-          kind: literals(payoutKinds),
+          kind: literals(workKinds),
           total_payouts: count,
           pending_payouts: count,
           finalized_payouts: count,
