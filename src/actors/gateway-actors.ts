@@ -1,3 +1,4 @@
+import type { NodeId } from '../ids.ts'
 import type { NodeState } from '../machines/rules/routing.ts'
 import { type SigningKey, signingKey } from '../protocol/signing/ed25519.ts'
 import { readSeed } from '../secrets.ts'
@@ -15,9 +16,11 @@ import { createPrivateJobs } from './jobs/private-jobs.ts'
 import { createWebhooks } from './jobs/webhooks.ts'
 import { createLimits } from './limits/limits.ts'
 import { checkBooks } from './log/books-check.ts'
+import { createCosigning } from './log/cosigning.ts'
 import { nameFork as forkLog } from './log/fork.ts'
 import { createPublicLog } from './log/public-log.ts'
 import { createSequencer } from './log/sequencer.ts'
+import { agentWitnesses, foreignWitness } from './log/witnesses.ts'
 import { createBilling } from './money/billing.ts'
 import { type Chain, createChain } from './money/chain.ts'
 import { createLedger } from './money/ledger.ts'
@@ -98,7 +101,11 @@ function createMoney(parts: GatewayParts, chain: Chain | null, inspect: Inspecto
 }
 
 /** The public log. */
-function createTransparency({ config, log, database, logKeys, logMemory }: GatewayParts, trail: AuditLog) {
+function createTransparency(
+  { config, log, database, logKeys, logMemory }: GatewayParts,
+  trail: AuditLog,
+  router: PoolRouter,
+) {
   const [newest, ...older] = signingKeys(logKeys)
   if (newest === undefined) throw new Error('no key to sign the log with')
   const keys = [newest, ...older] as const
@@ -106,7 +113,13 @@ function createTransparency({ config, log, database, logKeys, logMemory }: Gatew
   const sequencer = createSequencer({ db, log, keys, intervalMs: config.SVC_LOG_INTERVAL_MS, memory: logMemory })
   const nameFork = (context: AuditContext) => forkLog({ db, trail, keys, sequencer }, context)
   const check = () => checkBooks({ db, keys, fork: () => sequencer.fork() })
-  return { sequencer, publicLog: createPublicLog(db, keys), nameFork, checkBooks: check }
+  const foreign = config.SVC_LOG_WITNESSES.flatMap((text) => foreignWitness(text) ?? [])
+  const witnesses = async () => [
+    ...foreign,
+    ...(await agentWitnesses(db, (nodeId) => router.transport(nodeId as NodeId))),
+  ]
+  const cosigning = createCosigning({ db, log, keys, sequencer, witnesses, everyMs: config.SVC_LOG_COSIGN_MS })
+  return { sequencer, cosigning, publicLog: createPublicLog(db, keys), nameFork, checkBooks: check }
 }
 
 /** All actors, made and not yet started. `ownPort`: the one that was really taken. */
@@ -176,7 +189,7 @@ export function createActors(parts: GatewayParts, chain: Chain | null, ownPort: 
   const receipts = createReceiptWriter({ db, flushMs: config.SVC_RECEIPT_FLUSH_MS, log })
   const money = createMoney(parts, chain, inspector.inspect, audit)
   const keys = signingKeys(parts.webhookKeys)
-  const transparency = createTransparency(parts, audit)
+  const transparency = createTransparency(parts, audit, router)
   const counted = metrics.webhookAttempt
   const shared = { sealing, inspect: inspector.inspect, counted, keys, trail: audit }
   const { webhooks, jobs } = createJobActors(parts, router, shared)

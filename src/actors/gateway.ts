@@ -65,6 +65,7 @@ async function fillPool({ localNodes, poolFeed, router }: Actors): Promise<void>
 
 async function startMoney({ money, transparency }: Actors): Promise<void> {
   await transparency.sequencer.start()
+  transparency.cosigning.start()
   money.ledger.start()
   money.idempotency.start()
   await money.settlement.start()
@@ -95,6 +96,7 @@ async function stopActors(actors: Actors, log: Log): Promise<void> {
   actors.money.idempotency.stop()
   await actors.localNodes.stop()
   actors.poolFeed.stop()
+  await actors.transparency.cosigning.stop()
   await actors.agents.stop()
   await actors.router.stop()
   await actors.receipts.stop().catch((error: unknown) => log.error('receipts_left', { failure: failureName(error) }))
@@ -187,6 +189,7 @@ export async function startGateway(parts: GatewayParts): Promise<RunningGateway>
     ...actors.money,
     publicLog: actors.transparency.publicLog,
     sequencer: actors.transparency.sequencer,
+    cosigning: actors.transparency.cosigning,
     nameFork: actors.transparency.nameFork,
     checkBooks: actors.transparency.checkBooks,
     settlementView: createSettlementView(database.db),
