@@ -38,6 +38,17 @@ export const accessSettings = {
     max: 5_000,
     meaning: 'What was written enters the public log after at most twice this, ms',
   },
+  SVC_LOG_COSIGN_MS: {
+    kind: 'number',
+    default: 5_000,
+    min: 50,
+    max: 600_000,
+    meaning: 'Agents and other witnesses are asked to cosign the newest checkpoint every, ms',
+  },
+  SVC_LOG_WITNESSES: {
+    kind: 'list',
+    meaning: 'Witnesses elsewhere (C2SP `tlog-witness`), each as `KEY URL`: the key in the form `name+hash+base64`',
+  },
   SVC_ENFORCE_REASON: {
     kind: 'flag',
     default: false,
