@@ -22,6 +22,9 @@ export const headers = {
   runtimeId: `x-${brand}-runtime-id`,
   modelId: `x-${brand}-model-id`,
   nodeClass: `x-${brand}-node-class`,
+  /** The keys of the log, which the gateway sends to a witness, and the checkpoint that the witness signed before. */
+  logKeys: `x-${brand}-log-keys`,
+  logSeen: `x-${brand}-log-seen`,
   /** The gateway's nonce for one signed status. */
   statusNonce: `x-${brand}-status-nonce`,
   /** The signature by which an agent recognizes the gateway (§22). */
@@ -59,6 +62,8 @@ export const receiptVersion = `${brand}-receipt-v1`
 export const envelopeVersion = `${brand}-private-transport-v1`
 /** Path of the command routes of a node agent (§22). */
 export const commandsPath = `/${brand}/v1/commands`
+/** Path where an agent accepts checkpoints to cosign (§31). */
+export const witnessPath = `/${brand}/v1/witness/add-checkpoint`
 /** Prefix of the `object` of admin reads, as in `${adminObject}job_list`. */
 export const adminObject = `${brand}.admin.` as const
 export const webhookUserAgent = `${brand}-webhooks/1`

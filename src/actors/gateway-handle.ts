@@ -22,6 +22,7 @@ import type { Webhooks, WebhookWorld } from './jobs/webhooks.ts'
 import type { FailedLogins } from './limits/failed-logins.ts'
 import type { GatewayLimits } from './limits/limits.ts'
 import type { BooksCheck } from './log/books-check.ts'
+import type { Cosigning } from './log/cosigning.ts'
 import type { NamedFork } from './log/fork.ts'
 import type { PublicLog } from './log/public-log.ts'
 import type { LogMemory, Sequencer } from './log/sequencer.ts'
@@ -72,6 +73,7 @@ export interface GatewayHandle {
   /** What anybody may read of the log (§31). */
   readonly publicLog: PublicLog
   readonly sequencer: Pick<Sequencer, 'catchUp' | 'fork' | 'exposed'>
+  readonly cosigning: Pick<Cosigning, 'round'>
   /** Reads everything, in one view of the database. */
   checkBooks(): Promise<BooksCheck>
   /** Refuses with `invalid_state` where the log leads on. */

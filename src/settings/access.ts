@@ -37,14 +37,25 @@ export const accessSettings = {
   SVC_LOG_KEY: {
     kind: 'secret',
     meaning:
-      'Ed25519 seeds that sign the public log and the receipts that the gateway issues, 32 bytes each in base64 or hex, newest first; likewise',
+      'Ed25519 seeds that sign the public log and the receipts that the gateway issues, 32 bytes each in base64 or hex, newest first. The embedded gateway makes one in its data folder; `DATABASE_URL` requires it.',
   },
   SVC_LOG_INTERVAL_MS: {
     kind: 'number',
     default: 2_000,
     min: 50,
     max: 5_000,
-    meaning: 'What was written enters the public log after at most twice this, ms',
+    meaning: 'A new entry is in the public log after at most twice this time, ms',
+  },
+  SVC_LOG_COSIGN_MS: {
+    kind: 'number',
+    default: 5_000,
+    min: 50,
+    max: 600_000,
+    meaning: 'How often the gateway asks agents and other witnesses to cosign the newest checkpoint, ms',
+  },
+  SVC_LOG_WITNESSES: {
+    kind: 'list',
+    meaning: 'Witnesses elsewhere (C2SP `tlog-witness`), each as `KEY URL` with the key as `name+hash+base64`',
   },
   SVC_ENFORCE_REASON: {
     kind: 'flag',

@@ -8,7 +8,7 @@ import {
   type TreeHash,
   treeHashBytes,
 } from '../../protocol/log/merkle-log.ts'
-import { subtreeInTile, type TilePlace, tileHeight, tileOf, tileWidth } from '../../protocol/log/tiles.ts'
+import { subtreeInTile, type TilePlace, tileOf, tileRoot, tileWidth } from '../../protocol/log/tiles.ts'
 
 const nameOf = ({ level, index }: TilePlace) => `${level}/${index}`
 
@@ -67,7 +67,7 @@ class GrowingTree {
     const tile = this.tile({ level, index })
     tile.push(hash)
     this.sizes[level] = at + 1
-    if (tile.length === tileWidth) this.append(foldSubtrees(foldable(tile)), level + 1)
+    if (tile.length === tileWidth) this.append(tileRoot(Buffer.concat(tile)), level + 1)
   }
 
   tiles(): readonly LogTile[] {
@@ -94,11 +94,6 @@ class GrowingTree {
     const hashes = this.tile(place)
     for (let at = 0; at < expected; at++) hashes.push(stored.subarray(at * treeHashBytes, (at + 1) * treeHashBytes))
   }
-}
-
-/** A full tile is one complete subtree: folded pair by pair. */
-function foldable(tile: readonly TreeHash[]): readonly TreeHash[] {
-  return [subtreeInTile(Buffer.concat(tile), { level: tileHeight, index: 0 })]
 }
 
 /** Writes the leaves behind the `size` that are there; resolves with the new root. */

@@ -76,10 +76,7 @@ export const hashIn = (tile: Uint8Array, at: number): TreeHash => {
   return hash
 }
 
-/** Throws `RangeError` where the tile does not hold all of it. */
-export function subtreeInTile(tile: Uint8Array, { level, index }: Subtree): TreeHash {
-  const width = 2 ** (level % tileHeight)
-  const begin = (index * width) % tileWidth
+function foldRow(tile: Uint8Array, begin: number, width: number): TreeHash {
   let row = Array.from({ length: width }, (_, at) => hashIn(tile, begin + at))
   while (row.length > 1) {
     row = Array.from({ length: row.length / 2 }, (_, at) =>
@@ -88,6 +85,15 @@ export function subtreeInTile(tile: Uint8Array, { level, index }: Subtree): Tree
   }
   return row[0] as TreeHash
 }
+
+/** Throws `RangeError` where the tile does not hold all of it. */
+export function subtreeInTile(tile: Uint8Array, { level, index }: Subtree): TreeHash {
+  const width = 2 ** (level % tileHeight)
+  return foldRow(tile, (index * width) % tileWidth, width)
+}
+
+/** Of a full tile: a hash of the tile above. */
+export const tileRoot = (tile: Uint8Array): TreeHash => foldRow(tile, 0, tileWidth)
 
 /** Entries of a bundle, each behind its length in two bytes. */
 export function entryBundle(entries: readonly Uint8Array[]): Uint8Array {

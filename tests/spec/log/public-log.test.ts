@@ -73,7 +73,7 @@ describe('§31: the public log', () => {
   test('the log only grows: every checkpoint leads to every later one, and no entry comes twice', async () => {
     const trees = [await checkpoint()]
     for (let round = 0; round < 5; round++) {
-      for (let at = 0; at < 100 * (round % 2) + 7; at++) await received()
+      for (let at = 0; at < 200 * (round % 2) + 7; at++) await received()
       await gateway.gateway.sequencer.catchUp()
       trees.push(await checkpoint())
     }
