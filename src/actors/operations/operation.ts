@@ -66,6 +66,8 @@ export interface Operation<B extends InferenceRequest = InferenceRequest> {
   /** For OpenAPI; `read` checks it. */
   readonly schema: TSchema
   readonly modality: Modality
+  /** Agents have a route for it. */
+  readonly byAgents: boolean
   readonly receiptKind: HostedKind
   readonly envelope: Envelope
   /** Its answer grows with `max_tokens`; else only the prompt is metered. */
