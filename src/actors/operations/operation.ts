@@ -76,6 +76,8 @@ export interface Operation<B extends InferenceRequest = InferenceRequest> {
   readonly idPrefix: string
   /** Throws a `Problem`, in a fixed order, before anything is taken or asked. */
   read(text: string): B
+  /** The body as the text that everything behind the door works with; absent: as the client wrote it. */
+  written?(body: B): string
   estimate(body: B): PromptEstimate
   /** Tokens that the prompt surely has (§27). */
   tokensLeast(body: B): number

@@ -1,10 +1,11 @@
 import { chat } from './chat.ts'
 import { completions } from './completions.ts'
 import { embeddings } from './embeddings.ts'
+import { messages } from './messages.ts'
 import type { Operation } from './operation.ts'
 
 /** Every kind of inference that the gateway serves. */
-export const operations: readonly Operation[] = [chat, completions, embeddings]
+export const operations: readonly Operation[] = [chat, completions, embeddings, messages]
 
 /** Below each of them stands every operation; the first is canonical (§28). */
 export const basePaths = ['/v1/api', '/v1'] as const

@@ -18,6 +18,7 @@ import { adminPrefix, type RouteTable } from '../frame/route-table.ts'
 import { auditUnrouted } from './access-audit.ts'
 
 export const modelsPath = '/models'
+export const countTokensPath = '/messages/count_tokens'
 /** Stands for the route where there is none. */
 export const unmatched = 'unmatched'
 
@@ -26,6 +27,7 @@ const modelPaths: readonly string[] = basePaths.flatMap((base) => [base + models
 /** Asked only where something failed. null: RFC 9457. */
 function envelopeOf(route: string): Envelope | null {
   if (modelPaths.includes(route)) return 'openai'
+  if (route.endsWith(countTokensPath)) return 'anthropic'
   return operations.find((operation) => pathsOf(operation).includes(route))?.envelope ?? null
 }
 

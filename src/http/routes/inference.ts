@@ -125,7 +125,7 @@ async function answer({ context, operation }: Door, request: Request, line: Requ
     startedMs: line.startedMs,
     access,
     body,
-    text,
+    text: operation.written?.(body) ?? text,
     pin: mixed ? null : readPin(body, query),
     query,
     idempotencyKey: request.headers.get('idempotency-key'),
@@ -138,6 +138,8 @@ async function answer({ context, operation }: Door, request: Request, line: Requ
     : gateway.chat.complete(command))
   connections.rest(request, restSeconds(context, answered.kind))
   const common = { ...base, ...answered.headers, [headers.requestId]: line.requestId }
+  // Where its SDKs look for it.
+  if (operation.envelope === 'anthropic') Object.assign(common, { 'request-id': line.requestId })
   if (answered.kind === 'stream') {
     return new Response(answered.stream, { headers: { ...eventStreamHeaders, ...common } })
   }

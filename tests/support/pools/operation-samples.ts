@@ -52,6 +52,7 @@ export const samples: Readonly<Record<string, OperationSample>> = {
     shows: 'well said',
     usage: [7, 2],
   },
+  messages: { model: 'writer', body: { messages, max_tokens: 100 }, ...spoken },
   embeddings: {
     model: 'text-embed',
     body: { input: ['one'] },
