@@ -53,6 +53,7 @@ export const samples: Readonly<Record<string, OperationSample>> = {
     usage: [7, 2],
   },
   messages: { model: 'writer', body: { messages, max_tokens: 100 }, ...spoken },
+  responses: { model: 'writer', body: { input: 'speak' }, ...spoken },
   embeddings: {
     model: 'text-embed',
     body: { input: ['one'] },
