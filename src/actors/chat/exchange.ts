@@ -77,7 +77,8 @@ export class Exchange implements Ticking, Dispatched {
     readonly port: ChatPort,
     readonly command: ChatCommand,
     readonly table: RoutingTable,
-    private readonly done: (exchange: Exchange) => void,
+    /** What has not ended; null: nobody keeps count. */
+    private readonly open: Set<Exchange> | null,
   ) {
     this.id = command.operation.idPrefix + ulid()
   }
@@ -160,6 +161,11 @@ export class Exchange implements Ticking, Dispatched {
   /** A whole answer has one deadline; a stream's relay watches its own. */
   tick(nowMs: number): void {
     if (nowMs - this.command.startedMs >= this.port.config.SVC_TOTAL_TIMEOUT_MS) this.attempt?.abort('total_timeout')
+  }
+
+  /** The signal of the client aborts. */
+  handleEvent(): void {
+    this.abort('client_gone')
   }
 
   /** The client is gone, or the gateway stops. */
@@ -247,7 +253,7 @@ export class Exchange implements Ticking, Dispatched {
     if (this.finishedOnce) return
     this.finishedOnce = true
     this.port.ticker.delete(this)
-    this.done(this)
+    this.open?.delete(this)
     this.admission?.settle(this.tokensUsed(usage))
     if (this.durable === null) this.paid?.release()
     const latencyMs = performance.now() - this.command.startedMs
