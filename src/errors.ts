@@ -230,6 +230,28 @@ export function openAiError(problem: Problem, requestId: string): object {
   }
 }
 
+/** `error.type` of Anthropic's envelope by status, as its SDKs and its documentation name them. */
+const anthropicTypes: Readonly<Record<number, string>> = {
+  400: 'invalid_request_error',
+  401: 'authentication_error',
+  402: 'billing_error',
+  403: 'permission_error',
+  404: 'not_found_error',
+  413: 'request_too_large',
+  429: 'rate_limit_error',
+  503: 'overloaded_error',
+  504: 'timeout_error',
+}
+
+/** The body of an error where Anthropic's interface is spoken: the same facts in its envelope. */
+export function anthropicError(problem: Problem, requestId: string): object {
+  const { error } = openAiError(problem, requestId) as { readonly error: { readonly svc: object } }
+  const { code, status, options, message } = problem
+  const type = anthropicTypes[status] ?? (status < 500 ? 'invalid_request_error' : 'api_error')
+  const svc = { code, param: options.param ?? null, ...error.svc }
+  return { type: 'error', error: { type, message, svc }, request_id: requestId }
+}
+
 const controlCharacters = /[\u0000-\u001f\u007f-\u009f]/g
 
 /** A caller's value as it may stand in a message: control characters out, at most 64 characters (§2). */

@@ -27,7 +27,7 @@ import { webhookRoutes } from './routes/admin/webhooks.ts'
 import { billingRoutes } from './routes/billing.ts'
 import { consoleRoutes } from './routes/console.ts'
 import { docsRoutes } from './routes/docs.ts'
-import { apiCatalogRoutes, endpointIndexRoutes } from './routes/endpoint-index.ts'
+import { apiCatalogRoutes, endpointIndexRoutes, rootRoutes } from './routes/endpoint-index.ts'
 import { healthRoutes } from './routes/health.ts'
 import { inferenceRoutes } from './routes/inference.ts'
 import { marketplaceRoutes } from './routes/marketplace.ts'
@@ -74,6 +74,7 @@ export function createApp(gateway: GatewayHandle): AnyElysia {
     .use(inferenceRoutes(doors))
     .use(modelRoutes(context))
     .use(endpointIndexRoutes(context, table))
+    .use(rootRoutes(context, table))
     .use(apiCatalogRoutes(context))
     .use(pricingRoutes(context, table))
     .use(settlementRoutes(context))

@@ -8,7 +8,7 @@ import { frontDoor } from '../listener/front-door.ts'
 import { pathOf } from '../listener/request-target.ts'
 import { failureName, type Log } from '../log.ts'
 import { parseJson, readJsonText } from '../protocol/json/json-body.ts'
-import { bearerChallenge, openAiResponse, problemResponse } from '../protocol/json/problem-response.ts'
+import { bearerChallenge, envelopeResponse, problemResponse } from '../protocol/json/problem-response.ts'
 import { isNonce } from '../protocol/signing/signatures.ts'
 import { rerankRoute } from '../protocol/wire/inference/rerank.ts'
 import { nodeStatusPath } from '../protocol/wire/nodes/agent.ts'
@@ -43,7 +43,7 @@ const methods: Readonly<Record<string, string>> = {
 }
 
 type Refuse = (problem: Problem, requestId: string) => Response
-const asOpenAi: Refuse = (problem, requestId) => openAiResponse(problem, requestId, baseHeaders)
+const asOpenAi: Refuse = (problem, requestId) => envelopeResponse('openai', problem, requestId, baseHeaders)
 const asProblem: Refuse = (problem, requestId) =>
   problemResponse(problem, requestId, baseHeaders, { typeBase: null, challenge: bearerChallenge })
 

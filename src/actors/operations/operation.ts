@@ -5,6 +5,7 @@ import type { PublicChoice } from '../../protocol/chat/completion.ts'
 import type { PromptEstimate } from '../../protocol/chat/token-estimate.ts'
 import type { TokenUsage } from '../../protocol/chat/token-usage.ts'
 import type { UpstreamBody } from '../../protocol/chat/upstream-request.ts'
+import type { Envelope } from '../../protocol/json/problem-response.ts'
 import type { ChatRouting } from '../../protocol/wire/inference/chat.ts'
 import type { Modality } from '../../protocol/wire/nodes/agent.ts'
 import type { RuntimeKind } from '../../protocol/wire/nodes/node.ts'
@@ -51,9 +52,6 @@ export interface StreamWriter {
   /** The last bytes of one that failed. `error`: as OpenAI's envelope has it. */
   failure(error: object): string
 }
-
-/** Whose shape an error has. */
-export type Envelope = 'openai'
 
 /**
  * One kind of inference: one file here, one line in the registry. Everything that admits, places, tries, relays, meters,

@@ -5,5 +5,9 @@ import type { Operation } from './operation.ts'
 /** Every kind of inference that the gateway serves. */
 export const operations: readonly Operation[] = [chat, embeddings]
 
+/** Below each of them stands every operation; the first is canonical (§28). */
+export const basePaths = ['/v1/api', '/v1'] as const
+
 /** The path by which metrics, traces, logs and OpenAPI know an operation. */
-export const routeOf = ({ path }: Pick<Operation, 'path'>): string => `/v1/api${path}`
+export const routeOf = ({ path }: Pick<Operation, 'path'>): string => basePaths[0] + path
+export const pathsOf = ({ path }: Pick<Operation, 'path'>): readonly string[] => basePaths.map((base) => base + path)

@@ -1,7 +1,7 @@
 import type { Access } from '../../actors/accounts/access.ts'
 import type { ChatAnswer, ChatCommand } from '../../actors/chat/chat-command.ts'
 import type { Operation } from '../../actors/operations/operation.ts'
-import { routeOf } from '../../actors/operations/registry.ts'
+import { pathsOf, routeOf } from '../../actors/operations/registry.ts'
 import type { ChatSample } from '../../actors/telemetry/metrics.ts'
 import { idleSeconds } from '../../listener/connection-clock.ts'
 import { eventStreamHeaders } from '../../protocol/chat/sse.ts'
@@ -122,9 +122,11 @@ export class InferenceDoor implements InferencePlace {
   }
 }
 
-/** A door for each operation, by its path. */
-export const inferenceDoors = (
+/** A door for each operation, by each of its paths. */
+export function inferenceDoors(
   context: HttpContext,
   operations: readonly Operation[],
-): ReadonlyMap<string, InferenceDoor> =>
-  new Map(operations.map((operation) => [routeOf(operation), new InferenceDoor(context, operation)]))
+): ReadonlyMap<string, InferenceDoor> {
+  const doors = operations.map((operation) => new InferenceDoor(context, operation))
+  return new Map(doors.flatMap((door) => pathsOf(door.operation).map((path) => [path, door] as const)))
+}
