@@ -21,6 +21,7 @@ export interface Chat {
 }
 
 const noHeaders = {}
+const noProfiles: ReadonlySet<string> = new Set()
 const hashPrefix = (text: string, seed: bigint) => Bun.hash.wyhash(text, seed)
 
 function placementRequest(exchange: Exchange, keys: readonly bigint[] | null): PlacementRequest {
@@ -36,7 +37,7 @@ function placementRequest(exchange: Exchange, keys: readonly bigint[] | null): P
     pin: command.pin,
     profileId: body.svc?.model_profile_id ?? null,
     ownOnly: false,
-    exclude: new Set(),
+    exclude: noProfiles,
     freeOnly: false,
     affinityNodeId: keys === null ? null : port.prefixes.lookup(keys),
     nowMs: Date.now(),
