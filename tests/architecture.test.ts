@@ -264,6 +264,7 @@ const ownJson: Readonly<Record<string, string>> = {
   'src/node/chat/node-receipt.ts': 'a receipt that was made a line before',
   'src/node/commands/sealed-work.ts': 'a receipt that was made a line before',
   'src/host/private-files.ts': "the agent's folder",
+  'src/host/log-memory.ts': 'the data folder',
 }
 const ownRooms = /^src\/(?:fake-node|console)\//
 const bareParse = /\bJSON\.parse\b|(?<!failure)\.json\(\)/

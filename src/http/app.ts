@@ -17,6 +17,7 @@ import { enrollmentTokenRoutes } from './routes/admin/enrollment-tokens.ts'
 import { explainRoutes } from './routes/admin/explain.ts'
 import { inspectRoutes } from './routes/admin/inspect.ts'
 import { keyRoutes } from './routes/admin/keys.ts'
+import { logRoutes } from './routes/admin/log.ts'
 import { mixtureRoutes } from './routes/admin/mixtures.ts'
 import { catalogueRoutes } from './routes/admin/models.ts'
 import { nodeRoutes } from './routes/admin/nodes.ts'
@@ -41,6 +42,7 @@ import { nodeTunnelRoutes } from './routes/node-tunnel.ts'
 import { peerRoutes } from './routes/peer.ts'
 import { pricingRoutes } from './routes/pricing.ts'
 import { privateJobRoutes } from './routes/private-jobs.ts'
+import { publicLogRoutes } from './routes/public-log.ts'
 import { receiptProofRoutes } from './routes/receipts.ts'
 import { settlementRoutes } from './routes/settlement.ts'
 import { webhookKeyRoutes } from './routes/webhook-keys.ts'
@@ -105,9 +107,11 @@ export function createApp(gateway: GatewayHandle): AnyElysia {
     .use(commandRoutes(context))
     .use(webhookRoutes(context))
     .use(webhookKeyRoutes(context))
+    .use(publicLogRoutes(context))
     .use(creditRoutes(context))
     .use(payoutBatchRoutes(context))
     .use(receiptRoutes(context))
+    .use(logRoutes(context))
     .use(reportRoutes(context))
   checkAdminRoutes(app)
   return app

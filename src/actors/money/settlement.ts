@@ -11,6 +11,7 @@ import {
   type BatchRecord,
   leadsTo,
   payoutBatchMachine,
+  type WriteResult,
 } from '../../machines/charts/payout-batch.ts'
 import { batchDue, payoutsPerBatchMax } from '../../machines/rules/payout-batching.ts'
 import { MerkleTree, payoutLeaf, toHex } from '../../protocol/receipts/merkle.ts'
@@ -209,20 +210,19 @@ export class Settlement {
   }
 
   /** One transaction: the batch, its payouts and receipts. */
-  private write(facts: BatchFacts, record: BatchRecord, batch: Claim): Promise<boolean> {
+  private write(facts: BatchFacts, record: BatchRecord, batch: Claim): Promise<WriteResult> {
     return this.db.transaction(async (tx) => {
-      if (record.kind === 'signed') await rows.lockNonces(tx)
-      const taken =
-        record.kind === 'signed' && (await rows.openNonces(tx, facts.batchId)).includes(record.nonce)
-          ? ({ kind: 'postponed', code: 'nonce_taken' } satisfies BatchRecord)
-          : record
+      if (record.kind === 'signed') {
+        await rows.lockNonces(tx)
+        if ((await rows.openNonces(tx, facts.batchId)).includes(record.nonce)) return 'nonce_taken'
+      }
       const { pollMs, log } = this.options
-      const { changes, waitMs } = batchStep(taken, { facts, batch, now: new Date(this.now()), pollMs })
-      if (changes.held) log.error('payout_batch_held', { batch_id: facts.batchId, code: changes.lastError ?? null })
-      if (!(await rows.updateClaimed(tx, facts.batchId, facts.leaseId, changes, waitMs))) return false
-      const status = leadsTo[taken.kind]
+      const { changes, waitMs } = batchStep(record, { facts, batch, now: new Date(this.now()), pollMs })
+      if (record.kind === 'held') log.error('payout_batch_held', { batch_id: facts.batchId, code: record.code })
+      if (!(await rows.updateClaimed(tx, facts.batchId, facts.leaseId, changes, waitMs))) return 'lease_lost'
+      const status = leadsTo[record.kind]
       if (status !== null) await rows.movePayouts(tx, facts.batchId, payoutStatus[status])
-      return taken === record
+      return 'written'
     })
   }
 

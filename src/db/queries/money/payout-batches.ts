@@ -10,7 +10,7 @@ export type BatchChanges = Partial<Omit<PayoutBatchRow, 'batchId'>>
 
 export interface PayablePayout {
   readonly entryId: string
-  /** The node's address now, else the one at the time of the work; null: it cannot be paid yet. */
+  /** The node's address when it was earned; where it had none, the one it has now; null: it cannot be paid yet (§31). */
   readonly payee: string | null
   readonly amountWei: bigint
   readonly createdAt: Date
@@ -29,10 +29,10 @@ export async function lockNonces(tx: Database): Promise<void> {
 /** Pending and not held, oldest first. Those without an address come last and are `payee: null`. */
 export async function payablePayouts(db: Database, limit: number): Promise<readonly PayablePayout[]> {
   const rows = await db.execute(sql`
-    select p.entry_id, coalesce(n.payout_address, p.payee) as payee, p.amount_wei::text as amount, p.created_at
+    select p.entry_id, coalesce(p.earned_payee, n.payout_address) as payee, p.amount_wei::text as amount, p.created_at
     from payouts p left join nodes n on n.node_id = p.node_id
     where p.settlement_status = 'pending' and not p.held
-    order by coalesce(n.payout_address, p.payee) is null, p.created_at, p.entry_id limit ${limit}`)
+    order by coalesce(p.earned_payee, n.payout_address) is null, p.created_at, p.entry_id limit ${limit}`)
   return (
     rows as unknown as readonly { entry_id: string; payee: string | null; amount: string; created_at: string }[]
   ).map((row) => ({
