@@ -3,7 +3,7 @@ import { AnswerHeaders } from '../../src/http/inference/answer-headers.ts'
 import { newId } from '../../src/ids.ts'
 
 test('§5: an answer has the headers of its own limits and no others, whatever was answered before', () => {
-  const known = new AnswerHeaders({ 'content-type': 'application/json' })
+  const known = new AnswerHeaders({ 'content-type': 'application/json' }, null)
   const [first, second, third] = [newId('req'), newId('req'), newId('req')]
   const plain = new Response('', { headers: known.of(first, {}) })
   const limited = new Response('', { headers: known.of(second, { ratelimit: '"minute";r=1', 'ratelimit-policy': 'p' }) })
