@@ -27,6 +27,7 @@ import { machineRoutes } from './routes/admin/statecharts.ts'
 import { webhookRoutes } from './routes/admin/webhooks.ts'
 import { billingRoutes } from './routes/billing.ts'
 import { consoleRoutes } from './routes/console.ts'
+import { countTokensRoutes } from './routes/count-tokens.ts'
 import { docsRoutes } from './routes/docs.ts'
 import { apiCatalogRoutes, endpointIndexRoutes, rootRoutes } from './routes/endpoint-index.ts'
 import { healthRoutes } from './routes/health.ts'
@@ -43,6 +44,7 @@ import { peerRoutes } from './routes/peer.ts'
 import { pricingRoutes } from './routes/pricing.ts'
 import { privateJobRoutes } from './routes/private-jobs.ts'
 import { publicLogRoutes } from './routes/public-log.ts'
+import { publicPayoutRoutes } from './routes/public-payouts.ts'
 import { receiptProofRoutes } from './routes/receipts.ts'
 import { settlementRoutes } from './routes/settlement.ts'
 import { webhookKeyRoutes } from './routes/webhook-keys.ts'
@@ -74,12 +76,14 @@ export function createApp(gateway: GatewayHandle): AnyElysia {
     .wrap(gatewayDoor(context, table, () => app.server, posts))
     .use(problems(context, table))
     .use(inferenceRoutes(doors))
+    .use(countTokensRoutes(context))
     .use(modelRoutes(context))
     .use(endpointIndexRoutes(context, table))
     .use(rootRoutes(context, table))
     .use(apiCatalogRoutes(context))
     .use(pricingRoutes(context, table))
     .use(settlementRoutes(context))
+    .use(publicPayoutRoutes(context))
     .use(marketplaceRoutes(context))
     .use(nodePayoutRoutes(context))
     .use(billingRoutes(context))

@@ -2,6 +2,7 @@ import { within } from '../deadline.ts'
 import { Call, type CallPort } from './call.ts'
 import type { CancelSignal } from './call-signal.ts'
 import { type ConnectionPort, type Endpoint, Http1Connection } from './http1-connection.ts'
+import { HeadReader } from './http1-parser.ts'
 import { IdleConnections } from './idle-connections.ts'
 import { RequestHeads } from './request-head.ts'
 import { type NodeRequest, type NodeResponse, type NodeTransport, TransportError } from './transport.ts'
@@ -46,13 +47,15 @@ export function createDirectTransport(options: DirectOptions): NodeTransport {
 
 class DirectTransport implements NodeTransport, ConnectionPort, CallPort {
   private readonly endpoint: Endpoint
-  private readonly heads: RequestHeads
+  private readonly requests: RequestHeads
+  readonly heads = new HeadReader()
   private readonly all = new Set<Http1Connection>()
   private readonly idle = new IdleConnections()
   private closedByUs = false
   private unkeptUntilMs = 0
   /** Of connections for one request: nobody would take them up again where all requests are of this kind. */
   private readonly oncePort: ConnectionPort = {
+    heads: this.heads,
     released: (connection) => connection.destroy(),
     closed: (connection) => this.closed(connection),
     desynchronised: () => this.desynchronised(),
@@ -70,14 +73,14 @@ class DirectTransport implements NodeTransport, ConnectionPort, CallPort {
       tls,
       connectTimeoutMs: options.connectTimeoutMs,
     }
-    this.heads = new RequestHeads(url, options.apiKey)
+    this.requests = new RequestHeads(url, options.apiKey)
   }
 
   fetch(path: string, init: NodeRequest): Promise<NodeResponse> {
     return new Promise((resolve, reject) => {
       if (this.closedByUs) return reject(new TransportError('closed'))
       if (init.signal.aborted) return reject(new TransportError('aborted'))
-      const call = new Call(this, this.heads.of(path, init), init, resolve, reject)
+      const call = new Call(this, this.requests.of(path, init), init, resolve, reject)
       const kept = init.once === true ? null : this.idle.take(call.isolationKey)
       if (kept === null) this.again(call)
       else kept.carry(call)

@@ -4,7 +4,13 @@ import { Answer } from './answer.ts'
 import { decoded } from './body.ts'
 import type { Call } from './call.ts'
 import type { CancelSignal } from './call-signal.ts'
-import { type AfterAnswer, MalformedResponse, ResponseParser, type ResponseSink } from './http1-parser.ts'
+import {
+  type AfterAnswer,
+  type HeadReader,
+  MalformedResponse,
+  ResponseParser,
+  type ResponseSink,
+} from './http1-parser.ts'
 import { encodeRequest } from './request-bytes.ts'
 import { failureOf } from './socket-failure.ts'
 import { type BodyFlow, type NodeResponse, TransportError, type TransportFailure } from './transport.ts'
@@ -23,6 +29,8 @@ export interface Endpoint {
 }
 
 export interface ConnectionPort {
+  /** Of all connections to the node. */
+  readonly heads: HeadReader
   /** It has answered and may be used again. */
   released(connection: Http1Connection): void
   /** It never will be. */
@@ -50,7 +58,7 @@ export class Http1Connection implements ResponseSink, BodyFlow {
   private answeredInTurn = 0
   /** The answer began before its request was sent whole. */
   private early = false
-  private readonly parser = new ResponseParser(this)
+  private readonly parser: ResponseParser
   private dead = false
   /** While it connects: null for success; the first word counts. */
   private connected: ((failure: TransportFailure | null) => void) | null = null
@@ -74,7 +82,9 @@ export class Http1Connection implements ResponseSink, BodyFlow {
   constructor(
     private readonly port: ConnectionPort,
     readonly isolationKey: string,
-  ) {}
+  ) {
+    this.parser = new ResponseParser(this, port.heads)
+  }
 
   get open(): boolean {
     return !this.dead

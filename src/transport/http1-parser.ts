@@ -111,8 +111,11 @@ interface Head extends Framing {
   readonly headers: HeadFields
 }
 
-/** A node's heads differ in little but date and length: the last one, kept with its bytes, often fits again. */
-class HeadReader {
+/**
+ * A node's heads differ in little but date and length: the last one, kept with its bytes, often fits again. One for all
+ * connections of a node: each open stream would else keep a head of its own.
+ */
+export class HeadReader {
   private bytes: Buffer = none
   private head: Head | null = null
 
@@ -172,9 +175,11 @@ export class ResponseParser {
   /** Of the body, as they came since the last were handed on: the first, and what follows it. */
   private piece: Buffer | null = null
   private pieces: Buffer[] = []
-  private readonly heads = new HeadReader()
 
-  constructor(private readonly sink: ResponseSink) {}
+  constructor(
+    private readonly sink: ResponseSink,
+    private readonly heads = new HeadReader(),
+  ) {}
 
   /** Throws `MalformedResponse`. Reads by position: a view for every line would cost more than the reading. */
   push(bytes: Buffer): void {

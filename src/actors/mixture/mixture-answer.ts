@@ -2,8 +2,9 @@ import { ulid } from '../../ids.ts'
 import { subCallsOf, traceOf, usageOf } from '../../machines/mixture/report.ts'
 import { strategies } from '../../machines/mixture/strategies/registry.ts'
 import { isMetered, type MixtureConfig, type MixtureEnd, type MixtureReport } from '../../machines/mixture/types.ts'
-import type { BufferedAnswer } from '../../protocol/chat/completion-stream.ts'
+import { answerEvents, type BufferedAnswer } from '../../protocol/chat/completion-stream.ts'
 import type { ChatMetadata } from '../../protocol/wire/inference/chat.ts'
+import { chat } from '../operations/chat.ts'
 import type { MixtureOutcome, MixtureRecord, SubCallRecord } from './mixture-records.ts'
 import type { MixtureCommand } from './mixture-run.ts'
 
@@ -43,7 +44,7 @@ export function bufferedAnswer(report: SucceededReport, command: MixtureCommand)
   const asked: { readonly include_usage?: unknown } = command.body.stream_options ?? {}
   const { message, finish_reason: finishReason, logprobs } = end.choice
   return {
-    identity: { id: `chatcmpl-${ulid()}`, created: Math.floor(Date.now() / 1_000), model },
+    identity: { id: command.operation.idPrefix + ulid(), created: Math.floor(Date.now() / 1_000), model },
     message,
     finishReason,
     ...(logprobs === undefined ? {} : { logprobs }),
@@ -53,7 +54,27 @@ export function bufferedAnswer(report: SucceededReport, command: MixtureCommand)
   }
 }
 
-export function wholeBody({ identity, message, finishReason, logprobs, usage, metadata }: BufferedAnswer): string {
+/** The body of a whole answer, in the operation's own shape. */
+export function wholeBody(answer: BufferedAnswer, { operation, body }: MixtureCommand): string {
+  if (operation === chat) return chatBody(answer)
+  const { identity, message, finishReason, usage, metadata } = answer
+  const choices = [{ index: 0, message, finish_reason: finishReason }]
+  const whole = { choices, usage, svc: undefined, outputWeight: () => 0 }
+  return operation.writeWhole(identity, whole, { usage, metadata }, body)
+}
+
+/** The events of a buffered answer, in the operation's own shape. */
+export function* streamEvents(answer: BufferedAnswer, { operation, body }: MixtureCommand): Generator<string> {
+  const writer = operation === chat ? undefined : operation.writer?.(answer.identity, body)
+  if (writer === undefined) return yield* answerEvents(answer)
+  for (const event of answerEvents({ ...answer, separateUsage: false })) {
+    const accepted = writer.accept(event.slice('data: '.length).trimEnd())
+    if (accepted.kind === 'chunk') yield accepted.text
+  }
+  yield writer.last(answer, false)
+}
+
+function chatBody({ identity, message, finishReason, logprobs, usage, metadata }: BufferedAnswer): string {
   return JSON.stringify({
     id: identity.id,
     object: 'chat.completion',

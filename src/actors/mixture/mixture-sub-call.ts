@@ -71,7 +71,7 @@ export class SubCall {
           }),
       },
     }
-    this.exchange = new Exchange(port, command, port.router.table(), () => {})
+    this.exchange = new Exchange(port, command, port.router.table(), null)
     this.exchange.sentOnce = true
   }
 
