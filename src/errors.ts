@@ -55,6 +55,8 @@ export const problemKinds = {
     title: 'The prompt is longer than the context of the model',
     shouldRetry: false,
   },
+  tool_not_supported: { status: 400, title: 'The gateway runs no tools of its own', shouldRetry: false },
+  responses_not_stored: { status: 400, title: 'The gateway stores no responses', shouldRetry: false },
   unsupported_input: { status: 400, title: 'The model does not take this kind of input', shouldRetry: false },
   max_tokens_exceeded: { status: 400, title: 'More tokens asked for than the policy allows', shouldRetry: false },
   mixture_invalid: { status: 400, title: 'The mixture is not valid', shouldRetry: false },
@@ -244,13 +246,15 @@ const anthropicTypes: Readonly<Record<number, string>> = {
   504: 'timeout_error',
 }
 
+export const anthropicErrorType = (status: number): string =>
+  anthropicTypes[status] ?? (status < 500 ? 'invalid_request_error' : 'api_error')
+
 /** The body of an error where Anthropic's interface is spoken: the same facts in its envelope. */
 export function anthropicError(problem: Problem, requestId: string): object {
   const { error } = openAiError(problem, requestId) as { readonly error: { readonly svc: object } }
   const { code, status, options, message } = problem
-  const type = anthropicTypes[status] ?? (status < 500 ? 'invalid_request_error' : 'api_error')
   const svc = { code, param: options.param ?? null, ...error.svc }
-  return { type: 'error', error: { type, message, svc }, request_id: requestId }
+  return { type: 'error', error: { type: anthropicErrorType(status), message, svc }, request_id: requestId }
 }
 
 const controlCharacters = /[\u0000-\u001f\u007f-\u009f]/g

@@ -27,6 +27,7 @@ import { machineRoutes } from './routes/admin/statecharts.ts'
 import { webhookRoutes } from './routes/admin/webhooks.ts'
 import { billingRoutes } from './routes/billing.ts'
 import { consoleRoutes } from './routes/console.ts'
+import { countTokensRoutes } from './routes/count-tokens.ts'
 import { docsRoutes } from './routes/docs.ts'
 import { apiCatalogRoutes, endpointIndexRoutes, rootRoutes } from './routes/endpoint-index.ts'
 import { healthRoutes } from './routes/health.ts'
@@ -74,6 +75,7 @@ export function createApp(gateway: GatewayHandle): AnyElysia {
     .wrap(gatewayDoor(context, table, () => app.server, posts))
     .use(problems(context, table))
     .use(inferenceRoutes(doors))
+    .use(countTokensRoutes(context))
     .use(modelRoutes(context))
     .use(endpointIndexRoutes(context, table))
     .use(rootRoutes(context, table))

@@ -1,3 +1,4 @@
+import type { Modality } from '../protocol/wire/nodes/agent.ts'
 import { fieldsOf } from './answers.ts'
 import type { RankingTraits, RerankDialect, ScoreKind } from './ranking.ts'
 import type { RuntimeModel, RuntimeStatus } from './runtime.ts'
@@ -28,6 +29,12 @@ export const teiDialect: RerankDialect = {
   path: '/rerank',
   body: ({ query, documents }) => ({ query, texts: documents, truncate: true }),
   scores: (answer) => entriesOf(answer, 'score'),
+}
+
+/** Of a model that has its work from its name, or from a sign that says no more; a ranker needs to be known as one. */
+export function servedAs(model: RuntimeModel, modality: Modality | null, scoreKind: ScoreKind): RuntimeModel {
+  if (modality === 'rerank') return ranks(model, { scoreKind, documentsMax: null })
+  return modality === null || modality === 'chat' ? model : { ...model, modality }
 }
 
 export function ranks(model: RuntimeModel, ranking: RankingTraits): RuntimeModel {

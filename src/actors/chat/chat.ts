@@ -33,6 +33,7 @@ function placementRequest(exchange: Exchange, keys: readonly bigint[] | null): P
   return {
     modelId: body.model,
     modality: command.operation.modality,
+    byAgents: command.operation.byAgents,
     access: command.access,
     pin: command.pin,
     profileId: body.svc?.model_profile_id ?? null,

@@ -14,7 +14,6 @@ import { mixtureDeadlines } from '../../machines/mixture/deadlines.ts'
 import { mixtureMachine } from '../../machines/mixture/machine.ts'
 import { isStrategyName } from '../../machines/mixture/strategies/registry.ts'
 import type { MixtureReport, PlannedExpert } from '../../machines/mixture/types.ts'
-import { answerEvents } from '../../protocol/chat/completion-stream.ts'
 import type { ChatAnswer } from '../chat/chat-command.ts'
 import { type BufferedStream, bufferedStream, type StreamEnd } from './buffered-stream.ts'
 import {
@@ -22,6 +21,7 @@ import {
   recordOf,
   type SucceededReport,
   settledAnswer,
+  streamEvents,
   usageOfReport,
   wholeBody,
 } from './mixture-answer.ts'
@@ -175,10 +175,10 @@ export class Mixtures {
     const settled = settledAnswer(report, command)
     if (command.body.stream !== true) {
       this.finish(command, 200, null, report)
-      return { kind: 'whole', body: wholeBody(settled), headers }
+      return { kind: 'whole', body: wholeBody(settled, command), headers }
     }
     const buffered: BufferedStream = bufferedStream(
-      answerEvents(settled),
+      streamEvents(settled, command),
       this.options.config.SVC_SLOW_CLIENT_TIMEOUT_MS,
       (how: StreamEnd) => {
         this.stoppers.delete(buffered.flush)

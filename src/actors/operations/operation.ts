@@ -67,6 +67,8 @@ export interface Operation<B extends InferenceRequest = InferenceRequest> {
   /** For OpenAPI; `read` checks it. */
   readonly schema: TSchema
   readonly modality: Modality
+  /** Agents have a route for it. */
+  readonly byAgents: boolean
   readonly receiptKind: HostedKind
   readonly envelope: Envelope
   /** Its answer grows with `max_tokens`; else only the prompt is metered. */
@@ -75,6 +77,8 @@ export interface Operation<B extends InferenceRequest = InferenceRequest> {
   readonly idPrefix: string
   /** Throws a `Problem`, in a fixed order, before anything is taken or asked. */
   read(text: string): B
+  /** The body as the text that everything behind the door works with; absent: as the client wrote it. */
+  written?(body: B): string
   estimate(body: B): PromptEstimate
   /** Tokens that the prompt surely has (§27). */
   tokensLeast(body: B): number

@@ -7,7 +7,11 @@ type Fixed = Readonly<Record<string, string>>
 export class AnswerHeaders {
   private readonly known: Headers
 
-  constructor(fixed: Fixed) {
+  /** `alsoId`: one more header that carries the request id. */
+  constructor(
+    fixed: Fixed,
+    private readonly alsoId: string | null,
+  ) {
     this.known = new Headers(fixed)
   }
 
@@ -19,6 +23,7 @@ export class AnswerHeaders {
       all.set(name, limits[name] ?? '')
     }
     all.set(headers.requestId, requestId)
+    if (this.alsoId !== null) all.set(this.alsoId, requestId)
     return all
   }
 }

@@ -45,8 +45,10 @@ export class InferenceDoor implements InferencePlace {
     const { base, gateway } = context
     this.route = routeOf(operation)
     this.measure = gateway.metrics.operation(this.route)
-    this.whole = new AnswerHeaders({ ...wholeHeaders, ...base })
-    this.stream = new AnswerHeaders({ ...eventStreamHeaders, ...base })
+    // Anthropic's SDKs look for the id of a request under another name.
+    const alsoId = operation.envelope === 'anthropic' ? 'request-id' : null
+    this.whole = new AnswerHeaders({ ...wholeHeaders, ...base }, alsoId)
+    this.stream = new AnswerHeaders({ ...eventStreamHeaders, ...base }, alsoId)
     const slowClientSeconds = Math.ceil(gateway.config.SVC_SLOW_CLIENT_TIMEOUT_MS / secondMs)
     this.streamRestSeconds = Math.max(idleSeconds, slowClientSeconds + slowClientMarginSeconds)
   }
@@ -80,7 +82,7 @@ export class InferenceDoor implements InferencePlace {
       startedMs: line.startedMs,
       access,
       body,
-      text,
+      text: operation.written?.(body) ?? text,
       pin: body.svc?.mixture === undefined ? readPin(body, query) : null,
       query,
       idempotencyKey: request.headers.get('idempotency-key'),

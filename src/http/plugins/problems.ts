@@ -18,13 +18,18 @@ import { adminPrefix, type RouteTable } from '../frame/route-table.ts'
 import { auditUnrouted } from './access-audit.ts'
 
 export const modelsPath = '/models'
+export const countTokensPath = '/messages/count_tokens'
 /** Stands for the route where there is none. */
 export const unmatched = 'unmatched'
 
-const envelopes: ReadonlyMap<string, Envelope> = new Map([
-  ...basePaths.flatMap((base) => ['', '/*'].map((rest) => [base + modelsPath + rest, 'openai'] as const)),
-  ...operations.flatMap((operation) => pathsOf(operation).map((path) => [path, operation.envelope] as const)),
-])
+const modelPaths: readonly string[] = basePaths.flatMap((base) => [base + modelsPath, `${base}${modelsPath}/*`])
+
+/** Asked only where something failed. null: RFC 9457. */
+function envelopeOf(route: string): Envelope | null {
+  if (modelPaths.includes(route)) return 'openai'
+  if (route.endsWith(countTokensPath)) return 'anthropic'
+  return operations.find((operation) => pathsOf(operation).includes(route))?.envelope ?? null
+}
 
 /** The response to anything that was thrown on a route: the envelope is the route's, the status the refusal's. */
 export function respondToFailure(
@@ -36,8 +41,8 @@ export function respondToFailure(
   if (problem === null) {
     return { problem, response: new Response(null, { status: clientClosedStatus, headers: base }) }
   }
-  const envelope = place.envelope ?? envelopes.get(place.route)
-  if (envelope !== undefined) {
+  const envelope = place.envelope ?? envelopeOf(place.route)
+  if (envelope !== null) {
     return { problem, response: envelopeResponse(envelope, problem, place.requestId, base) }
   }
   const challenge = place.route.startsWith(adminPrefix) ? adminChallenge : bearerChallenge

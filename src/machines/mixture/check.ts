@@ -16,6 +16,7 @@ export function subCallPlacement(
   return {
     modelId,
     modality: 'chat',
+    byAgents: true,
     access,
     pin: null,
     profileId: null,

@@ -8,6 +8,8 @@ export interface PlacementRequest {
   /** As the client named it: an id or an alias. */
   readonly modelId: string
   readonly modality: Modality
+  /** Agents pass it on; else only nodes that are reached by their URL can serve it. */
+  readonly byAgents: boolean
   readonly access: { readonly customerId: CustomerId; readonly policy: EffectivePolicy }
   /** Node id the client pinned; only an own machine can be pinned. */
   readonly pin: string | null
@@ -109,7 +111,7 @@ export function judge(route: Route, request: PlacementRequest, side: Side): Verd
   if (request.profileId !== null && (!own || route.profileId !== request.profileId)) return 'other_profile'
   if (!inTier(route, access.policy)) return 'route_tier'
   if (!isPrivateEnough(route, access)) return 'privacy_class'
-  if (route.modality !== request.modality) return 'other_modality'
+  if (route.modality !== request.modality || (route.agent !== null && !request.byAgents)) return 'other_modality'
   if (own ? side === 'others' : side === 'own' || request.ownOnly || request.pin !== null) return 'not_own'
   if (request.pin !== null && route.nodeId !== request.pin) return 'not_pinned'
   if (request.freeOnly && !isFree(route, access.customerId)) return 'billed'
