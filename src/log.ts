@@ -19,7 +19,10 @@ const ranks = { debug: 0, info: 1, warn: 2, error: 3, silent: 4 } as const
 const flushAfterMs = 100
 const flushAtChars = 32 * 1024
 
-export function createLog(level: LogLevel | 'silent', write: (text: string) => void): Log {
+/** `always`: fields of every line. */
+export function createLog(level: LogLevel | 'silent', write: (text: string) => void, always: LogFields = {}): Log {
+  const common = JSON.stringify(always).slice(1, -1)
+  const before = common === '' ? '' : `,${common}`
   let buffer = ''
   let timer: ReturnType<typeof setTimeout> | null = null
   const flush = () => {
@@ -33,7 +36,7 @@ export function createLog(level: LogLevel | 'silent', write: (text: string) => v
   const at = (rank: LogLevel) => (event: string, fields?: LogFields) => {
     if (ranks[rank] < ranks[level]) return
     const rest = fields === undefined ? '' : JSON.stringify(fields).slice(1, -1)
-    buffer += `{"ts":"${isoTime(Date.now())}","level":"${rank}","event":"${event}"${rest === '' ? '' : ','}${rest}}\n`
+    buffer += `{"ts":"${isoTime(Date.now())}","level":"${rank}","event":"${event}"${before}${rest === '' ? '' : ','}${rest}}\n`
     if (buffer.length >= flushAtChars || ranks[rank] >= ranks.error) return flush()
     timer ??= setTimeout(flush, flushAfterMs)
   }

@@ -85,6 +85,12 @@ export interface GatewayHandle {
 export interface RunningGateway extends GatewayHandle {
   /** Tells the port that was really taken; then looks for runtimes and waits until the pool has been asked once. */
   listening(port: number): Promise<void>
+  /** The same of one of several processes, which are asked for their port later. */
+  listensOn(port: number): void
+  /** From now on this process looks after what runs on its own machine: discovery and the demo. */
+  lead(): Promise<void>
+  /** Another process does; what runs here goes on until the stop. */
+  follow(): void
   /** `/readyz` says so from now on. */
   beginStop(): void
   /** Nodes that dialled in move to another gateway of the pool, where there is one. The HTTP server must still be there. */
@@ -95,6 +101,22 @@ export interface RunningGateway extends GatewayHandle {
   endCalls(): Promise<void>
   /** Ends what still runs, then the actors, in the reverse order of their start. */
   stop(): Promise<void>
+}
+
+/** One of several processes of a gateway (§33). */
+export interface ProcessPlace {
+  /** Counted from 0. */
+  readonly index: number
+  /** Where the doors of all processes are: a folder of Unix sockets that nobody else can read. */
+  readonly socketFolder: string
+  /** The name of its own socket there. */
+  readonly socketName: string
+  /** By which the processes know each other. */
+  readonly secret: string
+  /** Where the other processes, and other gateways, reach this one. */
+  readonly doors: readonly ({ readonly unix: string } | { readonly hostname: string; readonly port: number })[]
+  /** It looks after what runs on its own machine. */
+  readonly leads: boolean
 }
 
 export interface GatewayParts {
@@ -110,6 +132,8 @@ export interface GatewayParts {
   readonly webhookKeys: readonly string[]
   /** Role tokens made at the first start stand in the database. */
   readonly roleTokensInDatabase: boolean
+  /** Absent: the only process of this gateway. */
+  readonly place?: ProcessPlace
   /**
    * Clock, names, wire and chance of webhooks; default: the real ones. The clock is that of jobs, accounts and keys, too,
    * the chance that of every choice and every spread of a wait.

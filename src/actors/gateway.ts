@@ -53,9 +53,8 @@ function observe(metrics: Metrics, { router, receipts, audit, jobs, money, agent
 }
 
 /** What the machine itself runs is found, then every node is asked once. */
-async function fillPool({ localNodes, poolFeed, router }: Actors): Promise<void> {
-  await localNodes.discover()
-  await localNodes.start()
+async function fillPool({ localNodes, poolFeed, router }: Actors, leads: boolean): Promise<void> {
+  if (leads) await localNodes.lead()
   await poolFeed.start()
   await router.whenServing()
   // What was registered a moment ago came after the first rows: it is asked once, too.
@@ -196,11 +195,16 @@ export async function startGateway(parts: GatewayParts): Promise<RunningGateway>
     listening: async (taken) => {
       port = taken
       const patience = setTimeout(health.started, probingMsMax)
-      await fillPool(actors).finally(() => clearTimeout(patience))
+      await fillPool(actors, parts.place?.leads ?? true).finally(() => clearTimeout(patience))
       health.started()
       await jobs.start()
       await webhooks.start()
     },
+    listensOn: (taken) => {
+      port = taken
+    },
+    lead: () => actors.localNodes.lead(),
+    follow: () => actors.localNodes.follow(),
     beginStop: () => {
       health.beginStop()
       // They never end by themselves, and the stop waits for what runs.

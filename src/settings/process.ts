@@ -22,6 +22,11 @@ export const processSettings = {
     max: 200,
     meaning: 'Connections of one gateway to PostgreSQL',
   },
+  SVC_PROCESSES: {
+    kind: 'text',
+    default: '1',
+    meaning: 'Processes that share the port, 1 to 64; `auto`: one less than there are cores',
+  },
   SVC_CLUSTER_SECRET: {
     kind: 'secret',
     meaning:
@@ -31,7 +36,7 @@ export const processSettings = {
     kind: 'text',
     default: null,
     meaning:
-      'Where the other gateways reach this one (`http://10.0.0.2:7070`), to pass on what is for a node that dialled in here',
+      'Where the other gateways reach this one (`http://10.0.0.2:7070`), to pass on what is for a node that dialled in here; with several processes a port other than `SVC_PORT`, and each process takes the next one',
   },
   SVC_TRUSTED_PROXIES: {
     kind: 'list',

@@ -11,6 +11,8 @@ export interface DirectOptions {
   /** Sent as bearer token; null for a node that asks for none. */
   readonly apiKey: string | null
   readonly connectTimeoutMs: number
+  /** The Unix socket where the URL's host listens. */
+  readonly socketPath?: string
   /** The address to connect to, asked for each new connection; default: the system's. Rejects with `TransportError`. */
   readonly resolve?: (hostname: string, tls: boolean) => Promise<string>
 }
@@ -66,6 +68,7 @@ export function createDirectTransport(options: DirectOptions): NodeTransport {
     hostname: url.hostname.replace(/^\[|\]$/g, ''),
     port: url.port === '' ? (tls ? 443 : 80) : Number(url.port),
     tls,
+    ...(options.socketPath === undefined ? {} : { socketPath: options.socketPath }),
     connectTimeoutMs: options.connectTimeoutMs,
   }
   const pathPrefix = url.pathname === '/' ? '' : url.pathname

@@ -18,10 +18,13 @@ export interface LocalNodesOptions {
 
 /** What the gateway finds on its own machine, and the demo runtime where there is nothing else (§22). */
 export interface LocalNodes {
-  /** Looks at the known ports of loopback once and registers what is new. */
-  discover(): Promise<void>
-  /** Starts the demo runtime if it is wanted, and from then on starts and ends it as nodes come and go. */
-  start(): Promise<void>
+  /**
+   * Looks at the known ports of loopback once and registers what is new; then starts the demo runtime if it is wanted,
+   * and from then on starts and ends it as nodes come and go.
+   */
+  lead(): Promise<void>
+  /** Another process of this machine leads from now on. A demo that runs here goes on until the stop. */
+  follow(): void
   stop(): Promise<void>
 }
 
@@ -90,35 +93,43 @@ export function createLocalNodes({ config, pool: admin, feed, log, ownPort }: Lo
     return working
   }
 
+  async function find(): Promise<void> {
+    if (!config.SVC_DISCOVER) return
+    const found = await discover({
+      timeoutMs: discoveryTimeoutMs,
+      except: [ownPort()],
+      fetchFor: (port, signal) => {
+        const transport = createDirectTransport({
+          url: loopbackUrl(port),
+          apiKey: null,
+          connectTimeoutMs: discoveryTimeoutMs,
+        })
+        return async (path) => {
+          const response = await transport.fetch(path, { method: 'GET', signal })
+          return { status: response.status, headers: response.headers, text: () => response.text(answerBytesMax) }
+        }
+      },
+    })
+    for (const { port, module } of found) await register(port, module.kind)
+  }
+  const follow = () => {
+    unsubscribe()
+    unsubscribe = () => {}
+  }
+
   return {
-    discover: async () => {
-      if (!config.SVC_DISCOVER) return
-      const found = await discover({
-        timeoutMs: discoveryTimeoutMs,
-        except: [ownPort()],
-        fetchFor: (port, signal) => {
-          const transport = createDirectTransport({
-            url: loopbackUrl(port),
-            apiKey: null,
-            connectTimeoutMs: discoveryTimeoutMs,
-          })
-          return async (path) => {
-            const response = await transport.fetch(path, { method: 'GET', signal })
-            return { status: response.status, headers: response.headers, text: () => response.text(answerBytesMax) }
-          }
-        },
-      })
-      for (const { port, module } of found) await register(port, module.kind)
-    },
-    start: () => {
+    lead: async () => {
+      await find()
       // Another gateway's demo is its own affair: without a wish for one here, rows of that kind are left alone.
-      if (config.SVC_DEMO === 'never') return Promise.resolve()
+      if (config.SVC_DEMO === 'never' || stopped) return
+      follow()
       unsubscribe = feed.subscribe('nodes', () => void reconcileSoon())
-      return reconcileSoon()
+      await reconcileSoon()
     },
+    follow,
     stop: async () => {
       stopped = true
-      unsubscribe()
+      follow()
       await working
       await demo?.stop()
     },
