@@ -78,6 +78,8 @@ export interface GatewayHandle {
   baseUrl(): string
   /** Keyed hash of a client's address: what logs, limits and audits may hold of it. */
   hashAddress(address: string): string
+  /** It ends and others go on: each answer says that its connection is over. */
+  readonly leaving: boolean
   /** Asks the database at most once a second. */
   health(): Promise<GatewayHealth>
 }
@@ -93,6 +95,8 @@ export interface RunningGateway extends GatewayHandle {
   follow(): void
   /** `/readyz` says so from now on. */
   beginStop(): void
+  /** From now on no client comes back on the connection that it has. */
+  beginLeave(): void
   /** Nodes that dialled in move to another gateway of the pool, where there is one. The HTTP server must still be there. */
   handOver(): Promise<void>
   /** No request runs any more: Bun's server does not stop while a WebSocket is open (seen). */

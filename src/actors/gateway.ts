@@ -137,6 +137,7 @@ export async function startGateway(parts: GatewayParts): Promise<RunningGateway>
     tag: () => crypto.getRandomValues(new Uint8Array(4)).toHex(),
   })
   const consoles = createConsoles(actors, metrics, parts)
+  let leaving = false
   const failedLogins = createFailedLogins({
     perMinute: config.SVC_AUTH_FAILURES_PER_MINUTE,
     lockoutMs: config.SVC_AUTH_LOCKOUT_MS,
@@ -192,6 +193,12 @@ export async function startGateway(parts: GatewayParts): Promise<RunningGateway>
     baseUrl: () => config.SVC_PUBLIC_URL?.replace(/\/+$/, '') ?? `http://${hostOf(config.SVC_HOST)}:${port}`,
     hashAddress: createAddressHash(parts.auditKeys[0] ?? ''),
     health: health.ask,
+    get leaving() {
+      return leaving
+    },
+    beginLeave: () => {
+      leaving = true
+    },
     listening: async (taken) => {
       port = taken
       const patience = setTimeout(health.started, probingMsMax)

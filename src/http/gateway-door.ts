@@ -55,7 +55,12 @@ export function gatewayDoor(context: HttpContext, table: () => RouteTable, serve
     endExchange(context, exchange, { route, method: request.method, status })
     return response
   }
-  const enter = frontDoor({ descriptors, isKnown: (request) => isKnown(context, request), refuse })
+  const enter = frontDoor({
+    descriptors,
+    isKnown: (request) => isKnown(context, request),
+    refuse,
+    leaving: () => context.gateway.leaving,
+  })
   // Elysia's type says what the handler returns, and means the handler.
   return ((next: Handler, request: Request): Handler => {
     const handler = enter(next, request)

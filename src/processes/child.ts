@@ -36,6 +36,7 @@ export class Child {
   readonly ready: Promise<Exclude<Report, { failed: string }>>
   readonly exited: Promise<ChildEnd>
   readonly startedMs = performance.now()
+  serves = false
   /** It was told to end. */
   leaving = false
   private readonly process: Bun.Subprocess<'pipe', 'pipe', 'pipe'>
@@ -59,7 +60,12 @@ export class Child {
     })
     this.ready = this.report()
     // Whoever waits hears of it; nobody need wait.
-    this.ready.catch(() => {})
+    this.ready.then(
+      () => {
+        this.serves = true
+      },
+      () => {},
+    )
   }
 
   get pid(): number {

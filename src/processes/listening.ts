@@ -37,8 +37,7 @@ export function listen(app: AnyElysia, config: Config, shared: boolean): Bun.Ser
   return app.server
 }
 
-/** Resolves when every request that was taken has its answer, or after `boundMs`. Open WebSockets do not count (seen). */
-export async function answered(servers: readonly Bun.Server<unknown>[], boundMs: number): Promise<void> {
-  const until = performance.now() + boundMs
-  while (servers.some((server) => server.pendingRequests > 0) && performance.now() < until) await Bun.sleep(10)
+/** Resolves when every request that was taken has its answer, or at `untilMs`. Open WebSockets do not count (seen). */
+export async function answered(servers: readonly Bun.Server<unknown>[], untilMs: number): Promise<void> {
+  while (servers.some((server) => server.pendingRequests > 0) && performance.now() < untilMs) await Bun.sleep(10)
 }

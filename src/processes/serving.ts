@@ -4,21 +4,25 @@ import { descriptors } from '../host/descriptors.ts'
 import { createApp } from '../http/app.ts'
 import { createPeerApp } from '../http/peer-app.ts'
 import { watchDescriptors } from '../listener/descriptor-watch.ts'
+import { refuseConnections } from '../listener/listening-socket.ts'
 import type { Cleanup } from './cleanup.ts'
 import { answered, listen } from './listening.ts'
 
 /** The last events of streams may take so long to leave, ms. */
 const lastBytesMs = 500
 
+/** Whoever keeps a connection busy has sent another request within this, ms. */
+const quietMs = 300
+
 /** A process that answers requests. */
 export interface Serving {
   readonly gateway: RunningGateway
   readonly port: number
   /**
-   * Ordered: no new work, in-flight ends within the grace, actors, database. `handOver`: nodes that dialled in move to
-   * another process or gateway first, where there is one.
+   * Ordered: no new work, in-flight ends within the grace, actors, database. `leaves`: others go on,
+   * and nodes that dialled in move to them.
    */
-  stop(handOver: boolean): Promise<void>
+  stop(leaves: boolean): Promise<void>
 }
 
 /** Opens the doors of a gateway, waits until its pool has been asked, and stops everything in order. */
@@ -38,12 +42,18 @@ export async function serve(parts: GatewayParts, cleanup: Cleanup): Promise<Serv
   else gateway.listensOn(port)
   log.info('listening', { host: config.SVC_HOST, port })
   let stopping: Promise<void> | null = null
-  const stop = async (handOver: boolean) => {
+  const stop = async (leaves: boolean) => {
+    const until = performance.now() + config.SVC_SHUTDOWN_GRACE_MS
     gateway.beginStop()
     log.info('stopping')
-    if (handOver) await gateway.handOver()
+    const first = leaves && place !== undefined
+    // Where processes share a port, a node that is told to move first would come back to this one.
+    if (first) await leave(gateway, server, until)
+    else if (leaves) await gateway.handOver()
     const drained = server.stop()
-    await answered([server, ...doors], config.SVC_SHUTDOWN_GRACE_MS)
+    await answered([server], until)
+    if (first) await gateway.handOver()
+    await answered(doors, until)
     await gateway.endCalls()
     gateway.endTunnels()
     await Promise.race([drained, Bun.sleep(lastBytesMs)])
@@ -52,10 +62,25 @@ export async function serve(parts: GatewayParts, cleanup: Cleanup): Promise<Serv
   return {
     gateway,
     port,
-    stop: (handOver) => {
-      stopping ??= stop(handOver)
+    stop: (leaves) => {
+      stopping ??= stop(leaves)
       return stopping
     },
+  }
+}
+
+/**
+ * The other processes take what is new. Clients that keep their connection hear with their next answer that it is over:
+ * Bun closes one that has been answered without a word, and a request that is on its way then is lost (seen).
+ */
+async function leave(gateway: RunningGateway, server: Bun.Server<unknown>, untilMs: number): Promise<void> {
+  gateway.beginLeave()
+  const alone = refuseConnections(server.port ?? 0)
+  const until = alone ? untilMs : Math.min(untilMs, performance.now() + quietMs)
+  let quietSince = performance.now()
+  while (performance.now() < until && performance.now() - quietSince < quietMs) {
+    await Bun.sleep(10)
+    if (server.pendingRequests > 0) quietSince = performance.now()
   }
 }
 

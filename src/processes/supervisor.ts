@@ -59,7 +59,7 @@ export class Supervisor {
 
   /** The process ids that serve. */
   get pids(): readonly number[] {
-    return this.slots.flatMap(({ child }) => (child === null ? [] : [child.pid]))
+    return this.slots.flatMap(({ child }) => (child?.serves === true ? [child.pid] : []))
   }
 
   /** Resolves when all serve. Rejects with the operator's text when one cannot start; `stop` ends the others. */
@@ -183,7 +183,7 @@ export class Supervisor {
   }
 
   private leadElsewhere(): void {
-    const next = this.slots.findIndex(({ child }) => child !== null)
+    const next = this.slots.findIndex(({ child }) => child?.serves === true)
     if (next === -1) return
     this.leader = next
     this.slots[next]?.child?.order('lead')
