@@ -1,5 +1,6 @@
 import type { Database, OpenDatabase } from '../db/client.ts'
 import type { Log } from '../log.ts'
+import type { Loads, Moved, Totals } from '../protocol/wire/admin/processes.ts'
 import type { RouterKeys } from '../protocol/wire/nodes/agent.ts'
 import type { Config } from '../settings/config.ts'
 import type { AccessDirectory } from './accounts/access.ts'
@@ -27,10 +28,17 @@ import type { Settlement } from './money/settlement.ts'
 import type { SettlementView } from './money/settlement-view.ts'
 import type { PoolAdmin } from './pool/pool-admin.ts'
 import type { PoolRouter } from './pool/router.ts'
+import type { Siblings } from './siblings/siblings.ts'
 import type { GatewayHealth } from './telemetry/health.ts'
 import type { Metrics } from './telemetry/metrics.ts'
 import type { Tracing } from './telemetry/tracing.ts'
 import type { DialIn } from './tunnels/dial-in.ts'
+
+export interface OwnFacts {
+  loads(): Loads
+  moved(sinceMs: number): Moved
+  totals(): Promise<Totals>
+}
 
 /** All that HTTP may do with the running gateway. */
 export interface GatewayHandle {
@@ -78,6 +86,10 @@ export interface GatewayHandle {
   baseUrl(): string
   /** Keyed hash of a client's address: what logs, limits and audits may hold of it. */
   hashAddress(address: string): string
+  /** The other processes of this gateway, which are asked what they know. */
+  readonly siblings: Siblings
+  /** What this process alone knows, for its siblings. */
+  readonly own: OwnFacts
   /** It ends and others go on: each answer says that its connection is over. */
   readonly leaving: boolean
   /** Asks the database at most once a second. */

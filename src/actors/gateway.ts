@@ -22,6 +22,10 @@ import { createMixtures } from './mixture/mixture.ts'
 import { createMixtureRecords } from './mixture/mixture-records.ts'
 import { createSettlementView } from './money/settlement-view.ts'
 import { liveNode } from './pool/live-node.ts'
+import { loadsOf, withLoads } from './siblings/loads.ts'
+import { createPooledInspector, movedSince } from './siblings/pooled-inspector.ts'
+import { pooledTotals, totalsOnWire } from './siblings/pooled-totals.ts'
+import { alone, createSiblings, type Siblings } from './siblings/siblings.ts'
 import { createHealth } from './telemetry/health.ts'
 import { createMetrics, type Metrics } from './telemetry/metrics.ts'
 import { createSpanExporter } from './telemetry/trace-export.ts'
@@ -77,9 +81,11 @@ function startTracing(config: Config, log: Log, metrics: Metrics): Tracing | nul
 }
 
 /** What the operators' consoles look at. */
-function createConsoles({ inspector, router }: Actors, metrics: Metrics, { config, log, database }: GatewayParts) {
-  const traffic = createTraffic({ totals: metrics.totals, log })
-  const nodes = () => router.nodes().map(liveNode)
+function createConsoles(actors: Actors, metrics: Metrics, siblings: Siblings, { config, log, database }: GatewayParts) {
+  const { router } = actors
+  const traffic = createTraffic({ totals: pooledTotals(metrics.totals, siblings), log })
+  const inspector = createPooledInspector(actors.inspector, siblings)
+  const nodes = () => withLoads(router.nodes().map(liveNode), inspector.loads())
   const consolesMax = config.SVC_CONSOLES_MAX
   const durable = durableCharts(database.db)
   return { traffic, feed: createConsoleFeed({ inspector, traffic, nodes, durable, consolesMax, log }) }
@@ -136,7 +142,9 @@ export async function startGateway(parts: GatewayParts): Promise<RunningGateway>
     counted: metrics.mixture,
     tag: () => crypto.getRandomValues(new Uint8Array(4)).toHex(),
   })
-  const consoles = createConsoles(actors, metrics, parts)
+  const siblings = parts.place === undefined ? alone : createSiblings(parts.place)
+  const consoles = createConsoles(actors, metrics, siblings, parts)
+  const loads = () => loadsOf(router.nodes().map(liveNode))
   let leaving = false
   const failedLogins = createFailedLogins({
     perMinute: config.SVC_AUTH_FAILURES_PER_MINUTE,
@@ -188,6 +196,12 @@ export async function startGateway(parts: GatewayParts): Promise<RunningGateway>
     statecharts: createStatecharts(),
     consoles: consoles.feed,
     consolePage: createConsolePage(),
+    siblings,
+    own: {
+      loads,
+      moved: (sinceMs) => movedSince(actors.inspector, siblings.name, loads(), sinceMs),
+      totals: async () => totalsOnWire(siblings.name, await metrics.totals()),
+    },
     endCalls,
     explain: decisions.explain,
     baseUrl: () => config.SVC_PUBLIC_URL?.replace(/\/+$/, '') ?? `http://${hostOf(config.SVC_HOST)}:${port}`,
@@ -224,6 +238,7 @@ export async function startGateway(parts: GatewayParts): Promise<RunningGateway>
       consoles.traffic.stop()
       await endCalls()
       await stopActors(actors, log)
+      siblings.close()
       await tracing?.stop()
     },
   }

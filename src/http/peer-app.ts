@@ -4,6 +4,7 @@ import { idleSeconds } from '../listener/connection-clock.ts'
 import { createHttpContext } from './frame/context.ts'
 import { RouteTable } from './frame/route-table.ts'
 import { problems } from './plugins/problems.ts'
+import { ownPartRoutes } from './routes/own-parts.ts'
 import { peerRoutes } from './routes/peer.ts'
 
 /** Peers send what was within the limits of their own routes, and each route here has its own. */
@@ -23,5 +24,6 @@ export function createPeerApp(gateway: GatewayHandle): AnyElysia {
   })
     .use(problems(context, table))
     .use(peerRoutes(context))
+    .use(ownPartRoutes(context))
   return app
 }

@@ -14,7 +14,7 @@ import type { Storage } from './storage.ts'
 const restartMsMin = 250
 const restartMsMax = 30 * secondMs
 /** What has served for so long counts as started well. */
-const lastsMs = 60 * secondMs
+const lastsMs = 10 * secondMs
 /** Beyond the grace for requests, before a process that does not end is killed. */
 const endMs = 15 * secondMs
 /** A replacement that does not serve by then has failed. */

@@ -40,7 +40,7 @@ export async function killOne(pool: ProcessPool, round: number): Promise<Killed>
   process.kill(victim, 'SIGKILL')
   const ends = await Promise.all(owned.map(async ({ own, ended }) => ({ own, whole: isWhole(await ended) })))
   expect(ends.filter(({ own, whole }) => whole !== (own !== victim))).toEqual([])
-  await waitFor('another process', () => server.pids.length === pids.length && !server.pids.includes(victim))
+  await waitFor('another process', () => server.pids.length === pids.length && !server.pids.includes(victim), 60_000)
   await untilAllAnswer(pool)
   const answers = await load.stop()
   expect(isAlive(victim)).toBe(false)

@@ -5,7 +5,7 @@ import type { HttpContext } from '../../frame/context.ts'
 import { readQuery } from '../../frame/query.ts'
 import { describe } from '../../frame/route-table.ts'
 import { admin } from '../../plugins/admin.ts'
-import { explanationView } from '../../views/admin.ts'
+import { ownExplanation } from '../../views/own.ts'
 
 const query = {
   request_id: {
@@ -20,17 +20,20 @@ const query = {
 export const explainRoutes = (context: HttpContext) =>
   new Elysia().use(admin(context)).get(
     '/v1/admin/explain',
-    ({ actor, request }) => {
-      const found = context.gateway.explain(readQuery(request.url, query).request_id)
-      if (found === null) throw new Problem('request_not_found')
-      return explanationView(found, actor.role)
+    async ({ actor: { role }, request }) => {
+      const { gateway } = context
+      const { request_id } = readQuery(request.url, query)
+      const own = ownExplanation(gateway, request_id, role)
+      const [found] = own === null ? await gateway.siblings.ask('explain', { request_id, role }, Explanation) : [own]
+      if (found === undefined) throw new Problem('request_not_found')
+      return found
     },
     {
       action: 'explain.read',
       response: { 200: Explanation },
       detail: describe({
         summary: 'Why a request went where it went',
-        description: 'The last 10 000 requests of this gateway, kept in memory.',
+        description: 'The last 10 000 requests of each process of this gateway, kept in memory.',
         tags: ['Nodes (extension)'],
         query,
       }),
