@@ -13,7 +13,8 @@ export const processSettings = {
   DATABASE_URL: {
     kind: 'text',
     default: null,
-    meaning: 'A PostgreSQL for production and for replicas; unset: the embedded one',
+    meaning:
+      'A PostgreSQL for production and for replicas; several hosts with commas between: a primary and its standbys; unset: the embedded one',
   },
   SVC_DATABASE_CONNECTIONS: {
     kind: 'number',

@@ -59,7 +59,11 @@ describe('§33: whichever process is asked answers for all', () => {
     const texts = await Promise.all(Array.from({ length: asks }, async () => (await look('/metrics')).text()))
     expect(new Set(texts.map(sum))).toEqual(new Set([before + asks]))
     const [text = ''] = texts
-    expect(chats(text).map(([labels]) => /process="(\d)"/.exec(labels)?.[1]).sort()).toEqual(['0', '1'])
+    expect(
+      chats(text)
+        .map(([labels]) => /process="(\d)"/.exec(labels)?.[1])
+        .sort(),
+    ).toEqual(['0', '1'])
     // One description per metric, with its series right behind it.
     const types = [...text.matchAll(/^# TYPE (\S+)/gm)].map(([, metric]) => metric)
     expect(new Set(types).size).toBe(types.length)
@@ -106,7 +110,9 @@ describe('§33: whichever process is asked answers for all', () => {
     expect(new Set(lists.map(({ nodes }) => nodes[0]?.in_flight))).toEqual(new Set([8]))
     leave.abort()
     node.setAnswer({ chunks: 2, intervalMs: 1 })
-    await waitFor('nothing in flight', async () => (await lookMany<Node>(`/v1/admin/nodes/${nodeId}`)).every((one) => one.in_flight === 0))
+    await waitFor('nothing in flight', async () =>
+      (await lookMany<Node>(`/v1/admin/nodes/${nodeId}`)).every((one) => one.in_flight === 0),
+    )
   })
 
   test('a console hears of mixtures, loads and traffic of all', async () => {
@@ -126,10 +132,14 @@ describe('§33: whichever process is asked answers for all', () => {
     const mixture = { strategy: 'vote', min_experts: 1, experts: [{ model: 'm' }, { model: 'n' }] }
     const ids: string[] = []
     for (let at = 0; at < 8; at++) ids.push((await chat({ svc: { mixture } })).headers.get('x-request-id') ?? '')
-    const succeeded = (id: string) => text.split('\n').some((line) => line.includes(id) && line.includes('"to":"succeeded"'))
+    const succeeded = (id: string) =>
+      text.split('\n').some((line) => line.includes(id) && line.includes('"to":"succeeded"'))
     await waitFor('all mixtures', () => ids.every(succeeded))
     const requests = () =>
-      [...text.matchAll(/event: traffic\ndata: (.*)/g)].reduce((sum, [, json = '{}']) => sum + JSON.parse(json).requests, 0)
+      [...text.matchAll(/event: traffic\ndata: (.*)/g)].reduce(
+        (sum, [, json = '{}']) => sum + JSON.parse(json).requests,
+        0,
+      )
     await waitFor('their traffic', () => requests() >= ids.length)
     ended.abort()
     await reading
