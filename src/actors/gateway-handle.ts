@@ -28,6 +28,7 @@ import type { Settlement } from './money/settlement.ts'
 import type { SettlementView } from './money/settlement-view.ts'
 import type { PoolAdmin } from './pool/pool-admin.ts'
 import type { PoolRouter } from './pool/router.ts'
+import type { ProcessPlace } from './siblings/process-place.ts'
 import type { Siblings } from './siblings/siblings.ts'
 import type { GatewayHealth } from './telemetry/health.ts'
 import type { Metrics } from './telemetry/metrics.ts'
@@ -117,22 +118,6 @@ export interface RunningGateway extends GatewayHandle {
   endCalls(): Promise<void>
   /** Ends what still runs, then the actors, in the reverse order of their start. */
   stop(): Promise<void>
-}
-
-/** One of several processes of a gateway (§33). */
-export interface ProcessPlace {
-  /** Counted from 0. */
-  readonly index: number
-  /** Where the doors of all processes are: a folder of Unix sockets that nobody else can read. */
-  readonly socketFolder: string
-  /** The name of its own socket there. */
-  readonly socketName: string
-  /** By which the processes know each other. */
-  readonly secret: string
-  /** Where the other processes, and other gateways, reach this one. */
-  readonly doors: readonly ({ readonly unix: string } | { readonly hostname: string; readonly port: number })[]
-  /** It looks after what runs on its own machine. */
-  readonly leads: boolean
 }
 
 export interface GatewayParts {

@@ -1,5 +1,5 @@
 import { join } from 'node:path'
-import type { ProcessPlace } from '../actors/gateway-handle.ts'
+import type { ProcessPlace } from '../actors/siblings/process-place.ts'
 import { socketScheme } from '../actors/tunnels/peer-transport.ts'
 import { product } from '../brand.ts'
 import { openDatabase } from '../db/client.ts'

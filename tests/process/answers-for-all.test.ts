@@ -4,6 +4,7 @@ import type { Explanation, Node } from '../../src/protocol/wire/admin/admin.ts'
 import type { MixtureList } from '../../src/protocol/wire/admin/admin-mixtures.ts'
 import type { TransitionList } from '../../src/protocol/wire/admin/inspect.ts'
 import { type TestCustomer, waitFor } from '../support/gateways/gateway.ts'
+import { seriesOf } from '../support/gateways/metric.ts'
 import { fresh, type ProcessGateway, startProcesses } from '../support/gateways/processes.ts'
 
 const asks = 24
@@ -41,12 +42,6 @@ async function look(path: string): Promise<Response> {
 }
 const lookMany = <T>(path: string): Promise<T[]> =>
   Promise.all(Array.from({ length: asks }, async () => (await look(path)).json() as Promise<T>))
-
-/** Series of a metric: labels → value. */
-function seriesOf(text: string, name: string): Map<string, number> {
-  const found = [...text.matchAll(new RegExp(`^${name}\\{(.*)\\} (\\S+)$`, 'gm'))]
-  return new Map(found.map(([, labels = '', value]) => [labels, Number(value)]))
-}
 
 describe('§33: whichever process is asked answers for all', () => {
   test('/metrics has the series of each process, and their sum is what was asked', async () => {

@@ -15,8 +15,9 @@ import { PoolNode } from './pool-node.ts'
 import type { PoolRuntime } from './pool-runtime.ts'
 import { forgetSlowness, learnFailedCall, learnSpeed, strikeRoute } from './route-learning.ts'
 import type { CallOutcome, FailedCall, InFlightCall, PoolRouter, RouterOptions } from './router.ts'
-import { buildTable, type Catalogue, catalogueOf, type Profile } from './routing-table.ts'
+import { type Catalogue, catalogueOf, type Profile } from './routing-table.ts'
 import { createSlotQueue, type SlotQueue } from './slot-queue.ts'
+import { TableBuilder } from './table-builder.ts'
 
 /** Polls of the first rows may take so many times one poll's bound, detection included. */
 const probingPollsMax = 3
@@ -29,7 +30,8 @@ export class RunningRouter implements PoolRouter {
   private readonly measured: MeasuredCalls
   private readonly listeners = new Set<(table: RoutingTable) => void>()
   private catalogue: Catalogue = new Map()
-  private current: RoutingTable = buildTable([], new Map(), 0, Date.now())
+  private readonly tables = new TableBuilder()
+  private current: RoutingTable = this.tables.build(new Map(), new Map(), 0, Date.now())
   private batching = false
   private measuredSincePublish = false
 
@@ -283,7 +285,7 @@ export class RunningRouter implements PoolRouter {
   private publish(): void {
     if (this.batching) return
     this.measuredSincePublish = false
-    this.current = buildTable(this.members.values(), this.catalogue, this.current.version + 1, Date.now())
+    this.current = this.tables.build(this.members, this.catalogue, this.current.version + 1, Date.now())
     for (const listener of this.listeners) listener(this.current)
     this.queue.wake(null)
   }

@@ -7,8 +7,8 @@ import { foreignJson } from '../../protocol/json/foreign-json.ts'
 import { sha256Hex } from '../../secrets.ts'
 import { createDirectTransport } from '../../transport/direct.ts'
 import type { NodeTransport } from '../../transport/transport.ts'
-import type { ProcessPlace } from '../gateway-handle.ts'
 import { PeerProofs, peerProof } from '../tunnels/peer-proof.ts'
+import type { ProcessPlace } from './process-place.ts'
 
 /** What a process says of itself. */
 export type OwnPart = 'metrics' | 'explain' | 'mixtures' | 'transitions' | 'loads' | 'moved' | 'totals'

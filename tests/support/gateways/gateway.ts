@@ -64,8 +64,10 @@ const quick = {
 const readyWithinMs = 30_000
 /** `PENSTOCK_TEST_PROCESSES=2`: every gateway of the run is so many processes, but for those with a clock or peers of their own. */
 const processes = process.env.PENSTOCK_TEST_PROCESSES ?? '1'
+/** What is one gateway's own affair (its count of a node's slots) is no test of several processes. */
+export const several = processes !== '1'
 /** A look at every process, as good as certain: each goes to any of two. */
-const looks = processes === '1' ? 1 : 16
+const looks = several ? 16 : 1
 
 export async function waitFor<T>(
   what: string,
@@ -100,7 +102,7 @@ export async function startTestGateway(options: TestGatewayOptions = {}): Promis
     SVC_ADMIN_TOKENS: tokens.admin,
     SVC_OPERATOR_TOKENS: tokens.operator,
     SVC_VIEWER_TOKENS: tokens.viewer,
-    ...(processes === '1' || options.now !== undefined || options.env?.SVC_PEER_URL !== undefined
+    ...(!several || options.now !== undefined || options.env?.SVC_PEER_URL !== undefined
       ? {}
       : { SVC_PROCESSES: processes }),
     ...options.env,
@@ -124,7 +126,8 @@ export async function startTestGateway(options: TestGatewayOptions = {}): Promis
   const stateOf = async (nodeId: string): Promise<string | null> => {
     const init = { keepalive: looks === 1, headers: { 'x-svc-admin-token': tokens.admin } }
     const response = await fetch(`${url}/v1/admin/nodes/${nodeId}`, init)
-    return response.ok ? ((await response.json()) as { state: string }).state : (await response.text(), null)
+    const node = (await response.json()) as { readonly state?: string }
+    return response.ok ? (node.state ?? null) : null
   }
   const customer: TestGateway['customer'] = async ({ policy, keyPolicy, nodeScope } = {}) => {
     const made = await admin<{ customer_id: string; customer_token: string }>('POST', '/v1/admin/customers', {
