@@ -3,6 +3,7 @@ import type { GatewayParts } from './actors/gateway-handle.ts'
 import { product } from './brand.ts'
 import { openDatabase } from './db/client.ts'
 import type { DataFolder } from './host/data-folder.ts'
+import { logMemory } from './host/log-memory.ts'
 import { welcome } from './host/welcome.ts'
 import { createLog, failureName, type Log } from './log.ts'
 import { childVariable } from './processes/child.ts'
@@ -94,7 +95,8 @@ async function startAlone(all: Start): Promise<Server> {
   const database = openDatabase({ url: storage.url, connectionsMax: config.SVC_DATABASE_CONNECTIONS })
   cleanup.add(() => database.close())
   const newKey = await prepareStorage(config, storage, database, log)
-  const parts = { config, log, database, ...storage.keys, ...(world === undefined ? {} : { world }) }
+  const memory = storage.folder === null ? null : logMemory(storage.folder.path)
+  const parts = { config, log, database, ...storage.keys, logMemory: memory, ...(world === undefined ? {} : { world }) }
   const { gateway, port, stop } = await serve(parts, cleanup)
   const ready = gateway.router.table().routes.filter((route) => route.ready)
   const models = [...new Set(ready.map(({ modelId }) => modelId))]

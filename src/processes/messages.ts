@@ -19,6 +19,9 @@ export const Assignment = Type.Object({
   audit_keys: Names,
   router_keys: Names,
   webhook_keys: Names,
+  log_keys: Names,
+  /** null: with `DATABASE_URL`. */
+  data_folder: Type.Union([Type.String(), Type.Null()]),
   role_tokens_in_database: Type.Boolean(),
   cluster_secret: Type.String(),
   socket_folder: Type.String(),

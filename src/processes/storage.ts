@@ -13,7 +13,7 @@ import type { Cleanup } from './cleanup.ts'
 /** Lists of keys, newest first, and whether role tokens stand in the database. */
 export type Keys = Pick<
   GatewayParts,
-  'peppers' | 'secretsKeys' | 'auditKeys' | 'routerKeys' | 'webhookKeys' | 'roleTokensInDatabase'
+  'peppers' | 'secretsKeys' | 'auditKeys' | 'routerKeys' | 'webhookKeys' | 'logKeys' | 'roleTokensInDatabase'
 >
 
 /** Where the gateway keeps its rows and files; its tables are there. */
@@ -33,6 +33,7 @@ function keysOf(config: Config, secrets: DataFolderSecrets | undefined): Keys {
     auditKeys: given(config.SVC_AUDIT_KEY, secrets?.auditKey),
     routerKeys: given(config.SVC_ROUTER_KEY, secrets?.routerKey),
     webhookKeys: given(config.SVC_WEBHOOK_KEY, secrets?.webhookKey),
+    logKeys: given(config.SVC_LOG_KEY, secrets?.logKey),
     // Those of the first start, or of `reset-admin` (§4). Given tokens take the place of the first start's.
     roleTokensInDatabase: secrets === undefined || config.SVC_ADMIN_TOKENS.length === 0,
   }

@@ -142,7 +142,7 @@ export class Supervisor {
   }
 
   private assignment(index: number, leads: boolean): Assignment {
-    const { url, keys } = this.options.storage
+    const { url, folder, keys } = this.options.storage
     return {
       index,
       port: this.port,
@@ -152,6 +152,8 @@ export class Supervisor {
       audit_keys: [...keys.auditKeys],
       router_keys: [...keys.routerKeys],
       webhook_keys: [...keys.webhookKeys],
+      log_keys: [...keys.logKeys],
+      data_folder: folder?.path ?? null,
       role_tokens_in_database: keys.roleTokensInDatabase,
       cluster_secret: this.secret,
       socket_folder: this.folder,

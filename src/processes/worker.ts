@@ -3,6 +3,7 @@ import type { ProcessPlace } from '../actors/siblings/process-place.ts'
 import { socketScheme } from '../actors/tunnels/peer-transport.ts'
 import { product } from '../brand.ts'
 import { openDatabase } from '../db/client.ts'
+import { logMemory } from '../host/log-memory.ts'
 import { createLog, failureName } from '../log.ts'
 import { type Config, readConfig } from '../settings/config.ts'
 import type { Environment } from './child.ts'
@@ -58,6 +59,8 @@ async function serveAs(env: Environment, given: Assignment): Promise<Serving> {
       auditKeys: given.audit_keys,
       routerKeys: given.router_keys,
       webhookKeys: given.webhook_keys,
+      logKeys: given.log_keys,
+      logMemory: given.data_folder === null ? null : logMemory(given.data_folder),
       roleTokensInDatabase: given.role_tokens_in_database,
     }
     return await serve({ config, log, database, place, ...keys }, cleanup)

@@ -3,7 +3,7 @@ import type { RuntimeId } from '../../ids.ts'
 import { failedPollsMax } from '../../machines/charts/node.ts'
 import { healthy } from '../../machines/rules/ejection.ts'
 import type { RuntimeKind } from '../../protocol/wire/nodes/node.ts'
-import { chats, type RuntimeStatus } from '../../runtimes/runtime.ts'
+import { isPooled, modalityOf, type RuntimeStatus } from '../../runtimes/runtime.ts'
 import type { Profile, RoutedRuntime } from './routing-table.ts'
 
 /** One runtime of a node: its last status and its models. */
@@ -42,6 +42,7 @@ export class PoolRuntime implements RoutedRuntime {
       ejection: healthy,
       measuredAt: row.lastMeasuredAt === null ? 0 : Math.floor(row.lastMeasuredAt.getTime() / 1_000),
       timedSincePoll: false,
+      modality: 'chat',
       model: null,
     }
     this.profiles.set(row.upstreamModelId, profile)
@@ -61,8 +62,11 @@ export class PoolRuntime implements RoutedRuntime {
       this.slotsTotal = status.slotsTotal
     }
     if (down && this.polledDown < failedPollsMax) return
-    const models = new Map(status?.models.filter(chats).map((model) => [model.id, model]))
-    for (const profile of this.profiles.values()) profile.model = models.get(profile.upstreamModelId) ?? null
+    const models = new Map(status?.models.filter(isPooled).map((model) => [model.id, model]))
+    for (const profile of this.profiles.values()) {
+      profile.model = models.get(profile.upstreamModelId) ?? null
+      if (profile.model !== null) profile.modality = modalityOf(profile.model)
+    }
   }
 
   modelsReady(): number {
@@ -74,7 +78,7 @@ export class PoolRuntime implements RoutedRuntime {
   /** What routes show of it. */
   signature(): unknown {
     const models = [...this.profiles.values()].map(({ model }) =>
-      model === null ? 0 : [model.ready, model.contextLength],
+      model === null ? 0 : [model.ready, model.contextLength, model.loaded, modalityOf(model)],
     )
     return [this.runtimeId, this.kind, this.slotsTotal, models]
   }

@@ -1,7 +1,8 @@
 import type { MachineCounts, Transition as Told } from '../../protocol/wire/admin/inspect.ts'
 import { type Loads, Moved } from '../../protocol/wire/admin/processes.ts'
 import { isoTime } from '../../time.ts'
-import type { Inspector, StateCounts, Transition } from '../telemetry/inspect.ts'
+import type { Inspector, StateCounts } from '../telemetry/inspect.ts'
+import type { Transition } from '../telemetry/transition-ring.ts'
 import type { Siblings } from './siblings.ts'
 
 /** Charts of which each process runs one for the same thing: theirs say nothing that ours does not. */

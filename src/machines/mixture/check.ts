@@ -15,6 +15,8 @@ export function subCallPlacement(
 ): PlacementRequest {
   return {
     modelId,
+    modality: 'chat',
+    byAgents: true,
     access,
     pin: null,
     profileId: null,

@@ -1,6 +1,6 @@
 import { expect } from 'bun:test'
 import { checkChains } from '../../../src/actors/audit/audit-check.ts'
-import { createLedger } from '../../../src/actors/money/ledger.ts'
+import { Ledger } from '../../../src/actors/money/ledger.ts'
 import { createLog } from '../../../src/log.ts'
 import { waitFor } from '../gateways/gateway.ts'
 import { isAlive } from '../gateways/npm-start.ts'
@@ -71,7 +71,7 @@ async function expectOnTheBooks({ gateway, payer }: ProcessPool, receipts: reado
 export async function expectRecovered({ gateway, payer }: ProcessPool): Promise<void> {
   const { sql, db } = gateway.database
   await sql`update reservations set expires_at = now() - interval '1 s' where status = 'open'`
-  const ledger = createLedger({ db, log: createLog('silent', () => {}) })
+  const ledger = new Ledger({ db, log: createLog('silent', () => {}) })
   while ((await ledger.sweep()) > 0);
   const [row] = await sql<{ reserved: string }[]>`
     select reserved_wei::text reserved from customers where customer_id = ${payer.customerId}`

@@ -5,7 +5,7 @@ import { brand } from '../../../brand.ts'
 import { MixtureList, RecentMixture } from '../../../protocol/wire/admin/admin-mixtures.ts'
 import { isoTime } from '../../../time.ts'
 import type { HttpContext } from '../../frame/context.ts'
-import { limitOf, readQuery } from '../../frame/query.ts'
+import { asks, limitOf } from '../../frame/query.ts'
 import { describe } from '../../frame/route-table.ts'
 import { admin } from '../../plugins/admin.ts'
 import { newest, ownMixtures } from '../../views/own.ts'
@@ -16,9 +16,8 @@ const query = { limit: limitOf(100, mixturesKeptMax) }
 export const mixtureRoutes = (context: HttpContext) =>
   new Elysia().use(admin(context)).get(
     '/v1/admin/mixtures',
-    async ({ actor: { role }, request }) => {
+    async ({ actor: { role }, query: { limit } }) => {
       const { gateway } = context
-      const { limit } = readQuery(request.url, query)
       const elsewhere = await gateway.siblings.ask(
         'mixtures',
         { limit: String(limit), role },
@@ -35,11 +34,11 @@ export const mixtureRoutes = (context: HttpContext) =>
     {
       action: 'mixture.list',
       response: { 200: MixtureList },
+      ...asks(query),
       detail: describe({
         summary: 'List recent mixtures, newest first',
         description: `The last ${mixturesKeptMax.toLocaleString('en')} mixtures of each process of this gateway, kept in memory: metadata only.`,
         tags: ['Nodes (extension)'],
-        query,
       }),
     },
   )

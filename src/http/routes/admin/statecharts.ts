@@ -9,7 +9,7 @@ import { charts } from '../../../machines/charts/registry.ts'
 import { type Machine, MachineList, Transition, TransitionList } from '../../../protocol/wire/admin/inspect.ts'
 import { isoTime } from '../../../time.ts'
 import type { HttpContext } from '../../frame/context.ts'
-import { limitOf, readQuery } from '../../frame/query.ts'
+import { asks, filter, limitOf } from '../../frame/query.ts'
 import { describe } from '../../frame/route-table.ts'
 import { admin } from '../../plugins/admin.ts'
 import { newest, ownTransitions } from '../../views/own.ts'
@@ -17,14 +17,18 @@ import { newest, ownTransitions } from '../../views/own.ts'
 const tags = ['Statecharts (extension)']
 const query = {
   limit: limitOf(100, transitionsKeptMax),
-  id: {
-    kind: 'text',
-    pattern: /^[A-Za-z0-9_-]{1,64}$/,
-    required: false,
-    description: 'Of one instance: a node, request, command or batch id',
-  },
+  id: filter('Of one instance: a node, request, command or batch id', '^[A-Za-z0-9_-]{1,64}$'),
 } as const
 const params = Type.Object({ machine: Type.String({ pattern: '^[a-z][a-z-]{0,63}$' }) })
+const asked = asks(query)
+
+interface Chosen {
+  readonly params: { readonly machine: string }
+}
+
+function mustExist(machine: string): void {
+  if (!charts.some((chart) => chart.machine.id === machine)) throw new Problem('machine_not_found')
+}
 
 const machineView = ({ graph, title, about, svg }: DrawnChart): Machine => ({
   machine: graph.id,
@@ -63,14 +67,12 @@ export const machineRoutes = (context: HttpContext) => {
     )
     .get(
       '/v1/admin/machines/:machine/transitions',
-      async ({ params: { machine }, request }) => {
-        if (!charts.some((chart) => chart.machine.id === machine)) throw new Problem('machine_not_found')
-        const { id, limit } = readQuery(request.url, query)
-        const asked = { machine, id: id ?? '', limit: String(limit) }
+      async ({ params: { machine }, query: { id, limit } }) => {
+        const wanted = { machine, id: id ?? '', limit: String(limit) }
         // Each process runs a chart of its own for the same node.
         const elsewhere = sameEverywhere.has(machine)
           ? []
-          : await context.gateway.siblings.ask('transitions', asked, Type.Array(Transition))
+          : await context.gateway.siblings.ask('transitions', wanted, Type.Array(Transition))
         const own = ownTransitions(context.gateway, machine, id, limit)
         const transitions = newest([own, ...elsewhere], ({ at }) => at, limit)
         return {
@@ -84,11 +86,12 @@ export const machineRoutes = (context: HttpContext) => {
         action: 'machine.transitions',
         params,
         response: { 200: TransitionList },
+        query: asked.query,
+        beforeHandle: [({ params: { machine } }: Chosen) => mustExist(machine), asked.beforeHandle],
         detail: describe({
           summary: 'List recent transitions of a statechart, newest first',
           description: `The last ${transitionsKeptMax.toLocaleString('en')} of each chart on this gateway, kept in memory. Of rounds of one instance that followed each other and were all the same, the last.`,
           tags,
-          query,
         }),
       },
     )
