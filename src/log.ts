@@ -21,7 +21,14 @@ const ranks = { debug: 0, info: 1, warn: 2, error: 3, silent: 4 } as const
 const flushAfterMs = 100
 const flushAtChars = 32 * 1024
 
-export function createLog(level: LogLevel | 'silent', write: (text: string) => void): Log {
+function membersOf(fields: LogFields): string {
+  const members = JSON.stringify(fields).slice(1, -1)
+  return members === '' ? '' : `,${members}`
+}
+
+/** `always`: fields of every line. */
+export function createLog(level: LogLevel | 'silent', write: (text: string) => void, always: LogFields = {}): Log {
+  const common = membersOf(always)
   let buffer = ''
   let timer: ReturnType<typeof setTimeout> | null = null
   const flush = () => {
@@ -34,14 +41,13 @@ export function createLog(level: LogLevel | 'silent', write: (text: string) => v
   }
   const written = (rank: LogLevel, event: string, members: string) => {
     if (ranks[rank] < ranks[level]) return
-    buffer += `{"ts":"${isoTime(Date.now())}","level":"${rank}","event":"${event}"${members}}\n`
+    buffer += `{"ts":"${isoTime(Date.now())}","level":"${rank}","event":"${event}"${common}${members}}\n`
     if (buffer.length >= flushAtChars || ranks[rank] >= ranks.error) return flush()
     timer ??= setTimeout(flush, flushAfterMs)
   }
   const at = (rank: LogLevel) => (event: string, fields?: LogFields) => {
     if (ranks[rank] < ranks[level]) return
-    const rest = fields === undefined ? '' : JSON.stringify(fields).slice(1, -1)
-    written(rank, event, rest === '' ? '' : `,${rest}`)
+    written(rank, event, fields === undefined ? '' : membersOf(fields))
   }
   return { debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error'), written, flush }
 }

@@ -1,5 +1,6 @@
 import type { Database, OpenDatabase } from '../db/client.ts'
 import type { Log } from '../log.ts'
+import type { Loads, Moved, Totals } from '../protocol/wire/admin/processes.ts'
 import type { RouterKeys } from '../protocol/wire/nodes/agent.ts'
 import type { Config } from '../settings/config.ts'
 import type { AccessDirectory } from './accounts/access-directory.ts'
@@ -33,10 +34,18 @@ import type { Settlement } from './money/settlement.ts'
 import type { SettlementView } from './money/settlement-view.ts'
 import type { PoolAdmin } from './pool/pool-admin.ts'
 import type { PoolRouter } from './pool/pool-router.ts'
+import type { ProcessPlace } from './siblings/process-place.ts'
+import type { Siblings } from './siblings/siblings.ts'
 import type { GatewayHealth } from './telemetry/health.ts'
 import type { Metrics } from './telemetry/metrics.ts'
 import type { Tracing } from './telemetry/tracing.ts'
 import type { DialIn } from './tunnels/dial-in.ts'
+
+export interface OwnFacts {
+  loads(): Loads
+  moved(sinceMs: number): Moved
+  totals(): Promise<Totals>
+}
 
 /** Everything that HTTP may do with the running gateway. */
 export interface GatewayHandle {
@@ -92,6 +101,12 @@ export interface GatewayHandle {
   baseUrl(): string
   /** Keyed hash of a client's address. Logs, limits and audits may contain only this hash. */
   hashAddress(address: string): string
+  /** The other processes of this gateway, which are asked what they know. */
+  readonly siblings: Siblings
+  /** What this process alone knows, for its siblings. */
+  readonly own: OwnFacts
+  /** It ends and others go on: each answer says that its connection is over. */
+  leaving(): boolean
   /** Asks the database at most once a second. */
   health(): Promise<GatewayHealth>
 }
@@ -102,8 +117,16 @@ export interface RunningGateway extends GatewayHandle {
    * once.
    */
   listening(port: number): Promise<void>
+  /** The same of one of several processes, which are asked for their port later. */
+  listensOn(port: number): void
+  /** From now on this process looks after what runs on its own machine: discovery and the demo. */
+  lead(): Promise<void>
+  /** Another process does; what runs here goes on until the stop. */
+  follow(): void
   /** `/readyz` says so from now on. */
   beginStop(): void
+  /** From now on no client comes back on the connection that it has. */
+  beginLeave(): void
   /** Nodes that dialled in move to another gateway of the pool, if there is one. The HTTP server must still run. */
   handOver(): Promise<void>
   /**
@@ -133,6 +156,8 @@ export interface GatewayParts {
   readonly logMemory: LogMemory | null
   /** True if the role tokens of the first start are in the database. */
   readonly roleTokensInDatabase: boolean
+  /** Absent: the only process of this gateway. */
+  readonly place?: ProcessPlace
   /**
    * Clock, names, wire and chance of webhooks; default: the real ones. The clock is that of jobs, accounts and keys, too,
    * the chance that of every choice and every spread of a wait.

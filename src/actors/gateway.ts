@@ -55,10 +55,9 @@ async function startActors(actors: Actors): Promise<void> {
   actors.traffic.start()
 }
 
-/** Discovers the model servers on this computer, then asks every node once. */
-async function fillPool({ localNodes, poolFeed, router }: Actors): Promise<void> {
-  await localNodes.discover()
-  await localNodes.start()
+/** Discovers the model servers on this computer where this process leads, then asks every node once. */
+async function fillPool({ localNodes, poolFeed, router }: Actors, leads: boolean): Promise<void> {
+  if (leads) await localNodes.lead()
   await poolFeed.start()
   await router.whenServing()
   // A node that was registered a moment ago was not among the first rows, so it is asked now.
@@ -85,6 +84,7 @@ async function stopActors(actors: Actors, log: Log): Promise<void> {
   await actors.limits.stop()
   await actors.access.stop()
   await actors.feed.stop()
+  actors.siblings.close()
   await actors.tracing?.stop()
 }
 
@@ -105,6 +105,7 @@ function handleOf({ config, log, database: { db }, auditKeys }: GatewayParts, ac
     statecharts: createStatecharts(),
     consolePage: createConsolePage(),
     explain: decisions.explain,
+    leaving: () => listener.leaving,
     baseUrl: () => config.SVC_PUBLIC_URL?.replace(/\/+$/, '') ?? `http://${hostOf(config.SVC_HOST)}:${listener.port}`,
     hashAddress: createAddressHash(auditKeys[0] ?? ''),
     health: health.ask,
@@ -113,8 +114,8 @@ function handleOf({ config, log, database: { db }, auditKeys }: GatewayParts, ac
 
 type Life = Omit<RunningGateway, keyof GatewayHandle>
 
-function lifeOf({ log }: GatewayParts, actors: Actors): Life {
-  const { health, jobs, webhooks, consoles, traffic, agents, chat, mixtures, listener } = actors
+function lifeOf({ log, place }: GatewayParts, actors: Actors): Life {
+  const { health, jobs, webhooks, consoles, traffic, agents, chat, mixtures, listener, localNodes } = actors
   const endCalls = async () => {
     chat.abortAll()
     mixtures.abortAll()
@@ -125,10 +126,18 @@ function lifeOf({ log }: GatewayParts, actors: Actors): Life {
     listening: async (taken) => {
       listener.port = taken
       const patience = setTimeout(health.started, probingMsMax)
-      await fillPool(actors).finally(() => clearTimeout(patience))
+      await fillPool(actors, place?.leads ?? true).finally(() => clearTimeout(patience))
       health.started()
       await jobs.start()
       await webhooks.start()
+    },
+    listensOn: (taken) => {
+      listener.port = taken
+    },
+    lead: () => localNodes.lead(),
+    follow: () => localNodes.follow(),
+    beginLeave: () => {
+      listener.leaving = true
     },
     beginStop: () => {
       health.beginStop()

@@ -64,7 +64,12 @@ export function gatewayDoor(
     endExchange(context, exchange, { route, method: request.method, status })
     return response
   }
-  const enter = frontDoor({ descriptors, isKnown: (request) => isKnown(context, request), refuse })
+  const enter = frontDoor({
+    descriptors,
+    isKnown: (request) => isKnown(context, request),
+    refuse,
+    leaving: () => context.gateway.leaving(),
+  })
   // Elysia's type describes the result of the handler, but it means the handler.
   return ((next: Handler, request: Request): Handler => {
     const own = request.method === 'POST' ? posts.get(pathOf(request.url)) : undefined

@@ -94,10 +94,33 @@ function formFaults(settings: Settings): string[] {
   if (collector !== null && !/^https?:\/\/\S+$/.test(collector)) {
     faults.push('OTEL_EXPORTER_OTLP_ENDPOINT must be a URL like http://127.0.0.1:4318')
   }
-  return [...faults, ...clusterFaults(settings), ...webhookFaults(settings)]
+  return [...faults, ...clusterFaults(settings), ...processFaults(settings), ...webhookFaults(settings)]
 }
 
 const secretCharactersMin = 16
+export const processesMax = 64
+
+/** How many processes serve. */
+export function processesOf({ SVC_PROCESSES: text }: Pick<Settings, 'SVC_PROCESSES'>, cores: number): number {
+  return text === 'auto' ? Math.min(processesMax, Math.max(1, cores - 1)) : Number(text)
+}
+
+function processFaults({ SVC_PROCESSES: text, SVC_PEER_URL: url, SVC_PORT }: Settings): string[] {
+  const count = /^[0-9]{1,2}$/.test(text) ? Number(text) : text === 'auto' ? 1 : 0
+  if (count < 1 || count > processesMax)
+    return [`SVC_PROCESSES must be a whole number from 1 to ${processesMax}, or auto`]
+  const several = text !== '1' && url !== null && URL.canParse(url)
+  if (!several) return []
+  const port = Number(new URL(url).port)
+  const tooHigh = port + processesMax > portMax
+  return port === 0 || tooHigh || (SVC_PORT >= port && SVC_PORT < port + processesMax)
+    ? [
+        `SVC_PEER_URL must name a port with ${processesMax} free ones behind it, and not SVC_PORT, where SVC_PROCESSES is more than 1`,
+      ]
+    : []
+}
+
+const portMax = 65_535
 
 function clusterFaults({ SVC_CLUSTER_SECRET: secret, SVC_PEER_URL: url }: Settings): string[] {
   const faults: string[] = []

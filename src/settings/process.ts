@@ -24,7 +24,7 @@ export const processSettings = {
     kind: 'text',
     default: null,
     meaning:
-      'URL of a PostgreSQL server, for production and for several gateways. Without it the gateway starts the embedded one.',
+      'URL of a PostgreSQL server, for production and for several gateways. It may name several hosts with commas between, a primary and its standbys. Without it the gateway starts the embedded one.',
   },
   SVC_DATABASE_CONNECTIONS: {
     kind: 'number',
@@ -32,6 +32,11 @@ export const processSettings = {
     min: 2,
     max: 200,
     meaning: 'How many connections to PostgreSQL one gateway opens',
+  },
+  SVC_PROCESSES: {
+    kind: 'text',
+    default: '1',
+    meaning: 'Processes that share the port, 1 to 64; `auto`: one less than there are cores',
   },
   SVC_CLUSTER_SECRET: {
     kind: 'secret',
@@ -42,7 +47,7 @@ export const processSettings = {
     kind: 'text',
     default: null,
     meaning:
-      'URL by which other gateways reach this one (`http://10.0.0.2:7070`), to send requests to nodes that dialled in here',
+      'URL by which other gateways reach this one (`http://10.0.0.2:7070`), to send requests to nodes that dialled in here. With several processes it needs a port other than `SVC_PORT`, and each process takes the next one.',
   },
   SVC_TRUSTED_PROXIES: {
     kind: 'list',

@@ -18,10 +18,13 @@ export interface LocalNodesOptions {
 
 /** Discovers model servers on the gateway's own computer, and runs the demo runtime if there is no other node (§22). */
 export interface LocalNodes {
-  /** Asks the known ports of loopback once and registers new model servers. */
-  discover(): Promise<void>
-  /** Starts the demo runtime if it is needed, and then starts and stops it as nodes come and go. */
-  start(): Promise<void>
+  /**
+   * Asks the known ports of loopback once and registers new model servers. Then it starts the demo runtime if it is needed,
+   * and from then on starts and stops it as nodes come and go.
+   */
+  lead(): Promise<void>
+  /** Another process of this computer leads from now on. A demo that runs here goes on until the stop. */
+  follow(): void
   stop(): Promise<void>
 }
 
@@ -90,35 +93,43 @@ export function createLocalNodes({ config, pool: admin, feed, log, ownPort }: Lo
     return working
   }
 
+  async function find(): Promise<void> {
+    if (!config.SVC_DISCOVER) return
+    const found = await discover({
+      timeoutMs: discoveryTimeoutMs,
+      except: [ownPort()],
+      fetchFor: (port, signal) => {
+        const transport = createDirectTransport({
+          url: loopbackUrl(port),
+          apiKey: null,
+          connectTimeoutMs: discoveryTimeoutMs,
+        })
+        return async (path) => {
+          const response = await transport.fetch(path, { method: 'GET', signal })
+          return { status: response.status, headers: response.headers, text: () => response.text(answerBytesMax) }
+        }
+      },
+    })
+    for (const { port, module } of found) await register(port, module.kind)
+  }
+  const follow = () => {
+    unsubscribe()
+    unsubscribe = () => {}
+  }
+
   return {
-    discover: async () => {
-      if (!config.SVC_DISCOVER) return
-      const found = await discover({
-        timeoutMs: discoveryTimeoutMs,
-        except: [ownPort()],
-        fetchFor: (port, signal) => {
-          const transport = createDirectTransport({
-            url: loopbackUrl(port),
-            apiKey: null,
-            connectTimeoutMs: discoveryTimeoutMs,
-          })
-          return async (path) => {
-            const response = await transport.fetch(path, { method: 'GET', signal })
-            return { status: response.status, headers: response.headers, text: () => response.text(answerBytesMax) }
-          }
-        },
-      })
-      for (const { port, module } of found) await register(port, module.kind)
-    },
-    start: () => {
+    lead: async () => {
+      await find()
       // The demo of another gateway is not ours. If this one is not to run a demo, it leaves such rows alone.
-      if (config.SVC_DEMO === 'never') return Promise.resolve()
+      if (config.SVC_DEMO === 'never' || stopped) return
+      follow()
       unsubscribe = feed.subscribe('nodes', () => void reconcileSoon())
-      return reconcileSoon()
+      await reconcileSoon()
     },
+    follow,
     stop: async () => {
       stopped = true
-      unsubscribe()
+      follow()
       await working
       await demo?.stop()
     },

@@ -17,8 +17,9 @@ import type { PoolRuntime } from './pool-runtime.ts'
 import { forgetSlowness, learnCall, strikeRoute } from './route-learning.ts'
 import type { CallOutcome, FailedCall, InFlightCall, Router } from './router.ts'
 import { type RouterOptions, thresholdsOf } from './router-options.ts'
-import { buildTable, type Catalogue, catalogueOf, type Profile } from './routing-table.ts'
+import { type Catalogue, catalogueOf, type Profile } from './routing-table.ts'
 import { createSlotQueue, type SlotQueue, type SlotWait } from './slot-queue.ts'
+import { TableBuilder } from './table-builder.ts'
 
 /** How many times the bound of one poll the first polls may take, with detection. */
 const probingPollsMax = 3
@@ -33,7 +34,8 @@ export class PoolRouter implements Router {
   private readonly measured: MeasuredCalls
   private readonly listeners = new Set<(table: RoutingTable) => void>()
   private catalogue: Catalogue = new Map()
-  private current: RoutingTable = buildTable([], new Map(), 0, Date.now())
+  private readonly tables = new TableBuilder()
+  private current: RoutingTable = this.tables.build(new Map(), new Map(), 0, Date.now())
   private batching = false
   private measuredSincePublish = false
 
@@ -287,7 +289,7 @@ export class PoolRouter implements Router {
   private publish(): void {
     if (this.batching) return
     this.measuredSincePublish = false
-    this.current = buildTable(this.members.values(), this.catalogue, this.current.version + 1, Date.now())
+    this.current = this.tables.build(this.members, this.catalogue, this.current.version + 1, Date.now())
     for (const listener of this.listeners) listener(this.current)
     this.queue.wake(null)
   }

@@ -1,7 +1,7 @@
 import type { ModelEntryRow, NodeRow } from '../../db/queries/pool/pool.ts'
-import type { CustomerId, ProfileId, RuntimeId } from '../../ids.ts'
+import type { ProfileId, RuntimeId } from '../../ids.ts'
 import type { EjectionState } from '../../machines/rules/ejection.ts'
-import type { NodeState, Route, RouteLoad, RoutingTable } from '../../machines/rules/routing.ts'
+import type { NodeState, Route, RouteLoad } from '../../machines/rules/routing.ts'
 import type { VerifyKey } from '../../protocol/signing/ed25519.ts'
 import type { Modality } from '../../protocol/wire/nodes/agent.ts'
 import type { RuntimeKind } from '../../protocol/wire/nodes/node.ts'
@@ -113,32 +113,9 @@ function routeOf(node: RoutedNode, runtime: RoutedRuntime, profile: Profile, cat
   }
 }
 
-function* routesOf(node: RoutedNode, catalogue: Catalogue): Generator<Route> {
+/** The routes of one node. */
+export function* routesOf(node: RoutedNode, catalogue: Catalogue): Generator<Route> {
   for (const runtime of node.runtimes.values()) {
     for (const profile of runtime.profiles.values()) yield routeOf(node, runtime, profile, catalogue)
   }
-}
-
-/** The table of all nodes that are not revoked. A profile whose model is gone stays known and is not ready. */
-export function buildTable(
-  nodes: Iterable<RoutedNode>,
-  catalogue: Catalogue,
-  version: number,
-  publishedAtMs: number,
-): RoutingTable {
-  const routes: Route[] = []
-  const byModel = new Map<string, Route[]>()
-  const owners = new Map<string, CustomerId>()
-  for (const node of nodes) {
-    owners.set(node.row.nodeId, node.row.customerId)
-    for (const route of routesOf(node, catalogue)) {
-      routes.push(route)
-      for (const name of new Set(route.modelNames)) {
-        const sharing = byModel.get(name)
-        if (sharing === undefined) byModel.set(name, [route])
-        else sharing.push(route)
-      }
-    }
-  }
-  return { version, publishedAtMs, routes, byModel, owners }
 }

@@ -56,6 +56,8 @@ export function createPeerDoor({ secret, replicaId, tunnels, now }: PeerDoorOpti
       const node = createTunnelTransport(() => tunnels.session(nodeId as NodeId))
       return async (body, signal) => {
         if (sha256Hex(body) !== bodyHash) throw new Problem('invalid_credentials')
+        // It may have moved while the body came: nothing has gone to it, and the other gateway asks elsewhere.
+        if (tunnels.session(nodeId as NodeId) === null) throw new Problem('node_not_found')
         const { method: inner, path: target, headers } = opened
         return node.fetch(target, { method: inner as 'GET', headers, body, signal })
       }

@@ -16,6 +16,8 @@ import type { TunnelOwner } from './tunnel-owners.ts'
 
 /** The path is `<peer_url>`, this prefix and the node's id. */
 export const peerPath = '/v1/peer/nodes/'
+/** Stands before the path of a Unix socket instead of `http:`: another process on this computer. */
+export const socketScheme = 'unix:'
 /** How many other gateways keep their connections. */
 const peersMax = 64
 
@@ -50,7 +52,10 @@ export function createPeers({ secret, connectTimeoutMs, now = Date.now }: PeersO
       oldest[1].close()
       byUrl.delete(oldest[0])
     }
-    const made = createDirectTransport({ url, apiKey: null, connectTimeoutMs })
+    const to = url.startsWith(socketScheme)
+      ? { url: 'http://process', socketPath: url.slice(socketScheme.length) }
+      : { url }
+    const made = createDirectTransport({ ...to, apiKey: null, connectTimeoutMs })
     byUrl.set(url, made)
     return made
   }

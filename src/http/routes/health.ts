@@ -1,6 +1,8 @@
 import { Elysia } from 'elysia'
+import { joinedMetrics } from '../../actors/siblings/metrics-text.ts'
 import { headers } from '../../brand.ts'
 import { Problem } from '../../errors.ts'
+import { MetricsText } from '../../protocol/wire/admin/processes.ts'
 import { Health } from '../../protocol/wire/admin/report.ts'
 import type { HttpContext } from '../frame/context.ts'
 import { refusedLogin } from '../frame/refused-login.ts'
@@ -48,7 +50,7 @@ export const healthRoutes = (context: HttpContext) =>
       async ({ exchange, request }) => {
         const { gateway } = context
         if (!gateway.config.SVC_METRICS_PUBLIC) authenticate(context, exchange.address, request)
-        const text = await gateway.metrics.text()
+        const text = await metricsText(gateway)
         return new Response(text, {
           headers: { 'content-type': gateway.metrics.contentType, [headers.requestId]: exchange.requestId },
         })
@@ -65,6 +67,14 @@ export const healthRoutes = (context: HttpContext) =>
         },
       },
     )
+
+/** Of all processes of this gateway (§33). */
+async function metricsText({ metrics, siblings }: HttpContext['gateway']): Promise<string> {
+  const { index } = siblings
+  if (index === null) return metrics.text()
+  const [text, others] = await Promise.all([metrics.text(), siblings.ask('metrics', {}, MetricsText)])
+  return joinedMetrics([{ index, text }, ...others])
+}
 
 /** Prometheus can send a bearer and little else, so a role token counts as one here. */
 function authenticate({ gateway }: HttpContext, address: string, request: Request): void {

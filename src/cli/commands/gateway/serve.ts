@@ -12,12 +12,18 @@ export const serve: Verb = {
     about: 'Start the gateway, as npm start does. Environment variables configure it: see docs/reference/settings.md',
     options: {},
     run: async ({ json }, session) => {
-      const ended = untilSignal()
-      const { start } = await import('../../../main.ts')
+      const { start, isProcess, runProgram } = await import('../../../main.ts')
+      if (isProcess()) {
+        await runProgram()
+        return exitCodes.ok
+      }
+      let replace: (() => Promise<void>) | null = null
+      const ended = untilSignal(() => replace)
       const server = await start(session.env, { quiet: json }).catch((error: unknown) => {
         if (error instanceof Error && told.includes(error.name)) throw new CliFailure(error.message)
         throw new CliFailure(`${product} could not start (${error instanceof Error ? error.name : typeof error}).`)
       })
+      replace = server.replace
       if (json) session.terminal.out(`${JSON.stringify({ base_url: server.url, port: server.port })}\n`)
       await ended
       await server.stop()

@@ -1,8 +1,10 @@
 import { Elysia } from 'elysia'
 import type { Role } from '../../../actors/accounts/access.ts'
 import type { NodeChanges, NodeCommand, NodeRecord } from '../../../actors/pool/pool-admin.ts'
+import { withLoads } from '../../../actors/siblings/loads.ts'
 import { brand } from '../../../brand.ts'
 import { Node, NodeCreate, NodeList, NodeUpdate, ReasonBody } from '../../../protocol/wire/admin/admin.ts'
+import { Loads } from '../../../protocol/wire/admin/processes.ts'
 import { isoTime } from '../../../time.ts'
 import { nodeParams } from '../../frame/admin-input.ts'
 import type { HttpContext } from '../../frame/context.ts'
@@ -40,7 +42,8 @@ const collectionRoutes = (context: HttpContext) => {
       async ({ actor, query: { limit } }) => {
         const live = new Map(router.nodes().map((node) => [node.nodeId, node]))
         const rows = (await pool.nodes()).slice(0, limit)
-        const nodes = rows.map((row) => nodeView(row, live.get(row.nodeId) ?? null, actor.role))
+        const own = rows.map((row) => nodeView(row, live.get(row.nodeId) ?? null, actor.role))
+        const nodes = [...withLoads(own, await context.gateway.siblings.ask('loads', {}, Loads))]
         return {
           object: `${brand}.admin.node_list` as const,
           generated_at: isoTime(Date.now()),
@@ -84,7 +87,11 @@ const itemRoutes = (context: HttpContext) => {
     .use(admin(context))
     .get(
       '/v1/admin/nodes/:node_id',
-      async ({ actor, params }) => withStatus(context, await pool.node(params.node_id), actor.role),
+      async ({ actor, params }) => {
+        const own = withStatus(context, await pool.node(params.node_id), actor.role)
+        const [node = own] = withLoads([own], await context.gateway.siblings.ask('loads', {}, Loads))
+        return node
+      },
       {
         action: 'node.read',
         params: nodeParams,

@@ -1,16 +1,18 @@
 import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { DrawnChart } from '../../../actors/console/statecharts.ts'
+import { sameEverywhere } from '../../../actors/siblings/pooled-inspector.ts'
 import { transitionsKeptMax } from '../../../actors/telemetry/transition-ring.ts'
 import { brand } from '../../../brand.ts'
 import { Problem } from '../../../errors.ts'
 import { charts } from '../../../machines/charts/registry.ts'
-import { type Machine, MachineList, TransitionList } from '../../../protocol/wire/admin/inspect.ts'
+import { type Machine, MachineList, Transition, TransitionList } from '../../../protocol/wire/admin/inspect.ts'
 import { isoTime } from '../../../time.ts'
 import type { HttpContext } from '../../frame/context.ts'
 import { asks, filter, limitOf } from '../../frame/query.ts'
 import { describe } from '../../frame/route-table.ts'
 import { admin } from '../../plugins/admin.ts'
+import { newest, ownTransitions } from '../../views/own.ts'
 
 const tags = ['Statecharts (extension)']
 const query = {
@@ -39,7 +41,7 @@ const machineView = ({ graph, title, about, svg }: DrawnChart): Machine => ({
 
 /** The statecharts as graphs and pictures, and how their instances moved of late (§23). */
 export const machineRoutes = (context: HttpContext) => {
-  const { consoles, statecharts } = context.gateway
+  const { statecharts } = context.gateway
   return new Elysia()
     .use(admin(context))
     .get(
@@ -65,8 +67,14 @@ export const machineRoutes = (context: HttpContext) => {
     )
     .get(
       '/v1/admin/machines/:machine/transitions',
-      ({ params: { machine }, query: { id, limit } }) => {
-        const transitions = [...consoles.history(machine, id, limit)]
+      async ({ params: { machine }, query: { id, limit } }) => {
+        const wanted = { machine, id: id ?? '', limit: String(limit) }
+        // Each process runs a chart of its own for the same node.
+        const elsewhere = sameEverywhere.has(machine)
+          ? []
+          : await context.gateway.siblings.ask('transitions', wanted, Type.Array(Transition))
+        const own = ownTransitions(context.gateway, machine, id, limit)
+        const transitions = newest([own, ...elsewhere], ({ at }) => at, limit)
         return {
           object: `${brand}.admin.transition_list` as const,
           generated_at: isoTime(Date.now()),
