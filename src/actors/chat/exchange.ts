@@ -14,6 +14,7 @@ import { Attempt } from './attempt.ts'
 import type { ChatCommand } from './chat-command.ts'
 import type { DispatchPort } from './dispatch.ts'
 import { billedCeiling, isBilled, PaidCall, type PaidCallPort } from './paid-call.ts'
+import type { Parts } from './parts.ts'
 import type { Relay } from './relay.ts'
 import type { Ticker, Ticking } from './ticker.ts'
 
@@ -64,6 +65,8 @@ export class Exchange implements Ticking {
   sentOnce = false
   attempt: Attempt | null = null
   relay: Relay | null = null
+  /** Of a request that several nodes do side by side. */
+  parts: Parts | null = null
   /** null: nobody pays. */
   private paid: PaidCall | null = null
   /** Of billed work: resolves when debit and receipt are on the disk. */
@@ -144,11 +147,14 @@ export class Exchange implements Ticking {
 
   /** A whole answer has one deadline; a stream's relay watches its own. */
   tick(nowMs: number): void {
-    if (nowMs - this.command.startedMs >= this.port.config.SVC_TOTAL_TIMEOUT_MS) this.attempt?.abort('total_timeout')
+    if (nowMs - this.command.startedMs < this.port.config.SVC_TOTAL_TIMEOUT_MS) return
+    this.attempt?.abort('total_timeout')
+    this.parts?.abort('total_timeout')
   }
 
   /** The client is gone, or the gateway stops. */
   abort(cause: 'client_gone' | 'shutdown'): void {
+    this.parts?.abort(cause)
     if (this.relay === null) this.attempt?.abort(cause)
     else if (cause === 'client_gone') this.relay.clientGone()
     else this.relay.shutDown()
