@@ -14,6 +14,7 @@ import type { ChatRequest } from '../../protocol/wire/inference/chat.ts'
 import { secondMs } from '../../time.ts'
 import type { PeerDirectory } from '../frame/client-address.ts'
 import type { HttpContext } from '../frame/context.ts'
+import { namedOrigin } from '../frame/cors.ts'
 import { clientClosedStatus } from '../frame/failure.ts'
 import { clientRequestId, logRequest } from '../frame/request-log.ts'
 import { describe } from '../frame/route-table.ts'
@@ -165,6 +166,16 @@ async function serve(door: Door, request: Request, server: PeerDirectory | null)
   }
 }
 
+/** The answer, readable for the pages that the operator has named. Costs nothing where there are none. */
+function opened({ context }: Door, request: Request, answering: Promise<Response>): Promise<Response> {
+  const named = namedOrigin(context.gateway.config.SVC_CORS_ORIGINS, request)
+  if (named === null) return answering
+  return answering.then((response) => {
+    for (const name in named) response.headers.set(name, named[name] ?? '')
+    return response
+  })
+}
+
 /** The rest is beyond the specification. */
 const specified: ReadonlySet<string> = new Set([chatRoute])
 
@@ -184,7 +195,7 @@ export function inferenceRoutes(context: HttpContext) {
     const route = routeOf(operation)
     const door: Door = { context, operation, route, measure: context.gateway.metrics.operation(route) }
     for (const path of pathsOf(operation)) {
-      app.post(path, ({ request, server }) => serve(door, request, server), {
+      app.post(path, ({ request, server }) => opened(door, request, serve(door, request, server)), {
         parse: 'none',
         // The other base URLs are the same routes: OpenAPI knows the canonical one.
         detail: {
