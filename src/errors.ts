@@ -132,6 +132,7 @@ export const problemKinds = {
   credit_id_conflict: { status: 409, title: 'The credit id was used for another credit' },
   batch_not_found: { status: 404, title: 'No such payout batch' },
   receipt_not_found: { status: 404, title: 'No such receipt' },
+  log_entry_not_found: { status: 404, title: 'The public log does not hold this (yet)' },
   audit_head_lost: { status: 503, title: 'The end of the audit is not where this gateway left it' },
   settlement_not_configured: { status: 503, title: 'No chain is configured' },
   invalid_state: { status: 409, title: 'The current state does not allow this' },

@@ -1,10 +1,12 @@
 import { type AnyElysia, Elysia } from 'elysia'
 import type { GatewayHandle } from '../actors/gateway-handle.ts'
+import { operations } from '../actors/operations/registry.ts'
 import { tunnelSocketOptions } from '../actors/tunnels/tunnel-socket.ts'
 import { idleSeconds } from '../listener/connection-clock.ts'
 import { createHttpContext } from './frame/context.ts'
 import { checkAdminRoutes, RouteTable } from './frame/route-table.ts'
 import { gatewayDoor } from './gateway-door.ts'
+import { inferenceDoors } from './inference/inference-door.ts'
 import { problems } from './plugins/problems.ts'
 import { reportRoutes } from './reports/registry.ts'
 import { auditRoutes } from './routes/admin/audit.ts'
@@ -15,6 +17,7 @@ import { enrollmentTokenRoutes } from './routes/admin/enrollment-tokens.ts'
 import { explainRoutes } from './routes/admin/explain.ts'
 import { inspectRoutes } from './routes/admin/inspect.ts'
 import { keyRoutes } from './routes/admin/keys.ts'
+import { logRoutes } from './routes/admin/log.ts'
 import { mixtureRoutes } from './routes/admin/mixtures.ts'
 import { catalogueRoutes } from './routes/admin/models.ts'
 import { nodeRoutes } from './routes/admin/nodes.ts'
@@ -40,6 +43,8 @@ import { nodeTunnelRoutes } from './routes/node-tunnel.ts'
 import { peerRoutes } from './routes/peer.ts'
 import { pricingRoutes } from './routes/pricing.ts'
 import { privateJobRoutes } from './routes/private-jobs.ts'
+import { publicLogRoutes } from './routes/public-log.ts'
+import { publicPayoutRoutes } from './routes/public-payouts.ts'
 import { receiptProofRoutes } from './routes/receipts.ts'
 import { settlementRoutes } from './routes/settlement.ts'
 import { webhookKeyRoutes } from './routes/webhook-keys.ts'
@@ -58,15 +63,19 @@ export function createApp(gateway: GatewayHandle): AnyElysia {
     mounted ??= new RouteTable(app)
     return mounted
   }
+  const doors = inferenceDoors(context, operations)
+  const posts = new Map(
+    [...doors].map(([path, door]) => [path, (request: Request) => door.handle(request, app.server)]),
+  )
   const app: AnyElysia = new Elysia({
     serve: { maxRequestBodySize: bunBodyBytesMax, idleTimeout: idleSeconds, development: false },
     websocket: tunnelSocketOptions,
     // Else the path of a request is looked for behind the eleventh character, where it is not for a short host.
     handler: { standardHostname: false },
   })
-    .wrap(gatewayDoor(context, table, () => app.server))
+    .wrap(gatewayDoor(context, table, () => app.server, posts))
     .use(problems(context, table))
-    .use(inferenceRoutes(context))
+    .use(inferenceRoutes(doors))
     .use(countTokensRoutes(context))
     .use(modelRoutes(context))
     .use(endpointIndexRoutes(context, table))
@@ -74,6 +83,7 @@ export function createApp(gateway: GatewayHandle): AnyElysia {
     .use(apiCatalogRoutes(context))
     .use(pricingRoutes(context, table))
     .use(settlementRoutes(context))
+    .use(publicPayoutRoutes(context))
     .use(marketplaceRoutes(context))
     .use(nodePayoutRoutes(context))
     .use(billingRoutes(context))
@@ -101,9 +111,11 @@ export function createApp(gateway: GatewayHandle): AnyElysia {
     .use(commandRoutes(context))
     .use(webhookRoutes(context))
     .use(webhookKeyRoutes(context))
+    .use(publicLogRoutes(context))
     .use(creditRoutes(context))
     .use(payoutBatchRoutes(context))
     .use(receiptRoutes(context))
+    .use(logRoutes(context))
     .use(reportRoutes(context))
   checkAdminRoutes(app)
   return app

@@ -42,8 +42,16 @@ function isKnown({ gateway: { access } }: HttpContext, request: Request): boolea
   )
 }
 
-/** The gateway's front door. What it refuses has its log line and its event like anything else. */
-export function gatewayDoor(context: HttpContext, table: () => RouteTable, server: () => PeerDirectory | null) {
+/**
+ * The gateway's front door. What it refuses has its log line and its event like anything else. `posts`: handlers by their
+ * path, which take what is posted there without the router's own work on each request.
+ */
+export function gatewayDoor(
+  context: HttpContext,
+  table: () => RouteTable,
+  server: () => PeerDirectory | null,
+  posts: ReadonlyMap<string, Handler>,
+) {
   const refuse = (request: Request, problem: Problem): Response => {
     const exchange = beginExchange(context, request, server())
     const path = pathOf(request.url)
@@ -59,7 +67,8 @@ export function gatewayDoor(context: HttpContext, table: () => RouteTable, serve
   const enter = frontDoor({ descriptors, isKnown: (request) => isKnown(context, request), refuse })
   // Elysia's type says what the handler returns, and means the handler.
   return ((next: Handler, request: Request): Handler => {
-    const handler = enter(next, request)
+    const own = request.method === 'POST' ? posts.get(pathOf(request.url)) : undefined
+    const handler = enter(own ?? next, request)
     return request.url.includes('?') ? warning(handler, table) : handler
   }) as never
 }

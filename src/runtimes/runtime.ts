@@ -1,7 +1,7 @@
 import type { ChatRequest } from '../protocol/wire/inference/chat.ts'
 import type { Modality } from '../protocol/wire/nodes/agent.ts'
 import type { RuntimeKind } from '../protocol/wire/nodes/node.ts'
-import type { RankingTraits, RerankDialect } from './rerank.ts'
+import type { RankingTraits, RerankDialect } from './ranking.ts'
 
 /**
  * How a runtime module reaches its server: a GET over the node's transport, narrowed. `path` starts with `/`. The caller

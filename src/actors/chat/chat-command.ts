@@ -1,6 +1,6 @@
 import type { ProblemCode } from '../../errors.ts'
 import type { RequestId } from '../../ids.ts'
-import type { TokenUsage } from '../../protocol/chat/chunk-rewriter.ts'
+import type { TokenUsage } from '../../protocol/chat/token-usage.ts'
 import type { Access } from '../accounts/access.ts'
 import type { InferenceRequest, Operation } from '../operations/operation.ts'
 import type { Span } from '../telemetry/tracing.ts'
@@ -26,8 +26,12 @@ export interface ChatCommand<B extends InferenceRequest = InferenceRequest> {
   readonly signal: AbortSignal
   /** Under which its calls stand; null or absent: no trace is recorded. */
   readonly span?: Span | null
+  readonly recorder: ChatRecorder
+}
+
+export interface ChatRecorder {
   /** Called once, when all is over: after a stream's last byte, too. */
-  readonly finished: (record: ChatRecord) => void
+  record(record: ChatRecord): void
 }
 
 /** `headers`: what the account's limits say (`RateLimit`, …). */

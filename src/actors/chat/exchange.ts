@@ -3,18 +3,19 @@ import type { ProblemCode } from '../../errors.ts'
 import { newId, ulid } from '../../ids.ts'
 import type { PrefixMap } from '../../machines/rules/affinity.ts'
 import type { Route, RoutingTable } from '../../machines/rules/routing.ts'
-import type { ChunkIdentity, TokenUsage } from '../../protocol/chat/chunk-rewriter.ts'
+import type { ChunkIdentity } from '../../protocol/chat/chunk-rewriter.ts'
 import { type PromptEstimate, wholeTokens } from '../../protocol/chat/token-estimate.ts'
-import { readNodeReceipt, type SeenWork } from '../../protocol/receipts/node-receipt.ts'
-import { receiptText, textHash } from '../../protocol/receipts/receipt.ts'
+import type { TokenUsage } from '../../protocol/chat/token-usage.ts'
+import { readNodeReceipt } from '../../protocol/receipts/node-receipt.ts'
+import { type Receipt, receiptText, textHash } from '../../protocol/receipts/receipt.ts'
 import type { ChatMetadata } from '../../protocol/wire/inference/chat.ts'
 import { isoTime } from '../../time.ts'
+import { CallSignal } from '../../transport/call-signal.ts'
 import type { Admission, Limits } from '../limits/limits.ts'
-import { Attempt } from './attempt.ts'
+import { Attempt, type AttemptFailure } from './attempt.ts'
 import type { ChatCommand } from './chat-command.ts'
-import type { DispatchPort } from './dispatch.ts'
+import type { Dispatched, DispatchPort } from './dispatch.ts'
 import { billedCeiling, isBilled, PaidCall, type PaidCallPort } from './paid-call.ts'
-import type { Parts } from './parts.ts'
 import type { Relay } from './relay.ts'
 import type { Ticker, Ticking } from './ticker.ts'
 
@@ -52,7 +53,7 @@ const saysEstimated = (vouched: ToldWork['vouched']) =>
   (vouched?.svc as { readonly usage_estimated?: unknown } | null | undefined)?.usage_estimated === true
 
 /** What one request carries from its admission to its end. */
-export class Exchange implements Ticking {
+export class Exchange implements Ticking, Dispatched {
   readonly created = Math.floor(Date.now() / 1_000)
   readonly id: string
   private estimate: PromptEstimate | null = null
@@ -66,7 +67,9 @@ export class Exchange implements Ticking {
   attempt: Attempt | null = null
   relay: Relay | null = null
   /** Of a request that several nodes do side by side. */
-  parts: Parts | null = null
+  parts: { abort(cause: 'client_gone' | 'shutdown' | 'total_timeout'): void } | null = null
+  readonly ending = new CallSignal()
+  private stopped = false
   /** null: nobody pays. */
   private paid: PaidCall | null = null
   /** Of billed work: resolves when debit and receipt are on the disk. */
@@ -76,7 +79,8 @@ export class Exchange implements Ticking {
     readonly port: ChatPort,
     readonly command: ChatCommand,
     readonly table: RoutingTable,
-    private readonly done: (exchange: Exchange) => void,
+    /** What has not ended; null: nobody keeps count. */
+    private readonly open: Set<Exchange> | null,
   ) {
     this.id = command.operation.idPrefix + ulid()
   }
@@ -91,12 +95,23 @@ export class Exchange implements Ticking {
     return this.attempt
   }
 
-  /** Sets money aside where this route costs some; false: the client left meanwhile. */
-  async afford(route: Route): Promise<boolean> {
-    const { command, port } = this
-    this.paid ??= new PaidCall(port, command, this.prompt(), this.billedOutput(route))
-    await this.paid.reserve(route)
-    return !command.signal.aborted
+  /** Sets money aside where this route costs some. */
+  afford(route: Route): Promise<void> {
+    this.paid ??= new PaidCall(this.port, this.command, this.prompt(), this.billedOutput(route))
+    return this.paid.reserve(route)
+  }
+
+  /** `performance.now()`: no node is called for it any more. The first chunk of a stream has a deadline of its own. */
+  get callsUntilMs(): number {
+    const { SVC_TOTAL_TIMEOUT_MS: totalMs, SVC_TTFT_TIMEOUT_MS: firstMs } = this.port.config
+    const { startedMs, body } = this.command
+    return startedMs + (body.stream === true ? Math.min(firstMs, totalMs) : totalMs)
+  }
+
+  ended(): AttemptFailure | null {
+    if (this.command.signal.aborted) return { code: 'node_lost', failover: false }
+    if (this.stopped) return { code: 'server_shutdown', failover: false }
+    return performance.now() < this.callsUntilMs ? null : { code: 'upstream_timeout', failover: false }
   }
 
   isBilled(route: Route): boolean {
@@ -152,9 +167,16 @@ export class Exchange implements Ticking {
     this.parts?.abort('total_timeout')
   }
 
+  /** The signal of the client aborts. */
+  handleEvent(): void {
+    this.abort('client_gone')
+  }
+
   /** The client is gone, or the gateway stops. */
   abort(cause: 'client_gone' | 'shutdown'): void {
     this.parts?.abort(cause)
+    this.stopped ||= cause === 'shutdown'
+    this.ending.abort()
     if (this.relay === null) this.attempt?.abort(cause)
     else if (cause === 'client_gone') this.relay.clientGone()
     else this.relay.shutDown()
@@ -178,16 +200,16 @@ export class Exchange implements Ticking {
     const { route } = attempt
     const latencyMs = performance.now() - command.startedMs
     const receipt = this.receiptOf(attempt, told, latencyMs)
-    const metadata = {
+    const metadata: ChatMetadata = {
       runtime_id: route.runtimeId,
       runtime_kind: route.runtimeKind,
       latency_ms: Math.round(latencyMs),
       ttft_ms: Math.round(ttftMs),
       receipt_hash: receipt.hash,
       request_id: command.requestId,
-      ...(told.estimated || (route.agent !== null && saysEstimated(told.vouched)) ? { usage_estimated: true } : {}),
     }
-    return { route, usage: told.usage, receipt: { ...receipt, customerId: command.access.customerId }, metadata }
+    if (told.estimated || (route.agent !== null && saysEstimated(told.vouched))) metadata.usage_estimated = true
+    return { route, usage: told.usage, receipt, metadata }
   }
 
   /** The receipt is kept and the work charged: once the answer stands as it will be sent (§27). */
@@ -199,11 +221,13 @@ export class Exchange implements Ticking {
   }
 
   /** An agent's own receipt where it fits what was seen here, else the gateway's (§14). */
-  private receiptOf(attempt: Attempt, { usage, vouched }: ToldWork, latencyMs: number) {
+  private receiptOf(attempt: Attempt, { usage, vouched }: ToldWork, latencyMs: number): NewReceipt {
     const { command, port } = this
     const { route } = attempt
     const now = Date.now()
-    const seen: SeenWork = {
+    const { customerId } = command.access
+    const facts: Receipt = {
+      issuer: 'gateway',
       requestId: attempt.callId,
       jobId: command.body.svc?.job_id ?? null,
       kind: command.operation.receiptKind,
@@ -214,15 +238,16 @@ export class Exchange implements Ticking {
       modelId: route.modelId,
       promptTokens: usage.prompt_tokens,
       completionTokens: usage.completion_tokens,
+      startedAt: isoTime(now - latencyMs),
+      completedAt: isoTime(now),
     }
     if (route.agent !== null && vouched !== null) {
-      const own = readNodeReceipt(vouched.svc, seen, route.agent, now)
-      if (own !== null) return own
+      const own = readNodeReceipt(vouched.svc, facts, route.agent, now)
+      if (own !== null) return { ...own, customerId }
       port.failed('receipt_invalid')
     }
-    const times = { startedAt: isoTime(now - latencyMs), completedAt: isoTime(now) }
-    const text = receiptText({ ...seen, issuer: 'gateway', ...times })
-    return { text, hash: textHash(text) }
+    const text = receiptText(facts)
+    return { text, hash: textHash(text), customerId }
   }
 
   /** A machine of others cannot use up an account's quota by what it says of itself (§5, usage). */
@@ -236,12 +261,12 @@ export class Exchange implements Ticking {
     if (this.finishedOnce) return
     this.finishedOnce = true
     this.port.ticker.delete(this)
-    this.done(this)
+    this.open?.delete(this)
     this.admission?.settle(this.tokensUsed(usage))
     if (this.durable === null) this.paid?.release()
     const latencyMs = performance.now() - this.command.startedMs
     const model = this.modelId()
-    this.command.finished({
+    this.command.recorder.record({
       model,
       status,
       code,

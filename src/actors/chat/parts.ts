@@ -14,6 +14,9 @@ const unitsLeast = 16
 /** So many turns each node gets, so that a fast one does the more and a slow one holds up little. */
 const turnsPerNode = 4
 
+/** The request is recorded once, not its parts. */
+const unrecorded = { record: () => {} }
+
 /** A request that many nodes do side by side, and what they said. */
 export class Parts {
   private readonly running = new Set<Exchange>()
@@ -45,7 +48,11 @@ export class Parts {
 
   abort(cause: 'client_gone' | 'shutdown' | 'total_timeout'): void {
     this.ended = true
-    for (const part of this.running) part.attempt?.abort(cause)
+    for (const part of this.running) {
+      part.attempt?.abort(cause)
+      // One that waits for a slot hears of it too; its deadline it knows by itself.
+      if (cause !== 'total_timeout') part.abort('shutdown')
+    }
   }
 
   /** The answers in the order of their units. Rejects with the first failure that no other node could make good. */
@@ -74,8 +81,8 @@ export class Parts {
   private async part(route: Route, body: InferenceRequest): Promise<ReceivedAnswer> {
     const { port, command } = this.exchange
     const text = JSON.stringify(body)
-    const own = { ...command, requestId: newId('req'), body, text, idempotencyKey: null, finished: () => {} }
-    const exchange = new Exchange(port, own, port.router.table(), () => {})
+    const own = { ...command, requestId: newId('req'), body, text, idempotencyKey: null, recorder: unrecorded }
+    const exchange = new Exchange(port, own, port.router.table(), null)
     this.running.add(exchange)
     const attempt = (chosen: Route) =>
       receiveWhole(exchange, chosen, this.operation.upstream(text, body, null, chosen.runtimeKind))
@@ -92,16 +99,16 @@ export class Parts {
 
   /** One part has failed on its node: another one gets it, as with any request (§5, failover). */
   private async elsewhere(
-    { port, command }: Exchange,
+    part: Exchange,
     route: Route,
     failure: AttemptFailure,
     attempt: (route: Route) => Promise<ReceivedAnswer | { readonly failure: AttemptFailure }>,
   ): Promise<ReceivedAnswer> {
     const tries = new Tries()
-    if (!command.signal.aborted) port.failed(failure.code)
-    if (!tries.failed(failure) || this.ended || this.routes.length === 1) throw tries.givenUp()
+    if (!part.command.signal.aborted) part.port.failed(failure.code)
+    if (!tries.failed(route.profileId, failure) || this.ended || this.routes.length === 1) throw tries.givenUp()
     const wanted = { ...this.request, exclude: new Set([route.profileId]), nowMs: Date.now() }
-    const answer = await dispatch(port, command, wanted, attempt)
+    const answer = await dispatch(part, wanted, attempt)
     tries.served()
     return answer
   }

@@ -1,6 +1,6 @@
 import type { Route } from '../../machines/rules/routing.ts'
-import type { TokenUsage } from '../../protocol/chat/chunk-rewriter.ts'
 import { GatheredAnswer } from '../../protocol/chat/gathered-answer.ts'
+import type { TokenUsage } from '../../protocol/chat/token-usage.ts'
 import type { UpstreamBody } from '../../protocol/chat/upstream-request.ts'
 import { gather } from '../../transport/gather.ts'
 import type { NodeResponse } from '../../transport/transport.ts'
@@ -9,10 +9,10 @@ import { finishReasons } from '../telemetry/tracing.ts'
 import type { Attempt, AttemptFailure } from './attempt.ts'
 import type { ChatCommand } from './chat-command.ts'
 import type { Conclusion, Exchange } from './exchange.ts'
-import { callNode, isFailure } from './node-call.ts'
+import { callNode, failedAnswer } from './node-call.ts'
 
 /** A node's whole answer may not be larger, bytes. */
-const answerBytesMax = 32 * 1024 * 1024
+const answerBytesMax = 16 * 1024 * 1024
 
 /** What a node answered, metered; it is not recorded yet and the exchange has not ended. */
 export interface ReceivedAnswer {
@@ -34,9 +34,7 @@ interface HeardError {
   readonly said: string
 }
 
-/** Rejects with `TransportError`. */
-async function heardWhole(response: NodeResponse, { operation, body }: ChatCommand): Promise<HeardAnswer | HeardError> {
-  const text = await response.text(answerBytesMax)
+function heardWhole(text: string, { operation, body }: ChatCommand): HeardAnswer | HeardError {
   const completion = operation.readWhole(text, body)
   return completion === null ? { said: text } : { completion, firstContentMs: null }
 }
@@ -59,19 +57,19 @@ export async function receiveWhole(
   route: Route,
   upstream: UpstreamBody,
 ): Promise<ReceivedAnswer | { readonly failure: AttemptFailure }> {
-  if (exchange.isBilled(route) && !(await exchange.afford(route))) {
-    return { failure: { code: 'node_lost', failover: false } }
-  }
+  if (exchange.isBilled(route)) await exchange.afford(route)
+  const ended = exchange.ended()
+  if (ended !== null) return { failure: ended }
   const attempt = exchange.begin(route)
-  const response = await callNode(exchange, attempt, upstream)
-  if (isFailure(response)) return { failure: response }
-  const firstByteMs = performance.now()
+  let firstByteMs: number
   let heard: HeardAnswer | HeardError
   try {
-    const usageWaitMs = exchange.port.config.SVC_FINISH_HOLD_MS
-    heard = await (upstream.stream
-      ? heardStream(response, attempt, usageWaitMs)
-      : heardWhole(response, exchange.command))
+    const response = await callNode(exchange, attempt, upstream)
+    if (response.status !== 200) return { failure: await failedAnswer(attempt, response) }
+    firstByteMs = performance.now()
+    heard = upstream.stream
+      ? await heardStream(response, attempt, exchange.port.config.SVC_FINISH_HOLD_MS)
+      : heardWhole(await response.text(answerBytesMax), exchange.command)
   } catch (error) {
     return { failure: attempt.failedBy(error) }
   }

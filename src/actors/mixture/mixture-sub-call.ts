@@ -60,16 +60,18 @@ export class SubCall {
       idempotencyKey: null,
       signal: this.controller.signal,
       span,
-      finished: ({ model, latencyMs, ttftMs, usage }) =>
-        port.subCall({
-          model,
-          durationS: latencyMs / 1_000,
-          ttftS: ttftMs === null ? null : ttftMs / 1_000,
-          promptTokens: usage?.prompt_tokens ?? 0,
-          completionTokens: usage?.completion_tokens ?? 0,
-        }),
+      recorder: {
+        record: ({ model, latencyMs, ttftMs, usage }) =>
+          port.subCall({
+            model,
+            durationS: latencyMs / 1_000,
+            ttftS: ttftMs === null ? null : ttftMs / 1_000,
+            promptTokens: usage?.prompt_tokens ?? 0,
+            completionTokens: usage?.completion_tokens ?? 0,
+          }),
+      },
     }
-    this.exchange = new Exchange(port, command, port.router.table(), () => {})
+    this.exchange = new Exchange(port, command, port.router.table(), null)
     this.exchange.sentOnce = true
   }
 
@@ -109,7 +111,9 @@ export class SubCall {
     for (;;) {
       const { placement: wanted } = this.order
       const leftMs = untilMs - performance.now()
-      if ((await router.waitForSlot(wanted.modelId, leftMs, this.controller.signal)) !== 'slot') return null
+      const waited = await router.waitForSlot(wanted.modelId, leftMs, this.controller.signal)
+      this.controller.signal.throwIfAborted()
+      if (waited !== 'slot') return null
       const request = { ...wanted, nowMs: Date.now() }
       const table = router.table()
       const placement = place(table, request, random)

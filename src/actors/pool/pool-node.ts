@@ -40,6 +40,11 @@ export class PoolNode implements RoutedNode {
     this.sinceMs = nowMs
   }
 
+  /** It is reached by the tunnel that its agent opens, and by nothing else. */
+  get dialsIn(): boolean {
+    return this.row.kind === 'agent' && this.row.url === null
+  }
+
   /** Takes over the chart's state; false when nothing that others see has changed. */
   adopt(snapshot: NodeSnapshot, nowMs: number): boolean {
     const state = nodeStateOf(snapshot)

@@ -1,6 +1,10 @@
+import type { CancelSignal } from '../../transport/call-signal.ts'
+
+export type SlotWait = 'slot' | 'full' | 'timeout' | 'aborted'
+
 /** Requests that wait for a free slot, per model; bounded by `waitingMax` each. */
 export interface SlotQueue {
-  wait(modelId: string, waitMs: number, signal: AbortSignal): Promise<'slot' | 'full' | 'timeout'>
+  wait(modelId: string, waitMs: number, signal: CancelSignal): Promise<SlotWait>
   /**
    * Something changed for this model (null: for any). All who wait are woken and ask again in their order: only they
    * know which machines they may use.
@@ -20,29 +24,23 @@ export function createSlotQueue(waitingMax: number): SlotQueue {
   }
   return {
     wait: (modelId, waitMs, signal) => {
-      if (signal.aborted) return Promise.reject(signal.reason)
+      if (signal.aborted) return Promise.resolve('aborted')
       if (waitMs <= 0) return Promise.resolve('timeout')
       const queue = queues.get(modelId) ?? new Set()
       if (queue.size >= waitingMax) return Promise.resolve('full')
       queues.set(modelId, queue)
-      return new Promise((resolve, reject) => {
-        const leave = () => {
+      return new Promise((resolve) => {
+        const end = (result: SlotWait) => {
           clearTimeout(timer)
           signal.removeEventListener('abort', aborted)
           queue.delete(waiter)
           if (queue.size === 0 && queues.get(modelId) === queue) queues.delete(modelId)
-        }
-        const end = (result: 'slot' | 'timeout') => {
-          leave()
           resolve(result)
         }
-        const aborted = () => {
-          leave()
-          reject(signal.reason)
-        }
+        const aborted = () => end('aborted')
         const waiter = { wake: () => end('slot') }
         const timer = setTimeout(end, waitMs, 'timeout')
-        signal.addEventListener('abort', aborted, { once: true })
+        signal.addEventListener('abort', aborted)
         queue.add(waiter)
       })
     },

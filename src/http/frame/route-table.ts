@@ -1,13 +1,10 @@
-import type { TSchema } from '@sinclair/typebox'
 import type { AnyElysia } from 'elysia'
 import { brand } from '../../brand.ts'
 import { type AdminAction, type AdminRole, adminRoute, adminRouteFaults } from '../../machines/rules/approval-policy.ts'
-import type { QueryParameters } from './query.ts'
+import { describedQuery } from './query.ts'
 
 /** Keys of a route's `detail` that are ours; the OpenAPI document turns them into what OpenAPI knows. */
 export const actionKey = `x-${brand}-action`
-export const queryKey = `x-${brand}-query`
-export const bodyKey = `x-${brand}-body`
 export const csvKey = `x-${brand}-csv`
 export const mediaTypeKey = `x-${brand}-media-type`
 
@@ -25,14 +22,11 @@ export interface RouteRow {
   readonly query: readonly string[]
 }
 
-/** What a route says of itself where Elysia's own schemas would change what they check (see `readBody`, `readQuery`). */
+/** What a route says of itself where Elysia's own schemas would change what they check (see `reads`, `asks`). */
 export function describe(text: {
   readonly summary: string
   readonly description?: string
   readonly tags: readonly string[]
-  readonly query?: QueryParameters
-  readonly body?: TSchema
-  readonly optionalBody?: TSchema
   /** Answers 204. */
   readonly empty?: boolean
   /** Answers with a table where that is asked for: what its lines are. */
@@ -40,22 +34,14 @@ export function describe(text: {
   /** Of a whole answer that is not `application/json`. */
   readonly mediaType?: string
 }): Record<string, unknown> {
-  const { query, body, optionalBody, empty, csv, mediaType, tags, ...rest } = text
-  const schema = body ?? optionalBody
+  const { empty, csv, mediaType, tags, ...rest } = text
   return {
     ...rest,
     tags: [...tags],
     ...(empty === true ? { responses: { 204: { description: 'Done' } } } : {}),
-    ...(query === undefined ? {} : { [queryKey]: query }),
     ...(csv === undefined ? {} : { [csvKey]: csv }),
     ...(mediaType === undefined ? {} : { [mediaTypeKey]: mediaType }),
-    ...(schema === undefined ? {} : { [bodyKey]: { schema, required: body !== undefined } satisfies DescribedBody }),
   }
-}
-
-export interface DescribedBody {
-  readonly schema: TSchema
-  readonly required: boolean
 }
 
 /** Stands for the one that the operator configured (SVC_MARKETPLACE_SEGMENT). */
@@ -107,7 +93,7 @@ export class RouteTable {
     const details = app.routes.map(({ method, path, hooks }) => {
       const { detail = {} } = hooks as { detail?: Record<string, unknown> }
       const action = (detail[actionKey] ?? null) as AdminAction | null
-      const query = Object.keys(detail[queryKey] ?? {})
+      const query = Object.keys(describedQuery(hooks))
       return {
         method,
         path,

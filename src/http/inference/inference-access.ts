@@ -21,26 +21,32 @@ export function inferenceAccess(context: HttpContext, request: Request, address:
   const customerToken = request.headers.get(headers.customerToken)
   const token = sentKey(request)
   if (token === null) throw missing('header.authorization', null)
-  const refuse = (code: 'invalid_api_key' | 'invalid_credentials') =>
-    refusedLogin(gateway, address, new Problem(code, { param: 'header.authorization', ...wrongKind(token) }))
   if (token.startsWith(tokenPrefixes.gateway)) {
     if (customerId !== null || customerToken !== null) throw new Problem('conflicting_credentials')
     const found = gateway.access.gatewayKey(token)
-    const known = (access: Access | null) => {
-      if (access === null) throw refuse('invalid_api_key')
-      return access
-    }
-    return found instanceof Promise ? found.then(known) : known(found)
+    if (found === null) throw refused(context, address, 'invalid_api_key', token)
+    return found instanceof Promise ? whenKnown(found, context, address, 'invalid_api_key', token) : found
   }
   const role = gateway.access.role(token)
-  if (role === null || role === 'viewer') throw refuse('invalid_api_key')
+  if (role === null || role === 'viewer') throw refused(context, address, 'invalid_api_key', token)
   if (customerId === null) throw missing(`header.${headers.customerId}`, token)
   if (customerToken === null) throw missing(`header.${headers.customerToken}`, token)
-  return asCustomer(gateway.access.customer(customerId, customerToken), () => refuse('invalid_credentials'))
+  return whenKnown(gateway.access.customer(customerId, customerToken), context, address, 'invalid_credentials', token)
 }
 
-async function asCustomer(found: Access | null | Promise<Access | null>, refusal: () => Problem): Promise<Access> {
+type Refusal = 'invalid_api_key' | 'invalid_credentials'
+
+const refused = ({ gateway }: HttpContext, address: string, code: Refusal, token: string): Problem =>
+  refusedLogin(gateway, address, new Problem(code, { param: 'header.authorization', ...wrongKind(token) }))
+
+async function whenKnown(
+  found: Access | null | Promise<Access | null>,
+  context: HttpContext,
+  address: string,
+  code: Refusal,
+  token: string,
+): Promise<Access> {
   const access = await found
-  if (access === null) throw refusal()
+  if (access === null) throw refused(context, address, code, token)
   return access
 }

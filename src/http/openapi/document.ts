@@ -1,4 +1,5 @@
 import { toOpenAPISchema } from '@elysiajs/openapi/openapi'
+import { OptionalKind } from '@sinclair/typebox'
 import type { AnyElysia } from 'elysia'
 import { operations, routeOf } from '../../actors/operations/registry.ts'
 import { chatRoute } from '../../actors/telemetry/metrics.ts'
@@ -7,8 +8,9 @@ import { type AdminAction, adminRoute, needsSecondApprover } from '../../machine
 import { OpenAiErrorBody, ProblemBody } from '../../protocol/wire/admin/report.ts'
 import { ChatChunk, ChatCompletion } from '../../protocol/wire/inference/chat.ts'
 import { reasonHeader } from '../frame/admin-input.ts'
-import type { QueryParameters } from '../frame/query.ts'
-import { actionKey, bodyKey, csvKey, type DescribedBody, mediaTypeKey, queryKey } from '../frame/route-table.ts'
+import { describedQuery, type QueryParameters, queryKey } from '../frame/query.ts'
+import { bodyKey, type DescribedBody, describedBody } from '../frame/reads.ts'
+import { actionKey, bracedPath, csvKey, mediaTypeKey } from '../frame/route-table.ts'
 import { chatOperation } from './chat-operation.ts'
 import { DescribedChatRequest } from './chat-request.ts'
 import { type JsonObject, openApiSchema, plain, ref } from './schema.ts'
@@ -63,16 +65,16 @@ const statusTexts: Readonly<Record<string, string>> = {
 }
 
 function queryParameters(parameters: QueryParameters): JsonObject[] {
-  return Object.entries(parameters).map(([name, parameter]) => ({
-    name,
-    in: 'query',
-    required: parameter.kind === 'text' && parameter.required,
-    description: parameter.description,
-    schema:
-      parameter.kind === 'integer'
-        ? { type: 'integer', minimum: parameter.min, maximum: parameter.max, default: parameter.default }
-        : { type: 'string', pattern: parameter.pattern.source },
-  }))
+  return Object.entries(parameters).map(([name, parameter]) => {
+    const { description, ...schema } = parameter
+    return {
+      name,
+      in: 'query',
+      required: parameter.type !== 'integer' && !(OptionalKind in parameter),
+      description,
+      schema,
+    }
+  })
 }
 
 /** Where errors have OpenAI's envelope. */
@@ -120,23 +122,28 @@ function withTable(answer: JsonObject, csv: unknown): JsonObject {
   return { ...answer, content: { ...(answer.content as JsonObject | undefined), ...table } }
 }
 
+interface Asked {
+  readonly body: DescribedBody | null
+  readonly query: QueryParameters
+}
+
 /** What the plugin made of a route, completed by what the route says under our own keys. */
-function finished(path: string, method: string, operation: JsonObject): JsonObject {
+function finished(path: string, method: string, operation: JsonObject, { body, query }: Asked): JsonObject {
   const {
-    [queryKey]: query,
-    [bodyKey]: body,
     [actionKey]: action,
     [csvKey]: csv,
     [mediaTypeKey]: mediaType,
+    [bodyKey]: _body,
+    [queryKey]: _query,
     parameters,
     responses,
+    requestBody: _,
     ...rest
   } = operation
-  const described = body as DescribedBody | undefined
   const row = action === undefined ? null : adminRoute(action as AdminAction)
   const all = [
     ...((parameters as JsonObject[] | undefined) ?? []),
-    ...(query === undefined ? [] : queryParameters(query as QueryParameters)),
+    ...queryParameters(query),
     ...(row === null || method === 'get' ? [] : [reasonParameter]),
     ...(row !== null && needsSecondApprover(row) ? [approverParameter] : []),
   ]
@@ -147,12 +154,12 @@ function finished(path: string, method: string, operation: JsonObject): JsonObje
       ? {}
       : { description: `${rest.description ?? ''} Least role: ${row.role}. Action: \`${action}\`.`.trim() }),
     ...(all.length === 0 ? {} : { parameters: all }),
-    ...(described === undefined
+    ...(body === null
       ? {}
       : {
           requestBody: {
-            required: described.required,
-            content: { 'application/json': { schema: openApiSchema(described.schema) } },
+            required: body.required,
+            content: { 'application/json': { schema: openApiSchema(body.schema) } },
           },
         }),
     responses: {
@@ -170,12 +177,20 @@ function finished(path: string, method: string, operation: JsonObject): JsonObje
 /** The description of everything that is mounted: valid OpenAPI 3.1 (§9; checked in a test). */
 export function openApiDocument(app: AnyElysia, baseUrl: string): JsonObject {
   const { paths } = toOpenAPISchema(app, { staticFile: false }, undefined, undefined, openApiVersion)
+  const asked = new Map(
+    app.routes.map(({ method, path, hooks }) => [
+      `${method.toLowerCase()} ${bracedPath(path)}`,
+      { body: describedBody(hooks), query: describedQuery(hooks) },
+    ]),
+  )
   const described = Object.entries(paths as Record<string, Record<string, JsonObject>>).map(([path, operations]) => [
     path,
     Object.fromEntries(
       Object.entries(operations).map(([method, operation]) => [
         method,
-        path === chatRoute ? chatOperation : finished(path, method, operation),
+        path === chatRoute
+          ? chatOperation
+          : finished(path, method, operation, asked.get(`${method} ${path}`) ?? { body: null, query: {} }),
       ]),
     ),
   ])

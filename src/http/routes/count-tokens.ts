@@ -7,6 +7,7 @@ import { chatOfMessages } from '../../protocol/dialects/messages/request.ts'
 import { readJsonText } from '../../protocol/json/json-body.ts'
 import { CountTokensRequest, TokensCount } from '../../protocol/wire/inference/messages.ts'
 import type { HttpContext, HttpExchange } from '../frame/context.ts'
+import { documented } from '../frame/reads.ts'
 import { describe } from '../frame/route-table.ts'
 import { inferenceAccess } from '../inference/inference-access.ts'
 import { countTokensPath } from '../plugins/problems.ts'
@@ -34,8 +35,8 @@ export function countTokensRoutes(context: HttpContext) {
           summary: 'Count the tokens of a message',
           description: 'Anthropic-compatible. An estimate; no node is asked.',
           tags: ['Inference (extension)'],
-          body: CountTokensRequest,
         }),
+        ...documented(CountTokensRequest, {}),
         security: [{ gateway: [] }],
         ...(at === 0 ? {} : { hide: true }),
       },

@@ -1,13 +1,9 @@
 import { foreignJson } from '../json/foreign-json.ts'
+import { jsonString } from '../json/json-text.ts'
 import type { ChatMetadata } from '../wire/inference/chat.ts'
 import { answerEnd } from './answer-end.ts'
 import { asciiWeight, textWeight } from './token-estimate.ts'
-
-export interface TokenUsage {
-  readonly prompt_tokens: number
-  readonly completion_tokens: number
-  readonly total_tokens: number
-}
+import type { TokenUsage } from './token-usage.ts'
 
 /** What all chunks of one answer share, whatever the node says. */
 export interface ChunkIdentity {
@@ -154,7 +150,7 @@ export class ChunkRewriter extends ChunkReader {
 
   constructor(identity: ChunkIdentity) {
     super()
-    this.head = `{"id":${JSON.stringify(identity.id)},"object":"chat.completion.chunk","created":${identity.created},"model":${JSON.stringify(identity.model)},"choices":`
+    this.head = `{"id":${jsonString(identity.id)},"object":"chat.completion.chunk","created":${identity.created},"model":${jsonString(identity.model)},"choices":`
   }
 
   accept(data: string): Accepted {

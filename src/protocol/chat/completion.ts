@@ -2,16 +2,9 @@ import { foreignJson } from '../json/foreign-json.ts'
 import { jsonString } from '../json/json-text.ts'
 import type { ChatMetadata } from '../wire/inference/chat.ts'
 import { answerEnd } from './answer-end.ts'
-import {
-  type ChunkIdentity,
-  isErrorBody,
-  isObject,
-  type Json,
-  knownFinishReason,
-  readUsage,
-  type TokenUsage,
-} from './chunk-rewriter.ts'
+import { type ChunkIdentity, isErrorBody, isObject, type Json, knownFinishReason, readUsage } from './chunk-rewriter.ts'
 import { textWeight } from './token-estimate.ts'
+import type { TokenUsage } from './token-usage.ts'
 
 /** What else a node adds can name its paths (§5). */
 export interface PublicChoice {

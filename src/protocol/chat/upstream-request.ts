@@ -67,11 +67,26 @@ export function upstreamBody(
   const stream = (own !== null && Object.hasOwn(own, 'stream') ? own.stream : body.stream) === true
   const written = own === null ? '' : JSON.stringify(own).slice(1, -1)
   const added = written === '' ? '' : `,${written}`
-  const head = (upstreamModelId: string) => `{"model":${jsonString(upstreamModelId)}${added}`
-  if (text.length > joinedMax)
-    return { path, stream, forModel: (model) => [head(model), ...pieces.flatMap((piece) => [',', piece]), '}'] }
-  const tail = pieces.length === 0 ? '}' : `,${pieces.join(',')}}`
-  return { path, stream, forModel: (model) => head(model) + tail }
+  return new CutBody(path, stream, added, pieces, text.length > joinedMax)
+}
+
+/** The client's body without what was cut out of it, and ours in its place. */
+class CutBody implements UpstreamBody {
+  constructor(
+    readonly path: string,
+    readonly stream: boolean,
+    /** Our members, each with a comma before it. */
+    private readonly added: string,
+    private readonly pieces: readonly string[],
+    private readonly long: boolean,
+  ) {}
+
+  forModel(upstreamModelId: string): string | readonly string[] {
+    const { pieces } = this
+    const head = `{"model":${jsonString(upstreamModelId)}${this.added}`
+    if (this.long) return [head, ...pieces.flatMap((piece) => [',', piece]), '}']
+    return pieces.length === 0 ? `${head}}` : `${head},${pieces.join(',')}}`
+  }
 }
 
 function membersOf(body: OutgoingRequest, dropped: (key: string) => boolean): readonly string[] {

@@ -9,9 +9,9 @@ import {
   knownFinishReason,
   readUsage,
   type SettledEnd,
-  type TokenUsage,
 } from '../chat/chunk-rewriter.ts'
 import { textWeight } from '../chat/token-estimate.ts'
+import type { TokenUsage } from '../chat/token-usage.ts'
 import { foreignJson } from '../json/foreign-json.ts'
 
 /** A completion's choice by allow-list: what else a node adds can name its paths. */

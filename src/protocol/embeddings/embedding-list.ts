@@ -1,5 +1,6 @@
-import type { ChunkIdentity, SettledEnd, TokenUsage } from '../chat/chunk-rewriter.ts'
+import type { ChunkIdentity, SettledEnd } from '../chat/chunk-rewriter.ts'
 import { isErrorBody, isObject } from '../chat/chunk-rewriter.ts'
+import type { TokenUsage } from '../chat/token-usage.ts'
 import { foreignJson } from '../json/foreign-json.ts'
 import { jsonString } from '../json/json-text.ts'
 

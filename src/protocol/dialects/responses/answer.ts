@@ -1,5 +1,6 @@
-import type { ChunkIdentity, SettledEnd, TokenUsage } from '../../chat/chunk-rewriter.ts'
+import type { ChunkIdentity, SettledEnd } from '../../chat/chunk-rewriter.ts'
 import type { PublicChoice } from '../../chat/completion.ts'
+import type { TokenUsage } from '../../chat/token-usage.ts'
 import { thoughtOf } from '../messages/answer.ts'
 import type { Echo } from './echo.ts'
 

@@ -26,7 +26,7 @@ const isObject = (value: unknown): value is Json => typeof value === 'object' &&
 const nothing: Accepted = { kind: 'nothing' }
 const failed: Accepted = { kind: 'failed' }
 /** Of text that is kept for the events that repeat it, UTF-16 units: as much as a whole answer may have. */
-const keptUnitsMax = 32 * 1024 * 1024
+const keptUnitsMax = 16 * 1024 * 1024
 
 /** An item that is being written. */
 interface OpenItem {

@@ -51,5 +51,16 @@ export const CustomerReceipt = Type.Object({
   receipt: ReceiptFacts,
   signature_ed25519: nullableText,
   public_key: nullable(Type.String({ description: "The node's Ed25519 key, base64url; null without a signature" })),
+  /** null: not in the log yet. */
+  log: nullable(
+    Type.Object({
+      index: count,
+      size: count,
+      signature_ed25519: nullable(
+        Type.String({ description: "By the log's key, of a receipt that the gateway issued" }),
+      ),
+      log_proof: Type.String({ description: 'Its place and the checkpoint, as C2SP `tlog-proof` writes it' }),
+    }),
+  ),
 })
 export type CustomerReceipt = Static<typeof CustomerReceipt>
