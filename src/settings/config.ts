@@ -64,6 +64,11 @@ export function listOf(secret: string): readonly string[] {
   return secret.split(',').map((part) => part.trim())
 }
 
+/** As a browser writes it: scheme, host, and a port where it is not the usual one. */
+function isOrigin(text: string): boolean {
+  return URL.canParse(text) && /^https?:/.test(text) && new URL(text).origin === text
+}
+
 function isNetwork(text: string): boolean {
   const [address = '', bits, more] = text.split('/')
   const version = isIP(address)
@@ -76,7 +81,7 @@ const routerKeysMax = 8
 
 /** Checks the form of settings whose kind does not say enough. */
 function formFaults(settings: Settings): string[] {
-  const { SVC_ROUTER_KEY, SVC_ENDPOINT_NETWORKS, SVC_TRUSTED_PROXIES } = settings
+  const { SVC_ROUTER_KEY, SVC_ENDPOINT_NETWORKS, SVC_TRUSTED_PROXIES, SVC_CORS_ORIGINS } = settings
   const faults: string[] = []
   if (SVC_ROUTER_KEY !== null && listOf(SVC_ROUTER_KEY).some((seed) => readSeed(seed) === null)) {
     faults.push('SVC_ROUTER_KEY must be a list of 32-byte seeds in base64 or hex')
@@ -86,6 +91,9 @@ function formFaults(settings: Settings): string[] {
   }
   if (!SVC_ENDPOINT_NETWORKS.every(isNetwork)) {
     faults.push('SVC_ENDPOINT_NETWORKS must be a list of networks like 10.0.0.0/8')
+  }
+  if (!SVC_CORS_ORIGINS.every(isOrigin)) {
+    faults.push('SVC_CORS_ORIGINS must be a list of origins like https://chat.example,http://localhost:3000')
   }
   if (!SVC_TRUSTED_PROXIES.every(isNetwork)) {
     faults.push('SVC_TRUSTED_PROXIES must be a list of addresses or networks like 127.0.0.1,10.0.0.0/8')

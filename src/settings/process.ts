@@ -53,6 +53,10 @@ export const processSettings = {
     kind: 'list',
     meaning: 'Addresses and networks (`10.0.0.0/8`) of proxies whose `X-Forwarded-For` the gateway believes',
   },
+  SVC_CORS_ORIGINS: {
+    kind: 'list',
+    meaning: 'Origins of web pages (`https://chat.example`) that may call inference from a browser; none by default',
+  },
   SVC_PROBLEM_BASE_URL: {
     kind: 'text',
     default: null,

@@ -2,11 +2,15 @@ import { Problem } from '../../errors.ts'
 import { type PlacementRequest, place } from '../../machines/rules/placement.ts'
 import type { Route } from '../../machines/rules/routing.ts'
 import { textWeightPerUnitMax } from '../../protocol/chat/token-estimate.ts'
+import type { TokenUsage } from '../../protocol/chat/token-usage.ts'
 import type { UpstreamBody } from '../../protocol/chat/upstream-request.ts'
+import type { ChatMetadata } from '../../protocol/wire/inference/chat.ts'
 import type { Admission } from '../limits/limits.ts'
+import type { PartedOperation } from '../operations/operation.ts'
 import type { ChatAnswer, ChatCommand } from './chat-command.ts'
 import { dispatch, refusal } from './dispatch.ts'
 import { type ChatPort, Exchange } from './exchange.ts'
+import { Parts } from './parts.ts'
 import { Relay } from './relay.ts'
 import { StreamOwner, tryStream } from './stream-answer.ts'
 import { tryWhole } from './whole-answer.ts'
@@ -132,6 +136,32 @@ async function dispatchStream(
   }
 }
 
+/** One answer of many: their sum, under the request's own id. */
+async function joined(exchange: Exchange, parts: Parts): Promise<string> {
+  const { command } = exchange
+  const answers = await parts.run()
+  const sum = (of: (usage: TokenUsage) => number) => answers.reduce((all, { usage }) => all + of(usage), 0)
+  const usage = {
+    prompt_tokens: sum((part) => part.prompt_tokens),
+    completion_tokens: sum((part) => part.completion_tokens),
+    total_tokens: sum((part) => part.total_tokens),
+  }
+  const { operation, requestId, startedMs, body } = command as ChatCommand & { readonly operation: PartedOperation }
+  const told = answers.map(({ conclusion }) => conclusion.metadata)
+  const metadata = {
+    ...(told[0] as ChatMetadata),
+    latency_ms: Math.round(performance.now() - startedMs),
+    request_id: requestId,
+    ...(told.some(({ usage_estimated: estimated }) => estimated === true) ? { usage_estimated: true } : {}),
+    receipt_hashes: told.map(({ receipt_hash: hash }) => hash),
+  }
+  const whole = operation.parts.join(answers.map(({ completion }) => completion))
+  const text = operation.writeWhole(exchange.identity(), whole, { usage, metadata }, body)
+  exchange.attempts = answers.length
+  exchange.finish(200, null, usage, null)
+  return text
+}
+
 async function run(exchange: Exchange): Promise<ChatAnswer> {
   const { command, table, port } = exchange
   const { operation, body, access } = command
@@ -146,6 +176,9 @@ async function run(exchange: Exchange): Promise<ChatAnswer> {
   const writer = body.stream === true ? operation.writer?.(exchange.identity(), body) : undefined
   if (writer === undefined) {
     port.ticker.add(exchange)
+    const parts = operation.parts === undefined ? null : Parts.of(exchange, request)
+    exchange.parts = parts
+    if (parts !== null) return { kind: 'whole', body: await joined(exchange, parts), headers }
     const answer = await dispatchWhole(exchange, request, keys, ceiling)
     return { kind: 'whole', body: answer.body, headers }
   }

@@ -66,6 +66,8 @@ export class Exchange implements Ticking, Dispatched {
   sentOnce = false
   attempt: Attempt | null = null
   relay: Relay | null = null
+  /** Of a request that several nodes do side by side. */
+  parts: { abort(cause: 'client_gone' | 'shutdown' | 'total_timeout'): void } | null = null
   readonly ending = new CallSignal()
   private stopped = false
   /** null: nobody pays. */
@@ -160,7 +162,9 @@ export class Exchange implements Ticking, Dispatched {
 
   /** A whole answer has one deadline; a stream's relay watches its own. */
   tick(nowMs: number): void {
-    if (nowMs - this.command.startedMs >= this.port.config.SVC_TOTAL_TIMEOUT_MS) this.attempt?.abort('total_timeout')
+    if (nowMs - this.command.startedMs < this.port.config.SVC_TOTAL_TIMEOUT_MS) return
+    this.attempt?.abort('total_timeout')
+    this.parts?.abort('total_timeout')
   }
 
   /** The signal of the client aborts. */
@@ -170,6 +174,7 @@ export class Exchange implements Ticking, Dispatched {
 
   /** The client is gone, or the gateway stops. */
   abort(cause: 'client_gone' | 'shutdown'): void {
+    this.parts?.abort(cause)
     this.stopped ||= cause === 'shutdown'
     this.ending.abort()
     if (this.relay === null) this.attempt?.abort(cause)

@@ -41,6 +41,10 @@ interface EmbeddingsAnswer extends WholeAnswer {
 }
 
 const nothing = () => 0
+/** Of one call to a node: answers of more would be too large to hold and to check at once. */
+const nodeInputsMax = 256
+/** Where Text Embeddings Inference was not told otherwise (`--max-client-batch-size`). */
+const teiInputsMax = 32
 
 export const embeddings: Operation<EmbeddingsRequest> = {
   name: 'embeddings',
@@ -69,6 +73,18 @@ export const embeddings: Operation<EmbeddingsRequest> = {
   readWhole(text, body): EmbeddingsAnswer | null {
     const list = readEmbeddings(text, inputsOf(body).length, body.encoding_format ?? 'float')
     return list === null ? null : { ...list, choices: [], outputWeight: nothing }
+  },
+  parts: {
+    count: (body) => inputsOf(body).length,
+    unitsMax: (kind) => (kind === 'tei' ? teiInputsMax : nodeInputsMax),
+    cut: (body, from, to) => ({ ...body, input: inputsOf(body).slice(from, to) as EmbeddingsRequest['input'] }),
+    join: (answers): EmbeddingsAnswer => ({
+      choices: [],
+      usage: null,
+      svc: undefined,
+      outputWeight: nothing,
+      vectors: answers.flatMap((answer) => (answer as EmbeddingsAnswer).vectors),
+    }),
   },
   writeWhole: (identity, answer, end) => embeddingsText(identity, (answer as EmbeddingsAnswer).vectors, end),
 }

@@ -53,6 +53,19 @@ export interface StreamWriter {
   failure(error: object): string
 }
 
+/** How a request is cut for many nodes, and their answers put together. */
+export interface OperationParts<B extends InferenceRequest = InferenceRequest> {
+  /** Units that can be done apart. */
+  count(body: B): number
+  /** As many as a server of this kind takes at once. */
+  unitsMax(kind: RuntimeKind): number
+  /** The request for the units from `from` up to `to`. */
+  cut(body: B, from: number, to: number): InferenceRequest
+  /** In the order of their units. */
+  join(answers: readonly WholeAnswer[]): WholeAnswer
+}
+export type PartedOperation = Operation & { readonly parts: OperationParts }
+
 /**
  * One kind of inference: one file here, one line in the registry. Everything that admits, places, tries, relays, meters,
  * charges and records is shared and knows of an operation what stands here.
@@ -89,6 +102,8 @@ export interface Operation<B extends InferenceRequest = InferenceRequest> {
   /** null: it is an error, or no answer to this request. */
   readWhole(text: string, body: B): WholeAnswer | null
   writeWhole(identity: ChunkIdentity, answer: WholeAnswer, end: SettledEnd, body: B): string
+  /** Absent: it is one call, however large. */
+  readonly parts?: OperationParts<B>
   /** Absent: it has no stream, and `read` refuses to be asked for one. */
   writer?(identity: ChunkIdentity, body: B): StreamWriter
 }

@@ -27,3 +27,34 @@ const preflight = {
 export function preflightHeaders(template: string, marketplaceSegment: string): Readonly<Record<string, string>> {
   return openPaths.includes(template) || template === `/${marketplaceSegment}/models` ? preflight : {}
 }
+
+/** What the preflight of a page may ask to send: names of headers, no more than a client has. */
+const headerNames = /^[A-Za-z0-9-]+(?: ?, ?[A-Za-z0-9-]+){0,63}$/
+
+/**
+ * For the pages that the operator has named (§28); null for others, and for all where none is named. The origin is
+ * repeated, not `*`: a page of another origin learns nothing. No cookie is ever read, so that none is allowed.
+ */
+export function namedOrigin(origins: readonly string[], request: Request): Record<string, string> | null {
+  if (origins.length === 0) return null
+  const origin = request.headers.get('origin')
+  if (origin === null || !origins.includes(origin)) return null
+  return {
+    'access-control-allow-origin': origin,
+    'access-control-expose-headers': `${corsHeaders['access-control-expose-headers']}, request-id, ratelimit`,
+    vary: 'Origin',
+  }
+}
+
+/** Of the answer to `OPTIONS` on an inference path. */
+export function namedPreflight(origins: readonly string[], request: Request): Record<string, string> {
+  const allowed = namedOrigin(origins, request)
+  if (allowed === null) return {}
+  const wanted = request.headers.get('access-control-request-headers') ?? ''
+  return {
+    ...allowed,
+    'access-control-allow-methods': 'GET, POST',
+    'access-control-max-age': '600',
+    ...(headerNames.test(wanted) ? { 'access-control-allow-headers': wanted } : {}),
+  }
+}

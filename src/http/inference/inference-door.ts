@@ -10,6 +10,7 @@ import type { ChatRequest } from '../../protocol/wire/inference/chat.ts'
 import { secondMs } from '../../time.ts'
 import type { PeerDirectory } from '../frame/client-address.ts'
 import type { HttpContext } from '../frame/context.ts'
+import { namedOrigin } from '../frame/cors.ts'
 import { clientClosedStatus } from '../frame/failure.ts'
 import { respondToFailure } from '../plugins/problems.ts'
 import { AnswerHeaders } from './answer-headers.ts'
@@ -53,7 +54,18 @@ export class InferenceDoor implements InferencePlace {
     this.streamRestSeconds = Math.max(idleSeconds, slowClientSeconds + slowClientMarginSeconds)
   }
 
-  async handle(request: Request, server: PeerDirectory | null): Promise<Response> {
+  /** The answer, readable for the pages that the operator has named. Costs nothing where there are none. */
+  handle(request: Request, server: PeerDirectory | null): Promise<Response> {
+    const answering = this.answer(request, server)
+    const named = namedOrigin(this.context.gateway.config.SVC_CORS_ORIGINS, request)
+    if (named === null) return answering
+    return answering.then((response) => {
+      for (const name in named) response.headers.set(name, named[name] ?? '')
+      return response
+    })
+  }
+
+  private async answer(request: Request, server: PeerDirectory | null): Promise<Response> {
     const { context } = this
     const { connections, gateway } = context
     const line = new InferenceLine(this, request, server)

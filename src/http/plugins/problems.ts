@@ -11,7 +11,7 @@ import {
   problemResponse,
 } from '../../protocol/json/problem-response.ts'
 import { beginExchange, endExchange, type HttpContext, type HttpExchange } from '../frame/context.ts'
-import { preflightHeaders } from '../frame/cors.ts'
+import { namedPreflight, preflightHeaders } from '../frame/cors.ts'
 import { clientClosedStatus, problemOf } from '../frame/failure.ts'
 import { missedInference } from '../frame/missed-inference.ts'
 import { adminPrefix, type RouteTable } from '../frame/route-table.ts'
@@ -67,11 +67,13 @@ function unhandled(context: HttpContext, table: RouteTable, request: Request, ex
   }
   const allow = found.allow.join(', ')
   if (request.method === 'OPTIONS') {
+    const { config } = context.gateway
     const response = new Response(null, {
       status: 204,
       headers: {
         ...context.base,
-        ...preflightHeaders(found.template, context.gateway.config.SVC_MARKETPLACE_SEGMENT),
+        ...preflightHeaders(found.template, config.SVC_MARKETPLACE_SEGMENT),
+        ...(envelopeOf(found.template) === null ? {} : namedPreflight(config.SVC_CORS_ORIGINS, request)),
         allow,
         'cache-control': 'no-store',
         [headers.requestId]: exchange.requestId,

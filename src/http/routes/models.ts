@@ -5,7 +5,7 @@ import { tokenPrefixes } from '../../brand.ts'
 import { Problem } from '../../errors.ts'
 import { AnthropicModelList, DescribedModelList, type Model, ModelList } from '../../protocol/wire/inference/models.ts'
 import type { HttpContext, HttpExchange } from '../frame/context.ts'
-import { corsHeaders } from '../frame/cors.ts'
+import { corsHeaders, namedOrigin } from '../frame/cors.ts'
 import { sentKey, wrongKind } from '../frame/credential.ts'
 import { refusedLogin } from '../frame/refused-login.ts'
 import { describe } from '../frame/route-table.ts'
@@ -40,6 +40,8 @@ async function visible(context: HttpContext, { exchange, request, set }: Asked):
   set.headers.vary = 'Authorization'
   if (token !== null) {
     set.headers['cache-control'] = keyedCache
+    Object.assign(set.headers, namedOrigin(gateway.config.SVC_CORS_ORIGINS, request))
+    set.headers.vary = 'Authorization, Origin'
     const access = await authenticate(context, exchange, token)
     return modelsOf(accountRoutes(gateway.router.table(), access, Date.now()))
   }

@@ -1,0 +1,132 @@
+import { newId } from '../../ids.ts'
+import { isFree, isOwn, judge } from '../../machines/rules/eligibility.ts'
+import { type PlacementRequest, place } from '../../machines/rules/placement.ts'
+import type { Route } from '../../machines/rules/routing.ts'
+import type { InferenceRequest, PartedOperation } from '../operations/operation.ts'
+import type { AttemptFailure } from './attempt.ts'
+import { dispatch } from './dispatch.ts'
+import { Exchange } from './exchange.ts'
+import { Tries } from './tries.ts'
+import { type ReceivedAnswer, receiveWhole } from './whole-answer.ts'
+
+/** Fewer units are not worth a call of their own. */
+const unitsLeast = 16
+/** So many turns each node gets, so that a fast one does the more and a slow one holds up little. */
+const turnsPerNode = 4
+
+/** The request is recorded once, not its parts. */
+const unrecorded = { record: () => {} }
+
+/** A request that many nodes do side by side, and what they said. */
+export class Parts {
+  private readonly running = new Set<Exchange>()
+  /** The unit that nobody has taken yet. */
+  private next = 0
+  private ended = false
+
+  private constructor(
+    private readonly exchange: Exchange,
+    private readonly request: PlacementRequest,
+    private readonly routes: readonly Route[],
+    private readonly operation: PartedOperation,
+    private readonly units: number,
+  ) {}
+
+  /** null: it is done in one call, as anything that cannot be cut, costs money, or is small. */
+  static of(exchange: Exchange, request: PlacementRequest): Parts | null {
+    const { operation, body } = exchange.command
+    if (operation.parts === undefined) return null
+    const parted = operation as PartedOperation
+    const units = parted.parts.count(body)
+    const routes = sharingRoutes(exchange, request)
+    const [first] = routes
+    if (first === undefined) return null
+    const small = routes.length === 1 || units < 2 * unitsLeast
+    if (small && units <= parted.parts.unitsMax(first.runtimeKind)) return null
+    return new Parts(exchange, request, routes, parted, units)
+  }
+
+  abort(cause: 'client_gone' | 'shutdown' | 'total_timeout'): void {
+    this.ended = true
+    for (const part of this.running) {
+      part.attempt?.abort(cause)
+      // One that waits for a slot hears of it too; its deadline it knows by itself.
+      if (cause !== 'total_timeout') part.abort('shutdown')
+    }
+  }
+
+  /** The answers in the order of their units. Rejects with the first failure that no other node could make good. */
+  async run(): Promise<readonly ReceivedAnswer[]> {
+    const share = Math.max(unitsLeast, Math.ceil(this.units / (this.routes.length * turnsPerNode)))
+    const answers = new Map<number, ReceivedAnswer>()
+    const work = async (route: Route) => {
+      const { parts } = this.operation
+      const most = Math.min(share, parts.unitsMax(route.runtimeKind))
+      while (this.next < this.units && !this.ended) {
+        const from = this.next
+        this.next = Math.min(this.units, from + most)
+        const body = parts.cut(this.exchange.command.body, from, this.next)
+        answers.set(from, await this.part(route, body))
+      }
+    }
+    try {
+      await Promise.all(this.routes.map(work))
+    } finally {
+      // What still runs is of no use to anybody: one part has failed for good.
+      if (this.running.size > 0) this.abort('client_gone')
+    }
+    return [...answers].sort(([a], [b]) => a - b).map(([, answer]) => answer)
+  }
+
+  private async part(route: Route, body: InferenceRequest): Promise<ReceivedAnswer> {
+    const { port, command } = this.exchange
+    const text = JSON.stringify(body)
+    const own = { ...command, requestId: newId('req'), body, text, idempotencyKey: null, recorder: unrecorded }
+    const exchange = new Exchange(port, own, port.router.table(), null)
+    this.running.add(exchange)
+    const attempt = (chosen: Route) =>
+      receiveWhole(exchange, chosen, this.operation.upstream(text, body, null, chosen.runtimeKind))
+    try {
+      const first = await attempt(route)
+      const answer = 'failure' in first ? await this.elsewhere(exchange, route, first.failure, attempt) : first
+      exchange.record(answer.conclusion)
+      return answer
+    } finally {
+      exchange.attempt?.release({ kind: 'neutral' })
+      this.running.delete(exchange)
+    }
+  }
+
+  /** One part has failed on its node: another one gets it, as with any request (§5, failover). */
+  private async elsewhere(
+    part: Exchange,
+    route: Route,
+    failure: AttemptFailure,
+    attempt: (route: Route) => Promise<ReceivedAnswer | { readonly failure: AttemptFailure }>,
+  ): Promise<ReceivedAnswer> {
+    const tries = new Tries()
+    if (!part.command.signal.aborted) part.port.failed(failure.code)
+    if (!tries.failed(route.profileId, failure) || this.ended || this.routes.length === 1) throw tries.givenUp()
+    const wanted = { ...this.request, exclude: new Set([route.profileId]), nowMs: Date.now() }
+    const answer = await dispatch(part, wanted, attempt)
+    tries.served()
+    return answer
+  }
+}
+
+/** The nodes among which a request may be shared out: of one side, at no cost, ready now, and those first that hold the model. */
+function sharingRoutes({ port, command, table }: Exchange, request: PlacementRequest): readonly Route[] {
+  const { customerId } = command.access
+  const placement = place(table, request, port.random)
+  if (placement.kind !== 'placed' || !isFree(placement.route, customerId)) return []
+  const own = isOwn(placement.route, customerId)
+  const open = (table.byModel.get(request.modelId) ?? []).filter(
+    (route) =>
+      isOwn(route, customerId) === own &&
+      isFree(route, customerId) &&
+      judge(route, request, null) === 'open' &&
+      Math.max(route.heldUntilMs, route.load.ejectedUntilMs) <= request.nowMs,
+  )
+  const loaded = open.filter((route) => route.loaded !== false)
+  return loaded.length === 0 ? open : loaded
+}
