@@ -44,6 +44,7 @@ import { peerRoutes } from './routes/peer.ts'
 import { pricingRoutes } from './routes/pricing.ts'
 import { privateJobRoutes } from './routes/private-jobs.ts'
 import { publicLogRoutes } from './routes/public-log.ts'
+import { publicPayoutRoutes } from './routes/public-payouts.ts'
 import { receiptProofRoutes } from './routes/receipts.ts'
 import { settlementRoutes } from './routes/settlement.ts'
 import { webhookKeyRoutes } from './routes/webhook-keys.ts'
@@ -82,6 +83,7 @@ export function createApp(gateway: GatewayHandle): AnyElysia {
     .use(apiCatalogRoutes(context))
     .use(pricingRoutes(context, table))
     .use(settlementRoutes(context))
+    .use(publicPayoutRoutes(context))
     .use(marketplaceRoutes(context))
     .use(nodePayoutRoutes(context))
     .use(billingRoutes(context))

@@ -14,7 +14,7 @@ import {
   type WriteResult,
 } from '../../machines/charts/payout-batch.ts'
 import { batchDue, payoutsPerBatchMax } from '../../machines/rules/payout-batching.ts'
-import { MerkleTree, payoutLeaf, toHex } from '../../protocol/receipts/merkle.ts'
+import { MerkleTree, payoutLeafOf, toHex } from '../../protocol/receipts/merkle.ts'
 import { type BatchStatus, batchStatuses } from '../../protocol/wire/money/money.ts'
 import { minuteMs, secondMs } from '../../time.ts'
 import type { AuditContext, AuditTrail } from '../audit/audit-context.ts'
@@ -29,6 +29,9 @@ export type PayoutBatch = rows.PayoutBatchRow
 
 export interface BatchProof {
   readonly entryId: string
+  readonly nodeId: string
+  /** The id in the leaf: the receipt's hash; null: of a batch of contract v1, whose id is the hash of `entryId`. */
+  readonly payoutId: string | null
   readonly payee: string
   readonly amountWei: bigint
   readonly leaf: string
@@ -126,14 +129,15 @@ export class Settlement {
   }
 
   async proofs(batchId: string): Promise<readonly BatchProof[]> {
-    const { merkleRoot } = await this.batch(batchId)
+    const { merkleRoot, leafVersion } = await this.batch(batchId)
     const members = await rows.batchMembers(this.db, batchId)
-    const leaves = members.map(payoutLeaf)
+    const idOf = ({ receiptHash }: { readonly receiptHash: string }) => (leafVersion === 1 ? null : receiptHash)
+    const leaves = members.map((member) => payoutLeafOf({ ...member, receiptHash: idOf(member) }))
     const tree = MerkleTree.of(leaves)
     if (tree.root() !== merkleRoot) throw new Error('the payouts of a batch do not make its root')
     return members.map((member, at) => {
       const leaf = leaves[at] ?? new Uint8Array()
-      return { ...member, leaf: toHex(leaf), proof: tree.proof(leaf) ?? [] }
+      return { ...member, payoutId: idOf(member), leaf: toHex(leaf), proof: tree.proof(leaf) ?? [] }
     })
   }
 

@@ -1,19 +1,21 @@
 import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import { brand } from '../../brand.ts'
-import { nodePayouts, type PayoutRow, settlementGroups } from '../../db/queries/money/payouts.ts'
+import { batchesOfNode, nodePayouts, type PayoutRow, settlementGroups } from '../../db/queries/money/payouts.ts'
 import { Problem } from '../../errors.ts'
-import { NodePayoutReport } from '../../protocol/wire/money/money.ts'
+import { NodePayoutProofs, NodePayoutReport } from '../../protocol/wire/money/money.ts'
 import { isoTime, secondMs } from '../../time.ts'
 import type { HttpContext } from '../frame/context.ts'
 import { asks, filter, limitOf, matches, type QueryValues, text, windowDays } from '../frame/query.ts'
 import { refusedLogin } from '../frame/refused-login.ts'
 import { describe } from '../frame/route-table.ts'
 import { requestId } from '../plugins/request-id.ts'
-import { groupView, instant, windowStart } from '../views/money.ts'
+import { groupView, instant, payoutProofView, windowStart } from '../views/money.ts'
 
 const window = { window_days: windowDays, limit: limitOf(100, 500) } as const
 const nodeIdPattern = /^[A-Za-z0-9_-]{1,64}$/
+/** Of one answer with proofs: each may have 1,000 leaves to compute. */
+const batchesMax = 20
 
 /** What the node signs and its signature, as they are described; what is wrong with them has codes of its own. */
 const stamp = {
@@ -103,6 +105,7 @@ function payoutView(row: PayoutRow) {
     entry_id: row.entryId,
     private_job_id: row.privateJobId,
     receipt_hash: row.receiptHash,
+    payee: row.payee,
     amount_wei: row.amountWei.toString(),
     status: statusOf(row) as 'accrued' | 'held' | 'paid',
     settlement_status: row.settlementStatus as Exclude<PayoutRow['settlementStatus'], 'void'>,
@@ -113,8 +116,49 @@ function payoutView(row: PayoutRow) {
   }
 }
 
+/** What the node signs to get its proofs (§31). */
+export const payoutProofsMessage = ({ nodeId, signedAt, nonce }: Pick<Signed, 'nodeId' | 'signedAt' | 'nonce'>) =>
+  `${brand}-node-payout-proofs-v1:${nodeId}:${signedAt}:${nonce}`
+
+const stampQuery = { signed_at: any, nonce: any, signature_ed25519: any } as const
+
+/** What one node needs to claim what it has earned: its own leaves of the batches that hold them. */
+const proofsRoute = (context: HttpContext) =>
+  new Elysia().use(requestId(context)).get(
+    '/v1/nodes/:node_id/payouts/proofs',
+    async ({ exchange, params: { node_id: nodeId }, query: values, set }) => {
+      const { gateway } = context
+      const { signedAt, nonce, signature, atMs } = readStamp(values)
+      if (!nodeIdPattern.test(nodeId)) throw new Problem('signature_malformed', { param: 'node_id' })
+      const message = payoutProofsMessage({ nodeId, signedAt, nonce })
+      const fault = await gateway.nodeProofs.check({ nodeId, timestamp: atMs / secondMs, nonce, signature, message })
+      if (fault !== null) throw refusedLogin(gateway, exchange.address, new Problem(fault))
+      Object.assign(set.headers, await gateway.limits.takeNodeReport(nodeId))
+      const proofs: ReturnType<typeof payoutProofView>[] = []
+      for (const batchId of await batchesOfNode(gateway.db, nodeId, batchesMax)) {
+        const batch = await gateway.settlement.batch(batchId)
+        const members = await gateway.settlement.proofs(batchId)
+        for (const member of members) if (member.nodeId === nodeId) proofs.push(payoutProofView(batch, member))
+      }
+      return { object: `${brand}.payout_proofs` as const, node_id: nodeId, count: proofs.length, proofs }
+    },
+    {
+      params: Type.Object({ node_id: Type.String() }),
+      response: { 200: NodePayoutProofs },
+      ...asks(stampQuery, stamp),
+      detail: {
+        ...describe({
+          summary: "The proofs of a node's payouts, to claim with",
+          description: `Signed by the node's Ed25519 identity over \`${brand}-node-payout-proofs-v1:<node_id>:<signed_at>:<nonce>\`. Of the newest ${batchesMax} batches.`,
+          tags: ['Money (extension)'],
+        }),
+        security: [],
+      },
+    },
+  )
+
 /** Endpoint 8: what one node has earned. No customer is named. */
-export const nodePayoutRoutes = (context: HttpContext) =>
+const reportRoute = (context: HttpContext) =>
   new Elysia().use(requestId(context)).get(
     '/v1/nodes/:node_id/payouts',
     async ({ exchange, params, query: values, request: { url }, set }) => {
@@ -152,3 +196,6 @@ export const nodePayoutRoutes = (context: HttpContext) =>
       },
     },
   )
+
+export const nodePayoutRoutes = (context: HttpContext) =>
+  new Elysia().use(reportRoute(context)).use(proofsRoute(context))

@@ -151,7 +151,7 @@ export class SettlementRig {
   async claim(
     batchId: string,
     proof: {
-      readonly entryId: string
+      readonly payoutId: string | null
       readonly payee: string
       readonly amountWei: bigint
       readonly proof: readonly string[]
@@ -163,7 +163,7 @@ export class SettlementRig {
       address: this.contract,
       abi: contractAbi,
       functionName: 'claim',
-      args: [id(batchId), id(proof.entryId), proof.payee as Hex, proof.amountWei, proof.proof as Hex[]],
+      args: [id(batchId), (proof.payoutId ?? '0x') as Hex, proof.payee as Hex, proof.amountWei, proof.proof as Hex[]],
       account,
     } as const
     await reader.simulateContract(call)

@@ -16,7 +16,7 @@ import { asks, limitOf } from '../../frame/query.ts'
 import { mayRead } from '../../frame/reads.ts'
 import { describe } from '../../frame/route-table.ts'
 import { admin } from '../../plugins/admin.ts'
-import { adminBatchView } from '../../views/money.ts'
+import { adminBatchView, payoutProofView } from '../../views/money.ts'
 
 const tags = ['Money (extension)']
 const params = Type.Object({ batch_id: Type.String({ pattern: '^[A-Za-z0-9_-]{1,64}$' }) })
@@ -112,17 +112,7 @@ const itemRoutes = (context: HttpContext) => {
       '/v1/admin/payout-batches/:batch_id/proofs',
       async ({ params: { batch_id } }) => {
         const batch = await settlement.batch(batch_id)
-        const proofs = (await settlement.proofs(batch_id)).map((proof) => ({
-          object: `${brand}.payout_proof` as const,
-          batch_id,
-          entry_id: proof.entryId,
-          payee: proof.payee,
-          amount_wei: proof.amountWei.toString(),
-          leaf: proof.leaf,
-          proof: [...proof.proof],
-          merkle_root: batch.merkleRoot,
-          submitted_tx_hash: batch.submittedTxHash,
-        }))
+        const proofs = (await settlement.proofs(batch_id)).map((proof) => payoutProofView(batch, proof))
         return {
           object: `${brand}.admin.payout_proof_list` as const,
           generated_at: isoTime(Date.now()),
