@@ -5,6 +5,7 @@ import { createSealing } from './actors/accounts/sealing.ts'
 import { startGateway } from './actors/gateway.ts'
 import type { GatewayParts, RunningGateway } from './actors/gateway-handle.ts'
 import { SettlementPackagesError } from './actors/money/chain.ts'
+import { warmUp } from './actors/warm-up/warm-up.ts'
 import { product } from './brand.ts'
 import { type OpenDatabase, openDatabase } from './db/client.ts'
 import { type EmbeddedDatabase, EmbeddedDatabaseError, startEmbedded } from './db/embedded/embedded.ts'
@@ -14,6 +15,7 @@ import { descriptors } from './host/descriptors.ts'
 import { logMemory } from './host/log-memory.ts'
 import { welcome } from './host/welcome.ts'
 import { createApp } from './http/app.ts'
+import { openWarmDoor } from './http/warm-door.ts'
 import { watchDescriptors } from './listener/descriptor-watch.ts'
 import { createLog, failureName, type Log } from './log.ts'
 import { type Config, listOf, readConfig } from './settings/config.ts'
@@ -210,6 +212,8 @@ async function startAll(
   const port = server.port ?? config.SVC_PORT
   undo.push(() => server.stop(true))
   undo.push(watchDescriptors(descriptors, { server: () => server, log }))
+  // `/readyz` says `starting` until `listening` has ended.
+  if (config.SVC_WARM_UP) await warmUp(gateway, openWarmDoor)
   await gateway.listening(port)
   keepBaseUrl(storage.folder, gateway.baseUrl())
   log.info('listening', { host: config.SVC_HOST, port })

@@ -42,6 +42,11 @@ export const processSettings = {
     default: null,
     meaning: 'Base of `type` in problem bodies; default `urn:svc:problem:`',
   },
+  SVC_WARM_UP: {
+    kind: 'flag',
+    default: true,
+    meaning: 'Before it says that it is ready, the gateway runs its own code warm, for at most 1 s',
+  },
   SVC_SHUTDOWN_GRACE_MS: {
     kind: 'number',
     default: 30_000,
