@@ -23,7 +23,8 @@ const askMsMax = 850
 const closeMsMax = 100
 /** More answers would make the first client's request little faster. */
 const answersEnough = 500
-const atOnce = 32
+/** Each holds four descriptors of this process. */
+const atOnce = 16
 const answerBytesMax = 64 * 1024
 const model = 'warm-up'
 const path = '/v1/api/chat/completions'
