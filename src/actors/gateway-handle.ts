@@ -53,7 +53,7 @@ export interface GatewayHandle {
   readonly log: Log
   readonly metrics: Metrics
   readonly router: PoolRouter
-  readonly access: AccessDirectory
+  readonly access: Omit<AccessDirectory, 'start' | 'stop'>
   readonly failedLogins: FailedLogins
   readonly limits: GatewayLimits
   readonly accounts: Accounts

@@ -1,8 +1,10 @@
 import { startGateway } from '../actors/gateway.ts'
 import type { GatewayParts, RunningGateway } from '../actors/gateway-handle.ts'
+import { warmUp } from '../actors/warm-up/warm-up.ts'
 import { descriptors } from '../host/descriptors.ts'
 import { createApp } from '../http/app.ts'
 import { createPeerApp } from '../http/peer-app.ts'
+import { openWarmDoor } from '../http/warm-door.ts'
 import { watchDescriptors } from '../listener/descriptor-watch.ts'
 import { refuseConnections } from '../listener/listening-socket.ts'
 import type { Cleanup } from './cleanup.ts'
@@ -33,12 +35,12 @@ export async function serve(parts: GatewayParts, cleanup: Cleanup): Promise<Serv
   const app = createApp(gateway)
   const doors = place === undefined ? [] : place.doors.map((door) => openPeerDoor(gateway, door, cleanup))
   // One of several takes requests when it can answer them: the others do meanwhile. Alone, it must say that it starts.
-  if (place !== undefined) await gateway.listening(config.SVC_PORT)
+  if (place !== undefined) await becomeReady(gateway, config.SVC_PORT)
   const server = listen(app, config, place !== undefined || !config.embedded)
   cleanup.add(() => server.stop(true))
   cleanup.add(watchDescriptors(descriptors, { server: () => server, log }))
   const port = server.port ?? config.SVC_PORT
-  if (place === undefined) await gateway.listening(port)
+  if (place === undefined) await becomeReady(gateway, port)
   else gateway.listensOn(port)
   log.info('listening', { host: config.SVC_HOST, port })
   let stopping: Promise<void> | null = null
@@ -67,6 +69,12 @@ export async function serve(parts: GatewayParts, cleanup: Cleanup): Promise<Serv
       return stopping
     },
   }
+}
+
+/** `/readyz` says `starting` until this has ended. */
+async function becomeReady(gateway: RunningGateway, port: number): Promise<void> {
+  if (gateway.config.SVC_WARM_UP) await warmUp(gateway, openWarmDoor)
+  await gateway.listening(port)
 }
 
 /**

@@ -62,6 +62,11 @@ export const processSettings = {
     default: null,
     meaning: 'Prefix of `type` in problem bodies. The default is `urn:svc:problem:`.',
   },
+  SVC_WARM_UP: {
+    kind: 'flag',
+    default: true,
+    meaning: 'Before it says that it is ready, the gateway runs its own code warm, for at most 1 s',
+  },
   SVC_SHUTDOWN_GRACE_MS: {
     kind: 'number',
     default: 30_000,

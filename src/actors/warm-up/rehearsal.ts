@@ -1,0 +1,153 @@
+import { type CustomerId, type KeyId, type NodeId, newId, type ProfileId, type RuntimeId } from '../../ids.ts'
+import { createLog } from '../../log.ts'
+import { createPrefixMap } from '../../machines/rules/affinity.ts'
+import { mergePolicies } from '../../machines/rules/model-policy.ts'
+import type { Route, RoutingTable } from '../../machines/rules/routing.ts'
+import { createDirectTransport } from '../../transport/direct.ts'
+import type { NodeTransport } from '../../transport/transport.ts'
+import type { Access } from '../accounts/access.ts'
+import { createChat } from '../chat/chat.ts'
+import { createDecisionLog } from '../chat/explain.ts'
+import { Ticker } from '../chat/ticker.ts'
+import type { GatewayHandle } from '../gateway-handle.ts'
+import type { InFlightCall, Router } from '../pool/router.ts'
+import { createMetrics } from '../telemetry/metrics.ts'
+
+/** What a rehearsal's door is opened with. */
+export interface Rehearsal {
+  /** The gateway with other actors wherever a request leaves a trace. */
+  readonly gateway: GatewayHandle
+  stop(): void
+}
+
+function soleRoute(modelId: string, customerId: CustomerId): Route {
+  const nodeId: NodeId = newId('node')
+  const profileId: ProfileId = newId('mp')
+  const runtimeId: RuntimeId = newId('rt')
+  return {
+    profileId,
+    nodeId,
+    runtimeId,
+    runtimeKind: 'vllm',
+    modality: 'chat',
+    agent: null,
+    customerId,
+    visibility: 'private',
+    privacyClass: 'private',
+    nodeClass: 'standard',
+    nodeState: 'ready',
+    ready: true,
+    modelId,
+    modelNames: [modelId],
+    upstreamModelId: modelId,
+    contextLength: null,
+    maxOutputLength: null,
+    slotsTotal: null,
+    heldUntilMs: 0,
+    priced: false,
+    prices: null,
+    loaded: true,
+    measuredAt: 0,
+    load: { inFlight: 0, ttftEwmaMs: null, tokensPerSecond: null, durationEwmaMs: null, ejectedUntilMs: 0 },
+  }
+}
+
+/** A pool of one node that is always ready. */
+class SoleNode implements Router {
+  private readonly current: RoutingTable
+
+  constructor(
+    route: Route,
+    private readonly way: NodeTransport,
+  ) {
+    const { modelId, nodeId, customerId } = route
+    this.current = {
+      version: 1,
+      publishedAtMs: Date.now(),
+      routes: [route],
+      byModel: new Map([[modelId, [route]]]),
+      owners: new Map([[nodeId, customerId]]),
+    }
+  }
+
+  table(): RoutingTable {
+    return this.current
+  }
+
+  transport(): NodeTransport {
+    return this.way
+  }
+
+  claim(route: Route, _call: InFlightCall): void {
+    route.load.inFlight++
+  }
+
+  release(route: Route): void {
+    route.load.inFlight--
+  }
+
+  strike(): void {}
+
+  waitForSlot(): Promise<'timeout'> {
+    return Promise.resolve('timeout')
+  }
+}
+
+const nobodyPays = () => Promise.reject(new Error('nobody pays for a rehearsal'))
+
+/**
+ * The request path as it is, on actors that keep nothing: what runs through it is in no receipt, limit, metric, log line,
+ * explanation or row. It lets nobody in but `key`, and knows no model but `model`, on the node at `nodeUrl`.
+ */
+export function createRehearsal(
+  real: GatewayHandle,
+  { key, model, nodeUrl, secret }: { key: string; model: string; nodeUrl: string; secret: string },
+): Rehearsal {
+  const { config } = real
+  const customerId: CustomerId = newId('cus')
+  const keyId: KeyId = newId('key')
+  const policy = mergePolicies(null, null)
+  const access: Access = { customerId, keyId, accountStatus: 'active', expiresAtMs: null, policy }
+  const transport = createDirectTransport({
+    url: nodeUrl,
+    apiKey: secret,
+    connectTimeoutMs: config.SVC_CONNECT_TIMEOUT_MS,
+  })
+  const metrics = createMetrics()
+  const log = createLog(config.SVC_LOG_LEVEL, () => {})
+  const chat = createChat({
+    config,
+    router: new SoleNode(soleRoute(model, customerId), transport),
+    limits: { admit: () => ({ settle: () => {} }) },
+    random: Math.random,
+    prefixes: createPrefixMap(),
+    ticker: new Ticker(),
+    decided: createDecisionLog().record,
+    receipt: () => {},
+    // The node is the caller's own, and no price is asked.
+    ledger: real.ledger,
+    idempotency: { claim: nobodyPays, release: () => {} },
+    failed: metrics.upstreamFailure,
+  })
+  return {
+    gateway: {
+      ...real,
+      metrics,
+      log,
+      chat,
+      tracing: null,
+      access: {
+        gatewayKey: (token) => (token === key ? access : null),
+        customer: () => null,
+        role: () => null,
+        tokenSharedAcrossRoles: () => false,
+        forgetKey: () => {},
+      },
+    },
+    stop: () => {
+      chat.abortAll()
+      transport.close()
+      log.flush()
+    },
+  }
+}
