@@ -76,7 +76,7 @@ export const embeddings: Operation<EmbeddingsRequest> = {
   },
   parts: {
     count: (body) => inputsOf(body).length,
-    unitsMax: (kind) => (kind === 'tei' ? teiInputsMax : nodeInputsMax),
+    unitsMax: ({ runtimeKind }) => (runtimeKind === 'tei' ? teiInputsMax : nodeInputsMax),
     cut: (body, from, to) => ({ ...body, input: inputsOf(body).slice(from, to) as EmbeddingsRequest['input'] }),
     join: (answers): EmbeddingsAnswer => ({
       choices: [],

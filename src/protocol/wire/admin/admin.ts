@@ -206,7 +206,9 @@ export const Node = Type.Object({
       slots_free: nullableInteger,
       queue_depth: nullableInteger,
       models: Type.Array(NodeModel),
-      ranking_models: Type.Array(Type.String(), { description: 'For programs on the node itself, never for chat' }),
+      ranking_models: Type.Array(Type.String(), {
+        description: 'Built into the agent, for programs on the node itself',
+      }),
     }),
   ),
   last_error: nullable(Type.Object({ code: Type.String(), at: Instant })),
