@@ -79,6 +79,8 @@ export interface Operation<B extends InferenceRequest = InferenceRequest> {
   readonly description: string
   /** For OpenAPI; `read` checks it. */
   readonly schema: TSchema
+  /** Of a whole answer, for OpenAPI; absent: the client's SDK knows it, as it is another's format. */
+  readonly response?: TSchema
   readonly modality: Modality
   /** Agents have a route for it. */
   readonly byAgents: boolean

@@ -5,7 +5,13 @@ import { textWeight, wholeTokens } from '../../protocol/chat/token-estimate.ts'
 import type { UpstreamBody } from '../../protocol/chat/upstream-request.ts'
 import { promptUsage } from '../../protocol/embeddings/embedding-list.ts'
 import { foreignJson } from '../../protocol/json/foreign-json.ts'
-import { PooledRerankRequest, rerankByteFaults, rerankRoute, rerankTopN } from '../../protocol/wire/inference/rerank.ts'
+import {
+  PooledRerankRequest,
+  PooledRerankResponse,
+  rerankByteFaults,
+  rerankRoute,
+  rerankTopN,
+} from '../../protocol/wire/inference/rerank.ts'
 import { rerankDialectOf } from '../../runtimes/registry.ts'
 import { bestFirst, type DocumentScore, jinaDialect, readScores } from '../../runtimes/rerank.ts'
 import type { Operation, WholeAnswer } from './operation.ts'
@@ -89,6 +95,7 @@ export const rerank: Operation<PooledRerankRequest> = {
   summary: 'Rank documents',
   description: 'As Cohere and Jina have it: documents by their relevance to a query, best first, with scores in 0–1.',
   schema: PooledRerankRequest,
+  response: PooledRerankResponse,
   modality: 'rerank',
   byAgents: true,
   unvouched: true,

@@ -1,6 +1,6 @@
 import { type Static, Type } from '@sinclair/typebox'
 import type { FieldFault } from '../../../errors.ts'
-import { ChatRouting } from './chat.ts'
+import { ChatMetadata, ChatRouting } from './chat.ts'
 
 /** Endpoint 1 (§12). Unknown members are ignored, Cohere's and Jina's among them. */
 
@@ -51,6 +51,22 @@ export const PooledRerankRequest = Type.Object(
   { additionalProperties: true },
 )
 export type PooledRerankRequest = Static<typeof PooledRerankRequest>
+
+/** Best first; of equal scores the lower index first. */
+export const PooledRerankResponse = Type.Object({
+  id: Type.String(),
+  model: Type.String(),
+  results: Type.Array(
+    Type.Composite([
+      RerankResult,
+      Type.Object({
+        document: Type.Optional(Type.Object({ text: Type.String() }, { description: 'With `return_documents`' })),
+      }),
+    ]),
+  ),
+  usage: Type.Object({ prompt_tokens: Type.Integer(), total_tokens: Type.Integer() }),
+  svc: ChatMetadata,
+})
 
 const bytesOf = (text: string) => Buffer.byteLength(text)
 
