@@ -1,9 +1,8 @@
 import MiniSearch from 'minisearch'
-import type { RuntimeStatus } from './runtime.ts'
+import { lexicalModelId, type RuntimeStatus } from './runtime.ts'
 import { wordsOf } from './words.ts'
 
 /** The built-in ranker: the id says what it is, a comparison of words and no model. */
-export const lexicalModelId = 'lexical/bm25'
 /** Rankings that run at once; they share one thread. */
 export const lexicalSlots = 4
 

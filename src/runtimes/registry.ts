@@ -5,6 +5,7 @@ import { llamaCpp } from './llama-cpp.ts'
 import { lmStudio } from './lm-studio.ts'
 import { ollama } from './ollama.ts'
 import { openai } from './openai.ts'
+import type { RerankDialect } from './ranking.ts'
 import type { ProbeFetch, RuntimeModule } from './runtime.ts'
 import { sglang } from './sglang.ts'
 import { tei } from './tei.ts'
@@ -17,6 +18,11 @@ import { vllm } from './vllm.ts'
 export const runtimeModules: readonly RuntimeModule[] = [demo, llamaCpp, vllm, sglang, ollama, lmStudio, tei, openai]
 
 const freesLateOf = new Map(runtimeModules.map(({ kind, freesLate }) => [kind, freesLate]))
+
+const rerankDialects = new Map(runtimeModules.map(({ kind, rerank }) => [kind, rerank]))
+
+/** How a server of this kind is asked for a ranking; undefined: it cannot rank. */
+export const rerankDialectOf = (kind: RuntimeKind): RerankDialect | undefined => rerankDialects.get(kind)
 
 /** True if the gateway or the agent must ask this runtime for a stream to get a whole answer (§27). */
 export function askedAsStream(kind: RuntimeKind, request: ChatRequest): boolean {

@@ -67,5 +67,8 @@ export function idleStatus(kind: RuntimeKind, state: 'loading' | 'down'): Runtim
 
 export const modalityOf = ({ modality }: RuntimeModel): Modality => modality ?? 'chat'
 
-/** Serves requests of the pool. */
-export const isPooled = (model: RuntimeModel): boolean => modalityOf(model) !== 'rerank'
+/** The ranker that every agent has built in. It compares words, over the documents of one request alone. */
+export const lexicalModelId = 'lexical/bm25'
+
+/** Serves requests of the pool. The built-in ranker is for the agent's own machine: it makes no machine ready for work. */
+export const isPooled = (model: RuntimeModel): boolean => model.id !== lexicalModelId

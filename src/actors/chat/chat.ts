@@ -106,7 +106,7 @@ function bodyFor(exchange: Exchange, route: Route, ceiling: number | null): Upst
   const { operation, text, body } = exchange.command
   const given = body.max_tokens ?? body.max_completion_tokens
   const priced = operation.generates && given == null && exchange.isBilled(route)
-  return operation.upstream(text, body, priced ? exchange.billedOutput(route) : ceiling, route.runtimeKind)
+  return operation.upstream(text, body, priced ? exchange.billedOutput(route) : ceiling, route)
 }
 
 function dispatchWhole(exchange: Exchange, request: PlacementRequest, keys: PrefixKeys, ceiling: number | null) {

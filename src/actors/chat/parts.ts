@@ -42,7 +42,7 @@ export class Parts {
     const [first] = routes
     if (first === undefined) return null
     const small = routes.length === 1 || units < 2 * unitsLeast
-    if (small && units <= parted.parts.unitsMax(first.runtimeKind)) return null
+    if (small && units <= parted.parts.unitsMax(first)) return null
     return new Parts(exchange, request, routes, parted, units)
   }
 
@@ -61,7 +61,7 @@ export class Parts {
     const answers = new Map<number, ReceivedAnswer>()
     const work = async (route: Route) => {
       const { parts } = this.operation
-      const most = Math.min(share, parts.unitsMax(route.runtimeKind))
+      const most = Math.min(share, parts.unitsMax(route))
       while (this.next < this.units && !this.ended) {
         const from = this.next
         this.next = Math.min(this.units, from + most)
@@ -84,8 +84,7 @@ export class Parts {
     const own = { ...command, requestId: newId('req'), body, text, idempotencyKey: null, recorder: unrecorded }
     const exchange = new Exchange(port, own, port.router.table(), null)
     this.running.add(exchange)
-    const attempt = (chosen: Route) =>
-      receiveWhole(exchange, chosen, this.operation.upstream(text, body, null, chosen.runtimeKind))
+    const attempt = (chosen: Route) => receiveWhole(exchange, chosen, this.operation.upstream(text, body, null, chosen))
     try {
       const first = await attempt(route)
       const answer = 'failure' in first ? await this.elsewhere(exchange, route, first.failure, attempt) : first

@@ -34,8 +34,8 @@ interface HeardError {
   readonly said: string
 }
 
-function heardWhole(text: string, { operation, body }: ChatCommand): HeardAnswer | HeardError {
-  const completion = operation.readWhole(text, body)
+function heardWhole(text: string, { operation, body }: ChatCommand, route: Route): HeardAnswer | HeardError {
+  const completion = operation.readWhole(text, body, route)
   return completion === null ? { said: text } : { completion, firstContentMs: null }
 }
 
@@ -69,7 +69,7 @@ export async function receiveWhole(
     firstByteMs = performance.now()
     heard = upstream.stream
       ? await heardStream(response, attempt, exchange.port.config.SVC_FINISH_HOLD_MS)
-      : heardWhole(await response.text(answerBytesMax), exchange.command)
+      : heardWhole(await response.text(answerBytesMax), exchange.command, route)
   } catch (error) {
     return { failure: attempt.failedBy(error) }
   }
@@ -83,7 +83,8 @@ function concluded(
   { completion, firstContentMs }: HeardAnswer,
   firstByteMs: number,
 ): ReceivedAnswer {
-  const { startedMs } = exchange.command
+  const { startedMs, operation } = exchange.command
+  const vouched = operation.unvouched === true ? null : completion
   const { usage, estimated } = exchange.usageOf(completion.usage, completion.outputWeight)
   attempt.release({
     kind: 'ok',
@@ -95,7 +96,7 @@ function concluded(
   return {
     completion,
     usage,
-    conclusion: exchange.conclude(attempt, { usage, estimated, vouched: completion }, firstByteMs - startedMs),
+    conclusion: exchange.conclude(attempt, { usage, estimated, vouched }, firstByteMs - startedMs),
     firstContentMs: firstContentMs === null ? null : firstContentMs - startedMs,
   }
 }

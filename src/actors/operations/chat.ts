@@ -43,8 +43,8 @@ export const chat: Operation<ChatRequest> = {
   tokensLeast: promptTokensLeast,
   prefixKeys: (customerId, { model, messages }, hash) => keysOf(customerId, model, messages, hash),
   // A whole answer of a runtime that hears late of a client that left is asked for as a stream (§27).
-  upstream: (text, body, ceiling, kind) =>
-    upstreamBody(text, body, ceiling, askedAsStream(kind, body) ? streamMembers : null),
+  upstream: (text, body, ceiling, { runtimeKind }) =>
+    upstreamBody(text, body, ceiling, askedAsStream(runtimeKind, body) ? streamMembers : null),
   readWhole: publicCompletion,
   writeWhole: (identity, { choices }, { usage, metadata }) => completionText(identity, choices, usage, metadata),
   writer: (identity) => new ChunkRewriter(identity),

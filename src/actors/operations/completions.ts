@@ -9,7 +9,7 @@ import {
   textCompletionText,
   textWeightOf,
 } from '../../protocol/completions/text-completion.ts'
-import { CompletionRequest } from '../../protocol/wire/inference/completions.ts'
+import { CompletionRequest, TextCompletion } from '../../protocol/wire/inference/completions.ts'
 import type { Operation, WholeAnswer } from './operation.ts'
 import { readRequestBody, refuseRouting } from './request-body.ts'
 
@@ -47,6 +47,7 @@ export const completions: Operation<CompletionRequest> = {
   description:
     'OpenAI-compatible: one prompt, `suffix` for filling in the middle, whole or streamed. Fields that are not listed pass through to the node.',
   schema: CompletionRequest,
+  response: TextCompletion,
   modality: 'chat',
   byAgents: false,
   receiptKind: 'hosted_chat',

@@ -2,7 +2,7 @@ import { Problem } from '../../errors.ts'
 import { textWeight, wholeTokens } from '../../protocol/chat/token-estimate.ts'
 import { upstreamBody } from '../../protocol/chat/upstream-request.ts'
 import { type EmbeddingList, embeddingsText, readEmbeddings } from '../../protocol/embeddings/embedding-list.ts'
-import { EmbeddingsRequest, embeddingInputsMax } from '../../protocol/wire/inference/embeddings.ts'
+import { EmbeddingsRequest, EmbeddingsResponse, embeddingInputsMax } from '../../protocol/wire/inference/embeddings.ts'
 import type { Operation, WholeAnswer } from './operation.ts'
 import { readRequestBody, refuseFields, refuseRouting } from './request-body.ts'
 
@@ -53,6 +53,7 @@ export const embeddings: Operation<EmbeddingsRequest> = {
   description:
     'OpenAI-compatible: a text, a list of texts, or tokens; floats or base64. Fields that are not listed pass through to the node.',
   schema: EmbeddingsRequest,
+  response: EmbeddingsResponse,
   modality: 'embedding',
   byAgents: false,
   receiptKind: 'hosted_embedding',
@@ -76,7 +77,7 @@ export const embeddings: Operation<EmbeddingsRequest> = {
   },
   parts: {
     count: (body) => inputsOf(body).length,
-    unitsMax: (kind) => (kind === 'tei' ? teiInputsMax : nodeInputsMax),
+    unitsMax: ({ runtimeKind }) => (runtimeKind === 'tei' ? teiInputsMax : nodeInputsMax),
     cut: (body, from, to) => ({ ...body, input: inputsOf(body).slice(from, to) as EmbeddingsRequest['input'] }),
     join: (answers): EmbeddingsAnswer => ({
       choices: [],

@@ -1,5 +1,6 @@
 import type { TSchema } from '@sinclair/typebox'
 import type { PrefixHash } from '../../machines/rules/affinity.ts'
+import type { ServingRoute } from '../../machines/rules/routing.ts'
 import type { Accepted, ChunkIdentity, SettledEnd } from '../../protocol/chat/chunk-rewriter.ts'
 import type { PublicChoice } from '../../protocol/chat/completion.ts'
 import type { PromptEstimate } from '../../protocol/chat/token-estimate.ts'
@@ -8,7 +9,6 @@ import type { UpstreamBody } from '../../protocol/chat/upstream-request.ts'
 import type { Envelope } from '../../protocol/json/problem-response.ts'
 import type { ChatRouting } from '../../protocol/wire/inference/chat.ts'
 import type { Modality } from '../../protocol/wire/nodes/agent.ts'
-import type { RuntimeKind } from '../../protocol/wire/nodes/node.ts'
 import type { HostedKind } from '../../protocol/wire/work-kinds.ts'
 
 /** What all operations share of a request; its other members are known to its own operation alone. */
@@ -57,8 +57,8 @@ export interface StreamWriter {
 export interface OperationParts<B extends InferenceRequest = InferenceRequest> {
   /** Units that can be done apart. */
   count(body: B): number
-  /** As many as a server of this kind takes at once. */
-  unitsMax(kind: RuntimeKind): number
+  /** As many as the server of this route takes at once. */
+  unitsMax(route: ServingRoute): number
   /** The request for the units from `from` up to `to`. */
   cut(body: B, from: number, to: number): InferenceRequest
   /** In the order of their units. */
@@ -79,9 +79,13 @@ export interface Operation<B extends InferenceRequest = InferenceRequest> {
   readonly description: string
   /** For OpenAPI; `read` checks it. */
   readonly schema: TSchema
+  /** Of a whole answer, for OpenAPI; absent: the client's SDK knows it, as it is another's format. */
+  readonly response?: TSchema
   readonly modality: Modality
   /** Agents have a route for it. */
   readonly byAgents: boolean
+  /** Agents give no receipt of it: the gateway's stands. */
+  readonly unvouched?: true
   readonly receiptKind: HostedKind
   readonly envelope: Envelope
   /** Its answer grows with `max_tokens`; else only the prompt is metered. */
@@ -98,9 +102,9 @@ export interface Operation<B extends InferenceRequest = InferenceRequest> {
   /** One key per prefix of the prompt, longest first; null where no cache would help. */
   prefixKeys(customerId: string, body: B, hash: PrefixHash): readonly bigint[] | null
   /** `ceiling`: `max_tokens` to inject; null: none. */
-  upstream(text: string, body: B, ceiling: number | null, kind: RuntimeKind): UpstreamBody
+  upstream(text: string, body: B, ceiling: number | null, route: ServingRoute): UpstreamBody
   /** null: it is an error, or no answer to this request. */
-  readWhole(text: string, body: B): WholeAnswer | null
+  readWhole(text: string, body: B, route: ServingRoute): WholeAnswer | null
   writeWhole(identity: ChunkIdentity, answer: WholeAnswer, end: SettledEnd, body: B): string
   /** Absent: it is one call, however large. */
   readonly parts?: OperationParts<B>

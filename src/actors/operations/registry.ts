@@ -3,10 +3,11 @@ import { completions } from './completions.ts'
 import { embeddings } from './embeddings.ts'
 import { messages } from './messages.ts'
 import type { Operation } from './operation.ts'
+import { rerank } from './rerank.ts'
 import { responses } from './responses.ts'
 
 /** Every kind of inference that the gateway serves. */
-export const operations: readonly Operation[] = [chat, completions, embeddings, messages, responses]
+export const operations: readonly Operation[] = [chat, completions, embeddings, messages, responses, rerank]
 
 /** Below each of them stands every operation; the first is canonical (§28). */
 export const basePaths = ['/v1/api', '/v1'] as const

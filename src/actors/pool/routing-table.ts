@@ -90,6 +90,7 @@ function routeOf(node: RoutedNode, runtime: RoutedRuntime, profile: Profile, cat
     runtimeId: runtime.runtimeId,
     runtimeKind: runtime.kind,
     modality: profile.modality,
+    ranking: profile.model?.ranking ?? null,
     agent: node.identity,
     customerId: row.customerId,
     visibility: row.visibility,

@@ -9,9 +9,12 @@ import { pinQuery } from '../inference/pin.ts'
 const specified: ReadonlySet<string> = new Set([chatRoute])
 
 // The handler reads query and body by itself: nothing of Elysia's stands on its path.
-const describedAs = ({ operation: { summary, description, schema }, route }: InferenceDoor) => ({
+const describedAs = ({ operation: { summary, description, schema, response }, route }: InferenceDoor) => ({
   ...describe({ summary, description, tags: [specified.has(route) ? 'Inference' : 'Inference (extension)'] }),
   ...documented(schema, pinQuery),
+  ...(response === undefined
+    ? {}
+    : { responses: { 200: { description: 'The answer', content: { 'application/json': { schema: response } } } } }),
 })
 
 /**

@@ -22,6 +22,9 @@ export interface RouteLoad {
   ejectedUntilMs: number
 }
 
+/** What a request is written for, and its answer read by. */
+export type ServingRoute = Pick<Route, 'runtimeId' | 'runtimeKind' | 'ranking' | 'agent'>
+
 /** One model on one runtime of one node, as the hot path sees it. */
 export interface Route {
   readonly profileId: ProfileId
@@ -30,6 +33,8 @@ export interface Route {
   readonly runtimeKind: RuntimeKind
   /** What the model is for. */
   readonly modality: Modality
+  /** How its server ranks; null: it does not, or an agent stands before it, who ranks as it is asked (§12). */
+  readonly ranking: { readonly scoreKind: 'probability' | 'logit'; readonly documentsMax: number | null } | null
   /** The agent before the runtime. It hears which runtime is meant, and this key verifies its receipts (§22). */
   readonly agent: VerifyKey | null
   readonly customerId: CustomerId

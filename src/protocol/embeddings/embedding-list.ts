@@ -54,7 +54,8 @@ function vectorText(embedding: unknown, format: EmbeddingFormat): string | null 
 const count = (value: unknown) =>
   typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 && value <= 2_147_483_647 ? value : null
 
-function usageOf(value: unknown): TokenUsage | null {
+/** Of an operation that reads and generates nothing. */
+export function promptUsage(value: unknown): TokenUsage | null {
   if (!isObject(value)) return null
   const prompt = count(value.prompt_tokens) ?? count(value.total_tokens)
   return prompt === null ? null : { prompt_tokens: prompt, completion_tokens: 0, total_tokens: prompt }
@@ -74,7 +75,7 @@ export function readEmbeddings(text: string, inputs: number, format: EmbeddingFo
     vectors[index] = vector
     filled++
   }
-  return filled === inputs ? { vectors, usage: usageOf(body.usage), svc: body.svc } : null
+  return filled === inputs ? { vectors, usage: promptUsage(body.usage), svc: body.svc } : null
 }
 
 /** The body of an answer, as it goes on the wire. */

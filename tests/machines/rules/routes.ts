@@ -26,6 +26,7 @@ export function route(name: string, change: RouteChange = {}): Route {
     runtimeKind: 'openai',
     modality: 'chat',
     loaded: null,
+    ranking: null,
     agent: null,
     customerId: 'me',
     visibility: 'private',

@@ -130,8 +130,9 @@ test('§22: model ids are filtered one by one, models that rank take no chat', a
   await waitFor('the new model', async () => (await ask('m-new')).status === 200)
   const { runtimes } = await nodeOf(gateway, agent.nodeId)
   const ready = runtimes.flatMap(({ models }) => models.filter((model) => model.ready).map(({ model }) => model))
-  expect(ready.sort()).toEqual(['m-1', 'm-new'])
-  expect((await ask('ranker')).status).toBe(404)
+  expect(ready.sort()).toEqual(['m-1', 'm-new', 'ranker'])
+  const refused = await ask('ranker')
+  expect([refused.status, await refused.json()]).toMatchObject([400, { error: { code: 'modality_not_supported' } }])
   agent.honest(both)
 })
 

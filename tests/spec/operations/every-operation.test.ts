@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { Value } from '@sinclair/typebox/value'
 import type { Operation } from '../../../src/actors/operations/operation.ts'
 import { basePaths, operations, routeOf } from '../../../src/actors/operations/registry.ts'
 import { newToken } from '../../../src/secrets.ts'
@@ -89,6 +90,7 @@ each('§28: %s', (_, operation) => {
       const text = await response.text()
       expect([base, response.status]).toEqual([base, 200])
       expect(text).toContain(sample.shows)
+      if (operation.response !== undefined) expect(Value.Check(operation.response, JSON.parse(text))).toBe(true)
       await waitFor('the receipt', async () => (await receiptsOf(response)).length === 1)
       expect([...(await receiptsOf(response))]).toEqual([
         { kind: operation.receiptKind, prompt_tokens: sample.usage[0], completion_tokens: sample.usage[1] },
@@ -163,7 +165,10 @@ each('§28: %s', (_, operation) => {
 
   test('it is described, and counted under its canonical path', async () => {
     const document = (await (await fetch(`${gateway.url}/openapi.json`)).json()) as { paths: Record<string, object> }
-    expect(document.paths[routeOf(operation)]).toHaveProperty('post.requestBody')
+    const described = document.paths[routeOf(operation)]
+    expect(described).toHaveProperty('post.requestBody')
+    const answer = ['post', 'responses', '200', 'content', 'application/json', 'schema', 'properties']
+    if (operation.response !== undefined) expect(described).toHaveProperty([...answer, 'usage'])
     const metrics = await (
       await fetch(`${gateway.url}/metrics`, { headers: { authorization: `Bearer ${gateway.tokens.viewer}` } })
     ).text()

@@ -61,6 +61,19 @@ export const samples: Readonly<Record<string, OperationSample>> = {
     shows: '[0.25,0.5]',
     usage: [7, 0],
   },
+  rerank: {
+    model: 'text-rerank',
+    body: { query: 'which', documents: ['one', 'two'] },
+    answer: {
+      results: [
+        { index: 0, relevance_score: 0.25 },
+        { index: 1, relevance_score: 0.75 },
+      ],
+      usage: { prompt_tokens: 7, total_tokens: 7 },
+    },
+    shows: '[{"index":1,"relevance_score":0.75},{"index":0,"relevance_score":0.25}]',
+    usage: [7, 0],
+  },
 }
 
 export function sampleOf({ name }: Operation): OperationSample {

@@ -214,7 +214,7 @@ export const Node = Type.Object({
       queue_depth: nullableInteger,
       models: Type.Array(NodeModel),
       ranking_models: Type.Array(Type.String(), {
-        description: 'The address for programs on the node itself, never for chat',
+        description: 'Built into the agent, for programs on the node itself',
       }),
     }),
   ),

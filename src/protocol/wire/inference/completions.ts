@@ -1,5 +1,5 @@
 import { type Static, Type } from '@sinclair/typebox'
-import { ChatRouting, Usage } from './chat.ts'
+import { ChatMetadata, ChatRouting, Usage } from './chat.ts'
 
 const promptTokensMax = 100_000
 const tokens = Type.Union([Type.Integer({ minimum: 1, maximum: 1_048_576 }), Type.Null()])
@@ -39,4 +39,5 @@ export const TextCompletion = Type.Object({
     }),
   ),
   usage: Usage,
+  svc: ChatMetadata,
 })

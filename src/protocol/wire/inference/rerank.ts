@@ -1,5 +1,6 @@
 import { type Static, Type } from '@sinclair/typebox'
 import type { FieldFault } from '../../../errors.ts'
+import { ChatMetadata, ChatRouting } from './chat.ts'
 
 /** Endpoint 1 (§12). Unknown members are ignored, Cohere's and Jina's among them. */
 
@@ -33,10 +34,49 @@ export type RerankResult = Static<typeof RerankResult>
 export const RerankResponse = Type.Object({ results: Type.Array(RerankResult) })
 export type RerankResponse = Static<typeof RerankResponse>
 
+/** As a document comes with a name for its text, in Cohere's shape and in Jina's. */
+const NamedDocument = Type.Object({ text: Type.String({ maxLength: rerankDocumentBytesMax }) })
+
+/** `POST /rerank` of the gateway (§28). */
+export const PooledRerankRequest = Type.Object(
+  {
+    model: Type.String({ minLength: 1, maxLength: 256 }),
+    query: RerankRequest.properties.query,
+    documents: Type.Array(Type.Union([RerankRequest.properties.documents.items, NamedDocument]), {
+      minItems: 1,
+      maxItems: rerankDocumentsMax,
+    }),
+    top_n: Type.Optional(Type.Union([RerankRequest.properties.top_n, Type.Null()])),
+    return_documents: Type.Optional(Type.Union([Type.Boolean({ description: 'Default: false' }), Type.Null()])),
+    svc: Type.Optional(ChatRouting),
+  },
+  { additionalProperties: true },
+)
+export type PooledRerankRequest = Static<typeof PooledRerankRequest>
+
+/** Best first; of equal scores the lower index first. */
+export const PooledRerankResponse = Type.Object({
+  id: Type.String(),
+  model: Type.String(),
+  results: Type.Array(
+    Type.Composite([
+      RerankResult,
+      Type.Object({
+        document: Type.Optional(Type.Object({ text: Type.String() }, { description: 'With `return_documents`' })),
+      }),
+    ]),
+  ),
+  usage: Type.Object({ prompt_tokens: Type.Integer(), total_tokens: Type.Integer() }),
+  svc: ChatMetadata,
+})
+
 const bytesOf = (text: string) => Buffer.byteLength(text)
 
 /** The bounds in bytes that a schema cannot say, as the faults of `invalid_request`. */
-export function rerankByteFaults({ query, documents }: RerankRequest): readonly FieldFault[] {
+export function rerankByteFaults({
+  query,
+  documents,
+}: Pick<RerankRequest, 'query' | 'documents'>): readonly FieldFault[] {
   const fault = (pointer: string, bytesMax: number) => ({
     pointer,
     code: 'invalid',
@@ -48,6 +88,12 @@ export function rerankByteFaults({ query, documents }: RerankRequest): readonly 
 }
 
 /** How many results a request asks for. */
-export function rerankTopN({ top_n: topN, documents }: RerankRequest): number {
+export function rerankTopN({
+  top_n: topN,
+  documents,
+}: {
+  top_n?: number | null
+  documents: readonly unknown[]
+}): number {
   return Math.min(topN ?? documents.length, documents.length)
 }
