@@ -30,6 +30,7 @@ function soleRoute(modelId: string, customerId: CustomerId): Route {
     runtimeId,
     runtimeKind: 'vllm',
     modality: 'chat',
+    ranking: null,
     agent: null,
     customerId,
     visibility: 'private',
