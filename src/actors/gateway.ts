@@ -1,7 +1,6 @@
 import { askDatabase } from '../db/queries/health.ts'
 import { descriptors } from '../host/descriptors.ts'
 import { failureName, type Log } from '../log.ts'
-import { createPrefixMap } from '../machines/rules/affinity.ts'
 import { webhookPublicKey } from '../protocol/signing/webhook-signature.ts'
 import type { Config } from '../settings/config.ts'
 import { createAddressHash } from './audit/address-hash.ts'
@@ -118,8 +117,6 @@ export async function startGateway(parts: GatewayParts): Promise<RunningGateway>
     config,
     router,
     limits,
-    random: parts.world?.random ?? Math.random,
-    prefixes: createPrefixMap(),
     ticker: new Ticker(),
     decided: decisions.record,
     receipt: (receipt) => actors.receipts.write(receipt),

@@ -1,5 +1,6 @@
 import { Problem } from '../../errors.ts'
-import { keysOf } from '../../machines/rules/affinity.ts'
+import { type Prompt, promptOf } from '../../machines/placement/blocks.ts'
+import { noMatches } from '../../machines/placement/cache-view.ts'
 import { type PlacementRequest, place } from '../../machines/rules/placement.ts'
 import type { Route } from '../../machines/rules/routing.ts'
 import { ChunkRewriter } from '../../protocol/chat/chunk-rewriter.ts'
@@ -23,9 +24,9 @@ export interface Chat {
 }
 
 const noHeaders = {}
-const hashPrefix = (text: string, seed: bigint) => Bun.hash.wyhash(text, seed)
+const hashBlock = (text: string, seed: bigint) => Bun.hash.wyhash(text, seed)
 
-function placementRequest(exchange: Exchange, keys: readonly bigint[] | null): PlacementRequest {
+function placementRequest(exchange: Exchange, prompt: Prompt | null): PlacementRequest {
   const { command, port, table } = exchange
   const { body } = command
   const routes = table.byModel.get(body.model) ?? []
@@ -39,7 +40,8 @@ function placementRequest(exchange: Exchange, keys: readonly bigint[] | null): P
     ownOnly: false,
     exclude: new Set(),
     freeOnly: false,
-    affinityNodeId: keys === null ? null : port.prefixes.lookup(keys),
+    prompt,
+    matches: prompt === null ? noMatches : port.router.caches.of(routes[0]?.modelId ?? body.model).match(prompt),
     nowMs: Date.now(),
     contextLeast: tight ? promptTokensLeast(body) : null,
     contextWanted: tight ? exchange.promptEstimate().textTokens : null,
@@ -73,7 +75,7 @@ async function admit(exchange: Exchange, request: PlacementRequest, ceiling: num
   const { access, body } = command
   const { dailyTokenQuota, rateLimitRpm, maxConcurrency } = access.policy
   if (dailyTokenQuota !== null || rateLimitRpm !== null || maxConcurrency !== null) {
-    const placement = place(table, request, port.random)
+    const placement = place(table, request)
     if (placement.kind === 'refused') {
       port.decided(command, { table, request, placement }, false)
       throw refusal(command, placement.code)
@@ -96,8 +98,6 @@ function relayFor(exchange: Exchange): Relay {
   )
 }
 
-type PrefixKeys = readonly bigint[] | null
-
 /**
  * What this route is sent. A billed request has `max_tokens`, so that its quote is a true bound; a whole answer of a
  * runtime that hears late of a client that left is asked for as a stream (§27).
@@ -109,9 +109,9 @@ function bodyFor(exchange: Exchange, route: Route, ceiling: number | null): Upst
   return upstreamBody(text, body, bound, askedAsStream(route.runtimeKind, body) ? streamMembers : null)
 }
 
-function dispatchWhole(exchange: Exchange, request: PlacementRequest, keys: PrefixKeys, ceiling: number | null) {
-  return dispatch(exchange.port, exchange.command, request, (route) => {
-    if (keys !== null) exchange.port.prefixes.record(keys, route.nodeId)
+function dispatchWhole(exchange: Exchange, request: PlacementRequest, ceiling: number | null) {
+  return dispatch(exchange.port, exchange.command, request, (route, { work }) => {
+    exchange.work = work
     return tryWhole(exchange, route, bodyFor(exchange, route, ceiling))
   })
 }
@@ -120,11 +120,10 @@ async function dispatchStream(
   exchange: Exchange,
   relay: Relay,
   request: PlacementRequest,
-  keys: PrefixKeys,
   ceiling: number | null,
 ): Promise<void> {
   await dispatch(exchange.port, exchange.command, request, (route, budget) => {
-    if (keys !== null) exchange.port.prefixes.record(keys, route.nodeId)
+    exchange.work = budget.work
     return tryStream(exchange, relay, route, bodyFor(exchange, route, ceiling), budget)
   })
   exchange.forgetPrompt()
@@ -135,19 +134,19 @@ async function run(exchange: Exchange): Promise<ChatAnswer> {
   const { body, access } = command
   checkPolicy(command)
   const pooled = (table.byModel.get(body.model)?.length ?? 0) > 1
-  const keys = pooled ? keysOf(access.customerId, body.model, body.messages, hashPrefix) : null
-  const request = placementRequest(exchange, keys)
+  const prompt = pooled ? promptOf(access.customerId, exchange.modelId() ?? body.model, body, hashBlock) : null
+  const request = placementRequest(exchange, prompt)
   const ceiling = outputCeiling(exchange)
   await admit(exchange, request, ceiling)
   const headers = exchange.admission?.headers ?? noHeaders
   if (body.stream !== true) {
     port.ticker.add(exchange)
-    const answer = await dispatchWhole(exchange, request, keys, ceiling)
+    const answer = await dispatchWhole(exchange, request, ceiling)
     return { kind: 'whole', body: answer.body, headers }
   }
   const relay = relayFor(exchange)
   exchange.relay = relay
-  const running = dispatchStream(exchange, relay, request, keys, ceiling)
+  const running = dispatchStream(exchange, relay, request, ceiling)
   await committed(exchange, relay, running)
   return { kind: 'stream', stream: relay.stream, headers }
 }

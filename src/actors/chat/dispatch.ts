@@ -1,4 +1,6 @@
 import { Problem, type ProblemCode } from '../../errors.ts'
+import { workOf } from '../../machines/placement/cost.ts'
+import type { Work } from '../../machines/placement/reading.ts'
 import { type Placement, type PlacementRequest, place } from '../../machines/rules/placement.ts'
 import type { Route, RoutingTable } from '../../machines/rules/routing.ts'
 import type { Config } from '../../settings/config.ts'
@@ -17,15 +19,25 @@ export interface Decision {
 export interface DispatchPort {
   readonly config: Config
   readonly router: Router
-  readonly random: () => number
   /** A call of a node failed, or a line of its stream was no JSON (`malformed_line`) and was passed over. */
   readonly failed: (code: string) => void
   readonly decided: (command: ChatCommand, decision: Decision, again: boolean) => void
 }
 
+function placedWork(
+  placement: Extract<Placement, { kind: 'placed' }>,
+  { prompt, nowMs }: PlacementRequest,
+): Work | null {
+  const { route, open, costs } = placement
+  const cost = costs?.[open.indexOf(route)]
+  return cost === undefined || prompt === null ? null : workOf(route, cost, prompt, nowMs)
+}
+
 export interface TryBudget {
   /** Until the first chunk; beyond it the route is given up. */
   readonly firstChunkMs: number
+  /** What the call is thought to cost its route; null: there was no choice. */
+  readonly work: Work | null
 }
 
 /**
@@ -71,7 +83,7 @@ export async function dispatch<T extends object>(
   for (let looks = 0; ; looks++) {
     const table = router.table()
     const request = looks === 0 ? wanted : anotherLook(wanted, tries)
-    const placement = place(table, request, port.random)
+    const placement = place(table, request)
     port.decided(command, { table, request, placement }, looks > 0)
     if (placement.kind === 'refused') throw tries.anyFailed ? tries.givenUp() : refusal(command, placement.code)
     if (placement.kind === 'saturated') {
@@ -86,8 +98,9 @@ export async function dispatch<T extends object>(
     const spent = tries.tried.size > most
     const leftMs = deadlineMs - performance.now()
     const patienceMs = Math.max(config.SVC_FAILOVER_FIRST_CHUNK_MS, 4 * (placement.route.load.ttftEwmaMs ?? 0))
-    const patient = spent || placement.considered === 1
-    const result = await attempt(placement.route, { firstChunkMs: patient ? leftMs : Math.min(leftMs, patienceMs) })
+    const patient = spent || placement.open.length === 1
+    const firstChunkMs = patient ? leftMs : Math.min(leftMs, patienceMs)
+    const result = await attempt(placement.route, { firstChunkMs, work: placedWork(placement, request) })
     if (!('failure' in result)) {
       tries.served()
       return result

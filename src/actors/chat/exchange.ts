@@ -1,7 +1,7 @@
 import type { NewReceipt } from '../../db/queries/money/receipts.ts'
 import type { ProblemCode } from '../../errors.ts'
 import { newId, ulid } from '../../ids.ts'
-import type { PrefixMap } from '../../machines/rules/affinity.ts'
+import type { Work } from '../../machines/placement/reading.ts'
 import type { Route, RoutingTable } from '../../machines/rules/routing.ts'
 import type { TokenUsage } from '../../protocol/chat/chunk-rewriter.ts'
 import { estimatePrompt, type PromptEstimate, wholeTokens } from '../../protocol/chat/token-estimate.ts'
@@ -21,7 +21,6 @@ export interface ChatPort extends DispatchPort {
   readonly ledger: PaidCallPort['ledger']
   readonly idempotency: PaidCallPort['idempotency']
   readonly limits: Limits
-  readonly prefixes: PrefixMap
   readonly ticker: Ticker
   readonly receipt: (receipt: NewReceipt) => void
 }
@@ -63,6 +62,8 @@ export class Exchange implements Ticking {
   /** A sub-call of a mixture: no silent retry (specification, mixture rule 1), not by the transport either. */
   sentOnce = false
   attempt: Attempt | null = null
+  /** Of the try that begins next. */
+  work: Work | null = null
   relay: Relay | null = null
   /** null: nobody pays. */
   private paid: PaidCall | null = null
@@ -76,12 +77,12 @@ export class Exchange implements Ticking {
     private readonly done: (exchange: Exchange) => void,
   ) {}
 
-  /** One more call for this request: the first goes by the request's own id (§14). */
-  begin(route: Route, onNodeLost?: () => void): Attempt {
+  /** One more call for this request: the first goes by the request's own id (§14). `timed`: its first token will be seen. */
+  begin(route: Route, timed: boolean): Attempt {
     const { command, port } = this
     this.attempts++
     const callId = this.attempts === 1 ? command.requestId : newId('req')
-    this.attempt = new Attempt(port.router, route, callId, command.access.keyId ?? '', onNodeLost)
+    this.attempt = new Attempt(port.router, route, callId, command.access.keyId ?? '', this.work, timed)
     if (command.span != null) this.attempt.span = command.span.call(route.modelId)
     return this.attempt
   }

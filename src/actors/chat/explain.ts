@@ -1,5 +1,7 @@
 import type { ProblemCode } from '../../errors.ts'
+import { noMatches } from '../../machines/placement/cache-view.ts'
 import { type ExplainedRoute, explainPlacement } from '../../machines/rules/explain.ts'
+import type { Placement } from '../../machines/rules/placement.ts'
 import type { Route } from '../../machines/rules/routing.ts'
 import type { ChatCommand } from './chat-command.ts'
 import type { Decision } from './dispatch.ts'
@@ -28,6 +30,9 @@ export interface DecisionLog {
 const requestsMax = 10_000
 /** A request that waits in a queue decides again and again. */
 const triesMax = 8
+
+/** Of a choice between more routes, only the winner's costs are kept. */
+const costsMax = 16
 
 /** A decision and the loads it saw: they are shared by all tables, and have moved on when somebody asks. */
 interface Kept extends Decision {
@@ -84,7 +89,16 @@ function keep(decision: Decision): Kept {
   const loads: number[] = []
   for (const { load } of routesOf(decision)) loads.push(load.inFlight, load.ttftEwmaMs ?? -1, load.ejectedUntilMs)
   const { table, request, placement } = decision
-  return { table, request, placement, loads }
+  // The hashes of a long prompt would be kept long after it, and nobody asks for them.
+  return { table, request: { ...request, prompt: null, matches: noMatches }, placement: kept(placement), loads }
+}
+
+function kept(placement: Placement): Placement {
+  if (placement.kind !== 'placed' || placement.open.length <= costsMax) return placement
+  const { route, open, costs } = placement
+  const cost = costs?.[open.indexOf(route)]
+  const others = open.filter((other) => other !== route)
+  return { ...placement, open: [route, ...others], costs: cost === undefined ? null : [cost] }
 }
 
 function explained(decision: Kept): Explanation['tries'][number] {

@@ -256,6 +256,7 @@ export class Relay implements Ticking {
       code,
       attempt: this.attempt,
       usage: this.rewriter.usage,
+      cachedTokens: this.rewriter.cachedTokens,
       svc: this.rewriter.svc,
       outputWeight: this.rewriter.outputWeight,
       firstContentMs: this.firstContentMs,

@@ -11,7 +11,11 @@ import { callNode, isFailure } from './node-call.ts'
 import type { Relay } from './relay.ts'
 import type { RelayEnd, SettledStream } from './relay-port.ts'
 
-function release({ kind, code, attempt, firstContentMs }: RelayEnd, exchange: Exchange, usage: TokenUsage): void {
+function release(
+  { kind, code, attempt, firstContentMs, cachedTokens }: RelayEnd,
+  exchange: Exchange,
+  usage: TokenUsage,
+): void {
   if (attempt === null) return
   const nowMs = performance.now()
   if (kind === 'complete') {
@@ -20,6 +24,7 @@ function release({ kind, code, attempt, firstContentMs }: RelayEnd, exchange: Ex
       ttftMs: (firstContentMs ?? nowMs) - attempt.startedMs,
       durationMs: nowMs - attempt.startedMs,
       completionTokens: usage.completion_tokens,
+      cachedTokens,
     })
   } else if (kind === 'client_gone' || code === 'server_shutdown') attempt.release({ kind: 'neutral' })
   else {
@@ -74,11 +79,12 @@ export async function tryStream(
   if (exchange.isBilled(route) && !(await exchange.afford(route))) {
     return { failure: { code: 'node_lost', failover: false } }
   }
-  const attempt = exchange.begin(route)
+  const attempt = exchange.begin(route, true)
   relay.expect(attempt, performance.now() + budget.firstChunkMs)
   const response = await callNode(exchange, attempt, upstream)
   if (isFailure(response)) return { failure: response }
   const failure = await relay.attach(attempt, response)
+  if (failure === null) exchange.port.router.began(route, attempt)
   return failure === null ? { streaming: true } : { failure }
 }
 

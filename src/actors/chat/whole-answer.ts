@@ -61,7 +61,7 @@ export async function receiveWhole(
   if (exchange.isBilled(route) && !(await exchange.afford(route))) {
     return { failure: { code: 'node_lost', failover: false } }
   }
-  const attempt = exchange.begin(route)
+  const attempt = exchange.begin(route, upstream.stream)
   const response = await callNode(exchange, attempt, upstream)
   if (isFailure(response)) return { failure: response }
   const firstByteMs = performance.now()
@@ -89,6 +89,7 @@ function concluded(
     ttftMs: firstContentMs === null ? null : firstContentMs - attempt.startedMs,
     durationMs: performance.now() - attempt.startedMs,
     completionTokens: usage.completion_tokens,
+    cachedTokens: completion.cachedTokens,
   })
   attempt.span?.endCall({ model: attempt.route.modelId, usage, finishReasons: finishReasons(completion.choices) }, null)
   return {

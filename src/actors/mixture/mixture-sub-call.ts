@@ -102,7 +102,7 @@ export class SubCall {
 
   /** Own machines serve the model and all are full: the same short wait as for any request (§5). */
   private async waitForRoute(): Promise<Route | null> {
-    const { router, config, random } = this.port
+    const { router, config } = this.port
     const untilMs = performance.now() + config.SVC_QUEUE_WAIT_MS
     for (;;) {
       const { placement: wanted } = this.order
@@ -110,7 +110,7 @@ export class SubCall {
       if ((await router.waitForSlot(wanted.modelId, leftMs, this.controller.signal)) !== 'slot') return null
       const request = { ...wanted, nowMs: Date.now() }
       const table = router.table()
-      const placement = place(table, request, random)
+      const placement = place(table, request)
       this.port.decided(this.parent, { table, request, placement }, true)
       if (placement.kind === 'placed') return placement.route
       if (placement.kind === 'refused') return null

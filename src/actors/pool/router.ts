@@ -3,6 +3,8 @@ import type { Database } from '../../db/client.ts'
 import type { PoolRows } from '../../db/queries/pool/pool.ts'
 import type { NodeId } from '../../ids.ts'
 import type { Log } from '../../log.ts'
+import type { CacheViews } from '../../machines/placement/cache-views.ts'
+import type { Work } from '../../machines/placement/reading.ts'
 import type { NodeState, Route, RoutingTable } from '../../machines/rules/routing.ts'
 import type { RuntimeModule } from '../../runtimes/runtime.ts'
 import type { Config } from '../../settings/config.ts'
@@ -14,6 +16,10 @@ import { RunningRouter } from './running-router.ts'
 /** A call that occupies a slot; the router tells it when its node went offline or was revoked. */
 export interface InFlightCall {
   nodeLost(): void
+  /** What it was thought to cost its route; null: there was no choice of routes. */
+  readonly work: Work | null
+  /** Its first token will be seen. */
+  readonly timed: boolean
 }
 
 export interface FailedCall {
@@ -30,6 +36,8 @@ export type CallOutcome =
       readonly ttftMs: number | null
       readonly durationMs: number
       readonly completionTokens: number
+      /** Of the prompt, as the runtime found them in its cache; null: it does not say. */
+      readonly cachedTokens: number | null
     }
   /** Counts toward passive ejection (§8); `keyId` because one poison key must eject nobody. */
   | ({
@@ -47,6 +55,10 @@ export interface Router {
   /** Takes a slot: call exactly once per dispatched call, and `release` exactly once after it. */
   claim(route: Route, call: InFlightCall): void
   release(route: Route, call: InFlightCall, outcome: CallOutcome): void
+  /** The first token of a call is there. */
+  began(route: Route, call: InFlightCall): void
+  /** What the prompt caches of the pooled models are thought to hold. */
+  readonly caches: CacheViews
   /** A doubtful failure was the route's own. */
   strike(route: Route, failed: FailedCall): void
   /**

@@ -3,6 +3,9 @@ import type { NodeRow, PoolRows } from '../../db/queries/pool/pool.ts'
 import type { NodeId, ProfileId, RuntimeId } from '../../ids.ts'
 import type { NodeSnapshot } from '../../machines/charts/node.ts'
 import { routerMachine } from '../../machines/charts/router.ts'
+import { unitsPerToken } from '../../machines/placement/cache-view.ts'
+import { CacheViews } from '../../machines/placement/cache-views.ts'
+import { firstTokenSeen, learnReading, workEnded, workPlaced } from '../../machines/placement/reading.ts'
 import type { NodeState, Route, RoutingTable } from '../../machines/rules/routing.ts'
 import type { PollResult } from '../../polling/node-watch.ts'
 import type { NodeTransport } from '../../transport/transport.ts'
@@ -28,6 +31,7 @@ export class RunningRouter implements PoolRouter {
   private readonly queue: SlotQueue
   private readonly measured: MeasuredCalls
   private readonly listeners = new Set<(table: RoutingTable) => void>()
+  readonly caches = new CacheViews()
   private catalogue: Catalogue = new Map()
   private current: RoutingTable = buildTable([], new Map(), 0, Date.now())
   private batching = false
@@ -66,10 +70,18 @@ export class RunningRouter implements PoolRouter {
   claim(route: Route, call: InFlightCall): void {
     route.load.inFlight++
     this.members.get(route.nodeId)?.calls.add(call)
+    if (call.work === null) return
+    workPlaced(route.load.reading, call.work, call.timed)
+    this.caches.of(route.modelId).record(route.profileId, call.work.prompt)
+  }
+
+  began({ load }: Route, { work, timed }: InFlightCall): void {
+    if (work?.readMs === null && timed) firstTokenSeen(load.reading, work, Date.now())
   }
 
   release(route: Route, call: InFlightCall, outcome: CallOutcome): void {
     route.load.inFlight--
+    this.settleWork(route, call, outcome)
     const node = this.members.get(route.nodeId)
     if (node !== undefined) {
       node.drop(call)
@@ -78,6 +90,24 @@ export class RunningRouter implements PoolRouter {
       if (node.state === 'draining') this.endDrainIfIdle(node)
     }
     this.queue.wake(route.modelId)
+  }
+
+  /** What the call has taught of reading there, and what stands behind its prompt in the cache now. */
+  private settleWork(route: Route, { work, timed }: InFlightCall, outcome: CallOutcome): void {
+    if (work === null) return
+    const { reading } = route.load
+    const now = Date.now()
+    // An answer that came in one piece ends before anybody could say that it has begun.
+    const late = outcome.kind === 'ok' && outcome.ttftMs !== null && timed && work.readMs === null
+    if (late) firstTokenSeen(reading, work, now - outcome.durationMs + outcome.ttftMs)
+    workEnded(reading, work, timed, now)
+    if (outcome.kind !== 'ok') return
+    const { cachedTokens, completionTokens } = outcome
+    const cachedUnits = cachedTokens === null ? null : cachedTokens * unitsPerToken
+    learnReading(reading, work, cachedUnits)
+    const view = this.caches.of(route.modelId)
+    view.answered(route.profileId, work.prompt, completionTokens * unitsPerToken)
+    if (cachedUnits !== null) view.corrected(route.profileId, work.matchedBlocks, cachedUnits)
   }
 
   strike(route: Route, failed: FailedCall): void {
@@ -220,7 +250,10 @@ export class RunningRouter implements PoolRouter {
     const node = this.members.get(nodeId)
     if (node === undefined) return
     this.members.delete(nodeId)
-    for (const { profileId } of node.profiles()) this.byProfile.delete(profileId)
+    for (const { profileId } of node.profiles()) {
+      this.byProfile.delete(profileId)
+      this.caches.forget(profileId)
+    }
     node.actor.send({ type: 'revoke.asked', at: Date.now() })
     this.pool.send({ type: 'node.removed', nodeId })
     node.close()
@@ -248,7 +281,9 @@ export class RunningRouter implements PoolRouter {
     for (const profile of fresh) this.byProfile.set(profile.profileId, profile)
     const at = Date.now()
     if (result.kind === 'answered') {
-      const { changed, modelsReady } = node.heard(result.reports)
+      const warm = new Set([...node.profiles()].filter(isWarm))
+      const { changed, modelsReady } = node.heard(result.reports, at)
+      for (const profile of warm) if (!isWarm(profile)) this.caches.forget(profile.profileId)
       node.forgetOldError(at)
       forgetSlowness(node.profiles(), this.catalogue, this.current)
       const { version } = this.current
@@ -265,6 +300,7 @@ export class RunningRouter implements PoolRouter {
   private follow(node: PoolNode, snapshot: NodeSnapshot): void {
     const before = node.state
     if (node.adopt(snapshot, Date.now())) this.publish()
+    if (node.state === 'offline') for (const { profileId } of node.profiles()) this.caches.forget(profileId)
     if (snapshot.hasTag('callsLost') || (before === 'draining' && node.state === 'live')) node.loseCalls()
     if (node.state === 'draining' && before !== 'draining') this.endDrainIfIdle(node)
   }
@@ -288,6 +324,9 @@ export class RunningRouter implements PoolRouter {
     this.queue.wake(null)
   }
 }
+
+/** What it had in its cache may be there still. */
+const isWarm = ({ model }: Profile) => model !== null && model.loaded !== false
 
 /** It has not failed: nobody can reach it before it has dialled in. */
 const awaitsFirstDial = ({ row, state }: PoolNode) => row.kind === 'agent' && row.url === null && state === 'enrolled'

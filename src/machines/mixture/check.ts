@@ -1,5 +1,6 @@
 import { Problem } from '../../errors.ts'
 import { estimatePrompt } from '../../protocol/chat/token-estimate.ts'
+import { noMatches } from '../placement/cache-view.ts'
 import { isVisible, judge, type PlacementRequest, verdictRank, verdicts } from '../rules/eligibility.ts'
 import { readMixtureConfig } from './config.ts'
 import { strategies } from './strategies/registry.ts'
@@ -21,7 +22,8 @@ export function subCallPlacement(
     ownOnly: true,
     exclude: new Set(),
     freeOnly: true,
-    affinityNodeId: null,
+    prompt: null,
+    matches: noMatches,
     nowMs,
     ...context,
     contextAbove: null,

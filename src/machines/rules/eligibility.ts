@@ -1,5 +1,7 @@
 import type { ProblemCode } from '../../errors.ts'
 import type { CustomerId } from '../../ids.ts'
+import type { Prompt } from '../placement/blocks.ts'
+import type { Matches } from '../placement/cache-view.ts'
 import { type EffectivePolicy, privacyRank } from './model-policy.ts'
 import type { Route, RoutingTable } from './routing.ts'
 
@@ -16,8 +18,10 @@ export interface PlacementRequest {
   readonly exclude: ReadonlySet<string>
   /** Only routes that cost the caller nothing. */
   readonly freeOnly: boolean
-  /** The node that served this conversation's prefix last. */
-  readonly affinityNodeId: string | null
+  /** null where nobody has looked: only one route has the model. */
+  readonly prompt: Prompt | null
+  /** What of it each route's cache is thought to hold. */
+  readonly matches: Matches
   readonly nowMs: number
   /** Tokens that the prompt has at least: a smaller context cannot hold it. null where every context surely does. */
   readonly contextLeast: number | null

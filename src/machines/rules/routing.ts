@@ -1,6 +1,7 @@
 import type { CustomerId, NodeId, ProfileId, RuntimeId } from '../../ids.ts'
 import type { VerifyKey } from '../../protocol/signing/ed25519.ts'
 import type { RuntimeKind } from '../../protocol/wire/nodes/node.ts'
+import type { Reading } from '../placement/reading.ts'
 
 export type NodeState = 'enrolled' | 'live' | 'ready' | 'draining' | 'stale' | 'offline' | 'revoked'
 export type PrivacyClass = 'public' | 'trusted' | 'private'
@@ -19,6 +20,7 @@ export interface RouteLoad {
   durationEwmaMs: number | null
   /** Unix ms until which the route is ejected; 0 when it is not. */
   ejectedUntilMs: number
+  readonly reading: Reading
 }
 
 /** One model on one runtime of one node, as the hot path sees it. */

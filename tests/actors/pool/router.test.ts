@@ -5,6 +5,7 @@ import * as pool from '../../../src/db/queries/pool/pool.ts'
 import { type FakeNode, type FakeNodeOptions, startFakeNode } from '../../../src/fake-node/fake-node.ts'
 import type { NodeId } from '../../../src/ids.ts'
 import { createLog } from '../../../src/log.ts'
+import { noMatches } from '../../../src/machines/placement/cache-view.ts'
 import { mergePolicies } from '../../../src/machines/rules/model-policy.ts'
 import { type Placement, place } from '../../../src/machines/rules/placement.ts'
 import type { NodeState, Route } from '../../../src/machines/rules/routing.ts'
@@ -122,13 +123,14 @@ function placed(router: PoolRouter, modelId = 'fake-model', exclude: readonly st
     ownOnly: false,
     exclude: new Set(exclude),
     freeOnly: true,
-    affinityNodeId: null,
+    prompt: null,
+    matches: noMatches,
     nowMs: Date.now(),
     contextLeast: null,
     contextWanted: null,
     contextAbove: null,
   }
-  return place(router.table(), request, Math.random)
+  return place(router.table(), request)
 }
 
 function routeFor(router: PoolRouter, modelId = 'fake-model'): Route {
@@ -147,6 +149,8 @@ function call(router: PoolRouter, route: Route) {
     router.release(route, inFlight, outcome)
   }
   const inFlight: InFlightCall = {
+    work: null,
+    timed: false,
     nodeLost: () => {
       release()
       lost.resolve()
@@ -158,7 +162,13 @@ function call(router: PoolRouter, route: Route) {
 
 const failed = (keyId: string): CallOutcome => ({ kind: 'failed', cause: 'server_error', keyId })
 const refused: CallOutcome = { kind: 'failed', cause: 'connect', transport: 'refused', keyId: 'k' }
-const ok = (ttftMs: number): CallOutcome => ({ kind: 'ok', ttftMs, durationMs: ttftMs + 1_000, completionTokens: 50 })
+const ok = (ttftMs: number): CallOutcome => ({
+  kind: 'ok',
+  ttftMs,
+  durationMs: ttftMs + 1_000,
+  completionTokens: 50,
+  cachedTokens: null,
+})
 
 describe('§8 the table', () => {
   test('at the start a node is asked at once, and one good poll is enough', async () => {

@@ -306,7 +306,24 @@ export const Explanation = Type.Object({
           slots_total: nullableInteger,
           ttft_ewma_ms: nullableNumber,
           tokens_per_second: nullableNumber,
-          score: Type.Number(),
+          cost: nullable(
+            Type.Object(
+              {
+                backlog_ms: Type.Number(),
+                own_ms: Type.Number(),
+                fleet_ms: Type.Number(),
+                slot_wait_ms: Type.Number(),
+                cold_ms: Type.Number(),
+                matched_share: Type.Number({
+                  description: 'of the prompt, thought to be in its cache',
+                  minimum: 0,
+                  maximum: 1,
+                }),
+                total_ms: Type.Number(),
+              },
+              { description: 'what the first token was expected to cost there; null: it was not weighed' },
+            ),
+          ),
         }),
       ),
     }),
