@@ -43,6 +43,7 @@ function placementRequest(exchange: Exchange, prompt: Prompt | null): PlacementR
     prompt,
     matches: prompt === null ? noMatches : port.router.caches.of(routes[0]?.modelId ?? body.model).match(prompt),
     nowMs: Date.now(),
+    queueWaitMs: port.config.SVC_QUEUE_WAIT_MS,
     contextLeast: tight ? promptTokensLeast(body) : null,
     contextWanted: tight ? exchange.promptEstimate().textTokens : null,
     contextAbove: null,

@@ -80,15 +80,21 @@ export async function dispatch<T extends object>(
   const deadlineMs = command.startedMs + config.SVC_TTFT_TIMEOUT_MS
   const queueUntilMs = performance.now() + config.SVC_QUEUE_WAIT_MS
   const most = wanted.pin === null ? config.SVC_FAILOVER_ROUTES_MAX : 0
+  let { queueWaitMs } = wanted
   for (let looks = 0; ; looks++) {
     const table = router.table()
-    const request = looks === 0 ? wanted : anotherLook(wanted, tries)
+    const request = looks === 0 ? wanted : { ...anotherLook(wanted, tries), queueWaitMs }
     const placement = place(table, request)
     port.decided(command, { table, request, placement }, looks > 0)
     if (placement.kind === 'refused') throw tries.anyFailed ? tries.givenUp() : refusal(command, placement.code)
     if (placement.kind === 'saturated') {
       const waited = await router.waitForSlot(wanted.modelId, queueUntilMs - performance.now(), command.signal)
       if (waited === 'slot') continue
+      if (queueWaitMs !== null) {
+        // Its clock is over: now a higher rank may serve.
+        queueWaitMs = null
+        continue
+      }
       if (tries.anyFailed) throw tries.givenUp()
       const waiting = waited === 'full' ? config.SVC_QUEUE_WAITING_MAX : 0
       const retryAfterSeconds = retryAfterFull(placement.routes, waiting, config.SVC_QUEUE_WAIT_MS)

@@ -174,6 +174,7 @@ export class Exchange implements Ticking {
       receipt_hash: receipt.hash,
       request_id: command.requestId,
       ...(told.estimated || (route.agent !== null && saysEstimated(told.vouched)) ? { usage_estimated: true } : {}),
+      ...(route.external ? { external: true } : {}),
     }
     return { route, usage: told.usage, receipt: { ...receipt, customerId: command.access.customerId }, metadata }
   }

@@ -77,6 +77,8 @@ export function nodeView(row: NodeRecord, live: NodeView | null, role: Role): No
     visibility: row.visibility,
     privacy_class: row.privacyClass,
     node_class: row.nodeClass,
+    rank: row.rank,
+    external: row.external,
     payout_address: open ? row.payoutAddress : null,
     origin: row.origin,
     admin_state: row.adminState,

@@ -25,6 +25,7 @@ export function subCallPlacement(
     prompt: null,
     matches: noMatches,
     nowMs,
+    queueWaitMs: null,
     ...context,
     contextAbove: null,
   }
@@ -41,7 +42,8 @@ function policyFault(request: MixtureRequest, model: string, param: string): Pro
   if (!access.policy.allows(names)) return new Problem('model_not_allowed', { param })
   const wanted = subCallPlacement(request, model)
   const furthest = routes.reduce((most, route) => Math.max(most, verdictRank[judge(route, wanted, null)]), 0)
-  if (furthest !== verdictRank.route_tier && furthest !== verdictRank.privacy_class) return null
+  const byPolicy = [verdictRank.route_tier, verdictRank.privacy_class, verdictRank.external]
+  if (!byPolicy.includes(furthest)) return null
   return new Problem(verdicts[furthest]?.code ?? 'model_not_allowed', { param })
 }
 

@@ -23,6 +23,8 @@ export interface PlacementRequest {
   /** What of it each route's cache is thought to hold. */
   readonly matches: Matches
   readonly nowMs: number
+  /** Whoever waits this long for a slot is served by a higher rank instead; null: it has waited. Milliseconds. */
+  readonly queueWaitMs: number | null
   /** Tokens that the prompt has at least: a smaller context cannot hold it. null where every context surely does. */
   readonly contextLeast: number | null
   /** Tokens by estimate, which is too high more often than too low: smaller contexts are tried last. */
@@ -50,6 +52,7 @@ export const verdicts = [
   { name: 'other_profile', code: 'model_not_found' },
   { name: 'route_tier', code: 'model_not_allowed' },
   { name: 'privacy_class', code: 'privacy_class_not_allowed' },
+  { name: 'external', code: 'privacy_class_not_allowed' },
   { name: 'not_own', code: 'no_route_available' },
   { name: 'not_pinned', code: 'no_route_available' },
   { name: 'billed', code: 'no_route_available' },
@@ -80,7 +83,7 @@ export function isVisible(route: Route, access: PlacementRequest['access']): boo
 
 /** May carry this caller's prompts by tier and privacy class; the rest of `isVisible` assumed. */
 export function isAllowed(route: Route, access: PlacementRequest['access']): boolean {
-  return inTier(route, access.policy) && isPrivateEnough(route, access)
+  return inTier(route, access.policy) && isPrivateEnough(route, access) && mayLeave(route, access)
 }
 
 function inTier(route: Route, policy: EffectivePolicy): boolean {
@@ -93,6 +96,9 @@ function isPrivateEnough(route: Route, access: PlacementRequest['access']): bool
   const { minPrivacyRank } = access.policy
   return minPrivacyRank < privacyRank.private && privacyRank[route.privacyClass] >= minPrivacyRank
 }
+
+/** To a hosted provider a prompt goes only where account and key say so, whoever added it. */
+const mayLeave = ({ external }: Route, { policy }: PlacementRequest['access']) => !external || policy.external
 
 function holds({ contextLength }: Route, { contextLeast, contextAbove }: PlacementRequest): boolean {
   if (contextAbove !== null && (contextLength === null || contextLength <= contextAbove)) return false
@@ -109,6 +115,7 @@ export function judge(route: Route, request: PlacementRequest, side: Side): Verd
   if (request.profileId !== null && (!own || route.profileId !== request.profileId)) return 'other_profile'
   if (!inTier(route, access.policy)) return 'route_tier'
   if (!isPrivateEnough(route, access)) return 'privacy_class'
+  if (!mayLeave(route, access)) return 'external'
   if (own ? side === 'others' : side === 'own' || request.ownOnly || request.pin !== null) return 'not_own'
   if (request.pin !== null && route.nodeId !== request.pin) return 'not_pinned'
   if (request.freeOnly && !isFree(route, access.customerId)) return 'billed'

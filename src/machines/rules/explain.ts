@@ -24,6 +24,8 @@ export interface ExplainedRoute {
     | 'held_down'
     | 'ejected'
     | 'own_machines_first'
+    /** A node of a lower rank serves, or will soon. */
+    | 'higher_rank'
     /** Its context may be too small for the prompt; another's is not. */
     | 'context_tight'
     | 'only'
@@ -70,7 +72,11 @@ export function explainPlacement(
     if (verdictRank[verdict] > verdictRank.other_profile && !policy.allows(route.modelNames))
       return { verdict: 'refused', reason: 'model_policy' }
     if (verdict !== 'open') return { verdict: 'refused', reason: verdict }
-    if (open.includes(route)) return { verdict: 'eligible', reason: 'less_preferred' }
+    if (open.includes(route)) {
+      return weighed.includes(route.profileId)
+        ? { verdict: 'eligible', reason: 'less_preferred' }
+        : { verdict: 'refused', reason: 'higher_rank' }
+    }
     if ((own ? mine : foreign).open.includes(route)) {
       const { contextWanted: wanted } = request
       return wanted !== null && !isRoomy(route, wanted)

@@ -87,6 +87,29 @@ export function preferred(
   return mine.length > 0 ? mine : others
 }
 
+const none = { open: [], full: [] } as const
+
+/** A slot there is likely to come free within the time that a request may wait for one. */
+function freeSoon({ load, slotsTotal }: Route, queueWaitMs: number): boolean {
+  return (load.durationEwmaMs ?? 0) / (slotsTotal ?? 1) <= queueWaitMs
+}
+
+/** Of the open routes those of the lowest rank; none while a slot of a lower one is worth the wait. */
+function lowestRank(
+  open: readonly Route[],
+  full: readonly Route[],
+  { queueWaitMs }: PlacementRequest,
+): readonly Route[] {
+  let rank = Number.POSITIVE_INFINITY
+  let same = true
+  for (const route of open) {
+    if (route.rank !== rank && rank !== Number.POSITIVE_INFINITY) same = false
+    rank = Math.min(rank, route.rank)
+  }
+  if (queueWaitMs !== null && full.some((route) => route.rank < rank && freeSoon(route, queueWaitMs))) return []
+  return same ? open : open.filter((route) => route.rank === rank)
+}
+
 /**
  * Chooses the route of one call. Own machines first; those of others only where the policy lets a prompt leave.
  * Pure, and on the hot path: it reads the table and the loads and waits for nothing.
@@ -110,10 +133,10 @@ export function place(table: RoutingTable, request: PlacementRequest): Placement
   if (visible !== null && !request.access.policy.allows(visible.modelNames))
     return { kind: 'refused', code: 'model_not_allowed' }
   const mine = openRoutes(own, request)
-  if (isSome(mine.open) && request.contextWanted === null) return choose(mine.open, request)
-  const foreign = openRoutes(others, request)
+  const foreign = isSome(mine.open) && request.contextWanted === null ? none : openRoutes(others, request)
   const open = preferred(mine.open, foreign.open, request)
-  if (isSome(open)) return choose(open, request)
+  const lowest = lowestRank(open, mine.full, request)
+  if (isSome(lowest)) return choose(lowest, request)
   const full = mine.full.length === 0 ? foreign.full : [...mine.full, ...foreign.full]
   if (full.length > 0) return { kind: 'saturated', routes: full }
   return { kind: 'refused', code: verdicts[furthest]?.code ?? 'model_not_found' }

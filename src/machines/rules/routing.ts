@@ -35,6 +35,10 @@ export interface Route {
   readonly visibility: Visibility
   readonly privacyClass: PrivacyClass
   readonly nodeClass: string
+  /** 0 to 9: a higher one is used only when no lower one can serve in time. */
+  readonly rank: number
+  /** A hosted provider: prompts leave the owner's machines. */
+  readonly external: boolean
   readonly nodeState: NodeState
   /** This model can answer now: its node is `ready` and its own profile is. */
   readonly ready: boolean

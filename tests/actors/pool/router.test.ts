@@ -126,6 +126,7 @@ function placed(router: PoolRouter, modelId = 'fake-model', exclude: readonly st
     prompt: null,
     matches: noMatches,
     nowMs: Date.now(),
+    queueWaitMs: null,
     contextLeast: null,
     contextWanted: null,
     contextAbove: null,

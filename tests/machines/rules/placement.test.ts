@@ -204,6 +204,49 @@ describe('§8 eligibility: who may use what', () => {
       request({ account: openPolicy, key: openPolicy }),
       'node_theirs',
     ],
+    ['a hosted provider', [route('a', { external: true })], request(), 'privacy_class_not_allowed'],
+    [
+      'a hosted provider, only the account says so',
+      [route('a', { external: true })],
+      request({ account: { allow_external: true } }),
+      'privacy_class_not_allowed',
+    ],
+    [
+      'a hosted provider, account and key say so',
+      [route('a', { external: true })],
+      request({ account: { allow_external: true }, key: { allow_external: true } }),
+      'node_a',
+    ],
+    [
+      'the lowest rank, however cold and busy',
+      [route('a', { rank: 1 }), route('b', { inFlight: 9, reading: { cold: true } })],
+      request(),
+      'node_b',
+    ],
+    [
+      'a higher rank where the lower is down',
+      [route('a', { rank: 1 }), route('b', { ready: false })],
+      request(),
+      'node_a',
+    ],
+    [
+      'a wait for the lower rank',
+      [route('a', { rank: 1 }), route('b', { slotsTotal: 1, inFlight: 1 })],
+      request(),
+      'saturated',
+    ],
+    [
+      'a higher rank after that wait',
+      [route('a', { rank: 1 }), route('b', { slotsTotal: 1, inFlight: 1 })],
+      request({ queueWaitMs: null }),
+      'node_a',
+    ],
+    [
+      'a higher rank where the wait would be too long',
+      [route('a', { rank: 1 }), route('b', { slotsTotal: 1, inFlight: 1, durationEwmaMs: 10_001 })],
+      request(),
+      'node_a',
+    ],
     ['all tried', [mine], request({ exclude: ['mp_mine'] }), 'no_route_available'],
   ]
   for (const [name, routes, wanted, answer] of cases) {

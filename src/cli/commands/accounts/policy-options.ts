@@ -17,6 +17,11 @@ export const modelPolicyOptions = {
     of: privacyClasses,
     about: 'Least class of a machine that is not its own (default private: none)',
   },
+  'allow-external': {
+    kind: 'choice',
+    of: ['yes', 'no'],
+    about: 'Prompts may go to nodes marked external (default no)',
+  },
   'max-tokens': { kind: 'number', value: 'N', min: 1, max: 1_048_576, about: 'Largest max_tokens of a request' },
 } as const
 
@@ -45,6 +50,7 @@ function modelRules(values: ModelValues) {
     denied_models: listed(values['deny-model']),
     route_tiers: listed(values['node-class']),
     min_privacy_class: values['min-privacy-class'],
+    allow_external: values['allow-external'] === undefined ? undefined : values['allow-external'] === 'yes',
     max_tokens_per_request: values['max-tokens'],
   })
 }

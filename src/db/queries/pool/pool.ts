@@ -11,7 +11,18 @@ export type ModelEntryRow = typeof modelEntries.$inferSelect
 export type NewNode = Omit<typeof nodes.$inferInsert, 'nodeId' | 'adminState' | 'drainStartedAt' | 'createdAt'>
 /** What an operator may change of a node; its state has functions of its own. */
 export type NodeChanges = Partial<
-  Pick<NodeRow, 'name' | 'url' | 'apiKeySealed' | 'visibility' | 'privacyClass' | 'nodeClass' | 'payoutAddress'>
+  Pick<
+    NodeRow,
+    | 'name'
+    | 'url'
+    | 'apiKeySealed'
+    | 'visibility'
+    | 'privacyClass'
+    | 'nodeClass'
+    | 'payoutAddress'
+    | 'rank'
+    | 'external'
+  >
 >
 export type NewModelEntry = Omit<typeof modelEntries.$inferInsert, 'updatedAt'>
 

@@ -130,6 +130,15 @@ const apiKey = Type.Optional(
 const payoutAddress = Type.Optional(nullable(Type.String({ pattern: '^0x[0-9a-fA-F]{40}$' })))
 const nodeClass = Type.String({ pattern: '^[A-Za-z0-9._-]{1,64}$', description: 'A route tier' })
 
+const nodeRank = Type.Integer({
+  minimum: 0,
+  maximum: 9,
+  description: 'A higher rank is used only when no lower one can serve in time (default 0)',
+})
+const nodeExternal = Type.Boolean({
+  description: 'A hosted provider: used only where the policies of account and key say `allow_external`',
+})
+
 export const NodeCreate = Type.Object(
   {
     customer_id: Type.String({ pattern: '^[A-Za-z0-9_-]{1,64}$' }),
@@ -138,6 +147,8 @@ export const NodeCreate = Type.Object(
     visibility,
     node_class: nodeClass,
     privacy_class: privacyClass,
+    rank: Type.Optional(nodeRank),
+    external: Type.Optional(nodeExternal),
     api_key: apiKey,
     payout_address: payoutAddress,
     reason,
@@ -156,6 +167,8 @@ export const NodeUpdate = Type.Object(
     visibility: Type.Optional(visibility),
     node_class: Type.Optional(nodeClass),
     privacy_class: Type.Optional(privacyClass),
+    rank: Type.Optional(nodeRank),
+    external: Type.Optional(nodeExternal),
     api_key: apiKey,
     payout_address: payoutAddress,
     reason,
@@ -190,6 +203,8 @@ export const Node = Type.Object({
   visibility,
   privacy_class: privacyClass,
   node_class: Type.String(),
+  rank: nodeRank,
+  external: nodeExternal,
   payout_address: nullable(Type.String()),
   origin: literals(['operator', 'discovered', 'demo']),
   admin_state: literals(['active', 'draining', 'revoked']),

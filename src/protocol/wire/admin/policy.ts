@@ -18,6 +18,8 @@ const modelRules = {
   denied_models: Type.Optional(patterns),
   route_tiers: Type.Optional(Type.Array(Type.String({ minLength: 1, maxLength: 64 }), { maxItems: 32 })),
   min_privacy_class: Type.Optional(privacyClass),
+  /** Prompts go to nodes marked `external` only when key and account both say so. */
+  allow_external: Type.Optional(Type.Boolean()),
   max_tokens_per_request: Type.Optional(positive(1_048_576)),
   mixture: Type.Optional(
     Type.Object(

@@ -61,6 +61,9 @@ export const ChatMetadata = Type.Object({
   receipt_hash: Type.String({ pattern: '^0x[0-9a-f]{64}$' }),
   request_id: Type.String(),
   usage_estimated: Type.Optional(Type.Boolean({ description: 'The node reported no usage; the gateway estimated it' })),
+  external: Type.Optional(
+    Type.Boolean({ description: 'A hosted provider answered: the prompt has left the own machines' }),
+  ),
   mixture: Type.Optional(MixtureTrace),
 })
 export type ChatMetadata = Static<typeof ChatMetadata>
