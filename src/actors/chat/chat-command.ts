@@ -3,6 +3,7 @@ import type { RequestId } from '../../ids.ts'
 import type { TokenUsage } from '../../protocol/chat/chunk-rewriter.ts'
 import type { ChatRequest } from '../../protocol/wire/inference/chat.ts'
 import type { Access } from '../accounts/access.ts'
+import type { Ticket } from '../pool/slot-queue.ts'
 import type { Span } from '../telemetry/tracing.ts'
 
 /** A chat request that passed its schema, and who sent it. */
@@ -23,6 +24,8 @@ export interface ChatCommand {
   readonly pin: string | null
   /** Aborts when the client is gone. */
   readonly signal: AbortSignal
+  /** Its place in the line for a slot; absent until it has to wait. */
+  ticket?: Ticket
   /** Under which its calls stand; null or absent: no trace is recorded. */
   readonly span?: Span | null
   /** Called once, when all is over: after a stream's last byte, too. */

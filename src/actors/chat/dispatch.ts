@@ -5,6 +5,7 @@ import { type Placement, type PlacementRequest, place } from '../../machines/rul
 import type { Route, RoutingTable } from '../../machines/rules/routing.ts'
 import type { Config } from '../../settings/config.ts'
 import type { Router } from '../pool/router.ts'
+import { newTicket, type Ticket } from '../pool/slot-queue.ts'
 import type { AttemptFailure } from './attempt.ts'
 import type { ChatCommand } from './chat-command.ts'
 import { Tries } from './tries.ts'
@@ -22,6 +23,10 @@ export interface DispatchPort {
   /** A call of a node failed, or a line of its stream was no JSON (`malformed_line`) and was passed over. */
   readonly failed: (code: string) => void
   readonly decided: (command: ChatCommand, decision: Decision, again: boolean) => void
+}
+
+export function ticketOf({ access }: ChatCommand): Ticket {
+  return newTicket({ customerId: access.customerId, keyId: access.keyId ?? '', priority: access.policy.priority })
 }
 
 function placedWork(
@@ -88,7 +93,9 @@ export async function dispatch<T extends object>(
     port.decided(command, { table, request, placement }, looks > 0)
     if (placement.kind === 'refused') throw tries.anyFailed ? tries.givenUp() : refusal(command, placement.code)
     if (placement.kind === 'saturated') {
-      const waited = await router.waitForSlot(wanted.modelId, queueUntilMs - performance.now(), command.signal)
+      command.ticket ??= ticketOf(command)
+      const leftMs = queueUntilMs - performance.now()
+      const waited = await router.waitForSlot(wanted.modelId, command.ticket, leftMs, command.signal)
       if (waited === 'slot') continue
       if (queueWaitMs !== null) {
         // Its clock is over: now a higher rank may serve.
@@ -100,6 +107,7 @@ export async function dispatch<T extends object>(
       const retryAfterSeconds = retryAfterFull(placement.routes, waiting, config.SVC_QUEUE_WAIT_MS)
       throw new Problem('capacity_exhausted', { retryAfterSeconds })
     }
+    if (command.ticket != null) router.servedFromQueue(wanted.modelId, command.ticket)
     tries.tried.add(placement.route.profileId)
     const spent = tries.tried.size > most
     const leftMs = deadlineMs - performance.now()

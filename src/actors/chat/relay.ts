@@ -9,7 +9,11 @@ import type { RelayEnd, RelayPort } from './relay-port.ts'
 import { streamError } from './stream-error.ts'
 import type { Ticking } from './ticker.ts'
 
-const keepAlive = ': svc processing\n\n'
+/** What a client hears while it waits: no names, and of others only how many there are. */
+function keepAlive({ ticket }: ChatCommand): string {
+  const place = ticket?.place
+  return place == null ? ': svc processing\n\n' : `: svc queued ${place.ahead + 1} of ${place.waiting}\n\n`
+}
 /** A node that has answered in full may take this long to end its body. */
 const lingerMs = 2_000
 
@@ -92,7 +96,7 @@ export class Relay implements Ticking {
   /** Commits before there is a chunk. Bun sends the headers with the first bytes of the body, so there must be some. */
   commitEarly(): void {
     this.commit()
-    this.client.write(keepAlive, performance.now())
+    this.client.write(keepAlive(this.command), performance.now())
   }
 
   private bytes(chunk: Buffer): void {
@@ -283,7 +287,7 @@ export class Relay implements Ticking {
       if (nowMs - this.nodeAtMs >= config.SVC_INTER_CHUNK_TIMEOUT_MS) return this.timeOut('stream_idle')
     }
     if (this.committed && nowMs - this.client.lastWriteMs >= config.SVC_KEEP_ALIVE_MS) {
-      this.client.write(keepAlive, nowMs)
+      this.client.write(keepAlive(this.command), nowMs)
     }
   }
 

@@ -14,6 +14,7 @@ import type { UpstreamBody } from '../../protocol/chat/upstream-request.ts'
 import type { ChatRequest } from '../../protocol/wire/inference/chat.ts'
 import type { AbortCause, AttemptFailure } from '../chat/attempt.ts'
 import type { ChatCommand } from '../chat/chat-command.ts'
+import { ticketOf } from '../chat/dispatch.ts'
 import { type ChatPort, Exchange } from '../chat/exchange.ts'
 import { type ReceivedAnswer, receiveWhole } from '../chat/whole-answer.ts'
 import type { ModelCallSample } from '../telemetry/model-metrics.ts'
@@ -104,15 +105,19 @@ export class SubCall {
   private async waitForRoute(): Promise<Route | null> {
     const { router, config } = this.port
     const untilMs = performance.now() + config.SVC_QUEUE_WAIT_MS
+    const ticket = ticketOf(this.exchange.command)
     for (;;) {
       const { placement: wanted } = this.order
       const leftMs = untilMs - performance.now()
-      if ((await router.waitForSlot(wanted.modelId, leftMs, this.controller.signal)) !== 'slot') return null
+      if ((await router.waitForSlot(wanted.modelId, ticket, leftMs, this.controller.signal)) !== 'slot') return null
       const request = { ...wanted, nowMs: Date.now() }
       const table = router.table()
       const placement = place(table, request)
       this.port.decided(this.parent, { table, request, placement }, true)
-      if (placement.kind === 'placed') return placement.route
+      if (placement.kind === 'placed') {
+        router.servedFromQueue(wanted.modelId, ticket)
+        return placement.route
+      }
       if (placement.kind === 'refused') return null
     }
   }

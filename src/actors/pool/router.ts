@@ -12,6 +12,7 @@ import type { NodeTransport, TransportFailure } from '../../transport/transport.
 import type { AgentAccess } from './node-connection.ts'
 import type { NodeView } from './node-view.ts'
 import { RunningRouter } from './running-router.ts'
+import type { Ticket } from './slot-queue.ts'
 
 /** A call that occupies a slot; the router tells it when its node went offline or was revoked. */
 export interface InFlightCall {
@@ -65,7 +66,14 @@ export interface Router {
    * Waits until a slot of one of the model's routes is released or the table changes in its favour.
    * `full`: the queue of this model is full; `timeout`: waited `waitMs` in vain; an abort rejects with the signal's reason.
    */
-  waitForSlot(modelId: string, waitMs: number, signal: AbortSignal): Promise<'slot' | 'full' | 'timeout'>
+  waitForSlot(
+    modelId: string,
+    ticket: Ticket,
+    waitMs: number,
+    signal: AbortSignal,
+  ): Promise<'slot' | 'full' | 'timeout'>
+  /** Who has waited was placed. */
+  servedFromQueue(modelId: string, ticket: Ticket): void
 }
 
 /** The whole pool, for who runs it and for the admin routes. */

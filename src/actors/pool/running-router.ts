@@ -19,7 +19,7 @@ import type { PoolRuntime } from './pool-runtime.ts'
 import { forgetSlowness, learnFailedCall, learnSpeed, strikeRoute } from './route-learning.ts'
 import type { CallOutcome, FailedCall, InFlightCall, PoolRouter, RouterOptions } from './router.ts'
 import { buildTable, type Catalogue, catalogueOf, type Profile } from './routing-table.ts'
-import { createSlotQueue, type SlotQueue } from './slot-queue.ts'
+import { createSlotQueue, type SlotQueue, type Ticket } from './slot-queue.ts'
 
 /** Polls of the first rows may take so many times one poll's bound, detection included. */
 const probingPollsMax = 3
@@ -116,8 +116,17 @@ export class RunningRouter implements PoolRouter {
     if (node !== undefined && profile !== undefined) strikeRoute(node, profile, failed, this.options)
   }
 
-  waitForSlot(modelId: string, waitMs: number, signal: AbortSignal): Promise<'slot' | 'full' | 'timeout'> {
-    return this.queue.wait(this.current.byModel.get(modelId)?.[0]?.modelId ?? modelId, waitMs, signal)
+  waitForSlot(modelId: string, ticket: Ticket, waitMs: number, signal: AbortSignal) {
+    return this.queue.wait(this.lineOf(modelId), ticket, waitMs, signal)
+  }
+
+  servedFromQueue(modelId: string, ticket: Ticket): void {
+    this.queue.served(this.lineOf(modelId), ticket)
+  }
+
+  /** Aliases of a model wait in one line. */
+  private lineOf(modelId: string): string {
+    return this.current.byModel.get(modelId)?.[0]?.modelId ?? modelId
   }
 
   rowsChanged(rows: PoolRows): void {

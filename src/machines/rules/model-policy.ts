@@ -11,6 +11,8 @@ export interface EffectivePolicy {
   readonly minPrivacyRank: number
   /** Nodes marked external may be asked. */
   readonly external: boolean
+  /** In the line for a slot: 0 to 9, higher ones first. */
+  readonly priority: number
   /** Node classes; null for all. */
   readonly routeTiers: ReadonlySet<string> | null
   /** Node ids; null for all. */
@@ -22,6 +24,8 @@ export interface EffectivePolicy {
   /** `maxExperts`: beside the gateway's own bound; null: the policy names none. */
   readonly mixture: { readonly enabled: boolean; readonly maxExperts: number | null }
 }
+
+const priorityDefault = 5
 
 /** What a field of an account's policy means where it is absent (§13). */
 const policyDefaults = {
@@ -82,6 +86,7 @@ export function mergePolicies(account: GatewayPolicy | null, key: KeyRules | nul
     minPrivacyRank:
       key === null ? accountPrivacy : Math.max(accountPrivacy, privacyRank[keyPolicy?.min_privacy_class ?? 'private']),
     external: account?.allow_external === true && (key === null || keyPolicy?.allow_external === true),
+    priority: keyPolicy?.priority ?? priorityDefault,
     routeTiers: intersect(tiers(account?.route_tiers), tiers(keyPolicy?.route_tiers)),
     nodeScope: intersect(scope(account?.node_scope), scope(key?.nodeScope)),
     maxTokensPerRequest: smaller(account?.max_tokens_per_request, keyPolicy?.max_tokens_per_request),

@@ -1,5 +1,6 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test'
 import { type CallOutcome, createRouter, type InFlightCall, type PoolRouter } from '../../../src/actors/pool/router.ts'
+import { newTicket } from '../../../src/actors/pool/slot-queue.ts'
 import { createInspector } from '../../../src/actors/telemetry/inspect.ts'
 import * as pool from '../../../src/db/queries/pool/pool.ts'
 import { type FakeNode, type FakeNodeOptions, startFakeNode } from '../../../src/fake-node/fake-node.ts'
@@ -433,13 +434,15 @@ describe('§8 draining, §23 drain, resume, revoke', () => {
   })
 })
 
+const anybody = () => newTicket({ customerId: 'c', keyId: 'k', priority: 5 })
+
 describe('slots', () => {
   test('§5: a full model is saturated; a released slot wakes who waits', async () => {
     await register(fakeNode({ speaks: 'llama.cpp', slots: 1 }))
     const { router } = await startRouter()
     const held = call(router, routeFor(router))
     expect(placed(router).kind).toBe('saturated')
-    const waiting = router.waitForSlot('fake-model', 2_000, new AbortController().signal)
+    const waiting = router.waitForSlot('fake-model', anybody(), 2_000, new AbortController().signal)
     expect(router.counts()).toMatchObject({ inFlight: 1, queued: 1 })
     held.release(ok(5))
     expect(await waiting).toBe('slot')
@@ -453,7 +456,7 @@ describe('slots', () => {
     const { router } = await startRouter()
     node.setFaults({ kind: 'refuse' })
     await untilState(router, row.nodeId, 'stale')
-    const waiting = router.waitForSlot('fake-model', 5_000, new AbortController().signal)
+    const waiting = router.waitForSlot('fake-model', anybody(), 5_000, new AbortController().signal)
     node.clearFaults()
     expect(await waiting).toBe('slot')
   })

@@ -29,7 +29,14 @@ const modelRules = {
   ),
 }
 
-export const ModelPolicy = Type.Object(modelRules, { additionalProperties: false })
+export const ModelPolicy = Type.Object(
+  {
+    ...modelRules,
+    /** Of requests that wait for a slot, those with a higher one are served first; default 5. */
+    priority: Type.Optional(Type.Integer({ minimum: 0, maximum: 9 })),
+  },
+  { additionalProperties: false },
+)
 export type ModelPolicy = Static<typeof ModelPolicy>
 
 /** `gateway_policy` of an account (§13); null or an absent field means the default. */
