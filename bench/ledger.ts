@@ -1,5 +1,5 @@
 import { join } from 'node:path'
-import { createLedger } from '../src/actors/money/ledger.ts'
+import { Ledger } from '../src/actors/money/ledger.ts'
 import { type Database, openDatabase } from '../src/db/client.ts'
 import { startEmbedded } from '../src/db/embedded/embedded.ts'
 import { migrateDatabase } from '../src/db/migrate.ts'
@@ -76,7 +76,7 @@ export async function benchLedger(options: Options): Promise<string> {
   try {
     await migrateDatabase(embedded.url)
     const { db, sql, close } = openDatabase({ url: embedded.url, connectionsMax: 16 })
-    const ledger = createLedger({ db, log })
+    const ledger = new Ledger({ db, log })
     const grouped: Pay = async (customerId) => {
       const held = await ledger.reserve({ id: newId('req'), customerId, amountWei: reservedWei })
       await ledger.settle(held, chargeFor(customerId, chargedWei))

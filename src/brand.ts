@@ -22,6 +22,9 @@ export const headers = {
   runtimeId: `x-${brand}-runtime-id`,
   modelId: `x-${brand}-model-id`,
   nodeClass: `x-${brand}-node-class`,
+  /** Toward a witness: the keys of the log. From it: the checkpoint that it signed before. */
+  logKeys: `x-${brand}-log-keys`,
+  logSeen: `x-${brand}-log-seen`,
   /** The gateway's word for one signed status. */
   statusNonce: `x-${brand}-status-nonce`,
   /** By which an agent knows the gateway (§22). */
@@ -59,6 +62,8 @@ export const receiptVersion = `${brand}-receipt-v1`
 export const envelopeVersion = `${brand}-private-transport-v1`
 /** Path of the command routes of a node agent (§22). */
 export const commandsPath = `/${brand}/v1/commands`
+/** Where an agent takes checkpoints to cosign (§31). */
+export const witnessPath = `/${brand}/v1/witness/add-checkpoint`
 /** Objects of the admin reads: `${adminObject}job_list`. */
 export const adminObject = `${brand}.admin.` as const
 export const webhookUserAgent = `${brand}-webhooks/1`

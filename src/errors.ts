@@ -49,12 +49,14 @@ export const problemKinds = {
   node_pin_conflict: { status: 400, title: 'Two different node pins', shouldRetry: false },
   node_pin_forbidden: { status: 403, title: 'The pinned node is not one of yours', shouldRetry: false },
   conflicting_credentials: { status: 400, title: 'Two kinds of credential were sent', shouldRetry: false },
-  modality_not_supported: { status: 400, title: 'The model does not serve this modality' },
+  modality_not_supported: { status: 400, title: 'The model does not serve this modality', shouldRetry: false },
   context_length_exceeded: {
     status: 400,
     title: 'The prompt is longer than the context of the model',
     shouldRetry: false,
   },
+  tool_not_supported: { status: 400, title: 'The gateway runs no tools of its own', shouldRetry: false },
+  responses_not_stored: { status: 400, title: 'The gateway stores no responses', shouldRetry: false },
   unsupported_input: { status: 400, title: 'The model does not take this kind of input', shouldRetry: false },
   max_tokens_exceeded: { status: 400, title: 'More tokens asked for than the policy allows', shouldRetry: false },
   mixture_invalid: { status: 400, title: 'The mixture is not valid', shouldRetry: false },
@@ -130,6 +132,7 @@ export const problemKinds = {
   credit_id_conflict: { status: 409, title: 'The credit id was used for another credit' },
   batch_not_found: { status: 404, title: 'No such payout batch' },
   receipt_not_found: { status: 404, title: 'No such receipt' },
+  log_entry_not_found: { status: 404, title: 'The public log does not hold this (yet)' },
   audit_head_lost: { status: 503, title: 'The end of the audit is not where this gateway left it' },
   settlement_not_configured: { status: 503, title: 'No chain is configured' },
   invalid_state: { status: 409, title: 'The current state does not allow this' },
@@ -228,6 +231,30 @@ export function openAiError(problem: Problem, requestId: string): object {
       },
     },
   }
+}
+
+/** `error.type` of Anthropic's envelope by status, as its SDKs and its documentation name them. */
+const anthropicTypes: Readonly<Record<number, string>> = {
+  400: 'invalid_request_error',
+  401: 'authentication_error',
+  402: 'billing_error',
+  403: 'permission_error',
+  404: 'not_found_error',
+  413: 'request_too_large',
+  429: 'rate_limit_error',
+  503: 'overloaded_error',
+  504: 'timeout_error',
+}
+
+export const anthropicErrorType = (status: number): string =>
+  anthropicTypes[status] ?? (status < 500 ? 'invalid_request_error' : 'api_error')
+
+/** The body of an error where Anthropic's interface is spoken: the same facts in its envelope. */
+export function anthropicError(problem: Problem, requestId: string): object {
+  const { error } = openAiError(problem, requestId) as { readonly error: { readonly svc: object } }
+  const { code, status, options, message } = problem
+  const svc = { code, param: options.param ?? null, ...error.svc }
+  return { type: 'error', error: { type: anthropicErrorType(status), message, svc }, request_id: requestId }
 }
 
 const controlCharacters = /[\u0000-\u001f\u007f-\u009f]/g

@@ -10,6 +10,8 @@ export interface Log {
   info(event: string, fields?: LogFields): void
   warn(event: string, fields?: LogFields): void
   error(event: string, fields?: LogFields): void
+  /** The same for fields that are JSON already: members of an object, each with a comma before it. */
+  written(level: LogLevel, event: string, members: string): void
   /** Writes out what is buffered; call before the process ends. */
   flush(): void
 }
@@ -30,14 +32,18 @@ export function createLog(level: LogLevel | 'silent', write: (text: string) => v
     buffer = ''
     write(text)
   }
-  const at = (rank: LogLevel) => (event: string, fields?: LogFields) => {
+  const written = (rank: LogLevel, event: string, members: string) => {
     if (ranks[rank] < ranks[level]) return
-    const rest = fields === undefined ? '' : JSON.stringify(fields).slice(1, -1)
-    buffer += `{"ts":"${isoTime(Date.now())}","level":"${rank}","event":"${event}"${rest === '' ? '' : ','}${rest}}\n`
+    buffer += `{"ts":"${isoTime(Date.now())}","level":"${rank}","event":"${event}"${members}}\n`
     if (buffer.length >= flushAtChars || ranks[rank] >= ranks.error) return flush()
     timer ??= setTimeout(flush, flushAfterMs)
   }
-  return { debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error'), flush }
+  const at = (rank: LogLevel) => (event: string, fields?: LogFields) => {
+    if (ranks[rank] < ranks[level]) return
+    const rest = fields === undefined ? '' : JSON.stringify(fields).slice(1, -1)
+    written(rank, event, rest === '' ? '' : `,${rest}`)
+  }
+  return { debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error'), written, flush }
 }
 
 /** The class of a failure for a log line: a code or a name, never a message (drivers put parameters into messages). */

@@ -11,6 +11,7 @@ import { type EmbeddedDatabase, EmbeddedDatabaseError, startEmbedded } from './d
 import { migrateDatabase } from './db/migrate.ts'
 import { type DataFolder, DataFolderError, openDataFolder } from './host/data-folder.ts'
 import { descriptors } from './host/descriptors.ts'
+import { logMemory } from './host/log-memory.ts'
 import { welcome } from './host/welcome.ts'
 import { createApp } from './http/app.ts'
 import { watchDescriptors } from './listener/descriptor-watch.ts'
@@ -182,6 +183,7 @@ async function startAll(
   const auditKeys = given(config.SVC_AUDIT_KEY, secrets?.auditKey)
   const routerKeys = given(config.SVC_ROUTER_KEY, secrets?.routerKey)
   const webhookKeys = given(config.SVC_WEBHOOK_KEY, secrets?.webhookKey)
+  const logKeys = given(config.SVC_LOG_KEY, secrets?.logKey)
   // Those of the first start, or of `reset-admin` (§4). Given tokens take the place of the first start's.
   const roleTokensInDatabase = storage.folder === null || config.SVC_ADMIN_TOKENS.length === 0
   const made =
@@ -198,6 +200,8 @@ async function startAll(
     auditKeys,
     routerKeys,
     webhookKeys,
+    logKeys,
+    logMemory: storage.folder === null ? null : logMemory(storage.folder.path),
     roleTokensInDatabase,
     ...(world === undefined ? {} : { world }),
   })

@@ -188,6 +188,45 @@ test('every room has its row, its first file and at most 20 files, and imports o
   expect(wayBack('src/db/a.ts', "import type { Chat } from '../actors/chat/chat.ts'", places)).toHaveLength(1)
 })
 
+/** Files of one room that import each other in a ring, each ring once. */
+function rings(imports: ReadonlyMap<string, readonly string[]>): string[][] {
+  const reaches = (from: string, to: string): boolean => {
+    const seen = new Set<string>()
+    const ahead = [...(imports.get(from) ?? [])]
+    for (let file = ahead.pop(); file !== undefined; file = ahead.pop()) {
+      if (file === to) return true
+      if (seen.has(file)) continue
+      seen.add(file)
+      ahead.push(...(imports.get(file) ?? []))
+    }
+    return false
+  }
+  const ring = (file: string) =>
+    [...imports.keys()].filter((other) => other === file || (reaches(file, other) && reaches(other, file)))
+  const found = [...imports.keys()].map(ring).filter((files) => files.length > 1)
+  return [...new Map(found.map((files) => [files.join(), files])).values()]
+}
+
+/** Imports of types count, too: who reads a file must not need one that needs it. */
+function importsInRoom(file: string, source: string): readonly string[] {
+  return [...withoutComments(source).matchAll(importPattern)]
+    .map((found) => found[2] ?? found[3] ?? '')
+    .filter((target) => target.startsWith('./') && !target.slice(2).includes('/'))
+    .map((target) => normalize(join(file, '..', target)))
+}
+
+test('no files of one room import each other in a ring', () => {
+  const files = [...new Bun.Glob('src/**/*.{ts,tsx}').scanSync({ cwd: root })]
+  const imports = files.map((file) => [file, importsInRoom(file, readFileSync(join(root, file), 'utf8'))] as const)
+  expect(rings(new Map(imports))).toEqual([])
+  // The check itself finds a ring of three, also of types.
+  const ring = ['a', 'b', 'c'].map((name, at) => {
+    const next = ['b', 'c', 'a'][at]
+    return [`src/x/${name}.ts`, importsInRoom(`src/x/${name}.ts`, `import type { X } from './${next}.ts'`)] as const
+  })
+  expect(rings(new Map([...ring, ['src/x/d.ts', ['src/x/a.ts']]]))).toEqual([ring.map(([file]) => file)])
+})
+
 test("a newcomer's walks run down the house, in at most 8 files each", () => {
   const places = new Map(documentedRooms().map((room, place) => [room.path, place]))
   const [, section = ''] = architecture.split("## A newcomer's walk")
@@ -225,6 +264,7 @@ const ownJson: Readonly<Record<string, string>> = {
   'src/node/chat/node-receipt.ts': 'a receipt that was made a line before',
   'src/node/commands/sealed-work.ts': 'a receipt that was made a line before',
   'src/host/private-files.ts': "the agent's folder",
+  'src/host/log-memory.ts': 'the data folder',
 }
 const ownRooms = /^src\/(?:fake-node|console)\//
 const bareParse = /\bJSON\.parse\b|(?<!failure)\.json\(\)/

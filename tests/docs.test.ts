@@ -85,7 +85,15 @@ test('the glossary is short, and each of its terms is a word of the code', () =>
 })
 
 test.each(documents)('every setting that %s names exists', (file) => {
-  const known = [...Object.keys(settings), 'SVC_BASE_URL', 'SVC_ADMIN_TOKEN', 'SVC_GATEWAY_KEY', 'SVC_APPROVER_TOKEN']
+  const known = [
+    ...Object.keys(settings),
+    'SVC_BASE_URL',
+    'SVC_ADMIN_TOKEN',
+    'SVC_GATEWAY_KEY',
+    'SVC_APPROVER_TOKEN',
+    'SVC_CUSTOMER_ID',
+    'SVC_CUSTOMER_TOKEN',
+  ]
   const named = [...read(file).matchAll(/\bSVC_[A-Z_]*[A-Z]\b/g)].map(([name]) => name)
   expect(named.filter((name) => !known.includes(name))).toEqual([])
 })

@@ -1,108 +1,105 @@
+import { askDatabase } from '../db/queries/health.ts'
+import { descriptors } from '../host/descriptors.ts'
+import type { NodeId } from '../ids.ts'
 import type { NodeState } from '../machines/rules/routing.ts'
-import { type SigningKey, signingKey } from '../protocol/signing/ed25519.ts'
-import { readSeed } from '../secrets.ts'
-import { createAccessDirectory } from './accounts/access.ts'
+import { webhookPublicKey } from '../protocol/signing/webhook-signature.ts'
+import { AccessDirectory } from './accounts/access-directory.ts'
 import { createAccounts } from './accounts/accounts.ts'
 import { createSealing } from './accounts/sealing.ts'
-import { type AuditLog, createAuditLog } from './audit/audit-log.ts'
-import { createAuditPurge } from './audit/audit-purge.ts'
+import { seededKey } from './accounts/seeded-key.ts'
+import type { AuditContext } from './audit/audit-context.ts'
+import { AuditLog } from './audit/audit-log.ts'
+import { AuditPurge } from './audit/audit-purge.ts'
+import { createChat } from './chat/chat.ts'
+import type { ChatPort } from './chat/exchange.ts'
+import { createDecisionLog } from './chat/explain.ts'
 import { createIdempotency } from './chat/idempotency.ts'
-import { createChangeFeed } from './durable/change-feed.ts'
+import { Ticker } from './chat/ticker.ts'
+import { ConsoleFeed } from './console/console-feed.ts'
+import { durableCharts } from './console/durable-charts.ts'
+import { createTraffic } from './console/traffic.ts'
+import { ChangeFeed } from './durable/change-feed.ts'
 import { createAgents } from './gateway-agents.ts'
 import type { GatewayParts } from './gateway-handle.ts'
 import { createPrivateJobs } from './jobs/private-jobs.ts'
 import { createWebhooks } from './jobs/webhooks.ts'
-import { createLimits } from './limits/limits.ts'
+import { createFailedLogins } from './limits/failed-logins.ts'
+import { GatewayLimits } from './limits/limits.ts'
+import { checkBooks } from './log/books-check.ts'
+import { createCosigning } from './log/cosigning.ts'
+import { nameFork } from './log/fork.ts'
+import { createPublicLog } from './log/public-log.ts'
+import { createSequencer } from './log/sequencer.ts'
+import { agentWitnesses, foreignWitness } from './log/witnesses.ts'
+import { Mixtures } from './mixture/mixture.ts'
+import { createMixtureRecords } from './mixture/mixture-records.ts'
 import { createBilling } from './money/billing.ts'
 import { type Chain, createChain } from './money/chain.ts'
-import { createLedger } from './money/ledger.ts'
+import { Ledger } from './money/ledger.ts'
 import { createReceiptWriter } from './money/receipt-writer.ts'
-import { createSettlement } from './money/settlement.ts'
+import { Settlement } from './money/settlement.ts'
+import { createSettlementView } from './money/settlement-view.ts'
+import { liveNode } from './pool/live-node.ts'
 import { createLocalNodes } from './pool/local-nodes.ts'
 import { createPoolAdmin } from './pool/pool-admin.ts'
 import { createPoolFeed } from './pool/pool-feed.ts'
-import { createRouter, type PoolRouter } from './pool/router.ts'
-import { createInspector, type Inspector } from './telemetry/inspect.ts'
-import type { Metrics } from './telemetry/metrics.ts'
+import { PoolRouter } from './pool/pool-router.ts'
+import { createHealth } from './telemetry/health.ts'
+import { createInspector } from './telemetry/inspect.ts'
+import { createMetrics } from './telemetry/metrics.ts'
+import { createSpanExporter } from './telemetry/trace-export.ts'
+import { createTracing } from './telemetry/tracing.ts'
 
-function signingKeys(seeds: readonly string[]): readonly SigningKey[] {
-  return seeds.map((text) => {
-    const seed = readSeed(text)
-    if (seed === null) throw new Error('a signing seed has no 32 bytes')
-    return signingKey(seed)
-  })
+/** All actors in the order in which they need each other, made and not yet started. */
+export function createActors(parts: GatewayParts, chain: Chain | null) {
+  const { config, log } = parts
+  /** `port` becomes the one that was really taken. */
+  const listener = { port: config.SVC_PORT }
+  const watching = createWatching(parts)
+  const keeping = createKeeping(parts)
+  const pool = createPool(parts, watching, keeping, listener)
+  const money = createMoney(parts, watching, keeping, chain)
+  const jobs = createJobs(parts, watching, keeping, pool)
+  const transparency = createTransparency(parts, keeping, pool)
+  const calls = createCalls(parts, { ...watching, ...keeping, ...pool, ...money })
+  const { inspector, metrics } = watching
+  const traffic = createTraffic({ totals: metrics.totals, log })
+  const nodes = () => pool.router.nodes().map(liveNode)
+  const durable = durableCharts(parts.database.db)
+  const consoles = new ConsoleFeed({ inspector, traffic, nodes, durable, consolesMax: config.SVC_CONSOLES_MAX, log })
+  return { listener, ...watching, ...keeping, ...pool, ...money, ...jobs, ...transparency, ...calls, traffic, consoles }
 }
 
-const portsOf = (list: readonly string[]) => (list.length === 0 ? [443] : list.map(Number))
+export type Actors = ReturnType<typeof createActors>
+type Watching = ReturnType<typeof createWatching>
+type Keeping = ReturnType<typeof createKeeping>
+type Pool = ReturnType<typeof createPool>
+type Money = ReturnType<typeof createMoney>
 
-const answers = (state: NodeState) => state === 'ready' || state === 'live' || state === 'draining'
+const clockOf = ({ world }: GatewayParts) => (world?.now === undefined ? {} : { now: world.now })
+const randomOf = ({ world }: GatewayParts) => world?.random ?? Math.random
 
-/** Private jobs and the webhooks that tell of their ends. */
-function createJobActors(
-  { config, log, database, world = {} }: GatewayParts,
-  router: PoolRouter,
-  shared: Pick<Parameters<typeof createWebhooks>[0], 'sealing' | 'inspect' | 'counted' | 'keys' | 'trail'>,
-) {
-  const webhooks = createWebhooks({ ...database, ...shared, log, ports: portsOf(config.SVC_WEBHOOK_PORTS), world })
-  const jobs = createPrivateJobs({
-    ...database,
-    log,
-    webhooks,
-    trail: shared.trail,
-    inspect: shared.inspect,
-    nodes: {
-      reachable: () => router.nodes().filter((node) => answers(node.state) && router.transport(node.nodeId) !== null),
-      transport: (nodeId) => router.transport(nodeId),
-    },
-    runningPerNodeMax: config.SVC_JOBS_RUNNING_PER_NODE_MAX,
-    retentionMs: config.SVC_JOB_RETENTION_MS,
-    limits: {
-      openPerCustomerMax: config.SVC_JOBS_OPEN_PER_CUSTOMER_MAX,
-      openPerNodeMax: config.SVC_JOBS_OPEN_PER_NODE_MAX,
-      ttlMs: config.SVC_JOB_TTL_MS,
-    },
-    ...(world.now === undefined ? {} : { now: world.now }),
-  })
-  return { webhooks, jobs }
-}
-
-/** null: none is configured. */
-export async function chainOf({ config }: GatewayParts): Promise<Chain | null> {
-  const { SVC_CHAIN_RPC_URL: rpcUrl, SVC_CHAIN_KEY: key, SVC_CHAIN_CONTRACT: contract } = config
-  if (rpcUrl === null || key === null || contract === null) return null
-  const { SVC_CHAIN_ID: chainId, SVC_CHAIN_CONFIRMATIONS: confirmations } = config
-  return createChain({ rpcUrl, key, contract, chainId, confirmations })
-}
-
-/** What moves money. */
-function createMoney(parts: GatewayParts, chain: Chain | null, inspect: Inspector['inspect'], trail: AuditLog) {
-  const { config, log, database } = parts
-  const { db } = database
-  const settlement = createSettlement({
-    ...database,
-    log,
-    trail,
-    chain,
-    inspect,
-    pollMs: config.SVC_SETTLEMENT_POLL_MS,
-    batchAgeMs: config.SVC_PAYOUT_BATCH_AGE_MS,
-    batchMinWei: config.SVC_PAYOUT_BATCH_MIN_WEI,
-  })
-  const idempotency = createIdempotency({ db, log, peppers: parts.peppers })
-  return { ledger: createLedger({ db, log }), billing: createBilling({ db, trail }), settlement, idempotency }
-}
-
-/** All actors, made and not yet started. `ownPort`: the one that was really taken. */
-export function createActors(parts: GatewayParts, chain: Chain | null, ownPort: () => number, metrics: Metrics) {
-  const { config, log, database, peppers } = parts
-  const { db } = database
-  const random = parts.world?.random ?? Math.random
-  const clock = parts.world?.now === undefined ? {} : { now: parts.world.now }
-  const sealing = createSealing(parts.secretsKeys)
+/** What is told of everything else. */
+function createWatching({ config, log, database }: GatewayParts) {
+  const metrics = createMetrics()
   const inspector = createInspector(log)
-  const feed = createChangeFeed({ ...database, log, ...clock })
+  const health = createHealth(() => askDatabase(database.db), descriptors)
+  const decisions = createDecisionLog()
+  const { OTEL_EXPORTER_OTLP_ENDPOINT: endpoint, OTEL_EXPORTER_OTLP_HEADERS: headers } = config
+  if (endpoint === null) return { metrics, inspector, health, decisions, tracing: null }
+  const exporter = createSpanExporter({ endpoint, headers, serviceName: config.OTEL_SERVICE_NAME, log })
+  metrics.observe({ spansDropped: exporter.dropped.bind(exporter) })
+  return { metrics, inspector, health, decisions, tracing: createTracing(exporter) }
+}
+
+/** Who may do what and how often, and the audit of it. */
+function createKeeping(parts: GatewayParts) {
+  const { config, log, database, peppers, auditKeys } = parts
+  const { db } = database
+  const clock = clockOf(parts)
+  const feed = new ChangeFeed({ ...database, log, ...clock })
   const changedHere = feed.changedHere.bind(feed)
-  const access = createAccessDirectory({
+  const access = new AccessDirectory({
     db,
     feed,
     log,
@@ -116,21 +113,21 @@ export function createActors(parts: GatewayParts, chain: Chain | null, ownPort: 
     outageMs: config.SVC_KEY_OUTAGE_MS,
     ...clock,
   })
-  const limits = createLimits({
+  const limits = new GatewayLimits({
     ...database,
     log,
     publicPerMinute: config.SVC_PUBLIC_RPM_PER_IP,
     adminPerMinute: config.SVC_ADMIN_RPM_PER_TOKEN,
-    random,
+    random: randomOf(parts),
   })
-  const audit = createAuditLog({ db, log, keys: parts.auditKeys })
-  const auditPurge = createAuditPurge({
-    database,
-    trail: audit,
-    log,
-    keys: parts.auditKeys,
-    retentionDaysMin: config.SVC_AUDIT_MIN_RETENTION_DAYS,
+  const failedLogins = createFailedLogins({
+    perMinute: config.SVC_AUTH_FAILURES_PER_MINUTE,
+    lockoutMs: config.SVC_AUTH_LOCKOUT_MS,
   })
+  const audit = new AuditLog({ db, log, keys: auditKeys })
+  const retentionDaysMin = config.SVC_AUDIT_MIN_RETENTION_DAYS
+  const auditPurge = new AuditPurge({ database, trail: audit, log, keys: auditKeys, retentionDaysMin })
+  const sealing = createSealing(parts.secretsKeys)
   const accounts = createAccounts({
     db,
     trail: audit,
@@ -141,43 +138,143 @@ export function createActors(parts: GatewayParts, chain: Chain | null, ownPort: 
     forgetKey: (keyId) => access.forgetKey(keyId),
     ...clock,
   })
-  const pool = createPoolAdmin({ db, trail: audit, sealing, changedHere })
-  const openSecret = (sealed: Uint8Array) => sealing.open('node_api_key', sealed)
-  const { routerKeys } = parts
-  const agents = createAgents({ config, database, feed, log, access, trail: audit, peppers, routerKeys })
-  const router = createRouter({
-    config,
-    db,
-    log,
-    openSecret,
-    agents: agents.access,
-    inspect: inspector.inspect,
-    random,
-  })
-  const poolFeed = createPoolFeed(router, db, feed, log)
-  const localNodes = createLocalNodes({ config, pool, feed, log, ownPort })
-  const receipts = createReceiptWriter({ db, flushMs: config.SVC_RECEIPT_FLUSH_MS, log })
-  const money = createMoney(parts, chain, inspector.inspect, audit)
-  const keys = signingKeys(parts.webhookKeys)
-  const counted = metrics.webhookAttempt
-  const shared = { sealing, inspect: inspector.inspect, counted, keys, trail: audit }
-  const { webhooks, jobs } = createJobActors(parts, router, shared)
-  const made = {
-    feed,
-    access,
-    limits,
-    audit,
-    auditPurge,
-    accounts,
-    pool,
-    agents,
-    inspector,
-    router,
-    poolFeed,
-    localNodes,
-    receipts,
-  }
-  return { ...made, webhooks, jobs, keys, money }
+  return { feed, changedHere, access, limits, failedLogins, audit, auditPurge, sealing, accounts }
 }
 
-export type Actors = ReturnType<typeof createActors>
+/** Nodes, however they are reached. */
+function createPool(
+  parts: GatewayParts,
+  { inspector: { inspect } }: Watching,
+  { feed, changedHere, access, audit, sealing }: Keeping,
+  listener: { readonly port: number },
+) {
+  const { config, log, database, peppers, routerKeys } = parts
+  const { db } = database
+  const pool = createPoolAdmin({ db, trail: audit, sealing, changedHere })
+  const openSecret = (sealed: Uint8Array) => sealing.open('node_api_key', sealed)
+  const agents = createAgents({ config, database, feed, log, access, trail: audit, peppers, routerKeys })
+  const random = randomOf(parts)
+  const router = new PoolRouter({ config, db, log, openSecret, agents: agents.access, inspect, random })
+  const poolFeed = createPoolFeed(router, db, feed, log)
+  const localNodes = createLocalNodes({ config, pool, feed, log, ownPort: () => listener.port })
+  return { pool, agents, router, poolFeed, localNodes }
+}
+
+/** null: none is configured. */
+export async function chainOf({ config }: GatewayParts): Promise<Chain | null> {
+  const { SVC_CHAIN_RPC_URL: rpcUrl, SVC_CHAIN_KEY: key, SVC_CHAIN_CONTRACT: contract } = config
+  if (rpcUrl === null || key === null || contract === null) return null
+  const { SVC_CHAIN_ID: chainId, SVC_CHAIN_CONFIRMATIONS: confirmations } = config
+  return createChain({ rpcUrl, key, contract, chainId, confirmations })
+}
+
+/** What moves money, and what proves it. */
+function createMoney(parts: GatewayParts, watching: Watching, { audit: trail }: Keeping, chain: Chain | null) {
+  const { config, log, database, peppers } = parts
+  const { db } = database
+  const settlement = new Settlement({
+    ...database,
+    log,
+    trail,
+    chain,
+    inspect: watching.inspector.inspect,
+    pollMs: config.SVC_SETTLEMENT_POLL_MS,
+    batchAgeMs: config.SVC_PAYOUT_BATCH_AGE_MS,
+    batchMinWei: config.SVC_PAYOUT_BATCH_MIN_WEI,
+  })
+  return {
+    ledger: new Ledger({ db, log }),
+    billing: createBilling({ db, trail }),
+    settlement,
+    settlementView: createSettlementView(db),
+    idempotency: createIdempotency({ db, log, peppers }),
+    receipts: createReceiptWriter({ db, flushMs: config.SVC_RECEIPT_FLUSH_MS, log }),
+  }
+}
+
+/** The public log (§31). */
+function createTransparency(
+  { config, log, database, logKeys, logMemory }: GatewayParts,
+  { audit: trail }: Keeping,
+  { router }: Pool,
+) {
+  const [newest, ...older] = logKeys.map(seededKey)
+  if (newest === undefined) throw new Error('The gateway has no key to sign its log with')
+  const keys = [newest, ...older] as const
+  const { db } = database
+  const sequencer = createSequencer({ db, log, keys, intervalMs: config.SVC_LOG_INTERVAL_MS, memory: logMemory })
+  const foreign = config.SVC_LOG_WITNESSES.flatMap((text) => foreignWitness(text) ?? [])
+  const witnesses = async () => [
+    ...foreign,
+    ...(await agentWitnesses(db, (nodeId) => router.transport(nodeId as NodeId))),
+  ]
+  return {
+    sequencer,
+    cosigning: createCosigning({ db, log, keys, sequencer, witnesses, everyMs: config.SVC_LOG_COSIGN_MS }),
+    publicLog: createPublicLog(db, keys),
+    nameFork: (context: AuditContext) => nameFork({ db, trail, keys, sequencer }, context),
+    checkBooks: () => checkBooks({ db, keys, fork: () => sequencer.fork() }),
+  }
+}
+
+const portsOf = (list: readonly string[]) => (list.length === 0 ? [443] : list.map(Number))
+const answers = (state: NodeState) => state === 'ready' || state === 'live' || state === 'draining'
+
+/** Private jobs and the webhooks that tell of their ends. */
+function createJobs(parts: GatewayParts, { metrics, inspector }: Watching, keeping: Keeping, { router }: Pool) {
+  const { config, log, database, world = {} } = parts
+  const webhookKeys = parts.webhookKeys.map(seededKey)
+  const shared = { ...database, log, trail: keeping.audit, inspect: inspector.inspect }
+  const webhooks = createWebhooks({
+    ...shared,
+    sealing: keeping.sealing,
+    counted: metrics.webhookAttempt,
+    keys: webhookKeys,
+    ports: portsOf(config.SVC_WEBHOOK_PORTS),
+    world,
+  })
+  const jobs = createPrivateJobs({
+    ...shared,
+    webhooks,
+    nodes: {
+      reachable: () => router.nodes().filter((node) => answers(node.state) && router.transport(node.nodeId) !== null),
+      transport: (nodeId) => router.transport(nodeId),
+    },
+    runningPerNodeMax: config.SVC_JOBS_RUNNING_PER_NODE_MAX,
+    retentionMs: config.SVC_JOB_RETENTION_MS,
+    limits: {
+      openPerCustomerMax: config.SVC_JOBS_OPEN_PER_CUSTOMER_MAX,
+      openPerNodeMax: config.SVC_JOBS_OPEN_PER_NODE_MAX,
+      ttlMs: config.SVC_JOB_TTL_MS,
+    },
+    ...clockOf(parts),
+  })
+  return { webhooks, jobs, webhookKeys: webhookKeys.map(webhookPublicKey) }
+}
+
+/** What answers inference requests. */
+function createCalls(parts: GatewayParts, actors: Watching & Keeping & Pool & Money) {
+  const { config, log } = parts
+  const { metrics, inspector, decisions, router, limits, receipts, ledger, idempotency } = actors
+  const chatPort: ChatPort = {
+    config,
+    router,
+    limits,
+    ticker: new Ticker(),
+    decided: decisions.record,
+    receipt: (receipt) => receipts.write(receipt),
+    ledger,
+    idempotency,
+    failed: (code) => metrics.upstreamFailure(code),
+  }
+  const mixtures = new Mixtures({
+    ...chatPort,
+    log,
+    inspect: inspector.inspect,
+    records: createMixtureRecords(),
+    subCall: metrics.subCall,
+    counted: metrics.mixture,
+    tag: () => crypto.getRandomValues(new Uint8Array(4)).toHex(),
+  })
+  return { chat: createChat(chatPort), mixtures }
+}

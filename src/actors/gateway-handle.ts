@@ -2,13 +2,14 @@ import type { Database, OpenDatabase } from '../db/client.ts'
 import type { Log } from '../log.ts'
 import type { RouterKeys } from '../protocol/wire/nodes/agent.ts'
 import type { Config } from '../settings/config.ts'
-import type { AccessDirectory } from './accounts/access.ts'
+import type { AccessDirectory } from './accounts/access-directory.ts'
 import type { Accounts } from './accounts/accounts.ts'
 import type { AgentBundle } from './agents/agent-bundle.ts'
 import type { Enrollment } from './agents/enrollment.ts'
 import type { VerifyNodeKey } from './agents/node-keys.ts'
 import type { NodeProofs } from './agents/node-proofs.ts'
 import type { ChainReport } from './audit/audit-check.ts'
+import type { AuditContext } from './audit/audit-context.ts'
 import type { AuditLog } from './audit/audit-log.ts'
 import type { AuditPurge } from './audit/audit-purge.ts'
 import type { Chat } from './chat/chat.ts'
@@ -20,13 +21,18 @@ import type { PrivateJobs } from './jobs/private-jobs.ts'
 import type { Webhooks, WebhookWorld } from './jobs/webhooks.ts'
 import type { FailedLogins } from './limits/failed-logins.ts'
 import type { GatewayLimits } from './limits/limits.ts'
+import type { BooksCheck } from './log/books-check.ts'
+import type { Cosigning } from './log/cosigning.ts'
+import type { NamedFork } from './log/fork.ts'
+import type { PublicLog } from './log/public-log.ts'
+import type { LogMemory, Sequencer } from './log/sequencer.ts'
 import type { Mixtures } from './mixture/mixture.ts'
 import type { Billing } from './money/billing.ts'
 import type { Ledger } from './money/ledger.ts'
 import type { Settlement } from './money/settlement.ts'
 import type { SettlementView } from './money/settlement-view.ts'
 import type { PoolAdmin } from './pool/pool-admin.ts'
-import type { PoolRouter } from './pool/router.ts'
+import type { PoolRouter } from './pool/pool-router.ts'
 import type { GatewayHealth } from './telemetry/health.ts'
 import type { Metrics } from './telemetry/metrics.ts'
 import type { Tracing } from './telemetry/tracing.ts'
@@ -64,6 +70,14 @@ export interface GatewayHandle {
   readonly webhooks: Webhooks
   /** `whpk_…`, newest first: what receivers check signatures with. */
   readonly webhookKeys: readonly string[]
+  /** What anybody may read of the log (§31). */
+  readonly publicLog: PublicLog
+  readonly sequencer: Pick<Sequencer, 'catchUp' | 'fork' | 'exposed'>
+  readonly cosigning: Pick<Cosigning, 'round'>
+  /** Reads everything, in one view of the database. */
+  checkBooks(): Promise<BooksCheck>
+  /** Refuses with `invalid_state` where the log leads on. */
+  nameFork(audit: AuditContext): Promise<NamedFork>
   readonly ledger: Ledger
   readonly billing: Billing
   readonly settlement: Settlement
@@ -108,6 +122,9 @@ export interface GatewayParts {
   /** Ed25519 seeds, as `readSeed` takes them. */
   readonly routerKeys: readonly string[]
   readonly webhookKeys: readonly string[]
+  readonly logKeys: readonly string[]
+  /** What outlives a database that is put back; null: nothing here does. */
+  readonly logMemory: LogMemory | null
   /** Role tokens made at the first start stand in the database. */
   readonly roleTokensInDatabase: boolean
   /**

@@ -22,6 +22,8 @@ export interface DataFolderSecrets {
   readonly routerKey: string
   /** Seed of the Ed25519 key that signs webhooks. */
   readonly webhookKey: string
+  /** Seed of the Ed25519 key that signs the public log. */
+  readonly logKey: string
 }
 
 /** `credentials.json`, as the command line reads it (§25). */
@@ -52,7 +54,7 @@ export class DataFolderError extends Error {
 
 const firstSecrets = { tokenPepper: 'token_pepper', secretsKey: 'secrets_key', auditKey: 'audit_key' } as const
 /** Folders of earlier versions lack these. */
-const laterSecrets = { routerKey: 'router_key', webhookKey: 'webhook_key' } as const
+const laterSecrets = { routerKey: 'router_key', webhookKey: 'webhook_key', logKey: 'log_key' } as const
 const secretNames = { ...firstSecrets, ...laterSecrets } as const
 const credentialNames = [
   'base_url',
@@ -178,6 +180,7 @@ function readSecrets(folder: string): DataFolderSecrets {
     auditKey: value(secretNames.auditKey),
     routerKey: value(secretNames.routerKey),
     webhookKey: value(secretNames.webhookKey),
+    logKey: value(secretNames.logKey),
   }
 }
 

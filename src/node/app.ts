@@ -1,5 +1,5 @@
 import { type AnyElysia, Elysia } from 'elysia'
-import { headers } from '../brand.ts'
+import { headers, witnessPath } from '../brand.ts'
 import { Problem } from '../errors.ts'
 import { descriptors } from '../host/descriptors.ts'
 import { newId } from '../ids.ts'
@@ -7,8 +7,10 @@ import { ConnectionClock, idleSeconds } from '../listener/connection-clock.ts'
 import { frontDoor } from '../listener/front-door.ts'
 import { pathOf } from '../listener/request-target.ts'
 import { failureName, type Log } from '../log.ts'
+import { boundedText } from '../protocol/json/foreign-json.ts'
 import { parseJson, readJsonText } from '../protocol/json/json-body.ts'
-import { bearerChallenge, openAiResponse, problemResponse } from '../protocol/json/problem-response.ts'
+import { bearerChallenge, envelopeResponse, problemResponse } from '../protocol/json/problem-response.ts'
+import { witnessBytesMax } from '../protocol/log/witnessing.ts'
 import { isNonce } from '../protocol/signing/signatures.ts'
 import { rerankRoute } from '../protocol/wire/inference/rerank.ts'
 import { nodeStatusPath } from '../protocol/wire/nodes/agent.ts'
@@ -19,10 +21,13 @@ import { nodeStatus, type StatusParts } from './node-status.ts'
 import { baseHeaders, clientClosedStatus } from './rerank/answers.ts'
 import type { Reranker } from './rerank/rerank.ts'
 import { rerankRoutes } from './rerank/rerank-routes.ts'
+import type { Witness } from './witness/witness.ts'
+import { answerWitness } from './witness/witness-routes.ts'
 
 export interface NodeAppParts extends Omit<ChatRouteParts, 'connections'>, StatusParts {
   readonly reranker: Reranker
   readonly commands: Commands
+  readonly witness: Witness
   readonly log: Log
 }
 
@@ -40,10 +45,11 @@ const methods: Readonly<Record<string, string>> = {
   [nodeStatusPath]: 'GET',
   '/healthz': 'GET',
   [rerankRoute]: 'POST',
+  [witnessPath]: 'POST',
 }
 
 type Refuse = (problem: Problem, requestId: string) => Response
-const asOpenAi: Refuse = (problem, requestId) => openAiResponse(problem, requestId, baseHeaders)
+const asOpenAi: Refuse = (problem, requestId) => envelopeResponse('openai', problem, requestId, baseHeaders)
 const asProblem: Refuse = (problem, requestId) =>
   problemResponse(problem, requestId, baseHeaders, { typeBase: null, challenge: bearerChallenge })
 
@@ -117,6 +123,17 @@ async function commandResponse(parts: OpenParts, request: Request): Promise<Resp
   )
 }
 
+/** Checkpoints come from the gateway alone, in whose log this machine's receipts stand. */
+async function witnessResponse(parts: OpenParts, request: Request): Promise<Response> {
+  if (!request.headers.has(headers.routerSignature)) throw new Problem('missing_credentials')
+  const caller = parts.credentials.begin(request)
+  const reading = request.body === null ? '' : boundedText(request.body, witnessBytesMax)
+  const text = await parts.connections.body(request, Promise.resolve(reading))
+  if (text === null) throw new Problem('payload_too_large')
+  caller.withBody(text)
+  return answerWitness(parts.witness, request, text)
+}
+
 function unmatched(request: Request): Response {
   const allow = methods[pathOf(request.url)]
   const problem =
@@ -181,6 +198,11 @@ export function createNodeApp(parts: NodeAppParts): NodeApp {
     .put(nodeCommandRoute, ({ request }) => command(request), { parse: 'none' })
     .get(nodeCommandRoute, ({ request }) => command(request))
     .delete(nodeCommandRoute, ({ request }) => command(request), { parse: 'none' })
+    .post(
+      witnessPath,
+      ({ request }) => answered(log, witnessPath, request, asProblem, () => witnessResponse(open, request)),
+      { parse: 'none' },
+    )
     .use(
       rerankRoutes({
         credentials: parts.credentials,

@@ -4,15 +4,16 @@ import { failureName, type Log } from '../log.ts'
 import { createLocalCredentials } from './access/local-credentials.ts'
 import { loadLocalToken, localKeys } from './access/local-keys.ts'
 import { createNodeApp, type NodeApp } from './app.ts'
-import { createNodeChat, type NodeChat } from './chat/node-chat.ts'
+import { NodeChat } from './chat/node-chat.ts'
 import { openCommandStore } from './commands/command-store.ts'
 import { runByChat } from './commands/command-work.ts'
-import { type Commands, createCommands } from './commands/commands.ts'
+import { Commands } from './commands/commands.ts'
 import type { TransportKeys } from './commands/transport-keys.ts'
 import type { Identity } from './membership/identity.ts'
 import type { Membership, Place } from './membership/membership.ts'
-import { createReranker, type Reranker } from './rerank/rerank.ts'
+import { Reranker } from './rerank/rerank.ts'
 import type { RuntimeSet } from './runtimes/runtime-set.ts'
+import { createWitness } from './witness/witness.ts'
 
 export interface RoutesOptions {
   readonly folder: PrivateFolder
@@ -41,15 +42,15 @@ function membershipOf({ membership }: Place): Membership {
 /** The agent's routes over all that they need. */
 export function createRoutes({ folder, identity, transportKeys, runtimes, place, log }: RoutesOptions): Served {
   let stopping = false
-  const chat = createNodeChat(runtimes)
-  const reranker = createReranker({ runtimes: () => runtimes.list() })
+  const chat = new NodeChat(runtimes)
+  const reranker = new Reranker({ runtimes: () => runtimes.list() })
   const credentials = createLocalCredentials({
     localToken: loadLocalToken(folder),
     keys: localKeys(folder),
     router: () => place.membership?.routerAuth ?? null,
     gatewayKeys: () => place.membership?.gatewayKeys ?? null,
   })
-  const commands = createCommands({
+  const commands = new Commands({
     store: openCommandStore(join(folder.path, 'commands')),
     worker: {
       get nodeId() {
@@ -71,6 +72,7 @@ export function createRoutes({ folder, identity, transportKeys, runtimes, place,
     credentials,
     reranker,
     commands,
+    witness: createWitness({ folder, identity: identity.key, log }),
     log,
     stopping: () => stopping,
   })

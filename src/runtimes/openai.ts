@@ -1,6 +1,7 @@
 import type { RuntimeKind } from '../protocol/wire/nodes/node.ts'
 import { ask, believable, countOf, type Fields, modelListOf, textOf } from './answers.ts'
-import { jinaDialect } from './rerank.ts'
+import { modalityByName } from './modality.ts'
+import { jinaDialect, servedAs } from './rerank.ts'
 import { idleStatus, type ProbeFetch, type RuntimeModel, type RuntimeModule, type RuntimeStatus } from './runtime.ts'
 
 /** Any server with an OpenAI model list: TGI, MLX, gateways. What it lists counts as ready. */
@@ -27,11 +28,13 @@ export async function isOwnedBy(owner: string, get: ProbeFetch): Promise<boolean
 }
 
 function listedModel(entry: Fields): RuntimeModel {
-  return {
-    id: textOf(entry.id) ?? '',
+  const id = textOf(entry.id) ?? ''
+  const model = {
+    id,
     // vLLM and SGLang; then what gateways and hosted services call it.
     contextLength: countOf(entry.max_model_len) ?? countOf(entry.context_length) ?? countOf(entry.context_window),
     ready: true,
     loaded: null,
   }
+  return servedAs(model, modalityByName(id), 'probability')
 }

@@ -1,34 +1,12 @@
+import type { Modality } from '../protocol/wire/nodes/agent.ts'
 import { fieldsOf } from './answers.ts'
+import type { RankingTraits, RerankDialect, ScoreKind } from './ranking.ts'
 import type { RuntimeModel, RuntimeStatus } from './runtime.ts'
-
-/** `probability`: 0–1 as it stands. `logit`: unbounded, through a sigmoid (§12). */
-export type ScoreKind = 'probability' | 'logit'
-
-export interface RankingTraits {
-  readonly scoreKind: ScoreKind
-  /** At most so many documents in one request; null: no bound is known. */
-  readonly documentsMax: number | null
-}
-
-export interface RankingCall {
-  /** As the server names it. */
-  readonly model: string
-  readonly query: string
-  readonly documents: readonly string[]
-}
 
 export interface DocumentScore {
   /** Of the document in the call. */
   readonly index: number
   readonly score: number
-}
-
-/** How a kind of server is asked for a ranking, and how it answers. */
-export interface RerankDialect {
-  readonly path: string
-  body(call: RankingCall): object
-  /** The members of its answer as they are; null where it is no ranking. */
-  scores(answer: unknown): readonly { readonly index: unknown; readonly score: unknown }[] | null
 }
 
 const entriesOf = (list: unknown, scoreField: string) =>
@@ -51,6 +29,12 @@ export const teiDialect: RerankDialect = {
   path: '/rerank',
   body: ({ query, documents }) => ({ query, texts: documents, truncate: true }),
   scores: (answer) => entriesOf(answer, 'score'),
+}
+
+/** Of a model that has its work from its name, or from a sign that says no more; a ranker needs to be known as one. */
+export function servedAs(model: RuntimeModel, modality: Modality | null, scoreKind: ScoreKind): RuntimeModel {
+  if (modality === 'rerank') return ranks(model, { scoreKind, documentsMax: null })
+  return modality === null || modality === 'chat' ? model : { ...model, modality }
 }
 
 export function ranks(model: RuntimeModel, ranking: RankingTraits): RuntimeModel {

@@ -1,7 +1,7 @@
 import type { ChatRequest } from '../protocol/wire/inference/chat.ts'
 import type { Modality } from '../protocol/wire/nodes/agent.ts'
 import type { RuntimeKind } from '../protocol/wire/nodes/node.ts'
-import type { RankingTraits, RerankDialect } from './rerank.ts'
+import type { RankingTraits, RerankDialect } from './ranking.ts'
 
 /**
  * How a runtime module reaches its server: a GET over the node's transport, narrowed. `path` starts with `/`. The caller
@@ -65,7 +65,7 @@ export function idleStatus(kind: RuntimeKind, state: 'loading' | 'down'): Runtim
   return { kind, state, models: [], slotsTotal: null, slotsFree: null, queueDepth: null }
 }
 
-/** May be sent a chat. */
-export function chats({ modality }: RuntimeModel): boolean {
-  return modality === undefined || modality === 'chat'
-}
+export const modalityOf = ({ modality }: RuntimeModel): Modality => modality ?? 'chat'
+
+/** Serves requests of the pool. */
+export const isPooled = (model: RuntimeModel): boolean => modalityOf(model) !== 'rerank'

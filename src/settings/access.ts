@@ -26,6 +26,29 @@ export const accessSettings = {
     kind: 'secret',
     meaning: 'Ed25519 seeds that sign webhooks, 32 bytes each in base64 or hex, newest first; likewise',
   },
+  SVC_LOG_KEY: {
+    kind: 'secret',
+    meaning:
+      'Ed25519 seeds that sign the public log and the receipts that the gateway issues, 32 bytes each in base64 or hex, newest first; likewise',
+  },
+  SVC_LOG_INTERVAL_MS: {
+    kind: 'number',
+    default: 2_000,
+    min: 50,
+    max: 5_000,
+    meaning: 'What was written enters the public log after at most twice this, ms',
+  },
+  SVC_LOG_COSIGN_MS: {
+    kind: 'number',
+    default: 5_000,
+    min: 50,
+    max: 600_000,
+    meaning: 'Agents and other witnesses are asked to cosign the newest checkpoint every, ms',
+  },
+  SVC_LOG_WITNESSES: {
+    kind: 'list',
+    meaning: 'Witnesses elsewhere (C2SP `tlog-witness`), each as `KEY URL`: the key in the form `name+hash+base64`',
+  },
   SVC_ENFORCE_REASON: {
     kind: 'flag',
     default: false,

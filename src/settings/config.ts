@@ -110,8 +110,25 @@ function clusterFaults({ SVC_CLUSTER_SECRET: secret, SVC_PEER_URL: url }: Settin
   return faults
 }
 
-function webhookFaults({ SVC_WEBHOOK_KEY, SVC_WEBHOOK_PORTS, SVC_ROUTER_KEY }: Settings): string[] {
+function webhookFaults({
+  SVC_WEBHOOK_KEY,
+  SVC_WEBHOOK_PORTS,
+  SVC_ROUTER_KEY,
+  SVC_LOG_KEY,
+  SVC_LOG_WITNESSES,
+}: Settings): string[] {
   const faults: string[] = []
+  const logSeeds = SVC_LOG_KEY === null ? [] : listOf(SVC_LOG_KEY)
+  if (logSeeds.some((seed) => readSeed(seed) === null)) {
+    faults.push('SVC_LOG_KEY must be a list of 32-byte seeds in base64 or hex')
+  }
+  if (SVC_LOG_WITNESSES.some((text) => !/^\S+ +https?:\/\/\S+$/.test(text.trim()))) {
+    faults.push('SVC_LOG_WITNESSES must be a list of `KEY URL`')
+  }
+  const others = [SVC_ROUTER_KEY, SVC_WEBHOOK_KEY].flatMap((keys) => (keys === null ? [] : listOf(keys)))
+  if (logSeeds.some((seed) => others.includes(seed))) {
+    faults.push('SVC_LOG_KEY must be another key than SVC_ROUTER_KEY and SVC_WEBHOOK_KEY')
+  }
   const routerSeeds = SVC_ROUTER_KEY === null ? [] : listOf(SVC_ROUTER_KEY)
   if (SVC_WEBHOOK_KEY !== null && listOf(SVC_WEBHOOK_KEY).some((seed) => routerSeeds.includes(seed))) {
     faults.push('SVC_WEBHOOK_KEY and SVC_ROUTER_KEY must be different keys')
@@ -132,6 +149,7 @@ export const requiredSecrets = [
   'SVC_AUDIT_KEY',
   'SVC_ROUTER_KEY',
   'SVC_WEBHOOK_KEY',
+  'SVC_LOG_KEY',
 ] as const
 
 export type Environment = Readonly<Record<string, string | undefined>>

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
-import { createLedger } from '../../src/actors/money/ledger.ts'
+import { Ledger } from '../../src/actors/money/ledger.ts'
 import { createLog } from '../../src/log.ts'
 import { waitFor } from '../support/gateways/gateway.ts'
 import { expectBooksBalance } from '../support/money/ledger.ts'
@@ -75,7 +75,7 @@ async function releaseAll(): Promise<{ readonly open: number }> {
   const { sql, db } = pool.database
   const [left] = await sql<{ n: number }[]>`select count(*)::int as n from reservations where status = 'open'`
   await sql`update reservations set expires_at = now() - interval '1 s' where status = 'open'`
-  const ledger = createLedger({ db, log: createLog('silent', () => {}) })
+  const ledger = new Ledger({ db, log: createLog('silent', () => {}) })
   while ((await ledger.sweep()) > 0);
   return { open: left?.n ?? 0 }
 }

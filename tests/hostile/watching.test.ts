@@ -4,10 +4,18 @@ import { MarkerWatch, newMarker } from './world/markers.ts'
 import { answerFaults, crossed } from './world/verdict.ts'
 
 describe('what the hostile tests would see', () => {
-  test('work that holds the event loop is a stall, a thread that is not run is none', () => {
+  test('work that holds the event loop is a stall, a thread that waits while others compute is none', async () => {
     const stalls: Stall[] = []
     const monitor = watchLoop((stall) => stalls.push(stall))
     Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 2 * stallMsMax)
+    monitor.look()
+    expect(stalls).toEqual([])
+    const worker = new Worker(`data:text/javascript,const until = performance.now() + ${3 * stallMsMax}
+      while (performance.now() < until);
+      postMessage('done')`)
+    const done = new Promise((resolve) => worker.addEventListener('message', resolve, { once: true }))
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 3 * stallMsMax)
+    await done
     monitor.look()
     expect(stalls).toEqual([])
     const { user, system } = process.cpuUsage()

@@ -8,7 +8,7 @@ let customer: TestCustomer
 let first: ScriptedNode
 let second: ScriptedNode
 beforeAll(async () => {
-  gateway = await startTestGateway({ env: { SVC_HEADER_COMMIT_MS: '200' } })
+  gateway = await startTestGateway({ env: { SVC_HEADER_COMMIT_MS: '200', SVC_METRICS_PUBLIC: 'true' } })
   customer = await gateway.customer()
   first = startScriptedNode('m')
   second = startScriptedNode('m')
@@ -61,4 +61,34 @@ test('§6: a committed status is on the wire', async () => {
   for (const chunk of good) await call.event(chunk)
   call.end()
   expect((await reader.rest()).at(-1)).toBe('data: [DONE]')
+})
+
+/**
+ * Symptom: a call that failed with its status after the commit stood twice in `svc_upstream_failures_total`.
+ * Cause: the stream still held the failed try when it told its client, and counted it again.
+ * Fix: a stream lets go of a try that has failed.
+ */
+test('§5: a call that fails after the commit is counted once', async () => {
+  const lone = startScriptedNode('lone')
+  try {
+    await gateway.node(lone.url, { customerId: customer.customerId })
+    const failures = async () => {
+      const text = await (await fetch(`${gateway.url}/metrics`)).text()
+      return Number(/^svc_upstream_failures_total\{code="upstream_error"\} (\d+)$/m.exec(text)?.[1] ?? 0)
+    }
+    const before = await failures()
+    const asking = gateway.chat(customer.key, {
+      model: 'lone',
+      stream: true,
+      messages: [{ role: 'user', content: 'hi' }],
+    })
+    const call = await lone.next()
+    const reader = new EventStreamReader(await asking)
+    expect(await reader.block()).toBe(': svc processing')
+    call.respond(500, { error: { message: 'x' } })
+    expect((await reader.rest()).join()).toContain('upstream_error')
+    expect(await failures()).toBe(before + 1)
+  } finally {
+    lone.stop()
+  }
 })

@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { createGroupWriter } from '../../src/actors/durable/group-writer.ts'
+import { GroupWriter } from '../../src/actors/durable/group-writer.ts'
 import { createLog } from '../../src/log.ts'
 
 const gatherMs = 40
@@ -13,7 +13,7 @@ test('§14: rows that come while a group is written gather as long as any other,
     return batch
   }
   const log = createLog('silent', () => {})
-  const writer = createGroupWriter<number>({ name: 'rows', log, insert, gatherMs, queueMax: rows })
+  const writer = new GroupWriter<number>({ name: 'rows', log, insert, gatherMs, queueMax: rows })
   const began = performance.now()
   for (let row = 0; row < rows; row++) {
     writer.write(row)

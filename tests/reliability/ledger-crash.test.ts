@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Sql } from 'postgres'
-import { createLedger } from '../../src/actors/money/ledger.ts'
+import { Ledger } from '../../src/actors/money/ledger.ts'
 import { openDatabase } from '../../src/db/client.ts'
 import { startEmbedded } from '../../src/db/embedded/embedded.ts'
 import { migrateDatabase } from '../../src/db/migrate.ts'
@@ -33,7 +33,7 @@ test('§13: kill -9 of the database between reserve and charge: all work is char
   try {
     await migrateDatabase(embedded.url)
     const { db, sql, close } = openDatabase({ url: embedded.url, connectionsMax: 4 })
-    const ledger = createLedger({ db, log })
+    const ledger = new Ledger({ db, log })
     const customerId = await fundedCustomer({ sql }, 1_000_000n)
     for (let round = 0; round < rounds; round++) {
       const reserve = () => ledger.reserve({ id: newId('req'), customerId, amountWei: 10n })

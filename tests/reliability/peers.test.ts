@@ -3,12 +3,12 @@ import { createPeerDoor } from '../../src/actors/tunnels/peer-door.ts'
 import { peerProof } from '../../src/actors/tunnels/peer-proof.ts'
 import { encodeHead, peerPath } from '../../src/actors/tunnels/peer-transport.ts'
 import { type FakeNode, startFakeNode } from '../../src/fake-node/fake-node.ts'
-import { start } from '../../src/main.ts'
 import { sha256Hex } from '../../src/secrets.ts'
-import { startTestGateway, type TestCustomer, type TestGateway } from '../support/gateways/gateway.ts'
+import type { TestCustomer, TestGateway } from '../support/gateways/gateway.ts'
 import { tcpSwitch } from '../support/gateways/tcp-switch.ts'
 import { enrollmentToken, nodeOf, startAgent, type TestAgent, untilState } from '../support/nodes/agents.ts'
 import { nodeId, tunnelPair } from '../support/nodes/tunnel-pair.ts'
+import { clusterSecret as secret, startPeerGateway } from '../support/peer-gateway.ts'
 import { waitUntil } from '../support/run/wait-until.ts'
 
 const cleanups: (() => unknown)[] = []
@@ -16,28 +16,8 @@ afterEach(async () => {
   for (const clean of cleanups.splice(0).reverse()) await clean()
 })
 
-const secret = 'a-secret-of-the-pool-of-gateways'
-/** A port that is free now: a gateway has to know its own before it listens. */
-function freePort(): number {
-  const server = Bun.serve({ port: 0, hostname: '127.0.0.1', fetch: () => new Response() })
-  const port = server.port ?? 0
-  server.stop(true)
-  return port
-}
-
 async function gatewayOf(publicUrl: string, beside?: TestGateway): Promise<TestGateway> {
-  const port = freePort()
-  const gateway = await startTestGateway({
-    // What it says of itself is where the agent dials; each is asked at its own port.
-    launch: async (env) => ({ ...(await start(env, { quiet: true })), url: `http://127.0.0.1:${port}` }),
-    env: {
-      SVC_PORT: String(port),
-      SVC_PUBLIC_URL: publicUrl,
-      SVC_PEER_URL: `http://127.0.0.1:${port}`,
-      SVC_CLUSTER_SECRET: secret,
-    },
-    ...(beside === undefined ? {} : { beside }),
-  })
+  const gateway = await startPeerGateway({ publicUrl, ...(beside === undefined ? {} : { beside }) })
   cleanups.push(() => gateway.stop())
   return gateway
 }

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { lexicalModelId, lexicalScores, lexicalStatus } from '../../src/runtimes/lexical.ts'
 import { bestFirst, declaredRanker, jinaDialect, ranks, readScores } from '../../src/runtimes/rerank.ts'
-import { chats, type RuntimeModel } from '../../src/runtimes/runtime.ts'
+import { isPooled, type RuntimeModel } from '../../src/runtimes/runtime.ts'
 import { wordsOf } from '../../src/runtimes/words.ts'
 
 const never = new AbortController().signal
@@ -55,7 +55,7 @@ test('§12: a server of which the operator says that it ranks', () => {
   const kindOf = (kind: 'llama.cpp' | 'openai') =>
     declaredRanker({ ...status, kind }, null).models[0]?.ranking?.scoreKind
   expect([kindOf('llama.cpp'), kindOf('openai')]).toEqual(['logit', 'probability'])
-  expect([model, ranks(model, { scoreKind: 'logit', documentsMax: null })].map(chats)).toEqual([true, false])
+  expect([model, ranks(model, { scoreKind: 'logit', documentsMax: null })].map(isPooled)).toEqual([true, false])
 })
 
 describe('§12: the built-in ranker', () => {

@@ -92,7 +92,7 @@ export interface AccountsOptions {
   readonly trail: AuditTrail
   /** Tells this process's own copies at once: `ChangeFeed.changedHere`. */
   readonly changedHere: (topic: 'customers' | 'gateway_keys') => void
-  /** `OwnedAccessDirectory.forgetKey`. */
+  /** `AccessDirectory.forgetKey`. */
   readonly forgetKey: (keyId: KeyId) => void
   readonly now?: () => number
 }

@@ -2,7 +2,7 @@ import { tokenPrefixes } from '../../brand.ts'
 import type { Database } from '../../db/client.ts'
 import { getNode } from '../../db/queries/pool/pool.ts'
 import { Problem } from '../../errors.ts'
-import type { AccessDirectory } from '../accounts/access.ts'
+import type { AccessDirectory } from '../accounts/access-directory.ts'
 import type { NodeProof, NodeProofs } from './node-proofs.ts'
 
 /**

@@ -1,4 +1,3 @@
-import { type SigningKey, signingKey } from '../../protocol/signing/ed25519.ts'
 import {
   formatRouterSignature,
   newNonce,
@@ -7,8 +6,8 @@ import {
   routerMessage,
 } from '../../protocol/signing/signatures.ts'
 import type { RouterKeys, RouterPublicKey } from '../../protocol/wire/nodes/agent.ts'
-import { readSeed } from '../../secrets.ts'
 import { secondMs } from '../../time.ts'
+import { seededKey } from '../accounts/seeded-key.ts'
 
 /** By which node agents know the gateways of one pool (§22). */
 export interface RouterIdentity {
@@ -22,7 +21,7 @@ export interface RouterIdentity {
 
 /** `seeds`: SVC_ROUTER_KEY, newest first. */
 export function createRouterIdentity(seeds: readonly string[], now: () => number = Date.now): RouterIdentity {
-  const keys = seeds.map(keyOf)
+  const keys = seeds.map(seededKey)
   const [newest] = keys
   if (newest === undefined) throw new Error('no key for agents to know the gateway by')
   const publicKeys = keys.map((key) => ({ kid: key.keyId, public_key_ed25519: key.publicKey }))
@@ -36,10 +35,4 @@ export function createRouterIdentity(seeds: readonly string[], now: () => number
       return formatRouterSignature({ ...stamp, signature: newest.sign(routerMessage(request, stamp)) })
     },
   }
-}
-
-function keyOf(text: string): SigningKey {
-  const seed = readSeed(text)
-  if (seed === null) throw new Error('a router key is no seed of 32 bytes')
-  return signingKey(seed)
 }

@@ -1,7 +1,7 @@
 import type { Database } from '../../db/client.ts'
 import { type AccessEventRow, ensureAuditPartitions, insertAccessEvents } from '../../db/queries/audit/audit-events.ts'
 import type { Log } from '../../log.ts'
-import { createGroupWriter, type GroupWriter } from '../durable/group-writer.ts'
+import { GroupWriter } from '../durable/group-writer.ts'
 
 /** Access events, after their responses (§16). */
 export type AccessWriter = GroupWriter<AccessEventRow>
@@ -17,7 +17,7 @@ export interface AccessWriterOptions {
 const queueMaxDefault = 10_000
 
 export function createAccessWriter({ db, log, queueMax = queueMaxDefault }: AccessWriterOptions): AccessWriter {
-  return createGroupWriter<AccessEventRow>({
+  return new GroupWriter<AccessEventRow>({
     name: 'access_events',
     log,
     insert: (events) => insertAccessEvents(db, events),

@@ -21,23 +21,6 @@ import { OwnHead } from './own-head.ts'
 
 export type AccessEvent = Omit<AccessEventRow, 'eventId' | 'createdAt'>
 
-/** What is kept of who did what, and nothing that would give it away (§16). */
-export interface AuditLog extends AuditTrail {
-  /** One admin call, after its answer. Never waits. */
-  access(event: AccessEvent): void
-  /** The approval event of an action that changes no row of ours, in a transaction of its own: before its answer. */
-  note(audit: AuditContext, deed: Deed): Promise<void>
-  /** First 12 hex digits of HMAC-SHA-256(newest key, `"<field>\0"‖value`); null for nothing. */
-  pseudonym(field: 'actor' | 'ip' | 'user_agent', value: string | null): string | null
-  readonly writer: Pick<AccessWriter, 'flush' | 'written' | 'dropped'>
-  /** The last action found that the end of this gateway's chain is not in the database any more, and was refused. */
-  readonly headLost: boolean
-  /** Makes the partitions of the coming weeks, now and from time to time. Never rejects. */
-  start(): Promise<void>
-  /** Writes what waits. */
-  stop(): Promise<void>
-}
-
 export interface AuditLogOptions {
   readonly db: Database
   readonly log: Log
@@ -53,17 +36,15 @@ const pseudonymLength = 12
 const partitionsAheadMs = 28 * dayMs
 const maintainEveryMs = hourMs
 
-export function createAuditLog(options: AuditLogOptions): AuditLog {
-  return new ChainedAuditLog(options)
-}
-
-class ChainedAuditLog implements AuditLog {
+/** What is kept of who did what, and nothing that would give it away (§16). */
+export class AuditLog implements AuditTrail {
   readonly writer: AccessWriter
   private readonly writerId = newId('wrk')
   private readonly key: string
   private readonly keyId: string
   private readonly now: () => number
   private readonly ownHead: OwnHead
+  /** The last action found that the end of this gateway's chain is not in the database any more, and was refused. */
   headLost = false
   private timer: ReturnType<typeof setInterval> | null = null
 
@@ -78,21 +59,25 @@ class ChainedAuditLog implements AuditLog {
     this.writer = createAccessWriter({ db, log, ...(accessQueueMax === undefined ? {} : { queueMax: accessQueueMax }) })
   }
 
+  /** Makes the partitions of the coming weeks, now and from time to time. Never rejects. */
   async start(): Promise<void> {
     await this.maintain()
     this.timer = setInterval(() => void this.maintain(), maintainEveryMs)
     this.timer.unref()
   }
 
+  /** Writes what waits. */
   async stop(): Promise<void> {
     if (this.timer !== null) clearInterval(this.timer)
     await this.writer.stop()
   }
 
+  /** One admin call, after its answer. Never waits. */
   access(event: AccessEvent): void {
     this.writer.write({ ...event, eventId: newId('evt'), createdAt: new Date(this.now()) })
   }
 
+  /** First 12 hex digits of HMAC-SHA-256(newest key, `"<field>\0"‖value`); null for nothing. */
   pseudonym(field: 'actor' | 'ip' | 'user_agent', value: string | null): string | null {
     return value === null ? null : hashToken(this.key, `${field}\0${value}`).toString('hex').slice(0, pseudonymLength)
   }
@@ -118,6 +103,7 @@ class ChainedAuditLog implements AuditLog {
     )
   }
 
+  /** The approval event of an action that changes no row of ours, in a transaction of its own: before its answer. */
   note(audit: AuditContext, deed: Deed): Promise<void> {
     return this.options.db.transaction((tx) => this.record(tx, audit, deed))
   }

@@ -25,20 +25,6 @@ export interface PurgeReport {
   readonly purgedAt: Date
 }
 
-/** Removes old events of the audit (§16). */
-export interface AuditPurge {
-  /**
-   * Refuses with `confirmation_required`, `invalid_request` (fewer days than SVC_AUDIT_MIN_RETENTION_DAYS) or
-   * `invalid_state` (another purge runs). What a failure leaves half-done is finished by the next start, at the latest
-   * an hour later.
-   */
-  run(input: PurgeInput, audit: AuditContext): Promise<PurgeReport>
-  /** Finishes what was left half-done, now and from time to time. Never rejects. */
-  start(): Promise<void>
-  /** What runs is left at its next step, for the next start. */
-  stop(): Promise<void>
-}
-
 export interface AuditPurgeOptions {
   readonly database: OpenDatabase
   readonly trail: AuditTrail
@@ -57,11 +43,8 @@ const resumeEveryMs = hourMs
 const kinds = ['access', 'command', 'approval'] as const
 const nothing: rows.PurgeCounts = { access: 0, command: 0, approval: 0 }
 
-export function createAuditPurge(options: AuditPurgeOptions): AuditPurge {
-  return new PartitionPurge(options)
-}
-
-class PartitionPurge implements AuditPurge {
+/** Removes old events of the audit (§16). */
+export class AuditPurge {
   private readonly now: () => number
   private timer: ReturnType<typeof setInterval> | null = null
   private resuming: Promise<void> = Promise.resolve()
@@ -71,18 +54,25 @@ class PartitionPurge implements AuditPurge {
     this.now = options.now ?? Date.now
   }
 
+  /** Finishes what was left half-done, now and from time to time. Never rejects. */
   async start(): Promise<void> {
     this.timer = setInterval(() => this.resumeSoon(), resumeEveryMs)
     this.timer.unref()
     this.resumeSoon()
   }
 
+  /** What runs is left at its next step, for the next start. */
   async stop(): Promise<void> {
     this.stopped = true
     if (this.timer !== null) clearInterval(this.timer)
     await this.resuming
   }
 
+  /**
+   * Refuses with `confirmation_required`, `invalid_request` (fewer days than SVC_AUDIT_MIN_RETENTION_DAYS) or
+   * `invalid_state` (another purge runs). What a failure leaves half-done is finished by the next start, at the latest
+   * an hour later.
+   */
   async run(input: PurgeInput, audit: AuditContext): Promise<PurgeReport> {
     const { retentionDaysMin } = this.options
     if (input.olderThanDays < retentionDaysMin) {

@@ -1,19 +1,20 @@
 import type { ProblemCode } from '../../errors.ts'
 import type { RequestId } from '../../ids.ts'
-import type { TokenUsage } from '../../protocol/chat/chunk-rewriter.ts'
-import type { ChatRequest } from '../../protocol/wire/inference/chat.ts'
+import type { TokenUsage } from '../../protocol/chat/token-usage.ts'
 import type { Access } from '../accounts/access.ts'
+import type { InferenceRequest, Operation } from '../operations/operation.ts'
 import type { Ticket } from '../pool/slot-queue.ts'
 import type { Span } from '../telemetry/tracing.ts'
 
-/** A chat request that passed its schema, and who sent it. */
-export interface ChatCommand {
+/** A request that passed the schema of its operation, and who sent it. */
+export interface ChatCommand<B extends InferenceRequest = InferenceRequest> {
+  readonly operation: Operation<B>
   readonly requestId: RequestId
   /** `performance.now()` at the start of the handler: `latency_ms` and `ttft_ms` count from here. */
   readonly startedMs: number
   readonly access: Access
   /** Cut down to what the end needs once an answer has begun, so that open streams do not keep their prompts. */
-  body: ChatRequest
+  body: B
   /** The body as it came; likewise. */
   text: string
   /** As the client sent it; looked at where the request is billed. */
@@ -28,8 +29,12 @@ export interface ChatCommand {
   ticket?: Ticket
   /** Under which its calls stand; null or absent: no trace is recorded. */
   readonly span?: Span | null
+  readonly recorder: ChatRecorder
+}
+
+export interface ChatRecorder {
   /** Called once, when all is over: after a stream's last byte, too. */
-  readonly finished: (record: ChatRecord) => void
+  record(record: ChatRecord): void
 }
 
 /** `headers`: what the account's limits say (`RateLimit`, …). */

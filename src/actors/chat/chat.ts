@@ -1,17 +1,16 @@
 import { Problem } from '../../errors.ts'
-import { type Prompt, promptOf } from '../../machines/placement/blocks.ts'
+import type { Prompt } from '../../machines/placement/blocks.ts'
 import { noMatches } from '../../machines/placement/cache-view.ts'
 import { type PlacementRequest, place } from '../../machines/rules/placement.ts'
 import type { Route } from '../../machines/rules/routing.ts'
-import { ChunkRewriter } from '../../protocol/chat/chunk-rewriter.ts'
-import { promptTokensLeast, textWeightPerUnitMax } from '../../protocol/chat/token-estimate.ts'
-import { streamMembers, type UpstreamBody, upstreamBody } from '../../protocol/chat/upstream-request.ts'
-import { askedAsStream } from '../../runtimes/registry.ts'
+import { textWeightPerUnitMax } from '../../protocol/chat/token-estimate.ts'
+import type { UpstreamBody } from '../../protocol/chat/upstream-request.ts'
+import type { Admission } from '../limits/limits.ts'
 import type { ChatAnswer, ChatCommand } from './chat-command.ts'
 import { dispatch, refusal } from './dispatch.ts'
 import { type ChatPort, Exchange } from './exchange.ts'
 import { Relay } from './relay.ts'
-import { committed, endStream, tryStream } from './stream-answer.ts'
+import { StreamOwner, tryStream } from './stream-answer.ts'
 import { tryWhole } from './whole-answer.ts'
 
 export interface Chat {
@@ -24,6 +23,7 @@ export interface Chat {
 }
 
 const noHeaders = {}
+const noProfiles: ReadonlySet<string> = new Set()
 const hashBlock = (text: string, seed: bigint) => Bun.hash.wyhash(text, seed)
 
 function placementRequest(exchange: Exchange, prompt: Prompt | null): PlacementRequest {
@@ -34,17 +34,19 @@ function placementRequest(exchange: Exchange, prompt: Prompt | null): PlacementR
   const tight = routes.some((route) => route.contextLength !== null && route.contextLength < ceiling)
   return {
     modelId: body.model,
+    modality: command.operation.modality,
+    byAgents: command.operation.byAgents,
     access: command.access,
     pin: command.pin,
     profileId: body.svc?.model_profile_id ?? null,
     ownOnly: false,
-    exclude: new Set(),
+    exclude: noProfiles,
     freeOnly: false,
     prompt,
     matches: prompt === null ? noMatches : port.router.caches.of(routes[0]?.modelId ?? body.model).match(prompt),
     nowMs: Date.now(),
     queueWaitMs: port.config.SVC_QUEUE_WAIT_MS,
-    contextLeast: tight ? promptTokensLeast(body) : null,
+    contextLeast: tight ? command.operation.tokensLeast(body) : null,
     contextWanted: tight ? exchange.promptEstimate().textTokens : null,
     contextAbove: null,
   }
@@ -61,8 +63,8 @@ function checkPolicy(command: ChatCommand): void {
 
 /** `max_tokens` to inject: a quota needs a true ceiling, a policy's bound holds for requests that name none. */
 function outputCeiling(exchange: Exchange): number | null {
-  const { body, access } = exchange.command
-  if (body.max_tokens != null || body.max_completion_tokens != null) return null
+  const { operation, body, access } = exchange.command
+  if (!operation.generates || body.max_tokens != null || body.max_completion_tokens != null) return null
   const { maxTokensPerRequest, dailyTokenQuota } = access.policy
   if (dailyTokenQuota === null) return maxTokensPerRequest
   const longest = exchange.table.byModel.get(body.model)?.[0]?.maxOutputLength ?? Number.POSITIVE_INFINITY
@@ -70,8 +72,8 @@ function outputCeiling(exchange: Exchange): number | null {
   return maxTokensPerRequest === null ? ceiling : Math.min(ceiling, maxTokensPerRequest)
 }
 
-/** Takes what the account's limits ask for; a request that no machine may serve is refused before it takes anything. */
-async function admit(exchange: Exchange, request: PlacementRequest, ceiling: number | null): Promise<void> {
+/** Takes what the account's limits ask for, null: without a wait; a request that no machine may serve is refused before it takes anything. */
+function admit(exchange: Exchange, request: PlacementRequest, ceiling: number | null): Promise<void> | null {
   const { command, port, table } = exchange
   const { access, body } = command
   const { dailyTokenQuota, rateLimitRpm, maxConcurrency } = access.policy
@@ -86,69 +88,69 @@ async function admit(exchange: Exchange, request: PlacementRequest, ceiling: num
   const tokens = dailyTokenQuota === null ? 0 : exchange.prompt() + output
   exchange.reserved = tokens
   const admission = port.limits.admit(access, tokens)
-  exchange.admission = admission instanceof Promise ? await admission : admission
+  if (admission instanceof Promise) return whenAdmitted(exchange, admission)
+  exchange.admission = admission
+  return null
 }
 
-// Functions of their own: a closure keeps all that its function names, and a stream's must not keep the prompt.
-function relayFor(exchange: Exchange): Relay {
-  const { port, command, id, created } = exchange
-  return new Relay(
-    { ...port, settle: (end) => endStream(exchange, end), skipped: () => port.failed('malformed_line') },
-    command,
-    new ChunkRewriter({ id, created, model: command.body.model }),
-  )
+async function whenAdmitted(exchange: Exchange, admission: Promise<Admission | null>): Promise<void> {
+  exchange.admission = await admission
 }
 
 /**
- * What this route is sent. A billed request has `max_tokens`, so that its quote is a true bound; a whole answer of a
- * runtime that hears late of a client that left is asked for as a stream (§27).
+ * What this route is sent. A billed request has `max_tokens`, so that its quote is a true bound.
  */
 function bodyFor(exchange: Exchange, route: Route, ceiling: number | null): UpstreamBody {
-  const { text, body } = exchange.command
+  const { operation, text, body } = exchange.command
   const given = body.max_tokens ?? body.max_completion_tokens
-  const bound = given == null && exchange.isBilled(route) ? exchange.billedOutput(route) : ceiling
-  return upstreamBody(text, body, bound, askedAsStream(route.runtimeKind, body) ? streamMembers : null)
+  const priced = operation.generates && given == null && exchange.isBilled(route)
+  return operation.upstream(text, body, priced ? exchange.billedOutput(route) : ceiling, route.runtimeKind)
 }
 
 function dispatchWhole(exchange: Exchange, request: PlacementRequest, ceiling: number | null) {
-  return dispatch(exchange.port, exchange.command, request, (route, { work }) => {
-    exchange.work = work
-    return tryWhole(exchange, route, bodyFor(exchange, route, ceiling))
-  })
+  return dispatch(exchange, request, (route) => tryWhole(exchange, route, bodyFor(exchange, route, ceiling)))
 }
 
+/** The relay hears how it went. */
 async function dispatchStream(
   exchange: Exchange,
   relay: Relay,
   request: PlacementRequest,
   ceiling: number | null,
 ): Promise<void> {
-  await dispatch(exchange.port, exchange.command, request, (route, budget) => {
-    exchange.work = budget.work
-    return tryStream(exchange, relay, route, bodyFor(exchange, route, ceiling), budget)
-  })
-  exchange.forgetPrompt()
+  try {
+    await dispatch(exchange, request, (route, firstChunkMs) =>
+      tryStream(exchange, relay, route, bodyFor(exchange, route, ceiling), firstChunkMs),
+    )
+    exchange.forgetPrompt()
+    relay.dispatched()
+  } catch (error) {
+    relay.undispatched(error)
+  }
 }
 
 async function run(exchange: Exchange): Promise<ChatAnswer> {
   const { command, table, port } = exchange
-  const { body, access } = command
+  const { operation, body, access } = command
   checkPolicy(command)
   const pooled = (table.byModel.get(body.model)?.length ?? 0) > 1
-  const prompt = pooled ? promptOf(access.customerId, exchange.modelId() ?? body.model, body, hashBlock) : null
+  const prompt = pooled ? operation.prompt(access.customerId, exchange.modelId() ?? body.model, body, hashBlock) : null
   const request = placementRequest(exchange, prompt)
   const ceiling = outputCeiling(exchange)
-  await admit(exchange, request, ceiling)
+  const admitted = admit(exchange, request, ceiling)
+  if (admitted !== null) await admitted
   const headers = exchange.admission?.headers ?? noHeaders
-  if (body.stream !== true) {
+  const writer = body.stream === true ? operation.writer?.(exchange.identity(), body) : undefined
+  if (writer === undefined) {
     port.ticker.add(exchange)
     const answer = await dispatchWhole(exchange, request, ceiling)
     return { kind: 'whole', body: answer.body, headers }
   }
-  const relay = relayFor(exchange)
+  const relay = new Relay(port, new StreamOwner(exchange), command, writer)
   exchange.relay = relay
-  const running = dispatchStream(exchange, relay, request, ceiling)
-  await committed(exchange, relay, running)
+  const opened = relay.open()
+  void dispatchStream(exchange, relay, request, ceiling)
+  await opened
   return { kind: 'stream', stream: relay.stream, headers }
 }
 
@@ -156,9 +158,9 @@ export function createChat(port: ChatPort): Chat {
   const open = new Set<Exchange>()
   return {
     complete: async (command) => {
-      const exchange = new Exchange(port, command, port.router.table(), (done) => open.delete(done))
+      const exchange = new Exchange(port, command, port.router.table(), open)
       open.add(exchange)
-      command.signal.addEventListener('abort', () => exchange.abort('client_gone'))
+      command.signal.addEventListener('abort', exchange)
       try {
         return await run(exchange)
       } catch (error) {

@@ -4,6 +4,7 @@ import type { Work } from '../../machines/placement/reading.ts'
 import { type Placement, type PlacementRequest, place } from '../../machines/rules/placement.ts'
 import type { Route, RoutingTable } from '../../machines/rules/routing.ts'
 import type { Config } from '../../settings/config.ts'
+import type { CallSignal } from '../../transport/call-signal.ts'
 import type { Router } from '../pool/router.ts'
 import { newTicket, type Ticket } from '../pool/slot-queue.ts'
 import type { AttemptFailure } from './attempt.ts'
@@ -25,24 +26,17 @@ export interface DispatchPort {
   readonly decided: (command: ChatCommand, decision: Decision, again: boolean) => void
 }
 
-export function ticketOf({ access }: ChatCommand): Ticket {
-  return newTicket({ customerId: access.customerId, keyId: access.keyId ?? '', priority: access.policy.priority })
-}
-
-function placedWork(
-  placement: Extract<Placement, { kind: 'placed' }>,
-  { prompt, nowMs }: PlacementRequest,
-): Work | null {
-  const { route, open, costs } = placement
-  const cost = costs?.[open.indexOf(route)]
-  return cost === undefined || prompt === null ? null : workOf(route, cost, prompt, nowMs)
-}
-
-export interface TryBudget {
-  /** Until the first chunk; beyond it the route is given up. */
-  readonly firstChunkMs: number
-  /** What the call is thought to cost its route; null: there was no choice. */
-  readonly work: Work | null
+/** What is dispatched. */
+export interface Dispatched {
+  readonly port: DispatchPort
+  readonly command: ChatCommand
+  /** Aborted when the client leaves or the gateway stops: whoever waits for something ends. */
+  readonly ending: CallSignal
+  readonly callsUntilMs: number
+  /** What the try that begins next is thought to cost its route; null: there was no choice. */
+  work: Work | null
+  /** Why no node is called for it any more, asked after every wait; null: it still runs. */
+  ended(): AttemptFailure | null
 }
 
 /**
@@ -69,68 +63,135 @@ export function refusal(command: ChatCommand, code: ProblemCode): Problem {
   return new Problem(code, { param: code === 'context_length_exceeded' ? 'messages' : 'model' })
 }
 
-/**
- * Places and tries routes until one answers (§5, failover): at most `SVC_FAILOVER_ROUTES_MAX` others, none
- * when pinned, all within one deadline, a short bounded wait where every route is full. `attempt` resolves with the
- * answer, or with why this route gave none.
- */
-export async function dispatch<T extends object>(
-  port: DispatchPort,
-  command: ChatCommand,
-  wanted: PlacementRequest,
-  attempt: (route: Route, budget: TryBudget) => Promise<T | { readonly failure: AttemptFailure }>,
-): Promise<T> {
-  const { config, router } = port
-  const tries = new Tries()
-  const deadlineMs = command.startedMs + config.SVC_TTFT_TIMEOUT_MS
-  const queueUntilMs = performance.now() + config.SVC_QUEUE_WAIT_MS
-  const most = wanted.pin === null ? config.SVC_FAILOVER_ROUTES_MAX : 0
-  let { queueWaitMs } = wanted
-  for (let looks = 0; ; looks++) {
-    const table = router.table()
-    const request = looks === 0 ? wanted : { ...anotherLook(wanted, tries), queueWaitMs }
+export function ticketOf({ access }: ChatCommand): Ticket {
+  return newTicket({ customerId: access.customerId, keyId: access.keyId ?? '', priority: access.policy.priority })
+}
+
+type Placed = Extract<Placement, { kind: 'placed' }>
+type Saturated = Extract<Placement, { kind: 'saturated' }>
+
+function placedWork({ route, open, costs }: Placed, { prompt, nowMs }: PlacementRequest): Work | null {
+  if (costs === null || prompt === null) return null
+  const cost = costs[open.indexOf(route)]
+  return cost === undefined ? null : workOf(route, cost, prompt, nowMs)
+}
+
+/** The search for a route that answers: what was decided, what was tried, and how long it may go on. */
+class Search {
+  readonly tries = new Tries()
+  private readonly deadlineMs: number
+  private readonly queueUntilMs: number
+  private readonly triesMax: number
+  private looks = 0
+  /** null: it has waited for a slot in vain, and now a higher rank may serve. */
+  private queueWaitMs: number | null
+
+  constructor(
+    private readonly exchange: Dispatched,
+    private readonly wanted: PlacementRequest,
+  ) {
+    const { port, command } = exchange
+    const { SVC_TTFT_TIMEOUT_MS, SVC_QUEUE_WAIT_MS, SVC_FAILOVER_ROUTES_MAX } = port.config
+    this.deadlineMs = command.startedMs + SVC_TTFT_TIMEOUT_MS
+    this.queueUntilMs = Math.min(performance.now() + SVC_QUEUE_WAIT_MS, exchange.callsUntilMs)
+    this.queueWaitMs = wanted.queueWaitMs
+    this.triesMax = wanted.pin === null ? SVC_FAILOVER_ROUTES_MAX + 1 : 1
+  }
+
+  /** Throws what the client hears where no route may or can serve. */
+  look(): Placed | Saturated {
+    const { exchange, tries } = this
+    const { port, command } = exchange
+    const ended = exchange.ended()
+    if (ended !== null) throw tries.ended(ended)
+    const again = this.looks++ > 0
+    const table = port.router.table()
+    const request = again ? this.another() : this.wanted
     const placement = place(table, request)
-    port.decided(command, { table, request, placement }, looks > 0)
-    if (placement.kind === 'refused') throw tries.anyFailed ? tries.givenUp() : refusal(command, placement.code)
-    if (placement.kind === 'saturated') {
-      command.ticket ??= ticketOf(command)
-      const leftMs = queueUntilMs - performance.now()
-      const waited = await router.waitForSlot(wanted.modelId, command.ticket, leftMs, command.signal)
-      if (waited === 'slot') continue
-      if (queueWaitMs !== null) {
-        // Its clock is over: now a higher rank may serve.
-        queueWaitMs = null
-        continue
-      }
-      if (tries.anyFailed) throw tries.givenUp()
-      const waiting = waited === 'full' ? config.SVC_QUEUE_WAITING_MAX : 0
-      const retryAfterSeconds = retryAfterFull(placement.routes, waiting, config.SVC_QUEUE_WAIT_MS)
-      throw new Problem('capacity_exhausted', { retryAfterSeconds })
+    port.decided(command, { table, request, placement }, again)
+    if (placement.kind === 'placed') this.placed(placement, request)
+    if (placement.kind !== 'refused') return placement
+    throw tries.anyFailed ? tries.givenUp() : refusal(command, placement.code)
+  }
+
+  private placed(placement: Placed, request: PlacementRequest): void {
+    const { port, command } = this.exchange
+    this.exchange.work = placedWork(placement, request)
+    if (command.ticket !== undefined) port.router.servedFromQueue(request.modelId, command.ticket)
+  }
+
+  /** A copy: the first decision is kept for `explain`. */
+  private another(): PlacementRequest {
+    const { wanted, tries, queueWaitMs } = this
+    const { contextAbove } = tries
+    return { ...wanted, exclude: tries.excluded(), contextAbove, queueWaitMs, nowMs: Date.now() }
+  }
+
+  /** Until there may be a slot. Throws where there is none in time. */
+  async wait({ routes }: Saturated): Promise<void> {
+    const { exchange, wanted, tries } = this
+    const { config, router } = exchange.port
+    const { command, ending } = exchange
+    command.ticket ??= ticketOf(command)
+    const leftMs = this.queueUntilMs - performance.now()
+    const waited = await router.waitForSlot(wanted.modelId, command.ticket, leftMs, ending)
+    if (waited === 'slot' || waited === 'aborted') return
+    if (this.queueWaitMs !== null && exchange.ended() === null) {
+      this.queueWaitMs = null
+      return
     }
-    if (command.ticket != null) router.servedFromQueue(wanted.modelId, command.ticket)
-    tries.tried.add(placement.route.profileId)
-    const spent = tries.tried.size > most
-    const leftMs = deadlineMs - performance.now()
-    const patienceMs = Math.max(config.SVC_FAILOVER_FIRST_CHUNK_MS, 4 * (placement.route.load.ttftEwmaMs ?? 0))
-    const patient = spent || placement.open.length === 1
-    const firstChunkMs = patient ? leftMs : Math.min(leftMs, patienceMs)
-    const result = await attempt(placement.route, { firstChunkMs, work: placedWork(placement, request) })
-    if (!('failure' in result)) {
-      tries.served()
-      return result
-    }
-    const { failure } = result
+    if (tries.anyFailed) throw tries.givenUp()
+    const waiting = waited === 'full' ? config.SVC_QUEUE_WAITING_MAX : 0
+    throw new Problem('capacity_exhausted', {
+      retryAfterSeconds: retryAfterFull(routes, waiting, config.SVC_QUEUE_WAIT_MS),
+    })
+  }
+
+  private get spent(): boolean {
+    return this.tries.count >= this.triesMax
+  }
+
+  /** Of the try that begins now, ms until its first chunk; beyond it the route is given up where another one is left. */
+  firstChunkMs({ route, open }: Placed): number {
+    this.tries.count++
+    const leftMs = this.deadlineMs - performance.now()
+    if (this.spent || open.length === 1) return leftMs
+    const patienceMs = 4 * (route.load.ttftEwmaMs ?? 0)
+    return Math.min(leftMs, Math.max(this.exchange.port.config.SVC_FAILOVER_FIRST_CHUNK_MS, patienceMs))
+  }
+
+  /** Throws where no other route is worth a try. */
+  failed({ route }: Placed, failure: AttemptFailure): void {
+    const { port, command } = this.exchange
     // A call that ended because its client left is no failure of the node.
     if (!command.signal.aborted) port.failed(failure.code)
-    if (!tries.failed(failure) || spent) throw tries.givenUp()
-    if (performance.now() >= deadlineMs) throw tries.givenUp('upstream_timeout')
+    if (!this.tries.failed(route.profileId, failure) || this.spent) throw this.tries.givenUp()
+    if (performance.now() >= this.deadlineMs) throw this.tries.givenUp('upstream_timeout')
   }
 }
 
-/** A copy: the first decision is kept for `explain`, and the set grows with every try. */
-const anotherLook = (wanted: PlacementRequest, { tried, contextAbove }: Tries): PlacementRequest => ({
-  ...wanted,
-  exclude: new Set(tried),
-  contextAbove,
-  nowMs: Date.now(),
-})
+/**
+ * Places and tries routes until one answers (§5, failover): at most `SVC_FAILOVER_ROUTES_MAX` others, none
+ * when pinned, all within one deadline, a short bounded wait where every route is full. `attempt` resolves with the
+ * answer, or with why this route gave none; `firstChunkMs`: until its first chunk.
+ */
+export async function dispatch<T extends object>(
+  exchange: Dispatched,
+  wanted: PlacementRequest,
+  attempt: (route: Route, firstChunkMs: number) => Promise<T | { readonly failure: AttemptFailure }>,
+): Promise<T> {
+  const search = new Search(exchange, wanted)
+  for (;;) {
+    const placed = search.look()
+    if (placed.kind === 'saturated') {
+      await search.wait(placed)
+      continue
+    }
+    const result = await attempt(placed.route, search.firstChunkMs(placed))
+    if (!('failure' in result)) {
+      search.tries.served()
+      return result
+    }
+    search.failed(placed, result.failure)
+  }
+}

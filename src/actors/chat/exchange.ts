@@ -3,16 +3,18 @@ import type { ProblemCode } from '../../errors.ts'
 import { newId, ulid } from '../../ids.ts'
 import type { Work } from '../../machines/placement/reading.ts'
 import type { Route, RoutingTable } from '../../machines/rules/routing.ts'
-import type { TokenUsage } from '../../protocol/chat/chunk-rewriter.ts'
-import { estimatePrompt, type PromptEstimate, wholeTokens } from '../../protocol/chat/token-estimate.ts'
-import { readNodeReceipt, type SeenWork } from '../../protocol/receipts/node-receipt.ts'
-import { receiptText, textHash } from '../../protocol/receipts/receipt.ts'
+import type { ChunkIdentity } from '../../protocol/chat/chunk-rewriter.ts'
+import { type PromptEstimate, wholeTokens } from '../../protocol/chat/token-estimate.ts'
+import type { TokenUsage } from '../../protocol/chat/token-usage.ts'
+import { readNodeReceipt } from '../../protocol/receipts/node-receipt.ts'
+import { type Receipt, receiptText, textHash } from '../../protocol/receipts/receipt.ts'
 import type { ChatMetadata } from '../../protocol/wire/inference/chat.ts'
 import { isoTime } from '../../time.ts'
+import { CallSignal } from '../../transport/call-signal.ts'
 import type { Admission, Limits } from '../limits/limits.ts'
-import { Attempt } from './attempt.ts'
+import { Attempt, type AttemptFailure } from './attempt.ts'
 import type { ChatCommand } from './chat-command.ts'
-import type { DispatchPort } from './dispatch.ts'
+import type { Dispatched, DispatchPort } from './dispatch.ts'
 import { billedCeiling, isBilled, PaidCall, type PaidCallPort } from './paid-call.ts'
 import type { Relay } from './relay.ts'
 import type { Ticker, Ticking } from './ticker.ts'
@@ -50,9 +52,9 @@ const saysEstimated = (vouched: ToldWork['vouched']) =>
   (vouched?.svc as { readonly usage_estimated?: unknown } | null | undefined)?.usage_estimated === true
 
 /** What one request carries from its admission to its end. */
-export class Exchange implements Ticking {
+export class Exchange implements Ticking, Dispatched {
   readonly created = Math.floor(Date.now() / 1_000)
-  readonly id = `chatcmpl-${ulid()}`
+  readonly id: string
   private estimate: PromptEstimate | null = null
   private finishedOnce = false
   admission: Admission | null = null
@@ -62,9 +64,10 @@ export class Exchange implements Ticking {
   /** A sub-call of a mixture: no silent retry (specification, mixture rule 1), not by the transport either. */
   sentOnce = false
   attempt: Attempt | null = null
-  /** Of the try that begins next. */
   work: Work | null = null
   relay: Relay | null = null
+  readonly ending = new CallSignal()
+  private stopped = false
   /** null: nobody pays. */
   private paid: PaidCall | null = null
   /** Of billed work: resolves when debit and receipt are on the disk. */
@@ -74,8 +77,11 @@ export class Exchange implements Ticking {
     readonly port: ChatPort,
     readonly command: ChatCommand,
     readonly table: RoutingTable,
-    private readonly done: (exchange: Exchange) => void,
-  ) {}
+    /** What has not ended; null: nobody keeps count. */
+    private readonly open: Set<Exchange> | null,
+  ) {
+    this.id = command.operation.idPrefix + ulid()
+  }
 
   /** One more call for this request: the first goes by the request's own id (§14). `timed`: its first token will be seen. */
   begin(route: Route, timed: boolean): Attempt {
@@ -87,12 +93,23 @@ export class Exchange implements Ticking {
     return this.attempt
   }
 
-  /** Sets money aside where this route costs some; false: the client left meanwhile. */
-  async afford(route: Route): Promise<boolean> {
-    const { command, port } = this
-    this.paid ??= new PaidCall(port, command, this.prompt(), this.billedOutput(route))
-    await this.paid.reserve(route)
-    return !command.signal.aborted
+  /** Sets money aside where this route costs some. */
+  afford(route: Route): Promise<void> {
+    this.paid ??= new PaidCall(this.port, this.command, this.prompt(), this.billedOutput(route))
+    return this.paid.reserve(route)
+  }
+
+  /** `performance.now()`: no node is called for it any more. The first chunk of a stream has a deadline of its own. */
+  get callsUntilMs(): number {
+    const { SVC_TOTAL_TIMEOUT_MS: totalMs, SVC_TTFT_TIMEOUT_MS: firstMs } = this.port.config
+    const { startedMs, body } = this.command
+    return startedMs + (body.stream === true ? Math.min(firstMs, totalMs) : totalMs)
+  }
+
+  ended(): AttemptFailure | null {
+    if (this.command.signal.aborted) return { code: 'node_lost', failover: false }
+    if (this.stopped) return { code: 'server_shutdown', failover: false }
+    return performance.now() < this.callsUntilMs ? null : { code: 'upstream_timeout', failover: false }
   }
 
   isBilled(route: Route): boolean {
@@ -101,7 +118,8 @@ export class Exchange implements Ticking {
 
   /** `max_tokens` of a billed request: as given, else a bound that is injected. */
   billedOutput(route: Route): number {
-    const { body, access } = this.command
+    const { operation, body, access } = this.command
+    if (!operation.generates) return 0
     const given = body.max_tokens ?? body.max_completion_tokens
     return given ?? billedCeiling(route, this.port.config.SVC_OUTPUT_TOKENS_DEFAULT, access.policy.maxTokensPerRequest)
   }
@@ -112,7 +130,7 @@ export class Exchange implements Ticking {
   }
 
   promptEstimate(): PromptEstimate {
-    this.estimate ??= estimatePrompt(this.command.body)
+    this.estimate ??= this.command.operation.estimate(this.command.body)
     return this.estimate
   }
 
@@ -126,10 +144,14 @@ export class Exchange implements Ticking {
     command.text = ''
     command.body = {
       model,
-      messages: [],
       ...(options === undefined ? {} : { stream_options: options }),
       ...(jobId === undefined ? {} : { svc: { job_id: jobId } }),
     }
+  }
+
+  /** What all of the answer is known by. */
+  identity(): ChunkIdentity {
+    return { id: this.id, created: this.created, model: this.command.body.model }
   }
 
   modelId(): string | null {
@@ -141,8 +163,15 @@ export class Exchange implements Ticking {
     if (nowMs - this.command.startedMs >= this.port.config.SVC_TOTAL_TIMEOUT_MS) this.attempt?.abort('total_timeout')
   }
 
+  /** The signal of the client aborts. */
+  handleEvent(): void {
+    this.abort('client_gone')
+  }
+
   /** The client is gone, or the gateway stops. */
   abort(cause: 'client_gone' | 'shutdown'): void {
+    this.stopped ||= cause === 'shutdown'
+    this.ending.abort()
     if (this.relay === null) this.attempt?.abort(cause)
     else if (cause === 'client_gone') this.relay.clientGone()
     else this.relay.shutDown()
@@ -166,17 +195,17 @@ export class Exchange implements Ticking {
     const { route } = attempt
     const latencyMs = performance.now() - command.startedMs
     const receipt = this.receiptOf(attempt, told, latencyMs)
-    const metadata = {
+    const metadata: ChatMetadata = {
       runtime_id: route.runtimeId,
       runtime_kind: route.runtimeKind,
       latency_ms: Math.round(latencyMs),
       ttft_ms: Math.round(ttftMs),
       receipt_hash: receipt.hash,
       request_id: command.requestId,
-      ...(told.estimated || (route.agent !== null && saysEstimated(told.vouched)) ? { usage_estimated: true } : {}),
-      ...(route.external ? { external: true } : {}),
     }
-    return { route, usage: told.usage, receipt: { ...receipt, customerId: command.access.customerId }, metadata }
+    if (told.estimated || (route.agent !== null && saysEstimated(told.vouched))) metadata.usage_estimated = true
+    if (route.external) metadata.external = true
+    return { route, usage: told.usage, receipt, metadata }
   }
 
   /** The receipt is kept and the work charged: once the answer stands as it will be sent (§27). */
@@ -188,14 +217,16 @@ export class Exchange implements Ticking {
   }
 
   /** An agent's own receipt where it fits what was seen here, else the gateway's (§14). */
-  private receiptOf(attempt: Attempt, { usage, vouched }: ToldWork, latencyMs: number) {
+  private receiptOf(attempt: Attempt, { usage, vouched }: ToldWork, latencyMs: number): NewReceipt {
     const { command, port } = this
     const { route } = attempt
     const now = Date.now()
-    const seen: SeenWork = {
+    const { customerId } = command.access
+    const facts: Receipt = {
+      issuer: 'gateway',
       requestId: attempt.callId,
       jobId: command.body.svc?.job_id ?? null,
-      kind: 'hosted_chat',
+      kind: command.operation.receiptKind,
       nodeId: route.nodeId,
       nodeClass: route.nodeClass,
       runtimeId: route.runtimeId,
@@ -203,15 +234,16 @@ export class Exchange implements Ticking {
       modelId: route.modelId,
       promptTokens: usage.prompt_tokens,
       completionTokens: usage.completion_tokens,
+      startedAt: isoTime(now - latencyMs),
+      completedAt: isoTime(now),
     }
     if (route.agent !== null && vouched !== null) {
-      const own = readNodeReceipt(vouched.svc, seen, route.agent, now)
-      if (own !== null) return own
+      const own = readNodeReceipt(vouched.svc, facts, route.agent, now)
+      if (own !== null) return { ...own, customerId }
       port.failed('receipt_invalid')
     }
-    const times = { startedAt: isoTime(now - latencyMs), completedAt: isoTime(now) }
-    const text = receiptText({ ...seen, issuer: 'gateway', ...times })
-    return { text, hash: textHash(text) }
+    const text = receiptText(facts)
+    return { text, hash: textHash(text), customerId }
   }
 
   /** A machine of others cannot use up an account's quota by what it says of itself (§5, usage). */
@@ -225,12 +257,12 @@ export class Exchange implements Ticking {
     if (this.finishedOnce) return
     this.finishedOnce = true
     this.port.ticker.delete(this)
-    this.done(this)
+    this.open?.delete(this)
     this.admission?.settle(this.tokensUsed(usage))
     if (this.durable === null) this.paid?.release()
     const latencyMs = performance.now() - this.command.startedMs
     const model = this.modelId()
-    this.command.finished({
+    this.command.recorder.record({
       model,
       status,
       code,

@@ -1,7 +1,7 @@
 import type { ProblemCode } from '../../errors.ts'
 import { noMatches } from '../../machines/placement/cache-view.ts'
 import { type ExplainedRoute, explainPlacement } from '../../machines/rules/explain.ts'
-import type { Placement } from '../../machines/rules/placement.ts'
+import type { Placement, PlacementRequest } from '../../machines/rules/placement.ts'
 import type { Route } from '../../machines/rules/routing.ts'
 import type { ChatCommand } from './chat-command.ts'
 import type { Decision } from './dispatch.ts'
@@ -30,7 +30,8 @@ export interface DecisionLog {
 const requestsMax = 10_000
 /** A request that waits in a queue decides again and again. */
 const triesMax = 8
-
+/** Kept of each route. */
+const loadNumbers = 3
 /** Of a choice between more routes, only the winner's costs are kept. */
 const costsMax = 16
 
@@ -40,11 +41,8 @@ interface Kept extends Decision {
   readonly loads: readonly number[]
 }
 
-interface Entry {
+interface Entry extends Kept {
   readonly requestId: string
-  readonly model: string
-  readonly customerId: string
-  readonly first: Kept
   /** Further decisions for the same request: rare. */
   more: Kept[] | null
 }
@@ -64,33 +62,47 @@ export function createDecisionLog(): DecisionLog {
   }
   return {
     record: (command, decision, again) => {
-      const { requestId, body, access } = command
+      const { requestId } = command
       const known = again ? find(requestId) : null
       if (known !== null) {
         known.more ??= []
         if (known.more.length < triesMax - 1) known.more.push(keep(decision))
         return
       }
-      ring[next] = { requestId, model: body.model, customerId: access.customerId, first: keep(decision), more: null }
+      const { table } = decision
+      const request = withoutPrompt(decision.request)
+      ring[next] = {
+        requestId,
+        table,
+        request,
+        placement: kept(decision.placement),
+        loads: loadsOf(decision),
+        more: null,
+      }
       next = (next + 1) % requestsMax
     },
     explain: (requestId) => {
       const entry = find(requestId)
       if (entry === null) return null
-      const { model, customerId, first, more } = entry
-      return { requestId, model, customerId, tries: [first, ...(more ?? [])].map(explained) }
+      const { request, more } = entry
+      const { modelId: model, access } = request
+      return { requestId, model, customerId: access.customerId, tries: [entry, ...(more ?? [])].map(explained) }
     },
   }
 }
 
 const routesOf = ({ table, request }: Decision): readonly Route[] => table.byModel.get(request.modelId) ?? []
 
-function keep(decision: Decision): Kept {
-  const loads: number[] = []
-  for (const { load } of routesOf(decision)) loads.push(load.inFlight, load.ttftEwmaMs ?? -1, load.ejectedUntilMs)
-  const { table, request, placement } = decision
-  // The hashes of a long prompt would be kept long after it, and nobody asks for them.
-  return { table, request: { ...request, prompt: null, matches: noMatches }, placement: kept(placement), loads }
+const keep = (decision: Decision): Kept => ({
+  table: decision.table,
+  request: withoutPrompt(decision.request),
+  placement: kept(decision.placement),
+  loads: loadsOf(decision),
+})
+
+/** The hashes of a long prompt would be kept long after it, and nobody asks for them. */
+function withoutPrompt(request: PlacementRequest): PlacementRequest {
+  return request.prompt === null ? request : { ...request, prompt: null, matches: noMatches }
 }
 
 function kept(placement: Placement): Placement {
@@ -101,10 +113,22 @@ function kept(placement: Placement): Placement {
   return { ...placement, open: [route, ...others], costs: cost === undefined ? null : [cost] }
 }
 
+function loadsOf(decision: Decision): readonly number[] {
+  const routes = routesOf(decision)
+  const loads = new Array<number>(routes.length * loadNumbers)
+  let at = 0
+  for (const { load } of routes) {
+    loads[at++] = load.inFlight
+    loads[at++] = load.ttftEwmaMs ?? -1
+    loads[at++] = load.ejectedUntilMs
+  }
+  return loads
+}
+
 function explained(decision: Kept): Explanation['tries'][number] {
   const { table, request, placement, loads } = decision
   const routes = routesOf(decision).map((route, at) => {
-    const [inFlight = 0, ttftMs = -1, ejectedUntilMs = 0] = loads.slice(at * 3, at * 3 + 3)
+    const [inFlight = 0, ttftMs = -1, ejectedUntilMs = 0] = loads.slice(at * loadNumbers, (at + 1) * loadNumbers)
     const load = { ...route.load, inFlight, ttftEwmaMs: ttftMs === -1 ? null : ttftMs, ejectedUntilMs }
     return { ...route, load }
   })

@@ -1,8 +1,8 @@
 import { Problem } from '../../errors.ts'
 import { clampUsage, type Prices, priceOf } from '../../machines/rules/pricing.ts'
 import type { Route } from '../../machines/rules/routing.ts'
-import type { TokenUsage } from '../../protocol/chat/chunk-rewriter.ts'
 import { wholeTokens } from '../../protocol/chat/token-estimate.ts'
+import type { TokenUsage } from '../../protocol/chat/token-usage.ts'
 import type { Ledger, Reservation } from '../money/ledger.ts'
 import type { NewReceipt } from '../money/receipt-writer.ts'
 import type { ChatCommand } from './chat-command.ts'
@@ -100,7 +100,7 @@ export class PaidCall {
       actualWei: priceOf(prices, usage.prompt_tokens, usage.completion_tokens),
       receipt: { ...receipt, ...(this.breached ? { status: 'held' as const } : {}) },
       nodeId: route.nodeId,
-      kind: 'hosted_chat',
+      kind: this.command.operation.receiptKind,
       feeBps: this.port.config.SVC_PROTOCOL_FEE_BPS,
       ...(this.claimed ? { usage } : {}),
     })

@@ -1,6 +1,7 @@
 import type { ProblemCode } from '../../errors.ts'
-import type { TokenUsage } from '../../protocol/chat/chunk-rewriter.ts'
+import type { TokenUsage } from '../../protocol/chat/token-usage.ts'
 import type { Config } from '../../settings/config.ts'
+import type { StreamWriter } from '../operations/operation.ts'
 import type { Attempt } from './attempt.ts'
 import type { Ticker } from './ticker.ts'
 
@@ -20,8 +21,9 @@ export interface RelayEnd {
   readonly firstContentMs: number | null
   /** Choices of the node's finish chunk; null where none came. */
   readonly finish: readonly Readonly<Record<string, unknown>>[] | null
-  /** The terminal chunk of a complete stream, from what `answerEnd` made. */
-  readonly terminal: (members: string) => string
+  readonly writer: StreamWriter
+  /** The client wants its usage in a chunk of its own. */
+  readonly usageApart: boolean
 }
 
 export interface SettledStream {
@@ -34,8 +36,12 @@ export interface SettledStream {
 export interface RelayPort {
   readonly config: Config
   readonly ticker: Ticker
+}
+
+/** The request that a stream answers. */
+export interface RelayOwner {
   /** The receipt is made here. */
-  readonly settle: (end: RelayEnd) => SettledStream
+  settle(end: RelayEnd): SettledStream
   /** A line of the node that is no JSON was passed over. */
-  readonly skipped: () => void
+  skipped(): void
 }

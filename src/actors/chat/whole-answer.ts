@@ -1,21 +1,22 @@
 import type { Route } from '../../machines/rules/routing.ts'
-import type { TokenUsage } from '../../protocol/chat/chunk-rewriter.ts'
-import { completionText, type PublicCompletion, publicCompletion } from '../../protocol/chat/completion.ts'
 import { GatheredAnswer } from '../../protocol/chat/gathered-answer.ts'
+import type { TokenUsage } from '../../protocol/chat/token-usage.ts'
 import type { UpstreamBody } from '../../protocol/chat/upstream-request.ts'
 import { gather } from '../../transport/gather.ts'
 import type { NodeResponse } from '../../transport/transport.ts'
+import type { WholeAnswer } from '../operations/operation.ts'
 import { finishReasons } from '../telemetry/tracing.ts'
 import type { Attempt, AttemptFailure } from './attempt.ts'
+import type { ChatCommand } from './chat-command.ts'
 import type { Conclusion, Exchange } from './exchange.ts'
-import { callNode, isFailure } from './node-call.ts'
+import { callNode, failedAnswer } from './node-call.ts'
 
 /** A node's whole answer may not be larger, bytes. */
-const answerBytesMax = 32 * 1024 * 1024
+const answerBytesMax = 16 * 1024 * 1024
 
 /** What a node answered, metered; it is not recorded yet and the exchange has not ended. */
 export interface ReceivedAnswer {
-  readonly completion: PublicCompletion
+  readonly completion: WholeAnswer
   readonly usage: TokenUsage
   readonly conclusion: Conclusion
   /** From the start of the request; null where the node was asked for no stream: then nobody knows. */
@@ -23,7 +24,7 @@ export interface ReceivedAnswer {
 }
 
 interface HeardAnswer {
-  readonly completion: PublicCompletion
+  readonly completion: WholeAnswer
   /** `performance.now()`, likewise. */
   readonly firstContentMs: number | null
 }
@@ -33,10 +34,8 @@ interface HeardError {
   readonly said: string
 }
 
-/** Rejects with `TransportError`. */
-async function heardWhole(response: NodeResponse): Promise<HeardAnswer | HeardError> {
-  const text = await response.text(answerBytesMax)
-  const completion = publicCompletion(text)
+function heardWhole(text: string, { operation, body }: ChatCommand): HeardAnswer | HeardError {
+  const completion = operation.readWhole(text, body)
   return completion === null ? { said: text } : { completion, firstContentMs: null }
 }
 
@@ -58,17 +57,19 @@ export async function receiveWhole(
   route: Route,
   upstream: UpstreamBody,
 ): Promise<ReceivedAnswer | { readonly failure: AttemptFailure }> {
-  if (exchange.isBilled(route) && !(await exchange.afford(route))) {
-    return { failure: { code: 'node_lost', failover: false } }
-  }
+  if (exchange.isBilled(route)) await exchange.afford(route)
+  const ended = exchange.ended()
+  if (ended !== null) return { failure: ended }
   const attempt = exchange.begin(route, upstream.stream)
-  const response = await callNode(exchange, attempt, upstream)
-  if (isFailure(response)) return { failure: response }
-  const firstByteMs = performance.now()
+  let firstByteMs: number
   let heard: HeardAnswer | HeardError
   try {
-    const usageWaitMs = exchange.port.config.SVC_FINISH_HOLD_MS
-    heard = await (upstream.stream ? heardStream(response, attempt, usageWaitMs) : heardWhole(response))
+    const response = await callNode(exchange, attempt, upstream)
+    if (response.status !== 200) return { failure: await failedAnswer(attempt, response) }
+    firstByteMs = performance.now()
+    heard = upstream.stream
+      ? await heardStream(response, attempt, exchange.port.config.SVC_FINISH_HOLD_MS)
+      : heardWhole(await response.text(answerBytesMax), exchange.command)
   } catch (error) {
     return { failure: attempt.failedBy(error) }
   }
@@ -109,12 +110,8 @@ export async function tryWhole(
   const received = await receiveWhole(exchange, route, upstream)
   if ('failure' in received) return received
   const { completion, usage, conclusion, firstContentMs } = received
-  const body = completionText(
-    { id: exchange.id, created: exchange.created, model: exchange.command.body.model },
-    completion.choices,
-    usage,
-    conclusion.metadata,
-  )
+  const { command } = exchange
+  const body = command.operation.writeWhole(exchange.identity(), completion, conclusion, command.body)
   // Only an answer that stands is charged.
   exchange.record(conclusion)
   // Billed work is durable before anybody hears of it (§14).

@@ -1,7 +1,8 @@
 import { failureName, type Log } from '../../log.ts'
 import type { InspectEvents, LiveNode, MachineCounts, Transition } from '../../protocol/wire/admin/inspect.ts'
 import { isoTime } from '../../time.ts'
-import type { Inspector, Transition as Moved } from '../telemetry/inspect.ts'
+import type { Inspector } from '../telemetry/inspect.ts'
+import type { Transition as Moved } from '../telemetry/transition-ring.ts'
 import { ConsoleClient } from './console-client.ts'
 import { type DurableChart, DurableCounts } from './durable-counts.ts'
 import type { TrafficSeries } from './traffic.ts'
@@ -22,17 +23,6 @@ export interface OpenConsole {
   readonly dropped: () => void
 }
 
-/** The one live stream of the operators' consoles. */
-export interface ConsoleFeed {
-  /** null: as many as allowed are open. */
-  open(client: OpenConsole): ReadableStream<Uint8Array> | null
-  readonly size: number
-  /** Transitions of one machine, or of one of its instances, newest first, at most `limit`. */
-  history(machine: string, id: string | null, limit: number): readonly Transition[]
-  /** Ends all of them and takes no more. */
-  stop(): void
-}
-
 /** What moves within this is one event: many transitions cost one encoding, however many consoles are open. */
 export const coalesceMs = 100
 const poolTicks = 10
@@ -51,11 +41,8 @@ function encoded<E extends keyof InspectEvents>(event: E, data: InspectEvents[E]
 const nothing = { live: new Map<string, number>(), entered: new Map<string, number>(), version: 0 }
 const onWire = ({ at, ...moved }: Moved): Transition => ({ ...moved, at: isoTime(at) })
 
-export function createConsoleFeed(options: ConsoleFeedOptions): ConsoleFeed {
-  return new RunningFeed(options)
-}
-
-class RunningFeed implements ConsoleFeed {
+/** The one live stream of the operators' consoles. */
+export class ConsoleFeed {
   private readonly clients = new Map<ConsoleClient, OpenConsole>()
   private pending: Moved[] = []
   private skipped = 0
@@ -78,6 +65,7 @@ class RunningFeed implements ConsoleFeed {
     return this.clients.size
   }
 
+  /** null: as many as allowed are open. */
   open(console: OpenConsole): ReadableStream<Uint8Array> | null {
     if (this.stopped || this.clients.size >= this.options.consolesMax) return null
     // What is told already must not come again after a snapshot that holds it.
@@ -91,11 +79,13 @@ class RunningFeed implements ConsoleFeed {
     return client.stream
   }
 
+  /** Transitions of one machine, or of one of its instances, newest first, at most `limit`. */
   history(machine: string, id: string | null, limit: number): readonly Transition[] {
     const found = this.options.inspector.recent(machine).filter((moved) => id === null || moved.id === id)
     return found.slice(-limit).reverse().map(onWire)
   }
 
+  /** Ends all of them and takes no more. */
   stop(): void {
     this.stopped = true
     const last = encoded('end', { reason: 'shutdown' })

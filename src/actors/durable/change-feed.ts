@@ -6,31 +6,6 @@ import { secondMs } from '../../time.ts'
 
 export type { Topic } from '../../db/queries/change-feed.ts'
 
-/**
- * Tells what this gateway keeps copies of when it changes anywhere (§26): by NOTIFY at once, by a poll of the
- * versions at the latest.
- */
-export interface ChangeFeed {
-  /** Reads the versions once, then keeps up by itself. Does not reject without the database: it goes on trying. */
-  start(): Promise<void>
-  stop(): Promise<void>
-  /**
-   * Calls back after every change of the topic, before `confirmedAtMs` moves on. A promise it returns settles once the
-   * copy is current, and never rejects. Returns how to end it.
-   */
-  subscribe(topic: Topic, changed: () => void | Promise<void>): () => void
-  /**
-   * Unix ms of the last time at which the database said that nothing newer exists than what subscribers were told of;
-   * 0 before the first. Stands still while the database is away.
-   */
-  confirmedAtMs(): number
-  /**
-   * This process has itself changed the topic: its own copies are out of date now, not when the notice arrives. Resolves
-   * when those that are read anew at once have been.
-   */
-  changedHere(topic: Topic): Promise<void>
-}
-
 export interface ChangeFeedOptions {
   readonly db: OpenDatabase['db']
   readonly sql: OpenDatabase['sql']
@@ -45,11 +20,11 @@ const pollMsDefault = 2 * secondMs
 const pollAnswerMs = 4 * secondMs
 const channel = 'penstock_changes'
 
-export function createChangeFeed(options: ChangeFeedOptions): ChangeFeed {
-  return new DatabaseChangeFeed(options)
-}
-
-class DatabaseChangeFeed implements ChangeFeed {
+/**
+ * Tells what this gateway keeps copies of when it changes anywhere (§26): by NOTIFY at once, by a poll of the
+ * versions at the latest.
+ */
+export class ChangeFeed {
   private readonly readVersions: () => Promise<readonly { topic: Topic; version: number }[]>
   private readonly now: () => number
   private readonly pollMs: number
@@ -69,6 +44,7 @@ class DatabaseChangeFeed implements ChangeFeed {
     this.pollMs = options.pollMs ?? pollMsDefault
   }
 
+  /** Reads the versions once, then keeps up by itself. Does not reject without the database: it goes on trying. */
   async start(): Promise<void> {
     // Listening begins before the first read, so that no change falls between the two.
     this.listen()
@@ -83,16 +59,28 @@ class DatabaseChangeFeed implements ChangeFeed {
     if (unlisten != null) await within(pollAnswerMs, unlisten()).catch(() => {})
   }
 
+  /**
+   * Calls back after every change of the topic, before `confirmedAtMs` moves on. A promise it returns settles once the
+   * copy is current, and never rejects. Returns how to end it.
+   */
   subscribe(topic: Topic, changed: () => void | Promise<void>): () => void {
     const subscribers = this.subscribers.get(topic) ?? new Set()
     this.subscribers.set(topic, subscribers.add(changed))
     return () => subscribers.delete(changed)
   }
 
+  /**
+   * Unix ms of the last time at which the database said that nothing newer exists than what subscribers were told of;
+   * 0 before the first. Stands still while the database is away.
+   */
   confirmedAtMs(): number {
     return this.confirmedAt
   }
 
+  /**
+   * This process has itself changed the topic: its own copies are out of date now, not when the notice arrives. Resolves
+   * when those that are read anew at once have been.
+   */
   async changedHere(topic: Topic): Promise<void> {
     await Promise.all([...(this.subscribers.get(topic) ?? [])].map((changed) => changed()))
   }

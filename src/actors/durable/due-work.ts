@@ -32,37 +32,22 @@ export interface DueWorkOptions<T extends Claimed> {
   readonly sweep?: () => Promise<void>
 }
 
-export interface DueWork {
-  start(): Promise<void>
-  /** Something may be due. */
-  wake(): void
-  running(): number
-  /** Claims so far, for the metrics: each is one statement. */
-  claims(): number
-  /** Aborts what runs and waits for it, at most 5 s; the rows are anyone's again when their leases run out. */
-  stop(): Promise<void>
-}
-
 export const stopping = new DOMException('the gateway stops', 'AbortError')
 export const leaseLost = new DOMException('the lease is lost', 'AbortError')
 const stopWaitMs = 5 * secondMs
 const answerWaitMs = 20 * secondMs
 const pollJitter = 0.1
 
-/**
- * Due rows, claimed with `SKIP LOCKED` under a lease (§26): the poll is what makes sure, notices make it quick.
- * Any number of gateways may do this on one PostgreSQL.
- */
-export function createDueWork<T extends Claimed>(options: DueWorkOptions<T>): DueWork {
-  return new ClaimingDueWork(options)
-}
-
 interface Running {
   readonly abort: AbortController
   readonly done: Promise<void>
 }
 
-class ClaimingDueWork<T extends Claimed> implements DueWork {
+/**
+ * Due rows, claimed with `SKIP LOCKED` under a lease (§26): the poll is what makes sure, notices make it quick.
+ * Any number of gateways may do this on one PostgreSQL.
+ */
+export class DueWork<T extends Claimed> {
   private readonly items = new Map<string, Running>()
   private claiming: Promise<void> | null = null
   private again = false
@@ -89,6 +74,7 @@ class ClaimingDueWork<T extends Claimed> implements DueWork {
     this.poll()
   }
 
+  /** Something may be due. */
   wake(): void {
     if (this.stopped) return
     if (this.claiming !== null) {
@@ -107,10 +93,12 @@ class ClaimingDueWork<T extends Claimed> implements DueWork {
     return this.items.size
   }
 
+  /** Claims so far, for the metrics: each is one statement. */
   claims(): number {
     return this.claimCount
   }
 
+  /** Aborts what runs and waits for it, at most 5 s; the rows are anyone's again when their leases run out. */
   async stop(): Promise<void> {
     this.stopped = true
     if (this.pollTimer !== null) clearTimeout(this.pollTimer)

@@ -3,20 +3,6 @@ import { failureName, type Log } from '../../log.ts'
 import { secondMs } from '../../time.ts'
 import { isRowFault } from './group-commit.ts'
 
-/** Writes rows in groups, off the path of what they tell of. */
-export interface GroupWriter<T> {
-  /** Queued. Without the database it waits; beyond the queue's bound it is dropped and counted. */
-  write(row: T): void
-  /** Resolves when everything written before is in the database; rejects when it is away. */
-  flush(): Promise<void>
-  /** The last flush, tried for at most 10 s; rejects when something is left. */
-  stop(): Promise<void>
-  /** In the database. */
-  written(): number
-  /** Never stored: no room, or a row that the database will not take. */
-  dropped(): number
-}
-
 export interface GroupWriterOptions<T> {
   /** Of its log events: `<name>_wait`, `<name>_written_again`, `<name>_dropped`, `<name>_lost`. */
   readonly name: string
@@ -39,11 +25,8 @@ const insertWaitMs = 20 * secondMs
 const stopWaitMs = 10 * secondMs
 const dropLogEveryMs = secondMs
 
-export function createGroupWriter<T>(options: GroupWriterOptions<T>): GroupWriter<T> {
-  return new QueuedWriter(options)
-}
-
-class QueuedWriter<T> implements GroupWriter<T> {
+/** Writes rows in groups, off the path of what they tell of. */
+export class GroupWriter<T> {
   private queue: T[] = []
   private timer: ReturnType<typeof setTimeout> | null = null
   private writing: Promise<void> | null = null
@@ -54,12 +37,14 @@ class QueuedWriter<T> implements GroupWriter<T> {
 
   constructor(private readonly options: GroupWriterOptions<T>) {}
 
+  /** Queued. Without the database it waits; beyond the queue's bound it is dropped and counted. */
   write(row: T): void {
     if (this.queue.length >= this.options.queueMax) return this.drop()
     this.queue.push(row)
     this.next()
   }
 
+  /** Resolves when everything written before is in the database; rejects when it is away. */
   async flush(): Promise<void> {
     // The end of one group begins the next, so an empty queue alone does not say that all is written.
     while (this.writing !== null || this.queue.length > 0) {
@@ -69,6 +54,7 @@ class QueuedWriter<T> implements GroupWriter<T> {
     }
   }
 
+  /** The last flush, tried for at most 10 s; rejects when something is left. */
   async stop(): Promise<void> {
     const { log, name } = this.options
     const deadline = performance.now() + stopWaitMs
@@ -83,10 +69,12 @@ class QueuedWriter<T> implements GroupWriter<T> {
     this.timer = null
   }
 
+  /** In the database. */
   written(): number {
     return this.writtenCount
   }
 
+  /** Never stored: no room, or a row that the database will not take. */
   dropped(): number {
     return this.droppedCount
   }

@@ -14,7 +14,7 @@ import {
 } from '../../machines/charts/private-job.ts'
 import { dayMs, minuteMs, secondMs } from '../../time.ts'
 import type { NodeTransport } from '../../transport/transport.ts'
-import { createDueWork, type DueWork, dueWorkChannel, leaseLost } from '../durable/due-work.ts'
+import { DueWork, dueWorkChannel, leaseLost } from '../durable/due-work.ts'
 import { runToRest } from '../durable/run-to-rest.ts'
 import { followEnd, isTerminal } from './job-end.ts'
 import { attendCommand, cancelCommand, submitCommand } from './job-node.ts'
@@ -50,24 +50,15 @@ export interface JobWorkerOptions extends Pick<OpenDatabase, 'db' | 'sql'> {
   readonly pollMs: number
 }
 
-export interface JobWorker extends DueWork {
-  /** Tells the node of a job that ended without it, if it can be reached from here. */
-  forget(job: rows.JobFacts): void
-}
-
-export function createJobWorker(options: JobWorkerOptions): JobWorker {
-  return new ClaimingJobWorker(options)
-}
-
-class ClaimingJobWorker implements JobWorker {
-  private readonly work: DueWork
+export class JobWorker {
+  private readonly work: DueWork<ClaimedJob>
   private readonly perNode = new Map<NodeId, number>()
   private sweptMs = Number.NEGATIVE_INFINITY
   private retainedMs = Number.NEGATIVE_INFINITY
 
   constructor(private readonly options: JobWorkerOptions) {
     const { db, sql, log, pollMs, now } = options
-    this.work = createDueWork<ClaimedJob>({
+    this.work = new DueWork<ClaimedJob>({
       name: jobWork,
       sql,
       log,
@@ -87,6 +78,7 @@ class ClaimingJobWorker implements JobWorker {
   running = () => this.work.running()
   claims = () => this.work.claims()
 
+  /** Tells the node of a job that ended without it, if it can be reached from here. */
   forget(job: rows.JobFacts): void {
     if (job.attempt === 0) return
     const transport = this.options.nodes.transport(job.nodeId)

@@ -1,6 +1,6 @@
 import type { Socket } from 'bun'
 import { descriptors } from '../../host/descriptors.ts'
-import { MalformedResponse, ResponseParser, type ResponseSink } from '../../transport/http1-parser.ts'
+import { type HeadFields, MalformedResponse, ResponseParser, type ResponseSink } from '../../transport/http1-parser.ts'
 
 export interface PinnedPost {
   /** Checked before, and connected to as it is: what the name means meanwhile does not matter. */
@@ -21,7 +21,7 @@ export interface PinnedPost {
 
 export interface PostAnswer {
   readonly status: number
-  readonly headers: ReadonlyMap<string, string>
+  readonly headers: HeadFields
 }
 
 export type PostFailure = 'timeout' | 'connect_error' | 'tls_error' | 'stopped'
@@ -110,7 +110,7 @@ class Exchange implements ResponseSink {
     }
   }
 
-  head(status: number, headers: ReadonlyMap<string, string>): void {
+  head(status: number, headers: HeadFields): void {
     this.answer = { status, headers }
   }
 

@@ -11,7 +11,7 @@ import { dueWorkChannel } from '../durable/due-work.ts'
 import { createSnapshot } from '../durable/snapshot.ts'
 import { type CreatedJob, createJob, type JobLimits } from './job-create.ts'
 import { followEnd } from './job-end.ts'
-import { createJobWorker, type JobWorker, type JobWorkerOptions, jobWork } from './job-worker.ts'
+import { JobWorker, type JobWorkerOptions, jobWork } from './job-worker.ts'
 import type { Webhooks } from './webhooks.ts'
 
 export type { CreatedJob } from './job-create.ts'
@@ -56,7 +56,7 @@ export function createPrivateJobs(options: PrivateJobsOptions): PrivateJobs {
   const { db, limits, webhooks, trail } = options
   const now = options.now ?? Date.now
   const creation = { db, limits, now, trail, checkUrl: webhooks.checkUrl }
-  const worker = createJobWorker({ ...options, now, pollMs: options.pollMs ?? pollMsDefault })
+  const worker = new JobWorker({ ...options, now, pollMs: options.pollMs ?? pollMsDefault })
   return {
     start: worker.start,
     stop: worker.stop,

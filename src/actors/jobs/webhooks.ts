@@ -19,10 +19,11 @@ import type { SigningKey } from '../../protocol/signing/ed25519.ts'
 import { webhookSignature } from '../../protocol/signing/webhook-signature.ts'
 import type { WebhookStatus } from '../../protocol/wire/inference/job.ts'
 import { minuteMs, secondMs } from '../../time.ts'
+import type { HeadFields } from '../../transport/http1-parser.ts'
 import { isGlobalAddress } from '../../transport/public-address.ts'
 import type { Sealing } from '../accounts/sealing.ts'
 import type { AuditContext, AuditTrail } from '../audit/audit-context.ts'
-import { createDueWork, type DueWork, dueWorkChannel } from '../durable/due-work.ts'
+import { DueWork, dueWorkChannel } from '../durable/due-work.ts'
 import { runToRest } from '../durable/run-to-rest.ts'
 import { PostError, postPinned } from './pinned-post.ts'
 
@@ -63,7 +64,7 @@ export interface WebhooksOptions extends Pick<OpenDatabase, 'db' | 'sql'> {
 }
 
 /** Delivers the events of ended jobs until a receiver has taken them, or the schedule is over (§11). */
-export interface Webhooks extends Pick<DueWork, 'start' | 'stop' | 'wake' | 'running'> {
+export interface Webhooks extends Pick<DueWork<ClaimedWebhook>, 'start' | 'stop' | 'wake' | 'running'> {
   /** Throws `webhook_url_invalid`. */
   checkUrl(text: string): void
   /** Newest first. */
@@ -93,7 +94,7 @@ const systemWorld: WebhookWorld = {
 export function createWebhooks(options: WebhooksOptions): Webhooks {
   const world = { ...systemWorld, ...options.world }
   const { db, sql, log, trail } = options
-  const work = createDueWork<ClaimedWebhook>({
+  const work = new DueWork<ClaimedWebhook>({
     name: webhookWork,
     sql,
     log,
@@ -220,7 +221,7 @@ async function attempt(
   }
 }
 
-function outcomeOf(status: number, headers: ReadonlyMap<string, string>, nowMs: number): DeliveryOutcome {
+function outcomeOf(status: number, headers: HeadFields, nowMs: number): DeliveryOutcome {
   if (status >= 200 && status < 300) return { kind: 'delivered' }
   if (status === 410) return { kind: 'stopped', error: 'gone' }
   if (headers.get('webhook-delivery')?.trim().toLowerCase() === 'abort-message') {

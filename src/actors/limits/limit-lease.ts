@@ -39,6 +39,20 @@ export interface LeaseOptions {
  * This gateway's share of one pool in PostgreSQL. Units are taken from it without a wait while it lasts; one message at
  * a time states it anew. While a smaller share is being stated only the smaller one is spent, so whatever becomes of
  * the message, no more is spent than the database has granted.
+ *
+ * State × event → state. A unit "fits" where the share has it, and the share is in force where it `expires`:
+ *
+ * | state      | take that fits | take that does not  | granted  | too little granted | not known there ¹ | no answer | idle, no holder |
+ * | ---------- | -------------- | ------------------- | -------- | ------------------ | ----------------- | --------- | --------------- |
+ * | `fresh`    | –              | asks                | `stated` | `empty`            | `fresh`           | `away`    | `closed`        |
+ * | `stated`   | spends         | asks                | `stated` | `empty`            | `fresh`           | `away`    | `closed` ²      |
+ * | `empty` ³  | spends         | is refused          | `stated` | `empty`            | `fresh`           | `away`    | `closed` ²      |
+ * | `away` ³   | spends         | is told `away`      | `stated` | `empty`            | `fresh`           | `away`    | `closed` ²      |
+ * | `closed`   | –              | a new lease is made | –        | –                  | –                 | –         | –               |
+ *
+ * ¹ A new lease and epoch: what is given back to the old one no longer counts. ² Where somebody waits by then: `fresh`. ³ Until
+ * `emptyForMs` or `awayForMs` is over, then as `stated`. With other gateways' reserves to be had, who waits is refused
+ * only after `othersWaitMs`.
  */
 export class LimitLease {
   private leaseId = ulid()

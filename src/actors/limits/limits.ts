@@ -36,19 +36,6 @@ export interface Limits {
 type LimitName = 'chat' | 'chat-tokens'
 type RateHeaders = Readonly<Record<string, string>>
 
-/** The limits that protect the gateway itself. They refuse with `rate_limited`; without the database they let pass. */
-export interface GatewayLimits extends Limits {
-  /** A public GET; `ipHash`: the keyed hash of the address. */
-  takePublic(ipHash: string): RateHeaders | Promise<RateHeaders>
-  /** An admin request; `tokenHash`: any stable hash of the token. */
-  takeAdmin(tokenHash: string): RateHeaders | Promise<RateHeaders>
-  /** A node's signed report. */
-  takeNodeReport(nodeId: string): RateHeaders | Promise<RateHeaders>
-  start(): Promise<void>
-  /** Gives back what nobody holds, so that other gateways need not wait for its expiry. */
-  stop(): Promise<void>
-}
-
 export interface LimitsOptions {
   readonly db: OpenDatabase['db']
   readonly sql: OpenDatabase['sql']
@@ -74,11 +61,8 @@ const noHeaders: RateHeaders = {}
 /** §17. */
 const nodeReportsPerMinute = 12
 
-export function createLimits(options: LimitsOptions): GatewayLimits {
-  return new LeasedLimits(options)
-}
-
-class LeasedLimits implements GatewayLimits {
+/** The limits that protect the gateway itself. They refuse with `rate_limited`; without the database they let pass. */
+export class GatewayLimits implements Limits {
   private readonly now: () => number
   private readonly random: () => number
   private readonly book: LeaseBook
@@ -94,6 +78,7 @@ class LeasedLimits implements GatewayLimits {
     return this.book.start(() => this.forgetIdle())
   }
 
+  /** Gives back what nobody holds, so that other gateways need not wait for its expiry. */
   async stop(): Promise<void> {
     await this.book.stop()
     this.accounts.clear()
@@ -115,14 +100,17 @@ class LeasedLimits implements GatewayLimits {
     return this.ask(access, { ...account }, units)
   }
 
+  /** A node's signed report. */
   takeNodeReport(nodeId: string): RateHeaders | Promise<RateHeaders> {
     return this.takeRate(`node:${nodeId}`, 'node-payouts', nodeReportsPerMinute)
   }
 
+  /** A public GET; `ipHash`: the keyed hash of the address. */
   takePublic(ipHash: string): RateHeaders | Promise<RateHeaders> {
     return this.takeRate(`ip:${ipHash}`, 'public', this.options.publicPerMinute)
   }
 
+  /** An admin request; `tokenHash`: any stable hash of the token. */
   takeAdmin(tokenHash: string): RateHeaders | Promise<RateHeaders> {
     return this.takeRate(`admin:${tokenHash}`, 'admin', this.options.adminPerMinute)
   }

@@ -2,8 +2,9 @@ import { ulid } from '../../ids.ts'
 import { subCallsOf, traceOf, usageOf } from '../../machines/mixture/report.ts'
 import { strategies } from '../../machines/mixture/strategies/registry.ts'
 import { isMetered, type MixtureConfig, type MixtureEnd, type MixtureReport } from '../../machines/mixture/types.ts'
-import type { SettledAnswer } from '../../protocol/chat/completion-stream.ts'
+import { answerEvents, type SettledAnswer } from '../../protocol/chat/completion-stream.ts'
 import type { ChatMetadata } from '../../protocol/wire/inference/chat.ts'
+import { chat } from '../operations/chat.ts'
 import type { MixtureOutcome, MixtureRecord, SubCallRecord } from './mixture-records.ts'
 import type { MixtureCommand } from './mixture-run.ts'
 
@@ -41,7 +42,7 @@ export function settledAnswer(report: SucceededReport, command: MixtureCommand):
   const asked: { readonly include_usage?: unknown } = command.body.stream_options ?? {}
   const { message, finish_reason: finishReason, logprobs } = end.choice
   return {
-    identity: { id: `chatcmpl-${ulid()}`, created: Math.floor(Date.now() / 1_000), model },
+    identity: { id: command.operation.idPrefix + ulid(), created: Math.floor(Date.now() / 1_000), model },
     message,
     finishReason,
     ...(logprobs === undefined ? {} : { logprobs }),
@@ -51,7 +52,27 @@ export function settledAnswer(report: SucceededReport, command: MixtureCommand):
   }
 }
 
-export function wholeBody({ identity, message, finishReason, logprobs, usage, metadata }: SettledAnswer): string {
+/** The same in the operation's own shape. */
+export function wholeBody(settled: SettledAnswer, { operation, body }: MixtureCommand): string {
+  if (operation === chat) return chatBody(settled)
+  const { identity, message, finishReason, usage, metadata } = settled
+  const choices = [{ index: 0, message, finish_reason: finishReason }]
+  const answer = { choices, usage, cachedTokens: null, svc: undefined, outputWeight: () => 0 }
+  return operation.writeWhole(identity, answer, { usage, metadata }, body)
+}
+
+/** The events of a settled answer, in the operation's own shape. */
+export function* streamEvents(settled: SettledAnswer, { operation, body }: MixtureCommand): Generator<string> {
+  const writer = operation === chat ? undefined : operation.writer?.(settled.identity, body)
+  if (writer === undefined) return yield* answerEvents(settled)
+  for (const event of answerEvents({ ...settled, separateUsage: false })) {
+    const accepted = writer.accept(event.slice('data: '.length).trimEnd())
+    if (accepted.kind === 'chunk') yield accepted.text
+  }
+  yield writer.last(settled, false)
+}
+
+function chatBody({ identity, message, finishReason, logprobs, usage, metadata }: SettledAnswer): string {
   return JSON.stringify({
     id: identity.id,
     object: 'chat.completion',

@@ -1,6 +1,6 @@
 import type { ProblemCode } from '../../errors.ts'
 import type { CustomerId, RequestId } from '../../ids.ts'
-import type { TokenUsage } from '../../protocol/chat/chunk-rewriter.ts'
+import type { TokenUsage } from '../../protocol/chat/token-usage.ts'
 import type { SubCallRole, SubCallStatus } from '../../protocol/wire/inference/mixture.ts'
 
 /** How a mixture ended, also a metric label. `refused`: a well-formed configuration that policy, budget or quota refused. */

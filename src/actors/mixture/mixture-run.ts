@@ -15,6 +15,7 @@ import { type PlacementRequest, place } from '../../machines/rules/placement.ts'
 import type { Route } from '../../machines/rules/routing.ts'
 import { promptTokensLeast } from '../../protocol/chat/token-estimate.ts'
 import { streamMembers, type UpstreamBody, upstreamBody } from '../../protocol/chat/upstream-request.ts'
+import type { ChatRequest } from '../../protocol/wire/inference/chat.ts'
 import { askedAsStream } from '../../runtimes/registry.ts'
 import type { AbortCause } from '../chat/attempt.ts'
 import type { ChatCommand } from '../chat/chat-command.ts'
@@ -22,7 +23,7 @@ import type { Admission } from '../limits/limits.ts'
 import type { Span } from '../telemetry/tracing.ts'
 import { SubCall, type SubCallOrder, type SubCallPort } from './mixture-sub-call.ts'
 
-export interface MixtureCommand extends ChatCommand {
+export interface MixtureCommand extends ChatCommand<ChatRequest> {
   /** Where the request names a machine, as an error's `param`; null: nowhere. */
   readonly pinParam: string | null
 }

@@ -17,6 +17,7 @@ import type { ChatCommand } from '../chat/chat-command.ts'
 import { ticketOf } from '../chat/dispatch.ts'
 import { type ChatPort, Exchange } from '../chat/exchange.ts'
 import { type ReceivedAnswer, receiveWhole } from '../chat/whole-answer.ts'
+import { chat } from '../operations/chat.ts'
 import type { ModelCallSample } from '../telemetry/model-metrics.ts'
 import type { Span } from '../telemetry/tracing.ts'
 
@@ -43,12 +44,13 @@ export class SubCall {
   constructor(
     private readonly port: SubCallPort,
     /** The mixture's. */
-    private readonly parent: ChatCommand,
+    private readonly parent: ChatCommand<ChatRequest>,
     private readonly order: SubCallOrder,
     /** The mixture's. */
     span: Span | null,
   ) {
     const command: ChatCommand = {
+      operation: chat,
       requestId: newId('req'),
       startedMs: performance.now(),
       access: parent.access,
@@ -59,16 +61,18 @@ export class SubCall {
       idempotencyKey: null,
       signal: this.controller.signal,
       span,
-      finished: ({ model, latencyMs, ttftMs, usage }) =>
-        port.subCall({
-          model,
-          durationS: latencyMs / 1_000,
-          ttftS: ttftMs === null ? null : ttftMs / 1_000,
-          promptTokens: usage?.prompt_tokens ?? 0,
-          completionTokens: usage?.completion_tokens ?? 0,
-        }),
+      recorder: {
+        record: ({ model, latencyMs, ttftMs, usage }) =>
+          port.subCall({
+            model,
+            durationS: latencyMs / 1_000,
+            ttftS: ttftMs === null ? null : ttftMs / 1_000,
+            promptTokens: usage?.prompt_tokens ?? 0,
+            completionTokens: usage?.completion_tokens ?? 0,
+          }),
+      },
     }
-    this.exchange = new Exchange(port, command, port.router.table(), () => {})
+    this.exchange = new Exchange(port, command, port.router.table(), null)
     this.exchange.sentOnce = true
   }
 
@@ -109,7 +113,9 @@ export class SubCall {
     for (;;) {
       const { placement: wanted } = this.order
       const leftMs = untilMs - performance.now()
-      if ((await router.waitForSlot(wanted.modelId, ticket, leftMs, this.controller.signal)) !== 'slot') return null
+      const waited = await router.waitForSlot(wanted.modelId, ticket, leftMs, this.controller.signal)
+      this.controller.signal.throwIfAborted()
+      if (waited !== 'slot') return null
       const request = { ...wanted, nowMs: Date.now() }
       const table = router.table()
       const placement = place(table, request)

@@ -14,7 +14,6 @@ import { mixtureDeadlines } from '../../machines/mixture/deadlines.ts'
 import { mixtureMachine } from '../../machines/mixture/machine.ts'
 import { isStrategyName } from '../../machines/mixture/strategies/registry.ts'
 import type { MixtureReport, PlannedExpert } from '../../machines/mixture/types.ts'
-import { answerEvents } from '../../protocol/chat/completion-stream.ts'
 import type { ChatAnswer } from '../chat/chat-command.ts'
 import { type BufferedStream, bufferedStream, type StreamEnd } from './buffered-stream.ts'
 import {
@@ -22,22 +21,12 @@ import {
   recordOf,
   type SucceededReport,
   settledAnswer,
+  streamEvents,
   usageOfReport,
   wholeBody,
 } from './mixture-answer.ts'
 import type { MixtureRecord, MixtureRecords } from './mixture-records.ts'
 import { type MixtureCommand, type MixturePort, MixtureRun } from './mixture-run.ts'
-
-export interface Mixtures {
-  /** Resolves when all is settled. Refusals and a missed quorum reject with a `Problem`; a client that left, with an abort. */
-  complete(command: MixtureCommand): Promise<ChatAnswer>
-  /** Mixtures and buffered streams that have not ended. */
-  readonly open: number
-  /** Ends what runs with 503 and sends what is settled at once. */
-  abortAll(): void
-  /** Metadata of the last ones, newest first, at most `limit`. */
-  recent(limit: number): readonly MixtureRecord[]
-}
 
 export interface MixtureOptions extends MixturePort {
   readonly records: MixtureRecords
@@ -73,29 +62,29 @@ function provided(runs: ReadonlyMap<RequestId, MixtureRun>) {
   })
 }
 
-export function createMixtures(options: MixtureOptions): Mixtures {
-  return new RunningMixtures(options)
-}
-
-class RunningMixtures implements Mixtures {
+export class Mixtures {
   private readonly runs = new Map<RequestId, MixtureRun>()
   private readonly stoppers = new Set<() => void>()
   private readonly machine = provided(this.runs)
 
   constructor(private readonly options: MixtureOptions) {}
 
+  /** Mixtures and buffered streams that have not ended. */
   get open(): number {
     return this.stoppers.size
   }
 
+  /** Ends what runs with 503 and sends what is settled at once. */
   abortAll(): void {
     for (const stop of [...this.stoppers]) stop()
   }
 
+  /** Metadata of the last ones, newest first, at most `limit`. */
   recent(limit: number): readonly MixtureRecord[] {
     return this.options.records.recent(limit)
   }
 
+  /** Resolves when all is settled. Refusals and a missed quorum reject with a `Problem`; a client that left, with an abort. */
   async complete(command: MixtureCommand): Promise<ChatAnswer> {
     const run = new MixtureRun(this.options, command)
     let report: MixtureReport
@@ -186,10 +175,10 @@ class RunningMixtures implements Mixtures {
     const settled = settledAnswer(report, command)
     if (command.body.stream !== true) {
       this.finish(command, 200, null, report)
-      return { kind: 'whole', body: wholeBody(settled), headers }
+      return { kind: 'whole', body: wholeBody(settled, command), headers }
     }
     const buffered: BufferedStream = bufferedStream(
-      answerEvents(settled),
+      streamEvents(settled, command),
       this.options.config.SVC_SLOW_CLIENT_TIMEOUT_MS,
       (how: StreamEnd) => {
         this.stoppers.delete(buffered.flush)
@@ -202,13 +191,13 @@ class RunningMixtures implements Mixtures {
 
   /** `model` is null: the models' series are those of the sub-calls. */
   private finish(
-    { startedMs, body, finished }: MixtureCommand,
+    { startedMs, body, recorder }: MixtureCommand,
     status: number,
     problem: Problem | null,
     report: MixtureReport | null,
   ): void {
     const latencyMs = performance.now() - startedMs
-    finished({
+    recorder.record({
       model: null,
       status,
       code: problem?.code ?? null,

@@ -1,7 +1,7 @@
 import type { Database } from '../../db/client.ts'
 import { insertBatch, type PayablePayout, type PayoutBatchRow } from '../../db/queries/money/payout-batches.ts'
 import { newId } from '../../ids.ts'
-import { MerkleTree, payoutLeaf } from '../../protocol/receipts/merkle.ts'
+import { MerkleTree, payoutLeafOf } from '../../protocol/receipts/merkle.ts'
 
 export interface BuiltBatch {
   /** null: a dry run, or nothing to batch. */
@@ -25,7 +25,7 @@ export async function buildBatch(
   if (members.length === 0) {
     return { batch: null, payoutCount: 0, totalAmountWei: 0n, withoutAddress, merkleRoot: null }
   }
-  const merkleRoot = MerkleTree.of(members.map(payoutLeaf)).root()
+  const merkleRoot = MerkleTree.of(members.map(payoutLeafOf)).root()
   const totalAmountWei = members.reduce((sum, { amountWei }) => sum + amountWei, 0n)
   const batch = dryRun ? null : await insertBatch(tx, { batchId: newId('bat'), merkleRoot, totalAmountWei }, members)
   return { batch, payoutCount: members.length, totalAmountWei, withoutAddress, merkleRoot }

@@ -1,6 +1,5 @@
 import type { BatchChanges, PayoutBatchRow } from '../../db/queries/money/payout-batches.ts'
 import type { BatchFacts, BatchRecord } from '../../machines/charts/payout-batch.ts'
-import { batchesAttemptsMax } from '../../machines/rules/payout-batching.ts'
 
 /** Where the payouts of a batch in each state stand. */
 export const payoutStatus = {
@@ -40,7 +39,7 @@ type RecordOf<K extends BatchRecord['kind']> = Extract<BatchRecord, { kind: K }>
 
 /** What becomes of the row by what the chart has to record. */
 export function batchStep(record: BatchRecord, context: StepContext): BatchStep {
-  const { facts, batch, now, pollMs } = context
+  const { facts, now, pollMs } = context
   switch (record.kind) {
     case 'signed':
       return { waitMs: 0, changes: signed(record, facts) }
@@ -58,7 +57,9 @@ export function batchStep(record: BatchRecord, context: StepContext): BatchStep 
     case 'dropped':
       return { waitMs: 0, changes: { ...unsent, lastError: record.code } }
     case 'reverted':
-      return { waitMs: pollMs, changes: reverted(record, batch) }
+      return { waitMs: pollMs, changes: reverted(record.code, facts, false) }
+    case 'held':
+      return { waitMs: pollMs, changes: reverted(record.code, facts, true) }
     case 'postponed':
       return { waitMs: pollMs, changes: { lastError: record.code } }
   }
@@ -75,11 +76,12 @@ function sent({ facts, batch, now }: StepContext): BatchChanges {
   return { status: 'submitted', submittedTxHash, submittedAt: batch.submittedAt ?? now, lastError: null }
 }
 
-/** Too often: it waits for an operator. */
-function reverted({ code }: RecordOf<'reverted'>, batch: PayoutBatchRow): BatchChanges {
-  const attempts = batch.attempts + 1
-  return { ...unsent, attempts, held: attempts >= batchesAttemptsMax, lastError: code }
-}
+const reverted = (lastError: string, facts: BatchFacts, held: boolean): BatchChanges => ({
+  ...unsent,
+  attempts: facts.attempts + 1,
+  held,
+  lastError,
+})
 
 function inBlock(record: RecordOf<'included' | 'final'>, { batch, now }: StepContext): BatchChanges {
   return {

@@ -13,6 +13,7 @@ import { Problem } from '../../errors.ts'
 import { newId } from '../../ids.ts'
 import { failureName, type Log } from '../../log.ts'
 import { chargeOf, splitCharge } from '../../machines/rules/pricing.ts'
+import type { WorkKind } from '../../protocol/wire/work-kinds.ts'
 import { minuteMs, secondMs } from '../../time.ts'
 import { GroupCommit, isRowFault, NoRoom } from '../durable/group-commit.ts'
 import { createUpkeep, type LedgerUpkeep, type UpkeepState } from './ledger-upkeep.ts'
@@ -30,7 +31,7 @@ export interface Charge {
   readonly actualWei: bigint
   readonly receipt: NewReceipt
   readonly nodeId: string
-  readonly kind: 'hosted_chat' | 'private_job'
+  readonly kind: WorkKind
   /** Of the protocol, in basis points. */
   readonly feeBps: number
   /** The request had an idempotency key: it is completed with this in the same transaction. */
@@ -43,43 +44,10 @@ export interface Settled {
   readonly chargedWei: bigint
 }
 
-/**
- * Reserves and settles, group-committed. Nothing is debited that was not reserved, and nothing reserved that is not there.
- *
- * How a request may end: an answer, whole, partial or left by its client, is charged for what passed (`settle`); one that
- * gave nothing is not (`release`); a gateway that died charges nothing, its reservations are released when nobody has
- * renewed them for 15 minutes.
- */
-export interface Ledger {
-  /**
-   * `id`: of the request, used once. Refuses with `insufficient_funds`, and with `service_unavailable` when the
-   * database is away: then nothing stays reserved.
-   */
-  reserve(request: {
-    readonly id: string
-    readonly customerId: string
-    readonly amountWei: bigint
-  }): Promise<Reservation>
-  /** Resolves when debit, payout, fee and receipt are on the disk of the database; tried until then. */
-  settle(reservation: Reservation, charge: Charge): Promise<Settled>
-  /** Resolves once accepted; tried until it is done. */
-  release(reservation: Reservation): void
-  /** For the metrics: what was last read of the books, and what was done since the start. */
-  state(): LedgerState
-}
-
 export interface LedgerState extends UpkeepState {
   readonly groups: number
   readonly requests: number
   readonly waiting: number
-}
-
-export interface OwnedLedger extends Ledger {
-  start(): void
-  /** Waits for what is under way, at most 10 s. */
-  stop(): Promise<void>
-  /** Releases what nobody renewed; resolves with how many. Runs by itself every minute. */
-  sweep(): Promise<number>
 }
 
 export interface LedgerOptions {
@@ -104,11 +72,14 @@ interface Settlement {
   readonly completes: IdempotentOutcome | null
 }
 
-export function createLedger(options: LedgerOptions): OwnedLedger {
-  return new GroupedLedger(options)
-}
-
-class GroupedLedger implements OwnedLedger {
+/**
+ * Reserves and settles, group-committed. Nothing is debited that was not reserved, and nothing reserved that is not there.
+ *
+ * How a request may end: an answer, whole, partial or left by its client, is charged for what passed (`settle`); one that
+ * gave nothing is not (`release`); a gateway that died charges nothing, its reservations are released when nobody has
+ * renewed them for 15 minutes.
+ */
+export class Ledger {
   private readonly db: Database
   private readonly reserves: GroupCommit<ReserveRow, ReserveOutcome>
   private readonly settles: GroupCommit<Settlement, SettleOutcome>
@@ -130,6 +101,7 @@ class GroupedLedger implements OwnedLedger {
     this.upkeep.start()
   }
 
+  /** Waits for what is under way, at most 10 s. */
   async stop(): Promise<void> {
     this.upkeep.stop()
     const deadline = performance.now() + stopWaitMs
@@ -140,7 +112,11 @@ class GroupedLedger implements OwnedLedger {
     if (this.ending.size > 0) this.options.log.error('settlements_left', { settlements: this.ending.size })
   }
 
-  async reserve({ id, customerId, amountWei }: Parameters<Ledger['reserve']>[0]): Promise<Reservation> {
+  /**
+   * `id`: of the request, used once. Refuses with `insufficient_funds`, and with `service_unavailable` when the
+   * database is away: then nothing stays reserved.
+   */
+  async reserve({ id, customerId, amountWei }: Reservation): Promise<Reservation> {
     const reservation = { id, customerId, amountWei }
     const row = reserveRow(reservation)
     let outcome: ReserveOutcome
@@ -159,6 +135,7 @@ class GroupedLedger implements OwnedLedger {
     return reservation
   }
 
+  /** Resolves when debit, payout, fee and receipt are on the disk of the database; tried until then. */
   async settle(reservation: Reservation, charge: Charge): Promise<Settled> {
     const chargedWei = chargeOf(charge.actualWei, reservation.amountWei)
     const { shareWei, feeWei } = splitCharge(chargedWei, charge.feeBps)
@@ -189,12 +166,14 @@ class GroupedLedger implements OwnedLedger {
     return { outcome: 'closed', chargedWei: 0n }
   }
 
+  /** Resolves once accepted; tried until it is done. */
   release(reservation: Reservation): void {
     void this.end(reservation, { receipt: null, completes: null, row: settleRow(reservation, released) }).catch(
       (error: unknown) => this.options.log.error('release_failed', { error: failureName(error) }),
     )
   }
 
+  /** For the metrics: what was last read of the books, and what was done since the start. */
   state(): LedgerState {
     const [a, b] = [this.reserves.counts(), this.settles.counts()]
     return {
@@ -205,6 +184,7 @@ class GroupedLedger implements OwnedLedger {
     }
   }
 
+  /** Releases what nobody renewed; resolves with how many. Runs by itself every minute. */
   sweep(): Promise<number> {
     return this.upkeep.sweep()
   }

@@ -1,7 +1,7 @@
 import type { Database } from '../../db/client.ts'
 import { insertReceipts, type NewReceipt } from '../../db/queries/money/receipts.ts'
 import type { Log } from '../../log.ts'
-import { createGroupWriter, type GroupWriter } from '../durable/group-writer.ts'
+import { GroupWriter } from '../durable/group-writer.ts'
 
 export type { NewReceipt } from '../../db/queries/money/receipts.ts'
 
@@ -30,5 +30,5 @@ export function createReceiptWriter({
   queueMax = queueMaxDefault,
 }: ReceiptWriterOptions): ReceiptWriter {
   const insert = (receipts: readonly NewReceipt[]) => insertReceipts(db, receipts)
-  return createGroupWriter({ name: 'receipts', log, insert, gatherMs: flushMs, queueMax })
+  return new GroupWriter({ name: 'receipts', log, insert, gatherMs: flushMs, queueMax })
 }

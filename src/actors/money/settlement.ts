@@ -11,13 +11,14 @@ import {
   type BatchRecord,
   leadsTo,
   payoutBatchMachine,
+  type WriteResult,
 } from '../../machines/charts/payout-batch.ts'
 import { batchDue, payoutsPerBatchMax } from '../../machines/rules/payout-batching.ts'
-import { MerkleTree, payoutLeaf, toHex } from '../../protocol/receipts/merkle.ts'
+import { MerkleTree, payoutLeafOf, toHex } from '../../protocol/receipts/merkle.ts'
 import { type BatchStatus, batchStatuses } from '../../protocol/wire/money/money.ts'
 import { minuteMs, secondMs } from '../../time.ts'
 import type { AuditContext, AuditTrail } from '../audit/audit-context.ts'
-import { createDueWork, type DueWork } from '../durable/due-work.ts'
+import { DueWork } from '../durable/due-work.ts'
 import { runToRest } from '../durable/run-to-rest.ts'
 import { createSnapshot } from '../durable/snapshot.ts'
 import { type BuiltBatch, buildBatch } from './batch-building.ts'
@@ -28,23 +29,13 @@ export type PayoutBatch = rows.PayoutBatchRow
 
 export interface BatchProof {
   readonly entryId: string
+  readonly nodeId: string
+  /** The id in the leaf: the receipt's hash; null: of a batch of contract v1, whose id is the hash of `entryId`. */
+  readonly payoutId: string | null
   readonly payee: string
   readonly amountWei: bigint
   readonly leaf: string
   readonly proof: readonly string[]
-}
-
-/** Payouts on their way to the chain (§14). Without a chain everything rests as it is. */
-export interface Settlement {
-  readonly configured: boolean
-  /** Chain and contract were seen within the last 5 minutes. */
-  ready(): boolean
-  batch(batchId: string): Promise<PayoutBatch>
-  /** How many in each status; read at most every 5 s. */
-  counts(): Promise<Readonly<Record<BatchStatus, number>>>
-  proofs(batchId: string): Promise<readonly BatchProof[]>
-  /** The verbs on somebody's word: what they do and its event stand or fall together. */
-  by(audit: AuditContext): SettlementVerbs
 }
 
 /** One transaction each, with the event of the audit; a dry run has one, too. */
@@ -57,11 +48,6 @@ export interface SettlementVerbs {
   retry(batchId: string): Promise<PayoutBatch>
   /** A held receipt: its payout may be paid, or never. Refuses with `receipt_not_found`, `invalid_state`. */
   decide(receiptHash: string, decision: 'accepted' | 'rejected'): Promise<void>
-}
-
-export interface OwnedSettlement extends Settlement {
-  start(): Promise<void>
-  stop(): Promise<void>
 }
 
 export interface SettlementOptions {
@@ -90,16 +76,14 @@ const countsKeptMs = 5 * secondMs
 
 type Claim = PayoutBatch & { readonly leaseId: string }
 
-export function createSettlement(options: SettlementOptions): OwnedSettlement {
-  return new ChainSettlement(options)
-}
-
-class ChainSettlement implements OwnedSettlement {
+/** Payouts on their way to the chain (§14). Without a chain everything rests as it is. */
+export class Settlement {
   readonly configured: boolean
   private readonly db: Database
   private readonly now: () => number
-  private readonly work: DueWork | null
-  readonly counts: Settlement['counts']
+  private readonly work: DueWork<Claim> | null
+  /** How many in each status; read at most every 5 s. */
+  readonly counts: () => Promise<Readonly<Record<BatchStatus, number>>>
   private readyAtMs = Number.NEGATIVE_INFINITY
   private checkedAtMs = Number.NEGATIVE_INFINITY
 
@@ -123,10 +107,12 @@ class ChainSettlement implements OwnedSettlement {
     await this.work?.stop()
   }
 
+  /** Chain and contract were seen within the last 5 minutes. */
   ready(): boolean {
     return this.now() - this.readyAtMs <= readyForMs
   }
 
+  /** The verbs on somebody's word: what they do and its event stand or fall together. */
   by(audit: AuditContext): SettlementVerbs {
     return {
       build: ({ dryRun }) => this.build(audit, dryRun),
@@ -143,14 +129,15 @@ class ChainSettlement implements OwnedSettlement {
   }
 
   async proofs(batchId: string): Promise<readonly BatchProof[]> {
-    const { merkleRoot } = await this.batch(batchId)
+    const { merkleRoot, leafVersion } = await this.batch(batchId)
     const members = await rows.batchMembers(this.db, batchId)
-    const leaves = members.map(payoutLeaf)
+    const idOf = ({ receiptHash }: { readonly receiptHash: string }) => (leafVersion === 1 ? null : receiptHash)
+    const leaves = members.map((member) => payoutLeafOf({ ...member, receiptHash: idOf(member) }))
     const tree = MerkleTree.of(leaves)
     if (tree.root() !== merkleRoot) throw new Error('the payouts of a batch do not make its root')
     return members.map((member, at) => {
       const leaf = leaves[at] ?? new Uint8Array()
-      return { ...member, leaf: toHex(leaf), proof: tree.proof(leaf) ?? [] }
+      return { ...member, payoutId: idOf(member), leaf: toHex(leaf), proof: tree.proof(leaf) ?? [] }
     })
   }
 
@@ -188,9 +175,9 @@ class ChainSettlement implements OwnedSettlement {
     return row
   }
 
-  private dueWork(chain: Chain): DueWork {
+  private dueWork(chain: Chain): DueWork<Claim> {
     const { sql, log, pollMs } = this.options
-    return createDueWork<Claim>({
+    return new DueWork<Claim>({
       name: 'payout_batches',
       sql,
       log,
@@ -227,20 +214,19 @@ class ChainSettlement implements OwnedSettlement {
   }
 
   /** One transaction: the batch, its payouts and receipts. */
-  private write(facts: BatchFacts, record: BatchRecord, batch: Claim): Promise<boolean> {
+  private write(facts: BatchFacts, record: BatchRecord, batch: Claim): Promise<WriteResult> {
     return this.db.transaction(async (tx) => {
-      if (record.kind === 'signed') await rows.lockNonces(tx)
-      const taken =
-        record.kind === 'signed' && (await rows.openNonces(tx, facts.batchId)).includes(record.nonce)
-          ? ({ kind: 'postponed', code: 'nonce_taken' } satisfies BatchRecord)
-          : record
+      if (record.kind === 'signed') {
+        await rows.lockNonces(tx)
+        if ((await rows.openNonces(tx, facts.batchId)).includes(record.nonce)) return 'nonce_taken'
+      }
       const { pollMs, log } = this.options
-      const { changes, waitMs } = batchStep(taken, { facts, batch, now: new Date(this.now()), pollMs })
-      if (changes.held) log.error('payout_batch_held', { batch_id: facts.batchId, code: changes.lastError ?? null })
-      if (!(await rows.updateClaimed(tx, facts.batchId, facts.leaseId, changes, waitMs))) return false
-      const status = leadsTo[taken.kind]
+      const { changes, waitMs } = batchStep(record, { facts, batch, now: new Date(this.now()), pollMs })
+      if (record.kind === 'held') log.error('payout_batch_held', { batch_id: facts.batchId, code: record.code })
+      if (!(await rows.updateClaimed(tx, facts.batchId, facts.leaseId, changes, waitMs))) return 'lease_lost'
+      const status = leadsTo[record.kind]
       if (status !== null) await rows.movePayouts(tx, facts.batchId, payoutStatus[status])
-      return taken === record
+      return 'written'
     })
   }
 

@@ -1,5 +1,4 @@
 import { saveTransportKeys } from '../../db/queries/pool/pool.ts'
-import type { NodeId } from '../../ids.ts'
 import { failureName } from '../../log.ts'
 import { createNodeWatch, type NodeWatch, type PollResult, type Probe } from '../../polling/node-watch.ts'
 import { createRuntimeProbe } from '../../polling/runtime-probe.ts'
@@ -11,23 +10,9 @@ import { runtimeModules } from '../../runtimes/registry.ts'
 import { createDirectTransport, nodeBaseUrl } from '../../transport/direct.ts'
 import type { NodeTransport } from '../../transport/transport.ts'
 import { createAgentProbe } from '../agents/agent-probe.ts'
-import type { EndpointRules } from '../agents/endpoint-address.ts'
-import type { RouterIdentity } from '../agents/router-identity.ts'
 import { createSignedTransport } from '../agents/signed-transport.ts'
 import type { PoolNode } from './pool-node.ts'
-import type { RouterOptions } from './router.ts'
-
-/** How agents are reached and what makes them believe that it is this gateway. */
-export interface AgentAccess {
-  readonly identity: RouterIdentity
-  readonly endpoints: EndpointRules
-  /** To a node that dials in, wherever its tunnel ends; fails as `closed` while there is none. */
-  dialled(nodeId: NodeId): NodeTransport
-  /** By which way a request to it would go now; null: by none. */
-  way(nodeId: NodeId): 'tunnel' | 'peer' | null
-  /** Revoked or deleted: its tunnels end at once. */
-  cut(nodeId: NodeId): void
-}
+import type { RouterOptions } from './router-options.ts'
 
 export interface NodeConnection {
   readonly transport: NodeTransport

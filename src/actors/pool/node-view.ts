@@ -1,7 +1,7 @@
 import type { NodeId, ProfileId, RuntimeId } from '../../ids.ts'
 import type { NodeState } from '../../machines/rules/routing.ts'
 import type { RuntimeKind } from '../../protocol/wire/nodes/node.ts'
-import { chats, type RuntimeStatus } from '../../runtimes/runtime.ts'
+import { isPooled, type RuntimeStatus } from '../../runtimes/runtime.ts'
 import type { PoolNode } from './pool-node.ts'
 import { type Catalogue, type Profile, publicIdOf } from './routing-table.ts'
 
@@ -58,7 +58,7 @@ export function viewOf(node: PoolNode, catalogue: Catalogue, way: NodeView['tran
     if (status === null) continue
     const { state, slotsFree, queueDepth } = status
     const models = [...profiles.values()].map((profile) => modelOf(node, profile, catalogue))
-    const rankingModels = status.models.filter((model) => model.ready && !chats(model)).map(({ id }) => id)
+    const rankingModels = status.models.filter((model) => model.ready && !isPooled(model)).map(({ id }) => id)
     runtimes.push({ runtimeId, kind, state, slotsTotal, slotsFree, queueDepth, models, rankingModels })
   }
   return {

@@ -2,7 +2,7 @@ import type { Database } from '../../db/client.ts'
 import { readPool } from '../../db/queries/pool/pool.ts'
 import { failureName, type Log } from '../../log.ts'
 import type { ChangeFeed } from '../durable/change-feed.ts'
-import type { PoolRouter } from './router.ts'
+import type { PoolRouter } from './pool-router.ts'
 
 const retryMs = 1_000
 

@@ -5,7 +5,7 @@ import { type NodeSnapshot, type nodeMachine, nodeStateOf } from '../../machines
 import type { NodeState } from '../../machines/rules/routing.ts'
 import type { NodeWatch, RuntimeReport } from '../../polling/node-watch.ts'
 import type { VerifyKey } from '../../protocol/signing/ed25519.ts'
-import { chats, type RuntimeStatus } from '../../runtimes/runtime.ts'
+import { isPooled, type RuntimeStatus } from '../../runtimes/runtime.ts'
 import { minuteMs } from '../../time.ts'
 import type { NodeTransport } from '../../transport/transport.ts'
 import { PoolRuntime } from './pool-runtime.ts'
@@ -40,6 +40,11 @@ export class PoolNode implements RoutedNode {
     this.sinceMs = nowMs
   }
 
+  /** It is reached by the tunnel that its agent opens, and by nothing else. */
+  get dialsIn(): boolean {
+    return this.row.kind === 'agent' && this.row.url === null
+  }
+
   /** Takes over the chart's state; false when nothing that others see has changed. */
   adopt(snapshot: NodeSnapshot, nowMs: number): boolean {
     const state = nodeStateOf(snapshot)
@@ -70,7 +75,7 @@ export class PoolNode implements RoutedNode {
     const ids = new Set(
       status.models
         .slice(0, modelsPerNodeMax)
-        .filter(chats)
+        .filter(isPooled)
         .map((model) => model.id),
     )
     return [...ids].filter((id) => !runtime.profiles.has(id)).slice(0, Math.max(0, room))

@@ -4,7 +4,7 @@ import { failedPollsMax } from '../../machines/charts/node.ts'
 import { loadSeen, newReading } from '../../machines/placement/reading.ts'
 import { healthy } from '../../machines/rules/ejection.ts'
 import type { RuntimeKind } from '../../protocol/wire/nodes/node.ts'
-import { chats, idleStatus, type RuntimeStatus } from '../../runtimes/runtime.ts'
+import { idleStatus, isPooled, modalityOf, type RuntimeStatus } from '../../runtimes/runtime.ts'
 import type { Profile, RoutedRuntime } from './routing-table.ts'
 
 /** To load a model, these runtimes may throw out another. */
@@ -47,6 +47,7 @@ export class PoolRuntime implements RoutedRuntime {
       ejection: healthy,
       measuredAt: row.lastMeasuredAt === null ? 0 : Math.floor(row.lastMeasuredAt.getTime() / 1_000),
       timedSincePoll: false,
+      modality: 'chat',
       model: null,
     }
     this.profiles.set(row.upstreamModelId, profile)
@@ -66,9 +67,10 @@ export class PoolRuntime implements RoutedRuntime {
       this.slotsTotal = status.slotsTotal
     }
     if (down && this.polledDown < failedPollsMax) return
-    const models = new Map(status?.models.filter(chats).map((model) => [model.id, model]))
+    const models = new Map(status?.models.filter(isPooled).map((model) => [model.id, model]))
     for (const profile of this.profiles.values()) {
       profile.model = models.get(profile.upstreamModelId) ?? null
+      if (profile.model !== null) profile.modality = modalityOf(profile.model)
       this.heardOf(profile, status, nowMs)
     }
   }
@@ -102,7 +104,7 @@ export class PoolRuntime implements RoutedRuntime {
   /** What routes show of it. */
   signature(): unknown {
     const models = [...this.profiles.values()].map(({ model }) =>
-      model === null ? 0 : [model.ready, model.contextLength, model.loaded],
+      model === null ? 0 : [model.ready, model.contextLength, model.loaded, modalityOf(model)],
     )
     return [this.runtimeId, this.kind, this.slotsTotal, models]
   }

@@ -2,7 +2,8 @@ import type { MeasuredCall } from '../../db/queries/pool/pool.ts'
 import { afterFailure, afterSuccess, type RouteFailure } from '../../machines/rules/ejection.ts'
 import type { RoutingTable } from '../../machines/rules/routing.ts'
 import type { PoolNode } from './pool-node.ts'
-import type { CallOutcome, FailedCall, RouterOptions } from './router.ts'
+import type { CallOutcome, FailedCall } from './router.ts'
+import type { RouterOptions } from './router-options.ts'
 import { type Catalogue, type Profile, publicIdOf } from './routing-table.ts'
 
 /** Weight of the newest call in the moving means. */
@@ -18,8 +19,22 @@ const tokenMsLeast = 0.05
 
 const mean = (old: number | null, fresh: number) => (old === null ? fresh : old + ewmaWeight * (fresh - old))
 
-/** What a good call teaches of its route; returns the measurement to keep. `at`: Unix ms. */
-export function learnSpeed(profile: Profile, outcome: Extract<CallOutcome, { kind: 'ok' }>, at: number): MeasuredCall {
+type LearningOptions = Pick<RouterOptions, 'config' | 'log'>
+
+/** What a call teaches of its node and route; returns the measurement to keep. */
+export function learnCall(
+  node: PoolNode,
+  profile: Profile,
+  outcome: CallOutcome,
+  options: LearningOptions,
+): MeasuredCall | null {
+  if (outcome.kind === 'ok') return learnSpeed(profile, outcome, Date.now())
+  if (outcome.kind === 'failed') learnFailedCall(node, profile, outcome, options)
+  return null
+}
+
+/** `at`: Unix ms. */
+function learnSpeed(profile: Profile, outcome: Extract<CallOutcome, { kind: 'ok' }>, at: number): MeasuredCall {
   const { load } = profile
   const { ttftMs, durationMs, completionTokens } = outcome
   const streamingMs = ttftMs === null ? 0 : durationMs - ttftMs
@@ -37,12 +52,12 @@ export function learnSpeed(profile: Profile, outcome: Extract<CallOutcome, { kin
   return { profileId: profile.profileId, at: new Date(at), ttftMs, tokensPerSecond: rate }
 }
 
-/** What a failed call teaches of its node and, where the failure is no doubtful one, of its route. */
-export function learnFailedCall(
+/** The route learns only of a failure that is no doubtful one. */
+function learnFailedCall(
   node: PoolNode,
   profile: Profile,
   outcome: Extract<CallOutcome, { kind: 'failed' }>,
-  options: Pick<RouterOptions, 'config' | 'log'>,
+  options: LearningOptions,
 ): void {
   const { transport, cause, doubtful } = outcome
   const at = Date.now()
@@ -58,7 +73,7 @@ export function strikeRoute(
   node: PoolNode,
   profile: Profile,
   failed: FailedCall,
-  { config, log }: Pick<RouterOptions, 'config' | 'log'>,
+  { config, log }: LearningOptions,
 ): void {
   const failure = { ...failed, probeFailing: node.probeFailing() }
   if (!learnFailure(profile, failure, Date.now(), config.SVC_EJECTION_MS)) return

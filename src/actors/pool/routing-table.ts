@@ -3,6 +3,7 @@ import type { CustomerId, ProfileId, RuntimeId } from '../../ids.ts'
 import type { EjectionState } from '../../machines/rules/ejection.ts'
 import type { NodeState, Route, RouteLoad, RoutingTable } from '../../machines/rules/routing.ts'
 import type { VerifyKey } from '../../protocol/signing/ed25519.ts'
+import type { Modality } from '../../protocol/wire/nodes/agent.ts'
 import type { RuntimeKind } from '../../protocol/wire/nodes/node.ts'
 import type { RuntimeModel } from '../../runtimes/runtime.ts'
 
@@ -16,6 +17,8 @@ export interface Profile {
   measuredAt: number
   /** The first token of a call was timed since the last poll: the measurement is fresh. */
   timedSincePoll: boolean
+  /** Of the last report that had the model. */
+  modality: Modality
   /** As the node reported it last; null: not there now. */
   model: RuntimeModel | null
 }
@@ -86,6 +89,7 @@ function routeOf(node: RoutedNode, runtime: RoutedRuntime, profile: Profile, cat
     nodeId: row.nodeId,
     runtimeId: runtime.runtimeId,
     runtimeKind: runtime.kind,
+    modality: profile.modality,
     agent: node.identity,
     customerId: row.customerId,
     visibility: row.visibility,
@@ -105,6 +109,7 @@ function routeOf(node: RoutedNode, runtime: RoutedRuntime, profile: Profile, cat
     heldUntilMs: node.heldUntilMs,
     priced: model !== undefined && model.prices !== null,
     prices: model?.prices ?? null,
+    loaded: profile.model?.loaded ?? null,
     measuredAt: profile.measuredAt,
     load: profile.load,
   }

@@ -1,3 +1,7 @@
+import type { CancelSignal } from '../../transport/call-signal.ts'
+
+export type SlotWait = 'slot' | 'full' | 'timeout' | 'aborted'
+
 /** Who waits, for fairness and priority. */
 export interface Waiting {
   readonly customerId: string
@@ -22,7 +26,7 @@ interface Tags {
 
 /** Requests that wait for a free slot, per model; bounded by `waitingMax` each. */
 export interface SlotQueue {
-  wait(modelId: string, ticket: Ticket, waitMs: number, signal: AbortSignal): Promise<'slot' | 'full' | 'timeout'>
+  wait(modelId: string, ticket: Ticket, waitMs: number, signal: CancelSignal): Promise<SlotWait>
   /**
    * Something changed for this model (null: for any). All who wait are woken and ask again, in the order in which they are to be
    * served: only they know which machines they may use.
@@ -113,13 +117,13 @@ export function createSlotQueue(waitingMax: number): SlotQueue {
   }
   return {
     wait: (modelId, ticket, waitMs, signal) => {
-      if (signal.aborted) return Promise.reject(signal.reason)
+      if (signal.aborted) return Promise.resolve('aborted')
       if (waitMs <= 0) return Promise.resolve('timeout')
       const line = lines.get(modelId) ?? new Line()
       if (line.waiters.size >= waitingMax && !line.makeRoom(ticket.customerId)) return Promise.resolve('full')
       lines.set(modelId, line)
       ticket.tags ??= line.tagsFor(ticket)
-      return new Promise((resolve, reject) => {
+      return new Promise((resolve) => {
         const leave = () => {
           clearTimeout(timer)
           signal.removeEventListener('abort', aborted)
@@ -130,17 +134,14 @@ export function createSlotQueue(waitingMax: number): SlotQueue {
             if (line.waiters.size === 0 && lines.get(modelId) === line) lines.delete(modelId)
           })
         }
-        const end = (result: 'slot' | 'full' | 'timeout') => {
+        const end = (result: SlotWait) => {
           leave()
           resolve(result)
         }
-        const aborted = () => {
-          leave()
-          reject(signal.reason)
-        }
+        const aborted = () => end('aborted')
         const waiter = { ticket, wake: () => end('slot'), refuse: () => end('full') }
         const timer = setTimeout(end, waitMs, 'timeout')
-        signal.addEventListener('abort', aborted, { once: true })
+        signal.addEventListener('abort', aborted)
         line.waiters.add(waiter)
         line.inOrder()
       })

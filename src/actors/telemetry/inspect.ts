@@ -1,19 +1,6 @@
 import type { AnyActorRef, InspectionEvent, StateValue } from 'xstate'
 import { failureName, type Log } from '../../log.ts'
-import { TransitionRing } from './transition-ring.ts'
-
-/** One change of state of one running chart: types, ids and times, never content. */
-export interface Transition {
-  readonly machine: string
-  /** Of the actor, e.g. a node id. */
-  readonly id: string
-  /** Dotted, e.g. `stale.silent`; null at the start. */
-  readonly from: string | null
-  readonly to: string
-  readonly event: string
-  /** Unix ms. */
-  readonly at: number
-}
+import { type Transition, TransitionRing } from './transition-ring.ts'
 
 /** Instances of one machine. */
 export interface StateCounts {

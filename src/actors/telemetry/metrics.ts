@@ -7,7 +7,7 @@ import { createModelMetrics, type ModelCallSample, type ModelTotals, otherLabel 
 import { registerProcessMetrics } from './process-metrics.ts'
 import { type MetricSources, registerScraped } from './scraped-metrics.ts'
 
-/** One finished request of the chat endpoint, refusals included. */
+/** One finished request of an inference operation, refusals included. */
 export interface ChatSample extends ModelCallSample {
   /** 499 for a client that left; for a stream that failed after its headers, the status of its error event. */
   readonly status: number
@@ -29,8 +29,8 @@ export interface ChatTotals {
 }
 
 export interface Metrics {
-  /** About 0.2 µs: one per chat request. */
-  chat(sample: ChatSample): void
+  /** What takes the requests of one operation, made once for its route. Of chat about 0.2 µs. */
+  operation(route: string): (sample: ChatSample) => void
   /** A finished request of any other route; `route` is the template. */
   http(route: string, method: string, status: number, durationS: number): void
   upstreamFailure(code: string): void
@@ -170,11 +170,17 @@ export function createMetrics(): Metrics {
   registerScraped(registry, current)
   registerProcessMetrics(registry)
   return {
-    chat(sample) {
-      http.chat(sample)
-      if (sample.code !== null) errors.inc(sample.code)
-      models.call(sample)
-      if (sample.stream) models.spoke(sample)
+    operation: (route) => {
+      const finished =
+        route === chatRoute
+          ? http.chat
+          : ({ status, durationS }: ChatSample) => http.record(route, 'POST', status, durationS)
+      return (sample) => {
+        finished(sample)
+        if (sample.code !== null) errors.inc(sample.code)
+        models.call(sample)
+        if (sample.stream) models.spoke(sample)
+      }
     },
     subCall: models.call,
     mixture: mixtures.record,

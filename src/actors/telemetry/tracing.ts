@@ -1,6 +1,6 @@
 import { brand } from '../../brand.ts'
 import type { ProblemCode } from '../../errors.ts'
-import type { TokenUsage } from '../../protocol/chat/chunk-rewriter.ts'
+import type { TokenUsage } from '../../protocol/chat/token-usage.ts'
 import type { FinishedSpan, SpanAttribute, SpanExporter } from './trace-export.ts'
 
 /** Names as OpenTelemetry's semantic conventions have them (§18). Never a prompt, an answer or an id of a node. */

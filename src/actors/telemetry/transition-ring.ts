@@ -1,4 +1,15 @@
-import type { Transition } from './inspect.ts'
+/** One change of state of one running chart: types, ids and times, never content. */
+export interface Transition {
+  readonly machine: string
+  /** Of the actor, e.g. a node id. */
+  readonly id: string
+  /** Dotted, e.g. `stale.silent`; null at the start. */
+  readonly from: string | null
+  readonly to: string
+  readonly event: string
+  /** Unix ms. */
+  readonly at: number
+}
 
 /** Of each machine: a chart that moves often must not push out the history of one that rests for days. */
 export const transitionsKeptMax = 1_000

@@ -10,8 +10,8 @@ import { createDialledTransport } from './dialled-transport.ts'
 import { createPeerDoor, type PeerDoor } from './peer-door.ts'
 import { createPeers } from './peer-transport.ts'
 import { createTunnelDoor, type TunnelDoor } from './tunnel-door.ts'
-import { createTunnelOwners } from './tunnel-owners.ts'
-import { createTunnels } from './tunnels.ts'
+import { TunnelOwners } from './tunnel-owners.ts'
+import { Tunnels } from './tunnels.ts'
 
 /** Told of nodes that dial in, here or at another gateway of the pool. */
 export interface DialInListener {
@@ -59,8 +59,8 @@ export function createDialIn({ config, database, feed, log, proofs, routerKids }
   const { SVC_CLUSTER_SECRET: secret, SVC_PEER_URL: peerUrl } = config
   const { db } = database
   const replicaId = ulid()
-  const tunnels = createTunnels({ log })
-  const owners = createTunnelOwners({ db, feed, log, tunnels, replicaId, peerUrl })
+  const tunnels = new Tunnels({ log })
+  const owners = new TunnelOwners({ db, feed, log, tunnels, replicaId, peerUrl })
   const peers = createPeers({ secret, connectTimeoutMs: config.SVC_CONNECT_TIMEOUT_MS })
   const way = (nodeId: NodeId) =>
     tunnels.session(nodeId) !== null ? 'tunnel' : owners.owner(nodeId) !== null ? 'peer' : null

@@ -20,18 +20,6 @@ export interface TunnelOwner {
   readonly peerUrl: string
 }
 
-/** Who holds which tunnel, among the gateways on one PostgreSQL (§26). */
-export interface TunnelOwners {
-  /** Another gateway that holds the node's tunnel and can be reached; from memory. */
-  owner(nodeId: NodeId): TunnelOwner | null
-  /** Reads the rows anew. Does not reject: without the database what is known stays. */
-  refresh(): Promise<void>
-  /** Told when another gateway's tunnel of a node comes or goes. */
-  subscribe(changed: (nodeId: NodeId, held: boolean) => void): () => void
-  start(): Promise<void>
-  stop(): Promise<void>
-}
-
 export interface TunnelOwnersOptions {
   readonly db: Database
   readonly feed: ChangeFeed
@@ -49,10 +37,6 @@ const beatsPerLease = 3
 /** A node that has left in good order has its new tunnel claimed within this. */
 const movingMs = 2 * secondMs
 
-export function createTunnelOwners(options: TunnelOwnersOptions): TunnelOwners {
-  return new LeasedTunnels(options)
-}
-
 /** A node with a tunnel here. `epoch`: null until it has been written. */
 interface Claim {
   readonly nodeId: NodeId
@@ -65,7 +49,8 @@ interface Held {
   readonly untilMs: number
 }
 
-class LeasedTunnels implements TunnelOwners {
+/** Who holds which tunnel, among the gateways on one PostgreSQL (§26). */
+export class TunnelOwners {
   private elsewhere = new Map<NodeId, Held>()
   private readonly own = new Map<NodeId, Claim>()
   private readonly listeners = new Set<(nodeId: NodeId, held: boolean) => void>()
@@ -82,12 +67,14 @@ class LeasedTunnels implements TunnelOwners {
     this.leaseMs = options.leaseMs ?? leaseMsDefault
   }
 
+  /** Another gateway that holds the node's tunnel and can be reached; from memory. */
   owner(nodeId: NodeId): TunnelOwner | null {
     const held = this.elsewhere.get(nodeId)
     if (held === undefined || performance.now() > held.untilMs || held.row.peerUrl === null) return null
     return { replicaId: held.row.replicaId, peerUrl: held.row.peerUrl }
   }
 
+  /** Told when another gateway's tunnel of a node comes or goes. */
   subscribe(changed: (nodeId: NodeId, held: boolean) => void): () => void {
     this.listeners.add(changed)
     return () => void this.listeners.delete(changed)
@@ -115,6 +102,7 @@ class LeasedTunnels implements TunnelOwners {
     await this.writing
   }
 
+  /** Reads the rows anew. Does not reject: without the database what is known stays. */
   refresh(): Promise<void> {
     // A change while rows are read may be missing in them.
     if (this.reading !== null) this.again = true

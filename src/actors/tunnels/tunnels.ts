@@ -13,24 +13,6 @@ export interface TunnelListener {
   onStatus?(nodeId: NodeId, text: string): void
 }
 
-/** The tunnels that end at this gateway (§22). */
-export interface Tunnels {
-  /** The handler of the socket of a node that has just proved who it is; null: no tunnels any more, the gateway stops. */
-  accept(nodeId: NodeId): SocketHandler | null
-  /** Where new requests to the node go: its newest tunnel that takes any. */
-  session(nodeId: NodeId): TunnelSession | null
-  /** It has a tunnel here, and asked for no more requests on it: it moves to another gateway. */
-  leaving(nodeId: NodeId): boolean
-  subscribe(listener: TunnelListener): () => void
-  /** Cuts every tunnel of the node, at once. */
-  close(nodeId: NodeId, end: 'revoked'): void
-  counts(): { readonly tunnels: number; readonly streams: number }
-  start(): void
-  /** No new tunnels; asks every node to dial another gateway and waits until all have, at most `waitMs`. */
-  handOver(waitMs: number): Promise<void>
-  stop(): void
-}
-
 /** The newest one, and one whose streams end. */
 const tunnelsPerNodeMax = 2
 
@@ -40,11 +22,8 @@ export interface TunnelsOptions {
   readonly silentMsMax?: number
 }
 
-export function createTunnels(options: TunnelsOptions): Tunnels {
-  return new RunningTunnels(options)
-}
-
-class RunningTunnels implements Tunnels {
+/** The tunnels that end at this gateway (§22). */
+export class Tunnels {
   /** The newest last. */
   private readonly byNode = new Map<NodeId, GatewayTunnel[]>()
   private readonly listeners = new Set<TunnelListener>()
@@ -54,6 +33,7 @@ class RunningTunnels implements Tunnels {
 
   constructor(private readonly options: TunnelsOptions) {}
 
+  /** The handler of the socket of a node that has just proved who it is; null: no tunnels any more, the gateway stops. */
   accept(nodeId: NodeId): SocketHandler | null {
     if (this.stopping) return null
     const { handler } = new GatewayTunnel({
@@ -65,11 +45,13 @@ class RunningTunnels implements Tunnels {
     return handler
   }
 
+  /** Where new requests to the node go: its newest tunnel that takes any. */
   session(nodeId: NodeId): TunnelSession | null {
     const newest = this.byNode.get(nodeId)?.at(-1)
     return newest?.session.accepting === true ? newest.session : null
   }
 
+  /** It has a tunnel here, and asked for no more requests on it: it moves to another gateway. */
   leaving(nodeId: NodeId): boolean {
     return this.byNode.get(nodeId)?.at(-1)?.session.accepting === false
   }
@@ -79,6 +61,7 @@ class RunningTunnels implements Tunnels {
     return () => void this.listeners.delete(listener)
   }
 
+  /** Cuts every tunnel of the node, at once. */
   close(nodeId: NodeId, end: 'revoked'): void {
     for (const { session } of [...(this.byNode.get(nodeId) ?? [])]) session.close(end)
   }
@@ -93,6 +76,7 @@ class RunningTunnels implements Tunnels {
     this.timer.unref()
   }
 
+  /** No new tunnels; asks every node to dial another gateway and waits until all have, at most `waitMs`. */
   async handOver(waitMs: number): Promise<void> {
     this.stopping = true
     for (const tunnel of this.all()) tunnel.session.goAway()

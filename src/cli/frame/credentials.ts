@@ -123,8 +123,8 @@ export function findConnection(places: CredentialPlaces): Connection {
     adminToken: text(env.SVC_ADMIN_TOKEN) ?? first(['admin_token', 'operator_token', 'viewer_token']),
     gatewayKey: text(env.SVC_GATEWAY_KEY) ?? first(['gateway_key']),
     approverToken: text(env.SVC_APPROVER_TOKEN),
-    customerId: first(['customer_id']),
-    customerToken: first(['customer_token']),
+    customerId: text(env.SVC_CUSTOMER_ID) ?? first(['customer_id']),
+    customerToken: text(env.SVC_CUSTOMER_TOKEN) ?? first(['customer_token']),
     lookedAt,
   }
 }

@@ -86,6 +86,18 @@ export class GatewayClient {
     return { status: response.status, body: (await this.json(response)) as T }
   }
 
+  /** A customer's own route. */
+  async customer<T>(path: string): Promise<T> {
+    const { customerId, customerToken } = this.connection
+    if (customerId === null || customerToken === null) throw this.missing('SVC_CUSTOMER_TOKEN', "a customer's token")
+    const response = await this.fetch(path, {
+      headers: { [headers.customerId]: customerId, [headers.customerToken]: customerToken },
+      signal: AbortSignal.timeout(answerWithinMs),
+    })
+    if (!response.ok) throw await refused(response, () => this.hints(response.status, 'SVC_CUSTOMER_TOKEN'))
+    return (await this.json(response)) as T
+  }
+
   /** Resolves with the answer of a chat request once its status is known. */
   async chat(body: object, signal: AbortSignal): Promise<Response> {
     const { gatewayKey } = this.connection

@@ -63,7 +63,8 @@ export function programHelp(verbs: readonly Verb[]): string {
     `Usage: ${product} COMMAND [options]`,
     `Commands:\n${wide(rows)}`,
     `Options of a command: ${product} COMMAND --help\nVersion: ${product} --version`,
-    `The gateway and its tokens: SVC_BASE_URL, SVC_ADMIN_TOKEN, SVC_GATEWAY_KEY, else
+    `The gateway and its tokens: SVC_BASE_URL, SVC_ADMIN_TOKEN, SVC_GATEWAY_KEY, SVC_CUSTOMER_ID,
+SVC_CUSTOMER_TOKEN, else
 ~/.config/${product}/credentials.json, else $SVC_DATA_DIR/credentials.json (default .data).
 A second admin's token, where the gateway asks for one: SVC_APPROVER_TOKEN.`,
   ].join('\n\n')

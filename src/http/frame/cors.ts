@@ -6,7 +6,15 @@ export const corsHeaders = {
   'access-control-expose-headers': `Link, ${headers.requestId}, retry-after`,
 } as const
 
-const openPaths: readonly string[] = ['/v1/api', '/v1/api/models', '/v1/api/pricing', '/v1/public/settlement']
+const openPaths: readonly string[] = [
+  '/v1/api',
+  '/v1/api/models',
+  '/v1/api/models/*',
+  '/v1/models',
+  '/v1/models/*',
+  '/v1/api/pricing',
+  '/v1/public/settlement',
+]
 /** Nothing that is sent changes what such a GET answers; a credential is not among what `*` allows. */
 const preflight = {
   ...corsHeaders,

@@ -1,6 +1,7 @@
 import { headers } from '../../brand.ts'
 import type { ProblemCode } from '../../errors.ts'
 import type { Log } from '../../log.ts'
+import { jsonString, jsonStringOrNull } from '../../protocol/json/json-text.ts'
 
 /** One finished request; every field may stand in a log (§18). */
 export interface RequestLine {
@@ -29,19 +30,15 @@ export function clientRequestId(request: Request): string | null {
 
 const tenths = (ms: number) => Math.round(ms * 10) / 10
 
+const member = (name: string, value: string | null | undefined) =>
+  value == null ? '' : `,"${name}":${jsonString(value)}`
+
+/** Written by hand: one for every request, and the general writer takes three times as long. */
 export function logRequest(log: Log, line: RequestLine): void {
-  const write = line.status >= 500 ? log.warn : log.info
-  write('request', {
-    request_id: line.requestId,
-    route: line.route,
-    method: line.method,
-    status: line.status,
-    code: line.code,
-    latency_ms: tenths(line.latencyMs),
-    key_id: line.keyId ?? undefined,
-    role: line.role ?? undefined,
-    ip: line.addressHash ?? undefined,
-    client_request_id: line.clientRequestId ?? undefined,
-    job_id: line.jobId ?? undefined,
-  })
+  const { requestId, route, method, status, code, latencyMs } = line
+  log.written(
+    status >= 500 ? 'warn' : 'info',
+    'request',
+    `,"request_id":"${requestId}","route":${jsonString(route)},"method":"${method}","status":${status},"code":${jsonStringOrNull(code)},"latency_ms":${tenths(latencyMs)}${member('key_id', line.keyId)}${member('role', line.role)}${member('ip', line.addressHash)}${member('client_request_id', line.clientRequestId)}${member('job_id', line.jobId)}`,
+  )
 }

@@ -1,14 +1,10 @@
-import type { TSchema } from '@sinclair/typebox'
 import type { AnyElysia } from 'elysia'
-import { chatRoute } from '../../actors/telemetry/metrics.ts'
 import { brand } from '../../brand.ts'
 import { type AdminAction, type AdminRole, adminRoute, adminRouteFaults } from '../../machines/rules/approval-policy.ts'
-import type { QueryParameters } from './query.ts'
+import { describedQuery } from './query.ts'
 
 /** Keys of a route's `detail` that are ours; the OpenAPI document turns them into what OpenAPI knows. */
 export const actionKey = `x-${brand}-action`
-export const queryKey = `x-${brand}-query`
-export const bodyKey = `x-${brand}-body`
 export const csvKey = `x-${brand}-csv`
 export const mediaTypeKey = `x-${brand}-media-type`
 
@@ -20,18 +16,17 @@ export interface RouteRow {
   readonly action: AdminAction | null
   /** The least role of an admin route; null elsewhere. */
   readonly role: AdminRole | null
+  /** Another path of a route that OpenAPI knows, or a page. */
+  readonly hidden: boolean
   /** Names of the parameters that it reads of a query. */
   readonly query: readonly string[]
 }
 
-/** What a route says of itself where Elysia's own schemas would change what they check (see `readBody`, `readQuery`). */
+/** What a route says of itself where Elysia's own schemas would change what they check (see `reads`, `asks`). */
 export function describe(text: {
   readonly summary: string
   readonly description?: string
   readonly tags: readonly string[]
-  readonly query?: QueryParameters
-  readonly body?: TSchema
-  readonly optionalBody?: TSchema
   /** Answers 204. */
   readonly empty?: boolean
   /** Answers with a table where that is asked for: what its lines are. */
@@ -39,22 +34,14 @@ export function describe(text: {
   /** Of a whole answer that is not `application/json`. */
   readonly mediaType?: string
 }): Record<string, unknown> {
-  const { query, body, optionalBody, empty, csv, mediaType, tags, ...rest } = text
-  const schema = body ?? optionalBody
+  const { empty, csv, mediaType, tags, ...rest } = text
   return {
     ...rest,
     tags: [...tags],
     ...(empty === true ? { responses: { 204: { description: 'Done' } } } : {}),
-    ...(query === undefined ? {} : { [queryKey]: query }),
     ...(csv === undefined ? {} : { [csvKey]: csv }),
     ...(mediaType === undefined ? {} : { [mediaTypeKey]: mediaType }),
-    ...(schema === undefined ? {} : { [bodyKey]: { schema, required: body !== undefined } satisfies DescribedBody }),
   }
-}
-
-export interface DescribedBody {
-  readonly schema: TSchema
-  readonly required: boolean
 }
 
 /** Stands for the one that the operator configured (SVC_MARKETPLACE_SEGMENT). */
@@ -86,9 +73,6 @@ export function checkAdminRoutes(app: AnyElysia): void {
   if (faults.length > 0) throw new Error(`admin routes: ${faults.join('; ')}`)
 }
 
-/** Described by hand in `openapi/chat-operation.ts`. */
-const chatQuery = ['node_id']
-
 export interface RouteMatch {
   readonly template: string
   readonly allow: readonly string[]
@@ -109,14 +93,26 @@ export class RouteTable {
     const details = app.routes.map(({ method, path, hooks }) => {
       const { detail = {} } = hooks as { detail?: Record<string, unknown> }
       const action = (detail[actionKey] ?? null) as AdminAction | null
-      const query = path === chatRoute ? chatQuery : Object.keys(detail[queryKey] ?? {})
-      return { method, path, action, role: action === null ? null : adminRoute(action).role, query }
+      const query = Object.keys(describedQuery(hooks))
+      return {
+        method,
+        path,
+        action,
+        role: action === null ? null : adminRoute(action).role,
+        query,
+        hidden: detail.hide === true,
+      }
     })
     this.rows = details
     const templates = [...new Set(details.map(({ path }) => path))]
     this.#byPath = templates.map((template) => ({
       template,
-      pattern: new RegExp(`^${template.replaceAll('.', '\\.').replaceAll(/:[A-Za-z_]+/g, '[^/]+')}/?$`),
+      pattern: new RegExp(
+        `^${template
+          .replaceAll('.', '\\.')
+          .replaceAll('*', '.+')
+          .replaceAll(/:[A-Za-z_]+/g, '[^/]+')}/?$`,
+      ),
       methods: new Set(details.filter(({ path }) => path === template).map(({ method }) => method)),
       query: new Set(details.filter(({ path }) => path === template).flatMap(({ query }) => query)),
     }))

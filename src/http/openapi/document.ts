@@ -1,14 +1,16 @@
 import { toOpenAPISchema } from '@elysiajs/openapi/openapi'
+import { OptionalKind } from '@sinclair/typebox'
 import type { AnyElysia } from 'elysia'
+import { operations, routeOf } from '../../actors/operations/registry.ts'
 import { chatRoute } from '../../actors/telemetry/metrics.ts'
 import { headers, product } from '../../brand.ts'
 import { type AdminAction, adminRoute, needsSecondApprover } from '../../machines/rules/approval-policy.ts'
 import { OpenAiErrorBody, ProblemBody } from '../../protocol/wire/admin/report.ts'
 import { ChatChunk, ChatCompletion } from '../../protocol/wire/inference/chat.ts'
 import { reasonHeader } from '../frame/admin-input.ts'
-import type { QueryParameters } from '../frame/query.ts'
-import { actionKey, bodyKey, csvKey, type DescribedBody, mediaTypeKey, queryKey } from '../frame/route-table.ts'
-import { modelsRoute } from '../plugins/problems.ts'
+import { describedQuery, type QueryParameters, queryKey } from '../frame/query.ts'
+import { bodyKey, type DescribedBody, describedBody } from '../frame/reads.ts'
+import { actionKey, bracedPath, csvKey, mediaTypeKey } from '../frame/route-table.ts'
 import { chatOperation } from './chat-operation.ts'
 import { DescribedChatRequest } from './chat-request.ts'
 import { type JsonObject, openApiSchema, plain, ref } from './schema.ts'
@@ -35,6 +37,7 @@ const securitySchemes = {
 
 const tags = [
   { name: 'Inference', description: 'Chat and models, as OpenAI clients know them' },
+  { name: 'Inference (extension)', description: 'Beyond the specification: other kinds of inference' },
   { name: 'Private jobs', description: 'Sealed for one machine of your own: the gateway carries what it cannot read' },
   { name: 'Service', description: 'What is served here' },
   { name: 'Billing', description: 'The prepaid account and its ledger' },
@@ -62,20 +65,25 @@ const statusTexts: Readonly<Record<string, string>> = {
 }
 
 function queryParameters(parameters: QueryParameters): JsonObject[] {
-  return Object.entries(parameters).map(([name, parameter]) => ({
-    name,
-    in: 'query',
-    required: parameter.kind === 'text' && parameter.required,
-    description: parameter.description,
-    schema:
-      parameter.kind === 'integer'
-        ? { type: 'integer', minimum: parameter.min, maximum: parameter.max, default: parameter.default }
-        : { type: 'string', pattern: parameter.pattern.source },
-  }))
+  return Object.entries(parameters).map(([name, parameter]) => {
+    const { description, ...schema } = parameter
+    return {
+      name,
+      in: 'query',
+      required: parameter.type !== 'integer' && !(OptionalKind in parameter),
+      description,
+      schema,
+    }
+  })
 }
 
+/** Where errors have OpenAI's envelope. */
+const inferencePaths: ReadonlySet<string> = new Set(
+  [...operations.map(routeOf), '/v1/api/models', '/v1/models', '/v1/models/{*}'].map(String),
+)
+
 function errorResponse(path: string): JsonObject {
-  const openAi = path === modelsRoute
+  const openAi = inferencePaths.has(path)
   return {
     description: 'Refused or failed',
     content: openAi
@@ -114,23 +122,28 @@ function withTable(answer: JsonObject, csv: unknown): JsonObject {
   return { ...answer, content: { ...(answer.content as JsonObject | undefined), ...table } }
 }
 
+interface Asked {
+  readonly body: DescribedBody | null
+  readonly query: QueryParameters
+}
+
 /** What the plugin made of a route, completed by what the route says under our own keys. */
-function finished(path: string, method: string, operation: JsonObject): JsonObject {
+function finished(path: string, method: string, operation: JsonObject, { body, query }: Asked): JsonObject {
   const {
-    [queryKey]: query,
-    [bodyKey]: body,
     [actionKey]: action,
     [csvKey]: csv,
     [mediaTypeKey]: mediaType,
+    [bodyKey]: _body,
+    [queryKey]: _query,
     parameters,
     responses,
+    requestBody: _,
     ...rest
   } = operation
-  const described = body as DescribedBody | undefined
   const row = action === undefined ? null : adminRoute(action as AdminAction)
   const all = [
     ...((parameters as JsonObject[] | undefined) ?? []),
-    ...(query === undefined ? [] : queryParameters(query as QueryParameters)),
+    ...queryParameters(query),
     ...(row === null || method === 'get' ? [] : [reasonParameter]),
     ...(row !== null && needsSecondApprover(row) ? [approverParameter] : []),
   ]
@@ -141,12 +154,12 @@ function finished(path: string, method: string, operation: JsonObject): JsonObje
       ? {}
       : { description: `${rest.description ?? ''} Least role: ${row.role}. Action: \`${action}\`.`.trim() }),
     ...(all.length === 0 ? {} : { parameters: all }),
-    ...(described === undefined
+    ...(body === null
       ? {}
       : {
           requestBody: {
-            required: described.required,
-            content: { 'application/json': { schema: openApiSchema(described.schema) } },
+            required: body.required,
+            content: { 'application/json': { schema: openApiSchema(body.schema) } },
           },
         }),
     responses: {
@@ -164,12 +177,20 @@ function finished(path: string, method: string, operation: JsonObject): JsonObje
 /** The description of everything that is mounted: valid OpenAPI 3.1 (§9; checked in a test). */
 export function openApiDocument(app: AnyElysia, baseUrl: string): JsonObject {
   const { paths } = toOpenAPISchema(app, { staticFile: false }, undefined, undefined, openApiVersion)
+  const asked = new Map(
+    app.routes.map(({ method, path, hooks }) => [
+      `${method.toLowerCase()} ${bracedPath(path)}`,
+      { body: describedBody(hooks), query: describedQuery(hooks) },
+    ]),
+  )
   const described = Object.entries(paths as Record<string, Record<string, JsonObject>>).map(([path, operations]) => [
     path,
     Object.fromEntries(
       Object.entries(operations).map(([method, operation]) => [
         method,
-        path === chatRoute ? chatOperation : finished(path, method, operation),
+        path === chatRoute
+          ? chatOperation
+          : finished(path, method, operation, asked.get(`${method} ${path}`) ?? { body: null, query: {} }),
       ]),
     ),
   ])

@@ -1,48 +1,70 @@
 import { Elysia } from 'elysia'
-import { chatRoute } from '../../actors/telemetry/metrics.ts'
+import { basePaths, operations, pathsOf } from '../../actors/operations/registry.ts'
 import { headers } from '../../brand.ts'
 import { Problem } from '../../errors.ts'
 import { pathOf } from '../../listener/request-target.ts'
 import {
   adminChallenge,
   bearerChallenge,
-  openAiResponse,
+  type Envelope,
+  envelopeResponse,
   problemResponse,
 } from '../../protocol/json/problem-response.ts'
 import { beginExchange, endExchange, type HttpContext, type HttpExchange } from '../frame/context.ts'
 import { preflightHeaders } from '../frame/cors.ts'
 import { clientClosedStatus, problemOf } from '../frame/failure.ts'
+import { missedInference } from '../frame/missed-inference.ts'
 import { adminPrefix, type RouteTable } from '../frame/route-table.ts'
 import { auditUnrouted } from './access-audit.ts'
 
-export const modelsRoute = '/v1/api/models'
+export const modelsPath = '/models'
+export const countTokensPath = '/messages/count_tokens'
 /** Stands for the route where there is none. */
 export const unmatched = 'unmatched'
 
-const speaksOpenAi = (route: string) => route === chatRoute || route === modelsRoute
+const modelPaths: readonly string[] = basePaths.flatMap((base) => [base + modelsPath, `${base}${modelsPath}/*`])
+
+/** Asked only where something failed. null: RFC 9457. */
+function envelopeOf(route: string): Envelope | null {
+  if (modelPaths.includes(route)) return 'openai'
+  if (route.endsWith(countTokensPath)) return 'anthropic'
+  return operations.find((operation) => pathsOf(operation).includes(route))?.envelope ?? null
+}
 
 /** The response to anything that was thrown on a route: the envelope is the route's, the status the refusal's. */
 export function respondToFailure(
   { base, gateway }: HttpContext,
   error: unknown,
-  place: { readonly requestId: string; readonly route: string },
+  place: { readonly requestId: string; readonly route: string; readonly envelope?: Envelope },
 ): { readonly response: Response; readonly problem: Problem | null } {
   const problem = problemOf(error, gateway.log, place)
   if (problem === null) {
     return { problem, response: new Response(null, { status: clientClosedStatus, headers: base }) }
   }
-  if (speaksOpenAi(place.route)) return { problem, response: openAiResponse(problem, place.requestId, base) }
+  const envelope = place.envelope ?? envelopeOf(place.route)
+  if (envelope !== null) {
+    return { problem, response: envelopeResponse(envelope, problem, place.requestId, base) }
+  }
   const challenge = place.route.startsWith(adminPrefix) ? adminChallenge : bearerChallenge
   const typeBase = gateway.config.SVC_PROBLEM_BASE_URL
   return { problem, response: problemResponse(problem, place.requestId, base, { typeBase, challenge }) }
 }
 
+/** Anthropic's clients say who they are, and unwrap their own envelope alone. */
+const clientEnvelope = ({ headers: sent }: Request): Envelope | null =>
+  sent.has('anthropic-version') ? 'anthropic' : null
+
 /** No handler for path and method: 404, 405 with `Allow`, or the answer to `OPTIONS`. */
 function unhandled(context: HttpContext, table: RouteTable, request: Request, exchange: HttpExchange) {
   const found = table.match(pathOf(request.url))
   const route = found?.template ?? unmatched
-  const place = { requestId: exchange.requestId, route }
-  if (found === null) return { route, ...respondToFailure(context, new Problem('route_not_found'), place) }
+  const envelope = clientEnvelope(request)
+  const place = { requestId: exchange.requestId, route, ...(envelope === null ? {} : { envelope }) }
+  if (found === null) {
+    const missed = missedInference(pathOf(request.url), context.gateway.baseUrl())
+    if (missed === null) return { route, ...respondToFailure(context, new Problem('route_not_found'), place) }
+    return { route, ...respondToFailure(context, missed, { envelope: 'openai', ...place }) }
+  }
   const allow = found.allow.join(', ')
   if (request.method === 'OPTIONS') {
     const response = new Response(null, {
@@ -77,9 +99,11 @@ export const problems = (context: HttpContext, table: () => RouteTable) =>
       endExchange(context, exchange, { route: outcome.route, method: request.method, status })
       return outcome.response
     }
+    const envelope = clientEnvelope(request)
     const { response, problem } = respondToFailure(context, code === 'PARSE' ? new Problem('invalid_json') : error, {
       requestId: exchange.requestId,
       route,
+      ...(envelope === null ? {} : { envelope }),
     })
     exchange.code = problem?.code ?? null
     set.status = response.status

@@ -3,8 +3,9 @@ import { listAccessEvents } from '../../db/queries/audit/audit-events.ts'
 import type { AdminRole } from '../../machines/rules/approval-policy.ts'
 import { AccessEventList } from '../../protocol/wire/admin/audit.ts'
 import { isoTime } from '../../time.ts'
+import { filter } from '../frame/query.ts'
 import { accessEventView } from '../views/audit.ts'
-import { eventLimit, filter, roleFilter } from './audit-filters.ts'
+import { eventLimit, roleFilter } from './audit-filters.ts'
 import { report } from './report.ts'
 
 /** Endpoint 16: what was asked of `/v1/admin`. */
@@ -13,9 +14,9 @@ export const accessEvents = report({
   tag: 'Audit',
   summary: 'List admin calls, newest first',
   query: {
-    method: filter('`GET`, `POST`, …', /^[A-Z]{1,128}$/),
+    method: filter('`GET`, `POST`, …', '^[A-Z]{1,128}$'),
     path_template: filter('`/v1/admin/commands/:command_id`'),
-    status_code: filter('100 to 599', /^[1-5][0-9]{2}$/),
+    status_code: filter('100 to 599', '^[1-5][0-9]{2}$'),
     actor_role: roleFilter,
     limit: eventLimit,
   },

@@ -3,11 +3,11 @@ import { sampleAccess, sampleCommands } from '../../db/queries/audit/audit-summa
 import { sensitivePlaces } from '../../machines/rules/audit-risk.ts'
 import { AuditSummary } from '../../protocol/wire/admin/audit-summary.ts'
 import { hourMs, isoTime } from '../../time.ts'
-import { limitOf } from '../frame/query.ts'
+import { limitOf, whole } from '../frame/query.ts'
 import { accessPart, commandPart, recentMax, riskPart } from '../views/audit-summary.ts'
 import { report } from './report.ts'
 
-const windowHours = { kind: 'integer', min: 1, max: 720, default: 24, description: 'How far back, hours' } as const
+const windowHours = whole(1, 720, 24, 'How far back, hours')
 
 /** Endpoint 19. */
 export const auditSummary = report({

@@ -4,8 +4,9 @@ import type { AdminRole } from '../../machines/rules/approval-policy.ts'
 import { canonicalJson } from '../../protocol/json/canonical-json.ts'
 import { CommandEventList } from '../../protocol/wire/admin/audit.ts'
 import { isoTime } from '../../time.ts'
+import { filter } from '../frame/query.ts'
 import { commandEventView } from '../views/audit.ts'
-import { eventLimit, filter, roleFilter } from './audit-filters.ts'
+import { eventLimit, roleFilter } from './audit-filters.ts'
 import { report } from './report.ts'
 
 /** Endpoint 18: what was told to machines. */

@@ -4,6 +4,7 @@ import { accessEvents } from './access-events.ts'
 import { approvalEvents } from './approval-events.ts'
 import { approvalPolicy } from './approval-policy.ts'
 import { auditSummary } from './audit-summary.ts'
+import { booksCheck } from './books-check.ts'
 import { commandEvents } from './command-events.ts'
 import { ledgerProof } from './ledger-proof.ts'
 import { type AnyReport, reportRoute } from './report.ts'
@@ -19,6 +20,7 @@ export const reports: readonly AnyReport[] = [
   auditSummary,
   approvalPolicy,
   ledgerProof,
+  booksCheck,
 ]
 
 export const reportRoutes = (context: HttpContext): AnyElysia =>

@@ -6,7 +6,7 @@ import { utcDay } from '../../time.ts'
 import type { AdminCall } from '../frame/admin-call.ts'
 import type { HttpContext } from '../frame/context.ts'
 import { type CsvCell, csvResponse, csvText } from '../frame/csv.ts'
-import { type QueryParameters, type QueryValues, readQuery } from '../frame/query.ts'
+import { asks, filter, type QueryParameters, type QueryValues } from '../frame/query.ts'
 import { describe } from '../frame/route-table.ts'
 import { admin } from '../plugins/admin.ts'
 
@@ -54,12 +54,7 @@ export function report<const Q extends QueryParameters, S extends TObject>(spec:
   return spec as unknown as AnyReport
 }
 
-const format = {
-  kind: 'text',
-  pattern: /^(?:json|csv)$/i,
-  required: false,
-  description: '`json` (default) or `csv`',
-} as const
+const format = filter('`json` (default) or `csv`', '^(?:[jJ][sS][oO][nN]|[cC][sS][vV])$')
 
 /** Mounts one report. */
 export function reportRoute(context: HttpContext, spec: AnyReport): AnyElysia {
@@ -67,8 +62,7 @@ export function reportRoute(context: HttpContext, spec: AnyReport): AnyElysia {
   const query: QueryParameters = csv === undefined ? spec.query : { ...spec.query, format }
   return new Elysia().use(admin(context)).get(
     adminRoute(spec.action).path,
-    async ({ actor, call, request, params: given, set }): Promise<never> => {
-      const values = readQuery(request.url, query)
+    async ({ actor, call, query: values, params: given, set }): Promise<never> => {
       const input: ReportInput<QueryParameters> = {
         params: given as Record<string, string>,
         query: values,
@@ -85,11 +79,11 @@ export function reportRoute(context: HttpContext, spec: AnyReport): AnyElysia {
       action: spec.action,
       ...(params === undefined ? {} : { params }),
       response: { 200: spec.response },
+      ...asks(query),
       detail: describe({
         summary: spec.summary,
         ...(spec.description === undefined ? {} : { description: spec.description }),
         tags: [spec.tag],
-        query,
         csv: csv === undefined ? undefined : `With \`format=csv\`: ${csv.columns.join(', ')}`,
       }),
     },

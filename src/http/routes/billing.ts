@@ -6,7 +6,7 @@ import { wholePolicy } from '../../machines/rules/model-policy.ts'
 import { CustomerAccount, CustomerUsage } from '../../protocol/wire/money/billing.ts'
 import { isoTime } from '../../time.ts'
 import type { HttpContext } from '../frame/context.ts'
-import { limitOf, readQuery, windowDays } from '../frame/query.ts'
+import { asks, limitOf, windowDays } from '../frame/query.ts'
 import { describe } from '../frame/route-table.ts'
 import { customer } from '../plugins/customer.ts'
 import { usageView, windowStart } from '../views/money.ts'
@@ -44,8 +44,7 @@ export const billingRoutes = (context: HttpContext) => {
     )
     .get(
       '/v1/billing/usage',
-      async ({ access, request }) => {
-        const query = readQuery(request.url, usageQuery)
+      async ({ access, query }) => {
         const nowMs = Date.now()
         const since = windowStart(nowMs, query.window_days)
         const usage = await ledgerUsage(gateway.db, access.customerId, since, query.limit)
@@ -58,12 +57,12 @@ export const billingRoutes = (context: HttpContext) => {
       },
       {
         response: { 200: CustomerUsage },
+        ...asks(usageQuery),
         detail: {
           ...describe({
             summary: 'Your ledger',
             description: 'Totals of the whole window, entries newest first.',
             tags,
-            query: usageQuery,
           }),
           security,
         },

@@ -7,6 +7,7 @@ import { checkValue, parseJson, readJsonText } from '../../protocol/json/json-bo
 import { JobCreate, JobCreated, JobRead, NodeKeys } from '../../protocol/wire/inference/job.ts'
 import { nodeParams } from '../frame/admin-input.ts'
 import type { HttpContext } from '../frame/context.ts'
+import { readsBy } from '../frame/reads.ts'
 import { describe } from '../frame/route-table.ts'
 import { customer } from '../plugins/customer.ts'
 import { jobCreatedView, jobReadView } from '../views/job.ts'
@@ -37,7 +38,7 @@ export const privateJobRoutes = (context: HttpContext) => {
     .use(customer(context))
     .post(
       jobsPath,
-      async ({ access, exchange, request, set, status }) => {
+      async ({ access, body, exchange, request, set, status }) => {
         const asker: Asker = {
           actorType: 'customer',
           actorRole: 'viewer',
@@ -47,19 +48,19 @@ export const privateJobRoutes = (context: HttpContext) => {
           confirmation: null,
           requestId: exchange.requestId,
         }
-        const created = await jobs.create(access, await readCreate(context, request), asker)
+        const created = await jobs.create(access, body, asker)
         if (created.replayed) set.headers['idempotent-replayed'] = 'true'
         return status(202, jobCreatedView(created))
       },
       {
         response: { 202: JobCreated },
+        ...readsBy(JobCreate, ({ request }: { readonly request: Request }) => readCreate(context, request)),
         detail: {
           ...describe({
             summary: 'Submit a private job',
             description:
               'The envelope is sealed for one of the customer’s own nodes; see the protocol document. The same request again is the same job.',
             tags: ['Private jobs'],
-            body: JobCreate,
           }),
           security,
         },

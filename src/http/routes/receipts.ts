@@ -1,5 +1,6 @@
 import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
+import { type LoggedEntry, proofTextOf } from '../../actors/log/public-log.ts'
 import { brand } from '../../brand.ts'
 import { getReceipt, type ReceiptRow } from '../../db/queries/money/receipts.ts'
 import { Problem } from '../../errors.ts'
@@ -40,6 +41,13 @@ async function inclusionOf({ gateway }: HttpContext, row: ReceiptRow) {
 const factsOf = (row: ReceiptRow): CustomerReceipt['receipt'] =>
   JSON.parse(receiptText({ ...row, startedAt: isoTime(row.startedAt), completedAt: isoTime(row.completedAt) }))
 
+const logView = (logged: LoggedEntry) => ({
+  index: logged.index,
+  size: logged.size,
+  signature_ed25519: logged.signature,
+  log_proof: proofTextOf(logged),
+})
+
 /** Anybody: that a billed receipt stands below the public root (§14). */
 const publicProofRoute = (context: HttpContext) =>
   new Elysia().use(publicReads(context, 'own')).get(
@@ -71,6 +79,7 @@ const ownReceiptRoute = (context: HttpContext) =>
     async ({ access, params: { receipt_hash: hash } }) => {
       const row = await receiptOf(context, hash)
       if (row.customerId !== access.customerId) throw new Problem('receipt_not_found')
+      const logged = await context.gateway.publicLog.inclusion(hash)
       const signed = row.signatureEd25519 !== null && row.identityKey !== null
       return {
         object: `${brand}.receipt` as const,
@@ -79,6 +88,7 @@ const ownReceiptRoute = (context: HttpContext) =>
         receipt: factsOf(row),
         signature_ed25519: row.signatureEd25519,
         public_key: signed ? toBase64url(row.identityKey) : null,
+        log: logged === null ? null : logView(logged),
       }
     },
     {

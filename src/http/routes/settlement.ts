@@ -3,11 +3,11 @@ import { publicBatchesMax, publicReceiptsMax, type SettlementView } from '../../
 import { brand, receiptVersion } from '../../brand.ts'
 import { settledEventTopic } from '../../protocol/receipts/settlement-contract.ts'
 import { PublicSettlement, type settlementStatuses } from '../../protocol/wire/money/money.ts'
-import { payoutKinds } from '../../protocol/wire/money/receipt.ts'
+import { workKinds } from '../../protocol/wire/work-kinds.ts'
 import type { Config } from '../../settings/config.ts'
 import { isoTime } from '../../time.ts'
 import type { HttpContext } from '../frame/context.ts'
-import { limitOf, readQuery } from '../frame/query.ts'
+import { asks, limitOf } from '../frame/query.ts'
 import { describe } from '../frame/route-table.ts'
 import { publicReads } from '../plugins/rate-limit.ts'
 import { batchView, instant } from '../views/money.ts'
@@ -32,7 +32,7 @@ function payoutSummary({ payoutCounts, latestFinalizedPayoutAt }: SettlementView
     finalized_payouts: of('finalized'),
     latest_payout_at: instant(latest(payoutCounts.map(({ latestAt }) => latestAt))),
     latest_finalized_payout_at: instant(latestFinalizedPayoutAt),
-    by_kind: payoutKinds
+    by_kind: workKinds
       .map((kind) => ({ kind, rows: payoutCounts.filter((row) => row.kind === kind) }))
       .filter(({ rows }) => rows.length > 0)
       .map(({ kind, rows }) => ({
@@ -97,8 +97,7 @@ const receiptView = (row: SettlementView['receipts'][number]) => ({
 export const settlementRoutes = (context: HttpContext) =>
   new Elysia().use(publicReads(context, 'any')).get(
     '/v1/public/settlement',
-    async ({ request, set }) => {
-      const { limit, batch_limit } = readQuery(request.url, query)
+    async ({ query: { limit, batch_limit }, set }) => {
       const { gateway } = context
       const view = await gateway.settlementView()
       set.headers['cache-control'] = cache
@@ -120,12 +119,12 @@ export const settlementRoutes = (context: HttpContext) =>
     },
     {
       response: { 200: PublicSettlement },
+      ...asks(query),
       detail: {
         ...describe({
           summary: 'Settlement state',
           description: 'Receipts of billed work, payout batches, and where they settle.',
           tags: ['Settlement'],
-          query,
         }),
         security: [],
       },

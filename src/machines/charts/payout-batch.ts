@@ -1,4 +1,5 @@
 import { assign, fromPromise, setup } from 'xstate'
+import { batchesAttemptsMax } from '../rules/payout-batching.ts'
 
 /** A transaction as it was signed; kept in the row before it is sent. */
 export interface SignedTransaction {
@@ -15,6 +16,8 @@ export interface BatchFacts {
   readonly txNonce: number | null
   readonly transactions: readonly SignedTransaction[]
   readonly settlementBlockHash: string | null
+  /** How often its transaction has reverted. */
+  readonly attempts: number
   /** Fences late writers. */
   readonly leaseId: string
 }
@@ -65,7 +68,6 @@ export type LookResult =
   | { readonly kind: 'reverted'; readonly code: string }
   | Unavailable
 
-/** What is written; `false`: the lease was lost, nothing was. */
 export type BatchRecord =
   | { readonly kind: 'signed'; readonly nonce: number; readonly transaction: SignedTransaction }
   | { readonly kind: 'sent' }
@@ -74,7 +76,12 @@ export type BatchRecord =
   | { readonly kind: 'again'; readonly code: string }
   | { readonly kind: 'dropped'; readonly code: string }
   | { readonly kind: 'reverted'; readonly code: string }
+  /** Reverted too often: it waits for an operator. */
+  | { readonly kind: 'held'; readonly code: string }
   | { readonly kind: 'postponed'; readonly code: string | null }
+
+/** Nothing is written under a lease that was lost, nor with a nonce that another batch took meanwhile. */
+export type WriteResult = 'written' | 'lease_lost' | 'nonce_taken'
 
 type Resting = 'created' | 'submitting' | 'submitted' | 'completed'
 
@@ -129,6 +136,7 @@ export const leadsTo: Readonly<Record<BatchRecord['kind'], Resting | null>> = {
   final: 'completed',
   dropped: 'created',
   reverted: 'created',
+  held: 'created',
   postponed: null,
 }
 
@@ -148,7 +156,7 @@ const machine = setup({
     sign: notProvided<SignResult, BatchFacts>(),
     send: notProvided<SendResult, BatchFacts>(),
     look: notProvided<LookResult, BatchFacts>(),
-    write: notProvided<boolean, RecordInput>(),
+    write: notProvided<WriteResult, RecordInput>(),
   },
   guards: {
     leadsToCreated: goesTo('created'),
@@ -157,11 +165,28 @@ const machine = setup({
     leadsToCompleted: goesTo('completed'),
     needsNewFee: (_, result: LookResult) => result.kind === 'underpriced',
     needsSigning: (_, result: SendResult) => result.kind === 'underpriced' || result.kind === 'unsigned',
-    leaseLost: (_, written: boolean) => !written,
+    revertedTooOften: ({ context }, result: SignResult | LookResult) =>
+      result.kind === 'reverted' && context.attempts + 1 >= batchesAttemptsMax,
+    leaseLost: (_, result: WriteResult) => result === 'lease_lost',
+    nonceTaken: (_, result: WriteResult) => result === 'nonce_taken',
     cameFromSubmitting: ({ context }) => context.restsIn === 'submitting',
     cameFromSubmitted: ({ context }) => context.restsIn === 'submitted',
   },
+  actions: {
+    hold: assign({ record: (_, { code }: { readonly code: string }) => ({ kind: 'held', code }) }),
+    postpone: assign({ record: { kind: 'postponed', code: 'nonce_taken' } }),
+  },
 })
+
+const resultOf = ({ event }: { readonly event: { readonly output: unknown } }) => event.output as never
+
+const revertedTooOften = [
+  {
+    guard: { type: 'revertedTooOften', params: resultOf },
+    target: 'recording',
+    actions: { type: 'hold', params: resultOf },
+  },
+] as const
 
 /**
  * A payout batch on its way to the chain (§14). Resting states are values of the row's status column. The
@@ -181,7 +206,10 @@ export const payoutBatchMachine = machine.createMachine({
         id: 'sign',
         src: 'sign',
         input: ({ context }) => context,
-        onDone: { target: 'recording', actions: assign({ record: ({ event }) => recordOf(event.output) }) },
+        onDone: [
+          ...revertedTooOften,
+          { target: 'recording', actions: assign({ record: ({ event }) => recordOf(event.output) }) },
+        ],
       },
     },
     submitting: { on: { claimed: 'sending' } },
@@ -209,6 +237,7 @@ export const payoutBatchMachine = machine.createMachine({
         input: ({ context }) => context,
         onDone: [
           { guard: { type: 'needsNewFee', params: ({ event }) => event.output }, target: 'signing' },
+          ...revertedTooOften,
           { target: 'recording', actions: assign({ record: ({ event }) => recordOf(event.output) }) },
         ],
       },
@@ -222,6 +251,12 @@ export const payoutBatchMachine = machine.createMachine({
         input: ({ context }) => ({ facts: context, record: context.record }),
         onDone: [
           { guard: { type: 'leaseLost', params: ({ event }) => event.output }, target: 'fencedOff' },
+          {
+            guard: { type: 'nonceTaken', params: ({ event }) => event.output },
+            target: 'recording',
+            reenter: true,
+            actions: 'postpone',
+          },
           { guard: 'leadsToSubmitting', target: 'submitting' },
           { guard: 'leadsToSubmitted', target: 'submitted' },
           { guard: 'leadsToCompleted', target: 'completed' },

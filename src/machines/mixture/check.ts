@@ -16,6 +16,8 @@ export function subCallPlacement(
 ): PlacementRequest {
   return {
     modelId,
+    modality: 'chat',
+    byAgents: true,
     access,
     pin: null,
     profileId: null,

@@ -1,4 +1,4 @@
-import type { TokenUsage } from '../../protocol/chat/chunk-rewriter.ts'
+import type { TokenUsage } from '../../protocol/chat/token-usage.ts'
 import type { MixtureTrace, SubCallRole } from '../../protocol/wire/inference/mixture.ts'
 import type { Candidate } from './strategies/strategy.ts'
 import { isMetered, type MixtureConfig, type MixtureReport, type SubCallResult } from './types.ts'

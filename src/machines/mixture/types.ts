@@ -1,6 +1,6 @@
 import type { Problem } from '../../errors.ts'
 import type { CustomerId, NodeId, RequestId, RuntimeId } from '../../ids.ts'
-import type { TokenUsage } from '../../protocol/chat/chunk-rewriter.ts'
+import type { TokenUsage } from '../../protocol/chat/token-usage.ts'
 import type { ChatRequest } from '../../protocol/wire/inference/chat.ts'
 import type { SubCallStatus } from '../../protocol/wire/inference/mixture.ts'
 import type { RuntimeKind } from '../../protocol/wire/nodes/node.ts'

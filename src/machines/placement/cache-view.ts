@@ -47,6 +47,18 @@ export interface Matches {
   unitsOf(profileId: string): number
 }
 
+class SeatMatches implements Matches {
+  constructor(
+    private readonly seats: ReadonlyMap<string, Seat>,
+    private readonly units: readonly number[],
+  ) {}
+
+  unitsOf(profileId: string): number {
+    const seat = this.seats.get(profileId)
+    return seat === undefined ? 0 : (this.units[seat.number] ?? 0)
+  }
+}
+
 export const noMatches: Matches = { unitsOf: () => 0 }
 
 const blocksOfTokens = (tokens: number) => Math.max(1, Math.round((tokens * unitsPerToken) / blockUnits))
@@ -92,12 +104,7 @@ export class CacheView {
       if (any === 0 || entry === undefined) break
       last = entry
     }
-    return {
-      unitsOf: (profileId) => {
-        const seat = this.seats.get(profileId)
-        return seat === undefined ? 0 : (matched[seat.number] ?? 0)
-      },
-    }
+    return new SeatMatches(this.seats, matched)
   }
 
   /** The cache has read these blocks. The first ones are the most recently used: they are the last that a runtime drops. */

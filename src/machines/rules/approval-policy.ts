@@ -13,6 +13,7 @@ export type TargetType =
   | 'job'
   | 'command'
   | 'webhook'
+  | 'log'
 
 /** What a command event can tell (§16). */
 export type CommandAction = 'job.create' | 'job.cancel' | 'node.drain' | 'node.resume' | 'node.revoke'
@@ -47,6 +48,7 @@ export interface AdminRoute {
 }
 
 export const purgeConfirmation = 'PURGE AUDIT EVENTS'
+export const forkConfirmation = 'NAME THE FORK'
 export const approvalPolicyVersion = 'admin_approval_policy_v1' as const
 
 type Place = readonly [method: AdminRoute['method'], path: string]
@@ -245,7 +247,12 @@ export const adminRoutes = {
     ['POST', '/v1/admin/receipts/:receipt_hash/reject'],
     twoPeople,
   ),
+  'log.fork': change('admin', 'settlement', 'log', ['POST', '/v1/admin/log/fork'], {
+    ...twoPeople,
+    typedConfirmation: forkConfirmation,
+  }),
   'ledger.proof.read': read('operator', 'billing', '/v1/admin/ledger/proof'),
+  'ledger.check.read': read('operator', 'billing', '/v1/admin/ledger/check'),
 
   'explain.read': read('viewer', 'observability', '/v1/admin/explain'),
   'mixture.list': read('viewer', 'observability', '/v1/admin/mixtures'),

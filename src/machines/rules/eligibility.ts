@@ -1,5 +1,6 @@
 import type { ProblemCode } from '../../errors.ts'
 import type { CustomerId } from '../../ids.ts'
+import type { Modality } from '../../protocol/wire/nodes/agent.ts'
 import type { Prompt } from '../placement/blocks.ts'
 import type { Matches } from '../placement/cache-view.ts'
 import { type EffectivePolicy, privacyRank } from './model-policy.ts'
@@ -8,6 +9,9 @@ import type { Route, RoutingTable } from './routing.ts'
 export interface PlacementRequest {
   /** As the client named it: an id or an alias. */
   readonly modelId: string
+  readonly modality: Modality
+  /** Agents pass it on; else only nodes that are reached by their URL can serve it. */
+  readonly byAgents: boolean
   readonly access: { readonly customerId: CustomerId; readonly policy: EffectivePolicy }
   /** Node id the client pinned; only an own machine can be pinned. */
   readonly pin: string | null
@@ -40,6 +44,7 @@ export type RefusalCode = Extract<
   | 'privacy_class_not_allowed'
   | 'node_pin_forbidden'
   | 'context_length_exceeded'
+  | 'modality_not_supported'
   | 'no_route_available'
 >
 
@@ -53,6 +58,7 @@ export const verdicts = [
   { name: 'route_tier', code: 'model_not_allowed' },
   { name: 'privacy_class', code: 'privacy_class_not_allowed' },
   { name: 'external', code: 'privacy_class_not_allowed' },
+  { name: 'other_modality', code: 'modality_not_supported' },
   { name: 'not_own', code: 'no_route_available' },
   { name: 'not_pinned', code: 'no_route_available' },
   { name: 'billed', code: 'no_route_available' },
@@ -116,6 +122,7 @@ export function judge(route: Route, request: PlacementRequest, side: Side): Verd
   if (!inTier(route, access.policy)) return 'route_tier'
   if (!isPrivateEnough(route, access)) return 'privacy_class'
   if (!mayLeave(route, access)) return 'external'
+  if (route.modality !== request.modality || (route.agent !== null && !request.byAgents)) return 'other_modality'
   if (own ? side === 'others' : side === 'own' || request.ownOnly || request.pin !== null) return 'not_own'
   if (request.pin !== null && route.nodeId !== request.pin) return 'not_pinned'
   if (request.freeOnly && !isFree(route, access.customerId)) return 'billed'

@@ -1,5 +1,6 @@
 import type { CustomerId, NodeId, ProfileId, RuntimeId } from '../../ids.ts'
 import type { VerifyKey } from '../../protocol/signing/ed25519.ts'
+import type { Modality } from '../../protocol/wire/nodes/agent.ts'
 import type { RuntimeKind } from '../../protocol/wire/nodes/node.ts'
 import type { Reading } from '../placement/reading.ts'
 
@@ -29,6 +30,8 @@ export interface Route {
   readonly nodeId: NodeId
   readonly runtimeId: RuntimeId
   readonly runtimeKind: RuntimeKind
+  /** What the model is for. */
+  readonly modality: Modality
   /** An agent stands before the runtime: it is told which one is meant, and this is how its receipts are known (§22). */
   readonly agent: VerifyKey | null
   readonly customerId: CustomerId
@@ -58,6 +61,8 @@ export interface Route {
   readonly priced: boolean
   /** What the catalogue asks; null: nothing. */
   readonly prices: { readonly promptTokenWei: bigint; readonly completionTokenWei: bigint } | null
+  /** Already in memory; null where the server does not say. */
+  readonly loaded: boolean | null
   /** Unix seconds of the last measured call, 0 if none. */
   readonly measuredAt: number
   readonly load: RouteLoad

@@ -1,7 +1,7 @@
 import type { Problem } from '../../errors.ts'
-import type { TokenUsage } from '../../protocol/chat/chunk-rewriter.ts'
 import { nodeRefusal, refusalProblem } from '../../protocol/chat/node-refusal.ts'
 import { promptTokens, wholeTokens } from '../../protocol/chat/token-estimate.ts'
+import type { TokenUsage } from '../../protocol/chat/token-usage.ts'
 import type { SigningKey } from '../../protocol/signing/ed25519.ts'
 import type { ChatRequest } from '../../protocol/wire/inference/chat.ts'
 import { hourMs, isoTime } from '../../time.ts'

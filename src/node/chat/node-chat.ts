@@ -17,37 +17,26 @@ import { ChatStream } from './chat-stream.ts'
 
 const chatPath = '/v1/chat/completions'
 /** A runtime's whole answer may not be larger, bytes. */
-const answerBytesMax = 32 * 1024 * 1024
+const answerBytesMax = 16 * 1024 * 1024
 /** An answer that is complete but for its usage waits so long for it. */
 const usageWaitMs = 2_000
 /** Calls under way at once: twice what one tunnel may open. */
 export const callsMax = 2_048
 
-export interface NodeChat {
-  /** Throws `Problem`; rejects with the signal's reason when the caller has left. */
-  answer(input: ChatInput): Promise<Response>
-  /** Calls under way. */
-  readonly open: number
-  /** Takes no more calls; resolves when the last has ended, or cuts what is left after `graceMs`. */
-  stop(graceMs: number): Promise<void>
-}
-
 /** Chats of the agent, each at one of its runtimes. */
-export function createNodeChat(runtimes: RuntimeSet): NodeChat {
-  return new RunningChat(runtimes)
-}
-
-class RunningChat implements NodeChat {
+export class NodeChat {
   private readonly calls = new Map<ChatCall, ChatStream | null>()
   private stopping = false
   private emptied: (() => void) | null = null
 
   constructor(private readonly runtimes: RuntimeSet) {}
 
+  /** Calls under way. */
   get open(): number {
     return this.calls.size
   }
 
+  /** Throws `Problem`; rejects with the signal's reason when the caller has left. */
   async answer(input: ChatInput): Promise<Response> {
     if (this.stopping) throw new Problem('service_unavailable')
     if (this.calls.size >= callsMax) throw new Problem('capacity_exhausted')
@@ -67,6 +56,7 @@ class RunningChat implements NodeChat {
     }
   }
 
+  /** Takes no more calls; resolves when the last has ended, or cuts what is left after `graceMs`. */
   async stop(graceMs: number): Promise<void> {
     this.stopping = true
     if (this.calls.size === 0) return

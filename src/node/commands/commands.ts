@@ -7,21 +7,6 @@ import { dayMs, hourMs } from '../../time.ts'
 import type { CommandStore, StoredCommand } from './command-store.ts'
 import { runSealed, type Worker } from './sealed-work.ts'
 
-/** Private jobs of the agent (§22): idempotent by command id, over its own crashes too. */
-export interface Commands {
-  /**
-   * Accepts a command, or what is the same command already. Throws `envelope_invalid`, `envelope_replayed` (its key is
-   * another command's), `invalid_state` (it runs) and `capacity_exhausted`.
-   */
-  submit(commandId: string, command: CommandSubmit): void
-  /** Waits for its end, at most `waitMs`; throws `command_not_found`. */
-  state(commandId: string, waitMs: number, signal: AbortSignal): Promise<CommandState>
-  /** Ends it where it runs; true: it was known. */
-  cancel(commandId: string): boolean
-  /** Cuts what runs; the gateway sends it again. */
-  stop(): Promise<void>
-}
-
 export interface CommandsOptions {
   readonly store: CommandStore
   readonly worker: Worker
@@ -46,11 +31,8 @@ const recordsKeptMs = 30 * dayMs
 /** Sealed answers stay so long after the job's deadline. */
 const answersKeptMs = hourMs
 
-export function createCommands(options: CommandsOptions): Commands {
-  return new StoredCommands(options)
-}
-
-class StoredCommands implements Commands {
+/** Private jobs of the agent (§22): idempotent by command id, over its own crashes too. */
+export class Commands {
   private readonly commands = new Map<string, Command>()
   /** Of the ephemeral key → command id. */
   private readonly keys = new Map<string, string>()
@@ -64,6 +46,10 @@ class StoredCommands implements Commands {
     for (const stored of options.store.load()) this.restore(stored)
   }
 
+  /**
+   * Accepts a command, or what is the same command already. Throws `envelope_invalid`, `envelope_replayed` (its key is
+   * another command's), `invalid_state` (it runs) and `capacity_exhausted`.
+   */
   submit(commandId: string, submit: CommandSubmit): void {
     if (envelopeFault(submit.encrypted_request) !== null) throw new Problem('envelope_invalid')
     this.forgetOld()
@@ -96,6 +82,7 @@ class StoredCommands implements Commands {
     this.runNext()
   }
 
+  /** Waits for its end, at most `waitMs`; throws `command_not_found`. */
   async state(commandId: string, waitMs: number, signal: AbortSignal): Promise<CommandState> {
     const command = this.commands.get(commandId)
     if (command === undefined) throw new Problem('command_not_found')
@@ -103,6 +90,7 @@ class StoredCommands implements Commands {
     return this.commands.get(commandId)?.state ?? command.state
   }
 
+  /** Ends it where it runs; true: it was known. */
   cancel(commandId: string): boolean {
     const command = this.commands.get(commandId)
     if (command === undefined) return false
@@ -112,6 +100,7 @@ class StoredCommands implements Commands {
     return true
   }
 
+  /** Cuts what runs; the gateway sends it again. */
   async stop(): Promise<void> {
     this.stopped = true
     this.queue.length = 0

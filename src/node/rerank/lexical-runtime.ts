@@ -1,7 +1,7 @@
 import type { RuntimeId } from '../../ids.ts'
 import { lexicalScores, lexicalStatus } from '../../runtimes/lexical.ts'
 import type { LocalRuntime } from '../runtimes/local-runtime.ts'
-import type { Ranker } from './rerank.ts'
+import type { Ranker } from './ranker.ts'
 
 export const lexicalRanker: Ranker = async ({ query, documents }, signal) => {
   const scores = await lexicalScores(query, documents, signal)

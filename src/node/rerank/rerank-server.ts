@@ -1,8 +1,9 @@
 import { Problem } from '../../errors.ts'
 import { foreignJson } from '../../protocol/json/foreign-json.ts'
-import { type DocumentScore, type RankingFault, type RerankDialect, readScores } from '../../runtimes/rerank.ts'
+import type { RerankDialect } from '../../runtimes/ranking.ts'
+import { type DocumentScore, type RankingFault, readScores } from '../../runtimes/rerank.ts'
 import { type NodeTransport, TransportError } from '../../transport/transport.ts'
-import type { Ranker, RankJob } from './rerank.ts'
+import type { Ranker, RankJob } from './ranker.ts'
 
 /** vLLM sends every document back: the largest request, escaped, and room to spare. */
 const answerBytesMax = 32 * 1024 * 1024

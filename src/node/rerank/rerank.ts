@@ -1,7 +1,7 @@
 import { Problem } from '../../errors.ts'
 import { type RerankRequest, type RerankResponse, rerankTopN } from '../../protocol/wire/inference/rerank.ts'
 import { runtimeModules } from '../../runtimes/registry.ts'
-import { bestFirst, type DocumentScore, type RankingCall, type RankingTraits } from '../../runtimes/rerank.ts'
+import { bestFirst } from '../../runtimes/rerank.ts'
 import { chooseRuntime } from '../runtimes/choose-runtime.ts'
 import type { LocalRuntime } from '../runtimes/local-runtime.ts'
 import { lexicalRanker } from './lexical-runtime.ts'
@@ -13,33 +13,14 @@ const busyRetrySeconds = 1
 /** For one ranking by a model server, ms. */
 const timeoutMsDefault = 120_000
 
-export interface RankJob extends RankingCall {
-  readonly topN: number
-  readonly ranking: RankingTraits
-}
-
-/** Scores in 0–1, any order, at least `topN` of them. Rejects with a `Problem`, or the signal's reason. */
-export type Ranker = (job: RankJob, signal: AbortSignal) => Promise<readonly DocumentScore[]>
-
 export interface RerankerOptions {
   readonly runtimes: () => readonly LocalRuntime[]
   readonly timeoutMs?: number
 }
 
-export interface Reranker {
-  rank(request: RerankRequest, signal: AbortSignal): Promise<RerankResponse>
-  /** Rankings under way. */
-  readonly inFlight: number
-  /** Takes nothing new; resolves when nothing is under way, or after `graceMs`. */
-  stop(graceMs: number): Promise<void>
-}
-
 /** Endpoint 1 without its HTTP: which runtime, its scores, the best of them. */
-export function createReranker(options: RerankerOptions): Reranker {
-  return new RunningReranker(options)
-}
-
-class RunningReranker implements Reranker {
+export class Reranker {
+  /** Rankings under way. */
   inFlight = 0
   private stopping = false
   private emptied: (() => void) | null = null
@@ -66,6 +47,7 @@ class RunningReranker implements Reranker {
     }
   }
 
+  /** Takes nothing new; resolves when nothing is under way, or after `graceMs`. */
   async stop(graceMs: number): Promise<void> {
     this.stopping = true
     if (this.inFlight === 0) return

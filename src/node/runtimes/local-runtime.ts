@@ -3,9 +3,10 @@ import { createNodeWatch, type NodeWatch, type PollResult } from '../../polling/
 import { createRuntimeProbe } from '../../polling/runtime-probe.ts'
 import { type AgentRuntime, modelsPerRuntimeMax } from '../../protocol/wire/nodes/agent.ts'
 import type { RuntimeKind } from '../../protocol/wire/nodes/node.ts'
+import type { ScoreKind } from '../../runtimes/ranking.ts'
 import { runtimeModules } from '../../runtimes/registry.ts'
-import { declaredRanker, type ScoreKind } from '../../runtimes/rerank.ts'
-import type { RuntimeModel, RuntimeStatus } from '../../runtimes/runtime.ts'
+import { declaredRanker } from '../../runtimes/rerank.ts'
+import { modalityOf, type RuntimeModel, type RuntimeStatus } from '../../runtimes/runtime.ts'
 import { createDirectTransport } from '../../transport/direct.ts'
 import type { NodeTransport } from '../../transport/transport.ts'
 
@@ -123,15 +124,18 @@ export class WatchedRuntime implements LocalRuntime {
   }
 }
 
+/** The agent itself has no route for the rest. */
+const isServedHere = (model: RuntimeModel) => ['chat', 'rerank'].includes(modalityOf(model))
+
 /** As the gateway hears of it. `stopping`: nothing new is taken any more. */
 export function agentRuntime(runtime: LocalRuntime, stopping: boolean): AgentRuntime {
   return {
     runtime_id: runtime.runtimeId,
     kind: runtime.kind,
     state: runtime.state,
-    models: runtime.models.map((model) => ({
+    models: runtime.models.filter(isServedHere).map((model) => ({
       id: model.id,
-      modality: model.modality ?? 'chat',
+      modality: modalityOf(model),
       ready: model.ready && !stopping,
       loaded: model.loaded,
       context_length: model.contextLength,

@@ -6,7 +6,7 @@ import { newId, type RuntimeId } from '../../ids.ts'
 import type { Log } from '../../log.ts'
 import { runtimesMax } from '../../protocol/wire/nodes/agent.ts'
 import { discover } from '../../runtimes/discovery.ts'
-import type { ScoreKind } from '../../runtimes/rerank.ts'
+import type { ScoreKind } from '../../runtimes/ranking.ts'
 import { createDirectTransport, nodeBaseUrl } from '../../transport/direct.ts'
 import { type LocalRuntime, type RuntimeTimes, runtimeTimes, WatchedRuntime } from './local-runtime.ts'
 

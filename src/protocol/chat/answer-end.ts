@@ -1,6 +1,6 @@
 import { jsonString } from '../json/json-text.ts'
 import type { ChatMetadata } from '../wire/inference/chat.ts'
-import type { TokenUsage } from './chunk-rewriter.ts'
+import type { TokenUsage } from './token-usage.ts'
 
 /**
  * The members `usage` and `svc` that end every answer, with the comma before them. Written by hand: it is on the path of

@@ -1,11 +1,9 @@
 import { foreignJson } from '../json/foreign-json.ts'
+import { jsonString } from '../json/json-text.ts'
+import type { ChatMetadata } from '../wire/inference/chat.ts'
+import { answerEnd } from './answer-end.ts'
 import { asciiWeight, textWeight } from './token-estimate.ts'
-
-export interface TokenUsage {
-  readonly prompt_tokens: number
-  readonly completion_tokens: number
-  readonly total_tokens: number
-}
+import type { TokenUsage } from './token-usage.ts'
 
 /** What all chunks of one answer share, whatever the node says. */
 export interface ChunkIdentity {
@@ -67,6 +65,11 @@ export function isErrorBody(value: Json): boolean {
   return (value.error !== undefined && value.error !== null) || value.object === 'error'
 }
 
+export interface SettledEnd {
+  readonly usage: TokenUsage
+  readonly metadata: ChatMetadata
+}
+
 interface Template {
   readonly prefix: string
   readonly suffix: string
@@ -84,6 +87,9 @@ const lessonsMax = 8
 /** A lesson costs as much as three chunks: a stream that short is not worth one. */
 const lessonFrom = 4
 const lessonEvery = 32
+
+/** A comment: no client takes it for an event. */
+export const keepAlive = ': svc processing\n\n'
 
 type Read = readonly Json[] | 'malformed' | 'failed'
 
@@ -149,6 +155,7 @@ export abstract class ChunkReader {
  * only in one text are spliced without parsing; measured in bench/RESULTS.md.
  */
 export class ChunkRewriter extends ChunkReader {
+  readonly keepAlive = keepAlive
   roleSent = false
   private template: Template | null = null
   private lessons = 0
@@ -157,7 +164,7 @@ export class ChunkRewriter extends ChunkReader {
 
   constructor(identity: ChunkIdentity) {
     super()
-    this.head = `{"id":${JSON.stringify(identity.id)},"object":"chat.completion.chunk","created":${identity.created},"model":${JSON.stringify(identity.model)},"choices":`
+    this.head = `{"id":${jsonString(identity.id)},"object":"chat.completion.chunk","created":${identity.created},"model":${jsonString(identity.model)},"choices":`
   }
 
   accept(data: string): Accepted {
@@ -251,6 +258,11 @@ export class ChunkRewriter extends ChunkReader {
   terminal(members: string, separate: boolean): string {
     if (!separate) return `${this.chunk(this.finish ?? [], members)}data: [DONE]\n\n`
     return `data: ${this.head}[]${members}}\n\ndata: [DONE]\n\n`
+  }
+
+  /** The same, of an answer that is settled. */
+  last({ usage, metadata }: SettledEnd, separate: boolean): string {
+    return this.terminal(answerEnd(usage, metadata), separate)
   }
 
   /** A failure inside the stream; no `[DONE]` follows, so that no client takes it for an end. */

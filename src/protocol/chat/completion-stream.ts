@@ -1,16 +1,18 @@
-import type { ChunkIdentity, TokenUsage } from './chunk-rewriter.ts'
+import type { ChatMetadata } from '../wire/inference/chat.ts'
+import type { ChunkIdentity } from './chunk-rewriter.ts'
+import type { TokenUsage } from './token-usage.ts'
 
 type Json = Readonly<Record<string, unknown>>
 
 /** A settled answer that goes out as a stream. */
 export interface SettledAnswer {
   readonly identity: ChunkIdentity
-  readonly message: Json
+  readonly message: Record<string, unknown>
   readonly finishReason: string
   readonly logprobs?: unknown
   readonly usage: TokenUsage
   /** `svc` of the terminal chunk. */
-  readonly metadata: object
+  readonly metadata: ChatMetadata
   /** The client asked for a usage chunk of its own. */
   readonly separateUsage: boolean
 }

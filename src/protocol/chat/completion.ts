@@ -10,9 +10,9 @@ import {
   knownFinishReason,
   readCachedTokens,
   readUsage,
-  type TokenUsage,
 } from './chunk-rewriter.ts'
 import { textWeight } from './token-estimate.ts'
+import type { TokenUsage } from './token-usage.ts'
 
 /** What else a node adds can name its paths (§5). */
 export interface PublicChoice {

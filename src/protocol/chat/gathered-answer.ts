@@ -6,7 +6,7 @@ import { SseSplitter } from './sse.ts'
 export type GatherState = 'open' | 'finishing' | 'complete' | 'broken'
 
 /** Of text that is kept, UTF-16 units: as much as a whole answer may have. */
-const keptUnitsMax = 32 * 1024 * 1024
+const keptUnitsMax = 16 * 1024 * 1024
 /** What an object counts for beside its texts. */
 const objectUnits = 64
 

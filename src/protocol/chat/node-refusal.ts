@@ -103,6 +103,8 @@ function codeOf(status: number | null, error: Fields, words: string): NodeRefusa
   return unsupportedInput.test(words) ? 'unsupported_input' : null
 }
 
+/** What a node says of its refusal is short; a text beyond this is no reason and is not read, UTF-16 units. */
+const reasonUnitsMax = 64 * 1024
 /** So much of an error decides what it is, UTF-16 units. */
 const wordsMax = 4_096
 
@@ -115,7 +117,7 @@ export function nodeRefusal(
   text: string,
   names: Readonly<Record<string, string>>,
 ): NodeRefusal | null {
-  const error = errorOf(text)
+  const error = text.length > reasonUnitsMax ? {} : errorOf(text)
   const words = wordsOf(error).slice(0, wordsMax)
   const code = codeOf(status, error, words)
   if (code === null) return null

@@ -1,6 +1,7 @@
 import { cutMembers } from '../json/json-members.ts'
 import { jsonString } from '../json/json-text.ts'
-import type { ChatRequest } from '../wire/inference/chat.ts'
+
+export const chatPath = '/v1/chat/completions'
 
 /** Never sent to a node: nodes may be third parties (data minimisation, §5). */
 const stripped: ReadonlySet<string> = new Set([
@@ -16,8 +17,17 @@ const stripped: ReadonlySet<string> = new Set([
 /** Longer bodies stay in pieces; joining a short one costs less than handing its pieces on. */
 const joinedMax = 16 * 1024
 
+/** What is read of a request on its way out. */
+interface OutgoingRequest {
+  readonly model: string
+  readonly stream?: boolean | null
+  readonly stream_options?: object | null
+}
+
 /** The body a node gets, but for `model`, which differs from route to route. */
 export interface UpstreamBody {
+  /** Where the node takes it. */
+  readonly path: string
   /** The node is asked for a stream. */
   readonly stream: boolean
   /** One text, or its pieces in order. */
@@ -28,7 +38,7 @@ export interface UpstreamBody {
 export const streamMembers = { stream: true, stream_options: { include_usage: true } } as const
 
 /** What the gateway itself puts into a body, and so takes out of the client's. */
-function ownMembers(body: ChatRequest, ceiling: number | null): Readonly<Record<string, unknown>> | null {
+function ownMembers(body: OutgoingRequest, ceiling: number | null): Readonly<Record<string, unknown>> | null {
   if (body.stream !== true && ceiling === null) return null
   return {
     // vLLM and llama.cpp send usage only when asked (§6).
@@ -45,9 +55,10 @@ function ownMembers(body: ChatRequest, ceiling: number | null): Readonly<Record<
  */
 export function upstreamBody(
   text: string,
-  body: ChatRequest,
+  body: OutgoingRequest,
   ceiling: number | null,
   changed: Readonly<Record<string, unknown>> | null = null,
+  path = chatPath,
 ): UpstreamBody {
   const asked = ownMembers(body, ceiling)
   const own = changed === null ? asked : { ...asked, ...changed }
@@ -56,14 +67,29 @@ export function upstreamBody(
   const stream = (own !== null && Object.hasOwn(own, 'stream') ? own.stream : body.stream) === true
   const written = own === null ? '' : JSON.stringify(own).slice(1, -1)
   const added = written === '' ? '' : `,${written}`
-  const head = (upstreamModelId: string) => `{"model":${jsonString(upstreamModelId)}${added}`
-  if (text.length > joinedMax)
-    return { stream, forModel: (model) => [head(model), ...pieces.flatMap((piece) => [',', piece]), '}'] }
-  const tail = pieces.length === 0 ? '}' : `,${pieces.join(',')}}`
-  return { stream, forModel: (model) => head(model) + tail }
+  return new CutBody(path, stream, added, pieces, text.length > joinedMax)
 }
 
-function membersOf(body: ChatRequest, dropped: (key: string) => boolean): readonly string[] {
+/** The client's body without what was cut out of it, and ours in its place. */
+class CutBody implements UpstreamBody {
+  constructor(
+    readonly path: string,
+    readonly stream: boolean,
+    /** Our members, each with a comma before it. */
+    private readonly added: string,
+    private readonly pieces: readonly string[],
+    private readonly long: boolean,
+  ) {}
+
+  forModel(upstreamModelId: string): string | readonly string[] {
+    const { pieces } = this
+    const head = `{"model":${jsonString(upstreamModelId)}${this.added}`
+    if (this.long) return [head, ...pieces.flatMap((piece) => [',', piece]), '}']
+    return pieces.length === 0 ? `${head}}` : `${head},${pieces.join(',')}}`
+  }
+}
+
+function membersOf(body: OutgoingRequest, dropped: (key: string) => boolean): readonly string[] {
   const kept = Object.entries(body).filter(([key, value]) => value !== undefined && !dropped(key))
   return kept.map(([key, value]) => `${JSON.stringify(key)}:${JSON.stringify(value)}`)
 }

@@ -8,12 +8,14 @@ export const arrayItemsMax = 100_000
 /** Members of all objects together, and all objects and arrays: more of either would hold up everybody while it is parsed. */
 export const membersInAllMax = 400_000
 export const containersMax = 400_000
+/** Commas between items and members, all together: of numbers alone there would be millions. */
+export const commasInAllMax = 1_000_000
 
 /** What breaks a bound, as the end of a sentence about the text. */
 const tooDeep = `nests deeper than ${jsonDepthMax} levels`
 const tooManyMembers = `has an object with more than ${objectMembersMax} members`
 const tooManyItems = `has an array with more than ${arrayItemsMax} items`
-const tooMuch = `has more than ${membersInAllMax} members or ${containersMax} objects and arrays`
+const tooMuch = `has more than ${membersInAllMax} members, ${containersMax} objects and arrays, or ${commasInAllMax} commas between them`
 
 const quote = 34
 const comma = 44
@@ -53,6 +55,7 @@ export function scanJson(text: string): number | string {
   const { length } = text
   let members = 0
   let containers = 0
+  let commasInAll = 0
   let depth = 0
   let commas = 0
   let commasMax = 0
@@ -63,6 +66,7 @@ export function scanJson(text: string): number | string {
         break
       case comma:
         if (++commas > commasMax) return commasMax === objectMembersMax - 1 ? tooManyMembers : tooManyItems
+        if (++commasInAll > commasInAllMax) return tooMuch
         break
       case colon:
         members++

@@ -1,5 +1,5 @@
 import { brand, headers, requestUrnPrefix } from '../../brand.ts'
-import { openAiError, Problem, problemKind, problemType, quoteValue } from '../../errors.ts'
+import { anthropicError, openAiError, Problem, problemKind, problemType, quoteValue } from '../../errors.ts'
 import type { Config } from '../../settings/config.ts'
 
 type HeaderMap = Readonly<Record<string, string>>
@@ -49,11 +49,20 @@ function problemHeaders(problem: Problem, requestId: string, challenge: string):
 export const bearerChallenge = `Bearer realm="${brand}"`
 export const adminChallenge = `${brand.toUpperCase()}-Admin-Token realm="${brand}"`
 
-/** Chat and model list: both OpenAI SDKs unwrap `error` (§2). */
-export function openAiResponse(given: Problem, requestId: string, base: HeaderMap): Response {
+/** Whose shape the error of an inference route has. */
+export type Envelope = keyof typeof envelopes
+
+const envelopes = {
+  /** Both OpenAI SDKs unwrap `error` (§2). */
+  openai: openAiError,
+  anthropic: anthropicError,
+} as const
+
+/** Inference and model lists: in the shape that the client's SDK unwraps. */
+export function envelopeResponse(envelope: Envelope, given: Problem, requestId: string, base: HeaderMap): Response {
   const problem = withRetryAfter(given)
   const { shouldRetry } = problemKind(problem.code)
-  return Response.json(openAiError(problem, requestId), {
+  return Response.json(envelopes[envelope](problem, requestId), {
     status: problem.status,
     headers: {
       ...base,

@@ -41,3 +41,12 @@ export function encodeBase64(bytes: Uint8Array): string {
   }
   return btoa(binary)
 }
+
+const standardAlphabet = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/
+
+/** null unless the text is what `encodeBase64` writes. */
+export function decodeBase64(text: string): Uint8Array | null {
+  if (!standardAlphabet.test(text)) return null
+  const bytes = decodeBase64Url(text.replaceAll('+', '-').replaceAll('/', '_').replace(/=+$/, ''))
+  return bytes !== null && encodeBase64(bytes) === text ? bytes : null
+}

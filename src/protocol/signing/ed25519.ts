@@ -13,6 +13,8 @@ export interface SigningKey {
   readonly keyId: string
   /** base64url, 86 characters. */
   sign(message: string | Uint8Array): string
+  /** On another thread: for many at once. */
+  signSoon(message: string | Uint8Array): Promise<string>
 }
 
 export interface VerifyKey {
@@ -39,6 +41,12 @@ export function signingKey(seed: Uint8Array): SigningKey {
     publicKey: toBase64url(publicKey),
     keyId: keyIdOf(publicKey),
     sign: (message) => sign(null, bytesOf(message), key).toString('base64url'),
+    signSoon: (message) =>
+      new Promise((resolve, reject) =>
+        sign(null, bytesOf(message), key, (error, signature) =>
+          error === null ? resolve(signature.toString('base64url')) : reject(error),
+        ),
+      ),
   }
 }
 
@@ -77,4 +85,9 @@ export function keyIdOf(publicKey: Uint8Array): string {
 export function fingerprint(publicKey: string): string | null {
   const raw = fromBase64url(publicKey, publicKeyBytes)
   return raw === null ? null : `SHA256:${createHash('sha256').update(raw).digest('base64url')}`
+}
+
+/** As `VerifyKey.verify`, with everything in bytes. */
+export function verifyEd25519(publicKey: Uint8Array, message: Uint8Array, signature: Uint8Array): boolean {
+  return verifyKey(toBase64url(publicKey))?.verify(message, toBase64url(signature)) === true
 }

@@ -41,6 +41,26 @@ export interface StreamCarrier {
 /**
  * One request and its answer. Each way has a window of its own: what a slow reader has not taken stays with its sender,
  * so that it takes no room from other streams. No timer and no promise of its own.
+ *
+ * What it sends (state × event → state):
+ *
+ * | state     | `write`                     | `end`     | `takeTurn` of the last bytes | `reset`, either side |
+ * | --------- | --------------------------- | --------- | ---------------------------- | -------------------- |
+ * | `open`    | `open`; too much: `pending` | `ended` ¹ | –                            | `over`               |
+ * | `pending` | throws                      | `closing` | `open`                       | `over`               |
+ * | `closing` | throws                      | `closing` | `ended` ¹                    | `over`               |
+ * | `ended`   | throws                      | `ended`   | –                            | `over`               |
+ *
+ * What it receives (– is a fault that closes the tunnel); the gateway's end begins `headless`, the node's `open`:
+ *
+ * | state      | `receivedHead` | `receivedBytes` | `receivedEnd` | `receivedReset` |
+ * | ---------- | -------------- | --------------- | ------------- | --------------- |
+ * | `headless` | `open`         | –               | –             | `over`          |
+ * | `open`     | –              | `open`          | `ended` ²     | `over`          |
+ * | `ended`    | –              | –               | –             | `over`          |
+ *
+ * ¹ On the node's end: `over`, the answer is whole. ² On the gateway's end: `over`. From `over` nothing leads away, and what still
+ * comes is discarded by the session.
  */
 export class TunnelStream {
   /** In the queue of turns. */

@@ -1,13 +1,9 @@
 import { afterAll, afterEach, beforeAll, expect, test } from 'bun:test'
-import {
-  type AccessOptions,
-  createAccessDirectory,
-  type OwnedAccessDirectory,
-} from '../../../src/actors/accounts/access.ts'
+import { AccessDirectory, type AccessOptions } from '../../../src/actors/accounts/access-directory.ts'
 import { type AccountVerbs, createAccounts } from '../../../src/actors/accounts/accounts.ts'
 import { makeRoleToken } from '../../../src/actors/accounts/first-start.ts'
 import { createSealing } from '../../../src/actors/accounts/sealing.ts'
-import { type ChangeFeed, createChangeFeed } from '../../../src/actors/durable/change-feed.ts'
+import { ChangeFeed } from '../../../src/actors/durable/change-feed.ts'
 import { openDatabase } from '../../../src/db/client.ts'
 import { Problem } from '../../../src/errors.ts'
 import { createLog } from '../../../src/log.ts'
@@ -33,7 +29,7 @@ afterAll(() => database.drop())
 
 interface Gateway {
   readonly feed: ChangeFeed
-  readonly access: OwnedAccessDirectory
+  readonly access: AccessDirectory
   readonly accounts: AccountVerbs
 }
 
@@ -42,9 +38,9 @@ async function gateway(
 ): Promise<Gateway> {
   const now = changes.now ?? Date.now
   const db = changes.db ?? database.db
-  const feed = createChangeFeed({ db, sql: changes.sql ?? database.sql, log, now, pollMs: changes.pollMs ?? 100 })
+  const feed = new ChangeFeed({ db, sql: changes.sql ?? database.sql, log, now, pollMs: changes.pollMs ?? 100 })
   const peppers = changes.peppers ?? ['pepper']
-  const access = createAccessDirectory({
+  const access = new AccessDirectory({
     db,
     feed,
     log,
@@ -81,7 +77,7 @@ const code = async (answer: unknown): Promise<string> => {
 }
 
 /** Refreshing after changes goes on in the background; then the answer is at hand. */
-const untilAtHand = (access: OwnedAccessDirectory, token: string) =>
+const untilAtHand = (access: AccessDirectory, token: string) =>
   waitUntil('the key is known without a wait', () => !(access.gatewayKey(token) instanceof Promise))
 
 test('§4: a key is looked up once and then known without a wait', async () => {

@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, expect, test } from 'bun:test'
-import { createAccessDirectory } from '../../../src/actors/accounts/access.ts'
+import { AccessDirectory } from '../../../src/actors/accounts/access-directory.ts'
 import { type FirstCredentials, firstStart } from '../../../src/actors/accounts/first-start.ts'
 import { createSealing } from '../../../src/actors/accounts/sealing.ts'
-import { createChangeFeed } from '../../../src/actors/durable/change-feed.ts'
+import { ChangeFeed } from '../../../src/actors/durable/change-feed.ts'
 import { createLog } from '../../../src/log.ts'
 import { type TestDatabase, testDatabase } from '../../support/run/postgres.ts'
 
@@ -18,8 +18,8 @@ const start = (deliver: (credentials: FirstCredentials) => void | Promise<void>)
 /** What the credentials open. */
 async function opens(credentials: FirstCredentials) {
   const log = createLog('silent', () => {})
-  const feed = createChangeFeed({ db: database.db, sql: database.sql, log })
-  const access = createAccessDirectory({
+  const feed = new ChangeFeed({ db: database.db, sql: database.sql, log })
+  const access = new AccessDirectory({
     db: database.db,
     feed,
     log,

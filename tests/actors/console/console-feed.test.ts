@@ -3,8 +3,8 @@ import { createConnection } from 'node:net'
 import { createActor } from 'xstate'
 import { consoleQueueBytesMax } from '../../../src/actors/console/console-client.ts'
 import {
+  ConsoleFeed,
   type ConsoleFeedOptions,
-  createConsoleFeed,
   transitionsPerEventMax,
 } from '../../../src/actors/console/console-feed.ts'
 import { createInspector, type Inspector } from '../../../src/actors/telemetry/inspect.ts'
@@ -19,7 +19,7 @@ const quiet = { role: 'viewer', dropped: () => {} } as const
 
 function feedOn(inspector: Inspector, more: Partial<ConsoleFeedOptions> = {}) {
   const options = { inspector, traffic: silentTraffic, nodes: () => [], durable: {}, consolesMax: 64, log }
-  return createConsoleFeed({ ...options, ...more })
+  return new ConsoleFeed({ ...options, ...more })
 }
 function readerOf(stream: ReadableStream<Uint8Array> | null) {
   if (stream === null) throw new Error('refused')

@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test'
 import { quantile } from '../../../src/actors/console/quantile.ts'
 import { createTraffic, trafficBetween } from '../../../src/actors/console/traffic.ts'
-import { createMetrics } from '../../../src/actors/telemetry/metrics.ts'
+import { chatRoute, createMetrics } from '../../../src/actors/telemetry/metrics.ts'
 import { createLog } from '../../../src/log.ts'
 import { waitUntil } from '../../support/run/wait-until.ts'
 
@@ -26,12 +26,12 @@ test('a quantile is read as Prometheus reads it', () => {
 
 test('§18: a step is what happened between two readings, per model, per strategy, per code', async () => {
   const metrics = createMetrics()
-  metrics.chat(sample)
+  metrics.operation(chatRoute)(sample)
   metrics.mixture('vote', 'succeeded')
   const before = await metrics.totals()
-  metrics.chat({ ...sample, ttftS: 0.05 })
-  metrics.chat({ ...sample, model: 'n', ttftS: 2, durationS: 3 })
-  metrics.chat({ ...sample, status: 429, code: 'rate_limited', model: null, ttftS: null })
+  metrics.operation(chatRoute)({ ...sample, ttftS: 0.05 })
+  metrics.operation(chatRoute)({ ...sample, model: 'n', ttftS: 2, durationS: 3 })
+  metrics.operation(chatRoute)({ ...sample, status: 429, code: 'rate_limited', model: null, ttftS: null })
   metrics.mixture('vote', 'succeeded')
   metrics.mixture('vote', 'degraded')
   metrics.observe({ inFlight: () => 3, queued: () => 2 })

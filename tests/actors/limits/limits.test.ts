@@ -1,11 +1,6 @@
 import { afterAll, afterEach, beforeAll, expect, test } from 'bun:test'
 import type { Access } from '../../../src/actors/accounts/access.ts'
-import {
-  type Admission,
-  createLimits,
-  type GatewayLimits,
-  type LimitsOptions,
-} from '../../../src/actors/limits/limits.ts'
+import { type Admission, GatewayLimits, type LimitsOptions } from '../../../src/actors/limits/limits.ts'
 import { openDatabase } from '../../../src/db/client.ts'
 import { Problem } from '../../../src/errors.ts'
 import { newId } from '../../../src/ids.ts'
@@ -33,7 +28,7 @@ afterAll(() => database.drop())
 
 async function gateway(changes: Partial<LimitsOptions> = {}): Promise<GatewayLimits> {
   const { db, sql } = database
-  const limits = createLimits({
+  const limits = new GatewayLimits({
     db,
     sql,
     log,
@@ -263,7 +258,7 @@ test('§13: max_concurrency holds over two gateways, and a slot that is free is 
 
 test('§17: slots of a gateway that crashed are free again when its lease has ended, not before', async () => {
   const leaseTtlMs = Math.round(promptly(600))
-  const crashed = createLimits({ ...database, log, publicPerMinute: 600, adminPerMinute: 600, leaseTtlMs })
+  const crashed = new GatewayLimits({ ...database, log, publicPerMinute: 600, adminPerMinute: 600, leaseTtlMs })
   const access = account({ max_concurrency: 2 })
   // Never started: nothing renews its lease, as after a crash.
   await admitted(crashed, access)
@@ -363,7 +358,7 @@ test('§17: without the database a request is refused with 503 only when the loc
 })
 
 test('§17: a stop gives back what nobody holds', async () => {
-  const limits = createLimits({ ...database, log, publicPerMinute: 600, adminPerMinute: 600 })
+  const limits = new GatewayLimits({ ...database, log, publicPerMinute: 600, adminPerMinute: 600 })
   await limits.start()
   const access = account({ daily_token_quota: 100_000 })
   const day = new Date().toISOString().slice(0, 10)

@@ -3,11 +3,17 @@ import type { ChatCommand } from '../../../src/actors/chat/chat-command.ts'
 import { SubCall, type SubCallOrder, type SubCallPort } from '../../../src/actors/mixture/mixture-sub-call.ts'
 import { subCallPlacement } from '../../../src/machines/mixture/check.ts'
 import type { RoutingTable } from '../../../src/machines/rules/routing.ts'
+import type { ChatRequest } from '../../../src/protocol/wire/inference/chat.ts'
 import { mixtureRequest, own, vote } from '../../machines/mixture/requests.ts'
 import { table } from '../../machines/rules/routes.ts'
 
 const { access, body, nowMs } = mixtureRequest(vote('a'))
-const parent = { requestId: 'req_parent', access, body, signal: new AbortController().signal } as unknown as ChatCommand
+const parent = {
+  requestId: 'req_parent',
+  access,
+  body,
+  signal: new AbortController().signal,
+} as unknown as ChatCommand<ChatRequest>
 const planned = own('a')
 
 interface Tried {

@@ -81,7 +81,7 @@ describe('§14: batching', () => {
     const { nodeId } = await rig.payout(gross)
     await rig.payout(gross)
     await rig.database.sql`update nodes set payout_address = null where node_id = ${nodeId}`
-    await rig.database.sql`update payouts set payee = null where node_id = ${nodeId}`
+    await rig.database.sql`update payouts set payee = null, earned_payee = null where node_id = ${nodeId}`
     const dry = await settlement.build({ dryRun: true })
     expect(dry).toMatchObject({ batch: null, payoutCount: 1, totalAmountWei: share, withoutAddress: 1 })
     expect((await rig.database.sql`select 1 from payout_batches`).length).toBe(0)

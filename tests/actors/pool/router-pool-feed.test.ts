@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { createChangeFeed } from '../../../src/actors/durable/change-feed.ts'
+import { ChangeFeed } from '../../../src/actors/durable/change-feed.ts'
 import { createPoolFeed } from '../../../src/actors/pool/pool-feed.ts'
-import { createRouter } from '../../../src/actors/pool/router.ts'
+import { PoolRouter } from '../../../src/actors/pool/pool-router.ts'
 import { deleteNode, insertNode, putModelEntry } from '../../../src/db/queries/pool/pool.ts'
 import { startFakeNode } from '../../../src/fake-node/fake-node.ts'
 import { createLog } from '../../../src/log.ts'
@@ -22,8 +22,14 @@ test('§26: nodes and catalogue entries that change in the database reach the ta
   if ('faults' in read) throw new Error('faults')
   const log = createLog('silent', () => {})
   const node = startFakeNode({ models: ['up'] })
-  const changes = createChangeFeed({ db: database.db, sql: database.sql, log })
-  const router = createRouter({ config: read.config, db: database.db, log, openSecret: () => null })
+  const changes = new ChangeFeed({ db: database.db, sql: database.sql, log })
+  const router = new PoolRouter({
+    config: read.config,
+    db: database.db,
+    log,
+    openSecret: () => null,
+    inspect: () => {},
+  })
   const feed = createPoolFeed(router, database.db, changes, log)
   const until = (holds: (table: RoutingTable) => boolean) =>
     new Promise<void>((resolve, reject) => {

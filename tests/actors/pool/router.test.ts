@@ -1,5 +1,6 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test'
-import { type CallOutcome, createRouter, type InFlightCall, type PoolRouter } from '../../../src/actors/pool/router.ts'
+import { PoolRouter } from '../../../src/actors/pool/pool-router.ts'
+import type { CallOutcome, InFlightCall } from '../../../src/actors/pool/router.ts'
 import { newTicket } from '../../../src/actors/pool/slot-queue.ts'
 import { createInspector } from '../../../src/actors/telemetry/inspect.ts'
 import * as pool from '../../../src/db/queries/pool/pool.ts'
@@ -69,7 +70,7 @@ async function startRouter(env: Record<string, string> = {}): Promise<Running> {
   const lines: string[] = []
   const log = createLog('debug', (text) => lines.push(text))
   const inspector = createInspector(log)
-  const router = createRouter({
+  const router = new PoolRouter({
     config: read.config,
     db: database.db,
     log,
@@ -119,6 +120,8 @@ function placed(router: PoolRouter, modelId = 'fake-model', exclude: readonly st
   const request = {
     modelId,
     access: { customerId: 'local', policy },
+    modality: 'chat' as const,
+    byAgents: true,
     pin: null,
     profileId: null,
     ownOnly: false,

@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { type ChatSample, createMetrics } from '../../../src/actors/telemetry/metrics.ts'
+import { type ChatSample, chatRoute, createMetrics } from '../../../src/actors/telemetry/metrics.ts'
 
 const sample: ChatSample = {
   status: 200,
@@ -15,9 +15,9 @@ const lines = async (metrics: ReturnType<typeof createMetrics>) => (await metric
 
 test('§18: chat requests by status, with the buckets of OpenTelemetry', async () => {
   const metrics = createMetrics()
-  metrics.chat(sample)
-  metrics.chat({ ...sample, status: 499, ttftS: null, completionTokens: 0 })
-  metrics.chat({ ...sample, status: 401, model: null })
+  metrics.operation(chatRoute)(sample)
+  metrics.operation(chatRoute)({ ...sample, status: 499, ttftS: null, completionTokens: 0 })
+  metrics.operation(chatRoute)({ ...sample, status: 401, model: null })
   const route = 'route="/v1/api/chat/completions",method="POST"'
   const labels = 'gen_ai_operation_name="chat",gen_ai_provider_name="svc",gen_ai_request_model="m"'
   for (let scrape = 0; scrape < 2; scrape++) {
@@ -37,10 +37,10 @@ test('§18: chat requests by status, with the buckets of OpenTelemetry', async (
 
 test('§18: refusals by code, and the time of a token of a stream; the totals are the same numbers', async () => {
   const metrics = createMetrics()
-  metrics.chat(sample)
-  metrics.chat({ ...sample, stream: false })
-  metrics.chat({ ...sample, completionTokens: 1 })
-  metrics.chat({ ...sample, status: 429, code: 'rate_limited', model: null, ttftS: null })
+  metrics.operation(chatRoute)(sample)
+  metrics.operation(chatRoute)({ ...sample, stream: false })
+  metrics.operation(chatRoute)({ ...sample, completionTokens: 1 })
+  metrics.operation(chatRoute)({ ...sample, status: 429, code: 'rate_limited', model: null, ttftS: null })
   metrics.upstreamFailure('upstream_error')
   metrics.mixture('vote', 'degraded')
   const text = await lines(metrics)
@@ -64,7 +64,7 @@ test('§18: refusals by code, and the time of a token of a stream; the totals ar
 
 test('§18: a value on a bound belongs to its bucket, one beyond the last to +Inf', async () => {
   const metrics = createMetrics()
-  metrics.chat({ ...sample, durationS: 0.01, promptTokens: 67_108_865 })
+  metrics.operation(chatRoute)({ ...sample, durationS: 0.01, promptTokens: 67_108_865 })
   const text = (await lines(metrics)).filter((line) => line.startsWith('gen_ai'))
   expect(text.find((line) => line.includes('duration') && line.includes('le="0.01"'))).toEndWith('} 1')
   expect(text.find((line) => line.includes('input') && line.includes('le="67108864"'))).toEndWith('} 0')
@@ -73,7 +73,7 @@ test('§18: a value on a bound belongs to its bucket, one beyond the last to +In
 
 test('§18: at most 1000 models and 64 failure codes get a series of their own, the rest is `other`', async () => {
   const metrics = createMetrics()
-  for (let i = 0; i < 1_100; i++) metrics.chat({ ...sample, model: `m-${i}` })
+  for (let i = 0; i < 1_100; i++) metrics.operation(chatRoute)({ ...sample, model: `m-${i}` })
   for (let i = 0; i < 70; i++) metrics.upstreamFailure(`code_${i}`)
   const text = await lines(metrics)
   const named = (start: string) => text.filter((line) => line.startsWith(start))

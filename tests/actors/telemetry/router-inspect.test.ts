@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test'
 import { createActor, fromPromise, setup } from 'xstate'
-import { createInspector, observeErrors, type Transition } from '../../../src/actors/telemetry/inspect.ts'
-import { transitionsKeptMax } from '../../../src/actors/telemetry/transition-ring.ts'
+import { createInspector, observeErrors } from '../../../src/actors/telemetry/inspect.ts'
+import { type Transition, transitionsKeptMax } from '../../../src/actors/telemetry/transition-ring.ts'
 import { createLog } from '../../../src/log.ts'
 import { nodeMachine } from '../../../src/machines/charts/node.ts'
 

@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, expect, test } from 'bun:test'
-import { createChangeFeed } from '../../../src/actors/durable/change-feed.ts'
-import { createTunnelOwners, type TunnelOwners } from '../../../src/actors/tunnels/tunnel-owners.ts'
+import { ChangeFeed } from '../../../src/actors/durable/change-feed.ts'
+import { TunnelOwners } from '../../../src/actors/tunnels/tunnel-owners.ts'
 import { openDatabase } from '../../../src/db/client.ts'
 import { claimTunnel, releaseTunnel, tunnelOwnerRows } from '../../../src/db/queries/pool/tunnels.ts'
 import type { NodeId } from '../../../src/ids.ts'
@@ -22,11 +22,11 @@ afterEach(async () => {
 /** One gateway of the pool, as far as tunnels go. */
 async function replica(name: string, leaseMs = 30_000) {
   const opened = openDatabase({ url: database.url, connectionsMax: 2 })
-  const feed = createChangeFeed({ ...opened, log: quiet, pollMs: 50 })
+  const feed = new ChangeFeed({ ...opened, log: quiet, pollMs: 50 })
   const server = startTunnelServer()
   const peerUrl = `http://${name}.example`
   const options = { db: opened.db, feed, log: quiet, tunnels: server.tunnels, replicaId: name, peerUrl, leaseMs }
-  const owners: TunnelOwners = createTunnelOwners(options)
+  const owners: TunnelOwners = new TunnelOwners(options)
   await feed.start()
   await owners.start()
   cleanups.push(async () => {

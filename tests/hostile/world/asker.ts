@@ -1,4 +1,5 @@
 import type { Socket } from 'bun'
+import { promptly } from '../../support/run/pace.ts'
 import { type Answer, readAnswers } from './answers.ts'
 
 /** Where a gateway listens. */
@@ -31,7 +32,7 @@ export interface Heard {
   readonly end: 'closed' | 'left' | 'late'
 }
 
-/** No deadline of the gateway is as long, on a busy machine either. */
+/** No deadline of the gateway is as long; on a busy machine it is more. */
 const lateMs = 20_000
 
 /** A chat as a client of its own would write it; `closing`: the connection ends with its answer. */
@@ -60,7 +61,8 @@ class Conversation {
   private at = 0
   private over = false
   private resume: (() => void) | null = null
-  private readonly late = setTimeout(() => this.end('late'), lateMs)
+  private readonly beganMs = performance.now()
+  private late = setTimeout(() => this.isLate(), lateMs)
 
   constructor(
     private readonly speech: Speech,
@@ -121,6 +123,12 @@ class Conversation {
     const { resume } = this
     this.resume = null
     resume()
+  }
+
+  private isLate(): void {
+    const leftMs = promptly(lateMs) - (performance.now() - this.beganMs)
+    if (leftMs <= 0) this.end('late')
+    else this.late = setTimeout(() => this.isLate(), leftMs)
   }
 
   private hear(bytes: Buffer): void {

@@ -1,15 +1,19 @@
 import fc from 'fast-check'
 import type { TestCustomer } from '../../support/gateways/gateway.ts'
+import { patience } from '../../support/run/pace.ts'
 import type { Wanted } from './answer-draft.ts'
-import { chatBytes, type Heard, speak } from './asker.ts'
-import type { HostileGateway } from './hostile-gateway.ts'
+import { chatBytes, type Heard, type Place, speak } from './asker.ts'
 import type { Lane } from './lanes.ts'
-import { newMarker } from './markers.ts'
+import { markersOf, newMarker } from './markers.ts'
 import { chatFaults, type Fault, isRight } from './verdict.ts'
 
 /** A node that answers a request with twists, where it was told some, and as it should otherwise. */
 export interface TwistedNode<T> {
-  plan(marker: string, twists: readonly T[], wanted: Wanted): void
+  /**
+   * True: it answers twice. What comes when the same customer's next request is on the connection looks like the answer to
+   * that one, and may be (decision 11).
+   */
+  plan(marker: string, twists: readonly T[], wanted: Wanted): boolean
   forget(marker: string): void
   /** True: from now on no request of a twisted answer is on its way. */
   quiet(now: boolean): void
@@ -55,15 +59,15 @@ function asking<T>(twists: fc.Arbitrary<readonly T[]>): fc.Arbitrary<AskingCase<
 /** At once, by several customers. */
 export type AskingBatch<T> = readonly AskingCase<T>[]
 
-/** A node that dials in has to do so first and to be asked how it is, on a machine that others use as well. */
-const usableWithinMs = 30_000
-const againMs = 60
+/** A node that dials in has to do so first and to be asked how it is; on a busy machine it is more. */
+export const usableWithinMs = 30_000
+export const againMs = 60
 const againMsMax = 500
 
 /** One node, and those who ask it. */
 export interface AskingOptions<T> {
   readonly name: string
-  readonly gateway: HostileGateway
+  readonly gateway: Place
   readonly node: TwistedNode<T>
   readonly twists: fc.Arbitrary<readonly T[]>
   readonly model: string
@@ -75,6 +79,9 @@ export class AskingLane<T extends { readonly kind: string }> implements Lane<Ask
   /** Whole answers of paid work that were none: nothing may be charged for them. */
   readonly unserved: string[] = []
   retried = 0
+  outOfStep = 0
+  /** By customer: the markers of requests that were answered twice. */
+  private readonly twice = new Map<string, string[]>()
 
   constructor(private readonly options: AskingOptions<T>) {
     this.batches = fc.array(asking(options.twists), { minLength: 1, maxLength: 4, size: 'max' })
@@ -104,9 +111,14 @@ export class AskingLane<T extends { readonly kind: string }> implements Lane<Ask
     return [...faults, ...(await Promise.all(followers)).flat()]
   }
 
+  private key(at: number): string {
+    const { customers } = this.options
+    return customers[at % customers.length]?.key ?? ''
+  }
+
   private chat(at: number, marker: string, stream: boolean, padding = 0): string {
-    const { gateway, model, customers } = this.options
-    const key = customers[at % customers.length]?.key ?? ''
+    const { gateway, model } = this.options
+    const key = this.key(at)
     const messages = [{ role: 'user', content: `${marker} ${'p'.repeat(padding)}` }]
     return chatBytes(gateway, key, JSON.stringify({ model, stream, max_tokens: 50, messages }))
   }
@@ -115,7 +127,9 @@ export class AskingLane<T extends { readonly kind: string }> implements Lane<Ask
     const { gateway, node } = this.options
     const marker = newMarker()
     const { stream, mistaken, leaveAfterMs, deafMs, promptBytes } = one
-    node.plan(marker, one.twists, stream !== mistaken ? 'stream' : 'whole')
+    const key = this.key(one.customer)
+    const twice = node.plan(marker, one.twists, stream !== mistaken ? 'stream' : 'whole')
+    if (twice) this.twice.set(key, [...(this.twice.get(key) ?? []), marker])
     const heard = await speak(gateway, {
       writes: [this.chat(one.customer, marker, stream, promptBytes)],
       ...(leaveAfterMs === null ? {} : { leaveAfterMs }),
@@ -123,7 +137,13 @@ export class AskingLane<T extends { readonly kind: string }> implements Lane<Ask
     })
     node.forget(marker)
     if (!stream) this.note(heard)
-    return chatFaults(heard, marker)
+    return this.faults(heard, marker, one.customer)
+  }
+
+  private faults(heard: Heard, marker: string, customer: number): readonly Fault[] {
+    const twice = this.twice.get(this.key(customer)) ?? []
+    if (markersOf(heard.text).some((seen) => seen !== marker && twice.includes(seen))) this.outOfStep++
+    return chatFaults(heard, [marker, ...twice])
   }
 
   private note({ answers: [answer], end }: Heard): void {
@@ -135,11 +155,11 @@ export class AskingLane<T extends { readonly kind: string }> implements Lane<Ask
   async follow(at: number, after: Promise<void>): Promise<readonly Fault[]> {
     const { gateway } = this.options
     let last = ''
-    const untilMs = performance.now() + usableWithinMs
-    for (let tries = 0; performance.now() < untilMs; tries++) {
+    const patient = patience(usableWithinMs)
+    for (let tries = 0; patient(); tries++) {
       const marker = newMarker()
       const heard = await speak(gateway, { writes: [this.chat(at, marker, (at + tries) % 2 === 0)], after })
-      const faults = chatFaults(heard, marker)
+      const faults = this.faults(heard, marker, at)
       if (faults.length > 0) return faults
       if (isRight(heard, marker)) return []
       last = heard.text.slice(0, 400)
@@ -150,6 +170,7 @@ export class AskingLane<T extends { readonly kind: string }> implements Lane<Ask
   }
 
   async rest(): Promise<void> {
+    this.twice.clear()
     this.options.node.rest()
   }
 

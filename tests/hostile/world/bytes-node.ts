@@ -21,8 +21,8 @@ export interface Play {
 
 export interface BytesNode {
   readonly url: string
-  /** Polls that came so far. */
-  readonly polled: number
+  /** Resolves when so many more polls have come. */
+  polled(times: number): Promise<void>
   /** Sockets that are open. */
   readonly open: number
   /** What is done for the request with this marker; without it the request is answered as it should be. */
@@ -68,7 +68,7 @@ export function startBytesNode(model: string): BytesNode {
 }
 
 class Listener implements BytesNode {
-  polled = 0
+  private readonly polling = new Set<{ left: number; readonly come: () => void }>()
   pollPlay: Play | null = null
   isQuiet = true
   readonly plans = new Map<string, Play>()
@@ -102,6 +102,19 @@ class Listener implements BytesNode {
 
   get open(): number {
     return this.lines.size
+  }
+
+  polled(times: number): Promise<void> {
+    return new Promise((come) => void this.polling.add({ left: times, come }))
+  }
+
+  wasPolled(): void {
+    for (const one of this.polling) {
+      one.left--
+      if (one.left > 0) continue
+      this.polling.delete(one)
+      one.come()
+    }
   }
 
   plan(marker: string, play: Play): void {
@@ -168,7 +181,7 @@ class Line {
   /** True when the answer has begun; pipelined requests are answered one after the other. */
   private begin(request: string, whole: boolean): boolean {
     if (request.startsWith('GET')) {
-      this.node.polled++
+      this.node.wasPolled()
       this.next(this.node.pollPlay?.moves('') ?? [{ do: 'write', bytes: this.pollAnswer(request) }])
       return true
     }

@@ -1,6 +1,8 @@
 import fc from 'fast-check'
 import type { TestCustomer } from '../../support/gateways/gateway.ts'
+import { patience } from '../../support/run/pace.ts'
 import { chatBytes, type Heard, speak } from './asker.ts'
+import { againMs, usableWithinMs } from './asking-lane.ts'
 import { type BytesNode, startBytesNode } from './bytes-node.ts'
 import { requestBytes } from './client-request.ts'
 import { type ClientTwist, clientTwists } from './client-twists.ts'
@@ -39,6 +41,7 @@ export class ClientLane implements Lane<ClientBatch> {
   readonly batches: fc.Arbitrary<ClientBatch> = fc.array(clientCase, { minLength: 1, maxLength: 6, size: 'max' })
   readonly unserved: string[] = []
   retried = 0
+  readonly outOfStep = 0
 
   constructor(
     readonly name: string,
@@ -94,16 +97,17 @@ export class ClientLane implements Lane<ClientBatch> {
     return faults
   }
 
-  /** On a busy machine a deadline of the gateway may strike: then it is asked again. */
-  private async behave(at: number, triesLeft = 20): Promise<readonly Fault[]> {
+  /** On a busy machine a deadline of the gateway may strike, and its node look lost: then it is asked again. */
+  private async behave(at: number, patient = patience(usableWithinMs)): Promise<readonly Fault[]> {
     const marker = newMarker()
     const messages = [{ role: 'user', content: marker }]
     const body = JSON.stringify({ model: this.name, stream: at % 2 === 0, messages })
     const heard = await speak(this.gateway, { writes: [chatBytes(this.gateway, this.key(at), body)] })
-    const faults = chatFaults(heard, marker)
+    const faults = chatFaults(heard, [marker])
     if (faults.length > 0 || isRight(heard, marker)) return faults
     this.retried++
-    if (triesLeft > 0) return this.behave(at, triesLeft - 1)
+    await Bun.sleep(againMs)
+    if (patient()) return this.behave(at, patient)
     return [{ kind: 'unusable afterwards', detail: heard.text.slice(0, 400) }]
   }
 

@@ -1,4 +1,4 @@
-import { waitFor } from '../../support/gateways/gateway.ts'
+import { type TestGateway, waitFor } from '../../support/gateways/gateway.ts'
 import { enrollmentToken } from '../../support/nodes/agents.ts'
 import { enrollBody, newIdentity } from '../../support/nodes/enrolling.ts'
 import { AskingLane } from './asking-lane.ts'
@@ -14,6 +14,33 @@ interface Enrolled {
   readonly router_public_keys: readonly { readonly kid: string }[]
 }
 
+interface FrameNodeAsked {
+  /** The customer's id. */
+  readonly owner: string
+  readonly visibility: 'private' | 'public'
+  readonly model: string
+}
+
+/** A node that has enrolled and dialled in, and that can be called. */
+export async function openFrameNode(
+  gateway: TestGateway,
+  { owner, visibility, model }: FrameNodeAsked,
+): Promise<{ readonly node: FrameNode; readonly nodeId: string }> {
+  const token = await enrollmentToken(gateway, owner, { visibility, privacyClass: 'public' })
+  const identity = newIdentity()
+  const response = await fetch(`${gateway.url}/v1/node-agent/enroll`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify(enrollBody(identity, token.enrollment_token)),
+  })
+  const { node_id: nodeId, router_public_keys: keys } = (await response.json()) as Enrolled
+  const node = new FrameNode({ gatewayUrl: gateway.url, identity, nodeId, routerKid: keys[0]?.kid ?? '', model })
+  await waitFor(`node ${nodeId}`, async () => {
+    return (await gateway.admin<{ state: string }>('GET', `/v1/admin/nodes/${nodeId}`)).state === 'ready'
+  })
+  return { node, nodeId }
+}
+
 /** The same as `openNodeLane`, with a node that dials in. */
 export async function openFrameLane(gateway: HostileGateway, kind: NodeLaneKind, at: number): Promise<FrameLane> {
   const model = `frames-${kind}-${at}`
@@ -21,20 +48,7 @@ export async function openFrameLane(gateway: HostileGateway, kind: NodeLaneKind,
   const owner = await gateway.customer(policies)
   const others = kind === 'own' ? [owner] : await Promise.all([1, 2, 3].map(() => gateway.customer(policies)))
   const visibility = kind === 'own' ? 'private' : 'public'
-  const token = await enrollmentToken(gateway, owner.customerId, { visibility, privacyClass: 'public' })
-  const identity = newIdentity()
-  const response = await fetch(`${gateway.url}/v1/node-agent/enroll`, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json' },
-    body: JSON.stringify(enrollBody(identity, token.enrollment_token)),
-  })
-  const enrolled = (await response.json()) as Enrolled
-  const nodeId = enrolled.node_id
-  const routerKid = enrolled.router_public_keys[0]?.kid ?? ''
-  const node = new FrameNode({ gatewayUrl: gateway.url, identity, nodeId, routerKid, model })
-  await waitFor(`node ${nodeId}`, async () => {
-    return (await gateway.admin<{ state: string }>('GET', `/v1/admin/nodes/${nodeId}`)).state === 'ready'
-  })
+  const { node } = await openFrameNode(gateway, { owner: owner.customerId, visibility, model })
   if (kind === 'paid') await makePaid(gateway, model, others)
   return new AskingLane({ name: model, gateway, node, twists: frameTwists, model, customers: others })
 }

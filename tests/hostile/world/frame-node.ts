@@ -59,8 +59,10 @@ export class FrameNode implements TwistedNode<FrameTwist> {
     }
   }
 
-  plan(marker: string, twists: readonly FrameTwist[], wanted: Wanted): void {
+  plan(marker: string, twists: readonly FrameTwist[], wanted: Wanted): boolean {
     this.plans.set(marker, { twists, wanted })
+    // Each request has a number of its own: what comes twice or late is nobody's.
+    return false
   }
 
   planned(marker: string): Planned | undefined {

@@ -10,12 +10,13 @@ const server = await start(process.env, { quiet: true })
 
 process.on('message', ({ id, collect }: ToGateway) => {
   monitor.look()
+  let heapBytes = 0
   if (collect) {
     Bun.gc(true)
+    heapBytes = heapStats().heapSize
     monitor.forget()
   }
-  const { heapSize, objectCount } = heapStats()
-  tell({ kind: 'pulse', id, pulse: { worstMs: monitor.worstMs, heapBytes: heapSize, objects: objectCount } })
+  tell({ kind: 'pulse', id, pulse: { worstMs: monitor.worstMs, heapBytes } })
 })
 process.on('SIGTERM', () => void server.stop().then(() => process.exit(0)))
 tell({ kind: 'listening', url: server.url })

@@ -4,8 +4,8 @@ import type { Stall } from './loop-monitor.ts'
 export interface Pulse {
   /** The longest turn of the event loop so far, ms. */
   readonly worstMs: number
+  /** 0 unless it was asked for: weighing the heap walks all of it. */
   readonly heapBytes: number
-  readonly objects: number
 }
 
 export type FromGateway =
@@ -13,7 +13,7 @@ export type FromGateway =
   | { readonly kind: 'stall'; readonly stall: Stall }
   | { readonly kind: 'pulse'; readonly id: number; readonly pulse: Pulse }
 
-/** Asks for a pulse; `collect`: after the garbage is gone. */
+/** Asks for a pulse; `collect`: with the heap, after the garbage is gone. */
 export interface ToGateway {
   readonly id: number
   readonly collect: boolean

@@ -1,4 +1,4 @@
-import { readdirSync } from 'node:fs'
+import { readdirSync, readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { startTestGateway, type TestGateway } from '../../support/gateways/gateway.ts'
 import { residentBytes } from '../../support/gateways/gateway-process.ts'
@@ -20,14 +20,16 @@ export interface HostileGateway extends TestGateway {
   pulse(options?: { readonly collect: boolean }): Promise<Pulse>
   descriptors(): number
   residentBytes(): number
+  /** Processor time of the process so far, ms. */
+  cpuMs(): number
 }
 
 /** The shortest deadlines that may be set: a hostile node is mostly one that makes others wait. */
-const impatient = {
+export const impatient = {
   SVC_LOG_LEVEL: 'debug',
   SVC_METRICS_PUBLIC: 'true',
   SVC_POLL_INTERVAL_MS: '250',
-  SVC_PROBE_TIMEOUT_MS: '500',
+  SVC_PROBE_TIMEOUT_MS: '1500',
   SVC_STALE_AFTER_MS: '60000',
   SVC_OFFLINE_AFTER_MS: '120000',
   SVC_HOLD_DOWN_MS: '100',
@@ -68,10 +70,19 @@ export async function startGatewayWithPulse(env: Readonly<Record<string, string>
     pulse: (options) => watched.pulse(options?.collect ?? false),
     descriptors: () => readdirSync(`/proc/${watched.pid}/fd`).length,
     residentBytes: () => residentBytes(watched.pid),
+    cpuMs: () => cpuMs(watched.pid),
     get pid() {
       return watched.pid
     },
   }
+}
+
+/** The system counts hundredths of a second. */
+const ticksMs = 10
+
+function cpuMs(pid: number): number {
+  const fields = readFileSync(`/proc/${pid}/stat`, 'latin1').split(') ')[1]?.split(' ') ?? []
+  return (Number(fields[11]) + Number(fields[12])) * ticksMs
 }
 
 type Child = Bun.Subprocess<'ignore', 'inherit', 'pipe'>

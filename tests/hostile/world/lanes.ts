@@ -19,6 +19,8 @@ export interface Lane<B> {
   readonly unserved: string[]
   /** Well-behaved requests that were asked again. */
   readonly retried: number
+  /** Requests that heard what their own customer should have heard before. */
+  readonly outOfStep: number
 }
 
 // A lane of any kind: the runner looks into no batch.
@@ -44,6 +46,7 @@ export interface RunReport {
   readonly byKind: ReadonlyMap<string, number>
   readonly faults: ReadonlyMap<FaultKind, number>
   readonly retried: number
+  readonly outOfStep: number
   readonly rests: number
   readonly worstMs: number
   /** What went wrong, the smallest case that shows it, and how to run it again. */
@@ -99,6 +102,7 @@ class Run {
       byKind: this.byKind,
       faults: this.faults,
       retried: this.lanes.reduce((sum, { retried }) => sum + retried, 0),
+      outOfStep: this.lanes.reduce((sum, { outOfStep }) => sum + outOfStep, 0),
       rests: this.rests,
       worstMs,
       failures: this.failures,

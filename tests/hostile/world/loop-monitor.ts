@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 
 /** The event loop did nothing else for so long. */
 export interface Stall {
-  /** Without the time in which the machine ran something else, ms. */
+  /** What the thread itself computed, ms. */
   readonly ownMs: number
   /** By the clock on the wall, ms. */
   readonly wallMs: number
@@ -23,33 +23,29 @@ const nanosecondsPerMs = 1_000_000
 const microsecondsPerMs = 1_000
 const schedule = `/proc/self/task/${process.pid}/schedstat`
 
-/** How long the main thread waited for a processor, ms; 0 where the system does not tell. */
-function waitedMs(): number {
-  try {
-    return Number(readFileSync(schedule, 'latin1').split(' ')[1]) / nanosecondsPerMs
-  } catch {
-    return 0
-  }
-}
-
+/** Processor time of the main thread, ms; of the whole process where the system does not tell. */
 function consumedMs(): number {
-  const { user, system } = process.cpuUsage()
-  return (user + system) / microsecondsPerMs
+  try {
+    return Number(readFileSync(schedule, 'latin1').split(' ')[0]) / nanosecondsPerMs
+  } catch {
+    const { user, system } = process.cpuUsage()
+    return (user + system) / microsecondsPerMs
+  }
 }
 
 /**
  * Tells of every turn of this process's event loop that took longer than `stallMsMax`. On a machine that others use as
- * well a late timer proves nothing. So a stall is the gap between two beats without the time in which the thread waited for
- * a processor, and no more than the processor time that the process used meanwhile (a paused virtual machine uses none).
+ * well a late timer proves nothing. So a stall is the processor time that the thread used between two beats, and no more than
+ * has passed: a thread that waits for its turn, or a paused virtual machine, uses none.
  */
 export function watchLoop(stalled: (stall: Stall) => void): LoopMonitor {
-  const taken = () => ({ atMs: performance.now(), waited: waitedMs(), consumed: consumedMs() })
+  const taken = () => ({ atMs: performance.now(), consumed: consumedMs() })
   let before = taken()
   let worstMs = 0
   const look = () => {
     const now = taken()
     const wallMs = now.atMs - before.atMs
-    const ownMs = Math.min(wallMs - (now.waited - before.waited), now.consumed - before.consumed)
+    const ownMs = Math.min(wallMs, now.consumed - before.consumed)
     before = now
     worstMs = Math.max(worstMs, ownMs)
     if (ownMs > stallMsMax) stalled({ ownMs, wallMs })

@@ -4,7 +4,8 @@ import { goodCompletion, type Move, type Play } from './bytes-node.ts'
 import { chunked } from './chunked.ts'
 import type { Compression, Endless, Framing, Second, Twist } from './node-twists.ts'
 
-const bombBytes = 24 * 1024 * 1024
+/** As much as a whole answer may be. */
+const bombBytes = 16 * 1024 * 1024
 const floodBytesMax = 6 * 1024 * 1024
 
 function compressed(how: Compression, body: Buffer): { name: string; bytes: Buffer } {

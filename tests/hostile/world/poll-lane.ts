@@ -1,5 +1,5 @@
 import type fc from 'fast-check'
-import { waitFor } from '../../support/gateways/gateway.ts'
+import { inTime } from '../../support/run/pace.ts'
 import type { BytesNode } from './bytes-node.ts'
 import type { HostileGateway } from './hostile-gateway.ts'
 import type { Lane } from './lanes.ts'
@@ -7,6 +7,9 @@ import { playOf } from './node-answer.ts'
 import { type NodeLane, openBytesLane } from './node-lane.ts'
 import { type Twist, twists } from './node-twists.ts'
 import type { Fault } from './verdict.ts'
+
+/** A poll comes every quarter of a second, and may take half a second. */
+const pollsMsMax = 30_000
 
 /** A node that nobody needs to ask anything to be harmed by: its answers to polls are twisted. */
 export class PollLane implements Lane<readonly Twist[]> {
@@ -26,16 +29,20 @@ export class PollLane implements Lane<readonly Twist[]> {
     return this.asking.retried
   }
 
+  get outOfStep(): number {
+    return this.asking.outOfStep
+  }
+
   kinds([first]: readonly Twist[]): readonly string[] {
     return [`poll: ${first?.kind}`]
   }
 
   async play(twisted: readonly Twist[]): Promise<readonly Fault[]> {
     const { bytes, asking } = this
-    const before = bytes.polled
     bytes.polls(playOf(twisted, 'models'))
-    await waitFor('polls', () => bytes.polled > before + 1)
+    const polled = await inTime(bytes.polled(2), pollsMsMax)
     bytes.polls(null)
+    if (!polled) return [{ kind: 'unusable afterwards', detail: `${asking.name} is not polled` }]
     return asking.follow(0, Promise.resolve())
   }
 

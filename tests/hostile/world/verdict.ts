@@ -56,8 +56,8 @@ export function answerFaults(answer: Answer): readonly Fault[] {
 }
 
 /** Of one chat on a connection of its own. */
-export function chatFaults(heard: Heard, marker: string): readonly Fault[] {
-  const faults = [...crossed(heard.text, [marker])]
+export function chatFaults(heard: Heard, own: readonly string[]): readonly Fault[] {
+  const faults = [...crossed(heard.text, own)]
   if (heard.end === 'left') return faults
   const [answer, ...more] = heard.answers
   if (answer === undefined || heard.end === 'late')

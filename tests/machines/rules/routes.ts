@@ -28,6 +28,8 @@ export function route(name: string, change: RouteChange = {}): Route {
     nodeId: `node_${name}` as NodeId,
     runtimeId: `rt_${name}` as RuntimeId,
     runtimeKind: 'openai',
+    modality: 'chat',
+    loaded: null,
     agent: null,
     customerId: 'me',
     visibility: 'private',
@@ -80,6 +82,8 @@ export function request(change: RequestChange = {}): PlacementRequest {
   const { customerId = 'me', account = null, key = null, nodeScope = null, exclude = [], ...rest } = change
   return {
     modelId: 'm',
+    modality: 'chat',
+    byAgents: true,
     pin: null,
     profileId: null,
     ownOnly: false,

@@ -7,7 +7,7 @@ import { Problem } from '../../../src/errors.ts'
 import { newId } from '../../../src/ids.ts'
 import { answerCommand } from '../../../src/node/commands/command-routes.ts'
 import { openCommandStore } from '../../../src/node/commands/command-store.ts'
-import { type Commands, createCommands } from '../../../src/node/commands/commands.ts'
+import { Commands } from '../../../src/node/commands/commands.ts'
 import type { Work, Worker, WorkOutcome } from '../../../src/node/commands/sealed-work.ts'
 import { signingKey, verifyKey } from '../../../src/protocol/signing/ed25519.ts'
 import { transportKeyId } from '../../../src/protocol/signing/envelope.ts'
@@ -55,7 +55,7 @@ function agent(run: (work: Work) => Promise<WorkOutcome>, folder = newFolder()) 
     },
   }
   const failures: unknown[] = []
-  const commands = createCommands({
+  const commands = new Commands({
     store: openCommandStore(join(folder, 'commands')),
     worker,
     failed: (_, error) => failures.push(error),

@@ -12,7 +12,7 @@ import { createLocalCredentials } from '../../../src/node/access/local-credentia
 import { type LocalKeys, loadLocalToken, localKeys } from '../../../src/node/access/local-keys.ts'
 import { createRouterAuth } from '../../../src/node/access/router-auth.ts'
 import { lexicalRuntime } from '../../../src/node/rerank/lexical-runtime.ts'
-import { createReranker, type Reranker } from '../../../src/node/rerank/rerank.ts'
+import { Reranker } from '../../../src/node/rerank/rerank.ts'
 import { type RerankEnd, rerankRoutes } from '../../../src/node/rerank/rerank-routes.ts'
 import { type DeclaredRanker, type RuntimeSet, startRuntimes } from '../../../src/node/runtimes/runtime-set.ts'
 import { signingKey } from '../../../src/protocol/signing/ed25519.ts'
@@ -79,7 +79,7 @@ export async function startRerankAgent(options: RerankAgentOptions = {}): Promis
     gatewayKeys: () => gatewayKeys,
   })
   const ends: RerankEnd[] = []
-  const reranker = createReranker({ runtimes: () => runtimes.list(), ...timeoutOf(options) })
+  const reranker = new Reranker({ runtimes: () => runtimes.list(), ...timeoutOf(options) })
   const connections = new ConnectionClock(() => app.server)
   const app: AnyElysia = new Elysia({ serve: { hostname: '127.0.0.1', maxRequestBodySize: Number.MAX_SAFE_INTEGER } })
     .use(rerankRoutes({ credentials, reranker, connections, onEnd: (end) => ends.push(end) }))

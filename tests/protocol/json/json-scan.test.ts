@@ -3,6 +3,7 @@ import fc from 'fast-check'
 import { foreignJson } from '../../../src/protocol/json/foreign-json.ts'
 import {
   arrayItemsMax,
+  commasInAllMax,
   containersMax,
   jsonDepthMax,
   membersInAllMax,
@@ -54,6 +55,13 @@ describe('§27: the bounds, to the very item', () => {
     expect(fits(many(containersMax, '[]'))).toBe(false)
     expect(fits(many(containersMax - 1_000, '[]'))).toBe(true)
     expect(fits(many(containersMax, '1'))).toBe(true)
+  })
+
+  test('all together: commas between items', () => {
+    const lists = commasInAllMax / arrayItemsMax
+    const almost = Array(lists).fill(array(arrayItemsMax)).join(',')
+    expect(fits(`[${almost},0]`)).toBe(true)
+    expect(fits(`[${almost},0,0]`)).toBe(false)
   })
 
   test('what stands in a string is text', () => {

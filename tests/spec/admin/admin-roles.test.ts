@@ -38,6 +38,7 @@ const matrix: Readonly<Record<Role, readonly string[]>> = {
     'POST /v1/admin/payout-batches/:batch_id/retry',
     'POST /v1/admin/receipts/:receipt_hash/release',
     'POST /v1/admin/receipts/:receipt_hash/reject',
+    'POST /v1/admin/log/fork',
   ],
   operator: [
     'GET /v1/admin/customers/:customer_id/usage-export',
@@ -57,6 +58,7 @@ const matrix: Readonly<Record<Role, readonly string[]>> = {
     'POST /v1/admin/commands/:command_id/cancel',
     'POST /v1/admin/webhooks/:webhook_id/redeliver',
     'GET /v1/admin/ledger/proof',
+    'GET /v1/admin/ledger/check',
   ],
   viewer: [
     'GET /v1/admin/access-events',

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test'
 import { createHmac } from 'node:crypto'
-import { createAuditLog } from '../../../src/actors/audit/audit-log.ts'
+import { AuditLog } from '../../../src/actors/audit/audit-log.ts'
 import { createLog } from '../../../src/log.ts'
 import { canonicalJson } from '../../../src/protocol/json/canonical-json.ts'
 import { json, startTestGateway, type TestGateway } from '../../support/gateways/http-gateway.ts'
@@ -29,7 +29,7 @@ const faults = async () => (await verify()).faults.map(({ kind, at }) => [kind, 
 
 /** A writer of its own with five approvals and a command between them: seq 1 to 6. */
 async function writer(keys = [key]): Promise<string> {
-  const log = createAuditLog({ db: gateway.database.db, log: createLog('silent', () => {}), keys })
+  const log = new AuditLog({ db: gateway.database.db, log: createLog('silent', () => {}), keys })
   for (let index = 0; index < 5; index++) await log.note(testAudit, { targetId: `t${index}` })
   await gateway.database.db.transaction((tx) =>
     log.command(tx, testAudit, { action: 'job.create', commandId: 'cmd_1' }),
@@ -58,7 +58,7 @@ test('§16: untouched chains hold, over several writers, and their heads are sho
 })
 
 test('§16: of many actions at once none is lost and the chain holds', async () => {
-  const log = createAuditLog({ db: gateway.database.db, log: createLog('silent', () => {}), keys: [key] })
+  const log = new AuditLog({ db: gateway.database.db, log: createLog('silent', () => {}), keys: [key] })
   await Promise.all(Array.from({ length: 40 }, (_, index) => log.note(testAudit, { targetId: `t${index}` })))
   expect(await verify()).toMatchObject({ holds: true, checked_event_count: 46, writer_count: 2 })
 })

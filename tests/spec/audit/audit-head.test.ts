@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from 'bun:test'
-import { createAuditLog } from '../../../src/actors/audit/audit-log.ts'
+import { AuditLog } from '../../../src/actors/audit/audit-log.ts'
 import { createLog } from '../../../src/log.ts'
 import { json, startTestGateway, type TestGateway } from '../../support/gateways/http-gateway.ts'
 import { testAudit } from '../../support/leaks/audit.ts'
@@ -86,7 +86,7 @@ test.each([
 
 describe('what a transaction took back is no loss', () => {
   const key = 'audit-key-of-the-tests-0123456789abcdef'
-  const writer = () => createAuditLog({ db: gateway.database.db, log: createLog('silent', () => {}), keys: [key] })
+  const writer = () => new AuditLog({ db: gateway.database.db, log: createLog('silent', () => {}), keys: [key] })
   const fails = (log: ReturnType<typeof writer>) =>
     gateway.database.db
       .transaction(async (tx) => {

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test } from 'bun:test'
-import { createAuditLog } from '../../../src/actors/audit/audit-log.ts'
+import { AuditLog } from '../../../src/actors/audit/audit-log.ts'
 import { ensureAuditPartitions, insertAccessEvents } from '../../../src/db/queries/audit/audit-events.ts'
 import { newId } from '../../../src/ids.ts'
 import { createLog } from '../../../src/log.ts'
@@ -54,7 +54,7 @@ async function access(ages: readonly number[]): Promise<void> {
 async function chain(ages: readonly number[]): Promise<void> {
   const { db } = gateway.database
   let at = 0
-  const log = createAuditLog({ db, log: createLog('silent', () => {}), keys: [key], now: () => at })
+  const log = new AuditLog({ db, log: createLog('silent', () => {}), keys: [key], now: () => at })
   for (const ageMs of ages) {
     at = Date.now() - ageMs
     await db.transaction((tx) => log.record(tx, { ...testAudit, action: 'node.drain' }, { targetId: 'n' }))

@@ -51,7 +51,7 @@ describe('§3: no answer at all', () => {
         void call.raw(`{"choices":[`).then(() => call.cut('fin'))
       },
     ],
-    ['more than 32 MiB', (call) => call.respond(200, 'x'.repeat(33 * 1024 * 1024))],
+    ['more than 16 MiB', (call) => call.respond(200, 'x'.repeat(17 * 1024 * 1024))],
   ]
   test.each(cases.map((row) => [...row] as const))('%s', async (_name, script) => {
     node.answer(script)

@@ -93,6 +93,7 @@ export async function startTestGateway(options: TestGatewayOptions = {}): Promis
     SVC_AUDIT_KEY: 'test-audit-key',
     SVC_ROUTER_KEY: '22'.repeat(32),
     SVC_WEBHOOK_KEY: '33'.repeat(32),
+    SVC_LOG_KEY: '77'.repeat(32),
     SVC_ADMIN_TOKENS: tokens.admin,
     SVC_OPERATOR_TOKENS: tokens.operator,
     SVC_VIEWER_TOKENS: tokens.viewer,

@@ -1,5 +1,5 @@
 import type { AuditContext, AuditTrail } from '../../../src/actors/audit/audit-context.ts'
-import { createAuditLog } from '../../../src/actors/audit/audit-log.ts'
+import { AuditLog } from '../../../src/actors/audit/audit-log.ts'
 import type { Database } from '../../../src/db/client.ts'
 import { createLog } from '../../../src/log.ts'
 
@@ -16,5 +16,5 @@ export const testAudit: AuditContext = {
 }
 
 export function testTrail(db: Database): AuditTrail {
-  return createAuditLog({ db, log: createLog('silent', () => {}), keys: ['audit-key-of-the-tests'] })
+  return new AuditLog({ db, log: createLog('silent', () => {}), keys: ['audit-key-of-the-tests'] })
 }

@@ -1,5 +1,5 @@
 import { expect } from 'bun:test'
-import { createLedger } from '../../../src/actors/money/ledger.ts'
+import { Ledger } from '../../../src/actors/money/ledger.ts'
 import { newId } from '../../../src/ids.ts'
 import { createLog } from '../../../src/log.ts'
 import type { TestDatabase } from '../run/postgres.ts'
@@ -15,7 +15,7 @@ export interface PaidWork {
 
 /** One paid request as the gateway writes it: reserve, then settle. Resolves with its receipt hash. */
 export async function payFor({ db }: Pick<TestDatabase, 'db'>, work: PaidWork): Promise<string> {
-  const ledger = createLedger({ db, log: createLog('silent', () => {}) })
+  const ledger = new Ledger({ db, log: createLog('silent', () => {}) })
   const { customerId, amountWei } = work
   const held = await ledger.reserve({ id: newId('req'), customerId, amountWei })
   const charge = chargeFor(customerId, amountWei, {

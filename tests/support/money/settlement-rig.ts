@@ -1,11 +1,6 @@
 import type { Hex } from 'viem'
 import { type Chain, createChain } from '../../../src/actors/money/chain.ts'
-import {
-  createSettlement,
-  type Settlement,
-  type SettlementOptions,
-  type SettlementVerbs,
-} from '../../../src/actors/money/settlement.ts'
+import { Settlement, type SettlementOptions, type SettlementVerbs } from '../../../src/actors/money/settlement.ts'
 import { openDatabase } from '../../../src/db/client.ts'
 import { newId } from '../../../src/ids.ts'
 import { createLog, type Log } from '../../../src/log.ts'
@@ -61,7 +56,7 @@ export class SettlementRig {
   async gateway(change: Partial<SettlementOptions> = {}): Promise<RiggedSettlement> {
     const opened = openDatabase({ url: this.database.url, connectionsMax: 4 })
     const log: Log = { ...silent, warn: (event) => this.warnings.push(event) }
-    const settlement = createSettlement({
+    const settlement = new Settlement({
       db: opened.db,
       sql: opened.sql,
       log,
@@ -156,7 +151,7 @@ export class SettlementRig {
   async claim(
     batchId: string,
     proof: {
-      readonly entryId: string
+      readonly payoutId: string | null
       readonly payee: string
       readonly amountWei: bigint
       readonly proof: readonly string[]
@@ -168,7 +163,7 @@ export class SettlementRig {
       address: this.contract,
       abi: contractAbi,
       functionName: 'claim',
-      args: [id(batchId), id(proof.entryId), proof.payee as Hex, proof.amountWei, proof.proof as Hex[]],
+      args: [id(batchId), (proof.payoutId ?? '0x') as Hex, proof.payee as Hex, proof.amountWei, proof.proof as Hex[]],
       account,
     } as const
     await reader.simulateContract(call)

@@ -1,8 +1,9 @@
 import { type Exchange, listenHttp } from '../../../src/fake-node/http-connection.ts'
 import { answerProbe, type Speaks } from '../../../src/fake-node/probe-answers.ts'
 
-/** One chat request, answered by the test step by step. */
+/** One inference request, answered by the test step by step. */
 export interface ScriptedCall {
+  readonly path: string
   readonly body: Record<string, unknown>
   readonly headers: Readonly<Record<string, string>>
   /** The gateway closed the connection before the answer was complete. */
@@ -35,6 +36,7 @@ const json = { 'content-type': 'application/json' }
 
 function callOf(exchange: Exchange): ScriptedCall {
   return {
+    path: exchange.request.path,
     body: JSON.parse(exchange.request.body) as Record<string, unknown>,
     headers: exchange.request.headers,
     gone: new Promise((resolve) => {
@@ -66,7 +68,7 @@ export function startScriptedNode(model = 'm', speaks: Speaks = 'openai'): Scrip
     else first(call)
   }
   const listener = listenHttp({ hostname: '127.0.0.1', port: 0 }, (exchange) => {
-    if (exchange.request.path === '/v1/chat/completions') return chat(callOf(exchange))
+    if (exchange.request.method === 'POST') return chat(callOf(exchange))
     if (speaks !== 'openai') {
       const installed = { speaks, models: [model], contextLength: null, slots: slotsOfLlamaCpp, busy: 0 }
       if (answerProbe(exchange, installed, noFaults)) return

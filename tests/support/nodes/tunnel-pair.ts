@@ -1,7 +1,7 @@
 import type { Server } from 'bun'
 import { type SocketHandler, tunnelSocketOptions } from '../../../src/actors/tunnels/tunnel-socket.ts'
 import { createTunnelTransport } from '../../../src/actors/tunnels/tunnel-transport.ts'
-import { createTunnels, type Tunnels, type TunnelsOptions } from '../../../src/actors/tunnels/tunnels.ts'
+import { Tunnels, type TunnelsOptions } from '../../../src/actors/tunnels/tunnels.ts'
 import { headers } from '../../../src/brand.ts'
 import type { NodeId } from '../../../src/ids.ts'
 import { createLog } from '../../../src/log.ts'
@@ -31,7 +31,7 @@ export interface TunnelServer {
 
 /** The gateway's end alone, for a node that says its name and needs no proof. */
 export function startTunnelServer(options: Partial<TunnelsOptions> & { readonly port?: number } = {}): TunnelServer {
-  const tunnels = createTunnels({ log: quiet, ...options })
+  const tunnels = new Tunnels({ log: quiet, ...options })
   tunnels.start()
   const server = Bun.serve<SocketHandler>({
     hostname: '127.0.0.1',

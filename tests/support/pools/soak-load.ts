@@ -98,7 +98,7 @@ export class SoakLoad {
       writes: [chatBytes(gateway, key, JSON.stringify(body))],
       ...(leaves ? { leaveAfterMs: leavingMsMax * this.random() } : {}),
     })
-    this.faults.push(...chatFaults(heard, marker))
+    this.faults.push(...chatFaults(heard, [marker]))
     return outcomeOf(heard)
   }
 

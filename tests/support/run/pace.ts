@@ -15,3 +15,26 @@ export function promptly(ms: number): number {
   // Several processes hand the work on to each other, and each of them waits for its turn.
   return ms * Math.max(1, 2 * share - 1)
 }
+
+/** False: it has not resolved within a bound of so many milliseconds on this machine, as busy as it is. */
+export function inTime(work: Promise<unknown>, ms: number): Promise<boolean> {
+  return new Promise((resolve, reject) => {
+    const began = performance.now()
+    const look = () => {
+      const leftMs = promptly(ms) - (performance.now() - began)
+      if (leftMs <= 0) resolve(false)
+      else timer = setTimeout(look, leftMs)
+    }
+    let timer = setTimeout(look, ms)
+    work.then(() => resolve(true), reject).finally(() => clearTimeout(timer))
+  })
+}
+
+/** True for so many milliseconds from now, on this machine, as busy as it is. */
+export function patience(ms: number): () => boolean {
+  const began = performance.now()
+  return () => {
+    const tookMs = performance.now() - began
+    return tookMs < ms || tookMs < promptly(ms)
+  }
+}

@@ -1,5 +1,6 @@
 import { and, desc, eq, gte, sql } from 'drizzle-orm'
 import type { CustomerId } from '../../../ids.ts'
+import type { WorkKind } from '../../../protocol/wire/work-kinds.ts'
 import type { Database } from '../../client.ts'
 import { customers } from '../../schema/accounts.ts'
 import { ledgerEntries } from '../../schema/ledger.ts'
@@ -24,7 +25,7 @@ export interface SettleRow {
   readonly feeWei: bigint
   readonly receiptHash: string | null
   readonly node: string | null
-  readonly kind: 'hosted_chat' | 'private_job' | null
+  readonly kind: WorkKind | null
   readonly held: boolean
   /** Ids of the rows that may be written. */
   readonly debit: string

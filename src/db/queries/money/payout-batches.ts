@@ -10,7 +10,8 @@ export type BatchChanges = Partial<Omit<PayoutBatchRow, 'batchId'>>
 
 export interface PayablePayout {
   readonly entryId: string
-  /** The node's address now, else the one at the time of the work; null: it cannot be paid yet. */
+  readonly receiptHash: string
+  /** The node's address when it was earned; where it had none, the one it has now; null: it cannot be paid yet (§31). */
   readonly payee: string | null
   readonly amountWei: bigint
   readonly createdAt: Date
@@ -29,14 +30,21 @@ export async function lockNonces(tx: Database): Promise<void> {
 /** Pending and not held, oldest first. Those without an address come last and are `payee: null`. */
 export async function payablePayouts(db: Database, limit: number): Promise<readonly PayablePayout[]> {
   const rows = await db.execute(sql`
-    select p.entry_id, coalesce(n.payout_address, p.payee) as payee, p.amount_wei::text as amount, p.created_at
+    select p.entry_id, p.receipt_hash, coalesce(p.earned_payee, n.payout_address) as payee, p.amount_wei::text as amount, p.created_at
     from payouts p left join nodes n on n.node_id = p.node_id
     where p.settlement_status = 'pending' and not p.held
-    order by coalesce(n.payout_address, p.payee) is null, p.created_at, p.entry_id limit ${limit}`)
+    order by coalesce(p.earned_payee, n.payout_address) is null, p.created_at, p.entry_id limit ${limit}`)
   return (
-    rows as unknown as readonly { entry_id: string; payee: string | null; amount: string; created_at: string }[]
+    rows as unknown as readonly {
+      entry_id: string
+      receipt_hash: string
+      payee: string | null
+      amount: string
+      created_at: string
+    }[]
   ).map((row) => ({
     entryId: row.entry_id,
+    receiptHash: row.receipt_hash,
     payee: row.payee,
     amountWei: BigInt(row.amount),
     createdAt: new Date(row.created_at),
@@ -51,7 +59,7 @@ export async function insertBatch(
 ): Promise<PayoutBatchRow> {
   const [row] = await tx
     .insert(payoutBatches)
-    .values({ ...batch, payoutCount: members.length })
+    .values({ ...batch, payoutCount: members.length, leafVersion: 2 })
     .returning()
   if (row === undefined) throw new Error('a batch was not inserted')
   const chosen = JSON.stringify(members.map(({ entryId, payee }) => ({ id: entryId, payee })))
@@ -72,9 +80,23 @@ export async function getBatch(db: Database, batchId: string): Promise<PayoutBat
 export async function batchMembers(
   db: Database,
   batchId: string,
-): Promise<readonly { readonly entryId: string; readonly payee: string; readonly amountWei: bigint }[]> {
+): Promise<
+  readonly {
+    readonly entryId: string
+    readonly receiptHash: string
+    readonly nodeId: string
+    readonly payee: string
+    readonly amountWei: bigint
+  }[]
+> {
   const rows = await db
-    .select({ entryId: payouts.entryId, payee: payouts.payee, amountWei: payouts.amountWei })
+    .select({
+      entryId: payouts.entryId,
+      receiptHash: payouts.receiptHash,
+      nodeId: payouts.nodeId,
+      payee: payouts.payee,
+      amountWei: payouts.amountWei,
+    })
     .from(payouts)
     .where(eq(payouts.batchId, batchId))
     .orderBy(asc(payouts.entryId))

@@ -1,4 +1,5 @@
 import { and, asc, desc, eq, sql } from 'drizzle-orm'
+import type { WorkKind } from '../../../protocol/wire/work-kinds.ts'
 import type { Database } from '../../client.ts'
 import { payoutBatches } from '../../schema/settlement.ts'
 import { receipts } from '../../schema/work.ts'
@@ -66,7 +67,7 @@ export async function receiptCounts(db: Database): Promise<ReceiptCounts> {
 const dateOf = (text: string | null | undefined) => (text == null ? null : new Date(text))
 
 export interface PayoutCounts {
-  readonly kind: 'hosted_chat' | 'private_job'
+  readonly kind: WorkKind
   readonly status: 'pending' | 'batched' | 'submitting' | 'submitted' | 'finalized'
   readonly count: number
   readonly latestAt: Date

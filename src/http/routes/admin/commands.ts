@@ -6,7 +6,8 @@ import { ReasonBody } from '../../../protocol/wire/admin/admin.ts'
 import { CommandRecord, JobList, type JobStatus, jobStatuses } from '../../../protocol/wire/inference/job.ts'
 import { isoTime } from '../../../time.ts'
 import type { HttpContext } from '../../frame/context.ts'
-import { customerFilter, limitOf, oneOf, readQuery } from '../../frame/query.ts'
+import { asks, customerFilter, limitOf, oneOf } from '../../frame/query.ts'
+import { mayRead } from '../../frame/reads.ts'
 import { describe } from '../../frame/route-table.ts'
 import { admin } from '../../plugins/admin.ts'
 import { commandView } from '../../views/job.ts'
@@ -22,8 +23,7 @@ export const commandRoutes = (context: HttpContext) => {
     .use(admin(context))
     .get(
       '/v1/admin/jobs',
-      async ({ actor, request }) => {
-        const { limit, status, customer_id } = readQuery(request.url, listQuery)
+      async ({ actor, query: { limit, status, customer_id } }) => {
         if (customer_id !== null && actor.role === 'viewer') throw new Problem('insufficient_role')
         const filter = { status: status as JobStatus | null, customerId: customer_id, limit }
         const found = (await jobs.list(filter)).map((job) => commandView(job, actor.role))
@@ -37,7 +37,8 @@ export const commandRoutes = (context: HttpContext) => {
       {
         action: 'job.list',
         response: { 200: JobList },
-        detail: describe({ summary: 'List private jobs, newest first', tags, query: listQuery }),
+        ...asks(listQuery),
+        detail: describe({ summary: 'List private jobs, newest first', tags }),
       },
     )
     .get(
@@ -52,15 +53,15 @@ export const commandRoutes = (context: HttpContext) => {
     )
     .post(
       '/v1/admin/commands/:command_id/cancel',
-      async ({ actor, call, params }) => {
-        const { audit } = await call.optionalBody(ReasonBody)
+      async ({ body: { audit }, actor, params }) => {
         return commandView(await jobs.cancel(params.command_id, audit), actor.role)
       },
       {
         action: 'command.cancel',
         params: commandParams,
         response: { 200: CommandRecord },
-        detail: describe({ summary: 'Cancel a private job', tags, optionalBody: ReasonBody }),
+        ...mayRead(ReasonBody),
+        detail: describe({ summary: 'Cancel a private job', tags }),
       },
     )
 }

@@ -4,7 +4,7 @@ import { brand } from '../../../brand.ts'
 import { MixtureList } from '../../../protocol/wire/admin/admin-mixtures.ts'
 import { isoTime } from '../../../time.ts'
 import type { HttpContext } from '../../frame/context.ts'
-import { limitOf, readQuery } from '../../frame/query.ts'
+import { asks, limitOf } from '../../frame/query.ts'
 import { describe } from '../../frame/route-table.ts'
 import { admin } from '../../plugins/admin.ts'
 import { mixtureView } from '../../views/admin.ts'
@@ -15,8 +15,7 @@ const query = { limit: limitOf(100, mixturesKeptMax) }
 export const mixtureRoutes = (context: HttpContext) =>
   new Elysia().use(admin(context)).get(
     '/v1/admin/mixtures',
-    ({ actor, request }) => {
-      const { limit } = readQuery(request.url, query)
+    ({ actor, query: { limit } }) => {
       const mixtures = context.gateway.mixtures.recent(limit).map((record) => mixtureView(record, actor.role))
       return {
         object: `${brand}.admin.mixture_list` as const,
@@ -28,11 +27,11 @@ export const mixtureRoutes = (context: HttpContext) =>
     {
       action: 'mixture.list',
       response: { 200: MixtureList },
+      ...asks(query),
       detail: describe({
         summary: 'List recent mixtures, newest first',
         description: `The last ${mixturesKeptMax.toLocaleString('en')} mixtures of this gateway, kept in memory: metadata only.`,
         tags: ['Nodes (extension)'],
-        query,
       }),
     },
   )

@@ -6,7 +6,8 @@ import { Node, NodeCreate, NodeList, NodeUpdate, ReasonBody } from '../../../pro
 import { isoTime } from '../../../time.ts'
 import { nodeParams } from '../../frame/admin-input.ts'
 import type { HttpContext } from '../../frame/context.ts'
-import { limitOf, readQuery } from '../../frame/query.ts'
+import { asks, limitOf } from '../../frame/query.ts'
+import { mayRead, reads } from '../../frame/reads.ts'
 import { describe } from '../../frame/route-table.ts'
 import { admin } from '../../plugins/admin.ts'
 import { nodeView } from '../../views/admin.ts'
@@ -38,8 +39,7 @@ const collectionRoutes = (context: HttpContext) => {
     .use(admin(context))
     .get(
       '/v1/admin/nodes',
-      async ({ actor, request }) => {
-        const { limit } = readQuery(request.url, listQuery)
+      async ({ actor, query: { limit } }) => {
         const live = new Map(router.nodes().map((node) => [node.nodeId, node]))
         const rows = (await pool.nodes()).slice(0, limit)
         const nodes = rows.map((row) => nodeView(row, live.get(row.nodeId) ?? null, actor.role))
@@ -53,13 +53,13 @@ const collectionRoutes = (context: HttpContext) => {
       {
         action: 'node.list',
         response: { 200: NodeList },
-        detail: describe({ summary: 'List nodes with their state and load', tags, query: listQuery }),
+        ...asks(listQuery),
+        detail: describe({ summary: 'List nodes with their state and load', tags }),
       },
     )
     .post(
       '/v1/admin/nodes',
-      async ({ actor, call, status }) => {
-        const { body, audit } = await call.body(NodeCreate)
+      async ({ body: { body, audit }, actor, status }) => {
         const { customer_id, reason: _, ...rest } = body
         const row = await pool.by(audit).registerRuntimeNode({
           ...changesOf(rest),
@@ -74,7 +74,8 @@ const collectionRoutes = (context: HttpContext) => {
       {
         action: 'node.register',
         response: { 201: Node },
-        detail: describe({ summary: 'Register an OpenAI-compatible server as a node', tags, body: NodeCreate }),
+        ...reads(NodeCreate),
+        detail: describe({ summary: 'Register an OpenAI-compatible server as a node', tags }),
       },
     )
 }
@@ -95,15 +96,15 @@ const itemRoutes = (context: HttpContext) => {
     )
     .patch(
       '/v1/admin/nodes/:node_id',
-      async ({ actor, call, params }) => {
-        const { body, audit } = await call.body(NodeUpdate)
+      async ({ body: { body, audit }, actor, params }) => {
         return withStatus(context, await pool.by(audit).updateNode(params.node_id, changesOf(body)), actor.role)
       },
       {
         action: 'node.update',
         params: nodeParams,
         response: { 200: Node },
-        detail: describe({ summary: 'Change a node', tags, body: NodeUpdate }),
+        ...reads(NodeUpdate),
+        detail: describe({ summary: 'Change a node', tags }),
       },
     )
     .delete(
@@ -132,8 +133,7 @@ const commandRoutes = (context: HttpContext) => {
   for (const [command, summary] of commands) {
     app.post(
       `/v1/admin/nodes/:node_id/${command}`,
-      async ({ actor, call, params }) => {
-        const { audit } = await call.optionalBody(ReasonBody)
+      async ({ body: { audit }, actor, params }) => {
         const row = await context.gateway.pool.by(audit).setNodeAdminState(params.node_id, command)
         return withStatus(context, row, actor.role)
       },
@@ -141,7 +141,8 @@ const commandRoutes = (context: HttpContext) => {
         action: `node.${command}`,
         params: nodeParams,
         response: { 200: Node },
-        detail: describe({ summary, tags, optionalBody: ReasonBody }),
+        ...mayRead(ReasonBody),
+        detail: describe({ summary, tags }),
       },
     )
   }

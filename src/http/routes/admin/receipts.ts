@@ -5,6 +5,7 @@ import { adminRoutes } from '../../../machines/rules/approval-policy.ts'
 import { ReasonBody } from '../../../protocol/wire/admin/admin.ts'
 import { ReceiptDecision } from '../../../protocol/wire/money/receipt.ts'
 import type { HttpContext } from '../../frame/context.ts'
+import { mayRead } from '../../frame/reads.ts'
 import { describe } from '../../frame/route-table.ts'
 import { admin } from '../../plugins/admin.ts'
 
@@ -17,8 +18,7 @@ const decisions = [
 const decisionRoute = (context: HttpContext, { action, status, summary }: (typeof decisions)[number]) =>
   new Elysia().use(admin(context)).post(
     adminRoutes[action].path,
-    async ({ call, params: { receipt_hash } }) => {
-      const { audit } = await call.optionalBody(ReasonBody)
+    async ({ body: { audit }, params: { receipt_hash } }) => {
       await context.gateway.settlement.by(audit).decide(receipt_hash, status)
       return { object: `${brand}.admin.receipt` as const, receipt_hash, status }
     },
@@ -26,7 +26,8 @@ const decisionRoute = (context: HttpContext, { action, status, summary }: (typeo
       action,
       params,
       response: { 200: ReceiptDecision },
-      detail: describe({ summary, tags: ['Money (extension)'], optionalBody: ReasonBody }),
+      ...mayRead(ReasonBody),
+      detail: describe({ summary, tags: ['Money (extension)'] }),
     },
   )
 

@@ -8,21 +8,25 @@ import { charts } from '../../../machines/charts/registry.ts'
 import { type Machine, MachineList, TransitionList } from '../../../protocol/wire/admin/inspect.ts'
 import { isoTime } from '../../../time.ts'
 import type { HttpContext } from '../../frame/context.ts'
-import { limitOf, readQuery } from '../../frame/query.ts'
+import { asks, filter, limitOf } from '../../frame/query.ts'
 import { describe } from '../../frame/route-table.ts'
 import { admin } from '../../plugins/admin.ts'
 
 const tags = ['Statecharts (extension)']
 const query = {
   limit: limitOf(100, transitionsKeptMax),
-  id: {
-    kind: 'text',
-    pattern: /^[A-Za-z0-9_-]{1,64}$/,
-    required: false,
-    description: 'Of one instance: a node, request, command or batch id',
-  },
+  id: filter('Of one instance: a node, request, command or batch id', '^[A-Za-z0-9_-]{1,64}$'),
 } as const
 const params = Type.Object({ machine: Type.String({ pattern: '^[a-z][a-z-]{0,63}$' }) })
+const asked = asks(query)
+
+interface Chosen {
+  readonly params: { readonly machine: string }
+}
+
+function mustExist(machine: string): void {
+  if (!charts.some((chart) => chart.machine.id === machine)) throw new Problem('machine_not_found')
+}
 
 const machineView = ({ graph, title, about, svg }: DrawnChart): Machine => ({
   machine: graph.id,
@@ -61,9 +65,7 @@ export const machineRoutes = (context: HttpContext) => {
     )
     .get(
       '/v1/admin/machines/:machine/transitions',
-      ({ params: { machine }, request }) => {
-        if (!charts.some((chart) => chart.machine.id === machine)) throw new Problem('machine_not_found')
-        const { id, limit } = readQuery(request.url, query)
+      ({ params: { machine }, query: { id, limit } }) => {
         const transitions = [...consoles.history(machine, id, limit)]
         return {
           object: `${brand}.admin.transition_list` as const,
@@ -76,11 +78,12 @@ export const machineRoutes = (context: HttpContext) => {
         action: 'machine.transitions',
         params,
         response: { 200: TransitionList },
+        query: asked.query,
+        beforeHandle: [({ params: { machine } }: Chosen) => mustExist(machine), asked.beforeHandle],
         detail: describe({
           summary: 'List recent transitions of a statechart, newest first',
           description: `The last ${transitionsKeptMax.toLocaleString('en')} of each chart on this gateway, kept in memory. Of rounds of one instance that followed each other and were all the same, the last.`,
           tags,
-          query,
         }),
       },
     )

@@ -25,6 +25,8 @@ export const ChatRouting = Type.Object(
   { additionalProperties: true },
 )
 
+export type ChatRouting = Static<typeof ChatRouting>
+
 /** More are no conversation (§27). */
 export const messagesMax = 20_000
 

@@ -1,7 +1,8 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { brand } from '../../../brand.ts'
 import { count, hash, Instant, literals, NullableInstant, nullable, reason, strict, wei } from '../shapes.ts'
-import { payoutKinds, receiptStatus } from './receipt.ts'
+import { workKinds } from '../work-kinds.ts'
+import { receiptStatus } from './receipt.ts'
 
 const nullableText = nullable(Type.String())
 const ok = Type.Literal('ok')
@@ -52,6 +53,9 @@ export const NodePayoutReport = Type.Object({
       entry_id: Type.String(),
       private_job_id: nullableText,
       receipt_hash: Type.String(),
+      payee: nullable(
+        Type.String({ description: 'The address that is paid, fixed when it was earned; null: the node had none yet' }),
+      ),
       amount_wei: wei,
       status: literals(['accrued', 'held', 'paid']),
       settlement_status: literals(settlementStatuses),
@@ -116,7 +120,7 @@ export const PublicSettlement = Type.Object({
       latest_finalized_payout_at: NullableInstant,
       by_kind: Type.Array(
         Type.Object({
-          kind: literals(payoutKinds),
+          kind: literals(workKinds),
           total_payouts: count,
           pending_payouts: count,
           finalized_payouts: count,
@@ -185,6 +189,7 @@ export const PayoutProof = Type.Object({
   object: Type.Literal(`${brand}.payout_proof`),
   batch_id: Type.String(),
   entry_id: Type.String(),
+  payout_id: nullable(hash),
   payee: Type.String(),
   amount_wei: wei,
   leaf: hash,
@@ -197,6 +202,24 @@ export const PayoutProofList = Type.Object({
   object: Type.Literal(`${brand}.admin.payout_proof_list`),
   generated_at: Instant,
   count,
+  proofs: Type.Array(PayoutProof),
+})
+
+/** Of one node, for itself (§31). */
+export const NodePayoutProofs = Type.Object({
+  object: Type.Literal(`${brand}.payout_proofs`),
+  node_id: Type.String(),
+  count,
+  proofs: Type.Array(PayoutProof),
+})
+
+/** Of one batch, for anybody (§31). */
+export const PayoutLeaves = Type.Object({
+  object: Type.Literal(`${brand}.payout_leaves`),
+  batch_id: Type.String(),
+  merkle_root: hash,
+  payout_count: count,
+  total_amount_wei: wei,
   proofs: Type.Array(PayoutProof),
 })
 

@@ -1,10 +1,9 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { brand } from '../../../brand.ts'
 import { count, hash, Instant, literals, nullable } from '../shapes.ts'
+import { workKinds } from '../work-kinds.ts'
 
 const nullableText = nullable(Type.String())
-/** What is billed, and by that what nodes are paid for. */
-export const payoutKinds = ['hosted_chat', 'private_job'] as const
 export const receiptStatus = literals(['accepted', 'held', 'rejected', 'batched', 'finalized'])
 
 export const ReceiptDecision = Type.Object({
@@ -33,7 +32,7 @@ const ReceiptFacts = Type.Object({
   completion_tokens: count,
   issuer: literals(['node', 'gateway']),
   job_id: nullableText,
-  kind: literals(payoutKinds),
+  kind: literals(workKinds),
   model_id: Type.String(),
   node_class: Type.String(),
   node_id: Type.String(),
@@ -52,5 +51,16 @@ export const CustomerReceipt = Type.Object({
   receipt: ReceiptFacts,
   signature_ed25519: nullableText,
   public_key: nullable(Type.String({ description: "The node's Ed25519 key, base64url; null without a signature" })),
+  /** null: not in the log yet. */
+  log: nullable(
+    Type.Object({
+      index: count,
+      size: count,
+      signature_ed25519: nullable(
+        Type.String({ description: "By the log's key, of a receipt that the gateway issued" }),
+      ),
+      log_proof: Type.String({ description: 'Its place and the checkpoint, as C2SP `tlog-proof` writes it' }),
+    }),
+  ),
 })
 export type CustomerReceipt = Static<typeof CustomerReceipt>

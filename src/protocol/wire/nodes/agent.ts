@@ -1,6 +1,7 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { brand } from '../../../brand.ts'
 import { count, literals, noControls, nullable, nullableInteger, strict } from '../shapes.ts'
+import { workKinds } from '../work-kinds.ts'
 import { runtimeKinds } from './node.ts'
 
 /** What the node agent and the gateway say to each other beyond chat (§22). Unknown members are refused. */
@@ -78,7 +79,7 @@ export const EnrollResponse = Type.Object({
 })
 export type EnrollResponse = Static<typeof EnrollResponse>
 
-export const modalities = ['chat', 'rerank'] as const
+export const modalities = ['chat', 'embedding', 'rerank', 'audio', 'image'] as const
 export type Modality = (typeof modalities)[number]
 
 export const AgentModel = Type.Object(
@@ -138,7 +139,7 @@ export const NodeReceipt = Type.Object({
       issuer: Type.Literal('node'),
       request_id: Type.String({ maxLength: 64 }),
       job_id: nullable(Type.String({ maxLength: 64 })),
-      kind: literals(['hosted_chat', 'private_job']),
+      kind: literals(workKinds),
       node_id: Type.String({ maxLength: 64 }),
       node_class: Type.String({ maxLength: 64 }),
       runtime_id: Type.String({ maxLength: 64 }),

@@ -1,13 +1,14 @@
-import { type ActorRefFrom, createActor } from 'xstate'
+import { type ActorRefFrom, createActor, waitFor } from 'xstate'
 import type { NodeRow, PoolRows } from '../../db/queries/pool/pool.ts'
 import type { NodeId, ProfileId, RuntimeId } from '../../ids.ts'
-import type { NodeSnapshot } from '../../machines/charts/node.ts'
+import { type NodeSnapshot, type NodeThresholds, nodeMachine } from '../../machines/charts/node.ts'
 import { routerMachine } from '../../machines/charts/router.ts'
 import { unitsPerToken } from '../../machines/placement/cache-view.ts'
 import { CacheViews } from '../../machines/placement/cache-views.ts'
 import { firstTokenSeen, learnReading, workEnded, workPlaced } from '../../machines/placement/reading.ts'
 import type { NodeState, Route, RoutingTable } from '../../machines/rules/routing.ts'
 import type { PollResult } from '../../polling/node-watch.ts'
+import type { CancelSignal } from '../../transport/call-signal.ts'
 import type { NodeTransport } from '../../transport/transport.ts'
 import { observeErrors } from '../telemetry/inspect.ts'
 import { introduce } from './introduce.ts'
@@ -16,16 +17,19 @@ import { connectionTo, watchOver } from './node-connection.ts'
 import { type NodeView, viewOf } from './node-view.ts'
 import { PoolNode } from './pool-node.ts'
 import type { PoolRuntime } from './pool-runtime.ts'
-import { forgetSlowness, learnFailedCall, learnSpeed, strikeRoute } from './route-learning.ts'
-import type { CallOutcome, FailedCall, InFlightCall, PoolRouter, RouterOptions } from './router.ts'
+import { forgetSlowness, learnCall, strikeRoute } from './route-learning.ts'
+import type { CallOutcome, FailedCall, InFlightCall, Router } from './router.ts'
+import { type RouterOptions, thresholdsOf } from './router-options.ts'
 import { buildTable, type Catalogue, catalogueOf, type Profile } from './routing-table.ts'
-import { createSlotQueue, type SlotQueue, type Ticket } from './slot-queue.ts'
+import { createSlotQueue, type SlotQueue, type SlotWait, type Ticket } from './slot-queue.ts'
 
 /** Polls of the first rows may take so many times one poll's bound, detection included. */
 const probingPollsMax = 3
 
-export class RunningRouter implements PoolRouter {
-  private readonly pool: ActorRefFrom<typeof routerMachine>
+/** The whole pool, for who runs it and for the admin routes. */
+export class PoolRouter implements Router {
+  private readonly actor: ActorRefFrom<typeof routerMachine>
+  private readonly thresholds: NodeThresholds
   private readonly members = new Map<NodeId, PoolNode>()
   private readonly byProfile = new Map<ProfileId, Profile>()
   private readonly queue: SlotQueue
@@ -43,20 +47,11 @@ export class RunningRouter implements PoolRouter {
     this.measured = createMeasuredCalls(db, log, () => {
       if (this.measuredSincePublish) this.publish()
     })
-    const thresholds = {
-      staleAfterMs: config.SVC_STALE_AFTER_MS,
-      offlineAfterMs: config.SVC_OFFLINE_AFTER_MS,
-      holdDownMs: config.SVC_HOLD_DOWN_MS,
-      drainTimeoutMs: config.SVC_DRAIN_TIMEOUT_MS,
-    }
-    const input = { thresholds, probingMaxMs: probingPollsMax * config.SVC_PROBE_TIMEOUT_MS }
-    this.pool = createActor(routerMachine, {
-      id: 'router',
-      input,
-      ...(options.inspect ? { inspect: options.inspect } : {}),
-    })
-    observeErrors(this.pool, log)
-    this.pool.start()
+    this.thresholds = thresholdsOf(config)
+    const probingMaxMs = probingPollsMax * config.SVC_PROBE_TIMEOUT_MS
+    this.actor = createActor(routerMachine, { id: 'router', input: { probingMaxMs }, inspect: options.inspect })
+    observeErrors(this.actor, log)
+    this.actor.start()
   }
 
   table(): RoutingTable {
@@ -116,7 +111,7 @@ export class RunningRouter implements PoolRouter {
     if (node !== undefined && profile !== undefined) strikeRoute(node, profile, failed, this.options)
   }
 
-  waitForSlot(modelId: string, ticket: Ticket, waitMs: number, signal: AbortSignal) {
+  waitForSlot(modelId: string, ticket: Ticket, waitMs: number, signal: CancelSignal): Promise<SlotWait> {
     return this.queue.wait(this.lineOf(modelId), ticket, waitMs, signal)
   }
 
@@ -129,6 +124,7 @@ export class RunningRouter implements PoolRouter {
     return this.current.byModel.get(modelId)?.[0]?.modelId ?? modelId
   }
 
+  /** What the database says now; call it at the start and after each change of nodes or catalogue entries. */
   rowsChanged(rows: PoolRows): void {
     this.batching = true
     this.catalogue = catalogueOf(rows.entries)
@@ -146,28 +142,23 @@ export class RunningRouter implements PoolRouter {
     }
     this.batching = false
     this.publish()
-    this.pool.send({ type: 'rows.read' })
+    this.actor.send({ type: 'rows.read' })
   }
 
-  whenServing(): Promise<void> {
-    return new Promise((resolve) => {
-      const look = () => {
-        if (this.pool.getSnapshot().matches('probing')) return false
-        resolve()
-        return true
-      }
-      if (look()) return
-      const watching = this.pool.subscribe(() => {
-        if (look()) watching.unsubscribe()
-      })
-    })
+  /** Resolves when each node of the first rows has answered or failed once, or after a bound. */
+  async whenServing(): Promise<void> {
+    await waitFor(this.actor, (pool) => !pool.matches('probing'))
   }
 
   nodes(): readonly NodeView[] {
     return [...this.members.values()].map((node) => viewOf(node, this.catalogue, this.wayTo(node)))
   }
 
-  counts(): ReturnType<PoolRouter['counts']> {
+  counts(): {
+    readonly nodes: Readonly<Partial<Record<NodeState, number>>>
+    readonly inFlight: number
+    readonly queued: number
+  } {
     const nodes: Partial<Record<NodeState, number>> = {}
     let inFlight = 0
     for (const node of this.members.values()) {
@@ -177,53 +168,61 @@ export class RunningRouter implements PoolRouter {
     return { nodes, inFlight, queued: this.queue.waiting }
   }
 
+  /** Resolves when the node was asked; at once for an unknown one. */
   async pollNow(nodeId: NodeId): Promise<void> {
     await this.members.get(nodeId)?.watch?.pollNow()
   }
 
+  /** The names by which policies know what a node calls `upstreamModelId`: its entry's id and aliases, or itself. */
   namesOf(upstreamModelId: string): readonly string[] {
     return this.catalogue.get(upstreamModelId)?.names ?? [upstreamModelId]
   }
 
+  /** A node that is not revoked, as far as the rows read last say. */
   knows(nodeId: NodeId): boolean {
     return this.members.has(nodeId)
   }
 
+  /** The node has dialled in and proved who it is: it is asked at once, and one good answer is enough. */
   dialled(nodeId: NodeId): void {
     const node = this.members.get(nodeId)
     node?.actor.send({ type: 'tunnel.opened', at: Date.now() })
     node?.watch?.pollSoon()
   }
 
+  /** Its last tunnel is gone: no new work from now on. */
   hungUp(nodeId: NodeId): void {
     const node = this.members.get(nodeId)
-    if (node === undefined || node.row.url !== null) return
+    if (node?.dialsIn !== true) return
     node.failedWith('closed', Date.now())
     node.actor.send({ type: 'connection.refused', at: Date.now() })
   }
 
+  /** It says that something has changed; unsigned, so it is asked. */
   hinted(nodeId: NodeId): void {
     this.members.get(nodeId)?.watch?.pollSoon()
   }
 
+  /** Called with every table from the next one on. */
   subscribe(listener: (table: RoutingTable) => void): () => void {
     this.listeners.add(listener)
     return () => void this.listeners.delete(listener)
   }
 
+  /** Ends polls and writes; calls that are left are told that their node is lost. */
   async stop(): Promise<void> {
     for (const node of this.members.values()) {
       node.close()
       node.loseCalls()
+      node.actor.stop()
     }
-    this.pool.send({ type: 'stop.asked' })
-    this.pool.stop()
+    this.actor.send({ type: 'stop.asked' })
     await this.measured.stop()
   }
 
-  private wayTo({ row, transport }: PoolNode): NodeView['transport'] {
+  private wayTo({ row, transport, dialsIn }: PoolNode): NodeView['transport'] {
     if (transport === null) return null
-    return row.kind === 'agent' && row.url === null ? (this.options.agents?.way(row.nodeId) ?? null) : 'direct'
+    return dialsIn ? (this.options.agents?.way(row.nodeId) ?? null) : 'direct'
   }
 
   private reconcile(row: NodeRow): void {
@@ -243,12 +242,14 @@ export class RunningRouter implements PoolRouter {
   }
 
   private add(row: NodeRow): PoolNode {
-    this.pool.send({ type: 'node.added', nodeId: row.nodeId })
-    const actor = this.pool.getSnapshot().context.nodes.get(row.nodeId)
-    if (actor === undefined) throw new Error('the chart of a node was not spawned')
+    const { nodeId } = row
+    const { inspect, log } = this.options
+    const actor = createActor(nodeMachine, { id: nodeId, input: this.thresholds, inspect })
     const node = new PoolNode(row, actor, Date.now())
-    this.members.set(row.nodeId, node)
-    observeErrors(actor, this.options.log)
+    this.members.set(nodeId, node)
+    this.actor.send({ type: 'node.added', nodeId })
+    observeErrors(actor, log)
+    actor.start()
     actor.subscribe((snapshot) => this.follow(node, snapshot))
     this.connect(node)
     return node
@@ -264,7 +265,7 @@ export class RunningRouter implements PoolRouter {
       this.caches.forget(profileId)
     }
     node.actor.send({ type: 'revoke.asked', at: Date.now() })
-    this.pool.send({ type: 'node.removed', nodeId })
+    this.actor.send({ type: 'node.removed', nodeId })
     node.close()
     if (node.row.kind === 'agent') this.options.agents?.cut(nodeId)
   }
@@ -275,7 +276,7 @@ export class RunningRouter implements PoolRouter {
     const connection = connectionTo(node, this.options)
     node.transport = connection?.transport ?? null
     if (connection === null) {
-      this.pool.send({ type: 'node.probed', nodeId: node.row.nodeId })
+      this.actor.send({ type: 'node.probed', nodeId: node.row.nodeId })
       return
     }
     node.watch = watchOver(node, connection.probe, { ...this.options, polled: (result) => this.polled(node, result) })
@@ -302,7 +303,7 @@ export class RunningRouter implements PoolRouter {
       if (!awaitsFirstDial(node)) node.failedWith(result.code, at)
       node.actor.send({ type: result.code === 'refused' ? 'connection.refused' : 'poll.failed', at })
     }
-    this.pool.send({ type: 'node.probed', nodeId })
+    this.actor.send({ type: 'node.probed', nodeId })
   }
 
   /** The chart has moved: the table follows in the same tick, before any call hears of it. */
@@ -319,9 +320,9 @@ export class RunningRouter implements PoolRouter {
   }
 
   private learn(node: PoolNode, profile: Profile, outcome: CallOutcome): void {
-    if (outcome.kind === 'neutral') return
-    if (outcome.kind === 'failed') return learnFailedCall(node, profile, outcome, this.options)
-    this.measured.record(learnSpeed(profile, outcome, Date.now()))
+    const measured = learnCall(node, profile, outcome, this.options)
+    if (measured === null) return
+    this.measured.record(measured)
     this.measuredSincePublish = true
   }
 
@@ -338,7 +339,7 @@ export class RunningRouter implements PoolRouter {
 const isWarm = ({ model }: Profile) => model !== null && model.loaded !== false
 
 /** It has not failed: nobody can reach it before it has dialled in. */
-const awaitsFirstDial = ({ row, state }: PoolNode) => row.kind === 'agent' && row.url === null && state === 'enrolled'
+const awaitsFirstDial = ({ dialsIn, state }: PoolNode) => dialsIn && state === 'enrolled'
 
 function sameBytes(a: Buffer | null, b: Buffer | null): boolean {
   return a === null || b === null ? a === b : a.equals(b)

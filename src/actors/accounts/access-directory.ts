@@ -1,0 +1,248 @@
+import type { OpenDatabase } from '../../db/client.ts'
+import {
+  type CredentialQueries,
+  type CustomerCredential,
+  credentialQueries,
+  type KeyCredential,
+  saveKeyUses,
+} from '../../db/queries/accounts/accounts.ts'
+import { within } from '../../deadline.ts'
+import type { KeyId } from '../../ids.ts'
+import { failureName, type Log } from '../../log.ts'
+import { mergePolicies } from '../../machines/rules/model-policy.ts'
+import { equalBytes, hashToken, isWellFormedToken } from '../../secrets.ts'
+import { minuteMs, secondMs } from '../../time.ts'
+import type { ChangeFeed } from '../durable/change-feed.ts'
+import type { Access, Role } from './access.ts'
+import { CredentialCache, type CredentialEntry, type Loaded } from './credential-cache.ts'
+import { Freshness } from './freshness.ts'
+import { RoleTokens } from './role-tokens.ts'
+
+export interface AccessOptions {
+  readonly db: OpenDatabase['db']
+  readonly feed: ChangeFeed
+  readonly log: Log
+  /** SVC_TOKEN_PEPPER, newest first. */
+  readonly peppers: readonly string[]
+  /** SVC_ADMIN_TOKENS, SVC_OPERATOR_TOKENS, SVC_VIEWER_TOKENS. */
+  readonly roleTokens: Readonly<Record<Role, readonly string[]>>
+  /** Role tokens are in the database too (§25: embedded, none given). */
+  readonly roleTokensInDatabase: boolean
+  /** SVC_KEY_OUTAGE_MS. */
+  readonly outageMs: number
+  /** Unix ms. */
+  readonly now?: () => number
+}
+
+const keysMax = 50_000
+const customersMax = 1_000
+const saveUsesEveryMs = 5 * secondMs
+const refreshAfterMs = 20
+const refreshBatch = 500
+const failureLogEveryMs = secondMs
+
+/** Looks credentials up. Answers from memory where it can: then it is no promise, and the request path does not wait. */
+export class AccessDirectory {
+  private readonly now: () => number
+  private readonly newestPepper: string
+  private readonly queries: CredentialQueries
+  private readonly keys: CredentialCache
+  private readonly customers: CredentialCache
+  private readonly roles: RoleTokens
+  private readonly keyFreshness: Freshness
+  /**
+   * The hash of each key that has let somebody in: checksum and HMAC cost 5 µs, a tenth of a request. Whether the key is
+   * still good is asked of `keys` all the same.
+   */
+  private readonly idsOfKeys = new Map<string, string>()
+  private uses = new Map<KeyId, number>()
+  private usesTimer: ReturnType<typeof setInterval> | null = null
+  private refreshTimer: ReturnType<typeof setTimeout> | null = null
+  private stopped = false
+  private failureLoggedMs = Number.NEGATIVE_INFINITY
+
+  constructor(private readonly options: AccessOptions) {
+    const { db, feed, outageMs } = options
+    const now = options.now ?? Date.now
+    const failed = (error: unknown) => this.failed(error)
+    const [newestPepper] = options.peppers
+    if (newestPepper === undefined) throw new Error('no pepper to know tokens by')
+    this.newestPepper = newestPepper
+    this.now = now
+    this.queries = credentialQueries(db)
+    this.keyFreshness = new Freshness(feed, ['gateway_keys', 'customers'], now, () => this.refreshSoon())
+    this.keys = new CredentialCache({ freshness: this.keyFreshness, now, outageMs, failed, entriesMax: keysMax })
+    const freshness = new Freshness(feed, ['customers'], now)
+    this.customers = new CredentialCache({ freshness, now, outageMs, failed, entriesMax: customersMax })
+    this.roles = new RoleTokens({
+      fromEnvironment: options.roleTokens,
+      table: options.roleTokensInDatabase ? { db, feed } : null,
+      peppers: options.peppers,
+      outageMs,
+      now,
+      failed,
+    })
+  }
+
+  /** Reads the role tokens; start the change feed before. */
+  async start(): Promise<void> {
+    this.usesTimer = setInterval(() => void this.saveUses(), saveUsesEveryMs)
+    this.usesTimer.unref()
+    await this.roles.start()
+  }
+
+  /** Writes the last uses of keys. */
+  async stop(): Promise<void> {
+    this.stopped = true
+    if (this.usesTimer !== null) clearInterval(this.usesTimer)
+    if (this.refreshTimer !== null) clearTimeout(this.refreshTimer)
+    await this.saveUses()
+  }
+
+  /** null: unknown, expired or revoked. Rejects with `Problem('service_unavailable')` when the database is away and the key unknown. */
+  gatewayKey(token: string): Access | null | Promise<Access | null> {
+    const seen = this.idsOfKeys.get(token)
+    if (seen !== undefined) return this.keys.find(seen, () => this.loadKey(token), this.noteUse)
+    if (!isWellFormedToken(token, 'gateway')) return null
+    const id = this.cacheId(token)
+    const found = this.keys.find(id, () => this.loadKey(token), this.noteUse)
+    if (found !== null && !(found instanceof Promise)) this.rememberId(token, id)
+    return found
+  }
+
+  /** Customer headers; null for an unknown id and for a wrong token alike. */
+  customer(customerId: string, token: string): Access | null | Promise<Access | null> {
+    if (!isWellFormedToken(token, 'customer')) return null
+    // By token and id together: a wrong token for a known id takes the same way as an unknown id.
+    const id = this.cacheId(token) + customerId
+    return this.customers.find(
+      id,
+      () => this.loadCustomer(customerId, token),
+      () => {},
+    )
+  }
+
+  /** The role of an admin token; compares against all entries, no early exit. Throws like `gatewayKey` where only the database could tell. */
+  role(token: string): Role | null {
+    return this.roles.role(token)
+  }
+
+  /** One token stands in the lists of two roles. */
+  tokenSharedAcrossRoles(): boolean {
+    return this.roles.sharedAcrossRoles()
+  }
+
+  /** A key that this process has just revoked is refused from now on, whatever happens to the database. */
+  forgetKey(keyId: KeyId): void {
+    this.keys.forget((entry) => entry.access?.keyId === keyId)
+  }
+
+  private rememberId(token: string, id: string): void {
+    if (this.idsOfKeys.size >= keysMax) this.idsOfKeys.clear()
+    this.idsOfKeys.set(token, id)
+  }
+
+  /** Memory knows a token by its hash under the newest pepper, whichever pepper its row was made with. */
+  private cacheId(token: string): string {
+    return hashToken(this.newestPepper, token).toString('latin1')
+  }
+
+  private async loadKey(token: string): Promise<Loaded | null> {
+    for (const pepper of this.options.peppers) {
+      const hash = hashToken(pepper, token)
+      const row = await this.queries.keyByHash(hash)
+      if (row !== null && equalBytes(row.keyHash, hash)) return { access: accessOfKey(row), hash: row.keyHash }
+    }
+    return null
+  }
+
+  private async loadCustomer(customerId: string, token: string): Promise<Loaded | null> {
+    const row = await this.queries.customerById(customerId)
+    const expected = row?.tokenHash ?? noHash
+    let equal = false
+    for (const pepper of this.options.peppers) equal = equalBytes(expected, hashToken(pepper, token)) || equal
+    return row !== null && equal ? { access: accessOfCustomer(row), hash: row.tokenHash } : null
+  }
+
+  private readonly noteUse = (entry: CredentialEntry): void => {
+    const minute = Math.floor(this.now() / minuteMs)
+    const keyId = entry.access?.keyId
+    if (entry.usedMinute === minute || keyId == null) return
+    entry.usedMinute = minute
+    if (this.uses.size < keysMax) this.uses.set(keyId, minute * minuteMs)
+  }
+
+  private async saveUses(): Promise<void> {
+    const uses = this.uses
+    this.uses = new Map()
+    try {
+      await within(saveUsesEveryMs, saveKeyUses(this.options.db, uses))
+    } catch (error) {
+      this.failed(error)
+      for (const [keyId, at] of uses) if (!this.uses.has(keyId)) this.uses.set(keyId, at)
+    }
+  }
+
+  /** After a change the known keys are read again at once, so that an outage right after it finds them current. */
+  private refreshSoon(): void {
+    if (this.refreshTimer !== null || this.stopped) return
+    this.refreshTimer = setTimeout(() => {
+      this.refresh()
+        .catch((error) => this.failed(error))
+        .finally(() => {
+          this.refreshTimer = null
+        })
+    }, refreshAfterMs)
+    this.refreshTimer.unref()
+  }
+
+  private async refresh(): Promise<void> {
+    for (;;) {
+      const entries = this.keys.outdated(refreshBatch)
+      if (entries.length === 0 || this.stopped) return
+      const mark = this.keyFreshness.mark()
+      const rows = await this.queries.keysByHashes(entries.map((entry) => entry.hash))
+      const byHash = new Map(rows.map((row) => [row.keyHash.toString('latin1'), row]))
+      const gone = new Set<CredentialEntry>()
+      for (const entry of entries) {
+        const row = byHash.get(entry.hash.toString('latin1'))
+        if (row === undefined) gone.add(entry)
+        else {
+          entry.access = accessOfKey(row)
+          entry.mark = mark
+        }
+      }
+      if (gone.size > 0) this.keys.forget((entry) => gone.has(entry))
+    }
+  }
+
+  private failed(error: unknown): void {
+    const now = performance.now()
+    if (now - this.failureLoggedMs < failureLogEveryMs) return
+    this.failureLoggedMs = now
+    this.options.log.warn('access_lookup_failed', { error: failureName(error) })
+  }
+}
+
+/** What an unknown customer is compared with. */
+const noHash = Buffer.from(crypto.getRandomValues(new Uint8Array(32)))
+
+function accessOfKey(row: KeyCredential): Access {
+  return {
+    customerId: row.customerId,
+    keyId: row.keyId,
+    accountStatus: row.accountStatus,
+    expiresAtMs: row.expiresAt?.getTime() ?? null,
+    policy: mergePolicies(row.gatewayPolicy, { policy: row.modelPolicy, nodeScope: row.nodeScope }),
+  }
+}
+
+function accessOfCustomer(row: CustomerCredential): Access {
+  return {
+    customerId: row.customerId,
+    keyId: null,
+    accountStatus: row.accountStatus,
+    expiresAtMs: null,
+    policy: mergePolicies(row.gatewayPolicy, null),
+  }
+}

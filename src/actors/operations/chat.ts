@@ -1,0 +1,51 @@
+import { Problem } from '../../errors.ts'
+import { promptOf } from '../../machines/placement/blocks.ts'
+import { ChunkRewriter } from '../../protocol/chat/chunk-rewriter.ts'
+import { completionText, publicCompletion } from '../../protocol/chat/completion.ts'
+import { estimatePrompt, promptTokensLeast } from '../../protocol/chat/token-estimate.ts'
+import { streamMembers, upstreamBody } from '../../protocol/chat/upstream-request.ts'
+import { ChatRequest } from '../../protocol/wire/inference/chat.ts'
+import { askedAsStream } from '../../runtimes/registry.ts'
+import type { Operation } from './operation.ts'
+import { readRequestBody, refuseRouting } from './request-body.ts'
+
+function refuseChoices({ n, max_tokens: most, max_completion_tokens: alias }: ChatRequest): void {
+  if (n != null && n > 1) throw new Problem('n_not_supported', { param: 'n' })
+  if (most != null && alias != null && most !== alias) {
+    throw new Problem('invalid_request', {
+      param: 'max_completion_tokens',
+      detail: 'max_completion_tokens is another name of max_tokens: send one, or the same value in both.',
+    })
+  }
+}
+
+/** The first operation, and what those that are translated to it share with it. */
+export const chat: Operation<ChatRequest> = {
+  name: 'chat',
+  path: '/chat/completions',
+  summary: 'Complete a chat',
+  description:
+    'OpenAI-compatible. Fields that are not listed pass through to the node; `svc` is read by the gateway and never sent on.',
+  schema: ChatRequest,
+  modality: 'chat',
+  byAgents: true,
+  receiptKind: 'hosted_chat',
+  envelope: 'openai',
+  generates: true,
+  idPrefix: 'chatcmpl-',
+  read(text) {
+    const body = readRequestBody(text, ChatRequest)
+    refuseRouting(body, true)
+    refuseChoices(body)
+    return body
+  },
+  estimate: estimatePrompt,
+  tokensLeast: promptTokensLeast,
+  prompt: promptOf,
+  // A whole answer of a runtime that hears late of a client that left is asked for as a stream (§27).
+  upstream: (text, body, ceiling, kind) =>
+    upstreamBody(text, body, ceiling, askedAsStream(kind, body) ? streamMembers : null),
+  readWhole: publicCompletion,
+  writeWhole: (identity, { choices }, { usage, metadata }) => completionText(identity, choices, usage, metadata),
+  writer: (identity) => new ChunkRewriter(identity),
+}

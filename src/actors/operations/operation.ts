@@ -1,0 +1,98 @@
+import type { TSchema } from '@sinclair/typebox'
+import type { BlockHash, Prompt } from '../../machines/placement/blocks.ts'
+import type { Accepted, ChunkIdentity, SettledEnd } from '../../protocol/chat/chunk-rewriter.ts'
+import type { PublicChoice } from '../../protocol/chat/completion.ts'
+import type { PromptEstimate } from '../../protocol/chat/token-estimate.ts'
+import type { TokenUsage } from '../../protocol/chat/token-usage.ts'
+import type { UpstreamBody } from '../../protocol/chat/upstream-request.ts'
+import type { Envelope } from '../../protocol/json/problem-response.ts'
+import type { ChatRouting } from '../../protocol/wire/inference/chat.ts'
+import type { Modality } from '../../protocol/wire/nodes/agent.ts'
+import type { RuntimeKind } from '../../protocol/wire/nodes/node.ts'
+import type { HostedKind } from '../../protocol/wire/work-kinds.ts'
+
+/** What all operations share of a request; its other members are known to its own operation alone. */
+export interface InferenceRequest {
+  readonly model: string
+  readonly stream?: boolean | null
+  readonly stream_options?: object | null
+  readonly max_tokens?: number | null
+  readonly max_completion_tokens?: number | null
+  readonly svc?: ChatRouting
+}
+
+/** A node's whole answer by allow-list, as far as all operations share it. */
+export interface WholeAnswer {
+  /** Empty where the operation has none. */
+  readonly choices: readonly PublicChoice[]
+  /** null: the node reported nothing usable. */
+  readonly usage: TokenUsage | null
+  /** Of the prompt, found in the node's cache; null: it does not say. */
+  readonly cachedTokens: number | null
+  /** As the node wrote it: an agent's receipt. Looked at by nobody before it is checked. */
+  readonly svc: unknown
+  /** Weight of what was generated, unrounded; counted only when asked. */
+  readonly outputWeight: () => number
+}
+
+/** Turns a node's chunks into the client's events, and remembers what they say beside their text. */
+export interface StreamWriter {
+  /** The finish chunk's choices, once seen. */
+  readonly finish: readonly Readonly<Record<string, unknown>>[] | null
+  readonly usage: TokenUsage | null
+  readonly usageFinal: boolean
+  /** Of the prompt, found in the node's cache; null: it has not said. */
+  readonly cachedTokens: number | null
+  readonly svc: unknown
+  readonly outputWeight: number
+  readonly contentSeen: boolean
+  /** Keeps a silent connection open; must not look like an answer. */
+  readonly keepAlive: string
+  accept(data: string): Accepted
+  /** Sent at the finish where the client wants its usage apart. */
+  finishChunk(): string
+  /** The last bytes of a stream that ended well. */
+  last(end: SettledEnd, usageApart: boolean): string
+  /** The last bytes of one that failed. `error`: as OpenAI's envelope has it. */
+  failure(error: object): string
+}
+
+/**
+ * One kind of inference: one file here, one line in the registry. Everything that admits, places, tries, relays, meters,
+ * charges and records is shared and knows of an operation what stands here.
+ */
+export interface Operation<B extends InferenceRequest = InferenceRequest> {
+  /** Of the metrics and the receipt. */
+  readonly name: string
+  /** Below each base URL. */
+  readonly path: `/${string}`
+  readonly summary: string
+  readonly description: string
+  /** For OpenAPI; `read` checks it. */
+  readonly schema: TSchema
+  readonly modality: Modality
+  /** Agents have a route for it. */
+  readonly byAgents: boolean
+  readonly receiptKind: HostedKind
+  readonly envelope: Envelope
+  /** Its answer grows with `max_tokens`; else only the prompt is metered. */
+  readonly generates: boolean
+  /** Of the ids of its answers. */
+  readonly idPrefix: string
+  /** Throws a `Problem`, in a fixed order, before anything is taken or asked. */
+  read(text: string): B
+  /** The body as the text that everything behind the door works with; absent: as the client wrote it. */
+  written?(body: B): string
+  estimate(body: B): PromptEstimate
+  /** Tokens that the prompt surely has (§27). */
+  tokensLeast(body: B): number
+  /** What placement compares of the prompt (§29); null where no cache would help. */
+  prompt(customerId: string, modelId: string, body: B, hash: BlockHash): Prompt | null
+  /** `ceiling`: `max_tokens` to inject; null: none. */
+  upstream(text: string, body: B, ceiling: number | null, kind: RuntimeKind): UpstreamBody
+  /** null: it is an error, or no answer to this request. */
+  readWhole(text: string, body: B): WholeAnswer | null
+  writeWhole(identity: ChunkIdentity, answer: WholeAnswer, end: SettledEnd, body: B): string
+  /** Absent: it has no stream, and `read` refuses to be asked for one. */
+  writer?(identity: ChunkIdentity, body: B): StreamWriter
+}

@@ -1,0 +1,58 @@
+import type { Static, TSchema } from '@sinclair/typebox'
+import { Problem } from '../../errors.ts'
+import { checkValue, parseJson } from '../../protocol/json/json-body.ts'
+import type { InferenceRequest } from './operation.ts'
+
+/** What an inference body may not carry, at its top level or in `svc`, and what answers it (§3, §27). */
+const privateJobKeys = ['encrypted_request', 'envelope', 'ciphertext', 'webhook_url'] as const
+const targetingKeys = ['node_id', 'runtime_id', 'route', 'hostname', 'endpoint_url', 'node_url'] as const
+/** In `svc` a node may be named: the pin. */
+const unpinnedKeys = targetingKeys.filter((key) => key !== 'node_id')
+
+export type Json = Record<string, unknown>
+export const isObject = (value: unknown): value is Json =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+
+function refuseForeignKeys(body: Json): void {
+  refuseKeys(body, '', targetingKeys)
+  if (isObject(body.svc)) refuseKeys(body.svc, 'svc.', unpinnedKeys)
+}
+
+function refuseKeys(place: Json, prefix: string, forbiddenTargets: readonly string[]): void {
+  for (const job of privateJobKeys) {
+    if (job in place) throw new Problem('private_job_payload_not_allowed', { param: prefix + job })
+  }
+  for (const target of forbiddenTargets) {
+    if (target in place) throw new Problem('direct_node_targeting_not_allowed', { param: prefix + target })
+  }
+}
+
+/** `mixes`: the operation can be answered by several models at once. */
+export function refuseRouting({ svc }: InferenceRequest, mixes: boolean): void {
+  const mode = svc?.dispatch_mode
+  const unmixed = svc?.mixture !== undefined && !mixes
+  if (unmixed) throw new Problem('mixture_unsupported_path', { param: 'svc.mixture' })
+  if (svc?.mixture !== undefined && mode !== undefined && mode !== 'pooled_sync') {
+    throw new Problem('mixture_unsupported_path', { param: 'svc.dispatch_mode' })
+  }
+  if (mode === 'private_job') throw new Problem('private_job_not_supported', { param: 'svc.dispatch_mode' })
+  if (mode !== undefined && mode !== 'pooled_sync')
+    throw new Problem('dispatch_mode_invalid', { param: 'svc.dispatch_mode' })
+}
+
+/** The raw body of a request, checked in a fixed order; the first fault is the answer. */
+export function readRequestBody<S extends TSchema>(text: string, schema: S): Static<S> {
+  const value = parseJson(text)
+  if (isObject(value)) refuseForeignKeys(value)
+  return checkValue(value, schema)
+}
+
+/** Fields that would change the answer and that no node could honour: refused by name, never ignored in silence. */
+export function refuseFields(body: object, names: readonly string[], why: string): void {
+  for (const name of names) {
+    const value = (body as Json)[name]
+    if (value !== undefined && value !== null && value !== false) {
+      throw new Problem('invalid_request', { param: name, detail: `${name}: ${why}` })
+    }
+  }
+}

@@ -1,0 +1,47 @@
+import { type Static, Type } from '@sinclair/typebox'
+import { ChatMetadata, ChatRouting } from './chat.ts'
+
+/** Of one request (§28). */
+export const embeddingInputsMax = 2_048
+/** Tokens of one input that was tokenized by the client. */
+const inputTokensMax = 100_000
+
+const token = Type.Integer({ minimum: 0 })
+
+/** `POST /embeddings`. Fields that are not listed pass through to the node. */
+export const EmbeddingsRequest = Type.Object(
+  {
+    model: Type.String({ minLength: 1, maxLength: 256 }),
+    input: Type.Union([
+      Type.String({ minLength: 1 }),
+      // A list is of one kind: texts, tokens of one text, or lists of tokens.
+      Type.Array(
+        Type.Union([
+          Type.String({ minLength: 1 }),
+          token,
+          Type.Array(token, { minItems: 1, maxItems: inputTokensMax }),
+        ]),
+        { minItems: 1, maxItems: inputTokensMax },
+      ),
+    ]),
+    encoding_format: Type.Optional(Type.Union([Type.Literal('float'), Type.Literal('base64')])),
+    dimensions: Type.Optional(Type.Integer({ minimum: 1, maximum: 65_536 })),
+    svc: Type.Optional(ChatRouting),
+  },
+  { additionalProperties: true },
+)
+export type EmbeddingsRequest = Static<typeof EmbeddingsRequest>
+
+export const EmbeddingsResponse = Type.Object({
+  object: Type.Literal('list'),
+  data: Type.Array(
+    Type.Object({
+      object: Type.Literal('embedding'),
+      index: Type.Integer(),
+      embedding: Type.Union([Type.Array(Type.Number()), Type.String({ description: 'base64 of 32-bit floats' })]),
+    }),
+  ),
+  model: Type.String(),
+  usage: Type.Object({ prompt_tokens: Type.Integer(), total_tokens: Type.Integer() }),
+  svc: ChatMetadata,
+})

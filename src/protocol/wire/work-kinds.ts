@@ -1,0 +1,6 @@
+/** Work that a request waits for, by what it was. */
+export const hostedKinds = ['hosted_chat', 'hosted_embedding'] as const
+export type HostedKind = (typeof hostedKinds)[number]
+/** What receipts, debits and payouts are about. */
+export const workKinds = [...hostedKinds, 'private_job'] as const
+export type WorkKind = (typeof workKinds)[number]

@@ -1,0 +1,23 @@
+/** `probability`: 0–1 as it stands. `logit`: unbounded, through a sigmoid (§12). */
+export type ScoreKind = 'probability' | 'logit'
+
+export interface RankingTraits {
+  readonly scoreKind: ScoreKind
+  /** At most so many documents in one request; null: no bound is known. */
+  readonly documentsMax: number | null
+}
+
+export interface RankingCall {
+  /** As the server names it. */
+  readonly model: string
+  readonly query: string
+  readonly documents: readonly string[]
+}
+
+/** How a kind of server is asked for a ranking, and how it answers. */
+export interface RerankDialect {
+  readonly path: string
+  body(call: RankingCall): object
+  /** The members of its answer as they are; null where it is no ranking. */
+  scores(answer: unknown): readonly { readonly index: unknown; readonly score: unknown }[] | null
+}
