@@ -6,7 +6,9 @@ test('§5: an answer has the headers of its own limits and no others, whatever w
   const known = new AnswerHeaders({ 'content-type': 'application/json' }, null)
   const [first, second, third] = [newId('req'), newId('req'), newId('req')]
   const plain = new Response('', { headers: known.of(first, {}) })
-  const limited = new Response('', { headers: known.of(second, { ratelimit: '"minute";r=1', 'ratelimit-policy': 'p' }) })
+  const limited = new Response('', {
+    headers: known.of(second, { ratelimit: '"minute";r=1', 'ratelimit-policy': 'p' }),
+  })
   const after = new Response('', { headers: known.of(third, {}) })
   expect([...plain.headers]).toEqual([
     ['content-type', 'application/json'],

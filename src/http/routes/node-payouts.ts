@@ -126,9 +126,9 @@ const stampQuery = { signed_at: any, nonce: any, signature_ed25519: any } as con
 const proofsRoute = (context: HttpContext) =>
   new Elysia().use(requestId(context)).get(
     '/v1/nodes/:node_id/payouts/proofs',
-    async ({ exchange, params: { node_id: nodeId }, request, set }) => {
+    async ({ exchange, params: { node_id: nodeId }, query: values, set }) => {
       const { gateway } = context
-      const { signedAt, nonce, signature, atMs } = readStamp(readQuery(request.url, stampQuery))
+      const { signedAt, nonce, signature, atMs } = readStamp(values)
       if (!nodeIdPattern.test(nodeId)) throw new Problem('signature_malformed', { param: 'node_id' })
       const message = payoutProofsMessage({ nodeId, signedAt, nonce })
       const fault = await gateway.nodeProofs.check({ nodeId, timestamp: atMs / secondMs, nonce, signature, message })
@@ -145,12 +145,12 @@ const proofsRoute = (context: HttpContext) =>
     {
       params: Type.Object({ node_id: Type.String() }),
       response: { 200: NodePayoutProofs },
+      ...asks(stampQuery, stamp),
       detail: {
         ...describe({
           summary: "The proofs of a node's payouts, to claim with",
           description: `Signed by the node's Ed25519 identity over \`${brand}-node-payout-proofs-v1:<node_id>:<signed_at>:<nonce>\`. Of the newest ${batchesMax} batches.`,
           tags: ['Money (extension)'],
-          query: stamp,
         }),
         security: [],
       },
