@@ -70,8 +70,11 @@ export class PoolRouter implements Router {
     this.caches.of(route.modelId).record(route.profileId, call.work.prompt)
   }
 
-  began({ load }: Route, { work, timed }: InFlightCall): void {
-    if (work?.readMs === null && timed) firstTokenSeen(load.reading, work, Date.now())
+  began({ load, nodeId }: Route, call: InFlightCall): void {
+    const { work, timed } = call
+    if (work?.readMs !== null || !timed) return
+    // One read of the node can hold the first chunk and the end: then the work is settled already.
+    if (this.members.get(nodeId)?.calls.has(call) === true) firstTokenSeen(load.reading, work, Date.now())
   }
 
   release(route: Route, call: InFlightCall, outcome: CallOutcome): void {

@@ -465,6 +465,26 @@ describe('slots', () => {
   })
 })
 
+test('§29: a call that ended with its first chunk takes nothing from the backlog of the others', async () => {
+  await register(fakeNode())
+  const { router } = await startRouter()
+  const route = routeFor(router)
+  const prompt = { units: 2_000, blocks: [1], first: 1 }
+  const placedCall = (): InFlightCall => ({
+    work: { atMs: Date.now(), ownMs: 100, unreadUnits: 2_000, matchedBlocks: 0, atOnce: true, prompt, readMs: null },
+    timed: true,
+    nodeLost: () => {},
+  })
+  const [ended, open] = [placedCall(), placedCall()]
+  router.claim(route, ended)
+  router.claim(route, open)
+  router.release(route, ended, { kind: 'neutral' })
+  router.began(route, ended)
+  expect(route.load.reading.unseenMs).toBe(100)
+  router.release(route, open, { kind: 'neutral' })
+  expect(route.load.reading.unseenMs).toBe(0)
+})
+
 test('§9: the last measured call is kept, with its rate, and survives a restart', async () => {
   await register(fakeNode())
   const { router } = await startRouter()
