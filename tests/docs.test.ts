@@ -84,6 +84,16 @@ test('the glossary is short, and each of its terms is a word of the code', () =>
   expect(terms.filter((term) => !words(term).test(source))).toEqual([])
 })
 
+test('a machine is a statechart: no sentence of the program calls a computer so', () => {
+  const files = [...new Bun.Glob('src/**/*.{ts,tsx}').scanSync({ cwd: root })]
+  const sentences = files.flatMap((file) => {
+    const code = read(file).replaceAll(/\/\*[\s\S]*?\*\/|(?<=^|\s)\/\/.*$/gm, '')
+    return [...code.matchAll(/(['"`])[^'"`\n]*\w machines?\b[^'"`\n]*/g)].map(([text]) => `${file}: ${text}`)
+  })
+  expect(sentences).toEqual([])
+  expect(documents.filter((file) => file.startsWith('docs/reference/') && /\bmachine/i.test(read(file)))).toEqual([])
+})
+
 test.each(documents)('every setting that %s names exists', (file) => {
   const known = [
     ...Object.keys(settings),

@@ -20,7 +20,7 @@ import { durableCharts } from './console/durable-charts.ts'
 import { createTraffic } from './console/traffic.ts'
 import { ChangeFeed } from './durable/change-feed.ts'
 import { createAgents } from './gateway-agents.ts'
-import type { GatewayParts } from './gateway-handle.ts'
+import type { GatewayParts, OwnFacts } from './gateway-handle.ts'
 import { createPrivateJobs } from './jobs/private-jobs.ts'
 import { createWebhooks } from './jobs/webhooks.ts'
 import { createFailedLogins } from './limits/failed-logins.ts'
@@ -34,7 +34,7 @@ import { agentWitnesses, foreignWitness } from './log/witnesses.ts'
 import { Mixtures } from './mixture/mixture.ts'
 import { createMixtureRecords } from './mixture/mixture-records.ts'
 import { createBilling } from './money/billing.ts'
-import { type Chain, createChain } from './money/chain.ts'
+import { createEvmChain, type EvmChain } from './money/evm-chain.ts'
 import { Ledger } from './money/ledger.ts'
 import { createReceiptWriter } from './money/receipt-writer.ts'
 import { Settlement } from './money/settlement.ts'
@@ -44,17 +44,21 @@ import { createLocalNodes } from './pool/local-nodes.ts'
 import { createPoolAdmin } from './pool/pool-admin.ts'
 import { createPoolFeed } from './pool/pool-feed.ts'
 import { PoolRouter } from './pool/pool-router.ts'
+import { loadsOf, withLoads } from './siblings/loads.ts'
+import { createPooledInspector, movedSince } from './siblings/pooled-inspector.ts'
+import { pooledTotals, totalsOnWire } from './siblings/pooled-totals.ts'
+import { alone, createSiblings } from './siblings/siblings.ts'
 import { createHealth } from './telemetry/health.ts'
 import { createInspector } from './telemetry/inspect.ts'
 import { createMetrics } from './telemetry/metrics.ts'
 import { createSpanExporter } from './telemetry/trace-export.ts'
 import { createTracing } from './telemetry/tracing.ts'
 
-/** All actors in the order in which they need each other, made and not yet started. */
-export function createActors(parts: GatewayParts, chain: Chain | null) {
-  const { config, log } = parts
-  /** `port` becomes the one that was really taken. */
-  const listener = { port: config.SVC_PORT }
+/** Creates all actors in the order in which they need each other, without starting them. */
+export function createActors(parts: GatewayParts, chain: EvmChain | null) {
+  const { config } = parts
+  /** `port` becomes the one on which the gateway really listens. `leaving`: this process ends, and others go on. */
+  const listener = { port: config.SVC_PORT, leaving: false }
   const watching = createWatching(parts)
   const keeping = createKeeping(parts)
   const pool = createPool(parts, watching, keeping, listener)
@@ -62,12 +66,8 @@ export function createActors(parts: GatewayParts, chain: Chain | null) {
   const jobs = createJobs(parts, watching, keeping, pool)
   const transparency = createTransparency(parts, keeping, pool)
   const calls = createCalls(parts, { ...watching, ...keeping, ...pool, ...money })
-  const { inspector, metrics } = watching
-  const traffic = createTraffic({ totals: metrics.totals, log })
-  const nodes = () => pool.router.nodes().map(liveNode)
-  const durable = durableCharts(parts.database.db)
-  const consoles = new ConsoleFeed({ inspector, traffic, nodes, durable, consolesMax: config.SVC_CONSOLES_MAX, log })
-  return { listener, ...watching, ...keeping, ...pool, ...money, ...jobs, ...transparency, ...calls, traffic, consoles }
+  const told = createTelling(parts, watching, pool)
+  return { listener, ...watching, ...keeping, ...pool, ...money, ...jobs, ...transparency, ...calls, ...told }
 }
 
 export type Actors = ReturnType<typeof createActors>
@@ -90,6 +90,30 @@ function createWatching({ config, log, database }: GatewayParts) {
   const exporter = createSpanExporter({ endpoint, headers, serviceName: config.OTEL_SERVICE_NAME, log })
   metrics.observe({ spansDropped: exporter.dropped.bind(exporter) })
   return { metrics, inspector, health, decisions, tracing: createTracing(exporter) }
+}
+
+/** What consoles look at, of this process and of its siblings (§33). */
+function createTelling({ config, log, database, place }: GatewayParts, watching: Watching, { router }: Pool) {
+  const { inspector, metrics } = watching
+  const siblings = place === undefined ? alone : createSiblings(place)
+  const pooled = createPooledInspector(inspector, siblings)
+  const live = () => router.nodes().map(liveNode)
+  const loads = () => loadsOf(live())
+  const own: OwnFacts = {
+    loads,
+    moved: (sinceMs) => movedSince(inspector, siblings.name, loads(), sinceMs),
+    totals: async () => totalsOnWire(siblings.name, await metrics.totals()),
+  }
+  const traffic = createTraffic({ totals: pooledTotals(metrics.totals, siblings), log })
+  const nodes = () => withLoads(live(), pooled.loads())
+  const durable = durableCharts(database.db)
+  const consolesMax = config.SVC_CONSOLES_MAX
+  return {
+    siblings,
+    own,
+    traffic,
+    consoles: new ConsoleFeed({ inspector: pooled, traffic, nodes, durable, consolesMax, log }),
+  }
 }
 
 /** Who may do what and how often, and the audit of it. */
@@ -160,16 +184,16 @@ function createPool(
   return { pool, agents, router, poolFeed, localNodes }
 }
 
-/** null: none is configured. */
-export async function chainOf({ config }: GatewayParts): Promise<Chain | null> {
+/** null if no blockchain is configured. */
+export async function evmChainOf({ config }: GatewayParts): Promise<EvmChain | null> {
   const { SVC_CHAIN_RPC_URL: rpcUrl, SVC_CHAIN_KEY: key, SVC_CHAIN_CONTRACT: contract } = config
   if (rpcUrl === null || key === null || contract === null) return null
   const { SVC_CHAIN_ID: chainId, SVC_CHAIN_CONFIRMATIONS: confirmations } = config
-  return createChain({ rpcUrl, key, contract, chainId, confirmations })
+  return createEvmChain({ rpcUrl, key, contract, chainId, confirmations })
 }
 
-/** What moves money, and what proves it. */
-function createMoney(parts: GatewayParts, watching: Watching, { audit: trail }: Keeping, chain: Chain | null) {
+/** The actors that move money and prove it. */
+function createMoney(parts: GatewayParts, watching: Watching, { audit: trail }: Keeping, chain: EvmChain | null) {
   const { config, log, database, peppers } = parts
   const { db } = database
   const settlement = new Settlement({

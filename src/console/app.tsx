@@ -20,7 +20,7 @@ function useHash(): string {
   return hash
 }
 
-/** Says that what stands below is old, and since when. */
+/** Says that the page shows old data, and since when. */
 function LostConnection() {
   const now = useNow()
   const { value } = connection

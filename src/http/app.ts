@@ -55,7 +55,7 @@ import { webhookKeyRoutes } from './routes/webhook-keys.ts'
  */
 const bunBodyBytesMax = Number.MAX_SAFE_INTEGER
 
-/** The HTTP interface over a running gateway; the caller listens. */
+/** The HTTP interface of a running gateway. The caller listens. */
 export function createApp(gateway: GatewayHandle): AnyElysia {
   const context = createHttpContext(gateway, () => app.server)
   let mounted: RouteTable | null = null
@@ -70,7 +70,7 @@ export function createApp(gateway: GatewayHandle): AnyElysia {
   const app: AnyElysia = new Elysia({
     serve: { maxRequestBodySize: bunBodyBytesMax, idleTimeout: idleSeconds, development: false },
     websocket: tunnelSocketOptions,
-    // Else the path of a request is looked for behind the eleventh character, where it is not for a short host.
+    // Without this Elysia looks for the path behind the eleventh character, which is wrong for a short host.
     handler: { standardHostname: false },
   })
     .wrap(gatewayDoor(context, table, () => app.server, posts))

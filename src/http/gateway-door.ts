@@ -12,17 +12,17 @@ import { unknownParameters } from './frame/unknown-parameters.ts'
 import { auditUnrouted } from './plugins/access-audit.ts'
 import { respondToFailure, unmatched } from './plugins/problems.ts'
 
-/** What tells how the gateway is, and where nodes and other gateways prove who they are by signatures of their own. */
+/** Paths for health checks, and paths where nodes and other gateways prove their identity with signatures. */
 const openPaths = /^\/(?:healthz|readyz|metrics|v1\/node-agent\/.*)$/
 
-/** True for a credential that memory knows. One that has to be looked up is known from then on. */
+/** True for a credential that memory knows. A look-up that starts here makes the credential known later. */
 function known(find: () => unknown): boolean {
   try {
     const found = find()
     if (!(found instanceof Promise)) return found !== null
     found.catch(() => {})
   } catch {
-    // The database is away: nobody is known then.
+    // The database is away, so the credential is unknown.
   }
   return false
 }
@@ -43,8 +43,8 @@ function isKnown({ gateway: { access } }: HttpContext, request: Request): boolea
 }
 
 /**
- * The gateway's front door. What it refuses has its log line and its event like anything else. `posts`: handlers by their
- * path, which take what is posted there without the router's own work on each request.
+ * The gateway's front door. A refused request also has its log line and its audit event. `posts` has handlers by their
+ * path. They take the POST requests of that path and save the router's own work on each request.
  */
 export function gatewayDoor(
   context: HttpContext,
@@ -64,8 +64,13 @@ export function gatewayDoor(
     endExchange(context, exchange, { route, method: request.method, status })
     return response
   }
-  const enter = frontDoor({ descriptors, isKnown: (request) => isKnown(context, request), refuse })
-  // Elysia's type says what the handler returns, and means the handler.
+  const enter = frontDoor({
+    descriptors,
+    isKnown: (request) => isKnown(context, request),
+    refuse,
+    leaving: () => context.gateway.leaving(),
+  })
+  // Elysia's type describes the result of the handler, but it means the handler.
   return ((next: Handler, request: Request): Handler => {
     const own = request.method === 'POST' ? posts.get(pathOf(request.url)) : undefined
     const handler = enter(own ?? next, request)
@@ -73,10 +78,10 @@ export function gatewayDoor(
   }) as never
 }
 
-/** The same, which names what the route does not read of the query. */
+/** Adds a header that names query parameters which the route does not read. */
 function warning(handler: Handler, table: () => RouteTable): Handler {
   return async (request) => {
-    // Afterwards Bun no longer knows the query (seen).
+    // After the answer Bun no longer knows the query (seen).
     const { url } = request
     const response = await handler(request)
     const known = table().match(pathOf(url))?.query

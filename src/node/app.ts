@@ -35,7 +35,7 @@ type OpenParts = NodeAppParts & Pick<ChatRouteParts, 'connections'>
 
 export interface NodeApp {
   readonly app: AnyElysia
-  /** The same routes without a socket: what arrives by the tunnel. */
+  /** The same routes without a socket, for requests from the tunnel. */
   handle(request: Request): Promise<Response>
 }
 
@@ -53,7 +53,10 @@ const asOpenAi: Refuse = (problem, requestId) => envelopeResponse('openai', prob
 const asProblem: Refuse = (problem, requestId) =>
   problemResponse(problem, requestId, baseHeaders, { typeBase: null, challenge: bearerChallenge })
 
-/** One line for each request, without anything that a caller made up; the gateway's polls only where they fail. */
+/**
+ * One log line for each request, without anything that a caller made up. Polls of the gateway are logged only if they
+ * fail.
+ */
 class Line {
   readonly requestId = newId('req')
   private readonly beganMs = performance.now()
@@ -73,7 +76,7 @@ class Line {
   }
 }
 
-/** Runs one route: its answer, or its refusal in the form of the route. */
+/** Runs one route and turns a refusal into the route's form of error. */
 async function answered(
   log: Log,
   route: string,
@@ -109,7 +112,7 @@ async function statusResponse(parts: NodeAppParts, request: Request): Promise<Re
   return Response.json(nodeStatus(parts, membership.nodeId, nonce), { headers: baseHeaders })
 }
 
-/** Commands are the gateway's alone: no local credential opens them. */
+/** Only the gateway may send commands. No local credential allows them. */
 async function commandResponse(parts: OpenParts, request: Request): Promise<Response> {
   if (!request.headers.has(headers.routerSignature)) throw new Problem('missing_credentials')
   const caller = parts.credentials.begin(request)
@@ -123,7 +126,7 @@ async function commandResponse(parts: OpenParts, request: Request): Promise<Resp
   )
 }
 
-/** Checkpoints come from the gateway alone, in whose log this machine's receipts stand. */
+/** Checkpoints come from the gateway alone, whose log contains this node's receipts. */
 async function witnessResponse(parts: OpenParts, request: Request): Promise<Response> {
   if (!request.headers.has(headers.routerSignature)) throw new Problem('missing_credentials')
   const caller = parts.credentials.begin(request)
@@ -141,7 +144,7 @@ function unmatched(request: Request): Response {
   return asProblem(problem, newId('req'))
 }
 
-/** As far as the headers tell. */
+/** What the headers alone tell about the caller. */
 function isKnown({ credentials }: NodeAppParts, request: Request): boolean {
   if (pathOf(request.url) === '/healthz') return true
   try {
@@ -152,7 +155,7 @@ function isKnown({ credentials }: NodeAppParts, request: Request): boolean {
   }
 }
 
-/** Elysia's type says what the handler returns, and means the handler. */
+// Elysia's type describes the result of the handler, but it means the handler.
 function door(parts: NodeAppParts) {
   const refuse = (_request: Request, problem: Problem) => {
     const requestId = newId('req')
@@ -162,7 +165,7 @@ function door(parts: NodeAppParts) {
   return frontDoor({ descriptors, isKnown: (request) => isKnown(parts, request), refuse }) as never
 }
 
-/** Bun's own limit answers before any route; each route has its own. */
+/** Bun's own limit would answer before any route, and each route has its own limit. */
 const bunBodyBytesMax = Number.MAX_SAFE_INTEGER
 
 /** The agent's HTTP interface (§22); the caller listens. */
@@ -176,7 +179,7 @@ export function createNodeApp(parts: NodeAppParts): NodeApp {
     answered(log, nodeChatRoute, request, asOpenAi, (requestId) => answerChat(open, request, requestId))
   const app: AnyElysia = new Elysia({
     serve: { maxRequestBodySize: bunBodyBytesMax, idleTimeout: idleSeconds, development: false },
-    // Else the path of a request is looked for behind the eleventh character, where it is not for a short host.
+    // Without this Elysia looks for the path behind the eleventh character, which is wrong for a short host.
     handler: { standardHostname: false },
   })
     .wrap(door(parts))

@@ -18,7 +18,7 @@ export const ollama: RuntimeModule = {
     const installed = (listOf(fieldsOf(tags.body).models) ?? []).filter(staysHere)
     const models = installed.map((entry) => {
       const loaded = inMemory.get(nameOf(entry))
-      // Of a model that is not in memory the context is not known: it is settled when the server loads it.
+      // The context length of a model is unknown until the server has loaded the model.
       const model = {
         id: nameOf(entry),
         contextLength: countOf(loaded?.context_length),
@@ -41,7 +41,7 @@ function nameOf(entry: Fields): string {
   return textOf(entry.model) ?? textOf(entry.name) ?? ''
 }
 
-/** Embedding models are of the BERT families, or are called so; what a model can do Ollama tells to a POST alone. */
+/** Embedding models belong to the BERT families or have such a name. Ollama says what a model can do only to a POST. */
 function embeds(entry: Fields): boolean {
   const details = fieldsOf(entry.details)
   const families = [details.family, ...(Array.isArray(details.families) ? details.families : [])]
@@ -49,7 +49,7 @@ function embeds(entry: Fields): boolean {
   return isBert || modalityByName(nameOf(entry)) === 'embedding'
 }
 
-/** A cloud model is answered by Ollama's own service: a prompt for it would leave the owner's machines. */
+/** Ollama's own service answers for a cloud model, so a prompt for it would leave the owner's nodes. */
 function staysHere(entry: Fields): boolean {
   return textOf(entry.remote_host) === null && textOf(entry.remote_model) === null && !/[:-]cloud$/.test(nameOf(entry))
 }

@@ -24,7 +24,7 @@ export const jinaDialect: RerankDialect = {
   scores: (answer) => entriesOf(fieldsOf(answer).results, 'relevance_score'),
 }
 
-/** Text Embeddings Inference; without `truncate` one long document would fail the whole request. */
+/** Text Embeddings Inference. Without `truncate` one long document would fail the whole request. */
 export const teiDialect: RerankDialect = {
   path: '/rerank',
   body: ({ query, documents }) => ({ query, texts: documents, truncate: true }),
@@ -54,7 +54,7 @@ export function declaredRanker(status: RuntimeStatus, scoreKind: ScoreKind | nul
   return { ...status, models: status.models.map(declared) }
 }
 
-/** A probability that single precision has pushed over its edge by so little is at the edge. */
+/** Single precision may push a probability this far over 0 or 1, which then counts as 0 or 1. */
 const edge = 1e-4
 
 function inUnit(score: number, kind: ScoreKind): number | null {

@@ -13,6 +13,8 @@ export interface DirectOptions {
   /** Sent as bearer token; null for a node that asks for none. */
   readonly apiKey: string | null
   readonly connectTimeoutMs: number
+  /** The Unix socket where the URL's host listens. */
+  readonly socketPath?: string
   /** The address to connect to, asked for each new connection; default: the system's. Rejects with `TransportError`. */
   readonly resolve?: (hostname: string, tls: boolean) => Promise<string>
 }
@@ -71,6 +73,7 @@ class DirectTransport implements NodeTransport, ConnectionPort, CallPort {
       hostname: url.hostname.replace(/^\[|\]$/g, ''),
       port: url.port === '' ? (tls ? 443 : 80) : Number(url.port),
       tls,
+      ...(options.socketPath === undefined ? {} : { socketPath: options.socketPath }),
       connectTimeoutMs: options.connectTimeoutMs,
     }
     this.requests = new RequestHeads(url, options.apiKey)

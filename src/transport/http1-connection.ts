@@ -25,6 +25,8 @@ export interface Endpoint {
   readonly tls: boolean
   /** Whose certificate is expected; default `hostname`. */
   readonly serverName?: string
+  /** A Unix socket, in the place of name and port. */
+  readonly socketPath?: string
   readonly connectTimeoutMs: number
 }
 
@@ -91,7 +93,7 @@ export class Http1Connection implements ResponseSink, BodyFlow {
   }
 
   connect(endpoint: Endpoint, signal: CancelSignal): Promise<void> {
-    const { hostname, port, tls, connectTimeoutMs, serverName = hostname } = endpoint
+    const { hostname, port, tls, connectTimeoutMs, serverName = hostname, socketPath } = endpoint
     return new Promise((resolve, reject) => {
       const onAbort = () => this.connected?.('aborted')
       const timer = setTimeout(() => this.connected?.('timeout'), connectTimeoutMs)
@@ -105,13 +107,16 @@ export class Http1Connection implements ResponseSink, BodyFlow {
       }
       signal.addEventListener('abort', onAbort)
       descriptors.lend()
-      Bun.connect<Http1Connection>({
-        hostname,
-        port,
+      const options = {
         data: this,
         ...(tls ? { tls: { serverName, rejectUnauthorized: true } } : {}),
         socket: tls ? Http1Connection.secure : Http1Connection.plain,
-      }).catch((error: unknown) => this.connected?.(failureOf(error)))
+      }
+      const connecting =
+        socketPath === undefined
+          ? Bun.connect<Http1Connection>({ ...options, hostname, port })
+          : Bun.connect<Http1Connection>({ ...options, unix: socketPath })
+      connecting.catch((error: unknown) => this.connected?.(failureOf(error)))
     })
   }
 

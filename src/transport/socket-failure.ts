@@ -3,6 +3,8 @@ import type { TransportFailure } from './transport.ts'
 
 const failureByCode: Readonly<Record<string, TransportFailure>> = {
   ECONNREFUSED: 'refused',
+  // A Unix socket that is gone.
+  ENOENT: 'refused',
   EHOSTUNREACH: 'refused',
   ENETUNREACH: 'refused',
   EHOSTDOWN: 'refused',

@@ -33,6 +33,12 @@ test('credits add, and again with the same id', async () => {
   expect([text.code, text.err]).toEqual([1, expect.stringContaining('invalid_request')])
 })
 
+test.each(['1e18', '1.5', '-1', '0x10', ' 1'])('credits add takes whole wei only, not %p', async (amount) => {
+  const refused = await cli.run(['credits', 'add', '--', customerId, amount])
+  expect(refused.code).toBe(2)
+  expect(refused.err).toContain('whole wei, without exponent')
+})
+
 test('payouts list, create, submit and proofs; audit books; verify payout', async () => {
   await gateway.database.sql`insert into nodes (node_id, customer_id, kind, name, visibility, privacy_class, node_class,
     payout_address) values ('node_cli', ${customerId}, 'agent', 'n', 'public', 'public', 'gpu', ${`0x${'ab'.repeat(20)}`})`
@@ -45,7 +51,7 @@ test('payouts list, create, submit and proofs; audit books; verify payout', asyn
   const { batch_id: batchId, merkle_root: root } = made.batch
   const listed = await cli.run(['payouts', 'list'])
   expect(listed.out).toContain(batchId)
-  expect(listed.out).toContain('No chain is configured')
+  expect(listed.out).toContain('No blockchain is configured')
   const refused = await cli.run(['payouts', 'submit', batchId])
   expect([refused.code, refused.err]).toEqual([1, expect.stringContaining('settlement_not_configured')])
   const proofs = await cli.json<{ proofs: { amount_wei: string }[] }>('payouts', 'proofs', batchId)

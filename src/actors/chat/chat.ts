@@ -72,7 +72,7 @@ function outputCeiling(exchange: Exchange): number | null {
   return maxTokensPerRequest === null ? ceiling : Math.min(ceiling, maxTokensPerRequest)
 }
 
-/** Takes what the account's limits ask for, null: without a wait; a request that no machine may serve is refused before it takes anything. */
+/** Takes what the account's limits ask for, null: without a wait; a request that no node may serve is refused before it takes anything. */
 function admit(exchange: Exchange, request: PlacementRequest, ceiling: number | null): Promise<void> | null {
   const { command, port, table } = exchange
   const { access, body } = command

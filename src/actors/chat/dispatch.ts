@@ -163,7 +163,7 @@ class Search {
   /** Throws where no other route is worth a try. */
   failed({ route }: Placed, failure: AttemptFailure): void {
     const { port, command } = this.exchange
-    // A call that ended because its client left is no failure of the node.
+    // A call that ended because its client left is not a failure of the node.
     if (!command.signal.aborted) port.failed(failure.code)
     if (!this.tries.failed(route.profileId, failure) || this.spent) throw this.tries.givenUp()
     if (performance.now() >= this.deadlineMs) throw this.tries.givenUp('upstream_timeout')

@@ -4,7 +4,7 @@ import { newId } from '../../ids.ts'
 import { MerkleTree, payoutLeafOf } from '../../protocol/receipts/merkle.ts'
 
 export interface BuiltBatch {
-  /** null: a dry run, or nothing to batch. */
+  /** null after a dry run, or if there was nothing to batch. */
   readonly batch: PayoutBatchRow | null
   readonly payoutCount: number
   readonly totalAmountWei: bigint
@@ -14,7 +14,7 @@ export interface BuiltBatch {
 
 type Payable = PayablePayout & { readonly payee: string }
 
-/** One batch of all that have an address; a dry run only says what it would be. */
+/** Builds one batch of all payouts that have an address. A dry run only returns what the batch would be. */
 export async function buildBatch(
   tx: Database,
   pending: readonly PayablePayout[],

@@ -23,7 +23,7 @@ import { runToRest } from '../durable/run-to-rest.ts'
 import { createSnapshot } from '../durable/snapshot.ts'
 import { type BuiltBatch, buildBatch } from './batch-building.ts'
 import { batchStep, payoutStatus } from './batch-changes.ts'
-import type { Chain } from './chain.ts'
+import type { EvmChain } from './evm-chain.ts'
 
 export type PayoutBatch = rows.PayoutBatchRow
 
@@ -38,15 +38,15 @@ export interface BatchProof {
   readonly proof: readonly string[]
 }
 
-/** One transaction each, with the event of the audit; a dry run has one, too. */
+/** Each action is one transaction with its audit event. A dry run has an event, too. */
 export interface SettlementVerbs {
-  /** All that can be paid now, at most 1 000, whatever its age. */
+  /** Builds a batch of everything that can be paid now, at most 1 000 payouts of any age. */
   build(options: { readonly dryRun: boolean }): Promise<BuiltBatch>
-  /** Due at once. Refuses with `batch_not_found`, `invalid_state`, `settlement_not_configured`. */
+  /** Makes the batch due at once. Refuses with `batch_not_found`, `invalid_state` or `settlement_not_configured`. */
   submit(batchId: string): Promise<PayoutBatch>
-  /** As `submit`, and a batch that was held after its reverts tries again. */
+  /** Like `submit`, and also releases a batch that was on hold after its reverts. */
   retry(batchId: string): Promise<PayoutBatch>
-  /** A held receipt: its payout may be paid, or never. Refuses with `receipt_not_found`, `invalid_state`. */
+  /** Decides whether the payout of a receipt on hold is paid. Refuses with `receipt_not_found` or `invalid_state`. */
   decide(receiptHash: string, decision: 'accepted' | 'rejected'): Promise<void>
 }
 
@@ -55,19 +55,19 @@ export interface SettlementOptions {
   readonly sql: OpenDatabase['sql']
   readonly log: Log
   readonly trail: AuditTrail
-  /** null: none is configured. */
-  readonly chain: Chain | null
+  /** null if no blockchain is configured. */
+  readonly chain: EvmChain | null
   readonly pollMs: number
   /** SVC_PAYOUT_BATCH_AGE_MS, SVC_PAYOUT_BATCH_MIN_WEI. */
   readonly batchAgeMs: number
   readonly batchMinWei: bigint
   readonly inspect?: (event: InspectionEvent) => void
-  /** A crash costs one lease, ms. */
+  /** After a crash another gateway continues the batch when this lease ends, ms. */
   readonly leaseMs?: number
   readonly now?: () => number
 }
 
-/** Longer than any look at the chain takes, RPC timeouts included. */
+/** Longer than any look at the blockchain takes, with the time limits of the RPC. */
 const leaseMsDefault = minuteMs
 const readyForMs = 5 * minuteMs
 const checkEveryMs = 30 * secondMs
@@ -76,13 +76,13 @@ const countsKeptMs = 5 * secondMs
 
 type Claim = PayoutBatch & { readonly leaseId: string }
 
-/** Payouts on their way to the chain (§14). Without a chain everything rests as it is. */
+/** Sends payouts to the blockchain (§14). Without a blockchain every batch stays as it is. */
 export class Settlement {
   readonly configured: boolean
   private readonly db: Database
   private readonly now: () => number
   private readonly work: DueWork<Claim> | null
-  /** How many in each status; read at most every 5 s. */
+  /** The number of batches in each status, at most 5 s old. */
   readonly counts: () => Promise<Readonly<Record<BatchStatus, number>>>
   private readyAtMs = Number.NEGATIVE_INFINITY
   private checkedAtMs = Number.NEGATIVE_INFINITY
@@ -107,12 +107,12 @@ export class Settlement {
     await this.work?.stop()
   }
 
-  /** Chain and contract were seen within the last 5 minutes. */
+  /** True if the blockchain and the contract answered within the last 5 minutes. */
   ready(): boolean {
     return this.now() - this.readyAtMs <= readyForMs
   }
 
-  /** The verbs on somebody's word: what they do and its event stand or fall together. */
+  /** The actions in the name of an admin. Each action and its audit event are one transaction. */
   by(audit: AuditContext): SettlementVerbs {
     return {
       build: ({ dryRun }) => this.build(audit, dryRun),
@@ -155,7 +155,7 @@ export class Settlement {
     return this.db.transaction(async (tx) => {
       const outcome = await rows.decideReceipt(tx, receiptHash, decision, newId('fee'))
       if (outcome === null) throw new Problem('receipt_not_found')
-      if (outcome === false) throw new Problem('invalid_state', { detail: 'The receipt is not held' })
+      if (outcome === false) throw new Problem('invalid_state', { detail: 'The receipt is not on hold' })
       await this.options.trail.record(tx, audit, { targetId: receiptHash, metadata: { result: decision } })
     })
   }
@@ -175,7 +175,7 @@ export class Settlement {
     return row
   }
 
-  private dueWork(chain: Chain): DueWork<Claim> {
+  private dueWork(chain: EvmChain): DueWork<Claim> {
     const { sql, log, pollMs } = this.options
     return new DueWork<Claim>({
       name: 'payout_batches',
@@ -195,7 +195,7 @@ export class Settlement {
     return { items: claimed.map((row) => ({ ...row, leaseId })), more: claimed.length > 0 }
   }
 
-  private async run(chain: Chain, batch: Claim, signal: AbortSignal): Promise<void> {
+  private async run(chain: EvmChain, batch: Claim, signal: AbortSignal): Promise<void> {
     const { log, inspect } = this.options
     const context: BatchContext = { ...batch, restsIn: batch.status, record: { kind: 'postponed', code: null } }
     const nonces = ({ batchId }: BatchFacts) => rows.openNonces(this.db, batchId)
@@ -209,7 +209,7 @@ export class Settlement {
     })
     const options = { id: batch.batchId, log, signal, ...(inspect === undefined ? {} : { inspect }) }
     const rested = await runToRest(machine, { value: batch.status, context }, { type: 'claimed' }, options)
-    // Each state has its next step at once; only what was postponed waits.
+    // Most states have their next step at once. Only a postponed batch waits.
     if (rested !== null && rested !== batch.status) this.work?.wake()
   }
 
@@ -230,8 +230,8 @@ export class Settlement {
     })
   }
 
-  /** Beside the claims: is the chain there, and is a batch due. */
-  private async sweep(chain: Chain): Promise<void> {
+  /** Runs beside the claims. It checks whether the blockchain answers and whether a batch is due. */
+  private async sweep(chain: EvmChain): Promise<void> {
     const now = this.now()
     if (now - this.checkedAtMs >= checkEveryMs || !this.ready()) {
       this.checkedAtMs = now

@@ -28,8 +28,8 @@ interface Tags {
 export interface SlotQueue {
   wait(modelId: string, ticket: Ticket, waitMs: number, signal: CancelSignal): Promise<SlotWait>
   /**
-   * Something changed for this model (null: for any). All who wait are woken and ask again, in the order in which they are to be
-   * served: only they know which machines they may use.
+   * Something changed for this model, or for any model if it is null. All waiting requests wake up and ask again in the
+   * order in which they are to be served, because only they know which nodes they may use.
    */
   wake(modelId: string | null): void
   /** Who has waited was placed: virtual time moves on. */

@@ -26,7 +26,7 @@ export function WebhookTable() {
         <section aria-labelledby="webhooks-title">
           <h2 id="webhooks-title">Webhooks</h2>
           {data.webhooks.length === 0 ? (
-            <Empty title="No webhook yet">A job that names a webhook_url makes one when it ends.</Empty>
+            <Empty title="No webhook yet">A job with a webhook_url makes one when it ends.</Empty>
           ) : (
             <Frame label="Webhooks, newest first">
               <table class="cards">

@@ -35,18 +35,29 @@ export const whole = (minimum: number, maximum: number, standard: number, descri
 export const text = (pattern: string, description: string): TUnsafe<string> =>
   Type.Unsafe<string>({ type: 'string', pattern, description })
 
-/** A filter that may be absent. */
-export const filter = (description: string, pattern = '^[^\\u0000-\\u001f\\u007f]{1,128}$') =>
-  Type.Optional(text(pattern, description))
+/** Says what a pattern allows, for the caller whose value does not fit. It is a symbol, so no document shows it. */
+const expectedKey = Symbol('expected')
+
+/** An optional filter. */
+export const filter = (description: string, pattern = '^[^\\u0000-\\u001f\\u007f]{1,128}$', expected?: string) =>
+  Type.Optional(Type.Unsafe<string>({ type: 'string', pattern, description, [expectedKey]: expected }))
 
 /** A filter by one of a few words. */
 export const oneOf = <T extends string>(values: readonly T[], description = `One of ${values.join(', ')}`) =>
-  Type.Optional(Type.Unsafe<T>({ type: 'string', pattern: `^(${values.join('|')})$`, description }))
+  Type.Optional(
+    Type.Unsafe<T>({
+      type: 'string',
+      pattern: `^(${values.join('|')})$`,
+      description,
+      [expectedKey]: `one of ${values.join(', ')}`,
+    }),
+  )
 
-export const limitOf = (standard: number, max: number): TInteger => whole(1, max, standard, 'Most items in the answer')
-export const customerFilter = filter('Of one customer', '^[A-Za-z0-9_-]{1,64}$')
+export const limitOf = (standard: number, max: number): TInteger =>
+  whole(1, max, standard, 'How many items the answer may have')
+export const customerFilter = filter('Only those of this customer', '^[A-Za-z0-9_-]{1,64}$')
 /** §17. */
-export const windowDays = whole(1, 365, 30, 'How far back, days')
+export const windowDays = whole(1, 365, 30, 'How many days back the answer reaches')
 
 export const matches = ({ pattern }: TSchema, given: string): boolean => new RegExp(pattern, 'u').test(given)
 
@@ -66,7 +77,10 @@ function readText(name: string, schema: TSchema, given: string | undefined): str
     if (!(OptionalKind in schema)) throw fault(name, 'required', 'is required')
     return null
   }
-  if (!matches(schema, given)) throw fault(name, 'invalid', 'has a form that is not valid')
+  if (!matches(schema, given)) {
+    const { [expectedKey]: expected } = schema as { readonly [expectedKey]?: string }
+    throw fault(name, 'invalid', expected === undefined ? 'is not valid' : `must be ${expected}`)
+  }
   return given
 }
 

@@ -22,10 +22,10 @@ export function readPin(body: InferenceRequest, query: string): string | null {
   return inQuery
 }
 
-/** Where a mixture names a machine all the same, as an error's `param`: what it names does not matter. */
+/** The place where a mixture names a node, which it may not, as an error's `param`. Which node it names does not matter. */
 export function mixturePin({ svc }: InferenceRequest, query: string): string | null {
   if (svc?.node_id !== undefined) return 'svc.node_id'
-  // A profile is one model on one runtime of one machine.
+  // A profile is one model on one runtime of one node.
   if (svc?.model_profile_id !== undefined) return 'svc.model_profile_id'
   return query !== '' && new URLSearchParams(query).has('node_id') ? 'query.node_id' : null
 }

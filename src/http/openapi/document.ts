@@ -28,7 +28,7 @@ const securitySchemes = {
   },
   admin: { type: 'apiKey', in: 'header', name: headers.adminToken, description: 'A role token' },
   customerId: { type: 'apiKey', in: 'header', name: headers.customerId },
-  nodeId: { type: 'apiKey', in: 'header', name: headers.nodeId, description: 'A node, by its signature' },
+  nodeId: { type: 'apiKey', in: 'header', name: headers.nodeId, description: 'The signature of a node' },
   nodeTimestamp: { type: 'apiKey', in: 'header', name: headers.nodeTimestamp },
   nodeNonce: { type: 'apiKey', in: 'header', name: headers.nodeNonce },
   nodeSignature: { type: 'apiKey', in: 'header', name: headers.nodeSignature },
@@ -36,20 +36,27 @@ const securitySchemes = {
 }
 
 const tags = [
-  { name: 'Inference', description: 'Chat and models, as OpenAI clients know them' },
+  { name: 'Inference', description: 'Chat and models in the form that OpenAI clients know' },
   { name: 'Inference (extension)', description: 'Beyond the specification: other kinds of inference' },
-  { name: 'Private jobs', description: 'Sealed for one machine of your own: the gateway carries what it cannot read' },
-  { name: 'Service', description: 'What is served here' },
-  { name: 'Billing', description: 'The prepaid account and its ledger' },
-  { name: 'Settlement', description: 'Receipts, payouts and where they settle' },
+  {
+    name: 'Private jobs',
+    description:
+      'Requests that are encrypted for one of your own nodes. The gateway passes them on and cannot read them.',
+  },
+  { name: 'Service', description: 'Which models and endpoints this gateway has' },
+  { name: 'Billing', description: 'Your prepaid account and its ledger' },
+  { name: 'Settlement', description: 'Receipts, payouts and their settlement on a blockchain' },
   { name: 'Money (extension)', description: 'Beyond the specification: proofs, payout batches, held receipts' },
-  { name: 'Audit', description: 'What administrators did, and how long it is kept' },
+  { name: 'Audit', description: 'What administrators did, and how long the gateway keeps these events' },
   { name: 'Audit (extension)', description: 'Beyond the specification: proofs over the audit' },
   { name: 'Customers (extension)', description: 'Beyond the specification: accounts' },
   { name: 'Gateway keys (extension)', description: 'Beyond the specification: keys of an account' },
-  { name: 'Nodes (extension)', description: 'Beyond the specification: machines and why one was chosen' },
-  { name: 'Statecharts (extension)', description: 'Beyond the specification: how the gateway moves, for the console' },
-  { name: 'Node agents (extension)', description: 'Beyond the specification: what the node agent asks of the gateway' },
+  { name: 'Nodes (extension)', description: 'Beyond the specification: nodes, and why the gateway chose one' },
+  {
+    name: 'Statecharts (extension)',
+    description: 'Beyond the specification: the gateway’s statecharts and their transitions, for the console',
+  },
+  { name: 'Node agents (extension)', description: 'Beyond the specification: the routes that node agents call' },
   { name: 'Model catalogue (extension)', description: 'Beyond the specification: aliases, names, lengths, prices' },
   { name: 'Private jobs (extension)', description: 'Beyond the specification: keys of nodes, commands, webhooks' },
   { name: 'Extensions', description: 'Beyond the specification: health, metrics, discovery' },
@@ -60,7 +67,7 @@ const statusTexts: Readonly<Record<string, string>> = {
   304: 'Not modified',
   201: 'Created',
   202: 'Accepted',
-  204: 'Done, no body',
+  204: 'Done. The answer has no body.',
   503: 'Not ready',
 }
 
@@ -85,7 +92,7 @@ const inferencePaths: ReadonlySet<string> = new Set(
 function errorResponse(path: string): JsonObject {
   const openAi = inferencePaths.has(path)
   return {
-    description: 'Refused or failed',
+    description: 'The gateway refused the request, or it failed',
     content: openAi
       ? { 'application/json': { schema: ref('OpenAiError') } }
       : { 'application/problem+json': { schema: ref('Problem') } },
@@ -97,7 +104,7 @@ const reasonParameter = {
   in: 'header',
   required: false,
   schema: { type: 'string', maxLength: 500 },
-  description: 'Why, for the audit (or `reason` in the body)',
+  description: 'The reason, for the audit. It may also be `reason` in the body.',
 }
 
 const approverParameter = {
@@ -105,7 +112,7 @@ const approverParameter = {
   in: 'header',
   required: false,
   schema: { type: 'string' },
-  description: 'The token of a second admin, where the gateway asks for one',
+  description: 'The token of a second admin, if the gateway requires one',
 }
 
 /** The plugin calls everything JSON that has a schema, and leaves out what has none. */
@@ -199,7 +206,7 @@ export function openApiDocument(app: AnyElysia, baseUrl: string): JsonObject {
     info: {
       title: product,
       version: interfaceVersion,
-      description: `One OpenAI-compatible door to all the machines you own. Every response carries \`${headers.requestId}\`. Tags marked as extension are not part of the specification.`,
+      description: `One OpenAI-compatible door to all the nodes you own. Every response carries \`${headers.requestId}\`. Tags marked as extension are not part of the specification.`,
       license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
     },
     servers: [{ url: baseUrl }],

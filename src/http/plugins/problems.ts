@@ -19,7 +19,7 @@ import { auditUnrouted } from './access-audit.ts'
 
 export const modelsPath = '/models'
 export const countTokensPath = '/messages/count_tokens'
-/** Stands for the route where there is none. */
+/** Stands for the route of a request that has none. */
 export const unmatched = 'unmatched'
 
 const modelPaths: readonly string[] = basePaths.flatMap((base) => [base + modelsPath, `${base}${modelsPath}/*`])
@@ -31,7 +31,7 @@ function envelopeOf(route: string): Envelope | null {
   return operations.find((operation) => pathsOf(operation).includes(route))?.envelope ?? null
 }
 
-/** The response to anything that was thrown on a route: the envelope is the route's, the status the refusal's. */
+/** Turns an error on a route into a response with the route's format and the refusal's status. */
 export function respondToFailure(
   { base, gateway }: HttpContext,
   error: unknown,
@@ -82,7 +82,7 @@ function unhandled(context: HttpContext, table: RouteTable, request: Request, ex
   return { route, ...respondToFailure(context, new Problem('method_not_allowed', { headers: { allow } }), place) }
 }
 
-/** The one place that turns what was thrown into a response. Costs a request that succeeds nothing. */
+/** The only place that turns errors into responses. It adds no work to a request that succeeds. */
 export const problems = (context: HttpContext, table: () => RouteTable) =>
   new Elysia({ name: 'problems' }).onError({ as: 'global' }, (failed) => {
     const { code, error, request, server, set, route } = failed
@@ -95,7 +95,7 @@ export const problems = (context: HttpContext, table: () => RouteTable) =>
       exchange.code = outcome.problem?.code ?? null
       const template = outcome.route === unmatched ? null : outcome.route
       auditUnrouted(context, exchange, request, { path, template, status })
-      // No route, so no hook of a route writes the line.
+      // Without a route no hook of a route writes the log line.
       endExchange(context, exchange, { route: outcome.route, method: request.method, status })
       return outcome.response
     }

@@ -9,11 +9,11 @@ import { commandEventView } from '../views/audit.ts'
 import { eventLimit, roleFilter } from './audit-filters.ts'
 import { report } from './report.ts'
 
-/** Endpoint 18: what was told to machines. */
+/** Endpoint 18: the commands that nodes got. */
 export const commandEvents = report({
   action: 'audit.command.read',
   tag: 'Audit',
-  summary: 'List what was told to machines, newest first',
+  summary: 'List commands to nodes, newest first',
   query: {
     command_id: filter('`cmd_…`'),
     action: filter('`node.drain`'),

@@ -11,7 +11,7 @@ import { describe } from '../frame/route-table.ts'
 import { admin } from '../plugins/admin.ts'
 
 export interface ReportCsv<B> {
-  /** Of the file: `<name>-<yyyymmdd>.csv`. */
+  /** The name of the file: `<name>-<yyyymmdd>.csv`. */
   readonly name: string
   readonly columns: readonly string[]
   readonly rows: (body: B) => readonly (readonly CsvCell[])[]
@@ -31,7 +31,9 @@ export interface Report<Q extends QueryParameters = QueryParameters, S extends T
   readonly response: S
   readonly read: (context: HttpContext, input: ReportInput<Q>) => Promise<Static<S>>
   readonly csv?: ReportCsv<Static<S>>
-  /** Of a read that has its approval event (§16, exports): the event is written before the answer, or there is none. */
+  /**
+   * For a read with an approval event (§16, exports). The event is written before the answer, or there is no answer.
+   */
   readonly deed?: (input: ReportInput<Q>) => Deed
 }
 
@@ -41,9 +43,9 @@ export interface ReportInput<Q extends QueryParameters> {
   readonly params: Readonly<Record<string, string>>
   readonly query: QueryValues<Q>
   readonly format: ReportFormat
-  /** Of the caller. */
+  /** The role of the caller. */
   readonly role: AdminRole
-  /** Unix ms of this answer. */
+  /** The time of this answer, Unix ms. */
   readonly nowMs: number
 }
 
@@ -54,7 +56,7 @@ export function report<const Q extends QueryParameters, S extends TObject>(spec:
   return spec as unknown as AnyReport
 }
 
-const format = filter('`json` (default) or `csv`', '^(?:[jJ][sS][oO][nN]|[cC][sS][vV])$')
+const format = filter('`json` (default) or `csv`', '^(?:[jJ][sS][oO][nN]|[cC][sS][vV])$', 'json or csv')
 
 /** Mounts one report. */
 export function reportRoute(context: HttpContext, spec: AnyReport): AnyElysia {

@@ -61,7 +61,7 @@ export const billingRoutes = (context: HttpContext) => {
         detail: {
           ...describe({
             summary: 'Your ledger',
-            description: 'Totals of the whole window, entries newest first.',
+            description: 'The totals cover the whole window. The newest entries come first.',
             tags,
           }),
           security,

@@ -20,7 +20,7 @@ const urls = ({ gateway }: HttpContext) => {
   return { base, openapi: base + openApiPath, documentation: base + documentationPath }
 }
 
-/** Endpoint 4; its links are for machines too (RFC 8631). */
+/** Endpoint 4. Programs can read its links, too (RFC 8631). */
 function endpointIndex(context: HttpContext, table: () => RouteTable, set: Asked['set']): EndpointIndex {
   const { base, openapi, documentation } = urls(context)
   set.headers['cache-control'] = indexCache

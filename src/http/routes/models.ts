@@ -33,7 +33,7 @@ interface Asked {
   readonly set: { readonly headers: Record<string, string | number> }
 }
 
-/** A credential that is sent must be valid: a wrong key never falls back to the public list. */
+/** A credential must be valid if it is sent. A wrong key never gets the public list instead. */
 async function visible(context: HttpContext, { exchange, request, set }: Asked): Promise<readonly Model[]> {
   const { gateway } = context
   const token = sentKey(request)
@@ -51,7 +51,7 @@ async function visible(context: HttpContext, { exchange, request, set }: Asked):
 
 const isAnthropic = (request: Request) => request.headers.has('anthropic-version')
 
-/** The whole list is one page: nobody has to ask for more. */
+/** The whole list is one page, so nobody has to ask for more. */
 function anthropicList(models: readonly Model[]): AnthropicModelList {
   const data = models.map(anthropicModel)
   return { data, has_more: false, first_id: data.at(0)?.id ?? null, last_id: data.at(-1)?.id ?? null }
@@ -80,10 +80,10 @@ const described = (summary: string, description: string, tags: readonly string[]
   security: [{}, { gateway: [] }],
 })
 const whatIsListed =
-  'Without a key: the chat models that public machines serve. With a gateway key: all models that the machines of its account serve right now.'
+  'Without a key: the chat models that public nodes serve. With a gateway key: all models that the nodes of its account serve now.'
 const tags = ['Inference (extension)']
 
-/** Endpoint 3, and the same with what the models are for below the other base URL (§28). */
+/** Endpoint 3. Below the other base URL the list also says what the models are for (§28). */
 export const modelRoutes = (context: HttpContext) =>
   new Elysia()
     .use(requestId(context))
@@ -106,7 +106,7 @@ export const modelRoutes = (context: HttpContext) =>
       },
       {
         response: { 200: Type.Union([DescribedModelList, AnthropicModelList]) },
-        detail: described('List models with what they are for', whatIsListed, tags),
+        detail: described('List models and what they are for', whatIsListed, tags),
       },
     )
     .get('/v1/api/models/*', async (asked) => bare(oneOf(await visible(context, asked), asked.params['*'])), {

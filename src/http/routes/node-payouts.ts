@@ -21,11 +21,11 @@ const batchesMax = 20
 const stamp = {
   signed_at: text(
     '^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\\.[0-9]{1,9})?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$',
-    'RFC 3339, at most 300 s from now; part of the signed text',
+    'An RFC 3339 time, at most 300 s from now. It is part of the signed text.',
   ),
-  nonce: text('^[A-Za-z0-9_-]{16,64}$', '16 to 64 of `A-Z a-z 0-9 _ -`, each used once'),
+  nonce: text('^[A-Za-z0-9_-]{16,64}$', '16 to 64 characters of `A-Z a-z 0-9 _ -`. Each nonce works once.'),
   /** 64 bytes; padding is tolerated (§15). */
-  signature_ed25519: text('^[A-Za-z0-9_-]{86}(==)?$', "base64url of the node's Ed25519 signature"),
+  signature_ed25519: text('^[A-Za-z0-9_-]{86}(==)?$', 'The node’s Ed25519 signature in base64url'),
 } as const
 const any = filter('', '^[\\s\\S]*$')
 const query = { ...window, signed_at: any, nonce: any, signature_ed25519: any } as const
@@ -38,13 +38,13 @@ interface Signed {
   readonly nonce: string
 }
 
-/** The exact decoded texts of the query; what was left out is signed as its default (§15). */
+/** The text that the node signs: the decoded values of the query, and defaults for those that are missing (§15). */
 export const payoutReportMessage = ({ nodeId, windowDays: days, limit, signedAt, nonce }: Signed) =>
   `${brand}-node-payout-report-v1:${nodeId}:${days}:${limit}:${signedAt}:${nonce}`
 
 const malformed = (parameter: string) => new Problem('signature_malformed', { param: `query.${parameter}` })
 
-/** The text as it stands in the query, or the default. */
+/** The value in the query, or the default. */
 function sent(url: string, name: 'window_days' | 'limit'): string {
   const cut = url.indexOf('?')
   return new URLSearchParams(cut === -1 ? '' : url.slice(cut + 1)).get(name) ?? String(window[name].default)
@@ -80,7 +80,7 @@ interface Asked {
   readonly address: string
 }
 
-/** Refuses unless the node signed just this report, a moment ago and for the first time. */
+/** Refuses unless the node has just signed this report for the first time. */
 async function authenticate({ gateway }: HttpContext, { values, url, nodeId, address }: Asked): Promise<void> {
   const { signedAt, nonce, signature, atMs } = readStamp(values)
   if (!nodeIdPattern.test(nodeId)) throw new Problem('signature_malformed', { param: 'node_id' })
@@ -165,7 +165,7 @@ const reportRoute = (context: HttpContext) =>
       const nodeId = params.node_id
       const { gateway } = context
       await authenticate(context, { values, url, nodeId, address: exchange.address })
-      // After the signature: strangers must not be able to use up a node's share.
+      // The limit is counted after the signature was checked, so that strangers cannot use up a node's share.
       Object.assign(set.headers, await gateway.limits.takeNodeReport(nodeId))
       const nowMs = Date.now()
       const since = windowStart(nowMs, values.window_days)
@@ -189,7 +189,7 @@ const reportRoute = (context: HttpContext) =>
       detail: {
         ...describe({
           summary: "A node's payouts",
-          description: `Signed by the node's Ed25519 identity over \`${brand}-node-payout-report-v1:<node_id>:<window_days>:<limit>:<signed_at>:<nonce>\`.`,
+          description: `The node's Ed25519 identity signs \`${brand}-node-payout-report-v1:<node_id>:<window_days>:<limit>:<signed_at>:<nonce>\`.`,
           tags: ['Settlement'],
         }),
         security: [],

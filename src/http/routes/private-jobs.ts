@@ -13,12 +13,12 @@ import { customer } from '../plugins/customer.ts'
 import { jobCreatedView, jobReadView } from '../views/job.ts'
 
 const jobsPath = '/v1/api/private-inference/jobs'
-/** §17: base64url of 6 MiB, and what stands around it. */
+/** §17: 6 MiB in base64url, and the JSON around it. */
 const bodyBytesMax = 10 * 1024 * 1024
 const security = [{ customerId: [], customerToken: [] }]
 const jobParams = Type.Object({ job_id: Type.String({ pattern: '^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$' }) })
 
-/** A mixture has a code of its own, and would be lost among the unknown fields. */
+/** Refuses a mixture with its own code, because otherwise it would be one of the unknown fields. */
 function refuseMixture(body: unknown): void {
   const { mixture, svc } = (body ?? {}) as { readonly mixture?: unknown; readonly svc?: { readonly mixture?: unknown } }
   if (mixture !== undefined) throw new Problem('mixture_unsupported_path', { param: 'mixture' })
@@ -59,7 +59,7 @@ export const privateJobRoutes = (context: HttpContext) => {
           ...describe({
             summary: 'Submit a private job',
             description:
-              'The envelope is sealed for one of the customer’s own nodes; see the protocol document. The same request again is the same job.',
+              'The envelope is sealed for one of the customer’s own nodes, see docs/protocol.md. A repeated request is the same job.',
             tags: ['Private jobs'],
           }),
           security,
@@ -86,9 +86,9 @@ export const privateJobRoutes = (context: HttpContext) => {
         response: { 200: NodeKeys },
         detail: {
           ...describe({
-            summary: 'Transport keys of an own node',
+            summary: 'List the transport keys of one of your nodes',
             description:
-              'Each is signed by the node’s identity. A client compares the identity with the fingerprint that the node prints: the gateway is not to be believed in this.',
+              'The node’s identity signs each key. A client must compare the identity with the fingerprint that the node prints, because it need not trust the gateway.',
             tags: ['Private jobs (extension)'],
           }),
           security,

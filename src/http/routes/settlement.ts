@@ -58,7 +58,7 @@ function batchSummary({ batchCounts }: SettlementView) {
   }
 }
 
-/** Empty strings where no chain is configured; never the RPC that the gateway itself uses. */
+/** Empty strings if no blockchain is configured. The URL is never the RPC that the gateway itself uses. */
 function chainView(config: Config) {
   const configured = config.SVC_CHAIN_CONTRACT !== null
   return {
@@ -123,7 +123,7 @@ export const settlementRoutes = (context: HttpContext) =>
       detail: {
         ...describe({
           summary: 'Settlement state',
-          description: 'Receipts of billed work, payout batches, and where they settle.',
+          description: 'Receipts of billed work, payout batches, and the blockchain on which they settle.',
           tags: ['Settlement'],
         }),
         security: [],

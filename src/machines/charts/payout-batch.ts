@@ -22,7 +22,7 @@ export interface BatchFacts {
   readonly leaseId: string
 }
 
-/** Why nothing moved: a code, never an RPC's text. */
+/** The code that says why nothing moved. It is never the text of an RPC. */
 export interface Unavailable {
   readonly kind: 'unavailable'
   readonly code: string
@@ -36,7 +36,7 @@ export interface Inclusion {
 
 export type SignResult =
   | { readonly kind: 'signed'; readonly nonce: number; readonly transaction: SignedTransaction }
-  /** The contract has this root already: the transaction of an earlier life of the batch got through. */
+  /** The contract already has this root, because an earlier transaction of the batch was included. */
   | ({ readonly kind: 'settled' } & Inclusion)
   /** The contract would refuse it. */
   | { readonly kind: 'reverted'; readonly code: string }
@@ -44,9 +44,9 @@ export type SignResult =
 
 export type SendResult =
   | { readonly kind: 'sent' }
-  /** Its nonce was used: by itself, or by another transaction. */
+  /** The nonce was used, by this transaction or by another one. */
   | { readonly kind: 'spent' }
-  /** No block takes it at today's fee. */
+  /** No block accepts the transaction at today's fee. */
   | { readonly kind: 'underpriced' }
   /** There is none: the batch was settled by an earlier one, and a reorganisation took that away. */
   | { readonly kind: 'unsigned' }
@@ -55,15 +55,15 @@ export type SendResult =
 export type LookResult =
   | ({ readonly kind: 'included' } & Inclusion)
   | ({ readonly kind: 'final' } & Inclusion)
-  /** Known, not included. */
+  /** The transaction is known and not yet included. */
   | { readonly kind: 'pending' }
-  /** Known, and no block takes it at today's fee. */
+  /** The transaction is known, and no block accepts it at today's fee. */
   | { readonly kind: 'underpriced' }
-  /** Not known, its nonce free: send it again. */
+  /** The transaction is unknown and its nonce is free, so it can be sent again. */
   | { readonly kind: 'unknown' }
-  /** It was in a block that is no more. */
+  /** The block of the transaction no longer exists. */
   | { readonly kind: 'reorged' }
-  /** Its nonce went to another transaction, or can never be reached. */
+  /** Another transaction used the nonce, or the nonce can never be reached. */
   | { readonly kind: 'dropped'; readonly code: string }
   | { readonly kind: 'reverted'; readonly code: string }
   | Unavailable
@@ -86,7 +86,7 @@ export type WriteResult = 'written' | 'lease_lost' | 'nonce_taken'
 type Resting = 'created' | 'submitting' | 'submitted' | 'completed'
 
 export interface BatchContext extends BatchFacts {
-  /** Where it came from, and where a write that was fenced off leaves it. */
+  /** The state from which the chart came. A write under a lost lease leaves it there. */
   readonly restsIn: Resting
   readonly record: BatchRecord
 }
@@ -111,7 +111,8 @@ export function recordOf(result: SignResult | SendResult | LookResult): BatchRec
     case 'settled':
       return { ...result, kind: 'included' }
     case 'sent':
-    // By itself most likely, when a crash came after the sending; if not, the look at the chain tells.
+    // The transaction itself probably used the nonce, if a crash followed the sending. Otherwise the look at the
+    // blockchain shows it.
     case 'spent':
       return { kind: 'sent' }
     case 'unknown':
@@ -199,7 +200,7 @@ export const payoutBatchMachine = machine.createMachine({
   context: ({ input }) => input,
   states: {
     created: { on: { claimed: 'signing' } },
-    /** Also once more with the same nonce and a higher fee, when no block takes the first. */
+    /** Also signs again with the same nonce and a higher fee, if no block accepts the first transaction. */
     signing: {
       tags: 'working',
       invoke: {

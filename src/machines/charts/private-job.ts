@@ -5,7 +5,7 @@ import { nextJobDelayMs } from '../rules/retry-schedule.ts'
 
 type Envelope = (typeof EnvelopeBody)['static']
 
-/** A result that was checked: the receipt is the node's, of this job. */
+/** A checked result. Its receipt is the node's and for this job. */
 export interface JobResult {
   readonly encryptedResponse: Envelope
   readonly receiptHash: string
@@ -13,7 +13,7 @@ export interface JobResult {
   readonly receiptText: string
   /** Of the node, over the receipt's hash: it proves to others that the node said so. */
   readonly signature: string
-  /** The usage cannot be true for texts of these lengths (§5). */
+  /** The usage is impossible for texts of these lengths (§5). */
   readonly held: boolean
 }
 
@@ -27,7 +27,7 @@ export type SubmitOutcome =
 export type AttendOutcome =
   | { readonly kind: 'completed'; readonly result: JobResult }
   | { readonly kind: 'failed'; readonly code: string }
-  /** The agent does not know the command any more. */
+  /** The agent no longer knows the command. */
   | { readonly kind: 'lost' }
   | { readonly kind: 'unreachable' }
 
@@ -35,9 +35,9 @@ export type AttendOutcome =
 export type JobVerdict =
   | { readonly status: 'completed'; readonly result: JobResult }
   | { readonly status: 'failed'; readonly code: string }
-  /** The next attempt. */
+  /** The job waits for its next attempt. */
   | { readonly status: 'queued'; readonly delayMs: number }
-  /** Nothing is known: the same attempt is attended again. */
+  /** Nothing is known, so a gateway continues the same attempt. */
   | { readonly status: 'released' }
 
 export interface JobContext {
@@ -63,7 +63,7 @@ const machine = setup({
   },
   actors: {
     submit: fromPromise<SubmitOutcome>(notProvided('submit')),
-    /** Here and in `record`, false: the lease is lost, somebody else has the row. */
+    /** Here and in `record`, false means that the lease is lost and another gateway has the row. */
     markRunning: fromPromise<boolean>(notProvided('markRunning')),
     attend: fromPromise<AttendOutcome>(notProvided('attend')),
     record: fromPromise<boolean, JobVerdict>(notProvided('record')),

@@ -3,7 +3,7 @@ export type BlockHash = (text: string, seed: bigint) => bigint
 
 /** UTF-16 units of a block: prompts are compared in such steps, also inside one message (§29). */
 export const blockUnits = 1_024
-/** What comes later does not change which machine holds the beginning. */
+/** What comes later does not change which node holds the beginning. */
 export const blocksMax = 512
 /** Of a medium only its length and both ends are hashed, units: a picture must not cost its size on the request path. */
 const mediumHashedMax = 4_096
@@ -15,7 +15,7 @@ export interface Prompt {
   /** UTF-16 units. */
   readonly units: number
   readonly blocks: readonly number[]
-  /** Names the prompt's beginning: gateways that see the same one choose the same machine among equals. */
+  /** Names the prompt's beginning: gateways that see the same one choose the same node among equals. */
   readonly first: number
 }
 

@@ -35,7 +35,7 @@ interface Fleet {
 
 /** Stands in for the slots of a runtime that does not say how many it has; it queues by itself. */
 export const slotsAssumed = 4
-/** A machine that nobody has timed. */
+/** A node that nobody has timed. */
 const unitsPerMsAssumed = 4
 const durationMsAssumed = 5_000
 const loadMsAssumed = 15_000

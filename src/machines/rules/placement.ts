@@ -25,7 +25,7 @@ export type Placement =
       /** Of these, in their order; null: only one route has the model. */
       readonly costs: readonly RouteCost[] | null
     }
-  /** Routes exist and all are full: worth a short wait. */
+  /** Routes exist, but all of them are full. A short wait may help. */
   | { readonly kind: 'saturated'; readonly routes: readonly Route[] }
   | { readonly kind: 'refused'; readonly code: RefusalCode }
 
@@ -50,7 +50,7 @@ export function openRoutes(
   const untried = request.exclude.size === 0 ? ready : ready.filter((route) => !request.exclude.has(route.profileId))
   const healthy = withoutUnhealthy(ready, request.nowMs)
   const candidates = healthy === ready ? untried : untried.filter((route) => healthy.includes(route))
-  // Every healthy route was tried: an ejected one is better than none.
+  // Every healthy route was tried, so an ejected one is better than none.
   const chosen = candidates.length === 0 ? untried : candidates
   if (chosen.every(hasSlot)) return { open: chosen, full: [] }
   return { open: chosen.filter(hasSlot), full: chosen.filter((route) => !hasSlot(route)) }
@@ -69,10 +69,10 @@ function choose(open: readonly [Route, ...Route[]], request: PlacementRequest): 
 
 export const isSome = (routes: readonly Route[]): routes is readonly [Route, ...Route[]] => routes.length > 0
 
-/** The estimate fits into it, as far as it is known. */
+/** True if the estimate fits into the context, or if the context is unknown. */
 export const isRoomy = ({ contextLength }: Route, wanted: number) => contextLength === null || contextLength >= wanted
 
-/** Own machines first. A context that may be too small comes after all others: the estimate can be wrong, the node knows. */
+/** Own nodes come first. A context that may be too small comes last, because the estimate can be wrong. */
 export function preferred(
   mine: readonly Route[],
   others: readonly Route[],
@@ -111,8 +111,8 @@ function lowestRank(
 }
 
 /**
- * Chooses the route of one call. Own machines first; those of others only where the policy lets a prompt leave.
- * Pure, and on the hot path: it reads the table and the loads and waits for nothing.
+ * Chooses the route of one call. Own nodes come first; those of others only follow if the policy lets a prompt leave.
+ * It is pure and on the hot path: it reads the table and the loads and never waits.
  */
 export function place(table: RoutingTable, request: PlacementRequest): Placement {
   const outright = refusedOutright(table, request)

@@ -16,7 +16,7 @@ const tooLarge = (bytesMax: number) =>
 const strictUtf8 = () => new TextDecoder('utf-8', { fatal: true })
 const replacement = '\ufffd'
 
-/** What a body says of its form before it is read. JSON is UTF-8 and nothing else (RFC 8259). */
+/** Checks the headers that describe the body. JSON is always UTF-8 (RFC 8259). */
 function checkForm({ headers }: Request): void {
   const type = headers.get('content-type') ?? ''
   if (type !== plainJsonType) checkType(type)
@@ -106,7 +106,7 @@ export function parseJson(text: string): unknown {
   try {
     value = JSON.parse(text)
   } catch {
-    // The parser's message quotes the body.
+    // The parser's message would quote the body.
     throw new Problem('invalid_json')
   }
   if (typeof value !== 'object' || membersOf(value) === members) return value
@@ -136,14 +136,14 @@ function faultCode({ type }: ValueError): string {
   }
 }
 
-/** TypeBox counts UTF-16 units; a bound of ours is one of characters (§27), and most of them are one unit. */
+/** TypeBox counts UTF-16 units, but our bounds count characters (§27). */
 function isShortEnough({ type, schema, value }: ValueError): boolean {
   if (type !== ValueErrorType.StringMaxLength) return false
   const { length } = value as string
   return length <= 2 * schema.maxLength && [...(value as string)].length <= schema.maxLength
 }
 
-/** "None of the variants" helps nobody: the faults of the variant that the value was meant to be. */
+/** "None of the variants" helps nobody, so this reports the faults of the variant that was probably meant. */
 function* unfolded(errors: Iterable<ValueError>): Generator<ValueError> {
   for (const error of errors) {
     if (isShortEnough(error)) continue
@@ -155,7 +155,7 @@ function* unfolded(errors: Iterable<ValueError>): Generator<ValueError> {
   }
 }
 
-/** TypeBox's messages name the schema's expectation, never the caller's value. */
+/** TypeBox's messages describe what the schema expects, and never contain the caller's value. */
 function bodyFaults(check: TypeCheck<TSchema>, value: unknown): FieldFault[] {
   const faults: FieldFault[] = []
   for (const error of unfolded(check.Errors(value))) {
@@ -188,12 +188,12 @@ export async function readBody<S extends TSchema>(
   return checkBody(await readJsonText(request, bytesMax), schema)
 }
 
-/** The same for a text at hand, where the exact bytes were signed. */
+/** Checks a text whose exact bytes were signed. */
 export function checkBody<S extends TSchema>(text: string, schema: S): Static<S> {
   return checkValue(parseJson(text), schema)
 }
 
-/** The same for a value that was parsed. Throws `invalid_request` with what is wrong. */
+/** Checks a parsed value. Throws `invalid_request` with the faults. */
 export function checkValue<S extends TSchema>(value: unknown, schema: S): Static<S> {
   let check = compiled.get(schema)
   if (check === undefined) {

@@ -4,9 +4,9 @@ import type { Config } from '../../settings/config.ts'
 
 type HeaderMap = Readonly<Record<string, string>>
 
-/** Seconds until a retry is worth it where the refusal itself does not know. */
+/** The retry time of refusals that have none, seconds. */
 const retryAfterSecondsDefault = 5
-/** The SDKs refuse to wait longer (§2); a daily quota alone says how long it really takes. */
+/** The SDKs refuse to wait longer (§2). Only a daily quota names its real time. */
 const retryAfterSecondsMax = 120
 const hstsSeconds = 31_536_000
 
@@ -28,7 +28,7 @@ function retryAfter({ code, status, options }: Problem): number | undefined {
     : undefined
 }
 
-/** The same refusal with what the caller is told about waiting, so that header and body agree. */
+/** Adds the retry time to the refusal, so that header and body agree. */
 function withRetryAfter(problem: Problem): Problem {
   const seconds = retryAfter(problem)
   if (seconds === undefined || seconds === problem.options.retryAfterSeconds) return problem
@@ -105,7 +105,7 @@ export function problemResponse(
 
 type Fault = NonNullable<Problem['options']['errors']>[number]
 
-/** A pointer may hold a caller's own key. */
+/** A pointer may contain a caller's own key, so it is cleaned. */
 function cleanFault(fault: Fault): Fault {
   return fault.pointer === undefined ? fault : { ...fault, pointer: quoteValue(fault.pointer) }
 }

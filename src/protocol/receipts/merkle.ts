@@ -6,7 +6,7 @@ import { createKeccak } from 'hash-wasm'
  * (§14).
  */
 
-// Of its own: `receipt.ts` has another state in the middle of a receipt.
+// A separate state, because `receipt.ts` has its own state in the middle of a receipt.
 const keccak = await createKeccak(256)
 
 export const keccak256 = (bytes: Uint8Array): Uint8Array => keccak.init().update(bytes).digest('binary')
@@ -21,9 +21,9 @@ export function fromHex(text: string, length: number): Uint8Array {
 }
 
 const wordBytes = 32
-/** Root of nothing. */
+/** The root of an empty tree. */
 export const zeroRoot = `0x${'00'.repeat(wordBytes)}`
-/** Between two pauses of a long computation. */
+/** How many hashes a long computation makes between two pauses. */
 const hashesPerTurn = 4_096
 
 /** Of equal lengths, by their bytes. */
@@ -143,7 +143,7 @@ export class MerkleTree {
     this.nodes.set(hashPair(this.node(2 * at + 1), this.node(2 * at + 2)), at * wordBytes)
   }
 
-  /** Of equal leaves the last node, as OpenZeppelin's library does. */
+  /** The last one of equal leaves, as in OpenZeppelin's library. */
   private placeOf(leaf: Uint8Array): number | null {
     const last = 2 * this.leafCount - 2
     let [low, high] = [0, this.leafCount - 1]

@@ -106,6 +106,17 @@ test('§16: the start refuses an admin route without a row, with a wrong one, an
   expect(faults(new Elysia().put(path, nothing, named('node.list')))).toThrow('node.list is GET')
 })
 
+test('§4: a role token that comes as bearer is refused with the name of its header', async () => {
+  const admin = newToken('admin')
+  const sent = (authorization: string) => gateway.ask('GET', '/v1/admin/nodes', { headers: { authorization } })
+  const refused = await sent(`Bearer ${admin}`)
+  const body = await json(refused)
+  expect([refused.status, body.code]).toEqual([401, 'missing_credentials'])
+  expect(body.detail).toContain('Send it as X-SVC-Admin-Token')
+  expect(JSON.stringify(body)).not.toContain(admin)
+  expect(JSON.stringify(await json(await sent('Bearer sk-other')))).not.toContain('Send it as')
+})
+
 test('§9: OpenAPI says role and action of every admin route', async () => {
   const { paths } = (await json(await gateway.ask('GET', '/openapi.json'))) as {
     paths: Record<string, Record<string, { description: string }>>

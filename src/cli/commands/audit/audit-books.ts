@@ -4,7 +4,7 @@ import { action } from '../../frame/action.ts'
 import { fields } from '../../frame/table.ts'
 
 export const books = action({
-  about: 'Prove that the books balance, row by row and against the public log; fails when they do not',
+  about: 'Prove that the books balance, row by row and against the public log. The command fails if they do not',
   options: {},
   run: async ({ json }, session) => {
     const proof = await session.gateway().admin<LedgerProof>({ path: '/v1/admin/ledger/proof' })

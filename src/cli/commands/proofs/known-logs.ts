@@ -6,13 +6,13 @@ import { foreignJson } from '../../../protocol/json/foreign-json.ts'
 import { type Checkpoint, checkpointText, parseCheckpoint } from '../../../protocol/log/checkpoint.ts'
 import { CliFailure } from '../../frame/failure.ts'
 
-/** What this computer has seen of public logs: by it a log that shows something else tomorrow is found out. */
+/** What this computer has seen of public logs. It exposes a log that shows something else later. */
 export interface KnownLogs {
   readonly file: string
-  /** Keys that were given once and held, `name+hash+base64`. */
+  /** Keys that a person gave once and that verified a checkpoint, as `name+hash+base64`. */
   keys(): readonly string[]
   remembered(origin: string): Checkpoint | null
-  /** Keeps the larger one of each log, and the keys by which it was verified. */
+  /** Keeps the larger checkpoint of each log, and the keys that verified it. */
   keep(checkpoint: Checkpoint, keys: readonly string[]): void
 }
 
@@ -21,7 +21,7 @@ interface Content {
   readonly checkpoints: Readonly<Record<string, string>>
 }
 
-/** Logs that one computer follows. */
+/** How many keys of logs one computer remembers. */
 const keysMax = 1_000
 
 export function openKnownLogs(env: Readonly<Record<string, string | undefined>>): KnownLogs {
@@ -55,6 +55,7 @@ function read(file: string): Content {
     return { keys: [], checkpoints: {} }
   }
   const kept = foreignJson(text) as Partial<Content> | undefined
-  if (typeof kept !== 'object' || kept === null) throw new CliFailure(`${file} is damaged: it holds no JSON object.`)
+  if (typeof kept !== 'object' || kept === null)
+    throw new CliFailure(`${file} is damaged: it does not contain a JSON object.`)
   return { keys: kept.keys ?? [], checkpoints: kept.checkpoints ?? {} }
 }

@@ -5,8 +5,9 @@ import { action, type Verb } from '../../frame/action.ts'
 import { openKnownLogs } from './known-logs.ts'
 
 const exported = action({
-  about: 'One file with all that verify receipt needs: facts, signature, place in the log, and how the log grew',
-  operands: [{ name: 'HASH', about: 'The receipt_hash of an answer' }],
+  about:
+    'Print one file with all that `verify receipt` needs: the facts, their signature, their place in the log, and how the log grew',
+  operands: [{ name: 'HASH', about: 'The receipt hash that came with an answer' }],
   options: {},
   run: async ({ operands }, session) => {
     const gateway = session.gateway()
@@ -28,6 +29,6 @@ const exported = action({
 
 export const receipts: Verb = {
   name: 'receipts',
-  about: 'Receipts of your own work, as files that prove themselves',
+  about: 'Export receipts of your own requests as files that prove themselves',
   actions: { export: exported },
 }

@@ -17,15 +17,15 @@ const options = {
   'log-key': {
     kind: 'texts',
     value: 'NAME+HASH+BASE64',
-    about: 'A key of the log that you know from elsewhere; remembered',
+    about: 'A key of the log that you know from elsewhere. This computer remembers it',
   },
-  key: { kind: 'texts', value: 'BASE64URL', about: "An issuer's Ed25519 key that you know from elsewhere" },
+  key: { kind: 'texts', value: 'BASE64URL', about: 'An issuer’s Ed25519 key that you know from elsewhere' },
   witness: { kind: 'texts', value: 'NAME+HASH+BASE64', about: 'A key of a witness that you know' },
-  witnesses: { kind: 'number', value: 'N', about: 'So many known witnesses must have signed', min: 0, max: 100 },
-  'without-log': { kind: 'flag', about: 'The signature is enough: the file need not prove that the log holds it' },
-  root: { kind: 'texts', value: '0x…', about: 'A root that the contract on the chain shows' },
-  hash: { kind: 'text', value: '0x…', about: 'Of a bare receipt: the hash that was told' },
-  signature: { kind: 'text', value: 'BASE64URL', about: 'Of a bare receipt: its signature' },
+  witnesses: { kind: 'number', value: 'N', about: 'How many known witnesses must have signed', min: 0, max: 100 },
+  'without-log': { kind: 'flag', about: 'Accept a signature alone, without a proof that the log contains the receipt' },
+  root: { kind: 'texts', value: '0x…', about: 'A root that the contract on the blockchain shows' },
+  hash: { kind: 'text', value: '0x…', about: 'For a bare receipt: the hash that you expect' },
+  signature: { kind: 'text', value: 'BASE64URL', about: 'For a bare receipt: its signature' },
 } as const
 type Given = OptionValues<typeof options>
 
@@ -34,20 +34,21 @@ async function readFile(session: Session, file: string): Promise<unknown> {
   if (text.startsWith(`${brand}-log/`))
     return { object: `${brand}.checkpoint`, note: text.endsWith('\n') ? text : `${text}\n` }
   const value = foreignJson(text)
-  if (value === undefined) throw new CliFailure(`${file} holds no JSON and no checkpoint.`)
+  if (value === undefined) throw new CliFailure(`${file} contains neither JSON nor a checkpoint.`)
   return value
 }
 
 function noteKeys(texts: readonly string[], option: string): readonly NoteKey[] {
   return texts.map((text) => {
     const key = parseNoteKey(text)
-    if (key === null) throw new UsageFault(`--${option} is no key of a signed note`)
+    if (key === null) throw new UsageFault(`--${option} is not a key of a signed note`)
     return key
   })
 }
 
 function trustOf(given: Given, logs: KnownLogs): Trust {
-  for (const key of given.key) if (verifyKey(key) === null) throw new UsageFault('--key is no Ed25519 key in base64url')
+  for (const key of given.key)
+    if (verifyKey(key) === null) throw new UsageFault('--key is not an Ed25519 key in base64url')
   return {
     logKeys: noteKeys([...given['log-key'], ...logs.keys()], 'log-key'),
     witnessKeys: noteKeys(given.witness, 'witness'),
@@ -59,7 +60,7 @@ function trustOf(given: Given, logs: KnownLogs): Trust {
   }
 }
 
-/** A receipt as it was hashed, with what was told beside it. */
+/** A receipt as it was hashed, together with its claimed hash and signature. */
 function bareReceipt(value: unknown, { hash, signature }: Given): unknown {
   if ((value as { v?: unknown } | null)?.v !== receiptVersion) return value
   const receipt_hash = hash?.toLowerCase() ?? textHash(canonicalJson(value))
@@ -77,7 +78,7 @@ const lines = ({ kind, subject, checks, valid }: Verdict) => [
 const verifying = (kinds: readonly Verdict['kind'][], about: string, what: string) =>
   action({
     about,
-    operands: [{ name: 'FILE', about: `${what}; - is standard input` }],
+    operands: [{ name: 'FILE', about: `${what}. A dash (-) reads standard input.` }],
     options,
     run: async ({ operands, options: given, json }, session) => {
       const logs = openKnownLogs(session.env)
@@ -89,7 +90,7 @@ const verifying = (kinds: readonly Verdict['kind'][], about: string, what: strin
         given.root.map((root) => root.toLowerCase()),
       )
       if (verdicts === null || !verdicts.every(({ kind }) => kinds.includes(kind))) {
-        throw new CliFailure(`This is no ${kinds.join(' or ')} that can be verified.`)
+        throw new CliFailure(`This is not a ${kinds.join(' or ')} that can be verified.`)
       }
       const valid = verdicts.length > 0 && verdicts.every((one) => one.valid)
       for (const { checkpoint } of verdicts) {
@@ -104,17 +105,17 @@ const verifying = (kinds: readonly Verdict['kind'][], about: string, what: strin
 
 export const verify: Verb = {
   name: 'verify',
-  about: 'Proofs, checked offline: nobody is asked, and nothing in a file is trusted by itself',
+  about: 'Check proofs offline. The command trusts nothing in a file by itself',
   actions: {
     receipt: verifying(
       ['receipt'],
       'Check a receipt: its hash, its signature, its place in the public log, and that the log only grew',
-      'What receipts export wrote, or /v1/billing/receipts/HASH answered, or a bare receipt',
+      'The output of `receipts export`, the answer of /v1/billing/receipts/HASH, or a bare receipt',
     ),
     payout: verifying(
       ['payout'],
-      'Check that payouts are below the root of their batch',
-      'What payouts proofs --json printed, or one of its proofs',
+      'Check that payouts are in the root of their batch',
+      'The output of `payouts proofs --json`, or one proof of it',
     ),
     checkpoint: verifying(
       ['checkpoint'],
@@ -123,8 +124,8 @@ export const verify: Verb = {
     ),
     audit: verifying(
       ['audit'],
-      "Check that the ends of an audit's chains stand in the public log",
-      'What audit heads --json printed',
+      'Check that the public log contains the ends of an audit’s chains',
+      'The output of `audit heads --json`',
     ),
   },
 }

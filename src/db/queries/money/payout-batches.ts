@@ -17,17 +17,17 @@ export interface PayablePayout {
   readonly createdAt: Date
 }
 
-/** One builder of batches at a time, over all gateways (§14); held until the transaction ends. */
+/** Only one gateway builds batches at a time (§14). The lock is held until the transaction ends. */
 export async function lockBuilder(tx: Database): Promise<void> {
   await tx.execute(sql`select pg_advisory_xact_lock(7413, 5)`)
 }
 
-/** Nobody else signs meanwhile, so that no nonce is given twice. */
+/** Locks signing for all gateways, so that no nonce is used twice. */
 export async function lockNonces(tx: Database): Promise<void> {
   await tx.execute(sql`select pg_advisory_xact_lock(7413, 6)`)
 }
 
-/** Pending and not held, oldest first. Those without an address come last and are `payee: null`. */
+/** Payouts that are pending and not on hold, oldest first. Those without an address come last with `payee: null`. */
 export async function payablePayouts(db: Database, limit: number): Promise<readonly PayablePayout[]> {
   const rows = await db.execute(sql`
     select p.entry_id, p.receipt_hash, coalesce(p.earned_payee, n.payout_address) as payee, p.amount_wei::text as amount, p.created_at
@@ -76,7 +76,7 @@ export async function getBatch(db: Database, batchId: string): Promise<PayoutBat
   return row ?? null
 }
 
-/** Payouts of a batch, as they stand in its tree. */
+/** The payouts of a batch in the order of its tree. */
 export async function batchMembers(
   db: Database,
   batchId: string,
@@ -121,7 +121,7 @@ export async function claimBatches(
     .returning()
 }
 
-/** False, and nothing written, when the lease is another's by now. Ends the lease. */
+/** Ends the lease. Returns false, and writes nothing, if another gateway has the lease. */
 export async function updateClaimed(
   tx: Database,
   batchId: string,
@@ -157,7 +157,7 @@ export async function movePayouts(
   await tx.update(receipts).set({ status: 'finalized' }).where(eq(receipts.batchId, batchId))
 }
 
-/** Of the other batches that are signed and not completed, ascending. */
+/** The nonces of other batches that are signed and not completed, ascending. */
 export async function openNonces(db: Database, exceptBatchId: string): Promise<readonly number[]> {
   const rows = await db
     .select({ nonce: payoutBatches.txNonce })
@@ -185,20 +185,20 @@ export async function countOpenBatches(
   return Object.fromEntries(rows.map(({ status, batches }) => [status, batches]))
 }
 
-/** Due now; a held one may try again. null: no such batch, `false`: it is completed. */
+/** Makes a batch due now, also one on hold. Returns null if it does not exist and `false` if it is completed. */
 export async function wakeBatch(
   db: Database,
   batchId: string,
-  release: boolean,
+  unhold: boolean,
 ): Promise<PayoutBatchRow | null | false> {
   const [row] = await db
     .update(payoutBatches)
-    .set({ nextAttemptAt: sql`now()`, ...(release ? { held: false, attempts: 0 } : {}) })
+    .set({ nextAttemptAt: sql`now()`, ...(unhold ? { held: false, attempts: 0 } : {}) })
     .where(
       and(
         eq(payoutBatches.batchId, batchId),
         inArray(payoutBatches.status, ['created', 'submitting', 'submitted']),
-        release ? undefined : eq(payoutBatches.held, false),
+        unhold ? undefined : eq(payoutBatches.held, false),
       ),
     )
     .returning()
@@ -208,7 +208,10 @@ export async function wakeBatch(
 
 export type ReceiptStatus = (typeof receipts.$inferSelect)['status']
 
-/** `held` → `accepted` or `rejected`, with the payout; null: no such billed receipt, `false`: it is not held. */
+/**
+ * Moves a receipt from `held` to `accepted` or `rejected`, with its payout. Returns null if there is no such billed
+ * receipt, and `false` if it is not on hold.
+ */
 export async function decideReceipt(
   tx: Database,
   receiptHash: string,
@@ -236,7 +239,7 @@ export async function decideReceipt(
     await tx.update(payouts).set({ held: false, updatedAt: sql`now()` }).where(mine)
     return decision
   }
-  // The customer has paid and the node is not: the share is the protocol's, so that debits = payouts + fees.
+  // The customer has paid and the node gets nothing, so its share becomes part of the fees: debits = payouts + fees.
   const [taken] = await tx
     .update(payouts)
     .set({ settlementStatus: 'void', updatedAt: sql`now()` })

@@ -32,7 +32,7 @@ function purgeView({ status, eligible, purged, cutoff, purgedAt }: PurgeReport, 
 }
 
 function chainView(report: ChainReport, limit: number): AuditChain {
-  // In their order: the last of a writer stands.
+  // In this order the last tombstone of each writer remains.
   const purged = new Map(report.tombstones.map((stone) => [stone.writerId, stone]))
   return {
     object: `${brand}.admin.audit_chain`,
@@ -69,7 +69,7 @@ export const auditRoutes = (context: HttpContext) => {
       '/v1/admin/retention/audit-events/purge',
       async ({ body: { body, audit }, request }) => {
         const input = { olderThanDays: body.older_than_days, dryRun: body.dry_run ?? false }
-        // A detachment waits for whoever reads the table; the answer may take longer than silence is borne.
+        // A purge waits for readers of the table, so its answer may take longer than a connection may be silent.
         const report = await context.connections.lifted(request, () => gateway.auditPurge.run(input, audit))
         return purgeView(report, input.olderThanDays)
       },
@@ -91,7 +91,7 @@ export const auditRoutes = (context: HttpContext) => {
         ...asks(verifyQuery),
         detail: describe({
           summary: 'Check the chains of approval and command events',
-          description: 'Reads all of them. `limit`: of the heads.',
+          description: 'Reads every event. `limit` bounds the number of heads in the answer.',
           tags: ['Audit (extension)'],
         }),
       },

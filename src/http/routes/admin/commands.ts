@@ -16,7 +16,7 @@ const tags = ['Private jobs (extension)']
 const commandParams = Type.Object({ command_id: Type.String({ pattern: '^[A-Za-z0-9_-]{1,64}$' }) })
 const listQuery = { limit: limitOf(100, 1_000), status: oneOf(jobStatuses), customer_id: customerFilter } as const
 
-/** Private jobs as operators see them: who, where, how far; never what. */
+/** Private jobs for operators: customer, node and progress, but never the content. */
 export const commandRoutes = (context: HttpContext) => {
   const { jobs } = context.gateway
   return new Elysia()

@@ -38,7 +38,8 @@ export const creditRoutes = (context: HttpContext) =>
       ...reads(CreditRequest),
       detail: describe({
         summary: 'Credit a customer',
-        description: 'The same `credit_id` credits once: again it answers the same with `Idempotent-Replayed: true`.',
+        description:
+          'The same `credit_id` credits once. A repeated request gets the same answer with `Idempotent-Replayed: true`.',
         tags: ['Billing'],
       }),
     },

@@ -23,7 +23,7 @@ import { customerView } from '../../views/admin.ts'
 const tags = ['Customers (extension)']
 const listQuery = {
   limit: limitOf(100, 1_000),
-  before: filter('Id of the last customer of the page before', '^[A-Za-z0-9_-]{1,64}$'),
+  before: filter('The id of the last customer of the page before', '^[A-Za-z0-9_-]{1,64}$'),
 } as const
 
 const collectionRoutes = (context: HttpContext) => {

@@ -51,7 +51,7 @@ export const enrollmentTokenRoutes = (context: HttpContext) => {
         action: 'node.enroll',
         response: { 201: EnrollmentTokenIssued },
         ...reads(EnrollmentTokenCreate),
-        detail: describe({ summary: 'Let one machine enrol', tags }),
+        detail: describe({ summary: 'Make a token that lets one node enrol', tags }),
       },
     )
     .get(
@@ -70,7 +70,7 @@ export const enrollmentTokenRoutes = (context: HttpContext) => {
         action: 'node.enroll.list',
         response: { 200: EnrollmentTokenList },
         ...asks(listQuery),
-        detail: describe({ summary: 'List enrolment tokens, used and expired ones too', tags }),
+        detail: describe({ summary: 'List enrolment tokens, including used and expired ones', tags }),
       },
     )
     .delete(

@@ -52,7 +52,7 @@ const collectionRoutes = (context: HttpContext) => {
         params: customerParams,
         response: { 200: KeyList },
         ...asks(listQuery),
-        detail: describe({ summary: 'List the keys of a customer, ended ones too', tags }),
+        detail: describe({ summary: 'List the keys of a customer, including expired and revoked ones', tags }),
       },
     )
 }
@@ -78,7 +78,7 @@ const itemRoutes = (context: HttpContext) => {
         params: keyParams,
         response: { 201: KeyRotated },
         ...mayRead(KeyRotate),
-        detail: describe({ summary: 'Replace a key; the old one works for a while', tags }),
+        detail: describe({ summary: 'Replace a key. The old one keeps working for a while', tags }),
       },
     )
     .delete(
@@ -90,7 +90,7 @@ const itemRoutes = (context: HttpContext) => {
         response: { 200: Key },
         detail: describe({
           summary: 'Revoke a key',
-          description: `Effective at once, within 5 s on other gateways. The reason travels in \`${reasonHeader}\`.`,
+          description: `The key stops working at once, and within 5 s on other gateways. The reason travels in \`${reasonHeader}\`.`,
           tags,
         }),
       },

@@ -33,7 +33,7 @@ export const catalogueRoutes = (context: HttpContext) => {
         action: 'model.list',
         response: { 200: AdminModelList },
         ...asks(listQuery),
-        detail: describe({ summary: 'List catalogue entries and what nodes serve', tags }),
+        detail: describe({ summary: 'List catalogue entries and the models that nodes serve', tags }),
       },
     )
     .put(
@@ -59,8 +59,8 @@ export const catalogueRoutes = (context: HttpContext) => {
         response: { 200: ModelEntry },
         ...reads(ModelPut),
         detail: describe({
-          summary: 'Make or replace a catalogue entry',
-          description: 'The whole entry: what is left out returns to its default.',
+          summary: 'Create or replace a catalogue entry',
+          description: 'The body is the whole entry: an omitted field gets its default.',
           tags,
         }),
       },

@@ -1,8 +1,10 @@
 import { Elysia } from 'elysia'
 import type { Role } from '../../../actors/accounts/access.ts'
 import type { NodeChanges, NodeCommand, NodeRecord } from '../../../actors/pool/pool-admin.ts'
+import { withLoads } from '../../../actors/siblings/loads.ts'
 import { brand } from '../../../brand.ts'
 import { Node, NodeCreate, NodeList, NodeUpdate, ReasonBody } from '../../../protocol/wire/admin/admin.ts'
+import { Loads } from '../../../protocol/wire/admin/processes.ts'
 import { isoTime } from '../../../time.ts'
 import { nodeParams } from '../../frame/admin-input.ts'
 import type { HttpContext } from '../../frame/context.ts'
@@ -15,7 +17,7 @@ import { nodeView } from '../../views/admin.ts'
 const tags = ['Nodes (extension)']
 const listQuery = { limit: limitOf(100, 1_000) }
 
-/** What this gateway knows of a node right now, beside its row. */
+/** A node's row with what this gateway knows about the node now. */
 const withStatus = ({ gateway }: HttpContext, row: NodeRecord, role: Role) =>
   nodeView(row, gateway.router.nodes().find(({ nodeId }) => nodeId === row.nodeId) ?? null, role)
 
@@ -42,7 +44,8 @@ const collectionRoutes = (context: HttpContext) => {
       async ({ actor, query: { limit } }) => {
         const live = new Map(router.nodes().map((node) => [node.nodeId, node]))
         const rows = (await pool.nodes()).slice(0, limit)
-        const nodes = rows.map((row) => nodeView(row, live.get(row.nodeId) ?? null, actor.role))
+        const own = rows.map((row) => nodeView(row, live.get(row.nodeId) ?? null, actor.role))
+        const nodes = [...withLoads(own, await context.gateway.siblings.ask('loads', {}, Loads))]
         return {
           object: `${brand}.admin.node_list` as const,
           generated_at: isoTime(Date.now()),
@@ -54,7 +57,7 @@ const collectionRoutes = (context: HttpContext) => {
         action: 'node.list',
         response: { 200: NodeList },
         ...asks(listQuery),
-        detail: describe({ summary: 'List nodes with their state and load', tags }),
+        detail: describe({ summary: 'List the nodes with their state and load', tags }),
       },
     )
     .post(
@@ -86,7 +89,11 @@ const itemRoutes = (context: HttpContext) => {
     .use(admin(context))
     .get(
       '/v1/admin/nodes/:node_id',
-      async ({ actor, params }) => withStatus(context, await pool.node(params.node_id), actor.role),
+      async ({ actor, params }) => {
+        const own = withStatus(context, await pool.node(params.node_id), actor.role)
+        const [node = own] = withLoads([own], await context.gateway.siblings.ask('loads', {}, Loads))
+        return node
+      },
       {
         action: 'node.read',
         params: nodeParams,
@@ -116,18 +123,18 @@ const itemRoutes = (context: HttpContext) => {
       {
         action: 'node.delete',
         params: nodeParams,
-        detail: describe({ summary: 'Delete a node and what was measured of it', tags, empty: true }),
+        detail: describe({ summary: 'Delete a node and its measurements', tags, empty: true }),
       },
     )
 }
 
 const commands: readonly (readonly [NodeCommand, string])[] = [
-  ['drain', 'No new work; what runs may finish'],
-  ['resume', 'Take new work again'],
-  ['revoke', 'Never again: the node and its keys are dead'],
+  ['drain', 'The node gets no new work. Running requests may finish'],
+  ['resume', 'The node gets new work again'],
+  ['revoke', 'Revoke the node and its keys for good'],
 ]
 
-/** What is told to a node; saying it twice is no fault. */
+/** Commands to a node. Repeating one is no error. */
 const commandRoutes = (context: HttpContext) => {
   const app = new Elysia().use(admin(context))
   for (const [command, summary] of commands) {

@@ -66,8 +66,8 @@ const collectionRoutes = (context: HttpContext) => {
         response: { 200: PayoutBatchCreated, 201: PayoutBatchCreated },
         ...mayRead(PayoutBatchCreate),
         detail: describe({
-          summary: 'Batch what is pending now',
-          description: 'At most 1,000 payouts, whatever their age. `dry_run` changes nothing.',
+          summary: 'Put all pending payouts into batches now',
+          description: 'Takes at most 1,000 payouts of any age. `dry_run` changes nothing.',
           tags,
         }),
       },
@@ -88,7 +88,7 @@ const itemRoutes = (context: HttpContext) => {
         params,
         response: { 200: PayoutBatch },
         ...mayRead(ReasonBody),
-        detail: describe({ summary: 'Go on with a batch at once', tags }),
+        detail: describe({ summary: 'Continue with a batch at once', tags }),
       },
     )
     .post(
@@ -102,8 +102,8 @@ const itemRoutes = (context: HttpContext) => {
         response: { 200: PayoutBatch },
         ...mayRead(ReasonBody),
         detail: describe({
-          summary: 'Go on with a batch that is held',
-          description: 'A batch whose transaction reverted three times is held until then.',
+          summary: 'Continue with a batch that is on hold',
+          description: 'A batch is on hold after its transaction has reverted three times.',
           tags,
         }),
       },

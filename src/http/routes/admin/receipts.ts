@@ -11,8 +11,8 @@ import { admin } from '../../plugins/admin.ts'
 
 const params = Type.Object({ receipt_hash: Type.String({ pattern: '^0x[0-9a-f]{64}$' }) })
 const decisions = [
-  { action: 'receipt.release', status: 'accepted', summary: 'Release a held receipt: its node is paid' },
-  { action: 'receipt.reject', status: 'rejected', summary: 'Reject a held receipt: its node is never paid' },
+  { action: 'receipt.release', status: 'accepted', summary: 'Release a receipt that is on hold: its node is paid' },
+  { action: 'receipt.reject', status: 'rejected', summary: 'Reject a receipt that is on hold: its node is never paid' },
 ] as const
 
 const decisionRoute = (context: HttpContext, { action, status, summary }: (typeof decisions)[number]) =>
@@ -31,6 +31,6 @@ const decisionRoute = (context: HttpContext, { action, status, summary }: (typeo
     },
   )
 
-/** Receipts held because a node said more than can be (§5, §23). */
+/** Receipts that are on hold because the node reported implausible usage (§5, §23). */
 export const receiptRoutes = (context: HttpContext) =>
   new Elysia().use(decisionRoute(context, decisions[0])).use(decisionRoute(context, decisions[1]))

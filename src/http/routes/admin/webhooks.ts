@@ -57,7 +57,7 @@ export const webhookRoutes = (context: HttpContext) => {
         ...mayRead(ReasonBody),
         detail: describe({
           summary: 'Deliver an event again',
-          description: 'The same event id and body, with a schedule of its own.',
+          description: 'Sends the same event id and body, with a new schedule of retries.',
           tags,
         }),
       },

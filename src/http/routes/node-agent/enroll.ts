@@ -8,12 +8,12 @@ import { describe } from '../../frame/route-table.ts'
 import { requestId } from '../../plugins/request-id.ts'
 import { tunnelRoute } from '../node-tunnel.ts'
 
-/** Wrong tokens and wrong signatures are guesses: they count against their address. */
+/** Wrong tokens and wrong signatures may be guesses, so they count against their address. */
 const guesses: readonly string[] = ['enrollment_token_invalid', 'signature_invalid']
 
 const tunnelUrl = (baseUrl: string) => baseUrl.replace(/^http/, 'ws') + tunnelRoute
 
-/** How a machine becomes a node (§22). */
+/** Enrols a node (§22). */
 export const enrollRoutes = (context: HttpContext) =>
   new Elysia().use(requestId(context)).post(
     '/v1/node-agent/enroll',
@@ -42,7 +42,7 @@ export const enrollRoutes = (context: HttpContext) =>
         ...describe({
           summary: 'Become a node',
           description:
-            'With the single-use token of an operator; signed by the new identity. See docs/protocol.md, enrolment.',
+            'Needs a single-use token of an operator and the signature of the new identity. See docs/protocol.md, enrolment.',
           tags: ['Node agents (extension)'],
         }),
         security: [],

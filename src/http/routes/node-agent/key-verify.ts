@@ -57,9 +57,9 @@ export const keyVerifyRoutes = (context: HttpContext) =>
       ...readsBy(KeyVerifyRequest, ({ request }: { readonly request: Request }) => readSigned(context, request)),
       detail: {
         ...describe({
-          summary: 'May this gateway key use this node?',
+          summary: 'Ask whether a gateway key may use this node',
           description:
-            'Signed by the node in four headers, see docs/protocol.md. True only for a key of its owner whose node scope and model policy include it.',
+            'The node signs the request in four headers, see docs/protocol.md. The answer is true only for a key of the node’s owner whose node scope and model policy include the node.',
           tags: ['Node agents (extension)'],
         }),
         security: [{ nodeId: [], nodeTimestamp: [], nodeNonce: [], nodeSignature: [] }],

@@ -158,7 +158,7 @@ export type PublicSettlement = Static<typeof PublicSettlement>
 const adminBatchFields = {
   ...batchFields,
   attempts: count,
-  held: Type.Boolean({ description: 'It reverted too often and waits for an operator' }),
+  held: Type.Boolean({ description: 'The batch reverted too often and waits for an operator' }),
   last_error: nullableText,
 }
 export const PayoutBatch = Type.Object(adminBatchFields)
@@ -167,7 +167,9 @@ export const PayoutBatchList = Type.Object({
   object: Type.Literal(`${brand}.admin.payout_batch_list`),
   generated_at: Instant,
   count,
-  settlement_configured: Type.Boolean({ description: 'false: no chain; batches rest as they are' }),
+  settlement_configured: Type.Boolean({
+    description: 'false means that no blockchain is configured, so batches stay as they are',
+  }),
   batches: Type.Array(PayoutBatch),
 })
 export type PayoutBatchList = Static<typeof PayoutBatchList>
