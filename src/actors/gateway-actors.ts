@@ -1,7 +1,6 @@
 import { askDatabase } from '../db/queries/health.ts'
 import { descriptors } from '../host/descriptors.ts'
 import type { NodeId } from '../ids.ts'
-import { createPrefixMap } from '../machines/rules/affinity.ts'
 import type { NodeState } from '../machines/rules/routing.ts'
 import { webhookPublicKey } from '../protocol/signing/webhook-signature.ts'
 import { AccessDirectory } from './accounts/access-directory.ts'
@@ -285,8 +284,6 @@ function createCalls(parts: GatewayParts, actors: Watching & Keeping & Pool & Mo
     config,
     router,
     limits,
-    random: randomOf(parts),
-    prefixes: createPrefixMap(),
     ticker: new Ticker(),
     decided: decisions.record,
     receipt: (receipt) => receipts.write(receipt),

@@ -2,7 +2,7 @@ import { expect, test } from 'bun:test'
 import { type Choose, type Pool, roundRobin, tryStrategy } from '../../bench/affinity.ts'
 import { planConversations } from '../../bench/conversations.ts'
 import { model } from '../../bench/targets.ts'
-import { affinityLoadMax } from '../../src/machines/rules/placement.ts'
+import { slotsAssumed } from '../../src/machines/placement/cost.ts'
 import { startTestGateway, type TestGateway, waitFor } from '../support/gateways/gateway.ts'
 import { withFakeNodes } from '../support/nodes/fake-nodes.ts'
 
@@ -50,7 +50,7 @@ test('§8: no node is flooded for the prefix that it has', async () => {
   const clients = new AbortController()
   try {
     await withFakeNodes(4, { models: [model] }, async (nodes) => {
-      const [asked, shared] = [16, 'one prompt for all. '.repeat(400)]
+      const [asked, shared] = [16, 'one prompt for all. '.repeat(100)]
       const received = () => nodes.reduce((sum, node) => sum + node.stats().requests, 0)
       const choose = await through(gateway)(nodes)
       const ask = (question: string) => {
@@ -66,6 +66,8 @@ test('§8: no node is flooded for the prefix that it has', async () => {
           body: JSON.stringify({ model, stream: true, messages }),
         })
       }
+      // Reading takes a second elsewhere, and so does a slot here: some wait is worth it, a long one is not.
+      for (const node of nodes) node.setAnswer({ firstTokenMs: 1_000 })
       await (await ask('the first')).text()
       const first = nodes.findIndex((node) => node.stats().requests === 1)
       // Nothing ends before all are placed: only what is in flight decides.
@@ -74,10 +76,9 @@ test('§8: no node is flooded for the prefix that it has', async () => {
         ask(`question ${at}`).catch(() => {})
         await waitFor('it to be placed', () => received() === at + 2)
       }
-      const most = affinityLoadMax * (asked / nodes.length) + 1
       const inFlight = nodes.map((node, at) => node.stats().requests - (at === first ? 1 : 0))
-      expect(Math.max(...inFlight)).toBeLessThanOrEqual(most)
-      expect(Math.max(...inFlight)).toBeGreaterThan(asked / nodes.length)
+      expect(Math.max(...inFlight)).toBeLessThanOrEqual(3 * slotsAssumed)
+      expect(inFlight[first]).toBeGreaterThanOrEqual(asked / nodes.length)
     })
   } finally {
     clients.abort()

@@ -11,7 +11,12 @@ let gateway: TestGateway
 let customer: TestCustomer
 beforeAll(async () => {
   gateway = await startTestGateway({
-    env: { SVC_ADMIN_RPM_PER_TOKEN: '1000000', SVC_QUEUE_WAIT_MS: String(queueWaitMs), SVC_METRICS_PUBLIC: 'true' },
+    env: {
+      SVC_ADMIN_RPM_PER_TOKEN: '1000000',
+      SVC_QUEUE_WAIT_MS: String(queueWaitMs),
+      SVC_METRICS_PUBLIC: 'true',
+      SVC_HEADER_COMMIT_MS: '500',
+    },
   })
   customer = await gateway.customer()
 })
@@ -143,4 +148,20 @@ test('§5: a waiter goes to another node as soon as one is there', async () => {
     node.stop()
     second.stop()
   }
+})
+
+test('§30: a stream that waits for a slot says where it stands, and nothing of the others', async () => {
+  const model = 'told'
+  const node = await oneSlot(model)
+  const letGo = await holdSlot(node, model)
+  const body = { model, stream: true, messages: [{ role: 'user', content: 'hi' }] }
+  const streams = await Promise.all([0, 1].map(() => gateway.chat(customer.key, body)))
+  const readers = streams.map((stream) => stream.body?.getReader())
+  const first = await Promise.all(
+    readers.map(async (reader) => new TextDecoder().decode((await reader?.read())?.value)),
+  )
+  expect(first.sort()).toEqual([': svc queued 1 of 2\n\n', ': svc queued 2 of 2\n\n'])
+  await letGo()
+  for (const reader of readers) for (let done = false; !done; ) done = (await reader?.read())?.done ?? true
+  node.stop()
 })

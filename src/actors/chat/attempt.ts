@@ -1,5 +1,6 @@
 import type { Problem, ProblemCode } from '../../errors.ts'
 import type { RequestId } from '../../ids.ts'
+import type { Work } from '../../machines/placement/reading.ts'
 import type { Route } from '../../machines/rules/routing.ts'
 import { nodeRefusal, refusalProblem } from '../../protocol/chat/node-refusal.ts'
 import { CallSignal } from '../../transport/call-signal.ts'
@@ -55,14 +56,14 @@ export class Attempt implements InFlightCall {
     /** Of this call alone: the node hears it and the receipt carries it, so that no two receipts are alike. */
     readonly callId: RequestId,
     private readonly keyId: string,
-    private readonly onNodeLost: (() => void) | null = null,
+    readonly work: Work | null = null,
+    readonly timed = false,
   ) {
     router.claim(route, this)
   }
 
   nodeLost(): void {
     this.abort('node_lost')
-    this.onNodeLost?.()
   }
 
   /** The first cause stands. */

@@ -3,6 +3,7 @@ import type { RequestId } from '../../ids.ts'
 import type { TokenUsage } from '../../protocol/chat/token-usage.ts'
 import type { Access } from '../accounts/access.ts'
 import type { InferenceRequest, Operation } from '../operations/operation.ts'
+import type { Ticket } from '../pool/slot-queue.ts'
 import type { Span } from '../telemetry/tracing.ts'
 
 /** A request that passed the schema of its operation, and who sent it. */
@@ -24,6 +25,8 @@ export interface ChatCommand<B extends InferenceRequest = InferenceRequest> {
   readonly pin: string | null
   /** Aborts when the client is gone. */
   readonly signal: AbortSignal
+  /** Its place in the line for a slot; absent until it has to wait. */
+  ticket?: Ticket
   /** Under which its calls stand; null or absent: no trace is recorded. */
   readonly span?: Span | null
   readonly recorder: ChatRecorder

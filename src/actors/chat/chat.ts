@@ -1,4 +1,6 @@
 import { Problem } from '../../errors.ts'
+import type { Prompt } from '../../machines/placement/blocks.ts'
+import { noMatches } from '../../machines/placement/cache-view.ts'
 import { type PlacementRequest, place } from '../../machines/rules/placement.ts'
 import type { Route } from '../../machines/rules/routing.ts'
 import { textWeightPerUnitMax } from '../../protocol/chat/token-estimate.ts'
@@ -26,9 +28,9 @@ export interface Chat {
 
 const noHeaders = {}
 const noProfiles: ReadonlySet<string> = new Set()
-const hashPrefix = (text: string, seed: bigint) => Bun.hash.wyhash(text, seed)
+const hashBlock = (text: string, seed: bigint) => Bun.hash.wyhash(text, seed)
 
-function placementRequest(exchange: Exchange, keys: readonly bigint[] | null): PlacementRequest {
+function placementRequest(exchange: Exchange, prompt: Prompt | null): PlacementRequest {
   const { command, port, table } = exchange
   const { body } = command
   const routes = table.byModel.get(body.model) ?? []
@@ -44,8 +46,10 @@ function placementRequest(exchange: Exchange, keys: readonly bigint[] | null): P
     ownOnly: false,
     exclude: noProfiles,
     freeOnly: false,
-    affinityNodeId: keys === null ? null : port.prefixes.lookup(keys),
+    prompt,
+    matches: prompt === null ? noMatches : port.router.caches.of(routes[0]?.modelId ?? body.model).match(prompt),
     nowMs: Date.now(),
+    queueWaitMs: port.config.SVC_QUEUE_WAIT_MS,
     contextLeast: tight ? command.operation.tokensLeast(body) : null,
     contextWanted: tight ? exchange.promptEstimate().textTokens : null,
     contextAbove: null,
@@ -78,7 +82,7 @@ function admit(exchange: Exchange, request: PlacementRequest, ceiling: number | 
   const { access, body } = command
   const { dailyTokenQuota, rateLimitRpm, maxConcurrency } = access.policy
   if (dailyTokenQuota !== null || rateLimitRpm !== null || maxConcurrency !== null) {
-    const placement = place(table, request, port.random)
+    const placement = place(table, request)
     if (placement.kind === 'refused') {
       port.decided(command, { table, request, placement }, false)
       throw refusal(command, placement.code)
@@ -97,8 +101,6 @@ async function whenAdmitted(exchange: Exchange, admission: Promise<Admission | n
   exchange.admission = await admission
 }
 
-type PrefixKeys = readonly bigint[] | null
-
 /**
  * What this route is sent. A billed request has `max_tokens`, so that its quote is a true bound.
  */
@@ -109,11 +111,8 @@ function bodyFor(exchange: Exchange, route: Route, ceiling: number | null): Upst
   return operation.upstream(text, body, priced ? exchange.billedOutput(route) : ceiling, route)
 }
 
-function dispatchWhole(exchange: Exchange, request: PlacementRequest, keys: PrefixKeys, ceiling: number | null) {
-  return dispatch(exchange, request, (route) => {
-    if (keys !== null) exchange.port.prefixes.record(keys, route.nodeId)
-    return tryWhole(exchange, route, bodyFor(exchange, route, ceiling))
-  })
+function dispatchWhole(exchange: Exchange, request: PlacementRequest, ceiling: number | null) {
+  return dispatch(exchange, request, (route) => tryWhole(exchange, route, bodyFor(exchange, route, ceiling)))
 }
 
 /** The relay hears how it went. */
@@ -121,14 +120,12 @@ async function dispatchStream(
   exchange: Exchange,
   relay: Relay,
   request: PlacementRequest,
-  keys: PrefixKeys,
   ceiling: number | null,
 ): Promise<void> {
   try {
-    await dispatch(exchange, request, (route, firstChunkMs) => {
-      if (keys !== null) exchange.port.prefixes.record(keys, route.nodeId)
-      return tryStream(exchange, relay, route, bodyFor(exchange, route, ceiling), firstChunkMs)
-    })
+    await dispatch(exchange, request, (route, firstChunkMs) =>
+      tryStream(exchange, relay, route, bodyFor(exchange, route, ceiling), firstChunkMs),
+    )
     exchange.forgetPrompt()
     relay.dispatched()
   } catch (error) {
@@ -167,8 +164,8 @@ async function run(exchange: Exchange): Promise<ChatAnswer> {
   const { operation, body, access } = command
   checkPolicy(command)
   const pooled = (table.byModel.get(body.model)?.length ?? 0) > 1
-  const keys = pooled ? operation.prefixKeys(access.customerId, body, hashPrefix) : null
-  const request = placementRequest(exchange, keys)
+  const prompt = pooled ? operation.prompt(access.customerId, exchange.modelId() ?? body.model, body, hashBlock) : null
+  const request = placementRequest(exchange, prompt)
   const ceiling = outputCeiling(exchange)
   const admitted = admit(exchange, request, ceiling)
   if (admitted !== null) await admitted
@@ -179,13 +176,13 @@ async function run(exchange: Exchange): Promise<ChatAnswer> {
     const parts = operation.parts === undefined ? null : Parts.of(exchange, request)
     exchange.parts = parts
     if (parts !== null) return { kind: 'whole', body: await joined(exchange, parts), headers }
-    const answer = await dispatchWhole(exchange, request, keys, ceiling)
+    const answer = await dispatchWhole(exchange, request, ceiling)
     return { kind: 'whole', body: answer.body, headers }
   }
   const relay = new Relay(port, new StreamOwner(exchange), command, writer)
   exchange.relay = relay
   const opened = relay.open()
-  void dispatchStream(exchange, relay, request, keys, ceiling)
+  void dispatchStream(exchange, relay, request, ceiling)
   await opened
   return { kind: 'stream', stream: relay.stream, headers }
 }

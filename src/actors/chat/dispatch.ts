@@ -1,9 +1,12 @@
 import { Problem, type ProblemCode } from '../../errors.ts'
+import { workOf } from '../../machines/placement/cost.ts'
+import type { Work } from '../../machines/placement/reading.ts'
 import { type Placement, type PlacementRequest, place } from '../../machines/rules/placement.ts'
 import type { Route, RoutingTable } from '../../machines/rules/routing.ts'
 import type { Config } from '../../settings/config.ts'
 import type { CallSignal } from '../../transport/call-signal.ts'
 import type { Router } from '../pool/router.ts'
+import { newTicket, type Ticket } from '../pool/slot-queue.ts'
 import type { AttemptFailure } from './attempt.ts'
 import type { ChatCommand } from './chat-command.ts'
 import { Tries } from './tries.ts'
@@ -18,7 +21,6 @@ export interface Decision {
 export interface DispatchPort {
   readonly config: Config
   readonly router: Router
-  readonly random: () => number
   /** A call of a node failed, or a line of its stream was no JSON (`malformed_line`) and was passed over. */
   readonly failed: (code: string) => void
   readonly decided: (command: ChatCommand, decision: Decision, again: boolean) => void
@@ -31,6 +33,8 @@ export interface Dispatched {
   /** Aborted when the client leaves or the gateway stops: whoever waits for something ends. */
   readonly ending: CallSignal
   readonly callsUntilMs: number
+  /** What the try that begins next is thought to cost its route; null: there was no choice. */
+  work: Work | null
   /** Why no node is called for it any more, asked after every wait; null: it still runs. */
   ended(): AttemptFailure | null
 }
@@ -59,8 +63,18 @@ export function refusal(command: ChatCommand, code: ProblemCode): Problem {
   return new Problem(code, { param: code === 'context_length_exceeded' ? 'messages' : 'model' })
 }
 
+export function ticketOf({ access }: ChatCommand): Ticket {
+  return newTicket({ customerId: access.customerId, keyId: access.keyId ?? '', priority: access.policy.priority })
+}
+
 type Placed = Extract<Placement, { kind: 'placed' }>
 type Saturated = Extract<Placement, { kind: 'saturated' }>
+
+function placedWork({ route, open, costs }: Placed, { prompt, nowMs }: PlacementRequest): Work | null {
+  if (costs === null || prompt === null) return null
+  const cost = costs[open.indexOf(route)]
+  return cost === undefined ? null : workOf(route, cost, prompt, nowMs)
+}
 
 /** The search for a route that answers: what was decided, what was tried, and how long it may go on. */
 class Search {
@@ -69,6 +83,8 @@ class Search {
   private readonly queueUntilMs: number
   private readonly triesMax: number
   private looks = 0
+  /** null: it has waited for a slot in vain, and now a higher rank may serve. */
+  private queueWaitMs: number | null
 
   constructor(
     private readonly exchange: Dispatched,
@@ -78,6 +94,7 @@ class Search {
     const { SVC_TTFT_TIMEOUT_MS, SVC_QUEUE_WAIT_MS, SVC_FAILOVER_ROUTES_MAX } = port.config
     this.deadlineMs = command.startedMs + SVC_TTFT_TIMEOUT_MS
     this.queueUntilMs = Math.min(performance.now() + SVC_QUEUE_WAIT_MS, exchange.callsUntilMs)
+    this.queueWaitMs = wanted.queueWaitMs
     this.triesMax = wanted.pin === null ? SVC_FAILOVER_ROUTES_MAX + 1 : 1
   }
 
@@ -90,24 +107,39 @@ class Search {
     const again = this.looks++ > 0
     const table = port.router.table()
     const request = again ? this.another() : this.wanted
-    const placement = place(table, request, port.random)
+    const placement = place(table, request)
     port.decided(command, { table, request, placement }, again)
+    if (placement.kind === 'placed') this.placed(placement, request)
     if (placement.kind !== 'refused') return placement
     throw tries.anyFailed ? tries.givenUp() : refusal(command, placement.code)
   }
 
+  private placed(placement: Placed, request: PlacementRequest): void {
+    const { port, command } = this.exchange
+    this.exchange.work = placedWork(placement, request)
+    if (command.ticket !== undefined) port.router.servedFromQueue(request.modelId, command.ticket)
+  }
+
   /** A copy: the first decision is kept for `explain`. */
   private another(): PlacementRequest {
-    const { wanted, tries } = this
-    return { ...wanted, exclude: tries.excluded(), contextAbove: tries.contextAbove, nowMs: Date.now() }
+    const { wanted, tries, queueWaitMs } = this
+    const { contextAbove } = tries
+    return { ...wanted, exclude: tries.excluded(), contextAbove, queueWaitMs, nowMs: Date.now() }
   }
 
   /** Until there may be a slot. Throws where there is none in time. */
   async wait({ routes }: Saturated): Promise<void> {
     const { exchange, wanted, tries } = this
     const { config, router } = exchange.port
-    const waited = await router.waitForSlot(wanted.modelId, this.queueUntilMs - performance.now(), exchange.ending)
+    const { command, ending } = exchange
+    command.ticket ??= ticketOf(command)
+    const leftMs = this.queueUntilMs - performance.now()
+    const waited = await router.waitForSlot(wanted.modelId, command.ticket, leftMs, ending)
     if (waited === 'slot' || waited === 'aborted') return
+    if (this.queueWaitMs !== null && exchange.ended() === null) {
+      this.queueWaitMs = null
+      return
+    }
     if (tries.anyFailed) throw tries.givenUp()
     const waiting = waited === 'full' ? config.SVC_QUEUE_WAITING_MAX : 0
     throw new Problem('capacity_exhausted', {
@@ -120,10 +152,10 @@ class Search {
   }
 
   /** Of the try that begins now, ms until its first chunk; beyond it the route is given up where another one is left. */
-  firstChunkMs({ route, considered }: Placed): number {
+  firstChunkMs({ route, open }: Placed): number {
     this.tries.count++
     const leftMs = this.deadlineMs - performance.now()
-    if (this.spent || considered === 1) return leftMs
+    if (this.spent || open.length === 1) return leftMs
     const patienceMs = 4 * (route.load.ttftEwmaMs ?? 0)
     return Math.min(leftMs, Math.max(this.exchange.port.config.SVC_FAILOVER_FIRST_CHUNK_MS, patienceMs))
   }

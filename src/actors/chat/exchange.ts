@@ -1,7 +1,7 @@
 import type { NewReceipt } from '../../db/queries/money/receipts.ts'
 import type { ProblemCode } from '../../errors.ts'
 import { newId, ulid } from '../../ids.ts'
-import type { PrefixMap } from '../../machines/rules/affinity.ts'
+import type { Work } from '../../machines/placement/reading.ts'
 import type { Route, RoutingTable } from '../../machines/rules/routing.ts'
 import type { ChunkIdentity } from '../../protocol/chat/chunk-rewriter.ts'
 import { type PromptEstimate, wholeTokens } from '../../protocol/chat/token-estimate.ts'
@@ -23,7 +23,6 @@ export interface ChatPort extends DispatchPort {
   readonly ledger: PaidCallPort['ledger']
   readonly idempotency: PaidCallPort['idempotency']
   readonly limits: Limits
-  readonly prefixes: PrefixMap
   readonly ticker: Ticker
   readonly receipt: (receipt: NewReceipt) => void
 }
@@ -65,6 +64,7 @@ export class Exchange implements Ticking, Dispatched {
   /** A sub-call of a mixture: no silent retry (specification, mixture rule 1), not by the transport either. */
   sentOnce = false
   attempt: Attempt | null = null
+  work: Work | null = null
   relay: Relay | null = null
   /** Of a request that several nodes do side by side. */
   parts: { abort(cause: 'client_gone' | 'shutdown' | 'total_timeout'): void } | null = null
@@ -85,12 +85,12 @@ export class Exchange implements Ticking, Dispatched {
     this.id = command.operation.idPrefix + ulid()
   }
 
-  /** One more call for this request: the first goes by the request's own id (§14). */
-  begin(route: Route, onNodeLost?: () => void): Attempt {
+  /** One more call for this request: the first goes by the request's own id (§14). `timed`: its first token will be seen. */
+  begin(route: Route, timed: boolean): Attempt {
     const { command, port } = this
     this.attempts++
     const callId = this.attempts === 1 ? command.requestId : newId('req')
-    this.attempt = new Attempt(port.router, route, callId, command.access.keyId ?? '', onNodeLost)
+    this.attempt = new Attempt(port.router, route, callId, command.access.keyId ?? '', this.work, timed)
     if (command.span != null) this.attempt.span = command.span.call(route.modelId)
     return this.attempt
   }
@@ -209,6 +209,7 @@ export class Exchange implements Ticking, Dispatched {
       request_id: command.requestId,
     }
     if (told.estimated || (route.agent !== null && saysEstimated(told.vouched))) metadata.usage_estimated = true
+    if (route.external) metadata.external = true
     return { route, usage: told.usage, receipt, metadata }
   }
 

@@ -1,5 +1,7 @@
 import type { ProblemCode } from '../../errors.ts'
+import { noMatches } from '../../machines/placement/cache-view.ts'
 import { type ExplainedRoute, explainPlacement } from '../../machines/rules/explain.ts'
+import type { Placement, PlacementRequest } from '../../machines/rules/placement.ts'
 import type { Route } from '../../machines/rules/routing.ts'
 import type { ChatCommand } from './chat-command.ts'
 import type { Decision } from './dispatch.ts'
@@ -30,6 +32,8 @@ const requestsMax = 10_000
 const triesMax = 8
 /** Kept of each route. */
 const loadNumbers = 3
+/** Of a choice between more routes, only the winner's costs are kept. */
+const costsMax = 16
 
 /** A decision and the loads it saw: they are shared by all tables, and have moved on when somebody asks. */
 interface Kept extends Decision {
@@ -65,8 +69,16 @@ export function createDecisionLog(): DecisionLog {
         if (known.more.length < triesMax - 1) known.more.push(keep(decision))
         return
       }
-      const { table, request, placement } = decision
-      ring[next] = { requestId, table, request, placement, loads: loadsOf(decision), more: null }
+      const { table } = decision
+      const request = withoutPrompt(decision.request)
+      ring[next] = {
+        requestId,
+        table,
+        request,
+        placement: kept(decision.placement),
+        loads: loadsOf(decision),
+        more: null,
+      }
       next = (next + 1) % requestsMax
     },
     explain: (requestId) => {
@@ -81,7 +93,25 @@ export function createDecisionLog(): DecisionLog {
 
 const routesOf = ({ table, request }: Decision): readonly Route[] => table.byModel.get(request.modelId) ?? []
 
-const keep = (decision: Decision): Kept => ({ ...decision, loads: loadsOf(decision) })
+const keep = (decision: Decision): Kept => ({
+  table: decision.table,
+  request: withoutPrompt(decision.request),
+  placement: kept(decision.placement),
+  loads: loadsOf(decision),
+})
+
+/** The hashes of a long prompt would be kept long after it, and nobody asks for them. */
+function withoutPrompt(request: PlacementRequest): PlacementRequest {
+  return request.prompt === null ? request : { ...request, prompt: null, matches: noMatches }
+}
+
+function kept(placement: Placement): Placement {
+  if (placement.kind !== 'placed' || placement.open.length <= costsMax) return placement
+  const { route, open, costs } = placement
+  const cost = costs?.[open.indexOf(route)]
+  const others = open.filter((other) => other !== route)
+  return { ...placement, open: [route, ...others], costs: cost === undefined ? null : [cost] }
+}
 
 function loadsOf(decision: Decision): readonly number[] {
   const routes = routesOf(decision)

@@ -114,9 +114,9 @@ export class Parts {
 }
 
 /** The nodes among which a request may be shared out: of one side, at no cost, ready now, and those first that hold the model. */
-function sharingRoutes({ port, command, table }: Exchange, request: PlacementRequest): readonly Route[] {
+function sharingRoutes({ command, table }: Exchange, request: PlacementRequest): readonly Route[] {
   const { customerId } = command.access
-  const placement = place(table, request, port.random)
+  const placement = place(table, request)
   if (placement.kind !== 'placed' || !isFree(placement.route, customerId)) return []
   const own = isOwn(placement.route, customerId)
   const open = (table.byModel.get(request.modelId) ?? []).filter(

@@ -12,6 +12,8 @@ export interface RelayEnd {
   readonly attempt: Attempt | null
   /** As the node reported it; null where it did not. */
   readonly usage: TokenUsage | null
+  /** Of the prompt, found in the node's cache; null where it does not say. */
+  readonly cachedTokens: number | null
   /** The node's own `svc`, unchecked. */
   readonly svc: unknown
   /** Weight of the text that passed, unrounded. */

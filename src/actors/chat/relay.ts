@@ -122,7 +122,13 @@ export class Relay implements Ticking, SseSink {
   /** Commits before there is a chunk. Bun sends the headers with the first bytes of the body, so there must be some. */
   private commitEarly(): void {
     this.commit()
-    this.client.write(this.rewriter.keepAlive, performance.now())
+    this.client.write(this.keepAlive(), performance.now())
+  }
+
+  /** What a client hears while it waits: no names, and of others only how many there are. */
+  private keepAlive(): string {
+    const place = this.command.ticket?.place
+    return place == null ? this.rewriter.keepAlive : `: svc queued ${place.ahead + 1} of ${place.waiting}\n\n`
   }
 
   bytes(chunk: Buffer): void {
@@ -288,6 +294,7 @@ export class Relay implements Ticking, SseSink {
       code,
       attempt: this.attempt,
       usage: this.rewriter.usage,
+      cachedTokens: this.rewriter.cachedTokens,
       svc: this.rewriter.svc,
       outputWeight: this.rewriter.outputWeight,
       firstContentMs: this.firstContentMs,
@@ -316,7 +323,7 @@ export class Relay implements Ticking, SseSink {
       if (nowMs - this.nodeAtMs >= config.SVC_INTER_CHUNK_TIMEOUT_MS) return this.timeOut('stream_idle')
     }
     if (this.opening.committed && nowMs - this.client.lastWriteMs >= config.SVC_KEEP_ALIVE_MS) {
-      this.client.write(this.rewriter.keepAlive, nowMs)
+      this.client.write(this.keepAlive(), nowMs)
     }
   }
 

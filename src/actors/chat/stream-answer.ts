@@ -9,7 +9,11 @@ import { callNode, failedAnswer } from './node-call.ts'
 import type { Relay } from './relay.ts'
 import type { RelayEnd, RelayOwner, SettledStream } from './relay-port.ts'
 
-function release({ kind, code, attempt, firstContentMs }: RelayEnd, exchange: Exchange, usage: TokenUsage): void {
+function release(
+  { kind, code, attempt, firstContentMs, cachedTokens }: RelayEnd,
+  exchange: Exchange,
+  usage: TokenUsage,
+): void {
   if (attempt === null) return
   const nowMs = performance.now()
   if (kind === 'complete') {
@@ -18,6 +22,7 @@ function release({ kind, code, attempt, firstContentMs }: RelayEnd, exchange: Ex
       ttftMs: (firstContentMs ?? nowMs) - attempt.startedMs,
       durationMs: nowMs - attempt.startedMs,
       completionTokens: usage.completion_tokens,
+      cachedTokens,
     })
   } else if (kind === 'client_gone' || code === 'server_shutdown') attempt.release({ kind: 'neutral' })
   else {
@@ -87,14 +92,16 @@ export async function tryStream(
   if (exchange.isBilled(route)) await exchange.afford(route)
   const ended = exchange.ended()
   if (ended !== null) return { failure: ended }
-  const attempt = exchange.begin(route)
+  const attempt = exchange.begin(route, true)
   relay.expect(attempt, performance.now() + firstChunkMs)
   let failure: AttemptFailure | null
   try {
     const response = await callNode(exchange, attempt, upstream)
     if (response.status === 200) {
       failure = await relay.attach(attempt, response)
-      return failure === null ? streaming : { failure }
+      if (failure !== null) return { failure }
+      exchange.port.router.began(route, attempt)
+      return streaming
     }
     failure = await failedAnswer(attempt, response)
   } catch (error) {

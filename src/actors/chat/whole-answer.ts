@@ -60,7 +60,7 @@ export async function receiveWhole(
   if (exchange.isBilled(route)) await exchange.afford(route)
   const ended = exchange.ended()
   if (ended !== null) return { failure: ended }
-  const attempt = exchange.begin(route)
+  const attempt = exchange.begin(route, upstream.stream)
   let firstByteMs: number
   let heard: HeardAnswer | HeardError
   try {
@@ -91,6 +91,7 @@ function concluded(
     ttftMs: firstContentMs === null ? null : firstContentMs - attempt.startedMs,
     durationMs: performance.now() - attempt.startedMs,
     completionTokens: usage.completion_tokens,
+    cachedTokens: completion.cachedTokens,
   })
   attempt.span?.endCall({ model: attempt.route.modelId, usage, finishReasons: finishReasons(completion.choices) }, null)
   return {

@@ -59,7 +59,7 @@ export function wholeBody(answer: BufferedAnswer, { operation, body }: MixtureCo
   if (operation === chat) return chatBody(answer)
   const { identity, message, finishReason, usage, metadata } = answer
   const choices = [{ index: 0, message, finish_reason: finishReason }]
-  const whole = { choices, usage, svc: undefined, outputWeight: () => 0 }
+  const whole = { choices, usage, cachedTokens: null, svc: undefined, outputWeight: () => 0 }
   return operation.writeWhole(identity, whole, { usage, metadata }, body)
 }
 

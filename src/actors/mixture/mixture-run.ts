@@ -85,7 +85,7 @@ export class MixtureRun {
     const table = port.router.table()
     const requests = accepted.config.experts.map(({ model }) => this.expertPlacement(accepted, model))
     let again = false
-    return planExperts(table, requests, port.random, (request, placement) => {
+    return planExperts(table, requests, (request, placement) => {
       port.decided(command, { table, request, placement }, again)
       again = true
     })
@@ -154,7 +154,7 @@ export class MixtureRun {
     const contextLeast = accepted.textTokens + strategy.promptOverhead + accepted.outputTokens
     const request = this.placement(model, { contextLeast, contextWanted: null })
     const table = port.router.table()
-    const placement = place(table, request, port.random)
+    const placement = place(table, request)
     port.decided(command, { table, request, placement }, true)
     const prepare: SubCallOrder['prepare'] = (route) => this.prepareAggregator(strategy, accepted, answers, route)
     return { placement: request, planned: plannedOf(placement), prepare }

@@ -14,6 +14,7 @@ import type { UpstreamBody } from '../../protocol/chat/upstream-request.ts'
 import type { ChatRequest } from '../../protocol/wire/inference/chat.ts'
 import type { AbortCause, AttemptFailure } from '../chat/attempt.ts'
 import type { ChatCommand } from '../chat/chat-command.ts'
+import { ticketOf } from '../chat/dispatch.ts'
 import { type ChatPort, Exchange } from '../chat/exchange.ts'
 import { type ReceivedAnswer, receiveWhole } from '../chat/whole-answer.ts'
 import { chat } from '../operations/chat.ts'
@@ -106,19 +107,23 @@ export class SubCall {
 
   /** All own nodes that serve the model are full, so the call waits as briefly as any request (§5). */
   private async waitForRoute(): Promise<Route | null> {
-    const { router, config, random } = this.port
+    const { router, config } = this.port
     const untilMs = performance.now() + config.SVC_QUEUE_WAIT_MS
+    const ticket = ticketOf(this.exchange.command)
     for (;;) {
       const { placement: wanted } = this.order
       const leftMs = untilMs - performance.now()
-      const waited = await router.waitForSlot(wanted.modelId, leftMs, this.controller.signal)
+      const waited = await router.waitForSlot(wanted.modelId, ticket, leftMs, this.controller.signal)
       this.controller.signal.throwIfAborted()
       if (waited !== 'slot') return null
       const request = { ...wanted, nowMs: Date.now() }
       const table = router.table()
-      const placement = place(table, request, random)
+      const placement = place(table, request)
       this.port.decided(this.parent, { table, request, placement }, true)
-      if (placement.kind === 'placed') return placement.route
+      if (placement.kind === 'placed') {
+        router.servedFromQueue(wanted.modelId, ticket)
+        return placement.route
+      }
       if (placement.kind === 'refused') return null
     }
   }

@@ -1,5 +1,5 @@
 import { Problem } from '../../errors.ts'
-import { keysOf } from '../../machines/rules/affinity.ts'
+import { promptOf } from '../../machines/placement/blocks.ts'
 import { ChunkRewriter } from '../../protocol/chat/chunk-rewriter.ts'
 import { completionText, publicCompletion } from '../../protocol/chat/completion.ts'
 import { estimatePrompt, promptTokensLeast } from '../../protocol/chat/token-estimate.ts'
@@ -41,7 +41,7 @@ export const chat: Operation<ChatRequest> = {
   },
   estimate: estimatePrompt,
   tokensLeast: promptTokensLeast,
-  prefixKeys: (customerId, { model, messages }, hash) => keysOf(customerId, model, messages, hash),
+  prompt: promptOf,
   // A whole answer of a runtime that hears late of a client that left is asked for as a stream (§27).
   upstream: (text, body, ceiling, { runtimeKind }) =>
     upstreamBody(text, body, ceiling, askedAsStream(runtimeKind, body) ? streamMembers : null),

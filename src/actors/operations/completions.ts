@@ -1,5 +1,5 @@
 import { Problem } from '../../errors.ts'
-import { keysOf } from '../../machines/rules/affinity.ts'
+import { promptOf } from '../../machines/placement/blocks.ts'
 import { textWeight, wholeTokens } from '../../protocol/chat/token-estimate.ts'
 import { upstreamBody } from '../../protocol/chat/upstream-request.ts'
 import {
@@ -33,6 +33,9 @@ const textOf = ({ prompt }: CompletionRequest): string => {
   return typeof first === 'string' ? first : ''
 }
 
+/** As they were sent: equal tokens have equal texts. */
+const tokensOf = ({ prompt }: CompletionRequest): string => (typeof prompt === 'string' ? '' : prompt.join(' '))
+
 function estimate(body: CompletionRequest) {
   const { prompt, suffix } = body
   const given = typeof prompt !== 'string' && typeof prompt[0] === 'number' ? prompt.length : textWeight(textOf(body))
@@ -62,8 +65,8 @@ export const completions: Operation<CompletionRequest> = {
   },
   estimate,
   tokensLeast: (body) => Math.floor((textOf(body).length * unitHundredthsLeast) / 100),
-  prefixKeys: (customerId, body, hash) =>
-    keysOf(customerId, body.model, [{ role: 'prompt', content: textOf(body) }], hash),
+  prompt: (customerId, modelId, body, hash) =>
+    promptOf(customerId, modelId, { messages: [{ role: 'prompt', content: textOf(body) || tokensOf(body) }] }, hash),
   upstream: (text, body, ceiling) => upstreamBody(text, body, ceiling, null, path),
   readWhole(text): CompletionAnswer | null {
     const answer = readTextCompletion(text)

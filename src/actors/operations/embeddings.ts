@@ -69,11 +69,11 @@ export const embeddings: Operation<EmbeddingsRequest> = {
   },
   estimate,
   tokensLeast: nothing,
-  prefixKeys: () => null,
+  prompt: () => null,
   upstream: (text, body) => upstreamBody(text, body, null, null, path),
   readWhole(text, body): EmbeddingsAnswer | null {
     const list = readEmbeddings(text, inputsOf(body).length, body.encoding_format ?? 'float')
-    return list === null ? null : { ...list, choices: [], outputWeight: nothing }
+    return list === null ? null : { ...list, cachedTokens: null, choices: [], outputWeight: nothing }
   },
   parts: {
     count: (body) => inputsOf(body).length,
@@ -82,6 +82,7 @@ export const embeddings: Operation<EmbeddingsRequest> = {
     join: (answers): EmbeddingsAnswer => ({
       choices: [],
       usage: null,
+      cachedTokens: null,
       svc: undefined,
       outputWeight: nothing,
       vectors: answers.flatMap((answer) => (answer as EmbeddingsAnswer).vectors),

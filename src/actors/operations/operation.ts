@@ -1,5 +1,5 @@
 import type { TSchema } from '@sinclair/typebox'
-import type { PrefixHash } from '../../machines/rules/affinity.ts'
+import type { BlockHash, Prompt } from '../../machines/placement/blocks.ts'
 import type { ServingRoute } from '../../machines/rules/routing.ts'
 import type { Accepted, ChunkIdentity, SettledEnd } from '../../protocol/chat/chunk-rewriter.ts'
 import type { PublicChoice } from '../../protocol/chat/completion.ts'
@@ -27,6 +27,8 @@ export interface WholeAnswer {
   readonly choices: readonly PublicChoice[]
   /** null: the node reported nothing usable. */
   readonly usage: TokenUsage | null
+  /** Of the prompt, found in the node's cache; null: it does not say. */
+  readonly cachedTokens: number | null
   /** As the node wrote it: an agent's receipt. Looked at by nobody before it is checked. */
   readonly svc: unknown
   /** Weight of what was generated, unrounded; counted only when asked. */
@@ -39,6 +41,8 @@ export interface StreamWriter {
   readonly finish: readonly Readonly<Record<string, unknown>>[] | null
   readonly usage: TokenUsage | null
   readonly usageFinal: boolean
+  /** Of the prompt, found in the node's cache; null: it has not said. */
+  readonly cachedTokens: number | null
   readonly svc: unknown
   readonly outputWeight: number
   readonly contentSeen: boolean
@@ -99,8 +103,8 @@ export interface Operation<B extends InferenceRequest = InferenceRequest> {
   estimate(body: B): PromptEstimate
   /** Tokens that the prompt surely has (§27). */
   tokensLeast(body: B): number
-  /** One key per prefix of the prompt, longest first; null where no cache would help. */
-  prefixKeys(customerId: string, body: B, hash: PrefixHash): readonly bigint[] | null
+  /** What placement compares of the prompt (§29); null where no cache would help. */
+  prompt(customerId: string, modelId: string, body: B, hash: BlockHash): Prompt | null
   /** `ceiling`: `max_tokens` to inject; null: none. */
   upstream(text: string, body: B, ceiling: number | null, route: ServingRoute): UpstreamBody
   /** null: it is an error, or no answer to this request. */

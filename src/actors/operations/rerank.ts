@@ -74,7 +74,7 @@ function readAnswer(text: string, { documents }: PooledRerankRequest, route: Ser
   const scores = readScores(dialectOf(route), said, { count, atLeast: count, scoreKind })
   if (typeof scores === 'string') return null
   const usage = isObject(said) ? promptUsage(said.usage) : null
-  return { choices: [], usage, svc: undefined, outputWeight: nothing, scores }
+  return { choices: [], usage, cachedTokens: null, svc: undefined, outputWeight: nothing, scores }
 }
 
 /** Each part numbers its documents from 0. */
@@ -86,7 +86,7 @@ function join(answers: readonly WholeAnswer[]): RerankAnswer {
     before += own.length
     return own.map(({ index, score }) => ({ index: start + index, score }))
   })
-  return { choices: [], usage: null, svc: undefined, outputWeight: nothing, scores }
+  return { choices: [], usage: null, cachedTokens: null, svc: undefined, outputWeight: nothing, scores }
 }
 
 export const rerank: Operation<PooledRerankRequest> = {
@@ -113,7 +113,7 @@ export const rerank: Operation<PooledRerankRequest> = {
   },
   estimate,
   tokensLeast: nothing,
-  prefixKeys: () => null,
+  prompt: () => null,
   upstream: (_text, body, _ceiling, route) => upstream(body, route),
   readWhole: readAnswer,
   parts: {

@@ -25,6 +25,8 @@ export interface NewRuntimeNode {
   readonly privacyClass: PrivacyClass
   readonly apiKey?: string | null
   readonly payoutAddress?: string | null
+  readonly rank?: number
+  readonly external?: boolean
   readonly origin?: NodeRow['origin']
 }
 
@@ -38,6 +40,8 @@ export interface NodeChanges {
   readonly nodeClass?: string
   readonly privacyClass?: PrivacyClass
   readonly payoutAddress?: string | null
+  readonly rank?: number
+  readonly external?: boolean
 }
 
 export type NodeCommand = 'drain' | 'resume' | 'revoke'
@@ -189,6 +193,8 @@ function newNodeRow(node: NewRuntimeNode, url: string, sealing: Sealing): pool.N
     privacyClass: node.privacyClass,
     nodeClass: node.nodeClass,
     payoutAddress: node.payoutAddress ?? null,
+    rank: node.rank ?? 0,
+    external: node.external ?? false,
     origin: node.origin ?? 'operator',
   }
 }

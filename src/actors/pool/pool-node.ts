@@ -82,12 +82,12 @@ export class PoolNode implements RoutedNode {
   }
 
   /** Takes over the reports of all runtimes. `changed` says that routes look different now. */
-  heard(reports: readonly RuntimeReport[]): { readonly changed: boolean; readonly modelsReady: number } {
+  heard(reports: readonly RuntimeReport[], nowMs: number): { readonly changed: boolean; readonly modelsReady: number } {
     const before = this.signature()
     const statuses = new Map(reports.map(({ label, status }) => [label, status]))
     let modelsReady = 0
     for (const runtime of this.runtimes.values()) {
-      runtime.heard(statuses.get(runtime.label) ?? null)
+      runtime.heard(statuses.get(runtime.label) ?? null, nowMs)
       modelsReady += runtime.modelsReady()
     }
     return { changed: before !== this.signature(), modelsReady }

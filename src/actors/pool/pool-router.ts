@@ -3,6 +3,9 @@ import type { NodeRow, PoolRows } from '../../db/queries/pool/pool.ts'
 import type { NodeId, ProfileId, RuntimeId } from '../../ids.ts'
 import { type NodeSnapshot, type NodeThresholds, nodeMachine } from '../../machines/charts/node.ts'
 import { routerMachine } from '../../machines/charts/router.ts'
+import { unitsPerToken } from '../../machines/placement/cache-view.ts'
+import { CacheViews } from '../../machines/placement/cache-views.ts'
+import { firstTokenSeen, learnReading, workEnded, workPlaced } from '../../machines/placement/reading.ts'
 import type { NodeState, Route, RoutingTable } from '../../machines/rules/routing.ts'
 import type { PollResult } from '../../polling/node-watch.ts'
 import type { CancelSignal } from '../../transport/call-signal.ts'
@@ -18,7 +21,7 @@ import { forgetSlowness, learnCall, strikeRoute } from './route-learning.ts'
 import type { CallOutcome, FailedCall, InFlightCall, Router } from './router.ts'
 import { type RouterOptions, thresholdsOf } from './router-options.ts'
 import { type Catalogue, catalogueOf, type Profile } from './routing-table.ts'
-import { createSlotQueue, type SlotQueue, type SlotWait } from './slot-queue.ts'
+import { createSlotQueue, type SlotQueue, type SlotWait, type Ticket } from './slot-queue.ts'
 import { TableBuilder } from './table-builder.ts'
 
 /** How many times the bound of one poll the first polls may take, with detection. */
@@ -33,6 +36,7 @@ export class PoolRouter implements Router {
   private readonly queue: SlotQueue
   private readonly measured: MeasuredCalls
   private readonly listeners = new Set<(table: RoutingTable) => void>()
+  readonly caches = new CacheViews()
   private catalogue: Catalogue = new Map()
   private readonly tables = new TableBuilder()
   private current: RoutingTable = this.tables.build(new Map(), new Map(), 0, Date.now())
@@ -63,10 +67,21 @@ export class PoolRouter implements Router {
   claim(route: Route, call: InFlightCall): void {
     route.load.inFlight++
     this.members.get(route.nodeId)?.calls.add(call)
+    if (call.work === null) return
+    workPlaced(route.load.reading, call.work, call.timed)
+    this.caches.of(route.modelId).record(route.profileId, call.work.prompt)
+  }
+
+  began({ load, nodeId }: Route, call: InFlightCall): void {
+    const { work, timed } = call
+    if (work?.readMs !== null || !timed) return
+    // One read of the node can hold the first chunk and the end: then the work is settled already.
+    if (this.members.get(nodeId)?.calls.has(call) === true) firstTokenSeen(load.reading, work, Date.now())
   }
 
   release(route: Route, call: InFlightCall, outcome: CallOutcome): void {
     route.load.inFlight--
+    this.settleWork(route, call, outcome)
     const node = this.members.get(route.nodeId)
     if (node !== undefined) {
       node.drop(call)
@@ -77,14 +92,41 @@ export class PoolRouter implements Router {
     this.queue.wake(route.modelId)
   }
 
+  /** What the call has taught of reading there, and what stands behind its prompt in the cache now. */
+  private settleWork(route: Route, { work, timed }: InFlightCall, outcome: CallOutcome): void {
+    if (work === null) return
+    const { reading } = route.load
+    const now = Date.now()
+    // An answer that came in one piece ends before anybody could say that it has begun.
+    const late = outcome.kind === 'ok' && outcome.ttftMs !== null && timed && work.readMs === null
+    if (late) firstTokenSeen(reading, work, now - outcome.durationMs + outcome.ttftMs)
+    workEnded(reading, work, timed, now)
+    if (outcome.kind !== 'ok') return
+    const { cachedTokens, completionTokens } = outcome
+    const cachedUnits = cachedTokens === null ? null : cachedTokens * unitsPerToken
+    learnReading(reading, work, cachedUnits)
+    const view = this.caches.of(route.modelId)
+    view.answered(route.profileId, work.prompt, completionTokens * unitsPerToken)
+    if (cachedUnits !== null) view.corrected(route.profileId, work.matchedBlocks, cachedUnits)
+  }
+
   strike(route: Route, failed: FailedCall): void {
     const node = this.members.get(route.nodeId)
     const profile = this.byProfile.get(route.profileId)
     if (node !== undefined && profile !== undefined) strikeRoute(node, profile, failed, this.options)
   }
 
-  waitForSlot(modelId: string, waitMs: number, signal: CancelSignal): Promise<SlotWait> {
-    return this.queue.wait(this.current.byModel.get(modelId)?.[0]?.modelId ?? modelId, waitMs, signal)
+  waitForSlot(modelId: string, ticket: Ticket, waitMs: number, signal: CancelSignal): Promise<SlotWait> {
+    return this.queue.wait(this.lineOf(modelId), ticket, waitMs, signal)
+  }
+
+  servedFromQueue(modelId: string, ticket: Ticket): void {
+    this.queue.served(this.lineOf(modelId), ticket)
+  }
+
+  /** Aliases of a model wait in one line. */
+  private lineOf(modelId: string): string {
+    return this.current.byModel.get(modelId)?.[0]?.modelId ?? modelId
   }
 
   /** Takes over the rows of the database. Call it at the start and after each change of nodes or catalogue entries. */
@@ -226,7 +268,10 @@ export class PoolRouter implements Router {
     const node = this.members.get(nodeId)
     if (node === undefined) return
     this.members.delete(nodeId)
-    for (const { profileId } of node.profiles()) this.byProfile.delete(profileId)
+    for (const { profileId } of node.profiles()) {
+      this.byProfile.delete(profileId)
+      this.caches.forget(profileId)
+    }
     node.actor.send({ type: 'revoke.asked', at: Date.now() })
     this.actor.send({ type: 'node.removed', nodeId })
     node.close()
@@ -254,7 +299,9 @@ export class PoolRouter implements Router {
     for (const profile of fresh) this.byProfile.set(profile.profileId, profile)
     const at = Date.now()
     if (result.kind === 'answered') {
-      const { changed, modelsReady } = node.heard(result.reports)
+      const warm = new Set([...node.profiles()].filter(isWarm))
+      const { changed, modelsReady } = node.heard(result.reports, at)
+      for (const profile of warm) if (!isWarm(profile)) this.caches.forget(profile.profileId)
       node.forgetOldError(at)
       forgetSlowness(node.profiles(), this.catalogue, this.current)
       const { version } = this.current
@@ -271,6 +318,7 @@ export class PoolRouter implements Router {
   private follow(node: PoolNode, snapshot: NodeSnapshot): void {
     const before = node.state
     if (node.adopt(snapshot, Date.now())) this.publish()
+    if (node.state === 'offline') for (const { profileId } of node.profiles()) this.caches.forget(profileId)
     if (snapshot.hasTag('callsLost') || (before === 'draining' && node.state === 'live')) node.loseCalls()
     if (node.state === 'draining' && before !== 'draining') this.endDrainIfIdle(node)
   }
@@ -294,6 +342,9 @@ export class PoolRouter implements Router {
     this.queue.wake(null)
   }
 }
+
+/** The cache of the profile may still hold what it has read. */
+const isWarm = ({ model }: Profile) => model !== null && model.loaded !== false
 
 /** The node has not failed, because nobody can reach it before it has dialled in. */
 const awaitsFirstDial = ({ dialsIn, state }: PoolNode) => dialsIn && state === 'enrolled'

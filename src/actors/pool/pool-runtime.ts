@@ -1,10 +1,14 @@
 import type { ProfileRow } from '../../db/queries/pool/pool.ts'
 import type { RuntimeId } from '../../ids.ts'
 import { failedPollsMax } from '../../machines/charts/node.ts'
+import { loadSeen, newReading } from '../../machines/placement/reading.ts'
 import { healthy } from '../../machines/rules/ejection.ts'
 import type { RuntimeKind } from '../../protocol/wire/nodes/node.ts'
-import { isPooled, modalityOf, type RuntimeStatus } from '../../runtimes/runtime.ts'
+import { idleStatus, isPooled, modalityOf, type RuntimeStatus } from '../../runtimes/runtime.ts'
 import type { Profile, RoutedRuntime } from './routing-table.ts'
+
+/** To load a model, these runtimes may throw out another. */
+const keepsFew: ReadonlySet<RuntimeKind> = new Set(['ollama', 'lmstudio', 'llama.cpp'])
 
 /** One runtime of a node: its last status and its models. */
 export class PoolRuntime implements RoutedRuntime {
@@ -38,6 +42,7 @@ export class PoolRuntime implements RoutedRuntime {
         tokensPerSecond: row.tokensPerSecond,
         durationEwmaMs: null,
         ejectedUntilMs: 0,
+        reading: newReading(row.profileId),
       },
       ejection: healthy,
       measuredAt: row.lastMeasuredAt === null ? 0 : Math.floor(row.lastMeasuredAt.getTime() / 1_000),
@@ -53,7 +58,7 @@ export class PoolRuntime implements RoutedRuntime {
    * Takes over a status; null: the node no longer has this runtime. A server that is there and broken (5xx on its
    * health) has answered, but its models count as not ready from the second such poll on, like those of a silent one.
    */
-  heard(status: RuntimeStatus | null): void {
+  heard(status: RuntimeStatus | null, nowMs: number): void {
     this.status = status
     const down = status?.state === 'down'
     this.polledDown = down ? this.polledDown + 1 : 0
@@ -66,7 +71,28 @@ export class PoolRuntime implements RoutedRuntime {
     for (const profile of this.profiles.values()) {
       profile.model = models.get(profile.upstreamModelId) ?? null
       if (profile.model !== null) profile.modality = modalityOf(profile.model)
+      this.heardOf(profile, status, nowMs)
     }
+  }
+
+  /** What the choice of a route reads of it. Slots and queue are the runtime's: all its models share them. */
+  private heardOf({ load: { reading }, model }: Profile, status: RuntimeStatus | null, nowMs: number): void {
+    const { slotsTotal, slotsFree, queueDepth } = status ?? idleStatus(this.kind, 'down')
+    reading.busyReported = slotsTotal === null || slotsFree === null ? 0 : Math.max(0, slotsTotal - slotsFree)
+    reading.queuedReported = queueDepth ?? 0
+    const cold = model?.loaded === false
+    if (reading.cold && !cold && model !== null) loadSeen(reading, nowMs)
+    if (!cold) reading.loadStartedAtMs = null
+    reading.cold = cold
+    reading.evicts = cold && keepsFew.has(this.kind) && this.othersInUse(model?.id)
+  }
+
+  /** Another model of this runtime is in memory and at work. */
+  private othersInUse(id: string | undefined): boolean {
+    for (const { model, load } of this.profiles.values()) {
+      if (model !== null && model.id !== id && model.loaded === true && load.inFlight > 0) return true
+    }
+    return false
   }
 
   modelsReady(): number {

@@ -1,12 +1,18 @@
 import type { NodeId } from '../../ids.ts'
+import type { CacheViews } from '../../machines/placement/cache-views.ts'
+import type { Work } from '../../machines/placement/reading.ts'
 import type { Route, RoutingTable } from '../../machines/rules/routing.ts'
 import type { CancelSignal } from '../../transport/call-signal.ts'
 import type { NodeTransport, TransportFailure } from '../../transport/transport.ts'
-import type { SlotWait } from './slot-queue.ts'
+import type { SlotWait, Ticket } from './slot-queue.ts'
 
 /** A call that occupies a slot. The router tells it when its node went offline or was revoked. */
 export interface InFlightCall {
   nodeLost(): void
+  /** What it was thought to cost its route; null: there was no choice of routes. */
+  readonly work: Work | null
+  /** Its first token will be seen. */
+  readonly timed: boolean
 }
 
 export interface FailedCall {
@@ -23,6 +29,8 @@ export type CallOutcome =
       readonly ttftMs: number | null
       readonly durationMs: number
       readonly completionTokens: number
+      /** Of the prompt, as the runtime found them in its cache; null: it does not say. */
+      readonly cachedTokens: number | null
     }
   /**
    * Counts toward passive ejection (§8). `keyId` is there because the requests of one bad key must not eject a route.
@@ -42,11 +50,17 @@ export interface Router {
   /** Takes a slot: call exactly once per dispatched call, and `release` exactly once after it. */
   claim(route: Route, call: InFlightCall): void
   release(route: Route, call: InFlightCall, outcome: CallOutcome): void
+  /** The first token of a call is there. */
+  began(route: Route, call: InFlightCall): void
+  /** What the prompt caches of the pooled models are thought to hold. */
+  readonly caches: CacheViews
   /** Says that a doubtful failure was the route's own. */
   strike(route: Route, failed: FailedCall): void
   /**
    * Waits until a slot of one of the model's routes is released or the table changes in its favour.
    * `full`: the queue of this model is full; `timeout`: waited `waitMs` in vain.
    */
-  waitForSlot(modelId: string, waitMs: number, signal: CancelSignal): Promise<SlotWait>
+  waitForSlot(modelId: string, ticket: Ticket, waitMs: number, signal: CancelSignal): Promise<SlotWait>
+  /** Who has waited was placed. */
+  servedFromQueue(modelId: string, ticket: Ticket): void
 }

@@ -96,6 +96,8 @@ function routeOf(node: RoutedNode, runtime: RoutedRuntime, profile: Profile, cat
     visibility: row.visibility,
     privacyClass: row.privacyClass,
     nodeClass: row.nodeClass,
+    rank: row.rank,
+    external: row.external,
     nodeState: node.state,
     ready: node.state === 'ready' && profile.model?.ready === true,
     modelId: model?.modelId ?? profile.upstreamModelId,

@@ -1,6 +1,7 @@
 import { type CustomerId, type KeyId, type NodeId, newId, type ProfileId, type RuntimeId } from '../../ids.ts'
 import { createLog } from '../../log.ts'
-import { createPrefixMap } from '../../machines/rules/affinity.ts'
+import { CacheViews } from '../../machines/placement/cache-views.ts'
+import { newReading } from '../../machines/placement/reading.ts'
 import { mergePolicies } from '../../machines/rules/model-policy.ts'
 import type { Route, RoutingTable } from '../../machines/rules/routing.ts'
 import { createDirectTransport } from '../../transport/direct.ts'
@@ -31,6 +32,8 @@ function soleRoute(modelId: string, customerId: CustomerId): Route {
     runtimeKind: 'vllm',
     modality: 'chat',
     ranking: null,
+    rank: 0,
+    external: false,
     agent: null,
     customerId,
     visibility: 'private',
@@ -49,12 +52,20 @@ function soleRoute(modelId: string, customerId: CustomerId): Route {
     prices: null,
     loaded: true,
     measuredAt: 0,
-    load: { inFlight: 0, ttftEwmaMs: null, tokensPerSecond: null, durationEwmaMs: null, ejectedUntilMs: 0 },
+    load: {
+      inFlight: 0,
+      ttftEwmaMs: null,
+      tokensPerSecond: null,
+      durationEwmaMs: null,
+      ejectedUntilMs: 0,
+      reading: newReading(profileId),
+    },
   }
 }
 
 /** A pool of one node that is always ready. */
 class SoleNode implements Router {
+  readonly caches = new CacheViews()
   private readonly current: RoutingTable
 
   constructor(
@@ -86,6 +97,10 @@ class SoleNode implements Router {
   release(route: Route): void {
     route.load.inFlight--
   }
+
+  began(): void {}
+
+  servedFromQueue(): void {}
 
   strike(): void {}
 
@@ -120,8 +135,6 @@ export function createRehearsal(
     config,
     router: new SoleNode(soleRoute(model, customerId), transport),
     limits: { admit: () => ({ settle: () => {} }) },
-    random: Math.random,
-    prefixes: createPrefixMap(),
     ticker: new Ticker(),
     decided: createDecisionLog().record,
     receipt: () => {},

@@ -36,6 +36,10 @@ export const nodes = pgTable(
     visibility: text({ enum: ['private', 'public'] }).notNull(),
     privacyClass: text({ enum: ['public', 'trusted', 'private'] }).notNull(),
     nodeClass: text().notNull(),
+    /** 0 to 9: a higher one is used only when no lower one can serve in time (§29). */
+    rank: integer().notNull().default(0),
+    /** A hosted provider: prompts leave the owner's machines. */
+    external: boolean().notNull().default(false),
     payoutAddress: text(),
     /** The operator's wish; the node's observed state lives in memory of each gateway (§8). */
     adminState: text({ enum: ['active', 'draining', 'revoked'] })

@@ -6,6 +6,7 @@ import { liveNode } from '../../actors/pool/live-node.ts'
 import type { NodeView } from '../../actors/pool/node-view.ts'
 import type { ModelEntry as ModelEntryRecord, NodeRecord } from '../../actors/pool/pool-admin.ts'
 import { brand } from '../../brand.ts'
+import type { RouteCost } from '../../machines/placement/cost.ts'
 import type { RoutingTable } from '../../machines/rules/routing.ts'
 import { toBase64url } from '../../protocol/signing/base64url.ts'
 import { fingerprint } from '../../protocol/signing/ed25519.ts'
@@ -76,6 +77,8 @@ export function nodeView(row: NodeRecord, live: NodeView | null, role: Role): No
     visibility: row.visibility,
     privacy_class: row.privacyClass,
     node_class: row.nodeClass,
+    rank: row.rank,
+    external: row.external,
     payout_address: open ? row.payoutAddress : null,
     origin: row.origin,
     admin_state: row.adminState,
@@ -139,6 +142,16 @@ export function adminModels(entries: readonly ModelEntryRecord[], table: Routing
   })
 }
 
+const costView = (cost: RouteCost) => ({
+  backlog_ms: cost.backlogMs,
+  own_ms: cost.ownMs,
+  fleet_ms: cost.fleetMs,
+  slot_wait_ms: cost.slotWaitMs,
+  cold_ms: cost.coldMs,
+  matched_share: cost.matchedShare,
+  total_ms: cost.totalMs,
+})
+
 export function explanationView(found: ExplanationRecord, role: Role): Explanation {
   return {
     object: `${brand}.admin.explanation`,
@@ -149,7 +162,11 @@ export function explanationView(found: ExplanationRecord, role: Role): Explanati
       at: isoTime(atMs),
       result,
       code,
-      routes: routes.map(({ profile_id, ...route }) => ({ ...route, model_profile_id: profile_id })),
+      routes: routes.map(({ profile_id, cost, ...route }) => ({
+        ...route,
+        model_profile_id: profile_id,
+        cost: cost === null ? null : costView(cost),
+      })),
     })),
   }
 }

@@ -1,5 +1,6 @@
 import { Problem } from '../../errors.ts'
 import { estimatePrompt } from '../../protocol/chat/token-estimate.ts'
+import { noMatches } from '../placement/cache-view.ts'
 import { isVisible, judge, type PlacementRequest, verdictRank, verdicts } from '../rules/eligibility.ts'
 import { readMixtureConfig } from './config.ts'
 import { strategies } from './strategies/registry.ts'
@@ -23,8 +24,10 @@ export function subCallPlacement(
     ownOnly: true,
     exclude: new Set(),
     freeOnly: true,
-    affinityNodeId: null,
+    prompt: null,
+    matches: noMatches,
     nowMs,
+    queueWaitMs: null,
     ...context,
     contextAbove: null,
   }
@@ -41,7 +44,8 @@ function policyFault(request: MixtureRequest, model: string, param: string): Pro
   if (!access.policy.allows(names)) return new Problem('model_not_allowed', { param })
   const wanted = subCallPlacement(request, model)
   const furthest = routes.reduce((most, route) => Math.max(most, verdictRank[judge(route, wanted, null)]), 0)
-  if (furthest !== verdictRank.route_tier && furthest !== verdictRank.privacy_class) return null
+  const byPolicy = [verdictRank.route_tier, verdictRank.privacy_class, verdictRank.external]
+  if (!byPolicy.includes(furthest)) return null
   return new Problem(verdicts[furthest]?.code ?? 'model_not_allowed', { param })
 }
 

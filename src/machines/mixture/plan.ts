@@ -17,16 +17,15 @@ export function plannedOf(placement: Placement): PlannedExpert {
   return { kind: placement.kind === 'saturated' ? 'full' : 'no_node' }
 }
 
-/** Places each expert separately, in their order. `decided` hears of every placement. `random` is uniform in [0, 1). */
+/** Places each expert separately, in their order. `decided` hears of every placement. */
 export function planExperts(
   table: RoutingTable,
   requests: readonly PlacementRequest[],
-  random: () => number,
   decided: (request: PlacementRequest, placement: Placement) => void,
 ): readonly PlannedExpert[] {
   const planned = new Map<string, number>()
   return requests.map((request): PlannedExpert => {
-    const placement = place(withPlanned(table, request.modelId, planned), request, random)
+    const placement = place(withPlanned(table, request.modelId, planned), request)
     decided(request, placement)
     if (placement.kind !== 'placed') return plannedOf(placement)
     const { profileId } = placement.route

@@ -1,6 +1,8 @@
 import type { ProblemCode } from '../../errors.ts'
 import type { CustomerId } from '../../ids.ts'
 import type { Modality } from '../../protocol/wire/nodes/agent.ts'
+import type { Prompt } from '../placement/blocks.ts'
+import type { Matches } from '../placement/cache-view.ts'
 import { type EffectivePolicy, privacyRank } from './model-policy.ts'
 import type { Route, RoutingTable } from './routing.ts'
 
@@ -20,9 +22,13 @@ export interface PlacementRequest {
   readonly exclude: ReadonlySet<string>
   /** Only routes that are free for the caller. */
   readonly freeOnly: boolean
-  /** The node that served this conversation's prefix last. */
-  readonly affinityNodeId: string | null
+  /** null where nobody has looked: only one route has the model. */
+  readonly prompt: Prompt | null
+  /** What of it each route's cache is thought to hold. */
+  readonly matches: Matches
   readonly nowMs: number
+  /** A request that waits so many milliseconds for a slot is served by a higher rank instead. null: it has waited. */
+  readonly queueWaitMs: number | null
   /**
    * The smallest possible number of prompt tokens. A smaller context cannot hold the prompt. null if every context
    * can.
@@ -54,6 +60,7 @@ export const verdicts = [
   { name: 'other_profile', code: 'model_not_found' },
   { name: 'route_tier', code: 'model_not_allowed' },
   { name: 'privacy_class', code: 'privacy_class_not_allowed' },
+  { name: 'external', code: 'privacy_class_not_allowed' },
   { name: 'other_modality', code: 'modality_not_supported' },
   { name: 'not_own', code: 'no_route_available' },
   { name: 'not_pinned', code: 'no_route_available' },
@@ -85,7 +92,7 @@ export function isVisible(route: Route, access: PlacementRequest['access']): boo
 
 /** True if tier and privacy class allow this caller's prompts. The caller has checked `isVisible`. */
 export function isAllowed(route: Route, access: PlacementRequest['access']): boolean {
-  return inTier(route, access.policy) && isPrivateEnough(route, access)
+  return inTier(route, access.policy) && isPrivateEnough(route, access) && mayLeave(route, access)
 }
 
 function inTier(route: Route, policy: EffectivePolicy): boolean {
@@ -98,6 +105,9 @@ function isPrivateEnough(route: Route, access: PlacementRequest['access']): bool
   const { minPrivacyRank } = access.policy
   return minPrivacyRank < privacyRank.private && privacyRank[route.privacyClass] >= minPrivacyRank
 }
+
+/** To a hosted provider a prompt goes only where account and key say so, whoever added it. */
+const mayLeave = ({ external }: Route, { policy }: PlacementRequest['access']) => !external || policy.external
 
 function holds({ contextLength }: Route, { contextLeast, contextAbove }: PlacementRequest): boolean {
   if (contextAbove !== null && (contextLength === null || contextLength <= contextAbove)) return false
@@ -114,6 +124,7 @@ export function judge(route: Route, request: PlacementRequest, side: Side): Verd
   if (request.profileId !== null && (!own || route.profileId !== request.profileId)) return 'other_profile'
   if (!inTier(route, access.policy)) return 'route_tier'
   if (!isPrivateEnough(route, access)) return 'privacy_class'
+  if (!mayLeave(route, access)) return 'external'
   if (route.modality !== request.modality || (route.agent !== null && !request.byAgents)) return 'other_modality'
   if (own ? side === 'others' : side === 'own' || request.ownOnly || request.pin !== null) return 'not_own'
   if (request.pin !== null && route.nodeId !== request.pin) return 'not_pinned'

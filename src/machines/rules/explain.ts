@@ -1,3 +1,4 @@
+import type { RouteCost } from '../placement/cost.ts'
 import {
   isOwn,
   judge,
@@ -7,7 +8,7 @@ import {
   type Verdict,
   verdictRank,
 } from './eligibility.ts'
-import { assumedTtft, isRoomy, openRoutes, type Placement, preferred, score } from './placement.ts'
+import { isRoomy, openRoutes, type Placement, preferred } from './placement.ts'
 import type { Route, RoutingTable } from './routing.ts'
 
 export interface ExplainedRoute {
@@ -23,6 +24,8 @@ export interface ExplainedRoute {
     | 'held_down'
     | 'ejected'
     | 'own_machines_first'
+    /** A node of a lower rank serves, or will soon. */
+    | 'higher_rank'
     /** The route's context may be too small for the prompt, and another route's is not. */
     | 'context_tight'
     | 'only'
@@ -34,7 +37,8 @@ export interface ExplainedRoute {
   readonly slots_total: number | null
   readonly ttft_ewma_ms: number | null
   readonly tokens_per_second: number | null
-  readonly score: number
+  /** What makes up the expected time to the first token; null: it was not among those that were weighed. */
+  readonly cost: RouteCost | null
 }
 
 /**
@@ -57,7 +61,8 @@ export function explainPlacement(
   const mine = openRoutes(ready(true), request)
   const foreign = openRoutes(ready(false), request)
   const open = preferred(mine.open, foreign.open, request)
-  const ttftMs = assumedTtft(open)
+  const costs = placement.kind === 'placed' ? placement.costs : null
+  const weighed = placement.kind === 'placed' ? placement.open.map(({ profileId }) => profileId) : []
   const reasonOf = (route: Route, own: boolean): Pick<ExplainedRoute, 'verdict' | 'reason'> => {
     if (placement.kind === 'placed' && placement.route.profileId === route.profileId) {
       return { verdict: 'chosen', reason: placement.chosenBy }
@@ -67,7 +72,11 @@ export function explainPlacement(
     if (verdictRank[verdict] > verdictRank.other_profile && !policy.allows(route.modelNames))
       return { verdict: 'refused', reason: 'model_policy' }
     if (verdict !== 'open') return { verdict: 'refused', reason: verdict }
-    if (open.includes(route)) return { verdict: 'eligible', reason: 'less_preferred' }
+    if (open.includes(route)) {
+      return weighed.includes(route.profileId)
+        ? { verdict: 'eligible', reason: 'less_preferred' }
+        : { verdict: 'refused', reason: 'higher_rank' }
+    }
     if ((own ? mine : foreign).open.includes(route)) {
       const { contextWanted: wanted } = request
       return wanted !== null && !isRoomy(route, wanted)
@@ -88,7 +97,7 @@ export function explainPlacement(
       slots_total: route.slotsTotal,
       ttft_ewma_ms: route.load.ttftEwmaMs,
       tokens_per_second: route.load.tokensPerSecond,
-      score: score(route, ttftMs),
+      cost: costs?.[weighed.indexOf(route.profileId)] ?? null,
     }
   })
 }

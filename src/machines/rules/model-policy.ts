@@ -9,6 +9,10 @@ export interface EffectivePolicy {
   readonly allows: (modelIds: readonly string[]) => boolean
   /** The lowest privacy rank of nodes that are not the caller's own. */
   readonly minPrivacyRank: number
+  /** Nodes marked external may be asked. */
+  readonly external: boolean
+  /** In the line for a slot: 0 to 9, higher ones first. */
+  readonly priority: number
   /** Node classes; null for all. */
   readonly routeTiers: ReadonlySet<string> | null
   /** Node ids; null for all. */
@@ -21,6 +25,8 @@ export interface EffectivePolicy {
   readonly mixture: { readonly enabled: boolean; readonly maxExperts: number | null }
 }
 
+const priorityDefault = 5
+
 /** The meaning of fields that an account's policy omits (§13). */
 const policyDefaults = {
   policy_version: 'gateway_policy_v1',
@@ -28,6 +34,7 @@ const policyDefaults = {
   denied_models: [],
   route_tiers: [],
   min_privacy_class: 'private',
+  allow_external: false,
   node_scope: null,
   max_tokens_per_request: null,
   daily_token_quota: null,
@@ -78,6 +85,8 @@ export function mergePolicies(account: GatewayPolicy | null, key: KeyRules | nul
       allowed.every((patterns) => patterns.some((pattern) => modelIds.some((id) => matches(pattern, id)))),
     minPrivacyRank:
       key === null ? accountPrivacy : Math.max(accountPrivacy, privacyRank[keyPolicy?.min_privacy_class ?? 'private']),
+    external: account?.allow_external === true && (key === null || keyPolicy?.allow_external === true),
+    priority: keyPolicy?.priority ?? priorityDefault,
     routeTiers: intersect(tiers(account?.route_tiers), tiers(keyPolicy?.route_tiers)),
     nodeScope: intersect(scope(account?.node_scope), scope(key?.nodeScope)),
     maxTokensPerRequest: smaller(account?.max_tokens_per_request, keyPolicy?.max_tokens_per_request),

@@ -1,3 +1,4 @@
+import { cheapest, type RouteCost } from '../placement/cost.ts'
 import {
   hasSlot,
   isOwn,
@@ -17,17 +18,17 @@ export type Placement =
   | {
       readonly kind: 'placed'
       readonly route: Route
+      /** `affinity`: it has some of the prompt in its cache. */
       readonly chosenBy: 'only' | 'affinity' | 'load'
-      readonly considered: number
+      /** The routes it was chosen from. */
+      readonly open: readonly Route[]
+      /** Of these, in their order; null: only one route has the model. */
+      readonly costs: readonly RouteCost[] | null
     }
   /** Routes exist, but all of them are full. A short wait may help. */
   | { readonly kind: 'saturated'; readonly routes: readonly Route[] }
   | { readonly kind: 'refused'; readonly code: RefusalCode }
 
-/** The assumed number of slots of a runtime that does not report it. Such a runtime queues by itself. */
-export const slotsAssumed = 4
-/** A node that has the prefix in its cache is kept while it is at most this much busier than the mean (§8). */
-export const affinityLoadMax = 1.25
 /** Ejections are ignored when fewer than this share of a model's routes remain (§8). */
 const remainingShareMin = 0.5
 
@@ -55,57 +56,15 @@ export function openRoutes(
   return { open: chosen.filter(hasSlot), full: chosen.filter((route) => !hasSlot(route)) }
 }
 
-const slotsOf = (route: Route) => route.slotsTotal ?? slotsAssumed
-const busyness = (route: Route) => (route.load.inFlight + 1) / slotsOf(route)
-
-/** The mean of the measured times, so that a node without a measurement is neither avoided nor flooded. */
-export function assumedTtft(routes: readonly Route[]): number {
-  let sum = 0
-  let known = 0
-  for (const { load } of routes) {
-    if (load.ttftEwmaMs === null) continue
-    sum += load.ttftEwmaMs
-    known++
+/** The route with the least expected time to the first token (§29). */
+function choose(open: readonly [Route, ...Route[]], request: PlacementRequest): Placement {
+  const { prompt, matches, nowMs } = request
+  if (open.length === 1 && prompt === null) {
+    return { kind: 'placed', route: open[0], chosenBy: 'only', open, costs: null }
   }
-  return known === 0 ? 1 : sum / known
-}
-
-/** Lower is better. `ttftMs` is an assumption if the route has no measurement. */
-export const score = (route: Route, ttftMs: number) => busyness(route) * (route.load.ttftEwmaMs ?? ttftMs)
-
-function lighter(a: Route, b: Route, ttftMs: number): Route {
-  const difference = score(a, ttftMs) - score(b, ttftMs)
-  if (difference !== 0) return difference < 0 ? a : b
-  if (a.nodeId !== b.nodeId) return a.nodeId < b.nodeId ? a : b
-  return a.profileId <= b.profileId ? a : b
-}
-
-function withAffinity(open: readonly Route[], nodeId: string, ttftMs: number): Route | null {
-  let favourite: Route | null = null
-  let sum = 0
-  for (const route of open) {
-    sum += busyness(route)
-    if (route.nodeId === nodeId) favourite = favourite === null ? route : lighter(favourite, route, ttftMs)
-  }
-  if (favourite === null) return null
-  // One request more than the share: with a few slots a node, the bare factor gives up at the second one (decision 0006).
-  const most = (affinityLoadMax * sum) / open.length + 1 / slotsOf(favourite)
-  return busyness(favourite) <= most ? favourite : null
-}
-
-/** Power of two choices among at least one route. `random`: uniform in [0, 1). */
-function choose(open: readonly [Route, ...Route[]], request: PlacementRequest, random: () => number): Placement {
-  const considered = open.length
-  const [first] = open
-  if (considered === 1) return { kind: 'placed', route: first, chosenBy: 'only', considered }
-  const ttftMs = assumedTtft(open)
-  if (request.affinityNodeId !== null) {
-    const favourite = withAffinity(open, request.affinityNodeId, ttftMs)
-    if (favourite !== null) return { kind: 'placed', route: favourite, chosenBy: 'affinity', considered }
-  }
-  const i = Math.floor(random() * considered)
-  const j = (i + 1 + Math.floor(random() * (considered - 1))) % considered
-  return { kind: 'placed', route: lighter(open[i] ?? first, open[j] ?? first, ttftMs), chosenBy: 'load', considered }
+  const { route, cost, costs } = cheapest(open, prompt, matches, nowMs)
+  const chosenBy = open.length === 1 ? 'only' : cost.matchedUnits > 0 ? 'affinity' : 'load'
+  return { kind: 'placed', route, chosenBy, open, costs }
 }
 
 export const isSome = (routes: readonly Route[]): routes is readonly [Route, ...Route[]] => routes.length > 0
@@ -128,11 +87,34 @@ export function preferred(
   return mine.length > 0 ? mine : others
 }
 
+const none = { open: [], full: [] } as const
+
+/** A slot there is likely to come free within the time that a request may wait for one. */
+function freeSoon({ load, slotsTotal }: Route, queueWaitMs: number): boolean {
+  return (load.durationEwmaMs ?? 0) / (slotsTotal ?? 1) <= queueWaitMs
+}
+
+/** Of the open routes those of the lowest rank; none while a slot of a lower one is worth the wait. */
+function lowestRank(
+  open: readonly Route[],
+  full: readonly Route[],
+  { queueWaitMs }: PlacementRequest,
+): readonly Route[] {
+  let rank = Number.POSITIVE_INFINITY
+  let same = true
+  for (const route of open) {
+    if (route.rank !== rank && rank !== Number.POSITIVE_INFINITY) same = false
+    rank = Math.min(rank, route.rank)
+  }
+  if (queueWaitMs !== null && full.some((route) => route.rank < rank && freeSoon(route, queueWaitMs))) return []
+  return same ? open : open.filter((route) => route.rank === rank)
+}
+
 /**
  * Chooses the route of one call. Own nodes come first; those of others only follow if the policy lets a prompt leave.
  * It is pure and on the hot path: it reads the table and the loads and never waits.
  */
-export function place(table: RoutingTable, request: PlacementRequest, random: () => number): Placement {
+export function place(table: RoutingTable, request: PlacementRequest): Placement {
   const outright = refusedOutright(table, request)
   if (outright !== null) return { kind: 'refused', code: outright }
   const routes = table.byModel.get(request.modelId) ?? []
@@ -151,10 +133,10 @@ export function place(table: RoutingTable, request: PlacementRequest, random: ()
   if (visible !== null && !request.access.policy.allows(visible.modelNames))
     return { kind: 'refused', code: 'model_not_allowed' }
   const mine = openRoutes(own, request)
-  if (isSome(mine.open) && request.contextWanted === null) return choose(mine.open, request, random)
-  const foreign = openRoutes(others, request)
+  const foreign = isSome(mine.open) && request.contextWanted === null ? none : openRoutes(others, request)
   const open = preferred(mine.open, foreign.open, request)
-  if (isSome(open)) return choose(open, request, random)
+  const lowest = lowestRank(open, mine.full, request)
+  if (isSome(lowest)) return choose(lowest, request)
   const full = mine.full.length === 0 ? foreign.full : [...mine.full, ...foreign.full]
   if (full.length > 0) return { kind: 'saturated', routes: full }
   return { kind: 'refused', code: verdicts[furthest]?.code ?? 'model_not_found' }

@@ -2,6 +2,7 @@ import type { CustomerId, NodeId, ProfileId, RuntimeId } from '../../ids.ts'
 import type { VerifyKey } from '../../protocol/signing/ed25519.ts'
 import type { Modality } from '../../protocol/wire/nodes/agent.ts'
 import type { RuntimeKind } from '../../protocol/wire/nodes/node.ts'
+import type { Reading } from '../placement/reading.ts'
 
 export type NodeState = 'enrolled' | 'live' | 'ready' | 'draining' | 'stale' | 'offline' | 'revoked'
 export type PrivacyClass = 'public' | 'trusted' | 'private'
@@ -20,6 +21,7 @@ export interface RouteLoad {
   durationEwmaMs: number | null
   /** Unix ms until which the route is ejected; 0 when it is not. */
   ejectedUntilMs: number
+  readonly reading: Reading
 }
 
 /** What a request is written for, and its answer read by. */
@@ -41,6 +43,10 @@ export interface Route {
   readonly visibility: Visibility
   readonly privacyClass: PrivacyClass
   readonly nodeClass: string
+  /** 0 to 9: a higher one is used only when no lower one can serve in time. */
+  readonly rank: number
+  /** A hosted provider: prompts leave the owner's machines. */
+  readonly external: boolean
   readonly nodeState: NodeState
   /** True if this model can answer now: its node is `ready`, and so is its profile. */
   readonly ready: boolean

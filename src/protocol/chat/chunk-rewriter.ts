@@ -50,6 +50,16 @@ export function readUsage(value: unknown): TokenUsage | null {
   return { prompt_tokens: prompt, completion_tokens: completion, total_tokens: prompt + completion }
 }
 
+/**
+ * Tokens of the prompt that the node found in its cache: by OpenAI's name, or by llama.cpp's (`cache_n`). null where it does
+ * not say.
+ */
+export function readCachedTokens({ usage, timings }: Json): number | null {
+  const details = isObject(usage) ? usage.prompt_tokens_details : null
+  const told = isObject(details) ? count(details.cached_tokens) : null
+  return told ?? (isObject(timings) ? count(timings.cache_n) : null)
+}
+
 /** The error shapes that nodes put under a 200 (§6). */
 export function isErrorBody(value: Json): boolean {
   return (value.error !== undefined && value.error !== null) || value.object === 'error'
@@ -88,6 +98,7 @@ export abstract class ChunkReader {
   /** The finish chunk's choices, once seen. */
   finish: readonly Json[] | null = null
   usage: TokenUsage | null = null
+  cachedTokens: number | null = null
   /** The last `svc` that the node put into a chunk: an agent's receipt. Looked at by nobody before it is checked. */
   svc: unknown
   /** `usage` came with the finish chunk or after it; what comes before may be a running count. */
@@ -101,7 +112,10 @@ export abstract class ChunkReader {
     if (!isObject(chunk)) return 'malformed'
     if (isErrorBody(chunk)) return 'failed'
     const usage = readUsage(chunk.usage)
-    if (usage !== null) this.usage = usage
+    if (usage !== null) {
+      this.usage = usage
+      this.cachedTokens = readCachedTokens(chunk)
+    }
     if (chunk.svc !== undefined) this.svc = chunk.svc
     const choices = Array.isArray(chunk.choices) ? this.publicChoices(chunk.choices) : []
     // Some nodes finish twice: the text that the first one carries must not go with it.

@@ -2,7 +2,15 @@ import { foreignJson } from '../json/foreign-json.ts'
 import { jsonString } from '../json/json-text.ts'
 import type { ChatMetadata } from '../wire/inference/chat.ts'
 import { answerEnd } from './answer-end.ts'
-import { type ChunkIdentity, isErrorBody, isObject, type Json, knownFinishReason, readUsage } from './chunk-rewriter.ts'
+import {
+  type ChunkIdentity,
+  isErrorBody,
+  isObject,
+  type Json,
+  knownFinishReason,
+  readCachedTokens,
+  readUsage,
+} from './chunk-rewriter.ts'
 import { textWeight } from './token-estimate.ts'
 import type { TokenUsage } from './token-usage.ts'
 
@@ -18,6 +26,8 @@ export interface PublicChoice {
 export interface PublicCompletion {
   readonly choices: readonly PublicChoice[]
   readonly usage: TokenUsage | null
+  /** Of the prompt, found in the node's cache; null: it does not say. */
+  readonly cachedTokens: number | null
   /** As the node wrote it: an agent's receipt. Looked at by nobody before it is checked. */
   readonly svc: unknown
   /** Weight of the text, reasoning and tool calls of the answer, unrounded; counted only when asked. */
@@ -47,7 +57,7 @@ export function publicCompletion(text: string): PublicCompletion | null {
       ...(isObject(choice.logprobs) ? { logprobs: choice.logprobs } : {}),
     })
   }
-  return completionOf(choices, readUsage(body.usage), body.svc)
+  return completionOf(choices, readUsage(body.usage), body.svc, readCachedTokens(body))
 }
 
 /** `svc`: as the node wrote it. */
@@ -55,9 +65,10 @@ export function completionOf(
   choices: readonly PublicChoice[],
   usage: TokenUsage | null,
   svc: unknown,
+  cachedTokens: number | null = null,
 ): PublicCompletion {
   const outputWeight = () => choices.reduce((sum, { message }) => sum + messageWeight(message), 0)
-  return { choices, usage, svc, outputWeight }
+  return { choices, usage, cachedTokens, svc, outputWeight }
 }
 
 /** The body of a whole answer, as it goes on the wire. */

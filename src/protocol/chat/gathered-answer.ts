@@ -56,7 +56,7 @@ export class GatheredAnswer extends ChunkReader {
   /** As `publicCompletion` makes it of a whole answer. Ask only once it is finished. */
   completion(): PublicCompletion {
     const choices = [...this.choices].sort(([a], [b]) => a - b).map(([index, choice]) => publicChoice(index, choice))
-    return completionOf(choices, this.usage, this.svc)
+    return completionOf(choices, this.usage, this.svc, this.cachedTokens)
   }
 
   private break(said = ''): void {

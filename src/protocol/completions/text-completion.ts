@@ -7,6 +7,7 @@ import {
   type Json,
   keepAlive,
   knownFinishReason,
+  readCachedTokens,
   readUsage,
   type SettledEnd,
 } from '../chat/chunk-rewriter.ts'
@@ -36,6 +37,7 @@ function choiceOf(value: unknown): TextChoice | null {
 export interface TextAnswer {
   readonly texts: readonly TextChoice[]
   readonly usage: TokenUsage | null
+  readonly cachedTokens: number | null
   readonly svc: unknown
 }
 
@@ -45,7 +47,8 @@ export function readTextCompletion(text: string): TextAnswer | null {
   if (!isObject(body) || isErrorBody(body) || !Array.isArray(body.choices) || body.choices.length === 0) return null
   const texts = body.choices.map(choiceOf)
   if (texts.some((choice) => choice === null)) return null
-  return { texts: texts as TextChoice[], usage: readUsage(body.usage), svc: body.svc }
+  const { usage, svc } = body
+  return { texts: texts as TextChoice[], usage: readUsage(usage), cachedTokens: readCachedTokens(body), svc }
 }
 
 export const textWeightOf = (texts: readonly TextChoice[]) => texts.reduce((sum, { text }) => sum + textWeight(text), 0)
@@ -69,6 +72,7 @@ export class TextStream {
   readonly keepAlive = keepAlive
   finish: readonly (Json & TextChoice)[] | null = null
   usage: TokenUsage | null = null
+  cachedTokens: number | null = null
   usageFinal = false
   svc: unknown
   outputWeight = 0
@@ -84,7 +88,10 @@ export class TextStream {
     if (!isObject(chunk)) return { kind: 'malformed' }
     if (isErrorBody(chunk)) return { kind: 'failed' }
     const usage = readUsage(chunk.usage)
-    if (usage !== null) this.usage = usage
+    if (usage !== null) {
+      this.usage = usage
+      this.cachedTokens = readCachedTokens(chunk)
+    }
     if (chunk.svc !== undefined) this.svc = chunk.svc
     const all = Array.isArray(chunk.choices) ? chunk.choices.map(choiceOf) : []
     const choices = all.filter((choice) => choice !== null)

@@ -1,13 +1,14 @@
 import { expect, test } from 'bun:test'
-import { createSlotQueue } from '../../../src/actors/pool/slot-queue.ts'
+import { createSlotQueue, newTicket, type SlotQueue, type Waiting } from '../../../src/actors/pool/slot-queue.ts'
 
 const never = new AbortController().signal
+const ticket = (who: Partial<Waiting> = {}) => newTicket({ customerId: 'c', keyId: 'k', priority: 5, ...who })
 
 test('§5: at most so many wait per model; the next one is told so at once', async () => {
   const queue = createSlotQueue(2)
-  const waiting = [queue.wait('m', 5_000, never), queue.wait('m', 5_000, never)]
-  expect(await queue.wait('m', 5_000, never)).toBe('full')
-  const other = queue.wait('n', 5_000, never)
+  const waiting = [queue.wait('m', ticket(), 5_000, never), queue.wait('m', ticket(), 5_000, never)]
+  expect(await queue.wait('m', ticket(), 5_000, never)).toBe('full')
+  const other = queue.wait('n', ticket(), 5_000, never)
   expect(queue.waiting).toBe(3)
   queue.wake('m')
   expect(await Promise.all(waiting)).toEqual(['slot', 'slot'])
@@ -19,20 +20,20 @@ test('§5: at most so many wait per model; the next one is told so at once', asy
 
 test('§5: who has waited long enough is told', async () => {
   const queue = createSlotQueue(1)
-  expect(await queue.wait('m', 20, never)).toBe('timeout')
-  expect(await queue.wait('m', 0, never)).toBe('timeout')
+  expect(await queue.wait('m', ticket(), 20, never)).toBe('timeout')
+  expect(await queue.wait('m', ticket(), 0, never)).toBe('timeout')
   expect(queue.waiting).toBe(0)
 })
 
 test('a client that leaves gives its place back', async () => {
   const queue = createSlotQueue(1)
   const client = new AbortController()
-  const waiting = queue.wait('m', 5_000, client.signal)
+  const waiting = queue.wait('m', ticket(), 5_000, client.signal)
   client.abort()
   expect(await waiting).toBe('aborted')
   expect(queue.waiting).toBe(0)
-  expect(await queue.wait('m', 5_000, client.signal)).toBe('aborted')
-  const next = queue.wait('m', 5_000, never)
+  expect(await queue.wait('m', ticket(), 5_000, client.signal)).toBe('aborted')
+  const next = queue.wait('m', ticket(), 5_000, never)
   queue.wake('m')
   expect(await next).toBe('slot')
 })
@@ -42,7 +43,8 @@ test('those who are woken and wait again keep their order', async () => {
   const order: number[] = []
   let slots = 0
   const taken = [1, 2, 3].map(async (id) => {
-    while (slots === 0) await queue.wait('m', 5_000, never)
+    const own = ticket()
+    while (slots === 0) await queue.wait('m', own, 5_000, never)
     slots--
     order.push(id)
   })
@@ -53,4 +55,60 @@ test('those who are woken and wait again keep their order', async () => {
   }
   await Promise.all(taken)
   expect(order).toEqual([1, 2, 3])
+})
+
+/** One slot that comes free again and again: in which order those who wait get it. */
+async function servedOrder(queue: SlotQueue, waiting: readonly (readonly [string, Partial<Waiting>])[]) {
+  const order: string[] = []
+  let free = 0
+  const enter = async ([name, who]: readonly [string, Partial<Waiting>]) => {
+    const own = ticket(who)
+    do {
+      if ((await queue.wait('m', own, 5_000, never)) !== 'slot') return void order.push(`${name} refused`)
+    } while (free === 0)
+    free--
+    queue.served('m', own)
+    order.push(name)
+  }
+  const entered = waiting.map(enter)
+  while (queue.waiting > 0) {
+    free = 1
+    queue.wake('m')
+    await Bun.sleep(0)
+  }
+  await Promise.all(entered)
+  return order
+}
+const many = (count: number, name: string, who: Partial<Waiting>) =>
+  Array.from({ length: count }, (_, at) => [`${name}${at}`, who] as const)
+
+test("§30: one customer's many delay another's single one by one slot", async () => {
+  const order = await servedOrder(createSlotQueue(64), [
+    ...many(40, 'a', { customerId: 'a' }),
+    ['b', { customerId: 'b' }],
+  ])
+  expect(order.slice(0, 3)).toEqual(['a0', 'b', 'a1'])
+})
+
+test('§30: customers, and the keys of one, take turns; who came later to a line in use starts now, not in its past', async () => {
+  const order = await servedOrder(createSlotQueue(64), [
+    ...many(3, 'x', { customerId: 'a', keyId: 'x' }),
+    ...many(2, 'y', { customerId: 'a', keyId: 'y' }),
+    ...many(2, 'b', { customerId: 'b' }),
+  ])
+  expect(order).toEqual(['x0', 'b0', 'y0', 'b1', 'x1', 'y1', 'x2'])
+})
+
+test('§30: higher priorities first', async () => {
+  const waiting = [...many(2, 'low', { priority: 1 }), ...many(2, 'mid', {}), ...many(2, 'high', { priority: 9 })]
+  const order = await servedOrder(createSlotQueue(64), waiting)
+  expect(order).toEqual(['high0', 'high1', 'mid0', 'mid1', 'low0', 'low1'])
+})
+
+test('§30: whoever fills the line gives up a place to one with fewer', async () => {
+  const order = await servedOrder(createSlotQueue(4), [
+    ...many(5, 'a', { customerId: 'a' }),
+    ['b', { customerId: 'b' }],
+  ])
+  expect(order).toEqual(['a4 refused', 'a3 refused', 'a0', 'b', 'a1', 'a2'])
 })

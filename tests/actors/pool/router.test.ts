@@ -1,11 +1,13 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test'
 import { PoolRouter } from '../../../src/actors/pool/pool-router.ts'
 import type { CallOutcome, InFlightCall } from '../../../src/actors/pool/router.ts'
+import { newTicket } from '../../../src/actors/pool/slot-queue.ts'
 import { createInspector } from '../../../src/actors/telemetry/inspect.ts'
 import * as pool from '../../../src/db/queries/pool/pool.ts'
 import { type FakeNode, type FakeNodeOptions, startFakeNode } from '../../../src/fake-node/fake-node.ts'
 import type { NodeId } from '../../../src/ids.ts'
 import { createLog } from '../../../src/log.ts'
+import { noMatches } from '../../../src/machines/placement/cache-view.ts'
 import { mergePolicies } from '../../../src/machines/rules/model-policy.ts'
 import { type Placement, place } from '../../../src/machines/rules/placement.ts'
 import type { NodeState, Route } from '../../../src/machines/rules/routing.ts'
@@ -125,13 +127,15 @@ function placed(router: PoolRouter, modelId = 'fake-model', exclude: readonly st
     ownOnly: false,
     exclude: new Set(exclude),
     freeOnly: true,
-    affinityNodeId: null,
+    prompt: null,
+    matches: noMatches,
     nowMs: Date.now(),
+    queueWaitMs: null,
     contextLeast: null,
     contextWanted: null,
     contextAbove: null,
   }
-  return place(router.table(), request, Math.random)
+  return place(router.table(), request)
 }
 
 function routeFor(router: PoolRouter, modelId = 'fake-model'): Route {
@@ -150,6 +154,8 @@ function call(router: PoolRouter, route: Route) {
     router.release(route, inFlight, outcome)
   }
   const inFlight: InFlightCall = {
+    work: null,
+    timed: false,
     nodeLost: () => {
       release()
       lost.resolve()
@@ -161,7 +167,13 @@ function call(router: PoolRouter, route: Route) {
 
 const failed = (keyId: string): CallOutcome => ({ kind: 'failed', cause: 'server_error', keyId })
 const refused: CallOutcome = { kind: 'failed', cause: 'connect', transport: 'refused', keyId: 'k' }
-const ok = (ttftMs: number): CallOutcome => ({ kind: 'ok', ttftMs, durationMs: ttftMs + 1_000, completionTokens: 50 })
+const ok = (ttftMs: number): CallOutcome => ({
+  kind: 'ok',
+  ttftMs,
+  durationMs: ttftMs + 1_000,
+  completionTokens: 50,
+  cachedTokens: null,
+})
 
 describe('§8 the table', () => {
   test('at the start a node is asked at once, and one good poll is enough', async () => {
@@ -425,13 +437,15 @@ describe('§8 draining, §23 drain, resume, revoke', () => {
   })
 })
 
+const anybody = () => newTicket({ customerId: 'c', keyId: 'k', priority: 5 })
+
 describe('slots', () => {
   test('§5: a full model is saturated; a released slot wakes who waits', async () => {
     await register(fakeNode({ speaks: 'llama.cpp', slots: 1 }))
     const { router } = await startRouter()
     const held = call(router, routeFor(router))
     expect(placed(router).kind).toBe('saturated')
-    const waiting = router.waitForSlot('fake-model', 2_000, new AbortController().signal)
+    const waiting = router.waitForSlot('fake-model', anybody(), 2_000, new AbortController().signal)
     expect(router.counts()).toMatchObject({ inFlight: 1, queued: 1 })
     held.release(ok(5))
     expect(await waiting).toBe('slot')
@@ -445,10 +459,30 @@ describe('slots', () => {
     const { router } = await startRouter()
     node.setFaults({ kind: 'refuse' })
     await untilState(router, row.nodeId, 'stale')
-    const waiting = router.waitForSlot('fake-model', 5_000, new AbortController().signal)
+    const waiting = router.waitForSlot('fake-model', anybody(), 5_000, new AbortController().signal)
     node.clearFaults()
     expect(await waiting).toBe('slot')
   })
+})
+
+test('§29: a call that ended with its first chunk takes nothing from the backlog of the others', async () => {
+  await register(fakeNode())
+  const { router } = await startRouter()
+  const route = routeFor(router)
+  const prompt = { units: 2_000, blocks: [1], first: 1 }
+  const placedCall = (): InFlightCall => ({
+    work: { atMs: Date.now(), ownMs: 100, unreadUnits: 2_000, matchedBlocks: 0, atOnce: true, prompt, readMs: null },
+    timed: true,
+    nodeLost: () => {},
+  })
+  const [ended, open] = [placedCall(), placedCall()]
+  router.claim(route, ended)
+  router.claim(route, open)
+  router.release(route, ended, { kind: 'neutral' })
+  router.began(route, ended)
+  expect(route.load.reading.unseenMs).toBe(100)
+  router.release(route, open, { kind: 'neutral' })
+  expect(route.load.reading.unseenMs).toBe(0)
 })
 
 test('§9: the last measured call is kept, with its rate, and survives a restart', async () => {

@@ -105,12 +105,7 @@ describe('planning', () => {
     const { access } = mixtureRequest(null)
     const requests = models.map((model) => subCallPlacement({ access, nowMs }, model))
     const decided: string[] = []
-    const plan = planExperts(
-      table(...routes),
-      requests,
-      () => 0,
-      ({ modelId }, { kind }) => decided.push(`${modelId} ${kind}`),
-    )
+    const plan = planExperts(table(...routes), requests, ({ modelId }, { kind }) => decided.push(`${modelId} ${kind}`))
     return {
       plan: plan.map((item) => (item.kind === 'placed' ? item.route.nodeId : item.kind)),
       decided,

@@ -41,12 +41,7 @@ function play({ mixture, answers = {}, admit, plan, settle }: Play) {
           (async ({ input: { accepted } }) => {
             const { request } = input
             const requests = accepted.config.experts.map(({ model }) => subCallPlacement(request, model))
-            return planExperts(
-              request.table,
-              requests,
-              () => 0,
-              () => {},
-            )
+            return planExperts(request.table, requests, () => {})
           }),
       ),
       runSubCall: fromCallback<MixtureEvent, SubCallInput>(({ input: order, sendBack }) => {

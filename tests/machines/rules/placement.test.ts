@@ -3,23 +3,20 @@ import fc from 'fast-check'
 import { explainPlacement } from '../../../src/machines/rules/explain.ts'
 import { type Placement, type PlacementRequest, place } from '../../../src/machines/rules/placement.ts'
 import type { Route } from '../../../src/machines/rules/routing.ts'
-import { nowMs, request, route, seeded, table } from './routes.ts'
+import { nowMs, type RouteChange, request, route, table } from './routes.ts'
 
-const half = () => 0.5
 const chosen = (placement: Placement) => (placement.kind === 'placed' ? placement.route.nodeId : null)
 const code = (placement: Placement) => (placement.kind === 'refused' ? placement.code : placement.kind)
-const decide = (routes: readonly Route[], wanted: PlacementRequest, random = half) =>
-  place(table(...routes), wanted, random)
+const decide = (routes: readonly Route[], wanted: PlacementRequest) => place(table(...routes), wanted)
 
-/** How often each node was chosen in 2,000 placements with nothing changing between them. */
-function spread(routes: readonly Route[], wanted: PlacementRequest): Record<string, number> {
-  const random = seeded(7)
-  const counts: Record<string, number> = {}
-  for (let i = 0; i < 2_000; i++) {
-    const node = chosen(decide(routes, wanted, random)) ?? 'none'
-    counts[node] = (counts[node] ?? 0) + 1
+/** The nodes that were chosen for 300 prompts with nothing changing between them. */
+function spread(routes: readonly Route[], wanted: PlacementRequest): readonly string[] {
+  const nodes = new Set<string>()
+  for (let first = 1; first <= 300; first++) {
+    const prompt = { units: 100, blocks: [], first: first * 7_919_777 }
+    nodes.add(chosen(decide(routes, { ...wanted, prompt })) ?? 'none')
   }
-  return counts
+  return [...nodes].sort()
 }
 
 const openPolicy = { min_privacy_class: 'public' } as const
@@ -207,6 +204,49 @@ describe('§8 eligibility: who may use what', () => {
       request({ account: openPolicy, key: openPolicy }),
       'node_theirs',
     ],
+    ['a hosted provider', [route('a', { external: true })], request(), 'privacy_class_not_allowed'],
+    [
+      'a hosted provider, only the account says so',
+      [route('a', { external: true })],
+      request({ account: { allow_external: true } }),
+      'privacy_class_not_allowed',
+    ],
+    [
+      'a hosted provider, account and key say so',
+      [route('a', { external: true })],
+      request({ account: { allow_external: true }, key: { allow_external: true } }),
+      'node_a',
+    ],
+    [
+      'the lowest rank, however cold and busy',
+      [route('a', { rank: 1 }), route('b', { inFlight: 9, reading: { cold: true } })],
+      request(),
+      'node_b',
+    ],
+    [
+      'a higher rank where the lower is down',
+      [route('a', { rank: 1 }), route('b', { ready: false })],
+      request(),
+      'node_a',
+    ],
+    [
+      'a wait for the lower rank',
+      [route('a', { rank: 1 }), route('b', { slotsTotal: 1, inFlight: 1 })],
+      request(),
+      'saturated',
+    ],
+    [
+      'a higher rank after that wait',
+      [route('a', { rank: 1 }), route('b', { slotsTotal: 1, inFlight: 1 })],
+      request({ queueWaitMs: null }),
+      'node_a',
+    ],
+    [
+      'a higher rank where the wait would be too long',
+      [route('a', { rank: 1 }), route('b', { slotsTotal: 1, inFlight: 1, durationEwmaMs: 10_001 })],
+      request(),
+      'node_a',
+    ],
     ['all tried', [mine], request({ exclude: ['mp_mine'] }), 'no_route_available'],
   ]
   for (const [name, routes, wanted, answer] of cases) {
@@ -248,66 +288,75 @@ describe('§8 eligibility: who may use what', () => {
   })
 })
 
-describe('§8 choice: power of two choices', () => {
-  test('of two, the one with the lower (in flight + 1) × EWMA / slots', () => {
-    const pair = (a: object, b: object) => chosen(decide([route('a', a), route('b', b)], request()))
-    expect(pair({ inFlight: 3 }, { inFlight: 2 })).toBe('node_b')
-    expect(pair({ inFlight: 2 }, { inFlight: 3 })).toBe('node_a')
-    expect(pair({ ttftEwmaMs: 200 }, { ttftEwmaMs: 100 })).toBe('node_b')
-    expect(pair({ inFlight: 1, ttftEwmaMs: 100 }, { ttftEwmaMs: 250 })).toBe('node_a')
-    expect(pair({ inFlight: 4, slotsTotal: 16 }, { inFlight: 1, slotsTotal: 4 })).toBe('node_a')
-    expect(pair({ slotsTotal: 2 }, { slotsTotal: 8 })).toBe('node_b')
+describe('§29 choice: the least expected time to the first token', () => {
+  const prompt = { units: 8_000, blocks: [1, 2, 3, 4, 5, 6, 7], first: 1 }
+  const pair = (a: RouteChange, b: RouteChange, change = {}) =>
+    chosen(decide([route('a', a), route('b', b)], request({ prompt, ...change })))
+  const holding = (nodes: Record<string, number>) => ({
+    matches: { unitsOf: (profileId: string) => nodes[profileId] ?? 0 },
   })
 
-  test('tie → lowest node id', () => {
-    expect(chosen(decide([route('b'), route('a')], request()))).toBe('node_a')
+  test('what is cached need not be read', () => {
+    expect(pair({}, {}, holding({ mp_b: 7_168 }))).toBe('node_b')
+    expect(pair({}, {}, holding({ mp_a: 7_168 }))).toBe('node_a')
+    const placement = decide([route('a'), route('b')], request({ prompt, ...holding({ mp_b: 7_168 }) }))
+    expect(placement).toMatchObject({ chosenBy: 'affinity' })
   })
 
-  test('an unmeasured route counts as the mean of the measured', () => {
-    expect(chosen(decide([route('a'), route('b', { ttftEwmaMs: 500 })], request()))).toBe('node_a')
-    expect(chosen(decide([route('a', { inFlight: 1 }), route('b', { ttftEwmaMs: 500 })], request()))).toBe('node_b')
+  test('a backlog that takes longer than reading anew outweighs a cache', () => {
+    const behind = (ms: number) => pair({ reading: { readUntilMs: nowMs + ms } }, {}, holding({ mp_a: 7_168 }))
+    expect(behind(2_000)).toBe('node_a')
+    expect(behind(3_000)).toBe('node_b')
   })
 
-  test('equal routes share the work', () => {
-    const random = seeded(3)
+  test('the faster reader', () => {
+    expect(pair({ reading: { unitsPerMs: 4 } }, { reading: { unitsPerMs: 8 } })).toBe('node_b')
+    expect(pair({ reading: { unitsPerMs: 8 } }, { reading: { unitsPerMs: 4 } })).toBe('node_a')
+    expect(pair({ reading: { lagMs: 500 } }, {})).toBe('node_b')
+  })
+
+  test('beyond its slots a machine makes calls wait; an unknown number counts as four', () => {
+    expect(pair({ inFlight: 4 }, { inFlight: 3 })).toBe('node_b')
+    expect(pair({ inFlight: 4, reading: { unitsPerMs: 40 } }, { inFlight: 3, reading: { unitsPerMs: 20 } })).toBe(
+      'node_b',
+    )
+    // However short calls were: these have been running for a minute.
+    const stuck = { inFlight: 8, durationEwmaMs: 5, reading: { openCalls: 8, openSinceSumMs: 8 * (nowMs - 60_000) } }
+    expect(pair(stuck, {}, holding({ mp_a: 7_168 }))).toBe('node_b')
+    expect(pair({ inFlight: 9, slotsTotal: 16 }, { inFlight: 4 })).toBe('node_a')
+  })
+
+  test('what others sent counts: the runtime reports it', () => {
+    expect(pair({ reading: { busyReported: 8 } }, {})).toBe('node_b')
+    expect(pair({ reading: { queuedReported: 3 } }, {})).toBe('node_b')
+    expect(pair({ inFlight: 2, reading: { busyReported: 2 } }, { inFlight: 2 })).toBe(pair({}, {}))
+  })
+
+  test('a model in memory before one that must be loaded, and that before one that pushes out another', () => {
+    expect(pair({ reading: { cold: true } }, { inFlight: 4 })).toBe('node_b')
+    expect(pair({ reading: { cold: true } }, { inFlight: 30 })).toBe('node_a')
+    expect(pair({ reading: { cold: true, evicts: true } }, { reading: { cold: true } })).toBe('node_b')
+    const loading = { cold: true, loadStartedAtMs: nowMs - 5_000 }
+    expect(pair({ reading: { cold: true } }, { inFlight: 1, reading: loading })).toBe('node_b')
+    expect(pair({ reading: { cold: true, loadEwmaMs: 2_000 } }, { reading: { cold: true } })).toBe('node_a')
+  })
+
+  test('equal prompts go to the same of equal machines, different ones to all; every gateway agrees', () => {
     const pool = 'abcdefgh'.split('').map((name) => route(name))
-    for (let i = 0; i < 800; i++) {
-      const placement = decide(pool, request(), random)
-      if (placement.kind === 'placed') placement.route.load.inFlight++
+    const of = (first: number, routes: readonly Route[]) =>
+      chosen(decide(routes, request({ prompt: { ...prompt, first } })))
+    const counts = new Map<string | null, number>()
+    for (let first = 0; first < 800; first++) {
+      const node = of(first * 1_000_003, pool)
+      expect(of(first * 1_000_003, pool.toReversed())).toBe(node)
+      counts.set(node, (counts.get(node) ?? 0) + 1)
     }
-    for (const { load } of pool) expect(Math.abs(load.inFlight - 100)).toBeLessThanOrEqual(5)
+    for (const name of 'abcdefgh') expect(counts.get(`node_${name}`) ?? 0).toBeGreaterThan(50)
   })
 
-  test('the slowest of eight gets nothing while the others are idle', () => {
-    const pool = 'abcdefgh'.split('').map((name) => route(name, { ttftEwmaMs: name === 'a' ? 900 : 100 }))
-    expect(spread(pool, request()).node_a).toBeUndefined()
-  })
-
-  test('the two compared are never the same route', () => {
-    const pool = [route('a', { inFlight: 9 }), route('b')]
-    expect(spread(pool, request())).toEqual({ node_b: 2_000 })
-  })
-})
-
-describe('§8 prefix affinity', () => {
-  test('the node that served the prefix is preferred', () => {
-    const placement = decide([route('a'), route('b', { ttftEwmaMs: 900 })], request({ affinityNodeId: 'node_b' }))
-    expect(placement).toMatchObject({ kind: 'placed', chosenBy: 'affinity' })
-    expect(chosen(placement)).toBe('node_b')
-  })
-
-  test('while it is not busier than 1.25 × the mean and one request', () => {
-    const at = (inFlight: number) =>
-      chosen(decide([route('a', { inFlight: 9 }), route('b', { inFlight })], request({ affinityNodeId: 'node_b' })))
-    // Of (10, x) slots in use with this one: x ≤ 1.25 × (10 + x) / 2 + 1 up to x = 19.
-    expect(at(18)).toBe('node_b')
-    expect(at(19)).toBe('node_a')
-  })
-
-  test('an affinity to a node that cannot serve changes nothing', () => {
-    const pool = [route('a'), route('b', { ready: false })]
-    expect(chosen(decide(pool, request({ affinityNodeId: 'node_b' })))).toBe('node_a')
-    expect(chosen(decide([route('a'), route('b')], request({ affinityNodeId: 'node_x' })))).toBe('node_a')
+  test('without a prompt the least busy', () => {
+    expect(pair({ inFlight: 2 }, { inFlight: 1 }, { prompt: null })).toBe('node_b')
+    expect(pair({ inFlight: 1 }, { inFlight: 2 }, { prompt: null })).toBe('node_a')
   })
 })
 
@@ -316,7 +365,7 @@ describe('§8 ejection and hold-down', () => {
   const held = { heldUntilMs: nowMs + 1 }
 
   test('an ejected route gets nothing while another is left', () => {
-    expect(spread([route('a', ejected), route('b', { inFlight: 50 })], request())).toEqual({ node_b: 2_000 })
+    expect(spread([route('a', ejected), route('b', { inFlight: 50 })], request())).toEqual(['node_b'])
   })
 
   test('its time over, it is back', () => {
@@ -337,10 +386,10 @@ describe('§8 ejection and hold-down', () => {
   })
 
   test('ignored when fewer than half remain', () => {
-    const four = [route('a', ejected), route('b', ejected), route('c', ejected), route('d', { inFlight: 9 })]
-    expect(Object.keys(spread(four, request())).sort()).toContain('node_a')
+    const four = [route('a', ejected), route('b', ejected), route('c', ejected), route('d', { inFlight: 3 })]
+    expect(spread(four, request())).toContain('node_a')
     const two = [route('a', ejected), route('b', ejected), route('c'), route('d')]
-    expect(spread(two, request())).toEqual({ node_c: 2_000 })
+    expect(spread(two, request())).toEqual(['node_c', 'node_d'])
   })
 
   test('when all healthy ones were tried, an ejected one is tried before giving up', () => {
@@ -372,7 +421,7 @@ describe('explain', () => {
     ]
     const all = table(...pool)
     const wanted = request()
-    const placement = place(all, wanted, () => 0)
+    const placement = place(all, wanted)
     const reasons = explainPlacement(all, wanted, placement).map((entry) => [
       entry.node_id,
       entry.verdict,
@@ -393,7 +442,7 @@ describe('explain', () => {
   test('policy, pin and own machines first', () => {
     const pool = table(route('a'), route('t', others))
     const why = (wanted: PlacementRequest) =>
-      explainPlacement(pool, wanted, place(pool, wanted, half)).map((entry) => entry.reason)
+      explainPlacement(pool, wanted, place(pool, wanted)).map((entry) => entry.reason)
     expect(why(request({ key: { denied_models: ['m'] } }))).toEqual(['model_policy', 'model_policy'])
     expect(why(request({ pin: 'node_t' }))).toEqual(['pin_forbidden', 'pin_forbidden'])
     expect(why(request({ account: openPolicy, key: openPolicy }))).toEqual(['only', 'own_machines_first'])
@@ -407,11 +456,7 @@ describe('explain', () => {
       route('t', { ...others, contextLength: 100 }),
     )
     const wanted = request({ account: openPolicy, key: openPolicy, contextWanted: 150 })
-    const reasons = explainPlacement(
-      pool,
-      wanted,
-      place(pool, wanted, () => 0),
-    ).map(({ reason }) => reason)
+    const reasons = explainPlacement(pool, wanted, place(pool, wanted)).map(({ reason }) => reason)
     expect(reasons).toEqual(['context_tight', 'load', 'less_preferred', 'context_tight'])
   })
 })
@@ -457,8 +502,8 @@ describe('properties', () => {
 
   test('§8: nothing crosses: a placed route is ready, free, in scope, untried, and own unless both policies say so', () => {
     fc.assert(
-      fc.property(arbitraryPool, arbitraryRequest, fc.integer(), (pool, wanted, seed) => {
-        const placement = decide(pool, wanted, seeded(seed))
+      fc.property(arbitraryPool, arbitraryRequest, (pool, wanted) => {
+        const placement = decide(pool, wanted)
         if (placement.kind !== 'placed') return
         const { route: taken } = placement
         const { policy } = wanted.access
@@ -474,11 +519,11 @@ describe('properties', () => {
 
   test('§8: ejection and hold-down alone never leave a model without a route', () => {
     fc.assert(
-      fc.property(arbitraryPool, arbitraryRequest, fc.integer(), (pool, wanted, seed) => {
+      fc.property(arbitraryPool, arbitraryRequest, (pool, wanted) => {
         const well = pool.map((entry) => ({ ...entry, heldUntilMs: 0, load: { ...entry.load, ejectedUntilMs: 0 } }))
-        const ill = decide(pool, wanted, seeded(seed)).kind
+        const ill = decide(pool, wanted).kind
         // Saturated is a short wait for a healthy route and no refusal.
-        expect(ill === 'refused').toBe(decide(well, wanted, seeded(seed)).kind === 'refused')
+        expect(ill === 'refused').toBe(decide(well, wanted).kind === 'refused')
       }),
       { numRuns: 500 },
     )
@@ -486,14 +531,14 @@ describe('properties', () => {
 
   test('explain agrees with place', () => {
     fc.assert(
-      fc.property(arbitraryPool, arbitraryRequest, fc.integer(), (pool, wanted, seed) => {
+      fc.property(arbitraryPool, arbitraryRequest, (pool, wanted) => {
         const all = table(...pool)
-        const placement = place(all, wanted, seeded(seed))
+        const placement = place(all, wanted)
         const explained = explainPlacement(all, wanted, placement)
         const verdicts = explained.map((entry) => entry.verdict)
         expect(verdicts.filter((verdict) => verdict === 'chosen')).toHaveLength(placement.kind === 'placed' ? 1 : 0)
         if (placement.kind !== 'placed') expect(verdicts).not.toContain('eligible')
-        else expect(verdicts.filter((verdict) => verdict !== 'refused')).toHaveLength(placement.considered)
+        else expect(verdicts.filter((verdict) => verdict !== 'refused')).toHaveLength(placement.open.length)
       }),
       { numRuns: 500 },
     )

@@ -1,4 +1,6 @@
 import type { NodeId, ProfileId, RuntimeId } from '../../../src/ids.ts'
+import { noMatches } from '../../../src/machines/placement/cache-view.ts'
+import { newReading, type Reading } from '../../../src/machines/placement/reading.ts'
 import type { PlacementRequest } from '../../../src/machines/rules/eligibility.ts'
 import { mergePolicies } from '../../../src/machines/rules/model-policy.ts'
 import type { Route, RouteLoad, RoutingTable } from '../../../src/machines/rules/routing.ts'
@@ -6,7 +8,8 @@ import type { GatewayPolicy, ModelPolicy } from '../../../src/protocol/wire/admi
 
 export const nowMs = 1_800_000_000_000
 
-export type RouteChange = Partial<Omit<Route, 'load' | 'nodeId' | 'profileId'>> & Partial<RouteLoad>
+export type RouteChange = Partial<Omit<Route, 'load' | 'nodeId' | 'profileId'>> &
+  Partial<Omit<RouteLoad, 'reading'>> & { readonly reading?: Partial<Reading> }
 
 /** A ready route of customer `me` on node `node_<name>`; `change` sets any field of it or of its load. */
 export function route(name: string, change: RouteChange = {}): Route {
@@ -16,6 +19,7 @@ export function route(name: string, change: RouteChange = {}): Route {
     tokensPerSecond = null,
     durationEwmaMs = null,
     ejectedUntilMs = 0,
+    reading = {},
     ...rest
   } = change
   const modelId = rest.modelId ?? 'm'
@@ -32,6 +36,8 @@ export function route(name: string, change: RouteChange = {}): Route {
     visibility: 'private',
     privacyClass: 'private',
     nodeClass: 'gpu',
+    rank: 0,
+    external: false,
     nodeState: 'ready',
     ready: true,
     modelId,
@@ -44,7 +50,14 @@ export function route(name: string, change: RouteChange = {}): Route {
     priced: false,
     prices: null,
     measuredAt: 0,
-    load: { inFlight, ttftEwmaMs, tokensPerSecond, durationEwmaMs, ejectedUntilMs },
+    load: {
+      inFlight,
+      ttftEwmaMs,
+      tokensPerSecond,
+      durationEwmaMs,
+      ejectedUntilMs,
+      reading: { ...newReading(`mp_${name}`), ...reading },
+    },
     ...rest,
   }
 }
@@ -76,8 +89,10 @@ export function request(change: RequestChange = {}): PlacementRequest {
     profileId: null,
     ownOnly: false,
     freeOnly: true,
-    affinityNodeId: null,
+    prompt: null,
+    matches: noMatches,
     nowMs,
+    queueWaitMs: 10_000,
     contextLeast: null,
     contextWanted: null,
     contextAbove: null,

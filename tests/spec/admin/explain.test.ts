@@ -12,7 +12,7 @@ const own = { owner: 'A', visibility: 'private', privacyClass: 'private' } as co
 const theirs = { owner: 'B', visibility: 'public', privacyClass: 'public' } as const
 const nodes = {
   one: { ...own, fake: { models: ['pair', 'both'] } },
-  two: { ...own, fake: { models: ['pair', 'short'], contextLength: 100 } },
+  two: { ...own, fake: { models: ['pair', 'short'], contextLength: 1_000 } },
   tight: { ...own, fake: { models: ['tight'], speaks: 'llama.cpp', slots: 1 } },
   open: { ...theirs, fake: { models: ['both', 'foreign', 'tight'] } },
   hidden: { ...theirs, visibility: 'private', fake: { models: ['both', 'unseen'] } },
@@ -104,7 +104,7 @@ describe('§23: why this node', () => {
   })
 
   test('by load, and then by the conversation it has in its cache', async () => {
-    const turn = { role: 'user', content: crypto.randomUUID() }
+    const turn = { role: 'user', content: crypto.randomUUID().repeat(30) }
     const first = await ask(key, 'pair', { messages: [turn] })
     const [[, , chosen]] = (await whyOf(first)) as [[string, null, Record<string, string>]]
     expect(Object.values(chosen).sort()).toEqual(['chosen load', 'eligible less_preferred'])
@@ -114,6 +114,14 @@ describe('§23: why this node', () => {
       Object.entries(chosen).map(([name, why]) => [name, why === 'chosen load' ? 'chosen affinity' : why]),
     )
     expect(await whyOf(second)).toEqual([['placed', null, same]])
+    const [tried] = (await explain(second)).tries
+    const costs = tried?.routes.map(({ verdict, cost }) => ({ verdict, ...cost })) ?? []
+    const least = costs.find(({ verdict }) => verdict === 'chosen')
+    const other = costs.find(({ verdict }) => verdict === 'eligible')
+    expect(least?.matched_share).toBeGreaterThan(0.9)
+    expect(other).toMatchObject({ matched_share: 0, backlog_ms: 0, slot_wait_ms: 0, cold_ms: 0 })
+    expect(other?.total_ms).toBeGreaterThan(least?.total_ms ?? 0)
+    expect(other?.total_ms).toBeCloseTo((other?.own_ms ?? 0) + (other?.fleet_ms ?? 0) / 2)
   })
 
   test('a pin, and a profile', async () => {

@@ -24,6 +24,11 @@ export const modelPolicyOptions = {
     max: 1_048_576,
     about: 'Largest max_tokens that a request may ask for',
   },
+  'allow-external': {
+    kind: 'choice',
+    of: ['yes', 'no'],
+    about: 'Prompts may go to nodes marked external (default no)',
+  },
 } as const
 
 export const gatewayPolicyOptions = {
@@ -51,6 +56,7 @@ function modelRules(values: ModelValues) {
     denied_models: listed(values['deny-model']),
     route_tiers: listed(values['node-class']),
     min_privacy_class: values['min-privacy-class'],
+    allow_external: values['allow-external'] === undefined ? undefined : values['allow-external'] === 'yes',
     max_tokens_per_request: values['max-tokens'],
   })
 }

@@ -2,6 +2,16 @@ import type { Explanation } from '../../../protocol/wire/admin/admin.ts'
 import { action, type Verb } from '../../frame/action.ts'
 import { rounded, shortTime, table } from '../../frame/table.ts'
 
+type Cost = Explanation['tries'][number]['routes'][number]['cost']
+
+/** Waiting is what others placed there before and what a slot takes to come free. */
+function costCells(cost: Cost): readonly (string | number | null)[] {
+  if (cost === null) return [null, null, null, null, null]
+  const cached = `${Math.round(cost.matched_share * 100)} %`
+  const times = [cost.backlog_ms + cost.slot_wait_ms, cost.own_ms, cost.cold_ms, cost.total_ms]
+  return [cached, ...times.map((ms) => rounded(ms))]
+}
+
 export const explain: Verb = {
   name: 'explain',
   about: 'Explain why a request went to its node',
@@ -17,7 +27,22 @@ export const explain: Verb = {
           const outcome = code === null ? result : `${result} (${code})`
           return `\nTry ${index + 1}, ${shortTime(at)}: ${outcome}\n${table(
             session.terminal,
-            ['NODE', 'STATE', 'VERDICT', 'REASON', 'OWN', 'IN FLIGHT', 'SLOTS', 'TTFT MS', 'TOK/S', 'SCORE'],
+            [
+              'NODE',
+              'STATE',
+              'VERDICT',
+              'REASON',
+              'OWN',
+              'IN FLIGHT',
+              'SLOTS',
+              'TTFT MS',
+              'TOK/S',
+              'CACHED',
+              'WAIT MS',
+              'READ MS',
+              'COLD MS',
+              'COST MS',
+            ],
             routes.map((route) => [
               route.node_id,
               route.node_state,
@@ -28,7 +53,7 @@ export const explain: Verb = {
               route.slots_total,
               rounded(route.ttft_ewma_ms),
               rounded(route.tokens_per_second, 1),
-              rounded(route.score, 1),
+              ...costCells(route.cost),
             ]),
             'No node serves this model.',
           )}`

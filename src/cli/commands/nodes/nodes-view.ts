@@ -62,6 +62,8 @@ export function nodeDetails(terminal: Terminal, node: Node): string {
     ['Visibility', node.visibility],
     ['Privacy class', node.privacy_class],
     ['Node class', node.node_class],
+    ['Rank', node.rank],
+    ['External', node.external],
     ['Payout address', node.payout_address],
     ['API key', node.has_api_key],
     ['Origin', node.origin],

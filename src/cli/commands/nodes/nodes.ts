@@ -29,6 +29,18 @@ const nodeOptions = {
     of: ['public', 'trusted', 'private'],
     about: 'How far other customers may trust the node with prompts (default private)',
   },
+  rank: {
+    kind: 'number',
+    value: '0-9',
+    min: 0,
+    max: 9,
+    about: 'Used only when no node of a lower rank can serve in time (default 0)',
+  },
+  external: {
+    kind: 'choice',
+    of: ['yes', 'no'],
+    about: 'A hosted provider: only for accounts and keys with --allow-external (default no)',
+  },
   'payout-address': { kind: 'text', value: '0x…', about: 'The address that is paid for its work; `none` removes it' },
   'api-key': { kind: 'text', value: 'KEY', about: `The API key that the node expects; ${givenTextForm}` },
 } as const satisfies OptionSpecs
@@ -41,6 +53,8 @@ async function nodeFields(session: Session, options: OptionValues<typeof nodeOpt
     ...(options.visibility === undefined ? {} : { visibility: options.visibility }),
     ...(options['node-class'] === undefined ? {} : { node_class: options['node-class'] }),
     ...(options['privacy-class'] === undefined ? {} : { privacy_class: options['privacy-class'] }),
+    ...(options.rank === undefined ? {} : { rank: options.rank }),
+    ...(options.external === undefined ? {} : { external: options.external === 'yes' }),
     ...(payee === undefined ? {} : { payout_address: payee === 'none' ? null : payee }),
     ...(key === undefined ? {} : { api_key: key === 'none' ? null : await givenText(session, 'api-key', key) }),
   }

@@ -11,7 +11,18 @@ export type ModelEntryRow = typeof modelEntries.$inferSelect
 export type NewNode = Omit<typeof nodes.$inferInsert, 'nodeId' | 'adminState' | 'drainStartedAt' | 'createdAt'>
 /** The fields of a node that an operator may change. Its state has its own functions. */
 export type NodeChanges = Partial<
-  Pick<NodeRow, 'name' | 'url' | 'apiKeySealed' | 'visibility' | 'privacyClass' | 'nodeClass' | 'payoutAddress'>
+  Pick<
+    NodeRow,
+    | 'name'
+    | 'url'
+    | 'apiKeySealed'
+    | 'visibility'
+    | 'privacyClass'
+    | 'nodeClass'
+    | 'payoutAddress'
+    | 'rank'
+    | 'external'
+  >
 >
 export type NewModelEntry = Omit<typeof modelEntries.$inferInsert, 'updatedAt'>
 

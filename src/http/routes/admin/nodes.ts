@@ -29,6 +29,8 @@ function changesOf(body: typeof NodeUpdate.static): NodeChanges {
     ...(body.visibility === undefined ? {} : { visibility: body.visibility }),
     ...(body.node_class === undefined ? {} : { nodeClass: body.node_class }),
     ...(body.privacy_class === undefined ? {} : { privacyClass: body.privacy_class }),
+    ...(body.rank === undefined ? {} : { rank: body.rank }),
+    ...(body.external === undefined ? {} : { external: body.external }),
     ...(body.payout_address === undefined ? {} : { payoutAddress: body.payout_address }),
   }
 }

@@ -135,6 +135,15 @@ const apiKey = Type.Optional(
 const payoutAddress = Type.Optional(nullable(Type.String({ pattern: '^0x[0-9a-fA-F]{40}$' })))
 const nodeClass = Type.String({ pattern: '^[A-Za-z0-9._-]{1,64}$', description: 'A route tier' })
 
+const nodeRank = Type.Integer({
+  minimum: 0,
+  maximum: 9,
+  description: 'A higher rank is used only when no lower one can serve in time (default 0)',
+})
+const nodeExternal = Type.Boolean({
+  description: 'A hosted provider: used only where the policies of account and key say `allow_external`',
+})
+
 export const NodeCreate = Type.Object(
   {
     customer_id: Type.String({ pattern: '^[A-Za-z0-9_-]{1,64}$' }),
@@ -143,6 +152,8 @@ export const NodeCreate = Type.Object(
     visibility,
     node_class: nodeClass,
     privacy_class: privacyClass,
+    rank: Type.Optional(nodeRank),
+    external: Type.Optional(nodeExternal),
     api_key: apiKey,
     payout_address: payoutAddress,
     reason,
@@ -161,6 +172,8 @@ export const NodeUpdate = Type.Object(
     visibility: Type.Optional(visibility),
     node_class: Type.Optional(nodeClass),
     privacy_class: Type.Optional(privacyClass),
+    rank: Type.Optional(nodeRank),
+    external: Type.Optional(nodeExternal),
     api_key: apiKey,
     payout_address: payoutAddress,
     reason,
@@ -197,6 +210,8 @@ export const Node = Type.Object({
   visibility,
   privacy_class: privacyClass,
   node_class: Type.String(),
+  rank: nodeRank,
+  external: nodeExternal,
   payout_address: nullable(Type.String()),
   origin: literals(['operator', 'discovered', 'demo']),
   admin_state: literals(['active', 'draining', 'revoked']),
@@ -317,7 +332,24 @@ export const Explanation = Type.Object({
           slots_total: nullableInteger,
           ttft_ewma_ms: nullableNumber,
           tokens_per_second: nullableNumber,
-          score: Type.Number(),
+          cost: nullable(
+            Type.Object(
+              {
+                backlog_ms: Type.Number(),
+                own_ms: Type.Number(),
+                fleet_ms: Type.Number(),
+                slot_wait_ms: Type.Number(),
+                cold_ms: Type.Number(),
+                matched_share: Type.Number({
+                  description: 'of the prompt, thought to be in its cache',
+                  minimum: 0,
+                  maximum: 1,
+                }),
+                total_ms: Type.Number(),
+              },
+              { description: 'what the first token was expected to cost there; null: it was not weighed' },
+            ),
+          ),
         }),
       ),
     }),

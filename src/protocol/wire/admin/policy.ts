@@ -19,6 +19,8 @@ const modelRules = {
   denied_models: Type.Optional(patterns),
   route_tiers: Type.Optional(Type.Array(Type.String({ minLength: 1, maxLength: 64 }), { maxItems: 32 })),
   min_privacy_class: Type.Optional(privacyClass),
+  /** Prompts go to nodes marked `external` only when key and account both say so. */
+  allow_external: Type.Optional(Type.Boolean()),
   max_tokens_per_request: Type.Optional(positive(1_048_576)),
   mixture: Type.Optional(
     Type.Object(
@@ -28,7 +30,14 @@ const modelRules = {
   ),
 }
 
-export const ModelPolicy = Type.Object(modelRules, { additionalProperties: false })
+export const ModelPolicy = Type.Object(
+  {
+    ...modelRules,
+    /** Of requests that wait for a slot, those with a higher one are served first; default 5. */
+    priority: Type.Optional(Type.Integer({ minimum: 0, maximum: 9 })),
+  },
+  { additionalProperties: false },
+)
 export type ModelPolicy = Static<typeof ModelPolicy>
 
 /** `gateway_policy` of an account (§13); null or an absent field means the default. */

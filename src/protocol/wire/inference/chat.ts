@@ -67,6 +67,9 @@ export const ChatMetadata = Type.Object({
   usage_estimated: Type.Optional(
     Type.Boolean({ description: 'True if the node reported no usage and the gateway estimated it' }),
   ),
+  external: Type.Optional(
+    Type.Boolean({ description: 'True if a hosted provider answered: the prompt has left the own nodes' }),
+  ),
   mixture: Type.Optional(MixtureTrace),
 })
 export type ChatMetadata = Static<typeof ChatMetadata>

@@ -1,0 +1,232 @@
+import { blockUnits, type Prompt } from './blocks.ts'
+
+/** What a token is taken for, UTF-16 units. */
+export const unitsPerToken = 4
+/** A cache is thought twice as large as its runtime says: one thought too small is read again what it still holds (§29). */
+const capacityFactor = 2
+/** Tokens of the cache of a runtime that does not say how many it holds. */
+const capacityTokensAssumed = 262_144
+/** Blocks known of one cache at most, whatever a runtime says of itself or the corrections come to. */
+export const capacityBlocksMax = 16_384
+/** A runtime that had less than thought has a smaller cache than thought; one that had it all may have a larger one. */
+const shrink = 0.9
+const grow = 1.02
+const wordBits = 32
+
+/** A block in one cache. Links of a cache are a list by last use. */
+interface Link {
+  readonly entry: Entry
+  readonly seat: number
+  /** UTF-16 units behind this block that the cache holds too: the end of the prompt that ended here, and its answer. */
+  tailUnits: number
+  older: Link | null
+  newer: Link | null
+}
+
+/** A block and the caches that hold it: a bit set over seats, so that a prompt is looked up once and not once per route. */
+interface Entry {
+  readonly block: number
+  readonly words: number[]
+  readonly links: Link[]
+}
+
+interface Seat {
+  readonly number: number
+  oldest: Link | null
+  newest: Link | null
+  size: number
+  /** Blocks; not rounded, so that small corrections add up. */
+  capacity: number
+  /** As the runtime says; it never shrinks below. */
+  least: number
+  evicted: number
+}
+
+/** How much of one prompt's beginning each cache is thought to hold, UTF-16 units. */
+export interface Matches {
+  unitsOf(profileId: string): number
+}
+
+class SeatMatches implements Matches {
+  constructor(
+    private readonly seats: ReadonlyMap<string, Seat>,
+    private readonly units: readonly number[],
+  ) {}
+
+  unitsOf(profileId: string): number {
+    const seat = this.seats.get(profileId)
+    return seat === undefined ? 0 : (this.units[seat.number] ?? 0)
+  }
+}
+
+export const noMatches: Matches = { unitsOf: () => 0 }
+
+const blocksOfTokens = (tokens: number) => Math.max(1, Math.round((tokens * unitsPerToken) / blockUnits))
+
+/** What the caches of one model's profiles are thought to hold: what was placed there, the least recently used forgotten. */
+export class CacheView {
+  private readonly index = new Map<number, Entry>()
+  private readonly seats = new Map<string, Seat>()
+  private readonly freeSeats: number[] = []
+
+  /** Blocks known, each counted once however many caches hold it. */
+  get size(): number {
+    return this.index.size
+  }
+
+  /** Blocks that were forgotten for want of room. */
+  evictedFrom(profileId: string): number {
+    return this.seats.get(profileId)?.evicted ?? 0
+  }
+
+  capacityOf(profileId: string): number {
+    return Math.floor(this.seats.get(profileId)?.capacity ?? 0)
+  }
+
+  /** Walks the blocks until no cache holds the next one. */
+  match({ blocks, units }: Pick<Prompt, 'blocks' | 'units'>): Matches {
+    const seatsUsed = this.seats.size + this.freeSeats.length
+    let last = this.index.get(blocks[0] ?? -1)
+    if (last === undefined) return noMatches
+    const matched: number[] = new Array(seatsUsed).fill(0)
+    const words = Math.ceil(seatsUsed / wordBits)
+    const alive: number[] = new Array(words).fill(-1)
+    for (let at = 0; at <= blocks.length; at++) {
+      const entry = at === blocks.length ? undefined : this.index.get(blocks[at] ?? -1)
+      let any = 0
+      for (let word = 0; word < words; word++) {
+        const before = alive[word] ?? 0
+        const now = before & (entry?.words[word] ?? 0)
+        if (before !== now && at > 0) note(matched, word, before & ~now, at * blockUnits, last, units)
+        alive[word] = now
+        any |= now
+      }
+      if (any === 0 || entry === undefined) break
+      last = entry
+    }
+    return new SeatMatches(this.seats, matched)
+  }
+
+  /** The cache has read these blocks. The first ones are the most recently used: they are the last that a runtime drops. */
+  record(profileId: string, { blocks, units }: Pick<Prompt, 'blocks' | 'units'>): void {
+    const seat = this.seatOf(profileId)
+    for (let at = blocks.length - 1; at >= 0; at--) {
+      const link = this.touch(seat, blocks[at] ?? 0)
+      if (at === blocks.length - 1) link.tailUnits = units - blocks.length * blockUnits
+    }
+    while (seat.size > Math.floor(seat.capacity)) this.evictOldest(seat)
+  }
+
+  /** The answer to this prompt is complete: it stands behind it in the cache, as the next turn's prompt will have it. */
+  answered(profileId: string, { blocks }: Pick<Prompt, 'blocks'>, answerUnits: number): void {
+    const seat = this.seats.get(profileId)
+    const entry = this.index.get(blocks.at(-1) ?? -1)
+    const link = entry?.links.find((other) => other.seat === seat?.number)
+    if (link !== undefined) link.tailUnits += answerUnits
+  }
+
+  /** What the runtime says of its cache, tokens. */
+  told(profileId: string, tokens: number): void {
+    const seat = this.seatOf(profileId)
+    const said = blocksOfTokens(tokens)
+    const least = Math.min(said, capacityBlocksMax)
+    if (seat.least === least) return
+    seat.least = least
+    seat.capacity = Math.min(capacityFactor * said, capacityBlocksMax)
+    while (seat.size > Math.floor(seat.capacity)) this.evictOldest(seat)
+  }
+
+  /** The runtime has said how much of a prompt it found in its cache. */
+  corrected(profileId: string, matchedBlocks: number, cachedUnits: number): void {
+    const seat = this.seats.get(profileId)
+    if (seat === undefined || matchedBlocks === 0) return
+    // A block that is cut by the cache's own grid is no miss.
+    const less = cachedUnits < (matchedBlocks - 1) * blockUnits
+    const capacity = seat.capacity * (less ? shrink : grow)
+    seat.capacity = Math.min(Math.max(capacity, seat.least), capacityBlocksMax)
+  }
+
+  /** The cache is empty: its server has started anew, its model was unloaded, or the profile is gone. */
+  forget(profileId: string): void {
+    const seat = this.seats.get(profileId)
+    if (seat === undefined) return
+    while (seat.oldest !== null) this.drop(seat, seat.oldest)
+    this.seats.delete(profileId)
+    this.freeSeats.push(seat.number)
+  }
+
+  private seatOf(profileId: string): Seat {
+    const known = this.seats.get(profileId)
+    if (known !== undefined) return known
+    const number = this.freeSeats.pop() ?? this.seats.size
+    const least = blocksOfTokens(capacityTokensAssumed)
+    const seat = { number, oldest: null, newest: null, size: 0, capacity: least, least, evicted: 0 }
+    this.seats.set(profileId, seat)
+    return seat
+  }
+
+  private touch(seat: Seat, block: number): Link {
+    let entry = this.index.get(block)
+    if (entry === undefined) {
+      entry = { block, words: [], links: [] }
+      this.index.set(block, entry)
+    }
+    let link = entry.links.find((other) => other.seat === seat.number)
+    if (link === undefined) {
+      link = { entry, seat: seat.number, tailUnits: 0, older: null, newer: null }
+      entry.links.push(link)
+      setBit(entry.words, seat.number)
+      seat.size++
+    } else if (seat.newest === link) return link
+    else unlink(seat, link)
+    link.older = seat.newest
+    link.newer = null
+    if (seat.newest !== null) seat.newest.newer = link
+    seat.newest = link
+    seat.oldest ??= link
+    return link
+  }
+
+  private evictOldest(seat: Seat): void {
+    if (seat.oldest === null) return
+    this.drop(seat, seat.oldest)
+    seat.evicted++
+  }
+
+  private drop(seat: Seat, link: Link): void {
+    const { entry } = link
+    unlink(seat, link)
+    seat.size--
+    clearBit(entry.words, seat.number)
+    entry.links.splice(entry.links.indexOf(link), 1)
+    if (entry.links.length === 0) this.index.delete(entry.block)
+  }
+}
+
+function unlink(seat: Seat, link: Link): void {
+  if (link.older === null) seat.oldest = link.newer
+  else link.older.newer = link.newer
+  if (link.newer === null) seat.newest = link.older
+  else link.newer.older = link.older
+}
+
+function setBit(words: number[], seat: number): void {
+  const word = seat >>> 5
+  while (words.length <= word) words.push(0)
+  words[word] = (words[word] ?? 0) | (1 << (seat & 31))
+}
+
+function clearBit(words: number[], seat: number): void {
+  const word = seat >>> 5
+  words[word] = (words[word] ?? 0) & ~(1 << (seat & 31))
+}
+
+/** Writes the match of every seat whose bit is set: it ends with the block `last`, and what its cache holds behind it. */
+function note(matched: number[], word: number, bits: number, blocksUnits: number, last: Entry, units: number): void {
+  for (let left = bits; left !== 0; left &= left - 1) {
+    const seat = word * wordBits + (31 - Math.clz32(left & -left))
+    if (seat >= matched.length) continue
+    const link = last.links.find((other) => other.seat === seat)
+    matched[seat] = link === undefined ? 0 : Math.min(units, blocksUnits + link.tailUnits)
+  }
+}

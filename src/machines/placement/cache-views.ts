@@ -1,0 +1,28 @@
+import { CacheView } from './cache-view.ts'
+
+/** Models whose caches are known; only those that several routes have need one. */
+const modelsMax = 1_000
+
+/** What the caches of all pooled models are thought to hold: a view each. */
+export class CacheViews {
+  private readonly views = new Map<string, CacheView>()
+
+  of(modelId: string): CacheView {
+    const known = this.views.get(modelId)
+    if (known !== undefined) return known
+    const [oldest] = this.views.keys()
+    if (this.views.size >= modelsMax && oldest !== undefined) this.views.delete(oldest)
+    const view = new CacheView()
+    this.views.set(modelId, view)
+    return view
+  }
+
+  /** null: nobody has asked yet. */
+  known(modelId: string): CacheView | null {
+    return this.views.get(modelId) ?? null
+  }
+
+  forget(profileId: string): void {
+    for (const view of this.views.values()) view.forget(profileId)
+  }
+}

@@ -1,0 +1,156 @@
+import { blockUnits, type Prompt } from './blocks.ts'
+import type { Matches } from './cache-view.ts'
+import type { Reading, Work } from './reading.ts'
+
+/** What the choice looks at. */
+export interface Candidate {
+  readonly profileId: string
+  readonly slotsTotal: number | null
+  readonly load: {
+    readonly inFlight: number
+    /** Exponentially weighted length of a call. */
+    readonly durationEwmaMs: number | null
+    readonly reading: Reading
+  }
+}
+
+/** Why a route was chosen or not: expected milliseconds until the first token, and what makes them up (§29). */
+export interface RouteCost {
+  readonly backlogMs: number
+  readonly ownMs: number
+  readonly fleetMs: number
+  readonly slotWaitMs: number
+  readonly coldMs: number
+  readonly matchedUnits: number
+  /** Of the prompt, 0 to 1. */
+  readonly matchedShare: number
+  readonly totalMs: number
+}
+
+/** What candidates share: stand-ins for what of one of them is not known. */
+interface Fleet {
+  readonly unitsPerMs: number
+  readonly durationMs: number
+}
+
+/** Stands in for the slots of a runtime that does not say how many it has; it queues by itself. */
+export const slotsAssumed = 4
+/** A node that nobody has timed. */
+const unitsPerMsAssumed = 4
+const durationMsAssumed = 5_000
+const loadMsAssumed = 15_000
+/** A copy of a prefix elsewhere is work that others wait for. */
+const fleetShare = 0.5
+/** Routes that are so much dearer are as good: the prompt's beginning decides between them. */
+const equalWithinMs = 5
+
+/** The means of what is known. */
+export function fleetOf(routes: readonly Candidate[]): Fleet {
+  let speeds = 0
+  let timed = 0
+  let durations = 0
+  let measured = 0
+  for (const { load } of routes) {
+    if (load.reading.unitsPerMs !== null) {
+      speeds += load.reading.unitsPerMs
+      timed++
+    }
+    if (load.durationEwmaMs !== null) {
+      durations += load.durationEwmaMs
+      measured++
+    }
+  }
+  return {
+    unitsPerMs: timed === 0 ? unitsPerMsAssumed : speeds / timed,
+    durationMs: measured === 0 ? durationMsAssumed : durations / measured,
+  }
+}
+
+export const slotsOf = ({ slotsTotal }: Candidate) => slotsTotal ?? slotsAssumed
+
+/** Ours, or more where the runtime has also what others sent. */
+const inFlightOf = ({ load }: Candidate) => Math.max(load.inFlight, load.reading.busyReported)
+
+/** A load that is under way has its worst behind it: whoever asks next waits for the rest of it. */
+function loadLeftMs({ loadEwmaMs, loadStartedAtMs, evicts }: Reading, nowMs: number): number {
+  const loadMs = loadEwmaMs ?? loadMsAssumed
+  if (loadStartedAtMs !== null) return Math.max(loadMs - (nowMs - loadStartedAtMs), 0)
+  return evicts ? 2 * loadMs : loadMs
+}
+
+export function costOf(route: Candidate, fleet: Fleet, units: number, matchedUnits: number, nowMs: number): RouteCost {
+  const { reading, inFlight, durationEwmaMs } = route.load
+  const slots = slotsOf(route)
+  const unread = units - matchedUnits
+  const ownMs = unread / (reading.unitsPerMs ?? fleet.unitsPerMs) + reading.lagMs
+  const fleetMs = unread / fleet.unitsPerMs
+  const queuedByOthers = Math.max(0, reading.queuedReported - Math.max(0, inFlight - slots))
+  const backlogMs = Math.max(0, reading.readUntilMs - nowMs) + queuedByOthers * (reading.ownEwmaMs ?? ownMs)
+  const over = Math.max(0, inFlightOf(route) + 1 - slots)
+  // Calls that have been running for longer than calls took are no short ones.
+  const ageMs = reading.openCalls === 0 ? 0 : nowMs - reading.openSinceSumMs / reading.openCalls
+  const slotWaitMs = (over / slots) * Math.max(durationEwmaMs ?? fleet.durationMs, ageMs)
+  const coldMs = reading.cold ? loadLeftMs(reading, nowMs) : 0
+  const matchedShare = units === 0 ? 0 : matchedUnits / units
+  const totalMs = backlogMs + ownMs + fleetShare * fleetMs + slotWaitMs + coldMs
+  return { backlogMs, ownMs, fleetMs, slotWaitMs, coldMs, matchedUnits, matchedShare, totalMs }
+}
+
+/** Highest-random-weight hashing: every gateway comes to the same order without asking another. */
+function weight(first: number, salt: number): number {
+  let mixed = (first % 0x1_0000_0000) ^ Math.floor(first / 0x1_0000_0000) ^ salt
+  mixed = Math.imul(mixed ^ (mixed >>> 16), 0x21_f0_aa_ad)
+  mixed = Math.imul(mixed ^ (mixed >>> 15), 0x73_5a_2d_97)
+  return (mixed ^ (mixed >>> 15)) >>> 0
+}
+
+/** Without a prompt to name one: the least busy. */
+const ease = (route: Candidate | undefined) => (route === undefined ? 0 : slotsOf(route) / (route.load.inFlight + 1))
+
+export interface Choice<R extends Candidate> {
+  readonly route: R
+  readonly cost: RouteCost
+  /** In the order of the routes. */
+  readonly costs: readonly RouteCost[]
+}
+
+/** The route with the least expected time to the first token; among equals the one that the prompt's beginning names. */
+export function cheapest<R extends Candidate>(
+  routes: readonly [R, ...R[]],
+  prompt: Prompt | null,
+  matches: Matches,
+  nowMs: number,
+): Choice<R> {
+  const fleet = fleetOf(routes)
+  const units = prompt?.units ?? 0
+  const costs: RouteCost[] = []
+  let least = Number.POSITIVE_INFINITY
+  for (const route of routes) {
+    const cost = costOf(route, fleet, units, matches.unitsOf(route.profileId), nowMs)
+    costs.push(cost)
+    if (cost.totalMs < least) least = cost.totalMs
+  }
+  let chosen = 0
+  let heaviest = -1
+  for (let at = 0; at < routes.length; at++) {
+    if ((costs[at]?.totalMs ?? least) > least + equalWithinMs) continue
+    const weighs = prompt === null ? ease(routes[at]) : weight(prompt.first, routes[at]?.load.reading.salt ?? 0)
+    if (weighs <= heaviest) continue
+    heaviest = weighs
+    chosen = at
+  }
+  return { route: routes[chosen] ?? routes[0], cost: costs[chosen] as RouteCost, costs }
+}
+
+/** What the placed call will cost its route. */
+export function workOf(route: Candidate, cost: RouteCost, prompt: Prompt, nowMs: number): Work {
+  return {
+    atMs: nowMs,
+    ownMs: cost.ownMs,
+    unreadUnits: prompt.units - cost.matchedUnits,
+    matchedBlocks: Math.floor(cost.matchedUnits / blockUnits),
+    atOnce: cost.slotWaitMs === 0 && cost.coldMs === 0 && inFlightOf(route) < slotsOf(route),
+    prompt,
+    readMs: null,
+  }
+}

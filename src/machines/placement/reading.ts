@@ -1,0 +1,133 @@
+import type { Prompt } from './blocks.ts'
+
+/**
+ * How fast a profile reads prompts and what still waits there to be read. One object per profile for the life of the
+ * process, written by the router alone.
+ */
+export interface Reading {
+  /** UTF-16 units; null: no call of enough text was timed. */
+  unitsPerMs: number | null
+  /** What a first token takes besides reading: the way there and back, and whatever the server does first. */
+  lagMs: number
+  /** Own time of calls that were placed and have no first token yet. */
+  unseenMs: number
+  /** Unix ms when what was placed will be read, by estimate. */
+  readUntilMs: number
+  /** Unix ms of the last first token; 0 before the first. */
+  firstTokenAtMs: number
+  /** Calls that were placed here and have not ended, and the sum of the times when they were placed, Unix ms. */
+  openCalls: number
+  openSinceSumMs: number
+  /** Exponentially weighted own time of the calls placed. */
+  ownEwmaMs: number | null
+  /** Exponentially weighted length of a load of the model; null: none was measured. */
+  loadEwmaMs: number | null
+  /** Unix ms since when a call waits for the model to be loaded; null: none does. */
+  loadStartedAtMs: number | null
+  /** The runtime says that the model is not in memory. */
+  cold: boolean
+  /** To load the model, the runtime would throw out another one that is in use. */
+  evicts: boolean
+  /** As the runtime says: requests it works on, and requests that wait there; what others sent counts too. */
+  busyReported: number
+  queuedReported: number
+  /** Spreads equal prompts over equal profiles, the same on every gateway. */
+  readonly salt: number
+}
+
+/** What one call is thought to cost the profile it was placed on. */
+export interface Work {
+  readonly atMs: number
+  readonly ownMs: number
+  readonly unreadUnits: number
+  readonly matchedBlocks: number
+  /** A slot was free, so that the time to the first token is not that of a queue. */
+  readonly atOnce: boolean
+  readonly prompt: Prompt
+  /** From the moment its reading began to its first token; null: none was seen. */
+  readMs: number | null
+}
+
+/** Calls with less to read say nothing of a profile's speed, units. */
+export const unitsTimedMin = 1_024
+/** A load that seems to take longer was not watched all the time. */
+const loadMsMax = 600_000
+/** Weight of the newest call in the moving means. */
+const ewmaWeight = 0.2
+
+export const ewma = (old: number | null, fresh: number) => (old === null ? fresh : old + ewmaWeight * (fresh - old))
+
+/** FNV-1a. */
+function saltOf(text: string): number {
+  let hash = 0x81_1c_9d_c5
+  for (let at = 0; at < text.length; at++) hash = Math.imul(hash ^ text.charCodeAt(at), 0x01_00_01_93)
+  return hash >>> 0
+}
+
+export const newReading = (profileId: string): Reading => ({
+  unitsPerMs: null,
+  lagMs: 0,
+  unseenMs: 0,
+  readUntilMs: 0,
+  firstTokenAtMs: 0,
+  openCalls: 0,
+  openSinceSumMs: 0,
+  ownEwmaMs: null,
+  loadEwmaMs: null,
+  loadStartedAtMs: null,
+  cold: false,
+  evicts: false,
+  busyReported: 0,
+  queuedReported: 0,
+  salt: saltOf(profileId),
+})
+
+/** Call when the work was placed. `timed`: its first token will be seen. */
+export function workPlaced(reading: Reading, work: Work, timed: boolean): void {
+  if (timed) reading.unseenMs += work.ownMs
+  reading.readUntilMs = Math.max(work.atMs, reading.readUntilMs) + work.ownMs
+  reading.ownEwmaMs = ewma(reading.ownEwmaMs, work.ownMs)
+  reading.openCalls++
+  if (reading.cold) reading.loadStartedAtMs ??= work.atMs
+  reading.openSinceSumMs += work.atMs
+}
+
+/** The call has ended, however. `timed`: as it was placed. */
+export function workEnded(reading: Reading, work: Work, timed: boolean, nowMs: number): void {
+  if (timed && work.readMs === null) workSeen(reading, work, nowMs)
+  reading.openCalls--
+  reading.openSinceSumMs -= work.atMs
+}
+
+/** The first token of timed work was seen, or the call ended without one: what is thought unread shrinks to what is. */
+export function workSeen(reading: Reading, work: Work, nowMs: number): void {
+  reading.unseenMs = Math.max(0, reading.unseenMs - work.ownMs)
+  reading.readUntilMs = nowMs + reading.unseenMs
+}
+
+/** The model is in memory: whoever waited for it knows how long it took. */
+export function loadSeen(reading: Reading, nowMs: number): void {
+  const { loadStartedAtMs } = reading
+  if (loadStartedAtMs !== null)
+    reading.loadEwmaMs = ewma(reading.loadEwmaMs, Math.min(nowMs - loadStartedAtMs, loadMsMax))
+  reading.cold = false
+  reading.evicts = false
+  reading.loadStartedAtMs = null
+}
+
+/** Reading began when the call was placed, or when the one before it had its first token. */
+export function firstTokenSeen(reading: Reading, work: Work, nowMs: number): void {
+  workSeen(reading, work, nowMs)
+  if (reading.cold) loadSeen(reading, nowMs)
+  work.readMs = nowMs - Math.max(work.atMs, reading.firstTokenAtMs)
+  reading.firstTokenAtMs = nowMs
+}
+
+/** What a call teaches whose first token was seen. `cachedUnits`: what the runtime found in its cache; null: it says nothing. */
+export function learnReading(reading: Reading, work: Work, cachedUnits: number | null): void {
+  const { readMs, prompt, ownMs } = work
+  if (readMs === null || readMs <= 0 || !work.atOnce) return
+  const unread = cachedUnits === null ? work.unreadUnits : Math.max(0, prompt.units - cachedUnits)
+  if (unread >= unitsTimedMin) reading.unitsPerMs = ewma(reading.unitsPerMs, unread / readMs)
+  else reading.lagMs = ewma(reading.lagMs, Math.max(0, readMs - Math.max(0, ownMs - reading.lagMs)))
+}

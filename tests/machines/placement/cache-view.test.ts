@@ -1,0 +1,181 @@
+import { describe, expect, test } from 'bun:test'
+import fc from 'fast-check'
+import { type BlockHash, blocksMax, blockUnits, promptOf } from '../../../src/machines/placement/blocks.ts'
+import { CacheView } from '../../../src/machines/placement/cache-view.ts'
+import { cheapest } from '../../../src/machines/placement/cost.ts'
+import { route } from '../rules/routes.ts'
+
+const hash: BlockHash = (text, seed) => Bun.hash.wyhash(text, seed)
+const prompt = (messages: readonly unknown[], customer = 'c', model = 'm', more: object = {}) =>
+  promptOf(customer, model, { messages, ...more }, hash)
+const said = (content: unknown, role = 'user') => ({ role, content })
+const long = (word: string) => `${word} `.repeat(1_000)
+
+describe('§29 blocks', () => {
+  test('a longer conversation begins with the blocks of its beginning, also inside one message', () => {
+    const short = prompt([said(long('system'), 'system'), said('x'.repeat(3_000))])
+    const more = prompt([said(long('system'), 'system'), said('x'.repeat(6_000)), said('hm', 'assistant')])
+    expect(short.blocks.length).toBe(Math.floor(short.units / blockUnits))
+    expect(more.blocks.slice(0, short.blocks.length)).toEqual([...short.blocks])
+    expect(more.first).toBe(short.first)
+  })
+
+  test('customer, model, role, text, tools and response format all count from the first block on', () => {
+    const base = [said(long('a'))]
+    const all = [
+      prompt(base),
+      prompt(base, 'd'),
+      prompt(base, 'c', 'n'),
+      prompt([said(long('a'), 'system')]),
+      prompt([said(`b${long('a')}`)]),
+      prompt(base, 'c', 'm', { tools: [{ type: 'function' }] }),
+      prompt(base, 'c', 'm', { response_format: { type: 'json_object' } }),
+    ]
+    expect(new Set(all.map(({ blocks }) => blocks[0])).size).toBe(all.length)
+    expect(new Set(all.map(({ first }) => first)).size).toBe(all.length)
+  })
+
+  test('what is shorter than a block has a name too', () => {
+    expect(prompt([said('hello')]).first).not.toBe(prompt([said('hellp')]).first)
+    expect(prompt([said('hello')])).toMatchObject({ blocks: [], first: prompt([said('hello')]).first })
+  })
+
+  test('a picture counts by its hash, at no more than a few kilobytes', () => {
+    let hashed = 0
+    const counting: BlockHash = (text, seed) => {
+      hashed += text.length
+      return hash(text, seed)
+    }
+    const picture = (url: string) => [
+      said([
+        { type: 'image_url', image_url: { url } },
+        { type: 'text', text: long('q') },
+      ]),
+    ]
+    promptOf('c', 'm', { messages: picture('x'.repeat(8 * 1024 * 1024)) }, counting)
+    expect(hashed).toBeLessThan(20_000)
+    const of = (url: string) => prompt(picture(url)).blocks[0]
+    expect(of(`${'x'.repeat(9_000)}a`)).not.toBe(of(`${'x'.repeat(9_000)}b`))
+  })
+
+  test('at most 512 blocks; anything in place of messages is read without harm', () => {
+    expect(prompt([said('x'.repeat(1_000_000))]).blocks).toHaveLength(blocksMax)
+    const odd = [null, 7, said(null), said([3, null, {}]), said({ a: 1 }), { role: {}, tool_calls: [1] }]
+    expect(prompt(odd).units).toBeGreaterThan(0)
+  })
+
+  test('hashing costs less than half a microsecond a block', () => {
+    const messages = Array.from({ length: 10 }, (_, at) => said(String(at).padEnd(10_240, ' words')))
+    const best = cpuMicroseconds(() => prompt(messages))
+    expect(best / 100).toBeLessThan(0.5)
+  })
+})
+
+describe('§29 view of the caches', () => {
+  const of = (...blocks: number[]) => ({ blocks, units: blocks.length * blockUnits })
+
+  test('leading blocks alone count, per cache', () => {
+    const view = new CacheView()
+    view.record('a', of(1, 2, 3))
+    view.record('b', of(1, 2))
+    view.record('b', of(9, 8))
+    const matches = view.match(of(1, 2, 3, 4))
+    expect([matches.unitsOf('a'), matches.unitsOf('b'), matches.unitsOf('c')]).toEqual([3_072, 2_048, 0])
+    expect(view.match(of(7, 2, 3)).unitsOf('a')).toBe(0)
+  })
+
+  test('the answer stands behind its prompt, for the next turn', () => {
+    const view = new CacheView()
+    view.record('a', { blocks: [1, 2], units: 2_500 })
+    view.answered('a', { blocks: [1, 2] }, 1_000)
+    expect(view.match({ blocks: [1, 2, 3, 4], units: 5_000 }).unitsOf('a')).toBe(3_500)
+    expect(view.match({ blocks: [1, 2], units: 2_600 }).unitsOf('a')).toBe(2_600)
+    expect(view.match({ blocks: [1, 7], units: 2_600 }).unitsOf('a')).toBe(blockUnits)
+  })
+
+  test('what was not used for longest is forgotten first, the end of a prompt before its beginning', () => {
+    const view = new CacheView()
+    view.told('a', 512)
+    expect(view.capacityOf('a')).toBe(4)
+    view.record('a', of(1, 2))
+    view.record('a', of(3, 4))
+    view.record('a', of(1, 2))
+    view.record('a', of(5))
+    expect(view.match(of(1, 2)).unitsOf('a')).toBe(2_048)
+    expect(view.match(of(3, 4)).unitsOf('a')).toBe(1_024)
+    expect(view.evictedFrom('a')).toBe(1)
+  })
+
+  test('a runtime that had less than thought has a smaller cache, though never smaller than it says', () => {
+    const view = new CacheView()
+    view.told('a', 25_600)
+    view.record('a', of(1))
+    const before = view.capacityOf('a')
+    expect(before).toBe(200)
+    view.corrected('a', 8, 0)
+    expect(view.capacityOf('a')).toBe(180)
+    view.corrected('a', 8, 8 * blockUnits)
+    expect(view.capacityOf('a')).toBe(183)
+    for (let i = 0; i < 50; i++) view.corrected('a', 8, 0)
+    expect(view.capacityOf('a')).toBe(100)
+  })
+
+  test('a cache that is gone is forgotten, and its seat used again', () => {
+    const view = new CacheView()
+    view.record('a', of(1, 2))
+    view.record('b', of(1))
+    view.forget('a')
+    view.record('c', of(2))
+    expect(view.match(of(1, 2)).unitsOf('a')).toBe(0)
+    expect(view.match(of(1, 2)).unitsOf('b')).toBe(1_024)
+    view.forget('b')
+    view.forget('c')
+    expect(view.size).toBe(0)
+  })
+
+  test('§29: of any history it says what one list per cache says', () => {
+    const step = fc.record({ cache: fc.nat(69), blocks: fc.array(fc.nat(12), { maxLength: 6 }), forget: fc.nat(30) })
+    fc.assert(
+      fc.property(fc.array(step, { maxLength: 60 }), fc.array(fc.nat(12), { maxLength: 6 }), (steps, asked) => {
+        const view = new CacheView()
+        const plain = new Map<number, Set<number>>()
+        for (const { cache, blocks, forget } of steps) {
+          view.record(`p${cache}`, of(...blocks))
+          plain.set(cache, (plain.get(cache) ?? new Set()).union(new Set(blocks)))
+          if (forget > 3) continue
+          view.forget(`p${cache}`)
+          plain.delete(cache)
+        }
+        const matches = view.match(of(...asked))
+        for (let cache = 0; cache < 70; cache++) {
+          const missing = asked.findIndex((block) => plain.get(cache)?.has(block) !== true)
+          const leading = missing === -1 ? asked.length : missing
+          expect(matches.unitsOf(`p${cache}`)).toBe(leading * blockUnits)
+        }
+      }),
+      { numRuns: 300 },
+    )
+  })
+
+  test('a decision costs less than 15 µs at 64 routes and 100 blocks', () => {
+    const view = new CacheView()
+    const routes = Array.from({ length: 64 }, (_, at) => route(String(at))) as unknown as [ReturnType<typeof route>]
+    const blocks = Array.from({ length: 100 }, (_, at) => 1e12 + at * 7_919)
+    for (const [at, { profileId }] of routes.entries()) view.record(profileId, of(...blocks.slice(0, at + 1)))
+    const asked = of(...blocks)
+    const best = cpuMicroseconds(() => cheapest(routes, { ...asked, first: 1 }, view.match(asked), Date.now()))
+    expect(best).toBeLessThan(15)
+  })
+})
+
+/** Processor time of the best of several rounds: other processes must not count. */
+function cpuMicroseconds(work: () => unknown): number {
+  let best = Number.POSITIVE_INFINITY
+  for (let round = 0; round < 12; round++) {
+    const before = process.cpuUsage()
+    for (let at = 0; at < 1_000; at++) work()
+    const { user, system } = process.cpuUsage(before)
+    best = Math.min(best, (user + system) / 1_000)
+  }
+  return best
+}

@@ -1,0 +1,75 @@
+import { describe, expect, test } from 'bun:test'
+import {
+  firstTokenSeen,
+  learnReading,
+  newReading,
+  type Work,
+  workEnded,
+  workPlaced,
+} from '../../../src/machines/placement/reading.ts'
+
+const work = (atMs: number, ownMs: number, units = 4_000, change: Partial<Work> = {}): Work => ({
+  atMs,
+  ownMs,
+  unreadUnits: units,
+  matchedBlocks: 0,
+  atOnce: true,
+  prompt: { units, blocks: [], first: 1 },
+  readMs: null,
+  ...change,
+})
+
+describe('§29 what first tokens teach', () => {
+  test('a backlog is what was placed, corrected by what is seen', () => {
+    const reading = newReading('mp_a')
+    const [first, second] = [work(1_000, 500), work(1_100, 300)]
+    workPlaced(reading, first, true)
+    workPlaced(reading, second, true)
+    expect(reading.readUntilMs).toBe(1_800)
+    firstTokenSeen(reading, first, 2_000)
+    expect(reading.readUntilMs).toBe(2_300)
+    workEnded(reading, second, true, 2_050)
+    expect([reading.readUntilMs, reading.openCalls]).toEqual([2_050, 1])
+  })
+
+  test('speed is measured from when reading could begin', () => {
+    const reading = newReading('mp_a')
+    const [first, second] = [work(1_000, 500), work(1_000, 500)]
+    workPlaced(reading, first, true)
+    workPlaced(reading, second, true)
+    firstTokenSeen(reading, first, 2_000)
+    firstTokenSeen(reading, second, 3_000)
+    learnReading(reading, first, null)
+    learnReading(reading, second, null)
+    expect(reading.unitsPerMs).toBe(4)
+  })
+
+  test('what the runtime had in its cache was not read', () => {
+    const reading = newReading('mp_a')
+    const one = work(1_000, 500)
+    firstTokenSeen(reading, one, 2_000)
+    learnReading(reading, one, 2_000)
+    expect(reading.unitsPerMs).toBe(2)
+  })
+
+  test('short prompts and calls that waited for a slot say nothing of speed', () => {
+    const reading = newReading('mp_a')
+    const short = work(1_000, 10, 1_023)
+    const waited = work(1_000, 10, 9_000, { atOnce: false })
+    for (const one of [short, waited]) {
+      firstTokenSeen(reading, one, 1_200)
+      learnReading(reading, one, null)
+    }
+    expect(reading.unitsPerMs).toBeNull()
+    expect(reading.lagMs).toBeGreaterThan(0)
+  })
+
+  test('a load is measured from the first call that waited for it', () => {
+    const reading = { ...newReading('mp_a'), cold: true }
+    const [first, second] = [work(1_000, 0, 100), work(3_000, 0, 100)]
+    workPlaced(reading, first, true)
+    workPlaced(reading, second, true)
+    firstTokenSeen(reading, first, 9_000)
+    expect(reading).toMatchObject({ cold: false, loadEwmaMs: 8_000, loadStartedAtMs: null })
+  })
+})
