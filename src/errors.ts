@@ -118,7 +118,7 @@ export const problemKinds = {
   node_not_found: { status: 404, title: 'No such node' },
   model_entry_not_found: { status: 404, title: 'No such catalogue entry' },
   machine_not_found: { status: 404, title: 'No such statechart' },
-  request_not_found: { status: 404, title: 'No such request in memory' },
+  request_not_found: { status: 404, title: 'No such request, or it is no longer kept' },
   enrollment_token_invalid: { status: 401, title: 'The enrolment token is unknown, used or expired' },
   enrollment_token_not_found: { status: 404, title: 'No such enrolment token' },
   tunnel_auth_failed: { status: 401, title: 'The node is not known by this signature' },

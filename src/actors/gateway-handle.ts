@@ -27,6 +27,7 @@ import type { Settlement } from './money/settlement.ts'
 import type { SettlementView } from './money/settlement-view.ts'
 import type { PoolAdmin } from './pool/pool-admin.ts'
 import type { PoolRouter } from './pool/pool-router.ts'
+import type { RequestLog } from './requests/request-log.ts'
 import type { GatewayHealth } from './telemetry/health.ts'
 import type { Metrics } from './telemetry/metrics.ts'
 import type { Tracing } from './telemetry/tracing.ts'
@@ -72,6 +73,7 @@ export interface GatewayHandle {
   readonly nodeProofs: Pick<NodeProofs, 'check'>
   /** For reads alone: whoever writes asks an actor. */
   readonly db: Database
+  readonly requests: RequestLog
   /** null: never seen, or no longer among the last 10 000. */
   explain(requestId: string): Explanation | null
   /** `{base_url}` without a trailing slash; follows the port that was really taken. */

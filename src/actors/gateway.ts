@@ -22,6 +22,8 @@ function observe({ metrics, router, receipts, audit, jobs, ledger, settlement, a
   metrics.observe({
     nodes: () => router.counts().nodes,
     inFlight: () => router.counts().inFlight,
+    inFlightByNode: () => router.counts().inFlightByNode,
+    nodeName: (nodeId) => router.nodeName(nodeId),
     queued: () => router.counts().queued,
     receiptsWritten: () => receipts.written(),
     receiptsDropped: () => receipts.dropped(),
@@ -42,6 +44,7 @@ async function startActors(actors: Actors): Promise<void> {
   observe(actors)
   await actors.audit.start()
   await actors.auditPurge.start()
+  await actors.requests.start()
   await actors.feed.start()
   await actors.poolFeed.start()
   await actors.access.start()
@@ -75,6 +78,9 @@ async function stopActors(actors: Actors, log: Log): Promise<void> {
   await actors.agents.stop()
   await actors.router.stop()
   await actors.receipts.stop().catch((error: unknown) => log.error('receipts_left', { failure: failureName(error) }))
+  await actors.requests
+    .stop()
+    .catch((error: unknown) => log.error('request_records_left', { failure: failureName(error) }))
   await actors.ledger.stop()
   await actors.auditPurge.stop()
   await actors.audit.stop().catch((error: unknown) => log.error('access_events_left', { failure: failureName(error) }))

@@ -20,9 +20,11 @@ import { catalogueRoutes } from './routes/admin/models.ts'
 import { nodeRoutes } from './routes/admin/nodes.ts'
 import { payoutBatchRoutes } from './routes/admin/payout-batches.ts'
 import { receiptRoutes } from './routes/admin/receipts.ts'
+import { requestRoutes } from './routes/admin/requests.ts'
 import { machineRoutes } from './routes/admin/statecharts.ts'
 import { webhookRoutes } from './routes/admin/webhooks.ts'
 import { billingRoutes } from './routes/billing.ts'
+import { billingRequestRoutes } from './routes/billing-requests.ts'
 import { consoleRoutes } from './routes/console.ts'
 import { docsRoutes } from './routes/docs.ts'
 import { apiCatalogRoutes, endpointIndexRoutes } from './routes/endpoint-index.ts'
@@ -74,6 +76,7 @@ export function createApp(gateway: GatewayHandle): AnyElysia {
     .use(marketplaceRoutes(context))
     .use(nodePayoutRoutes(context))
     .use(billingRoutes(context))
+    .use(billingRequestRoutes(context))
     .use(receiptProofRoutes(context))
     .use(docsRoutes(context, (): AnyElysia => app))
     .use(consoleRoutes(context))
@@ -89,6 +92,7 @@ export function createApp(gateway: GatewayHandle): AnyElysia {
     .use(keyVerifyRoutes(context))
     .use(catalogueRoutes(context))
     .use(explainRoutes(context))
+    .use(requestRoutes(context))
     .use(mixtureRoutes(context))
     .use(machineRoutes(context))
     .use(inspectRoutes(context))

@@ -55,6 +55,13 @@ export const processSettings = {
     of: ['debug', 'info', 'warn', 'error', 'silent'],
     meaning: 'Least level that is logged; `info` has one line per request',
   },
+  SVC_REQUEST_LOG_DAYS: {
+    kind: 'number',
+    default: 7,
+    min: 0,
+    max: 365,
+    meaning: 'What became of each request is kept for, days (never content); 0: in memory only, the last 10,000',
+  },
   SVC_METRICS_PUBLIC: { kind: 'flag', default: false, meaning: 'Serve `/metrics` without a token' },
   OTEL_EXPORTER_OTLP_ENDPOINT: {
     kind: 'text',

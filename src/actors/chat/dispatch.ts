@@ -31,6 +31,9 @@ export interface Dispatched {
   /** Aborted when the client leaves or the gateway stops: whoever waits for something ends. */
   readonly ending: CallSignal
   readonly callsUntilMs: number
+  /** What it has waited for slots, so far. */
+  queueMs: number
+  tryFailed(code: ProblemCode): void
   /** Why no node is called for it any more, asked after every wait; null: it still runs. */
   ended(): AttemptFailure | null
 }
@@ -89,7 +92,9 @@ export async function dispatch<T extends object>(
     port.decided(command, { table, request, placement }, looks > 0)
     if (placement.kind === 'refused') throw tries.anyFailed ? tries.givenUp() : refusal(command, placement.code)
     if (placement.kind === 'saturated') {
-      const waited = await router.waitForSlot(wanted.modelId, queueUntilMs - performance.now(), exchange.ending)
+      const waitsFromMs = performance.now()
+      const waited = await router.waitForSlot(wanted.modelId, queueUntilMs - waitsFromMs, exchange.ending)
+      exchange.queueMs += performance.now() - waitsFromMs
       if (waited === 'slot' || waited === 'aborted') continue
       if (tries.anyFailed) throw tries.givenUp()
       const waiting = waited === 'full' ? config.SVC_QUEUE_WAITING_MAX : 0
@@ -107,6 +112,7 @@ export async function dispatch<T extends object>(
       return result
     }
     const { failure } = result
+    exchange.tryFailed(failure.code)
     // A call that ended because its client left is no failure of the node.
     if (!command.signal.aborted) port.failed(failure.code)
     if (!tries.failed(failure) || spent) throw tries.givenUp()

@@ -60,9 +60,10 @@ export class SubCall {
       idempotencyKey: null,
       signal: this.controller.signal,
       span,
-      finished: ({ model, latencyMs, ttftMs, usage }) =>
+      finished: ({ model, nodeId, latencyMs, ttftMs, usage }) =>
         port.subCall({
           model,
+          nodeId,
           durationS: latencyMs / 1_000,
           ttftS: ttftMs === null ? null : ttftMs / 1_000,
           promptTokens: usage?.prompt_tokens ?? 0,

@@ -52,6 +52,14 @@ export const customerFilter = {
   description: 'Of one customer',
 } as const
 
+/** Of what has a table form. */
+export const formatParameter = {
+  kind: 'text',
+  pattern: /^(?:json|csv)$/i,
+  required: false,
+  description: '`json` (default) or `csv`',
+} as const
+
 /** §17. */
 export const windowDays = {
   kind: 'integer',

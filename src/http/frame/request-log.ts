@@ -17,6 +17,13 @@ export interface RequestLine {
   readonly addressHash?: string | null
   readonly clientRequestId?: string | null
   readonly jobId?: string | null
+  /** Of inference: the public id of a model that was found, and the node that was called last. */
+  readonly model?: string | null
+  readonly nodeId?: string | null
+  readonly tries?: number
+  readonly ttftMs?: number | null
+  readonly promptTokens?: number | null
+  readonly completionTokens?: number | null
 }
 
 const clientRequestIdPattern = /^[A-Za-z0-9._-]{1,128}$/
@@ -43,5 +50,11 @@ export function logRequest(log: Log, line: RequestLine): void {
     ip: line.addressHash ?? undefined,
     client_request_id: line.clientRequestId ?? undefined,
     job_id: line.jobId ?? undefined,
+    model: line.model ?? undefined,
+    node_id: line.nodeId ?? undefined,
+    tries: line.tries,
+    ttft_ms: line.ttftMs == null ? undefined : tenths(line.ttftMs),
+    prompt_tokens: line.promptTokens ?? undefined,
+    completion_tokens: line.completionTokens ?? undefined,
   })
 }

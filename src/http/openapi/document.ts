@@ -48,6 +48,7 @@ const tags = [
   { name: 'Nodes (extension)', description: 'Beyond the specification: machines and why one was chosen' },
   { name: 'Statecharts (extension)', description: 'Beyond the specification: how the gateway moves, for the console' },
   { name: 'Node agents (extension)', description: 'Beyond the specification: what the node agent asks of the gateway' },
+  { name: 'Requests (extension)', description: 'Beyond the specification: what became of each request' },
   { name: 'Model catalogue (extension)', description: 'Beyond the specification: aliases, names, lengths, prices' },
   { name: 'Private jobs (extension)', description: 'Beyond the specification: keys of nodes, commands, webhooks' },
   { name: 'Extensions', description: 'Beyond the specification: health, metrics, discovery' },

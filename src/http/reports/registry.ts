@@ -7,6 +7,7 @@ import { auditSummary } from './audit-summary.ts'
 import { commandEvents } from './command-events.ts'
 import { ledgerProof } from './ledger-proof.ts'
 import { type AnyReport, reportRoute } from './report.ts'
+import { requestReport } from './requests.ts'
 import { treasury } from './treasury.ts'
 import { usageExport } from './usage-export.ts'
 
@@ -19,6 +20,7 @@ export const reports: readonly AnyReport[] = [
   auditSummary,
   approvalPolicy,
   ledgerProof,
+  requestReport,
 ]
 
 export const reportRoutes = (context: HttpContext): AnyElysia =>

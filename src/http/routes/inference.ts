@@ -1,6 +1,6 @@
 import { Elysia } from 'elysia'
 import type { Access } from '../../actors/accounts/access.ts'
-import type { ChatCommand, ChatRecord } from '../../actors/chat/chat-command.ts'
+import { type ChatCommand, type ChatRecord, uncalled } from '../../actors/chat/chat-command.ts'
 import type { Operation } from '../../actors/operations/operation.ts'
 import { operations, routeOf } from '../../actors/operations/registry.ts'
 import { type ChatSample, chatRoute } from '../../actors/telemetry/metrics.ts'
@@ -30,6 +30,9 @@ function restSeconds({ gateway: { config } }: HttpContext, kind: 'whole' | 'stre
   return Math.max(idleSeconds, Math.ceil(config.SVC_SLOW_CLIENT_TIMEOUT_MS / secondMs) + slowClientMarginSeconds)
 }
 
+/** A mixture is a chat, and a request of another kind to whoever looks for what was slow. */
+const mixtureName = 'mixture'
+
 /** An operation where it is mounted. */
 interface Door {
   readonly context: HttpContext
@@ -50,6 +53,7 @@ class RequestLine {
   readonly span: Span | null
   access: Access | null = null
   stream = false
+  mixed = false
   private recorded = false
 
   constructor(
@@ -77,6 +81,7 @@ class RequestLine {
       promptTokens: record.usage?.prompt_tokens ?? 0,
       completionTokens: record.usage?.completion_tokens ?? 0,
       model: record.model,
+      nodeId: record.nodeId,
       stream: this.stream,
       code: record.code,
     })
@@ -91,13 +96,40 @@ class RequestLine {
       addressHash: gateway.hashAddress(this.address),
       clientRequestId: this.clientRequestId,
       jobId: record.jobId,
+      model: record.model,
+      nodeId: record.nodeId,
+      tries: record.attempts,
+      ttftMs: record.ttftMs,
+      promptTokens: record.usage?.prompt_tokens ?? null,
+      completionTokens: record.usage?.completion_tokens ?? null,
+    })
+    const { access } = this
+    // A stranger leaves a line and a count, and cannot fill the table.
+    if (access === null) return
+    gateway.requests.write({
+      requestId: this.requestId,
+      customerId: access.customerId,
+      keyId: access.keyId,
+      operation: this.mixed ? mixtureName : this.door.operation.name,
+      stream: this.stream,
+      record,
     })
   }
 
   /** A refusal before the request reached the pool. */
   refused(status: number, code: ChatRecord['code']): void {
     const latencyMs = performance.now() - this.startedMs
-    this.record({ model: null, status, code, latencyMs, ttftMs: null, usage: null, attempts: 0, jobId: null })
+    this.record({
+      model: null,
+      status,
+      code,
+      latencyMs,
+      ttftMs: null,
+      usage: null,
+      attempts: 0,
+      jobId: null,
+      ...uncalled,
+    })
   }
 }
 
@@ -119,6 +151,7 @@ async function answer({ context, operation }: Door, request: Request, line: Requ
   const query = queryOf(request.url)
   // What cannot be mixed has refused to be (`refuseRouting`); what can has become a chat.
   const mixed = body.svc?.mixture !== undefined
+  line.mixed = mixed
   const command: ChatCommand = {
     operation,
     requestId: line.requestId,

@@ -247,6 +247,8 @@ export const adminRoutes = {
   ),
   'ledger.proof.read': read('operator', 'billing', '/v1/admin/ledger/proof'),
 
+  'request.list': read('viewer', 'observability', '/v1/admin/requests'),
+  'request.read': read('viewer', 'observability', '/v1/admin/requests/:request_id'),
   'explain.read': read('viewer', 'observability', '/v1/admin/explain'),
   'mixture.list': read('viewer', 'observability', '/v1/admin/mixtures'),
   'machine.list': read('viewer', 'observability', '/v1/admin/machines'),

@@ -14,7 +14,11 @@ const idsPerQuery = 5_000
 
 async function gauges(gateway: HostileGateway): Promise<Readonly<Record<string, number>>> {
   const text = await (await fetch(`${gateway.url}/metrics`, { headers: { connection: 'close' } })).text()
-  const value = (name: string) => Number(new RegExp(`^${name} (\\S+)$`, 'm').exec(text)?.[1] ?? 0)
+  const value = (name: string) =>
+    [...text.matchAll(new RegExp(`^${name}(?:\\{.*\\})? (\\S+)$`, 'gm'))].reduce(
+      (sum, [, count]) => sum + Number(count),
+      0,
+    )
   if (text.includes(markerStart)) return { leaked: 1 }
   return {
     inFlight: value('svc_requests_in_flight'),

@@ -72,6 +72,8 @@ const matrix: Readonly<Record<Role, readonly string[]>> = {
     'GET /v1/admin/payout-batches',
     'GET /v1/admin/payout-batches/:batch_id/proofs',
     'GET /v1/admin/explain',
+    'GET /v1/admin/requests',
+    'GET /v1/admin/requests/:request_id',
     'GET /v1/admin/jobs',
     'GET /v1/admin/webhooks',
     'GET /v1/admin/mixtures',
