@@ -9,6 +9,7 @@ import { CustomerReceipt, ReceiptProof } from '../../protocol/wire/money/receipt
 import { isoTime } from '../../time.ts'
 import type { HttpContext } from '../frame/context.ts'
 import { describe } from '../frame/route-table.ts'
+import { admin } from '../plugins/admin.ts'
 import { customer } from '../plugins/customer.ts'
 import { publicReads } from '../plugins/rate-limit.ts'
 
@@ -39,6 +40,18 @@ async function inclusionOf({ gateway }: HttpContext, row: ReceiptRow) {
 /** As they were hashed. */
 const factsOf = (row: ReceiptRow): CustomerReceipt['receipt'] =>
   JSON.parse(receiptText({ ...row, startedAt: isoTime(row.startedAt), completedAt: isoTime(row.completedAt) }))
+
+async function wholeReceipt(context: HttpContext, row: NonNullable<Awaited<ReturnType<typeof getReceipt>>>) {
+  const signed = row.signatureEd25519 !== null && row.identityKey !== null
+  return {
+    object: `${brand}.receipt` as const,
+    ...(await inclusionOf(context, row)),
+    billed: row.billed,
+    receipt: factsOf(row),
+    signature_ed25519: row.signatureEd25519,
+    public_key: signed ? toBase64url(row.identityKey) : null,
+  }
+}
 
 /** Anybody: that a billed receipt stands below the public root (§14). */
 const publicProofRoute = (context: HttpContext) =>
@@ -71,15 +84,7 @@ const ownReceiptRoute = (context: HttpContext) =>
     async ({ access, params: { receipt_hash: hash } }) => {
       const row = await receiptOf(context, hash)
       if (row.customerId !== access.customerId) throw new Problem('receipt_not_found')
-      const signed = row.signatureEd25519 !== null && row.identityKey !== null
-      return {
-        object: `${brand}.receipt` as const,
-        ...(await inclusionOf(context, row)),
-        billed: row.billed,
-        receipt: factsOf(row),
-        signature_ed25519: row.signatureEd25519,
-        public_key: signed ? toBase64url(row.identityKey) : null,
-      }
+      return wholeReceipt(context, row)
     },
     {
       params,
@@ -95,5 +100,20 @@ const ownReceiptRoute = (context: HttpContext) =>
     },
   )
 
+/** Operators: any receipt, which tells of its work but not for whom it was done. */
+const adminReceiptRoute = (context: HttpContext) =>
+  new Elysia()
+    .use(admin(context))
+    .get(
+      '/v1/admin/receipts/:receipt_hash',
+      async ({ params: { receipt_hash: hash } }) => wholeReceipt(context, await receiptOf(context, hash)),
+      {
+        action: 'receipt.read',
+        params,
+        response: { 200: CustomerReceipt },
+        detail: describe({ summary: 'Read a receipt', tags: ['Money (extension)'] }),
+      },
+    )
+
 export const receiptProofRoutes = (context: HttpContext) =>
-  new Elysia().use(publicProofRoute(context)).use(ownReceiptRoute(context))
+  new Elysia().use(publicProofRoute(context)).use(ownReceiptRoute(context)).use(adminReceiptRoute(context))
