@@ -4,6 +4,10 @@ const nul = /\u0000/g
 
 export type CsvCell = string | number | boolean | null
 
+/** Of a view whose members are all cells, in the order of the columns. */
+export const cellsOf = <K extends string, T extends { readonly [C in K]: CsvCell }>(view: T, columns: readonly K[]) =>
+  columns.map((column): CsvCell => view[column])
+
 /** Every field quoted (RFC 4180), null is empty, and nothing that a spreadsheet would run (§13). */
 function cellText(cell: CsvCell): string {
   if (cell === null) return '""'

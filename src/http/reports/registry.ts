@@ -5,6 +5,7 @@ import { approvalEvents } from './approval-events.ts'
 import { approvalPolicy } from './approval-policy.ts'
 import { auditSummary } from './audit-summary.ts'
 import { commandEvents } from './command-events.ts'
+import { invoice } from './invoice.ts'
 import { ledgerProof } from './ledger-proof.ts'
 import { type AnyReport, reportRoute } from './report.ts'
 import { requestReport } from './requests.ts'
@@ -13,6 +14,7 @@ import { usageExport } from './usage-export.ts'
 
 export const reports: readonly AnyReport[] = [
   usageExport,
+  invoice,
   treasury,
   accessEvents,
   approvalEvents,

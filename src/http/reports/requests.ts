@@ -4,9 +4,10 @@ import { Problem } from '../../errors.ts'
 import { AdminRequestList } from '../../protocol/wire/admin/requests.ts'
 import { isoTime } from '../../time.ts'
 import type { HttpContext } from '../frame/context.ts'
+import { cellsOf } from '../frame/csv.ts'
 import { allPages, type Place, pageOf, readCursor } from '../frame/page.ts'
 import { adminRequestQuery, readRequestFilter } from '../frame/request-filter.ts'
-import { adminRequestColumns, adminRequestView, cellsOf } from '../views/requests.ts'
+import { adminRequestColumns, adminRequestView } from '../views/requests.ts'
 import { type ReportInput, report } from './report.ts'
 
 type Input = ReportInput<typeof adminRequestQuery>

@@ -3,13 +3,13 @@ import type { RequestRecord } from '../../actors/requests/request-log.ts'
 import { CustomerRequestList } from '../../protocol/wire/admin/requests.ts'
 import { isoTime, utcDay } from '../../time.ts'
 import type { HttpContext } from '../frame/context.ts'
-import { csvResponse, csvStream } from '../frame/csv.ts'
+import { cellsOf, csvResponse, csvStream } from '../frame/csv.ts'
 import { allPages, begun, nextLink, type Place, pageOf, readCursor } from '../frame/page.ts'
 import { formatParameter, readQuery } from '../frame/query.ts'
 import { readRequestFilter, requestQuery } from '../frame/request-filter.ts'
 import { describe } from '../frame/route-table.ts'
 import { customer } from '../plugins/customer.ts'
-import { cellsOf, customerRequestColumns, customerRequestView } from '../views/requests.ts'
+import { customerRequestColumns, customerRequestView } from '../views/requests.ts'
 
 const query = { ...requestQuery, format: formatParameter } as const
 const placeOf = ({ at, requestId: id }: RequestRecord): Place => ({ at, id })

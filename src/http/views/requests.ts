@@ -4,7 +4,6 @@ import type { RequestRecord } from '../../actors/requests/request-log.ts'
 import { brand } from '../../brand.ts'
 import type { AdminRequest, CustomerRequest, RequestStory } from '../../protocol/wire/admin/requests.ts'
 import { isoTime } from '../../time.ts'
-import type { CsvCell } from '../frame/csv.ts'
 import { explanationView } from './admin.ts'
 
 /** As its own customer sees it: no node. */
@@ -83,6 +82,3 @@ const commonColumns = [
 ] as const
 export const customerRequestColumns: readonly (keyof CustomerRequest)[] = commonColumns
 export const adminRequestColumns: readonly (keyof AdminRequest)[] = [...commonColumns, 'customer_id', 'node_id']
-
-export const cellsOf = <T extends { readonly [K in keyof T]: CsvCell }>(view: T, columns: readonly (keyof T)[]) =>
-  columns.map((column): CsvCell => view[column])

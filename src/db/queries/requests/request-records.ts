@@ -86,14 +86,38 @@ const rangeOf = ({ at, requestId }: Columns, { from, to }: RequestFilter, after:
       : [sql`(${at}, ${requestId}) < (${after.at.toISOString()}::timestamptz, ${after.requestId})`]),
   )
 
-/** Rows that are looked through, newest first, before the indexes of the filters are asked: at least so many. */
-const newestRowsMin = 5_000
-const newestRowsPerWanted = 5
+/** Rows that are looked through in their order before what all filters have in common is worked out. */
+const rowsWalkedMax = 10_000
+
+/** The filter that is likely to leave the fewest rows, of those whose index is sorted by time. null: none is. */
+function leadingOf(filter: RequestFilter): Partial<RequestFilter> | null {
+  const { code, status, keyId, customerId, nodeId, model } = filter
+  if (code !== null) return { code }
+  // Most requests succeed, and have no such index.
+  if (status !== null && status !== 200) return { status }
+  if (keyId !== null) return { keyId }
+  if (customerId !== null) return { customerId }
+  if (nodeId !== null) return { nodeId }
+  return model === null ? null : { model }
+}
+
+const unfiltered: RequestFilter = {
+  from: null,
+  to: null,
+  model: null,
+  nodeId: null,
+  customerId: null,
+  keyId: null,
+  status: null,
+  code: null,
+  ttftMsMin: null,
+}
 
 /**
- * A page, newest first. Two steps, as for the events of the audit: first among the newest, by the primary key; if they do not
- * hold enough, what fits is rare. Of one filter its own index has the order then. Of several, and of a least time, what fits
- * is found and sorted, or the planner walks down the primary key in hope of rows that never come.
+ * A page, newest first. Rows are walked in their order by the index of one filter, and the others are looked at in each row. One
+ * filter alone is answered so, whatever it leaves. Of several, the walk ends after a bound: if it has not found enough, what they
+ * have in common is rare, and is worked out from all of their indexes and sorted (else the walk would go on in hope of rows that
+ * never come; `at` as an expression keeps the planner from it).
  */
 export async function listRequestRecords(
   db: Database,
@@ -104,25 +128,26 @@ export async function listRequestRecords(
   const order = [desc(requestRecords.at), desc(requestRecords.requestId)] as const
   const range = rangeOf(requestRecords, filter, after)
   const wanted = fits(requestRecords, filter)
-  const newest = db
+  const leading = leadingOf(filter)
+  const led = leading === null ? [] : fits(requestRecords, { ...unfiltered, ...leading })
+  const walk = db
     .select()
     .from(requestRecords)
-    .where(range)
+    .where(and(range, ...led))
     .orderBy(...order)
-  if (wanted.length === 0) return newest.limit(limit)
-  const window = newest.limit(Math.max(newestRowsMin, limit * newestRowsPerWanted)).as('newest')
+  if (wanted.length === led.length) return walk.limit(limit)
+  const walked = walk.limit(rowsWalkedMax).as('walked')
   const near = await db
     .select()
-    .from(window)
-    .where(and(...fits(window as unknown as Columns, filter)))
-    .orderBy(desc(window.at), desc(window.requestId))
+    .from(walked)
+    .where(and(...fits(walked as unknown as Columns, filter)))
+    .orderBy(desc(walked.at), desc(walked.requestId))
     .limit(limit)
   if (near.length === limit) return near
-  const found = db
+  return db
     .select()
     .from(requestRecords)
     .where(and(range, ...wanted))
-  const single = wanted.length === 1 && filter.ttftMsMin === null
-  const sorted = single ? order : ([sql`${requestRecords.at} + interval '0' desc`, order[1]] as const)
-  return found.orderBy(...sorted).limit(limit)
+    .orderBy(sql`${requestRecords.at} + interval '0' desc`, order[1])
+    .limit(limit)
 }
