@@ -132,6 +132,7 @@ export const problemKinds = {
   receipt_not_found: { status: 404, title: 'No such receipt' },
   audit_head_lost: { status: 503, title: 'The end of the audit is not where this gateway left it' },
   settlement_not_configured: { status: 503, title: 'No chain is configured' },
+  node_exists: { status: 409, title: 'This server is a node already' },
   invalid_state: { status: 409, title: 'The current state does not allow this' },
   key_limit_reached: { status: 409, title: 'The customer has as many live keys as allowed' },
 } as const satisfies Record<string, ProblemKind>

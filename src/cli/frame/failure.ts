@@ -1,5 +1,5 @@
-/** What a command ends with. `usage`: the words themselves are wrong; the rest failed on the way. */
-export const exitCodes = { ok: 0, failed: 1, usage: 2, interrupted: 130 } as const
+/** What a command ends with. `usage`: the words themselves are wrong; `unanswered`: done, but what was added does not answer; the rest failed on the way. */
+export const exitCodes = { ok: 0, failed: 1, usage: 2, unanswered: 3, interrupted: 130 } as const
 
 /** A failure told in one or two lines, never as a stack. */
 export class CliFailure extends Error {

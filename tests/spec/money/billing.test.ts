@@ -1,7 +1,13 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { Value } from '@sinclair/typebox/value'
 import { csvText } from '../../../src/http/frame/csv.ts'
-import { Credit, CustomerAccount, CustomerUsage, Invoice, UsageExport } from '../../../src/protocol/wire/money/billing.ts'
+import {
+  Credit,
+  CustomerAccount,
+  CustomerUsage,
+  Invoice,
+  UsageExport,
+} from '../../../src/protocol/wire/money/billing.ts'
 import { LedgerProof, TreasuryReport } from '../../../src/protocol/wire/money/money.ts'
 import { json, startTestGateway, type TestGateway } from '../../support/gateways/http-gateway.ts'
 import { expectBooksBalance } from '../../support/money/ledger.ts'
@@ -323,12 +329,18 @@ describe('endpoint 13: usage export', () => {
     expect(invoice.lines.map(({ receipt_hash }) => receipt_hash)).toEqual(hashes)
     expect(invoice.lines.map(({ amount_wei }) => amount_wei)).toEqual(['7', '6', '5'])
     const table = await (await gateway.ask('GET', `${path}?format=csv`, { as: 'operator' })).text()
-    expect(table.split('\r\n').slice(1, -1).map((line) => line.split(',').at(-1))).toEqual(
-      hashes.map((hash) => `"${hash}"`),
-    )
+    expect(
+      table
+        .split('\r\n')
+        .slice(1, -1)
+        .map((line) => line.split(',').at(-1)),
+    ).toEqual(hashes.map((hash) => `"${hash}"`))
     for (const [place, linesOf] of [
       [path, ({ lines }: Record<string, unknown>) => lines as object[]],
-      [`/v1/admin/customers/${one.id}/usage-export`, ({ usage }: Record<string, unknown>) => (usage as { entries: object[] }).entries],
+      [
+        `/v1/admin/customers/${one.id}/usage-export`,
+        ({ usage }: Record<string, unknown>) => (usage as { entries: object[] }).entries,
+      ],
     ] as const) {
       const whole = linesOf(await json(await gateway.ask('GET', place, { as: 'operator' })))
       const seen: object[] = []
@@ -342,7 +354,9 @@ describe('endpoint 13: usage export', () => {
         next = page.next_cursor as string | null
       }
       expect(seen).toEqual(whole)
-      const none = linesOf(await json(await gateway.ask('GET', `${place}?to=${new Date(0).toISOString()}`, { as: 'operator' })))
+      const none = linesOf(
+        await json(await gateway.ask('GET', `${place}?to=${new Date(0).toISOString()}`, { as: 'operator' })),
+      )
       expect(none).toEqual([])
     }
     const stranger = await gateway.ask('GET', '/v1/admin/customers/none/invoice?format=csv', { as: 'operator' })

@@ -2,6 +2,8 @@ import { Elysia } from 'elysia'
 import type { Role } from '../../../actors/accounts/access.ts'
 import type { NodeChanges, NodeCommand, NodeRecord } from '../../../actors/pool/pool-admin.ts'
 import { brand } from '../../../brand.ts'
+import { Problem } from '../../../errors.ts'
+import { isLoopback } from '../../../host/loopback.ts'
 import { Node, NodeCreate, NodeList, NodeUpdate, ReasonBody } from '../../../protocol/wire/admin/admin.ts'
 import { isoTime } from '../../../time.ts'
 import { nodeParams } from '../../frame/admin-input.ts'
@@ -17,6 +19,15 @@ const listQuery = { limit: limitOf(100, 1_000) }
 /** What this gateway knows of a node right now, beside its row. */
 const withStatus = ({ gateway }: HttpContext, row: NodeRecord, role: Role) =>
   nodeView(row, gateway.router.nodes().find(({ nodeId }) => nodeId === row.nodeId) ?? null, role)
+
+/** The gateway would ask itself, again and again. */
+function refuseItself({ gateway }: HttpContext, given: string): void {
+  if (!URL.canParse(given)) return
+  const [url, own] = [new URL(given), new URL(gateway.baseUrl())]
+  const here = isLoopback(url.hostname) && isLoopback(own.hostname) && url.port === own.port
+  if (url.origin !== own.origin && !here) return
+  throw new Problem('invalid_request', { param: 'url', detail: 'This is the address of the gateway itself' })
+}
 
 function changesOf(body: typeof NodeUpdate.static): NodeChanges {
   return {
@@ -58,6 +69,7 @@ const collectionRoutes = (context: HttpContext) => {
       '/v1/admin/nodes',
       async ({ actor, call, status }) => {
         const { body, audit } = await call.body(NodeCreate)
+        refuseItself(context, body.url)
         const { customer_id, reason: _, ...rest } = body
         const row = await pool.by(audit).registerRuntimeNode({
           ...changesOf(rest),
