@@ -11,6 +11,7 @@ import { type EmbeddedDatabase, EmbeddedDatabaseError, startEmbedded } from './d
 import { migrateDatabase } from './db/migrate.ts'
 import { type DataFolder, DataFolderError, openDataFolder } from './host/data-folder.ts'
 import { descriptors } from './host/descriptors.ts'
+import { callableHost, isWildcard, ownAddresses } from './host/own-addresses.ts'
 import { welcome } from './host/welcome.ts'
 import { createApp } from './http/app.ts'
 import { watchDescriptors } from './listener/descriptor-watch.ts'
@@ -139,7 +140,7 @@ async function makeCredentials(
     sealing: createSealing(keys.secretsKeys),
     deliver: (made) =>
       folder.writeCredentials({
-        base_url: config.SVC_PUBLIC_URL ?? `http://${config.SVC_HOST}:${config.SVC_PORT}`,
+        base_url: config.SVC_PUBLIC_URL ?? `http://${callableHost(config.SVC_HOST)}:${config.SVC_PORT}`,
         admin_token: made.adminToken,
         operator_token: made.operatorToken,
         viewer_token: made.viewerToken,
@@ -151,11 +152,21 @@ async function makeCredentials(
   return result === 'made'
 }
 
+/** Bound to a wildcard it is reached by each address of this computer; one of them is `baseUrl`. */
+function otherUrls({ config, baseUrl }: RunningGateway): readonly string[] {
+  if (!isWildcard(config.SVC_HOST) || config.SVC_PUBLIC_URL !== null) return []
+  const { port, hostname } = new URL(baseUrl())
+  return ownAddresses()
+    .filter((address) => address !== hostname)
+    .map((address) => `http://${address}:${port}`)
+}
+
 function greeting(config: Config, gateway: RunningGateway, folder: DataFolder | null, newKey: boolean): string {
   const ready = gateway.router.table().routes.filter((route) => route.ready)
   return welcome({
     baseUrl: gateway.baseUrl(),
     host: config.SVC_HOST,
+    otherUrls: otherUrls(gateway),
     models: [...new Set(ready.map(({ modelId }) => modelId))],
     credentialsFile: folder?.credentialsFile ?? null,
     credentialsGone: folder !== null && config.SVC_ADMIN_TOKENS.length === 0 && folder.readCredentials() === null,

@@ -1,3 +1,4 @@
+import { callableHost } from '../host/own-addresses.ts'
 import { failureName, type Log } from '../log.ts'
 import { createAddressHash } from './audit/address-hash.ts'
 import { checkChains } from './audit/audit-check.ts'
@@ -107,7 +108,8 @@ function handleOf({ config, log, database: { db }, auditKeys }: GatewayParts, ac
     statecharts: createStatecharts(),
     consolePage: createConsolePage(),
     explain: decisions.explain,
-    baseUrl: () => config.SVC_PUBLIC_URL?.replace(/\/+$/, '') ?? `http://${hostOf(config.SVC_HOST)}:${listener.port}`,
+    baseUrl: () =>
+      config.SVC_PUBLIC_URL?.replace(/\/+$/, '') ?? `http://${hostOf(callableHost(config.SVC_HOST))}:${listener.port}`,
     hashAddress: createAddressHash(auditKeys[0] ?? ''),
     health: health.ask,
   }

@@ -7,7 +7,8 @@ export const processSettings = {
   SVC_PUBLIC_URL: {
     kind: 'text',
     default: null,
-    meaning: '`{base_url}` in the index and in links; default `http://<host>:<port>`',
+    meaning:
+      '`{base_url}` in the index and in links; default `http://<host>:<port>`, with an address of this computer where the host is a wildcard',
   },
   SVC_DATA_DIR: { kind: 'text', default: '.data', meaning: 'Embedded database, generated secrets (0600)' },
   DATABASE_URL: {
