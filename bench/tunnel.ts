@@ -67,7 +67,7 @@ async function agentNode({ admin, customerId, url }: Gateway, runtime: string, d
     ...['--listen', listen, '--no-discover', '--runtime', runtime],
     ...(direct ? ['--endpoint-url', `http://${listen}`] : []),
   ])
-  const [, nodeId = ''] = await saidBy(program, /This machine is .*?(node_\w+)/)
+  const [, nodeId = ''] = await saidBy(program, /This node is .*?(node_\w+)/)
   return { nodeId, pids: [program.pid] }
 }
 

@@ -3,7 +3,7 @@
 #   (umask 077; sh ops/new-secrets.sh > ops/penstock.env)
 # Needs openssl. Keep the file: without it every key and stored secret of the database is useless.
 set -eu
-for name in SVC_TOKEN_PEPPER SVC_SECRETS_KEY SVC_AUDIT_KEY SVC_ROUTER_KEY SVC_WEBHOOK_KEY; do
+for name in SVC_TOKEN_PEPPER SVC_SECRETS_KEY SVC_AUDIT_KEY SVC_ROUTER_KEY SVC_WEBHOOK_KEY SVC_LOG_KEY; do
   echo "$name=$(openssl rand -hex 32)"
 done
 echo "SVC_ADMIN_TOKENS=$(openssl rand -hex 32)"

@@ -3,12 +3,13 @@ import { join, resolve } from 'node:path'
 import solc from 'solc'
 
 /**
- * Compiles `contracts/PayoutSettlement.sol` and writes its ABI and bytecode beside it. Usage:
+ * Compiles the contracts and writes ABI and bytecode of each beside it. Usage:
  * `node scripts/bun.mjs scripts/compile-contract.ts`. A test compares.
  */
 const root = resolve(import.meta.dir, '..')
-const source = 'contracts/PayoutSettlement.sol'
-const output = join(root, 'contracts/PayoutSettlement.json')
+/** The first one stays for the batches that it holds. */
+export const contractNames = ['PayoutSettlement', 'PayoutSettlementV2'] as const
+export type ContractName = (typeof contractNames)[number]
 
 interface SolcOutput {
   readonly errors?: readonly { readonly severity: string; readonly formattedMessage: string }[]
@@ -23,7 +24,8 @@ interface SolcOutput {
 }
 
 /** The text of the committed file, made anew. */
-export function compiledContract(): string {
+export function compiledContract(name: ContractName = 'PayoutSettlement'): string {
+  const source = `contracts/${name}.sol`
   const input = {
     language: 'Solidity',
     sources: { [source]: { content: readFileSync(join(root, source), 'utf8') } },
@@ -40,10 +42,12 @@ export function compiledContract(): string {
   if (answer.errors !== undefined && answer.errors.length > 0) {
     throw new Error(answer.errors.map(({ formattedMessage }) => formattedMessage).join('\n'))
   }
-  const made = answer.contracts[source]?.PayoutSettlement
+  const made = answer.contracts[source]?.[name]
   if (made === undefined) throw new Error('the contract was not compiled')
   const bytecode = `0x${made.evm.bytecode.object}`
   return `${JSON.stringify({ compiler: solc.version(), abi: made.abi, bytecode }, null, 2)}\n`
 }
 
-if (import.meta.main) writeFileSync(output, compiledContract())
+if (import.meta.main) {
+  for (const name of contractNames) writeFileSync(join(root, `contracts/${name}.json`), compiledContract(name))
+}

@@ -12,28 +12,31 @@ export const headers = {
   customerId: `x-${brand}-customer-id`,
   customerToken: `x-${brand}-customer-token`,
   adminToken: `x-${brand}-admin-token`,
-  /** Of a second admin, where an action needs two (§16). */
+  /** The token of a second admin, for actions that need two (§16). */
   approverToken: `x-${brand}-approver-token`,
   requestId: 'x-request-id',
-  /** Toward a node: the id of this (sub-)call, so that no two receipts are alike (§14). */
+  /** Sent to a node: the id of this call or sub-call, so that no two receipts are equal (§14). */
   nodeRequestId: `x-${brand}-request-id`,
-  /** Toward an agent: the caller's own job id, the runtime of the route and the public model id, for its receipt. */
+  /** Sent to an agent for its receipt: the caller's job id, the runtime of the route and the public model id. */
   jobId: `x-${brand}-job-id`,
   runtimeId: `x-${brand}-runtime-id`,
   modelId: `x-${brand}-model-id`,
   nodeClass: `x-${brand}-node-class`,
-  /** The gateway's word for one signed status. */
+  /** The keys of the log, which the gateway sends to a witness, and the checkpoint that the witness signed before. */
+  logKeys: `x-${brand}-log-keys`,
+  logSeen: `x-${brand}-log-seen`,
+  /** The gateway's nonce for one signed status. */
   statusNonce: `x-${brand}-status-nonce`,
-  /** By which an agent knows the gateway (§22). */
+  /** The signature by which an agent recognizes the gateway (§22). */
   routerSignature: `x-${brand}-router-signature`,
-  /** A key that the owner of an agent's machine has made there. */
+  /** A key that the owner of an agent's node has made there. */
   apiKey: `x-${brand}-api-key`,
-  /** By which the gateway knows an agent. */
+  /** The fields by which the gateway recognizes an agent. */
   nodeId: `x-${brand}-node-id`,
   nodeTimestamp: `x-${brand}-node-timestamp`,
   nodeNonce: `x-${brand}-node-nonce`,
   nodeSignature: `x-${brand}-node-signature`,
-  /** Between the gateways of one pool (§26). */
+  /** Headers between the gateways of one pool (§26). */
   peerTo: `x-${brand}-peer-to`,
   peerHead: `x-${brand}-peer-head`,
   peerProof: `x-${brand}-peer-proof`,
@@ -41,7 +44,7 @@ export const headers = {
   shouldRetry: 'x-should-retry',
 } as const
 
-/** Prefixes of the tokens we issue (§4). */
+/** Prefixes of the tokens that we issue (§4). */
 export const tokenPrefixes = {
   gateway: `${brand}_gateway_`,
   customer: `${brand}_customer_`,
@@ -49,7 +52,7 @@ export const tokenPrefixes = {
   operator: `${brand}_operator_`,
   viewer: `${brand}_viewer_`,
   local: `${brand}_local_`,
-  /** Keys of `X-SVC-API-Key`, made on the agent's machine. */
+  /** Keys for `X-SVC-API-Key`, which the owner of a node makes there. */
   api: `${brand}_api_`,
   enroll: `${brand}_enroll_`,
 } as const
@@ -59,7 +62,9 @@ export const receiptVersion = `${brand}-receipt-v1`
 export const envelopeVersion = `${brand}-private-transport-v1`
 /** Path of the command routes of a node agent (§22). */
 export const commandsPath = `/${brand}/v1/commands`
-/** Objects of the admin reads: `${adminObject}job_list`. */
+/** Path where an agent accepts checkpoints to cosign (§31). */
+export const witnessPath = `/${brand}/v1/witness/add-checkpoint`
+/** Prefix of the `object` of admin reads, as in `${adminObject}job_list`. */
 export const adminObject = `${brand}.admin.` as const
 export const webhookUserAgent = `${brand}-webhooks/1`
 export const metricPrefix = `${brand}_`

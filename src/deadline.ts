@@ -1,4 +1,4 @@
-/** Not answered in time; whatever the answer will be, nobody waits for it any more. */
+/** Thrown when an answer did not come in time. Nobody waits for it any more. */
 export class NoAnswer extends Error {
   override readonly name = 'NoAnswer'
   constructor() {

@@ -21,8 +21,16 @@ export const problemKinds = {
   invalid_credentials: { status: 401, title: 'The credential is not valid', shouldRetry: false },
   insufficient_funds: { status: 402, title: 'The available balance does not cover the quote', shouldRetry: false },
   max_price_exceeded: { status: 402, title: 'The quote is more than the price you allow', shouldRetry: false },
-  idempotency_in_progress: { status: 409, title: 'The same request is still running', shouldRetry: true },
-  idempotency_completed: { status: 409, title: 'The same request has completed', shouldRetry: false },
+  idempotency_in_progress: {
+    status: 409,
+    title: 'A request with this idempotency key is still running',
+    shouldRetry: true,
+  },
+  idempotency_completed: {
+    status: 409,
+    title: 'A request with this idempotency key has completed',
+    shouldRetry: false,
+  },
   idempotency_key_reused: {
     status: 422,
     title: 'The idempotency key was used for another request',
@@ -46,17 +54,23 @@ export const problemKinds = {
     shouldRetry: false,
   },
   direct_node_targeting_not_allowed: { status: 400, title: 'A request cannot name a route', shouldRetry: false },
-  node_pin_conflict: { status: 400, title: 'Two different node pins', shouldRetry: false },
+  node_pin_conflict: { status: 400, title: 'The request pins two different nodes', shouldRetry: false },
   node_pin_forbidden: { status: 403, title: 'The pinned node is not one of yours', shouldRetry: false },
-  conflicting_credentials: { status: 400, title: 'Two kinds of credential were sent', shouldRetry: false },
+  conflicting_credentials: { status: 400, title: 'The request has two kinds of credentials', shouldRetry: false },
   modality_not_supported: { status: 400, title: 'The model does not serve this modality', shouldRetry: false },
   context_length_exceeded: {
     status: 400,
     title: 'The prompt is longer than the context of the model',
     shouldRetry: false,
   },
+  tool_not_supported: { status: 400, title: 'The gateway runs no tools of its own', shouldRetry: false },
+  responses_not_stored: { status: 400, title: 'The gateway stores no responses', shouldRetry: false },
   unsupported_input: { status: 400, title: 'The model does not take this kind of input', shouldRetry: false },
-  max_tokens_exceeded: { status: 400, title: 'More tokens asked for than the policy allows', shouldRetry: false },
+  max_tokens_exceeded: {
+    status: 400,
+    title: 'The request asks for more tokens than the policy allows',
+    shouldRetry: false,
+  },
   mixture_invalid: { status: 400, title: 'The mixture is not valid', shouldRetry: false },
   mixture_strategy_reserved: { status: 400, title: 'The strategy is reserved', shouldRetry: false },
   mixture_too_many_experts: { status: 400, title: 'The mixture has too many experts', shouldRetry: false },
@@ -96,7 +110,7 @@ export const problemKinds = {
   upstream_timeout: { status: 504, title: 'The node did not answer in time', shouldRetry: true },
   // Only inside a stream (§6).
   stream_idle_timeout: { status: 504, title: 'The node stopped sending', shouldRetry: true },
-  node_lost: { status: 502, title: 'The node was lost', shouldRetry: true },
+  node_lost: { status: 502, title: 'The gateway lost the node', shouldRetry: true },
   server_shutdown: { status: 503, title: 'The gateway is shutting down', shouldRetry: true },
   // Private jobs (§10).
   envelope_invalid: { status: 400, title: 'The envelope is not valid' },
@@ -118,23 +132,24 @@ export const problemKinds = {
   node_not_found: { status: 404, title: 'No such node' },
   model_entry_not_found: { status: 404, title: 'No such catalogue entry' },
   machine_not_found: { status: 404, title: 'No such statechart' },
-  request_not_found: { status: 404, title: 'No such request, or it is no longer kept' },
+  request_not_found: { status: 404, title: 'The gateway does not know this request, or no longer keeps it' },
   enrollment_token_invalid: { status: 401, title: 'The enrolment token is unknown, used or expired' },
   enrollment_token_not_found: { status: 404, title: 'No such enrolment token' },
-  tunnel_auth_failed: { status: 401, title: 'The node is not known by this signature' },
+  tunnel_auth_failed: { status: 401, title: 'The gateway knows no node with this signature' },
   // What nodes sign (§15).
-  signature_malformed: { status: 400, title: 'The signature is not in its form' },
+  signature_malformed: { status: 400, title: 'The signature is malformed' },
   signature_expired: { status: 401, title: 'The signature is too old or from the future' },
   signature_invalid: { status: 401, title: 'The signature is not valid' },
   nonce_reused: { status: 401, title: 'The nonce was used before' },
   credit_id_conflict: { status: 409, title: 'The credit id was used for another credit' },
   batch_not_found: { status: 404, title: 'No such payout batch' },
   receipt_not_found: { status: 404, title: 'No such receipt' },
-  audit_head_lost: { status: 503, title: 'The end of the audit is not where this gateway left it' },
-  settlement_not_configured: { status: 503, title: 'No chain is configured' },
+  log_entry_not_found: { status: 404, title: 'The public log does not hold this (yet)' },
+  audit_head_lost: { status: 503, title: 'The newest audit event is not the one that this gateway wrote last' },
+  settlement_not_configured: { status: 503, title: 'No blockchain is configured' },
   node_exists: { status: 409, title: 'This server is a node already' },
   invalid_state: { status: 409, title: 'The current state does not allow this' },
-  key_limit_reached: { status: 409, title: 'The customer has as many live keys as allowed' },
+  key_limit_reached: { status: 409, title: 'The customer has the largest allowed number of live keys' },
 } as const satisfies Record<string, ProblemKind>
 
 export type ProblemCode = keyof typeof problemKinds
@@ -158,7 +173,7 @@ export interface FieldFault {
 export interface ProblemOptions {
   /** Dotted path of the offending value, e.g. `messages[0].role`, `query.node_id`, `header.authorization`. */
   readonly param?: string
-  /** What went wrong, in words. Never a prompt, a credential, an upstream body or a node's address. */
+  /** A sentence that says what went wrong. It never contains a prompt, a credential, an upstream body or a node's address. */
   readonly detail?: string
   readonly retryAfterSeconds?: number
   readonly errors?: readonly FieldFault[]
@@ -166,11 +181,11 @@ export interface ProblemOptions {
   readonly metadata?: Readonly<Record<string, unknown>>
   /** Extra response headers, e.g. `Allow` or `RateLimit`. */
   readonly headers?: Readonly<Record<string, string>>
-  /** For our own log; never shown. */
+  /** Goes to our own log only; the caller never sees it. */
   readonly cause?: unknown
 }
 
-/** A refusal the caller may see. Anything else that is thrown is a defect: 500, logged once. */
+/** A refusal that the caller may see. Every other error that code throws is a defect: the answer is 500, and the log names it once. */
 export class Problem extends Error {
   override readonly name = 'Problem'
   constructor(
@@ -210,7 +225,7 @@ export function openAiErrorType(code: ProblemCode): string {
   }
 }
 
-/** The body of every chat and model-list error; both SDKs unwrap `error`, so service metadata sits inside it. */
+/** The body of every chat and model-list error. Both SDKs unwrap `error`, so our own metadata stands inside it. */
 export function openAiError(problem: Problem, requestId: string): object {
   const { code, options } = problem
   const kind = problemKind(code)
@@ -231,9 +246,33 @@ export function openAiError(problem: Problem, requestId: string): object {
   }
 }
 
+/** `error.type` of Anthropic's envelope by status, as its SDKs and its documentation name them. */
+const anthropicTypes: Readonly<Record<number, string>> = {
+  400: 'invalid_request_error',
+  401: 'authentication_error',
+  402: 'billing_error',
+  403: 'permission_error',
+  404: 'not_found_error',
+  413: 'request_too_large',
+  429: 'rate_limit_error',
+  503: 'overloaded_error',
+  504: 'timeout_error',
+}
+
+export const anthropicErrorType = (status: number): string =>
+  anthropicTypes[status] ?? (status < 500 ? 'invalid_request_error' : 'api_error')
+
+/** The body of an error where Anthropic's interface is spoken: the same facts in its envelope. */
+export function anthropicError(problem: Problem, requestId: string): object {
+  const { error } = openAiError(problem, requestId) as { readonly error: { readonly svc: object } }
+  const { code, status, options, message } = problem
+  const svc = { code, param: options.param ?? null, ...error.svc }
+  return { type: 'error', error: { type: anthropicErrorType(status), message, svc }, request_id: requestId }
+}
+
 const controlCharacters = /[\u0000-\u001f\u007f-\u009f]/g
 
-/** A caller's value as it may stand in a message: control characters out, at most 64 characters (§2). */
+/** Makes a caller's value safe for a message: no control characters, at most 64 characters (§2). */
 export function quoteValue(value: unknown): string {
   const text = typeof value === 'string' ? value : (JSON.stringify(value) ?? String(value))
   const clean = text.replace(controlCharacters, '')

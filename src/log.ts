@@ -5,12 +5,14 @@ export type LogFields = Readonly<Record<string, string | number | boolean | null
 
 /** JSON lines (§18). Fields are codes, ids, counts and times: never a body, a header, a token or an address. */
 export interface Log {
-  /** `event`: one of our own words, never a caller's. */
+  /** `event` is one of our own words and never a caller's text. */
   debug(event: string, fields?: LogFields): void
   info(event: string, fields?: LogFields): void
   warn(event: string, fields?: LogFields): void
   error(event: string, fields?: LogFields): void
-  /** Writes out what is buffered; call before the process ends. */
+  /** The same for fields that are JSON already: members of an object, each with a comma before it. */
+  written(level: LogLevel, event: string, members: string): void
+  /** Writes the buffered lines. Call it before the process ends. */
   flush(): void
 }
 
@@ -19,7 +21,14 @@ const ranks = { debug: 0, info: 1, warn: 2, error: 3, silent: 4 } as const
 const flushAfterMs = 100
 const flushAtChars = 32 * 1024
 
-export function createLog(level: LogLevel | 'silent', write: (text: string) => void): Log {
+function membersOf(fields: LogFields): string {
+  const members = JSON.stringify(fields).slice(1, -1)
+  return members === '' ? '' : `,${members}`
+}
+
+/** `always`: fields of every line. */
+export function createLog(level: LogLevel | 'silent', write: (text: string) => void, always: LogFields = {}): Log {
+  const common = membersOf(always)
   let buffer = ''
   let timer: ReturnType<typeof setTimeout> | null = null
   const flush = () => {
@@ -30,14 +39,17 @@ export function createLog(level: LogLevel | 'silent', write: (text: string) => v
     buffer = ''
     write(text)
   }
-  const at = (rank: LogLevel) => (event: string, fields?: LogFields) => {
+  const written = (rank: LogLevel, event: string, members: string) => {
     if (ranks[rank] < ranks[level]) return
-    const rest = fields === undefined ? '' : JSON.stringify(fields).slice(1, -1)
-    buffer += `{"ts":"${isoTime(Date.now())}","level":"${rank}","event":"${event}"${rest === '' ? '' : ','}${rest}}\n`
+    buffer += `{"ts":"${isoTime(Date.now())}","level":"${rank}","event":"${event}"${common}${members}}\n`
     if (buffer.length >= flushAtChars || ranks[rank] >= ranks.error) return flush()
     timer ??= setTimeout(flush, flushAfterMs)
   }
-  return { debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error'), flush }
+  const at = (rank: LogLevel) => (event: string, fields?: LogFields) => {
+    if (ranks[rank] < ranks[level]) return
+    written(rank, event, fields === undefined ? '' : membersOf(fields))
+  }
+  return { debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error'), written, flush }
 }
 
 /** The class of a failure for a log line: a code or a name, never a message (drivers put parameters into messages). */

@@ -1,253 +1,149 @@
-import type { AnyElysia } from 'elysia'
-import { firstStart } from './actors/accounts/first-start.ts'
-import { resealSecrets } from './actors/accounts/reseal.ts'
-import { createSealing } from './actors/accounts/sealing.ts'
-import { startGateway } from './actors/gateway.ts'
-import type { GatewayParts, RunningGateway } from './actors/gateway-handle.ts'
-import { SettlementPackagesError } from './actors/money/chain.ts'
+import { availableParallelism } from 'node:os'
+import type { GatewayParts } from './actors/gateway-handle.ts'
 import { product } from './brand.ts'
-import { type OpenDatabase, openDatabase } from './db/client.ts'
-import { type EmbeddedDatabase, EmbeddedDatabaseError, startEmbedded } from './db/embedded/embedded.ts'
-import { migrateDatabase } from './db/migrate.ts'
-import { type DataFolder, DataFolderError, openDataFolder } from './host/data-folder.ts'
-import { descriptors } from './host/descriptors.ts'
-import { callableHost, isWildcard, ownAddresses } from './host/own-addresses.ts'
+import { openDatabase } from './db/client.ts'
+import type { DataFolder } from './host/data-folder.ts'
+import { logMemory } from './host/log-memory.ts'
+import { isWildcard, ownAddresses } from './host/own-addresses.ts'
 import { welcome } from './host/welcome.ts'
-import { createApp } from './http/app.ts'
-import { watchDescriptors } from './listener/descriptor-watch.ts'
 import { createLog, failureName, type Log } from './log.ts'
-import { type Config, listOf, readConfig } from './settings/config.ts'
+import { childVariable } from './processes/child.ts'
+import { Cleanup } from './processes/cleanup.ts'
+import { checkPort } from './processes/listening.ts'
+import { serve } from './processes/serving.ts'
+import { isTold, StartError } from './processes/start-error.ts'
+import { keepBaseUrl, openStorage, prepareStorage } from './processes/storage.ts'
+import { Supervisor } from './processes/supervisor.ts'
+import { runWorker } from './processes/worker.ts'
+import { type Config, processesOf, readConfig } from './settings/config.ts'
 import { unknownSettings } from './settings/unknown.ts'
 
-/** The last events of streams may take so long to leave, ms. */
-const lastBytesMs = 500
 /** Ctrl-C reaches npm, the launcher and this process, and each passes it on: what comes within this is one signal, ms. */
 const sameSignalMs = 1_000
-
-/** A fault of the set-up that the operator can mend: its text is all they need. */
-export class StartError extends Error {
-  override readonly name = 'StartError'
-}
+/** Connections of one process beyond its pool, and those of the supervisor, of a backup and of an operator. */
+const connectionsBeside = 2
+const connectionsOfOthers = 10
+const embeddedConnectionsMin = 60
 
 export interface Server {
   readonly url: string
   readonly port: number
+  /** The processes that serve: this one, or those that it supervises. */
+  readonly pids: readonly number[]
+  /** New processes in the place of those that run, one after the other; null: there is only this one. */
+  readonly replace: (() => Promise<void>) | null
   /** Ordered: no new work, in-flight ends within the grace, actors, database. */
   stop(): Promise<void>
 }
 
-interface Storage {
-  readonly url: string
-  readonly folder: DataFolder | null
-  readonly embedded: EmbeddedDatabase | null
-}
-
-async function openStorage(config: Config, log: Log): Promise<Storage> {
-  if (config.DATABASE_URL !== null) return { url: config.DATABASE_URL, folder: null, embedded: null }
-  const folder = openDataFolder(config.SVC_DATA_DIR)
-  const embedded = await startEmbedded({ dataDir: folder.path, log })
-  return { url: embedded.url, folder, embedded }
-}
-
-const given = (secret: string | null, made: string | undefined) => listOf(secret ?? made ?? '')
-
-/** What a port that cannot be taken is called in words, and which setting mends it. */
-const listenFaults: Readonly<Record<string, (config: Config) => string>> = {
-  EADDRINUSE: ({ SVC_PORT }) => `Port ${SVC_PORT} is in use. Stop what listens there, or set SVC_PORT to another port.`,
-  EACCES: ({ SVC_PORT }) => `Port ${SVC_PORT} may not be taken by this user. Set SVC_PORT to one above 1023.`,
-  EADDRNOTAVAIL: () => 'SVC_HOST is no address of this machine.',
-}
-
-function listenError(error: unknown, config: Config): unknown {
-  const fault = listenFaults[failureName(error)]
-  return fault === undefined ? error : new StartError(fault(config))
-}
-
-/** Before anything is made: a first start that fails later would have made credentials that nobody was shown. */
-function checkPort(config: Config): void {
-  if (!config.embedded || config.SVC_PORT === 0) return
-  const address = { hostname: config.SVC_HOST, port: config.SVC_PORT, exclusive: true }
-  try {
-    Bun.listen({ ...address, socket: { data() {} } }).stop(true)
-  } catch (error) {
-    throw listenError(error, config)
-  }
-}
-
-function listen(app: AnyElysia, config: Config): Bun.Server<unknown> {
-  try {
-    // Processes on one PostgreSQL may share a port (§26); two with databases of their own must not.
-    app.listen({ hostname: config.SVC_HOST, port: config.SVC_PORT, reusePort: !config.embedded })
-  } catch (error) {
-    throw listenError(error, config)
-  }
-  if (app.server === null) throw new StartError('The HTTP server did not start')
-  return app.server
-}
-
-/** Resolves when every request that was taken has its answer, or after `boundMs`. Open WebSockets do not count (seen). */
-async function answered(server: Bun.Server<unknown>, boundMs: number): Promise<void> {
-  const until = performance.now() + boundMs
-  while (server.pendingRequests > 0 && performance.now() < until) await Bun.sleep(10)
-}
-
-/** The command line finds the gateway by the credentials file; the port may be another one than at the first start. */
-function keepBaseUrl(folder: DataFolder | null, baseUrl: string): void {
-  const kept = folder?.readCredentials() ?? null
-  if (kept !== null && kept.base_url !== baseUrl) folder?.writeCredentials({ ...kept, base_url: baseUrl })
-}
-
 export interface StartOptions extends Pick<GatewayParts, 'world'> {
-  /** Prints no welcome. */
+  /** Prints no welcome text. */
   readonly quiet?: boolean
 }
 
+type Environment = Readonly<Record<string, string | undefined>>
+
+/** All that a start is made of. */
+interface Start extends StartOptions {
+  readonly config: Config
+  readonly env: Environment
+  readonly log: Log
+  readonly cleanup: Cleanup
+}
+
 /** Starts everything, in order; what was started is stopped again when a later step fails. */
-export async function start(
-  env: Readonly<Record<string, string | undefined>> = process.env,
-  options: StartOptions = {},
-): Promise<Server> {
+export async function start(env: Environment = process.env, options: StartOptions = {}): Promise<Server> {
   const read = readConfig(env)
   if ('faults' in read)
     throw new StartError(`The configuration has faults:\n${read.faults.map((fault) => `  - ${fault}`).join('\n')}`)
   const { config } = read
   const log = createLog(config.SVC_LOG_LEVEL, (text) => process.stderr.write(text))
   for (const { name, nearest } of unknownSettings(env)) log.warn('unknown_setting', { name, nearest })
-  const undo: (() => Promise<unknown> | unknown)[] = [() => log.flush()]
-  const stop = async () => {
-    for (const step of undo.splice(0).reverse()) {
-      await Promise.resolve(step()).catch((error: unknown) => log.error('stop', { failure: failureName(error) }))
-    }
-  }
+  const cleanup = new Cleanup(log)
+  const processes = processesOf(config, availableParallelism())
   try {
-    return await startAll(config, log, undo, stop, options)
+    checkPort(config)
+    const all = { ...options, config, env, log, cleanup }
+    return await (processes === 1 ? startAlone(all) : startSeveral(all, processes))
   } catch (error) {
-    await stop()
+    await cleanup.run()
     throw error
   }
 }
 
-/** The first start's tokens, customer and key (§25); false: there were some already. */
-async function makeCredentials(
-  config: Config,
-  folder: DataFolder,
-  { db }: OpenDatabase,
-  keys: { readonly peppers: readonly string[]; readonly secretsKeys: readonly string[] },
-): Promise<boolean> {
-  const result = await firstStart({
-    db,
-    peppers: keys.peppers,
-    sealing: createSealing(keys.secretsKeys),
-    deliver: (made) =>
-      folder.writeCredentials({
-        base_url: config.SVC_PUBLIC_URL ?? `http://${callableHost(config.SVC_HOST)}:${config.SVC_PORT}`,
-        admin_token: made.adminToken,
-        operator_token: made.operatorToken,
-        viewer_token: made.viewerToken,
-        customer_id: made.customerId,
-        customer_token: made.customerToken,
-        gateway_key: made.gatewayKey,
-      }),
-  })
-  return result === 'made'
+interface Greeted {
+  readonly baseUrl: string
+  readonly models: readonly string[]
+  readonly newKey: boolean
 }
 
-/** Bound to a wildcard it is reached by each address of this computer; one of them is `baseUrl`. */
-function otherUrls({ config, baseUrl }: RunningGateway): readonly string[] {
+/** Bound to a wildcard, the gateway is reached by each address of this computer; one of them is the base URL. */
+function otherUrls(config: Config, baseUrl: string): readonly string[] {
   if (!isWildcard(config.SVC_HOST) || config.SVC_PUBLIC_URL !== null) return []
-  const { port, hostname } = new URL(baseUrl())
+  const { port, hostname } = new URL(baseUrl)
   return ownAddresses()
     .filter((address) => address !== hostname)
     .map((address) => `http://${address}:${port}`)
 }
 
-function greeting(config: Config, gateway: RunningGateway, folder: DataFolder | null, newKey: boolean): string {
-  const ready = gateway.router.table().routes.filter((route) => route.ready)
-  return welcome({
-    baseUrl: gateway.baseUrl(),
+function greet({ config, quiet = false }: Start, folder: DataFolder | null, { newKey, ...facts }: Greeted): void {
+  keepBaseUrl(folder, facts.baseUrl)
+  if (quiet) return
+  const text = welcome({
+    ...facts,
     host: config.SVC_HOST,
-    otherUrls: otherUrls(gateway),
-    models: [...new Set(ready.map(({ modelId }) => modelId))],
+    otherUrls: otherUrls(config, facts.baseUrl),
     credentialsFile: folder?.credentialsFile ?? null,
     credentialsGone: folder !== null && config.SVC_ADMIN_TOKENS.length === 0 && folder.readCredentials() === null,
     newKey: newKey ? (folder?.readCredentials()?.gateway_key ?? null) : null,
   })
+  process.stdout.write(text)
 }
 
-async function startAll(
-  config: Config,
-  log: Log,
-  undo: (() => Promise<unknown> | unknown)[],
-  stopAll: () => Promise<void>,
-  { quiet = false, world }: StartOptions,
-): Promise<Server> {
-  checkPort(config)
-  const storage = await openStorage(config, log)
-  undo.push(() => storage.embedded?.stop())
-  await migrateDatabase(storage.url)
+async function startAlone(all: Start): Promise<Server> {
+  const { config, log, cleanup, world } = all
+  const storage = await openStorage(config, log, cleanup)
   const database = openDatabase({ url: storage.url, connectionsMax: config.SVC_DATABASE_CONNECTIONS })
-  undo.push(() => database.close())
-  const secrets = storage.folder?.secrets
-  const peppers = given(config.SVC_TOKEN_PEPPER, secrets?.tokenPepper)
-  const secretsKeys = given(config.SVC_SECRETS_KEY, secrets?.secretsKey)
-  const auditKeys = given(config.SVC_AUDIT_KEY, secrets?.auditKey)
-  const routerKeys = given(config.SVC_ROUTER_KEY, secrets?.routerKey)
-  const webhookKeys = given(config.SVC_WEBHOOK_KEY, secrets?.webhookKey)
-  // Those of the first start, or of `reset-admin` (§4). Given tokens take the place of the first start's.
-  const roleTokensInDatabase = storage.folder === null || config.SVC_ADMIN_TOKENS.length === 0
-  const made =
-    storage.folder !== null && roleTokensInDatabase
-      ? await makeCredentials(config, storage.folder, database, { peppers, secretsKeys })
-      : false
-  await resealSecrets(database.db, secretsKeys, log)
-  const gateway = await startGateway({
-    config,
-    log,
-    database,
-    peppers,
-    secretsKeys,
-    auditKeys,
-    routerKeys,
-    webhookKeys,
-    roleTokensInDatabase,
-    ...(world === undefined ? {} : { world }),
-  })
-  undo.push(() => gateway.stop())
-  const server = listen(createApp(gateway), config)
-  const port = server.port ?? config.SVC_PORT
-  undo.push(() => server.stop(true))
-  undo.push(watchDescriptors(descriptors, { server: () => server, log }))
-  await gateway.listening(port)
-  keepBaseUrl(storage.folder, gateway.baseUrl())
-  log.info('listening', { host: config.SVC_HOST, port })
-  if (!quiet) process.stdout.write(greeting(config, gateway, storage.folder, made))
+  cleanup.add(() => database.close())
+  const newKey = await prepareStorage(config, storage, database, log)
+  const memory = storage.folder === null ? null : logMemory(storage.folder.path)
+  const parts = { config, log, database, ...storage.keys, logMemory: memory, ...(world === undefined ? {} : { world }) }
+  const { gateway, port, stop } = await serve(parts, cleanup)
+  const ready = gateway.router.table().routes.filter((route) => route.ready)
+  const models = [...new Set(ready.map(({ modelId }) => modelId))]
+  greet(all, storage.folder, { baseUrl: gateway.baseUrl(), models, newKey })
+  return { url: gateway.baseUrl(), port, pids: [process.pid], replace: null, stop: () => stop(true) }
+}
+
+async function startSeveral(all: Start, processes: number): Promise<Server> {
+  const { config, env, log, cleanup } = all
+  // One more process than usual runs while they are replaced.
+  const connections = (processes + 1) * (config.SVC_DATABASE_CONNECTIONS + connectionsBeside) + connectionsOfOthers
+  const storage = await openStorage(config, log, cleanup, Math.max(embeddedConnectionsMin, connections))
+  const database = openDatabase({ url: storage.url, connectionsMax: 1 })
+  const newKey = await prepareStorage(config, storage, database, log).finally(() => database.close())
+  const supervisor = new Supervisor({ config, env, log, storage, processes })
+  await supervisor.start(cleanup)
+  log.info('processes_started', { processes, port: supervisor.port })
+  const { baseUrl, models, port } = supervisor
+  greet(all, storage.folder, { baseUrl, models, newKey })
   let stopping: Promise<void> | null = null
-  const stopOrderly = async () => {
-    gateway.beginStop()
-    log.info('stopping')
-    await gateway.handOver()
-    const drained = server.stop()
-    await answered(server, config.SVC_SHUTDOWN_GRACE_MS)
-    await gateway.endCalls()
-    gateway.endTunnels()
-    await Promise.race([drained, Bun.sleep(lastBytesMs)])
-    await stopAll()
-  }
   return {
-    url: gateway.baseUrl(),
+    url: baseUrl,
     port,
+    get pids() {
+      return supervisor.pids
+    },
+    replace: () => supervisor.replace(),
     stop: () => {
-      stopping ??= stopOrderly()
+      stopping ??= cleanup.run()
       return stopping
     },
   }
 }
 
-const expected = (error: unknown): error is Error =>
-  [StartError, DataFolderError, EmbeddedDatabaseError, SettlementPackagesError].some((kind) => error instanceof kind)
-
 /** Runs until a signal ends it, also while it still starts; a second signal ends it at once. */
-export async function run(): Promise<void> {
+async function run(): Promise<void> {
   const starting = start()
   let signalledMs: number | null = null
   const onSignal = async () => {
@@ -261,14 +157,30 @@ export async function run(): Promise<void> {
     await server?.stop()
     process.exit(server === null ? 1 : 0)
   }
-  for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(signal, onSignal)
+  // In a terminal it says that the terminal is gone.
+  const inTerminal = process.stdin.isTTY || process.stdout.isTTY
+  const onHangUp = async () => {
+    const replace = inTerminal ? null : (await starting.catch(() => null))?.replace
+    if (signalledMs !== null || replace === null || replace === undefined) return onSignal()
+    await replace()
+  }
+  for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, onSignal)
+  process.on('SIGHUP', onHangUp)
   try {
     await starting
   } catch (error) {
-    const text = expected(error) ? error.message : `${product} could not start (${failureName(error)})`
+    const text = isTold(error) ? error.message : `${product} could not start (${failureName(error)})`
     process.stderr.write(`${text}\n`)
     process.exit(1)
   }
 }
 
-if (import.meta.main) await run()
+/** Whether a supervisor started this as one of its processes. */
+export const isProcess = (): boolean => process.env[childVariable] !== undefined
+
+/** As a program: the gateway, or one of its processes where a supervisor started this. */
+export async function runProgram(): Promise<void> {
+  await (isProcess() ? runWorker(process.env) : run())
+}
+
+if (import.meta.main) await runProgram()

@@ -29,7 +29,7 @@ export function newToken(kind: TokenKind, random: Uint8Array = crypto.getRandomV
   return text + checksum(text)
 }
 
-/** True when prefix, length and checksum fit: a mistyped token is refused without a look at the database. */
+/** True if prefix, length and checksum fit. A mistyped token is refused without a look at the database. */
 export function isWellFormedToken(token: string, kind: TokenKind): boolean {
   const prefix = tokenPrefixes[kind]
   if (token.length !== prefix.length + bodyLength + checksumLength || !token.startsWith(prefix)) return false
@@ -37,7 +37,7 @@ export function isWellFormedToken(token: string, kind: TokenKind): boolean {
   return token.slice(cut) === checksum(token.slice(0, cut))
 }
 
-/** What may be shown of a token afterwards: its first 16 characters. */
+/** The part of a token that may be shown later: its first 16 characters. */
 export function displayPrefix(token: string): string {
   return token.slice(0, 16)
 }

@@ -47,6 +47,12 @@ const layers: Readonly<Record<string, Layer>> = {
     packages: ['elysia', '@elysiajs/', '@sinclair/typebox', 'prom-client', 'swagger-ui-dist', 'node:', 'bun'],
     reserved: new RegExp(`${callsOut.source}|${writesRows.source}`),
   },
+  processes: {
+    imports: ['vocabulary', 'protocol', 'listener', 'actors', 'http', 'db'],
+    types: ['transport'],
+    packages: ['elysia', '@sinclair/typebox', 'node:', 'bun'],
+    reserved: callsOut,
+  },
   node: {
     imports: ['vocabulary', 'protocol', 'listener', 'transport', 'polling', 'runtimes'],
     packages: ['elysia', '@sinclair/typebox', '@noble/', 'node:', 'bun'],
@@ -160,7 +166,7 @@ function documentedRooms(): Room[] {
   return [...rows].map(([, path = '', firstFile = '', ...sentence]) => ({ path, firstFile, sentence }))
 }
 
-const roomOf = (file: string): string => (file === 'src/main.ts' ? 'src/http' : dirname(file))
+const roomOf = (file: string): string => (file === 'src/main.ts' ? 'src/processes' : dirname(file))
 
 /** Imports of `file` that lead to a room above its own. */
 function wayBack(file: string, source: string, places: ReadonlyMap<string, number>): string[] {
@@ -264,6 +270,7 @@ const ownJson: Readonly<Record<string, string>> = {
   'src/node/chat/node-receipt.ts': 'a receipt that was made a line before',
   'src/node/commands/sealed-work.ts': 'a receipt that was made a line before',
   'src/host/private-files.ts': "the agent's folder",
+  'src/host/log-memory.ts': 'the data folder',
 }
 const ownRooms = /^src\/(?:fake-node|console)\//
 const bareParse = /\bJSON\.parse\b|(?<!failure)\.json\(\)/

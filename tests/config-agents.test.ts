@@ -26,12 +26,12 @@ test('§26: gateways of one pool need a secret and an address, or neither', () =
   const pool = { SVC_CLUSTER_SECRET: 'sixteen-and-more', SVC_PEER_URL: 'http://10.0.0.2:7070' }
   expect(faultsOf(pool)).toEqual([])
   for (const alone of ['SVC_CLUSTER_SECRET', 'SVC_PEER_URL'] as const) {
-    expect(faultsOf({ [alone]: pool[alone] })).toEqual(['SVC_CLUSTER_SECRET and SVC_PEER_URL go together'])
+    expect(faultsOf({ [alone]: pool[alone] })).toEqual(['SVC_CLUSTER_SECRET and SVC_PEER_URL must be set together'])
   }
   const short = faultsOf({ ...pool, SVC_CLUSTER_SECRET: 'fifteen-and-les' })
   expect(short).toEqual(['SVC_CLUSTER_SECRET must have at least 16 characters'])
   for (const bad of ['10.0.0.2:7070', 'ftp://h', 'http://u:p@h', 'http://h/path', 'http://h?a']) {
-    expect(faultsOf({ ...pool, SVC_PEER_URL: bad })).toEqual(['SVC_PEER_URL must be like http://10.0.0.2:7070'])
+    expect(faultsOf({ ...pool, SVC_PEER_URL: bad })).toEqual(['SVC_PEER_URL must be a URL like http://10.0.0.2:7070'])
   }
 })
 

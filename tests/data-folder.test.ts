@@ -28,12 +28,12 @@ test('§25: the folder is 0700 and its files 0600, whatever they were before', (
   expect([mode(path), mode(join(path, 'secrets.json')), mode(folder.credentialsFile)]).toEqual([0o700, 0o600, 0o600])
 })
 
-test('§25: five secrets of 32 random bytes, the same at the next start, none like another', () => {
+test('§25: six secrets of 32 random bytes, the same at the next start, none like another', () => {
   const first = openDataFolder(join(scratch, 'secrets')).secrets
   expect(openDataFolder(join(scratch, 'secrets')).secrets).toEqual(first)
   const values = Object.values(first)
-  expect(values.map((value) => Buffer.from(value, 'base64url').length)).toEqual([32, 32, 32, 32, 32])
-  expect(new Set(values).size).toBe(5)
+  expect(values.map((value) => Buffer.from(value, 'base64url').length)).toEqual([32, 32, 32, 32, 32, 32])
+  expect(new Set(values).size).toBe(6)
   expect(openDataFolder(join(scratch, 'others')).secrets.tokenPepper).not.toBe(first.tokenPepper)
 })
 

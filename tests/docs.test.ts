@@ -84,8 +84,26 @@ test('the glossary is short, and each of its terms is a word of the code', () =>
   expect(terms.filter((term) => !words(term).test(source))).toEqual([])
 })
 
+test('a machine is a statechart: no sentence of the program calls a computer so', () => {
+  const files = [...new Bun.Glob('src/**/*.{ts,tsx}').scanSync({ cwd: root })]
+  const sentences = files.flatMap((file) => {
+    const code = read(file).replaceAll(/\/\*[\s\S]*?\*\/|(?<=^|\s)\/\/.*$/gm, '')
+    return [...code.matchAll(/(['"`])[^'"`\n]*\w machines?\b[^'"`\n]*/g)].map(([text]) => `${file}: ${text}`)
+  })
+  expect(sentences).toEqual([])
+  expect(documents.filter((file) => file.startsWith('docs/reference/') && /\bmachine/i.test(read(file)))).toEqual([])
+})
+
 test.each(documents)('every setting that %s names exists', (file) => {
-  const known = [...Object.keys(settings), 'SVC_BASE_URL', 'SVC_ADMIN_TOKEN', 'SVC_GATEWAY_KEY', 'SVC_APPROVER_TOKEN']
+  const known = [
+    ...Object.keys(settings),
+    'SVC_BASE_URL',
+    'SVC_ADMIN_TOKEN',
+    'SVC_GATEWAY_KEY',
+    'SVC_APPROVER_TOKEN',
+    'SVC_CUSTOMER_ID',
+    'SVC_CUSTOMER_TOKEN',
+  ]
   const named = [...read(file).matchAll(/\bSVC_[A-Z_]*[A-Z]\b/g)].map(([name]) => name)
   expect(named.filter((name) => !known.includes(name))).toEqual([])
 })

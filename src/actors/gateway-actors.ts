@@ -1,5 +1,6 @@
 import { askDatabase } from '../db/queries/health.ts'
 import { descriptors } from '../host/descriptors.ts'
+import type { NodeId } from '../ids.ts'
 import { createPrefixMap } from '../machines/rules/affinity.ts'
 import type { NodeState } from '../machines/rules/routing.ts'
 import { webhookPublicKey } from '../protocol/signing/webhook-signature.ts'
@@ -7,6 +8,7 @@ import { AccessDirectory } from './accounts/access-directory.ts'
 import { createAccounts } from './accounts/accounts.ts'
 import { createSealing } from './accounts/sealing.ts'
 import { seededKey } from './accounts/seeded-key.ts'
+import type { AuditContext } from './audit/audit-context.ts'
 import { AuditLog } from './audit/audit-log.ts'
 import { AuditPurge } from './audit/audit-purge.ts'
 import { createChat } from './chat/chat.ts'
@@ -19,15 +21,21 @@ import { durableCharts } from './console/durable-charts.ts'
 import { createTraffic } from './console/traffic.ts'
 import { ChangeFeed } from './durable/change-feed.ts'
 import { createAgents } from './gateway-agents.ts'
-import type { GatewayParts } from './gateway-handle.ts'
+import type { GatewayParts, OwnFacts } from './gateway-handle.ts'
 import { createPrivateJobs } from './jobs/private-jobs.ts'
 import { createWebhooks } from './jobs/webhooks.ts'
 import { createFailedLogins } from './limits/failed-logins.ts'
 import { GatewayLimits } from './limits/limits.ts'
+import { checkBooks } from './log/books-check.ts'
+import { createCosigning } from './log/cosigning.ts'
+import { nameFork } from './log/fork.ts'
+import { createPublicLog } from './log/public-log.ts'
+import { createSequencer } from './log/sequencer.ts'
+import { agentWitnesses, foreignWitness } from './log/witnesses.ts'
 import { Mixtures } from './mixture/mixture.ts'
 import { createMixtureRecords } from './mixture/mixture-records.ts'
 import { createBilling } from './money/billing.ts'
-import { type Chain, createChain } from './money/chain.ts'
+import { createEvmChain, type EvmChain } from './money/evm-chain.ts'
 import { Ledger } from './money/ledger.ts'
 import { createReceiptWriter } from './money/receipt-writer.ts'
 import { Settlement } from './money/settlement.ts'
@@ -38,29 +46,30 @@ import { createPoolAdmin } from './pool/pool-admin.ts'
 import { createPoolFeed } from './pool/pool-feed.ts'
 import { PoolRouter } from './pool/pool-router.ts'
 import { RequestLog } from './requests/request-log.ts'
+import { loadsOf, withLoads } from './siblings/loads.ts'
+import { createPooledInspector, movedSince } from './siblings/pooled-inspector.ts'
+import { pooledTotals, totalsOnWire } from './siblings/pooled-totals.ts'
+import { alone, createSiblings } from './siblings/siblings.ts'
 import { createHealth } from './telemetry/health.ts'
 import { createInspector } from './telemetry/inspect.ts'
 import { createMetrics } from './telemetry/metrics.ts'
 import { createSpanExporter } from './telemetry/trace-export.ts'
 import { createTracing } from './telemetry/tracing.ts'
 
-/** All actors in the order in which they need each other, made and not yet started. */
-export function createActors(parts: GatewayParts, chain: Chain | null) {
-  const { config, log } = parts
-  /** `port` becomes the one that was really taken. */
-  const listener = { port: config.SVC_PORT }
+/** Creates all actors in the order in which they need each other, without starting them. */
+export function createActors(parts: GatewayParts, chain: EvmChain | null) {
+  const { config } = parts
+  /** `port` becomes the one on which the gateway really listens. `leaving`: this process ends, and others go on. */
+  const listener = { port: config.SVC_PORT, leaving: false }
   const watching = createWatching(parts)
   const keeping = createKeeping(parts)
   const pool = createPool(parts, watching, keeping, listener)
   const money = createMoney(parts, watching, keeping, chain)
   const jobs = createJobs(parts, watching, keeping, pool)
+  const transparency = createTransparency(parts, keeping, pool)
   const calls = createCalls(parts, { ...watching, ...keeping, ...pool, ...money })
-  const { inspector, metrics } = watching
-  const traffic = createTraffic({ totals: metrics.totals, log })
-  const nodes = () => pool.router.nodes().map(liveNode)
-  const durable = durableCharts(parts.database.db)
-  const consoles = new ConsoleFeed({ inspector, traffic, nodes, durable, consolesMax: config.SVC_CONSOLES_MAX, log })
-  return { listener, ...watching, ...keeping, ...pool, ...money, ...jobs, ...calls, traffic, consoles }
+  const told = createTelling(parts, watching, pool)
+  return { listener, ...watching, ...keeping, ...pool, ...money, ...jobs, ...transparency, ...calls, ...told }
 }
 
 export type Actors = ReturnType<typeof createActors>
@@ -85,6 +94,30 @@ function createWatching({ config, log, database }: GatewayParts) {
   const exporter = createSpanExporter({ endpoint, headers, serviceName: config.OTEL_SERVICE_NAME, log })
   metrics.observe({ spansDropped: exporter.dropped.bind(exporter) })
   return { metrics, inspector, health, decisions, requests, tracing: createTracing(exporter) }
+}
+
+/** What consoles look at, of this process and of its siblings (§33). */
+function createTelling({ config, log, database, place }: GatewayParts, watching: Watching, { router }: Pool) {
+  const { inspector, metrics } = watching
+  const siblings = place === undefined ? alone : createSiblings(place)
+  const pooled = createPooledInspector(inspector, siblings)
+  const live = () => router.nodes().map(liveNode)
+  const loads = () => loadsOf(live())
+  const own: OwnFacts = {
+    loads,
+    moved: (sinceMs) => movedSince(inspector, siblings.name, loads(), sinceMs),
+    totals: async () => totalsOnWire(siblings.name, await metrics.totals()),
+  }
+  const traffic = createTraffic({ totals: pooledTotals(metrics.totals, siblings), log })
+  const nodes = () => withLoads(live(), pooled.loads())
+  const durable = durableCharts(database.db)
+  const consolesMax = config.SVC_CONSOLES_MAX
+  return {
+    siblings,
+    own,
+    traffic,
+    consoles: new ConsoleFeed({ inspector: pooled, traffic, nodes, durable, consolesMax, log }),
+  }
 }
 
 /** Who may do what and how often, and the audit of it. */
@@ -155,16 +188,16 @@ function createPool(
   return { pool, agents, router, poolFeed, localNodes }
 }
 
-/** null: none is configured. */
-export async function chainOf({ config }: GatewayParts): Promise<Chain | null> {
+/** null if no blockchain is configured. */
+export async function evmChainOf({ config }: GatewayParts): Promise<EvmChain | null> {
   const { SVC_CHAIN_RPC_URL: rpcUrl, SVC_CHAIN_KEY: key, SVC_CHAIN_CONTRACT: contract } = config
   if (rpcUrl === null || key === null || contract === null) return null
   const { SVC_CHAIN_ID: chainId, SVC_CHAIN_CONFIRMATIONS: confirmations } = config
-  return createChain({ rpcUrl, key, contract, chainId, confirmations })
+  return createEvmChain({ rpcUrl, key, contract, chainId, confirmations })
 }
 
-/** What moves money, and what proves it. */
-function createMoney(parts: GatewayParts, watching: Watching, { audit: trail }: Keeping, chain: Chain | null) {
+/** The actors that move money and prove it. */
+function createMoney(parts: GatewayParts, watching: Watching, { audit: trail }: Keeping, chain: EvmChain | null) {
   const { config, log, database, peppers } = parts
   const { db } = database
   const settlement = new Settlement({
@@ -184,6 +217,31 @@ function createMoney(parts: GatewayParts, watching: Watching, { audit: trail }: 
     settlementView: createSettlementView(db),
     idempotency: createIdempotency({ db, log, peppers }),
     receipts: createReceiptWriter({ db, flushMs: config.SVC_RECEIPT_FLUSH_MS, log }),
+  }
+}
+
+/** The public log (§31). */
+function createTransparency(
+  { config, log, database, logKeys, logMemory }: GatewayParts,
+  { audit: trail }: Keeping,
+  { router }: Pool,
+) {
+  const [newest, ...older] = logKeys.map(seededKey)
+  if (newest === undefined) throw new Error('The gateway has no key to sign its log with')
+  const keys = [newest, ...older] as const
+  const { db } = database
+  const sequencer = createSequencer({ db, log, keys, intervalMs: config.SVC_LOG_INTERVAL_MS, memory: logMemory })
+  const foreign = config.SVC_LOG_WITNESSES.flatMap((text) => foreignWitness(text) ?? [])
+  const witnesses = async () => [
+    ...foreign,
+    ...(await agentWitnesses(db, (nodeId) => router.transport(nodeId as NodeId))),
+  ]
+  return {
+    sequencer,
+    cosigning: createCosigning({ db, log, keys, sequencer, witnesses, everyMs: config.SVC_LOG_COSIGN_MS }),
+    publicLog: createPublicLog(db, keys),
+    nameFork: (context: AuditContext) => nameFork({ db, trail, keys, sequencer }, context),
+    checkBooks: () => checkBooks({ db, keys, fork: () => sequencer.fork() }),
   }
 }
 

@@ -23,12 +23,12 @@ export interface Agents {
   readonly dialIn: DialIn
   readonly enrollment: Enrollment
   readonly bundle: AgentBundle
-  /** By which agents may know this pool's gateways. */
+  /** The keys by which agents recognize the gateways of this pool. */
   readonly routerKeys: RouterKeys
   readonly proofs: Pick<NodeProofs, 'check'>
-  /** May be made once the router is there. */
+  /** Call it only after the router exists. */
   keyVerifier(router: PoolRouter): VerifyNodeKey
-  /** The pool follows the tunnels from now on. */
+  /** From now on the pool follows the tunnels. */
   start(router: PoolRouter, poolFeed: PoolFeed): Promise<void>
   stop(): Promise<void>
 }
@@ -98,7 +98,10 @@ function followTunnels(dialIn: DialIn, router: PoolRouter, poolFeed: PoolFeed): 
   })
 }
 
-/** A node that enrolled at another gateway a moment ago is not known here yet; one that was revoked no longer is. */
+/**
+ * A node that has just enrolled at another gateway is not known here yet, and a node that was just revoked may still
+ * be known.
+ */
 async function welcome(nodeId: NodeId, dialIn: DialIn, router: PoolRouter, poolFeed: PoolFeed): Promise<void> {
   if (!router.knows(nodeId)) await poolFeed.refresh()
   if (router.knows(nodeId)) router.dialled(nodeId)

@@ -1,5 +1,6 @@
 import type { Database, OpenDatabase } from '../db/client.ts'
 import type { Log } from '../log.ts'
+import type { Loads, Moved, Totals } from '../protocol/wire/admin/processes.ts'
 import type { RouterKeys } from '../protocol/wire/nodes/agent.ts'
 import type { Config } from '../settings/config.ts'
 import type { AccessDirectory } from './accounts/access-directory.ts'
@@ -9,6 +10,7 @@ import type { Enrollment } from './agents/enrollment.ts'
 import type { VerifyNodeKey } from './agents/node-keys.ts'
 import type { NodeProofs } from './agents/node-proofs.ts'
 import type { ChainReport } from './audit/audit-check.ts'
+import type { AuditContext } from './audit/audit-context.ts'
 import type { AuditLog } from './audit/audit-log.ts'
 import type { AuditPurge } from './audit/audit-purge.ts'
 import type { Chat } from './chat/chat.ts'
@@ -20,6 +22,11 @@ import type { PrivateJobs } from './jobs/private-jobs.ts'
 import type { Webhooks, WebhookWorld } from './jobs/webhooks.ts'
 import type { FailedLogins } from './limits/failed-logins.ts'
 import type { GatewayLimits } from './limits/limits.ts'
+import type { BooksCheck } from './log/books-check.ts'
+import type { Cosigning } from './log/cosigning.ts'
+import type { NamedFork } from './log/fork.ts'
+import type { PublicLog } from './log/public-log.ts'
+import type { LogMemory, Sequencer } from './log/sequencer.ts'
 import type { Mixtures } from './mixture/mixture.ts'
 import type { Billing } from './money/billing.ts'
 import type { Ledger } from './money/ledger.ts'
@@ -28,12 +35,20 @@ import type { SettlementView } from './money/settlement-view.ts'
 import type { PoolAdmin } from './pool/pool-admin.ts'
 import type { PoolRouter } from './pool/pool-router.ts'
 import type { RequestLog } from './requests/request-log.ts'
+import type { ProcessPlace } from './siblings/process-place.ts'
+import type { Siblings } from './siblings/siblings.ts'
 import type { GatewayHealth } from './telemetry/health.ts'
 import type { Metrics } from './telemetry/metrics.ts'
 import type { Tracing } from './telemetry/tracing.ts'
 import type { DialIn } from './tunnels/dial-in.ts'
 
-/** All that HTTP may do with the running gateway. */
+export interface OwnFacts {
+  loads(): Loads
+  moved(sinceMs: number): Moved
+  totals(): Promise<Totals>
+}
+
+/** Everything that HTTP may do with the running gateway. */
 export interface GatewayHandle {
   readonly config: Config
   readonly log: Log
@@ -54,48 +69,76 @@ export interface GatewayHandle {
   readonly routerKeys: RouterKeys
   readonly chat: Chat
   readonly mixtures: Mixtures
-  /** null: off, as it is unless a collector is named (§18). */
+  /** null unless the operator names a collector (§18). */
   readonly tracing: Tracing | null
   readonly statecharts: Statecharts
   readonly consoles: ConsoleFeed
   readonly consolePage: ConsolePage
-  /** Nodes that dial in, and the other gateways that they reach. */
+  /** Nodes that dial in, and the other gateways that hold their tunnels. */
   readonly dialIn: DialIn
   readonly jobs: PrivateJobs
   readonly webhooks: Webhooks
-  /** `whpk_…`, newest first: what receivers check signatures with. */
+  /** The keys `whpk_…` with which receivers check signatures, newest first. */
   readonly webhookKeys: readonly string[]
+  /** What anybody may read of the log (§31). */
+  readonly publicLog: PublicLog
+  readonly sequencer: Pick<Sequencer, 'catchUp' | 'fork' | 'exposed'>
+  readonly cosigning: Pick<Cosigning, 'round'>
+  /** Reads everything, in one view of the database. */
+  checkBooks(): Promise<BooksCheck>
+  /** Refuses with `invalid_state` where the log leads on. */
+  nameFork(audit: AuditContext): Promise<NamedFork>
   readonly ledger: Ledger
   readonly billing: Billing
   readonly settlement: Settlement
-  /** Read at most every 15 s. */
+  /** The view is at most 15 s old. */
   readonly settlementView: () => Promise<SettlementView>
   readonly nodeProofs: Pick<NodeProofs, 'check'>
-  /** For reads alone: whoever writes asks an actor. */
+  /** For reads alone. Whoever wants to write asks an actor. */
   readonly db: Database
   readonly requests: RequestLog
-  /** null: never seen, or no longer among the last 10 000. */
+  /** null if the request was never seen, or is no longer among the last 10 000. */
   explain(requestId: string): Explanation | null
-  /** `{base_url}` without a trailing slash; follows the port that was really taken. */
+  /** `{base_url}` without a trailing slash. It contains the port on which the gateway really listens. */
   baseUrl(): string
-  /** Keyed hash of a client's address: what logs, limits and audits may hold of it. */
+  /** Keyed hash of a client's address. Logs, limits and audits may contain only this hash. */
   hashAddress(address: string): string
+  /** The other processes of this gateway, which are asked what they know. */
+  readonly siblings: Siblings
+  /** What this process alone knows, for its siblings. */
+  readonly own: OwnFacts
+  /** It ends and others go on: each answer says that its connection is over. */
+  leaving(): boolean
   /** Asks the database at most once a second. */
   health(): Promise<GatewayHealth>
 }
 
 export interface RunningGateway extends GatewayHandle {
-  /** Tells the port that was really taken; then looks for runtimes and waits until the pool has been asked once. */
+  /**
+   * Sets the port on which the gateway really listens. Then it looks for runtimes and waits until every node was asked
+   * once.
+   */
   listening(port: number): Promise<void>
+  /** The same of one of several processes, which are asked for their port later. */
+  listensOn(port: number): void
+  /** From now on this process looks after what runs on its own machine: discovery and the demo. */
+  lead(): Promise<void>
+  /** Another process does; what runs here goes on until the stop. */
+  follow(): void
   /** `/readyz` says so from now on. */
   beginStop(): void
-  /** Nodes that dialled in move to another gateway of the pool, where there is one. The HTTP server must still be there. */
+  /** From now on no client comes back on the connection that it has. */
+  beginLeave(): void
+  /** Nodes that dialled in move to another gateway of the pool, if there is one. The HTTP server must still run. */
   handOver(): Promise<void>
-  /** No request runs any more: Bun's server does not stop while a WebSocket is open (seen). */
+  /**
+   * Ends the tunnels when no request runs any more, because Bun's server does not stop while a WebSocket is open
+   * (seen).
+   */
   endTunnels(): void
-  /** Ends the chats that still run: streams hear `server_shutdown` (§1). The HTTP server must still be there. */
+  /** Ends the chats that still run. Their streams get `server_shutdown` (§1). The HTTP server must still run. */
   endCalls(): Promise<void>
-  /** Ends what still runs, then the actors, in the reverse order of their start. */
+  /** Ends everything that still runs, then the actors in the reverse order of their start. */
   stop(): Promise<void>
 }
 
@@ -110,8 +153,13 @@ export interface GatewayParts {
   /** Ed25519 seeds, as `readSeed` takes them. */
   readonly routerKeys: readonly string[]
   readonly webhookKeys: readonly string[]
-  /** Role tokens made at the first start stand in the database. */
+  readonly logKeys: readonly string[]
+  /** What outlives a database that is put back; null: nothing here does. */
+  readonly logMemory: LogMemory | null
+  /** True if the role tokens of the first start are in the database. */
   readonly roleTokensInDatabase: boolean
+  /** Absent: the only process of this gateway. */
+  readonly place?: ProcessPlace
   /**
    * Clock, names, wire and chance of webhooks; default: the real ones. The clock is that of jobs, accounts and keys, too,
    * the chance that of every choice and every spread of a wait.

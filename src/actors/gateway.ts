@@ -4,17 +4,17 @@ import { createAddressHash } from './audit/address-hash.ts'
 import { checkChains } from './audit/audit-check.ts'
 import { createConsolePage } from './console/console-page.ts'
 import { createStatecharts } from './console/statecharts.ts'
-import { type Actors, chainOf, createActors } from './gateway-actors.ts'
+import { type Actors, createActors, evmChainOf } from './gateway-actors.ts'
 import type { GatewayHandle, GatewayParts, RunningGateway } from './gateway-handle.ts'
 
-/** `/readyz` waits no longer for the first answers of nodes, ms. */
+/** How long `/readyz` waits for the first answers of nodes, ms. */
 const probingMsMax = 5_000
-/** Streams may send their last event for so long, ms. */
+/** How long streams may take to send their last event, ms. */
 const lastEventMs = 500
 
 /** Everything below HTTP: made, started, and stopped in the reverse order. */
 export async function startGateway(parts: GatewayParts): Promise<RunningGateway> {
-  const actors = createActors(parts, await chainOf(parts))
+  const actors = createActors(parts, await evmChainOf(parts))
   await startActors(actors)
   return { ...handleOf(parts, actors), ...lifeOf(parts, actors) }
 }
@@ -51,31 +51,33 @@ async function startActors(actors: Actors): Promise<void> {
   await actors.access.start()
   await actors.limits.start()
   await actors.agents.start(actors.router, actors.poolFeed)
+  await actors.sequencer.start()
+  actors.cosigning.start()
   actors.ledger.start()
   actors.idempotency.start()
   await actors.settlement.start()
   actors.traffic.start()
 }
 
-/** What the machine itself runs is found, then every node is asked once. */
-async function fillPool({ localNodes, poolFeed, router }: Actors): Promise<void> {
-  await localNodes.discover()
-  await localNodes.start()
+/** Discovers the model servers on this computer where this process leads, then asks every node once. */
+async function fillPool({ localNodes, poolFeed, router }: Actors, leads: boolean): Promise<void> {
+  if (leads) await localNodes.lead()
   await poolFeed.start()
   await router.whenServing()
-  // What was registered a moment ago came after the first rows: it is asked once, too.
+  // A node that was registered a moment ago was not among the first rows, so it is asked now.
   const fresh = router.nodes().filter(({ state }) => state === 'enrolled')
   await Promise.all(fresh.map(({ nodeId }) => router.pollNow(nodeId)))
 }
 
 async function stopActors(actors: Actors, log: Log): Promise<void> {
-  // Before the pool: what they run is let go and another gateway may take it at once.
+  // The jobs stop before the pool. They give up their leases, so that another gateway may take the jobs at once.
   await actors.jobs.stop()
   await actors.webhooks.stop()
   await actors.settlement.stop()
   actors.idempotency.stop()
   await actors.localNodes.stop()
   actors.poolFeed.stop()
+  await actors.cosigning.stop()
   await actors.agents.stop()
   await actors.router.stop()
   await actors.receipts.stop().catch((error: unknown) => log.error('receipts_left', { failure: failureName(error) }))
@@ -83,11 +85,13 @@ async function stopActors(actors: Actors, log: Log): Promise<void> {
     .stop()
     .catch((error: unknown) => log.error('request_records_left', { failure: failureName(error) }))
   await actors.ledger.stop()
+  await actors.sequencer.stop()
   await actors.auditPurge.stop()
   await actors.audit.stop().catch((error: unknown) => log.error('access_events_left', { failure: failureName(error) }))
   await actors.limits.stop()
   await actors.access.stop()
   await actors.feed.stop()
+  actors.siblings.close()
   await actors.tracing?.stop()
 }
 
@@ -108,6 +112,7 @@ function handleOf({ config, log, database: { db }, auditKeys }: GatewayParts, ac
     statecharts: createStatecharts(),
     consolePage: createConsolePage(),
     explain: decisions.explain,
+    leaving: () => listener.leaving,
     baseUrl: () =>
       config.SVC_PUBLIC_URL?.replace(/\/+$/, '') ?? `http://${hostOf(callableHost(config.SVC_HOST))}:${listener.port}`,
     hashAddress: createAddressHash(auditKeys[0] ?? ''),
@@ -117,8 +122,8 @@ function handleOf({ config, log, database: { db }, auditKeys }: GatewayParts, ac
 
 type Life = Omit<RunningGateway, keyof GatewayHandle>
 
-function lifeOf({ log }: GatewayParts, actors: Actors): Life {
-  const { health, jobs, webhooks, consoles, traffic, agents, chat, mixtures, listener } = actors
+function lifeOf({ log, place }: GatewayParts, actors: Actors): Life {
+  const { health, jobs, webhooks, consoles, traffic, agents, chat, mixtures, listener, localNodes } = actors
   const endCalls = async () => {
     chat.abortAll()
     mixtures.abortAll()
@@ -129,14 +134,22 @@ function lifeOf({ log }: GatewayParts, actors: Actors): Life {
     listening: async (taken) => {
       listener.port = taken
       const patience = setTimeout(health.started, probingMsMax)
-      await fillPool(actors).finally(() => clearTimeout(patience))
+      await fillPool(actors, place?.leads ?? true).finally(() => clearTimeout(patience))
       health.started()
       await jobs.start()
       await webhooks.start()
     },
+    listensOn: (taken) => {
+      listener.port = taken
+    },
+    lead: () => localNodes.lead(),
+    follow: () => localNodes.follow(),
+    beginLeave: () => {
+      listener.leaving = true
+    },
     beginStop: () => {
       health.beginStop()
-      // They never end by themselves, and the stop waits for what runs.
+      // Consoles never end by themselves, and the stop waits for what runs.
       consoles.stop()
     },
     handOver: () => agents.dialIn.handOver(),

@@ -2,21 +2,22 @@ import { credits } from './commands/accounts/credits.ts'
 import { customers } from './commands/accounts/customers.ts'
 import { keys } from './commands/accounts/keys.ts'
 import { payouts } from './commands/accounts/payouts.ts'
-import { verify } from './commands/accounts/verify.ts'
 import { audit } from './commands/audit/audit.ts'
 import { explain } from './commands/gateway/explain.ts'
 import { fakeNode } from './commands/gateway/fake-node.ts'
 import { backup, resetAdmin, restore } from './commands/gateway/offline.ts'
 import { serve } from './commands/gateway/serve.ts'
 import { status } from './commands/gateway/status.ts'
-import { chat } from './commands/inference/chat.ts'
+import { chat } from './commands/inference/chat-verb.ts'
 import { jobs } from './commands/inference/jobs.ts'
 import { models } from './commands/inference/models.ts'
 import { node } from './commands/nodes/node.ts'
 import { nodes } from './commands/nodes/nodes.ts'
+import { receipts } from './commands/proofs/receipts.ts'
+import { verify } from './commands/proofs/verify.ts'
 import type { Verb } from './frame/action.ts'
 
-/** In the order of the help text. A new verb is a file and a line. */
+/** In the order of the help text. A new verb is one file and one line here. */
 export const verbs: readonly Verb[] = [
   serve,
   node,
@@ -30,6 +31,7 @@ export const verbs: readonly Verb[] = [
   credits,
   payouts,
   audit,
+  receipts,
   verify,
   explain,
   backup,

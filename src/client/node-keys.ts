@@ -7,7 +7,7 @@ import { transportKeyId } from '../protocol/signing/envelope.ts'
 import type { NodeKeys } from '../protocol/wire/inference/job.ts'
 import type { TransportKey } from '../protocol/wire/nodes/agent.ts'
 
-/** Why keys were not taken. Any of them can be the gateway's doing, and nothing was sealed. */
+/** Why the client refused the keys. The gateway could cause any of these, and nothing was sealed. */
 export type KeyFault = 'identity_changed' | 'key_not_signed' | 'no_key_in_use'
 
 export class NodeKeyError extends Error {
@@ -15,10 +15,10 @@ export class NodeKeyError extends Error {
   constructor(readonly fault: KeyFault) {
     super(
       fault === 'identity_changed'
-        ? 'the node’s identity is not the pinned one'
+        ? 'the node’s identity does not match the fingerprint'
         : fault === 'key_not_signed'
-          ? 'a transport key is not signed by the node'
-          : 'the node has no transport key in use',
+          ? 'the node has not signed one of its transport keys'
+          : 'the node has no transport key that is valid now',
     )
   }
 }
@@ -55,7 +55,7 @@ function isSigned(key: TransportKey, identity: Uint8Array): boolean {
   const signature = decodeBase64Url(signature_ed25519.replace(/=+$/, ''))
   if (publicKey?.length !== keyBytes || signature === null || transportKeyId(publicKey) !== key.key_id) return false
   try {
-    // The default would take keys of small order, under which one signature fits every message.
+    // The default also accepts keys of small order, for which one signature fits every message.
     return ed25519.verify(signature, utf8ToBytes(canonicalJson(signed)), identity, { zip215: false })
   } catch {
     return false

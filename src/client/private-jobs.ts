@@ -15,7 +15,7 @@ export { identityFingerprint, NodeKeyError } from './node-keys.ts'
  * here and on the node, and nowhere between. Needs `fetch`, `crypto.getRandomValues` and nothing else of its surroundings.
  */
 export interface PrivateJobsOptions {
-  /** Of the gateway, with or without a slash at the end. */
+  /** The gateway's URL, with or without a slash at the end. */
   readonly baseUrl: string
   readonly customerId: string
   readonly customerToken: string
@@ -31,20 +31,23 @@ export interface JobRequest {
   readonly modelId: string
   /** A chat request as OpenAI has it: `messages`, `max_tokens`, … Without `model`, `stream`, `n` and `svc`. */
   readonly chat: Readonly<Record<string, unknown>>
-  /** Your own; the gateway makes one otherwise. */
+  /** Your own id. Without one the gateway makes one. */
   readonly jobId?: string
-  /** https; it is told once the job has ended. */
+  /** An https URL that the gateway notifies when the job ends. */
   readonly webhookUrl?: string
   readonly signal?: AbortSignal
 }
 
-/** All that is needed to fetch and open the answer, also from another process: plain JSON. Whoever has it reads the answer. */
+/**
+ * Everything that is needed to fetch and decrypt the answer, also in another process, as plain JSON. Whoever has it
+ * can read the answer.
+ */
 export interface SubmittedJob {
   readonly jobId: string
   readonly commandId: string
   readonly nodeId: string
   readonly modelId: string
-  /** As sealed: empty where none was given. */
+  /** The job id in the envelope, which is empty if you gave none. */
   readonly sealedJobId: string
   readonly createdAt: string
   readonly responseKeys: {
@@ -67,24 +70,24 @@ export interface JobProgress {
 }
 
 export interface WaitOptions {
-  /** Between two reads, ms; 1 000 by default. */
+  /** The time between two reads, ms. The default is 1 000. */
   readonly pollMs?: number
   readonly signal?: AbortSignal
   readonly onProgress?: (progress: JobProgress) => void
 }
 
 export interface PrivateJobsClient {
-  /** The node's signed keys as the gateway tells them: not to be believed before `chooseKey`. */
+  /** The node's signed keys as the gateway reports them. Do not trust them before `chooseKey` has checked them. */
   nodeKeys(nodeId: string, signal?: AbortSignal): Promise<NodeKeys>
   /** Throws `NodeKeyError` before anything is sealed, and `GatewayError` for a refusal. */
   submit(request: JobRequest): Promise<SubmittedJob>
-  /** Throws `EnvelopeError` for an answer that is not the node's to this request. */
+  /** Throws `EnvelopeError` if the answer is not the node's answer to this request. */
   read(job: SubmittedJob, signal?: AbortSignal): Promise<JobProgress & { readonly outcome: JobOutcome | null }>
   /** Reads until the job has ended. */
   wait(job: SubmittedJob, options?: WaitOptions): Promise<JobOutcome>
 }
 
-/** What the gateway says of its refusal, as far as it says it. */
+/** What the gateway says about its refusal. */
 export interface RefusalText {
   readonly title: string | null
   readonly detail: string | null
@@ -105,10 +108,10 @@ export class GatewayError extends Error {
 
 const jobsPath = '/v1/api/private-inference/jobs'
 const pollMsDefault = 1_000
-/** Texts are filled up with spaces to multiples of this, so that a length says little, bytes. */
+/** Texts are padded with spaces to a multiple of this, so that their length reveals little, bytes. */
 const paddingBytes = 256
 const forbidden = ['model', 'stream', 'n', 'svc'] as const
-/** A lost answer may hide an accepted job: the same bytes again are the same job. */
+/** If an answer was lost, the job may already exist. Sending the same bytes again gives the same job. */
 const triesMax = 3
 /** The largest sealed answer in base64url, and what stands around it. */
 const answerBytesMax = 16 * 1024 * 1024
@@ -136,7 +139,7 @@ class Client implements PrivateJobsClient {
     try {
       return await this.sealAndSend(request, plaintext)
     } catch (error) {
-      // The key was replaced between asking and sealing: once more, with the new one.
+      // The node replaced its key between the two requests, so the client tries once more with the new key.
       if (!(error instanceof GatewayError) || error.code !== 'transport_key_unavailable') throw error
       return this.sealAndSend(request, plaintext)
     }
@@ -207,7 +210,7 @@ class Client implements PrivateJobsClient {
 async function answerOf(response: Response): Promise<unknown> {
   const answer = await foreignAnswer(response, answerBytesMax)
   if (response.ok && answer !== undefined) return answer
-  if (response.ok) throw new SyntaxError('the gateway does not answer in JSON')
+  if (response.ok) throw new SyntaxError('the gateway did not answer with JSON')
   const { code, title, detail, request_id } = (answer ?? {}) as Readonly<Record<string, unknown>>
   const text = { title: wordsOf(title), detail: wordsOf(detail), requestId: wordsOf(request_id) }
   throw new GatewayError(response.status, wordsOf(code) ?? 'unknown', text)
@@ -241,7 +244,7 @@ function submitted(
   }
 }
 
-/** null: it has not ended. */
+/** null if the job has not ended. */
 function outcomeOf(job: SubmittedJob, read: JobRead): JobOutcome | null {
   switch (read.status) {
     case 'queued':
@@ -267,7 +270,7 @@ function openAnswer(job: SubmittedJob, envelope: Envelope | undefined): unknown 
   const keys = { ...rest, secret: decodeBase64Url(secret) ?? new Uint8Array() }
   const context = { jobId: job.sealedJobId, modelId: job.modelId, nodeId: job.nodeId }
   const answer = foreignJson(new TextDecoder().decode(openResponse(keys, context, envelope)))
-  if (answer === undefined) throw new SyntaxError('the answer of the node is no JSON')
+  if (answer === undefined) throw new SyntaxError('the node’s answer is not JSON')
   return answer
 }
 

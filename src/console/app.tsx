@@ -9,7 +9,7 @@ import { usePlace } from './state/place.ts'
 import { role, signOut, token } from './state/session.ts'
 import { type View, views } from './views/registry.ts'
 
-/** Says that what stands below is old, and since when. */
+/** Says that the page shows old data, and since when. */
 function LostConnection() {
   const now = useNow()
   const { value } = connection

@@ -27,7 +27,7 @@ export function SignIn() {
         />
         <p id="token-hint" class="hint">
           A viewer token looks, an operator token acts, an admin token may do all. They stand in{' '}
-          <code>credentials.json</code> of the data folder. This tab forgets it when it closes.
+          <code>credentials.json</code> of the data folder. The page forgets the token when you close this tab.
         </p>
         {farewell.value !== null && (
           <p class="alert" role="alert">

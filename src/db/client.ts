@@ -4,11 +4,14 @@ import type { Options, Sql } from 'postgres'
 import { descriptors } from '../host/descriptors.ts'
 import { drizzle, postgres } from './driver.ts'
 
-/** What every query takes as its first argument: the pool and a transaction both fit. */
+/** The first argument of every query. Both the pool and a transaction have this type. */
 export type Database = PgDatabase<PostgresJsQueryResultHKT>
 
 export interface DatabaseOptions {
-  /** `postgres://user:password@host:port/name`; `?host=/folder` names the folder of a unix socket, as in libpq. */
+  /**
+   * `postgres://user:password@host:port/name`; `?host=/folder` names the folder of a unix socket, and several hosts with
+   * commas between are a primary and its standbys, as in libpq.
+   */
   readonly url: string
   readonly connectionsMax: number
   readonly statementTimeoutMs?: number
@@ -17,38 +20,59 @@ export interface DatabaseOptions {
 export interface OpenDatabase {
   readonly db: Database
   readonly sql: Sql
-  /** Lets running queries end, at most 5 s. */
+  /** Waits for running queries, at most 5 s. */
   close(): Promise<void>
 }
 
 const statementTimeoutMs = 15_000
-/** A transaction that nobody continues would hold its locks and a connection for ever. */
+/** An abandoned transaction would hold its locks and a connection for ever. */
 const idleTransactionTimeoutMs = 30_000
 const connectTimeoutSeconds = 5
 const closeTimeoutSeconds = 5
-/** The driver's own goes up to 20 s, and so long a database that is back would still count as away. */
+/** The driver's own delay grows to 20 s, so a database that is back would seem away for that long. */
 const reconnectSeconds = (attempt: number) => Math.min(1, 0.02 * 2 ** attempt)
+
+/** Where the driver finds the servers. */
+export interface DriverAddress {
+  readonly url: string
+  /** The folder of a Unix socket, or several servers, each with its port. */
+  readonly host?: string
+  /** Of several servers the one that takes writes. */
+  readonly target_session_attrs?: 'primary'
+}
+
+const portDefault = 5432
+/** `postgres://user:password@` and the hosts, up to the database's name. */
+const authority = /^([a-z]+:\/\/(?:[^/?#]*@)?)([^/?#]+)/
+const withPort = /:[0-9]{1,5}$/
 
 /**
  * The driver takes `host` in the query of a URL for a server setting and never looks for a socket there, so a socket
- * folder is moved to the option it does read.
+ * folder is moved to the option it does read. Several hosts (`a:5432,b:5432`, as in libpq) go there as well: whatever
+ * `target_session_attrs` says, only the one that takes writes is of use, and `read-write` as the driver reads it accepts
+ * a standby of PostgreSQL 14 and later.
  */
-export function driverAddress(url: string): { readonly url: string; readonly host?: string } {
-  const parsed = new URL(url)
-  const host = parsed.searchParams.get('host')
-  if (host === null) return { url }
+export function driverAddress(url: string): DriverAddress {
+  const hosts = (authority.exec(url)?.[2] ?? '').split(',')
+  const first = hosts[0] ?? ''
+  const parsed = new URL(hosts.length > 1 ? url.replace(authority, `$1${first.replaceAll('$', '')}`) : url)
+  const socket = parsed.searchParams.get('host')
   parsed.searchParams.delete('host')
-  return { url: parsed.toString(), host }
+  parsed.searchParams.delete('target_session_attrs')
+  if (socket !== null) return { url: parsed.toString(), host: socket }
+  if (hosts.length === 1) return { url }
+  const host = hosts.map((text) => (withPort.test(text) ? text : `${text}:${portDefault}`)).join(',')
+  return { url: parsed.toString(), host, target_session_attrs: 'primary' }
 }
 
-/** What the patched driver takes beyond the published one. */
+/** An option that only the patched driver has. */
 const ownOptions = { onconnecting: () => descriptors.lend() }
 
-/** One client of the driver: silent about notices, with every wait bounded. */
+/** Makes a client of the driver that ignores notices and bounds every wait. */
 export function connect(url: string, options: Options<Record<string, never>>): Sql {
-  const address = driverAddress(url)
-  return postgres(address.url, {
-    ...(address.host === undefined ? {} : { host: address.host }),
+  const { url: first, ...address } = driverAddress(url)
+  return postgres(first, {
+    ...address,
     connect_timeout: connectTimeoutSeconds,
     backoff: reconnectSeconds,
     // The driver asks for them on every new connection and nobody catches a failure of that question: a database cut
@@ -60,7 +84,7 @@ export function connect(url: string, options: Options<Record<string, never>>): S
   })
 }
 
-/** Connects lazily: an absent database shows as a failed query, never as a failed start or a crash. */
+/** Connects at the first query, so an unreachable database shows as a failed query and not as a failed start. */
 export function openDatabase(options: DatabaseOptions): OpenDatabase {
   const sql = connect(options.url, {
     max: options.connectionsMax,

@@ -1,12 +1,13 @@
 import postgres from 'postgres'
 
-/** How many repairs `patches/postgres@3.4.9.patch` makes to postgres.js, as the patched driver says itself. */
+/** The number of repairs in `patches/postgres@3.4.9.patch`, which the patched driver reports. */
 const repairs = 7
 
-// Without them a query may wait for ever, or be answered by another transaction: docs/decisions/0015-patched-driver.md.
+// Without the repairs a query may wait for ever, or get the answer of another transaction:
+// docs/decisions/0015-patched-driver.md.
 if (!('repairs' in postgres) || postgres.repairs !== repairs) {
   throw new Error(
-    'node_modules/postgres lacks the repairs of this program. Start it by npm start or ./penstock, which apply them.',
+    'node_modules/postgres does not have the patches of this program. Start it with `npm start` or ./penstock, which apply them.',
   )
 }
 

@@ -9,7 +9,7 @@ export const migrationsFolder = programFile(folder)
 
 export interface Migration {
   readonly statements: readonly string[]
-  /** Unix ms: the order, and by which a database knows what it has. */
+  /** Unix ms. It orders the migrations and identifies the applied ones. */
   readonly madeAt: number
   /** SHA-256 of the file. */
   readonly hash: string
@@ -19,7 +19,7 @@ interface Journal {
   readonly entries: readonly { readonly tag: string; readonly when: number }[]
 }
 
-/** The bytes of "penstock" as one number, so that nobody else's advisory lock is the same by accident. */
+/** The bytes of "penstock" as one number, so that no other program uses the same advisory lock by accident. */
 const migrationLockKey = '8099000947049456491'
 /** Other processes may be migrating; after this the start fails with 55P03. */
 const lockWaitMs = 60_000
@@ -35,7 +35,7 @@ export function migrations(): readonly Migration[] {
   })
 }
 
-/** In the table and by the rule of Drizzle's own migrator, which reads a folder and is not in a built program. */
+/** Uses the table and the rule of Drizzle's own migrator, which reads a folder and is not part of a built program. */
 export async function applyMigrations(sql: TransactionSql, wanted: readonly Migration[]): Promise<void> {
   await sql.unsafe('create schema if not exists drizzle')
   await sql.unsafe(
@@ -59,7 +59,7 @@ export async function migrateDatabase(url: string): Promise<void> {
   })
   try {
     await sql`select pg_advisory_lock(${migrationLockKey})`
-    // Statements of a migration may rightly wait longer for a table than the lock above may be waited for.
+    // A migration may wait longer for a table than for the lock above.
     await sql`set lock_timeout = 0`
     await sql.begin((transaction) => applyMigrations(transaction, migrations()))
   } finally {

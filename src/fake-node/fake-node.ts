@@ -1,6 +1,6 @@
 import { type Answer, defaultAnswer, readChatRequest } from './answer.ts'
 import { errorBody, jsonHeaders } from './bodies.ts'
-import { answerChat } from './chat.ts'
+import { answerChat } from './chat-answer.ts'
 import { answerControl, controlPaths, parsedBody } from './control.ts'
 import { createFaultSet, type Fault, type FaultOf } from './faults.ts'
 import { type Exchange, type HttpListener, listenHttp } from './http-connection.ts'

@@ -22,9 +22,11 @@ export interface DataFolderSecrets {
   readonly routerKey: string
   /** Seed of the Ed25519 key that signs webhooks. */
   readonly webhookKey: string
+  /** Seed of the Ed25519 key that signs the public log. */
+  readonly logKey: string
 }
 
-/** `credentials.json`, as the command line reads it (§25). */
+/** `credentials.json` in the form that the command line reads (§25). */
 export interface Credentials {
   readonly base_url: string
   readonly admin_token: string
@@ -45,14 +47,14 @@ export interface DataFolder {
   writeCredentials(credentials: Credentials): void
 }
 
-/** The text says which file is at fault, never what is in it. */
+/** The text names the file that is at fault, but not its content. */
 export class DataFolderError extends Error {
   override readonly name = 'DataFolderError'
 }
 
 const firstSecrets = { tokenPepper: 'token_pepper', secretsKey: 'secrets_key', auditKey: 'audit_key' } as const
-/** Folders of earlier versions lack these. */
-const laterSecrets = { routerKey: 'router_key', webhookKey: 'webhook_key' } as const
+/** Folders of earlier versions do not have these secrets. */
+const laterSecrets = { routerKey: 'router_key', webhookKey: 'webhook_key', logKey: 'log_key' } as const
 const secretNames = { ...firstSecrets, ...laterSecrets } as const
 const credentialNames = [
   'base_url',
@@ -68,7 +70,7 @@ function newSecret(): string {
   return randomBytes(32).toString('base64url')
 }
 
-/** The texts of `names` in the file; null when there is no file. */
+/** Reads the texts of `names` from the file. null if the file does not exist. */
 function readTexts(file: string, names: readonly string[]): Readonly<Record<string, string>> | null {
   let content: string
   try {
@@ -86,7 +88,7 @@ function readTexts(file: string, names: readonly string[]): Readonly<Record<stri
   const texts = (value ?? {}) as Readonly<Record<string, unknown>>
   const absent = names.filter((name) => typeof texts[name] !== 'string' || texts[name] === '')
   if (absent.length > 0)
-    throw new DataFolderError(`${file} is damaged: without ${absent.join(', ')}. Restore it from a backup.`)
+    throw new DataFolderError(`${file} is damaged: ${absent.join(', ')} is missing. Restore the file from a backup.`)
   chmodSync(file, 0o600)
   return texts as Readonly<Record<string, string>>
 }
@@ -94,7 +96,7 @@ function readTexts(file: string, names: readonly string[]): Readonly<Record<stri
 const secretsFileOf = (folder: string) => join(folder, 'secrets.json')
 const credentialsFileOf = (folder: string) => join(folder, 'credentials.json')
 
-/** The folder's secrets by the names of their settings, as a backup holds them. */
+/** The folder's secrets under the names of their settings, as a backup contains them. */
 export function secretSettings(dir: string): Readonly<Record<string, string>> {
   const texts = readTexts(secretsFileOf(resolve(dir)), Object.values(firstSecrets)) ?? {}
   const named = Object.entries(texts).map(([name, text]) => [`SVC_${name.toUpperCase()}`, text] as const)
@@ -106,7 +108,7 @@ export const neededSecretSettings: readonly string[] = Object.values(firstSecret
   (name) => `SVC_${name.toUpperCase()}`,
 )
 
-/** Puts restored secrets and credentials in the place of what the folder holds. */
+/** Replaces the folder's secrets and credentials by restored ones. */
 export function replaceDataFolder(
   dir: string,
   secrets: Readonly<Record<string, string>>,
@@ -131,7 +133,7 @@ export function writeCredentials(dir: string, credentials: Credentials): void {
   syncFolder(folder)
 }
 
-/** Never replaces a file that is there: of two first starts at once both get the secrets of one. */
+/** Never replaces an existing file, so that two first starts at once get the secrets of one file. */
 function makeSecrets(file: string): void {
   const made = Object.fromEntries(Object.values(secretNames).map((name) => [name, newSecret()]))
   const beside = writeBeside(file, made)
@@ -178,6 +180,7 @@ function readSecrets(folder: string): DataFolderSecrets {
     auditKey: value(secretNames.auditKey),
     routerKey: value(secretNames.routerKey),
     webhookKey: value(secretNames.webhookKey),
+    logKey: value(secretNames.logKey),
   }
 }
 
@@ -190,13 +193,13 @@ const folderFaults: Readonly<Record<string, string>> = {
   EROFS: 'the file system is read-only',
   ENOSPC: 'the disk is full',
   EDQUOT: 'the disk quota of this user is used up',
-  ENOENT: 'no folder can be made there',
+  ENOENT: 'no folder can be created there',
   ELOOP: 'its path leads in a circle',
   ENAMETOOLONG: 'its path is too long',
-  ERR_INVALID_ARG_VALUE: 'it has no valid name',
+  ERR_INVALID_ARG_VALUE: 'its name is not valid',
 }
 
-/** Makes the folder, closes it to others and reads its secrets, which it makes at the first start. */
+/** Creates the folder if needed, closes it to other users and reads its secrets. The first start makes the secrets. */
 export function openDataFolder(dir: string): DataFolder {
   try {
     return openFolder(resolve(dir))
@@ -213,7 +216,7 @@ function openFolder(path: string): DataFolder {
   mkdirSync(path, { recursive: true, mode: 0o700 })
   accessSync(path, constants.W_OK | constants.X_OK)
   const { uid, gid, mode } = statSync(path)
-  // Where the gateway runs as root, the database's own group walks through (not: looks into) it; see `db/embedded`.
+  // If the gateway runs as root, the database's group may pass through the folder but not list it; see `db/embedded`.
   const groupPasses = uid === 0 && gid !== 0 ? mode & 0o010 : 0
   chmodSync(path, 0o700 | groupPasses)
   return {

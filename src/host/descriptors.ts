@@ -1,16 +1,16 @@
 import { closeSync, openSync, readdirSync, readFileSync, statSync } from 'node:fs'
 
-/** Share of the limit above which the listener sheds what it can. */
+/** The share of the limit above which the listener closes idle connections. */
 const scarceShare = 0.9
-/** Share of the limit that is kept back for connections of our own, and its bounds. */
+/** The share of the limit that is reserved for our own connections, and its bounds. */
 const reserveShare = 0.05
 const reserveMin = 8
 const reserveMax = 64
-/** So few free ones may be gone before a connection of our own is open. */
+/** This many free descriptors may be used up before one of our own connections opens. */
 const freeMin = 4
 const table = '/proc/self/fd'
 
-/** `ulimit -n` as this process has it; infinity where the system does not tell. */
+/** The limit `ulimit -n` of this process, or infinity if the system does not tell. */
 function limitOfProcess(): number {
   try {
     const limits = readFileSync('/proc/self/limits', 'utf8')
@@ -20,7 +20,7 @@ function limitOfProcess(): number {
   }
 }
 
-/** Since Linux 6.2 the size of the folder is how many there are (5 µs); before, its entries are counted. */
+/** Since Linux 6.2 the size of the folder is the number of descriptors (5 µs). Earlier the entries must be counted. */
 function openInProcess(): number {
   const { size } = statSync(table)
   return size > 0 ? size : readdirSync(table).length
@@ -32,7 +32,7 @@ function openInProcess(): number {
  * let go in the very turn in which a connection of our own opens: no client can be accepted in between.
  */
 export class Descriptors {
-  /** More are in use than the listener wants, as of the last look. */
+  /** True if the last look found more descriptors in use than the listener wants. */
   scarce = false
   private readonly reserve: number[] = []
   private readonly reserved: number
@@ -46,22 +46,22 @@ export class Descriptors {
       : 0
   }
 
-  /** Held back at this moment. */
+  /** The number of reserved descriptors at this moment. */
   get held(): number {
     return this.reserve.length
   }
 
-  /** Without those that are held back. */
+  /** The number of descriptors in use, without the reserved ones. */
   used(): number {
     return this.open() - this.held
   }
 
-  /** None is left for a client: what the system refuses now says nothing of the other side. */
+  /** True if no descriptor is left for a client. Then a refused connection says nothing about the other side. */
   exhausted(): boolean {
     return this.reserved > 0 && this.open() >= this.max - 1
   }
 
-  /** Counts, and fills up what is held back while there is plenty. */
+  /** Counts the descriptors, and refills the reserve while enough are free. */
   look(): void {
     if (this.reserved === 0) return
     const used = this.used()
@@ -69,17 +69,17 @@ export class Descriptors {
     if (!this.scarce) while (this.reserve.length < this.reserved) this.reserve.push(openSync('/dev/null', 'r'))
   }
 
-  /** Call right before a connection of our own, or `count` descriptors at once, are opened. */
+  /** Call it right before one of our own connections opens, or before `count` descriptors are opened at once. */
   lend(count = 1): void {
     if (this.reserve.length === 0 || this.max - this.open() > freeMin + count) return
     for (const fd of this.reserve.splice(-count)) closeSync(fd)
   }
 
-  /** Gives all back. */
+  /** Frees the whole reserve. */
   close(): void {
     for (const fd of this.reserve.splice(0)) closeSync(fd)
   }
 }
 
-/** The process has one table of them. */
+/** One object, because the process has one table of descriptors. */
 export const descriptors = new Descriptors()

@@ -1,4 +1,4 @@
 const pattern = /^(?:localhost|127(?:\.[0-9]{1,3}){3}|\[?::1\]?)$/
 
-/** Only programs on this machine can reach it; an IPv6 address with its brackets, as in a URL, or without. */
+/** True for an address that only programs on this computer can reach. An IPv6 address may have brackets as in a URL. */
 export const isLoopback = (hostname: string) => pattern.test(hostname)

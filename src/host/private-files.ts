@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { chmodSync, closeSync, fsyncSync, mkdirSync, openSync, readFileSync, renameSync, writeSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 
-/** The text says which file is at fault, never what is in it. */
+/** The text names the file that is at fault, but not its content. */
 export class PrivateFileError extends Error {
   override readonly name = 'PrivateFileError'
 }
@@ -13,7 +13,7 @@ export interface PrivateFolder {
   readonly path: string
   /** undefined where there is no such file. Throws `PrivateFileError`. */
   read(name: string): unknown
-  /** Whole and to the disk, or not at all. */
+  /** Writes the whole value to the disk, or nothing. */
   write(name: string, value: unknown): void
 }
 
@@ -25,7 +25,7 @@ export function syncFolder(folder: string): void {
   closeSync(handle)
 }
 
-/** Written whole and to the disk, under a name nobody reads yet: that name. */
+/** Writes the whole value to the disk under a new name that nobody reads yet, and returns that name. */
 export function writeBeside(file: string, value: unknown): string {
   const beside = `${file}.${process.pid}.${randomBytes(4).toString('hex')}`
   const handle = openSync(beside, 'wx', 0o600)

@@ -13,10 +13,10 @@ export function programFile(path: string): string {
   return embeddedFiles[path] ?? join(root, path)
 }
 
-/** null: `file` is the built program or the agent's bundle, above which lies whatever that machine has there. */
+/** null in the built program and in the agent's bundle, whose parent folders belong to something else. */
 export const checkoutRoot = (file = import.meta.file): string | null => (file === 'program-files.ts' ? root : null)
 
-/** null: this is no built program. */
+/** null if this is not a built program. */
 export function embeddedFile(path: string): string | null {
   return embeddedFiles[path] ?? null
 }

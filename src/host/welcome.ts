@@ -8,11 +8,11 @@ export interface WelcomeFacts {
   readonly otherUrls: readonly string[]
   /** Models that can answer now. */
   readonly models: readonly string[]
-  /** null: no data folder, the operator's own PostgreSQL. */
+  /** null without a data folder, i.e. with the operator's own PostgreSQL. */
   readonly credentialsFile: string | null
-  /** The file was there once: tokens and keys were made, and nobody can read them there any more. */
+  /** The file existed once. Tokens and keys exist, but nobody can read them in the file any more. */
   readonly credentialsGone: boolean
-  /** The gateway key that this very start made, the only time it is shown; null later. */
+  /** The gateway key that this start has made and shows once. null at later starts. */
   readonly newKey: string | null
 }
 
@@ -21,11 +21,13 @@ const modelsNamedMax = 8
 
 function poolLines(models: readonly string[]): string[] {
   const named = models.toSorted().slice(0, modelsNamedMax)
-  if (named.length === 0) return ['  No model server answers yet. Add one:  ./penstock nodes add http://HOST:PORT']
+  if (named.length === 0) return ['  No model server answers yet. Add one with:  ./penstock nodes add http://HOST:PORT']
   const more = models.length > named.length ? ` and ${models.length - named.length} more` : ''
   const lines = [`  Models      ${named.join(', ')}${more}`]
   if (named.every((model) => model.startsWith('demo/'))) {
-    lines.push('              (a built-in demo text generator, not a language model: no model server was found here)')
+    lines.push(
+      '              (this is a built-in demo text generator, because no model server was found on this computer)',
+    )
   }
   return lines
 }
@@ -42,12 +44,12 @@ function credentialsLines({ credentialsFile, credentialsGone }: WelcomeFacts): s
   if (credentialsFile === null) return []
   if (!credentialsGone) return [`  Credentials ${credentialsFile}`]
   return [
-    `  Credentials ${credentialsFile} is gone. Put it back, or make a new admin token:  ./penstock reset-admin`,
-    '              (tokens and keys that were handed out go on working)',
+    `  Credentials ${credentialsFile} is missing. Put it back, or make a new admin token with:  ./penstock reset-admin`,
+    '              (existing tokens and keys keep working)',
   ]
 }
 
-/** What a start prints when all is ready. Secrets are shown by the first start only. */
+/** What a start prints when everything is ready. Only the first start shows secrets. */
 export function welcome(facts: WelcomeFacts): string {
   const { baseUrl, host, models } = facts
   const lines = [
@@ -63,7 +65,10 @@ export function welcome(facts: WelcomeFacts): string {
     ...curlLines(facts),
   ]
   if (!loopback.has(host) && !baseUrl.startsWith('https:')) {
-    lines.push('', `  Warning: listening on ${host} over plain http. Put TLS in front before others use it.`)
+    lines.push(
+      '',
+      `  Warning: the gateway listens on ${host} without TLS. Put a TLS proxy in front before others use it.`,
+    )
   }
   return `${lines.join('\n')}\n\n`
 }

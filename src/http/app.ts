@@ -1,10 +1,12 @@
 import { type AnyElysia, Elysia } from 'elysia'
 import type { GatewayHandle } from '../actors/gateway-handle.ts'
+import { operations } from '../actors/operations/registry.ts'
 import { tunnelSocketOptions } from '../actors/tunnels/tunnel-socket.ts'
 import { idleSeconds } from '../listener/connection-clock.ts'
 import { createHttpContext } from './frame/context.ts'
 import { checkAdminRoutes, RouteTable } from './frame/route-table.ts'
 import { gatewayDoor } from './gateway-door.ts'
+import { inferenceDoors } from './inference/inference-door.ts'
 import { problems } from './plugins/problems.ts'
 import { reportRoutes } from './reports/registry.ts'
 import { auditRoutes } from './routes/admin/audit.ts'
@@ -15,6 +17,7 @@ import { enrollmentTokenRoutes } from './routes/admin/enrollment-tokens.ts'
 import { explainRoutes } from './routes/admin/explain.ts'
 import { inspectRoutes } from './routes/admin/inspect.ts'
 import { keyRoutes } from './routes/admin/keys.ts'
+import { logRoutes } from './routes/admin/log.ts'
 import { mixtureRoutes } from './routes/admin/mixtures.ts'
 import { catalogueRoutes } from './routes/admin/models.ts'
 import { nodeRoutes } from './routes/admin/nodes.ts'
@@ -26,8 +29,9 @@ import { webhookRoutes } from './routes/admin/webhooks.ts'
 import { billingRoutes } from './routes/billing.ts'
 import { billingRequestRoutes } from './routes/billing-requests.ts'
 import { consoleRoutes } from './routes/console.ts'
+import { countTokensRoutes } from './routes/count-tokens.ts'
 import { docsRoutes } from './routes/docs.ts'
-import { apiCatalogRoutes, endpointIndexRoutes } from './routes/endpoint-index.ts'
+import { apiCatalogRoutes, endpointIndexRoutes, rootRoutes } from './routes/endpoint-index.ts'
 import { healthRoutes } from './routes/health.ts'
 import { inferenceRoutes } from './routes/inference.ts'
 import { marketplaceRoutes } from './routes/marketplace.ts'
@@ -41,6 +45,8 @@ import { nodeTunnelRoutes } from './routes/node-tunnel.ts'
 import { peerRoutes } from './routes/peer.ts'
 import { pricingRoutes } from './routes/pricing.ts'
 import { privateJobRoutes } from './routes/private-jobs.ts'
+import { publicLogRoutes } from './routes/public-log.ts'
+import { publicPayoutRoutes } from './routes/public-payouts.ts'
 import { receiptProofRoutes } from './routes/receipts.ts'
 import { settlementRoutes } from './routes/settlement.ts'
 import { webhookKeyRoutes } from './routes/webhook-keys.ts'
@@ -51,7 +57,7 @@ import { webhookKeyRoutes } from './routes/webhook-keys.ts'
  */
 const bunBodyBytesMax = Number.MAX_SAFE_INTEGER
 
-/** The HTTP interface over a running gateway; the caller listens. */
+/** The HTTP interface of a running gateway. The caller listens. */
 export function createApp(gateway: GatewayHandle): AnyElysia {
   const context = createHttpContext(gateway, () => app.server)
   let mounted: RouteTable | null = null
@@ -59,20 +65,27 @@ export function createApp(gateway: GatewayHandle): AnyElysia {
     mounted ??= new RouteTable(app)
     return mounted
   }
+  const doors = inferenceDoors(context, operations)
+  const posts = new Map(
+    [...doors].map(([path, door]) => [path, (request: Request) => door.handle(request, app.server)]),
+  )
   const app: AnyElysia = new Elysia({
     serve: { maxRequestBodySize: bunBodyBytesMax, idleTimeout: idleSeconds, development: false },
     websocket: tunnelSocketOptions,
-    // Else the path of a request is looked for behind the eleventh character, where it is not for a short host.
+    // Without this Elysia looks for the path behind the eleventh character, which is wrong for a short host.
     handler: { standardHostname: false },
   })
-    .wrap(gatewayDoor(context, table, () => app.server))
+    .wrap(gatewayDoor(context, table, () => app.server, posts))
     .use(problems(context, table))
-    .use(inferenceRoutes(context))
+    .use(inferenceRoutes(doors))
+    .use(countTokensRoutes(context))
     .use(modelRoutes(context))
     .use(endpointIndexRoutes(context, table))
+    .use(rootRoutes(context, table))
     .use(apiCatalogRoutes(context))
     .use(pricingRoutes(context, table))
     .use(settlementRoutes(context))
+    .use(publicPayoutRoutes(context))
     .use(marketplaceRoutes(context))
     .use(nodePayoutRoutes(context))
     .use(billingRoutes(context))
@@ -102,9 +115,11 @@ export function createApp(gateway: GatewayHandle): AnyElysia {
     .use(commandRoutes(context))
     .use(webhookRoutes(context))
     .use(webhookKeyRoutes(context))
+    .use(publicLogRoutes(context))
     .use(creditRoutes(context))
     .use(payoutBatchRoutes(context))
     .use(receiptRoutes(context))
+    .use(logRoutes(context))
     .use(reportRoutes(context))
   checkAdminRoutes(app)
   return app

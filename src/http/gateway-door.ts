@@ -6,43 +6,52 @@ import { frontDoor, type Handler } from '../listener/front-door.ts'
 import { pathOf } from '../listener/request-target.ts'
 import type { PeerDirectory } from './frame/client-address.ts'
 import { beginExchange, endExchange, type HttpContext } from './frame/context.ts'
+import { sentKey } from './frame/credential.ts'
 import type { RouteTable } from './frame/route-table.ts'
 import { unknownParameters } from './frame/unknown-parameters.ts'
 import { auditUnrouted } from './plugins/access-audit.ts'
 import { respondToFailure, unmatched } from './plugins/problems.ts'
 
-/** What tells how the gateway is, and where nodes and other gateways prove who they are by signatures of their own. */
+/** Paths for health checks, and paths where nodes and other gateways prove their identity with signatures. */
 const openPaths = /^\/(?:healthz|readyz|metrics|v1\/node-agent\/.*)$/
-const bearerPattern = /^bearer +(\S+)$/i
 
-/** True for a credential that memory knows. One that has to be looked up is known from then on. */
+/** True for a credential that memory knows. A look-up that starts here makes the credential known later. */
 function known(find: () => unknown): boolean {
   try {
     const found = find()
     if (!(found instanceof Promise)) return found !== null
     found.catch(() => {})
   } catch {
-    // The database is away: nobody is known then.
+    // The database is away, so the credential is unknown.
   }
   return false
 }
 
-function isKnown({ gateway: { access } }: HttpContext, { headers: sent, url }: Request): boolean {
+function isKnown({ gateway: { access } }: HttpContext, request: Request): boolean {
+  const { headers: sent, url } = request
   const path = pathOf(url)
   if (openPaths.test(path) || path.startsWith(peerPath)) return true
-  const bearer = bearerPattern.exec(sent.get('authorization') ?? '')?.[1]
+  const bearer = sentKey(request)
   const role = sent.get(headers.adminToken)
   const customerId = sent.get(headers.customerId)
   const customerToken = sent.get(headers.customerToken)
   return (
     (role !== null && known(() => access.role(role))) ||
-    (bearer !== undefined && (known(() => access.gatewayKey(bearer)) || known(() => access.role(bearer)))) ||
+    (bearer !== null && (known(() => access.gatewayKey(bearer)) || known(() => access.role(bearer)))) ||
     (customerId !== null && customerToken !== null && known(() => access.customer(customerId, customerToken)))
   )
 }
 
-/** The gateway's front door. What it refuses has its log line and its event like anything else. */
-export function gatewayDoor(context: HttpContext, table: () => RouteTable, server: () => PeerDirectory | null) {
+/**
+ * The gateway's front door. A refused request also has its log line and its audit event. `posts` has handlers by their
+ * path. They take the POST requests of that path and save the router's own work on each request.
+ */
+export function gatewayDoor(
+  context: HttpContext,
+  table: () => RouteTable,
+  server: () => PeerDirectory | null,
+  posts: ReadonlyMap<string, Handler>,
+) {
   const refuse = (request: Request, problem: Problem): Response => {
     const exchange = beginExchange(context, request, server())
     const path = pathOf(request.url)
@@ -55,18 +64,24 @@ export function gatewayDoor(context: HttpContext, table: () => RouteTable, serve
     endExchange(context, exchange, { route, method: request.method, status })
     return response
   }
-  const enter = frontDoor({ descriptors, isKnown: (request) => isKnown(context, request), refuse })
-  // Elysia's type says what the handler returns, and means the handler.
+  const enter = frontDoor({
+    descriptors,
+    isKnown: (request) => isKnown(context, request),
+    refuse,
+    leaving: () => context.gateway.leaving(),
+  })
+  // Elysia's type describes the result of the handler, but it means the handler.
   return ((next: Handler, request: Request): Handler => {
-    const handler = enter(next, request)
+    const own = request.method === 'POST' ? posts.get(pathOf(request.url)) : undefined
+    const handler = enter(own ?? next, request)
     return request.url.includes('?') ? warning(handler, table) : handler
   }) as never
 }
 
-/** The same, which names what the route does not read of the query. */
+/** Adds a header that names query parameters which the route does not read. */
 function warning(handler: Handler, table: () => RouteTable): Handler {
   return async (request) => {
-    // Afterwards Bun no longer knows the query (seen).
+    // After the answer Bun no longer knows the query (seen).
     const { url } = request
     const response = await handler(request)
     const known = table().match(pathOf(url))?.query

@@ -2,14 +2,14 @@ import { NoAnswer, within } from '../deadline.ts'
 import { Problem } from '../errors.ts'
 import { secondMs } from '../time.ts'
 
-/** Bun's server, as far as the time of a connection goes. Its clock moves in steps of 4 s. */
+/** The part of Bun's server that times connections. Its clock moves in steps of 4 s. */
 export interface TimedServer {
   timeout(request: Request, seconds: number): void
 }
 
-/** A connection between two requests, an answer that is under way, and of which the client takes nothing. */
+/** How long a connection may be idle between requests, during an answer, or while the client reads nothing. */
 export const idleSeconds = 75
-/** Bun takes no more. */
+/** The largest value that Bun accepts. */
 const secondsMax = 255
 /**
  * While a body is awaited. Bun closes a connection that has not brought 16 KiB for each of these seconds when they are
@@ -22,7 +22,7 @@ const shortBodyBytesMax = 256 * 1024
 
 const tooSlow = () =>
   new Problem('invalid_request', {
-    detail: `The body must arrive within ${bodyMsMax / secondMs} s`,
+    detail: `The body did not arrive within ${bodyMsMax / secondMs} s`,
     headers: { connection: 'close' },
   })
 
@@ -32,7 +32,7 @@ const tooSlow = () =>
  * has deadlines of its own.
  */
 export class ConnectionClock {
-  /** `server`: null until it listens, and for a request that came another way. */
+  /** `server` returns null until it listens, and for a request that did not come through it. */
   constructor(private readonly server: () => TimedServer | null) {}
 
   /** A body that is being read. No promise more where the body is short. Call `rest` or `lift` when it is there. */
@@ -51,12 +51,12 @@ export class ConnectionClock {
     }
   }
 
-  /** The answer may be silent for long: the deadlines are the route's own. Call `rest` before it goes out. */
+  /** Allows the answer to be silent, because the route has its own deadlines. Call `rest` before the answer is sent. */
   lift(request: Request): void {
     this.server()?.timeout(request, 0)
   }
 
-  /** Lifted for just so long. */
+  /** Allows silence only while `work` runs. */
   async lifted<T>(request: Request, work: () => Promise<T>): Promise<T> {
     this.lift(request)
     try {

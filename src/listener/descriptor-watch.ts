@@ -4,14 +4,14 @@ import { minuteMs } from '../time.ts'
 
 /** Bun's server, as far as its connections go. */
 export interface SheddingServer {
-  /** Those that wait for a further request. */
+  /** Closes the connections that wait for a further request. */
   closeIdleConnections(): number
 }
 
 const lookMs = 250
-/** Where the count is dear, it may cost this part of the time at most. */
+/** If counting is slow, it may cost at most this share of the time. */
 const costPart = 50
-/** Idle connections are closed so often while descriptors are scarce. */
+/** How often idle connections are closed while descriptors are scarce. */
 const shedMs = 5_000
 
 /**

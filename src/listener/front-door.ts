@@ -5,7 +5,9 @@ export type Handler = (request: Request) => Response | Promise<Response>
 
 export interface FrontDoorOptions {
   readonly descriptors: { readonly scarce: boolean }
-  /** While descriptors are scarce: whether a request is let in. Must not throw. */
+  /** True while this process leaves: each answer then ends its connection, so that the client's next one leads elsewhere. */
+  readonly leaving?: () => boolean
+  /** Decides while descriptors are scarce whether a request is admitted. It must not throw. */
   readonly isKnown: (request: Request) => boolean
   readonly refuse: (request: Request, problem: Problem) => Response
 }
@@ -24,10 +26,11 @@ function closing(response: Response | undefined): Response {
  * nothing else where nothing is wrong.
  */
 export function frontDoor(options: FrontDoorOptions): (next: Handler, request: Request) => Handler {
-  const { descriptors, isKnown, refuse } = options
+  const { descriptors, isKnown, refuse, leaving = () => false } = options
   return (next, request) => {
     const fault = targetFault(request)
     if (fault !== null) return (asked) => refuse(asked, fault)
+    if (leaving()) return async (asked) => closing(await next(asked))
     if (!descriptors.scarce) return next
     return async (asked) => closing(isKnown(asked) ? await next(asked) : refuse(asked, scarce()))
   }

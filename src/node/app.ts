@@ -1,5 +1,5 @@
 import { type AnyElysia, Elysia } from 'elysia'
-import { headers } from '../brand.ts'
+import { headers, witnessPath } from '../brand.ts'
 import { Problem } from '../errors.ts'
 import { descriptors } from '../host/descriptors.ts'
 import { newId } from '../ids.ts'
@@ -7,8 +7,10 @@ import { ConnectionClock, idleSeconds } from '../listener/connection-clock.ts'
 import { frontDoor } from '../listener/front-door.ts'
 import { pathOf } from '../listener/request-target.ts'
 import { failureName, type Log } from '../log.ts'
+import { boundedText } from '../protocol/json/foreign-json.ts'
 import { parseJson, readJsonText } from '../protocol/json/json-body.ts'
-import { bearerChallenge, openAiResponse, problemResponse } from '../protocol/json/problem-response.ts'
+import { bearerChallenge, envelopeResponse, problemResponse } from '../protocol/json/problem-response.ts'
+import { witnessBytesMax } from '../protocol/log/witnessing.ts'
 import { isNonce } from '../protocol/signing/signatures.ts'
 import { rerankRoute } from '../protocol/wire/inference/rerank.ts'
 import { nodeStatusPath } from '../protocol/wire/nodes/agent.ts'
@@ -19,10 +21,13 @@ import { nodeStatus, type StatusParts } from './node-status.ts'
 import { baseHeaders, clientClosedStatus } from './rerank/answers.ts'
 import type { Reranker } from './rerank/rerank.ts'
 import { rerankRoutes } from './rerank/rerank-routes.ts'
+import type { Witness } from './witness/witness.ts'
+import { answerWitness } from './witness/witness-routes.ts'
 
 export interface NodeAppParts extends Omit<ChatRouteParts, 'connections'>, StatusParts {
   readonly reranker: Reranker
   readonly commands: Commands
+  readonly witness: Witness
   readonly log: Log
 }
 
@@ -30,7 +35,7 @@ type OpenParts = NodeAppParts & Pick<ChatRouteParts, 'connections'>
 
 export interface NodeApp {
   readonly app: AnyElysia
-  /** The same routes without a socket: what arrives by the tunnel. */
+  /** The same routes without a socket, for requests from the tunnel. */
   handle(request: Request): Promise<Response>
 }
 
@@ -40,14 +45,18 @@ const methods: Readonly<Record<string, string>> = {
   [nodeStatusPath]: 'GET',
   '/healthz': 'GET',
   [rerankRoute]: 'POST',
+  [witnessPath]: 'POST',
 }
 
 type Refuse = (problem: Problem, requestId: string) => Response
-const asOpenAi: Refuse = (problem, requestId) => openAiResponse(problem, requestId, baseHeaders)
+const asOpenAi: Refuse = (problem, requestId) => envelopeResponse('openai', problem, requestId, baseHeaders)
 const asProblem: Refuse = (problem, requestId) =>
   problemResponse(problem, requestId, baseHeaders, { typeBase: null, challenge: bearerChallenge })
 
-/** One line for each request, without anything that a caller made up; the gateway's polls only where they fail. */
+/**
+ * One log line for each request, without anything that a caller made up. Polls of the gateway are logged only if they
+ * fail.
+ */
 class Line {
   readonly requestId = newId('req')
   private readonly beganMs = performance.now()
@@ -67,7 +76,7 @@ class Line {
   }
 }
 
-/** Runs one route: its answer, or its refusal in the form of the route. */
+/** Runs one route and turns a refusal into the route's form of error. */
 async function answered(
   log: Log,
   route: string,
@@ -103,7 +112,7 @@ async function statusResponse(parts: NodeAppParts, request: Request): Promise<Re
   return Response.json(nodeStatus(parts, membership.nodeId, nonce), { headers: baseHeaders })
 }
 
-/** Commands are the gateway's alone: no local credential opens them. */
+/** Only the gateway may send commands. No local credential allows them. */
 async function commandResponse(parts: OpenParts, request: Request): Promise<Response> {
   if (!request.headers.has(headers.routerSignature)) throw new Problem('missing_credentials')
   const caller = parts.credentials.begin(request)
@@ -117,6 +126,17 @@ async function commandResponse(parts: OpenParts, request: Request): Promise<Resp
   )
 }
 
+/** Checkpoints come from the gateway alone, whose log contains this node's receipts. */
+async function witnessResponse(parts: OpenParts, request: Request): Promise<Response> {
+  if (!request.headers.has(headers.routerSignature)) throw new Problem('missing_credentials')
+  const caller = parts.credentials.begin(request)
+  const reading = request.body === null ? '' : boundedText(request.body, witnessBytesMax)
+  const text = await parts.connections.body(request, Promise.resolve(reading))
+  if (text === null) throw new Problem('payload_too_large')
+  caller.withBody(text)
+  return answerWitness(parts.witness, request, text)
+}
+
 function unmatched(request: Request): Response {
   const allow = methods[pathOf(request.url)]
   const problem =
@@ -124,7 +144,7 @@ function unmatched(request: Request): Response {
   return asProblem(problem, newId('req'))
 }
 
-/** As far as the headers tell. */
+/** What the headers alone tell about the caller. */
 function isKnown({ credentials }: NodeAppParts, request: Request): boolean {
   if (pathOf(request.url) === '/healthz') return true
   try {
@@ -135,7 +155,7 @@ function isKnown({ credentials }: NodeAppParts, request: Request): boolean {
   }
 }
 
-/** Elysia's type says what the handler returns, and means the handler. */
+// Elysia's type describes the result of the handler, but it means the handler.
 function door(parts: NodeAppParts) {
   const refuse = (_request: Request, problem: Problem) => {
     const requestId = newId('req')
@@ -145,7 +165,7 @@ function door(parts: NodeAppParts) {
   return frontDoor({ descriptors, isKnown: (request) => isKnown(parts, request), refuse }) as never
 }
 
-/** Bun's own limit answers before any route; each route has its own. */
+/** Bun's own limit would answer before any route, and each route has its own limit. */
 const bunBodyBytesMax = Number.MAX_SAFE_INTEGER
 
 /** The agent's HTTP interface (§22); the caller listens. */
@@ -159,7 +179,7 @@ export function createNodeApp(parts: NodeAppParts): NodeApp {
     answered(log, nodeChatRoute, request, asOpenAi, (requestId) => answerChat(open, request, requestId))
   const app: AnyElysia = new Elysia({
     serve: { maxRequestBodySize: bunBodyBytesMax, idleTimeout: idleSeconds, development: false },
-    // Else the path of a request is looked for behind the eleventh character, where it is not for a short host.
+    // Without this Elysia looks for the path behind the eleventh character, which is wrong for a short host.
     handler: { standardHostname: false },
   })
     .wrap(door(parts))
@@ -181,6 +201,11 @@ export function createNodeApp(parts: NodeAppParts): NodeApp {
     .put(nodeCommandRoute, ({ request }) => command(request), { parse: 'none' })
     .get(nodeCommandRoute, ({ request }) => command(request))
     .delete(nodeCommandRoute, ({ request }) => command(request), { parse: 'none' })
+    .post(
+      witnessPath,
+      ({ request }) => answered(log, witnessPath, request, asProblem, () => witnessResponse(open, request)),
+      { parse: 'none' },
+    )
     .use(
       rerankRoutes({
         credentials: parts.credentials,

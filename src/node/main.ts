@@ -24,23 +24,23 @@ export interface NodeOptions extends JoinOptions {
   readonly port: number
   /** Base URLs of model servers. */
   readonly runtimes: readonly string[]
-  /** Model servers that rank and do not say so. */
+  /** Model servers that rerank documents but do not say so. */
   readonly rankers?: readonly DeclaredRanker[]
-  /** For model servers that ask for one. */
+  /** Keys of model servers that need one. */
   readonly runtimeKeys?: readonly RuntimeKey[]
   /** Look for model servers on loopback. */
   readonly discover: boolean
   readonly runtimeTimes?: RuntimeTimes
-  /** Between two looks at loopback, ms. */
+  /** The time between two looks at loopback, ms. */
   readonly discoverMs?: number
-  /** What runs when it stops may end within this, ms. */
+  /** How long running work may take at the stop, ms. */
   readonly graceMs?: number
 }
 
 export interface RunningNode {
-  /** null: it belongs to no gateway, and serves this machine alone. */
+  /** null if the agent belongs to no gateway and serves its own computer alone. */
   readonly nodeId: string | null
-  /** It was enrolled before this start: a token that was given was not used. */
+  /** True if the node was already enrolled, so that a given token was not used. */
   readonly enrolledBefore: boolean
   readonly fingerprint: string
   /** `local_base_url`. */
@@ -51,15 +51,15 @@ export interface RunningNode {
   handle(request: Request): Promise<Response>
   readonly runtimes: RuntimeSet
   readonly transportKeys: TransportKeys
-  /** null: the gateway calls this agent at its `endpoint_url`, or there is none. */
+  /** null if the gateway calls this agent at its `endpoint_url`, or if there is no gateway. */
   readonly tunnel: NodeTunnel | null
-  /** Ordered: nothing new, what runs may end, then tunnel, port and polls. */
+  /** Stops in order: accepts nothing new, lets running work end, then closes tunnel, port and polls. */
   stop(): Promise<void>
 }
 
 const graceMsDefault = 30_000
 
-/** Where the agent keeps its keys unless it is told otherwise. */
+/** The default folder for the agent's keys. */
 export function nodeFolderPath(env: Readonly<Record<string, string | undefined>>): string {
   const data = env.XDG_DATA_HOME
   return join(data !== undefined && data !== '' ? data : join(homedir(), '.local', 'share'), product, 'node')
@@ -68,12 +68,12 @@ export function nodeFolderPath(env: Readonly<Record<string, string | undefined>>
 function listenFault(error: unknown, port: number): unknown {
   const code = String((error as { code?: unknown }).code)
   if (code === 'EADDRINUSE') return new NodeStartError(`Port ${port} is in use. Choose another one with --listen.`)
-  if (code === 'EACCES') return new NodeStartError(`Port ${port} may not be taken by this user. Use one above 1023.`)
-  if (code === 'EADDRNOTAVAIL') return new NodeStartError('--listen is no address of this machine.')
+  if (code === 'EACCES') return new NodeStartError(`This user may not use port ${port}. Choose a port above 1023.`)
+  if (code === 'EADDRNOTAVAIL') return new NodeStartError('--listen is not an address of this computer.')
   return error
 }
 
-/** All that a start has opened, in order. */
+/** Everything that a start has opened, in order. */
 interface Started {
   readonly options: NodeOptions
   readonly folder: PrivateFolder
@@ -89,7 +89,7 @@ interface Started {
 function checkUrls({ runtimes, rankers = [], runtimeKeys = [] }: NodeOptions): void {
   for (const url of [...runtimes, ...[...rankers, ...runtimeKeys].map((given) => given.url)]) {
     if (nodeBaseUrl(url) !== null) continue
-    throw new NodeStartError('--runtime, --rerank and --runtime-key take addresses as http://127.0.0.1:8000')
+    throw new NodeStartError('--runtime, --rerank and --runtime-key take addresses like http://127.0.0.1:8000')
   }
 }
 
@@ -161,7 +161,7 @@ function openTunnel({ options, identity, runtimes, served }: Started, membership
     sign: identity.key.sign,
     routerKid: membership.routerKid,
     handle: served.routes.handle,
-    // A hint and no more: the gateway asks for the signed status.
+    // This is only a hint, after which the gateway asks for the signed status.
     status: () => '{"changed":true}',
     log: (event, fields) => options.log.info(event, fields),
   })
@@ -190,7 +190,7 @@ function running(started: Started, membership: Membership | null): Omit<RunningN
   }
 }
 
-/** The last bytes of what was cut may take so long to leave, ms. */
+/** How long the last bytes of cut answers may take, ms. */
 const lastBytesMs = 500
 
 async function stopOrderly(started: Started, tunnel: NodeTunnel | null): Promise<void> {
@@ -199,8 +199,8 @@ async function stopOrderly(started: Started, tunnel: NodeTunnel | null): Promise
   log.info('stopping')
   served.beginStop()
   tunnel?.statusChanged()
-  // The tunnel takes nothing new from here on, and closes after its last stream.
-  // A job that is cut here is another attempt for its gateway; its key stays used up.
+  // From here on the tunnel accepts nothing new. It closes after its last stream.
+  // The gateway repeats a job that is cut here with a new attempt. The key of the cut one stays used.
   await served.commands.stop()
   await Promise.all([served.chat.stop(graceMs), served.reranker.stop(graceMs), tunnel?.stop(graceMs + lastBytesMs)])
   await Promise.race([served.routes.app.server?.stop(), Bun.sleep(lastBytesMs)])

@@ -13,6 +13,7 @@ import type { Identity } from './membership/identity.ts'
 import type { Membership, Place } from './membership/membership.ts'
 import { Reranker } from './rerank/rerank.ts'
 import type { RuntimeSet } from './runtimes/runtime-set.ts'
+import { createWitness } from './witness/witness.ts'
 
 export interface RoutesOptions {
   readonly folder: PrivateFolder
@@ -71,6 +72,7 @@ export function createRoutes({ folder, identity, transportKeys, runtimes, place,
     credentials,
     reranker,
     commands,
+    witness: createWitness({ folder, identity: identity.key, log }),
     log,
     stopping: () => stopping,
   })

@@ -14,7 +14,7 @@ import { databaseFailure, OfflineError, offlineSettings, openStorage } from './s
 
 export interface BackupOptions {
   readonly env: Environment
-  /** A file, or a folder that is there: then the file in it is named by the time. */
+  /** A file, or an existing folder in which the backup gets the time as its name. */
   readonly target: string
   readonly overwrite: boolean
 }
@@ -23,7 +23,7 @@ export interface Backup {
   readonly file: string
   readonly bytes: number
   readonly rows: Rows
-  /** Settings without which the backup cannot be used, and which this command was not told. */
+  /** Settings that the backup needs and that this command does not know. */
   readonly absentSecrets: readonly string[]
 }
 
@@ -31,7 +31,7 @@ const secretNames = Object.entries(definitions)
   .filter(([name, { kind }]) => kind === 'secret' && name.startsWith('SVC_'))
   .map(([name]) => name)
 
-/** What the gateway of this environment runs with: a setting goes before the folder's own. */
+/** The secrets of the gateway with this environment. A setting has precedence over the folder's own secret. */
 function secretsOf(settings: Settings, dataDir: string | null): Readonly<Record<string, string>> {
   const values = settings as unknown as Readonly<Record<string, string | null>>
   const given = secretNames.flatMap((name) => (values[name] == null ? [] : [[name, values[name]] as const]))
@@ -74,7 +74,7 @@ export async function writeBackup({ env, target, overwrite }: BackupOptions): Pr
   }
 }
 
-const isThere = (file: string) => new OfflineError(`${file} is there already. With --overwrite it is replaced.`)
+const isThere = (file: string) => new OfflineError(`${file} exists already. --overwrite replaces it.`)
 
 function give(partial: string, file: string, overwrite: boolean): void {
   try {
@@ -93,13 +93,15 @@ async function openFile(file: string): Promise<FileHandle> {
   try {
     return await open(file, 'wx', 0o600)
   } catch (error) {
-    throw new OfflineError(`${dirname(file)} cannot be written (${String((error as { code?: unknown }).code)}).`)
+    throw new OfflineError(
+      `The folder ${dirname(file)} is not writable (${String((error as { code?: unknown }).code)}).`,
+    )
   }
 }
 
 const pieceBytes = 64 * 1024
 
-/** The driver hands over row by row, the compressor wants more at once. */
+/** The driver delivers row by row, and the compressor works better with larger pieces. */
 function gather(write: (chunk: Buffer) => Promise<void>) {
   let held: Uint8Array[] = []
   let bytes = 0
@@ -123,7 +125,7 @@ async function writeFile<T>(file: string, fill: (write: Write) => Promise<T>): P
   const handle = await openFile(file)
   const gzip = createGzip({ level: 6 })
   const written = drainInto(gzip, handle)
-  // Heard below; a fault of the disk must not end the process before.
+  // The error is handled below. Until then a disk error must not end the process.
   written.catch(() => {})
   try {
     const pieces = gather(async (chunk) => {

@@ -7,9 +7,9 @@ import { databaseFailure, OfflineError, offlineSettings, openStorage } from './s
 
 export interface ResetAdmin {
   readonly adminToken: string
-  /** Admin tokens of the database that have ended. */
+  /** The number of admin tokens in the database that stopped working. */
   readonly ended: number
-  /** Where the token was written; null: nowhere. */
+  /** The file with the new token, or null. */
   readonly credentialsFile: string | null
 }
 
@@ -20,7 +20,7 @@ export interface ResetAdmin {
 export async function resetAdmin(env: Environment): Promise<ResetAdmin> {
   const settings = offlineSettings(env)
   if (settings.DATABASE_URL === null && settings.SVC_ADMIN_TOKENS.length > 0) {
-    throw new OfflineError('This gateway takes its admin tokens from SVC_ADMIN_TOKENS alone: put a new one there.')
+    throw new OfflineError('This gateway takes its admin tokens from SVC_ADMIN_TOKENS alone. Put a new one there.')
   }
   const storage = await openStorage(settings)
   const pepper =
@@ -28,7 +28,8 @@ export async function resetAdmin(env: Environment): Promise<ResetAdmin> {
     (storage.dataDir === null ? undefined : secretSettings(storage.dataDir).SVC_TOKEN_PEPPER)
   const database = openDatabase({ url: storage.url, connectionsMax: 1 })
   try {
-    if (pepper === undefined) throw new OfflineError('SVC_TOKEN_PEPPER is required: the one of the gateways.')
+    if (pepper === undefined)
+      throw new OfflineError('SVC_TOKEN_PEPPER is required. Set the one that the gateways have.')
     const made = await database.db.transaction(async (tx) => {
       const ended = await deleteRoleTokens(tx, 'admin')
       const adminToken = await makeRoleToken(tx, listOf(pepper), 'admin')
@@ -43,7 +44,7 @@ export async function resetAdmin(env: Environment): Promise<ResetAdmin> {
   }
 }
 
-/** The command line of the embedded gateway goes on working. */
+/** Keeps the command line of the embedded gateway working. */
 function keep(dataDir: string | null, adminToken: string): string | null {
   const held = dataDir === null ? null : readCredentials(dataDir)
   if (dataDir === null || held === null) return null

@@ -1,8 +1,18 @@
-import { createReadStream, existsSync, mkdirSync, renameSync, statSync, writeFileSync } from 'node:fs'
+import {
+  closeSync,
+  createReadStream,
+  existsSync,
+  mkdirSync,
+  openSync,
+  readSync,
+  renameSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
 import { pipeline } from 'node:stream'
 import { createGunzip } from 'node:zlib'
-import { BackupError, type BackupHeader, BackupSource, damaged, readHeader } from '../db/backup/backup-text.ts'
+import { BackupError, type BackupHeader, BackupSource, damaged, foreign, readHeader } from '../db/backup/backup-text.ts'
 import type { Rows } from '../db/backup/dump.ts'
 import { restoreDatabase } from '../db/backup/restore.ts'
 import { startEmbedded } from '../db/embedded/embedded.ts'
@@ -30,16 +40,28 @@ export interface Restored {
 
 const silent = { info: () => {}, warn: () => {} }
 
+function isGzip(file: string): boolean {
+  const start = Buffer.alloc(2)
+  const descriptor = openSync(file, 'r')
+  try {
+    return readSync(descriptor, start) === 2 && start[0] === 0x1f && start[1] === 0x8b
+  } finally {
+    closeSync(descriptor)
+  }
+}
+
 function openBackup(file: string): { readonly source: BackupSource; readonly close: () => void } {
-  if (statSync(file, { throwIfNoEntry: false })?.isFile() !== true) throw new OfflineError(`There is no file ${file}.`)
+  if (statSync(file, { throwIfNoEntry: false })?.isFile() !== true)
+    throw new OfflineError(`The file ${file} does not exist.`)
+  if (!isGzip(file)) throw new OfflineError(foreign().message)
   const bytes = createReadStream(file)
   const text = createGunzip()
-  // A fault of either reaches whoever reads the text.
+  // An error of either stream reaches the reader of the text.
   pipeline(bytes, text, () => {})
   return { source: new BackupSource(text), close: () => bytes.destroy() }
 }
 
-/** A backup, read to its last line, in the place of what was there; all of it or nothing. No gateway may run. */
+/** Replaces everything by a backup that was read to its last line, or changes nothing. No gateway may run. */
 export async function restoreBackup({ env, file, overwrite, secretsTo }: RestoreOptions): Promise<Restored> {
   const settings = offlineSettings(env)
   const { source, close } = openBackup(file)
@@ -86,14 +108,12 @@ async function restoreFolder(
   const dataDir = resolve(dir)
   const held = existsSync(join(dataDir, 'secrets.json'))
   if (held && !overwrite) {
-    throw new OfflineError(
-      `${dataDir} is a gateway's data folder already. With --overwrite all that it holds is replaced.`,
-    )
+    throw new OfflineError(`${dataDir} already is a gateway's data folder. --overwrite replaces everything in it.`)
   }
   const secrets = { ...(held ? secretSettings(dataDir) : {}), ...header.secrets }
   const absent = neededSecretSettings.filter((name) => secrets[name] === undefined)
   if (absent.length > 0) {
-    throw new OfflineError(`The backup was made without ${absent.join(', ')}: restore it with DATABASE_URL instead.`)
+    throw new OfflineError(`The backup does not contain ${absent.join(', ')}. Restore it with DATABASE_URL instead.`)
   }
   mkdirSync(dataDir, { recursive: true, mode: 0o700 })
   const embedded = await startEmbedded({ dataDir, log: silent })
@@ -111,9 +131,8 @@ function writeSecrets(path: string, { secrets }: BackupHeader, overwrite: boolea
   const file = resolve(path)
   const text = Object.entries(secrets).map(([name, value]) => `${name}=${value}\n`)
   const beside = `${file}.${process.pid}`
-  if (existsSync(file) && !overwrite)
-    throw new OfflineError(`${file} is there already. With --overwrite it is replaced.`)
-  if (!existsSync(dirname(file))) throw new OfflineError(`There is no folder ${dirname(file)}.`)
+  if (existsSync(file) && !overwrite) throw new OfflineError(`${file} exists already. --overwrite replaces it.`)
+  if (!existsSync(dirname(file))) throw new OfflineError(`The folder ${dirname(file)} does not exist.`)
   writeFileSync(beside, text.join(''), { mode: 0o600, flag: 'wx' })
   renameSync(beside, file)
 }

@@ -1,7 +1,7 @@
 import { EmbeddedDatabaseError, reachEmbedded } from '../db/embedded/embedded.ts'
 import { type Environment, readSettings, type Settings } from '../settings/config.ts'
 
-/** The text is written for the operator and holds no secret. */
+/** The text is for the operator and contains no secret. */
 export class OfflineError extends Error {
   override readonly name = 'OfflineError'
 }
@@ -16,7 +16,10 @@ export interface OfflineStorage {
 
 const silent = { info: () => {}, warn: () => {} }
 
-/** Only what a command needs is asked for: a machine that makes backups has no gateway's environment. */
+/**
+ * Reads only the settings that a command needs, because a computer that makes backups does not have a gateway's
+ * environment.
+ */
 export function offlineSettings(env: Environment): Settings {
   const { settings, faults } = readSettings(env)
   if (faults.length > 0) throw new OfflineError(`The configuration has faults: ${faults.join('; ')}`)
@@ -31,7 +34,7 @@ export async function openStorage({ DATABASE_URL, SVC_DATA_DIR }: Settings): Pro
 
 const codeOf = (error: unknown) => (error as { readonly code?: unknown } | null)?.code
 
-/** What the driver says in its own words, which can name hosts and values, is told by its code alone. */
+/** An error of the driver can name hosts and values, so only its code is shown. */
 export function databaseFailure(error: unknown): unknown {
   const code = codeOf(error)
   if (error instanceof EmbeddedDatabaseError || typeof code !== 'string') return error

@@ -7,7 +7,7 @@ export interface RuntimeReport {
   readonly status: RuntimeStatus
 }
 
-/** What a poll found out. A code and never a message: messages can name the node's address. */
+/** The result of a poll. It has a code and no message, because messages can name the node's address. */
 export type PollResult =
   | { readonly kind: 'answered'; readonly reports: readonly RuntimeReport[] }
   /**
@@ -19,10 +19,10 @@ export type PollResult =
       readonly code: TransportFailure | 'unknown_runtime' | 'unauthorized' | 'signature_invalid'
     }
 
-/** Runs one exchange within the poll's bound; rejects with `timeout` beyond it. */
+/** Runs one exchange within the time limit of the poll. Rejects with `timeout` beyond it. */
 export type Bounded = <T>(work: (signal: AbortSignal) => Promise<T>) => Promise<T>
 
-/** How one kind of node is asked. Rejects only with what the transport rejects with. */
+/** Asks one kind of node. Rejects only with errors of the transport. */
 export type Probe = (bounded: Bounded) => Promise<PollResult>
 
 export interface NodeWatchOptions {
@@ -36,15 +36,17 @@ export interface NodeWatchOptions {
 }
 
 export interface NodeWatch {
-  /** Polls at once; with a poll under way, resolves when that one is done. */
+  /** Polls at once. If a poll is running, resolves when it has ended. */
   pollNow(): Promise<void>
-  /** The node says that something has changed: polls once more, also after a poll under way, but not without a pause. */
+  /**
+   * The node says that something has changed. Polls once more, also after a running poll, but with a pause before it.
+   */
   pollSoon(): void
   stop(): void
 }
 
 const jitterShare = 0.1
-/** However often a node says that it has changed. */
+/** The pause before a poll that the node caused, however often it reports changes. */
 const hintGapMs = 250
 
 /** Asks one node how it is, every so often, one poll at a time. */
@@ -110,7 +112,7 @@ export function createNodeWatch(options: NodeWatchOptions): NodeWatch {
     if (stopped || hinted !== null) return
     const waitMs = Math.max(0, askedMs + hintGapMs - performance.now())
     hinted = setTimeout(async () => {
-      // What is under way may have been answered before the change.
+      // The running poll may have been answered before the change.
       await polling
       hinted = null
       void pollNow()

@@ -3,13 +3,13 @@ import type { ProbeFetch, RuntimeModule } from '../runtimes/runtime.ts'
 import type { NodeTransport } from '../transport/transport.ts'
 import type { Probe } from './node-watch.ts'
 
-/** An answer to a status question that is longer is no such answer. */
+/** A longer answer is not an answer to a status question. */
 export const probeBytesMax = 1024 * 1024
 
 function probeFetch(transport: NodeTransport, signal: AbortSignal): ProbeFetch {
   return async (path) => {
     const response = await transport.fetch(path, { method: 'GET', signal })
-    // Read in any case: a body that nobody reads would keep its connection.
+    // The body is always read, because an unread body would block its connection.
     const body = await response.text(probeBytesMax)
     return { status: response.status, headers: response.headers, text: async () => body }
   }
@@ -21,7 +21,7 @@ export function createRuntimeProbe(transport: NodeTransport, modules: readonly R
   let before: RuntimeModule | null = null
   return async (bounded) => {
     try {
-      // A server that answers nothing but errors is taken for what it was.
+      // A server that only returns errors keeps its last known kind.
       module ??= (await bounded((signal) => detectRuntime(probeFetch(transport, signal), modules))) ?? before
       const known = module
       if (known === null) return { kind: 'failed', code: 'unknown_runtime' }
@@ -29,7 +29,7 @@ export function createRuntimeProbe(transport: NodeTransport, modules: readonly R
       const status = await bounded((signal) => known.probe(probeFetch(transport, signal)))
       return { kind: 'answered', reports: [{ label: '', status }] }
     } catch (error) {
-      // Another server may stand at the address when it answers again.
+      // Another server may be at the address when it answers again.
       module = null
       throw error
     }

@@ -10,12 +10,12 @@ export type Fields = Readonly<Record<string, unknown>>
 
 export interface Answer {
   readonly status: number
-  /** The parsed body; undefined where it is no JSON, or beyond its bounds. */
+  /** The parsed body, or undefined if it is not JSON or exceeds its bounds. */
   readonly body: unknown
   readonly server: string | null
 }
 
-/** At most so many models of one server are believed. */
+/** How many models of one server are accepted. */
 export const modelsMax = 1_000
 
 export async function ask(get: ProbeFetch, path: string): Promise<Answer> {
@@ -36,17 +36,17 @@ export function textOf(value: unknown): string | null {
   return typeof value === 'string' && value !== '' ? value : null
 }
 
-/** A whole number from 1 up: context lengths, slots. */
+/** A whole number of at least 1, such as a context length or a number of slots. */
 export function countOf(value: unknown): number | null {
   return typeof value === 'number' && Number.isSafeInteger(value) && value > 0 ? value : null
 }
 
-/** The `data` of an OpenAI model list; null where the answer is none. */
+/** The `data` of an OpenAI model list. null if the answer is not one. */
 export function modelListOf(answer: Answer): readonly Fields[] | null {
   return answer.status === 200 ? listOf(fieldsOf(answer.body).data) : null
 }
 
-/** Drops ids that no node may report (§22) and the second of two equal ones. */
+/** Removes ids that no node may report (§22), and repeated ids. */
 export function believable(models: readonly RuntimeModel[]): readonly RuntimeModel[] {
   const byId = new Map<string, RuntimeModel>()
   for (const model of models) if (modelIdPattern.test(model.id) && !byId.has(model.id)) byId.set(model.id, model)

@@ -56,9 +56,10 @@ export function startDemoRuntime(options: DemoRuntimeOptions = {}): DemoRuntime 
       const { pathname } = new URL(request.url)
       if (request.method === 'GET' && pathname === '/health') return Response.json({ status: 'ok' })
       if (request.method === 'GET' && pathname === '/v1/models') return Response.json(modelList())
-      if (request.method !== 'POST' || pathname !== '/v1/chat/completions') return refusal(404, 'No such path.')
+      if (request.method !== 'POST' || pathname !== '/v1/chat/completions')
+        return refusal(404, 'There is no such path.')
       const body = foreignJson(await request.text())
-      if (!Value.Check(DemoRequest, body)) return refusal(400, 'Not a chat request.')
+      if (!Value.Check(DemoRequest, body)) return refusal(400, 'This is not a chat request.')
       const gone = new AbortController()
       open.add(gone)
       const end = () => {

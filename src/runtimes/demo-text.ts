@@ -6,7 +6,7 @@ export function demoAnswer(lastUserText: string): string {
   const said = lastUserText.split(/\s+/).filter((word) => word !== '')
   const played = said.slice(0, wordsPlayedMax)
   const lines = [
-    'This is the demo text generator that comes with Penstock. It is not a language model and understands nothing: it plays with your words, so that you can see a stream arrive before you have connected a model.',
+    'This is the demo text generator that comes with Penstock. It is not a language model and understands nothing. It plays with your words, so that you can watch a stream before you connect a model.',
   ]
   if (played.length > 0) {
     const letters = [...played.join('')].length
@@ -20,7 +20,7 @@ export function demoAnswer(lastUserText: string): string {
     )
   }
   lines.push(
-    'To talk to a real model, start Ollama, LM Studio, llama.cpp or vLLM on this machine and restart Penstock, or register a model server on any of your machines with "penstock nodes add".',
+    'To talk to a real model, start Ollama, LM Studio, llama.cpp or vLLM on this computer and restart Penstock, or register a model server on any of your computers with "penstock nodes add".',
   )
   return lines.join('\n\n')
 }

@@ -1,5 +1,6 @@
 import type { ChatRequest } from '../protocol/wire/inference/chat.ts'
 import { type Answer, ask, believable, countOf, type Fields, fieldsOf, listOf, modelListOf, textOf } from './answers.ts'
+import { modalityByName } from './modality.ts'
 import { jinaDialect, ranks } from './rerank.ts'
 import { idleStatus, type ProbeFetch, type RuntimeModel, type RuntimeModule, type RuntimeStatus } from './runtime.ts'
 
@@ -41,10 +42,14 @@ function offersTools(request: ChatRequest): boolean {
 const rankingOf = (id: string) =>
   ({ scoreKind: /qwen3/i.test(id) ? 'probability' : 'logit', documentsMax: null }) as const
 /**
- * Started with `--reranking` it ranks and does nothing else, but says so to no GET. What a ranking model is called gives
- * it away: nobody chats with it. Where the name does not say it, the operator does.
+ * Started with `--reranking` or `--embeddings` it does nothing else, but says so to no GET. What such a model is called
+ * gives it away: nobody chats with it. Where the name does not say it, the operator does.
  */
-const rankerName = /rerank/i
+function workOf(model: RuntimeModel, isRanker: boolean, embeds: boolean): RuntimeModel {
+  const named = modalityByName(model.id)
+  if (isRanker || (named === 'rerank' && !embeds)) return ranks(model, rankingOf(model.id))
+  return embeds || named === 'embedding' ? { ...model, modality: 'embedding' } : model
+}
 
 function isLoading(answer: Answer): boolean {
   const error = fieldsOf(fieldsOf(answer.body).error)
@@ -65,7 +70,7 @@ async function singleStatus(get: ProbeFetch, list: readonly Fields[], props: Fie
       ready: true,
       loaded: !sleeping,
     }
-    return rankerName.test(model.id) ? ranks(model, rankingOf(model.id)) : model
+    return workOf(model, false, false)
   })
   return { kind, state: 'ready', models: believable(models), slotsTotal, ...load }
 }
@@ -120,15 +125,17 @@ function routerStatus(list: readonly Fields[]): RuntimeStatus {
       ready: ['loaded', 'sleeping', 'unloaded'].includes(value) && status.failed !== true,
       loaded: value === 'loaded',
     }
-    return isRankerEntry(status) || rankerName.test(model.id) ? ranks(model, rankingOf(model.id)) : model
+    return workOf(model, startedWith(status, rankingFlags), startedWith(status, embeddingFlags))
   })
   return { ...idleStatus(kind, 'down'), state: 'ready', models: believable(models) }
 }
 
 /** The router shows with which arguments it starts a model's process. */
-function isRankerEntry(status: Fields): boolean {
-  return Array.isArray(status.args) && status.args.some((arg) => arg === '--reranking' || arg === '--rerank')
+function startedWith(status: Fields, flags: readonly unknown[]): boolean {
+  return Array.isArray(status.args) && status.args.some((arg) => flags.includes(arg))
 }
+const rankingFlags = ['--reranking', '--rerank']
+const embeddingFlags = ['--embeddings', '--embedding']
 
 function writesText(entry: Fields): boolean {
   const outputs = fieldsOf(entry.architecture).output_modalities

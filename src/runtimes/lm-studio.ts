@@ -14,12 +14,15 @@ export const lmStudio: RuntimeModule = {
     if (list === null) return idleStatus('lmstudio', 'down')
     // With just-in-time loading the OpenAI list names every model on disk, without it only those in memory.
     const served = new Set(modelListOf(plain)?.map((entry) => entry.id))
-    const models = list.filter(writesText).map((entry) => ({
-      id: textOf(entry.id) ?? '',
-      contextLength: countOf(entry.loaded_context_length) ?? countOf(entry.max_context_length),
-      ready: entry.state === 'loaded' || (entry.state === 'not-loaded' && served.has(entry.id)),
-      loaded: entry.state === 'loaded',
-    }))
+    const models = list
+      .filter((entry) => modalityOf(entry) !== null)
+      .map((entry) => ({
+        id: textOf(entry.id) ?? '',
+        contextLength: countOf(entry.loaded_context_length) ?? countOf(entry.max_context_length),
+        ready: entry.state === 'loaded' || (entry.state === 'not-loaded' && served.has(entry.id)),
+        loaded: entry.state === 'loaded',
+        ...(modalityOf(entry) === 'embedding' ? { modality: 'embedding' as const } : {}),
+      }))
     return { ...idleStatus('lmstudio', 'down'), state: 'ready', models: believable(models) }
   },
 }
@@ -29,6 +32,8 @@ function statefulList(answer: Answer): readonly Fields[] | null {
   return list?.every((entry) => textOf(entry.state) !== null && textOf(entry.type) !== null) ? list : null
 }
 
-function writesText(entry: Fields): boolean {
-  return entry.type === 'llm' || entry.type === 'vlm'
+/** null: of no use here. */
+function modalityOf({ type }: Fields): 'chat' | 'embedding' | null {
+  if (type === 'llm' || type === 'vlm') return 'chat'
+  return type === 'embeddings' ? 'embedding' : null
 }

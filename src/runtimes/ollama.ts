@@ -1,4 +1,5 @@
 import { ask, believable, countOf, type Fields, fieldsOf, listOf, textOf } from './answers.ts'
+import { modalityByName } from './modality.ts'
 import { idleStatus, type RuntimeModule } from './runtime.ts'
 
 export const ollama: RuntimeModule = {
@@ -14,18 +15,17 @@ export const ollama: RuntimeModule = {
     const [tags, running] = await Promise.all([ask(get, '/api/tags'), ask(get, '/api/ps')])
     if (tags.status !== 200 || !isModelList(tags.body)) return idleStatus('ollama', 'down')
     const inMemory = new Map((listOf(fieldsOf(running.body).models) ?? []).map((entry) => [nameOf(entry), entry]))
-    const installed = (listOf(fieldsOf(tags.body).models) ?? []).filter(
-      (entry) => writesText(entry) && staysHere(entry),
-    )
+    const installed = (listOf(fieldsOf(tags.body).models) ?? []).filter(staysHere)
     const models = installed.map((entry) => {
       const loaded = inMemory.get(nameOf(entry))
-      // Of a model that is not in memory the context is not known: it is settled when the server loads it.
-      return {
+      // The context length of a model is unknown until the server has loaded the model.
+      const model = {
         id: nameOf(entry),
         contextLength: countOf(loaded?.context_length),
         ready: true,
         loaded: loaded !== undefined,
       }
+      return embeds(entry) ? { ...model, modality: 'embedding' as const } : model
     })
     return { ...idleStatus('ollama', 'down'), state: 'ready', models: believable(models) }
   },
@@ -41,14 +41,15 @@ function nameOf(entry: Fields): string {
   return textOf(entry.model) ?? textOf(entry.name) ?? ''
 }
 
-/** Embedding models are of the BERT families; they cannot chat. */
-function writesText(entry: Fields): boolean {
+/** Embedding models belong to the BERT families or have such a name. Ollama says what a model can do only to a POST. */
+function embeds(entry: Fields): boolean {
   const details = fieldsOf(entry.details)
   const families = [details.family, ...(Array.isArray(details.families) ? details.families : [])]
-  return !families.some((family) => typeof family === 'string' && family.includes('bert'))
+  const isBert = families.some((family) => typeof family === 'string' && family.includes('bert'))
+  return isBert || modalityByName(nameOf(entry)) === 'embedding'
 }
 
-/** A cloud model is answered by Ollama's own service: a prompt for it would leave the owner's machines. */
+/** Ollama's own service answers for a cloud model, so a prompt for it would leave the owner's nodes. */
 function staysHere(entry: Fields): boolean {
   return textOf(entry.remote_host) === null && textOf(entry.remote_model) === null && !/[:-]cloud$/.test(nameOf(entry))
 }

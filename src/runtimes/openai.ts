@@ -1,7 +1,7 @@
 import type { RuntimeKind } from '../protocol/wire/nodes/node.ts'
 import { ask, believable, countOf, type Fields, modelListOf, textOf } from './answers.ts'
 import { modalityByName } from './modality.ts'
-import { jinaDialect, ranks } from './rerank.ts'
+import { jinaDialect, servedAs } from './rerank.ts'
 import { idleStatus, type ProbeFetch, type RuntimeModel, type RuntimeModule, type RuntimeStatus } from './runtime.ts'
 
 /** Any server with an OpenAI model list: TGI, MLX, gateways. What it lists counts as ready. */
@@ -29,7 +29,6 @@ export async function isOwnedBy(owner: string, get: ProbeFetch): Promise<boolean
 
 function listedModel(entry: Fields): RuntimeModel {
   const id = textOf(entry.id) ?? ''
-  const modality = modalityByName(id)
   const model = {
     id,
     // vLLM and SGLang; then what gateways and hosted services call it.
@@ -37,6 +36,5 @@ function listedModel(entry: Fields): RuntimeModel {
     ready: true,
     loaded: null,
   }
-  if (modality === 'rerank') return ranks(model, { scoreKind: 'probability', documentsMax: null })
-  return modality === null ? model : { ...model, modality }
+  return servedAs(model, modalityByName(id), 'probability')
 }

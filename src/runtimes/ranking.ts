@@ -3,7 +3,7 @@ export type ScoreKind = 'probability' | 'logit'
 
 export interface RankingTraits {
   readonly scoreKind: ScoreKind
-  /** At most so many documents in one request; null: no bound is known. */
+  /** How many documents one request may have. null if no bound is known. */
   readonly documentsMax: number | null
 }
 
@@ -14,7 +14,7 @@ export interface RankingCall {
   readonly documents: readonly string[]
 }
 
-/** How a kind of server is asked for a ranking, and how it answers. */
+/** How to ask a kind of server for a ranking, and how to read its answer. */
 export interface RerankDialect {
   readonly path: string
   body(call: RankingCall): object

@@ -10,12 +10,15 @@ import { sglang } from './sglang.ts'
 import { tei } from './tei.ts'
 import { vllm } from './vllm.ts'
 
-/** In the order in which they are tried. llama.cpp stands before Ollama, whose paths it imitates; the generic one is last. */
+/**
+ * In the order in which they are tried. llama.cpp comes before Ollama, whose paths it imitates. The generic one is
+ * last.
+ */
 export const runtimeModules: readonly RuntimeModule[] = [demo, llamaCpp, vllm, sglang, ollama, lmStudio, tei, openai]
 
 const freesLateOf = new Map(runtimeModules.map(({ kind, freesLate }) => [kind, freesLate]))
 
-/** A whole answer of such a runtime is asked for as a stream and put together here (§27). */
+/** True if the gateway or the agent must ask this runtime for a stream to get a whole answer (§27). */
 export function askedAsStream(kind: RuntimeKind, request: ChatRequest): boolean {
   return request.stream !== true && freesLateOf.get(kind)?.(request) === true
 }
@@ -30,7 +33,7 @@ export async function detectRuntime(
   return null
 }
 
-/** Most kinds look at the same paths: each is fetched once. */
+/** Most kinds look at the same paths, so each path is fetched once. */
 function remembered(get: ProbeFetch): ProbeFetch {
   const seen = new Map<string, ReturnType<ProbeFetch>>()
   return (path) => {

@@ -1,3 +1,4 @@
+import type { Modality } from '../protocol/wire/nodes/agent.ts'
 import { fieldsOf } from './answers.ts'
 import type { RankingTraits, RerankDialect, ScoreKind } from './ranking.ts'
 import type { RuntimeModel, RuntimeStatus } from './runtime.ts'
@@ -23,11 +24,17 @@ export const jinaDialect: RerankDialect = {
   scores: (answer) => entriesOf(fieldsOf(answer).results, 'relevance_score'),
 }
 
-/** Text Embeddings Inference; without `truncate` one long document would fail the whole request. */
+/** Text Embeddings Inference. Without `truncate` one long document would fail the whole request. */
 export const teiDialect: RerankDialect = {
   path: '/rerank',
   body: ({ query, documents }) => ({ query, texts: documents, truncate: true }),
   scores: (answer) => entriesOf(answer, 'score'),
+}
+
+/** Of a model that has its work from its name, or from a sign that says no more; a ranker needs to be known as one. */
+export function servedAs(model: RuntimeModel, modality: Modality | null, scoreKind: ScoreKind): RuntimeModel {
+  if (modality === 'rerank') return ranks(model, { scoreKind, documentsMax: null })
+  return modality === null || modality === 'chat' ? model : { ...model, modality }
 }
 
 export function ranks(model: RuntimeModel, ranking: RankingTraits): RuntimeModel {
@@ -47,7 +54,7 @@ export function declaredRanker(status: RuntimeStatus, scoreKind: ScoreKind | nul
   return { ...status, models: status.models.map(declared) }
 }
 
-/** A probability that single precision has pushed over its edge by so little is at the edge. */
+/** Single precision may push a probability this far over 0 or 1, which then counts as 0 or 1. */
 const edge = 1e-4
 
 function inUnit(score: number, kind: ScoreKind): number | null {

@@ -20,9 +20,9 @@ export interface RuntimeModel {
   readonly id: string
   /** Tokens; null where the server does not say. */
   readonly contextLength: number | null
-  /** This model can answer now, if need be after the server has loaded it (§8, readiness). */
+  /** The model can answer now, perhaps after the server has loaded it (§8, readiness). */
   readonly ready: boolean
-  /** Already in memory; null where the server does not say. */
+  /** True if the model is already in memory. null if the server does not say. */
   readonly loaded: boolean | null
   /** Absent: chat. */
   readonly modality?: Modality
@@ -33,7 +33,7 @@ export interface RuntimeModel {
 /** One answer to "how are you": what `GET /svc/v1/status` says of an agent's runtime, learnt by the server's own signs. */
 export interface RuntimeStatus {
   readonly kind: RuntimeKind
-  /** `down`: it answers, but not as a server that can take a chat. */
+  /** `down` means that the server answers, but not as one that can take a chat. */
   readonly state: 'ready' | 'loading' | 'down'
   readonly models: readonly RuntimeModel[]
   /** null: the server does not say. */
@@ -56,7 +56,7 @@ export interface RuntimeModule {
    * asked for as a stream. False for a request whose stream does not carry all that its whole answer does.
    */
   readonly freesLate?: (request: ChatRequest) => boolean
-  /** How to ask it for a ranking; absent where it cannot rank. */
+  /** How to ask for a ranking. Absent if this kind of server cannot rank. */
   readonly rerank?: RerankDialect
 }
 

@@ -1,13 +1,13 @@
 import { ask, believable, countOf, fieldsOf, textOf } from './answers.ts'
 import { ranks, teiDialect } from './rerank.ts'
-import { idleStatus, type RuntimeModule } from './runtime.ts'
+import { idleStatus, type RuntimeModel, type RuntimeModule } from './runtime.ts'
 
 /** What it says at most to one request where `/info` does not say (its `--max-client-batch-size`). */
 const documentsMaxDefault = 32
 
 /**
- * Hugging Face's Text Embeddings Inference: one model that embeds, classifies or ranks, as `/info` says. Only one that
- * ranks is of use; none of them chats. https://huggingface.github.io/text-embeddings-inference
+ * Hugging Face's Text Embeddings Inference: one model that embeds, classifies or ranks, as `/info` says. None of them
+ * chats, and one that classifies is of no use. https://huggingface.github.io/text-embeddings-inference
  */
 export const tei: RuntimeModule = {
   kind: 'tei',
@@ -29,9 +29,12 @@ export const tei: RuntimeModule = {
       loaded: true,
     }
     const documentsMax = countOf(info.max_client_batch_size) ?? documentsMaxDefault
-    const models = Object.hasOwn(fieldsOf(info.model_type), 'reranker')
+    const does = (work: string) => Object.hasOwn(fieldsOf(info.model_type), work)
+    const models: readonly RuntimeModel[] = does('reranker')
       ? [ranks(model, { scoreKind: 'probability', documentsMax })]
-      : []
+      : does('embedding')
+        ? [{ ...model, modality: 'embedding' }]
+        : []
     return { ...idleStatus('tei', 'down'), state: 'ready', models: believable(models) }
   },
   rerank: teiDialect,

@@ -12,7 +12,10 @@ export const vllm: RuntimeModule = {
   async probe(get) {
     const [status, work] = await Promise.all([probeServing('vllm', 'down', get), workOf(get)])
     if (work === 'chat') return status
-    return { ...status, models: work === 'rerank' ? status.models.map((model) => ranks(model, ranking)) : [] }
+    const models = status.models.map((model) =>
+      work === 'rerank' ? ranks(model, ranking) : { ...model, modality: 'embedding' as const },
+    )
+    return { ...status, models }
   },
   rerank: jinaDialect,
 }
@@ -22,12 +25,14 @@ const ranking = { scoreKind: 'probability', documentsMax: null } as const
 
 /**
  * It mounts only the routes of what its model can do (since 2026; earlier ones mount all, and count as chat), and answers
- * a GET on one that wants a POST with 405. A model that embeds can also score, by a distance that is no relevance.
+ * a GET on one that wants a POST with 405.
  */
-async function workOf(get: ProbeFetch): Promise<'chat' | 'rerank' | 'other'> {
+async function workOf(get: ProbeFetch): Promise<'chat' | 'rerank' | 'embedding'> {
   const has = async (path: string) => (await ask(get, path)).status === 405
-  if (!(await has('/v1/rerank')) || (await has('/v1/chat/completions'))) return 'chat'
-  return (await has('/v1/embeddings')) ? 'other' : 'rerank'
+  const [chats, ranking, embeds] = await Promise.all(['/v1/chat/completions', '/v1/rerank', '/v1/embeddings'].map(has))
+  if (chats === true) return 'chat'
+  // A model that embeds can also score, by a distance that is no relevance.
+  return embeds === true ? 'embedding' : ranking === true ? 'rerank' : 'chat'
 }
 
 /** The status of a server that holds all the models it lists; `unhealthy` is what a `/health` other than 200 means. */

@@ -17,7 +17,7 @@ function urlOf(text: string): URL | null {
   }
 }
 
-/** Provider keys sit in RPC URLs, and this one is published (§14). */
+/** RPC URLs often contain a provider's key, and this URL is published (§14). */
 function publicRpcFault({ SVC_PUBLIC_RPC_URL: text, SVC_CHAIN_RPC_URL: own }: SettlementSettings): string | null {
   if (text === null) return null
   const url = urlOf(text)
@@ -29,13 +29,13 @@ function publicRpcFault({ SVC_PUBLIC_RPC_URL: text, SVC_CHAIN_RPC_URL: own }: Se
   return same ? 'SVC_PUBLIC_RPC_URL is published and must not be SVC_CHAIN_RPC_URL' : null
 }
 
-/** What the settings of settlement lack together; no value is shown. */
+/** Faults of the settlement settings together. No fault shows a value. */
 export function settlementFaults(config: SettlementSettings): readonly string[] {
   const { SVC_CHAIN_RPC_URL: rpc, SVC_CHAIN_KEY: key, SVC_CHAIN_CONTRACT: contract } = config
   const given = [rpc !== null, config.SVC_CHAIN_ID > 0, key !== null, contract !== null]
   const faults = [
     given.includes(true) && given.includes(false)
-      ? 'SVC_CHAIN_RPC_URL, SVC_CHAIN_ID, SVC_CHAIN_KEY and SVC_CHAIN_CONTRACT are needed together'
+      ? 'SVC_CHAIN_RPC_URL, SVC_CHAIN_ID, SVC_CHAIN_KEY and SVC_CHAIN_CONTRACT must be set together'
       : null,
     rpc !== null && urlOf(rpc) === null ? 'SVC_CHAIN_RPC_URL must be an http or https URL' : null,
     key !== null && !/^0x[0-9a-fA-F]{64}$/.test(key) ? 'SVC_CHAIN_KEY must be 0x and 64 hex digits' : null,

@@ -21,7 +21,7 @@ type ValueOf<S extends Setting> = S extends { kind: 'number' }
 export type Settings = { readonly [N in SettingName]: ValueOf<(typeof settings)[N]> }
 
 export interface Config extends Settings {
-  /** Unset `DATABASE_URL`: this process supervises its own PostgreSQL in the data folder. */
+  /** True without `DATABASE_URL`. Then this process runs its own PostgreSQL in the data folder. */
   readonly embedded: boolean
 }
 
@@ -59,7 +59,7 @@ function read(name: string, setting: Setting, raw: string | undefined): unknown 
   }
 }
 
-/** A secret that holds several, newest first. */
+/** The values of a secret that may hold several, newest first. */
 export function listOf(secret: string): readonly string[] {
   return secret.split(',').map((part) => part.trim())
 }
@@ -71,10 +71,10 @@ function isNetwork(text: string): boolean {
   return bits === undefined || (/^[0-9]{1,3}$/.test(bits) && Number(bits) <= (version === 4 ? 32 : 128))
 }
 
-/** Agents take no longer list. */
+/** Agents accept no longer list. */
 const routerKeysMax = 8
 
-/** What a setting's kind does not say of its form. */
+/** Checks the form of settings whose kind does not say enough. */
 function formFaults(settings: Settings): string[] {
   const { SVC_ROUTER_KEY, SVC_ENDPOINT_NETWORKS, SVC_TRUSTED_PROXIES } = settings
   const faults: string[] = []
@@ -94,24 +94,64 @@ function formFaults(settings: Settings): string[] {
   if (collector !== null && !/^https?:\/\/\S+$/.test(collector)) {
     faults.push('OTEL_EXPORTER_OTLP_ENDPOINT must be a URL like http://127.0.0.1:4318')
   }
-  return [...faults, ...clusterFaults(settings), ...webhookFaults(settings)]
+  return [...faults, ...clusterFaults(settings), ...processFaults(settings), ...webhookFaults(settings)]
 }
 
 const secretCharactersMin = 16
+export const processesMax = 64
+
+/** How many processes serve. */
+export function processesOf({ SVC_PROCESSES: text }: Pick<Settings, 'SVC_PROCESSES'>, cores: number): number {
+  return text === 'auto' ? Math.min(processesMax, Math.max(1, cores - 1)) : Number(text)
+}
+
+function processFaults({ SVC_PROCESSES: text, SVC_PEER_URL: url, SVC_PORT }: Settings): string[] {
+  const count = /^[0-9]{1,2}$/.test(text) ? Number(text) : text === 'auto' ? 1 : 0
+  if (count < 1 || count > processesMax)
+    return [`SVC_PROCESSES must be a whole number from 1 to ${processesMax}, or auto`]
+  const several = text !== '1' && url !== null && URL.canParse(url)
+  if (!several) return []
+  const port = Number(new URL(url).port)
+  const tooHigh = port + processesMax > portMax
+  return port === 0 || tooHigh || (SVC_PORT >= port && SVC_PORT < port + processesMax)
+    ? [
+        `SVC_PEER_URL must name a port with ${processesMax} free ones behind it, and not SVC_PORT, where SVC_PROCESSES is more than 1`,
+      ]
+    : []
+}
+
+const portMax = 65_535
 
 function clusterFaults({ SVC_CLUSTER_SECRET: secret, SVC_PEER_URL: url }: Settings): string[] {
   const faults: string[] = []
-  if ((secret === null) !== (url === null)) faults.push('SVC_CLUSTER_SECRET and SVC_PEER_URL go together')
+  if ((secret === null) !== (url === null)) faults.push('SVC_CLUSTER_SECRET and SVC_PEER_URL must be set together')
   if (secret !== null && secret.length < secretCharactersMin) {
     faults.push(`SVC_CLUSTER_SECRET must have at least ${secretCharactersMin} characters`)
   }
   if (url !== null && !/^https?:\/\/[^/?#@]+\/?$/.test(url))
-    faults.push('SVC_PEER_URL must be like http://10.0.0.2:7070')
+    faults.push('SVC_PEER_URL must be a URL like http://10.0.0.2:7070')
   return faults
 }
 
-function webhookFaults({ SVC_WEBHOOK_KEY, SVC_WEBHOOK_PORTS, SVC_ROUTER_KEY }: Settings): string[] {
+function webhookFaults({
+  SVC_WEBHOOK_KEY,
+  SVC_WEBHOOK_PORTS,
+  SVC_ROUTER_KEY,
+  SVC_LOG_KEY,
+  SVC_LOG_WITNESSES,
+}: Settings): string[] {
   const faults: string[] = []
+  const logSeeds = SVC_LOG_KEY === null ? [] : listOf(SVC_LOG_KEY)
+  if (logSeeds.some((seed) => readSeed(seed) === null)) {
+    faults.push('SVC_LOG_KEY must be a list of 32-byte seeds in base64 or hex')
+  }
+  if (SVC_LOG_WITNESSES.some((text) => !/^\S+ +https?:\/\/\S+$/.test(text.trim()))) {
+    faults.push('SVC_LOG_WITNESSES must be a list of `KEY URL`')
+  }
+  const others = [SVC_ROUTER_KEY, SVC_WEBHOOK_KEY].flatMap((keys) => (keys === null ? [] : listOf(keys)))
+  if (logSeeds.some((seed) => others.includes(seed))) {
+    faults.push('SVC_LOG_KEY must be another key than SVC_ROUTER_KEY and SVC_WEBHOOK_KEY')
+  }
   const routerSeeds = SVC_ROUTER_KEY === null ? [] : listOf(SVC_ROUTER_KEY)
   if (SVC_WEBHOOK_KEY !== null && listOf(SVC_WEBHOOK_KEY).some((seed) => routerSeeds.includes(seed))) {
     faults.push('SVC_WEBHOOK_KEY and SVC_ROUTER_KEY must be different keys')
@@ -125,18 +165,19 @@ function webhookFaults({ SVC_WEBHOOK_KEY, SVC_WEBHOOK_PORTS, SVC_ROUTER_KEY }: S
   return faults
 }
 
-/** What no gateway with DATABASE_URL starts without, and `ops/new-secrets.sh` draws. */
+/** Secrets without which no gateway with DATABASE_URL starts. `ops/new-secrets.sh` makes them. */
 export const requiredSecrets = [
   'SVC_TOKEN_PEPPER',
   'SVC_SECRETS_KEY',
   'SVC_AUDIT_KEY',
   'SVC_ROUTER_KEY',
   'SVC_WEBHOOK_KEY',
+  'SVC_LOG_KEY',
 ] as const
 
 export type Environment = Readonly<Record<string, string | undefined>>
 
-/** Each setting by itself: for what runs beside a gateway and needs but few of them. No fault shows a value. */
+/** Checks each setting by itself, for programs beside a gateway that need only a few. No fault shows a value. */
 export function readSettings(env: Environment): { readonly settings: Settings; readonly faults: readonly string[] } {
   const faults: string[] = []
   const values: Record<string, unknown> = {}

@@ -2,76 +2,94 @@ import type { Setting } from './setting.ts'
 
 /** Where a gateway listens, keeps its data, and tells how it is. */
 export const processSettings = {
-  SVC_HOST: { kind: 'text', default: '127.0.0.1', meaning: 'Listen address' },
-  SVC_PORT: { kind: 'number', default: 7070, min: 0, max: 65_535, meaning: 'Listen port (0: any free one)' },
+  SVC_HOST: { kind: 'text', default: '127.0.0.1', meaning: 'Address on which the gateway listens' },
+  SVC_PORT: {
+    kind: 'number',
+    default: 7070,
+    min: 0,
+    max: 65_535,
+    meaning: 'Port on which the gateway listens. 0 means any free port.',
+  },
   SVC_PUBLIC_URL: {
     kind: 'text',
     default: null,
     meaning:
-      '`{base_url}` in the index and in links; default `http://<host>:<port>`, with an address of this computer where the host is a wildcard',
+      'URL of the gateway in the endpoint index and in links. The default is `http://<host>:<port>`, with an address of this computer where the host is a wildcard.',
   },
-  SVC_DATA_DIR: { kind: 'text', default: '.data', meaning: 'Embedded database, generated secrets (0600)' },
+  SVC_DATA_DIR: {
+    kind: 'text',
+    default: '.data',
+    meaning: 'Folder of the embedded database and of generated secrets (mode 0600)',
+  },
   DATABASE_URL: {
     kind: 'text',
     default: null,
-    meaning: 'A PostgreSQL for production and for replicas; unset: the embedded one',
+    meaning:
+      'URL of a PostgreSQL server, for production and for several gateways. It may name several hosts with commas between, a primary and its standbys. Without it the gateway starts the embedded one.',
   },
   SVC_DATABASE_CONNECTIONS: {
     kind: 'number',
     default: 10,
     min: 2,
     max: 200,
-    meaning: 'Connections of one gateway to PostgreSQL',
+    meaning: 'How many connections to PostgreSQL one gateway opens',
+  },
+  SVC_PROCESSES: {
+    kind: 'text',
+    default: '1',
+    meaning: 'Processes that share the port, 1 to 64; `auto`: one less than there are cores',
   },
   SVC_CLUSTER_SECRET: {
     kind: 'secret',
     meaning:
-      'Several gateways on one `DATABASE_URL`: by which they know each other, the same for all; unset: one gateway',
+      'Secret by which several gateways on one `DATABASE_URL` recognize each other. All of them have the same one; a single gateway needs none.',
   },
   SVC_PEER_URL: {
     kind: 'text',
     default: null,
     meaning:
-      'Where the other gateways reach this one (`http://10.0.0.2:7070`), to pass on what is for a node that dialled in here',
+      'URL by which other gateways reach this one (`http://10.0.0.2:7070`), to send requests to nodes that dialled in here. With several processes it needs a port other than `SVC_PORT`, and each process takes the next one.',
   },
   SVC_TRUSTED_PROXIES: {
     kind: 'list',
-    meaning: 'Addresses and networks (`10.0.0.0/8`) whose `X-Forwarded-For` counts',
+    meaning: 'Addresses and networks (`10.0.0.0/8`) of proxies whose `X-Forwarded-For` the gateway believes',
   },
   SVC_PROBLEM_BASE_URL: {
     kind: 'text',
     default: null,
-    meaning: 'Base of `type` in problem bodies; default `urn:svc:problem:`',
+    meaning: 'Prefix of `type` in problem bodies. The default is `urn:svc:problem:`.',
   },
   SVC_SHUTDOWN_GRACE_MS: {
     kind: 'number',
     default: 30_000,
     min: 0,
     max: 600_000,
-    meaning: 'In-flight requests may finish for, at shut-down, ms',
+    meaning: 'How long running requests may take to finish at a shutdown, ms',
   },
   SVC_LOG_LEVEL: {
     kind: 'choice',
     default: 'info',
     of: ['debug', 'info', 'warn', 'error', 'silent'],
-    meaning: 'Least level that is logged; `info` has one line per request',
+    meaning: 'Lowest level that the log contains. `info` has one line per request.',
   },
   SVC_REQUEST_LOG_DAYS: {
     kind: 'number',
     default: 7,
     min: 0,
     max: 365,
-    meaning: 'What became of each request is kept for, days (never content); 0: in memory only, the last 10,000',
+    meaning:
+      'How many days the gateway keeps a record of each request, without content. 0 keeps the last 10,000 in the memory of each process.',
   },
   SVC_METRICS_PUBLIC: { kind: 'flag', default: false, meaning: 'Serve `/metrics` without a token' },
   OTEL_EXPORTER_OTLP_ENDPOINT: {
     kind: 'text',
     default: null,
-    meaning: 'Send traces to this OpenTelemetry collector (OTLP over HTTP, `http://127.0.0.1:4318`); unset: no traces',
+    meaning:
+      'URL of the OpenTelemetry collector that gets the traces (OTLP over HTTP, `http://127.0.0.1:4318`). Without it there are no traces.',
   },
   OTEL_EXPORTER_OTLP_HEADERS: {
     kind: 'secret',
-    meaning: 'Headers for the collector, `name=value` with commas between',
+    meaning: 'Headers for the collector, as `name=value` with commas between',
   },
-  OTEL_SERVICE_NAME: { kind: 'text', default: 'penstock', meaning: 'What the traces call this gateway' },
+  OTEL_SERVICE_NAME: { kind: 'text', default: 'penstock', meaning: 'Name of this gateway in the traces' },
 } as const satisfies Record<string, Setting>

@@ -1,5 +1,5 @@
 import { accessSettings } from './access.ts'
-import { chatSettings } from './chat.ts'
+import { chatSettings } from './chat-requests.ts'
 import { mixturesSettings } from './mixtures.ts'
 import { moneySettings } from './money.ts'
 import { nodesSettings } from './nodes.ts'

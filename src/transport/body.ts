@@ -7,9 +7,11 @@ const waitingBytesMax = 64 * 1024
 /** A body between its connection and its one reader: what comes before the reader waits, bounded. */
 export class Body implements BodySink, BodyFlow {
   private sink: BodySink | null = null
-  private waiting: Buffer[] = []
+  /** null: nothing waits. */
+  private waiting: Buffer[] | null = null
   private waitingBytes = 0
-  private over: { readonly error: TransportError | null } | null = null
+  private over = false
+  private error: TransportError | null = null
   private held = false
   /** A decoder stands between the connection and this. */
   decoder: (BodyFlow & { destroy(): void }) | null = null
@@ -41,21 +43,23 @@ export class Body implements BodySink, BodyFlow {
 
   bytes(chunk: Buffer): void {
     if (this.sink !== null) return this.sink.bytes(chunk)
-    this.waiting.push(chunk)
+    if (this.waiting === null) this.waiting = [chunk]
+    else this.waiting.push(chunk)
     this.waitingBytes += chunk.length
     if (this.waitingBytes > waitingBytesMax) this.pause()
   }
 
   ended(): void {
-    if (this.over !== null) return
-    this.over = { error: null }
+    if (this.over) return
+    this.over = true
     this.letGo()
     this.sink?.ended()
   }
 
   failed(error: TransportError): void {
-    if (this.over !== null) return
-    this.over = { error }
+    if (this.over) return
+    this.over = true
+    this.error = error
     this.letGo()
     this.sink?.failed(error)
   }
@@ -68,14 +72,27 @@ export class Body implements BodySink, BodyFlow {
   read(sink: BodySink): void {
     this.sink = sink
     const { waiting } = this
-    this.waiting = []
+    this.waiting = null
     // Before the first byte is handed on: the reader may well pause at it.
-    if (this.over === null && this.waitingBytes > waitingBytesMax) this.resume()
-    for (const chunk of waiting) sink.bytes(chunk)
-    if (this.over === null) return
-    if (this.over.error === null) sink.ended()
-    else sink.failed(this.over.error)
+    if (!this.over && this.waitingBytes > waitingBytesMax) this.resume()
+    if (waiting !== null) for (const chunk of waiting) sink.bytes(chunk)
+    if (!this.over) return
+    if (this.error === null) sink.ended()
+    else sink.failed(this.error)
   }
+
+  /** The text of a body that has come whole already, as a short one does together with its head; else null. */
+  protected takeWhole(bytesMax: number): string | null {
+    if (!this.over || this.error !== null || this.waitingBytes > bytesMax) return null
+    const chunks = this.waiting ?? []
+    this.waiting = null
+    return textOf(chunks)
+  }
+}
+
+function textOf(chunks: readonly Buffer[]): string {
+  const [only] = chunks
+  return (only !== undefined && chunks.length === 1 ? only : Buffer.concat(chunks)).toString('utf8')
 }
 
 /** Collects a body as text, at most `bytesMax` of it. */
@@ -93,11 +110,7 @@ export function collectText(read: (sink: BodySink) => void, bytesMax: number, gi
         reject(new TransportError('too_large'))
         giveUp()
       },
-      ended: () => {
-        const [only] = chunks
-        const whole = only !== undefined && chunks.length === 1 ? only : Buffer.concat(chunks)
-        resolve(whole.toString('utf8'))
-      },
+      ended: () => resolve(textOf(chunks)),
       failed: reject,
     })
   })

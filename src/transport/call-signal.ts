@@ -1,8 +1,11 @@
+/** What hears of an abort: a function, or an object of a class, which costs its maker no closure. */
+export type AbortListener = (() => void) | { handleEvent(): void }
+
 /** The part of `AbortSignal` that a transport uses. */
 export interface CancelSignal {
   readonly aborted: boolean
-  addEventListener(type: 'abort', listener: () => void): void
-  removeEventListener(type: 'abort', listener: () => void): void
+  addEventListener(type: 'abort', listener: AbortListener): void
+  removeEventListener(type: 'abort', listener: AbortListener): void
 }
 
 /**
@@ -11,22 +14,34 @@ export interface CancelSignal {
  */
 export class CallSignal implements CancelSignal {
   aborted = false
-  private listeners: (() => void)[] = []
+  /** Nearly always all there are. */
+  private first: AbortListener | null = null
+  private more: AbortListener[] | null = null
 
   abort(): void {
     if (this.aborted) return
     this.aborted = true
-    const { listeners } = this
-    this.listeners = []
-    for (const listener of listeners) listener()
+    const { first, more } = this
+    this.first = null
+    this.more = null
+    if (first !== null) tell(first)
+    if (more !== null) for (const listener of more) tell(listener)
   }
 
-  addEventListener(_type: 'abort', listener: () => void): void {
-    this.listeners.push(listener)
+  addEventListener(_type: 'abort', listener: AbortListener): void {
+    if (this.first === null && this.more === null) this.first = listener
+    else if (this.more === null) this.more = [listener]
+    else this.more.push(listener)
   }
 
-  removeEventListener(_type: 'abort', listener: () => void): void {
-    const at = this.listeners.indexOf(listener)
-    if (at !== -1) this.listeners.splice(at, 1)
+  removeEventListener(_type: 'abort', listener: AbortListener): void {
+    if (this.first === listener) this.first = null
+    const at = this.more?.indexOf(listener) ?? -1
+    if (at !== -1) this.more?.splice(at, 1)
   }
+}
+
+function tell(listener: AbortListener): void {
+  if (typeof listener === 'function') listener()
+  else listener.handleEvent()
 }

@@ -1,10 +1,13 @@
 import type { BodyFlow } from './transport.ts'
 
+/** Of text, UTF-16 units. */
+const sizeOf = (text: string | undefined) => text?.length ?? 0
+
 /**
  * The client's end of a stream: what is written goes out at once, and beyond `queueMax` of unread text the node is held
  * back until the client reads again.
  */
-export class ClientStream {
+export class ClientStream implements UnderlyingDefaultSource<string> {
   /** Of texts, which Bun's server writes as UTF-8: encoding them here would copy every chunk once more. */
   readonly stream: ReadableStream<string>
   /** `performance.now()` of the last write. */
@@ -20,16 +23,16 @@ export class ClientStream {
     queueMax: number,
     private readonly gone: () => void,
   ) {
-    this.stream = new ReadableStream<string>(
-      {
-        start: (controller) => {
-          this.out = controller
-        },
-        pull: () => this.drained(),
-        cancel: gone,
-      },
-      { highWaterMark: queueMax, size: (text) => text?.length ?? 0 },
-    )
+    // The source is this itself: closures of its own would stay with each of thousands of streams.
+    this.stream = new ReadableStream<string>(this, { highWaterMark: queueMax, size: sizeOf })
+  }
+
+  start(controller: ReadableStreamDefaultController<string>): void {
+    this.out = controller
+  }
+
+  cancel(): void {
+    this.gone()
   }
 
   write(text: string, nowMs: number): void {
@@ -63,7 +66,8 @@ export class ClientStream {
     out?.error()
   }
 
-  private drained(): void {
+  /** The client has read. */
+  pull(): void {
     if (this.stalledAtMs === 0) return
     this.stalledAtMs = 0
     this.source?.resume()

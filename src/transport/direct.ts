@@ -1,8 +1,10 @@
-import { product } from '../brand.ts'
 import { within } from '../deadline.ts'
+import { Call, type CallPort } from './call.ts'
 import type { CancelSignal } from './call-signal.ts'
 import { type ConnectionPort, type Endpoint, Http1Connection } from './http1-connection.ts'
+import { HeadReader } from './http1-parser.ts'
 import { IdleConnections } from './idle-connections.ts'
+import { RequestHeads } from './request-head.ts'
 import { type NodeRequest, type NodeResponse, type NodeTransport, TransportError } from './transport.ts'
 
 export interface DirectOptions {
@@ -11,17 +13,14 @@ export interface DirectOptions {
   /** Sent as bearer token; null for a node that asks for none. */
   readonly apiKey: string | null
   readonly connectTimeoutMs: number
+  /** The Unix socket where the URL's host listens. */
+  readonly socketPath?: string
   /** The address to connect to, asked for each new connection; default: the system's. Rejects with `TransportError`. */
   readonly resolve?: (hostname: string, tls: boolean) => Promise<string>
 }
 
-/** How soon a request hears that its idle connection had been closed: a round trip, generously. */
-const staleNoticeMs = 500
 /** A node that sent bytes which answer no request has no connection kept for this long, ms. */
 const unkeptMs = 600_000
-/** Of requests that name none: polls, which carry nothing of anybody. */
-const noIsolationKey = ''
-
 /**
  * `http://host:1/v1/` → `http://host:1`: paths are appended to it, so that `/v1/chat/completions` and `/health` both
  * work. null: not an http(s) URL, or one with credentials, a query or a fragment.
@@ -32,20 +31,6 @@ export function nodeBaseUrl(text: string): string | null {
   if (url.protocol !== 'http:' && url.protocol !== 'https:') return null
   if (url.username !== '' || url.password !== '' || url.search !== '' || url.hash !== '') return null
   return url.origin + url.pathname.replace(/\/+$/, '').replace(/\/v1$/, '').replace(/\/+$/, '')
-}
-
-const lineBreak = /[\r\n\0]/
-
-/** Header values are ours or checked elsewhere; a line break in one would be another request. */
-function headerLines(headers: Readonly<Record<string, string>>, reserved?: ReadonlySet<string>): string {
-  let lines = ''
-  for (const name in headers) {
-    if (reserved?.has(name.toLowerCase()) === true) continue
-    const value = headers[name] ?? ''
-    if (lineBreak.test(name) || lineBreak.test(value)) throw new TypeError('header with a line break')
-    lines += `${name}: ${value}\r\n`
-  }
-  return lines
 }
 
 /** A name server that is silent counts as a node that cannot be found. */
@@ -59,92 +44,96 @@ function withinConnectTime<T>(work: Promise<T>, connectTimeoutMs: number): Promi
 export function createDirectTransport(options: DirectOptions): NodeTransport {
   const base = nodeBaseUrl(options.url)
   if (base === null) throw new TypeError('node transport: not a base URL')
-  const url = new URL(base)
-  const tls = url.protocol === 'https:'
-  const endpoint: Endpoint = {
-    // WHATWG URLs keep the brackets of an IPv6 address, sockets take it without.
-    hostname: url.hostname.replace(/^\[|\]$/g, ''),
-    port: url.port === '' ? (tls ? 443 : 80) : Number(url.port),
-    tls,
-    connectTimeoutMs: options.connectTimeoutMs,
-  }
-  const pathPrefix = url.pathname === '/' ? '' : url.pathname
-  const own: Readonly<Record<string, string>> = {
-    host: url.host,
-    'accept-encoding': 'identity',
-    'user-agent': product,
-    ...(options.apiKey === null ? {} : { authorization: `Bearer ${options.apiKey}` }),
-  }
-  const fixed = headerLines(own)
-  const reserved = new Set(Object.keys(own))
-  const all = new Set<Http1Connection>()
-  const idle = new IdleConnections()
-  let closed = false
-  let unkeptUntilMs = 0
+  return new DirectTransport(new URL(base), options)
+}
 
-  const port: ConnectionPort = {
-    released: (connection) => {
-      if (closed || performance.now() < unkeptUntilMs || !idle.add(connection)) connection.destroy()
-    },
-    closed: (connection) => {
-      all.delete(connection)
-      idle.delete(connection)
-    },
-    desynchronised: () => {
-      unkeptUntilMs = performance.now() + unkeptMs
-      idle.destroyAll()
-    },
+class DirectTransport implements NodeTransport, ConnectionPort, CallPort {
+  private readonly endpoint: Endpoint
+  private readonly requests: RequestHeads
+  readonly heads = new HeadReader()
+  private readonly all = new Set<Http1Connection>()
+  private readonly idle = new IdleConnections()
+  private closedByUs = false
+  private unkeptUntilMs = 0
+  /** Of connections for one request: nobody would take them up again where all requests are of this kind. */
+  private readonly oncePort: ConnectionPort = {
+    heads: this.heads,
+    released: (connection) => connection.destroy(),
+    closed: (connection) => this.closed(connection),
+    desynchronised: () => this.desynchronised(),
   }
-  // Nobody would take it up again where all requests are of this kind.
-  const oncePort: ConnectionPort = { ...port, released: (connection) => connection.destroy() }
-  const { resolve } = options
-  const place = (hostname: string, signal: CancelSignal): Promise<string> =>
-    new Promise((found, failed) => {
-      signal.addEventListener('abort', () => failed(new TransportError('aborted')))
-      const looking = resolve?.(hostname, tls) ?? Promise.resolve(hostname)
-      withinConnectTime(looking, options.connectTimeoutMs).then(found, failed)
+
+  constructor(
+    url: URL,
+    private readonly options: DirectOptions,
+  ) {
+    const tls = url.protocol === 'https:'
+    this.endpoint = {
+      // WHATWG URLs keep the brackets of an IPv6 address, sockets take it without.
+      hostname: url.hostname.replace(/^\[|\]$/g, ''),
+      port: url.port === '' ? (tls ? 443 : 80) : Number(url.port),
+      tls,
+      ...(options.socketPath === undefined ? {} : { socketPath: options.socketPath }),
+      connectTimeoutMs: options.connectTimeoutMs,
+    }
+    this.requests = new RequestHeads(url, options.apiKey)
+  }
+
+  fetch(path: string, init: NodeRequest): Promise<NodeResponse> {
+    return new Promise((resolve, reject) => {
+      if (this.closedByUs) return reject(new TransportError('closed'))
+      if (init.signal.aborted) return reject(new TransportError('aborted'))
+      const call = new Call(this, this.requests.of(path, init), init, resolve, reject)
+      const kept = init.once === true ? null : this.idle.take(call.isolationKey)
+      if (kept === null) this.again(call)
+      else kept.carry(call)
     })
-  const connect = async ({ signal, once, isolationKey }: NodeRequest): Promise<Http1Connection> => {
-    const connection = new Http1Connection(once === true ? oncePort : port, isolationKey ?? noIsolationKey)
-    all.add(connection)
-    try {
-      if (resolve === undefined) await connection.connect(endpoint, signal)
-      else {
-        const { hostname: serverName } = endpoint
-        await connection.connect({ ...endpoint, hostname: await place(serverName, signal), serverName }, signal)
-      }
-    } catch (error) {
-      connection.destroy()
-      throw error
-    }
-    return connection
   }
 
-  const send = async (path: string, init: NodeRequest): Promise<NodeResponse> => {
-    if (closed) throw new TransportError('closed')
-    if (init.signal.aborted) throw new TransportError('aborted')
-    const head = `${init.method} ${pathPrefix}${path} HTTP/1.1\r\n${fixed}${headerLines(init.headers ?? {}, reserved)}`
-    const known = init.once === true ? null : idle.take(init.isolationKey ?? noIsolationKey)
-    if (known !== null) {
-      const sentMs = performance.now()
-      try {
-        return await known.send(head, init.body, init.signal)
-      } catch (error) {
-        // A kept connection that closes at once and without a byte was closed before the request came: a fresh one may
-        // carry it. One that closes later had the request: it is not sent twice.
-        if (!(error instanceof TransportError) || error.failure !== 'closed') throw error
-        if (performance.now() - sentMs > staleNoticeMs) throw error
-      }
-    }
-    const fresh = await connect(init)
-    return fresh.send(head, init.body, init.signal)
+  close(): void {
+    this.closedByUs = true
+    for (const connection of [...this.all]) connection.destroy()
   }
 
-  return {
-    fetch: send,
-    close: () => {
-      closed = true
-      for (const connection of [...all]) connection.destroy()
-    },
+  /** Carries it over a fresh connection. */
+  again(call: Call): void {
+    const connection = new Http1Connection(call.once ? this.oncePort : this, call.isolationKey)
+    this.all.add(connection)
+    this.connected(connection, call).then(
+      () => connection.carry(call),
+      (error: unknown) => {
+        connection.destroy()
+        call.refused(error)
+      },
+    )
+  }
+
+  private async connected(connection: Http1Connection, { signal }: Call): Promise<void> {
+    const { endpoint, options } = this
+    if (options.resolve === undefined) return connection.connect(endpoint, signal)
+    const { hostname: serverName } = endpoint
+    const hostname = await this.addressOf(options.resolve(serverName, endpoint.tls), signal)
+    await connection.connect({ ...endpoint, hostname, serverName }, signal)
+  }
+
+  private addressOf(looking: Promise<string>, signal: CancelSignal): Promise<string> {
+    return new Promise((found, failed) => {
+      signal.addEventListener('abort', () => failed(new TransportError('aborted')))
+      withinConnectTime(looking, this.options.connectTimeoutMs).then(found, failed)
+    })
+  }
+
+  released(connection: Http1Connection): void {
+    if (this.closedByUs || performance.now() < this.unkeptUntilMs || !this.idle.add(connection)) connection.destroy()
+  }
+
+  closed(connection: Http1Connection): void {
+    this.all.delete(connection)
+    this.idle.delete(connection)
+  }
+
+  desynchronised(): void {
+    this.unkeptUntilMs = performance.now() + unkeptMs
+    this.idle.destroyAll()
   }
 }

@@ -1,37 +1,22 @@
 import type { Socket, SocketHandler } from 'bun'
 import { descriptors } from '../host/descriptors.ts'
-import { Body, collectText, decoded } from './body.ts'
+import { Answer } from './answer.ts'
+import { decoded } from './body.ts'
+import type { Call } from './call.ts'
 import type { CancelSignal } from './call-signal.ts'
-import { type AfterAnswer, MalformedResponse, ResponseParser, type ResponseSink } from './http1-parser.ts'
-import { encodeRequest } from './request-bytes.ts'
 import {
-  type BodyFlow,
-  type BodySink,
-  type NodeResponse,
-  type RequestBody,
-  TransportError,
-  type TransportFailure,
-} from './transport.ts'
+  type AfterAnswer,
+  type HeadReader,
+  MalformedResponse,
+  ResponseParser,
+  type ResponseSink,
+} from './http1-parser.ts'
+import { encodeRequest } from './request-bytes.ts'
+import { failureOf } from './socket-failure.ts'
+import { type BodyFlow, type NodeResponse, TransportError, type TransportFailure } from './transport.ts'
+import { countTurn, currentTurn, holdUntilTurnEnd } from './turns.ts'
 
-const failureByCode: Readonly<Record<string, TransportFailure>> = {
-  ECONNREFUSED: 'refused',
-  EHOSTUNREACH: 'refused',
-  ENETUNREACH: 'refused',
-  EHOSTDOWN: 'refused',
-  ENOTFOUND: 'dns',
-  EAI_AGAIN: 'dns',
-  ETIMEDOUT: 'timeout',
-}
 const firstErrorStatus = 400
-const tlsCode = /CERT|SSL|TLS|SIGNATURE|ISSUER|EPROTO/
-
-export function failureOf(error: unknown): TransportFailure {
-  const code = (error as { code?: unknown } | null)?.code
-  if (typeof code !== 'string') return 'closed'
-  // Bun says so of a socket that it could not even make (seen on 1.4.5).
-  if (code === 'ECONNREFUSED' && descriptors.exhausted()) return 'exhausted'
-  return failureByCode[code] ?? (tlsCode.test(code) ? 'tls' : 'closed')
-}
 
 export interface Endpoint {
   /** A name or an address, without brackets. */
@@ -40,85 +25,14 @@ export interface Endpoint {
   readonly tls: boolean
   /** Whose certificate is expected; default `hostname`. */
   readonly serverName?: string
+  /** A Unix socket, in the place of name and port. */
+  readonly socketPath?: string
   readonly connectTimeoutMs: number
 }
 
-interface Exchange {
-  readonly resolve: (response: NodeResponse) => void
-  readonly reject: (error: TransportError) => void
-  body: BodySink | null
-}
-
-/**
- * Turns of the event loop, counted while a connection waits for one. Requests on kept connections go out together at
- * the end of a turn: by then all that was readable has been read, so a node's bytes without a request are found before
- * the request is written that they would seem to answer. It also wakes a node on this machine once a turn and not for
- * each request (10 µs a request of CPU, measured).
- */
-let turn = 0
-let turnEndDue = false
-let held: Http1Connection[] = []
-
-function awaitTurnEnd(): void {
-  if (turnEndDue) return
-  turnEndDue = true
-  setImmediate(endTurn)
-}
-
-function endTurn(): void {
-  turnEndDue = false
-  turn++
-  if (held.length === 0) return
-  const batch = held
-  held = []
-  for (const connection of batch) connection.writeHeld()
-}
-
-/** What thousands of open streams hold each: methods and no closures. */
-class Answer implements NodeResponse {
-  readonly headers: { get(name: string): string | null }
-  private readonly ordinal: number
-
-  constructor(
-    private readonly connection: Http1Connection,
-    private readonly body: Body,
-    readonly status: number,
-    headers: ReadonlyMap<string, string>,
-  ) {
-    this.headers = new AnswerHeaders(headers)
-    this.ordinal = connection.answers
-  }
-
-  get flow(): BodyFlow {
-    return this.body.flow
-  }
-
-  read(sink: BodySink): void {
-    this.body.read(sink)
-  }
-
-  text(bytesMax: number): Promise<string> {
-    return collectText(
-      (sink) => this.body.read(sink),
-      bytesMax,
-      () => this.discard(),
-    )
-  }
-
-  discard(): void {
-    this.body.discard()
-    this.connection.giveUp(this.ordinal)
-  }
-}
-
-class AnswerHeaders {
-  constructor(private readonly values: ReadonlyMap<string, string>) {}
-  get(name: string): string | null {
-    return this.values.get(name) ?? null
-  }
-}
-
 export interface ConnectionPort {
+  /** Of all connections to the node. */
+  readonly heads: HeadReader
   /** It has answered and may be used again. */
   released(connection: Http1Connection): void
   /** It never will be. */
@@ -137,15 +51,16 @@ export class Http1Connection implements ResponseSink, BodyFlow {
   /** Answers this connection has given. */
   answers = 0
   private socket: Socket<Http1Connection> | null = null
-  private exchange: Exchange | null = null
+  /** Sent, or about to be, and not answered to its end. */
+  private call: Call | null = null
+  /** `call` waits for the end of a turn. */
+  private waiting = false
   private unsent: Uint8Array | null = null
   /** The turn in which its last answer ended. */
   private answeredInTurn = 0
   /** The answer began before its request was sent whole. */
   private early = false
-  /** A request for the end of a turn. */
-  private waiting: { readonly head: string; readonly body: RequestBody | undefined } | null = null
-  private readonly parser = new ResponseParser(this)
+  private readonly parser: ResponseParser
   private dead = false
   /** While it connects: null for success; the first word counts. */
   private connected: ((failure: TransportFailure | null) => void) | null = null
@@ -169,14 +84,16 @@ export class Http1Connection implements ResponseSink, BodyFlow {
   constructor(
     private readonly port: ConnectionPort,
     readonly isolationKey: string,
-  ) {}
+  ) {
+    this.parser = new ResponseParser(this, port.heads)
+  }
 
   get open(): boolean {
     return !this.dead
   }
 
   connect(endpoint: Endpoint, signal: CancelSignal): Promise<void> {
-    const { hostname, port, tls, connectTimeoutMs, serverName = hostname } = endpoint
+    const { hostname, port, tls, connectTimeoutMs, serverName = hostname, socketPath } = endpoint
     return new Promise((resolve, reject) => {
       const onAbort = () => this.connected?.('aborted')
       const timer = setTimeout(() => this.connected?.('timeout'), connectTimeoutMs)
@@ -190,13 +107,16 @@ export class Http1Connection implements ResponseSink, BodyFlow {
       }
       signal.addEventListener('abort', onAbort)
       descriptors.lend()
-      Bun.connect<Http1Connection>({
-        hostname,
-        port,
+      const options = {
         data: this,
         ...(tls ? { tls: { serverName, rejectUnauthorized: true } } : {}),
         socket: tls ? Http1Connection.secure : Http1Connection.plain,
-      }).catch((error: unknown) => this.connected?.(failureOf(error)))
+      }
+      const connecting =
+        socketPath === undefined
+          ? Bun.connect<Http1Connection>({ ...options, hostname, port })
+          : Bun.connect<Http1Connection>({ ...options, unix: socketPath })
+      connecting.catch((error: unknown) => this.connected?.(failureOf(error)))
     })
   }
 
@@ -211,43 +131,34 @@ export class Http1Connection implements ResponseSink, BodyFlow {
     this.lost(failure)
   }
 
-  /** `head`: request line and headers without the length of the body. */
-  send(head: string, body: RequestBody | undefined, signal: CancelSignal): Promise<NodeResponse> {
-    return new Promise((resolve, reject) => {
-      const exchange: Exchange = { resolve, reject, body: null }
-      this.exchange = exchange
-      // Never taken off again: the signal lives no longer than its call, and taking it off costs more than it.
-      signal.addEventListener('abort', this.aborterOf(exchange))
-      if (this.dead || signal.aborted) return this.lost(signal.aborted ? 'aborted' : 'closed')
-      if (this.answers === 0) return this.write(head, body)
-      this.waiting = { head, body }
-      held.push(this)
-      awaitTurnEnd()
-    })
+  carry(call: Call): void {
+    this.call = call
+    call.connection = this
+    call.begin(this.answers > 0)
+    if (call.signal.aborted) return this.abandon(call)
+    if (this.dead) return this.lost('closed')
+    if (this.answers === 0) return this.write(call)
+    this.waiting = true
+    holdUntilTurnEnd(this)
   }
 
-  /** Made here and not where the request is at hand: a closure there would keep its text while the answer flows. */
-  private aborterOf(exchange: Exchange): () => void {
-    return () => {
-      if (this.exchange !== exchange) return
-      this.lost('aborted')
-      this.destroy()
-    }
+  /** Nobody waits for this answer any more. */
+  abandon(call: Call): void {
+    if (this.call !== call) return
+    this.lost('aborted')
+    this.destroy()
   }
 
   /** At the end of a turn: goes out unless the last answer ended in this very one, and more may stand behind it. */
   writeHeld(): void {
-    const { waiting } = this
-    if (waiting === null || this.dead) return
-    if (this.answeredInTurn >= turn - 1) {
-      held.push(this)
-      return awaitTurnEnd()
-    }
-    this.waiting = null
-    this.write(waiting.head, waiting.body)
+    const { call } = this
+    if (!this.waiting || this.dead || call === null) return
+    if (this.answeredInTurn >= currentTurn() - 1) return holdUntilTurnEnd(this)
+    this.waiting = false
+    this.write(call)
   }
 
-  private write(head: string, body: RequestBody | undefined): void {
+  private write({ head, body }: Call): void {
     const { bytes, start, end } = encodeRequest(head, body)
     const sent = this.socket?.write(bytes, start, end - start) ?? -1
     if (sent < 0) return this.lost('closed')
@@ -263,8 +174,8 @@ export class Http1Connection implements ResponseSink, BodyFlow {
   }
 
   private data(bytes: Buffer): void {
-    const sent = this.waiting === null && this.unsent === null
-    if (this.exchange === null || (!sent && this.answers > 0)) return this.desynchronised()
+    const sent = !this.waiting && this.unsent === null
+    if (this.call === null || (!sent && this.answers > 0)) return this.desynchronised()
     if (!sent) this.early = true
     try {
       this.parser.push(bytes)
@@ -286,21 +197,20 @@ export class Http1Connection implements ResponseSink, BodyFlow {
     this.destroy()
   }
 
-  head(status: number, headers: ReadonlyMap<string, string>): void {
-    const { exchange } = this
-    if (exchange === null) return
+  head(status: number, headers: NodeResponse['headers']): void {
+    const { call } = this
+    if (call === null) return
     // A node may refuse a large request before it has read it all; it cannot have done what half a request asks.
     if (this.early && status < firstErrorStatus) return this.malformed()
-    const body = new Body(this)
+    const answer = new Answer(this, status, headers)
     const coding = headers.get('content-encoding')?.toLowerCase() ?? 'identity'
-    const sink = coding === 'identity' ? body : decoded(coding, body)
+    const sink = coding === 'identity' ? answer : decoded(coding, answer)
     if (sink === null) return this.malformed()
-    exchange.body = sink
-    exchange.resolve(new Answer(this, body, status, headers))
+    call.answered(answer, sink)
   }
 
   body(bytes: Buffer): void {
-    this.exchange?.body?.bytes(bytes)
+    this.call?.sink?.bytes(bytes)
   }
 
   pause(): void {
@@ -312,17 +222,17 @@ export class Http1Connection implements ResponseSink, BodyFlow {
   }
 
   end(next: AfterAnswer): void {
-    const { exchange } = this
-    this.exchange = null
+    const { call } = this
+    this.call = null
     this.answers++
-    this.answeredInTurn = turn
+    this.answeredInTurn = currentTurn()
     if (next === 'excess') this.port.desynchronised()
     if (next === 'reusable' && this.unsent === null && !this.early && !this.dead) {
-      awaitTurnEnd()
+      countTurn()
       this.idleSinceMs = performance.now()
       this.port.released(this)
     } else this.destroy()
-    exchange?.body?.ended()
+    call?.sink?.ended()
   }
 
   /** The reader of that answer wants no more of it. One that has ended is the connection's past. */
@@ -333,19 +243,16 @@ export class Http1Connection implements ResponseSink, BodyFlow {
   /** The node, or this side, ended the connection: whoever waits hears of it, once. */
   private lost(failure: TransportFailure): void {
     if (failure === 'closed' && this.parser.close()) return
-    const { exchange } = this
-    this.exchange = null
+    const { call } = this
+    this.call = null
     if (failure !== 'aborted') this.destroy()
-    if (exchange === null) return
-    const error = new TransportError(failure)
-    if (exchange.body === null) exchange.reject(error)
-    else exchange.body.failed(error)
+    call?.failed(failure)
   }
 
   destroy(): void {
     if (this.dead) return
     this.dead = true
-    this.waiting = null
+    this.waiting = false
     this.socket?.terminate()
     this.port.closed(this)
     this.lost('aborted')

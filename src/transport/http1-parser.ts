@@ -1,6 +1,6 @@
 /** What a response parser tells, in this order: one head, any number of bodies, one end. */
 export interface ResponseSink {
-  head(status: number, headers: ReadonlyMap<string, string>): void
+  head(status: number, headers: HeadFields): void
   body(bytes: Buffer): void
   /** Not before all that came with the answer was read. */
   end(next: AfterAnswer): void
@@ -36,6 +36,14 @@ const sizeDigitsMax = 12
 const none = Buffer.alloc(0)
 const headEnd = Buffer.from('\r\n\r\n')
 
+/** Of one head; by lower-case name. */
+export class HeadFields {
+  constructor(private readonly values: ReadonlyMap<string, string>) {}
+  get(name: string): string | null {
+    return this.values.get(name) ?? null
+  }
+}
+
 function parseHead(text: string): Head {
   const lines = text.split(/\r?\n/)
   const status = /^HTTP\/(1\.[01]) ([1-5][0-9]{2})(?: |$)/.exec(lines[0] ?? '')
@@ -51,7 +59,25 @@ function parseHead(text: string): Head {
     const known = headers.get(name)
     headers.set(name, known === undefined ? value : `${known}, ${value}`)
   }
-  return { status: Number(status[2]), version: status[1] ?? '', headers }
+  const fields = new HeadFields(headers)
+  return { status: Number(status[2]), headers: fields, ...framingOf(Number(status[2]), status[1] === '1.1', fields) }
+}
+
+function framingOf(status: number, isNew: boolean, headers: HeadFields): Framing {
+  const connection = headers.get('connection')?.toLowerCase() ?? ''
+  const keepAlive = isNew ? !connection.includes('close') : connection.includes('keep-alive')
+  const coding = headers.get('transfer-encoding')?.toLowerCase() ?? null
+  const length = headers.get('content-length')
+  const framed = (phase: Phase, size = 0, fault: string | null = null) => ({ keepAlive, phase, length: size, fault })
+  if (status < 200 || status === 204 || status === 304) return framed('over')
+  if (coding !== null) {
+    if (coding !== 'chunked') return framed('over', 0, 'transfer coding')
+    // Both framings at once is how responses are smuggled: read it, then drop the connection (RFC 9112 §6.3).
+    return { ...framed('chunk-size'), keepAlive: keepAlive && length === null }
+  }
+  if (length === null) return framed('until-close')
+  if (!/^[0-9]{1,15}$/.test(length)) return framed('over', 0, 'content length')
+  return framed(Number(length) === 0 ? 'over' : 'sized', Number(length))
 }
 
 /** The hex digits at the start of a size line; what follows a `;` or a blank is an extension and means nothing here. */
@@ -70,14 +96,26 @@ function chunkSize(input: Buffer, from: number, to: number): number {
   return size
 }
 
-interface Head {
-  readonly status: number
-  readonly version: string
-  readonly headers: ReadonlyMap<string, string>
+/** How the body behind a head is told from what follows. */
+interface Framing {
+  readonly keepAlive: boolean
+  readonly phase: Phase
+  /** Of a sized body, bytes. */
+  readonly length: number
+  /** Why nobody knows where the body ends; the status holds all the same. */
+  readonly fault: string | null
 }
 
-/** A node's heads differ in little but date and length: the last one, kept with its bytes, often fits again. */
-class HeadReader {
+interface Head extends Framing {
+  readonly status: number
+  readonly headers: HeadFields
+}
+
+/**
+ * A node's heads differ in little but date and length: the last one, kept with its bytes, often fits again. One for all
+ * connections of a node: each open stream would else keep a head of its own.
+ */
+export class HeadReader {
   private bytes: Buffer = none
   private head: Head | null = null
 
@@ -134,10 +172,14 @@ export class ResponseParser {
   private keepAlive = false
   private interims = 0
   private trailerBytes = 0
+  /** Of the body, as they came since the last were handed on: the first, and what follows it. */
+  private piece: Buffer | null = null
   private pieces: Buffer[] = []
-  private readonly heads = new HeadReader()
 
-  constructor(private readonly sink: ResponseSink) {}
+  constructor(
+    private readonly sink: ResponseSink,
+    private readonly heads = new HeadReader(),
+  ) {}
 
   /** Throws `MalformedResponse`. Reads by position: a view for every line would cost more than the reading. */
   push(bytes: Buffer): void {
@@ -169,7 +211,7 @@ export class ResponseParser {
       case 'chunk-data':
         return this.data(input, at)
       case 'until-close':
-        this.pieces.push(at === 0 ? input : input.subarray(at))
+        this.add(at === 0 ? input : input.subarray(at))
         return input.length
       default:
         return this.line(input, at)
@@ -185,40 +227,25 @@ export class ResponseParser {
     }
     this.searched = 0
     if (end - at > headBytesMax) throw new MalformedResponse('head too large')
-    const { status, version, headers } = this.heads.read(input, at, end)
+    const head = this.heads.read(input, at, end)
+    const { status, headers } = head
     const next = end + headEnd.length
     if (status < 200) {
       if (status === 101) throw new MalformedResponse('upgrade')
       if (++this.interims > interimsMax) throw new MalformedResponse('interim responses')
       return next
     }
-    const connection = headers.get('connection')?.toLowerCase() ?? ''
-    this.keepAlive = version === '1.1' ? !connection.includes('close') : connection.includes('keep-alive')
+    this.keepAlive = head.keepAlive
+    this.left = head.length
     this.sink.head(status, headers)
-    this.frame(status, headers)
+    if (head.fault !== null) throw new MalformedResponse(head.fault)
+    this.phase = head.phase
     return next
-  }
-
-  private frame(status: number, headers: ReadonlyMap<string, string>): void {
-    const coding = headers.get('transfer-encoding')?.toLowerCase()
-    const length = headers.get('content-length')
-    if (status === 204 || status === 304) this.phase = 'over'
-    else if (coding !== undefined) {
-      if (coding !== 'chunked') throw new MalformedResponse('transfer coding')
-      // Both framings at once is how responses are smuggled: read it, then drop the connection (RFC 9112 §6.3).
-      if (length !== undefined) this.keepAlive = false
-      this.phase = 'chunk-size'
-    } else if (length !== undefined) {
-      if (!/^[0-9]{1,15}$/.test(length)) throw new MalformedResponse('content length')
-      this.left = Number(length)
-      this.phase = 'sized'
-      if (this.left === 0) this.phase = 'over'
-    } else this.phase = 'until-close'
   }
 
   private data(input: Buffer, at: number): number {
     const size = Math.min(this.left, input.length - at)
-    this.pieces.push(size === input.length ? input : input.subarray(at, at + size))
+    this.add(size === input.length ? input : input.subarray(at, at + size))
     this.left -= size
     if (this.left === 0) this.phase = this.phase === 'sized' ? 'over' : 'chunk-end'
     return at + size
@@ -247,11 +274,17 @@ export class ResponseParser {
   }
 
   private flush(): void {
-    const { pieces } = this
-    const [first] = pieces
-    if (first === undefined) return
+    const { piece, pieces } = this
+    if (piece === null) return
+    this.piece = null
+    if (pieces.length === 0) return this.sink.body(piece)
     this.pieces = []
-    this.sink.body(pieces.length === 1 ? first : Buffer.concat(pieces))
+    this.sink.body(Buffer.concat([piece, ...pieces]))
+  }
+
+  private add(piece: Buffer): void {
+    if (this.piece === null) this.piece = piece
+    else this.pieces.push(piece)
   }
 
   private finish(next: AfterAnswer): void {

@@ -79,8 +79,8 @@ test('audit chain: holds, keeps its heads, and finds what was cut off since', as
   const further = { ...kept, heads: kept.heads.map((head) => ({ ...head, seq: head.seq + 1_000 })) }
   const gone = { ...kept, heads: kept.heads.map((head) => ({ ...head, writer_id: 'wrk_gone' })) }
   for (const [other, what] of [
-    [further, 'once at'],
-    [gone, 'is gone'],
+    [further, 'once ended at'],
+    [gone, 'is missing'],
   ] as const) {
     writeFileSync(file, JSON.stringify(other))
     const compared = await cli.run(['audit', 'chain', '--against', file])

@@ -191,7 +191,7 @@ test('nodes: set, drain, resume, list, and removal of another', async () => {
   expect(await cli.json('nodes', 'set', nodeId, '--api-key', 'none')).toMatchObject({ has_api_key: false })
   const payee = `0x${'aB'.repeat(20)}`
   expect(await cli.json('nodes', 'set', nodeId, '--payout-address', payee)).toMatchObject({ payout_address: payee })
-  expect((await cli.run(['nodes', 'show', nodeId])).out).toMatch(/Paid at +0xaB/)
+  expect((await cli.run(['nodes', 'show', nodeId])).out).toMatch(/Payout address +0xaB/)
   expect(await cli.json('nodes', 'set', nodeId, '--payout-address', 'none')).toMatchObject({ payout_address: null })
   expect((await cli.run(['nodes', 'set', nodeId])).code).toBe(2)
   expect(await cli.json('nodes', 'drain', nodeId, '--reason', 'new fan')).toMatchObject({ admin_state: 'draining' })
@@ -219,7 +219,7 @@ test('keys: the key is shown once, works, is rotated and revoked', async () => {
     '2999-01-01T00:00:00Z',
   ])
   expect(made.code).toBe(0)
-  expect(made.out).toContain('It is shown only now')
+  expect(made.out).toContain('It is shown only this once')
   const key = /svc_gateway_\w{49}/.exec(made.out)?.[0] ?? ''
   const keyId = /key_\w{26}/.exec(made.out)?.[0] ?? ''
   const env = { SVC_GATEWAY_KEY: key }

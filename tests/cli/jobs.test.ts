@@ -46,6 +46,25 @@ test('§24: submit seals, follows and opens; the machine’s fingerprint is need
   expect([second.code, second.out]).toEqual([0, 'the secret answer\n'])
 })
 
+test('§24: a node without an agent is told as such, with and without a fingerprint', async () => {
+  const plain = await gateway.ask('POST', '/v1/admin/nodes', {
+    as: 'admin',
+    json: {
+      url: 'http://127.0.0.1:9/v1',
+      customer_id: customer.customerId,
+      visibility: 'private',
+      node_class: 'gpu',
+      privacy_class: 'private',
+    },
+  })
+  const { node_id: nodeId } = (await plain.json()) as { node_id: string }
+  for (const more of [[], ['--fingerprint', node.fingerprint]]) {
+    const refused = await line.run(['jobs', 'submit', nodeId, node.model, 'hello', ...more])
+    expect(refused.code).toBe(1)
+    expect(refused.err).toContain('runs no agent')
+  }
+})
+
 test('§24: submit without waiting, show later, save the answer', async () => {
   const made = await line.json('jobs', 'submit', node.nodeId, node.model, 'x', '--no-wait', '--id', 'mine')
   expect(made).toMatchObject({ job_id: 'mine', status: 'queued' })
@@ -54,7 +73,7 @@ test('§24: submit without waiting, show later, save the answer', async () => {
   expect([shown.code, shown.out]).toEqual([0, 'the secret answer\n'])
   expect(JSON.parse(readFileSync(file, 'utf8'))).toMatchObject({ object: 'chat.completion' })
   expect(statSync(file).mode & 0o777).toBe(0o600)
-  expect((await line.run(['jobs', 'show', 'other'])).err).toContain('not submitted from here')
+  expect((await line.run(['jobs', 'show', 'other'])).err).toContain('did not submit')
 })
 
 test('§24: it stops when the identity is another than the pinned one, before anything is sent', async () => {
@@ -62,7 +81,7 @@ test('§24: it stops when the identity is another than the pinned one, before an
   const other = fingerprint(signingKey(new Uint8Array(32).fill(5)).publicKey) ?? ''
   const stopped = await line.run(['jobs', 'submit', node.nodeId, node.model, 'x', '--fingerprint', other])
   expect(stopped.code).toBe(1)
-  expect(stopped.err).toContain('not the pinned one')
+  expect(stopped.err).toContain('does not match the fingerprint')
   expect(node.submits.length).toBe(sent)
   // The pin stays what it was.
   expect((await line.run(['jobs', 'submit', node.nodeId, node.model, 'x'])).code).toBe(0)

@@ -47,7 +47,7 @@ const beside = (line: string) =>
 test('§22: the pasted line fetches the agent, checks it, starts it, and the machine serves chats', async () => {
   const made = await enroll('--reason', 'new machine')
   const agent = paste(beside(made.line))
-  const [, nodeId = ''] = await firstMatch(agent.stdout, /This machine is (node_\w+)/)
+  const [, nodeId = ''] = await firstMatch(agent.stdout, /This node is (node_\w+)/)
   await untilState(gateway, nodeId, 'ready')
   expect(await nodeOf(gateway, nodeId)).toMatchObject({ kind: 'agent', name: 'shed', transport: 'tunnel' })
   const file = readFileSync(join(home, '.local/share/penstock/agent.mjs'))
@@ -81,7 +81,7 @@ test('§22: without Bun on the machine npm fetches it, and the agent stands in n
     env: { HOME: join(tools, 'home'), PATH: tools, FETCHED: home },
     stdio: ['ignore', 'pipe', 'pipe'],
   })
-  const [, nodeId = ''] = await firstMatch(agent.stdout, /This machine is (node_\w+)/)
+  const [, nodeId = ''] = await firstMatch(agent.stdout, /This node is (node_\w+)/)
   await untilState(gateway, nodeId, 'ready')
   agent.kill('SIGTERM')
   expect(await agent.exited).toBe(0)
@@ -105,7 +105,7 @@ test('§22: what is not the very agent that the line speaks of is not started', 
     stdio: ['ignore', 'pipe', 'pipe'],
   })
   expect(await refused.exited).toBe(1)
-  expect(await new Response(refused.stderr).text()).toContain('not the agent that this line is for')
+  expect(await new Response(refused.stderr).text()).toContain('not the agent that this command expects')
   expect(existsSync(join(other, '.local/share/penstock/agent.mjs'))).toBe(false)
   rmSync(other, { recursive: true })
 })

@@ -76,14 +76,14 @@ test.each([
   ['a number that is none', ['x', '--count', '1e0'], '--count must be a whole number from 1 to 10'],
   ['a fraction where whole ones are meant', ['x', '--count', '1.5'], '--count must be a whole number'],
   ['a word that is no choice', ['x', '--pick', 'c'], '--pick must be one of a, b'],
-  ['an operand that is missing', [], 'ONE is missing: the first'],
-  ['an empty operand', [''], 'ONE is missing: the first'],
+  ['an operand that is missing', [], 'ONE is missing. the first'],
+  ['an empty operand', [''], 'ONE is missing. the first'],
 ])('%s is a fault', (_, args, message) => {
   expect(fault(args)).toStartWith(message)
 })
 
 test('an operand too many is a fault', () => {
-  expect(fault(['x', 'y'], single)).toBe('Unexpected operand: y')
+  expect(fault(['x', 'y'], single)).toBe('Unexpected argument: y')
 })
 
 describe('§24: every command', () => {
@@ -103,7 +103,8 @@ describe('§24: every command', () => {
       'credits add',
       ...['list', 'create', 'submit', 'proofs'].map((command) => `payouts ${command}`),
       ...['tail', 'chain', 'books'].map((command) => `audit ${command}`),
-      ...['receipt', 'payout'].map((what) => `verify ${what}`),
+      'receipts export',
+      ...['receipt', 'payout', 'checkpoint', 'audit'].map((what) => `verify ${what}`),
       'explain',
       'backup',
       'restore',

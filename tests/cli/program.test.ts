@@ -38,6 +38,22 @@ test.each([
   expect(err).toContain('--help')
 })
 
+test.each([
+  [['staus'], 'Did you mean status?'],
+  [['ndoes', 'list'], 'Did you mean nodes?'],
+  [['nodes', 'lsit'], 'Did you mean nodes list?'],
+])('%p: the nearest command is suggested', async (args, hint) => {
+  const { code, err } = await cli.run(args)
+  expect(code).toBe(2)
+  expect(err).toContain(hint)
+})
+
+test('no command is suggested for a word that is near to none', async () => {
+  for (const word of ['bogus', 'x', 's'.repeat(100_000)]) {
+    expect((await cli.run([word])).err).not.toContain('Did you mean')
+  }
+})
+
 test('help of one command, in every way to ask for it', async () => {
   const answers = await Promise.all(
     [
@@ -83,13 +99,33 @@ test('a proxy of the environment is not asked for this machine itself', async ()
   expect(code).toBe(0)
 })
 
+test('https to a port that speaks http is named as such', async () => {
+  const server = Bun.serve({ port: 0, hostname: '127.0.0.1', fetch: () => Response.json({ status: 'ready' }) })
+  const { code, err } = await cli.run(['status'], { env: { SVC_BASE_URL: `https://127.0.0.1:${server.port}` } })
+  await server.stop(true)
+  expect(code).toBe(1)
+  expect(err).toContain('It speaks http')
+})
+
+test('a refusal that no gateway wrote is told as such', async () => {
+  const server = Bun.serve({ port: 0, hostname: '127.0.0.1', fetch: () => new Response('nothing', { status: 404 }) })
+  const env = { SVC_BASE_URL: `http://127.0.0.1:${server.port}`, SVC_ADMIN_TOKEN: 't', SVC_GATEWAY_KEY: 'k' }
+  for (const args of [
+    ['nodes', 'list'],
+    ['chat', 'm', 'hi'],
+  ]) {
+    expect((await cli.run(args, { env })).err).toContain('What answers there is not Penstock')
+  }
+  await server.stop(true)
+})
+
 test('a server that is no gateway is told as such', async () => {
   const server = Bun.serve({ port: 0, hostname: '127.0.0.1', fetch: () => new Response('<html>') })
   const env = { SVC_BASE_URL: `http://127.0.0.1:${server.port}`, SVC_ADMIN_TOKEN: 't' }
   const { code, err } = await cli.run(['nodes', 'list'], { env })
   await server.stop(true)
   expect(code).toBe(1)
-  expect(err).toContain('does not answer as a gateway does')
+  expect(err).toContain('What answers there is not Penstock')
 })
 
 test('a redirect is not followed: it could lead the token elsewhere', async () => {
@@ -135,7 +171,7 @@ test('fake-node listens, serves its models, takes faults and ends with a signal'
   expect((await fetch(`${url}/v1/chat/completions`, { method: 'POST', body })).status).toBe(500)
   const second = await cli.run(['fake-node', '--listen', new URL(url).host])
   expect(second.code).toBe(1)
-  expect(second.err).toContain('is the port taken?')
+  expect(second.err).toContain('Is the port in use?')
   child.kill('SIGINT')
   expect(await child.exited).toBe(0)
 })

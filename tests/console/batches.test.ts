@@ -76,7 +76,7 @@ describe.skipIf(!hasBrowser)('payout batches on a chain', () => {
           if (sent) await row.getByRole('link', { name: /in the explorer/ }).waitFor()
           expect(await linksTo(row)).toEqual(sent ? [`${explorer}/tx/${await hashOf(batchId)}`] : [])
         }
-        expect(await page.getByText(/^No chain is configured/).count()).toBe(0)
+        expect(await page.getByText(/^No blockchain is configured/).count()).toBe(0)
       }),
     slowMs,
   )

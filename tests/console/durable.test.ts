@@ -79,7 +79,7 @@ describe.skipIf(!hasBrowser)('jobs, money and audit as they are', () => {
         expect(proof.balanced).toBe(true)
         await show('Money')
         await page.getByText(`every one of ${proof.entries} entries adds up`).waitFor()
-        await page.getByText(/^No chain is configured/).waitFor()
+        await page.getByText(/^No blockchain is configured/).waitFor()
         await page.getByRole('row', { name: /^reader/ }).waitFor()
         const { batches } = await read<PayoutBatchList>('/v1/admin/payout-batches')
         expect(batches.map(({ batch_id, payout_count, status }) => [batch_id, payout_count, status])).toEqual([

@@ -242,16 +242,16 @@ describe.skipIf(!hasBrowser)('states that nobody hopes for', () => {
       const { page } = console
       try {
         await console.signIn(first.tokens.viewer)
-        await page.getByText('No machine yet').waitFor()
+        await page.getByText('No node yet').waitFor()
         await console.show('Jobs')
         await page.getByText('No private job yet').waitFor()
         await console.show('Pool')
-        await page.getByText('No machine yet').waitFor()
+        await page.getByText('No node yet').waitFor()
         expect(await console.violations()).toEqual([])
         await console.picture('console-empty-light')
         await second.stop()
         await page.getByText('Connection lost.').waitFor()
-        expect(await page.getByText('No machine yet').count()).toBe(1)
+        expect(await page.getByText('No node yet').count()).toBe(1)
         expect(await console.violations()).toEqual([])
         await console.picture('console-lost-light')
         // A view that was open before shows what was known; one that was not says what it cannot read.
@@ -261,7 +261,7 @@ describe.skipIf(!hasBrowser)('states that nobody hopes for', () => {
         await page.getByText('Payout batches could not be read').waitFor()
         expect(await console.violations()).toEqual([])
         await console.show('Pool')
-        await page.getByText('No machine yet').waitFor()
+        await page.getByText('No node yet').waitFor()
         const third = await startTestGateway({ beside: first, env: { SVC_PORT: new URL(second.url).port } })
         await page.getByRole('button', { name: /^Try/ }).click()
         await page.getByText('Connection lost.').waitFor({ state: 'hidden' })

@@ -19,6 +19,20 @@ test('§25: DATABASE_URL may name a unix socket folder, as libpq reads it', () =
   expect(driverAddress('postgres://a:b@db.example:6432/c')).toEqual({ url: 'postgres://a:b@db.example:6432/c' })
 })
 
+test('§26: DATABASE_URL may name a primary and its standbys: the one that takes writes is wanted', () => {
+  const several = { host: 'a.example:6432,b.example:5432', target_session_attrs: 'primary' } as const
+  for (const query of ['', '?target_session_attrs=read-write'])
+    expect(driverAddress(`postgres://u:p%2C1@a.example:6432,b.example/c${query}`)).toEqual({
+      url: 'postgres://u:p%2C1@a.example:6432/c',
+      ...several,
+    })
+  expect(driverAddress('postgres://u@a.example,b.example:5432/c?sslmode=require')).toEqual({
+    url: 'postgres://u@a.example/c?sslmode=require',
+    host: 'a.example:5432,b.example:5432',
+    target_session_attrs: 'primary',
+  })
+})
+
 test('a query takes the pool and a transaction alike', async () => {
   const insert = (db: Database, byte: number) =>
     db.insert(adminTokens).values({ tokenHash: Buffer.from([byte]), role: 'viewer' })

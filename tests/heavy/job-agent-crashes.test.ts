@@ -40,7 +40,7 @@ async function startAgent(folder: string, server: FakeNode, ...more: readonly st
   })
   const [, nodeId = '', fingerprint = ''] = await firstMatch(
     child.stdout,
-    /This machine is (node_\w+)[\s\S]*Identity +(SHA256:\S+)/,
+    /This node is (node_\w+)[\s\S]*Identity +(SHA256:\S+)/,
   )
   return { child, nodeId, fingerprint }
 }

@@ -76,7 +76,7 @@ describe('§22: enrolment', () => {
     const attempt = (more: object) => failure(startLoneAgent({ gateway, dataDir, ...more }))
     expect(await attempt({ gatewayUrl: 'http://gateway.example' })).toContain('--insecure')
     expect(await attempt({ gatewayUrl: 'ftp://gateway.example' })).toContain('--gateway must be')
-    expect(await attempt({ gatewayUrl: 'https://u:p@gateway.example' })).toContain('must not carry a password')
+    expect(await attempt({ gatewayUrl: 'https://u:p@gateway.example' })).toContain('must not contain a password')
     expect(await attempt({ gatewayUrl: 'http://127.0.0.1:1' })).toContain('does not answer')
     expect(await attempt({ token: undefined })).toContain('--token beside --gateway')
     expect(await attempt({ gatewayUrl: undefined })).toContain('--gateway beside --token')

@@ -81,7 +81,7 @@ test('§22: one folder is one agent: a second one is told so, and comes up when 
   const dataDir = folder()
   const first = await agent(dataDir)
   const second = await agent(dataDir).catch((error: Error) => error)
-  expect(String(second)).toContain('Another agent runs on')
+  expect(String(second)).toContain('Another agent uses')
   await first.stop()
   expect((await agent(dataDir)).nodeId).toBeNull()
 })

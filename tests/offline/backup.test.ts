@@ -202,7 +202,7 @@ test('§24: a database of something else, or one whose gateway runs, is left alo
     await sql`create table theirs (a int)`
     await sql`insert into theirs values (1)`
     const refused = await bench.cli.run(['restore', file, '--overwrite'], { env: { DATABASE_URL: foreign.url } })
-    expect(refused.err).toContain('something else')
+    expect(refused.err).toContain('another program')
     expect(await sql<{ a: number }[]>`select a from theirs`).toEqual([{ a: 1 }] as never)
     await sql.end()
     await busy.sql`select 1`
@@ -232,11 +232,11 @@ const spoil: Readonly<Record<string, readonly [(at: string) => void, string]>> =
   ],
   'has tables of another make': [
     (at) => bench.rewrite(at, (text) => text.replace(/"hash":"../, '"hash":"zz')),
-    'not those',
+    'does not know the tables',
   ],
-  'is in a later form': [(at) => bench.rewrite(at, (text) => text.replace('backup-v1', 'backup-v9')), 'form v9'],
-  'is no backup': [(at) => bench.rewrite(at, () => 'SELECT 1;\n'), 'no backup'],
-  'is no gzip': [(at) => writeFileSync(at, 'hello'), 'damaged or incomplete'],
+  'is in a later form': [(at) => bench.rewrite(at, (text) => text.replace('backup-v1', 'backup-v9')), 'format v9'],
+  'is no backup': [(at) => bench.rewrite(at, () => 'SELECT 1;\n'), 'not a Penstock backup'],
+  'is no gzip': [(at) => writeFileSync(at, 'hello'), 'not a Penstock backup'],
 }
 
 test.each(Object.keys(spoil))('§24: a file that %s changes nothing', async (how) => {
@@ -304,11 +304,11 @@ test('§24: without a database, a file or a folder to write to it says so', asyn
   expect(away.code).toBe(1)
   expect(away.err).toContain('ECONNREFUSED')
   expect(away.err).not.toContain('secretword')
-  expect((await bench.cli.run(['restore', bench.path('absent')])).err).toContain('There is no file')
+  expect((await bench.cli.run(['restore', bench.path('absent')])).err).toContain('does not exist')
   const database = await testDatabase()
   const env = { DATABASE_URL: database.url }
   const folder = await bench.cli.run(['backup', bench.path('no/such/folder/x')], { env })
-  expect(folder.err).toContain('cannot be written')
+  expect(folder.err).toContain('is not writable')
   const named = await bench.cli.run(['backup', bench.dir], { env })
   expect(named.out).toMatch(/penstock-\d{8}T\d{6}Z\.sql\.gz: /)
   expect(named.err).toContain('SVC_TOKEN_PEPPER')

@@ -58,6 +58,7 @@ const secrets = {
   SVC_SECRETS_KEY: 'secrets',
   SVC_AUDIT_KEY: 'audit',
   SVC_WEBHOOK_KEY: '33'.repeat(32),
+  SVC_LOG_KEY: '77'.repeat(32),
   SVC_ROUTER_KEY: '22'.repeat(32),
   SVC_LOG_LEVEL: 'warn',
   SVC_POLL_INTERVAL_MS: '100',

@@ -49,7 +49,7 @@ async function start(
     env: { PATH: process.env.PATH ?? '', HOME: folder },
     stdio: ['ignore', 'pipe', stderr],
   })
-  const [, nodeId = ''] = await firstMatch(child.stdout, /This machine is (node_\w+)/)
+  const [, nodeId = ''] = await firstMatch(child.stdout, /This node is (node_\w+)/)
   return { child, nodeId }
 }
 const ask = async () =>

@@ -37,7 +37,7 @@ test('a data folder that cannot be one: which, why, and what to do', async () =>
   const cases = [
     [file, 'it is a file'],
     [join(file, 'below'), 'a part of its path is a file'],
-    ['/proc/penstock', 'no folder can be made there'],
+    ['/proc/penstock', 'no folder can be created there'],
     [join(scratch, 'x'.repeat(300)), 'its path is too long'],
     ['/sys/penstock', /this user may not write there|the file system is read-only/],
   ] as const
@@ -88,10 +88,10 @@ test('a start without the credentials that were made says that they are gone, an
     await child.exited
     return text
   }
-  expect(await welcome()).not.toContain('is gone')
+  expect(await welcome()).not.toContain('is missing')
   rmSync(join(dataDir, 'credentials.json'))
   const later = await welcome()
-  expect(later).toContain(`${dataDir}/credentials.json is gone`)
+  expect(later).toContain(`${dataDir}/credentials.json is missing`)
   expect(later).toContain('./penstock reset-admin')
   rmSync(realpathSync(join(dataDir, 'postgres')), { recursive: true, force: true })
 }, 60_000)

@@ -2,6 +2,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test
 import { type FakeNode, type FakeNodeOptions, startFakeNode } from '../../src/fake-node/fake-node.ts'
 import type { Node } from '../../src/protocol/wire/admin/admin.ts'
 import { startTestGateway, type TestCustomer, type TestGateway, waitFor } from '../support/gateways/gateway.ts'
+import { shownMetric } from '../support/gateways/metric.ts'
 
 const firstChunkMs = 300
 
@@ -70,10 +71,7 @@ async function preferFirst({ model, nodes, nodeIds }: Pool): Promise<void> {
   await waitFor('both streams', () => second?.stats().requests === streamsHeld)
   second?.setAnswer({ firstTokenMs: 0 })
 }
-async function upstreamFailures(): Promise<number> {
-  const text = await (await fetch(`${gateway.url}/metrics`)).text()
-  return sum([...text.matchAll(/^svc_upstream_failures_total\{[^}]*\} (\d+)$/gm)].map((match) => Number(match[1])))
-}
+const upstreamFailures = (): Promise<number> => shownMetric(gateway, 'svc_upstream_failures_total')
 const seen = (nodeId: string) => gateway.admin<Node>('GET', `/v1/admin/nodes/${nodeId}`)
 const sum = (numbers: readonly number[]) => numbers.reduce((total, number) => total + number, 0)
 

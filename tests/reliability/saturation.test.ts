@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { type FakeNode, startFakeNode } from '../../src/fake-node/fake-node.ts'
 import { startTestGateway, type TestCustomer, type TestGateway, waitFor } from '../support/gateways/gateway.ts'
+import { shownMetric } from '../support/gateways/metric.ts'
 
 const queueWaitMs = 1_500
 /** SVC_QUEUE_WAITING_MAX as shipped. */
@@ -25,10 +26,7 @@ async function oneSlot(model: string): Promise<FakeNode> {
 const ask = (model: string, init: RequestInit = {}) =>
   gateway.chat(customer.key, { model, messages: [{ role: 'user', content: 'hi' }] }, init)
 
-async function queued(): Promise<number> {
-  const text = await (await fetch(`${gateway.url}/metrics`)).text()
-  return Number(/^svc_requests_queued (\d+)$/m.exec(text)?.[1])
-}
+const queued = (): Promise<number> => shownMetric(gateway, 'svc_requests_queued')
 
 /** Takes the only slot until it is let go. */
 async function holdSlot(node: FakeNode, model: string): Promise<() => Promise<void>> {

@@ -21,6 +21,10 @@ const ranker = (
   modality: 'rerank' as const,
   ranking: { scoreKind, documentsMax },
 })
+const embedder = (id: string, contextLength: number | null, ready: boolean, loaded: boolean) => ({
+  ...model(id, contextLength, ready, loaded),
+  modality: 'embedding' as const,
+})
 const silent = { slotsTotal: null, slotsFree: null, queueDepth: null }
 const llama31 = 'Meta-Llama-3.1-8B-Instruct-Q4_K_M'
 
@@ -103,7 +107,12 @@ const cases: Readonly<Record<string, RuntimeStatus>> = {
     models: [ranker('BAAI/bge-reranker-base', 512, 'probability')],
     ...silent,
   },
-  'vllm-embedding': { kind: 'vllm', state: 'ready', models: [], ...silent },
+  'vllm-embedding': {
+    kind: 'vllm',
+    state: 'ready',
+    models: [embedder('intfloat/e5-small', 512, true, true)],
+    ...silent,
+  },
   'vllm-all-routes': {
     kind: 'vllm',
     state: 'ready',
@@ -122,7 +131,18 @@ const cases: Readonly<Record<string, RuntimeStatus>> = {
     models: [ranker('bge-reranker-base', 8_192, 'probability', 8)],
     ...silent,
   },
-  'tei-embedding': { kind: 'tei', state: 'ready', models: [], ...silent },
+  'sglang-embedding': {
+    kind: 'sglang',
+    state: 'ready',
+    models: [embedder('Alibaba-NLP/gte-Qwen2-1.5B-instruct', 32_768, true, true)],
+    ...silent,
+  },
+  'tei-embedding': {
+    kind: 'tei',
+    state: 'ready',
+    models: [embedder('Alibaba-NLP/gte-large-en-v1.5', 8_192, true, true)],
+    ...silent,
+  },
   'tei-loading': { kind: 'tei', state: 'loading', models: [], ...silent },
   'vllm-ready': {
     kind: 'vllm',
@@ -141,13 +161,21 @@ const cases: Readonly<Record<string, RuntimeStatus>> = {
   'ollama-ready': {
     kind: 'ollama',
     state: 'ready',
-    models: [model('codellama:13b', null, true, false), model('mistral:latest', 4_096, true, true)],
+    models: [
+      model('codellama:13b', null, true, false),
+      model('mistral:latest', 4_096, true, true),
+      embedder('nomic-embed-text:latest', null, true, false),
+    ],
     ...silent,
   },
   'ollama-not-in-memory': {
     kind: 'ollama',
     state: 'ready',
-    models: [model('codellama:13b', null, true, false), model('mistral:latest', null, true, false)],
+    models: [
+      model('codellama:13b', null, true, false),
+      model('mistral:latest', null, true, false),
+      embedder('nomic-embed-text:latest', null, true, false),
+    ],
     ...silent,
   },
   'ollama-empty': { kind: 'ollama', state: 'ready', models: [], ...silent },
@@ -157,6 +185,7 @@ const cases: Readonly<Record<string, RuntimeStatus>> = {
     models: [
       model('qwen2-vl-7b-instruct', 32_768, true, false),
       model('meta-llama-3.1-8b-instruct', 8_192, true, true),
+      embedder('text-embedding-nomic-embed-text-v1.5', 2_048, true, false),
     ],
     ...silent,
   },
@@ -166,6 +195,7 @@ const cases: Readonly<Record<string, RuntimeStatus>> = {
     models: [
       model('qwen2-vl-7b-instruct', 32_768, true, false),
       model('meta-llama-3.1-8b-instruct', 131_072, true, false),
+      embedder('text-embedding-nomic-embed-text-v1.5', 2_048, true, false),
     ],
     ...silent,
   },
@@ -175,6 +205,7 @@ const cases: Readonly<Record<string, RuntimeStatus>> = {
     models: [
       model('qwen2-vl-7b-instruct', 32_768, false, false),
       model('meta-llama-3.1-8b-instruct', 8_192, true, true),
+      embedder('text-embedding-nomic-embed-text-v1.5', 2_048, false, false),
     ],
     ...silent,
   },
@@ -184,6 +215,7 @@ const cases: Readonly<Record<string, RuntimeStatus>> = {
     models: [
       model('qwen2-vl-7b-instruct', 32_768, true, false),
       model('meta-llama-3.1-8b-instruct', 131_072, false, false),
+      embedder('text-embedding-nomic-embed-text-v1.5', 2_048, true, false),
     ],
     ...silent,
   },

@@ -26,7 +26,7 @@ export interface AccessOptions {
   readonly peppers: readonly string[]
   /** SVC_ADMIN_TOKENS, SVC_OPERATOR_TOKENS, SVC_VIEWER_TOKENS. */
   readonly roleTokens: Readonly<Record<Role, readonly string[]>>
-  /** Role tokens are in the database too (§25: embedded, none given). */
+  /** Whether the database also holds role tokens (§25: embedded, and the operator gave none). */
   readonly roleTokensInDatabase: boolean
   /** SVC_KEY_OUTAGE_MS. */
   readonly outageMs: number
@@ -41,7 +41,10 @@ const refreshAfterMs = 20
 const refreshBatch = 500
 const failureLogEveryMs = secondMs
 
-/** Looks credentials up. Answers from memory where it can: then it is no promise, and the request path does not wait. */
+/**
+ * Looks credentials up. It answers without a promise where memory knows the credential, so that the request path does
+ * not wait.
+ */
 export class AccessDirectory {
   private readonly now: () => number
   private readonly newestPepper: string
@@ -51,8 +54,8 @@ export class AccessDirectory {
   private readonly roles: RoleTokens
   private readonly keyFreshness: Freshness
   /**
-   * The hash of each key that has let somebody in: checksum and HMAC cost 5 µs, a tenth of a request. Whether the key is
-   * still good is asked of `keys` all the same.
+   * The hash of each key that was accepted before. Checksum and HMAC cost 5 µs, a tenth of a request. `keys` still
+   * decides whether the key is valid.
    */
   private readonly idsOfKeys = new Map<string, string>()
   private uses = new Map<KeyId, number>()
@@ -66,7 +69,7 @@ export class AccessDirectory {
     const now = options.now ?? Date.now
     const failed = (error: unknown) => this.failed(error)
     const [newestPepper] = options.peppers
-    if (newestPepper === undefined) throw new Error('no pepper to know tokens by')
+    if (newestPepper === undefined) throw new Error('The gateway has no token pepper')
     this.newestPepper = newestPepper
     this.now = now
     this.queries = credentialQueries(db)
@@ -99,7 +102,10 @@ export class AccessDirectory {
     await this.saveUses()
   }
 
-  /** null: unknown, expired or revoked. Rejects with `Problem('service_unavailable')` when the database is away and the key unknown. */
+  /**
+   * Returns null for an unknown, expired or revoked key. Rejects with `Problem('service_unavailable')` if the database
+   * is away and memory does not know the key.
+   */
   gatewayKey(token: string): Access | null | Promise<Access | null> {
     const seen = this.idsOfKeys.get(token)
     if (seen !== undefined) return this.keys.find(seen, () => this.loadKey(token), this.noteUse)
@@ -110,10 +116,11 @@ export class AccessDirectory {
     return found
   }
 
-  /** Customer headers; null for an unknown id and for a wrong token alike. */
+  /** Checks customer headers. Returns null both for an unknown id and for a wrong token. */
   customer(customerId: string, token: string): Access | null | Promise<Access | null> {
     if (!isWellFormedToken(token, 'customer')) return null
-    // By token and id together: a wrong token for a known id takes the same way as an unknown id.
+    // The id of the entry combines token and customer id, so that a wrong token for a known id takes the same path as
+    // an unknown id.
     const id = this.cacheId(token) + customerId
     return this.customers.find(
       id,
@@ -122,17 +129,20 @@ export class AccessDirectory {
     )
   }
 
-  /** The role of an admin token; compares against all entries, no early exit. Throws like `gatewayKey` where only the database could tell. */
+  /**
+   * The role of an admin token. It compares with every entry, so that its duration says nothing about the token. Throws
+   * like `gatewayKey` where only the database could tell.
+   */
   role(token: string): Role | null {
     return this.roles.role(token)
   }
 
-  /** One token stands in the lists of two roles. */
+  /** True if one token is in the lists of two roles. */
   tokenSharedAcrossRoles(): boolean {
     return this.roles.sharedAcrossRoles()
   }
 
-  /** A key that this process has just revoked is refused from now on, whatever happens to the database. */
+  /** From now on this process refuses the key that it has just revoked, even if the database fails. */
   forgetKey(keyId: KeyId): void {
     this.keys.forget((entry) => entry.access?.keyId === keyId)
   }
@@ -142,7 +152,7 @@ export class AccessDirectory {
     this.idsOfKeys.set(token, id)
   }
 
-  /** Memory knows a token by its hash under the newest pepper, whichever pepper its row was made with. */
+  /** Memory finds a token by its hash under the newest pepper, even if its row was hashed with an older one. */
   private cacheId(token: string): string {
     return hashToken(this.newestPepper, token).toString('latin1')
   }
@@ -183,7 +193,7 @@ export class AccessDirectory {
     }
   }
 
-  /** After a change the known keys are read again at once, so that an outage right after it finds them current. */
+  /** Reads the known keys again right after a change, so that an outage right after the change finds them current. */
   private refreshSoon(): void {
     if (this.refreshTimer !== null || this.stopped) return
     this.refreshTimer = setTimeout(() => {
@@ -224,7 +234,7 @@ export class AccessDirectory {
   }
 }
 
-/** What an unknown customer is compared with. */
+/** A random hash, which is compared with the token of an unknown customer to take the same time. */
 const noHash = Buffer.from(crypto.getRandomValues(new Uint8Array(32)))
 
 function accessOfKey(row: KeyCredential): Access {

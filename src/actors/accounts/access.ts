@@ -5,10 +5,10 @@ import type { EffectivePolicy } from '../../machines/rules/model-policy.ts'
 export type AccountStatus = 'active' | 'suspended' | 'closed'
 export type Role = AdminRole
 
-/** Who a request acts for, and what it may do. */
+/** The account for which a request acts, and what the request may do. */
 export interface Access {
   readonly customerId: CustomerId
-  /** null: an operator's role token together with customer headers (§4, combination b). */
+  /** null if an operator's role token came together with customer headers (§4, combination b). */
   readonly keyId: KeyId | null
   readonly accountStatus: AccountStatus
   readonly expiresAtMs: number | null

@@ -11,7 +11,7 @@ import type { AuditContext, AuditTrail, Deed } from '../audit/audit-context.ts'
 import type { AccountStatus } from './access.ts'
 import type { Sealing } from './sealing.ts'
 
-/** A customer as it may be shown: no hash, no secret. */
+/** A customer without hash and secret, as others may see it. */
 export type Customer = Omit<CustomerRow, 'tokenHash' | 'webhookSecretSealed'>
 export type GatewayKey = Omit<KeyRow, 'keyHash'>
 
@@ -33,7 +33,7 @@ export interface NewKeyInput {
   readonly expiresAt?: Date | null
 }
 
-/** The raw token stands here once and nowhere else. */
+/** An issued key. Only this object ever holds the raw token. */
 export interface IssuedKey {
   readonly key: GatewayKey
   readonly gatewayKey: string
@@ -46,22 +46,22 @@ export interface RotatedKey extends IssuedKey {
 export interface CreatedCustomer {
   readonly customer: Customer
   readonly customerToken: string
-  /** `whsec_` and the base64 of 32 bytes (Standard Webhooks). */
+  /** `whsec_` and 32 bytes in base64 (Standard Webhooks). */
   readonly webhookSecret: string
 }
 
-/** What may be read of customers and keys; refuses with `customer_not_found` and `key_not_found`. */
+/** The reads of customers and keys. They refuse with `customer_not_found` and `key_not_found`. */
 export interface AccountReads {
   customer(customerId: string): Promise<Customer>
-  /** Newest first; `before`: the last id of the page before. */
+  /** Newest first. `before` is the last id of the page before. */
   customers(limit: number, before?: string | null): Promise<readonly Customer[]>
   key(keyId: string): Promise<GatewayKey>
-  /** Newest first, ended ones included, at most 1 000. */
+  /** Newest first, including expired and revoked keys, at most 1 000. */
   keys(customerId: string): Promise<readonly GatewayKey[]>
 }
 
 export interface Accounts extends AccountReads {
-  /** The verbs on somebody's word: what they do and its event stand or fall together. */
+  /** The actions in the name of an admin. Each action and its audit event are one transaction. */
   by(audit: AuditContext): AccountVerbs
 }
 
@@ -73,12 +73,15 @@ export interface AccountVerbs extends AccountReads {
   createCustomer(input: NewCustomerInput): Promise<CreatedCustomer>
   updateCustomer(customerId: string, changes: CustomerChanges): Promise<Customer>
   rotateCustomerToken(customerId: string): Promise<{ readonly customer: Customer; readonly customerToken: string }>
-  /** The old one signs beside it for 24 h. */
+  /** The old secret keeps signing beside the new one for 24 hours. */
   rotateWebhookSecret(customerId: string): Promise<{ readonly customer: Customer; readonly webhookSecret: string }>
   issueKey(customerId: string, input: NewKeyInput): Promise<IssuedKey>
-  /** A new key now; the old one ends after `keepMs` (0 to 7 days, default SVC_KEY_ROTATION_MS), or sooner if it would have. */
+  /**
+   * Issues a new key. The old one ends after `keepMs` (0 to 7 days, default SVC_KEY_ROTATION_MS), or at its own
+   * earlier end.
+   */
   rotateKey(keyId: string, keepMs?: number): Promise<RotatedKey>
-  /** Effective at once here, within 5 s on other gateways. Revoking again changes nothing. */
+  /** The key stops working at once here and within 5 s on other gateways. Revoking a revoked key changes nothing. */
   revokeKey(keyId: string): Promise<GatewayKey>
 }
 
@@ -90,16 +93,16 @@ export interface AccountsOptions {
   /** SVC_KEY_ROTATION_MS. */
   readonly keyRotationMs: number
   readonly trail: AuditTrail
-  /** Tells this process's own copies at once: `ChangeFeed.changedHere`. */
+  /** Marks this process's own copies as outdated at once, see `ChangeFeed.changedHere`. */
   readonly changedHere: (topic: 'customers' | 'gateway_keys') => void
-  /** `AccessDirectory.forgetKey`. */
+  /** See `AccessDirectory.forgetKey`. */
   readonly forgetKey: (keyId: KeyId) => void
   readonly now?: () => number
 }
 
 export const liveKeysMax = 10
 export const keyOverlapMsMax = 7 * dayMs
-/** A replaced webhook secret signs beside the new one so long (§11). */
+/** How long a replaced webhook secret signs beside the new one (§11). */
 const webhookSecretOverlapMs = dayMs
 const keysListedMax = 1_000
 
@@ -114,13 +117,13 @@ export function createAccounts(options: AccountsOptions): Accounts {
   }
 }
 
-/** Token and hash of a new credential. */
+/** Makes a new credential: its token and its hash. */
 export function mintToken(
   kind: Parameters<typeof newToken>[0],
   peppers: readonly string[],
 ): { readonly token: string; readonly hash: Buffer } {
   const [pepper] = peppers
-  if (pepper === undefined) throw new Error('no pepper to hash tokens with')
+  if (pepper === undefined) throw new Error('The gateway has no token pepper')
   const token = newToken(kind)
   return { token, hash: hashToken(pepper, token) }
 }
@@ -229,7 +232,7 @@ class DatabaseAccounts extends DatabaseAccountReads implements AccountVerbs {
     const rotated = await this.db.transaction(async (tx) => {
       const found = await rows.getKey(tx, keyId)
       if (found === null || !(await rows.lockCustomer(tx, found.customerId))) throw new Problem('key_not_found')
-      // Read again: until the lock it could still be revoked or rotated by somebody else.
+      // The row is read again because another request could revoke or rotate the key before this one got the lock.
       const old = await rows.getKey(tx, keyId)
       if (old === null) throw new Problem('key_not_found')
       if (old.revokedAt !== null || (old.expiresAt !== null && old.expiresAt <= now)) throw new Problem('invalid_state')
@@ -270,7 +273,7 @@ class DatabaseAccounts extends DatabaseAccountReads implements AccountVerbs {
     return this.options.trail.record(tx, this.audit, { targetId })
   }
 
-  /** Under the lock of the customer's row, so that of two at once one sees the other's key. */
+  /** The caller holds the lock of the customer's row, so two inserts at once see each other's key. */
   private async insertKey(tx: Database, customerId: string, input: NewKeyInput, now: Date): Promise<IssuedKey> {
     if ((await rows.countLiveKeys(tx, customerId, now)) >= liveKeysMax) {
       throw new Problem('key_limit_reached', { detail: `A customer may have ${liveKeysMax} live keys` })

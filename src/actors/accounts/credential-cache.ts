@@ -4,15 +4,15 @@ import { secondMs } from '../../time.ts'
 import type { Access } from './access.ts'
 import type { Freshness, ReadMark } from './freshness.ts'
 
-/** One credential that was looked up. */
+/** The result of one lookup. */
 export interface CredentialEntry {
   access: Access | null
-  /** Under which the row is found again; empty for an unknown credential. */
+  /** The hash by which the row is found again. It is empty for an unknown credential. */
   readonly hash: Buffer
   mark: ReadMark
-  /** Asked for since the last look for room. */
+  /** Whether somebody used the entry since the last eviction. */
   recent: boolean
-  /** The minute of the last use that was noted. */
+  /** The minute of the last use that was recorded. */
   usedMinute: number
 }
 
@@ -21,24 +21,24 @@ export type Loaded = Pick<CredentialEntry, 'access' | 'hash'>
 export interface CredentialCacheOptions {
   readonly freshness: Freshness
   readonly now: () => number
-  /** Known credentials work without the database for, ms. */
+  /** How long known credentials work without the database, ms. */
   readonly outageMs: number
   readonly entriesMax: number
-  /** A lookup that failed; the caller is told `service_unavailable`. */
+  /** Hears of a lookup that failed. The caller gets `service_unavailable`. */
   readonly failed: (error: unknown) => void
 }
 
-/** Unknown credentials are remembered only to take the edge off a client that repeats one. */
+/** An unknown credential is remembered only this long, which is enough for a client that repeats it quickly. */
 const unknownForMs = secondMs
 const unknownMax = 1_000
 const lookupsMax = 10_000
-/** A database that does not answer: a known credential waits this long for it, an unknown one longer. */
+/** How long a known credential waits for a database that does not answer, ms. An unknown one waits longer. */
 const knownWaitMs = 250
 const unknownWaitMs = 2 * secondMs
-/** After a failure a known credential does not wait again before. */
+/** After a failure a known credential does not wait for the database again within this time, ms. */
 const awayForMs = secondMs
 
-/** Credentials by their keyed hash, bounded; the least recently used go first. */
+/** Credentials by their keyed hash, up to a bound. The least recently used entries are removed first. */
 export class CredentialCache {
   private readonly known = new Map<string, CredentialEntry>()
   private readonly unknown = new Map<string, ReadMark>()
@@ -48,7 +48,7 @@ export class CredentialCache {
 
   constructor(private readonly options: CredentialCacheOptions) {}
 
-  /** Not a promise where memory may answer. `used` is called with every entry that let somebody in. */
+  /** Returns no promise where memory can answer. Calls `used` for every entry that was accepted. */
   find(
     id: string,
     load: () => Promise<Loaded | null>,
@@ -77,7 +77,7 @@ export class CredentialCache {
     )
   }
 
-  /** Entries that a change may have outdated. */
+  /** Entries that a change may have made outdated. */
   outdated(max: number): CredentialEntry[] {
     const found: CredentialEntry[] = []
     for (const entry of this.known.values()) {
@@ -105,7 +105,7 @@ export class CredentialCache {
 
   private lookUp(id: string, load: () => Promise<Loaded | null>): Promise<Access | null> {
     const under = this.lookups.get(id)
-    // One that began before a change may not see it.
+    // A lookup that began before a change may not see that change.
     if (under !== undefined && this.options.freshness.isCurrent(under.mark)) return under.answer
     if (this.lookups.size >= lookupsMax) return Promise.reject(new Error('too many lookups'))
     const mark = this.options.freshness.mark()
@@ -119,7 +119,7 @@ export class CredentialCache {
   }
 
   private store(id: string, mark: ReadMark, loaded: Loaded | null): Access | null {
-    // A slow answer must not cover what a later one knows.
+    // A slow answer must not replace what a later lookup found.
     const known = this.known.get(id)
     if (known !== undefined && known.mark.generation > mark.generation) return known.access
     if (loaded === null) {
@@ -136,7 +136,7 @@ export class CredentialCache {
     return loaded.access
   }
 
-  /** Second chance: cheaper on every hit than moving the entry, and as good a guess. */
+  /** Evicts by second chance, which costs less on every hit than moving the entry and guesses as well. */
   private evict(): void {
     for (const [id, entry] of this.known) {
       this.known.delete(id)

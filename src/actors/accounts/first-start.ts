@@ -14,7 +14,7 @@ import type { Role } from './access.ts'
 import { mintToken, mintWebhookSecret } from './accounts.ts'
 import type { Sealing } from './sealing.ts'
 
-/** What the first start makes, raw: for `credentials.json` and for nothing else (§25). */
+/** The raw credentials that the first start makes. They go into `credentials.json` and nowhere else (§25). */
 export interface FirstCredentials {
   readonly adminToken: string
   readonly operatorToken: string
@@ -29,11 +29,11 @@ export interface FirstStartOptions {
   /** Newest first. */
   readonly peppers: readonly string[]
   readonly sealing: Sealing
-  /** Writes the file to the disk. When it throws, nothing was made. */
+  /** Writes the file to the disk. If it throws, the first start has made nothing. */
   readonly deliver: (credentials: FirstCredentials) => void | Promise<void>
 }
 
-/** The owner of what the gateway finds by itself. */
+/** The customer that owns the nodes which the gateway discovers by itself. */
 export const localCustomerId: CustomerId = 'local'
 
 /**
@@ -76,7 +76,7 @@ export async function firstStart(options: FirstStartOptions): Promise<'made' | '
   })
 }
 
-/** A new role token, raw; also what `reset-admin` needs when every admin token is lost. */
+/** Makes a role token and returns it raw. `reset-admin` uses it when every admin token is lost. */
 export async function makeRoleToken(db: Database, peppers: readonly string[], role: Role): Promise<string> {
   const { token, hash } = mintToken(role, peppers)
   await insertRoleTokens(db, [{ tokenHash: hash, role }])
@@ -85,7 +85,7 @@ export async function makeRoleToken(db: Database, peppers: readonly string[], ro
 
 async function makeLocalCustomer(tx: Database, { peppers, sealing }: FirstStartOptions): Promise<string> {
   const { token, hash } = mintToken('customer', peppers)
-  // It may stand already when only the role tokens were removed from the database.
+  // The customer may already exist if only the role tokens were removed from the database.
   if ((await getCustomer(tx, localCustomerId)) !== null) {
     await updateCustomer(tx, localCustomerId, { tokenHash: hash })
     return token

@@ -1,19 +1,19 @@
 import { secondMs } from '../../time.ts'
 import type { ChangeFeed, Topic } from '../durable/change-feed.ts'
 
-/** A change on another gateway is known here after at most this, or what is kept is not used without a look (§4). */
+/** A gateway learns of a change on another gateway within this time, or asks the database again (§4). */
 const freshForMs = 5 * secondMs
 
-/** When something was read, and before which changes. */
+/** When something was read, and after which changes. */
 export interface ReadMark {
   readonly generation: number
   readonly readAtMs: number
 }
 
-/** Judges copies of rows of some topics: current, or since when not known to be. */
+/** Decides whether copies of rows are current, or since when they may be outdated. */
 export class Freshness {
   private generation = 0
-  /** How long what was read before the last change was known to be current. */
+  /** Until when the copies before the last change were known to be current. */
   private beforeLastChangeMs = 0
 
   constructor(
@@ -31,7 +31,7 @@ export class Freshness {
     }
   }
 
-  /** Take it before reading: a change while the answer is under way makes what was read outdated. */
+  /** Take the mark before reading, so that a change during the read makes the result outdated. */
   mark(): ReadMark {
     return { generation: this.generation, readAtMs: this.now() }
   }
@@ -40,14 +40,14 @@ export class Freshness {
     return mark.generation === this.generation
   }
 
-  /** Current, and the database has confirmed so within the last 5 s. */
+  /** True if the copy is current and the database has confirmed it within the last 5 s. */
   isFresh(mark: ReadMark): boolean {
     if (mark.generation !== this.generation) return false
     const ageMs = this.now() - this.feed.confirmedAtMs()
     return ageMs >= 0 && ageMs <= freshForMs
   }
 
-  /** For how long this may already have been outdated, ms. */
+  /** How long the copy may already have been outdated, ms. */
   doubtMs(mark: ReadMark): number {
     const confirmedAtMs = this.isCurrent(mark)
       ? this.feed.confirmedAtMs()

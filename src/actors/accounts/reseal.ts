@@ -6,9 +6,9 @@ import { createSealing } from './sealing.ts'
 const pageRows = 500
 
 export interface Resealed {
-  /** Secrets that the newest key opens only now. */
+  /** The number of secrets that were encrypted anew with the newest key. */
   readonly resealed: number
-  /** Secrets that none of the keys opens. */
+  /** The number of secrets that none of the keys can decrypt. */
   readonly unreadable: number
 }
 

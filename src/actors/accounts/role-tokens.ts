@@ -44,7 +44,7 @@ export class RoleTokens {
     if (this.freshness !== null) await this.read()
   }
 
-  /** Compares with every entry, whatever the first ones say. Throws `service_unavailable` when only the database could tell. */
+  /** Compares with every entry, even after a match. Throws `service_unavailable` if only the database could tell. */
   role(token: string): Role | null {
     let best: Role | null = null
     const raise = (role: Role) => {
@@ -58,7 +58,10 @@ export class RoleTokens {
     return best
   }
 
-  /** One token stands for two roles: nobody could say later which of them acted. A digest is not found in the table. */
+  /**
+   * True if one token stands for two roles, because nobody could tell later which role acted. It cannot find digests
+   * in the table.
+   */
   sharedAcrossRoles(): boolean {
     const roles = new Map<string, Role>()
     for (const { role, digest } of this.given) {
@@ -85,7 +88,9 @@ export class RoleTokens {
     return doubtMs <= this.options.outageMs ? best : null
   }
 
-  /** What memory does not know another gateway may have made: without the database nobody can say that it is wrong. */
+  /**
+   * Another gateway may have made a token that memory does not know, so without the database the token may be valid.
+   */
   private refuseInDoubt(): void {
     const { freshness, mark } = this
     if (freshness === null || (mark !== null && freshness.isFresh(mark))) return

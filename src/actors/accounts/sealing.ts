@@ -1,14 +1,17 @@
 import { chacha20poly1305 } from '@noble/ciphers/chacha.js'
 
-/** Encrypts what the database keeps and the gateway must read again: node API keys, webhook secrets (§25). */
+/** Encrypts secrets that the gateway must read again: node API keys and webhook secrets (§25). */
 export interface Sealing {
-  /** nonce ‖ ciphertext, under the newest key. */
+  /** Returns nonce ‖ ciphertext, encrypted with the newest key. */
   seal(purpose: SealPurpose, secret: string): Buffer
-  /** null: none of the keys opens it, or it was sealed for another purpose. */
+  /** Returns null if no key decrypts it, or if it was sealed for another purpose. */
   open(purpose: SealPurpose, sealed: Uint8Array): string | null
 }
 
-/** Bound to the ciphertext as AAD: what was sealed as one thing cannot be put in the place of another. */
+/**
+ * The purpose is authenticated with the ciphertext (AAD), so that nobody can put one kind of secret in the place of
+ * another.
+ */
 export type SealPurpose = 'node_api_key' | 'webhook_secret'
 
 const nonceBytes = 12
@@ -18,7 +21,7 @@ const keyBytes = 32
 export function createSealing(keys: readonly string[]): Sealing {
   const all = keys.map(keyOf)
   const [newest] = all
-  if (newest === undefined) throw new Error('no key to seal secrets with')
+  if (newest === undefined) throw new Error('The gateway has no key that encrypts secrets')
   return {
     seal: (purpose, secret) => {
       const nonce = crypto.getRandomValues(new Uint8Array(nonceBytes))
@@ -31,7 +34,7 @@ export function createSealing(keys: readonly string[]): Sealing {
           const cipher = chacha20poly1305(key, sealed.subarray(0, nonceBytes), Buffer.from(purpose))
           return Buffer.from(cipher.decrypt(sealed.subarray(nonceBytes))).toString()
         } catch {
-          // Another key, or not ours.
+          // This key does not fit, or we did not seal the secret.
         }
       }
       return null

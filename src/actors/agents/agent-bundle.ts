@@ -3,7 +3,7 @@ import { sha256Hex } from '../../secrets.ts'
 
 export interface AgentFile {
   readonly bytes: Uint8Array<ArrayBuffer>
-  /** 64 hex digits. */
+  /** 64 hexadecimal digits. */
   readonly sha256: string
 }
 
@@ -16,7 +16,7 @@ export interface AgentBundle {
 }
 
 const agentEntry = programFile('src/cli/agent.ts')
-/** In a built program: the same bytes, built with it. */
+/** The name of the file in a built program, which contains the bundle already. */
 export const builtAgent = 'agent.mjs'
 
 export function createAgentBundle(entry = agentEntry): AgentBundle {
@@ -39,7 +39,7 @@ async function build(entry: string): Promise<AgentFile> {
 }
 
 export async function bundleAgent(entry = agentEntry): Promise<Uint8Array<ArrayBuffer>> {
-  // Names stay as they are: a fault on somebody's machine must be one that can be read.
+  // The bundle keeps its names, so that a stack trace from somebody's node can be read.
   const made = await Bun.build({ entrypoints: [entry], target: 'bun', format: 'esm', minify: { whitespace: true } })
   const [output] = made.outputs
   if (!made.success || output === undefined) throw new Error('the agent was not built')

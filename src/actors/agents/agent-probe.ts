@@ -11,17 +11,17 @@ import type { NodeTransport } from '../../transport/transport.ts'
 import { isOwnTransportKey } from './transport-keys.ts'
 
 export interface AgentProbeOptions {
-  /** Signs what it sends. */
+  /** The transport that signs requests. */
   readonly transport: NodeTransport
   readonly nodeId: NodeId
   readonly identity: VerifyKey
-  /** The transport keys of each good status that bear the node's own signature. */
+  /** Hears the transport keys of each good status that the node itself has signed. */
   readonly published: (keys: readonly TransportKey[]) => void
 }
 
 const checkStatus = TypeCompiler.Compile(NodeStatus)
 
-/** Model ids are checked one by one: one odd name must not hide the others (§22). */
+/** Checks model ids one by one, so that one malformed name does not hide the others (§22). */
 function withoutOddModels(value: unknown): unknown {
   const { runtimes } = (value ?? {}) as { readonly runtimes?: unknown }
   if (!Array.isArray(runtimes)) return value
@@ -54,14 +54,17 @@ function reportOf(runtime: AgentRuntime): RuntimeReport {
   }
 }
 
-/** What was signed is what was sent: the parsed text, before anything is taken out of it. */
+/** The signature covers the parsed text before anything was removed from it. */
 function isSigned(value: unknown, nonce: string, { nodeId, identity }: AgentProbeOptions): boolean {
   const { node_id, signature_ed25519 } = (value ?? {}) as Readonly<Record<string, unknown>>
   if (node_id !== nodeId || typeof signature_ed25519 !== 'string') return false
   return identity.verify(statusMessage(nodeId, nonce, value as object), signature_ed25519)
 }
 
-/** Asks an agent for its status, signed over this question's nonce: nothing unsigned is believed (§22). */
+/**
+ * Asks an agent for its status. The agent signs the status with the nonce of this question, and the gateway believes
+ * nothing unsigned (§22).
+ */
 export function createAgentProbe(options: AgentProbeOptions): Probe {
   const { transport, identity, published } = options
   return (bounded) =>

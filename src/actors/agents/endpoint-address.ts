@@ -5,14 +5,17 @@ import { isGlobalAddress, networkList } from '../../transport/public-address.ts'
 import { TransportError } from '../../transport/transport.ts'
 
 /**
- * Where an agent may say that it is to be called: https to an address of the whole internet, or anything inside
- * `SVC_ENDPOINT_NETWORKS` (§22). A name is looked up for each new connection and the connection goes to the
- * address that was checked, so that a name cannot come to mean an inner machine later.
+ * Decides at which addresses the gateway may call an agent: https to a public address, or anything inside
+ * `SVC_ENDPOINT_NETWORKS` (§22). A name is looked up for each new connection, which goes to the checked address, so
+ * that the name cannot lead to an internal computer later.
  */
 export interface EndpointRules {
-  /** The base URL to keep. Rejects with `invalid_request` for what the rules forbid. */
+  /** Returns the base URL to store. Rejects with `invalid_request` if the rules forbid it. */
   check(text: string): Promise<string>
-  /** The address to connect to. Rejects with `TransportError`: `dns`, or `refused` where the rules forbid it. */
+  /**
+   * Returns the address to connect to. Rejects with `TransportError`: `dns`, or `refused` if the rules forbid the
+   * address.
+   */
   resolve(hostname: string, tls: boolean): Promise<string>
 }
 
@@ -26,7 +29,7 @@ function parse(text: string): URL {
   if (url.protocol !== 'https:' && url.protocol !== 'http:') throw refused('endpoint_url must begin with https://')
   const bare = url.username === '' && url.password === '' && url.search === '' && url.hash === ''
   if (url.port === '0') throw refused('endpoint_url names port 0, where nothing can be reached')
-  // What the gateway signs is the path as the agent sees it, so nothing may stand in front of it.
+  // The gateway signs the path as the agent sees it, so the base URL must not have a path of its own.
   if (!bare || url.pathname !== '/') throw refused('endpoint_url must be a scheme, a host and a port, and nothing more')
   return url
 }
@@ -51,7 +54,7 @@ export function createEndpointRules(networks: readonly string[], look: Lookup = 
         : [hostname]
     const [first] = addresses
     if (first === undefined) throw new TransportError('dns')
-    // Any of them may be taken by the next connection.
+    // The next connection may use any of these addresses, so all of them must be allowed.
     if (!addresses.every((address) => isAllowed(address, tls))) throw new TransportError('refused')
     return first
   }

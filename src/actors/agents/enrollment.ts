@@ -32,16 +32,16 @@ export interface EnrolledNode {
   readonly routerPublicKeys: readonly RouterPublicKey[]
 }
 
-/** How a machine becomes a node (§22). What the driver throws goes through. */
+/** Enrols nodes (§22). Errors of the database driver pass through. */
 export interface Enrollment {
-  /** Refuses with `customer_not_found`. The raw token stands here once and nowhere else. */
+  /** Refuses with `customer_not_found`. Only this answer ever holds the raw token. */
   issue(
     input: NewEnrollmentToken,
     audit: AuditContext,
   ): Promise<{ readonly record: EnrollmentTokenRecord; readonly token: string }>
-  /** Newest first, used and expired ones included. */
+  /** Newest first, including used and expired ones. */
   tokens(limit: number): Promise<readonly EnrollmentTokenRecord[]>
-  /** Refuses with `enrollment_token_not_found`. A node that has used it stays. */
+  /** Refuses with `enrollment_token_not_found`. A node that has used the token stays enrolled. */
   withdraw(tokenId: string, audit: AuditContext): Promise<void>
   /**
    * Refuses with `signature_invalid`, `enrollment_token_invalid`, `invalid_request` (asks for more than the token allows)
@@ -59,7 +59,7 @@ export interface EnrollmentOptions {
   readonly lifeMs: number
   readonly endpoints: EndpointRules
   readonly routerPublicKeys: readonly RouterPublicKey[]
-  /** `ChangeFeed.changedHere`; what it returns is awaited. */
+  /** See `ChangeFeed.changedHere`; its promise is awaited. */
   readonly changedHere: (topic: 'nodes') => unknown
 }
 
@@ -95,13 +95,16 @@ function shown({ tokenHash: _, ...record }: rows.EnrollmentTokenRow): Enrollment
 const tokenInvalid = () => new Problem('enrollment_token_invalid', { param: 'enrollment_token' })
 const refused = (param: string, detail: string) => new Problem('invalid_request', { param, detail })
 
-/** The key whose holder sent this, with transport keys that are its own. */
+/** Verifies that the sender owns the identity key, and that the identity signed the transport keys. */
 function provenKey(request: EnrollRequest): VerifyKey {
   const key = verifyKey(request.public_key_ed25519)
-  if (key === null) throw refused('public_key_ed25519', 'public_key_ed25519 is no Ed25519 public key')
+  if (key === null) throw refused('public_key_ed25519', 'public_key_ed25519 is not an Ed25519 public key')
   if (!key.verify(enrollMessage(request), request.signature_ed25519)) throw new Problem('signature_invalid')
   if (!request.transport_keys.every((transport) => isOwnTransportKey(transport, key))) {
-    throw refused('transport_keys', 'A transport key is not signed by the identity, or not named by its own bytes')
+    throw refused(
+      'transport_keys',
+      'A transport key is not signed by the identity, or its key_id does not match its bytes',
+    )
   }
   return key
 }
@@ -117,14 +120,16 @@ async function enroll(request: EnrollRequest, options: EnrollmentOptions): Promi
   const wish = { visibility: request.visibility, nodeClass: request.node_class, endpointUrl }
   const excess = excessOf(wish, grant)
   if (excess !== null) throw refused(excess, `The token does not allow this ${excess}`)
-  // A name is looked up here: never inside the transaction, and never for a stranger.
+  // The name is looked up here, outside the transaction and only for a caller with a valid token.
   const url = endpointUrl === undefined ? null : await endpoints.check(endpointUrl)
   const node = await db.transaction((tx) => insertAgent(tx, hashes, request, url, key))
   await options.changedHere('nodes')
   return { node, routerPublicKeys: options.routerPublicKeys }
 }
 
-/** Of many at once with one token one gets through; the others, like a refusal here, leave nothing behind. */
+/**
+ * If several requests use one token at once, only one succeeds. The others leave nothing behind, like a refusal here.
+ */
 async function insertAgent(
   tx: Database,
   hashes: readonly Buffer[],

@@ -6,8 +6,8 @@ import type { AccessDirectory } from '../accounts/access-directory.ts'
 import type { NodeProof, NodeProofs } from './node-proofs.ts'
 
 /**
- * Answers a node that was shown a gateway key by somebody on its own machine (§12, credential 4): may this key
- * use `model` there? Only the owner's keys, only with that node in their scope and that model in their policy.
+ * Answers a node that somebody on its own computer has shown a gateway key (§12, credential 4): whether this key may
+ * use `model` there. Only keys of the owner may, if their node scope and model policy allow it.
  */
 export type VerifyNodeKey = (proof: NodeProof, gatewayKey: string, model: string) => Promise<boolean>
 
@@ -15,7 +15,7 @@ export interface NodeKeysOptions {
   readonly db: Database
   readonly access: AccessDirectory
   readonly proofs: NodeProofs
-  /** The pool's: all names of a model, with its aliases. */
+  /** The pool's lookup of all names of a model, with its aliases. */
   readonly router: { namesOf(model: string): readonly string[] }
 }
 

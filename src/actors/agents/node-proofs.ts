@@ -6,7 +6,7 @@ import { verifyKey } from '../../protocol/signing/ed25519.ts'
 import { isFresh, nonceKeptSeconds } from '../../protocol/signing/signatures.ts'
 import { minuteMs, secondMs } from '../../time.ts'
 
-/** What a node says to be known by: its signature over `message`, made at `timestamp` (Unix seconds). */
+/** What a node sends to prove its identity: its signature over `message`, made at `timestamp` (Unix seconds). */
 export interface NodeProof {
   readonly nodeId: string
   readonly timestamp: number
@@ -17,11 +17,16 @@ export interface NodeProof {
 
 export type NodeProofFault = 'signature_expired' | 'signature_invalid' | 'nonce_reused'
 
-/** Knows enrolled nodes by their signatures (§15): the row is read each time, so a revoked key is dead at once. */
+/**
+ * Verifies the signatures of enrolled nodes (§15). It reads the row each time, so a revoked key stops working at once.
+ */
 export interface NodeProofs {
-  /** null: the node signed it, a moment ago and for the first time. An unknown node is `signature_invalid`. */
+  /**
+   * Returns null if the node has signed the message just now and uses this nonce for the first time. An unknown node
+   * gets `signature_invalid`.
+   */
   check(proof: NodeProof): Promise<NodeProofFault | null>
-  /** Sweeps old nonces every so often. */
+  /** Removes old nonces regularly. */
   start(): void
   stop(): void
 }
@@ -44,7 +49,7 @@ export function createNodeProofs({ db, log, now = Date.now }: NodeProofsOptions)
       const raw = await nodeIdentityKey(db, nodeId)
       const key = raw === null ? null : verifyKey(toBase64url(raw))
       if (key === null || !key.verify(message, signature)) return 'signature_invalid'
-      // Only after the signature: strangers must not be able to fill the table.
+      // The nonce is stored only after the signature was verified, so strangers cannot fill the table.
       const hash = new Bun.CryptoHasher('sha256').update(nonce).digest()
       const expiresAt = new Date((timestamp + nonceKeptSeconds) * secondMs)
       return (await takeNonce(db, nodeId, Buffer.from(hash), expiresAt)) ? null : 'nonce_reused'

@@ -9,13 +9,13 @@ import type { RouterKeys, RouterPublicKey } from '../../protocol/wire/nodes/agen
 import { secondMs } from '../../time.ts'
 import { seededKey } from '../accounts/seeded-key.ts'
 
-/** By which node agents know the gateways of one pool (§22). */
+/** The keys by which node agents recognize the gateways of one pool (§22). */
 export interface RouterIdentity {
-  /** Newest first; an agent learns them when it enrols. */
+  /** Newest first. An agent learns them at its enrolment. */
   readonly publicKeys: readonly RouterPublicKey[]
-  /** The same, signed by each of them: how agents learn of a new one. */
+  /** The same keys, signed by each of them. Agents learn of a new key from it. */
   readonly announcement: RouterKeys
-  /** The value of `X-SVC-Router-Signature` for one request, by the newest key. */
+  /** The value of `X-SVC-Router-Signature` for one request, signed with the newest key. */
   stamp(request: RouterRequest): string
 }
 
@@ -23,7 +23,7 @@ export interface RouterIdentity {
 export function createRouterIdentity(seeds: readonly string[], now: () => number = Date.now): RouterIdentity {
   const keys = seeds.map(seededKey)
   const [newest] = keys
-  if (newest === undefined) throw new Error('no key for agents to know the gateway by')
+  if (newest === undefined) throw new Error('The gateway has no router key, so agents cannot recognize it')
   const publicKeys = keys.map((key) => ({ kid: key.keyId, public_key_ed25519: key.publicKey }))
   const message = routerKeysMessage(publicKeys)
   const signatures = keys.map((key) => ({ kid: key.keyId, signature_ed25519: key.sign(message) }))

@@ -3,7 +3,10 @@ import { keyIdOf, type VerifyKey } from '../../protocol/signing/ed25519.ts'
 import { transportKeyMessage } from '../../protocol/signing/signatures.ts'
 import type { TransportKey } from '../../protocol/wire/nodes/agent.ts'
 
-/** Signed by the node itself and named by its own bytes (§10): only such keys are offered to clients. */
+/**
+ * True if the node itself signed the key and the key's id is its hash (§10). The gateway offers only such keys to
+ * clients.
+ */
 export function isOwnTransportKey(key: TransportKey, identity: VerifyKey): boolean {
   const raw = fromBase64url(key.public_key_x25519, 32)
   return raw !== null && keyIdOf(raw) === key.key_id && identity.verify(transportKeyMessage(key), key.signature_ed25519)

@@ -1,4 +1,4 @@
-/** Addresses that are remembered with their hash: a client sends more than one request. */
+/** How many addresses are remembered with their hash, because a client sends more than one request. */
 const rememberedMax = 10_000
 const prefixLength = 12
 

@@ -4,12 +4,12 @@ import { canonicalJson } from '../../protocol/json/canonical-json.ts'
 import { hashToken } from '../../secrets.ts'
 import { isoTime } from '../../time.ts'
 
-/** What the first event of a writer stands on. */
+/** The MAC that precedes the first event of a writer. */
 export const chainStart = Buffer.alloc(32)
 
 const keyIdLength = 12
 
-/** Names a key without giving anything of it away. */
+/** Names a key without revealing anything about it. */
 export function chainKeyId(key: string): string {
   return hashToken(key, 'key_id\0').toString('hex').slice(0, keyIdLength)
 }
@@ -19,7 +19,10 @@ const mac = (key: string, kind: string, facts: object): Buffer =>
 
 type Unsealed<R> = Omit<R, 'mac'>
 
-/** Over every column of the event and the MAC of the one before: neither can be changed without all that follow. */
+/**
+ * The MAC covers every column of the event and the MAC of the event before. A change to either invalidates all later
+ * MACs.
+ */
 export function eventMac(
   key: string,
   previous: Uint8Array,

@@ -7,28 +7,28 @@ import { chainKeyId, chainStart, eventMac, headProof, tombstoneProof } from './a
 export type ChainFaultKind =
   | 'event_altered'
   | 'event_missing'
-  /** Beyond the head, twice at one place, or of a writer that has no head. */
+  /** An event beyond the head, a second event with the same number, or an event of a writer without a head. */
   | 'event_foreign'
   | 'head_altered'
   | 'tombstone_altered'
-  /** A place among the writers has nobody. */
+  /** The number of a writer is missing between other writers. */
   | 'writer_missing'
-  /** Its key is no longer in SVC_AUDIT_KEY: nothing can be said. */
+  /** SVC_AUDIT_KEY no longer contains the key of this event, so the check cannot verify it. */
   | 'key_unknown'
 
 export interface ChainFault {
   readonly kind: ChainFaultKind
   readonly writerId: string | null
-  /** Of the event, or the ordinal of the writer that is missing. */
+  /** The number of the event, or the ordinal of the missing writer. */
   readonly at: number | null
 }
 
 export interface ChainReport {
-  /** Events whose MAC was checked. */
+  /** The number of events whose MAC was checked. */
   readonly events: number
   readonly heads: readonly chains.ChainHead[]
   readonly tombstones: readonly chains.Tombstone[]
-  /** At most 100; empty: the chains hold. */
+  /** At most 100. It is empty if the chains are intact. */
   readonly faults: readonly ChainFault[]
 }
 
@@ -40,11 +40,13 @@ interface ChainPlace {
 const faultsMax = 100
 const eventsAtOnce = 5_000
 
-/** Walks all chains from their tombstones to their heads, in one view of the database. Refuses while a purge runs. */
+/**
+ * Checks all chains from their tombstones to their heads in one snapshot of the database. Refuses while a purge runs.
+ */
 export function checkChains(db: Database, keys: readonly string[]): Promise<ChainReport> {
   return db.transaction(async (tx) => {
     if (!(await chains.holdChains(tx))) {
-      throw new Problem('invalid_state', { detail: 'A purge of the audit runs; try again when it has ended' })
+      throw new Problem('invalid_state', { detail: 'A purge of the audit is running. Try again when it has ended.' })
     }
     return new ChainCheck(tx, keys).run()
   })
@@ -108,7 +110,7 @@ class ChainCheck {
     await this.checkEvents(head, key, begin)
   }
 
-  /** The last tombstone, or the start. */
+  /** The last tombstone, or the start of the chain. */
   private beginning(head: chains.ChainHead, stones: readonly chains.Tombstone[]): ChainPlace {
     let begin: ChainPlace = { seq: 0, mac: chainStart }
     for (const { proof, ...stone } of stones) {
@@ -118,7 +120,7 @@ class ChainCheck {
         this.fault('tombstone_altered', head.writerId, stone.seq)
       } else if (stone.seq > begin.seq) begin = stone
     }
-    // All events are gone: what is left of the chain must end where the tombstone says.
+    // All events were purged, so the head must equal the tombstone.
     if (begin.seq === head.seq && !equalBytes(begin.mac, head.mac)) this.fault('head_altered', head.writerId, head.seq)
     return begin
   }
@@ -138,7 +140,7 @@ class ChainCheck {
           this.fault('event_missing', writerId, expected)
           previous = null
         }
-        // After a gap the chain is taken up at the event as it stands: one removal is one fault.
+        // After a gap the check continues with the event as it is, so that one removal is reported as one fault.
         const holds = previous === null || equalBytes(eventMac(key, previous, event), event.mac)
         if (!holds) this.fault('event_altered', writerId, event.seq)
         previous = event.mac

@@ -4,33 +4,33 @@ import type { AdminAction, AdminRole, CommandAction } from '../../machines/rules
 
 export type { AuditMetadata } from '../../db/queries/audit/audit-events.ts'
 
-/** On whose word something is done. Hash prefixes are keyed; no token stands here. */
+/** The person who asked for an action. Hash prefixes are keyed, and no token is stored here. */
 export interface Asker {
   readonly actorType: 'admin_token' | 'customer'
   readonly actorRole: AdminRole
   readonly actorHashPrefix: string | null
-  /** Of the second admin, where one had to agree. */
+  /** The hash prefix of the second admin, if one had to agree. */
   readonly approverHashPrefix: string | null
   readonly reason: string | null
-  /** The typed text, where the action asks for one. */
+  /** The typed confirmation, if the action asks for one. */
   readonly confirmation: string | null
   readonly requestId: string | null
 }
 
-/** One admin call that is about to change something: every verb takes one and writes its event with it. */
+/** One admin call that is about to change something. Every verb takes one and writes its audit event with it. */
 export interface AuditContext extends Asker {
   readonly action: AdminAction
 }
 
-/** What the verb itself knows of its event. */
+/** What only the verb knows about its event. */
 export interface Deed {
   readonly targetId: string | null
   readonly metadata?: AuditMetadata
-  /** Of the command event, where the action writes one; default: a fresh one. */
+  /** The id of the command event, if the action writes one. The default is a new id. */
   readonly commandId?: string
 }
 
-/** What the verbs need of the audit. */
+/** The part of the audit that verbs need. */
 export interface AuditTrail {
   /**
    * Writes the action's approval event, and the command event that belongs to it, in the transaction that does the
@@ -38,7 +38,7 @@ export interface AuditTrail {
    * action must not stand without its event. The last statement of the transaction: the next event of this gateway waits for its commit.
    */
   record(tx: Database, audit: AuditContext, deed: Deed): Promise<void>
-  /** A command event alone, likewise: what a customer does, or what no approval stands for. */
+  /** Writes a command event alone: for an action of a customer, or one that needs no approval event. */
   command(tx: Database, asker: Asker, deed: CommandDeed): Promise<void>
 }
 

@@ -32,11 +32,14 @@ export interface AuditLogOptions {
 }
 
 const pseudonymLength = 12
-/** A gateway that was not restarted for weeks makes the next ones itself; a clock that jumps less finds them made. */
+/**
+ * A gateway that runs for weeks makes further partitions by itself. A clock that jumps by less finds its partition
+ * made.
+ */
 const partitionsAheadMs = 28 * dayMs
 const maintainEveryMs = hourMs
 
-/** What is kept of who did what, and nothing that would give it away (§16). */
+/** Records who did what, and nothing that would reveal a person or a secret (§16). */
 export class AuditLog implements AuditTrail {
   readonly writer: AccessWriter
   private readonly writerId = newId('wrk')
@@ -44,14 +47,14 @@ export class AuditLog implements AuditTrail {
   private readonly keyId: string
   private readonly now: () => number
   private readonly ownHead: OwnHead
-  /** The last action found that the end of this gateway's chain is not in the database any more, and was refused. */
+  /** True if the last action was refused because the end of this gateway's chain is missing from the database. */
   headLost = false
   private timer: ReturnType<typeof setInterval> | null = null
 
   constructor(private readonly options: AuditLogOptions) {
     const { db, log, accessQueueMax, keys } = options
     const [key] = keys
-    if (key === undefined) throw new Error('no key to chain the audit with')
+    if (key === undefined) throw new Error('The gateway has no audit key')
     this.key = key
     this.keyId = chainKeyId(key)
     this.ownHead = new OwnHead(key)
@@ -59,25 +62,25 @@ export class AuditLog implements AuditTrail {
     this.writer = createAccessWriter({ db, log, ...(accessQueueMax === undefined ? {} : { queueMax: accessQueueMax }) })
   }
 
-  /** Makes the partitions of the coming weeks, now and from time to time. Never rejects. */
+  /** Makes the partitions of the coming weeks now and again later. Never rejects. */
   async start(): Promise<void> {
     await this.maintain()
     this.timer = setInterval(() => void this.maintain(), maintainEveryMs)
     this.timer.unref()
   }
 
-  /** Writes what waits. */
+  /** Writes the events that still wait. */
   async stop(): Promise<void> {
     if (this.timer !== null) clearInterval(this.timer)
     await this.writer.stop()
   }
 
-  /** One admin call, after its answer. Never waits. */
+  /** Records one admin call after its answer. It never waits. */
   access(event: AccessEvent): void {
     this.writer.write({ ...event, eventId: newId('evt'), createdAt: new Date(this.now()) })
   }
 
-  /** First 12 hex digits of HMAC-SHA-256(newest key, `"<field>\0"‖value`); null for nothing. */
+  /** The first 12 hex digits of HMAC-SHA-256(newest key, `"<field>\0"‖value`), or null without a value. */
   pseudonym(field: 'actor' | 'ip' | 'user_agent', value: string | null): string | null {
     return value === null ? null : hashToken(this.key, `${field}\0${value}`).toString('hex').slice(0, pseudonymLength)
   }
@@ -103,12 +106,14 @@ export class AuditLog implements AuditTrail {
     )
   }
 
-  /** The approval event of an action that changes no row of ours, in a transaction of its own: before its answer. */
+  /**
+   * Writes the approval event of an action that changes no row, in its own transaction and before the action's answer.
+   */
   note(audit: AuditContext, deed: Deed): Promise<void> {
     return this.options.db.transaction((tx) => this.record(tx, audit, deed))
   }
 
-  /** The events of one transaction, at the end of this writer's chain; or a refusal that takes the action back with it. */
+  /** Writes the events of one transaction to the end of this writer's chain. A refusal also undoes the action. */
   private async orNothing(tx: Database, write: (chain: ChainEnd) => Promise<void>): Promise<void> {
     try {
       const chain = new ChainEnd(tx, this.key, await this.lockedHead(tx), this.now())
@@ -118,19 +123,19 @@ export class AuditLog implements AuditTrail {
     } catch (error) {
       if (error instanceof Problem && error.code === 'audit_head_lost') throw error
       this.options.log.error('audit_not_written', { failure: failureName(error) })
-      // A week without a table: the next call finds it.
+      // The partition of this week is missing. The next call finds it.
       void this.maintain()
       throw new Problem('service_unavailable', { retryAfterSeconds: 1 })
     }
   }
 
-  /** Where the chain ends now, held by this transaction. Refuses with `audit_head_lost`. */
+  /** Locks and returns the end of the chain. Refuses with `audit_head_lost`. */
   private async lockedHead(tx: Database): Promise<ChainHead> {
     let row = await lockHead(tx, this.writerId)
     let ordinal = 0
     if (row === null) {
       ordinal = await nextOrdinal(tx)
-      // Another first event of this writer may have held the lock until now.
+      // Another transaction may have written this writer's first event while this one waited for the lock.
       row = await lockHead(tx, this.writerId)
     }
     this.headLost = !(await this.ownHead.isStill(tx, row))
@@ -164,7 +169,7 @@ interface ChainFacts {
   readonly mac: Buffer
 }
 
-/** The end of one writer's chain, held by a transaction. */
+/** The end of one writer's chain, which a transaction has locked. */
 class ChainEnd {
   private seq: number
   private mac: Buffer
@@ -178,7 +183,7 @@ class ChainEnd {
   ) {
     this.seq = before.seq
     this.mac = before.mac
-    // A clock that goes back must not let a purge remove the middle of a chain.
+    // A clock that goes back must not let a purge remove events from the middle of a chain.
     this.createdAt = new Date(Math.max(nowMs, before.lastAt.getTime()))
   }
 
@@ -234,7 +239,7 @@ function metadataOf(row: AdminRoute, audit: AuditContext, { metadata = {} }: Dee
   return allowed(missing ? { ...metadata, reason_missing: true } : metadata)
 }
 
-/** Only these names, whatever a caller of another type hands over. */
+/** Keeps only these fields, even if a caller with another type passes more. */
 function allowed(metadata: AuditMetadata): AuditMetadata {
   const kept: Record<keyof AuditMetadata, unknown> = {
     amount_wei: metadata.amount_wei,

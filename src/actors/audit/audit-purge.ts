@@ -18,10 +18,10 @@ export interface PurgeInput {
 export interface PurgeReport {
   readonly status: 'dry_run' | 'purged'
   readonly eligible: rows.PurgeCounts
-  /** Really removed; zeros after a dry run. */
+  /** How many events were removed. All are zero after a dry run. */
   readonly purged: rows.PurgeCounts
   readonly cutoff: Date
-  /** Of a dry run: when it looked. */
+  /** When a dry run counted. */
   readonly purgedAt: Date
 }
 
@@ -37,7 +37,7 @@ export interface AuditPurgeOptions {
 }
 
 const action = 'audit.retention.purge'
-/** Rows of one transaction in the week that the cutoff cuts: locks are held for some 50 ms. */
+/** How many rows one transaction removes in the week that the cutoff divides. It holds its locks for about 50 ms. */
 const rowsAtOnce = 5_000
 const resumeEveryMs = hourMs
 const kinds = ['access', 'command', 'approval'] as const
@@ -54,14 +54,14 @@ export class AuditPurge {
     this.now = options.now ?? Date.now
   }
 
-  /** Finishes what was left half-done, now and from time to time. Never rejects. */
+  /** Finishes an interrupted purge now and later. Never rejects. */
   async start(): Promise<void> {
     this.timer = setInterval(() => this.resumeSoon(), resumeEveryMs)
     this.timer.unref()
     this.resumeSoon()
   }
 
-  /** What runs is left at its next step, for the next start. */
+  /** A purge that runs stops at its next step. The next start continues it. */
   async stop(): Promise<void> {
     this.stopped = true
     if (this.timer !== null) clearInterval(this.timer)
@@ -76,7 +76,7 @@ export class AuditPurge {
   async run(input: PurgeInput, audit: AuditContext): Promise<PurgeReport> {
     const { retentionDaysMin } = this.options
     if (input.olderThanDays < retentionDaysMin) {
-      const detail = `older_than_days: this gateway keeps at least ${retentionDaysMin} days`
+      const detail = `older_than_days: this gateway keeps events for at least ${retentionDaysMin} days`
       throw new Problem('invalid_request', { param: 'older_than_days', detail })
     }
     const at = new Date(this.now())
@@ -91,7 +91,7 @@ export class AuditPurge {
       const run = await this.begin(input, cutoff, at, audit)
       return reportOf(await this.finish(session, run))
     })
-    if (report === null) throw new Problem('invalid_state', { detail: 'Another purge runs' })
+    if (report === null) throw new Problem('invalid_state', { detail: 'Another purge is running' })
     return report
   }
 
@@ -105,7 +105,7 @@ export class AuditPurge {
     return { status: 'dry_run', eligible, purged: nothing, cutoff, purgedAt: at }
   }
 
-  /** Counts, says so, and leaves the tombstones: before the first row is gone. */
+  /** Counts the events, records the purge and writes the tombstones before the first row is removed. */
   private begin(input: PurgeInput, cutoff: Date, at: Date, audit: AuditContext): Promise<rows.PurgeRun> {
     const { database, trail } = this.options
     return database.db.transaction(async (tx) => {
@@ -142,7 +142,7 @@ export class AuditPurge {
     })
   }
 
-  /** Whatever was done of it before: done again from what the database shows. */
+  /** Continues from what the database shows, however much an earlier run has done. */
   private async finish(session: rows.PurgeSession, run: rows.PurgeRun): Promise<rows.PurgeRun> {
     for (const kind of kinds) await this.purgeTable(session, run, kind)
     const { database, trail } = this.options

@@ -8,14 +8,14 @@ import { headProof } from './audit-chain.ts'
  * action first compares the row with it (§16).
  */
 export class OwnHead {
-  /** As a later transaction has read it; null: this process has written nothing that it has seen again. */
+  /** The head as a later transaction has read it. null if this process has not yet seen a head that it wrote. */
   private seen: ChainHead | null = null
-  /** Written after it by a transaction that may have been rolled back since. */
+  /** Heads that were written after it, by a transaction that may have been rolled back. */
   private written: { readonly head: ChainHead; readonly by: TransactionId } | null = null
 
   constructor(private readonly key: string) {}
 
-  /** The last place that this process knows of, for the log. */
+  /** The last position that this process knows, for the log. */
   get place(): { readonly seq: number; readonly mac: string } {
     const head = this.written?.head ?? this.seen
     return { seq: head?.seq ?? 0, mac: head?.mac.toString('hex') ?? '' }
@@ -37,12 +37,14 @@ export class OwnHead {
     return true
   }
 
-  /** `head` was written by a transaction that ends next. */
+  /** Remembers that `head` was written by a transaction that is about to end. */
   wrote(head: ChainHead, by: TransactionId): void {
     this.written = { head, by }
   }
 
-  /** The proof is over every column: computed anew, so that a changed column does not hide behind the old one. */
+  /**
+   * Compares a MAC that is computed anew over every column, so that a changed column cannot hide behind the old MAC.
+   */
   private same(row: ChainHead | null, head: ChainHead | null): boolean {
     if (row === null || head === null) return row === head
     return equalBytes(headProof(this.key, row), head.proof)

@@ -55,14 +55,14 @@ export class Attempt implements InFlightCall {
     /** Of this call alone: the node hears it and the receipt carries it, so that no two receipts are alike. */
     readonly callId: RequestId,
     private readonly keyId: string,
-    private readonly onNodeLost: () => void = () => {},
+    private readonly onNodeLost: (() => void) | null = null,
   ) {
     router.claim(route, this)
   }
 
   nodeLost(): void {
     this.abort('node_lost')
-    this.onNodeLost()
+    this.onNodeLost?.()
   }
 
   /** The first cause stands. */

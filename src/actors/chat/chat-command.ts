@@ -27,8 +27,12 @@ export interface ChatCommand<B extends InferenceRequest = InferenceRequest> {
   readonly signal: AbortSignal
   /** Under which its calls stand; null or absent: no trace is recorded. */
   readonly span?: Span | null
+  readonly recorder: ChatRecorder
+}
+
+export interface ChatRecorder {
   /** Called once, when all is over: after a stream's last byte, too. */
-  readonly finished: (record: ChatRecord) => void
+  record(record: ChatRecord): void
 }
 
 /** `headers`: what the account's limits say (`RateLimit`, …). */

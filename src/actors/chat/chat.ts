@@ -3,12 +3,12 @@ import { type PlacementRequest, place } from '../../machines/rules/placement.ts'
 import type { Route } from '../../machines/rules/routing.ts'
 import { textWeightPerUnitMax } from '../../protocol/chat/token-estimate.ts'
 import type { UpstreamBody } from '../../protocol/chat/upstream-request.ts'
-import type { StreamWriter } from '../operations/operation.ts'
+import type { Admission } from '../limits/limits.ts'
 import type { ChatAnswer, ChatCommand } from './chat-command.ts'
 import { dispatch, refusal } from './dispatch.ts'
 import { type ChatPort, Exchange } from './exchange.ts'
 import { Relay } from './relay.ts'
-import { committed, endStream, tryStream } from './stream-answer.ts'
+import { StreamOwner, tryStream } from './stream-answer.ts'
 import { tryWhole } from './whole-answer.ts'
 
 export interface Chat {
@@ -21,6 +21,7 @@ export interface Chat {
 }
 
 const noHeaders = {}
+const noProfiles: ReadonlySet<string> = new Set()
 const hashPrefix = (text: string, seed: bigint) => Bun.hash.wyhash(text, seed)
 
 function placementRequest(exchange: Exchange, keys: readonly bigint[] | null): PlacementRequest {
@@ -32,11 +33,12 @@ function placementRequest(exchange: Exchange, keys: readonly bigint[] | null): P
   return {
     modelId: body.model,
     modality: command.operation.modality,
+    byAgents: command.operation.byAgents,
     access: command.access,
     pin: command.pin,
     profileId: body.svc?.model_profile_id ?? null,
     ownOnly: false,
-    exclude: new Set(),
+    exclude: noProfiles,
     freeOnly: false,
     affinityNodeId: keys === null ? null : port.prefixes.lookup(keys),
     nowMs: Date.now(),
@@ -66,8 +68,8 @@ function outputCeiling(exchange: Exchange): number | null {
   return maxTokensPerRequest === null ? ceiling : Math.min(ceiling, maxTokensPerRequest)
 }
 
-/** Takes what the account's limits ask for; a request that no machine may serve is refused before it takes anything. */
-async function admit(exchange: Exchange, request: PlacementRequest, ceiling: number | null): Promise<void> {
+/** Takes what the account's limits ask for, null: without a wait; a request that no node may serve is refused before it takes anything. */
+function admit(exchange: Exchange, request: PlacementRequest, ceiling: number | null): Promise<void> | null {
   const { command, port, table } = exchange
   const { access, body } = command
   const { dailyTokenQuota, rateLimitRpm, maxConcurrency } = access.policy
@@ -82,17 +84,13 @@ async function admit(exchange: Exchange, request: PlacementRequest, ceiling: num
   const tokens = dailyTokenQuota === null ? 0 : exchange.prompt() + output
   exchange.reserved = tokens
   const admission = port.limits.admit(access, tokens)
-  exchange.admission = admission instanceof Promise ? await admission : admission
+  if (admission instanceof Promise) return whenAdmitted(exchange, admission)
+  exchange.admission = admission
+  return null
 }
 
-// Functions of their own: a closure keeps all that its function names, and a stream's must not keep the prompt.
-function relayFor(exchange: Exchange, writer: StreamWriter): Relay {
-  const { port, command } = exchange
-  return new Relay(
-    { ...port, settle: (end) => endStream(exchange, end), skipped: () => port.failed('malformed_line') },
-    command,
-    writer,
-  )
+async function whenAdmitted(exchange: Exchange, admission: Promise<Admission | null>): Promise<void> {
+  exchange.admission = await admission
 }
 
 type PrefixKeys = readonly bigint[] | null
@@ -114,6 +112,7 @@ function dispatchWhole(exchange: Exchange, request: PlacementRequest, keys: Pref
   })
 }
 
+/** The relay hears how it went. */
 async function dispatchStream(
   exchange: Exchange,
   relay: Relay,
@@ -121,11 +120,16 @@ async function dispatchStream(
   keys: PrefixKeys,
   ceiling: number | null,
 ): Promise<void> {
-  await dispatch(exchange, request, (route, budget) => {
-    if (keys !== null) exchange.port.prefixes.record(keys, route.nodeId)
-    return tryStream(exchange, relay, route, bodyFor(exchange, route, ceiling), budget)
-  })
-  exchange.forgetPrompt()
+  try {
+    await dispatch(exchange, request, (route, firstChunkMs) => {
+      if (keys !== null) exchange.port.prefixes.record(keys, route.nodeId)
+      return tryStream(exchange, relay, route, bodyFor(exchange, route, ceiling), firstChunkMs)
+    })
+    exchange.forgetPrompt()
+    relay.dispatched()
+  } catch (error) {
+    relay.undispatched(error)
+  }
 }
 
 async function run(exchange: Exchange): Promise<ChatAnswer> {
@@ -136,7 +140,8 @@ async function run(exchange: Exchange): Promise<ChatAnswer> {
   const keys = pooled ? operation.prefixKeys(access.customerId, body, hashPrefix) : null
   const request = placementRequest(exchange, keys)
   const ceiling = outputCeiling(exchange)
-  await admit(exchange, request, ceiling)
+  const admitted = admit(exchange, request, ceiling)
+  if (admitted !== null) await admitted
   const headers = exchange.admission?.headers ?? noHeaders
   const writer = body.stream === true ? operation.writer?.(exchange.identity(), body) : undefined
   if (writer === undefined) {
@@ -144,10 +149,11 @@ async function run(exchange: Exchange): Promise<ChatAnswer> {
     const answer = await dispatchWhole(exchange, request, keys, ceiling)
     return { kind: 'whole', body: answer.body, headers }
   }
-  const relay = relayFor(exchange, writer)
+  const relay = new Relay(port, new StreamOwner(exchange), command, writer)
   exchange.relay = relay
-  const running = dispatchStream(exchange, relay, request, keys, ceiling)
-  await committed(exchange, relay, running)
+  const opened = relay.open()
+  void dispatchStream(exchange, relay, request, keys, ceiling)
+  await opened
   return { kind: 'stream', stream: relay.stream, headers }
 }
 
@@ -155,9 +161,9 @@ export function createChat(port: ChatPort): Chat {
   const open = new Set<Exchange>()
   return {
     complete: async (command) => {
-      const exchange = new Exchange(port, command, port.router.table(), (done) => open.delete(done))
+      const exchange = new Exchange(port, command, port.router.table(), open)
       open.add(exchange)
-      command.signal.addEventListener('abort', () => exchange.abort('client_gone'))
+      command.signal.addEventListener('abort', exchange)
       try {
         return await run(exchange)
       } catch (error) {

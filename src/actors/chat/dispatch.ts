@@ -38,11 +38,6 @@ export interface Dispatched {
   ended(): AttemptFailure | null
 }
 
-export interface TryBudget {
-  /** Until the first chunk; beyond it the route is given up. */
-  readonly firstChunkMs: number
-}
-
 /**
  * Seconds until a slot is likely free, 1 to 120: the mean duration of a call over the model's slots, after those who
  * wait now, of whom none waits longer than `waitMs`.
@@ -67,63 +62,110 @@ export function refusal(command: ChatCommand, code: ProblemCode): Problem {
   return new Problem(code, { param: code === 'context_length_exceeded' ? 'messages' : 'model' })
 }
 
+type Placed = Extract<Placement, { kind: 'placed' }>
+type Saturated = Extract<Placement, { kind: 'saturated' }>
+
+/** The search for a route that answers: what was decided, what was tried, and how long it may go on. */
+class Search {
+  readonly tries = new Tries()
+  private readonly deadlineMs: number
+  private readonly queueUntilMs: number
+  private readonly triesMax: number
+  private looks = 0
+
+  constructor(
+    private readonly exchange: Dispatched,
+    private readonly wanted: PlacementRequest,
+  ) {
+    const { port, command } = exchange
+    const { SVC_TTFT_TIMEOUT_MS, SVC_QUEUE_WAIT_MS, SVC_FAILOVER_ROUTES_MAX } = port.config
+    this.deadlineMs = command.startedMs + SVC_TTFT_TIMEOUT_MS
+    this.queueUntilMs = Math.min(performance.now() + SVC_QUEUE_WAIT_MS, exchange.callsUntilMs)
+    this.triesMax = wanted.pin === null ? SVC_FAILOVER_ROUTES_MAX + 1 : 1
+  }
+
+  /** Throws what the client hears where no route may or can serve. */
+  look(): Placed | Saturated {
+    const { exchange, tries } = this
+    const { port, command } = exchange
+    const ended = exchange.ended()
+    if (ended !== null) throw tries.ended(ended)
+    const again = this.looks++ > 0
+    const table = port.router.table()
+    const request = again ? this.another() : this.wanted
+    const placement = place(table, request, port.random)
+    port.decided(command, { table, request, placement }, again)
+    if (placement.kind !== 'refused') return placement
+    throw tries.anyFailed ? tries.givenUp() : refusal(command, placement.code)
+  }
+
+  /** A copy: the first decision is kept for `explain`. */
+  private another(): PlacementRequest {
+    const { wanted, tries } = this
+    return { ...wanted, exclude: tries.excluded(), contextAbove: tries.contextAbove, nowMs: Date.now() }
+  }
+
+  /** Until there may be a slot. Throws where there is none in time. */
+  async wait({ routes }: Saturated): Promise<void> {
+    const { exchange, wanted, tries } = this
+    const { config, router } = exchange.port
+    const waitsFromMs = performance.now()
+    const waited = await router.waitForSlot(wanted.modelId, this.queueUntilMs - waitsFromMs, exchange.ending)
+    exchange.queueMs += performance.now() - waitsFromMs
+    if (waited === 'slot' || waited === 'aborted') return
+    if (tries.anyFailed) throw tries.givenUp()
+    const waiting = waited === 'full' ? config.SVC_QUEUE_WAITING_MAX : 0
+    throw new Problem('capacity_exhausted', {
+      retryAfterSeconds: retryAfterFull(routes, waiting, config.SVC_QUEUE_WAIT_MS),
+    })
+  }
+
+  private get spent(): boolean {
+    return this.tries.count >= this.triesMax
+  }
+
+  /** Of the try that begins now, ms until its first chunk; beyond it the route is given up where another one is left. */
+  firstChunkMs({ route, considered }: Placed): number {
+    this.tries.count++
+    const leftMs = this.deadlineMs - performance.now()
+    if (this.spent || considered === 1) return leftMs
+    const patienceMs = 4 * (route.load.ttftEwmaMs ?? 0)
+    return Math.min(leftMs, Math.max(this.exchange.port.config.SVC_FAILOVER_FIRST_CHUNK_MS, patienceMs))
+  }
+
+  /** Throws where no other route is worth a try. */
+  failed({ route }: Placed, failure: AttemptFailure): void {
+    const { port, command } = this.exchange
+    this.exchange.tryFailed(failure.code)
+    // A call that ended because its client left is not a failure of the node.
+    if (!command.signal.aborted) port.failed(failure.code)
+    if (!this.tries.failed(route.profileId, failure) || this.spent) throw this.tries.givenUp()
+    if (performance.now() >= this.deadlineMs) throw this.tries.givenUp('upstream_timeout')
+  }
+}
+
 /**
  * Places and tries routes until one answers (§5, failover): at most `SVC_FAILOVER_ROUTES_MAX` others, none
  * when pinned, all within one deadline, a short bounded wait where every route is full. `attempt` resolves with the
- * answer, or with why this route gave none.
+ * answer, or with why this route gave none; `firstChunkMs`: until its first chunk.
  */
 export async function dispatch<T extends object>(
   exchange: Dispatched,
   wanted: PlacementRequest,
-  attempt: (route: Route, budget: TryBudget) => Promise<T | { readonly failure: AttemptFailure }>,
+  attempt: (route: Route, firstChunkMs: number) => Promise<T | { readonly failure: AttemptFailure }>,
 ): Promise<T> {
-  const { port, command } = exchange
-  const { config, router } = port
-  const tries = new Tries()
-  const deadlineMs = command.startedMs + config.SVC_TTFT_TIMEOUT_MS
-  const queueUntilMs = Math.min(performance.now() + config.SVC_QUEUE_WAIT_MS, exchange.callsUntilMs)
-  const most = wanted.pin === null ? config.SVC_FAILOVER_ROUTES_MAX : 0
-  for (let looks = 0; ; looks++) {
-    const ended = exchange.ended()
-    if (ended !== null) throw tries.ended(ended)
-    const table = router.table()
-    const request = looks === 0 ? wanted : anotherLook(wanted, tries)
-    const placement = place(table, request, port.random)
-    port.decided(command, { table, request, placement }, looks > 0)
-    if (placement.kind === 'refused') throw tries.anyFailed ? tries.givenUp() : refusal(command, placement.code)
-    if (placement.kind === 'saturated') {
-      const waitsFromMs = performance.now()
-      const waited = await router.waitForSlot(wanted.modelId, queueUntilMs - waitsFromMs, exchange.ending)
-      exchange.queueMs += performance.now() - waitsFromMs
-      if (waited === 'slot' || waited === 'aborted') continue
-      if (tries.anyFailed) throw tries.givenUp()
-      const waiting = waited === 'full' ? config.SVC_QUEUE_WAITING_MAX : 0
-      const retryAfterSeconds = retryAfterFull(placement.routes, waiting, config.SVC_QUEUE_WAIT_MS)
-      throw new Problem('capacity_exhausted', { retryAfterSeconds })
+  const search = new Search(exchange, wanted)
+  for (;;) {
+    const placed = search.look()
+    if (placed.kind === 'saturated') {
+      await search.wait(placed)
+      continue
     }
-    tries.tried.add(placement.route.profileId)
-    const spent = tries.tried.size > most
-    const leftMs = deadlineMs - performance.now()
-    const patienceMs = Math.max(config.SVC_FAILOVER_FIRST_CHUNK_MS, 4 * (placement.route.load.ttftEwmaMs ?? 0))
-    const patient = spent || placement.considered === 1
-    const result = await attempt(placement.route, { firstChunkMs: patient ? leftMs : Math.min(leftMs, patienceMs) })
+    const result = await attempt(placed.route, search.firstChunkMs(placed))
     if (!('failure' in result)) {
-      tries.served()
+      search.tries.served()
       return result
     }
-    const { failure } = result
-    exchange.tryFailed(failure.code)
-    // A call that ended because its client left is no failure of the node.
-    if (!command.signal.aborted) port.failed(failure.code)
-    if (!tries.failed(failure) || spent) throw tries.givenUp()
-    if (performance.now() >= deadlineMs) throw tries.givenUp('upstream_timeout')
+    search.failed(placed, result.failure)
   }
 }
-
-/** A copy: the first decision is kept for `explain`, and the set grows with every try. */
-const anotherLook = (wanted: PlacementRequest, { tried, contextAbove }: Tries): PlacementRequest => ({
-  ...wanted,
-  exclude: new Set(tried),
-  contextAbove,
-  nowMs: Date.now(),
-})

@@ -7,8 +7,8 @@ import type { Route, RoutingTable } from '../../machines/rules/routing.ts'
 import type { ChunkIdentity } from '../../protocol/chat/chunk-rewriter.ts'
 import { type PromptEstimate, wholeTokens } from '../../protocol/chat/token-estimate.ts'
 import type { TokenUsage } from '../../protocol/chat/token-usage.ts'
-import { readNodeReceipt, type SeenWork } from '../../protocol/receipts/node-receipt.ts'
-import { receiptText, textHash } from '../../protocol/receipts/receipt.ts'
+import { readNodeReceipt } from '../../protocol/receipts/node-receipt.ts'
+import { type Receipt, receiptText, textHash } from '../../protocol/receipts/receipt.ts'
 import type { ChatMetadata } from '../../protocol/wire/inference/chat.ts'
 import { isoTime } from '../../time.ts'
 import { CallSignal } from '../../transport/call-signal.ts'
@@ -84,7 +84,8 @@ export class Exchange implements Ticking, Dispatched {
     readonly port: ChatPort,
     readonly command: ChatCommand,
     readonly table: RoutingTable,
-    private readonly done: (exchange: Exchange) => void,
+    /** What has not ended; null: nobody keeps count. */
+    private readonly open: Set<Exchange> | null,
   ) {
     this.id = command.operation.idPrefix + ulid()
   }
@@ -182,6 +183,11 @@ export class Exchange implements Ticking, Dispatched {
     if (nowMs - this.command.startedMs >= this.port.config.SVC_TOTAL_TIMEOUT_MS) this.attempt?.abort('total_timeout')
   }
 
+  /** The signal of the client aborts. */
+  handleEvent(): void {
+    this.abort('client_gone')
+  }
+
   /** The client is gone, or the gateway stops. */
   abort(cause: 'client_gone' | 'shutdown'): void {
     this.stopped ||= cause === 'shutdown'
@@ -209,16 +215,16 @@ export class Exchange implements Ticking, Dispatched {
     const { route } = attempt
     const latencyMs = performance.now() - command.startedMs
     const receipt = this.receiptOf(attempt, told, latencyMs)
-    const metadata = {
+    const metadata: ChatMetadata = {
       runtime_id: route.runtimeId,
       runtime_kind: route.runtimeKind,
       latency_ms: Math.round(latencyMs),
       ttft_ms: Math.round(ttftMs),
       receipt_hash: receipt.hash,
       request_id: command.requestId,
-      ...(told.estimated || (route.agent !== null && saysEstimated(told.vouched)) ? { usage_estimated: true } : {}),
     }
-    return { route, usage: told.usage, receipt: { ...receipt, customerId: command.access.customerId }, metadata }
+    if (told.estimated || (route.agent !== null && saysEstimated(told.vouched))) metadata.usage_estimated = true
+    return { route, usage: told.usage, receipt, metadata }
   }
 
   /** The receipt is kept and the work charged: once the answer stands as it will be sent (§27). */
@@ -231,11 +237,13 @@ export class Exchange implements Ticking, Dispatched {
   }
 
   /** An agent's own receipt where it fits what was seen here, else the gateway's (§14). */
-  private receiptOf(attempt: Attempt, { usage, vouched }: ToldWork, latencyMs: number) {
+  private receiptOf(attempt: Attempt, { usage, vouched }: ToldWork, latencyMs: number): NewReceipt {
     const { command, port } = this
     const { route } = attempt
     const now = Date.now()
-    const seen: SeenWork = {
+    const { customerId } = command.access
+    const facts: Receipt = {
+      issuer: 'gateway',
       requestId: attempt.callId,
       jobId: command.body.svc?.job_id ?? null,
       kind: command.operation.receiptKind,
@@ -246,15 +254,16 @@ export class Exchange implements Ticking, Dispatched {
       modelId: route.modelId,
       promptTokens: usage.prompt_tokens,
       completionTokens: usage.completion_tokens,
+      startedAt: isoTime(now - latencyMs),
+      completedAt: isoTime(now),
     }
     if (route.agent !== null && vouched !== null) {
-      const own = readNodeReceipt(vouched.svc, seen, route.agent, now)
-      if (own !== null) return own
+      const own = readNodeReceipt(vouched.svc, facts, route.agent, now)
+      if (own !== null) return { ...own, customerId }
       port.failed('receipt_invalid')
     }
-    const times = { startedAt: isoTime(now - latencyMs), completedAt: isoTime(now) }
-    const text = receiptText({ ...seen, issuer: 'gateway', ...times })
-    return { text, hash: textHash(text) }
+    const text = receiptText(facts)
+    return { text, hash: textHash(text), customerId }
   }
 
   /** A machine of others cannot use up an account's quota by what it says of itself (§5, usage). */
@@ -268,12 +277,12 @@ export class Exchange implements Ticking, Dispatched {
     if (this.finishedOnce) return
     this.finishedOnce = true
     this.port.ticker.delete(this)
-    this.done(this)
+    this.open?.delete(this)
     this.admission?.settle(this.tokensUsed(usage))
     if (this.durable === null) this.paid?.release()
     const latencyMs = performance.now() - this.command.startedMs
     const model = this.modelId()
-    this.command.finished({
+    this.command.recorder.record({
       model,
       status,
       code,

@@ -28,6 +28,8 @@ export interface DecisionLog {
 const requestsMax = 10_000
 /** A request that waits in a queue decides again and again. */
 const triesMax = 8
+/** Kept of each route. */
+const loadNumbers = 3
 
 /** A decision and the loads it saw: they are shared by all tables, and have moved on when somebody asks. */
 interface Kept extends Decision {
@@ -35,11 +37,8 @@ interface Kept extends Decision {
   readonly loads: readonly number[]
 }
 
-interface Entry {
+interface Entry extends Kept {
   readonly requestId: string
-  readonly model: string
-  readonly customerId: string
-  readonly first: Kept
   /** Further decisions for the same request: rare. */
   more: Kept[] | null
 }
@@ -59,38 +58,47 @@ export function createDecisionLog(): DecisionLog {
   }
   return {
     record: (command, decision, again) => {
-      const { requestId, body, access } = command
+      const { requestId } = command
       const known = again ? find(requestId) : null
       if (known !== null) {
         known.more ??= []
         if (known.more.length < triesMax - 1) known.more.push(keep(decision))
         return
       }
-      ring[next] = { requestId, model: body.model, customerId: access.customerId, first: keep(decision), more: null }
+      const { table, request, placement } = decision
+      ring[next] = { requestId, table, request, placement, loads: loadsOf(decision), more: null }
       next = (next + 1) % requestsMax
     },
     explain: (requestId) => {
       const entry = find(requestId)
       if (entry === null) return null
-      const { model, customerId, first, more } = entry
-      return { requestId, model, customerId, tries: [first, ...(more ?? [])].map(explained) }
+      const { request, more } = entry
+      const { modelId: model, access } = request
+      return { requestId, model, customerId: access.customerId, tries: [entry, ...(more ?? [])].map(explained) }
     },
   }
 }
 
 const routesOf = ({ table, request }: Decision): readonly Route[] => table.byModel.get(request.modelId) ?? []
 
-function keep(decision: Decision): Kept {
-  const loads: number[] = []
-  for (const { load } of routesOf(decision)) loads.push(load.inFlight, load.ttftEwmaMs ?? -1, load.ejectedUntilMs)
-  const { table, request, placement } = decision
-  return { table, request, placement, loads }
+const keep = (decision: Decision): Kept => ({ ...decision, loads: loadsOf(decision) })
+
+function loadsOf(decision: Decision): readonly number[] {
+  const routes = routesOf(decision)
+  const loads = new Array<number>(routes.length * loadNumbers)
+  let at = 0
+  for (const { load } of routes) {
+    loads[at++] = load.inFlight
+    loads[at++] = load.ttftEwmaMs ?? -1
+    loads[at++] = load.ejectedUntilMs
+  }
+  return loads
 }
 
 function explained(decision: Kept): Explanation['tries'][number] {
   const { table, request, placement, loads } = decision
   const routes = routesOf(decision).map((route, at) => {
-    const [inFlight = 0, ttftMs = -1, ejectedUntilMs = 0] = loads.slice(at * 3, at * 3 + 3)
+    const [inFlight = 0, ttftMs = -1, ejectedUntilMs = 0] = loads.slice(at * loadNumbers, (at + 1) * loadNumbers)
     const load = { ...route.load, inFlight, ttftEwmaMs: ttftMs === -1 ? null : ttftMs, ejectedUntilMs }
     return { ...route, load }
   })

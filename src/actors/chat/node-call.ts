@@ -2,7 +2,7 @@ import { headers } from '../../brand.ts'
 import { saysWhy } from '../../protocol/chat/node-refusal.ts'
 import type { UpstreamBody } from '../../protocol/chat/upstream-request.ts'
 import { errorText } from '../../transport/error-text.ts'
-import type { NodeResponse } from '../../transport/transport.ts'
+import { type NodeResponse, TransportError } from '../../transport/transport.ts'
 import type { Attempt, AttemptFailure } from './attempt.ts'
 import type { Exchange } from './exchange.ts'
 
@@ -20,7 +20,7 @@ function agentHeaders({ command }: Exchange, { callId, route }: Attempt): Readon
 }
 
 /** Of a status that may be the request's own fault the body says why; of others it is not waited for. */
-async function failedAnswer(attempt: Attempt, response: NodeResponse): Promise<AttemptFailure> {
+export async function failedAnswer(attempt: Attempt, response: NodeResponse): Promise<AttemptFailure> {
   const { status } = response
   const retryAfter = response.headers.get('retry-after')
   if (!saysWhy(status)) {
@@ -33,32 +33,24 @@ async function failedAnswer(attempt: Attempt, response: NodeResponse): Promise<A
     : attempt.failedByCause(attempt.cause)
 }
 
-/** Sends one try to its node; anything but a 200 is a failure, and its slot is then free again. */
-export async function callNode(
-  exchange: Exchange,
-  attempt: Attempt,
-  body: UpstreamBody,
-): Promise<NodeResponse | AttemptFailure> {
+/** Sends one try to its node. Only a 200 is an answer, see `failedAnswer`. Rejects with what `Attempt.failedBy` takes. */
+export function callNode(exchange: Exchange, attempt: Attempt, body: UpstreamBody): Promise<NodeResponse> {
   const { port, command } = exchange
-  const transport = port.router.transport(attempt.route.nodeId)
-  if (transport === null) return attempt.failedByCause('node_lost')
-  try {
-    const response = await transport.fetch(body.path, {
-      method: 'POST',
-      headers:
-        attempt.route.agent !== null
-          ? agentHeaders(exchange, attempt)
-          : { 'content-type': 'application/json', [headers.nodeRequestId]: attempt.callId },
-      body: body.forModel(attempt.route.upstreamModelId),
-      signal: attempt.signal,
-      once: exchange.sentOnce,
-      isolationKey: command.access.customerId,
-    })
-    if (response.status === 200) return response
-    return await failedAnswer(attempt, response)
-  } catch (error) {
-    return attempt.failedBy(error)
+  const { route, callId, signal } = attempt
+  const transport = port.router.transport(route.nodeId)
+  if (transport === null) {
+    attempt.abort('node_lost')
+    return Promise.reject(new TransportError('aborted'))
   }
+  return transport.fetch(body.path, {
+    method: 'POST',
+    headers:
+      route.agent !== null
+        ? agentHeaders(exchange, attempt)
+        : { 'content-type': 'application/json', [headers.nodeRequestId]: callId },
+    body: body.forModel(route.upstreamModelId),
+    signal,
+    once: exchange.sentOnce,
+    isolationKey: command.access.customerId,
+  })
 }
-
-export const isFailure = (answer: NodeResponse | AttemptFailure): answer is AttemptFailure => 'failover' in answer

@@ -1,7 +1,7 @@
 import type { ProblemCode } from '../../errors.ts'
-import type { SettledEnd } from '../../protocol/chat/chunk-rewriter.ts'
 import type { TokenUsage } from '../../protocol/chat/token-usage.ts'
 import type { Config } from '../../settings/config.ts'
+import type { StreamWriter } from '../operations/operation.ts'
 import type { Attempt } from './attempt.ts'
 import type { Ticker } from './ticker.ts'
 
@@ -19,8 +19,9 @@ export interface RelayEnd {
   readonly firstContentMs: number | null
   /** Choices of the node's finish chunk; null where none came. */
   readonly finish: readonly Readonly<Record<string, unknown>>[] | null
-  /** The last bytes of a complete stream. */
-  readonly last: (end: SettledEnd) => string
+  readonly writer: StreamWriter
+  /** The client wants its usage in a chunk of its own. */
+  readonly usageApart: boolean
 }
 
 export interface SettledStream {
@@ -33,8 +34,12 @@ export interface SettledStream {
 export interface RelayPort {
   readonly config: Config
   readonly ticker: Ticker
+}
+
+/** The request that a stream answers. */
+export interface RelayOwner {
   /** The receipt is made here. */
-  readonly settle: (end: RelayEnd) => SettledStream
+  settle(end: RelayEnd): SettledStream
   /** A line of the node that is no JSON was passed over. */
-  readonly skipped: () => void
+  skipped(): void
 }

@@ -1,13 +1,15 @@
 import { Problem, type ProblemCode } from '../../errors.ts'
-import { SseSplitter } from '../../protocol/chat/sse.ts'
+import { type SseSink, SseSplitter } from '../../protocol/chat/sse.ts'
 import { ClientStream } from '../../transport/client-stream.ts'
 import type { NodeResponse, TransportError } from '../../transport/transport.ts'
 import type { StreamWriter } from '../operations/operation.ts'
 import type { AbortCause, Attempt, AttemptFailure } from './attempt.ts'
 import type { ChatCommand } from './chat-command.ts'
-import type { RelayEnd, RelayPort } from './relay-port.ts'
+import { Opening } from './opening.ts'
+import type { RelayEnd, RelayOwner, RelayPort } from './relay-port.ts'
 import { streamError } from './stream-error.ts'
 import type { Ticking } from './ticker.ts'
+import { TryBody } from './try-body.ts'
 
 /** A node that has answered in full may take this long to end its body. */
 const lingerMs = 2_000
@@ -18,16 +20,32 @@ type Phase = 'waiting' | 'streaming' | 'ended'
  * One stream, from the node's bytes to the client's (§6): rewrites chunk by chunk, commits the status late,
  * keeps silent connections alive, holds the finish chunk for the usage, and turns every failure after the commit into
  * an error event, never a silent end.
+ *
+ * | event                                  | waiting                             | streaming                | ended |
+ * |----------------------------------------|-------------------------------------|--------------------------|-------|
+ * | a chunk of the node                    | streaming                           | –                        | –     |
+ * | its finish and usage, or the hold over | ended: complete                     | ended: complete          | –     |
+ * | its error, end, cut or broken event    | –: the try failed, another may come | ended: error event       | –     |
+ * | no first chunk in time                 | –: the try is cut, another may come |                          |       |
+ * | time over in all, between chunks       | as its cut                          | ended: error event       |       |
+ * | the gateway stops                      | as its cut                          | ended: error event       | –     |
+ * | no try is left                         | ended: plain error; committed: event |                         |       |
+ * | the client left, or reads nothing      | ended: the node is cut              | ended: the node is cut   | –     |
+ * | the node's body does not end           |                                     |                          | cut   |
+ *
+ * Beside them stands `committed`: the status is 200 and can no longer change, with the first chunk or when it had waited
+ * for long enough. One ticker has all deadlines; no stream has a timer or a closure of its own.
  */
-export class Relay implements Ticking {
+export class Relay implements Ticking, SseSink {
   private readonly client: ClientStream
   /** The client asked for a usage chunk of its own. */
   private readonly includeUsage: boolean
   private phase: Phase = 'waiting'
   private attempt: Attempt | null = null
-  private splitter: SseSplitter
+  /** A fresh one per try: a broken event of one node must not run into the next node's first. */
+  private splitter: SseSplitter | null = null
   private firstChunk: ((failure: AttemptFailure | null) => void) | null = null
-  private committed = false
+  private readonly opening = new Opening()
   private firstContentMs: number | null = null
   private nodeAtMs = 0
   private finishAtMs = 0
@@ -38,12 +56,12 @@ export class Relay implements Ticking {
 
   constructor(
     private readonly port: RelayPort,
+    private readonly owner: RelayOwner,
     private readonly command: ChatCommand,
     private readonly rewriter: StreamWriter,
   ) {
     const options: { readonly include_usage?: unknown } = command.body.stream_options ?? {}
     this.includeUsage = options.include_usage === true
-    this.splitter = this.newSplitter()
     this.client = new ClientStream(port.config.SVC_CLIENT_QUEUE_BYTES_MAX, () => this.clientGone())
     port.ticker.add(this)
   }
@@ -52,12 +70,24 @@ export class Relay implements Ticking {
     return this.client.stream
   }
 
-  /** A fresh one per try: a broken event of one node must not run into the next node's first. */
-  private newSplitter(): SseSplitter {
-    return new SseSplitter({
-      data: (payload) => this.event(payload),
-      errorLine: (payload) => this.broken('upstream_error', payload),
-    })
+  /** Resolves when the first chunk is there or the status can wait no longer; later failures go into the stream. */
+  open(): Promise<void> {
+    return this.opening.begin(performance.now() + this.port.config.SVC_HEADER_COMMIT_MS)
+  }
+
+  /** A node answers. */
+  dispatched(): void {
+    if (!this.opening.committed) this.commit()
+  }
+
+  /** No node does. */
+  undispatched(error: unknown): void {
+    if (!this.opening.committed) return this.opening.refuse(error)
+    this.fail(error instanceof Problem ? error : new Problem('internal_error'))
+  }
+
+  expects(attempt: Attempt): boolean {
+    return this.attempt === attempt
   }
 
   /** A try begins: its deadlines count from here. `firstChunkByMs`: then the route is given up. */
@@ -75,48 +105,42 @@ export class Relay implements Ticking {
 
   /** Reads the answer of the expected try; resolves with null at its first chunk, or with why there was none. */
   attach(attempt: Attempt, response: NodeResponse): Promise<AttemptFailure | null> {
-    this.splitter = this.newSplitter()
+    this.splitter = new SseSplitter(this)
     this.nodeAtMs = performance.now()
     return new Promise((resolve) => {
       this.firstChunk = resolve
-      const mine = () => this.attempt === attempt
       this.client.source = response.flow
-      response.read({
-        bytes: (chunk) => mine() && this.bytes(chunk),
-        ended: () => mine() && this.ended(),
-        failed: (error) => mine() && this.failed(error),
-      })
+      response.read(new TryBody(this, attempt))
     })
   }
 
-  /** From here on the status is 200 and failures are events. */
-  commit(): void {
-    this.committed = true
+  private commit(): void {
     this.client.lastWriteMs = performance.now()
+    this.opening.commit()
   }
 
   /** Commits before there is a chunk. Bun sends the headers with the first bytes of the body, so there must be some. */
-  commitEarly(): void {
+  private commitEarly(): void {
     this.commit()
     this.client.write(this.rewriter.keepAlive, performance.now())
   }
 
-  private bytes(chunk: Buffer): void {
+  bytes(chunk: Buffer): void {
     this.nodeAtMs = performance.now()
     if (this.phase === 'ended') return
-    if (!this.splitter.push(chunk)) this.broken('upstream_error')
+    if (this.splitter?.push(chunk) === false) this.broken('upstream_error')
     this.flush()
   }
 
-  private ended(): void {
+  ended(): void {
     if (this.phase === 'ended') return this.port.ticker.delete(this)
-    this.splitter.end()
+    this.splitter?.end()
     this.flush()
     if (this.rewriter.finish !== null) this.complete()
     else this.broken('node_lost')
   }
 
-  private failed(error: TransportError): void {
+  failed(error: TransportError): void {
     const attempt = this.attempt
     if (this.phase === 'ended' || attempt === null) return this.port.ticker.delete(this)
     if (this.firstChunk !== null) return this.settleFirst(attempt.failedBy(error))
@@ -128,7 +152,12 @@ export class Relay implements Ticking {
     this.broken(failure.code)
   }
 
-  private event(payload: string): void {
+  errorLine(payload: string): void {
+    this.broken('upstream_error', payload)
+  }
+
+  /** An event of the node. */
+  data(payload: string): void {
     // Without an attempt: what a node sends behind its own failure belongs to no answer.
     if (this.phase === 'ended' || this.attempt === null) return
     if (payload === '[DONE]') {
@@ -136,7 +165,7 @@ export class Relay implements Ticking {
       return
     }
     const accepted = this.rewriter.accept(payload)
-    if (accepted.kind === 'malformed') return this.port.skipped()
+    if (accepted.kind === 'malformed') return this.owner.skipped()
     if (accepted.kind === 'failed') return this.broken('upstream_error', payload)
     if (accepted.kind === 'chunk') {
       this.started()
@@ -248,13 +277,13 @@ export class Relay implements Ticking {
   shutDown(): void {
     if (this.phase === 'ended') return
     this.attempt?.abort('shutdown')
-    if (this.committed) this.fail(new Problem('server_shutdown'))
+    if (this.opening.committed) this.fail(new Problem('server_shutdown'))
   }
 
   private end(kind: RelayEnd['kind'], code: ProblemCode | null) {
     this.phase = 'ended'
     this.port.ticker.delete(this)
-    return this.port.settle({
+    return this.owner.settle({
       kind,
       code,
       attempt: this.attempt,
@@ -263,7 +292,8 @@ export class Relay implements Ticking {
       outputWeight: this.rewriter.outputWeight,
       firstContentMs: this.firstContentMs,
       finish: this.rewriter.finish,
-      last: (end) => this.rewriter.last(end, this.includeUsage),
+      writer: this.rewriter,
+      usageApart: this.includeUsage,
     })
   }
 
@@ -274,6 +304,7 @@ export class Relay implements Ticking {
       this.attempt?.signal.abort()
       return this.port.ticker.delete(this)
     }
+    if (this.opening.isDue(nowMs)) this.commitEarly()
     if (nowMs - this.command.startedMs >= config.SVC_TOTAL_TIMEOUT_MS) return this.timeOut('total_timeout')
     if (nowMs >= this.firstChunkByMs) return this.timeOut('first_chunk_timeout')
     if (this.phase === 'streaming') {
@@ -284,7 +315,7 @@ export class Relay implements Ticking {
       }
       if (nowMs - this.nodeAtMs >= config.SVC_INTER_CHUNK_TIMEOUT_MS) return this.timeOut('stream_idle')
     }
-    if (this.committed && nowMs - this.client.lastWriteMs >= config.SVC_KEEP_ALIVE_MS) {
+    if (this.opening.committed && nowMs - this.client.lastWriteMs >= config.SVC_KEEP_ALIVE_MS) {
       this.client.write(this.rewriter.keepAlive, nowMs)
     }
   }
@@ -294,6 +325,6 @@ export class Relay implements Ticking {
     this.firstChunkByMs = Number.POSITIVE_INFINITY
     // A transport that does not answer is told by its signal; the pump's failure then comes back to `failed`.
     if (attempt !== null) attempt.abort(cause)
-    else if (this.committed) this.fail(new Problem('upstream_timeout'))
+    else if (this.opening.committed) this.fail(new Problem('upstream_timeout'))
   }
 }

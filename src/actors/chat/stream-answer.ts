@@ -4,11 +4,10 @@ import type { TokenUsage } from '../../protocol/chat/token-usage.ts'
 import type { UpstreamBody } from '../../protocol/chat/upstream-request.ts'
 import { finishReasons } from '../telemetry/tracing.ts'
 import type { AttemptFailure } from './attempt.ts'
-import type { TryBudget } from './dispatch.ts'
 import type { Conclusion, Exchange } from './exchange.ts'
-import { callNode, isFailure } from './node-call.ts'
+import { callNode, failedAnswer } from './node-call.ts'
 import type { Relay } from './relay.ts'
-import type { RelayEnd, SettledStream } from './relay-port.ts'
+import type { RelayEnd, RelayOwner, SettledStream } from './relay-port.ts'
 
 function release({ kind, code, attempt, firstContentMs }: RelayEnd, exchange: Exchange, usage: TokenUsage): void {
   if (attempt === null) return
@@ -30,7 +29,7 @@ function release({ kind, code, attempt, firstContentMs }: RelayEnd, exchange: Ex
 /** The terminal chunk with its `svc`; null where it cannot be built. */
 function terminalOf(end: RelayEnd, conclusion: Conclusion): string | null {
   try {
-    return end.last(conclusion)
+    return end.writer.last(conclusion, end.usageApart)
   } catch {
     return null
   }
@@ -39,8 +38,21 @@ function terminalOf(end: RelayEnd, conclusion: Conclusion): string | null {
 const statusOf = ({ kind, code }: RelayEnd) =>
   kind === 'complete' ? 200 : kind === 'client_gone' ? 499 : new Problem(code ?? 'internal_error').status
 
+/** Settles the stream of one request. */
+export class StreamOwner implements RelayOwner {
+  constructor(private readonly exchange: Exchange) {}
+
+  settle(end: RelayEnd): SettledStream {
+    return endStream(this.exchange, end)
+  }
+
+  skipped(): void {
+    this.exchange.port.failed('malformed_line')
+  }
+}
+
 /** Settles a stream however it ended: what the node delivered is metered, gets its receipt and is charged. */
-export function endStream(exchange: Exchange, end: RelayEnd): SettledStream {
+function endStream(exchange: Exchange, end: RelayEnd): SettledStream {
   const { startedMs } = exchange.command
   const { attempt, firstContentMs } = end
   const complete = end.kind === 'complete'
@@ -62,49 +74,32 @@ export function endStream(exchange: Exchange, end: RelayEnd): SettledStream {
   return { terminal, durable: exchange.durable }
 }
 
+const streaming = { streaming: true } as const
+
 /** One try of a stream: resolves at the node's first chunk, the rest flows by itself. */
 export async function tryStream(
   exchange: Exchange,
   relay: Relay,
   route: Route,
   upstream: UpstreamBody,
-  budget: TryBudget,
-): Promise<{ readonly streaming: true } | { readonly failure: AttemptFailure }> {
+  firstChunkMs: number,
+): Promise<typeof streaming | { readonly failure: AttemptFailure }> {
   if (exchange.isBilled(route)) await exchange.afford(route)
   const ended = exchange.ended()
   if (ended !== null) return { failure: ended }
   const attempt = exchange.begin(route)
-  relay.expect(attempt, performance.now() + budget.firstChunkMs)
-  const response = await callNode(exchange, attempt, upstream)
-  if (isFailure(response)) {
-    relay.letGo()
-    return { failure: response }
+  relay.expect(attempt, performance.now() + firstChunkMs)
+  let failure: AttemptFailure | null
+  try {
+    const response = await callNode(exchange, attempt, upstream)
+    if (response.status === 200) {
+      failure = await relay.attach(attempt, response)
+      return failure === null ? streaming : { failure }
+    }
+    failure = await failedAnswer(attempt, response)
+  } catch (error) {
+    failure = attempt.failedBy(error)
   }
-  const failure = await relay.attach(attempt, response)
-  return failure === null ? { streaming: true } : { failure }
-}
-
-/** Resolves when the first chunk is there or the status can wait no longer; later failures go into the stream. */
-export function committed(exchange: Exchange, relay: Relay, running: Promise<unknown>): Promise<void> {
-  const { config } = exchange.port
-  return new Promise((resolve, reject) => {
-    let late = false
-    const timer = setTimeout(() => {
-      late = true
-      relay.commitEarly()
-      resolve()
-    }, config.SVC_HEADER_COMMIT_MS)
-    running.then(
-      () => {
-        clearTimeout(timer)
-        if (!late) relay.commit()
-        resolve()
-      },
-      (error: unknown) => {
-        clearTimeout(timer)
-        if (late) relay.fail(error instanceof Problem ? error : new Problem('internal_error'))
-        else reject(error)
-      },
-    )
-  })
+  relay.letGo()
+  return { failure }
 }

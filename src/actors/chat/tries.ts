@@ -25,18 +25,28 @@ function problemOf(failure: AttemptFailure): Problem {
 
 /** The routes that one request was tried on, and why they did not serve it. */
 export class Tries {
-  readonly tried = new Set<string>()
-  private readonly failures: AttemptFailure[] = []
+  /** So many routes. */
+  count = 0
+  /** Their profiles; null: none has failed, as in nearly every request. */
+  private profiles: Set<string> | null = null
+  private failures: AttemptFailure[] | null = null
   /** A node has found the prompt too long for a context of so many tokens. */
   contextAbove: number | null = null
 
   get anyFailed(): boolean {
-    return this.failures.length > 0
+    return this.failures !== null
+  }
+
+  /** A copy: what was decided on is kept, and the set grows with every try. */
+  excluded(): ReadonlySet<string> {
+    return new Set(this.profiles)
   }
 
   /** True where another route may be worth a try. */
-  failed(failure: AttemptFailure): boolean {
-    this.failures.push(failure)
+  failed(profileId: string, failure: AttemptFailure): boolean {
+    this.profiles ??= new Set()
+    this.profiles.add(profileId)
+    this.note(failure)
     if (failure.contextAbove === undefined) return failure.failover
     // Once: the second machine was chosen for its larger context.
     const first = this.contextAbove === null
@@ -46,13 +56,18 @@ export class Tries {
 
   /** The request itself is over before a route has served it: what the client hears. */
   ended(failure: AttemptFailure): Problem {
-    this.failures.push(failure)
+    this.note(failure)
     return this.givenUp()
   }
 
   /** Another route has served the request: the failures were those of their routes. */
   served(): void {
-    for (const { strike } of this.failures) strike?.()
+    if (this.failures !== null) for (const { strike } of this.failures) strike?.()
+  }
+
+  private note(failure: AttemptFailure): void {
+    this.failures ??= []
+    this.failures.push(failure)
   }
 
   /**
@@ -60,11 +75,12 @@ export class Tries {
    * so that the failure counts where it was tried on one alone (§27).
    */
   givenUp(late: ProblemCode | null = null): Problem {
-    const [only, ...more] = this.failures.filter(({ strike }) => strike !== undefined)
+    const failures = this.failures ?? []
+    const [only, ...more] = failures.filter(({ strike }) => strike !== undefined)
     if (more.length === 0) only?.strike?.()
     if (late !== null) return problemOf({ code: late, failover: false })
     // A machine with too small a context says nothing of a larger one that failed: there a retry may help.
-    const last = this.failures.findLast(({ contextAbove }) => contextAbove === undefined) ?? this.failures.at(-1)
+    const last = failures.findLast(({ contextAbove }) => contextAbove === undefined) ?? failures.at(-1)
     return problemOf(last ?? { code: 'internal_error', failover: false })
   }
 }

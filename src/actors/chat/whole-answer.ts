@@ -9,7 +9,7 @@ import { finishReasons } from '../telemetry/tracing.ts'
 import type { Attempt, AttemptFailure } from './attempt.ts'
 import type { ChatCommand } from './chat-command.ts'
 import type { Conclusion, Exchange } from './exchange.ts'
-import { callNode, isFailure } from './node-call.ts'
+import { callNode, failedAnswer } from './node-call.ts'
 
 /** A node's whole answer may not be larger, bytes. */
 const answerBytesMax = 16 * 1024 * 1024
@@ -34,9 +34,7 @@ interface HeardError {
   readonly said: string
 }
 
-/** Rejects with `TransportError`. */
-async function heardWhole(response: NodeResponse, { operation, body }: ChatCommand): Promise<HeardAnswer | HeardError> {
-  const text = await response.text(answerBytesMax)
+function heardWhole(text: string, { operation, body }: ChatCommand): HeardAnswer | HeardError {
   const completion = operation.readWhole(text, body)
   return completion === null ? { said: text } : { completion, firstContentMs: null }
 }
@@ -63,15 +61,15 @@ export async function receiveWhole(
   const ended = exchange.ended()
   if (ended !== null) return { failure: ended }
   const attempt = exchange.begin(route)
-  const response = await callNode(exchange, attempt, upstream)
-  if (isFailure(response)) return { failure: response }
-  const firstByteMs = performance.now()
+  let firstByteMs: number
   let heard: HeardAnswer | HeardError
   try {
-    const usageWaitMs = exchange.port.config.SVC_FINISH_HOLD_MS
-    heard = await (upstream.stream
-      ? heardStream(response, attempt, usageWaitMs)
-      : heardWhole(response, exchange.command))
+    const response = await callNode(exchange, attempt, upstream)
+    if (response.status !== 200) return { failure: await failedAnswer(attempt, response) }
+    firstByteMs = performance.now()
+    heard = upstream.stream
+      ? await heardStream(response, attempt, exchange.port.config.SVC_FINISH_HOLD_MS)
+      : heardWhole(await response.text(answerBytesMax), exchange.command)
   } catch (error) {
     return { failure: attempt.failedBy(error) }
   }

@@ -1,12 +1,12 @@
-/** Bytes that may wait for one console, beside its first snapshot. */
+/** How many bytes may wait for one console in addition to its first snapshot. */
 export const consoleQueueBytesMax = 256 * 1024
 
-/** One open console: what it does not read in time waits here, within a bound. */
+/** One open console. Events that it does not read in time wait here, up to a bound. */
 export class ConsoleClient {
   readonly stream: ReadableStream<Uint8Array>
   private out: ReadableStreamDefaultController<Uint8Array> | null = null
 
-  /** `gone`: it left. */
+  /** `gone` is called when the console has left. */
   constructor(first: Uint8Array, gone: () => void) {
     this.stream = new ReadableStream<Uint8Array>(
       {
@@ -23,7 +23,7 @@ export class ConsoleClient {
     )
   }
 
-  /** False when it has fallen too far behind: it takes no more. */
+  /** Returns false if the console has fallen too far behind and gets no more events. */
   send(bytes: Uint8Array): boolean {
     const { out } = this
     if (out === null) return true
@@ -39,7 +39,7 @@ export class ConsoleClient {
       out?.enqueue(last)
       out?.close()
     } catch {
-      // It left in the same moment: there is nobody to tell.
+      // The console left at the same moment, so there is nobody to tell.
     }
   }
 }

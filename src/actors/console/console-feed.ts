@@ -11,7 +11,10 @@ export interface ConsoleFeedOptions {
   readonly inspector: Inspector
   readonly traffic: TrafficSeries
   readonly nodes: () => readonly LiveNode[]
-  /** By machine. Their rows are read while a console is open: every few seconds, sooner where something moves. */
+  /**
+   * By statechart. The feed reads their rows while a console is open: every few seconds, and sooner when something
+   * moves.
+   */
   readonly durable: Readonly<Record<string, DurableChart>>
   readonly consolesMax: number
   readonly log: Log
@@ -19,17 +22,20 @@ export interface ConsoleFeedOptions {
 
 export interface OpenConsole {
   readonly role: InspectEvents['hello']['role']
-  /** It was ended for falling behind; what waits for it may not wait for ever. */
+  /** Called when the console was ended because it fell behind. What waits for it must not wait for ever. */
   readonly dropped: () => void
 }
 
-/** What moves within this is one event: many transitions cost one encoding, however many consoles are open. */
+/**
+ * Everything that moves within this time becomes one event, so that many transitions cost one encoding for all
+ * consoles.
+ */
 export const coalesceMs = 100
 const poolTicks = 10
 const rowsTicks = { moved: 10, quiet: 50 } as const
 export const heartbeatMs = 10_000
 const heartbeatTicks = heartbeatMs / coalesceMs
-/** In one event; what moves faster is counted, not told. */
+/** How many transitions one event has. Faster ones are counted and not listed. */
 export const transitionsPerEventMax = 500
 
 const encoder = new TextEncoder()
@@ -46,17 +52,17 @@ export class ConsoleFeed {
   private readonly clients = new Map<ConsoleClient, OpenConsole>()
   private pending: Moved[] = []
   private skipped = 0
-  /** What was told last: versions of the counts by machine, nodes by id. */
+  /** What the consoles heard last: versions of the counts by statechart, and nodes by id. */
   private readonly versions = new Map<string, number>()
   private told = new Map<string, string>()
   private durable: ReadonlyMap<string, DurableCounts> = new Map()
-  /** Versions of the counts when the rows of a machine were read last. */
+  /** The versions of the counts when the rows of a statechart were read last. */
   private readonly readAt = new Map<string, number>()
   private ticks = 0
   private timer: ReturnType<typeof setInterval> | null = null
   private readonly endings: (() => void)[] = []
   private stopped = false
-  /** Good until the next event: consoles that come back together share it. */
+  /** The snapshot is valid until the next event. Consoles that connect at the same time share it. */
   private shot: Uint8Array | null = null
 
   constructor(private readonly options: ConsoleFeedOptions) {}
@@ -65,12 +71,12 @@ export class ConsoleFeed {
     return this.clients.size
   }
 
-  /** null: as many as allowed are open. */
+  /** Returns null if the allowed number of consoles is open. */
   open(console: OpenConsole): ReadableStream<Uint8Array> | null {
     if (this.stopped || this.clients.size >= this.options.consolesMax) return null
-    // What is told already must not come again after a snapshot that holds it.
+    // Pending changes are sent first, so that they do not come again after a snapshot that contains them.
     this.tell()
-    // Only now: to tell may drop the last console, and with nobody left the feed ceases.
+    // This comes after `tell`, which may drop the last console and thereby stop the feed.
     if (this.clients.size === 0) this.begin()
     const hello = encoded('hello', { role: console.role, heartbeat_ms: heartbeatMs })
     this.shot ??= this.snapshot()
@@ -79,13 +85,13 @@ export class ConsoleFeed {
     return client.stream
   }
 
-  /** Transitions of one machine, or of one of its instances, newest first, at most `limit`. */
+  /** The transitions of one statechart, or of one of its instances, newest first, at most `limit`. */
   history(machine: string, id: string | null, limit: number): readonly Transition[] {
     const found = this.options.inspector.recent(machine).filter((moved) => id === null || moved.id === id)
     return found.slice(-limit).reverse().map(onWire)
   }
 
-  /** Ends all of them and takes no more. */
+  /** Ends all consoles and accepts no new ones. */
   stop(): void {
     this.stopped = true
     const last = encoded('end', { reason: 'shutdown' })
@@ -197,7 +203,7 @@ export class ConsoleFeed {
     if (changed.length > 0 || removed.length > 0) this.send(encoded('pool', { changed, removed }))
   }
 
-  /** `all`: those as well that stand as they did when they were read last. */
+  /** With `all` it also reads charts that have not moved since the last read. */
   private readRows(all: boolean): void {
     for (const [machine, counts] of this.durable) {
       const version = this.versionOf(machine)
@@ -205,7 +211,7 @@ export class ConsoleFeed {
       this.readAt.set(machine, version)
       const before = JSON.stringify([...counts.live()])
       const note = () => {
-        // Told with the next tick, as if the chart itself had moved.
+        // The next tick sends the change, as if the chart itself had moved.
         if (JSON.stringify([...counts.live()]) !== before) this.versions.delete(machine)
       }
       const failed = (error: unknown) =>

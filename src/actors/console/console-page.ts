@@ -7,15 +7,15 @@ export interface PageFile {
   readonly type: string
 }
 
-/** The operators' console as files: made when somebody first asks, and kept. */
+/** The files of the operators' console. They are made at the first request and then kept. */
 export interface ConsolePage {
   html(): Promise<PageFile>
-  /** By its name, which holds a hash of what is in it; null: there is no such file. */
+  /** Finds a file by its name, which contains a hash of its content. Returns null if there is no such file. */
   asset(name: string): Promise<PageFile | null>
 }
 
 const pathOf = (name: string) => programFile(`src/console/${name}`)
-/** In a built program: the same files, built with it. */
+/** The folder in a built program, which contains the files already. */
 export const builtConsole = 'console'
 const types: Readonly<Record<string, string>> = {
   html: 'text/html; charset=utf-8',

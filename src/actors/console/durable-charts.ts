@@ -8,7 +8,7 @@ import { webhookDeliveryMachine } from '../../machines/charts/webhook-delivery.t
 import { terminalJobStatuses } from '../../protocol/wire/inference/job.ts'
 import type { DurableChart } from './durable-counts.ts'
 
-/** By machine: a line per chart whose instances rest as rows. */
+/** By statechart: one line for each chart whose instances rest as rows. */
 export const durableCharts = (db: Database): Readonly<Record<string, DurableChart>> => ({
   [privateJobMachine.id]: { ended: terminalJobStatuses, count: (except) => countJobsByStatus(db, except) },
   [webhookDeliveryMachine.id]: {

@@ -3,9 +3,9 @@ export type RestingCounts = Readonly<Record<string, number>>
 
 /** A chart whose instances rest as rows. */
 export interface DurableChart {
-  /** States in which a row has ended: it is no instance any more. */
+  /** States in which an instance has ended, so that its row is no longer counted. */
   readonly ended: readonly string[]
-  /** Rows that have not ended, by state, without those of these ids. */
+  /** Counts the rows that have not ended by state, except those with the given ids. */
   count(except: readonly string[]): Promise<RestingCounts>
 }
 
@@ -18,12 +18,12 @@ type States = Map<string, string>
  */
 export class DurableCounts {
   private resting: RestingCounts = {}
-  /** State by id, of those that are left out of `resting`. */
+  /** The states of the instances that `resting` leaves out, by id. */
   private working: States
-  /** Of a reading under way; those that were at work when it began. */
+  /** The instances that were at work when the current read began. */
   private next: States | null = null
 
-  /** `atWork`: id and state of what this gateway runs now. */
+  /** `atWork` returns the id and state of every instance that this gateway runs now. */
   constructor(
     private readonly chart: DurableChart,
     private readonly atWork: () => Iterable<readonly [id: string, state: string]>,
@@ -35,7 +35,7 @@ export class DurableCounts {
     return this.next !== null
   }
 
-  /** Resolves when the rows were read; rejects as the reading does, and all stays as it was. */
+  /** Resolves when the rows were read. If the read fails it rejects, and nothing changes. */
   async read(): Promise<void> {
     const next: States = new Map(this.atWork())
     this.next = next

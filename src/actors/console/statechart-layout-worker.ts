@@ -1,6 +1,6 @@
 import ELK from 'elkjs/lib/elk.bundled.js'
 
-/** A thread of its own: a layout takes a tenth of a second (measured), in which no chat could be served beside it. */
+/** The layout runs in its own thread, because it takes a tenth of a second (measured) and would delay chats. */
 const elk = new ELK()
 
 self.onmessage = ({ data }: MessageEvent) => {

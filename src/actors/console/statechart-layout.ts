@@ -10,17 +10,17 @@ export const sizes = {
   headHeight: 30,
   padding: 14,
   dot: 10,
-  /** Room for the number of live instances beside a state's name. */
+  /** The space for the number of live instances beside the name of a state. */
   badge: 34,
 } as const
 
 const rootId = 'chart'
 const separator = '\n'
-/** Of the layout's node; the chart itself has the empty path. */
+/** The id of the layout's node. The chart itself has the empty path. */
 export const layoutId = (path: string): string => (path === '' ? rootId : `state:${path}`)
 export const dotId = (path: string): string => `initial:${path}`
 
-/** Shown inside its state: it moves nothing, or its way is inside the state and needs no arrow around it. */
+/** True if the transition is listed inside its state, because it leads nowhere else and needs no arrow. */
 export function isInternal({ source, target, reenter }: ChartTransition): boolean {
   if (source === target) return !reenter
   return source === '' || target.startsWith(`${source}.`)
@@ -59,7 +59,10 @@ export const internalsOf = (graph: ChartGraph, path: string): readonly ChartTran
 
 const widthOf = (texts: readonly string[]) => Math.max(0, ...texts.map((text) => text.length * sizes.character))
 
-/** elkjs takes them for each level by itself. Depth first: from the initial state down; model order breaks on arrows that cross levels (seen in 0.12.1). */
+/**
+ * elkjs applies these options to each level separately. The layout goes depth first from the initial state, because
+ * model order breaks on arrows that cross levels (seen in 0.12.1).
+ */
 const options = {
   'elk.algorithm': 'layered',
   'elk.direction': 'DOWN',
@@ -108,7 +111,7 @@ const label = (transitions: readonly ChartTransition[]): ElkLabel => ({
   height: transitions.length * sizes.line + 2,
 })
 
-/** What elkjs is asked: states as nodes inside one another, arrows with their labels, a dot for each initial state. */
+/** The request to elkjs: nested nodes for the states, arrows with their labels, and a dot for each initial state. */
 export function layoutRequest(graph: ChartGraph): ElkNode {
   const root = graph.states.find(({ path }) => path === '')
   if (root === undefined) throw new Error('a chart without a root')

@@ -19,7 +19,7 @@ interface Box {
   readonly height: number
 }
 
-/** elkjs gives nodes relative to their parents. */
+/** elkjs gives the position of each node relative to its parent. */
 function boxesOf(node: ElkNode, x = 0, y = 0, boxes = new Map<string, Box>()): ReadonlyMap<string, Box> {
   const box = { x: x + (node.x ?? 0), y: y + (node.y ?? 0), width: node.width ?? 0, height: node.height ?? 0 }
   boxes.set(node.id, box)
@@ -119,7 +119,7 @@ function drawInitials(graph: ChartGraph, boxes: ReadonlyMap<string, Box>, edges:
     })
 }
 
-/** Colours for a picture outside the console. */
+/** Colours for a picture that is shown outside of the console. */
 const ownStyle = `<style>
 .statechart{font:11px ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;fill:#1c2530}
 .statechart rect{fill:#fff;stroke:#5b6b7f}.statechart .compound>rect{fill:#f3f6f9}.statechart .end{fill:none}
@@ -132,7 +132,7 @@ const ownStyle = `<style>
 
 export interface Drawing {
   readonly title: string
-  /** With its own colours, for documents; the console brings its own. */
+  /** Adds colours, for documents. The console has its own. */
   readonly standalone: boolean
 }
 

@@ -10,23 +10,23 @@ export interface DrawnChart {
   readonly title: string
   readonly about: string
   readonly graph: ChartGraph
-  /** For the console, which brings the colours. */
+  /** For the console, which adds the colours. */
   readonly svg: string
   /** For documents. */
   readonly standaloneSvg: string
 }
 
 export interface Statecharts {
-  /** Every chart of the gateway, drawn when somebody first asks, and kept. */
+  /** All charts of the gateway. They are drawn at the first request and then kept. */
   all(): Promise<readonly DrawnChart[]>
 }
 
-/** In a built program: the same pictures as JSON, drawn with it. */
+/** The file in a built program, which contains the drawn charts as JSON. */
 export const builtCharts = 'statecharts.json'
 
 /** One layout takes about 100 ms in the worker (measured). */
 const layoutMaxMs = 20_000
-/** A thread that finds none ends the process (seen on Bun 1.4.5). */
+/** A thread that gets no descriptor ends the process (seen on Bun 1.4.5). */
 const workerDescriptors = 8
 
 type Answer = { readonly picture: ElkNode } | { readonly failure: string }
@@ -34,18 +34,18 @@ type Answer = { readonly picture: ElkNode } | { readonly failure: string }
 function layout(worker: Worker, request: ElkNode): Promise<ElkNode> {
   return new Promise((resolve, reject) => {
     const late = setTimeout(() => reject(new Error('the layout of a statechart takes too long')), layoutMaxMs)
-    const settle = (answer: Answer) => {
+    const finish = (answer: Answer) => {
       clearTimeout(late)
       if ('picture' in answer) resolve(answer.picture)
       else reject(new Error(answer.failure))
     }
-    worker.onmessage = ({ data }: MessageEvent<Answer>) => settle(data)
-    worker.onerror = ({ message }) => settle({ failure: message })
+    worker.onmessage = ({ data }: MessageEvent<Answer>) => finish(data)
+    worker.onerror = ({ message }) => finish({ failure: message })
     worker.postMessage(request)
   })
 }
 
-/** From this checkout. Takes a second or two, in a thread of its own. */
+/** Draws the charts from this checkout. It takes a second or two in its own thread. */
 export async function drawCharts(): Promise<readonly DrawnChart[]> {
   descriptors.lend(workerDescriptors)
   const worker = new Worker(new URL('./statechart-layout-worker.ts', import.meta.url).href)

@@ -16,7 +16,7 @@ export interface TrafficSeries {
 export const trafficStepMs = 5_000
 export const trafficKeptMs = 15 * minuteMs
 const pointsMax = trafficKeptMs / trafficStepMs
-/** Of one point: the busiest; the sums hold all of them. */
+/** How many models one point lists, the busiest first. The sums contain all models. */
 const modelsShownMax = 20
 
 type Counts = Readonly<Record<string, number>>
@@ -68,7 +68,7 @@ function strategyRises(now: ChatTotals['mixtures'], before: ChatTotals['mixtures
   return risen.filter(({ count }) => count > 0)
 }
 
-/** What happened between two readings of the metrics. */
+/** The difference between two readings of the metrics. */
 export function trafficBetween(before: ChatTotals, now: ChatTotals, atMs: number, seconds: number): TrafficPoint {
   const models = modelRises(now.models, before.models).toSorted((a, b) => b.requests - a.requests)
   const ttft = sumOf(
@@ -108,7 +108,7 @@ export interface TrafficOptions {
   readonly stepMs?: number
 }
 
-/** A ring of the last 15 minutes, fed once a step from the numbers of `/metrics`; costs the chat path nothing. */
+/** Keeps the last 15 minutes and reads the numbers of `/metrics` at every step. It adds no work to a chat request. */
 export function createTraffic({ totals, log, stepMs = trafficStepMs }: TrafficOptions): TrafficSeries {
   const ring: TrafficPoint[] = []
   const listeners = new Set<(point: TrafficPoint) => void>()

@@ -11,12 +11,12 @@ export interface ChangeFeedOptions {
   readonly sql: OpenDatabase['sql']
   readonly log: Log
   readonly now?: () => number
-  /** Between two polls, ms. */
+  /** The time between two polls, ms. */
   readonly pollMs?: number
 }
 
 const pollMsDefault = 2 * secondMs
-/** A poll without an answer counts as failed, so that the next can be sent on a new connection. */
+/** A poll that does not answer counts as failed, so that the next one uses a new connection. */
 const pollAnswerMs = 4 * secondMs
 const channel = 'penstock_changes'
 
@@ -44,9 +44,9 @@ export class ChangeFeed {
     this.pollMs = options.pollMs ?? pollMsDefault
   }
 
-  /** Reads the versions once, then keeps up by itself. Does not reject without the database: it goes on trying. */
+  /** Reads the versions once and then follows changes. It does not reject without the database but keeps trying. */
   async start(): Promise<void> {
-    // Listening begins before the first read, so that no change falls between the two.
+    // It listens before the first read, so that it misses no change between the two.
     this.listen()
     await this.unlisten
     await this.poll()
@@ -89,7 +89,9 @@ export class ChangeFeed {
     this.unlisten = listenTo(this.options.sql, channel, () => this.pollSoon()).catch(() => null)
   }
 
-  /** A notice says only that something changed; the versions say what, so a lost or doubled notice does no harm. */
+  /**
+   * A notice only says that something changed, and the versions say what. So a lost or repeated notice does no harm.
+   */
   private pollSoon(): void {
     if (this.stopped) return
     if (this.timer !== null) clearTimeout(this.timer)
@@ -101,7 +103,7 @@ export class ChangeFeed {
     const number = ++this.pollsSent
     try {
       const versions = await within(pollAnswerMs, this.readVersions())
-      // An answer overtaken by a later one is older than what is already known.
+      // An answer that a later one has overtaken is older than what is known.
       if (number > this.pollsAnswered && !this.stopped) {
         this.pollsAnswered = number
         this.take(versions)
@@ -116,7 +118,7 @@ export class ChangeFeed {
     }
     if (this.stopped) return
     if (this.timer !== null) clearTimeout(this.timer)
-    // The driver itself holds attempts to connect back; a steady poll is the bound of this one.
+    // The driver itself delays reconnections, so this feed polls at a steady interval.
     this.timer = setTimeout(() => void this.poll(), this.pollMs)
     this.timer.unref()
   }
@@ -124,7 +126,7 @@ export class ChangeFeed {
   private returned(): void {
     this.away = false
     this.options.log.info('change_feed_back')
-    // Only the first attempt to listen is ours to repeat: a channel once heard is heard again by the driver.
+    // Only the first attempt to listen is repeated here. Later the driver listens again by itself.
     this.unlisten?.then((unlisten) => {
       if (unlisten === null && !this.stopped) this.listen()
     })
@@ -134,7 +136,7 @@ export class ChangeFeed {
     for (const { topic, version } of versions) {
       if (this.versions.get(topic) === version) continue
       this.versions.set(topic, version)
-      // The first time too: something may have been read before the feed began.
+      // This also runs the first time, because something may have been read before the feed began.
       void this.changedHere(topic)
     }
   }

@@ -8,27 +8,33 @@ import { secondMs } from '../../time.ts'
 export const dueWorkChannel = 'penstock_due_work'
 
 export interface Claimed {
-  /** Fences late writers: whoever claims the row next gets another one. */
+  /** Identifies the claim. The next claim gets another id, so that late writes of this one have no effect. */
   readonly leaseId: string
 }
 
 export interface DueWorkOptions<T extends Claimed> {
-  /** Payload of the notices, and the name in the log. */
+  /** The payload of the notices, and the name in the log. */
   readonly name: string
   readonly sql: OpenDatabase['sql']
   readonly log: Log
-  /** Takes due rows under fresh leases; `more`: there may be further ones. */
+  /** Takes due rows with new leases. `more` says that there may be further ones. */
   claim(limit: number): Promise<{ readonly items: readonly T[]; readonly more: boolean }>
-  /** Brings one row to rest. Must not reject for what can be expected. `signal`: the lease is lost, or this gateway stops. */
+  /**
+   * Runs one row until it rests. It must not reject for expected failures. `signal` aborts when the lease is lost or
+   * this gateway stops.
+   */
   run(item: T, signal: AbortSignal): Promise<void>
-  /** Prolongs leases; resolves with those that are still ours. Absent: `run` is shorter than a lease. */
+  /**
+   * Prolongs leases and resolves with those that this gateway still holds. It is absent if `run` is shorter than a
+   * lease.
+   */
   readonly renew?: (leaseIds: readonly string[]) => Promise<ReadonlySet<string>>
   readonly renewEveryMs?: number
-  /** What runs here at once. */
+  /** How many rows run here at once. */
   readonly concurrencyMax: number
-  /** Between two looks where no notice came. */
+  /** The time between two claims if no notice came. */
   readonly pollMs: number
-  /** What is done beside the claims, once a poll: expiry, retention. */
+  /** Runs beside the claims, once a poll, for expiry and retention. */
   readonly sweep?: () => Promise<void>
 }
 
@@ -63,7 +69,7 @@ export class DueWork<T extends Claimed> {
 
   async start(): Promise<void> {
     const { sql, name, renew, renewEveryMs } = this.options
-    // Without a connection the poll alone does it; the driver listens again by itself once it has listened.
+    // Without a connection the polls alone find the work. The driver listens again by itself once it has listened.
     this.unlisten = await within(
       answerWaitMs,
       listenTo(sql, dueWorkChannel, (payload) => this.noticed(payload, name)),
@@ -74,7 +80,7 @@ export class DueWork<T extends Claimed> {
     this.poll()
   }
 
-  /** Something may be due. */
+  /** Says that something may be due. */
   wake(): void {
     if (this.stopped) return
     if (this.claiming !== null) {
@@ -93,12 +99,12 @@ export class DueWork<T extends Claimed> {
     return this.items.size
   }
 
-  /** Claims so far, for the metrics: each is one statement. */
+  /** The number of claims so far, for the metrics. Each claim is one statement. */
   claims(): number {
     return this.claimCount
   }
 
-  /** Aborts what runs and waits for it, at most 5 s; the rows are anyone's again when their leases run out. */
+  /** Aborts what runs and waits for it, at most 5 s. Others can claim the rows when the leases end. */
   async stop(): Promise<void> {
     this.stopped = true
     if (this.pollTimer !== null) clearTimeout(this.pollTimer)
@@ -109,7 +115,7 @@ export class DueWork<T extends Claimed> {
     if (this.unlisten !== null) await within(stopWaitMs, this.unlisten()).catch(() => {})
   }
 
-  /** A notice that names the work; with `:leases` behind it, that somebody took a lease away. */
+  /** Reads a notice that names the work. The suffix `:leases` says that somebody took a lease away. */
   private noticed(payload: string, name: string): void {
     if (payload === name) this.wake()
     else if (payload === `${name}:leases`) void this.renewAll()
@@ -164,7 +170,7 @@ export class DueWork<T extends Claimed> {
       const held = await within(answerWaitMs, this.options.renew(leases))
       for (const lease of leases) if (!held.has(lease)) this.items.get(lease)?.abort.abort(leaseLost)
     } catch (error) {
-      // Not known to be lost: what runs goes on, and whatever it writes is fenced.
+      // The lease may still be held, so the work continues. Its writes name the lease, so a lost one does no harm.
       this.failed(error)
     }
   }

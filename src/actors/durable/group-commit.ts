@@ -2,17 +2,17 @@ import { within } from '../../deadline.ts'
 import { failureName } from '../../log.ts'
 
 export interface GroupCommitOptions<T, R> {
-  /** One commit for all; answers in their order. */
+  /** Commits all requests at once. Its answers are in the same order. */
   readonly commit: (requests: readonly T[]) => Promise<readonly R[]>
-  /** In one commit. */
+  /** How many requests one commit may have. */
   readonly groupMax: number
-  /** Requests that may wait. */
+  /** How many requests may wait. */
   readonly waitingMax: number
-  /** One commit may take so long, ms: longer than a statement may. */
+  /** How long one commit may take, ms. It is longer than a statement may take. */
   readonly commitWaitMs: number
 }
 
-/** Nothing was done and nothing will be: there is no room to wait in. */
+/** Thrown when no more requests may wait. Nothing was done, and nothing will be. */
 export class NoRoom extends Error {
   override readonly name = 'NoRoom'
 }
@@ -35,7 +35,7 @@ export class GroupCommit<T, R> {
 
   constructor(private readonly options: GroupCommitOptions<T, R>) {}
 
-  /** Rejects with what the commit threw: then it is not known whether it was done. */
+  /** Rejects with the error of the commit. Then the caller does not know whether the request was done. */
   add(request: T): Promise<R> {
     if (this.waiting.length >= this.options.waitingMax) return Promise.reject(new NoRoom('too many wait'))
     return new Promise((resolve, reject) => {
@@ -56,7 +56,7 @@ export class GroupCommit<T, R> {
   }
 
   private async run(): Promise<void> {
-    // What arrives in the same turn belongs to the same group.
+    // Requests that arrive in the same turn belong to the same group.
     await Promise.resolve()
     const group = this.waiting.slice(0, this.options.groupMax)
     this.waiting = this.waiting.slice(group.length)
@@ -71,14 +71,14 @@ export class GroupCommit<T, R> {
       this.requestCount += group.length
       for (const [index, { resolve }] of group.entries()) resolve(answers[index] as R)
     } catch (error) {
-      // One that the database will never take must not take the others with it.
+      // A request that the database will never accept must not fail the others.
       if (group.length > 1 && isRowFault(error)) for (const one of group) await this.commit([one])
       else for (const { reject } of group) reject(error)
     }
   }
 }
 
-/** SQLSTATE classes 22 and 23: a request itself is at fault, not the moment. */
+/** True for SQLSTATE classes 22 and 23, which mean that the request itself is wrong. */
 export function isRowFault(error: unknown): boolean {
   return /^2[23]...$/.test(failureName(error))
 }

@@ -4,28 +4,28 @@ import { secondMs } from '../../time.ts'
 import { isRowFault } from './group-commit.ts'
 
 export interface GroupWriterOptions<T> {
-  /** Of its log events: `<name>_wait`, `<name>_written_again`, `<name>_dropped`, `<name>_lost`. */
+  /** The prefix of its log events: `<name>_wait`, `<name>_written_again`, `<name>_dropped`, `<name>_lost`. */
   readonly name: string
   readonly log: Log
-  /** One statement for all; what is there already may stay as it is. */
+  /** Inserts all rows with one statement. Rows that exist already may stay as they are. */
   readonly insert: (rows: readonly T[]) => Promise<unknown>
-  /** Before a row is tried by itself, because its group was refused. */
+  /** Runs before a row is written alone because its group was refused. */
   readonly prepare?: (row: T) => Promise<unknown>
-  /** What begins a group waits so long for company, ms; a full group waits for none. */
+  /** How long the first row of a group waits for others, ms. A full group does not wait. */
   readonly gatherMs: number
-  /** Rows that may wait for the database. */
+  /** How many rows may wait for the database. */
   readonly queueMax: number
 }
 
 const batchMax = 500
 const retryMsMin = 100
 const retryMsMax = 5 * secondMs
-/** Longer than a statement may take. */
+/** This is longer than a statement may take. */
 const insertWaitMs = 20 * secondMs
 const stopWaitMs = 10 * secondMs
 const dropLogEveryMs = secondMs
 
-/** Writes rows in groups, off the path of what they tell of. */
+/** Writes rows in groups, so that requests do not wait for them. */
 export class GroupWriter<T> {
   private queue: T[] = []
   private timer: ReturnType<typeof setTimeout> | null = null
@@ -37,16 +37,16 @@ export class GroupWriter<T> {
 
   constructor(private readonly options: GroupWriterOptions<T>) {}
 
-  /** Queued. Without the database it waits; beyond the queue's bound it is dropped and counted. */
+  /** Queues the row. Without the database it waits. If the queue is full, the row is dropped and counted. */
   write(row: T): void {
     if (this.queue.length >= this.options.queueMax) return this.drop()
     this.queue.push(row)
     this.next()
   }
 
-  /** Resolves when everything written before is in the database; rejects when it is away. */
+  /** Resolves when all earlier rows are in the database. Rejects when the database is away. */
   async flush(): Promise<void> {
-    // The end of one group begins the next, so an empty queue alone does not say that all is written.
+    // The end of one group starts the next, so an empty queue alone does not mean that everything is written.
     while (this.writing !== null || this.queue.length > 0) {
       const before = this.failures
       await this.begin()
@@ -54,7 +54,7 @@ export class GroupWriter<T> {
     }
   }
 
-  /** The last flush, tried for at most 10 s; rejects when something is left. */
+  /** Flushes for at most 10 s. Rejects if rows are left. */
   async stop(): Promise<void> {
     const { log, name } = this.options
     const deadline = performance.now() + stopWaitMs
@@ -69,12 +69,12 @@ export class GroupWriter<T> {
     this.timer = null
   }
 
-  /** In the database. */
+  /** The number of rows that were stored. */
   written(): number {
     return this.writtenCount
   }
 
-  /** Never stored: no room, or a row that the database will not take. */
+  /** The number of rows that were not stored, because the queue was full or the database refused them. */
   dropped(): number {
     return this.droppedCount
   }
@@ -86,7 +86,10 @@ export class GroupWriter<T> {
     )
   }
 
-  /** The next group: when enough have gathered at once, else after a while; longer and longer while the database is away. */
+  /**
+   * Starts the next group at once if enough rows wait, otherwise after a delay. The delay grows while the database is
+   * away.
+   */
   private next(): void {
     const { failures, queue } = this
     const gatherMs = queue.length >= batchMax ? 0 : this.options.gatherMs
@@ -101,7 +104,7 @@ export class GroupWriter<T> {
     }, delayMs)
   }
 
-  /** One insert at a time; what has come meanwhile gathers like any other. */
+  /** Only one insert runs at a time. Rows that arrive meanwhile form the next group. */
   private begin(): Promise<void> {
     this.writing ??= this.writeBatch().finally(() => {
       this.writing = null
@@ -126,7 +129,7 @@ export class GroupWriter<T> {
     }
   }
 
-  /** One row that the database will never take must not hold up all others. */
+  /** One row that the database will never accept must not hold up the others. */
   private async writeOneByOne(batch: readonly T[]): Promise<void> {
     for (const [index, row] of batch.entries()) {
       try {

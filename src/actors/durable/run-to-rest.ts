@@ -2,11 +2,11 @@ import { type AnyStateMachine, createActor, type EventFromLogic, type Inspection
 import { failureName, type Log } from '../../log.ts'
 
 export interface RunOptions {
-  /** Of the row, for log and console. */
+  /** The id of the row, for log and console. */
   readonly id: string
   readonly log: Log
   readonly inspect?: (event: InspectionEvent) => void
-  /** Stops the chart where it stands, its running effects with it: the row says where to go on. */
+  /** Stops the chart and its running effects where they are. The row says where to continue. */
   readonly signal: AbortSignal
 }
 
@@ -36,7 +36,7 @@ export function runToRest<M extends AnyStateMachine>(
     actor.start()
     if (signal.aborted) return stop()
     signal.addEventListener('abort', stop, { once: true })
-    // Only now: the state it starts in rests as well.
+    // It subscribes only now, because the state in which the chart starts is a resting state, too.
     actor.subscribe({
       next: (current) => {
         if (!current.hasTag('working')) finish(String(current.value))

@@ -25,7 +25,7 @@ export interface JobLimits {
 export interface CreatedJob {
   readonly job: rows.JobFacts
   readonly webhookUrl: string | null
-  /** It was there already: the same request was made before. */
+  /** True if the same request has already made this job. */
   readonly replayed: boolean
 }
 
@@ -41,7 +41,7 @@ export interface JobCreation {
 const queueRetrySeconds = 5
 const sha256 = (bytes: string | Uint8Array) => Buffer.from(new Bun.CryptoHasher('sha256').update(bytes).digest())
 
-/** What needs no row to be known (§10): the account's 403, then the 400s. */
+/** The checks that need no row (§10): first those of the account (403), then those of the body (400). */
 function checkRequest(access: Access, body: JobCreate, creation: JobCreation): void {
   if (access.accountStatus !== 'active') throw new Problem('account_suspended')
   const { encrypted_request: envelope } = body
@@ -62,7 +62,7 @@ function checkRequest(access: Access, body: JobCreate, creation: JobCreation): v
   if (body.webhook_url !== undefined) creation.checkUrl(body.webhook_url)
 }
 
-/** In use now: `retiring` keys still open what was sealed for them. */
+/** True if clients may seal with this key. A `retiring` key only opens what was sealed for it. */
 function isUsable({ state, not_before, not_after }: TransportKey, nowMs: number): boolean {
   return state !== 'revoked' && Date.parse(not_before) <= nowMs && nowMs < Date.parse(not_after)
 }
@@ -73,7 +73,7 @@ interface Target {
   readonly upstreamModelId: string
 }
 
-/** Node, key and model as they are now; an absent node is fine, the job waits for it. */
+/** Finds node, key and model as they are now. An absent node is no fault, because the job waits for it. */
 async function findTarget({ db, now }: JobCreation, access: Access, body: JobCreate): Promise<Target> {
   const { nodeScope, routeTiers } = access.policy
   const node = await ownNodeKeys(db, access.customerId, body.node_id)
@@ -140,7 +140,7 @@ async function insert(
     throw new Problem('job_id_conflict', { param: 'job_id' })
   }
   const publicKey = decodeBase64Url(body.encrypted_request.client_public_key_x25519) ?? new Uint8Array()
-  // A refusal from here on rolls the key back, too.
+  // A refusal after this statement also undoes the insert of the key.
   if (!(await rows.insertReplay(tx, target.nodeId, sha256(publicKey), commandId))) {
     throw new Problem('envelope_replayed', { param: 'encrypted_request.client_public_key_x25519' })
   }
@@ -161,7 +161,7 @@ async function insert(
     deadlineAt: new Date(now.getTime() + creation.limits.ttlMs),
     createdAt: now,
   })
-  // As it was sent: a client compares it with what it knows.
+  // The URL is stored as the client sent it, because the client compares it.
   const webhookUrl = body.webhook_url ?? null
   if (webhookUrl !== null) {
     await insertWebhook(tx, { webhookId: newId('msg'), commandId, jobId, customerId, url: webhookUrl })
@@ -178,7 +178,7 @@ async function checkQueues(
 ): Promise<void> {
   const full = (what: string, most: number) =>
     new Problem('job_queue_full', {
-      detail: `${what} may have ${most} jobs that have not ended`,
+      detail: `${what} may have ${most} unfinished jobs`,
       retryAfterSeconds: queueRetrySeconds,
     })
   if ((await rows.countOpenJobs(tx, { customerId })) >= limits.openPerCustomerMax) {

@@ -20,14 +20,14 @@ import { isoTime, secondMs } from '../../time.ts'
 import { CallSignal } from '../../transport/call-signal.ts'
 import { type NodeRequest, type NodeTransport, TransportError } from '../../transport/transport.ts'
 
-/** Codes of our own, beside those a node may report. */
+/** Our own codes, in addition to those that a node may report. */
 const resultInvalid = 'result_invalid'
 const nodeRefused = 'node_refused'
 
 const submitMs = 30 * secondMs
 const cancelMs = 5 * secondMs
 const beyondWaitMs = 10 * secondMs
-/** Base64url of the largest ciphertext, and what stands around it. */
+/** The length of the largest ciphertext in base64url and of the JSON around it. */
 const answerCharsMax = Math.ceil((ciphertextBytesMax * 4) / 3) + 64 * 1024
 const knownCodes: ReadonlySet<string> = new Set([...retryableFailures, ...finalFailures])
 const stateCheck: TypeCheck<typeof CommandState> = TypeCompiler.Compile(CommandState)
@@ -36,11 +36,11 @@ const pathOf = (commandId: string) => `${commandsPath}/${commandId}`
 
 interface Answer {
   readonly status: number
-  /** Parsed; undefined for what is no JSON, or beyond its bounds. */
+  /** The parsed body, or undefined if it is not JSON or exceeds its bounds. */
   readonly body: unknown
 }
 
-/** One call with a bound; null: no answer, which says nothing about the command. */
+/** Makes one call with a time limit. null means that there was no answer, which says nothing about the command. */
 async function call(
   transport: NodeTransport,
   path: string,
@@ -66,13 +66,16 @@ async function call(
   }
 }
 
-/** Of a problem body or of a failed command; what a node may not say becomes one word. */
+/** The code of a problem body or of a failed command. A code that a node may not use becomes one fixed word. */
 function codeOf(body: unknown): string {
   const { code } = (body ?? {}) as { readonly code?: unknown }
   return typeof code === 'string' && knownCodes.has(code) ? code : nodeRefused
 }
 
-/** Too busy, not trusted yet (clocks), or broken in itself: nothing was said about the command. */
+/**
+ * True if the node is too busy, does not trust the gateway yet (clocks) or is broken, so that it said nothing about
+ * the command.
+ */
 const saysNothing = (status: number) => status >= 500 || [401, 403, 408, 421, 425, 429].includes(status)
 
 export async function submitCommand(
@@ -109,7 +112,7 @@ export interface ReceiptTruth {
   readonly identityKey: Buffer | null
 }
 
-/** Waits at the node until the command has ended, one long poll after the other. */
+/** Waits at the node with long polls until the command has ended. */
 export async function attendCommand(
   transport: NodeTransport,
   job: ClaimedJob,
@@ -125,18 +128,18 @@ export async function attendCommand(
     if (answer.status === 404) return { kind: 'lost' }
     const outcome = outcomeOf(answer, job, truth)
     if (outcome !== null) return outcome
-    // A node that answers "running" at once must not be asked in a tight circle.
+    // A node that answers "running" at once must not be asked again at once.
     const early = secondMs - (performance.now() - askedMs)
     if (early > 0) await Bun.sleep(early)
   }
 }
 
-/** null: it still runs. */
+/** null if the command still runs. */
 function outcomeOf(answer: Answer, job: ClaimedJob, truth: ReceiptTruth): AttendOutcome | null {
   const state = answer.body
   if (answer.status !== 200 || !stateCheck.Check(state)) return { kind: 'failed', code: resultInvalid }
   if (state.command_id !== job.commandId) return { kind: 'failed', code: resultInvalid }
-  // An agent that knows an earlier attempt only has lost this one; a later one means that this gateway is late.
+  // An agent that only knows an earlier attempt has lost this one. If it knows a later attempt, this gateway is late.
   if (state.attempt < job.attempt) return { kind: 'lost' }
   if (state.attempt > job.attempt) return { kind: 'unreachable' }
   switch (state.status) {
@@ -153,7 +156,7 @@ function outcomeOf(answer: Answer, job: ClaimedJob, truth: ReceiptTruth): Attend
   }
 }
 
-/** null: not the node's, not of this job, or not an answer to this envelope. */
+/** null if the result is not the node's, not for this job, or no answer to this envelope. */
 function checkedResult(
   encryptedResponse: Envelope,
   { receipt: wire, receipt_hash: hash, signature_ed25519: signature }: NodeReceipt,
@@ -204,7 +207,7 @@ function receiptOf(wire: NodeReceipt['receipt']): Receipt {
   }
 }
 
-/** No token is shorter than a byte: all that can be said of usage without the texts (§5). */
+/** No token is shorter than a byte. Without the texts, usage can be checked by this alone (§5). */
 function isImplausible(
   { prompt_tokens, completion_tokens }: NodeReceipt['receipt'],
   { ciphertextChars }: ClaimedJob,
@@ -214,7 +217,7 @@ function isImplausible(
   return prompt_tokens > requestBytes || completion_tokens > (base64UrlLength(response.ciphertext) ?? 0)
 }
 
-/** As good as it goes: nobody waits for what the node still does. */
+/** Cancels the command if possible. Nobody waits for what the node still does. */
 export async function cancelCommand(transport: NodeTransport, job: Pick<JobFacts, 'commandId'>): Promise<void> {
   const never = new AbortController().signal
   await call(transport, pathOf(job.commandId), { method: 'DELETE' }, cancelMs, never)

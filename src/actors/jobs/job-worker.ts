@@ -20,10 +20,10 @@ import { followEnd, isTerminal } from './job-end.ts'
 import { attendCommand, cancelCommand, submitCommand } from './job-node.ts'
 
 export const jobWork = 'jobs'
-/** Renewed every third of it: a gateway that dies keeps its jobs from others for so long. */
+/** How long a job stays with a gateway that died. The lease is renewed every third of this time. */
 const jobLeaseMs = minuteMs
 const renewEveryMs = 20 * secondMs
-/** Before a job whose node did not answer is tried again. */
+/** How long a job whose node did not answer waits for its next try. */
 const unreachableMs = 2 * secondMs
 const runningMax = 256
 const sweepMax = 100
@@ -31,9 +31,9 @@ const sweepEveryMs = secondMs
 const keysKeptMs = 30 * dayMs
 const retentionEveryMs = minuteMs
 
-/** What the worker needs of the pool. */
+/** The part of the pool that the worker needs. */
 export interface JobNodes {
-  /** Nodes that answer and can be reached from this gateway; a drained one finishes what it has and gets nothing new. */
+  /** Nodes that answer and that this gateway can reach. A drained one finishes its jobs and gets no new one. */
   reachable(): readonly { readonly nodeId: NodeId; readonly drained: boolean }[]
   transport(nodeId: NodeId): NodeTransport | null
 }
@@ -78,7 +78,7 @@ export class JobWorker {
   running = () => this.work.running()
   claims = () => this.work.claims()
 
-  /** Tells the node of a job that ended without it, if it can be reached from here. */
+  /** Tells the node that a job has ended without it, if this gateway can reach the node. */
   forget(job: rows.JobFacts): void {
     if (job.attempt === 0) return
     const transport = this.options.nodes.transport(job.nodeId)
@@ -92,7 +92,7 @@ export class JobWorker {
     const { db, nodes, runningPerNodeMax, now } = this.options
     let busy = false
     const room: rows.NodeRoom[] = []
-    // Every node has its own room, whatever the others have: one without jobs takes nothing away from the next.
+    // Each node has its own number of places, so a node without jobs takes nothing from another one.
     for (const { nodeId, drained } of nodes.reachable()) {
       const free = Math.min(limit, runningPerNodeMax - (this.perNode.get(nodeId) ?? 0))
       if (free > 0) room.push({ nodeId, free, takesNew: !drained })
@@ -103,7 +103,7 @@ export class JobWorker {
     const items = await rows.claimJobs(db, { room, limit, now: new Date(at), leaseUntil })
     for (const { nodeId } of items) this.perNode.set(nodeId, (this.perNode.get(nodeId) ?? 0) + 1)
     const full = room.some(({ nodeId, free }) => items.filter((job) => job.nodeId === nodeId).length === free)
-    // A busy node may have more: the end of one of its jobs makes room for the next at once.
+    // A busy node may have more due jobs, and the end of one of its jobs makes room for the next at once.
     return { items, more: full || busy || items.length === limit }
   }
 
@@ -189,7 +189,7 @@ export class JobWorker {
     }
   }
 
-  /** State, event and receipt in one transaction; nothing of it under a lease that was lost. */
+  /** Writes state, event and receipt in one transaction, and nothing if the lease was lost. */
   private end(job: ClaimedJob, end: rows.JobEnd, receipt: NewReceipt | null): Promise<boolean> {
     return this.options.db.transaction(async (tx) => {
       const ended = await rows.endJob(tx, job.commandId, job.leaseId, end)
@@ -199,7 +199,10 @@ export class JobWorker {
     })
   }
 
-  /** The row goes on without this gateway: at once where it stops, by its own way where the lease is another's. */
+  /**
+   * The job continues without this gateway. If the gateway stops, it gives the lease up; if another gateway has the
+   * lease, it does nothing.
+   */
   private async interrupted(job: ClaimedJob, signal: AbortSignal): Promise<void> {
     const { db, now } = this.options
     if (signal.reason !== leaseLost) {

@@ -1,27 +1,27 @@
 import type { Socket } from 'bun'
 import { descriptors } from '../../host/descriptors.ts'
-import { MalformedResponse, ResponseParser, type ResponseSink } from '../../transport/http1-parser.ts'
+import { type HeadFields, MalformedResponse, ResponseParser, type ResponseSink } from '../../transport/http1-parser.ts'
 
 export interface PinnedPost {
-  /** Checked before, and connected to as it is: what the name means meanwhile does not matter. */
+  /** An address that was already checked. The connection goes to it even if the name now has another address. */
   readonly address: string
   readonly port: number
-  /** Whose certificate is expected, and the `Host` that is sent. */
+  /** The host name that the certificate must have and that `Host` names. */
   readonly hostname: string
-  /** With the query. */
+  /** The path with its query. */
   readonly path: string
   readonly headers: Readonly<Record<string, string>>
   readonly body: string
-  /** For everything together, ms. */
+  /** Time limit for the whole request, ms. */
   readonly timeoutMs: number
   readonly signal: AbortSignal
-  /** Instead of the system's authorities. */
+  /** Replaces the system's certificate authorities. */
   readonly ca?: string
 }
 
 export interface PostAnswer {
   readonly status: number
-  readonly headers: ReadonlyMap<string, string>
+  readonly headers: HeadFields
 }
 
 export type PostFailure = 'timeout' | 'connect_error' | 'tls_error' | 'stopped'
@@ -29,12 +29,12 @@ export type PostFailure = 'timeout' | 'connect_error' | 'tls_error' | 'stopped'
 export class PostError extends Error {
   override readonly name = 'PostError'
   constructor(readonly failure: PostFailure) {
-    // Socket errors name the address.
+    // The message omits the socket's error, because that contains the address.
     super(`post: ${failure}`)
   }
 }
 
-/** Of an answer's body nothing is kept; beyond this it is not even read, bytes. */
+/** The body of an answer is not kept. Beyond this size it is not read either, bytes. */
 export const answerBytesMax = 64 * 1024
 const tlsCode = /CERT|SSL|TLS|SIGNATURE|ISSUER|EPROTO|VERIFY/
 
@@ -62,8 +62,8 @@ class Exchange implements ResponseSink {
     private readonly reject: (error: PostError) => void,
   ) {
     this.unsent = Buffer.from(requestText(post))
-    // A status that came in time counts, however slowly its body drips.
-    this.timer = setTimeout(() => (this.answer === null ? this.fail('timeout') : this.settle()), post.timeoutMs)
+    // A status that arrived in time counts, however slow its body is.
+    this.timer = setTimeout(() => (this.answer === null ? this.fail('timeout') : this.conclude()), post.timeoutMs)
     post.signal.addEventListener('abort', this.stopped)
   }
 
@@ -110,28 +110,28 @@ class Exchange implements ResponseSink {
     }
   }
 
-  head(status: number, headers: ReadonlyMap<string, string>): void {
+  head(status: number, headers: HeadFields): void {
     this.answer = { status, headers }
   }
 
   body(bytes: Buffer): void {
     this.bodyBytes += bytes.length
-    if (this.bodyBytes > answerBytesMax) this.settle()
+    if (this.bodyBytes > answerBytesMax) this.conclude()
   }
 
   end(): void {
-    this.settle()
+    this.conclude()
   }
 
-  /** The status is known: how the body ends does not matter. */
-  private settle(): void {
+  /** The status is known, so the end of the body does not matter. */
+  private conclude(): void {
     if (this.answer === null) return this.fail('connect_error')
     if (!this.finish()) return
     this.resolve(this.answer)
   }
 
   private closed(): void {
-    if (!this.over) this.settle()
+    if (!this.over) this.conclude()
   }
 
   private fail(failure: PostFailure): void {

@@ -20,11 +20,11 @@ export type JobRow = rows.JobRow
 
 /** Private jobs (§10): the verbs of the routes, and the worker that carries jobs to their nodes. */
 export interface PrivateJobs extends Pick<JobWorker, 'start' | 'stop' | 'wake' | 'running' | 'claims'> {
-  /** Throws what §3 lists for endpoint 6. */
+  /** Throws the refusals that §3 lists for endpoint 6. */
   create(access: Access, body: JobCreate, asker: Asker): Promise<CreatedJob>
-  /** Throws `job_not_found`, also for another customer's job. */
+  /** Throws `job_not_found`, also if the job belongs to another customer. */
   read(access: Access, jobId: string): Promise<{ readonly job: JobRow; readonly webhook: WebhookRow | null }>
-  /** The signed transport keys of an own node; throws `node_not_found`. */
+  /** The signed transport keys of one of the customer's nodes. Throws `node_not_found`. */
   nodeKeys(access: Access, nodeId: string): Promise<NodeKeys>
   /** Newest first. */
   list(filter: {
@@ -34,9 +34,12 @@ export interface PrivateJobs extends Pick<JobWorker, 'start' | 'stop' | 'wake' |
   }): Promise<readonly JobFacts[]>
   /** Throws `command_not_found`. */
   command(commandId: string): Promise<JobFacts>
-  /** Ends a job at once, whoever works on it; throws `command_not_found`, and `invalid_state` for one that has ended. */
+  /**
+   * Ends a job at once, even if a gateway works on it. Throws `command_not_found`, and `invalid_state` if the job has
+   * ended.
+   */
   cancel(commandId: string, audit: AuditContext): Promise<JobFacts>
-  /** Open ones by status; counted at most every few seconds. */
+  /** The number of open jobs by status, counted at most every few seconds. */
   openByStatus(): Promise<Readonly<Record<string, number>>>
 }
 
@@ -88,7 +91,10 @@ export function createPrivateJobs(options: PrivateJobsOptions): PrivateJobs {
 async function readNodeKeys({ db }: Pick<PrivateJobsOptions, 'db'>, access: Access, nodeId: string): Promise<NodeKeys> {
   const scope = access.policy.nodeScope
   const node = await ownNodeKeys(db, access.customerId, nodeId)
-  if (node?.identityKey == null || (scope !== null && !scope.has(nodeId))) throw new Problem('node_not_found')
+  if (node === null || (scope !== null && !scope.has(nodeId))) throw new Problem('node_not_found')
+  if (node.identityKey === null) {
+    throw new Problem('node_not_found', { detail: 'The node runs no agent, so it cannot take private jobs' })
+  }
   return {
     node_id: node.nodeId,
     identity_public_key_ed25519: encodeBase64Url(node.identityKey),
@@ -108,7 +114,7 @@ async function cancelJob(
     const ended = await rows.endJob(tx, found.commandId, null, { status: 'cancelled', completedAt: now })
     if (ended === null) throw new Problem('invalid_state', { detail: 'The job has ended' })
     await followEnd(tx, ended, null, now)
-    // Whoever holds the lease hears that it is gone and lets the node go.
+    // The gateway with the lease hears that the lease is gone and stops asking the node.
     await rows.announceDueWork(tx, dueWorkChannel, `${jobWork}:leases`)
     await trail.record(tx, audit, { targetId: ended.commandId, commandId: ended.commandId })
     return ended

@@ -19,6 +19,7 @@ import type { SigningKey } from '../../protocol/signing/ed25519.ts'
 import { webhookSignature } from '../../protocol/signing/webhook-signature.ts'
 import type { WebhookStatus } from '../../protocol/wire/inference/job.ts'
 import { minuteMs, secondMs } from '../../time.ts'
+import type { HeadFields } from '../../transport/http1-parser.ts'
 import { isGlobalAddress } from '../../transport/public-address.ts'
 import type { Sealing } from '../accounts/sealing.ts'
 import type { AuditContext, AuditTrail } from '../audit/audit-context.ts'
@@ -29,20 +30,20 @@ import { PostError, postPinned } from './pinned-post.ts'
 export type { WebhookRow } from '../../db/queries/jobs/webhooks.ts'
 
 export const webhookWork = 'webhooks'
-/** Longer than an attempt can take: its row is another's only after a crash. */
+/** A lease is longer than an attempt can take, so another gateway gets the row only after a crash. */
 const leaseMs = minuteMs
 const attemptMs = 15 * secondMs
 const concurrencyMax = 32
 const pollMsDefault = secondMs
 const answerBytes = /^[ -~\t]{0,64}$/
 
-/** The world outside, replaceable as a whole: the clock, the names, the wire. */
+/** What webhooks need from outside: the clock, the name look-up and the connection. Tests replace it as a whole. */
 export interface WebhookWorld {
   /** Unix ms. */
   now(): number
-  /** 0 to 1. */
+  /** A random number from 0 to 1. */
   random(): number
-  /** Every address of a name; rejects where there is none. Asked before each attempt. */
+  /** Resolves a name to all of its addresses and rejects if there are none. It is called before each attempt. */
   readonly resolve: (hostname: string) => Promise<readonly string[]>
   readonly post: typeof postPinned
 }
@@ -56,13 +57,13 @@ export interface WebhooksOptions extends Pick<OpenDatabase, 'db' | 'sql'> {
   /** SVC_WEBHOOK_PORTS. */
   readonly ports: readonly number[]
   readonly inspect: (event: InspectionEvent) => void
-  /** One attempt ended so. */
+  /** Counts the result of one attempt. */
   readonly counted: (result: DeliveryVerdict['status']) => void
   readonly world?: Partial<WebhookWorld>
   readonly pollMs?: number
 }
 
-/** Delivers the events of ended jobs until a receiver has taken them, or the schedule is over (§11). */
+/** Delivers the events of ended jobs until a receiver accepts them or the schedule ends (§11). */
 export interface Webhooks extends Pick<DueWork<ClaimedWebhook>, 'start' | 'stop' | 'wake' | 'running'> {
   /** Throws `webhook_url_invalid`. */
   checkUrl(text: string): void
@@ -72,7 +73,7 @@ export interface Webhooks extends Pick<DueWork<ClaimedWebhook>, 'start' | 'stop'
     readonly customerId: string | null
     readonly limit: number
   }): Promise<readonly WebhookRow[]>
-  /** The same event, with a schedule of its own. Throws `webhook_not_found`, `invalid_state`. */
+  /** Sends the same event again with a new schedule. Throws `webhook_not_found` and `invalid_state`. */
   redeliver(webhookId: string, audit: AuditContext): Promise<WebhookRow>
 }
 
@@ -126,12 +127,12 @@ export function createWebhooks(options: WebhooksOptions): Webhooks {
       })
       if (row !== null) return row
       if ((await rows.getWebhook(db, webhookId)) === null) throw new Problem('webhook_not_found')
-      throw new Problem('invalid_state', { detail: 'The event is not due yet, or is being delivered now' })
+      throw new Problem('invalid_state', { detail: 'The event is not due yet, or the gateway is delivering it now' })
     },
   }
 }
 
-/** One attempt: the chart from `delivering` to the state the row gets. */
+/** Runs one attempt: the chart goes from `delivering` to the state that the row gets. */
 async function deliver(
   options: WebhooksOptions,
   world: WebhookWorld,
@@ -184,7 +185,7 @@ async function record(
 
 const failed = (error: string): DeliveryOutcome => ({ kind: 'failed', error, retryAfterMs: null })
 
-/** Checked anew each time: what the rules allow and what the name means may both have changed. */
+/** The URL is checked before each attempt, because the rules and the meaning of the name may have changed. */
 async function attempt(
   options: WebhooksOptions,
   world: WebhookWorld,
@@ -198,7 +199,7 @@ async function attempt(
   const addresses = await within(attemptMs, world.resolve(url.hostname)).catch(() => null)
   const [address] = addresses ?? []
   if (addresses === null || address === undefined) return failed('dns_error')
-  // One inner address among public ones is how a name is made to point inside.
+  // If any address is private, the delivery fails: attackers mix one private address with public ones.
   if (!addresses.every(isGlobalAddress)) return failed('blocked_address')
   const timestamp = Math.floor(world.now() / secondMs)
   const headers = await signedHeaders(options, world, webhook, timestamp)
@@ -220,7 +221,7 @@ async function attempt(
   }
 }
 
-function outcomeOf(status: number, headers: ReadonlyMap<string, string>, nowMs: number): DeliveryOutcome {
+function outcomeOf(status: number, headers: HeadFields, nowMs: number): DeliveryOutcome {
   if (status >= 200 && status < 300) return { kind: 'delivered' }
   if (status === 410) return { kind: 'stopped', error: 'gone' }
   if (headers.get('webhook-delivery')?.trim().toLowerCase() === 'abort-message') {

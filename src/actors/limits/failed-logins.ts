@@ -1,18 +1,18 @@
 import { minuteMs, secondMs } from '../../time.ts'
 
-/** Counts failed authentications per address (§4); what succeeds is never counted and never locked out. */
+/** Counts failed authentications per address (§4). Successful ones are never counted and never locked out. */
 export interface FailedLogins {
   /**
    * One more failed attempt. `refuse`: answer 401; `locked`: answer 429. Counted by each gateway for itself: all that
    * can differ between two is which of the two refusals an attempt gets.
    */
   failed(ipHash: string): 'refuse' | 'locked'
-  /** Until failed attempts of a locked address get 401 again, at least 1; null when it is not locked. */
+  /** Seconds until failed attempts of a locked address get 401 again, at least 1. null if the address is not locked. */
   lockedSeconds(ipHash: string): number | null
 }
 
 export interface FailedLoginsOptions {
-  /** SVC_AUTH_FAILURES_PER_MINUTE: more than these within a minute lock. */
+  /** SVC_AUTH_FAILURES_PER_MINUTE: more failures than this within a minute lock the address. */
   readonly perMinute: number
   /** SVC_AUTH_LOCKOUT_MS. */
   readonly lockoutMs: number
@@ -20,12 +20,12 @@ export interface FailedLoginsOptions {
 }
 
 interface Failures {
-  /** Of the last minute, Unix ms, oldest first; never more than the limit. */
+  /** The failures of the last minute (Unix ms), oldest first, at most as many as the limit. */
   times: number[]
   lockedUntilMs: number
 }
 
-/** Beyond these the address that failed longest ago is forgotten; times bound the memory where the limit is high. */
+/** How many addresses are remembered. Beyond it the address whose last failure is oldest is forgotten. */
 const addressesMax = 20_000
 const timesMax = 2_000_000
 

@@ -17,7 +17,7 @@ export interface LeaseBookOptions {
   readonly ttlMs: number
 }
 
-/** Accounts, addresses and tokens in use within the last seconds. */
+/** How many accounts, addresses and tokens may be in use within the last seconds. */
 const leasesMax = 50_000
 const tickMs = secondMs
 const sweepEveryMs = minuteMs
@@ -25,7 +25,7 @@ const failureLogEveryMs = secondMs
 const endWaitMs = 2 * secondMs
 const channel = 'penstock_limits'
 
-/** All leases of this gateway, by the names under which the database asks for their reserves. */
+/** All leases of this gateway, by the names that the database uses when it asks for reserves. */
 export class LeaseBook {
   private readonly queries: LimitQueries
   private readonly leases = new Map<string, LimitLease>()
@@ -50,7 +50,9 @@ export class LeaseBook {
     await this.listen()
   }
 
-  /** Without it a reserve is given back when it lies idle, and not when somebody asks; hence no failure of the start. */
+  /**
+   * Without the channel an idle reserve is still returned, only later. So a failure to listen does not fail the start.
+   */
   private async listen(): Promise<void> {
     if (this.listening) return
     this.listening = true
@@ -68,7 +70,7 @@ export class LeaseBook {
     if (this.timer !== null) clearInterval(this.timer)
     this.timer = null
     const ended = Promise.all([...this.leases.values()].map((lease) => lease.end()))
-    // Without an answer the leases end by themselves.
+    // If the database does not answer, the leases expire by themselves.
     await Promise.race([ended, Bun.sleep(endWaitMs)])
     if (this.unlisten !== null) await within(endWaitMs, this.unlisten()).catch(() => {})
     this.leases.clear()
@@ -82,7 +84,7 @@ export class LeaseBook {
     return this.open(`slots:${customerId}`, {
       sync: async (limit, message) => {
         const state = await this.queries.slots(customerId, limit, message)
-        // The function answers every new message; slots in use must not be forgotten.
+        // The function answers every new message, so a missing answer is an error: slots in use must not be forgotten.
         if (state === null && !message.close) throw new Error('slot lease not answered')
         return state
       },
@@ -92,7 +94,7 @@ export class LeaseBook {
     })
   }
 
-  /** A bucket of as many tokens as its limit, refilled within a minute. */
+  /** A token bucket that holds as many tokens as its limit and refills within a minute. */
   rate(key: string): LimitLease {
     return this.open(`rate:${key}`, {
       sync: (limit, message) => this.queries.rate(key, limit, limit / 60, message),
@@ -106,7 +108,8 @@ export class LeaseBook {
     return this.open(`quota:${customerId}:${day}`, {
       sync: (limit, message) => this.queries.quota(customerId, day, limit, message),
       holds: true,
-      // Counted as used until it is given back: a gateway without the database may go on spending it.
+      // Units count as used until they are returned, because a gateway without the database may continue to spend
+      // them.
       expires: false,
       reservePart: reserveParts.quota,
     })

@@ -1,6 +1,6 @@
 export type LeaseAnswer =
   | { readonly kind: 'taken'; readonly epoch: number }
-  /** `waitMs`: until the pool has one more; 0 where time brings nothing. */
+  /** `waitMs` is the time until the pool has one more unit, or 0 if time does not help. */
   | { readonly kind: 'refused'; readonly waitMs: number }
   | { readonly kind: 'away' }
 
@@ -11,7 +11,7 @@ export interface LeaseWaiter {
   readonly answer: (answer: LeaseAnswer) => void
 }
 
-/** Who waits for units of one lease, in the order of arrival. */
+/** The requests that wait for units of one lease, in the order of their arrival. */
 export class LeaseQueue {
   private waiters: LeaseWaiter[] = []
 
@@ -19,12 +19,12 @@ export class LeaseQueue {
     return this.waiters.length
   }
 
-  /** All that is asked for, units. */
+  /** The number of units that all waiting requests ask for. */
   get units(): number {
     return this.waiters.reduce((sum, waiter) => sum + waiter.units, 0)
   }
 
-  /** Who waits now; who comes later is not among them. */
+  /** The requests that wait now, without those that come later. */
   present(): ReadonlySet<LeaseWaiter> {
     return new Set(this.waiters)
   }
@@ -45,7 +45,7 @@ export class LeaseQueue {
     })
   }
 
-  /** Whoever is served by `take`, first come first served; a small request may pass a large one that cannot be. */
+  /** Serves waiting requests in order with `take`. A small request may overtake a large one that cannot be served. */
   serve(take: (units: number) => LeaseAnswer | null): void {
     if (this.waiters.length === 0) return
     this.waiters = this.waiters.filter((waiter) => {
@@ -55,7 +55,7 @@ export class LeaseQueue {
     })
   }
 
-  /** True when there was somebody to answer. */
+  /** Returns true if a request was waiting. */
   answer(answer: LeaseAnswer, to: (waiter: LeaseWaiter) => boolean): boolean {
     const answered = this.waiters.filter(to)
     this.waiters = this.waiters.filter((waiter) => !to(waiter))

@@ -5,18 +5,23 @@ import { reserveFor } from '../../machines/rules/quota.ts'
 import { secondMs } from '../../time.ts'
 import { type LeaseAnswer, LeaseQueue, type LeaseWaiter } from './lease-queue.ts'
 
-/** Nobody took anything for this long: the reserve goes back, and with no holder left the lease ends. */
+/** After this time without use the reserve goes back. If nobody holds units, the lease ends. */
 const idleAfterMs = 2 * secondMs
-/** A slot or a token that its holder stops renewing is free again after; it renews three times as often. */
+/**
+ * A slot or token becomes free this long after its holder stopped renewing it. The holder renews three times as often.
+ */
 export const leaseTtlMs = 15 * secondMs
-/** A refusal waits this long for the reserves that other gateways were asked to give back. */
+/** How long a refusal waits for reserves that other gateways were asked to return. */
 const othersWaitMs = 300
 const othersPollMs = 40
-/** A pool found empty is not asked again before: a client that hammers costs no statement per refusal. */
+/**
+ * How long an empty pool is not asked again, so that a client that repeats its request does not cost a statement each
+ * time.
+ */
 const emptyForMs = 250
-/** After a failure of the database nobody waits for it again before. */
+/** How long nobody waits for the database again after a failure of it. */
 const awayForMs = 250
-/** The database does not answer: who waits is told so after. A message that arrives later is ignored by its number. */
+/** How long a request waits for the database. A message that arrives later is ignored by its number. */
 const answerWaitMs = 2 * secondMs
 const waitingMax = 10_000
 
@@ -24,14 +29,14 @@ export interface LeaseOptions {
   /** Unix ms. */
   readonly now: () => number
   readonly sync: (limit: number, message: LeaseMessage) => Promise<LeaseState | null>
-  /** What is taken is held until it is given back; a lease with holders does not end. */
+  /** Whether units are held until they are returned. A lease with held units does not end. */
   readonly holds: boolean
-  /** Not renewed in time, nothing of it may be spent. Otherwise what was granted stays granted. */
+  /** Whether units that were not renewed in time may no longer be spent. Otherwise granted units stay granted. */
   readonly expires: boolean
-  /** The largest reserve is the limit divided by this. */
+  /** The largest reserve is the limit divided by this number. */
   readonly reservePart: number
   readonly ttlMs: number
-  /** The database did not answer; who waits is told so. */
+  /** Hears that the database did not answer. Waiting requests are told. */
   readonly failed: (error: unknown) => void
 }
 
@@ -39,6 +44,20 @@ export interface LeaseOptions {
  * This gateway's share of one pool in PostgreSQL. Units are taken from it without a wait while it lasts; one message at
  * a time states it anew. While a smaller share is being stated only the smaller one is spent, so whatever becomes of
  * the message, no more is spent than the database has granted.
+ *
+ * State × event → state. A unit "fits" where the share has it, and the share is in force where it `expires`:
+ *
+ * | state      | take that fits | take that does not  | granted  | too little granted | not known there ¹ | no answer | idle, no holder |
+ * | ---------- | -------------- | ------------------- | -------- | ------------------ | ----------------- | --------- | --------------- |
+ * | `fresh`    | –              | asks                | `stated` | `empty`            | `fresh`           | `away`    | `closed`        |
+ * | `stated`   | spends         | asks                | `stated` | `empty`            | `fresh`           | `away`    | `closed` ²      |
+ * | `empty` ³  | spends         | is refused          | `stated` | `empty`            | `fresh`           | `away`    | `closed` ²      |
+ * | `away` ³   | spends         | is told `away`      | `stated` | `empty`            | `fresh`           | `away`    | `closed` ²      |
+ * | `closed`   | –              | a new lease is made | –        | –                  | –                 | –         | –               |
+ *
+ * ¹ A new lease and epoch: what is given back to the old one no longer counts. ² Where somebody waits by then: `fresh`. ³ Until
+ * `emptyForMs` or `awayForMs` is over, then as `stated`. With other gateways' reserves to be had, who waits is refused
+ * only after `othersWaitMs`.
  */
 export class LimitLease {
   private leaseId = ulid()
@@ -46,11 +65,11 @@ export class LimitLease {
   private fresh = true
   private spent = 0
   private cap = 0
-  /** What is given back to an earlier epoch is no business of this one. */
+  /** Units that are returned to an earlier epoch do not concern this one. */
   private epoch = 0
   private holders = 0
   private readonly waiting = new LeaseQueue()
-  /** Who waited when the last message was sent. */
+  /** The requests that waited when the last message was sent. */
   private asking: ReadonlySet<LeaseWaiter> = new Set()
   private talk: Promise<void> | null = null
   private wake: (() => void) | null = null
@@ -64,14 +83,17 @@ export class LimitLease {
   private nextUnitAtMs = 0
   private left = 0
   private limit = 0
-  /** Ended: whoever wants more opens a new one. */
+  /** True when the lease has ended. A request that wants more opens a new one. */
   closed = false
 
   constructor(private readonly options: LeaseOptions) {
     this.takenAtMs = options.now()
   }
 
-  /** Before the first use, and when a policy changes: what was kept under the old limit is not spent under the new one. */
+  /**
+   * Call it before the first use and when a policy changes. A reserve under the old limit is not spent under the new
+   * one.
+   */
   setLimit(limit: number): void {
     if (limit === this.limit) return
     this.limit = limit
@@ -79,13 +101,13 @@ export class LimitLease {
     this.emptyUntilMs = 0
   }
 
-  /** Left of the limit as far as this gateway knows, with what time has brought since it last asked. */
+  /** What is left of the limit as far as this gateway knows, with what time has added since the last message. */
   remaining(perSecond = 0): number {
     const refilled = ((this.options.now() - this.validFromMs) / secondMs) * perSecond
     return Math.min(this.limit, this.left + Math.max(0, refilled) + Math.max(0, this.cap - this.spent))
   }
 
-  /** The epoch of what was taken, or null: ask with `take`. */
+  /** Returns the epoch of the taken units, or null: then ask with `take`. */
   tryTake(units: number): number | null {
     const now = this.options.now()
     if (this.waiting.length > 0 || !this.fits(units, now)) return null
@@ -110,22 +132,27 @@ export class LimitLease {
     return answer
   }
 
-  /** Units not used after all; negative where more was used. Exactly once for all that is taken from a lease that holds. */
+  /**
+   * Returns units that were not used, or takes more if the number is negative. Call it exactly once for units that are
+   * held.
+   */
   giveBack(units: number, epoch: number): void {
     if (epoch !== this.epoch) return
     this.spent -= units
     if (this.options.holds) this.holders--
-    // What comes back here needs no question to the database.
+    // Waiting requests get the returned units without a message to the database.
     this.serve()
     if (this.waiting.length === 0) this.wake?.()
   }
 
-  /** Another gateway is about to refuse and waits for what this one can spare, or for the word that it has nothing. */
+  /**
+   * Another gateway is about to refuse and waits for what this one can return, or for the answer that it has nothing.
+   */
   asked(): void {
     this.shrink(false)
   }
 
-  /** Gives back what lies idle, renews, ends. Call about once a second. */
+  /** Returns idle reserves, renews and ends. Call it about once a second. */
   tick(): void {
     const now = this.options.now()
     const idle = now - this.takenAtMs >= idleAfterMs
@@ -135,7 +162,7 @@ export class LimitLease {
     else if ((unspent || this.holders > 0) && now - this.sentAtMs >= this.options.ttlMs / 3) this.converse()
   }
 
-  /** At the end of the process: gives back what nobody holds. */
+  /** Returns everything that nobody holds, at the end of the process. */
   async end(): Promise<void> {
     await this.talk
     this.shrink(this.holders === 0)
@@ -166,7 +193,7 @@ export class LimitLease {
     return { kind: 'refused', waitMs: Math.max(0, this.nextUnitAtMs - now) }
   }
 
-  /** One conversation at a time; who came while the last one ended begins the next. */
+  /** Only one exchange of messages runs at a time. A request that comes while one ends begins the next. */
   private begin(conversation: () => Promise<unknown>): void {
     this.talk ??= conversation()
       .then(
@@ -174,7 +201,7 @@ export class LimitLease {
         (error) => {
           this.options.failed(error)
           this.awayUntilMs = this.options.now() + awayForMs
-          // Who came after the message was sent gets one of its own.
+          // A request that came after the message was sent gets a message of its own.
           const { asking } = this
           this.waiting.answer({ kind: 'away' }, (waiter) => asking.has(waiter))
         },
@@ -185,12 +212,12 @@ export class LimitLease {
       })
   }
 
-  /** Gives the reserve back; with `close` the lease ends. */
+  /** Returns the reserve. With `close` the lease ends. */
   private shrink(close: boolean): void {
     if (!this.closed) this.begin(() => this.state(close, 0))
   }
 
-  /** States the lease until nobody waits any more. */
+  /** Sends messages until nobody waits any more. */
   private converse(): void {
     this.begin(async () => {
       const sinceMs = performance.now()
@@ -233,7 +260,7 @@ export class LimitLease {
     return this.spent + this.waiting.units
   }
 
-  /** One message. null: the lease ended, or was not known any more and begins anew. */
+  /** Sends one message. null means that the lease has ended, or was unknown and begins anew. */
   private async state(close: boolean, reserve: number, askingMs = 0): Promise<LeaseState | null> {
     const { limit, spent, fresh, leaseId } = this
     const { ttlMs } = this.options
@@ -250,12 +277,12 @@ export class LimitLease {
     if (close) this.closed = this.waiting.length === 0
     if (close || state === null) return this.reset()
     this.fresh = false
-    // Granted under a limit that was changed meanwhile: asked again before it is spent.
+    // The units were granted under a limit that has changed since, so the lease asks again before it spends them.
     this.cap = limit === this.limit ? state.granted : Math.min(state.granted, this.spent)
     this.left = state.remaining
     this.validFromMs = this.sentAtMs
     this.nextUnitAtMs = this.options.now() + state.waitMs
-    // No reserve to be had: nobody is sent for one before somebody has to wait.
+    // The pool has no reserve to give, so the lease does not ask for one before a request has to wait.
     this.reserve = state.granted >= want ? reserve : 0
     return state
   }

@@ -14,11 +14,11 @@ import { LeaseBook } from './lease-book.ts'
 import type { LeaseAnswer } from './lease-queue.ts'
 import { type LimitLease, leaseTtlMs } from './limit-lease.ts'
 
-/** One admitted request: give back what it took, exactly once. */
+/** One admitted request. Its units must be returned exactly once. */
 export interface Admission {
-  /** `RateLimit` and `RateLimit-Policy` for the answer; absent where the account has no limit with a window. */
+  /** `RateLimit` and `RateLimit-Policy` for the answer. Absent if the account has no limit with a window. */
   readonly headers?: Readonly<Record<string, string>>
-  /** `tokens`: what it really used; the difference to the reservation goes back to the day's quota. */
+  /** `tokens` is what the request really used. The rest of the reservation goes back to the day's quota. */
   settle(tokens: number): void
 }
 
@@ -32,7 +32,7 @@ export interface Limits {
   admit(access: Access, tokens: number): Admission | Promise<Admission>
 }
 
-/** As `RateLimit-Policy` names the limits of an account. */
+/** The names of an account's limits in `RateLimit-Policy`. */
 type LimitName = 'chat' | 'chat-tokens'
 type RateHeaders = Readonly<Record<string, string>>
 
@@ -45,7 +45,7 @@ export interface LimitsOptions {
   /** Unix ms; decides the day of a quota. */
   readonly now?: () => number
   readonly random?: () => number
-  /** A crashed gateway's slots are free again after, ms. */
+  /** How long after a crash the slots of a gateway become free, ms. */
   readonly leaseTtlMs?: number
 }
 
@@ -61,7 +61,10 @@ const noHeaders: RateHeaders = {}
 /** §17. */
 const nodeReportsPerMinute = 12
 
-/** The limits that protect the gateway itself. They refuse with `rate_limited`; without the database they let pass. */
+/**
+ * The limits that protect the gateway itself. They refuse with `rate_limited`. Without the database they admit
+ * everything.
+ */
 export class GatewayLimits implements Limits {
   private readonly now: () => number
   private readonly random: () => number
@@ -78,7 +81,7 @@ export class GatewayLimits implements Limits {
     return this.book.start(() => this.forgetIdle())
   }
 
-  /** Gives back what nobody holds, so that other gateways need not wait for its expiry. */
+  /** Returns everything that nobody holds, so that other gateways need not wait until it expires. */
   async stop(): Promise<void> {
     await this.book.stop()
     this.accounts.clear()
@@ -88,7 +91,7 @@ export class GatewayLimits implements Limits {
     const { dailyTokenQuota, rateLimitRpm, maxConcurrency } = access.policy
     if (dailyTokenQuota === null && rateLimitRpm === null && maxConcurrency === null) return unlimited
     const account = this.account(access)
-    // At least one, so that what a request of unknown size really used still counts against its own lease.
+    // At least one unit, so that a request of unknown size counts its real use against its own lease.
     const units = Math.max(1, Math.ceil(tokens))
     const slot = account.slots === null ? 0 : account.slots.tryTake(1)
     const quota = slot === null ? null : account.quota === null ? 0 : account.quota.tryTake(units)
@@ -96,7 +99,7 @@ export class GatewayLimits implements Limits {
     if (slot !== null && quota !== null && rate !== null) return this.admission(access, account, units, slot, quota)
     if (slot !== null) account.slots?.giveBack(1, slot)
     if (quota !== null) account.quota?.giveBack(units, quota)
-    // The leases of this moment: midnight may pass, and a new day begin, while this waits.
+    // These are the leases of this moment, because a new day may begin while the request waits.
     return this.ask(access, { ...account }, units)
   }
 
@@ -161,7 +164,7 @@ export class GatewayLimits implements Limits {
     }
   }
 
-  /** `spent`: the limit that refuses, and what `Retry-After` will say of it. */
+  /** `spent` is the limit that refuses and the seconds that `Retry-After` will name. */
   private headers(
     access: Access,
     account: Account,
@@ -188,7 +191,7 @@ export class GatewayLimits implements Limits {
   }
 
   private takeRate(key: string, name: string, perMinute: number): RateHeaders | Promise<RateHeaders> {
-    // What a flood of addresses brings need be carried neither here nor by the database.
+    // When the book is full, neither this gateway nor the database has to remember further addresses.
     if (this.book.full()) return noHeaders
     const lease = this.book.rate(key)
     lease.setLimit(perMinute)
@@ -216,7 +219,7 @@ export class GatewayLimits implements Limits {
     if (policy.dailyTokenQuota === null) account.quota = null
     else {
       const day = utcDay(this.now())
-      // Yesterday's lease lives on in the requests that took from it, and ends when they have settled.
+      // Requests that took from yesterday's lease keep it until they have settled.
       if (account.day !== day) account.quota = null
       account.day = day
       account.quota = current(account.quota, policy.dailyTokenQuota, () => this.book.quota(customerId, day))
@@ -232,7 +235,7 @@ export class GatewayLimits implements Limits {
   }
 }
 
-/** The open lease of a limit, with the limit as it is now; null where there is none. */
+/** The open lease of a limit with its current limit, or null if there is no limit. */
 function current(lease: LimitLease | null, limit: number | null, open: () => LimitLease): LimitLease | null {
   if (limit === null) return null
   const usable = lease === null || lease.closed ? open() : lease
@@ -246,7 +249,7 @@ function rateView(name: string, perMinute: number, lease: LimitLease): LimitView
   return { name, limit: perMinute, windowSeconds: 60, remaining, resetSeconds: (perMinute - remaining) / perSecond }
 }
 
-/** Of a limit that refuses: whatever is left does not suffice, and its time is the one that `Retry-After` tells. */
+/** The view of a limit that refuses: whatever remains is not enough, and its time is that of `Retry-After`. */
 function spentView(view: LimitView, retryAfterSeconds: number): LimitView {
   return { ...view, remaining: 0, resetSeconds: retryAfterSeconds }
 }

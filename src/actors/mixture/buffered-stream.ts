@@ -1,9 +1,9 @@
-/** How the client took a stream: to its end, not at all any more, or not a byte for too long. */
+/** How a stream ended: the client read everything, left, or read nothing for too long. */
 export type StreamEnd = 'sent' | 'client_gone' | 'slow_client'
 
 export interface BufferedStream {
   readonly stream: ReadableStream<string>
-  /** The rest at once: the gateway stops. */
+  /** Sends the rest at once, because the gateway stops. */
   flush(): void
 }
 

@@ -2,8 +2,9 @@ import { ulid } from '../../ids.ts'
 import { subCallsOf, traceOf, usageOf } from '../../machines/mixture/report.ts'
 import { strategies } from '../../machines/mixture/strategies/registry.ts'
 import { isMetered, type MixtureConfig, type MixtureEnd, type MixtureReport } from '../../machines/mixture/types.ts'
-import type { SettledAnswer } from '../../protocol/chat/completion-stream.ts'
+import { answerEvents, type BufferedAnswer } from '../../protocol/chat/completion-stream.ts'
 import type { ChatMetadata } from '../../protocol/wire/inference/chat.ts'
+import { chat } from '../operations/chat.ts'
 import type { MixtureOutcome, MixtureRecord, SubCallRecord } from './mixture-records.ts'
 import type { MixtureCommand } from './mixture-run.ts'
 
@@ -16,7 +17,9 @@ export const isSucceeded = (report: MixtureReport): report is SucceededReport =>
 
 export const usageOfReport = ({ experts, aggregator }: MixtureReport) => usageOf([...experts, aggregator])
 
-/** `svc` of the answer: of the sub-call whose answer it is, but for the times and the sum, which are the mixture's. */
+/**
+ * `svc` of the answer. It is that of the sub-call that gave the answer, except that times and usage are the mixture's.
+ */
 function metadataOf(report: SucceededReport, { requestId, startedMs }: MixtureCommand): ChatMetadata {
   const { call } = report.end
   const trace = traceOf(report)
@@ -25,7 +28,7 @@ function metadataOf(report: SucceededReport, { requestId, startedMs }: MixtureCo
     runtime_id: call.runtimeId,
     runtime_kind: call.runtimeKind,
     latency_ms: latencyMs,
-    // Nothing is sent before all is settled (specification, mixture rule 5).
+    // Nothing is sent before every sub-call has ended (specification, mixture rule 5).
     ttft_ms: latencyMs,
     receipt_hash: call.receiptHash,
     request_id: requestId,
@@ -34,14 +37,14 @@ function metadataOf(report: SucceededReport, { requestId, startedMs }: MixtureCo
   }
 }
 
-export function settledAnswer(report: SucceededReport, command: MixtureCommand): SettledAnswer {
+export function bufferedAnswer(report: SucceededReport, command: MixtureCommand): BufferedAnswer {
   const { config, end } = report
   const aggregates = strategies[config.strategy].kind === 'aggregating'
   const model = aggregates && config.aggregator !== null ? config.aggregator : command.body.model
   const asked: { readonly include_usage?: unknown } = command.body.stream_options ?? {}
   const { message, finish_reason: finishReason, logprobs } = end.choice
   return {
-    identity: { id: `chatcmpl-${ulid()}`, created: Math.floor(Date.now() / 1_000), model },
+    identity: { id: command.operation.idPrefix + ulid(), created: Math.floor(Date.now() / 1_000), model },
     message,
     finishReason,
     ...(logprobs === undefined ? {} : { logprobs }),
@@ -51,7 +54,27 @@ export function settledAnswer(report: SucceededReport, command: MixtureCommand):
   }
 }
 
-export function wholeBody({ identity, message, finishReason, logprobs, usage, metadata }: SettledAnswer): string {
+/** The body of a whole answer, in the operation's own shape. */
+export function wholeBody(answer: BufferedAnswer, { operation, body }: MixtureCommand): string {
+  if (operation === chat) return chatBody(answer)
+  const { identity, message, finishReason, usage, metadata } = answer
+  const choices = [{ index: 0, message, finish_reason: finishReason }]
+  const whole = { choices, usage, svc: undefined, outputWeight: () => 0 }
+  return operation.writeWhole(identity, whole, { usage, metadata }, body)
+}
+
+/** The events of a buffered answer, in the operation's own shape. */
+export function* streamEvents(answer: BufferedAnswer, { operation, body }: MixtureCommand): Generator<string> {
+  const writer = operation === chat ? undefined : operation.writer?.(answer.identity, body)
+  if (writer === undefined) return yield* answerEvents(answer)
+  for (const event of answerEvents({ ...answer, separateUsage: false })) {
+    const accepted = writer.accept(event.slice('data: '.length).trimEnd())
+    if (accepted.kind === 'chunk') yield accepted.text
+  }
+  yield writer.last(answer, false)
+}
+
+function chatBody({ identity, message, finishReason, logprobs, usage, metadata }: BufferedAnswer): string {
   return JSON.stringify({
     id: identity.id,
     object: 'chat.completion',
@@ -71,7 +94,7 @@ function outcomeOf(report: MixtureReport, degraded: boolean): MixtureOutcome {
   return experts.length === 0 && end.problem.status < 500 ? 'refused' : 'failed'
 }
 
-/** `strategy`: as the request named it, one of the registry. */
+/** `strategy` is the name in the request, one of the registry. */
 export function recordOf(report: MixtureReport, strategy: string, command: MixtureCommand): MixtureRecord {
   const latencyMs = performance.now() - command.startedMs
   const endedAtMs = Date.now()

@@ -3,39 +3,42 @@ import type { CustomerId, RequestId } from '../../ids.ts'
 import type { TokenUsage } from '../../protocol/chat/token-usage.ts'
 import type { SubCallRole, SubCallStatus } from '../../protocol/wire/inference/mixture.ts'
 
-/** How a mixture ended, also a metric label. `refused`: a well-formed configuration that policy, budget or quota refused. */
+/**
+ * How a mixture ended; also a metric label. `refused` means that policy, budget or quota refused a well-formed
+ * configuration.
+ */
 export type MixtureOutcome = 'succeeded' | 'degraded' | 'quorum_not_met' | 'refused' | 'cancelled' | 'failed'
 
-/** One sub-call, metadata only. */
+/** One sub-call, with metadata only. */
 export interface SubCallRecord {
   readonly role: SubCallRole
   readonly model: string
   readonly status: SubCallStatus
-  /** Empty where no machine was called. */
+  /** Empty if no node was called. */
   readonly nodeId: string
-  /** Of the sub-call, as its node heard it and its receipt carries it; null where no machine was called. */
+  /** The request id that the node got and that the receipt contains. null if no node was called. */
   readonly requestId: RequestId | null
   readonly receiptHash: string | null
   readonly latencyMs: number
   readonly totalTokens: number
 }
 
-/** One finished mixture: what the admin's list of recent mixtures may show. Never any text. */
+/** One finished mixture as the admin's list of recent mixtures shows it. It never contains any text. */
 export interface MixtureRecord {
   readonly requestId: RequestId
   readonly customerId: CustomerId
   readonly strategy: string
   readonly outcome: MixtureOutcome
-  /** Of the refusal or failure. */
+  /** The code of the refusal or failure. */
   readonly code: ProblemCode | null
   readonly degraded: boolean
   /** Unix ms. */
   readonly startedAtMs: number
   readonly endedAtMs: number
   readonly latencyMs: number
-  /** The experts in their order, then the aggregator; empty where nothing was dispatched. */
+  /** The experts in their order, then the aggregator. Empty if no sub-call was sent. */
   readonly experts: readonly SubCallRecord[]
-  /** Sum over all sub-calls. */
+  /** The sum over all sub-calls. */
   readonly usage: TokenUsage
 }
 
@@ -45,7 +48,7 @@ export interface MixtureRecords {
   recent(limit: number): readonly MixtureRecord[]
 }
 
-/** Mixtures kept in memory. */
+/** How many mixtures are kept in memory. */
 export const mixturesKeptMax = 1_000
 
 export function createMixtureRecords(): MixtureRecords {

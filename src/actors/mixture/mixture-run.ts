@@ -24,7 +24,7 @@ import type { Span } from '../telemetry/tracing.ts'
 import { SubCall, type SubCallOrder, type SubCallPort } from './mixture-sub-call.ts'
 
 export interface MixtureCommand extends ChatCommand<ChatRequest> {
-  /** Where the request names a machine, as an error's `param`; null: nowhere. */
+  /** The `param` of an error if the request names a node, otherwise null. */
   readonly pinParam: string | null
 }
 
@@ -35,9 +35,9 @@ export interface MixturePort extends SubCallPort {
 }
 
 type Members = Readonly<Record<string, unknown>>
-/** A sub-call's answer is awaited whole, however its machine is asked for it. */
+/** The gateway waits for the whole answer of a sub-call, whether or not the node sends it as a stream. */
 const wholeAnswer: Members = { stream: false, stream_options: undefined }
-/** Tools are for the one who speaks to the client (§7). */
+/** Only the model that answers the client gets tools (§7). */
 const withoutTools: Members = {
   ...wholeAnswer,
   tools: undefined,
@@ -49,10 +49,10 @@ const withoutTools: Members = {
 export class MixtureRun {
   private admission: Admission | null = null
   private readonly running = new Set<SubCall>()
-  /** One cut of the client's body serves all experts. */
+  /** The client's body is cut once for all experts. */
   private expertOrder: SubCallOrder['prepare'] | null = null
   readonly span: Span | null
-  /** The gateway stops: what is aborted then is no fault of a node. */
+  /** True while the gateway stops: calls that are aborted then are not failures of their nodes. */
   stopping = false
 
   constructor(
@@ -62,7 +62,7 @@ export class MixtureRun {
     this.span = command.span?.mixture() ?? null
   }
 
-  /** Rate and concurrency count the mixture as one request. */
+  /** The mixture counts as one request for rate and concurrency. */
   async admit(tokens: number, signal: AbortSignal): Promise<AdmitOutput> {
     const { access } = this.command
     const asked = this.port.limits.admit(access, access.policy.dailyTokenQuota === null ? 0 : tokens)
@@ -91,7 +91,7 @@ export class MixtureRun {
     })
   }
 
-  /** Returns how to end it before its time. */
+  /** Returns a function that ends the sub-call early. */
   runSubCall(input: SubCallInput, tell: (event: MixtureEvent) => void): () => void {
     const { port, command } = this
     const index = input.role === 'expert' ? input.index : aggregatorIndex
@@ -145,7 +145,7 @@ export class MixtureRun {
     }
   }
 
-  /** Its own check of the context: beside the answers, instructions and output must fit. */
+  /** The aggregator's context is checked separately, because instructions and output must fit beside the answers. */
   private orderAggregator(input: SubCallInput & { role: 'aggregator' }): Omit<SubCallOrder, 'dispatched'> {
     const { port, command } = this
     const { accepted, model, answers } = input
@@ -167,7 +167,7 @@ export class MixtureRun {
     { modelId, runtimeKind, contextLength }: Route,
   ): ReturnType<SubCallOrder['prepare']> {
     const { port, command } = this
-    // A machine that says nothing of its context gets no more than the whole mixture may use.
+    // A node that does not report its context length gets at most what the whole mixture may use.
     const context = contextLength ?? port.config.SVC_MIXTURE_TOKENS_MAX
     const roomTokens = context - accepted.textTokens - accepted.outputTokens
     const messages = strategy.messages({

@@ -24,28 +24,28 @@ export interface SubCallPort extends ChatPort {
   readonly subCall: (sample: ModelCallSample) => void
 }
 
-/** One call of a mixture, before it has a machine. */
+/** One call of a mixture before a node is chosen for it. */
 export interface SubCallOrder {
   readonly placement: PlacementRequest
   readonly planned: PlannedExpert
-  /** What is asked of the node; an aggregator's prompt depends on what its machine can hold. */
+  /** Builds the request for the node. The prompt of an aggregator depends on the context length of its node. */
   readonly prepare: (route: Route) => { readonly body: ChatRequest; readonly upstream: UpstreamBody }
   readonly dispatched: (call: DispatchedCall) => void
 }
 
 const noNode: SubCallResult = { status: 'no_node', call: null }
 
-/** A normal request to one own machine: no failover, no retry, no fallback; a receipt and an id of its own. */
+/** A normal request to one own node, without failover, retry or fallback, and with its own id and receipt. */
 export class SubCall {
   private readonly controller = new AbortController()
   private readonly exchange: Exchange
 
   constructor(
     private readonly port: SubCallPort,
-    /** The mixture's. */
+    /** The span of the mixture. */
     private readonly parent: ChatCommand<ChatRequest>,
     private readonly order: SubCallOrder,
-    /** The mixture's. */
+    /** The span of the mixture. */
     span: Span | null,
   ) {
     const command: ChatCommand = {
@@ -60,17 +60,19 @@ export class SubCall {
       idempotencyKey: null,
       signal: this.controller.signal,
       span,
-      finished: ({ model, nodeId, latencyMs, ttftMs, usage }) =>
-        port.subCall({
-          model,
-          nodeId,
-          durationS: latencyMs / 1_000,
-          ttftS: ttftMs === null ? null : ttftMs / 1_000,
-          promptTokens: usage?.prompt_tokens ?? 0,
-          completionTokens: usage?.completion_tokens ?? 0,
-        }),
+      recorder: {
+        record: ({ model, nodeId, latencyMs, ttftMs, usage }) =>
+          port.subCall({
+            model,
+            nodeId,
+            durationS: latencyMs / 1_000,
+            ttftS: ttftMs === null ? null : ttftMs / 1_000,
+            promptTokens: usage?.prompt_tokens ?? 0,
+            completionTokens: usage?.completion_tokens ?? 0,
+          }),
+      },
     }
-    this.exchange = new Exchange(port, command, port.router.table(), () => {})
+    this.exchange = new Exchange(port, command, port.router.table(), null)
     this.exchange.sentOnce = true
   }
 
@@ -79,31 +81,31 @@ export class SubCall {
     this.exchange.attempt?.abort(cause)
   }
 
-  /** Never rejects: a defect is the status `error`. */
+  /** Never rejects. A defect becomes the status `error`. */
   async run(failed: (error: unknown) => void): Promise<SubCallResult> {
     try {
       const { planned } = this.order
-      // Where somebody else took the planned slot meanwhile, this call waits for one like any other.
+      // If another request took the planned slot meanwhile, this call waits for a slot like any other.
       const free = planned.kind === 'placed' && hasSlot(planned.route) ? planned.route : null
       const route = free ?? (planned.kind === 'no_node' ? null : await this.waitForRoute())
       return route === null || !this.isHome(route) ? noNode : await this.call(route)
     } catch (error) {
       if (this.controller.signal.aborted) return { status: 'upstream_error', call: null }
       failed(error)
-      // Whatever broke, its slot is free again; where it was free already, this does nothing.
+      // Frees the slot after any failure. If it is already free, this does nothing.
       this.exchange.attempt?.release({ kind: 'neutral' })
       this.exchange.finish(500, 'internal_error', null, null)
       return { status: 'error', call: null }
     }
   }
 
-  /** Ownership as it is now, whatever was planned: an answer to a prompt never comes from a foreign machine. */
+  /** Checks the ownership at this moment, whatever was planned: a prompt never goes to somebody else's node. */
   private isHome(route: Route): boolean {
     const { customerId } = this.parent.access
     return isOwn(route, customerId) && this.port.router.table().owners.get(route.nodeId) === customerId
   }
 
-  /** Own machines serve the model and all are full: the same short wait as for any request (§5). */
+  /** All own nodes that serve the model are full, so the call waits as briefly as any request (§5). */
   private async waitForRoute(): Promise<Route | null> {
     const { router, config, random } = this.port
     const untilMs = performance.now() + config.SVC_QUEUE_WAIT_MS
@@ -149,12 +151,12 @@ export class SubCall {
   private failed(call: DispatchedCall, { code, strike }: AttemptFailure): SubCallResult {
     const { port, exchange, parent } = this
     strike?.()
-    // A call that ended because its client left is no failure of the node.
+    // A call that ended because its client left is not a failure of the node.
     if (!parent.signal.aborted) port.failed(code)
     exchange.finish(parent.signal.aborted ? 499 : new Problem(code).status, code, null, null)
     return { status: 'upstream_error', call }
   }
 }
 
-/** A sub-call asks for one choice; `publicCompletion` answers with at least one. */
+/** A sub-call asks for one choice, and `publicCompletion` returns at least one. */
 const choiceOf = ({ choices }: ReceivedAnswer['completion']) => choices[0] as AnswerChoice

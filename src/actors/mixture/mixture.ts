@@ -14,14 +14,14 @@ import { mixtureDeadlines } from '../../machines/mixture/deadlines.ts'
 import { mixtureMachine } from '../../machines/mixture/machine.ts'
 import { isStrategyName } from '../../machines/mixture/strategies/registry.ts'
 import type { MixtureReport, PlannedExpert } from '../../machines/mixture/types.ts'
-import { answerEvents } from '../../protocol/chat/completion-stream.ts'
 import { type ChatAnswer, uncalled } from '../chat/chat-command.ts'
 import { type BufferedStream, bufferedStream, type StreamEnd } from './buffered-stream.ts'
 import {
+  bufferedAnswer,
   isSucceeded,
   recordOf,
   type SucceededReport,
-  settledAnswer,
+  streamEvents,
   usageOfReport,
   wholeBody,
 } from './mixture-answer.ts'
@@ -36,7 +36,7 @@ export interface MixtureOptions extends MixturePort {
 
 const clientClosedStatus = 499
 
-/** The chart with its effects, made once: each run is found by its request, so that no request rebuilds the chart. */
+/** The chart with its effects. It is made once and finds each run by its request, so that no request rebuilds it. */
 function provided(runs: ReadonlyMap<RequestId, MixtureRun>) {
   const runOf = ({ requestId }: { readonly requestId: RequestId }): MixtureRun => {
     const run = runs.get(requestId)
@@ -69,22 +69,25 @@ export class Mixtures {
 
   constructor(private readonly options: MixtureOptions) {}
 
-  /** Mixtures and buffered streams that have not ended. */
+  /** The number of mixtures and buffered streams that have not ended. */
   get open(): number {
     return this.stoppers.size
   }
 
-  /** Ends what runs with 503 and sends what is settled at once. */
+  /** Ends running mixtures with 503 and sends finished answers at once. */
   abortAll(): void {
     for (const stop of [...this.stoppers]) stop()
   }
 
-  /** Metadata of the last ones, newest first, at most `limit`. */
+  /** Metadata of the last mixtures, newest first, at most `limit`. */
   recent(limit: number): readonly MixtureRecord[] {
     return this.options.records.recent(limit)
   }
 
-  /** Resolves when all is settled. Refusals and a missed quorum reject with a `Problem`; a client that left, with an abort. */
+  /**
+   * Resolves when every sub-call has ended. Refusals and a missed quorum reject with a `Problem`, and a client that
+   * left with an abort.
+   */
   async complete(command: MixtureCommand): Promise<ChatAnswer> {
     const run = new MixtureRun(this.options, command)
     let report: MixtureReport
@@ -101,7 +104,7 @@ export class Mixtures {
     return this.answer(report, run)
   }
 
-  /** Rejects for defects only. */
+  /** Rejects only for defects. */
   private async runToEnd(run: MixtureRun): Promise<MixtureReport> {
     const { command } = run
     const { requestId, signal } = command
@@ -127,7 +130,7 @@ export class Mixtures {
       signal.removeEventListener('abort', gone)
       this.stoppers.delete(stop)
       actor.stop()
-      // A chart that broke has not settled; once settled, this does nothing.
+      // A chart that failed has not settled. If it has, this does nothing.
       run.settle(0)
       this.runs.delete(requestId)
     }
@@ -154,7 +157,7 @@ export class Mixtures {
     }
   }
 
-  /** A configuration without a strategy of ours is not remembered: nobody fills the metrics with names. */
+  /** Forgets a configuration whose strategy we do not know, so that nobody can fill the metrics with names. */
   private remember(report: MixtureReport, command: MixtureCommand): void {
     const strategy = report.config?.strategy ?? null
     if (!isStrategyName(strategy)) return
@@ -167,18 +170,18 @@ export class Mixtures {
     const { end } = report
     const problem = end.kind === 'failed' ? end.problem : null
     this.finish(command, problem?.status ?? clientClosedStatus, problem, report)
-    return problem ?? new DOMException('The client is gone', 'AbortError')
+    return problem ?? new DOMException('The client has left', 'AbortError')
   }
 
   private answer(report: SucceededReport, run: MixtureRun): ChatAnswer {
     const { command, headers } = run
-    const settled = settledAnswer(report, command)
+    const answer = bufferedAnswer(report, command)
     if (command.body.stream !== true) {
       this.finish(command, 200, null, report)
-      return { kind: 'whole', body: wholeBody(settled), headers }
+      return { kind: 'whole', body: wholeBody(answer, command), headers }
     }
     const buffered: BufferedStream = bufferedStream(
-      answerEvents(settled),
+      streamEvents(answer, command),
       this.options.config.SVC_SLOW_CLIENT_TIMEOUT_MS,
       (how: StreamEnd) => {
         this.stoppers.delete(buffered.flush)
@@ -189,20 +192,20 @@ export class Mixtures {
     return { kind: 'stream', stream: buffered.stream, headers }
   }
 
-  /** `model` is null: the models' series are those of the sub-calls. */
+  /** `model` is null, because the sub-calls count for their models. */
   private finish(
-    { startedMs, body, finished }: MixtureCommand,
+    { startedMs, body, recorder }: MixtureCommand,
     status: number,
     problem: Problem | null,
     report: MixtureReport | null,
   ): void {
     const latencyMs = performance.now() - startedMs
-    finished({
+    recorder.record({
       model: null,
       status,
       code: problem?.code ?? null,
       latencyMs,
-      // Nothing is sent before all is settled; of a whole answer nobody counts a first token.
+      // Nothing is sent before every sub-call has ended, and a whole answer has no first token.
       ttftMs: status === 200 && body.stream === true ? latencyMs : null,
       usage: report === null ? null : usageOfReport(report).usage,
       attempts: report === null ? 0 : report.experts.length,

@@ -1,10 +1,10 @@
 import type { Database } from '../../db/client.ts'
 import { insertBatch, type PayablePayout, type PayoutBatchRow } from '../../db/queries/money/payout-batches.ts'
 import { newId } from '../../ids.ts'
-import { MerkleTree, payoutLeaf } from '../../protocol/receipts/merkle.ts'
+import { MerkleTree, payoutLeafOf } from '../../protocol/receipts/merkle.ts'
 
 export interface BuiltBatch {
-  /** null: a dry run, or nothing to batch. */
+  /** null after a dry run, or if there was nothing to batch. */
   readonly batch: PayoutBatchRow | null
   readonly payoutCount: number
   readonly totalAmountWei: bigint
@@ -14,7 +14,7 @@ export interface BuiltBatch {
 
 type Payable = PayablePayout & { readonly payee: string }
 
-/** One batch of all that have an address; a dry run only says what it would be. */
+/** Builds one batch of all payouts that have an address. A dry run only returns what the batch would be. */
 export async function buildBatch(
   tx: Database,
   pending: readonly PayablePayout[],
@@ -25,7 +25,7 @@ export async function buildBatch(
   if (members.length === 0) {
     return { batch: null, payoutCount: 0, totalAmountWei: 0n, withoutAddress, merkleRoot: null }
   }
-  const merkleRoot = MerkleTree.of(members.map(payoutLeaf)).root()
+  const merkleRoot = MerkleTree.of(members.map(payoutLeafOf)).root()
   const totalAmountWei = members.reduce((sum, { amountWei }) => sum + amountWei, 0n)
   const batch = dryRun ? null : await insertBatch(tx, { batchId: newId('bat'), merkleRoot, totalAmountWei }, members)
   return { batch, payoutCount: members.length, totalAmountWei, withoutAddress, merkleRoot }

@@ -1,8 +1,7 @@
 import type { BatchChanges, PayoutBatchRow } from '../../db/queries/money/payout-batches.ts'
 import type { BatchFacts, BatchRecord } from '../../machines/charts/payout-batch.ts'
-import { batchesAttemptsMax } from '../../machines/rules/payout-batching.ts'
 
-/** Where the payouts of a batch in each state stand. */
+/** The status of payouts for each state of their batch. */
 export const payoutStatus = {
   created: 'batched',
   submitting: 'submitting',
@@ -12,7 +11,7 @@ export const payoutStatus = {
 
 const inNoBlock = { settlementBlockNumber: null, settlementBlockHash: null } as const
 
-/** What a batch is again once its transaction can never be included. */
+/** The fields of a batch whose transaction can never be included. */
 const unsent = {
   status: 'created',
   txNonce: null,
@@ -24,12 +23,12 @@ const unsent = {
 
 export interface BatchStep {
   readonly changes: BatchChanges
-  /** Until it is due again, ms; 0: its next step can be taken at once. */
+  /** The time until the batch is due again, ms. 0 means that its next step can follow at once. */
   readonly waitMs: number
 }
 
 interface StepContext {
-  /** As the chart knows it, and as it was claimed. */
+  /** The facts that the chart knows and that were claimed. */
   readonly facts: BatchFacts
   readonly batch: PayoutBatchRow
   readonly now: Date
@@ -38,9 +37,9 @@ interface StepContext {
 
 type RecordOf<K extends BatchRecord['kind']> = Extract<BatchRecord, { kind: K }>
 
-/** What becomes of the row by what the chart has to record. */
+/** The change of the row for what the chart records. */
 export function batchStep(record: BatchRecord, context: StepContext): BatchStep {
-  const { facts, batch, now, pollMs } = context
+  const { facts, now, pollMs } = context
   switch (record.kind) {
     case 'signed':
       return { waitMs: 0, changes: signed(record, facts) }
@@ -58,13 +57,15 @@ export function batchStep(record: BatchRecord, context: StepContext): BatchStep 
     case 'dropped':
       return { waitMs: 0, changes: { ...unsent, lastError: record.code } }
     case 'reverted':
-      return { waitMs: pollMs, changes: reverted(record, batch) }
+      return { waitMs: pollMs, changes: reverted(record.code, facts, false) }
+    case 'held':
+      return { waitMs: pollMs, changes: reverted(record.code, facts, true) }
     case 'postponed':
       return { waitMs: pollMs, changes: { lastError: record.code } }
   }
 }
 
-/** At a higher fee with the same nonce all that were sent before may still be included. */
+/** The new transaction has a higher fee and the same nonce, so earlier ones may still be included. */
 function signed({ nonce, transaction }: RecordOf<'signed'>, facts: BatchFacts): BatchChanges {
   const kept = facts.txNonce === nonce ? facts.transactions : []
   return { status: 'submitting', txNonce: nonce, transactions: [...kept, transaction], lastError: null }
@@ -75,11 +76,12 @@ function sent({ facts, batch, now }: StepContext): BatchChanges {
   return { status: 'submitted', submittedTxHash, submittedAt: batch.submittedAt ?? now, lastError: null }
 }
 
-/** Too often: it waits for an operator. */
-function reverted({ code }: RecordOf<'reverted'>, batch: PayoutBatchRow): BatchChanges {
-  const attempts = batch.attempts + 1
-  return { ...unsent, attempts, held: attempts >= batchesAttemptsMax, lastError: code }
-}
+const reverted = (lastError: string, facts: BatchFacts, held: boolean): BatchChanges => ({
+  ...unsent,
+  attempts: facts.attempts + 1,
+  held,
+  lastError,
+})
 
 function inBlock(record: RecordOf<'included' | 'final'>, { batch, now }: StepContext): BatchChanges {
   return {

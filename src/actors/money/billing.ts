@@ -7,18 +7,18 @@ import type { AuditContext, AuditTrail } from '../audit/audit-context.ts'
 import { isRowFault } from '../durable/group-commit.ts'
 
 export interface CreditInput {
-  /** The operator's own; the same one credits once. */
+  /** The operator's own id. Using the same id again does not credit twice. */
   readonly creditId?: string
   readonly amountWei: bigint
 }
 
 export interface CreditResult {
   readonly entry: LedgerEntry
-  /** It was credited before: nothing was written. */
+  /** True if the credit already existed and nothing was written. */
   readonly replayed: boolean
 }
 
-/** Money that an operator puts on an account. */
+/** Credits customers' accounts. */
 export interface Billing {
   /**
    * With the event of the audit; a replay writes none. Refuses with `customer_not_found`, `credit_id_conflict`, and
@@ -30,7 +30,7 @@ export interface Billing {
 export function createBilling({ db, trail }: { readonly db: Database; readonly trail: AuditTrail }): Billing {
   const credit = (customerId: string, { creditId = newId('led'), amountWei }: CreditInput, audit: AuditContext) =>
     db.transaction(async (tx): Promise<CreditResult> => {
-      // Held until the end: of two with the same id the second sees what the first wrote.
+      // The lock is held until the end, so that of two requests with one id the second sees what the first wrote.
       if (!(await lockCustomer(tx, customerId))) throw new Problem('customer_not_found')
       const known = await ledgerEntry(tx, creditId)
       if (known === null) {
@@ -48,7 +48,8 @@ export function createBilling({ db, trail }: { readonly db: Database; readonly t
         return await credit(customerId, input, audit)
       } catch (error) {
         if (!isRowFault(error)) throw error
-        // The same id on another customer at the same moment; or more than any balance can be.
+        // Either another customer got a credit with this id at the same moment, or the sum exceeds the largest
+        // balance.
         const taken = input.creditId !== undefined && (await ledgerEntry(db, input.creditId)) !== null
         if (taken) throw new Problem('credit_id_conflict', { param: 'credit_id' })
         throw new Problem('invalid_request', {

@@ -5,41 +5,44 @@ import { failureName, type Log } from '../../log.ts'
 import { brokenRules } from '../../machines/rules/books.ts'
 import { minuteMs, secondMs } from '../../time.ts'
 
-/** What the ledger does by the clock: renews what is open, releases what nobody renews, reads and proves the books. */
+/**
+ * The periodic work of the ledger: it renews open reservations, releases abandoned ones, and reads and proves the
+ * books.
+ */
 export interface LedgerUpkeep {
   start(): void
   stop(): void
-  /** Releases what nobody renewed; resolves with how many. Runs by itself every minute. */
+  /** Releases reservations that nobody renewed and resolves with their number. It also runs every minute. */
   sweep(): Promise<number>
   state(): UpkeepState
 }
 
-/** What was last read of the books. */
+/** What the last read of the books found. */
 export interface UpkeepState {
   readonly reservedWei: bigint
-  /** Rules that the books broke at the last proof. */
+  /** How many rules the books broke at the last proof. */
   readonly brokenRules: number
-  /** Reservations released because nobody had renewed them, since the start. */
+  /** How many reservations were released since the start because nobody had renewed them. */
   readonly stale: number
 }
 
 export interface UpkeepOptions {
   readonly db: Database
   readonly log: Log
-  /** Unrenewed reservations are released after this, ms (§13). */
+  /** A reservation that nobody renews is released after this time, ms (§13). */
   readonly staleMs: number
   /** Ids of this gateway's own reservations. */
   readonly open: ReadonlySet<string>
-  /** Resolves with how many of them were open. */
+  /** Resolves with how many of the reservations were open. */
   readonly release: (reservationIds: readonly string[]) => Promise<number>
 }
 
-/** A reservation is renewed so many times within its life. */
+/** How often a reservation is renewed within its life. */
 const renewalsPerLife = 3
 const sweepEveryMs = minuteMs
 const sweepMax = 500
 const reservedReadEveryMs = 5 * secondMs
-/** It reads the whole ledger. */
+/** The proof is rare because it reads the whole ledger. */
 const proofEveryMs = 10 * minuteMs
 
 export function createUpkeep({ db, log, staleMs, open, release }: UpkeepOptions): LedgerUpkeep {

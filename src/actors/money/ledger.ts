@@ -18,28 +18,31 @@ import { minuteMs, secondMs } from '../../time.ts'
 import { GroupCommit, isRowFault, NoRoom } from '../durable/group-commit.ts'
 import { createUpkeep, type LedgerUpkeep, type UpkeepState } from './ledger-upkeep.ts'
 
-/** Money set aside for one request or job; end it with `settle` or `release`, exactly once. */
+/** Money that is set aside for one request or job. End it exactly once, with `settle` or `release`. */
 export interface Reservation {
   readonly id: string
   readonly customerId: string
   readonly amountWei: bigint
 }
 
-/** What the work came to. */
+/** The charge for the work. */
 export interface Charge {
-  /** Before the cap of the reservation; 0 releases all. */
+  /** The price before the reservation caps it. 0 releases everything. */
   readonly actualWei: bigint
   readonly receipt: NewReceipt
   readonly nodeId: string
   readonly kind: WorkKind
-  /** Of the protocol, in basis points. */
+  /** The operator's part, in basis points. */
   readonly feeBps: number
-  /** The request had an idempotency key: it is completed with this in the same transaction. */
+  /** Set if the request had an idempotency key. The same transaction completes the key with this usage. */
   readonly usage?: IdempotentOutcome['usage']
 }
 
 export interface Settled {
-  /** `closed`: the reservation had ended meanwhile (its gateway was cut off for long), nothing was debited. */
+  /**
+   * `closed` means that the reservation had already ended, because its gateway was cut off for long. Nothing was
+   * debited.
+   */
   readonly outcome: 'settled' | 'closed'
   readonly chargedWei: bigint
 }
@@ -53,13 +56,13 @@ export interface LedgerState extends UpkeepState {
 export interface LedgerOptions {
   readonly db: Database
   readonly log: Log
-  /** Unrenewed reservations are released after this, ms (§13). */
+  /** A reservation that nobody renews is released after this time, ms (§13). */
   readonly staleMs?: number
 }
 
 const staleMsDefault = 15 * minuteMs
 const groupMax = 512
-/** Far more than the requests a gateway can hold open: only a database that is away fills it. */
+/** Far more than the requests that a gateway can hold open. Only an unreachable database fills it. */
 const waitingMax = 100_000
 const commitWaitMs = 20 * secondMs
 const retryMsMin = 50
@@ -101,7 +104,7 @@ export class Ledger {
     this.upkeep.start()
   }
 
-  /** Waits for what is under way, at most 10 s. */
+  /** Waits for running work, at most 10 s. */
   async stop(): Promise<void> {
     this.upkeep.stop()
     const deadline = performance.now() + stopWaitMs
@@ -124,7 +127,7 @@ export class Ledger {
       outcome = await this.reserves.add(row)
     } catch (error) {
       if (isRowFault(error)) throw error
-      // Whether it was done is not known: what may be set aside is released.
+      // The ledger does not know whether the reservation was made, so it releases it to be sure.
       if (!(error instanceof NoRoom)) this.release(reservation)
       this.options.log.warn('reserve_failed', { error: failureName(error) })
       throw new Problem('service_unavailable', { retryAfterSeconds: 1 })
@@ -135,7 +138,7 @@ export class Ledger {
     return reservation
   }
 
-  /** Resolves when debit, payout, fee and receipt are on the disk of the database; tried until then. */
+  /** Resolves when debit, payout, fee and receipt are on the database's disk. It retries until then. */
   async settle(reservation: Reservation, charge: Charge): Promise<Settled> {
     const chargedWei = chargeOf(charge.actualWei, reservation.amountWei)
     const { shareWei, feeWei } = splitCharge(chargedWei, charge.feeBps)
@@ -157,7 +160,7 @@ export class Ledger {
       }),
     }
     let outcome = await this.end(reservation, settlement)
-    // A reservation does not wait for the disk: a database that crashed may have lost it. The work was done all the same.
+    // A reservation does not wait for the disk, so a crashed database may have lost it although the work was done.
     if (outcome === 'unknown' && (await this.reservedAgain(reservation))) {
       outcome = await this.end(reservation, settlement)
     }
@@ -166,14 +169,14 @@ export class Ledger {
     return { outcome: 'closed', chargedWei: 0n }
   }
 
-  /** Resolves once accepted; tried until it is done. */
+  /** Resolves once accepted. It retries until it is done. */
   release(reservation: Reservation): void {
     void this.end(reservation, { receipt: null, completes: null, row: settleRow(reservation, released) }).catch(
       (error: unknown) => this.options.log.error('release_failed', { error: failureName(error) }),
     )
   }
 
-  /** For the metrics: what was last read of the books, and what was done since the start. */
+  /** For the metrics: the last read of the books and the work since the start. */
   state(): LedgerState {
     const [a, b] = [this.reserves.counts(), this.settles.counts()]
     return {
@@ -184,12 +187,12 @@ export class Ledger {
     }
   }
 
-  /** Releases what nobody renewed; resolves with how many. Runs by itself every minute. */
+  /** Releases reservations that nobody renewed and resolves with their number. It also runs every minute. */
   sweep(): Promise<number> {
     return this.upkeep.sweep()
   }
 
-  /** Resolves with how many of them were open. */
+  /** Resolves with how many of the reservations were open. */
   private async releaseAll(ids: readonly string[]): Promise<number> {
     if (ids.length === 0) return 0
     const outcomes = await settleAll(
@@ -202,7 +205,7 @@ export class Ledger {
   private async commitSettlements(settlements: readonly Settlement[]): Promise<readonly SettleOutcome[]> {
     const receipts = settlements.flatMap(({ receipt }) => (receipt === null ? [] : [receipt]))
     const rows = settlements.map(({ row }) => row)
-    // One statement is one commit and one way to the database; only keys need a transaction around it.
+    // One statement is one commit and one round trip. Only idempotency keys need a transaction around it.
     if (settlements.every(({ completes }) => completes === null)) return settleAll(this.db, rows, receipts)
     return this.db.transaction(async (tx) => {
       const outcomes = await settleAll(tx, rows, receipts)
@@ -214,12 +217,12 @@ export class Ledger {
     })
   }
 
-  /** The work is done: tried until the database has taken it. Saying it twice is the same as once. */
+  /** The work is done, so this retries until the database has accepted the charge. Repeating a charge does no harm. */
   private end(reservation: Reservation, settlement: Settlement): Promise<SettleOutcome> {
     return this.untilTaken(() => this.settles.add(settlement)).finally(() => this.open.delete(reservation.id))
   }
 
-  /** False: what the account has left is less. */
+  /** Returns false if the account no longer has enough. */
   private async reservedAgain(reservation: Reservation): Promise<boolean> {
     this.options.log.warn('reservation_lost')
     const row = reserveRow(reservation)

@@ -4,7 +4,7 @@ import { fromHex, MerkleTree, zeroRoot } from '../../protocol/receipts/merkle.ts
 import { secondMs } from '../../time.ts'
 import { createSnapshot } from '../durable/snapshot.ts'
 
-/** Everything the public settlement report shows of the database, as of one moment. */
+/** Everything that the public settlement report reads from the database, at one moment. */
 export interface SettlementView {
   readonly receipts: readonly rows.PublicReceipt[]
   readonly batches: readonly rows.BatchRow[]
@@ -13,12 +13,12 @@ export interface SettlementView {
   readonly batchCounts: readonly rows.BatchCounts[]
   readonly pendingReceipts: number
   readonly pendingRoot: string
-  /** Siblings of a receipt below `pendingRoot`; null where it is not in it. */
+  /** The siblings of a receipt below `pendingRoot`, or null if the root does not contain it. */
   readonly proofOf: (receiptHash: string) => readonly string[] | null
   readonly latestFinalizedPayoutAt: Date | null
 }
 
-/** Largest lists that may be asked for (§17). */
+/** The largest lists that a caller may ask for (§17). */
 export const publicReceiptsMax = 200
 export const publicBatchesMax = 100
 const viewKeptMs = 15 * secondMs
@@ -28,7 +28,7 @@ const nextTurn = () => new Promise<void>((resolve) => setImmediate(resolve))
 /** Read at most every 15 s, whoever asks (§14). */
 export function createSettlementView(db: Database): () => Promise<SettlementView> {
   return createSnapshot(viewKeptMs, async () => {
-    // One snapshot of the database for all of it, so that the counts fit the list that the root is made of.
+    // Everything is read in one snapshot of the database, so that the counts fit the list behind the root.
     const { hashes, ...view } = await db.transaction(
       async (tx) => ({
         hashes: await rows.pendingReceiptHashes(tx),

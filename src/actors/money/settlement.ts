@@ -11,9 +11,10 @@ import {
   type BatchRecord,
   leadsTo,
   payoutBatchMachine,
+  type WriteResult,
 } from '../../machines/charts/payout-batch.ts'
 import { batchDue, payoutsPerBatchMax } from '../../machines/rules/payout-batching.ts'
-import { MerkleTree, payoutLeaf, toHex } from '../../protocol/receipts/merkle.ts'
+import { MerkleTree, payoutLeafOf, toHex } from '../../protocol/receipts/merkle.ts'
 import { type BatchStatus, batchStatuses } from '../../protocol/wire/money/money.ts'
 import { minuteMs, secondMs } from '../../time.ts'
 import type { AuditContext, AuditTrail } from '../audit/audit-context.ts'
@@ -22,27 +23,30 @@ import { runToRest } from '../durable/run-to-rest.ts'
 import { createSnapshot } from '../durable/snapshot.ts'
 import { type BuiltBatch, buildBatch } from './batch-building.ts'
 import { batchStep, payoutStatus } from './batch-changes.ts'
-import type { Chain } from './chain.ts'
+import type { EvmChain } from './evm-chain.ts'
 
 export type PayoutBatch = rows.PayoutBatchRow
 
 export interface BatchProof {
   readonly entryId: string
+  readonly nodeId: string
+  /** The id in the leaf: the receipt's hash; null: of a batch of contract v1, whose id is the hash of `entryId`. */
+  readonly payoutId: string | null
   readonly payee: string
   readonly amountWei: bigint
   readonly leaf: string
   readonly proof: readonly string[]
 }
 
-/** One transaction each, with the event of the audit; a dry run has one, too. */
+/** Each action is one transaction with its audit event. A dry run has an event, too. */
 export interface SettlementVerbs {
-  /** All that can be paid now, at most 1 000, whatever its age. */
+  /** Builds a batch of everything that can be paid now, at most 1 000 payouts of any age. */
   build(options: { readonly dryRun: boolean }): Promise<BuiltBatch>
-  /** Due at once. Refuses with `batch_not_found`, `invalid_state`, `settlement_not_configured`. */
+  /** Makes the batch due at once. Refuses with `batch_not_found`, `invalid_state` or `settlement_not_configured`. */
   submit(batchId: string): Promise<PayoutBatch>
-  /** As `submit`, and a batch that was held after its reverts tries again. */
+  /** Like `submit`, and also releases a batch that was on hold after its reverts. */
   retry(batchId: string): Promise<PayoutBatch>
-  /** A held receipt: its payout may be paid, or never. Refuses with `receipt_not_found`, `invalid_state`. */
+  /** Decides whether the payout of a receipt on hold is paid. Refuses with `receipt_not_found` or `invalid_state`. */
   decide(receiptHash: string, decision: 'accepted' | 'rejected'): Promise<void>
 }
 
@@ -51,19 +55,19 @@ export interface SettlementOptions {
   readonly sql: OpenDatabase['sql']
   readonly log: Log
   readonly trail: AuditTrail
-  /** null: none is configured. */
-  readonly chain: Chain | null
+  /** null if no blockchain is configured. */
+  readonly chain: EvmChain | null
   readonly pollMs: number
   /** SVC_PAYOUT_BATCH_AGE_MS, SVC_PAYOUT_BATCH_MIN_WEI. */
   readonly batchAgeMs: number
   readonly batchMinWei: bigint
   readonly inspect?: (event: InspectionEvent) => void
-  /** A crash costs one lease, ms. */
+  /** After a crash another gateway continues the batch when this lease ends, ms. */
   readonly leaseMs?: number
   readonly now?: () => number
 }
 
-/** Longer than any look at the chain takes, RPC timeouts included. */
+/** Longer than any look at the blockchain takes, with the time limits of the RPC. */
 const leaseMsDefault = minuteMs
 const readyForMs = 5 * minuteMs
 const checkEveryMs = 30 * secondMs
@@ -72,13 +76,13 @@ const countsKeptMs = 5 * secondMs
 
 type Claim = PayoutBatch & { readonly leaseId: string }
 
-/** Payouts on their way to the chain (§14). Without a chain everything rests as it is. */
+/** Sends payouts to the blockchain (§14). Without a blockchain every batch stays as it is. */
 export class Settlement {
   readonly configured: boolean
   private readonly db: Database
   private readonly now: () => number
   private readonly work: DueWork<Claim> | null
-  /** How many in each status; read at most every 5 s. */
+  /** The number of batches in each status, at most 5 s old. */
   readonly counts: () => Promise<Readonly<Record<BatchStatus, number>>>
   private readyAtMs = Number.NEGATIVE_INFINITY
   private checkedAtMs = Number.NEGATIVE_INFINITY
@@ -103,12 +107,12 @@ export class Settlement {
     await this.work?.stop()
   }
 
-  /** Chain and contract were seen within the last 5 minutes. */
+  /** True if the blockchain and the contract answered within the last 5 minutes. */
   ready(): boolean {
     return this.now() - this.readyAtMs <= readyForMs
   }
 
-  /** The verbs on somebody's word: what they do and its event stand or fall together. */
+  /** The actions in the name of an admin. Each action and its audit event are one transaction. */
   by(audit: AuditContext): SettlementVerbs {
     return {
       build: ({ dryRun }) => this.build(audit, dryRun),
@@ -125,14 +129,15 @@ export class Settlement {
   }
 
   async proofs(batchId: string): Promise<readonly BatchProof[]> {
-    const { merkleRoot } = await this.batch(batchId)
+    const { merkleRoot, leafVersion } = await this.batch(batchId)
     const members = await rows.batchMembers(this.db, batchId)
-    const leaves = members.map(payoutLeaf)
+    const idOf = ({ receiptHash }: { readonly receiptHash: string }) => (leafVersion === 1 ? null : receiptHash)
+    const leaves = members.map((member) => payoutLeafOf({ ...member, receiptHash: idOf(member) }))
     const tree = MerkleTree.of(leaves)
     if (tree.root() !== merkleRoot) throw new Error('the payouts of a batch do not make its root')
     return members.map((member, at) => {
       const leaf = leaves[at] ?? new Uint8Array()
-      return { ...member, leaf: toHex(leaf), proof: tree.proof(leaf) ?? [] }
+      return { ...member, payoutId: idOf(member), leaf: toHex(leaf), proof: tree.proof(leaf) ?? [] }
     })
   }
 
@@ -150,7 +155,7 @@ export class Settlement {
     return this.db.transaction(async (tx) => {
       const outcome = await rows.decideReceipt(tx, receiptHash, decision, newId('fee'))
       if (outcome === null) throw new Problem('receipt_not_found')
-      if (outcome === false) throw new Problem('invalid_state', { detail: 'The receipt is not held' })
+      if (outcome === false) throw new Problem('invalid_state', { detail: 'The receipt is not on hold' })
       await this.options.trail.record(tx, audit, { targetId: receiptHash, metadata: { result: decision } })
     })
   }
@@ -170,7 +175,7 @@ export class Settlement {
     return row
   }
 
-  private dueWork(chain: Chain): DueWork<Claim> {
+  private dueWork(chain: EvmChain): DueWork<Claim> {
     const { sql, log, pollMs } = this.options
     return new DueWork<Claim>({
       name: 'payout_batches',
@@ -190,7 +195,7 @@ export class Settlement {
     return { items: claimed.map((row) => ({ ...row, leaseId })), more: claimed.length > 0 }
   }
 
-  private async run(chain: Chain, batch: Claim, signal: AbortSignal): Promise<void> {
+  private async run(chain: EvmChain, batch: Claim, signal: AbortSignal): Promise<void> {
     const { log, inspect } = this.options
     const context: BatchContext = { ...batch, restsIn: batch.status, record: { kind: 'postponed', code: null } }
     const nonces = ({ batchId }: BatchFacts) => rows.openNonces(this.db, batchId)
@@ -204,30 +209,29 @@ export class Settlement {
     })
     const options = { id: batch.batchId, log, signal, ...(inspect === undefined ? {} : { inspect }) }
     const rested = await runToRest(machine, { value: batch.status, context }, { type: 'claimed' }, options)
-    // Each state has its next step at once; only what was postponed waits.
+    // Most states have their next step at once. Only a postponed batch waits.
     if (rested !== null && rested !== batch.status) this.work?.wake()
   }
 
   /** One transaction: the batch, its payouts and receipts. */
-  private write(facts: BatchFacts, record: BatchRecord, batch: Claim): Promise<boolean> {
+  private write(facts: BatchFacts, record: BatchRecord, batch: Claim): Promise<WriteResult> {
     return this.db.transaction(async (tx) => {
-      if (record.kind === 'signed') await rows.lockNonces(tx)
-      const taken =
-        record.kind === 'signed' && (await rows.openNonces(tx, facts.batchId)).includes(record.nonce)
-          ? ({ kind: 'postponed', code: 'nonce_taken' } satisfies BatchRecord)
-          : record
+      if (record.kind === 'signed') {
+        await rows.lockNonces(tx)
+        if ((await rows.openNonces(tx, facts.batchId)).includes(record.nonce)) return 'nonce_taken'
+      }
       const { pollMs, log } = this.options
-      const { changes, waitMs } = batchStep(taken, { facts, batch, now: new Date(this.now()), pollMs })
-      if (changes.held) log.error('payout_batch_held', { batch_id: facts.batchId, code: changes.lastError ?? null })
-      if (!(await rows.updateClaimed(tx, facts.batchId, facts.leaseId, changes, waitMs))) return false
-      const status = leadsTo[taken.kind]
+      const { changes, waitMs } = batchStep(record, { facts, batch, now: new Date(this.now()), pollMs })
+      if (record.kind === 'held') log.error('payout_batch_held', { batch_id: facts.batchId, code: record.code })
+      if (!(await rows.updateClaimed(tx, facts.batchId, facts.leaseId, changes, waitMs))) return 'lease_lost'
+      const status = leadsTo[record.kind]
       if (status !== null) await rows.movePayouts(tx, facts.batchId, payoutStatus[status])
-      return taken === record
+      return 'written'
     })
   }
 
-  /** Beside the claims: is the chain there, and is a batch due. */
-  private async sweep(chain: Chain): Promise<void> {
+  /** Runs beside the claims. It checks whether the blockchain answers and whether a batch is due. */
+  private async sweep(chain: EvmChain): Promise<void> {
     const now = this.now()
     if (now - this.checkedAtMs >= checkEveryMs || !this.ready()) {
       this.checkedAtMs = now

@@ -28,6 +28,7 @@ export const chat: Operation<ChatRequest> = {
     'OpenAI-compatible. Fields that are not listed pass through to the node; `svc` is read by the gateway and never sent on.',
   schema: ChatRequest,
   modality: 'chat',
+  byAgents: true,
   receiptKind: 'hosted_chat',
   envelope: 'openai',
   generates: true,

@@ -50,6 +50,7 @@ export const embeddings: Operation<EmbeddingsRequest> = {
     'OpenAI-compatible: a text, a list of texts, or tokens; floats or base64. Fields that are not listed pass through to the node.',
   schema: EmbeddingsRequest,
   modality: 'embedding',
+  byAgents: false,
   receiptKind: 'hosted_embedding',
   envelope: 'openai',
   generates: false,

@@ -5,6 +5,7 @@ import type { PublicChoice } from '../../protocol/chat/completion.ts'
 import type { PromptEstimate } from '../../protocol/chat/token-estimate.ts'
 import type { TokenUsage } from '../../protocol/chat/token-usage.ts'
 import type { UpstreamBody } from '../../protocol/chat/upstream-request.ts'
+import type { Envelope } from '../../protocol/json/problem-response.ts'
 import type { ChatRouting } from '../../protocol/wire/inference/chat.ts'
 import type { Modality } from '../../protocol/wire/nodes/agent.ts'
 import type { RuntimeKind } from '../../protocol/wire/nodes/node.ts'
@@ -52,9 +53,6 @@ export interface StreamWriter {
   failure(error: object): string
 }
 
-/** Whose shape an error has. */
-export type Envelope = 'openai'
-
 /**
  * One kind of inference: one file here, one line in the registry. Everything that admits, places, tries, relays, meters,
  * charges and records is shared and knows of an operation what stands here.
@@ -69,6 +67,8 @@ export interface Operation<B extends InferenceRequest = InferenceRequest> {
   /** For OpenAPI; `read` checks it. */
   readonly schema: TSchema
   readonly modality: Modality
+  /** Agents have a route for it. */
+  readonly byAgents: boolean
   readonly receiptKind: HostedKind
   readonly envelope: Envelope
   /** Its answer grows with `max_tokens`; else only the prompt is metered. */
@@ -77,6 +77,8 @@ export interface Operation<B extends InferenceRequest = InferenceRequest> {
   readonly idPrefix: string
   /** Throws a `Problem`, in a fixed order, before anything is taken or asked. */
   read(text: string): B
+  /** The body as the text that everything behind the door works with; absent: as the client wrote it. */
+  written?(body: B): string
   estimate(body: B): PromptEstimate
   /** Tokens that the prompt surely has (§27). */
   tokensLeast(body: B): number

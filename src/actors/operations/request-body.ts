@@ -19,10 +19,12 @@ function refuseForeignKeys(body: Json): void {
 }
 
 function refuseKeys(place: Json, prefix: string, forbiddenTargets: readonly string[]): void {
-  const job = privateJobKeys.find((key) => key in place)
-  if (job !== undefined) throw new Problem('private_job_payload_not_allowed', { param: prefix + job })
-  const target = forbiddenTargets.find((key) => key in place)
-  if (target !== undefined) throw new Problem('direct_node_targeting_not_allowed', { param: prefix + target })
+  for (const job of privateJobKeys) {
+    if (job in place) throw new Problem('private_job_payload_not_allowed', { param: prefix + job })
+  }
+  for (const target of forbiddenTargets) {
+    if (target in place) throw new Problem('direct_node_targeting_not_allowed', { param: prefix + target })
+  }
 }
 
 /** `mixes`: the operation can be answered by several models at once. */

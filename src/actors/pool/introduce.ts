@@ -31,10 +31,10 @@ export async function introduce(
   return fresh
 }
 
-/** Runtimes that one node may have had in all: a hostile one could make up new ones for ever. */
+/** How many runtimes one node may ever have had, because a hostile one could invent new ones for ever. */
 const runtimesPerNodeMax = 256
 
-/** null: one too many, or the agent claims the id of another node's runtime, which it cannot have. */
+/** null if the node has too many runtimes, or if the agent claims the runtime id of another node. */
 async function introduceRuntime(db: Database, node: PoolNode, label: string): Promise<PoolRuntime | null> {
   if (node.runtimes.size >= runtimesPerNodeMax) return null
   const id = await ensureRuntime(db, node.row.nodeId, label)

@@ -32,7 +32,7 @@ const liveRuntime = (runtime: RuntimeView): LiveNode['runtimes'][number] => ({
   models: runtime.models.map(liveModel),
 })
 
-/** What moves in a node, as the wire shows it. */
+/** The changing part of a node, in the form of the wire. */
 export function liveNode(view: NodeView): LiveNode {
   return {
     node_id: view.nodeId,

@@ -12,21 +12,24 @@ export interface LocalNodesOptions {
   readonly pool: PoolAdmin
   readonly feed: ChangeFeed
   readonly log: Log
-  /** Our own port: never a runtime. */
+  /** The gateway's own port, which is never a runtime. */
   readonly ownPort: () => number
 }
 
-/** What the gateway finds on its own machine, and the demo runtime where there is nothing else (§22). */
+/** Discovers model servers on the gateway's own computer, and runs the demo runtime if there is no other node (§22). */
 export interface LocalNodes {
-  /** Looks at the known ports of loopback once and registers what is new. */
-  discover(): Promise<void>
-  /** Starts the demo runtime if it is wanted, and from then on starts and ends it as nodes come and go. */
-  start(): Promise<void>
+  /**
+   * Asks the known ports of loopback once and registers new model servers. Then it starts the demo runtime if it is needed,
+   * and from then on starts and stops it as nodes come and go.
+   */
+  lead(): Promise<void>
+  /** Another process of this computer leads from now on. A demo that runs here goes on until the stop. */
+  follow(): void
   stop(): Promise<void>
 }
 
 const answerBytesMax = 1024 * 1024
-/** All ports together; loopback answers at once or not at all. */
+/** Time limit for all ports together. Loopback answers at once or not at all. */
 const discoveryTimeoutMs = 1_000
 
 const loopbackUrl = (port: number) => `http://127.0.0.1:${port}`
@@ -39,7 +42,7 @@ const localNode = {
 } as const
 
 export function createLocalNodes({ config, pool: admin, feed, log, ownPort }: LocalNodesOptions): LocalNodes {
-  // Nobody asked for it: the gateway does it by itself.
+  // No admin asked for this: the gateway does it by itself.
   const pool = admin.by(null)
   let demo: DemoRuntime | null = null
   let working: Promise<void> = Promise.resolve()
@@ -49,10 +52,10 @@ export function createLocalNodes({ config, pool: admin, feed, log, ownPort }: Lo
   async function register(port: number, kind: string): Promise<void> {
     const url = loopbackUrl(port)
     const known = await pool.nodes(localCustomerId)
-    // A revoked node stays revoked: what the operator sent away must not come back by itself.
+    // A revoked node stays revoked, because the operator has removed it.
     if (known.some((node) => node.url === url)) return
     await pool.registerRuntimeNode({ ...localNode, url, name: kind, origin: 'discovered' })
-    // The kind alone: where a node listens stands in no log.
+    // The log gets only the kind, because no log contains a node's address.
     log.info('runtime_discovered', { kind })
   }
 
@@ -61,7 +64,7 @@ export function createLocalNodes({ config, pool: admin, feed, log, ownPort }: Lo
     const { url } = demo
     const row = rows[0]
     if (row === undefined) await pool.registerRuntimeNode({ ...localNode, url, name: 'demo', origin: 'demo' })
-    // The port is a new one after every start.
+    // The demo runtime has a new port after every start.
     else if (row.url !== url) await pool.updateNode(row.nodeId, { url })
   }
 
@@ -76,7 +79,7 @@ export function createLocalNodes({ config, pool: admin, feed, log, ownPort }: Lo
       const rows = await pool.nodes()
       const others = rows.some(({ origin, adminState }) => origin !== 'demo' && adminState !== 'revoked')
       const own = rows.filter(({ origin }) => origin === 'demo')
-      // Revoked by the operator: it must not come back by itself, and its row is what says so.
+      // The operator has revoked the demo node. Its row says so, and it must not come back.
       const refused = own.some(({ adminState }) => adminState === 'revoked')
       const wanted = config.SVC_DEMO === 'always' || (config.SVC_DEMO === 'auto' && !others)
       if (wanted && !refused && !stopped) await startDemo(own)
@@ -90,35 +93,43 @@ export function createLocalNodes({ config, pool: admin, feed, log, ownPort }: Lo
     return working
   }
 
+  async function find(): Promise<void> {
+    if (!config.SVC_DISCOVER) return
+    const found = await discover({
+      timeoutMs: discoveryTimeoutMs,
+      except: [ownPort()],
+      fetchFor: (port, signal) => {
+        const transport = createDirectTransport({
+          url: loopbackUrl(port),
+          apiKey: null,
+          connectTimeoutMs: discoveryTimeoutMs,
+        })
+        return async (path) => {
+          const response = await transport.fetch(path, { method: 'GET', signal })
+          return { status: response.status, headers: response.headers, text: () => response.text(answerBytesMax) }
+        }
+      },
+    })
+    for (const { port, module } of found) await register(port, module.kind)
+  }
+  const follow = () => {
+    unsubscribe()
+    unsubscribe = () => {}
+  }
+
   return {
-    discover: async () => {
-      if (!config.SVC_DISCOVER) return
-      const found = await discover({
-        timeoutMs: discoveryTimeoutMs,
-        except: [ownPort()],
-        fetchFor: (port, signal) => {
-          const transport = createDirectTransport({
-            url: loopbackUrl(port),
-            apiKey: null,
-            connectTimeoutMs: discoveryTimeoutMs,
-          })
-          return async (path) => {
-            const response = await transport.fetch(path, { method: 'GET', signal })
-            return { status: response.status, headers: response.headers, text: () => response.text(answerBytesMax) }
-          }
-        },
-      })
-      for (const { port, module } of found) await register(port, module.kind)
-    },
-    start: () => {
-      // Another gateway's demo is its own affair: without a wish for one here, rows of that kind are left alone.
-      if (config.SVC_DEMO === 'never') return Promise.resolve()
+    lead: async () => {
+      await find()
+      // The demo of another gateway is not ours. If this one is not to run a demo, it leaves such rows alone.
+      if (config.SVC_DEMO === 'never' || stopped) return
+      follow()
       unsubscribe = feed.subscribe('nodes', () => void reconcileSoon())
-      return reconcileSoon()
+      await reconcileSoon()
     },
+    follow,
     stop: async () => {
       stopped = true
-      unsubscribe()
+      follow()
       await working
       await demo?.stop()
     },

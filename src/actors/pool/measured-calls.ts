@@ -2,15 +2,15 @@ import type { Database } from '../../db/client.ts'
 import { type MeasuredCall, saveMeasuredCalls } from '../../db/queries/pool/pool.ts'
 import { failureName, type Log } from '../../log.ts'
 
-/** The last measured call of each profile, written together at most this often (§9: `created`). */
+/** How often the last measured calls of all profiles are written together (§9: `created`). */
 const writeEveryMs = 1_000
-/** After a failed write. */
+/** The wait after a failed write. */
 const retryEveryMs = 5_000
 
 export interface MeasuredCalls {
-  /** Never waits; of one profile only the newest call is kept. */
+  /** Never waits. Only the newest call of each profile is kept. */
   record(call: MeasuredCall): void
-  /** Writes what is left. */
+  /** Writes the calls that are left. */
   stop(): Promise<void>
 }
 

@@ -19,7 +19,7 @@ export interface NodeConnection {
   readonly probe: Probe
 }
 
-/** How to reach and to ask a node; null when its row does not say, which is noted as its error. */
+/** How to reach and to ask a node. null if its row does not say; then the node gets an error. */
 export function connectionTo(node: PoolNode, options: RouterOptions): NodeConnection | null {
   const connection = node.row.kind === 'agent' ? toAgent(node, options) : toRuntime(node, options)
   if (connection === null && (node.row.url !== null || node.row.kind === 'agent')) {
@@ -33,7 +33,7 @@ interface WatchOptions extends Pick<RouterOptions, 'config' | 'log' | 'random'> 
   readonly polled: (result: PollResult) => Promise<void>
 }
 
-/** Asks a node every so often from its first `pollNow` on. */
+/** Asks a node regularly, beginning with its first `pollNow`. */
 export function watchOver(node: PoolNode, probe: Probe, options: WatchOptions): NodeWatch {
   const { config, log, random = Math.random, polled } = options
   return createNodeWatch({

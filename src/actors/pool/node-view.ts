@@ -9,17 +9,17 @@ import { type Catalogue, type Profile, publicIdOf } from './routing-table.ts'
 export interface NodeView {
   readonly nodeId: NodeId
   readonly state: NodeState
-  /** An operator took it out of service: `draining`, and `live` when that is over. */
+  /** True if an operator has drained the node: it is `draining`, and then `live`. */
   readonly drained: boolean
   /** Unix ms. */
   readonly sinceMs: number
   /** Unix ms; 0 when the node is not held down for flapping. */
   readonly heldUntilMs: number
   readonly inFlight: number
-  /** How it is reached now; null: not at all. */
+  /** How the gateway reaches the node now, or null if it does not. */
   readonly transport: 'direct' | 'tunnel' | 'peer' | null
   readonly runtimes: readonly RuntimeView[]
-  /** A code of `TransportFailure` or of `PollResult`, or a call's `cause`; never an address. */
+  /** A code of `TransportFailure` or `PollResult`, or the `cause` of a call, but never an address. */
   readonly lastError: { readonly code: string; readonly atMs: number } | null
 }
 
@@ -31,7 +31,7 @@ export interface RuntimeView {
   readonly slotsFree: number | null
   readonly queueDepth: number | null
   readonly models: readonly ModelView[]
-  /** Ids of what ranks there and could now: no route leads to them. */
+  /** Ids of the models that rerank documents there and are ready. No route leads to them. */
   readonly rankingModels: readonly string[]
 }
 

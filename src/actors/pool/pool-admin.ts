@@ -10,7 +10,7 @@ import { secondMs } from '../../time.ts'
 import type { Sealing } from '../accounts/sealing.ts'
 import type { AuditContext, AuditTrail, Deed } from '../audit/audit-context.ts'
 
-/** A node as its operator may see it: whether it has an API key, never which. */
+/** A node as its operator sees it. It says whether the node has an API key, but not which. */
 export type NodeRecord = Omit<NodeRow, 'apiKeySealed'> & { readonly hasApiKey: boolean }
 export type ModelEntry = ModelEntryRow
 
@@ -30,9 +30,9 @@ export interface NewRuntimeNode {
 
 export interface NodeChanges {
   readonly name?: string
-  /** Another address takes the API key away, unless one comes with it. */
+  /** A new URL removes the API key, unless a new key comes with it. */
   readonly url?: string
-  /** null takes it away. */
+  /** null removes the key. */
   readonly apiKey?: string | null
   readonly visibility?: Visibility
   readonly nodeClass?: string
@@ -45,13 +45,16 @@ export type NodeCommand = 'drain' | 'resume' | 'revoke'
 export interface PoolReads {
   /** Refuses with `node_not_found`. */
   node(nodeId: string): Promise<NodeRecord>
-  /** Oldest first, revoked ones included; of one customer, or all. */
+  /** Oldest first, including revoked ones. null means the nodes of all customers. */
   nodes(customerId?: string | null): Promise<readonly NodeRecord[]>
   modelEntries(): Promise<readonly ModelEntry[]>
 }
 
 export interface PoolAdmin extends PoolReads {
-  /** The verbs on somebody's word, with its event; null: on the gateway's own, which no event stands for. */
+  /**
+   * The actions in the name of an admin, with audit events. null means that the gateway acts by itself, without an
+   * event.
+   */
   by(audit: AuditContext | null): PoolVerbs
 }
 
@@ -63,9 +66,9 @@ export interface PoolVerbs extends PoolReads {
   registerRuntimeNode(node: NewRuntimeNode): Promise<NodeRecord>
   updateNode(nodeId: string, changes: NodeChanges): Promise<NodeRecord>
   deleteNode(nodeId: string): Promise<void>
-  /** What already is so stays so: draining twice is no fault. */
+  /** Repeating a command changes nothing, so draining twice is no fault. */
   setNodeAdminState(nodeId: string, command: NodeCommand): Promise<NodeRecord>
-  /** Makes or replaces the whole entry. None of its names may be a name of another entry. */
+  /** Creates or replaces the whole entry. No other entry may have any of its names. */
   putModelEntry(entry: pool.NewModelEntry): Promise<ModelEntry>
   deleteModelEntry(modelId: string): Promise<void>
 }
@@ -74,12 +77,12 @@ export interface PoolAdminOptions {
   readonly db: Database
   readonly trail: AuditTrail
   readonly sealing: Sealing
-  /** `ChangeFeed.changedHere`; what it returns is awaited. */
+  /** See `ChangeFeed.changedHere`; its promise is awaited. */
   readonly changedHere: (topic: 'nodes' | 'model_entries') => unknown
 }
 
 const aliasesMax = 64
-/** The routing table follows a change before the caller hears of it, unless the database is away meanwhile, ms. */
+/** How long an action waits until the routing table follows its change, ms. Without the database it does not wait. */
 const tableWaitMs = 2 * secondMs
 
 export function createPoolAdmin(options: PoolAdminOptions): PoolAdmin {
@@ -102,7 +105,7 @@ function createVerbs(options: PoolAdminOptions, audit: AuditContext | null): Omi
   }
   const recordNode = (tx: Database, { nodeId, adminState }: NodeRow) =>
     record(tx, { targetId: nodeId, metadata: { node_state: adminState } })
-  // Whoever has made a machine private may rely on it: no prompt of others reaches it once the answer is there.
+  // When somebody has made a node private, no prompt of others reaches it after this answer.
   const changedHere = async (topic: 'nodes' | 'model_entries') => {
     await within(tableWaitMs, Promise.resolve(options.changedHere(topic))).catch(() => {})
   }
@@ -195,7 +198,7 @@ function sealedKey(apiKey: string | null | undefined, sealing: Sealing): Buffer 
   return apiKey == null ? null : sealing.seal('node_api_key', apiKey)
 }
 
-/** The base URL of a model server. Its credentials have a field of their own; here they would end up in logs. */
+/** Checks the base URL of a model server. Credentials have their own field, because the URL appears in logs. */
 function checkedUrl(text: string): string {
   const refused = (detail: string) => new Problem('invalid_request', { param: 'url', detail })
   if (!URL.canParse(text)) throw refused('url is not a URL')
@@ -219,16 +222,18 @@ function found(row: NodeRow | null): NodeRow {
   return row
 }
 
-/** An agent itself says where it is called, when it enrols, and knows the gateway by its signature. */
+/**
+ * An agent reports its own address at its enrolment and recognizes the gateway by signatures, so neither can be set.
+ */
 function refuseAgent({ kind }: NodeRow, param: 'url' | 'api_key'): void {
   if (kind !== 'agent') return
   throw new Problem('invalid_request', { param, detail: `${param} cannot be set for a node with an agent` })
 }
 
-/** Why a change found no node that is not revoked. */
+/** Tells why a change found no node that is not revoked. */
 async function refuse(db: Database, nodeId: string): Promise<never> {
   found(await pool.getNode(db, nodeId))
-  throw new Problem('invalid_state', { detail: 'The node is revoked' })
+  throw new Problem('invalid_state', { detail: 'An operator has revoked this node' })
 }
 
 async function setState(db: Database, nodeId: string, command: NodeCommand): Promise<NodeRow> {
@@ -247,11 +252,11 @@ function shown(row: NodeRow): NodeRecord {
   return { ...rest, hasApiKey: apiKeySealed !== null }
 }
 
-/** The entry's aliases, each once and without its own id. */
+/** The aliases of the entry without duplicates and without its own id. */
 function checkedNames(entry: pool.NewModelEntry): string[] {
   const aliases = [...new Set(entry.aliases ?? [])].filter((alias) => alias !== entry.modelId)
   const wrong = [entry.modelId, ...aliases].some((name) => !modelIdPattern.test(name))
-  if (wrong) throw new Problem('invalid_request', { param: 'aliases', detail: 'A name is not a model id' })
+  if (wrong) throw new Problem('invalid_request', { param: 'aliases', detail: 'This is not a valid model id' })
   if (aliases.length > aliasesMax) {
     throw new Problem('invalid_request', { param: 'aliases', detail: `At most ${aliasesMax} aliases` })
   }
@@ -262,8 +267,12 @@ function refuseTaken(modelId: string, aliases: readonly string[], entries: reado
   const taken = new Set(
     entries.filter((entry) => entry.modelId !== modelId).flatMap((entry) => [entry.modelId, ...entry.aliases]),
   )
-  if (taken.has(modelId)) throw new Problem('invalid_request', { param: 'id', detail: 'The id is an alias elsewhere' })
+  if (taken.has(modelId))
+    throw new Problem('invalid_request', { param: 'id', detail: 'Another entry has this id as an alias' })
   if (aliases.some((alias) => taken.has(alias))) {
-    throw new Problem('invalid_request', { param: 'aliases', detail: 'An alias is a name of another entry' })
+    throw new Problem('invalid_request', {
+      param: 'aliases',
+      detail: 'Another entry already uses one of these aliases',
+    })
   }
 }

@@ -7,9 +7,9 @@ import type { PoolRouter } from './pool-router.ts'
 const retryMs = 1_000
 
 export interface PoolFeed {
-  /** Resolves with the first rows; goes on trying while the database is away. */
+  /** Resolves with the first rows. It keeps trying while the database is away. */
   start(): Promise<void>
-  /** Resolves when rows as they are from now on have been handed over, or the database is away. */
+  /** Resolves when the current rows were handed over, or when the database is away. */
   refresh(): Promise<void>
   stop(): void
 }

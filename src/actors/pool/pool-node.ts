@@ -12,15 +12,15 @@ import { PoolRuntime } from './pool-runtime.ts'
 import type { InFlightCall } from './router.ts'
 import type { Profile, RoutedNode } from './routing-table.ts'
 
-/** Models of one node that are looked at; a node that reports more is wrong or hostile. */
+/** How many models of one node are accepted. A node that reports more is wrong or hostile. */
 export const modelsPerNodeMax = 1_000
 
-/** The last error of a node that is well is shown for so long. */
+/** How long the last error of a healthy node is shown. */
 export const errorKeptMs = 5 * minuteMs
 
-/** One node of the pool: its row, its chart, its last status and the calls it holds. */
+/** One node of the pool: its row, its chart, its last status and its running calls. */
 export class PoolNode implements RoutedNode {
-  /** By the node's own label. */
+  /** By the label that the node gives each runtime. */
   readonly runtimes = new Map<string, PoolRuntime>()
   readonly calls = new Set<InFlightCall>()
   state: NodeState = 'enrolled'
@@ -45,7 +45,7 @@ export class PoolNode implements RoutedNode {
     return this.row.kind === 'agent' && this.row.url === null
   }
 
-  /** Takes over the chart's state; false when nothing that others see has changed. */
+  /** Takes over the state of the chart. Returns false if nothing visible has changed. */
   adopt(snapshot: NodeSnapshot, nowMs: number): boolean {
     const state = nodeStateOf(snapshot)
     const { heldUntilMs } = snapshot.context
@@ -68,7 +68,7 @@ export class PoolNode implements RoutedNode {
     for (const runtime of this.runtimes.values()) yield* runtime.profiles.values()
   }
 
-  /** Models of a status that have no profile yet, as many as the node may still have. */
+  /** Models of a status that have no profile yet, up to the bound of the node. */
   unknownModels(runtime: PoolRuntime, status: RuntimeStatus): readonly string[] {
     let room = modelsPerNodeMax
     for (const { profiles } of this.runtimes.values()) room -= profiles.size
@@ -81,7 +81,7 @@ export class PoolNode implements RoutedNode {
     return [...ids].filter((id) => !runtime.profiles.has(id)).slice(0, Math.max(0, room))
   }
 
-  /** Takes over what the node says of all its runtimes; `changed`: routes look different now. */
+  /** Takes over the reports of all runtimes. `changed` says that routes look different now. */
   heard(reports: readonly RuntimeReport[]): { readonly changed: boolean; readonly modelsReady: number } {
     const before = this.signature()
     const statuses = new Map(reports.map(({ label, status }) => [label, status]))
@@ -93,7 +93,7 @@ export class PoolNode implements RoutedNode {
     return { changed: before !== this.signature(), modelsReady }
   }
 
-  /** The node's own polls fail at this moment. */
+  /** True while the node's own polls fail. */
   probeFailing(): boolean {
     for (const { failing } of this.runtimes.values()) if (failing) return true
     return this.actor.getSnapshot().context.pollsFailed > 0
@@ -103,12 +103,12 @@ export class PoolNode implements RoutedNode {
     this.lastError = { code, atMs: nowMs }
   }
 
-  /** It answers again: what failed long ago says nothing of it any more. */
+  /** The node answers again, so an old error no longer says anything about it. */
   forgetOldError(nowMs: number): void {
     if (this.lastError !== null && nowMs - this.lastError.atMs >= errorKeptMs) this.lastError = null
   }
 
-  /** Ends every call; each gives its slot back by itself. */
+  /** Ends every call. Each call frees its own slot. */
   loseCalls(): void {
     for (const call of [...this.calls]) call.nodeLost()
   }
@@ -120,7 +120,7 @@ export class PoolNode implements RoutedNode {
     for (const transport of this.retired.splice(0)) transport.close()
   }
 
-  /** Before another address: what runs at the old one may end first. */
+  /** Call it before the address changes. Requests at the old address may finish first. */
   disconnect(): void {
     this.watch?.stop()
     if (this.transport === null) return

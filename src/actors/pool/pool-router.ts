@@ -17,13 +17,14 @@ import type { PoolRuntime } from './pool-runtime.ts'
 import { forgetSlowness, learnCall, strikeRoute } from './route-learning.ts'
 import type { CallOutcome, FailedCall, InFlightCall, Router } from './router.ts'
 import { type RouterOptions, thresholdsOf } from './router-options.ts'
-import { buildTable, type Catalogue, catalogueOf, type Profile } from './routing-table.ts'
+import { type Catalogue, catalogueOf, type Profile } from './routing-table.ts'
 import { createSlotQueue, type SlotQueue, type SlotWait } from './slot-queue.ts'
+import { TableBuilder } from './table-builder.ts'
 
-/** Polls of the first rows may take so many times one poll's bound, detection included. */
+/** How many times the bound of one poll the first polls may take, with detection. */
 const probingPollsMax = 3
 
-/** The whole pool, for who runs it and for the admin routes. */
+/** The whole pool, for its owner and for the admin routes. */
 export class PoolRouter implements Router {
   private readonly actor: ActorRefFrom<typeof routerMachine>
   private readonly thresholds: NodeThresholds
@@ -33,7 +34,8 @@ export class PoolRouter implements Router {
   private readonly measured: MeasuredCalls
   private readonly listeners = new Set<(table: RoutingTable) => void>()
   private catalogue: Catalogue = new Map()
-  private current: RoutingTable = buildTable([], new Map(), 0, Date.now())
+  private readonly tables = new TableBuilder()
+  private current: RoutingTable = this.tables.build(new Map(), new Map(), 0, Date.now())
   private batching = false
   private measuredSincePublish = false
 
@@ -85,7 +87,7 @@ export class PoolRouter implements Router {
     return this.queue.wait(this.current.byModel.get(modelId)?.[0]?.modelId ?? modelId, waitMs, signal)
   }
 
-  /** What the database says now; call it at the start and after each change of nodes or catalogue entries. */
+  /** Takes over the rows of the database. Call it at the start and after each change of nodes or catalogue entries. */
   rowsChanged(rows: PoolRows): void {
     this.batching = true
     this.catalogue = catalogueOf(rows.entries)
@@ -141,29 +143,32 @@ export class PoolRouter implements Router {
     return { nodes, inFlight, inFlightByNode, queued: this.queue.waiting }
   }
 
-  /** Resolves when the node was asked; at once for an unknown one. */
+  /** Resolves when the node was asked, or at once for an unknown node. */
   async pollNow(nodeId: NodeId): Promise<void> {
     await this.members.get(nodeId)?.watch?.pollNow()
   }
 
-  /** The names by which policies know what a node calls `upstreamModelId`: its entry's id and aliases, or itself. */
+  /**
+   * The names by which policies know the model that a node calls `upstreamModelId`: id and aliases of its entry, or the
+   * name itself.
+   */
   namesOf(upstreamModelId: string): readonly string[] {
     return this.catalogue.get(upstreamModelId)?.names ?? [upstreamModelId]
   }
 
-  /** A node that is not revoked, as far as the rows read last say. */
+  /** True if the last rows contain the node and it is not revoked. */
   knows(nodeId: NodeId): boolean {
     return this.members.has(nodeId)
   }
 
-  /** The node has dialled in and proved who it is: it is asked at once, and one good answer is enough. */
+  /** The node has dialled in and proved its identity. It is asked at once, and one good answer is enough. */
   dialled(nodeId: NodeId): void {
     const node = this.members.get(nodeId)
     node?.actor.send({ type: 'tunnel.opened', at: Date.now() })
     node?.watch?.pollSoon()
   }
 
-  /** Its last tunnel is gone: no new work from now on. */
+  /** The node's last tunnel has closed, so it gets no new work. */
   hungUp(nodeId: NodeId): void {
     const node = this.members.get(nodeId)
     if (node?.dialsIn !== true) return
@@ -171,18 +176,18 @@ export class PoolRouter implements Router {
     node.actor.send({ type: 'connection.refused', at: Date.now() })
   }
 
-  /** It says that something has changed; unsigned, so it is asked. */
+  /** The node says that something has changed. The message is not signed, so the node is asked. */
   hinted(nodeId: NodeId): void {
     this.members.get(nodeId)?.watch?.pollSoon()
   }
 
-  /** Called with every table from the next one on. */
+  /** Calls the listener with every further table. */
   subscribe(listener: (table: RoutingTable) => void): () => void {
     this.listeners.add(listener)
     return () => void this.listeners.delete(listener)
   }
 
-  /** Ends polls and writes; calls that are left are told that their node is lost. */
+  /** Ends polls and writes. Calls that still run hear that their node is lost. */
   async stop(): Promise<void> {
     for (const node of this.members.values()) {
       node.close()
@@ -228,7 +233,7 @@ export class PoolRouter implements Router {
     return node
   }
 
-  /** Revoked or deleted: its chart ends, its calls with it. */
+  /** The node was revoked or deleted, so its chart and its calls end. */
   private remove(nodeId: NodeId): void {
     const node = this.members.get(nodeId)
     if (node === undefined) return
@@ -240,7 +245,7 @@ export class PoolRouter implements Router {
     if (node.row.kind === 'agent') this.options.agents?.cut(nodeId)
   }
 
-  /** Also when the address or the key of a node has changed; the state is then learnt anew by the next polls. */
+  /** Also runs when the address or the key of a node has changed. The next polls then find its state anew. */
   private connect(node: PoolNode): void {
     node.disconnect()
     const connection = connectionTo(node, this.options)
@@ -274,7 +279,7 @@ export class PoolRouter implements Router {
     this.actor.send({ type: 'node.probed', nodeId })
   }
 
-  /** The chart has moved: the table follows in the same tick, before any call hears of it. */
+  /** The chart has moved. The table follows in the same tick, before any call hears of it. */
   private follow(node: PoolNode, snapshot: NodeSnapshot): void {
     const before = node.state
     if (node.adopt(snapshot, Date.now())) this.publish()
@@ -296,13 +301,13 @@ export class PoolRouter implements Router {
   private publish(): void {
     if (this.batching) return
     this.measuredSincePublish = false
-    this.current = buildTable(this.members.values(), this.catalogue, this.current.version + 1, Date.now())
+    this.current = this.tables.build(this.members, this.catalogue, this.current.version + 1, Date.now())
     for (const listener of this.listeners) listener(this.current)
     this.queue.wake(null)
   }
 }
 
-/** It has not failed: nobody can reach it before it has dialled in. */
+/** The node has not failed, because nobody can reach it before it has dialled in. */
 const awaitsFirstDial = ({ dialsIn, state }: PoolNode) => dialsIn && state === 'enrolled'
 
 function sameBytes(a: Buffer | null, b: Buffer | null): boolean {

@@ -11,12 +11,12 @@ export class PoolRuntime implements RoutedRuntime {
   readonly profiles = new Map<string, Profile>()
   kind: RuntimeKind = 'other'
   slotsTotal: number | null = null
-  /** null: never heard of, or the agent no longer has it. */
+  /** null if the gateway has no status yet, or if the agent no longer has this runtime. */
   status: RuntimeStatus | null = null
-  /** Polls in a row that found the server there and broken. */
+  /** The number of successive polls that found the server reachable but broken. */
   private polledDown = 0
 
-  /** `label`: by which the node itself tells its runtimes apart; '' for an agentless node. */
+  /** `label` is the name by which the node tells its runtimes apart. It is empty for a node without an agent. */
   constructor(
     readonly runtimeId: RuntimeId,
     readonly label: string,
@@ -75,7 +75,7 @@ export class PoolRuntime implements RoutedRuntime {
     return ready
   }
 
-  /** What routes show of it. */
+  /** The part of the runtime that routes show. */
   signature(): unknown {
     const models = [...this.profiles.values()].map(({ model }) =>
       model === null ? 0 : [model.ready, model.contextLength, model.loaded, modalityOf(model)],

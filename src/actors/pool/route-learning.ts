@@ -9,19 +9,19 @@ import { type Catalogue, type Profile, publicIdOf } from './routing-table.ts'
 /** Weight of the newest call in the moving means. */
 const ewmaWeight = 0.2
 /**
- * Share of its mean that a route keeps per poll in which no first token was timed, down to the best of its model: one slow
- * start must not keep a machine without work for ever, since only work could show that it has become fast.
+ * The share of its mean that a route keeps per poll without a timed first token, down to the best route of its model.
+ * One slow start must not keep a node without work for ever, because only work can show that it has become fast.
  */
 const idleEwmaKept = 0.97
 
-/** Text that comes faster than this per token was not spoken but sent whole: it says nothing of the machine's speed. */
+/** Text that arrives faster than this per token was sent as a whole, so it says nothing about the speed of the node. */
 const tokenMsLeast = 0.05
 
 const mean = (old: number | null, fresh: number) => (old === null ? fresh : old + ewmaWeight * (fresh - old))
 
 type LearningOptions = Pick<RouterOptions, 'config' | 'log'>
 
-/** What a call teaches of its node and route; returns the measurement to keep. */
+/** Learns from a call about its node and route, and returns the measurement to store. */
 export function learnCall(
   node: PoolNode,
   profile: Profile,
@@ -33,7 +33,7 @@ export function learnCall(
   return null
 }
 
-/** `at`: Unix ms. */
+/** Learns the speed of a route from a good call. `at` is Unix ms. */
 function learnSpeed(profile: Profile, outcome: Extract<CallOutcome, { kind: 'ok' }>, at: number): MeasuredCall {
   const { load } = profile
   const { ttftMs, durationMs, completionTokens } = outcome
@@ -52,7 +52,7 @@ function learnSpeed(profile: Profile, outcome: Extract<CallOutcome, { kind: 'ok'
   return { profileId: profile.profileId, at: new Date(at), ttftMs, tokensPerSecond: rate }
 }
 
-/** The route learns only of a failure that is no doubtful one. */
+/** Learns from a failed call about its node and, unless the failure is doubtful, about its route. */
 function learnFailedCall(
   node: PoolNode,
   profile: Profile,
@@ -64,11 +64,11 @@ function learnFailedCall(
   if (doubtful !== true) strikeRoute(node, profile, outcome, options)
   node.failedWith(transport ?? cause, at)
   if (transport === 'refused') node.actor.send({ type: 'connection.refused', at })
-  // A lost connection can be an old keep-alive or a dead node: the next poll tells which.
+  // Either an old keep-alive connection or a dead node loses a connection. The next poll tells which.
   else if (cause === 'connect') void node.watch?.pollNow()
 }
 
-/** A failed call counts toward the ejection of its route. */
+/** Counts a failed call toward the ejection of its route. */
 export function strikeRoute(
   node: PoolNode,
   profile: Profile,
@@ -81,7 +81,7 @@ export function strikeRoute(
   log.warn('route_ejected', { ...ids, times: profile.ejection.timesEjected })
 }
 
-/** True when the route was ejected by this failure. */
+/** Returns true if this failure ejected the route. */
 function learnFailure(profile: Profile, failure: RouteFailure, at: number, ejectionMs: number): boolean {
   const before = profile.ejection.ejectedUntilMs
   profile.ejection = afterFailure(profile.ejection, failure, at, ejectionMs)

@@ -9,15 +9,15 @@ import type { NodeTransport } from '../../transport/transport.ts'
 import type { EndpointRules } from '../agents/endpoint-address.ts'
 import type { RouterIdentity } from '../agents/router-identity.ts'
 
-/** How agents are reached and what makes them believe that it is this gateway. */
+/** How the gateway reaches agents and proves to them who it is. */
 export interface AgentAccess {
   readonly identity: RouterIdentity
   readonly endpoints: EndpointRules
-  /** To a node that dials in, wherever its tunnel ends; fails as `closed` while there is none. */
+  /** The way to a node that dials in, wherever its tunnel ends. It fails as `closed` while there is no tunnel. */
   dialled(nodeId: NodeId): NodeTransport
-  /** By which way a request to it would go now; null: by none. */
+  /** The way that a request to the node would take now, or null if there is none. */
   way(nodeId: NodeId): 'tunnel' | 'peer' | null
-  /** Revoked or deleted: its tunnels end at once. */
+  /** Ends the tunnels of a revoked or deleted node at once. */
   cut(nodeId: NodeId): void
 }
 
@@ -25,11 +25,11 @@ export interface RouterOptions {
   readonly config: Config
   readonly db: Database
   readonly log: Log
-  /** Default: all of the registry. */
+  /** The default is the whole registry. */
   readonly modules?: readonly RuntimeModule[]
-  /** Opens what `nodes.api_key_sealed` holds; null when no key does: the node is then not reached. */
+  /** Decrypts `nodes.api_key_sealed`. null if no key fits; then the gateway does not call the node. */
   readonly openSecret: (sealed: Uint8Array) => string | null
-  /** Without it nodes of the kind `agent` are not reached. */
+  /** Without it the gateway does not call nodes of the kind `agent`. */
   readonly agents?: AgentAccess
   readonly inspect: (event: InspectionEvent) => void
   /** Uniform in [0, 1). */

@@ -4,7 +4,7 @@ import type { CancelSignal } from '../../transport/call-signal.ts'
 import type { NodeTransport, TransportFailure } from '../../transport/transport.ts'
 import type { SlotWait } from './slot-queue.ts'
 
-/** A call that occupies a slot; the router tells it when its node went offline or was revoked. */
+/** A call that occupies a slot. The router tells it when its node went offline or was revoked. */
 export interface InFlightCall {
   nodeLost(): void
 }
@@ -19,28 +19,30 @@ export interface FailedCall {
 export type CallOutcome =
   | {
       readonly kind: 'ok'
-      /** To the first content; null: the call was not asked as a stream, and nobody knows. */
+      /** Time to the first content. null if the call was not a stream, so that nobody knows. */
       readonly ttftMs: number | null
       readonly durationMs: number
       readonly completionTokens: number
     }
-  /** Counts toward passive ejection (§8); `keyId` because one poison key must eject nobody. */
+  /**
+   * Counts toward passive ejection (§8). `keyId` is there because the requests of one bad key must not eject a route.
+   */
   | ({
-      readonly kind: 'failed' /** Whether it counts is said later, by `strike`. */
+      readonly kind: 'failed' /** Whether the failure counts is decided later, by `strike`. */
       readonly doubtful?: boolean
     } & FailedCall)
-  /** Client gone, 4xx, shut-down: says nothing about the route. */
+  /** The client left, the answer was a 4xx, or the gateway stops. This says nothing about the route. */
   | { readonly kind: 'neutral' }
 
-/** What chat needs of the pool. */
+/** The part of the pool that chat needs. */
 export interface Router {
-  /** The current table; never waits. */
+  /** The current table, without a wait. */
   table(): RoutingTable
   transport(nodeId: NodeId): NodeTransport | null
   /** Takes a slot: call exactly once per dispatched call, and `release` exactly once after it. */
   claim(route: Route, call: InFlightCall): void
   release(route: Route, call: InFlightCall, outcome: CallOutcome): void
-  /** A doubtful failure was the route's own. */
+  /** Says that a doubtful failure was the route's own. */
   strike(route: Route, failed: FailedCall): void
   /**
    * Waits until a slot of one of the model's routes is released or the table changes in its favour.

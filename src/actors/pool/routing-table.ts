@@ -1,7 +1,7 @@
 import type { ModelEntryRow, NodeRow } from '../../db/queries/pool/pool.ts'
-import type { CustomerId, ProfileId, RuntimeId } from '../../ids.ts'
+import type { ProfileId, RuntimeId } from '../../ids.ts'
 import type { EjectionState } from '../../machines/rules/ejection.ts'
-import type { NodeState, Route, RouteLoad, RoutingTable } from '../../machines/rules/routing.ts'
+import type { NodeState, Route, RouteLoad } from '../../machines/rules/routing.ts'
 import type { VerifyKey } from '../../protocol/signing/ed25519.ts'
 import type { Modality } from '../../protocol/wire/nodes/agent.ts'
 import type { RuntimeKind } from '../../protocol/wire/nodes/node.ts'
@@ -15,20 +15,20 @@ export interface Profile {
   ejection: EjectionState
   /** Unix seconds, 0 if never. */
   measuredAt: number
-  /** The first token of a call was timed since the last poll: the measurement is fresh. */
+  /** True if the first token of a call was timed since the last poll. */
   timedSincePoll: boolean
   /** Of the last report that had the model. */
   modality: Modality
-  /** As the node reported it last; null: not there now. */
+  /** The model as the node last reported it. null if the node does not have it now. */
   model: RuntimeModel | null
 }
 
-/** What a route says of its node. */
+/** The part of a node that its routes show. */
 export interface RoutedNode {
   readonly row: NodeRow
   readonly state: NodeState
   readonly heldUntilMs: number
-  /** Of an agent that can be reached. */
+  /** The identity of an agent that can be reached. */
   readonly identity: VerifyKey | null
   readonly runtimes: ReadonlyMap<string, RoutedRuntime>
 }
@@ -57,7 +57,7 @@ function pricesOf({ promptTokenPriceWei, completionTokenPriceWei }: ModelEntryRo
   return prices.promptTokenWei > 0n || prices.completionTokenWei > 0n ? prices : null
 }
 
-/** An id wins over an alias, and the entry that sorts first over a later one with the same alias. */
+/** An id has precedence over an alias. If two entries have one alias, the entry that sorts first has it. */
 export function catalogueOf(entries: readonly ModelEntryRow[]): Catalogue {
   const sorted = [...entries].sort((a, b) => (a.modelId < b.modelId ? -1 : 1))
   const models = sorted.map((entry) => ({
@@ -74,7 +74,7 @@ export function catalogueOf(entries: readonly ModelEntryRow[]): Catalogue {
   return catalogue
 }
 
-/** The id clients use for what a node calls `upstreamModelId`. */
+/** The id that clients use for the model that a node calls `upstreamModelId`. */
 export function publicIdOf(catalogue: Catalogue, upstreamModelId: string): string {
   return catalogue.get(upstreamModelId)?.modelId ?? upstreamModelId
 }
@@ -100,7 +100,7 @@ function routeOf(node: RoutedNode, runtime: RoutedRuntime, profile: Profile, cat
     modelId: model?.modelId ?? profile.upstreamModelId,
     modelNames: model?.names ?? [profile.upstreamModelId],
     upstreamModelId: profile.upstreamModelId,
-    // The operator's figure cannot make a machine's context longer than it is.
+    // The operator cannot set a context length that is longer than the node's own.
     contextLength: least(model?.contextLength ?? null, profile.model?.contextLength ?? null),
     maxOutputLength: model?.maxOutputLength ?? null,
     slotsTotal: runtime.slotsTotal,
@@ -113,32 +113,9 @@ function routeOf(node: RoutedNode, runtime: RoutedRuntime, profile: Profile, cat
   }
 }
 
-function* routesOf(node: RoutedNode, catalogue: Catalogue): Generator<Route> {
+/** The routes of one node. */
+export function* routesOf(node: RoutedNode, catalogue: Catalogue): Generator<Route> {
   for (const runtime of node.runtimes.values()) {
     for (const profile of runtime.profiles.values()) yield routeOf(node, runtime, profile, catalogue)
   }
-}
-
-/** The table of all nodes that are not revoked. Profiles whose model is gone stay: known, and not ready. */
-export function buildTable(
-  nodes: Iterable<RoutedNode>,
-  catalogue: Catalogue,
-  version: number,
-  publishedAtMs: number,
-): RoutingTable {
-  const routes: Route[] = []
-  const byModel = new Map<string, Route[]>()
-  const owners = new Map<string, CustomerId>()
-  for (const node of nodes) {
-    owners.set(node.row.nodeId, node.row.customerId)
-    for (const route of routesOf(node, catalogue)) {
-      routes.push(route)
-      for (const name of new Set(route.modelNames)) {
-        const sharing = byModel.get(name)
-        if (sharing === undefined) byModel.set(name, [route])
-        else sharing.push(route)
-      }
-    }
-  }
-  return { version, publishedAtMs, routes, byModel, owners }
 }

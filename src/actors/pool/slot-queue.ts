@@ -6,8 +6,8 @@ export type SlotWait = 'slot' | 'full' | 'timeout' | 'aborted'
 export interface SlotQueue {
   wait(modelId: string, waitMs: number, signal: CancelSignal): Promise<SlotWait>
   /**
-   * Something changed for this model (null: for any). All who wait are woken and ask again in their order: only they
-   * know which machines they may use.
+   * Something changed for this model, or for any model if it is null. All waiting requests wake up and ask again in
+   * their order, because only they know which nodes they may use.
    */
   wake(modelId: string | null): void
   readonly waiting: number

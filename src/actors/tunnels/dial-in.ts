@@ -13,30 +13,32 @@ import { createTunnelDoor, type TunnelDoor } from './tunnel-door.ts'
 import { TunnelOwners } from './tunnel-owners.ts'
 import { Tunnels } from './tunnels.ts'
 
-/** Told of nodes that dial in, here or at another gateway of the pool. */
+/** Hears of nodes that dial in, here or at another gateway of the pool. */
 export interface DialInListener {
-  /** An authenticated tunnel has opened: worth a probe at once. */
+  /** A tunnel was authenticated and is open, so the node should be asked at once. */
   onOpen?(nodeId: NodeId): void
-  /** No gateway that can be reached holds a tunnel of the node any more. */
+  /** No reachable gateway holds a tunnel of the node any more. */
   onClose?(nodeId: NodeId): void
-  /** A node connected here has news; unsigned, so no more than a reason to ask it. */
+  /**
+   * A node that is connected here reports a change. The message is not signed, so it is only a reason to ask the node.
+   */
   onStatus?(nodeId: NodeId): void
 }
 
-/** Nodes that dial in: their tunnels, who else holds some, and the way to each (§§22, 26). */
+/** Nodes that dial in: their tunnels, the gateways that hold them, and the way to each node (§§22, 26). */
 export interface DialIn {
   readonly tunnelDoor: TunnelDoor
   readonly peerDoor: PeerDoor
-  /** Whichever way leads to the node when a request goes. */
+  /** A transport that looks for the way to the node at each request. */
   transport(nodeId: NodeId): NodeTransport
-  /** By which way a request would go now; null: by none. */
+  /** The way that a request would take now, or null if there is none. */
   way(nodeId: NodeId): 'tunnel' | 'peer' | null
   subscribe(listener: DialInListener): () => void
-  /** A revoked node: its tunnels here end at once. */
+  /** Ends the tunnels of a revoked node here at once. */
   cut(nodeId: NodeId): void
   counts(): { readonly tunnels: number; readonly streams: number }
   start(): Promise<void>
-  /** Before the HTTP server stops: nodes move to the other gateways, if there are any. */
+  /** Call it before the HTTP server stops. Nodes move to the other gateways, if there are any. */
   handOver(): Promise<void>
   endTunnels(): void
   stop(): Promise<void>
@@ -52,7 +54,7 @@ export interface DialInOptions {
   readonly routerKids: readonly string[]
 }
 
-/** Nodes get so long to reach another gateway. */
+/** How long nodes may take to reach another gateway. */
 const handOverMs = 5 * secondMs
 
 export function createDialIn({ config, database, feed, log, proofs, routerKids }: DialInOptions): DialIn {

@@ -13,7 +13,7 @@ export interface DialledWays {
   readonly peers: Peers
 }
 
-/** A request for a node that is just moving to another gateway waits for its new tunnel, at most. */
+/** How long a request waits for the new tunnel of a node that is moving to another gateway. */
 const movingMsMax = 2 * secondMs
 
 /**
@@ -27,7 +27,7 @@ export function createDialledTransport(nodeId: NodeId, ways: DialledWays): NodeT
 
 class DialledTransport {
   private readonly here: NodeTransport
-  /** A gateway that said it had the tunnel no more, and after which none came: it is not waited for again. */
+  /** The gateway that no longer had the tunnel and after which none appeared. Requests do not wait for it again. */
   private gone: string | null = null
 
   constructor(
@@ -66,14 +66,14 @@ class DialledTransport {
     }
   }
 
-  /** null: the request went nowhere. */
+  /** null if the request was not sent. */
   private async byPeer(owner: TunnelOwner, path: string, init: NodeRequest): Promise<NodeResponse | null> {
     const answer = await this.ways.peers.fetch(owner, this.nodeId, path, init)
     if (answer !== null) this.gone = null
     return answer
   }
 
-  /** The node opens a tunnel somewhere, the time is up, or nobody waits any more. */
+  /** Waits until the node opens a tunnel, the time is over, or nobody waits any more. */
   private nextMove(boundMs: number, signal: CancelSignal): Promise<void> {
     const { tunnels, owners } = this.ways
     return new Promise((resolve) => {

@@ -9,7 +9,7 @@ import { PeerProofs, type PeerRequest } from './peer-proof.ts'
 import { createTunnelTransport } from './tunnel-transport.ts'
 import type { Tunnels } from './tunnels.ts'
 
-/** Passes on what another gateway of the pool has for a node that dialled in here. */
+/** Passes requests of another gateway on to a node that dialled in here. */
 export interface PeerDoor {
   /**
    * Who asks is known before a byte of the body is read; the passage then checks the body. Throws `route_not_found`
@@ -30,7 +30,7 @@ export interface PeerDoorOptions {
   readonly now?: () => number
 }
 
-/** By the same check as the frame that it becomes. */
+/** Checks the head exactly as the frame that it becomes. */
 function openHeadOf(text: string): OpenHead | null {
   try {
     const frame = openFrame(1, foreignJson(Buffer.from(text, 'base64url').toString('utf8')) as OpenHead)
@@ -47,7 +47,7 @@ export function createPeerDoor({ secret, replicaId, tunnels, now }: PeerDoorOpti
     admit: ({ proof, to, nodeId, method, path, head }) => {
       if (proofs === null) throw new Problem('route_not_found')
       const bodyHash = to === replicaId ? proofs.check(proof, { replicaId, method, path, head }) : null
-      // A gateway that was here before, under another id, held the tunnel that the other one still knows of.
+      // Another gateway may still know the tunnel of a process that ran here before under another id.
       if (to !== replicaId && to !== null) throw new Problem('node_not_found')
       if (bodyHash === null) throw new Problem('invalid_credentials')
       const opened = openHeadOf(head)
@@ -56,6 +56,8 @@ export function createPeerDoor({ secret, replicaId, tunnels, now }: PeerDoorOpti
       const node = createTunnelTransport(() => tunnels.session(nodeId as NodeId))
       return async (body, signal) => {
         if (sha256Hex(body) !== bodyHash) throw new Problem('invalid_credentials')
+        // It may have moved while the body came: nothing has gone to it, and the other gateway asks elsewhere.
+        if (tunnels.session(nodeId as NodeId) === null) throw new Problem('node_not_found')
         const { method: inner, path: target, headers } = opened
         return node.fetch(target, { method: inner as 'GET', headers, body, signal })
       }

@@ -3,20 +3,20 @@ import { newNonce } from '../../protocol/signing/signatures.ts'
 import { equalBytes, sha256Hex } from '../../secrets.ts'
 import { secondMs } from '../../time.ts'
 
-/** What one gateway asks another to pass on (§26). */
+/** A request that one gateway asks another to pass on (§26). */
 export interface PeerRequest {
-  /** The gateway that is asked: what was said to one is worth nothing at another. */
+  /** The gateway that is asked, so that a proof for one gateway is worth nothing at another. */
   readonly replicaId: string
   readonly method: string
   readonly path: string
-  /** The request for the node, base64url of its head's JSON. */
+  /** The head of the request for the node, as base64url of JSON. */
   readonly head: string
   readonly bodyHash: string
 }
 
-/** Clocks of the gateways of one pool may differ by this. */
+/** How far the clocks of the gateways of one pool may differ. */
 const freshMs = 30 * secondMs
-/** Nonces of one window; beyond it nothing is taken, rather than something twice. */
+/** How many nonces one window has. Beyond it requests are refused, so that none is accepted twice. */
 const noncesMax = 200_000
 
 const formPattern = /^ts=([0-9]{1,12}),nonce=([A-Za-z0-9_-]{22}),body=([0-9a-f]{64}),sig=([0-9a-f]{64})$/
@@ -35,7 +35,10 @@ export function peerProof(secret: string, request: PeerRequest, nowMs: number): 
   return `ts=${timestamp},nonce=${nonce},body=${request.bodyHash},sig=${sig}`
 }
 
-/** Checks proofs that are addressed to this gateway. Nonces live in memory: another process has another replica id. */
+/**
+ * Checks proofs that are addressed to this gateway. Nonces live in memory, because a restarted process has another
+ * replica id.
+ */
 export class PeerProofs {
   private current = new Set<string>()
   private previous = new Set<string>()
@@ -46,7 +49,10 @@ export class PeerProofs {
     private readonly now: () => number = Date.now,
   ) {}
 
-  /** The hash that the body must have; null: not from a gateway of this pool, too old, or seen before. */
+  /**
+   * Returns the hash that the body must have. null if the proof is not from a gateway of this pool, too old or already
+   * seen.
+   */
   check(header: string | null, request: Omit<PeerRequest, 'bodyHash'>): string | null {
     const [, timestamp = '', nonce = '', bodyHash = '', sig = ''] = formPattern.exec(header ?? '') ?? []
     if (nonce === '' || Math.abs(this.now() - Number(timestamp) * secondMs) > freshMs) return null
@@ -54,7 +60,7 @@ export class PeerProofs {
     return this.firstTime(nonce) ? bodyHash : null
   }
 
-  /** Two windows, each as long as a proof can be fresh: no timer and no walk. */
+  /** Keeps two windows, each as long as a proof is valid, so that it needs no timer and no search. */
   private firstTime(nonce: string): boolean {
     const now = this.now()
     if (Math.abs(now - this.windowFromMs) > 2 * freshMs) {

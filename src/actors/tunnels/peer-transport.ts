@@ -14,13 +14,15 @@ import {
 import { peerProof } from './peer-proof.ts'
 import type { TunnelOwner } from './tunnel-owners.ts'
 
-/** `<peer_url>` + this + the node's id. */
+/** The path is `<peer_url>`, this prefix and the node's id. */
 export const peerPath = '/v1/peer/nodes/'
-/** Other gateways whose connections are kept. */
+/** Stands before the path of a Unix socket instead of `http:`: another process on this computer. */
+export const socketScheme = 'unix:'
+/** How many other gateways keep their connections. */
 const peersMax = 64
 
 export interface PeersOptions {
-  /** SVC_CLUSTER_SECRET; null: there are no others. */
+  /** SVC_CLUSTER_SECRET, or null for a single gateway. */
   readonly secret: string | null
   readonly connectTimeoutMs: number
   /** Unix ms. */
@@ -29,7 +31,7 @@ export interface PeersOptions {
 
 /** The other gateways of the pool, as ways to the nodes that dialled in there. */
 export interface Peers {
-  /** null: that gateway is gone, or has no tunnel of the node any more; the request went nowhere. */
+  /** null if that gateway is gone or no longer has the tunnel. Then the request did not reach the node. */
   fetch(owner: TunnelOwner, nodeId: string, path: string, init: NodeRequest): Promise<NodeResponse | null>
   close(): void
 }
@@ -50,7 +52,10 @@ export function createPeers({ secret, connectTimeoutMs, now = Date.now }: PeersO
       oldest[1].close()
       byUrl.delete(oldest[0])
     }
-    const made = createDirectTransport({ url, apiKey: null, connectTimeoutMs })
+    const to = url.startsWith(socketScheme)
+      ? { url: 'http://process', socketPath: url.slice(socketScheme.length) }
+      : { url }
+    const made = createDirectTransport({ ...to, apiKey: null, connectTimeoutMs })
     byUrl.set(url, made)
     return made
   }
@@ -73,7 +78,7 @@ export function createPeers({ secret, connectTimeoutMs, now = Date.now }: PeersO
         })
         return answerOf(response)
       } catch (error) {
-        // Refused by the gateway, which says nothing of the node.
+        // The gateway refused, which says nothing about the node.
         if (error instanceof TransportError && error.failure === 'refused') return null
         throw error
       }
@@ -85,7 +90,7 @@ export function createPeers({ secret, connectTimeoutMs, now = Date.now }: PeersO
   }
 }
 
-/** The node's own answer out of the peer's: its head stands in a header, its body is the body. */
+/** Takes the node's answer out of the peer's answer: the head is in a header, and the body is the body. */
 function answerOf(response: NodeResponse): NodeResponse | null {
   const failure = response.headers.get(headers.peerFailure)
   const head = response.status === 200 ? decodeAnswer(response.headers.get(headers.peerHead)) : null

@@ -5,7 +5,7 @@ import type { NodeProof, NodeProofFault } from '../agents/node-proofs.ts'
 import type { SocketHandler } from './tunnel-socket.ts'
 import type { Tunnels } from './tunnels.ts'
 
-/** The signed headers of a hello as they came (§22); null where one is missing. */
+/** The signed headers of a hello as they arrived (§22). null for a missing one. */
 export interface TunnelHello {
   readonly nodeId: string | null
   readonly timestamp: string | null
@@ -15,17 +15,20 @@ export interface TunnelHello {
 
 export interface TunnelDoorOptions {
   readonly tunnels: Tunnels
-  /** Of `NodeProofs`: null for a node that signed the message, just now and for the first time. */
+  /** See `NodeProofs`: returns null if the node has just signed the message and uses the nonce for the first time. */
   readonly check: (proof: NodeProof) => Promise<NodeProofFault | null>
-  /** Ids of the router's keys, newest first: a node signs for the newest that it knows. */
+  /** The ids of the router's keys, newest first. A node signs for the newest key that it knows. */
   readonly routerKids: readonly string[]
   /** Unix ms. */
   readonly now?: () => number
 }
 
-/** `malformed`: a header is missing, or has no such form; `stopping`: nothing was wrong with it. */
+/**
+ * `malformed` means that a header is missing or has another form, and `stopping` that only the gateway's stop refused
+ * it.
+ */
 export type HelloRefusal = NodeProofFault | 'malformed' | 'stopping'
-/** A 0 of each from the start: the first refusal is an increase as well. */
+/** Each count starts at 0, so that the first refusal is visible as an increase. */
 const noRefusals: Readonly<Record<HelloRefusal, number>> = {
   signature_invalid: 0,
   signature_expired: 0,
@@ -34,11 +37,14 @@ const noRefusals: Readonly<Record<HelloRefusal, number>> = {
   stopping: 0,
 }
 
-/** Lets in who proves to be an enrolled node. */
+/** Admits enrolled nodes that prove their identity. */
 export interface TunnelDoor {
-  /** The handler of the node's socket. Throws `tunnel_auth_failed`, and `service_unavailable` while the gateway stops. */
+  /**
+   * Returns the handler of the node's socket. Throws `tunnel_auth_failed`, and `service_unavailable` while the gateway
+   * stops.
+   */
   admit(hello: TunnelHello): Promise<SocketHandler>
-  /** Hellos that were refused so far, for the metrics alone: a stranger is not told which check failed. */
+  /** The number of refused hellos, for the metrics alone. Strangers do not learn which check failed. */
   refused(): ReadonlyMap<HelloRefusal, number>
 }
 
@@ -46,9 +52,9 @@ const idPattern = /^[A-Za-z0-9_-]{1,64}$/
 const secondsPattern = /^[0-9]{1,12}$/
 const retryAfterSeconds = 1
 
-/** Which check failed is told to nobody, but for the clock: a node can set its own right. */
+/** Nobody learns which check failed, except for the clock, which a node can correct. */
 function refused(now: number): Problem {
-  const detail = `The node's signature was not accepted; the server's time is ${Math.floor(now / 1_000)}`
+  const detail = `The gateway does not accept the node's signature. The gateway's time is ${Math.floor(now / 1_000)}.`
   return new Problem('tunnel_auth_failed', { detail })
 }
 

@@ -26,18 +26,18 @@ export interface TunnelOwnersOptions {
   readonly log: Log
   readonly tunnels: Tunnels
   readonly replicaId: string
-  /** Where the others reach this gateway; null: it is the only one, and forwards nothing. */
+  /** The URL by which the others reach this gateway. null if it is the only one, which forwards nothing. */
   readonly peerUrl: string | null
   readonly leaseMs?: number
 }
 
 const leaseMsDefault = 30 * secondMs
-/** Renewed, and read anew, so many times within a lease. */
+/** How often leases are renewed and read within a lease. */
 const beatsPerLease = 3
-/** A node that has left in good order has its new tunnel claimed within this. */
+/** How long a node that left in good order may take until its new tunnel is claimed. */
 const movingMs = 2 * secondMs
 
-/** A node with a tunnel here. `epoch`: null until it has been written. */
+/** A node with a tunnel here. `epoch` is null until it was written. */
 interface Claim {
   readonly nodeId: NodeId
   epoch: number | null
@@ -45,16 +45,16 @@ interface Claim {
 
 interface Held {
   readonly row: TunnelOwnerRow
-  /** `performance.now()`: no clock of another machine. */
+  /** A time of `performance.now()`, because clocks of other computers may differ. */
   readonly untilMs: number
 }
 
-/** Who holds which tunnel, among the gateways on one PostgreSQL (§26). */
+/** Which gateway on one PostgreSQL holds which tunnel (§26). */
 export class TunnelOwners {
   private elsewhere = new Map<NodeId, Held>()
   private readonly own = new Map<NodeId, Claim>()
   private readonly listeners = new Set<(nodeId: NodeId, held: boolean) => void>()
-  /** What is written goes one after the other: a release must not overtake its claim. */
+  /** Writes run one after the other, so that a release does not overtake its claim. */
   private writing: Promise<unknown> = Promise.resolve()
   private reading: Promise<void> | null = null
   private again = false
@@ -67,14 +67,14 @@ export class TunnelOwners {
     this.leaseMs = options.leaseMs ?? leaseMsDefault
   }
 
-  /** Another gateway that holds the node's tunnel and can be reached; from memory. */
+  /** Another gateway that can be reached and holds the node's tunnel, from memory. */
   owner(nodeId: NodeId): TunnelOwner | null {
     const held = this.elsewhere.get(nodeId)
     if (held === undefined || performance.now() > held.untilMs || held.row.peerUrl === null) return null
     return { replicaId: held.row.replicaId, peerUrl: held.row.peerUrl }
   }
 
-  /** Told when another gateway's tunnel of a node comes or goes. */
+  /** Calls back when another gateway's tunnel of a node comes or goes. */
   subscribe(changed: (nodeId: NodeId, held: boolean) => void): () => void {
     this.listeners.add(changed)
     return () => void this.listeners.delete(changed)
@@ -102,9 +102,9 @@ export class TunnelOwners {
     await this.writing
   }
 
-  /** Reads the rows anew. Does not reject: without the database what is known stays. */
+  /** Reads the rows again. It does not reject: without the database the known rows stay. */
   refresh(): Promise<void> {
-    // A change while rows are read may be missing in them.
+    // A read that is running may miss a change that happens meanwhile.
     if (this.reading !== null) this.again = true
     this.reading ??= this.read().finally(() => {
       this.reading = null
@@ -165,7 +165,7 @@ export class TunnelOwners {
     this.moving.add(timer)
   }
 
-  /** What cannot be released ends with its lease. */
+  /** A claim that cannot be released ends with its lease. */
   private release(claim: Claim): void {
     this.write(async () => {
       if (claim.epoch !== null) await releaseTunnel(this.options.db, claim.nodeId, claim.epoch)

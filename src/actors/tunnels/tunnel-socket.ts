@@ -15,7 +15,7 @@ export interface SocketHandler {
 /** For Bun's server. A longer message than a frame's is answered with a code up to this, and cut beyond it. */
 export const tunnelSocketOptions = {
   maxPayloadLength: 2 * payloadBytesMax,
-  /** Pings and their answers keep a tunnel alive long before. */
+  /** Pings and their answers keep a tunnel alive long before this limit. */
   idleTimeout: 120,
   perMessageDeflate: false,
 } as const
@@ -23,7 +23,7 @@ export const tunnelSocketOptions = {
 export interface TunnelEvents {
   opened(tunnel: GatewayTunnel): void
   status(text: string): void
-  /** The node asks for the end, or the last stream has ended. */
+  /** The node asks for the end of the tunnel, or its last stream has ended. */
   ending(tunnel: GatewayTunnel): void
   closed(tunnel: GatewayTunnel, end: TunnelEnd): void
 }
@@ -32,7 +32,7 @@ export interface TunnelEvents {
 export class GatewayTunnel implements TunnelSocket {
   readonly session: TunnelSession
   readonly handler: SocketHandler
-  /** `performance.now()` of the last sign of life. */
+  /** The time (`performance.now()`) of the last message. */
   heardAtMs = performance.now()
   private ws: ServerWebSocket<SocketHandler> | null = null
 
@@ -89,7 +89,7 @@ export class GatewayTunnel implements TunnelSocket {
     this.ws?.ping()
   }
 
-  /** A peer that is not there any more answers no closing handshake. */
+  /** A peer that is gone would not answer the closing handshake. */
   terminate(): void {
     this.ws?.terminate()
   }

@@ -48,7 +48,7 @@ function send(tunnel: TunnelSession, path: string, init: NodeRequest): Promise<N
     })
     const made = call as TunnelCall | null
     if (made === null) return reject(new TransportError('closed'))
-    // Never taken off again: the signal lives no longer than its call.
+    // The listener is never removed, because the signal lives no longer than its call.
     signal.addEventListener('abort', () => made.cancel())
   })
 }
@@ -59,7 +59,7 @@ function lowerCase(headers: Readonly<Record<string, string>>): Readonly<Record<s
   return lower
 }
 
-/** One request on its stream, and its answer. */
+/** One request on its stream, with its answer. */
 class TunnelCall implements StreamSink, NodeResponse, BodyFlow {
   status = 0
   headers: NodeResponse['headers'] = noHeaders
@@ -103,7 +103,7 @@ class TunnelCall implements StreamSink, NodeResponse, BodyFlow {
     this.failed('closed')
   }
 
-  /** The body of a request is written whole: the stream sends it by and by. */
+  /** The body of a request is handed over as a whole, and the stream sends it bit by bit. */
   writable(): void {}
 
   pause(): void {
@@ -153,7 +153,7 @@ class AnswerHeaders {
 
 const noHeaders = new AnswerHeaders({})
 
-/** The tunnel carries as many streams as it may: what a node at its limit answers. */
+/** The tunnel has the largest allowed number of streams. This is what a node at its limit would answer. */
 class FullAnswer implements NodeResponse {
   readonly status = 429
   readonly headers = new AnswerHeaders({ 'retry-after': '1' })

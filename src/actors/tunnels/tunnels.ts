@@ -3,17 +3,17 @@ import type { Log } from '../../log.ts'
 import { pingEveryMs, silentMsMax, type TunnelEnd, type TunnelSession } from '../../protocol/tunnel/tunnel-session.ts'
 import { GatewayTunnel, type SocketHandler } from './tunnel-socket.ts'
 
-/** Told of what happens to the tunnels of this gateway. */
+/** Hears what happens to the tunnels of this gateway. */
 export interface TunnelListener {
-  /** An authenticated tunnel is there, the newest of its node. */
+  /** A tunnel was authenticated and is now the newest of its node. */
   onOpen?(nodeId: NodeId): void
-  /** The node has no tunnel here any more. */
+  /** The node has no more tunnel here. */
   onClose?(nodeId: NodeId, end: TunnelEnd): void
-  /** One JSON object that the node has sent by itself; unsigned, so at most a hint to ask it. */
+  /** One JSON object that the node has sent by itself. It is not signed, so it is only a reason to ask the node. */
   onStatus?(nodeId: NodeId, text: string): void
 }
 
-/** The newest one, and one whose streams end. */
+/** The newest tunnel, and an older one whose streams are ending. */
 const tunnelsPerNodeMax = 2
 
 export interface TunnelsOptions {
@@ -24,7 +24,7 @@ export interface TunnelsOptions {
 
 /** The tunnels that end at this gateway (§22). */
 export class Tunnels {
-  /** The newest last. */
+  /** The newest tunnel is the last one. */
   private readonly byNode = new Map<NodeId, GatewayTunnel[]>()
   private readonly listeners = new Set<TunnelListener>()
   private timer: ReturnType<typeof setInterval> | null = null
@@ -33,7 +33,10 @@ export class Tunnels {
 
   constructor(private readonly options: TunnelsOptions) {}
 
-  /** The handler of the socket of a node that has just proved who it is; null: no tunnels any more, the gateway stops. */
+  /**
+   * The socket handler for a node that has just proved its identity. null while the gateway stops and accepts no
+   * tunnels.
+   */
   accept(nodeId: NodeId): SocketHandler | null {
     if (this.stopping) return null
     const { handler } = new GatewayTunnel({
@@ -45,13 +48,13 @@ export class Tunnels {
     return handler
   }
 
-  /** Where new requests to the node go: its newest tunnel that takes any. */
+  /** The tunnel for new requests to the node: the newest one that accepts any. */
   session(nodeId: NodeId): TunnelSession | null {
     const newest = this.byNode.get(nodeId)?.at(-1)
     return newest?.session.accepting === true ? newest.session : null
   }
 
-  /** It has a tunnel here, and asked for no more requests on it: it moves to another gateway. */
+  /** True if the node has a tunnel here and asked for no more requests on it, because it moves to another gateway. */
   leaving(nodeId: NodeId): boolean {
     return this.byNode.get(nodeId)?.at(-1)?.session.accepting === false
   }
@@ -61,7 +64,7 @@ export class Tunnels {
     return () => void this.listeners.delete(listener)
   }
 
-  /** Cuts every tunnel of the node, at once. */
+  /** Closes every tunnel of the node at once. */
   close(nodeId: NodeId, end: 'revoked'): void {
     for (const { session } of [...(this.byNode.get(nodeId) ?? [])]) session.close(end)
   }
@@ -76,7 +79,9 @@ export class Tunnels {
     this.timer.unref()
   }
 
-  /** No new tunnels; asks every node to dial another gateway and waits until all have, at most `waitMs`. */
+  /**
+   * Accepts no new tunnels, asks every node to dial another gateway, and waits at most `waitMs` until all have done so.
+   */
   async handOver(waitMs: number): Promise<void> {
     this.stopping = true
     for (const tunnel of this.all()) tunnel.session.goAway()
@@ -100,7 +105,7 @@ export class Tunnels {
   }
 
   private opened(nodeId: NodeId, tunnel: GatewayTunnel): void {
-    // Authenticated before the stop began, connected after it.
+    // The node was authenticated before the stop began and connected after it.
     if (this.stopping) return tunnel.session.close('stopped')
     const tunnels = this.byNode.get(nodeId) ?? []
     this.byNode.set(nodeId, tunnels)
@@ -112,7 +117,7 @@ export class Tunnels {
     this.tell((listener) => listener.onOpen?.(nodeId))
   }
 
-  /** A tunnel that takes no more requests ends with its last stream. */
+  /** A tunnel that accepts no more requests closes with its last stream. */
   private ending(nodeId: NodeId, tunnel: GatewayTunnel): void {
     const { session } = tunnel
     if (!session.accepting) this.checkLeft()

@@ -4,7 +4,7 @@ import type { Session } from './session.ts'
 export type OptionSpec =
   | { readonly kind: 'flag'; readonly about: string }
   | { readonly kind: 'text'; readonly value: string; readonly about: string }
-  /** May be given several times. */
+  /** The option may be given several times. */
   | { readonly kind: 'texts'; readonly value: string; readonly about: string }
   | {
       readonly kind: 'number'
@@ -12,14 +12,14 @@ export type OptionSpec =
       readonly about: string
       readonly min: number
       readonly max: number
-      /** Default: whole numbers only. */
+      /** By default only whole numbers are allowed. */
       readonly fraction?: boolean
     }
   | { readonly kind: 'choice'; readonly of: readonly string[]; readonly about: string }
 
 export type OptionSpecs = Readonly<Record<string, OptionSpec>>
 
-/** `rest`: takes all that follows, at least one. */
+/** `rest` takes all remaining arguments, at least one. */
 export interface OperandSpec {
   readonly name: string
   readonly about: string
@@ -40,7 +40,7 @@ type ValueOf<S> = S extends { kind: 'flag' }
 export type OptionValues<S extends OptionSpecs> = { readonly [N in keyof S]: ValueOf<S[N]> }
 
 export interface Input<S extends OptionSpecs = OptionSpecs> {
-  /** In the order of the operand specs; what `rest` takes stands at the end. */
+  /** In the order of the operand specs. The values of a `rest` operand come last. */
   readonly operands: readonly string[]
   readonly options: OptionValues<S>
   readonly json: boolean
@@ -51,14 +51,14 @@ export interface Action {
   readonly about: string
   readonly operands: readonly OperandSpec[]
   readonly options: OptionSpecs
-  /** Resolves with the exit code, 0 where it says nothing. Rejects with `CliFailure`. */
+  /** Resolves with the exit code, or with undefined for 0. Rejects with `CliFailure`. */
   readonly run: (input: Input, session: Session) => Promise<number | undefined>
 }
 
 export interface Verb {
   readonly name: string
   readonly about: string
-  /** One command, or several by name: `list`, `keys list`; `''` is the verb by itself. */
+  /** One command, or several by name, such as `list` or `keys list`. `''` is the verb without a subcommand. */
   readonly actions: Action | Readonly<Record<string, Action>>
 }
 

@@ -5,18 +5,21 @@ import { product } from '../../brand.ts'
 import { checkoutRoot } from '../../host/program-files.ts'
 import { CliFailure } from './failure.ts'
 
-/** Where the gateway is and what opens it. */
+/** The gateway's address and the tokens for it. */
 export interface Connection {
   /** Without a slash at the end. */
   readonly baseUrl: string
   readonly adminToken: string | null
   readonly gatewayKey: string | null
-  /** Of a second admin. From the environment alone: in a file beside the first token it would be no second person's. */
+  /**
+   * The second admin's token comes from the environment alone, because a file beside the first token would not be
+   * another person's.
+   */
   readonly approverToken: string | null
-  /** The customer that commands act for where none is named. */
+  /** The customer for commands that name none. */
   readonly customerId: string | null
   readonly customerToken: string | null
-  /** Files that were looked at and are not there, or belong to another gateway. */
+  /** Files that are missing or belong to another gateway. */
   readonly lookedAt: readonly string[]
 }
 
@@ -24,7 +27,7 @@ export interface CredentialPlaces {
   readonly env: Readonly<Record<string, string | undefined>>
   readonly cwd: string
   readonly home: string
-  /** The checkout: its `.data` is found from any folder. null: the built program, which has none. */
+  /** The checkout, whose `.data` is found from any folder. null in the built program, which has none. */
   readonly root: string | null
 }
 
@@ -54,7 +57,7 @@ function readCredentialFile(file: string): CredentialFile | null {
   try {
     content = readFileSync(file, 'utf8')
   } catch {
-    // Absent, or another user's: then it is not meant for us.
+    // The file is missing or belongs to another user, so it is not for us.
     return null
   }
   try {
@@ -63,9 +66,9 @@ function readCredentialFile(file: string): CredentialFile | null {
       return { file, values: values as CredentialFile['values'] }
     }
   } catch {
-    // Told below: the parser's message would quote what is in the file.
+    // The error is reported below, because the parser's message would quote the file.
   }
-  throw new CliFailure(`${file} is damaged: it holds no JSON object.`)
+  throw new CliFailure(`${file} is damaged: it does not contain a JSON object.`)
 }
 
 const text = (value: unknown): string | null => (typeof value === 'string' && value.trim() !== '' ? value.trim() : null)
@@ -79,7 +82,7 @@ function normalised(url: string, source: string): string {
   return parsed.origin + parsed.pathname.replace(/\/+$/, '').replace(/\/v1(\/api)?$/, '')
 }
 
-/** A token goes to the gateway it was made for and to nobody else; all of loopback is this machine. */
+/** A token goes only to the gateway for which it was made. All loopback addresses are this computer. */
 function isSameServer(a: string, b: string): boolean {
   const [one, other] = [new URL(a), new URL(b)]
   if (one.origin === other.origin) return true
@@ -103,7 +106,7 @@ function readFiles(places: CredentialPlaces): { readonly found: readonly FoundFi
   return { found, lookedAt }
 }
 
-/** Throws `CliFailure` for a damaged file or a base URL that is none. */
+/** Throws `CliFailure` for a damaged file or an invalid base URL. */
 export function findConnection(places: CredentialPlaces): Connection {
   const { env } = places
   const { found, lookedAt } = readFiles(places)
@@ -123,8 +126,8 @@ export function findConnection(places: CredentialPlaces): Connection {
     adminToken: text(env.SVC_ADMIN_TOKEN) ?? first(['admin_token', 'operator_token', 'viewer_token']),
     gatewayKey: text(env.SVC_GATEWAY_KEY) ?? first(['gateway_key']),
     approverToken: text(env.SVC_APPROVER_TOKEN),
-    customerId: first(['customer_id']),
-    customerToken: first(['customer_token']),
+    customerId: text(env.SVC_CUSTOMER_ID) ?? first(['customer_id']),
+    customerToken: text(env.SVC_CUSTOMER_TOKEN) ?? first(['customer_token']),
     lookedAt,
   }
 }

@@ -1,12 +1,15 @@
-/** What a command ends with. `usage`: the words themselves are wrong; `unanswered`: done, but what was added does not answer; the rest failed on the way. */
+/**
+ * Exit codes. `usage` means that the command line itself is wrong. `unanswered` means that the command did its work, but
+ * what it added does not answer.
+ */
 export const exitCodes = { ok: 0, failed: 1, usage: 2, unanswered: 3, interrupted: 130 } as const
 
-/** A failure told in one or two lines, never as a stack. */
+/** A failure that is shown in one or two lines and never as a stack. */
 export class CliFailure extends Error {
   override readonly name: string = 'CliFailure'
   constructor(
     message: string,
-    /** More lines: what to do, a request id. */
+    /** Further lines, such as advice or a request id. */
     readonly notes: readonly string[] = [],
     readonly exitCode: number = exitCodes.failed,
   ) {
@@ -18,7 +21,7 @@ export class CliFailure extends Error {
   }
 }
 
-/** An unknown flag, a missing operand, a value that cannot be. */
+/** An unknown option, a missing operand or an impossible value. */
 export class UsageFault extends CliFailure {
   override readonly name = 'UsageFault'
   constructor(message: string, notes: readonly string[] = []) {
@@ -36,7 +39,7 @@ export interface Refusal {
   readonly retryAfterSeconds: number | null
 }
 
-/** The gateway answered, and said no. */
+/** The gateway answered with a refusal. */
 export class GatewayRefusal extends CliFailure {
   override readonly name = 'GatewayRefusal'
   constructor(

@@ -3,20 +3,22 @@ import { foreignAnswer, foreignJson } from '../../protocol/json/foreign-json.ts'
 import type { Connection } from './credentials.ts'
 import { CliFailure, GatewayRefusal, type Refusal } from './failure.ts'
 
-/** Longer than any administrative answer takes; a gateway that is silent for so long is not there. */
+/** Longer than any administrative answer takes. A gateway that is silent for longer counts as unreachable. */
 const answerWithinMs = 30_000
-/** The longest lists of the administration are far shorter. */
+/** Far more than the longest list of the administration. */
 const answerBytesMax = 64 * 1024 * 1024
+const notOurs = 'What answers there is not Penstock.'
+const checkAddress = 'Check SVC_BASE_URL, or base_url in the credentials file.'
 const reasonHeader = `x-${brand}-reason`
 
 export interface AdminCall {
   readonly method?: 'GET' | 'POST' | 'PATCH' | 'PUT' | 'DELETE'
-  /** Begins with `/`; put ids in with `segment`. */
+  /** Begins with `/`. Insert ids with `segment`. */
   readonly path: string
   readonly body?: object
-  /** Where a route has no body the reason travels in a header (§16). */
+  /** If a route has no body, the reason travels in a header (§16). */
   readonly reason?: string | undefined
-  /** The gateway may demand that a second admin agrees (§16): such a call carries that admin's token, too. */
+  /** Whether the gateway may require a second admin (§16). Then the call also carries that admin's token. */
   readonly approved?: boolean
 }
 
@@ -29,7 +31,7 @@ const fieldsOf = (value: unknown): Fields =>
 const text = (value: unknown) => (typeof value === 'string' && value !== '' ? value : null)
 const number = (value: unknown) => (typeof value === 'number' ? value : null)
 
-/** Reads both envelopes: problem details, and the one OpenAI's SDKs know. */
+/** Reads both error formats: problem details, and the one of OpenAI's SDKs. */
 export function refusalOf(status: number, body: unknown, answered: Headers): Refusal {
   const problem = fieldsOf(body)
   const error = fieldsOf(problem.error)
@@ -47,16 +49,16 @@ export function refusalOf(status: number, body: unknown, answered: Headers): Ref
 
 async function refused(response: Response, hints: (refusal: Refusal) => readonly string[]): Promise<GatewayRefusal> {
   const content = await response.text().catch(() => '')
-  // A proxy in between answers in its own way; its page helps nobody in a terminal.
+  // A proxy in between answers in its own format. Its page is not shown in the terminal.
   const refusal = refusalOf(response.status, foreignJson(content), response.headers)
-  return new GatewayRefusal(refusal, hints(refusal))
+  return new GatewayRefusal(refusal, [...(refusal.code === null ? [notOurs, checkAddress] : []), ...hints(refusal)])
 }
 
 /** The HTTP interface, as a customer and an operator see it. Rejects with `CliFailure` only. */
 export class GatewayClient {
   constructor(readonly connection: Connection) {}
 
-  /** An administrative route. null for 204. */
+  /** Calls an administrative route. Resolves with null for 204. */
   async admin<T>(call: AdminCall): Promise<T> {
     const { adminToken } = this.connection
     if (adminToken === null) throw this.missing('SVC_ADMIN_TOKEN', 'an admin token')
@@ -75,15 +77,27 @@ export class GatewayClient {
     return (response.status === 204 ? null : await this.json(response)) as T
   }
 
-  /** A route that needs no token, or the customer's key where there is one. */
+  /** Calls a route that needs no token, with the customer's key if there is one. */
   async get<T>(path: string, withKey: boolean): Promise<{ readonly status: number; readonly body: T }> {
     const { gatewayKey } = this.connection
     const authorization = withKey && gatewayKey !== null ? { authorization: `Bearer ${gatewayKey}` } : {}
     const response = await this.fetch(path, { headers: authorization, signal: AbortSignal.timeout(answerWithinMs) })
-    // Health answers 503 with a body of its own.
+    // The health routes answer 503 with their own body.
     if (!response.ok && response.status !== 503)
       throw await refused(response, () => this.hints(response.status, 'SVC_GATEWAY_KEY'))
     return { status: response.status, body: (await this.json(response)) as T }
+  }
+
+  /** A customer's own route. */
+  async customer<T>(path: string): Promise<T> {
+    const { customerId, customerToken } = this.connection
+    if (customerId === null || customerToken === null) throw this.missing('SVC_CUSTOMER_TOKEN', "a customer's token")
+    const response = await this.fetch(path, {
+      headers: { [headers.customerId]: customerId, [headers.customerToken]: customerToken },
+      signal: AbortSignal.timeout(answerWithinMs),
+    })
+    if (!response.ok) throw await refused(response, () => this.hints(response.status, 'SVC_CUSTOMER_TOKEN'))
+    return (await this.json(response)) as T
   }
 
   /** Resolves with the answer of a chat request once its status is known. */
@@ -97,7 +111,7 @@ export class GatewayClient {
       signal,
     })
     if (response.ok) return response
-    const hints = response.status === 404 ? ['What there is: ./penstock models list'] : []
+    const hints = response.status === 404 ? ['This command shows the models: ./penstock models list'] : []
     throw await refused(response, () => [...hints, ...this.hints(response.status, 'SVC_GATEWAY_KEY')])
   }
 
@@ -114,17 +128,17 @@ export class GatewayClient {
   private async json(response: Response): Promise<unknown> {
     const answer = await foreignAnswer(response, answerBytesMax).catch(() => undefined)
     if (answer !== undefined) return answer
-    throw new CliFailure(`${this.connection.baseUrl} does not answer as a gateway does.`, ['Check SVC_BASE_URL.'])
+    throw new CliFailure(`${this.connection.baseUrl}: ${notOurs}`, [checkAddress])
   }
 
   private missing(variable: string, what: string): CliFailure {
     const { baseUrl, lookedAt } = this.connection
-    return new CliFailure(`No token: this needs ${what} for ${baseUrl}.`, [
+    return new CliFailure(`This command needs ${what} for ${baseUrl}.`, [
       `Set ${variable}, or keep it in one of: ${lookedAt.join(', ') || 'the credentials file of that gateway'}`,
     ])
   }
 
-  /** Only where a second admin counts: nobody else's business. */
+  /** The second token is sent only with calls that may need it. */
   private approverLine({ approved }: AdminCall): Record<string, string> {
     const { approverToken } = this.connection
     return approved === true && approverToken !== null ? { [headers.approverToken]: approverToken } : {}
@@ -132,7 +146,7 @@ export class GatewayClient {
 
   private adminHints({ status, code }: Refusal, { approved }: AdminCall): readonly string[] {
     if (approved !== true) return this.hints(status, 'SVC_ADMIN_TOKEN')
-    // The first token was sent: it is the second that is missing.
+    // The first token was sent, so the second one is missing.
     if (code === 'missing_credentials') return ["Set SVC_APPROVER_TOKEN to the second admin's own token."]
     const { approverToken } = this.connection
     return this.hints(status, approverToken === null ? 'SVC_ADMIN_TOKEN' : 'SVC_ADMIN_TOKEN or SVC_APPROVER_TOKEN')
@@ -152,7 +166,7 @@ function jsonType(body: object | undefined): Record<string, string> {
 function reasonLine({ body, reason }: AdminCall): Record<string, string> {
   if (reason === undefined || body !== undefined) return {}
   if (!/^[\x20-\x7e]*$/.test(reason)) {
-    throw new CliFailure('--reason may only have ASCII characters here: it travels in a header.')
+    throw new CliFailure('--reason may only have ASCII characters here, because it travels in a header.')
   }
   return { [reasonHeader]: reason }
 }
@@ -164,9 +178,11 @@ export function unreachable(baseUrl: string, error: unknown): CliFailure {
       ? 'nothing listens there'
       : name === 'TimeoutError'
         ? `no answer within ${answerWithinMs / 1_000} s`
-        : typeof code === 'string'
-          ? code
-          : 'the connection failed'
+        : code === 'EPROTO' && baseUrl.startsWith('https:')
+          ? 'the TLS handshake failed. It speaks http'
+          : typeof code === 'string'
+            ? code
+            : 'the connection failed'
   return new CliFailure(`The gateway at ${baseUrl} cannot be reached: ${why}.`, [
     'Start one with: npm start. Another address: SVC_BASE_URL.',
   ])

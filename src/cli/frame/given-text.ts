@@ -11,10 +11,10 @@ export async function givenText(session: Session, option: string, value: string)
   if (value === '-') return (await session.terminal.readAll()).trim()
   if (!value.startsWith('@')) return value
   const file = Bun.file(value.slice(1))
-  if (!(await file.exists())) throw new UsageFault(`--${option}: ${value.slice(1)} cannot be read`)
+  if (!(await file.exists())) throw new UsageFault(`--${option}: the file ${value.slice(1)} cannot be read`)
   if (file.size > fileBytesMax)
-    throw new UsageFault(`--${option}: ${value.slice(1)} is larger than ${fileBytesMax} bytes`)
+    throw new UsageFault(`--${option}: the file ${value.slice(1)} is larger than ${fileBytesMax} bytes`)
   return (await file.text()).trim()
 }
 
-export const givenTextForm = '`@file` reads a file, `-` standard input'
+export const givenTextForm = '`@file` reads a file, `-` reads standard input'

@@ -44,7 +44,7 @@ export function verbHelp(verb: Verb, actions: Readonly<Record<string, Action>>):
       ? [`Usage: ${product} ${verb.name} COMMAND [options]`, verb.about]
       : [actionHelp(verb.name, own)]),
     `Commands:\n${wide(rows)}`,
-    `Options of a command: ${product} ${verb.name} COMMAND --help`,
+    `To see the options of a command: ${product} ${verb.name} COMMAND --help`,
   ].join('\n\n')
 }
 
@@ -62,8 +62,9 @@ export function programHelp(verbs: readonly Verb[]): string {
   return [
     `Usage: ${product} COMMAND [options]`,
     `Commands:\n${wide(rows)}`,
-    `Options of a command: ${product} COMMAND --help\nVersion: ${product} --version`,
-    `The gateway and its tokens: SVC_BASE_URL, SVC_ADMIN_TOKEN, SVC_GATEWAY_KEY, else
+    `To see the options of a command: ${product} COMMAND --help\nVersion: ${product} --version`,
+    `The gateway and its tokens: SVC_BASE_URL, SVC_ADMIN_TOKEN, SVC_GATEWAY_KEY, SVC_CUSTOMER_ID,
+SVC_CUSTOMER_TOKEN, else
 ~/.config/${product}/credentials.json, else $SVC_DATA_DIR/credentials.json (default .data).
 A second admin's token, where the gateway asks for one: SVC_APPROVER_TOKEN.`,
   ].join('\n\n')

@@ -5,7 +5,7 @@ import { UsageFault } from './failure.ts'
 /** Every command takes these two. */
 export const commonOptions = {
   json: { kind: 'flag', about: 'Print JSON' },
-  help: { kind: 'flag', about: 'Show this text' },
+  help: { kind: 'flag', about: 'Show this help' },
 } as const satisfies Record<string, OptionSpec>
 
 type Raw = boolean | string | readonly (boolean | string)[] | undefined
@@ -34,17 +34,17 @@ function readValue(name: string, spec: OptionSpec, raw: Raw): unknown {
 
 function checkOperands(specs: readonly OperandSpec[], given: readonly string[]): void {
   const absent = specs.find((spec, at) => spec.optional !== true && (given[at] ?? '') === '')
-  if (absent !== undefined) throw new UsageFault(`${absent.name} is missing: ${absent.about}`)
+  if (absent !== undefined) throw new UsageFault(`${absent.name} is missing. ${absent.about}`)
   const [unexpected] = specs.at(-1)?.rest === true ? [] : given.slice(specs.length)
-  if (unexpected !== undefined) throw new UsageFault(`Unexpected operand: ${unexpected}`)
+  if (unexpected !== undefined) throw new UsageFault(`Unexpected argument: ${unexpected}`)
 }
 
-/** `null`: the help text was asked for. Throws `UsageFault`. */
+/** Returns `null` if the user asked for help. Throws `UsageFault`. */
 export function parseInput(action: Action, args: readonly string[]): Input | null {
   const specs: Readonly<Record<string, OptionSpec>> = { ...action.options, ...commonOptions }
   const options: NonNullable<ParseArgsConfig['options']> = {}
   for (const [name, { kind }] of Object.entries(specs)) {
-    // All that have a value are read as lists, so that a second one is seen and not silently taken for the first.
+    // Every option with a value is read as a list, so that a second value is noticed.
     options[name] = kind === 'flag' ? { type: 'boolean' } : { type: 'string', multiple: true }
   }
   options.help = { type: 'boolean', short: 'h' }
@@ -68,7 +68,7 @@ function parsed(args: readonly string[], options: NonNullable<ParseArgsConfig['o
   }
 }
 
-/** Node's message also explains, at length, how to pass such a word as an operand. */
+/** Node's message also explains at length how to pass such a word as an operand. */
 function wrongWord(message: string): string {
   const option = /'(-[^' ]*)[^']*'/.exec(message)?.[1] ?? ''
   if (/ambiguous|argument missing/.test(message)) {

@@ -1,4 +1,5 @@
 import { product } from '../../brand.ts'
+import { nearest } from '../../nearest.ts'
 import { type Action, isSingle, type Verb } from './action.ts'
 import { exitCodes, UsageFault } from './failure.ts'
 import { actionHelp, programHelp, verbHelp } from './help.ts'
@@ -6,14 +7,14 @@ import { parseInput } from './parse.ts'
 import { reportFailure } from './report-failure.ts'
 import type { Session } from './session.ts'
 
-/** What the words of a command line name: a command with its words, or a text to print. */
+/** The meaning of a command line: a command with its arguments, or a text to print. */
 type Found =
   | { readonly kind: 'action'; readonly path: string; readonly action: Action; readonly args: readonly string[] }
   | { readonly kind: 'text'; readonly text: string; readonly exitCode: number }
 
 const isHelp = (word: string | undefined) => word === '--help' || word === '-h' || word === 'help'
 
-/** The longest name of a command that the words begin with, and what follows it. */
+/** Finds the longest command name at the start of the arguments, and the arguments after it. */
 function named(actions: Readonly<Record<string, Action>>, args: readonly string[]) {
   for (const length of [2, 1]) {
     const name = args.slice(0, length).join(' ')
@@ -40,7 +41,18 @@ function findIn(verb: Verb, args: readonly string[]): Found {
     return { kind: 'action', path: verb.name, action: own, args }
   }
   const names = Object.keys(actions).filter((known) => known !== '')
-  throw new UsageFault(`Unknown command: ${verb.name} ${name}`, [`Commands: ${names.join(', ')}`])
+  throw unknownCommand(`${verb.name} `, name ?? '', names)
+}
+
+/** A word with more wrong letters is another word, not a slip of the fingers. */
+const slipsMax = 2
+
+function unknownCommand(before: string, word: string, known: readonly string[]): UsageFault {
+  const meant = nearest(word, known, Math.min(slipsMax, word.length - 1))
+  return new UsageFault(`Unknown command: ${before}${word}`, [
+    ...(meant === null ? [] : [`Did you mean ${before}${meant}?`]),
+    `Commands: ${known.join(', ')}`,
+  ])
 }
 
 function find(verbs: readonly Verb[], args: readonly string[], version: string): Found {
@@ -52,7 +64,11 @@ function find(verbs: readonly Verb[], args: readonly string[], version: string):
   if (word === 'help') return find(verbs, [...rest, '--help'], version)
   const verb = verbs.find(({ name }) => name === word)
   if (verb === undefined) {
-    throw new UsageFault(`Unknown command: ${word}`, [`Commands: ${verbs.map(({ name }) => name).join(', ')}`])
+    throw unknownCommand(
+      '',
+      word,
+      verbs.map(({ name }) => name),
+    )
   }
   return findIn(verb, rest)
 }

@@ -2,7 +2,7 @@ import { product } from '../../brand.ts'
 import { CliFailure, exitCodes } from './failure.ts'
 import { printable, type Terminal } from './terminal.ts'
 
-/** Tells a failure on standard error and returns the exit code. Never a stack. */
+/** Prints a failure to standard error, never a stack, and returns the exit code. */
 export function reportFailure(terminal: Pick<Terminal, 'err' | 'style'>, error: unknown, json: boolean): number {
   const failure = error instanceof CliFailure ? error : unexpected(error)
   if (json) {
@@ -16,5 +16,5 @@ export function reportFailure(terminal: Pick<Terminal, 'err' | 'style'>, error: 
 
 function unexpected(error: unknown): CliFailure {
   const name = error instanceof Error ? error.name : typeof error
-  return new CliFailure(`This is a fault of ${product} itself (${name}).`, [], exitCodes.failed)
+  return new CliFailure(`This is a bug in ${product} itself (${name}).`, [], exitCodes.failed)
 }

@@ -8,13 +8,13 @@ import { createTerminal } from './terminal.ts'
 /** Runs this process's command line to its end. */
 export async function runProcess(verbs: readonly Verb[], args: readonly string[]): Promise<void> {
   const { env } = process
-  // Bun's fetch follows HTTP_PROXY even to this machine itself, where no proxy leads.
+  // Bun's fetch uses HTTP_PROXY even for this computer, which a proxy cannot reach.
   env.NO_PROXY = [env.NO_PROXY, 'localhost', '127.0.0.1', '::1'].filter(Boolean).join(',')
-  // The reader of a pipe may leave early (`… | head`); that is no fault of the command.
+  // The reader of a pipe may leave early (`… | head`), which is not an error of the command.
   for (const stream of [process.stdout, process.stderr]) {
     stream.on('error', (error: { readonly code?: string }) => process.exit(error.code === 'EPIPE' ? 0 : 1))
   }
   const session = createSession(createTerminal(env), usualPlaces(env))
-  // Not `exit`: what was written to a pipe must still arrive.
+  // The program must not call `exit` here, because output to a pipe must still arrive.
   process.exitCode = await runProgram(args, { verbs, version, session })
 }

@@ -3,17 +3,17 @@ import { CliFailure } from './failure.ts'
 import { GatewayClient } from './gateway-client.ts'
 import type { Terminal } from './terminal.ts'
 
-/** What a command works with. The gateway is looked for when a command first asks. */
+/** The tools of a command. The gateway's address is read when a command first needs it. */
 export interface Session {
   readonly terminal: Terminal
   readonly env: CredentialPlaces['env']
   gateway(): GatewayClient
   connection(): Connection
-  /** The customer named, else the one of the credentials file. Throws `CliFailure` where there is neither. */
+  /** The named customer, or the one in the credentials file. Throws `CliFailure` if there is neither. */
   customer(named: string | undefined): string
-  /** Prints what was asked for: the body as it came, or the text made of it. */
+  /** Prints the body as JSON, or the text made of it. */
   show<T>(json: boolean, body: T, text: (body: T) => string): void
-  /** False when the person said no. Asks only at a terminal, and not with `--yes`. */
+  /** False if the person declined. It asks only at a terminal and without `--yes`. */
   agreed(yes: boolean, question: string): Promise<boolean>
 }
 
@@ -31,7 +31,7 @@ export function createSession(terminal: Terminal, places: CredentialPlaces): Ses
     customer: (named) => {
       const id = named ?? connect().customerId
       if (id !== null) return id
-      throw new CliFailure('Which customer? Name it with --customer ID.', ['./penstock customers list'])
+      throw new CliFailure('This command needs a customer. Name one with --customer ID.', ['./penstock customers list'])
     },
     show: (json, body, text) => terminal.out(json ? `${JSON.stringify(body, null, 2)}\n` : text(body)),
     agreed: async (yes, question) => {

@@ -10,9 +10,9 @@ const codes: Readonly<Record<Style, readonly [number, number]>> = {
   yellow: [33, 39],
 }
 
-/** Where a command writes and from whom it may ask. */
+/** Where a command writes, and whether it may ask questions. */
 export interface Terminal {
-  /** A person sits at both ends: questions may be asked. */
+  /** True if standard input and output are a terminal, so that a person can answer. */
   readonly interactive: boolean
   readonly outIsTerminal: boolean
   out(text: string): void
@@ -52,7 +52,7 @@ export function createTerminal(env: Readonly<Record<string, string | undefined>>
   }
 }
 
-/** What comes over the wire must not steer the terminal: control characters out, line feeds and tabs stay. */
+/** Removes control characters, so that text from the network cannot control the terminal. Line feeds and tabs stay. */
 export function printable(text: string): string {
   return text.replaceAll(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/g, '')
 }

@@ -1,8 +1,11 @@
-/** A terminal's Ctrl-C arrives twice: to the whole group, and once more through the launcher. */
+/** A terminal sends Ctrl-C to the whole process group, and the launcher passes it on, so it arrives twice. */
 const sameSignalMs = 1_000
 
-/** Resolves when the operator wants an end; a second wish, later, ends the process at once. */
-export function untilSignal(): Promise<void> {
+/**
+ * Resolves at the first signal. A later second signal ends the process at once. `onHangUp` says what SIGHUP means
+ * outside of a terminal; null: it is a signal like the others.
+ */
+export function untilSignal(onHangUp: () => (() => Promise<void>) | null = () => null): Promise<void> {
   return new Promise((resolve) => {
     let firstMs: number | null = null
     const onSignal = () => {
@@ -10,6 +13,12 @@ export function untilSignal(): Promise<void> {
       if (performance.now() - firstMs > sameSignalMs) process.exit(1)
       resolve()
     }
-    for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(signal, onSignal)
+    const inTerminal = process.stdin.isTTY || process.stdout.isTTY
+    for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, onSignal)
+    process.on('SIGHUP', () => {
+      const instead = inTerminal || firstMs !== null ? null : onHangUp()
+      if (instead === null) onSignal()
+      else void instead()
+    })
   })
 }

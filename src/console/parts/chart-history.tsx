@@ -6,12 +6,12 @@ import { type Loaded, useLoad } from '../state/load.ts'
 import { clockTime, duration } from './format.ts'
 import { Frame } from './frame.tsx'
 
-/** As many as the gateway keeps of one chart. */
+/** How many transitions the gateway keeps for one chart. */
 const keptMax = 1_000
 
 const keyOf = ({ id, at, from, to }: Transition) => `${id} ${at} ${from} ${to}`
 
-/** Newest first: what was read, and in front of it what came since. */
+/** Newest first: the transitions that were read, preceded by those that arrived since. */
 export function useTransitions(machine: string): readonly [Loaded<readonly Transition[]>, () => void] {
   const [read, again] = useLoad<TransitionList>(`/v1/admin/machines/${machine}/transitions?limit=${keptMax}`)
   const [fresh, setFresh] = useState<readonly Transition[]>([])
@@ -40,7 +40,7 @@ function roundsOf(transitions: readonly Transition[]): readonly Transition[][] {
 }
 const way = (round: readonly Transition[]) => round.map(({ event, to }) => `${event} ${to}`).join('\n')
 
-/** Of rounds that were all the same the last, as the gateway keeps them: what came since it was read has all. */
+/** Removes repeated rounds as the gateway does, because the live events still contain all of them. */
 function withoutRepeats(transitions: readonly Transition[]): readonly Transition[] {
   const rounds = roundsOf(transitions)
   const isNews = (round: readonly Transition[], at: number) =>
@@ -51,7 +51,8 @@ function withoutRepeats(transitions: readonly Transition[]): readonly Transition
 /** How one instance moved, newest first, with the time it spent in each state. */
 export function History({ transitions: all }: { transitions: readonly Transition[] }) {
   const transitions = withoutRepeats(all)
-  if (transitions.length === 0) return <p class="muted">No transition of it is in memory: it rests since before.</p>
+  if (transitions.length === 0)
+    return <p class="muted">The gateway remembers no transition of it: it has rested for longer.</p>
   return (
     <Frame label="History" kind="history">
       <ol>

@@ -10,11 +10,11 @@ const isWithin = (state: string, around: string) => around === '' || state === a
 
 interface PictureProps {
   readonly machine: Machine
-  /** As large as it was drawn, instead of as wide as the page. */
+  /** Whether the picture has its original size instead of the width of the page. */
   readonly actual: boolean
   /** Live instances by state. */
   readonly counts: ReadonlyMap<string, number>
-  /** State of the chosen instance, and those it was in. */
+  /** The state of the chosen instance, and its earlier states. */
   readonly lit: string | null
   readonly visited: ReadonlySet<string>
 }
@@ -45,9 +45,9 @@ function flash(frame: Element, from: string | null, to: string): void {
   }
 }
 
-/** Of what is lit to the edge of the picture's part that is seen, px. */
+/** The distance between what is lit and the edge of the visible part, px. */
 const litMargin = 6
-/** How far to scroll one way, as little as it takes: what stands at the beginning, the chart's name, stays in sight. */
+/** The smallest scroll distance. The chart's name at the beginning stays visible if possible. */
 const toSee = (from: number, to: number, start: number, end: number) =>
   from < start + litMargin ? from - start - litMargin : Math.max(0, to - end + litMargin)
 

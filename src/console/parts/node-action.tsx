@@ -9,7 +9,7 @@ interface CommandText {
   readonly verb: string
   readonly role: Role
   readonly about: string
-  /** It cannot be taken back: the name is typed. */
+  /** The action cannot be undone, so the operator types the name. */
   readonly grave: boolean
 }
 
@@ -17,14 +17,14 @@ export const commands: Readonly<Record<NodeCommand, CommandText>> = {
   drain: {
     verb: 'Drain',
     role: 'operator',
-    about: 'It gets no new work; what runs may finish. Resume takes it back.',
+    about: 'The node gets no new work. Running requests may finish. Resume gives it work again.',
     grave: false,
   },
-  resume: { verb: 'Resume', role: 'operator', about: 'It gets new work again.', grave: false },
+  resume: { verb: 'Resume', role: 'operator', about: 'The node gets new work again.', grave: false },
   revoke: {
     verb: 'Revoke',
     role: 'admin',
-    about: 'Its keys are dead at once, its work is given up, and it can never come back under this id.',
+    about: 'The node’s keys stop working at once, its running requests fail, and it can never come back with this id.',
     grave: true,
   },
 }
@@ -52,7 +52,10 @@ interface Asked {
   readonly typed: string | null
 }
 
-/** What the policy asks for; where the gateway has none, what cannot be taken back still asks for a reason and the name. */
+/**
+ * What the policy requires. If the gateway has no policy, an action that cannot be undone still requires a reason and
+ * the name.
+ */
 function askedFor({ command, name }: ActionTarget, policy: Policy | null): Asked {
   const { grave } = commands[command]
   const action = policy?.actions.find((each) => each.action === `node.${command}`)

@@ -3,14 +3,17 @@ import type { LiveNode } from '../../protocol/wire/admin/inspect.ts'
 
 export type NodeModel = Node['runtimes'][number]['models'][number]
 
-/** A row with what the stream said last of it; a node that the gateway watches no more has its row alone. */
+/** Combines a row with the last live data. A node that the gateway no longer watches has only its row. */
 export function merged(row: Node, live: LiveNode | undefined): Node {
   return row.admin_state === 'revoked' || live === undefined ? row : { ...row, ...live }
 }
 
 export const modelsOf = (node: Node): readonly NodeModel[] => node.runtimes.flatMap(({ models }) => models)
 
-/** Of the runtimes that take chats: a ranker's slots serve no request of the pool. null: one does not say. */
+/**
+ * The slots of runtimes that answer chats, since others serve no request of the pool. null if one of them does not
+ * say.
+ */
 export function slotsOf(node: Node): number | null {
   const totals = node.runtimes.filter(({ models }) => models.length > 0).map(({ slots_total }) => slots_total)
   return totals.length === 0 || totals.includes(null)
@@ -65,6 +68,6 @@ export const stateTones: Readonly<Record<Node['state'], string>> = {
 
 const order: readonly Node['state'][] = ['offline', 'stale', 'draining', 'enrolled', 'live', 'ready', 'revoked']
 
-/** What needs a look stands first. */
+/** Sorts nodes with problems first. */
 export const byNeed = (a: Node, b: Node): number =>
   order.indexOf(a.state) - order.indexOf(b.state) || a.name.localeCompare(b.name)

@@ -16,16 +16,16 @@ export type Connection =
   /** `retryAt`: Unix ms. */
   | { readonly kind: 'lost'; readonly why: string; readonly sinceMs: number; readonly retryAtMs: number }
 
-/** As the server keeps them. */
+/** The same number of points as on the server. */
 const trafficPointsMax = 180
 const retryMs = { first: 1_000, max: 30_000 } as const
 /** Heartbeats that may be missed before the line counts as dead. */
 const heartbeatsMissedMax = 2.5
 
 export const connection = signal<Connection>({ kind: 'connecting' })
-/** False until the first snapshot: a view shows that it loads, not that there is nothing. */
+/** False until the first snapshot, so that a view shows that it is loading. */
 export const heard = signal(false)
-/** Rises with every snapshot: what was read before the line broke is read again. */
+/** Grows with every snapshot, so that views read again after a lost connection. */
 export const snapshots = signal(0)
 export const machines = signal<ReadonlyMap<string, MachineCounts>>(new Map())
 export const liveNodes = signal<ReadonlyMap<string, LiveNode>>(new Map())
@@ -103,7 +103,7 @@ function reasonOf(error: unknown): string {
   return error instanceof Error && error.message !== '' ? error.message : 'The connection broke'
 }
 
-/** Cuts a wait short: the operator asks at once. */
+/** Ends a wait early, when the operator asks to try at once. */
 let wake = () => {}
 export const retryNow = (): void => wake()
 
@@ -133,7 +133,7 @@ export function followGateway(): () => void {
       } catch (error) {
         if (signal.aborted || token.value === null) return
         sinceMs ||= Date.now()
-        // All consoles of a gateway that restarts must not come back in one moment.
+        // The pause is random, so that the consoles of a restarted gateway do not come back at one moment.
         const pauseMs = delayMs * (0.75 + Math.random() / 2)
         connection.value = { kind: 'lost', why: reasonOf(error), sinceMs, retryAtMs: Date.now() + pauseMs }
         await waitFor(pauseMs, signal)

@@ -20,7 +20,7 @@ function failureOf(error: unknown): Loaded<never> {
   return { kind: 'failed', why: error.message, requestId: error.requestId }
 }
 
-/** Refreshes in a row that may fail before what is shown gives way to the failure: a refused one is no news. */
+/** How many refreshes in a row may fail before the view shows the failure. A refused one counts at once. */
 const missesMax = 2
 const passing = (error: unknown) => !(error instanceof Refusal) || error.status === 429 || error.status >= 500
 
@@ -28,7 +28,7 @@ const passing = (error: unknown) => !(error instanceof Refusal) || error.status 
 const known = new Map<string, unknown>()
 const knownMax = 30
 effect(() => {
-  // Who signs in next may be somebody else.
+  // The next person who signs in may be another one.
   if (token.value === null) known.clear()
 })
 function keep(path: string, data: unknown): void {

@@ -12,7 +12,7 @@ const riskTones = { clear: 'good', watch: 'warn', review: 'bad' } as const
 const riskTexts = {
   clear: 'Nothing stands out.',
   watch: 'More refusals or errors than usual, or more events than the sample holds.',
-  review: 'Somebody should look at what was done.',
+  review: 'Somebody should look at these actions.',
 } as const
 
 export function Audit() {
@@ -102,7 +102,9 @@ function PolicyPart() {
           <h2 id="policy-title">Approval policy</h2>
           <p class={blockers.length === 0 ? 'verdict good' : 'verdict warn'}>
             Workflow <Pill tone={blockers.length === 0 ? 'good' : 'warn'} text={workflow_status} />
-            {blockers.length === 0 ? ' Nothing stands in the way of production.' : ' In the way of production:'}
+            {blockers.length === 0
+              ? ' The policy is ready for production.'
+              : ' These points are not ready for production:'}
           </p>
           {blockers.length > 0 && (
             <ul class="blockers">

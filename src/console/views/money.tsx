@@ -11,13 +11,13 @@ import { Batches } from './payout-batches.tsx'
 
 const everyMs = 30_000
 
-/** What a viewer may not read is not asked for: each refusal would count as a denied call in the audit. */
+/** The page does not ask for what a viewer may not read, because each refusal counts as a denied call in the audit. */
 export function Money() {
   return (
     <>
       <div class="title-row">
         <h1>Money</h1>
-        <p class="muted">In units of 10¹⁸ wei; the exact number of wei is each amount's title</p>
+        <p class="muted">In units of 10¹⁸ wei. Point at an amount to see the exact number of wei.</p>
       </div>
       {mayAct('operator') && (
         <>
@@ -68,7 +68,7 @@ function TreasuryPart() {
         <section aria-labelledby="payouts-title">
           <h2 id="payouts-title">Payouts, last {data.window_days} days</h2>
           {data.settlement_statuses.length === 0 ? (
-            <Empty title="No payout in this time">Paid work on nodes of others makes one.</Empty>
+            <Empty title="No payout in this time">Paid work on other people’s nodes makes one.</Empty>
           ) : (
             <Frame label="Payouts by state">
               <table>
@@ -82,7 +82,7 @@ function TreasuryPart() {
                       To nodes
                     </th>
                     <th scope="col" class="number">
-                      With fee
+                      With the fee
                     </th>
                   </tr>
                 </thead>

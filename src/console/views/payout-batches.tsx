@@ -25,10 +25,12 @@ export function Batches() {
         <section aria-labelledby="batches-title">
           <h2 id="batches-title">Payout batches</h2>
           {!settlement_configured && (
-            <p class="muted">No chain is configured: batches rest as they are, and nothing is paid out.</p>
+            <p class="muted">No blockchain is configured, so batches stay as they are and nothing is paid out.</p>
           )}
           {batches.length === 0 ? (
-            <Empty title="No batch yet">Pending payouts are put into one when their time or sum has come.</Empty>
+            <Empty title="No batch yet">
+              The gateway makes one when pending payouts are old enough or large enough.
+            </Empty>
           ) : (
             <Frame label="Payout batches, newest first">
               <table class="cards">

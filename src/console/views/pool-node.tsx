@@ -144,7 +144,7 @@ function Facts({ node }: { node: Node }) {
     ['Address', node.url],
     ['Visibility', `${node.visibility}, ${node.privacy_class} data`],
     ['Class', node.node_class],
-    ['Came by', node.origin],
+    ['Added by', node.origin],
     ['Identity', node.identity_fingerprint],
     ['Runtimes', node.runtimes.map(({ runtime_kind, state }) => `${runtime_kind} (${state})`).join(', ') || null],
   ]

@@ -42,7 +42,7 @@ function Summary({ nodes }: { nodes: readonly Node[] }) {
   )
 }
 
-/** The machines of the pool: rows on a desk, cards on a phone. */
+/** The nodes of the pool: rows on a wide screen, cards on a phone. */
 export function Pool() {
   const [list, again] = useLoad<NodeList>('/v1/admin/nodes?limit=1000', rowsEveryMs)
   const [target, setTarget] = useState<ActionTarget | null>(null)
@@ -62,9 +62,9 @@ export function Pool() {
           const nodes = rows.map((row) => merged(row, live.get(row.node_id))).toSorted(byNeed)
           if (nodes.length === 0)
             return (
-              <Empty title="No machine yet">
+              <Empty title="No node yet">
                 Add a model server with <code>./penstock nodes add http://HOST:PORT</code>, or an agent with{' '}
-                <code>./penstock nodes enroll</code>. It shows up here by itself.
+                <code>./penstock nodes enroll</code>. The node then appears here.
               </Empty>
             )
           return (
@@ -93,7 +93,7 @@ function NodeTable({ nodes, act }: { nodes: readonly Node[]; act: (target: Actio
   return (
     <Frame label="Nodes">
       <table class="nodes">
-        <caption class="visually-hidden">Nodes, those that need a look first</caption>
+        <caption class="visually-hidden">Nodes, those with problems first</caption>
         <thead>
           <tr>
             <th scope="col">Node</th>

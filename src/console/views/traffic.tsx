@@ -242,7 +242,7 @@ export function Traffic() {
         </p>
       </div>
       {points.length === 0 ? (
-        <Empty title="No point yet">The first one comes within 5 seconds of the start.</Empty>
+        <Empty title="No point yet">The first point appears within 5 seconds of the start.</Empty>
       ) : (
         <>
           <div class="charts">

@@ -1,7 +1,7 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { Empty } from '../parts/states.tsx'
 import { Refusal } from '../state/api.ts'
-import { type Answered, askChat, conversation, type Message } from '../state/chat.ts'
+import { type Answered, askChat, conversation, type Message } from '../state/conversation.ts'
 import { token } from '../state/session.ts'
 import { Trace } from './try-trace.tsx'
 
@@ -12,7 +12,7 @@ interface Question {
 }
 
 interface Turn {
-  /** What has come so far; null: nothing is asked now. */
+  /** The text that has arrived so far. null if no request runs. */
   readonly running: string | null
   readonly failure: Refusal | null
   readonly answered: Answered | null
@@ -44,7 +44,7 @@ function useChat({ apiKey, model, mixture }: Question) {
       (answered) => ({ ...idle, answered }),
       (error: unknown) => (signal.aborted ? idle : { ...idle, failure: refusalOf(error) }),
     )
-    // Who has signed out leaves nothing behind.
+    // Nothing is kept after the operator has signed out.
     if (text !== '' && token.value !== null) conversation.value = [...messages, { role: 'assistant', content: text }]
     setTurn(end)
   }
@@ -74,7 +74,7 @@ function Messages({ running, failure }: Pick<Turn, 'running' | 'failure'>) {
   return (
     <div class="messages" role="log" aria-live="polite" aria-busy={running !== null}>
       {messages.length === 0 && running === null && (
-        <Empty title="Nothing asked yet">Type a key, choose a model and write something below.</Empty>
+        <Empty title="No message yet">Enter a key, choose a model and write a message below.</Empty>
       )}
       {messages.map(({ role, content }, at) => (
         <p key={at} class={`message ${role}`}>

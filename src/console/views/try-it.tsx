@@ -1,6 +1,6 @@
 import { useEffect, useState } from 'preact/hooks'
 import { Refusal } from '../state/api.ts'
-import { gatewayKey, modelsFor } from '../state/chat.ts'
+import { gatewayKey, modelsFor } from '../state/conversation.ts'
 import { placeOf } from '../state/place.ts'
 import { Conversation } from './try-conversation.tsx'
 import { MixtureForm, type MixtureSetting, mixtureOf, noMixture } from './try-mixture.tsx'
@@ -53,7 +53,7 @@ export function TryIt() {
             }}
           />
           <p id="key-hint" class={why === null ? 'hint' : 'alert'} role={why === null ? undefined : 'alert'}>
-            {why ?? 'A customer’s key: what you ask counts on its account. It is not kept.'}
+            {why ?? 'A customer’s key. Your requests count on its account. The page does not keep the key.'}
           </p>
           <label for="model">Model</label>
           <select

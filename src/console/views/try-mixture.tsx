@@ -1,4 +1,4 @@
-import { aggregates, strategies } from '../state/chat.ts'
+import { aggregates, strategies } from '../state/conversation.ts'
 
 export interface MixtureSetting {
   readonly on: boolean
@@ -63,7 +63,7 @@ export function MixtureForm({ models, setting, change }: MixtureFormProps) {
           </select>
           <fieldset>
             <legend>Experts</legend>
-            {models.length === 0 && <p class="hint">The key’s models stand here.</p>}
+            {models.length === 0 && <p class="hint">The models that the key may use appear here.</p>}
             {models.map((model) => (
               <label key={model} class="check">
                 <input

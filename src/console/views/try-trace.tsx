@@ -3,7 +3,7 @@ import { duration } from '../parts/format.ts'
 import { Frame } from '../parts/frame.tsx'
 import { Id, Pill } from '../parts/small.tsx'
 import { Part } from '../parts/states.tsx'
-import type { Answered } from '../state/chat.ts'
+import type { Answered } from '../state/conversation.ts'
 import { useLoad } from '../state/load.ts'
 
 /** What became of one request: how long, by whom, why there. */

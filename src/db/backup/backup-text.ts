@@ -17,7 +17,7 @@ export interface BackupHeader {
   readonly created_at: string
   readonly program_version: string
   readonly migrations: readonly AppliedMigration[]
-  /** By the names of their settings: without them neither keys nor sealed secrets of the tables are of use. */
+  /** By the names of their settings. Without them the keys and sealed secrets in the tables are useless. */
   readonly secrets: Readonly<Record<string, string>>
   /** `credentials.json` of an embedded gateway. */
   readonly credentials: Readonly<Record<string, string>> | null
@@ -38,7 +38,7 @@ const anyHeader = /^-- penstock-backup-(v[0-9]+) /
 const endPrefix = '-- end '
 const copyForm = /^COPY public\.("[a-z][a-z0-9_]*") \(((?:"[a-z][a-z0-9_]*"(?:, )?)+)\) FROM stdin;$/
 const sequenceForm = /^SELECT pg_catalog\.setval\('public\."([a-z][a-z0-9_]*)"', ([0-9]{1,19}), (true|false)\);$/
-/** Ends the rows of a table; no row of COPY's text form can look like it. */
+/** The mark that ends the rows of a table. No row in COPY's text format can look like it. */
 export const rowsEnd = '\\.\n'
 
 const quoted = (name: string) => `"${name}"`
@@ -65,9 +65,9 @@ export type BackupLine =
 
 export function readHeader(line: string): BackupHeader {
   const version = anyHeader.exec(line)?.[1]
-  if (version === undefined) throw new BackupError('This is no backup of Penstock.')
+  if (version === undefined) throw foreign()
   if (!line.startsWith(headerPrefix))
-    throw new BackupError(`The backup has the form ${version}, which this version cannot read.`)
+    throw new BackupError(`The backup has the format ${version}, which this version cannot read.`)
   try {
     return JSON.parse(line.slice(headerPrefix.length)) as BackupHeader
   } catch {
@@ -88,6 +88,7 @@ export function readLine(line: string): BackupLine {
   return { kind: 'end', rows: JSON.parse(line.slice(endPrefix.length)) as Readonly<Record<string, number>> }
 }
 
+export const foreign = () => new BackupError('This file is not a Penstock backup.')
 export const damaged = () => new BackupError('The backup is damaged or incomplete.')
 
 export function countLines(chunk: Uint8Array): number {
@@ -97,7 +98,7 @@ export function countLines(chunk: Uint8Array): number {
 }
 
 const newline = 10
-/** The header, with lists of secrets, is the longest line that is no row; bytes. */
+/** The longest line that is not a row is the header, which contains lists of secrets, bytes. */
 const lineBytesMax = 1024 * 1024
 
 /** Reads a backup's bytes as they come: line by line, and the rows of a table in pieces. */
@@ -121,7 +122,10 @@ export class BackupSource {
     }
   }
 
-  /** Up to the end mark, which it takes. A row may be long: no piece waits for the end of its line. */
+  /**
+   * Reads rows up to the end mark and consumes the mark. It returns pieces without waiting for the end of a line,
+   * because a row may be long.
+   */
   async *rows(): AsyncGenerator<Buffer> {
     while (this.rest.length < rowsEnd.length && (await this.more()));
     if (this.rest.subarray(0, rowsEnd.length).toString('latin1') === rowsEnd) {
@@ -135,7 +139,7 @@ export class BackupSource {
         this.rest = this.rest.subarray(end + 1 + rowsEnd.length)
         return
       }
-      // A mark that has come in part stays until the rest is there.
+      // If only a part of the mark has arrived, it stays until the rest arrives.
       const held = this.rest.indexOf(newline, Math.max(0, this.rest.length - rowsEnd.length))
       const cut = held === -1 ? this.rest.length : held
       if (cut > 0) yield this.rest.subarray(0, cut)

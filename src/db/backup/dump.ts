@@ -43,7 +43,7 @@ export async function dumpDatabase(
   }
 }
 
-/** Oldest first; none: no gateway has ever used the database. */
+/** Oldest first. An empty list means that no gateway has ever used the database. */
 export async function appliedMigrations(sql: Pick<Sql, 'unsafe'>): Promise<readonly AppliedMigration[]> {
   const [{ found } = { found: null }] = await sql.unsafe<{ found: string | null }[]>(
     "select to_regclass('drizzle.__drizzle_migrations')::text as found",

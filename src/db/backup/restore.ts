@@ -15,23 +15,21 @@ import {
 import { appliedMigrations, type Rows } from './dump.ts'
 
 export interface RestoreOptions {
-  /** Take the place of what is in the database. */
+  /** Replaces what is in the database. */
   readonly overwrite: boolean
 }
 
-/** This version's own migrations that the backup's tables were made with. */
+/** The migrations of this version with which the backup's tables were made. */
 function migrationsOf({ migrations: applied, program_version }: BackupHeader): readonly Migration[] {
   const known = migrations()
   if (applied.length === 0) throw damaged()
   if (applied.length > known.length) {
-    throw new BackupError(
-      `The backup was made by a newer version (${program_version}). Install that one, then restore.`,
-    )
+    throw new BackupError(`A newer version (${program_version}) made this backup. Install that version, then restore.`)
   }
   const same = ({ hash, created_at }: AppliedMigration, at: number) =>
     known[at]?.hash === hash && known[at]?.madeAt === created_at
   if (!applied.every(same)) {
-    throw new BackupError(`The backup's tables are not those of this version (it was made by ${program_version}).`)
+    throw new BackupError(`This version does not know the tables of the backup, which version ${program_version} made.`)
   }
   return known.slice(0, applied.length)
 }
@@ -64,25 +62,27 @@ export async function restoreDatabase(
   return rows
 }
 
-/** Leaves the schema empty; refuses where something is in it that must not go. */
+/** Empties the schema. Refuses if it contains something that must be kept. */
 async function makeRoom(sql: TransactionSql, overwrite: boolean): Promise<void> {
   const tables =
     await sql`select 1 from pg_class where relnamespace = 'public'::regnamespace and relkind in ('r', 'p', 'v')`
   if (tables.length === 0) return
   const [first] = await appliedMigrations(sql)
   if (first === undefined || first.hash !== migrations()[0]?.hash) {
-    throw new BackupError('The database holds tables of something else. Restore into a database of its own.')
+    throw new BackupError('The database contains tables of another program. Restore into a database of its own.')
   }
-  if (!overwrite)
-    throw new BackupError('The database is in use already. With --overwrite all that it holds is replaced.')
+  if (!overwrite) throw new BackupError('The database is not empty. --overwrite replaces everything in it.')
   const others = await sql`
     select 1 from pg_stat_activity where datname = current_database() and application_name = 'penstock'`
-  if (others.length > 0) throw new BackupError('A gateway runs on this database. Stop every gateway, then restore.')
+  if (others.length > 0) throw new BackupError('A gateway is using this database. Stop every gateway, then restore.')
   await sql.unsafe('drop schema public cascade')
   await sql.unsafe('create schema public')
 }
 
-/** The rows are whole as they are: no trigger may add to them, and no order of tables could please every foreign key. */
+/**
+ * The rows are complete already, so no trigger may add to them. Foreign keys are dropped because no order of tables
+ * could satisfy all of them.
+ */
 async function load(sql: TransactionSql, source: BackupSource): Promise<Rows> {
   const tables = await columnsOf(sql)
   const foreignKeys = await dropForeignKeys(sql)
@@ -117,7 +117,7 @@ function known(tables: ReadonlyMap<string, readonly string[]>, table: BackupTabl
   return table
 }
 
-/** Returns what makes them again. */
+/** Drops the foreign keys and returns the statements that make them again. */
 async function dropForeignKeys(sql: TransactionSql): Promise<readonly string[]> {
   const keys = await sql.unsafe<{ on: string; name: string; definition: string }[]>(`
     select c.conrelid::regclass::text as "on", quote_ident(c.conname) as name, pg_get_constraintdef(c.oid) as definition
@@ -144,7 +144,7 @@ async function loadTable(sql: TransactionSql, table: BackupTable, source: Backup
   const stream = (await sql.unsafe(query).writable()) as unknown as CopyStream
   const failed = new Promise<'failed'>((resolve) => stream.once('error', () => resolve('failed')))
   const rows = await feed(stream, source, failed).catch((error: unknown) => {
-    // The server is told to give the rows up: until then it takes nothing else, not even the end of the transaction.
+    // The server must hear that no more rows come. Until then it accepts nothing, not even the end of the transaction.
     stream.destroy()
     throw error
   })
@@ -157,7 +157,7 @@ async function feed(stream: CopyStream, source: BackupSource, failed: Promise<'f
   let rows = 0
   for await (const chunk of source.rows()) {
     rows += countLines(chunk)
-    // The piece is part of a buffer that is written over by nobody, so it may wait in the stream.
+    // Nobody overwrites the buffer of this piece, so the piece may wait in the stream.
     if (stream.write(chunk)) continue
     const drained = new Promise<'drained'>((resolve) => stream.once('drain', () => resolve('drained')))
     if ((await Promise.race([drained, failed])) === 'failed') throw damaged()
@@ -165,7 +165,10 @@ async function feed(stream: CopyStream, source: BackupSource, failed: Promise<'f
   return rows
 }
 
-/** Resolves when the end of the data is on its way. The driver (3.4.9) tells a failed COPY to nobody: `finish` may never come. */
+/**
+ * Resolves when the end of the data was sent. The driver (3.4.9) reports a failed COPY to nobody, so `finish` may
+ * never come.
+ */
 function ended(stream: CopyStream): Promise<void> {
   return new Promise((resolve) => {
     const final = stream._final
@@ -177,7 +180,7 @@ function ended(stream: CopyStream): Promise<void> {
   })
 }
 
-/** After a COPY that failed, the transaction is refused everything. */
+/** After a failed COPY the server refuses everything in the transaction. */
 async function checkLoaded(sql: Sql | TransactionSql): Promise<void> {
   await sql.unsafe('select 1').catch((error: unknown) => {
     throw (error as { code?: unknown }).code === '25P02' ? damaged() : error

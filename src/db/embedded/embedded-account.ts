@@ -29,7 +29,7 @@ function makeAccount(): Account | null {
 
 export interface AccountChoice {
   readonly account: Account
-  /** True for `nobody`, which other programs of the machine may share. */
+  /** True for `nobody`, which other programs on the computer may also use. */
   readonly shared: boolean
 }
 

@@ -8,7 +8,7 @@ export interface Binaries {
   readonly postgres: string
 }
 
-/** A failure the operator can act on; the message says how and holds no secret. */
+/** A failure that the operator can fix. The message says how and contains no secret. */
 export class EmbeddedDatabaseError extends Error {
   override readonly name = 'EmbeddedDatabaseError'
 }
@@ -58,7 +58,7 @@ function makeLinks(links: readonly Link[]): void {
 /** Copies to `folder`, whole or not at all: a copy that was cut off never carries the final name. */
 function copyNative(from: string, folder: string): void {
   const partial = `${folder}.${process.pid}`
-  // Others must be able to read the copy whatever the umask of the shell.
+  // Other users must be able to read the copy, whatever the umask is.
   const umask = process.umask(0o022)
   try {
     rmSync(partial, { recursive: true, force: true })
@@ -67,7 +67,7 @@ function copyNative(from: string, folder: string): void {
     renameSync(partial, folder)
   } catch (error) {
     rmSync(partial, { recursive: true, force: true })
-    // Another process was first: its copy is as good.
+    // Another process was faster, and its copy is equally good.
     if (!existsSync(folder)) throw error
   } finally {
     process.umask(umask)
@@ -112,7 +112,7 @@ export function findBinaries(
     copyNative(native, copy)
   }
   if (!trusted(copy) || !usable(join(copy, 'native'), account)) {
-    throw new EmbeddedDatabaseError(`${copy} is not as it was made. Remove it and start again. ${databaseUrlHint}`)
+    throw new EmbeddedDatabaseError(`Somebody has changed ${copy}. Remove it and start again. ${databaseUrlHint}`)
   }
   return programs(join(copy, 'native'))
 }

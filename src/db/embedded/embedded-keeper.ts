@@ -5,13 +5,13 @@ import { join } from 'node:path'
 import { descriptors } from '../../host/descriptors.ts'
 import type { Place } from './embedded-place.ts'
 
-/** A server whose gateway is gone waits so long for the next one, which takes it over, s. */
+/** How long a server without a gateway waits for the next gateway, which takes it over, s. */
 export const orphanGraceSecondsDefault = 30
-/** A fast shut-down may take so long before a hard one follows, s. Together with the grace: less than a minute. */
+/** How long a fast shutdown may take before a hard one follows, s. With the grace time it is less than a minute. */
 const stopSeconds = 20
 /** A keeper that was killed is started again, but not more often, ms. */
 const restartMs = 30_000
-/** The pipe, and what starting a program takes. */
+/** Descriptors for the pipe and for starting a program. */
 const launchDescriptors = 8
 
 /**
@@ -37,11 +37,11 @@ while ours "$pid"; do
 done
 `
 
-/** Ends the server of a gateway that was killed and that nobody starts again. */
+/** Stops the server of a gateway that was killed and not started again. */
 export interface Keeper {
-  /** Call now and then: starts the keeper again when it was killed. */
+  /** Call it regularly. It starts the keeper again if somebody killed it. */
   look(): void
-  /** The gateway ends its server by itself. */
+  /** The gateway stops its server itself. */
   stop(): void
 }
 
@@ -55,7 +55,7 @@ export function startKeeper(place: Place, dataDir: string, graceSeconds: number)
   const start = () => {
     startedMs = performance.now()
     descriptors.lend(launchDescriptors)
-    // A session of its own: Ctrl-C in a terminal reaches the whole group of the gateway.
+    // The keeper has its own session, because Ctrl-C in a terminal reaches the gateway's whole process group.
     const started = spawn('/bin/sh', ['-c', script], {
       cwd: '/',
       env: {

@@ -17,21 +17,21 @@ import { databaseUrlHint, EmbeddedDatabaseError } from './embedded-binaries.ts'
 
 /** Where one embedded server lives and as whom it runs. */
 export interface Place {
-  /** Null: as ourselves. */
+  /** null if the server runs as the gateway's own user. */
   readonly account: Account | null
   readonly accountShared: boolean
   /** Holds `data`; belongs to the account. */
   readonly home: string
   readonly data: string
   readonly socketFolder: string
-  /** Belongs to us, so that the account cannot redirect what we write. */
+  /** Belongs to the gateway's user, so that the server's account cannot redirect our writes. */
   readonly logFile: string
   readonly password: string
   /** For copies of the programs. */
   readonly copiesFolder: string
 }
 
-/** For root only: what the account must reach, when the data folder is below a folder that is closed to it. */
+/** Used by root only, if the server's account cannot reach the data folder. */
 const stateFolder = '/var/lib/penstock'
 /** `sun_path` holds 104 bytes on macOS, 108 on Linux, one of them the closing zero. */
 const socketPathBytesMax = 103
@@ -86,14 +86,14 @@ function makeHome(link: string, account: Account | null): void {
 
 function makeSocketFolder(home: string, account: Account | null): string {
   const near = join(home, 'socket')
-  // Not $TMPDIR: the next start, which may take the server over, must find the same.
+  // The path does not use $TMPDIR, because the next start must find the same folder to take the server over.
   const short = join('/tmp', `penstock-${createHash('sha256').update(home).digest('hex').slice(0, 16)}`)
   const folder = [near, short].find((path) => Buffer.byteLength(join(path, '.s.PGSQL.5432')) <= socketPathBytesMax)
-  if (folder === undefined) throw new EmbeddedDatabaseError('No path is short enough for a socket.')
+  if (folder === undefined) throw new EmbeddedDatabaseError('Every possible path of the socket is too long.')
   if (!existsSync(folder)) mkdirSync(folder, { mode: 0o700 })
   const { uid } = lstatSync(folder)
   if (!lstatSync(folder).isDirectory() || (uid !== process.getuid?.() && uid !== account?.uid)) {
-    throw new EmbeddedDatabaseError(`${folder} belongs to somebody else. ${databaseUrlHint}`)
+    throw new EmbeddedDatabaseError(`${folder} belongs to another user. ${databaseUrlHint}`)
   }
   give(folder, account, 0o700)
   return folder

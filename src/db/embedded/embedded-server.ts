@@ -19,7 +19,7 @@ export const superuser = 'penstock'
 
 export interface ServerOptions {
   readonly connectionsMax: number
-  /** False only for tests: a crash of the machine may then lose or break the data. */
+  /** False only in tests. A crash of the computer may then lose or damage the data. */
   readonly durable: boolean
 }
 
@@ -28,13 +28,13 @@ const startWaitMs = 60_000
 const fastStopWaitMs = 10_000
 const immediateStopWaitMs = 5_000
 const pollMs = 10
-/** The log, and what Bun opens to start a program. */
+/** Descriptors for the log and for starting a program. */
 const launchDescriptors = 6
 const logBytesMax = 1024 * 1024
-/** No process can have it: above every system's largest process id. */
+/** A process id above the largest one of every system, so no process has it. */
 const impossiblePid = 2_147_483_647
 
-/** The server inherits no secret of ours: its environment can be read by its own user. */
+/** The server inherits none of our secrets, because its own user can read its environment. */
 const serverEnv = { PATH: '/usr/bin:/bin', LC_ALL: 'C', TZ: 'UTC' }
 
 interface PidFile {
@@ -42,7 +42,10 @@ interface PidFile {
   readonly status: string
 }
 
-/** Only what is not there is gone: without a descriptor left every file looks away, and a second server would start. */
+/**
+ * Only a missing file counts as missing. Without a free descriptor every file would seem missing, and a second server
+ * would start.
+ */
 function absent(error: unknown): null {
   const { code } = error as { readonly code?: unknown }
   if (code === 'ENOENT' || code === 'ESRCH') return null
@@ -70,7 +73,7 @@ function commandLine(pid: number): string {
   }
 }
 
-/** Process ids are used again, in containers often at once: only a server of these very files counts. */
+/** Process ids are reused, in containers often at once, so only a server with these files counts. */
 function isOurs(pid: number, place: Place): boolean {
   return commandLine(pid).includes(place.data)
 }
@@ -98,9 +101,11 @@ function initialise(place: Place, binaries: Binaries, options: ServerOptions): v
   rmSync(passwordFile, { force: true })
   if (result.status !== 0) {
     const reason = result.error?.message ?? lastLine(result.stderr ?? '')
-    throw new EmbeddedDatabaseError(`The embedded PostgreSQL cannot be set up here: ${reason}. ${databaseUrlHint}`)
+    throw new EmbeddedDatabaseError(
+      `The gateway cannot set up the embedded PostgreSQL here: ${reason}. ${databaseUrlHint}`,
+    )
   }
-  // Under its final name only when whole, so that a set-up that was cut off is made again.
+  // The folder gets its final name only when it is complete, so an interrupted set-up is repeated.
   renameSync(fresh, place.data)
 }
 
@@ -128,7 +133,8 @@ function serverArguments(place: Place, options: ServerOptions): string[] {
     log_checkpoints: 'off',
     timezone: 'UTC',
     log_timezone: 'UTC',
-    // Short statements only: neither pays for its start, and parallel workers want /dev/shm, 64 MB in containers.
+    // All statements are short, so JIT and parallel workers do not pay off. Parallel workers also need /dev/shm, which
+    // has 64 MB in containers.
     jit: 'off',
     max_parallel_workers_per_gather: '0',
   }
@@ -139,7 +145,8 @@ function launch(place: Place, binaries: Binaries, options: ServerOptions): Child
   const large = existsSync(place.logFile) && statSync(place.logFile).size > logBytesMax
   const log = openSync(place.logFile, large ? 'w' : 'a', 0o600)
   try {
-    // Detached: Ctrl-C in a terminal reaches the whole group, and the gateway must still write while it stops.
+    // The server is detached, because Ctrl-C in a terminal reaches the whole process group and the gateway must still
+    // write while it stops.
     const child = spawn(binaries.postgres, serverArguments(place, options), {
       ...identity(place),
       cwd: place.home,
@@ -155,7 +162,10 @@ function launch(place: Place, binaries: Binaries, options: ServerOptions): Child
   }
 }
 
-/** The old server's id now belongs to a stranger: PostgreSQL would refuse to start. Its other checks stay in force. */
+/**
+ * The old server's process id now belongs to another process, so PostgreSQL would refuse to start. Its other checks
+ * remain.
+ */
 function disownPidFile(place: Place): void {
   const file = join(place.data, 'postmaster.pid')
   if (!existsSync(file)) return
@@ -163,8 +173,8 @@ function disownPidFile(place: Place): void {
   writeFileSync(file, [impossiblePid, ...rest].join('\n'))
 }
 
-/** Waits for a server that starts or stops. True: ready; false: gone. */
-async function settled(place: Place, child: ChildProcess | null): Promise<boolean> {
+/** Waits for a server that starts or stops. Returns true if it is ready and false if it is gone. */
+async function becomesReady(place: Place, child: ChildProcess | null): Promise<boolean> {
   const deadline = performance.now() + startWaitMs
   while (performance.now() < deadline) {
     const file = readPidFile(place)
@@ -181,7 +191,7 @@ async function settled(place: Place, child: ChildProcess | null): Promise<boolea
 
 /** True when it runs, as soon as it accepts connections. */
 export async function isServing(place: Place): Promise<boolean> {
-  return runningServer(place) !== null && (await settled(place, null))
+  return runningServer(place) !== null && (await becomesReady(place, null))
 }
 
 /** Makes the server run and accept connections: reuses the one that runs, starts it otherwise. Call under the lock. */
@@ -192,7 +202,7 @@ export async function ensureServer(place: Place, options: ServerOptions): Promis
   disownPidFile(place)
   descriptors.lend(launchDescriptors)
   const child = launch(place, binaries, options)
-  if (await settled(place, child)) return 'started'
+  if (await becomesReady(place, child)) return 'started'
   const reason = existsSync(place.logFile) ? lastLine(readFileSync(place.logFile, 'utf8')) : ''
   throw new EmbeddedDatabaseError(
     `The embedded PostgreSQL does not start: ${reason} (${place.logFile}). ${databaseUrlHint}`,
@@ -207,7 +217,7 @@ async function gone(place: Place, pid: number, waitMs: number): Promise<boolean>
   return false
 }
 
-/** Fast shut-down; the hard one (recovered from at the next start) when that takes too long. */
+/** Stops the server fast, or hard if that takes too long. The next start recovers from a hard stop. */
 export async function stopServer(place: Place): Promise<void> {
   const pid = runningServer(place)
   if (pid === null) return

@@ -21,7 +21,7 @@ export interface EmbeddedOptions {
   readonly log: EmbeddedLog
   readonly connectionsMax?: number
   readonly durable?: boolean
-  /** When this process is killed and none takes its server over, that ends by itself after so long, s. */
+  /** How long the server runs after this process was killed if no other process takes it over, s. */
   readonly orphanGraceSeconds?: number
   /** For tests: as root run as `nobody` and make no system user. */
   readonly preferNobody?: boolean
@@ -30,7 +30,7 @@ export interface EmbeddedOptions {
 export interface EmbeddedDatabase {
   /** For `openDatabase`: the unix socket, with the generated password. */
   readonly url: string
-  /** Fast shut-down of the server, then the data folder is free; close every client before. */
+  /** Stops the server and frees the data folder. Close every client first. */
   stop(): Promise<void>
 }
 
@@ -76,7 +76,7 @@ async function ensureDatabase(place: Place): Promise<void> {
     if (found.length === 0) await sql.unsafe(`create database ${databaseName}`)
   } catch (error) {
     if ((error as { code?: unknown }).code !== '28P01') throw error
-    throw new EmbeddedDatabaseError("The data folder's postgres-password is not the one its database was made with.")
+    throw new EmbeddedDatabaseError('The file postgres-password in the data folder does not fit its database.')
   } finally {
     await sql.end({ timeout: 1 })
   }
@@ -87,12 +87,15 @@ function isGone(place: Place): boolean {
   try {
     return runningServer(place) === null
   } catch {
-    // Nothing can be read now, the database's files as little as any other.
+    // No file can be read now, so the database's files say nothing.
     return false
   }
 }
 
-/** Starts the server again when it ended by itself, e.g. killed for want of memory. Returns the end of the watch. */
+/**
+ * Starts the server again if it ended by itself, e.g. because memory was short. Returns a function that ends the
+ * watch.
+ */
 function watch(place: Place, options: ServerOptions, log: EmbeddedLog, keeper: Keeper): () => Promise<void> {
   let restarting: Promise<void> | null = null
   let failures = 0

@@ -41,9 +41,10 @@ BEGIN
         settled_wei = q.charged, receipt_hash = q.hash, closed_at = v_now
       FROM q WHERE o.reservation_id = q.id
   ), p AS (
-    INSERT INTO payouts (entry_id, node_id, receipt_hash, kind, private_job_id, amount_wei, gross_wei, held, payee,
-        created_at, updated_at)
-      SELECT q.payout, q.node, q.hash, q.kind, q.job, q.share, q.charged, q.held, n.payout_address, v_now, v_now
+    INSERT INTO payouts (entry_id, node_id, receipt_hash, kind, private_job_id, amount_wei, gross_wei, held,
+        earned_payee, payee, created_at, updated_at)
+      SELECT q.payout, q.node, q.hash, q.kind, q.job, q.share, q.charged, q.held, n.payout_address, n.payout_address,
+        v_now, v_now
       FROM q LEFT JOIN nodes n ON n.node_id = q.node
       WHERE q.share > 0
   ), f AS (

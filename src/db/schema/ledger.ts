@@ -34,6 +34,8 @@ export const ledgerEntries = pgTable(
   },
   (t) => [
     index().on(t.customerId, t.createdAt, t.seq),
+    // By which the log takes them (§31).
+    uniqueIndex().on(t.seq),
     // A reservation is made once, and what becomes of it is written once.
     uniqueIndex().on(t.reservationId, t.kind),
     index().on(t.createdAt).where(sql`kind = 'debit'`),
@@ -98,7 +100,9 @@ export const payouts = pgTable(
       .notNull()
       .default('pending'),
     batchId: text(),
-    /** Address at the time of the work, and from its batch on the one that is paid. */
+    /** The node's address when it was earned; null: it had none. Never changed (§31). */
+    earnedPayee: text(),
+    /** Who is paid: the one of the earning, else the first address that the node has at a batch. */
     payee: text(),
     settledAt: instant(),
     createdAt: createdAt(),

@@ -58,7 +58,7 @@ export const nodeIdentities = pgTable('node_identities', {
   createdAt: createdAt(),
 })
 
-/** What an operator lets one machine become; the token itself is nowhere (§22). */
+/** What an operator lets one node become. The token itself is stored nowhere (§22). */
 export const enrollmentTokens = pgTable(
   'enrollment_tokens',
   {
@@ -125,7 +125,7 @@ export const modelProfiles = pgTable(
   (t) => [unique().on(t.runtimeId, t.upstreamModelId)],
 )
 
-/** What the operator says of a model id; machines that name it differently pool under its aliases. */
+/** The operator's entry for a model id. Nodes that name the model differently serve it together under its aliases. */
 export const modelEntries = pgTable('model_entries', {
   modelId: text().primaryKey(),
   aliases: jsonb().$type<string[]>().notNull().default([]),

@@ -18,6 +18,8 @@ export const payoutBatches = pgTable(
       .notNull()
       .default('created'),
     merkleRoot: text().notNull(),
+    /** What a payout's id in the leaves is: the hash of its entry's id (1), or its receipt's hash (2, §31). */
+    leafVersion: integer().notNull().default(1),
     payoutCount: integer().notNull(),
     totalAmountWei: numeric({ precision: 78, scale: 0, mode: 'bigint' }).notNull(),
     /** Reverts so far; at 3 the batch is held for an operator. */

@@ -1,5 +1,5 @@
 import { sql } from 'drizzle-orm'
-import { boolean, index, integer, pgTable, text } from 'drizzle-orm/pg-core'
+import { bigint, boolean, index, integer, pgTable, text, uniqueIndex } from 'drizzle-orm/pg-core'
 import type { CustomerId, NodeId, RuntimeId } from '../../ids.ts'
 import { createdAt, instant } from '../columns.ts'
 
@@ -10,6 +10,8 @@ export const receipts = pgTable(
   'receipts',
   {
     receiptHash: text().primaryKey(),
+    /** The order in which receipts were written, by which the log takes them (§31). */
+    seq: bigint({ mode: 'bigint' }).generatedAlwaysAsIdentity(),
     issuer: text({ enum: ['node', 'gateway'] }).notNull(),
     requestId: text().notNull(),
     jobId: text(),
@@ -34,5 +36,5 @@ export const receipts = pgTable(
     batchId: text(),
     createdAt: createdAt(),
   },
-  (t) => [index('receipts_billed_index').on(t.createdAt).where(sql`billed`)],
+  (t) => [index('receipts_billed_index').on(t.createdAt).where(sql`billed`), uniqueIndex().on(t.seq)],
 )

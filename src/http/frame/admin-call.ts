@@ -13,7 +13,7 @@ import { checkReasonHeader, readOptionalBody, reasonHeader } from './admin-input
 import type { HttpContext, HttpExchange } from './context.ts'
 import { refusedLogin } from './refused-login.ts'
 
-/** What a call asks for, and on whose word: what the verb takes. */
+/** The checked body of a call and its audit context, as a verb needs them. */
 export interface Asked<S extends TSchema> {
   readonly body: Static<S>
   readonly audit: AuditContext
@@ -25,15 +25,15 @@ export interface Asked<S extends TSchema> {
  */
 export interface AdminCall {
   body<S extends TSchema>(schema: S): Promise<Asked<S>>
-  /** No body at all is `{}`. */
+  /** A missing body counts as `{}`. */
   optionalBody<S extends TSchema>(schema: S): Promise<Asked<S>>
-  /** A route that reads no body: its reason travels in a header. */
+  /** For a route without a body, whose reason travels in a header. */
   bare(): AuditContext
 }
 
 const controls = /[\u0000-\u001f\u007f-\u009f]/g
 
-/** `actorToken`: of the caller, known to be good. */
+/** `actorToken` is the caller's token, which was already accepted. */
 export function adminCall(
   context: HttpContext,
   exchange: HttpExchange,
@@ -74,7 +74,7 @@ function auditContext(context: HttpContext, caller: Caller, given: object): Audi
   const row = adminRoute(action)
   const body = given as { readonly reason?: string; readonly confirm?: string; readonly dry_run?: boolean }
   const reason = reasonOf(body.reason ?? request.headers.get(reasonHeader))
-  // A dry run does nothing that anybody would have to answer for.
+  // A dry run changes nothing, so it needs no reason and no second admin.
   const dry = row.dryRun && body.dry_run === true
   if (config.SVC_ENFORCE_REASON && row.reasonRequired && reason === null && !dry) throw reasonRequired()
   const approver = config.SVC_REQUIRE_SECOND_APPROVER && needsSecondApprover(row) && !dry
@@ -95,13 +95,13 @@ function reasonOf(given: string | null): string | null {
   return text === '' ? null : text
 }
 
-/** Only the text that is asked for is ever kept: a wrong one could be anything. */
+/** Keeps the confirmation only if it is the expected text, because another text could contain anything. */
 function confirmationOf({ typedConfirmation }: AdminRoute, given: string | undefined): string | null {
   return given !== undefined && given === typedConfirmation ? given : null
 }
 
 function reasonRequired(): Problem {
-  const detail = `A reason is needed: \`reason\` in the body, or the header ${reasonHeader}`
+  const detail = `This action needs a reason. Send \`reason\` in the body, or the header ${reasonHeader}.`
   return new Problem('reason_required', { param: 'reason', detail })
 }
 
@@ -109,11 +109,15 @@ function reasonRequired(): Problem {
 function secondApprover({ gateway }: HttpContext, { exchange, request, actorToken }: Caller): string | null {
   const param = `header.${headers.approverToken}`
   const token = request.headers.get(headers.approverToken)
-  if (token === null) throw new Problem('missing_credentials', { param, detail: 'A second admin has to agree' })
+  if (token === null)
+    throw new Problem('missing_credentials', { param, detail: 'This action needs the token of a second admin' })
   const role = gateway.access.role(token)
   if (role === null) throw refusedLogin(gateway, exchange.address, new Problem('invalid_credentials', { param }))
   if (role !== 'admin' || token === actorToken) {
-    throw new Problem('insufficient_role', { param, detail: 'This needs another token of the role admin' })
+    throw new Problem('insufficient_role', {
+      param,
+      detail: 'The second token must have the role admin and differ from the first',
+    })
   }
   return gateway.audit.pseudonym('actor', token)
 }

@@ -8,13 +8,13 @@ import { reasonCharactersMax } from '../../protocol/wire/shapes.ts'
 export const reasonHeader = `x-${brand}-reason`
 
 const id = Type.String({ pattern: '^[A-Za-z0-9_-]{1,64}$' })
-/** A NUL in an id would reach the database as a fault of its own. */
+/** The pattern excludes NUL, which would cause an error in the database. */
 export const customerParams = Type.Object({ customer_id: id })
 export const keyParams = Type.Object({ key_id: id })
 export const nodeParams = Type.Object({ node_id: id })
 export const enrollmentTokenParams = Type.Object({ token_id: id })
 
-/** An action without a body, or with one that only gives its reason. */
+/** For an action without a body, or with a body that only has a reason. */
 export async function readOptionalBody<S extends TSchema>(request: Request, schema: S): Promise<Static<S>> {
   checkReasonHeader(request)
   const empty = request.body === null || request.headers.get('content-length') === '0'

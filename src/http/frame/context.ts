@@ -8,7 +8,7 @@ import { baseHeaders } from '../../protocol/json/problem-response.ts'
 import { createClientAddress, type PeerDirectory } from './client-address.ts'
 import { clientRequestId, logRequest } from './request-log.ts'
 
-/** What one request on a route other than chat is known by until its line is logged. */
+/** What is known about one request on a route other than chat, until it is logged. */
 export interface HttpExchange {
   readonly requestId: RequestId
   readonly startedMs: number
@@ -17,13 +17,13 @@ export interface HttpExchange {
   code: ProblemCode | null
   keyId: string | null
   role: Role | null
-  /** Of an admin route. */
+  /** The action of an admin route. */
   action: AdminAction | null
-  /** Keyed hash of a known role token. */
+  /** The keyed hash of a known role token. */
   actorHash: string | null
 }
 
-/** What the plugins and routes share; made once per application. */
+/** What plugins and routes share. It is made once per application. */
 export interface HttpContext {
   readonly gateway: GatewayHandle
   readonly base: Readonly<Record<string, string>>
@@ -55,7 +55,7 @@ export function beginExchange(context: HttpContext, request: Request, server: Pe
   }
 }
 
-/** A caller may send any method; only these become labels. */
+/** A caller may send any method, and only these become labels. */
 const methods = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'])
 const otherMethod = 'other'
 

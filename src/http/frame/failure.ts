@@ -9,18 +9,18 @@ import { failureName, type Log } from '../../log.ts'
  */
 const outageCode =
   /^(ECONNREFUSED|ECONNRESET|ENOENT|EPIPE|ETIMEDOUT|CONNECTION_(CLOSED|ENDED|DESTROYED)|CONNECT_TIMEOUT|08...|57P0.|57014|53...)$/
-/** By which the system says that this process has no descriptor left; a connection of Bun's is then "refused". */
+/** Codes for a process without a free descriptor. Bun then reports a connection as refused. */
 const descriptorCode = /^(EMFILE|ENFILE)$/
 
 const isAbort = (error: unknown) => error instanceof Error && error.name === 'AbortError'
 
-/** A failed schema of Elysia: `on` tells whether the caller's part or our own answer broke it. */
+/** A schema of Elysia that did not match. `on` says whether the request or our own answer broke it. */
 function brokenSchema(error: unknown): string | null {
   const { code, type } = error as { code?: unknown; type?: unknown }
   return code === 'VALIDATION' && typeof type === 'string' ? type : null
 }
 
-/** What is named by a path parameter, where there is none. */
+/** The codes for path parameters that name nothing. */
 const absentCodes: Readonly<Record<string, ProblemCode>> = {
   batch_id: 'batch_not_found',
   command_id: 'command_not_found',
@@ -35,7 +35,7 @@ const absentCodes: Readonly<Record<string, ProblemCode>> = {
 }
 
 /**
- * The only part of a request that Elysia itself checks is the path (bodies and queries: `readBody`, `readQuery`). An id
+ * The only part of a request that Elysia itself checks is the path (bodies and queries: `reads`, `asks`). An id
  * in a form that none has is the id of nothing (§27).
  */
 function invalidPath(error: unknown): Problem {

@@ -1,4 +1,5 @@
 import { Problem } from '../../errors.ts'
+import { filter } from './query.ts'
 
 /** Where a page of a list ends; a list is sorted by time, then by id, newest first. */
 export interface Place {
@@ -6,20 +7,14 @@ export interface Place {
   readonly id: string
 }
 
-const instant = /^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,9})?(?:Z|[+-][0-9]{2}:[0-9]{2})$/
-const cursorPattern = /^[0-9]{1,14}\.[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/
-const moment = (description: string) => ({ kind: 'text', pattern: instant, required: false, description }) as const
+const instant = '^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\\.[0-9]{1,9})?(?:Z|[+-][0-9]{2}:[0-9]{2})$'
+const moment = (description: string) => filter(description, instant, 'a date and time of RFC 3339')
 
 /** Of every list and export (§32). */
 export const pageQuery = {
   from: moment('The first moment, RFC 3339'),
   to: moment('The moment behind the last, RFC 3339'),
-  cursor: {
-    kind: 'text',
-    pattern: cursorPattern,
-    required: false,
-    description: '`next_cursor` of the page before',
-  },
+  cursor: filter('`next_cursor` of the page before', '^[0-9]{1,14}\\.[A-Za-z0-9][A-Za-z0-9_-]{0,63}$'),
 } as const
 
 export interface PageEnd {

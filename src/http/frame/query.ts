@@ -1,27 +1,24 @@
+import {
+  OptionalKind,
+  type Static,
+  type TInteger,
+  type TOptional,
+  type TSchema,
+  type TUnsafe,
+  Type,
+} from '@sinclair/typebox'
+import { brand } from '../../brand.ts'
 import { Problem } from '../../errors.ts'
 
-interface IntegerParameter {
-  readonly kind: 'integer'
-  readonly min: number
-  readonly max: number
-  readonly default: number
-  readonly description: string
+/** Strings with a pattern, and integers with bounds and a default. */
+export type QueryParameters = Readonly<Record<string, TSchema>>
+/** One that may be absent is null then. */
+export type QueryValues<S extends QueryParameters> = {
+  readonly [N in keyof S]: S[N] extends TOptional<TSchema> ? Static<S[N]> | null : Static<S[N]>
 }
-interface TextParameter {
-  readonly kind: 'text'
-  readonly pattern: RegExp
-  readonly required: boolean
-  readonly description: string
-}
-export type QueryParameters = Readonly<Record<string, IntegerParameter | TextParameter>>
 
-type ValueOf<P> = P extends IntegerParameter
-  ? number
-  : P extends TextParameter & { readonly required: true }
-    ? string
-    : string | null
-export type QueryValues<S extends QueryParameters> = { readonly [N in keyof S]: ValueOf<S[N]> }
-
+/** Also a key of a route's `detail`, where the route reads its query by itself. */
+export const queryKey = `x-${brand}-query`
 const integerPattern = /^[0-9]{1,9}$/
 
 const fault = (parameter: string, code: string, detail: string) =>
@@ -31,72 +28,98 @@ const fault = (parameter: string, code: string, detail: string) =>
     errors: [{ parameter, code, detail }],
   })
 
-export function limitOf(standard: number, max: number): IntegerParameter {
-  return { kind: 'integer', min: 1, max, default: standard, description: 'Most items in the answer' }
-}
+export const whole = (minimum: number, maximum: number, standard: number, description: string): TInteger =>
+  Type.Integer({ minimum, maximum, default: standard, description })
 
-/** A filter that may be absent. */
-export function oneOf(values: readonly string[]) {
-  return {
-    kind: 'text',
-    pattern: new RegExp(`^(${values.join('|')})$`),
-    required: false,
-    description: `One of ${values.join(', ')}`,
-  } as const
-}
+/** `pattern` counts characters, not UTF-16 units. */
+export const text = (pattern: string, description: string): TUnsafe<string> =>
+  Type.Unsafe<string>({ type: 'string', pattern, description })
 
-export const customerFilter = {
-  kind: 'text',
-  pattern: /^[A-Za-z0-9_-]{1,64}$/,
-  required: false,
-  description: 'Of one customer',
-} as const
+/** Says what a pattern allows, for the caller whose value does not fit. It is a symbol, so no document shows it. */
+const expectedKey = Symbol('expected')
 
-/** Of what has a table form. */
-export const formatParameter = {
-  kind: 'text',
-  pattern: /^(?:json|csv)$/i,
-  required: false,
-  description: '`json` (default) or `csv`',
-} as const
+/** An optional filter. */
+export const filter = (description: string, pattern = '^[^\\u0000-\\u001f\\u007f]{1,128}$', expected?: string) =>
+  Type.Optional(Type.Unsafe<string>({ type: 'string', pattern, description, [expectedKey]: expected }))
 
+/** For answers that have a table form. */
+export const formatParameter = filter('`json` (default) or `csv`', '^(?:[jJ][sS][oO][nN]|[cC][sS][vV])$', 'json or csv')
+
+/** A filter by one of a few words. */
+export const oneOf = <T extends string>(values: readonly T[], description = `One of ${values.join(', ')}`) =>
+  Type.Optional(
+    Type.Unsafe<T>({
+      type: 'string',
+      pattern: `^(${values.join('|')})$`,
+      description,
+      [expectedKey]: `one of ${values.join(', ')}`,
+    }),
+  )
+
+export const limitOf = (standard: number, max: number): TInteger =>
+  whole(1, max, standard, 'How many items the answer may have')
+export const customerFilter = filter('Only those of this customer', '^[A-Za-z0-9_-]{1,64}$')
 /** §17. */
-export const windowDays = {
-  kind: 'integer',
-  min: 1,
-  max: 365,
-  default: 30,
-  description: 'How far back, days',
-} as const
+export const windowDays = whole(1, 365, 30, 'How many days back the answer reaches')
 
-function readInteger(name: string, spec: IntegerParameter, text: string | undefined): number {
-  if (text === undefined) return spec.default
-  const value = integerPattern.test(text) ? Number(text) : Number.NaN
-  if (value >= spec.min && value <= spec.max) return value
-  throw fault(name, 'out_of_range', `must be a whole number from ${spec.min} to ${spec.max}`)
+export const matches = ({ pattern }: TSchema, given: string): boolean => new RegExp(pattern, 'u').test(given)
+
+function readInteger(
+  name: string,
+  { minimum, maximum, default: standard }: TSchema,
+  given: string | undefined,
+): number {
+  if (given === undefined) return standard
+  const value = integerPattern.test(given) ? Number(given) : Number.NaN
+  if (value >= minimum && value <= maximum) return value
+  throw fault(name, 'out_of_range', `must be a whole number from ${minimum} to ${maximum}`)
 }
 
-function readText(name: string, spec: TextParameter, text: string | undefined): string | null {
-  if (text === undefined) {
-    if (spec.required) throw fault(name, 'required', 'is required')
+function readText(name: string, schema: TSchema, given: string | undefined): string | null {
+  if (given === undefined) {
+    if (!(OptionalKind in schema)) throw fault(name, 'required', 'is required')
     return null
   }
-  if (!spec.pattern.test(text)) throw fault(name, 'invalid', 'has a form that is not valid')
-  return text
+  if (!matches(schema, given)) {
+    const { [expectedKey]: expected } = schema as { readonly [expectedKey]?: string }
+    throw fault(name, 'invalid', expected === undefined ? 'is not valid' : `must be ${expected}`)
+  }
+  return given
 }
 
 /**
  * Known parameters of a URL. Elysia keeps the last of two values and reads `1e0` as 1; here a duplicate is a 400 and an
  * integer is digits (§1). Unknown parameters are ignored.
  */
-export function readQuery<S extends QueryParameters>(url: string, spec: S): QueryValues<S> {
+function readQuery<S extends QueryParameters>(url: string, spec: S): QueryValues<S> {
   const cut = url.indexOf('?')
   const given = new URLSearchParams(cut === -1 ? '' : url.slice(cut + 1))
   const values: Record<string, unknown> = {}
   for (const [name, parameter] of Object.entries(spec)) {
-    const [text, second] = given.getAll(name)
+    const [value, second] = given.getAll(name)
     if (second !== undefined) throw fault(name, 'duplicate', 'is given more than once')
-    values[name] = parameter.kind === 'integer' ? readInteger(name, parameter, text) : readText(name, parameter, text)
+    values[name] = parameter.type === 'integer' ? readInteger(name, parameter, value) : readText(name, parameter, value)
   }
   return values as QueryValues<S>
+}
+
+/**
+ * Options of a route that reads its query: what stands in the document, what is checked and the handler's `query` are
+ * one. `documented`: where more is asked than is checked here.
+ */
+export function asks<S extends QueryParameters>(spec: S, documented: QueryParameters = spec) {
+  return {
+    query: Type.Unsafe<QueryValues<S>>({ ...Type.Any(), [queryKey]: documented, noValidate: true }),
+    beforeHandle: (context: { readonly request: Request; query: unknown }): void => {
+      context.query = readQuery(context.request.url, spec)
+    },
+  }
+}
+
+/** What a mounted route says of its query. */
+export function describedQuery(hooks: { readonly query?: unknown; readonly detail?: unknown }): QueryParameters {
+  const { [queryKey]: described = {} } = (hooks.query ?? hooks.detail ?? {}) as Readonly<
+    Record<string, QueryParameters | undefined>
+  >
+  return described
 }

@@ -1,13 +1,10 @@
-import type { TSchema } from '@sinclair/typebox'
 import type { AnyElysia } from 'elysia'
 import { brand } from '../../brand.ts'
 import { type AdminAction, type AdminRole, adminRoute, adminRouteFaults } from '../../machines/rules/approval-policy.ts'
-import type { QueryParameters } from './query.ts'
+import { describedQuery } from './query.ts'
 
-/** Keys of a route's `detail` that are ours; the OpenAPI document turns them into what OpenAPI knows. */
+/** Our own keys in a route's `detail`. The OpenAPI document translates them. */
 export const actionKey = `x-${brand}-action`
-export const queryKey = `x-${brand}-query`
-export const bodyKey = `x-${brand}-body`
 export const csvKey = `x-${brand}-csv`
 export const mediaTypeKey = `x-${brand}-media-type`
 
@@ -15,50 +12,41 @@ export interface RouteRow {
   readonly method: string
   /** The template: `/v1/admin/customers/:customer_id`. */
   readonly path: string
-  /** Of an admin route, as it names itself; null elsewhere. */
+  /** The action that an admin route names. null for other routes. */
   readonly action: AdminAction | null
   /** The least role of an admin route; null elsewhere. */
   readonly role: AdminRole | null
-  /** Names of the parameters that it reads of a query. */
+  /** True for a page, and for another path of a route that OpenAPI already shows. */
+  readonly hidden: boolean
+  /** The query parameters that the route reads. */
   readonly query: readonly string[]
 }
 
-/** What a route says of itself where Elysia's own schemas would change what they check (see `readBody`, `readQuery`). */
+/** A route's description, where Elysia's own schemas would change what they check (see `reads`, `asks`). */
 export function describe(text: {
   readonly summary: string
   readonly description?: string
   readonly tags: readonly string[]
-  readonly query?: QueryParameters
-  readonly body?: TSchema
-  readonly optionalBody?: TSchema
-  /** Answers 204. */
+  /** The route answers 204. */
   readonly empty?: boolean
-  /** Answers with a table where that is asked for: what its lines are. */
+  /** The route can answer with a table. The text describes its columns. */
   readonly csv?: string | undefined
-  /** Of a whole answer that is not `application/json`. */
+  /** The media type of a whole answer that is not `application/json`. */
   readonly mediaType?: string
 }): Record<string, unknown> {
-  const { query, body, optionalBody, empty, csv, mediaType, tags, ...rest } = text
-  const schema = body ?? optionalBody
+  const { empty, csv, mediaType, tags, ...rest } = text
   return {
     ...rest,
     tags: [...tags],
     ...(empty === true ? { responses: { 204: { description: 'Done' } } } : {}),
-    ...(query === undefined ? {} : { [queryKey]: query }),
     ...(csv === undefined ? {} : { [csvKey]: csv }),
     ...(mediaType === undefined ? {} : { [mediaTypeKey]: mediaType }),
-    ...(schema === undefined ? {} : { [bodyKey]: { schema, required: body !== undefined } satisfies DescribedBody }),
   }
 }
 
-export interface DescribedBody {
-  readonly schema: TSchema
-  readonly required: boolean
-}
-
-/** Stands for the one that the operator configured (SVC_MARKETPLACE_SEGMENT). */
+/** Stands for the segment that the operator configured (SVC_MARKETPLACE_SEGMENT). */
 const marketplacePath = '/:segment/models'
-/** Rows 2 to 12 of the specification's table: hosted, not administrative (§9). */
+/** Rows 2 to 12 of the specification's table, which are hosted and not administrative (§9). */
 const hostedRows: readonly (readonly [string, string])[] = [
   ['POST', '/v1/api/chat/completions'],
   ['GET', '/v1/api/models'],
@@ -78,7 +66,7 @@ export const bracedPath = (template: string) => template.replaceAll(/:([A-Za-z_]
 
 export const adminPrefix = '/v1/admin/'
 
-/** Throws for an admin route without its row in the table of roles and approvals. */
+/** Throws if an admin route has no row in the table of roles and approvals. */
 export function checkAdminRoutes(app: AnyElysia): void {
   const mounted = new RouteTable(app).rows.filter(({ path, action }) => action !== null || path.startsWith(adminPrefix))
   const faults = adminRouteFaults(mounted)
@@ -91,7 +79,7 @@ export interface RouteMatch {
   readonly query: ReadonlySet<string>
 }
 
-/** What is mounted: the endpoint index, 405 answers, OpenAPI and the role tests all read this. */
+/** All mounted routes. The endpoint index, 405 answers, OpenAPI and the role tests read it. */
 export class RouteTable {
   readonly rows: readonly RouteRow[]
   readonly #byPath: readonly {
@@ -105,20 +93,32 @@ export class RouteTable {
     const details = app.routes.map(({ method, path, hooks }) => {
       const { detail = {} } = hooks as { detail?: Record<string, unknown> }
       const action = (detail[actionKey] ?? null) as AdminAction | null
-      const query = Object.keys(detail[queryKey] ?? {})
-      return { method, path, action, role: action === null ? null : adminRoute(action).role, query }
+      const query = Object.keys(describedQuery(hooks))
+      return {
+        method,
+        path,
+        action,
+        role: action === null ? null : adminRoute(action).role,
+        query,
+        hidden: detail.hide === true,
+      }
     })
     this.rows = details
     const templates = [...new Set(details.map(({ path }) => path))]
     this.#byPath = templates.map((template) => ({
       template,
-      pattern: new RegExp(`^${template.replaceAll('.', '\\.').replaceAll(/:[A-Za-z_]+/g, '[^/]+')}/?$`),
+      pattern: new RegExp(
+        `^${template
+          .replaceAll('.', '\\.')
+          .replaceAll('*', '.+')
+          .replaceAll(/:[A-Za-z_]+/g, '[^/]+')}/?$`,
+      ),
       methods: new Set(details.filter(({ path }) => path === template).map(({ method }) => method)),
       query: new Set(details.filter(({ path }) => path === template).flatMap(({ query }) => query)),
     }))
   }
 
-  /** The template of a path that exists, the methods it takes and what it reads of a query, or null. */
+  /** Finds the template of a path, its methods and its query parameters. Returns null for an unknown path. */
   match(path: string): RouteMatch | null {
     const found = this.#byPath.find(({ pattern }) => pattern.test(path))
     if (found === undefined) return null

@@ -1,5 +1,8 @@
 const namesMax = 8
-/** The names of all parameters have this form. What has another, a token put in the wrong place, is counted and not repeated. */
+/**
+ * The form of every parameter's name. A text with another form, such as a misplaced token, is counted and not
+ * repeated.
+ */
 const nameForm = /^[a-z][a-z0-9_]{0,31}$/
 
 /**

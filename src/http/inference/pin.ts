@@ -1,12 +1,12 @@
+import { Type } from '@sinclair/typebox'
 import type { InferenceRequest } from '../../actors/operations/operation.ts'
 import { Problem } from '../../errors.ts'
-
-const slug = /^[A-Za-z0-9._-]{1,64}$/
+import { matches, text } from '../frame/query.ts'
 
 /** What an inference request may say in its query. */
 export const pinQuery = {
-  node_id: { kind: 'text', pattern: slug, required: false, description: 'The one node of yours that may answer' },
-} as const
+  node_id: Type.Optional(text('^[A-Za-z0-9._-]{1,64}$', 'The one node of yours that may answer')),
+}
 
 /** The one pin of body and query; null without one. `query`: the raw query string, without `?`. */
 export function readPin(body: InferenceRequest, query: string): string | null {
@@ -17,15 +17,15 @@ export function readPin(body: InferenceRequest, query: string): string | null {
   if (inQuery === undefined) return inBody
   if (pins.length > 1)
     throw new Problem('invalid_parameter', { param: 'query.node_id', detail: 'node_id was sent twice.' })
-  if (!slug.test(inQuery)) throw new Problem('invalid_parameter', { param: 'query.node_id' })
+  if (!matches(pinQuery.node_id, inQuery)) throw new Problem('invalid_parameter', { param: 'query.node_id' })
   if (inBody !== null && inBody !== inQuery) throw new Problem('node_pin_conflict', { param: 'query.node_id' })
   return inQuery
 }
 
-/** Where a mixture names a machine all the same, as an error's `param`: what it names does not matter. */
+/** The place where a mixture names a node, which it may not, as an error's `param`. Which node it names does not matter. */
 export function mixturePin({ svc }: InferenceRequest, query: string): string | null {
   if (svc?.node_id !== undefined) return 'svc.node_id'
-  // A profile is one model on one runtime of one machine.
+  // A profile is one model on one runtime of one node.
   if (svc?.model_profile_id !== undefined) return 'svc.model_profile_id'
   return query !== '' && new URLSearchParams(query).has('node_id') ? 'query.node_id' : null
 }

@@ -60,7 +60,7 @@ function errorResponses(): JsonObject {
       {
         description: group.map((code) => `\`${code}\``).join(', '),
         headers: {
-          [headers.shouldRetry]: { description: 'Whether the same request can succeed later', schema: bool },
+          [headers.shouldRetry]: { description: 'Whether the same request may succeed later', schema: bool },
           ...(status === 429 || status === 503 ? { 'Retry-After': { description: 'Seconds', schema: integer } } : {}),
         },
         content: { 'application/json': { schema: ref('OpenAiError') } },
@@ -85,13 +85,22 @@ export const chatOperation: JsonObject = {
   operationId: 'createChatCompletion',
   summary: 'Chat completion',
   description:
-    'OpenAI-compatible. Fields that are not listed (tools, response_format, seed, …) pass through to the node; `svc` is for the gateway and stays here. With `stream: true` the answer is `text/event-stream`: only `data:` lines and `:` comments, ended by `data: [DONE]`. `svc.mixture` asks several models on your own machines and returns one answer; its stream begins when all has settled.',
+    'OpenAI-compatible. Fields that are not listed (tools, response_format, seed, …) pass through to the node; `svc` is for the gateway and stays here. With `stream: true` the answer is `text/event-stream`: only `data:` lines and `:` comments, ended by `data: [DONE]`. `svc.mixture` asks several models on your own nodes and returns one answer. Its stream begins when every sub-call has ended.',
   tags: ['Inference'],
   security: [{ gateway: [] }, { role: [], customerId: [], customerToken: [] }],
   parameters: [
-    { name: 'node_id', in: 'query', required: false, schema: text, description: 'Pin to one of your own machines' },
-    header('Idempotency-Key', 'For paid requests; kept only as a hash'),
-    header(headers.requestId, "The caller's own id, for the logs"),
+    {
+      name: 'node_id',
+      in: 'query',
+      required: false,
+      schema: text,
+      description: 'Use only this node, which must be one of yours',
+    },
+    header(
+      'Idempotency-Key',
+      'Prevents that a repeated paid request is charged twice. The gateway keeps only its hash.',
+    ),
+    header(headers.requestId, 'The caller’s own id, which the log shows'),
   ],
   requestBody: {
     required: true,
@@ -104,7 +113,7 @@ export const chatOperation: JsonObject = {
       content: {
         'application/json': { schema: ref('ChatCompletion'), examples: wholeExamples },
         'text/event-stream': {
-          schema: { type: 'string', description: 'Each `data:` line but the last is a `ChatChunk`' },
+          schema: { type: 'string', description: 'Each `data:` line except the last one is a `ChatChunk`' },
           examples: streamExamples,
         },
       },

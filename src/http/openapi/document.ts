@@ -1,14 +1,16 @@
 import { toOpenAPISchema } from '@elysiajs/openapi/openapi'
+import { OptionalKind } from '@sinclair/typebox'
 import type { AnyElysia } from 'elysia'
+import { operations, routeOf } from '../../actors/operations/registry.ts'
 import { chatRoute } from '../../actors/telemetry/metrics.ts'
 import { headers, product } from '../../brand.ts'
 import { type AdminAction, adminRoute, needsSecondApprover } from '../../machines/rules/approval-policy.ts'
 import { OpenAiErrorBody, ProblemBody } from '../../protocol/wire/admin/report.ts'
 import { ChatChunk, ChatCompletion } from '../../protocol/wire/inference/chat.ts'
 import { reasonHeader } from '../frame/admin-input.ts'
-import type { QueryParameters } from '../frame/query.ts'
-import { actionKey, bodyKey, csvKey, type DescribedBody, mediaTypeKey, queryKey } from '../frame/route-table.ts'
-import { modelsRoute } from '../plugins/problems.ts'
+import { describedQuery, type QueryParameters, queryKey } from '../frame/query.ts'
+import { bodyKey, type DescribedBody, describedBody } from '../frame/reads.ts'
+import { actionKey, bracedPath, csvKey, mediaTypeKey } from '../frame/route-table.ts'
 import { chatOperation } from './chat-operation.ts'
 import { DescribedChatRequest } from './chat-request.ts'
 import { type JsonObject, openApiSchema, plain, ref } from './schema.ts'
@@ -26,7 +28,7 @@ const securitySchemes = {
   },
   admin: { type: 'apiKey', in: 'header', name: headers.adminToken, description: 'A role token' },
   customerId: { type: 'apiKey', in: 'header', name: headers.customerId },
-  nodeId: { type: 'apiKey', in: 'header', name: headers.nodeId, description: 'A node, by its signature' },
+  nodeId: { type: 'apiKey', in: 'header', name: headers.nodeId, description: 'The signature of a node' },
   nodeTimestamp: { type: 'apiKey', in: 'header', name: headers.nodeTimestamp },
   nodeNonce: { type: 'apiKey', in: 'header', name: headers.nodeNonce },
   nodeSignature: { type: 'apiKey', in: 'header', name: headers.nodeSignature },
@@ -34,20 +36,27 @@ const securitySchemes = {
 }
 
 const tags = [
-  { name: 'Inference', description: 'Chat and models, as OpenAI clients know them' },
+  { name: 'Inference', description: 'Chat and models in the form that OpenAI clients know' },
   { name: 'Inference (extension)', description: 'Beyond the specification: other kinds of inference' },
-  { name: 'Private jobs', description: 'Sealed for one machine of your own: the gateway carries what it cannot read' },
-  { name: 'Service', description: 'What is served here' },
-  { name: 'Billing', description: 'The prepaid account and its ledger' },
-  { name: 'Settlement', description: 'Receipts, payouts and where they settle' },
+  {
+    name: 'Private jobs',
+    description:
+      'Requests that are encrypted for one of your own nodes. The gateway passes them on and cannot read them.',
+  },
+  { name: 'Service', description: 'Which models and endpoints this gateway has' },
+  { name: 'Billing', description: 'Your prepaid account and its ledger' },
+  { name: 'Settlement', description: 'Receipts, payouts and their settlement on a blockchain' },
   { name: 'Money (extension)', description: 'Beyond the specification: proofs, payout batches, held receipts' },
-  { name: 'Audit', description: 'What administrators did, and how long it is kept' },
+  { name: 'Audit', description: 'What administrators did, and how long the gateway keeps these events' },
   { name: 'Audit (extension)', description: 'Beyond the specification: proofs over the audit' },
   { name: 'Customers (extension)', description: 'Beyond the specification: accounts' },
   { name: 'Gateway keys (extension)', description: 'Beyond the specification: keys of an account' },
-  { name: 'Nodes (extension)', description: 'Beyond the specification: machines and why one was chosen' },
-  { name: 'Statecharts (extension)', description: 'Beyond the specification: how the gateway moves, for the console' },
-  { name: 'Node agents (extension)', description: 'Beyond the specification: what the node agent asks of the gateway' },
+  { name: 'Nodes (extension)', description: 'Beyond the specification: nodes, and why the gateway chose one' },
+  {
+    name: 'Statecharts (extension)',
+    description: 'Beyond the specification: the gateway’s statecharts and their transitions, for the console',
+  },
+  { name: 'Node agents (extension)', description: 'Beyond the specification: the routes that node agents call' },
   { name: 'Requests (extension)', description: 'Beyond the specification: what became of each request' },
   { name: 'Model catalogue (extension)', description: 'Beyond the specification: aliases, names, lengths, prices' },
   { name: 'Private jobs (extension)', description: 'Beyond the specification: keys of nodes, commands, webhooks' },
@@ -59,27 +68,32 @@ const statusTexts: Readonly<Record<string, string>> = {
   304: 'Not modified',
   201: 'Created',
   202: 'Accepted',
-  204: 'Done, no body',
+  204: 'Done. The answer has no body.',
   503: 'Not ready',
 }
 
 function queryParameters(parameters: QueryParameters): JsonObject[] {
-  return Object.entries(parameters).map(([name, parameter]) => ({
-    name,
-    in: 'query',
-    required: parameter.kind === 'text' && parameter.required,
-    description: parameter.description,
-    schema:
-      parameter.kind === 'integer'
-        ? { type: 'integer', minimum: parameter.min, maximum: parameter.max, default: parameter.default }
-        : { type: 'string', pattern: parameter.pattern.source },
-  }))
+  return Object.entries(parameters).map(([name, parameter]) => {
+    const { description, ...schema } = parameter
+    return {
+      name,
+      in: 'query',
+      required: parameter.type !== 'integer' && !(OptionalKind in parameter),
+      description,
+      schema,
+    }
+  })
 }
 
+/** Where errors have OpenAI's envelope. */
+const inferencePaths: ReadonlySet<string> = new Set(
+  [...operations.map(routeOf), '/v1/api/models', '/v1/models', '/v1/models/{*}'].map(String),
+)
+
 function errorResponse(path: string): JsonObject {
-  const openAi = path === modelsRoute
+  const openAi = inferencePaths.has(path)
   return {
-    description: 'Refused or failed',
+    description: 'The gateway refused the request, or it failed',
     content: openAi
       ? { 'application/json': { schema: ref('OpenAiError') } }
       : { 'application/problem+json': { schema: ref('Problem') } },
@@ -91,7 +105,7 @@ const reasonParameter = {
   in: 'header',
   required: false,
   schema: { type: 'string', maxLength: 500 },
-  description: 'Why, for the audit (or `reason` in the body)',
+  description: 'The reason, for the audit. It may also be `reason` in the body.',
 }
 
 const approverParameter = {
@@ -99,7 +113,7 @@ const approverParameter = {
   in: 'header',
   required: false,
   schema: { type: 'string' },
-  description: 'The token of a second admin, where the gateway asks for one',
+  description: 'The token of a second admin, if the gateway requires one',
 }
 
 /** The plugin calls everything JSON that has a schema, and leaves out what has none. */
@@ -116,23 +130,28 @@ function withTable(answer: JsonObject, csv: unknown): JsonObject {
   return { ...answer, content: { ...(answer.content as JsonObject | undefined), ...table } }
 }
 
+interface Asked {
+  readonly body: DescribedBody | null
+  readonly query: QueryParameters
+}
+
 /** What the plugin made of a route, completed by what the route says under our own keys. */
-function finished(path: string, method: string, operation: JsonObject): JsonObject {
+function finished(path: string, method: string, operation: JsonObject, { body, query }: Asked): JsonObject {
   const {
-    [queryKey]: query,
-    [bodyKey]: body,
     [actionKey]: action,
     [csvKey]: csv,
     [mediaTypeKey]: mediaType,
+    [bodyKey]: _body,
+    [queryKey]: _query,
     parameters,
     responses,
+    requestBody: _,
     ...rest
   } = operation
-  const described = body as DescribedBody | undefined
   const row = action === undefined ? null : adminRoute(action as AdminAction)
   const all = [
     ...((parameters as JsonObject[] | undefined) ?? []),
-    ...(query === undefined ? [] : queryParameters(query as QueryParameters)),
+    ...queryParameters(query),
     ...(row === null || method === 'get' ? [] : [reasonParameter]),
     ...(row !== null && needsSecondApprover(row) ? [approverParameter] : []),
   ]
@@ -143,12 +162,12 @@ function finished(path: string, method: string, operation: JsonObject): JsonObje
       ? {}
       : { description: `${rest.description ?? ''} Least role: ${row.role}. Action: \`${action}\`.`.trim() }),
     ...(all.length === 0 ? {} : { parameters: all }),
-    ...(described === undefined
+    ...(body === null
       ? {}
       : {
           requestBody: {
-            required: described.required,
-            content: { 'application/json': { schema: openApiSchema(described.schema) } },
+            required: body.required,
+            content: { 'application/json': { schema: openApiSchema(body.schema) } },
           },
         }),
     responses: {
@@ -166,12 +185,20 @@ function finished(path: string, method: string, operation: JsonObject): JsonObje
 /** The description of everything that is mounted: valid OpenAPI 3.1 (§9; checked in a test). */
 export function openApiDocument(app: AnyElysia, baseUrl: string): JsonObject {
   const { paths } = toOpenAPISchema(app, { staticFile: false }, undefined, undefined, openApiVersion)
+  const asked = new Map(
+    app.routes.map(({ method, path, hooks }) => [
+      `${method.toLowerCase()} ${bracedPath(path)}`,
+      { body: describedBody(hooks), query: describedQuery(hooks) },
+    ]),
+  )
   const described = Object.entries(paths as Record<string, Record<string, JsonObject>>).map(([path, operations]) => [
     path,
     Object.fromEntries(
       Object.entries(operations).map(([method, operation]) => [
         method,
-        path === chatRoute ? chatOperation : finished(path, method, operation),
+        path === chatRoute
+          ? chatOperation
+          : finished(path, method, operation, asked.get(`${method} ${path}`) ?? { body: null, query: {} }),
       ]),
     ),
   ])
@@ -180,7 +207,7 @@ export function openApiDocument(app: AnyElysia, baseUrl: string): JsonObject {
     info: {
       title: product,
       version: interfaceVersion,
-      description: `One OpenAI-compatible door to all the machines you own. Every response carries \`${headers.requestId}\`. Tags marked as extension are not part of the specification.`,
+      description: `One OpenAI-compatible door to all the nodes you own. Every response carries \`${headers.requestId}\`. Tags marked as extension are not part of the specification.`,
       license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
     },
     servers: [{ url: baseUrl }],

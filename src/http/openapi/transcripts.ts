@@ -37,7 +37,7 @@ const whole = {
   svc: metadata,
 }
 
-/** Two of three experts answered, and match; the third found no machine. */
+/** Two of three experts answered and agree. The third one found no node. */
 const mixture = { strategy: 'vote', experts: [{ model, weight: 2 }, { model: 'qwen3-8b' }, { model: 'gemma-3-12b' }] }
 const node_id = 'node_01M7XP7YZ8K3D5F7G9H1J2K4M6'
 const trace = {
@@ -62,7 +62,7 @@ export const requestExamples = {
 export const wholeExamples = {
   single: { summary: 'One model', value: whole },
   mixture: {
-    summary: 'Several models: the sum of their usage, and what became of each',
+    summary: 'Several models: the sum of their usage, and the result of each',
     value: { ...whole, model: 'council', ...summed },
   },
 } as const
@@ -72,11 +72,11 @@ const mixed = chunkOf({ ...head, model: 'council' })
 /** `text/event-stream` bodies by what happened. */
 export const streamExamples = {
   terminal_chunk: {
-    summary: 'The last chunk carries usage and metadata',
+    summary: 'The last chunk contains usage and metadata',
     value: role + text + keepAlive + chunk({}, 'stop', { usage, svc: metadata }) + done,
   },
   include_usage: {
-    summary: '`stream_options.include_usage` was sent: a chunk of its own for usage and metadata',
+    summary: 'With `stream_options.include_usage`, usage and metadata have their own chunk',
     value:
       role +
       text +
@@ -85,7 +85,7 @@ export const streamExamples = {
       done,
   },
   mixture: {
-    summary: 'Several models: nothing until all has settled, then the answer at once',
+    summary: 'Several models: nothing until every sub-call has ended, then the whole answer',
     value:
       mixed({ role: 'assistant', content: '' }, null) +
       mixed({ content: 'Hi' }, null) +
@@ -93,7 +93,7 @@ export const streamExamples = {
       done,
   },
   failure: {
-    summary: 'The node failed after the stream had begun: an error event, no `[DONE]`',
+    summary: 'The node failed after the stream had begun: an error event without `[DONE]`',
     value:
       role +
       text +

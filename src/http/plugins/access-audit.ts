@@ -6,10 +6,10 @@ import type { HttpContext, HttpExchange } from '../frame/context.ts'
 import { adminPrefix } from '../frame/route-table.ts'
 import { requestId } from './request-id.ts'
 
-/** Stands for an admin path that no route has: the path itself could hold anything. */
+/** Stands for an admin path without a route, because the path itself could contain anything. */
 const unmatchedTemplate = `${adminPrefix}*`
 const queryKeysMax = 20
-/** Names that a caller sends are shown only where they look like names, and never where they look like tokens. */
+/** A name that a caller sends is stored only if it looks like a name and not like a token. */
 const nameForm = /^[A-Za-z0-9_.-]{1,64}$/
 const tokenForm = new RegExp(Object.values(tokenPrefixes).join('|'))
 const otherName = 'other'
@@ -32,7 +32,7 @@ export function outcomeOf(status: number): AccessEvent['outcome'] {
   return status < 500 ? 'failed' : 'error'
 }
 
-/** What is taken from a request: before its answer, because afterwards Bun no longer knows its query (seen). */
+/** Parts of a request that are read before its answer, because afterwards Bun no longer knows the query (seen). */
 interface Asked {
   readonly method: string
   readonly queryKeys: readonly string[]
@@ -51,7 +51,7 @@ interface Answered {
   readonly status: number
 }
 
-/** Everything that is kept of a call: what it is made of is the redaction (§16). */
+/** Makes the event of a call. Only these fields are stored (§16). */
 function accessEvent(
   { gateway }: HttpContext,
   exchange: HttpExchange,
@@ -60,7 +60,7 @@ function accessEvent(
 ): AccessEvent {
   const { audit } = gateway
   return {
-    // Without a known token the least role stands there, which the enumeration of the specification asks for.
+    // Without a known token the event has the lowest role, because the specification's enumeration needs a role.
     actorType: exchange.role === null ? 'unauthenticated' : 'admin_token',
     actorRole: exchange.role ?? 'viewer',
     actorHashPrefix: exchange.role === null ? null : exchange.actorHash,
@@ -76,7 +76,7 @@ function accessEvent(
   }
 }
 
-/** Every call of a route that uses it, whatever became of it, after its answer. */
+/** Writes an event for every call of a route that uses it, after the answer. */
 export const accessAudit = (context: HttpContext) =>
   new Elysia({ name: 'access-audit' })
     .use(requestId(context))
@@ -89,7 +89,7 @@ export const accessAudit = (context: HttpContext) =>
       context.gateway.audit.access(accessEvent(context, exchange, asked, { template: route, status }))
     })
 
-/** The same for what no route answers: an unknown path below `/v1/admin/`, a method that its path does not take. */
+/** Writes the event of a request without a route: an unknown path below `/v1/admin/`, or a wrong method. */
 export function auditUnrouted(
   context: HttpContext,
   exchange: HttpExchange,
@@ -103,7 +103,7 @@ export function auditUnrouted(
   context.gateway.audit.access(accessEvent(context, known, askedOf(request), answered))
 }
 
-/** Nothing is refused here: where only the database could tell, nobody is known. */
+/** Refuses nothing. If only the database could tell, the role is unknown. */
 function knownRole({ gateway }: HttpContext, token: string): Role | null {
   try {
     return gateway.access.role(token)

@@ -1,6 +1,6 @@
 import { Elysia } from 'elysia'
 import type { Role } from '../../actors/accounts/access.ts'
-import { headers } from '../../brand.ts'
+import { brand, headers, tokenPrefixes } from '../../brand.ts'
 import { Problem } from '../../errors.ts'
 import { type AdminAction, adminRoute } from '../../machines/rules/approval-policy.ts'
 import { hashToken } from '../../secrets.ts'
@@ -12,9 +12,9 @@ import { accessAudit } from './access-audit.ts'
 import { requestId } from './request-id.ts'
 
 const ranks: Readonly<Record<Role, number>> = { viewer: 0, operator: 1, admin: 2 }
-/** Of the key under which a token's requests are counted: the token itself stands nowhere. */
+/** The length of the hash under which a token's requests are counted. The token itself is not stored. */
 const tokenHashCharacters = 24
-/** Where no key is configured there is one gateway only, and nobody to share the count with. */
+/** Without a configured key there is only one gateway, so nobody shares the count. */
 const processSalt = crypto.randomUUID()
 
 /** The actor of an admin request. */
@@ -22,9 +22,20 @@ export interface AdminActor {
   readonly role: Role
 }
 
-function authenticate({ gateway }: HttpContext, exchange: HttpExchange, token: string | null): Role {
+const bearerRoleToken = new RegExp(
+  `^bearer +(?:${[tokenPrefixes.admin, tokenPrefixes.operator, tokenPrefixes.viewer].join('|')})`,
+  'i',
+)
+/** Clients that only know bearer tokens send the role token in the wrong header. */
+const misplaced = (sent: Headers) =>
+  bearerRoleToken.test(sent.get('authorization') ?? '')
+    ? { detail: `The role token came in Authorization. Send it as X-${brand.toUpperCase()}-Admin-Token.` }
+    : {}
+
+function authenticate({ gateway }: HttpContext, exchange: HttpExchange, { headers: sent }: Request): Role {
+  const token = sent.get(headers.adminToken)
   const param = `header.${headers.adminToken}`
-  if (token === null) throw new Problem('missing_credentials', { param })
+  if (token === null) throw new Problem('missing_credentials', { param, ...misplaced(sent) })
   const role = gateway.access.role(token)
   if (role === null) throw refusedLogin(gateway, exchange.address, new Problem('invalid_credentials', { param }))
   return role
@@ -41,7 +52,7 @@ export const admin = (context: HttpContext) =>
     .use(requestId(context))
     .derive(async ({ exchange, request, set }) => {
       const token = request.headers.get(headers.adminToken)
-      const role = authenticate(context, exchange, token)
+      const role = authenticate(context, exchange, request)
       exchange.role = role
       exchange.actorHash = context.gateway.audit.pseudonym('actor', token)
       const { config, limits } = context.gateway

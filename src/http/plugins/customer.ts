@@ -12,12 +12,12 @@ async function authenticate({ gateway }: HttpContext, exchange: HttpExchange, re
   if (customerId === null) throw new Problem('missing_credentials', { param: `header.${headers.customerId}` })
   if (token === null) throw new Problem('missing_credentials', { param: `header.${headers.customerToken}` })
   const access = await gateway.access.customer(customerId, token)
-  // One answer for an unknown id and for a wrong token.
+  // An unknown id and a wrong token get the same answer.
   if (access === null) throw refusedLogin(gateway, exchange.address, new Problem('invalid_credentials'))
   return access
 }
 
-/** Routes for a customer with both of its headers (§4). Whether the account is active is the route's to ask. */
+/** Routes for a customer with both of its headers (§4). The route itself checks whether the account is active. */
 export const customer = (context: HttpContext) =>
   new Elysia({ name: 'customer' })
     .use(requestId(context))

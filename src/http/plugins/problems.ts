@@ -1,53 +1,70 @@
 import { Elysia } from 'elysia'
-import type { Envelope } from '../../actors/operations/operation.ts'
-import { operations, routeOf } from '../../actors/operations/registry.ts'
+import { basePaths, operations, pathsOf } from '../../actors/operations/registry.ts'
 import { headers } from '../../brand.ts'
 import { Problem } from '../../errors.ts'
 import { pathOf } from '../../listener/request-target.ts'
 import {
   adminChallenge,
   bearerChallenge,
-  openAiResponse,
+  type Envelope,
+  envelopeResponse,
   problemResponse,
 } from '../../protocol/json/problem-response.ts'
 import { beginExchange, endExchange, type HttpContext, type HttpExchange } from '../frame/context.ts'
 import { preflightHeaders } from '../frame/cors.ts'
 import { clientClosedStatus, problemOf } from '../frame/failure.ts'
+import { missedInference } from '../frame/missed-inference.ts'
 import { adminPrefix, type RouteTable } from '../frame/route-table.ts'
 import { auditUnrouted } from './access-audit.ts'
 
-export const modelsRoute = '/v1/api/models'
-/** Stands for the route where there is none. */
+export const modelsPath = '/models'
+export const countTokensPath = '/messages/count_tokens'
+/** Stands for the route of a request that has none. */
 export const unmatched = 'unmatched'
 
-const envelopes: ReadonlyMap<string, Envelope> = new Map([
-  [modelsRoute, 'openai'],
-  ...operations.map((operation) => [routeOf(operation), operation.envelope] as const),
-])
+const modelPaths: readonly string[] = basePaths.flatMap((base) => [base + modelsPath, `${base}${modelsPath}/*`])
 
-/** The response to anything that was thrown on a route: the envelope is the route's, the status the refusal's. */
+/** Asked only where something failed. null: RFC 9457. */
+function envelopeOf(route: string): Envelope | null {
+  if (modelPaths.includes(route)) return 'openai'
+  if (route.endsWith(countTokensPath)) return 'anthropic'
+  return operations.find((operation) => pathsOf(operation).includes(route))?.envelope ?? null
+}
+
+/** Turns an error on a route into a response with the route's format and the refusal's status. */
 export function respondToFailure(
   { base, gateway }: HttpContext,
   error: unknown,
-  place: { readonly requestId: string; readonly route: string },
+  place: { readonly requestId: string; readonly route: string; readonly envelope?: Envelope },
 ): { readonly response: Response; readonly problem: Problem | null } {
   const problem = problemOf(error, gateway.log, place)
   if (problem === null) {
     return { problem, response: new Response(null, { status: clientClosedStatus, headers: base }) }
   }
-  if (envelopes.get(place.route) === 'openai')
-    return { problem, response: openAiResponse(problem, place.requestId, base) }
+  const envelope = place.envelope ?? envelopeOf(place.route)
+  if (envelope !== null) {
+    return { problem, response: envelopeResponse(envelope, problem, place.requestId, base) }
+  }
   const challenge = place.route.startsWith(adminPrefix) ? adminChallenge : bearerChallenge
   const typeBase = gateway.config.SVC_PROBLEM_BASE_URL
   return { problem, response: problemResponse(problem, place.requestId, base, { typeBase, challenge }) }
 }
 
+/** Anthropic's clients say who they are, and unwrap their own envelope alone. */
+const clientEnvelope = ({ headers: sent }: Request): Envelope | null =>
+  sent.has('anthropic-version') ? 'anthropic' : null
+
 /** No handler for path and method: 404, 405 with `Allow`, or the answer to `OPTIONS`. */
 function unhandled(context: HttpContext, table: RouteTable, request: Request, exchange: HttpExchange) {
   const found = table.match(pathOf(request.url))
   const route = found?.template ?? unmatched
-  const place = { requestId: exchange.requestId, route }
-  if (found === null) return { route, ...respondToFailure(context, new Problem('route_not_found'), place) }
+  const envelope = clientEnvelope(request)
+  const place = { requestId: exchange.requestId, route, ...(envelope === null ? {} : { envelope }) }
+  if (found === null) {
+    const missed = missedInference(pathOf(request.url), context.gateway.baseUrl())
+    if (missed === null) return { route, ...respondToFailure(context, new Problem('route_not_found'), place) }
+    return { route, ...respondToFailure(context, missed, { envelope: 'openai', ...place }) }
+  }
   const allow = found.allow.join(', ')
   if (request.method === 'OPTIONS') {
     const response = new Response(null, {
@@ -65,7 +82,7 @@ function unhandled(context: HttpContext, table: RouteTable, request: Request, ex
   return { route, ...respondToFailure(context, new Problem('method_not_allowed', { headers: { allow } }), place) }
 }
 
-/** The one place that turns what was thrown into a response. Costs a request that succeeds nothing. */
+/** The only place that turns errors into responses. It adds no work to a request that succeeds. */
 export const problems = (context: HttpContext, table: () => RouteTable) =>
   new Elysia({ name: 'problems' }).onError({ as: 'global' }, (failed) => {
     const { code, error, request, server, set, route } = failed
@@ -78,13 +95,15 @@ export const problems = (context: HttpContext, table: () => RouteTable) =>
       exchange.code = outcome.problem?.code ?? null
       const template = outcome.route === unmatched ? null : outcome.route
       auditUnrouted(context, exchange, request, { path, template, status })
-      // No route, so no hook of a route writes the line.
+      // Without a route no hook of a route writes the log line.
       endExchange(context, exchange, { route: outcome.route, method: request.method, status })
       return outcome.response
     }
+    const envelope = clientEnvelope(request)
     const { response, problem } = respondToFailure(context, code === 'PARSE' ? new Problem('invalid_json') : error, {
       requestId: exchange.requestId,
       route,
+      ...(envelope === null ? {} : { envelope }),
     })
     exchange.code = problem?.code ?? null
     set.status = response.status

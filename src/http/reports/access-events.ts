@@ -4,15 +4,15 @@ import type { AdminRole } from '../../machines/rules/approval-policy.ts'
 import { AccessEventList } from '../../protocol/wire/admin/audit.ts'
 import { isoTime } from '../../time.ts'
 import type { HttpContext } from '../frame/context.ts'
-import type { QueryValues } from '../frame/query.ts'
+import { filter, type QueryValues } from '../frame/query.ts'
 import { accessEventView } from '../views/audit.ts'
-import { eventPage, eventPages, eventQuery, filter, roleFilter } from './audit-filters.ts'
+import { eventPage, eventPages, eventQuery, roleFilter } from './audit-filters.ts'
 import { report } from './report.ts'
 
 const query = {
-  method: filter('`GET`, `POST`, …', /^[A-Z]{1,128}$/),
+  method: filter('`GET`, `POST`, …', '^[A-Z]{1,128}$'),
   path_template: filter('`/v1/admin/commands/:command_id`'),
-  status_code: filter('100 to 599', /^[1-5][0-9]{2}$/),
+  status_code: filter('100 to 599', '^[1-5][0-9]{2}$'),
   actor_role: roleFilter,
   ...eventQuery,
 } as const

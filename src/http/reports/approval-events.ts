@@ -5,9 +5,9 @@ import { canonicalJson } from '../../protocol/json/canonical-json.ts'
 import { ApprovalEventList } from '../../protocol/wire/admin/audit.ts'
 import { isoTime } from '../../time.ts'
 import type { HttpContext } from '../frame/context.ts'
-import type { QueryValues } from '../frame/query.ts'
+import { filter, type QueryValues } from '../frame/query.ts'
 import { approvalEventView } from '../views/audit.ts'
-import { eventPage, eventPages, eventQuery, filter, roleFilter } from './audit-filters.ts'
+import { eventPage, eventPages, eventQuery, roleFilter } from './audit-filters.ts'
 import { report } from './report.ts'
 
 const query = {

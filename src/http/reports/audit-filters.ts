@@ -1,12 +1,9 @@
 import type { EventPage } from '../../db/queries/audit/audit-events.ts'
 import { allPages, type PageEnd, type Place, pageOf, pageQuery, readCursor, readRange } from '../frame/page.ts'
-import { limitOf, type QueryValues } from '../frame/query.ts'
+import { limitOf, oneOf, type QueryValues } from '../frame/query.ts'
 
 /** Of the lists of events (§17). */
-export const filter = (description: string, pattern = /^[^\u0000-\u001f\u007f]{1,128}$/u) =>
-  ({ kind: 'text', pattern, required: false, description }) as const
-
-export const roleFilter = filter('`admin`, `operator` or `viewer`', /^(?:admin|operator|viewer)$/)
+export const roleFilter = oneOf(['admin', 'operator', 'viewer'], '`admin`, `operator` or `viewer`')
 /** What every list of events can be asked for beside its filters. */
 export const eventQuery = { ...pageQuery, limit: limitOf(100, 1_000) } as const
 type EventQuery = QueryValues<typeof eventQuery>

@@ -3,18 +3,18 @@ import { sampleAccess, sampleCommands } from '../../db/queries/audit/audit-summa
 import { sensitivePlaces } from '../../machines/rules/audit-risk.ts'
 import { AuditSummary } from '../../protocol/wire/admin/audit-summary.ts'
 import { hourMs, isoTime } from '../../time.ts'
-import { limitOf } from '../frame/query.ts'
+import { limitOf, whole } from '../frame/query.ts'
 import { accessPart, commandPart, recentMax, riskPart } from '../views/audit-summary.ts'
 import { report } from './report.ts'
 
-const windowHours = { kind: 'integer', min: 1, max: 720, default: 24, description: 'How far back, hours' } as const
+const windowHours = whole(1, 720, 24, 'How many hours back the answer reaches')
 
 /** Endpoint 19. */
 export const auditSummary = report({
   action: 'audit.summary.read',
   tag: 'Audit',
   summary: 'Summarise the audit',
-  description: 'Counts of the newest events of the window: at most `limit` calls and as many commands are looked at.',
+  description: 'Counts the newest events of the window: at most `limit` calls and `limit` commands.',
   query: { window_hours: windowHours, limit: limitOf(1_000, 10_000) },
   response: AuditSummary,
   read: async ({ gateway: { db, config } }, { query: { window_hours, limit }, nowMs }) => {

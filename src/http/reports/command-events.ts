@@ -5,9 +5,9 @@ import { canonicalJson } from '../../protocol/json/canonical-json.ts'
 import { CommandEventList } from '../../protocol/wire/admin/audit.ts'
 import { isoTime } from '../../time.ts'
 import type { HttpContext } from '../frame/context.ts'
-import type { QueryValues } from '../frame/query.ts'
+import { filter, type QueryValues } from '../frame/query.ts'
 import { commandEventView } from '../views/audit.ts'
-import { eventPage, eventPages, eventQuery, filter, roleFilter } from './audit-filters.ts'
+import { eventPage, eventPages, eventQuery, roleFilter } from './audit-filters.ts'
 import { report } from './report.ts'
 
 const query = {
@@ -38,11 +38,11 @@ function asked({ gateway: { db } }: HttpContext, given: QueryValues<typeof query
   }
 }
 
-/** Endpoint 18: what was told to machines. */
+/** Endpoint 18: the commands that nodes got. */
 export const commandEvents = report({
   action: 'audit.command.read',
   tag: 'Audit',
-  summary: 'List what was told to machines, newest first',
+  summary: 'List commands to nodes, newest first',
   query,
   response: CommandEventList,
   read: async (context, { query, nowMs }) => {

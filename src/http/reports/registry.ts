@@ -4,6 +4,7 @@ import { accessEvents } from './access-events.ts'
 import { approvalEvents } from './approval-events.ts'
 import { approvalPolicy } from './approval-policy.ts'
 import { auditSummary } from './audit-summary.ts'
+import { booksCheck } from './books-check.ts'
 import { commandEvents } from './command-events.ts'
 import { invoice } from './invoice.ts'
 import { ledgerProof } from './ledger-proof.ts'
@@ -23,6 +24,7 @@ export const reports: readonly AnyReport[] = [
   approvalPolicy,
   ledgerProof,
   requestReport,
+  booksCheck,
 ]
 
 export const reportRoutes = (context: HttpContext): AnyElysia =>

@@ -7,12 +7,12 @@ import type { AdminCall } from '../frame/admin-call.ts'
 import type { HttpContext } from '../frame/context.ts'
 import { type CsvCell, csvResponse, csvStream, csvText } from '../frame/csv.ts'
 import { begun, nextLink } from '../frame/page.ts'
-import { formatParameter, type QueryParameters, type QueryValues, readQuery } from '../frame/query.ts'
+import { asks, formatParameter, type QueryParameters, type QueryValues } from '../frame/query.ts'
 import { describe } from '../frame/route-table.ts'
 import { admin } from '../plugins/admin.ts'
 
 export interface ReportCsv<B> {
-  /** Of the file: `<name>-<yyyymmdd>.csv`. */
+  /** The name of the file: `<name>-<yyyymmdd>.csv`. */
   readonly name: string
   readonly columns: readonly string[]
   readonly rows: (body: B) => readonly (readonly CsvCell[])[]
@@ -44,7 +44,9 @@ export interface Report<Q extends QueryParameters = QueryParameters, S extends T
   readonly response: S
   readonly read: (context: HttpContext, input: ReportInput<Q>) => Promise<Static<S>>
   readonly csv?: ReportCsv<Static<S>> | ReportPages<Q>
-  /** Of a read that has its approval event (§16, exports): the event is written before the answer, or there is none. */
+  /**
+   * For a read with an approval event (§16, exports). The event is written before the answer, or there is no answer.
+   */
   readonly deed?: (input: ReportInput<Q>) => Deed
 }
 
@@ -54,9 +56,9 @@ export interface ReportInput<Q extends QueryParameters> {
   readonly params: Readonly<Record<string, string>>
   readonly query: QueryValues<Q>
   readonly format: ReportFormat
-  /** Of the caller. */
+  /** The role of the caller. */
   readonly role: AdminRole
-  /** Unix ms of this answer. */
+  /** The time of this answer, Unix ms. */
   readonly nowMs: number
 }
 
@@ -73,8 +75,7 @@ export function reportRoute(context: HttpContext, spec: AnyReport): AnyElysia {
   const query: QueryParameters = csv === undefined ? spec.query : { ...spec.query, format: formatParameter }
   return new Elysia().use(admin(context)).get(
     adminRoute(spec.action).path,
-    async ({ actor, call, request, params: given, set }): Promise<never> => {
-      const values = readQuery(request.url, query)
+    async ({ actor, call, query: values, params: given, request, set }): Promise<never> => {
       const input: ReportInput<QueryParameters> = {
         params: given as Record<string, string>,
         query: values,
@@ -98,11 +99,11 @@ export function reportRoute(context: HttpContext, spec: AnyReport): AnyElysia {
       action: spec.action,
       ...(params === undefined ? {} : { params }),
       response: { 200: spec.response },
+      ...asks(query),
       detail: describe({
         summary: spec.summary,
         ...(spec.description === undefined ? {} : { description: spec.description }),
         tags: [spec.tag],
-        query,
         csv: csv === undefined ? undefined : `With \`format=csv\`: ${csv.columns.join(', ')}`,
       }),
     },

@@ -10,7 +10,7 @@ export const treasury = report({
   action: 'billing.treasury.read',
   tag: 'Billing',
   summary: 'Treasury report',
-  description: 'What customers paid, what nodes have of it and what the protocol has.',
+  description: 'What customers paid, and how much of it nodes and the operator got.',
   query: { window_days: windowDays, limit: limitOf(100, 1_000) },
   response: TreasuryReport,
   read: async ({ gateway }, { query, nowMs }) => {

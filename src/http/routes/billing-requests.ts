@@ -5,7 +5,7 @@ import { isoTime, utcDay } from '../../time.ts'
 import type { HttpContext } from '../frame/context.ts'
 import { cellsOf, csvResponse, csvStream } from '../frame/csv.ts'
 import { allPages, begun, nextLink, type Place, pageOf, readCursor } from '../frame/page.ts'
-import { formatParameter, readQuery } from '../frame/query.ts'
+import { asks, formatParameter } from '../frame/query.ts'
 import { readRequestFilter, requestQuery } from '../frame/request-filter.ts'
 import { describe } from '../frame/route-table.ts'
 import { customer } from '../plugins/customer.ts'
@@ -23,8 +23,7 @@ export const billingRequestRoutes = (context: HttpContext) => {
   const { gateway } = context
   return new Elysia().use(customer(context)).get(
     '/v1/billing/requests',
-    async ({ access, request, set }): Promise<never> => {
-      const values = readQuery(request.url, query)
+    async ({ access, query: values, request, set }): Promise<never> => {
       const filter = readRequestFilter(values, { nodeId: null, customerId: access.customerId })
       const from = readCursor(values.cursor)
       const read = (after: Place | null, limit: number) =>
@@ -51,13 +50,13 @@ export const billingRequestRoutes = (context: HttpContext) => {
     },
     {
       response: { 200: CustomerRequestList },
+      ...asks(query),
       detail: {
         ...describe({
           summary: 'Your requests',
           description:
             'Newest first, kept for as long as the operator keeps them (`SVC_REQUEST_LOG_DAYS`). Never content. A table has every row of the range unless `limit` is given.',
           tags: ['Requests (extension)'],
-          query,
           csv: `With \`format=csv\`: ${customerRequestColumns.join(', ')}`,
         }),
         security: [{ customerId: [], customerToken: [] }],

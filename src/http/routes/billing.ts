@@ -8,7 +8,7 @@ import { isoTime } from '../../time.ts'
 import type { HttpContext } from '../frame/context.ts'
 import { ledgerPlace, ledgerQuery, readLedgerRange, seqOf } from '../frame/ledger-range.ts'
 import { nextLink, pageOf, readCursor } from '../frame/page.ts'
-import { limitOf, readQuery } from '../frame/query.ts'
+import { asks, limitOf } from '../frame/query.ts'
 import { describe } from '../frame/route-table.ts'
 import { customer } from '../plugins/customer.ts'
 import { usageView } from '../views/money.ts'
@@ -46,8 +46,7 @@ export const billingRoutes = (context: HttpContext) => {
     )
     .get(
       '/v1/billing/usage',
-      async ({ access, request, set }) => {
-        const query = readQuery(request.url, usageQuery)
+      async ({ access, query, request, set }) => {
         const nowMs = Date.now()
         const range = readLedgerRange(query, access.customerId, nowMs)
         const totals = await ledgerTotals(gateway.db, range)
@@ -66,12 +65,12 @@ export const billingRoutes = (context: HttpContext) => {
       },
       {
         response: { 200: CustomerUsage },
+        ...asks(usageQuery),
         detail: {
           ...describe({
             summary: 'Your ledger',
-            description: 'Totals of the whole window, entries newest first.',
+            description: 'The totals cover the whole window. The newest entries come first.',
             tags,
-            query: usageQuery,
           }),
           security,
         },

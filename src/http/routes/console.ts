@@ -6,7 +6,7 @@ import { publicReads } from '../plugins/rate-limit.ts'
 
 export const consolePath = '/console'
 
-/** Nothing inline, nothing from elsewhere, in no frame. */
+/** The page may not use inline code, other hosts or frames. */
 const contentPolicy = [
   "default-src 'none'",
   "script-src 'self'",
@@ -17,7 +17,7 @@ const contentPolicy = [
   "form-action 'none'",
   "frame-ancestors 'none'",
 ].join('; ')
-/** The page names its files by their hashes, so it alone must be asked for again. */
+/** The names of all other files contain their hashes, so only the page itself must be requested again. */
 const pageCache = 'no-cache'
 const assetCache = 'public, max-age=31536000, immutable'
 const iconCache = 'public, max-age=86400'
@@ -25,7 +25,7 @@ const iconCache = 'public, max-age=86400'
 const respond = ({ bytes, type }: PageFile, headers: Readonly<Record<string, string>>) =>
   new Response(bytes, { headers: { 'content-type': type, 'x-content-type-options': 'nosniff', ...headers } })
 
-/** The operators' page. It holds no data: what it shows it reads with the operator's own token. */
+/** The operators' page. It contains no data and reads everything with the operator's own token. */
 export const consoleRoutes = (context: HttpContext) =>
   new Elysia()
     .use(publicReads(context, 'own'))

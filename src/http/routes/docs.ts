@@ -8,7 +8,7 @@ import { publicReads } from '../plugins/rate-limit.ts'
 import { documentationPath, openApiPath } from './endpoint-index.ts'
 
 const own = (file: string) => programFile(`src/http/docs/${file}`)
-/** Nothing else is served: the name in the path never becomes part of a file name. */
+/** Only these files are served, and the name in the path never becomes part of a file name. */
 const assets: ReadonlyMap<string, string> = new Map([
   ...['swagger-ui-bundle.js', 'swagger-ui.css', 'favicon-32x32.png'].map(
     (file) => [file, packageFile('swagger-ui-dist', file)] as const,

@@ -4,6 +4,11 @@ import { ApiCatalog, EndpointIndex } from '../../protocol/wire/admin/report.ts'
 import type { HttpContext } from '../frame/context.ts'
 import { describe, type RouteTable } from '../frame/route-table.ts'
 import { publicReads } from '../plugins/rate-limit.ts'
+import { consolePath } from './console.ts'
+
+interface Asked {
+  readonly set: { readonly headers: Record<string, string | number> }
+}
 
 export const openApiPath = '/openapi.json'
 export const documentationPath = '/docs'
@@ -15,26 +20,38 @@ const urls = ({ gateway }: HttpContext) => {
   return { base, openapi: base + openApiPath, documentation: base + documentationPath }
 }
 
-/** Endpoint 4; its links are for machines too (RFC 8631). */
+/** Endpoint 4. Programs can read its links, too (RFC 8631). */
+function endpointIndex(context: HttpContext, table: () => RouteTable, set: Asked['set']): EndpointIndex {
+  const { base, openapi, documentation } = urls(context)
+  set.headers['cache-control'] = indexCache
+  set.headers.link = `<${openapi}>; rel="service-desc"; type="application/json", <${documentation}>; rel="service-doc"`
+  return {
+    name: product,
+    base_url: base,
+    endpoints: table().hosted(context.gateway.config.SVC_MARKETPLACE_SEGMENT),
+    openapi_url: openapi,
+    documentation_url: documentation,
+  }
+}
+
 export const endpointIndexRoutes = (context: HttpContext, table: () => RouteTable) =>
-  new Elysia().use(publicReads(context, 'any')).get(
-    '/v1/api',
-    ({ set }) => {
-      const { base, openapi, documentation } = urls(context)
-      set.headers['cache-control'] = indexCache
-      set.headers.link = `<${openapi}>; rel="service-desc"; type="application/json", <${documentation}>; rel="service-doc"`
-      return {
-        name: product,
-        base_url: base,
-        endpoints: table().hosted(context.gateway.config.SVC_MARKETPLACE_SEGMENT),
-        openapi_url: openapi,
-        documentation_url: documentation,
-      }
+  new Elysia().use(publicReads(context, 'any')).get('/v1/api', ({ set }) => endpointIndex(context, table, set), {
+    response: { 200: EndpointIndex },
+    detail: { ...describe({ summary: 'Endpoint index', tags: ['Service'] }), security: [] },
+  })
+
+const wantsPage = (request: Request) => request.headers.get('accept')?.includes('text/html') === true
+
+/** Whoever types the address alone is a person, and belongs in the console; a program gets the index (§28). */
+export const rootRoutes = (context: HttpContext, table: () => RouteTable) =>
+  new Elysia().use(publicReads(context, 'own')).get(
+    '/',
+    ({ request, redirect, set }) => {
+      if (wantsPage(request)) return redirect(consolePath)
+      set.headers.vary = 'Accept'
+      return endpointIndex(context, table, set)
     },
-    {
-      response: { 200: EndpointIndex },
-      detail: { ...describe({ summary: 'Endpoint index', tags: ['Service'] }), security: [] },
-    },
+    { detail: { ...describe({ summary: 'Console or index', tags: ['Extensions'] }), hide: true } },
   )
 
 /** The same links as a linkset (RFC 9727). */

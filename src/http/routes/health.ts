@@ -1,6 +1,8 @@
 import { Elysia } from 'elysia'
+import { joinedMetrics } from '../../actors/siblings/metrics-text.ts'
 import { headers } from '../../brand.ts'
 import { Problem } from '../../errors.ts'
+import { MetricsText } from '../../protocol/wire/admin/processes.ts'
 import { Health } from '../../protocol/wire/admin/report.ts'
 import type { HttpContext } from '../frame/context.ts'
 import { refusedLogin } from '../frame/refused-login.ts'
@@ -23,7 +25,7 @@ export const healthRoutes = (context: HttpContext) =>
     .use(requestId(context))
     .get('/healthz', () => ({ status: 'ok' as const }), {
       response: { 200: Health },
-      detail: { ...describe({ summary: 'The process is alive', tags: ['Extensions'] }), security: [] },
+      detail: { ...describe({ summary: 'Say whether the process is alive', tags: ['Extensions'] }), security: [] },
     })
     .get(
       '/readyz',
@@ -35,7 +37,10 @@ export const healthRoutes = (context: HttpContext) =>
       {
         response: { 200: Health, 503: Health },
         detail: {
-          ...describe({ summary: 'New work is welcome and the database is there', tags: ['Extensions'] }),
+          ...describe({
+            summary: 'Say whether the gateway takes new work and reaches its database',
+            tags: ['Extensions'],
+          }),
           security: [],
         },
       },
@@ -45,7 +50,7 @@ export const healthRoutes = (context: HttpContext) =>
       async ({ exchange, request }) => {
         const { gateway } = context
         if (!gateway.config.SVC_METRICS_PUBLIC) authenticate(context, exchange.address, request)
-        const text = await gateway.metrics.text()
+        const text = await metricsText(gateway)
         return new Response(text, {
           headers: { 'content-type': gateway.metrics.contentType, [headers.requestId]: exchange.requestId },
         })
@@ -53,8 +58,8 @@ export const healthRoutes = (context: HttpContext) =>
       {
         detail: {
           ...describe({
-            summary: 'Metrics in Prometheus text format',
-            description: 'A role token as bearer (or in the admin header), unless `SVC_METRICS_PUBLIC` is true.',
+            summary: 'Read the metrics in the Prometheus text format',
+            description: 'Needs a role token as bearer or in the admin header, unless `SVC_METRICS_PUBLIC` is true.',
             tags: ['Extensions'],
             mediaType: 'text/plain',
           }),
@@ -62,6 +67,14 @@ export const healthRoutes = (context: HttpContext) =>
         },
       },
     )
+
+/** Of all processes of this gateway (§33). */
+async function metricsText({ metrics, siblings }: HttpContext['gateway']): Promise<string> {
+  const { index } = siblings
+  if (index === null) return metrics.text()
+  const [text, others] = await Promise.all([metrics.text(), siblings.ask('metrics', {}, MetricsText)])
+  return joinedMetrics([{ index, text }, ...others])
+}
 
 /** Prometheus can send a bearer and little else, so a role token counts as one here. */
 function authenticate({ gateway }: HttpContext, address: string, request: Request): void {

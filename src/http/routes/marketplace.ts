@@ -24,7 +24,7 @@ export const marketplaceRoutes = (context: HttpContext) => {
   const { gateway } = context
   const snapshot = createSnapshot(snapshotMs, async () => {
     const view = marketplaceView(gateway.router.table(), await gateway.pool.modelEntries(), Date.now())
-    // The bytes are kept, so that what Elysia would cut off at each answer is cut off here.
+    // The bytes are kept, so fields that Elysia would remove from each answer are removed here.
     const body = JSON.stringify(Value.Clean(Marketplace, view))
     return { body, etag: `"${sha256Hex(body).slice(0, etagCharacters)}"` }
   })
@@ -46,7 +46,8 @@ export const marketplaceRoutes = (context: HttpContext) => {
       detail: {
         ...describe({
           summary: 'Marketplace catalogue',
-          description: 'Models of public machines, for marketplaces. One snapshot every 15 seconds, with an `ETag`.',
+          description:
+            'The models of public nodes, for marketplaces. The gateway makes a new snapshot every 15 seconds, with an `ETag`.',
           tags: ['Service'],
         }),
         security: [],

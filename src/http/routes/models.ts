@@ -1,61 +1,122 @@
+import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { Access } from '../../actors/accounts/access.ts'
 import { tokenPrefixes } from '../../brand.ts'
 import { Problem } from '../../errors.ts'
-import { ModelList } from '../../protocol/wire/inference/models.ts'
+import { AnthropicModelList, DescribedModelList, type Model, ModelList } from '../../protocol/wire/inference/models.ts'
 import type { HttpContext, HttpExchange } from '../frame/context.ts'
 import { corsHeaders } from '../frame/cors.ts'
+import { sentKey, wrongKind } from '../frame/credential.ts'
 import { refusedLogin } from '../frame/refused-login.ts'
 import { describe } from '../frame/route-table.ts'
-import { modelsRoute } from '../plugins/problems.ts'
 import { requestId } from '../plugins/request-id.ts'
-import { accountRoutes, modelList, publicRoutes } from '../views/visible-models.ts'
+import { accountRoutes, anthropicModel, modelsOf, publicRoutes } from '../views/visible-models.ts'
 
-const bearerPattern = /^bearer +(\S+)$/i
 const publicCache = 'public, max-age=5'
 const keyedCache = 'private, no-store'
 
-async function authenticate(context: HttpContext, exchange: HttpExchange, authorization: string): Promise<Access> {
+async function authenticate(context: HttpContext, exchange: HttpExchange, token: string): Promise<Access> {
   const { gateway } = context
-  const token = bearerPattern.exec(authorization)?.[1] ?? ''
   const access = token.startsWith(tokenPrefixes.gateway) ? await gateway.access.gatewayKey(token) : null
   if (access === null) {
-    const param = 'header.authorization'
-    throw refusedLogin(gateway, exchange.address, new Problem('invalid_api_key', { param }))
+    const refused = new Problem('invalid_api_key', { param: 'header.authorization', ...wrongKind(token) })
+    throw refusedLogin(gateway, exchange.address, refused)
   }
   exchange.keyId = access.keyId
   if (access.accountStatus !== 'active') throw new Problem('account_suspended')
   return access
 }
 
-/** Endpoint 3. A credential that is sent must be valid: a wrong key never falls back to the public list. */
+interface Asked {
+  readonly exchange: HttpExchange
+  readonly request: Request
+  readonly set: { readonly headers: Record<string, string | number> }
+}
+
+/** A credential must be valid if it is sent. A wrong key never gets the public list instead. */
+async function visible(context: HttpContext, { exchange, request, set }: Asked): Promise<readonly Model[]> {
+  const { gateway } = context
+  const token = sentKey(request)
+  set.headers.vary = 'Authorization'
+  if (token !== null) {
+    set.headers['cache-control'] = keyedCache
+    const access = await authenticate(context, exchange, token)
+    return modelsOf(accountRoutes(gateway.router.table(), access, Date.now()))
+  }
+  Object.assign(set.headers, corsHeaders)
+  Object.assign(set.headers, await gateway.limits.takePublic(gateway.hashAddress(exchange.address)))
+  set.headers['cache-control'] = publicCache
+  return modelsOf(publicRoutes(gateway.router.table(), Date.now()))
+}
+
+const isAnthropic = (request: Request) => request.headers.has('anthropic-version')
+
+/** The whole list is one page, so nobody has to ask for more. */
+function anthropicList(models: readonly Model[]): AnthropicModelList {
+  const data = models.map(anthropicModel)
+  return { data, has_more: false, first_id: data.at(0)?.id ?? null, last_id: data.at(-1)?.id ?? null }
+}
+
+/** An id may have slashes in it, encoded or not. */
+function oneOf(models: readonly Model[], path: string): Model {
+  const id = decoded(path)
+  const model = models.find((candidate) => candidate.id === id)
+  if (model === undefined) throw new Problem('model_not_found', { param: 'model' })
+  return model
+}
+
+function decoded(path: string): string {
+  try {
+    return decodeURIComponent(path)
+  } catch {
+    return path
+  }
+}
+
+const listed = <M>(data: M[]) => ({ object: 'list' as const, data })
+const bare = ({ id, object, created, owned_by }: Model) => ({ id, object, created, owned_by })
+const described = (summary: string, description: string, tags: readonly string[]) => ({
+  ...describe({ summary, description, tags }),
+  security: [{}, { gateway: [] }],
+})
+const whatIsListed =
+  'Without a key: the chat models that public nodes serve. With a gateway key: all models that the nodes of its account serve now.'
+const tags = ['Inference (extension)']
+
+/** Endpoint 3. Below the other base URL the list also says what the models are for (§28). */
 export const modelRoutes = (context: HttpContext) =>
-  new Elysia().use(requestId(context)).get(
-    modelsRoute,
-    async ({ exchange, request, set }) => {
-      const { gateway } = context
-      const authorization = request.headers.get('authorization')
-      set.headers.vary = 'Authorization'
-      if (authorization !== null) {
-        set.headers['cache-control'] = keyedCache
-        const access = await authenticate(context, exchange, authorization)
-        return modelList(accountRoutes(gateway.router.table(), access, Date.now()))
-      }
-      Object.assign(set.headers, corsHeaders)
-      Object.assign(set.headers, await gateway.limits.takePublic(gateway.hashAddress(exchange.address)))
-      set.headers['cache-control'] = publicCache
-      return modelList(publicRoutes(gateway.router.table(), Date.now()))
-    },
-    {
-      response: { 200: ModelList },
-      detail: {
-        ...describe({
-          summary: 'List models',
-          description:
-            'Without a key: the models that public machines serve. With a gateway key: the models that the machines of its account serve right now.',
-          tags: ['Inference'],
-        }),
-        security: [{}, { gateway: [] }],
+  new Elysia()
+    .use(requestId(context))
+    .get(
+      '/v1/api/models',
+      async (asked) => {
+        const models = await visible(context, asked)
+        return isAnthropic(asked.request) ? anthropicList(models) : listed(models.map(bare))
       },
-    },
-  )
+      {
+        response: { 200: Type.Union([ModelList, AnthropicModelList]) },
+        detail: described('List models', whatIsListed, ['Inference']),
+      },
+    )
+    .get(
+      '/v1/models',
+      async (asked) => {
+        const models = await visible(context, asked)
+        return isAnthropic(asked.request) ? anthropicList(models) : listed([...models])
+      },
+      {
+        response: { 200: Type.Union([DescribedModelList, AnthropicModelList]) },
+        detail: described('List models and what they are for', whatIsListed, tags),
+      },
+    )
+    .get('/v1/api/models/*', async (asked) => bare(oneOf(await visible(context, asked), asked.params['*'])), {
+      detail: { ...described('Describe a model', whatIsListed, tags), hide: true },
+    })
+    .get(
+      '/v1/models/*',
+      async (asked) => {
+        const model = oneOf(await visible(context, asked), asked.params['*'])
+        return isAnthropic(asked.request) ? anthropicModel(model) : model
+      },
+      { detail: { ...described('Describe a model', whatIsListed, tags), hide: true } },
+    )

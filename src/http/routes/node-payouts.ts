@@ -1,44 +1,33 @@
 import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import { brand } from '../../brand.ts'
-import { nodePayouts, type PayoutRow, settlementGroups } from '../../db/queries/money/payouts.ts'
+import { batchesOfNode, nodePayouts, type PayoutRow, settlementGroups } from '../../db/queries/money/payouts.ts'
 import { Problem } from '../../errors.ts'
-import { NodePayoutReport } from '../../protocol/wire/money/money.ts'
+import { NodePayoutProofs, NodePayoutReport } from '../../protocol/wire/money/money.ts'
 import { isoTime, secondMs } from '../../time.ts'
 import type { HttpContext } from '../frame/context.ts'
-import { limitOf, readQuery, windowDays } from '../frame/query.ts'
+import { asks, filter, limitOf, matches, type QueryValues, text, windowDays } from '../frame/query.ts'
 import { refusedLogin } from '../frame/refused-login.ts'
 import { describe } from '../frame/route-table.ts'
 import { requestId } from '../plugins/request-id.ts'
-import { groupView, instant, windowStart } from '../views/money.ts'
+import { groupView, instant, payoutProofView, windowStart } from '../views/money.ts'
 
 const window = { window_days: windowDays, limit: limitOf(100, 500) } as const
 const nodeIdPattern = /^[A-Za-z0-9_-]{1,64}$/
+/** Of one answer with proofs: each may have 1,000 leaves to compute. */
+const batchesMax = 20
 
 /** What the node signs and its signature, as they are described; what is wrong with them has codes of its own. */
 const stamp = {
-  signed_at: {
-    kind: 'text',
-    pattern:
-      /^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\.[0-9]{1,9})?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$/,
-    required: true,
-    description: 'RFC 3339, at most 300 s from now; part of the signed text',
-  },
-  nonce: {
-    kind: 'text',
-    pattern: /^[A-Za-z0-9_-]{16,64}$/,
-    required: true,
-    description: '16 to 64 of `A-Z a-z 0-9 _ -`, each used once',
-  },
+  signed_at: text(
+    '^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\\.[0-9]{1,9})?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$',
+    'An RFC 3339 time, at most 300 s from now. It is part of the signed text.',
+  ),
+  nonce: text('^[A-Za-z0-9_-]{16,64}$', '16 to 64 characters of `A-Z a-z 0-9 _ -`. Each nonce works once.'),
   /** 64 bytes; padding is tolerated (§15). */
-  signature_ed25519: {
-    kind: 'text',
-    pattern: /^[A-Za-z0-9_-]{86}(==)?$/,
-    required: true,
-    description: "base64url of the node's Ed25519 signature",
-  },
+  signature_ed25519: text('^[A-Za-z0-9_-]{86}(==)?$', 'The node’s Ed25519 signature in base64url'),
 } as const
-const any = { kind: 'text', pattern: /^[\s\S]*$/, required: false, description: '' } as const
+const any = filter('', '^[\\s\\S]*$')
 const query = { ...window, signed_at: any, nonce: any, signature_ed25519: any } as const
 
 interface Signed {
@@ -49,13 +38,13 @@ interface Signed {
   readonly nonce: string
 }
 
-/** The exact decoded texts of the query; what was left out is signed as its default (§15). */
+/** The text that the node signs: the decoded values of the query, and defaults for those that are missing (§15). */
 export const payoutReportMessage = ({ nodeId, windowDays: days, limit, signedAt, nonce }: Signed) =>
   `${brand}-node-payout-report-v1:${nodeId}:${days}:${limit}:${signedAt}:${nonce}`
 
 const malformed = (parameter: string) => new Problem('signature_malformed', { param: `query.${parameter}` })
 
-/** The text as it stands in the query, or the default. */
+/** The value in the query, or the default. */
 function sent(url: string, name: 'window_days' | 'limit'): string {
   const cut = url.indexOf('?')
   return new URLSearchParams(cut === -1 ? '' : url.slice(cut + 1)).get(name) ?? String(window[name].default)
@@ -78,15 +67,21 @@ function readStamp(values: {
   if (nonce === null) throw missing('nonce')
   if (signature === null) throw missing('signature_ed25519')
   const atMs = new Date(signedAt).getTime()
-  if (!stamp.signed_at.pattern.test(signedAt) || Number.isNaN(atMs)) throw malformed('signed_at')
-  if (!stamp.nonce.pattern.test(nonce)) throw malformed('nonce')
-  if (!stamp.signature_ed25519.pattern.test(signature)) throw malformed('signature_ed25519')
+  if (!matches(stamp.signed_at, signedAt) || Number.isNaN(atMs)) throw malformed('signed_at')
+  if (!matches(stamp.nonce, nonce)) throw malformed('nonce')
+  if (!matches(stamp.signature_ed25519, signature)) throw malformed('signature_ed25519')
   return { signedAt, nonce, signature, atMs }
 }
 
-/** Refuses unless the node signed just this report, a moment ago and for the first time. */
-async function authenticate({ gateway }: HttpContext, url: string, nodeId: string, address: string) {
-  const values = readQuery(url, query)
+interface Asked {
+  readonly values: QueryValues<typeof query>
+  readonly url: string
+  readonly nodeId: string
+  readonly address: string
+}
+
+/** Refuses unless the node has just signed this report for the first time. */
+async function authenticate({ gateway }: HttpContext, { values, url, nodeId, address }: Asked): Promise<void> {
   const { signedAt, nonce, signature, atMs } = readStamp(values)
   if (!nodeIdPattern.test(nodeId)) throw new Problem('signature_malformed', { param: 'node_id' })
   const message = payoutReportMessage({
@@ -98,7 +93,6 @@ async function authenticate({ gateway }: HttpContext, url: string, nodeId: strin
   })
   const fault = await gateway.nodeProofs.check({ nodeId, timestamp: atMs / secondMs, nonce, signature, message })
   if (fault !== null) throw refusedLogin(gateway, address, new Problem(fault))
-  return values
 }
 
 function statusOf({ settlementStatus, held }: PayoutRow) {
@@ -111,6 +105,7 @@ function payoutView(row: PayoutRow) {
     entry_id: row.entryId,
     private_job_id: row.privateJobId,
     receipt_hash: row.receiptHash,
+    payee: row.payee,
     amount_wei: row.amountWei.toString(),
     status: statusOf(row) as 'accrued' | 'held' | 'paid',
     settlement_status: row.settlementStatus as Exclude<PayoutRow['settlementStatus'], 'void'>,
@@ -121,15 +116,56 @@ function payoutView(row: PayoutRow) {
   }
 }
 
+/** What the node signs to get its proofs (§31). */
+export const payoutProofsMessage = ({ nodeId, signedAt, nonce }: Pick<Signed, 'nodeId' | 'signedAt' | 'nonce'>) =>
+  `${brand}-node-payout-proofs-v1:${nodeId}:${signedAt}:${nonce}`
+
+const stampQuery = { signed_at: any, nonce: any, signature_ed25519: any } as const
+
+/** What one node needs to claim what it has earned: its own leaves of the batches that hold them. */
+const proofsRoute = (context: HttpContext) =>
+  new Elysia().use(requestId(context)).get(
+    '/v1/nodes/:node_id/payouts/proofs',
+    async ({ exchange, params: { node_id: nodeId }, query: values, set }) => {
+      const { gateway } = context
+      const { signedAt, nonce, signature, atMs } = readStamp(values)
+      if (!nodeIdPattern.test(nodeId)) throw new Problem('signature_malformed', { param: 'node_id' })
+      const message = payoutProofsMessage({ nodeId, signedAt, nonce })
+      const fault = await gateway.nodeProofs.check({ nodeId, timestamp: atMs / secondMs, nonce, signature, message })
+      if (fault !== null) throw refusedLogin(gateway, exchange.address, new Problem(fault))
+      Object.assign(set.headers, await gateway.limits.takeNodeReport(nodeId))
+      const proofs: ReturnType<typeof payoutProofView>[] = []
+      for (const batchId of await batchesOfNode(gateway.db, nodeId, batchesMax)) {
+        const batch = await gateway.settlement.batch(batchId)
+        const members = await gateway.settlement.proofs(batchId)
+        for (const member of members) if (member.nodeId === nodeId) proofs.push(payoutProofView(batch, member))
+      }
+      return { object: `${brand}.payout_proofs` as const, node_id: nodeId, count: proofs.length, proofs }
+    },
+    {
+      params: Type.Object({ node_id: Type.String() }),
+      response: { 200: NodePayoutProofs },
+      ...asks(stampQuery, stamp),
+      detail: {
+        ...describe({
+          summary: "The proofs of a node's payouts, to claim with",
+          description: `Signed by the node's Ed25519 identity over \`${brand}-node-payout-proofs-v1:<node_id>:<signed_at>:<nonce>\`. Of the newest ${batchesMax} batches.`,
+          tags: ['Money (extension)'],
+        }),
+        security: [],
+      },
+    },
+  )
+
 /** Endpoint 8: what one node has earned. No customer is named. */
-export const nodePayoutRoutes = (context: HttpContext) =>
+const reportRoute = (context: HttpContext) =>
   new Elysia().use(requestId(context)).get(
     '/v1/nodes/:node_id/payouts',
-    async ({ exchange, params, request, set }) => {
+    async ({ exchange, params, query: values, request: { url }, set }) => {
       const nodeId = params.node_id
       const { gateway } = context
-      const values = await authenticate(context, request.url, nodeId, exchange.address)
-      // After the signature: strangers must not be able to use up a node's share.
+      await authenticate(context, { values, url, nodeId, address: exchange.address })
+      // The limit is counted after the signature was checked, so that strangers cannot use up a node's share.
       Object.assign(set.headers, await gateway.limits.takeNodeReport(nodeId))
       const nowMs = Date.now()
       const since = windowStart(nowMs, values.window_days)
@@ -149,14 +185,17 @@ export const nodePayoutRoutes = (context: HttpContext) =>
     {
       params: Type.Object({ node_id: Type.String() }),
       response: { 200: NodePayoutReport },
+      ...asks(query, { ...window, ...stamp }),
       detail: {
         ...describe({
           summary: "A node's payouts",
-          description: `Signed by the node's Ed25519 identity over \`${brand}-node-payout-report-v1:<node_id>:<window_days>:<limit>:<signed_at>:<nonce>\`.`,
+          description: `The node's Ed25519 identity signs \`${brand}-node-payout-report-v1:<node_id>:<window_days>:<limit>:<signed_at>:<nonce>\`.`,
           tags: ['Settlement'],
-          query: { ...window, ...stamp },
         }),
         security: [],
       },
     },
   )
+
+export const nodePayoutRoutes = (context: HttpContext) =>
+  new Elysia().use(reportRoute(context)).use(proofsRoute(context))

@@ -18,7 +18,7 @@ interface Upgrading {
 
 export const tunnelRoute = '/v1/node-agent/tunnel'
 
-/** What a browser, or a program of another protocol, sends is no tunnel. */
+/** False for requests of browsers and of programs with another protocol. */
 function isTunnel({ headers: sent }: Request): boolean {
   const protocols = (sent.get('sec-websocket-protocol') ?? '').split(',').map((name) => name.trim())
   return sent.get('upgrade')?.toLowerCase() === 'websocket' && protocols.includes(tunnelProtocol)
@@ -34,7 +34,9 @@ export const nodeTunnelRoutes = (context: HttpContext) =>
     async ({ exchange, request, server, set }) => {
       const { gateway } = context
       if (!isTunnel(request)) {
-        throw new Problem('invalid_request', { detail: `A WebSocket of the protocol ${tunnelProtocol} is expected` })
+        throw new Problem('invalid_request', {
+          detail: `This route expects a WebSocket of the protocol ${tunnelProtocol}`,
+        })
       }
       const { headers: sent } = request
       const hello = {
@@ -51,15 +53,16 @@ export const nodeTunnelRoutes = (context: HttpContext) =>
         data,
         headers: { 'sec-websocket-protocol': tunnelProtocol, [headers.requestId]: exchange.requestId },
       })
-      if (upgraded !== true) throw new Problem('invalid_request', { detail: 'A WebSocket handshake is expected' })
+      if (upgraded !== true)
+        throw new Problem('invalid_request', { detail: 'This route expects a WebSocket handshake' })
       set.status = 101
       return undefined
     },
     {
       detail: {
         ...describe({
-          summary: 'The tunnel of a node agent',
-          description: 'A WebSocket; the hello, the frames and the close codes are described in docs/protocol.md.',
+          summary: 'Open the tunnel of a node agent',
+          description: 'This is a WebSocket. docs/protocol.md describes the hello, the frames and the close codes.',
           tags: ['Extensions'],
         }),
         security: [],

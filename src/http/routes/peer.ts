@@ -8,11 +8,11 @@ import type { HttpContext } from '../frame/context.ts'
 import { describe } from '../frame/route-table.ts'
 import { requestId } from '../plugins/request-id.ts'
 
-/** What other gateways pass on was within the limits of their own routes. */
+/** Another gateway has already applied the limits of its own routes. */
 const bodyBytesMax = 128 * 1024 * 1024
-/** Between the node and the gateway that asked, before the node is held back, bytes. */
+/** How many bytes may wait for the other gateway before the node is held back. */
 const bufferedBytesMax = 64 * 1024
-/** All that a gateway reads of a node's head, beside the status. */
+/** The only headers of a node that a gateway reads. */
 const passedHeaders = ['content-type', 'retry-after'] as const
 
 async function bodyOf(request: Request): Promise<string> {
@@ -21,7 +21,7 @@ async function bodyOf(request: Request): Promise<string> {
   return request.text()
 }
 
-/** In memory only, and no more of it than `bufferedBytesMax`. */
+/** Keeps the answer only in memory, and at most `bufferedBytesMax` of it. */
 function streamOf(answer: NodeResponse, over: () => void): ReadableStream<Uint8Array> {
   return new ReadableStream<Uint8Array>(
     {
@@ -60,7 +60,7 @@ function passedOn(answer: NodeResponse, over: () => void): Response {
 
 async function pass({ connections }: HttpContext, passage: Passage, request: Request): Promise<Response> {
   const body = await connections.body(request, bodyOf(request))
-  // Silent for as long as the node: the gateway that asked has the deadlines.
+  // The connection may be silent as long as the node is. The gateway that asked has the deadlines.
   connections.lift(request)
   try {
     return passedOn(await passage(body, request.signal), () => connections.rest(request))
@@ -71,7 +71,7 @@ async function pass({ connections }: HttpContext, passage: Passage, request: Req
   }
 }
 
-/** Between the gateways of one pool (§26): who holds a node's tunnel passes on what the others have for it. */
+/** Routes between the gateways of one pool (§26). The gateway with a node's tunnel passes requests of the others on. */
 export const peerRoutes = (context: HttpContext) =>
   new Elysia().use(requestId(context)).post(
     `${peerPath}:node_id`,
@@ -90,7 +90,7 @@ export const peerRoutes = (context: HttpContext) =>
       parse: 'none',
       detail: {
         ...describe({
-          summary: 'A request for a node that dialled in here, from another gateway of the pool',
+          summary: 'Pass on a request of another gateway to a node that dialled in here',
           tags: ['Extensions'],
         }),
         security: [],

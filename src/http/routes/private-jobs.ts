@@ -7,17 +7,18 @@ import { checkValue, parseJson, readJsonText } from '../../protocol/json/json-bo
 import { JobCreate, JobCreated, JobRead, NodeKeys } from '../../protocol/wire/inference/job.ts'
 import { nodeParams } from '../frame/admin-input.ts'
 import type { HttpContext } from '../frame/context.ts'
+import { readsBy } from '../frame/reads.ts'
 import { describe } from '../frame/route-table.ts'
 import { customer } from '../plugins/customer.ts'
 import { jobCreatedView, jobReadView } from '../views/job.ts'
 
 const jobsPath = '/v1/api/private-inference/jobs'
-/** §17: base64url of 6 MiB, and what stands around it. */
+/** §17: 6 MiB in base64url, and the JSON around it. */
 const bodyBytesMax = 10 * 1024 * 1024
 const security = [{ customerId: [], customerToken: [] }]
 const jobParams = Type.Object({ job_id: Type.String({ pattern: '^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$' }) })
 
-/** A mixture has a code of its own, and would be lost among the unknown fields. */
+/** Refuses a mixture with its own code, because otherwise it would be one of the unknown fields. */
 function refuseMixture(body: unknown): void {
   const { mixture, svc } = (body ?? {}) as { readonly mixture?: unknown; readonly svc?: { readonly mixture?: unknown } }
   if (mixture !== undefined) throw new Problem('mixture_unsupported_path', { param: 'mixture' })
@@ -37,7 +38,7 @@ export const privateJobRoutes = (context: HttpContext) => {
     .use(customer(context))
     .post(
       jobsPath,
-      async ({ access, exchange, request, set, status }) => {
+      async ({ access, body, exchange, request, set, status }) => {
         const asker: Asker = {
           actorType: 'customer',
           actorRole: 'viewer',
@@ -47,19 +48,19 @@ export const privateJobRoutes = (context: HttpContext) => {
           confirmation: null,
           requestId: exchange.requestId,
         }
-        const created = await jobs.create(access, await readCreate(context, request), asker)
+        const created = await jobs.create(access, body, asker)
         if (created.replayed) set.headers['idempotent-replayed'] = 'true'
         return status(202, jobCreatedView(created))
       },
       {
         response: { 202: JobCreated },
+        ...readsBy(JobCreate, ({ request }: { readonly request: Request }) => readCreate(context, request)),
         detail: {
           ...describe({
             summary: 'Submit a private job',
             description:
-              'The envelope is sealed for one of the customer’s own nodes; see the protocol document. The same request again is the same job.',
+              'The envelope is sealed for one of the customer’s own nodes, see docs/protocol.md. A repeated request is the same job.',
             tags: ['Private jobs'],
-            body: JobCreate,
           }),
           security,
         },
@@ -85,9 +86,9 @@ export const privateJobRoutes = (context: HttpContext) => {
         response: { 200: NodeKeys },
         detail: {
           ...describe({
-            summary: 'Transport keys of an own node',
+            summary: 'List the transport keys of one of your nodes',
             description:
-              'Each is signed by the node’s identity. A client compares the identity with the fingerprint that the node prints: the gateway is not to be believed in this.',
+              'The node’s identity signs each key. A client must compare the identity with the fingerprint that the node prints, because it need not trust the gateway.',
             tags: ['Private jobs (extension)'],
           }),
           security,

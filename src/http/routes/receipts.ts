@@ -1,5 +1,6 @@
 import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
+import { type LoggedEntry, proofTextOf } from '../../actors/log/public-log.ts'
 import { brand } from '../../brand.ts'
 import { getReceipt, type ReceiptRow } from '../../db/queries/money/receipts.ts'
 import { Problem } from '../../errors.ts'
@@ -16,14 +17,14 @@ import { publicReads } from '../plugins/rate-limit.ts'
 const params = Type.Object({ receipt_hash: Type.String() })
 const hashPattern = /^0x[0-9a-f]{64}$/
 
-/** What is no hash is no receipt either. */
+/** A malformed hash is reported as not found. */
 async function receiptOf({ gateway }: HttpContext, hash: string) {
   const row = hashPattern.test(hash) ? await getReceipt(gateway.db, hash) : null
   if (row === null) throw new Problem('receipt_not_found')
   return row
 }
 
-/** Under the root that the public settlement report shows at this moment. */
+/** The proof for the root that the public settlement report shows now. */
 async function inclusionOf({ gateway }: HttpContext, row: ReceiptRow) {
   const { pendingRoot, proofOf } = await gateway.settlementView()
   const proof = proofOf(row.receiptHash)
@@ -37,11 +38,19 @@ async function inclusionOf({ gateway }: HttpContext, row: ReceiptRow) {
   }
 }
 
-/** As they were hashed. */
+/** The facts as they were hashed. */
 const factsOf = (row: ReceiptRow): CustomerReceipt['receipt'] =>
   JSON.parse(receiptText({ ...row, startedAt: isoTime(row.startedAt), completedAt: isoTime(row.completedAt) }))
 
-async function wholeReceipt(context: HttpContext, row: NonNullable<Awaited<ReturnType<typeof getReceipt>>>) {
+const logView = (logged: LoggedEntry) => ({
+  index: logged.index,
+  size: logged.size,
+  signature_ed25519: logged.signature,
+  log_proof: proofTextOf(logged),
+})
+
+async function wholeReceipt(context: HttpContext, row: Awaited<ReturnType<typeof receiptOf>>) {
+  const logged = await context.gateway.publicLog.inclusion(row.receiptHash)
   const signed = row.signatureEd25519 !== null && row.identityKey !== null
   return {
     object: `${brand}.receipt` as const,
@@ -50,16 +59,17 @@ async function wholeReceipt(context: HttpContext, row: NonNullable<Awaited<Retur
     receipt: factsOf(row),
     signature_ed25519: row.signatureEd25519,
     public_key: signed ? toBase64url(row.identityKey) : null,
+    log: logged === null ? null : logView(logged),
   }
 }
 
-/** Anybody: that a billed receipt stands below the public root (§14). */
+/** Proves to anybody that a billed receipt is below the public root (§14). */
 const publicProofRoute = (context: HttpContext) =>
   new Elysia().use(publicReads(context, 'own')).get(
     '/v1/public/receipts/:receipt_hash',
     async ({ params: { receipt_hash: hash } }) => {
       const row = await receiptOf(context, hash)
-      // Free work is its owner's own affair.
+      // A receipt of free work is only for its owner.
       if (!row.billed) throw new Problem('receipt_not_found')
       return { object: `${brand}.receipt_proof` as const, ...(await inclusionOf(context, row)) }
     },
@@ -68,8 +78,9 @@ const publicProofRoute = (context: HttpContext) =>
       response: { 200: ReceiptProof },
       detail: {
         ...describe({
-          summary: 'Prove that a receipt stands below the public root',
-          description: 'For receipts of billed work; `proof` is null once it is batched, and while it is held.',
+          summary: 'Prove that a receipt is below the public root',
+          description:
+            'For receipts of billed work. `proof` is null while the receipt is on hold and when it is in a batch.',
           tags: ['Money (extension)'],
         }),
         security: [],
@@ -77,7 +88,7 @@ const publicProofRoute = (context: HttpContext) =>
     },
   )
 
-/** The customer: the whole receipt of its own work, free or billed. */
+/** The whole receipt for the customer whose work it was, free or billed. */
 const ownReceiptRoute = (context: HttpContext) =>
   new Elysia().use(customer(context)).get(
     '/v1/billing/receipts/:receipt_hash',
@@ -91,8 +102,8 @@ const ownReceiptRoute = (context: HttpContext) =>
       response: { 200: CustomerReceipt },
       detail: {
         ...describe({
-          summary: 'One of your receipts, for `verify receipt`',
-          description: 'The facts that were hashed, the signature of the node, and the proof below the public root.',
+          summary: 'Read one of your receipts, for `verify receipt`',
+          description: 'The answer has the hashed facts, the node’s signature and the proof below the public root.',
           tags: ['Money (extension)'],
         }),
         security: [{ customerId: [], customerToken: [] }],

@@ -7,7 +7,7 @@ import { workKinds } from '../../protocol/wire/work-kinds.ts'
 import type { Config } from '../../settings/config.ts'
 import { isoTime } from '../../time.ts'
 import type { HttpContext } from '../frame/context.ts'
-import { limitOf, readQuery } from '../frame/query.ts'
+import { asks, limitOf } from '../frame/query.ts'
 import { describe } from '../frame/route-table.ts'
 import { publicReads } from '../plugins/rate-limit.ts'
 import { batchView, instant } from '../views/money.ts'
@@ -58,7 +58,7 @@ function batchSummary({ batchCounts }: SettlementView) {
   }
 }
 
-/** Empty strings where no chain is configured; never the RPC that the gateway itself uses. */
+/** Empty strings if no blockchain is configured. The URL is never the RPC that the gateway itself uses. */
 function chainView(config: Config) {
   const configured = config.SVC_CHAIN_CONTRACT !== null
   return {
@@ -97,8 +97,7 @@ const receiptView = (row: SettlementView['receipts'][number]) => ({
 export const settlementRoutes = (context: HttpContext) =>
   new Elysia().use(publicReads(context, 'any')).get(
     '/v1/public/settlement',
-    async ({ request, set }) => {
-      const { limit, batch_limit } = readQuery(request.url, query)
+    async ({ query: { limit, batch_limit }, set }) => {
       const { gateway } = context
       const view = await gateway.settlementView()
       set.headers['cache-control'] = cache
@@ -120,12 +119,12 @@ export const settlementRoutes = (context: HttpContext) =>
     },
     {
       response: { 200: PublicSettlement },
+      ...asks(query),
       detail: {
         ...describe({
           summary: 'Settlement state',
-          description: 'Receipts of billed work, payout batches, and where they settle.',
+          description: 'Receipts of billed work, payout batches, and the blockchain on which they settle.',
           tags: ['Settlement'],
-          query,
         }),
         security: [],
       },

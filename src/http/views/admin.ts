@@ -45,7 +45,7 @@ export function keyView(row: GatewayKey): Key {
   }
 }
 
-/** A node registered without a name is called by the host of its URL, and addresses are not for viewers. */
+/** Viewers may not see addresses, and a node without a name is named by the host of its URL. */
 function shownName({ name, nodeId, url }: NodeRecord, role: Role): string {
   return seesOwners(role) || url === null || new URL(url).host !== name ? name : nodeId
 }
@@ -60,7 +60,7 @@ const unwatched = {
   last_error: null,
 } as const satisfies Omit<LiveNode, 'node_id'>
 
-/** `live`: what this gateway knows of the node now; null when it does not watch it (yet, or any more). */
+/** `live` is what this gateway knows about the node now. null if it does not watch the node. */
 export function nodeView(row: NodeRecord, live: NodeView | null, role: Role): Node {
   const open = seesOwners(role)
   const moving = live === null ? unwatched : liveNode(live)
@@ -116,7 +116,7 @@ const uncatalogued = {
   updated_at: null,
 }
 
-/** Entries and what nodes serve without one, sorted by id. */
+/** The entries, and the models that nodes serve without an entry, sorted by id. */
 export function adminModels(entries: readonly ModelEntryRecord[], table: RoutingTable) {
   const nodes = new Map<string, { all: Set<string>; ready: Set<string>; context: number | null }>()
   for (const { modelId, nodeId, ready, nodeState, contextLength } of table.routes) {

@@ -12,7 +12,7 @@ import { isoTime } from '../../time.ts'
 
 const instant = (at: Date | null) => (at === null ? null : isoTime(at))
 
-/** Always `queued`: what has become of the job since is the read's to say. */
+/** The status is always `queued`. A read tells the current one. */
 export function jobCreatedView({ job, webhookUrl }: CreatedJob): JobCreated {
   return {
     status: 'queued',
@@ -25,7 +25,7 @@ export function jobCreatedView({ job, webhookUrl }: CreatedJob): JobCreated {
   }
 }
 
-/** `dueAt` is the lease's end while an attempt runs: then nothing is scheduled. */
+/** While an attempt runs, `dueAt` is the end of its lease, so no next attempt is scheduled. */
 const nextAttempt = ({ status, dueAt }: WebhookRow) =>
   status === 'pending' || status === 'retry_scheduled' ? instant(dueAt) : null
 
@@ -59,7 +59,7 @@ export function jobReadView(job: JobRow, webhook: WebhookRow | null): JobRead {
   }
 }
 
-/** Whose it is, from the role operator on (§23). */
+/** The owner, which only operators and admins see (§23). */
 const owner = (customerId: string, role: Role) => (role === 'viewer' ? {} : { customer_id: customerId })
 
 export function commandView(job: JobFacts, role: Role): CommandRecord {
@@ -79,7 +79,7 @@ export function commandView(job: JobFacts, role: Role): CommandRecord {
   }
 }
 
-/** Without its URL, which may hold a secret of the customer's. */
+/** Without the URL, which may contain a secret of the customer. */
 export function webhookDeliveryView(row: WebhookRow, role: Role): WebhookDelivery {
   return {
     webhook_id: row.webhookId,

@@ -37,7 +37,7 @@ function item(id: string, routes: readonly Route[], entry: ModelEntry | undefine
     context_length: contextLength,
     max_output_length: entry?.maxOutputLength ?? contextLength,
     is_ready: routes.some((route) => serves(route, nowMs)),
-    // Of the operator's own list, never worked out from wei (§9).
+    // These are the operator's list prices, which are never calculated from wei (§9).
     pricing: {
       prompt: usd.prompt ?? '0',
       completion: usd.completion ?? '0',
@@ -48,7 +48,7 @@ function item(id: string, routes: readonly Route[], entry: ModelEntry | undefine
   }
 }
 
-/** Models with a profile on a public machine, ready or not, sorted by id. */
+/** Models with a profile on a public node, ready or not, sorted by id. */
 export function marketplaceView(table: RoutingTable, entries: readonly ModelEntry[], nowMs: number): Marketplace {
   const byModel = new Map<string, Route[]>()
   for (const route of table.routes) {

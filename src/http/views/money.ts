@@ -1,3 +1,5 @@
+import type { BatchProof, PayoutBatch } from '../../actors/money/settlement.ts'
+import { brand } from '../../brand.ts'
 import type {
   InvoiceLine as InvoiceLineRow,
   KindTotal,
@@ -78,4 +80,18 @@ export const adminBatchView = (row: BatchRow) => ({
   attempts: row.attempts,
   held: row.held,
   last_error: row.lastError,
+})
+
+/** What a payee needs to claim, and anybody to check. */
+export const payoutProofView = (batch: PayoutBatch, proof: BatchProof) => ({
+  object: `${brand}.payout_proof` as const,
+  batch_id: batch.batchId,
+  entry_id: proof.entryId,
+  payout_id: proof.payoutId,
+  payee: proof.payee,
+  amount_wei: proof.amountWei.toString(),
+  leaf: proof.leaf,
+  proof: [...proof.proof],
+  merkle_root: batch.merkleRoot,
+  submitted_tx_hash: batch.submittedTxHash,
 })

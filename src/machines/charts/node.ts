@@ -26,7 +26,7 @@ export type NodeEvent =
   | ({ readonly type: 'poll.answered'; readonly modelsReady: number } & Timed)
   | ({ readonly type: 'poll.failed' } & Timed)
   | ({ readonly type: 'connection.refused' } & Timed)
-  /** The node has dialled in and proved who it is. */
+  /** The node has dialled in and proved its identity. */
   | ({ readonly type: 'tunnel.opened' } & Timed)
   /** `at`: when the operator asked, also if that was before this process started. */
   | ({ readonly type: 'drain.asked' } & Timed)
@@ -40,16 +40,16 @@ export interface NodeContext extends NodeThresholds {
   readonly pollsGood: number
   readonly pollsFailed: number
   readonly lastAnswerMs: number
-  /** It has dialled in since it fell silent: the first good poll is enough. */
+  /** True if the node has dialled in since it fell silent. Then the first good poll is enough. */
   readonly dialled: boolean
-  /** Time of the last event: what a timer's remaining delay is counted from. */
+  /** The time of the last event, from which the remaining delay of a timer is counted. */
   readonly nowMs: number
-  /** The operator's wish and how far it is: `done` once the work has ended or its time is up. */
+  /** The operator's drain. It is `done` when the work has ended or its time is over. */
   readonly drain: 'none' | 'asked' | 'done'
   readonly drainDeadlineMs: number
   /** Times of the last changes of readiness that no operator asked for; at most `flappingChanges`. */
   readonly changes: readonly number[]
-  /** Left `ready` by itself: the return to it is a change too. */
+  /** True if the node left `ready` by itself. Then its return counts as a change, too. */
   readonly fell: boolean
   /** No new work until then while another route can serve; 0 when the node is not held down. */
   readonly heldUntilMs: number
@@ -147,11 +147,11 @@ export const nodeMachine = machine.createMachine({
     'revoke.asked': '.revoked',
   },
   states: {
-    /** Known, never answered. */
+    /** The node is known and has never answered. */
     enrolled: {
       on: { 'poll.answered': { target: 'live', actions: 'recordAnswer' } },
     },
-    /** Answers, but takes no work: no model is ready, or it was drained. */
+    /** The node answers but gets no work, because no model is ready or it was drained. */
     live: {
       always: [
         { guard: 'drainIsAsked', target: 'draining' },
@@ -183,7 +183,7 @@ export const nodeMachine = machine.createMachine({
         'connection.refused': { target: 'stale', actions: ['recordFailure', 'fall'] },
       },
     },
-    /** Finishes what it has. The drain's own timer runs beside the one that each answer restarts. */
+    /** The node finishes its work. The drain's own timer runs beside the one that each answer restarts. */
     draining: {
       initial: 'answering',
       after: { drainTimeout: { target: 'live', actions: 'endDrain' } },
@@ -200,7 +200,7 @@ export const nodeMachine = machine.createMachine({
         'resume.asked': { target: 'live', actions: 'takeBackDrain' },
       },
     },
-    /** No new work; what it has may still finish. */
+    /** The node gets no new work and may finish its running work. */
     stale: {
       entry: 'startCounting',
       initial: 'silent',
@@ -221,7 +221,7 @@ export const nodeMachine = machine.createMachine({
         'tunnel.opened': { actions: 'noteDialled' },
       },
     },
-    /** Its work is given up. */
+    /** The gateway has given up the node's running work. */
     offline: {
       tags: 'callsLost',
       entry: 'startCounting',
@@ -246,7 +246,7 @@ export function nodeStateOf(snapshot: NodeSnapshot): NodeState {
   return typeof snapshot.value === 'string' ? snapshot.value : (Object.keys(snapshot.value)[0] as NodeState)
 }
 
-/** May be given new work; a hold-down is judged by placement, which knows whether another route is left. */
+/** True if the node may get new work. Placement judges a hold-down, because it knows whether another route is left. */
 export function isEligible(snapshot: NodeSnapshot): boolean {
   return snapshot.hasTag('eligible')
 }

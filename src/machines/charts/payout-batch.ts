@@ -1,4 +1,5 @@
 import { assign, fromPromise, setup } from 'xstate'
+import { batchesAttemptsMax } from '../rules/payout-batching.ts'
 
 /** A transaction as it was signed; kept in the row before it is sent. */
 export interface SignedTransaction {
@@ -15,11 +16,13 @@ export interface BatchFacts {
   readonly txNonce: number | null
   readonly transactions: readonly SignedTransaction[]
   readonly settlementBlockHash: string | null
+  /** How often its transaction has reverted. */
+  readonly attempts: number
   /** Fences late writers. */
   readonly leaseId: string
 }
 
-/** Why nothing moved: a code, never an RPC's text. */
+/** The code that says why nothing moved. It is never the text of an RPC. */
 export interface Unavailable {
   readonly kind: 'unavailable'
   readonly code: string
@@ -33,7 +36,7 @@ export interface Inclusion {
 
 export type SignResult =
   | { readonly kind: 'signed'; readonly nonce: number; readonly transaction: SignedTransaction }
-  /** The contract has this root already: the transaction of an earlier life of the batch got through. */
+  /** The contract already has this root, because an earlier transaction of the batch was included. */
   | ({ readonly kind: 'settled' } & Inclusion)
   /** The contract would refuse it. */
   | { readonly kind: 'reverted'; readonly code: string }
@@ -41,9 +44,9 @@ export type SignResult =
 
 export type SendResult =
   | { readonly kind: 'sent' }
-  /** Its nonce was used: by itself, or by another transaction. */
+  /** The nonce was used, by this transaction or by another one. */
   | { readonly kind: 'spent' }
-  /** No block takes it at today's fee. */
+  /** No block accepts the transaction at today's fee. */
   | { readonly kind: 'underpriced' }
   /** There is none: the batch was settled by an earlier one, and a reorganisation took that away. */
   | { readonly kind: 'unsigned' }
@@ -52,20 +55,19 @@ export type SendResult =
 export type LookResult =
   | ({ readonly kind: 'included' } & Inclusion)
   | ({ readonly kind: 'final' } & Inclusion)
-  /** Known, not included. */
+  /** The transaction is known and not yet included. */
   | { readonly kind: 'pending' }
-  /** Known, and no block takes it at today's fee. */
+  /** The transaction is known, and no block accepts it at today's fee. */
   | { readonly kind: 'underpriced' }
-  /** Not known, its nonce free: send it again. */
+  /** The transaction is unknown and its nonce is free, so it can be sent again. */
   | { readonly kind: 'unknown' }
-  /** It was in a block that is no more. */
+  /** The block of the transaction no longer exists. */
   | { readonly kind: 'reorged' }
-  /** Its nonce went to another transaction, or can never be reached. */
+  /** Another transaction used the nonce, or the nonce can never be reached. */
   | { readonly kind: 'dropped'; readonly code: string }
   | { readonly kind: 'reverted'; readonly code: string }
   | Unavailable
 
-/** What is written; `false`: the lease was lost, nothing was. */
 export type BatchRecord =
   | { readonly kind: 'signed'; readonly nonce: number; readonly transaction: SignedTransaction }
   | { readonly kind: 'sent' }
@@ -74,12 +76,17 @@ export type BatchRecord =
   | { readonly kind: 'again'; readonly code: string }
   | { readonly kind: 'dropped'; readonly code: string }
   | { readonly kind: 'reverted'; readonly code: string }
+  /** Reverted too often: it waits for an operator. */
+  | { readonly kind: 'held'; readonly code: string }
   | { readonly kind: 'postponed'; readonly code: string | null }
+
+/** Nothing is written under a lease that was lost, nor with a nonce that another batch took meanwhile. */
+export type WriteResult = 'written' | 'lease_lost' | 'nonce_taken'
 
 type Resting = 'created' | 'submitting' | 'submitted' | 'completed'
 
 export interface BatchContext extends BatchFacts {
-  /** Where it came from, and where a write that was fenced off leaves it. */
+  /** The state from which the chart came. A write under a lost lease leaves it there. */
   readonly restsIn: Resting
   readonly record: BatchRecord
 }
@@ -104,7 +111,8 @@ export function recordOf(result: SignResult | SendResult | LookResult): BatchRec
     case 'settled':
       return { ...result, kind: 'included' }
     case 'sent':
-    // By itself most likely, when a crash came after the sending; if not, the look at the chain tells.
+    // The transaction itself probably used the nonce, if a crash followed the sending. Otherwise the look at the
+    // blockchain shows it.
     case 'spent':
       return { kind: 'sent' }
     case 'unknown':
@@ -129,6 +137,7 @@ export const leadsTo: Readonly<Record<BatchRecord['kind'], Resting | null>> = {
   final: 'completed',
   dropped: 'created',
   reverted: 'created',
+  held: 'created',
   postponed: null,
 }
 
@@ -148,7 +157,7 @@ const machine = setup({
     sign: notProvided<SignResult, BatchFacts>(),
     send: notProvided<SendResult, BatchFacts>(),
     look: notProvided<LookResult, BatchFacts>(),
-    write: notProvided<boolean, RecordInput>(),
+    write: notProvided<WriteResult, RecordInput>(),
   },
   guards: {
     leadsToCreated: goesTo('created'),
@@ -157,11 +166,28 @@ const machine = setup({
     leadsToCompleted: goesTo('completed'),
     needsNewFee: (_, result: LookResult) => result.kind === 'underpriced',
     needsSigning: (_, result: SendResult) => result.kind === 'underpriced' || result.kind === 'unsigned',
-    leaseLost: (_, written: boolean) => !written,
+    revertedTooOften: ({ context }, result: SignResult | LookResult) =>
+      result.kind === 'reverted' && context.attempts + 1 >= batchesAttemptsMax,
+    leaseLost: (_, result: WriteResult) => result === 'lease_lost',
+    nonceTaken: (_, result: WriteResult) => result === 'nonce_taken',
     cameFromSubmitting: ({ context }) => context.restsIn === 'submitting',
     cameFromSubmitted: ({ context }) => context.restsIn === 'submitted',
   },
+  actions: {
+    hold: assign({ record: (_, { code }: { readonly code: string }) => ({ kind: 'held', code }) }),
+    postpone: assign({ record: { kind: 'postponed', code: 'nonce_taken' } }),
+  },
 })
+
+const resultOf = ({ event }: { readonly event: { readonly output: unknown } }) => event.output as never
+
+const revertedTooOften = [
+  {
+    guard: { type: 'revertedTooOften', params: resultOf },
+    target: 'recording',
+    actions: { type: 'hold', params: resultOf },
+  },
+] as const
 
 /**
  * A payout batch on its way to the chain (§14). Resting states are values of the row's status column. The
@@ -174,14 +200,17 @@ export const payoutBatchMachine = machine.createMachine({
   context: ({ input }) => input,
   states: {
     created: { on: { claimed: 'signing' } },
-    /** Also once more with the same nonce and a higher fee, when no block takes the first. */
+    /** Also signs again with the same nonce and a higher fee, if no block accepts the first transaction. */
     signing: {
       tags: 'working',
       invoke: {
         id: 'sign',
         src: 'sign',
         input: ({ context }) => context,
-        onDone: { target: 'recording', actions: assign({ record: ({ event }) => recordOf(event.output) }) },
+        onDone: [
+          ...revertedTooOften,
+          { target: 'recording', actions: assign({ record: ({ event }) => recordOf(event.output) }) },
+        ],
       },
     },
     submitting: { on: { claimed: 'sending' } },
@@ -209,6 +238,7 @@ export const payoutBatchMachine = machine.createMachine({
         input: ({ context }) => context,
         onDone: [
           { guard: { type: 'needsNewFee', params: ({ event }) => event.output }, target: 'signing' },
+          ...revertedTooOften,
           { target: 'recording', actions: assign({ record: ({ event }) => recordOf(event.output) }) },
         ],
       },
@@ -222,6 +252,12 @@ export const payoutBatchMachine = machine.createMachine({
         input: ({ context }) => ({ facts: context, record: context.record }),
         onDone: [
           { guard: { type: 'leaseLost', params: ({ event }) => event.output }, target: 'fencedOff' },
+          {
+            guard: { type: 'nonceTaken', params: ({ event }) => event.output },
+            target: 'recording',
+            reenter: true,
+            actions: 'postpone',
+          },
           { guard: 'leadsToSubmitting', target: 'submitting' },
           { guard: 'leadsToSubmitted', target: 'submitted' },
           { guard: 'leadsToCompleted', target: 'completed' },

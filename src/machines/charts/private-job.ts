@@ -5,7 +5,7 @@ import { nextJobDelayMs } from '../rules/retry-schedule.ts'
 
 type Envelope = (typeof EnvelopeBody)['static']
 
-/** A result that was checked: the receipt is the node's, of this job. */
+/** A checked result. Its receipt is the node's and for this job. */
 export interface JobResult {
   readonly encryptedResponse: Envelope
   readonly receiptHash: string
@@ -13,7 +13,7 @@ export interface JobResult {
   readonly receiptText: string
   /** Of the node, over the receipt's hash: it proves to others that the node said so. */
   readonly signature: string
-  /** The usage cannot be true for texts of these lengths (§5). */
+  /** The usage is impossible for texts of these lengths (§5). */
   readonly held: boolean
 }
 
@@ -27,7 +27,7 @@ export type SubmitOutcome =
 export type AttendOutcome =
   | { readonly kind: 'completed'; readonly result: JobResult }
   | { readonly kind: 'failed'; readonly code: string }
-  /** The agent does not know the command any more. */
+  /** The agent no longer knows the command. */
   | { readonly kind: 'lost' }
   | { readonly kind: 'unreachable' }
 
@@ -35,9 +35,9 @@ export type AttendOutcome =
 export type JobVerdict =
   | { readonly status: 'completed'; readonly result: JobResult }
   | { readonly status: 'failed'; readonly code: string }
-  /** The next attempt. */
+  /** The job waits for its next attempt. */
   | { readonly status: 'queued'; readonly delayMs: number }
-  /** Nothing is known: the same attempt is attended again. */
+  /** Nothing is known, so a gateway continues the same attempt. */
   | { readonly status: 'released' }
 
 export interface JobContext {
@@ -47,39 +47,14 @@ export interface JobContext {
 
 const commandLost = 'command_lost'
 
-/** A failure that another attempt may mend, as long as there is one. */
-function judgeFailure(code: string, attempt: number): JobVerdict {
-  const retryable = code === commandLost || (retryableFailures as readonly string[]).includes(code)
-  const delayMs = retryable && attempt < attemptsMax ? nextJobDelayMs(attempt) : null
-  return delayMs === null ? { status: 'failed', code } : { status: 'queued', delayMs }
-}
+/** What ends an attempt. */
+type JobOutcome = Exclude<SubmitOutcome, { kind: 'accepted' }> | AttendOutcome
 
-export function judgeSubmit(outcome: Exclude<SubmitOutcome, { kind: 'accepted' }>, attempt: number): JobVerdict {
-  return outcome.kind === 'refused' ? judgeFailure(outcome.code, attempt) : { status: 'released' }
-}
-
-export function judgeAttend(outcome: AttendOutcome, attempt: number): JobVerdict {
-  switch (outcome.kind) {
-    case 'completed':
-      return { status: 'completed', result: outcome.result }
-    case 'failed':
-      return judgeFailure(outcome.code, attempt)
-    case 'lost':
-      return judgeFailure(commandLost, attempt)
-    case 'unreachable':
-      return { status: 'released' }
-  }
-}
+const codeOf = (outcome: JobOutcome): string => ('code' in outcome ? outcome.code : commandLost)
 
 const notProvided = (name: string) => () => Promise.reject(new Error(`${name} is not provided`))
 
-/**
- * What one gateway does with a job it has claimed. Resting states are the values of the row's `status`. The claim writes
- * `dispatched` before the node hears of the job, so whoever finds it so submits the same attempt again, which changes
- * nothing at the node; who finds it `running` only waits. `expired` and `cancelled` are written past the chart, by the
- * sweep and by an operator, and the lease that goes with them ends what runs here.
- */
-export const privateJobMachine = setup({
+const machine = setup({
   types: {
     context: {} as JobContext,
     input: {} as Pick<JobContext, 'attempt'>,
@@ -88,20 +63,53 @@ export const privateJobMachine = setup({
   },
   actors: {
     submit: fromPromise<SubmitOutcome>(notProvided('submit')),
-    /** Here and in `record`, false: the lease is lost, somebody else has the row. */
+    /** Here and in `record`, false means that the lease is lost and another gateway has the row. */
     markRunning: fromPromise<boolean>(notProvided('markRunning')),
     attend: fromPromise<AttendOutcome>(notProvided('attend')),
     record: fromPromise<boolean, JobVerdict>(notProvided('record')),
   },
   guards: {
     accepted: (_, outcome: SubmitOutcome) => outcome.kind === 'accepted',
+    answered: (_, outcome: JobOutcome) => outcome.kind === 'completed',
+    unreachable: (_, outcome: JobOutcome) => outcome.kind === 'unreachable',
+    /** Another attempt may mend it, and there is one. */
+    mayTryAgain: ({ context: { attempt } }, outcome: JobOutcome) => {
+      const code = codeOf(outcome)
+      const retryable = code === commandLost || (retryableFailures as readonly string[]).includes(code)
+      return retryable && attempt < attemptsMax && nextJobDelayMs(attempt) !== null
+    },
     leaseHeld: (_, written: boolean) => written,
     leaseLost: (_, written: boolean) => !written,
     completed: ({ context }) => context.verdict?.status === 'completed',
     failed: ({ context }) => context.verdict?.status === 'failed',
     requeued: ({ context }) => context.verdict?.status === 'queued',
   },
-}).createMachine({
+  actions: {
+    complete: assign({ verdict: (_, { result }: { readonly result: JobResult }) => ({ status: 'completed', result }) }),
+    release: assign({ verdict: { status: 'released' } }),
+    requeue: assign({
+      verdict: ({ context }) => ({ status: 'queued', delayMs: nextJobDelayMs(context.attempt) ?? 0 }),
+    }),
+    fail: assign({ verdict: (_, outcome: JobOutcome) => ({ status: 'failed', code: codeOf(outcome) }) }),
+  },
+})
+
+const outcomeOf = ({ event }: { readonly event: { readonly output: unknown } }) => event.output as never
+
+/** Where an attempt leads that brought no result. */
+const withoutResult = [
+  { guard: { type: 'unreachable', params: outcomeOf }, target: 'recording', actions: 'release' },
+  { guard: { type: 'mayTryAgain', params: outcomeOf }, target: 'recording', actions: 'requeue' },
+  { target: 'recording', actions: { type: 'fail', params: outcomeOf } },
+] as const
+
+/**
+ * What one gateway does with a job it has claimed. Resting states are the values of the row's `status`. The claim writes
+ * `dispatched` before the node hears of the job, so whoever finds it so submits the same attempt again, which changes
+ * nothing at the node; who finds it `running` only waits. `expired` and `cancelled` are written past the chart, by the
+ * sweep and by an operator, and the lease that goes with them ends what runs here.
+ */
+export const privateJobMachine = machine.createMachine({
   id: 'private-job',
   initial: 'queued',
   context: ({ input }) => ({ ...input, verdict: null }),
@@ -116,13 +124,7 @@ export const privateJobMachine = setup({
         src: 'submit',
         onDone: [
           { guard: { type: 'accepted', params: ({ event }) => event.output }, target: 'markingRunning' },
-          {
-            target: 'recording',
-            actions: assign({
-              verdict: ({ context, event }) =>
-                event.output.kind === 'accepted' ? null : judgeSubmit(event.output, context.attempt),
-            }),
-          },
+          ...withoutResult,
         ],
         onError: 'dispatched',
       },
@@ -144,10 +146,14 @@ export const privateJobMachine = setup({
       invoke: {
         id: 'attend',
         src: 'attend',
-        onDone: {
-          target: 'recording',
-          actions: assign({ verdict: ({ context, event }) => judgeAttend(event.output, context.attempt) }),
-        },
+        onDone: [
+          {
+            guard: { type: 'answered', params: outcomeOf },
+            target: 'recording',
+            actions: { type: 'complete', params: outcomeOf },
+          },
+          ...withoutResult,
+        ],
         onError: 'running',
       },
     },

@@ -16,10 +16,14 @@ export interface Chart {
 
 /** Every statechart of the gateway; pictures, live counts and histories derive from this list. */
 export const charts: readonly Chart[] = [
-  { machine: nodeMachine, title: 'Node', about: 'One machine of the pool, as this gateway sees it' },
+  { machine: nodeMachine, title: 'Node', about: 'One node of the pool, as this gateway sees it' },
   { machine: routerMachine, title: 'Router', about: 'The pool of this gateway' },
   { machine: mixtureMachine, title: 'Mixture', about: 'One request that asks several models' },
-  { machine: privateJobMachine, title: 'Private job', about: 'A sealed request, carried to its machine' },
-  { machine: webhookDeliveryMachine, title: 'Webhook delivery', about: 'One event, until its receiver has it' },
-  { machine: payoutBatchMachine, title: 'Payout batch', about: 'Payouts under one root, on their way to the chain' },
+  { machine: privateJobMachine, title: 'Private job', about: 'A sealed request on its way to its node' },
+  { machine: webhookDeliveryMachine, title: 'Webhook delivery', about: 'One event on its way to its receiver' },
+  {
+    machine: payoutBatchMachine,
+    title: 'Payout batch',
+    about: 'Payouts under one root on their way to the blockchain',
+  },
 ]

@@ -7,7 +7,7 @@ import type { AcceptedMixture, CheckedMixture, MixtureConfig, MixtureRequest } f
 
 const anyContext = { contextLeast: null, contextWanted: null }
 
-/** How a sub-call asks for a machine: never but the caller's own, and no conversation is at home anywhere. */
+/** The placement request of a sub-call: only on the caller's own nodes, and without affinity. */
 export function subCallPlacement(
   { access, nowMs }: Pick<MixtureRequest, 'access' | 'nowMs'>,
   modelId: string,
@@ -16,6 +16,7 @@ export function subCallPlacement(
   return {
     modelId,
     modality: 'chat',
+    byAgents: true,
     access,
     pin: null,
     profileId: null,
@@ -30,8 +31,8 @@ export function subCallPlacement(
 }
 
 /**
- * Why the policy refuses this model; null: it does not. A model that nobody serves is no matter of policy, unless its
- * very name is denied: it becomes `no_node`.
+ * The policy's refusal of this model, or null. If nobody serves the model, that is no matter of policy unless its name
+ * is denied: it becomes `no_node`.
  */
 function policyFault(request: MixtureRequest, model: string, param: string): Problem | null {
   const { access, table } = request
@@ -72,7 +73,7 @@ export function estimateTokens(config: MixtureConfig, prompt: number, output: nu
   return fanOut + prompt + experts * output + strategy.promptOverhead + output
 }
 
-/** What the sub-calls may use together, against the budget. */
+/** Compares what the sub-calls may use together with the budget. */
 function checkBudget(request: MixtureRequest, config: MixtureConfig): AcceptedMixture | Problem {
   const { access, body, bounds } = request
   const { tokens: prompt, textTokens } = estimatePrompt(body)
@@ -80,11 +81,11 @@ function checkBudget(request: MixtureRequest, config: MixtureConfig): AcceptedMi
   const output = outputAsked(request) ?? Math.min(bounds.outputTokensDefault, most)
   const estimate = estimateTokens(config, prompt, output)
   if (estimate <= bounds.tokensMax) return { config, promptTokens: prompt, textTokens, outputTokens: output, estimate }
-  const detail = `The sub-calls together may use ${estimate} tokens by estimate; the budget is ${bounds.tokensMax}`
+  const detail = `The sub-calls may use an estimated ${estimate} tokens; the budget is ${bounds.tokensMax}`
   return new Problem('mixture_token_budget_exceeded', { param: 'svc.mixture', detail })
 }
 
-/** All checks of §7 before the daily quota, in their order; the first failure is the answer. */
+/** Makes all checks of §7 before the daily quota, in their order. The first failure is the answer. */
 export function checkMixture(request: MixtureRequest): CheckedMixture {
   const { access, body, bounds } = request
   const refused = (problem: Problem, config: MixtureConfig | null): CheckedMixture => ({

@@ -10,9 +10,9 @@ const root = 'svc.mixture'
 const mixtureKeys = ['strategy', 'experts', 'aggregator', 'min_experts', 'max_price_wei']
 const expertKeys = ['model', 'weight']
 const aggregatorKeys = ['model']
-/** A code of their own (§3); every other unknown key is `mixture_invalid`. */
+/** These fields have their own code (§3). Every other unknown field is `mixture_invalid`. */
 const forbiddenKeys = ['node_id', 'route', 'hostname']
-/** As the schema of a request's own `model`, characters. */
+/** The same bound as for a request's own `model`, characters. */
 const modelLengthMax = 256
 
 const invalid = (path: string, detail: string) =>
@@ -21,9 +21,9 @@ const invalid = (path: string, detail: string) =>
 function unknownKey(value: Json, known: readonly string[], path: string): Problem | null {
   const key = Object.keys(value).find((name) => !known.includes(name))
   if (key === undefined) return null
-  // The key is the caller's own text: `param` shows no more of it than of any value.
+  // The name is the caller's own text, so `param` shows it only if it looks like a name.
   const shown = /^[A-Za-z0-9_]{1,64}$/.test(key) ? key : '*'
-  return invalid(path === '' ? shown : `${path}.${shown}`, 'This key is not known here')
+  return invalid(path === '' ? shown : `${path}.${shown}`, 'The gateway does not know this field')
 }
 
 function modelFault(value: Json, path: string): Problem | null {
@@ -67,7 +67,7 @@ function forbiddenFault(value: unknown, path: string): Problem | null {
   const key = forbiddenKeys.find((name) => name in value)
   if (key === undefined) return null
   const param = `${root}.${path}.${key}`
-  return new Problem('mixture_expert_field_forbidden', { param, detail: 'A mixture cannot name its machines' })
+  return new Problem('mixture_expert_field_forbidden', { param, detail: 'A mixture cannot name its nodes' })
 }
 
 function readAggregator(given: unknown): string | Problem {

@@ -16,21 +16,21 @@ export interface MixtureInput {
   readonly deadlines: MixtureDeadlines
 }
 
-/** From the start of the chart, ms. */
+/** Times since the start of the chart, ms. */
 export interface MixtureDeadlines {
   readonly expertsMs: number
   readonly wallMs: number
 }
 
 export interface MixtureContext extends MixtureInput {
-  /** null: not checked yet, or not understood. */
+  /** null if it was not checked yet, or is not valid. */
   readonly config: MixtureConfig | null
-  /** null: not checked yet, or refused. */
+  /** null if it was not checked yet, or was refused. */
   readonly accepted: AcceptedMixture | null
   readonly planned: readonly PlannedExpert[]
-  /** By expert; null: not settled yet. */
+  /** The results by expert. null for a sub-call that has not ended. */
   readonly results: readonly (SubCallResult | null)[]
-  /** Where the calls went that have not settled, by expert; `aggregatorIndex` for the aggregator's. */
+  /** The nodes of the calls that have not ended, by expert, or `aggregatorIndex` for the aggregator. */
   readonly dispatched: ReadonlyMap<number, DispatchedCall>
   readonly aggregator: SubCallResult | null
   readonly end: MixtureEnd | null
@@ -53,7 +53,7 @@ interface OfRun {
 export interface AdmitInput extends OfRun {
   readonly tokens: number
 }
-/** null: admitted. */
+/** null means that the mixture was admitted. */
 export type AdmitOutput = Problem | null
 
 export interface PlanInput extends OfRun {
@@ -66,6 +66,6 @@ export type SubCallInput = OfRun & { readonly accepted: AcceptedMixture; readonl
   )
 
 export interface SettleInput extends OfRun {
-  /** Used by all sub-calls. */
+  /** The tokens that all sub-calls used. */
   readonly tokens: number
 }

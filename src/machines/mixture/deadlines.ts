@@ -1,12 +1,12 @@
 import type { MixtureDeadlines } from './context.ts'
 import { isStrategyName, strategies } from './strategies/registry.ts'
 
-/** Kept for the answer where no aggregator needs the rest (§7), ms. */
+/** The time that is kept for the answer if no aggregator follows (§7), ms. */
 const closingMs = 1_000
-/** Of the wall clock, for the experts, where an aggregator follows (§7). */
+/** The experts' share of the time if an aggregator follows (§7). */
 const expertsShare = 0.65
 
-/** `given`: `svc.mixture` as it was sent, which nobody has checked yet. `elapsedMs`: since the start of the request. */
+/** `given` is the unchecked `svc.mixture`. `elapsedMs` is the time since the start of the request. */
 export function mixtureDeadlines(given: unknown, totalMs: number, elapsedMs: number): MixtureDeadlines {
   const named = typeof given === 'object' && given !== null && 'strategy' in given ? given.strategy : null
   const aggregates = isStrategyName(named) && strategies[named].kind === 'aggregating'

@@ -30,11 +30,11 @@ const mixture = setup({
   actors: {
     /** Reserves the day's tokens and counts the request. */
     admit: fromPromise<AdmitOutput, AdmitInput>(notProvided('admit')),
-    /** Finds each expert a machine. */
+    /** Finds a node for each expert. */
     plan: fromPromise<readonly PlannedExpert[], PlanInput>(notProvided('plan')),
-    /** Calls one machine and says how it went; aborts the call when it is stopped. */
+    /** Calls one node and reports the result. It aborts the call when it is stopped. */
     runSubCall: fromCallback<MixtureEvent, SubCallInput>(notProvided('runSubCall')),
-    /** Corrects what was reserved to what was used. */
+    /** Replaces the reservation by what was used. */
     settle: fromPromise<void, SettleInput>(notProvided('settle')),
   },
   delays: {
@@ -85,7 +85,7 @@ const concluded = [
   { target: '#mixture.failed' },
 ]
 
-/** The answer is chosen on entry. */
+/** The strategy chooses the answer on entry. */
 const selecting = mixture.createStateConfig({ entry: 'select', always: '#mixture.settling' })
 
 const aggregating = mixture.createStateConfig({
@@ -107,8 +107,8 @@ const toStrategy = known.map(({ state }) => ({
 }))
 
 /**
- * One mixture, as long as its request lives (§7). Nothing of it is kept: the answers of the experts are in
- * its context and go with it.
+ * One mixture during its request (§7). Nothing of it is stored: its context holds the experts' answers and ends with
+ * it.
  */
 export const mixtureMachine = mixture.createMachine({
   id: 'mixture',

@@ -2,7 +2,7 @@ import { type Placement, type PlacementRequest, place } from '../rules/placement
 import type { Route, RoutingTable } from '../rules/routing.ts'
 import type { PlannedExpert } from './types.ts'
 
-/** The table as it will look when what is planned has been dispatched: experts of one model spread over its machines. */
+/** The table after the planned calls, so that the experts of one model spread over its nodes. */
 function withPlanned(table: RoutingTable, modelId: string, planned: ReadonlyMap<string, number>): RoutingTable {
   if (planned.size === 0) return table
   const routes = (table.byModel.get(modelId) ?? []).map((route): Route => {
@@ -17,7 +17,7 @@ export function plannedOf(placement: Placement): PlannedExpert {
   return { kind: placement.kind === 'saturated' ? 'full' : 'no_node' }
 }
 
-/** Each expert by itself, in their order. `decided`: hears of every placement. `random`: uniform in [0, 1). */
+/** Places each expert separately, in their order. `decided` hears of every placement. `random` is uniform in [0, 1). */
 export function planExperts(
   table: RoutingTable,
   requests: readonly PlacementRequest[],

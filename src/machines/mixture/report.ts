@@ -11,7 +11,7 @@ export function candidatesOf(config: MixtureConfig, results: readonly (SubCallRe
   })
 }
 
-/** A sub-call with its part: the experts in their order, then the aggregator. */
+/** A sub-call with its role: the experts in their order, then the aggregator. */
 export interface SubCallEntry {
   readonly role: SubCallRole
   readonly model: string
@@ -28,7 +28,7 @@ export function subCallsOf({ config, experts, aggregator }: MixtureReport): read
   return [...entries, { role: 'aggregator', model: config.aggregator, result: aggregator }]
 }
 
-/** Metadata only: no text of an expert or of the aggregator can get into it. */
+/** Contains only metadata, so that no text of an expert or of the aggregator gets into it. */
 export function traceOf(report: MixtureReport): MixtureTrace | null {
   if (report.config === null) return null
   const entries = subCallsOf(report)

@@ -8,7 +8,7 @@ import { type Candidate, isSome, type Strategy } from './strategies/strategy.ts'
 import { topWeighted } from './strategies/weighted.ts'
 import type { AcceptedMixture, MixtureEnd, MixtureReport, PlannedExpert, SubCallResult } from './types.ts'
 
-/** Until machines that failed may have come back; a client that sends the same at once gains nothing. */
+/** The time after which failed nodes may be back. Repeating the request at once does not help. */
 const quorumRetrySeconds = 5
 
 type Context = MixtureContext
@@ -16,7 +16,7 @@ type Change = Partial<
   Pick<Context, 'config' | 'accepted' | 'planned' | 'results' | 'dispatched' | 'aggregator' | 'end'>
 >
 
-/** What the states behind `validating` may rely on. */
+/** The accepted mixture, which all states after `validating` may rely on. */
 export function acceptedOf({ accepted }: Context): AcceptedMixture {
   if (accepted === null) throw new Error('the mixture was not accepted')
   return accepted
@@ -26,7 +26,7 @@ export const strategyOf = (context: Context): Strategy => strategies[acceptedOf(
 export const failed = (problem: Problem): Change => ({ end: { kind: 'failed', problem } })
 export const cancelled = (_: Context): Change => ({ end: { kind: 'cancelled' } })
 export const stopped = (_: Context): Change => failed(new Problem('service_unavailable'))
-/** The wall clock ran out where nothing can stand in for what is missing. */
+/** The time ran out, and nothing can replace the missing answer. */
 export const outOfTime = (_: Context): Change => failed(new Problem('service_unavailable', { detail: 'Out of time' }))
 export const broken = (_: Context): Change => failed(new Problem('internal_error'))
 
@@ -37,7 +37,7 @@ export function checked({ request }: Context): Change {
   return { accepted, config: accepted.config }
 }
 
-/** Experts without a machine have settled before anything is called. */
+/** The sub-calls of experts without a node end before anything is called. */
 export const planMade = (planned: readonly PlannedExpert[]): Change => ({
   planned,
   results: planned.map(({ kind }) => (kind === 'no_node' ? { status: 'no_node', call: null } : null)),
@@ -50,7 +50,7 @@ export const dispatchedTo = (
   dispatched: new Map(dispatched).set(index, call),
 })
 
-/** An answer that is none makes its sub-call a failed one (§7, status mapping). */
+/** A sub-call whose answer is empty or unusable has failed (§7, status mapping). */
 function judged(result: SubCallResult, accepts: Strategy['accepts']): SubCallResult {
   return result.status === 'ok' && !accepts(result.choice.message)
     ? { status: 'upstream_error', call: result.call }
@@ -71,7 +71,7 @@ const late = ({ dispatched }: Context, index: number): SubCallResult => ({
   call: dispatched.get(index) ?? null,
 })
 
-/** Whoever has not answered by the deadline has failed. */
+/** An expert that has not answered by the deadline has failed. */
 export const expertsLate = (context: Context): Change => ({
   results: context.results.map((result, at) => result ?? late(context, at)),
 })
@@ -83,8 +83,8 @@ const survivors = (context: Context) => candidatesOf(acceptedOf(context).config,
 export const quorumMissed = (context: Context) => survivors(context).length < acceptedOf(context).config.minExperts
 
 export function quorumFailure(context: Context): Change {
-  const { minExperts } = acceptedOf(context).config
-  const detail = `${survivors(context).length} experts answered, ${minExperts} had to`
+  const { experts, minExperts } = acceptedOf(context).config
+  const detail = `${survivors(context).length} of ${experts.length} experts answered; min_experts is ${minExperts}`
   const trace = traceOf(reportOf(context))
   return failed(
     new Problem('mixture_quorum_not_met', {
@@ -112,7 +112,7 @@ export function selected(context: Context): Change {
   return chosen(context, strategy.select)
 }
 
-/** The aggregator's answer, or in its place the top-weighted surviving one (degraded). */
+/** The aggregator's answer, or instead the surviving answer with the highest weight (degraded). */
 export const aggregated = (context: Context): Change =>
   context.aggregator?.status === 'ok' ? { end: succeededWith(context.aggregator) } : chosen(context, topWeighted)
 
@@ -123,7 +123,7 @@ export const expertInput = (context: Context, index: number): SubCallInput => {
   return { requestId, accepted, model: accepted.config.experts[index]?.model ?? '', role: 'expert', index, planned }
 }
 
-/** What a model thought aloud is no part of its answer. */
+/** The reasoning of a model is not part of its answer. */
 export const aggregatorInput = (context: Context): SubCallInput => {
   const { requestId } = context
   const accepted = acceptedOf(context)

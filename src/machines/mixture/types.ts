@@ -14,19 +14,19 @@ export interface Expert {
   readonly weight: number
 }
 
-/** `svc.mixture` as it was understood. */
+/** The parsed `svc.mixture`. */
 export interface MixtureConfig {
   readonly strategy: StrategyName
   readonly experts: readonly Expert[]
-  /** null where the strategy has no use for one. */
+  /** null if the strategy needs no aggregator. */
   readonly aggregator: string | null
   readonly minExperts: number
 }
 
-/** What the checks of §7 look at. */
+/** The input of the checks of §7. */
 export interface MixtureRequest {
   readonly body: ChatRequest
-  /** Where the request names a machine, as an error's `param`; null: nowhere. */
+  /** The `param` of an error if the request names a node, otherwise null. */
   readonly pinParam: string | null
   readonly access: {
     readonly customerId: CustomerId
@@ -52,9 +52,9 @@ export interface AcceptedMixture {
   readonly config: MixtureConfig
   /** P of §7. */
   readonly promptTokens: number
-  /** P without its pictures and sounds, of which nobody knows what room they take. */
+  /** P without images and sounds, whose size in the context is unknown. */
   readonly textTokens: number
-  /** M of §7: each sub-call may write so much. */
+  /** M of §7: the tokens that each sub-call may write. */
   readonly outputTokens: number
   /** Over all sub-calls. */
   readonly estimate: number
@@ -62,16 +62,16 @@ export interface AcceptedMixture {
 
 export type CheckedMixture =
   | { readonly kind: 'accepted'; readonly accepted: AcceptedMixture }
-  /** `config`: null where it was not understood. */
+  /** `config` is null if it could not be parsed. */
   | { readonly kind: 'refused'; readonly problem: Problem; readonly config: MixtureConfig | null }
 
-/** What became of one expert's placement; `full`: own machines serve it and have no free slot. */
+/** The placement of one expert. `full` means that own nodes serve the model and have no free slot. */
 export type PlannedExpert =
   | { readonly kind: 'placed'; readonly route: Route }
   | { readonly kind: 'full' }
   | { readonly kind: 'no_node' }
 
-/** The machine a sub-call went to. */
+/** The node of a sub-call. */
 export interface DispatchedCall {
   readonly requestId: RequestId
   readonly nodeId: NodeId
@@ -79,7 +79,7 @@ export interface DispatchedCall {
   readonly runtimeKind: RuntimeKind
 }
 
-/** A sub-call that a machine answered, with something or nothing. */
+/** A sub-call that a node answered, even if the answer was empty. */
 export interface MeteredCall extends DispatchedCall {
   readonly usage: TokenUsage
   readonly usageEstimated: boolean
@@ -105,7 +105,7 @@ export type MixtureEnd =
   | {
       readonly kind: 'succeeded'
       readonly choice: AnswerChoice
-      /** The sub-call whose answer it is. */
+      /** The sub-call that gave the answer. */
       readonly call: MeteredCall
     }
   | { readonly kind: 'failed'; readonly problem: Problem }
@@ -113,10 +113,10 @@ export type MixtureEnd =
 
 export interface MixtureReport {
   readonly end: MixtureEnd
-  /** null: refused before it was understood. */
+  /** null if the mixture was refused before its configuration was parsed. */
   readonly config: MixtureConfig | null
-  /** Empty where nothing was dispatched. */
+  /** Empty if no sub-call was sent. */
   readonly experts: readonly SubCallResult[]
-  /** null: not called. */
+  /** null if the aggregator was not called. */
   readonly aggregator: SubCallResult | null
 }

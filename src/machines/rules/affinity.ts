@@ -1,9 +1,12 @@
 /** Seeded hash of a text; the seed chains the messages of a conversation. */
 export type PrefixHash = (text: string, seed: bigint) => bigint
 
-/** Later messages do not change which machine holds the beginning. */
+/** Later messages do not change which node has the beginning in its cache. */
 export const messagesHashedMax = 32
-/** Of a longer text only its length and both ends are hashed: an image must not cost its size on the request path. */
+/**
+ * For a longer text only its length and both ends are hashed, because an image must not cost its size on the request
+ * path.
+ */
 const textHashedMax = 4_096
 
 function sample(text: string): string {
@@ -48,7 +51,7 @@ export function keysOf(
   return keys.reverse()
 }
 
-/** Which node served a prefix last; what was not used for long is forgotten. */
+/** Remembers which node served a prefix last, and forgets prefixes that were not used for long. */
 export interface PrefixMap {
   /** The node of the longest known prefix; `keys` longest first. */
   lookup(keys: readonly bigint[]): string | null

@@ -13,8 +13,9 @@ export type TargetType =
   | 'job'
   | 'command'
   | 'webhook'
+  | 'log'
 
-/** What a command event can tell (§16). */
+/** The actions of command events (§16). */
 export type CommandAction = 'job.create' | 'job.cancel' | 'node.drain' | 'node.resume' | 'node.revoke'
 
 type Category =
@@ -29,16 +30,16 @@ type Category =
   | 'retention'
   | 'settlement'
 
-/** One admin route: who may take it, and what its approval asks for (§16, `actions`; §23). */
+/** One admin route: who may call it, and what its approval requires (§16, `actions`; §23). */
 export interface AdminRoute {
   readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
   /** The template; always under `/v1/admin/`. */
   readonly path: string
   readonly role: AdminRole
   readonly category: Category
-  /** Of its approval events; null: it writes none. */
+  /** The target of its approval events. null if it writes none. */
   readonly targetType: TargetType | null
-  /** The action of the command event that it writes beside: something is told to a machine. */
+  /** The action of its command event, if it sends a command to a node. */
   readonly command: CommandAction | null
   readonly reasonRequired: boolean
   readonly typedConfirmation: string | null
@@ -47,11 +48,12 @@ export interface AdminRoute {
 }
 
 export const purgeConfirmation = 'PURGE AUDIT EVENTS'
+export const forkConfirmation = 'NAME THE FORK'
 export const approvalPolicyVersion = 'admin_approval_policy_v1' as const
 
 type Place = readonly [method: AdminRoute['method'], path: string]
 
-/** A read that only its role guards. */
+/** A read, which only needs its role. */
 const read = (role: AdminRole, category: Category, path: string): AdminRoute => ({
   method: 'GET',
   path,
@@ -65,7 +67,7 @@ const read = (role: AdminRole, category: Category, path: string): AdminRoute => 
   productionRequirement: 'role_token',
 })
 
-/** A change that should have its reason. */
+/** A change, which should have a reason. */
 const change = (
   role: AdminRole,
   category: Category,
@@ -252,7 +254,12 @@ export const adminRoutes = {
     ['POST', '/v1/admin/receipts/:receipt_hash/reject'],
     twoPeople,
   ),
+  'log.fork': change('admin', 'settlement', 'log', ['POST', '/v1/admin/log/fork'], {
+    ...twoPeople,
+    typedConfirmation: forkConfirmation,
+  }),
   'ledger.proof.read': read('operator', 'billing', '/v1/admin/ledger/proof'),
+  'ledger.check.read': read('operator', 'billing', '/v1/admin/ledger/check'),
 
   'receipt.read': read('viewer', 'settlement', '/v1/admin/receipts/:receipt_hash'),
   'request.list': read('viewer', 'observability', '/v1/admin/requests'),
@@ -291,7 +298,7 @@ export function adminRouteFaults(
 export const needsSecondApprover = ({ productionRequirement }: AdminRoute): boolean =>
   productionRequirement === 'second_approver' || productionRequirement === 'reason_and_second_approver'
 
-/** The settings that decide what an action is refused without. */
+/** The settings that decide whether an action needs a reason or a second admin. */
 export interface Enforcement {
   readonly reasonEnforced: boolean
   readonly secondApproverRequired: boolean

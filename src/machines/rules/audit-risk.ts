@@ -1,13 +1,13 @@
 import { type AdminRole, type AdminRoute, adminRoutes } from './approval-policy.ts'
 
-/** What the audit summary thinks of the events of its window (§16). */
+/** The verdict of the audit summary about the events of its window (§16). */
 export type RiskStatus = 'clear' | 'watch' | 'review'
 
 type Category = AdminRoute['category']
 
 const rows: readonly AdminRoute[] = Object.values(adminRoutes)
 const sensitiveCategories = new Set<Category>(['billing', 'retention', 'data_export'])
-/** A HEAD is answered, and read, as the GET of its route. */
+/** A HEAD request is answered like the GET of its route. */
 const askedMethods = (method: string) => (method === 'GET' ? ['GET', 'HEAD'] : [method])
 
 export interface Place {
@@ -24,7 +24,7 @@ const sensitiveByPlace = new Map(
   ),
 )
 
-/** Where money, exports and what is deleted are asked for. */
+/** The routes for money, exports and deletions. */
 export const sensitivePlaces: readonly Place[] = sensitiveRows.flatMap(({ method, path }) =>
   askedMethods(method).map((asked) => ({ method: asked, pathTemplate: path })),
 )
@@ -42,12 +42,15 @@ export interface CommandFacts {
 
 const commandRow = (action: string) => rows.find(({ command }) => command === action)
 
-/** What a customer tells its own machines belongs to private jobs. */
+/** A customer's command to its own node belongs to private jobs. */
 export function commandCategory(action: string): Category {
   return commandRow(action)?.category ?? 'private_jobs'
 }
 
-/** Someone should look at it: only an admin may do it, or its reason is missing. A customer owes nobody a reason. */
+/**
+ * True if somebody should look at the command: only an admin may send it, or its reason is missing. A customer needs
+ * no reason.
+ */
 export function needsReview({ action, actorType, reasonPresent }: CommandFacts): boolean {
   if (actorType !== 'admin_token') return false
   const row = commandRow(action)
@@ -56,10 +59,10 @@ export function needsReview({ action, actorType, reasonPresent }: CommandFacts):
 }
 
 export interface RiskThresholds {
-  /** Denied calls, from which on: SVC_AUDIT_WATCH_DENIED, SVC_AUDIT_REVIEW_DENIED. */
+  /** The numbers of denied calls: SVC_AUDIT_WATCH_DENIED, SVC_AUDIT_REVIEW_DENIED. */
   readonly watchDenied: number
   readonly reviewDenied: number
-  /** Calls that ended in a 5xx, from which on: SVC_AUDIT_WATCH_ERRORS, SVC_AUDIT_REVIEW_ERRORS. */
+  /** The numbers of calls with a 5xx answer: SVC_AUDIT_WATCH_ERRORS, SVC_AUDIT_REVIEW_ERRORS. */
   readonly watchErrors: number
   readonly reviewErrors: number
 }
@@ -68,7 +71,7 @@ export interface RiskFacts {
   readonly reviewActions: number
   readonly denied: number
   readonly errors: number
-  /** More happened than was looked at. */
+  /** True if there were more events than the summary read. */
   readonly truncated: boolean
 }
 

@@ -28,3 +28,32 @@ export function brokenRules(books: {
   }
   return balanceRules.filter((rule) => !holds[rule])
 }
+
+/** What is recomputed row by row, and compared with the public log (§31). */
+export const rowRules = [
+  'every receipt has the hash of its facts',
+  'every receipt of a node bears its signature',
+  'every receipt in the log is there',
+  'every receipt is in the log',
+  'every debit has its billed receipt',
+  'every billed receipt has its debit',
+  'every debit is its payout and its fee',
+  'every payout and fee has its debit',
+  'every payout is for the node of its receipt',
+  'every payee is the one of its earning',
+  'every credit has its approval event',
+  'every credit is as the log holds it',
+  'the ledger is as the log holds it',
+  'every batch is the sum of its payouts',
+  'every batch is as the log holds it',
+  "every end of the audit's chains leads on from the log",
+  'the log is the tree of its checkpoint',
+  'the log leads on from what was seen before',
+] as const
+export type RowRule = (typeof rowRules)[number]
+
+/** One row that breaks a rule; `subject` names it to an operator. */
+export interface RowFault {
+  readonly rule: RowRule
+  readonly subject: string
+}

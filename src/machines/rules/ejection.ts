@@ -1,8 +1,8 @@
 /** Passive ejection of one model on one node (§8; the defaults are Envoy's). */
 export interface EjectionState {
-  /** Since the last success: failures to connect and time-outs. */
+  /** Failures to connect and timeouts since the last success. */
   readonly hardFailures: number
-  /** Since the last success: 5xx answers. They count once two keys saw one, or the probe fails too. */
+  /** 5xx answers since the last success. They count once two keys got one, or if the poll fails, too. */
   readonly serverErrors: number
   /** The key of the first 5xx. */
   readonly errorKeyId: string | null
@@ -41,7 +41,7 @@ export function afterFailure(
   nowMs: number,
   baseMs: number,
 ): EjectionState {
-  // What was already under way when the route was ejected says nothing new.
+  // A call that began before the ejection says nothing new.
   if (nowMs < state.ejectedUntilMs) return state
   const isServerError = failure.cause === 'server_error'
   const hardFailures = state.hardFailures + (isServerError ? 0 : 1)

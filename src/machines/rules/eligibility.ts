@@ -8,24 +8,29 @@ export interface PlacementRequest {
   /** As the client named it: an id or an alias. */
   readonly modelId: string
   readonly modality: Modality
+  /** Agents pass it on; else only nodes that are reached by their URL can serve it. */
+  readonly byAgents: boolean
   readonly access: { readonly customerId: CustomerId; readonly policy: EffectivePolicy }
-  /** Node id the client pinned; only an own machine can be pinned. */
+  /** The node that the client pinned. Only an own node can be pinned. */
   readonly pin: string | null
   readonly profileId: string | null
-  /** Mixtures: sub-calls never leave the caller's own machines. */
+  /** Used by mixtures, whose sub-calls never leave the caller's own nodes. */
   readonly ownOnly: boolean
   /** Profiles this request has already tried. */
   readonly exclude: ReadonlySet<string>
-  /** Only routes that cost the caller nothing. */
+  /** Only routes that are free for the caller. */
   readonly freeOnly: boolean
   /** The node that served this conversation's prefix last. */
   readonly affinityNodeId: string | null
   readonly nowMs: number
-  /** Tokens that the prompt has at least: a smaller context cannot hold it. null where every context surely does. */
+  /**
+   * The smallest possible number of prompt tokens. A smaller context cannot hold the prompt. null if every context
+   * can.
+   */
   readonly contextLeast: number | null
-  /** Tokens by estimate, which is too high more often than too low: smaller contexts are tried last. */
+  /** The estimated number of tokens, which is usually too high. Smaller contexts are tried last. */
   readonly contextWanted: number | null
-  /** A node has said that its context, of so many tokens, is too small: only larger ones are worth a try. */
+  /** A node has reported that its context of this size is too small, so only larger ones are tried. */
   readonly contextAbove: number | null
 }
 
@@ -66,11 +71,11 @@ export const verdictRank = Object.fromEntries(verdicts.map((verdict, index) => [
 >
 
 export const isOwn = (route: Route, customerId: CustomerId) => route.customerId === customerId
-/** Costs this caller nothing; own machines always do. */
+/** True if the route is free for this caller, which own nodes always are. */
 export const isFree = (route: Route, customerId: CustomerId) => isOwn(route, customerId) || !route.priced
 export const hasSlot = (route: Route) => route.slotsTotal === null || route.load.inFlight < route.slotsTotal
 
-/** Visible at all: own or public, and inside the node scope. What is not visible does not exist for the caller. */
+/** True if the route is own or public and inside the node scope. Other routes do not exist for the caller. */
 export function isVisible(route: Route, access: PlacementRequest['access']): boolean {
   const scope = access.policy.nodeScope
   return (
@@ -78,7 +83,7 @@ export function isVisible(route: Route, access: PlacementRequest['access']): boo
   )
 }
 
-/** May carry this caller's prompts by tier and privacy class; the rest of `isVisible` assumed. */
+/** True if tier and privacy class allow this caller's prompts. The caller has checked `isVisible`. */
 export function isAllowed(route: Route, access: PlacementRequest['access']): boolean {
   return inTier(route, access.policy) && isPrivateEnough(route, access)
 }
@@ -87,7 +92,7 @@ function inTier(route: Route, policy: EffectivePolicy): boolean {
   return policy.routeTiers === null || policy.routeTiers.has(route.nodeClass)
 }
 
-/** `private` means the caller's own machine (§8), whatever class its owner gave to another's. */
+/** `private` means the caller's own node (§8), whatever class other owners give to their nodes. */
 function isPrivateEnough(route: Route, access: PlacementRequest['access']): boolean {
   if (isOwn(route, access.customerId)) return true
   const { minPrivacyRank } = access.policy
@@ -99,7 +104,7 @@ function holds({ contextLength }: Route, { contextLeast, contextAbove }: Placeme
   return contextLeast === null || contextLength === null || contextLength >= contextLeast
 }
 
-/** `own`/`others`: a request that has tried the one never goes on to the other (§5, failover). */
+/** A request that has tried `own` routes never tries those of `others`, and the reverse (§5, failover). */
 export type Side = 'own' | 'others' | null
 
 export function judge(route: Route, request: PlacementRequest, side: Side): Verdict {
@@ -109,7 +114,7 @@ export function judge(route: Route, request: PlacementRequest, side: Side): Verd
   if (request.profileId !== null && (!own || route.profileId !== request.profileId)) return 'other_profile'
   if (!inTier(route, access.policy)) return 'route_tier'
   if (!isPrivateEnough(route, access)) return 'privacy_class'
-  if (route.modality !== request.modality) return 'other_modality'
+  if (route.modality !== request.modality || (route.agent !== null && !request.byAgents)) return 'other_modality'
   if (own ? side === 'others' : side === 'own' || request.ownOnly || request.pin !== null) return 'not_own'
   if (request.pin !== null && route.nodeId !== request.pin) return 'not_pinned'
   if (request.freeOnly && !isFree(route, access.customerId)) return 'billed'
@@ -126,7 +131,7 @@ export function triedSide(routes: readonly Route[], request: PlacementRequest): 
   return isOwn(tried, request.access.customerId) ? 'own' : 'others'
 }
 
-/** What is refused before any route is looked at; null: go on. */
+/** The refusal that needs no look at any route, or null. */
 export function refusedOutright(table: RoutingTable, request: PlacementRequest): RefusalCode | null {
   const { pin, access } = request
   if (pin === null) return null

@@ -15,7 +15,7 @@ export interface ExplainedRoute {
   readonly profile_id: string
   readonly node_state: string
   readonly verdict: 'chosen' | 'eligible' | 'refused'
-  /** Why it was refused, or by what it was chosen; `less_preferred` for an eligible route that was not. */
+  /** The reason of the refusal or of the choice. `less_preferred` is an eligible route that was not chosen. */
   readonly reason:
     | Exclude<Verdict, 'open'>
     | 'model_policy'
@@ -23,7 +23,7 @@ export interface ExplainedRoute {
     | 'held_down'
     | 'ejected'
     | 'own_machines_first'
-    /** Its context may be too small for the prompt; another's is not. */
+    /** The route's context may be too small for the prompt, and another route's is not. */
     | 'context_tight'
     | 'only'
     | 'affinity'

@@ -5,9 +5,9 @@ export const privacyRank: Readonly<Record<PrivacyClass, number>> = { public: 0, 
 
 /** Account and key policy merged once, when the key is loaded; the request path only reads it. */
 export interface EffectivePolicy {
-  /** Answers for every id and alias of a model: a denial of any of its names denies it. */
+  /** Takes every id and alias of a model. If one of the names is denied, the model is denied. */
   readonly allows: (modelIds: readonly string[]) => boolean
-  /** Least privacy rank of a machine that is not the caller's own. */
+  /** The lowest privacy rank of nodes that are not the caller's own. */
   readonly minPrivacyRank: number
   /** Node classes; null for all. */
   readonly routeTiers: ReadonlySet<string> | null
@@ -17,11 +17,11 @@ export interface EffectivePolicy {
   readonly dailyTokenQuota: number | null
   readonly rateLimitRpm: number | null
   readonly maxConcurrency: number | null
-  /** `maxExperts`: beside the gateway's own bound; null: the policy names none. */
+  /** `maxExperts` applies beside the gateway's own bound. null if the policy names none. */
   readonly mixture: { readonly enabled: boolean; readonly maxExperts: number | null }
 }
 
-/** What a field of an account's policy means where it is absent (§13). */
+/** The meaning of fields that an account's policy omits (§13). */
 const policyDefaults = {
   policy_version: 'gateway_policy_v1',
   allowed_models: null,
@@ -54,7 +54,7 @@ const tiers = (list: readonly string[] | undefined) => (list?.length ? new Set(l
 const smaller = (a: number | null | undefined, b: number | null | undefined) =>
   a == null ? (b ?? null) : b == null ? a : Math.min(a, b)
 
-/** What a key says; a key that has no policy of its own keeps every prompt on the owner's machines. */
+/** The policy of a key. A key without its own policy keeps every prompt on the owner's nodes. */
 export interface KeyRules {
   readonly policy: ModelPolicy | null
   readonly nodeScope: readonly string[] | null

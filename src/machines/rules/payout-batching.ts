@@ -1,8 +1,8 @@
-/** Leaves of one batch (§14). */
+/** How many leaves one batch may have (§14). */
 export const payoutsPerBatchMax = 1_000
-/** So many pending make a batch due, whatever their age. */
+/** This number of pending payouts makes a batch due, whatever their age. */
 export const pendingForBatch = 500
-/** Reverts until a batch is held for an operator. */
+/** After this many reverts a batch is on hold for an operator. */
 export const batchesAttemptsMax = 3
 
 /** A batch is due once one payout has waited for `ageMs` or 500 wait, and enough money does. */

@@ -20,13 +20,13 @@ export type Placement =
       readonly chosenBy: 'only' | 'affinity' | 'load'
       readonly considered: number
     }
-  /** Routes exist and all are full: worth a short wait. */
+  /** Routes exist, but all of them are full. A short wait may help. */
   | { readonly kind: 'saturated'; readonly routes: readonly Route[] }
   | { readonly kind: 'refused'; readonly code: RefusalCode }
 
-/** Stands in for the slots of a runtime that does not say how many it has; it queues by itself. */
+/** The assumed number of slots of a runtime that does not report it. Such a runtime queues by itself. */
 export const slotsAssumed = 4
-/** A node that holds the prefix's cache is kept while it is at most this much busier than the mean (§8). */
+/** A node that has the prefix in its cache is kept while it is at most this much busier than the mean (§8). */
 export const affinityLoadMax = 1.25
 /** Ejections are ignored when fewer than this share of a model's routes remain (§8). */
 const remainingShareMin = 0.5
@@ -49,7 +49,7 @@ export function openRoutes(
   const untried = request.exclude.size === 0 ? ready : ready.filter((route) => !request.exclude.has(route.profileId))
   const healthy = withoutUnhealthy(ready, request.nowMs)
   const candidates = healthy === ready ? untried : untried.filter((route) => healthy.includes(route))
-  // Every healthy route was tried: an ejected one is better than none.
+  // Every healthy route was tried, so an ejected one is better than none.
   const chosen = candidates.length === 0 ? untried : candidates
   if (chosen.every(hasSlot)) return { open: chosen, full: [] }
   return { open: chosen.filter(hasSlot), full: chosen.filter((route) => !hasSlot(route)) }
@@ -58,7 +58,7 @@ export function openRoutes(
 const slotsOf = (route: Route) => route.slotsTotal ?? slotsAssumed
 const busyness = (route: Route) => (route.load.inFlight + 1) / slotsOf(route)
 
-/** Mean of the measured ones: a machine nobody has measured is neither avoided nor flooded. */
+/** The mean of the measured times, so that a node without a measurement is neither avoided nor flooded. */
 export function assumedTtft(routes: readonly Route[]): number {
   let sum = 0
   let known = 0
@@ -70,7 +70,7 @@ export function assumedTtft(routes: readonly Route[]): number {
   return known === 0 ? 1 : sum / known
 }
 
-/** Lower is better. `ttftMs`: assumed where the route has no measurement. */
+/** Lower is better. `ttftMs` is an assumption if the route has no measurement. */
 export const score = (route: Route, ttftMs: number) => busyness(route) * (route.load.ttftEwmaMs ?? ttftMs)
 
 function lighter(a: Route, b: Route, ttftMs: number): Route {
@@ -110,10 +110,10 @@ function choose(open: readonly [Route, ...Route[]], request: PlacementRequest, r
 
 export const isSome = (routes: readonly Route[]): routes is readonly [Route, ...Route[]] => routes.length > 0
 
-/** The estimate fits into it, as far as it is known. */
+/** True if the estimate fits into the context, or if the context is unknown. */
 export const isRoomy = ({ contextLength }: Route, wanted: number) => contextLength === null || contextLength >= wanted
 
-/** Own machines first. A context that may be too small comes after all others: the estimate can be wrong, the node knows. */
+/** Own nodes come first. A context that may be too small comes last, because the estimate can be wrong. */
 export function preferred(
   mine: readonly Route[],
   others: readonly Route[],
@@ -129,8 +129,8 @@ export function preferred(
 }
 
 /**
- * Chooses the route of one call. Own machines first; those of others only where the policy lets a prompt leave.
- * Pure, and on the hot path: it reads the table and the loads and waits for nothing.
+ * Chooses the route of one call. Own nodes come first; those of others only follow if the policy lets a prompt leave.
+ * It is pure and on the hot path: it reads the table and the loads and never waits.
  */
 export function place(table: RoutingTable, request: PlacementRequest, random: () => number): Placement {
   const outright = refusedOutright(table, request)

@@ -19,14 +19,14 @@ export function priceOf(prices: Prices, promptTokens: number, completionTokens: 
   )
 }
 
-/** What is debited: never more than what was set aside. */
+/** The debited amount, which is never more than the reservation. */
 export function chargeOf(actualWei: bigint, reservedWei: bigint): bigint {
   return actualWei < reservedWei ? actualWei : reservedWei
 }
 
 export interface Split {
   readonly feeWei: bigint
-  /** The node's part. */
+  /** The node's share. */
   readonly shareWei: bigint
 }
 
@@ -38,7 +38,7 @@ export function splitCharge(amountWei: bigint, feeBps: number): Split {
   return { feeWei, shareWei: amountWei - feeWei }
 }
 
-/** What a node reports is clamped to this before anybody pays for it (§5, usage). */
+/** The upper bound for a node's reported usage before anybody pays for it (§5, usage). */
 const usageCeiling = {
   prompt: (estimate: number) => Math.floor(1.5 * estimate) + 64,
   completion: (estimate: number, maxTokens: number | null) =>
@@ -50,7 +50,9 @@ export interface Usage {
   readonly completionTokens: number
 }
 
-/** `breached`: the node said more than can be; its receipt is held until an operator has looked. */
+/**
+ * `breached` means that the node reported impossible usage. Its receipt is on hold until an operator has looked at it.
+ */
 export function clampUsage(
   reported: Usage,
   estimate: Usage,

@@ -1,6 +1,6 @@
 import { secondMs } from '../../time.ts'
 
-/** A concurrency refusal: a slot frees when a request ends, which nobody can foretell (§3). */
+/** The retry time of a concurrency refusal. Nobody can predict when a request ends and frees a slot (§3). */
 export const concurrencyRetrySeconds = 1
 
 /** Whole seconds, at least 1, ±10 %: clients refused together must not come back together (§17). */
@@ -17,7 +17,7 @@ export function reserveFor(demand: number, elapsedMs: number, reserveMax: number
   return Math.max(0, Math.floor(Math.min(perSecond, reserveMax)))
 }
 
-/** The largest reserves, as parts of the limit. A gateway that crashes takes at most its reserve of the day with it. */
+/** The largest reserves, as parts of the limit. A gateway that crashes loses at most its reserve of the day. */
 export const reserveParts = { quota: 64, rate: 16, slots: 4 } as const
 
 export interface LimitView {
@@ -26,7 +26,7 @@ export interface LimitView {
   readonly limit: number
   readonly windowSeconds: number
   readonly remaining: number
-  /** Until the limit is whole again; at a refusal until there is something again. */
+  /** The time until the limit is whole again, or after a refusal until something is available. */
   readonly resetSeconds: number
 }
 

@@ -1,6 +1,6 @@
 import { hourMs, minuteMs, secondMs } from '../../time.ts'
 
-/** Before each attempt of a delivery, ms (§11): 10 in all, about 75.6 hours. */
+/** The waits before each attempt of a delivery, ms (§11): 10 attempts in about 75.6 hours. */
 export const deliveryDelaysMs: readonly number[] = [
   0,
   5 * secondMs,
@@ -14,11 +14,11 @@ export const deliveryDelaysMs: readonly number[] = [
   24 * hourMs,
 ]
 export const deliveryAttemptsMax = deliveryDelaysMs.length
-/** What a receiver may ask for at most. */
+/** The longest wait that a receiver may ask for. */
 const retryAfterMsMax = 24 * hourMs
 const jitter = 0.1
 
-/** Before the second and the third attempt of a job, ms (§10). */
+/** The waits before the second and third attempts of a job, ms (§10). */
 const jobDelaysMs: readonly number[] = [5 * secondMs, 30 * secondMs]
 
 /**
@@ -32,12 +32,12 @@ export function nextDeliveryDelayMs(attempts: number, random: number, retryAfter
   return Math.max(spread, Math.min(retryAfterMs ?? 0, retryAfterMsMax))
 }
 
-/** Until the next attempt of a job, ms; null: `attempts` were all. */
+/** The wait until the next attempt of a job, ms. null if there is no further attempt. */
 export function nextJobDelayMs(attempts: number): number | null {
   return jobDelaysMs[attempts - 1] ?? null
 }
 
-/** `Retry-After` as RFC 9110 has it: seconds, or a date. null: neither, or not in the future. */
+/** Reads `Retry-After` of RFC 9110, which is seconds or a date. null for other values and past dates. */
 export function retryAfterMs(header: string | null, nowMs: number): number | null {
   const text = header?.trim() ?? ''
   if (/^[0-9]{1,9}$/.test(text)) return Number(text) * secondMs

@@ -13,10 +13,10 @@ export type Visibility = 'private' | 'public'
  */
 export interface RouteLoad {
   inFlight: number
-  /** Exponentially weighted time to first token; null before the first call that was asked as a stream. */
+  /** Exponentially weighted time to first token. null before the first streamed call. */
   ttftEwmaMs: number | null
   tokensPerSecond: number | null
-  /** Exponentially weighted length of a call: how soon a slot comes free. */
+  /** Exponentially weighted length of a call, which tells how soon a slot becomes free. */
   durationEwmaMs: number | null
   /** Unix ms until which the route is ejected; 0 when it is not. */
   ejectedUntilMs: number
@@ -30,16 +30,16 @@ export interface Route {
   readonly runtimeKind: RuntimeKind
   /** What the model is for. */
   readonly modality: Modality
-  /** An agent stands before the runtime: it is told which one is meant, and this is how its receipts are known (§22). */
+  /** The agent before the runtime. It hears which runtime is meant, and this key verifies its receipts (§22). */
   readonly agent: VerifyKey | null
   readonly customerId: CustomerId
   readonly visibility: Visibility
   readonly privacyClass: PrivacyClass
   readonly nodeClass: string
   readonly nodeState: NodeState
-  /** This model can answer now: its node is `ready` and its own profile is. */
+  /** True if this model can answer now: its node is `ready`, and so is its profile. */
   readonly ready: boolean
-  /** The id clients use: the catalogue entry's id, or the node's own name where no entry claims it. */
+  /** The id that clients use: the id of the catalogue entry, or the node's own name if no entry has it. */
   readonly modelId: string
   /** `modelId` and the entry's aliases: the names the model policy is asked about. One array per entry. */
   readonly modelNames: readonly string[]
@@ -47,28 +47,28 @@ export interface Route {
   readonly upstreamModelId: string
   readonly contextLength: number | null
   readonly maxOutputLength: number | null
-  /** null: the runtime does not say; it queues by itself. */
+  /** null if the runtime does not report it. Such a runtime queues by itself. */
   readonly slotsTotal: number | null
   /** Unix ms until which a flapping node gets no new work (§8); 0 when it is not held down. */
   readonly heldUntilMs: number
-  /** The catalogue asks money for this model: free to its owner only. */
+  /** True if the catalogue has a price for this model. Then it is free only for its owner. */
   readonly priced: boolean
-  /** What the catalogue asks; null: nothing. */
+  /** The prices of the catalogue, or null. */
   readonly prices: { readonly promptTokenWei: bigint; readonly completionTokenWei: bigint } | null
-  /** Already in memory; null where the server does not say. */
+  /** True if the model is already in memory. null if the server does not say. */
   readonly loaded: boolean | null
   /** Unix seconds of the last measured call, 0 if none. */
   readonly measuredAt: number
   readonly load: RouteLoad
 }
 
-/** Immutable; the router replaces the whole table. */
+/** Immutable. The router replaces the whole table. */
 export interface RoutingTable {
   readonly version: number
   readonly publishedAtMs: number
   readonly routes: readonly Route[]
   /** Every id or alias a client may name → the routes that serve it, ready or not. */
   readonly byModel: ReadonlyMap<string, readonly Route[]>
-  /** Owner of every node that is not revoked, routes or not: a pin is judged by it. */
+  /** The owner of every node that is not revoked, even without routes. Pins are checked against it. */
   readonly owners: ReadonlyMap<string, CustomerId>
 }

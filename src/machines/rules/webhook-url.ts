@@ -1,6 +1,9 @@
 import { webhookUrlCharactersMax } from '../../protocol/wire/inference/job.ts'
 
-/** Names that never mean a machine on the internet (RFC 6761, 6762, 7686, 8375; `.internal` by ICANN; `.lan` by habit). */
+/**
+ * Names that never belong to a host on the internet (RFC 6761, 6762, 7686, 8375; `.internal` by ICANN; `.lan` by
+ * habit).
+ */
 const privateSuffix = /(^|\.)(localhost|local|internal|home\.arpa|lan|test|onion)$/
 /** RFC 3986: the parser repairs far more without a word, and what is shown again must be a URI as it stands. */
 const uri =
@@ -27,6 +30,6 @@ export function checkWebhookUrl(text: string, ports: readonly number[]): Webhook
   if (addressLiteral.test(hostname)) return fault('must name a host, not an address')
   if (hostname.split('.').includes('')) return fault('must not have an empty label or a trailing dot')
   if (!hostname.includes('.') || privateSuffix.test(hostname)) return fault('must name a public host')
-  if (!uri.test(text)) return fault('has characters that must be percent-encoded (a host name: in its ASCII form)')
+  if (!uri.test(text)) return fault('has characters that must be percent-encoded, or in a host name be in ASCII form')
   return { url }
 }

@@ -1,4 +1,4 @@
-/** Whether administration is guarded as production asks for (§16). */
+/** Whether administration is protected as production requires (§16). */
 export type WorkflowStatus = 'transitional' | 'ready'
 
 export type WorkflowBlocker =
@@ -12,7 +12,10 @@ export type WorkflowBlocker =
 export interface WorkflowFacts {
   readonly approvalTablePresent: boolean
   readonly tokenSharedAcrossRoles: boolean
-  /** The operator gave one; what a gateway makes itself lies beside the database that it should protect. */
+  /**
+   * True if the operator gave the key. A key that the gateway made is stored beside the database that it should
+   * protect.
+   */
   readonly auditKeyGiven: boolean
   readonly reasonEnforced: boolean
   readonly secondApproverRequired: boolean
@@ -21,7 +24,7 @@ export interface WorkflowFacts {
 
 const productionRetentionDays = 30
 
-/** In the order of the specification; empty: ready. */
+/** In the order of the specification. Empty means ready. */
 export function workflowBlockers(facts: WorkflowFacts): readonly WorkflowBlocker[] {
   const blocked: readonly (readonly [WorkflowBlocker, boolean])[] = [
     ['approval_events_table_missing', !facts.approvalTablePresent],

@@ -3,12 +3,12 @@ import { modelIdPattern } from '../../ids.ts'
 import { sha256Hex } from '../../secrets.ts'
 import { minuteMs } from '../../time.ts'
 
-/** What the gateway said is believed for so long (§12), ms. */
+/** How long the gateway's verdict about a key is used again (§12), ms. */
 export const verdictKeptMs = minuteMs
-/** Verdicts that are kept, good and bad; the oldest goes first. */
+/** How many verdicts are kept, good and bad. The oldest is removed first. */
 export const verdictsMax = 10_000
 
-/** Asks the gateway; rejects where it does not answer. */
+/** Asks the gateway. Rejects if it does not answer. */
 export type AskGateway = (key: string, model: string, signal: AbortSignal) => Promise<boolean>
 
 export interface GatewayKeys {
@@ -21,13 +21,13 @@ export interface GatewayKeys {
 
 export interface GatewayKeysOptions {
   readonly ask: AskGateway
-  /** Told of each question that got no answer. */
+  /** Hears of each question that got no answer. */
   readonly onFailure?: (error: unknown) => void
-  /** ms; default the machine's clock. */
+  /** Unix ms. The default is the computer's clock. */
   readonly now?: () => number
 }
 
-/** The gateway's verdicts by the hash of key and model; no key is kept. */
+/** Keeps the gateway's verdicts by the hash of key and model. No key is kept. */
 export function createGatewayKeys({ ask, onFailure, now = Date.now }: GatewayKeysOptions): GatewayKeys {
   const verdicts = new Map<string, { readonly valid: boolean; readonly untilMs: number }>()
   const keep = (hash: string, valid: boolean) => {
@@ -38,7 +38,7 @@ export function createGatewayKeys({ ask, onFailure, now = Date.now }: GatewayKey
   }
   return {
     async allows(key, model, signal) {
-      // No gateway has such a model, and none would take the question.
+      // No gateway has a model with such an id, so the question would be refused.
       if (!modelIdPattern.test(model)) return false
       const hash = sha256Hex(`${key}\n${model}`)
       const kept = verdicts.get(hash)
@@ -50,7 +50,7 @@ export function createGatewayKeys({ ask, onFailure, now = Date.now }: GatewayKey
       } catch (error) {
         signal.throwIfAborted()
         onFailure?.(error)
-        throw new Problem('service_unavailable', { detail: 'The gateway that knows this key does not answer' })
+        throw new Problem('service_unavailable', { detail: 'The gateway, which alone knows this key, does not answer' })
       }
     },
   }

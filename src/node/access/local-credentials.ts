@@ -19,23 +19,23 @@ import type { RouterAuth } from './router-auth.ts'
  * two of one kind, and any other scheme, are refused.
  */
 export interface LocalCredentials {
-  /** What the headers alone decide. Throws `missing_credentials` and `invalid_credentials`. */
+  /** Checks the headers. Throws `missing_credentials` and `invalid_credentials`. */
   begin(request: Request): PendingCredentials
 }
 
 export interface PendingCredentials {
-  /** A router's signature covers the body, so it is checked when the body is there. Throws `invalid_credentials`. */
+  /** Checks the router's signature, which covers the body. Throws `invalid_credentials`. */
   withBody(body: string | Uint8Array | null): void
-  /** Whether a gateway key may be used depends on the model. Rejects with `invalid_credentials`, `service_unavailable`. */
+  /** Checks whether the gateway key may use the model. Rejects with `invalid_credentials` or `service_unavailable`. */
   forModel(model: string, signal: AbortSignal): Promise<void>
 }
 
 export interface LocalCredentialParts {
   readonly localToken: string
   readonly keys: LocalKeys
-  /** null: not enrolled, so no signature is known. */
+  /** null if the agent is not enrolled, so that it knows no router key. */
   readonly router: () => RouterAuth | null
-  /** null: not enrolled, so nobody can be asked. */
+  /** null if the agent is not enrolled, so that it can ask nobody. */
   readonly gatewayKeys: () => GatewayKeys | null
 }
 
@@ -68,7 +68,7 @@ export function createLocalCredentials(parts: LocalCredentialParts): LocalCreden
   }
 }
 
-/** One answer to all that is wrong: nothing tells a stranger which part was right. */
+/** Every wrong credential gets the same answer, so that a stranger does not learn which part was right. */
 const refused = () => new Problem('invalid_credentials')
 
 function readSent(request: Request): Sent {
@@ -101,9 +101,9 @@ function checkSignature(
   const { method, url } = request
   const verdict = router?.verify(signature, { method, path: pathAndQuery(url), body }) ?? 'signature_invalid'
   if (verdict === 'valid') return
-  // To a gateway whose clock is off, ours is the one thing worth telling.
+  // The agent's time is part of the answer, because it helps a gateway whose clock is wrong.
   throw new Problem('invalid_credentials', {
-    detail: `The router's signature is not valid here; the server's time is ${isoTime(Date.now())}`,
+    detail: `The agent does not accept the router's signature. The agent's time is ${isoTime(Date.now())}.`,
   })
 }
 

@@ -7,13 +7,13 @@ import { isoTime } from '../../time.ts'
 
 export const localKeysFile = 'local-keys.json'
 export const localTokenFile = 'local-token.json'
-/** Live ones; a revoked key stays in the list until its place is needed. */
+/** How many live keys an agent may have. A revoked key stays in the list until its place is needed. */
 export const localKeysMax = 64
 
 const StoredKey = Type.Object({
   key_id: Type.String(),
   name: Type.String(),
-  /** Of 32 random bytes: a plain hash is enough, and the folder has no second secret that could be lost. */
+  /** The hash of 32 random bytes. A plain hash is enough, and the folder needs no further secret. */
   sha256: Type.String({ pattern: '^[0-9a-f]{64}$' }),
   display_prefix: Type.String(),
   created_at: Type.String(),
@@ -25,11 +25,11 @@ type StoredKey = Static<typeof StoredKey>
 
 export interface LocalKeys {
   list(): readonly LocalKey[]
-  /** `api_key`: the only time that it is seen. null: as many live keys as allowed. */
+  /** Returns the key with `api_key`, which is shown only once. null if the allowed number of live keys is reached. */
   create(name: string): (LocalKey & { readonly api_key: string }) | null
-  /** null: no such key. One that was revoked before stays as it was. */
+  /** null if there is no such key. A revoked key stays as it is. */
   revoke(keyId: string): LocalKey | null
-  /** True for a live key. Sees at once what another process has made or revoked. */
+  /** True for a live key. It sees changes by other processes at once. */
   accepts(key: string): boolean
 }
 
@@ -85,7 +85,7 @@ function shown({ sha256: _, ...key }: StoredKey): LocalKey {
 
 const StoredToken = Type.Object({ local_token: Type.String() })
 
-/** The local runtime token: made at the first start, for programs of the user who can read the data folder. */
+/** The local runtime token. The first start makes it for the user's own programs, which can read the data folder. */
 export function loadLocalToken(folder: PrivateFolder): string {
   const stored = folder.read(localTokenFile)
   if (stored === undefined) {

@@ -1,6 +1,6 @@
 import { freshSeconds } from '../../protocol/signing/signatures.ts'
 
-/** At 1,000 requests a second for the 600 s that one may be kept, and room to spare; some 100 MB. */
+/** Enough for 1,000 requests a second over the 600 s that a nonce may be kept. It needs about 100 MB. */
 const noncesMaxDefault = 1_000_000
 
 /**
@@ -14,7 +14,10 @@ export class NonceMemory {
 
   constructor(private readonly noncesMax = noncesMaxDefault) {}
 
-  /** False for one that was used with this time stamp, or when there is no room. `timestamp`: Unix seconds, fresh. */
+  /**
+   * Returns false if the nonce was already used with this time stamp, or if there is no room. `timestamp` is in Unix
+   * seconds and must be fresh.
+   */
   use(nonce: string, timestamp: number, nowMs: number): boolean {
     this.sweep(nowMs)
     const used = this.bySecond.get(timestamp)

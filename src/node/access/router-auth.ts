@@ -6,25 +6,25 @@ import { NonceMemory } from './nonces.ts'
 export type RouterVerdict = 'valid' | 'signature_invalid' | 'signature_expired' | 'nonce_reused'
 
 export interface RouterAuth {
-  /** These keys and no others from now on. */
+  /** From now on exactly these keys are accepted. */
   adopt(keys: readonly RouterPublicKey[]): void
-  /** `header`: the value of `X-SVC-Router-Signature`. A valid one is used up: the same again is `nonce_reused`. */
+  /** `header` is the value of `X-SVC-Router-Signature`. A valid one works once; a repeated one is `nonce_reused`. */
   verify(header: string, request: Omit<RouterRequest, 'nodeId'>): RouterVerdict
 }
 
 export interface RouterAuthOptions {
   readonly nodeId: string
   readonly keys: readonly RouterPublicKey[]
-  /** Told when a request names a key that is not known: the gateway may have a new one. */
+  /** Called if a request names an unknown key, because the gateway may have a new one. */
   readonly unknownKey?: () => void
-  /** ms; default the machine's clock. */
+  /** Unix ms. The default is the computer's clock. */
   readonly now?: () => number
 }
 
 const verifyKeys = (keys: readonly RouterPublicKey[]) =>
   new Map(keys.map(({ kid, public_key_ed25519 }) => [kid, verifyKey(public_key_ed25519)]))
 
-/** Is this the gateway's own request, of this moment, for this node, and the first of its kind (§22)? */
+/** Checks that a request was just signed by the gateway for this node and comes for the first time (§22). */
 export function createRouterAuth({ nodeId, keys, unknownKey, now = Date.now }: RouterAuthOptions): RouterAuth {
   let byKid = verifyKeys(keys)
   const nonces = new NonceMemory()
@@ -38,10 +38,11 @@ export function createRouterAuth({ nodeId, keys, unknownKey, now = Date.now }: R
       const key = byKid.get(stamp.kid)
       if (key === undefined) unknownKey?.()
       if (key === null || key === undefined) return 'signature_invalid'
-      // Before the signature: a clock that is wrong is worth knowing, and the refusal names ours.
+      // The time is checked before the signature, so that the refusal can tell our time to a gateway with a wrong
+      // clock.
       if (!isFresh(stamp.timestamp, now())) return 'signature_expired'
       if (!key.verify(routerMessage({ ...request, nodeId }, stamp), stamp.signature)) return 'signature_invalid'
-      // After it: strangers cannot fill the memory.
+      // The nonce is stored after the signature was checked, so that strangers cannot fill the memory.
       return nonces.use(stamp.nonce, stamp.timestamp, now()) ? 'valid' : 'nonce_reused'
     },
   }

@@ -9,15 +9,15 @@ import type { CallSignal } from '../../transport/call-signal.ts'
 import type { LocalRuntime } from '../runtimes/local-runtime.ts'
 import { signedReceipt } from './node-receipt.ts'
 
-/** What the gateway says of a call that it sends: what the receipt is about. */
+/** What the gateway says about its call, for the receipt. */
 export interface Order {
   readonly requestId: string
   readonly jobId: string | null
   /** The public id of the model. */
   readonly modelId: string
-  /** As the operator has it now. */
+  /** The node class that the operator has set now. */
   readonly nodeClass: string
-  /** By what name, and with which key, the work is vouched for. */
+  /** The node id and the key with which the agent signs for its work. */
   readonly nodeId: string
   readonly identity: SigningKey
 }
@@ -28,17 +28,17 @@ export interface ChatInput {
   /** The body as it was sent. */
   readonly text: string
   readonly runtimeId: string | null
-  /** null: a caller on this machine, who needs no receipt. */
+  /** null for a caller on this computer, who needs no receipt. */
   readonly order: Order | null
   readonly signal: AbortSignal
-  /** Called once, when the whole answer is there or nothing more comes. */
+  /** Called once, when the whole answer has arrived or nothing more will come. */
   readonly ended?: () => void
 }
 
-/** A runtime that has not finished by then never will, ms; a gateway gives up long before. */
+/** A runtime that needs longer will never finish, ms. A gateway gives up much earlier. */
 const callMsMax = hourMs
 
-/** One call at its runtime: it counts there from its making until `release`. */
+/** One call to a runtime. It counts as running until `release`. */
 export class ChatCall {
   private readonly startedMs = Date.now()
   private released = false
@@ -67,14 +67,16 @@ export class ChatCall {
     this.input.ended?.()
   }
 
-  /** Why the runtime does not serve this very request; null where it failed. `status`: null for an error under a 200. */
+  /**
+   * Why the runtime refuses this request, or null if the runtime failed. `status` is null for an error inside a 200.
+   */
   refusal(status: number | null, text: string): Problem | null {
     const refusal = nodeRefusal(status, text, { [this.input.body.model]: this.modelId })
     return refusal === null ? null : refusalProblem(refusal)
   }
 
-  /** Usage as the runtime told it, else an estimate, and the `svc` that goes with it. */
-  settle(reported: TokenUsage | null, outputWeight: number): { readonly usage: TokenUsage; readonly svc: object } {
+  /** The usage that the runtime reported, or an estimate, and the `svc` with the receipt. */
+  conclude(reported: TokenUsage | null, outputWeight: number): { readonly usage: TokenUsage; readonly svc: object } {
     const usage = reported ?? this.estimate(outputWeight)
     const { input, runtime } = this
     const svc = {

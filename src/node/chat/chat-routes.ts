@@ -16,7 +16,10 @@ export const nodeChatRoute = '/v1/chat/completions'
 export const nodeModelsRoute = '/v1/models'
 
 const MiB = 1024 * 1024
-/** From the gateway: the most that its own bound can be set to; from others, its default (§17). */
+/**
+ * The gateway may send bodies up to the largest value of its own setting. Other callers have the setting's default
+ * (§17).
+ */
 const routerBodyBytesMax = 64 * MiB
 const bodyBytesMax = 8 * MiB
 /** `svc.job_id` of a chat, and the class of a node. */
@@ -31,7 +34,7 @@ export interface ChatRouteParts {
   readonly connections: ConnectionClock
 }
 
-/** Who asks comes before what is asked, as far as the body is not part of the first. */
+/** The caller is checked before the request, as far as that is possible without the body. */
 export async function answerChat(parts: ChatRouteParts, request: Request, ownRequestId: string): Promise<Response> {
   const caller = parts.credentials.begin(request)
   const signed = request.headers.has(headers.routerSignature)
@@ -43,7 +46,7 @@ export async function answerChat(parts: ChatRouteParts, request: Request, ownReq
   const order = signed ? orderOf(request, body.model, parts) : null
   const requestId = order?.requestId ?? ownRequestId
   const runtimeId = signed ? request.headers.get(headers.runtimeId) : null
-  // A model may think for minutes, in the middle of a stream too.
+  // A model may be silent for minutes, also in the middle of a stream.
   connections.lift(request)
   const ended = () => connections.rest(request)
   try {
@@ -61,7 +64,7 @@ function chatBody(text: string): ChatRequest {
   return body
 }
 
-/** Of a request that the gateway has signed; null where it wants no receipt. */
+/** The order of a request that the gateway has signed. null if the gateway wants no receipt. */
 function orderOf(request: Request, model: string, { place: { membership }, identity }: ChatRouteParts): Order | null {
   const requestId = request.headers.get(headers.nodeRequestId)
   if (requestId === null || membership === null) return null
@@ -78,7 +81,7 @@ function orderOf(request: Request, model: string, { place: { membership }, ident
   return { requestId, jobId, modelId, nodeClass, nodeId, identity }
 }
 
-/** What can be asked for now, for any caller with a credential. */
+/** The models that any authenticated caller can use now. */
 export function listModels(parts: ChatRouteParts, request: Request): ModelList {
   parts.credentials.begin(request).withBody(null)
   const ready = parts.runtimes.list().filter(({ state }) => state === 'ready')

@@ -6,11 +6,11 @@ import { ClientStream } from '../../transport/client-stream.ts'
 import type { NodeResponse } from '../../transport/transport.ts'
 import type { ChatCall } from './chat-call.ts'
 
-/** Unread text beyond which the runtime is held back, UTF-16 units. */
+/** If the caller has not read more than this, the agent stops reading from the runtime, UTF-16 units. */
 const queueMax = 64 * 1024
-/** An answer that is complete but for its usage waits so long for it. */
+/** How long a complete answer waits for its usage. */
 const usageWaitMs = 2_000
-/** A runtime that has answered in full may take so long to end its body; its connection then serves the next call. */
+/** How long a runtime may take to end the body after its whole answer. Its connection then serves the next call. */
 const lingerMs = 2_000
 
 /**
@@ -21,7 +21,7 @@ export class ChatStream {
   private readonly client: ClientStream
   private readonly rewriter: ChunkRewriter
   private readonly splitter: SseSplitter
-  /** The caller asked for a usage chunk of its own. */
+  /** True if the caller asked for a separate usage chunk. */
   private readonly separateUsage: boolean
   private gathered = ''
   private over = false
@@ -54,7 +54,7 @@ export class ChatStream {
     return this.client.stream
   }
 
-  /** The agent stops. */
+  /** Called when the agent stops. */
   cut(): void {
     this.fail('server_shutdown')
   }
@@ -77,7 +77,7 @@ export class ChatStream {
     else if (this.rewriter.finish !== null) this.awaitUsage()
   }
 
-  /** The finish chunk and the usage come in one chunk, in two, or the second never. */
+  /** The finish chunk and the usage may come in one chunk or in two, or the usage may never come. */
   private awaitUsage(): void {
     if (this.finishing === null) {
       this.finishing = setTimeout(() => this.complete(), usageWaitMs)
@@ -99,7 +99,7 @@ export class ChatStream {
     else this.fail('upstream_error')
   }
 
-  /** The runtime says no more; true where that is all there was to wait for. */
+  /** Called when the runtime has ended. Returns true if nothing else is missing. */
   private lastHeard(): boolean {
     this.bodyOver = true
     if (this.lingering !== null) clearTimeout(this.lingering)
@@ -108,7 +108,7 @@ export class ChatStream {
 
   private complete(): void {
     if (this.over) return
-    const { usage, svc } = this.call.settle(this.rewriter.usage, this.rewriter.outputWeight)
+    const { usage, svc } = this.call.conclude(this.rewriter.usage, this.rewriter.outputWeight)
     this.gathered += this.rewriter.terminal(
       `,"usage":${JSON.stringify(usage)},"svc":${JSON.stringify(svc)}`,
       this.separateUsage,
@@ -117,7 +117,7 @@ export class ChatStream {
     if (!this.bodyOver) this.lingering = setTimeout(() => this.call.signal.abort(), lingerMs)
   }
 
-  /** An error in place of a chunk. */
+  /** Handles an error that came instead of a chunk. */
   private refused(payload: string): void {
     this.failWith(this.call.refusal(null, payload) ?? new Problem('upstream_error'))
   }
@@ -145,7 +145,7 @@ export class ChatStream {
     this.over = true
     if (this.finishing !== null) clearTimeout(this.finishing)
     this.flush()
-    // What the runtime still sends must not wait for a reader who has all.
+    // The caller has the whole answer, so the rest of the runtime's body is read without waiting for the caller.
     this.client.source?.resume()
     this.client.source = null
     this.client.close()

@@ -16,11 +16,11 @@ import { ChatCall, type ChatInput } from './chat-call.ts'
 import { ChatStream } from './chat-stream.ts'
 
 const chatPath = '/v1/chat/completions'
-/** A runtime's whole answer may not be larger, bytes. */
+/** The largest whole answer of a runtime, bytes. */
 const answerBytesMax = 16 * 1024 * 1024
-/** An answer that is complete but for its usage waits so long for it. */
+/** How long a complete answer waits for its usage. */
 const usageWaitMs = 2_000
-/** Calls under way at once: twice what one tunnel may open. */
+/** How many calls may run at once: twice the number that one tunnel may open. */
 export const callsMax = 2_048
 
 /** Chats of the agent, each at one of its runtimes. */
@@ -56,7 +56,7 @@ export class NodeChat {
     }
   }
 
-  /** Takes no more calls; resolves when the last has ended, or cuts what is left after `graceMs`. */
+  /** Accepts no more calls. Resolves when the last call has ended, and cuts the remaining ones after `graceMs`. */
   async stop(graceMs: number): Promise<void> {
     this.stopping = true
     if (this.calls.size === 0) return
@@ -79,7 +79,7 @@ export class NodeChat {
       headers: { 'content-type': 'application/json' },
       body: upstream.forModel(body.model),
       signal: call.signal,
-      // The agent does not know whose request it is, so no connection carries the requests of two.
+      // The agent does not know whose request it is, so it never reuses a connection for the requests of two callers.
       once: true,
     })
     if (response === undefined) throw new Problem('runtime_unavailable')
@@ -109,7 +109,7 @@ async function heardWhole(call: ChatCall, response: NodeResponse): Promise<Publi
   return completion
 }
 
-/** The same answer, of a runtime that would hear too late that the caller has left (§27). */
+/** Reads the answer as a stream, for runtimes that otherwise notice too late that the caller has left (§27). */
 async function heardStream(call: ChatCall, response: NodeResponse): Promise<PublicCompletion> {
   const answer = new GatheredAnswer()
   const { complete } = await gather(response, answer, call.signal, usageWaitMs)
@@ -118,7 +118,7 @@ async function heardStream(call: ChatCall, response: NodeResponse): Promise<Publ
 }
 
 function whole(call: ChatCall, completion: PublicCompletion): Response {
-  const { usage, svc } = call.settle(completion.usage, completion.outputWeight())
+  const { usage, svc } = call.conclude(completion.usage, completion.outputWeight())
   call.release()
   return Response.json(
     {
@@ -137,7 +137,7 @@ function whole(call: ChatCall, completion: PublicCompletion): Response {
 const transportProblem = ({ failure }: TransportError) =>
   new Problem(failure === 'timeout' ? 'upstream_timeout' : 'upstream_error')
 
-/** Of the runtime's own body nothing is shown that names this machine. */
+/** Shows nothing of the runtime's own body that would identify this node. */
 async function statusProblem(call: ChatCall, response: NodeResponse): Promise<Problem> {
   const { status } = response
   if (saysWhy(status)) {

@@ -7,7 +7,7 @@ import type { Commands } from './commands.ts'
 
 /** `PUT`, `GET ?wait_s=` and `DELETE` of one command; who asks is checked before. */
 export const nodeCommandRoute = `${commandsPath}/:command_id`
-/** As the gateway takes it: the envelope's 8 MiB of base64url and what stands around it. */
+/** The gateway's own bound: 8 MiB of base64url for the envelope, and the JSON around it. */
 export const commandBodyBytesMax = 10 * 1024 * 1024
 
 const commandIdPattern = /^cmd_[0-9A-Z]{26}$/

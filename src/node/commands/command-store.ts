@@ -14,20 +14,20 @@ import {
 import { join } from 'node:path'
 import type { CommandState } from '../../protocol/wire/admin/command.ts'
 
-/** What outlives a crash of the agent: never the prompt, and the answer only as it was sealed. */
+/** What survives a crash of the agent: never the prompt, and the answer only in sealed form. */
 export interface StoredCommand {
   readonly commandId: string
-  /** Hex SHA-256 of the ephemeral key: this key is this command's, for as long as the record stands. */
+  /** The hexadecimal SHA-256 of the ephemeral key. While the record exists, no other command can use this key. */
   readonly publicKeyHash: string
   readonly state: CommandState
   /** Unix ms. */
   readonly createdMs: number
-  /** Nobody asks for the result after this, Unix ms. */
+  /** After this time nobody asks for the result, Unix ms. */
   readonly deadlineMs: number
 }
 
 export interface CommandStore {
-  /** What is whole; a file that a crash left half written never took its name. */
+  /** Loads complete records. A record that a crash left unfinished never got its final name. */
   load(): readonly StoredCommand[]
   /** On the disk when it returns. */
   save(command: StoredCommand): void
@@ -37,7 +37,7 @@ export interface CommandStore {
 const suffix = '.json'
 const fileName = /^cmd_[0-9A-Z]{26}\.json$/
 
-/** A file for each command, 0600, in a folder of their own, 0700, made with the first one. */
+/** One file with mode 0600 for each command, in its own folder with mode 0700. The first command makes the folder. */
 export function openCommandStore(folder: string): CommandStore {
   const fileOf = (commandId: string) => join(folder, commandId + suffix)
   const names = existsSync(folder) ? readdirSync(folder) : []
@@ -57,7 +57,7 @@ export function openCommandStore(folder: string): CommandStore {
   }
 }
 
-/** Under a name nobody reads, to the disk, then in its place. */
+/** Writes under a temporary name to the disk and then renames the file. */
 function writeWhole(file: string, text: string): void {
   const beside = `${file}.${randomBytes(4).toString('hex')}`
   const handle = openSync(beside, 'wx', 0o600)

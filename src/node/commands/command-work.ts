@@ -10,13 +10,13 @@ export type LocalChat = (call: {
   readonly body: ChatRequest
   readonly text: string
   readonly runtimeId: string | null
-  /** No receipt of a chat: the job has its own. */
+  /** A chat for a job has no receipt of its own, because the job has one. */
   readonly order: null
   readonly signal: AbortSignal
 }) => Promise<Response>
 
 const check = TypeCompiler.Compile(ChatRequest)
-/** The runtime is there no more, or not yet: another attempt may find it. */
+/** Codes for a runtime that is missing at the moment, so that another attempt may find it. */
 const absent: ReadonlySet<string> = new Set([
   'model_not_found',
   'modality_not_supported',
@@ -26,10 +26,10 @@ const absent: ReadonlySet<string> = new Set([
   'service_unavailable',
 ])
 
-/** How a sealed chat is run: by the same way as any other, so that slots, limits and shut-down hold for it too. */
+/** Runs a sealed chat in the same way as any other, so that slots, limits and shutdown apply to it. */
 export function runByChat(chat: LocalChat): (work: Work) => Promise<WorkOutcome> {
   return async ({ chat: body, command, signal }) => {
-    if (!check.Check(body)) return refused('invalid_request', 'The sealed request is no chat request')
+    if (!check.Check(body)) return refused('invalid_request', 'The sealed request is not a chat request')
     const call = {
       requestId: command.request_id,
       body,
@@ -43,7 +43,7 @@ export function runByChat(chat: LocalChat): (work: Work) => Promise<WorkOutcome>
     } catch (error) {
       if (!(error instanceof Problem)) throw error
       if (absent.has(error.code)) return { kind: 'failed', code: 'model_unavailable' }
-      // What the runtime says of this very request is an answer, and only for the one who asked.
+      // A refusal by the runtime is an answer, and only the customer may read it.
       return error.status < 500 ? refused(error.code, error.message) : { kind: 'failed', code: 'runtime_error' }
     }
   }
@@ -64,7 +64,7 @@ interface Completion {
 
 const count = (value: unknown) => (typeof value === 'number' && Number.isInteger(value) && value >= 0 ? value : 0)
 
-/** The customer's name of the model stands in it, and nothing of what the agent says to gateways. */
+/** The answer names the model as the customer does, and omits what the agent tells gateways only. */
 function answered(completion: unknown, { model_id }: CommandSubmit): WorkOutcome {
   const { svc, ...rest } = completion as Completion
   return {

@@ -10,11 +10,11 @@ import { runSealed, type Worker } from './sealed-work.ts'
 export interface CommandsOptions {
   readonly store: CommandStore
   readonly worker: Worker
-  /** A defect while a command ran, by its class alone. */
+  /** Hears of a defect while a command ran. The log names only its class. */
   readonly failed: (commandId: string, error: unknown) => void
-  /** At once; the rest waits. */
+  /** How many commands run at once. Further ones wait. */
   readonly runningMax?: number
-  /** Accepted and not yet ended. */
+  /** How many commands may be accepted and not yet ended. */
   readonly openMax?: number
   readonly now?: () => number
 }
@@ -26,15 +26,15 @@ interface Command extends StoredCommand {
 
 const runningMaxDefault = 4
 const openMaxDefault = 256
-/** Ids and key hashes stay so long: no envelope is run twice (§10). */
+/** How long ids and key hashes are kept, so that no envelope runs twice (§10). */
 const recordsKeptMs = 30 * dayMs
-/** Sealed answers stay so long after the job's deadline. */
+/** How long sealed answers are kept after the job's deadline. */
 const answersKeptMs = hourMs
 
 /** Private jobs of the agent (§22): idempotent by command id, over its own crashes too. */
 export class Commands {
   private readonly commands = new Map<string, Command>()
-  /** Of the ephemeral key → command id. */
+  /** The command id by the hash of its ephemeral key. */
   private readonly keys = new Map<string, string>()
   private readonly queue: { readonly command: Command; readonly submit: CommandSubmit }[] = []
   private readonly running = new Set<Promise<void>>()
@@ -76,13 +76,13 @@ export class Commands {
       createdMs,
       deadlineMs: Date.parse(submit.deadline_at),
     })
-    // On the disk before anything is opened: the key is used up, whatever happens next.
+    // The record is on the disk before the envelope is opened, so the key stays used whatever happens next.
     this.options.store.save(storedOf(command))
     this.queue.push({ command, submit })
     this.runNext()
   }
 
-  /** Waits for its end, at most `waitMs`; throws `command_not_found`. */
+  /** Waits until the command ends, at most `waitMs`. Throws `command_not_found`. */
   async state(commandId: string, waitMs: number, signal: AbortSignal): Promise<CommandState> {
     const command = this.commands.get(commandId)
     if (command === undefined) throw new Problem('command_not_found')
@@ -90,7 +90,7 @@ export class Commands {
     return this.commands.get(commandId)?.state ?? command.state
   }
 
-  /** Ends it where it runs; true: it was known. */
+  /** Ends a running command. Returns true if the command was known. */
   cancel(commandId: string): boolean {
     const command = this.commands.get(commandId)
     if (command === undefined) return false
@@ -100,7 +100,7 @@ export class Commands {
     return true
   }
 
-  /** Cuts what runs; the gateway sends it again. */
+  /** Cuts running commands. The gateway sends them again. */
   async stop(): Promise<void> {
     this.stopped = true
     this.queue.length = 0
@@ -112,7 +112,7 @@ export class Commands {
     await Promise.all(this.running)
   }
 
-  /** What ran when the agent ended did not come to an end: another attempt may. */
+  /** A command that ran when the agent ended has failed. Another attempt may succeed. */
   private restore(stored: StoredCommand): void {
     const { commandId, state } = stored
     const lost: CommandState = {
@@ -157,7 +157,7 @@ export class Commands {
     }
   }
 
-  /** On the disk before anyone is told: an answer that was told is never lost. */
+  /** The state is on the disk before anyone hears of it, so that an announced answer is never lost. */
   private finish(command: Command, state: CommandState): void {
     const current = this.commands.get(command.commandId)
     if (current !== command || command.abort.signal.aborted) return
@@ -167,7 +167,7 @@ export class Commands {
     for (const wake of command.waiting) wake()
   }
 
-  /** Answers nobody may ask for any more go first, the records 30 days after. */
+  /** Removes answers that nobody may ask for any more, and records 30 days later. */
   private forgetOld(): void {
     const now = this.now()
     for (const command of this.commands.values()) {

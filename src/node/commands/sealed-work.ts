@@ -21,7 +21,7 @@ export type WorkOutcome =
   | { readonly kind: 'failed'; readonly code: 'runtime_error' | 'model_unavailable' }
 
 export interface Work {
-  /** A chat request with `model` as the runtime calls it. */
+  /** A chat request in which `model` is the runtime's name for the model. */
   readonly chat: Readonly<Record<string, unknown>>
   readonly command: CommandSubmit
   readonly signal: AbortSignal
@@ -32,7 +32,7 @@ export interface Worker {
   readonly nodeId: string
   nodeClass(): string
   readonly identity: SigningKey
-  /** null: unknown, or over. */
+  /** null for a key that is unknown or expired. */
   secretKey(keyId: string): Uint8Array | null
   /** Rejects only for defects. */
   run(work: Work): Promise<WorkOutcome>
@@ -92,7 +92,7 @@ function opened(
     const { plaintext, responseKeys } = openRequest(secretKey, contextOf(worker, command), command.encrypted_request)
     return { chat: chatOf(plaintext), responseKeys }
   } catch (error) {
-    // One code, no detail: nothing here may tell a forger how near they were.
+    // All failures have one code without a detail, so that a forger does not learn how near they were.
     if (error instanceof EnvelopeError) throw new Refusal('decrypt_failed')
     throw error
   }

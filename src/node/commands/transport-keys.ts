@@ -11,9 +11,9 @@ import { dayMs, isoTime } from '../../time.ts'
 export const transportKeysFile = 'transport-keys.json'
 
 export interface TransportKeyTimes {
-  /** A new key takes over after so long, ms. */
+  /** The time until a new key replaces the old one, ms. */
   readonly rotateMs: number
-  /** And the old one still opens what was sealed for it, ms. */
+  /** How long the old key still opens envelopes after that, ms. */
   readonly overlapMs: number
 }
 export const transportKeyTimes: TransportKeyTimes = { rotateMs: 90 * dayMs, overlapMs: 7 * dayMs }
@@ -22,7 +22,10 @@ const StoredKeys = Type.Object({
   keys: Type.Array(
     Type.Object({
       public_key_x25519: Type.String(),
-      /** 32 bytes, base64url; gone with the key's end, so that nobody opens afterwards what was sent before. */
+      /**
+       * 32 bytes in base64url. The secret is deleted when the key ends, so that nobody can open old envelopes
+       * afterwards.
+       */
       secret_key_x25519: Type.Union([Type.String(), Type.Null()]),
       not_before_ms: Type.Integer(),
       rotate_at_ms: Type.Integer(),
@@ -32,11 +35,14 @@ const StoredKeys = Type.Object({
 })
 type StoredKey = Static<typeof StoredKeys>['keys'][number]
 
-/** The X25519 keys to which private jobs are sealed (§10): at most one active, the last one retiring. */
+/** The X25519 keys for sealing private jobs (§10). At most one is active, and the one before it is retiring. */
 export interface TransportKeys {
-  /** As the gateway publishes them, newest first, each signed by the identity. Rotates where it is time. */
+  /**
+   * The keys as the gateway publishes them, newest first, each signed by the identity. It rotates the keys when it is
+   * time.
+   */
   published(): readonly TransportKey[]
-  /** 32 bytes; null for a key that is unknown or over. */
+  /** 32 bytes, or null for a key that is unknown or expired. */
   secretKey(keyId: string): Uint8Array | null
 }
 
@@ -44,7 +50,7 @@ export interface TransportKeysOptions {
   readonly folder: PrivateFolder
   readonly identity: SigningKey
   readonly times?: TransportKeyTimes
-  /** ms; default the machine's clock. */
+  /** Unix ms. The default is the computer's clock. */
   readonly now?: () => number
 }
 
@@ -111,7 +117,7 @@ function newKey(nowMs: number, { rotateMs, overlapMs }: TransportKeyTimes): Stor
   return {
     public_key_x25519: raw(createPublicKey(privateKey).export({ format: 'der', type: 'spki' })),
     secret_key_x25519: raw(privateKey.export({ format: 'der', type: 'pkcs8' })),
-    // A gateway whose clock is behind, within what signatures allow, may offer it at once.
+    // A gateway with a slow clock may offer the key at once, within the tolerance of signatures.
     not_before_ms: nowMs - freshSeconds * 1_000,
     rotate_at_ms: nowMs + rotateMs,
     not_after_ms: nowMs + rotateMs + overlapMs,

@@ -9,14 +9,14 @@ import type { Identity } from './identity.ts'
 
 export const enrollmentFile = 'enrollment.json'
 
-/** What the gateway made of this machine; kept, so that later starts need no token. */
+/** The result of the enrolment. It is stored, so that later starts need no token. */
 const StoredEnrollment = Type.Composite([
   Type.Object({ gateway_url: Type.String() }),
   Type.Omit(EnrollResponse, ['status', 'protocol_version']),
 ])
 export type Enrollment = Static<typeof StoredEnrollment>
 
-/** A fault that the operator of the machine can mend: its text is all they need. */
+/** An error that the operator of the node can fix. Its text says all they need. */
 export class NodeStartError extends Error {
   override readonly name = 'NodeStartError'
 }
@@ -44,7 +44,7 @@ const answerTimeoutMs = 30_000
 /** Far more than an enrolment's answer, with all keys of the gateway. */
 const answerBytesMax = 64 * 1024
 
-/** Trades the single-use token for a node id (§22). Throws `NodeStartError`. */
+/** Exchanges the single-use token for a node id (§22). Throws `NodeStartError`. */
 export async function enroll(request: EnrollmentRequest, folder: PrivateFolder): Promise<Enrollment> {
   const unsigned = {
     protocol_version: agentProtocolVersion,
@@ -58,7 +58,7 @@ export async function enroll(request: EnrollmentRequest, folder: PrivateFolder):
   const signature = request.identity.key.sign(enrollMessage(unsigned))
   const answer = await ask(request.gatewayUrl + enrollPath, { ...unsigned, signature_ed25519: signature })
   if (!Value.Check(EnrollResponse, answer)) {
-    throw new NodeStartError('The gateway answered the enrolment in a form that this version does not know.')
+    throw new NodeStartError('This version does not understand the gateway’s answer to the enrolment.')
   }
   const { status: _, protocol_version: __, ...rest } = answer
   const enrollment = { gateway_url: request.gatewayUrl, ...rest }
@@ -79,13 +79,13 @@ async function ask(url: string, body: object): Promise<unknown> {
     })
     answer = await foreignAnswer(response, answerBytesMax)
   } catch {
-    throw new NodeStartError('The gateway does not answer. Is --gateway its address, and is it reachable from here?')
+    throw new NodeStartError('The gateway does not answer. Check the address in --gateway and the network.')
   }
   if (!response.ok) throw new NodeStartError(refusal(response.status, answer))
   return answer
 }
 
-/** The gateway's own words: a title and a code, never the token. */
+/** The gateway's own words, a title and a code. The token never appears. */
 function refusal(status: number, answer: unknown): string {
   const { title, detail, code } = (answer ?? {}) as Readonly<Record<string, unknown>>
   const said = [title, detail].filter((text) => typeof text === 'string' && text.length <= 500)
@@ -93,13 +93,13 @@ function refusal(status: number, answer: unknown): string {
   return `The gateway refused the enrolment: ${words === '' ? `HTTP ${status}` : words} (${typeof code === 'string' ? code : status})`
 }
 
-/** https and wss, or loopback; anything else only where the operator says so (§22). */
+/** Accepts https and wss, or loopback. Other URLs need the operator's consent (§22). */
 export function checkedGatewayUrl(text: string, insecure: boolean): string {
   const url = URL.canParse(text) ? new URL(text) : null
   if (url === null || !['http:', 'https:'].includes(url.protocol) || url.search !== '' || url.hash !== '') {
-    throw new NodeStartError('--gateway must be the address of the gateway, as https://gateway.example')
+    throw new NodeStartError('--gateway must be the URL of the gateway, like https://gateway.example')
   }
-  if (url.username !== '' || url.password !== '') throw new NodeStartError('--gateway must not carry a password')
+  if (url.username !== '' || url.password !== '') throw new NodeStartError('--gateway must not contain a password')
   checkSecure(url, insecure)
   return url.origin + url.pathname.replace(/\/+$/, '')
 }
@@ -108,6 +108,6 @@ export function checkSecure(url: URL, insecure: boolean): void {
   const secure = url.protocol === 'https:' || url.protocol === 'wss:'
   if (secure || insecure || isLoopback(url.hostname)) return
   throw new NodeStartError(
-    'The gateway is reached without TLS, so that others could read prompts and take the token. Use https, or say --insecure if the network is your own.',
+    'The connection to the gateway has no TLS, so others could read prompts and steal the token. Use https, or add --insecure if the network is your own.',
   )
 }

@@ -22,7 +22,7 @@ export function lockFolder(folder: PrivateFolder): () => void {
     database.close()
     if ((error as { code?: unknown }).code !== 'SQLITE_BUSY') throw error
     throw new NodeStartError(
-      `Another agent runs on ${folder.path}. End it first, or give this one a folder of its own with --data-dir.`,
+      `Another agent uses ${folder.path}. Stop it first, or give this one its own folder with --data-dir.`,
     )
   }
   return () => database.close()

@@ -6,14 +6,14 @@ import { fingerprint, type SigningKey, seedBytes, signingKey } from '../../proto
 
 export const identityFile = 'identity.json'
 
-/** What makes this machine this node: whoever has the file is the node. */
+/** The identity of this node. Whoever has the file is the node. */
 export interface Identity {
   readonly key: SigningKey
   /** For people to compare. */
   readonly fingerprint: string
 }
 
-/** Made at the first start, and never again while the file is there. Throws `PrivateFileError`. */
+/** The first start makes the identity. Later starts never replace an existing file. Throws `PrivateFileError`. */
 export function loadIdentity(folder: PrivateFolder): Identity {
   const stored = folder.read(identityFile)
   const seed = stored === undefined ? new Uint8Array(randomBytes(seedBytes)) : storedSeed(stored)

@@ -12,20 +12,25 @@ import {
 import type { Identity } from './identity.ts'
 
 export interface JoinOptions {
-  /** Of the gateway; absent once the folder is enrolled, and for a machine that serves itself alone. */
+  /**
+   * The gateway's URL. It is absent if the folder is already enrolled, or if the agent serves its own computer alone.
+   */
   readonly gatewayUrl?: string
-  /** `svc_enroll_…`; needed once, to enrol. */
+  /** The token `svc_enroll_…`, which only the enrolment needs. */
   readonly token?: string
   readonly visibility?: 'private' | 'public'
   readonly payoutAddress?: string
-  /** Where the gateway may call this agent directly, if the token allows it; else it goes by the tunnel. */
+  /**
+   * The URL at which the gateway may call this agent directly, if the token allows it. Otherwise requests use the
+   * tunnel.
+   */
   readonly endpointUrl?: string
   /** Allow a gateway without TLS beyond loopback. */
   readonly insecure?: boolean
   readonly log: Log
 }
 
-/** What is shown of this machine when it enrols. */
+/** What the agent tells the gateway about itself at the enrolment. */
 export interface OwnKeys {
   readonly identity: Identity
   readonly transportKeys: TransportKeys
@@ -44,19 +49,21 @@ export function checkJoining(options: JoinOptions, folder: PrivateFolder): boole
   if (known !== null) {
     if (given !== null && given !== known.gateway_url) {
       throw new NodeStartError(
-        `${folder.path} belongs to a node of another gateway. Use another folder with --data-dir, or leave --gateway out.`,
+        `${folder.path} belongs to a node of another gateway. Choose another folder with --data-dir, or omit --gateway.`,
       )
     }
     checkedGatewayUrl(known.gateway_url, insecureOf(options))
   } else if (given !== null && token === undefined) {
-    throw new NodeStartError('To enrol takes --token beside --gateway: an operator makes one with `nodes enroll`.')
+    throw new NodeStartError('An enrolment needs --token beside --gateway. An operator makes one with `nodes enroll`.')
   } else if (given === null && token !== undefined) {
-    throw new NodeStartError('To enrol takes --gateway beside --token: the address of the gateway that gave it.')
+    throw new NodeStartError(
+      'An enrolment needs --gateway beside --token, with the URL of the gateway that made the token.',
+    )
   }
   return known !== null
 }
 
-/** What the folder knows, or the gateway makes of this machine now; null where neither was asked for. */
+/** The stored enrolment, or a new one. null if neither was asked for. */
 export async function enrolled(options: JoinOptions, folder: PrivateFolder, own: OwnKeys): Promise<Enrollment | null> {
   const enrollment = readEnrollment(folder) ?? (await enrolledNow(options, folder, own))
   if (enrollment !== null) checkSecure(new URL(enrollment.tunnel_url), insecureOf(options))

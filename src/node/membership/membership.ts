@@ -7,7 +7,10 @@ import type { Enrollment } from './enrollment.ts'
 import type { Identity } from './identity.ts'
 import { createRouterKeys } from './router-keys.ts'
 
-/** What an enrolled agent is to its gateway: its name there, whose requests it takes, and whom it asks about keys. */
+/**
+ * What an enrolled agent knows of its gateway: its own name there, the keys of the requests that it accepts, and whom
+ * it asks about gateway keys.
+ */
 export interface Membership {
   readonly enrollment: Enrollment
   readonly nodeId: string
@@ -17,9 +20,9 @@ export interface Membership {
   routerKid(): string
 }
 
-/** The agent's place in a pool, which it may get while it already serves its own machine. */
+/** The agent's place in a pool. The agent may get it while it already serves its own computer. */
 export interface Place {
-  /** null: no gateway knows this machine. */
+  /** null if no gateway knows this node. */
   readonly membership: Membership | null
   /**
    * Resolves when it is decided whether there is one. A gateway may call at the `endpoint_url` before its answer to the

@@ -12,7 +12,10 @@ export const routerKeysPath = '/v1/node-agent/router-keys'
 const answerTimeoutMs = 10_000
 /** Far more than a gateway has keys. */
 const answerBytesMax = 64 * 1024
-/** However often a stranger names a key that nobody knows: between two questions, and after one that failed, ms. */
+/**
+ * The time between two questions for new keys, however often strangers name unknown ones, ms. It also holds after a
+ * failure.
+ */
 const askEveryMs = minuteMs
 const askAgainMs = 2 * secondMs
 
@@ -31,7 +34,7 @@ export interface RouterKeyOptions {
   readonly adopted: (keys: readonly RouterPublicKey[]) => void
 }
 
-/** The keys that a key we know vouches for; null where none of them does. */
+/** The keys that a known key has signed. null if no known key has signed the list. */
 export function vouchedKeys(known: readonly RouterPublicKey[], answer: unknown): readonly RouterPublicKey[] | null {
   if (!Value.Check(RouterKeys, answer)) return null
   const message = routerKeysMessage(answer.router_public_keys)
@@ -42,7 +45,7 @@ export function vouchedKeys(known: readonly RouterPublicKey[], answer: unknown):
   return vouched ? answer.router_public_keys : null
 }
 
-/** The gateway's keys as they change: a list counts when one of the keys before has signed it. */
+/** Follows the gateway's keys. A new list counts if one of the known keys has signed it. */
 export function createRouterKeys({ enrollment, folder, log, adopted }: RouterKeyOptions): KnownRouterKeys {
   let keys: readonly RouterPublicKey[] = enrollment.router_public_keys
   let nextMs = Number.NEGATIVE_INFINITY
@@ -64,7 +67,7 @@ export function createRouterKeys({ enrollment, folder, log, adopted }: RouterKey
         else adopt(next)
         nextMs = performance.now() + askEveryMs
       } catch (error) {
-        // A gateway may well ask us before it takes questions itself.
+        // The gateway may call the agent before it answers the agent's questions.
         nextMs = performance.now() + askAgainMs
         log.warn('router_keys_not_asked', { failure: failureName(error) })
       }

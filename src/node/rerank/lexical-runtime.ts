@@ -8,7 +8,7 @@ export const lexicalRanker: Ranker = async ({ query, documents }, signal) => {
   return scores.map((score, index) => ({ index, score }))
 }
 
-/** The runtime that is always installed, so that a fresh machine ranks. */
+/** The runtime that is always present, so that a new node can rerank documents. */
 export function lexicalRuntime(runtimeId: RuntimeId): LocalRuntime {
   return {
     ...lexicalStatus(0),

@@ -77,7 +77,7 @@ async function post({ transport, dialect }: RankingServer, job: RankJob, signal:
     response.discard()
     const busy = response.status === 429 || response.status === 503
     throw busy
-      ? new Problem('runtime_unavailable', { detail: 'The runtime takes no more work now' })
+      ? new Problem('runtime_unavailable', { detail: 'The runtime accepts no more work now' })
       : new RankingError('status')
   }
   const answer = foreignJson(await response.text(answerBytesMax))

@@ -61,7 +61,7 @@ export class Reranker {
 
 const busy = () =>
   new Problem('runtime_unavailable', {
-    detail: `${rerankInFlightMax} rankings run at once at most`,
+    detail: `At most ${rerankInFlightMax} rerank requests may run at once`,
     retryAfterSeconds: busyRetrySeconds,
   })
 

@@ -6,11 +6,11 @@ import type { RuntimeKind } from '../../protocol/wire/nodes/node.ts'
 import type { ScoreKind } from '../../runtimes/ranking.ts'
 import { runtimeModules } from '../../runtimes/registry.ts'
 import { declaredRanker } from '../../runtimes/rerank.ts'
-import type { RuntimeModel, RuntimeStatus } from '../../runtimes/runtime.ts'
+import { modalityOf, type RuntimeModel, type RuntimeStatus } from '../../runtimes/runtime.ts'
 import { createDirectTransport } from '../../transport/direct.ts'
 import type { NodeTransport } from '../../transport/transport.ts'
 
-/** A model server beside the agent, or one that is part of it. */
+/** A model server beside the agent, or a runtime inside the agent. */
 export interface LocalRuntime {
   readonly runtimeId: RuntimeId
   readonly kind: RuntimeKind
@@ -19,9 +19,9 @@ export interface LocalRuntime {
   readonly slotsTotal: number | null
   readonly slotsFree: number | null
   readonly queueDepth: number | null
-  /** The way to it; null for one that is part of the agent. */
+  /** The way to the server. null for a runtime inside the agent. */
   readonly transport: NodeTransport | null
-  /** Calls under way; whoever calls counts. */
+  /** The number of running calls, which the callers count. */
   inFlight: number
 }
 
@@ -32,7 +32,7 @@ export interface RuntimeTimes {
 }
 export const runtimeTimes: RuntimeTimes = { pollMs: 2_000, pollTimeoutMs: 2_000, connectTimeoutMs: 5_000 }
 
-/** So many polls in a row without an answer, and it counts as down; a refused connection says so at once. */
+/** After this many polls in a row without an answer the runtime is down. A refused connection counts at once. */
 const failedPollsMax = 2
 
 export interface WatchedOptions {
@@ -42,11 +42,11 @@ export interface WatchedOptions {
   readonly apiKey: string | null
   readonly times: RuntimeTimes
   readonly onChange: () => void
-  /** The operator says that it ranks. */
+  /** Set if the operator says that the server reranks documents. */
   readonly ranker?: { readonly scoreKind: ScoreKind | null }
 }
 
-/** A model server at an address of this machine or its network, asked how it is every so often. */
+/** A model server on this computer or its network, which is polled regularly. */
 export class WatchedRuntime implements LocalRuntime {
   readonly runtimeId: RuntimeId
   readonly transport: NodeTransport
@@ -73,7 +73,7 @@ export class WatchedRuntime implements LocalRuntime {
     })
   }
 
-  /** By its own word, and never more than our own calls leave. */
+  /** The number that the server reports, but never more than our own calls leave free. */
   get slotsFree(): number | null {
     if (this.slotsTotal === null) return this.polledFree
     const left = Math.max(0, this.slotsTotal - this.inFlight)
@@ -118,21 +118,24 @@ export class WatchedRuntime implements LocalRuntime {
     this.queueDepth = null
   }
 
-  /** What others must hear of at once; the load is not. */
+  /** The part of the status whose changes the gateway must hear at once. The load is not in it. */
   private signature(): string {
     return JSON.stringify([this.kind, this.state, this.models])
   }
 }
 
-/** As the gateway hears of it. `stopping`: nothing new is taken any more. */
+/** The agent itself has no route for the rest. */
+const isServedHere = (model: RuntimeModel) => ['chat', 'rerank'].includes(modalityOf(model))
+
+/** The runtime as the gateway hears of it. `stopping` means that the agent accepts nothing new. */
 export function agentRuntime(runtime: LocalRuntime, stopping: boolean): AgentRuntime {
   return {
     runtime_id: runtime.runtimeId,
     kind: runtime.kind,
     state: runtime.state,
-    models: runtime.models.map((model) => ({
+    models: runtime.models.filter(isServedHere).map((model) => ({
       id: model.id,
-      modality: model.modality ?? 'chat',
+      modality: modalityOf(model),
       ready: model.ready && !stopping,
       loaded: model.loaded,
       context_length: model.contextLength,

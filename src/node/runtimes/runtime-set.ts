@@ -12,35 +12,35 @@ import { type LocalRuntime, type RuntimeTimes, runtimeTimes, WatchedRuntime } fr
 
 export const runtimesFile = 'runtimes.json'
 
-/** The ids under which this node's runtimes are known; the label is a base URL or `built-in:…`. */
+/** The stored ids of this node's runtimes. The label is a base URL or `built-in:…`. */
 const StoredRuntimes = Type.Object({
   runtimes: Type.Array(
     Type.Object({ label: Type.String(), runtime_id: Type.String({ pattern: '^rt_[0-9A-Z]{26}$' }) }),
   ),
 })
 type StoredRuntime = Static<typeof StoredRuntimes>['runtimes'][number]
-/** The oldest of more are forgotten: a runtime that comes back then gets a new id. */
+/** How many runtimes are remembered. A forgotten one that comes back gets a new id. */
 const rememberedMax = 256
 
-/** All ports together; loopback answers at once or not at all. */
+/** Time limit for all ports together. Loopback answers at once or not at all. */
 const discoveryTimeoutMs = 1_000
 const answerBytesMax = 1024 * 1024
 
 export interface RuntimeSet {
   /** At most `runtimesMax`. */
   list(): readonly LocalRuntime[]
-  /** Something of a runtime that makes a difference has changed; returns what ends it. */
+  /** Calls back when something important about a runtime has changed. Returns a function that ends this. */
   onChange(listener: () => void): () => void
   stop(): void
 }
 
-/** `scoreKind` null: what its kind of server is known for. */
+/** If `scoreKind` is null, the kind of the server decides. */
 export interface DeclaredRanker {
   readonly url: string
   readonly scoreKind: ScoreKind | null
 }
 
-/** By which a model server knows this agent. */
+/** The API key with which the agent calls a model server. */
 export interface RuntimeKey {
   readonly url: string
   readonly apiKey: string
@@ -51,23 +51,23 @@ export interface RuntimeSetOptions {
   readonly log: Log
   /** Base URLs that were named. */
   readonly urls: readonly string[]
-  /** Model servers that rank, by the operator's word. */
+  /** Model servers that rerank documents according to the operator. */
   readonly rankers?: readonly DeclaredRanker[]
-  /** A server with a key is named by it. */
+  /** A server with a key need not be in `urls`. */
   readonly keys?: readonly RuntimeKey[]
   /** Look for model servers on loopback, now and every `discoverMs`. */
   readonly discover: boolean
   readonly discoverMs?: number
-  /** Our own port: never a runtime. */
+  /** The agent's own port, which is never a runtime. */
   readonly ownPort: number
-  /** Runtimes that are part of the agent, by name. */
+  /** Runtimes inside the agent, by name. */
   readonly builtIn?: Readonly<Record<string, (runtimeId: RuntimeId) => LocalRuntime>>
   readonly times?: RuntimeTimes
 }
 
 const discoverMsDefault = 30_000
 
-/** Resolves when every runtime that was named or found has answered once, or failed to. */
+/** Resolves when every named or discovered runtime has answered or failed once. */
 export async function startRuntimes(options: RuntimeSetOptions): Promise<RuntimeSet> {
   const set = new RunningRuntimes(options)
   await set.start()
@@ -138,14 +138,14 @@ class RunningRuntimes implements RuntimeSet {
       fetchFor: loopbackFetch,
     })
     for (const { port, module } of found) {
-      // The kind alone: where a runtime listens stands in no log.
+      // The log gets only the kind, because no log contains a runtime's address.
       this.options.log.info('runtime_discovered', { kind: module.kind })
       await this.watch(`http://127.0.0.1:${port}`)
     }
     if (!this.stopped) this.timer = setTimeout(() => void this.discover(), this.options.discoverMs ?? discoverMsDefault)
   }
 
-  /** By whatever name of this machine they were given: one server is one runtime. */
+  /** The ports of runtimes on this computer, so that one server under two names is one runtime. */
   private loopbackPorts(): readonly number[] {
     const urls = [...this.byLabel.keys()].filter((label) => label.startsWith('http')).map((label) => new URL(label))
     return urls.filter(({ hostname }) => isLoopback(hostname)).map(({ port }) => Number(port))

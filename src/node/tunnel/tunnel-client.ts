@@ -11,11 +11,11 @@ export interface TunnelOptions {
   readonly nodeId: string
   /** Ed25519 of the node's identity, base64url. */
   readonly sign: (message: string) => string
-  /** The newest router key that this node knows. Asked for each dial. */
+  /** Returns the newest router key that this node knows. It is called at each dial. */
   readonly routerKid: () => string
-  /** The routes, in this process. */
+  /** The agent's routes in this process. */
   readonly handle: Handle
-  /** One JSON object, told after each opening and each `statusChanged`. */
+  /** Returns one JSON object, which is sent after each opening and each `statusChanged`. */
   readonly status?: () => string
   readonly log: (event: TunnelLogEvent, fields: Readonly<Record<string, string | number>>) => void
   readonly random?: () => number
@@ -29,18 +29,21 @@ export type TunnelLogEvent = 'tunnel_opened' | 'tunnel_closed' | 'tunnel_not_ope
 
 export interface NodeTunnel {
   connected(): boolean
-  /** Resolves at the first tunnel, at once where there is one. */
+  /** Resolves at the first tunnel, or at once if there is one. */
   whenConnected(): Promise<void>
-  /** Tells the gateway at once instead of at its next poll. */
+  /** Tells the gateway at once, before its next poll. */
   statusChanged(): void
-  /** No new requests; those that run may end within `graceMs`. */
+  /** Accepts no new requests. Running ones may end within `graceMs`. */
   stop(graceMs?: number): Promise<void>
 }
 
-/** Full jitter: a delay of 0 to the bound, which doubles from the first to the last with each failure in a row, ms. */
+/**
+ * The wait before a dial is random between 0 and a bound (full jitter). The bound doubles with each failure in a row,
+ * ms.
+ */
 const redialFirstMs = 500
 const redialMsMaxDefault = 30_000
-/** A tunnel that lived so long starts the count anew. */
+/** After a tunnel has lived this long, the next failure counts as the first. */
 const settledMs = 10 * secondMs
 const dialMsMax = 10 * secondMs
 const stopGraceMs = 30 * secondMs
@@ -48,7 +51,7 @@ const stopGraceMs = 30 * secondMs
 /** The gateway's status (401: it does not take this node, or one of the clocks is off) or the system's code, and no more: the text names the gateway's address. */
 const dialFault = (message: string) => / (?:status code: )?([1-5][0-9]{2}|E[A-Z]+)$/.exec(message)?.[1] ?? 'no_answer'
 
-/** The DOM's type knows no headers. */
+/** The type of the DOM has no headers. */
 const BunWebSocket = WebSocket as unknown as new (url: string, options: Bun.WebSocketOptions) => Bun.WebSocket
 
 /** Keeps one tunnel to the gateway for as long as the program runs (§22). */
@@ -60,7 +63,7 @@ export function startTunnel(options: TunnelOptions): NodeTunnel {
 
 class Dialler implements NodeTunnel {
   private readonly links = new Set<TunnelLink>()
-  /** Where the gateway opens new streams. */
+  /** The tunnel on which the gateway opens new streams. */
   private newest: TunnelLink | null = null
   private dialling: Bun.WebSocket | null = null
   private redial: ReturnType<typeof setTimeout> | null = null
@@ -111,7 +114,7 @@ class Dialler implements NodeTunnel {
       if (this.dialling === ws) this.notOpened(fault)
       else link.session.lost(reason)
     }
-    // The close that follows counts.
+    // The close event that follows counts as the failure.
     ws.onerror = (event) => {
       fault = dialFault((event as ErrorEvent).message)
     }
@@ -136,7 +139,7 @@ class Dialler implements NodeTunnel {
     this.links.add(link)
     this.options.log('tunnel_opened', { attempts: this.failures + 1 })
     if (this.stopped) return link.session.goAway()
-    // What runs on the old one ends there; the gateway closes it after the last.
+    // Running streams end on the old tunnel. The gateway closes it after the last one.
     before?.session.goAway()
     this.statusChanged()
     for (const resolve of this.waiting.splice(0)) resolve()

@@ -12,7 +12,9 @@ export interface LinkEvents {
   closed(end: TunnelEnd): void
 }
 
-/** Bun's client tells no end of its backpressure; while streams wait for it, and only then, it is looked at, ms. */
+/**
+ * Bun's client does not report the end of its backpressure, so it is checked at this interval while streams wait, ms.
+ */
 const drainLookMs = 2
 
 /** The node's end of one tunnel. */
@@ -46,7 +48,7 @@ export class TunnelLink implements TunnelSocket {
     ws.addEventListener('ping', alive)
   }
 
-  /** The gateway pings; where it does not, it is gone, whatever TCP says. */
+  /** The gateway pings regularly. Without pings it counts as gone, whatever TCP says. */
   endIfSilent(silentMs: number): void {
     if (performance.now() - this.heardAtMs <= silentMs) return
     this.session.close('silent')

@@ -1,4 +1,5 @@
 import { foreignJson } from '../json/foreign-json.ts'
+import { jsonString } from '../json/json-text.ts'
 import type { ChatMetadata } from '../wire/inference/chat.ts'
 import { answerEnd } from './answer-end.ts'
 import { asciiWeight, textWeight } from './token-estimate.ts'
@@ -149,7 +150,7 @@ export class ChunkRewriter extends ChunkReader {
 
   constructor(identity: ChunkIdentity) {
     super()
-    this.head = `{"id":${JSON.stringify(identity.id)},"object":"chat.completion.chunk","created":${identity.created},"model":${JSON.stringify(identity.model)},"choices":`
+    this.head = `{"id":${jsonString(identity.id)},"object":"chat.completion.chunk","created":${identity.created},"model":${jsonString(identity.model)},"choices":`
   }
 
   accept(data: string): Accepted {

@@ -3,7 +3,10 @@ const readMax = 4_096
 const shownMax = 300
 const omitted = '[…]'
 
-/** What names a machine, a folder or a secret, in this order: a URL would else be taken for a path. */
+/**
+ * Patterns for text that names a computer, a folder or a secret. Their order matters, because a URL would otherwise be
+ * taken for a path.
+ */
 const telling: readonly RegExp[] = [
   // URLs, also of data.
   /\b[a-z][a-z0-9+.-]{1,20}:\/\/[^\s"'<>`)\]}]+/gi,

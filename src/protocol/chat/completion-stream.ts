@@ -1,17 +1,18 @@
+import type { ChatMetadata } from '../wire/inference/chat.ts'
 import type { ChunkIdentity } from './chunk-rewriter.ts'
 import type { TokenUsage } from './token-usage.ts'
 
 type Json = Readonly<Record<string, unknown>>
 
 /** A settled answer that goes out as a stream. */
-export interface SettledAnswer {
+export interface BufferedAnswer {
   readonly identity: ChunkIdentity
-  readonly message: Json
+  readonly message: Record<string, unknown>
   readonly finishReason: string
   readonly logprobs?: unknown
   readonly usage: TokenUsage
   /** `svc` of the terminal chunk. */
-  readonly metadata: object
+  readonly metadata: ChatMetadata
   /** The client asked for a usage chunk of its own. */
   readonly separateUsage: boolean
 }
@@ -49,7 +50,7 @@ function* deltas({ role: _, content, ...others }: Json): Generator<Json> {
 }
 
 /** The events of a buffered answer (§6): role, slices, terminal chunk with usage and metadata, `[DONE]`. */
-export function* answerEvents(answer: SettledAnswer): Generator<string> {
+export function* answerEvents(answer: BufferedAnswer): Generator<string> {
   const { usage, metadata: svc, finishReason, logprobs } = answer
   const head = { ...answer.identity, object: 'chat.completion.chunk' }
   const { id, created, model, object } = head

@@ -126,10 +126,16 @@ export function estimatePrompt(body: Prompt): PromptEstimate {
 /** Whole tokens of a prompt, its media included. */
 export const promptTokens = (body: Prompt): number => estimatePrompt(body).tokens
 
-/** Of a UTF-16 unit, in hundredths of a token: no tokenizer makes fewer of a text that somebody would send (§27). */
+/**
+ * The smallest weight of a UTF-16 unit, in hundredths of a token. No tokenizer makes fewer tokens of a real text
+ * (§27).
+ */
 const unitHundredthsLeast = 12
 
-/** So many tokens the messages have at least: only what a model surely reads counts, the texts of their contents. */
+/**
+ * The smallest possible number of prompt tokens. It only counts the texts of message contents, which every model
+ * reads.
+ */
 export function promptTokensLeast({ messages }: Prompt): number {
   let units = 0
   for (const { content } of messages) {

@@ -3,7 +3,7 @@ import { jsonString } from '../json/json-text.ts'
 
 export const chatPath = '/v1/chat/completions'
 
-/** Never sent to a node: nodes may be third parties (data minimisation, §5). */
+/** Fields that no node gets, because nodes may belong to third parties (data minimisation, §5). */
 const stripped: ReadonlySet<string> = new Set([
   'svc',
   'user',
@@ -14,7 +14,7 @@ const stripped: ReadonlySet<string> = new Set([
   'service_tier',
 ])
 
-/** Longer bodies stay in pieces; joining a short one costs less than handing its pieces on. */
+/** Longer bodies stay in pieces. Joining a short one costs less than passing its pieces on. */
 const joinedMax = 16 * 1024
 
 /** What is read of a request on its way out. */
@@ -24,20 +24,20 @@ interface OutgoingRequest {
   readonly stream_options?: object | null
 }
 
-/** The body a node gets, but for `model`, which differs from route to route. */
+/** The body for a node without `model`, which differs from route to route. */
 export interface UpstreamBody {
   /** Where the node takes it. */
   readonly path: string
-  /** The node is asked for a stream. */
+  /** True if the node is asked for a stream. */
   readonly stream: boolean
   /** One text, or its pieces in order. */
   forModel(upstreamModelId: string): string | readonly string[]
 }
 
-/** In a request for a whole answer: the node is asked for a stream all the same. */
+/** Replaces members in a request for a whole answer, so that the node sends a stream. */
 export const streamMembers = { stream: true, stream_options: { include_usage: true } } as const
 
-/** What the gateway itself puts into a body, and so takes out of the client's. */
+/** The members that the gateway itself sets, and therefore removes from the client's body. */
 function ownMembers(body: OutgoingRequest, ceiling: number | null): Readonly<Record<string, unknown>> | null {
   if (body.stream !== true && ceiling === null) return null
   return {
@@ -67,11 +67,26 @@ export function upstreamBody(
   const stream = (own !== null && Object.hasOwn(own, 'stream') ? own.stream : body.stream) === true
   const written = own === null ? '' : JSON.stringify(own).slice(1, -1)
   const added = written === '' ? '' : `,${written}`
-  const head = (upstreamModelId: string) => `{"model":${jsonString(upstreamModelId)}${added}`
-  if (text.length > joinedMax)
-    return { path, stream, forModel: (model) => [head(model), ...pieces.flatMap((piece) => [',', piece]), '}'] }
-  const tail = pieces.length === 0 ? '}' : `,${pieces.join(',')}}`
-  return { path, stream, forModel: (model) => head(model) + tail }
+  return new CutBody(path, stream, added, pieces, text.length > joinedMax)
+}
+
+/** The client's body without what was cut out of it, and ours in its place. */
+class CutBody implements UpstreamBody {
+  constructor(
+    readonly path: string,
+    readonly stream: boolean,
+    /** Our members, each with a comma before it. */
+    private readonly added: string,
+    private readonly pieces: readonly string[],
+    private readonly long: boolean,
+  ) {}
+
+  forModel(upstreamModelId: string): string | readonly string[] {
+    const { pieces } = this
+    const head = `{"model":${jsonString(upstreamModelId)}${this.added}`
+    if (this.long) return [head, ...pieces.flatMap((piece) => [',', piece]), '}']
+    return pieces.length === 0 ? `${head}}` : `${head},${pieces.join(',')}}`
+  }
 }
 
 function membersOf(body: OutgoingRequest, dropped: (key: string) => boolean): readonly string[] {

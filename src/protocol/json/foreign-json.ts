@@ -1,6 +1,6 @@
 import { jsonDepthMax, scanJson } from './json-scan.ts'
 
-/** No JSON as short as this can break a bound: each level takes two characters. */
+/** A text this short cannot exceed a bound, because each level takes two characters. */
 const harmlessLength = 2 * jsonDepthMax
 
 /**
@@ -16,7 +16,7 @@ export function foreignJson(text: string): unknown {
   }
 }
 
-/** The text of a body of unknown length; null beyond the limit, and no further is read. */
+/** Reads a body of unknown length. Stops and returns null if it exceeds the limit. */
 export async function boundedText(
   body: ReadableStream<Uint8Array>,
   bytesMax: number,
@@ -36,7 +36,7 @@ export async function boundedText(
   }
 }
 
-/** The value of an answer to `fetch`; undefined also where it is too long. Rejects when the connection fails. */
+/** The value of an answer to `fetch`, or undefined if it is not JSON or too long. Rejects if the connection fails. */
 export async function foreignAnswer(response: Response, bytesMax: number): Promise<unknown> {
   if (response.body === null) return undefined
   const text = await boundedText(response.body, bytesMax)

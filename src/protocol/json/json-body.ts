@@ -7,6 +7,7 @@ import { repeatedKey, scanJson } from './json-scan.ts'
 /** Bodies of the admin routes (§17, credits and purge). */
 export const adminBodyBytesMax = 16 * 1024
 const faultsMax = 8
+const plainJsonType = 'application/json'
 const jsonType = /^application\/json\s*(;|$)/i
 
 const tooLarge = (bytesMax: number) =>
@@ -15,26 +16,42 @@ const tooLarge = (bytesMax: number) =>
 const strictUtf8 = () => new TextDecoder('utf-8', { fatal: true })
 const replacement = '\ufffd'
 
-/** What a body says of its form before it is read. JSON is UTF-8 and nothing else (RFC 8259). */
+/** Checks the headers that describe the body. JSON is always UTF-8 (RFC 8259). */
 function checkForm({ headers }: Request): void {
   const type = headers.get('content-type') ?? ''
+  if (type !== plainJsonType) checkType(type)
+  const coding = headers.get('content-encoding')
+  if (coding !== null && coding !== 'identity') {
+    throw new Problem('unsupported_media_type', { detail: 'Compressed bodies are not accepted' })
+  }
+}
+
+function checkType(type: string): void {
   if (!jsonType.test(type)) throw new Problem('unsupported_media_type')
   const charset = /;\s*charset\s*=\s*"?([^\s";]*)/i.exec(type)?.[1]
   if (charset !== undefined && !/^utf-?8$/i.test(charset)) {
     throw new Problem('unsupported_media_type', { detail: 'The body must be UTF-8' })
   }
-  if (headers.has('content-encoding') && headers.get('content-encoding') !== 'identity') {
-    throw new Problem('unsupported_media_type', { detail: 'Compressed bodies are not accepted' })
-  }
 }
 
+const byteOrderMark = 0xfeff
+
 /**
- * The text of a blob. Throws `TypeError` for bytes that are no UTF-8, for which `text` alone would put another character:
- * only where that one appears are the bytes themselves looked at, since that costs four times as much.
+ * The text of a body. Where a character appears that stands for bytes that are no UTF-8 (or for itself), a decoder that
+ * refuses such bytes decides, which costs four times as much.
  */
-async function strictText(body: Blob): Promise<string> {
-  const text = await body.text()
-  return text.includes(replacement) ? strictUtf8().decode(await body.arrayBuffer()) : text
+function strictText(body: ArrayBuffer): string {
+  const text = Buffer.from(body).toString('utf8')
+  if (text.includes(replacement)) return decodedStrictly(body)
+  return text.charCodeAt(0) === byteOrderMark ? text.slice(1) : text
+}
+
+function decodedStrictly(body: ArrayBuffer): string {
+  try {
+    return strictUtf8().decode(body)
+  } catch {
+    throw notUtf8()
+  }
 }
 
 /**
@@ -42,18 +59,25 @@ async function strictText(body: Blob): Promise<string> {
  * is out of reach and this one speaks for it. Throws `unsupported_media_type`, `payload_too_large`, and `invalid_json` for
  * what is no UTF-8.
  */
-export async function readJsonText(request: Request, bytesMax: number): Promise<string> {
+export function readJsonText(request: Request, bytesMax: number): Promise<string> {
   checkForm(request)
   const length = request.headers.get('content-length')
+  if (length === null) return readUnmeasured(request, bytesMax)
   if (Number(length) > bytesMax) throw tooLarge(bytesMax)
+  return request.arrayBuffer().then(strictText)
+}
+
+/** The length shows only while it comes. */
+async function readUnmeasured({ body }: Request, bytesMax: number): Promise<string> {
+  if (body === null) return ''
+  let text: string | null
   try {
-    if (length !== null) return await strictText(await request.blob())
-    const text = request.body === null ? '' : await boundedText(request.body, bytesMax, strictUtf8())
-    if (text !== null) return text
+    text = await boundedText(body, bytesMax, strictUtf8())
   } catch (error) {
-    throw error instanceof TypeError ? invalidJson('The body is not UTF-8') : error
+    throw error instanceof TypeError ? notUtf8() : error
   }
-  throw tooLarge(bytesMax)
+  if (text === null) throw tooLarge(bytesMax)
+  return text
 }
 
 function membersOf(value: unknown): number {
@@ -69,6 +93,7 @@ function membersOf(value: unknown): number {
 }
 
 const invalidJson = (detail: string) => new Problem('invalid_json', { detail })
+const notUtf8 = () => invalidJson('The body is not UTF-8')
 
 /**
  * Throws `invalid_json`, also for what breaks a bound of `json-scan.ts`, and for a key that comes twice: of the two a node
@@ -81,7 +106,7 @@ export function parseJson(text: string): unknown {
   try {
     value = JSON.parse(text)
   } catch {
-    // The parser's message quotes the body.
+    // The parser's message would quote the body.
     throw new Problem('invalid_json')
   }
   if (typeof value !== 'object' || membersOf(value) === members) return value
@@ -111,14 +136,14 @@ function faultCode({ type }: ValueError): string {
   }
 }
 
-/** TypeBox counts UTF-16 units; a bound of ours is one of characters (§27), and most of them are one unit. */
+/** TypeBox counts UTF-16 units, but our bounds count characters (§27). */
 function isShortEnough({ type, schema, value }: ValueError): boolean {
   if (type !== ValueErrorType.StringMaxLength) return false
   const { length } = value as string
   return length <= 2 * schema.maxLength && [...(value as string)].length <= schema.maxLength
 }
 
-/** "None of the variants" helps nobody: the faults of the variant that the value was meant to be. */
+/** "None of the variants" helps nobody, so this reports the faults of the variant that was probably meant. */
 function* unfolded(errors: Iterable<ValueError>): Generator<ValueError> {
   for (const error of errors) {
     if (isShortEnough(error)) continue
@@ -130,7 +155,7 @@ function* unfolded(errors: Iterable<ValueError>): Generator<ValueError> {
   }
 }
 
-/** TypeBox's messages name the schema's expectation, never the caller's value. */
+/** TypeBox's messages describe what the schema expects, and never contain the caller's value. */
 function bodyFaults(check: TypeCheck<TSchema>, value: unknown): FieldFault[] {
   const faults: FieldFault[] = []
   for (const error of unfolded(check.Errors(value))) {
@@ -163,12 +188,12 @@ export async function readBody<S extends TSchema>(
   return checkBody(await readJsonText(request, bytesMax), schema)
 }
 
-/** The same for a text at hand, where the exact bytes were signed. */
+/** Checks a text whose exact bytes were signed. */
 export function checkBody<S extends TSchema>(text: string, schema: S): Static<S> {
   return checkValue(parseJson(text), schema)
 }
 
-/** The same for a value that was parsed. Throws `invalid_request` with what is wrong. */
+/** Checks a parsed value. Throws `invalid_request` with the faults. */
 export function checkValue<S extends TSchema>(value: unknown, schema: S): Static<S> {
   let check = compiled.get(schema)
   if (check === undefined) {

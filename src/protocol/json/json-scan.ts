@@ -5,13 +5,16 @@
 export const jsonDepthMax = 128
 export const objectMembersMax = 10_000
 export const arrayItemsMax = 100_000
-/** Members of all objects together, and all objects and arrays: more of either would hold up everybody while it is parsed. */
+/**
+ * Bounds for the members of all objects together, and for all objects and arrays. More would block other requests
+ * during the parsing.
+ */
 export const membersInAllMax = 400_000
 export const containersMax = 400_000
 /** Commas between items and members, all together: of numbers alone there would be millions. */
 export const commasInAllMax = 1_000_000
 
-/** What breaks a bound, as the end of a sentence about the text. */
+/** The faults, each as the end of a sentence about the text. */
 const tooDeep = `nests deeper than ${jsonDepthMax} levels`
 const tooManyMembers = `has an object with more than ${objectMembersMax} members`
 const tooManyItems = `has an array with more than ${arrayItemsMax} items`
@@ -43,7 +46,7 @@ export function stringEnd(text: string, at: number): number {
   return text.length
 }
 
-/** Commas so far, and the most there may be, of each container around the one that is read. One scan at a time uses them. */
+/** The commas of each open container so far, and the allowed number. Only one scan at a time uses these arrays. */
 const commasAround = new Int32Array(jsonDepthMax + 1)
 const commasMaxAround = new Int32Array(jsonDepthMax + 1)
 
@@ -90,10 +93,10 @@ export function scanJson(text: string): number | string {
   return members > membersInAllMax || containers > containersMax ? tooMuch : members
 }
 
-/** So many keys are looked at for the name of one that comes twice. */
+/** How many keys the search for a repeated key reads. */
 const keysSoughtMax = 100_000
 
-/** A key that its object has twice, of a text that is JSON; null where none is found among the first ones. */
+/** Finds a key that one object has twice in valid JSON. null if the first keys contain none. */
 export function repeatedKey(text: string): string | null {
   const open: Set<string>[] = []
   let sought = 0

@@ -1,12 +1,12 @@
 import { brand, headers, requestUrnPrefix } from '../../brand.ts'
-import { openAiError, Problem, problemKind, problemType, quoteValue } from '../../errors.ts'
+import { anthropicError, openAiError, Problem, problemKind, problemType, quoteValue } from '../../errors.ts'
 import type { Config } from '../../settings/config.ts'
 
 type HeaderMap = Readonly<Record<string, string>>
 
-/** Seconds until a retry is worth it where the refusal itself does not know. */
+/** The retry time of refusals that have none, seconds. */
 const retryAfterSecondsDefault = 5
-/** The SDKs refuse to wait longer (§2); a daily quota alone says how long it really takes. */
+/** The SDKs refuse to wait longer (§2). Only a daily quota names its real time. */
 const retryAfterSecondsMax = 120
 const hstsSeconds = 31_536_000
 
@@ -28,7 +28,7 @@ function retryAfter({ code, status, options }: Problem): number | undefined {
     : undefined
 }
 
-/** The same refusal with what the caller is told about waiting, so that header and body agree. */
+/** Adds the retry time to the refusal, so that header and body agree. */
 function withRetryAfter(problem: Problem): Problem {
   const seconds = retryAfter(problem)
   if (seconds === undefined || seconds === problem.options.retryAfterSeconds) return problem
@@ -49,11 +49,20 @@ function problemHeaders(problem: Problem, requestId: string, challenge: string):
 export const bearerChallenge = `Bearer realm="${brand}"`
 export const adminChallenge = `${brand.toUpperCase()}-Admin-Token realm="${brand}"`
 
-/** Chat and model list: both OpenAI SDKs unwrap `error` (§2). */
-export function openAiResponse(given: Problem, requestId: string, base: HeaderMap): Response {
+/** Whose shape the error of an inference route has. */
+export type Envelope = keyof typeof envelopes
+
+const envelopes = {
+  /** Both OpenAI SDKs unwrap `error` (§2). */
+  openai: openAiError,
+  anthropic: anthropicError,
+} as const
+
+/** Inference and model lists: in the shape that the client's SDK unwraps. */
+export function envelopeResponse(envelope: Envelope, given: Problem, requestId: string, base: HeaderMap): Response {
   const problem = withRetryAfter(given)
   const { shouldRetry } = problemKind(problem.code)
-  return Response.json(openAiError(problem, requestId), {
+  return Response.json(envelopes[envelope](problem, requestId), {
     status: problem.status,
     headers: {
       ...base,
@@ -96,7 +105,7 @@ export function problemResponse(
 
 type Fault = NonNullable<Problem['options']['errors']>[number]
 
-/** A pointer may hold a caller's own key. */
+/** A pointer may contain a caller's own key, so it is cleaned. */
 function cleanFault(fault: Fault): Fault {
   return fault.pointer === undefined ? fault : { ...fault, pointer: quoteValue(fault.pointer) }
 }

@@ -6,28 +6,34 @@ import { createKeccak } from 'hash-wasm'
  * (§14).
  */
 
-// Of its own: `receipt.ts` has another state in the middle of a receipt.
+// A separate state, because `receipt.ts` has its own state in the middle of a receipt.
 const keccak = await createKeccak(256)
 
 export const keccak256 = (bytes: Uint8Array): Uint8Array => keccak.init().update(bytes).digest('binary')
 
-export const toHex = (bytes: Uint8Array) =>
-  `0x${Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('hex')}`
+export const toHex = (bytes: Uint8Array) => `0x${bytes.toHex()}`
 
 /** Throws for anything but `0x` and `length` bytes. */
 export function fromHex(text: string, length: number): Uint8Array {
   if (!/^0x[0-9a-fA-F]*$/.test(text) || text.length !== 2 + 2 * length)
     throw new RangeError(`not ${length} bytes in hex`)
-  return new Uint8Array(Buffer.from(text.slice(2), 'hex'))
+  return Uint8Array.fromHex(text.slice(2))
 }
 
 const wordBytes = 32
-/** Root of nothing. */
+/** The root of an empty tree. */
 export const zeroRoot = `0x${'00'.repeat(wordBytes)}`
-/** Between two pauses of a long computation. */
+/** How many hashes a long computation makes between two pauses. */
 const hashesPerTurn = 4_096
 
-const compare = (a: Uint8Array, b: Uint8Array) => Buffer.compare(a, b)
+/** Of equal lengths, by their bytes. */
+function compare(a: Uint8Array, b: Uint8Array): number {
+  for (let at = 0; at < a.length; at++) {
+    const difference = (a[at] ?? 0) - (b[at] ?? 0)
+    if (difference !== 0) return difference
+  }
+  return 0
+}
 
 const pair = new Uint8Array(2 * wordBytes)
 function hashPair(a: Uint8Array, b: Uint8Array): Uint8Array {
@@ -50,14 +56,32 @@ const encoder = new TextEncoder()
 /** `bytes32` under which the contract knows an id of ours. */
 export const idHash = (id: string): Uint8Array => keccak256(encoder.encode(id))
 
-/** `keccak256(keccak256(abi.encode(bytes32 keccak256(entry_id), address payee, uint256 amount)))`. */
-export function payoutLeaf({ entryId, payee, amountWei }: PayoutLeaf): Uint8Array {
+/** `keccak256(keccak256(abi.encode(bytes32 id, address payee, uint256 amount)))`. */
+function leafOf(id: Uint8Array, payee: string, amountWei: bigint): Uint8Array {
   if (amountWei < 0n || amountWei >= 2n ** 256n) throw new RangeError('an amount is a uint256')
   const words = new Uint8Array(3 * wordBytes)
-  words.set(idHash(entryId), 0)
+  words.set(id, 0)
   words.set(fromHex(payee, 20), wordBytes + 12)
   words.set(fromHex(`0x${amountWei.toString(16).padStart(64, '0')}`, wordBytes), 2 * wordBytes)
   return keccak256(keccak256(words))
+}
+
+/** Of a batch of contract v1. */
+export const payoutLeaf = ({ entryId, payee, amountWei }: PayoutLeaf): Uint8Array =>
+  leafOf(idHash(entryId), payee, amountWei)
+
+/**
+ * The leaf of a payout as its proof names it. From contract v2 on the id is the receipt's hash itself; a batch of v1 has
+ * the keccak-256 of the entry's id in its place.
+ */
+export function payoutLeafOf(payout: {
+  readonly receiptHash: string | null
+  readonly entryId: string
+  readonly payee: string
+  readonly amountWei: bigint
+}): Uint8Array {
+  const { receiptHash, entryId, payee, amountWei } = payout
+  return leafOf(receiptHash === null ? idHash(entryId) : fromHex(receiptHash, wordBytes), payee, amountWei)
 }
 
 /** All nodes, root first, in one piece of memory: there may be very many. At least one leaf. */
@@ -119,7 +143,7 @@ export class MerkleTree {
     this.nodes.set(hashPair(this.node(2 * at + 1), this.node(2 * at + 2)), at * wordBytes)
   }
 
-  /** Of equal leaves the last node, as OpenZeppelin's library does. */
+  /** The last one of equal leaves, as in OpenZeppelin's library. */
   private placeOf(leaf: Uint8Array): number | null {
     const last = 2 * this.leafCount - 2
     let [low, high] = [0, this.leafCount - 1]

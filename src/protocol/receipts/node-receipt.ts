@@ -2,7 +2,7 @@ import type { VerifyKey } from '../signing/ed25519.ts'
 import { freshSeconds, receiptMessage } from '../signing/signatures.ts'
 import { type Receipt, receiptText, textHash } from './receipt.ts'
 
-/** What the gateway itself saw of a call; only the times are the node's word. */
+/** The facts that the gateway itself saw. Only the times come from the node. */
 export type SeenWork = Omit<Receipt, 'issuer' | 'startedAt' | 'completedAt'>
 
 export interface VouchedReceipt {
@@ -26,7 +26,7 @@ export function readNodeReceipt(svc: unknown, seen: SeenWork, key: VerifyKey, no
   if (typeof told !== 'string' || typeof signature !== 'string') return null
   if (typeof startedAt !== 'string' || typeof completedAt !== 'string') return null
   const [startedMs, completedMs] = [timeOf(startedAt), timeOf(completedAt)]
-  // Its clock may be off by as much as its signatures allow; NaN fits nothing.
+  // The node's clock may differ as much as its signatures allow. NaN passes no comparison.
   if (!(startedMs <= completedMs && Math.abs(nowMs - completedMs) <= freshSeconds * 1_000)) return null
   const text = receiptText({ ...seen, issuer: 'node', startedAt, completedAt })
   const hash = textHash(text)

@@ -1,6 +1,5 @@
 import { createKeccak } from 'hash-wasm'
 import { receiptVersion } from '../../brand.ts'
-import { jsonString, jsonStringOrNull } from '../json/json-text.ts'
 import type { WorkKind } from '../wire/work-kinds.ts'
 
 /** The facts of one metered (sub-)call: no money and no content, because prompts are guessable (§14). */
@@ -28,11 +27,27 @@ const utf8BytesPerUnitMax = 3
 const scratch = new Uint8Array(8 * 1024)
 
 /**
- * The bytes that are hashed and that a node signs: the JCS form (RFC 8785) of the wire names, written in their sorted
- * order. By hand, because it is on the path of every answer: the general writer takes three times as long.
+ * The bytes that are hashed and that a node signs: the JCS form (RFC 8785) of the wire names. The members stand in their
+ * sorted order here, so that the engine's own writer makes it: in a third less time than a template, of which every piece is
+ * a string of its own, and it is on the path of every answer.
  */
 export function receiptText(receipt: Receipt): string {
-  return `{"completed_at":${jsonString(receipt.completedAt)},"completion_tokens":${receipt.completionTokens},"issuer":"${receipt.issuer}","job_id":${jsonStringOrNull(receipt.jobId)},"kind":"${receipt.kind}","model_id":${jsonString(receipt.modelId)},"node_class":${jsonString(receipt.nodeClass)},"node_id":${jsonString(receipt.nodeId)},"prompt_tokens":${receipt.promptTokens},"request_id":${jsonString(receipt.requestId)},"runtime_id":${jsonString(receipt.runtimeId)},"runtime_kind":${jsonString(receipt.runtimeKind)},"started_at":${jsonString(receipt.startedAt)},"v":"${receiptVersion}"}`
+  return JSON.stringify({
+    completed_at: receipt.completedAt,
+    completion_tokens: receipt.completionTokens,
+    issuer: receipt.issuer,
+    job_id: receipt.jobId,
+    kind: receipt.kind,
+    model_id: receipt.modelId,
+    node_class: receipt.nodeClass,
+    node_id: receipt.nodeId,
+    prompt_tokens: receipt.promptTokens,
+    request_id: receipt.requestId,
+    runtime_id: receipt.runtimeId,
+    runtime_kind: receipt.runtimeKind,
+    started_at: receipt.startedAt,
+    v: receiptVersion,
+  })
 }
 
 /** `0x` and the hex keccak-256 of a receipt's text, as an EVM contract computes it. */

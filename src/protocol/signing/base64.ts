@@ -7,12 +7,12 @@ const letters = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-
 /** Arguments of one `String.fromCharCode`. */
 const sliceBytes = 8 * 1024
 
-/** How many bytes the text stands for; null unless it is canonical. Decodes nothing. */
+/** The number of bytes that the text encodes, or null unless it is canonical. It decodes nothing. */
 export function base64UrlLength(text: string): number | null {
   if (!alphabet.test(text)) return null
   const rest = text.length % 4
   if (rest === 1) return null
-  // The last letter carries 2 or 4 bits that no byte takes: they must be zero, or two texts would mean the same.
+  // The last letter has 2 or 4 unused bits, which must be zero. Otherwise two texts would mean the same.
   const unusedBits = rest === 2 ? 4 : rest === 3 ? 2 : 0
   const last = letters.indexOf(text.charAt(text.length - 1))
   if (unusedBits > 0 && (last & ((1 << unusedBits) - 1)) !== 0) return null
@@ -40,4 +40,13 @@ export function encodeBase64(bytes: Uint8Array): string {
     binary += String.fromCharCode(...bytes.subarray(at, at + sliceBytes))
   }
   return btoa(binary)
+}
+
+const standardAlphabet = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/
+
+/** null unless the text is what `encodeBase64` writes. */
+export function decodeBase64(text: string): Uint8Array | null {
+  if (!standardAlphabet.test(text)) return null
+  const bytes = decodeBase64Url(text.replaceAll('+', '-').replaceAll('/', '_').replace(/=+$/, ''))
+  return bytes !== null && encodeBase64(bytes) === text ? bytes : null
 }

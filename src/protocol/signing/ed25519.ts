@@ -13,12 +13,14 @@ export interface SigningKey {
   readonly keyId: string
   /** base64url, 86 characters. */
   sign(message: string | Uint8Array): string
+  /** On another thread: for many at once. */
+  signSoon(message: string | Uint8Array): Promise<string>
 }
 
 export interface VerifyKey {
   readonly publicKey: string
   readonly keyId: string
-  /** False for anything that is no signature at all. */
+  /** Returns false also for a text that is not a signature. */
   verify(message: string | Uint8Array, signature: string): boolean
 }
 
@@ -39,6 +41,12 @@ export function signingKey(seed: Uint8Array): SigningKey {
     publicKey: toBase64url(publicKey),
     keyId: keyIdOf(publicKey),
     sign: (message) => sign(null, bytesOf(message), key).toString('base64url'),
+    signSoon: (message) =>
+      new Promise((resolve, reject) =>
+        sign(null, bytesOf(message), key, (error, signature) =>
+          error === null ? resolve(signature.toString('base64url')) : reject(error),
+        ),
+      ),
   }
 }
 
@@ -46,7 +54,7 @@ function rawPublicKey(key: KeyObject): Uint8Array {
   return new Uint8Array(key.export({ format: 'der', type: 'spki' }).subarray(spkiHead.length))
 }
 
-/** null for what is no public key, or one of small order. */
+/** null if the text is not a public key, or a key of small order. */
 export function verifyKey(publicKey: string): VerifyKey | null {
   const raw = fromBase64url(publicKey, publicKeyBytes)
   if (raw === null || !isSoundPoint(raw)) return null
@@ -62,7 +70,7 @@ function isSoundPoint(raw: Uint8Array): boolean {
   }
 }
 
-/** Padding is tolerated (§15), another spelling is not. */
+/** Accepts padding (§15) and no other spelling. */
 function checks(key: KeyObject, message: Uint8Array, text: string): boolean {
   const signature = fromBase64url(text.replace(/={1,2}$/, ''), signatureBytes)
   return signature !== null && verify(null, message, key, signature)
@@ -73,8 +81,13 @@ export function keyIdOf(publicKey: Uint8Array): string {
   return createHash('sha256').update(publicKey).digest().subarray(0, 16).toString('base64url')
 }
 
-/** For people to compare: `SHA256:` and base64url of the hash of the public key; null for what is no key. */
+/** For people to compare: `SHA256:` and the hash of the public key in base64url. null if the text is not a key. */
 export function fingerprint(publicKey: string): string | null {
   const raw = fromBase64url(publicKey, publicKeyBytes)
   return raw === null ? null : `SHA256:${createHash('sha256').update(raw).digest('base64url')}`
+}
+
+/** As `VerifyKey.verify`, with everything in bytes. */
+export function verifyEd25519(publicKey: Uint8Array, message: Uint8Array, signature: Uint8Array): boolean {
+  return verifyKey(toBase64url(publicKey))?.verify(message, toBase64url(signature)) === true
 }

@@ -17,18 +17,21 @@ import {
   transportKeyId,
 } from './envelope.ts'
 
-/** What opens or seals the one answer to one request. A client that waits elsewhere may keep it; it opens nothing else. */
+/**
+ * Opens or seals the one answer to one request. A client that waits elsewhere may keep it, because it opens nothing
+ * else.
+ */
 export interface ResponseKeys {
   /** 32 bytes; a secret. */
   readonly secret: Uint8Array
   readonly clientPublicKey: string
   readonly nodePublicKey: string
   readonly keyId: string
-  /** Hex SHA-256 of the request's ciphertext: an answer to another request does not open. */
+  /** Hexadecimal SHA-256 of the request's ciphertext, so that an answer to another request does not open. */
   readonly requestHash: string
 }
 
-/** One code for every way in which an envelope does not open: which it was would help an attacker only. */
+/** One error for every envelope that does not open, because the reason would only help an attacker. */
 export class EnvelopeError extends Error {
   override readonly name = 'EnvelopeError'
   constructor() {
@@ -81,7 +84,7 @@ export interface SealedRequest {
   readonly responseKeys: ResponseKeys
 }
 
-/** For tests of the vectors alone: a nonce or a key that is used twice gives the plaintext away. */
+/** Only for tests with fixed vectors: a repeated nonce or key reveals the plaintext. */
 export interface FixedRandomness {
   readonly secretKey?: Uint8Array
   readonly nonce?: Uint8Array

@@ -19,7 +19,9 @@ export interface Envelope {
   readonly aad_hash?: string
 }
 
-/** What both directions are bound to beside the keys. `jobId`: the client's own, `''` where it sent none. */
+/**
+ * The context to which both directions are bound, beside the keys. `jobId` is the client's own, or `''` without one.
+ */
 export interface EnvelopeContext {
   readonly jobId: string
   readonly modelId: string
@@ -32,7 +34,7 @@ const tagBytes = 16
 export const ciphertextBytesMax = 6 * 1024 * 1024
 const keyIdBytes = 16
 const hashPattern = /^[0-9a-f]{64}$/
-/** Any scalar tells a point of low order, by the shared secret being zero. */
+/** Any scalar detects a point of low order, because the shared secret becomes zero. */
 const probeScalar = new Uint8Array(envelopeKeyBytes).fill(1)
 
 /** base64url of the first 16 bytes of SHA-256 of the node's public key. */
@@ -85,7 +87,7 @@ export function requestAadHash(context: EnvelopeContext, keyId: string, clientPu
 
 export type EnvelopeFault = { readonly field: keyof Envelope; readonly detail: string }
 
-/** What is wrong with an envelope as anyone can see it, without a key; null when nothing is. */
+/** The visible fault of an envelope, which needs no key to find. null if there is none. */
 export function envelopeFault(envelope: Envelope): EnvelopeFault | null {
   const fault = (field: keyof Envelope, detail: string): EnvelopeFault => ({ field, detail })
   if (envelope.version !== envelopeVersion) return fault('version', `must be ${envelopeVersion}`)

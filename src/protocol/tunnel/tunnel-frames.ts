@@ -18,9 +18,9 @@ const frameType = {
 export const headerBytes = 5
 export const payloadBytesMax = 64 * 1024
 export const streamIdMax = 0xff_ff_ff_ff
-/** What a sender may have under way on one stream, each way, bytes. */
+/** How many bytes a sender may have under way on one stream in each direction. */
 export const windowBytes = 64 * 1024
-/** More than this cannot be granted by all windows of a peer that keeps to the protocol. */
+/** A peer that follows the protocol cannot grant more than this with all its windows. */
 const windowGrantMax = 0x7f_ff_ff_ff
 
 /** `headers`: names in lower case. */
@@ -35,7 +35,7 @@ export interface AnswerHead {
   readonly headers: Readonly<Record<string, string>>
 }
 
-/** Why a stream ended before its end; what is not known to the reader is as good as `failed`. */
+/** Why a stream ended early. An unknown code counts as `failed`. */
 export type ResetCode = 'cancelled' | 'failed' | 'too_many_streams'
 
 export type Frame =
@@ -49,7 +49,7 @@ export type Frame =
   | { readonly kind: 'status'; readonly id: 0; readonly text: string }
   | { readonly kind: 'goAway'; readonly id: 0 }
 
-/** Why a message is no frame; each closes the tunnel. */
+/** Why a message is not a frame. Each of these closes the tunnel. */
 export type FrameFault = 'bad_length' | 'unknown_type' | 'bad_stream_id' | 'bad_payload'
 export interface BrokenFrame {
   readonly kind: 'broken'
@@ -141,13 +141,13 @@ function openHeadOf({ method, path, headers }: JsonObject): OpenHead | null {
 }
 
 function answerHeadOf({ status, headers }: JsonObject): AnswerHead | null {
-  // An interim answer (1xx) has no place here: a stream has one head.
+  // Interim answers (1xx) are not allowed, because a stream has one head.
   if (typeof status !== 'number' || !Number.isInteger(status) || status < 200 || status > 599) return null
   const fields = headersOf(headers)
   return fields === null ? null : { status, headers: fields }
 }
 
-/** What another gateway passes on as the head of a node's answer; null: it is none. */
+/** Reads the head of a node's answer that another gateway passes on. null if it is not valid. */
 export function readAnswerHead(value: unknown): AnswerHead | null {
   return isObject(value) ? answerHeadOf(value) : null
 }

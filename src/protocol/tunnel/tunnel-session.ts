@@ -15,12 +15,12 @@ import { type StreamCarrier, type StreamSink, TunnelStream } from './tunnel-stre
 
 /** Streams of one tunnel at a time. */
 export const openStreamsMax = 1_024
-/** The socket may hold so much that the kernel has not taken before the streams wait for their turn, bytes. */
+/** How many bytes the socket may hold that the kernel has not taken. Beyond it streams wait for their turn. */
 export const socketBytesMax = 256 * 1024
 
 export const tunnelProtocol = `${brand}-tunnel-v1`
 export const pingEveryMs = 10_000
-/** A tunnel that neither answered nor sent anything for so long is dead. */
+/** A tunnel without any message for this long is dead. */
 export const silentMsMax = 30_000
 
 export type TunnelFault =
@@ -28,7 +28,7 @@ export type TunnelFault =
   | 'unknown_stream'
   | 'unexpected_frame'
   | 'window_exceeded'
-  /** A message of this side was dropped by its own socket. */
+  /** The socket of this side dropped a message. */
   | 'overflow'
   | 'silent'
 
@@ -59,9 +59,9 @@ export interface TunnelSocket {
   send(message: Buffer): boolean
   /** What the kernel has not taken yet, bytes. */
   bufferedBytes(): number
-  /** `drained` is to be called once the socket holds less. */
+  /** Call `drained` when the socket holds less. */
   awaitDrain(): void
-  /** What `work` sends goes to the kernel in one piece, where the socket can do that. */
+  /** The socket sends everything from `work` to the kernel at once, if it can. */
   together(work: () => void): void
   close(code: number, reason: string): void
 }
@@ -73,15 +73,15 @@ export interface SessionPort {
   opened?(stream: TunnelStream, head: OpenHead): StreamSink
   /** One JSON object of the node (the gateway's end). */
   status?(text: string): void
-  /** The other end asks for the end of this tunnel. */
+  /** The other end asks to end this tunnel. */
   goAway(): void
-  /** No stream is left; called after each last one. */
+  /** Called each time when the last stream has ended. */
   idle(): void
-  /** Once, after every stream has heard of it. */
+  /** Called once, after every stream was told. */
   closed(end: TunnelEnd): void
 }
 
-/** What both ends of a tunnel do alike (§22): streams, their windows and their turns. Has no timer. */
+/** The common part of both ends of a tunnel (§22): streams, their windows and their turns. It has no timer. */
 export class TunnelSession implements StreamCarrier {
   readonly role: 'gateway' | 'node'
   private readonly streams = new Map<number, TunnelStream>()
@@ -90,7 +90,7 @@ export class TunnelSession implements StreamCarrier {
   private firstInTurn: TunnelStream | null = null
   private lastInTurn: TunnelStream | null = null
   private awaitingDrain = false
-  /** The gateway opens no more streams. */
+  /** True if the gateway opens no more streams. */
   private refusing = false
 
   constructor(private readonly port: SessionPort) {
@@ -112,7 +112,7 @@ export class TunnelSession implements StreamCarrier {
     const frame = openFrame(this.lastId + 1, head)
     if (frame === null) return null
     const stream = new TunnelStream(++this.lastId, this)
-    // Ids are used up after four billion requests: the node dials a new tunnel, this one ends.
+    // After four billion requests no ids are left. The node dials a new tunnel, and this one ends.
     if (this.lastId === streamIdMax) {
       this.refusing = true
       this.goAway()
@@ -191,7 +191,7 @@ export class TunnelSession implements StreamCarrier {
     return first
   }
 
-  /** Every stream that may send has its turn, one piece each, for as long as the socket takes more. */
+  /** Each stream that may send sends one piece in turn, while the socket accepts more. */
   private pump(): void {
     if (this.awaitingDrain) return
     while (this.firstInTurn !== null && this.ended === null) {
@@ -239,7 +239,7 @@ export class TunnelSession implements StreamCarrier {
     if (frame.id > this.lastId) return 'unknown_stream'
     const stream = this.streams.get(frame.id)
     if (stream !== undefined) return this.onStream(stream, frame)
-    // Over on this end: the sender, which may not know yet, gets its credit back.
+    // The stream has ended here, and its sender may not know yet, so it gets its credit back.
     if (frame.kind === 'data') this.send(windowFrameOf(frame.id, frame.bytes.length))
     return null
   }

@@ -9,9 +9,9 @@ import {
   windowFrameOf,
 } from './tunnel-frames.ts'
 
-/** A stream sends so much at a time before the next has its turn, bytes. */
+/** How many bytes a stream sends before the next one has its turn. */
 const turnBytesMax = 16 * 1024
-/** Credit is given back in pieces of at least this, so that small chunks do not cost a frame each. */
+/** Credit is returned in pieces of at least this size, so that small chunks do not cost a frame each. */
 const creditPieceBytes = windowBytes / 2
 
 /** What a stream tells its end. Exactly one of `ended` (gateway: the answer is whole) and `reset` comes last. */
@@ -21,9 +21,12 @@ export interface StreamSink {
   bytes(chunk: Buffer): void
   /** All bytes of the other side have come. */
   ended(): void
-  /** Cut by the other side, or with the tunnel (`tunnel_closed`); not called after this side's own `reset`. */
+  /**
+   * The other side or the end of the tunnel (`tunnel_closed`) cut the stream. It is not called after this side's own
+   * `reset`.
+   */
   reset(code: string): void
-  /** After a `write` that returned false: the next may come. */
+  /** Called after a `write` that returned false, when the next one may follow. */
   writable(): void
 }
 
@@ -31,9 +34,9 @@ export interface StreamSink {
 export interface StreamCarrier {
   readonly role: 'gateway' | 'node'
   send(frame: Buffer): void
-  /** The socket takes more at once, and no other stream waits for its turn. */
+  /** True if the socket accepts more and no other stream waits for its turn. */
   readonly clear: boolean
-  /** It has bytes and credit and waits for its turn. */
+  /** The stream has bytes and credit and waits for its turn. */
   queue(stream: TunnelStream): void
   over(stream: TunnelStream): void
 }
@@ -41,23 +44,43 @@ export interface StreamCarrier {
 /**
  * One request and its answer. Each way has a window of its own: what a slow reader has not taken stays with its sender,
  * so that it takes no room from other streams. No timer and no promise of its own.
+ *
+ * What it sends (state × event → state):
+ *
+ * | state     | `write`                     | `end`     | `takeTurn` of the last bytes | `reset`, either side |
+ * | --------- | --------------------------- | --------- | ---------------------------- | -------------------- |
+ * | `open`    | `open`; too much: `pending` | `ended` ¹ | –                            | `over`               |
+ * | `pending` | throws                      | `closing` | `open`                       | `over`               |
+ * | `closing` | throws                      | `closing` | `ended` ¹                    | `over`               |
+ * | `ended`   | throws                      | `ended`   | –                            | `over`               |
+ *
+ * What it receives (– is a fault that closes the tunnel); the gateway's end begins `headless`, the node's `open`:
+ *
+ * | state      | `receivedHead` | `receivedBytes` | `receivedEnd` | `receivedReset` |
+ * | ---------- | -------------- | --------------- | ------------- | --------------- |
+ * | `headless` | `open`         | –               | –             | `over`          |
+ * | `open`     | –              | `open`          | `ended` ²     | `over`          |
+ * | `ended`    | –              | –               | –             | `over`          |
+ *
+ * ¹ On the node's end: `over`, the answer is whole. ² On the gateway's end: `over`. From `over` nothing leads away, and what still
+ * comes is discarded by the session.
  */
 export class TunnelStream {
-  /** In the queue of turns. */
+  /** True while the stream is in the queue of turns. */
   queued = false
   nextInTurn: TunnelStream | null = null
-  /** Over on this end: what still comes is discarded. */
+  /** True if the stream has ended here. Later messages are discarded. */
   over = false
   private pending: Uint8Array | null = null
   private pendingAt = 0
   private sendCredit = windowBytes
-  /** Inside of `write`: its result says what `writable` would. */
+  /** True inside of `write`, whose result already says what `writable` would say. */
   private writing = false
   private ending = false
   private headSeen = false
   private remoteEnded = false
   private receiveCredit = windowBytes
-  /** Taken by the reader, and not given back yet. */
+  /** The bytes that the reader has taken and whose credit was not returned yet. */
   private owed = 0
   private paused = false
   sink: StreamSink | null = null
@@ -67,7 +90,7 @@ export class TunnelStream {
     private readonly carrier: StreamCarrier,
   ) {}
 
-  /** False where the head is too large for a frame; the stream is then reset. */
+  /** Returns false if the head is too large for a frame. The stream is then reset. */
   head(head: AnswerHead): boolean {
     if (this.over) return true
     const frame = headFrame(this.id, head)
@@ -76,7 +99,7 @@ export class TunnelStream {
     return frame !== null
   }
 
-  /** One at a time. False: `writable` tells when the next may come. The bytes must stay as they are until then. */
+  /** Only one write at a time. If it returns false, wait for `writable`, and keep the bytes unchanged until then. */
   write(bytes: Uint8Array): boolean {
     if (this.over || bytes.length === 0) return true
     if (this.pending !== null || this.ending) throw new Error('tunnel stream: written before it was writable')
@@ -93,7 +116,7 @@ export class TunnelStream {
     return this.pending === null
   }
 
-  /** After what was written. On the node's end the stream is then over. */
+  /** Ends the stream after everything that was written. On the node's end the stream is then over. */
   end(): void {
     if (this.over || this.ending) return
     this.ending = true
@@ -105,7 +128,7 @@ export class TunnelStream {
     if (this.carrier.role === 'node') this.finish()
   }
 
-  /** Sends one piece; true: there is more, and credit for it. */
+  /** Sends one piece. Returns true if there is more to send, and credit for it. */
   takeTurn(): boolean {
     const { pending, pendingAt } = this
     if (this.over || pending === null || this.sendCredit === 0) return false
@@ -128,7 +151,7 @@ export class TunnelStream {
     this.finish()
   }
 
-  /** Withholds credit: the sender goes on for at most one window. */
+  /** Withholds credit, so that the sender sends at most one more window. */
   pause(): void {
     this.paused = true
   }
@@ -146,7 +169,7 @@ export class TunnelStream {
     this.carrier.send(windowFrameOf(this.id, bytes))
   }
 
-  /** Anything but `taken` closes the tunnel. */
+  /** Any result except `taken` closes the tunnel. */
   receivedBytes(chunk: Buffer): 'taken' | 'window_exceeded' | 'unexpected_frame' {
     if (this.remoteEnded || (this.carrier.role === 'gateway' && !this.headSeen)) return 'unexpected_frame'
     if (chunk.length > this.receiveCredit) return 'window_exceeded'
@@ -167,7 +190,7 @@ export class TunnelStream {
   receivedEnd(): boolean {
     if (this.remoteEnded || (this.carrier.role === 'gateway' && !this.headSeen)) return false
     this.remoteEnded = true
-    // The answer is whole: what was not sent of the request is not needed any more.
+    // The answer is complete, so the unsent rest of the request is no longer needed.
     if (this.carrier.role === 'gateway') this.finish()
     this.sink?.ended()
     return true
@@ -178,7 +201,7 @@ export class TunnelStream {
     this.sink?.reset(code)
   }
 
-  /** False: more credit than a window holds. */
+  /** Returns false if the credit exceeds a window. */
   receivedWindow(bytes: number): boolean {
     this.sendCredit += bytes
     if (this.sendCredit > windowBytes) return false

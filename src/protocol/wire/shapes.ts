@@ -15,7 +15,7 @@ export const noControls = '^[^\\u0000-\\u001f\\u007f]*$'
 export const text = (maxLength: number) => Type.String({ minLength: 1, maxLength, pattern: noControls })
 export const optionalText = (maxLength: number) =>
   Type.Optional(nullable(Type.String({ maxLength, pattern: noControls })))
-export const wei = Type.String({ pattern: '^(0|[1-9][0-9]{0,77})$', description: 'Whole wei, decimal' })
+export const wei = Type.String({ pattern: '^(0|[1-9][0-9]{0,77})$', description: 'Whole wei as a decimal number' })
 /** `0x` and 64 hex digits. */
 export const hash = Type.String({ pattern: '^0x[0-9a-f]{64}$' })
 export const count = Type.Integer({ minimum: 0 })
@@ -26,4 +26,6 @@ export const Instant = Type.String({ format: 'date-time', examples: ['2026-11-20
 export const NullableInstant = Type.Union([Instant, Type.Null()])
 /** Kept with the action where the policy asks for one (§16); a route without a body takes the header. */
 export const reasonCharactersMax = 500
-export const reason = Type.Optional(Type.String({ maxLength: reasonCharactersMax, description: 'Why, for the audit' }))
+export const reason = Type.Optional(
+  Type.String({ maxLength: reasonCharactersMax, description: 'The reason, for the audit' }),
+)

@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import type { Hex } from 'viem'
-import type { Chain } from '../../../src/actors/money/chain.ts'
+import type { EvmChain } from '../../../src/actors/money/evm-chain.ts'
 import { Problem } from '../../../src/errors.ts'
 import { idHash, keccak256, toHex } from '../../../src/protocol/receipts/merkle.ts'
 import { type Anvil, clients, startAnvil } from '../../support/money/anvil.ts'
@@ -81,7 +81,7 @@ describe('§14: batching', () => {
     const { nodeId } = await rig.payout(gross)
     await rig.payout(gross)
     await rig.database.sql`update nodes set payout_address = null where node_id = ${nodeId}`
-    await rig.database.sql`update payouts set payee = null where node_id = ${nodeId}`
+    await rig.database.sql`update payouts set payee = null, earned_payee = null where node_id = ${nodeId}`
     const dry = await settlement.build({ dryRun: true })
     expect(dry).toMatchObject({ batch: null, payoutCount: 1, totalAmountWei: share, withoutAddress: 1 })
     expect((await rig.database.sql`select 1 from payout_batches`).length).toBe(0)
@@ -268,11 +268,11 @@ describe('crashes', () => {
   const moments = ['before', 'after'] as const
   /** A gateway that stops for ever at this moment of this step: what `kill -9` leaves behind. */
   function dyingChain(
-    chain: Chain,
+    chain: EvmChain,
     step: (typeof steps)[number],
     moment: (typeof moments)[number],
     died: () => void,
-  ): Chain {
+  ): EvmChain {
     const never = new Promise<never>(() => {})
     const dying = { ...bound(chain) }
     dying[step] = (async (...args: [never, never]) => {
@@ -282,7 +282,7 @@ describe('crashes', () => {
     }) as never
     return dying
   }
-  const bound = (chain: Chain): { -readonly [K in keyof Chain]: Chain[K] } => ({
+  const bound = (chain: EvmChain): { -readonly [K in keyof EvmChain]: EvmChain[K] } => ({
     fault: () => chain.fault(),
     sign: (batch, nonces) => chain.sign(batch, nonces),
     send: (batch) => chain.send(batch),

@@ -119,6 +119,7 @@ function placed(router: PoolRouter, modelId = 'fake-model', exclude: readonly st
     modelId,
     access: { customerId: 'local', policy },
     modality: 'chat' as const,
+    byAgents: true,
     pin: null,
     profileId: null,
     ownOnly: false,

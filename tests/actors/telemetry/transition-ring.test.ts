@@ -10,6 +10,7 @@ import {
   payoutBatchMachine,
   type SendResult,
   type SignResult,
+  type WriteResult,
 } from '../../../src/machines/charts/payout-batch.ts'
 
 const log = createLog('silent', () => {})
@@ -23,7 +24,7 @@ async function step(inspector: Inspector, id: string, from: string, look: LookRe
       sign: fromPromise<SignResult, BatchFacts>(async () => ({ kind: 'signed', nonce: 0, transaction })),
       send: fromPromise<SendResult, BatchFacts>(async () => ({ kind: 'sent' })),
       look: fromPromise(async () => look),
-      write: fromPromise(async () => true),
+      write: fromPromise(async (): Promise<WriteResult> => 'written'),
     },
   })
   const facts = { batchId: id, merkleRoot: '0x0', totalAmountWei: 1n, payoutCount: 1, txNonce: null, leaseId: 'wrk_a' }
@@ -31,6 +32,7 @@ async function step(inspector: Inspector, id: string, from: string, look: LookRe
     ...facts,
     transactions: [],
     settlementBlockHash: null,
+    attempts: 0,
     restsIn: from as 'created',
     record: { kind: 'postponed' as const, code: null },
   }

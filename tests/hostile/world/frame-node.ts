@@ -20,7 +20,7 @@ export interface FrameNodeOptions {
   readonly model: string
 }
 
-/** The DOM's type knows no headers. */
+/** The type of the DOM has no headers. */
 const BunWebSocket = WebSocket as unknown as new (url: string, options: Bun.WebSocketOptions) => Bun.WebSocket
 const redialMs = 20
 

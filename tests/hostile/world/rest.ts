@@ -1,5 +1,6 @@
 import { readBooks } from '../../../src/db/queries/money/ledger-proof.ts'
 import { brokenRules } from '../../../src/machines/rules/books.ts'
+import { metricSum } from '../../support/gateways/metric.ts'
 import { promptly } from '../../support/run/pace.ts'
 import type { HostileGateway } from './hostile-gateway.ts'
 import { markerStart } from './markers.ts'
@@ -14,11 +15,7 @@ const idsPerQuery = 5_000
 
 async function gauges(gateway: HostileGateway): Promise<Readonly<Record<string, number>>> {
   const text = await (await fetch(`${gateway.url}/metrics`, { headers: { connection: 'close' } })).text()
-  const value = (name: string) =>
-    [...text.matchAll(new RegExp(`^${name}(?:\\{.*\\})? (\\S+)$`, 'gm'))].reduce(
-      (sum, [, count]) => sum + Number(count),
-      0,
-    )
+  const value = (name: string) => metricSum(text, name)
   if (text.includes(markerStart)) return { leaked: 1 }
   return {
     inFlight: value('svc_requests_in_flight'),

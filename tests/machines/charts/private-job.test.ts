@@ -3,8 +3,6 @@ import { createActor, fromPromise } from 'xstate'
 import {
   type AttendOutcome,
   type JobVerdict,
-  judgeAttend,
-  judgeSubmit,
   privateJobMachine,
   type SubmitOutcome,
 } from '../../../src/machines/charts/private-job.ts'
@@ -60,25 +58,37 @@ test('§10: a dispatched job is submitted, marked, attended, recorded; a running
   expect((await run('running', { attend })).path).toEqual(['attending', 'recording', 'completed'])
 })
 
-test('§10: retryable failures and lost commands take the next attempt after 5 s and 30 s, the third is the last', () => {
-  for (const outcome of [
+test('§10: retryable failures and lost commands take the next attempt after 5 s and 30 s, the third is the last', async () => {
+  for (const attend of [
     { kind: 'failed', code: 'runtime_error' },
     { kind: 'failed', code: 'model_unavailable' },
     { kind: 'lost' },
   ] as const) {
-    expect(judgeAttend(outcome, 1)).toEqual({ status: 'queued', delayMs: 5_000 })
-    expect(judgeAttend(outcome, 2)).toEqual({ status: 'queued', delayMs: 30_000 })
-    expect(judgeAttend(outcome, 3)).toMatchObject({ status: 'failed' })
+    const first = await run('running', { attend }, 1)
+    expect(first.verdicts).toEqual([{ status: 'queued', delayMs: 5_000 }])
+    expect(first.path.at(-1)).toBe('queued')
+    expect((await run('running', { attend }, 2)).verdicts).toEqual([{ status: 'queued', delayMs: 30_000 }])
+    const last = await run('running', { attend }, 3)
+    const code = attend.kind === 'lost' ? 'command_lost' : attend.code
+    expect(last.verdicts).toEqual([{ status: 'failed', code }])
+    expect(last.path.at(-1)).toBe('failed')
   }
 })
 
-test('§10: decrypt_failed and invalid_payload fail at once; a node that does not answer fails nothing', () => {
+test('§10: decrypt_failed and invalid_payload fail at once; a node that does not answer fails nothing', async () => {
   for (const code of ['decrypt_failed', 'invalid_payload', 'anything']) {
-    expect(judgeAttend({ kind: 'failed', code }, 1)).toEqual({ status: 'failed', code })
-    expect(judgeSubmit({ kind: 'refused', code }, 1)).toEqual({ status: 'failed', code })
+    const verdicts = [{ status: 'failed', code }] as const
+    expect((await run('running', { attend: { kind: 'failed', code } })).verdicts).toEqual([...verdicts])
+    expect((await run('dispatched', { submit: { kind: 'refused', code } })).verdicts).toEqual([...verdicts])
   }
-  expect(judgeAttend({ kind: 'unreachable' }, 1)).toEqual({ status: 'released' })
-  expect(judgeSubmit({ kind: 'unreachable' }, 1)).toEqual({ status: 'released' })
+  const silent = { kind: 'unreachable' } as const
+  for (const { path, verdicts } of [
+    await run('running', { attend: silent }),
+    await run('dispatched', { submit: silent }),
+  ]) {
+    expect(verdicts).toEqual([{ status: 'released' }])
+    expect(path.at(-1)).toBe('running')
+  }
 })
 
 test('a lost lease ends the work and records nothing', async () => {

@@ -70,6 +70,7 @@ export function request(change: RequestChange = {}): PlacementRequest {
   return {
     modelId: 'm',
     modality: 'chat',
+    byAgents: true,
     pin: null,
     profileId: null,
     ownOnly: false,

@@ -211,7 +211,7 @@ describe('§12: which runtime', () => {
     expect(await codeOf({ model: chat })).toEqual([400, 'modality_not_supported'])
     expect(await codeOf({ model: chat, runtime_id: llama })).toEqual([400, 'modality_not_supported'])
     expect(await codeOf({ model: chat, runtime_id: tei })).toEqual([404, 'model_not_found'])
-    expect(await codeOf({ model: 'Alibaba-NLP/gte-large-en-v1.5' })).toEqual([404, 'model_not_found'])
+    expect(await codeOf({ model: 'Alibaba-NLP/gte-large-en-v1.5' })).toEqual([400, 'modality_not_supported'])
     for (const { requests } of servers) expect(requests).toEqual([])
   })
 

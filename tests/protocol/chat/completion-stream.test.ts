@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import { Value } from '@sinclair/typebox/value'
 import fc from 'fast-check'
-import { answerEvents, type SettledAnswer, sliceUnitsMax } from '../../../src/protocol/chat/completion-stream.ts'
+import { answerEvents, type BufferedAnswer, sliceUnitsMax } from '../../../src/protocol/chat/completion-stream.ts'
 import { ChatChunk } from '../../../src/protocol/wire/inference/chat.ts'
 
 const usage = { prompt_tokens: 1, completion_tokens: 2, total_tokens: 3 }
@@ -29,7 +29,7 @@ interface Chunk {
 }
 
 /** The chunks, each as its schema has it, before `[DONE]`. */
-function chunksOf(message: object, more: Partial<SettledAnswer> = {}): readonly Chunk[] {
+function chunksOf(message: object, more: Partial<BufferedAnswer> = {}): readonly Chunk[] {
   const answer = {
     identity,
     message: { ...message },

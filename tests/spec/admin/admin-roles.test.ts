@@ -38,6 +38,7 @@ const matrix: Readonly<Record<Role, readonly string[]>> = {
     'POST /v1/admin/payout-batches/:batch_id/retry',
     'POST /v1/admin/receipts/:receipt_hash/release',
     'POST /v1/admin/receipts/:receipt_hash/reject',
+    'POST /v1/admin/log/fork',
   ],
   operator: [
     'GET /v1/admin/customers/:customer_id/usage-export',
@@ -58,6 +59,7 @@ const matrix: Readonly<Record<Role, readonly string[]>> = {
     'POST /v1/admin/commands/:command_id/cancel',
     'POST /v1/admin/webhooks/:webhook_id/redeliver',
     'GET /v1/admin/ledger/proof',
+    'GET /v1/admin/ledger/check',
   ],
   viewer: [
     'GET /v1/admin/access-events',
@@ -106,6 +108,17 @@ test('§16: the start refuses an admin route without a row, with a wrong one, an
   expect(faults(new Elysia().get(path, nothing))).toThrow('names no action')
   expect(faults(new Elysia().get('/v1/admin/new', nothing, named('node.list')))).toThrow('node.list is GET')
   expect(faults(new Elysia().put(path, nothing, named('node.list')))).toThrow('node.list is GET')
+})
+
+test('§4: a role token that comes as bearer is refused with the name of its header', async () => {
+  const admin = newToken('admin')
+  const sent = (authorization: string) => gateway.ask('GET', '/v1/admin/nodes', { headers: { authorization } })
+  const refused = await sent(`Bearer ${admin}`)
+  const body = await json(refused)
+  expect([refused.status, body.code]).toEqual([401, 'missing_credentials'])
+  expect(body.detail).toContain('Send it as X-SVC-Admin-Token')
+  expect(JSON.stringify(body)).not.toContain(admin)
+  expect(JSON.stringify(await json(await sent('Bearer sk-other')))).not.toContain('Send it as')
 })
 
 test('§9: OpenAPI says role and action of every admin route', async () => {

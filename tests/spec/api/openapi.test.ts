@@ -76,7 +76,11 @@ test('an enum that may be null says so', () => {
 })
 
 test('every mounted route is described, but for the pages of the documentation and the console', () => {
-  const rows = new RouteTable(gateway.app).rows.filter(({ path }) => !/^\/(docs|openapi|console)/.test(path))
+  const all = new RouteTable(gateway.app).rows.filter(({ path }) => !/^\/(docs|openapi|console)/.test(path))
+  const rows = all.filter(({ hidden }) => !hidden)
+  const hidden = all.filter((row) => row.hidden).map(({ path }) => path)
+  const canonical = (path: string) => rows.some((row) => row.path === path.replace(/^\/v1\//, '/v1/api/'))
+  expect(hidden.filter((path) => !canonical(path)).sort()).toEqual(['/', '/v1/api/models/*', '/v1/models/*'])
   const described = operations().map(({ path, method }) => `${method.toUpperCase()} ${path}`)
   expect(rows.map(({ method, path }) => `${method} ${bracedPath(path)}`).sort()).toEqual(described.sort())
 })

@@ -136,7 +136,7 @@ test('endpoint 20: every field, by its name and type', async () => {
   expect<object>(summary).toEqual({
     high_risk_action_count: count(({ required_role }) => required_role === 'admin'),
     reason_required_count: count(({ reason_required }) => reason_required),
-    typed_confirmation_count: 1,
+    typed_confirmation_count: count(({ typed_confirmation }) => typed_confirmation !== null),
     dry_run_supported_count: 2,
   })
   expect((await policy(gateway, { as: 'operator' })).actor_role).toBe('operator')

@@ -134,6 +134,8 @@ test('§13: format is json or csv in any case, once, and for the role of its end
   for (const bad of ['?format=xml', '?format=', '?format=csv&format=csv', '?format=csvx']) {
     expect([bad, await status(bad, 'viewer')]).toEqual([bad, 400])
   }
+  const sheet = await gateway.ask('GET', '/v1/admin/access-events?format=xlsx', { as: 'viewer' })
+  expect(await sheet.json()).toMatchObject({ code: 'invalid_parameter', detail: 'format: must be json or csv' })
   expect(await status('?format=csv')).toBe(401)
 })
 

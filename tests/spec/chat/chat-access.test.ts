@@ -91,6 +91,11 @@ describe('§4: who may chat', () => {
       messagesSeen.add(refusal.message)
     }
     expect(messagesSeen.size).toBe(1)
+    // By its prefix a credential of another kind is told that it is one, valid or not.
+    for (const token of [pool.customer.customerToken, newToken('customer'), pool.gateway.tokens.viewer]) {
+      const { message } = await refused(await post(bearer(token)), unauthorized('invalid_api_key'))
+      expect(message).toMatch(/^This is a (customer|viewer) token; inference needs a gateway key/)
+    }
   })
 
   test('a key that is malformed, unknown, revoked, expired, or no pool.gateway key: one answer', async () => {
@@ -103,15 +108,7 @@ describe('§4: who may chat', () => {
       { name: 'short', expires_at: soon },
     )
     await waitFor('the key to expire', () => Date.now() > Date.parse(soon))
-    const tokens = [
-      'svc_gateway_short',
-      newToken('gateway'),
-      revoked.key,
-      expiring.gateway_key,
-      pool.customer.customerToken,
-      pool.gateway.tokens.viewer,
-      'nonsense',
-    ]
+    const tokens = ['svc_gateway_short', newToken('gateway'), revoked.key, expiring.gateway_key, 'nonsense']
     const messagesSeen = new Set<string>()
     for (const token of tokens) {
       messagesSeen.add((await refused(await post(bearer(token)), unauthorized('invalid_api_key'))).message)
@@ -120,6 +117,11 @@ describe('§4: who may chat', () => {
       messagesSeen.add((await refused(await post({ authorization }), unauthorized('invalid_api_key'))).message)
     }
     expect(messagesSeen.size).toBe(1)
+    // By its prefix a credential of another kind is told that it is one, valid or not.
+    for (const token of [pool.customer.customerToken, newToken('customer'), pool.gateway.tokens.viewer]) {
+      const { message } = await refused(await post(bearer(token)), unauthorized('invalid_api_key'))
+      expect(message).toMatch(/^This is a (customer|viewer) token; inference needs a gateway key/)
+    }
   })
 
   test('a viewer cannot spend for a customer', async () => {

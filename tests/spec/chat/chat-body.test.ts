@@ -45,6 +45,11 @@ describe('§3: bodies that are none', () => {
     await refused(await pool.ask({}, { headers }), { status: 415, code: 'unsupported_media_type', retry: false })
   })
 
+  test('a byte order mark before the body is passed over', async () => {
+    const raw = `\ufeff${JSON.stringify({ model: 'm', messages: [{ role: 'user', content: 'hello' }] })}`
+    expect((await pool.ask({}, { raw })).status).toBe(200)
+  })
+
   test('a charset is fine', async () => {
     expect((await pool.ask({}, { headers: { 'content-type': 'Application/JSON; charset=utf-8' } })).status).toBe(200)
   })

@@ -102,8 +102,9 @@ describe('§7: the wall clock of the whole mixture', () => {
     ])
     // A stream that was silent for longer than any keep-alive: still no byte before the real status.
     near(missedMs, deadlineMs - 1_000)
-    const refused = (await missed.json()) as { error: { code: string; svc: { mixture: Trace } } }
+    const refused = (await missed.json()) as { error: { code: string; message: string; svc: { mixture: Trace } } }
     expect([missed.status, refused.error.code]).toEqual([503, 'mixture_quorum_not_met'])
+    expect(refused.error.message).toBe('1 of 2 experts answered; min_experts is 2')
     expect(refused.error.svc.mixture.experts).toEqual([hung('a'), traceEntry(pool, 'b')])
     // What nobody waits for any more was stopped on its machine.
     await waitFor(

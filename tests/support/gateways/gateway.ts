@@ -62,6 +62,12 @@ const quick = {
   SVC_SHUTDOWN_GRACE_MS: '2000',
 }
 const readyWithinMs = 30_000
+/** `PENSTOCK_TEST_PROCESSES=2`: every gateway of the run is so many processes, but for those with a clock or peers of their own. */
+const processes = process.env.PENSTOCK_TEST_PROCESSES ?? '1'
+/** What is one gateway's own affair (its count of a node's slots) is no test of several processes. */
+export const several = processes !== '1'
+/** A look at every process, as good as certain: each goes to any of two. */
+const looks = several ? 16 : 1
 
 export async function waitFor<T>(
   what: string,
@@ -93,9 +99,13 @@ export async function startTestGateway(options: TestGatewayOptions = {}): Promis
     SVC_AUDIT_KEY: 'test-audit-key',
     SVC_ROUTER_KEY: '22'.repeat(32),
     SVC_WEBHOOK_KEY: '33'.repeat(32),
+    SVC_LOG_KEY: '77'.repeat(32),
     SVC_ADMIN_TOKENS: tokens.admin,
     SVC_OPERATOR_TOKENS: tokens.operator,
     SVC_VIEWER_TOKENS: tokens.viewer,
+    ...(!several || options.now !== undefined || options.env?.SVC_PEER_URL !== undefined
+      ? {}
+      : { SVC_PROCESSES: processes }),
     ...options.env,
   }
   const world = { random: randomFrom(1), ...(options.now === undefined ? {} : { now: options.now }) }
@@ -113,6 +123,12 @@ export async function startTestGateway(options: TestGatewayOptions = {}): Promis
     const text = await response.text()
     if (!response.ok) throw new Error(`${method} ${path}: ${response.status} ${text}`)
     return (text === '' ? {} : JSON.parse(text)) as T
+  }
+  const stateOf = async (nodeId: string): Promise<string | null> => {
+    const init = { keepalive: looks === 1, headers: { 'x-svc-admin-token': tokens.admin } }
+    const response = await fetch(`${url}/v1/admin/nodes/${nodeId}`, init)
+    const node = (await response.json()) as { readonly state?: string }
+    return response.ok ? (node.state ?? null) : null
   }
   const customer: TestGateway['customer'] = async ({ policy, keyPolicy, nodeScope } = {}) => {
     const made = await admin<{ customer_id: string; customer_token: string }>('POST', '/v1/admin/customers', {
@@ -150,8 +166,8 @@ export async function startTestGateway(options: TestGatewayOptions = {}): Promis
       const { node_id: nodeId } = made
       if (node.unready !== true) {
         await waitFor(`node ${nodeId}`, async () => {
-          const seen = await admin<{ state: string }>('GET', `/v1/admin/nodes/${nodeId}`)
-          return seen.state === 'ready'
+          const seen = await Promise.all(Array.from({ length: looks }, () => stateOf(nodeId)))
+          return seen.every((state) => state === 'ready')
         })
       }
       return nodeId

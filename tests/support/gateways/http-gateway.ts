@@ -34,7 +34,7 @@ export interface AskOptions {
 export async function startTestGateway(
   env: Readonly<Record<string, string>> = {},
   way: (databaseUrl: string) => Promise<string> = async (url) => url,
-  more: Pick<GatewayParts, 'world'> & { readonly beside?: TestGateway } = {},
+  more: Pick<GatewayParts, 'world'> & Partial<Pick<GatewayParts, 'logMemory'>> & { readonly beside?: TestGateway } = {},
 ): Promise<TestGateway> {
   const database = more.beside?.database ?? (await testDatabase())
   const databaseUrl = await way(database.url)
@@ -53,6 +53,7 @@ export async function startTestGateway(
     SVC_AUDIT_KEY: 'audit-key-of-the-tests-0123456789abcdef',
     SVC_ROUTER_KEY: '11'.repeat(32),
     SVC_WEBHOOK_KEY: '44'.repeat(32),
+    SVC_LOG_KEY: '77'.repeat(32),
     SVC_DISCOVER: 'false',
     SVC_DEMO: 'never',
     SVC_ADMIN_RPM_PER_TOKEN: '1000000',
@@ -75,6 +76,8 @@ export async function startTestGateway(
     auditKeys: list(config.SVC_AUDIT_KEY),
     routerKeys: list(config.SVC_ROUTER_KEY),
     webhookKeys: list(config.SVC_WEBHOOK_KEY),
+    logKeys: list(config.SVC_LOG_KEY),
+    logMemory: more.logMemory ?? null,
     roleTokensInDatabase: false,
     world: { random: randomFrom(1), ...more.world },
   })

@@ -1,5 +1,5 @@
 import type { Hex } from 'viem'
-import { type Chain, createChain } from '../../../src/actors/money/chain.ts'
+import { createEvmChain, type EvmChain } from '../../../src/actors/money/evm-chain.ts'
 import { Settlement, type SettlementOptions, type SettlementVerbs } from '../../../src/actors/money/settlement.ts'
 import { openDatabase } from '../../../src/db/client.ts'
 import { newId } from '../../../src/ids.ts'
@@ -30,14 +30,14 @@ export class SettlementRig {
     readonly database: TestDatabase,
     readonly proxy: ReturnType<typeof rpcProxy>,
     readonly customerId: string,
-    readonly chain: Chain,
+    readonly chain: EvmChain,
   ) {}
 
   static async make(anvil: Anvil): Promise<SettlementRig> {
     const contract = await deploy(anvil)
     const database = await testDatabase({ connectionsMax: 6 })
     const proxy = rpcProxy(anvil.url)
-    const chain = await createChain({ rpcUrl: proxy.url, chainId, key: operatorKey, contract, confirmations: 2 })
+    const chain = await createEvmChain({ rpcUrl: proxy.url, chainId, key: operatorKey, contract, confirmations: 2 })
     const customerId = await fundedCustomer(database, 10n ** 24n)
     return new SettlementRig(anvil, contract, database, proxy, customerId, chain)
   }
@@ -151,7 +151,7 @@ export class SettlementRig {
   async claim(
     batchId: string,
     proof: {
-      readonly entryId: string
+      readonly payoutId: string | null
       readonly payee: string
       readonly amountWei: bigint
       readonly proof: readonly string[]
@@ -163,7 +163,7 @@ export class SettlementRig {
       address: this.contract,
       abi: contractAbi,
       functionName: 'claim',
-      args: [id(batchId), id(proof.entryId), proof.payee as Hex, proof.amountWei, proof.proof as Hex[]],
+      args: [id(batchId), (proof.payoutId ?? '0x') as Hex, proof.payee as Hex, proof.amountWei, proof.proof as Hex[]],
       account,
     } as const
     await reader.simulateContract(call)

@@ -96,7 +96,7 @@ class RunningMachines implements TwoMachines {
   async enrollHome(): Promise<string> {
     const token = await this.run('gateway', penstock('nodes', 'enroll', 'home', '--json'))
     const { line } = JSON.parse(token) as { readonly line: string }
-    const { match } = await this.begin('home', ['sh', '-c', line], /This machine is (node_\w+)/)
+    const { match } = await this.begin('home', ['sh', '-c', line], /This node is (node_\w+)/)
     const nodeId = match[1] ?? ''
     const state = async () => (await this.admin<{ state: string }>(`/v1/admin/nodes/${nodeId}`)).state
     await waitFor('the node is ready', async () => (await state()) === 'ready', startMs)

@@ -15,7 +15,7 @@ import { fields, shortTime, table } from '../../frame/table.ts'
 import { accountPolicy, gatewayPolicyOptions } from './policy-options.ts'
 
 const path = '/v1/admin/customers'
-const idOperand = { name: 'CUSTOMER_ID', about: 'The id, as in customers list' } as const
+const idOperand = { name: 'CUSTOMER_ID', about: 'The customer’s id, as `customers list` shows it' } as const
 
 function described(session: Session, customer: Customer): string {
   return fields(session.terminal, [
@@ -28,8 +28,8 @@ function described(session: Session, customer: Customer): string {
 }
 
 const create = action({
-  about: 'Create a customer; prints its token and webhook secret once',
-  operands: [{ name: 'NAME', about: 'What it is called in lists' }],
+  about: 'Create a customer and print its token and webhook secret, once',
+  operands: [{ name: 'NAME', about: 'The name that lists show' }],
   options: { ...gatewayPolicyOptions, ...reasonOption },
   run: async ({ operands, options, json }, session) => {
     const policy = await accountPolicy(session, options, null)
@@ -57,8 +57,8 @@ const create = action({
 const list = action({
   about: 'List customers, newest first',
   options: {
-    limit: { kind: 'number', value: 'N', min: 1, max: 1_000, about: 'Most of them (default 100)' },
-    before: { kind: 'text', value: 'CUSTOMER_ID', about: 'The last one of the page before' },
+    limit: { kind: 'number', value: 'N', min: 1, max: 1_000, about: 'How many to show at most (default 100)' },
+    before: { kind: 'text', value: 'CUSTOMER_ID', about: 'The last customer of the page before' },
   },
   run: async ({ options, json }, session) => {
     const query = new URLSearchParams({ limit: String(options.limit ?? 100) })
@@ -94,11 +94,11 @@ const show = action({
 })
 
 const update = action({
-  about: 'Change name, status or policy; single policy options change only their own field',
+  about: 'Change the name, status or policy. An option for one policy field changes only that field',
   operands: [idOperand],
   options: {
-    name: { kind: 'text', value: 'NAME', about: 'New name' },
-    status: { kind: 'choice', of: ['active', 'suspended', 'closed'], about: 'New status' },
+    name: { kind: 'text', value: 'NAME', about: 'The new name' },
+    status: { kind: 'choice', of: ['active', 'suspended', 'closed'], about: 'The new status' },
     ...gatewayPolicyOptions,
     ...reasonOption,
   },
@@ -112,7 +112,7 @@ const update = action({
       ...(options.status === undefined ? {} : { account_status: options.status }),
       ...(policy === undefined ? {} : { gateway_policy: policy }),
     }
-    if (Object.keys(changes).length === 0) throw new UsageFault('Nothing to change: give at least one option')
+    if (Object.keys(changes).length === 0) throw new UsageFault('There is nothing to change. Give at least one option.')
     const body = { ...changes, ...reasonBody(options.reason) }
     const customer = await gateway.admin<Customer>({ method: 'PATCH', path: one, body })
     session.show(json, customer, (changed) => described(session, changed))
@@ -121,7 +121,7 @@ const update = action({
 })
 
 const token = action({
-  about: 'Replace the customer token; the old one ends at once',
+  about: 'Replace the customer token. The old one stops working at once',
   operands: [idOperand],
   options: reasonOption,
   run: async ({ operands, options, json }, session) => {
@@ -136,7 +136,7 @@ const token = action({
 })
 
 const webhookSecret = action({
-  about: 'Replace the secret that signs webhooks',
+  about: 'Replace the webhook secret. The old secret keeps signing for 24 hours',
   operands: [idOperand],
   options: reasonOption,
   run: async ({ operands, options, json }, session) => {
@@ -152,6 +152,6 @@ const webhookSecret = action({
 
 export const customers: Verb = {
   name: 'customers',
-  about: 'Accounts: who owns machines and keys',
+  about: 'Manage accounts, which own nodes and keys',
   actions: { create, list, show, update, token, 'webhook-secret': webhookSecret },
 }

@@ -7,7 +7,7 @@ import type { Session } from '../../frame/session.ts'
 import { fields, shortTime, table } from '../../frame/table.ts'
 import { keyPolicy, modelPolicyOptions } from './policy-options.ts'
 
-const idOperand = { name: 'KEY_ID', about: 'key_…, as in keys list' } as const
+const idOperand = { name: 'KEY_ID', about: 'The id (key_…), as `keys list` shows it' } as const
 
 function described(session: Session, key: Key, oldKeyUntil?: string): string {
   return fields(session.terminal, [
@@ -19,7 +19,7 @@ function described(session: Session, key: Key, oldKeyUntil?: string): string {
     ['Nodes', key.node_scope === null ? 'all' : key.node_scope.join(', ')],
     ['Expires', shortTime(key.expires_at)],
     ['Revoked', shortTime(key.revoked_at)],
-    ...(oldKeyUntil === undefined ? [] : [['Old key until', shortTime(oldKeyUntil)] as const]),
+    ...(oldKeyUntil === undefined ? [] : [['Old key works until', shortTime(oldKeyUntil)] as const]),
   ])
 }
 
@@ -29,13 +29,17 @@ function keyState(key: Key): string {
 }
 
 const create = action({
-  about: 'Issue a gateway key; prints it once',
-  operands: [{ name: 'NAME', about: 'What it is called in lists' }],
+  about: 'Issue a gateway key and print it, once',
+  operands: [{ name: 'NAME', about: 'The name that lists show' }],
   options: {
     ...customerOption,
     ...modelPolicyOptions,
-    node: { kind: 'texts', value: 'NODE_ID', about: 'Only these nodes' },
-    'expires-at': { kind: 'text', value: 'TIME', about: 'RFC 3339, e.g. 2027-01-01T00:00:00Z (default: never)' },
+    node: { kind: 'texts', value: 'NODE_ID', about: 'A node that the key may use (default: all nodes of the account)' },
+    'expires-at': {
+      kind: 'text',
+      value: 'TIME',
+      about: 'When the key expires, e.g. 2027-01-01T00:00:00Z (default: never)',
+    },
     ...reasonOption,
   },
   run: async ({ operands, options, json }, session) => {
@@ -62,7 +66,7 @@ const create = action({
 })
 
 const list = action({
-  about: 'List the keys of a customer, ended ones too',
+  about: 'List the keys of a customer, including expired and revoked ones',
   options: customerOption,
   run: async ({ options, json }, session) => {
     const customer = segment(session.customer(options.customer))
@@ -81,7 +85,7 @@ const list = action({
           shortTime(key.last_used_at),
           shortTime(key.expires_at),
         ]),
-        'No keys.',
+        'There are no keys.',
       ),
     )
     return undefined
@@ -89,7 +93,7 @@ const list = action({
 })
 
 const rotate = action({
-  about: 'Replace a key: prints a new one, the old one works for a while',
+  about: 'Replace a key: print a new one, while the old one keeps working for a while',
   operands: [idOperand],
   options: {
     'keep-seconds': {
@@ -97,7 +101,7 @@ const rotate = action({
       value: 'N',
       min: 0,
       max: 604_800,
-      about: 'How long the old key still works (default: SVC_KEY_ROTATION_MS, 24 h)',
+      about: 'How long the old key keeps working (default: SVC_KEY_ROTATION_MS, 24 hours)',
     },
     ...reasonOption,
   },
@@ -121,12 +125,12 @@ const rotate = action({
 })
 
 const revoke = action({
-  about: 'End a key now',
+  about: 'Revoke a key at once',
   operands: [idOperand],
   options: { ...reasonOption, ...yesOption },
   run: async ({ operands, options, json }, session) => {
     const id = operands[0] ?? ''
-    if (!(await session.agreed(options.yes, `Revoke ${id}? Whoever uses it is refused from now on.`))) return 1
+    if (!(await session.agreed(options.yes, `Revoke ${id}? The gateway will refuse everyone who uses it.`))) return 1
     const key = await session.gateway().admin<Key>({
       method: 'DELETE',
       path: `/v1/admin/keys/${segment(id)}`,
@@ -140,6 +144,6 @@ const revoke = action({
 
 export const keys: Verb = {
   name: 'keys',
-  about: 'Gateway keys: what an OpenAI client sends',
+  about: 'Manage gateway keys, which OpenAI clients send',
   actions: { create, list, rotate, revoke },
 }

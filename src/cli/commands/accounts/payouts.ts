@@ -12,7 +12,7 @@ import type { Session } from '../../frame/session.ts'
 import { fields, shortTime, table } from '../../frame/table.ts'
 
 const path = '/v1/admin/payout-batches'
-const batchOperand = { name: 'BATCH_ID', about: 'The id, as in payouts list' } as const
+const batchOperand = { name: 'BATCH_ID', about: 'The batch id, as `payouts list` shows it' } as const
 
 const described = (session: Session, batch: PayoutBatch) =>
   fields(session.terminal, [
@@ -27,7 +27,9 @@ const described = (session: Session, batch: PayoutBatch) =>
 
 const list = action({
   about: 'List payout batches, newest first',
-  options: { limit: { kind: 'number', value: 'N', min: 1, max: 1_000, about: 'Most of them (default 100)' } },
+  options: {
+    limit: { kind: 'number', value: 'N', min: 1, max: 1_000, about: 'How many to show at most (default 100)' },
+  },
   run: async ({ options, json }, session) => {
     const answer = await session.gateway().admin<PayoutBatchList>({ path: `${path}?limit=${options.limit ?? 100}` })
     session.show(json, answer, ({ batches, settlement_configured: configured }) => {
@@ -40,16 +42,16 @@ const list = action({
         shortTime(batch.created_at),
       ])
       const columns = ['BATCH', 'STATUS', 'PAYOUTS', 'WEI', 'TRANSACTION', 'CREATED']
-      const note = configured ? '' : '\nNo chain is configured: batches rest as they are.\n'
-      return table(session.terminal, columns, rows, 'No batches.') + note
+      const note = configured ? '' : '\nNo blockchain is configured, so batches stay as they are.\n'
+      return table(session.terminal, columns, rows, 'There are no batches.') + note
     })
     return undefined
   },
 })
 
 const create = action({
-  about: 'Batch what is pending now',
-  options: { 'dry-run': { kind: 'flag', about: 'Change nothing' }, ...reasonOption },
+  about: 'Put all pending payouts into batches now',
+  options: { 'dry-run': { kind: 'flag', about: 'Only show what would happen' }, ...reasonOption },
   run: async ({ options, json }, session) => {
     const made = await session.gateway().admin<PayoutBatchCreated>({
       method: 'POST',
@@ -63,7 +65,7 @@ const create = action({
         ['Batch', body.batch?.batch_id],
         ['Payouts', body.payout_count],
         ['Amount', `${body.total_amount_wei} wei`],
-        ['Without address', body.without_address],
+        ['Without an address', body.without_address],
         ['Root', body.merkle_root],
       ]),
     )
@@ -72,9 +74,12 @@ const create = action({
 })
 
 const submit = action({
-  about: 'Go on with a batch at once; --retry also with one that is held after its reverts',
+  about: 'Continue with a batch at once. With --retry also one that is on hold after reverts',
   operands: [batchOperand],
-  options: { retry: { kind: 'flag', about: 'Forget its reverts' }, ...reasonOption },
+  options: {
+    retry: { kind: 'flag', about: 'Also continue with a batch that is on hold after reverts' },
+    ...reasonOption,
+  },
   run: async ({ operands, options, json }, session) => {
     const batch = await session.gateway().admin<PayoutBatch>({
       method: 'POST',
@@ -88,7 +93,7 @@ const submit = action({
 })
 
 const proofs = action({
-  about: 'The proofs of a batch, for its nodes to claim with and for verify payout',
+  about: 'Print the proofs of a batch, with which its nodes claim their payouts. `verify payout` checks them',
   operands: [batchOperand],
   options: {},
   run: async ({ operands, json }, session) => {
@@ -108,6 +113,6 @@ const proofs = action({
 
 export const payouts: Verb = {
   name: 'payouts',
-  about: 'What nodes have earned, in batches on their way to the chain',
+  about: 'Show what nodes have earned and send it to the blockchain in batches',
   actions: { list, create, submit, proofs },
 }

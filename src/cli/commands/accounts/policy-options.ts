@@ -6,25 +6,31 @@ import type { Session } from '../../frame/session.ts'
 
 const privacyClasses = ['public', 'trusted', 'private'] as const
 
-/** What account and key policies have in common. */
+/** The options that account policies and key policies share. */
 export const modelPolicyOptions = {
-  policy: { kind: 'text', value: 'JSON', about: `The whole policy, or \`none\`; ${givenTextForm}` },
-  'allow-model': { kind: 'texts', value: 'PATTERN', about: 'Only these models; a pattern may end in *' },
-  'deny-model': { kind: 'texts', value: 'PATTERN', about: 'Never these models' },
-  'node-class': { kind: 'texts', value: 'CLASS', about: 'Only nodes of these classes' },
+  policy: { kind: 'text', value: 'JSON', about: `The whole policy as JSON, or \`none\`; ${givenTextForm}` },
+  'allow-model': { kind: 'texts', value: 'PATTERN', about: 'A model that is allowed; a pattern may end in *' },
+  'deny-model': { kind: 'texts', value: 'PATTERN', about: 'A model that is not allowed' },
+  'node-class': { kind: 'texts', value: 'CLASS', about: 'A route tier that requests may use' },
   'min-privacy-class': {
     kind: 'choice',
     of: privacyClasses,
-    about: 'Least class of a machine that is not its own (default private: none)',
+    about: 'Lowest privacy class of other people’s nodes (default private: only own nodes)',
   },
-  'max-tokens': { kind: 'number', value: 'N', min: 1, max: 1_048_576, about: 'Largest max_tokens of a request' },
+  'max-tokens': {
+    kind: 'number',
+    value: 'N',
+    min: 1,
+    max: 1_048_576,
+    about: 'Largest max_tokens that a request may ask for',
+  },
 } as const
 
 export const gatewayPolicyOptions = {
   ...modelPolicyOptions,
-  'daily-token-quota': { kind: 'number', value: 'N', min: 1, max: 1_000_000_000_000, about: 'Tokens a day (UTC)' },
-  'rate-limit-rpm': { kind: 'number', value: 'N', min: 1, max: 1_000_000, about: 'Requests a minute' },
-  'max-concurrency': { kind: 'number', value: 'N', min: 1, max: 100_000, about: 'Requests at once' },
+  'daily-token-quota': { kind: 'number', value: 'N', min: 1, max: 1_000_000_000_000, about: 'Tokens per day (UTC)' },
+  'rate-limit-rpm': { kind: 'number', value: 'N', min: 1, max: 1_000_000, about: 'Requests per minute' },
+  'max-concurrency': { kind: 'number', value: 'N', min: 1, max: 100_000, about: 'Requests at the same time' },
 } as const
 
 type ModelValues = OptionValues<typeof modelPolicyOptions>
@@ -57,17 +63,17 @@ async function wholePolicy(session: Session, value: string | undefined): Promise
   } catch (error) {
     if (error instanceof UsageFault) throw error
   }
-  throw new UsageFault('--policy must be a JSON object or none')
+  throw new UsageFault('--policy must be a JSON object or `none`')
 }
 
-/** The single options over `--policy`, over what holds now. undefined: none of them was given. */
+/** Applies the single options to `--policy` or to the current policy. undefined if none of them was given. */
 async function merged(session: Session, whole: string | undefined, single: object, current: object | null) {
   const given = await wholePolicy(session, whole)
   if (Object.keys(single).length === 0) return given
   return { ...(given === undefined ? current : given), ...single }
 }
 
-/** The gateway checks it; a field that it does not know comes back as a refusal. */
+/** The gateway checks the policy and refuses fields that it does not know. */
 export async function keyPolicy(session: Session, values: ModelValues): Promise<ModelPolicy | null | undefined> {
   return merged(session, values.policy, modelRules(values), null)
 }

@@ -1,16 +1,20 @@
+import type { BooksReport } from '../../../protocol/wire/money/log.ts'
 import type { LedgerProof } from '../../../protocol/wire/money/money.ts'
 import { action } from '../../frame/action.ts'
 import { fields } from '../../frame/table.ts'
 
 export const books = action({
-  about: 'Prove that the books balance; fails when they do not',
+  about: 'Prove that the books balance, row by row and against the public log. The command fails if they do not',
   options: {},
   run: async ({ json }, session) => {
     const proof = await session.gateway().admin<LedgerProof>({ path: '/v1/admin/ledger/proof' })
-    session.show(json, proof, (body) =>
+    const check = await session.gateway().admin<BooksReport>({ path: '/v1/admin/ledger/check' })
+    session.show(json, { ...proof, check }, ({ check: rows, ...body }) =>
       fields(session.terminal, [
         ['Books', body.balanced ? 'balance' : 'DO NOT BALANCE'],
         ...body.broken_rules.map((rule) => ['Broken', rule] as const),
+        ...rows.faults.map(({ rule, subject }) => ['Broken', `${rule}: ${subject}`] as const),
+        ['Rows', rows.sound ? `${rows.receipts} receipts, ${rows.log_entries} log entries hold` : 'DO NOT HOLD'],
         ['Credits', `${body.credits_wei} wei`],
         ['Balances', `${body.balances_wei} wei`],
         ['Debits', `${body.debits_wei} wei`],
@@ -21,6 +25,6 @@ export const books = action({
         ['Entries', body.entries],
       ]),
     )
-    return proof.balanced ? undefined : 1
+    return proof.balanced && check.sound ? undefined : 1
   },
 })

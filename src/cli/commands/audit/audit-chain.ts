@@ -10,29 +10,34 @@ function readHeads(file: string): readonly Head[] {
   try {
     return (JSON.parse(readFileSync(file, 'utf8')) as AuditChain).heads.filter(({ seq }) => Number.isInteger(seq))
   } catch {
-    throw new CliFailure(`${file} holds no heads.`, ['Write one with: ./penstock audit chain --save FILE'])
+    throw new CliFailure(`${file} contains no heads.`, ['Write one with: ./penstock audit chain --save FILE'])
   }
 }
 
-/** What was kept elsewhere and the gateway no longer has: the end of a chain was cut off, or a whole one. */
+/** What was saved elsewhere and is missing now: the end of a chain, or a whole chain. */
 function lostSince(kept: readonly Head[], now: readonly Head[]): readonly string[] {
   const heads = new Map(now.map((head) => [head.writer_id, head]))
   return kept.flatMap(({ writer_id, seq, mac }) => {
     const head = heads.get(writer_id)
-    if (head === undefined) return [`writer ${writer_id} is gone (it had ${seq} events)`]
-    if (head.seq < seq) return [`writer ${writer_id} ends at ${head.seq}, once at ${seq}`]
-    return head.seq === seq && head.mac !== mac ? [`writer ${writer_id} ends otherwise than it did`] : []
+    if (head === undefined) return [`The chain of writer ${writer_id} is missing (it had ${seq} events)`]
+    if (head.seq < seq)
+      return [`The chain of writer ${writer_id} ends at event ${head.seq}, but it once ended at ${seq}`]
+    return head.seq === seq && head.mac !== mac ? [`The last event of writer ${writer_id} has changed`] : []
   })
 }
 
-/** All of them, so that none of the kept ones is missed for its age. */
+/** The command asks for all heads, so that an old one that was saved is found. */
 const path = '/v1/admin/audit/verify?limit=10000'
 
 export const chain = action({
-  about: 'Check the chains of approval and command events; fails when they do not hold',
+  about: 'Check the chains of approval and command events. The command fails if they are broken',
   options: {
-    save: { kind: 'text', value: 'FILE', about: 'Keep the heads in a file, best on another machine' },
-    against: { kind: 'text', value: 'FILE', about: 'Compare with heads that were kept: what was cut off since?' },
+    save: { kind: 'text', value: 'FILE', about: 'Save the heads to this file; best keep it on another computer' },
+    against: {
+      kind: 'text',
+      value: 'FILE',
+      about: 'Compare with heads that you saved, to find events that were cut off since',
+    },
   },
   run: async ({ options, json }, session) => {
     const report = await session.gateway().admin<AuditChain>({ path })
@@ -49,7 +54,7 @@ export const chain = action({
       const rows = body.faults.map(({ kind, writer_id, at }) => [kind, writer_id, at])
       return `${summary}\n${table(session.terminal, ['FAULT', 'WRITER', 'AT'], rows)}`
     })
-    // Heads that do not hold would make the next comparison worthless.
+    // Heads of broken chains would make the next comparison worthless.
     if (holds && options.save !== undefined) writeFileSync(options.save, `${JSON.stringify(report, null, 2)}\n`)
     return holds ? undefined : 1
   },

@@ -20,11 +20,11 @@ type Line =
 
 const kinds = ['access', 'approval', 'command'] as const
 const lookEveryMs = 2 * secondMs
-/** Of each list at each look: more within two seconds are not all shown. */
+/** How many events one look at a list reads. If more happen within two seconds, some are not shown. */
 const eventsAtOnce = 1_000
-/** Events that were shown, so that none is shown twice. */
+/** How many shown events are remembered, so that none is shown twice. */
 const rememberedMax = 20_000
-/** What following itself leaves: shown, it would never end. */
+/** The reads of this command itself. If they were shown, the output would never end. */
 const ownReads = /^\/v1\/admin\/(?:access|approval|command)-events$/
 
 async function read(gateway: GatewayClient, only: Line['kind'] | undefined, limit: number): Promise<readonly Line[]> {
@@ -46,7 +46,7 @@ async function read(gateway: GatewayClient, only: Line['kind'] | undefined, limi
 
 const order = ({ event }: Line) => `${event.created_at} ${event.event_id}`
 
-/** A role is one of the administration's: who comes without it is named by what they are. */
+/** A role is one of the administration's, so an actor without one is shown by its type. */
 const actorOf = ({ actor_type: type, actor_role: role }: Line['event']) => (type === 'admin_token' ? role : type)
 
 function textOf({ style }: Pick<Terminal, 'style'>, line: Line): string {
@@ -63,11 +63,17 @@ function textOf({ style }: Pick<Terminal, 'style'>, line: Line): string {
 }
 
 export const tail = action({
-  about: 'Follow the events of the audit until Ctrl-C (reads of the lists themselves are left out)',
+  about: 'Follow the audit events until Ctrl-C. Reads of the audit lists themselves are left out',
   options: {
-    only: { kind: 'choice', of: kinds, about: 'One kind of event' },
-    lines: { kind: 'number', value: 'N', min: 0, max: eventsAtOnce, about: 'Events to begin with (default 10)' },
-    once: { kind: 'flag', about: 'Show what there is and end' },
+    only: { kind: 'choice', of: kinds, about: 'Show only this kind of event' },
+    lines: {
+      kind: 'number',
+      value: 'N',
+      min: 0,
+      max: eventsAtOnce,
+      about: 'How many past events to show first (default 10)',
+    },
+    once: { kind: 'flag', about: 'Show past events only and end' },
   },
   run: async ({ options, json }, session) => {
     const gateway = session.gateway()

@@ -5,6 +5,6 @@ import { tail } from './audit-tail.ts'
 
 export const audit: Verb = {
   name: 'audit',
-  about: 'Who did what, and proofs over what is recorded',
+  about: 'Show who did what, and prove that the records are complete',
   actions: { tail, chain, books },
 }

@@ -4,10 +4,10 @@ import { rounded, shortTime, table } from '../../frame/table.ts'
 
 export const explain: Verb = {
   name: 'explain',
-  about: 'Why a request went where it went',
+  about: 'Explain why a request went to its node',
   actions: action({
-    about: 'Why this node, and why not the others: the last 10 000 requests of the gateway',
-    operands: [{ name: 'REQUEST_ID', about: 'req_…, the x-request-id of a chat request' }],
+    about: 'Explain why a request went to its node and not to another. The gateway remembers its last 10 000 requests',
+    operands: [{ name: 'REQUEST_ID', about: 'The x-request-id of a chat request (req_…)' }],
     options: {},
     run: async ({ operands, json }, session) => {
       const query = new URLSearchParams({ request_id: operands[0] ?? '' })
@@ -30,7 +30,7 @@ export const explain: Verb = {
               rounded(route.tokens_per_second, 1),
               rounded(route.score, 1),
             ]),
-            'No machine serves this model.',
+            'No node serves this model.',
           )}`
         })
         return `${body.request_id}  ${body.model}\n${tries.join('')}`

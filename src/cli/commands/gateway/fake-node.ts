@@ -25,22 +25,38 @@ function introduction(terminal: Terminal, node: FakeNode, models: readonly strin
   curl ${node.url}/answer -d '{"chunks":200,"intervalMs":20}'
   curl ${node.url}/stats
 
-All faults: docs/operations.md. Ctrl-C ends it.
+All faults: docs/operations.md. Press Ctrl-C to end it.
 `
 }
 
 export const fakeNode: Verb = {
   name: 'fake-node',
-  about: 'Start a model server that fails on purpose, to rehearse failures',
+  about: 'Start a fake node that fails on purpose, to rehearse failures',
   actions: action({
-    about: 'Start a node that speaks the OpenAI protocol and fails on purpose; faults are set at POST /faults',
+    about: 'Start a fake node that speaks the OpenAI protocol and fails on purpose. POST /faults sets its faults',
     options: {
-      listen: { kind: 'text', value: 'HOST:PORT', about: 'Default 127.0.0.1:0, any free port' },
-      model: { kind: 'texts', value: 'ID', about: 'A model it serves (default fake-model)' },
-      name: { kind: 'text', value: 'TEXT', about: 'Stands in front of every piece of text (default fake-)' },
-      speaks: { kind: 'choice', of: ['openai', 'vllm', 'llama.cpp'], about: 'Whose signs it shows' },
-      slots: { kind: 'number', value: 'N', min: 1, max: 10_000, about: 'Slots that a llama.cpp would show' },
-      'context-length': { kind: 'number', value: 'N', min: 1, max: 100_000_000, about: 'Tokens (default 8192)' },
+      listen: { kind: 'text', value: 'HOST:PORT', about: 'Where it listens (default 127.0.0.1:0, any free port)' },
+      model: { kind: 'texts', value: 'ID', about: 'A model that it serves (default fake-model)' },
+      name: { kind: 'text', value: 'TEXT', about: 'The start of every piece of text (default fake-)' },
+      speaks: {
+        kind: 'choice',
+        of: ['openai', 'vllm', 'llama.cpp'],
+        about: 'The kind of model server that it imitates',
+      },
+      slots: {
+        kind: 'number',
+        value: 'N',
+        min: 1,
+        max: 10_000,
+        about: 'The number of slots that it shows, as llama.cpp does',
+      },
+      'context-length': {
+        kind: 'number',
+        value: 'N',
+        min: 1,
+        max: 100_000_000,
+        about: 'Context length in tokens (default 8192)',
+      },
     },
     run: async ({ options, json }, { terminal }) => {
       const address = listenAddress(options.listen ?? '127.0.0.1:0')
@@ -58,9 +74,9 @@ export const fakeNode: Verb = {
           ...(options['context-length'] === undefined ? {} : { contextLength: options['context-length'] }),
         })
       } catch {
-        throw new CliFailure(`Nothing can listen at ${address.hostname}:${address.port}: is the port taken?`)
+        throw new CliFailure(`The fake node cannot listen at ${address.hostname}:${address.port}. Is the port in use?`)
       }
-      if (!isLoopback(address.hostname)) terminal.err('Whoever reaches this port can set its faults: it has no lock.\n')
+      if (!isLoopback(address.hostname)) terminal.err('Everyone who can reach this port can set its faults.\n')
       terminal.out(json ? `${JSON.stringify({ url: node.url, models })}\n` : introduction(terminal, node, models))
       await ended
       node.stop()

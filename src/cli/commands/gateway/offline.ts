@@ -3,7 +3,7 @@ import { action, type Verb } from '../../frame/action.ts'
 import { CliFailure } from '../../frame/failure.ts'
 import type { Session } from '../../frame/session.ts'
 
-/** Commands on a gateway's storage itself: who may run them holds its data folder, or `DATABASE_URL`. */
+/** Commands that work on a gateway's storage. Their user needs access to the data folder or to `DATABASE_URL`. */
 const told: readonly string[] = ['OfflineError', 'DataFolderError', 'EmbeddedDatabaseError']
 
 async function telling<T>(work: Promise<T>): Promise<T> {
@@ -20,11 +20,14 @@ const rowsIn = (rows: Readonly<Record<string, number>>) => Object.values(rows).r
 
 export const backup: Verb = {
   name: 'backup',
-  about: 'Write data and secrets into one file, while the gateway runs',
+  about: 'Back up all data and secrets to one file',
   actions: action({
-    about: 'Write all data and secrets of SVC_DATA_DIR or DATABASE_URL into one file (0600); the gateway may run',
-    operands: [{ name: 'FILE|FOLDER', about: 'Where to; in a folder the file is named by the time' }],
-    options: overwriteOption('Replace a file that is there'),
+    about:
+      'Write all data and secrets of SVC_DATA_DIR or DATABASE_URL to one file (mode 0600). The gateway may keep running',
+    operands: [
+      { name: 'FILE|FOLDER', about: 'The file to write. In a folder the backup gets the current time as its name' },
+    ],
+    options: overwriteOption('Replace an existing file'),
     run: async ({ operands: [target = ''], options, json }, session) => {
       const { writeBackup } = await import('../../../offline/backup.ts')
       const made = await telling(writeBackup({ env: session.env, target, overwrite: options.overwrite }))
@@ -32,7 +35,7 @@ export const backup: Verb = {
       session.show(json, body, () => `${made.file}: ${rowsIn(made.rows)} rows, ${made.bytes} bytes\n`)
       if (made.absentSecrets.length > 0 && !json) {
         session.terminal.err(
-          `Not in it, because not set here: ${made.absentSecrets.join(', ')}. Keep them elsewhere.\n`,
+          `The backup does not contain ${made.absentSecrets.join(', ')}, because they are not set here. Keep them elsewhere.\n`,
         )
       }
       return undefined
@@ -43,7 +46,7 @@ export const backup: Verb = {
 function noteSecrets({ terminal }: Session, { dataDir, otherSecrets }: Restored, written: boolean): void {
   if (otherSecrets.length > 0) {
     terminal.err(
-      `Set to something else than in the backup: ${otherSecrets.join(', ')}. Put the old ones behind the new.\n`,
+      `These settings differ from the backup: ${otherSecrets.join(', ')}. Append the old values to the new ones.\n`,
     )
   } else if (dataDir === null && !written) {
     terminal.err('The gateways need the secrets of the backup: --secrets-to FILE writes them as an environment file.\n')
@@ -52,13 +55,17 @@ function noteSecrets({ terminal }: Session, { dataDir, otherSecrets }: Restored,
 
 export const restore: Verb = {
   name: 'restore',
-  about: 'Put a backup in the place of what is there; no gateway may run',
+  about: 'Restore a backup while no gateway runs',
   actions: action({
-    about: 'Load a backup into SVC_DATA_DIR, or into the PostgreSQL of DATABASE_URL; all of it or nothing',
-    operands: [{ name: 'FILE', about: 'Made by `backup`' }],
+    about: 'Load a whole backup into SVC_DATA_DIR or into the PostgreSQL of DATABASE_URL. No gateway may run',
+    operands: [{ name: 'FILE', about: 'The file that `backup` wrote' }],
     options: {
-      ...overwriteOption('Replace what the data folder or the database holds'),
-      'secrets-to': { kind: 'text', value: 'FILE', about: "Write the backup's secrets as an environment file (0600)" },
+      ...overwriteOption('Replace everything in the data folder or the database'),
+      'secrets-to': {
+        kind: 'text',
+        value: 'FILE',
+        about: 'Write the backup’s secrets to an environment file (mode 0600)',
+      },
     },
     run: async ({ operands: [file = ''], options, json }, session) => {
       const { restoreBackup } = await import('../../../offline/restore.ts')
@@ -81,16 +88,17 @@ export const restore: Verb = {
 
 export const resetAdmin: Verb = {
   name: 'reset-admin',
-  about: 'Make a new admin token where all are lost; the others end',
+  about: 'Make a new admin token when all are lost',
   actions: action({
-    about: 'Make a new admin token in SVC_DATA_DIR or DATABASE_URL and end those made before; prints it once',
+    about: 'Make a new admin token in SVC_DATA_DIR or DATABASE_URL and print it, once. Earlier ones stop working',
     options: {},
     run: async ({ json }, session) => {
       const { resetAdmin: reset } = await import('../../../offline/reset-admin.ts')
       const made = await telling(reset(session.env))
       const body = { admin_token: made.adminToken, ended: made.ended, credentials_file: made.credentialsFile }
       session.show(json, body, () => `${made.adminToken}\n`)
-      if (!json && made.credentialsFile !== null) session.terminal.err(`It is in ${made.credentialsFile}, too.\n`)
+      if (!json && made.credentialsFile !== null)
+        session.terminal.err(`The file ${made.credentialsFile} has it, too.\n`)
       return undefined
     },
   }),

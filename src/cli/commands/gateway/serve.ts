@@ -3,7 +3,7 @@ import { action, type Verb } from '../../frame/action.ts'
 import { CliFailure, exitCodes } from '../../frame/failure.ts'
 import { untilSignal } from '../../frame/until-signal.ts'
 
-/** Faults of the set-up whose text is written for the operator; of anything else only the name is told. */
+/** Errors whose text is for the operator. Of any other error only the name is shown. */
 const told: readonly string[] = ['StartError', 'DataFolderError', 'EmbeddedDatabaseError', 'SettlementPackagesError']
 export const serve: Verb = {
   name: 'serve',
@@ -12,16 +12,22 @@ export const serve: Verb = {
     about: 'Start the gateway, as npm start does. Environment variables configure it: see docs/reference/settings.md',
     options: {},
     run: async ({ json }, session) => {
-      const ended = untilSignal()
-      const { start } = await import('../../../main.ts')
+      const { start, isProcess, runProgram } = await import('../../../main.ts')
+      if (isProcess()) {
+        await runProgram()
+        return exitCodes.ok
+      }
+      let replace: (() => Promise<void>) | null = null
+      const ended = untilSignal(() => replace)
       const server = await start(session.env, { quiet: json }).catch((error: unknown) => {
         if (error instanceof Error && told.includes(error.name)) throw new CliFailure(error.message)
         throw new CliFailure(`${product} could not start (${error instanceof Error ? error.name : typeof error}).`)
       })
+      replace = server.replace
       if (json) session.terminal.out(`${JSON.stringify({ base_url: server.url, port: server.port })}\n`)
       await ended
       await server.stop()
-      // All is written and closed; a timer that is left must not hold up the end.
+      // Everything is written and closed, and a timer that is left must not delay the exit.
       process.exit(exitCodes.ok)
     },
   }),

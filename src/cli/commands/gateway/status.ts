@@ -8,13 +8,13 @@ import type { GatewayClient } from '../../frame/gateway-client.ts'
 import { fields, table } from '../../frame/table.ts'
 import type { Terminal } from '../../frame/terminal.ts'
 
-/** `null`: not known without an admin token. */
+/** `null` means that only an admin token shows the value. */
 interface Status {
   readonly base_url: string
   readonly state: Health['status']
-  /** Of the HTTP interface; null when the gateway does not say. */
+  /** The version of the HTTP interface, or null if the gateway does not say. */
   readonly interface_version: string | null
-  /** Of this program, which the gateway's need not be. */
+  /** The version of this program, which may differ from the gateway's. */
   readonly command_line_version: string
   readonly nodes: Readonly<Record<string, number>> | null
   readonly in_flight: number | null
@@ -52,19 +52,23 @@ function statusText(terminal: Terminal, status: Status): string {
     ['State', status.state],
     ['Interface', status.interface_version],
     ['Command line', status.command_line_version],
-    ['Nodes', status.nodes === null ? 'an admin token is needed' : counts.length === 0 ? 'none' : counts.join(', ')],
+    [
+      'Nodes',
+      status.nodes === null ? 'only an admin token shows this' : counts.length === 0 ? 'none' : counts.join(', '),
+    ],
     ['In flight', status.in_flight],
   ])
   if (status.models === null) return facts
   const rows = status.models.map((model) => [model.id, model.nodes, model.nodes_ready])
-  return `${facts}\n${table(terminal, ['MODEL', 'NODES', 'READY'], rows, 'No models.')}`
+  return `${facts}\n${table(terminal, ['MODEL', 'NODES', 'READY'], rows, 'There are no models.')}`
 }
 
 export const status: Verb = {
   name: 'status',
-  about: 'Is the gateway well, and what can it serve',
+  about: 'Show the health of the gateway and what it can serve',
   actions: action({
-    about: 'Health, version, nodes by state, models, requests in flight. Exits with 0 only if the gateway is ready',
+    about:
+      'Show health, version, nodes by state, models and requests in flight. The exit code is 0 only if the gateway is ready',
     options: {},
     run: async ({ json }, session) => {
       const gateway = session.gateway()

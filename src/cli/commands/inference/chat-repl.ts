@@ -6,10 +6,10 @@ import { type ChatMessage, type ChatWish, streamChat } from './chat-stream.ts'
 import { createWriter, statsLine } from './chat-view.ts'
 
 const promptText = '> '
-/** A terminal's Ctrl-C arrives twice: to the whole group, and once more through the launcher. */
+/** A terminal sends Ctrl-C to the whole process group, and the launcher passes it on, so it arrives twice. */
 const sameSignalMs = 1_000
 
-/** A line of the person, or null at the end of input or at Ctrl-C. */
+/** Reads a line. null at the end of input or at Ctrl-C. */
 function ask(): Promise<string | null> {
   const lines = createInterface({ input: process.stdin, output: process.stdout, terminal: true })
   return new Promise((resolve) => {
@@ -50,7 +50,10 @@ function interruptions(): { run<T>(answer: (stop: AbortSignal) => Promise<T>): P
   }
 }
 
-/** A conversation: each answer goes with the next question. Ctrl-C stops an answer, at the prompt it ends. */
+/**
+ * Runs a conversation, in which each request has all earlier messages. Ctrl-C stops an answer, and at the prompt it
+ * ends the conversation.
+ */
 export async function converse(session: Session, wish: ChatWish, stats: boolean): Promise<number> {
   const { terminal } = session
   const gateway = session.gateway()

@@ -23,7 +23,7 @@ interface Usage {
   readonly total_tokens: number
 }
 
-/** One answer as it was received; times as this side saw them, ms. */
+/** One answer as it was received. Times are those of this side, ms. */
 export interface Turn {
   content: string
   reasoning: string
@@ -32,7 +32,7 @@ export interface Turn {
   /** The `svc` object of the terminal chunk. */
   metadata: Readonly<Record<string, unknown>> | null
   requestId: string | null
-  /** To the first content; null while there is none. */
+  /** Time to the first content, or null before it. */
   ttftMs: number | null
   totalMs: number
   stopped: boolean
@@ -40,7 +40,9 @@ export interface Turn {
 
 export type PieceKind = 'content' | 'reasoning'
 
-/** The gateway sends a comment every 10 s (SVC_KEEP_ALIVE_MS, at most 30 s): a longer silence means that it is gone. */
+/**
+ * The gateway sends a comment every 10 s (SVC_KEEP_ALIVE_MS, at most 30 s), so a longer silence means that it is gone.
+ */
 const silenceMsMax = 90_000
 
 interface Chunk {
@@ -65,7 +67,7 @@ function requestBody(wish: ChatWish): object {
 
 const textOf = (value: unknown) => (typeof value === 'string' ? value : '')
 
-/** Takes the events of one stream into `turn`. Throws `GatewayRefusal` for an error event. */
+/** Adds the events of one stream to `turn`. Throws `GatewayRefusal` for an error event. */
 class Reader {
   done = false
   constructor(
@@ -80,7 +82,7 @@ class Reader {
       return
     }
     const chunk = foreignJson(payload) as (Chunk & Readonly<Record<string, unknown>>) | undefined
-    if (chunk === undefined) throw new CliFailure('The gateway sent an event that is no JSON.')
+    if (chunk === undefined) throw new CliFailure('The gateway sent an event that is not JSON.')
     if (chunk.error !== undefined) throw this.refused(chunk.error)
     for (const { delta, finish_reason } of chunk.choices ?? []) {
       this.take('reasoning', textOf(delta?.reasoning_content) || textOf(delta?.reasoning))
@@ -172,10 +174,10 @@ function failureOf(error: unknown): CliFailure {
   return error instanceof CliFailure ? error : new CliFailure('The connection to the gateway was lost.')
 }
 
-/** Below it a rate says more about the network than about the model. */
+/** Below this time the speed says more about the network than about the model. */
 const rateSpanMsMin = 50
 
-/** Tokens a second after the first; null where there are too few to tell. */
+/** Tokens per second after the first one, or null if there are too few to tell. */
 export function tokensPerSecond(turn: Turn): number | null {
   const tokens = turn.usage?.completion_tokens ?? 0
   const spanMs = turn.totalMs - (turn.ttftMs ?? turn.totalMs)

@@ -1,7 +1,7 @@
 import { printable, type Terminal } from '../../frame/terminal.ts'
 import { type PieceKind, type Turn, tokensPerSecond } from './chat-stream.ts'
 
-/** Writes the pieces of one answer; a model's thoughts are dimmed, and left out where no person reads along. */
+/** Writes the pieces of one answer. Reasoning is dimmed, and left out if the output is not a terminal. */
 export function createWriter(terminal: Terminal): { piece(kind: PieceKind, text: string): void; end(): void } {
   let last: PieceKind | null = null
   return {

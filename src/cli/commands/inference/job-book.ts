@@ -5,10 +5,10 @@ import { product } from '../../../brand.ts'
 import type { SubmittedJob } from '../../../client/private-jobs.ts'
 import { CliFailure } from '../../frame/failure.ts'
 
-/** What only this machine knows of private jobs: which identity a node has, and what opens an answer. */
+/** What only this computer knows about private jobs: the identities of nodes and the keys that decrypt answers. */
 export interface JobBook {
   readonly file: string
-  /** null: this node was never seen from here. */
+  /** null if no job was sent to this node from here. */
   fingerprint(nodeId: string): string | null
   pin(nodeId: string, fingerprint: string): void
   job(jobId: string): SubmittedJob | null
@@ -21,7 +21,7 @@ interface Content {
   readonly jobs: readonly SubmittedJob[]
 }
 
-/** As many answers can be opened from here. */
+/** How many jobs are kept, so that their answers can be decrypted here. */
 const jobsKeptMax = 1_000
 
 export function openJobBook(env: Readonly<Record<string, string | undefined>>): JobBook {
@@ -57,6 +57,6 @@ function read(file: string): Content {
     const { fingerprints, jobs } = JSON.parse(text) as Partial<Content>
     return { fingerprints: fingerprints ?? {}, jobs: jobs ?? [] }
   } catch {
-    throw new CliFailure(`${file} is damaged: it holds no JSON object.`)
+    throw new CliFailure(`${file} is damaged: it does not contain a JSON object.`)
   }
 }

@@ -21,14 +21,16 @@ import { printable } from '../../frame/terminal.ts'
 import { openJobBook } from './job-book.ts'
 
 const fingerprintPattern = /^SHA256:[A-Za-z0-9_-]{43}$/
-const outOption = { out: { kind: 'text', value: 'FILE', about: 'Save the answer there, for you alone' } } as const
+const outOption = {
+  out: { kind: 'text', value: 'FILE', about: 'Save the answer in this file, which only you can read' },
+} as const
 
 function clientOf(session: Session): PrivateJobsClient {
   const { baseUrl, customerId, customerToken } = session.connection()
   if (customerId === null || customerToken === null) {
-    throw new CliFailure('No customer: private jobs need the customer’s id and token.', [
+    throw new CliFailure('Private jobs need a customer’s id and token.', [
       'Keep them as customer_id and customer_token in ~/.config/penstock/credentials.json, beside base_url.',
-      'They are printed by ./penstock customers create, and stand in the credentials file of the gateway for its own.',
+      '`./penstock customers create` prints them. The gateway’s own customer is in the gateway’s credentials file.',
     ])
   }
   const send = (url: string, init: RequestInit) =>
@@ -38,40 +40,45 @@ function clientOf(session: Session): PrivateJobsClient {
   return createPrivateJobs({ baseUrl, customerId, customerToken, fetch: send })
 }
 
-/** The client's failures in words that say what to do. */
+/** Turns failures of the client into messages that say what to do. */
 async function told<T>(work: Promise<T>): Promise<T> {
   try {
     return await work
   } catch (error) {
     if (error instanceof NodeKeyError) {
-      throw new CliFailure(`Stopped, nothing was sent: ${error.message}.`, [
-        'If the machine was set up anew, compare the fingerprint that it prints and give it with --fingerprint.',
-        'If not, do not trust this gateway.',
+      throw new CliFailure(`Nothing was sent, because ${error.message}.`, [
+        'If somebody set up the node anew, read the fingerprint that it prints and give it with --fingerprint.',
+        'Otherwise do not trust this gateway.',
       ])
     }
-    if (error instanceof EnvelopeError) throw new CliFailure('The answer is not the node’s to this request.')
+    if (error instanceof EnvelopeError)
+      throw new CliFailure('The answer does not come from this node, or belongs to another request.')
     if (error instanceof GatewayError) {
       const { status, code, text } = error
-      const title = text.title ?? 'The gateway refused'
+      const title = text.title ?? 'The gateway refused the request'
       throw new GatewayRefusal({ ...text, status, code, title, retryAfterSeconds: null })
     }
     throw error
   }
 }
 
-/** The pinned identity; a given one is what the person has read at the machine. */
-function fingerprintOf(session: Session, nodeId: string, given: string | undefined): string {
+/** The pinned identity of the node. A given one is what the person has read at the node. */
+async function fingerprintOf(session: Session, nodeId: string, given: string | undefined): Promise<string> {
   if (given !== undefined && !fingerprintPattern.test(given)) {
-    throw new UsageFault('--fingerprint must look like SHA256:… with 43 characters')
+    throw new UsageFault('--fingerprint must be SHA256: and 43 characters')
   }
   const fingerprint = given ?? openJobBook(session.env).fingerprint(nodeId)
   if (fingerprint !== null) return fingerprint
-  throw new UsageFault('This machine has not been used from here: give --fingerprint SHA256:…, as it prints it')
+  // A node that the gateway refuses needs no fingerprint: the refusal says more.
+  await told(clientOf(session).nodeKeys(nodeId))
+  throw new UsageFault(
+    'This is the first job for this node from here. Give --fingerprint SHA256:…, as the node prints it.',
+  )
 }
 
 async function promptOf(session: Session, words: readonly string[]): Promise<string> {
   const prompt = words.length > 0 && words[0] !== '-' ? words.join(' ') : (await session.terminal.readAll()).trimEnd()
-  if (prompt.trim() === '') throw new UsageFault('There is no prompt: give one after the model, or pipe one in')
+  if (prompt.trim() === '') throw new UsageFault('There is no prompt. Give one after the model, or pipe one in.')
   return prompt
 }
 
@@ -92,7 +99,7 @@ async function follow(session: Session, job: SubmittedJob, quiet: boolean): Prom
 
 const idsOf = ({ jobId, commandId }: SubmittedJob) => ({ job_id: jobId, command_id: commandId })
 
-/** As the gateway spells it. */
+/** The outcome with the names of the wire. */
 const outcomeView = (outcome: JobOutcome) =>
   outcome.status === 'completed'
     ? { status: outcome.status, answer: outcome.answer, receipt_hash: outcome.receiptHash }
@@ -130,25 +137,35 @@ function showOutcome(
 }
 
 const submit = action({
-  about: 'Seal a prompt for one node of yours, follow the job, open the answer here',
+  about: 'Encrypt a prompt for one of your nodes, follow the job and decrypt the answer here',
   operands: [
-    { name: 'NODE_ID', about: 'node_…, as in nodes list' },
-    { name: 'MODEL', about: 'A model of that machine' },
-    { name: 'PROMPT', about: 'What to say; - or nothing reads standard input', optional: true, rest: true },
+    { name: 'NODE_ID', about: 'The node’s id (node_…), as `nodes list` shows it' },
+    { name: 'MODEL', about: 'A model that this node serves' },
+    { name: 'PROMPT', about: 'The prompt. A dash (-) or nothing reads standard input.', optional: true, rest: true },
   ],
   options: {
-    fingerprint: { kind: 'text', value: 'SHA256:…', about: 'As the machine prints it; needed once, then remembered' },
-    id: { kind: 'text', value: 'JOB_ID', about: 'An id of your own' },
-    system: { kind: 'text', value: 'TEXT', about: 'System message' },
-    'max-tokens': { kind: 'number', value: 'N', min: 1, max: 1_048_576, about: 'Longest answer' },
-    webhook: { kind: 'text', value: 'URL', about: 'https; told once the job has ended' },
-    'no-wait': { kind: 'flag', about: 'Only submit; read later with jobs show' },
+    fingerprint: {
+      kind: 'text',
+      value: 'SHA256:…',
+      about: 'The fingerprint that the node prints. It is needed once and then remembered.',
+    },
+    id: { kind: 'text', value: 'JOB_ID', about: 'Your own id for the job' },
+    system: { kind: 'text', value: 'TEXT', about: 'The system message' },
+    'max-tokens': {
+      kind: 'number',
+      value: 'N',
+      min: 1,
+      max: 1_048_576,
+      about: 'Largest number of tokens in the answer',
+    },
+    webhook: { kind: 'text', value: 'URL', about: 'An https URL that the gateway notifies when the job ends' },
+    'no-wait': { kind: 'flag', about: 'Do not wait for the answer. `jobs show` reads it later.' },
     ...outOption,
   },
   run: async ({ operands, options, json }, session) => {
     const [nodeId = '', modelId = '', ...words] = operands
     const client = clientOf(session)
-    const fingerprint = fingerprintOf(session, nodeId, options.fingerprint)
+    const fingerprint = await fingerprintOf(session, nodeId, options.fingerprint)
     const system = options.system === undefined ? [] : [{ role: 'system', content: options.system }]
     const messages = [...system, { role: 'user', content: await promptOf(session, words) }]
     const job = await told(
@@ -173,17 +190,18 @@ const submit = action({
 })
 
 const show = action({
-  about: 'Read a job that was submitted from here, and open its answer',
-  operands: [{ name: 'JOB_ID', about: 'As jobs submit printed it' }],
-  options: { wait: { kind: 'flag', about: 'Until it has ended' }, ...outOption },
+  about: 'Show a job that you submitted from here, and decrypt its answer',
+  operands: [{ name: 'JOB_ID', about: 'The id that `jobs submit` printed' }],
+  options: { wait: { kind: 'flag', about: 'Wait until the job has ended' }, ...outOption },
   run: async ({ operands, options, json }, session) => {
     const [jobId = ''] = operands
     const book = openJobBook(session.env)
     const job = book.job(jobId)
     if (job === null) {
-      throw new CliFailure(`${jobId} was not submitted from here: what opens its answer is elsewhere.`, [
-        `Looked in ${book.file}`,
-      ])
+      throw new CliFailure(
+        `You did not submit ${jobId} from here, so the keys that decrypt its answer are elsewhere.`,
+        [`The file of submitted jobs is ${book.file}`],
+      )
     }
     if (options.wait) return showOutcome(session, job, await follow(session, job, json), { json, out: options.out })
     const { status, webhook, outcome } = await told(clientOf(session).read(job))
@@ -194,11 +212,11 @@ const show = action({
 })
 
 const list = action({
-  about: 'Private jobs of everyone, newest first; for operators',
+  about: 'List the private jobs of all customers, newest first. Needs an operator’s token',
   options: {
-    status: { kind: 'choice', of: jobStatuses, about: `One of ${jobStatuses.join(', ')}` },
-    customer: { kind: 'text', value: 'ID', about: 'Of one customer' },
-    limit: { kind: 'number', value: 'N', min: 1, max: 1_000, about: 'At most so many (default 100)' },
+    status: { kind: 'choice', of: jobStatuses, about: `Show only this status: ${jobStatuses.join(', ')}` },
+    customer: { kind: 'text', value: 'ID', about: 'Show only the jobs of this customer' },
+    limit: { kind: 'number', value: 'N', min: 1, max: 1_000, about: 'How many to show at most (default 100)' },
   },
   run: async ({ options, json }, session) => {
     const query = new URLSearchParams({
@@ -221,7 +239,7 @@ const list = action({
           job.error_code,
           shortTime(job.created_at),
         ]),
-        'No jobs.',
+        'There are no jobs.',
       ),
     )
     return undefined
@@ -229,8 +247,8 @@ const list = action({
 })
 
 const cancel = action({
-  about: 'Cancel a job by its command; for operators',
-  operands: [{ name: 'COMMAND_ID', about: 'cmd_…, as in jobs list' }],
+  about: 'Cancel a job by its command id. Needs an operator’s token',
+  operands: [{ name: 'COMMAND_ID', about: 'The command id (cmd_…), as `jobs list` shows it' }],
   options: { ...reasonOption, ...yesOption },
   run: async ({ operands, options, json }, session) => {
     const [commandId = ''] = operands
@@ -253,6 +271,6 @@ const cancel = action({
 
 export const jobs: Verb = {
   name: 'jobs',
-  about: 'Private jobs: sealed here, opened here',
+  about: 'Send private jobs, which are encrypted and decrypted on this computer',
   actions: { submit, show, list, cancel },
 }

@@ -8,7 +8,7 @@ import type { Session } from '../../frame/session.ts'
 import { fields, shortTime, table } from '../../frame/table.ts'
 
 const path = '/v1/admin/models'
-const idOperand = { name: 'MODEL', about: 'The id that clients use' } as const
+const idOperand = { name: 'MODEL', about: 'The model id that clients use' } as const
 
 type Listed = Static<typeof AdminModelList>
 
@@ -35,7 +35,7 @@ const usdText = ({ usd_prices: prices }: ModelEntry) =>
         .map(([unit, price]) => `${unit} ${price}`)
         .join(', ')
 
-/** The entry as it is written: without what only the answer has. */
+/** The fields of an entry that a request may write. */
 async function currentEntry(session: Session, id: string): Promise<Partial<ModelEntry> & { id: string }> {
   const { models } = await session.gateway().admin<Listed>({ path: `${path}?limit=10000` })
   const found = models.find((model) => model.id === id && model.in_catalogue)
@@ -52,7 +52,7 @@ async function put(session: Session, json: boolean, body: object): Promise<undef
 }
 
 const list = action({
-  about: 'List what the catalogue names and what nodes serve',
+  about: 'List the models of the catalogue and the models that nodes serve',
   options: {},
   run: async ({ json }, session) => {
     if (session.connection().adminToken === null) return listForKey(session, json)
@@ -70,14 +70,14 @@ const list = action({
           model.served_context_length ?? model.context_length,
           shortTime(model.updated_at),
         ]),
-        'No models: no node has answered yet.',
+        'There are no models, because no node has answered yet.',
       ),
     )
     return undefined
   },
 })
 
-/** Without an admin token: what the key may use. */
+/** Without an admin token, lists the models that the key may use. */
 async function listForKey(session: Session, json: boolean): Promise<undefined> {
   const { body } = await session.gateway().get<Static<typeof ModelList>>('/v1/api/models', true)
   session.show(json, body, ({ data }) =>
@@ -85,7 +85,7 @@ async function listForKey(session: Session, json: boolean): Promise<undefined> {
       session.terminal,
       ['MODEL', 'LAST MEASURED'],
       data.map(({ id, created }) => [id, created === 0 ? null : shortTime(new Date(created * 1_000).toISOString())]),
-      'No models can answer now.',
+      'No model can answer now.',
     ),
   )
   return undefined
@@ -96,7 +96,7 @@ const price = (about: string) => ({ kind: 'text', value: 'WEI', about }) as cons
 
 const usdUnits = ['prompt', 'completion', 'image', 'request', 'input_cache_read'] as const
 
-/** Given ones over those of the entry: what is not named stays. */
+/** Merges the given prices into those of the entry. */
 function usdPrices(given: readonly string[], known: ModelEntry['usd_prices'] | undefined) {
   if (given.length === 0) return undefined
   const named = given.map((text) => {
@@ -109,18 +109,22 @@ function usdPrices(given: readonly string[], known: ModelEntry['usd_prices'] | u
 }
 
 const set = action({
-  about: 'Make a catalogue entry or change the given fields of one',
+  about: 'Create a catalogue entry, or change the given fields of an existing one',
   operands: [idOperand],
   options: {
     name: { kind: 'text', value: 'TEXT', about: 'Title' },
-    description: { kind: 'text', value: 'TEXT', about: 'A few words' },
-    'context-length': length('Tokens of prompt and answer together'),
-    'max-output-length': length('Tokens of an answer'),
-    input: { kind: 'texts', value: 'text|image|file|audio', about: 'What it takes' },
-    output: { kind: 'texts', value: 'text|image|file|audio', about: 'What it gives' },
-    'prompt-price-wei': price('Per token of a prompt, to be paid by all but the owner of the machine'),
-    'completion-price-wei': price('Per token of an answer, likewise'),
-    'usd-price': { kind: 'texts', value: 'UNIT=USD', about: `Of the marketplace list; ${usdUnits.join(', ')}` },
+    description: { kind: 'text', value: 'TEXT', about: 'A short description' },
+    'context-length': length('Context length: tokens of prompt and answer together'),
+    'max-output-length': length('Largest number of tokens in an answer'),
+    input: { kind: 'texts', value: 'text|image|file|audio', about: 'A kind of input that the model takes' },
+    output: { kind: 'texts', value: 'text|image|file|audio', about: 'A kind of output that the model gives' },
+    'prompt-price-wei': price('Price of a prompt token. The owner of the node does not pay it.'),
+    'completion-price-wei': price('Price of an answer token. The owner of the node does not pay it.'),
+    'usd-price': {
+      kind: 'texts',
+      value: 'UNIT=USD',
+      about: `Price in the marketplace list, per ${usdUnits.join(', ')}`,
+    },
     ...reasonOption,
   },
   run: async ({ operands, options, json }, session) => {
@@ -141,9 +145,9 @@ const set = action({
 })
 
 const alias = action({
-  about: 'Let a model be called by other names too, so that nodes that name it differently pool',
-  operands: [idOperand, { name: 'ALIAS', about: 'Another name', rest: true }],
-  options: { remove: { kind: 'flag', about: 'Take these names away instead' }, ...reasonOption },
+  about: 'Give a model other names, so that nodes with different names for it serve it together',
+  operands: [idOperand, { name: 'ALIAS', about: 'Another name of the model', rest: true }],
+  options: { remove: { kind: 'flag', about: 'Remove these names instead' }, ...reasonOption },
   run: async ({ operands, options, json }, session) => {
     const [id = '', ...names] = operands
     const entry = await currentEntry(session, id)
@@ -158,12 +162,12 @@ const alias = action({
 })
 
 const remove = action({
-  about: 'Remove a catalogue entry; nodes go on serving the model under their own name for it',
+  about: 'Remove a catalogue entry. Nodes keep serving the model under their own name for it',
   operands: [idOperand],
   options: { ...reasonOption, ...yesOption },
   run: async ({ operands, options, json }, session) => {
     const id = operands[0] ?? ''
-    if (!(await session.agreed(options.yes, `Remove the entry of ${id}, its aliases and prices?`))) return 1
+    if (!(await session.agreed(options.yes, `Remove the entry of ${id} with its aliases and prices?`))) return 1
     await session.gateway().admin<null>({ method: 'DELETE', path, body: { id, ...reasonBody(options.reason) } })
     session.show(json, { id, removed: true }, () => `Removed ${id}.\n`)
     return undefined
@@ -172,6 +176,6 @@ const remove = action({
 
 export const models: Verb = {
   name: 'models',
-  about: 'Models: what machines serve, and the catalogue that names them',
+  about: 'List the models that nodes serve, and manage the catalogue that names them',
   actions: { list, set, alias, remove },
 }

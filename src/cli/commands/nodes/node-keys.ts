@@ -8,12 +8,12 @@ import type { Session } from '../../frame/session.ts'
 import { fields, shortTime, table } from '../../frame/table.ts'
 
 export const dataDirOption = {
-  'data-dir': { kind: 'text', value: 'DIR', about: `Its keys (default ~/.local/share/${product}/node)` },
+  'data-dir': { kind: 'text', value: 'DIR', about: `The agent's folder (default ~/.local/share/${product}/node)` },
 } as const satisfies OptionSpecs
 
 const namePattern = /^[^\u0000-\u001f\u007f]{1,64}$/
 
-/** Works on the agent's folder, with or without an agent that runs. Throws `CliFailure`. */
+/** Opens the keys in the agent's folder, whether or not the agent runs. Throws `CliFailure`. */
 async function keysOf(dir: string | undefined, session: Session): Promise<LocalKeys> {
   const [{ localKeys }, { nodeFolderPath }, { openPrivateFolder }] = await Promise.all([
     import('../../../node/access/local-keys.ts'),
@@ -21,11 +21,11 @@ async function keysOf(dir: string | undefined, session: Session): Promise<LocalK
     import('../../../host/private-files.ts'),
   ])
   const path = dir ?? nodeFolderPath(session.env)
-  if (!existsSync(path)) throw new CliFailure(`${path} is not there: start the agent first, or name its --data-dir.`)
+  if (!existsSync(path)) throw new CliFailure(`${path} does not exist. Start the agent first, or name its --data-dir.`)
   return told(() => localKeys(openPrivateFolder(path)))
 }
 
-/** Faults of the folder are written for the operator. */
+/** Errors of the folder have a text for the operator. */
 function told<T>(work: () => T): T {
   try {
     return work()
@@ -45,15 +45,15 @@ function described(session: Session, key: LocalKey): string {
 }
 
 const create = action({
-  about: 'Make a key for a program on this computer or its network (X-SVC-API-Key); prints it once',
-  operands: [{ name: 'NAME', about: 'What it is called in the list' }],
+  about: 'Make a key for a program on this computer or its network (X-SVC-API-Key) and print it, once',
+  operands: [{ name: 'NAME', about: 'The name that the list shows' }],
   options: dataDirOption,
   run: async ({ operands, options, json }, session) => {
     const name = operands[0] ?? ''
-    if (!namePattern.test(name)) throw new UsageFault('NAME has 1 to 64 characters and no control characters')
+    if (!namePattern.test(name)) throw new UsageFault('NAME must have 1 to 64 characters and no control characters')
     const keys = await keysOf(options['data-dir'], session)
     const made = told(() => keys.create(name))
-    if (made === null) throw new CliFailure('There are as many live keys as allowed: revoke one first.')
+    if (made === null) throw new CliFailure('The agent has the largest allowed number of live keys. Revoke one first.')
     session.show(
       json,
       made,
@@ -64,7 +64,7 @@ const create = action({
 })
 
 const list = action({
-  about: 'List the keys of this agent, revoked ones too',
+  about: 'List the keys of this agent, including revoked ones',
   options: dataDirOption,
   run: async ({ options, json }, session) => {
     const keys = await keysOf(options['data-dir'], session)
@@ -79,7 +79,7 @@ const list = action({
           key.revoked_at === null ? 'active' : 'revoked',
           shortTime(key.created_at),
         ]),
-        'No keys.',
+        'There are no keys.',
       ),
     )
     return undefined
@@ -87,15 +87,16 @@ const list = action({
 })
 
 const revoke = action({
-  about: 'End a key of this agent now',
-  operands: [{ name: 'KEY_ID', about: 'key_…, as in node keys list' }],
+  about: 'Revoke a key of this agent at once',
+  operands: [{ name: 'KEY_ID', about: 'The id (key_…), as `node keys list` shows it' }],
   options: { ...dataDirOption, ...yesOption },
   run: async ({ operands, options, json }, session) => {
     const id = operands[0] ?? ''
     const keys = await keysOf(options['data-dir'], session)
-    if (!(await session.agreed(options.yes, `Revoke ${id}? Whoever uses it is refused from now on.`))) return 1
+    if (!(await session.agreed(options.yes, `Revoke ${id}? The agent will refuse every program that uses it.`)))
+      return 1
     const key = told(() => keys.revoke(id))
-    if (key === null) throw new CliFailure(`${id} is no key of this agent.`)
+    if (key === null) throw new CliFailure(`This agent has no key ${id}.`)
     session.show(json, key, (body) => described(session, body))
     return undefined
   },

@@ -8,53 +8,63 @@ import { untilSignal } from '../../frame/until-signal.ts'
 import { listenAddress } from '../gateway/fake-node.ts'
 import { dataDirOption, nodeKeys } from './node-keys.ts'
 
-/** Faults of the set-up whose text is written for the operator; of anything else only the name is told. */
+/** Errors whose text is for the operator. Of any other error only the name is shown. */
 const told: readonly string[] = ['NodeStartError', 'PrivateFileError']
 
 const options = {
   gateway: {
     kind: 'text',
     value: 'BASE_URL',
-    about: 'The gateway to enrol at, once; without one it serves this machine',
+    about: 'The gateway to join, only needed once. Without one the agent serves this computer alone.',
   },
-  token: { kind: 'text', value: 'TOKEN', about: 'An enrolment token of that gateway, good once' },
+  token: { kind: 'text', value: 'TOKEN', about: 'An enrolment token of that gateway, which works once' },
   ...dataDirOption,
-  listen: { kind: 'text', value: 'HOST:PORT', about: 'For programs on this machine (default 127.0.0.1:7071)' },
-  runtime: { kind: 'texts', value: 'URL', about: 'A model server beside it, e.g. http://127.0.0.1:8000' },
+  listen: {
+    kind: 'text',
+    value: 'HOST:PORT',
+    about: 'Where programs on this computer reach the agent (default 127.0.0.1:7071)',
+  },
+  runtime: { kind: 'texts', value: 'URL', about: 'The URL of a model server, e.g. http://127.0.0.1:8000' },
   rerank: {
     kind: 'texts',
     value: 'URL[=logit|probability]',
-    about: 'A model server that ranks, where it does not say so itself, and how its scores are meant',
+    about: 'A model server that reranks documents but does not say so, and the meaning of its scores',
   },
   'runtime-key': {
     kind: 'texts',
     value: 'URL=VARIABLE',
-    about: 'A model server that asks for an API key, and the environment variable that holds it',
+    about: 'A model server that needs an API key, and the environment variable with that key',
   },
-  'no-discover': { kind: 'flag', about: 'Do not look for model servers on this machine' },
-  visibility: { kind: 'choice', of: ['private', 'public'], about: 'When it enrols: less than the token allows' },
+  'no-discover': { kind: 'flag', about: 'Do not look for model servers on this computer' },
+  visibility: {
+    kind: 'choice',
+    of: ['private', 'public'],
+    about: 'At the enrolment: ask for less than the token allows',
+  },
   'endpoint-url': {
     kind: 'text',
     value: 'URL',
-    about: 'When it enrols: where the gateway can call it directly (default: through its tunnel)',
+    about: 'At the enrolment: the address where the gateway can call the agent (default: through its tunnel)',
   },
-  'payout-address': { kind: 'text', value: '0x…', about: 'When it enrols: who is paid for its work' },
-  insecure: { kind: 'flag', about: 'Allow a gateway without TLS that is not on this machine' },
+  'payout-address': { kind: 'text', value: '0x…', about: 'At the enrolment: the address that is paid for its work' },
+  insecure: { kind: 'flag', about: 'Allow a gateway without TLS on another computer' },
 } as const satisfies OptionSpecs
 type NodeInput = OptionValues<typeof options>
 
-/** `http://127.0.0.1:8081=logit`; without the word the kind of server says it. */
+/** Reads `http://127.0.0.1:8081=logit`. Without the word the kind of server decides. */
 function readRanker(text: string): NonNullable<NodeOptions['rankers']>[number] {
   const [, url = '', scoreKind] = /^(.+?)(?:=(logit|probability))?$/.exec(text) ?? []
   return { url, scoreKind: scoreKind === 'logit' || scoreKind === 'probability' ? scoreKind : null }
 }
 
-/** `http://127.0.0.1:8000=VLLM_API_KEY`: on the command line itself every user of the machine could read the key. */
+/**
+ * Reads `http://127.0.0.1:8000=VLLM_API_KEY`. A key on the command line could be read by every user of the computer.
+ */
 function readRuntimeKey(text: string, env: Session['env']): NonNullable<NodeOptions['runtimeKeys']>[number] {
   const [, url = '', variable = ''] = /^(.+)=([A-Za-z_][A-Za-z0-9_]*)$/.exec(text) ?? []
-  if (url === '') throw new UsageFault('--runtime-key must be URL=VARIABLE, as http://127.0.0.1:8000=VLLM_API_KEY')
+  if (url === '') throw new UsageFault('--runtime-key must be URL=VARIABLE, like http://127.0.0.1:8000=VLLM_API_KEY')
   const apiKey = env[variable] ?? ''
-  if (!/^[\x21-\x7e]+$/.test(apiKey)) throw new UsageFault(`--runtime-key: ${variable} is not set, or holds no key`)
+  if (!/^[\x21-\x7e]+$/.test(apiKey)) throw new UsageFault(`--runtime-key: ${variable} is not set, or is not a key`)
   return { url, apiKey }
 }
 
@@ -65,7 +75,7 @@ async function start(given: NodeInput, session: Session): Promise<RunningNode> {
     import('../../../log.ts'),
   ])
   if (!isLoopback(address.hostname)) {
-    session.terminal.err('Others can reach this port, and what they send to it is not encrypted.\n')
+    session.terminal.err('Other computers can reach this port, and the connection is not encrypted.\n')
   }
   return startNode({
     ...address,
@@ -89,8 +99,8 @@ function introduction(terminal: Terminal, running: RunningNode, tokenFile: strin
   const { nodeId } = running
   const name =
     nodeId === null
-      ? 'This machine serves itself: it belongs to no gateway. To enrol it, paste the line of `nodes enroll`.'
-      : `This machine is ${terminal.style('bold', nodeId)}`
+      ? 'This node works for this computer alone. To add it to a gateway, run the command that `nodes enroll` prints.'
+      : `This node is ${terminal.style('bold', nodeId)}`
   return `${name}
 
   Identity   ${running.fingerprint}
@@ -103,9 +113,9 @@ Ctrl-C ends it.
 `
 }
 
-/** Of the verb by itself; also what the bundled agent runs. */
+/** The command without a subcommand, which the bundled agent also runs. */
 export const runNode = action({
-  about: 'Run the node agent beside the model servers of this computer, for its gateway or for this computer alone',
+  about: 'Run the node agent beside the model servers of this computer, for a gateway or for this computer alone',
   options,
   run: async ({ options: given, json }, session) => {
     const ended = untilSignal()
@@ -118,20 +128,20 @@ export const runNode = action({
     const { nodeId, fingerprint, url, folder } = running
     if (running.enrolledBefore && given.token !== undefined) {
       session.terminal.err(
-        `${folder} was enrolled before, so the token was not used. A machine that was revoked enrols anew with another --data-dir.\n`,
+        `${folder} is already enrolled, so the token was not used. A revoked node needs another --data-dir to enrol again.\n`,
       )
     }
     if (json) session.terminal.out(`${JSON.stringify({ node_id: nodeId, fingerprint, url, data_dir: folder })}\n`)
     else session.terminal.out(introduction(session.terminal, running, localTokenFile))
     await ended
     await running.stop()
-    // All is written and closed; a timer that is left must not hold up the end.
+    // Everything is written and closed, and a timer that is left must not delay the exit.
     process.exit(exitCodes.ok)
   },
 })
 
 export const node: Verb = {
   name: 'node',
-  about: 'Run the node agent: this machine becomes a node of a gateway',
+  about: 'Run the node agent, so that this computer becomes a node of a gateway',
   actions: { '': runNode, ...nodeKeys },
 }

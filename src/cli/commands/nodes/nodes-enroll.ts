@@ -13,36 +13,39 @@ const options = {
   visibility: {
     kind: 'choice',
     of: ['private', 'public'],
-    about: 'Who may use it at most (default private: its owner)',
+    about: 'Who may use the node at most (default private: only its owner)',
   },
   'node-class': { kind: 'text', value: 'CLASS', about: 'A route tier that policies can name (default standard)' },
   'privacy-class': {
     kind: 'choice',
     of: ['public', 'trusted', 'private'],
-    about: 'How far others may trust it with prompts (default private)',
+    about: 'How far other customers may trust the node with prompts (default private)',
   },
-  direct: { kind: 'flag', about: 'It may be called at an https address of its own instead of through its tunnel' },
+  direct: {
+    kind: 'flag',
+    about: 'Let the gateway call the node at its own https address instead of through its tunnel',
+  },
   ...reasonOption,
 } as const satisfies OptionSpecs
 
-/** What stands in the way of the line on another machine. */
+/** Reasons why the command may not work on another computer. */
 function warnings({ gateway_url: url }: EnrollmentTokenIssued): string {
   if (isLoopbackUrl(url)) {
-    return `Only this machine itself can reach ${url}. For another one start the gateway with SVC_HOST and SVC_PUBLIC_URL.\n`
+    return `Only this computer can reach ${url}. To reach the gateway from another one, start it with SVC_HOST and SVC_PUBLIC_URL.\n`
   }
   return isPlainUrl(url)
-    ? 'The gateway is reached without TLS: others on the way could read prompts and take the token.\n'
+    ? 'The connection to the gateway has no TLS: others on the way could read prompts and steal the token.\n'
     : ''
 }
 
 function instructions(terminal: Terminal, made: EnrollmentTokenIssued): string {
   const until = shortTime(made.expires_at)
-  return `Paste this on the other machine, once and before ${until}:\n\n${terminal.style('bold', enrollLine(made))}\n`
+  return `Paste this on the other computer, once and before ${until}:\n\n${terminal.style('bold', enrollLine(made))}\n`
 }
 
 export const enroll = action({
-  about: 'Add a computer that runs the agent, also behind NAT: prints the line to paste there',
-  operands: [{ name: 'NAME', about: 'What the machine is called in lists' }],
+  about: 'Print the command that makes another computer a node, also behind NAT',
+  operands: [{ name: 'NAME', about: 'The name of the node that lists show' }],
   options,
   run: async ({ operands, options: given, json }, session) => {
     const made = await session.gateway().admin<EnrollmentTokenIssued>({
@@ -66,7 +69,7 @@ export const enroll = action({
 })
 
 export const tokens = action({
-  about: 'List the tokens by which nodes may enrol, used and expired ones too',
+  about: 'List enrolment tokens, including used and expired ones',
   options: {},
   run: async ({ json }, session) => {
     const answer = await session.gateway().admin<EnrollmentTokenList>({ path: `${path}?limit=1000` })
@@ -83,7 +86,7 @@ export const tokens = action({
           token.node_class,
           token.node_id,
         ]),
-        'No enrolment tokens. Make one with: ./penstock nodes enroll NAME',
+        'There are no enrolment tokens. Make one with: ./penstock nodes enroll NAME',
       ),
     )
     return undefined
@@ -91,8 +94,8 @@ export const tokens = action({
 })
 
 export const withdraw = action({
-  about: 'Withdraw an enrolment token; a node that has used it stays',
-  operands: [{ name: 'TOKEN_ID', about: 'enr_…, as in nodes tokens' }],
+  about: 'Withdraw an enrolment token. A node that has used it stays enrolled',
+  operands: [{ name: 'TOKEN_ID', about: 'The id (enr_…), as `nodes tokens` shows it' }],
   options: reasonOption,
   run: async ({ operands, options: { reason }, json }, session) => {
     const id = operands[0] ?? ''

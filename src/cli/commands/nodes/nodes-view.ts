@@ -4,7 +4,7 @@ import type { Terminal } from '../../frame/terminal.ts'
 
 const modelsOf = (node: Node) => node.runtimes.flatMap((runtime) => runtime.models)
 
-/** Ready ones by name, the rest as a number. */
+/** Names the ready models and counts the others. */
 function modelWords(node: Node): string {
   const all = modelsOf(node)
   const ready = all.filter((model) => model.ready).map(({ model }) => model)
@@ -13,17 +13,17 @@ function modelWords(node: Node): string {
   return more === 0 ? named : `${named === '' ? '' : `${named} `}+${more}`
 }
 
-/** A drained node that finished is `live` like one without a model: the difference is that it waits for `resume`. */
+/** A drained node without running work is `live`, like a node without a model, but it waits for `resume`. */
 const stateWords = ({ state, admin_state: wish }: Node) =>
   wish === 'draining' && state !== 'draining' ? `${state}, drained` : state
 
-/** The quickest of its models: one number that says whether the machine is alive and well. */
+/** The time to first token of the node's fastest model, as one number for the node. */
 function fastest(node: Node): number | null {
   const rates = modelsOf(node).flatMap((model) => (model.tokens_per_second === null ? [] : [model.tokens_per_second]))
   return rates.length === 0 ? null : Math.max(...rates)
 }
 
-/** An agent's runtimes, each kind once. */
+/** The kinds of an agent's runtimes, each once. */
 const kindWords = (node: Node) => [...new Set(node.runtimes.map((runtime) => runtime.runtime_kind))].join(', ')
 
 export function nodeTable(terminal: Terminal, nodes: readonly Node[]): string {
@@ -42,7 +42,7 @@ export function nodeTable(terminal: Terminal, nodes: readonly Node[]): string {
       modelWords(node),
       node.last_error?.code,
     ]),
-    'No nodes. Register a model server with: ./penstock nodes add URL',
+    'There are no nodes. Register a model server with: ./penstock nodes add URL',
   )
 }
 
@@ -62,7 +62,7 @@ export function nodeDetails(terminal: Terminal, node: Node): string {
     ['Visibility', node.visibility],
     ['Privacy class', node.privacy_class],
     ['Node class', node.node_class],
-    ['Paid at', node.payout_address],
+    ['Payout address', node.payout_address],
     ['API key', node.has_api_key],
     ['Origin', node.origin],
     ['Last error', node.last_error === null ? null : `${node.last_error.code} at ${shortTime(node.last_error.at)}`],
@@ -80,7 +80,7 @@ export function nodeDetails(terminal: Terminal, node: Node): string {
       runtime.models.length,
       runtime.ranking_models.join(', '),
     ]),
-    'No runtimes yet.',
+    'The node has no runtimes yet.',
   )
   const models = table(
     terminal,
@@ -96,7 +96,7 @@ export function nodeDetails(terminal: Terminal, node: Node): string {
       rounded(model.tokens_per_second, 1),
       shortTime(model.ejected_until),
     ]),
-    'No models yet.',
+    'The node has no models yet.',
   )
   return `${facts}\n${runtimes}\n${models}`
 }

@@ -11,22 +11,26 @@ import { enroll, tokens, withdraw } from './nodes-enroll.ts'
 import { nodeDetails, nodeTable } from './nodes-view.ts'
 
 const path = '/v1/admin/nodes'
-const idOperand = { name: 'NODE', about: 'Its name or its id (node_…), as in nodes list' } as const
-/** A new node is polled at once: most have answered long before. */
+const idOperand = { name: 'NODE', about: 'The node’s name or its id (node_…), as `nodes list` shows them' } as const
+/** How long the command waits for the first answer of a new node, which most nodes give much earlier. */
 const firstAnswerWaitMs = 5 * secondMs
 const lookEveryMs = 250
 
 const nodeOptions = {
-  name: { kind: 'text', value: 'NAME', about: 'What it is called in lists (default: host and port)' },
-  visibility: { kind: 'choice', of: ['private', 'public'], about: 'Who may use it (default private: its owner)' },
+  name: { kind: 'text', value: 'NAME', about: 'The name that lists show (default: host and port)' },
+  visibility: {
+    kind: 'choice',
+    of: ['private', 'public'],
+    about: 'Who may use the node (default private: only its owner)',
+  },
   'node-class': { kind: 'text', value: 'CLASS', about: 'A route tier that policies can name (default standard)' },
   'privacy-class': {
     kind: 'choice',
     of: ['public', 'trusted', 'private'],
-    about: 'How far others may trust it with prompts (default private)',
+    about: 'How far other customers may trust the node with prompts (default private)',
   },
-  'payout-address': { kind: 'text', value: '0x…', about: 'Where its owner is paid; `none` takes it away' },
-  'api-key': { kind: 'text', value: 'KEY', about: `Sent to the node as bearer; ${givenTextForm}` },
+  'payout-address': { kind: 'text', value: '0x…', about: 'The address that is paid for its work; `none` removes it' },
+  'api-key': { kind: 'text', value: 'KEY', about: `The API key that the node expects; ${givenTextForm}` },
 } as const satisfies OptionSpecs
 
 async function nodeFields(session: Session, options: OptionValues<typeof nodeOptions>) {
@@ -79,7 +83,7 @@ function troubleOf({ last_error: error, state }: Node): string | null {
 
 const oneNode = (id: string | undefined) => `${path}/${segment(id ?? '')}`
 
-/** The node once it has answered, or as it is when that takes too long. */
+/** Returns the node after its first answer, or as it is if that takes too long. */
 async function afterFirstAnswer(gateway: GatewayClient, node: Node): Promise<Node> {
   let now = node
   for (const deadline = performance.now() + firstAnswerWaitMs; performance.now() < deadline; ) {
@@ -92,7 +96,7 @@ async function afterFirstAnswer(gateway: GatewayClient, node: Node): Promise<Nod
 
 const add = action({
   about: 'Register a model server by its URL: llama.cpp, vLLM, SGLang, Ollama, LM Studio or any that speaks OpenAI',
-  operands: [{ name: 'URL', about: 'http://host:port, with or without /v1' }],
+  operands: [{ name: 'URL', about: 'The URL of the model server, http://host:port, with or without /v1' }],
   options: { ...customerOption, ...nodeOptions, ...reasonOption },
   run: async ({ operands, options, json }, session) => {
     const gateway = session.gateway()
@@ -125,7 +129,7 @@ const add = action({
 })
 
 const list = action({
-  about: 'List nodes with their state, load and models',
+  about: 'List the nodes with their state, load and models',
   options: {},
   run: async ({ json }, session) => {
     const answer = await session.gateway().admin<Static<typeof NodeList>>({ path: `${path}?limit=1000` })
@@ -135,7 +139,7 @@ const list = action({
 })
 
 const show = action({
-  about: 'Show a node, its models and what was measured',
+  about: 'Show a node with its models and measurements',
   operands: [idOperand],
   options: {},
   run: async ({ operands, json }, session) => {
@@ -147,14 +151,14 @@ const show = action({
 })
 
 const set = action({
-  about: 'Change a node; `--api-key none` takes its key away',
+  about: 'Change a node. `--api-key none` removes its key',
   operands: [idOperand],
   options: {
     url: {
       kind: 'text',
       value: 'URL',
       about:
-        'New address; the API key is not sent there unless --api-key gives one; what runs at the old address may end',
+        'The new URL. The stored API key is not sent there; give one with --api-key. Running requests may finish at the old URL.',
     },
     ...nodeOptions,
     ...reasonOption,
@@ -164,7 +168,7 @@ const set = action({
       ...(options.url === undefined ? {} : { url: withScheme(options.url) }),
       ...(await nodeFields(session, options)),
     }
-    if (Object.keys(changes).length === 0) throw new UsageFault('Nothing to change: give at least one option')
+    if (Object.keys(changes).length === 0) throw new UsageFault('There is nothing to change. Give at least one option.')
     const body = { ...changes, ...reasonBody(options.reason) }
     const gateway = session.gateway()
     const place = oneNode(await idOf(gateway, operands[0]))
@@ -196,12 +200,12 @@ function command(name: 'drain' | 'resume' | 'revoke', about: string, question: s
 }
 
 const remove = action({
-  about: 'Delete a node and what was measured of it',
+  about: 'Delete a node and its measurements',
   operands: [idOperand],
   options: { ...reasonOption, ...yesOption },
   run: async ({ operands, options, json }, session) => {
     const id = operands[0] ?? ''
-    if (!(await session.agreed(options.yes, `Delete ${id}? What it does now is cut off.`))) return 1
+    if (!(await session.agreed(options.yes, `Delete ${id}? Its running requests will fail.`))) return 1
     const gateway = session.gateway()
     const nodeId = await idOf(gateway, id)
     await gateway.admin<null>({ method: 'DELETE', path: oneNode(nodeId), reason: options.reason })
@@ -212,7 +216,7 @@ const remove = action({
 
 export const nodes: Verb = {
   name: 'nodes',
-  about: 'Machines: model servers and agents behind the gateway',
+  about: 'Manage the nodes of the gateway: model servers and agents',
   actions: {
     add,
     enroll,
@@ -221,9 +225,9 @@ export const nodes: Verb = {
     list,
     show,
     set,
-    drain: command('drain', 'Give it no new work; what runs may finish', null),
-    resume: command('resume', 'Let it work again', null),
-    revoke: command('revoke', 'Never use it again', 'revoke for good? It cannot be taken back.'),
+    drain: command('drain', 'Give a node no new work. Running requests may finish', null),
+    resume: command('resume', 'Give a drained node work again', null),
+    revoke: command('revoke', 'Never use a node again', 'revoke for good? You cannot undo this.'),
     remove,
   },
 }

@@ -223,7 +223,10 @@ export interface JobEnd {
   readonly encryptedResponse?: NonNullable<JobRow['encryptedResponse']>
 }
 
-/** The one way into a terminal state. `leaseId` null: an operator's word, which needs no lease. null: nothing was written. */
+/**
+ * The only write that enters a terminal state. `leaseId` is null for an operator's action, which needs no lease.
+ * Returns null if nothing was written.
+ */
 export async function endJob(
   tx: Database,
   commandId: CommandId,
@@ -239,7 +242,7 @@ export async function endJob(
   return row ?? null
 }
 
-/** Ends what nobody finished in time, at most `limit`. */
+/** Expires unfinished jobs whose deadline has passed, at most `limit`. */
 export async function expireJobs(tx: Database, now: Date, limit: number): Promise<readonly JobFacts[]> {
   return tx
     .update(privateJobs)
@@ -286,12 +289,12 @@ export async function deleteOldJobs(
   return gone.length
 }
 
-/** Wakes the pollers of every gateway; what they do is said by the rows. */
+/** Wakes the pollers of every gateway, which then read the rows. */
 export async function announceDueWork(db: Database, channel: string, what: string): Promise<void> {
   await db.execute(sql`select pg_notify(${channel}, ${what})`)
 }
 
-/** By status: the open ones exactly, without `except`. */
+/** Counts open jobs by status, without those in `except`. */
 export async function countJobsByStatus(
   db: Database,
   except: readonly string[] = [],

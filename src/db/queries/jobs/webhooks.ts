@@ -27,7 +27,10 @@ export async function getWebhook(db: Database, webhookId: string): Promise<Webho
   return row ?? null
 }
 
-/** The job has ended: its event is due, with the bytes that every attempt will send. False: there is no webhook. */
+/**
+ * Makes the event of an ended job due, with the bytes that every attempt sends. Returns false if the job has no
+ * webhook.
+ */
 export async function raiseWebhook(tx: Database, commandId: CommandId, body: string, now: Date): Promise<boolean> {
   const rows = await tx
     .update(webhookDeliveries)
@@ -69,12 +72,12 @@ export async function claimWebhooks(
 export interface DeliveryRecord {
   readonly status: Exclude<Status, 'pending' | 'delivering'>
   readonly lastError: string | null
-  /** null unless another attempt follows. */
+  /** null if no further attempt follows. */
   readonly dueAt: Date | null
   readonly deliveredAt: Date | null
 }
 
-/** False: the lease is another's by now, nothing was written. */
+/** Returns false if another gateway has the lease, so that nothing was written. */
 export async function recordDelivery(
   db: Database,
   webhookId: WebhookId,
@@ -89,7 +92,7 @@ export async function recordDelivery(
   return rows.length > 0
 }
 
-/** The same event from the first attempt on; null: not in a state from which it could be sent. */
+/** Starts the deliveries of the same event again. Returns null if its state does not allow that. */
 export async function rearmWebhook(db: Database, webhookId: string, now: Date): Promise<WebhookRow | null> {
   const over = inArray(webhookDeliveries.status, ['retry_scheduled', 'delivered', 'failed', 'disabled'])
   const [row] = await db
@@ -118,7 +121,7 @@ export async function listWebhooks(
     .limit(filter.limit)
 }
 
-/** Sealed, the newest first: the customer's own and what it replaced within the overlap. */
+/** The sealed secrets, newest first: the customer's current one, and the one that it replaced within the overlap. */
 export async function webhookSecretsOf(db: Database, customerId: CustomerId, now: Date): Promise<readonly Buffer[]> {
   const [[current], retired] = await Promise.all([
     db.select({ sealed: customers.webhookSecretSealed }).from(customers).where(eq(customers.customerId, customerId)),
@@ -131,7 +134,9 @@ export async function webhookSecretsOf(db: Database, customerId: CustomerId, now
   return [...(current === undefined ? [] : [current.sealed]), ...retired.map(({ sealed }) => sealed)]
 }
 
-/** The replaced secret signs on until `expiresAt`; of the older ones at most one stays, so that headers keep a bound. */
+/**
+ * The replaced secret keeps signing until `expiresAt`. At most one older secret stays, so that headers have a bound.
+ */
 export async function retireWebhookSecret(
   tx: Database,
   retired: { readonly customerId: CustomerId; readonly secretSealed: Buffer; readonly expiresAt: Date },

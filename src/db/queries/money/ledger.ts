@@ -20,7 +20,7 @@ export type ReserveOutcome = 'reserved' | 'insufficient' | 'conflict' | 'no_cust
 
 export interface SettleRow {
   readonly id: string
-  /** 0: release. */
+  /** 0 releases the reservation. */
   readonly chargedWei: bigint
   readonly shareWei: bigint
   readonly feeWei: bigint
@@ -36,7 +36,7 @@ export interface SettleRow {
 }
 export type SettleOutcome = 'settled' | 'closed' | 'unknown'
 
-/** The answers that are not the usual one, by place from 1. */
+/** The unusual answers, by position from 1. */
 type Exceptions<O> = readonly { readonly place: number; readonly outcome: O }[]
 
 /**
@@ -73,7 +73,7 @@ export async function reserveAll(
   return inOrder<ReserveOutcome>(rows.length, 'reserved', answer)
 }
 
-/** One statement, one commit for all, their receipts included. Ids must differ. */
+/** One statement and one commit for all charges with their receipts. Ids must differ. */
 export async function settleAll(
   db: Database,
   rows: readonly SettleRow[],
@@ -90,7 +90,7 @@ export async function settleAll(
   return inOrder<SettleOutcome>(rows.length, 'settled', answer)
 }
 
-/** Of work that still runs. */
+/** Renews reservations whose work still runs. */
 export async function renewReservations(db: Database, ids: readonly string[], ttlMs: number): Promise<void> {
   if (ids.length === 0) return
   await db.execute(sql`update reservations o set expires_at = clock_timestamp() + ${ttlMs}::bigint * interval '1 ms'
@@ -98,7 +98,7 @@ export async function renewReservations(db: Database, ids: readonly string[], tt
     where o.reservation_id = q.id and o.settled_wei is null`)
 }
 
-/** Open ones that nobody renewed, oldest first. */
+/** Open reservations that nobody renewed, oldest first. */
 export async function staleReservations(db: Database, limit: number): Promise<readonly string[]> {
   const rows = await db.execute(sql`select reservation_id as id from reservations
     where status = 'open' and expires_at < clock_timestamp() order by expires_at limit ${limit}`)
@@ -110,7 +110,7 @@ export async function ledgerEntry(db: Database, entryId: string): Promise<Ledger
   return row ?? null
 }
 
-/** Call with the customer's row locked. 23514: the balance would not be a uint256. */
+/** Call it with the customer's row locked. Fails with 23514 if the balance would not be a uint256. */
 export async function insertCredit(
   tx: Database,
   credit: {

@@ -10,33 +10,41 @@ export type BatchChanges = Partial<Omit<PayoutBatchRow, 'batchId'>>
 
 export interface PayablePayout {
   readonly entryId: string
-  /** The node's address now, else the one at the time of the work; null: it cannot be paid yet. */
+  readonly receiptHash: string
+  /** The node's address when it was earned; where it had none, the one it has now; null: it cannot be paid yet (§31). */
   readonly payee: string | null
   readonly amountWei: bigint
   readonly createdAt: Date
 }
 
-/** One builder of batches at a time, over all gateways (§14); held until the transaction ends. */
+/** Only one gateway builds batches at a time (§14). The lock is held until the transaction ends. */
 export async function lockBuilder(tx: Database): Promise<void> {
   await tx.execute(sql`select pg_advisory_xact_lock(7413, 5)`)
 }
 
-/** Nobody else signs meanwhile, so that no nonce is given twice. */
+/** Locks signing for all gateways, so that no nonce is used twice. */
 export async function lockNonces(tx: Database): Promise<void> {
   await tx.execute(sql`select pg_advisory_xact_lock(7413, 6)`)
 }
 
-/** Pending and not held, oldest first. Those without an address come last and are `payee: null`. */
+/** Payouts that are pending and not on hold, oldest first. Those without an address come last with `payee: null`. */
 export async function payablePayouts(db: Database, limit: number): Promise<readonly PayablePayout[]> {
   const rows = await db.execute(sql`
-    select p.entry_id, coalesce(n.payout_address, p.payee) as payee, p.amount_wei::text as amount, p.created_at
+    select p.entry_id, p.receipt_hash, coalesce(p.earned_payee, n.payout_address) as payee, p.amount_wei::text as amount, p.created_at
     from payouts p left join nodes n on n.node_id = p.node_id
     where p.settlement_status = 'pending' and not p.held
-    order by coalesce(n.payout_address, p.payee) is null, p.created_at, p.entry_id limit ${limit}`)
+    order by coalesce(p.earned_payee, n.payout_address) is null, p.created_at, p.entry_id limit ${limit}`)
   return (
-    rows as unknown as readonly { entry_id: string; payee: string | null; amount: string; created_at: string }[]
+    rows as unknown as readonly {
+      entry_id: string
+      receipt_hash: string
+      payee: string | null
+      amount: string
+      created_at: string
+    }[]
   ).map((row) => ({
     entryId: row.entry_id,
+    receiptHash: row.receipt_hash,
     payee: row.payee,
     amountWei: BigInt(row.amount),
     createdAt: new Date(row.created_at),
@@ -51,7 +59,7 @@ export async function insertBatch(
 ): Promise<PayoutBatchRow> {
   const [row] = await tx
     .insert(payoutBatches)
-    .values({ ...batch, payoutCount: members.length })
+    .values({ ...batch, payoutCount: members.length, leafVersion: 2 })
     .returning()
   if (row === undefined) throw new Error('a batch was not inserted')
   const chosen = JSON.stringify(members.map(({ entryId, payee }) => ({ id: entryId, payee })))
@@ -68,13 +76,27 @@ export async function getBatch(db: Database, batchId: string): Promise<PayoutBat
   return row ?? null
 }
 
-/** Payouts of a batch, as they stand in its tree. */
+/** The payouts of a batch in the order of its tree. */
 export async function batchMembers(
   db: Database,
   batchId: string,
-): Promise<readonly { readonly entryId: string; readonly payee: string; readonly amountWei: bigint }[]> {
+): Promise<
+  readonly {
+    readonly entryId: string
+    readonly receiptHash: string
+    readonly nodeId: string
+    readonly payee: string
+    readonly amountWei: bigint
+  }[]
+> {
   const rows = await db
-    .select({ entryId: payouts.entryId, payee: payouts.payee, amountWei: payouts.amountWei })
+    .select({
+      entryId: payouts.entryId,
+      receiptHash: payouts.receiptHash,
+      nodeId: payouts.nodeId,
+      payee: payouts.payee,
+      amountWei: payouts.amountWei,
+    })
     .from(payouts)
     .where(eq(payouts.batchId, batchId))
     .orderBy(asc(payouts.entryId))
@@ -99,7 +121,7 @@ export async function claimBatches(
     .returning()
 }
 
-/** False, and nothing written, when the lease is another's by now. Ends the lease. */
+/** Ends the lease. Returns false, and writes nothing, if another gateway has the lease. */
 export async function updateClaimed(
   tx: Database,
   batchId: string,
@@ -135,7 +157,7 @@ export async function movePayouts(
   await tx.update(receipts).set({ status: 'finalized' }).where(eq(receipts.batchId, batchId))
 }
 
-/** Of the other batches that are signed and not completed, ascending. */
+/** The nonces of other batches that are signed and not completed, ascending. */
 export async function openNonces(db: Database, exceptBatchId: string): Promise<readonly number[]> {
   const rows = await db
     .select({ nonce: payoutBatches.txNonce })
@@ -163,20 +185,20 @@ export async function countOpenBatches(
   return Object.fromEntries(rows.map(({ status, batches }) => [status, batches]))
 }
 
-/** Due now; a held one may try again. null: no such batch, `false`: it is completed. */
+/** Makes a batch due now, also one on hold. Returns null if it does not exist and `false` if it is completed. */
 export async function wakeBatch(
   db: Database,
   batchId: string,
-  release: boolean,
+  unhold: boolean,
 ): Promise<PayoutBatchRow | null | false> {
   const [row] = await db
     .update(payoutBatches)
-    .set({ nextAttemptAt: sql`now()`, ...(release ? { held: false, attempts: 0 } : {}) })
+    .set({ nextAttemptAt: sql`now()`, ...(unhold ? { held: false, attempts: 0 } : {}) })
     .where(
       and(
         eq(payoutBatches.batchId, batchId),
         inArray(payoutBatches.status, ['created', 'submitting', 'submitted']),
-        release ? undefined : eq(payoutBatches.held, false),
+        unhold ? undefined : eq(payoutBatches.held, false),
       ),
     )
     .returning()
@@ -186,7 +208,10 @@ export async function wakeBatch(
 
 export type ReceiptStatus = (typeof receipts.$inferSelect)['status']
 
-/** `held` → `accepted` or `rejected`, with the payout; null: no such billed receipt, `false`: it is not held. */
+/**
+ * Moves a receipt from `held` to `accepted` or `rejected`, with its payout. Returns null if there is no such billed
+ * receipt, and `false` if it is not on hold.
+ */
 export async function decideReceipt(
   tx: Database,
   receiptHash: string,
@@ -214,7 +239,7 @@ export async function decideReceipt(
     await tx.update(payouts).set({ held: false, updatedAt: sql`now()` }).where(mine)
     return decision
   }
-  // The customer has paid and the node is not: the share is the protocol's, so that debits = payouts + fees.
+  // The customer has paid and the node gets nothing, so its share becomes part of the fees: debits = payouts + fees.
   const [taken] = await tx
     .update(payouts)
     .set({ settlementStatus: 'void', updatedAt: sql`now()` })

@@ -117,3 +117,12 @@ export async function treasuryTotals(db: Database, since: Date): Promise<Treasur
     feesWei: BigInt(row?.fees ?? '0'),
   }
 }
+
+/** Newest first. */
+export async function batchesOfNode(db: Database, nodeId: string, limit: number): Promise<readonly string[]> {
+  const rows = await db.execute<{ id: string }>(sql`
+    select b.batch_id as id from payout_batches b
+    where exists (select 1 from payouts p where p.batch_id = b.batch_id and p.node_id = ${nodeId})
+    order by b.created_at desc, b.batch_id desc limit ${limit}`)
+  return rows.map(({ id }) => id)
+}

@@ -27,7 +27,7 @@ export async function insertEnrollmentToken(
   return row
 }
 
-/** Newest first, used and expired ones included. */
+/** Newest first, including used and expired ones. */
 export async function listEnrollmentTokens(db: Database, limit: number): Promise<readonly EnrollmentTokenRow[]> {
   return db.select().from(enrollmentTokens).orderBy(desc(enrollmentTokens.tokenId)).limit(limit)
 }

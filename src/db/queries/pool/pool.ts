@@ -9,7 +9,7 @@ export type RuntimeRow = typeof runtimes.$inferSelect
 export type ProfileRow = typeof modelProfiles.$inferSelect
 export type ModelEntryRow = typeof modelEntries.$inferSelect
 export type NewNode = Omit<typeof nodes.$inferInsert, 'nodeId' | 'adminState' | 'drainStartedAt' | 'createdAt'>
-/** What an operator may change of a node; its state has functions of its own. */
+/** The fields of a node that an operator may change. Its state has its own functions. */
 export type NodeChanges = Partial<
   Pick<NodeRow, 'name' | 'url' | 'apiKeySealed' | 'visibility' | 'privacyClass' | 'nodeClass' | 'payoutAddress'>
 >
@@ -69,12 +69,12 @@ export async function updateNode(db: Database, nodeId: string, changes: NodeChan
   return change(db, nodeId, { ...changes, apiKeySealed: keptKey })
 }
 
-/** The keys that an agent has published, as every gateway offers them to clients. */
+/** Stores the keys that an agent has published. Every gateway offers them to clients. */
 export async function saveTransportKeys(db: Database, nodeId: NodeId, keys: readonly TransportKey[]): Promise<void> {
   await change(db, nodeId, { transportKeys: keys })
 }
 
-/** A node that drains already keeps the time it began. null as for `updateNode`. */
+/** If the node is already draining, its start time stays. Returns null like `updateNode`. */
 export async function drainNode(db: Database, nodeId: string): Promise<NodeRow | null> {
   const startedAt = sql`case when ${nodes.adminState} = 'draining' then ${nodes.drainStartedAt} else now() end`
   return change(db, nodeId, { adminState: 'draining', drainStartedAt: startedAt })
@@ -84,7 +84,10 @@ export async function resumeNode(db: Database, nodeId: string): Promise<NodeRow 
   return change(db, nodeId, { adminState: 'active', drainStartedAt: null })
 }
 
-/** Terminal. The node's API key is forgotten, and nobody seals anything to its transport keys any more. null: no such node, or revoked before. */
+/**
+ * Final. The node's API key is deleted, and nobody seals to its transport keys any more. Returns null if there is no
+ * such node or it is already revoked.
+ */
 export async function revokeNode(db: Database, nodeId: string): Promise<NodeRow | null> {
   return change(db, nodeId, { adminState: 'revoked', apiKeySealed: null, transportKeys: null })
 }
@@ -129,7 +132,7 @@ export async function ensureProfiles(
   upstreamModelIds: readonly string[],
 ): Promise<readonly ProfileRow[]> {
   if (upstreamModelIds.length === 0) return []
-  // One order everywhere: two gateways that insert the same models would otherwise wait for each other.
+  // The order is the same everywhere. Otherwise two gateways that insert the same models could wait for each other.
   const ids = [...upstreamModelIds].sort()
   await db
     .insert(modelProfiles)
@@ -169,7 +172,7 @@ export async function listModelEntries(db: Database): Promise<readonly ModelEntr
   return db.select().from(modelEntries).orderBy(asc(modelEntries.modelId))
 }
 
-/** Held until the transaction ends: the names of all entries must stay apart from each other. */
+/** Held until the transaction ends, because the names of all entries must differ. */
 export async function lockModelEntries(tx: Database): Promise<void> {
   await tx.execute(sql`select pg_advisory_xact_lock(7413, 2)`)
 }

@@ -5,7 +5,8 @@ import { brand } from '../../../brand.ts'
 import { AuditChain, AuditPurge, AuditPurgeRequest } from '../../../protocol/wire/admin/audit.ts'
 import { isoTime } from '../../../time.ts'
 import type { HttpContext } from '../../frame/context.ts'
-import { limitOf, readQuery } from '../../frame/query.ts'
+import { asks, limitOf } from '../../frame/query.ts'
+import { reads } from '../../frame/reads.ts'
 import { describe } from '../../frame/route-table.ts'
 import { admin } from '../../plugins/admin.ts'
 
@@ -31,7 +32,7 @@ function purgeView({ status, eligible, purged, cutoff, purgedAt }: PurgeReport, 
 }
 
 function chainView(report: ChainReport, limit: number): AuditChain {
-  // In their order: the last of a writer stands.
+  // In this order the last tombstone of each writer remains.
   const purged = new Map(report.tombstones.map((stone) => [stone.writerId, stone]))
   return {
     object: `${brand}.admin.audit_chain`,
@@ -66,33 +67,32 @@ export const auditRoutes = (context: HttpContext) => {
     .use(admin(context))
     .post(
       '/v1/admin/retention/audit-events/purge',
-      async ({ call, request }) => {
-        const { body, audit } = await call.body(AuditPurgeRequest)
+      async ({ body: { body, audit }, request }) => {
         const input = { olderThanDays: body.older_than_days, dryRun: body.dry_run ?? false }
-        // A detachment waits for whoever reads the table; the answer may take longer than silence is borne.
+        // A purge waits for readers of the table, so its answer may take longer than a connection may be silent.
         const report = await context.connections.lifted(request, () => gateway.auditPurge.run(input, audit))
         return purgeView(report, input.olderThanDays)
       },
       {
         action: 'audit.retention.purge',
         response: { 200: AuditPurge },
-        detail: describe({ summary: 'Purge old audit events', tags: ['Audit'], body: AuditPurgeRequest }),
+        ...reads(AuditPurgeRequest),
+        detail: describe({ summary: 'Purge old audit events', tags: ['Audit'] }),
       },
     )
     .get(
       '/v1/admin/audit/verify',
-      async ({ request }) => {
-        const { limit } = readQuery(request.url, verifyQuery)
+      async ({ query: { limit } }) => {
         return chainView(await gateway.checkAuditChains(), limit)
       },
       {
         action: 'audit.chain.verify',
         response: { 200: AuditChain },
+        ...asks(verifyQuery),
         detail: describe({
           summary: 'Check the chains of approval and command events',
-          description: 'Reads all of them. `limit`: of the heads.',
+          description: 'Reads every event. `limit` bounds the number of heads in the answer.',
           tags: ['Audit (extension)'],
-          query: verifyQuery,
         }),
       },
     )

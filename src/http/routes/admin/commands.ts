@@ -6,7 +6,8 @@ import { ReasonBody } from '../../../protocol/wire/admin/admin.ts'
 import { CommandRecord, JobList, type JobStatus, jobStatuses } from '../../../protocol/wire/inference/job.ts'
 import { isoTime } from '../../../time.ts'
 import type { HttpContext } from '../../frame/context.ts'
-import { customerFilter, limitOf, oneOf, readQuery } from '../../frame/query.ts'
+import { asks, customerFilter, limitOf, oneOf } from '../../frame/query.ts'
+import { mayRead } from '../../frame/reads.ts'
 import { describe } from '../../frame/route-table.ts'
 import { admin } from '../../plugins/admin.ts'
 import { commandView } from '../../views/job.ts'
@@ -15,15 +16,14 @@ const tags = ['Private jobs (extension)']
 const commandParams = Type.Object({ command_id: Type.String({ pattern: '^[A-Za-z0-9_-]{1,64}$' }) })
 const listQuery = { limit: limitOf(100, 1_000), status: oneOf(jobStatuses), customer_id: customerFilter } as const
 
-/** Private jobs as operators see them: who, where, how far; never what. */
+/** Private jobs for operators: customer, node and progress, but never the content. */
 export const commandRoutes = (context: HttpContext) => {
   const { jobs } = context.gateway
   return new Elysia()
     .use(admin(context))
     .get(
       '/v1/admin/jobs',
-      async ({ actor, request }) => {
-        const { limit, status, customer_id } = readQuery(request.url, listQuery)
+      async ({ actor, query: { limit, status, customer_id } }) => {
         if (customer_id !== null && actor.role === 'viewer') throw new Problem('insufficient_role')
         const filter = { status: status as JobStatus | null, customerId: customer_id, limit }
         const found = (await jobs.list(filter)).map((job) => commandView(job, actor.role))
@@ -37,7 +37,8 @@ export const commandRoutes = (context: HttpContext) => {
       {
         action: 'job.list',
         response: { 200: JobList },
-        detail: describe({ summary: 'List private jobs, newest first', tags, query: listQuery }),
+        ...asks(listQuery),
+        detail: describe({ summary: 'List private jobs, newest first', tags }),
       },
     )
     .get(
@@ -52,15 +53,15 @@ export const commandRoutes = (context: HttpContext) => {
     )
     .post(
       '/v1/admin/commands/:command_id/cancel',
-      async ({ actor, call, params }) => {
-        const { audit } = await call.optionalBody(ReasonBody)
+      async ({ body: { audit }, actor, params }) => {
         return commandView(await jobs.cancel(params.command_id, audit), actor.role)
       },
       {
         action: 'command.cancel',
         params: commandParams,
         response: { 200: CommandRecord },
-        detail: describe({ summary: 'Cancel a private job', tags, optionalBody: ReasonBody }),
+        ...mayRead(ReasonBody),
+        detail: describe({ summary: 'Cancel a private job', tags }),
       },
     )
 }

@@ -3,6 +3,7 @@ import { Credit, CreditRequest } from '../../../protocol/wire/money/billing.ts'
 import { isoTime } from '../../../time.ts'
 import { customerParams, parseWei } from '../../frame/admin-input.ts'
 import type { HttpContext } from '../../frame/context.ts'
+import { reads } from '../../frame/reads.ts'
 import { describe } from '../../frame/route-table.ts'
 import { admin } from '../../plugins/admin.ts'
 
@@ -12,8 +13,7 @@ const replayedHeader = 'idempotent-replayed'
 export const creditRoutes = (context: HttpContext) =>
   new Elysia().use(admin(context)).post(
     '/v1/admin/customers/:customer_id/credits',
-    async ({ call, params, set, status }) => {
-      const { body, audit } = await call.body(CreditRequest)
+    async ({ body: { body, audit }, params, set, status }) => {
       const input = {
         ...(body.credit_id === undefined ? {} : { creditId: body.credit_id }),
         amountWei: parseWei(body.amount_wei, 'amount_wei') ?? 0n,
@@ -35,11 +35,12 @@ export const creditRoutes = (context: HttpContext) =>
       action: 'customer.credit.create',
       params: customerParams,
       response: { 201: Credit },
+      ...reads(CreditRequest),
       detail: describe({
         summary: 'Credit a customer',
-        description: 'The same `credit_id` credits once: again it answers the same with `Idempotent-Replayed: true`.',
+        description:
+          'The same `credit_id` credits once. A repeated request gets the same answer with `Idempotent-Replayed: true`.',
         tags: ['Billing'],
-        body: CreditRequest,
       }),
     },
   )

@@ -14,7 +14,8 @@ import {
 import { isoTime } from '../../../time.ts'
 import { customerParams } from '../../frame/admin-input.ts'
 import type { HttpContext } from '../../frame/context.ts'
-import { limitOf, readQuery } from '../../frame/query.ts'
+import { asks, filter, limitOf } from '../../frame/query.ts'
+import { mayRead, reads } from '../../frame/reads.ts'
 import { describe } from '../../frame/route-table.ts'
 import { admin } from '../../plugins/admin.ts'
 import { customerView } from '../../views/admin.ts'
@@ -22,12 +23,7 @@ import { customerView } from '../../views/admin.ts'
 const tags = ['Customers (extension)']
 const listQuery = {
   limit: limitOf(100, 1_000),
-  before: {
-    kind: 'text',
-    pattern: /^[A-Za-z0-9_-]{1,64}$/,
-    required: false,
-    description: 'Id of the last customer of the page before',
-  },
+  before: filter('The id of the last customer of the page before', '^[A-Za-z0-9_-]{1,64}$'),
 } as const
 
 const collectionRoutes = (context: HttpContext) => {
@@ -36,8 +32,7 @@ const collectionRoutes = (context: HttpContext) => {
     .use(admin(context))
     .post(
       '/v1/admin/customers',
-      async ({ call, status }) => {
-        const { body, audit } = await call.body(CustomerCreate)
+      async ({ body: { body, audit }, status }) => {
         const made = await accounts.by(audit).createCustomer({
           displayName: body.display_name,
           gatewayPolicy: body.gateway_policy ?? null,
@@ -51,13 +46,13 @@ const collectionRoutes = (context: HttpContext) => {
       {
         action: 'customer.create',
         response: { 201: CustomerCreated },
-        detail: describe({ summary: 'Create a customer', tags, body: CustomerCreate }),
+        ...reads(CustomerCreate),
+        detail: describe({ summary: 'Create a customer', tags }),
       },
     )
     .get(
       '/v1/admin/customers',
-      async ({ request }) => {
-        const { limit, before } = readQuery(request.url, listQuery)
+      async ({ query: { limit, before } }) => {
         const customers = (await accounts.customers(limit, before)).map(customerView)
         return {
           object: `${brand}.admin.customer_list` as const,
@@ -69,7 +64,8 @@ const collectionRoutes = (context: HttpContext) => {
       {
         action: 'customer.list',
         response: { 200: CustomerList },
-        detail: describe({ summary: 'List customers, newest first', tags, query: listQuery }),
+        ...asks(listQuery),
+        detail: describe({ summary: 'List customers, newest first', tags }),
       },
     )
 }
@@ -90,8 +86,7 @@ const itemRoutes = (context: HttpContext) => {
     )
     .patch(
       '/v1/admin/customers/:customer_id',
-      async ({ call, params }) => {
-        const { body, audit } = await call.body(CustomerUpdate)
+      async ({ body: { body, audit }, params }) => {
         const changes: CustomerChanges = {
           ...(body.display_name === undefined ? {} : { displayName: body.display_name }),
           ...(body.account_status === undefined ? {} : { accountStatus: body.account_status }),
@@ -103,7 +98,8 @@ const itemRoutes = (context: HttpContext) => {
         action: 'customer.update',
         params: customerParams,
         response: { 200: Customer },
-        detail: describe({ summary: 'Change a customer', tags, body: CustomerUpdate }),
+        ...reads(CustomerUpdate),
+        detail: describe({ summary: 'Change a customer', tags }),
       },
     )
 }
@@ -114,8 +110,7 @@ const credentialRoutes = (context: HttpContext) => {
     .use(admin(context))
     .post(
       '/v1/admin/customers/:customer_id/token',
-      async ({ call, params, status }) => {
-        const { audit } = await call.optionalBody(ReasonBody)
+      async ({ body: { audit }, params, status }) => {
         const { customer, customerToken } = await accounts.by(audit).rotateCustomerToken(params.customer_id)
         return status(201, { customer_id: customer.customerId, customer_token: customerToken })
       },
@@ -123,13 +118,13 @@ const credentialRoutes = (context: HttpContext) => {
         action: 'customer.token.rotate',
         params: customerParams,
         response: { 201: CustomerToken },
-        detail: describe({ summary: 'Replace the customer token', tags, optionalBody: ReasonBody }),
+        ...mayRead(ReasonBody),
+        detail: describe({ summary: 'Replace the customer token', tags }),
       },
     )
     .post(
       '/v1/admin/customers/:customer_id/webhook-secret',
-      async ({ call, params, status }) => {
-        const { audit } = await call.optionalBody(ReasonBody)
+      async ({ body: { audit }, params, status }) => {
         const { customer, webhookSecret } = await accounts.by(audit).rotateWebhookSecret(params.customer_id)
         return status(201, { customer_id: customer.customerId, webhook_secret: webhookSecret })
       },
@@ -137,7 +132,8 @@ const credentialRoutes = (context: HttpContext) => {
         action: 'customer.webhook_secret.rotate',
         params: customerParams,
         response: { 201: WebhookSecret },
-        detail: describe({ summary: 'Replace the webhook secret', tags, optionalBody: ReasonBody }),
+        ...mayRead(ReasonBody),
+        detail: describe({ summary: 'Replace the webhook secret', tags }),
       },
     )
 }

@@ -8,7 +8,8 @@ import {
 import { isoTime } from '../../../time.ts'
 import { enrollmentTokenParams } from '../../frame/admin-input.ts'
 import type { HttpContext } from '../../frame/context.ts'
-import { limitOf, readQuery } from '../../frame/query.ts'
+import { asks, limitOf } from '../../frame/query.ts'
+import { reads } from '../../frame/reads.ts'
 import { describe } from '../../frame/route-table.ts'
 import { admin } from '../../plugins/admin.ts'
 import { enrollmentTokenView } from '../../views/enrollment.ts'
@@ -25,8 +26,7 @@ export const enrollmentTokenRoutes = (context: HttpContext) => {
     .use(admin(context))
     .post(
       path,
-      async ({ call, status }) => {
-        const { body, audit } = await call.body(EnrollmentTokenCreate)
+      async ({ body: { body, audit }, status }) => {
         const { sha256 } = await gateway.agentBundle.file()
         const { record, token } = await gateway.enrollment.issue(
           {
@@ -50,13 +50,13 @@ export const enrollmentTokenRoutes = (context: HttpContext) => {
       {
         action: 'node.enroll',
         response: { 201: EnrollmentTokenIssued },
-        detail: describe({ summary: 'Let one machine enrol', tags, body: EnrollmentTokenCreate }),
+        ...reads(EnrollmentTokenCreate),
+        detail: describe({ summary: 'Make a token that lets one node enrol', tags }),
       },
     )
     .get(
       path,
-      async ({ request }) => {
-        const { limit } = readQuery(request.url, listQuery)
+      async ({ query: { limit } }) => {
         const now = Date.now()
         const tokens = (await gateway.enrollment.tokens(limit)).map((record) => enrollmentTokenView(record, now))
         return {
@@ -69,7 +69,8 @@ export const enrollmentTokenRoutes = (context: HttpContext) => {
       {
         action: 'node.enroll.list',
         response: { 200: EnrollmentTokenList },
-        detail: describe({ summary: 'List enrolment tokens, used and expired ones too', tags, query: listQuery }),
+        ...asks(listQuery),
+        detail: describe({ summary: 'List enrolment tokens, including used and expired ones', tags }),
       },
     )
     .delete(

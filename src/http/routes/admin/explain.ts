@@ -2,37 +2,34 @@ import { Elysia } from 'elysia'
 import { Problem } from '../../../errors.ts'
 import { Explanation } from '../../../protocol/wire/admin/admin.ts'
 import type { HttpContext } from '../../frame/context.ts'
-import { readQuery } from '../../frame/query.ts'
+import { asks, text } from '../../frame/query.ts'
 import { describe } from '../../frame/route-table.ts'
 import { admin } from '../../plugins/admin.ts'
-import { explanationView } from '../../views/admin.ts'
+import { ownExplanation } from '../../views/own.ts'
 
 const query = {
-  request_id: {
-    kind: 'text',
-    pattern: /^req_[0-9A-Z]{26}$/,
-    required: true,
-    description: 'The `x-request-id` of a chat request',
-  },
-} as const
+  request_id: text('^req_[0-9A-Z]{26}$', 'The `x-request-id` of a chat request'),
+}
 
 /** Why this node, and why not the others (§23). */
 export const explainRoutes = (context: HttpContext) =>
   new Elysia().use(admin(context)).get(
     '/v1/admin/explain',
-    ({ actor, request }) => {
-      const found = context.gateway.explain(readQuery(request.url, query).request_id)
-      if (found === null) throw new Problem('request_not_found')
-      return explanationView(found, actor.role)
+    async ({ actor: { role }, query: { request_id } }) => {
+      const { gateway } = context
+      const own = ownExplanation(gateway, request_id, role)
+      const [found] = own === null ? await gateway.siblings.ask('explain', { request_id, role }, Explanation) : [own]
+      if (found === undefined) throw new Problem('request_not_found')
+      return found
     },
     {
       action: 'explain.read',
       response: { 200: Explanation },
+      ...asks(query),
       detail: describe({
-        summary: 'Why a request went where it went',
-        description: 'The last 10 000 requests of this gateway, kept in memory.',
+        summary: 'Explain why a request went to its node',
+        description: 'Each process of this gateway remembers its last 10 000 requests.',
         tags: ['Nodes (extension)'],
-        query,
       }),
     },
   )

@@ -19,7 +19,7 @@ export const inspectRoutes = (context: HttpContext) =>
       const dropped = () => context.connections.rest(request, droppedSeconds)
       const stream = context.gateway.consoles.open({ role: actor.role, dropped })
       if (stream === null) {
-        const detail = 'As many consoles are open as this gateway allows'
+        const detail = 'The largest allowed number of consoles is open'
         throw new Problem('service_unavailable', { detail, retryAfterSeconds })
       }
       return new Response(stream, {
@@ -29,7 +29,7 @@ export const inspectRoutes = (context: HttpContext) =>
     {
       action: 'machine.inspect',
       detail: describe({
-        summary: 'Follow statecharts, pool and traffic',
+        summary: 'Follow the statecharts, the pool and the traffic',
         description:
           'Server-sent events: `hello` and `snapshot` first, then `transitions` (at most every 100 ms), `pool` (every second where something changed), `traffic` (every 5 s) and a comment every 10 s. Types, states, ids and times, never content. The last event is `end`, with `reason` `slow_client` or `shutdown`; 503 when too many are open.',
         tags: ['Statecharts (extension)'],

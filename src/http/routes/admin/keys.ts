@@ -4,7 +4,8 @@ import { Key, KeyCreate, KeyIssued, KeyList, KeyRotate, KeyRotated } from '../..
 import { isoTime, secondMs } from '../../../time.ts'
 import { customerParams, keyParams, parseInstant, reasonHeader } from '../../frame/admin-input.ts'
 import type { HttpContext } from '../../frame/context.ts'
-import { limitOf, readQuery } from '../../frame/query.ts'
+import { asks, limitOf } from '../../frame/query.ts'
+import { mayRead, reads } from '../../frame/reads.ts'
 import { describe } from '../../frame/route-table.ts'
 import { admin } from '../../plugins/admin.ts'
 import { keyView } from '../../views/admin.ts'
@@ -18,8 +19,7 @@ const collectionRoutes = (context: HttpContext) => {
     .use(admin(context))
     .post(
       '/v1/admin/customers/:customer_id/keys',
-      async ({ call, params, status }) => {
-        const { body, audit } = await call.body(KeyCreate)
+      async ({ body: { body, audit }, params, status }) => {
         const { key, gatewayKey } = await accounts.by(audit).issueKey(params.customer_id, {
           name: body.name,
           modelPolicy: body.model_policy ?? null,
@@ -32,13 +32,13 @@ const collectionRoutes = (context: HttpContext) => {
         action: 'gateway_key.issue',
         params: customerParams,
         response: { 201: KeyIssued },
-        detail: describe({ summary: 'Issue a gateway key', tags, body: KeyCreate }),
+        ...reads(KeyCreate),
+        detail: describe({ summary: 'Issue a gateway key', tags }),
       },
     )
     .get(
       '/v1/admin/customers/:customer_id/keys',
-      async ({ params, request }) => {
-        const { limit } = readQuery(request.url, listQuery)
+      async ({ params, query: { limit } }) => {
         const keys = (await accounts.keys(params.customer_id)).slice(0, limit).map(keyView)
         return {
           object: `${brand}.admin.key_list` as const,
@@ -51,7 +51,8 @@ const collectionRoutes = (context: HttpContext) => {
         action: 'gateway_key.list',
         params: customerParams,
         response: { 200: KeyList },
-        detail: describe({ summary: 'List the keys of a customer, ended ones too', tags, query: listQuery }),
+        ...asks(listQuery),
+        detail: describe({ summary: 'List the keys of a customer, including expired and revoked ones', tags }),
       },
     )
 }
@@ -62,8 +63,7 @@ const itemRoutes = (context: HttpContext) => {
     .use(admin(context))
     .post(
       '/v1/admin/keys/:key_id/rotate',
-      async ({ call, params, status }) => {
-        const { body, audit } = await call.optionalBody(KeyRotate)
+      async ({ body: { body, audit }, params, status }) => {
         const { keep_seconds } = body
         const keepMs = keep_seconds === undefined ? undefined : keep_seconds * secondMs
         const rotated = await accounts.by(audit).rotateKey(params.key_id, keepMs)
@@ -77,7 +77,8 @@ const itemRoutes = (context: HttpContext) => {
         action: 'gateway_key.rotate',
         params: keyParams,
         response: { 201: KeyRotated },
-        detail: describe({ summary: 'Replace a key; the old one works for a while', tags, optionalBody: KeyRotate }),
+        ...mayRead(KeyRotate),
+        detail: describe({ summary: 'Replace a key. The old one keeps working for a while', tags }),
       },
     )
     .delete(
@@ -89,7 +90,7 @@ const itemRoutes = (context: HttpContext) => {
         response: { 200: Key },
         detail: describe({
           summary: 'Revoke a key',
-          description: `Effective at once, within 5 s on other gateways. The reason travels in \`${reasonHeader}\`.`,
+          description: `The key stops working at once, and within 5 s on other gateways. The reason travels in \`${reasonHeader}\`.`,
           tags,
         }),
       },

@@ -4,7 +4,8 @@ import { AdminModelList, ModelDelete, ModelEntry, ModelPut } from '../../../prot
 import { isoTime } from '../../../time.ts'
 import { parseWei } from '../../frame/admin-input.ts'
 import type { HttpContext } from '../../frame/context.ts'
-import { limitOf, readQuery } from '../../frame/query.ts'
+import { asks, limitOf } from '../../frame/query.ts'
+import { reads } from '../../frame/reads.ts'
 import { describe } from '../../frame/route-table.ts'
 import { admin } from '../../plugins/admin.ts'
 import { adminModels, modelEntryView } from '../../views/admin.ts'
@@ -19,8 +20,7 @@ export const catalogueRoutes = (context: HttpContext) => {
     .use(admin(context))
     .get(
       '/v1/admin/models',
-      async ({ request }) => {
-        const { limit } = readQuery(request.url, listQuery)
+      async ({ query: { limit } }) => {
         const models = adminModels(await pool.modelEntries(), router.table()).slice(0, limit)
         return {
           object: `${brand}.admin.model_list` as const,
@@ -32,13 +32,13 @@ export const catalogueRoutes = (context: HttpContext) => {
       {
         action: 'model.list',
         response: { 200: AdminModelList },
-        detail: describe({ summary: 'List catalogue entries and what nodes serve', tags, query: listQuery }),
+        ...asks(listQuery),
+        detail: describe({ summary: 'List catalogue entries and the models that nodes serve', tags }),
       },
     )
     .put(
       '/v1/admin/models',
-      async ({ call }) => {
-        const { body, audit } = await call.body(ModelPut)
+      async ({ body: { body, audit } }) => {
         const entry = await pool.by(audit).putModelEntry({
           modelId: body.id,
           aliases: body.aliases ?? [],
@@ -57,24 +57,24 @@ export const catalogueRoutes = (context: HttpContext) => {
       {
         action: 'model.update',
         response: { 200: ModelEntry },
+        ...reads(ModelPut),
         detail: describe({
-          summary: 'Make or replace a catalogue entry',
-          description: 'The whole entry: what is left out returns to its default.',
+          summary: 'Create or replace a catalogue entry',
+          description: 'The body is the whole entry: an omitted field gets its default.',
           tags,
-          body: ModelPut,
         }),
       },
     )
     .delete(
       '/v1/admin/models',
-      async ({ call, set }) => {
-        const { body, audit } = await call.body(ModelDelete)
+      async ({ body: { body, audit }, set }) => {
         await pool.by(audit).deleteModelEntry(body.id)
         set.status = 204
       },
       {
         action: 'model.delete',
-        detail: describe({ summary: 'Delete a catalogue entry', tags, body: ModelDelete, empty: true }),
+        ...reads(ModelDelete),
+        detail: describe({ summary: 'Delete a catalogue entry', tags, empty: true }),
       },
     )
 }

@@ -1,14 +1,17 @@
 import { Elysia } from 'elysia'
 import type { Role } from '../../../actors/accounts/access.ts'
 import type { NodeChanges, NodeCommand, NodeRecord } from '../../../actors/pool/pool-admin.ts'
+import { withLoads } from '../../../actors/siblings/loads.ts'
 import { brand } from '../../../brand.ts'
 import { Problem } from '../../../errors.ts'
 import { isLoopback } from '../../../host/loopback.ts'
 import { Node, NodeCreate, NodeList, NodeUpdate, ReasonBody } from '../../../protocol/wire/admin/admin.ts'
+import { Loads } from '../../../protocol/wire/admin/processes.ts'
 import { isoTime } from '../../../time.ts'
 import { nodeParams } from '../../frame/admin-input.ts'
 import type { HttpContext } from '../../frame/context.ts'
-import { limitOf, readQuery } from '../../frame/query.ts'
+import { asks, limitOf } from '../../frame/query.ts'
+import { mayRead, reads } from '../../frame/reads.ts'
 import { describe } from '../../frame/route-table.ts'
 import { admin } from '../../plugins/admin.ts'
 import { nodeView } from '../../views/admin.ts'
@@ -16,7 +19,7 @@ import { nodeView } from '../../views/admin.ts'
 const tags = ['Nodes (extension)']
 const listQuery = { limit: limitOf(100, 1_000) }
 
-/** What this gateway knows of a node right now, beside its row. */
+/** A node's row with what this gateway knows about the node now. */
 const withStatus = ({ gateway }: HttpContext, row: NodeRecord, role: Role) =>
   nodeView(row, gateway.router.nodes().find(({ nodeId }) => nodeId === row.nodeId) ?? null, role)
 
@@ -47,11 +50,11 @@ const collectionRoutes = (context: HttpContext) => {
     .use(admin(context))
     .get(
       '/v1/admin/nodes',
-      async ({ actor, request }) => {
-        const { limit } = readQuery(request.url, listQuery)
+      async ({ actor, query: { limit } }) => {
         const live = new Map(router.nodes().map((node) => [node.nodeId, node]))
         const rows = (await pool.nodes()).slice(0, limit)
-        const nodes = rows.map((row) => nodeView(row, live.get(row.nodeId) ?? null, actor.role))
+        const own = rows.map((row) => nodeView(row, live.get(row.nodeId) ?? null, actor.role))
+        const nodes = [...withLoads(own, await context.gateway.siblings.ask('loads', {}, Loads))]
         return {
           object: `${brand}.admin.node_list` as const,
           generated_at: isoTime(Date.now()),
@@ -62,13 +65,13 @@ const collectionRoutes = (context: HttpContext) => {
       {
         action: 'node.list',
         response: { 200: NodeList },
-        detail: describe({ summary: 'List nodes with their state and load', tags, query: listQuery }),
+        ...asks(listQuery),
+        detail: describe({ summary: 'List the nodes with their state and load', tags }),
       },
     )
     .post(
       '/v1/admin/nodes',
-      async ({ actor, call, status }) => {
-        const { body, audit } = await call.body(NodeCreate)
+      async ({ body: { body, audit }, actor, status }) => {
         refuseItself(context, body.url)
         const { customer_id, reason: _, ...rest } = body
         const row = await pool.by(audit).registerRuntimeNode({
@@ -84,7 +87,8 @@ const collectionRoutes = (context: HttpContext) => {
       {
         action: 'node.register',
         response: { 201: Node },
-        detail: describe({ summary: 'Register an OpenAI-compatible server as a node', tags, body: NodeCreate }),
+        ...reads(NodeCreate),
+        detail: describe({ summary: 'Register an OpenAI-compatible server as a node', tags }),
       },
     )
 }
@@ -95,7 +99,11 @@ const itemRoutes = (context: HttpContext) => {
     .use(admin(context))
     .get(
       '/v1/admin/nodes/:node_id',
-      async ({ actor, params }) => withStatus(context, await pool.node(params.node_id), actor.role),
+      async ({ actor, params }) => {
+        const own = withStatus(context, await pool.node(params.node_id), actor.role)
+        const [node = own] = withLoads([own], await context.gateway.siblings.ask('loads', {}, Loads))
+        return node
+      },
       {
         action: 'node.read',
         params: nodeParams,
@@ -105,15 +113,15 @@ const itemRoutes = (context: HttpContext) => {
     )
     .patch(
       '/v1/admin/nodes/:node_id',
-      async ({ actor, call, params }) => {
-        const { body, audit } = await call.body(NodeUpdate)
+      async ({ body: { body, audit }, actor, params }) => {
         return withStatus(context, await pool.by(audit).updateNode(params.node_id, changesOf(body)), actor.role)
       },
       {
         action: 'node.update',
         params: nodeParams,
         response: { 200: Node },
-        detail: describe({ summary: 'Change a node', tags, body: NodeUpdate }),
+        ...reads(NodeUpdate),
+        detail: describe({ summary: 'Change a node', tags }),
       },
     )
     .delete(
@@ -125,25 +133,24 @@ const itemRoutes = (context: HttpContext) => {
       {
         action: 'node.delete',
         params: nodeParams,
-        detail: describe({ summary: 'Delete a node and what was measured of it', tags, empty: true }),
+        detail: describe({ summary: 'Delete a node and its measurements', tags, empty: true }),
       },
     )
 }
 
 const commands: readonly (readonly [NodeCommand, string])[] = [
-  ['drain', 'No new work; what runs may finish'],
-  ['resume', 'Take new work again'],
-  ['revoke', 'Never again: the node and its keys are dead'],
+  ['drain', 'The node gets no new work. Running requests may finish'],
+  ['resume', 'The node gets new work again'],
+  ['revoke', 'Revoke the node and its keys for good'],
 ]
 
-/** What is told to a node; saying it twice is no fault. */
+/** Commands to a node. Repeating one is no error. */
 const commandRoutes = (context: HttpContext) => {
   const app = new Elysia().use(admin(context))
   for (const [command, summary] of commands) {
     app.post(
       `/v1/admin/nodes/:node_id/${command}`,
-      async ({ actor, call, params }) => {
-        const { audit } = await call.optionalBody(ReasonBody)
+      async ({ body: { audit }, actor, params }) => {
         const row = await context.gateway.pool.by(audit).setNodeAdminState(params.node_id, command)
         return withStatus(context, row, actor.role)
       },
@@ -151,7 +158,8 @@ const commandRoutes = (context: HttpContext) => {
         action: `node.${command}`,
         params: nodeParams,
         response: { 200: Node },
-        detail: describe({ summary, tags, optionalBody: ReasonBody }),
+        ...mayRead(ReasonBody),
+        detail: describe({ summary, tags }),
       },
     )
   }

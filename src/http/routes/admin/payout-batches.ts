@@ -12,10 +12,11 @@ import {
 } from '../../../protocol/wire/money/money.ts'
 import { isoTime } from '../../../time.ts'
 import type { HttpContext } from '../../frame/context.ts'
-import { limitOf, readQuery } from '../../frame/query.ts'
+import { asks, limitOf } from '../../frame/query.ts'
+import { mayRead } from '../../frame/reads.ts'
 import { describe } from '../../frame/route-table.ts'
 import { admin } from '../../plugins/admin.ts'
-import { adminBatchView } from '../../views/money.ts'
+import { adminBatchView, payoutProofView } from '../../views/money.ts'
 
 const tags = ['Money (extension)']
 const params = Type.Object({ batch_id: Type.String({ pattern: '^[A-Za-z0-9_-]{1,64}$' }) })
@@ -27,8 +28,7 @@ const collectionRoutes = (context: HttpContext) => {
     .use(admin(context))
     .get(
       '/v1/admin/payout-batches',
-      async ({ request }) => {
-        const { limit } = readQuery(request.url, query)
+      async ({ query: { limit } }) => {
         const batches = (await listBatches(gateway.db, limit)).map(adminBatchView)
         return {
           object: `${brand}.admin.payout_batch_list` as const,
@@ -41,13 +41,13 @@ const collectionRoutes = (context: HttpContext) => {
       {
         action: 'payout.batch.list',
         response: { 200: PayoutBatchList },
-        detail: describe({ summary: 'List payout batches, newest first', tags, query }),
+        ...asks(query),
+        detail: describe({ summary: 'List payout batches, newest first', tags }),
       },
     )
     .post(
       '/v1/admin/payout-batches',
-      async ({ call, status }) => {
-        const { body, audit } = await call.optionalBody(PayoutBatchCreate)
+      async ({ body: { body, audit }, status }) => {
         const { dry_run: dryRun = false } = body
         const built = await gateway.settlement.by(audit).build({ dryRun })
         const made = dryRun ? ('dry_run' as const) : ('created' as const)
@@ -64,11 +64,11 @@ const collectionRoutes = (context: HttpContext) => {
       {
         action: 'payout.batch.create',
         response: { 200: PayoutBatchCreated, 201: PayoutBatchCreated },
+        ...mayRead(PayoutBatchCreate),
         detail: describe({
-          summary: 'Batch what is pending now',
-          description: 'At most 1,000 payouts, whatever their age. `dry_run` changes nothing.',
+          summary: 'Put all pending payouts into batches now',
+          description: 'Takes at most 1,000 payouts of any age. `dry_run` changes nothing.',
           tags,
-          optionalBody: PayoutBatchCreate,
         }),
       },
     )
@@ -80,32 +80,31 @@ const itemRoutes = (context: HttpContext) => {
     .use(admin(context))
     .post(
       '/v1/admin/payout-batches/:batch_id/submit',
-      async ({ call, params: { batch_id } }) => {
-        const { audit } = await call.optionalBody(ReasonBody)
+      async ({ body: { audit }, params: { batch_id } }) => {
         return adminBatchView(await settlement.by(audit).submit(batch_id))
       },
       {
         action: 'payout.batch.submit',
         params,
         response: { 200: PayoutBatch },
-        detail: describe({ summary: 'Go on with a batch at once', tags, optionalBody: ReasonBody }),
+        ...mayRead(ReasonBody),
+        detail: describe({ summary: 'Continue with a batch at once', tags }),
       },
     )
     .post(
       '/v1/admin/payout-batches/:batch_id/retry',
-      async ({ call, params: { batch_id } }) => {
-        const { audit } = await call.optionalBody(ReasonBody)
+      async ({ body: { audit }, params: { batch_id } }) => {
         return adminBatchView(await settlement.by(audit).retry(batch_id))
       },
       {
         action: 'payout.batch.retry',
         params,
         response: { 200: PayoutBatch },
+        ...mayRead(ReasonBody),
         detail: describe({
-          summary: 'Go on with a batch that is held',
-          description: 'A batch whose transaction reverted three times is held until then.',
+          summary: 'Continue with a batch that is on hold',
+          description: 'A batch is on hold after its transaction has reverted three times.',
           tags,
-          optionalBody: ReasonBody,
         }),
       },
     )
@@ -113,17 +112,7 @@ const itemRoutes = (context: HttpContext) => {
       '/v1/admin/payout-batches/:batch_id/proofs',
       async ({ params: { batch_id } }) => {
         const batch = await settlement.batch(batch_id)
-        const proofs = (await settlement.proofs(batch_id)).map((proof) => ({
-          object: `${brand}.payout_proof` as const,
-          batch_id,
-          entry_id: proof.entryId,
-          payee: proof.payee,
-          amount_wei: proof.amountWei.toString(),
-          leaf: proof.leaf,
-          proof: [...proof.proof],
-          merkle_root: batch.merkleRoot,
-          submitted_tx_hash: batch.submittedTxHash,
-        }))
+        const proofs = (await settlement.proofs(batch_id)).map((proof) => payoutProofView(batch, proof))
         return {
           object: `${brand}.admin.payout_proof_list` as const,
           generated_at: isoTime(Date.now()),

@@ -5,20 +5,20 @@ import { adminRoutes } from '../../../machines/rules/approval-policy.ts'
 import { ReasonBody } from '../../../protocol/wire/admin/admin.ts'
 import { ReceiptDecision } from '../../../protocol/wire/money/receipt.ts'
 import type { HttpContext } from '../../frame/context.ts'
+import { mayRead } from '../../frame/reads.ts'
 import { describe } from '../../frame/route-table.ts'
 import { admin } from '../../plugins/admin.ts'
 
 const params = Type.Object({ receipt_hash: Type.String({ pattern: '^0x[0-9a-f]{64}$' }) })
 const decisions = [
-  { action: 'receipt.release', status: 'accepted', summary: 'Release a held receipt: its node is paid' },
-  { action: 'receipt.reject', status: 'rejected', summary: 'Reject a held receipt: its node is never paid' },
+  { action: 'receipt.release', status: 'accepted', summary: 'Release a receipt that is on hold: its node is paid' },
+  { action: 'receipt.reject', status: 'rejected', summary: 'Reject a receipt that is on hold: its node is never paid' },
 ] as const
 
 const decisionRoute = (context: HttpContext, { action, status, summary }: (typeof decisions)[number]) =>
   new Elysia().use(admin(context)).post(
     adminRoutes[action].path,
-    async ({ call, params: { receipt_hash } }) => {
-      const { audit } = await call.optionalBody(ReasonBody)
+    async ({ body: { audit }, params: { receipt_hash } }) => {
       await context.gateway.settlement.by(audit).decide(receipt_hash, status)
       return { object: `${brand}.admin.receipt` as const, receipt_hash, status }
     },
@@ -26,10 +26,11 @@ const decisionRoute = (context: HttpContext, { action, status, summary }: (typeo
       action,
       params,
       response: { 200: ReceiptDecision },
-      detail: describe({ summary, tags: ['Money (extension)'], optionalBody: ReasonBody }),
+      ...mayRead(ReasonBody),
+      detail: describe({ summary, tags: ['Money (extension)'] }),
     },
   )
 
-/** Receipts held because a node said more than can be (§5, §23). */
+/** Receipts that are on hold because the node reported implausible usage (§5, §23). */
 export const receiptRoutes = (context: HttpContext) =>
   new Elysia().use(decisionRoute(context, decisions[0])).use(decisionRoute(context, decisions[1]))

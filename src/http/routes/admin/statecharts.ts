@@ -1,28 +1,34 @@
 import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { DrawnChart } from '../../../actors/console/statecharts.ts'
+import { sameEverywhere } from '../../../actors/siblings/pooled-inspector.ts'
 import { transitionsKeptMax } from '../../../actors/telemetry/transition-ring.ts'
 import { brand } from '../../../brand.ts'
 import { Problem } from '../../../errors.ts'
 import { charts } from '../../../machines/charts/registry.ts'
-import { type Machine, MachineList, TransitionList } from '../../../protocol/wire/admin/inspect.ts'
+import { type Machine, MachineList, Transition, TransitionList } from '../../../protocol/wire/admin/inspect.ts'
 import { isoTime } from '../../../time.ts'
 import type { HttpContext } from '../../frame/context.ts'
-import { limitOf, readQuery } from '../../frame/query.ts'
+import { asks, filter, limitOf } from '../../frame/query.ts'
 import { describe } from '../../frame/route-table.ts'
 import { admin } from '../../plugins/admin.ts'
+import { newest, ownTransitions } from '../../views/own.ts'
 
 const tags = ['Statecharts (extension)']
 const query = {
   limit: limitOf(100, transitionsKeptMax),
-  id: {
-    kind: 'text',
-    pattern: /^[A-Za-z0-9_-]{1,64}$/,
-    required: false,
-    description: 'Of one instance: a node, request, command or batch id',
-  },
+  id: filter('Only those of this instance: a node, request, command or batch id', '^[A-Za-z0-9_-]{1,64}$'),
 } as const
 const params = Type.Object({ machine: Type.String({ pattern: '^[a-z][a-z-]{0,63}$' }) })
+const asked = asks(query)
+
+interface Chosen {
+  readonly params: { readonly machine: string }
+}
+
+function mustExist(machine: string): void {
+  if (!charts.some((chart) => chart.machine.id === machine)) throw new Problem('machine_not_found')
+}
 
 const machineView = ({ graph, title, about, svg }: DrawnChart): Machine => ({
   machine: graph.id,
@@ -35,7 +41,7 @@ const machineView = ({ graph, title, about, svg }: DrawnChart): Machine => ({
 
 /** The statecharts as graphs and pictures, and how their instances moved of late (§23). */
 export const machineRoutes = (context: HttpContext) => {
-  const { consoles, statecharts } = context.gateway
+  const { statecharts } = context.gateway
   return new Elysia()
     .use(admin(context))
     .get(
@@ -54,17 +60,21 @@ export const machineRoutes = (context: HttpContext) => {
         response: { 200: MachineList },
         detail: describe({
           summary: 'List the statecharts as graphs and pictures',
-          description: 'Made from the definitions that run.',
+          description: 'The graphs come from the definitions that the gateway runs.',
           tags,
         }),
       },
     )
     .get(
       '/v1/admin/machines/:machine/transitions',
-      ({ params: { machine }, request }) => {
-        if (!charts.some((chart) => chart.machine.id === machine)) throw new Problem('machine_not_found')
-        const { id, limit } = readQuery(request.url, query)
-        const transitions = [...consoles.history(machine, id, limit)]
+      async ({ params: { machine }, query: { id, limit } }) => {
+        const wanted = { machine, id: id ?? '', limit: String(limit) }
+        // Each process runs a chart of its own for the same node.
+        const elsewhere = sameEverywhere.has(machine)
+          ? []
+          : await context.gateway.siblings.ask('transitions', wanted, Type.Array(Transition))
+        const own = ownTransitions(context.gateway, machine, id, limit)
+        const transitions = newest([own, ...elsewhere], ({ at }) => at, limit)
         return {
           object: `${brand}.admin.transition_list` as const,
           generated_at: isoTime(Date.now()),
@@ -76,11 +86,12 @@ export const machineRoutes = (context: HttpContext) => {
         action: 'machine.transitions',
         params,
         response: { 200: TransitionList },
+        query: asked.query,
+        beforeHandle: [({ params: { machine } }: Chosen) => mustExist(machine), asked.beforeHandle],
         detail: describe({
           summary: 'List recent transitions of a statechart, newest first',
-          description: `The last ${transitionsKeptMax.toLocaleString('en')} of each chart on this gateway, kept in memory. Of rounds of one instance that followed each other and were all the same, the last.`,
+          description: `The last ${transitionsKeptMax.toLocaleString('en')} of each chart, which this gateway remembers. When one instance repeats the same round, only the last round is kept.`,
           tags,
-          query,
         }),
       },
     )

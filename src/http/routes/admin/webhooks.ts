@@ -11,7 +11,8 @@ import {
 } from '../../../protocol/wire/inference/job.ts'
 import { isoTime } from '../../../time.ts'
 import type { HttpContext } from '../../frame/context.ts'
-import { customerFilter, limitOf, oneOf, readQuery } from '../../frame/query.ts'
+import { asks, customerFilter, limitOf, oneOf } from '../../frame/query.ts'
+import { mayRead } from '../../frame/reads.ts'
 import { describe } from '../../frame/route-table.ts'
 import { admin } from '../../plugins/admin.ts'
 import { webhookDeliveryView } from '../../views/job.ts'
@@ -26,8 +27,7 @@ export const webhookRoutes = (context: HttpContext) => {
     .use(admin(context))
     .get(
       '/v1/admin/webhooks',
-      async ({ actor, request }) => {
-        const { limit, status, customer_id } = readQuery(request.url, listQuery)
+      async ({ actor, query: { limit, status, customer_id } }) => {
         if (customer_id !== null && actor.role === 'viewer') throw new Problem('insufficient_role')
         const filter = { status: status as WebhookStatus | null, customerId: customer_id, limit }
         const found = (await webhooks.list(filter)).map((row) => webhookDeliveryView(row, actor.role))
@@ -41,24 +41,24 @@ export const webhookRoutes = (context: HttpContext) => {
       {
         action: 'webhook.list',
         response: { 200: WebhookList },
-        detail: describe({ summary: 'List webhooks, newest first', tags, query: listQuery }),
+        ...asks(listQuery),
+        detail: describe({ summary: 'List webhooks, newest first', tags }),
       },
     )
     .post(
       '/v1/admin/webhooks/:webhook_id/redeliver',
-      async ({ actor, call, params }) => {
-        const { audit } = await call.optionalBody(ReasonBody)
+      async ({ body: { audit }, actor, params }) => {
         return webhookDeliveryView(await webhooks.redeliver(params.webhook_id, audit), actor.role)
       },
       {
         action: 'webhook.redeliver',
         params: webhookParams,
         response: { 200: WebhookDelivery },
+        ...mayRead(ReasonBody),
         detail: describe({
           summary: 'Deliver an event again',
-          description: 'The same event id and body, with a schedule of its own.',
+          description: 'Sends the same event id and body, with a new schedule of retries.',
           tags,
-          optionalBody: ReasonBody,
         }),
       },
     )

@@ -20,8 +20,8 @@ export const agentFileRoutes = (context: HttpContext) =>
     {
       detail: {
         ...describe({
-          summary: 'The node agent as one file',
-          description: 'Runs with Bun; the `ETag` is its SHA-256 in hex.',
+          summary: 'Download the node agent as one file',
+          description: 'The file runs with Bun. The `ETag` is its SHA-256 in hex.',
           tags: ['Node agents (extension)'],
           mediaType: 'text/javascript',
         }),

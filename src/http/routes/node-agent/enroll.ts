@@ -1,25 +1,24 @@
 import { Elysia } from 'elysia'
 import { Problem } from '../../../errors.ts'
-import { readBody } from '../../../protocol/json/json-body.ts'
 import { agentProtocolVersion, EnrollRequest, EnrollResponse } from '../../../protocol/wire/nodes/agent.ts'
 import type { HttpContext } from '../../frame/context.ts'
+import { readsPlainly } from '../../frame/reads.ts'
 import { refusedLogin } from '../../frame/refused-login.ts'
 import { describe } from '../../frame/route-table.ts'
 import { requestId } from '../../plugins/request-id.ts'
 import { tunnelRoute } from '../node-tunnel.ts'
 
-/** Wrong tokens and wrong signatures are guesses: they count against their address. */
+/** Wrong tokens and wrong signatures may be guesses, so they count against their address. */
 const guesses: readonly string[] = ['enrollment_token_invalid', 'signature_invalid']
 
 const tunnelUrl = (baseUrl: string) => baseUrl.replace(/^http/, 'ws') + tunnelRoute
 
-/** How a machine becomes a node (§22). */
+/** Enrols a node (§22). */
 export const enrollRoutes = (context: HttpContext) =>
   new Elysia().use(requestId(context)).post(
     '/v1/node-agent/enroll',
-    async ({ exchange, request, status }) => {
-      const { gateway, connections } = context
-      const body = await connections.body(request, readBody(request, EnrollRequest))
+    async ({ body, exchange, status }) => {
+      const { gateway } = context
       const { node, routerPublicKeys } = await gateway.enrollment.enroll(body).catch((error: unknown) => {
         const guess = error instanceof Problem && guesses.includes(error.code)
         throw guess ? refusedLogin(gateway, exchange.address, error) : error
@@ -38,13 +37,13 @@ export const enrollRoutes = (context: HttpContext) =>
     },
     {
       response: { 201: EnrollResponse },
+      ...readsPlainly(context, EnrollRequest),
       detail: {
         ...describe({
           summary: 'Become a node',
           description:
-            'With the single-use token of an operator; signed by the new identity. See docs/protocol.md, enrolment.',
+            'Needs a single-use token of an operator and the signature of the new identity. See docs/protocol.md, enrolment.',
           tags: ['Node agents (extension)'],
-          body: EnrollRequest,
         }),
         security: [],
       },

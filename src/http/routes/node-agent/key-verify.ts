@@ -6,6 +6,7 @@ import { adminBodyBytesMax, checkBody, readJsonText } from '../../../protocol/js
 import { isNonce, keyVerifyMessage } from '../../../protocol/signing/signatures.ts'
 import { KeyVerifyRequest, KeyVerifyResponse } from '../../../protocol/wire/nodes/agent.ts'
 import type { HttpContext } from '../../frame/context.ts'
+import { readsBy } from '../../frame/reads.ts'
 import { refusedLogin } from '../../frame/refused-login.ts'
 import { describe } from '../../frame/route-table.ts'
 import { requestId } from '../../plugins/request-id.ts'
@@ -33,16 +34,19 @@ function proofOf(request: Request, body: string): NodeProof {
   return { nodeId, timestamp, nonce, signature, message: keyVerifyMessage(nodeId, timestamp, nonce, body) }
 }
 
+/** The proof is of the bytes as sent, and is looked at before what they say. */
+async function readSigned({ connections }: HttpContext, request: Request) {
+  const text = await connections.body(request, readJsonText(request, adminBodyBytesMax))
+  return { proof: proofOf(request, text), asked: checkBody(text, KeyVerifyRequest) }
+}
+
 /** A node asks whether a gateway key that it was shown may use it (§12, credential 4). */
 export const keyVerifyRoutes = (context: HttpContext) =>
   new Elysia().use(requestId(context)).post(
     '/v1/node-agent/keys/verify',
-    async ({ exchange, request }) => {
-      const { gateway, connections } = context
-      const text = await connections.body(request, readJsonText(request, adminBodyBytesMax))
-      const proof = proofOf(request, text)
-      const body = checkBody(text, KeyVerifyRequest)
-      const valid = await gateway.verifyNodeKey(proof, body.gateway_key, body.model).catch((error: unknown) => {
+    async ({ body: { proof, asked }, exchange }) => {
+      const { gateway } = context
+      const valid = await gateway.verifyNodeKey(proof, asked.gateway_key, asked.model).catch((error: unknown) => {
         const guess = error instanceof Problem && error.code === 'signature_invalid'
         throw guess ? refusedLogin(gateway, exchange.address, error) : error
       })
@@ -50,13 +54,13 @@ export const keyVerifyRoutes = (context: HttpContext) =>
     },
     {
       response: { 200: KeyVerifyResponse },
+      ...readsBy(KeyVerifyRequest, ({ request }: { readonly request: Request }) => readSigned(context, request)),
       detail: {
         ...describe({
-          summary: 'May this gateway key use this node?',
+          summary: 'Ask whether a gateway key may use this node',
           description:
-            'Signed by the node in four headers, see docs/protocol.md. True only for a key of its owner whose node scope and model policy include it.',
+            'The node signs the request in four headers, see docs/protocol.md. The answer is true only for a key of the node’s owner whose node scope and model policy include the node.',
           tags: ['Node agents (extension)'],
-          body: KeyVerifyRequest,
         }),
         security: [{ nodeId: [], nodeTimestamp: [], nodeNonce: [], nodeSignature: [] }],
       },

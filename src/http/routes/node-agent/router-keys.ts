@@ -14,8 +14,8 @@ export const routerKeyRoutes = (context: HttpContext) =>
       response: { 200: RouterKeys },
       detail: {
         ...describe({
-          summary: 'The keys by which agents know this gateway',
-          description: 'Newest first; each of them signs the list. See docs/protocol.md, signatures.',
+          summary: 'List the keys by which agents recognize this gateway',
+          description: 'The newest key comes first. Each key signs the list. See docs/protocol.md, signatures.',
           tags: ['Node agents (extension)'],
         }),
         security: [],

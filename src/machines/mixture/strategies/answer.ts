@@ -18,13 +18,13 @@ export function answerText({ content, refusal }: AnswerMessage): string {
 export const toolCallsOf = ({ tool_calls: calls }: AnswerMessage): readonly unknown[] =>
   Array.isArray(calls) ? calls : []
 
-/** A block that never ends was cut off before its answer; templates that open the block themselves leave only its end. */
+/** A block without an end was cut off before its answer. A template that opens the block itself leaves only its end. */
 const thinking = /<think>[\s\S]*?(?:<\/think>|$)/gi
 const orphanedEnd = /^[\s\S]*<\/think>/i
 
-/** Without what the model thought aloud. */
+/** The text without the model's reasoning. */
 export const withoutThinking = (text: string): string => text.replace(thinking, '').replace(orphanedEnd, '')
 
-/** Something to show: a tool call, or text that is not all thought. */
+/** True if the message has something to show: a tool call, or text that is not only reasoning. */
 export const isAnswer = (message: AnswerMessage): boolean =>
   toolCallsOf(message).length > 0 || withoutThinking(answerText(message)).trim() !== ''

@@ -6,7 +6,7 @@ import type { AnswerMessage } from './strategy.ts'
 type Json = Readonly<Record<string, unknown>>
 const isContainer = (value: unknown): value is Json => typeof value === 'object' && value !== null
 
-/** The canonical form of a JSON object or array; null for any other text, and for what JCS cannot write. */
+/** The canonical form of a JSON object or array. null for any other text, and for a value that JCS cannot write. */
 function canonical(text: string): string | null {
   try {
     const value = foreignJson(text)
@@ -16,7 +16,7 @@ function canonical(text: string): string | null {
   }
 }
 
-/** Step 1: what is called, with which arguments; ids differ from call to call. */
+/** Step 1: the called functions and their arguments. Ids are left out, because they differ in each call. */
 function toolKey(calls: readonly unknown[]): string {
   const called = calls.map((call) => {
     const made: Json = isContainer(call) && isContainer(call.function) ? call.function : {}
@@ -27,7 +27,7 @@ function toolKey(calls: readonly unknown[]): string {
   return `T:[${called.join(',')}]`
 }
 
-/** The inside of the last `\boxed{…}`, braces balanced; null without one. */
+/** The content of the last `\boxed{…}` with balanced braces, or null. */
 function boxed(text: string): string | null {
   const opening = '\\boxed{'
   const start = text.lastIndexOf(opening)
@@ -40,22 +40,22 @@ function boxed(text: string): string | null {
   return null
 }
 
-/** Markdown marks may stand around the word, as in `**Answer:** 4`. */
+/** Markdown marks may surround the word, as in `**Answer:** 4`. */
 const answerLine = /^[ \t>*_#`]*(?:final[ \t]+)?answer[*_`]*[ \t]*[:：]/gim
 
-/** What follows the last line that says `answer:`; null without one. */
+/** The text after the last line that says `answer:`, or null. */
 function announced(text: string): string | null {
   const last = [...text.matchAll(answerLine)].at(-1)
   if (last === undefined) return null
   const rest = text.slice(last.index + last[0].length)
   const [line = ''] = rest.split('\n', 1)
-  // Some write the answer under the word.
+  // Some models write the answer in the line below the word.
   return withoutMarks(line) === '' ? rest : line
 }
 
 const marks = new Set('*_~` \t\r\n')
 
-/** Without the marks and blanks around it. By hand: what a machine sends must not be able to make a pattern crawl. */
+/** Removes marks and blanks around the text. It uses no pattern, because a hostile text could make a pattern slow. */
 function withoutMarks(text: string): string {
   let from = 0
   let to = text.length
@@ -69,7 +69,10 @@ const singleQuotes = /[‘’‚‛′´]/g
 const doubleQuotes = /[“”„‟″«»]/g
 const dashes = /[‐‑‒–—―−]/g
 
-/** Step 5: one way to write what looks alike. `#`, `+` and `-` go only where they are marks: `C#`, `C++`, `-5` stay. */
+/**
+ * Step 5: unifies texts that look alike. `#`, `+` and `-` are removed only where they are marks, so `C#`, `C++` and
+ * `-5` stay.
+ */
 function plain(text: string): string {
   const alike = text
     .replace(/^```[^\n`]*$/gm, '')
@@ -85,12 +88,12 @@ function plain(text: string): string {
   return withoutMarks(alike)
 }
 
-/** Longer digits are text, characters. */
+/** A longer number counts as text, characters. */
 const numberLengthMax = 1_024
 const number =
   /^(?<sign>[-+]?)\s*\p{Sc}?\s*(?<whole>\d{1,3}(?:,\d{3})+|\d*)(?:\.(?<part>\d*))?\s*(?:\p{Sc}|(?<percent>%))?\.?$/u
 
-/** Step 6, on the digits themselves: nothing is rounded. */
+/** Step 6 works on the digits themselves, so nothing is rounded. */
 function numberKey(text: string): string | null {
   if (text.length > numberLengthMax) return null
   const groups = number.exec(text)?.groups
@@ -126,7 +129,7 @@ export function matchKey(message: AnswerMessage): string | null {
   const spoken = withoutThinking(answerText(message)).trim()
   const said = (boxed(spoken) ?? announced(spoken) ?? spoken).trim()
   const meant = said === '' ? spoken : said
-  // Step 4; a fence around the whole is no part of the answer.
+  // Step 4: a fence around the whole text is not part of the answer.
   const json = canonical(fence.exec(meant)?.[1] ?? meant)
   if (json !== null) return `J:${json}`
   const text = plain(meant)

@@ -2,7 +2,7 @@ import { synthesize } from './synthesize.ts'
 import { vote } from './vote.ts'
 import { weighted } from './weighted.ts'
 
-/** A new strategy is a file and a line here: the union on the wire, its state and the error text derive from it. */
+/** A new strategy is one file and one line here. The union on the wire, its state and the error text derive from it. */
 export const strategies = { synthesize, vote, weighted } as const
 
 export type StrategyName = keyof typeof strategies

@@ -15,7 +15,7 @@ export function pooledWeight(members: readonly Candidate[]): number {
 
 const heaviest = (members: readonly Candidate[]) => Math.max(...members.map(({ weight }) => weight))
 
-/** Positive: `a` wins. Clusters that tie in all are left to the lowest index. */
+/** Positive if `a` wins. If everything is equal, the cluster with the lowest index wins. */
 function compare(a: Cluster, b: Cluster): number {
   return (
     pooledWeight(a.members) - pooledWeight(b.members) ||

@@ -7,8 +7,8 @@ const subCall = Type.Object({
   role: literals(['expert', 'aggregator']),
   model: Type.String(),
   status: literals(subCallStatuses),
-  node_id: Type.String({ description: 'Empty where no machine was called' }),
-  request_id: nullable(Type.String({ description: 'Of the sub-call, as its machine heard it' })),
+  node_id: Type.String({ description: 'Empty if no node was called' }),
+  request_id: nullable(Type.String({ description: 'The request id of the sub-call that its node got' })),
   receipt_hash: nullable(Type.String()),
   latency_ms: count,
   usage: Type.Object({ total_tokens: count }),
@@ -20,14 +20,14 @@ export const RecentMixture = Type.Object({
   customer_id: nullable(Type.String({ description: 'null for viewers' })),
   strategy: Type.String(),
   outcome: literals(['succeeded', 'degraded', 'quorum_not_met', 'refused', 'cancelled', 'failed']),
-  code: nullable(Type.String({ description: 'Of the refusal or failure' })),
+  code: nullable(Type.String({ description: 'The code of the refusal or failure' })),
   degraded: Type.Boolean(),
   started_at: Instant,
   ended_at: Instant,
   latency_ms: count,
   usage: Type.Object({ prompt_tokens: count, completion_tokens: count, total_tokens: count }),
   experts: Type.Array(subCall, {
-    description: 'The experts in their order, then the aggregator; empty where nothing was dispatched',
+    description: 'The experts in their order, then the aggregator. Empty if no sub-call was sent.',
   }),
 })
 export type RecentMixture = Static<typeof RecentMixture>

@@ -49,7 +49,7 @@ const customerFields = {
 }
 export const Customer = Type.Object(customerFields)
 export type Customer = Static<typeof Customer>
-const shownOnce = (what: string) => Type.String({ description: `${what}; shown only in this answer` })
+const shownOnce = (what: string) => Type.String({ description: `${what}. Only this answer shows it.` })
 export const CustomerCreated = Type.Object({
   ...customerFields,
   customer_token: shownOnce('The customer token'),
@@ -89,7 +89,7 @@ const sevenDaysSeconds = 604_800
 export const KeyRotate = Type.Object(
   {
     keep_seconds: Type.Optional(
-      Type.Integer({ minimum: 0, maximum: sevenDaysSeconds, description: 'How long the old key still works' }),
+      Type.Integer({ minimum: 0, maximum: sevenDaysSeconds, description: 'How long the old key keeps working' }),
     ),
     reason,
   },
@@ -98,7 +98,7 @@ export const KeyRotate = Type.Object(
 const keyFields = {
   key_id: Type.String(),
   customer_id: Type.String(),
-  display_prefix: Type.String({ description: 'First 16 characters of the key' }),
+  display_prefix: Type.String({ description: 'The first 16 characters of the key' }),
   name: Type.String(),
   node_scope: nullable(Type.Array(Type.String())),
   model_policy: nullable(ModelPolicy),
@@ -125,7 +125,12 @@ export const KeyList = Type.Object({
 const urlBounds = { minLength: 1, maxLength: 2048 }
 const url = Type.String({ ...urlBounds, description: 'Base URL of an OpenAI-compatible server' })
 const apiKey = Type.Optional(
-  nullable(Type.String({ pattern: '^[\\x21-\\x7e]{1,512}$', description: 'Sent to the node as bearer; never shown' })),
+  nullable(
+    Type.String({
+      pattern: '^[\\x21-\\x7e]{1,512}$',
+      description: 'The gateway sends it to the node as bearer and never shows it',
+    }),
+  ),
 )
 const payoutAddress = Type.Optional(nullable(Type.String({ pattern: '^0x[0-9a-fA-F]{40}$' })))
 const nodeClass = Type.String({ pattern: '^[A-Za-z0-9._-]{1,64}$', description: 'A route tier' })
@@ -149,7 +154,7 @@ export const NodeUpdate = Type.Object(
     url: Type.Optional(
       Type.String({
         ...urlBounds,
-        description: 'Another address takes the stored API key away, unless `api_key` comes with it',
+        description: 'A new URL removes the stored API key, unless `api_key` comes with it',
       }),
     ),
     name: Type.Optional(text(128)),
@@ -165,8 +170,8 @@ export const NodeUpdate = Type.Object(
 
 const NodeModel = Type.Object({
   model_profile_id: Type.String(),
-  model: Type.String({ description: 'The id clients use' }),
-  upstream_model: Type.String({ description: 'The id the node uses' }),
+  model: Type.String({ description: 'The model id that clients use' }),
+  upstream_model: Type.String({ description: 'The model id that the node uses' }),
   ready: Type.Boolean(),
   loaded: nullable(Type.Boolean()),
   context_length: nullableInteger,
@@ -185,7 +190,9 @@ export const Node = Type.Object({
   kind: literals(['runtime', 'agent']),
   url: nullable(Type.String()),
   has_api_key: Type.Boolean(),
-  identity_fingerprint: nullable(Type.String({ description: 'Of an agent: compare it with what the agent shows' })),
+  identity_fingerprint: nullable(
+    Type.String({ description: 'The fingerprint of an agent. Compare it with the one that the agent prints.' }),
+  ),
   transport: nullable(literals(['direct', 'tunnel', 'peer'])),
   visibility,
   privacy_class: privacyClass,
@@ -206,7 +213,9 @@ export const Node = Type.Object({
       slots_free: nullableInteger,
       queue_depth: nullableInteger,
       models: Type.Array(NodeModel),
-      ranking_models: Type.Array(Type.String(), { description: 'For programs on the node itself, never for chat' }),
+      ranking_models: Type.Array(Type.String(), {
+        description: 'The address for programs on the node itself, never for chat',
+      }),
     }),
   ),
   last_error: nullable(Type.Object({ code: Type.String(), at: Instant })),
@@ -274,11 +283,13 @@ export const AdminModelList = Type.Object({
   models: Type.Array(
     Type.Object({
       ...modelFields,
-      in_catalogue: Type.Boolean({ description: 'false: a node serves it and no entry names it' }),
-      nodes: Type.Integer({ description: 'Nodes that have it' }),
-      nodes_ready: Type.Integer({ description: 'Nodes that can answer now' }),
+      in_catalogue: Type.Boolean({ description: 'false means that a node serves the model and no entry names it' }),
+      nodes: Type.Integer({ description: 'Nodes that have the model' }),
+      nodes_ready: Type.Integer({ description: 'Nodes that can answer for the model now' }),
       served_context_length: nullable(
-        Type.Integer({ description: 'The longest context that a node has for it; never more than the entry says' }),
+        Type.Integer({
+          description: 'The longest context that a node has for the model, but never more than the entry says',
+        }),
       ),
     }),
   ),

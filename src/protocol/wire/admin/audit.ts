@@ -11,11 +11,11 @@ export const AuditPurgeRequest = Type.Object(
     older_than_days: Type.Integer({
       minimum: 1,
       maximum: olderThanDaysMax,
-      description: 'Events created before this many days ago are removed',
+      description: 'The purge removes events that are older than this many days',
     }),
-    dry_run: Type.Optional(Type.Boolean({ description: 'Only count' })),
+    dry_run: Type.Optional(Type.Boolean({ description: 'Count the events and remove none' })),
     confirm: Type.Optional(
-      Type.String({ maxLength: 64, description: 'Exactly `PURGE AUDIT EVENTS`, unless it is a dry run' }),
+      Type.String({ maxLength: 64, description: 'Must be exactly `PURGE AUDIT EVENTS`, unless it is a dry run' }),
     ),
     reason,
   },
@@ -74,7 +74,7 @@ export const AuditChain = Type.Object({
       purged_seq: nullable(Type.Integer({ description: 'The last event that a purge removed' })),
       purged_at: NullableInstant,
     }),
-    { description: 'Newest writers first. Kept elsewhere, they show later what was cut off' },
+    { description: 'The newest writers come first. A copy of the heads shows later whether events were cut off.' },
   ),
 })
 export type AuditChain = Static<typeof AuditChain>

@@ -21,14 +21,17 @@ export type NodeFailure = (typeof retryableFailures)[number] | (typeof finalFail
 export const CommandSubmit = Type.Object(
   {
     attempt: Type.Integer({ minimum: 1, maximum: attemptsMax }),
-    request_id: Type.String({ pattern: '^req_[0-9A-Z]{26}$', description: 'Of this attempt; for the receipt' }),
+    request_id: Type.String({
+      pattern: '^req_[0-9A-Z]{26}$',
+      description: 'The request id of this attempt, for the receipt',
+    }),
     job_id: Type.String({ maxLength: 64, description: 'For the receipt' }),
-    sealed_job_id: Type.String({ maxLength: 64, description: 'As in the AAD: empty where the customer sent none' }),
+    sealed_job_id: Type.String({ maxLength: 64, description: 'As in the AAD. Empty if the customer sent none.' }),
     node_id: Type.String({ maxLength: 64 }),
     model_id: Type.String({ maxLength: 128, description: 'As in the AAD' }),
-    upstream_model_id: Type.String({ maxLength: 128, description: 'As the runtime calls it' }),
+    upstream_model_id: Type.String({ maxLength: 128, description: 'The model id that the runtime uses' }),
     runtime_id: Type.String({ maxLength: 64 }),
-    deadline_at: Type.String({ description: 'Nobody waits for a result after this' }),
+    deadline_at: Type.String({ description: 'The gateway does not take a result after this time' }),
     encrypted_request: EnvelopeBody,
   },
   strict,

@@ -5,24 +5,28 @@ import { Node } from './admin.ts'
 
 /** A statechart as a graph and as a picture, both derived from the machine that runs (§23). */
 export const Machine = Type.Object({
-  machine: Type.String({ description: 'As transitions name it' }),
+  machine: Type.String({ description: 'The name of the chart in transitions' }),
   title: Type.String(),
-  about: Type.String({ description: 'What one instance is' }),
+  about: Type.String({ description: 'What one instance of the chart stands for' }),
   states: Type.Array(
     Type.Object({
-      state: Type.String({ description: 'Dotted path; empty for the chart itself' }),
+      state: Type.String({ description: 'A dotted path. The path of the chart itself is empty.' }),
       name: Type.String(),
       kind: literals(['atomic', 'compound', 'final']),
       parent: nullable(Type.String()),
-      initial: Type.Boolean({ description: 'Entered when the state around it is' }),
+      initial: Type.Boolean({ description: 'The chart enters this state together with the state around it' }),
     }),
   ),
   transitions: Type.Array(
     Type.Object({
       source: Type.String(),
       target: Type.String(),
-      event: Type.String({ description: '`always`: taken as soon as its condition holds' }),
-      guard: nullable(Type.String({ description: 'Its condition; `else` after a guarded one of the same event' })),
+      event: Type.String({ description: '`always` means that the chart takes it as soon as its condition holds' }),
+      guard: nullable(
+        Type.String({
+          description: 'The condition. `else` follows another transition of the same event that has a condition.',
+        }),
+      ),
       reenter: Type.Boolean(),
     }),
   ),
@@ -40,8 +44,8 @@ export type MachineList = Static<typeof MachineList>
 /** Types, states, ids and times: never content. */
 export const Transition = Type.Object({
   machine: Type.String(),
-  id: Type.String({ description: 'Of the instance: a node, request, command or batch id' }),
-  from: nullable(Type.String({ description: 'null: it began' })),
+  id: Type.String({ description: 'The id of the instance: a node, request, command or batch id' }),
+  from: nullable(Type.String({ description: 'null at the start of the instance' })),
   to: Type.String(),
   event: Type.String(),
   at: Instant,
@@ -60,8 +64,10 @@ export const MachineCounts = Type.Object({
   states: Type.Array(
     Type.Object({
       state: Type.String(),
-      live: Type.Integer({ description: 'Instances in it now; of a durable chart also the rows that rest in it' }),
-      entered: Type.Integer({ description: 'Times it was entered since this gateway started' }),
+      live: Type.Integer({
+        description: 'Instances in this state now. A durable chart also counts the rows that rest in it.',
+      }),
+      entered: Type.Integer({ description: 'How often instances entered the state since this gateway started' }),
     }),
   ),
 })
@@ -80,12 +86,15 @@ export const LiveNode = Type.Pick(Node, [
 ])
 export type LiveNode = Static<typeof LiveNode>
 
-const quantiles = Type.Object({ p50: Type.Number(), p95: Type.Number() }, { description: 'ms, within a bucket' })
+const quantiles = Type.Object(
+  { p50: Type.Number(), p95: Type.Number() },
+  { description: 'Milliseconds, rounded to a bucket' },
+)
 const counts = Type.Record(Type.String(), Type.Integer())
 /** One step of the traffic series: differences of what `/metrics` shows. */
 export const TrafficPoint = Type.Object({
   at: Instant,
-  seconds: Type.Number({ description: 'Length of the step' }),
+  seconds: Type.Number({ description: 'The length of one step' }),
   requests: count,
   errors: counts,
   upstream_failures: counts,

@@ -10,8 +10,9 @@ const privacyClass = Type.Union([Type.Literal('public'), Type.Literal('trusted')
 const positive = (maximum: number) => Type.Union([Type.Integer({ minimum: 1, maximum }), Type.Null()])
 
 /**
- * What a key may do. Model patterns are exact or end in `*`; a denial wins. `route_tiers` are node classes, empty for
- * all. A prompt leaves the owner's machines only when key and account both set `min_privacy_class` below `private`.
+ * What a key may do. Model patterns are exact or end in `*`, and a denial has precedence. `route_tiers` are node
+ * classes; an empty list means all. A prompt leaves the owner's nodes only if key and account both set
+ * `min_privacy_class` below `private`.
  */
 const modelRules = {
   allowed_models: Type.Optional(Type.Union([patterns, Type.Null()])),
@@ -46,6 +47,6 @@ export const GatewayPolicy = Type.Object(
 )
 export type GatewayPolicy = Static<typeof GatewayPolicy>
 
-/** As its account reads it (§27): nothing is left to a default that one has to know. */
+/** The policy as its account reads it (§27), with every default filled in. */
 export const WholeGatewayPolicy = Type.Required(GatewayPolicy)
 export type WholeGatewayPolicy = Static<typeof WholeGatewayPolicy>

@@ -42,8 +42,8 @@ export type Health = Static<typeof Health>
 
 /** RFC 9457 with the extension members of §2: every error but those of chat and the model list. */
 export const ProblemBody = Type.Object({
-  type: Type.String({ description: 'A URN (or URL) of the code' }),
-  title: Type.String({ description: 'Fixed per code' }),
+  type: Type.String({ description: 'A URN or URL with the code' }),
+  title: Type.String({ description: 'Each code has one fixed title' }),
   status: Type.Integer(),
   detail: Type.String(),
   instance: Type.String(),
@@ -75,8 +75,12 @@ export const OpenAiErrorBody = Type.Object({
       status: Type.Integer(),
       retryable: Type.Boolean(),
       retry_after_seconds: Type.Union([Type.Integer(), Type.Null()]),
-      prompt_tokens: Type.Optional(Type.Integer({ description: 'Of `context_length_exceeded`, as the node counts' })),
-      context_length: Type.Optional(Type.Integer({ description: 'Likewise: what the node can hold' })),
+      prompt_tokens: Type.Optional(
+        Type.Integer({ description: 'Only with `context_length_exceeded`: prompt tokens as the node counts them' }),
+      ),
+      context_length: Type.Optional(
+        Type.Integer({ description: 'Only with `context_length_exceeded`: the context length of the node' }),
+      ),
       mixture: Type.Optional(MixtureTrace),
       original: Type.Optional(
         Type.Object({

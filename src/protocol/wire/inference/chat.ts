@@ -17,7 +17,7 @@ export const ChatRouting = Type.Object(
   {
     model_profile_id: Type.Optional(slug),
     job_id: Type.Optional(slug),
-    max_price_wei: Type.Optional(Type.String({ description: 'Accepted; without effect on own machines' })),
+    max_price_wei: Type.Optional(Type.String({ description: 'Accepted, but without effect on your own nodes' })),
     dispatch_mode: Type.Optional(Type.Unknown({ description: 'Only `pooled_sync`' })),
     node_id: Type.Optional(slug),
     mixture: Type.Optional(Type.Unknown()),
@@ -58,11 +58,15 @@ export const Usage = Type.Object(
 export const ChatMetadata = Type.Object({
   runtime_id: Type.String(),
   runtime_kind: Type.String(),
-  latency_ms: Type.Integer({ description: 'From the start of the request to its last byte' }),
-  ttft_ms: Type.Integer({ description: 'To the first content; without a stream, to the first byte of the node' }),
+  latency_ms: Type.Integer({ description: 'Time from the start of the request to its last byte' }),
+  ttft_ms: Type.Integer({
+    description: 'Time to the first content, or without a stream to the first byte of the node',
+  }),
   receipt_hash: Type.String({ pattern: '^0x[0-9a-f]{64}$' }),
   request_id: Type.String(),
-  usage_estimated: Type.Optional(Type.Boolean({ description: 'The node reported no usage; the gateway estimated it' })),
+  usage_estimated: Type.Optional(
+    Type.Boolean({ description: 'True if the node reported no usage and the gateway estimated it' }),
+  ),
   mixture: Type.Optional(MixtureTrace),
 })
 export type ChatMetadata = Static<typeof ChatMetadata>

@@ -51,7 +51,7 @@ export const JobCreated = Type.Object({
   job_id: Type.String(),
   node_id: Type.String(),
   command_id: Type.String(),
-  billing: Type.Null({ description: 'Work on own machines is free' }),
+  billing: Type.Null({ description: 'Work on your own nodes is free' }),
   webhook_url: Type.Optional(Type.String({ format: 'uri' })),
   created_at: Instant,
 })
@@ -77,7 +77,10 @@ const MeteringRecord = Type.Object({
   status: Type.String(),
 })
 
-const error = Type.Object({ code: Type.String() }, { description: 'Extension: why a job failed' })
+const error = Type.Object(
+  { code: Type.String() },
+  { description: 'An extension of the specification: why the job failed' },
+)
 
 /** Endpoint 7. */
 export const JobRead = Type.Object({
@@ -99,7 +102,9 @@ export type JobRead = Static<typeof JobRead>
 /** Extension: the signed keys of one own node (§10). */
 export const NodeKeys = Type.Object({
   node_id: Type.String(),
-  identity_public_key_ed25519: Type.String({ description: 'Compare its fingerprint with the one the node prints' }),
+  identity_public_key_ed25519: Type.String({
+    description: 'Compare its fingerprint with the one that the node prints',
+  }),
   keys: Type.Array(TransportKey),
 })
 export type NodeKeys = Static<typeof NodeKeys>
@@ -128,7 +133,7 @@ export const WebhookKeys = Type.Object({
 export const CommandRecord = Type.Object({
   command_id: Type.String(),
   job_id: Type.String(),
-  customer_id: Type.Optional(Type.String({ description: 'From the role operator on' })),
+  customer_id: Type.Optional(Type.String({ description: 'Only for the roles operator and admin' })),
   node_id: Type.String(),
   model_id: Type.String(),
   status: literals(jobStatuses),
@@ -153,7 +158,7 @@ export const WebhookDelivery = Type.Object({
   webhook_id: Type.String(),
   command_id: Type.String(),
   job_id: Type.String(),
-  customer_id: Type.Optional(Type.String({ description: 'From the role operator on' })),
+  customer_id: Type.Optional(Type.String({ description: 'Only for the roles operator and admin' })),
   status: nullable(literals(webhookStatuses)),
   attempts: Type.Integer(),
   last_error: nullable(Type.String()),

@@ -27,18 +27,19 @@ export const mixtureConfig = <N extends string>(strategies: readonly N[]) =>
           { model, weight: Type.Optional(Type.Number({ exclusiveMinimum: 0, default: 1 })) },
           { additionalProperties: false },
         ),
-        { minItems: 1, description: 'At most 4 unless the operator says otherwise; the aggregator does not count' },
+        { minItems: 1, description: 'At most 4, unless the operator allows more. The aggregator does not count.' },
       ),
       aggregator: Type.Optional(
         Type.Object(
           { model },
-          { description: 'Required for `synthesize`, ignored otherwise', additionalProperties: false },
+          { description: 'Required for `synthesize`, otherwise ignored', additionalProperties: false },
         ),
       ),
       min_experts: Type.Optional(
         Type.Integer({
           minimum: 1,
-          description: 'Quorum: experts that must answer. Default: half of them, rounded up, for `vote`; else 1',
+          description:
+            'The quorum: how many experts must answer. The default is half of them, rounded up, for `vote`, otherwise 1.',
         }),
       ),
       max_price_wei: Type.Optional(Type.Unknown({ description: 'Deprecated: accepted and ignored' })),
@@ -49,16 +50,16 @@ export const mixtureConfig = <N extends string>(strategies: readonly N[]) =>
 /** `svc.mixture` of an answer, of a stream's terminal chunk and of a missed quorum: never any text of an expert. */
 export const MixtureTrace = Type.Object({
   strategy: Type.String(),
-  degraded: Type.Boolean({ description: 'A sub-call failed and the rest sufficed' }),
+  degraded: Type.Boolean({ description: 'True if a sub-call failed and the others were enough' }),
   experts: Type.Array(
     Type.Object({
       role: Type.Union([Type.Literal('expert'), Type.Literal('aggregator')]),
       model: Type.String(),
       status: Type.Union(subCallStatuses.map((status) => Type.Literal(status))),
-      node_id: Type.String({ description: 'Empty where no machine was called' }),
+      node_id: Type.String({ description: 'Empty if no node was called' }),
       usage: Type.Object({ total_tokens: Type.Integer() }),
     }),
-    { description: 'One entry per sub-call: the experts in their order, then the aggregator' },
+    { description: 'One entry for each sub-call: the experts in their order, then the aggregator' },
   ),
 })
 export type MixtureTrace = Static<typeof MixtureTrace>

@@ -1,16 +1,46 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { brand } from '../../../brand.ts'
+import { modalities } from '../nodes/agent.ts'
+import { literals, nullable, nullableInteger } from '../shapes.ts'
+
+const modelMembers = {
+  id: Type.String(),
+  object: Type.Literal('model'),
+  created: Type.Integer({ description: 'Unix seconds of the last measured call, or 0 if there was none' }),
+  owned_by: Type.Literal(brand),
+}
 
 /** Endpoint 3 of the specification. */
-export const ModelList = Type.Object({
-  object: Type.Literal('list'),
-  data: Type.Array(
-    Type.Object({
-      id: Type.String(),
-      object: Type.Literal('model'),
-      created: Type.Integer({ description: 'Unix seconds of the last measured call; 0 if there was none' }),
-      owned_by: Type.Literal(brand),
-    }),
-  ),
-})
+export const ModelList = Type.Object({ object: Type.Literal('list'), data: Type.Array(Type.Object(modelMembers)) })
 export type ModelList = Static<typeof ModelList>
+
+/** Below `/v1`, where no specification counts the members. */
+export const Model = Type.Object({
+  ...modelMembers,
+  svc: Type.Object({
+    modality: literals(modalities),
+    context_length: nullableInteger,
+    loaded: nullable(Type.Boolean({ description: 'In the memory of at least one node; null: no node says' })),
+  }),
+})
+export type Model = Static<typeof Model>
+
+export const DescribedModelList = Type.Object({ object: Type.Literal('list'), data: Type.Array(Model) })
+export type DescribedModelList = Static<typeof DescribedModelList>
+
+/** What Anthropic's clients ask for. */
+export const AnthropicModel = Type.Object({
+  type: Type.Literal('model'),
+  id: Type.String(),
+  display_name: Type.String(),
+  created_at: Type.String({ format: 'date-time' }),
+})
+export type AnthropicModel = Static<typeof AnthropicModel>
+
+export const AnthropicModelList = Type.Object({
+  data: Type.Array(AnthropicModel),
+  has_more: Type.Boolean(),
+  first_id: nullable(Type.String()),
+  last_id: nullable(Type.String()),
+})
+export type AnthropicModelList = Static<typeof AnthropicModelList>

@@ -16,13 +16,15 @@ export const RerankRequest = Type.Object({
     minItems: 1,
     maxItems: rerankDocumentsMax,
   }),
-  top_n: Type.Optional(Type.Integer({ minimum: 1, description: 'Default and highest value: the number of documents' })),
+  top_n: Type.Optional(
+    Type.Integer({ minimum: 1, description: 'The default and the highest value are the number of documents' }),
+  ),
   runtime_id: Type.Optional(Type.String({ minLength: 1, maxLength: 64 })),
 })
 export type RerankRequest = Static<typeof RerankRequest>
 
 export const RerankResult = Type.Object({
-  index: Type.Integer({ minimum: 0, description: 'Of the document in the request' }),
+  index: Type.Integer({ minimum: 0, description: 'The index of the document in the request' }),
   relevance_score: Type.Number({ minimum: 0, maximum: 1 }),
 })
 export type RerankResult = Static<typeof RerankResult>

@@ -94,7 +94,10 @@ export const CustomerAccount = Type.Object({
 export const CreditRequest = Type.Object(
   {
     credit_id: Type.Optional(
-      Type.String({ pattern: '^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$', description: 'Your id: the same one credits once' }),
+      Type.String({
+        pattern: '^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$',
+        description: 'Your own id for the credit. Using the same id again does not credit twice.',
+      }),
     ),
     amount_wei: Type.String({ pattern: '^[1-9][0-9]{0,77}$', description: 'Whole wei, at least 1' }),
     reason,

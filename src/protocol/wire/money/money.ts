@@ -53,6 +53,9 @@ export const NodePayoutReport = Type.Object({
       entry_id: Type.String(),
       private_job_id: nullableText,
       receipt_hash: Type.String(),
+      payee: nullable(
+        Type.String({ description: 'The address that is paid, fixed when it was earned; null: the node had none yet' }),
+      ),
       amount_wei: wei,
       status: literals(['accrued', 'held', 'paid']),
       settlement_status: literals(settlementStatuses),
@@ -155,7 +158,7 @@ export type PublicSettlement = Static<typeof PublicSettlement>
 const adminBatchFields = {
   ...batchFields,
   attempts: count,
-  held: Type.Boolean({ description: 'It reverted too often and waits for an operator' }),
+  held: Type.Boolean({ description: 'The batch reverted too often and waits for an operator' }),
   last_error: nullableText,
 }
 export const PayoutBatch = Type.Object(adminBatchFields)
@@ -164,7 +167,9 @@ export const PayoutBatchList = Type.Object({
   object: Type.Literal(`${brand}.admin.payout_batch_list`),
   generated_at: Instant,
   count,
-  settlement_configured: Type.Boolean({ description: 'false: no chain; batches rest as they are' }),
+  settlement_configured: Type.Boolean({
+    description: 'false means that no blockchain is configured, so batches stay as they are',
+  }),
   batches: Type.Array(PayoutBatch),
 })
 export type PayoutBatchList = Static<typeof PayoutBatchList>
@@ -186,6 +191,7 @@ export const PayoutProof = Type.Object({
   object: Type.Literal(`${brand}.payout_proof`),
   batch_id: Type.String(),
   entry_id: Type.String(),
+  payout_id: nullable(hash),
   payee: Type.String(),
   amount_wei: wei,
   leaf: hash,
@@ -198,6 +204,24 @@ export const PayoutProofList = Type.Object({
   object: Type.Literal(`${brand}.admin.payout_proof_list`),
   generated_at: Instant,
   count,
+  proofs: Type.Array(PayoutProof),
+})
+
+/** Of one node, for itself (§31). */
+export const NodePayoutProofs = Type.Object({
+  object: Type.Literal(`${brand}.payout_proofs`),
+  node_id: Type.String(),
+  count,
+  proofs: Type.Array(PayoutProof),
+})
+
+/** Of one batch, for anybody (§31). */
+export const PayoutLeaves = Type.Object({
+  object: Type.Literal(`${brand}.payout_leaves`),
+  batch_id: Type.String(),
+  merkle_root: hash,
+  payout_count: count,
+  total_amount_wei: wei,
   proofs: Type.Array(PayoutProof),
 })
 

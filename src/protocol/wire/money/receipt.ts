@@ -19,7 +19,9 @@ const inclusionFields = {
   batch_id: nullableText,
   pending_root: hash,
   proof: nullable(
-    Type.Array(hash, { description: 'Siblings from the hash up to `pending_root`; null where it is not below it' }),
+    Type.Array(hash, {
+      description: 'Siblings from the hash up to `pending_root`, or null if the hash is not below it',
+    }),
   ),
 }
 /** That a billed receipt stands below the public root; anybody may ask (§14). */
@@ -50,6 +52,19 @@ export const CustomerReceipt = Type.Object({
   billed: Type.Boolean(),
   receipt: ReceiptFacts,
   signature_ed25519: nullableText,
-  public_key: nullable(Type.String({ description: "The node's Ed25519 key, base64url; null without a signature" })),
+  public_key: nullable(
+    Type.String({ description: 'The node’s Ed25519 key in base64url, or null without a signature' }),
+  ),
+  /** null: not in the log yet. */
+  log: nullable(
+    Type.Object({
+      index: count,
+      size: count,
+      signature_ed25519: nullable(
+        Type.String({ description: "By the log's key, of a receipt that the gateway issued" }),
+      ),
+      log_proof: Type.String({ description: 'Its place and the checkpoint, as C2SP `tlog-proof` writes it' }),
+    }),
+  ),
 })
 export type CustomerReceipt = Static<typeof CustomerReceipt>

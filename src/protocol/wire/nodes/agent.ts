@@ -75,7 +75,9 @@ export const EnrollResponse = Type.Object({
   privacy_class: literals(['public', 'trusted', 'private']),
   router_public_keys: routerPublicKeys,
   tunnel_url: Type.String({ description: 'ws: or wss:' }),
-  endpoint_url: nullable(Type.String({ description: 'Where the gateway will call the agent; null: by its tunnel' })),
+  endpoint_url: nullable(
+    Type.String({ description: 'Where the gateway will call the agent. null means by its tunnel.' }),
+  ),
 })
 export type EnrollResponse = Static<typeof EnrollResponse>
 
@@ -86,7 +88,7 @@ export const AgentModel = Type.Object(
   {
     id: modelId,
     modality: literals(modalities),
-    ready: Type.Boolean({ description: 'It can answer now, if need be after loading' }),
+    ready: Type.Boolean({ description: 'The model can answer now, perhaps after loading' }),
     loaded: nullable(Type.Boolean()),
     context_length: nullableInteger,
   },
@@ -96,7 +98,7 @@ export type AgentModel = Static<typeof AgentModel>
 
 export const AgentRuntime = Type.Object(
   {
-    runtime_id: Type.String({ pattern: '^rt_[0-9A-Z]{26}$', description: 'Kept over restarts' }),
+    runtime_id: Type.String({ pattern: '^rt_[0-9A-Z]{26}$', description: 'The agent keeps it over restarts' }),
     kind: literals(runtimeKinds),
     state: literals(['ready', 'loading', 'down']),
     models: Type.Array(AgentModel, { maxItems: modelsPerRuntimeMax }),

@@ -12,11 +12,13 @@ export const EnrollmentTokenCreate = Type.Object(
   {
     customer_id: Type.String({ pattern: '^[A-Za-z0-9_-]{1,64}$' }),
     name: text(128),
-    visibility: { ...visibility, description: 'The highest that the node may ask for' },
+    visibility: { ...visibility, description: 'The highest class that the node may ask for' },
     node_class: nodeClass,
     privacy_class: privacyClass,
     endpoint_url_allowed: Type.Optional(
-      Type.Boolean({ description: 'The node may be called at an address of its own; default false: by its tunnel' }),
+      Type.Boolean({
+        description: 'Whether the gateway may call the node at its own address. By default it uses the node’s tunnel.',
+      }),
     ),
     reason,
   },
@@ -27,7 +29,7 @@ const tokenFields = {
   token_id: Type.String(),
   customer_id: Type.String(),
   name: Type.String(),
-  display_prefix: Type.String({ description: 'First 16 characters of the token' }),
+  display_prefix: Type.String({ description: 'The first 16 characters of the token' }),
   visibility,
   node_class: Type.String(),
   privacy_class: privacyClass,
@@ -42,7 +44,7 @@ export const EnrollmentToken = Type.Object(tokenFields)
 export type EnrollmentToken = Static<typeof EnrollmentToken>
 export const EnrollmentTokenIssued = Type.Object({
   ...tokenFields,
-  enrollment_token: Type.String({ description: 'The token itself; shown only in this answer' }),
+  enrollment_token: Type.String({ description: 'The token itself. Only this answer shows it.' }),
   gateway_url: Type.String({ description: 'Where the agent finds this gateway' }),
   agent: Type.Object(
     { url: Type.String(), sha256: Type.String({ pattern: '^[0-9a-f]{64}$' }) },

@@ -19,33 +19,35 @@ import {
   type RpcReceipt,
   type RpcTransaction,
   rpcCode,
-} from './chain-rpc.ts'
+} from './evm-rpc.ts'
 
-/** The settlement contract on its chain. Expected failures are results; none of them holds what an RPC said in words. */
-export interface Chain {
-  /** null: the RPC answers, it is the right chain, and there is code at the address. Else why not. */
+/**
+ * The settlement contract on its blockchain. Expected failures are results, and none of them contains text of an RPC.
+ */
+export interface EvmChain {
+  /** null if the RPC answers, serves the right blockchain and finds code at the address. Otherwise the reason. */
   fault(): Promise<string | null>
-  /** `openNonces`: of our other transactions on their way. A batch that has a nonce keeps it, at a higher fee. */
+  /** `openNonces` are those of our other open transactions. A batch that has a nonce keeps it and raises its fee. */
   sign(batch: BatchFacts, openNonces: readonly number[]): Promise<SignResult>
   send(batch: BatchFacts): Promise<SendResult>
   look(batch: BatchFacts, openNonces: readonly number[]): Promise<LookResult>
 }
 
-export interface ChainOptions {
+export interface EvmChainOptions {
   readonly rpcUrl: string
   readonly chainId: number
   /** `0x` and 64 hex digits. */
   readonly key: string
   readonly contract: string
-  /** Where the chain has no `finalized` tag. */
+  /** Only for blockchains without the tag `finalized`. */
   readonly confirmations: number
 }
 
 const rpcTimeoutMs = 10 * secondMs
 const gasMarginPercent = 120n
-/** Nodes take a replacement from 10 % more. */
+/** Ethereum nodes accept a replacement from 10 % more. */
 const replacementPercent = 113n
-/** RPCs of providers refuse longer ranges. */
+/** RPC providers refuse longer ranges. */
 const logBlocksMax = 9_999n
 
 const contractAbi = [
@@ -57,12 +59,12 @@ const unavailable = (error: unknown): Unavailable => ({ kind: 'unavailable', cod
 const batchHash = ({ batchId }: BatchFacts) => toHex(idHash(batchId)) as Hex
 const noRoot = `0x${'00'.repeat(32)}`
 
-/** Its text is for the operator. */
+/** The text is for the operator. */
 export class SettlementPackagesError extends Error {
   override readonly name = 'SettlementPackagesError'
 }
 
-/** viem is installed and loaded only where a chain is configured: it is large. */
+/** viem is large, so it is installed and loaded only if a blockchain is configured. */
 async function loadViem() {
   try {
     const [viem, accounts] = await Promise.all([import('viem'), import('viem/accounts')])
@@ -72,7 +74,7 @@ async function loadViem() {
   }
 }
 
-export async function createChain(options: ChainOptions): Promise<Chain> {
+export async function createEvmChain(options: EvmChainOptions): Promise<EvmChain> {
   const { viem, accounts } = await loadViem()
   const account = accounts.privateKeyToAccount(options.key as Hex)
   const client = viem.createPublicClient({
@@ -84,18 +86,18 @@ export async function createChain(options: ChainOptions): Promise<Chain> {
 type Viem = typeof import('viem')
 type Account = ReturnType<typeof import('viem/accounts').privateKeyToAccount>
 
-class ViemChain implements Chain {
+class ViemChain implements EvmChain {
   private readonly abi
   private readonly contract: Hex
 
   constructor(
-    private readonly options: ChainOptions,
+    private readonly options: EvmChainOptions,
     private readonly viem: Viem,
     private readonly account: Account,
     private readonly client: import('viem').PublicClient,
   ) {
     this.abi = viem.parseAbi(contractAbi)
-    // Lower case: viem takes mixed case for a checksum.
+    // Lower case, because viem takes mixed case for a checksum.
     this.contract = options.contract.toLowerCase() as Hex
   }
 
@@ -137,7 +139,7 @@ class ViemChain implements Chain {
       if (code === 'nonce_too_low') return { kind: 'spent' }
       if (code === 'underpriced') return { kind: 'underpriced' }
       if (code === 'already_known') return { kind: 'sent' }
-      // An earlier one of ours is there; if there is none, a stranger's that has to be mined first.
+      // Either one of our earlier transactions has the nonce, or a stranger's transaction that must be mined first.
       if (code === 'replacement_underpriced' && transactions.length > 1) return { kind: 'sent' }
       return { kind: 'unavailable', code }
     }
@@ -147,7 +149,7 @@ class ViemChain implements Chain {
     try {
       const receipt = await this.receiptOf(batch)
       if (receipt !== null) return await this.included(batch, receipt)
-      // An earlier life of the batch, or of this gateway, may have settled it.
+      // The batch may already be settled, by an earlier transaction or before a restore of the gateway.
       const earlier = await this.settlement(batch)
       if (earlier !== null) return await this.withFinality(batch, earlier)
       return batch.settlementBlockHash === null ? await this.notIncluded(batch, openNonces) : { kind: 'reorged' }
@@ -156,7 +158,7 @@ class ViemChain implements Chain {
     }
   }
 
-  /** Of whichever of its transactions was included. */
+  /** The receipt of whichever of its transactions was included. */
   private async receiptOf({ transactions }: BatchFacts): Promise<RpcReceipt | null> {
     for (const { hash } of transactions.toReversed()) {
       const receipt = await this.rpc<RpcReceipt | null>('eth_getTransactionReceipt', [hash])
@@ -181,9 +183,9 @@ class ViemChain implements Chain {
     return this.withFinality(batch, inclusionOf(receipt))
   }
 
-  /** Final: at or below the finalized block, and that height still has the same block (§14). */
+  /** Final means at or below the finalized block while that height still has the same block (§14). */
   private async withFinality(batch: BatchFacts, inclusion: Inclusion): Promise<LookResult> {
-    // What was in another block a moment ago has moved: it is looked at anew from there.
+    // A transaction that was in another block a moment ago has moved, so the next look starts there.
     if (batch.settlementBlockHash !== null && batch.settlementBlockHash !== inclusion.blockHash) {
       return { kind: 'included', ...inclusion }
     }
@@ -197,7 +199,7 @@ class ViemChain implements Chain {
     const nonce = batch.txNonce ?? 0
     const next = await this.nextNonce()
     if (next > nonce) {
-      // By itself, if it was included since the look above.
+      // The batch itself may have used the nonce, if it was included after the look above.
       const receipt = await this.receiptOf(batch)
       return receipt === null ? { kind: 'dropped', code: 'nonce_used' } : this.included(batch, receipt)
     }
@@ -230,7 +232,7 @@ class ViemChain implements Chain {
     })
   }
 
-  /** Where the contract took this batch with this root; null: it did not. */
+  /** The block in which the contract took this batch with this root, or null. */
   private async settlement(batch: BatchFacts): Promise<Inclusion | null> {
     if ((await this.settledRoot(batch)) !== batch.merkleRoot) return null
     const topics = [settledEventTopic, batchHash(batch), batch.merkleRoot]
@@ -271,7 +273,7 @@ class ViemChain implements Chain {
     return account.signTransaction({ chainId, nonce, to, data, value, gas, ...fees })
   }
 
-  /** Today's, or enough more than what was offered before. */
+  /** Today's fees, or enough more than the last offer. */
   private async fees(batch: BatchFacts) {
     const before = batch.transactions.at(-1)
     const previous = before === undefined ? null : this.viem.parseTransaction(before.raw as Hex)

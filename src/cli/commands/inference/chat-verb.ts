@@ -37,12 +37,12 @@ async function once(session: Session, wish: ChatWish, json: boolean, stats: bool
   return turn.stopped ? exitCodes.interrupted : exitCodes.ok
 }
 
-/** The words of the command line, or what is piped in; null where a person is to be asked. */
+/** Returns the arguments or the piped input. null means that a person should be asked. */
 async function promptOf(session: Session, words: readonly string[]): Promise<string | null> {
   if (words.length > 0 && !(words.length === 1 && words[0] === '-')) return words.join(' ')
   if (session.terminal.interactive && words.length === 0) return null
   const piped = (await session.terminal.readAll()).trimEnd()
-  if (piped.trim() === '') throw new UsageFault('There is no prompt: give one after the model, or pipe one in')
+  if (piped.trim() === '') throw new UsageFault('There is no prompt. Give one after the model, or pipe one in.')
   return piped
 }
 
@@ -51,17 +51,23 @@ export const chat: Verb = {
   about: 'Talk to a model',
   actions: action({
     about:
-      'Talk to a model: one prompt, a piped one, or, without any, a conversation. Ctrl-C stops an answer and its node',
+      'Talk to a model with one prompt, a piped prompt or, without any, in a conversation. Ctrl-C stops the answer',
     operands: [
-      { name: 'MODEL', about: 'As in models list' },
-      { name: 'PROMPT', about: 'What to say; - reads standard input', optional: true, rest: true },
+      { name: 'MODEL', about: 'The model id, as `models list` shows it' },
+      { name: 'PROMPT', about: 'The prompt. A dash (-) reads standard input.', optional: true, rest: true },
     ],
     options: {
-      system: { kind: 'text', value: 'TEXT', about: 'System message' },
-      'max-tokens': { kind: 'number', value: 'N', min: 1, max: 1_048_576, about: 'Longest answer' },
+      system: { kind: 'text', value: 'TEXT', about: 'The system message' },
+      'max-tokens': {
+        kind: 'number',
+        value: 'N',
+        min: 1,
+        max: 1_048_576,
+        about: 'Largest number of tokens in the answer',
+      },
       temperature: { kind: 'number', value: 'T', min: 0, max: 2, fraction: true, about: '0 to 2' },
-      node: { kind: 'text', value: 'NODE_ID', about: 'Only this machine, one of your own' },
-      'no-stats': { kind: 'flag', about: 'No line with rate and times after an answer' },
+      node: { kind: 'text', value: 'NODE_ID', about: 'Use only this node, which must be one of yours' },
+      'no-stats': { kind: 'flag', about: 'Do not print speed and times after an answer' },
     },
     run: async ({ operands, options, json }, session) => {
       const [model = '', ...words] = operands

@@ -3,7 +3,7 @@ import type { Inclusion } from '../../machines/charts/payout-batch.ts'
 import { boundedText } from '../../protocol/json/foreign-json.ts'
 import { scanJson } from '../../protocol/json/json-scan.ts'
 
-/** What an RPC answers, as far as it is read here. */
+/** The fields of an RPC's answer that the gateway reads. */
 export interface RpcReceipt {
   readonly status: Hex
   readonly transactionHash: Hex
@@ -27,7 +27,7 @@ export interface RpcLog {
   readonly blockHash: Hex
 }
 
-/** What an RPC refused, as a code of ours. */
+/** Maps the error of an RPC to one of our codes. */
 export function rpcCode(error: unknown): string {
   const text = error instanceof Error ? `${error.message} ${(error as { details?: string }).details ?? ''}` : ''
   if (/insufficient funds/i.test(text)) return 'insufficient_funds'
@@ -40,7 +40,7 @@ export function rpcCode(error: unknown): string {
   return 'rpc_failed'
 }
 
-/** The RPC was not reached: it has not refused anything. */
+/** True if the RPC was not reached, so that it has refused nothing. */
 export const isTransportFailure = (error: unknown) =>
   error instanceof Error && (error.name === 'HttpRequestError' || error.name === 'TimeoutError')
 
@@ -50,10 +50,10 @@ export const inclusionOf = (seen: RpcReceipt | RpcLog): Inclusion => ({
   blockHash: seen.blockHash,
 })
 
-/** No answer that is read here is nearly as long. */
+/** Every answer that the gateway reads is far shorter. */
 const answerBytesMax = 4 * 1024 * 1024
 
-/** `fetch` for viem, which parses what it gets: an answer beyond the bounds of foreign JSON is none. */
+/** `fetch` for viem, which parses what it gets. An answer beyond the bounds of foreign JSON counts as a failure. */
 export async function fetchRpc(input: string | URL | Request, init?: RequestInit): Promise<Response> {
   const { status, headers, body } = await fetch(input, init)
   const text = body === null ? '' : await boundedText(body, answerBytesMax)

@@ -4,9 +4,9 @@ import { brand, callAsCustomer, Refusal, refusalOf } from './api.ts'
 import { eventsOf } from './event-stream.ts'
 import { token } from './session.ts'
 
-/** As the gateway wrote them into the page. */
+/** The strategies that the gateway wrote into the page. */
 export const strategies: readonly string[] = (document.documentElement.dataset.strategies ?? '').split(' ')
-/** A strategy that asks an aggregator; the gateway refuses it without one, and says so. */
+/** True for a strategy that needs an aggregator. Without one the gateway refuses the request. */
 export const aggregates = (strategy: string): boolean => strategy === 'synthesize'
 
 export interface Message {
@@ -14,7 +14,7 @@ export interface Message {
   readonly content: string
 }
 
-/** In memory, while somebody is signed in; never stored. */
+/** Kept in memory while somebody is signed in, and never stored. */
 export const gatewayKey = signal('')
 export const conversation = signal<readonly Message[]>([])
 effect(() => {

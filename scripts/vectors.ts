@@ -1,0 +1,154 @@
+import { writeFileSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+import { checkpointText, logProofText } from '../src/protocol/log/checkpoint.ts'
+import { auditHeadHash, batchHash, creditHash } from '../src/protocol/log/entry-facts.ts'
+import { logEntryText, logLeaf } from '../src/protocol/log/log-entry.ts'
+import {
+  consistencyProof,
+  foldSubtrees,
+  inclusionProof,
+  leafHash,
+  nodeHash,
+  rootAt,
+  type Subtree,
+} from '../src/protocol/log/merkle-log.ts'
+import { noteKeyText, noteText } from '../src/protocol/log/note.ts'
+import { logSigner } from '../src/protocol/log/note-signing.ts'
+import { MerkleTree, payoutLeafOf, toHex } from '../src/protocol/receipts/merkle.ts'
+import { receiptText, textHash } from '../src/protocol/receipts/receipt.ts'
+import { signingKey } from '../src/protocol/signing/ed25519.ts'
+import { receiptMessage } from '../src/protocol/signing/signatures.ts'
+
+/**
+ * Writes `docs/vectors.json`: one worked example of each thing that a verifier computes. Usage:
+ * `node scripts/bun.mjs scripts/vectors.ts`. A test compares, and both verifiers run them.
+ */
+const hex = (bytes: Uint8Array) => bytes.toHex()
+const base64 = (bytes: Uint8Array) => Buffer.from(bytes).toString('base64')
+const seeds = { log: '11'.repeat(32), witness: '22'.repeat(32), node: '33'.repeat(32) } as const
+const origin = 'svc-log/vectors'
+
+const entries = Array.from({ length: 7 }, (_, at) => `entry ${at + 1}`)
+const leaves = entries.map((entry) => leafHash(new TextEncoder().encode(entry)))
+const subtree = ({ level, index }: Subtree) => {
+  let row = leaves.slice(index * 2 ** level, (index + 1) * 2 ** level)
+  while (row.length > 1)
+    row = Array.from({ length: row.length / 2 }, (_, at) => foldSubtrees(row.slice(2 * at, 2 * at + 2)))
+  return row[0] ?? new Uint8Array()
+}
+const read = async (wanted: readonly Subtree[]) => wanted.map(subtree)
+
+async function treeVectors() {
+  const roots = await Promise.all(entries.map((_, at) => rootAt(at + 1, read)))
+  return {
+    entries,
+    leaves: leaves.map(hex),
+    roots: roots.map(hex),
+    inclusion: { index: 4, size: 7, proof: (await inclusionProof(4, 7, read)).map(hex) },
+    consistency: { from: 3, to: 7, proof: (await consistencyProof(3, 7, read)).map(hex) },
+  }
+}
+
+const facts = {
+  issuer: 'gateway',
+  requestId: 'req_0001',
+  jobId: null,
+  kind: 'hosted_chat',
+  nodeId: 'node_0001',
+  nodeClass: 'gpu',
+  runtimeId: 'rt_0001',
+  runtimeKind: 'llama.cpp',
+  modelId: 'llama-3.1-8b',
+  promptTokens: 9,
+  completionTokens: 7,
+  startedAt: '2026-11-20T15:59:59.000Z',
+  completedAt: '2026-11-20T16:00:00.000Z',
+} as const
+
+/** One file as `receipts export` writes it: a log of two entries, a checkpoint with one witness. */
+function receiptBundle() {
+  const text = receiptText(facts)
+  const hash = textHash(text)
+  const [log, witness] = [
+    logSigner(origin, signingKey(Buffer.from(seeds.log, 'hex'))),
+    logSigner('svc-witness/vectors', signingKey(Buffer.from(seeds.witness, 'hex'))),
+  ]
+  const other = leafHash(new TextEncoder().encode('another entry'))
+  const root = nodeHash(other, logLeaf({ kind: 'receipt', hash }))
+  const body = checkpointText({ origin, size: 2, root })
+  const note = noteText({ text: body, signatures: [log.sign(body), witness.cosign(body, 1_763_654_400)] })
+  const logKey = signingKey(Buffer.from(seeds.log, 'hex'))
+  return {
+    log_key: noteKeyText(log.key),
+    witness_key: noteKeyText(witness.cosigningKey),
+    entry: logEntryText({ kind: 'receipt', hash }),
+    checkpoint: note,
+    file: {
+      object: 'svc.receipt',
+      receipt_hash: hash,
+      receipt: JSON.parse(text) as unknown,
+      signature_ed25519: null,
+      public_key: null,
+      log: {
+        index: 1,
+        size: 2,
+        signature_ed25519: logKey.sign(receiptMessage(hash)),
+        log_proof: logProofText({ index: 1, proof: [other], note }),
+      },
+    },
+  }
+}
+
+function nodeReceipt() {
+  const text = receiptText({ ...facts, issuer: 'node' })
+  const key = signingKey(Buffer.from(seeds.node, 'hex'))
+  const hash = textHash(text)
+  return { text, hash, public_key: key.publicKey, signature_ed25519: key.sign(receiptMessage(hash)) }
+}
+
+function payoutVectors() {
+  const payouts = [1, 2, 3].map((at) => ({
+    receiptHash: `0x${String(at).repeat(64)}`,
+    entryId: `pay_${at}`,
+    payee: `0x${String(at).repeat(40)}`,
+    amountWei: BigInt(at) * 10n ** 18n,
+  }))
+  const tree = MerkleTree.of(payouts.map(payoutLeafOf))
+  return {
+    root: tree.root(),
+    payouts: payouts.map((payout) => {
+      const leaf = payoutLeafOf(payout)
+      const { receiptHash: payout_id, payee, amountWei } = payout
+      return { payout_id, payee, amount_wei: amountWei.toString(), leaf: toHex(leaf), proof: tree.proof(leaf) }
+    }),
+  }
+}
+
+const entryFacts = {
+  credit: creditHash({
+    entryId: 'led_0001',
+    customerId: 'cus_0001',
+    amountWei: '1000',
+    reason: 'paid',
+    createdAt: new Date('2026-11-20T16:00:00.000Z'),
+  }),
+  audit: auditHeadHash({ writerId: 'wrk_0001', ordinal: 1, seq: 5, mac: 'ab'.repeat(32) }),
+  batch: batchHash({ batchId: 'bat_0001', merkleRoot: `0x${'cd'.repeat(32)}`, payoutCount: 3, totalAmountWei: '6' }),
+}
+
+export async function vectorsText(): Promise<string> {
+  const all = {
+    about:
+      'Worked examples for docs/protocol.md; seeds are Ed25519 seeds in hex, hashes are hex, proofs of notes base64',
+    seeds,
+    tree: await treeVectors(),
+    entries: entryFacts,
+    receipt: receiptBundle(),
+    node_receipt: nodeReceipt(),
+    payouts: payoutVectors(),
+    empty_leaf: base64(leafHash(new Uint8Array())),
+  }
+  return `${JSON.stringify(all, null, 2)}\n`
+}
+
+if (import.meta.main) writeFileSync(join(resolve(import.meta.dir, '..'), 'docs/vectors.json'), await vectorsText())

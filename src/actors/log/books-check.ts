@@ -1,0 +1,191 @@
+import type { Database } from '../../db/client.ts'
+import * as rows from '../../db/queries/log/log.ts'
+import * as proof from '../../db/queries/log/proof.ts'
+import { creditsWithin, ledgerPart } from '../../db/queries/log/sources.ts'
+import type { RowFault, RowRule } from '../../machines/rules/books.ts'
+import { parseCheckpoint } from '../../protocol/log/checkpoint.ts'
+import { batchHash, creditHash } from '../../protocol/log/entry-facts.ts'
+import { logLeaf } from '../../protocol/log/log-entry.ts'
+import { foldSubtrees, sameHash, subtreesOf, type TreeHash } from '../../protocol/log/merkle-log.ts'
+import { checkNote, parseNote } from '../../protocol/log/note.ts'
+import { receiptText, textHash } from '../../protocol/receipts/receipt.ts'
+import { toBase64url } from '../../protocol/signing/base64url.ts'
+import { type SigningKey, verifyEd25519, verifyKey } from '../../protocol/signing/ed25519.ts'
+import { receiptMessage } from '../../protocol/signing/signatures.ts'
+import { isoTime } from '../../time.ts'
+import { checkLoggedHeads } from './heads-check.ts'
+import { signersOf } from './log-names.ts'
+
+export interface BooksCheck {
+  /** Rows that were recomputed. */
+  readonly receipts: number
+  readonly logEntries: number
+  /** At most 1,000. */
+  readonly faults: readonly RowFault[]
+}
+
+export interface BooksCheckPort {
+  readonly db: Database
+  readonly keys: readonly SigningKey[]
+  /** What the sequencer has found lost; null: nothing. */
+  readonly fork: () => string | null
+}
+
+const faultsMax = 1_000
+/** Rows between two pauses: signatures of nodes are checked here, too. */
+const receiptsAtOnce = 250
+const entriesAtOnce = 2_048
+const creditsAtOnce = 500n
+
+/** Recomputes the books row by row, and compares them with the public log; in one view of the database. */
+export function checkBooks({ db, keys, fork }: BooksCheckPort): Promise<BooksCheck> {
+  return db.transaction(async (tx) => {
+    await proof.holdForAudit(tx)
+    const check = new RowCheck(tx)
+    await check.run(keys)
+    if (fork() !== null) check.fault('the log leads on from what was seen before', 'log')
+    return check.result()
+  })
+}
+
+class RowCheck {
+  private readonly faults: RowFault[] = []
+  private receipts = 0
+  private entries = 0
+
+  constructor(private readonly tx: Database) {}
+
+  result(): BooksCheck {
+    return { receipts: this.receipts, logEntries: this.entries, faults: this.faults }
+  }
+
+  fault(rule: RowRule, subject: string): void {
+    if (this.faults.length < faultsMax) this.faults.push({ rule, subject })
+  }
+
+  async run(keys: readonly SigningKey[]): Promise<void> {
+    for (const { rule, subject } of await proof.rowFaults(this.tx)) this.fault(rule, subject)
+    await this.checkReceipts()
+    const state = await rows.readLogState(this.tx)
+    if (state === null) return this.fault('the log is the tree of its checkpoint', 'log_state')
+    await this.checkLedger(state)
+    await this.checkCredits(state)
+    await this.checkBatches()
+    await this.checkTree(state, keys)
+    for (const writer of await checkLoggedHeads(this.tx)) {
+      this.fault("every end of the audit's chains leads on from the log", writer)
+    }
+  }
+
+  private async checkReceipts(): Promise<void> {
+    for (let after = 0n; ; ) {
+      const page = await proof.receiptsAfter(this.tx, after, receiptsAtOnce)
+      for (const { receipt, identityKey } of page) this.checkReceipt(receipt, identityKey)
+      const last = page.at(-1)
+      if (last === undefined) return
+      after = last.receipt.seq
+    }
+  }
+
+  private checkReceipt(
+    row: Awaited<ReturnType<typeof proof.receiptsAfter>>[number]['receipt'],
+    identityKey: Uint8Array | null,
+  ): void {
+    this.receipts++
+    const { receiptHash: hash, signatureEd25519: signature } = row
+    const text = receiptText({ ...row, startedAt: isoTime(row.startedAt), completedAt: isoTime(row.completedAt) })
+    if (textHash(text) !== hash) this.fault('every receipt has the hash of its facts', hash)
+    if (row.issuer !== 'node') return
+    // Of a node whose row is gone nothing more can be said than that there is one.
+    const key = identityKey === null ? null : verifyKey(toBase64url(identityKey))
+    const holds = signature !== null && (key === null || key.verify(receiptMessage(hash), signature))
+    if (!holds) this.fault('every receipt of a node bears its signature', hash)
+  }
+
+  /** Each part of the ledger, from the first entry to the last that is in the log, without a gap. */
+  private async checkLedger({ ledgerTo }: rows.LogState): Promise<void> {
+    const rule = 'the ledger is as the log holds it'
+    let reached = 0n
+    for (let after = -1; ; ) {
+      const parts = await proof.entriesOfKind(this.tx, 'books', after, 100)
+      for (const { fromSeq, toSeq, hash } of parts) {
+        const name = `seq ${reached} to ${toSeq}`
+        const part = await ledgerPart(this.tx, reached, toSeq ?? 0n, Number.MAX_SAFE_INTEGER)
+        if (fromSeq !== reached || part?.hash !== hash || part.toSeq !== toSeq) this.fault(rule, name)
+        reached = toSeq ?? reached
+      }
+      const last = parts.at(-1)
+      if (last === undefined) break
+      after = last.entryIndex
+    }
+    // Numbers that were drawn and never written may lie between.
+    const rest = await ledgerPart(this.tx, reached, ledgerTo, 1)
+    if (reached > ledgerTo || rest !== null) this.fault(rule, `seq ${reached} to ${ledgerTo}`)
+  }
+
+  private async checkCredits({ ledgerTo }: rows.LogState): Promise<void> {
+    for (let from = 0n; from < ledgerTo; from += creditsAtOnce) {
+      const to = from + creditsAtOnce < ledgerTo ? from + creditsAtOnce : ledgerTo
+      const credits = await creditsWithin(this.tx, from, to)
+      const held = await proof.loggedHashes(this.tx, credits.map(creditHash))
+      for (const credit of credits) {
+        if (!held.has(creditHash(credit))) this.fault('every credit is as the log holds it', credit.entryId)
+      }
+    }
+  }
+
+  private async checkBatches(): Promise<void> {
+    for (const { hash, batchId, merkleRoot, payoutCount, totalAmountWei } of await proof.loggedBatches(this.tx)) {
+      const same =
+        merkleRoot !== null &&
+        payoutCount !== null &&
+        totalAmountWei !== null &&
+        batchHash({ batchId, merkleRoot, payoutCount, totalAmountWei }) === hash
+      if (!same) this.fault('every batch is as the log holds it', batchId)
+    }
+  }
+
+  /** The entries alone give the root, which the newest checkpoint and the tiles must have. */
+  private async checkTree(state: rows.LogState, keys: readonly SigningKey[]): Promise<void> {
+    const rule = 'the log is the tree of its checkpoint'
+    const root = await this.rootOfEntries(state.size)
+    if (this.entries !== state.size || !sameHash(root, state.root)) this.fault(rule, 'log_entries')
+    const newest = await rows.newestCheckpoint(this.tx)
+    if (newest === null) return state.size === 0 ? undefined : this.fault(rule, 'log_checkpoints')
+    const note = parseNote(newest.note)
+    const checkpoint = note === null ? null : parseCheckpoint(note.text)
+    const signed =
+      note === null
+        ? null
+        : checkNote(
+            note,
+            signersOf(state.origin, keys).map(({ key }) => key),
+            verifyEd25519,
+          )
+    const holds = checkpoint?.size === state.size && sameHash(checkpoint.root, root) && (signed?.length ?? 0) > 0
+    if (!holds) this.fault(rule, 'log_checkpoints')
+  }
+
+  private async rootOfEntries(size: number): Promise<TreeHash> {
+    const stack: { readonly width: number; readonly hash: TreeHash }[] = []
+    for (let from = 0; from < size; from += entriesAtOnce) {
+      const page = await rows.readLogEntries(this.tx, from, Math.min(size, from + entriesAtOnce))
+      for (const { entryIndex, kind, hash } of page) {
+        if (entryIndex === this.entries) this.entries++
+        push(stack, logLeaf({ kind, hash }))
+      }
+    }
+    const wanted = subtreesOf(0, this.entries)
+    return wanted.length === stack.length ? foldSubtrees(stack.map(({ hash }) => hash)) : new Uint8Array()
+  }
+}
+
+/** Complete subtrees of equal width become one. */
+function push(stack: { readonly width: number; readonly hash: TreeHash }[], leaf: TreeHash): void {
+  let node = { width: 1, hash: leaf }
+  while (stack.at(-1)?.width === node.width) {
+    const left = stack.pop()
+    if (left !== undefined) node = { width: node.width * 2, hash: foldSubtrees([left.hash, node.hash]) }
+  }
+  stack.push(node)
+}

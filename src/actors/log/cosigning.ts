@@ -1,0 +1,148 @@
+import { headers } from '../../brand.ts'
+import type { Database } from '../../db/client.ts'
+import * as rows from '../../db/queries/log/log.ts'
+import { failureName, type Log } from '../../log.ts'
+import { parseCheckpoint } from '../../protocol/log/checkpoint.ts'
+import { consistencyProof, isConsistent } from '../../protocol/log/merkle-log.ts'
+import {
+  checkNote,
+  type NoteKey,
+  noteKeyText,
+  parseNote,
+  parseSignatureLine,
+  signatureLine,
+} from '../../protocol/log/note.ts'
+import { witnessRequestText } from '../../protocol/log/witnessing.ts'
+import { decodeBase64 } from '../../protocol/signing/base64.ts'
+import { type SigningKey, verifyEd25519 } from '../../protocol/signing/ed25519.ts'
+import { signersOf } from './log-names.ts'
+import type { Sequencer } from './sequencer.ts'
+import { readSubtrees } from './tree.ts'
+
+/** What a witness answered, whichever way it was asked. */
+export interface WitnessReply {
+  readonly status: number
+  readonly text: string
+  /** Base64 of the checkpoint that it signed before; null where it does not say. */
+  readonly seen: string | null
+}
+
+export interface AskedWitness {
+  readonly key: NoteKey
+  /** null: not reached. Never rejects for what can be expected. */
+  ask(body: string, extra: Readonly<Record<string, string>>, signal: AbortSignal): Promise<WitnessReply | null>
+}
+
+export interface CosigningOptions {
+  readonly db: Database
+  readonly log: Log
+  readonly keys: readonly SigningKey[]
+  readonly sequencer: Pick<Sequencer, 'exposed'>
+  /** Those that can be reached now. */
+  readonly witnesses: () => Promise<readonly AskedWitness[]>
+  /** SVC_LOG_COSIGN_MS. */
+  readonly everyMs: number
+}
+
+/** Has witnesses sign the newest checkpoint, beside everything else (C2SP `tlog-witness`). */
+export interface Cosigning {
+  start(): void
+  stop(): Promise<void>
+  /** One round; resolves with how many signed. */
+  round(): Promise<number>
+}
+
+const witnessesAtOnce = 8
+const witnessesMax = 256
+const answerMs = 10_000
+
+export function createCosigning(options: CosigningOptions): Cosigning {
+  const { db, log, keys, sequencer, witnesses, everyMs } = options
+  /** What each has signed last, by its key; a wrong one is put right by its answer. */
+  const sizes = new Map<string, number>()
+  const stopping = new AbortController()
+  let timer: ReturnType<typeof setTimeout> | null = null
+  let running: Promise<unknown> = Promise.resolve()
+
+  /** The checkpoint in the answer is ours, and this log does not lead on from it. */
+  const lookAt = async (seen: string | null, now: rows.CheckpointRow) => {
+    const bytes = seen === null ? null : decodeBase64(seen)
+    const text = bytes === null ? '' : new TextDecoder().decode(bytes)
+    const note = parseNote(text)
+    const before = note === null ? null : parseCheckpoint(note.text)
+    const own = signersOf(now.origin, keys).map(({ key }) => key)
+    if (note === null || before === null || before.origin !== now.origin) return
+    if ((checkNote(note, own, verifyEd25519)?.length ?? 0) === 0) return
+    const current = parseCheckpoint(parseNote(now.note)?.text ?? '')
+    if (current === null) return
+    const proof = before.size <= current.size ? await consistencyProof(before.size, current.size, readSubtrees(db)) : []
+    if (before.size > current.size || !isConsistent(before, current, proof)) sequencer.exposed(text)
+  }
+
+  const askOnce = async (witness: AskedWitness, checkpoint: rows.CheckpointRow, oldSize: number) => {
+    const { size, note, origin } = checkpoint
+    const proof = oldSize > size ? [] : await consistencyProof(oldSize, size, readSubtrees(db))
+    const logKeys = signersOf(origin, keys).map(({ key }) => noteKeyText(key))
+    const signal = AbortSignal.any([stopping.signal, AbortSignal.timeout(answerMs)])
+    return witness.ask(witnessRequestText({ oldSize, proof, note }), { [headers.logKeys]: logKeys.join(' ') }, signal)
+  }
+
+  const cosignedBy = async (witness: AskedWitness, checkpoint: rows.CheckpointRow): Promise<boolean> => {
+    const name = noteKeyText(witness.key)
+    let reply = await askOnce(witness, checkpoint, sizes.get(name) ?? 0)
+    if (reply?.status === 409) {
+      const told = Number(reply.text.trim())
+      if (!Number.isSafeInteger(told) || told < 0) return false
+      sizes.set(name, told)
+      if (told > checkpoint.size) await lookAt(reply.seen, checkpoint)
+      if (told > checkpoint.size) return false
+      reply = await askOnce(witness, checkpoint, told)
+    }
+    if (reply?.status === 422) await lookAt(reply.seen, checkpoint)
+    if (reply?.status !== 200) return false
+    const text = parseNote(checkpoint.note)?.text ?? ''
+    const signatures = reply.text.split('\n').map(parseSignatureLine)
+    for (const signature of signatures) {
+      if (signature === null || signature.name !== witness.key.name) continue
+      if ((checkNote({ text, signatures: [signature] }, [witness.key], verifyEd25519)?.length ?? 0) === 0) continue
+      sizes.set(name, checkpoint.size)
+      await rows.saveCosignatures(db, checkpoint, [{ witness: witness.key.name, line: signatureLine(signature) }])
+      return true
+    }
+    return false
+  }
+
+  const round = async (): Promise<number> => {
+    const checkpoint = await rows.newestCheckpoint(db)
+    if (checkpoint === null) return 0
+    const due = (await witnesses()).filter(({ key }) => sizes.get(noteKeyText(key)) !== checkpoint.size)
+    const waiting = due.slice(0, witnessesMax)
+    let signed = 0
+    const worker = async () => {
+      for (let next = waiting.pop(); next !== undefined; next = waiting.pop()) {
+        if (await cosignedBy(next, checkpoint)) signed++
+      }
+    }
+    await Promise.all(Array.from({ length: witnessesAtOnce }, worker))
+    return signed
+  }
+
+  const turn = async () => {
+    running = round().catch((error: unknown) => log.warn('log_not_cosigned', { failure: failureName(error) }))
+    await running
+    if (!stopping.signal.aborted) next()
+  }
+  const next = () => {
+    timer = setTimeout(() => void turn(), everyMs)
+    timer.unref()
+  }
+  return {
+    start: next,
+    stop: async () => {
+      stopping.abort()
+      if (timer !== null) clearTimeout(timer)
+      await running
+    },
+    round,
+  }
+}

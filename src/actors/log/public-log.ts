@@ -1,0 +1,92 @@
+import type { Database } from '../../db/client.ts'
+import * as rows from '../../db/queries/log/log.ts'
+import { logProofText } from '../../protocol/log/checkpoint.ts'
+import { type LogEntry, logEntryBytes } from '../../protocol/log/log-entry.ts'
+import { consistencyProof, inclusionProof, type TreeHash, treeHashBytes } from '../../protocol/log/merkle-log.ts'
+import { noteKeyText } from '../../protocol/log/note.ts'
+import { entryBundle, type TileName, tileHashes, tileWidth } from '../../protocol/log/tiles.ts'
+import type { SigningKey } from '../../protocol/signing/ed25519.ts'
+import { minuteMs } from '../../time.ts'
+import { firstOrigin, signersOf } from './log-names.ts'
+import { readSubtrees } from './tree.ts'
+
+export interface LoggedEntry extends LogEntry {
+  readonly index: number
+  readonly size: number
+  readonly proof: readonly TreeHash[]
+  /** The checkpoint of `size`, with its cosignatures. */
+  readonly note: string
+  /** By the log's key, of a receipt that the gateway issued. */
+  readonly signature: string | null
+}
+
+/** What anybody may read of the log. */
+export interface PublicLog {
+  /** The name of the log now, and the keys that sign it, as verifiers are given them. */
+  keys(): Promise<{ readonly origin: string; readonly keys: readonly string[] }>
+  /** The newest checkpoint that a witness has cosigned, or the newest of all where none did lately; null: no entry yet. */
+  checkpoint(): Promise<string | null>
+  /** null: not in the tree. */
+  tile(name: TileName): Promise<Uint8Array | null>
+  /** null: not in the log (yet). */
+  inclusion(hash: string): Promise<LoggedEntry | null>
+  /** null: the log was never so large. `to` null: the newest checkpoint. */
+  consistency(
+    from: number,
+    to: number | null,
+  ): Promise<{ readonly size: number; readonly proof: readonly TreeHash[] } | null>
+}
+
+const withLines = ({ note, cosignatures }: rows.CheckpointRow) => note + cosignatures.join('')
+
+/** A checkpoint without a witness is shown in the place of a cosigned one that is so much older. */
+const cosignedLagMs = minuteMs
+
+export function createPublicLog(db: Database, keys: readonly SigningKey[]): PublicLog {
+  const read = readSubtrees(db)
+  const bestFor = async (sizeMin: number) => {
+    const [cosigned, newest] = [await rows.newestCosigned(db, sizeMin), await rows.newestCheckpoint(db)]
+    if (cosigned === null || newest === null) return cosigned ?? newest
+    return newest.createdAt.getTime() - cosigned.createdAt.getTime() > cosignedLagMs ? newest : cosigned
+  }
+  return {
+    keys: async () => {
+      const origin = (await rows.readLogState(db))?.origin ?? firstOrigin(keys)
+      return { origin, keys: signersOf(origin, keys).map(({ key }) => noteKeyText(key)) }
+    },
+    checkpoint: async () => {
+      const best = await bestFor(0)
+      return best === null ? null : withLines(best)
+    },
+    tile: async (name) => {
+      const state = await rows.readLogState(db)
+      const held = tileHashes(name, state?.size ?? 0)
+      const count = name.partial ?? tileWidth
+      if (held < count) return null
+      if (name.kind === 'entries') {
+        const from = name.index * tileWidth
+        const entries = await rows.readLogEntries(db, from, from + count)
+        return entries.length === count ? entryBundle(entries.map(logEntryBytes)) : null
+      }
+      const [tile] = await rows.readTiles(db, [name])
+      return tile?.subarray(0, count * treeHashBytes) ?? null
+    },
+    inclusion: async (hash) => {
+      const entry = await rows.logEntryOf(db, hash)
+      const best = entry === null ? null : await bestFor(entry.entryIndex + 1)
+      if (entry === null || best === null || best.size <= entry.entryIndex) return null
+      const { entryIndex: index, signatureEd25519: signature } = entry
+      const proof = await inclusionProof(index, best.size, read)
+      const { kind } = entry
+      return { kind, hash, index, size: best.size, proof, note: withLines(best), signature }
+    },
+    consistency: async (from, to) => {
+      const size = to ?? (await bestFor(from))?.size ?? 0
+      const state = await rows.readLogState(db)
+      if (from > size || size > (state?.size ?? 0)) return null
+      return { size, proof: await consistencyProof(from, size, read) }
+    },
+  }
+}
+
+export const proofTextOf = ({ index, proof, note }: LoggedEntry) => logProofText({ index, proof, note })

@@ -1,0 +1,227 @@
+import type { Database } from '../../db/client.ts'
+import * as rows from '../../db/queries/log/log.ts'
+import { type Fence, isPassed, readFence } from '../../db/queries/log/sources.ts'
+import { within } from '../../deadline.ts'
+import { failureName, type Log } from '../../log.ts'
+import { type Checkpoint, checkpointText, parseCheckpoint } from '../../protocol/log/checkpoint.ts'
+import { logLeaf } from '../../protocol/log/log-entry.ts'
+import { emptyRoot, rootAt, sameHash } from '../../protocol/log/merkle-log.ts'
+import { parseNote } from '../../protocol/log/note.ts'
+import type { SigningKey } from '../../protocol/signing/ed25519.ts'
+import { minuteMs, secondMs } from '../../time.ts'
+import { gather } from './gather.ts'
+import { firstOrigin, signedNote } from './log-names.ts'
+import { appendLeaves, readSubtrees, TileMissing } from './tree.ts'
+
+/** What outlives a database that is put back: the last checkpoint that this gateway has seen. */
+export interface LogMemory {
+  read(): string | null
+  write(note: string): void
+}
+
+export interface SequencerOptions {
+  readonly db: Database
+  readonly log: Log
+  /** SVC_LOG_KEY, newest first. */
+  readonly keys: readonly [SigningKey, ...SigningKey[]]
+  /** SVC_LOG_INTERVAL_MS. */
+  readonly intervalMs: number
+  /** null: of a gateway without a data folder. */
+  readonly memory: LogMemory | null
+  /** Unix ms. */
+  readonly now?: () => number
+}
+
+/** Puts what was written into the log, in groups, beside the path of requests (§31). */
+export interface Sequencer {
+  start(): Promise<void>
+  stop(): Promise<void>
+  /** Everything that is committed now is in the log afterwards, or another gateway is at it. Rejects without a database. */
+  catchUp(options?: { readonly heads?: boolean }): Promise<void>
+  /** The checkpoint that this log once had and does not lead to any more; null: all is well. */
+  fork(): string | null
+  /** A witness has shown a checkpoint of ours that the log does not lead to. */
+  exposed(note: string): void
+  /** After the operator's step: the log as it stands is the one to go on from. */
+  forget(): void
+}
+
+/** The ends of the audit's chains enter at most so long after they moved. */
+const headsEveryMs = minuteMs
+/** Payout batches are looked for so often, though nothing else moved. */
+const idleEveryMs = 10 * secondMs
+const stopWaitMs = 10 * secondMs
+/** A fence that a slow transaction holds is looked at again after, ms. */
+const fenceWaitMs = 20
+
+export function createSequencer(options: SequencerOptions): Sequencer {
+  return new GroupSequencer(options)
+}
+
+class GroupSequencer implements Sequencer {
+  private readonly now: () => number
+  private fence: Fence | null = null
+  private timer: ReturnType<typeof setTimeout> | null = null
+  private running: Promise<unknown> = Promise.resolve()
+  private seen: (Checkpoint & { readonly note: string }) | null = null
+  private lost: string | null = null
+  private lookedMs = Number.NEGATIVE_INFINITY
+  private failing = false
+  private stopped = false
+
+  constructor(private readonly options: SequencerOptions) {
+    this.now = options.now ?? Date.now
+  }
+
+  async start(): Promise<void> {
+    const { db, keys, memory } = this.options
+    await rows.insertLogState(db, firstOrigin(keys), emptyRoot())
+    const kept = memory?.read() ?? null
+    if (kept !== null) this.remember(kept)
+    await this.turn()
+    this.next()
+  }
+
+  async stop(): Promise<void> {
+    this.stopped = true
+    if (this.timer !== null) clearTimeout(this.timer)
+    // What was answered last is in the log before the next start, unless the database is away.
+    await within(stopWaitMs, this.catchUp()).catch(() => {})
+  }
+
+  catchUp({ heads = false } = {}): Promise<void> {
+    return this.alone(async () => {
+      const fence = await readFence(this.options.db)
+      while (!(await isPassed(this.options.db, fence))) await Bun.sleep(fenceWaitMs)
+      await this.sequence(fence, heads)
+    })
+  }
+
+  fork(): string | null {
+    return this.lost
+  }
+
+  exposed(note: string): void {
+    if (this.lost !== null) return
+    this.lost = note
+    this.options.log.error('log_forked')
+  }
+
+  forget(): void {
+    this.seen = null
+    this.lost = null
+  }
+
+  private next(): void {
+    if (this.stopped) return
+    this.timer = setTimeout(() => void this.turn().finally(() => this.next()), this.options.intervalMs)
+    this.timer.unref()
+  }
+
+  /** One look at what is there. Never rejects. */
+  private turn(): Promise<void> {
+    return this.alone(async () => {
+      const { db, log } = this.options
+      try {
+        const [before, fence] = [this.fence, await readFence(db)]
+        if (before === null || (await isPassed(db, before))) {
+          this.fence = fence
+          if (before !== null) await this.sequence(before, false)
+        }
+        if (this.failing) log.info('log_written_again')
+        this.failing = false
+      } catch (error) {
+        if (!this.failing) log.warn('log_wait', { error: failureName(error) })
+        this.failing = true
+      }
+    })
+  }
+
+  private alone(work: () => Promise<void>): Promise<void> {
+    const turn = this.running.then(work)
+    this.running = turn.catch(() => {})
+    return turn
+  }
+
+  private async sequence(fence: Fence, heads: boolean): Promise<void> {
+    if (this.lost !== null) await this.lookForName(this.lost)
+    while (this.lost === null && (await this.sequenceOnce(fence, heads)));
+  }
+
+  /** Resolves with whether there is more. */
+  private async sequenceOnce(fence: Fence, heads: boolean): Promise<boolean> {
+    const { db, memory } = this.options
+    const state = await rows.readLogState(db)
+    if (state === null || !this.isDue(state, fence, heads)) return false
+    const written = await db.transaction((tx) => this.append(tx, fence, heads))
+    if (written === null) return false
+    this.lookedMs = this.now()
+    if (written.note === null) return false
+    this.remember(written.note)
+    memory?.write(written.note)
+    return written.more
+  }
+
+  private isDue(state: rows.LogState, fence: Fence, heads: boolean): boolean {
+    const moved = fence.receiptsTo > state.receiptsTo || fence.ledgerTo > state.ledgerTo
+    return heads || moved || this.seen === null || this.now() - this.lookedMs >= idleEveryMs
+  }
+
+  /** null: another gateway is at it, or the log is not the one that was seen. */
+  private async append(tx: Database, fence: Fence, asked: boolean) {
+    const { keys } = this.options
+    if (!(await rows.lockSequencer(tx))) return null
+    const state = await rows.readLogState(tx)
+    if (state === null || !(await this.leadsOn(tx, state))) return null
+    const at = new Date(this.now())
+    const heads = asked || at.getTime() - (state.headsAt?.getTime() ?? 0) >= headsEveryMs
+    const { entries, more, ...reached } = await gather(tx, state, fence, keys[0], heads)
+    const headsAt = heads ? at : state.headsAt
+    if (entries.length === 0) {
+      await rows.saveLogState(tx, { ...state, ...reached, headsAt })
+      return { note: null, more: false }
+    }
+    await rows.insertLogEntries(
+      tx,
+      entries.map((entry, place) => ({ ...entry, entryIndex: state.size + place })),
+    )
+    const root = await appendLeaves(tx, state.size, entries.map(logLeaf))
+    const size = state.size + entries.length
+    await rows.saveLogState(tx, { ...state, ...reached, headsAt, size, root: Buffer.from(root) })
+    const note = signedNote(checkpointText({ origin: state.origin, size, root }), state.origin, keys)
+    await rows.saveCheckpoint(tx, state.origin, size, note)
+    return { note, more }
+  }
+
+  /** The fork was made known at another gateway. */
+  private async lookForName(lost: string): Promise<void> {
+    const state = await rows.readLogState(this.options.db)
+    if (state !== null && state.origin !== originOf(lost)) this.forget()
+  }
+
+  /** Whether the log in the database leads on from the checkpoint that this gateway saw last. */
+  private async leadsOn(tx: Database, state: rows.LogState): Promise<boolean> {
+    const { seen } = this
+    // The operator has made the fork known, here or at another gateway.
+    if (seen === null || seen.origin !== state.origin) return true
+    if (seen.size <= state.size && sameHash(await rootThen(tx, seen.size), seen.root)) return true
+    this.exposed(seen.note)
+    return false
+  }
+
+  private remember(note: string): void {
+    const checkpoint = parseCheckpoint(parseNote(note)?.text ?? '')
+    if (checkpoint !== null) this.seen = { ...checkpoint, note }
+  }
+}
+
+const originOf = (note: string) => parseCheckpoint(parseNote(note)?.text ?? '')?.origin
+
+async function rootThen(tx: Database, size: number): Promise<Uint8Array> {
+  try {
+    return await rootAt(size, readSubtrees(tx))
+  } catch (error) {
+    if (error instanceof TileMissing) return new Uint8Array()
+    throw error
+  }
+}

@@ -1,0 +1,29 @@
+import { messageText } from '../../protocol/dialects/messages/answer.ts'
+import { chatOfMessages } from '../../protocol/dialects/messages/request.ts'
+import { MessagesStream } from '../../protocol/dialects/messages/stream.ts'
+import type { ChatRequest } from '../../protocol/wire/inference/chat.ts'
+import { MessagesRequest } from '../../protocol/wire/inference/messages.ts'
+import { chat } from './chat.ts'
+import type { Operation } from './operation.ts'
+import { readRequestBody, refuseRouting } from './request-body.ts'
+
+/** Anthropic's Messages: a chat for the node, and theirs for the client. */
+export const messages: Operation<ChatRequest> = {
+  ...chat,
+  name: 'messages',
+  path: '/messages',
+  summary: 'Create a message',
+  description:
+    'Anthropic-compatible (Messages), whole and streamed, with tools, images and reasoning. Nodes are sent a chat; tools that only Anthropic’s servers run are refused.',
+  schema: MessagesRequest,
+  envelope: 'anthropic',
+  idPrefix: 'msg_',
+  read(text) {
+    const asked = readRequestBody(text, MessagesRequest)
+    refuseRouting(asked, true)
+    return chatOfMessages(asked)
+  },
+  written: JSON.stringify,
+  writeWhole: (identity, { choices }, end) => messageText(identity, choices, end),
+  writer: (identity) => new MessagesStream(identity),
+}

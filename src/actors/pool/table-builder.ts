@@ -1,0 +1,130 @@
+import type { CustomerId } from '../../ids.ts'
+import type { Route, RoutingTable } from '../../machines/rules/routing.ts'
+import { type Catalogue, type RoutedNode, routesOf } from './routing-table.ts'
+
+/** A node's routes, and all that they were made of. */
+interface Kept {
+  readonly facts: readonly unknown[]
+  readonly routes: readonly Route[]
+  /** Of all of them. */
+  readonly names: ReadonlySet<string>
+}
+
+/** What a route is made of is replaced when it changes and never changed in place, but for the load, which is shared. */
+function* factsOf({ row, state, heldUntilMs, identity, runtimes }: RoutedNode): Generator<unknown> {
+  yield row
+  yield state
+  yield heldUntilMs
+  yield identity
+  for (const { runtimeId, kind, slotsTotal, profiles } of runtimes.values()) {
+    yield runtimeId
+    yield kind
+    yield slotsTotal
+    for (const profile of profiles.values()) {
+      yield profile
+      yield profile.model
+      yield profile.measuredAt
+    }
+  }
+}
+
+/** The same facts as `factsOf`, compared in place: ten thousand nodes are looked at for each table. */
+function isAsBefore(facts: readonly unknown[], node: RoutedNode): boolean {
+  if (facts[0] !== node.row || facts[1] !== node.state) return false
+  if (facts[2] !== node.heldUntilMs || facts[3] !== node.identity) return false
+  let at = 4
+  for (const runtime of node.runtimes.values()) {
+    if (facts[at++] !== runtime.runtimeId || facts[at++] !== runtime.kind || facts[at++] !== runtime.slotsTotal)
+      return false
+    for (const profile of runtime.profiles.values()) {
+      if (facts[at++] !== profile || facts[at++] !== profile.model || facts[at++] !== profile.measuredAt) return false
+    }
+  }
+  return at === facts.length
+}
+
+/**
+ * Builds one immutable table after the other. What has not changed is taken from the last one: of ten thousand nodes a
+ * poll changes one, and every other model keeps its very list.
+ */
+export class TableBuilder {
+  private readonly kept = new Map<RoutedNode, Kept>()
+  private catalogue: Catalogue | null = null
+  private routes: readonly Route[] = []
+  private byModel: ReadonlyMap<string, readonly Route[]> = new Map()
+  private owners: ReadonlyMap<string, CustomerId> = new Map()
+
+  /** The table of all nodes that are not revoked. Profiles whose model is gone stay: known, and not ready. */
+  build(
+    nodes: ReadonlyMap<string, RoutedNode>,
+    catalogue: Catalogue,
+    version: number,
+    publishedAtMs: number,
+  ): RoutingTable {
+    const sameCatalogue = catalogue === this.catalogue
+    if (!sameCatalogue) this.kept.clear()
+    this.catalogue = catalogue
+    const touched = new Set<string>()
+    let changed = !sameCatalogue
+    let members = !sameCatalogue
+    for (const node of nodes.values()) {
+      const known = this.kept.get(node)
+      if (known !== undefined && isAsBefore(known.facts, node)) continue
+      const kept = made(node, catalogue)
+      this.kept.set(node, kept)
+      changed = true
+      members ||= known === undefined
+      for (const names of [known?.names ?? [], kept.names]) for (const name of names) touched.add(name)
+    }
+    if (this.kept.size > nodes.size) {
+      changed = true
+      members = true
+      this.forgetAllBut(nodes, touched)
+    }
+    if (changed) this.routes = routesIn(nodes.values(), this.kept)
+    if (changed) this.byModel = this.listsAfter(touched, sameCatalogue)
+    if (members) this.owners = new Map([...nodes.values()].map(({ row }) => [row.nodeId, row.customerId]))
+    return { version, publishedAtMs, routes: this.routes, byModel: this.byModel, owners: this.owners }
+  }
+
+  private forgetAllBut(nodes: ReadonlyMap<string, RoutedNode>, touched: Set<string>): void {
+    for (const [node, { names }] of this.kept) {
+      if (nodes.get(node.row.nodeId) === node) continue
+      this.kept.delete(node)
+      for (const name of names) touched.add(name)
+    }
+  }
+
+  /** Lists of the models that were touched are made anew, in the order of the nodes. */
+  private listsAfter(touched: ReadonlySet<string>, sameCatalogue: boolean): ReadonlyMap<string, readonly Route[]> {
+    const lists = new Map<string, Route[]>()
+    for (const route of this.routes) {
+      for (const name of route.modelNames) {
+        if (!touched.has(name)) continue
+        const list = lists.get(name)
+        if (list === undefined) lists.set(name, [route])
+        // A model may name itself twice.
+        else if (list.at(-1) !== route) list.push(route)
+      }
+    }
+    const all = new Map(sameCatalogue ? this.byModel : [])
+    for (const name of touched) {
+      const list = lists.get(name)
+      if (list === undefined) all.delete(name)
+      else all.set(name, list)
+    }
+    return all
+  }
+}
+
+function made(node: RoutedNode, catalogue: Catalogue): Kept {
+  const routes = [...routesOf(node, catalogue)]
+  return { facts: [...factsOf(node)], routes, names: new Set(routes.flatMap(({ modelNames }) => modelNames)) }
+}
+
+/** In the order of the nodes. */
+function routesIn(nodes: Iterable<RoutedNode>, kept: ReadonlyMap<RoutedNode, Kept>): readonly Route[] {
+  const all: Route[] = []
+  for (const node of nodes) for (const route of kept.get(node)?.routes ?? []) all.push(route)
+  return all
+}

@@ -1,0 +1,144 @@
+import type { MachineCounts, Transition as Told } from '../../protocol/wire/admin/inspect.ts'
+import { type Loads, Moved } from '../../protocol/wire/admin/processes.ts'
+import { isoTime } from '../../time.ts'
+import type { Inspector, StateCounts } from '../telemetry/inspect.ts'
+import type { Transition } from '../telemetry/transition-ring.ts'
+import type { Siblings } from './siblings.ts'
+
+/** Charts of which each process runs one for the same thing: theirs say nothing that ours does not. */
+export const sameEverywhere: ReadonlySet<string> = new Set(['node', 'router'])
+/** While a console is open. */
+const askEveryMs = 500
+export const movedTransitionsMax = 500
+
+/** What moved here after `sinceMs`; a moment that is not over belongs to the next answer. */
+export function movedSince(inspector: Inspector, process: string, loads: Loads, sinceMs: number): Moved {
+  const upToMs = Date.now() - 1
+  const machines = [...inspector.counts()].filter(([machine]) => !sameEverywhere.has(machine))
+  const transitions = machines.flatMap(([machine]) =>
+    inspector.recent(machine).filter(({ at }) => at > sinceMs && at <= upToMs),
+  )
+  return {
+    process,
+    up_to_ms: upToMs,
+    transitions: transitions
+      .slice(-movedTransitionsMax)
+      .map(({ at, ...moved }): Told => ({ ...moved, at: isoTime(at) })),
+    machines: machines.map(([machine, { live, entered }]) => ({
+      machine,
+      states: [...new Set([...live.keys(), ...entered.keys()])].map((state) => ({
+        state,
+        live: live.get(state) ?? 0,
+        entered: entered.get(state) ?? 0,
+      })),
+    })),
+    loads,
+  }
+}
+
+export interface PooledInspector extends Inspector {
+  /** What the other processes have in flight, as they said last. */
+  loads(): readonly Loads[]
+}
+
+/** The inspector of this process, with what its siblings tell while somebody looks. */
+export function createPooledInspector(own: Inspector, siblings: Siblings): PooledInspector {
+  return siblings.index === null ? { ...own, loads: () => [] } : new Pooled(own, siblings)
+}
+
+class Pooled implements PooledInspector {
+  readonly inspect: Inspector['inspect']
+  private readonly listeners = new Set<(transition: Transition) => void>()
+  private told: readonly Moved[] = []
+  private counted = ''
+  private version = 0
+  private timer: ReturnType<typeof setInterval> | null = null
+  private asking = false
+  private endOwn = () => {}
+
+  constructor(
+    private readonly own: Inspector,
+    private readonly siblings: Siblings,
+  ) {
+    this.inspect = own.inspect
+  }
+
+  recent(machine: string): readonly Transition[] {
+    return this.own.recent(machine)
+  }
+
+  loads(): readonly Loads[] {
+    return this.told.map(({ loads }) => loads)
+  }
+
+  counts(): ReadonlyMap<string, StateCounts> {
+    const mine = this.own.counts()
+    if (this.told.length === 0) return mine
+    const all = new Map(mine)
+    for (const { machine, states } of this.told.flatMap(({ machines }) => machines)) {
+      all.set(machine, this.added(all.get(machine), states))
+    }
+    for (const [machine, counts] of all) all.set(machine, { ...counts, version: counts.version + this.version })
+    return all
+  }
+
+  private added(before: StateCounts | undefined, states: MachineCounts['states']): StateCounts {
+    const live = new Map(before?.live)
+    const entered = new Map(before?.entered)
+    for (const one of states) {
+      live.set(one.state, (live.get(one.state) ?? 0) + one.live)
+      entered.set(one.state, (entered.get(one.state) ?? 0) + one.entered)
+    }
+    return { live, entered, running: before?.running ?? new Map(), version: before?.version ?? 0 }
+  }
+
+  subscribe(listener: (transition: Transition) => void): () => void {
+    if (this.listeners.size === 0) this.begin()
+    this.listeners.add(listener)
+    return () => {
+      this.listeners.delete(listener)
+      if (this.listeners.size === 0) this.cease()
+    }
+  }
+
+  private begin(): void {
+    this.endOwn = this.own.subscribe((moved) => this.tell(moved))
+    let sinceMs = Date.now()
+    const ask = async () => {
+      if (this.asking) return
+      this.asking = true
+      const answers = await this.siblings.ask('moved', { since: String(sinceMs) }, Moved)
+      this.asking = false
+      if (this.listeners.size === 0) return
+      // Each moment once: a sibling's clock is ours.
+      const earliestMs = Math.min(...answers.map(({ up_to_ms }) => up_to_ms))
+      if (Number.isFinite(earliestMs)) sinceMs = earliestMs
+      this.take(answers, sinceMs)
+    }
+    this.timer = setInterval(() => void ask(), askEveryMs)
+    this.timer.unref()
+    void ask()
+  }
+
+  private take(answers: readonly Moved[], upToMs: number): void {
+    this.told = answers
+    const counted = JSON.stringify(answers.map(({ machines }) => machines))
+    if (counted !== this.counted) this.version++
+    this.counted = counted
+    const moved = answers
+      .flatMap(({ transitions }) => transitions)
+      .map(({ at, ...rest }) => ({ ...rest, at: Date.parse(at) }))
+    for (const one of moved.sort((a, b) => a.at - b.at)) if (one.at <= upToMs) this.tell(one)
+  }
+
+  private tell(moved: Transition): void {
+    for (const listener of this.listeners) listener(moved)
+  }
+
+  private cease(): void {
+    if (this.timer !== null) clearInterval(this.timer)
+    this.timer = null
+    this.endOwn()
+    this.told = []
+  }
+}

@@ -1,0 +1,131 @@
+import { brand, receiptVersion } from '../../../brand.ts'
+import { canonicalJson } from '../../../protocol/json/canonical-json.ts'
+import { foreignJson } from '../../../protocol/json/foreign-json.ts'
+import { type NoteKey, noteKeyText, parseNoteKey } from '../../../protocol/log/note.ts'
+import { textHash } from '../../../protocol/receipts/receipt.ts'
+import { verifyEd25519, verifyKey } from '../../../protocol/signing/ed25519.ts'
+import { verifyBundle } from '../../../protocol/verify/bundle.ts'
+import type { Trust, Verdict } from '../../../protocol/verify/trust.ts'
+import { action, type OptionValues, type Verb } from '../../frame/action.ts'
+import { CliFailure, UsageFault } from '../../frame/failure.ts'
+import { givenText } from '../../frame/given-text.ts'
+import type { Session } from '../../frame/session.ts'
+import { fields } from '../../frame/table.ts'
+import { type KnownLogs, openKnownLogs } from './known-logs.ts'
+
+const options = {
+  'log-key': {
+    kind: 'texts',
+    value: 'NAME+HASH+BASE64',
+    about: 'A key of the log that you know from elsewhere. This computer remembers it',
+  },
+  key: { kind: 'texts', value: 'BASE64URL', about: 'An issuer’s Ed25519 key that you know from elsewhere' },
+  witness: { kind: 'texts', value: 'NAME+HASH+BASE64', about: 'A key of a witness that you know' },
+  witnesses: { kind: 'number', value: 'N', about: 'How many known witnesses must have signed', min: 0, max: 100 },
+  'without-log': { kind: 'flag', about: 'Accept a signature alone, without a proof that the log contains the receipt' },
+  root: { kind: 'texts', value: '0x…', about: 'A root that the contract on the blockchain shows' },
+  hash: { kind: 'text', value: '0x…', about: 'For a bare receipt: the hash that you expect' },
+  signature: { kind: 'text', value: 'BASE64URL', about: 'For a bare receipt: its signature' },
+} as const
+type Given = OptionValues<typeof options>
+
+async function readFile(session: Session, file: string): Promise<unknown> {
+  const text = await givenText(session, 'FILE', file === '-' ? '-' : `@${file}`)
+  if (text.startsWith(`${brand}-log/`))
+    return { object: `${brand}.checkpoint`, note: text.endsWith('\n') ? text : `${text}\n` }
+  const value = foreignJson(text)
+  if (value === undefined) throw new CliFailure(`${file} contains neither JSON nor a checkpoint.`)
+  return value
+}
+
+function noteKeys(texts: readonly string[], option: string): readonly NoteKey[] {
+  return texts.map((text) => {
+    const key = parseNoteKey(text)
+    if (key === null) throw new UsageFault(`--${option} is not a key of a signed note`)
+    return key
+  })
+}
+
+function trustOf(given: Given, logs: KnownLogs): Trust {
+  for (const key of given.key)
+    if (verifyKey(key) === null) throw new UsageFault('--key is not an Ed25519 key in base64url')
+  return {
+    logKeys: noteKeys([...given['log-key'], ...logs.keys()], 'log-key'),
+    witnessKeys: noteKeys(given.witness, 'witness'),
+    nodeKeys: given.key,
+    witnessesMin: given.witnesses ?? 0,
+    logNeeded: !given['without-log'],
+    remembered: logs.remembered,
+    verify: verifyEd25519,
+  }
+}
+
+/** A receipt as it was hashed, together with its claimed hash and signature. */
+function bareReceipt(value: unknown, { hash, signature }: Given): unknown {
+  if ((value as { v?: unknown } | null)?.v !== receiptVersion) return value
+  const receipt_hash = hash?.toLowerCase() ?? textHash(canonicalJson(value))
+  return { object: `${brand}.receipt`, receipt_hash, receipt: value, signature_ed25519: signature }
+}
+
+const marks = { true: 'holds', false: 'DOES NOT HOLD', null: 'not said' } as const
+
+const lines = ({ kind, subject, checks, valid }: Verdict) => [
+  [kind, subject] as const,
+  ...checks.map(({ name, ok, detail }) => [name, `${marks[`${ok}`]}: ${detail}`] as const),
+  ['Result', valid ? 'valid' : 'NOT VALID'] as const,
+]
+
+const verifying = (kinds: readonly Verdict['kind'][], about: string, what: string) =>
+  action({
+    about,
+    operands: [{ name: 'FILE', about: `${what}. A dash (-) reads standard input.` }],
+    options,
+    run: async ({ operands, options: given, json }, session) => {
+      const logs = openKnownLogs(session.env)
+      const trust = trustOf(given, logs)
+      const value = bareReceipt(await readFile(session, operands[0] ?? ''), given)
+      const verdicts = verifyBundle(
+        value,
+        trust,
+        given.root.map((root) => root.toLowerCase()),
+      )
+      if (verdicts === null || !verdicts.every(({ kind }) => kinds.includes(kind))) {
+        throw new CliFailure(`This is not a ${kinds.join(' or ')} that can be verified.`)
+      }
+      const valid = verdicts.length > 0 && verdicts.every((one) => one.valid)
+      for (const { checkpoint } of verdicts) {
+        const own = trust.logKeys.filter(({ name }) => name === checkpoint?.origin)
+        if (checkpoint !== null) logs.keep(checkpoint, own.map(noteKeyText))
+      }
+      const told = verdicts.map(({ checkpoint, ...rest }) => ({ ...rest, log_size: checkpoint?.size ?? null }))
+      session.show(json, { valid, verdicts: told }, () => fields(session.terminal, verdicts.flatMap(lines)))
+      return valid ? undefined : 1
+    },
+  })
+
+export const verify: Verb = {
+  name: 'verify',
+  about: 'Check proofs offline. The command trusts nothing in a file by itself',
+  actions: {
+    receipt: verifying(
+      ['receipt'],
+      'Check a receipt: its hash, its signature, its place in the public log, and that the log only grew',
+      'The output of `receipts export`, the answer of /v1/billing/receipts/HASH, or a bare receipt',
+    ),
+    payout: verifying(
+      ['payout'],
+      'Check that payouts are in the root of their batch',
+      'The output of `payouts proofs --json`, or one proof of it',
+    ),
+    checkpoint: verifying(
+      ['checkpoint'],
+      'Check a checkpoint of a public log: who signed it, and that the log only grew',
+      'A checkpoint as the log shows it',
+    ),
+    audit: verifying(
+      ['audit'],
+      'Check that the public log contains the ends of an audit’s chains',
+      'The output of `audit heads --json`',
+    ),
+  },
+}

@@ -1,0 +1,1 @@
+ALTER TABLE "payout_batches" ADD COLUMN "leaf_version" integer DEFAULT 1 NOT NULL;

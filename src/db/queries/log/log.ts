@@ -1,0 +1,185 @@
+import { and, asc, desc, eq, gte, inArray, lt, lte, or, sql } from 'drizzle-orm'
+import type { TilePlace } from '../../../protocol/log/tiles.ts'
+import type { Database } from '../../client.ts'
+import { logCheckpoints, logCosignatures, logEntries, logState, logTiles } from '../../schema/log.ts'
+
+export type LogState = typeof logState.$inferSelect
+export type LogEntryRow = typeof logEntries.$inferSelect
+export type NewLogEntry = typeof logEntries.$inferInsert
+export interface LogTile extends TilePlace {
+  readonly hashes: Uint8Array
+}
+
+const theLog = 1
+/** Of 100,000 checkpoints the oldest is a day and more old; older roots follow from the tiles. */
+const checkpointsKept = 100_000
+
+/** One gateway sequences at a time, until its transaction ends; false: another one does. */
+export async function lockSequencer(tx: Database): Promise<boolean> {
+  const [row] = await tx.execute<{ held: boolean }>(sql`select pg_try_advisory_xact_lock(7413, 80) as held`)
+  return row?.held === true
+}
+
+export async function readLogState(db: Database): Promise<LogState | null> {
+  const [row] = await db.select().from(logState).where(eq(logState.logId, theLog))
+  return row ?? null
+}
+
+/** One view of the whole log for all that is read in the transaction. */
+export async function holdLog(tx: Database): Promise<void> {
+  await tx.execute(sql`set transaction isolation level repeatable read read only`)
+}
+
+/** The first start's; what is there stays. */
+export async function insertLogState(db: Database, origin: string, root: Uint8Array): Promise<void> {
+  const row = { logId: theLog, origin, size: 0, root: Buffer.from(root), receiptsTo: 0n, ledgerTo: 0n }
+  await db.insert(logState).values(row).onConflictDoNothing()
+}
+
+export async function saveLogState(tx: Database, state: Omit<LogState, 'logId' | 'updatedAt'>): Promise<void> {
+  await tx
+    .update(logState)
+    .set({ ...state, updatedAt: sql`now()` })
+    .where(eq(logState.logId, theLog))
+}
+
+export async function insertLogEntries(tx: Database, entries: readonly NewLogEntry[]): Promise<void> {
+  if (entries.length === 0) return
+  const rows = entries.map((row) => ({
+    entry_index: row.entryIndex,
+    kind: row.kind,
+    hash: row.hash,
+    subject: row.subject ?? null,
+    signature_ed25519: row.signatureEd25519 ?? null,
+    from_seq: row.fromSeq?.toString() ?? null,
+    to_seq: row.toSeq?.toString() ?? null,
+  }))
+  await tx.execute(sql`insert into log_entries (entry_index, kind, hash, subject, signature_ed25519, from_seq, to_seq)
+    select * from json_to_recordset(${JSON.stringify(rows)}::text::json) as r (entry_index bigint, kind text, hash text,
+      subject text, signature_ed25519 text, from_seq bigint, to_seq bigint)`)
+}
+
+/** In the order of `places`; null where there is none. */
+export async function readTiles(db: Database, places: readonly TilePlace[]): Promise<readonly (Uint8Array | null)[]> {
+  if (places.length === 0) return []
+  const wanted = places.map(({ level, index }) => and(eq(logTiles.level, level), eq(logTiles.tileIndex, index)))
+  const rows = await db
+    .select()
+    .from(logTiles)
+    .where(or(...wanted))
+  const found = new Map(rows.map((row) => [`${row.level}/${row.tileIndex}`, row.hashes]))
+  return places.map(({ level, index }) => found.get(`${level}/${index}`) ?? null)
+}
+
+export async function saveTiles(tx: Database, tiles: readonly LogTile[]): Promise<void> {
+  if (tiles.length === 0) return
+  await tx
+    .insert(logTiles)
+    .values(tiles.map(({ level, index, hashes }) => ({ level, tileIndex: index, hashes: Buffer.from(hashes) })))
+    .onConflictDoUpdate({ target: [logTiles.level, logTiles.tileIndex], set: { hashes: sql`excluded.hashes` } })
+}
+
+/** `from` ≤ index < `to`, in their order. */
+export async function readLogEntries(db: Database, from: number, to: number): Promise<readonly LogEntryRow[]> {
+  return db
+    .select()
+    .from(logEntries)
+    .where(and(gte(logEntries.entryIndex, from), lt(logEntries.entryIndex, to)))
+    .orderBy(asc(logEntries.entryIndex))
+}
+
+export async function logEntryOf(db: Database, hash: string): Promise<LogEntryRow | null> {
+  const [row] = await db.select().from(logEntries).where(eq(logEntries.hash, hash))
+  return row ?? null
+}
+
+export async function saveCheckpoint(tx: Database, origin: string, size: number, note: string): Promise<void> {
+  await tx.insert(logCheckpoints).values({ origin, size, note }).onConflictDoNothing()
+  await tx.execute(sql`delete from log_checkpoints where ctid in (
+    select ctid from log_checkpoints order by size desc offset ${checkpointsKept} limit 10)`)
+}
+
+export interface CheckpointRow {
+  readonly origin: string
+  readonly size: number
+  readonly note: string
+  readonly createdAt: Date
+  /** Lines of witnesses. */
+  readonly cosignatures: readonly string[]
+}
+
+async function withCosignatures(
+  db: Database,
+  row: Omit<CheckpointRow, 'cosignatures'> | undefined,
+): Promise<CheckpointRow | null> {
+  if (row === undefined) return null
+  const lines = await db
+    .select({ line: logCosignatures.line })
+    .from(logCosignatures)
+    .where(and(eq(logCosignatures.origin, row.origin), eq(logCosignatures.size, row.size)))
+    .orderBy(asc(logCosignatures.witness))
+  return { ...row, cosignatures: lines.map(({ line }) => line) }
+}
+
+const checkpointColumns = {
+  origin: logCheckpoints.origin,
+  size: logCheckpoints.size,
+  note: logCheckpoints.note,
+  createdAt: logCheckpoints.createdAt,
+}
+
+export async function newestCheckpoint(db: Database): Promise<CheckpointRow | null> {
+  const [row] = await db
+    .select(checkpointColumns)
+    .from(logCheckpoints)
+    .innerJoin(logState, eq(logState.origin, logCheckpoints.origin))
+    .orderBy(desc(logCheckpoints.size))
+    .limit(1)
+  return withCosignatures(db, row)
+}
+
+/** The newest one that a witness has cosigned, of at least `sizeMin` entries. */
+export async function newestCosigned(db: Database, sizeMin: number): Promise<CheckpointRow | null> {
+  const [row] = await db
+    .select(checkpointColumns)
+    .from(logCosignatures)
+    .innerJoin(
+      logCheckpoints,
+      and(eq(logCheckpoints.origin, logCosignatures.origin), eq(logCheckpoints.size, logCosignatures.size)),
+    )
+    .innerJoin(logState, eq(logState.origin, logCheckpoints.origin))
+    .where(gte(logCosignatures.size, sizeMin))
+    .orderBy(desc(logCosignatures.size))
+    .limit(1)
+  return withCosignatures(db, row)
+}
+
+export async function saveCosignatures(
+  db: Database,
+  of: { readonly origin: string; readonly size: number },
+  lines: readonly { readonly witness: string; readonly line: string }[],
+): Promise<void> {
+  if (lines.length === 0) return
+  const rows = lines.map(({ witness, line }) => ({ origin: of.origin, size: of.size, witness, line }))
+  await db.insert(logCosignatures).values(rows).onConflictDoNothing()
+  const old = db
+    .select({ size: logCosignatures.size })
+    .from(logCosignatures)
+    .orderBy(desc(logCosignatures.size))
+    .limit(1)
+    .offset(checkpointsKept)
+  await db.delete(logCosignatures).where(lte(logCosignatures.size, sql`(${old})`))
+}
+
+export async function loggedSubjects(
+  db: Database,
+  kind: LogEntryRow['kind'],
+  subjects: readonly string[],
+): Promise<ReadonlySet<string>> {
+  if (subjects.length === 0) return new Set()
+  const rows = await db
+    .select({ subject: logEntries.subject })
+    .from(logEntries)
+    .where(and(eq(logEntries.kind, kind), inArray(logEntries.subject, [...subjects])))
+  return new Set(rows.flatMap(({ subject }) => (subject === null ? [] : [subject])))
+}

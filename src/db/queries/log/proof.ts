@@ -1,0 +1,123 @@
+import { asc, eq, gt, sql } from 'drizzle-orm'
+import type { Database } from '../../client.ts'
+import { logEntries } from '../../schema/log.ts'
+import { nodes } from '../../schema/pool.ts'
+import { receipts } from '../../schema/work.ts'
+
+/** A row that breaks a rule, by the rule's name. */
+interface FaultyRow {
+  readonly rule: RowStatement
+  readonly subject: string
+}
+
+/** Of each rule at most so many rows are named. */
+const faultsMax = 100
+
+/** Statements that name the rows that break a rule; each is one look at everything. */
+const statements = {
+  'every receipt in the log is there': `
+    select e.hash as subject from log_entries e
+    where e.kind = 'receipt' and not exists (select 1 from receipts r where r.receipt_hash = e.hash)`,
+  'every receipt is in the log': `
+    select r.receipt_hash as subject from receipts r, log_state s
+    where r.seq <= s.receipts_to and not exists (select 1 from log_entries e where e.hash = r.receipt_hash)`,
+  'every debit has its billed receipt': `
+    select l.entry_id as subject from ledger_entries l left join receipts r on r.receipt_hash = l.receipt_hash
+    where l.kind = 'debit' and (r.receipt_hash is null or not r.billed or r.customer_id <> l.customer_id)`,
+  'every billed receipt has its debit': `
+    select r.receipt_hash as subject from receipts r
+    where r.billed and not exists (select 1 from ledger_entries l where l.kind = 'debit' and l.receipt_hash = r.receipt_hash)`,
+  'every debit is its payout and its fee': `
+    select l.entry_id as subject from ledger_entries l
+    left join payouts p on p.receipt_hash = l.receipt_hash
+    left join (select receipt_hash, sum(amount_wei) as amount_wei from protocol_fees group by receipt_hash) f
+      on f.receipt_hash = l.receipt_hash
+    where l.kind = 'debit' and (l.amount_wei <> coalesce(f.amount_wei, 0)
+        + case when p.settlement_status <> 'void' then p.amount_wei else 0 end
+      or p.gross_wei <> l.amount_wei)`,
+  'every payout and fee has its debit': `
+    select m.entry_id as subject
+    from (select entry_id, receipt_hash from payouts union all select entry_id, receipt_hash from protocol_fees) m
+    where not exists (select 1 from ledger_entries l where l.kind = 'debit' and l.receipt_hash = m.receipt_hash)`,
+  'every payout is for the node of its receipt': `
+    select p.entry_id as subject from payouts p join receipts r on r.receipt_hash = p.receipt_hash
+    where p.node_id <> r.node_id`,
+  'every payee is the one of its earning': `
+    select p.entry_id as subject from payouts p where p.earned_payee is not null and p.payee is distinct from p.earned_payee`,
+  // Events of a purge are gone: only what came after the last one is asked about. A minute lies between the two clocks.
+  'every credit has its approval event': `
+    with since as (select coalesce(max(cutoff), '-infinity') as at from audit_purge_runs),
+      credits as (select customer_id, amount_wei::text as amount, count(*) as credits from ledger_entries, since
+        where kind = 'admin_credit' and created_at >= since.at + interval '1 minute' group by 1, 2),
+      events as (select target_id, metadata->>'amount_wei' as amount, count(*) as events from admin_approval_events, since
+        where action = 'customer.credit.create' and created_at >= since.at group by 1, 2)
+    select c.customer_id as subject from credits c left join events e on e.target_id = c.customer_id and e.amount = c.amount
+    where c.credits > coalesce(e.events, 0)`,
+  'every batch is the sum of its payouts': `
+    select b.batch_id as subject from payout_batches b
+    left join (select batch_id, count(*) as payouts, sum(amount_wei) as amount from payouts group by batch_id) p
+      on p.batch_id = b.batch_id
+    where b.payout_count <> coalesce(p.payouts, 0) or b.total_amount_wei <> coalesce(p.amount, 0)`,
+} as const
+type RowStatement = keyof typeof statements
+
+export async function rowFaults(db: Database): Promise<readonly FaultyRow[]> {
+  const faults: FaultyRow[] = []
+  for (const [rule, statement] of Object.entries(statements) as readonly (readonly [RowStatement, string])[]) {
+    const rows = await db.execute<{ subject: string }>(sql.raw(`${statement} limit ${faultsMax}`))
+    faults.push(...rows.map(({ subject }) => ({ rule, subject })))
+  }
+  return faults
+}
+
+/** All of one moment, as long as it takes. */
+export async function holdForAudit(tx: Database): Promise<void> {
+  await tx.execute(sql`set transaction isolation level repeatable read read only`)
+  await tx.execute(sql`set local statement_timeout = '10min'`)
+}
+
+export async function receiptsAfter(db: Database, seq: bigint, limit: number) {
+  return db
+    .select({ receipt: receipts, identityKey: nodes.identityKey })
+    .from(receipts)
+    .leftJoin(nodes, eq(nodes.nodeId, receipts.nodeId))
+    .where(gt(receipts.seq, seq))
+    .orderBy(asc(receipts.seq))
+    .limit(limit)
+}
+
+/** Of one kind, in their order, with an index above `after`. */
+export async function entriesOfKind(
+  db: Database,
+  kind: (typeof logEntries.$inferSelect)['kind'],
+  after: number,
+  limit: number,
+) {
+  return db
+    .select()
+    .from(logEntries)
+    .where(sql`${logEntries.kind} = ${kind} and ${logEntries.entryIndex} > ${after}`)
+    .orderBy(asc(logEntries.entryIndex))
+    .limit(limit)
+}
+
+/** Those of these hashes that the log holds. */
+export async function loggedHashes(db: Database, hashes: readonly string[]): Promise<ReadonlySet<string>> {
+  if (hashes.length === 0) return new Set()
+  const rows = await db.execute<{ hash: string }>(sql`select hash from log_entries
+    where hash in (select json_array_elements_text(${JSON.stringify(hashes)}::text::json))`)
+  return new Set(rows.map(({ hash }) => hash))
+}
+
+/** Batches that the log holds, with what their rows say now; null: the row is gone. */
+export async function loggedBatches(db: Database) {
+  return db.execute<{
+    hash: string
+    batchId: string
+    merkleRoot: string | null
+    payoutCount: number | null
+    totalAmountWei: string | null
+  }>(sql`select e.hash, e.subject as "batchId", b.merkle_root as "merkleRoot", b.payout_count as "payoutCount",
+      b.total_amount_wei::text as "totalAmountWei"
+    from log_entries e left join payout_batches b on b.batch_id = e.subject where e.kind = 'batch' order by e.entry_index`)
+}

@@ -1,0 +1,142 @@
+import { sql } from 'drizzle-orm'
+import type { Database } from '../../client.ts'
+
+/**
+ * Up to where receipts and ledger may be taken into the log. What was written with a smaller `seq` may still be
+ * uncommitted: its transaction had the table's lock before it drew the `seq`, so it is among the writers.
+ */
+export interface Fence {
+  readonly receiptsTo: bigint
+  readonly ledgerTo: bigint
+  /** Transactions that were writing. */
+  readonly writers: readonly string[]
+}
+
+/** Transactions that write receipts or ledger now. Of this database alone: what others on the server do does not matter. */
+async function writersNow(db: Database): Promise<readonly string[]> {
+  const rows = await db.execute<{ writer: string }>(sql`
+    select distinct virtualtransaction as writer from pg_locks
+    where locktype = 'relation' and granted and mode = 'RowExclusiveLock'
+      and database = (select oid from pg_database where datname = current_database())
+      and relation in ('receipts'::regclass, 'ledger_entries'::regclass)`)
+  return rows.map(({ writer }) => writer)
+}
+
+export async function readFence(db: Database): Promise<Fence> {
+  const [row] = await db.execute<{ receipts: string; ledger: string }>(sql`
+    select coalesce((select max(seq) from receipts), 0)::text as receipts,
+      coalesce((select max(seq) from ledger_entries), 0)::text as ledger`)
+  // Only then: whoever drew a smaller number and is not among them has committed.
+  const writers = await writersNow(db)
+  return { receiptsTo: BigInt(row?.receipts ?? '0'), ledgerTo: BigInt(row?.ledger ?? '0'), writers }
+}
+
+/** Whether everybody who was writing at the fence has ended. */
+export async function isPassed(db: Database, { writers }: Fence): Promise<boolean> {
+  if (writers.length === 0) return true
+  const now = new Set(await writersNow(db))
+  return !writers.some((writer) => now.has(writer))
+}
+
+export interface ReceiptToLog {
+  readonly seq: bigint
+  readonly hash: string
+  readonly issuer: 'node' | 'gateway'
+}
+
+/** `from` < seq ≤ `to`, in their order. */
+export async function receiptsToLog(
+  db: Database,
+  from: bigint,
+  to: bigint,
+  limit: number,
+): Promise<readonly ReceiptToLog[]> {
+  const rows = await db.execute<{ seq: string; hash: string; issuer: 'node' | 'gateway' }>(sql`
+    select seq::text as seq, receipt_hash as hash, issuer from receipts
+    where seq > ${from.toString()}::bigint and seq <= ${to.toString()}::bigint order by seq limit ${limit}`)
+  return rows.map((row) => ({ ...row, seq: BigInt(row.seq) }))
+}
+
+export interface LedgerPart {
+  /** seq of its last entry. */
+  readonly toSeq: bigint
+  readonly entries: number
+  /** `0x` and the hex SHA-256 over all that its entries and their payouts say, line by line. */
+  readonly hash: string
+}
+
+const millis = (column: string) => sql.raw(`floor(extract(epoch from ${column}) * 1000)::bigint`)
+
+/**
+ * A line for each entry: every column, and of a debit the payout that was earned by it. What changes later (where a payout
+ * settles) is not in it.
+ */
+const ledgerLines = (where: ReturnType<typeof sql>) => sql`
+  select l.seq, json_build_array(l.seq, l.entry_id, l.customer_id, l.kind, l.amount_wei::text, l.balance_after_wei::text,
+      l.reserved_after_wei::text, l.reservation_id, l.private_job_id, l.receipt_hash, l.reason, ${millis('l.created_at')},
+      p.entry_id, p.node_id, p.kind, p.amount_wei::text, p.gross_wei::text, p.earned_payee, ${millis('p.created_at')}
+    )::text as line
+  from ledger_entries l left join payouts p on l.kind = 'debit' and p.receipt_hash = l.receipt_hash
+  where ${where}`
+
+/** The next entries as one part; null: there are none. */
+export async function ledgerPart(db: Database, from: bigint, to: bigint, limit: number): Promise<LedgerPart | null> {
+  const within = sql`l.seq > ${from.toString()}::bigint and l.seq <= ${to.toString()}::bigint order by l.seq limit ${limit}`
+  const [row] = await db.execute<{ last: string | null; entries: number; hash: string }>(sql`
+    select max(seq)::text as last, count(*)::int as entries,
+      encode(sha256(convert_to(coalesce(string_agg(line, E'\n' order by seq), ''), 'UTF8')), 'hex') as hash
+    from (${ledgerLines(within)}) lines`)
+  if (row === undefined || row.last === null) return null
+  return { toSeq: BigInt(row.last), entries: row.entries, hash: `0x${row.hash}` }
+}
+
+export interface CreditToLog {
+  readonly entryId: string
+  readonly customerId: string
+  readonly amountWei: string
+  readonly reason: string | null
+  readonly createdAt: Date
+}
+
+export async function creditsWithin(db: Database, from: bigint, to: bigint): Promise<readonly CreditToLog[]> {
+  const rows = await db.execute<Omit<CreditToLog, 'createdAt'> & { at: string }>(sql`
+    select entry_id as "entryId", customer_id as "customerId", amount_wei::text as "amountWei", reason,
+      ${millis('created_at')}::text as at
+    from ledger_entries where kind = 'admin_credit' and seq > ${from.toString()}::bigint and seq <= ${to.toString()}::bigint
+    order by seq`)
+  return rows.map(({ at, ...row }) => ({ ...row, createdAt: new Date(Number(at)) }))
+}
+
+export interface BatchToLog {
+  readonly batchId: string
+  readonly merkleRoot: string
+  readonly payoutCount: number
+  readonly totalAmountWei: string
+}
+
+/** Batches that the log does not hold, oldest first. */
+export async function batchesToLog(db: Database, limit: number): Promise<readonly BatchToLog[]> {
+  return db.execute<BatchToLog & Record<string, unknown>>(sql`
+    select b.batch_id as "batchId", b.merkle_root as "merkleRoot", b.payout_count as "payoutCount",
+      b.total_amount_wei::text as "totalAmountWei"
+    from payout_batches b
+    where not exists (select 1 from log_entries e where e.kind = 'batch' and e.subject = b.batch_id)
+    order by b.created_at, b.batch_id limit ${limit}`)
+}
+
+export interface HeadToLog {
+  readonly writerId: string
+  readonly ordinal: number
+  readonly seq: number
+  readonly mac: string
+}
+
+/** Ends of the audit's chains that have moved since the log took them. */
+export async function headsToLog(db: Database, limit: number): Promise<readonly HeadToLog[]> {
+  const rows = await db.execute<Omit<HeadToLog, 'seq'> & { seq: string }>(sql`
+    select c.writer_id as "writerId", c.ordinal, c.seq::text as seq, encode(c.mac, 'hex') as mac
+    from audit_chains c
+    where not exists (select 1 from log_entries e where e.kind = 'audit' and e.subject = c.writer_id || ':' || c.seq)
+    order by c.ordinal limit ${limit}`)
+  return rows.map((row) => ({ ...row, seq: Number(row.seq) }))
+}

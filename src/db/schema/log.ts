@@ -1,0 +1,63 @@
+import { bigint, index, integer, pgTable, primaryKey, text, uniqueIndex } from 'drizzle-orm/pg-core'
+import { bytea, createdAt, instant } from '../columns.ts'
+
+const place = () => bigint({ mode: 'number' })
+
+/** The public log (§31): what was sequenced, for ever, from 0 without a gap. */
+export const logEntries = pgTable(
+  'log_entries',
+  {
+    entryIndex: place().primaryKey(),
+    kind: text({ enum: ['receipt', 'audit', 'credit', 'books', 'batch', 'fork'] }).notNull(),
+    /** `0x` and 64 hex digits: all that the log tells a stranger. */
+    hash: text().notNull(),
+    /** What it is the hash of, for our own checks: a credit's id, a writer and its place, a batch's id. */
+    subject: text(),
+    /** Of a receipt that the gateway issued: the log key's signature over its hash. */
+    signatureEd25519: text(),
+    /** Of a part of the ledger: its entries with `fromSeq` < seq ≤ `toSeq`. */
+    fromSeq: bigint({ mode: 'bigint' }),
+    toSeq: bigint({ mode: 'bigint' }),
+    createdAt: createdAt(),
+  },
+  (t) => [uniqueIndex().on(t.hash), index().on(t.kind, t.subject)],
+)
+
+/** Neighbouring hashes of the tree, 256 a row; only the last row of each level still grows. */
+export const logTiles = pgTable(
+  'log_tiles',
+  { level: integer().notNull(), tileIndex: place().notNull(), hashes: bytea().notNull() },
+  (t) => [primaryKey({ columns: [t.level, t.tileIndex] })],
+)
+
+/** One row: where the log stands, and up to where receipts and ledger are in it. */
+export const logState = pgTable('log_state', {
+  logId: integer().primaryKey(),
+  origin: text().notNull(),
+  size: place().notNull(),
+  root: bytea().notNull(),
+  receiptsTo: bigint({ mode: 'bigint' }).notNull(),
+  ledgerTo: bigint({ mode: 'bigint' }).notNull(),
+  headsAt: instant(),
+  updatedAt: createdAt(),
+})
+
+/** Signed notes, the newest ones; older roots follow from the tiles. */
+export const logCheckpoints = pgTable(
+  'log_checkpoints',
+  { origin: text().notNull(), size: place().notNull(), note: text().notNull(), createdAt: createdAt() },
+  (t) => [primaryKey({ columns: [t.origin, t.size] }), index().on(t.size)],
+)
+
+/** Lines of witnesses below a checkpoint. */
+export const logCosignatures = pgTable(
+  'log_cosignatures',
+  {
+    origin: text().notNull(),
+    size: place().notNull(),
+    witness: text().notNull(),
+    line: text().notNull(),
+    createdAt: createdAt(),
+  },
+  (t) => [primaryKey({ columns: [t.origin, t.size, t.witness] }), index().on(t.size)],
+)

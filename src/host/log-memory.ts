@@ -1,0 +1,29 @@
+import { readFileSync, renameSync } from 'node:fs'
+import { join } from 'node:path'
+import { writeBeside } from './private-files.ts'
+
+const file = 'log-checkpoint.json'
+
+/** The last checkpoint of the log, outside of the database: who puts an older database back has not this with it. */
+export function logMemory(folder: string) {
+  const path = join(folder, file)
+  return {
+    read: (): string | null => {
+      try {
+        const kept: unknown = JSON.parse(readFileSync(path, 'utf8'))
+        const note = (kept as { readonly note?: unknown } | null)?.note
+        return typeof note === 'string' ? note : null
+      } catch {
+        // None yet, or a disk that was full: witnesses remember, too.
+        return null
+      }
+    },
+    write: (note: string): void => {
+      try {
+        renameSync(writeBeside(path, { note }), path)
+      } catch {
+        // The log goes on without: see above.
+      }
+    },
+  }
+}

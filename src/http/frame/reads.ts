@@ -1,0 +1,64 @@
+import { type TSchema, Type } from '@sinclair/typebox'
+import { brand } from '../../brand.ts'
+import { readBody } from '../../protocol/json/json-body.ts'
+import type { AdminCall, Asked } from './admin-call.ts'
+import type { HttpContext } from './context.ts'
+import { type QueryParameters, queryKey } from './query.ts'
+
+/** Also a key of a route's `detail`, where the route reads its body by itself. */
+export const bodyKey = `x-${brand}-body`
+
+export interface DescribedBody {
+  readonly schema: TSchema
+  readonly required: boolean
+}
+
+interface Sent {
+  readonly request: Request
+  body: unknown
+}
+
+/**
+ * Options of a route whose body Elysia must neither parse nor check, since it would not check what was sent (see
+ * docs/decisions/0013). `read` runs when it is known who asks and the path is checked; what it resolves with is the
+ * handler's `body`. The schema stands in the document.
+ */
+export function readsBy<C extends object, B>(schema: TSchema, read: (context: C) => Promise<B>, required = true) {
+  return {
+    parse: 'none' as const,
+    body: Type.Unsafe<B>({ ...Type.Any(), [bodyKey]: { schema, required } satisfies DescribedBody }),
+    beforeHandle: async (context: C & Sent): Promise<void> => {
+      context.body = await read(context)
+    },
+  }
+}
+
+interface Called {
+  readonly call: AdminCall
+}
+
+/** An admin route with a body: the handler's `body` is what it asks for, and on whose word. */
+export const reads = <S extends TSchema>(schema: S) =>
+  readsBy(schema, ({ call }: Called): Promise<Asked<S>> => call.body(schema))
+
+/** The same where no body at all is `{}`. */
+export const mayRead = <S extends TSchema>(schema: S) =>
+  readsBy(schema, ({ call }: Called): Promise<Asked<S>> => call.optionalBody(schema), false)
+
+/** A route of anybody else. */
+export const readsPlainly = <S extends TSchema>({ connections }: HttpContext, schema: S) =>
+  readsBy(schema, ({ request }: { readonly request: Request }) => connections.body(request, readBody(request, schema)))
+
+/** Members of a route's `detail` that document what its handler reads by itself. */
+export const documented = (body: TSchema, query: QueryParameters): Record<string, unknown> => ({
+  [bodyKey]: { schema: body, required: true } satisfies DescribedBody,
+  [queryKey]: query,
+})
+
+/** What a mounted route says of its body; null: it reads none. */
+export function describedBody(hooks: { readonly body?: unknown; readonly detail?: unknown }): DescribedBody | null {
+  const { [bodyKey]: described } = (hooks.body ?? hooks.detail ?? {}) as Readonly<
+    Record<string, DescribedBody | undefined>
+  >
+  return described ?? null
+}

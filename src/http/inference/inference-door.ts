@@ -1,0 +1,135 @@
+import type { Access } from '../../actors/accounts/access.ts'
+import type { ChatAnswer, ChatCommand } from '../../actors/chat/chat-command.ts'
+import type { Operation } from '../../actors/operations/operation.ts'
+import { pathsOf, routeOf } from '../../actors/operations/registry.ts'
+import type { ChatSample } from '../../actors/telemetry/metrics.ts'
+import { idleSeconds } from '../../listener/connection-clock.ts'
+import { eventStreamHeaders } from '../../protocol/chat/sse.ts'
+import { readJsonText } from '../../protocol/json/json-body.ts'
+import type { ChatRequest } from '../../protocol/wire/inference/chat.ts'
+import { secondMs } from '../../time.ts'
+import type { PeerDirectory } from '../frame/client-address.ts'
+import type { HttpContext } from '../frame/context.ts'
+import { clientClosedStatus } from '../frame/failure.ts'
+import { respondToFailure } from '../plugins/problems.ts'
+import { AnswerHeaders } from './answer-headers.ts'
+import { inferenceAccess } from './inference-access.ts'
+import { InferenceLine, type InferencePlace } from './inference-line.ts'
+import { mixturePin, readPin } from './pin.ts'
+
+/** Beyond the time after which a client that reads nothing is cut off by the relay, s. */
+const slowClientMarginSeconds = 15
+const wholeHeaders = { 'content-type': 'application/json', 'cache-control': 'no-store' }
+
+function queryOf(url: string): string {
+  const at = url.indexOf('?')
+  return at === -1 ? '' : url.slice(at + 1)
+}
+
+/**
+ * One operation on HTTP: what is posted to its path, whoever routed it here. A request has one suspended function of this
+ * file and no object that only passes something on: all of it is on the path of every request.
+ */
+export class InferenceDoor implements InferencePlace {
+  readonly route: string
+  readonly measure: (sample: ChatSample) => void
+  private readonly whole: AnswerHeaders
+  private readonly stream: AnswerHeaders
+  /** A stream writes again and again, which starts Bun's clock anew; what it must outlast is a client that reads nothing. */
+  private readonly streamRestSeconds: number
+
+  constructor(
+    readonly context: HttpContext,
+    readonly operation: Operation,
+  ) {
+    const { base, gateway } = context
+    this.route = routeOf(operation)
+    this.measure = gateway.metrics.operation(this.route)
+    // Anthropic's SDKs look for the id of a request under another name.
+    const alsoId = operation.envelope === 'anthropic' ? 'request-id' : null
+    this.whole = new AnswerHeaders({ ...wholeHeaders, ...base }, alsoId)
+    this.stream = new AnswerHeaders({ ...eventStreamHeaders, ...base }, alsoId)
+    const slowClientSeconds = Math.ceil(gateway.config.SVC_SLOW_CLIENT_TIMEOUT_MS / secondMs)
+    this.streamRestSeconds = Math.max(idleSeconds, slowClientSeconds + slowClientMarginSeconds)
+  }
+
+  async handle(request: Request, server: PeerDirectory | null): Promise<Response> {
+    const { context } = this
+    const { connections, gateway } = context
+    const line = new InferenceLine(this, request, server)
+    try {
+      const found = inferenceAccess(context, request, line.address)
+      const access = found instanceof Promise ? await found : found
+      line.access = access
+      const text = await connections.arriving(request, readJsonText(request, gateway.config.SVC_CHAT_BODY_BYTES_MAX))
+      // A model may think for minutes. From here to the answer the deadlines are ours.
+      connections.lift(request)
+      const answered = await this.complete(this.commandOf(line, access, request, text))
+      return this.respond(request, line, answered)
+    } catch (error) {
+      return this.refuse(request, line, error)
+    }
+  }
+
+  private commandOf(line: InferenceLine, access: Access, request: Request, text: string): ChatCommand {
+    const { operation } = this
+    const body = operation.read(text)
+    line.stream = body.stream === true
+    line.mixed = body.svc?.mixture !== undefined
+    const query = queryOf(request.url)
+    return {
+      operation,
+      requestId: line.requestId,
+      startedMs: line.startedMs,
+      access,
+      body,
+      text: operation.written?.(body) ?? text,
+      pin: body.svc?.mixture === undefined ? readPin(body, query) : null,
+      query,
+      idempotencyKey: request.headers.get('idempotency-key'),
+      signal: request.signal,
+      span: line.span,
+      recorder: line,
+    }
+  }
+
+  private complete(command: ChatCommand): Promise<ChatAnswer> {
+    const { body, query } = command
+    const { chat, mixtures } = this.context.gateway
+    // What cannot be mixed has refused to be (`refuseRouting`); what can has become a chat.
+    return body.svc?.mixture === undefined
+      ? chat.complete(command)
+      : mixtures.complete({ ...(command as ChatCommand<ChatRequest>), pinParam: mixturePin(body, query) })
+  }
+
+  private respond(request: Request, { requestId }: InferenceLine, answered: ChatAnswer): Response {
+    const { connections } = this.context
+    if (answered.kind === 'stream') {
+      connections.rest(request, this.streamRestSeconds)
+      return new Response(answered.stream, { headers: this.stream.of(requestId, answered.headers) })
+    }
+    connections.rest(request)
+    return new Response(answered.body, { headers: this.whole.of(requestId, answered.headers) })
+  }
+
+  private refuse(request: Request, line: InferenceLine, error: unknown): Response {
+    this.context.connections.rest(request)
+    if (request.signal.aborted) {
+      line.refused(clientClosedStatus, null)
+      return new Response(null, { status: clientClosedStatus })
+    }
+    const place = { requestId: line.requestId, route: this.route }
+    const { response, problem } = respondToFailure(this.context, error, place)
+    line.refused(response.status, problem?.code ?? null)
+    return response
+  }
+}
+
+/** A door for each operation, by each of its paths. */
+export function inferenceDoors(
+  context: HttpContext,
+  operations: readonly Operation[],
+): ReadonlyMap<string, InferenceDoor> {
+  const doors = operations.map((operation) => new InferenceDoor(context, operation))
+  return new Map(doors.flatMap((door) => pathsOf(door.operation).map((path) => [path, door] as const)))
+}

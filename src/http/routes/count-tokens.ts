@@ -1,0 +1,46 @@
+import { Elysia } from 'elysia'
+import { basePaths } from '../../actors/operations/registry.ts'
+import { readRequestBody } from '../../actors/operations/request-body.ts'
+import { Problem } from '../../errors.ts'
+import { promptTokens } from '../../protocol/chat/token-estimate.ts'
+import { chatOfMessages } from '../../protocol/dialects/messages/request.ts'
+import { readJsonText } from '../../protocol/json/json-body.ts'
+import { CountTokensRequest, TokensCount } from '../../protocol/wire/inference/messages.ts'
+import type { HttpContext, HttpExchange } from '../frame/context.ts'
+import { documented } from '../frame/reads.ts'
+import { describe } from '../frame/route-table.ts'
+import { inferenceAccess } from '../inference/inference-access.ts'
+import { countTokensPath } from '../plugins/problems.ts'
+import { requestId } from '../plugins/request-id.ts'
+
+async function count(context: HttpContext, exchange: HttpExchange, request: Request): Promise<TokensCount> {
+  const { gateway, connections } = context
+  const access = await inferenceAccess(context, request, exchange.address)
+  exchange.keyId = access.keyId
+  if (access.accountStatus !== 'active') throw new Problem('account_suspended')
+  const text = await connections.body(request, readJsonText(request, gateway.config.SVC_CHAT_BODY_BYTES_MAX))
+  const asked = readRequestBody(text, CountTokensRequest)
+  return { input_tokens: promptTokens(chatOfMessages({ ...asked, max_tokens: 1 })) }
+}
+
+/** Anthropic's count of a prompt's tokens: the gateway's own estimate, which is rather too high than too low (§7). */
+export function countTokensRoutes(context: HttpContext) {
+  const app = new Elysia().use(requestId(context))
+  for (const [at, base] of basePaths.entries()) {
+    app.post(base + countTokensPath, ({ exchange, request }) => count(context, exchange, request), {
+      parse: 'none',
+      response: { 200: TokensCount },
+      detail: {
+        ...describe({
+          summary: 'Count the tokens of a message',
+          description: 'Anthropic-compatible. An estimate; no node is asked.',
+          tags: ['Inference (extension)'],
+        }),
+        ...documented(CountTokensRequest, {}),
+        security: [{ gateway: [] }],
+        ...(at === 0 ? {} : { hide: true }),
+      },
+    })
+  }
+  return app
+}

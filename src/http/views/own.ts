@@ -1,0 +1,33 @@
+import type { Role } from '../../actors/accounts/access.ts'
+import type { GatewayHandle } from '../../actors/gateway-handle.ts'
+import type { Explanation } from '../../protocol/wire/admin/admin.ts'
+import type { RecentMixture } from '../../protocol/wire/admin/admin-mixtures.ts'
+import type { Transition } from '../../protocol/wire/admin/inspect.ts'
+import { explanationView, mixtureView } from './admin.ts'
+
+/** What this process keeps in its own memory: a route shows it together with what the other processes keep (§33). */
+export function ownExplanation(gateway: GatewayHandle, requestId: string, role: Role): Explanation | null {
+  const found = gateway.explain(requestId)
+  return found === null ? null : explanationView(found, role)
+}
+
+export function ownMixtures(gateway: GatewayHandle, limit: number, role: Role): RecentMixture[] {
+  return gateway.mixtures.recent(limit).map((record) => mixtureView(record, role))
+}
+
+export function ownTransitions(
+  gateway: GatewayHandle,
+  machine: string,
+  id: string | null,
+  limit: number,
+): readonly Transition[] {
+  return gateway.consoles.history(machine, id, limit)
+}
+
+/** Newest first, from several lists that are. */
+export function newest<T>(lists: readonly (readonly T[])[], at: (one: T) => string, limit: number): T[] {
+  return lists
+    .flat()
+    .toSorted((a, b) => at(b).localeCompare(at(a)))
+    .slice(0, limit)
+}

@@ -1,0 +1,106 @@
+import { join } from 'node:path'
+import { checkoutRoot } from '../host/program-files.ts'
+import { type Assignment, line, linesOf, type Order, Report, readLine } from './messages.ts'
+import { StartError } from './start-error.ts'
+
+/** Set for a process of a supervisor, and for nothing else. */
+export const childVariable = 'PENSTOCK_PROCESS'
+/** Bun lets 256 fetches run at once unless it is told otherwise before it starts. */
+const fetchesVariable = 'BUN_CONFIG_MAX_HTTP_REQUESTS'
+const fetchesMax = '65535'
+
+export type Environment = Readonly<Record<string, string | undefined>>
+
+export interface ChildEnd {
+  readonly code: number | null
+  readonly signal: string | null
+}
+
+/** This program once more: from the checkout, or the one file that was built. */
+function command(): string[] {
+  const root = checkoutRoot()
+  if (root === null) return [process.execPath, 'serve']
+  const kept = process.execArgv.filter((text) => text.startsWith('--config=') || text === '--no-env-file')
+  return [process.execPath, ...kept, join(root, 'src/main.ts')]
+}
+
+function environment(env: Environment, index: number): Record<string, string> {
+  const inherited = { PATH: process.env.PATH, HOME: process.env.HOME, ...env }
+  const set = Object.entries(inherited).filter((entry): entry is [string, string] => entry[1] !== undefined)
+  return { [fetchesVariable]: fetchesMax, ...Object.fromEntries(set), [childVariable]: String(index) }
+}
+
+/** One process that serves, from its start to its end. */
+export class Child {
+  /** Rejects with the operator's text when it ends before it serves. */
+  readonly ready: Promise<Exclude<Report, { failed: string }>>
+  readonly exited: Promise<ChildEnd>
+  readonly startedMs = performance.now()
+  serves = false
+  /** It was told to end. */
+  leaving = false
+  private readonly process: Bun.Subprocess<'pipe', 'pipe', 'pipe'>
+
+  /** `say`: takes the lines of its log, each whole, as the other processes' lines go the same way. */
+  constructor(
+    readonly assignment: Assignment,
+    env: Environment,
+    say: (text: string) => void,
+  ) {
+    this.process = Bun.spawn(command(), {
+      stdio: ['pipe', 'pipe', 'pipe'],
+      env: environment(env, assignment.index),
+    })
+    this.write(line(assignment))
+    const told = passOn(this.process.stderr, say)
+    this.exited = this.process.exited.then(async () => {
+      await told
+      const { exitCode: code, signalCode } = this.process
+      return { code, signal: signalCode === null ? null : String(signalCode) }
+    })
+    this.ready = this.report()
+    // Whoever waits hears of it; nobody need wait.
+    this.ready.then(
+      () => {
+        this.serves = true
+      },
+      () => {},
+    )
+  }
+
+  get pid(): number {
+    return this.process.pid
+  }
+
+  order(order: Order): void {
+    if (order === 'leave' || order === 'stop') this.leaving = true
+    this.write(line({ order }))
+  }
+
+  kill(): void {
+    this.process.kill('SIGKILL')
+  }
+
+  private write(text: string): void {
+    try {
+      this.process.stdin.write(text)
+      void this.process.stdin.flush()
+    } catch {
+      // It has ended, and its end is heard of by itself.
+    }
+  }
+
+  private async report(): Promise<Exclude<Report, { failed: string }>> {
+    for await (const text of linesOf(this.process.stdout)) {
+      const report = readLine(Report, text)
+      if (report === null) continue
+      if ('failed' in report) throw new StartError(report.failed)
+      return report
+    }
+    throw new StartError('A process of the gateway ended before it was ready')
+  }
+}
+
+async function passOn(stream: ReadableStream<Uint8Array>, say: (text: string) => void): Promise<void> {
+  for await (const text of linesOf(stream)) say(`${text}\n`)
+}

@@ -1,0 +1,123 @@
+import { answerEnd } from '../chat/answer-end.ts'
+import {
+  type Accepted,
+  type ChunkIdentity,
+  isErrorBody,
+  isObject,
+  type Json,
+  keepAlive,
+  knownFinishReason,
+  readUsage,
+  type SettledEnd,
+} from '../chat/chunk-rewriter.ts'
+import { textWeight } from '../chat/token-estimate.ts'
+import type { TokenUsage } from '../chat/token-usage.ts'
+import { foreignJson } from '../json/foreign-json.ts'
+
+/** A completion's choice by allow-list: what else a node adds can name its paths. */
+export interface TextChoice {
+  readonly index: number
+  readonly text: string
+  readonly logprobs: Json | null
+  readonly finish_reason: string | null
+}
+
+function choiceOf(value: unknown): TextChoice | null {
+  if (!isObject(value) || typeof value.text !== 'string') return null
+  const { index, text, logprobs, finish_reason: reason } = value
+  return {
+    index: typeof index === 'number' && Number.isSafeInteger(index) ? index : 0,
+    text,
+    logprobs: isObject(logprobs) ? logprobs : null,
+    finish_reason: reason === null || reason === undefined || reason === '' ? null : knownFinishReason(reason),
+  }
+}
+
+export interface TextAnswer {
+  readonly texts: readonly TextChoice[]
+  readonly usage: TokenUsage | null
+  readonly svc: unknown
+}
+
+/** A node's whole answer; null when it is an error or no completion at all. */
+export function readTextCompletion(text: string): TextAnswer | null {
+  const body = foreignJson(text)
+  if (!isObject(body) || isErrorBody(body) || !Array.isArray(body.choices) || body.choices.length === 0) return null
+  const texts = body.choices.map(choiceOf)
+  if (texts.some((choice) => choice === null)) return null
+  return { texts: texts as TextChoice[], usage: readUsage(body.usage), svc: body.svc }
+}
+
+export const textWeightOf = (texts: readonly TextChoice[]) => texts.reduce((sum, { text }) => sum + textWeight(text), 0)
+
+function headOf({ id, created, model }: ChunkIdentity): string {
+  return `{"id":${JSON.stringify(id)},"object":"text_completion","created":${created},"model":${JSON.stringify(model)},"choices":`
+}
+
+export function textCompletionText(
+  identity: ChunkIdentity,
+  texts: readonly TextChoice[],
+  { usage, metadata }: SettledEnd,
+): string {
+  return `${headOf(identity)}${JSON.stringify(texts)}${answerEnd(usage, metadata)}}`
+}
+
+const nothing: Accepted = { kind: 'nothing' }
+
+/** A node's chunks on their way to the client; the finish chunk waits for the usage, as in chat (§6). */
+export class TextStream {
+  readonly keepAlive = keepAlive
+  finish: readonly (Json & TextChoice)[] | null = null
+  usage: TokenUsage | null = null
+  usageFinal = false
+  svc: unknown
+  outputWeight = 0
+  contentSeen = false
+  private readonly head: string
+
+  constructor(identity: ChunkIdentity) {
+    this.head = headOf(identity)
+  }
+
+  accept(data: string): Accepted {
+    const chunk = foreignJson(data)
+    if (!isObject(chunk)) return { kind: 'malformed' }
+    if (isErrorBody(chunk)) return { kind: 'failed' }
+    const usage = readUsage(chunk.usage)
+    if (usage !== null) this.usage = usage
+    if (chunk.svc !== undefined) this.svc = chunk.svc
+    const all = Array.isArray(chunk.choices) ? chunk.choices.map(choiceOf) : []
+    const choices = all.filter((choice) => choice !== null)
+    this.weigh(choices)
+    const finished = choices.some(({ finish_reason: reason }) => reason !== null)
+    if (finished && this.finish === null) this.finish = choices.map((choice) => ({ ...choice }))
+    if (usage !== null && this.finish !== null) this.usageFinal = true
+    if (choices.length === 0 || finished) return nothing
+    return { kind: 'chunk', text: this.event(choices) }
+  }
+
+  private weigh(choices: readonly TextChoice[]): void {
+    for (const { text } of choices) {
+      if (text === '') continue
+      this.contentSeen = true
+      this.outputWeight += textWeight(text)
+    }
+  }
+
+  private event(choices: readonly object[], extra = ''): string {
+    return `data: ${this.head}${JSON.stringify(choices)}${extra}}\n\n`
+  }
+
+  finishChunk(): string {
+    return this.event(this.finish ?? [])
+  }
+
+  last({ usage, metadata }: SettledEnd, separate: boolean): string {
+    return `${this.event(separate ? [] : (this.finish ?? []), answerEnd(usage, metadata))}data: [DONE]\n\n`
+  }
+
+  /** A failure inside the stream; no `[DONE]` follows, so that no client takes it for an end. */
+  failure(error: object): string {
+    return `data: ${this.head}[],"usage":false,"error":${JSON.stringify(error)}}\n\n`
+  }
+}

@@ -1,0 +1,87 @@
+import type { ChunkIdentity, SettledEnd } from '../../chat/chunk-rewriter.ts'
+import type { PublicChoice } from '../../chat/completion.ts'
+import type { TokenUsage } from '../../chat/token-usage.ts'
+import { foreignJson } from '../../json/foreign-json.ts'
+
+type Json = Readonly<Record<string, unknown>>
+const isObject = (value: unknown): value is Json => typeof value === 'object' && value !== null && !Array.isArray(value)
+
+export type StopReason = 'end_turn' | 'max_tokens' | 'tool_use' | 'refusal'
+const reasons: Readonly<Record<string, StopReason>> = {
+  length: 'max_tokens',
+  tool_calls: 'tool_use',
+  content_filter: 'refusal',
+}
+
+/** `calls`: the answer has some; servers differ in what they then give as the reason. */
+export function stopReason(finish: unknown, calls: boolean): StopReason {
+  const reason = reasons[String(finish)] ?? 'end_turn'
+  return reason === 'end_turn' && calls ? 'tool_use' : reason
+}
+
+/** What a node calls its thoughts, by server. */
+export const thoughtOf = (said: Json): string => {
+  const thought = said.reasoning_content ?? said.reasoning
+  return typeof thought === 'string' ? thought : ''
+}
+
+export const textBlock = (text: string) => ({ type: 'text', text, citations: null }) as const
+/** There is no signature: nobody here checks thoughts, and they never go back to a node. */
+export const thinkingBlock = (thinking: string) => ({ type: 'thinking', thinking, signature: '' }) as const
+export const toolBlock = (id: string, name: string, input: unknown) =>
+  ({ type: 'tool_use', id, name, input, caller: { type: 'direct' } }) as const
+
+/** Nothing that only Anthropic's own servers know. */
+export const usageOf = ({ prompt_tokens: input, completion_tokens: output }: TokenUsage) => ({
+  input_tokens: input,
+  output_tokens: output,
+  cache_creation_input_tokens: null,
+  cache_read_input_tokens: null,
+  output_tokens_details: null,
+  server_tool_use: null,
+})
+export const startUsage = { cache_creation: null, inference_geo: null, service_tier: null, speed: null } as const
+
+/** All of a message but its content, its end and its usage. */
+export const messageHead = ({ id, model }: ChunkIdentity) =>
+  ({ id, type: 'message', role: 'assistant', model, container: null }) as const
+
+function inputOf(text: unknown): unknown {
+  const input = typeof text === 'string' ? foreignJson(text) : text
+  return isObject(input) ? input : {}
+}
+
+function* blocksOf(message: Json, id: string) {
+  const thought = thoughtOf(message)
+  if (thought !== '') yield thinkingBlock(thought)
+  const text = typeof message.content === 'string' ? message.content : message.refusal
+  if (typeof text === 'string' && text !== '') yield textBlock(text)
+  const calls = Array.isArray(message.tool_calls) ? message.tool_calls : []
+  for (const [index, call] of calls.entries()) {
+    if (!isObject(call) || !isObject(call.function) || typeof call.function.name !== 'string') continue
+    const callId = typeof call.id === 'string' && call.id !== '' ? call.id : `toolu_${id}_${index}`
+    yield toolBlock(callId, call.function.name, inputOf(call.function.arguments))
+  }
+}
+
+/** The body of a whole answer, as it goes on the wire. */
+export function messageText(
+  identity: ChunkIdentity,
+  choices: readonly PublicChoice[],
+  { usage, metadata }: SettledEnd,
+): string {
+  const [choice] = choices
+  const content = [...blocksOf(choice?.message ?? {}, identity.id)]
+  return JSON.stringify({
+    ...messageHead(identity),
+    content,
+    stop_reason: stopReason(
+      choice?.finish_reason,
+      content.some(({ type }) => type === 'tool_use'),
+    ),
+    stop_sequence: null,
+    stop_details: null,
+    usage: { ...usageOf(usage), ...startUsage },
+    svc: metadata,
+  })
+}

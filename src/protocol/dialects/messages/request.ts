@@ -1,0 +1,203 @@
+import { Problem } from '../../../errors.ts'
+import type { ChatRequest } from '../../wire/inference/chat.ts'
+import type { MessagesRequest } from '../../wire/inference/messages.ts'
+
+type Json = Readonly<Record<string, unknown>>
+type ChatMessages = ChatRequest['messages']
+type Message = ChatMessages[number] & Json
+const isObject = (value: unknown): value is Json => typeof value === 'object' && value !== null && !Array.isArray(value)
+
+const invalid = (param: string, detail: string) =>
+  new Problem('invalid_request', { param, detail: `${param}: ${detail}` })
+
+/** What Anthropic's own servers would do and nobody here can. Hints (`metadata`, `service_tier`, `betas`) are left out in silence. */
+function refuseServices(asked: Json): void {
+  for (const name of ['container', 'mcp_servers']) {
+    const value = asked[name]
+    if (value == null || (Array.isArray(value) && value.length === 0)) continue
+    throw invalid(name, 'this gateway runs nothing for its clients')
+  }
+  const edits = isObject(asked.context_management) ? asked.context_management.edits : undefined
+  if (!Array.isArray(edits)) return
+  // Thinking never reaches a node, so that it is cleared whatever is asked.
+  const done = (edit: unknown) => isObject(edit) && String(edit.type).startsWith('clear_thinking')
+  if (!edits.every(done)) throw invalid('context_management', 'this gateway keeps no context that it could edit')
+}
+
+function textOf(block: Json, at: string): string {
+  if (typeof block.text !== 'string') throw invalid(`${at}.text`, 'a text block has a text')
+  return block.text
+}
+
+function imagePart({ source }: Json, at: string): Json {
+  if (isObject(source)) {
+    if (source.type === 'url' && typeof source.url === 'string')
+      return { type: 'image_url', image_url: { url: source.url } }
+    if (source.type === 'base64' && typeof source.data === 'string' && typeof source.media_type === 'string') {
+      return { type: 'image_url', image_url: { url: `data:${source.media_type};base64,${source.data}` } }
+    }
+  }
+  throw invalid(`${at}.source`, 'an image is base64 with its media type, or a URL')
+}
+
+/** A part of a user's message or of a tool's result. */
+function partOf(block: Json, at: string): Json {
+  if (block.type === 'text') return { type: 'text', text: textOf(block, at) }
+  if (block.type === 'image') return imagePart(block, at)
+  const { source } = block
+  if (block.type === 'document' && isObject(source) && source.type === 'text' && typeof source.data === 'string') {
+    return { type: 'text', text: source.data }
+  }
+  throw new Problem('unsupported_input', { param: `${at}.type`, detail: `${at}: no node takes blocks of this type` })
+}
+
+/** Plain text where there is nothing else: some servers' templates take nothing else. */
+function contentOf(parts: readonly Json[]): unknown {
+  return parts.every(({ type }) => type === 'text') ? parts.map(({ text }) => text).join('\n\n') : parts
+}
+
+const blocksOf = (content: unknown): readonly Json[] =>
+  typeof content === 'string' ? [{ type: 'text', text: content }] : ((content as readonly Json[] | undefined) ?? [])
+
+/** A tool's result is a message of its own; its pictures follow as the user's, where templates look for them. */
+function toolResult(block: Json, at: string): { readonly message: Message; readonly images: readonly Json[] } {
+  if (typeof block.tool_use_id !== 'string') throw invalid(`${at}.tool_use_id`, 'a tool result names its call')
+  if (block.content !== undefined && typeof block.content !== 'string' && !Array.isArray(block.content)) {
+    throw invalid(`${at}.content`, 'text or blocks')
+  }
+  const parts = blocksOf(block.content).map((part, index) => partOf(part, `${at}.content[${index}]`))
+  const text = parts.flatMap((part) => (part.type === 'text' ? [part.text] : [])).join('\n\n')
+  const content = block.is_error === true ? `Error: ${text}` : text
+  return {
+    message: { role: 'tool', tool_call_id: block.tool_use_id, content },
+    images: parts.filter(({ type }) => type !== 'text'),
+  }
+}
+
+function* userMessages(blocks: readonly Json[], at: string): Generator<Message> {
+  const parts: Json[] = []
+  for (const [index, block] of blocks.entries()) {
+    const here = `${at}.content[${index}]`
+    if (block.type === 'tool_result') {
+      const { message, images } = toolResult(block, here)
+      yield message
+      parts.push(...images)
+    } else parts.push(partOf(block, here))
+  }
+  if (parts.length > 0) yield { role: 'user', content: contentOf(parts) }
+}
+
+function toolCall(block: Json, at: string): Json {
+  const { id, name, input } = block
+  if (typeof id !== 'string' || typeof name !== 'string') throw invalid(at, 'a tool use has an id and a name')
+  return { id, type: 'function', function: { name, arguments: JSON.stringify(input ?? {}) } }
+}
+
+const thoughts: ReadonlySet<unknown> = new Set(['thinking', 'redacted_thinking'])
+
+function assistantMessage(blocks: readonly Json[], at: string): Message {
+  const texts: string[] = []
+  const calls: Json[] = []
+  for (const [index, block] of blocks.entries()) {
+    const here = `${at}.content[${index}]`
+    if (thoughts.has(block.type)) continue
+    if (block.type === 'tool_use') calls.push(toolCall(block, here))
+    else texts.push(String(partOf(block, here).text ?? ''))
+  }
+  const content = texts.length === 0 && calls.length > 0 ? null : texts.join('')
+  return { role: 'assistant', content, ...(calls.length === 0 ? {} : { tool_calls: calls }) }
+}
+
+function systemText(content: unknown, at: string): string {
+  const parts = blocksOf(content).map((block, index) => {
+    if (block.type !== 'text') throw invalid(`${at}[${index}].type`, 'a system prompt is text')
+    return textOf(block, `${at}[${index}]`)
+  })
+  return parts.join('\n\n')
+}
+
+function* chatMessages({ system, messages }: Pick<MessagesRequest, 'system' | 'messages'>): Generator<Message> {
+  const prompt = systemText(system, 'system')
+  if (prompt !== '') yield { role: 'system', content: prompt }
+  for (const [index, { role, content }] of messages.entries()) {
+    const at = `messages[${index}]`
+    if (role === 'system') yield { role, content: systemText(content, `${at}.content`) }
+    else if (role === 'assistant') yield assistantMessage(blocksOf(content), at)
+    else yield* userMessages(blocksOf(content), at)
+  }
+}
+
+function toolOf(
+  { name, type, description, input_schema: parameters }: NonNullable<MessagesRequest['tools']>[number],
+  index: number,
+): Json {
+  if (type != null && type !== 'custom') {
+    const detail = `tools[${index}]: this gateway runs no tools of its own; only tools with an input_schema can be used`
+    throw new Problem('tool_not_supported', { param: `tools[${index}].type`, detail })
+  }
+  if (parameters === undefined) throw invalid(`tools[${index}].input_schema`, 'a tool has a schema')
+  return { type: 'function', function: { name, ...(description === undefined ? {} : { description }), parameters } }
+}
+
+function toolChoice({ type, name }: NonNullable<MessagesRequest['tool_choice']>): unknown {
+  if (type !== 'tool') return type === 'any' ? 'required' : type
+  if (name === undefined) throw invalid('tool_choice.name', 'the tool that must be used')
+  return { type: 'function', function: { name } }
+}
+
+const efforts: Readonly<Record<string, string>> = {
+  low: 'low',
+  medium: 'medium',
+  high: 'high',
+  xhigh: 'high',
+  max: 'high',
+}
+
+function formatOf({ output_config: config }: MessagesRequest): Json {
+  const { effort, format } = config ?? {}
+  const known = effort == null ? undefined : efforts[effort]
+  return {
+    ...(known === undefined ? {} : { reasoning_effort: known }),
+    ...(format == null
+      ? {}
+      : {
+          response_format: {
+            type: 'json_schema',
+            json_schema: { name: 'answer', schema: format.schema, strict: true },
+          },
+        }),
+  }
+}
+
+/** Left out where the client left it out, so that a node's own default stands. */
+const given = (members: Json): Json => Object.fromEntries(Object.entries(members).filter(([, value]) => value != null))
+
+/** The chat that a Messages request comes to (§28). Throws a `Problem` for what no chat can carry. */
+export function chatOfMessages(asked: MessagesRequest): ChatRequest {
+  refuseServices(asked)
+  const {
+    model,
+    max_tokens,
+    tools,
+    tool_choice: choice,
+    stop_sequences: stop,
+    stream,
+    temperature,
+    top_p,
+    top_k,
+    svc,
+  } = asked
+  const messages = [...chatMessages(asked)]
+  if (messages.length === 0) throw invalid('messages', 'nothing is asked')
+  return {
+    model,
+    messages,
+    max_tokens,
+    ...given({ temperature, top_p, top_k, stream, stop: stop?.length === 0 ? null : stop }),
+    ...(tools === undefined || tools.length === 0 ? {} : { tools: tools.map(toolOf) }),
+    ...(choice === undefined || tools === undefined ? {} : { tool_choice: toolChoice(choice) }),
+    ...(choice?.disable_parallel_tool_use === true ? { parallel_tool_calls: false } : {}),
+    ...formatOf(asked),
+    ...(svc === undefined ? {} : { svc }),
+  }
+}

@@ -1,0 +1,140 @@
+import { anthropicErrorType } from '../../../errors.ts'
+import { type Accepted, type ChunkIdentity, ChunkReader, type SettledEnd } from '../../chat/chunk-rewriter.ts'
+import {
+  messageHead,
+  startUsage,
+  stopReason,
+  textBlock,
+  thinkingBlock,
+  thoughtOf,
+  toolBlock,
+  usageOf,
+} from './answer.ts'
+
+type Json = Readonly<Record<string, unknown>>
+const isObject = (value: unknown): value is Json => typeof value === 'object' && value !== null && !Array.isArray(value)
+
+const event = (type: string, members: object) => `event: ${type}\ndata: ${JSON.stringify({ type, ...members })}\n\n`
+const ping = event('ping', {})
+const nothing: Accepted = { kind: 'nothing' }
+const failed: Accepted = { kind: 'failed' }
+const noUsage = { prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 }
+
+/** A node's chat chunks as the events of a Messages stream: one block after the other, each begun and ended. */
+export class MessagesStream extends ChunkReader {
+  /** Clients pass over it wherever it stands. */
+  readonly keepAlive = ping
+  private begun = false
+  /** Of the block that is open; -1: none was. */
+  private index = -1
+  private open: 'text' | 'thinking' | number | null = null
+  /** Indexes of the node's tool calls that have a block. */
+  private readonly tools = new Set<number>()
+
+  constructor(private readonly identity: ChunkIdentity) {
+    super()
+  }
+
+  accept(data: string): Accepted {
+    const choices = this.read(data)
+    if (typeof choices === 'string') return { kind: choices }
+    const [choice] = choices
+    if (choice === undefined || choice.finish_reason !== null) return nothing
+    const text = this.said(choice.delta as Json)
+    return text === null ? failed : { kind: 'chunk', text }
+  }
+
+  /** null: the node goes back to a call that has ended, which no stream of blocks can follow. */
+  private said(delta: Json): string | null {
+    let out = this.start()
+    const thought = thoughtOf(delta)
+    if (thought !== '') {
+      out += this.block('thinking', thinkingBlock(''))
+      out += this.delta({ type: 'thinking_delta', thinking: thought })
+    }
+    const text = delta.content ?? delta.refusal
+    if (typeof text === 'string' && text !== '') {
+      out += this.block('text', textBlock(''))
+      out += this.delta({ type: 'text_delta', text })
+    }
+    const calls = Array.isArray(delta.tool_calls) ? delta.tool_calls : []
+    for (const [at, call] of calls.entries()) {
+      const part = isObject(call) ? this.call(call, at) : ''
+      if (part === null) return null
+      out += part
+    }
+    return out
+  }
+
+  private call(call: Json, at: number): string | null {
+    const index = typeof call.index === 'number' ? call.index : at
+    const { name, arguments: input } = isObject(call.function) ? call.function : ({} as Json)
+    let out = ''
+    if (!this.tools.has(index)) {
+      if (typeof name !== 'string') return ''
+      this.tools.add(index)
+      const id = typeof call.id === 'string' && call.id !== '' ? call.id : `toolu_${this.identity.id}_${index}`
+      out = this.block(index, toolBlock(id, name, {}))
+    } else if (this.open !== index) return null
+    return typeof input === 'string' && input !== ''
+      ? out + this.delta({ type: 'input_json_delta', partial_json: input })
+      : out
+  }
+
+  private start(): string {
+    if (this.begun) return ''
+    this.begun = true
+    const message = {
+      ...messageHead(this.identity),
+      content: [],
+      stop_reason: null,
+      stop_sequence: null,
+      stop_details: null,
+      // Nobody knows it yet: the end tells.
+      usage: { ...usageOf(noUsage), ...startUsage },
+    }
+    return event('message_start', { message }) + ping
+  }
+
+  private block(kind: 'text' | 'thinking' | number, content_block: object): string {
+    if (this.open === kind) return ''
+    const ended = this.stop()
+    this.open = kind
+    this.index++
+    return ended + event('content_block_start', { index: this.index, content_block })
+  }
+
+  private delta(delta: object): string {
+    return event('content_block_delta', { index: this.index, delta })
+  }
+
+  private stop(): string {
+    if (this.open === null) return ''
+    this.open = null
+    return event('content_block_stop', { index: this.index })
+  }
+
+  /** The usage stands in the last events; there is none apart. */
+  finishChunk(): string {
+    return ''
+  }
+
+  last({ usage, metadata }: SettledEnd): string {
+    const [choice] = this.finish ?? []
+    // Some nodes put their last words into the chunk that ends them.
+    const rest = this.said(isObject(choice?.delta) ? choice.delta : {}) ?? ''
+    const delta = {
+      container: null,
+      stop_reason: stopReason(choice?.finish_reason, this.tools.size > 0),
+      stop_sequence: null,
+      stop_details: null,
+    }
+    return `${rest}${this.stop()}${event('message_delta', { delta, usage: usageOf(usage), svc: metadata })}${event('message_stop', {})}`
+  }
+
+  /** No `message_stop` follows, so that no client takes it for an end. */
+  failure(error: object): string {
+    const { message, svc } = error as { readonly message: string; readonly svc: { readonly status: number } }
+    return event('error', { error: { type: anthropicErrorType(svc.status), message, svc } })
+  }
+}

@@ -1,0 +1,93 @@
+import type { ChunkIdentity, SettledEnd } from '../../chat/chunk-rewriter.ts'
+import type { PublicChoice } from '../../chat/completion.ts'
+import type { TokenUsage } from '../../chat/token-usage.ts'
+import { thoughtOf } from '../messages/answer.ts'
+import type { Echo } from './echo.ts'
+
+type Json = Readonly<Record<string, unknown>>
+const isObject = (value: unknown): value is Json => typeof value === 'object' && value !== null && !Array.isArray(value)
+
+export type ItemStatus = 'in_progress' | 'completed' | 'incomplete'
+
+export const textPart = (text: string) => ({ type: 'output_text', text, annotations: [], logprobs: [] }) as const
+export const thoughtPart = (text: string) => ({ type: 'reasoning_text', text }) as const
+
+export const messageItem = (id: string, status: ItemStatus, content: readonly object[]) =>
+  ({ id, type: 'message', status, role: 'assistant', content }) as const
+export const reasoningItem = (id: string, status: ItemStatus, content: readonly object[]) =>
+  ({ id, type: 'reasoning', status, summary: [], content }) as const
+export const callItem = (id: string, status: ItemStatus, call: { call_id: string; name: string; arguments: string }) =>
+  ({ id, type: 'function_call', status, ...call }) as const
+export type OutputItem = ReturnType<typeof messageItem> | ReturnType<typeof reasoningItem> | ReturnType<typeof callItem>
+
+/** Ids of items are those of their response with another head. */
+export const itemId = (head: 'msg' | 'rs' | 'fc', { id }: ChunkIdentity, index: number) =>
+  `${head}_${id.slice(id.indexOf('_') + 1)}_${index}`
+
+const usageOf = (usage: TokenUsage) => ({
+  input_tokens: usage.prompt_tokens,
+  input_tokens_details: { cached_tokens: 0 },
+  output_tokens: usage.completion_tokens,
+  output_tokens_details: { reasoning_tokens: 0 },
+  total_tokens: usage.total_tokens,
+})
+
+/** Why an answer that ended is not whole; null: it is. */
+export function incompleteReason(finish: unknown): 'max_output_tokens' | 'content_filter' | null {
+  if (finish === 'length') return 'max_output_tokens'
+  return finish === 'content_filter' ? 'content_filter' : null
+}
+
+/** `end` null: it still runs. */
+export function responseObject(
+  { id, created, model }: ChunkIdentity,
+  echo: Echo,
+  output: readonly OutputItem[],
+  end: { readonly settled: SettledEnd; readonly finish: unknown } | null,
+) {
+  const reason = end === null ? null : incompleteReason(end.finish)
+  return {
+    id,
+    object: 'response',
+    created_at: created,
+    status: end === null ? 'in_progress' : reason === null ? 'completed' : 'incomplete',
+    error: null,
+    incomplete_details: reason === null ? null : { reason },
+    model,
+    output,
+    ...echo,
+    usage: end === null ? null : usageOf(end.settled.usage),
+    ...(end === null ? {} : { svc: end.settled.metadata }),
+  }
+}
+
+function* itemsOf(message: Json, identity: ChunkIdentity, status: ItemStatus): Generator<OutputItem> {
+  let index = 0
+  const thought = thoughtOf(message)
+  if (thought !== '') yield reasoningItem(itemId('rs', identity, index++), status, [thoughtPart(thought)])
+  const text = typeof message.content === 'string' ? message.content : message.refusal
+  if (typeof text === 'string' && text !== '') {
+    yield messageItem(itemId('msg', identity, index++), status, [textPart(text)])
+  }
+  for (const call of Array.isArray(message.tool_calls) ? message.tool_calls : []) {
+    if (!isObject(call) || !isObject(call.function) || typeof call.function.name !== 'string') continue
+    const id = itemId('fc', identity, index++)
+    const { name, arguments: input } = call.function
+    const callId = typeof call.id === 'string' && call.id !== '' ? call.id : id
+    yield callItem(id, status, { call_id: callId, name, arguments: typeof input === 'string' ? input : '{}' })
+  }
+}
+
+/** The body of a whole answer, as it goes on the wire. */
+export function responseText(
+  identity: ChunkIdentity,
+  echo: Echo,
+  choices: readonly PublicChoice[],
+  settled: SettledEnd,
+): string {
+  const [choice] = choices
+  const finish = choice?.finish_reason
+  const status = incompleteReason(finish) === null ? 'completed' : 'incomplete'
+  const output = [...itemsOf(choice?.message ?? {}, identity, status)]
+  return JSON.stringify(responseObject(identity, echo, output, { settled, finish }))
+}

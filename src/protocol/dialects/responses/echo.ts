@@ -1,0 +1,26 @@
+import type { ResponsesRequest } from '../../wire/inference/responses.ts'
+
+/** Under it a translated request keeps what its response repeats; no writer of JSON sees it. */
+export const echoed: unique symbol = Symbol('echoed')
+
+/** What of a request every response repeats, as the schema wants it: all but the input. */
+export function echoOf(asked: ResponsesRequest) {
+  return {
+    instructions: asked.instructions ?? null,
+    max_output_tokens: asked.max_output_tokens ?? null,
+    metadata: asked.metadata ?? {},
+    parallel_tool_calls: asked.parallel_tool_calls ?? true,
+    previous_response_id: null,
+    reasoning: { effort: asked.reasoning?.effort ?? null, summary: null },
+    store: false,
+    temperature: asked.temperature ?? null,
+    text: { format: asked.text?.format ?? { type: 'text' } },
+    tool_choice: asked.tool_choice ?? 'auto',
+    tools: asked.tools ?? [],
+    top_p: asked.top_p ?? null,
+    truncation: 'disabled',
+    background: false,
+    access_programs: null,
+  }
+}
+export type Echo = ReturnType<typeof echoOf>

@@ -1,0 +1,167 @@
+import { Problem } from '../../../errors.ts'
+import type { ChatRequest } from '../../wire/inference/chat.ts'
+import type { ResponsesRequest } from '../../wire/inference/responses.ts'
+import { type Echo, echoed, echoOf } from './echo.ts'
+
+type Json = Readonly<Record<string, unknown>>
+type Message = ChatRequest['messages'][number] & Json
+const isObject = (value: unknown): value is Json => typeof value === 'object' && value !== null && !Array.isArray(value)
+
+const invalid = (param: string, detail: string) =>
+  new Problem('invalid_request', { param, detail: `${param}: ${detail}` })
+
+/** A chat, and what of the request its response repeats. */
+export type ResponsesChat = ChatRequest & { readonly [echoed]: Echo }
+
+/** What needs a store, or somebody who goes on working when the client has left. `store` itself is answered: false. */
+function refuseStored(asked: Json): void {
+  for (const name of ['previous_response_id', 'conversation', 'background', 'prompt']) {
+    if (asked[name] != null && asked[name] !== false) throw new Problem('responses_not_stored', { param: name })
+  }
+  if (asked.truncation != null && asked.truncation !== 'disabled') {
+    throw invalid('truncation', 'this gateway drops nothing of an input')
+  }
+  const include = Array.isArray(asked.include) ? asked.include : []
+  // What a node thinks is not encrypted: who asks for that loses nothing.
+  if (include.some((what) => what !== 'reasoning.encrypted_content'))
+    throw invalid('include', 'there is nothing more to include')
+}
+
+const texts: ReadonlySet<unknown> = new Set(['input_text', 'output_text', 'text', 'summary_text'])
+
+function partOf(part: Json, at: string): Json {
+  if (texts.has(part.type) && typeof part.text === 'string') return { type: 'text', text: part.text }
+  if (part.type === 'refusal' && typeof part.refusal === 'string') return { type: 'text', text: part.refusal }
+  if (part.type === 'input_image' && typeof part.image_url === 'string') {
+    const detail = typeof part.detail === 'string' ? { detail: part.detail } : {}
+    return { type: 'image_url', image_url: { url: part.image_url, ...detail } }
+  }
+  throw new Problem('unsupported_input', { param: at, detail: `${at}: no node takes parts of this type` })
+}
+
+/** Plain text where there is nothing else: some servers' templates take nothing else. */
+function contentOf(content: unknown, at: string): unknown {
+  if (typeof content === 'string') return content
+  if (!Array.isArray(content)) throw invalid(at, 'a text or a list of parts')
+  const parts = content.map((part, index) => partOf(isObject(part) ? part : {}, `${at}[${index}]`))
+  return parts.every(({ type }) => type === 'text') ? parts.map(({ text }) => text).join('\n\n') : parts
+}
+
+const roles: Readonly<Record<string, Message['role']>> = {
+  user: 'user',
+  assistant: 'assistant',
+  system: 'system',
+  developer: 'system',
+}
+
+function toolCall({ call_id: id, name, arguments: input }: Json, at: string): Json {
+  if (typeof id !== 'string' || typeof name !== 'string' || typeof input !== 'string') {
+    throw invalid(at, 'a function call has call_id, name and arguments')
+  }
+  return { id, type: 'function', function: { name, arguments: input } }
+}
+
+function addItem(messages: Message[], item: Json, at: string): void {
+  const { type = 'message' } = item
+  const last = messages.at(-1)
+  switch (type) {
+    case 'message': {
+      const role = roles[String(item.role)]
+      if (role === undefined) throw invalid(`${at}.role`, 'one of user, assistant, system, developer')
+      messages.push({ role, content: contentOf(item.content, `${at}.content`) })
+      return
+    }
+    case 'function_call': {
+      const call = toolCall(item, at)
+      if (last?.role !== 'assistant') messages.push({ role: 'assistant', content: null, tool_calls: [call] })
+      else
+        messages[messages.length - 1] = {
+          ...last,
+          tool_calls: [...((last.tool_calls as Json[] | undefined) ?? []), call],
+        }
+      return
+    }
+    case 'function_call_output':
+      if (typeof item.call_id !== 'string') throw invalid(`${at}.call_id`, 'an output names its call')
+      messages.push({ role: 'tool', tool_call_id: item.call_id, content: contentOf(item.output, `${at}.output`) })
+      return
+    // Thoughts are never sent to a node.
+    case 'reasoning':
+      return
+    case 'item_reference':
+      throw new Problem('responses_not_stored', { param: at })
+    default:
+      throw new Problem('tool_not_supported', { param: `${at}.type` })
+  }
+}
+
+function messagesOf({ instructions, input }: ResponsesRequest): Message[] {
+  const messages: Message[] = []
+  if (instructions != null && instructions !== '') messages.push({ role: 'system', content: instructions })
+  if (typeof input === 'string') messages.push({ role: 'user', content: input })
+  else for (const [index, item] of input.entries()) addItem(messages, item, `input[${index}]`)
+  if (messages.length === 0) throw invalid('input', 'nothing is asked')
+  return messages
+}
+
+function toolOf(tool: Json, index: number): Json {
+  const { type, name, description, parameters, strict } = tool
+  if (type !== 'function') {
+    const detail = `tools[${index}]: this gateway runs no tools of its own; only functions can be used`
+    throw new Problem('tool_not_supported', { param: `tools[${index}].type`, detail })
+  }
+  if (typeof name !== 'string') throw invalid(`tools[${index}].name`, 'a function has a name')
+  const known = { name, description, parameters, strict }
+  return { type, function: Object.fromEntries(Object.entries(known).filter(([, value]) => value != null)) }
+}
+
+function toolChoice(choice: ResponsesRequest['tool_choice']): unknown {
+  if (typeof choice === 'string' && ['auto', 'none', 'required'].includes(choice)) return choice
+  const named: Json | null = isObject(choice) ? choice : null
+  if (named?.type === 'function' && typeof named.name === 'string') {
+    return { type: 'function', function: { name: named.name } }
+  }
+  throw invalid('tool_choice', 'auto, none, required, or one function')
+}
+
+function formatOf(format: Json): unknown {
+  if (format.type === 'text') return null
+  if (format.type === 'json_object') return { type: 'json_object' }
+  if (format.type !== 'json_schema') throw invalid('text.format.type', 'text, json_object or json_schema')
+  const { type: _, ...schema } = format
+  return { type: 'json_schema', json_schema: schema }
+}
+
+/** Left out where the client left it out, so that a node's own default stands. */
+const given = (members: Json): Json => Object.fromEntries(Object.entries(members).filter(([, value]) => value != null))
+
+/** The chat that a Responses request comes to (§28). Throws a `Problem` for what no chat can carry. */
+export function chatOfResponses(asked: ResponsesRequest): ResponsesChat {
+  refuseStored(asked)
+  const {
+    model,
+    tools,
+    tool_choice: choice,
+    text,
+    reasoning,
+    stream,
+    temperature,
+    top_p,
+    max_output_tokens,
+    svc,
+  } = asked
+  const functions = (tools ?? []).map(toolOf)
+  const used = functions.length > 0
+  return {
+    model,
+    messages: messagesOf(asked),
+    ...given({ stream, temperature, top_p, max_tokens: max_output_tokens }),
+    ...given({ reasoning_effort: reasoning?.effort, verbosity: text?.verbosity }),
+    ...given({ response_format: text?.format == null ? null : formatOf(text.format) }),
+    ...(used ? { tools: functions } : {}),
+    ...(used && choice != null ? { tool_choice: toolChoice(choice) } : {}),
+    ...(used && asked.parallel_tool_calls != null ? { parallel_tool_calls: asked.parallel_tool_calls } : {}),
+    ...(svc === undefined ? {} : { svc }),
+    [echoed]: echoOf(asked),
+  }
+}

@@ -1,0 +1,206 @@
+import {
+  type Accepted,
+  type ChunkIdentity,
+  ChunkReader,
+  keepAlive,
+  type SettledEnd,
+} from '../../chat/chunk-rewriter.ts'
+import { thoughtOf } from '../messages/answer.ts'
+import {
+  callItem,
+  type ItemStatus,
+  incompleteReason,
+  itemId,
+  messageItem,
+  type OutputItem,
+  reasoningItem,
+  responseObject,
+  textPart,
+  thoughtPart,
+} from './answer.ts'
+import type { Echo } from './echo.ts'
+
+type Json = Readonly<Record<string, unknown>>
+const isObject = (value: unknown): value is Json => typeof value === 'object' && value !== null && !Array.isArray(value)
+
+const nothing: Accepted = { kind: 'nothing' }
+const failed: Accepted = { kind: 'failed' }
+/** Of text that is kept for the events that repeat it, UTF-16 units: as much as a whole answer may have. */
+const keptUnitsMax = 16 * 1024 * 1024
+
+/** An item that is being written. */
+interface OpenItem {
+  readonly kind: 'text' | 'thought' | 'call'
+  readonly id: string
+  readonly index: number
+  readonly callId: string
+  readonly name: string
+  written: string
+}
+
+/** A node's chat chunks as the typed events of a response, in their order and numbered. */
+export class ResponsesStream extends ChunkReader {
+  readonly keepAlive = keepAlive
+  private sequence = 0
+  private begun = false
+  private keptUnits = 0
+  private items = 0
+  /** Text or thoughts: one follows the other. */
+  private spoken: OpenItem | null = null
+  /** By the node's index. Calls may grow side by side, and end with the answer. */
+  private readonly calls = new Map<number, OpenItem>()
+  private readonly done: OutputItem[] = []
+
+  constructor(
+    private readonly identity: ChunkIdentity,
+    private readonly echo: Echo,
+  ) {
+    super()
+  }
+
+  accept(data: string): Accepted {
+    const choices = this.read(data)
+    if (typeof choices === 'string') return { kind: choices }
+    const [choice] = choices
+    if (choice === undefined || choice.finish_reason !== null) return nothing
+    const text = this.said(choice.delta as Json)
+    return this.keptUnits > keptUnitsMax ? failed : { kind: 'chunk', text }
+  }
+
+  private event(type: string, members: object): string {
+    return `event: ${type}\ndata: ${JSON.stringify({ type, sequence_number: this.sequence++, ...members })}\n\n`
+  }
+
+  private start(): string {
+    if (this.begun) return ''
+    this.begun = true
+    const response = responseObject(this.identity, this.echo, [], null)
+    return this.event('response.created', { response }) + this.event('response.in_progress', { response })
+  }
+
+  private said(delta: Json): string {
+    let out = this.start()
+    const thought = thoughtOf(delta)
+    if (thought !== '') out += this.speak('thought', thought)
+    const text = delta.content ?? delta.refusal
+    if (typeof text === 'string' && text !== '') out += this.speak('text', text)
+    const calls = Array.isArray(delta.tool_calls) ? delta.tool_calls : []
+    for (const [at, call] of calls.entries()) if (isObject(call)) out += this.call(call, at)
+    return out
+  }
+
+  private open(kind: OpenItem['kind'], callId = '', name = ''): OpenItem {
+    const index = this.items++
+    const id = itemId(kind === 'text' ? 'msg' : kind === 'thought' ? 'rs' : 'fc', this.identity, index)
+    return { kind, id, index, callId: callId === '' ? id : callId, name, written: '' }
+  }
+
+  private speak(kind: 'text' | 'thought', delta: string): string {
+    let out = ''
+    if (this.spoken?.kind !== kind) {
+      out += this.endSpoken('completed')
+      this.spoken = this.open(kind)
+      out += this.added(this.spoken) + this.event('response.content_part.added', this.part(this.spoken, ''))
+    }
+    this.write(this.spoken, delta)
+    const type = kind === 'text' ? 'response.output_text.delta' : 'response.reasoning_text.delta'
+    return out + this.event(type, { ...this.place(this.spoken), delta, ...(kind === 'text' ? { logprobs: [] } : {}) })
+  }
+
+  private call(call: Json, at: number): string {
+    const index = typeof call.index === 'number' ? call.index : at
+    const { name, arguments: delta } = isObject(call.function) ? call.function : ({} as Json)
+    let item = this.calls.get(index)
+    let out = ''
+    if (item === undefined) {
+      if (typeof name !== 'string') return ''
+      out += this.endSpoken('completed')
+      item = this.open('call', typeof call.id === 'string' ? call.id : '', name)
+      this.calls.set(index, item)
+      out += this.added(item)
+    }
+    if (typeof delta !== 'string' || delta === '') return out
+    this.write(item, delta)
+    const members = { item_id: item.id, output_index: item.index, delta }
+    return out + this.event('response.function_call_arguments.delta', members)
+  }
+
+  private write(item: OpenItem, delta: string): void {
+    item.written += delta
+    this.keptUnits += delta.length
+  }
+
+  private place({ id, index }: OpenItem) {
+    return { item_id: id, output_index: index, content_index: 0 }
+  }
+
+  private part(item: OpenItem, text: string) {
+    return { ...this.place(item), part: item.kind === 'text' ? textPart(text) : thoughtPart(text) }
+  }
+
+  private itemOf({ kind, id, callId, name, written }: OpenItem, status: ItemStatus): OutputItem {
+    if (kind === 'call') return callItem(id, status, { call_id: callId, name, arguments: written })
+    const empty = status === 'in_progress'
+    if (kind === 'text') return messageItem(id, status, empty ? [] : [textPart(written)])
+    return reasoningItem(id, status, empty ? [] : [thoughtPart(written)])
+  }
+
+  private added(item: OpenItem): string {
+    const members = { output_index: item.index, item: this.itemOf(item, 'in_progress') }
+    return this.event('response.output_item.added', members)
+  }
+
+  private ended(item: OpenItem, status: ItemStatus): string {
+    const whole = this.itemOf(item, status)
+    this.done[item.index] = whole
+    return this.event('response.output_item.done', { output_index: item.index, item: whole })
+  }
+
+  private endSpoken(status: ItemStatus): string {
+    const item = this.spoken
+    if (item === null) return ''
+    this.spoken = null
+    const isText = item.kind === 'text'
+    const type = isText ? 'response.output_text.done' : 'response.reasoning_text.done'
+    const text = { ...this.place(item), text: item.written, ...(isText ? { logprobs: [] } : {}) }
+    const part = this.part(item, item.written)
+    // In this order: each event takes the next number.
+    return this.event(type, text) + this.event('response.content_part.done', part) + this.ended(item, status)
+  }
+
+  private endCalls(status: ItemStatus): string {
+    let out = ''
+    for (const item of this.calls.values()) {
+      const { id: item_id, index: output_index, written, name } = item
+      const members = { item_id, output_index, name, arguments: written }
+      out += this.event('response.function_call_arguments.done', members) + this.ended(item, status)
+    }
+    this.calls.clear()
+    return out
+  }
+
+  /** The usage stands in the last event; there is none apart. */
+  finishChunk(): string {
+    return ''
+  }
+
+  last(settled: SettledEnd): string {
+    const [choice] = this.finish ?? []
+    // Some nodes put their last words into the chunk that ends them.
+    const rest = this.said(isObject(choice?.delta) ? choice.delta : {})
+    const finish = choice?.finish_reason
+    const whole = incompleteReason(finish) === null
+    const status = whole ? 'completed' : 'incomplete'
+    const ends = this.endSpoken(status) + this.endCalls(status)
+    const response = responseObject(this.identity, this.echo, this.done, { settled, finish })
+    return rest + ends + this.event(whole ? 'response.completed' : 'response.incomplete', { response })
+  }
+
+  failure(error: object): string {
+    const { message } = error as { readonly message: string }
+    const begun = this.start()
+    const running = responseObject(this.identity, this.echo, this.done.filter(Boolean), null)
+    const response = { ...running, status: 'failed', error: { code: 'server_error', message } }
+    return begun + this.event('response.failed', { response })
+  }
+}

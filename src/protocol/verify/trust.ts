@@ -1,0 +1,109 @@
+import { type Checkpoint, parseCheckpoint, parseProofLines } from '../log/checkpoint.ts'
+import { isConsistent, type Tree } from '../log/merkle-log.ts'
+import { checkNote, type NoteKey, parseNote, type VerifyEd25519 } from '../log/note.ts'
+
+/** What the one who verifies knows from elsewhere. Nothing in a file is trusted by itself. */
+export interface Trust {
+  readonly logKeys: readonly NoteKey[]
+  readonly witnessKeys: readonly NoteKey[]
+  /** Ed25519 keys of nodes, base64url. */
+  readonly nodeKeys: readonly string[]
+  readonly witnessesMin: number
+  /** A signature alone is not enough. */
+  readonly logNeeded: boolean
+  /** The newest checkpoint of this log that was verified here before; null: none. */
+  remembered(origin: string): Tree | null
+  readonly verify: VerifyEd25519
+}
+
+/** `ok` null: nothing can be said, and nothing depends on it. */
+export interface Check {
+  readonly name: string
+  readonly ok: boolean | null
+  readonly detail: string
+}
+
+export interface Verdict {
+  readonly kind: 'receipt' | 'payout' | 'checkpoint' | 'audit' | 'envelope'
+  readonly subject: string
+  readonly checks: readonly Check[]
+  readonly valid: boolean
+  /** To remember; null: none that holds. */
+  readonly checkpoint: Checkpoint | null
+}
+
+export const check = (name: string, ok: boolean | null, detail: string): Check => ({ name, ok, detail })
+
+export function verdict(
+  kind: Verdict['kind'],
+  subject: string,
+  checks: readonly Check[],
+  checkpoint: Checkpoint | null,
+): Verdict {
+  const valid = checks.length > 0 && checks.every(({ ok }) => ok !== false)
+  return { kind, subject, checks, valid, checkpoint: valid ? checkpoint : null }
+}
+
+export interface CheckedCheckpoint {
+  readonly checks: readonly Check[]
+  readonly checkpoint: Checkpoint | null
+}
+
+/** A consistency proof as `/v1/public/log/proof?from=&to=` answers. */
+export interface GivenConsistency {
+  readonly from: number
+  readonly to: number
+  readonly proof: readonly string[]
+}
+
+/** Who signed it, and whether it leads on from what was seen before. */
+export function checkCheckpoint(note: string, trust: Trust, given: readonly GivenConsistency[]): CheckedCheckpoint {
+  const parsed = parseNote(note)
+  const checkpoint = parsed === null ? null : parseCheckpoint(parsed.text)
+  if (parsed === null || checkpoint === null) {
+    return { checks: [check('checkpoint', false, 'there is no checkpoint of a log')], checkpoint: null }
+  }
+  const own = trust.logKeys.filter(({ name }) => name === checkpoint.origin)
+  const signed = checkNote(parsed, own, trust.verify)
+  const bySomebody = signed !== null && signed.length > 0
+  const known = own.length === 0 ? 'its key is not known here: give it with --log-key' : 'not signed by the known key'
+  const witnesses = checkNote(parsed, trust.witnessKeys, trust.verify)
+  const names = (witnesses ?? []).map(({ key, seconds }) => `${key.name} at ${timeOf(seconds)}`)
+  const strangers = parsed.signatures.length - (signed?.length ?? 0) - names.length
+  return {
+    checkpoint,
+    checks: [
+      check('checkpoint', bySomebody, bySomebody ? `${checkpoint.origin}, ${checkpoint.size} entries` : known),
+      witnessCheck(witnesses === null, names, strangers, trust.witnessesMin),
+      consistencyCheck(checkpoint, trust.remembered(checkpoint.origin), given),
+    ],
+  }
+}
+
+const timeOf = (seconds: number | null) => (seconds === null ? 'some time' : new Date(seconds * 1_000).toISOString())
+
+function witnessCheck(forged: boolean, names: readonly string[], strangers: number, least: number): Check {
+  if (forged) return check('witnesses', false, 'a signature of a known witness does not hold')
+  const beside = strangers > 0 ? ` (${strangers} signatures of keys that are not known here)` : ''
+  if (names.length < least)
+    return check('witnesses', false, `${names.length} of ${least} known witnesses signed${beside}`)
+  return check(
+    'witnesses',
+    names.length === 0 ? null : true,
+    `${names.join(', ') || 'none that is known here'}${beside}`,
+  )
+}
+
+function consistencyCheck(now: Checkpoint, before: Tree | null, given: readonly GivenConsistency[]): Check {
+  const name = 'consistency'
+  if (before === null) return check(name, null, 'the first checkpoint of this log that is seen here')
+  const [earlier, later] = before.size <= now.size ? [before, now] : [now, before]
+  const told = given.find(({ from, to }) => from === earlier.size && to === later.size)
+  const proof = earlier.size === later.size ? [] : parseProofLines(told?.proof ?? ['none'])
+  if (proof === null) {
+    return check(name, false, `no proof from ${earlier.size} to ${later.size} entries: get one with the file`)
+  }
+  const holds = isConsistent(earlier, later, proof)
+  const split = 'SPLIT VIEW: this log does not lead on from the one that was shown here before'
+  return check(name, holds, holds ? `leads on from the ${before.size} entries that were seen here` : split)
+}

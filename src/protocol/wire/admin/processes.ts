@@ -1,0 +1,46 @@
+import { type Static, Type } from '@sinclair/typebox'
+import { MachineCounts, Transition } from './inspect.ts'
+
+/** What several processes of one gateway tell each other of themselves (§33). */
+const Count = Type.Number()
+const Counts = Type.Record(Type.String(), Count)
+
+/** Nodes that work for this process now; the others are left out. */
+export const Loads = Type.Array(
+  Type.Object({ node_id: Type.String(), in_flight: Count, models: Counts }, { description: 'In flight, by profile' }),
+)
+export type Loads = Static<typeof Loads>
+
+/** What moved since a moment of this computer's clock. */
+export const Moved = Type.Object({
+  process: Type.String(),
+  up_to_ms: Count,
+  transitions: Type.Array(Transition),
+  machines: Type.Array(MachineCounts),
+  loads: Loads,
+})
+export type Moved = Static<typeof Moved>
+
+/** The numbers behind the console's traffic, since the start of the process. */
+export const Totals = Type.Object({
+  process: Type.String(),
+  requests: Count,
+  errors: Counts,
+  upstream_failures: Counts,
+  mixtures: Type.Array(Type.Object({ strategy: Type.String(), outcome: Type.String(), count: Count })),
+  models: Type.Array(
+    Type.Object({
+      model: Type.String(),
+      requests: Count,
+      ttft: Type.Array(Count),
+      per_token: Type.Array(Count),
+      tokens_in: Count,
+      tokens_out: Count,
+    }),
+  ),
+  in_flight: Count,
+  queued: Count,
+})
+export type Totals = Static<typeof Totals>
+
+export const MetricsText = Type.Object({ index: Type.Integer(), text: Type.String() })

@@ -1,0 +1,42 @@
+import { type Static, Type } from '@sinclair/typebox'
+import { ChatRouting, Usage } from './chat.ts'
+
+const promptTokensMax = 100_000
+const tokens = Type.Union([Type.Integer({ minimum: 1, maximum: 1_048_576 }), Type.Null()])
+
+/** `POST /completions`: one prompt, as text or as tokens. Fields that are not listed pass through to the node. */
+export const CompletionRequest = Type.Object(
+  {
+    model: Type.String({ minLength: 1, maxLength: 256 }),
+    prompt: Type.Union([
+      Type.String(),
+      Type.Array(Type.Union([Type.String(), Type.Integer({ minimum: 0 })]), { minItems: 1, maxItems: promptTokensMax }),
+    ]),
+    suffix: Type.Optional(Type.Union([Type.String(), Type.Null()])),
+    max_tokens: Type.Optional(tokens),
+    temperature: Type.Optional(Type.Union([Type.Number({ minimum: 0, maximum: 2 }), Type.Null()])),
+    stream: Type.Optional(Type.Union([Type.Boolean(), Type.Null()])),
+    stream_options: Type.Optional(Type.Union([Type.Object({}, { additionalProperties: true }), Type.Null()])),
+    n: Type.Optional(Type.Union([Type.Integer({ minimum: 1 }), Type.Null()])),
+    best_of: Type.Optional(Type.Union([Type.Integer({ minimum: 1 }), Type.Null()])),
+    svc: Type.Optional(ChatRouting),
+  },
+  { additionalProperties: true },
+)
+export type CompletionRequest = Static<typeof CompletionRequest>
+
+export const TextCompletion = Type.Object({
+  id: Type.String(),
+  object: Type.Literal('text_completion'),
+  created: Type.Integer(),
+  model: Type.String(),
+  choices: Type.Array(
+    Type.Object({
+      index: Type.Integer(),
+      text: Type.String(),
+      finish_reason: Type.Union([Type.String(), Type.Null()]),
+      logprobs: Type.Unknown(),
+    }),
+  ),
+  usage: Usage,
+})

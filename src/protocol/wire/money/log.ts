@@ -1,0 +1,52 @@
+import { type Static, Type } from '@sinclair/typebox'
+import { brand } from '../../../brand.ts'
+import { count, Instant, nullable, reason, strict } from '../shapes.ts'
+
+const base64Hash = Type.String({ pattern: '^[A-Za-z0-9+/]{43}=$' })
+const proof = Type.Array(base64Hash, { maxItems: 63, description: 'From the leaf up, base64' })
+
+/** What verifiers are given: the log's name and its keys (C2SP `signed-note`). */
+export const LogKeys = Type.Object({
+  object: Type.Literal(`${brand}.log_keys`),
+  origin: Type.String(),
+  keys: Type.Array(Type.String()),
+})
+
+/** An entry's place below a checkpoint. */
+export const LogInclusion = Type.Object({
+  object: Type.Literal(`${brand}.log_inclusion`),
+  entry: Type.String({ description: 'The entry itself; its leaf is SHA-256 of a zero byte and these' }),
+  index: count,
+  size: count,
+  proof,
+  /** By the log's key over a receipt's hash; null where its node signed it. */
+  signature_ed25519: nullable(Type.String()),
+  log_proof: Type.String({ description: 'All of it with the checkpoint, as C2SP `tlog-proof` writes it' }),
+})
+export type LogInclusion = Static<typeof LogInclusion>
+
+export const LogConsistency = Type.Object({
+  object: Type.Literal(`${brand}.log_consistency`),
+  from: count,
+  to: count,
+  proof,
+})
+
+export const ForkBody = Type.Object({ confirm: Type.Optional(Type.String({ maxLength: 100 })), reason }, strict)
+export const LogFork = Type.Object({
+  object: Type.Literal(`${brand}.admin.log_fork`),
+  origin: Type.String(),
+  size: count,
+  lost_size: count,
+  lost_checkpoint: Type.String(),
+})
+
+export const BooksReport = Type.Object({
+  object: Type.Literal(`${brand}.admin.books_check`),
+  generated_at: Instant,
+  sound: Type.Boolean(),
+  receipts: count,
+  log_entries: count,
+  faults: Type.Array(Type.Object({ rule: Type.String(), subject: Type.String() }), { maxItems: 1_000 }),
+})
+export type BooksReport = Static<typeof BooksReport>

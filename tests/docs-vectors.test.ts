@@ -1,0 +1,60 @@
+import { expect, test } from 'bun:test'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { vectorsText } from '../scripts/vectors.ts'
+import { parseNoteKey } from '../src/protocol/log/note.ts'
+import { verifyEd25519 } from '../src/protocol/signing/ed25519.ts'
+import { verifyBundle } from '../src/protocol/verify/bundle.ts'
+
+const root = join(import.meta.dir, '..')
+const file = join(root, 'docs/vectors.json')
+const program = join(root, 'docs/verify/verify.py')
+const python = (...args: string[]) => Bun.spawnSync(['python3', ...args], { stdout: 'pipe', stderr: 'pipe' })
+/** PyPI is not everywhere; where the package is, its verifier must agree with ours. */
+const hasPython = Bun.which('python3') !== null && python('-c', 'import cryptography').exitCode === 0
+
+interface Vectors {
+  readonly receipt: { readonly log_key: string; readonly witness_key: string; readonly file: Record<string, unknown> }
+  readonly payouts: { readonly root: string; readonly payouts: readonly object[] }
+}
+
+test('§31: docs/vectors.json is what the code computes', async () => {
+  expect(await vectorsText()).toBe(readFileSync(file, 'utf8'))
+})
+
+test('§31: our own verifier takes the published receipt and payouts, and not the receipt with another number', () => {
+  const { receipt, payouts } = JSON.parse(readFileSync(file, 'utf8')) as Vectors
+  const keyOf = (text: string) => [parseNoteKey(text)].filter((key) => key !== null)
+  const trust = {
+    logKeys: keyOf(receipt.log_key),
+    witnessKeys: keyOf(receipt.witness_key),
+    nodeKeys: [],
+    witnessesMin: 1,
+    logNeeded: true,
+    remembered: () => null,
+    verify: verifyEd25519,
+  }
+  expect(verifyBundle(receipt.file, trust)?.map(({ valid }) => valid)).toEqual([true])
+  const changed = { ...receipt.file, receipt: { ...(receipt.file.receipt as object), completion_tokens: 8 } }
+  expect(verifyBundle(changed, trust)?.map(({ valid }) => valid)).toEqual([false])
+  const given = payouts.payouts.map((one) => ({ ...one, object: 'svc.payout_proof', merkle_root: payouts.root }))
+  for (const one of given) expect(verifyBundle(one, trust, [payouts.root])?.[0]?.valid).toBe(true)
+})
+
+test.skipIf(!hasPython)(
+  '§31: the Python verifier runs the same vectors (needs python3 with cryptography)',
+  async () => {
+    expect(readFileSync(program, 'utf8').split('\n').length).toBeLessThanOrEqual(300)
+    const ran = python(program, 'vectors', file)
+    expect([ran.exitCode, ran.stderr.toString()]).toEqual([0, ''])
+    const { receipt } = JSON.parse(readFileSync(file, 'utf8')) as Vectors
+    const changed = { ...receipt.file, receipt: { ...(receipt.file.receipt as object), completion_tokens: 8 } }
+    const folder = process.env.TMPDIR ?? '/tmp'
+    const bad = join(folder, `penstock-${crypto.randomUUID()}.json`)
+    await Bun.write(bad, JSON.stringify(changed))
+    expect(python(program, 'receipt', bad, '--log-key', receipt.log_key).exitCode).toBe(1)
+    await Bun.write(bad, JSON.stringify(receipt.file))
+    expect(python(program, 'receipt', bad, '--log-key', receipt.log_key).exitCode).toBe(0)
+    await Bun.file(bad).delete()
+  },
+)

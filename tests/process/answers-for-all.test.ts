@@ -1,0 +1,147 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { type FakeNode, startFakeNode } from '../../src/fake-node/fake-node.ts'
+import type { Explanation, Node } from '../../src/protocol/wire/admin/admin.ts'
+import type { MixtureList } from '../../src/protocol/wire/admin/admin-mixtures.ts'
+import type { TransitionList } from '../../src/protocol/wire/admin/inspect.ts'
+import { type TestCustomer, waitFor } from '../support/gateways/gateway.ts'
+import { seriesOf } from '../support/gateways/metric.ts'
+import { fresh, type ProcessGateway, startProcesses } from '../support/gateways/processes.ts'
+
+const asks = 24
+
+let several: ProcessGateway
+let node: FakeNode
+let customer: TestCustomer
+let nodeId: string
+beforeAll(async () => {
+  several = await startProcesses({ env: { SVC_ADMIN_RPM_PER_TOKEN: '1000000' } })
+  node = startFakeNode({ models: ['m', 'n'] })
+  customer = await several.gateway.customer()
+  nodeId = await several.gateway.node(node.url, { customerId: customer.customerId })
+  await waitFor('the node everywhere', async () => {
+    const statuses = await Promise.all(Array.from({ length: asks }, () => chat().then(({ status }) => status)))
+    return statuses.every((status) => status === 200)
+  })
+}, 60_000)
+afterAll(async () => {
+  await several.gateway.stop()
+  node.stop()
+})
+
+const messages = [{ role: 'user', content: 'hi' }]
+async function chat(more: object = {}): Promise<Response> {
+  const response = await several.gateway.chat(customer.key, { model: 'm', messages, ...more }, fresh)
+  await response.clone().text()
+  return response
+}
+
+/** By any of the processes, on a connection of its own. */
+async function look(path: string): Promise<Response> {
+  const { gateway } = several
+  return fetch(gateway.url + path, { ...fresh, headers: { 'x-svc-admin-token': gateway.tokens.admin } })
+}
+const lookMany = <T>(path: string): Promise<T[]> =>
+  Promise.all(Array.from({ length: asks }, async () => (await look(path)).json() as Promise<T>))
+
+describe('§33: whichever process is asked answers for all', () => {
+  test('/metrics has the series of each process, and their sum is what was asked', async () => {
+    const name = 'svc_http_requests_total'
+    const chats = (text: string) =>
+      [...seriesOf(text, name)].filter(([labels]) => labels.includes('chat/completions') && labels.includes('"200"'))
+    const sum = (text: string) => chats(text).reduce((total, [, value]) => total + value, 0)
+    const before = sum(await (await look('/metrics')).text())
+    for (let at = 0; at < asks; at++) expect((await chat()).status).toBe(200)
+    const texts = await Promise.all(Array.from({ length: asks }, async () => (await look('/metrics')).text()))
+    expect(new Set(texts.map(sum))).toEqual(new Set([before + asks]))
+    const [text = ''] = texts
+    expect(
+      chats(text)
+        .map(([labels]) => /process="(\d)"/.exec(labels)?.[1])
+        .sort(),
+    ).toEqual(['0', '1'])
+    // One description per metric, with its series right behind it.
+    const types = [...text.matchAll(/^# TYPE (\S+)/gm)].map(([, metric]) => metric)
+    expect(new Set(types).size).toBe(types.length)
+    expect([...seriesOf(text, 'svc_build_info').keys()]).toHaveLength(2)
+  })
+
+  test('explain knows a request of any process', async () => {
+    const ids = await Promise.all(Array.from({ length: 8 }, async () => (await chat()).headers.get('x-request-id')))
+    for (const id of ids) {
+      const found = await lookMany<Explanation>(`/v1/admin/explain?request_id=${id}`)
+      expect(new Set(found.map(({ request_id }) => request_id))).toEqual(new Set([id as string]))
+    }
+    expect((await look('/v1/admin/explain?request_id=req_00000000000000000000000000')).status).toBe(404)
+  })
+
+  test('mixtures and their transitions are those of all', async () => {
+    const mixture = { strategy: 'vote', min_experts: 1, experts: [{ model: 'm' }, { model: 'n' }] }
+    const ids = new Set<string>()
+    for (let at = 0; at < 8; at++) {
+      const response = await chat({ model: 'council', svc: { mixture } })
+      expect(response.status).toBe(200)
+      ids.add(response.headers.get('x-request-id') ?? '')
+    }
+    const lists = await lookMany<MixtureList>('/v1/admin/mixtures')
+    for (const { mixtures } of lists) expect(new Set(mixtures.map(({ request_id }) => request_id))).toEqual(ids)
+    const [first = ''] = ids
+    const told = await lookMany<TransitionList>(`/v1/admin/machines/mixture/transitions?id=${first}`)
+    expect(told.every(({ count }) => count > 3)).toBe(true)
+    expect(new Set(told.map(({ transitions }) => JSON.stringify(transitions))).size).toBe(1)
+  })
+
+  test('a node shows what works on it for all', async () => {
+    node.setAnswer({ chunks: 2, intervalMs: 20_000 })
+    const leave = new AbortController()
+    const streams = await Promise.all(
+      Array.from({ length: 8 }, () =>
+        several.gateway.chat(customer.key, { model: 'm', messages, stream: true }, { ...fresh, signal: leave.signal }),
+      ),
+    )
+    expect(streams.map(({ status }) => status)).toEqual(streams.map(() => 200))
+    const seen = await lookMany<Node>(`/v1/admin/nodes/${nodeId}`)
+    expect(new Set(seen.map(({ in_flight }) => in_flight))).toEqual(new Set([8]))
+    const lists = await lookMany<{ nodes: Node[] }>('/v1/admin/nodes')
+    expect(new Set(lists.map(({ nodes }) => nodes[0]?.in_flight))).toEqual(new Set([8]))
+    leave.abort()
+    node.setAnswer({ chunks: 2, intervalMs: 1 })
+    await waitFor('nothing in flight', async () =>
+      (await lookMany<Node>(`/v1/admin/nodes/${nodeId}`)).every((one) => one.in_flight === 0),
+    )
+  })
+
+  test('a console hears of mixtures, loads and traffic of all', async () => {
+    const ended = new AbortController()
+    const { gateway } = several
+    const response = await fetch(`${gateway.url}/v1/admin/inspect`, {
+      ...fresh,
+      headers: { 'x-svc-admin-token': gateway.tokens.viewer },
+      signal: ended.signal,
+    })
+    let text = ''
+    const reading = (async () => {
+      const decoder = new TextDecoder()
+      for await (const bytes of response.body ?? []) text += decoder.decode(bytes, { stream: true })
+    })().catch(() => {})
+    await waitFor('the snapshot', () => text.includes('event: snapshot'))
+    const mixture = { strategy: 'vote', min_experts: 1, experts: [{ model: 'm' }, { model: 'n' }] }
+    const ids: string[] = []
+    for (let at = 0; at < 8; at++) ids.push((await chat({ svc: { mixture } })).headers.get('x-request-id') ?? '')
+    const succeeded = (id: string) =>
+      text.split('\n').some((line) => line.includes(id) && line.includes('"to":"succeeded"'))
+    await waitFor('all mixtures', () => ids.every(succeeded))
+    const requests = () =>
+      [...text.matchAll(/event: traffic\ndata: (.*)/g)].reduce(
+        (sum, [, json = '{}']) => sum + JSON.parse(json).requests,
+        0,
+      )
+    await waitFor('their traffic', () => requests() >= ids.length)
+    ended.abort()
+    await reading
+  }, 60_000)
+
+  test('the door between processes asks for a proof', async () => {
+    const refused = await look('/v1/peer/own/metrics')
+    expect(refused.status).toBe(404)
+  })
+})

@@ -1,0 +1,74 @@
+import { expect, test } from 'bun:test'
+import { sql } from 'drizzle-orm'
+import { insertReceipts } from '../../../src/db/queries/money/receipts.ts'
+import { parseCheckpoint } from '../../../src/protocol/log/checkpoint.ts'
+import { parseNote } from '../../../src/protocol/log/note.ts'
+import { textHash } from '../../../src/protocol/receipts/receipt.ts'
+import { json, startTestGateway, type TestGateway } from '../../support/gateways/http-gateway.ts'
+
+let made = 0
+async function receipts(gateway: TestGateway, count: number): Promise<void> {
+  const rows = Array.from({ length: count }, () => {
+    const text = `{"issuer":"gateway","request_id":"req_${made++}","job_id":null,"kind":"hosted_chat","node_id":"n","node_class":"c","runtime_id":"r","runtime_kind":"k","model_id":"m","prompt_tokens":1,"completion_tokens":1,"started_at":"2026-11-20T15:59:59.000Z","completed_at":"2026-11-20T16:00:00.000Z"}`
+    return { hash: textHash(text), text, customerId: 'cus_a' }
+  })
+  await insertReceipts(gateway.database.db, rows)
+}
+
+const tables = ['log_entries', 'log_tiles', 'log_state', 'log_checkpoints', 'log_cosignatures', 'receipts'] as const
+async function keep(gateway: TestGateway): Promise<void> {
+  for (const table of tables) await gateway.database.sql.unsafe(`create table kept_${table} as table ${table}`)
+}
+/** The database as it was then, as a backup brings it back. */
+async function putBack(gateway: TestGateway): Promise<void> {
+  for (const table of tables) {
+    const overriding = table === 'receipts' ? 'overriding system value' : ''
+    await gateway.database.sql.unsafe(`delete from ${table}`)
+    await gateway.database.sql.unsafe(`insert into ${table} ${overriding} select * from kept_${table}`)
+  }
+}
+
+const checkpointOf = async (gateway: TestGateway) =>
+  parseCheckpoint(parseNote(await (await gateway.ask('GET', '/v1/public/log/checkpoint')).text())?.text ?? '')
+
+test('§31: a restore from an older backup is a fork: found, named, and nothing goes on before the operator says so', async () => {
+  let note: string | null = null
+  const logMemory = { read: () => note, write: (text: string) => (note = text) }
+  const env = { SVC_LOG_INTERVAL_MS: '5000' }
+  const first = await startTestGateway(env, undefined, { logMemory })
+  const name = (confirm?: string) =>
+    first.ask('POST', '/v1/admin/log/fork', { as: 'admin', json: { reason: 'restored', ...(confirm && { confirm }) } })
+  await receipts(first, 300)
+  await first.gateway.sequencer.catchUp()
+  await keep(first)
+  expect((await json(await name('NAME THE FORK'))).code).toBe('invalid_state')
+  await receipts(first, 20)
+  await first.gateway.sequencer.catchUp()
+  const lost = await checkpointOf(first)
+  await putBack(first)
+
+  // The gateway that runs finds it, and so does one that starts with the same memory.
+  await receipts(first, 30)
+  await first.gateway.sequencer.catchUp()
+  const second = await startTestGateway(env, undefined, { logMemory, beside: first })
+  await second.gateway.sequencer.catchUp()
+  for (const gateway of [first, second]) {
+    expect(gateway.gateway.sequencer.fork()).toContain(`\n${lost?.size}\n`)
+    expect(gateway.logged().filter(({ msg, event }) => (event ?? msg) === 'log_forked')).toHaveLength(1)
+  }
+  expect((await checkpointOf(first))?.size).toBe(300)
+
+  expect((await json(await name())).code).toBe('confirmation_required')
+  const named = await json(await name('NAME THE FORK'))
+  expect(named).toMatchObject({ origin: `${lost?.origin}/2`, size: 301, lost_size: lost?.size })
+  expect(named.lost_checkpoint).toBe(note as unknown as string)
+  await first.gateway.sequencer.catchUp()
+  await second.gateway.sequencer.catchUp()
+  expect([first.gateway.sequencer.fork(), second.gateway.sequencer.fork()]).toEqual([null, null])
+  const now = await checkpointOf(first)
+  expect([now?.origin, now?.size]).toEqual([`${lost?.origin}/2`, 331])
+  const again = await first.database.db.execute(sql`select 1 from log_entries where kind = 'fork'`)
+  expect(again).toHaveLength(1)
+  await second.stop()
+  await first.stop()
+})

@@ -1,0 +1,268 @@
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test'
+import { readBooks } from '../../../src/db/queries/money/ledger-proof.ts'
+import { brokenRules } from '../../../src/machines/rules/books.ts'
+import { json, startTestGateway, type TestGateway } from '../../support/gateways/http-gateway.ts'
+import { type Books, tamper, undo, writtenBooks } from '../../support/money/tampering.ts'
+
+const env = { SVC_LOG_INTERVAL_MS: '5000' }
+let gateway: TestGateway
+/** One that was started after all of it was written, as after a stop. */
+let later: TestGateway
+let books: Books
+beforeAll(async () => {
+  gateway = await startTestGateway(env)
+  books = await writtenBooks(gateway)
+  later = await startTestGateway(env, undefined, { beside: gateway })
+})
+afterEach(() => undo(gateway))
+afterAll(async () => {
+  await later.stop()
+  await gateway.stop()
+})
+
+/** The rules that are broken, as both gateways see it. */
+async function broken(): Promise<ReadonlySet<string>> {
+  const seen = await Promise.all(
+    [gateway, later].map(async (one) => {
+      const { faults } = await one.gateway.checkBooks()
+      return [...faults.map(({ rule }) => rule as string), ...brokenRules(await readBooks(one.database.db))].sort()
+    }),
+  )
+  expect(seen[1]).toEqual(seen[0] ?? [])
+  return new Set(seen[0])
+}
+
+type Edit = readonly [what: string, rule: string, edit: (books: Books) => readonly string[]]
+const last = (kind: string) => `(select entry_id from ledger_entries where kind = '${kind}' order by seq desc limit 1)`
+const raise = (customer: string, wei: number) =>
+  `update customers set balance_wei = balance_wei + ${wei} where customer_id = '${customer}'`
+const after = (customer: string, wei: number) =>
+  `update ledger_entries set balance_after_wei = balance_after_wei + ${wei} where customer_id = '${customer}'`
+const firstHash = ({ hashes }: Books) => hashes[4] ?? ''
+const wholeChat = (hash: string) => [
+  `delete from ledger_entries where reservation_id = (select reservation_id from reservations where receipt_hash = '${hash}')`,
+  ...['reservations', 'payouts', 'protocol_fees', 'receipts'].map(
+    (table) => `delete from ${table} where receipt_hash = '${hash}'`,
+  ),
+]
+
+const ledgerRule = 'the ledger is as the log holds it'
+/** What nobody found before: every sum still agrees. */
+const consistent: readonly Edit[] = [
+  [
+    'credit inflated with its balance',
+    'every credit is as the log holds it',
+    ({ idleCustomerId: id }) => [
+      raise(id, 1000),
+      after(id, 1000),
+      `update ledger_entries set amount_wei = amount_wei + 1000 where customer_id = '${id}'`,
+    ],
+  ],
+  [
+    'newest credit deleted with its balance',
+    ledgerRule,
+    ({ idleCustomerId: id }) => [raise(id, -777), `delete from ledger_entries where customer_id = '${id}'`],
+  ],
+  [
+    'a whole chat deleted',
+    'every receipt in the log is there',
+    (all) => [...wholeChat(firstHash(all)), raise(all.customerId, 1000)],
+  ],
+  [
+    'consistent overcharge',
+    ledgerRule,
+    (all) => [
+      `update ledger_entries set amount_wei = amount_wei + 10, balance_after_wei = balance_after_wei - 10 where kind = 'debit' and receipt_hash = '${firstHash(all)}'`,
+      `update ledger_entries set amount_wei = amount_wei - 10, balance_after_wei = balance_after_wei - 10 where kind = 'release' and receipt_hash = '${firstHash(all)}'`,
+      `update payouts set amount_wei = amount_wei + 9, gross_wei = gross_wei + 10 where receipt_hash = '${firstHash(all)}'`,
+      `update protocol_fees set amount_wei = amount_wei + 1 where receipt_hash = '${firstHash(all)}'`,
+      raise(all.customerId, -10),
+    ],
+  ],
+  [
+    'debit back-dated',
+    ledgerRule,
+    () => [`update ledger_entries set created_at = created_at - interval '40 days' where entry_id = ${last('debit')}`],
+  ],
+  [
+    'newest entries re-dated',
+    ledgerRule,
+    () => [
+      "update ledger_entries set created_at = created_at + interval '1 hour' where seq > (select max(seq) - 3 from ledger_entries)",
+    ],
+  ],
+  [
+    'credit reason changed',
+    'every credit is as the log holds it',
+    () => ["update ledger_entries set reason = 'a gift' where kind = 'admin_credit'"],
+  ],
+  [
+    'payout moved to another node',
+    'every payout is for the node of its receipt',
+    (all) => [`update payouts set node_id = 'node_b' where receipt_hash = '${firstHash(all)}'`],
+  ],
+  [
+    '±1 wei between payouts',
+    'every debit is its payout and its fee',
+    ({ hashes }) => [
+      `update payouts set amount_wei = amount_wei + 1 where receipt_hash = '${hashes[3]}'`,
+      `update payouts set amount_wei = amount_wei - 1 where receipt_hash = '${hashes[4]}'`,
+    ],
+  ],
+  [
+    '±1 wei between payout and fee',
+    ledgerRule,
+    (all) => [
+      `update payouts set amount_wei = amount_wei - 1 where receipt_hash = '${firstHash(all)}'`,
+      `update protocol_fees set amount_wei = amount_wei + 1 where receipt_hash = '${firstHash(all)}'`,
+    ],
+  ],
+  [
+    'whole payout turned into fee',
+    ledgerRule,
+    (all) => [
+      `update protocol_fees set amount_wei = 1000 where receipt_hash = '${firstHash(all)}'`,
+      `delete from payouts where receipt_hash = '${firstHash(all)}'`,
+    ],
+  ],
+  [
+    'receipt deleted',
+    'every receipt in the log is there',
+    (all) => [`delete from receipts where receipt_hash = '${firstHash(all)}'`],
+  ],
+  [
+    'its tokens changed',
+    'every receipt has the hash of its facts',
+    (all) => [`update receipts set completion_tokens = 9000 where receipt_hash = '${firstHash(all)}'`],
+  ],
+  [
+    'its signature removed',
+    'every receipt of a node bears its signature',
+    (all) => [`update receipts set signature_ed25519 = null where receipt_hash = '${firstHash(all)}'`],
+  ],
+  [
+    'batch total changed',
+    'every batch is the sum of its payouts',
+    () => ['update payout_batches set total_amount_wei = total_amount_wei + 1'],
+  ],
+  [
+    'credit-only customer deleted',
+    ledgerRule,
+    ({ idleCustomerId: id }) => [
+      `delete from ledger_entries where customer_id = '${id}'`,
+      `delete from customers where customer_id = '${id}'`,
+    ],
+  ],
+  [
+    'a credit without its approval event',
+    'every credit has its approval event',
+    () => ["delete from admin_approval_events where action = 'customer.credit.create'"],
+  ],
+  [
+    'a payee changed after the earning',
+    'every payee is the one of its earning',
+    () => ["update payouts set payee = '0x000000000000000000000000000000000000dead'"],
+  ],
+]
+
+/** What the sums find. */
+const unbalanced: readonly Edit[] = [
+  ['a balance raised', 'credits = balances + debits', ({ customerId }) => [raise(customerId, 5)]],
+  [
+    'a credit raised',
+    'every balance is the sum of its entries',
+    () => ["update ledger_entries set amount_wei = amount_wei + 5 where kind = 'admin_credit'"],
+  ],
+  [
+    'a payout lost',
+    'debits = payouts + fees',
+    (all) => [`delete from payouts where receipt_hash = '${firstHash(all)}'`],
+  ],
+  [
+    'a fee lost',
+    'debits = payouts + fees',
+    (all) => [`delete from protocol_fees where receipt_hash = '${firstHash(all)}'`],
+  ],
+  [
+    'a debit lost',
+    'every entry follows from the one before',
+    () => [`delete from ledger_entries where entry_id = ${last('debit')}`],
+  ],
+  [
+    'a reserve without a reservation',
+    'reserved = open reservations',
+    ({ customerId }) => [`update customers set reserved_wei = reserved_wei + 1 where customer_id = '${customerId}'`],
+  ],
+  [
+    'a balance between two entries',
+    'every entry follows from the one before',
+    () => [
+      "update ledger_entries set balance_after_wei = balance_after_wei + 1 where kind = 'reserve' and seq = (select min(seq) from ledger_entries where kind = 'reserve')",
+    ],
+  ],
+]
+
+/** What covers the traces: the log itself, and the audit's ends in it. */
+const inTheLog: readonly Edit[] = [
+  [
+    'an entry of the log changed with its receipt',
+    'the log is the tree of its checkpoint',
+    (all) => [
+      ...wholeChat(firstHash(all)),
+      raise(all.customerId, 1000),
+      `update log_entries set hash = '0x${'ee'.repeat(32)}' where hash = '${firstHash(all)}'`,
+    ],
+  ],
+  [
+    'the newest entries of the log removed',
+    'the log is the tree of its checkpoint',
+    () => ['delete from log_entries where entry_index > (select max(entry_index) - 2 from log_entries)'],
+  ],
+  [
+    'the root put in its place',
+    'the log is the tree of its checkpoint',
+    () => [`update log_state set root = '\\x${'ee'.repeat(32)}'`],
+  ],
+  ['the checkpoints removed', 'the log is the tree of its checkpoint', () => ['delete from log_checkpoints']],
+  [
+    'the whole audit removed',
+    "every end of the audit's chains leads on from the log",
+    () => ['delete from admin_approval_events', 'delete from audit_chains'],
+  ],
+  [
+    'the batch changed with its payouts',
+    'every batch is as the log holds it',
+    () => [
+      'update payouts set amount_wei = amount_wei + 1, gross_wei = gross_wei + 1 where batch_id is not null',
+      'update payout_batches set total_amount_wei = total_amount_wei + payout_count',
+    ],
+  ],
+]
+
+test('§31: untouched books break no rule', async () => {
+  expect([...(await broken())]).toEqual([])
+  const body = await json(await gateway.ask('GET', '/v1/admin/ledger/check', { as: 'operator' }))
+  expect(body).toMatchObject({ object: 'svc.admin.books_check', sound: true, receipts: 5, faults: [] })
+})
+
+describe.each([
+  ['that keeps every sum', consistent],
+  ['that a sum shows', unbalanced],
+  ['that covers its traces', inTheLog],
+])('§31: a change of the database %s is found', (_, edits) => {
+  test.each([...edits])('%s: %s', async (_what, rule, edit) => {
+    expect(await tamper(gateway, edit(books))).toBeGreaterThan(0)
+    expect([...(await broken())]).toContain(rule)
+  })
+})
+
+test('§31: the log put back as a whole, with all that it holds, is found by what the gateway has seen', async () => {
+  const body = await gateway.ask('POST', '/v1/admin/customers', { as: 'admin', json: { display_name: 'Bo' } })
+  const id = String((await json(body)).customer_id)
+  await gateway.ask('POST', `/v1/admin/customers/${id}/credits`, { as: 'admin', json: { amount_wei: '5' } })
+  await gateway.gateway.sequencer.catchUp({ heads: true })
+  await undo(gateway)
+  await gateway.gateway.sequencer.catchUp({ heads: true })
+  const { faults } = await gateway.gateway.checkBooks()
+  expect(faults.map(({ rule }) => rule)).toContain('the log leads on from what was seen before')
+})

@@ -1,0 +1,120 @@
+import { Ledger } from '../../../src/actors/money/ledger.ts'
+import { newId } from '../../../src/ids.ts'
+import { createLog } from '../../../src/log.ts'
+import { receiptText, textHash } from '../../../src/protocol/receipts/receipt.ts'
+import { fromBase64url } from '../../../src/protocol/signing/base64url.ts'
+import { signingKey } from '../../../src/protocol/signing/ed25519.ts'
+import { receiptMessage } from '../../../src/protocol/signing/signatures.ts'
+import { json, type TestGateway } from '../gateways/http-gateway.ts'
+
+/** Everything that an operator with the database could want to change. */
+const tables = [
+  'customers',
+  'receipts',
+  'ledger_entries',
+  'reservations',
+  'payouts',
+  'protocol_fees',
+  'payout_batches',
+  'log_entries',
+  'log_tiles',
+  'log_state',
+  'log_checkpoints',
+  'admin_approval_events',
+  'audit_chains',
+] as const
+const identity = new Set(['receipts', 'ledger_entries'])
+
+export interface Books {
+  readonly customerId: string
+  readonly idleCustomerId: string
+  readonly hashes: readonly string[]
+  readonly batchId: string
+}
+
+export const payee = '0x00000000000000000000000000000000000a0001'
+
+/** A node with a key, whose receipts it signs. */
+async function node({ database }: TestGateway, customerId: string) {
+  const key = signingKey(new Uint8Array(32).fill(5))
+  const publicKey = Buffer.from(fromBase64url(key.publicKey, 32) ?? [])
+  for (const [at, id] of ['node_a', 'node_b'].entries()) {
+    await database.sql`insert into nodes (node_id, customer_id, name, kind, identity_key, payout_address, visibility,
+        privacy_class, node_class)
+      values (${id}, ${customerId}, ${id}, 'agent', ${at === 0 ? publicKey : null}, ${payee}, 'public', 'public', 'gpu')`
+  }
+  return key
+}
+
+async function customer(gateway: TestGateway, wei: string): Promise<string> {
+  const made = await json(
+    await gateway.ask('POST', '/v1/admin/customers', { as: 'admin', json: { display_name: 'Ada' } }),
+  )
+  const id = String(made.customer_id)
+  const body = { amount_wei: wei, reason: 'paid by card' }
+  await gateway.ask('POST', `/v1/admin/customers/${id}/credits`, { as: 'admin', json: body })
+  return id
+}
+
+/** Credits, five paid chats that a node signed, a batch of the first three; all of it in the log. */
+export async function writtenBooks(gateway: TestGateway): Promise<Books> {
+  const [customerId, idleCustomerId] = [await customer(gateway, '100000'), await customer(gateway, '777')]
+  const key = await node(gateway, customerId)
+  const { db } = gateway.database
+  const ledger = new Ledger({ db, log: createLog('silent', () => {}) })
+  const hashes: string[] = []
+  for (let at = 0; at < 5; at++) {
+    const requestId = newId('req')
+    const text = receiptText({
+      issuer: 'node',
+      requestId,
+      jobId: null,
+      kind: 'hosted_chat',
+      nodeId: 'node_a',
+      nodeClass: 'gpu',
+      runtimeId: 'rt_1',
+      runtimeKind: 'vllm',
+      modelId: 'm',
+      promptTokens: 9,
+      completionTokens: 7 + at,
+      startedAt: '2026-11-20T15:59:59.000Z',
+      completedAt: '2026-11-20T16:00:00.000Z',
+    })
+    const hash = textHash(text)
+    const reservation = await ledger.reserve({ id: requestId, customerId, amountWei: 2_000n })
+    await ledger.settle(reservation, {
+      actualWei: 1_000n,
+      receipt: { hash, text, customerId, signature: key.sign(receiptMessage(hash)) },
+      nodeId: 'node_a',
+      kind: 'hosted_chat',
+      feeBps: 1_000,
+    })
+    hashes.push(hash)
+    // The last two stay pending.
+    if (at === 2) await gateway.ask('POST', '/v1/admin/payout-batches', { as: 'admin', json: {} })
+  }
+  const [batch] = await gateway.database.sql<{ id: string }[]>`select batch_id as id from payout_batches`
+  await gateway.gateway.sequencer.catchUp({ heads: true })
+  for (const table of tables) await gateway.database.sql.unsafe(`create table kept_${table} as table ${table}`)
+  return { customerId, idleCustomerId, hashes, batchId: batch?.id ?? '' }
+}
+
+/** As whoever owns the database: no trigger and no foreign key stops it. */
+export async function tamper({ database }: TestGateway, statements: readonly string[]): Promise<number> {
+  return (await database.sql.begin(async (sql) => {
+    await sql.unsafe("set local session_replication_role = 'replica'")
+    let changed = 0
+    for (const statement of statements) changed += (await sql.unsafe(statement)).count
+    return changed
+  })) as number
+}
+
+export async function undo(gateway: TestGateway): Promise<void> {
+  await tamper(
+    gateway,
+    tables.flatMap((table) => [
+      `delete from ${table}`,
+      `insert into ${table} ${identity.has(table) ? 'overriding system value' : ''} select * from kept_${table}`,
+    ]),
+  )
+}

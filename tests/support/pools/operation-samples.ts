@@ -1,0 +1,81 @@
+import type { Operation } from '../../../src/actors/operations/operation.ts'
+import { operations } from '../../../src/actors/operations/registry.ts'
+import type { ScriptedCall } from '../nodes/scripted-node.ts'
+
+/** One request of an operation that is in order, what a node says to it, and how the client sees that. */
+export interface OperationSample {
+  /** Of the node's list: what it is called says what it is for. */
+  readonly model: string
+  readonly body: object
+  readonly answer: object
+  /** Events of a stream, up to its `[DONE]`; absent: the operation has none. */
+  readonly events?: readonly object[]
+  /** What the whole answer says was generated or given. */
+  readonly shows: string
+  /** Prompt and completion tokens that the node tells. */
+  readonly usage: readonly [number, number]
+}
+
+const usage = { prompt_tokens: 7, completion_tokens: 2, total_tokens: 9 }
+const chatChunk = (delta: object, finish: string | null = null, more: object = {}) => ({
+  id: 'n',
+  object: 'chat.completion.chunk',
+  created: 1,
+  model: 'n',
+  choices: [{ index: 0, delta, finish_reason: finish }],
+  ...more,
+})
+const chatAnswer = {
+  choices: [{ index: 0, message: { role: 'assistant', content: 'well said' }, finish_reason: 'stop' }],
+  usage,
+}
+const chatEvents = [
+  chatChunk({ role: 'assistant', content: 'well' }),
+  chatChunk({ content: ' said' }),
+  chatChunk({}, 'stop', { usage }),
+]
+const spoken = { answer: chatAnswer, events: chatEvents, shows: 'well said', usage: [7, 2] } as const
+const messages = [{ role: 'user', content: 'speak' }]
+
+/** By the name of the operation; one without a sample fails the suite. */
+export const samples: Readonly<Record<string, OperationSample>> = {
+  chat: { model: 'writer', body: { messages }, ...spoken },
+  completions: {
+    model: 'writer',
+    body: { prompt: 'speak', suffix: 'end' },
+    answer: { choices: [{ index: 0, text: 'well said', finish_reason: 'stop', logprobs: null }], usage },
+    events: [
+      { choices: [{ index: 0, text: 'well', finish_reason: null }] },
+      { choices: [{ index: 0, text: ' said', finish_reason: null }] },
+      { choices: [{ index: 0, text: '', finish_reason: 'stop' }], usage },
+    ],
+    shows: 'well said',
+    usage: [7, 2],
+  },
+  messages: { model: 'writer', body: { messages, max_tokens: 100 }, ...spoken },
+  responses: { model: 'writer', body: { input: 'speak' }, ...spoken },
+  embeddings: {
+    model: 'text-embed',
+    body: { input: ['one'] },
+    answer: { data: [{ index: 0, embedding: [0.25, 0.5] }], usage: { prompt_tokens: 7, total_tokens: 7 } },
+    shows: '[0.25,0.5]',
+    usage: [7, 0],
+  },
+}
+
+export function sampleOf({ name }: Operation): OperationSample {
+  const sample = samples[name]
+  if (sample === undefined) throw new Error(`no sample of ${name}`)
+  return sample
+}
+
+export const streamed: readonly Operation[] = operations.filter((operation) => operation.writer !== undefined)
+
+/** Answers a call as the sample says, whole or as a stream, as it was asked. */
+export async function play(call: ScriptedCall, { answer, events = [] }: OperationSample): Promise<void> {
+  if (call.body.stream !== true) return call.respond(200, answer)
+  call.open()
+  for (const event of events) await call.event(event)
+  await call.event('[DONE]')
+  call.end()
+}
