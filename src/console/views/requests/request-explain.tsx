@@ -1,7 +1,7 @@
-import type { Explanation } from '../../protocol/wire/admin/admin.ts'
-import { amount, clockTime, duration, nothing } from '../parts/format.ts'
-import { Frame } from '../parts/frame.tsx'
-import { Pill } from '../parts/small.tsx'
+import type { Explanation } from '../../../protocol/wire/admin/admin.ts'
+import { amount, clockTime, duration, nothing } from '../../parts/format.ts'
+import { Frame } from '../../parts/frame.tsx'
+import { Pill } from '../../parts/small.tsx'
 
 const tones = { chosen: 'good', eligible: 'info', refused: 'plain' } as const
 const resultTexts = { placed: 'A node was chosen', saturated: 'Every node was full', refused: 'No node may serve' }

@@ -1,8 +1,8 @@
-import type { CustomerReceipt } from '../../protocol/wire/money/receipt.ts'
-import { count, nothing } from '../parts/format.ts'
-import { Pill } from '../parts/small.tsx'
-import { Part } from '../parts/states.tsx'
-import { useLoad } from '../state/load.ts'
+import type { CustomerReceipt } from '../../../protocol/wire/money/receipt.ts'
+import { count, nothing } from '../../parts/format.ts'
+import { Pill } from '../../parts/small.tsx'
+import { Part } from '../../parts/states.tsx'
+import { useLoad } from '../../state/load.ts'
 
 /** The receipt of a request, and whether the public root holds it. */
 export function RequestReceipt({ hash }: { hash: string }) {

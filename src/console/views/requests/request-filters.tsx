@@ -1,5 +1,5 @@
-import { addressOf } from '../state/place.ts'
-import { mayAct } from '../state/session.ts'
+import { addressOf } from '../../state/place.ts'
+import { mayAct } from '../../state/session.ts'
 
 const filterNames = [
   'model',

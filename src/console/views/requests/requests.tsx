@@ -1,7 +1,7 @@
 import { useState } from 'preact/hooks'
-import { Refusal } from '../state/api.ts'
-import { addressOfId } from '../state/open-id.ts'
-import { usePlace } from '../state/place.ts'
+import { Refusal } from '../../state/api.ts'
+import { addressOfId } from '../../state/open-id.ts'
+import { usePlace } from '../../state/place.ts'
 import { RequestList } from './request-list.tsx'
 import { RequestPage } from './request-page.tsx'
 
