@@ -132,7 +132,7 @@ export const problemKinds = {
   node_not_found: { status: 404, title: 'No such node' },
   model_entry_not_found: { status: 404, title: 'No such catalogue entry' },
   machine_not_found: { status: 404, title: 'No such statechart' },
-  request_not_found: { status: 404, title: 'The gateway does not remember this request' },
+  request_not_found: { status: 404, title: 'The gateway does not know this request, or no longer keeps it' },
   enrollment_token_invalid: { status: 401, title: 'The enrolment token is unknown, used or expired' },
   enrollment_token_not_found: { status: 404, title: 'No such enrolment token' },
   tunnel_auth_failed: { status: 401, title: 'The gateway knows no node with this signature' },
@@ -147,6 +147,7 @@ export const problemKinds = {
   log_entry_not_found: { status: 404, title: 'The public log does not hold this (yet)' },
   audit_head_lost: { status: 503, title: 'The newest audit event is not the one that this gateway wrote last' },
   settlement_not_configured: { status: 503, title: 'No blockchain is configured' },
+  node_exists: { status: 409, title: 'This server is a node already' },
   invalid_state: { status: 409, title: 'The current state does not allow this' },
   key_limit_reached: { status: 409, title: 'The customer has the largest allowed number of live keys' },
 } as const satisfies Record<string, ProblemKind>

@@ -52,3 +52,16 @@ export function newId<P extends string>(prefix: P): Id<P> {
 export const clientIdPattern = /^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/
 /** A model id that a node may report (§22). */
 export const modelIdPattern = /^[A-Za-z0-9][A-Za-z0-9._:/@-]{0,127}$/
+
+/** Unix ms that an id of ours was made at; NaN: it is none of ours. */
+export function idMs(id: string): number {
+  const from = id.indexOf('_') + 1
+  if (from === 0 || id.length - from !== 10 + randomLength) return Number.NaN
+  let ms = 0
+  for (let i = from; i < from + 10; i++) {
+    const digit = crockford.indexOf(id.charAt(i))
+    if (digit === -1) return Number.NaN
+    ms = ms * 32 + digit
+  }
+  return ms
+}

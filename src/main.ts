@@ -4,6 +4,7 @@ import { product } from './brand.ts'
 import { openDatabase } from './db/client.ts'
 import type { DataFolder } from './host/data-folder.ts'
 import { logMemory } from './host/log-memory.ts'
+import { isWildcard, ownAddresses } from './host/own-addresses.ts'
 import { welcome } from './host/welcome.ts'
 import { createLog, failureName, type Log } from './log.ts'
 import { childVariable } from './processes/child.ts'
@@ -76,12 +77,22 @@ interface Greeted {
   readonly newKey: boolean
 }
 
+/** Bound to a wildcard, the gateway is reached by each address of this computer; one of them is the base URL. */
+function otherUrls(config: Config, baseUrl: string): readonly string[] {
+  if (!isWildcard(config.SVC_HOST) || config.SVC_PUBLIC_URL !== null) return []
+  const { port, hostname } = new URL(baseUrl)
+  return ownAddresses()
+    .filter((address) => address !== hostname)
+    .map((address) => `http://${address}:${port}`)
+}
+
 function greet({ config, quiet = false }: Start, folder: DataFolder | null, { newKey, ...facts }: Greeted): void {
   keepBaseUrl(folder, facts.baseUrl)
   if (quiet) return
   const text = welcome({
     ...facts,
     host: config.SVC_HOST,
+    otherUrls: otherUrls(config, facts.baseUrl),
     credentialsFile: folder?.credentialsFile ?? null,
     credentialsGone: folder !== null && config.SVC_ADMIN_TOKENS.length === 0 && folder.readCredentials() === null,
     newKey: newKey ? (folder?.readCredentials()?.gateway_key ?? null) : null,

@@ -264,7 +264,7 @@ const ownJson: Readonly<Record<string, string>> = {
   'src/db/embedded/embedded-binaries.ts': 'files of a package',
   'src/db/migrate.ts': 'the journal of the migrations',
   'src/http/openapi/schema.ts': 'a copy of our own schemas',
-  'src/http/routes/receipts.ts': 'a receipt that was made a line before',
+  'src/http/routes/billing/receipts.ts': 'a receipt that was made a line before',
   'src/node/commands/command-store.ts': "the agent's folder",
   'src/node/commands/command-work.ts': "the agent's own answer",
   'src/node/chat/node-receipt.ts': 'a receipt that was made a line before',

@@ -44,6 +44,7 @@ import { createLocalNodes } from './pool/local-nodes.ts'
 import { createPoolAdmin } from './pool/pool-admin.ts'
 import { createPoolFeed } from './pool/pool-feed.ts'
 import { PoolRouter } from './pool/pool-router.ts'
+import { RequestLog } from './requests/request-log.ts'
 import { loadsOf, withLoads } from './siblings/loads.ts'
 import { createPooledInspector, movedSince } from './siblings/pooled-inspector.ts'
 import { pooledTotals, totalsOnWire } from './siblings/pooled-totals.ts'
@@ -85,11 +86,13 @@ function createWatching({ config, log, database }: GatewayParts) {
   const inspector = createInspector(log)
   const health = createHealth(() => askDatabase(database.db), descriptors)
   const decisions = createDecisionLog()
+  const { SVC_REQUEST_LOG_DAYS: days, SVC_RECEIPT_FLUSH_MS: flushMs } = config
+  const requests = new RequestLog({ db: database.db, log, days, flushMs })
   const { OTEL_EXPORTER_OTLP_ENDPOINT: endpoint, OTEL_EXPORTER_OTLP_HEADERS: headers } = config
-  if (endpoint === null) return { metrics, inspector, health, decisions, tracing: null }
+  if (endpoint === null) return { metrics, inspector, health, decisions, requests, tracing: null }
   const exporter = createSpanExporter({ endpoint, headers, serviceName: config.OTEL_SERVICE_NAME, log })
   metrics.observe({ spansDropped: exporter.dropped.bind(exporter) })
-  return { metrics, inspector, health, decisions, tracing: createTracing(exporter) }
+  return { metrics, inspector, health, decisions, requests, tracing: createTracing(exporter) }
 }
 
 /** What consoles look at, of this process and of its siblings (§33). */

@@ -34,6 +34,7 @@ import type { Settlement } from './money/settlement.ts'
 import type { SettlementView } from './money/settlement-view.ts'
 import type { PoolAdmin } from './pool/pool-admin.ts'
 import type { PoolRouter } from './pool/pool-router.ts'
+import type { RequestLog } from './requests/request-log.ts'
 import type { ProcessPlace } from './siblings/process-place.ts'
 import type { Siblings } from './siblings/siblings.ts'
 import type { GatewayHealth } from './telemetry/health.ts'
@@ -95,6 +96,7 @@ export interface GatewayHandle {
   readonly nodeProofs: Pick<NodeProofs, 'check'>
   /** For reads alone. Whoever wants to write asks an actor. */
   readonly db: Database
+  readonly requests: RequestLog
   /** null if the request was never seen, or is no longer among the last 10 000. */
   explain(requestId: string): Explanation | null
   /** `{base_url}` without a trailing slash. It contains the port on which the gateway really listens. */

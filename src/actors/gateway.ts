@@ -1,3 +1,4 @@
+import { callableHost } from '../host/own-addresses.ts'
 import { failureName, type Log } from '../log.ts'
 import { createAddressHash } from './audit/address-hash.ts'
 import { checkChains } from './audit/audit-check.ts'
@@ -22,6 +23,8 @@ function observe({ metrics, router, receipts, audit, jobs, ledger, settlement, a
   metrics.observe({
     nodes: () => router.counts().nodes,
     inFlight: () => router.counts().inFlight,
+    inFlightByNode: () => router.counts().inFlightByNode,
+    nodeName: (nodeId) => router.nodeName(nodeId),
     queued: () => router.counts().queued,
     receiptsWritten: () => receipts.written(),
     receiptsDropped: () => receipts.dropped(),
@@ -42,6 +45,7 @@ async function startActors(actors: Actors): Promise<void> {
   observe(actors)
   await actors.audit.start()
   await actors.auditPurge.start()
+  await actors.requests.start()
   await actors.feed.start()
   await actors.poolFeed.start()
   await actors.access.start()
@@ -77,6 +81,9 @@ async function stopActors(actors: Actors, log: Log): Promise<void> {
   await actors.agents.stop()
   await actors.router.stop()
   await actors.receipts.stop().catch((error: unknown) => log.error('receipts_left', { failure: failureName(error) }))
+  await actors.requests
+    .stop()
+    .catch((error: unknown) => log.error('request_records_left', { failure: failureName(error) }))
   await actors.ledger.stop()
   await actors.sequencer.stop()
   await actors.auditPurge.stop()
@@ -106,7 +113,8 @@ function handleOf({ config, log, database: { db }, auditKeys }: GatewayParts, ac
     consolePage: createConsolePage(),
     explain: decisions.explain,
     leaving: () => listener.leaving,
-    baseUrl: () => config.SVC_PUBLIC_URL?.replace(/\/+$/, '') ?? `http://${hostOf(config.SVC_HOST)}:${listener.port}`,
+    baseUrl: () =>
+      config.SVC_PUBLIC_URL?.replace(/\/+$/, '') ?? `http://${hostOf(callableHost(config.SVC_HOST))}:${listener.port}`,
     hashAddress: createAddressHash(auditKeys[0] ?? ''),
     health: health.ask,
   }

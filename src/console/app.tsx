@@ -1,24 +1,13 @@
-import { useEffect, useRef, useState } from 'preact/hooks'
+import { useEffect, useRef } from 'preact/hooks'
 import { duration } from './parts/format.ts'
 import { useNow } from './parts/small.tsx'
 import { Loading } from './parts/states.tsx'
 import { SignIn } from './sign-in.tsx'
 import { connection, followGateway, heard, retryNow } from './state/live.ts'
 import { useRoutes } from './state/load.ts'
+import { usePlace } from './state/place.ts'
 import { role, signOut, token } from './state/session.ts'
 import { type View, views } from './views/registry.ts'
-
-const hashOf = () => location.hash.slice(1).split('/')[0] ?? ''
-
-function useHash(): string {
-  const [hash, setHash] = useState(hashOf())
-  useEffect(() => {
-    const changed = () => setHash(hashOf())
-    addEventListener('hashchange', changed)
-    return () => removeEventListener('hashchange', changed)
-  }, [])
-  return hash
-}
 
 /** Says that the page shows old data, and since when. */
 function LostConnection() {
@@ -45,14 +34,14 @@ function Header({ shown, current }: { shown: readonly View[]; current: string })
   const { kind } = connection.value
   return (
     <header class="top">
-      <a class="brand" href="#pool">
+      <a class="brand" href="#/pool">
         <img src="console/assets/icon.svg" alt="" width="22" height="22" /> Penstock
       </a>
       <nav aria-label="Views">
         <ul>
           {shown.map(({ id, title }) => (
             <li key={id}>
-              <a href={`#${id}`} aria-current={id === current ? 'page' : undefined}>
+              <a href={`#/${id}`} aria-current={id === current ? 'page' : undefined}>
                 {title}
               </a>
             </li>
@@ -75,7 +64,7 @@ function Header({ shown, current }: { shown: readonly View[]; current: string })
 function Console() {
   useEffect(followGateway, [])
   const routes = useRoutes()
-  const hash = useHash()
+  const { view: hash } = usePlace()
   const main = useRef<HTMLElement>(null)
   const shown = views.filter(({ needs }) => heard.value && routes !== null && needs.some((route) => routes.has(route)))
   const view = shown.find(({ id }) => id === hash) ?? shown[0]

@@ -4,6 +4,8 @@ export interface WelcomeFacts {
   /** Without a trailing slash. */
   readonly baseUrl: string
   readonly host: string
+  /** By which other computers may reach it as well. */
+  readonly otherUrls: readonly string[]
   /** Models that can answer now. */
   readonly models: readonly string[]
   /** null without a data folder, i.e. with the operator's own PostgreSQL. */
@@ -55,6 +57,7 @@ export function welcome(facts: WelcomeFacts): string {
     `${product} is ready`,
     '',
     `  OpenAI base ${baseUrl}/v1/api`,
+    ...facts.otherUrls.map((url, at) => `  ${at === 0 ? 'Also at    ' : '           '} ${url}`),
     `  Docs        ${baseUrl}/docs`,
     `  Console     ${baseUrl}/console`,
     ...credentialsLines(facts),

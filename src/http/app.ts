@@ -23,9 +23,12 @@ import { catalogueRoutes } from './routes/admin/models.ts'
 import { nodeRoutes } from './routes/admin/nodes.ts'
 import { payoutBatchRoutes } from './routes/admin/payout-batches.ts'
 import { receiptRoutes } from './routes/admin/receipts.ts'
+import { requestRoutes } from './routes/admin/requests.ts'
 import { machineRoutes } from './routes/admin/statecharts.ts'
 import { webhookRoutes } from './routes/admin/webhooks.ts'
-import { billingRoutes } from './routes/billing.ts'
+import { billingRoutes } from './routes/billing/billing.ts'
+import { billingRequestRoutes } from './routes/billing/billing-requests.ts'
+import { receiptProofRoutes } from './routes/billing/receipts.ts'
 import { consoleRoutes } from './routes/console.ts'
 import { countTokensRoutes } from './routes/count-tokens.ts'
 import { docsRoutes } from './routes/docs.ts'
@@ -45,7 +48,6 @@ import { pricingRoutes } from './routes/pricing.ts'
 import { privateJobRoutes } from './routes/private-jobs.ts'
 import { publicLogRoutes } from './routes/public-log.ts'
 import { publicPayoutRoutes } from './routes/public-payouts.ts'
-import { receiptProofRoutes } from './routes/receipts.ts'
 import { settlementRoutes } from './routes/settlement.ts'
 import { webhookKeyRoutes } from './routes/webhook-keys.ts'
 
@@ -87,6 +89,7 @@ export function createApp(gateway: GatewayHandle): AnyElysia {
     .use(marketplaceRoutes(context))
     .use(nodePayoutRoutes(context))
     .use(billingRoutes(context))
+    .use(billingRequestRoutes(context))
     .use(receiptProofRoutes(context))
     .use(docsRoutes(context, (): AnyElysia => app))
     .use(consoleRoutes(context))
@@ -102,6 +105,7 @@ export function createApp(gateway: GatewayHandle): AnyElysia {
     .use(keyVerifyRoutes(context))
     .use(catalogueRoutes(context))
     .use(explainRoutes(context))
+    .use(requestRoutes(context))
     .use(mixtureRoutes(context))
     .use(machineRoutes(context))
     .use(inspectRoutes(context))

@@ -6,6 +6,7 @@ import type { OpenDatabase } from '../db/client.ts'
 import { startEmbedded } from '../db/embedded/embedded.ts'
 import { migrateDatabase } from '../db/migrate.ts'
 import { type DataFolder, type DataFolderSecrets, openDataFolder } from '../host/data-folder.ts'
+import { callableHost } from '../host/own-addresses.ts'
 import type { Log } from '../log.ts'
 import { type Config, listOf } from '../settings/config.ts'
 import type { Cleanup } from './cleanup.ts'
@@ -71,7 +72,7 @@ async function makeCredentials(
     sealing: createSealing(secretsKeys),
     deliver: (made) =>
       folder.writeCredentials({
-        base_url: config.SVC_PUBLIC_URL ?? `http://${config.SVC_HOST}:${config.SVC_PORT}`,
+        base_url: config.SVC_PUBLIC_URL ?? `http://${callableHost(config.SVC_HOST)}:${config.SVC_PORT}`,
         admin_token: made.adminToken,
         operator_token: made.operatorToken,
         viewer_token: made.viewerToken,

@@ -13,7 +13,8 @@ export const processSettings = {
   SVC_PUBLIC_URL: {
     kind: 'text',
     default: null,
-    meaning: 'URL of the gateway in the endpoint index and in links. The default is `http://<host>:<port>`.',
+    meaning:
+      'URL of the gateway in the endpoint index and in links. The default is `http://<host>:<port>`, with an address of this computer where the host is a wildcard.',
   },
   SVC_DATA_DIR: {
     kind: 'text',
@@ -79,6 +80,14 @@ export const processSettings = {
     default: 'info',
     of: ['debug', 'info', 'warn', 'error', 'silent'],
     meaning: 'Lowest level that the log contains. `info` has one line per request.',
+  },
+  SVC_REQUEST_LOG_DAYS: {
+    kind: 'number',
+    default: 7,
+    min: 0,
+    max: 365,
+    meaning:
+      'How many days the gateway keeps a record of each request, without content. 0 keeps the last 10,000 in the memory of each process.',
   },
   SVC_METRICS_PUBLIC: { kind: 'flag', default: false, meaning: 'Serve `/metrics` without a token' },
   OTEL_EXPORTER_OTLP_ENDPOINT: {

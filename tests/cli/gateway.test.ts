@@ -198,8 +198,10 @@ test('nodes: set, drain, resume, list, and removal of another', async () => {
   expect(await cli.json('nodes', 'resume', nodeId)).toMatchObject({ admin_state: 'active' })
   const { out } = await cli.run(['nodes', 'list'])
   expect(out).toMatch(new RegExp(`${nodeId} +box +(ready|live) `))
-  const other = await cli.json<Node>('nodes', 'add', 'http://127.0.0.1:9', '--customer', customerId)
-  expect(other.last_error?.code ?? null).not.toBeUndefined()
+  const added = await cli.run(['nodes', 'add', '127.0.0.1:9', '--customer', customerId, '--json'])
+  const other = JSON.parse(added.out) as Node
+  expect([added.code, other.url]).toEqual([3, 'http://127.0.0.1:9'])
+  expect(added.err).toContain('Nothing listens there.')
   expect(await cli.json('nodes', 'revoke', other.node_id)).toMatchObject({ state: 'revoked' })
   const dead = await cli.run(['nodes', 'set', other.node_id, '--name', 'x'])
   expect(dead.err).toContain('(invalid_state)')
@@ -291,4 +293,33 @@ test('serve: the gateway starts, says where, and SIGTERM ends it', async () => {
   expect(faulty.err).toContain('SVC_PORT must be')
   expect(faulty.err).toContain('SVC_DISCOVER must be')
   operator.close()
+})
+
+test('nodes: a name works where an id does, and must be the name of one node', async () => {
+  expect(await cli.json('nodes', 'show', 'box')).toMatchObject({ node_id: nodeId })
+  expect(await cli.json('nodes', 'set', 'box', '--node-class', 'small')).toMatchObject({ node_class: 'small' })
+  expect(await cli.json('nodes', 'drain', 'box')).toMatchObject({ node_id: nodeId, admin_state: 'draining' })
+  expect(await cli.json('nodes', 'resume', 'box')).toMatchObject({ node_id: nodeId, admin_state: 'active' })
+  const nobody = await cli.run(['nodes', 'show', 'nobody'])
+  expect([nobody.code, nobody.err.includes('No node is called nobody')]).toEqual([1, true])
+  const twin = startFakeNode({ models: ['llama'] })
+  try {
+    const { node_id } = await cli.json<Node>('nodes', 'add', twin.url, '--name', 'box')
+    const two = await cli.run(['nodes', 'drain', 'box'])
+    expect([two.code, two.err.includes('2 nodes are called box')]).toEqual([1, true])
+    await cli.json('nodes', 'remove', node_id, '--yes')
+  } finally {
+    twin.stop()
+  }
+})
+
+test('nodes add: the same server twice and the gateway itself are refused', async () => {
+  const twice = await cli.run(['nodes', 'add', `${node.url}/v1/`])
+  expect(twice.code).toBe(1)
+  expect(twice.err).toContain('(node_exists)')
+  expect(twice.err).toContain(nodeId)
+  for (const url of [gateway.url, gateway.url.replace('127.0.0.1', 'localhost')]) {
+    const itself = await cli.run(['nodes', 'add', url])
+    expect([itself.code, itself.err.includes('the address of the gateway itself')]).toEqual([1, true])
+  }
 })

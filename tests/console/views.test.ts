@@ -84,6 +84,21 @@ describe.skipIf(!hasBrowser)('every view, in light and dark and on a phone', () 
       await good(console, 'traffic')
       await picture('traffic')
 
+      await console.show('Requests')
+      await page.getByRole('group', { name: 'Requests, newest first' }).waitFor()
+      await page.getByRole('button', { name: 'Pause', exact: true }).click()
+      await good(console, 'requests')
+      await picture('requests')
+      await page
+        .getByRole('row', { name: /200.*qwen3.*rack-2/ })
+        .first()
+        .getByRole('link')
+        .click()
+      await page.getByRole('heading', { name: 'Why there' }).waitFor()
+      await page.getByText('free work').waitFor()
+      await good(console, 'request')
+      await picture('request')
+
       await console.show('Statecharts')
       await page.locator('.statechart[data-machine=node]').waitFor()
       await page.getByRole('link', { name: /^rack-1/ }).click()
@@ -170,6 +185,7 @@ describe.skipIf(!hasBrowser)('every view, in light and dark and on a phone', () 
         'Pool',
         'Statecharts',
         'Traffic',
+        'Requests',
         ...(has('/v1/admin/jobs') ? ['Jobs'] : []),
         ...(has('/v1/admin/payout-batches') ? ['Money'] : []),
         ...(has('/v1/admin/audit/summary') ? ['Audit'] : []),

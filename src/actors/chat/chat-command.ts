@@ -1,3 +1,4 @@
+import type { FailedTry } from '../../db/queries/requests/request-records.ts'
 import type { ProblemCode } from '../../errors.ts'
 import type { RequestId } from '../../ids.ts'
 import type { TokenUsage } from '../../protocol/chat/token-usage.ts'
@@ -55,6 +56,31 @@ export interface ChatRecord {
   readonly ttftMs: number | null
   readonly usage: TokenUsage | null
   readonly attempts: number
+  /** The last one that was called; null: none was. */
+  readonly nodeId: string | null
+  /** Waited for a slot; and for its model to be loaded, where that was measured. */
+  readonly queueMs: number
+  readonly loadMs: number | null
+  /** From the start to the last call of a node. */
+  readonly sentMs: number | null
+  /** Of the prompt, found in the node's cache; null: the node does not say. */
+  readonly cachePercent: number | null
+  readonly costWei: bigint | null
+  readonly receiptHash: string | null
+  /** Calls before the last one, and the last where it failed; null: none did. */
+  readonly failedTries: readonly FailedTry[] | null
   /** The caller's own correlation id. */
   readonly jobId: string | null
 }
+
+/** Of a request for which no node was called by itself. */
+export const uncalled = {
+  nodeId: null,
+  queueMs: 0,
+  loadMs: null,
+  sentMs: null,
+  cachePercent: null,
+  costWei: null,
+  receiptHash: null,
+  failedTries: null,
+} as const satisfies Partial<ChatRecord>

@@ -35,6 +35,9 @@ export interface Dispatched {
   readonly callsUntilMs: number
   /** What the try that begins next is thought to cost its route; null: there was no choice. */
   work: Work | null
+  /** What it has waited for slots, so far. */
+  queueMs: number
+  tryFailed(code: ProblemCode): void
   /** Why no node is called for it any more, asked after every wait; null: it still runs. */
   ended(): AttemptFailure | null
 }
@@ -133,8 +136,10 @@ class Search {
     const { config, router } = exchange.port
     const { command, ending } = exchange
     command.ticket ??= ticketOf(command)
-    const leftMs = this.queueUntilMs - performance.now()
+    const waitsFromMs = performance.now()
+    const leftMs = this.queueUntilMs - waitsFromMs
     const waited = await router.waitForSlot(wanted.modelId, command.ticket, leftMs, ending)
+    exchange.queueMs += performance.now() - waitsFromMs
     if (waited === 'slot' || waited === 'aborted') return
     if (this.queueWaitMs !== null && exchange.ended() === null) {
       this.queueWaitMs = null
@@ -163,6 +168,7 @@ class Search {
   /** Throws where no other route is worth a try. */
   failed({ route }: Placed, failure: AttemptFailure): void {
     const { port, command } = this.exchange
+    this.exchange.tryFailed(failure.code)
     // A call that ended because its client left is not a failure of the node.
     if (!command.signal.aborted) port.failed(failure.code)
     if (!this.tries.failed(route.profileId, failure) || this.spent) throw this.tries.givenUp()

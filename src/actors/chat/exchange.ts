@@ -1,4 +1,5 @@
 import type { NewReceipt } from '../../db/queries/money/receipts.ts'
+import type { FailedTry } from '../../db/queries/requests/request-records.ts'
 import type { ProblemCode } from '../../errors.ts'
 import { newId, ulid } from '../../ids.ts'
 import type { Work } from '../../machines/placement/reading.ts'
@@ -74,6 +75,12 @@ export class Exchange implements Ticking, Dispatched {
   private paid: PaidCall | null = null
   /** Of billed work: resolves when debit and receipt are on the disk. */
   durable: Promise<void> | null = null
+  /** For the request's record (§32). */
+  queueMs = 0
+  loadMs: number | null = null
+  cachePercent: number | null = null
+  private receiptHash: string | null = null
+  private failedTries: FailedTry[] | null = null
 
   constructor(
     readonly port: ChatPort,
@@ -93,6 +100,19 @@ export class Exchange implements Ticking, Dispatched {
     this.attempt = new Attempt(port.router, route, callId, command.access.keyId ?? '', this.work, timed)
     if (command.span != null) this.attempt.span = command.span.call(route.modelId)
     return this.attempt
+  }
+
+  /** A call that did not serve the request: rare, so that only such a request has a list. */
+  tryFailed(code: ProblemCode): void {
+    const { attempt, command } = this
+    if (attempt === null) return
+    this.failedTries ??= []
+    this.failedTries.push({
+      node_id: attempt.route.nodeId,
+      code,
+      started_ms: attempt.startedMs - command.startedMs,
+      duration_ms: performance.now() - attempt.startedMs,
+    })
   }
 
   /** Sets money aside where this route costs some. */
@@ -215,6 +235,7 @@ export class Exchange implements Ticking, Dispatched {
 
   /** The receipt is kept and the work charged: once the answer stands as it will be sent (§27). */
   record({ route, usage, receipt }: Conclusion): void {
+    this.receiptHash = receipt.hash
     if (this.paid === null) return this.port.receipt(receipt)
     this.durable = this.paid.charge(route, usage, receipt)
     // Who waits for it hears of it; a client that left does not, and the ledger has said so in the log.
@@ -275,6 +296,14 @@ export class Exchange implements Ticking, Dispatched {
       ttftMs,
       usage,
       attempts: this.attempts,
+      nodeId: this.attempt?.route.nodeId ?? null,
+      queueMs: this.queueMs,
+      loadMs: this.loadMs,
+      sentMs: this.attempt === null ? null : this.attempt.startedMs - this.command.startedMs,
+      cachePercent: this.cachePercent,
+      costWei: this.paid?.chargedWei ?? null,
+      receiptHash: this.receiptHash,
+      failedTries: this.failedTries,
       jobId: this.command.body.svc?.job_id ?? null,
     })
   }

@@ -36,6 +36,8 @@ export class PaidCall {
   private breached = false
   /** The client's key is ours. */
   private claimed = false
+  /** null: nothing was charged. */
+  chargedWei: bigint | null = null
 
   constructor(
     private readonly port: PaidCallPort,
@@ -96,8 +98,10 @@ export class PaidCall {
     const { reservation, prices } = this
     if (reservation === null || prices === null) throw new Error('a billed call without a reservation')
     this.ended = true
+    const actualWei = priceOf(prices, usage.prompt_tokens, usage.completion_tokens)
+    this.chargedWei = actualWei
     await this.port.ledger.settle(reservation, {
-      actualWei: priceOf(prices, usage.prompt_tokens, usage.completion_tokens),
+      actualWei,
       receipt: { ...receipt, ...(this.breached ? { status: 'held' as const } : {}) },
       nodeId: route.nodeId,
       kind: this.command.operation.receiptKind,

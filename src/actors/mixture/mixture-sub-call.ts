@@ -62,9 +62,10 @@ export class SubCall {
       signal: this.controller.signal,
       span,
       recorder: {
-        record: ({ model, latencyMs, ttftMs, usage }) =>
+        record: ({ model, nodeId, latencyMs, ttftMs, usage }) =>
           port.subCall({
             model,
+            nodeId,
             durationS: latencyMs / 1_000,
             ttftS: ttftMs === null ? null : ttftMs / 1_000,
             promptTokens: usage?.prompt_tokens ?? 0,

@@ -14,7 +14,7 @@ import { mixtureDeadlines } from '../../machines/mixture/deadlines.ts'
 import { mixtureMachine } from '../../machines/mixture/machine.ts'
 import { isStrategyName } from '../../machines/mixture/strategies/registry.ts'
 import type { MixtureReport, PlannedExpert } from '../../machines/mixture/types.ts'
-import type { ChatAnswer } from '../chat/chat-command.ts'
+import { type ChatAnswer, uncalled } from '../chat/chat-command.ts'
 import { type BufferedStream, bufferedStream, type StreamEnd } from './buffered-stream.ts'
 import {
   bufferedAnswer,
@@ -209,6 +209,7 @@ export class Mixtures {
       ttftMs: status === 200 && body.stream === true ? latencyMs : null,
       usage: report === null ? null : usageOfReport(report).usage,
       attempts: report === null ? 0 : report.experts.length,
+      ...uncalled,
       jobId: body.svc?.job_id ?? null,
     })
   }

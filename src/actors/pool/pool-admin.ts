@@ -122,6 +122,7 @@ function createVerbs(options: PoolAdminOptions, audit: AuditContext | null): Omi
       const url = checkedUrl(node.url)
       const row = await db.transaction(async (tx) => {
         if ((await getCustomer(tx, node.customerId)) === null) throw new Problem('customer_not_found')
+        await refuseTwice(tx, node.customerId, url)
         const made = await pool.insertNode(tx, newNodeRow(node, url, sealing))
         await recordNode(tx, made)
         return made
@@ -213,6 +214,13 @@ function checkedUrl(text: string): string {
   if (url.username !== '' || url.password !== '') throw refused('url must not hold credentials; use api_key')
   if (url.search !== '' || url.hash !== '') throw refused('url must not have a query or a fragment')
   return url.origin + url.pathname.replace(/\/+$/, '')
+}
+
+/** One server is one node of its owner: twice it would get twice the work that it has room for. */
+async function refuseTwice(tx: Database, customerId: string, url: string): Promise<void> {
+  const rows = await pool.listNodes(tx, customerId as CustomerId)
+  const same = rows.find((row) => row.url === url && row.adminState !== 'revoked')
+  if (same !== undefined) throw new Problem('node_exists', { param: 'url', detail: `It is ${same.nodeId}` })
 }
 
 function found(row: NodeRow | null): NodeRow {

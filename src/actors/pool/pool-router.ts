@@ -159,18 +159,30 @@ export class PoolRouter implements Router {
     return [...this.members.values()].map((node) => viewOf(node, this.catalogue, this.wayTo(node)))
   }
 
+  /** What an operator calls it; its id where its name is its address. null: unknown. */
+  nodeName(nodeId: string): string | null {
+    const row = this.members.get(nodeId as NodeId)?.row
+    if (row === undefined) return null
+    return row.url !== null && new URL(row.url).host === row.name ? nodeId : row.name
+  }
+
   counts(): {
     readonly nodes: Readonly<Partial<Record<NodeState, number>>>
     readonly inFlight: number
+    /** By `nodeName`, of nodes that have any. */
+    readonly inFlightByNode: Readonly<Record<string, number>>
     readonly queued: number
   } {
     const nodes: Partial<Record<NodeState, number>> = {}
+    const inFlightByNode: Record<string, number> = {}
     let inFlight = 0
-    for (const node of this.members.values()) {
+    for (const [nodeId, node] of this.members) {
       nodes[node.state] = (nodes[node.state] ?? 0) + 1
       inFlight += node.calls.size
+      const name = node.calls.size === 0 ? null : this.nodeName(nodeId)
+      if (name !== null) inFlightByNode[name] = (inFlightByNode[name] ?? 0) + node.calls.size
     }
-    return { nodes, inFlight, queued: this.queue.waiting }
+    return { nodes, inFlight, inFlightByNode, queued: this.queue.waiting }
   }
 
   /** Resolves when the node was asked, or at once for an unknown node. */

@@ -156,7 +156,7 @@ function registerBuildInfo(registry: Registry): void {
   new Gauge({ name, help, labelNames: ['version'], registers: [registry] }).set({ version }, 1)
 }
 
-/** Metrics of §18. No label carries a customer, a key, a node or anything a caller can make up. */
+/** Metrics of §18. No label carries a customer, a key, an address or anything a caller can make up. */
 export function createMetrics(): Metrics {
   const registry = new Registry()
   const current: Partial<MetricSources> = {}
@@ -165,7 +165,7 @@ export function createMetrics(): Metrics {
   const failures = codeCounter('upstream_failures_total', 'Calls to nodes that failed', registry)
   const errors = codeCounter('chat_errors_total', 'Chat requests that were refused or failed', registry)
   const mixtures = createMixtureMetrics(registry)
-  const models = createModelMetrics(registry)
+  const models = createModelMetrics(registry, (nodeId) => current.nodeName?.(nodeId) ?? null)
   registerBuildInfo(registry)
   registerScraped(registry, current)
   registerProcessMetrics(registry)

@@ -11,6 +11,8 @@ export interface ModelCallSample {
   readonly completionTokens: number
   /** The public id of a model that was found; null for a request refused before. Never a caller's own text. */
   readonly model: string | null
+  /** The id of the node that was called last; null: none was. */
+  readonly nodeId: string | null
 }
 
 /** Sums since the start of one model's series; the arrays are counts by bucket, not cumulated. */
@@ -32,6 +34,9 @@ export interface ModelMetrics {
 export const otherLabel = 'other'
 /** Series of distinct models; the rest is counted as `other`. */
 const modelLabelsMax = 1_000
+/** Distinct names of nodes; and series of a model on a node. The rest is counted as `other`. */
+const nodeLabelsMax = 500
+const placesMax = 2_000
 
 // Buckets of the OpenTelemetry semantic conventions for generative AI (docs/gen-ai/gen-ai-metrics.md).
 const tokenBuckets = Array.from({ length: 14 }, (_, i) => 4 ** i)
@@ -40,11 +45,17 @@ export const ttftBuckets = [0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.2
 export const perTokenBuckets = [0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1, 2.5]
 
 interface ModelSeries {
-  readonly duration: Series
-  readonly ttft: Series
   readonly perToken: Series
   readonly input: Series
   readonly output: Series
+  /** By the label of a node; `''`: of requests that no node was called for. */
+  readonly places: Map<string, PlaceSeries>
+}
+
+/** A model on a node. */
+interface PlaceSeries {
+  readonly duration: Series
+  readonly ttft: Series
 }
 
 function histograms(registry: Registry) {
@@ -65,29 +76,59 @@ function histograms(registry: Registry) {
   }
 }
 
-function seriesOf({ usage, duration, ttft, perToken }: ReturnType<typeof histograms>, model: string): ModelSeries {
-  const labels = { gen_ai_operation_name: 'chat', gen_ai_provider_name: brand, gen_ai_request_model: model }
+const labelsOf = (model: string) => ({
+  gen_ai_operation_name: 'chat',
+  gen_ai_provider_name: brand,
+  gen_ai_request_model: model,
+})
+
+type Histograms = ReturnType<typeof histograms>
+
+function seriesOf({ usage, perToken }: Histograms, model: string): ModelSeries {
+  const labels = labelsOf(model)
   return {
-    duration: duration.series(labels),
-    ttft: ttft.series(labels),
     perToken: perToken.series(labels),
     input: usage.series({ ...labels, gen_ai_token_type: 'input' }),
     output: usage.series({ ...labels, gen_ai_token_type: 'output' }),
+    places: new Map(),
   }
 }
 
-const totalsOf = ({ duration, ttft, perToken, input, output }: ModelSeries): ModelTotals => ({
-  requests: duration.count,
-  ttft: ttft.counts(),
-  perToken: perToken.counts(),
-  tokensIn: input.sum,
-  tokensOut: output.sum,
-})
+function placeOf({ duration, ttft }: Histograms, model: string, node: string): PlaceSeries {
+  const labels = { ...labelsOf(model), ...(node === '' ? {} : { node }) }
+  return { duration: duration.series(labels), ttft: ttft.series(labels) }
+}
 
-/** The series of each model, made at its first request. */
-export function createModelMetrics(registry: Registry): ModelMetrics {
+function totalsOf({ places, perToken, input, output }: ModelSeries): ModelTotals {
+  const ttft = new Float64Array(ttftBuckets.length + 1)
+  let requests = 0
+  for (const place of places.values()) {
+    requests += place.duration.count
+    for (const [i, count] of place.ttft.counts().entries()) ttft[i] = (ttft[i] ?? 0) + count
+  }
+  return { requests, ttft, perToken: perToken.counts(), tokensIn: input.sum, tokensOut: output.sum }
+}
+
+/** How nodes are called in metrics: each is asked for once. */
+function nodeLabels(nameOf: (nodeId: string) => string | null): (nodeId: string | null) => string {
+  const known = new Map<string, string>()
+  return (nodeId) => {
+    if (nodeId === null) return ''
+    const label = known.get(nodeId)
+    if (label !== undefined) return label
+    if (known.size >= nodeLabelsMax) return otherLabel
+    const name = nameOf(nodeId) ?? nodeId
+    known.set(nodeId, name)
+    return name
+  }
+}
+
+/** The series of each model and of each model on a node, made at its first request. */
+export function createModelMetrics(registry: Registry, nameOf: (nodeId: string) => string | null): ModelMetrics {
   const all = histograms(registry)
   const made = new Map<string, ModelSeries>()
+  const labelOf = nodeLabels(nameOf)
+  let places = 0
   const of = (model: string): ModelSeries => {
     const known = made.get(model)
     if (known) return known
@@ -96,12 +137,23 @@ export function createModelMetrics(registry: Registry): ModelMetrics {
     made.set(model, series)
     return series
   }
+  const placed = (series: ModelSeries, model: string, node: string): PlaceSeries => {
+    const known = series.places.get(node)
+    if (known) return known
+    const bounded = node === '' || node === otherLabel
+    if (places >= placesMax && !bounded) return placed(series, model, otherLabel)
+    if (!bounded) places++
+    const place = placeOf(all, made.get(model) === series ? model : otherLabel, node)
+    series.places.set(node, place)
+    return place
+  }
   return {
     call(sample) {
       if (sample.model === null) return
       const series = of(sample.model)
-      series.duration.observe(sample.durationS)
-      if (sample.ttftS !== null) series.ttft.observe(sample.ttftS)
+      const place = placed(series, sample.model, labelOf(sample.nodeId))
+      place.duration.observe(sample.durationS)
+      if (sample.ttftS !== null) place.ttft.observe(sample.ttftS)
       if (sample.promptTokens > 0) series.input.observe(sample.promptTokens)
       if (sample.completionTokens > 0) series.output.observe(sample.completionTokens)
     },

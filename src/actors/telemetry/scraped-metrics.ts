@@ -7,6 +7,10 @@ import type { LedgerState } from '../money/ledger.ts'
 export interface MetricSources {
   nodes(): Readonly<Partial<Record<NodeState, number>>>
   inFlight(): number
+  /** By the name of a node; those without a call are left out. */
+  inFlightByNode(): Readonly<Record<string, number>>
+  /** What an operator calls a node, never an address; null: unknown. */
+  nodeName(nodeId: string): string | null
   queued(): number
   receiptsWritten(): number
   receiptsDropped(): number
@@ -24,6 +28,10 @@ export interface MetricSources {
   spansDropped(): number
   payoutBatches(): Promise<Readonly<Record<string, number>>>
 }
+
+/** Names of nodes in flight; the rest is counted as `other`. */
+const nodesShownMax = 500
+const otherLabel = 'other'
 
 /** A series of each, also while there is none: an alert needs something to compare. */
 const openJobStatuses = ['queued', 'dispatched', 'running'] as const
@@ -103,9 +111,25 @@ function stored(
   })
 }
 
-function poolMetrics({ gaugeBy, gauge, counterBy }: Scraped, of: Partial<MetricSources>): void {
+/** A series per busy node; while there is none, one without a name, so that a sum is a number at any time. */
+function inFlightMetric(registry: Registry, of: Partial<MetricSources>): void {
+  new Gauge({
+    ...metric(registry, 'requests_in_flight', 'Calls that occupy a slot of a node'),
+    labelNames: ['node'],
+    collect() {
+      this.reset()
+      const busy = Object.entries(of.inFlightByNode?.() ?? {})
+      if (busy.length === 0) this.set({}, of.inFlight?.() ?? 0)
+      for (const [node, count] of busy.slice(0, nodesShownMax)) this.set({ node }, count)
+      const rest = busy.slice(nodesShownMax).reduce((sum, [, count]) => sum + count, 0)
+      if (rest > 0) this.set({ node: otherLabel }, rest)
+    },
+  })
+}
+
+function poolMetrics({ gaugeBy, gauge, counterBy }: Scraped, of: Partial<MetricSources>, registry: Registry): void {
   gaugeBy('state', 'nodes', 'Nodes by state', () => of.nodes?.())
-  gauge('requests_in_flight', 'Calls that occupy a slot of a node', () => of.inFlight?.())
+  inFlightMetric(registry, of)
   gauge('requests_queued', 'Requests that wait for a free slot', () => of.queued?.())
   gauge('tunnels', 'Tunnels of nodes that dialled in here', () => of.tunnels?.().tunnels)
   gauge('tunnel_streams', 'Requests under way in those tunnels', () => of.tunnels?.().streams)
@@ -140,7 +164,7 @@ function ledgerMetrics({ gauge, counter }: Scraped, of: Partial<MetricSources>):
 /** `sources` fills as the actors that own them start. */
 export function registerScraped(registry: Registry, sources: Partial<MetricSources>): void {
   const scraped = createScraped(registry)
-  poolMetrics(scraped, sources)
+  poolMetrics(scraped, sources, registry)
   recordMetrics(scraped, sources)
   ledgerMetrics(scraped, sources)
   const jobs = {

@@ -3,6 +3,7 @@ import { Audit } from './audit.tsx'
 import { Jobs } from './jobs.tsx'
 import { Money } from './money.tsx'
 import { Pool } from './pool.tsx'
+import { Requests } from './requests/requests.tsx'
 import { Statecharts } from './statecharts.tsx'
 import { Traffic } from './traffic.tsx'
 import { TryIt } from './try-it.tsx'
@@ -21,6 +22,7 @@ export const views: readonly View[] = [
   { id: 'pool', title: 'Pool', View: Pool, needs: ['GET /v1/admin/nodes'] },
   { id: 'statecharts', title: 'Statecharts', View: Statecharts, needs: ['GET /v1/admin/machines'] },
   { id: 'traffic', title: 'Traffic', View: Traffic, needs: ['GET /v1/admin/inspect'] },
+  { id: 'requests', title: 'Requests', View: Requests, needs: ['GET /v1/admin/requests'] },
   { id: 'jobs', title: 'Jobs', View: Jobs, needs: ['GET /v1/admin/jobs', 'GET /v1/admin/webhooks'] },
   { id: 'money', title: 'Money', View: Money, needs: ['GET /v1/admin/ledger/proof', 'GET /v1/admin/payout-batches'] },
   { id: 'audit', title: 'Audit', View: Audit, needs: ['GET /v1/admin/audit/summary', 'GET /v1/admin/approval-policy'] },

@@ -1,4 +1,4 @@
-import { useEffect, useState } from 'preact/hooks'
+import { useState } from 'preact/hooks'
 import type { Machine, MachineCounts, MachineList } from '../../protocol/wire/admin/inspect.ts'
 import { History, useTransitions } from '../parts/chart-history.tsx'
 import { ChartPicture } from '../parts/chart-picture.tsx'
@@ -9,26 +9,16 @@ import { Id } from '../parts/small.tsx'
 import { Empty, Part } from '../parts/states.tsx'
 import { machines as counted } from '../state/live.ts'
 import { useLoad } from '../state/load.ts'
+import { usePlace } from '../state/place.ts'
 import { InstanceFacts } from './instance-facts.tsx'
 
 const rowsEveryMs = 10_000
 const instancesShownMax = 60
 
-/** `#statecharts/<machine>/<id>`. */
-function usePlace(): readonly [machine: string, id: string | null] {
-  const read = () => location.hash.split('/')
-  const [parts, setParts] = useState(read())
-  useEffect(() => {
-    const changed = () => setParts(read())
-    addEventListener('hashchange', changed)
-    return () => removeEventListener('hashchange', changed)
-  }, [])
-  return [parts[1] ?? '', parts[2] ?? null]
-}
-
 export function Statecharts() {
   const [list, again] = useLoad<MachineList>('/v1/admin/machines')
-  const [wanted, id] = usePlace()
+  // `#statecharts/<machine>/<id>`
+  const { id: wanted, below: id } = usePlace()
   return (
     <>
       <h1>Statecharts</h1>

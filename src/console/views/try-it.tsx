@@ -1,6 +1,7 @@
 import { useEffect, useState } from 'preact/hooks'
 import { Refusal } from '../state/api.ts'
 import { gatewayKey, modelsFor } from '../state/conversation.ts'
+import { placeOf } from '../state/place.ts'
 import { Conversation } from './try-conversation.tsx'
 import { MixtureForm, type MixtureSetting, mixtureOf, noMixture } from './try-mixture.tsx'
 
@@ -31,7 +32,7 @@ function useModels(given: string): { readonly models: readonly string[]; readonl
 
 export function TryIt() {
   const { models, why } = useModels(gatewayKey.value.trim())
-  const [chosen, setChosen] = useState('')
+  const [chosen, setChosen] = useState(placeOf(location.hash).query.get('model') ?? '')
   const [mixture, setMixture] = useState<MixtureSetting>(noMixture)
   const model = models.includes(chosen) ? chosen : (models[0] ?? '')
   return (

@@ -4,6 +4,10 @@ const nul = /\u0000/g
 
 export type CsvCell = string | number | boolean | null
 
+/** Of a view whose members are all cells, in the order of the columns. */
+export const cellsOf = <K extends string, T extends { readonly [C in K]: CsvCell }>(view: T, columns: readonly K[]) =>
+  columns.map((column): CsvCell => view[column])
+
 /** Every field quoted (RFC 4180), null is empty, and nothing that a spreadsheet would run (§13). */
 function cellText(cell: CsvCell): string {
   if (cell === null) return '""'
@@ -12,16 +16,48 @@ function cellText(cell: CsvCell): string {
   return `"${inert.replaceAll('"', '""')}"`
 }
 
+const csvLine = (row: readonly CsvCell[]) => `${row.map(cellText).join(',')}\r\n`
+
 /** Header line and rows, each ended by CRLF. */
 export function csvText(columns: readonly string[], rows: readonly (readonly CsvCell[])[]): string {
-  return [columns, ...rows].map((row) => `${row.map(cellText).join(',')}\r\n`).join('')
+  return [columns, ...rows].map(csvLine).join('')
+}
+
+const encoder = new TextEncoder()
+
+/**
+ * A table of any length: a page is read when the client has taken the one before, and none for a client that has left. A read
+ * that fails breaks the answer off, so that half a table never looks like a whole one.
+ */
+export function csvStream(
+  columns: readonly string[],
+  pages: AsyncGenerator<readonly (readonly CsvCell[])[]>,
+): ReadableStream<Uint8Array> {
+  let begun = false
+  return new ReadableStream<Uint8Array>(
+    {
+      async pull(controller) {
+        if (!begun) {
+          begun = true
+          return controller.enqueue(encoder.encode(csvText(columns, [])))
+        }
+        const { done, value } = await pages.next()
+        if (done === true) controller.close()
+        else controller.enqueue(encoder.encode(value.map(csvLine).join('')))
+      },
+      async cancel() {
+        await pages.return(undefined)
+      },
+    },
+    { highWaterMark: 1 },
+  )
 }
 
 /** `name-20261120.csv` */
 export function csvResponse(
   name: string,
   day: string,
-  text: string,
+  text: string | ReadableStream<Uint8Array>,
   headers: Readonly<Record<string, string>>,
 ): Response {
   return new Response(text, {

@@ -42,6 +42,9 @@ const expectedKey = Symbol('expected')
 export const filter = (description: string, pattern = '^[^\\u0000-\\u001f\\u007f]{1,128}$', expected?: string) =>
   Type.Optional(Type.Unsafe<string>({ type: 'string', pattern, description, [expectedKey]: expected }))
 
+/** For answers that have a table form. */
+export const formatParameter = filter('`json` (default) or `csv`', '^(?:[jJ][sS][oO][nN]|[cC][sS][vV])$', 'json or csv')
+
 /** A filter by one of a few words. */
 export const oneOf = <T extends string>(values: readonly T[], description = `One of ${values.join(', ')}`) =>
   Type.Optional(

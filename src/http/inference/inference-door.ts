@@ -87,6 +87,7 @@ export class InferenceDoor implements InferencePlace {
     const { operation } = this
     const body = operation.read(text)
     line.stream = body.stream === true
+    line.mixed = body.svc?.mixture !== undefined
     const query = queryOf(request.url)
     return {
       operation,

@@ -1,5 +1,6 @@
 import type { Access } from '../../actors/accounts/access.ts'
-import type { ChatRecord, ChatRecorder } from '../../actors/chat/chat-command.ts'
+import { type ChatRecord, type ChatRecorder, uncalled } from '../../actors/chat/chat-command.ts'
+import type { Operation } from '../../actors/operations/operation.ts'
 import type { ChatSample } from '../../actors/telemetry/metrics.ts'
 import type { Span } from '../../actors/telemetry/tracing.ts'
 import { newId, type RequestId } from '../../ids.ts'
@@ -10,10 +11,14 @@ import { clientRequestId, logRequest } from '../frame/request-log.ts'
 /** How an operation is known outside of it. */
 export interface InferencePlace {
   readonly context: HttpContext
+  readonly operation: Operation
   /** The canonical path: metrics, traces and log lines know the operation by it. */
   readonly route: string
   readonly measure: (sample: ChatSample) => void
 }
+
+/** A mixture is a chat, and a request of another kind for whoever looks for what was slow. */
+const mixtureName = 'mixture'
 
 /** One request as its log line knows it. The general hooks are left out here: they cost as much as the routing. */
 export class InferenceLine implements ChatRecorder {
@@ -26,6 +31,7 @@ export class InferenceLine implements ChatRecorder {
   readonly span: Span | null
   access: Access | null = null
   stream = false
+  mixed = false
   private recorded = false
 
   constructor(
@@ -53,6 +59,7 @@ export class InferenceLine implements ChatRecorder {
       promptTokens: record.usage?.prompt_tokens ?? 0,
       completionTokens: record.usage?.completion_tokens ?? 0,
       model: record.model,
+      nodeId: record.nodeId,
       stream: this.stream,
       code: record.code,
     })
@@ -67,12 +74,39 @@ export class InferenceLine implements ChatRecorder {
       addressHash: gateway.hashAddress(this.address),
       clientRequestId: this.clientRequestId,
       jobId: record.jobId,
+      model: record.model,
+      nodeId: record.nodeId,
+      tries: record.attempts,
+      ttftMs: record.ttftMs,
+      promptTokens: record.usage?.prompt_tokens ?? null,
+      completionTokens: record.usage?.completion_tokens ?? null,
+    })
+    const { access } = this
+    // A stranger leaves a line and a count, and cannot fill the table.
+    if (access === null) return
+    gateway.requests.write({
+      requestId: this.requestId,
+      customerId: access.customerId,
+      keyId: access.keyId,
+      operation: this.mixed ? mixtureName : this.place.operation.name,
+      stream: this.stream,
+      record,
     })
   }
 
   /** A refusal before the request reached the pool. */
   refused(status: number, code: ChatRecord['code']): void {
     const latencyMs = performance.now() - this.startedMs
-    this.record({ model: null, status, code, latencyMs, ttftMs: null, usage: null, attempts: 0, jobId: null })
+    this.record({
+      model: null,
+      status,
+      code,
+      latencyMs,
+      ttftMs: null,
+      usage: null,
+      attempts: 0,
+      jobId: null,
+      ...uncalled,
+    })
   }
 }

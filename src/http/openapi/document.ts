@@ -57,6 +57,7 @@ const tags = [
     description: 'Beyond the specification: the gateway’s statecharts and their transitions, for the console',
   },
   { name: 'Node agents (extension)', description: 'Beyond the specification: the routes that node agents call' },
+  { name: 'Requests (extension)', description: 'Beyond the specification: what became of each request' },
   { name: 'Model catalogue (extension)', description: 'Beyond the specification: aliases, names, lengths, prices' },
   { name: 'Private jobs (extension)', description: 'Beyond the specification: keys of nodes, commands, webhooks' },
   { name: 'Extensions', description: 'Beyond the specification: health, metrics, discovery' },

@@ -6,13 +6,16 @@ import { approvalPolicy } from './approval-policy.ts'
 import { auditSummary } from './audit-summary.ts'
 import { booksCheck } from './books-check.ts'
 import { commandEvents } from './command-events.ts'
+import { invoice } from './invoice.ts'
 import { ledgerProof } from './ledger-proof.ts'
 import { type AnyReport, reportRoute } from './report.ts'
+import { requestReport } from './requests.ts'
 import { treasury } from './treasury.ts'
 import { usageExport } from './usage-export.ts'
 
 export const reports: readonly AnyReport[] = [
   usageExport,
+  invoice,
   treasury,
   accessEvents,
   approvalEvents,
@@ -20,6 +23,7 @@ export const reports: readonly AnyReport[] = [
   auditSummary,
   approvalPolicy,
   ledgerProof,
+  requestReport,
   booksCheck,
 ]
 

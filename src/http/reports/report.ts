@@ -5,8 +5,9 @@ import { type AdminAction, type AdminRole, adminRoute } from '../../machines/rul
 import { utcDay } from '../../time.ts'
 import type { AdminCall } from '../frame/admin-call.ts'
 import type { HttpContext } from '../frame/context.ts'
-import { type CsvCell, csvResponse, csvText } from '../frame/csv.ts'
-import { asks, filter, type QueryParameters, type QueryValues } from '../frame/query.ts'
+import { type CsvCell, csvResponse, csvStream, csvText } from '../frame/csv.ts'
+import { begun, nextLink } from '../frame/page.ts'
+import { asks, formatParameter, type QueryParameters, type QueryValues } from '../frame/query.ts'
 import { describe } from '../frame/route-table.ts'
 import { admin } from '../plugins/admin.ts'
 
@@ -15,6 +16,18 @@ export interface ReportCsv<B> {
   readonly name: string
   readonly columns: readonly string[]
   readonly rows: (body: B) => readonly (readonly CsvCell[])[]
+}
+
+/** A table of all pages, however many: read while it is sent. Without `limit` it has every row of the range. */
+export interface ReportPages<Q extends QueryParameters> {
+  readonly name: string
+  readonly columns: readonly string[]
+  /** `most`: the `limit` that was given; null: none was. */
+  readonly pages: (
+    context: HttpContext,
+    input: ReportInput<Q>,
+    most: number | null,
+  ) => AsyncGenerator<readonly (readonly CsvCell[])[]>
 }
 
 /**
@@ -30,7 +43,7 @@ export interface Report<Q extends QueryParameters = QueryParameters, S extends T
   readonly query: Q
   readonly response: S
   readonly read: (context: HttpContext, input: ReportInput<Q>) => Promise<Static<S>>
-  readonly csv?: ReportCsv<Static<S>>
+  readonly csv?: ReportCsv<Static<S>> | ReportPages<Q>
   /**
    * For a read with an approval event (§16, exports). The event is written before the answer, or there is no answer.
    */
@@ -56,15 +69,13 @@ export function report<const Q extends QueryParameters, S extends TObject>(spec:
   return spec as unknown as AnyReport
 }
 
-const format = filter('`json` (default) or `csv`', '^(?:[jJ][sS][oO][nN]|[cC][sS][vV])$', 'json or csv')
-
 /** Mounts one report. */
 export function reportRoute(context: HttpContext, spec: AnyReport): AnyElysia {
   const { csv, params } = spec
-  const query: QueryParameters = csv === undefined ? spec.query : { ...spec.query, format }
+  const query: QueryParameters = csv === undefined ? spec.query : { ...spec.query, format: formatParameter }
   return new Elysia().use(admin(context)).get(
     adminRoute(spec.action).path,
-    async ({ actor, call, query: values, params: given, set }): Promise<never> => {
+    async ({ actor, call, query: values, params: given, request, set }): Promise<never> => {
       const input: ReportInput<QueryParameters> = {
         params: given as Record<string, string>,
         query: values,
@@ -72,10 +83,17 @@ export function reportRoute(context: HttpContext, spec: AnyReport): AnyElysia {
         role: actor.role,
         nowMs: Date.now(),
       }
-      const body = await answered(context, spec, input, call)
-      if (csv === undefined || input.format === 'json') return body as never
-      const headers = set.headers as Readonly<Record<string, string>>
-      return csvResponse(csv.name, utcDay(input.nowMs), csvText(csv.columns, csv.rows(body)), headers) as never
+      const headers = set.headers as Record<string, string>
+      if (csv !== undefined && input.format === 'csv') {
+        const text = await csvOf(context, spec, csv, { input, call, limited: isLimited(request.url) })
+        // A long table goes as fast as its client takes it.
+        if (typeof text !== 'string') context.connections.lift(request)
+        return csvResponse(csv.name, utcDay(input.nowMs), text, headers) as never
+      }
+      const body = await answered(context, spec, input, call, () => spec.read(context, input))
+      const { next_cursor: cursor } = body as { readonly next_cursor?: string | null }
+      if (cursor != null) headers.link = nextLink(context.gateway.baseUrl(), request.url, cursor)
+      return body as never
     },
     {
       action: spec.action,
@@ -92,15 +110,41 @@ export function reportRoute(context: HttpContext, spec: AnyReport): AnyElysia {
   ) as unknown as AnyElysia
 }
 
-async function answered(
+const isLimited = (url: string) => new URL(url).searchParams.has('limit')
+
+interface CsvCall {
+  readonly input: ReportInput<QueryParameters>
+  readonly call: AdminCall
+  readonly limited: boolean
+}
+
+async function csvOf(
   context: HttpContext,
-  { read, deed }: AnyReport,
+  spec: AnyReport,
+  csv: NonNullable<AnyReport['csv']>,
+  { input, call, limited }: CsvCall,
+): Promise<string | ReadableStream<Uint8Array>> {
+  if ('rows' in csv) {
+    const body = await answered(context, spec, input, call, () => spec.read(context, input))
+    return csvText(csv.columns, csv.rows(body))
+  }
+  const most = limited ? Number(input.query.limit) : null
+  // The first page is read before the status is sent, so that what is wrong with the question has its own status.
+  const pages = await answered(context, spec, input, call, () => begun(csv.pages(context, input, most)))
+  return csvStream(csv.columns, pages)
+}
+
+/** What is read, and the event of a read that has one: it is written before the answer, or there is none. */
+async function answered<T>(
+  context: HttpContext,
+  { deed }: AnyReport,
   input: ReportInput<QueryParameters>,
   call: AdminCall,
-): Promise<Static<TObject>> {
-  if (deed === undefined) return read(context, input)
+  read: () => Promise<T>,
+): Promise<T> {
+  if (deed === undefined) return read()
   const audit = call.bare()
-  const body = await read(context, input)
+  const found = await read()
   await context.gateway.audit.note(audit, deed(input))
-  return body
+  return found
 }

@@ -1,27 +1,52 @@
 import { brand } from '../../brand.ts'
 import { getCustomer } from '../../db/queries/accounts/accounts.ts'
-import { ledgerUsage } from '../../db/queries/money/ledger.ts'
+import { ledgerPage, ledgerTotals } from '../../db/queries/money/ledger.ts'
 import { Problem } from '../../errors.ts'
 import { UsageExport } from '../../protocol/wire/money/billing.ts'
 import { isoTime } from '../../time.ts'
 import { customerParams } from '../frame/admin-input.ts'
-import { limitOf, windowDays } from '../frame/query.ts'
-import { usageView, windowStart } from '../views/money.ts'
+import type { HttpContext } from '../frame/context.ts'
+import { cellsOf } from '../frame/csv.ts'
+import { ledgerPlace, ledgerQuery, readLedgerRange, seqOf } from '../frame/ledger-range.ts'
+import { allPages, type Place, pageOf, readCursor } from '../frame/page.ts'
+import { limitOf } from '../frame/query.ts'
+import { ledgerEntryView, usageView } from '../views/money.ts'
 import { report } from './report.ts'
 
-/** Endpoint 13. The CSV has the entries alone. */
+const query = { ...ledgerQuery, limit: limitOf(1_000, 10_000) } as const
+const columns = [
+  'entry_id',
+  'private_job_id',
+  'receipt_hash',
+  'kind',
+  'amount_wei',
+  'balance_after_wei',
+  'reserved_after_wei',
+  'created_at',
+] as const
+
+/** Throws where there is no such customer: also before the first line of a table. */
+async function customerOf({ gateway }: HttpContext, customerId: string) {
+  const row = await getCustomer(gateway.db, customerId)
+  if (row === null) throw new Problem('customer_not_found')
+  return row
+}
+
+/** Endpoint 13. The CSV has the entries alone: all of the range, unless `limit` is given. */
 export const usageExport = report({
   action: 'customer.usage.export',
   tag: 'Billing',
   summary: "Export a customer's ledger",
   params: customerParams,
-  query: { window_days: windowDays, limit: limitOf(1_000, 10_000) },
+  query,
   response: UsageExport,
-  read: async ({ gateway }, { params, query, nowMs }) => {
-    const customerId = params.customer_id ?? ''
-    const row = await getCustomer(gateway.db, customerId)
-    if (row === null) throw new Problem('customer_not_found')
-    const usage = await ledgerUsage(gateway.db, customerId, windowStart(nowMs, query.window_days), query.limit)
+  read: async (context, { params, query, nowMs }) => {
+    const { db } = context.gateway
+    const row = await customerOf(context, params.customer_id ?? '')
+    const range = readLedgerRange(query, row.customerId, nowMs)
+    const totals = await ledgerTotals(db, range)
+    const found = await ledgerPage(db, range, seqOf(readCursor(query.cursor)), query.limit + 1)
+    const { shown, page } = pageOf(found, query.limit, ledgerPlace)
     return {
       object: `${brand}.admin.customer_usage_export` as const,
       generated_at: isoTime(nowMs),
@@ -36,7 +61,8 @@ export const usageExport = report({
         available_wei: (row.balanceWei - row.reservedWei).toString(),
         created_at: isoTime(row.createdAt),
       },
-      usage: usageView(usage),
+      ...page,
+      usage: usageView({ totals, entries: shown }),
     }
   },
   deed: ({ params, query, format }) => ({
@@ -45,26 +71,14 @@ export const usageExport = report({
   }),
   csv: {
     name: 'customer-usage',
-    columns: [
-      'entry_id',
-      'private_job_id',
-      'receipt_hash',
-      'kind',
-      'amount_wei',
-      'balance_after_wei',
-      'reserved_after_wei',
-      'created_at',
-    ],
-    rows: ({ usage }) =>
-      usage.entries.map((entry) => [
-        entry.entry_id,
-        entry.private_job_id,
-        entry.receipt_hash,
-        entry.kind,
-        entry.amount_wei,
-        entry.balance_after_wei,
-        entry.reserved_after_wei,
-        entry.created_at,
-      ]),
+    columns,
+    pages: async function* (context, { params, query, nowMs }, most) {
+      const { customerId } = await customerOf(context, params.customer_id ?? '')
+      const range = readLedgerRange(query, customerId, nowMs)
+      const read = (after: Place | null, limit: number) => ledgerPage(context.gateway.db, range, seqOf(after), limit)
+      for await (const rows of allPages(readCursor(query.cursor), most, read, ledgerPlace)) {
+        yield rows.map((row) => cellsOf(ledgerEntryView(row), columns))
+      }
+    },
   },
 })

@@ -1,16 +1,20 @@
 import type { BatchProof, PayoutBatch } from '../../actors/money/settlement.ts'
 import { brand } from '../../brand.ts'
-import type { KindTotal, LedgerEntry as LedgerEntryRow } from '../../db/queries/money/ledger.ts'
+import type {
+  InvoiceLine as InvoiceLineRow,
+  KindTotal,
+  LedgerEntry as LedgerEntryRow,
+} from '../../db/queries/money/ledger.ts'
 import type { SettlementGroup as GroupRow } from '../../db/queries/money/payouts.ts'
 import type { BatchRow } from '../../db/queries/money/public-settlement.ts'
-import type { LedgerEntry } from '../../protocol/wire/money/billing.ts'
+import type { InvoiceLine, LedgerEntry } from '../../protocol/wire/money/billing.ts'
 import type { SettlementGroup } from '../../protocol/wire/money/money.ts'
 import { dayMs, isoTime } from '../../time.ts'
 
 export const instant = (at: Date | null) => (at === null ? null : isoTime(at))
 export const windowStart = (nowMs: number, windowDays: number) => new Date(nowMs - windowDays * dayMs)
 
-function ledgerEntryView(row: LedgerEntryRow): LedgerEntry {
+export function ledgerEntryView(row: LedgerEntryRow): LedgerEntry {
   return {
     entry_id: row.entryId,
     private_job_id: row.privateJobId,
@@ -32,6 +36,18 @@ export function usageView(usage: {
     entries: usage.entries.map(ledgerEntryView),
   }
 }
+
+export const invoiceLineView = (line: InvoiceLineRow): InvoiceLine => ({
+  entry_id: line.entryId,
+  created_at: isoTime(line.createdAt),
+  work_id: line.workId,
+  kind: line.kind,
+  model_id: line.modelId,
+  prompt_tokens: line.promptTokens,
+  completion_tokens: line.completionTokens,
+  amount_wei: line.amountWei.toString(),
+  receipt_hash: line.receiptHash,
+})
 
 export function groupView(row: GroupRow): SettlementGroup {
   return {

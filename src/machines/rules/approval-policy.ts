@@ -120,6 +120,13 @@ export const adminRoutes = {
     ['GET', '/v1/admin/customers/:customer_id/usage-export'],
     noReasonYet,
   ),
+  'customer.invoice.export': change(
+    'operator',
+    'data_export',
+    'customer',
+    ['GET', '/v1/admin/customers/:customer_id/invoice'],
+    noReasonYet,
+  ),
   'billing.treasury.read': read('operator', 'billing', '/v1/admin/billing/treasury-report'),
   'audit.access.read': read('viewer', 'audit', '/v1/admin/access-events'),
   'audit.approval.read': read('viewer', 'audit', '/v1/admin/approval-events'),
@@ -254,6 +261,9 @@ export const adminRoutes = {
   'ledger.proof.read': read('operator', 'billing', '/v1/admin/ledger/proof'),
   'ledger.check.read': read('operator', 'billing', '/v1/admin/ledger/check'),
 
+  'receipt.read': read('viewer', 'settlement', '/v1/admin/receipts/:receipt_hash'),
+  'request.list': read('viewer', 'observability', '/v1/admin/requests'),
+  'request.read': read('viewer', 'observability', '/v1/admin/requests/:request_id'),
   'explain.read': read('viewer', 'observability', '/v1/admin/explain'),
   'mixture.list': read('viewer', 'observability', '/v1/admin/mixtures'),
   'machine.list': read('viewer', 'observability', '/v1/admin/machines'),

@@ -12,6 +12,7 @@ const sample = {
   promptTokens: 10,
   completionTokens: 20,
   model: 'm',
+  nodeId: null,
   stream: true,
   code: null,
 }

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { Ledger, type Reservation } from '../../../src/actors/money/ledger.ts'
 import { openDatabase } from '../../../src/db/client.ts'
-import { ledgerUsage } from '../../../src/db/queries/money/ledger.ts'
+import { ledgerPage } from '../../../src/db/queries/money/ledger.ts'
 import { Problem } from '../../../src/errors.ts'
 import { newId } from '../../../src/ids.ts'
 import { createLog } from '../../../src/log.ts'
@@ -39,7 +39,7 @@ const amounts = async (customerId: string) => {
   return { balance: BigInt(row?.b ?? -1), reserved: BigInt(row?.r ?? -1) }
 }
 const entries = async (customerId: string) =>
-  (await ledgerUsage(database.db, customerId, new Date(0), 1_000)).entries.toReversed()
+  (await ledgerPage(database.db, { customerId, from: new Date(0), to: null }, null, 1_000)).toReversed()
 /** Until the release that nobody awaits is written. */
 const released = async () => {
   while (ledger.state().waiting > 0) await Bun.sleep(1)

@@ -8,6 +8,7 @@ const sample: ChatSample = {
   promptTokens: 20,
   completionTokens: 300,
   model: 'm',
+  nodeId: null,
   stream: true,
   code: null,
 }

@@ -42,6 +42,7 @@ const matrix: Readonly<Record<Role, readonly string[]>> = {
   ],
   operator: [
     'GET /v1/admin/customers/:customer_id/usage-export',
+    'GET /v1/admin/customers/:customer_id/invoice',
     'GET /v1/admin/billing/treasury-report',
     'GET /v1/admin/customers',
     'GET /v1/admin/customers/:customer_id',
@@ -74,6 +75,9 @@ const matrix: Readonly<Record<Role, readonly string[]>> = {
     'GET /v1/admin/payout-batches',
     'GET /v1/admin/payout-batches/:batch_id/proofs',
     'GET /v1/admin/explain',
+    'GET /v1/admin/receipts/:receipt_hash',
+    'GET /v1/admin/requests',
+    'GET /v1/admin/requests/:request_id',
     'GET /v1/admin/jobs',
     'GET /v1/admin/webhooks',
     'GET /v1/admin/mixtures',

@@ -241,6 +241,7 @@ test('§27: an id in the path that can be none is the 404 of its resource, on ev
     webhook_id: 'webhook_not_found',
     job_id: 'job_not_found',
     machine: 'machine_not_found',
+    request_id: 'request_not_found',
   }
   // The report of a node says of an unknown node what it says of a wrong signature (§15); the other has a proof of its own.
   const apart = ['/v1/nodes/:node_id/payouts', '/v1/nodes/:node_id/payouts/proofs', '/v1/peer/nodes/:node_id']

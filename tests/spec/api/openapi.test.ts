@@ -107,14 +107,15 @@ test('§13, §16: what can be had as a table names both types, and answers with 
     const isTable = tables.some((each) => each.operation === operation)
     expect([path, types.includes('text/csv')]).toEqual([path, isTable])
   }
-  const { customer_id: customerId } = await json(
+  const { customer_id: customerId, customer_token: token } = await json(
     await gateway.ask('POST', '/v1/admin/customers', { as: 'admin', json: { display_name: 'reader' } }),
   )
+  const reader = { 'x-svc-customer-id': String(customerId), 'x-svc-customer-token': String(token) }
   for (const { path, operation } of tables) {
     const content = operation.responses['200']?.content ?? {}
     expect([path, Object.keys(content)]).toEqual([path, ['application/json', 'text/csv']])
     const place = path.replace('{customer_id}', String(customerId))
-    const table = await gateway.ask('GET', `${place}?format=csv`, { as: 'admin' })
+    const table = await gateway.ask('GET', `${place}?format=csv`, { as: 'admin', headers: reader })
     expect([path, table.status, table.headers.get('content-type')?.split(';')[0]]).toEqual([path, 200, 'text/csv'])
     const [head = ''] = (await table.text()).split('\r\n')
     const { description = '' } = (content['text/csv']?.schema ?? {}) as { readonly description?: string }

@@ -24,6 +24,9 @@ beforeAll(async () => {
 })
 afterAll(() => gateway.stop())
 
+/** §32. */
+const lastPage = { next_cursor: null, truncated: false }
+
 const ids = async () =>
   (await gateway.database.sql<{ customer_id: string }[]>`select customer_id from customers`).map(
     (row) => row.customer_id,
@@ -38,11 +41,12 @@ const list = async (kind: string, query = '') =>
 const instant = expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/)
 const prefix = expect.stringMatching(/^[0-9a-f]{12}$/)
 
-test('§16: access events have exactly the fields of the specification', async () => {
+test('§16: access events have exactly the fields of the specification, and where the list goes on', async () => {
   const query = '?path_template=/v1/admin/nodes&method=GET&status_code=200&actor_role=viewer&limit=1'
   expect(await list('access', query)).toEqual({
     object: 'svc.admin.access_event_list',
     generated_at: instant,
+    ...lastPage,
     count: 1,
     method: 'GET',
     path_template: '/v1/admin/nodes',
@@ -77,12 +81,13 @@ test('§16: access events have exactly the fields of the specification', async (
   expect((await list('access', '?status_code=401')).events).toMatchObject([{ actor_type: 'unauthenticated' }])
 })
 
-test('§16: approval events have exactly the fields of the specification', async () => {
+test('§16: approval events have exactly the fields of the specification, and where the list goes on', async () => {
   const [customer] = await ids()
   const query = `?action=customer.create&category=billing&target_type=customer&target_id=${customer}&actor_role=admin`
   expect(await list('approval', query)).toEqual({
     object: 'svc.admin.approval_event_list',
     generated_at: instant,
+    ...lastPage,
     count: 1,
     action: 'customer.create',
     category: 'billing',
@@ -110,11 +115,12 @@ test('§16: approval events have exactly the fields of the specification', async
   expect(await list('approval', '?target_id=nobody')).toMatchObject({ count: 0, events: [] })
 })
 
-test('§16: command events have exactly the fields of the specification', async () => {
+test('§16: command events have exactly the fields of the specification, and where the list goes on', async () => {
   const { events } = await list('command')
   expect(await list('command', `?command_id=${events[0]?.command_id}&action=node.drain&actor_role=operator`)).toEqual({
     object: 'svc.admin.command_event_list',
     generated_at: instant,
+    ...lastPage,
     count: 1,
     command_id: events[0]?.command_id,
     action: 'node.drain',
@@ -143,4 +149,37 @@ test('§17: bounds of the filters', async () => {
   const worse = ['?path_template=', '?method=get', '?actor_role=root', '?actor_role=ADMIN', '?limit=1&limit=2']
   for (const query of good) expect([query, await status(query)]).toEqual([query, 200])
   for (const query of [...bad, ...worse]) expect([query, await status(query)]).toEqual([query, 400])
+})
+
+test('§32: each list of events goes on by its cursor and its Link, within a range, and its table has every page', async () => {
+  for (const kind of ['access', 'approval', 'command'] as const) {
+    const whole = await list(kind, '?limit=1000')
+    // Reading the lists is itself an admin call: later pages are read up to the moment before.
+    const to = new Date(Date.parse(String(whole.events[0]?.created_at)) + 1).toISOString()
+    const seen: unknown[] = []
+    let path: string | undefined = `/v1/admin/${kind}-events?limit=1&to=${to}`
+    while (path !== undefined) {
+      const response: Response = await gateway.ask('GET', path, { as: 'viewer' })
+      const page = (await json(response)) as {
+        events: readonly unknown[]
+        next_cursor: string | null
+        truncated: boolean
+      }
+      seen.push(...page.events)
+      expect(page.truncated).toBe(page.next_cursor !== null)
+      path = /^<[^>]*?(\/v1\/admin[^>]*)>; rel="next"$/.exec(response.headers.get('link') ?? '')?.[1]
+    }
+    const { events } = await list(kind, `?limit=1000&to=${to}`)
+    expect(seen).toEqual([...events])
+    const table = await (
+      await gateway.ask('GET', `/v1/admin/${kind}-events?format=csv&to=${to}`, { as: 'viewer' })
+    ).text()
+    expect(table.split('\r\n').length).toBe(events.length + 2)
+    const none = await list(kind, `?to=${new Date(0).toISOString()}`)
+    expect([none.count, none.events]).toEqual([0, []])
+  }
+  const wrong = await gateway.ask('GET', '/v1/admin/access-events?from=2026-02-01T00:00:00Z&to=2026-01-01T00:00:00Z', {
+    as: 'viewer',
+  })
+  expect([wrong.status, (await json(wrong)).code]).toEqual([400, 'invalid_parameter'])
 })

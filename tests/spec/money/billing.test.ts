@@ -1,7 +1,13 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { Value } from '@sinclair/typebox/value'
 import { csvText } from '../../../src/http/frame/csv.ts'
-import { Credit, CustomerAccount, CustomerUsage, UsageExport } from '../../../src/protocol/wire/money/billing.ts'
+import {
+  Credit,
+  CustomerAccount,
+  CustomerUsage,
+  Invoice,
+  UsageExport,
+} from '../../../src/protocol/wire/money/billing.ts'
 import { LedgerProof, TreasuryReport } from '../../../src/protocol/wire/money/money.ts'
 import { json, startTestGateway, type TestGateway } from '../../support/gateways/http-gateway.ts'
 import { expectBooksBalance } from '../../support/money/ledger.ts'
@@ -164,7 +170,15 @@ describe('endpoints 11 and 12: account and usage', () => {
       entries: Record<string, unknown>[]
       totals: unknown[]
     }
-    expect(Object.keys(usage).sort()).toEqual(['customer_id', 'entries', 'generated_at', 'status', 'totals'])
+    expect(Object.keys(usage).sort()).toEqual([
+      'customer_id',
+      'entries',
+      'generated_at',
+      'next_cursor',
+      'status',
+      'totals',
+      'truncated',
+    ])
     expect(Object.keys(usage).sort()).toEqual(Object.keys(CustomerUsage.properties).sort())
     expect(usage).toMatchObject({
       status: 'ok',
@@ -299,6 +313,54 @@ describe('endpoint 13: usage export', () => {
     expect((await gateway.ask('GET', `${path}?limit=10001`, { as: 'operator' })).status).toBe(400)
     const none = await gateway.ask('GET', '/v1/admin/customers/none/usage-export', { as: 'operator' })
     expect((await json(none)).code).toBe('customer_not_found')
+  })
+
+  test('§32: an invoice has a line per billed request and nothing else, and pages of both reach every line', async () => {
+    const one = await customer()
+    await credit(one.id, { amount_wei: '100' })
+    const hashes: string[] = []
+    for (const amountWei of [5n, 6n, 7n]) {
+      hashes.unshift(await payFor(gateway.database, { customerId: one.id, nodeId: 'node_a', amountWei }))
+    }
+    const path = `/v1/admin/customers/${one.id}/invoice`
+    const invoice = (await json(await gateway.ask('GET', path, { as: 'operator' }))) as unknown as Invoice
+    expect([...Value.Errors(Invoice, invoice)]).toEqual([])
+    expect(invoice).toMatchObject({ total_wei: '18', count: 3, truncated: false, next_cursor: null })
+    expect(invoice.lines.map(({ receipt_hash }) => receipt_hash)).toEqual(hashes)
+    expect(invoice.lines.map(({ amount_wei }) => amount_wei)).toEqual(['7', '6', '5'])
+    const table = await (await gateway.ask('GET', `${path}?format=csv`, { as: 'operator' })).text()
+    expect(
+      table
+        .split('\r\n')
+        .slice(1, -1)
+        .map((line) => line.split(',').at(-1)),
+    ).toEqual(hashes.map((hash) => `"${hash}"`))
+    for (const [place, linesOf] of [
+      [path, ({ lines }: Record<string, unknown>) => lines as object[]],
+      [
+        `/v1/admin/customers/${one.id}/usage-export`,
+        ({ usage }: Record<string, unknown>) => (usage as { entries: object[] }).entries,
+      ],
+    ] as const) {
+      const whole = linesOf(await json(await gateway.ask('GET', place, { as: 'operator' })))
+      const seen: object[] = []
+      let next: string | null = ''
+      while (next !== null) {
+        const cursor: string = next === '' ? '' : `&cursor=${next}`
+        const page: Record<string, unknown> = await json(
+          await gateway.ask('GET', `${place}?limit=2${cursor}`, { as: 'operator' }),
+        )
+        seen.push(...linesOf(page))
+        next = page.next_cursor as string | null
+      }
+      expect(seen).toEqual(whole)
+      const none = linesOf(
+        await json(await gateway.ask('GET', `${place}?to=${new Date(0).toISOString()}`, { as: 'operator' })),
+      )
+      expect(none).toEqual([])
+    }
+    const stranger = await gateway.ask('GET', '/v1/admin/customers/none/invoice?format=csv', { as: 'operator' })
+    expect([stranger.status, (await json(stranger)).code]).toEqual([404, 'customer_not_found'])
   })
 
   test('§13: no cell is a formula, null is empty, quotes are doubled', () => {

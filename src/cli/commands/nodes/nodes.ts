@@ -3,7 +3,7 @@ import type { Node, NodeList } from '../../../protocol/wire/admin/admin.ts'
 import { secondMs } from '../../../time.ts'
 import { action, type OptionSpecs, type OptionValues, type Verb } from '../../frame/action.ts'
 import { customerOption, reasonBody, reasonOption, yesOption } from '../../frame/admin-options.ts'
-import { UsageFault } from '../../frame/failure.ts'
+import { CliFailure, exitCodes, UsageFault } from '../../frame/failure.ts'
 import { type GatewayClient, segment } from '../../frame/gateway-client.ts'
 import { givenText, givenTextForm } from '../../frame/given-text.ts'
 import type { Session } from '../../frame/session.ts'
@@ -11,7 +11,7 @@ import { enroll, tokens, withdraw } from './nodes-enroll.ts'
 import { nodeDetails, nodeTable } from './nodes-view.ts'
 
 const path = '/v1/admin/nodes'
-const idOperand = { name: 'NODE_ID', about: 'The node’s id (node_…), as `nodes list` shows it' } as const
+const idOperand = { name: 'NODE', about: 'The node’s name or its id (node_…), as `nodes list` shows them' } as const
 /** How long the command waits for the first answer of a new node, which most nodes give much earlier. */
 const firstAnswerWaitMs = 5 * secondMs
 const lookEveryMs = 250
@@ -60,6 +60,41 @@ async function nodeFields(session: Session, options: OptionValues<typeof nodeOpt
   }
 }
 
+/** A name is looked up, and must be the name of one node alone. */
+async function idOf(gateway: GatewayClient, given: string | undefined): Promise<string> {
+  const wanted = given ?? ''
+  if (wanted.startsWith('node_')) return wanted
+  const { nodes } = await gateway.admin<NodeList>({ path: `${path}?limit=1000` })
+  const called = nodes.filter(({ name, state }) => name === wanted && state !== 'revoked')
+  const [one, other] = called
+  if (other !== undefined) {
+    throw new CliFailure(
+      `${called.length} nodes are called ${wanted}`,
+      called.map(({ node_id }) => node_id),
+    )
+  }
+  if (one === undefined) throw new CliFailure(`No node is called ${wanted}`, ['What there is: ./penstock nodes list'])
+  return one.node_id
+}
+
+/** `box:8080` is what a person types. */
+const withScheme = (url: string | undefined) =>
+  url === undefined || /^[a-z][a-z0-9+.-]*:\/\//i.test(url) ? url : `http://${url}`
+
+const troubles: Readonly<Record<string, string>> = {
+  refused: 'Nothing listens there. Is the server started, and bound to 0.0.0.0 and not to its own loopback?',
+  dns: 'No computer has this name.',
+  tls: 'It does not speak https there, or its certificate is not to be trusted.',
+  timeout: 'Nobody answers there: is the computer on, and does a firewall let the port through?',
+}
+
+/** null: it answers. */
+function troubleOf({ last_error: error, state }: Node): string | null {
+  if (state === 'ready' || state === 'live') return null
+  if (error === null) return 'It has not answered yet.'
+  return troubles[error.code] ?? `It does not answer as a model server does (${error.code}).`
+}
+
 const oneNode = (id: string | undefined) => `${path}/${segment(id ?? '')}`
 
 /** Returns the node after its first answer, or as it is if that takes too long. */
@@ -87,13 +122,23 @@ const add = action({
         node_class: 'standard',
         privacy_class: 'private',
         customer_id: session.customer(options.customer),
-        url: operands[0],
+        url: withScheme(operands[0]),
         ...(await nodeFields(session, options)),
         ...reasonBody(options.reason),
       },
     })
-    session.show(json, await afterFirstAnswer(gateway, made), (node) => nodeDetails(session.terminal, node))
-    return undefined
+    const node = await afterFirstAnswer(gateway, made)
+    const trouble = troubleOf(node)
+    session.show(json, node, (shown) => nodeDetails(session.terminal, shown))
+    if (trouble === null) return undefined
+    throw new CliFailure(
+      trouble,
+      [
+        'The node is registered and will be used once it answers.',
+        `Take it back: ./penstock nodes remove ${node.node_id}`,
+      ],
+      exitCodes.unanswered,
+    )
   },
 })
 
@@ -112,7 +157,8 @@ const show = action({
   operands: [idOperand],
   options: {},
   run: async ({ operands, json }, session) => {
-    const node = await session.gateway().admin<Node>({ path: oneNode(operands[0]) })
+    const gateway = session.gateway()
+    const node = await gateway.admin<Node>({ path: oneNode(await idOf(gateway, operands[0])) })
     session.show(json, node, (body) => nodeDetails(session.terminal, body))
     return undefined
   },
@@ -133,12 +179,14 @@ const set = action({
   },
   run: async ({ operands, options, json }, session) => {
     const changes = {
-      ...(options.url === undefined ? {} : { url: options.url }),
+      ...(options.url === undefined ? {} : { url: withScheme(options.url) }),
       ...(await nodeFields(session, options)),
     }
     if (Object.keys(changes).length === 0) throw new UsageFault('There is nothing to change. Give at least one option.')
     const body = { ...changes, ...reasonBody(options.reason) }
-    const node = await session.gateway().admin<Node>({ method: 'PATCH', path: oneNode(operands[0]), body })
+    const gateway = session.gateway()
+    const place = oneNode(await idOf(gateway, operands[0]))
+    const node = await gateway.admin<Node>({ method: 'PATCH', path: place, body })
     session.show(json, node, (changed) => nodeDetails(session.terminal, changed))
     return undefined
   },
@@ -153,9 +201,10 @@ function command(name: 'drain' | 'resume' | 'revoke', about: string, question: s
     run: async ({ operands, options, json }, session) => {
       const asks = question !== null && !(await session.agreed(options.yes, `${operands[0]}: ${question}`))
       if (asks) return 1
-      const node = await session.gateway().admin<Node>({
+      const gateway = session.gateway()
+      const node = await gateway.admin<Node>({
         method: 'POST',
-        path: `${oneNode(operands[0])}/${name}`,
+        path: `${oneNode(await idOf(gateway, operands[0]))}/${name}`,
         body: reasonBody(options.reason),
       })
       session.show(json, node, (body) => nodeTable(session.terminal, [body]))
@@ -171,8 +220,10 @@ const remove = action({
   run: async ({ operands, options, json }, session) => {
     const id = operands[0] ?? ''
     if (!(await session.agreed(options.yes, `Delete ${id}? Its running requests will fail.`))) return 1
-    await session.gateway().admin<null>({ method: 'DELETE', path: oneNode(id), reason: options.reason })
-    session.show(json, { node_id: id, removed: true }, () => `Removed ${id}.\n`)
+    const gateway = session.gateway()
+    const nodeId = await idOf(gateway, id)
+    await gateway.admin<null>({ method: 'DELETE', path: oneNode(nodeId), reason: options.reason })
+    session.show(json, { node_id: nodeId, removed: true }, () => `Removed ${id}.\n`)
     return undefined
   },
 })

@@ -1,4 +1,4 @@
-import { and, desc, eq, type SQL, sql } from 'drizzle-orm'
+import { and, desc, eq, gte, lt, type SQL, sql } from 'drizzle-orm'
 import type { Database } from '../../client.ts'
 import { accessEvents, approvalEvents, commandEvents } from '../../schema/partitioned/audit-events.ts'
 
@@ -47,6 +47,20 @@ function conditions(table: EventTable, filter: Readonly<Record<string, unknown>>
 const newestRowsMin = 5_000
 const newestRowsPerWanted = 10
 
+/** A part of a list: its range, and the event behind which it begins. */
+export interface EventPage {
+  readonly from: Date | null
+  readonly to: Date | null
+  readonly after: { readonly at: Date; readonly id: string } | null
+}
+const wholeList: EventPage = { from: null, to: null, after: null }
+
+const pageConditions = ({ createdAt, eventId }: typeof accessEvents, { from, to, after }: EventPage) => [
+  ...(from === null ? [] : [gte(createdAt, from)]),
+  ...(to === null ? [] : [lt(createdAt, to)]),
+  ...(after === null ? [] : [sql`(${createdAt}, ${eventId}) < (${after.at.toISOString()}::timestamptz, ${after.id})`]),
+]
+
 /**
  * The newest events that fit, newest first. Two steps, so that neither a filter that most rows pass nor one that none
  * does costs a walk through all: first among the newest, by the primary key; if they do not hold enough, what fits is
@@ -58,23 +72,19 @@ async function newest<T extends EventTable>(
   table: T,
   filter: Readonly<Record<string, unknown>>,
   limit: number,
+  page: EventPage,
 ): Promise<T['$inferSelect'][]> {
   const plain = table as typeof accessEvents
   const fits = conditions(table, filter)
   const order = [desc(plain.createdAt), desc(plain.eventId)] as const
-  if (fits === undefined)
-    return db
-      .select()
-      .from(plain)
-      .orderBy(...order)
-      .limit(limit)
-  const depth = Math.max(newestRowsMin, limit * newestRowsPerWanted)
-  const window = db
+  const inPage = and(...pageConditions(plain, page))
+  const walk = db
     .select()
     .from(plain)
+    .where(inPage)
     .orderBy(...order)
-    .limit(depth)
-    .as('newest')
+  if (fits === undefined) return walk.limit(limit)
+  const window = walk.limit(Math.max(newestRowsMin, limit * newestRowsPerWanted)).as('newest')
   const near = await db
     .select()
     .from(window)
@@ -83,17 +93,32 @@ async function newest<T extends EventTable>(
     .limit(limit)
   if (near.length === limit) return near
   const byExpression = sql`${plain.createdAt} + interval '0' desc`
-  return db.select().from(plain).where(fits).orderBy(byExpression, desc(plain.eventId)).limit(limit)
+  return db.select().from(plain).where(and(inPage, fits)).orderBy(byExpression, desc(plain.eventId)).limit(limit)
 }
 
-export function listAccessEvents(db: Database, filter: AccessFilter, limit: number): Promise<AccessEventRow[]> {
-  return newest(db, accessEvents, filter, limit)
+export function listAccessEvents(
+  db: Database,
+  filter: AccessFilter,
+  limit: number,
+  page = wholeList,
+): Promise<AccessEventRow[]> {
+  return newest(db, accessEvents, filter, limit, page)
 }
 
-export function listApprovalEvents(db: Database, filter: ApprovalFilter, limit: number): Promise<ApprovalEventRow[]> {
-  return newest(db, approvalEvents, filter, limit)
+export function listApprovalEvents(
+  db: Database,
+  filter: ApprovalFilter,
+  limit: number,
+  page = wholeList,
+): Promise<ApprovalEventRow[]> {
+  return newest(db, approvalEvents, filter, limit, page)
 }
 
-export function listCommandEvents(db: Database, filter: CommandFilter, limit: number): Promise<CommandEventRow[]> {
-  return newest(db, commandEvents, filter, limit)
+export function listCommandEvents(
+  db: Database,
+  filter: CommandFilter,
+  limit: number,
+  page = wholeList,
+): Promise<CommandEventRow[]> {
+  return newest(db, commandEvents, filter, limit, page)
 }

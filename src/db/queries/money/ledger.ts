@@ -1,9 +1,10 @@
-import { and, desc, eq, gte, sql } from 'drizzle-orm'
+import { and, desc, eq, gte, lt, sql } from 'drizzle-orm'
 import type { CustomerId } from '../../../ids.ts'
 import type { WorkKind } from '../../../protocol/wire/work-kinds.ts'
 import type { Database } from '../../client.ts'
 import { customers } from '../../schema/accounts.ts'
 import { ledgerEntries } from '../../schema/ledger.ts'
+import { receipts } from '../../schema/work.ts'
 import { type NewReceipt, receiptsJson } from './receipts.ts'
 
 export type LedgerEntry = typeof ledgerEntries.$inferSelect
@@ -149,14 +150,21 @@ export interface KindTotal {
   readonly amountWei: bigint
 }
 
-/** Totals over the whole window, entries newest first up to `limit` (§13). */
-export async function ledgerUsage(
-  db: Database,
-  customerId: string,
-  since: Date,
-  limit: number,
-): Promise<{ readonly totals: readonly KindTotal[]; readonly entries: readonly LedgerEntry[] }> {
-  const inWindow = and(eq(ledgerEntries.customerId, customerId as CustomerId), gte(ledgerEntries.createdAt, since))
+/** A customer's ledger from one moment to another; `to` null: to its end. */
+export interface LedgerRange {
+  readonly customerId: string
+  readonly from: Date
+  readonly to: Date | null
+}
+
+const inRange = ({ customerId, from, to }: LedgerRange) =>
+  and(
+    eq(ledgerEntries.customerId, customerId as CustomerId),
+    gte(ledgerEntries.createdAt, from),
+    ...(to === null ? [] : [lt(ledgerEntries.createdAt, to)]),
+  )
+
+export async function ledgerTotals(db: Database, range: LedgerRange): Promise<readonly KindTotal[]> {
   const totals = await db
     .select({
       kind: ledgerEntries.kind,
@@ -164,9 +172,67 @@ export async function ledgerUsage(
       amount: sql<string>`sum(${ledgerEntries.amountWei})::text`,
     })
     .from(ledgerEntries)
-    .where(inWindow)
+    .where(inRange(range))
     .groupBy(ledgerEntries.kind)
     .orderBy(ledgerEntries.kind)
-  const entries = await db.select().from(ledgerEntries).where(inWindow).orderBy(desc(ledgerEntries.seq)).limit(limit)
-  return { totals: totals.map(({ amount, ...total }) => ({ ...total, amountWei: BigInt(amount) })), entries }
+  return totals.map(({ amount, ...total }) => ({ ...total, amountWei: BigInt(amount) }))
+}
+
+/** Newest first, from behind the entry of place `after` (§13). */
+export async function ledgerPage(
+  db: Database,
+  range: LedgerRange,
+  after: bigint | null,
+  limit: number,
+): Promise<readonly LedgerEntry[]> {
+  return db
+    .select()
+    .from(ledgerEntries)
+    .where(and(inRange(range), ...(after === null ? [] : [lt(ledgerEntries.seq, after)])))
+    .orderBy(desc(ledgerEntries.seq))
+    .limit(limit)
+}
+
+/** One billed request or job. */
+export interface InvoiceLine {
+  readonly seq: bigint
+  readonly createdAt: Date
+  readonly entryId: string
+  /** Of the request as its client knows it, or of the job. */
+  readonly workId: string | null
+  readonly amountWei: bigint
+  readonly receiptHash: string | null
+  readonly kind: string | null
+  readonly modelId: string | null
+  readonly promptTokens: number | null
+  readonly completionTokens: number | null
+}
+
+/** What was charged, with what it was charged for, newest first. */
+export async function invoicePage(
+  db: Database,
+  range: LedgerRange,
+  after: bigint | null,
+  limit: number,
+): Promise<readonly InvoiceLine[]> {
+  return db
+    .select({
+      seq: ledgerEntries.seq,
+      createdAt: ledgerEntries.createdAt,
+      entryId: ledgerEntries.entryId,
+      workId: ledgerEntries.reservationId,
+      amountWei: ledgerEntries.amountWei,
+      receiptHash: ledgerEntries.receiptHash,
+      kind: receipts.kind,
+      modelId: receipts.modelId,
+      promptTokens: receipts.promptTokens,
+      completionTokens: receipts.completionTokens,
+    })
+    .from(ledgerEntries)
+    .leftJoin(receipts, eq(receipts.receiptHash, ledgerEntries.receiptHash))
+    .where(
+      and(inRange(range), eq(ledgerEntries.kind, 'debit'), ...(after === null ? [] : [lt(ledgerEntries.seq, after)])),
+    )
+    .orderBy(desc(ledgerEntries.seq))
+    .limit(limit)
 }

@@ -3,6 +3,8 @@ import type { Role } from '../../../actors/accounts/access.ts'
 import type { NodeChanges, NodeCommand, NodeRecord } from '../../../actors/pool/pool-admin.ts'
 import { withLoads } from '../../../actors/siblings/loads.ts'
 import { brand } from '../../../brand.ts'
+import { Problem } from '../../../errors.ts'
+import { isLoopback } from '../../../host/loopback.ts'
 import { Node, NodeCreate, NodeList, NodeUpdate, ReasonBody } from '../../../protocol/wire/admin/admin.ts'
 import { Loads } from '../../../protocol/wire/admin/processes.ts'
 import { isoTime } from '../../../time.ts'
@@ -20,6 +22,15 @@ const listQuery = { limit: limitOf(100, 1_000) }
 /** A node's row with what this gateway knows about the node now. */
 const withStatus = ({ gateway }: HttpContext, row: NodeRecord, role: Role) =>
   nodeView(row, gateway.router.nodes().find(({ nodeId }) => nodeId === row.nodeId) ?? null, role)
+
+/** The gateway would ask itself, again and again. */
+function refuseItself({ gateway }: HttpContext, given: string): void {
+  if (!URL.canParse(given)) return
+  const [url, own] = [new URL(given), new URL(gateway.baseUrl())]
+  const here = isLoopback(url.hostname) && isLoopback(own.hostname) && url.port === own.port
+  if (url.origin !== own.origin && !here) return
+  throw new Problem('invalid_request', { param: 'url', detail: 'This is the address of the gateway itself' })
+}
 
 function changesOf(body: typeof NodeUpdate.static): NodeChanges {
   return {
@@ -63,6 +74,7 @@ const collectionRoutes = (context: HttpContext) => {
     .post(
       '/v1/admin/nodes',
       async ({ body: { body, audit }, actor, status }) => {
+        refuseItself(context, body.url)
         const { customer_id, reason: _, ...rest } = body
         const row = await pool.by(audit).registerRuntimeNode({
           ...changesOf(rest),

@@ -1,5 +1,6 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { brand } from '../../../brand.ts'
+import { pageFields } from '../page.ts'
 import { count, Instant, literals, NullableInstant, nullable, nullableInteger, reason, strict } from '../shapes.ts'
 
 export const olderThanDaysMax = 3_650
@@ -106,6 +107,7 @@ export const AccessEventList = Type.Object({
   path_template: nullableText,
   status_code: nullableInteger,
   actor_role: nullable(role),
+  ...pageFields,
   events: Type.Array(AccessEvent),
 })
 export type AccessEventList = Static<typeof AccessEventList>
@@ -148,6 +150,7 @@ export const ApprovalEventList = Type.Object({
   target_type: nullableText,
   target_id: nullableText,
   actor_role: nullable(role),
+  ...pageFields,
   events: Type.Array(ApprovalEvent),
 })
 export type ApprovalEventList = Static<typeof ApprovalEventList>
@@ -171,6 +174,7 @@ export const CommandEventList = Type.Object({
   command_id: nullableText,
   action: nullableText,
   actor_role: nullable(role),
+  ...pageFields,
   events: Type.Array(CommandEvent),
 })
 export type CommandEventList = Static<typeof CommandEventList>

@@ -1,7 +1,8 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { brand } from '../../../brand.ts'
 import { WholeGatewayPolicy } from '../admin/policy.ts'
-import { count, Instant, literals, nullable, reason, strict, wei } from '../shapes.ts'
+import { pageFields } from '../page.ts'
+import { count, Instant, literals, nullable, nullableInteger, reason, strict, wei } from '../shapes.ts'
 
 const nullableText = nullable(Type.String())
 const ok = Type.Literal('ok')
@@ -21,11 +22,38 @@ const LedgerEntry = Type.Object({
 export type LedgerEntry = Static<typeof LedgerEntry>
 const usageFields = { totals: Type.Array(LedgerTotal), entries: Type.Array(LedgerEntry) }
 
+const InvoiceLine = Type.Object({
+  entry_id: Type.String(),
+  created_at: Instant,
+  work_id: nullable(Type.String({ description: 'The id of the request or of the job' })),
+  kind: nullableText,
+  model_id: nullableText,
+  prompt_tokens: nullableInteger,
+  completion_tokens: nullableInteger,
+  amount_wei: wei,
+  receipt_hash: nullableText,
+})
+export type InvoiceLine = Static<typeof InvoiceLine>
+
+/** One line per billed request (§32). */
+export const Invoice = Type.Object({
+  object: Type.Literal(`${brand}.admin.customer_invoice`),
+  generated_at: Instant,
+  customer_id: Type.String(),
+  display_name: Type.String(),
+  total_wei: Type.Unsafe<string>({ ...wei, description: 'Of all lines of the range, on this page or not' }),
+  count,
+  ...pageFields,
+  lines: Type.Array(InvoiceLine),
+})
+export type Invoice = Static<typeof Invoice>
+
 /** Endpoint 12. */
 export const CustomerUsage = Type.Object({
   status: ok,
   customer_id: Type.String(),
   generated_at: Instant,
+  ...pageFields,
   ...usageFields,
 })
 export type CustomerUsage = Static<typeof CustomerUsage>
@@ -45,6 +73,7 @@ export const UsageExport = Type.Object({
     available_wei: wei,
     created_at: Instant,
   }),
+  ...pageFields,
   usage: Type.Object(usageFields),
 })
 export type UsageExport = Static<typeof UsageExport>

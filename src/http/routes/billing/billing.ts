@@ -1,19 +1,21 @@
 import { Elysia } from 'elysia'
-import { getCustomer } from '../../db/queries/accounts/accounts.ts'
-import { ledgerUsage } from '../../db/queries/money/ledger.ts'
-import { Problem } from '../../errors.ts'
-import { wholePolicy } from '../../machines/rules/model-policy.ts'
-import { CustomerAccount, CustomerUsage } from '../../protocol/wire/money/billing.ts'
-import { isoTime } from '../../time.ts'
-import type { HttpContext } from '../frame/context.ts'
-import { asks, limitOf, windowDays } from '../frame/query.ts'
-import { describe } from '../frame/route-table.ts'
-import { customer } from '../plugins/customer.ts'
-import { usageView, windowStart } from '../views/money.ts'
+import { getCustomer } from '../../../db/queries/accounts/accounts.ts'
+import { ledgerPage, ledgerTotals } from '../../../db/queries/money/ledger.ts'
+import { Problem } from '../../../errors.ts'
+import { wholePolicy } from '../../../machines/rules/model-policy.ts'
+import { CustomerAccount, CustomerUsage } from '../../../protocol/wire/money/billing.ts'
+import { isoTime } from '../../../time.ts'
+import type { HttpContext } from '../../frame/context.ts'
+import { ledgerPlace, ledgerQuery, readLedgerRange, seqOf } from '../../frame/ledger-range.ts'
+import { nextLink, pageOf, readCursor } from '../../frame/page.ts'
+import { asks, limitOf } from '../../frame/query.ts'
+import { describe } from '../../frame/route-table.ts'
+import { customer } from '../../plugins/customer.ts'
+import { usageView } from '../../views/money.ts'
 
 const tags = ['Billing']
 const security = [{ customerId: [], customerToken: [] }]
-const usageQuery = { window_days: windowDays, limit: limitOf(100, 500) } as const
+const usageQuery = { ...ledgerQuery, limit: limitOf(100, 500) } as const
 
 /** Endpoints 11 and 12; a suspended account may still read them (§3). */
 export const billingRoutes = (context: HttpContext) => {
@@ -44,15 +46,21 @@ export const billingRoutes = (context: HttpContext) => {
     )
     .get(
       '/v1/billing/usage',
-      async ({ access, query }) => {
+      async ({ access, query, request, set }) => {
         const nowMs = Date.now()
-        const since = windowStart(nowMs, query.window_days)
-        const usage = await ledgerUsage(gateway.db, access.customerId, since, query.limit)
+        const range = readLedgerRange(query, access.customerId, nowMs)
+        const totals = await ledgerTotals(gateway.db, range)
+        const found = await ledgerPage(gateway.db, range, seqOf(readCursor(query.cursor)), query.limit + 1)
+        const { shown, page } = pageOf(found, query.limit, ledgerPlace)
+        if (page.next_cursor !== null) {
+          set.headers.link = nextLink(gateway.baseUrl(), request.url, page.next_cursor)
+        }
         return {
           status: 'ok' as const,
           customer_id: access.customerId,
           generated_at: isoTime(nowMs),
-          ...usageView(usage),
+          ...page,
+          ...usageView({ totals, entries: shown }),
         }
       },
       {

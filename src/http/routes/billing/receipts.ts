@@ -1,17 +1,18 @@
 import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
-import { type LoggedEntry, proofTextOf } from '../../actors/log/public-log.ts'
-import { brand } from '../../brand.ts'
-import { getReceipt, type ReceiptRow } from '../../db/queries/money/receipts.ts'
-import { Problem } from '../../errors.ts'
-import { receiptText } from '../../protocol/receipts/receipt.ts'
-import { toBase64url } from '../../protocol/signing/base64url.ts'
-import { CustomerReceipt, ReceiptProof } from '../../protocol/wire/money/receipt.ts'
-import { isoTime } from '../../time.ts'
-import type { HttpContext } from '../frame/context.ts'
-import { describe } from '../frame/route-table.ts'
-import { customer } from '../plugins/customer.ts'
-import { publicReads } from '../plugins/rate-limit.ts'
+import { type LoggedEntry, proofTextOf } from '../../../actors/log/public-log.ts'
+import { brand } from '../../../brand.ts'
+import { getReceipt, type ReceiptRow } from '../../../db/queries/money/receipts.ts'
+import { Problem } from '../../../errors.ts'
+import { receiptText } from '../../../protocol/receipts/receipt.ts'
+import { toBase64url } from '../../../protocol/signing/base64url.ts'
+import { CustomerReceipt, ReceiptProof } from '../../../protocol/wire/money/receipt.ts'
+import { isoTime } from '../../../time.ts'
+import type { HttpContext } from '../../frame/context.ts'
+import { describe } from '../../frame/route-table.ts'
+import { admin } from '../../plugins/admin.ts'
+import { customer } from '../../plugins/customer.ts'
+import { publicReads } from '../../plugins/rate-limit.ts'
 
 const params = Type.Object({ receipt_hash: Type.String() })
 const hashPattern = /^0x[0-9a-f]{64}$/
@@ -48,6 +49,20 @@ const logView = (logged: LoggedEntry) => ({
   log_proof: proofTextOf(logged),
 })
 
+async function wholeReceipt(context: HttpContext, row: Awaited<ReturnType<typeof receiptOf>>) {
+  const logged = await context.gateway.publicLog.inclusion(row.receiptHash)
+  const signed = row.signatureEd25519 !== null && row.identityKey !== null
+  return {
+    object: `${brand}.receipt` as const,
+    ...(await inclusionOf(context, row)),
+    billed: row.billed,
+    receipt: factsOf(row),
+    signature_ed25519: row.signatureEd25519,
+    public_key: signed ? toBase64url(row.identityKey) : null,
+    log: logged === null ? null : logView(logged),
+  }
+}
+
 /** Proves to anybody that a billed receipt is below the public root (§14). */
 const publicProofRoute = (context: HttpContext) =>
   new Elysia().use(publicReads(context, 'own')).get(
@@ -80,17 +95,7 @@ const ownReceiptRoute = (context: HttpContext) =>
     async ({ access, params: { receipt_hash: hash } }) => {
       const row = await receiptOf(context, hash)
       if (row.customerId !== access.customerId) throw new Problem('receipt_not_found')
-      const logged = await context.gateway.publicLog.inclusion(hash)
-      const signed = row.signatureEd25519 !== null && row.identityKey !== null
-      return {
-        object: `${brand}.receipt` as const,
-        ...(await inclusionOf(context, row)),
-        billed: row.billed,
-        receipt: factsOf(row),
-        signature_ed25519: row.signatureEd25519,
-        public_key: signed ? toBase64url(row.identityKey) : null,
-        log: logged === null ? null : logView(logged),
-      }
+      return wholeReceipt(context, row)
     },
     {
       params,
@@ -106,5 +111,20 @@ const ownReceiptRoute = (context: HttpContext) =>
     },
   )
 
+/** Operators: any receipt, which tells of its work but not for whom it was done. */
+const adminReceiptRoute = (context: HttpContext) =>
+  new Elysia()
+    .use(admin(context))
+    .get(
+      '/v1/admin/receipts/:receipt_hash',
+      async ({ params: { receipt_hash: hash } }) => wholeReceipt(context, await receiptOf(context, hash)),
+      {
+        action: 'receipt.read',
+        params,
+        response: { 200: CustomerReceipt },
+        detail: describe({ summary: 'Read a receipt', tags: ['Money (extension)'] }),
+      },
+    )
+
 export const receiptProofRoutes = (context: HttpContext) =>
-  new Elysia().use(publicProofRoute(context)).use(ownReceiptRoute(context))
+  new Elysia().use(publicProofRoute(context)).use(ownReceiptRoute(context)).use(adminReceiptRoute(context))

@@ -1,0 +1,112 @@
+import type { Database } from '../../db/client.ts'
+import {
+  getRequestRecord,
+  insertRequestRecords,
+  keepRequestRecords,
+  listRequestRecords,
+  type RequestFilter,
+  type RequestPlace,
+  type RequestRecord,
+} from '../../db/queries/requests/request-records.ts'
+import { within } from '../../deadline.ts'
+import { idMs } from '../../ids.ts'
+import { failureName, type Log } from '../../log.ts'
+import { dayMs, hourMs } from '../../time.ts'
+import { GroupWriter } from '../durable/group-writer.ts'
+import { RequestRing } from './request-ring.ts'
+import { type FinishedRequest, rowOf } from './request-row.ts'
+
+export type { RequestFilter, RequestPlace, RequestRecord } from '../../db/queries/requests/request-records.ts'
+
+export interface RequestLogOptions {
+  readonly db: Database
+  readonly log: Log
+  /** SVC_REQUEST_LOG_DAYS; 0: the database keeps none. */
+  readonly days: number
+  /** SVC_RECEIPT_FLUSH_MS: rows go beside the receipts. */
+  readonly flushMs: number
+  /** Unix ms. */
+  readonly now?: () => number
+}
+
+/** At 1,000 requests a second 20 s without the database; some 20 MB. */
+const queueMax = 20_000
+const maintainEveryMs = hourMs
+/** A gateway that was not asked for days finds its partitions made. */
+const daysAhead = 2
+/** A list waits so long for what this gateway has not written yet. */
+const flushWaitMs = 1_000
+
+/** What became of each request of a known account (§32): who, where, how long, how much. Never content. */
+export class RequestLog {
+  private readonly ring = new RequestRing()
+  private readonly writer: GroupWriter<FinishedRequest>
+  private readonly now: () => number
+  private timer: ReturnType<typeof setInterval> | null = null
+
+  constructor(private readonly options: RequestLogOptions) {
+    const { db, log, flushMs } = options
+    this.now = options.now ?? Date.now
+    this.writer = new GroupWriter({
+      name: 'request_records',
+      log,
+      insert: (finished: readonly FinishedRequest[]) => insertRequestRecords(db, finished.map(rowOf)),
+      // The clock has jumped: its day may have no partition.
+      prepare: (finished: FinishedRequest) => this.keep(new Date(idMs(finished.requestId))),
+      gatherMs: flushMs,
+      queueMax,
+    })
+  }
+
+  /** Makes the coming days and drops those that are over, now and from time to time. Never rejects. */
+  async start(): Promise<void> {
+    await this.maintain()
+    this.timer = setInterval(() => void this.maintain(), maintainEveryMs)
+    this.timer.unref()
+  }
+
+  /** Writes what waits. */
+  async stop(): Promise<void> {
+    if (this.timer !== null) clearInterval(this.timer)
+    await this.writer.stop()
+  }
+
+  /** One request, when all of it is over. Never waits. */
+  write(finished: FinishedRequest): void {
+    this.ring.write(finished)
+    if (this.options.days > 0) this.writer.write(finished)
+  }
+
+  /** null: unknown here, or no longer kept. */
+  async find(requestId: string): Promise<RequestRecord | null> {
+    const recent = this.ring.find(requestId)
+    if (recent !== null || this.options.days === 0) return recent
+    const at = idMs(requestId)
+    return Number.isNaN(at) ? null : getRequestRecord(this.options.db, { at: new Date(at), requestId })
+  }
+
+  /** Newest first, from behind `after`. What this gateway has finished before the call is among them. */
+  async list(filter: RequestFilter, after: RequestPlace | null, limit: number): Promise<readonly RequestRecord[]> {
+    const { db, days } = this.options
+    if (days === 0) return this.ring.list(filter, after, limit)
+    await within(flushWaitMs, this.writer.flush()).catch(() => {})
+    return listRequestRecords(db, filter, after, limit)
+  }
+
+  /** One more day than asked for is there in part: today's. */
+  private keep(from: Date): Promise<number> {
+    const { db, days } = this.options
+    const nowMs = this.now()
+    const keepFrom = new Date(days === 0 ? nowMs + daysAhead * dayMs : nowMs - days * dayMs)
+    const until = new Date(days === 0 ? from.getTime() - dayMs : Math.max(from.getTime(), nowMs + daysAhead * dayMs))
+    return keepRequestRecords(db, from, until, keepFrom)
+  }
+
+  private async maintain(): Promise<void> {
+    try {
+      await this.keep(new Date(this.now()))
+    } catch (error) {
+      this.options.log.warn('request_records_days', { failure: failureName(error) })
+    }
+  }
+}

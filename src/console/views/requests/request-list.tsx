@@ -1,0 +1,149 @@
+import { useEffect, useState } from 'preact/hooks'
+import type { NodeList } from '../../../protocol/wire/admin/admin.ts'
+import type { AdminRequest, AdminRequestList } from '../../../protocol/wire/admin/requests.ts'
+import { clockTime, count, duration, nothing, shortId, shortTime } from '../../parts/format.ts'
+import { Frame } from '../../parts/frame.tsx'
+import { Pill } from '../../parts/small.tsx'
+import { Empty, Part } from '../../parts/states.tsx'
+import { useLoad } from '../../state/load.ts'
+import { addressOf } from '../../state/place.ts'
+import { RequestFilters, readFilters } from './request-filters.tsx'
+
+const tailEveryMs = 2_000
+const nodesEveryMs = 30_000
+const rowsShown = 100
+
+export const toneOf = (status: number) =>
+  status < 400 ? 'good' : status === 499 ? 'plain' : status < 500 ? 'warn' : 'bad'
+
+/** Names of nodes by id; an id where the name is not known. */
+export function useNodeNames(): ReadonlyMap<string, string> {
+  const [list] = useLoad<NodeList>('/v1/admin/nodes?limit=1000', nodesEveryMs)
+  return new Map(list.kind === 'ready' ? list.data.nodes.map(({ node_id, name }) => [node_id, name]) : [])
+}
+
+/** Newest first, and by itself anew until somebody pauses it or looks at an older page. */
+export function RequestList({ query }: { query: URLSearchParams }) {
+  const filters = readFilters(query)
+  const cursor = query.get('cursor') ?? ''
+  const [paused, setPaused] = useState(false)
+  const follows = !paused && cursor === ''
+  const names = useNodeNames()
+  const asked = addressOf('', null, { ...filters, cursor, limit: String(rowsShown) }).slice(1)
+  const [list, again] = useLoad<AdminRequestList>(`/v1/admin/requests${asked}`, follows ? tailEveryMs : null)
+  // A page that was left and is opened again begins with its newest.
+  useEffect(() => setPaused(false), [asked])
+  return (
+    <section aria-label="Requests">
+      <RequestFilters key={query.toString()} filters={filters} nodes={names} />
+      <div class="tail-bar">
+        <button
+          type="button"
+          class="quiet"
+          aria-pressed={!follows}
+          disabled={cursor !== ''}
+          onClick={() => setPaused(!paused)}
+        >
+          {follows ? 'Pause' : 'Paused'}
+        </button>
+        <p class="muted" role="status">
+          {follows ? 'New requests appear by themselves.' : 'This list stands still.'}
+        </p>
+        {cursor !== '' && <a href={addressOf('requests', null, filters)}>Newest</a>}
+      </div>
+      <Part what="the requests" loaded={list} again={again}>
+        {({ requests, next_cursor }) =>
+          requests.length === 0 ? (
+            <Empty title="No request">None fits, or none was asked since the gateway keeps them.</Empty>
+          ) : (
+            <>
+              <RequestTable requests={requests} names={names} />
+              {next_cursor !== null && (
+                <a class="older" href={addressOf('requests', null, { ...filters, cursor: next_cursor })}>
+                  Older requests
+                </a>
+              )}
+            </>
+          )
+        }
+      </Part>
+    </section>
+  )
+}
+
+interface TableProps {
+  readonly requests: readonly AdminRequest[]
+  readonly names: ReadonlyMap<string, string>
+}
+
+function RequestTable({ requests, names }: TableProps) {
+  return (
+    <Frame label="Requests, newest first">
+      <table class="cards requests">
+        <thead>
+          <tr>
+            <th scope="col">At</th>
+            <th scope="col">Status</th>
+            <th scope="col">Model</th>
+            <th scope="col">Node</th>
+            <th scope="col" class="number">
+              Tries
+            </th>
+            <th scope="col" class="number">
+              Queued
+            </th>
+            <th scope="col" class="number">
+              First token
+            </th>
+            <th scope="col" class="number">
+              Took
+            </th>
+            <th scope="col" class="number">
+              Tokens in / out
+            </th>
+          </tr>
+        </thead>
+        <tbody>
+          {requests.map((request) => (
+            <RequestRow key={request.request_id} request={request} names={names} />
+          ))}
+        </tbody>
+      </table>
+    </Frame>
+  )
+}
+
+function RequestRow({ request, names }: { request: AdminRequest; names: TableProps['names'] }) {
+  const { request_id: id, node_id: node, prompt_tokens: read, completion_tokens: written } = request
+  const recent = Date.now() - Date.parse(request.at) < 86_400_000
+  return (
+    <tr>
+      <th scope="row">
+        <a href={addressOf('requests', id)} title={id}>
+          {recent ? clockTime(request.at) : shortTime(request.at)}
+        </a>
+      </th>
+      <td data-label="Status">
+        <Pill tone={toneOf(request.status)} text={String(request.status)} />{' '}
+        {request.code !== null && <code>{request.code}</code>}
+      </td>
+      <td data-label="Model">{request.model ?? (request.operation === 'mixture' ? 'mixture' : nothing)}</td>
+      <td data-label="Node">{node === null ? nothing : (names.get(node) ?? shortId(node))}</td>
+      <td data-label="Tries" class="number">
+        {count(request.tries)}
+      </td>
+      <td data-label="Queued" class="number">
+        {request.queue_ms === 0 ? nothing : duration(request.queue_ms)}
+      </td>
+      <td data-label="First token" class="number">
+        {duration(request.ttft_ms)}
+      </td>
+      <td data-label="Took" class="number">
+        {duration(request.duration_ms)}
+      </td>
+      <td data-label="Tokens in / out" class="number">
+        {read === null ? nothing : `${count(read)} / ${count(written ?? 0)}`}
+      </td>
+    </tr>
+  )
+}

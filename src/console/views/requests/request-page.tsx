@@ -1,0 +1,143 @@
+import type { RequestStory } from '../../../protocol/wire/admin/requests.ts'
+import { count, duration, nothing, shortId } from '../../parts/format.ts'
+import { Id, Pill } from '../../parts/small.tsx'
+import { Empty, Part } from '../../parts/states.tsx'
+import { type Happening, Timeline } from '../../parts/timeline.tsx'
+import { Wei } from '../../parts/wei.tsx'
+import { useLoad } from '../../state/load.ts'
+import { addressOf } from '../../state/place.ts'
+import { RequestExplain } from './request-explain.tsx'
+import { toneOf, useNodeNames } from './request-list.tsx'
+import { RequestReceipt } from './request-receipt.tsx'
+
+type Names = ReadonlyMap<string, string>
+const dated = new Intl.DateTimeFormat('en-GB', { dateStyle: 'medium', timeStyle: 'medium' })
+
+/** One request: what happened in order, why there, and its receipt. `receipt`: asked for by its hash. */
+export function RequestPage({ id, receipt }: { id: string; receipt: string | null }) {
+  const names = useNodeNames()
+  const [story, again] = useLoad<RequestStory>(`/v1/admin/requests/${encodeURIComponent(id)}`)
+  const gone = story.kind === 'failed' && story.requestId !== null && receipt !== null
+  return (
+    <article class="request-page" aria-label={`Request ${id}`}>
+      <p>
+        <a href="#requests">All requests</a>
+      </p>
+      {gone ? (
+        <>
+          <Empty title="This request is no longer kept">Its receipt stays.</Empty>
+          <RequestReceipt hash={receipt} />
+        </>
+      ) : (
+        <Part what="the request" loaded={story} again={again}>
+          {(data) => <Story story={data} names={names} />}
+        </Part>
+      )}
+    </article>
+  )
+}
+
+function happeningsOf({ request, attempts }: RequestStory, nameOf: (nodeId: string) => string): readonly Happening[] {
+  const { queue_ms, load_ms, ttft_ms, duration_ms, code } = request
+  const calls = attempts.map((attempt) => ({
+    title: `${nameOf(attempt.node_id)} was asked${attempt.code === null ? '' : `: ${attempt.code}`}`,
+    atMs: attempt.started_ms,
+    tookMs: attempt.duration_ms,
+    tone: attempt.code === null ? ('good' as const) : ('bad' as const),
+  }))
+  return [
+    { title: 'It came in', atMs: 0, tookMs: null },
+    ...(queue_ms > 0 ? [{ title: 'It waited for a slot', atMs: 0, tookMs: queue_ms }] : []),
+    ...(load_ms === null ? [] : [{ title: 'Its model was loaded', atMs: queue_ms, tookMs: load_ms }]),
+    ...calls,
+    ...(ttft_ms === null ? [] : [{ title: 'The first token came', atMs: ttft_ms, tookMs: null }]),
+    {
+      title: code === null ? 'It was done' : `It ended: ${code}`,
+      atMs: duration_ms,
+      tookMs: null,
+      ...(code === null ? {} : { tone: 'bad' as const }),
+    },
+  ].toSorted((a, b) => a.atMs - b.atMs)
+}
+
+function Story({ story, names }: { story: RequestStory; names: Names }) {
+  const { request, explain } = story
+  const nameOf = (nodeId: string) => names.get(nodeId) ?? shortId(nodeId)
+  return (
+    <>
+      <section aria-labelledby="request-title" class="panel">
+        <h2 id="request-title">
+          <code>{request.request_id}</code> <Pill tone={toneOf(request.status)} text={String(request.status)} />
+        </h2>
+        <Facts story={story} nameOf={nameOf} />
+        <p class="links">
+          {request.operation === 'mixture' && <a href={`#statecharts/mixture/${request.request_id}`}>Its statechart</a>}
+          {request.model !== null && request.operation === 'chat' && (
+            <a href={addressOf('try', null, { model: request.model })}>Same model in Try it</a>
+          )}
+        </p>
+      </section>
+      <section aria-labelledby="timeline-title" class="panel">
+        <h2 id="timeline-title">What happened</h2>
+        <Timeline happenings={happeningsOf(story, nameOf)} wholeMs={request.duration_ms} />
+      </section>
+      {explain !== null && <RequestExplain explain={explain} nameOf={nameOf} />}
+      {request.receipt_hash !== null && <RequestReceipt hash={request.receipt_hash} />}
+    </>
+  )
+}
+
+function Facts({ story: { request }, nameOf }: { story: RequestStory; nameOf: (nodeId: string) => string }) {
+  const { customer_id: customer, key_id: key, node_id: node, cost_wei: cost, prompt_tokens: read } = request
+  return (
+    <dl class="facts">
+      <div>
+        <dt>At</dt>
+        <dd>{dated.format(new Date(request.at))}</dd>
+      </div>
+      <div>
+        <dt>Operation</dt>
+        <dd>
+          {request.operation}
+          {request.stream && ', streamed'}
+        </dd>
+      </div>
+      <div>
+        <dt>Model</dt>
+        <dd>{request.model ?? nothing}</dd>
+      </div>
+      <div>
+        <dt>Node</dt>
+        <dd>{node === null ? nothing : <a href={`#statecharts/node/${node}`}>{nameOf(node)}</a>}</dd>
+      </div>
+      <div>
+        <dt>First token</dt>
+        <dd>{duration(request.ttft_ms)}</dd>
+      </div>
+      <div>
+        <dt>Took</dt>
+        <dd>{duration(request.duration_ms)}</dd>
+      </div>
+      <div>
+        <dt>Tokens in / out</dt>
+        <dd>{read === null ? nothing : `${count(read)} / ${count(request.completion_tokens ?? 0)}`}</dd>
+      </div>
+      <div>
+        <dt>Cost</dt>
+        <dd>{cost === null ? 'free' : <Wei wei={cost} />}</dd>
+      </div>
+      <div>
+        <dt>Customer</dt>
+        <dd>{customer === null ? nothing : <Id id={customer} />}</dd>
+      </div>
+      <div>
+        <dt>Key</dt>
+        <dd>{key === null ? nothing : <Id id={key} />}</dd>
+      </div>
+      <div>
+        <dt>Code</dt>
+        <dd>{request.code === null ? nothing : <code>{request.code}</code>}</dd>
+      </div>
+    </dl>
+  )
+}

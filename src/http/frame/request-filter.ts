@@ -1,0 +1,40 @@
+import type { RequestFilter } from '../../actors/requests/request-log.ts'
+import { pageQuery, readRange } from './page.ts'
+import { filter, limitOf, type QueryValues } from './query.ts'
+
+const idFilter = (description: string) => filter(description, '^[A-Za-z0-9_-]{1,64}$')
+
+/** What both lists of requests can be asked for (§32). */
+export const requestQuery = {
+  ...pageQuery,
+  model: filter('As the client named it', '^[A-Za-z0-9][A-Za-z0-9._:/@-]{0,127}$'),
+  key_id: idFilter('Only those of this gateway key'),
+  status: filter('HTTP status. 499 means that the client left.', '^[1-5][0-9]{2}$'),
+  code: filter('The code of a refusal or failure', '^[a-z][a-z0-9_]{0,63}$'),
+  min_ttft_ms: filter('Only those whose first token came at least so late, ms', '^[0-9]{1,9}$'),
+  limit: limitOf(100, 1_000),
+} as const
+
+export const adminRequestQuery = {
+  ...requestQuery,
+  node_id: idFilter('Only those for which this node was called last'),
+  customer_id: idFilter('Only those of this customer (operator and above)'),
+} as const
+
+const integer = (text: string | null) => (text === null ? null : Number(text))
+
+export function readRequestFilter(
+  query: QueryValues<typeof requestQuery>,
+  { nodeId, customerId }: Pick<RequestFilter, 'nodeId' | 'customerId'>,
+): RequestFilter {
+  return {
+    ...readRange(query),
+    model: query.model,
+    nodeId,
+    customerId,
+    keyId: query.key_id,
+    status: integer(query.status),
+    code: query.code,
+    ttftMsMin: integer(query.min_ttft_ms),
+  }
+}

@@ -1,0 +1,66 @@
+import { Elysia } from 'elysia'
+import type { RequestRecord } from '../../../actors/requests/request-log.ts'
+import { CustomerRequestList } from '../../../protocol/wire/admin/requests.ts'
+import { isoTime, utcDay } from '../../../time.ts'
+import type { HttpContext } from '../../frame/context.ts'
+import { cellsOf, csvResponse, csvStream } from '../../frame/csv.ts'
+import { allPages, begun, nextLink, type Place, pageOf, readCursor } from '../../frame/page.ts'
+import { asks, formatParameter } from '../../frame/query.ts'
+import { readRequestFilter, requestQuery } from '../../frame/request-filter.ts'
+import { describe } from '../../frame/route-table.ts'
+import { customer } from '../../plugins/customer.ts'
+import { customerRequestColumns, customerRequestView } from '../../views/requests.ts'
+
+const query = { ...requestQuery, format: formatParameter } as const
+const placeOf = ({ at, requestId: id }: RequestRecord): Place => ({ at, id })
+
+async function* csvPages(pages: AsyncGenerator<readonly RequestRecord[]>) {
+  for await (const rows of pages) yield rows.map((row) => cellsOf(customerRequestView(row), customerRequestColumns))
+}
+
+/** A customer's own requests (§32): which node served them is the operator's affair. */
+export const billingRequestRoutes = (context: HttpContext) => {
+  const { gateway } = context
+  return new Elysia().use(customer(context)).get(
+    '/v1/billing/requests',
+    async ({ access, query: values, request, set }): Promise<never> => {
+      const filter = readRequestFilter(values, { nodeId: null, customerId: access.customerId })
+      const from = readCursor(values.cursor)
+      const read = (after: Place | null, limit: number) =>
+        gateway.requests.list(filter, after === null ? null : { at: after.at, requestId: after.id }, limit)
+      const headers = set.headers as Record<string, string>
+      const nowMs = Date.now()
+      if (values.format?.toLowerCase() === 'csv') {
+        const most = new URL(request.url).searchParams.has('limit') ? values.limit : null
+        const pages = await begun(csvPages(allPages(from, most, read, placeOf)))
+        // A long table goes as fast as its client takes it.
+        context.connections.lift(request)
+        return csvResponse('requests', utcDay(nowMs), csvStream(customerRequestColumns, pages), headers) as never
+      }
+      const { shown, page } = pageOf(await read(from, values.limit + 1), values.limit, placeOf)
+      if (page.next_cursor !== null) headers.link = nextLink(gateway.baseUrl(), request.url, page.next_cursor)
+      return {
+        status: 'ok',
+        customer_id: access.customerId,
+        generated_at: isoTime(nowMs),
+        count: shown.length,
+        ...page,
+        requests: shown.map(customerRequestView),
+      } as never
+    },
+    {
+      response: { 200: CustomerRequestList },
+      ...asks(query),
+      detail: {
+        ...describe({
+          summary: 'Your requests',
+          description:
+            'Newest first, kept for as long as the operator keeps them (`SVC_REQUEST_LOG_DAYS`). Never content. A table has every row of the range unless `limit` is given.',
+          tags: ['Requests (extension)'],
+          csv: `With \`format=csv\`: ${customerRequestColumns.join(', ')}`,
+        }),
+        security: [{ customerId: [], customerToken: [] }],
+      },
+    },
+  )
+}

@@ -1,0 +1,84 @@
+import type { Role } from '../../actors/accounts/access.ts'
+import type { Explanation } from '../../actors/chat/explain.ts'
+import type { RequestRecord } from '../../actors/requests/request-log.ts'
+import { brand } from '../../brand.ts'
+import type { AdminRequest, CustomerRequest, RequestStory } from '../../protocol/wire/admin/requests.ts'
+import { isoTime } from '../../time.ts'
+import { explanationView } from './admin.ts'
+
+/** As its own customer sees it: no node. */
+export function customerRequestView(row: RequestRecord): CustomerRequest {
+  return {
+    request_id: row.requestId,
+    at: isoTime(row.at),
+    key_id: row.keyId,
+    operation: row.operation,
+    stream: row.stream,
+    model: row.model,
+    tries: row.tries,
+    queue_ms: row.queueMs,
+    load_ms: row.loadMs,
+    sent_ms: row.sentMs,
+    ttft_ms: row.ttftMs,
+    duration_ms: row.durationMs,
+    prompt_tokens: row.promptTokens,
+    completion_tokens: row.completionTokens,
+    cache_percent: row.cachePercent,
+    status: row.status,
+    code: row.code,
+    cost_wei: row.costWei,
+    receipt_hash: row.receiptHash,
+  }
+}
+
+export function adminRequestView(row: RequestRecord, role: Role): AdminRequest {
+  const open = role !== 'viewer'
+  return {
+    ...customerRequestView(row),
+    key_id: open ? row.keyId : null,
+    customer_id: open ? row.customerId : null,
+    node_id: row.nodeId,
+  }
+}
+
+/** The call that answered is the row's own; those that failed stand beside it. */
+function attemptsOf(row: RequestRecord): RequestStory['attempts'] {
+  const failed = (row.failedTries ?? []).map((failure) => ({ ...failure }))
+  if (row.nodeId === null || row.sentMs === null || failed.length >= row.tries) return failed
+  const duration_ms = Math.max(0, row.durationMs - row.sentMs)
+  return [...failed, { node_id: row.nodeId, code: row.code, started_ms: row.sentMs, duration_ms }]
+}
+
+export function requestStoryView(row: RequestRecord, why: Explanation | null, role: Role, nowMs: number): RequestStory {
+  return {
+    object: `${brand}.admin.request`,
+    generated_at: isoTime(nowMs),
+    request: adminRequestView(row, role),
+    attempts: attemptsOf(row),
+    explain: why === null ? null : explanationView(why, role),
+  }
+}
+
+const commonColumns = [
+  'request_id',
+  'at',
+  'key_id',
+  'operation',
+  'stream',
+  'model',
+  'tries',
+  'queue_ms',
+  'load_ms',
+  'sent_ms',
+  'ttft_ms',
+  'duration_ms',
+  'prompt_tokens',
+  'completion_tokens',
+  'cache_percent',
+  'status',
+  'code',
+  'cost_wei',
+  'receipt_hash',
+] as const
+export const customerRequestColumns: readonly (keyof CustomerRequest)[] = commonColumns
+export const adminRequestColumns: readonly (keyof AdminRequest)[] = [...commonColumns, 'customer_id', 'node_id']

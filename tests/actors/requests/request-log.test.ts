@@ -1,0 +1,124 @@
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { RequestLog } from '../../../src/actors/requests/request-log.ts'
+import type { FinishedRequest } from '../../../src/actors/requests/request-row.ts'
+import { newId, type RequestId, ulid } from '../../../src/ids.ts'
+import { createLog } from '../../../src/log.ts'
+import { dayMs } from '../../../src/time.ts'
+import { type TestDatabase, testDatabase } from '../../support/run/postgres.ts'
+
+let database: TestDatabase
+beforeAll(async () => {
+  database = await testDatabase()
+})
+afterAll(() => database.drop())
+
+const log = createLog('silent', () => {})
+const idAt = (ms: number): RequestId => `req_${ulid(ms)}`
+const finished = (requestId: string, status = 200): FinishedRequest => ({
+  requestId,
+  customerId: 'cus_one',
+  keyId: 'key_one',
+  operation: 'chat',
+  stream: true,
+  record: {
+    model: 'm',
+    status,
+    code: null,
+    latencyMs: 12.4,
+    ttftMs: 5.6,
+    usage: { prompt_tokens: 3, completion_tokens: 4, total_tokens: 7 },
+    attempts: 1,
+    jobId: null,
+    nodeId: 'node_one',
+    queueMs: 0,
+    loadMs: null,
+    sentMs: 1.2,
+    cachePercent: 50,
+    costWei: 12345678901234567890n,
+    receiptHash: `0x${'ab'.repeat(32)}`,
+    failedTries: null,
+  },
+})
+const everything = {
+  from: null,
+  to: null,
+  model: null,
+  nodeId: null,
+  customerId: null,
+  keyId: null,
+  status: null,
+  code: null,
+  ttftMsMin: null,
+}
+const days = async () =>
+  (
+    await database.sql<{ name: string }[]>`select relname as name from pg_class
+    where relkind = 'r' and relname ~ '^request_records_p' order by 1`
+  ).map(({ name }) => name.slice(-8))
+const dayName = (ms: number) => new Date(ms).toISOString().slice(0, 10).replaceAll('-', '')
+
+test('§32: a row is found by its id and comes back as it was, from memory and from the database alike', async () => {
+  const options = { db: database.db, log, days: 7, flushMs: 1 }
+  const [writer, reader] = [new RequestLog(options), new RequestLog(options)]
+  await writer.start()
+  const id = newId('req')
+  writer.write(finished(id))
+  const here = await writer.find(id)
+  expect(here).toMatchObject({
+    ttftMs: 6,
+    sentMs: 1,
+    durationMs: 12,
+    cachePercent: 50,
+    costWei: '12345678901234567890',
+  })
+  await writer.stop()
+  expect(await reader.find(id)).toEqual(here)
+  expect(await reader.find(newId('req'))).toBeNull()
+  expect(await reader.find('req_none')).toBeNull()
+})
+
+test('§32: days are made ahead, kept for as long as asked, and then dropped whole', async () => {
+  let nowMs = Date.now()
+  const requests = new RequestLog({ db: database.db, log, days: 2, flushMs: 1, now: () => nowMs })
+  await requests.start()
+  expect(await days()).toEqual([0, 1, 2].map((ahead) => dayName(nowMs + ahead * dayMs)))
+  const [old, young] = [idAt(nowMs), idAt(nowMs + 2 * dayMs)]
+  requests.write(finished(old))
+  requests.write(finished(young))
+  expect((await requests.list(everything, null, 10)).map(({ requestId }) => requestId).slice(0, 1)).toEqual([young])
+  await requests.stop()
+  nowMs += 3 * dayMs
+  const later = new RequestLog({ db: database.db, log, days: 2, flushMs: 1, now: () => nowMs })
+  await later.start()
+  expect((await days())[0]).toBe(dayName(nowMs - 2 * dayMs))
+  expect(await later.find(old)).toBeNull()
+  expect((await later.find(young))?.requestId).toBe(young)
+  await later.stop()
+})
+
+test('§32: a row of a day that nobody has made yet makes its day', async () => {
+  const requests = new RequestLog({ db: database.db, log, days: 7, flushMs: 1 })
+  const ahead = idAt(Date.now() + 30 * dayMs)
+  requests.write(finished(ahead))
+  await requests.stop()
+  const reader = new RequestLog({ db: database.db, log, days: 7, flushMs: 1 })
+  expect((await reader.find(ahead))?.requestId).toBe(ahead)
+})
+
+test('§32: with 0 days the database keeps none, and the last ones are listed from memory', async () => {
+  const requests = new RequestLog({ db: database.db, log, days: 0, flushMs: 1 })
+  await requests.start()
+  expect(await days()).not.toContain(dayName(Date.now()))
+  const ids = [1, 2, 3, 4].map((ms) => idAt(Date.now() + ms))
+  for (const [index, id] of ids.entries()) requests.write(finished(id, index === 0 ? 500 : 200))
+  await requests.stop()
+  const listed = async (filter: object, after: string | null, limit: number) => {
+    const row = after === null ? null : await requests.find(after)
+    return (await requests.list({ ...everything, ...filter }, row, limit)).map(({ requestId }) => requestId)
+  }
+  expect(await listed({}, null, 3)).toEqual([3, 2, 1].map((at) => ids[at] as RequestId))
+  expect(await listed({}, ids[1] ?? '', 3)).toEqual([ids[0] as RequestId])
+  expect(await listed({ status: 500 }, null, 3)).toEqual([ids[0] as RequestId])
+  expect(await listed({ model: 'n' }, null, 3)).toEqual([])
+  expect(await listed({ ttftMsMin: 7 }, null, 3)).toEqual([])
+})

@@ -1,0 +1,127 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import type { Browser } from 'playwright-core'
+import type { AdminRequestList } from '../../src/protocol/wire/admin/requests.ts'
+import { type ConsolePage, hasBrowser, launchBrowser, openConsole } from '../support/console/console.ts'
+import { type ConsolePool, models, startConsolePool } from '../support/console/console-pool.ts'
+
+const slowMs = 60_000
+
+describe.skipIf(!hasBrowser)('§32: the requests, in the console', () => {
+  let pool: ConsolePool
+  let browser: Browser
+  beforeAll(async () => {
+    pool = await startConsolePool()
+    browser = await launchBrowser()
+    for (const model of models) await pool.chat(model)
+    await pool.chat('no-such-model')
+  }, slowMs)
+  afterAll(async () => {
+    await browser?.close()
+    await pool?.stop()
+  })
+
+  const newest = async () => {
+    const { requests } = await pool.gateway.admin<AdminRequestList>('GET', '/v1/admin/requests?limit=1')
+    return requests[0]
+  }
+  const rows = ({ page }: ConsolePage) => page.getByRole('group', { name: 'Requests, newest first' }).getByRole('row')
+
+  test(
+    'new ones appear by themselves, until somebody pauses',
+    async () => {
+      const console = await openConsole(browser, pool.gateway.url)
+      await console.signIn(pool.gateway.tokens.viewer)
+      await console.show('Requests')
+      await rows(console).nth(5).waitFor()
+      await pool.chat(models[1])
+      const seen = await newest()
+      await console.page.getByTitle(seen?.request_id ?? '').waitFor()
+      await console.page.getByRole('button', { name: 'Pause', exact: true }).click()
+      await console.page.getByText('This list stands still.').waitFor()
+      await pool.chat(models[2])
+      const unseen = await newest()
+      await console.page.getByRole('button', { name: 'Paused' }).click()
+      await console.page.getByTitle(unseen?.request_id ?? '').waitFor()
+      expect(console.faults).toEqual([])
+      await console.close()
+    },
+    slowMs,
+  )
+
+  test(
+    'a filter stands in the address, and an address is a filter',
+    async () => {
+      const console = await openConsole(browser, pool.gateway.url)
+      const { page } = console
+      await console.signIn(pool.gateway.tokens.operator)
+      await console.show('Requests')
+      await page.getByLabel('Node', { exact: true }).fill('rack-2')
+      await page.getByRole('button', { name: 'Filter', exact: true }).click()
+      await page.waitForURL(`**/console*#requests?node_id=${pool.nodeIds[1]}`)
+      await page.waitForFunction(
+        "[...document.querySelectorAll('.requests tbody tr')].every(r => r.innerText.includes('rack-2'))",
+      )
+      await page.evaluate("location.hash = '#requests?status=404'")
+      await page.getByText('model_not_found').first().waitFor()
+      expect(await page.getByLabel('Status', { exact: true }).inputValue()).toBe('404')
+      expect(await rows(console).count()).toBe(2)
+      await page.evaluate("location.hash = '#requests?model=never'")
+      await page.getByText('No request', { exact: true }).waitFor()
+      await console.close()
+    },
+    slowMs,
+  )
+
+  test(
+    'a request is three clicks from its story: what happened, why there, its receipt',
+    async () => {
+      const console = await openConsole(browser, pool.gateway.url)
+      const { page } = console
+      await console.signIn(pool.gateway.tokens.operator)
+      await pool.chat(models[0])
+      const asked = await newest()
+      await console.show('Requests')
+      await page.getByTitle(asked?.request_id ?? '').click()
+      await page.getByRole('heading', { name: 'What happened' }).waitFor()
+      const happened = await page.locator('.timeline .happening').allTextContents()
+      expect(happened).toEqual(['It came in', 'rack-1 was asked', 'The first token came', 'It was done'])
+      await page
+        .getByRole('group', { name: 'Choice 1' })
+        .getByRole('row', { name: /^rack-1 chosen/ })
+        .waitFor()
+      await page.getByText('free work').waitFor()
+      await page.getByRole('link', { name: 'Same model in Try it' }).click()
+      await page.getByRole('heading', { name: 'Try it' }).waitFor()
+      expect(console.faults).toEqual([])
+      await console.close()
+    },
+    slowMs,
+  )
+
+  test(
+    'any id opens what it is',
+    async () => {
+      const console = await openConsole(browser, pool.gateway.url)
+      const { page } = console
+      await console.signIn(pool.gateway.tokens.viewer)
+      await console.show('Requests')
+      const asked = await newest()
+      const open = async (id: string) => {
+        await page.evaluate("location.hash = '#requests'")
+        await page.getByLabel('Any id').fill(id)
+        await page.getByRole('button', { name: 'Open', exact: true }).click()
+      }
+      await open(asked?.request_id ?? '')
+      await page.getByRole('heading', { name: 'What happened' }).waitFor()
+      await open(asked?.receipt_hash ?? '')
+      await page.getByText(asked?.receipt_hash ?? '').waitFor()
+      await open(pool.nodeIds[0] ?? '')
+      await page.getByRole('heading', { name: 'Statecharts' }).waitFor()
+      await page.evaluate("location.hash = '#requests'")
+      await open('nobody-has-this')
+      await page.getByText('Nothing here has this id.').waitFor()
+      await console.close()
+    },
+    slowMs,
+  )
+})

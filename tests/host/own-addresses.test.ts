@@ -1,0 +1,63 @@
+import { expect, test } from 'bun:test'
+import type { NetworkInterfaceInfo } from 'node:os'
+import { callableHost, isWildcard, ownAddresses } from '../../src/host/own-addresses.ts'
+import { welcome } from '../../src/host/welcome.ts'
+import { startTestGateway } from '../support/gateways/gateway.ts'
+
+const at = (address: string, internal = false): NetworkInterfaceInfo => ({
+  address,
+  internal,
+  family: 'IPv4',
+  netmask: '255.255.255.0',
+  mac: '00:00:00:00:00:00',
+  cidr: null,
+})
+const interfaces = {
+  lo: [at('127.0.0.1', true)],
+  docker0: [at('172.17.0.1')],
+  wlan0: [at('169.254.3.4'), at('192.168.1.20')],
+  tun0: [at('100.64.0.7')],
+}
+
+test('§25: a wildcard is called by the address of the house first, by a bridge of containers last', () => {
+  expect(ownAddresses(interfaces)).toEqual(['192.168.1.20', '100.64.0.7', '172.17.0.1'])
+  expect(['0.0.0.0', '::', '[::]', '127.0.0.1', 'box'].map(isWildcard)).toEqual([true, true, true, false, false])
+  expect(callableHost('0.0.0.0', interfaces)).toBe('192.168.1.20')
+  expect(callableHost('box', interfaces)).toBe('box')
+  expect(callableHost('::', { lo: [at('127.0.0.1', true)] })).toBe('127.0.0.1')
+})
+
+test('§25: the welcome names every address, never the wildcard, and warns', () => {
+  const facts = { models: [], credentialsFile: null, credentialsGone: false, newKey: null }
+  const text = welcome({
+    ...facts,
+    baseUrl: 'http://192.168.1.20:7070',
+    host: '0.0.0.0',
+    otherUrls: ['http://100.64.0.7:7070'],
+  })
+  expect(text).toContain('http://192.168.1.20:7070/v1/api')
+  expect(text).toContain('Also at     http://100.64.0.7:7070')
+  expect(text).not.toContain('http://0.0.0.0')
+  expect(text).toContain('Warning: listening on 0.0.0.0 over plain http')
+})
+
+test('§25: a gateway that is bound to a wildcard names an address that can be called', async () => {
+  const launched = Promise.withResolvers<string>()
+  const { start } = await import('../../src/main.ts')
+  const gateway = await startTestGateway({
+    env: { SVC_HOST: '0.0.0.0' },
+    launch: async (env) => {
+      const running = await start(env, { quiet: true })
+      launched.resolve(running.url)
+      return { url: running.url.replace(/\/\/[^:]+:/, '//127.0.0.1:'), stop: () => running.stop() }
+    },
+  })
+  try {
+    const url = await launched.promise
+    expect(new URL(url).hostname).toBe(callableHost('0.0.0.0'))
+    const index = (await (await fetch(`${gateway.url}/v1/api`)).json()) as { base_url: string }
+    expect(index.base_url).toBe(url)
+  } finally {
+    await gateway.stop()
+  }
+})
