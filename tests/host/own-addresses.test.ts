@@ -38,7 +38,7 @@ test('§25: the welcome names every address, never the wildcard, and warns', () 
   expect(text).toContain('http://192.168.1.20:7070/v1/api')
   expect(text).toContain('Also at     http://100.64.0.7:7070')
   expect(text).not.toContain('http://0.0.0.0')
-  expect(text).toContain('Warning: listening on 0.0.0.0 over plain http')
+  expect(text).toContain('Warning: the gateway listens on 0.0.0.0 without TLS')
 })
 
 test('§25: a gateway that is bound to a wildcard names an address that can be called', async () => {
