@@ -150,6 +150,7 @@ async function joined(exchange: Exchange, parts: Parts): Promise<string> {
     latency_ms: Math.round(performance.now() - startedMs),
     request_id: requestId,
     ...(told.some(({ usage_estimated: estimated }) => estimated === true) ? { usage_estimated: true } : {}),
+    ...(told.some(({ external }) => external === true) ? { external: true } : {}),
     receipt_hashes: told.map(({ receipt_hash: hash }) => hash),
   }
   const whole = operation.parts.join(answers.map(({ completion }) => completion))

@@ -1,5 +1,5 @@
 import { newId } from '../../ids.ts'
-import { isFree, isOwn, judge } from '../../machines/rules/eligibility.ts'
+import { isFree } from '../../machines/rules/eligibility.ts'
 import { type PlacementRequest, place } from '../../machines/rules/placement.ts'
 import type { Route } from '../../machines/rules/routing.ts'
 import type { InferenceRequest, PartedOperation } from '../operations/operation.ts'
@@ -113,18 +113,13 @@ export class Parts {
   }
 }
 
-/** The nodes among which a request may be shared out: of one side, at no cost, ready now, and those first that hold the model. */
+/** The nodes among which a request may be shared out: of one side and rank, at no cost, ready now, and those first that hold the model. */
 function sharingRoutes({ command, table }: Exchange, request: PlacementRequest): readonly Route[] {
   const { customerId } = command.access
   const placement = place(table, request)
   if (placement.kind !== 'placed' || !isFree(placement.route, customerId)) return []
-  const own = isOwn(placement.route, customerId)
-  const open = (table.byModel.get(request.modelId) ?? []).filter(
-    (route) =>
-      isOwn(route, customerId) === own &&
-      isFree(route, customerId) &&
-      judge(route, request, null) === 'open' &&
-      Math.max(route.heldUntilMs, route.load.ejectedUntilMs) <= request.nowMs,
+  const open = placement.open.filter(
+    (route) => isFree(route, customerId) && Math.max(route.heldUntilMs, route.load.ejectedUntilMs) <= request.nowMs,
   )
   const loaded = open.filter((route) => route.loaded !== false)
   return loaded.length === 0 ? open : loaded

@@ -1,7 +1,6 @@
 import { brand, receiptVersion } from '../../brand.ts'
 import { canonicalJson } from '../json/canonical-json.ts'
 import { parseLogProof } from '../log/checkpoint.ts'
-import { auditHeadHash } from '../log/entry-facts.ts'
 import { type LogEntryKind, logLeaf } from '../log/log-entry.ts'
 import { rootByInclusion, sameHash } from '../log/merkle-log.ts'
 import { payoutLeafOf, toHex, verifyProof } from '../receipts/merkle.ts'
@@ -122,20 +121,6 @@ function verifyCheckpointFile(given: Fields, trust: Trust): Verdict {
   return verdict('checkpoint', checkpoint?.origin ?? '', checks, checkpoint)
 }
 
-/** Ends of the audit's chains, each in the log. */
-function verifyHeads(given: Fields, trust: Trust): Verdict {
-  const checks: Check[] = []
-  let last: Verdict['checkpoint'] = null
-  for (const one of listOf(given.heads)) {
-    const { writer_id, ordinal, seq, mac, log_proof } = fieldsOf(one)
-    const facts = { writerId: String(writer_id), ordinal: Number(ordinal), seq: Number(seq), mac: String(mac) }
-    const place = logged('audit', auditHeadHash(facts), log_proof, given, trust)
-    checks.push(...place.checks.map((each) => ({ ...each, name: `${facts.writerId} ${each.name}` })))
-    last = place.checkpoint ?? last
-  }
-  return verdict('audit', `${listOf(given.heads).length} chains`, checks, last)
-}
-
 /** The one file that somebody has, checked against what they know; null: it is none that can be verified. */
 export function verifyBundle(given: unknown, trust: Trust, roots: readonly string[] = []): readonly Verdict[] | null {
   const fields = fieldsOf(given)
@@ -143,7 +128,6 @@ export function verifyBundle(given: unknown, trust: Trust, roots: readonly strin
   if (object === `${brand}.receipt`) return [verifyReceipt(fields, trust)]
   if (object === `${brand}.payout_proof`) return [verifyPayout(fields, roots)]
   if (object === `${brand}.checkpoint`) return [verifyCheckpointFile(fields, trust)]
-  if (object === `${brand}.admin.audit_heads`) return [verifyHeads(fields, trust)]
   if (Array.isArray(fields.proofs)) return fields.proofs.map((one) => verifyPayout(fieldsOf(one), roots))
   return null
 }

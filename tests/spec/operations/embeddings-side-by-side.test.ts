@@ -27,17 +27,17 @@ const embed = (call: ScriptedCall) => {
   const data = inputsOf(call).map((text, index) => ({ index, embedding: [Number(text.slice(6))] }))
   call.respond(200, { data, usage: { prompt_tokens: data.length, total_tokens: data.length } })
 }
-const ask = (count: number, signal?: AbortSignal) =>
+const ask = (count: number, signal?: AbortSignal, key = customer.key) =>
   fetch(`${gateway.url}/v1/embeddings`, {
     method: 'POST',
-    headers: { authorization: `Bearer ${customer.key}`, 'content-type': 'application/json' },
+    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
     body: JSON.stringify({ model, input: inputs(count) }),
     ...(signal === undefined ? {} : { signal }),
   })
 interface Embeddings {
   readonly data: readonly { readonly index: number; readonly embedding: readonly number[] }[]
   readonly usage: object
-  readonly svc: { readonly receipt_hashes: readonly string[] }
+  readonly svc: { readonly receipt_hashes: readonly string[]; readonly external?: boolean }
 }
 const inOrder = (count: number) =>
   Array.from({ length: count }, (_, index) => ({ object: 'embedding', index, embedding: [index] }))
@@ -120,6 +120,30 @@ describe('§28: many embeddings', () => {
     await Promise.all(gone)
     await asked
     expect(gone).toHaveLength(nodes.length)
+  })
+
+  test('§29: a higher rank takes no part while a lower one serves', async () => {
+    const [one, two, far] = [startScriptedNode(model), startScriptedNode(model), startScriptedNode(model)]
+    const open = await gateway.customer({ policy: { allow_external: true }, keyPolicy: { allow_external: true } })
+    const all = [one, two, far]
+    try {
+      const ids: string[] = []
+      for (const node of all) {
+        node.answer(embed)
+        ids.push(await gateway.node(node.url, { customerId: open.customerId }))
+      }
+      const change = (at: number, changes: object) => gateway.admin('PATCH', `/v1/admin/nodes/${ids[at]}`, changes)
+      await change(2, { rank: 5, external: true })
+      const near = (await (await ask(500, undefined, open.key)).json()) as Embeddings
+      expect([near.data.length, near.svc.external, far.calls]).toEqual([500, undefined, 0])
+      expect(Math.min(one.calls, two.calls)).toBeGreaterThan(0)
+      await change(2, { rank: 0 })
+      const mixed = (await (await ask(500, undefined, open.key)).json()) as Embeddings
+      expect([mixed.data.length, mixed.svc.external]).toEqual([500, true])
+      expect(far.calls).toBeGreaterThan(0)
+    } finally {
+      for (const node of all) node.stop()
+    }
   })
 
   test('a few are one call', async () => {

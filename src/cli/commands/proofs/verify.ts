@@ -122,10 +122,5 @@ export const verify: Verb = {
       'Check a checkpoint of a public log: who signed it, and that the log only grew',
       'A checkpoint as the log shows it',
     ),
-    audit: verifying(
-      ['audit'],
-      'Check that the public log contains the ends of an audit’s chains',
-      'The output of `audit heads --json`',
-    ),
   },
 }
