@@ -40,8 +40,9 @@ async function visible(context: HttpContext, { exchange, request, set }: Asked):
   set.headers.vary = 'Authorization'
   if (token !== null) {
     set.headers['cache-control'] = keyedCache
-    Object.assign(set.headers, namedOrigin(gateway.config.SVC_CORS_ORIGINS, request))
-    set.headers.vary = 'Authorization, Origin'
+    const origins = gateway.config.SVC_CORS_ORIGINS
+    Object.assign(set.headers, namedOrigin(origins, request))
+    set.headers.vary = origins.length === 0 ? 'Authorization' : 'Authorization, Origin'
     const access = await authenticate(context, exchange, token)
     return modelsOf(accountRoutes(gateway.router.table(), access, Date.now()))
   }
