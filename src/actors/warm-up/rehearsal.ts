@@ -150,6 +150,7 @@ export function createRehearsal(
       log,
       chat,
       tracing: null,
+      requests: { write: () => {}, find: () => Promise.resolve(null), list: () => Promise.resolve([]) },
       access: {
         gatewayKey: (token) => (token === key ? access : null),
         customer: () => null,

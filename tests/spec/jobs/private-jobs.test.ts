@@ -74,11 +74,20 @@ test('§14: the receipt keeps the signature of its node, and `verify receipt` fi
   expect(told).toMatchObject({ receipt_hash: hash, public_key: node.identity.publicKey })
   const cli = commandLine()
   try {
-    const verify = (file: object) =>
-      cli.run(['verify', 'receipt', '-', '--json'], { stdin: JSON.stringify(file) }).then(({ out }) => JSON.parse(out))
-    expect(await verify(told)).toMatchObject({ receipt_hash: hash, signature_valid: true, valid: true })
-    const other = { ...told, public_key: signingKey(new Uint8Array(32).fill(77)).publicKey }
-    expect(await verify(other)).toMatchObject({ signature_valid: false, valid: false })
+    const verify = (key: string) =>
+      cli
+        .run(['verify', 'receipt', '-', '--key', key, '--without-log', '--json'], { stdin: JSON.stringify(told) })
+        .then(({ out }) => JSON.parse(out))
+    const signature = (ok: boolean) => [
+      {
+        subject: hash,
+        valid: ok,
+        checks: expect.arrayContaining([expect.objectContaining({ name: 'signature', ok })]),
+      },
+    ]
+    expect(await verify(node.identity.publicKey)).toMatchObject({ valid: true, verdicts: signature(true) })
+    const other = signingKey(new Uint8Array(32).fill(77)).publicKey
+    expect(await verify(other)).toMatchObject({ valid: false, verdicts: signature(false) })
   } finally {
     cli.close()
   }
