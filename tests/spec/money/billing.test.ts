@@ -153,6 +153,7 @@ describe('endpoints 11 and 12: account and usage', () => {
       available_wei: '870',
       gateway_policy: {
         policy_version: 'gateway_policy_v1',
+        allow_external: false,
         allowed_models: null,
         denied_models: [],
         route_tiers: [],
