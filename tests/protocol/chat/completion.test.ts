@@ -14,7 +14,13 @@ describe('§5: a node’s whole answer by allow-list', () => {
       { id: 'x', model: '/srv/x.gguf', system_fingerprint: 'b1', timings: {}, service_tier: 'x', usage: null },
     )
     expect(choicesOf(text)).toEqual([{ index: 0, message, finish_reason: 'stop' }])
-    expect(Object.keys(publicCompletion(text) ?? {}).sort()).toEqual(['choices', 'outputWeight', 'svc', 'usage'])
+    expect(Object.keys(publicCompletion(text) ?? {}).sort()).toEqual([
+      'cachedTokens',
+      'choices',
+      'outputWeight',
+      'svc',
+      'usage',
+    ])
   })
 
   test('the message goes through verbatim, whatever fields it has', () => {
