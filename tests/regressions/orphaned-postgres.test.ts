@@ -114,6 +114,7 @@ test('an orderly end leaves neither PostgreSQL nor a keeper', async () => {
   const gateway = await supervise(dataDir, 60)
   const pid = postmaster(dataDir) ?? 0
   await gateway.end('SIGTERM')
-  expect(isAlive(pid)).toBe(false)
+  // A process that has ended is there until its parent has noticed.
+  await waitFor('its PostgreSQL to be gone', () => !isAlive(pid))
   await waitFor('its keeper to end', () => keepersOf(dataDir).length === 0)
 }, 60_000)
