@@ -31,10 +31,14 @@ async function leakedRows({ database: { sql } }: HostileGateway): Promise<readon
     where schemaname not in ('pg_catalog', 'information_schema')`
   const faults: Fault[] = []
   for (const { name } of tables) {
-    const rows = await sql.unsafe<{ row: string }[]>(
-      `select t::text as row from ${name} t where t::text ~ $1 or t::text ~ $2 limit 3`,
-      [anyMarker.text.source, anyMarker.bytesAsHex.source],
-    )
+    const rows = await sql.begin(async (tx) => {
+      // After a million cases the tables have millions of rows.
+      await tx`set local statement_timeout = '10min'`
+      return tx.unsafe<{ row: string }[]>(
+        `select t::text as row from ${name} t where t::text ~ $1 or t::text ~ $2 limit 3`,
+        [anyMarker.text.source, anyMarker.bytesAsHex.source],
+      )
+    })
     for (const { row } of rows) faults.push({ kind: 'leak', detail: `${name}: ${row}` })
   }
   return faults
