@@ -77,8 +77,6 @@ export class Exchange implements Ticking, Dispatched {
   durable: Promise<void> | null = null
   /** For the request's record (§32). */
   queueMs = 0
-  loadMs: number | null = null
-  cachePercent: number | null = null
   private receiptHash: string | null = null
   private failedTries: FailedTry[] | null = null
 
@@ -279,6 +277,11 @@ export class Exchange implements Ticking, Dispatched {
     return own ? told : Math.min(told, this.reserved)
   }
 
+  private cachePercent(usage: TokenUsage | null): number | null {
+    const share = this.attempt?.cachedShare(usage?.prompt_tokens ?? 0) ?? null
+    return share === null ? null : Math.round(share * 100)
+  }
+
   finish(status: number, code: ProblemCode | null, usage: TokenUsage | null, ttftMs: number | null): void {
     if (this.finishedOnce) return
     this.finishedOnce = true
@@ -298,9 +301,9 @@ export class Exchange implements Ticking, Dispatched {
       attempts: this.attempts,
       nodeId: this.attempt?.route.nodeId ?? null,
       queueMs: this.queueMs,
-      loadMs: this.loadMs,
+      loadMs: this.attempt?.loadMs ?? null,
       sentMs: this.attempt === null ? null : this.attempt.startedMs - this.command.startedMs,
-      cachePercent: this.cachePercent,
+      cachePercent: this.cachePercent(usage),
       costWei: this.paid?.chargedWei ?? null,
       receiptHash: this.receiptHash,
       failedTries: this.failedTries,
