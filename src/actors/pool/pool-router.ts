@@ -67,7 +67,8 @@ export class PoolRouter implements Router {
 
   began(route: Route, call: InFlightCall): void {
     // One read of the node can hold the first chunk and the end: then the call is settled already.
-    if (this.members.get(route.nodeId)?.calls.has(call) === true) this.placed.spoke(route, call)
+    const open = this.members.get(route.nodeId)?.calls.has(call) === true
+    if (open && this.placed.spoke(route, call)) this.queue.wake(route.modelId)
   }
 
   release(route: Route, call: InFlightCall, outcome: CallOutcome): void {

@@ -193,11 +193,8 @@ export const modelServerMachine = machine.createMachine({
 
 export type ModelServerSnapshot = SnapshotFrom<typeof modelServerMachine>
 
-/** Without what a ready server is doing. */
-export function modelServerStateOf({ value }: ModelServerSnapshot): ModelServerState {
-  return typeof value === 'string' ? value : 'ready'
-}
+export const modelServerStateOf = ({ value }: ModelServerSnapshot): ModelServerState =>
+  typeof value === 'string' ? value : `ready.${value.ready}`
 
 /** True if a call that waits may be handed to the server. */
-export const takesCalls = (snapshot: ModelServerSnapshot): boolean =>
-  snapshot.matches({ ready: 'idle' }) || snapshot.matches({ ready: 'busy' })
+export const takesCalls = (state: ModelServerState): boolean => state === 'ready.idle' || state === 'ready.busy'

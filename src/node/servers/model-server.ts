@@ -46,10 +46,13 @@ interface Waiter {
   readonly refuse: () => void
 }
 
+/** It is in memory, and its server listens. */
+export const isReady = (state: ModelServerState) => state.startsWith('ready.')
+
 /** One model of `models.json`: its chart, its process, and the calls that wait for it. */
 export class ModelServer {
   state: ModelServerState = 'stopped'
-  /** Unix ms since when it is in its state. */
+  /** Unix ms since when it is in its state; what a ready one does is not counted. */
   sinceMs = Date.now()
   /** Unix ms since when somebody waits for it to be loaded; null: nobody does. */
   loadingSinceMs: number | null = null
@@ -135,12 +138,12 @@ export class ModelServer {
     const snapshot = this.actor.getSnapshot()
     if (!snapshot.hasTag('memory')) return 'away'
     if (this.state === 'stopping') return 'leaving'
-    return snapshot.matches({ ready: 'idle' }) ? 'idle' : 'working'
+    return this.state === 'ready.idle' ? 'idle' : 'working'
   }
 
   /** Resolves when the server has the call, which then counts as its work. */
   private takes(signal: CancelSignal): Promise<void> {
-    if (takesCalls(this.actor.getSnapshot())) {
+    if (takesCalls(this.state)) {
       this.send('call.opened')
       return Promise.resolve()
     }
@@ -177,10 +180,9 @@ export class ModelServer {
 
   /** The chart has moved, or its counts have. */
   private followed(): void {
-    const snapshot = this.actor.getSnapshot()
-    const state = modelServerStateOf(snapshot)
+    const state = modelServerStateOf(this.actor.getSnapshot())
     if (state !== this.state) this.entered(state)
-    if (takesCalls(snapshot)) for (const waiter of [...this.waiters]) waiter.open()
+    if (takesCalls(state)) for (const waiter of [...this.waiters]) waiter.open()
     else if (this.refuses()) for (const waiter of [...this.waiters]) waiter.refuse()
     this.options.moved(this)
   }
@@ -188,19 +190,19 @@ export class ModelServer {
   private entered(state: ModelServerState): void {
     const nowMs = Date.now()
     const { log, model } = this.options
+    const { loadingSinceMs } = this
+    const wasReady = isReady(this.state)
     this.state = state
+    if (isReady(state) && wasReady) return
     this.sinceMs = nowMs
-    if (state === 'queued' || state === 'starting') this.loadingSinceMs ??= nowMs
-    else {
-      if (state === 'ready' && this.loadingSinceMs !== null) this.loadMs = nowMs - this.loadingSinceMs
-      this.loadingSinceMs = null
-    }
-    if (state === 'ready') {
+    this.loadingSinceMs = state === 'queued' || state === 'starting' ? (loadingSinceMs ?? nowMs) : null
+    if (isReady(state)) {
+      if (loadingSinceMs !== null) this.loadMs = nowMs - loadingSinceMs
       this.failure = null
       this.lastUsedMs = nowMs
     }
     if (state === 'failed') this.failure = this.process?.text ?? null
-    log.info('model_server', { model: model.id, state, ...(state === 'ready' ? { load_ms: this.loadMs } : {}) })
+    log.info('model_server', { model: model.id, state, ...(isReady(state) ? { load_ms: this.loadMs } : {}) })
   }
 
   private start(): void {

@@ -154,7 +154,8 @@ export class ModelServers {
   private save(): void {
     const servers = this.list.map(({ model, state, sinceMs, failure }) => ({
       model: model.id,
-      state,
+      // Idle or busy is nothing to write at each call.
+      state: state === 'ready.busy' ? ('ready.idle' as const) : state,
       since: isoTime(sinceMs),
       memory_mb: model.memory_mb,
       last_lines: failure === null ? [] : lastLines(failure),

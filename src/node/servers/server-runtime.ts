@@ -1,10 +1,11 @@
 import type { RuntimeId } from '../../ids.ts'
+import { takesCalls } from '../../machines/charts/model-server.ts'
 import type { AgentRuntime } from '../../protocol/wire/nodes/agent.ts'
 import type { RuntimeKind } from '../../protocol/wire/nodes/node.ts'
 import type { RuntimeModel } from '../../runtimes/runtime.ts'
 import type { NodeTransport } from '../../transport/transport.ts'
 import { type LocalRuntime, type RuntimeCall, type RuntimeTimes, WatchedRuntime } from '../runtimes/local-runtime.ts'
-import type { ModelServer } from './model-server.ts'
+import { isReady, type ModelServer } from './model-server.ts'
 import type { ModelServers } from './model-servers.ts'
 
 export interface ServerRuntimeOptions {
@@ -47,7 +48,8 @@ export class ServerRuntime implements LocalRuntime {
         id: model.id,
         contextLength: this.known?.models[0]?.contextLength ?? this.contextBefore,
         ready: state !== 'failed',
-        loaded: state === 'ready',
+        // One that drains is about to leave: who comes now waits for it as for a cold one.
+        loaded: takesCalls(state),
         loadingSinceMs,
         memoryMb: model.memory_mb,
         evicts: servers.evicts(server),
@@ -103,7 +105,7 @@ export class ServerRuntime implements LocalRuntime {
 
   private follow(): void {
     const { server, runtimeId, times, changed } = this.options
-    if (server.state !== 'ready') this.stop()
+    if (!isReady(server.state)) this.stop()
     else if (this.watched === null) {
       this.watched = new WatchedRuntime({
         runtimeId,

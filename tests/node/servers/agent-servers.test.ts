@@ -60,7 +60,7 @@ test(
     })
     expect(folder.running().size).toBe(0)
     expect(await said(agent, 'a')).toStartWith('a from ')
-    expect((await modelsOf(agent)).get('a')).toMatchObject({ ready: true, loaded: true, server_state: 'ready' })
+    expect((await modelsOf(agent)).get('a')).toMatchObject({ ready: true, loaded: true, server_state: 'ready.idle' })
     expect(agent.log()).not.toContain('127.0.0.1')
   },
   withinMs,
@@ -124,7 +124,7 @@ test(
       models: [scriptModel('a', { 'answer-ms': '700' }), scriptModel('b')],
     })
     const long = said(agent, 'a')
-    await waitUntil('a works', () => folder.stateOf('a') === 'ready')
+    await waitUntil('a works', () => folder.stateOf('a') === 'ready.idle')
     const other = said(agent, 'b')
     expect(await long).toStartWith('a from ')
     expect(await other).toStartWith('b from ')
@@ -221,7 +221,7 @@ test(
       models: [scriptModel('a', { 'answer-ms': '500' }), scriptModel('b')],
     })
     const long = said(agent, 'a')
-    await waitUntil('a works', () => folder.stateOf('a') === 'ready')
+    await waitUntil('a works', () => folder.stateOf('a') === 'ready.idle')
     const gone = new AbortController()
     const left = ask(agent, 'b', {}, gone.signal).catch(() => 'gone')
     await waitUntil('b waits', () => folder.stateOf('b') === 'queued')

@@ -84,8 +84,17 @@ export type EnrollResponse = Static<typeof EnrollResponse>
 export const modalities = ['chat', 'embedding', 'rerank', 'audio', 'image'] as const
 export type Modality = (typeof modalities)[number]
 
-/** The states of a model server of the agent, see the chart `model-server`. */
-export const modelServerStates = ['stopped', 'queued', 'starting', 'ready', 'stopping', 'failed'] as const
+/** The states of a model server of the agent: those of the chart `model-server`. */
+export const modelServerStates = [
+  'stopped',
+  'queued',
+  'starting',
+  'ready.idle',
+  'ready.busy',
+  'ready.draining',
+  'stopping',
+  'failed',
+] as const
 export type ModelServerState = (typeof modelServerStates)[number]
 
 export const AgentModel = Type.Object(
