@@ -50,6 +50,7 @@ class Line {
   readonly waiters = new Set<Waiter>()
   private virtual = 0
   private order = 0
+  private placing = false
   private readonly customers = new Map<string, { next: number; virtual: number; readonly keys: Map<string, number> }>()
 
   tagsFor({ customerId, keyId }: Ticket): Tags {
@@ -79,6 +80,16 @@ class Line {
     if (tags === null || customer === undefined) return
     this.virtual = Math.max(this.virtual, tags.customer)
     customer.virtual = Math.max(customer.virtual, tags.key)
+  }
+
+  /** Everybody's place, once for all who come in this turn: hundreds who were woken in vain stand in line again at once. */
+  placesSoon(): void {
+    if (this.placing) return
+    this.placing = true
+    setImmediate(() => {
+      this.placing = false
+      this.inOrder()
+    })
   }
 
   /** Higher priorities first; then customers by turns; of one customer its keys by turns. */
@@ -143,7 +154,7 @@ export function createSlotQueue(waitingMax: number): SlotQueue {
         const timer = setTimeout(end, waitMs, 'timeout')
         signal.addEventListener('abort', aborted)
         line.waiters.add(waiter)
-        line.inOrder()
+        line.placesSoon()
       })
     },
     wake: (modelId) => {
