@@ -1,4 +1,4 @@
-import { brand, receiptVersion } from '../../../brand.ts'
+import { boundReceiptVersion, brand, receiptVersion } from '../../../brand.ts'
 import { canonicalJson } from '../../../protocol/json/canonical-json.ts'
 import { foreignJson } from '../../../protocol/json/foreign-json.ts'
 import { type NoteKey, noteKeyText, parseNoteKey } from '../../../protocol/log/note.ts'
@@ -62,7 +62,8 @@ function trustOf(given: Given, logs: KnownLogs): Trust {
 
 /** A receipt as it was hashed, together with its claimed hash and signature. */
 function bareReceipt(value: unknown, { hash, signature }: Given): unknown {
-  if ((value as { v?: unknown } | null)?.v !== receiptVersion) return value
+  const version = (value as { v?: unknown } | null)?.v
+  if (version !== receiptVersion && version !== boundReceiptVersion) return value
   const receipt_hash = hash?.toLowerCase() ?? textHash(canonicalJson(value))
   return { object: `${brand}.receipt`, receipt_hash, receipt: value, signature_ed25519: signature }
 }
