@@ -100,7 +100,7 @@ export class InferenceDoor implements InferencePlace {
       pin: body.svc?.mixture === undefined ? readPin(body, query) : null,
       query,
       idempotencyKey: request.headers.get('idempotency-key'),
-      clientNonce: readNonce(request, operation, body),
+      clientNonce: readNonce(request, operation, body, text),
       signal: request.signal,
       span: line.span,
       recorder: line,

@@ -150,6 +150,11 @@ describe('§31: what has no nonce, and what cannot have one', () => {
     ])
   })
 
+  test('a body that is too long to be committed to at once is refused', async () => {
+    const long = { ...bodyOf('m-plain'), messages: [{ role: 'user', content: 'x'.repeat(1024 * 1024) }] }
+    expect((await ask(long)).status).toBe(413)
+  })
+
   test('an operation without a bound receipt refuses the nonce', async () => {
     const response = await fetch(`${gateway.url}/v1/api/embeddings`, {
       method: 'POST',
