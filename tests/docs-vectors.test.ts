@@ -30,6 +30,7 @@ test('§31: our own verifier takes the published receipt and payouts, and not th
     logKeys: keyOf(receipt.log_key),
     witnessKeys: keyOf(receipt.witness_key),
     nodeKeys: [],
+    auditKeys: [],
     witnessesMin: 1,
     logNeeded: true,
     remembered: () => null,

@@ -1,5 +1,7 @@
 import { brand } from '../../brand.ts'
 import { payoutLeafOf, toHex, verifyProof } from '../receipts/merkle.ts'
+import { verifyAudit } from './audit.ts'
+import { verifyEnvelope } from './envelope.ts'
 import { type Fields, fieldsOf, listOf, textOf } from './given.ts'
 import { consistencyIn } from './logged.ts'
 import { verifyReceipt } from './receipt.ts'
@@ -30,6 +32,18 @@ function verifyCheckpointFile(given: Fields, trust: Trust): Verdict {
   return verdict('checkpoint', checkpoint?.origin ?? '', checks, checkpoint)
 }
 
+/** How many files one bundle may have. */
+const filesMax = 1_000
+
+function verifyAll(files: readonly unknown[], trust: Trust, roots: readonly string[]): readonly Verdict[] | null {
+  if (files.length === 0 || files.length > filesMax) return null
+  const all = files.map((one) => (isBundle(one) ? null : verifyBundle(one, trust, roots)))
+  return all.includes(null) ? null : all.flatMap((one) => one ?? [])
+}
+
+/** A bundle holds files, never another bundle. */
+const isBundle = (value: unknown) => fieldsOf(value).object === `${brand}.bundle`
+
 /** The one file that somebody has, checked against what they know; null: it is none that can be verified. */
 export function verifyBundle(given: unknown, trust: Trust, roots: readonly string[] = []): readonly Verdict[] | null {
   const fields = fieldsOf(given)
@@ -37,6 +51,9 @@ export function verifyBundle(given: unknown, trust: Trust, roots: readonly strin
   if (object === `${brand}.receipt`) return [verifyReceipt(fields, trust)]
   if (object === `${brand}.payout_proof`) return [verifyPayout(fields, roots)]
   if (object === `${brand}.checkpoint`) return [verifyCheckpointFile(fields, trust)]
+  if (object === `${brand}.audit_export`) return [verifyAudit(fields, trust)]
+  if (object === `${brand}.envelope`) return [verifyEnvelope(fields, trust)]
+  if (object === `${brand}.bundle`) return verifyAll(listOf(fields.files), trust, roots)
   if (Array.isArray(fields.proofs)) return fields.proofs.map((one) => verifyPayout(fieldsOf(one), roots))
   return null
 }
