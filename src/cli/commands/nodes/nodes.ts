@@ -1,5 +1,6 @@
 import type { Static } from '@sinclair/typebox'
 import type { Node, NodeList } from '../../../protocol/wire/admin/admin.ts'
+import { troubleOf } from '../../../protocol/wire/nodes/trouble.ts'
 import { secondMs } from '../../../time.ts'
 import { action, type OptionSpecs, type OptionValues, type Verb } from '../../frame/action.ts'
 import { customerOption, reasonBody, reasonOption, yesOption } from '../../frame/admin-options.ts'
@@ -80,20 +81,6 @@ async function idOf(gateway: GatewayClient, given: string | undefined): Promise<
 /** `box:8080` is what a person types. */
 const withScheme = (url: string | undefined) =>
   url === undefined || /^[a-z][a-z0-9+.-]*:\/\//i.test(url) ? url : `http://${url}`
-
-const troubles: Readonly<Record<string, string>> = {
-  refused: 'Nothing listens there. Is the server started, and bound to 0.0.0.0 and not to its own loopback?',
-  dns: 'No computer has this name.',
-  tls: 'It does not speak https there, or its certificate is not to be trusted.',
-  timeout: 'Nobody answers there: is the computer on, and does a firewall let the port through?',
-}
-
-/** null: it answers. */
-function troubleOf({ last_error: error, state }: Node): string | null {
-  if (state === 'ready' || state === 'live') return null
-  if (error === null) return 'It has not answered yet.'
-  return troubles[error.code] ?? `It does not answer as a model server does (${error.code}).`
-}
 
 const oneNode = (id: string | undefined) => `${path}/${segment(id ?? '')}`
 
