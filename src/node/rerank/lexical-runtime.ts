@@ -14,6 +14,7 @@ export function lexicalRuntime(runtimeId: RuntimeId): LocalRuntime {
     ...lexicalStatus(0),
     runtimeId,
     transport: null,
+    trouble: null,
     inFlight: 0,
     get slotsFree() {
       return lexicalStatus(this.inFlight).slotsFree
