@@ -2,12 +2,15 @@ import { useEffect, useState } from 'preact/hooks'
 import type { Node, NodeList } from '../../protocol/wire/admin/admin.ts'
 import { amount, count, duration } from '../parts/format.ts'
 import { Frame } from '../parts/frame.tsx'
+import { type Column, fits, Gap, Search, SortHead, type Sorting, sorted } from '../parts/long-table.tsx'
 import { type ActionTarget, NodeAction } from '../parts/node-action.tsx'
-import { byNeed, merged, occupancyOf } from '../parts/node-facts.ts'
+import { byNeed, merged, modelsOf, occupancyOf, speedOf, ttftOf } from '../parts/node-facts.ts'
 import { Figure } from '../parts/small.tsx'
 import { Empty, Part } from '../parts/states.tsx'
+import { useVirtual } from '../parts/virtual.ts'
 import { liveNodes } from '../state/live.ts'
 import { useLoad } from '../state/load.ts'
+import { PoolModels } from './pool-models.tsx'
 import { NodeRow } from './pool-node.tsx'
 
 const rowsEveryMs = 30_000
@@ -71,6 +74,7 @@ export function Pool() {
             <>
               <Summary nodes={nodes} />
               <NodeTable nodes={nodes} act={setTarget} />
+              <PoolModels nodes={nodes} />
             </>
           )
         }}
@@ -89,33 +93,55 @@ export function Pool() {
   )
 }
 
+/** Nodes with problems stand first until somebody sorts. */
+const columns: readonly Column<Node>[] = [
+  { title: 'Node', by: ({ name }) => name, show: ({ name }) => name },
+  { title: 'State', by: ({ state }) => state, show: ({ state }) => state },
+  { title: 'Models', by: (node) => modelsOf(node).length, show: () => null },
+  { title: 'In flight', by: ({ in_flight }) => in_flight, show: () => null },
+  { title: 'First token', number: true, by: ttftOf, show: () => null },
+  { title: 'Tokens/s', number: true, by: speedOf, show: () => null },
+]
+const rowGuessPx = 45
+
 function NodeTable({ nodes, act }: { nodes: readonly Node[]; act: (target: ActionTarget) => void }) {
+  const [sought, seek] = useState('')
+  const [sorting, sort] = useState<Sorting>({ title: '', falling: false })
+  const textOf = (node: Node) =>
+    [node.name, node.node_id, node.state, ...modelsOf(node).map((each) => each.model)].join(' ')
+  const found = sorted(
+    nodes.filter((node) => fits(textOf(node), sought)),
+    columns,
+    sorting,
+  )
+  const virtual = useVirtual<HTMLTableElement>(
+    found.map((node) => node.node_id),
+    rowGuessPx,
+  )
   return (
-    <Frame label="Nodes">
-      <table class="nodes">
-        <caption class="visually-hidden">Nodes, those with problems first</caption>
-        <thead>
-          <tr>
-            <th scope="col">Node</th>
-            <th scope="col">State</th>
-            <th scope="col">Models</th>
-            <th scope="col">In flight</th>
-            <th scope="col" class="number">
-              First token
-            </th>
-            <th scope="col" class="number">
-              Tokens/s
-            </th>
-            <th scope="col">Trouble</th>
-            <th scope="col">
-              <span class="visually-hidden">Actions</span>
-            </th>
-          </tr>
-        </thead>
-        {nodes.map((node) => (
-          <NodeRow key={node.node_id} node={node} act={act} />
-        ))}
-      </table>
-    </Frame>
+    <>
+      <Search label="Find a node or model" value={sought} change={seek} shown={found.length} all={nodes.length} />
+      <Frame label="Nodes">
+        <table class="nodes" ref={virtual.list}>
+          <caption class="visually-hidden">Nodes, those with problems first</caption>
+          <thead>
+            <tr>
+              {columns.map(({ title, number }) => (
+                <SortHead key={title} title={title} number={number} sorting={sorting} sort={sort} />
+              ))}
+              <th scope="col">Trouble</th>
+              <th scope="col">
+                <span class="visually-hidden">Actions</span>
+              </th>
+            </tr>
+          </thead>
+          <Gap px={virtual.before} />
+          {found.slice(virtual.first, virtual.end).map((node) => (
+            <NodeRow key={node.node_id} node={node} act={act} />
+          ))}
+          <Gap px={virtual.after} />
+        </table>
+      </Frame>
+    </>
   )
 }

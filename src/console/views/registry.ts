@@ -5,7 +5,7 @@ import { Money } from './money.tsx'
 import { Pool } from './pool.tsx'
 import { Requests } from './requests/requests.tsx'
 import { Statecharts } from './statecharts.tsx'
-import { Traffic } from './traffic.tsx'
+import { Traffic } from './traffic/traffic.tsx'
 import { TryIt } from './try-it.tsx'
 
 export interface View {
