@@ -10,6 +10,7 @@ import { statechartSvg } from './statechart-svg.ts'
 export interface DrawnChart {
   readonly title: string
   readonly about: string
+  readonly recorded: boolean
   readonly graph: ChartGraph
   /** For the console, which adds the colours. */
   readonly svg: string
@@ -96,11 +97,11 @@ export async function layOutCharts(kept: KeptLayouts): Promise<KeptLayouts> {
 /** Draws the charts from this checkout. `kept`: layouts that were made before. */
 export async function drawCharts(kept?: KeptLayouts): Promise<readonly DrawnChart[]> {
   const layouts = await layOutCharts(kept ?? ((await Bun.file(keptLayoutsFile).json()) as KeptLayouts))
-  return charts.map(({ machine, title, about }) => {
+  return charts.map(({ machine, title, about, recorded = false }) => {
     const graph = chartGraph(machine)
     const picture = layouts[machine.id]?.picture ?? { id: '' }
     const draw = (standalone: boolean) => statechartSvg(graph, picture, { title: `${title}: ${about}`, standalone })
-    return { title, about, graph, svg: draw(false), standaloneSvg: draw(true) }
+    return { title, about, recorded, graph, svg: draw(false), standaloneSvg: draw(true) }
   })
 }
 

@@ -4,7 +4,7 @@ import { Jobs } from './jobs.tsx'
 import { Money } from './money.tsx'
 import { Pool } from './pool.tsx'
 import { Requests } from './requests/requests.tsx'
-import { Statecharts } from './statecharts.tsx'
+import { Statecharts } from './statecharts/statecharts.tsx'
 import { Traffic } from './traffic/traffic.tsx'
 import { TryIt } from './try-it.tsx'
 

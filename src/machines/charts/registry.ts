@@ -1,5 +1,6 @@
 import type { AnyStateMachine } from 'xstate'
 import { mixtureMachine } from '../mixture/machine.ts'
+import { chatRequestMachine } from './chat-request.ts'
 import { nodeMachine } from './node.ts'
 import { payoutBatchMachine } from './payout-batch.ts'
 import { privateJobMachine } from './private-job.ts'
@@ -12,11 +13,14 @@ export interface Chart {
   readonly title: string
   /** What one instance of it is. */
   readonly about: string
+  /** No actor runs it: its instances are the records of what is over. */
+  readonly recorded?: true
 }
 
 /** Every statechart of the gateway; pictures, live counts and histories derive from this list. */
 export const charts: readonly Chart[] = [
   { machine: nodeMachine, title: 'Node', about: 'One node of the pool, as this gateway sees it' },
+  { machine: chatRequestMachine, title: 'Request', about: 'One inference request, from its record', recorded: true },
   { machine: routerMachine, title: 'Router', about: 'The pool of this gateway' },
   { machine: mixtureMachine, title: 'Mixture', about: 'One request that asks several models' },
   { machine: privateJobMachine, title: 'Private job', about: 'A sealed request on its way to its node' },

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import { createActor, fromCallback, fromPromise, SimulatedClock, type SnapshotFrom, toPromise } from 'xstate'
 import { type AdjacencyMap, getAdjacencyMap, getShortestPaths, toDirectedGraph } from 'xstate/graph'
-import { stateName } from '../../../src/actors/telemetry/inspect.ts'
+import { stateName } from '../../../src/machines/charts/state-name.ts'
 import { Problem } from '../../../src/errors.ts'
 import { subCallPlacement } from '../../../src/machines/mixture/check.ts'
 import type { AdmitOutput, MixtureEvent, SettleInput, SubCallInput } from '../../../src/machines/mixture/context.ts'
