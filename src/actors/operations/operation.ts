@@ -49,6 +49,8 @@ export interface StreamWriter {
   /** Keeps a silent connection open; must not look like an answer. */
   readonly keepAlive: string
   accept(data: string): Accepted
+  /** What a bound receipt commits to, of an answer that has finished; null: it was too long to keep. */
+  choices?(): readonly PublicChoice[] | null
   /** Sent at the finish where the client wants its usage apart. */
   finishChunk(): string
   /** The last bytes of a stream that ended well. */
@@ -79,6 +81,8 @@ export interface Operation<B extends InferenceRequest = InferenceRequest> {
   readonly name: string
   /** Below each base URL. */
   readonly path: `/${string}`
+  /** Those under which it stands, the canonical one first; absent: all of the gateway's. */
+  readonly bases?: readonly string[]
   readonly summary: string
   readonly description: string
   /** For OpenAPI; `read` checks it. */
@@ -91,7 +95,13 @@ export interface Operation<B extends InferenceRequest = InferenceRequest> {
   /** Agents give no receipt of it: the gateway's stands. */
   readonly unvouched?: true
   readonly receiptKind: HostedKind
+  /** A client's nonce may bind its receipt to request and answer (§31). */
+  readonly bindable?: true
   readonly envelope: Envelope
+  /** Absent: its streams are event streams, in which comments may stand. */
+  readonly streamType?: string
+  /** Another name by which its clients may mean the same model, where the one that they sent is not known. */
+  otherName?(model: string): string
   /** Its answer grows with `max_tokens`; else only the prompt is metered. */
   readonly generates: boolean
   /** Of the ids of its answers. */
@@ -100,6 +110,8 @@ export interface Operation<B extends InferenceRequest = InferenceRequest> {
   read(text: string): B
   /** The body as the text that everything behind the door works with; absent: as the client wrote it. */
   written?(body: B): string
+  /** The whole answer to a request for which no node has to be asked; null: one has. */
+  unasked?(identity: ChunkIdentity, body: B): string | null
   estimate(body: B): PromptEstimate
   /** Tokens that the prompt surely has (§27). */
   tokensLeast(body: B): number
@@ -113,5 +125,5 @@ export interface Operation<B extends InferenceRequest = InferenceRequest> {
   /** Absent: it is one call, however large. */
   readonly parts?: OperationParts<B>
   /** Absent: it has no stream, and `read` refuses to be asked for one. */
-  writer?(identity: ChunkIdentity, body: B): StreamWriter
+  writer?(identity: ChunkIdentity, body: B, bound: boolean): StreamWriter
 }

@@ -52,6 +52,7 @@ test('§23: each machine with states, transitions and a picture', async () => {
     'node',
     'request',
     'router',
+    'model-server',
     'mixture',
     'private-job',
     'webhook-delivery',
