@@ -155,7 +155,7 @@ describe.skipIf(!hasBrowser)('§16: acting from the console, with what the polic
     'a model gets an alias and a price, and is put back',
     async () => {
       await console.show('Models')
-      await page.getByLabel('Search models').fill('qwen3-32b')
+      await page.getByLabel('Find in models').fill('qwen3-32b')
       expect(await page.getByRole('group', { name: 'Models' }).locator('tbody tr').count()).toBe(1)
       await page.getByRole('button', { name: 'Edit qwen3-32b' }).click()
       await dialog().getByLabel('Aliases').fill('qwen, big-qwen')
