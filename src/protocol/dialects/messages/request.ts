@@ -1,6 +1,7 @@
 import { Problem } from '../../../errors.ts'
 import type { ChatRequest } from '../../wire/inference/chat.ts'
 import type { MessagesRequest } from '../../wire/inference/messages.ts'
+import { systemFirst } from './system-first.ts'
 
 type Json = Readonly<Record<string, unknown>>
 type ChatMessages = ChatRequest['messages']
@@ -187,7 +188,7 @@ export function chatOfMessages(asked: MessagesRequest): ChatRequest {
     top_k,
     svc,
   } = asked
-  const messages = [...chatMessages(asked)]
+  const messages = systemFirst([...chatMessages(asked)])
   if (messages.length === 0) throw invalid('messages', 'nothing is asked')
   return {
     model,
