@@ -79,6 +79,8 @@ export interface Operation<B extends InferenceRequest = InferenceRequest> {
   readonly name: string
   /** Below each base URL. */
   readonly path: `/${string}`
+  /** Whole paths at which some clients look for it, too. */
+  readonly alsoAt?: readonly `/${string}`[]
   readonly summary: string
   readonly description: string
   /** For OpenAPI; `read` checks it. */

@@ -14,4 +14,7 @@ export const basePaths = ['/v1/api', '/v1'] as const
 
 /** The path by which metrics, traces, logs and OpenAPI know an operation. */
 export const routeOf = ({ path }: Pick<Operation, 'path'>): string => basePaths[0] + path
-export const pathsOf = ({ path }: Pick<Operation, 'path'>): readonly string[] => basePaths.map((base) => base + path)
+export const pathsOf = ({ path, alsoAt = [] }: Pick<Operation, 'path' | 'alsoAt'>): readonly string[] => [
+  ...basePaths.map((base) => base + path),
+  ...alsoAt,
+]
