@@ -33,7 +33,7 @@ export const itemId = (head: 'msg' | 'rs' | 'fc', { id }: ChunkIdentity, index: 
 
 const usageOf = (usage: TokenUsage) => ({
   input_tokens: usage.prompt_tokens,
-  input_tokens_details: { cached_tokens: 0 },
+  input_tokens_details: { cached_tokens: 0, cache_write_tokens: 0 },
   output_tokens: usage.completion_tokens,
   output_tokens_details: { reasoning_tokens: 0 },
   total_tokens: usage.total_tokens,
@@ -63,8 +63,7 @@ export function responseObject(
     model,
     output,
     ...echo,
-    usage: end === null ? null : usageOf(end.settled.usage),
-    ...(end === null ? {} : { svc: end.settled.metadata }),
+    ...(end === null ? {} : { usage: usageOf(end.settled.usage), svc: end.settled.metadata }),
   }
 }
 

@@ -174,8 +174,8 @@ export class ResponsesStream extends ChunkReader {
   private endCalls(status: ItemStatus): string {
     let out = ''
     for (const item of this.calls.values()) {
-      const { id: item_id, index: output_index, written, called } = item
-      const members = { item_id, output_index, name: called.name, arguments: written }
+      const { id: item_id, index: output_index, written } = item
+      const members = { item_id, output_index, arguments: written }
       out += this.event('response.function_call_arguments.done', members) + this.ended(item, status)
     }
     this.calls.clear()
