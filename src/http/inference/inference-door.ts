@@ -6,6 +6,7 @@ import type { ChatSample } from '../../actors/telemetry/metrics.ts'
 import { idleSeconds } from '../../listener/connection-clock.ts'
 import { eventStreamHeaders } from '../../protocol/chat/sse.ts'
 import { readJsonText } from '../../protocol/json/json-body.ts'
+import { anthropicRequestId } from '../../protocol/json/problem-response.ts'
 import type { ChatRequest } from '../../protocol/wire/inference/chat.ts'
 import { secondMs } from '../../time.ts'
 import type { PeerDirectory } from '../frame/client-address.ts'
@@ -46,8 +47,7 @@ export class InferenceDoor implements InferencePlace {
     const { base, gateway } = context
     this.route = routeOf(operation)
     this.measure = gateway.metrics.operation(this.route)
-    // Anthropic's SDKs look for the id of a request under another name.
-    const alsoId = operation.envelope === 'anthropic' ? 'request-id' : null
+    const alsoId = operation.envelope === 'anthropic' ? anthropicRequestId : null
     this.whole = new AnswerHeaders({ ...wholeHeaders, ...base }, alsoId)
     this.stream = new AnswerHeaders({ ...eventStreamHeaders, ...base }, alsoId)
     const slowClientSeconds = Math.ceil(gateway.config.SVC_SLOW_CLIENT_TIMEOUT_MS / secondMs)

@@ -170,6 +170,7 @@ describe('§28: messages become a chat', () => {
       'tool_not_supported',
       'tools[0].type',
     ],
+    ['a conversation that is kept', { thread: { type: 'create' } }, 'responses_not_stored', 'thread'],
     ['a container', { container: 'c' }, 'invalid_request', 'container'],
     [
       'their servers',

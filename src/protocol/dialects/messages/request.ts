@@ -13,6 +13,12 @@ const invalid = (param: string, detail: string) =>
 
 /** What Anthropic's own servers would do and nobody here can. Hints (`metadata`, `service_tier`, `betas`) are left out in silence. */
 function refuseServices(asked: Json): void {
+  if (asked.thread != null) {
+    throw new Problem('responses_not_stored', {
+      param: 'thread',
+      detail: 'thread: this gateway keeps no conversations; send all of it each time',
+    })
+  }
   for (const name of ['container', 'mcp_servers']) {
     const value = asked[name]
     if (value == null || (Array.isArray(value) && value.length === 0)) continue
