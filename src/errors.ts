@@ -39,6 +39,17 @@ export const problemKinds = {
   account_suspended: { status: 403, title: 'The account is not active', shouldRetry: false },
   insufficient_role: { status: 403, title: 'The role does not allow this', shouldRetry: false },
   route_not_found: { status: 404, title: 'No such route', shouldRetry: false },
+  models_managed_elsewhere: {
+    status: 501,
+    title:
+      'Models are not managed here: they come and go on the nodes, by the model servers there or by an operator of the gateway',
+    shouldRetry: false,
+  },
+  misdirected_request: {
+    status: 421,
+    title: 'This listener does not answer to that name',
+    shouldRetry: false,
+  },
   method_not_allowed: { status: 405, title: 'The route does not take this method', shouldRetry: false },
   payload_too_large: { status: 413, title: 'The body is too large', shouldRetry: false },
   unsupported_media_type: { status: 415, title: 'The body must be application/json', shouldRetry: false },
@@ -272,6 +283,13 @@ export function anthropicError(problem: Problem, requestId: string): object {
   const svc = { code, param: options.param ?? null, ...error.svc }
   const more = code === 'responses_not_stored' ? noThreads : {}
   return { type: 'error', error: { type: anthropicErrorType(status), message, ...more, svc }, request_id: requestId }
+}
+
+/** The body of an error where Ollama's interface is spoken: its clients show the text of `error`. */
+export function ollamaError(problem: Problem, requestId: string): object {
+  const { error } = openAiError(problem, requestId) as { readonly error: { readonly svc: object } }
+  const { code, options, message } = problem
+  return { error: message, svc: { code, param: options.param ?? null, ...error.svc } }
 }
 
 const controlCharacters = /[\u0000-\u001f\u007f-\u009f]/g

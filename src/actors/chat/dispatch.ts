@@ -6,7 +6,7 @@ import type { Route, RoutingTable } from '../../machines/rules/routing.ts'
 import type { Config } from '../../settings/config.ts'
 import type { CallSignal } from '../../transport/call-signal.ts'
 import type { Router } from '../pool/router.ts'
-import { newTicket, type Ticket } from '../pool/slot-queue.ts'
+import { Ticket } from '../pool/slot-queue.ts'
 import type { AttemptFailure } from './attempt.ts'
 import type { ChatCommand } from './chat-command.ts'
 import { Tries } from './tries.ts'
@@ -67,7 +67,7 @@ export function refusal(command: ChatCommand, code: ProblemCode): Problem {
 }
 
 export function ticketOf({ access }: ChatCommand): Ticket {
-  return newTicket({ customerId: access.customerId, keyId: access.keyId ?? '', priority: access.policy.priority })
+  return new Ticket({ customerId: access.customerId, keyId: access.keyId ?? '', priority: access.policy.priority })
 }
 
 type Placed = Extract<Placement, { kind: 'placed' }>

@@ -127,7 +127,8 @@ export class Relay implements Ticking, SseSink {
 
   /** What a client hears while it waits: no names, and of others only how many there are. */
   private keepAlive(): string {
-    const place = this.command.ticket?.place
+    const { ticket, operation } = this.command
+    const place = operation.streamType === undefined ? ticket?.place : null
     return place == null ? this.rewriter.keepAlive : `: svc queued ${place.ahead + 1} of ${place.waiting}\n\n`
   }
 

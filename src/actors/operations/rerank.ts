@@ -92,8 +92,8 @@ function join(answers: readonly WholeAnswer[]): RerankAnswer {
 export const rerank: Operation<PooledRerankRequest> = {
   name: 'rerank',
   path: '/rerank',
-  // Cohere's second client, which is given the gateway's address without a path.
-  alsoAt: ['/v2/rerank'],
+  // The last is where Cohere's second client asks, which is given the gateway's address without a path.
+  bases: ['/v1/api', '/v1', '/v2'],
   summary: 'Rank documents',
   description: 'As Cohere and Jina have it: documents by their relevance to a query, best first, with scores in 0–1.',
   schema: PooledRerankRequest,
