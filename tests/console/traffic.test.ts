@@ -66,7 +66,7 @@ describe.skipIf(!hasBrowser)('traffic, and a pool of 200 nodes and 1,000 models'
       expect(await models.getByRole('row').count()).toBeLessThan(rowsMax)
       await models.evaluate((frame) => frame.scrollTo(0, frame.scrollHeight))
       await models.getByRole('row').last().waitFor()
-      await page.waitForFunction('[...document.querySelectorAll(\'[aria-rowindex="1001"]\')].length > 0')
+      await models.locator('[aria-rowindex="1001"]').waitFor()
       await page.getByRole('button', { name: 'Model', exact: true }).click()
       await page.getByLabel('Find in models').fill('-0777')
       await models.getByRole('link', { name: 'model-0777' }).click()
