@@ -64,7 +64,10 @@ describe.skipIf(!hasBrowser)('traffic, and a pool of 200 nodes and 1,000 models'
       const models = page.getByRole('group', { name: 'Models', exact: true })
       expect(await models.getByRole('table').getAttribute('aria-rowcount')).toBe(String(modelCount + 1))
       expect(await models.getByRole('row').count()).toBeLessThan(rowsMax)
-      await models.evaluate((frame) => frame.scrollTo(0, frame.scrollHeight))
+      await models.evaluate((frame) => {
+        frame.scrollIntoView()
+        frame.scrollTo(0, frame.scrollHeight)
+      })
       await models.getByRole('row').last().waitFor()
       await models.locator('[aria-rowindex="1001"]').waitFor()
       await page.getByRole('button', { name: 'Model', exact: true }).click()
