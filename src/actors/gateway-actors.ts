@@ -41,6 +41,7 @@ import { Settlement } from './money/settlement.ts'
 import { createSettlementView } from './money/settlement-view.ts'
 import { liveNode } from './pool/live-node.ts'
 import { createLocalNodes } from './pool/local-nodes.ts'
+import { ModelWishes } from './pool/model-wishes.ts'
 import { createPoolAdmin } from './pool/pool-admin.ts'
 import { createPoolFeed } from './pool/pool-feed.ts'
 import { PoolRouter } from './pool/pool-router.ts'
@@ -183,8 +184,9 @@ function createPool(
   const random = randomOf(parts)
   const router = new PoolRouter({ config, db, log, openSecret, agents: agents.access, inspect, random })
   const poolFeed = createPoolFeed(router, db, feed, log)
+  const modelWishes = new ModelWishes({ db, log, trail: audit, pool, router })
   const localNodes = createLocalNodes({ config, pool, feed, log, ownPort: () => listener.port })
-  return { pool, agents, router, poolFeed, localNodes }
+  return { pool, agents, router, poolFeed, localNodes, modelWishes }
 }
 
 /** null if no blockchain is configured. */
