@@ -140,6 +140,7 @@ export const adminRoutes = {
   'audit.command.read': read('viewer', 'audit', '/v1/admin/command-events'),
   'audit.summary.read': read('viewer', 'audit', '/v1/admin/audit/summary'),
   'audit.chain.verify': read('viewer', 'audit', '/v1/admin/audit/verify'),
+  'audit.chain.export': read('viewer', 'audit', '/v1/admin/audit/export'),
   'approval.policy.read': read('viewer', 'audit', '/v1/admin/approval-policy'),
 
   'gateway_key.issue': change(
@@ -219,6 +220,8 @@ export const adminRoutes = {
     ['POST', '/v1/admin/nodes/:node_id/models/unload'],
     tellsMachine('model.unload'),
   ),
+  /** It changes nothing, but its body may hold a key, which belongs in no query. */
+  'node.probe': { ...read('operator', 'node_control', '/v1/admin/nodes/probe'), method: 'POST' },
   'node.list': read('viewer', 'node_control', '/v1/admin/nodes'),
   'node.read': read('viewer', 'node_control', '/v1/admin/nodes/:node_id'),
 

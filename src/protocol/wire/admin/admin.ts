@@ -131,6 +131,7 @@ export const KeyList = Type.Object({
   count,
   keys: Type.Array(Key),
 })
+export type KeyList = Static<typeof KeyList>
 
 const urlBounds = { minLength: 1, maxLength: 2048 }
 const url = Type.String({ ...urlBounds, description: 'Base URL of an OpenAI-compatible server' })
@@ -319,6 +320,7 @@ export const AdminModelList = Type.Object({
     }),
   ),
 })
+export type AdminModelList = Static<typeof AdminModelList>
 
 export const Explanation = Type.Object({
   object: Type.Literal(`${brand}.admin.explanation`),
