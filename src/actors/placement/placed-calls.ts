@@ -1,3 +1,4 @@
+import type { Prompt } from '../../machines/placement/blocks.ts'
 import { unitsPerToken } from '../../machines/placement/cache-view.ts'
 import { CacheViews } from '../../machines/placement/cache-views.ts'
 import {
@@ -33,10 +34,14 @@ export interface GoodAnswer {
 export class PlacedCalls {
   readonly caches = new CacheViews()
 
+  /** `tell`: hears where each prompt was sent, for the other gateways. */
+  constructor(private readonly tell: (profileId: string, prompt: Prompt) => void) {}
+
   begun({ load: { reading }, modelId, profileId }: Route, { work, timed }: PlacedCall): void {
     if (work === null) return loadAwaited(reading, Date.now())
     workPlaced(reading, work, timed)
     this.caches.of(modelId).record(profileId, work.prompt)
+    this.tell(profileId, work.prompt)
   }
 
   /** The first token of a call that has not ended is there. */
