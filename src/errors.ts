@@ -39,6 +39,17 @@ export const problemKinds = {
   account_suspended: { status: 403, title: 'The account is not active', shouldRetry: false },
   insufficient_role: { status: 403, title: 'The role does not allow this', shouldRetry: false },
   route_not_found: { status: 404, title: 'No such route', shouldRetry: false },
+  models_managed_elsewhere: {
+    status: 501,
+    title:
+      'Models are not managed here: they come and go on the nodes, by the model servers there or by an operator of the gateway',
+    shouldRetry: false,
+  },
+  misdirected_request: {
+    status: 421,
+    title: 'This listener does not answer to that name',
+    shouldRetry: false,
+  },
   method_not_allowed: { status: 405, title: 'The route does not take this method', shouldRetry: false },
   payload_too_large: { status: 413, title: 'The body is too large', shouldRetry: false },
   unsupported_media_type: { status: 415, title: 'The body must be application/json', shouldRetry: false },
@@ -106,6 +117,7 @@ export const problemKinds = {
   upstream_error: { status: 502, title: 'The node failed', shouldRetry: true },
   // A repetition would run every expert anew (§21, 3).
   mixture_quorum_not_met: { status: 503, title: 'Too few experts answered', shouldRetry: false },
+  model_loading: { status: 503, title: 'The model is still being loaded', shouldRetry: true },
   no_route_available: { status: 503, title: 'No node can serve this model now', shouldRetry: true },
   upstream_timeout: { status: 504, title: 'The node did not answer in time', shouldRetry: true },
   // Only inside a stream (§6).
@@ -268,6 +280,13 @@ export function anthropicError(problem: Problem, requestId: string): object {
   const { code, status, options, message } = problem
   const svc = { code, param: options.param ?? null, ...error.svc }
   return { type: 'error', error: { type: anthropicErrorType(status), message, svc }, request_id: requestId }
+}
+
+/** The body of an error where Ollama's interface is spoken: its clients show the text of `error`. */
+export function ollamaError(problem: Problem, requestId: string): object {
+  const { error } = openAiError(problem, requestId) as { readonly error: { readonly svc: object } }
+  const { code, options, message } = problem
+  return { error: message, svc: { code, param: options.param ?? null, ...error.svc } }
 }
 
 const controlCharacters = /[\u0000-\u001f\u007f-\u009f]/g

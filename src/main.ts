@@ -9,7 +9,7 @@ import { welcome } from './host/welcome.ts'
 import { createLog, failureName, type Log } from './log.ts'
 import { childVariable } from './processes/child.ts'
 import { Cleanup } from './processes/cleanup.ts'
-import { checkPort } from './processes/listening.ts'
+import { checkPorts } from './processes/listening.ts'
 import { serve } from './processes/serving.ts'
 import { isTold, StartError } from './processes/start-error.ts'
 import { keepBaseUrl, openStorage, prepareStorage } from './processes/storage.ts'
@@ -28,6 +28,8 @@ const embeddedConnectionsMin = 60
 export interface Server {
   readonly url: string
   readonly port: number
+  /** Where Ollama's interface is; null: it is off, or several processes serve it. */
+  readonly ollamaUrl: string | null
   /** The processes that serve: this one, or those that it supervises. */
   readonly pids: readonly number[]
   /** New processes in the place of those that run, one after the other; null: there is only this one. */
@@ -62,7 +64,7 @@ export async function start(env: Environment = process.env, options: StartOption
   const cleanup = new Cleanup(log)
   const processes = processesOf(config, availableParallelism())
   try {
-    checkPort(config)
+    checkPorts(config)
     const all = { ...options, config, env, log, cleanup }
     return await (processes === 1 ? startAlone(all) : startSeveral(all, processes))
   } catch (error) {
@@ -108,11 +110,11 @@ async function startAlone(all: Start): Promise<Server> {
   const newKey = await prepareStorage(config, storage, database, log)
   const memory = storage.folder === null ? null : logMemory(storage.folder.path)
   const parts = { config, log, database, ...storage.keys, logMemory: memory, ...(world === undefined ? {} : { world }) }
-  const { gateway, port, stop } = await serve(parts, cleanup)
+  const { gateway, port, ollamaUrl, stop } = await serve(parts, cleanup)
   const ready = gateway.router.table().routes.filter((route) => route.ready)
   const models = [...new Set(ready.map(({ modelId }) => modelId))]
   greet(all, storage.folder, { baseUrl: gateway.baseUrl(), models, newKey })
-  return { url: gateway.baseUrl(), port, pids: [process.pid], replace: null, stop: () => stop(true) }
+  return { url: gateway.baseUrl(), port, ollamaUrl, pids: [process.pid], replace: null, stop: () => stop(true) }
 }
 
 async function startSeveral(all: Start, processes: number): Promise<Server> {
@@ -131,6 +133,7 @@ async function startSeveral(all: Start, processes: number): Promise<Server> {
   return {
     url: baseUrl,
     port,
+    ollamaUrl: null,
     get pids() {
       return supervisor.pids
     },

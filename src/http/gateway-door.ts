@@ -27,11 +27,11 @@ function known(find: () => unknown): boolean {
   return false
 }
 
-function isKnown({ gateway: { access } }: HttpContext, request: Request): boolean {
+function isKnown({ gateway: { access }, keyless }: HttpContext, request: Request): boolean {
   const { headers: sent, url } = request
   const path = pathOf(url)
   if (openPaths.test(path) || path.startsWith(peerPath)) return true
-  const bearer = sentKey(request)
+  const bearer = sentKey(request) ?? keyless
   const role = sent.get(headers.adminToken)
   const customerId = sent.get(headers.customerId)
   const customerToken = sent.get(headers.customerToken)
@@ -44,13 +44,15 @@ function isKnown({ gateway: { access } }: HttpContext, request: Request): boolea
 
 /**
  * The gateway's front door. A refused request also has its log line and its audit event. `posts` has handlers by their
- * path. They take the POST requests of that path and save the router's own work on each request.
+ * path. They take the POST requests of that path and save the router's own work on each request. `fault`: why this listener
+ * takes a request at all or not.
  */
 export function gatewayDoor(
   context: HttpContext,
   table: () => RouteTable,
   server: () => PeerDirectory | null,
   posts: ReadonlyMap<string, Handler>,
+  fault: (request: Request) => Problem | null = () => null,
 ) {
   const refuse = (request: Request, problem: Problem): Response => {
     const exchange = beginExchange(context, request, server())
@@ -68,6 +70,7 @@ export function gatewayDoor(
     descriptors,
     isKnown: (request) => isKnown(context, request),
     refuse,
+    fault,
     leaving: () => context.gateway.leaving(),
   })
   // Elysia's type describes the result of the handler, but it means the handler.

@@ -10,6 +10,8 @@ export interface FrontDoorOptions {
   /** Decides while descriptors are scarce whether a request is admitted. It must not throw. */
   readonly isKnown: (request: Request) => boolean
   readonly refuse: (request: Request, problem: Problem) => Response
+  /** Why this listener does not take a request; null: it does. */
+  readonly fault?: (request: Request) => Problem | null
 }
 
 const scarce = () =>
@@ -26,9 +28,9 @@ function closing(response: Response | undefined): Response {
  * nothing else where nothing is wrong.
  */
 export function frontDoor(options: FrontDoorOptions): (next: Handler, request: Request) => Handler {
-  const { descriptors, isKnown, refuse, leaving = () => false } = options
+  const { descriptors, isKnown, refuse, leaving = () => false, fault: unwanted = () => null } = options
   return (next, request) => {
-    const fault = targetFault(request)
+    const fault = targetFault(request) ?? unwanted(request)
     if (fault !== null) return (asked) => refuse(asked, fault)
     if (leaving()) return async (asked) => closing(await next(asked))
     if (!descriptors.scarce) return next

@@ -1,37 +1,78 @@
 import type { AnyElysia } from 'elysia'
 import { failureName } from '../log.ts'
 import type { Config } from '../settings/config.ts'
+import { type ListenAddress, listenAddress } from '../settings/listen-address.ts'
 import { StartError } from './start-error.ts'
 
-/** What a port that cannot be taken is called in words, and which setting mends it. */
-const listenFaults: Readonly<Record<string, (config: Config) => string>> = {
-  EADDRINUSE: ({ SVC_PORT }) => `Port ${SVC_PORT} is in use. Stop what listens there, or set SVC_PORT to another port.`,
-  EACCES: ({ SVC_PORT }) => `Port ${SVC_PORT} may not be taken by this user. Set SVC_PORT to one above 1023.`,
-  EADDRNOTAVAIL: () => 'SVC_HOST is not an address of this computer.',
+/** A place to listen at, and the settings that name it. */
+interface Place extends ListenAddress {
+  readonly hostSetting: string
+  readonly portSetting: string
 }
 
-function listenError(error: unknown, config: Config): unknown {
+/** What a port that cannot be taken is called in words, and which setting mends it. */
+const listenFaults: Readonly<Record<string, (place: Place) => string>> = {
+  EADDRINUSE: ({ port, portSetting: name }) =>
+    `Port ${port} is in use. Stop what listens there, or set ${name} to another port.`,
+  EACCES: ({ port, portSetting: name }) => `Port ${port} may not be taken by this user. Set ${name} to one above 1023.`,
+  EADDRNOTAVAIL: ({ hostSetting: name }) => `${name} is not an address of this computer.`,
+}
+
+function listenError(error: unknown, place: Place): unknown {
   const fault = listenFaults[failureName(error)]
-  return fault === undefined ? error : new StartError(fault(config))
+  return fault === undefined ? error : new StartError(fault(place))
+}
+
+const ownPlace = ({ SVC_HOST: hostname, SVC_PORT: port }: Config): Place => ({
+  hostname,
+  port,
+  hostSetting: 'SVC_HOST',
+  portSetting: 'SVC_PORT',
+})
+
+/** Where Ollama's interface listens; null: nowhere. */
+function ollamaPlace({ SVC_OLLAMA_LISTEN: text }: Config): Place | null {
+  const address = text === null ? null : listenAddress(text)
+  const setting = 'SVC_OLLAMA_LISTEN'
+  return address === null ? null : { ...address, hostSetting: setting, portSetting: setting }
 }
 
 /** Before anything is made: a first start that fails later would have made credentials that nobody was shown. */
-export function checkPort(config: Config): void {
-  if (!config.embedded || config.SVC_PORT === 0) return
-  const address = { hostname: config.SVC_HOST, port: config.SVC_PORT, exclusive: true }
+export function checkPorts(config: Config): void {
+  if (!config.embedded) return
+  const places = [ownPlace(config), ollamaPlace(config)]
+  for (const place of places) if (place !== null && place.port !== 0) checkPort(place)
+}
+
+function checkPort(place: Place): void {
+  const { hostname, port } = place
   try {
-    Bun.listen({ ...address, socket: { data() {} } }).stop(true)
+    Bun.listen({ hostname, port, exclusive: true, socket: { data() {} } }).stop(true)
   } catch (error) {
-    throw listenError(error, config)
+    throw listenError(error, place)
   }
 }
 
 /** `shared`: other processes listen on the same port. */
-export function listen(app: AnyElysia, config: Config, shared: boolean): Bun.Server<unknown> {
+export const listen = (app: AnyElysia, config: Config, shared: boolean): Bun.Server<unknown> =>
+  listenAt(app, ownPlace(config), shared)
+
+/** The same of Ollama's interface; null: it is off. */
+export function listenAsOllama(
+  appAt: (hostname: string) => AnyElysia,
+  config: Config,
+  shared: boolean,
+): Bun.Server<unknown> | null {
+  const place = ollamaPlace(config)
+  return place === null ? null : listenAt(appAt(place.hostname), place, shared)
+}
+
+function listenAt(app: AnyElysia, place: Place, shared: boolean): Bun.Server<unknown> {
+  const { hostname, port } = place
   try {
-    app.listen({ hostname: config.SVC_HOST, port: config.SVC_PORT, reusePort: shared })
+    app.listen({ hostname, port, reusePort: shared })
   } catch (error) {
-    throw listenError(error, config)
+    throw listenError(error, place)
   }
   if (app.server === null) throw new StartError('The HTTP server did not start')
   return app.server

@@ -1,3 +1,4 @@
+import { brand } from '../brand.ts'
 import { ask, believable, countOf, type Fields, fieldsOf, listOf, textOf } from './answers.ts'
 import { modalityByName } from './modality.ts'
 import { idleStatus, type RuntimeModule } from './runtime.ts'
@@ -7,7 +8,9 @@ export const ollama: RuntimeModule = {
   ports: [11_434],
   async detect(get) {
     const version = await ask(get, '/api/version')
-    if (version.status !== 200 || textOf(fieldsOf(version.body).version) === null) return false
+    const told = fieldsOf(version.body)
+    // A gateway that speaks as Ollama does is no model server: it might be the one that asks.
+    if (version.status !== 200 || textOf(told.version) === null || told[brand] !== undefined) return false
     const tags = await ask(get, '/api/tags')
     return tags.status === 200 && isModelList(tags.body)
   },

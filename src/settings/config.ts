@@ -1,6 +1,7 @@
 import { isIP } from 'node:net'
 import { readSeed } from '../secrets.ts'
 import { settlementFaults } from './config-settlement.ts'
+import { ollamaFaults } from './ollama.ts'
 import type { Setting } from './setting.ts'
 import { type SettingName, settings } from './table.ts'
 
@@ -102,7 +103,13 @@ function formFaults(settings: Settings): string[] {
   if (collector !== null && !/^https?:\/\/\S+$/.test(collector)) {
     faults.push('OTEL_EXPORTER_OTLP_ENDPOINT must be a URL like http://127.0.0.1:4318')
   }
-  return [...faults, ...clusterFaults(settings), ...processFaults(settings), ...webhookFaults(settings)]
+  return [
+    ...faults,
+    ...ollamaFaults(settings),
+    ...clusterFaults(settings),
+    ...processFaults(settings),
+    ...webhookFaults(settings),
+  ]
 }
 
 const secretCharactersMin = 16

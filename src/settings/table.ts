@@ -3,6 +3,7 @@ import { chatSettings } from './chat-requests.ts'
 import { mixturesSettings } from './mixtures.ts'
 import { moneySettings } from './money.ts'
 import { nodesSettings } from './nodes.ts'
+import { ollamaSettings } from './ollama.ts'
 import { privateJobsSettings } from './private-jobs.ts'
 import { processSettings } from './process.ts'
 import type { Setting } from './setting.ts'
@@ -15,6 +16,7 @@ export const settings = {
   ...processSettings,
   ...accessSettings,
   ...chatSettings,
+  ...ollamaSettings,
   ...mixturesSettings,
   ...privateJobsSettings,
   ...nodesSettings,

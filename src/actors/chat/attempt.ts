@@ -66,6 +66,11 @@ export class Attempt implements InFlightCall {
     router.claim(route, this)
   }
 
+  /** Its model was not in memory, and is not yet. */
+  get waitsForLoad(): boolean {
+    return this.coldAtMs !== null && this.route.load.reading.cold
+  }
+
   /** It waited for its model to be loaded; null: that was in memory, or nobody saw when it came. */
   get loadMs(): number | null {
     const { loadedAtMs } = this.route.load.reading
@@ -119,6 +124,11 @@ export class Attempt implements InFlightCall {
   }
 
   private failure(failure: AttemptFailure, failed: FailedCall): AttemptFailure {
+    if (this.waitsForLoad) {
+      this.span?.end(failure.code)
+      this.release({ kind: 'failed', ...failed, cause: 'load' })
+      return { ...failure, failover: true }
+    }
     const doubtful = failed.transport === undefined || !beforeRequest.has(failed.transport)
     this.span?.end(failure.code)
     this.release({ kind: 'failed', ...failed, doubtful })

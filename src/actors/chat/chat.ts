@@ -115,6 +115,17 @@ function dispatchWhole(exchange: Exchange, request: PlacementRequest, ceiling: n
   return dispatch(exchange, request, (route) => tryWhole(exchange, route, bodyFor(exchange, route, ceiling)))
 }
 
+/** Of a request that no node has to be asked for: it must be one that a node may serve. null: it is not of this kind. */
+function unasked(exchange: Exchange, request: PlacementRequest): ChatAnswer | null {
+  const { command, table } = exchange
+  const body = command.operation.unasked?.(exchange.identity(), command.body) ?? null
+  if (body === null) return null
+  const placement = place(table, request)
+  if (placement.kind === 'refused') throw refusal(command, placement.code)
+  exchange.finish(200, null, null, null)
+  return { kind: 'whole', body, headers: noHeaders }
+}
+
 /** The relay hears how it went. */
 async function dispatchStream(
   exchange: Exchange,
@@ -167,6 +178,8 @@ async function run(exchange: Exchange): Promise<ChatAnswer> {
   const pooled = (table.byModel.get(body.model)?.length ?? 0) > 1
   const prompt = pooled ? operation.prompt(access.customerId, exchange.modelId() ?? body.model, body, hashBlock) : null
   const request = placementRequest(exchange, prompt)
+  const free = unasked(exchange, request)
+  if (free !== null) return free
   const ceiling = outputCeiling(exchange)
   const admitted = admit(exchange, request, ceiling)
   if (admitted !== null) await admitted

@@ -77,6 +77,7 @@ export class Exchange implements Ticking, Dispatched {
   durable: Promise<void> | null = null
   /** For the request's record (§32). */
   queueMs = 0
+  loadWaitMs = 0
   private receiptHash: string | null = null
   private failedTries: FailedTry[] | null = null
 
@@ -277,6 +278,12 @@ export class Exchange implements Ticking, Dispatched {
     return own ? told : Math.min(told, this.reserved)
   }
 
+  /** What it has waited for a load, its own or another's. */
+  private loadMs(): number | null {
+    const own = this.attempt?.loadMs ?? null
+    return own === null && this.loadWaitMs === 0 ? null : this.loadWaitMs + (own ?? 0)
+  }
+
   private cachePercent(usage: TokenUsage | null): number | null {
     const share = this.attempt?.cachedShare(usage?.prompt_tokens ?? 0) ?? null
     return share === null ? null : Math.round(share * 100)
@@ -301,7 +308,7 @@ export class Exchange implements Ticking, Dispatched {
       attempts: this.attempts,
       nodeId: this.attempt?.route.nodeId ?? null,
       queueMs: this.queueMs,
-      loadMs: this.attempt?.loadMs ?? null,
+      loadMs: this.loadMs(),
       sentMs: this.attempt === null ? null : this.attempt.startedMs - this.command.startedMs,
       cachePercent: this.cachePercent(usage),
       costWei: this.paid?.chargedWei ?? null,

@@ -106,7 +106,8 @@ export class Parts {
     const tries = new Tries()
     if (!part.command.signal.aborted) part.port.failed(failure.code)
     if (!tries.failed(route.profileId, failure) || this.ended || this.routes.length === 1) throw tries.givenUp()
-    const wanted = { ...this.request, exclude: new Set([route.profileId]), nowMs: Date.now() }
+    // A price that was set meanwhile would be owed by a part that nobody has reserved for.
+    const wanted = { ...this.request, freeOnly: true, exclude: new Set([route.profileId]), nowMs: Date.now() }
     const answer = await dispatch(part, wanted, attempt)
     tries.served()
     return answer

@@ -36,7 +36,7 @@ function estimate(body: EmbeddingsRequest) {
   return { tokens, textTokens: 0 }
 }
 
-interface EmbeddingsAnswer extends WholeAnswer {
+export interface EmbeddingsAnswer extends WholeAnswer {
   readonly vectors: EmbeddingList['vectors']
 }
 

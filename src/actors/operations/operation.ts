@@ -79,6 +79,8 @@ export interface Operation<B extends InferenceRequest = InferenceRequest> {
   readonly name: string
   /** Below each base URL. */
   readonly path: `/${string}`
+  /** Those under which it stands, the canonical one first; absent: all of the gateway's. */
+  readonly bases?: readonly string[]
   readonly summary: string
   readonly description: string
   /** For OpenAPI; `read` checks it. */
@@ -92,6 +94,10 @@ export interface Operation<B extends InferenceRequest = InferenceRequest> {
   readonly unvouched?: true
   readonly receiptKind: HostedKind
   readonly envelope: Envelope
+  /** Absent: its streams are event streams, in which comments may stand. */
+  readonly streamType?: string
+  /** Another name by which its clients may mean the same model, where the one that they sent is not known. */
+  otherName?(model: string): string
   /** Its answer grows with `max_tokens`; else only the prompt is metered. */
   readonly generates: boolean
   /** Of the ids of its answers. */
@@ -100,6 +106,8 @@ export interface Operation<B extends InferenceRequest = InferenceRequest> {
   read(text: string): B
   /** The body as the text that everything behind the door works with; absent: as the client wrote it. */
   written?(body: B): string
+  /** The whole answer to a request for which no node has to be asked; null: one has. */
+  unasked?(identity: ChunkIdentity, body: B): string | null
   estimate(body: B): PromptEstimate
   /** Tokens that the prompt surely has (§27). */
   tokensLeast(body: B): number

@@ -2,6 +2,10 @@ import { chat } from './chat.ts'
 import { completions } from './completions.ts'
 import { embeddings } from './embeddings.ts'
 import { messages } from './messages.ts'
+import { ollamaChat } from './ollama-chat.ts'
+import { ollamaEmbed } from './ollama-embed.ts'
+import { ollamaEmbeddings } from './ollama-embeddings.ts'
+import { ollamaGenerate } from './ollama-generate.ts'
 import type { Operation } from './operation.ts'
 import { rerank } from './rerank.ts'
 import { responses } from './responses.ts'
@@ -9,9 +13,13 @@ import { responses } from './responses.ts'
 /** Every kind of inference that the gateway serves. */
 export const operations: readonly Operation[] = [chat, completions, embeddings, messages, responses, rerank]
 
-/** Below each of them stands every operation; the first is canonical (§28). */
+/** Of Ollama's interface, on its own listener. */
+export const ollamaOperations: readonly Operation[] = [ollamaChat, ollamaGenerate, ollamaEmbed, ollamaEmbeddings]
+
+/** Below each of them stands every operation of the gateway's own listener; the first is canonical (§28). */
 export const basePaths = ['/v1/api', '/v1'] as const
 
+type Placed = Pick<Operation, 'path' | 'bases'>
+export const pathsOf = ({ path, bases = basePaths }: Placed): readonly string[] => bases.map((base) => base + path)
 /** The path by which metrics, traces, logs and OpenAPI know an operation. */
-export const routeOf = ({ path }: Pick<Operation, 'path'>): string => basePaths[0] + path
-export const pathsOf = ({ path }: Pick<Operation, 'path'>): readonly string[] => basePaths.map((base) => base + path)
+export const routeOf = (operation: Placed): string => pathsOf(operation)[0] ?? operation.path

@@ -47,6 +47,15 @@ export function readRequestBody<S extends TSchema>(text: string, schema: S): Sta
   return checkValue(value, schema)
 }
 
+/** The same where what says nothing is allowed: an empty text or list, and 0. */
+export function refuseFilled(body: object, names: readonly string[], why: string): void {
+  const said = names.filter((name) => {
+    const value = (body as Json)[name]
+    return Array.isArray(value) ? value.length > 0 : Boolean(value)
+  })
+  refuseFields(body, said, why)
+}
+
 /** Fields that would change the answer and that no node could honour: refused by name, never ignored in silence. */
 export function refuseFields(body: object, names: readonly string[], why: string): void {
   for (const name of names) {

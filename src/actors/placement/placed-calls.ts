@@ -5,6 +5,9 @@ import {
   firstTokenSeen,
   learnReading,
   loadAwaited,
+  loadCaused,
+  loadLeft,
+  loadProved,
   loadSeen,
   type Reading,
   type Work,
@@ -37,16 +40,21 @@ export class PlacedCalls {
   /** `tell`: hears where each prompt was sent, for the other gateways. */
   constructor(private readonly tell: (profileId: string, prompt: Prompt) => void) {}
 
-  begun({ load: { reading }, modelId, profileId }: Route, { work, timed }: PlacedCall): void {
+  begun({ load: { reading }, modelId, profileId }: Route, call: PlacedCall): void {
+    const { work, timed } = call
+    loadCaused(reading, call)
     if (work === null) return loadAwaited(reading, Date.now())
     workPlaced(reading, work, timed)
     this.caches.of(modelId).record(profileId, work.prompt)
     this.tell(profileId, work.prompt)
   }
 
-  /** The first token of a call that has not ended is there. */
-  spoke({ load: { reading } }: Route, { work, timed }: PlacedCall): void {
-    if (timed) this.spokeAt(Date.now(), reading, work)
+  /** The first token of a call that has not ended is there. True: others wait for what it has had loaded. */
+  spoke({ load: { reading } }: Route, call: PlacedCall): boolean {
+    const loaded = reading.loader === call
+    if (call.timed) this.spokeAt(Date.now(), reading, call.work)
+    loadLeft(reading, call)
+    return loaded
   }
 
   private spokeAt(atMs: number, reading: Reading, work: Work | null): void {
@@ -67,6 +75,8 @@ export class PlacedCalls {
     const firstMs = answer === null || answer.ttftMs === null || !timed ? null : now - answer.durationMs + answer.ttftMs
     // An answer that came in one piece ends before anybody could say that it has begun.
     if (firstMs !== null) this.spokeAt(firstMs, reading, work)
+    if (answer !== null) loadProved(reading)
+    loadLeft(reading, call)
     if (work === null) return
     workEnded(reading, work, timed, now)
     if (answer === null) return

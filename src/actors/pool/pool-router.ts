@@ -34,6 +34,7 @@ export class PoolRouter implements Router {
   private readonly measured: MeasuredCalls
   private readonly listeners = new Set<(table: RoutingTable) => void>()
   private readonly placed: PlacedCalls
+  readonly caches: CacheViews
   private catalogue: Catalogue = new Map()
   private readonly tables = new TableBuilder()
   private current: RoutingTable = this.tables.build(new Map(), new Map(), 0, Date.now())
@@ -43,6 +44,7 @@ export class PoolRouter implements Router {
   constructor(private readonly options: RouterOptions) {
     const { config, db, log, placed = () => {} } = options
     this.placed = new PlacedCalls(placed)
+    this.caches = this.placed.caches
     this.queue = createSlotQueue(config.SVC_QUEUE_WAITING_MAX)
     this.measured = createMeasuredCalls(db, log, () => {
       if (this.measuredSincePublish) this.publish()
@@ -57,10 +59,6 @@ export class PoolRouter implements Router {
     return this.current
   }
 
-  get caches(): CacheViews {
-    return this.placed.caches
-  }
-
   transport(nodeId: NodeId): NodeTransport | null {
     return this.members.get(nodeId)?.transport ?? null
   }
@@ -73,7 +71,8 @@ export class PoolRouter implements Router {
 
   began(route: Route, call: InFlightCall): void {
     // One read of the node can hold the first chunk and the end: then the call is settled already.
-    if (this.members.get(route.nodeId)?.calls.has(call) === true) this.placed.spoke(route, call)
+    const open = this.members.get(route.nodeId)?.calls.has(call) === true
+    if (open && this.placed.spoke(route, call)) this.queue.wake(route.modelId)
   }
 
   release(route: Route, call: InFlightCall, outcome: CallOutcome): void {

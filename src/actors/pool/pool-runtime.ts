@@ -1,7 +1,7 @@
 import type { ProfileRow } from '../../db/queries/pool/pool.ts'
 import type { RuntimeId } from '../../ids.ts'
 import { failedPollsMax } from '../../machines/charts/node.ts'
-import { memoryHeard, newReading } from '../../machines/placement/reading.ts'
+import { loadHeard, memoryHeard, newReading } from '../../machines/placement/reading.ts'
 import { healthy } from '../../machines/rules/ejection.ts'
 import type { RuntimeKind } from '../../protocol/wire/nodes/node.ts'
 import { idleStatus, isPooled, modalityOf, type RuntimeStatus } from '../../runtimes/runtime.ts'
@@ -82,7 +82,8 @@ export class PoolRuntime implements RoutedRuntime {
     const { slotsTotal, slotsFree, queueDepth } = status ?? idleStatus(this.kind, 'down')
     reading.busyReported = slotsTotal === null || slotsFree === null ? 0 : Math.max(0, slotsTotal - slotsFree)
     reading.queuedReported = queueDepth ?? 0
-    reading.evicts = reading.cold && keepsFew.has(this.kind) && this.othersInUse(model?.id)
+    loadHeard(reading, model?.loadingSinceMs)
+    reading.evicts = reading.cold && (model?.evicts ?? (keepsFew.has(this.kind) && this.othersInUse(model?.id)))
   }
 
   /** Another model of this runtime is in memory and at work. */

@@ -12,7 +12,7 @@ export interface InFlightCall extends PlacedCall {
 }
 
 export interface FailedCall {
-  readonly cause: 'connect' | 'server_error' | 'timeout'
+  readonly cause: 'connect' | 'server_error' | 'timeout' | 'load'
   readonly transport?: TransportFailure
   readonly keyId: string
 }

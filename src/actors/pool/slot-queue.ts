@@ -11,10 +11,32 @@ export interface Waiting {
 }
 
 /** A request's place in the line: it keeps it when it was woken and another took the slot. */
-export interface Ticket extends Waiting {
+export class Ticket implements Waiting {
+  readonly customerId: string
+  readonly keyId: string
+  readonly priority: number
+  tags: Tags | null = null
   /** Set while it stands in line. */
-  place: { readonly ahead: number; readonly waiting: number } | null
-  tags: Tags | null
+  line: Line | null = null
+  /** It waits for a model to be loaded, not for a slot. */
+  loading = false
+  /** Requests that are served before this one; as of when its line was last put in order. */
+  ahead = 0
+  /** Set while it has been woken and has not said yet whether it found a slot. */
+  round: Round | null = null
+
+  constructor({ customerId, keyId, priority }: Waiting) {
+    this.customerId = customerId
+    this.keyId = keyId
+    this.priority = priority
+  }
+
+  /** null: it does not wait. */
+  get place(): { readonly ahead: number; readonly waiting: number } | null {
+    if (this.line === null) return null
+    const { length: waiting } = this.line.inOrder()
+    return { ahead: this.ahead, waiting }
+  }
 }
 
 /** Start-time fair queueing: when its customer's, and among those its key's, turn comes in virtual time. */
@@ -28,16 +50,15 @@ interface Tags {
 export interface SlotQueue {
   wait(modelId: string, ticket: Ticket, waitMs: number, signal: CancelSignal): Promise<SlotWait>
   /**
-   * Something changed for this model, or for any model if it is null. All waiting requests wake up and ask again in the
-   * order in which they are to be served, because only they know which nodes they may use.
+   * A slot of this model is free: those who wait look for it, one after the other in the order in which they are to be
+   * served, until one has it and the next one finds none. Only they know which nodes they may use. null: anything may have
+   * changed, and all of them look.
    */
   wake(modelId: string | null): void
   /** Who has waited was placed: virtual time moves on. */
   served(modelId: string, ticket: Ticket): void
   readonly waiting: number
 }
-
-export const newTicket = (who: Waiting): Ticket => ({ ...who, place: null, tags: null })
 
 interface Waiter {
   readonly ticket: Ticket
@@ -47,13 +68,35 @@ interface Waiter {
 
 /** One model's line. It is forgotten when nobody waits, and with it who was served how often. */
 class Line {
-  readonly waiters = new Set<Waiter>()
+  private readonly waiters = new Set<Waiter>()
+  /** Kept until somebody comes or goes, since many ask for their place in one turn. */
+  private ordered: readonly Waiter[] | null = null
   private virtual = 0
   private order = 0
-  private placing = false
   private readonly customers = new Map<string, { next: number; virtual: number; readonly keys: Map<string, number> }>()
 
-  tagsFor({ customerId, keyId }: Ticket): Tags {
+  get length(): number {
+    return this.waiters.size
+  }
+
+  has(waiter: Waiter): boolean {
+    return this.waiters.has(waiter)
+  }
+
+  add(waiter: Waiter): void {
+    waiter.ticket.tags ??= this.tagsFor(waiter.ticket)
+    waiter.ticket.line = this
+    this.waiters.add(waiter)
+    this.ordered = null
+  }
+
+  remove(waiter: Waiter): void {
+    waiter.ticket.line = null
+    this.waiters.delete(waiter)
+    this.ordered = null
+  }
+
+  private tagsFor({ customerId, keyId }: Ticket): Tags {
     const customer = this.customers.get(customerId) ?? { next: 0, virtual: 0, keys: new Map<string, number>() }
     this.customers.set(customerId, customer)
     const tag = Math.max(this.virtual, customer.next)
@@ -65,14 +108,14 @@ class Line {
 
   /** The customer with the most requests in line gives up its last one to one with fewer; false: nobody has to. */
   makeRoom(customerId: string): boolean {
-    const own = new Map<string, Waiter[]>()
-    for (const waiter of this.waiters)
-      own.set(waiter.ticket.customerId, [...(own.get(waiter.ticket.customerId) ?? []), waiter])
-    const most = [...own.values()].reduce((a, b) => (b.length > a.length ? b : a), [])
-    if (most.length <= (own.get(customerId)?.length ?? 0) + 1) return false
-    const last = most.sort((a, b) => compare(a, b, 'key')).at(-1)
-    last?.refuse()
-    return last !== undefined
+    const counts = new Map<string, number>()
+    for (const { ticket } of this.waiters) counts.set(ticket.customerId, (counts.get(ticket.customerId) ?? 0) + 1)
+    const [busiest, most] = [...counts].reduce((a, b) => (b[1] > a[1] ? b : a), ['', 0])
+    if (most <= (counts.get(customerId) ?? 0) + 1) return false
+    const own = [...this.waiters].filter(({ ticket }) => ticket.customerId === busiest)
+    const last = own.reduce((a, b) => (compare(a, b, 'key') > 0 ? a : b))
+    last.refuse()
+    return true
   }
 
   served({ customerId, tags }: Ticket): void {
@@ -82,18 +125,13 @@ class Line {
     customer.virtual = Math.max(customer.virtual, tags.key)
   }
 
-  /** Everybody's place, once for all who come in this turn: hundreds who were woken in vain stand in line again at once. */
-  placesSoon(): void {
-    if (this.placing) return
-    this.placing = true
-    setImmediate(() => {
-      this.placing = false
-      this.inOrder()
-    })
-  }
-
   /** Higher priorities first; then customers by turns; of one customer its keys by turns. */
   inOrder(): readonly Waiter[] {
+    this.ordered ??= this.sorted()
+    return this.ordered
+  }
+
+  private sorted(): readonly Waiter[] {
     const turns = new Map<string, number[]>()
     const byKey = [...this.waiters].sort((a, b) => compare(a, b, 'key'))
     for (const { ticket } of byKey) {
@@ -108,7 +146,7 @@ class Line {
       if (ticket.tags !== null && customer !== undefined) ticket.tags = { ...ticket.tags, customer }
     }
     const order = byKey.sort((a, b) => compare(a, b, 'customer'))
-    for (const [ahead, { ticket }] of order.entries()) ticket.place = { ahead, waiting: order.length }
+    for (const [ahead, { ticket }] of order.entries()) ticket.ahead = ahead
     return order
   }
 }
@@ -121,28 +159,76 @@ function compare({ ticket: a }: Waiter, { ticket: b }: Waiter, by: 'key' | 'cust
   return b.priority - a.priority || mine[by] - other[by] || mine.order - other.order
 }
 
+/** Looks that one round has in a turn of the event loop, so that a long line holds nobody else up. */
+const looksPerTurn = 64
+
+/**
+ * Those who wait look for a slot one after the other. Were all of them woken for each slot that comes free, a line of a
+ * thousand would cost a thousand looks for every answer.
+ */
+class Round {
+  private readonly order: readonly Waiter[]
+  private at = 0
+  private looking: Ticket | null = null
+  private anyServed = false
+
+  constructor(
+    private readonly line: Line,
+    /** It ends when one has a slot and the next one finds none. */
+    private readonly short: boolean,
+  ) {
+    this.order = line.inOrder()
+  }
+
+  next(): void {
+    this.looking = null
+    while (this.at < this.order.length) {
+      const waiter = this.order[this.at++] as Waiter
+      if (!this.line.has(waiter)) continue
+      const { ticket } = waiter
+      this.looking = ticket
+      ticket.round = this
+      waiter.wake()
+      // Whoever has ended meanwhile says neither that it was served nor that it waits again.
+      setImmediate(() => this.silent(ticket))
+      return
+    }
+  }
+
+  private silent(ticket: Ticket): void {
+    if (this.looking !== ticket) return
+    ticket.round = null
+    this.next()
+  }
+
+  said(ticket: Ticket, served: boolean): void {
+    ticket.round = null
+    if (this.looking !== ticket) return
+    this.looking = null
+    if (served) this.anyServed = true
+    else if (this.short && this.anyServed) return
+    if (this.at % looksPerTurn === 0) setImmediate(() => this.next())
+    else this.next()
+  }
+}
+
 export function createSlotQueue(waitingMax: number): SlotQueue {
   const lines = new Map<string, Line>()
-  const wakeAll = (line: Line) => {
-    for (const waiter of line.inOrder()) waiter.wake()
-  }
   return {
     wait: (modelId, ticket, waitMs, signal) => {
       if (signal.aborted) return Promise.resolve('aborted')
       if (waitMs <= 0) return Promise.resolve('timeout')
       const line = lines.get(modelId) ?? new Line()
-      if (line.waiters.size >= waitingMax && !line.makeRoom(ticket.customerId)) return Promise.resolve('full')
+      if (line.length >= waitingMax && !line.makeRoom(ticket.customerId)) return Promise.resolve('full')
       lines.set(modelId, line)
-      ticket.tags ??= line.tagsFor(ticket)
       return new Promise((resolve) => {
         const leave = () => {
           clearTimeout(timer)
           signal.removeEventListener('abort', aborted)
-          line.waiters.delete(waiter)
-          ticket.place = null
+          line.remove(waiter)
           // Whoever was woken in vain stands in line again before this turn is over.
           setImmediate(() => {
-            if (line.waiters.size === 0 && lines.get(modelId) === line) lines.delete(modelId)
+            if (line.length === 0 && lines.get(modelId) === line) lines.delete(modelId)
           })
         }
         const end = (result: SlotWait) => {
@@ -153,22 +239,25 @@ export function createSlotQueue(waitingMax: number): SlotQueue {
         const waiter = { ticket, wake: () => end('slot'), refuse: () => end('full') }
         const timer = setTimeout(end, waitMs, 'timeout')
         signal.addEventListener('abort', aborted)
-        line.waiters.add(waiter)
-        line.placesSoon()
+        line.add(waiter)
+        ticket.round?.said(ticket, false)
       })
     },
     wake: (modelId) => {
       if (modelId === null) {
-        for (const line of [...lines.values()]) wakeAll(line)
+        for (const line of [...lines.values()]) new Round(line, false).next()
         return
       }
       const line = lines.get(modelId)
-      if (line !== undefined) wakeAll(line)
+      if (line !== undefined && line.length > 0) new Round(line, true).next()
     },
-    served: (modelId, ticket) => lines.get(modelId)?.served(ticket),
+    served: (modelId, ticket) => {
+      lines.get(modelId)?.served(ticket)
+      ticket.round?.said(ticket, true)
+    },
     get waiting() {
       let sum = 0
-      for (const { waiters } of lines.values()) sum += waiters.size
+      for (const { length } of lines.values()) sum += length
       return sum
     },
   }

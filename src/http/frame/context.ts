@@ -4,7 +4,7 @@ import type { ProblemCode } from '../../errors.ts'
 import { newId, type RequestId } from '../../ids.ts'
 import { ConnectionClock, type TimedServer } from '../../listener/connection-clock.ts'
 import type { AdminAction } from '../../machines/rules/approval-policy.ts'
-import { baseHeaders } from '../../protocol/json/problem-response.ts'
+import { baseHeaders, type Envelope } from '../../protocol/json/problem-response.ts'
 import { createClientAddress, type PeerDirectory } from './client-address.ts'
 import { clientRequestId, logRequest } from './request-log.ts'
 
@@ -29,15 +29,28 @@ export interface HttpContext {
   readonly base: Readonly<Record<string, string>>
   readonly clientAddress: (request: Request, server: PeerDirectory | null) => string
   readonly connections: ConnectionClock
+  /** Whose clients call here, whatever the route; null: each route knows. */
+  readonly speaks: Envelope | null
+  /** The gateway key of callers without a credential; null: they are refused. */
+  readonly keyless: string | null
 }
 
+/** What a listener of its own has otherwise. */
+export type ContextOptions = Partial<Pick<HttpContext, 'speaks' | 'keyless'>>
+
 /** `server`: null until it listens. */
-export function createHttpContext(gateway: GatewayHandle, server: () => TimedServer | null): HttpContext {
+export function createHttpContext(
+  gateway: GatewayHandle,
+  server: () => TimedServer | null,
+  { speaks = null, keyless = null }: ContextOptions = {},
+): HttpContext {
   return {
     gateway,
     base: baseHeaders(gateway.config),
     clientAddress: createClientAddress(gateway.config.SVC_TRUSTED_PROXIES),
     connections: new ConnectionClock(server),
+    speaks,
+    keyless,
   }
 }
 

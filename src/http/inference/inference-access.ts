@@ -19,7 +19,7 @@ export function inferenceAccess(context: HttpContext, request: Request, address:
   const { gateway } = context
   const customerId = request.headers.get(headers.customerId)
   const customerToken = request.headers.get(headers.customerToken)
-  const token = sentKey(request)
+  const token = sentKey(request) ?? context.keyless
   if (token === null) throw missing('header.authorization', null)
   if (token.startsWith(tokenPrefixes.gateway)) {
     if (customerId !== null || customerToken !== null) throw new Problem('conflicting_credentials')

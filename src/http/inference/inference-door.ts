@@ -1,6 +1,6 @@
 import type { Access } from '../../actors/accounts/access.ts'
 import type { ChatAnswer, ChatCommand } from '../../actors/chat/chat-command.ts'
-import type { Operation } from '../../actors/operations/operation.ts'
+import type { InferenceRequest, Operation } from '../../actors/operations/operation.ts'
 import { pathsOf, routeOf } from '../../actors/operations/registry.ts'
 import type { ChatSample } from '../../actors/telemetry/metrics.ts'
 import { idleSeconds } from '../../listener/connection-clock.ts'
@@ -49,7 +49,9 @@ export class InferenceDoor implements InferencePlace {
     // Anthropic's SDKs look for the id of a request under another name.
     const alsoId = operation.envelope === 'anthropic' ? 'request-id' : null
     this.whole = new AnswerHeaders({ ...wholeHeaders, ...base }, alsoId)
-    this.stream = new AnswerHeaders({ ...eventStreamHeaders, ...base }, alsoId)
+    const { streamType } = operation
+    const streamed = streamType === undefined ? {} : { 'content-type': streamType }
+    this.stream = new AnswerHeaders({ ...eventStreamHeaders, ...streamed, ...base }, alsoId)
     const slowClientSeconds = Math.ceil(gateway.config.SVC_SLOW_CLIENT_TIMEOUT_MS / secondMs)
     this.streamRestSeconds = Math.max(idleSeconds, slowClientSeconds + slowClientMarginSeconds)
   }
@@ -85,7 +87,7 @@ export class InferenceDoor implements InferencePlace {
 
   private commandOf(line: InferenceLine, access: Access, request: Request, text: string): ChatCommand {
     const { operation } = this
-    const body = operation.read(text)
+    const body = this.named(operation.read(text))
     line.stream = body.stream === true
     line.mixed = body.svc?.mixture !== undefined
     const query = queryOf(request.url)
@@ -103,6 +105,14 @@ export class InferenceDoor implements InferencePlace {
       span: line.span,
       recorder: line,
     }
+  }
+
+  /** Under the other name that its client may mean, where only that one is known. */
+  private named<B extends InferenceRequest>(body: B): B {
+    const other = this.operation.otherName?.(body.model)
+    if (other === undefined) return body
+    const { byModel } = this.context.gateway.router.table()
+    return byModel.has(body.model) || !byModel.has(other) ? body : { ...body, model: other }
   }
 
   private complete(command: ChatCommand): Promise<ChatAnswer> {

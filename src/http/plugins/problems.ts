@@ -33,7 +33,7 @@ function envelopeOf(route: string): Envelope | null {
 
 /** Turns an error on a route into a response with the route's format and the refusal's status. */
 export function respondToFailure(
-  { base, gateway }: HttpContext,
+  { base, gateway, speaks }: HttpContext,
   error: unknown,
   place: { readonly requestId: string; readonly route: string; readonly envelope?: Envelope },
 ): { readonly response: Response; readonly problem: Problem | null } {
@@ -41,7 +41,7 @@ export function respondToFailure(
   if (problem === null) {
     return { problem, response: new Response(null, { status: clientClosedStatus, headers: base }) }
   }
-  const envelope = place.envelope ?? envelopeOf(place.route)
+  const envelope = place.envelope ?? speaks ?? envelopeOf(place.route)
   if (envelope !== null) {
     return { problem, response: envelopeResponse(envelope, problem, place.requestId, base) }
   }
@@ -73,7 +73,9 @@ function unhandled(context: HttpContext, table: RouteTable, request: Request, ex
       headers: {
         ...context.base,
         ...preflightHeaders(found.template, config.SVC_MARKETPLACE_SEGMENT),
-        ...(envelopeOf(found.template) === null ? {} : namedPreflight(config.SVC_CORS_ORIGINS, request)),
+        ...((context.speaks ?? envelopeOf(found.template)) === null
+          ? {}
+          : namedPreflight(config.SVC_CORS_ORIGINS, request)),
         allow,
         'cache-control': 'no-store',
         [headers.requestId]: exchange.requestId,

@@ -26,6 +26,8 @@ export interface Reading {
   loadEwmaMs: number | null
   /** Unix ms since when a call waits for the model to be loaded; null: none does. */
   loadStartedAtMs: number | null
+  /** The call that causes the load: others wait for it here, since one load serves them all. null: none is under way from here. */
+  loader: object | null
   /** Unix ms when the model was last seen to have come into memory; 0: never. */
   loadedAtMs: number
   /** How often it was seen to come into memory and to leave it, and how long calls waited for it, ms. */
@@ -84,6 +86,7 @@ export const newReading = (profileId: string): Reading => ({
   ownEwmaMs: null,
   loadEwmaMs: null,
   loadStartedAtMs: null,
+  loader: null,
   loadedAtMs: 0,
   loads: 0,
   unloads: 0,
@@ -129,6 +132,35 @@ export function loadAwaited(reading: Reading, nowMs: number): void {
 function workHeard(reading: Reading, work: Work, nowMs: number): void {
   reading.unheardMs = Math.max(0, reading.unheardMs - work.ownMs)
   reading.readUntilMs = Math.min(reading.readUntilMs, nowMs + reading.unseenMs + reading.unheardMs)
+}
+
+/** Somebody got an answer from there, so the model is in memory, however long that took. */
+export function loadProved(reading: Reading): void {
+  if (reading.cold) reading.loads++
+  reading.cold = false
+  reading.evicts = false
+  reading.loadStartedAtMs = null
+}
+
+/** `call` was placed where the model is not in memory. */
+export function loadCaused(reading: Reading, call: object): void {
+  if (reading.cold) reading.loader ??= call
+}
+
+/** Another call waits there for the model. */
+export const isBeingLoaded = ({ cold, loader }: Reading): boolean => cold && loader !== null
+
+/** The call that caused the load has its first token, or has ended without one. */
+export function loadLeft(reading: Reading, call: object): void {
+  if (reading.loader !== call) return
+  reading.loader = null
+  if (reading.cold) reading.loadStartedAtMs = null
+}
+
+/** What its server says of a load. null: none is under way; undefined: it does not say. */
+export function loadHeard(reading: Reading, sinceMs: number | null | undefined): void {
+  if (!reading.cold || sinceMs === undefined || reading.loader !== null) return
+  reading.loadStartedAtMs = sinceMs
 }
 
 /** The model has come into memory: whoever waited for it knows how long it took. */

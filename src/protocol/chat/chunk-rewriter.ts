@@ -27,7 +27,7 @@ const failed: Accepted = { kind: 'failed' }
 export type Json = Record<string, unknown>
 export const isObject = (value: unknown): value is Json =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
-const saysNothing = (choice: Json) =>
+export const saysNothing = (choice: Json) =>
   isObject(choice.delta) &&
   Object.entries(choice.delta).every(([key, value]) => key === 'role' || value === null || value === '')
 const finishes = (choice: Json) => choice.finish_reason !== null

@@ -1,5 +1,13 @@
 import { brand, headers, requestUrnPrefix } from '../../brand.ts'
-import { anthropicError, openAiError, Problem, problemKind, problemType, quoteValue } from '../../errors.ts'
+import {
+  anthropicError,
+  ollamaError,
+  openAiError,
+  Problem,
+  problemKind,
+  problemType,
+  quoteValue,
+} from '../../errors.ts'
 import type { Config } from '../../settings/config.ts'
 
 type HeaderMap = Readonly<Record<string, string>>
@@ -56,6 +64,7 @@ const envelopes = {
   /** Both OpenAI SDKs unwrap `error` (§2). */
   openai: openAiError,
   anthropic: anthropicError,
+  ollama: ollamaError,
 } as const
 
 /** Inference and model lists: in the shape that the client's SDK unwraps. */

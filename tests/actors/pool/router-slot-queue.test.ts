@@ -1,8 +1,8 @@
 import { expect, test } from 'bun:test'
-import { createSlotQueue, newTicket, type SlotQueue, type Waiting } from '../../../src/actors/pool/slot-queue.ts'
+import { createSlotQueue, type SlotQueue, Ticket, type Waiting } from '../../../src/actors/pool/slot-queue.ts'
 
 const never = new AbortController().signal
-const ticket = (who: Partial<Waiting> = {}) => newTicket({ customerId: 'c', keyId: 'k', priority: 5, ...who })
+const ticket = (who: Partial<Waiting> = {}) => new Ticket({ customerId: 'c', keyId: 'k', priority: 5, ...who })
 
 test('§5: at most so many wait per model; the next one is told so at once', async () => {
   const queue = createSlotQueue(2)
@@ -111,4 +111,56 @@ test('§30: whoever fills the line gives up a place to one with fewer', async ()
     ['b', { customerId: 'b' }],
   ])
   expect(order).toEqual(['a4 refused', 'a3 refused', 'a0', 'b', 'a1', 'a2'])
+})
+
+/** How often those who wait looked for a slot, and which of them has one. */
+async function looks(count: number, mayUse: (at: number) => boolean, wake: (queue: SlotQueue) => void) {
+  const queue = createSlotQueue(count)
+  let free = 0
+  let looked = 0
+  const served: number[] = []
+  const left = new AbortController()
+  const enter = async (at: number) => {
+    const own = ticket({ customerId: `c${at % 7}` })
+    while ((await queue.wait('m', own, 5_000, left.signal)) === 'slot') {
+      looked++
+      if (free === 0 || !mayUse(at)) continue
+      free--
+      queue.served('m', own)
+      return void served.push(at)
+    }
+  }
+  const entered = Array.from({ length: count }, (_, at) => enter(at))
+  free = 1
+  wake(queue)
+  // As many turns as a round through all of them takes.
+  for (let turn = 0; turn < count; turn++) await new Promise((resolve) => setImmediate(resolve))
+  left.abort()
+  await Promise.all(entered)
+  return { looked, served }
+}
+
+test('§5: for one slot that comes free a long line looks twice and not a thousand times', async () => {
+  expect(
+    await looks(
+      1_000,
+      () => true,
+      (queue) => queue.wake('m'),
+    ),
+  ).toEqual({ looked: 2, served: [0] })
+})
+
+test('§5: a slot that only the last in line may use is found by the last in line, once each has looked', async () => {
+  const last = (at: number) => at === 299
+  expect(await looks(300, last, (queue) => queue.wake('m'))).toEqual({ looked: 300, served: [299] })
+})
+
+test('§5: where anything may have changed, all of them look', async () => {
+  expect(
+    await looks(
+      300,
+      () => true,
+      (queue) => queue.wake(null),
+    ),
+  ).toEqual({ looked: 300, served: [0] })
 })

@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test'
 import { PoolRouter } from '../../../src/actors/pool/pool-router.ts'
 import type { CallOutcome, InFlightCall } from '../../../src/actors/pool/router.ts'
-import { newTicket } from '../../../src/actors/pool/slot-queue.ts'
+import { Ticket } from '../../../src/actors/pool/slot-queue.ts'
 import { createInspector } from '../../../src/actors/telemetry/inspect.ts'
 import * as pool from '../../../src/db/queries/pool/pool.ts'
 import { type FakeNode, type FakeNodeOptions, startFakeNode } from '../../../src/fake-node/fake-node.ts'
@@ -437,7 +437,7 @@ describe('§8 draining, §23 drain, resume, revoke', () => {
   })
 })
 
-const anybody = () => newTicket({ customerId: 'c', keyId: 'k', priority: 5 })
+const anybody = () => new Ticket({ customerId: 'c', keyId: 'k', priority: 5 })
 
 describe('slots', () => {
   test('§5: a full model is saturated; a released slot wakes who waits', async () => {

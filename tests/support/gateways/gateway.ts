@@ -6,6 +6,8 @@ import { type TestDatabase, testDatabase } from '../run/postgres.ts'
 export interface TestGateway {
   /** Without a slash at the end. */
   readonly url: string
+  /** Of Ollama's interface; null: the settings leave it off. */
+  readonly ollamaUrl: string | null
   readonly database: TestDatabase
   readonly tokens: { readonly admin: string; readonly operator: string; readonly viewer: string }
   /** The environment it was started with: another gateway on the same database is `startTestGateway({ beside })`. */
@@ -21,7 +23,12 @@ export interface TestGateway {
 }
 
 /** Where the gateway runs; by default in this process, with the same dice in every run. `env` is all that the gateway is told. */
-export type Launch = (env: Readonly<Record<string, string>>) => Promise<{ readonly url: string; stop(): Promise<void> }>
+export type Launch = (env: Readonly<Record<string, string>>) => Promise<Launched>
+interface Launched {
+  readonly url: string
+  readonly ollamaUrl?: string | null
+  stop(): Promise<void>
+}
 
 export interface TestGatewayOptions {
   readonly env?: Readonly<Record<string, string>>
@@ -112,7 +119,7 @@ export async function startTestGateway(options: TestGatewayOptions = {}): Promis
   const world = { random: randomFrom(1), ...(options.now === undefined ? {} : { now: options.now }) }
   const launch: Launch = options.launch ?? ((given) => start(given, { quiet: true, world }))
   const server = await launch(env)
-  const { url } = server
+  const { url, ollamaUrl = null } = server
   let own: TestCustomer | null = null
 
   const admin: TestGateway['admin'] = async <T>(method: string, path: string, body?: unknown, token = tokens.admin) => {
@@ -150,6 +157,7 @@ export async function startTestGateway(options: TestGatewayOptions = {}): Promis
   }
   return {
     url,
+    ollamaUrl,
     database,
     tokens,
     env,

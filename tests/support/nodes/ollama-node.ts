@@ -7,6 +7,8 @@ export interface OllamaNode {
   readonly waiting: number
   /** Ends the loads that are under way, and those that come. */
   finishLoads(): void
+  /** Loads fail from now on, also those under way. */
+  failLoads(): void
   unload(model: string): void
   /** Chats so far. */
   readonly chats: number
@@ -28,6 +30,7 @@ export function startOllamaNode(options: OllamaNodeOptions): OllamaNode {
   const loaded = new Set<string>()
   let chats = 0
   let waiting = 0
+  let failing = false
   let held: PromiseWithResolvers<void> | null = options.holdLoads === true ? Promise.withResolvers<void>() : null
   const details = cachedTokens === undefined ? {} : { prompt_tokens_details: { cached_tokens: cachedTokens } }
   const usage = { prompt_tokens: promptTokens, completion_tokens: 2, total_tokens: promptTokens + 2, ...details }
@@ -39,6 +42,7 @@ export function startOllamaNode(options: OllamaNodeOptions): OllamaNode {
       await held.promise
       waiting--
     }
+    if (!loaded.has(model) && failing) return Response.json({ error: 'out of memory' }, { status: 500 })
     loaded.add(model)
     const base = { id: 'chatcmpl-1', created: 0, model }
     if (stream !== true) {
@@ -85,6 +89,11 @@ export function startOllamaNode(options: OllamaNodeOptions): OllamaNode {
       return chats
     },
     finishLoads: () => {
+      held?.resolve()
+      held = null
+    },
+    failLoads: () => {
+      failing = true
       held?.resolve()
       held = null
     },

@@ -1,5 +1,5 @@
 import type { Operation } from '../../../src/actors/operations/operation.ts'
-import { operations } from '../../../src/actors/operations/registry.ts'
+import { ollamaOperations, operations } from '../../../src/actors/operations/registry.ts'
 import type { ScriptedCall } from '../nodes/scripted-node.ts'
 
 /** One request of an operation that is in order, what a node says to it, and how the client sees that. */
@@ -36,6 +36,12 @@ const chatEvents = [
 ]
 const spoken = { answer: chatAnswer, events: chatEvents, shows: 'well said', usage: [7, 2] } as const
 const messages = [{ role: 'user', content: 'speak' }]
+const embedded = {
+  model: 'text-embed',
+  answer: { data: [{ index: 0, embedding: [0.25, 0.5] }], usage: { prompt_tokens: 7, total_tokens: 7 } },
+  shows: '[0.25,0.5]',
+  usage: [7, 0],
+} as const
 
 /** By the name of the operation; one without a sample fails the suite. */
 export const samples: Readonly<Record<string, OperationSample>> = {
@@ -54,13 +60,11 @@ export const samples: Readonly<Record<string, OperationSample>> = {
   },
   messages: { model: 'writer', body: { messages, max_tokens: 100 }, ...spoken },
   responses: { model: 'writer', body: { input: 'speak' }, ...spoken },
-  embeddings: {
-    model: 'text-embed',
-    body: { input: ['one'] },
-    answer: { data: [{ index: 0, embedding: [0.25, 0.5] }], usage: { prompt_tokens: 7, total_tokens: 7 } },
-    shows: '[0.25,0.5]',
-    usage: [7, 0],
-  },
+  ollama_chat: { model: 'writer', body: { messages, stream: false }, ...spoken },
+  ollama_generate: { model: 'writer', body: { prompt: 'speak', stream: false }, ...spoken },
+  ollama_embed: { ...embedded, body: { input: 'one' } },
+  ollama_embeddings: { ...embedded, body: { prompt: 'one' } },
+  embeddings: { ...embedded, body: { input: ['one'] } },
   rerank: {
     model: 'text-rerank',
     body: { query: 'which', documents: ['one', 'two'] },
@@ -82,7 +86,9 @@ export function sampleOf({ name }: Operation): OperationSample {
   return sample
 }
 
-export const streamed: readonly Operation[] = operations.filter((operation) => operation.writer !== undefined)
+export const streamed: readonly Operation[] = [...operations, ...ollamaOperations].filter(
+  (operation) => operation.writer !== undefined,
+)
 
 /** Answers a call as the sample says, whole or as a stream, as it was asked. */
 export async function play(call: ScriptedCall, { answer, events = [] }: OperationSample): Promise<void> {

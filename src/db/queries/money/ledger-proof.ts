@@ -17,9 +17,19 @@ export interface Books {
   readonly entries: number
 }
 
-/** One statement, so that all sums are of one moment. It reads the whole ledger: for audits, not for requests. */
+/**
+ * One statement, so that all sums are of one moment. It reads the whole ledger, however long that takes: for audits, not
+ * for requests.
+ */
 export async function readBooks(db: Database): Promise<Books> {
-  const rows = await db.execute(sql`
+  const rows = await db.transaction(async (tx) => {
+    await tx.execute(sql`set local statement_timeout = '10min'`)
+    return tx.execute(wholeBooks)
+  })
+  return booksOf(rows as unknown as readonly [Record<string, string>])
+}
+
+const wholeBooks = sql`
     with moves as (
       select customer_id, seq, balance_after_wei, reserved_after_wei,
         case kind when 'admin_credit' then amount_wei when 'debit' then -amount_wei else 0 end as balance_by,
@@ -44,8 +54,9 @@ export async function readBooks(db: Database): Promise<Books> {
       (select count(*)::int from customers c left join own o using (customer_id)
         where c.balance_wei <> coalesce(o.balance, 0) or c.reserved_wei <> coalesce(o.reserved, 0)) as customers_off,
       (select count(*)::int from followed where balance_gap <> 0 or reserved_gap <> 0) as entries_off,
-      (select count(*)::int from moves) as entries`)
-  const [row] = rows as unknown as readonly [Record<string, string>]
+      (select count(*)::int from moves) as entries`
+
+function booksOf([row]: readonly [Record<string, string>]): Books {
   const wei = (name: string) => BigInt(row[name] ?? '')
   return {
     creditsWei: wei('credits'),

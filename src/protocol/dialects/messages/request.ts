@@ -9,6 +9,8 @@ const isObject = (value: unknown): value is Json => typeof value === 'object' &&
 
 const invalid = (param: string, detail: string) =>
   new Problem('invalid_request', { param, detail: `${param}: ${detail}` })
+const unsupported = (at: string) =>
+  new Problem('unsupported_input', { param: `${at}.type`, detail: `${at}: no node takes blocks of this type here` })
 
 /** What Anthropic's own servers would do and nobody here can. Hints (`metadata`, `service_tier`, `betas`) are left out in silence. */
 function refuseServices(asked: Json): void {
@@ -48,7 +50,7 @@ function partOf(block: Json, at: string): Json {
   if (block.type === 'document' && isObject(source) && source.type === 'text' && typeof source.data === 'string') {
     return { type: 'text', text: source.data }
   }
-  throw new Problem('unsupported_input', { param: `${at}.type`, detail: `${at}: no node takes blocks of this type` })
+  throw unsupported(at)
 }
 
 /** Plain text where there is nothing else: some servers' templates take nothing else. */
@@ -65,7 +67,7 @@ function toolResult(block: Json, at: string): { readonly message: Message; reado
   if (block.content !== undefined && typeof block.content !== 'string' && !Array.isArray(block.content)) {
     throw invalid(`${at}.content`, 'text or blocks')
   }
-  const parts = blocksOf(block.content).map((part, index) => partOf(part, `${at}.content[${index}]`))
+  const parts = blocksOf(block.content).map((part, index) => partOf(part ?? {}, `${at}.content[${index}]`))
   const text = parts.flatMap((part) => (part.type === 'text' ? [part.text] : [])).join('\n\n')
   const content = block.is_error === true ? `Error: ${text}` : text
   return {
@@ -102,7 +104,8 @@ function assistantMessage(blocks: readonly Json[], at: string): Message {
     const here = `${at}.content[${index}]`
     if (thoughts.has(block.type)) continue
     if (block.type === 'tool_use') calls.push(toolCall(block, here))
-    else texts.push(String(partOf(block, here).text ?? ''))
+    else if (block.type === 'image') throw unsupported(here)
+    else texts.push(String(partOf(block, here).text))
   }
   const content = texts.length === 0 && calls.length > 0 ? null : texts.join('')
   return { role: 'assistant', content, ...(calls.length === 0 ? {} : { tool_calls: calls }) }
@@ -145,17 +148,17 @@ function toolChoice({ type, name }: NonNullable<MessagesRequest['tool_choice']>)
   return { type: 'function', function: { name } }
 }
 
-const efforts: Readonly<Record<string, string>> = {
-  low: 'low',
-  medium: 'medium',
-  high: 'high',
-  xhigh: 'high',
-  max: 'high',
-}
+const efforts: ReadonlyMap<string, string> = new Map([
+  ['low', 'low'],
+  ['medium', 'medium'],
+  ['high', 'high'],
+  ['xhigh', 'high'],
+  ['max', 'high'],
+])
 
 function formatOf({ output_config: config }: MessagesRequest): Json {
   const { effort, format } = config ?? {}
-  const known = effort == null ? undefined : efforts[effort]
+  const known = effort == null ? undefined : efforts.get(effort)
   return {
     ...(known === undefined ? {} : { reasoning_effort: known }),
     ...(format == null

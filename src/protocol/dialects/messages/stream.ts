@@ -1,5 +1,11 @@
 import { anthropicErrorType } from '../../../errors.ts'
-import { type Accepted, type ChunkIdentity, ChunkReader, type SettledEnd } from '../../chat/chunk-rewriter.ts'
+import {
+  type Accepted,
+  type ChunkIdentity,
+  ChunkReader,
+  type SettledEnd,
+  saysNothing,
+} from '../../chat/chunk-rewriter.ts'
 import {
   messageHead,
   startUsage,
@@ -18,6 +24,8 @@ const event = (type: string, members: object) => `event: ${type}\ndata: ${JSON.s
 const ping = event('ping', {})
 const nothing: Accepted = { kind: 'nothing' }
 const failed: Accepted = { kind: 'failed' }
+/** Blocks of one answer: of each, clients keep something, and so do we of a tool call. */
+const blocksMax = 65_536
 const noUsage = { prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 }
 
 /** A node's chat chunks as the events of a Messages stream: one block after the other, each begun and ended. */
@@ -39,9 +47,10 @@ export class MessagesStream extends ChunkReader {
     const choices = this.read(data)
     if (typeof choices === 'string') return { kind: choices }
     const [choice] = choices
-    if (choice === undefined || choice.finish_reason !== null) return nothing
+    // Some nodes put their last words into the chunk that ends them.
+    if (choice === undefined || (choice.finish_reason !== null && saysNothing(choice))) return nothing
     const text = this.said(choice.delta as Json)
-    return text === null ? failed : { kind: 'chunk', text }
+    return text === null || this.index >= blocksMax ? failed : { kind: 'chunk', text }
   }
 
   /** null: the node goes back to a call that has ended, which no stream of blocks can follow. */
@@ -121,15 +130,13 @@ export class MessagesStream extends ChunkReader {
 
   last({ usage, metadata }: SettledEnd): string {
     const [choice] = this.finish ?? []
-    // Some nodes put their last words into the chunk that ends them.
-    const rest = this.said(isObject(choice?.delta) ? choice.delta : {}) ?? ''
     const delta = {
       container: null,
       stop_reason: stopReason(choice?.finish_reason, this.tools.size > 0),
       stop_sequence: null,
       stop_details: null,
     }
-    return `${rest}${this.stop()}${event('message_delta', { delta, usage: usageOf(usage), svc: metadata })}${event('message_stop', {})}`
+    return `${this.start()}${this.stop()}${event('message_delta', { delta, usage: usageOf(usage), svc: metadata })}${event('message_stop', {})}`
   }
 
   /** No `message_stop` follows, so that no client takes it for an end. */

@@ -21,9 +21,9 @@ function refuseStored(asked: Json): void {
   if (asked.truncation != null && asked.truncation !== 'disabled') {
     throw invalid('truncation', 'this gateway drops nothing of an input')
   }
-  const include = Array.isArray(asked.include) ? asked.include : []
+  const include = asked.include ?? []
   // What a node thinks is not encrypted: who asks for that loses nothing.
-  if (include.some((what) => what !== 'reasoning.encrypted_content'))
+  if (!Array.isArray(include) || include.some((what) => what !== 'reasoning.encrypted_content'))
     throw invalid('include', 'there is nothing more to include')
 }
 
@@ -47,12 +47,12 @@ function contentOf(content: unknown, at: string): unknown {
   return parts.every(({ type }) => type === 'text') ? parts.map(({ text }) => text).join('\n\n') : parts
 }
 
-const roles: Readonly<Record<string, Message['role']>> = {
-  user: 'user',
-  assistant: 'assistant',
-  system: 'system',
-  developer: 'system',
-}
+const roles: ReadonlyMap<unknown, Message['role']> = new Map([
+  ['user', 'user'],
+  ['assistant', 'assistant'],
+  ['system', 'system'],
+  ['developer', 'system'],
+])
 
 function toolCall({ call_id: id, name, arguments: input }: Json, at: string): Json {
   if (typeof id !== 'string' || typeof name !== 'string' || typeof input !== 'string') {
@@ -66,7 +66,7 @@ function addItem(messages: Message[], item: Json, at: string): void {
   const last = messages.at(-1)
   switch (type) {
     case 'message': {
-      const role = roles[String(item.role)]
+      const role = roles.get(item.role)
       if (role === undefined) throw invalid(`${at}.role`, 'one of user, assistant, system, developer')
       messages.push({ role, content: contentOf(item.content, `${at}.content`) })
       return
@@ -74,11 +74,9 @@ function addItem(messages: Message[], item: Json, at: string): void {
     case 'function_call': {
       const call = toolCall(item, at)
       if (last?.role !== 'assistant') messages.push({ role: 'assistant', content: null, tool_calls: [call] })
-      else
-        messages[messages.length - 1] = {
-          ...last,
-          tool_calls: [...((last.tool_calls as Json[] | undefined) ?? []), call],
-        }
+      // Ours alone: a copy for each of ten thousand calls would take their square.
+      else if (Array.isArray(last.tool_calls)) last.tool_calls.push(call)
+      else messages[messages.length - 1] = { ...last, tool_calls: [call] }
       return
     }
     case 'function_call_output':

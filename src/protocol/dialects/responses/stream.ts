@@ -4,6 +4,7 @@ import {
   ChunkReader,
   keepAlive,
   type SettledEnd,
+  saysNothing,
 } from '../../chat/chunk-rewriter.ts'
 import { thoughtOf } from '../messages/answer.ts'
 import {
@@ -27,6 +28,8 @@ const nothing: Accepted = { kind: 'nothing' }
 const failed: Accepted = { kind: 'failed' }
 /** Of text that is kept for the events that repeat it, UTF-16 units: as much as a whole answer may have. */
 const keptUnitsMax = 16 * 1024 * 1024
+/** What an item costs beside its text: a node could else begin items without an end. */
+const itemUnits = 256
 
 /** An item that is being written. */
 interface OpenItem {
@@ -62,7 +65,8 @@ export class ResponsesStream extends ChunkReader {
     const choices = this.read(data)
     if (typeof choices === 'string') return { kind: choices }
     const [choice] = choices
-    if (choice === undefined || choice.finish_reason !== null) return nothing
+    // Some nodes put their last words into the chunk that ends them.
+    if (choice === undefined || (choice.finish_reason !== null && saysNothing(choice))) return nothing
     const text = this.said(choice.delta as Json)
     return this.keptUnits > keptUnitsMax ? failed : { kind: 'chunk', text }
   }
@@ -91,6 +95,7 @@ export class ResponsesStream extends ChunkReader {
 
   private open(kind: OpenItem['kind'], callId = '', name = ''): OpenItem {
     const index = this.items++
+    this.keptUnits += itemUnits + callId.length + name.length
     const id = itemId(kind === 'text' ? 'msg' : kind === 'thought' ? 'rs' : 'fc', this.identity, index)
     return { kind, id, index, callId: callId === '' ? id : callId, name, written: '' }
   }
@@ -186,14 +191,13 @@ export class ResponsesStream extends ChunkReader {
 
   last(settled: SettledEnd): string {
     const [choice] = this.finish ?? []
-    // Some nodes put their last words into the chunk that ends them.
-    const rest = this.said(isObject(choice?.delta) ? choice.delta : {})
+    const begun = this.start()
     const finish = choice?.finish_reason
     const whole = incompleteReason(finish) === null
     const status = whole ? 'completed' : 'incomplete'
     const ends = this.endSpoken(status) + this.endCalls(status)
     const response = responseObject(this.identity, this.echo, this.done, { settled, finish })
-    return rest + ends + this.event(whole ? 'response.completed' : 'response.incomplete', { response })
+    return begun + ends + this.event(whole ? 'response.completed' : 'response.incomplete', { response })
   }
 
   failure(error: object): string {

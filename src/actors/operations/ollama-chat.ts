@@ -1,0 +1,31 @@
+import { answerText, asMessage, loadedText } from '../../protocol/dialects/ollama/answer.ts'
+import { chatOfOllama } from '../../protocol/dialects/ollama/request.ts'
+import { OllamaStream } from '../../protocol/dialects/ollama/stream.ts'
+import type { ChatRequest } from '../../protocol/wire/inference/chat.ts'
+import { OllamaChatRequest } from '../../protocol/wire/inference/ollama.ts'
+import { chat } from './chat.ts'
+import { ollamaPlace, refuseIdle } from './ollama-place.ts'
+import type { Operation } from './operation.ts'
+import { readRequestBody, refuseRouting } from './request-body.ts'
+
+/** Ollama's chat: a chat for the node, and lines of JSON for the client. */
+export const ollamaChat: Operation<ChatRequest> = {
+  ...chat,
+  ...ollamaPlace,
+  name: 'ollama_chat',
+  path: '/chat',
+  summary: 'Chat as Ollama does',
+  description: 'Ollama’s interface, whole and streamed, with tools, pictures, thoughts and structured output.',
+  schema: OllamaChatRequest,
+  read(text) {
+    const asked = readRequestBody(text, OllamaChatRequest)
+    refuseRouting(asked, true)
+    const body = chatOfOllama(asked)
+    if (body.messages.length === 0) refuseIdle(asked)
+    return body
+  },
+  unasked: (identity, { messages }) => (messages.length === 0 ? loadedText(asMessage, identity) : null),
+  written: JSON.stringify,
+  writeWhole: (identity, { choices }, end) => answerText(asMessage, identity, choices, end),
+  writer: (identity) => new OllamaStream(identity, asMessage),
+}

@@ -1,0 +1,27 @@
+import { embedText } from '../../protocol/dialects/ollama/answer.ts'
+import type { EmbeddingsRequest } from '../../protocol/wire/inference/embeddings.ts'
+import { OllamaEmbedRequest, OllamaEmbedResponse } from '../../protocol/wire/inference/ollama.ts'
+import { type EmbeddingsAnswer, embeddings } from './embeddings.ts'
+import { ollamaPlace } from './ollama-place.ts'
+import type { Operation } from './operation.ts'
+import { readRequestBody, refuseRouting } from './request-body.ts'
+
+/** Ollama's embeddings: OpenAI's for the node. */
+export const ollamaEmbed: Operation<EmbeddingsRequest> = {
+  ...embeddings,
+  ...ollamaPlace,
+  name: 'ollama_embed',
+  path: '/embed',
+  summary: 'Embed texts as Ollama does',
+  description: 'Ollama’s interface: a text or a list of texts, many of them side by side on all nodes of the model.',
+  schema: OllamaEmbedRequest,
+  response: OllamaEmbedResponse,
+  read(text) {
+    const asked = readRequestBody(text, OllamaEmbedRequest)
+    refuseRouting(asked, false)
+    const { model, input, dimensions, svc } = asked
+    return { model, input, ...(dimensions == null ? {} : { dimensions }), ...(svc === undefined ? {} : { svc }) }
+  },
+  written: JSON.stringify,
+  writeWhole: (identity, answer, end) => embedText(identity, (answer as EmbeddingsAnswer).vectors, end),
+}

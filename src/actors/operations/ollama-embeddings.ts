@@ -1,0 +1,27 @@
+import { embeddingText } from '../../protocol/dialects/ollama/answer.ts'
+import type { EmbeddingsRequest } from '../../protocol/wire/inference/embeddings.ts'
+import { OllamaEmbeddingsRequest, OllamaEmbeddingsResponse } from '../../protocol/wire/inference/ollama.ts'
+import { type EmbeddingsAnswer, embeddings } from './embeddings.ts'
+import { ollamaPlace } from './ollama-place.ts'
+import type { Operation } from './operation.ts'
+import { readRequestBody, refuseRouting } from './request-body.ts'
+
+/** The embedding of one text, as Ollama had it before `/api/embed`. */
+export const ollamaEmbeddings: Operation<EmbeddingsRequest> = {
+  ...embeddings,
+  ...ollamaPlace,
+  name: 'ollama_embeddings',
+  path: '/embeddings',
+  summary: 'Embed a text as Ollama did',
+  description: 'Ollama’s interface before `/api/embed`: one text.',
+  schema: OllamaEmbeddingsRequest,
+  response: OllamaEmbeddingsResponse,
+  read(text) {
+    const asked = readRequestBody(text, OllamaEmbeddingsRequest)
+    refuseRouting(asked, false)
+    const { model, prompt, svc } = asked
+    return { model, input: prompt, ...(svc === undefined ? {} : { svc }) }
+  },
+  written: JSON.stringify,
+  writeWhole: (_identity, answer, end) => embeddingText((answer as EmbeddingsAnswer).vectors, end),
+}

@@ -1,0 +1,102 @@
+import {
+  type Accepted,
+  type ChunkIdentity,
+  ChunkReader,
+  isObject,
+  type Json,
+  type SettledEnd,
+} from '../../chat/chunk-rewriter.ts'
+import { callOf, endOf, headOf, logprobsOf, type OllamaCall, type Saying, textOf, thoughtOf } from './answer.ts'
+
+const nothing: Accepted = { kind: 'nothing' }
+const failed: Accepted = { kind: 'failed' }
+/** Of the arguments of all calls of one answer, which are told whole, UTF-16 units. */
+const argumentsUnitsMax = 4 * 1024 * 1024
+const callsMax = 1_024
+
+interface GatheredCall {
+  readonly id: unknown
+  readonly name: string
+  input: string
+}
+
+/** A node's chat chunks as Ollama's stream: a line of JSON each, calls whole before the end. */
+export class OllamaStream extends ChunkReader {
+  /** There are no comments in such a stream, and clients read every line: one that says nothing. */
+  readonly keepAlive: string
+  private readonly head: object
+  private readonly calls = new Map<number, GatheredCall>()
+  private argumentsUnits = 0
+
+  constructor(
+    identity: ChunkIdentity,
+    private readonly saying: Saying,
+  ) {
+    super()
+    this.head = headOf(identity)
+    this.keepAlive = this.line({ ...saying({ text: '', thought: '' }), done: false })
+  }
+
+  accept(data: string): Accepted {
+    const choices = this.read(data)
+    if (typeof choices === 'string') return { kind: choices }
+    const [choice] = choices
+    if (choice === undefined || choice.finish_reason !== null) return nothing
+    const text = this.said(choice)
+    return text === null ? failed : { kind: 'chunk', text }
+  }
+
+  /** null: there are more calls than anybody makes. */
+  private said({ delta, logprobs }: Json): string | null {
+    const words = isObject(delta) ? delta : {}
+    if (!this.gather(words.tool_calls)) return null
+    const said = { text: textOf(words), thought: thoughtOf(words) }
+    if (said.text === '' && said.thought === '') return ''
+    return this.line({ ...this.saying(said), ...logprobsOf(logprobs), done: false })
+  }
+
+  private gather(calls: unknown): boolean {
+    for (const [at, call] of (Array.isArray(calls) ? calls : []).entries()) {
+      if (!isObject(call)) continue
+      const index = typeof call.index === 'number' ? call.index : at
+      const { name, arguments: input } = isObject(call.function) ? call.function : ({} as Json)
+      if (typeof name === 'string' && !this.calls.has(index)) this.calls.set(index, { id: call.id, name, input: '' })
+      const known = this.calls.get(index)
+      if (known === undefined || typeof input !== 'string') continue
+      known.input += input
+      this.argumentsUnits += input.length
+    }
+    return this.calls.size <= callsMax && this.argumentsUnits <= argumentsUnitsMax
+  }
+
+  private gathered(): readonly OllamaCall[] {
+    const calls = [...this.calls].sort(([a], [b]) => a - b).map(([, call]) => call)
+    return calls.map(({ id, name, input }, index) => callOf(id, name, input, index))
+  }
+
+  private line(members: object): string {
+    return `${JSON.stringify({ ...this.head, ...members })}\n`
+  }
+
+  /** The usage stands in the last line; there is none apart. */
+  finishChunk(): string {
+    return ''
+  }
+
+  last(end: SettledEnd): string {
+    const [choice] = this.finish ?? []
+    // Some nodes put their last words into the chunk that ends them.
+    const rest = choice === undefined ? '' : (this.said(choice) ?? '')
+    const calls = this.gathered()
+    const called =
+      calls.length === 0 ? '' : this.line({ ...this.saying({ text: '', thought: '', calls }), done: false })
+    const said = this.saying({ text: '', thought: '' })
+    return `${rest}${called}${this.line({ ...said, ...endOf(choice?.finish_reason, end, true) })}`
+  }
+
+  /** Clients throw what a line with an error says. */
+  failure(error: object): string {
+    const { message, svc } = error as { readonly message: string; readonly svc: object }
+    return `${JSON.stringify({ error: message, svc })}\n`
+  }
+}
