@@ -20,6 +20,8 @@ export interface ChatCommand<B extends InferenceRequest = InferenceRequest> {
   text: string
   /** As the client sent it; looked at where the request is billed. */
   readonly idempotencyKey: string | null
+  /** `X-SVC-Nonce`: the receipt shall commit to what was sent and answered (§31). */
+  readonly clientNonce: string | null
   /** Without the `?`. */
   readonly query: string
   /** The one node the client wants, body and query already agreed. */

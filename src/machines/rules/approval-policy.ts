@@ -133,6 +133,7 @@ export const adminRoutes = {
   'audit.command.read': read('viewer', 'audit', '/v1/admin/command-events'),
   'audit.summary.read': read('viewer', 'audit', '/v1/admin/audit/summary'),
   'audit.chain.verify': read('viewer', 'audit', '/v1/admin/audit/verify'),
+  'audit.chain.export': read('viewer', 'audit', '/v1/admin/audit/export'),
   'approval.policy.read': read('viewer', 'audit', '/v1/admin/approval-policy'),
 
   'gateway_key.issue': change(
@@ -198,6 +199,8 @@ export const adminRoutes = {
     ['POST', '/v1/admin/nodes/:node_id/revoke'],
     tellsMachine('node.revoke'),
   ),
+  /** It changes nothing, but its body may hold a key, which belongs in no query. */
+  'node.probe': { ...read('operator', 'node_control', '/v1/admin/nodes/probe'), method: 'POST' },
   'node.list': read('viewer', 'node_control', '/v1/admin/nodes'),
   'node.read': read('viewer', 'node_control', '/v1/admin/nodes/:node_id'),
 

@@ -1,7 +1,9 @@
 import type { Problem } from '../../errors.ts'
+import type { PublicChoice } from '../../protocol/chat/completion.ts'
 import { nodeRefusal, refusalProblem } from '../../protocol/chat/node-refusal.ts'
 import { promptTokens, wholeTokens } from '../../protocol/chat/token-estimate.ts'
 import type { TokenUsage } from '../../protocol/chat/token-usage.ts'
+import type { Binding } from '../../protocol/receipts/binding.ts'
 import type { SigningKey } from '../../protocol/signing/ed25519.ts'
 import type { ChatRequest } from '../../protocol/wire/inference/chat.ts'
 import { hourMs, isoTime } from '../../time.ts'
@@ -20,6 +22,8 @@ export interface Order {
   /** The node id and the key with which the agent signs for its work. */
   readonly nodeId: string
   readonly identity: SigningKey
+  /** null: the client wants no bound receipt, or the gateway is of a version before. */
+  readonly binding: Binding | null
 }
 
 export interface ChatInput {
@@ -82,7 +86,11 @@ export class ChatCall {
   }
 
   /** The usage that the runtime reported, or an estimate, and the `svc` with the receipt. */
-  conclude(reported: TokenUsage | null, outputWeight: number): { readonly usage: TokenUsage; readonly svc: object } {
+  conclude(
+    reported: TokenUsage | null,
+    outputWeight: number,
+    choices: readonly PublicChoice[] | null,
+  ): { readonly usage: TokenUsage; readonly svc: object } {
     const usage = reported ?? this.estimate(outputWeight)
     const { input, runtime } = this
     const svc = {
@@ -90,7 +98,7 @@ export class ChatCall {
       runtime_kind: runtime.kind,
       request_id: input.requestId,
       ...(reported === null ? { usage_estimated: true } : {}),
-      ...(input.order === null ? {} : this.receipt(input.order, usage)),
+      ...(input.order === null ? {} : this.receipt(input.order, usage, choices)),
     }
     return { usage, svc }
   }
@@ -101,7 +109,7 @@ export class ChatCall {
     return { prompt_tokens: prompt, completion_tokens: completion, total_tokens: prompt + completion }
   }
 
-  private receipt(order: Order, usage: TokenUsage): object {
+  private receipt(order: Order, usage: TokenUsage, choices: readonly PublicChoice[] | null): object {
     const { runtime } = this
     const receipt = {
       issuer: 'node',
@@ -118,6 +126,7 @@ export class ChatCall {
       startedAt: isoTime(this.startedMs),
       completedAt: isoTime(Date.now()),
     } as const
-    return signedReceipt(receipt, order.identity)
+    const bound = order.binding?.facts(this.input.body.model, choices)
+    return signedReceipt({ ...receipt, ...bound }, order.identity)
   }
 }

@@ -119,7 +119,7 @@ async function heardStream(call: ChatCall, response: NodeResponse): Promise<Publ
 }
 
 function whole(call: ChatCall, completion: PublicCompletion): Response {
-  const { usage, svc } = call.conclude(completion.usage, completion.outputWeight())
+  const { usage, svc } = call.conclude(completion.usage, completion.outputWeight(), completion.choices)
   call.release()
   return Response.json(
     {
