@@ -70,6 +70,7 @@ const doors: Readonly<Record<string, readonly string[]>> = {
   'src/cli/commands/gateway/serve.ts': ['main'],
   'src/cli/commands/nodes/node.ts': ['node'],
   'src/cli/commands/nodes/node-keys.ts': ['node'],
+  'src/cli/commands/nodes/servers-here.ts': ['node'],
   'src/cli/commands/gateway/offline.ts': ['offline'],
   'src/cli/commands/gateway/doctor.ts': ['offline'],
   'src/cli/commands/gateway/fake-node.ts': ['fake-node'],

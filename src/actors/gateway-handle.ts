@@ -32,6 +32,7 @@ import type { Billing } from './money/billing.ts'
 import type { Ledger } from './money/ledger.ts'
 import type { Settlement } from './money/settlement.ts'
 import type { SettlementView } from './money/settlement-view.ts'
+import type { ModelWishes } from './pool/model-wishes.ts'
 import type { PoolAdmin } from './pool/pool-admin.ts'
 import type { PoolRouter } from './pool/pool-router.ts'
 import type { RequestLog } from './requests/request-log.ts'
@@ -63,6 +64,7 @@ export interface GatewayHandle {
   /** Refuses with `invalid_state` while a purge runs. */
   checkAuditChains(): Promise<ChainReport>
   readonly pool: PoolAdmin
+  readonly modelWishes: ModelWishes
   readonly enrollment: Enrollment
   readonly verifyNodeKey: VerifyNodeKey
   readonly agentBundle: AgentBundle
