@@ -4,8 +4,8 @@ import { startEmbedded } from '../src/db/embedded/embedded.ts'
 import { makeTestFolder } from './test-folder.ts'
 
 /**
- * Runs the tests: all of `tests/` but `tests/heavy`, or the files and folders named as arguments, on one PostgreSQL
- * server made for the run. The last line is `N passed, N failed`; the exit code is 0 only if at least one test ran and
+ * Runs the tests: all of `tests/` but `tests/heavy`, with `--heavy` those, or the files and folders named as arguments, on
+ * one PostgreSQL server made for the run. The last line is `N passed, N failed`; the exit code is 0 only if at least one test ran and
  * none failed.
  */
 const root = resolve(import.meta.dir, '..')
@@ -69,7 +69,9 @@ async function runTests(files: readonly string[], databaseUrl: string, folder: s
   return failed === 0 && passed > 0 ? 0 : 1
 }
 
-const args = process.argv.slice(2)
+const words = process.argv.slice(2)
+const named = words.filter((word) => word !== '--heavy')
+const args = named.length === 0 && words.length > 0 ? [heavyFolder] : named
 const absent = args.find(
   (path) => !existsSync(resolve(path)) || !(statSync(resolve(path)).isFile() || statSync(resolve(path)).isDirectory()),
 )

@@ -40,3 +40,20 @@ test.each([
   },
   120_000,
 )
+
+test('npm run test:heavy runs the files that are named and no others', async () => {
+  const {
+    [testServerVariable]: _url,
+    PENSTOCK_TEST_TIMEOUT_MS: _limit,
+    BUN_TEST_WORKER_ID: _worker,
+    ...env
+  } = process.env
+  const root = resolve(import.meta.dir, '../..')
+  const { scripts } = (await Bun.file(join(root, 'package.json')).json()) as { scripts: Record<string, string> }
+  const [, ...words] = (scripts['test:heavy'] ?? '').split('scripts/bun.mjs ')
+  const command = [process.execPath, ...words.join('').split(' '), 'tests/db/pool.test.ts']
+  const run = Bun.spawn(command, { cwd: root, env: { ...env, TMPDIR: scratch }, stdout: 'pipe', stderr: 'pipe' })
+  const [output, errors] = await Promise.all([new Response(run.stdout).text(), new Response(run.stderr).text()])
+  expect(errors).toContain('across 1 file')
+  expect(output).toMatch(/^[1-9][0-9]* passed, 0 failed$/m)
+}, 120_000)

@@ -139,7 +139,13 @@ class Passing implements BodySink, Ticking {
       attempt.release({ kind: 'ok', ttftMs: null, durationMs, completionTokens: 0, cachedTokens: null })
     } else attempt.release({ kind: 'neutral' })
     attempt.span?.endCall({ model: attempt.route.modelId, usage, finishReasons: [] }, null)
-    exchange.record(exchange.conclude(attempt, { usage, estimated, vouched: null }, this.firstByteMs - startedMs))
+    exchange.record(
+      exchange.conclude(
+        attempt,
+        { usage, estimated, vouched: null, whole: false, choices: null },
+        this.firstByteMs - startedMs,
+      ),
+    )
     if (gone) exchange.finish(499, null, usage, null)
     else exchange.finish(code === null ? 200 : new Problem(code).status, code, usage, null)
   }

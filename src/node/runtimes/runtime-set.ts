@@ -60,8 +60,10 @@ export interface RuntimeSetOptions {
   readonly discoverMs?: number
   /** The agent's own port, which is never a runtime. */
   readonly ownPort: number
-  /** Runtimes inside the agent, by name. */
-  readonly builtIn?: Readonly<Record<string, (runtimeId: RuntimeId) => LocalRuntime>>
+  /** Runtimes that the agent itself runs, by name. `changed`: something important about it has. */
+  readonly builtIn?: Readonly<Record<string, (runtimeId: RuntimeId, changed: () => void) => LocalRuntime>>
+  /** Where the agent's own model servers listen. */
+  readonly serverPorts?: readonly number[]
   readonly times?: RuntimeTimes
 }
 
@@ -92,7 +94,10 @@ class RunningRuntimes implements RuntimeSet {
   async start(): Promise<void> {
     for (const [name, make] of Object.entries(this.options.builtIn ?? {})) {
       const label = `built-in:${name}`
-      this.byLabel.set(label, make(this.idOf(label)))
+      this.byLabel.set(
+        label,
+        make(this.idOf(label), () => this.changed()),
+      )
     }
     const polls = (this.options.rankers ?? []).map((ranker) => this.watch(ranker.url, ranker))
     const urls = [...this.options.urls, ...(this.options.keys ?? []).map(({ url }) => url)]
@@ -113,7 +118,7 @@ class RunningRuntimes implements RuntimeSet {
   stop(): void {
     this.stopped = true
     if (this.timer !== null) clearTimeout(this.timer)
-    for (const runtime of this.byLabel.values()) if (runtime instanceof WatchedRuntime) runtime.stop()
+    for (const runtime of this.byLabel.values()) runtime.stop?.()
   }
 
   private async watch(url: string, ranker?: DeclaredRanker): Promise<void> {
@@ -134,7 +139,7 @@ class RunningRuntimes implements RuntimeSet {
   private async discover(): Promise<void> {
     const found = await discover({
       timeoutMs: discoveryTimeoutMs,
-      except: [this.options.ownPort, ...this.loopbackPorts()],
+      except: [this.options.ownPort, ...(this.options.serverPorts ?? []), ...this.loopbackPorts()],
       fetchFor: loopbackFetch,
     })
     for (const { port, module } of found) {
