@@ -167,7 +167,7 @@ function finished(path: string, method: string, operation: JsonObject, { body, q
       : {
           requestBody: {
             required: body.required,
-            content: { 'application/json': { schema: openApiSchema(body.schema) } },
+            content: { [body.mediaType ?? 'application/json']: { schema: openApiSchema(body.schema) } },
           },
         }),
     responses: {
