@@ -49,6 +49,7 @@ import { privateJobRoutes } from './routes/private-jobs.ts'
 import { publicLogRoutes } from './routes/public-log.ts'
 import { publicPayoutRoutes } from './routes/public-payouts.ts'
 import { settlementRoutes } from './routes/settlement.ts'
+import { verifyPageRoutes } from './routes/verify-page.ts'
 import { webhookKeyRoutes } from './routes/webhook-keys.ts'
 
 /**
@@ -93,6 +94,7 @@ export function createApp(gateway: GatewayHandle): AnyElysia {
     .use(receiptProofRoutes(context))
     .use(docsRoutes(context, (): AnyElysia => app))
     .use(consoleRoutes(context))
+    .use(verifyPageRoutes(context))
     .use(healthRoutes(context))
     .use(auditRoutes(context))
     .use(customerRoutes(context))
