@@ -60,6 +60,8 @@ const layers: Readonly<Record<string, Layer>> = {
   'fake-node': { imports: ['vocabulary', 'protocol'], packages: ['elysia', '@sinclair/typebox', 'node:', 'bun'] },
   client: { imports: ['vocabulary', 'protocol'], packages: ['@noble/'] },
   console: { imports: [], types: ['protocol'], packages: ['preact', '@preact/signals'] },
+  // In a browser, with the verifier that the command has.
+  'verify-page': { imports: ['vocabulary', 'protocol'], packages: ['@noble/'] },
   // What works on a gateway's storage beside the gateway, or without it.
   offline: { imports: ['vocabulary', 'polling', 'db', 'actors'], packages: ['node:', 'bun'] },
   cli: { imports: ['vocabulary', 'protocol', 'client'], packages: ['@sinclair/typebox', 'node:', 'bun'] },

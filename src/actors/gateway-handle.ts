@@ -16,7 +16,7 @@ import type { AuditPurge } from './audit/audit-purge.ts'
 import type { Chat } from './chat/chat.ts'
 import type { Explanation } from './chat/explain.ts'
 import type { ConsoleFeed } from './console/console-feed.ts'
-import type { ConsolePage } from './console/console-page.ts'
+import type { PageFiles } from './console/console-page.ts'
 import type { Statecharts } from './console/statecharts.ts'
 import type { PrivateJobs } from './jobs/private-jobs.ts'
 import type { Webhooks, WebhookWorld } from './jobs/webhooks.ts'
@@ -75,7 +75,8 @@ export interface GatewayHandle {
   readonly tracing: Tracing | null
   readonly statecharts: Statecharts
   readonly consoles: ConsoleFeed
-  readonly consolePage: ConsolePage
+  readonly consolePage: PageFiles
+  readonly verifyPage: PageFiles
   /** Nodes that dial in, and the other gateways that hold their tunnels. */
   readonly dialIn: DialIn
   readonly jobs: PrivateJobs
