@@ -61,7 +61,7 @@ const layers: Readonly<Record<string, Layer>> = {
   client: { imports: ['vocabulary', 'protocol'], packages: ['@noble/'] },
   console: { imports: [], types: ['protocol'], packages: ['preact', '@preact/signals'] },
   // What works on a gateway's storage beside the gateway, or without it.
-  offline: { imports: ['vocabulary', 'db', 'actors'], packages: ['node:', 'bun'] },
+  offline: { imports: ['vocabulary', 'polling', 'db', 'actors'], packages: ['node:', 'bun'] },
   cli: { imports: ['vocabulary', 'protocol', 'client'], packages: ['@sinclair/typebox', 'node:', 'bun'] },
 }
 /** Files that stand above the table, and the rooms a single file may enter beyond its layer. */
@@ -71,6 +71,7 @@ const doors: Readonly<Record<string, readonly string[]>> = {
   'src/cli/commands/nodes/node.ts': ['node'],
   'src/cli/commands/nodes/node-keys.ts': ['node'],
   'src/cli/commands/gateway/offline.ts': ['offline'],
+  'src/cli/commands/gateway/doctor.ts': ['offline'],
   'src/cli/commands/gateway/fake-node.ts': ['fake-node'],
 }
 

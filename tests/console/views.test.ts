@@ -78,6 +78,17 @@ describe.skipIf(!hasBrowser)('every view, in light and dark and on a phone', () 
       await good(console, 'pool')
       await picture('pool')
 
+      await console.show('Models')
+      await page.getByRole('row', { name: /qwen3-32b/ }).waitFor()
+      await good(console, 'models')
+      await picture('models')
+
+      await console.show('Customers')
+      await page.getByRole('link', { name: 'workshop' }).click()
+      await page.getByRole('heading', { name: 'Keys' }).waitFor()
+      await good(console, 'customer')
+      await picture('customer')
+
       await console.show('Traffic')
       await page.getByRole('row', { name: /llama/ }).waitFor()
       await page.getByRole('img', { name: /^Requests, last/ }).waitFor()
@@ -183,6 +194,8 @@ describe.skipIf(!hasBrowser)('every view, in light and dark and on a phone', () 
       const shown = await console.page.getByRole('navigation', { name: 'Views' }).getByRole('link').allTextContents()
       expect(shown).toEqual([
         'Pool',
+        'Models',
+        'Customers',
         'Statecharts',
         'Traffic',
         'Requests',

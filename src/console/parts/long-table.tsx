@@ -7,8 +7,8 @@ import { useVirtual } from './virtual.ts'
 export interface Column<T> {
   readonly title: string
   readonly number?: boolean
-  /** What is sorted by; null stands last. */
-  readonly by: (row: T) => string | number | null
+  /** What is sorted by; null stands last. Absent: nobody sorts by it. */
+  readonly by?: (row: T) => string | number | null
   readonly show: (row: T) => ComponentChildren
 }
 
@@ -24,10 +24,11 @@ export function sorted<T>(
   { title, falling }: Sorting,
 ): readonly T[] {
   const column = columns.find((each) => each.title === title)
-  if (column === undefined) return rows
+  const by = column?.by
+  if (by === undefined) return rows
   const turn = falling ? -1 : 1
   return rows.toSorted((one, other) => {
-    const [a, b] = [column.by(one), column.by(other)]
+    const [a, b] = [by(one), by(other)]
     if (a === null || b === null) return a === b ? 0 : a === null ? 1 : -1
     return turn * (typeof a === 'number' && typeof b === 'number' ? a - b : String(a).localeCompare(String(b)))
   })
@@ -99,16 +100,20 @@ interface LongTableProps<T> {
   /** What a search looks through. */
   readonly textOf: (row: T) => string
   readonly columns: readonly Column<T>[]
-  readonly first: Sorting
+  /** Absent: as the rows come. */
+  readonly first?: Sorting
   readonly kind?: string
+  /** What can be done with a row, at its end. */
+  readonly actions?: (row: T) => ComponentChildren
 }
 
 const rowGuessPx = 37
+const unsorted: Sorting = { title: '', falling: false }
 
 /** A table of any length, with search and sort: only the rows that can be seen are there. */
-export function LongTable<T>({ label, rows, keyOf, textOf, columns, first, kind }: LongTableProps<T>) {
+export function LongTable<T>({ label, rows, keyOf, textOf, columns, first, kind, actions }: LongTableProps<T>) {
   const [sought, seek] = useState('')
-  const [sorting, sort] = useState(first)
+  const [sorting, sort] = useState(first ?? unsorted)
   const found = sorted(
     rows.filter((row) => fits(textOf(row), sought)),
     columns,
@@ -128,9 +133,20 @@ export function LongTable<T>({ label, rows, keyOf, textOf, columns, first, kind 
         <table ref={virtual.list} class="cards" aria-rowcount={found.length + 1}>
           <thead>
             <tr aria-rowindex={1}>
-              {columns.map(({ title, number }) => (
-                <SortHead key={title} title={title} number={number} sorting={sorting} sort={sort} />
-              ))}
+              {columns.map(({ title, number, by }) =>
+                by === undefined ? (
+                  <th key={title} scope="col" class={number === true ? 'number' : ''}>
+                    {title}
+                  </th>
+                ) : (
+                  <SortHead key={title} title={title} number={number} sorting={sorting} sort={sort} />
+                ),
+              )}
+              {actions !== undefined && (
+                <th scope="col">
+                  <span class="visually-hidden">Actions</span>
+                </th>
+              )}
             </tr>
           </thead>
           <Gap px={virtual.before} />
@@ -148,6 +164,7 @@ export function LongTable<T>({ label, rows, keyOf, textOf, columns, first, kind 
                     </td>
                   ),
                 )}
+                {actions !== undefined && <td class="actions">{actions(row)}</td>}
               </tr>
             ))}
           </tbody>

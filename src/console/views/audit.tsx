@@ -1,5 +1,7 @@
 import type { ApprovalPolicy } from '../../protocol/wire/admin/approval-policy.ts'
+import type { AuditChain } from '../../protocol/wire/admin/audit.ts'
 import type { AuditSummary } from '../../protocol/wire/admin/audit-summary.ts'
+import { Check } from '../parts/check.tsx'
 import { count, nothing, shortTime } from '../parts/format.ts'
 import { Frame } from '../parts/frame.tsx'
 import { Figure, Pill } from '../parts/small.tsx'
@@ -20,10 +22,18 @@ export function Audit() {
     <>
       <h1>Audit</h1>
       <SummaryPart />
+      <Check<AuditChain> path="/v1/admin/audit/verify" what="Check the chains" say={chainsSaid} />
       <PolicyPart />
     </>
   )
 }
+
+const chainsSaid = ({ holds, checked_event_count, faults }: AuditChain) => ({
+  good: holds,
+  text: holds
+    ? `The chains hold: nobody has changed or removed any of ${count(checked_event_count)} events.`
+    : `The chains are broken: ${faults.map(({ kind, writer_id }) => `${kind} ${writer_id}`).join(', ')}`,
+})
 
 function SummaryPart() {
   const [summary, again] = useLoad<AuditSummary>('/v1/admin/audit/summary', everyMs)

@@ -1,5 +1,7 @@
 import type { CustomerList } from '../../protocol/wire/admin/admin.ts'
+import type { BooksReport } from '../../protocol/wire/money/log.ts'
 import type { LedgerProof, TreasuryReport } from '../../protocol/wire/money/money.ts'
+import { Check } from '../parts/check.tsx'
 import { count, ether } from '../parts/format.ts'
 import { Frame } from '../parts/frame.tsx'
 import { Figure, Id } from '../parts/small.tsx'
@@ -54,11 +56,19 @@ function Books() {
             <Figure name="To nodes" value={ether(data.payouts_wei)} />
             <Figure name="Fees" value={ether(data.fees_wei)} />
           </dl>
+          <Check<BooksReport> path="/v1/admin/ledger/check" what="Recompute the books row by row" say={booksSaid} />
         </section>
       )}
     </Part>
   )
 }
+
+const booksSaid = ({ sound, receipts, faults }: BooksReport) => ({
+  good: sound,
+  text: sound
+    ? `Every row of ${count(receipts)} receipts, the ledger and the public log agrees.`
+    : `Not sound: ${faults.map(({ rule, subject }) => `${rule} ${subject}`).join(', ')}`,
+})
 
 function TreasuryPart() {
   const [report, again] = useLoad<TreasuryReport>('/v1/admin/billing/treasury-report', everyMs)

@@ -1,4 +1,6 @@
 import type { BatchStatus, PayoutBatch, PayoutBatchList } from '../../protocol/wire/money/money.ts'
+import { ActButton } from '../actions/act-button.tsx'
+import { retryBatch } from '../actions/work-acts.ts'
 import { count, nothing, shortTime } from '../parts/format.ts'
 import { Frame } from '../parts/frame.tsx'
 import { Id, Pill } from '../parts/small.tsx'
@@ -47,6 +49,9 @@ export function Batches() {
                     <th scope="col">Transaction</th>
                     <th scope="col">Trouble</th>
                     <th scope="col">Made</th>
+                    <th scope="col">
+                      <span class="visually-hidden">Actions</span>
+                    </th>
                   </tr>
                 </thead>
                 <tbody>
@@ -89,6 +94,7 @@ function BatchRow({ batch, explorer }: { batch: PayoutBatch; explorer: string })
         </span>
       </td>
       <td data-label="Made">{shortTime(batch.created_at)}</td>
+      <td class="actions">{batch.held && <ActButton act={retryBatch(batch)} on={batch_id} />}</td>
     </tr>
   )
 }

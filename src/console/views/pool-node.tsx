@@ -1,8 +1,9 @@
 import { useState } from 'preact/hooks'
 import type { Node } from '../../protocol/wire/admin/admin.ts'
+import { ActButton } from '../actions/act-button.tsx'
+import { drain, resume, revoke } from '../actions/node-acts.ts'
 import { ago, amount, duration, nothing } from '../parts/format.ts'
 import { type Column, LongTable } from '../parts/long-table.tsx'
-import { type ActionTarget, commands, mayCommand, type NodeCommand } from '../parts/node-action.tsx'
 import { ejectedModels, modelsOf, type NodeModel, slotsOf, speedOf, stateTones, ttftOf } from '../parts/node-facts.ts'
 import { Id, Pill, useNow } from '../parts/small.tsx'
 
@@ -60,29 +61,18 @@ function Trouble({ node, nowMs }: { node: Node; nowMs: number }) {
   )
 }
 
-function commandsFor(node: Node): readonly NodeCommand[] {
-  if (node.admin_state === 'revoked') return []
-  const first: NodeCommand = node.admin_state === 'draining' ? 'resume' : 'drain'
-  return [first, 'revoke' as const].filter(mayCommand)
-}
-
-const Actions = ({ node, act }: { node: Node; act: (target: ActionTarget) => void }) => (
+const Actions = ({ node }: { node: Node }) => (
   <td class="actions">
-    {commandsFor(node).map((command) => (
-      <button
-        key={command}
-        type="button"
-        class={command === 'revoke' ? 'quiet danger-text' : 'quiet'}
-        onClick={() => act({ nodeId: node.node_id, name: node.name, command })}
-      >
-        {commands[command].verb}
-        <span class="visually-hidden"> {node.name}</span>
-      </button>
-    ))}
+    {node.admin_state !== 'revoked' && (
+      <>
+        <ActButton act={node.admin_state === 'draining' ? resume(node) : drain(node)} on={node.name} />
+        <ActButton act={revoke(node)} on={node.name} />
+      </>
+    )}
   </td>
 )
 
-export function NodeRow({ node, act }: { node: Node; act: (target: ActionTarget) => void }) {
+export function NodeRow({ node }: { node: Node }) {
   const [open, setOpen] = useState(false)
   const now = useNow()
   const details = `details-${node.node_id}`
@@ -124,7 +114,7 @@ export function NodeRow({ node, act }: { node: Node; act: (target: ActionTarget)
         <td data-label="Trouble">
           <Trouble node={node} nowMs={now} />
         </td>
-        <Actions node={node} act={act} />
+        <Actions node={node} />
       </tr>
       {open && (
         <tr class="details">

@@ -199,6 +199,8 @@ export const adminRoutes = {
     ['POST', '/v1/admin/nodes/:node_id/revoke'],
     tellsMachine('node.revoke'),
   ),
+  /** It changes nothing, but its body may hold a key, which belongs in no query. */
+  'node.probe': { ...read('operator', 'node_control', '/v1/admin/nodes/probe'), method: 'POST' },
   'node.list': read('viewer', 'node_control', '/v1/admin/nodes'),
   'node.read': read('viewer', 'node_control', '/v1/admin/nodes/:node_id'),
 

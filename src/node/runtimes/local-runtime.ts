@@ -3,6 +3,7 @@ import { createNodeWatch, type NodeWatch, type PollResult } from '../../polling/
 import { createRuntimeProbe } from '../../polling/runtime-probe.ts'
 import { type AgentRuntime, modelsPerRuntimeMax } from '../../protocol/wire/nodes/agent.ts'
 import type { RuntimeKind } from '../../protocol/wire/nodes/node.ts'
+import { troubleWords } from '../../protocol/wire/nodes/trouble.ts'
 import type { ScoreKind } from '../../runtimes/ranking.ts'
 import { runtimeModules } from '../../runtimes/registry.ts'
 import { declaredRanker } from '../../runtimes/rerank.ts'
@@ -21,6 +22,8 @@ export interface LocalRuntime {
   readonly slotsTotal: number | null
   readonly slotsFree: number | null
   readonly queueDepth: number | null
+  /** Why it serves nothing, in a sentence for its operator alone, since it names an address; null: it does. */
+  readonly trouble: string | null
   /** The way to the server. null for a runtime inside the agent. */
   readonly transport: NodeTransport | null
   /** The number of running calls. */
@@ -75,6 +78,7 @@ export class WatchedRuntime implements LocalRuntime {
   slotsTotal: number | null = null
   queueDepth: number | null = null
   private polledFree: number | null = null
+  private failure: string | null = null
   private failures = 0
   private readonly watch: NodeWatch
 
@@ -106,6 +110,12 @@ export class WatchedRuntime implements LocalRuntime {
     return { opened: openAtOnce, end }
   }
 
+  get trouble(): string | null {
+    if (this.failure !== null) return `${this.options.url}: ${troubleWords(this.failure)}`
+    if (this.models.some(({ ready }) => ready)) return null
+    return `${this.options.url}: a server of the kind ${this.kind} answers, but it has no model ready.`
+  }
+
   /** Resolves when it has answered or failed. */
   poll(): Promise<void> {
     return this.watch.pollNow()
@@ -118,6 +128,7 @@ export class WatchedRuntime implements LocalRuntime {
 
   private heard(result: PollResult): void {
     const before = this.signature()
+    this.failure = result.kind === 'failed' ? result.code : null
     const status = result.kind === 'answered' ? result.reports[0]?.status : undefined
     if (status !== undefined) this.adopt(status)
     else if (result.kind === 'answered') this.goDown()

@@ -73,6 +73,11 @@ export class ServerRuntime implements LocalRuntime {
     return this.known?.queueDepth ?? null
   }
 
+  get trouble(): string | null {
+    const { model, state } = this.options.server
+    return state === 'failed' ? `The server of ${model.id} has failed, and it is started again later.` : null
+  }
+
   get transport(): NodeTransport | null {
     return this.watched?.transport ?? null
   }

@@ -48,6 +48,7 @@ const matrix: Readonly<Record<Role, readonly string[]>> = {
     'GET /v1/admin/customers/:customer_id',
     'GET /v1/admin/customers/:customer_id/keys',
     'POST /v1/admin/nodes',
+    'POST /v1/admin/nodes/probe',
     'PATCH /v1/admin/nodes/:node_id',
     'POST /v1/admin/nodes/:node_id/drain',
     'POST /v1/admin/nodes/:node_id/resume',

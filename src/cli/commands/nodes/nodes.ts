@@ -1,5 +1,7 @@
 import type { Static } from '@sinclair/typebox'
 import type { Node, NodeList } from '../../../protocol/wire/admin/admin.ts'
+import type { NodeProbe } from '../../../protocol/wire/nodes/probe.ts'
+import { troubleOf } from '../../../protocol/wire/nodes/trouble.ts'
 import { secondMs } from '../../../time.ts'
 import { action, type OptionSpecs, type OptionValues, type Verb } from '../../frame/action.ts'
 import { customerOption, reasonBody, reasonOption, yesOption } from '../../frame/admin-options.ts'
@@ -81,20 +83,6 @@ async function idOf(gateway: GatewayClient, given: string | undefined): Promise<
 const withScheme = (url: string | undefined) =>
   url === undefined || /^[a-z][a-z0-9+.-]*:\/\//i.test(url) ? url : `http://${url}`
 
-const troubles: Readonly<Record<string, string>> = {
-  refused: 'Nothing listens there. Is the server started, and bound to 0.0.0.0 and not to its own loopback?',
-  dns: 'No computer has this name.',
-  tls: 'It does not speak https there, or its certificate is not to be trusted.',
-  timeout: 'Nobody answers there: is the computer on, and does a firewall let the port through?',
-}
-
-/** null: it answers. */
-function troubleOf({ last_error: error, state }: Node): string | null {
-  if (state === 'ready' || state === 'live') return null
-  if (error === null) return 'It has not answered yet.'
-  return troubles[error.code] ?? `It does not answer as a model server does (${error.code}).`
-}
-
 const oneNode = (id: string | undefined) => `${path}/${segment(id ?? '')}`
 
 /** Returns the node after its first answer, or as it is if that takes too long. */
@@ -108,12 +96,34 @@ async function afterFirstAnswer(gateway: GatewayClient, node: Node): Promise<Nod
   return now
 }
 
+/** Registers nothing. Throws what is wrong, in a sentence. */
+async function lookFirst(gateway: GatewayClient, asked: object): Promise<void> {
+  const found = await gateway.admin<NodeProbe>({ method: 'POST', path: `${path}/probe`, body: asked })
+  if (found.code === null) return
+  const notes = [
+    'Nothing was registered.',
+    ...(found.code === 'unauthorized' ? ['Give the key with --api-key @FILE.'] : []),
+    'To register a server that is not up yet: --anyway',
+  ]
+  throw new CliFailure(found.says, notes, exitCodes.unanswered)
+}
+
 const add = action({
   about: 'Register a model server by its URL: llama.cpp, vLLM, SGLang, Ollama, LM Studio or any that speaks OpenAI',
   operands: [{ name: 'URL', about: 'The URL of the model server, http://host:port, with or without /v1' }],
-  options: { ...customerOption, ...nodeOptions, ...reasonOption },
+  options: {
+    ...customerOption,
+    ...nodeOptions,
+    anyway: { kind: 'flag', about: 'Register it also where no model server answers yet' },
+    ...reasonOption,
+  },
   run: async ({ operands, options, json }, session) => {
     const gateway = session.gateway()
+    const url = withScheme(operands[0])
+    const fields = await nodeFields(session, options)
+    const customer = session.customer(options.customer)
+    if (!options.anyway)
+      await lookFirst(gateway, { url, ...(fields.api_key == null ? {} : { api_key: fields.api_key }) })
     const made = await gateway.admin<Node>({
       method: 'POST',
       path,
@@ -121,9 +131,9 @@ const add = action({
         visibility: 'private',
         node_class: 'standard',
         privacy_class: 'private',
-        customer_id: session.customer(options.customer),
-        url: withScheme(operands[0]),
-        ...(await nodeFields(session, options)),
+        customer_id: customer,
+        url,
+        ...fields,
         ...reasonBody(options.reason),
       },
     })

@@ -3,8 +3,6 @@ import type { Role } from '../../../actors/accounts/access.ts'
 import type { NodeChanges, NodeCommand, NodeRecord } from '../../../actors/pool/pool-admin.ts'
 import { withLoads } from '../../../actors/siblings/loads.ts'
 import { brand } from '../../../brand.ts'
-import { Problem } from '../../../errors.ts'
-import { isLoopback } from '../../../host/loopback.ts'
 import { Node, NodeCreate, NodeList, NodeUpdate, ReasonBody } from '../../../protocol/wire/admin/admin.ts'
 import { Loads } from '../../../protocol/wire/admin/processes.ts'
 import { isoTime } from '../../../time.ts'
@@ -15,6 +13,8 @@ import { mayRead, reads } from '../../frame/reads.ts'
 import { describe } from '../../frame/route-table.ts'
 import { admin } from '../../plugins/admin.ts'
 import { nodeView } from '../../views/admin.ts'
+import { nodeProbeRoutes } from './node-probe.ts'
+import { refuseItself } from './refuse-itself.ts'
 
 const tags = ['Nodes (extension)']
 const listQuery = { limit: limitOf(100, 1_000) }
@@ -22,15 +22,6 @@ const listQuery = { limit: limitOf(100, 1_000) }
 /** A node's row with what this gateway knows about the node now. */
 const withStatus = ({ gateway }: HttpContext, row: NodeRecord, role: Role) =>
   nodeView(row, gateway.router.nodes().find(({ nodeId }) => nodeId === row.nodeId) ?? null, role)
-
-/** The gateway would ask itself, again and again. */
-function refuseItself({ gateway }: HttpContext, given: string): void {
-  if (!URL.canParse(given)) return
-  const [url, own] = [new URL(given), new URL(gateway.baseUrl())]
-  const here = isLoopback(url.hostname) && isLoopback(own.hostname) && url.port === own.port
-  if (url.origin !== own.origin && !here) return
-  throw new Problem('invalid_request', { param: 'url', detail: 'This is the address of the gateway itself' })
-}
 
 function changesOf(body: typeof NodeUpdate.static): NodeChanges {
   return {
@@ -170,4 +161,8 @@ const commandRoutes = (context: HttpContext) => {
 
 /** Nodes (§22, §23). */
 export const nodeRoutes = (context: HttpContext) =>
-  new Elysia().use(collectionRoutes(context)).use(itemRoutes(context)).use(commandRoutes(context))
+  new Elysia()
+    .use(collectionRoutes(context))
+    .use(itemRoutes(context))
+    .use(commandRoutes(context))
+    .use(nodeProbeRoutes(context))

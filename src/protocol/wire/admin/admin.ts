@@ -121,6 +121,7 @@ export const KeyList = Type.Object({
   count,
   keys: Type.Array(Key),
 })
+export type KeyList = Static<typeof KeyList>
 
 const urlBounds = { minLength: 1, maxLength: 2048 }
 const url = Type.String({ ...urlBounds, description: 'Base URL of an OpenAI-compatible server' })
@@ -309,6 +310,7 @@ export const AdminModelList = Type.Object({
     }),
   ),
 })
+export type AdminModelList = Static<typeof AdminModelList>
 
 export const Explanation = Type.Object({
   object: Type.Literal(`${brand}.admin.explanation`),
