@@ -22,6 +22,10 @@ export const headers = {
   runtimeId: `x-${brand}-runtime-id`,
   modelId: `x-${brand}-model-id`,
   nodeClass: `x-${brand}-node-class`,
+  /** The client's own, which binds a receipt to its request (§31). With it go to an agent the salt and the request's commitment. */
+  clientNonce: `x-${brand}-nonce`,
+  receiptSalt: `x-${brand}-receipt-salt`,
+  requestCommitment: `x-${brand}-request-commitment`,
   /** The keys of the log, which the gateway sends to a witness, and the checkpoint that the witness signed before. */
   logKeys: `x-${brand}-log-keys`,
   logSeen: `x-${brand}-log-seen`,
@@ -58,6 +62,8 @@ export const tokenPrefixes = {
 } as const
 
 export const receiptVersion = `${brand}-receipt-v1`
+/** With commitments to what a client sent and got (§31). */
+export const boundReceiptVersion = `${brand}-receipt-v2`
 /** `version` of an envelope of private jobs, and the salt of its keys (§10). */
 export const envelopeVersion = `${brand}-private-transport-v1`
 /** Path of the command routes of a node agent (§22). */

@@ -54,8 +54,8 @@ const layers: Readonly<Record<string, Layer>> = {
     reserved: callsOut,
   },
   node: {
-    imports: ['vocabulary', 'protocol', 'listener', 'transport', 'polling', 'runtimes'],
-    packages: ['elysia', '@sinclair/typebox', '@noble/', 'node:', 'bun'],
+    imports: ['vocabulary', 'protocol', 'machines', 'listener', 'transport', 'polling', 'runtimes'],
+    packages: ['elysia', 'xstate', '@sinclair/typebox', '@noble/', 'node:', 'bun'],
   },
   'fake-node': { imports: ['vocabulary', 'protocol'], packages: ['elysia', '@sinclair/typebox', 'node:', 'bun'] },
   client: { imports: ['vocabulary', 'protocol'], packages: ['@noble/'] },

@@ -1,5 +1,5 @@
 import type { ChatRequest } from '../protocol/wire/inference/chat.ts'
-import type { Modality } from '../protocol/wire/nodes/agent.ts'
+import type { Modality, ModelServerState } from '../protocol/wire/nodes/agent.ts'
 import type { RuntimeKind } from '../protocol/wire/nodes/node.ts'
 import type { RankingTraits, RerankDialect } from './ranking.ts'
 
@@ -24,6 +24,14 @@ export interface RuntimeModel {
   readonly ready: boolean
   /** True if the model is already in memory. null if the server does not say. */
   readonly loaded: boolean | null
+  /** Unix ms since when it is being loaded. Absent or null: it is not, or the server does not say. */
+  readonly loadingSinceMs?: number | null
+  /** What it takes of the memory of its computer, where a file of its owner says so. */
+  readonly memoryMb?: number
+  /** To load it, another model would have to leave memory. Absent: the server does not say. */
+  readonly evicts?: boolean
+  /** Of an agent's own model server. */
+  readonly serverState?: ModelServerState
   /** Absent: chat. */
   readonly modality?: Modality
   /** How a model that ranks does so. */

@@ -3,6 +3,7 @@ import type { Browser } from 'playwright-core'
 import type { AdminRequestList } from '../../src/protocol/wire/admin/requests.ts'
 import { type ConsolePage, hasBrowser, launchBrowser, openConsole } from '../support/console/console.ts'
 import { type ConsolePool, models, startConsolePool } from '../support/console/console-pool.ts'
+import { waitFor } from '../support/gateways/gateway.ts'
 
 const slowMs = 60_000
 
@@ -92,6 +93,40 @@ describe.skipIf(!hasBrowser)('§32: the requests, in the console', () => {
       await page.getByText('free work').waitFor()
       await page.getByRole('link', { name: 'Same model in Try it' }).click()
       await page.getByRole('heading', { name: 'Try it' }).waitFor()
+      expect(console.faults).toEqual([])
+      await console.close()
+    },
+    slowMs,
+  )
+
+  test(
+    '§29: what the first token was expected to cost on each node, and what was in its cache',
+    async () => {
+      for (const at of [1, 2] as const) pool.nodes[at]?.setModels([models[at], 'shared'])
+      await waitFor('both nodes', async () => {
+        const { models: known } = await pool.gateway.admin<{ models: readonly { id: string; nodes_ready: number }[] }>(
+          'GET',
+          '/v1/admin/models',
+        )
+        return known.some(({ id, nodes_ready: ready }) => id === 'shared' && ready === 2)
+      })
+      await pool.chat('shared')
+      const asked = await newest()
+      const console = await openConsole(browser, pool.gateway.url)
+      const { page } = console
+      await console.signIn(pool.gateway.tokens.operator)
+      await page.evaluate(`location.hash = '#requests/${asked?.request_id}'`)
+      const choice = page.getByRole('group', { name: 'Choice 1' })
+      await choice.getByRole('row', { name: /chosen/ }).waitFor()
+      const heads = await choice.getByRole('columnheader').allTextContents()
+      expect(heads.slice(-6)).toEqual(['In its cache', 'Backlog', 'Slot', 'Load', 'Own prompt', 'Expected in all'])
+      const cells = await choice
+        .getByRole('row', { name: /chosen/ })
+        .getByRole('cell')
+        .allTextContents()
+      expect(cells.slice(-6, -2)).toEqual(['0 %', '–', '–', '–'])
+      expect(cells.at(-1)).toMatch(/ms$/)
+      await page.getByText('In the node’s cache').waitFor()
       expect(console.faults).toEqual([])
       await console.close()
     },

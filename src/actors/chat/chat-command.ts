@@ -20,6 +20,8 @@ export interface ChatCommand<B extends InferenceRequest = InferenceRequest> {
   text: string
   /** As the client sent it; looked at where the request is billed. */
   readonly idempotencyKey: string | null
+  /** `X-SVC-Nonce`: the receipt shall commit to what was sent and answered (§31). */
+  readonly clientNonce: string | null
   /** Without the `?`. */
   readonly query: string
   /** The one node the client wants, body and query already agreed. */
@@ -58,12 +60,12 @@ export interface ChatRecord {
   readonly attempts: number
   /** The last one that was called; null: none was. */
   readonly nodeId: string | null
-  /** Waited for a slot; and for its model to be loaded, where that was measured. */
+  /** Waited for a slot; and for the model of its last call to be loaded; null: it was in memory, or nobody measured it. */
   readonly queueMs: number
   readonly loadMs: number | null
   /** From the start to the last call of a node. */
   readonly sentMs: number | null
-  /** Of the prompt, found in the node's cache; null: the node does not say. */
+  /** Of the prompt, found in the node's cache as it says or, where it does not, as was thought; null: nobody knows. */
   readonly cachePercent: number | null
   readonly costWei: bigint | null
   readonly receiptHash: string | null

@@ -184,7 +184,8 @@ async function run(exchange: Exchange): Promise<ChatAnswer> {
   const admitted = admit(exchange, request, ceiling)
   if (admitted !== null) await admitted
   const headers = exchange.admission?.headers ?? noHeaders
-  const writer = body.stream === true ? operation.writer?.(exchange.identity(), body) : undefined
+  const writer =
+    body.stream === true ? operation.writer?.(exchange.identity(), body, command.clientNonce !== null) : undefined
   if (writer === undefined) {
     port.ticker.add(exchange)
     const parts = operation.parts === undefined ? null : Parts.of(exchange, request)

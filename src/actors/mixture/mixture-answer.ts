@@ -65,7 +65,7 @@ export function wholeBody(answer: BufferedAnswer, { operation, body }: MixtureCo
 
 /** The events of a buffered answer, in the operation's own shape. */
 export function* streamEvents(answer: BufferedAnswer, { operation, body }: MixtureCommand): Generator<string> {
-  const writer = operation === chat ? undefined : operation.writer?.(answer.identity, body)
+  const writer = operation === chat ? undefined : operation.writer?.(answer.identity, body, false)
   if (writer === undefined) return yield* answerEvents(answer)
   for (const event of answerEvents({ ...answer, separateUsage: false })) {
     const accepted = writer.accept(event.slice('data: '.length).trimEnd())

@@ -59,6 +59,7 @@ export class SubCall {
       pin: null,
       query: '',
       idempotencyKey: null,
+      clientNonce: null,
       signal: this.controller.signal,
       span,
       recorder: {

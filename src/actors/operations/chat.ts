@@ -1,5 +1,6 @@
 import { Problem } from '../../errors.ts'
 import { promptOf } from '../../machines/placement/blocks.ts'
+import { BoundRewriter } from '../../protocol/chat/bound-rewriter.ts'
 import { ChunkRewriter } from '../../protocol/chat/chunk-rewriter.ts'
 import { completionText, publicCompletion } from '../../protocol/chat/completion.ts'
 import { estimatePrompt, promptTokensLeast } from '../../protocol/chat/token-estimate.ts'
@@ -30,6 +31,7 @@ export const chat: Operation<ChatRequest> = {
   modality: 'chat',
   byAgents: true,
   receiptKind: 'hosted_chat',
+  bindable: true,
   envelope: 'openai',
   generates: true,
   idPrefix: 'chatcmpl-',
@@ -47,5 +49,5 @@ export const chat: Operation<ChatRequest> = {
     upstreamBody(text, body, ceiling, askedAsStream(runtimeKind, body) ? streamMembers : null),
   readWhole: publicCompletion,
   writeWhole: (identity, { choices }, { usage, metadata }) => completionText(identity, choices, usage, metadata),
-  writer: (identity) => new ChunkRewriter(identity),
+  writer: (identity, _body, bound) => (bound ? new BoundRewriter(identity) : new ChunkRewriter(identity)),
 }

@@ -49,6 +49,8 @@ export interface StreamWriter {
   /** Keeps a silent connection open; must not look like an answer. */
   readonly keepAlive: string
   accept(data: string): Accepted
+  /** What a bound receipt commits to, of an answer that has finished; null: it was too long to keep. */
+  choices?(): readonly PublicChoice[] | null
   /** Sent at the finish where the client wants its usage apart. */
   finishChunk(): string
   /** The last bytes of a stream that ended well. */
@@ -93,6 +95,8 @@ export interface Operation<B extends InferenceRequest = InferenceRequest> {
   /** Agents give no receipt of it: the gateway's stands. */
   readonly unvouched?: true
   readonly receiptKind: HostedKind
+  /** A client's nonce may bind its receipt to request and answer (§31). */
+  readonly bindable?: true
   readonly envelope: Envelope
   /** Absent: its streams are event streams, in which comments may stand. */
   readonly streamType?: string
@@ -121,5 +125,5 @@ export interface Operation<B extends InferenceRequest = InferenceRequest> {
   /** Absent: it is one call, however large. */
   readonly parts?: OperationParts<B>
   /** Absent: it has no stream, and `read` refuses to be asked for one. */
-  writer?(identity: ChunkIdentity, body: B): StreamWriter
+  writer?(identity: ChunkIdentity, body: B, bound: boolean): StreamWriter
 }

@@ -42,3 +42,7 @@ export const thresholdsOf = (config: Config): NodeThresholds => ({
   holdDownMs: config.SVC_HOLD_DOWN_MS,
   drainTimeoutMs: config.SVC_DRAIN_TIMEOUT_MS,
 })
+
+/** How many times the bound of one poll the first polls may take, with detection. */
+const probingPollsMax = 3
+export const probingMaxMs = ({ SVC_PROBE_TIMEOUT_MS }: Config) => probingPollsMax * SVC_PROBE_TIMEOUT_MS

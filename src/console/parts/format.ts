@@ -7,6 +7,8 @@ export const nothing = '–'
 export const count = (value: number): string => whole.format(value)
 export const amount = (value: number): string => (value >= 100 ? whole.format(value) : number.format(value))
 
+export const percent = (share: number): string => `${whole.format(share * 100)} %`
+
 /** 840 ms, 1.2 s, 3 min. */
 export function duration(ms: number | null | undefined): string {
   if (ms == null) return nothing

@@ -14,6 +14,7 @@ import { namedOrigin } from '../frame/cors.ts'
 import { clientClosedStatus } from '../frame/failure.ts'
 import { respondToFailure } from '../plugins/problems.ts'
 import { AnswerHeaders } from './answer-headers.ts'
+import { readNonce } from './client-nonce.ts'
 import { inferenceAccess } from './inference-access.ts'
 import { InferenceLine, type InferencePlace } from './inference-line.ts'
 import { mixturePin, readPin } from './pin.ts'
@@ -101,6 +102,7 @@ export class InferenceDoor implements InferencePlace {
       pin: body.svc?.mixture === undefined ? readPin(body, query) : null,
       query,
       idempotencyKey: request.headers.get('idempotency-key'),
+      clientNonce: readNonce(request, operation, body, text),
       signal: request.signal,
       span: line.span,
       recorder: line,

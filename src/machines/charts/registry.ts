@@ -1,5 +1,6 @@
 import type { AnyStateMachine } from 'xstate'
 import { mixtureMachine } from '../mixture/machine.ts'
+import { modelServerMachine } from './model-server.ts'
 import { nodeMachine } from './node.ts'
 import { payoutBatchMachine } from './payout-batch.ts'
 import { privateJobMachine } from './private-job.ts'
@@ -18,6 +19,7 @@ export interface Chart {
 export const charts: readonly Chart[] = [
   { machine: nodeMachine, title: 'Node', about: 'One node of the pool, as this gateway sees it' },
   { machine: routerMachine, title: 'Router', about: 'The pool of this gateway' },
+  { machine: modelServerMachine, title: 'Model server', about: 'One model that an agent starts and ends' },
   { machine: mixtureMachine, title: 'Mixture', about: 'One request that asks several models' },
   { machine: privateJobMachine, title: 'Private job', about: 'A sealed request on its way to its node' },
   { machine: webhookDeliveryMachine, title: 'Webhook delivery', about: 'One event on its way to its receiver' },

@@ -223,10 +223,9 @@ function clearBit(words: number[], seat: number): void {
 
 /** Writes the match of every seat whose bit is set: it ends with the block `last`, and what its cache holds behind it. */
 function note(matched: number[], word: number, bits: number, blocksUnits: number, last: Entry, units: number): void {
-  for (let left = bits; left !== 0; left &= left - 1) {
-    const seat = word * wordBits + (31 - Math.clz32(left & -left))
-    if (seat >= matched.length) continue
-    const link = last.links.find((other) => other.seat === seat)
-    matched[seat] = link === undefined ? 0 : Math.min(units, blocksUnits + link.tailUnits)
+  if (bits === 0) return
+  for (const { seat, tailUnits } of last.links) {
+    if (seat >>> 5 === word && (bits & (1 << (seat & 31))) !== 0)
+      matched[seat] = Math.min(units, blocksUnits + tailUnits)
   }
 }

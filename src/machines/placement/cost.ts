@@ -72,7 +72,7 @@ export const slotsOf = ({ slotsTotal }: Candidate) => slotsTotal ?? slotsAssumed
 const inFlightOf = ({ load }: Candidate) => Math.max(load.inFlight, load.reading.busyReported)
 
 /** A load that is under way has its worst behind it: whoever asks next waits for the rest of it. */
-function loadLeftMs({ loadEwmaMs, loadStartedAtMs, evicts }: Reading, nowMs: number): number {
+export function loadLeftMs({ loadEwmaMs, loadStartedAtMs, evicts }: Reading, nowMs: number): number {
   const loadMs = loadEwmaMs ?? loadMsAssumed
   if (loadStartedAtMs !== null) return Math.max(loadMs - (nowMs - loadStartedAtMs), 0)
   return evicts ? 2 * loadMs : loadMs

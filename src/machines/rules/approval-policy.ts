@@ -135,6 +135,7 @@ export const adminRoutes = {
   'audit.command.read': read('viewer', 'audit', '/v1/admin/command-events'),
   'audit.summary.read': read('viewer', 'audit', '/v1/admin/audit/summary'),
   'audit.chain.verify': read('viewer', 'audit', '/v1/admin/audit/verify'),
+  'audit.chain.export': read('viewer', 'audit', '/v1/admin/audit/export'),
   'approval.policy.read': read('viewer', 'audit', '/v1/admin/approval-policy'),
 
   'gateway_key.issue': change(

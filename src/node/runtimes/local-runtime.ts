@@ -8,6 +8,8 @@ import type { ScoreKind } from '../../runtimes/ranking.ts'
 import { runtimeModules } from '../../runtimes/registry.ts'
 import { declaredRanker } from '../../runtimes/rerank.ts'
 import { modalityOf, type RuntimeModel, type RuntimeStatus } from '../../runtimes/runtime.ts'
+import { isoTime } from '../../time.ts'
+import type { CancelSignal } from '../../transport/call-signal.ts'
 import { createDirectTransport } from '../../transport/direct.ts'
 import type { NodeTransport } from '../../transport/transport.ts'
 
@@ -24,9 +26,25 @@ export interface LocalRuntime {
   readonly trouble: string | null
   /** The way to the server. null for a runtime inside the agent. */
   readonly transport: NodeTransport | null
-  /** The number of running calls, which the callers count. */
-  inFlight: number
+  /** The number of running calls. */
+  readonly inFlight: number
+  /** Every call begins here. It counts as running until its `end`. */
+  begin(): RuntimeCall
+  /** Ends what watches it. */
+  stop?(): void
 }
+
+export interface RuntimeCall {
+  /**
+   * Resolves when the model is in memory, which may take minutes. Rejects with `runtime_unavailable`, and with a
+   * `TransportError` when the caller leaves.
+   */
+  opened(signal: CancelSignal): Promise<void>
+  end(): void
+}
+
+/** A server that loads its models by itself. */
+const openAtOnce = () => Promise.resolve()
 
 export interface RuntimeTimes {
   readonly pollMs: number
@@ -84,6 +102,14 @@ export class WatchedRuntime implements LocalRuntime {
     return this.polledFree === null ? left : Math.min(left, this.polledFree)
   }
 
+  begin(): RuntimeCall {
+    this.inFlight++
+    const end = () => {
+      this.inFlight--
+    }
+    return { opened: openAtOnce, end }
+  }
+
   get trouble(): string | null {
     if (this.failure !== null) return `${this.options.url}: ${troubleWords(this.failure)}`
     if (this.models.some(({ ready }) => ready)) return null
@@ -138,6 +164,14 @@ export class WatchedRuntime implements LocalRuntime {
 /** The agent itself has no route for the rest. */
 const isServedHere = (model: RuntimeModel) => ['chat', 'rerank'].includes(modalityOf(model))
 
+/** What is known of a model whose server the agent itself runs. */
+const servedModel = ({ serverState, loadingSinceMs, memoryMb, evicts }: RuntimeModel) => ({
+  ...(serverState === undefined ? {} : { server_state: serverState }),
+  loading_since: loadingSinceMs == null ? null : isoTime(loadingSinceMs),
+  ...(memoryMb === undefined ? {} : { memory_mb: memoryMb }),
+  ...(evicts === undefined ? {} : { evicts }),
+})
+
 /** The runtime as the gateway hears of it. `stopping` means that the agent accepts nothing new. */
 export function agentRuntime(runtime: LocalRuntime, stopping: boolean): AgentRuntime {
   return {
@@ -150,6 +184,7 @@ export function agentRuntime(runtime: LocalRuntime, stopping: boolean): AgentRun
       ready: model.ready && !stopping,
       loaded: model.loaded,
       context_length: model.contextLength,
+      ...(model.serverState === undefined ? {} : servedModel(model)),
     })),
     slots_total: runtime.slotsTotal,
     slots_free: runtime.slotsFree,

@@ -56,8 +56,10 @@ export interface RuntimeSetOptions {
   readonly discoverMs?: number
   /** The agent's own port, which is never a runtime. */
   readonly ownPort: number
-  /** Runtimes inside the agent, by name. */
-  readonly builtIn?: Readonly<Record<string, (runtimeId: RuntimeId) => LocalRuntime>>
+  /** Runtimes that the agent itself runs, by name. `changed`: something important about it has. */
+  readonly builtIn?: Readonly<Record<string, (runtimeId: RuntimeId, changed: () => void) => LocalRuntime>>
+  /** Where the agent's own model servers listen. */
+  readonly serverPorts?: readonly number[]
   readonly times?: RuntimeTimes
 }
 
@@ -88,7 +90,10 @@ class RunningRuntimes implements RuntimeSet {
   async start(): Promise<void> {
     for (const [name, make] of Object.entries(this.options.builtIn ?? {})) {
       const label = `built-in:${name}`
-      this.byLabel.set(label, make(this.idOf(label)))
+      this.byLabel.set(
+        label,
+        make(this.idOf(label), () => this.changed()),
+      )
     }
     const polls = (this.options.rankers ?? []).map((ranker) => this.watch(ranker.url, ranker))
     const urls = [...this.options.urls, ...(this.options.keys ?? []).map(({ url }) => url)]
@@ -109,7 +114,7 @@ class RunningRuntimes implements RuntimeSet {
   stop(): void {
     this.stopped = true
     if (this.timer !== null) clearTimeout(this.timer)
-    for (const runtime of this.byLabel.values()) if (runtime instanceof WatchedRuntime) runtime.stop()
+    for (const runtime of this.byLabel.values()) runtime.stop?.()
   }
 
   private async watch(url: string, ranker?: DeclaredRanker): Promise<void> {
@@ -128,7 +133,11 @@ class RunningRuntimes implements RuntimeSet {
   }
 
   private async discover(): Promise<void> {
-    const found = await discoverHere([this.options.ownPort, ...this.loopbackPorts()])
+    const found = await discoverHere([
+      this.options.ownPort,
+      ...(this.options.serverPorts ?? []),
+      ...this.loopbackPorts(),
+    ])
     for (const { port, module } of found) {
       // The log gets only the kind, because no log contains a runtime's address.
       this.options.log.info('runtime_discovered', { kind: module.kind })

@@ -51,6 +51,7 @@ test('§23: each machine with states, transitions and a picture', async () => {
   expect(machines.map(({ machine }) => machine)).toEqual([
     'node',
     'router',
+    'model-server',
     'mixture',
     'private-job',
     'webhook-delivery',
