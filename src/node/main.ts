@@ -65,6 +65,8 @@ export interface RunningNode {
   readonly transportKeys: TransportKeys
   /** null if the gateway calls this agent at its `endpoint_url`, or if there is no gateway. */
   readonly tunnel: NodeTunnel | null
+  /** Resolves when an operator has revoked or removed the node, as the gateway says over the tunnel. */
+  readonly revoked: Promise<void>
   /** Stops in order: accepts nothing new, lets running work end, then closes tunnel, port and polls. */
   stop(): Promise<void>
 }
@@ -192,7 +194,11 @@ async function open(options: NodeOptions, { folder, models, place, unlock }: Ope
   }
 }
 
-function openTunnel({ options, identity, runtimes, served }: Started, membership: Membership): NodeTunnel | null {
+function openTunnel(
+  { options, identity, runtimes, served }: Started,
+  membership: Membership,
+  revoked: () => void,
+): NodeTunnel | null {
   const { enrollment, nodeId } = membership
   if (enrollment.endpoint_url !== null) return null
   const tunnel = startTunnel({
@@ -203,6 +209,7 @@ function openTunnel({ options, identity, runtimes, served }: Started, membership
     handle: served.routes.handle,
     // This is only a hint, after which the gateway asks for the signed status.
     status: () => '{"changed":true}',
+    revoked,
     log: (event, fields) => options.log.info(event, fields),
   })
   runtimes.onChange(() => tunnel.statusChanged())
@@ -211,7 +218,8 @@ function openTunnel({ options, identity, runtimes, served }: Started, membership
 
 function running(started: Started, membership: Membership | null): Omit<RunningNode, 'enrolledBefore'> {
   const { options, identity, runtimes, port, served } = started
-  const tunnel = membership === null ? null : openTunnel(started, membership)
+  const revoked = Promise.withResolvers<void>()
+  const tunnel = membership === null ? null : openTunnel(started, membership, revoked.resolve)
   let stopping: Promise<void> | null = null
   return {
     nodeId: membership?.nodeId ?? null,
@@ -223,6 +231,7 @@ function running(started: Started, membership: Membership | null): Omit<RunningN
     runtimes,
     transportKeys: started.transportKeys,
     tunnel,
+    revoked: revoked.promise,
     stop: () => {
       stopping ??= stopOrderly(started, tunnel)
       return stopping

@@ -27,7 +27,7 @@ export function inferenceRoutes(doors: ReadonlyMap<string, InferenceDoor>) {
     app.post(path, ({ request, server }) => door.handle(request, server), {
       parse: 'none',
       // The other base URLs are the same routes: OpenAPI knows the canonical one.
-      detail: { ...describedAs(door), security: [{ gateway: [] }], ...(path === door.route ? {} : { hide: true }) },
+      detail: { ...describedAs(door), security: [{ GatewayKey: [] }], ...(path === door.route ? {} : { hide: true }) },
     })
   }
   return app

@@ -18,6 +18,7 @@ export function lexicalRuntime(runtimeId: RuntimeId): LocalRuntime {
     get inFlight() {
       return inFlight
     },
+    trouble: null,
     get slotsFree() {
       return lexicalStatus(inFlight).slotsFree
     },

@@ -1,8 +1,10 @@
 import type { RuntimeId } from '../../ids.ts'
 import { createNodeWatch, type NodeWatch, type PollResult } from '../../polling/node-watch.ts'
 import { createRuntimeProbe } from '../../polling/runtime-probe.ts'
+import { canBeTold, type ModelWishName, tellRuntime } from '../../polling/tell-runtime.ts'
 import { type AgentRuntime, modelsPerRuntimeMax } from '../../protocol/wire/nodes/agent.ts'
 import type { RuntimeKind } from '../../protocol/wire/nodes/node.ts'
+import { troubleWords } from '../../protocol/wire/nodes/trouble.ts'
 import type { ScoreKind } from '../../runtimes/ranking.ts'
 import { runtimeModules } from '../../runtimes/registry.ts'
 import { declaredRanker } from '../../runtimes/rerank.ts'
@@ -21,12 +23,16 @@ export interface LocalRuntime {
   readonly slotsTotal: number | null
   readonly slotsFree: number | null
   readonly queueDepth: number | null
+  /** Why it serves nothing, in a sentence for its operator alone, since it names an address; null: it does. */
+  readonly trouble: string | null
   /** The way to the server. null for a runtime inside the agent. */
   readonly transport: NodeTransport | null
   /** The number of running calls. */
   readonly inFlight: number
   /** Every call begins here. It counts as running until its `end`. */
   begin(): RuntimeCall
+  /** Brings a model into memory, or lets it go; does not wait for it. False or absent: its server cannot be told. */
+  tell?(wish: ModelWishName, modelId: string): boolean
   /** Ends what watches it. */
   stop?(): void
 }
@@ -75,6 +81,7 @@ export class WatchedRuntime implements LocalRuntime {
   slotsTotal: number | null = null
   queueDepth: number | null = null
   private polledFree: number | null = null
+  private failure: string | null = null
   private failures = 0
   private readonly watch: NodeWatch
 
@@ -106,6 +113,20 @@ export class WatchedRuntime implements LocalRuntime {
     return { opened: openAtOnce, end }
   }
 
+  tell(wish: ModelWishName, modelId: string): boolean {
+    const model = this.models.find(({ id }) => id === modelId)
+    if (model === undefined || this.state === 'down' || !canBeTold(this.kind)) return false
+    const looked = () => void this.watch.pollNow()
+    tellRuntime(this.transport, this.kind, wish, model).then(looked, looked)
+    return true
+  }
+
+  get trouble(): string | null {
+    if (this.failure !== null) return `${this.options.url}: ${troubleWords(this.failure)}`
+    if (this.models.some(({ ready }) => ready)) return null
+    return `${this.options.url}: a server of the kind ${this.kind} answers, but it has no model ready.`
+  }
+
   /** Resolves when it has answered or failed. */
   poll(): Promise<void> {
     return this.watch.pollNow()
@@ -118,6 +139,7 @@ export class WatchedRuntime implements LocalRuntime {
 
   private heard(result: PollResult): void {
     const before = this.signature()
+    this.failure = result.kind === 'failed' ? result.code : null
     const status = result.kind === 'answered' ? result.reports[0]?.status : undefined
     if (status !== undefined) this.adopt(status)
     else if (result.kind === 'answered') this.goDown()
