@@ -3,9 +3,9 @@ import type { Node } from '../../protocol/wire/admin/admin.ts'
 import { ActButton } from '../actions/act-button.tsx'
 import { drain, resume, revoke } from '../actions/node-acts.ts'
 import { ago, amount, duration, nothing } from '../parts/format.ts'
-import { Frame } from '../parts/frame.tsx'
 import { ejectedModels, modelsOf, slotsOf, speedOf, stateTones, ttftOf } from '../parts/node-facts.ts'
 import { Id, Pill, useNow } from '../parts/small.tsx'
+import { NodeModels } from './node-models.tsx'
 
 const modelsNamedMax = 3
 
@@ -119,7 +119,8 @@ export function NodeRow({ node }: { node: Node }) {
       {open && (
         <tr class="details">
           <td colSpan={8} id={details}>
-            <Details node={node} nowMs={now} />
+            <Facts node={node} />
+            <NodeModels node={node} nowMs={now} />
           </td>
         </tr>
       )}
@@ -158,59 +159,5 @@ function Facts({ node }: { node: Node }) {
           </div>
         ))}
     </dl>
-  )
-}
-
-function Details({ node, nowMs }: { node: Node; nowMs: number }) {
-  const models = modelsOf(node)
-  return (
-    <>
-      <Facts node={node} />
-      {models.length > 0 && (
-        <Frame label={`Models of ${node.name}`} kind="inner">
-          <table>
-            <thead>
-              <tr>
-                <th scope="col">Model</th>
-                <th scope="col">Ready</th>
-                <th scope="col" class="number">
-                  Context
-                </th>
-                <th scope="col" class="number">
-                  In flight
-                </th>
-                <th scope="col" class="number">
-                  First token
-                </th>
-                <th scope="col" class="number">
-                  Tokens/s
-                </th>
-                <th scope="col">Ejected</th>
-              </tr>
-            </thead>
-            <tbody>
-              {models.map((model) => {
-                const until = model.ejected_until === null ? 0 : Date.parse(model.ejected_until)
-                return (
-                  <tr key={model.model_profile_id}>
-                    <th scope="row">{model.model}</th>
-                    <td>{model.ready ? 'yes' : 'no'}</td>
-                    <td class="number">{model.context_length?.toLocaleString('en') ?? nothing}</td>
-                    <td class="number">{model.in_flight}</td>
-                    <td class="number">{duration(model.ttft_ewma_ms)}</td>
-                    <td class="number">
-                      {model.tokens_per_second === null ? nothing : amount(model.tokens_per_second)}
-                    </td>
-                    <td>
-                      {until > nowMs ? `for ${duration(until - nowMs)} more` : `${model.times_ejected} times so far`}
-                    </td>
-                  </tr>
-                )
-              })}
-            </tbody>
-          </table>
-        </Frame>
-      )}
-    </>
   )
 }
