@@ -63,6 +63,9 @@ beforeAll(async () => {
   await ask({})
   await ask({ stream: true })
   await ask({ svc: { mixture: { strategy: 'vote', experts: [{ model: 'm' }] } } })
+  const details = { prompt_tokens_details: { cached_tokens: 6 } }
+  node.setAnswer({ usage: { prompt_tokens: 10, completion_tokens: 2, total_tokens: 12, ...details } })
+  await ask({})
   node.setFaults({ kind: 'status500' })
   await ask({})
   const authorization = `Bearer ${gateway.tokens.viewer}`

@@ -20,6 +20,8 @@ export interface Reading {
   /** Calls that were placed here and have not ended, and the sum of the times when they were placed, Unix ms. */
   openCalls: number
   openSinceSumMs: number
+  /** Exponentially weighted share of prompts that was in the cache, 0 to 1; null: no answer yet. */
+  matchEwma: number | null
   /** Exponentially weighted own time of the calls placed. */
   ownEwmaMs: number | null
   /** Exponentially weighted length of a load of the model; null: none was measured. */
@@ -83,6 +85,7 @@ export const newReading = (profileId: string): Reading => ({
   firstTokenAtMs: 0,
   openCalls: 0,
   openSinceSumMs: 0,
+  matchEwma: null,
   ownEwmaMs: null,
   loadEwmaMs: null,
   loadStartedAtMs: null,
@@ -196,9 +199,11 @@ export function firstTokenSeen(reading: Reading, work: Work, nowMs: number): voi
   reading.firstTokenAtMs = nowMs
 }
 
-/** What a call teaches whose first token was seen. `cachedUnits`: what the runtime found in its cache; null: it says nothing. */
+/** What a good answer teaches. `cachedUnits`: what the runtime found in its cache; null: it says nothing. */
 export function learnReading(reading: Reading, work: Work, cachedUnits: number | null): void {
   const { readMs, prompt, ownMs } = work
+  const found = cachedUnits ?? prompt.units - work.unreadUnits
+  if (prompt.units > 0) reading.matchEwma = ewma(reading.matchEwma, Math.min(1, found / prompt.units))
   if (readMs === null || readMs <= 0 || !work.atOnce) return
   const unread = cachedUnits === null ? work.unreadUnits : Math.max(0, prompt.units - cachedUnits)
   if (unread >= unitsTimedMin) reading.unitsPerMs = ewma(reading.unitsPerMs, unread / readMs)
