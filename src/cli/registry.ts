@@ -9,6 +9,7 @@ import { backup, resetAdmin, restore } from './commands/gateway/offline.ts'
 import { serve } from './commands/gateway/serve.ts'
 import { status } from './commands/gateway/status.ts'
 import { chat } from './commands/inference/chat-verb.ts'
+import { connect } from './commands/inference/connect.ts'
 import { jobs } from './commands/inference/jobs.ts'
 import { models } from './commands/inference/models.ts'
 import { node } from './commands/nodes/node.ts'
@@ -23,6 +24,7 @@ export const verbs: readonly Verb[] = [
   node,
   status,
   chat,
+  connect,
   jobs,
   models,
   nodes,

@@ -94,6 +94,7 @@ describe('§24: every command', () => {
       ...['create', 'list', 'revoke'].map((command) => `node keys ${command}`),
       'status',
       'chat',
+      'connect',
       ...['submit', 'show', 'list', 'cancel'].map((command) => `jobs ${command}`),
       ...['list', 'set', 'alias', 'remove'].map((command) => `models ${command}`),
       ...['add', 'enroll', 'tokens', 'withdraw'].map((command) => `nodes ${command}`),

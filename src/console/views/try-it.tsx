@@ -2,6 +2,7 @@ import { useEffect, useState } from 'preact/hooks'
 import { Refusal } from '../state/api.ts'
 import { gatewayKey, modelsFor } from '../state/conversation.ts'
 import { placeOf } from '../state/place.ts'
+import { Connect } from './try-connect.tsx'
 import { Conversation } from './try-conversation.tsx'
 import { MixtureForm, type MixtureSetting, mixtureOf, noMixture } from './try-mixture.tsx'
 
@@ -73,6 +74,7 @@ export function TryIt() {
         </form>
         <Conversation apiKey={gatewayKey.value.trim()} model={model} mixture={mixtureOf(mixture, models)} />
       </div>
+      <Connect apiKey={gatewayKey.value.trim()} model={model} />
     </>
   )
 }
