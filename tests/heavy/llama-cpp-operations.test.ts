@@ -18,9 +18,10 @@ describe.skipIf(python === null)('§28 with a real llama.cpp', () => {
   let customer: TestCustomer
   let chat: Served
   let embed: Served
+  let rank: Served
   const servers: LlamaServer[] = []
 
-  async function serve(purpose: 'chat' | 'embed'): Promise<Served> {
+  async function serve(purpose: 'chat' | 'embed' | 'rank'): Promise<Served> {
     const server = await startLlamaServer(python ?? '', { contextTokens: 2_048, slots: 1, purpose })
     servers.push(server)
     await gateway.node(server.url, { customerId: customer.customerId })
@@ -32,6 +33,7 @@ describe.skipIf(python === null)('§28 with a real llama.cpp', () => {
     customer = await gateway.customer()
     chat = await serve('chat')
     embed = await serve('embed')
+    rank = await serve('rank')
   }, 120_000)
   afterAll(async () => {
     await gateway.stop()
@@ -106,5 +108,21 @@ describe.skipIf(python === null)('§28 with a real llama.cpp', () => {
       expect(seen(through)).toHaveLength(2)
       expect(seen(through)).toEqual(seen(direct))
     }
+  })
+
+  test('a ranking is the same, best first', async () => {
+    const documents = ['the a of', 'in on as', 'and to in is it on as']
+    const [direct, through] = await both(rank, '/v1/rerank', { query: 'the a', documents })
+    interface Scored {
+      readonly index: number
+      readonly relevance_score: number
+    }
+    const seen = ({ results }: Json) =>
+      (results as Scored[])
+        .map(({ index, relevance_score }) => ({ index, relevance_score }))
+        .toSorted((a, b) => b.relevance_score - a.relevance_score)
+    expect(through.results).toEqual(seen(direct))
+    expect(seen(through)).toHaveLength(documents.length)
+    expect((through.usage as Json).total_tokens).toBe((direct.usage as Json).total_tokens)
   })
 })

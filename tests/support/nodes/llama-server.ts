@@ -39,9 +39,9 @@ export async function startLlamaServer(
   }: { readonly contextTokens: number; readonly slots: number; readonly purpose?: 'chat' | 'embed' | 'rank' },
 ): Promise<LlamaServer> {
   // By their names some servers are known to embed or to rank.
-  const named = { chat: 'tiny', embed: 'tiny-embed', rank: 'tiny-reranker' }[purpose]
+  const named = { chat: 'tiny', embed: 'tiny-embed', rank: 'tiny-qwen3-reranker' }[purpose]
   const model = join(tmpdir(), `penstock-${named}-${process.pid}-${contextTokens}.gguf`)
-  if (!(await run([python, join(scripts, 'tiny-model.py'), model, String(contextTokens)]))) {
+  if (!(await run([python, join(scripts, 'tiny-model.py'), model, String(contextTokens), purpose]))) {
     throw new Error('the tiny model was not written')
   }
   const command = [python, join(scripts, 'serve.py'), model, String(contextTokens), String(slots), purpose]
