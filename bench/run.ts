@@ -2,6 +2,7 @@ import { writeFileSync } from 'node:fs'
 import { compareAffinity } from './affinity.ts'
 import { compare } from './compare.ts'
 import { compareConsoles } from './consoles.ts'
+import { benchDecision } from './decision.ts'
 import { compareDialects } from './dialects.ts'
 import { benchLedger } from './ledger.ts'
 import { benchMixture } from './mixture.ts'
@@ -22,6 +23,7 @@ async function gateway(options: Options): Promise<string> {
 const benches: Readonly<Record<Bench, (options: Options) => Promise<string>>> = {
   gateway,
   affinity: compareAffinity,
+  decision: benchDecision,
   mixture: benchMixture,
   tunnel: compareTunnel,
   consoles: compareConsoles,

@@ -1,5 +1,6 @@
 import { writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
+import { canonicalJson } from '../src/protocol/json/canonical-json.ts'
 import { checkpointText, logProofText } from '../src/protocol/log/checkpoint.ts'
 import { auditHeadHash, batchHash, creditHash } from '../src/protocol/log/entry-facts.ts'
 import { logEntryText, logLeaf } from '../src/protocol/log/log-entry.ts'
@@ -14,8 +15,9 @@ import {
 } from '../src/protocol/log/merkle-log.ts'
 import { noteKeyText, noteText } from '../src/protocol/log/note.ts'
 import { logSigner } from '../src/protocol/log/note-signing.ts'
+import { Binding, commitment } from '../src/protocol/receipts/binding.ts'
 import { MerkleTree, payoutLeafOf, toHex } from '../src/protocol/receipts/merkle.ts'
-import { receiptText, textHash } from '../src/protocol/receipts/receipt.ts'
+import { type Receipt, receiptText, textHash, versionOf } from '../src/protocol/receipts/receipt.ts'
 import { signingKey } from '../src/protocol/signing/ed25519.ts'
 import { receiptMessage } from '../src/protocol/signing/signatures.ts'
 
@@ -65,8 +67,26 @@ const facts = {
   completedAt: '2026-11-20T16:00:00.000Z',
 } as const
 
+/** What a client sent and got, and the salt that it alone was given. */
+const opened = {
+  salt: Buffer.from(Array.from({ length: 32 }, (_, at) => at)).toString('base64url'),
+  request: { model: 'llama-3.1-8b', messages: [{ role: 'user', content: 'Say ☂.' }], temperature: 0.5 },
+  response: {
+    choices: [
+      { index: 0, message: { role: 'assistant', content: '☂', refusal: null }, finish_reason: 'stop', logprobs: null },
+    ],
+  },
+  upstream_model: 'Meta-Llama-3.1-8B-Instruct-Q4_K_M.gguf',
+}
+
+function boundFacts(): Receipt {
+  const salt = Buffer.from(opened.salt, 'base64url')
+  const binding = new Binding('nonce-of-a-client', salt, commitment(salt, canonicalJson(opened.request)))
+  return { ...facts, ...binding.facts(opened.upstream_model, opened.response.choices) }
+}
+
 /** One file as `receipts export` writes it: a log of two entries, a checkpoint with one witness. */
-function receiptBundle() {
+function receiptBundle(facts: Receipt, opened?: object) {
   const text = receiptText(facts)
   const hash = textHash(text)
   const [log, witness] = [
@@ -92,9 +112,10 @@ function receiptBundle() {
       log: {
         index: 1,
         size: 2,
-        signature_ed25519: logKey.sign(receiptMessage(hash)),
+        signature_ed25519: logKey.sign(receiptMessage(hash, versionOf(facts))),
         log_proof: logProofText({ index: 1, proof: [other], note }),
       },
+      ...(opened === undefined ? {} : { opened }),
     },
   }
 }
@@ -143,7 +164,8 @@ export async function vectorsText(): Promise<string> {
     seeds,
     tree: await treeVectors(),
     entries: entryFacts,
-    receipt: receiptBundle(),
+    receipt: receiptBundle(facts),
+    receipt_v2: receiptBundle(boundFacts(), opened),
     node_receipt: nodeReceipt(),
     payouts: payoutVectors(),
     empty_leaf: base64(leafHash(new Uint8Array())),

@@ -14,6 +14,8 @@ export const headers = {
   adminToken: `x-${brand}-admin-token`,
   /** The token of a second admin, for actions that need two (§16). */
   approverToken: `x-${brand}-approver-token`,
+  /** Which requests belong together, as the client says: a hint for placement. */
+  session: `x-${brand}-session`,
   requestId: 'x-request-id',
   /** Sent to a node: the id of this call or sub-call, so that no two receipts are equal (§14). */
   nodeRequestId: `x-${brand}-request-id`,
@@ -22,6 +24,10 @@ export const headers = {
   runtimeId: `x-${brand}-runtime-id`,
   modelId: `x-${brand}-model-id`,
   nodeClass: `x-${brand}-node-class`,
+  /** The client's own, which binds a receipt to its request (§31). With it go to an agent the salt and the request's commitment. */
+  clientNonce: `x-${brand}-nonce`,
+  receiptSalt: `x-${brand}-receipt-salt`,
+  requestCommitment: `x-${brand}-request-commitment`,
   /** The keys of the log, which the gateway sends to a witness, and the checkpoint that the witness signed before. */
   logKeys: `x-${brand}-log-keys`,
   logSeen: `x-${brand}-log-seen`,
@@ -58,6 +64,8 @@ export const tokenPrefixes = {
 } as const
 
 export const receiptVersion = `${brand}-receipt-v1`
+/** With commitments to what a client sent and got (§31). */
+export const boundReceiptVersion = `${brand}-receipt-v2`
 /** `version` of an envelope of private jobs, and the salt of its keys (§10). */
 export const envelopeVersion = `${brand}-private-transport-v1`
 /** Path of the command routes of a node agent (§22). */

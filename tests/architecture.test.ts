@@ -54,16 +54,18 @@ const layers: Readonly<Record<string, Layer>> = {
     reserved: callsOut,
   },
   node: {
-    imports: ['vocabulary', 'protocol', 'listener', 'transport', 'polling', 'runtimes'],
-    packages: ['elysia', '@sinclair/typebox', '@noble/', 'node:', 'bun'],
+    imports: ['vocabulary', 'protocol', 'machines', 'listener', 'transport', 'polling', 'runtimes'],
+    packages: ['elysia', 'xstate', '@sinclair/typebox', '@noble/', 'node:', 'bun'],
   },
   'fake-node': { imports: ['vocabulary', 'protocol'], packages: ['elysia', '@sinclair/typebox', 'node:', 'bun'] },
   client: { imports: ['vocabulary', 'protocol'], packages: ['@noble/'] },
   // Imports the pages of docs/integrations, as texts.
   guides: { imports: ['integrations'], packages: [] },
   console: { imports: ['guides'], types: ['protocol'], packages: ['preact', '@preact/signals'] },
+  // In a browser, with the verifier that the command has.
+  'verify-page': { imports: ['vocabulary', 'protocol'], packages: ['@noble/'] },
   // What works on a gateway's storage beside the gateway, or without it.
-  offline: { imports: ['vocabulary', 'db', 'actors'], packages: ['node:', 'bun'] },
+  offline: { imports: ['vocabulary', 'polling', 'db', 'actors'], packages: ['node:', 'bun'] },
   cli: { imports: ['vocabulary', 'protocol', 'client', 'guides'], packages: ['@sinclair/typebox', 'node:', 'bun'] },
 }
 /** Files that stand above the table, and the rooms a single file may enter beyond its layer. */
@@ -72,7 +74,10 @@ const doors: Readonly<Record<string, readonly string[]>> = {
   'src/cli/commands/gateway/serve.ts': ['main'],
   'src/cli/commands/nodes/node.ts': ['node'],
   'src/cli/commands/nodes/node-keys.ts': ['node'],
+  'src/cli/commands/nodes/servers-here.ts': ['node'],
   'src/cli/commands/gateway/offline.ts': ['offline'],
+  'src/cli/commands/gateway/doctor.ts': ['offline'],
+  'src/cli/commands/gateway/chain.ts': ['offline'],
   'src/cli/commands/gateway/fake-node.ts': ['fake-node'],
 }
 

@@ -15,6 +15,7 @@ const hasPython = Bun.which('python3') !== null && python('-c', 'import cryptogr
 
 interface Vectors {
   readonly receipt: { readonly log_key: string; readonly witness_key: string; readonly file: Record<string, unknown> }
+  readonly receipt_v2: { readonly file: Record<string, unknown> }
   readonly payouts: { readonly root: string; readonly payouts: readonly object[] }
 }
 
@@ -23,18 +24,29 @@ test('§31: docs/vectors.json is what the code computes', async () => {
 })
 
 test('§31: our own verifier takes the published receipt and payouts, and not the receipt with another number', () => {
-  const { receipt, payouts } = JSON.parse(readFileSync(file, 'utf8')) as Vectors
+  const { receipt, receipt_v2: bound, payouts } = JSON.parse(readFileSync(file, 'utf8')) as Vectors
   const keyOf = (text: string) => [parseNoteKey(text)].filter((key) => key !== null)
   const trust = {
     logKeys: keyOf(receipt.log_key),
     witnessKeys: keyOf(receipt.witness_key),
     nodeKeys: [],
+    auditKeys: [],
     witnessesMin: 1,
     logNeeded: true,
     remembered: () => null,
     verify: verifyEd25519,
   }
   expect(verifyBundle(receipt.file, trust)?.map(({ valid }) => valid)).toEqual([true])
+  expect(verifyBundle(bound.file, trust)?.map(({ valid }) => valid)).toEqual([true])
+  const opened = bound.file.opened as Record<string, unknown>
+  const lies: readonly object[] = [
+    { ...opened, request: {} },
+    { ...opened, response: { choices: [] } },
+    { ...opened, upstream_model: 'another' },
+    { ...opened, salt: 'A'.repeat(43) },
+    { ...opened, salt: 'short' },
+  ]
+  for (const one of lies) expect(verifyBundle({ ...bound.file, opened: one }, trust)?.[0]?.valid).toBe(false)
   const changed = { ...receipt.file, receipt: { ...(receipt.file.receipt as object), completion_tokens: 8 } }
   expect(verifyBundle(changed, trust)?.map(({ valid }) => valid)).toEqual([false])
   const given = payouts.payouts.map((one) => ({ ...one, object: 'svc.payout_proof', merkle_root: payouts.root }))
@@ -47,7 +59,7 @@ test.skipIf(!hasPython)(
     expect(readFileSync(program, 'utf8').split('\n').length).toBeLessThanOrEqual(300)
     const ran = python(program, 'vectors', file)
     expect([ran.exitCode, ran.stderr.toString()]).toEqual([0, ''])
-    const { receipt } = JSON.parse(readFileSync(file, 'utf8')) as Vectors
+    const { receipt, receipt_v2: bound } = JSON.parse(readFileSync(file, 'utf8')) as Vectors
     const changed = { ...receipt.file, receipt: { ...(receipt.file.receipt as object), completion_tokens: 8 } }
     const folder = process.env.TMPDIR ?? '/tmp'
     const bad = join(folder, `penstock-${crypto.randomUUID()}.json`)
@@ -55,6 +67,9 @@ test.skipIf(!hasPython)(
     expect(python(program, 'receipt', bad, '--log-key', receipt.log_key).exitCode).toBe(1)
     await Bun.write(bad, JSON.stringify(receipt.file))
     expect(python(program, 'receipt', bad, '--log-key', receipt.log_key).exitCode).toBe(0)
+    const shown = { ...(bound.file.opened as object), request: { model: 'another' } }
+    await Bun.write(bad, JSON.stringify({ ...bound.file, opened: shown }))
+    expect(python(program, 'receipt', bad, '--log-key', receipt.log_key).exitCode).toBe(1)
     await Bun.file(bad).delete()
   },
 )

@@ -12,6 +12,7 @@ import argparse
 import base64
 import hashlib
 import json
+import pathlib
 import re
 import sys
 
@@ -59,13 +60,15 @@ def keccak256(data):
     return b"".join(lane.to_bytes(8, "little") for lane in lanes[:4])
 
 
-def canonical(value):
+def canonical(value, fractions=False):
     """RFC 8785 for what receipts hold: texts, whole numbers, null."""
-    if isinstance(value, float):
+    if isinstance(value, float) and not fractions:
         raise ValueError("a number that is not whole")
     if isinstance(value, dict):
         pairs = sorted(value.items(), key=lambda pair: pair[0].encode("utf-16-be"))
-        return "{" + ",".join(canonical(key) + ":" + canonical(item) for key, item in pairs) + "}"
+        return "{" + ",".join(canonical(key) + ":" + canonical(item, fractions) for key, item in pairs) + "}"
+    if isinstance(value, list):
+        return "[" + ",".join(canonical(item, fractions) for item in value) + "]"
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
@@ -183,18 +186,32 @@ def check_checkpoint(note, log_keys, witnesses):
     return size, root
 
 
+def check_opened(facts, opened):
+    """What the client shows of its own accord. Fractions in a request are written by `repr`, which is enough for most."""
+    answer = [{"finish_reason": one["finish_reason"], "index": one["index"],
+               "message": {name: value for name, value in one["message"].items() if value not in (None, "")}}
+              for one in (opened.get("response") or {}).get("choices", [])]
+    shown = {"request_commitment": opened.get("request") and canonical(opened["request"], True),
+             "response_commitment": opened.get("response") and canonical(answer, True),
+             "upstream_model_commitment": opened.get("upstream_model")}
+    for name, text in shown.items():
+        if text and "0x" + hashlib.sha256(base64url(opened["salt"]) + text.encode()).hexdigest() != facts[name]:
+            raise ValueError("the receipt commits to another " + name)
+
+
 def check_receipt(given, log_keys, node_keys, witnesses):
     digest = keccak256(canonical(given["receipt"]).encode())
     told = "0x" + digest.hex()
     if told != given["receipt_hash"]:
         raise ValueError("the facts have another hash")
-    message = b"svc-receipt-v1:" + digest
+    if given["receipt"]["v"] not in ("svc-receipt-v1", "svc-receipt-v2"):
+        raise ValueError("no receipt of a version that is known here")
+    message = given["receipt"]["v"].encode() + b":" + digest
+    check_opened(given["receipt"], given.get("opened") or {})
     log = given["log"]
     signature = base64url(given.get("signature_ed25519") or log["signature_ed25519"])
-    if given["receipt"]["issuer"] == "node":
-        known = [base64url(key) for key in node_keys]
-    else:
-        known = [public_key for _, _, _, public_key in log_keys]
+    by_node = given["receipt"]["issuer"] == "node"
+    known = [base64url(key) for key in node_keys] if by_node else [public_key for *_, public_key in log_keys]
     if not any(signed(key, message, signature) for key in known):
         raise ValueError("no known key signed the receipt")
     head, _, note = log["log_proof"].partition("\n\n")
@@ -232,18 +249,16 @@ def check_vectors(all_of_it):
     assert [leaf.hex() for leaf in leaves] == tree["leaves"]
     assert [root.hex() for root in roots] == tree["roots"]
     inclusion, growth = tree["inclusion"], tree["consistency"]
-    path = [bytes.fromhex(one) for one in inclusion["proof"]]
-    assert root_by_inclusion(leaves[inclusion["index"]], inclusion["index"], inclusion["size"], path) == roots[-1]
+    path, at = [bytes.fromhex(one) for one in inclusion["proof"]], inclusion["index"]
+    assert root_by_inclusion(leaves[at], at, inclusion["size"], path) == roots[-1]
     path = [bytes.fromhex(one) for one in growth["proof"]]
     assert consistent(growth["from"], roots[growth["from"] - 1], growth["to"], roots[growth["to"] - 1], path)
-    assert not consistent(growth["from"], roots[0], growth["to"], roots[growth["to"] - 1], path)
     receipt = all_of_it["receipt"]
-    keys = [note_key(receipt["log_key"])]
-    check_receipt(receipt["file"], keys, [], [note_key(receipt["witness_key"])])
+    for one in (receipt, all_of_it["receipt_v2"]):
+        check_receipt(one["file"], [note_key(receipt["log_key"])], [], [note_key(receipt["witness_key"])])
     node = all_of_it["node_receipt"]
     digest = keccak256(node["text"].encode())
-    assert "0x" + digest.hex() == node["hash"]
-    assert signed(base64url(node["public_key"]), b"svc-receipt-v1:" + digest, base64url(node["signature_ed25519"]))
+    assert "0x" + digest.hex() == node["hash"] and signed(base64url(node["public_key"]), b"svc-receipt-v1:" + digest, base64url(node["signature_ed25519"]))
     for payout in all_of_it["payouts"]["payouts"]:
         check_payout(payout, all_of_it["payouts"]["root"])
     credit = {"v": "svc-credit-v1", "credit_id": "led_0001", "customer_id": "cus_0001", "amount_wei": "1000",
@@ -260,8 +275,7 @@ def main():
     parser.add_argument("--key", action="append", default=[])
     parser.add_argument("--root", default="")
     given = parser.parse_args()
-    with open(given.file, encoding="utf-8") as file:
-        text = file.read()
+    text = pathlib.Path(given.file).read_text(encoding="utf-8")
     log_keys, witnesses = [note_key(key) for key in given.log_key], [note_key(key) for key in given.witness]
     try:
         if given.kind == "checkpoint":

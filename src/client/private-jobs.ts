@@ -83,6 +83,8 @@ export interface PrivateJobsClient {
   submit(request: JobRequest): Promise<SubmittedJob>
   /** Throws `EnvelopeError` if the answer is not the node's answer to this request. */
   read(job: SubmittedJob, signal?: AbortSignal): Promise<JobProgress & { readonly outcome: JobOutcome | null }>
+  /** Its envelopes as the gateway has them, unopened; for `verify envelope`. */
+  envelopes(job: SubmittedJob, signal?: AbortSignal): Promise<Pick<JobRead, 'encrypted_request' | 'encrypted_response'>>
   /** Reads until the job has ended. */
   wait(job: SubmittedJob, options?: WaitOptions): Promise<JobOutcome>
 }
@@ -145,9 +147,13 @@ class Client implements PrivateJobsClient {
     }
   }
 
-  async read(job: SubmittedJob, signal?: AbortSignal) {
+  async envelopes(job: SubmittedJob, signal?: AbortSignal): Promise<JobRead> {
     const path = `${jobsPath}/${encodeURIComponent(job.jobId)}`
-    const read = (await this.ask('GET', path, undefined, signal)) as JobRead
+    return (await this.ask('GET', path, undefined, signal)) as JobRead
+  }
+
+  async read(job: SubmittedJob, signal?: AbortSignal) {
+    const read = await this.envelopes(job, signal)
     return { status: read.status, webhook: read.webhook, outcome: outcomeOf(job, read) }
   }
 

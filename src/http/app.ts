@@ -38,6 +38,7 @@ import { inferenceRoutes } from './routes/inference.ts'
 import { marketplaceRoutes } from './routes/marketplace.ts'
 import { modelRoutes } from './routes/models.ts'
 import { agentFileRoutes } from './routes/node-agent/agent-file.ts'
+import { bunFileRoutes } from './routes/node-agent/bun-file.ts'
 import { enrollRoutes } from './routes/node-agent/enroll.ts'
 import { keyVerifyRoutes } from './routes/node-agent/key-verify.ts'
 import { routerKeyRoutes } from './routes/node-agent/router-keys.ts'
@@ -49,6 +50,7 @@ import { privateJobRoutes } from './routes/private-jobs.ts'
 import { publicLogRoutes } from './routes/public-log.ts'
 import { publicPayoutRoutes } from './routes/public-payouts.ts'
 import { settlementRoutes } from './routes/settlement.ts'
+import { verifyPageRoutes } from './routes/verify-page.ts'
 import { webhookKeyRoutes } from './routes/webhook-keys.ts'
 
 /**
@@ -93,6 +95,7 @@ export function createApp(gateway: GatewayHandle): AnyElysia {
     .use(receiptProofRoutes(context))
     .use(docsRoutes(context, (): AnyElysia => app))
     .use(consoleRoutes(context))
+    .use(verifyPageRoutes(context))
     .use(healthRoutes(context))
     .use(auditRoutes(context))
     .use(customerRoutes(context))
@@ -100,6 +103,7 @@ export function createApp(gateway: GatewayHandle): AnyElysia {
     .use(nodeRoutes(context))
     .use(enrollmentTokenRoutes(context))
     .use(agentFileRoutes(context))
+    .use(bunFileRoutes(context))
     .use(enrollRoutes(context))
     .use(routerKeyRoutes(context))
     .use(keyVerifyRoutes(context))

@@ -126,3 +126,33 @@ test('§11: show says how far the webhook has come; JSON has the names of the wi
   expect(shown.err).toMatch(/^Webhook {2}\w+, \d attempts?/m)
   expect((await line.json('jobs', 'show', 'mine')).webhook).toBeNull()
 })
+
+test('§31: `jobs export` and `verify envelope`: the form, the node’s signature, the binding and the answer, offline', async () => {
+  const identity = ['--key', node.identity.publicKey]
+  const whole = await line.json<Record<string, unknown>>('jobs', 'export', 'mine', '--with-keys')
+  const verified = async (content: object, ...more: string[]) => {
+    const at = join(line.home, `${crypto.randomUUID()}.json`)
+    writeFileSync(at, JSON.stringify(content))
+    const { code, out } = await line.run(['verify', 'envelope', at, '--json', ...more])
+    const { verdicts } = JSON.parse(out) as { verdicts: { checks: { name: string; ok: boolean | null }[] }[] }
+    const failed = verdicts.flatMap(({ checks }) => checks).filter(({ ok }) => ok === false)
+    return { code, failed: failed.map(({ name }) => name) }
+  }
+  expect(await verified(whole, ...identity)).toEqual({ code: 0, failed: [] })
+  const { response_keys: _, ...shown } = whole
+  expect(await line.json('jobs', 'export', 'mine')).toEqual(shown)
+  expect(await verified(shown, ...identity)).toEqual({ code: 0, failed: [] })
+  expect(await verified(whole)).toEqual({ code: 1, failed: ['key of the node'] })
+  const request = whole.encrypted_request as Record<string, string>
+  const response = whole.encrypted_response as Record<string, string>
+  const edits: readonly (readonly [object, readonly string[]])[] = [
+    [{ encrypted_request: { ...request, algorithm: 'none' } }, ['request']],
+    [{ encrypted_request: { ...request, ciphertext: response.ciphertext } }, ['request of the answer']],
+    [{ model_id: 'another' }, ['bound to', 'opening']],
+    [{ encrypted_response: { ...response, ciphertext: request.ciphertext } }, ['opening']],
+    [{ node_keys: { ...(whole.node_keys as object), keys: [] } }, ['key of the node']],
+    [{ encrypted_request: 7 }, ['request']],
+  ]
+  for (const [edit, failed] of edits)
+    expect(await verified({ ...whole, ...edit }, ...identity)).toEqual({ code: 1, failed: [...failed] })
+})

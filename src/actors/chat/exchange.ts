@@ -1,21 +1,22 @@
 import type { NewReceipt } from '../../db/queries/money/receipts.ts'
 import type { FailedTry } from '../../db/queries/requests/request-records.ts'
 import type { ProblemCode } from '../../errors.ts'
-import { newId, ulid } from '../../ids.ts'
+import { newId, type RequestId, ulid } from '../../ids.ts'
 import type { Work } from '../../machines/placement/reading.ts'
 import type { Route, RoutingTable } from '../../machines/rules/routing.ts'
 import type { ChunkIdentity } from '../../protocol/chat/chunk-rewriter.ts'
 import { type PromptEstimate, wholeTokens } from '../../protocol/chat/token-estimate.ts'
 import type { TokenUsage } from '../../protocol/chat/token-usage.ts'
-import { readNodeReceipt } from '../../protocol/receipts/node-receipt.ts'
-import { type Receipt, receiptText, textHash } from '../../protocol/receipts/receipt.ts'
+import { foreignJson } from '../../protocol/json/foreign-json.ts'
+import { Binding } from '../../protocol/receipts/binding.ts'
 import type { ChatMetadata } from '../../protocol/wire/inference/chat.ts'
-import { isoTime } from '../../time.ts'
 import { CallSignal } from '../../transport/call-signal.ts'
 import type { Admission, Limits } from '../limits/limits.ts'
+import type { CallStart } from '../telemetry/tracing.ts'
 import { Attempt, type AttemptFailure } from './attempt.ts'
 import type { ChatCommand } from './chat-command.ts'
 import type { Dispatched, DispatchPort } from './dispatch.ts'
+import { receiptOf, type ToldWork } from './exchange-receipt.ts'
 import { billedCeiling, isBilled, PaidCall, type PaidCallPort } from './paid-call.ts'
 import type { Relay } from './relay.ts'
 import type { Ticker, Ticking } from './ticker.ts'
@@ -30,14 +31,6 @@ export interface ChatPort extends DispatchPort {
 
 /** A body shorter than this costs less kept than estimated, UTF-16 units. */
 const promptKeptMax = 4_096
-
-/** What a node said of its work. */
-export interface ToldWork {
-  readonly usage: TokenUsage
-  readonly estimated: boolean
-  /** An answer that is whole, with the node's own `svc`; null: an agent cannot have vouched for it. */
-  readonly vouched: { readonly svc: unknown } | null
-}
 
 /** What an answer comes to, before anything of it is written or sent. */
 export interface Conclusion {
@@ -58,6 +51,8 @@ export class Exchange implements Ticking, Dispatched {
   readonly id: string
   private estimate: PromptEstimate | null = null
   private finishedOnce = false
+  /** null: the client wants no bound receipt. */
+  readonly binding: Binding | null
   admission: Admission | null = null
   /** Tokens of the day's quota that were reserved. */
   reserved = 0
@@ -77,8 +72,7 @@ export class Exchange implements Ticking, Dispatched {
   durable: Promise<void> | null = null
   /** For the request's record (§32). */
   queueMs = 0
-  loadMs: number | null = null
-  cachePercent: number | null = null
+  loadWaitMs = 0
   private receiptHash: string | null = null
   private failedTries: FailedTry[] | null = null
 
@@ -90,6 +84,8 @@ export class Exchange implements Ticking, Dispatched {
     private readonly open: Set<Exchange> | null,
   ) {
     this.id = command.operation.idPrefix + ulid()
+    const { clientNonce: nonce } = command
+    this.binding = nonce === null ? null : Binding.of(nonce, foreignJson(command.text))
   }
 
   /** One more call for this request: the first goes by the request's own id (§14). `timed`: its first token will be seen. */
@@ -98,8 +94,15 @@ export class Exchange implements Ticking, Dispatched {
     this.attempts++
     const callId = this.attempts === 1 ? command.requestId : newId('req')
     this.attempt = new Attempt(port.router, route, callId, command.access.keyId ?? '', this.work, timed)
-    if (command.span != null) this.attempt.span = command.span.call(route.modelId)
+    if (command.span != null) this.attempt.span = command.span.call(this.traced(route, callId))
     return this.attempt
+  }
+
+  /** What a trace says of a call: the name that its operator gave a node, never an id or an address. */
+  private traced({ modelId: model, nodeId }: Route, requestId: RequestId): CallStart {
+    const { operation, body } = this.command
+    const name = this.port.router.nodeName(nodeId)
+    return { operation: operation.name, model, requestId, nodeName: name === nodeId ? null : name, body }
   }
 
   /** A call that did not serve the request: rare, so that only such a request has a list. */
@@ -219,7 +222,8 @@ export class Exchange implements Ticking, Dispatched {
     const { command } = this
     const { route } = attempt
     const latencyMs = performance.now() - command.startedMs
-    const receipt = this.receiptOf(attempt, told, latencyMs)
+    const { receipt, invalid } = receiptOf(this, attempt, told, latencyMs)
+    if (invalid) this.port.failed('receipt_invalid')
     const metadata: ChatMetadata = {
       runtime_id: route.runtimeId,
       runtime_kind: route.runtimeKind,
@@ -230,6 +234,7 @@ export class Exchange implements Ticking, Dispatched {
     }
     if (told.estimated || (route.agent !== null && saysEstimated(told.vouched))) metadata.usage_estimated = true
     if (route.external) metadata.external = true
+    if (this.binding !== null) metadata.receipt_salt = this.binding.saltText
     return { route, usage: told.usage, receipt, metadata }
   }
 
@@ -242,41 +247,22 @@ export class Exchange implements Ticking, Dispatched {
     this.durable.catch(() => {})
   }
 
-  /** An agent's own receipt where it fits what was seen here, else the gateway's (§14). */
-  private receiptOf(attempt: Attempt, { usage, vouched }: ToldWork, latencyMs: number): NewReceipt {
-    const { command, port } = this
-    const { route } = attempt
-    const now = Date.now()
-    const { customerId } = command.access
-    const facts: Receipt = {
-      issuer: 'gateway',
-      requestId: attempt.callId,
-      jobId: command.body.svc?.job_id ?? null,
-      kind: command.operation.receiptKind,
-      nodeId: route.nodeId,
-      nodeClass: route.nodeClass,
-      runtimeId: route.runtimeId,
-      runtimeKind: route.runtimeKind,
-      modelId: route.modelId,
-      promptTokens: usage.prompt_tokens,
-      completionTokens: usage.completion_tokens,
-      startedAt: isoTime(now - latencyMs),
-      completedAt: isoTime(now),
-    }
-    if (route.agent !== null && vouched !== null) {
-      const own = readNodeReceipt(vouched.svc, facts, route.agent, now)
-      if (own !== null) return { ...own, customerId }
-      port.failed('receipt_invalid')
-    }
-    const text = receiptText(facts)
-    return { text, hash: textHash(text), customerId }
-  }
-
   /** A machine of others cannot use up an account's quota by what it says of itself (§5, usage). */
   private tokensUsed(usage: TokenUsage | null): number {
     const told = usage?.total_tokens ?? 0
     const own = this.attempt?.route.customerId === this.command.access.customerId
     return own ? told : Math.min(told, this.reserved)
+  }
+
+  /** What it has waited for a load, its own or another's. */
+  private loadMs(): number | null {
+    const own = this.attempt?.loadMs ?? null
+    return own === null && this.loadWaitMs === 0 ? null : this.loadWaitMs + (own ?? 0)
+  }
+
+  private cachePercent(usage: TokenUsage | null): number | null {
+    const share = this.attempt?.cachedShare(usage?.prompt_tokens ?? 0) ?? null
+    return share === null ? null : Math.round(share * 100)
   }
 
   finish(status: number, code: ProblemCode | null, usage: TokenUsage | null, ttftMs: number | null): void {
@@ -298,9 +284,9 @@ export class Exchange implements Ticking, Dispatched {
       attempts: this.attempts,
       nodeId: this.attempt?.route.nodeId ?? null,
       queueMs: this.queueMs,
-      loadMs: this.loadMs,
+      loadMs: this.loadMs(),
       sentMs: this.attempt === null ? null : this.attempt.startedMs - this.command.startedMs,
-      cachePercent: this.cachePercent,
+      cachePercent: this.cachePercent(usage),
       costWei: this.paid?.chargedWei ?? null,
       receiptHash: this.receiptHash,
       failedTries: this.failedTries,

@@ -1,13 +1,21 @@
 import { headers } from '../../brand.ts'
 import { saysWhy } from '../../protocol/chat/node-refusal.ts'
 import type { UpstreamBody } from '../../protocol/chat/upstream-request.ts'
+import type { Binding } from '../../protocol/receipts/binding.ts'
 import { errorText } from '../../transport/error-text.ts'
 import { type NodeResponse, TransportError } from '../../transport/transport.ts'
 import type { Attempt, AttemptFailure } from './attempt.ts'
 import type { Exchange } from './exchange.ts'
 
+/** For its own receipt v2; an agent of a version before does not know them, and signs v1. */
+const bindingHeaders = ({ clientNonce, saltText, requestCommitment }: Binding) => ({
+  [headers.clientNonce]: clientNonce,
+  [headers.receiptSalt]: saltText,
+  [headers.requestCommitment]: requestCommitment,
+})
+
 /** An agent has several runtimes, and says in its receipt what the caller asked for (§14). */
-function agentHeaders({ command }: Exchange, { callId, route }: Attempt): Readonly<Record<string, string>> {
+function agentHeaders({ command, binding }: Exchange, { callId, route }: Attempt): Readonly<Record<string, string>> {
   const jobId = command.body.svc?.job_id
   return {
     'content-type': 'application/json',
@@ -16,6 +24,7 @@ function agentHeaders({ command }: Exchange, { callId, route }: Attempt): Readon
     [headers.modelId]: route.modelId,
     [headers.nodeClass]: route.nodeClass,
     ...(jobId === undefined ? {} : { [headers.jobId]: jobId }),
+    ...(binding === null ? {} : bindingHeaders(binding)),
   }
 }
 
@@ -42,15 +51,19 @@ export function callNode(exchange: Exchange, attempt: Attempt, body: UpstreamBod
     attempt.abort('node_lost')
     return Promise.reject(new TransportError('aborted'))
   }
+  const { form } = body
+  const contentType = form?.contentType ?? 'application/json'
   return transport.fetch(body.path, {
     method: 'POST',
     headers:
       route.agent !== null
         ? agentHeaders(exchange, attempt)
-        : { 'content-type': 'application/json', [headers.nodeRequestId]: callId },
-    body: body.forModel(route.upstreamModelId),
+        : { 'content-type': contentType, [headers.nodeRequestId]: callId },
+    ...(form === undefined
+      ? { body: body.forModel(route.upstreamModelId) }
+      : { stream: form.open(route.upstreamModelId) }),
     signal,
-    once: exchange.sentOnce,
+    once: exchange.sentOnce || form !== undefined,
     isolationKey: command.access.customerId,
   })
 }

@@ -68,7 +68,8 @@ function endStream(exchange: Exchange, end: RelayEnd): SettledStream {
   const delivered = complete || ttftMs !== null
   let terminal: string | null = null
   if (attempt !== null && delivered) {
-    const told = { usage, estimated, vouched: complete ? { svc: end.svc } : null }
+    const choices = complete ? (end.writer.choices?.() ?? null) : null
+    const told = { usage, estimated, vouched: { svc: end.svc }, whole: complete, choices }
     const conclusion = exchange.conclude(attempt, told, ttftMs ?? performance.now() - startedMs)
     if (complete) terminal = terminalOf(end, conclusion)
     // Only an end that stands is charged (§27).

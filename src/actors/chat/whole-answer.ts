@@ -84,7 +84,7 @@ function concluded(
   firstByteMs: number,
 ): ReceivedAnswer {
   const { startedMs, operation } = exchange.command
-  const vouched = operation.unvouched === true ? null : completion
+  const svc = operation.unvouched === true ? null : completion
   const { usage, estimated } = exchange.usageOf(completion.usage, completion.outputWeight)
   attempt.release({
     kind: 'ok',
@@ -97,7 +97,11 @@ function concluded(
   return {
     completion,
     usage,
-    conclusion: exchange.conclude(attempt, { usage, estimated, vouched }, firstByteMs - startedMs),
+    conclusion: exchange.conclude(
+      attempt,
+      { usage, estimated, vouched: svc, whole: true, choices: completion.choices },
+      firstByteMs - startedMs,
+    ),
     firstContentMs: firstContentMs === null ? null : firstContentMs - startedMs,
   }
 }

@@ -8,7 +8,7 @@ import { batchHash, creditHash } from '../../protocol/log/entry-facts.ts'
 import { logLeaf } from '../../protocol/log/log-entry.ts'
 import { foldSubtrees, sameHash, subtreesOf, type TreeHash } from '../../protocol/log/merkle-log.ts'
 import { checkNote, parseNote } from '../../protocol/log/note.ts'
-import { receiptText, textHash } from '../../protocol/receipts/receipt.ts'
+import { receiptText, textHash, versionOf } from '../../protocol/receipts/receipt.ts'
 import { toBase64url } from '../../protocol/signing/base64url.ts'
 import { type SigningKey, verifyEd25519, verifyKey } from '../../protocol/signing/ed25519.ts'
 import { receiptMessage } from '../../protocol/signing/signatures.ts'
@@ -98,7 +98,7 @@ class RowCheck {
     if (row.issuer !== 'node') return
     // Of a node whose row is gone nothing more can be said than that there is one.
     const key = identityKey === null ? null : verifyKey(toBase64url(identityKey))
-    const holds = signature !== null && (key === null || key.verify(receiptMessage(hash), signature))
+    const holds = signature !== null && (key === null || key.verify(receiptMessage(hash, versionOf(row)), signature))
     if (!holds) this.fault('every receipt of a node bears its signature', hash)
   }
 

@@ -2,6 +2,7 @@ import type { Database } from '../../db/client.ts'
 import type { LogState, NewLogEntry } from '../../db/queries/log/log.ts'
 import * as sources from '../../db/queries/log/sources.ts'
 import { auditHeadHash, batchHash, creditHash } from '../../protocol/log/entry-facts.ts'
+import { versionOf } from '../../protocol/receipts/receipt.ts'
 import type { SigningKey } from '../../protocol/signing/ed25519.ts'
 import { receiptMessage } from '../../protocol/signing/signatures.ts'
 
@@ -25,8 +26,9 @@ const headsAtOnce = 500
 async function receiptEntries(tx: Database, state: LogState, to: bigint, key: SigningKey) {
   const found = await sources.receiptsToLog(tx, state.receiptsTo, to, receiptsAtOnce)
   const entries = await Promise.all(
-    found.map(async ({ hash, issuer }): Promise<FoundEntry> => {
-      const signatureEd25519 = issuer === 'gateway' ? await key.signSoon(receiptMessage(hash)) : null
+    found.map(async ({ hash, issuer, clientNonce }): Promise<FoundEntry> => {
+      const message = receiptMessage(hash, versionOf({ clientNonce }))
+      const signatureEd25519 = issuer === 'gateway' ? await key.signSoon(message) : null
       return { kind: 'receipt', hash, signatureEd25519 }
     }),
   )

@@ -65,7 +65,7 @@ export function wholeBody(answer: BufferedAnswer, { operation, body }: MixtureCo
 
 /** The events of a buffered answer, in the operation's own shape. */
 export function* streamEvents(answer: BufferedAnswer, { operation, body }: MixtureCommand): Generator<string> {
-  const writer = operation === chat ? undefined : operation.writer?.(answer.identity, body)
+  const writer = operation === chat ? undefined : operation.writer?.(answer.identity, body, false)
   if (writer === undefined) return yield* answerEvents(answer)
   for (const event of answerEvents({ ...answer, separateUsage: false })) {
     const accepted = writer.accept(event.slice('data: '.length).trimEnd())
@@ -99,11 +99,12 @@ export function recordOf(report: MixtureReport, strategy: string, command: Mixtu
   const latencyMs = performance.now() - command.startedMs
   const endedAtMs = Date.now()
   const degraded = report.end.kind === 'succeeded' && traceOf(report)?.degraded === true
-  const experts = subCallsOf(report).map(({ role, model, result: { status, call } }): SubCallRecord => {
+  const experts = subCallsOf(report).map(({ role, model, result: { status, call } }, at): SubCallRecord => {
     const metered = isMetered(call) ? call : null
     return {
       role,
       model,
+      weight: role === 'expert' ? (report.config?.experts[at]?.weight ?? null) : null,
       status,
       nodeId: call?.nodeId ?? '',
       requestId: call?.requestId ?? null,
@@ -119,6 +120,7 @@ export function recordOf(report: MixtureReport, strategy: string, command: Mixtu
     outcome: outcomeOf(report, degraded),
     code: report.end.kind === 'failed' ? report.end.problem.code : null,
     degraded,
+    minExperts: report.config?.minExperts ?? null,
     startedAtMs: Math.round(endedAtMs - latencyMs),
     endedAtMs,
     latencyMs: Math.round(latencyMs),

@@ -59,8 +59,10 @@ export class SubCall {
       pin: null,
       query: '',
       idempotencyKey: null,
+      clientNonce: null,
       signal: this.controller.signal,
       span,
+      session: null,
       recorder: {
         record: ({ model, nodeId, latencyMs, ttftMs, usage }) =>
           port.subCall({

@@ -1,5 +1,6 @@
 import { Problem } from '../../errors.ts'
 import { promptOf } from '../../machines/placement/blocks.ts'
+import { BoundRewriter } from '../../protocol/chat/bound-rewriter.ts'
 import { ChunkRewriter } from '../../protocol/chat/chunk-rewriter.ts'
 import { completionText, publicCompletion } from '../../protocol/chat/completion.ts'
 import { estimatePrompt, promptTokensLeast } from '../../protocol/chat/token-estimate.ts'
@@ -19,8 +20,8 @@ function refuseChoices({ n, max_tokens: most, max_completion_tokens: alias }: Ch
   }
 }
 
-/** The first operation, and what those that are translated to it share with it. */
-export const chat: Operation<ChatRequest> = {
+/** What chat shares with the operations that are translated to it: all but a receipt bound to what its client wrote. */
+export const asChat: Operation<ChatRequest> = {
   name: 'chat',
   path: '/chat/completions',
   summary: 'Complete a chat',
@@ -47,5 +48,8 @@ export const chat: Operation<ChatRequest> = {
     upstreamBody(text, body, ceiling, askedAsStream(runtimeKind, body) ? streamMembers : null),
   readWhole: publicCompletion,
   writeWhole: (identity, { choices }, { usage, metadata }) => completionText(identity, choices, usage, metadata),
-  writer: (identity) => new ChunkRewriter(identity),
+  writer: (identity, _body, bound) => (bound ? new BoundRewriter(identity) : new ChunkRewriter(identity)),
 }
+
+/** The first operation. */
+export const chat: Operation<ChatRequest> = { ...asChat, bindable: true }

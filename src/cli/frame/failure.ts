@@ -1,8 +1,8 @@
 /**
  * Exit codes. `usage` means that the command line itself is wrong. `unanswered` means that the command did its work, but
- * what it added does not answer.
+ * what it added does not answer. `unverifiable` means that a file holds nothing that `verify` knows.
  */
-export const exitCodes = { ok: 0, failed: 1, usage: 2, unanswered: 3, interrupted: 130 } as const
+export const exitCodes = { ok: 0, failed: 1, usage: 2, unanswered: 3, unverifiable: 4, interrupted: 130 } as const
 
 /** A failure that is shown in one or two lines and never as a stack. */
 export class CliFailure extends Error {

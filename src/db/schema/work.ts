@@ -4,7 +4,7 @@ import type { CustomerId, NodeId, RuntimeId } from '../../ids.ts'
 import { createdAt, instant } from '../columns.ts'
 
 /**
- * The facts of one metered (sub-)call (§14), without money and content. The hash covers all but what follows `completedAt`.
+ * The facts of one metered (sub-)call (§14), without money and content. The hash covers all but what follows the commitments.
  */
 export const receipts = pgTable(
   'receipts',
@@ -15,7 +15,9 @@ export const receipts = pgTable(
     issuer: text({ enum: ['node', 'gateway'] }).notNull(),
     requestId: text().notNull(),
     jobId: text(),
-    kind: text({ enum: ['hosted_chat', 'hosted_embedding', 'hosted_rerank', 'private_job'] }).notNull(),
+    kind: text({
+      enum: ['hosted_chat', 'hosted_embedding', 'hosted_rerank', 'hosted_audio', 'hosted_image', 'private_job'],
+    }).notNull(),
     nodeId: text().$type<NodeId>().notNull(),
     nodeClass: text().notNull(),
     runtimeId: text().$type<RuntimeId>().notNull(),
@@ -25,9 +27,16 @@ export const receipts = pgTable(
     completionTokens: integer().notNull(),
     startedAt: instant().notNull(),
     completedAt: instant().notNull(),
+    /** Of v2 alone (§31): null in a receipt v1. */
+    clientNonce: text(),
+    requestCommitment: text(),
+    responseCommitment: text(),
+    upstreamModelCommitment: text(),
     customerId: text().$type<CustomerId>().notNull(),
     /** The node's, over the hash (§14), base64url; null for what the gateway issued itself. */
     signatureEd25519: text(),
+    /** Beside one of the gateway's own: what the node signed instead, as JSON of receipt, hash and signature. */
+    nodeReceipt: text(),
     status: text({ enum: ['accepted', 'held', 'rejected', 'batched', 'finalized'] })
       .notNull()
       .default('accepted'),

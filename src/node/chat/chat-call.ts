@@ -1,12 +1,14 @@
 import type { Problem } from '../../errors.ts'
+import type { PublicChoice } from '../../protocol/chat/completion.ts'
 import { nodeRefusal, refusalProblem } from '../../protocol/chat/node-refusal.ts'
 import { promptTokens, wholeTokens } from '../../protocol/chat/token-estimate.ts'
 import type { TokenUsage } from '../../protocol/chat/token-usage.ts'
+import type { Binding } from '../../protocol/receipts/binding.ts'
 import type { SigningKey } from '../../protocol/signing/ed25519.ts'
 import type { ChatRequest } from '../../protocol/wire/inference/chat.ts'
 import { hourMs, isoTime } from '../../time.ts'
 import type { CallSignal } from '../../transport/call-signal.ts'
-import type { LocalRuntime } from '../runtimes/local-runtime.ts'
+import type { LocalRuntime, RuntimeCall } from '../runtimes/local-runtime.ts'
 import { signedReceipt } from './node-receipt.ts'
 
 /** What the gateway says about its call, for the receipt. */
@@ -20,6 +22,8 @@ export interface Order {
   /** The node id and the key with which the agent signs for its work. */
   readonly nodeId: string
   readonly identity: SigningKey
+  /** null: the client wants no bound receipt, or the gateway is of a version before. */
+  readonly binding: Binding | null
 }
 
 export interface ChatInput {
@@ -43,6 +47,7 @@ export class ChatCall {
   private readonly startedMs = Date.now()
   private released = false
   private readonly deadline: ReturnType<typeof setTimeout>
+  private readonly running: RuntimeCall
 
   constructor(
     readonly input: ChatInput,
@@ -50,7 +55,7 @@ export class ChatCall {
     readonly signal: CallSignal,
     private readonly onRelease: (call: ChatCall) => void,
   ) {
-    runtime.inFlight++
+    this.running = runtime.begin()
     this.deadline = setTimeout(() => signal.abort(), callMsMax)
   }
 
@@ -58,11 +63,16 @@ export class ChatCall {
     return this.input.order?.modelId ?? this.input.body.model
   }
 
+  /** Resolves when the model is in memory. */
+  opened(): Promise<void> {
+    return this.running.opened(this.signal)
+  }
+
   release(): void {
     if (this.released) return
     this.released = true
     clearTimeout(this.deadline)
-    this.runtime.inFlight--
+    this.running.end()
     this.onRelease(this)
     this.input.ended?.()
   }
@@ -76,7 +86,11 @@ export class ChatCall {
   }
 
   /** The usage that the runtime reported, or an estimate, and the `svc` with the receipt. */
-  conclude(reported: TokenUsage | null, outputWeight: number): { readonly usage: TokenUsage; readonly svc: object } {
+  conclude(
+    reported: TokenUsage | null,
+    outputWeight: number,
+    choices: readonly PublicChoice[] | null,
+  ): { readonly usage: TokenUsage; readonly svc: object } {
     const usage = reported ?? this.estimate(outputWeight)
     const { input, runtime } = this
     const svc = {
@@ -84,7 +98,7 @@ export class ChatCall {
       runtime_kind: runtime.kind,
       request_id: input.requestId,
       ...(reported === null ? { usage_estimated: true } : {}),
-      ...(input.order === null ? {} : this.receipt(input.order, usage)),
+      ...(input.order === null ? {} : this.receipt(input.order, usage, choices)),
     }
     return { usage, svc }
   }
@@ -95,7 +109,7 @@ export class ChatCall {
     return { prompt_tokens: prompt, completion_tokens: completion, total_tokens: prompt + completion }
   }
 
-  private receipt(order: Order, usage: TokenUsage): object {
+  private receipt(order: Order, usage: TokenUsage, choices: readonly PublicChoice[] | null): object {
     const { runtime } = this
     const receipt = {
       issuer: 'node',
@@ -112,6 +126,7 @@ export class ChatCall {
       startedAt: isoTime(this.startedMs),
       completedAt: isoTime(Date.now()),
     } as const
-    return signedReceipt(receipt, order.identity)
+    const bound = order.binding?.facts(this.input.body.model, choices)
+    return signedReceipt({ ...receipt, ...bound }, order.identity)
   }
 }

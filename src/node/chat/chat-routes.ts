@@ -3,6 +3,7 @@ import { Problem } from '../../errors.ts'
 import { clientIdPattern, modelIdPattern } from '../../ids.ts'
 import type { ConnectionClock } from '../../listener/connection-clock.ts'
 import { checkBody, readJsonText } from '../../protocol/json/json-body.ts'
+import { Binding, isClientNonce, isCommitment, readSalt } from '../../protocol/receipts/binding.ts'
 import type { SigningKey } from '../../protocol/signing/ed25519.ts'
 import { ChatRequest } from '../../protocol/wire/inference/chat.ts'
 import type { ModelList } from '../../protocol/wire/inference/models.ts'
@@ -78,7 +79,16 @@ function orderOf(request: Request, model: string, { place: { membership }, ident
     (jobId === null || slug.test(jobId)) &&
     slug.test(nodeClass)
   if (!fits) throw new Problem('invalid_request', { detail: 'A header of the call is not valid' })
-  return { requestId, jobId, modelId, nodeClass, nodeId, identity }
+  return { requestId, jobId, modelId, nodeClass, nodeId, identity, binding: bindingOf(request) }
+}
+
+/** What the gateway has committed to; what it does not send, or sends in another form, is not in the receipt. */
+function bindingOf({ headers: sent }: Request): Binding | null {
+  const nonce = sent.get(headers.clientNonce)
+  const commitment = sent.get(headers.requestCommitment)
+  const salt = readSalt(sent.get(headers.receiptSalt) ?? '')
+  if (nonce === null || commitment === null || salt === null) return null
+  return isClientNonce(nonce) && isCommitment(commitment) ? new Binding(nonce, salt, commitment) : null
 }
 
 /** The models that any authenticated caller can use now. */

@@ -1,5 +1,6 @@
 import { openAiError, Problem, type ProblemCode } from '../../errors.ts'
 import { ulid } from '../../ids.ts'
+import { BoundRewriter } from '../../protocol/chat/bound-rewriter.ts'
 import { ChunkRewriter } from '../../protocol/chat/chunk-rewriter.ts'
 import { SseSplitter } from '../../protocol/chat/sse.ts'
 import { ClientStream } from '../../transport/client-stream.ts'
@@ -20,6 +21,8 @@ const lingerMs = 2_000
 export class ChatStream {
   private readonly client: ClientStream
   private readonly rewriter: ChunkRewriter
+  /** null: nobody wants to know what the answer was in all. */
+  private readonly bound: BoundRewriter | null
   private readonly splitter: SseSplitter
   /** True if the caller asked for a separate usage chunk. */
   private readonly separateUsage: boolean
@@ -36,7 +39,9 @@ export class ChatStream {
     const { stream_options: options } = call.input.body
     this.separateUsage = (options as { readonly include_usage?: unknown } | null | undefined)?.include_usage === true
     const created = Math.floor(Date.now() / 1_000)
-    this.rewriter = new ChunkRewriter({ id: `chatcmpl-${ulid()}`, created, model: call.modelId })
+    const identity = { id: `chatcmpl-${ulid()}`, created, model: call.modelId }
+    this.bound = call.input.order?.binding == null ? null : new BoundRewriter(identity)
+    this.rewriter = this.bound ?? new ChunkRewriter(identity)
     this.splitter = new SseSplitter({
       data: (payload) => this.event(payload),
       errorLine: (payload) => this.refused(payload),
@@ -108,7 +113,8 @@ export class ChatStream {
 
   private complete(): void {
     if (this.over) return
-    const { usage, svc } = this.call.conclude(this.rewriter.usage, this.rewriter.outputWeight)
+    const choices = this.bound?.choices() ?? null
+    const { usage, svc } = this.call.conclude(this.rewriter.usage, this.rewriter.outputWeight, choices)
     this.gathered += this.rewriter.terminal(
       `,"usage":${JSON.stringify(usage)},"svc":${JSON.stringify(svc)}`,
       this.separateUsage,

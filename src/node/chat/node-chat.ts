@@ -72,6 +72,7 @@ export class NodeChat {
   }
 
   private async send(call: ChatCall): Promise<Response> {
+    await call.opened()
     const { body, text } = call.input
     const upstream = upstreamBody(text, body, null, askedAsStream(call.runtime.kind, body) ? streamMembers : null)
     const response = await call.runtime.transport?.fetch(chatPath, {
@@ -118,7 +119,7 @@ async function heardStream(call: ChatCall, response: NodeResponse): Promise<Publ
 }
 
 function whole(call: ChatCall, completion: PublicCompletion): Response {
-  const { usage, svc } = call.conclude(completion.usage, completion.outputWeight())
+  const { usage, svc } = call.conclude(completion.usage, completion.outputWeight(), completion.choices)
   call.release()
   return Response.json(
     {

@@ -1,4 +1,4 @@
-import { type Receipt, receiptText, textHash } from '../../protocol/receipts/receipt.ts'
+import { type Receipt, receiptText, textHash, versionOf } from '../../protocol/receipts/receipt.ts'
 import type { SigningKey } from '../../protocol/signing/ed25519.ts'
 import { receiptMessage } from '../../protocol/signing/signatures.ts'
 
@@ -6,5 +6,6 @@ import { receiptMessage } from '../../protocol/signing/signatures.ts'
 export function signedReceipt(receipt: Receipt, identity: SigningKey): object {
   const text = receiptText(receipt)
   const hash = textHash(text)
-  return { receipt_hash: hash, receipt: JSON.parse(text), signature_ed25519: identity.sign(receiptMessage(hash)) }
+  const signature = identity.sign(receiptMessage(hash, versionOf(receipt)))
+  return { receipt_hash: hash, receipt: JSON.parse(text), signature_ed25519: signature }
 }

@@ -1,6 +1,8 @@
+import { boundReceiptVersion, receiptVersion } from '../../brand.ts'
+import { canonicalJson } from '../json/canonical-json.ts'
 import type { VerifyKey } from '../signing/ed25519.ts'
 import { freshSeconds, receiptMessage } from '../signing/signatures.ts'
-import { type Receipt, receiptText, textHash } from './receipt.ts'
+import { type Receipt, receiptText, textHash, versionOf } from './receipt.ts'
 
 /** The facts that the gateway itself saw. Only the times come from the node. */
 export type SeenWork = Omit<Receipt, 'issuer' | 'startedAt' | 'completedAt'>
@@ -30,6 +32,29 @@ export function readNodeReceipt(svc: unknown, seen: SeenWork, key: VerifyKey, no
   if (!(startedMs <= completedMs && Math.abs(nowMs - completedMs) <= freshSeconds * 1_000)) return null
   const text = receiptText({ ...seen, issuer: 'node', startedAt, completedAt })
   const hash = textHash(text)
-  if (hash !== told || !key.verify(receiptMessage(hash), signature)) return null
+  if (hash !== told || !key.verify(receiptMessage(hash, versionOf(seen)), signature)) return null
   return { text, hash, signature }
+}
+
+/** Far more than any receipt of ours, UTF-16 units. */
+const keptUnitsMax = 4_096
+const versions: ReadonlySet<unknown> = new Set([receiptVersion, boundReceiptVersion])
+
+/**
+ * The receipt that a node has signed for this call, though it says something else than the gateway saw (a clamp, a broken
+ * stream, a version without commitments). It is kept beside the gateway's own, as JSON; null: there is none.
+ */
+export function besideReceipt(
+  svc: unknown,
+  { requestId, nodeId }: Pick<Receipt, 'requestId' | 'nodeId'>,
+  key: VerifyKey,
+): string | null {
+  const { receipt_hash: told, receipt, signature_ed25519: signature } = fieldsOf(svc)
+  const facts = fieldsOf(receipt)
+  if (typeof told !== 'string' || typeof signature !== 'string' || !versions.has(facts.v)) return null
+  if (facts.issuer !== 'node' || facts.request_id !== requestId || facts.node_id !== nodeId) return null
+  const text = canonicalJson(facts)
+  if (text.length > keptUnitsMax || textHash(text) !== told) return null
+  if (!key.verify(receiptMessage(told, String(facts.v)), signature)) return null
+  return `{"receipt":${text},"receipt_hash":"${told}","signature_ed25519":${JSON.stringify(signature)}}`
 }

@@ -1,9 +1,13 @@
 import { createKeccak } from 'hash-wasm'
-import { receiptVersion } from '../../brand.ts'
+import { boundReceiptVersion, receiptVersion } from '../../brand.ts'
 import type { WorkKind } from '../wire/work-kinds.ts'
+import type { BoundFacts } from './binding.ts'
+
+/** As rows have them: none of them of v1. */
+type MaybeBound = { readonly [Name in keyof BoundFacts]?: BoundFacts[Name] | null }
 
 /** The facts of one metered (sub-)call: no money and no content, because prompts are guessable (§14). */
-export interface Receipt {
+export interface Receipt extends MaybeBound {
   readonly issuer: 'node' | 'gateway'
   readonly requestId: string
   readonly jobId: string | null
@@ -32,6 +36,7 @@ const scratch = new Uint8Array(8 * 1024)
  * a string of its own, and it is on the path of every answer.
  */
 export function receiptText(receipt: Receipt): string {
+  if (receipt.clientNonce != null) return boundText(receipt)
   return JSON.stringify({
     completed_at: receipt.completedAt,
     completion_tokens: receipt.completionTokens,
@@ -49,6 +54,33 @@ export function receiptText(receipt: Receipt): string {
     v: receiptVersion,
   })
 }
+
+/** v2: only where the client has sent a nonce. */
+function boundText(receipt: Receipt): string {
+  return JSON.stringify({
+    client_nonce: receipt.clientNonce,
+    completed_at: receipt.completedAt,
+    completion_tokens: receipt.completionTokens,
+    issuer: receipt.issuer,
+    job_id: receipt.jobId,
+    kind: receipt.kind,
+    model_id: receipt.modelId,
+    node_class: receipt.nodeClass,
+    node_id: receipt.nodeId,
+    prompt_tokens: receipt.promptTokens,
+    request_commitment: receipt.requestCommitment ?? null,
+    request_id: receipt.requestId,
+    response_commitment: receipt.responseCommitment ?? null,
+    runtime_id: receipt.runtimeId,
+    runtime_kind: receipt.runtimeKind,
+    started_at: receipt.startedAt,
+    upstream_model_commitment: receipt.upstreamModelCommitment ?? null,
+    v: boundReceiptVersion,
+  })
+}
+
+export const versionOf = ({ clientNonce }: Pick<Receipt, 'clientNonce'>): string =>
+  clientNonce == null ? receiptVersion : boundReceiptVersion
 
 /** `0x` and the hex keccak-256 of a receipt's text, as an EVM contract computes it. */
 export function textHash(text: string): string {

@@ -105,7 +105,7 @@ export function keyVerifyMessage(nodeId: string, timestamp: number, nonce: strin
   return `${brand}-node-keys-verify-v1:${nodeId}:${timestamp}:${nonce}:${sha256Hex(body)}`
 }
 
-/** `receiptHash`: `0x` and 64 hex digits. */
-export function receiptMessage(receiptHash: string): Uint8Array {
-  return Buffer.concat([Buffer.from(`${receiptVersion}:`), Buffer.from(receiptHash.slice(2), 'hex')])
+/** `receiptHash`: `0x` and 64 hex digits. `version`: the receipt's own `v`. */
+export function receiptMessage(receiptHash: string, version: string = receiptVersion): Uint8Array {
+  return Buffer.concat([Buffer.from(`${version}:`), Buffer.from(receiptHash.slice(2), 'hex')])
 }

@@ -8,6 +8,8 @@ export interface Trust {
   readonly witnessKeys: readonly NoteKey[]
   /** Ed25519 keys of nodes, base64url. */
   readonly nodeKeys: readonly string[]
+  /** Keys of an audit's chains, as SVC_AUDIT_KEY has them. */
+  readonly auditKeys: readonly string[]
   readonly witnessesMin: number
   /** A signature alone is not enough. */
   readonly logNeeded: boolean
@@ -24,7 +26,7 @@ export interface Check {
 }
 
 export interface Verdict {
-  readonly kind: 'receipt' | 'payout' | 'checkpoint'
+  readonly kind: 'receipt' | 'payout' | 'checkpoint' | 'audit' | 'envelope'
   readonly subject: string
   readonly checks: readonly Check[]
   readonly valid: boolean

@@ -3,6 +3,10 @@ import { AuditLog } from '../../../src/actors/audit/audit-log.ts'
 import { ensureAuditPartitions, insertAccessEvents } from '../../../src/db/queries/audit/audit-events.ts'
 import { newId } from '../../../src/ids.ts'
 import { createLog } from '../../../src/log.ts'
+import { parseNoteKey } from '../../../src/protocol/log/note.ts'
+import { verifyEd25519 } from '../../../src/protocol/signing/ed25519.ts'
+import { verifyBundle } from '../../../src/protocol/verify/bundle.ts'
+import type { AuditExport } from '../../../src/protocol/wire/admin/audit-export.ts'
 import { dayMs, hourMs } from '../../../src/time.ts'
 import { json, startTestGateway, type TestGateway } from '../../support/gateways/http-gateway.ts'
 import { testAudit } from '../../support/leaks/audit.ts'
@@ -256,5 +260,43 @@ test('§16: what a stopped gateway left half-done the next one finishes, with ex
     expect(event).toMatchObject({ action: 'audit.retention.purge', reason: 'left', metadata: { result: 'purged' } })
   } finally {
     await second.stop()
+  }
+})
+
+test('§31: an export after a purge begins at what the purge left, and holds against the log', async () => {
+  await purge({ older_than_days: 30, confirm, reason: 'retention' })
+  const ask = async (route: string) => json(await gateway.ask('GET', route, { as: 'viewer' }))
+  await ask('/v1/admin/audit/export')
+  const { heads } = (await verified()) as unknown as { heads: { writer_id: string }[] }
+  const chains = await Promise.all(
+    heads.map(async ({ writer_id: writer }) => {
+      const { chain: part } = (await ask(
+        `/v1/admin/audit/export?writer_id=${writer}&after=0`,
+      )) as unknown as AuditExport
+      if (part?.logged == null) throw new Error('no chain')
+      const { log_proof } = await ask(`/v1/public/log/proof?hash=${part.logged.hash}`)
+      return { ...part, logged: { ...part.logged, log_proof } }
+    }),
+  )
+  expect(chains.some(({ begins }) => begins.seq > 0)).toBe(true)
+  const { keys } = (await ask('/v1/public/log/keys')) as unknown as { keys: string[] }
+  const trust = {
+    logKeys: keys.map(parseNoteKey).filter((one) => one !== null),
+    witnessKeys: [],
+    nodeKeys: [],
+    auditKeys: [key],
+    witnessesMin: 0,
+    logNeeded: true,
+    remembered: () => null,
+    verify: verifyEd25519,
+  }
+  const failed = (file: object) =>
+    verifyBundle(file, trust)?.flatMap(({ checks }) => checks.filter(({ ok }) => ok === false)) ?? null
+  const whole = { object: 'svc.audit_export', chains }
+  expect(failed(whole)).toEqual([])
+  const purged = chains.findIndex(({ begins }) => begins.seq > 0)
+  for (const tombstone of [null, { facts: {}, proof: '00'.repeat(32) }]) {
+    const forged = chains.map((one, at) => (at === purged ? { ...one, begins: { ...one.begins, tombstone } } : one))
+    expect(failed({ ...whole, chains: forged })?.map(({ name }) => name.split(' ')[0])).toEqual(['begin'])
   }
 })

@@ -1,66 +1,22 @@
 import { writeFileSync } from 'node:fs'
 import type { Static } from '@sinclair/typebox'
-import {
-  createPrivateJobs,
-  EnvelopeError,
-  GatewayError,
-  type JobOutcome,
-  type JobProgress,
-  NodeKeyError,
-  type PrivateJobsClient,
-  type SubmittedJob,
-} from '../../../client/private-jobs.ts'
+import type { JobOutcome, JobProgress, SubmittedJob } from '../../../client/private-jobs.ts'
 import { type CommandRecord, type JobList, jobStatuses } from '../../../protocol/wire/inference/job.ts'
 import { action, type Verb } from '../../frame/action.ts'
 import { reasonBody, reasonOption, yesOption } from '../../frame/admin-options.ts'
-import { CliFailure, exitCodes, GatewayRefusal, UsageFault } from '../../frame/failure.ts'
-import { segment, unreachable } from '../../frame/gateway-client.ts'
+import { exitCodes, UsageFault } from '../../frame/failure.ts'
+import { segment } from '../../frame/gateway-client.ts'
 import type { Session } from '../../frame/session.ts'
 import { fields, shortTime, table } from '../../frame/table.ts'
 import { printable } from '../../frame/terminal.ts'
 import { openJobBook } from './job-book.ts'
+import { clientOf, jobFromHere, told } from './job-client.ts'
+import { exported } from './job-export.ts'
 
 const fingerprintPattern = /^SHA256:[A-Za-z0-9_-]{43}$/
 const outOption = {
   out: { kind: 'text', value: 'FILE', about: 'Save the answer in this file, which only you can read' },
 } as const
-
-function clientOf(session: Session): PrivateJobsClient {
-  const { baseUrl, customerId, customerToken } = session.connection()
-  if (customerId === null || customerToken === null) {
-    throw new CliFailure('Private jobs need a customer’s id and token.', [
-      'Keep them as customer_id and customer_token in ~/.config/penstock/credentials.json, beside base_url.',
-      '`./penstock customers create` prints them. The gateway’s own customer is in the gateway’s credentials file.',
-    ])
-  }
-  const send = (url: string, init: RequestInit) =>
-    fetch(url, init).catch((error: unknown) => {
-      throw unreachable(baseUrl, error)
-    })
-  return createPrivateJobs({ baseUrl, customerId, customerToken, fetch: send })
-}
-
-/** Turns failures of the client into messages that say what to do. */
-async function told<T>(work: Promise<T>): Promise<T> {
-  try {
-    return await work
-  } catch (error) {
-    if (error instanceof NodeKeyError) {
-      throw new CliFailure(`Nothing was sent, because ${error.message}.`, [
-        'If somebody set up the node anew, read the fingerprint that it prints and give it with --fingerprint.',
-        'Otherwise do not trust this gateway.',
-      ])
-    }
-    if (error instanceof EnvelopeError)
-      throw new CliFailure('The answer does not come from this node, or belongs to another request.')
-    if (error instanceof GatewayError) {
-      const { status, code, text } = error
-      const title = text.title ?? 'The gateway refused the request'
-      throw new GatewayRefusal({ ...text, status, code, title, retryAfterSeconds: null })
-    }
-    throw error
-  }
-}
 
 /** The pinned identity of the node. A given one is what the person has read at the node. */
 async function fingerprintOf(session: Session, nodeId: string, given: string | undefined): Promise<string> {
@@ -195,14 +151,7 @@ const show = action({
   options: { wait: { kind: 'flag', about: 'Wait until the job has ended' }, ...outOption },
   run: async ({ operands, options, json }, session) => {
     const [jobId = ''] = operands
-    const book = openJobBook(session.env)
-    const job = book.job(jobId)
-    if (job === null) {
-      throw new CliFailure(
-        `You did not submit ${jobId} from here, so the keys that decrypt its answer are elsewhere.`,
-        [`The file of submitted jobs is ${book.file}`],
-      )
-    }
+    const job = jobFromHere(session, jobId)
     if (options.wait) return showOutcome(session, job, await follow(session, job, json), { json, out: options.out })
     const { status, webhook, outcome } = await told(clientOf(session).read(job))
     if (outcome !== null) return showOutcome(session, job, { outcome, webhook }, { json, out: options.out })
@@ -272,5 +221,5 @@ const cancel = action({
 export const jobs: Verb = {
   name: 'jobs',
   about: 'Send private jobs, which are encrypted and decrypted on this computer',
-  actions: { submit, show, list, cancel },
+  actions: { submit, show, export: exported, list, cancel },
 }

@@ -1,14 +1,13 @@
-import { brand, receiptVersion } from '../../../brand.ts'
+import { boundReceiptVersion, brand, receiptVersion } from '../../../brand.ts'
 import { canonicalJson } from '../../../protocol/json/canonical-json.ts'
-import { foreignJson } from '../../../protocol/json/foreign-json.ts'
 import { type NoteKey, noteKeyText, parseNoteKey } from '../../../protocol/log/note.ts'
 import { textHash } from '../../../protocol/receipts/receipt.ts'
 import { verifyEd25519, verifyKey } from '../../../protocol/signing/ed25519.ts'
-import { verifyBundle } from '../../../protocol/verify/bundle.ts'
+import { readGiven, verifyBundle } from '../../../protocol/verify/bundle.ts'
 import type { Trust, Verdict } from '../../../protocol/verify/trust.ts'
 import { action, type OptionValues, type Verb } from '../../frame/action.ts'
-import { CliFailure, UsageFault } from '../../frame/failure.ts'
-import { givenText } from '../../frame/given-text.ts'
+import { CliFailure, exitCodes, UsageFault } from '../../frame/failure.ts'
+import { givenText, givenTextForm } from '../../frame/given-text.ts'
 import type { Session } from '../../frame/session.ts'
 import { fields } from '../../frame/table.ts'
 import { type KnownLogs, openKnownLogs } from './known-logs.ts'
@@ -24,17 +23,32 @@ const options = {
   witnesses: { kind: 'number', value: 'N', about: 'How many known witnesses must have signed', min: 0, max: 100 },
   'without-log': { kind: 'flag', about: 'Accept a signature alone, without a proof that the log contains the receipt' },
   root: { kind: 'texts', value: '0x…', about: 'A root that the contract on the blockchain shows' },
+  'audit-key': {
+    kind: 'texts',
+    value: 'KEY',
+    about: `For an audit: the key or keys of SVC_AUDIT_KEY; ${givenTextForm}`,
+  },
   hash: { kind: 'text', value: '0x…', about: 'For a bare receipt: the hash that you expect' },
   signature: { kind: 'text', value: 'BASE64URL', about: 'For a bare receipt: its signature' },
 } as const
 type Given = OptionValues<typeof options>
 
+/** An export of a long audit is large. */
+const fileBytesMax = 256 * 1024 * 1024
+
+async function textOf(session: Session, name: string): Promise<string> {
+  if (name === '-') return (await session.terminal.readAll()).trim()
+  const file = Bun.file(name)
+  if (!(await file.exists())) throw new UsageFault(`The file ${name} cannot be read`)
+  if (file.size > fileBytesMax) throw new UsageFault(`The file ${name} is larger than ${fileBytesMax} bytes`)
+  return (await file.text()).trim()
+}
+
 async function readFile(session: Session, file: string): Promise<unknown> {
-  const text = await givenText(session, 'FILE', file === '-' ? '-' : `@${file}`)
-  if (text.startsWith(`${brand}-log/`))
-    return { object: `${brand}.checkpoint`, note: text.endsWith('\n') ? text : `${text}\n` }
-  const value = foreignJson(text)
-  if (value === undefined) throw new CliFailure(`${file} contains neither JSON nor a checkpoint.`)
+  const text = await textOf(session, file)
+  const value = readGiven(text)
+  if (value === undefined)
+    throw new CliFailure(`${file} contains neither JSON nor a checkpoint.`, [], exitCodes.unverifiable)
   return value
 }
 
@@ -46,13 +60,14 @@ function noteKeys(texts: readonly string[], option: string): readonly NoteKey[] 
   })
 }
 
-function trustOf(given: Given, logs: KnownLogs): Trust {
+function trustOf(given: Given, logs: KnownLogs, auditKeys: readonly string[]): Trust {
   for (const key of given.key)
     if (verifyKey(key) === null) throw new UsageFault('--key is not an Ed25519 key in base64url')
   return {
     logKeys: noteKeys([...given['log-key'], ...logs.keys()], 'log-key'),
     witnessKeys: noteKeys(given.witness, 'witness'),
     nodeKeys: given.key,
+    auditKeys,
     witnessesMin: given.witnesses ?? 0,
     logNeeded: !given['without-log'],
     remembered: logs.remembered,
@@ -60,9 +75,17 @@ function trustOf(given: Given, logs: KnownLogs): Trust {
   }
 }
 
+/** As the setting has them: newest first, with commas between. */
+const keysIn = (text: string) =>
+  text
+    .split(',')
+    .map((key) => key.trim())
+    .filter((key) => key !== '')
+
 /** A receipt as it was hashed, together with its claimed hash and signature. */
 function bareReceipt(value: unknown, { hash, signature }: Given): unknown {
-  if ((value as { v?: unknown } | null)?.v !== receiptVersion) return value
+  const version = (value as { v?: unknown } | null)?.v
+  if (version !== receiptVersion && version !== boundReceiptVersion) return value
   const receipt_hash = hash?.toLowerCase() ?? textHash(canonicalJson(value))
   return { object: `${brand}.receipt`, receipt_hash, receipt: value, signature_ed25519: signature }
 }
@@ -82,7 +105,8 @@ const verifying = (kinds: readonly Verdict['kind'][], about: string, what: strin
     options,
     run: async ({ operands, options: given, json }, session) => {
       const logs = openKnownLogs(session.env)
-      const trust = trustOf(given, logs)
+      const auditKeys = await Promise.all(given['audit-key'].map((key) => givenText(session, 'audit-key', key)))
+      const trust = trustOf(given, logs, auditKeys.flatMap(keysIn))
       const value = bareReceipt(await readFile(session, operands[0] ?? ''), given)
       const verdicts = verifyBundle(
         value,
@@ -90,7 +114,7 @@ const verifying = (kinds: readonly Verdict['kind'][], about: string, what: strin
         given.root.map((root) => root.toLowerCase()),
       )
       if (verdicts === null || !verdicts.every(({ kind }) => kinds.includes(kind))) {
-        throw new CliFailure(`This is not a ${kinds.join(' or ')} that can be verified.`)
+        throw new CliFailure(`This is not a ${kinds.join(' or ')} that can be verified.`, [], exitCodes.unverifiable)
       }
       const valid = verdicts.length > 0 && verdicts.every((one) => one.valid)
       for (const { checkpoint } of verdicts) {
@@ -99,7 +123,7 @@ const verifying = (kinds: readonly Verdict['kind'][], about: string, what: strin
       }
       const told = verdicts.map(({ checkpoint, ...rest }) => ({ ...rest, log_size: checkpoint?.size ?? null }))
       session.show(json, { valid, verdicts: told }, () => fields(session.terminal, verdicts.flatMap(lines)))
-      return valid ? undefined : 1
+      return valid ? undefined : exitCodes.failed
     },
   })
 
@@ -121,6 +145,21 @@ export const verify: Verb = {
       ['checkpoint'],
       'Check a checkpoint of a public log: who signed it, and that the log only grew',
       'A checkpoint as the log shows it',
+    ),
+    audit: verifying(
+      ['audit'],
+      'Check an export of the audit: every event of every chain, and that the public log holds the ends',
+      'The output of `audit export`',
+    ),
+    envelope: verifying(
+      ['envelope'],
+      'Check the envelopes of a private job: their form, who has signed the node’s key, and to what they are bound',
+      'The output of `jobs export`',
+    ),
+    file: verifying(
+      ['receipt', 'payout', 'checkpoint', 'audit', 'envelope'],
+      'Check a file of any kind, or a bundle of several',
+      'Any file that the other forms take, or {"object":"svc.bundle","files":[…]}',
     ),
   },
 }

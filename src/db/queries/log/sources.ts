@@ -42,6 +42,8 @@ export interface ReceiptToLog {
   readonly seq: bigint
   readonly hash: string
   readonly issuer: 'node' | 'gateway'
+  /** null: v1. */
+  readonly clientNonce: string | null
 }
 
 /** `from` < seq ≤ `to`, in their order. */
@@ -51,9 +53,9 @@ export async function receiptsToLog(
   to: bigint,
   limit: number,
 ): Promise<readonly ReceiptToLog[]> {
-  const rows = await db.execute<{ seq: string; hash: string; issuer: 'node' | 'gateway' }>(sql`
-    select seq::text as seq, receipt_hash as hash, issuer from receipts
-    where seq > ${from.toString()}::bigint and seq <= ${to.toString()}::bigint order by seq limit ${limit}`)
+  const rows = await db.execute<Omit<ReceiptToLog, 'seq'> & { readonly seq: string } & Record<string, unknown>>(sql`
+    select seq::text as seq, receipt_hash as hash, issuer, client_nonce as "clientNonce" from receipts
+    where seq > ${from.toString()}::bigint and seq <= ${to.toString()}::bigint order by receipts.seq limit ${limit}`)
   return rows.map((row) => ({ ...row, seq: BigInt(row.seq) }))
 }
 

@@ -14,14 +14,16 @@ export interface NewReceipt {
   readonly customerId: string
   /** Of the node that issued it. */
   readonly signature?: string
+  /** What the node signed instead, where the gateway issued this one (§31): JSON. */
+  readonly nodeReceipt?: string
   readonly status?: 'accepted' | 'held'
   /** Paid for; its debit is written in the same transaction. */
   readonly billed?: boolean
 }
 
 /** The text's own members with ours before them: one flat row. */
-const rowText = ({ hash, text, customerId, signature, status, billed }: NewReceipt) =>
-  `{"hash":"${hash}","signature":${JSON.stringify(signature ?? null)},"customer_id":${JSON.stringify(customerId)},"status":"${status ?? 'accepted'}","billed":${billed === true},${text.slice(1)}`
+const rowText = ({ hash, text, customerId, signature, nodeReceipt, status, billed }: NewReceipt) =>
+  `{${nodeReceipt === undefined ? '' : `"node_receipt":${JSON.stringify(nodeReceipt)},`}"hash":"${hash}","signature":${JSON.stringify(signature ?? null)},"customer_id":${JSON.stringify(customerId)},"status":"${status ?? 'accepted'}","billed":${billed === true},${text.slice(1)}`
 
 export const receiptsJson = (rows: readonly NewReceipt[]) => `[${rows.map(rowText).join(',')}]`
 

@@ -1,15 +1,21 @@
 import { Elysia } from 'elysia'
 import type { ChainReport } from '../../../actors/audit/audit-check.ts'
+import { exportChain } from '../../../actors/audit/audit-export.ts'
 import type { PurgeReport } from '../../../actors/audit/audit-purge.ts'
 import { brand } from '../../../brand.ts'
 import { AuditChain, AuditPurge, AuditPurgeRequest } from '../../../protocol/wire/admin/audit.ts'
+import { AuditExport } from '../../../protocol/wire/admin/audit-export.ts'
 import { isoTime } from '../../../time.ts'
 import type { HttpContext } from '../../frame/context.ts'
-import { asks, limitOf } from '../../frame/query.ts'
+import { asks, filter, limitOf } from '../../frame/query.ts'
 import { reads } from '../../frame/reads.ts'
 import { describe } from '../../frame/route-table.ts'
 import { admin } from '../../plugins/admin.ts'
 
+const exportQuery = {
+  writer_id: filter('Whose chain; the heads of `/v1/admin/audit/verify` name them', '^[A-Za-z0-9_-]{1,64}$'),
+  after: filter('Events behind this number', '^(0|[1-9][0-9]{0,14})$'),
+}
 const verifyQuery = { limit: limitOf(1_000, 10_000) }
 
 function purgeView({ status, eligible, purged, cutoff, purgedAt }: PurgeReport, olderThanDays: number): AuditPurge {
@@ -71,6 +77,8 @@ export const auditRoutes = (context: HttpContext) => {
         const input = { olderThanDays: body.older_than_days, dryRun: body.dry_run ?? false }
         // A purge waits for readers of the table, so its answer may take longer than a connection may be silent.
         const report = await context.connections.lifted(request, () => gateway.auditPurge.run(input, audit))
+        // What was purged has left its end in the log before anybody is told that it is gone.
+        await gateway.sequencer.catchUp({ heads: true })
         return purgeView(report, input.olderThanDays)
       },
       {
@@ -92,6 +100,26 @@ export const auditRoutes = (context: HttpContext) => {
         detail: describe({
           summary: 'Check the chains of approval and command events',
           description: 'Reads every event. `limit` bounds the number of heads in the answer.',
+          tags: ['Audit (extension)'],
+        }),
+      },
+    )
+    .get(
+      '/v1/admin/audit/export',
+      async ({ query: { writer_id: writerId, after } }) => {
+        // The ends as they are now are in the log before they are handed out (§31).
+        if (after === null) await gateway.sequencer.catchUp({ heads: true })
+        const chain = writerId === null ? null : await exportChain(gateway.db, writerId, Number(after ?? '0'))
+        return { object: `${brand}.admin.audit_export` as const, chain }
+      },
+      {
+        action: 'audit.chain.export',
+        response: { 200: AuditExport },
+        ...asks(exportQuery),
+        detail: describe({
+          summary: 'Export a chain of the audit, for `verify audit`',
+          description:
+            'Events of one writer as their MACs cover them, at most 1,000, from `after` on; `next_after` continues. Without `after` the ends of all chains enter the public log first.',
           tags: ['Audit (extension)'],
         }),
       },

@@ -42,6 +42,10 @@ async function inclusionOf({ gateway }: HttpContext, row: ReceiptRow) {
 const factsOf = (row: ReceiptRow): CustomerReceipt['receipt'] =>
   JSON.parse(receiptText({ ...row, startedAt: isoTime(row.startedAt), completedAt: isoTime(row.completedAt) }))
 
+/** Checked when it was kept. */
+const besideOf = ({ nodeReceipt }: ReceiptRow): CustomerReceipt['node_receipt'] =>
+  nodeReceipt === null ? null : JSON.parse(nodeReceipt)
+
 const logView = (logged: LoggedEntry) => ({
   index: logged.index,
   size: logged.size,
@@ -51,14 +55,15 @@ const logView = (logged: LoggedEntry) => ({
 
 async function wholeReceipt(context: HttpContext, row: Awaited<ReturnType<typeof receiptOf>>) {
   const logged = await context.gateway.publicLog.inclusion(row.receiptHash)
-  const signed = row.signatureEd25519 !== null && row.identityKey !== null
+  const signed = row.signatureEd25519 !== null || row.nodeReceipt !== null
   return {
     object: `${brand}.receipt` as const,
     ...(await inclusionOf(context, row)),
     billed: row.billed,
     receipt: factsOf(row),
     signature_ed25519: row.signatureEd25519,
-    public_key: signed ? toBase64url(row.identityKey) : null,
+    public_key: signed && row.identityKey !== null ? toBase64url(row.identityKey) : null,
+    node_receipt: besideOf(row),
     log: logged === null ? null : logView(logged),
   }
 }
@@ -106,7 +111,7 @@ const ownReceiptRoute = (context: HttpContext) =>
           description: 'The answer has the hashed facts, the node’s signature and the proof below the public root.',
           tags: ['Money (extension)'],
         }),
-        security: [{ customerId: [], customerToken: [] }],
+        security: [{ CustomerId: [], CustomerToken: [] }],
       },
     },
   )

@@ -70,6 +70,11 @@ export const ChatMetadata = Type.Object({
   external: Type.Optional(
     Type.Boolean({ description: 'True if a hosted provider answered: the prompt has left the own nodes' }),
   ),
+  receipt_salt: Type.Optional(
+    Type.String({
+      description: 'Of the commitments in the receipt, where the request had a nonce. Nobody else is given it',
+    }),
+  ),
   mixture: Type.Optional(MixtureTrace),
 })
 export type ChatMetadata = Static<typeof ChatMetadata>

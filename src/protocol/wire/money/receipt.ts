@@ -43,6 +43,10 @@ const ReceiptFacts = Type.Object({
   runtime_id: Type.String(),
   runtime_kind: Type.String(),
   started_at: Instant,
+  client_nonce: Type.Optional(Type.String()),
+  request_commitment: Type.Optional(nullable(hash)),
+  response_commitment: Type.Optional(nullable(hash)),
+  upstream_model_commitment: Type.Optional(nullable(hash)),
   v: Type.String(),
 })
 /** One receipt for the customer whose work it was: all that `verify receipt` needs. */
@@ -55,6 +59,8 @@ export const CustomerReceipt = Type.Object({
   public_key: nullable(
     Type.String({ description: 'The node’s Ed25519 key in base64url, or null without a signature' }),
   ),
+  /** What the node has signed in place of it; null: nothing, or the receipt itself is the node's. */
+  node_receipt: nullable(Type.Object({ receipt: ReceiptFacts, receipt_hash: hash, signature_ed25519: Type.String() })),
   /** null: not in the log yet. */
   log: nullable(
     Type.Object({

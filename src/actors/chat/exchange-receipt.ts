@@ -1,0 +1,81 @@
+import type { NewReceipt } from '../../db/queries/money/receipts.ts'
+import type { PublicChoice } from '../../protocol/chat/completion.ts'
+import type { TokenUsage } from '../../protocol/chat/token-usage.ts'
+import type { Binding } from '../../protocol/receipts/binding.ts'
+import { besideReceipt, readNodeReceipt } from '../../protocol/receipts/node-receipt.ts'
+import { type Receipt, receiptText, textHash } from '../../protocol/receipts/receipt.ts'
+import type { VerifyKey } from '../../protocol/signing/ed25519.ts'
+import { isoTime } from '../../time.ts'
+import type { Attempt } from './attempt.ts'
+import type { ChatCommand } from './chat-command.ts'
+
+/** What a node said of its work. */
+export interface ToldWork {
+  readonly usage: TokenUsage
+  readonly estimated: boolean
+  /** The node's own `svc`; null: an agent gives no receipt of such work. */
+  readonly vouched: { readonly svc: unknown } | null
+  /** All of the answer came, and with it the node's receipt. */
+  readonly whole: boolean
+  /** What it answered, for a bound receipt; null: not whole, or not kept. */
+  readonly choices: readonly PublicChoice[] | null
+}
+
+interface Asked {
+  readonly command: ChatCommand
+  readonly binding: Binding | null
+}
+
+function factsOf({ command, binding }: Asked, { route, callId }: Attempt, told: ToldWork, latencyMs: number): Receipt {
+  const now = Date.now()
+  const facts: Receipt = {
+    issuer: 'gateway',
+    requestId: callId,
+    jobId: command.body.svc?.job_id ?? null,
+    kind: command.operation.receiptKind,
+    nodeId: route.nodeId,
+    nodeClass: route.nodeClass,
+    runtimeId: route.runtimeId,
+    runtimeKind: route.runtimeKind,
+    modelId: route.modelId,
+    promptTokens: told.usage.prompt_tokens,
+    completionTokens: told.usage.completion_tokens,
+    startedAt: isoTime(now - latencyMs),
+    completedAt: isoTime(now),
+  }
+  return binding === null ? facts : { ...facts, ...binding.facts(route.upstreamModelId, told.choices) }
+}
+
+/** Of v1, as an agent of a version before signs it for a request that has a nonce. */
+const unbound = ({ clientNonce: _, ...facts }: Receipt): Receipt => facts
+
+/**
+ * An agent's own receipt where it fits what was seen here, else the gateway's (§14), with the agent's beside it where it
+ * signed one that says something else (§31). `invalid`: the agent owed a receipt and gave none that fits.
+ */
+export function receiptOf(
+  asked: Asked,
+  attempt: Attempt,
+  told: ToldWork,
+  latencyMs: number,
+): { readonly receipt: NewReceipt; readonly invalid: boolean } {
+  const { customerId } = asked.command.access
+  const facts = factsOf(asked, attempt, told, latencyMs)
+  const { agent } = attempt.route
+  const svc = told.vouched?.svc
+  if (agent === null || told.vouched === null) return { receipt: own(facts, customerId, null), invalid: false }
+  const fitting = told.whole ? readNodeReceipt(svc, facts, agent, Date.now()) : null
+  if (fitting !== null) return { receipt: { ...fitting, customerId }, invalid: false }
+  const beside = svc === undefined ? null : besideReceipt(svc, facts, agent)
+  return { receipt: own(facts, customerId, beside), invalid: told.whole && !isOfBefore(svc, facts, agent) }
+}
+
+function isOfBefore(svc: unknown, facts: Receipt, agent: VerifyKey): boolean {
+  return facts.clientNonce != null && readNodeReceipt(svc, unbound(facts), agent, Date.now()) !== null
+}
+
+function own(facts: Receipt, customerId: string, nodeReceipt: string | null): NewReceipt {
+  const text = receiptText(facts)
+  const receipt = { text, hash: textHash(text), customerId }
+  return nodeReceipt === null ? receipt : { ...receipt, nodeReceipt }
+}

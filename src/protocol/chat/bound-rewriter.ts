@@ -1,0 +1,22 @@
+import { type Accepted, ChunkRewriter } from './chunk-rewriter.ts'
+import type { PublicChoice } from './completion.ts'
+import { GatheredAnswer } from './gathered-answer.ts'
+
+const encoder = new TextEncoder()
+
+/** A rewriter that remembers the answer as its reader puts it together: a receipt will commit to it (§31). */
+export class BoundRewriter extends ChunkRewriter {
+  private readonly heard = new GatheredAnswer()
+
+  override accept(data: string): Accepted {
+    const accepted = super.accept(data)
+    if (accepted.kind === 'chunk') this.heard.push(encoder.encode(accepted.text))
+    return accepted
+  }
+
+  /** Of an answer that has finished; null: it is more than is kept. Ask once. */
+  choices(): readonly PublicChoice[] | null {
+    const state = this.heard.push(encoder.encode(`data: ${JSON.stringify({ choices: this.finish })}\n\n`))
+    return state === 'finishing' ? this.heard.completion().choices : null
+  }
+}

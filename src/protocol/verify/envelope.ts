@@ -1,0 +1,110 @@
+import { sha256 } from '@noble/hashes/sha2.js'
+import { bytesToHex, utf8ToBytes } from '@noble/hashes/utils.js'
+import { canonicalJson } from '../json/canonical-json.ts'
+import { decodeBase64Url } from '../signing/base64.ts'
+import {
+  type Envelope,
+  type EnvelopeContext,
+  envelopeFault,
+  envelopeKeyBytes,
+  requestAadHash,
+  transportKeyId,
+} from '../signing/envelope.ts'
+import { EnvelopeError, openResponse } from '../signing/envelope-sealing.ts'
+import { type Fields, fieldsOf, listOf, textOf } from './given.ts'
+import { type Check, check, type Trust, type Verdict, verdict } from './trust.ts'
+
+const bytesOf = (text: unknown) => decodeBase64Url(textOf(text) ?? '') ?? new Uint8Array()
+const withoutPadding = (text: string) => text.replace(/=+$/, '')
+
+/** null: it is none. */
+function envelopeOf(value: unknown): Envelope | null {
+  const { version, key_id, algorithm, client_public_key_x25519, nonce, ciphertext, aad_hash } = fieldsOf(value)
+  const texts = [version, key_id, algorithm, client_public_key_x25519, nonce, ciphertext]
+  if (!texts.every((text) => typeof text === 'string')) return null
+  if (aad_hash !== undefined && typeof aad_hash !== 'string') return null
+  return fieldsOf(value) as unknown as Envelope
+}
+
+function formCheck(name: string, envelope: Envelope | null): Check {
+  const fault = envelope === null ? null : envelopeFault(envelope)
+  if (envelope === null) return check(name, false, 'there is none')
+  return check(name, fault === null, fault === null ? 'of the right form' : `${fault.field} ${fault.detail}`)
+}
+
+/** That the node whose identity is known from elsewhere has signed the key for which the request was sealed. */
+function keyCheck(keyId: string, given: Fields, trust: Trust): Check {
+  const name = 'key of the node'
+  const keys = fieldsOf(given.node_keys)
+  const identity = textOf(keys.identity_public_key_ed25519) ?? ''
+  if (!trust.nodeKeys.includes(identity)) {
+    return check(name, false, `the identity ${identity} is not known here: give it with --key`)
+  }
+  const key = listOf(keys.keys)
+    .map(fieldsOf)
+    .find(({ key_id }) => key_id === keyId)
+  if (key === undefined) return check(name, false, 'the node has no key of this name')
+  const { signature_ed25519: signature, ...signed } = key
+  const publicKey = bytesOf(key.public_key_x25519)
+  const holds =
+    publicKey.length === envelopeKeyBytes &&
+    transportKeyId(publicKey) === keyId &&
+    trust.verify(
+      bytesOf(identity),
+      utf8ToBytes(canonicalJson(signed)),
+      bytesOf(withoutPadding(textOf(signature) ?? '')),
+    )
+  return check(name, holds, holds ? `signed by ${identity}` : 'the node has not signed it')
+}
+
+/** That the answer opens, and only to this request. Without the client's keys nothing can be said. */
+function answerChecks(
+  request: Envelope,
+  response: Envelope,
+  context: EnvelopeContext,
+  given: Fields,
+): readonly Check[] {
+  const form = formCheck('answer', response)
+  const keys = fieldsOf(given.response_keys)
+  if (form.ok !== true || given.response_keys === undefined) return [form]
+  const [clientPublicKey, keyId, requestHash] = [request.client_public_key_x25519, request.key_id, keys.requestHash]
+  const same = bytesToHex(sha256(bytesOf(request.ciphertext))) === requestHash
+  const about = check(
+    'request of the answer',
+    same,
+    same ? 'the keys belong to this request' : 'the keys are of another',
+  )
+  try {
+    const nodePublicKey = textOf(keys.nodePublicKey) ?? ''
+    const secret = bytesOf(keys.secret)
+    const opened = openResponse(
+      { secret, clientPublicKey, nodePublicKey, keyId, requestHash: String(requestHash) },
+      context,
+      response,
+    )
+    return [form, about, check('opening', true, `${opened.length} bytes, sealed by the node for this request`)]
+  } catch (error) {
+    if (!(error instanceof EnvelopeError)) throw error
+    return [form, about, check('opening', false, 'it does not come from this node, or answers another request')]
+  }
+}
+
+/** What `jobs export` writes: a private job's envelopes, and the node's keys. */
+export function verifyEnvelope(given: Fields, trust: Trust): Verdict {
+  const [jobId, modelId, nodeId] = [given.sealed_job_id, given.model_id, given.node_id].map((one) => textOf(one) ?? '')
+  const context = { jobId: jobId ?? '', modelId: modelId ?? '', nodeId: nodeId ?? '' }
+  const request = envelopeOf(given.encrypted_request)
+  const checks: Check[] = [formCheck('request', request)]
+  if (request !== null && checks[0]?.ok === true) {
+    checks.push(keyCheck(request.key_id, given, trust))
+    const bound = requestAadHash(context, request.key_id, request.client_public_key_x25519)
+    const told = request.aad_hash
+    const same = told === undefined ? null : told === bound
+    checks.push(
+      check('bound to', same, `job ${context.jobId || 'without a name'}, ${context.modelId}, ${context.nodeId}`),
+    )
+    const response = envelopeOf(given.encrypted_response)
+    if (response !== null) checks.push(...answerChecks(request, response, context, given))
+  }
+  return verdict('envelope', textOf(given.job_id) ?? '', checks, null)
+}

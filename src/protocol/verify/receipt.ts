@@ -1,0 +1,111 @@
+import { boundReceiptVersion, receiptVersion } from '../../brand.ts'
+import { canonicalJson } from '../json/canonical-json.ts'
+import { answerText, commitment, readSalt } from '../receipts/binding.ts'
+import { textHash } from '../receipts/receipt.ts'
+import { decodeBase64Url } from '../signing/base64.ts'
+import { type Fields, fieldsOf, listOf, textOf } from './given.ts'
+import { logged } from './logged.ts'
+import { type Check, check, type Trust, type Verdict, verdict } from './trust.ts'
+
+const versions: readonly unknown[] = [receiptVersion, boundReceiptVersion]
+const encoder = new TextEncoder()
+
+/** What a node, or the log's key, signs of a receipt: its version, a colon, the 32 bytes of its hash. */
+function receiptBytes(version: string, hash: string): Uint8Array {
+  const head = encoder.encode(`${version}:`)
+  const bytes = new Uint8Array(head.length + 32)
+  bytes.set(head)
+  bytes.set(
+    Uint8Array.from(hash.slice(2).match(/../g) ?? [], (pair) => Number.parseInt(pair, 16)),
+    head.length,
+  )
+  return bytes
+}
+
+const signs = (trust: Trust, key: Uint8Array | null, message: Uint8Array, signature: string | null): boolean => {
+  const bytes = signature === null ? null : decodeBase64Url(signature)
+  return key?.length === 32 && bytes?.length === 64 && trust.verify(key, message, bytes)
+}
+
+const byNode = (trust: Trust, message: Uint8Array, signature: string | null) =>
+  trust.nodeKeys.find((one) => signs(trust, decodeBase64Url(one), message, signature))
+
+function receiptSignature(given: Fields, issuer: unknown, message: Uint8Array, trust: Trust): Check {
+  const name = 'signature'
+  const log = fieldsOf(given.log)
+  const signature = textOf(given.signature_ed25519) ?? textOf(log.signature_ed25519)
+  const logKey =
+    issuer === 'node' ? undefined : trust.logKeys.find(({ publicKey }) => signs(trust, publicKey, message, signature))
+  if (logKey !== undefined) return check(name, true, `by ${logKey.name}`)
+  const told = textOf(given.public_key)
+  if (signature === null) return check(name, false, 'a receipt without a signature proves nothing')
+  const key = byNode(trust, message, signature)
+  if (key !== undefined) return check(name, true, `by the key ${key}`)
+  const unknown = told !== null && !trust.nodeKeys.includes(told)
+  return check(
+    name,
+    false,
+    unknown ? `the key ${told} is not known here: give it with --key` : 'no key that is known here made it',
+  )
+}
+
+/** The receipt that the node signed in place of the one that counts; nothing depends on it, unless it is forged. */
+function besideCheck(given: Fields, trust: Trust): readonly Check[] {
+  const name = 'receipt of the node'
+  const beside = fieldsOf(given.node_receipt)
+  const facts = fieldsOf(beside.receipt)
+  const [hash, signature] = [textOf(beside.receipt_hash), textOf(beside.signature_ed25519)]
+  if (hash === null) return []
+  if (textHash(canonicalJson(facts)) !== hash || !versions.includes(facts.v)) {
+    return [check(name, false, 'its facts have another hash')]
+  }
+  const key = byNode(trust, receiptBytes(String(facts.v), hash), signature)
+  const tokens = `${facts.prompt_tokens} and ${facts.completion_tokens} tokens`
+  return [
+    check(name, key === undefined ? null : true, `${tokens}${key === undefined ? ', by a key not known here' : ''}`),
+  ]
+}
+
+/** What a client shows of its own accord: that this was asked, and this answered (§31). */
+function openedChecks(given: Fields, facts: Fields): readonly Check[] {
+  const opened = fieldsOf(given.opened)
+  const salt = readSalt(textOf(opened.salt) ?? '')
+  if (salt === null) return given.opened === undefined ? [] : [check('salt', false, 'it is no salt of 32 bytes')]
+  const one = (name: string, committed: unknown, text: string | null): readonly Check[] => {
+    if (text === null) return []
+    const same = commitment(salt, text) === committed
+    return [check(name, same, same ? 'it is what the receipt commits to' : 'the receipt commits to something else')]
+  }
+  const model = textOf(opened.upstream_model)
+  const choices = listOf(fieldsOf(opened.response).choices)
+  return [
+    ...one('request', facts.request_commitment, opened.request === undefined ? null : canonicalJson(opened.request)),
+    ...one(
+      'answer',
+      facts.response_commitment,
+      opened.response === undefined ? null : answerText(choices.map(fieldsOf)),
+    ),
+    ...one('model of the node', facts.upstream_model_commitment, model),
+  ]
+}
+
+const hashPattern = /^0x[0-9a-f]{64}$/
+
+/** An answer of `/v1/billing/receipts/…`, or what `receipts export` made of it. */
+export function verifyReceipt(given: Fields, trust: Trust): Verdict {
+  const facts = fieldsOf(given.receipt)
+  const told = textOf(given.receipt_hash) ?? ''
+  const hash = textHash(canonicalJson(facts))
+  const known = versions.includes(facts.v)
+  const same = hash === told && hashPattern.test(told)
+  const detail = known ? (same ? hash : 'its facts have another hash') : 'no receipt of a version that is known here'
+  const place = logged('receipt', hash, fieldsOf(given.log).log_proof, given, trust)
+  const checks = [
+    check('hash', same && known, detail),
+    receiptSignature(given, facts.issuer, receiptBytes(String(facts.v), hash), trust),
+    ...besideCheck(given, trust),
+    ...openedChecks(given, facts),
+    ...place.checks,
+  ]
+  return verdict('receipt', told, checks, place.checkpoint)
+}
