@@ -66,7 +66,11 @@ export function listOf(secret: string): readonly string[] {
 }
 
 /** As a browser writes it: scheme, host, and a port where it is not the usual one. */
+/** Desktop programs that are web pages inside, as Obsidian: the URL standard gives such schemes no origin, browsers do. */
+const appOrigin = /^(?:app|capacitor):\/\/[a-z0-9.-]{1,253}$/
+
 function isOrigin(text: string): boolean {
+  if (appOrigin.test(text)) return true
   return URL.canParse(text) && /^https?:/.test(text) && new URL(text).origin === text
 }
 
