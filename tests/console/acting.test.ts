@@ -86,17 +86,18 @@ describe.skipIf(!hasBrowser)('§16: acting from the console, with what the polic
         await at.getByRole('group', { name: 'Choice 1' }).waitFor()
       })
       await task('Which node is the slowest?', async () => {
-        await at.getByRole('button', { name: 'First token' }).click()
+        await at.getByRole('button', { name: 'First token', exact: true }).click()
         await at.locator('th[aria-sort=descending]').waitFor()
         const measured = await pool.gateway.admin<NodeList>('GET', '/v1/admin/nodes')
         const ttft = ({ runtimes }: NodeList['nodes'][number]) =>
           Math.max(-1, ...runtimes.flatMap(({ models }) => models.map(({ ttft_ewma_ms }) => ttft_ewma_ms ?? -1)))
         const slowest = measured.nodes.toSorted((a, b) => ttft(b) - ttft(a))[0]
-        expect(await at.locator('table.nodes tbody').first().textContent()).toContain(slowest?.name ?? 'nobody')
+        expect(await at.locator('table.nodes tbody:has(th)').first().textContent()).toContain(slowest?.name ?? 'nobody')
       })
       await task('Give a guest a key with a daily limit', async () => {
         await open('Customers')
         await at.getByRole('button', { name: 'Add a customer' }).click()
+        await at.locator('#act-name:focus').waitFor()
         await at.keyboard.type('Visitor')
         await at.getByLabel('Tokens a day').click()
         await at.keyboard.type('2000')
@@ -109,6 +110,7 @@ describe.skipIf(!hasBrowser)('§16: acting from the console, with what the polic
       await at.getByRole('row', { name: /Visitor.*2,000/ }).waitFor()
       await task('Add a node', async () => {
         await at.getByRole('button', { name: 'Add a node' }).click()
+        await at.locator('#act-url:focus').waitFor()
         await at.keyboard.type(server.url)
         await at.getByText(/answers there, with phi-4/).waitFor()
         await at.getByLabel('Reason').click()
@@ -285,7 +287,7 @@ describe.skipIf(!hasBrowser)('§16: acting from the console, with what the polic
     'a model gets an alias and a price, and is put back',
     async () => {
       await console.show('Models')
-      await page.getByLabel('Search models').fill('qwen3-32b')
+      await page.getByLabel('Find in models').fill('qwen3-32b')
       expect(await page.getByRole('group', { name: 'Models' }).locator('tbody tr').count()).toBe(1)
       await page.getByRole('button', { name: 'Edit qwen3-32b' }).click()
       await dialog().getByLabel('Aliases').fill('qwen, big-qwen')

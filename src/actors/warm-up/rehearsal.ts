@@ -150,7 +150,13 @@ export function createRehearsal(
       log,
       chat,
       tracing: null,
-      requests: { write: () => {}, find: () => Promise.resolve(null), list: () => Promise.resolve([]) },
+      requests: {
+        write: () => {},
+        find: () => Promise.resolve(null),
+        list: () => Promise.resolve([]),
+        traffic: () => Promise.resolve(null),
+        days: 0,
+      },
       access: {
         gatewayKey: (token) => (token === key ? access : null),
         customer: () => null,

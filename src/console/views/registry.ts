@@ -6,8 +6,8 @@ import { Models } from './models.tsx'
 import { Money } from './money/money.tsx'
 import { Pool } from './pool.tsx'
 import { Requests } from './requests/requests.tsx'
-import { Statecharts } from './statecharts.tsx'
-import { Traffic } from './traffic.tsx'
+import { Statecharts } from './statecharts/statecharts.tsx'
+import { Traffic } from './traffic/traffic.tsx'
 import { TryIt } from './try-it.tsx'
 
 export interface View {

@@ -6,6 +6,7 @@ import type { ChatSample } from '../../actors/telemetry/metrics.ts'
 import { idleSeconds } from '../../listener/connection-clock.ts'
 import { eventStreamHeaders } from '../../protocol/chat/sse.ts'
 import { readJsonText } from '../../protocol/json/json-body.ts'
+import { anthropicRequestId } from '../../protocol/json/problem-response.ts'
 import type { ChatRequest } from '../../protocol/wire/inference/chat.ts'
 import { secondMs } from '../../time.ts'
 import type { PeerDirectory } from '../frame/client-address.ts'
@@ -47,8 +48,7 @@ export class InferenceDoor implements InferencePlace {
     const { base, gateway } = context
     this.route = routeOf(operation)
     this.measure = gateway.metrics.operation(this.route)
-    // Anthropic's SDKs look for the id of a request under another name.
-    const alsoId = operation.envelope === 'anthropic' ? 'request-id' : null
+    const alsoId = operation.envelope === 'anthropic' ? anthropicRequestId : null
     this.whole = new AnswerHeaders({ ...wholeHeaders, ...base }, alsoId)
     const { streamType } = operation
     const streamed = streamType === undefined ? {} : { 'content-type': streamType }

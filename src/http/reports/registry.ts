@@ -11,6 +11,7 @@ import { invoice } from './invoice.ts'
 import { ledgerProof } from './ledger-proof.ts'
 import { type AnyReport, reportRoute } from './report.ts'
 import { requestReport } from './requests.ts'
+import { trafficReport } from './traffic.ts'
 import { treasury } from './treasury.ts'
 import { usageExport } from './usage-export.ts'
 
@@ -26,6 +27,7 @@ export const reports: readonly AnyReport[] = [
   approvalPolicy,
   ledgerProof,
   requestReport,
+  trafficReport,
   booksCheck,
 ]
 

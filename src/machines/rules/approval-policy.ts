@@ -268,6 +268,7 @@ export const adminRoutes = {
 
   'receipt.read': read('viewer', 'settlement', '/v1/admin/receipts/:receipt_hash'),
   'request.list': read('viewer', 'observability', '/v1/admin/requests'),
+  'traffic.read': read('viewer', 'observability', '/v1/admin/traffic'),
   'request.read': read('viewer', 'observability', '/v1/admin/requests/:request_id'),
   'explain.read': read('viewer', 'observability', '/v1/admin/explain'),
   'mixture.list': read('viewer', 'observability', '/v1/admin/mixtures'),

@@ -10,6 +10,8 @@ import { play, sampleOf, streamed } from '../../support/pools/operation-samples.
 /** What every operation shares, asked of each of them: a new one needs its sample alone. */
 const all = [...operations, ...ollamaOperations]
 const models = [...new Set(all.map((operation) => sampleOf(operation).model))]
+/** Those have a listener of their own. */
+const isOllama = (operation: Operation) => ollamaOperations.includes(operation)
 let gateway: TestGateway
 let customer: TestCustomer
 let denied: TestCustomer
@@ -59,8 +61,7 @@ interface Ask {
 }
 const ask = (operation: Operation, { key = customer.key, path = routeOf(operation), body = {}, signal }: Ask = {}) => {
   const sample = sampleOf(operation)
-  // Those that have base URLs of their own have a listener of their own.
-  const url = operation.bases === undefined ? gateway.url : gateway.ollamaUrl
+  const url = isOllama(operation) ? gateway.ollamaUrl : gateway.url
   return fetch(url + path, {
     method: 'POST',
     headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
@@ -180,9 +181,9 @@ each('§28: %s', (_, operation) => {
     const document = (await (await fetch(`${gateway.url}/openapi.json`)).json()) as { paths: Record<string, object> }
     const described = document.paths[routeOf(operation)]
     // The document is that of the gateway's own listener.
-    if (operation.bases === undefined) expect(described).toHaveProperty('post.requestBody')
+    if (!isOllama(operation)) expect(described).toHaveProperty('post.requestBody')
     const answer = ['post', 'responses', '200', 'content', 'application/json', 'schema', 'properties']
-    if (operation.response !== undefined && operation.bases === undefined) {
+    if (operation.response !== undefined && !isOllama(operation)) {
       expect(described).toHaveProperty([...answer, 'usage'])
     }
     const metrics = await (

@@ -1,6 +1,7 @@
 import { Problem } from '../../../errors.ts'
 import type { ChatRequest } from '../../wire/inference/chat.ts'
 import type { MessagesRequest } from '../../wire/inference/messages.ts'
+import { systemFirst } from './system-first.ts'
 
 type Json = Readonly<Record<string, unknown>>
 type ChatMessages = ChatRequest['messages']
@@ -14,6 +15,12 @@ const unsupported = (at: string) =>
 
 /** What Anthropic's own servers would do and nobody here can. Hints (`metadata`, `service_tier`, `betas`) are left out in silence. */
 function refuseServices(asked: Json): void {
+  if (asked.thread != null) {
+    throw new Problem('responses_not_stored', {
+      param: 'thread',
+      detail: 'thread: this gateway keeps no conversations; send all of it each time',
+    })
+  }
   for (const name of ['container', 'mcp_servers']) {
     const value = asked[name]
     if (value == null || (Array.isArray(value) && value.length === 0)) continue
@@ -190,7 +197,7 @@ export function chatOfMessages(asked: MessagesRequest): ChatRequest {
     top_k,
     svc,
   } = asked
-  const messages = [...chatMessages(asked)]
+  const messages = systemFirst([...chatMessages(asked)])
   if (messages.length === 0) throw invalid('messages', 'nothing is asked')
   return {
     model,
