@@ -86,6 +86,10 @@ class SoleNode implements Router {
     return this.current
   }
 
+  nodeName(): null {
+    return null
+  }
+
   transport(): NodeTransport {
     return this.way
   }

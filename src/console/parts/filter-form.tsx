@@ -20,6 +20,8 @@ function localOf(iso: string): string {
   if (iso === '' || Number.isNaN(at.getTime())) return ''
   return new Date(at.getTime() - at.getTimezoneOffset() * 60_000).toISOString().slice(0, 16)
 }
+/** A browser offers no more in a way that helps; any other name can be typed. */
+const offersMax = 200
 const isoOf = (local: string) => (local === '' ? '' : new Date(local).toISOString())
 
 const moment = { kind: 'datetime-local', shown: localOf, meant: isoOf } as const
@@ -51,7 +53,7 @@ function Field({ field, value }: { field: FilterField; value: string }) {
       />
       {offers !== undefined && (
         <datalist id={`${id}-offers`}>
-          {offers.map((offer) => (
+          {offers.slice(0, offersMax).map((offer) => (
             <option key={offer} value={offer} />
           ))}
         </datalist>

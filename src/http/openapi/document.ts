@@ -221,7 +221,7 @@ function finished(path: string, method: string, operation: JsonObject, { body, q
       : {
           requestBody: {
             required: body.required,
-            content: withSamples({ 'application/json': { schema: openApiSchema(body.schema) } }),
+            content: withSamples({ [body.mediaType ?? 'application/json']: { schema: openApiSchema(body.schema) } }),
           },
         }),
     responses: {

@@ -16,7 +16,14 @@ export type TargetType =
   | 'log'
 
 /** The actions of command events (§16). */
-export type CommandAction = 'job.create' | 'job.cancel' | 'node.drain' | 'node.resume' | 'node.revoke'
+export type CommandAction =
+  | 'job.create'
+  | 'job.cancel'
+  | 'node.drain'
+  | 'node.resume'
+  | 'node.revoke'
+  | 'model.load'
+  | 'model.unload'
 
 type Category =
   | 'audit'
@@ -200,6 +207,20 @@ export const adminRoutes = {
     'node',
     ['POST', '/v1/admin/nodes/:node_id/revoke'],
     tellsMachine('node.revoke'),
+  ),
+  'node.model.load': change(
+    'operator',
+    'node_control',
+    'node',
+    ['POST', '/v1/admin/nodes/:node_id/models/load'],
+    tellsMachine('model.load'),
+  ),
+  'node.model.unload': change(
+    'operator',
+    'node_control',
+    'node',
+    ['POST', '/v1/admin/nodes/:node_id/models/unload'],
+    tellsMachine('model.unload'),
   ),
   /** It changes nothing, but its body may hold a key, which belongs in no query. */
   'node.probe': { ...read('operator', 'node_control', '/v1/admin/nodes/probe'), method: 'POST' },
