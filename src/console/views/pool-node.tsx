@@ -1,7 +1,7 @@
 import { useState } from 'preact/hooks'
 import type { Node } from '../../protocol/wire/admin/admin.ts'
 import { ActButton } from '../actions/act-button.tsx'
-import { drain, resume, revoke } from '../actions/node-acts.ts'
+import { drain, loadModel, resume, revoke, unloadModel } from '../actions/node-acts.ts'
 import { ago, amount, duration, nothing } from '../parts/format.ts'
 import { type Column, LongTable } from '../parts/long-table.tsx'
 import { ejectedModels, modelsOf, type NodeModel, slotsOf, speedOf, stateTones, ttftOf } from '../parts/node-facts.ts'
@@ -167,7 +167,7 @@ function Facts({ node }: { node: Node }) {
   )
 }
 
-const modelColumns = (nowMs: number): readonly Column<NodeModel>[] => [
+const modelColumns = (node: Node, nowMs: number): readonly Column<NodeModel>[] => [
   { title: 'Model', by: ({ model }) => model, show: ({ model }) => model },
   { title: 'Ready', by: ({ ready }) => (ready ? 'yes' : 'no'), show: ({ ready }) => (ready ? 'yes' : 'no') },
   {
@@ -197,6 +197,20 @@ const modelColumns = (nowMs: number): readonly Column<NodeModel>[] => [
       return until > nowMs ? `for ${duration(until - nowMs)} more` : `${times_ejected} times so far`
     },
   },
+  {
+    title: 'In memory',
+    by: ({ loaded }) => (loaded === null ? null : Number(loaded)),
+    // Where the server does not say, nobody can tell it either.
+    show: ({ model, loaded }) =>
+      loaded === null ? (
+        nothing
+      ) : (
+        <>
+          {loaded ? 'yes' : 'no'}{' '}
+          <ActButton act={loaded ? unloadModel(node, model) : loadModel(node, model)} on={`${model} on ${node.name}`} />
+        </>
+      ),
+  },
 ]
 
 function Details({ node, nowMs }: { node: Node; nowMs: number }) {
@@ -211,7 +225,7 @@ function Details({ node, nowMs }: { node: Node; nowMs: number }) {
           rows={models}
           keyOf={({ model_profile_id }) => model_profile_id}
           textOf={({ model }) => model}
-          columns={modelColumns(nowMs)}
+          columns={modelColumns(node, nowMs)}
           first={{ title: 'Model', falling: false }}
         />
       )}
