@@ -1,4 +1,6 @@
 import type { Node } from '../../protocol/wire/admin/admin.ts'
+import { ActButton } from '../actions/act-button.tsx'
+import { loadModel, unloadModel } from '../actions/node-acts.ts'
 import { amount, duration, nothing, percent } from '../parts/format.ts'
 import { type Column, LongTable } from '../parts/long-table.tsx'
 import { memoryOf, type NodeModel } from '../parts/node-facts.ts'
@@ -70,6 +72,12 @@ export function NodeModels({ node, nowMs }: { node: Node; nowMs: number }) {
       textOf={({ model }) => model.model}
       columns={columnsAt(nowMs)}
       first={{ title: 'Model', falling: false }}
+      // Where the server does not say what is in memory, nobody can tell it to change that either.
+      actions={({ model: { model, loaded } }) =>
+        loaded !== null && (
+          <ActButton act={loaded ? unloadModel(node, model) : loadModel(node, model)} on={`${model} on ${node.name}`} />
+        )
+      }
     />
   )
 }
