@@ -8,6 +8,20 @@ const byName: readonly (readonly [RegExp, Modality])[] = [
   [/stable-?diffusion|\bsdxl?\b|flux[.-]|dall-?e|qwen-image/i, 'image'],
 ]
 
+/** Tasks as Hugging Face calls them, by which servers of speech and others say what a model is for. First match counts. */
+const byTask: readonly (readonly [RegExp, Modality])[] = [
+  [/speech|audio|voice|speaker/, 'audio'],
+  [/(?:text|image)-to-image/, 'image'],
+  [/^(?:feature-extraction|sentence-similarity)$/, 'embedding'],
+  [/^text-ranking$/, 'rerank'],
+  [/^text-generation$/, 'chat'],
+]
+
+/** null: it is a task that nobody here knows, or none. */
+export function modalityByTask(task: string | null): Modality | null {
+  return task === null ? null : (byTask.find(([pattern]) => pattern.test(task))?.[1] ?? null)
+}
+
 /** null: the name says nothing, and the model is taken to write text. */
 export function modalityByName(id: string): Exclude<Modality, 'chat'> | null {
   const found = byName.find(([pattern]) => pattern.test(id))

@@ -1,6 +1,6 @@
 import type { RuntimeKind } from '../protocol/wire/nodes/node.ts'
 import { ask, believable, countOf, type Fields, modelListOf, textOf } from './answers.ts'
-import { modalityByName } from './modality.ts'
+import { modalityByName, modalityByTask } from './modality.ts'
 import { jinaDialect, servedAs } from './rerank.ts'
 import { idleStatus, type ProbeFetch, type RuntimeModel, type RuntimeModule, type RuntimeStatus } from './runtime.ts'
 
@@ -36,5 +36,5 @@ function listedModel(entry: Fields): RuntimeModel {
     ready: true,
     loaded: null,
   }
-  return servedAs(model, modalityByName(id), 'probability')
+  return servedAs(model, modalityByTask(textOf(entry.task)) ?? modalityByName(id), 'probability')
 }

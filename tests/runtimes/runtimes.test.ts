@@ -225,6 +225,27 @@ const cases: Readonly<Record<string, RuntimeStatus>> = {
     models: [model('model-id-0', null, true, null), model('sabia-4', 128_000, true, null)],
     ...silent,
   },
+  'openai-speaches': {
+    kind: 'openai',
+    state: 'ready',
+    models: [
+      { ...model('Systran/faster-distil-small.en', null, true, null), modality: 'audio' },
+      { ...model('speaches-ai/voices-v1.0', null, true, null), modality: 'audio' },
+    ],
+    ...silent,
+  },
+  'openai-named': {
+    kind: 'openai',
+    state: 'ready',
+    models: [
+      { ...model('whisper-1', null, true, null), modality: 'audio' },
+      { ...model('tts-1', null, true, null), modality: 'audio' },
+      { ...model('dall-e-3', null, true, null), modality: 'image' },
+      { ...model('text-embedding-3-small', null, true, null), modality: 'embedding' },
+      model('gpt-4', null, true, null),
+    ],
+    ...silent,
+  },
   'openai-hostile': {
     kind: 'openai',
     state: 'ready',
