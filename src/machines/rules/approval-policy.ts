@@ -134,6 +134,8 @@ export const adminRoutes = {
     ['GET', '/v1/admin/customers/:customer_id/invoice'],
     noReasonYet,
   ),
+  // What the console shows by itself is no sensitive call: else its own reads would hide those of a person.
+  'billing.costs.read': read('operator', 'observability', '/v1/admin/billing/costs'),
   'billing.treasury.read': read('operator', 'billing', '/v1/admin/billing/treasury-report'),
   'audit.access.read': read('viewer', 'audit', '/v1/admin/access-events'),
   'audit.approval.read': read('viewer', 'audit', '/v1/admin/approval-events'),
@@ -173,8 +175,8 @@ export const adminRoutes = {
     'POST',
     '/v1/admin/customers/:customer_id/webhook-secret',
   ]),
-  'customer.list': read('operator', 'billing', '/v1/admin/customers'),
-  'customer.read': read('operator', 'billing', '/v1/admin/customers/:customer_id'),
+  'customer.list': read('operator', 'observability', '/v1/admin/customers'),
+  'customer.read': read('operator', 'observability', '/v1/admin/customers/:customer_id'),
 
   'node.enroll': change('operator', 'node_control', 'enrollment_token', ['POST', '/v1/admin/enrollment-tokens']),
   'node.enroll.withdraw': change('operator', 'node_control', 'enrollment_token', [
@@ -282,11 +284,12 @@ export const adminRoutes = {
     ...twoPeople,
     typedConfirmation: forkConfirmation,
   }),
-  'ledger.proof.read': read('operator', 'billing', '/v1/admin/ledger/proof'),
+  'ledger.proof.read': read('operator', 'observability', '/v1/admin/ledger/proof'),
   'ledger.check.read': read('operator', 'billing', '/v1/admin/ledger/check'),
 
   'receipt.read': read('viewer', 'settlement', '/v1/admin/receipts/:receipt_hash'),
   'request.list': read('viewer', 'observability', '/v1/admin/requests'),
+  'traffic.read': read('viewer', 'observability', '/v1/admin/traffic'),
   'request.read': read('viewer', 'observability', '/v1/admin/requests/:request_id'),
   'explain.read': read('viewer', 'observability', '/v1/admin/explain'),
   'mixture.list': read('viewer', 'observability', '/v1/admin/mixtures'),
