@@ -28,8 +28,6 @@ export interface Reading {
   loadEwmaMs: number | null
   /** Unix ms since when a call waits for the model to be loaded; null: none does. */
   loadStartedAtMs: number | null
-  /** The call that causes the load: others wait for it here, since one load serves them all. null: none is under way from here. */
-  loader: object | null
   /** Unix ms when the model was last seen to have come into memory; 0: never. */
   loadedAtMs: number
   /** How often it was seen to come into memory and to leave it, and how long calls waited for it, ms. */
@@ -89,7 +87,6 @@ export const newReading = (profileId: string): Reading => ({
   ownEwmaMs: null,
   loadEwmaMs: null,
   loadStartedAtMs: null,
-  loader: null,
   loadedAtMs: 0,
   loads: 0,
   unloads: 0,
@@ -147,25 +144,16 @@ export function loadProved(reading: Reading): void {
   reading.loadStartedAtMs = null
 }
 
-/** `call` was placed where the model is not in memory. */
-export function loadCaused(reading: Reading, call: object): void {
-  if (reading.cold) reading.loader ??= call
-}
-
-/** Another call waits there for the model. */
-export const isBeingLoaded = ({ cold, loader }: Reading): boolean => cold && loader !== null
-
-/** The call that caused the load has its first token, or has ended without one. */
-export function loadLeft(reading: Reading, call: object): void {
-  if (reading.loader !== call) return
-  reading.loader = null
+/** Nobody waits for the load any more, and it did not come to an end. */
+export function loadGivenUp(reading: Reading): void {
   if (reading.cold) reading.loadStartedAtMs = null
 }
 
 /** What its server says of a load. null: none is under way; undefined: it does not say. */
-export function loadHeard(reading: Reading, sinceMs: number | null | undefined): void {
-  if (!reading.cold || sinceMs === undefined || reading.loader !== null) return
-  reading.loadStartedAtMs = sinceMs
+export function loadHeard(reading: Reading, sinceMs: number | null | undefined, anyWaits: boolean): void {
+  if (!reading.cold || sinceMs === undefined) return
+  if (sinceMs !== null) reading.loadStartedAtMs = sinceMs
+  else if (!anyWaits) reading.loadStartedAtMs = null
 }
 
 /** The model has come into memory: whoever waited for it knows how long it took. */
