@@ -19,6 +19,7 @@ export interface Options {
 
 export const usage = `npm run bench -- [options]            Penstock against a raw Bun pass-through and against no proxy at all
 npm run bench -- affinity [--write]    prefix affinity against round robin and least in flight
+npm run bench -- decision [--write]    the choice of a node: µs for a decision, µs for a hashed block
 npm run bench -- mixture [--write]     what a mixture adds to its slowest expert
 npm run bench -- tunnel [--write]      a node agent over its tunnel against the same agent reached directly
 npm run bench -- consoles [--write]    chat with 50 consoles open against none
@@ -65,7 +66,7 @@ const flags = {
   help: { type: 'boolean', default: false },
 } as const
 
-const benches = ['gateway', 'affinity', 'mixture', 'tunnel', 'consoles', 'paid', 'ledger'] as const
+const benches = ['gateway', 'affinity', 'decision', 'mixture', 'tunnel', 'consoles', 'paid', 'ledger'] as const
 export type Bench = (typeof benches)[number]
 
 export function readOptions(args: readonly string[]): Options & { readonly command: Bench | 'help' } {

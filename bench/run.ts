@@ -2,6 +2,7 @@ import { writeFileSync } from 'node:fs'
 import { compareAffinity } from './affinity.ts'
 import { compare } from './compare.ts'
 import { compareConsoles } from './consoles.ts'
+import { benchDecision } from './decision.ts'
 import { benchLedger } from './ledger.ts'
 import { benchMixture } from './mixture.ts'
 import { type Bench, type Options, readOptions, UsageError, usage } from './options.ts'
@@ -21,6 +22,7 @@ async function gateway(options: Options): Promise<string> {
 const benches: Readonly<Record<Bench, (options: Options) => Promise<string>>> = {
   gateway,
   affinity: compareAffinity,
+  decision: benchDecision,
   mixture: benchMixture,
   tunnel: compareTunnel,
   consoles: compareConsoles,

@@ -54,8 +54,8 @@ const layers: Readonly<Record<string, Layer>> = {
     reserved: callsOut,
   },
   node: {
-    imports: ['vocabulary', 'protocol', 'listener', 'transport', 'polling', 'runtimes'],
-    packages: ['elysia', '@sinclair/typebox', '@noble/', 'node:', 'bun'],
+    imports: ['vocabulary', 'protocol', 'machines', 'listener', 'transport', 'polling', 'runtimes'],
+    packages: ['elysia', 'xstate', '@sinclair/typebox', '@noble/', 'node:', 'bun'],
   },
   'fake-node': { imports: ['vocabulary', 'protocol'], packages: ['elysia', '@sinclair/typebox', 'node:', 'bun'] },
   client: { imports: ['vocabulary', 'protocol'], packages: ['@noble/'] },
@@ -63,7 +63,7 @@ const layers: Readonly<Record<string, Layer>> = {
   // In a browser, with the verifier that the command has.
   'verify-page': { imports: ['vocabulary', 'protocol'], packages: ['@noble/'] },
   // What works on a gateway's storage beside the gateway, or without it.
-  offline: { imports: ['vocabulary', 'db', 'actors'], packages: ['node:', 'bun'] },
+  offline: { imports: ['vocabulary', 'polling', 'db', 'actors'], packages: ['node:', 'bun'] },
   cli: { imports: ['vocabulary', 'protocol', 'client'], packages: ['@sinclair/typebox', 'node:', 'bun'] },
 }
 /** Files that stand above the table, and the rooms a single file may enter beyond its layer. */
@@ -72,7 +72,9 @@ const doors: Readonly<Record<string, readonly string[]>> = {
   'src/cli/commands/gateway/serve.ts': ['main'],
   'src/cli/commands/nodes/node.ts': ['node'],
   'src/cli/commands/nodes/node-keys.ts': ['node'],
+  'src/cli/commands/nodes/servers-here.ts': ['node'],
   'src/cli/commands/gateway/offline.ts': ['offline'],
+  'src/cli/commands/gateway/doctor.ts': ['offline'],
   'src/cli/commands/gateway/chain.ts': ['offline'],
   'src/cli/commands/gateway/fake-node.ts': ['fake-node'],
 }

@@ -1,5 +1,15 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { existsSync, readFileSync, statSync } from 'node:fs'
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { YAML } from 'bun'
 import { type FakeNode, startFakeNode } from '../src/fake-node/fake-node.ts'
@@ -121,6 +131,7 @@ test('every setting that a file names exists, and the file that it runs does, to
     'new-secrets.sh',
     'penstock.service',
     'penstock-backup.service',
+    'penstock-node.service',
     'nginx.conf',
     'Caddyfile',
   ]
@@ -186,4 +197,30 @@ test('§6: the proxies wait longer than the gateway, and buffer nothing', () => 
   const bodyBytes = Number(/client_max_body_size (\d+)m;/.exec(nginx)?.[1] ?? 0) * 1024 * 1024
   expect(bodyBytes).toBeGreaterThanOrEqual(settings.SVC_CHAT_BODY_BYTES_MAX.default)
   expect(read('Caddyfile')).toContain('flush_interval -1')
+})
+
+test.skipIf(Bun.which('systemd-analyze') === null)('the unit of the gateway is exposed by 2.5 at most', () => {
+  const args = ['systemd-analyze', 'security', '--offline=true', join(root, 'ops/penstock.service')]
+  const said = Bun.spawnSync(args, { env: { ...process.env, SYSTEMD_PAGER: '' } }).stdout.toString()
+  expect(Number(/exposure level for penstock\.service: ([0-9.]+)/.exec(said)?.[1])).toBeLessThanOrEqual(2.5)
+})
+
+test('§22: what starts the agent with the computer runs what the pasted line has left, and never starts a revoked one again', () => {
+  const unit = read('penstock-node.service')
+  expect(unit).toContain('WorkingDirectory=%h/.local/share/penstock')
+  expect(unit).toContain('Restart=on-failure')
+  const plist = read('penstock-node.plist')
+  expect(plist).toMatch(/<key>SuccessfulExit<\/key>\s*<false\/>/)
+  for (const text of [unit, plist.replaceAll('&amp;', '&')]) {
+    const script =
+      /(?:ExecStart=\/bin\/sh -c '|<string>)((?:cd "[^"]*" && )?exec "\$\(command -v bun[^<']*)/.exec(text)?.[1] ?? ''
+    // In a folder as the line leaves it, where no other Bun is found.
+    const home = mkdtempSync(join(tmpdir(), 'penstock-unit-'))
+    const folder = join(home, '.local/share/penstock')
+    mkdirSync(folder, { recursive: true })
+    writeFileSync(join(folder, 'bun'), '#!/bin/sh\necho "$PWD $*"\n', { mode: 0o755 })
+    const ran = Bun.spawnSync(['/bin/sh', '-c', script], { cwd: folder, env: { HOME: home, PATH: '/nowhere' } })
+    expect(ran.stdout.toString().trim()).toBe(`${realpathSync(folder)} agent.mjs`)
+    rmSync(home, { recursive: true })
+  }
 })

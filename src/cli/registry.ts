@@ -4,8 +4,10 @@ import { keys } from './commands/accounts/keys.ts'
 import { payouts } from './commands/accounts/payouts.ts'
 import { audit } from './commands/audit/audit.ts'
 import { chain } from './commands/gateway/chain.ts'
+import { doctor } from './commands/gateway/doctor.ts'
 import { explain } from './commands/gateway/explain.ts'
 import { fakeNode } from './commands/gateway/fake-node.ts'
+import { logs } from './commands/gateway/logs.ts'
 import { backup, resetAdmin, restore } from './commands/gateway/offline.ts'
 import { serve } from './commands/gateway/serve.ts'
 import { status } from './commands/gateway/status.ts'
@@ -23,6 +25,8 @@ export const verbs: readonly Verb[] = [
   serve,
   node,
   status,
+  logs,
+  doctor,
   chat,
   jobs,
   models,

@@ -1,9 +1,11 @@
 import { useEffect, useRef } from 'preact/hooks'
+import { ActDialog, DoneNotice } from './actions/dialog.tsx'
+import { readPolicy } from './actions/policy.ts'
 import { duration } from './parts/format.ts'
 import { useNow } from './parts/small.tsx'
 import { Loading } from './parts/states.tsx'
 import { SignIn } from './sign-in.tsx'
-import { connection, followGateway, heard, retryNow } from './state/live.ts'
+import { connection, followGateway, heard, retryNow, snapshots } from './state/live.ts'
 import { useRoutes } from './state/load.ts'
 import { usePlace } from './state/place.ts'
 import { role, signOut, token } from './state/session.ts'
@@ -63,6 +65,13 @@ function Header({ shown, current }: { shown: readonly View[]; current: string })
 
 function Console() {
   useEffect(followGateway, [])
+  const snapshot = snapshots.value
+  useEffect(() => {
+    const ending = new AbortController()
+    // Without it nothing can be done, which the next connection mends.
+    readPolicy(ending.signal).catch(() => {})
+    return () => ending.abort()
+  }, [snapshot])
   const routes = useRoutes()
   const { view: hash } = usePlace()
   const main = useRef<HTMLElement>(null)
@@ -80,9 +89,11 @@ function Console() {
       </button>
       <Header shown={shown} current={view?.id ?? ''} />
       <LostConnection />
+      <DoneNotice />
       <main ref={main} tabIndex={-1} class={stale ? 'stale' : ''}>
         {view !== undefined ? <view.View /> : !stale && <Loading what="the console" rows={6} />}
       </main>
+      <ActDialog />
     </>
   )
 }

@@ -38,6 +38,7 @@ import { inferenceRoutes } from './routes/inference.ts'
 import { marketplaceRoutes } from './routes/marketplace.ts'
 import { modelRoutes } from './routes/models.ts'
 import { agentFileRoutes } from './routes/node-agent/agent-file.ts'
+import { bunFileRoutes } from './routes/node-agent/bun-file.ts'
 import { enrollRoutes } from './routes/node-agent/enroll.ts'
 import { keyVerifyRoutes } from './routes/node-agent/key-verify.ts'
 import { routerKeyRoutes } from './routes/node-agent/router-keys.ts'
@@ -102,6 +103,7 @@ export function createApp(gateway: GatewayHandle): AnyElysia {
     .use(nodeRoutes(context))
     .use(enrollmentTokenRoutes(context))
     .use(agentFileRoutes(context))
+    .use(bunFileRoutes(context))
     .use(enrollRoutes(context))
     .use(routerKeyRoutes(context))
     .use(keyVerifyRoutes(context))

@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { product } from '../brand.ts'
 import { descriptors } from '../host/descriptors.ts'
 import { openPrivateFolder, type PrivateFolder } from '../host/private-files.ts'
+import type { RuntimeId } from '../ids.ts'
 import { watchDescriptors } from '../listener/descriptor-watch.ts'
 import { nodeBaseUrl } from '../transport/direct.ts'
 import { loadTransportKeys, type TransportKeys } from './commands/transport-keys.ts'
@@ -13,8 +14,18 @@ import { checkJoining, enrolled, type JoinOptions } from './membership/joining.t
 import { createMembership, type Membership, type Place } from './membership/membership.ts'
 import { lexicalRuntime } from './rerank/lexical-runtime.ts'
 import { createRoutes, type Served } from './routes.ts'
-import type { RuntimeTimes } from './runtimes/local-runtime.ts'
-import { type DeclaredRanker, type RuntimeKey, type RuntimeSet, startRuntimes } from './runtimes/runtime-set.ts'
+import { type RuntimeTimes, runtimeTimes } from './runtimes/local-runtime.ts'
+import {
+  type DeclaredRanker,
+  type RuntimeKey,
+  type RuntimeSet,
+  type RuntimeSetOptions,
+  startRuntimes,
+} from './runtimes/runtime-set.ts'
+import type { ServerTimes } from './servers/model-server.ts'
+import { type ModelServers, startModelServers } from './servers/model-servers.ts'
+import { loadModels, type ModelsFile } from './servers/models-file.ts'
+import { ServerRuntime } from './servers/server-runtime.ts'
 import { type NodeTunnel, startTunnel } from './tunnel/tunnel-client.ts'
 
 export interface NodeOptions extends JoinOptions {
@@ -35,6 +46,7 @@ export interface NodeOptions extends JoinOptions {
   readonly discoverMs?: number
   /** How long running work may take at the stop, ms. */
   readonly graceMs?: number
+  readonly serverTimes?: Partial<ServerTimes>
 }
 
 export interface RunningNode {
@@ -53,6 +65,8 @@ export interface RunningNode {
   readonly transportKeys: TransportKeys
   /** null if the gateway calls this agent at its `endpoint_url`, or if there is no gateway. */
   readonly tunnel: NodeTunnel | null
+  /** Resolves when an operator has revoked or removed the node, as the gateway says over the tunnel. */
+  readonly revoked: Promise<void>
   /** Stops in order: accepts nothing new, lets running work end, then closes tunnel, port and polls. */
   stop(): Promise<void>
 }
@@ -80,6 +94,8 @@ interface Started {
   readonly identity: Identity
   readonly transportKeys: TransportKeys
   readonly runtimes: RuntimeSet
+  /** null without a `models.json`. */
+  readonly servers: ModelServers | null
   readonly served: Served
   readonly port: number
   readonly unlock: () => void
@@ -100,10 +116,11 @@ function checkUrls({ runtimes, rankers = [], runtimeKeys = [] }: NodeOptions): v
 export async function startNode(options: NodeOptions): Promise<RunningNode> {
   checkUrls(options)
   const folder = openPrivateFolder(options.dataDir)
+  const models = loadModels(folder.path)
   const enrolledBefore = checkJoining(options, folder)
   const unlock = lockFolder(folder)
   const place = { membership: null as Membership | null, decided: Promise.resolve() as Promise<unknown> }
-  const started = await open(options, folder, place, unlock).catch((error: unknown) => {
+  const started = await open(options, { folder, models, place, unlock }).catch((error: unknown) => {
     unlock()
     throw listenFault(error, options.port)
   })
@@ -122,10 +139,30 @@ export async function startNode(options: NodeOptions): Promise<RunningNode> {
   return { ...running(started, place.membership), enrolledBefore }
 }
 
-async function open(options: NodeOptions, folder: PrivateFolder, place: Place, unlock: () => void): Promise<Started> {
+interface Opening {
+  readonly folder: PrivateFolder
+  readonly models: ModelsFile | null
+  readonly place: Place
+  readonly unlock: () => void
+}
+
+/** One runtime for each model of `models.json`. */
+function serverRuntimes(servers: ModelServers, times: RuntimeTimes): NonNullable<RuntimeSetOptions['builtIn']> {
+  const made = servers.list.map((server) => {
+    const make = (runtimeId: RuntimeId, changed: () => void) =>
+      new ServerRuntime({ runtimeId, servers, server, times, changed })
+    return [`model:${server.model.id}`, make] as const
+  })
+  return Object.fromEntries(made)
+}
+
+async function open(options: NodeOptions, { folder, models, place, unlock }: Opening): Promise<Started> {
   const { log, hostname } = options
   const identity = loadIdentity(folder)
   const transportKeys = loadTransportKeys({ folder, identity: identity.key })
+  const given = options.serverTimes === undefined ? {} : { times: options.serverTimes }
+  const servers = models === null ? null : await startModelServers({ file: models, folder, log, ...given })
+  const ports = models?.models.map(({ port }) => port).filter((port) => typeof port === 'number')
   const runtimes = await startRuntimes({
     folder,
     log,
@@ -134,7 +171,11 @@ async function open(options: NodeOptions, folder: PrivateFolder, place: Place, u
     keys: options.runtimeKeys ?? [],
     discover: options.discover,
     ownPort: options.port,
-    builtIn: { lexical: lexicalRuntime },
+    builtIn: {
+      lexical: lexicalRuntime,
+      ...(servers === null ? {} : serverRuntimes(servers, options.runtimeTimes ?? runtimeTimes)),
+    },
+    serverPorts: ports ?? [],
     ...(options.discoverMs === undefined ? {} : { discoverMs: options.discoverMs }),
     ...(options.runtimeTimes === undefined ? {} : { times: options.runtimeTimes }),
   })
@@ -145,14 +186,19 @@ async function open(options: NodeOptions, folder: PrivateFolder, place: Place, u
     const port = app.server?.port ?? options.port
     const unwatch = watchDescriptors(descriptors, { server: () => app.server, log })
     log.info('listening', { port })
-    return { options, folder, identity, transportKeys, runtimes, served, port, unlock, unwatch }
+    return { options, folder, identity, transportKeys, runtimes, servers, served, port, unlock, unwatch }
   } catch (error) {
     runtimes.stop()
+    await servers?.stop()
     throw error
   }
 }
 
-function openTunnel({ options, identity, runtimes, served }: Started, membership: Membership): NodeTunnel | null {
+function openTunnel(
+  { options, identity, runtimes, served }: Started,
+  membership: Membership,
+  revoked: () => void,
+): NodeTunnel | null {
   const { enrollment, nodeId } = membership
   if (enrollment.endpoint_url !== null) return null
   const tunnel = startTunnel({
@@ -163,6 +209,7 @@ function openTunnel({ options, identity, runtimes, served }: Started, membership
     handle: served.routes.handle,
     // This is only a hint, after which the gateway asks for the signed status.
     status: () => '{"changed":true}',
+    revoked,
     log: (event, fields) => options.log.info(event, fields),
   })
   runtimes.onChange(() => tunnel.statusChanged())
@@ -171,7 +218,8 @@ function openTunnel({ options, identity, runtimes, served }: Started, membership
 
 function running(started: Started, membership: Membership | null): Omit<RunningNode, 'enrolledBefore'> {
   const { options, identity, runtimes, port, served } = started
-  const tunnel = membership === null ? null : openTunnel(started, membership)
+  const revoked = Promise.withResolvers<void>()
+  const tunnel = membership === null ? null : openTunnel(started, membership, revoked.resolve)
   let stopping: Promise<void> | null = null
   return {
     nodeId: membership?.nodeId ?? null,
@@ -183,6 +231,7 @@ function running(started: Started, membership: Membership | null): Omit<RunningN
     runtimes,
     transportKeys: started.transportKeys,
     tunnel,
+    revoked: revoked.promise,
     stop: () => {
       stopping ??= stopOrderly(started, tunnel)
       return stopping
@@ -207,10 +256,11 @@ async function stopOrderly(started: Started, tunnel: NodeTunnel | null): Promise
   await close(started)
 }
 
-async function close({ options, runtimes, served, unlock, unwatch }: Started): Promise<void> {
+async function close({ options, runtimes, servers, served, unlock, unwatch }: Started): Promise<void> {
   unwatch()
   await served.routes.app.server?.stop(true)
   runtimes.stop()
+  await servers?.stop()
   unlock()
   options.log.flush()
 }

@@ -6,7 +6,7 @@ import type { Probe } from './node-watch.ts'
 /** A longer answer is not an answer to a status question. */
 export const probeBytesMax = 1024 * 1024
 
-function probeFetch(transport: NodeTransport, signal: AbortSignal): ProbeFetch {
+export function probeFetch(transport: NodeTransport, signal: AbortSignal): ProbeFetch {
   return async (path) => {
     const response = await transport.fetch(path, { method: 'GET', signal })
     // The body is always read, because an unread body would block its connection.

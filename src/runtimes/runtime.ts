@@ -1,5 +1,5 @@
 import type { ChatRequest } from '../protocol/wire/inference/chat.ts'
-import type { Modality } from '../protocol/wire/nodes/agent.ts'
+import type { Modality, ModelServerState } from '../protocol/wire/nodes/agent.ts'
 import type { RuntimeKind } from '../protocol/wire/nodes/node.ts'
 import type { RankingTraits, RerankDialect } from './ranking.ts'
 
@@ -24,6 +24,14 @@ export interface RuntimeModel {
   readonly ready: boolean
   /** True if the model is already in memory. null if the server does not say. */
   readonly loaded: boolean | null
+  /** Unix ms since when it is being loaded. Absent or null: it is not, or the server does not say. */
+  readonly loadingSinceMs?: number | null
+  /** What it takes of the memory of its computer, where a file of its owner says so. */
+  readonly memoryMb?: number
+  /** To load it, another model would have to leave memory. Absent: the server does not say. */
+  readonly evicts?: boolean
+  /** Of an agent's own model server. */
+  readonly serverState?: ModelServerState
   /** Absent: chat. */
   readonly modality?: Modality
   /** How a model that ranks does so. */
@@ -42,6 +50,21 @@ export interface RuntimeStatus {
   readonly queueDepth: number | null
 }
 
+/** How a model server is told something: the status of its answer to a POST with this JSON. */
+export interface ToldServer {
+  readonly get: ProbeFetch
+  post(path: string, body: object): Promise<number>
+}
+
+/** Resolves when the server has done it, which may take as long as a load; false: it would not, or knows no such thing. */
+export type ModelWish = (server: ToldServer, model: Pick<RuntimeModel, 'id' | 'modality'>) => Promise<boolean>
+
+/** A kind of server that brings models into memory, and lets them go, when it is told to. */
+export interface ModelLoads {
+  readonly load: ModelWish
+  readonly unload: ModelWish
+}
+
 /** One kind of model server: one file in this folder, one line in the registry. */
 export interface RuntimeModule {
   readonly kind: RuntimeKind
@@ -58,6 +81,8 @@ export interface RuntimeModule {
   readonly freesLate?: (request: ChatRequest) => boolean
   /** How to ask for a ranking. Absent if this kind of server cannot rank. */
   readonly rerank?: RerankDialect
+  /** How it is told which models to have in memory. Absent if nobody can tell it. */
+  readonly loads?: ModelLoads
 }
 
 /** A status with no model and no word on slots. */

@@ -97,6 +97,13 @@ export const chatSettings = {
     max: 60_000,
     meaning: 'How long a request waits for a free slot before it gets 429, ms',
   },
+  SVC_COLD_WAIT_MS: {
+    kind: 'number',
+    default: 180_000,
+    min: 1_000,
+    max: 3_600_000,
+    meaning: 'How long a request waits for a model that is being loaded before it gets 503, ms',
+  },
   SVC_QUEUE_WAITING_MAX: {
     kind: 'number',
     default: 64,

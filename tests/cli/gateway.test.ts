@@ -198,7 +198,13 @@ test('nodes: set, drain, resume, list, and removal of another', async () => {
   expect(await cli.json('nodes', 'resume', nodeId)).toMatchObject({ admin_state: 'active' })
   const { out } = await cli.run(['nodes', 'list'])
   expect(out).toMatch(new RegExp(`${nodeId} +box +(ready|live) `))
-  const added = await cli.run(['nodes', 'add', '127.0.0.1:9', '--customer', customerId, '--json'])
+  const count = async () => (await cli.json<{ count: number }>('nodes', 'list')).count
+  const before = await count()
+  const looked = await cli.run(['nodes', 'add', '127.0.0.1:9', '--customer', customerId])
+  expect([looked.code, looked.out, await count()]).toEqual([3, '', before])
+  expect(looked.err).toContain('Nothing listens there.')
+  expect(looked.err).toContain('--anyway')
+  const added = await cli.run(['nodes', 'add', '127.0.0.1:9', '--customer', customerId, '--anyway', '--json'])
   const other = JSON.parse(added.out) as Node
   expect([added.code, other.url]).toEqual([3, 'http://127.0.0.1:9'])
   expect(added.err).toContain('Nothing listens there.')

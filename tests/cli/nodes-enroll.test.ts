@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { existsSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdtempSync, readFileSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type FakeNode, startFakeNode } from '../../src/fake-node/fake-node.ts'
@@ -41,8 +41,7 @@ const paste = (line: string) =>
     stdio: ['ignore', 'pipe', 'pipe'],
   })
 /** As somebody would change the line whose model server is not where the agent looks by itself. */
-const beside = (line: string) =>
-  line.replace(' --token ', ` --listen 127.0.0.1:0 --no-discover --runtime ${server.url} --token `)
+const beside = (line: string) => `${line} --listen 127.0.0.1:0 --no-discover --runtime ${server.url}`
 
 test('§22: the pasted line fetches the agent, checks it, starts it, and the machine serves chats', async () => {
   const made = await enroll('--reason', 'new machine')
@@ -87,7 +86,28 @@ test('§22: without Bun on the machine npm fetches it, and the agent stands in n
   expect(await agent.exited).toBe(0)
   await untilState(gateway, nodeId, 'stale')
 
+  // A computer of the gateway's own platform gets the very Bun that the gateway runs on, before npm is asked.
   rmSync(join(tools, 'npx'))
+  for (const tool of ['uname', 'chmod']) symlinkSync(Bun.which(tool) ?? '', join(tools, tool))
+  const passedOn = await enroll()
+  expect(passedOn.bun?.sha256).toBe(sha256Hex(readFileSync(process.execPath)))
+  const second = Bun.spawn(['sh', '-c', `exec ${beside(passedOn.line)} --data-dir ${join(tools, 'second')}`], {
+    env: { HOME: join(tools, 'home'), PATH: tools },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  const [, secondId = ''] = await firstMatch(second.stdout, /This node is (node_\w+)/)
+  expect(sha256Hex(readFileSync(join(tools, 'home/.local/share/penstock/bun')))).toBe(passedOn.bun?.sha256 ?? '')
+  // An operator's revocation ends it, with a sentence and as an orderly end: a service manager need not start it again.
+  await untilState(gateway, secondId, 'ready')
+  await cli.json('nodes', 'revoke', secondId)
+  expect(await second.exited).toBe(0)
+  expect(await new Response(second.stderr).text()).toContain('An operator has revoked or removed this node')
+  const locked = await fetch(passedOn.bun?.url ?? '', {
+    headers: { authorization: `Bearer ${passedOn.enrollment_token}` },
+  })
+  expect(locked.status).toBe(401)
+
+  for (const tool of ['uname', 'chmod']) rmSync(join(tools, tool))
   const without = Bun.spawn(['sh', '-c', (await enroll()).line], {
     env: { HOME: join(tools, 'home'), PATH: tools },
     stdio: ['ignore', 'ignore', 'pipe'],
@@ -95,6 +115,34 @@ test('§22: without Bun on the machine npm fetches it, and the agent stands in n
   expect(await without.exited).toBe(1)
   expect(await new Response(without.stderr).text()).toContain('Bun, or Node with npm')
   rmSync(tools, { recursive: true })
+})
+
+test('§22: without Bun and without a network the line ends at once, and says why', async () => {
+  const tools = mkdtempSync(join(tmpdir(), 'penstock-cut-off-'))
+  for (const tool of ['sh', 'mkdir', 'curl', 'sha256sum', 'mv', 'node', 'npx']) {
+    symlinkSync(realpathSync(Bun.which(tool) ?? ''), join(tools, tool))
+  }
+  const began = performance.now()
+  const cutOff = Bun.spawn(['sh', '-c', (await enroll()).line], {
+    env: { HOME: join(tools, 'home'), PATH: tools, npm_config_registry: 'http://127.0.0.1:9' },
+    stdio: ['ignore', 'ignore', 'pipe'],
+  })
+  expect(await cutOff.exited).toBe(1)
+  expect(await new Response(cutOff.stderr).text()).toContain('a network to fetch Bun')
+  // 77 s with the retries of npm.
+  expect(performance.now() - began).toBeLessThan(30_000)
+  rmSync(tools, { recursive: true })
+})
+
+test('§22: an agent that serves no model says why, server by server', async () => {
+  const alone = cli.start(['node', '--listen', '127.0.0.1:0', '--no-discover', '--runtime', 'http://127.0.0.1:9'])
+  await firstMatch(alone.stdout, /none yet\n +http:\/\/127\.0\.0\.1:9: Nothing listens there\. Is the server started/)
+  alone.kill('SIGINT')
+  expect(await alone.exited).toBe(0)
+  const none = cli.start(['node', '--listen', '127.0.0.1:0', '--no-discover'])
+  await firstMatch(none.stdout, /No model server was found .*: --runtime URL/)
+  none.kill('SIGINT')
+  expect(await none.exited).toBe(0)
 })
 
 test('§22: what is not the very agent that the line speaks of is not started', async () => {
@@ -113,7 +161,7 @@ test('§22: what is not the very agent that the line speaks of is not started', 
 test('§24: the line is the last thing printed, with a warning when another machine cannot follow it', async () => {
   const { code, out, err } = await cli.run(['nodes', 'enroll', 'shed', '--customer', customer.customerId])
   expect(code).toBe(0)
-  expect(out.trimEnd().split('\n').at(-1)).toMatch(/^sh -c 'set -e; .*'$/)
+  expect(out.trimEnd().split('\n').at(-1)).toMatch(/^sh -c 'set -e; .*' penstock$/)
   expect(err).toContain('SVC_PUBLIC_URL')
 })
 

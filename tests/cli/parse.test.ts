@@ -93,6 +93,8 @@ describe('§24: every command', () => {
       'node',
       ...['create', 'list', 'revoke'].map((command) => `node keys ${command}`),
       'status',
+      'logs',
+      'doctor',
       'chat',
       ...['submit', 'show', 'list', 'cancel'].map((command) => `jobs ${command}`),
       ...['list', 'set', 'alias', 'remove'].map((command) => `models ${command}`),

@@ -78,6 +78,17 @@ describe.skipIf(!hasBrowser)('every view, in light and dark and on a phone', () 
       await good(console, 'pool')
       await picture('pool')
 
+      await console.show('Models')
+      await page.getByRole('row', { name: /qwen3-32b/ }).waitFor()
+      await good(console, 'models')
+      await picture('models')
+
+      await console.show('Customers')
+      await page.getByRole('link', { name: 'workshop' }).click()
+      await page.getByRole('heading', { name: 'Keys' }).waitFor()
+      await good(console, 'customer')
+      await picture('customer')
+
       await console.show('Traffic')
       await page.getByRole('row', { name: /llama/ }).waitFor()
       await page.getByRole('img', { name: /^Requests, last/ }).waitFor()
@@ -154,9 +165,15 @@ describe.skipIf(!hasBrowser)('every view, in light and dark and on a phone', () 
 
       await console.show('Audit')
       await page.getByRole('heading', { name: /^Last \d+ hours/ }).waitFor()
-      await page.getByRole('group', { name: /^Actions/ }).waitFor()
       await good(console, 'audit')
       await picture('audit')
+      await page.getByRole('link', { name: 'Approvals' }).click()
+      await page.getByRole('group', { name: 'What was changed, newest first' }).waitFor()
+      await good(console, 'audit-approvals')
+      await picture('audit-approvals')
+      await page.getByRole('link', { name: 'Policy' }).click()
+      await page.getByRole('group', { name: /^Actions/ }).waitFor()
+      await good(console, 'audit-policy')
 
       await console.show('Try it')
       await page.getByLabel('Gateway key').fill(pool.customer.key)
@@ -183,6 +200,8 @@ describe.skipIf(!hasBrowser)('every view, in light and dark and on a phone', () 
       const shown = await console.page.getByRole('navigation', { name: 'Views' }).getByRole('link').allTextContents()
       expect(shown).toEqual([
         'Pool',
+        'Models',
+        'Customers',
         'Statecharts',
         'Traffic',
         'Requests',

@@ -88,6 +88,24 @@ describe('§22: enrolment', () => {
     expect(readdirSync(dataDir)).not.toContain('enrollment.json')
   })
 
+  test('an agent that was once allowed a gateway without TLS need not be told again', async () => {
+    const agent = await started({ insecure: true })
+    await agent.stop()
+    const { gateway, dataDir } = agent
+    const file = join(dataDir, 'enrollment.json')
+    const stored = JSON.parse(readFileSync(file, 'utf8')) as { insecure?: boolean }
+    expect(stored.insecure).toBe(true)
+    // As if the gateway were another computer of the house.
+    const elsewhere = { ...stored, gateway_url: 'http://gateway.example', tunnel_url: 'ws://gateway.example/t' }
+    writeFileSync(file, JSON.stringify(elsewhere))
+    const again = await startLoneAgent({ gateway, dataDir, gatewayUrl: 'http://gateway.example', token: '' })
+    undo.push(() => again.stop())
+    await again.stop()
+    writeFileSync(file, JSON.stringify({ ...elsewhere, insecure: undefined }))
+    const refused = await failure(startLoneAgent({ gateway, dataDir, gatewayUrl: 'http://gateway.example', token: '' }))
+    expect(refused).toContain('--insecure')
+  })
+
   test('a folder of another gateway is not taken over', async () => {
     const agent = await started()
     await agent.stop()

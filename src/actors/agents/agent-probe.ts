@@ -6,7 +6,14 @@ import { probeBytesMax } from '../../polling/runtime-probe.ts'
 import { foreignJson } from '../../protocol/json/foreign-json.ts'
 import type { VerifyKey } from '../../protocol/signing/ed25519.ts'
 import { newNonce, statusMessage } from '../../protocol/signing/signatures.ts'
-import { type AgentRuntime, NodeStatus, nodeStatusPath, type TransportKey } from '../../protocol/wire/nodes/agent.ts'
+import {
+  type AgentModel,
+  type AgentRuntime,
+  NodeStatus,
+  nodeStatusPath,
+  type TransportKey,
+} from '../../protocol/wire/nodes/agent.ts'
+import type { RuntimeModel } from '../../runtimes/runtime.ts'
 import type { NodeTransport } from '../../transport/transport.ts'
 import { isOwnTransportKey } from './transport-keys.ts'
 
@@ -33,13 +40,26 @@ function withoutOddModels(value: unknown): unknown {
   return { ...(value as object), runtimes: runtimes.map(clean) }
 }
 
-function reportOf(runtime: AgentRuntime): RuntimeReport {
-  const models = runtime.models.map(({ id, modality, context_length, ready, loaded }) => ({
-    id,
-    modality,
-    contextLength: context_length,
-    ready,
-    loaded,
+/** What an agent says of a model whose server it runs itself; `sentAtMs`: by its clock, which need not be right. */
+function servedModel(model: AgentModel, sentAtMs: number): Partial<RuntimeModel> {
+  const { loading_since, memory_mb, evicts, server_state } = model
+  const loadingMs = loading_since == null ? null : Math.max(0, sentAtMs - Date.parse(loading_since))
+  return {
+    ...(loading_since === undefined ? {} : { loadingSinceMs: loadingMs === null ? null : Date.now() - loadingMs }),
+    ...(memory_mb === undefined ? {} : { memoryMb: memory_mb }),
+    ...(evicts === undefined ? {} : { evicts }),
+    ...(server_state === undefined ? {} : { serverState: server_state }),
+  }
+}
+
+function reportOf(runtime: AgentRuntime, sentAtMs: number): RuntimeReport {
+  const models = runtime.models.map((model) => ({
+    id: model.id,
+    modality: model.modality,
+    contextLength: model.context_length,
+    ready: model.ready,
+    loaded: model.loaded,
+    ...servedModel(model, sentAtMs),
   }))
   return {
     label: runtime.runtime_id,
@@ -78,7 +98,8 @@ export function createAgentProbe(options: AgentProbeOptions): Probe {
       if (!isSigned(value, nonce, options)) return { kind: 'failed', code: 'signature_invalid' }
       const status = withoutOddModels(value)
       if (!checkStatus.Check(status)) return { kind: 'failed', code: 'malformed' }
+      const sentAtMs = Date.parse(status.sent_at)
       published(status.transport_keys.filter((key) => isOwnTransportKey(key, identity)))
-      return { kind: 'answered', reports: status.runtimes.map(reportOf) }
+      return { kind: 'answered', reports: status.runtimes.map((runtime) => reportOf(runtime, sentAtMs)) }
     })
 }

@@ -48,6 +48,8 @@ export interface Enrollment {
    * or `invalid_state` (this identity was enrolled before). A refused request leaves the token as it was.
    */
   enroll(request: EnrollRequest): Promise<EnrolledNode>
+  /** Whether this token could enrol a node now. It stays as it is. */
+  isOpen(token: string): Promise<boolean>
 }
 
 export interface EnrollmentOptions {
@@ -85,6 +87,7 @@ export function createEnrollment(options: EnrollmentOptions): Enrollment {
         await trail.record(tx, audit, { targetId: tokenId })
       }),
     enroll: (request) => enroll(request, options),
+    isOpen: async (token) => (await findGrant(token, options)) !== null,
   }
 }
 
@@ -109,14 +112,21 @@ function provenKey(request: EnrollRequest): VerifyKey {
   return key
 }
 
-async function enroll(request: EnrollRequest, options: EnrollmentOptions): Promise<EnrolledNode> {
-  const { db, peppers, endpoints } = options
-  const key = provenKey(request)
-  const { enrollment_token: token, endpoint_url: endpointUrl } = request
-  if (!isWellFormedToken(token, 'enroll')) throw tokenInvalid()
+/** null: unknown, used, expired, or no such token at all. */
+async function findGrant(token: string, { db, peppers }: EnrollmentOptions) {
+  if (!isWellFormedToken(token, 'enroll')) return null
   const hashes = peppers.map((pepper) => hashToken(pepper, token))
   const grant = await rows.findEnrollmentToken(db, hashes)
-  if (grant === null) throw tokenInvalid()
+  return grant === null ? null : { grant, hashes }
+}
+
+async function enroll(request: EnrollRequest, options: EnrollmentOptions): Promise<EnrolledNode> {
+  const { db, endpoints } = options
+  const key = provenKey(request)
+  const { enrollment_token: token, endpoint_url: endpointUrl } = request
+  const found = await findGrant(token, options)
+  if (found === null) throw tokenInvalid()
+  const { grant, hashes } = found
   const wish = { visibility: request.visibility, nodeClass: request.node_class, endpointUrl }
   const excess = excessOf(wish, grant)
   if (excess !== null) throw refused(excess, `The token does not allow this ${excess}`)

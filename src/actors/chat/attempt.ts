@@ -49,6 +49,9 @@ export class Attempt implements InFlightCall {
   cause: AbortCause | null = null
   span: Span | null = null
   private released = false
+  /** Unix ms, where its model was not in memory then. */
+  private readonly coldAtMs: number | null
+  private answer: Extract<CallOutcome, { kind: 'ok' }> | null = null
 
   constructor(
     private readonly router: Router,
@@ -59,7 +62,31 @@ export class Attempt implements InFlightCall {
     readonly work: Work | null = null,
     readonly timed = false,
   ) {
+    this.coldAtMs = route.load.reading.cold ? Date.now() : null
     router.claim(route, this)
+  }
+
+  /** Its model was not in memory, and is not yet. */
+  get waitsForLoad(): boolean {
+    return this.coldAtMs !== null && this.route.load.reading.cold
+  }
+
+  /** It waited for its model to be loaded; null: that was in memory, or nobody saw when it came. */
+  get loadMs(): number | null {
+    const { loadedAtMs } = this.route.load.reading
+    return this.coldAtMs === null || loadedAtMs < this.coldAtMs ? null : loadedAtMs - this.coldAtMs
+  }
+
+  /**
+   * Of its prompt, 0 to 1, what the node says it found in its cache; where it says nothing, what it was thought to
+   * hold. null: it gave no answer, or nobody knows.
+   */
+  cachedShare(promptTokens: number): number | null {
+    if (this.answer === null) return null
+    const { cachedTokens } = this.answer
+    if (cachedTokens !== null && promptTokens > 0) return Math.min(1, cachedTokens / promptTokens)
+    if (this.work === null || this.work.prompt.units === 0) return null
+    return 1 - this.work.unreadUnits / this.work.prompt.units
   }
 
   nodeLost(): void {
@@ -76,6 +103,7 @@ export class Attempt implements InFlightCall {
   release(outcome: CallOutcome): void {
     if (this.released) return
     this.released = true
+    if (outcome.kind === 'ok') this.answer = outcome
     // What was answered has ended its span by itself, with what it used.
     if (this.span !== null && outcome.kind !== 'ok') this.span.end(null)
     this.router.release(this.route, this, outcome)
@@ -96,6 +124,11 @@ export class Attempt implements InFlightCall {
   }
 
   private failure(failure: AttemptFailure, failed: FailedCall): AttemptFailure {
+    if (this.waitsForLoad) {
+      this.span?.end(failure.code)
+      this.release({ kind: 'failed', ...failed, cause: 'load' })
+      return { ...failure, failover: true }
+    }
     const doubtful = failed.transport === undefined || !beforeRequest.has(failed.transport)
     this.span?.end(failure.code)
     this.release({ kind: 'failed', ...failed, doubtful })
@@ -130,6 +163,14 @@ export class Attempt implements InFlightCall {
   failedByContent(content: string): AttemptFailure {
     const failure = { code: 'upstream_error', failover: true } as const
     return this.refusedBy(null, content) ?? this.failure(failure, { cause: 'server_error', keyId: this.keyId })
+  }
+
+  /** The client's own request broke off on its way to the node. */
+  failedByRequest(problem: Problem): AttemptFailure {
+    const { code } = problem
+    this.span?.end(code)
+    this.release({ kind: 'neutral' })
+    return { code, failover: false, problem }
   }
 
   /** The node is well, and does not serve this request; another would not either, but for one with a larger context. */

@@ -22,6 +22,8 @@ export interface ChatCommand<B extends InferenceRequest = InferenceRequest> {
   readonly idempotencyKey: string | null
   /** `X-SVC-Nonce`: the receipt shall commit to what was sent and answered (§31). */
   readonly clientNonce: string | null
+  /** `X-SVC-Session`; null: none was sent. */
+  readonly session: string | null
   /** Without the `?`. */
   readonly query: string
   /** The one node the client wants, body and query already agreed. */
@@ -44,6 +46,8 @@ export interface ChatRecorder {
 export type ChatAnswer = { readonly headers: Readonly<Record<string, string>> } & (
   | { readonly kind: 'whole'; readonly body: string }
   | { readonly kind: 'stream'; readonly stream: ReadableStream<string> }
+  /** The node's own bytes. */
+  | { readonly kind: 'bytes'; readonly contentType: string; readonly stream: ReadableStream<Uint8Array> }
 )
 
 /** How a request ended, for metrics and the log line; exactly one per command. */
@@ -60,12 +64,12 @@ export interface ChatRecord {
   readonly attempts: number
   /** The last one that was called; null: none was. */
   readonly nodeId: string | null
-  /** Waited for a slot; and for its model to be loaded, where that was measured. */
+  /** Waited for a slot; and for the model of its last call to be loaded; null: it was in memory, or nobody measured it. */
   readonly queueMs: number
   readonly loadMs: number | null
   /** From the start to the last call of a node. */
   readonly sentMs: number | null
-  /** Of the prompt, found in the node's cache; null: the node does not say. */
+  /** Of the prompt, found in the node's cache as it says or, where it does not, as was thought; null: nobody knows. */
   readonly cachePercent: number | null
   readonly costWei: bigint | null
   readonly receiptHash: string | null

@@ -1,6 +1,6 @@
 import { Problem, type ProblemCode } from '../../errors.ts'
-import { workOf } from '../../machines/placement/cost.ts'
-import type { Work } from '../../machines/placement/reading.ts'
+import { loadLeftMs, workOf } from '../../machines/placement/cost.ts'
+import { isBeingLoaded, type Work } from '../../machines/placement/reading.ts'
 import { type Placement, type PlacementRequest, place } from '../../machines/rules/placement.ts'
 import type { Route, RoutingTable } from '../../machines/rules/routing.ts'
 import type { Config } from '../../settings/config.ts'
@@ -37,6 +37,8 @@ export interface Dispatched {
   work: Work | null
   /** What it has waited for slots, so far. */
   queueMs: number
+  /** And for a model that another request had loaded. */
+  loadWaitMs: number
   tryFailed(code: ProblemCode): void
   /** Why no node is called for it any more, asked after every wait; null: it still runs. */
   ended(): AttemptFailure | null
@@ -56,6 +58,11 @@ function retryAfterFull(routes: readonly Route[], waiting: number, waitMs: numbe
   return Math.min(120, Math.max(1, Math.ceil((aheadMs + 1 / perMs) / 1_000)))
 }
 
+/** Seconds until the model is likely in memory, 1 to 120. */
+function retryAfterLoad({ load: { reading } }: Route): number {
+  return Math.min(120, Math.max(1, Math.ceil(loadLeftMs(reading, Date.now()) / 1_000)))
+}
+
 /** What a caller hears when no route may or can serve. */
 export function refusal(command: ChatCommand, code: ProblemCode): Problem {
   if (code === 'no_route_available') return new Problem(code, { retryAfterSeconds: 5 })
@@ -72,6 +79,11 @@ export function ticketOf({ access }: ChatCommand): Ticket {
 
 type Placed = Extract<Placement, { kind: 'placed' }>
 type Saturated = Extract<Placement, { kind: 'saturated' }>
+/** The best route has its model loaded for another request, which this one waits for, too. */
+interface Loading {
+  readonly kind: 'loading'
+  readonly route: Route
+}
 
 function placedWork({ route, open, costs }: Placed, { prompt, nowMs }: PlacementRequest): Work | null {
   if (costs === null || prompt === null) return null
@@ -82,8 +94,12 @@ function placedWork({ route, open, costs }: Placed, { prompt, nowMs }: Placement
 /** The search for a route that answers: what was decided, what was tried, and how long it may go on. */
 class Search {
   readonly tries = new Tries()
-  private readonly deadlineMs: number
-  private readonly queueUntilMs: number
+  private deadlineMs: number
+  private queueUntilMs: number
+  /** What it may still wait for models to be loaded. */
+  private coldLeftMs: number
+  /** When the try of a route began whose model is not in memory; null: it is. */
+  private coldTryMs: number | null = null
   private readonly triesMax: number
   private looks = 0
   /** null: it has waited for a slot in vain, and now a higher rank may serve. */
@@ -95,6 +111,7 @@ class Search {
   ) {
     const { port, command } = exchange
     const { SVC_TTFT_TIMEOUT_MS, SVC_QUEUE_WAIT_MS, SVC_FAILOVER_ROUTES_MAX } = port.config
+    this.coldLeftMs = port.config.SVC_COLD_WAIT_MS
     this.deadlineMs = command.startedMs + SVC_TTFT_TIMEOUT_MS
     this.queueUntilMs = Math.min(performance.now() + SVC_QUEUE_WAIT_MS, exchange.callsUntilMs)
     this.queueWaitMs = wanted.queueWaitMs
@@ -102,7 +119,7 @@ class Search {
   }
 
   /** Throws what the client hears where no route may or can serve. */
-  look(): Placed | Saturated {
+  look(): Placed | Saturated | Loading {
     const { exchange, tries } = this
     const { port, command } = exchange
     const ended = exchange.ended()
@@ -112,7 +129,10 @@ class Search {
     const request = again ? this.another() : this.wanted
     const placement = place(table, request)
     port.decided(command, { table, request, placement }, again)
-    if (placement.kind === 'placed') this.placed(placement, request)
+    if (placement.kind === 'placed') {
+      if (isBeingLoaded(placement.route.load.reading)) return { kind: 'loading', route: placement.route }
+      this.placed(placement, request)
+    }
     if (placement.kind !== 'refused') return placement
     throw tries.anyFailed ? tries.givenUp() : refusal(command, placement.code)
   }
@@ -152,6 +172,38 @@ class Search {
     })
   }
 
+  /** Until a model is in memory that another request has loaded, or was not to be. Throws where that takes too long. */
+  async waitForLoad({ route }: Loading): Promise<void> {
+    const { exchange, wanted, tries } = this
+    const { config, router } = exchange.port
+    const { command, ending } = exchange
+    command.ticket ??= ticketOf(command)
+    command.ticket.loading = true
+    const fromMs = performance.now()
+    const waited = await router.waitForSlot(wanted.modelId, command.ticket, this.coldLeftMs, ending)
+    command.ticket.loading = false
+    const ms = performance.now() - fromMs
+    exchange.loadWaitMs += ms
+    this.loadTook(ms)
+    if (waited === 'slot' || waited === 'aborted') return
+    if (tries.anyFailed) throw tries.givenUp()
+    const retryAfterSeconds = retryAfterLoad(route)
+    if (waited === 'timeout') throw new Problem('model_loading', { retryAfterSeconds })
+    throw new Problem('capacity_exhausted', {
+      retryAfterSeconds: Math.max(
+        retryAfterSeconds,
+        retryAfterFull([route], config.SVC_QUEUE_WAITING_MAX, config.SVC_QUEUE_WAIT_MS),
+      ),
+    })
+  }
+
+  /** A load has a clock of its own: what it took is not taken from the others. */
+  private loadTook(ms: number): void {
+    this.coldLeftMs = Math.max(0, this.coldLeftMs - ms)
+    this.deadlineMs += ms
+    this.queueUntilMs = Math.min(this.queueUntilMs + ms, this.exchange.callsUntilMs)
+  }
+
   private get spent(): boolean {
     return this.tries.count >= this.triesMax
   }
@@ -159,7 +211,10 @@ class Search {
   /** Of the try that begins now, ms until its first chunk; beyond it the route is given up where another one is left. */
   firstChunkMs({ route, open }: Placed): number {
     this.tries.count++
-    const leftMs = this.deadlineMs - performance.now()
+    const nowMs = performance.now()
+    const leftMs = this.deadlineMs - nowMs
+    this.coldTryMs = route.load.reading.cold ? nowMs : null
+    if (this.coldTryMs !== null) return leftMs + this.coldLeftMs
     if (this.spent || open.length === 1) return leftMs
     const patienceMs = 4 * (route.load.ttftEwmaMs ?? 0)
     return Math.min(leftMs, Math.max(this.exchange.port.config.SVC_FAILOVER_FIRST_CHUNK_MS, patienceMs))
@@ -168,6 +223,7 @@ class Search {
   /** Throws where no other route is worth a try. */
   failed({ route }: Placed, failure: AttemptFailure): void {
     const { port, command } = this.exchange
+    if (this.coldTryMs !== null) this.loadTook(performance.now() - this.coldTryMs)
     this.exchange.tryFailed(failure.code)
     // A call that ended because its client left is not a failure of the node.
     if (!command.signal.aborted) port.failed(failure.code)
@@ -189,8 +245,8 @@ export async function dispatch<T extends object>(
   const search = new Search(exchange, wanted)
   for (;;) {
     const placed = search.look()
-    if (placed.kind === 'saturated') {
-      await search.wait(placed)
+    if (placed.kind !== 'placed') {
+      await (placed.kind === 'loading' ? search.waitForLoad(placed) : search.wait(placed))
       continue
     }
     const result = await attempt(placed.route, search.firstChunkMs(placed))

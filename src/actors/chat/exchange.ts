@@ -1,7 +1,7 @@
 import type { NewReceipt } from '../../db/queries/money/receipts.ts'
 import type { FailedTry } from '../../db/queries/requests/request-records.ts'
 import type { ProblemCode } from '../../errors.ts'
-import { newId, ulid } from '../../ids.ts'
+import { newId, type RequestId, ulid } from '../../ids.ts'
 import type { Work } from '../../machines/placement/reading.ts'
 import type { Route, RoutingTable } from '../../machines/rules/routing.ts'
 import type { ChunkIdentity } from '../../protocol/chat/chunk-rewriter.ts'
@@ -12,6 +12,7 @@ import { Binding } from '../../protocol/receipts/binding.ts'
 import type { ChatMetadata } from '../../protocol/wire/inference/chat.ts'
 import { CallSignal } from '../../transport/call-signal.ts'
 import type { Admission, Limits } from '../limits/limits.ts'
+import type { CallStart } from '../telemetry/tracing.ts'
 import { Attempt, type AttemptFailure } from './attempt.ts'
 import type { ChatCommand } from './chat-command.ts'
 import type { Dispatched, DispatchPort } from './dispatch.ts'
@@ -71,8 +72,7 @@ export class Exchange implements Ticking, Dispatched {
   durable: Promise<void> | null = null
   /** For the request's record (§32). */
   queueMs = 0
-  loadMs: number | null = null
-  cachePercent: number | null = null
+  loadWaitMs = 0
   private receiptHash: string | null = null
   private failedTries: FailedTry[] | null = null
 
@@ -94,8 +94,15 @@ export class Exchange implements Ticking, Dispatched {
     this.attempts++
     const callId = this.attempts === 1 ? command.requestId : newId('req')
     this.attempt = new Attempt(port.router, route, callId, command.access.keyId ?? '', this.work, timed)
-    if (command.span != null) this.attempt.span = command.span.call(route.modelId)
+    if (command.span != null) this.attempt.span = command.span.call(this.traced(route, callId))
     return this.attempt
+  }
+
+  /** What a trace says of a call: the name that its operator gave a node, never an id or an address. */
+  private traced({ modelId: model, nodeId }: Route, requestId: RequestId): CallStart {
+    const { operation, body } = this.command
+    const name = this.port.router.nodeName(nodeId)
+    return { operation: operation.name, model, requestId, nodeName: name === nodeId ? null : name, body }
   }
 
   /** A call that did not serve the request: rare, so that only such a request has a list. */
@@ -247,6 +254,17 @@ export class Exchange implements Ticking, Dispatched {
     return own ? told : Math.min(told, this.reserved)
   }
 
+  /** What it has waited for a load, its own or another's. */
+  private loadMs(): number | null {
+    const own = this.attempt?.loadMs ?? null
+    return own === null && this.loadWaitMs === 0 ? null : this.loadWaitMs + (own ?? 0)
+  }
+
+  private cachePercent(usage: TokenUsage | null): number | null {
+    const share = this.attempt?.cachedShare(usage?.prompt_tokens ?? 0) ?? null
+    return share === null ? null : Math.round(share * 100)
+  }
+
   finish(status: number, code: ProblemCode | null, usage: TokenUsage | null, ttftMs: number | null): void {
     if (this.finishedOnce) return
     this.finishedOnce = true
@@ -266,9 +284,9 @@ export class Exchange implements Ticking, Dispatched {
       attempts: this.attempts,
       nodeId: this.attempt?.route.nodeId ?? null,
       queueMs: this.queueMs,
-      loadMs: this.loadMs,
+      loadMs: this.loadMs(),
       sentMs: this.attempt === null ? null : this.attempt.startedMs - this.command.startedMs,
-      cachePercent: this.cachePercent,
+      cachePercent: this.cachePercent(usage),
       costWei: this.paid?.chargedWei ?? null,
       receiptHash: this.receiptHash,
       failedTries: this.failedTries,

@@ -1,5 +1,6 @@
 import { Problem, type ProblemCode } from '../../errors.ts'
 import { type SseSink, SseSplitter } from '../../protocol/chat/sse.ts'
+import { streamError } from '../../protocol/chat/stream-error.ts'
 import { ClientStream } from '../../transport/client-stream.ts'
 import type { NodeResponse, TransportError } from '../../transport/transport.ts'
 import type { StreamWriter } from '../operations/operation.ts'
@@ -7,12 +8,13 @@ import type { AbortCause, Attempt, AttemptFailure } from './attempt.ts'
 import type { ChatCommand } from './chat-command.ts'
 import { Opening } from './opening.ts'
 import type { RelayEnd, RelayOwner, RelayPort } from './relay-port.ts'
-import { streamError } from './stream-error.ts'
 import type { Ticking } from './ticker.ts'
 import { TryBody } from './try-body.ts'
 
 /** A node that has answered in full may take this long to end its body. */
 const lingerMs = 2_000
+
+const loadingComment = ': svc loading\n\n'
 
 type Phase = 'waiting' | 'streaming' | 'ended'
 
@@ -128,7 +130,9 @@ export class Relay implements Ticking, SseSink {
   /** What a client hears while it waits: no names, and of others only how many there are. */
   private keepAlive(): string {
     const { ticket, operation } = this.command
-    const place = operation.streamType === undefined ? ticket?.place : null
+    if (operation.streamType !== undefined) return this.rewriter.keepAlive
+    const place = ticket?.place
+    if (this.attempt?.waitsForLoad === true || (place != null && ticket?.loading === true)) return loadingComment
     return place == null ? this.rewriter.keepAlive : `: svc queued ${place.ahead + 1} of ${place.waiting}\n\n`
   }
 

@@ -1,8 +1,7 @@
 import { failureName, type Log } from '../../log.ts'
+import { discoverHere, loopbackUrl } from '../../polling/discover-here.ts'
 import { type DemoRuntime, startDemoRuntime } from '../../runtimes/demo-server.ts'
-import { discover } from '../../runtimes/discovery.ts'
 import type { Config } from '../../settings/config.ts'
-import { createDirectTransport } from '../../transport/direct.ts'
 import { localCustomerId } from '../accounts/first-start.ts'
 import type { ChangeFeed } from '../durable/change-feed.ts'
 import type { NodeRecord, PoolAdmin } from './pool-admin.ts'
@@ -27,12 +26,6 @@ export interface LocalNodes {
   follow(): void
   stop(): Promise<void>
 }
-
-const answerBytesMax = 1024 * 1024
-/** Time limit for all ports together. Loopback answers at once or not at all. */
-const discoveryTimeoutMs = 1_000
-
-const loopbackUrl = (port: number) => `http://127.0.0.1:${port}`
 
 const localNode = {
   customerId: localCustomerId,
@@ -95,21 +88,7 @@ export function createLocalNodes({ config, pool: admin, feed, log, ownPort }: Lo
 
   async function find(): Promise<void> {
     if (!config.SVC_DISCOVER) return
-    const found = await discover({
-      timeoutMs: discoveryTimeoutMs,
-      except: [ownPort()],
-      fetchFor: (port, signal) => {
-        const transport = createDirectTransport({
-          url: loopbackUrl(port),
-          apiKey: null,
-          connectTimeoutMs: discoveryTimeoutMs,
-        })
-        return async (path) => {
-          const response = await transport.fetch(path, { method: 'GET', signal })
-          return { status: response.status, headers: response.headers, text: () => response.text(answerBytesMax) }
-        }
-      },
-    })
+    const found = await discoverHere([ownPort()])
     for (const { port, module } of found) await register(port, module.kind)
   }
   const follow = () => {

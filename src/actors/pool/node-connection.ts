@@ -11,6 +11,7 @@ import { createDirectTransport, nodeBaseUrl } from '../../transport/direct.ts'
 import type { NodeTransport } from '../../transport/transport.ts'
 import { createAgentProbe } from '../agents/agent-probe.ts'
 import { createSignedTransport } from '../agents/signed-transport.ts'
+import type { NodeView } from './node-view.ts'
 import type { PoolNode } from './pool-node.ts'
 import type { RouterOptions } from './router-options.ts'
 
@@ -27,6 +28,12 @@ export function connectionTo(node: PoolNode, options: RouterOptions): NodeConnec
     options.log.error('node_unusable', { node_id: node.row.nodeId })
   }
   return connection
+}
+
+/** How requests reach it now; null: they do not. */
+export function wayTo({ row, transport, dialsIn }: PoolNode, { agents }: RouterOptions): NodeView['transport'] {
+  if (transport === null) return null
+  return dialsIn ? (agents?.way(row.nodeId) ?? null) : 'direct'
 }
 
 interface WatchOptions extends Pick<RouterOptions, 'config' | 'log' | 'random'> {

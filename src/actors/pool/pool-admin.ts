@@ -7,6 +7,7 @@ import { Problem } from '../../errors.ts'
 import { type CustomerId, modelIdPattern } from '../../ids.ts'
 import type { PrivacyClass, Visibility } from '../../machines/rules/routing.ts'
 import { secondMs } from '../../time.ts'
+import { nodeBaseUrl } from '../../transport/direct.ts'
 import type { Sealing } from '../accounts/sealing.ts'
 import type { AuditContext, AuditTrail, Deed } from '../audit/audit-context.ts'
 
@@ -205,7 +206,7 @@ function sealedKey(apiKey: string | null | undefined, sealing: Sealing): Buffer 
 }
 
 /** Checks the base URL of a model server. Credentials have their own field, because the URL appears in logs. */
-function checkedUrl(text: string): string {
+export function checkedUrl(text: string): string {
   const refused = (detail: string) => new Problem('invalid_request', { param: 'url', detail })
   if (!URL.canParse(text)) throw refused('url is not a URL')
   const url = new URL(text)
@@ -216,10 +217,14 @@ function checkedUrl(text: string): string {
   return url.origin + url.pathname.replace(/\/+$/, '')
 }
 
+/** Whether a node's stored URL and this one lead to the same server. */
+export const sameServer = (stored: string | null, url: string): boolean =>
+  stored !== null && nodeBaseUrl(stored) === nodeBaseUrl(url)
+
 /** One server is one node of its owner: twice it would get twice the work that it has room for. */
 async function refuseTwice(tx: Database, customerId: string, url: string): Promise<void> {
   const rows = await pool.listNodes(tx, customerId as CustomerId)
-  const same = rows.find((row) => row.url === url && row.adminState !== 'revoked')
+  const same = rows.find((row) => sameServer(row.url, url) && row.adminState !== 'revoked')
   if (same !== undefined) throw new Problem('node_exists', { param: 'url', detail: `It is ${same.nodeId}` })
 }
 

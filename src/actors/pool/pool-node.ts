@@ -1,6 +1,6 @@
 import type { ActorRefFrom } from 'xstate'
 import type { NodeRow } from '../../db/queries/pool/pool.ts'
-import type { RuntimeId } from '../../ids.ts'
+import type { ProfileId, RuntimeId } from '../../ids.ts'
 import { type NodeSnapshot, type nodeMachine, nodeStateOf } from '../../machines/charts/node.ts'
 import type { NodeState } from '../../machines/rules/routing.ts'
 import type { NodeWatch, RuntimeReport } from '../../polling/node-watch.ts'
@@ -17,6 +17,14 @@ export const modelsPerNodeMax = 1_000
 
 /** How long the last error of a healthy node is shown. */
 export const errorKeptMs = 5 * minuteMs
+
+export interface Heard {
+  readonly changed: boolean
+  readonly modelsReady: number
+  readonly emptied: readonly ProfileId[]
+}
+
+const isWarm = ({ model }: Profile) => model !== null && model.loaded !== false
 
 /** One node of the pool: its row, its chart, its last status and its running calls. */
 export class PoolNode implements RoutedNode {
@@ -45,6 +53,41 @@ export class PoolNode implements RoutedNode {
     return this.row.kind === 'agent' && this.row.url === null
   }
 
+  /** It has not failed, because nobody can reach it before it has dialled in. */
+  get awaitsFirstDial(): boolean {
+    return this.dialsIn && this.state === 'enrolled'
+  }
+
+  /** Takes over a row. True if its address or its key is another now. */
+  adoptRow(row: NodeRow): boolean {
+    const { url, apiKeySealed } = this.row
+    this.row = row
+    return url !== row.url || !sameBytes(apiKeySealed, row.apiKeySealed)
+  }
+
+  /** An operator wishes it. */
+  drainOrResume({ adminState, drainStartedAt }: NodeRow, nowMs: number): void {
+    if (adminState === 'draining') this.actor.send({ type: 'drain.asked', at: drainStartedAt?.getTime() ?? nowMs })
+    else this.actor.send({ type: 'resume.asked', at: nowMs })
+  }
+
+  endDrainIfIdle(nowMs: number): void {
+    if (this.state === 'draining' && this.calls.size === 0) this.actor.send({ type: 'calls.drained', at: nowMs })
+  }
+
+  /** It is asked at once, and one good answer is enough. */
+  dialled(nowMs: number): void {
+    this.actor.send({ type: 'tunnel.opened', at: nowMs })
+    this.watch?.pollSoon()
+  }
+
+  /** It gets no new work. */
+  hungUp(nowMs: number): void {
+    if (!this.dialsIn) return
+    this.failedWith('closed', nowMs)
+    this.actor.send({ type: 'connection.refused', at: nowMs })
+  }
+
   /** Takes over the state of the chart. Returns false if nothing visible has changed. */
   adopt(snapshot: NodeSnapshot, nowMs: number): boolean {
     const state = nodeStateOf(snapshot)
@@ -64,6 +107,10 @@ export class PoolNode implements RoutedNode {
     return runtime
   }
 
+  profileIds(): readonly ProfileId[] {
+    return [...this.profiles()].map(({ profileId }) => profileId)
+  }
+
   *profiles(): Generator<Profile> {
     for (const runtime of this.runtimes.values()) yield* runtime.profiles.values()
   }
@@ -81,16 +128,21 @@ export class PoolNode implements RoutedNode {
     return [...ids].filter((id) => !runtime.profiles.has(id)).slice(0, Math.max(0, room))
   }
 
-  /** Takes over the reports of all runtimes. `changed` says that routes look different now. */
-  heard(reports: readonly RuntimeReport[], nowMs: number): { readonly changed: boolean; readonly modelsReady: number } {
+  /**
+   * Takes over the reports of all runtimes. `changed`: routes look different now. `emptied`: profiles whose models have
+   * left the memory, and with them what their caches held.
+   */
+  heard(reports: readonly RuntimeReport[], nowMs: number): Heard {
     const before = this.signature()
+    const warm = [...this.profiles()].filter(isWarm)
     const statuses = new Map(reports.map(({ label, status }) => [label, status]))
     let modelsReady = 0
     for (const runtime of this.runtimes.values()) {
       runtime.heard(statuses.get(runtime.label) ?? null, nowMs)
       modelsReady += runtime.modelsReady()
     }
-    return { changed: before !== this.signature(), modelsReady }
+    const emptied = warm.filter((profile) => !isWarm(profile)).map(({ profileId }) => profileId)
+    return { changed: before !== this.signature(), modelsReady, emptied }
   }
 
   /** True while the node's own polls fail. */
@@ -137,4 +189,8 @@ export class PoolNode implements RoutedNode {
   private signature(): string {
     return JSON.stringify([...this.runtimes.values()].map((runtime) => runtime.signature()))
   }
+}
+
+function sameBytes(a: Buffer | null, b: Buffer | null): boolean {
+  return a === null || b === null ? a === b : a.equals(b)
 }

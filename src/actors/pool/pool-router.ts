@@ -1,42 +1,40 @@
 import { type ActorRefFrom, createActor, waitFor } from 'xstate'
 import type { NodeRow, PoolRows } from '../../db/queries/pool/pool.ts'
 import type { NodeId, ProfileId, RuntimeId } from '../../ids.ts'
-import { type NodeSnapshot, type NodeThresholds, nodeMachine } from '../../machines/charts/node.ts'
+import { type NodeSnapshot, nodeMachine } from '../../machines/charts/node.ts'
 import { routerMachine } from '../../machines/charts/router.ts'
-import { unitsPerToken } from '../../machines/placement/cache-view.ts'
-import { CacheViews } from '../../machines/placement/cache-views.ts'
-import { firstTokenSeen, learnReading, workEnded, workPlaced } from '../../machines/placement/reading.ts'
-import type { NodeState, Route, RoutingTable } from '../../machines/rules/routing.ts'
+import type { CacheViews } from '../../machines/placement/cache-views.ts'
+import type { ToldPlacement } from '../../machines/placement/told-placements.ts'
+import type { Route, RoutingTable } from '../../machines/rules/routing.ts'
 import type { PollResult } from '../../polling/node-watch.ts'
 import type { CancelSignal } from '../../transport/call-signal.ts'
 import type { NodeTransport } from '../../transport/transport.ts'
+import { PlacedCalls } from '../placement/placed-calls.ts'
 import { observeErrors } from '../telemetry/inspect.ts'
 import { introduce } from './introduce.ts'
 import { createMeasuredCalls, type MeasuredCalls } from './measured-calls.ts'
-import { connectionTo, watchOver } from './node-connection.ts'
+import { connectionTo, watchOver, wayTo } from './node-connection.ts'
 import { type NodeView, viewOf } from './node-view.ts'
+import { countsOf, nodeName, type PoolCounts } from './pool-counts.ts'
 import { PoolNode } from './pool-node.ts'
 import type { PoolRuntime } from './pool-runtime.ts'
 import { forgetSlowness, learnCall, strikeRoute } from './route-learning.ts'
 import type { CallOutcome, FailedCall, InFlightCall, Router } from './router.ts'
-import { type RouterOptions, thresholdsOf } from './router-options.ts'
-import { type Catalogue, catalogueOf, type Profile } from './routing-table.ts'
+import { probingMaxMs, type RouterOptions, thresholdsOf } from './router-options.ts'
+import { type Catalogue, catalogueOf, type Profile, publicIdOf } from './routing-table.ts'
 import { createSlotQueue, type SlotQueue, type SlotWait, type Ticket } from './slot-queue.ts'
 import { TableBuilder } from './table-builder.ts'
-
-/** How many times the bound of one poll the first polls may take, with detection. */
-const probingPollsMax = 3
 
 /** The whole pool, for its owner and for the admin routes. */
 export class PoolRouter implements Router {
   private readonly actor: ActorRefFrom<typeof routerMachine>
-  private readonly thresholds: NodeThresholds
   private readonly members = new Map<NodeId, PoolNode>()
   private readonly byProfile = new Map<ProfileId, Profile>()
   private readonly queue: SlotQueue
   private readonly measured: MeasuredCalls
   private readonly listeners = new Set<(table: RoutingTable) => void>()
-  readonly caches = new CacheViews()
+  private readonly placed: PlacedCalls
+  readonly caches: CacheViews
   private catalogue: Catalogue = new Map()
   private readonly tables = new TableBuilder()
   private current: RoutingTable = this.tables.build(new Map(), new Map(), 0, Date.now())
@@ -44,14 +42,15 @@ export class PoolRouter implements Router {
   private measuredSincePublish = false
 
   constructor(private readonly options: RouterOptions) {
-    const { config, db, log } = options
+    const { config, db, log, placed = () => {} } = options
+    this.placed = new PlacedCalls(placed)
+    this.caches = this.placed.caches
     this.queue = createSlotQueue(config.SVC_QUEUE_WAITING_MAX)
     this.measured = createMeasuredCalls(db, log, () => {
       if (this.measuredSincePublish) this.publish()
     })
-    this.thresholds = thresholdsOf(config)
-    const probingMaxMs = probingPollsMax * config.SVC_PROBE_TIMEOUT_MS
-    this.actor = createActor(routerMachine, { id: 'router', input: { probingMaxMs }, inspect: options.inspect })
+    const input = { probingMaxMs: probingMaxMs(config) }
+    this.actor = createActor(routerMachine, { id: 'router', input, inspect: options.inspect })
     observeErrors(this.actor, log)
     this.actor.start()
   }
@@ -67,47 +66,33 @@ export class PoolRouter implements Router {
   claim(route: Route, call: InFlightCall): void {
     route.load.inFlight++
     this.members.get(route.nodeId)?.calls.add(call)
-    if (call.work === null) return
-    workPlaced(route.load.reading, call.work, call.timed)
-    this.caches.of(route.modelId).record(route.profileId, call.work.prompt)
+    this.placed.begun(route, call)
   }
 
-  began({ load, nodeId }: Route, call: InFlightCall): void {
-    const { work, timed } = call
-    if (work?.readMs !== null || !timed) return
-    // One read of the node can hold the first chunk and the end: then the work is settled already.
-    if (this.members.get(nodeId)?.calls.has(call) === true) firstTokenSeen(load.reading, work, Date.now())
+  began(route: Route, call: InFlightCall): void {
+    // One read of the node can hold the first chunk and the end: then the call is settled already.
+    const open = this.members.get(route.nodeId)?.calls.has(call) === true
+    if (open && this.placed.spoke(route, call)) this.queue.wake(route.modelId)
   }
 
   release(route: Route, call: InFlightCall, outcome: CallOutcome): void {
     route.load.inFlight--
-    this.settleWork(route, call, outcome)
+    this.placed.ended(route, call, outcome.kind === 'ok' ? outcome : null)
     const node = this.members.get(route.nodeId)
     if (node !== undefined) {
       node.drop(call)
       const profile = this.byProfile.get(route.profileId)
       if (profile !== undefined) this.learn(node, profile, outcome)
-      if (node.state === 'draining') this.endDrainIfIdle(node)
+      node.endDrainIfIdle(Date.now())
     }
     this.queue.wake(route.modelId)
   }
 
-  /** What the call has taught of reading there, and what stands behind its prompt in the cache now. */
-  private settleWork(route: Route, { work, timed }: InFlightCall, outcome: CallOutcome): void {
-    if (work === null) return
-    const { reading } = route.load
-    const now = Date.now()
-    // An answer that came in one piece ends before anybody could say that it has begun.
-    const late = outcome.kind === 'ok' && outcome.ttftMs !== null && timed && work.readMs === null
-    if (late) firstTokenSeen(reading, work, now - outcome.durationMs + outcome.ttftMs)
-    workEnded(reading, work, timed, now)
-    if (outcome.kind !== 'ok') return
-    const { cachedTokens, completionTokens } = outcome
-    const cachedUnits = cachedTokens === null ? null : cachedTokens * unitsPerToken
-    learnReading(reading, work, cachedUnits)
-    const view = this.caches.of(route.modelId)
-    view.answered(route.profileId, work.prompt, completionTokens * unitsPerToken)
-    if (cachedUnits !== null) view.corrected(route.profileId, work.matchedBlocks, cachedUnits)
+  /** Another gateway has sent this prompt there. */
+  placedElsewhere({ profileId, prompt }: ToldPlacement): void {
+    const profile = this.byProfile.get(profileId as ProfileId)
+    if (profile === undefined) return
+    this.caches.of(publicIdOf(this.catalogue, profile.upstreamModelId)).record(profileId, prompt)
   }
 
   strike(route: Route, failed: FailedCall): void {
@@ -117,16 +102,11 @@ export class PoolRouter implements Router {
   }
 
   waitForSlot(modelId: string, ticket: Ticket, waitMs: number, signal: CancelSignal): Promise<SlotWait> {
-    return this.queue.wait(this.lineOf(modelId), ticket, waitMs, signal)
+    return this.queue.wait(lineOf(this.current, modelId), ticket, waitMs, signal)
   }
 
   servedFromQueue(modelId: string, ticket: Ticket): void {
-    this.queue.served(this.lineOf(modelId), ticket)
-  }
-
-  /** Aliases of a model wait in one line. */
-  private lineOf(modelId: string): string {
-    return this.current.byModel.get(modelId)?.[0]?.modelId ?? modelId
+    this.queue.served(lineOf(this.current, modelId), ticket)
   }
 
   /** Takes over the rows of the database. Call it at the start and after each change of nodes or catalogue entries. */
@@ -138,8 +118,8 @@ export class PoolRouter implements Router {
     for (const row of wanted.values()) this.reconcile(row)
     const runtimes = new Map<RuntimeId, PoolRuntime>()
     for (const { runtimeId, nodeId, label } of rows.runtimes) {
-      const runtime = this.members.get(nodeId)?.knowRuntime(runtimeId, label)
-      if (runtime !== undefined) runtimes.set(runtimeId, runtime)
+      const node = this.members.get(nodeId)
+      if (node !== undefined) runtimes.set(runtimeId, node.knowRuntime(runtimeId, label))
     }
     for (const row of rows.profiles) {
       const profile = runtimes.get(row.runtimeId)?.knowProfile(row)
@@ -156,33 +136,17 @@ export class PoolRouter implements Router {
   }
 
   nodes(): readonly NodeView[] {
-    return [...this.members.values()].map((node) => viewOf(node, this.catalogue, this.wayTo(node)))
+    return [...this.members.values()].map((node) => viewOf(node, this.catalogue, wayTo(node, this.options)))
   }
 
-  /** What an operator calls it; its id where its name is its address. null: unknown. */
+  /** What an operator calls it. null: unknown. */
   nodeName(nodeId: string): string | null {
-    const row = this.members.get(nodeId as NodeId)?.row
-    if (row === undefined) return null
-    return row.url !== null && new URL(row.url).host === row.name ? nodeId : row.name
+    const node = this.members.get(nodeId as NodeId)
+    return node === undefined ? null : nodeName(node)
   }
 
-  counts(): {
-    readonly nodes: Readonly<Partial<Record<NodeState, number>>>
-    readonly inFlight: number
-    /** By `nodeName`, of nodes that have any. */
-    readonly inFlightByNode: Readonly<Record<string, number>>
-    readonly queued: number
-  } {
-    const nodes: Partial<Record<NodeState, number>> = {}
-    const inFlightByNode: Record<string, number> = {}
-    let inFlight = 0
-    for (const [nodeId, node] of this.members) {
-      nodes[node.state] = (nodes[node.state] ?? 0) + 1
-      inFlight += node.calls.size
-      const name = node.calls.size === 0 ? null : this.nodeName(nodeId)
-      if (name !== null) inFlightByNode[name] = (inFlightByNode[name] ?? 0) + node.calls.size
-    }
-    return { nodes, inFlight, inFlightByNode, queued: this.queue.waiting }
+  counts(): PoolCounts & { readonly queued: number } {
+    return { ...countsOf(this.members), queued: this.queue.waiting }
   }
 
   /** Resolves when the node was asked, or at once for an unknown node. */
@@ -203,19 +167,14 @@ export class PoolRouter implements Router {
     return this.members.has(nodeId)
   }
 
-  /** The node has dialled in and proved its identity. It is asked at once, and one good answer is enough. */
+  /** The node has dialled in and proved its identity. */
   dialled(nodeId: NodeId): void {
-    const node = this.members.get(nodeId)
-    node?.actor.send({ type: 'tunnel.opened', at: Date.now() })
-    node?.watch?.pollSoon()
+    this.members.get(nodeId)?.dialled(Date.now())
   }
 
-  /** The node's last tunnel has closed, so it gets no new work. */
+  /** The node's last tunnel has closed. */
   hungUp(nodeId: NodeId): void {
-    const node = this.members.get(nodeId)
-    if (node?.dialsIn !== true) return
-    node.failedWith('closed', Date.now())
-    node.actor.send({ type: 'connection.refused', at: Date.now() })
+    this.members.get(nodeId)?.hungUp(Date.now())
   }
 
   /** The node says that something has changed. The message is not signed, so the node is asked. */
@@ -240,31 +199,19 @@ export class PoolRouter implements Router {
     await this.measured.stop()
   }
 
-  private wayTo({ row, transport, dialsIn }: PoolNode): NodeView['transport'] {
-    if (transport === null) return null
-    return dialsIn ? (this.options.agents?.way(row.nodeId) ?? null) : 'direct'
-  }
-
   private reconcile(row: NodeRow): void {
     const known = this.members.get(row.nodeId)
     const node = known ?? this.add(row)
     const before = node.row
-    node.row = row
-    if (node === known) {
-      const moved = before.url !== row.url || !sameBytes(before.apiKeySealed, row.apiKeySealed)
-      if (moved) this.connect(node)
-    }
+    if (node.adoptRow(row)) this.connect(node)
     const wish = known === undefined ? 'active' : before.adminState
-    if (row.adminState === wish) return
-    const at = row.drainStartedAt?.getTime() ?? Date.now()
-    if (row.adminState === 'draining') node.actor.send({ type: 'drain.asked', at })
-    else node.actor.send({ type: 'resume.asked', at: Date.now() })
+    if (row.adminState !== wish) node.drainOrResume(row, Date.now())
   }
 
   private add(row: NodeRow): PoolNode {
     const { nodeId } = row
-    const { inspect, log } = this.options
-    const actor = createActor(nodeMachine, { id: nodeId, input: this.thresholds, inspect })
+    const { inspect, log, config } = this.options
+    const actor = createActor(nodeMachine, { id: nodeId, input: thresholdsOf(config), inspect })
     const node = new PoolNode(row, actor, Date.now())
     this.members.set(nodeId, node)
     this.actor.send({ type: 'node.added', nodeId })
@@ -280,10 +227,8 @@ export class PoolRouter implements Router {
     const node = this.members.get(nodeId)
     if (node === undefined) return
     this.members.delete(nodeId)
-    for (const { profileId } of node.profiles()) {
-      this.byProfile.delete(profileId)
-      this.caches.forget(profileId)
-    }
+    for (const profileId of node.profileIds()) this.byProfile.delete(profileId)
+    this.placed.forget(node.profileIds())
     node.actor.send({ type: 'revoke.asked', at: Date.now() })
     this.actor.send({ type: 'node.removed', nodeId })
     node.close()
@@ -311,16 +256,15 @@ export class PoolRouter implements Router {
     for (const profile of fresh) this.byProfile.set(profile.profileId, profile)
     const at = Date.now()
     if (result.kind === 'answered') {
-      const warm = new Set([...node.profiles()].filter(isWarm))
-      const { changed, modelsReady } = node.heard(result.reports, at)
-      for (const profile of warm) if (!isWarm(profile)) this.caches.forget(profile.profileId)
+      const { changed, modelsReady, emptied } = node.heard(result.reports, at)
+      this.placed.forget(emptied)
       node.forgetOldError(at)
       forgetSlowness(node.profiles(), this.catalogue, this.current)
       const { version } = this.current
       node.actor.send({ type: 'poll.answered', modelsReady, at })
       if (changed && this.current.version === version) this.publish()
     } else if (result.code !== 'exhausted') {
-      if (!awaitsFirstDial(node)) node.failedWith(result.code, at)
+      if (!node.awaitsFirstDial) node.failedWith(result.code, at)
       node.actor.send({ type: result.code === 'refused' ? 'connection.refused' : 'poll.failed', at })
     }
     this.actor.send({ type: 'node.probed', nodeId })
@@ -330,13 +274,9 @@ export class PoolRouter implements Router {
   private follow(node: PoolNode, snapshot: NodeSnapshot): void {
     const before = node.state
     if (node.adopt(snapshot, Date.now())) this.publish()
-    if (node.state === 'offline') for (const { profileId } of node.profiles()) this.caches.forget(profileId)
+    if (node.state === 'offline') this.placed.forget(node.profileIds())
     if (snapshot.hasTag('callsLost') || (before === 'draining' && node.state === 'live')) node.loseCalls()
-    if (node.state === 'draining' && before !== 'draining') this.endDrainIfIdle(node)
-  }
-
-  private endDrainIfIdle(node: PoolNode): void {
-    if (node.calls.size === 0) node.actor.send({ type: 'calls.drained', at: Date.now() })
+    if (before !== 'draining') node.endDrainIfIdle(Date.now())
   }
 
   private learn(node: PoolNode, profile: Profile, outcome: CallOutcome): void {
@@ -355,12 +295,5 @@ export class PoolRouter implements Router {
   }
 }
 
-/** The cache of the profile may still hold what it has read. */
-const isWarm = ({ model }: Profile) => model !== null && model.loaded !== false
-
-/** The node has not failed, because nobody can reach it before it has dialled in. */
-const awaitsFirstDial = ({ dialsIn, state }: PoolNode) => dialsIn && state === 'enrolled'
-
-function sameBytes(a: Buffer | null, b: Buffer | null): boolean {
-  return a === null || b === null ? a === b : a.equals(b)
-}
+/** Aliases of a model wait in one line. */
+const lineOf = ({ byModel }: RoutingTable, modelId: string) => byModel.get(modelId)?.[0]?.modelId ?? modelId

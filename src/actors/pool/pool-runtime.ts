@@ -1,7 +1,7 @@
 import type { ProfileRow } from '../../db/queries/pool/pool.ts'
 import type { RuntimeId } from '../../ids.ts'
 import { failedPollsMax } from '../../machines/charts/node.ts'
-import { loadSeen, newReading } from '../../machines/placement/reading.ts'
+import { loadHeard, memoryHeard, newReading } from '../../machines/placement/reading.ts'
 import { healthy } from '../../machines/rules/ejection.ts'
 import type { RuntimeKind } from '../../protocol/wire/nodes/node.ts'
 import { idleStatus, isPooled, modalityOf, type RuntimeStatus } from '../../runtimes/runtime.ts'
@@ -69,22 +69,21 @@ export class PoolRuntime implements RoutedRuntime {
     if (down && this.polledDown < failedPollsMax) return
     const models = new Map(status?.models.filter(isPooled).map((model) => [model.id, model]))
     for (const profile of this.profiles.values()) {
+      const before = profile.model?.loaded ?? null
       profile.model = models.get(profile.upstreamModelId) ?? null
       if (profile.model !== null) profile.modality = modalityOf(profile.model)
-      this.heardOf(profile, status, nowMs)
+      memoryHeard(profile.load.reading, profile.model?.loaded ?? null, before, nowMs)
+      this.heardOf(profile, status)
     }
   }
 
   /** What the choice of a route reads of it. Slots and queue are the runtime's: all its models share them. */
-  private heardOf({ load: { reading }, model }: Profile, status: RuntimeStatus | null, nowMs: number): void {
+  private heardOf({ load: { reading }, model }: Profile, status: RuntimeStatus | null): void {
     const { slotsTotal, slotsFree, queueDepth } = status ?? idleStatus(this.kind, 'down')
     reading.busyReported = slotsTotal === null || slotsFree === null ? 0 : Math.max(0, slotsTotal - slotsFree)
     reading.queuedReported = queueDepth ?? 0
-    const cold = model?.loaded === false
-    if (reading.cold && !cold && model !== null) loadSeen(reading, nowMs)
-    if (!cold) reading.loadStartedAtMs = null
-    reading.cold = cold
-    reading.evicts = cold && keepsFew.has(this.kind) && this.othersInUse(model?.id)
+    loadHeard(reading, model?.loadingSinceMs)
+    reading.evicts = reading.cold && (model?.evicts ?? (keepsFew.has(this.kind) && this.othersInUse(model?.id)))
   }
 
   /** Another model of this runtime is in memory and at work. */

@@ -3,6 +3,7 @@ import type { Database } from '../../db/client.ts'
 import type { NodeId } from '../../ids.ts'
 import type { Log } from '../../log.ts'
 import type { NodeThresholds } from '../../machines/charts/node.ts'
+import type { Prompt } from '../../machines/placement/blocks.ts'
 import type { RuntimeModule } from '../../runtimes/runtime.ts'
 import type { Config } from '../../settings/config.ts'
 import type { NodeTransport } from '../../transport/transport.ts'
@@ -31,6 +32,8 @@ export interface RouterOptions {
   readonly openSecret: (sealed: Uint8Array) => string | null
   /** Without it the gateway does not call nodes of the kind `agent`. */
   readonly agents?: AgentAccess
+  /** Hears where each prompt was sent. Absent: there is no other gateway to tell. */
+  readonly placed?: (profileId: string, prompt: Prompt) => void
   readonly inspect: (event: InspectionEvent) => void
   /** Uniform in [0, 1). */
   readonly random?: () => number
@@ -42,3 +45,7 @@ export const thresholdsOf = (config: Config): NodeThresholds => ({
   holdDownMs: config.SVC_HOLD_DOWN_MS,
   drainTimeoutMs: config.SVC_DRAIN_TIMEOUT_MS,
 })
+
+/** How many times the bound of one poll the first polls may take, with detection. */
+const probingPollsMax = 3
+export const probingMaxMs = ({ SVC_PROBE_TIMEOUT_MS }: Config) => probingPollsMax * SVC_PROBE_TIMEOUT_MS

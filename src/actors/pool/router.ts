@@ -1,37 +1,25 @@
 import type { NodeId } from '../../ids.ts'
 import type { CacheViews } from '../../machines/placement/cache-views.ts'
-import type { Work } from '../../machines/placement/reading.ts'
 import type { Route, RoutingTable } from '../../machines/rules/routing.ts'
 import type { CancelSignal } from '../../transport/call-signal.ts'
 import type { NodeTransport, TransportFailure } from '../../transport/transport.ts'
+import type { GoodAnswer, PlacedCall } from '../placement/placed-calls.ts'
 import type { SlotWait, Ticket } from './slot-queue.ts'
 
 /** A call that occupies a slot. The router tells it when its node went offline or was revoked. */
-export interface InFlightCall {
+export interface InFlightCall extends PlacedCall {
   nodeLost(): void
-  /** What it was thought to cost its route; null: there was no choice of routes. */
-  readonly work: Work | null
-  /** Its first token will be seen. */
-  readonly timed: boolean
 }
 
 export interface FailedCall {
-  readonly cause: 'connect' | 'server_error' | 'timeout'
+  readonly cause: 'connect' | 'server_error' | 'timeout' | 'load'
   readonly transport?: TransportFailure
   readonly keyId: string
 }
 
 /** How a call ended, as far as the route's health and speed are concerned. */
 export type CallOutcome =
-  | {
-      readonly kind: 'ok'
-      /** Time to the first content. null if the call was not a stream, so that nobody knows. */
-      readonly ttftMs: number | null
-      readonly durationMs: number
-      readonly completionTokens: number
-      /** Of the prompt, as the runtime found them in its cache; null: it does not say. */
-      readonly cachedTokens: number | null
-    }
+  | ({ readonly kind: 'ok' } & GoodAnswer)
   /**
    * Counts toward passive ejection (§8). `keyId` is there because the requests of one bad key must not eject a route.
    */
@@ -47,6 +35,8 @@ export interface Router {
   /** The current table, without a wait. */
   table(): RoutingTable
   transport(nodeId: NodeId): NodeTransport | null
+  /** What an operator calls it; its id where nobody named it. null: unknown. */
+  nodeName(nodeId: string): string | null
   /** Takes a slot: call exactly once per dispatched call, and `release` exactly once after it. */
   claim(route: Route, call: InFlightCall): void
   release(route: Route, call: InFlightCall, outcome: CallOutcome): void

@@ -18,6 +18,8 @@ export class Ticket implements Waiting {
   tags: Tags | null = null
   /** Set while it stands in line. */
   line: Line | null = null
+  /** It waits for a model to be loaded, not for a slot. */
+  loading = false
   /** Requests that are served before this one; as of when its line was last put in order. */
   ahead = 0
   /** Set while it has been woken and has not said yet whether it found a slot. */

@@ -2,7 +2,7 @@ import type { Session } from './session.ts'
 
 /** One option of a command. `value` is its placeholder in the help text. */
 export type OptionSpec =
-  | { readonly kind: 'flag'; readonly about: string }
+  | { readonly kind: 'flag'; readonly about: string; readonly short?: string }
   | { readonly kind: 'text'; readonly value: string; readonly about: string }
   /** The option may be given several times. */
   | { readonly kind: 'texts'; readonly value: string; readonly about: string }

@@ -13,7 +13,7 @@ function operandText({ name, optional, rest }: OperandSpec): string {
 }
 
 function optionText(name: string, spec: OptionSpec): string {
-  if (spec.kind === 'flag') return `--${name}`
+  if (spec.kind === 'flag') return spec.short === undefined ? `--${name}` : `-${spec.short}, --${name}`
   if (spec.kind === 'choice') return `--${name} ${spec.of.join('|')}`
   return spec.kind === 'texts' ? `--${name} ${spec.value} (repeatable)` : `--${name} ${spec.value}`
 }

@@ -5,7 +5,7 @@ import { UsageFault } from './failure.ts'
 /** Every command takes these two. */
 export const commonOptions = {
   json: { kind: 'flag', about: 'Print JSON' },
-  help: { kind: 'flag', about: 'Show this help' },
+  help: { kind: 'flag', about: 'Show this help', short: 'h' },
 } as const satisfies Record<string, OptionSpec>
 
 type Raw = boolean | string | readonly (boolean | string)[] | undefined
@@ -39,15 +39,17 @@ function checkOperands(specs: readonly OperandSpec[], given: readonly string[]):
   if (unexpected !== undefined) throw new UsageFault(`Unexpected argument: ${unexpected}`)
 }
 
+const flagOf = ({ short }: OptionSpec & { kind: 'flag' }) =>
+  short === undefined ? ({ type: 'boolean' } as const) : ({ type: 'boolean', short } as const)
+
 /** Returns `null` if the user asked for help. Throws `UsageFault`. */
 export function parseInput(action: Action, args: readonly string[]): Input | null {
   const specs: Readonly<Record<string, OptionSpec>> = { ...action.options, ...commonOptions }
   const options: NonNullable<ParseArgsConfig['options']> = {}
-  for (const [name, { kind }] of Object.entries(specs)) {
+  for (const [name, spec] of Object.entries(specs)) {
     // Every option with a value is read as a list, so that a second value is noticed.
-    options[name] = kind === 'flag' ? { type: 'boolean' } : { type: 'string', multiple: true }
+    options[name] = spec.kind === 'flag' ? flagOf(spec) : { type: 'string', multiple: true }
   }
-  options.help = { type: 'boolean', short: 'h' }
   const { values, positionals } = parsed(args, options)
   if (values.help === true) return null
   const read = Object.fromEntries(

@@ -3,6 +3,9 @@ import { signOut, token } from './session.ts'
 /** The operator's brand stands in headers and in one key of a chat request; the gateway writes it into the page. */
 export const brand = document.documentElement.dataset.brand ?? ''
 const adminHeader = `x-${brand}-admin-token`
+export const approverHeader = `x-${brand}-approver-token`
+/** For calls without a body. */
+export const reasonHeader = `x-${brand}-reason`
 
 /** What the gateway said instead of what was asked for. */
 export class Refusal extends Error {
@@ -37,11 +40,12 @@ export async function refusalOf(response: Response): Promise<Refusal> {
 export interface Call {
   readonly method?: string
   readonly body?: unknown
+  readonly headers?: Readonly<Record<string, string>>
   readonly signal?: AbortSignal
 }
 
 /** Throws a `Refusal`; a token that is no good any more signs out. */
-export async function callAdmin(path: string, { method = 'GET', body, signal }: Call = {}): Promise<Response> {
+export async function callAdmin(path: string, { method = 'GET', body, headers, signal }: Call = {}): Promise<Response> {
   const used = token.value
   const response = await fetch(urlOf(path), {
     method,
@@ -49,6 +53,7 @@ export async function callAdmin(path: string, { method = 'GET', body, signal }: 
     headers: {
       [adminHeader]: used ?? '',
       ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+      ...headers,
     },
     ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     ...(signal === undefined ? {} : { signal }),

@@ -1,4 +1,4 @@
-import { effect } from '@preact/signals'
+import { effect, signal } from '@preact/signals'
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks'
 import { Refusal, readAdmin, routesServed } from './api.ts'
 import { connection, snapshots } from './live.ts'
@@ -19,6 +19,9 @@ function failureOf(error: unknown): Loaded<never> {
   if (error.status === 403) return { kind: 'forbidden' }
   return { kind: 'failed', why: error.message, requestId: error.requestId }
 }
+
+/** Counts what was done from this page: whatever is shown is read again. */
+export const changed = signal(0)
 
 /** How many refreshes in a row may fail before the view shows the failure. A refused one counts at once. */
 const missesMax = 2
@@ -47,6 +50,7 @@ export function useLoad<T>(path: string | null, everyMs: number | null = null): 
   const [loaded, setLoaded] = useState<Loaded<T>>(() => atFirst(path))
   const [turn, setTurn] = useState(0)
   const snapshot = snapshots.value
+  const change = changed.value
   const shown = useRef<string | null>(null)
   useEffect(() => {
     if (path === null) return
@@ -74,7 +78,7 @@ export function useLoad<T>(path: string | null, everyMs: number | null = null): 
       clearInterval(timer)
       ending.abort()
     }
-  }, [path, everyMs, turn, snapshot])
+  }, [path, everyMs, turn, snapshot, change])
   return [loaded, useCallback(() => setTurn((before) => before + 1), [])]
 }
 

@@ -1,9 +1,10 @@
 import { useState } from 'preact/hooks'
 import type { Node } from '../../protocol/wire/admin/admin.ts'
+import { ActButton } from '../actions/act-button.tsx'
+import { drain, resume, revoke } from '../actions/node-acts.ts'
 import { ago, amount, duration, nothing } from '../parts/format.ts'
-import { Frame } from '../parts/frame.tsx'
-import { type ActionTarget, commands, mayCommand, type NodeCommand } from '../parts/node-action.tsx'
-import { ejectedModels, modelsOf, slotsOf, speedOf, stateTones, ttftOf } from '../parts/node-facts.ts'
+import { type Column, LongTable } from '../parts/long-table.tsx'
+import { ejectedModels, modelsOf, type NodeModel, slotsOf, speedOf, stateTones, ttftOf } from '../parts/node-facts.ts'
 import { Id, Pill, useNow } from '../parts/small.tsx'
 
 const modelsNamedMax = 3
@@ -60,34 +61,23 @@ function Trouble({ node, nowMs }: { node: Node; nowMs: number }) {
   )
 }
 
-function commandsFor(node: Node): readonly NodeCommand[] {
-  if (node.admin_state === 'revoked') return []
-  const first: NodeCommand = node.admin_state === 'draining' ? 'resume' : 'drain'
-  return [first, 'revoke' as const].filter(mayCommand)
-}
-
-const Actions = ({ node, act }: { node: Node; act: (target: ActionTarget) => void }) => (
+const Actions = ({ node }: { node: Node }) => (
   <td class="actions">
-    {commandsFor(node).map((command) => (
-      <button
-        key={command}
-        type="button"
-        class={command === 'revoke' ? 'quiet danger-text' : 'quiet'}
-        onClick={() => act({ nodeId: node.node_id, name: node.name, command })}
-      >
-        {commands[command].verb}
-        <span class="visually-hidden"> {node.name}</span>
-      </button>
-    ))}
+    {node.admin_state !== 'revoked' && (
+      <>
+        <ActButton act={node.admin_state === 'draining' ? resume(node) : drain(node)} on={node.name} />
+        <ActButton act={revoke(node)} on={node.name} />
+      </>
+    )}
   </td>
 )
 
-export function NodeRow({ node, act }: { node: Node; act: (target: ActionTarget) => void }) {
+export function NodeRow({ node }: { node: Node }) {
   const [open, setOpen] = useState(false)
   const now = useNow()
   const details = `details-${node.node_id}`
   return (
-    <tbody class={node.state === 'revoked' ? 'gone' : ''}>
+    <tbody class={node.state === 'revoked' ? 'gone' : ''} data-row={node.node_id}>
       <tr>
         <th scope="row">
           <button
@@ -124,7 +114,7 @@ export function NodeRow({ node, act }: { node: Node; act: (target: ActionTarget)
         <td data-label="Trouble">
           <Trouble node={node} nowMs={now} />
         </td>
-        <Actions node={node} act={act} />
+        <Actions node={node} />
       </tr>
       {open && (
         <tr class="details">
@@ -156,6 +146,12 @@ function Facts({ node }: { node: Node }) {
           <Id id={node.node_id} />{' '}
           <a href={`#statecharts/node/${node.node_id}`}>
             Statechart<span class="visually-hidden"> of {node.name}</span>
+          </a>{' '}
+          <a href={`#audit/approvals?target_id=${node.node_id}`}>
+            Who changed it<span class="visually-hidden">: {node.name}</span>
+          </a>{' '}
+          <a href={`#requests?node_id=${node.node_id}`}>
+            Requests<span class="visually-hidden"> of {node.name}</span>
           </a>
         </dd>
       </div>
@@ -171,55 +167,53 @@ function Facts({ node }: { node: Node }) {
   )
 }
 
+const modelColumns = (nowMs: number): readonly Column<NodeModel>[] => [
+  { title: 'Model', by: ({ model }) => model, show: ({ model }) => model },
+  { title: 'Ready', by: ({ ready }) => (ready ? 'yes' : 'no'), show: ({ ready }) => (ready ? 'yes' : 'no') },
+  {
+    title: 'Context',
+    number: true,
+    by: ({ context_length }) => context_length,
+    show: ({ context_length }) => context_length?.toLocaleString('en') ?? nothing,
+  },
+  { title: 'In flight', number: true, by: ({ in_flight }) => in_flight, show: ({ in_flight }) => in_flight },
+  {
+    title: 'First token',
+    number: true,
+    by: ({ ttft_ewma_ms }) => ttft_ewma_ms,
+    show: ({ ttft_ewma_ms }) => duration(ttft_ewma_ms),
+  },
+  {
+    title: 'Tokens/s',
+    number: true,
+    by: ({ tokens_per_second }) => tokens_per_second,
+    show: ({ tokens_per_second }) => (tokens_per_second === null ? nothing : amount(tokens_per_second)),
+  },
+  {
+    title: 'Ejected',
+    by: ({ times_ejected }) => times_ejected,
+    show: ({ ejected_until, times_ejected }) => {
+      const until = ejected_until === null ? 0 : Date.parse(ejected_until)
+      return until > nowMs ? `for ${duration(until - nowMs)} more` : `${times_ejected} times so far`
+    },
+  },
+]
+
 function Details({ node, nowMs }: { node: Node; nowMs: number }) {
   const models = modelsOf(node)
   return (
     <>
       <Facts node={node} />
       {models.length > 0 && (
-        <Frame label={`Models of ${node.name}`} kind="inner">
-          <table>
-            <thead>
-              <tr>
-                <th scope="col">Model</th>
-                <th scope="col">Ready</th>
-                <th scope="col" class="number">
-                  Context
-                </th>
-                <th scope="col" class="number">
-                  In flight
-                </th>
-                <th scope="col" class="number">
-                  First token
-                </th>
-                <th scope="col" class="number">
-                  Tokens/s
-                </th>
-                <th scope="col">Ejected</th>
-              </tr>
-            </thead>
-            <tbody>
-              {models.map((model) => {
-                const until = model.ejected_until === null ? 0 : Date.parse(model.ejected_until)
-                return (
-                  <tr key={model.model_profile_id}>
-                    <th scope="row">{model.model}</th>
-                    <td>{model.ready ? 'yes' : 'no'}</td>
-                    <td class="number">{model.context_length?.toLocaleString('en') ?? nothing}</td>
-                    <td class="number">{model.in_flight}</td>
-                    <td class="number">{duration(model.ttft_ewma_ms)}</td>
-                    <td class="number">
-                      {model.tokens_per_second === null ? nothing : amount(model.tokens_per_second)}
-                    </td>
-                    <td>
-                      {until > nowMs ? `for ${duration(until - nowMs)} more` : `${model.times_ejected} times so far`}
-                    </td>
-                  </tr>
-                )
-              })}
-            </tbody>
-          </table>
-        </Frame>
+        <LongTable
+          label={`Models of ${node.name}`}
+          kind="inner"
+          rows={models}
+          keyOf={({ model_profile_id }) => model_profile_id}
+          textOf={({ model }) => model}
+          columns={modelColumns(nowMs)}
+          first={{ title: 'Model', falling: false }}
+        />
       )}
     </>
   )

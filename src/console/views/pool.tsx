@@ -1,13 +1,18 @@
 import { useEffect, useState } from 'preact/hooks'
-import type { Node, NodeList } from '../../protocol/wire/admin/admin.ts'
+import type { CustomerList, Node, NodeList } from '../../protocol/wire/admin/admin.ts'
+import { ActButton } from '../actions/act-button.tsx'
+import { addNode, enrolNode } from '../actions/node-acts.ts'
 import { amount, count, duration } from '../parts/format.ts'
 import { Frame } from '../parts/frame.tsx'
-import { type ActionTarget, NodeAction } from '../parts/node-action.tsx'
-import { byNeed, merged, occupancyOf } from '../parts/node-facts.ts'
+import { type Column, fits, Gap, Search, SortHead, type Sorting, sorted } from '../parts/long-table.tsx'
+import { byNeed, merged, modelsOf, occupancyOf, speedOf, ttftOf } from '../parts/node-facts.ts'
 import { Figure } from '../parts/small.tsx'
 import { Empty, Part } from '../parts/states.tsx'
+import { useVirtual } from '../parts/virtual.ts'
 import { liveNodes } from '../state/live.ts'
 import { useLoad } from '../state/load.ts'
+import { mayAct } from '../state/session.ts'
+import { PoolModels } from './pool-models.tsx'
 import { NodeRow } from './pool-node.tsx'
 
 const rowsEveryMs = 30_000
@@ -42,10 +47,17 @@ function Summary({ nodes }: { nodes: readonly Node[] }) {
   )
 }
 
+/** Only for roles that may read them: a refusal would count as a denied call in the audit. */
+function useOwners() {
+  const [customers] = useLoad<CustomerList>(mayAct('operator') ? '/v1/admin/customers?limit=1000' : null)
+  if (customers.kind !== 'ready') return []
+  return customers.data.customers.map(({ customer_id, display_name }) => ({ value: customer_id, label: display_name }))
+}
+
 /** The nodes of the pool: rows on a wide screen, cards on a phone. */
 export function Pool() {
   const [list, again] = useLoad<NodeList>('/v1/admin/nodes?limit=1000', rowsEveryMs)
-  const [target, setTarget] = useState<ActionTarget | null>(null)
+  const owners = useOwners()
   const live = liveNodes.value
   const rows = list.kind === 'ready' ? list.data.nodes : []
   const strangers =
@@ -56,66 +68,85 @@ export function Pool() {
   }, [strange, again])
   return (
     <>
-      <h1>Pool</h1>
+      <div class="title-bar">
+        <h1>Pool</h1>
+        <p class="acts">
+          <ActButton act={addNode(owners)} label="Add a node" kind="primary" />
+          <ActButton act={enrolNode(owners)} label="Enrol a computer" />
+        </p>
+      </div>
       <Part what="the nodes" loaded={list} again={again}>
         {() => {
           const nodes = rows.map((row) => merged(row, live.get(row.node_id))).toSorted(byNeed)
           if (nodes.length === 0)
             return (
               <Empty title="No node yet">
-                Add a model server with <code>./penstock nodes add http://HOST:PORT</code>, or an agent with{' '}
-                <code>./penstock nodes enroll</code>. The node then appears here.
+                Add a model server by its URL, or enrol a computer that the gateway cannot reach. On the command line:{' '}
+                <code>./penstock nodes add</code> and <code>./penstock nodes enroll</code>.
               </Empty>
             )
           return (
             <>
               <Summary nodes={nodes} />
-              <NodeTable nodes={nodes} act={setTarget} />
+              <NodeTable nodes={nodes} />
+              <PoolModels nodes={nodes} />
             </>
           )
         }}
       </Part>
-      {target !== null && (
-        <NodeAction
-          target={target}
-          close={() => setTarget(null)}
-          done={() => {
-            setTarget(null)
-            again()
-          }}
-        />
-      )}
     </>
   )
 }
 
-function NodeTable({ nodes, act }: { nodes: readonly Node[]; act: (target: ActionTarget) => void }) {
+/** Nodes with problems stand first until somebody sorts. */
+const columns: readonly Column<Node>[] = [
+  { title: 'Node', by: ({ name }) => name, show: ({ name }) => name },
+  { title: 'State', by: ({ state }) => state, show: ({ state }) => state },
+  { title: 'Models', by: (node) => modelsOf(node).length, show: () => null },
+  { title: 'In flight', by: ({ in_flight }) => in_flight, show: () => null },
+  { title: 'First token', number: true, by: ttftOf, show: () => null },
+  { title: 'Tokens/s', number: true, by: speedOf, show: () => null },
+]
+const rowGuessPx = 45
+
+function NodeTable({ nodes }: { nodes: readonly Node[] }) {
+  const [sought, seek] = useState('')
+  const [sorting, sort] = useState<Sorting>({ title: '', falling: false })
+  const textOf = (node: Node) =>
+    [node.name, node.node_id, node.state, ...modelsOf(node).map((each) => each.model)].join(' ')
+  const found = sorted(
+    nodes.filter((node) => fits(textOf(node), sought)),
+    columns,
+    sorting,
+  )
+  const virtual = useVirtual<HTMLTableElement>(
+    found.map((node) => node.node_id),
+    rowGuessPx,
+  )
   return (
-    <Frame label="Nodes">
-      <table class="nodes">
-        <caption class="visually-hidden">Nodes, those with problems first</caption>
-        <thead>
-          <tr>
-            <th scope="col">Node</th>
-            <th scope="col">State</th>
-            <th scope="col">Models</th>
-            <th scope="col">In flight</th>
-            <th scope="col" class="number">
-              First token
-            </th>
-            <th scope="col" class="number">
-              Tokens/s
-            </th>
-            <th scope="col">Trouble</th>
-            <th scope="col">
-              <span class="visually-hidden">Actions</span>
-            </th>
-          </tr>
-        </thead>
-        {nodes.map((node) => (
-          <NodeRow key={node.node_id} node={node} act={act} />
-        ))}
-      </table>
-    </Frame>
+    <>
+      <Search label="Find a node or model" value={sought} change={seek} shown={found.length} all={nodes.length} />
+      <Frame label="Nodes">
+        <table class="nodes" ref={virtual.list}>
+          <caption class="visually-hidden">Nodes, those with problems first</caption>
+          <thead>
+            <tr>
+              {columns.map(({ title, number }) => (
+                <SortHead key={title} title={title} number={number} sorting={sorting} sort={sort} />
+              ))}
+              <th scope="col">Trouble</th>
+              <th scope="col">
+                <span class="visually-hidden">Actions</span>
+              </th>
+            </tr>
+          </thead>
+          <Gap px={virtual.before} />
+          {found.slice(virtual.first, virtual.end).map((node) => (
+            <NodeRow key={node.node_id} node={node} />
+          ))}
+          <Gap px={virtual.after} />
+        </table>
+      </Frame>
+    </>
   )
 }

@@ -1,4 +1,6 @@
 import type { JobList, JobStatus } from '../../protocol/wire/inference/job.ts'
+import { ActButton } from '../actions/act-button.tsx'
+import { cancelJob } from '../actions/work-acts.ts'
 import { ago, nothing, shortTime } from '../parts/format.ts'
 import { Frame } from '../parts/frame.tsx'
 import { Id, Pill, useNow } from '../parts/small.tsx'
@@ -16,6 +18,8 @@ const tones: Readonly<Record<JobStatus, string>> = {
   expired: 'warn',
   cancelled: 'plain',
 }
+
+const unended: readonly JobStatus[] = ['queued', 'dispatched', 'running']
 
 /** Who, where, how far; never what. */
 export function PrivateJobTable() {
@@ -44,6 +48,9 @@ export function PrivateJobTable() {
                     </th>
                     <th scope="col">Error</th>
                     <th scope="col">Made</th>
+                    <th scope="col">
+                      <span class="visually-hidden">Actions</span>
+                    </th>
                   </tr>
                 </thead>
                 <tbody>
@@ -67,6 +74,11 @@ export function PrivateJobTable() {
                       <td data-label="Error">{job.error_code === null ? nothing : <code>{job.error_code}</code>}</td>
                       <td data-label="Made" title={shortTime(job.created_at)}>
                         {ago(job.created_at, now)}
+                      </td>
+                      <td class="actions">
+                        {unended.includes(job.status) && (
+                          <ActButton act={cancelJob(job)} on={job.job_id} label="Cancel" />
+                        )}
                       </td>
                     </tr>
                   ))}

@@ -1,11 +1,13 @@
 import type { ComponentType } from 'preact'
-import { Audit } from './audit.tsx'
+import { Audit } from './audit/audit.tsx'
+import { Customers } from './customers/customers.tsx'
 import { Jobs } from './jobs.tsx'
-import { Money } from './money.tsx'
+import { Models } from './models.tsx'
+import { Money } from './money/money.tsx'
 import { Pool } from './pool.tsx'
 import { Requests } from './requests/requests.tsx'
-import { Statecharts } from './statecharts.tsx'
-import { Traffic } from './traffic.tsx'
+import { Statecharts } from './statecharts/statecharts.tsx'
+import { Traffic } from './traffic/traffic.tsx'
 import { TryIt } from './try-it.tsx'
 
 export interface View {
@@ -20,6 +22,8 @@ export interface View {
 /** The pages of the console, in their order: a view is a file and a line. */
 export const views: readonly View[] = [
   { id: 'pool', title: 'Pool', View: Pool, needs: ['GET /v1/admin/nodes'] },
+  { id: 'models', title: 'Models', View: Models, needs: ['GET /v1/admin/models'] },
+  { id: 'customers', title: 'Customers', View: Customers, needs: ['GET /v1/admin/customers'] },
   { id: 'statecharts', title: 'Statecharts', View: Statecharts, needs: ['GET /v1/admin/machines'] },
   { id: 'traffic', title: 'Traffic', View: Traffic, needs: ['GET /v1/admin/inspect'] },
   { id: 'requests', title: 'Requests', View: Requests, needs: ['GET /v1/admin/requests'] },

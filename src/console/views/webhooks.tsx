@@ -1,4 +1,6 @@
 import type { WebhookList, WebhookStatus } from '../../protocol/wire/inference/job.ts'
+import { ActButton } from '../actions/act-button.tsx'
+import { redeliver } from '../actions/work-acts.ts'
 import { ago, nothing, shortTime } from '../parts/format.ts'
 import { Frame } from '../parts/frame.tsx'
 import { Id, Pill, useNow } from '../parts/small.tsx'
@@ -40,6 +42,9 @@ export function WebhookTable() {
                     <th scope="col">Last error</th>
                     <th scope="col">Next attempt</th>
                     <th scope="col">Last attempt</th>
+                    <th scope="col">
+                      <span class="visually-hidden">Actions</span>
+                    </th>
                   </tr>
                 </thead>
                 <tbody>
@@ -67,6 +72,9 @@ export function WebhookTable() {
                       </td>
                       <td data-label="Last attempt">
                         {webhook.last_attempt_at === null ? nothing : ago(webhook.last_attempt_at, now)}
+                      </td>
+                      <td class="actions">
+                        {webhook.status !== null && <ActButton act={redeliver(webhook)} on={webhook.job_id} />}
                       </td>
                     </tr>
                   ))}

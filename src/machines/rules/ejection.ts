@@ -15,7 +15,8 @@ export interface EjectionState {
 }
 
 export interface RouteFailure {
-  readonly cause: 'connect' | 'server_error' | 'timeout'
+  /** `load`: the model could not be brought into memory. */
+  readonly cause: 'connect' | 'server_error' | 'timeout' | 'load'
   readonly keyId: string
   /** The node's own status polls fail as well. */
   readonly probeFailing: boolean
@@ -23,6 +24,8 @@ export interface RouteFailure {
 
 export const failuresToEject = 5
 export const ejectionMaxMs = 300_000
+/** A model that cannot be loaded: each further ejection is twice as long, up to this. */
+export const loadEjectionMaxMs = 900_000
 
 export const healthy: EjectionState = {
   hardFailures: 0,
@@ -43,6 +46,11 @@ export function afterFailure(
 ): EjectionState {
   // A call that began before the ejection says nothing new.
   if (nowMs < state.ejectedUntilMs) return state
+  if (failure.cause === 'load') {
+    const timesEjected = state.timesEjected + 1
+    const ejectedMs = Math.min(baseMs * 2 ** (timesEjected - 1), loadEjectionMaxMs)
+    return { ...healthy, timesEjected, ejectedAtMs: nowMs, ejectedUntilMs: nowMs + ejectedMs }
+  }
   const isServerError = failure.cause === 'server_error'
   const hardFailures = state.hardFailures + (isServerError ? 0 : 1)
   const serverErrors = state.serverErrors + (isServerError ? 1 : 0)

@@ -8,7 +8,7 @@ import type { SigningKey } from '../../protocol/signing/ed25519.ts'
 import type { ChatRequest } from '../../protocol/wire/inference/chat.ts'
 import { hourMs, isoTime } from '../../time.ts'
 import type { CallSignal } from '../../transport/call-signal.ts'
-import type { LocalRuntime } from '../runtimes/local-runtime.ts'
+import type { LocalRuntime, RuntimeCall } from '../runtimes/local-runtime.ts'
 import { signedReceipt } from './node-receipt.ts'
 
 /** What the gateway says about its call, for the receipt. */
@@ -47,6 +47,7 @@ export class ChatCall {
   private readonly startedMs = Date.now()
   private released = false
   private readonly deadline: ReturnType<typeof setTimeout>
+  private readonly running: RuntimeCall
 
   constructor(
     readonly input: ChatInput,
@@ -54,7 +55,7 @@ export class ChatCall {
     readonly signal: CallSignal,
     private readonly onRelease: (call: ChatCall) => void,
   ) {
-    runtime.inFlight++
+    this.running = runtime.begin()
     this.deadline = setTimeout(() => signal.abort(), callMsMax)
   }
 
@@ -62,11 +63,16 @@ export class ChatCall {
     return this.input.order?.modelId ?? this.input.body.model
   }
 
+  /** Resolves when the model is in memory. */
+  opened(): Promise<void> {
+    return this.running.opened(this.signal)
+  }
+
   release(): void {
     if (this.released) return
     this.released = true
     clearTimeout(this.deadline)
-    this.runtime.inFlight--
+    this.running.end()
     this.onRelease(this)
     this.input.ended?.()
   }

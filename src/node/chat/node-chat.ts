@@ -72,6 +72,7 @@ export class NodeChat {
   }
 
   private async send(call: ChatCall): Promise<Response> {
+    await call.opened()
     const { body, text } = call.input
     const upstream = upstreamBody(text, body, null, askedAsStream(call.runtime.kind, body) ? streamMembers : null)
     const response = await call.runtime.transport?.fetch(chatPath, {

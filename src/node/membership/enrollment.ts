@@ -11,7 +11,10 @@ export const enrollmentFile = 'enrollment.json'
 
 /** The result of the enrolment. It is stored, so that later starts need no token. */
 const StoredEnrollment = Type.Composite([
-  Type.Object({ gateway_url: Type.String() }),
+  Type.Object({
+    gateway_url: Type.String(),
+    insecure: Type.Optional(Type.Boolean({ description: 'The operator allowed a gateway without TLS' })),
+  }),
   Type.Omit(EnrollResponse, ['status', 'protocol_version']),
 ])
 export type Enrollment = Static<typeof StoredEnrollment>
@@ -37,6 +40,7 @@ export interface EnrollmentRequest {
   readonly visibility: 'private' | 'public' | null
   readonly payoutAddress: string | null
   readonly endpointUrl: string | null
+  readonly insecure: boolean
 }
 
 const enrollPath = '/v1/node-agent/enroll'
@@ -61,7 +65,7 @@ export async function enroll(request: EnrollmentRequest, folder: PrivateFolder):
     throw new NodeStartError('This version does not understand the gateway’s answer to the enrolment.')
   }
   const { status: _, protocol_version: __, ...rest } = answer
-  const enrollment = { gateway_url: request.gatewayUrl, ...rest }
+  const enrollment = { gateway_url: request.gatewayUrl, ...(request.insecure ? { insecure: true } : {}), ...rest }
   folder.write(enrollmentFile, enrollment)
   return enrollment
 }

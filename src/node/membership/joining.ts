@@ -36,7 +36,9 @@ export interface OwnKeys {
   readonly transportKeys: TransportKeys
 }
 
-const insecureOf = ({ insecure = false }: JoinOptions) => insecure
+/** Whoever allowed it at the enrolment need not say so at each start. */
+const insecureOf = ({ insecure = false }: JoinOptions, known: Enrollment | null = null) =>
+  insecure || known?.insecure === true
 
 /**
  * What can be said before anything is started, or asked of the gateway; true where the folder is enrolled. Throws
@@ -44,15 +46,15 @@ const insecureOf = ({ insecure = false }: JoinOptions) => insecure
  */
 export function checkJoining(options: JoinOptions, folder: PrivateFolder): boolean {
   const { gatewayUrl, token } = options
-  const given = gatewayUrl === undefined ? null : checkedGatewayUrl(gatewayUrl, insecureOf(options))
   const known = readEnrollment(folder)
+  const given = gatewayUrl === undefined ? null : checkedGatewayUrl(gatewayUrl, insecureOf(options, known))
   if (known !== null) {
     if (given !== null && given !== known.gateway_url) {
       throw new NodeStartError(
         `${folder.path} belongs to a node of another gateway. Choose another folder with --data-dir, or omit --gateway.`,
       )
     }
-    checkedGatewayUrl(known.gateway_url, insecureOf(options))
+    checkedGatewayUrl(known.gateway_url, insecureOf(options, known))
   } else if (given !== null && token === undefined) {
     throw new NodeStartError('An enrolment needs --token beside --gateway. An operator makes one with `nodes enroll`.')
   } else if (given === null && token !== undefined) {
@@ -66,7 +68,7 @@ export function checkJoining(options: JoinOptions, folder: PrivateFolder): boole
 /** The stored enrolment, or a new one. null if neither was asked for. */
 export async function enrolled(options: JoinOptions, folder: PrivateFolder, own: OwnKeys): Promise<Enrollment | null> {
   const enrollment = readEnrollment(folder) ?? (await enrolledNow(options, folder, own))
-  if (enrollment !== null) checkSecure(new URL(enrollment.tunnel_url), insecureOf(options))
+  if (enrollment !== null) checkSecure(new URL(enrollment.tunnel_url), insecureOf(options, enrollment))
   return enrollment
 }
 
@@ -86,6 +88,7 @@ async function enrolledNow(
       visibility: options.visibility ?? null,
       payoutAddress: options.payoutAddress ?? null,
       endpointUrl: options.endpointUrl ?? null,
+      insecure: insecureOf(options),
     },
     folder,
   )

@@ -10,13 +10,24 @@ export const lexicalRanker: Ranker = async ({ query, documents }, signal) => {
 
 /** The runtime that is always present, so that a new node can rerank documents. */
 export function lexicalRuntime(runtimeId: RuntimeId): LocalRuntime {
+  let inFlight = 0
   return {
     ...lexicalStatus(0),
     runtimeId,
     transport: null,
-    inFlight: 0,
+    get inFlight() {
+      return inFlight
+    },
+    trouble: null,
     get slotsFree() {
-      return lexicalStatus(this.inFlight).slotsFree
+      return lexicalStatus(inFlight).slotsFree
+    },
+    begin: () => {
+      inFlight++
+      const end = () => {
+        inFlight--
+      }
+      return { opened: () => Promise.resolve(), end }
     },
   }
 }

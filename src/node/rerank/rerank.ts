@@ -32,16 +32,17 @@ export class Reranker {
     if (this.inFlight >= rerankInFlightMax) throw busy()
     const { model, query, documents, runtime_id: runtimeId = null } = request
     const runtime = chooseRuntime(this.options.runtimes(), { model, modality: 'rerank', runtimeId })
-    const { rank, ranking } = rankingOf(runtime, model, this.options.timeoutMs ?? timeoutMsDefault)
     const topN = rerankTopN(request)
     this.inFlight++
-    runtime.inFlight++
+    const call = runtime.begin()
     try {
+      await call.opened(signal)
+      const { rank, ranking } = rankingOf(runtime, model, this.options.timeoutMs ?? timeoutMsDefault)
       const scores = await rank({ model, query, documents, topN, ranking }, signal)
       const results = bestFirst(scores, topN)
       return { results: results.map(({ index, score }) => ({ index, relevance_score: score })) }
     } finally {
-      runtime.inFlight--
+      call.end()
       this.inFlight--
       if (this.inFlight === 0) this.emptied?.()
     }

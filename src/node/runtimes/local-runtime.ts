@@ -1,12 +1,16 @@
 import type { RuntimeId } from '../../ids.ts'
 import { createNodeWatch, type NodeWatch, type PollResult } from '../../polling/node-watch.ts'
 import { createRuntimeProbe } from '../../polling/runtime-probe.ts'
+import { canBeTold, type ModelWishName, tellRuntime } from '../../polling/tell-runtime.ts'
 import { type AgentRuntime, modelsPerRuntimeMax } from '../../protocol/wire/nodes/agent.ts'
 import type { RuntimeKind } from '../../protocol/wire/nodes/node.ts'
+import { troubleWords } from '../../protocol/wire/nodes/trouble.ts'
 import type { ScoreKind } from '../../runtimes/ranking.ts'
 import { runtimeModules } from '../../runtimes/registry.ts'
 import { declaredRanker } from '../../runtimes/rerank.ts'
 import { modalityOf, type RuntimeModel, type RuntimeStatus } from '../../runtimes/runtime.ts'
+import { isoTime } from '../../time.ts'
+import type { CancelSignal } from '../../transport/call-signal.ts'
 import { createDirectTransport } from '../../transport/direct.ts'
 import type { NodeTransport } from '../../transport/transport.ts'
 
@@ -19,11 +23,31 @@ export interface LocalRuntime {
   readonly slotsTotal: number | null
   readonly slotsFree: number | null
   readonly queueDepth: number | null
+  /** Why it serves nothing, in a sentence for its operator alone, since it names an address; null: it does. */
+  readonly trouble: string | null
   /** The way to the server. null for a runtime inside the agent. */
   readonly transport: NodeTransport | null
-  /** The number of running calls, which the callers count. */
-  inFlight: number
+  /** The number of running calls. */
+  readonly inFlight: number
+  /** Every call begins here. It counts as running until its `end`. */
+  begin(): RuntimeCall
+  /** Brings a model into memory, or lets it go; does not wait for it. False or absent: its server cannot be told. */
+  tell?(wish: ModelWishName, modelId: string): boolean
+  /** Ends what watches it. */
+  stop?(): void
 }
+
+export interface RuntimeCall {
+  /**
+   * Resolves when the model is in memory, which may take minutes. Rejects with `runtime_unavailable`, and with a
+   * `TransportError` when the caller leaves.
+   */
+  opened(signal: CancelSignal): Promise<void>
+  end(): void
+}
+
+/** A server that loads its models by itself. */
+const openAtOnce = () => Promise.resolve()
 
 export interface RuntimeTimes {
   readonly pollMs: number
@@ -57,6 +81,7 @@ export class WatchedRuntime implements LocalRuntime {
   slotsTotal: number | null = null
   queueDepth: number | null = null
   private polledFree: number | null = null
+  private failure: string | null = null
   private failures = 0
   private readonly watch: NodeWatch
 
@@ -80,6 +105,28 @@ export class WatchedRuntime implements LocalRuntime {
     return this.polledFree === null ? left : Math.min(left, this.polledFree)
   }
 
+  begin(): RuntimeCall {
+    this.inFlight++
+    const end = () => {
+      this.inFlight--
+    }
+    return { opened: openAtOnce, end }
+  }
+
+  tell(wish: ModelWishName, modelId: string): boolean {
+    const model = this.models.find(({ id }) => id === modelId)
+    if (model === undefined || this.state === 'down' || !canBeTold(this.kind)) return false
+    const looked = () => void this.watch.pollNow()
+    tellRuntime(this.transport, this.kind, wish, model).then(looked, looked)
+    return true
+  }
+
+  get trouble(): string | null {
+    if (this.failure !== null) return `${this.options.url}: ${troubleWords(this.failure)}`
+    if (this.models.some(({ ready }) => ready)) return null
+    return `${this.options.url}: a server of the kind ${this.kind} answers, but it has no model ready.`
+  }
+
   /** Resolves when it has answered or failed. */
   poll(): Promise<void> {
     return this.watch.pollNow()
@@ -92,6 +139,7 @@ export class WatchedRuntime implements LocalRuntime {
 
   private heard(result: PollResult): void {
     const before = this.signature()
+    this.failure = result.kind === 'failed' ? result.code : null
     const status = result.kind === 'answered' ? result.reports[0]?.status : undefined
     if (status !== undefined) this.adopt(status)
     else if (result.kind === 'answered') this.goDown()
@@ -127,6 +175,14 @@ export class WatchedRuntime implements LocalRuntime {
 /** The agent itself has no route for the rest. */
 const isServedHere = (model: RuntimeModel) => ['chat', 'rerank'].includes(modalityOf(model))
 
+/** What is known of a model whose server the agent itself runs. */
+const servedModel = ({ serverState, loadingSinceMs, memoryMb, evicts }: RuntimeModel) => ({
+  ...(serverState === undefined ? {} : { server_state: serverState }),
+  loading_since: loadingSinceMs == null ? null : isoTime(loadingSinceMs),
+  ...(memoryMb === undefined ? {} : { memory_mb: memoryMb }),
+  ...(evicts === undefined ? {} : { evicts }),
+})
+
 /** The runtime as the gateway hears of it. `stopping` means that the agent accepts nothing new. */
 export function agentRuntime(runtime: LocalRuntime, stopping: boolean): AgentRuntime {
   return {
@@ -139,6 +195,7 @@ export function agentRuntime(runtime: LocalRuntime, stopping: boolean): AgentRun
       ready: model.ready && !stopping,
       loaded: model.loaded,
       context_length: model.contextLength,
+      ...(model.serverState === undefined ? {} : servedModel(model)),
     })),
     slots_total: runtime.slotsTotal,
     slots_free: runtime.slotsFree,

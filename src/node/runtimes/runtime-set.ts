@@ -4,10 +4,10 @@ import { isLoopback } from '../../host/loopback.ts'
 import { PrivateFileError, type PrivateFolder } from '../../host/private-files.ts'
 import { newId, type RuntimeId } from '../../ids.ts'
 import type { Log } from '../../log.ts'
+import { discoverHere, loopbackUrl } from '../../polling/discover-here.ts'
 import { runtimesMax } from '../../protocol/wire/nodes/agent.ts'
-import { discover } from '../../runtimes/discovery.ts'
 import type { ScoreKind } from '../../runtimes/ranking.ts'
-import { createDirectTransport, nodeBaseUrl } from '../../transport/direct.ts'
+import { nodeBaseUrl } from '../../transport/direct.ts'
 import { type LocalRuntime, type RuntimeTimes, runtimeTimes, WatchedRuntime } from './local-runtime.ts'
 
 export const runtimesFile = 'runtimes.json'
@@ -21,10 +21,6 @@ const StoredRuntimes = Type.Object({
 type StoredRuntime = Static<typeof StoredRuntimes>['runtimes'][number]
 /** How many runtimes are remembered. A forgotten one that comes back gets a new id. */
 const rememberedMax = 256
-
-/** Time limit for all ports together. Loopback answers at once or not at all. */
-const discoveryTimeoutMs = 1_000
-const answerBytesMax = 1024 * 1024
 
 export interface RuntimeSet {
   /** At most `runtimesMax`. */
@@ -60,8 +56,10 @@ export interface RuntimeSetOptions {
   readonly discoverMs?: number
   /** The agent's own port, which is never a runtime. */
   readonly ownPort: number
-  /** Runtimes inside the agent, by name. */
-  readonly builtIn?: Readonly<Record<string, (runtimeId: RuntimeId) => LocalRuntime>>
+  /** Runtimes that the agent itself runs, by name. `changed`: something important about it has. */
+  readonly builtIn?: Readonly<Record<string, (runtimeId: RuntimeId, changed: () => void) => LocalRuntime>>
+  /** Where the agent's own model servers listen. */
+  readonly serverPorts?: readonly number[]
   readonly times?: RuntimeTimes
 }
 
@@ -92,7 +90,10 @@ class RunningRuntimes implements RuntimeSet {
   async start(): Promise<void> {
     for (const [name, make] of Object.entries(this.options.builtIn ?? {})) {
       const label = `built-in:${name}`
-      this.byLabel.set(label, make(this.idOf(label)))
+      this.byLabel.set(
+        label,
+        make(this.idOf(label), () => this.changed()),
+      )
     }
     const polls = (this.options.rankers ?? []).map((ranker) => this.watch(ranker.url, ranker))
     const urls = [...this.options.urls, ...(this.options.keys ?? []).map(({ url }) => url)]
@@ -113,7 +114,7 @@ class RunningRuntimes implements RuntimeSet {
   stop(): void {
     this.stopped = true
     if (this.timer !== null) clearTimeout(this.timer)
-    for (const runtime of this.byLabel.values()) if (runtime instanceof WatchedRuntime) runtime.stop()
+    for (const runtime of this.byLabel.values()) runtime.stop?.()
   }
 
   private async watch(url: string, ranker?: DeclaredRanker): Promise<void> {
@@ -132,15 +133,15 @@ class RunningRuntimes implements RuntimeSet {
   }
 
   private async discover(): Promise<void> {
-    const found = await discover({
-      timeoutMs: discoveryTimeoutMs,
-      except: [this.options.ownPort, ...this.loopbackPorts()],
-      fetchFor: loopbackFetch,
-    })
+    const found = await discoverHere([
+      this.options.ownPort,
+      ...(this.options.serverPorts ?? []),
+      ...this.loopbackPorts(),
+    ])
     for (const { port, module } of found) {
       // The log gets only the kind, because no log contains a runtime's address.
       this.options.log.info('runtime_discovered', { kind: module.kind })
-      await this.watch(`http://127.0.0.1:${port}`)
+      await this.watch(loopbackUrl(port))
     }
     if (!this.stopped) this.timer = setTimeout(() => void this.discover(), this.options.discoverMs ?? discoverMsDefault)
   }
@@ -162,18 +163,5 @@ class RunningRuntimes implements RuntimeSet {
 
   private changed(): void {
     for (const listener of [...this.listeners]) listener()
-  }
-}
-
-function loopbackFetch(port: number, signal: AbortSignal) {
-  const transport = createDirectTransport({
-    url: `http://127.0.0.1:${port}`,
-    apiKey: null,
-    connectTimeoutMs: discoveryTimeoutMs,
-  })
-  signal.addEventListener('abort', () => transport.close(), { once: true })
-  return async (path: string) => {
-    const response = await transport.fetch(path, { method: 'GET', signal })
-    return { status: response.status, headers: response.headers, text: () => response.text(answerBytesMax) }
   }
 }

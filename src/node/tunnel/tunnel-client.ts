@@ -17,6 +17,8 @@ export interface TunnelOptions {
   readonly handle: Handle
   /** Returns one JSON object, which is sent after each opening and each `statusChanged`. */
   readonly status?: () => string
+  /** An operator has revoked or removed the node: there is nothing to dial for any more. */
+  readonly revoked?: () => void
   readonly log: (event: TunnelLogEvent, fields: Readonly<Record<string, string | number>>) => void
   readonly random?: () => number
   /** Unix ms. */
@@ -162,6 +164,10 @@ class Dialler implements NodeTunnel {
     if (this.links.size === 0) this.allClosed?.()
     if (link !== this.newest) return
     this.newest = null
+    if (end === 'revoked') {
+      this.stopped = true
+      return this.options.revoked?.()
+    }
     if (performance.now() - link.openedMs >= settledMs) this.failures = 0
     this.redialLater()
   }

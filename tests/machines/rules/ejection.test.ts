@@ -22,6 +22,17 @@ describe('§8 passive ejection', () => {
     expect(fail(healthy, times(5, connect)).ejectedUntilMs).toBe(startMs + 30_000)
   })
 
+  test('§30: a model that cannot be loaded ejects at once, for 30 s, doubled each time up to 15 min', () => {
+    let state = healthy
+    let nowMs = startMs
+    for (const seconds of [30, 60, 120, 240, 480, 900, 900]) {
+      state = afterFailure(state, { ...connect, cause: 'load' }, nowMs, baseMs)
+      expect(state.ejectedUntilMs - nowMs).toBe(seconds * 1_000)
+      nowMs = state.ejectedUntilMs
+    }
+    expect(afterSuccess(state, nowMs)).toBe(healthy)
+  })
+
   test('time-outs and failures to connect count together', () => {
     const mixed = [...times(3, connect), ...times(2, { ...connect, cause: 'timeout' } as RouteFailure)]
     expect(fail(healthy, mixed).ejectedUntilMs).toBe(startMs + 30_000)

@@ -45,6 +45,28 @@ const read = async (id: unknown, as: 'viewer' | 'operator' = 'operator') =>
 const becomes = (id: unknown, state: string) =>
   waitUntil(`the node is ${state}`, async () => (await read(id)).state === state)
 
+test('§23: a look says what answers at a URL, or what is wrong, and registers nothing', async () => {
+  const look = async (json_: object, as: 'viewer' | 'operator' = 'operator') =>
+    json(await gateway.ask('POST', '/v1/admin/nodes/probe', { as, json: json_ }))
+  const before = await json(await gateway.ask('GET', '/v1/admin/nodes', { as: 'viewer' }))
+  const found = await look({ url: `${server.url}/v1/`, api_key: apiKey })
+  expect(found).toMatchObject({ code: null, node_id: null, models: [{ id: 'm-1' }] })
+  expect(found.says).toMatch(/^A server of the kind \S+ answers there, with m-1\.$/)
+  const locked = Bun.serve({ port: 0, hostname: '127.0.0.1', fetch: () => new Response(null, { status: 401 }) })
+  expect(await look({ url: locked.url.origin })).toMatchObject({ code: 'unauthorized', models: [], runtime_kind: null })
+  await locked.stop(true)
+  const other = Bun.serve({ port: 0, hostname: '127.0.0.1', fetch: () => new Response('hello') })
+  expect(await look({ url: other.url.origin })).toMatchObject({ code: 'unknown_runtime' })
+  await other.stop(true)
+  const nobody = await look({ url: other.url.origin })
+  expect(nobody).toMatchObject({ code: 'refused', says: expect.stringMatching(/^Nothing listens there/) })
+  expect(await look({ url: gateway.url })).toMatchObject({ code: 'invalid_request' })
+  expect(await look({ url: 'ftp://x' })).toMatchObject({ code: 'invalid_request' })
+  expect(await look({ url: server.url }, 'viewer')).toMatchObject({ code: 'insufficient_role' })
+  const after = await json(await gateway.ask('GET', '/v1/admin/nodes', { as: 'viewer' }))
+  expect(after.count).toBe(Number(before.count))
+})
+
 test('§23: a registered runtime is probed at once and shows state, runtime, models and load', async () => {
   const payout = `0x${'ab'.repeat(20)}`
   const made = await register({ name: 'desk', api_key: apiKey, payout_address: payout, reason: 'new machine' })

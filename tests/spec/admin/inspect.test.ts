@@ -50,7 +50,9 @@ test('§23: each machine with states, transitions and a picture', async () => {
   )
   expect(machines.map(({ machine }) => machine)).toEqual([
     'node',
+    'request',
     'router',
+    'model-server',
     'mixture',
     'private-job',
     'webhook-delivery',

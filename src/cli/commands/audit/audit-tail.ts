@@ -6,12 +6,11 @@ import type {
   CommandEvent,
   CommandEventList,
 } from '../../../protocol/wire/admin/audit.ts'
-import { secondMs } from '../../../time.ts'
 import { action } from '../../frame/action.ts'
+import { follow } from '../../frame/follow.ts'
 import type { GatewayClient } from '../../frame/gateway-client.ts'
 import { cellText, shortTime } from '../../frame/table.ts'
 import type { Terminal } from '../../frame/terminal.ts'
-import { untilSignal } from '../../frame/until-signal.ts'
 
 type Line =
   | { readonly kind: 'access'; readonly event: AccessEvent }
@@ -19,11 +18,8 @@ type Line =
   | { readonly kind: 'command'; readonly event: CommandEvent }
 
 const kinds = ['access', 'approval', 'command'] as const
-const lookEveryMs = 2 * secondMs
 /** How many events one look at a list reads. If more happen within two seconds, some are not shown. */
 const eventsAtOnce = 1_000
-/** How many shown events are remembered, so that none is shown twice. */
-const rememberedMax = 20_000
 /** The reads of this command itself. If they were shown, the output would never end. */
 const ownReads = /^\/v1\/admin\/(?:access|approval|command)-events$/
 
@@ -81,29 +77,13 @@ export const tail = action({
       session.terminal.out(
         `${json ? JSON.stringify({ kind: line.kind, ...line.event }) : textOf(session.terminal, line)}\n`,
       )
-    const seen = new Set<string>()
-    const remember = ({ event }: Line) => {
-      if (seen.size >= rememberedMax) for (const id of [...seen].slice(0, rememberedMax / 2)) seen.delete(id)
-      seen.add(event.event_id)
-    }
-    const first = await read(gateway, options.only, eventsAtOnce)
-    first.forEach(remember)
-    const lines = options.lines ?? 10
-    for (const line of lines === 0 ? [] : first.slice(-lines)) show(line)
-    if (options.once) return undefined
-    let ended = false
-    const end = untilSignal().then(() => {
-      ended = true
+    await follow({
+      read: () => read(gateway, options.only, eventsAtOnce),
+      idOf: ({ event }) => event.event_id,
+      show,
+      first: options.lines ?? 10,
+      once: options.once,
     })
-    while (!ended) {
-      await Promise.race([Bun.sleep(lookEveryMs), end])
-      if (ended) break
-      for (const line of await read(gateway, options.only, eventsAtOnce)) {
-        if (seen.has(line.event.event_id)) continue
-        remember(line)
-        show(line)
-      }
-    }
     return undefined
   },
 })

@@ -4,11 +4,11 @@ import { rounded, shortTime, table } from '../../frame/table.ts'
 
 type Cost = Explanation['tries'][number]['routes'][number]['cost']
 
-/** Waiting is what others placed there before and what a slot takes to come free. */
+/** The parts in the order in which a request meets them. */
 function costCells(cost: Cost): readonly (string | number | null)[] {
-  if (cost === null) return [null, null, null, null, null]
+  if (cost === null) return [null, null, null, null, null, null]
   const cached = `${Math.round(cost.matched_share * 100)} %`
-  const times = [cost.backlog_ms + cost.slot_wait_ms, cost.own_ms, cost.cold_ms, cost.total_ms]
+  const times = [cost.backlog_ms, cost.slot_wait_ms, cost.cold_ms, cost.own_ms, cost.total_ms]
   return [cached, ...times.map((ms) => rounded(ms))]
 }
 
@@ -38,10 +38,11 @@ export const explain: Verb = {
               'TTFT MS',
               'TOK/S',
               'CACHED',
-              'WAIT MS',
-              'READ MS',
-              'COLD MS',
-              'COST MS',
+              'BACKLOG MS',
+              'SLOT MS',
+              'LOAD MS',
+              'OWN MS',
+              'EXPECTED MS',
             ],
             routes.map((route) => [
               route.node_id,

@@ -3,7 +3,7 @@ import type { NodeOptions, RunningNode } from '../../../node/main.ts'
 import { action, type OptionSpecs, type OptionValues, type Verb } from '../../frame/action.ts'
 import { CliFailure, exitCodes, UsageFault } from '../../frame/failure.ts'
 import type { Session } from '../../frame/session.ts'
-import type { Terminal } from '../../frame/terminal.ts'
+import { printable, type Terminal } from '../../frame/terminal.ts'
 import { untilSignal } from '../../frame/until-signal.ts'
 import { listenAddress } from '../gateway/fake-node.ts'
 import { dataDirOption, nodeKeys } from './node-keys.ts'
@@ -95,7 +95,7 @@ async function start(given: NodeInput, session: Session): Promise<RunningNode> {
 }
 
 function introduction(terminal: Terminal, running: RunningNode, tokenFile: string): string {
-  const models = running.runtimes.list().flatMap((runtime) => runtime.models.map(({ id }) => id))
+  const models = modelsOf(running)
   const { nodeId } = running
   const name =
     nodeId === null
@@ -108,9 +108,24 @@ function introduction(terminal: Terminal, running: RunningNode, tokenFile: strin
   Keys       ${running.folder}
   Token      in ${tokenFile} there, for programs of yours
   Models     ${models.length === 0 ? 'none yet' : models.join(', ')}
-
+${whyNone(running)
+  .map((line) => `             ${line}\n`)
+  .join('')}
 Ctrl-C ends it.
 `
+}
+
+/** The models of servers; the built-in ranking is always there and makes no node useful. */
+const modelsOf = ({ runtimes }: RunningNode) =>
+  runtimes.list().flatMap(({ transport, models }) => (transport === null ? [] : models.map(({ id }) => id)))
+
+/** What keeps the agent from serving models, server by server. */
+function whyNone({ runtimes }: RunningNode): readonly string[] {
+  const servers = runtimes.list().filter(({ transport }) => transport !== null)
+  if (servers.length === 0) {
+    return ['No model server was found on the usual ports of this computer. Start one, or name it: --runtime URL']
+  }
+  return servers.flatMap(({ trouble }) => (trouble === null ? [] : [printable(trouble)]))
 }
 
 /** The command without a subcommand, which the bundled agent also runs. */
@@ -133,7 +148,12 @@ export const runNode = action({
     }
     if (json) session.terminal.out(`${JSON.stringify({ node_id: nodeId, fingerprint, url, data_dir: folder })}\n`)
     else session.terminal.out(introduction(session.terminal, running, localTokenFile))
-    await ended
+    const revoked = await Promise.race([ended.then(() => false), running.revoked.then(() => true)])
+    if (revoked) {
+      session.terminal.err(
+        `An operator has revoked or removed this node, so the agent ends. To join again: a new line of \`nodes enroll\`, with a new --data-dir.\n`,
+      )
+    }
     await running.stop()
     // Everything is written and closed, and a timer that is left must not delay the exit.
     process.exit(exitCodes.ok)

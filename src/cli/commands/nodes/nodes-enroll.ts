@@ -1,10 +1,11 @@
+import { isLoopback } from '../../../host/loopback.ts'
 import type { EnrollmentTokenIssued, EnrollmentTokenList } from '../../../protocol/wire/nodes/enrollment.ts'
 import { action, type OptionSpecs } from '../../frame/action.ts'
 import { customerOption, reasonBody, reasonOption } from '../../frame/admin-options.ts'
+import { CliFailure } from '../../frame/failure.ts'
 import { segment } from '../../frame/gateway-client.ts'
 import { shortTime, table } from '../../frame/table.ts'
 import type { Terminal } from '../../frame/terminal.ts'
-import { enrollLine, isLoopbackUrl, isPlainUrl } from './enroll-line.ts'
 
 const path = '/v1/admin/enrollment-tokens'
 
@@ -28,19 +29,24 @@ const options = {
   ...reasonOption,
 } as const satisfies OptionSpecs
 
+const isLoopbackUrl = (url: string) => isLoopback(new URL(url).hostname)
+
 /** Reasons why the command may not work on another computer. */
 function warnings({ gateway_url: url }: EnrollmentTokenIssued): string {
   if (isLoopbackUrl(url)) {
     return `Only this computer can reach ${url}. To reach the gateway from another one, start it with SVC_HOST and SVC_PUBLIC_URL.\n`
   }
-  return isPlainUrl(url)
+  return url.startsWith('http:')
     ? 'The connection to the gateway has no TLS: others on the way could read prompts and steal the token.\n'
     : ''
 }
 
 function instructions(terminal: Terminal, made: EnrollmentTokenIssued): string {
   const until = shortTime(made.expires_at)
-  return `Paste this on the other computer, once and before ${until}:\n\n${terminal.style('bold', enrollLine(made))}\n`
+  if (made.line === null) {
+    throw new CliFailure(`The gateway's address does not fit into a shell command: ${made.gateway_url}`)
+  }
+  return `Paste this on the other computer, once and before ${until}. Options for the agent, such as --runtime URL, may follow it:\n\n${terminal.style('bold', made.line)}\n`
 }
 
 export const enroll = action({
@@ -63,7 +69,7 @@ export const enroll = action({
     })
     const warning = warnings(made)
     if (warning !== '') session.terminal.err(warning)
-    session.show(json, { ...made, line: enrollLine(made) }, (body) => instructions(session.terminal, body))
+    session.show(json, made, (body) => instructions(session.terminal, body))
     return undefined
   },
 })

@@ -1,16 +1,20 @@
 import type { Static } from '@sinclair/typebox'
 import type { Node, NodeList } from '../../../protocol/wire/admin/admin.ts'
+import type { NodeProbe } from '../../../protocol/wire/nodes/probe.ts'
+import { troubleOf } from '../../../protocol/wire/nodes/trouble.ts'
 import { secondMs } from '../../../time.ts'
 import { action, type OptionSpecs, type OptionValues, type Verb } from '../../frame/action.ts'
 import { customerOption, reasonBody, reasonOption, yesOption } from '../../frame/admin-options.ts'
 import { CliFailure, exitCodes, UsageFault } from '../../frame/failure.ts'
-import { type GatewayClient, segment } from '../../frame/gateway-client.ts'
+import type { GatewayClient } from '../../frame/gateway-client.ts'
 import { givenText, givenTextForm } from '../../frame/given-text.ts'
+import { nodeIdOf as idOf, oneNode, nodesPath as path } from '../../frame/node-id.ts'
 import type { Session } from '../../frame/session.ts'
+import { dataDirOption } from './node-keys.ts'
 import { enroll, tokens, withdraw } from './nodes-enroll.ts'
 import { nodeDetails, nodeTable } from './nodes-view.ts'
+import { serversHere } from './servers-here.ts'
 
-const path = '/v1/admin/nodes'
 const idOperand = { name: 'NODE', about: 'The node’s name or its id (node_…), as `nodes list` shows them' } as const
 /** How long the command waits for the first answer of a new node, which most nodes give much earlier. */
 const firstAnswerWaitMs = 5 * secondMs
@@ -60,42 +64,9 @@ async function nodeFields(session: Session, options: OptionValues<typeof nodeOpt
   }
 }
 
-/** A name is looked up, and must be the name of one node alone. */
-async function idOf(gateway: GatewayClient, given: string | undefined): Promise<string> {
-  const wanted = given ?? ''
-  if (wanted.startsWith('node_')) return wanted
-  const { nodes } = await gateway.admin<NodeList>({ path: `${path}?limit=1000` })
-  const called = nodes.filter(({ name, state }) => name === wanted && state !== 'revoked')
-  const [one, other] = called
-  if (other !== undefined) {
-    throw new CliFailure(
-      `${called.length} nodes are called ${wanted}`,
-      called.map(({ node_id }) => node_id),
-    )
-  }
-  if (one === undefined) throw new CliFailure(`No node is called ${wanted}`, ['What there is: ./penstock nodes list'])
-  return one.node_id
-}
-
 /** `box:8080` is what a person types. */
 const withScheme = (url: string | undefined) =>
   url === undefined || /^[a-z][a-z0-9+.-]*:\/\//i.test(url) ? url : `http://${url}`
-
-const troubles: Readonly<Record<string, string>> = {
-  refused: 'Nothing listens there. Is the server started, and bound to 0.0.0.0 and not to its own loopback?',
-  dns: 'No computer has this name.',
-  tls: 'It does not speak https there, or its certificate is not to be trusted.',
-  timeout: 'Nobody answers there: is the computer on, and does a firewall let the port through?',
-}
-
-/** null: it answers. */
-function troubleOf({ last_error: error, state }: Node): string | null {
-  if (state === 'ready' || state === 'live') return null
-  if (error === null) return 'It has not answered yet.'
-  return troubles[error.code] ?? `It does not answer as a model server does (${error.code}).`
-}
-
-const oneNode = (id: string | undefined) => `${path}/${segment(id ?? '')}`
 
 /** Returns the node after its first answer, or as it is if that takes too long. */
 async function afterFirstAnswer(gateway: GatewayClient, node: Node): Promise<Node> {
@@ -108,12 +79,34 @@ async function afterFirstAnswer(gateway: GatewayClient, node: Node): Promise<Nod
   return now
 }
 
+/** Registers nothing. Throws what is wrong, in a sentence. */
+async function lookFirst(gateway: GatewayClient, asked: object): Promise<void> {
+  const found = await gateway.admin<NodeProbe>({ method: 'POST', path: `${path}/probe`, body: asked })
+  if (found.code === null) return
+  const notes = [
+    'Nothing was registered.',
+    ...(found.code === 'unauthorized' ? ['Give the key with --api-key @FILE.'] : []),
+    'To register a server that is not up yet: --anyway',
+  ]
+  throw new CliFailure(found.says, notes, exitCodes.unanswered)
+}
+
 const add = action({
   about: 'Register a model server by its URL: llama.cpp, vLLM, SGLang, Ollama, LM Studio or any that speaks OpenAI',
   operands: [{ name: 'URL', about: 'The URL of the model server, http://host:port, with or without /v1' }],
-  options: { ...customerOption, ...nodeOptions, ...reasonOption },
+  options: {
+    ...customerOption,
+    ...nodeOptions,
+    anyway: { kind: 'flag', about: 'Register it also where no model server answers yet' },
+    ...reasonOption,
+  },
   run: async ({ operands, options, json }, session) => {
     const gateway = session.gateway()
+    const url = withScheme(operands[0])
+    const fields = await nodeFields(session, options)
+    const customer = session.customer(options.customer)
+    if (!options.anyway)
+      await lookFirst(gateway, { url, ...(fields.api_key == null ? {} : { api_key: fields.api_key }) })
     const made = await gateway.admin<Node>({
       method: 'POST',
       path,
@@ -121,9 +114,9 @@ const add = action({
         visibility: 'private',
         node_class: 'standard',
         privacy_class: 'private',
-        customer_id: session.customer(options.customer),
-        url: withScheme(operands[0]),
-        ...(await nodeFields(session, options)),
+        customer_id: customer,
+        url,
+        ...fields,
         ...reasonBody(options.reason),
       },
     })
@@ -153,13 +146,14 @@ const list = action({
 })
 
 const show = action({
-  about: 'Show a node with its models and measurements',
+  about: 'Show a node with its models and measurements; on its own computer also why a model server failed',
   operands: [idOperand],
-  options: {},
-  run: async ({ operands, json }, session) => {
+  options: dataDirOption,
+  run: async ({ operands, options, json }, session) => {
     const gateway = session.gateway()
     const node = await gateway.admin<Node>({ path: oneNode(await idOf(gateway, operands[0])) })
-    session.show(json, node, (body) => nodeDetails(session.terminal, body))
+    const here = await serversHere(session, node.node_id, options['data-dir'])
+    session.show(json, node, (body) => nodeDetails(session.terminal, body) + here)
     return undefined
   },
 })

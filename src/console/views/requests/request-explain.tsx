@@ -1,11 +1,25 @@
 import type { Explanation } from '../../../protocol/wire/admin/admin.ts'
-import { amount, clockTime, duration, nothing } from '../../parts/format.ts'
+import { amount, clockTime, duration, nothing, percent } from '../../parts/format.ts'
 import { Frame } from '../../parts/frame.tsx'
 import { Pill } from '../../parts/small.tsx'
 
 const tones = { chosen: 'good', eligible: 'info', refused: 'plain' } as const
 const resultTexts = { placed: 'A node was chosen', saturated: 'Every node was full', refused: 'No node may serve' }
 const words = (text: string) => text.replaceAll('_', ' ')
+
+type Cost = Explanation['tries'][number]['routes'][number]['cost']
+
+const wait = (ms: number) => (ms === 0 ? nothing : duration(ms))
+
+/** What makes up the expected time to the first token, in the order in which a request meets it. */
+const costColumns: readonly (readonly [string, (cost: NonNullable<Cost>) => string])[] = [
+  ['In its cache', (cost) => percent(cost.matched_share)],
+  ['Backlog', (cost) => wait(cost.backlog_ms)],
+  ['Slot', (cost) => wait(cost.slot_wait_ms)],
+  ['Load', (cost) => wait(cost.cold_ms)],
+  ['Own prompt', (cost) => duration(cost.own_ms)],
+  ['Expected in all', (cost) => duration(cost.total_ms)],
+]
 
 interface Props {
   readonly explain: Explanation
@@ -37,6 +51,11 @@ export const RequestExplain = ({ explain, nameOf }: Props) => (
               <th scope="col" class="number">
                 Tokens/s
               </th>
+              {costColumns.map(([name]) => (
+                <th key={name} scope="col" class="number">
+                  {name}
+                </th>
+              ))}
             </tr>
           </thead>
           <tbody>
@@ -57,6 +76,11 @@ export const RequestExplain = ({ explain, nameOf }: Props) => (
                 <td data-label="Tokens/s" class="number">
                   {route.tokens_per_second === null ? nothing : amount(route.tokens_per_second)}
                 </td>
+                {costColumns.map(([name, text]) => (
+                  <td key={name} data-label={name} class="number">
+                    {route.cost === null ? nothing : text(route.cost)}
+                  </td>
+                ))}
               </tr>
             ))}
           </tbody>

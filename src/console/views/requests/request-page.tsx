@@ -1,5 +1,5 @@
 import type { RequestStory } from '../../../protocol/wire/admin/requests.ts'
-import { count, duration, nothing, shortId } from '../../parts/format.ts'
+import { count, duration, nothing, percent, shortId } from '../../parts/format.ts'
 import { Id, Pill } from '../../parts/small.tsx'
 import { Empty, Part } from '../../parts/states.tsx'
 import { type Happening, Timeline } from '../../parts/timeline.tsx'
@@ -71,7 +71,9 @@ function Story({ story, names }: { story: RequestStory; names: Names }) {
         </h2>
         <Facts story={story} nameOf={nameOf} />
         <p class="links">
-          {request.operation === 'mixture' && <a href={`#statecharts/mixture/${request.request_id}`}>Its statechart</a>}
+          <a href={`#statecharts/${request.operation === 'mixture' ? 'mixture' : 'request'}/${request.request_id}`}>
+            Its statechart
+          </a>
           {request.model !== null && request.operation === 'chat' && (
             <a href={addressOf('try', null, { model: request.model })}>Same model in Try it</a>
           )}
@@ -117,6 +119,16 @@ function Facts({ story: { request }, nameOf }: { story: RequestStory; nameOf: (n
       <div>
         <dt>Took</dt>
         <dd>{duration(request.duration_ms)}</dd>
+      </div>
+      <div>
+        <dt>Waited for a slot / its model</dt>
+        <dd>
+          {duration(request.queue_ms)} / {duration(request.load_ms)}
+        </dd>
+      </div>
+      <div>
+        <dt>In the node’s cache</dt>
+        <dd>{request.cache_percent === null ? nothing : percent(request.cache_percent / 100)}</dd>
       </div>
       <div>
         <dt>Tokens in / out</dt>

@@ -1,4 +1,5 @@
 import { Elysia } from 'elysia'
+import { ownBun } from '../../../actors/agents/own-bun.ts'
 import { brand } from '../../../brand.ts'
 import {
   EnrollmentTokenCreate,
@@ -12,8 +13,10 @@ import { asks, limitOf } from '../../frame/query.ts'
 import { reads } from '../../frame/reads.ts'
 import { describe } from '../../frame/route-table.ts'
 import { admin } from '../../plugins/admin.ts'
+import { enrollLine } from '../../views/enroll-line.ts'
 import { enrollmentTokenView } from '../../views/enrollment.ts'
 import { agentFileRoute } from '../node-agent/agent-file.ts'
+import { bunFileRoute } from '../node-agent/bun-file.ts'
 
 const tags = ['Nodes (extension)']
 const path = '/v1/admin/enrollment-tokens'
@@ -27,7 +30,7 @@ export const enrollmentTokenRoutes = (context: HttpContext) => {
     .post(
       path,
       async ({ body: { body, audit }, status }) => {
-        const { sha256 } = await gateway.agentBundle.file()
+        const [{ sha256 }, bun] = await Promise.all([gateway.agentBundle.file(), ownBun()])
         const { record, token } = await gateway.enrollment.issue(
           {
             customerId: body.customer_id,
@@ -40,12 +43,13 @@ export const enrollmentTokenRoutes = (context: HttpContext) => {
           audit,
         )
         const gatewayUrl = gateway.baseUrl()
-        return status(201, {
-          ...enrollmentTokenView(record, Date.now()),
+        const line = {
           enrollment_token: token,
           gateway_url: gatewayUrl,
           agent: { url: gatewayUrl + agentFileRoute, sha256 },
-        })
+          bun: bun && { url: gatewayUrl + bunFileRoute, sha256: bun.sha256, platform: bun.platform },
+        }
+        return status(201, { ...enrollmentTokenView(record, Date.now()), ...line, line: enrollLine(line) })
       },
       {
         action: 'node.enroll',

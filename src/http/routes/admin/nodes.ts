@@ -3,9 +3,15 @@ import type { Role } from '../../../actors/accounts/access.ts'
 import type { NodeChanges, NodeCommand, NodeRecord } from '../../../actors/pool/pool-admin.ts'
 import { withLoads } from '../../../actors/siblings/loads.ts'
 import { brand } from '../../../brand.ts'
-import { Problem } from '../../../errors.ts'
-import { isLoopback } from '../../../host/loopback.ts'
-import { Node, NodeCreate, NodeList, NodeUpdate, ReasonBody } from '../../../protocol/wire/admin/admin.ts'
+import {
+  ModelWish,
+  ModelWished,
+  Node,
+  NodeCreate,
+  NodeList,
+  NodeUpdate,
+  ReasonBody,
+} from '../../../protocol/wire/admin/admin.ts'
 import { Loads } from '../../../protocol/wire/admin/processes.ts'
 import { isoTime } from '../../../time.ts'
 import { nodeParams } from '../../frame/admin-input.ts'
@@ -15,6 +21,8 @@ import { mayRead, reads } from '../../frame/reads.ts'
 import { describe } from '../../frame/route-table.ts'
 import { admin } from '../../plugins/admin.ts'
 import { nodeView } from '../../views/admin.ts'
+import { nodeProbeRoutes } from './node-probe.ts'
+import { refuseItself } from './refuse-itself.ts'
 
 const tags = ['Nodes (extension)']
 const listQuery = { limit: limitOf(100, 1_000) }
@@ -22,15 +30,6 @@ const listQuery = { limit: limitOf(100, 1_000) }
 /** A node's row with what this gateway knows about the node now. */
 const withStatus = ({ gateway }: HttpContext, row: NodeRecord, role: Role) =>
   nodeView(row, gateway.router.nodes().find(({ nodeId }) => nodeId === row.nodeId) ?? null, role)
-
-/** The gateway would ask itself, again and again. */
-function refuseItself({ gateway }: HttpContext, given: string): void {
-  if (!URL.canParse(given)) return
-  const [url, own] = [new URL(given), new URL(gateway.baseUrl())]
-  const here = isLoopback(url.hostname) && isLoopback(own.hostname) && url.port === own.port
-  if (url.origin !== own.origin && !here) return
-  throw new Problem('invalid_request', { param: 'url', detail: 'This is the address of the gateway itself' })
-}
 
 function changesOf(body: typeof NodeUpdate.static): NodeChanges {
   return {
@@ -168,6 +167,38 @@ const commandRoutes = (context: HttpContext) => {
   return app
 }
 
+const wishes = [
+  ['load', 'Bring a model into the memory of a node, where its server can be told (§30)'],
+  ['unload', 'Let a model leave the memory of a node when its work is done'],
+] as const
+
+/** The node's own file says what is run for a model; nothing of that comes from here. */
+const modelRoutes = (context: HttpContext) => {
+  const app = new Elysia().use(admin(context))
+  for (const [wish, summary] of wishes) {
+    app.post(
+      `/v1/admin/nodes/:node_id/models/${wish}`,
+      async ({ body: { body, audit }, params, status }) => {
+        await context.gateway.modelWishes.tell(audit, params.node_id, wish, body.model)
+        return status(202, { status: 'accepted', node_id: params.node_id, model: body.model } as const)
+      },
+      {
+        action: `node.model.${wish}`,
+        params: nodeParams,
+        response: { 202: ModelWished },
+        ...reads(ModelWish),
+        detail: describe({ summary, tags }),
+      },
+    )
+  }
+  return app
+}
+
 /** Nodes (§22, §23). */
 export const nodeRoutes = (context: HttpContext) =>
-  new Elysia().use(collectionRoutes(context)).use(itemRoutes(context)).use(commandRoutes(context))
+  new Elysia()
+    .use(collectionRoutes(context))
+    .use(itemRoutes(context))
+    .use(commandRoutes(context))
+    .use(modelRoutes(context))
+    .use(nodeProbeRoutes(context))

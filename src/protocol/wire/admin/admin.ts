@@ -17,6 +17,16 @@ import {
 } from '../shapes.ts'
 import { GatewayPolicy, ModelPolicy } from './policy.ts'
 
+export const ModelWish = Type.Object(
+  { model: Type.String({ maxLength: 128, description: 'As the catalogue or the node names it' }), reason },
+  strict,
+)
+export const ModelWished = Type.Object({
+  status: Type.Literal('accepted'),
+  node_id: Type.String(),
+  model: Type.String(),
+})
+export type ModelWished = Static<typeof ModelWished>
 export const ReasonBody = Type.Object({ reason }, strict)
 
 const accountStatus = literals(['active', 'suspended', 'closed'])
@@ -121,6 +131,7 @@ export const KeyList = Type.Object({
   count,
   keys: Type.Array(Key),
 })
+export type KeyList = Static<typeof KeyList>
 
 const urlBounds = { minLength: 1, maxLength: 2048 }
 const url = Type.String({ ...urlBounds, description: 'Base URL of an OpenAI-compatible server' })
@@ -309,6 +320,7 @@ export const AdminModelList = Type.Object({
     }),
   ),
 })
+export type AdminModelList = Static<typeof AdminModelList>
 
 export const Explanation = Type.Object({
   object: Type.Literal(`${brand}.admin.explanation`),

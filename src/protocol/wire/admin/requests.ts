@@ -16,13 +16,18 @@ export const requestFields = {
   model: nullable(Type.String({ description: 'null: no such model was found, or it was a mixture' })),
   tries: Type.Unsafe<number>({ ...count, description: 'Calls of nodes' }),
   queue_ms: Type.Unsafe<number>({ ...count, description: 'Waited for a slot' }),
-  load_ms: nullable(Type.Integer({ description: 'Waited for the model to be loaded; null: not measured' })),
+  load_ms: nullable(Type.Integer({ description: 'Waited for the model to be loaded; null: it was, or not measured' })),
   sent_ms: nullable(Type.Integer({ description: 'From the start to the last call of a node' })),
   ttft_ms: nullable(Type.Integer({ description: 'From the start to the first content; null: not measured' })),
   duration_ms: count,
   prompt_tokens: nullableInteger,
   completion_tokens: nullableInteger,
-  cache_percent: nullable(Type.Integer({ description: "Of the prompt, found in the node's cache; null: not told" })),
+  cache_percent: nullable(
+    Type.Integer({
+      description:
+        "Of the prompt, found in the node's cache as it says; where it does not say, what the choice of the node went by; null: neither",
+    }),
+  ),
   status: Type.Integer({ description: 'HTTP status; 499: the client left' }),
   code: nullable(Type.String({ description: 'Of the refusal or failure' })),
   cost_wei: nullable(wei),
@@ -61,6 +66,16 @@ export const RequestStory = Type.Object({
       duration_ms: count,
     }),
     { description: 'Calls of nodes, in their order' },
+  ),
+  states: Type.Array(
+    Type.Object({
+      state: Type.String(),
+      event: Type.String(),
+      at_ms: Type.Unsafe<number>({ ...count, description: 'From the start of the request' }),
+    }),
+    {
+      description: 'Its way through the statechart `request`, from its record; empty for a mixture, which has its own',
+    },
   ),
   explain: nullable(Explanation),
 })

@@ -8,6 +8,8 @@ import { runtimeKinds } from './node.ts'
 
 export const agentProtocolVersion = 1
 export const nodeStatusPath = `/${brand}/v1/status`
+/** Where a gateway says which models an agent is to have in memory (§30): `…/{id}/load`, `…/{id}/unload`. */
+export const nodeModelsPath = `/${brand}/v1/models`
 export const runtimesMax = 64
 export const modelsPerRuntimeMax = 1_000
 export const transportKeysMax = 3
@@ -84,6 +86,19 @@ export type EnrollResponse = Static<typeof EnrollResponse>
 export const modalities = ['chat', 'embedding', 'rerank', 'audio', 'image'] as const
 export type Modality = (typeof modalities)[number]
 
+/** The states of a model server of the agent: those of the chart `model-server`. */
+export const modelServerStates = [
+  'stopped',
+  'queued',
+  'starting',
+  'ready.idle',
+  'ready.busy',
+  'ready.draining',
+  'stopping',
+  'failed',
+] as const
+export type ModelServerState = (typeof modelServerStates)[number]
+
 export const AgentModel = Type.Object(
   {
     id: modelId,
@@ -91,6 +106,10 @@ export const AgentModel = Type.Object(
     ready: Type.Boolean({ description: 'The model can answer now, perhaps after loading' }),
     loaded: nullable(Type.Boolean()),
     context_length: nullableInteger,
+    loading_since: Type.Optional(nullable(instant)),
+    memory_mb: Type.Optional(Type.Integer({ minimum: 1, description: 'What it takes of the memory of its computer' })),
+    evicts: Type.Optional(Type.Boolean({ description: 'To load it, another model would have to leave memory' })),
+    server_state: Type.Optional(literals(modelServerStates)),
   },
   strict,
 )

@@ -50,6 +50,17 @@ export const EnrollmentTokenIssued = Type.Object({
     { url: Type.String(), sha256: Type.String({ pattern: '^[0-9a-f]{64}$' }) },
     { description: 'The agent that this gateway serves' },
   ),
+  bun: nullable(
+    Type.Object(
+      {
+        url: Type.String(),
+        sha256: Type.String({ pattern: '^[0-9a-f]{64}$' }),
+        platform: Type.String({ description: 'As `uname -sm` prints it' }),
+      },
+      { description: 'The Bun that this gateway passes on, for a computer of the same platform' },
+    ),
+  ),
+  line: nullable(Type.String({ description: 'The command to paste on the other computer' })),
 })
 export type EnrollmentTokenIssued = Static<typeof EnrollmentTokenIssued>
 export const EnrollmentTokenList = Type.Object({

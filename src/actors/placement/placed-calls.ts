@@ -1,0 +1,90 @@
+import type { Prompt } from '../../machines/placement/blocks.ts'
+import { unitsPerToken } from '../../machines/placement/cache-view.ts'
+import { CacheViews } from '../../machines/placement/cache-views.ts'
+import {
+  firstTokenSeen,
+  learnReading,
+  loadAwaited,
+  loadCaused,
+  loadLeft,
+  loadProved,
+  loadSeen,
+  type Reading,
+  type Work,
+  workEnded,
+  workPlaced,
+} from '../../machines/placement/reading.ts'
+import type { Route } from '../../machines/rules/routing.ts'
+
+export interface PlacedCall {
+  /** What it was thought to cost its route; null: there was no choice of routes. */
+  readonly work: Work | null
+  /** Its first token will be seen. */
+  readonly timed: boolean
+}
+
+/** What a good answer says of reading its prompt. */
+export interface GoodAnswer {
+  /** null: nobody saw the first content. */
+  readonly ttftMs: number | null
+  readonly durationMs: number
+  readonly completionTokens: number
+  /** Of the prompt, as the runtime found them in its cache; null: it does not say. */
+  readonly cachedTokens: number | null
+}
+
+/** What calls are thought to cost their routes (§29), what they teach, and what the caches hold because of them. */
+export class PlacedCalls {
+  readonly caches = new CacheViews()
+
+  /** `tell`: hears where each prompt was sent, for the other gateways. */
+  constructor(private readonly tell: (profileId: string, prompt: Prompt) => void) {}
+
+  begun({ load: { reading }, modelId, profileId }: Route, call: PlacedCall): void {
+    const { work, timed } = call
+    loadCaused(reading, call)
+    if (work === null) return loadAwaited(reading, Date.now())
+    workPlaced(reading, work, timed)
+    this.caches.of(modelId).record(profileId, work.prompt)
+    this.tell(profileId, work.prompt)
+  }
+
+  /** The first token of a call that has not ended is there. True: others wait for what it has had loaded. */
+  spoke({ load: { reading } }: Route, call: PlacedCall): boolean {
+    const loaded = reading.loader === call
+    if (call.timed) this.spokeAt(Date.now(), reading, call.work)
+    loadLeft(reading, call)
+    return loaded
+  }
+
+  private spokeAt(atMs: number, reading: Reading, work: Work | null): void {
+    if (work === null) {
+      if (reading.loadStartedAtMs !== null) loadSeen(reading, atMs)
+    } else if (work.readMs === null) firstTokenSeen(reading, work, atMs)
+  }
+
+  /** Their caches are empty. */
+  forget(profileIds: readonly string[]): void {
+    for (const profileId of profileIds) this.caches.forget(profileId)
+  }
+
+  /** `answer`: what it has taught of reading there, and what stands behind its prompt in the cache now; null: it gave none. */
+  ended({ load: { reading }, modelId, profileId }: Route, call: PlacedCall, answer: GoodAnswer | null): void {
+    const { work, timed } = call
+    const now = Date.now()
+    const firstMs = answer === null || answer.ttftMs === null || !timed ? null : now - answer.durationMs + answer.ttftMs
+    // An answer that came in one piece ends before anybody could say that it has begun.
+    if (firstMs !== null) this.spokeAt(firstMs, reading, work)
+    if (answer !== null) loadProved(reading)
+    loadLeft(reading, call)
+    if (work === null) return
+    workEnded(reading, work, timed, now)
+    if (answer === null) return
+    const { cachedTokens, completionTokens } = answer
+    const cachedUnits = cachedTokens === null ? null : cachedTokens * unitsPerToken
+    learnReading(reading, work, cachedUnits)
+    const view = this.caches.of(modelId)
+    view.answered(profileId, work.prompt, completionTokens * unitsPerToken)
+    if (cachedUnits !== null) view.corrected(profileId, work.matchedBlocks, cachedUnits)
+  }
+}

@@ -1,0 +1,75 @@
+import { signal } from '@preact/signals'
+
+/** What was typed into a form, by the names of its fields. */
+export type Values = Readonly<Record<string, string>>
+
+export interface Choice {
+  readonly value: string
+  readonly label: string
+}
+
+export interface ActField {
+  readonly name: string
+  readonly label: string
+  readonly kind?: 'text' | 'number' | 'secret' | 'choice'
+  readonly hint?: string
+  readonly required?: boolean
+  readonly pattern?: string
+  readonly of?: readonly Choice[]
+  readonly value?: string
+}
+
+/** One call of the gateway. `action` is its row of the approval policy. */
+export interface Step {
+  readonly action: string
+  readonly method: 'POST' | 'PUT' | 'PATCH' | 'DELETE'
+  readonly path: string
+  /** Absent: the route reads none, and the reason travels in a header. */
+  readonly body?: Readonly<Record<string, unknown>>
+}
+
+/** Sends a step with the reason and the second admin's token that its row asks for. */
+export type Send = (step: Step) => Promise<unknown>
+
+export interface Verdict {
+  readonly good: boolean
+  readonly says: string
+}
+
+/** Something that is shown once, to be copied. */
+export interface Shown {
+  readonly label: string
+  readonly text: string
+}
+
+/**
+ * One thing that a person can do. Roles, reason, typed confirmation and second approver come from the rows of the
+ * approval policy; whatever cannot be undone has `confirm`.
+ */
+export interface Act {
+  /** Its rows of the approval policy. */
+  readonly actions: readonly string[]
+  readonly verb: string
+  /** `Drain rack-1`. */
+  readonly title: string
+  readonly about: string
+  readonly fields?: readonly ActField[]
+  /** To be typed where the policy names no text of its own. */
+  readonly confirm?: string
+  /** Looks at what was typed before it is sent; null: there is nothing to look at yet. */
+  readonly check?: (values: Values, signal: AbortSignal) => Promise<Verdict> | null
+  readonly run: (values: Values, send: Send) => Promise<unknown>
+  readonly shows?: (answer: never) => readonly Shown[]
+  /** `rack-1 gets no new work.` */
+  readonly done: string
+  readonly undo?: (answer: never, values: Values) => Act
+}
+
+/** What the form on the page is for. */
+export const acting = signal<Act | null>(null)
+export const act = (given: Act): void => {
+  acting.value = given
+}
+
+/** What was done last. */
+export const lastDone = signal<{ readonly says: string; readonly undo: Act | null } | null>(null)

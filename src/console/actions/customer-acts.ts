@@ -1,0 +1,143 @@
+import type { Customer, Key } from '../../protocol/wire/admin/admin.ts'
+import type { Act, ActField, Values } from './act.ts'
+
+type Named = Pick<Customer, 'customer_id' | 'display_name'>
+const place = ({ customer_id }: Pick<Customer, 'customer_id'>) => `/v1/admin/customers/${customer_id}`
+
+interface Made extends Customer {
+  readonly customer_token: string
+  readonly webhook_secret: string
+}
+interface KeyMade extends Key {
+  readonly gateway_key: string
+}
+
+const dailyField: ActField = {
+  name: 'daily',
+  label: 'Tokens a day',
+  kind: 'number',
+  hint: 'optional: the account may use no more',
+}
+const limitOf = ({ daily = '' }: Values) => (daily === '' ? {} : { daily_token_quota: Number(daily) })
+
+const setStatus = (customer: Named, account_status: 'active' | 'suspended'): Act => {
+  const active = account_status === 'active'
+  return {
+    actions: ['customer.update'],
+    verb: active ? 'Activate' : 'Suspend',
+    title: `${active ? 'Activate' : 'Suspend'} ${customer.display_name}`,
+    about: active ? 'The keys of this customer work again.' : 'No key of this customer works until it is active again.',
+    run: (_, send) =>
+      send({ action: 'customer.update', method: 'PATCH', path: place(customer), body: { account_status } }),
+    done: `${customer.display_name} is ${account_status}.`,
+    undo: () => setStatus(customer, active ? 'suspended' : 'active'),
+  }
+}
+export const suspend = (customer: Named): Act => setStatus(customer, 'suspended')
+export const activate = (customer: Named): Act => setStatus(customer, 'active')
+
+/** A customer with its first key, as a guest needs it: two calls, one form. */
+export const addCustomer = (): Act => ({
+  actions: ['customer.create', 'gateway_key.issue'],
+  verb: 'Create',
+  title: 'Add a customer',
+  about: 'An account of its own, with a first key. What it uses is counted apart from all others.',
+  fields: [{ name: 'name', label: 'Name', required: true }, dailyField],
+  run: async (values, send) => {
+    const { name = '', daily = '' } = values
+    const policy = daily === '' ? {} : { gateway_policy: limitOf(values) }
+    const body = { display_name: name.trim(), ...policy }
+    const made = (await send({ action: 'customer.create', method: 'POST', path: '/v1/admin/customers', body })) as Made
+    const path = `${place(made)}/keys`
+    const key = await send({ action: 'gateway_key.issue', method: 'POST', path, body: { name: name.trim() } })
+    return { made, key }
+  },
+  shows: ({ made, key }: { made: Made; key: KeyMade }) => [
+    { label: 'Gateway key', text: key.gateway_key },
+    { label: 'Customer token, for private jobs and billing', text: made.customer_token },
+    { label: 'Webhook secret', text: made.webhook_secret },
+  ],
+  done: 'The customer is added.',
+  undo: ({ made }: { made: Made }) => suspend(made),
+})
+
+/** A field of the policy that this form does not show stays as it is. */
+export const setLimit = (customer: Pick<Customer, 'customer_id' | 'display_name' | 'gateway_policy'>): Act => {
+  const before = customer.gateway_policy
+  return {
+    actions: ['customer.update'],
+    verb: 'Set',
+    title: `Daily limit of ${customer.display_name}`,
+    about: 'So many tokens a day, over all keys of the account. Empty: as many as it likes.',
+    fields: [{ ...dailyField, value: String(before?.daily_token_quota ?? '') }],
+    run: (values, send) => {
+      const { daily_token_quota: _, ...rest } = before ?? {}
+      const body = { gateway_policy: { ...rest, ...limitOf(values) } }
+      return send({ action: 'customer.update', method: 'PATCH', path: place(customer), body })
+    },
+    done: `The limit of ${customer.display_name} is set.`,
+    undo: (after: Customer) => ({
+      ...setLimit(after),
+      title: `Put the limit of ${customer.display_name} back`,
+      fields: [{ ...dailyField, value: String(before?.daily_token_quota ?? '') }],
+    }),
+  }
+}
+
+/** So that a form that is sent twice credits once. */
+const newCreditId = () => `console-${Date.now()}-${Math.random().toString(36).slice(2)}`
+
+export const credit = (customer: Named, creditId = newCreditId()): Act => ({
+  actions: ['customer.credit.create'],
+  verb: 'Credit',
+  title: `Credit ${customer.display_name}`,
+  about: 'Adds to the balance, and cannot be taken back: the ledger only grows.',
+  fields: [
+    { name: 'amount', label: 'Amount', hint: 'whole wei, without exponent', pattern: '[1-9][0-9]*', required: true },
+  ],
+  confirm: customer.display_name,
+  run: ({ amount = '' }, send) => {
+    const body = { credit_id: creditId, amount_wei: amount.trim() }
+    return send({ action: 'customer.credit.create', method: 'POST', path: `${place(customer)}/credits`, body })
+  },
+  done: `${customer.display_name} is credited.`,
+})
+
+export const revokeKey = ({ key_id, name }: Pick<Key, 'key_id' | 'name'>): Act => ({
+  actions: ['gateway_key.revoke'],
+  verb: 'Revoke',
+  title: `Revoke the key ${name}`,
+  about: 'Programs with this key are refused at once, for good.',
+  confirm: name,
+  run: (_, send) => send({ action: 'gateway_key.revoke', method: 'DELETE', path: `/v1/admin/keys/${key_id}` }),
+  done: `The key ${name} is revoked.`,
+})
+
+const shownKey = ({ gateway_key }: KeyMade) => [{ label: 'Gateway key', text: gateway_key }]
+
+export const addKey = (customer: Named): Act => ({
+  actions: ['gateway_key.issue'],
+  verb: 'Issue',
+  title: `New key of ${customer.display_name}`,
+  about: 'For one program or person, so that it can be revoked by itself.',
+  fields: [{ name: 'name', label: 'Name', required: true }],
+  run: ({ name = '' }, send) => {
+    const path = `${place(customer)}/keys`
+    return send({ action: 'gateway_key.issue', method: 'POST', path, body: { name: name.trim() } })
+  },
+  shows: shownKey,
+  done: 'The key is issued.',
+  undo: (key: KeyMade) => revokeKey(key),
+})
+
+export const rotateKey = ({ key_id, name }: Pick<Key, 'key_id' | 'name'>): Act => ({
+  actions: ['gateway_key.rotate'],
+  verb: 'Rotate',
+  title: `Rotate the key ${name}`,
+  about: 'A new key takes its place. The old one works for a while longer, so that programs can be changed.',
+  confirm: name,
+  run: (_, send) =>
+    send({ action: 'gateway_key.rotate', method: 'POST', path: `/v1/admin/keys/${key_id}/rotate`, body: {} }),
+  shows: shownKey,
+  done: `The key ${name} is rotated.`,
+})

@@ -1,0 +1,222 @@
+import { useEffect, useRef, useState } from 'preact/hooks'
+import { type Act, type ActField, acting, lastDone, type Shown } from './act.ts'
+import { type Form, useForm } from './form.ts'
+import { mayDo } from './policy.ts'
+
+/** The form of whatever somebody is about to do. */
+export const ActDialog = () => (acting.value === null ? null : <Opened key={acting.value.title} act={acting.value} />)
+
+/** Escape and the browser's own dialog keep the keyboard inside. */
+function Opened({ act }: { act: Act }) {
+  const dialog = useRef<HTMLDialogElement>(null)
+  const close = () => dialog.current?.close()
+  const form = useForm(act, close)
+  useEffect(() => dialog.current?.showModal(), [])
+  const closed = () => {
+    if (acting.value === act) acting.value = null
+  }
+  return (
+    <dialog ref={dialog} onClose={closed} aria-labelledby="act-title" aria-describedby="act-about">
+      {form.shown.length > 0 ? (
+        <Once shown={form.shown} close={close} />
+      ) : (
+        <Asking act={act} form={form} close={close} />
+      )}
+    </dialog>
+  )
+}
+
+function Asking({ act, form, close }: { act: Act; form: Form; close: () => void }) {
+  const { failure, busy, ready, verdict, asked } = form
+  const bad = verdict !== null && verdict !== 'looking' && !verdict.good
+  return (
+    <form onSubmit={form.send}>
+      <h2 id="act-title">{act.title}</h2>
+      <p id="act-about">{act.about}</p>
+      {act.fields?.map((field, at) => (
+        <Field key={field.name} field={field} form={form} first={at === 0} />
+      ))}
+      {act.check !== undefined && (
+        <p class={bad ? 'looked bad-text' : 'looked'} role="status">
+          {verdict === 'looking' ? 'Looking…' : (verdict?.says ?? '')}
+        </p>
+      )}
+      <Brought form={form} first={act.fields === undefined} />
+      {failure !== null && (
+        <p class="alert" role="alert">
+          {failure}
+        </p>
+      )}
+      <div class="buttons">
+        <button type="button" onClick={close}>
+          Cancel
+        </button>
+        <button type="submit" class={asked.typed === null ? 'primary' : 'danger'} disabled={!ready}>
+          {busy ? 'Working…' : bad ? `${act.verb} anyway` : act.verb}
+        </button>
+      </div>
+    </form>
+  )
+}
+
+/** The first field has the keyboard when the form opens. */
+function useFirst<E extends HTMLElement>(first: boolean) {
+  const input = useRef<E>(null)
+  useEffect(() => {
+    if (first) input.current?.focus()
+  }, [first])
+  return input
+}
+
+function Field({ field, form, first }: { field: ActField; form: Form; first: boolean }) {
+  const { name, label, kind = 'text', hint, required, pattern, of = [] } = field
+  const input = useFirst<HTMLInputElement & HTMLSelectElement>(first)
+  const id = `act-${name}`
+  const shared = {
+    id,
+    ref: input,
+    value: form.values[name] ?? '',
+    onInput: (event: { readonly currentTarget: { readonly value: string } }) =>
+      form.set(name, event.currentTarget.value),
+  }
+  return (
+    <>
+      <label for={id}>
+        {label} {hint !== undefined && <small>{hint}</small>}
+      </label>
+      {kind === 'choice' ? (
+        <select {...shared}>
+          {of.map((choice) => (
+            <option key={choice.value} value={choice.value}>
+              {choice.label}
+            </option>
+          ))}
+        </select>
+      ) : (
+        <input
+          {...shared}
+          type={kind === 'secret' ? 'password' : kind}
+          min={kind === 'number' ? 1 : undefined}
+          required={required}
+          pattern={pattern}
+          autocomplete="off"
+          spellcheck={false}
+        />
+      )}
+    </>
+  )
+}
+
+/** What the approval policy asks for. */
+function Brought({ form, first }: { form: Form; first: boolean }) {
+  const { asked, reason, setReason, typed, setTyped, approver, setApprover } = form
+  const text = useFirst<HTMLTextAreaElement>(first)
+  return (
+    <>
+      <label for="act-reason">
+        Reason <small>{asked.reason ? 'for the audit, required' : 'for the audit, optional'}</small>
+      </label>
+      <textarea
+        id="act-reason"
+        ref={text}
+        rows={2}
+        maxLength={500}
+        required={asked.reason}
+        value={reason}
+        onInput={(event) => setReason(event.currentTarget.value)}
+      />
+      {asked.approver && (
+        <>
+          <label for="act-approver">
+            Token of a second admin <small>another person types it here</small>
+          </label>
+          <input
+            id="act-approver"
+            type="password"
+            autocomplete="off"
+            value={approver}
+            onInput={(event) => setApprover(event.currentTarget.value)}
+          />
+        </>
+      )}
+      {asked.typed !== null && (
+        <>
+          <label for="act-typed">
+            Type <code>{asked.typed}</code> to confirm
+          </label>
+          <input
+            id="act-typed"
+            autocomplete="off"
+            spellcheck={false}
+            value={typed}
+            onInput={(event) => setTyped(event.currentTarget.value)}
+          />
+        </>
+      )}
+    </>
+  )
+}
+
+function Once({ shown, close }: { shown: readonly Shown[]; close: () => void }) {
+  return (
+    <div class="once">
+      <h2 id="act-title">Shown only this once</h2>
+      <p id="act-about">Keep it where you keep passwords. Nobody can show it again.</p>
+      {shown.map((each) => (
+        <Secret key={each.label} shown={each} />
+      ))}
+      <div class="buttons">
+        <button type="button" class="primary" onClick={close}>
+          Done
+        </button>
+      </div>
+    </div>
+  )
+}
+
+function Secret({ shown: { label, text } }: { shown: Shown }) {
+  const [copied, setCopied] = useState(false)
+  const box = useRef<HTMLElement>(null)
+  const copy = async () => {
+    // Without TLS a browser has no clipboard for pages: then the text is marked, and Ctrl-C takes it.
+    if (box.current !== null) getSelection()?.selectAllChildren(box.current)
+    await navigator.clipboard?.writeText(text)
+    setCopied(true)
+  }
+  return (
+    <div class="secret">
+      <h3>{label}</h3>
+      <code ref={box}>{text}</code>
+      <button type="button" onClick={() => void copy().catch(() => setCopied(false))}>
+        {copied ? 'Copied' : 'Copy'}
+        <span class="visually-hidden"> {label}</span>
+      </button>
+    </div>
+  )
+}
+
+/** What was done, and the way back. */
+export function DoneNotice() {
+  const { value } = lastDone
+  if (value === null) return null
+  const { says, undo } = value
+  return (
+    <div class="done" role="status">
+      <p>{says}</p>
+      {undo !== null && mayDo(...undo.actions) && (
+        <button
+          type="button"
+          onClick={() => {
+            lastDone.value = null
+            acting.value = undo
+          }}
+        >
+          Undo
+        </button>
+      )}
+      <button type="button" class="quiet" onClick={() => (lastDone.value = null)}>
+        Close<span class="visually-hidden"> this message</span>
+      </button>
+    </div>
+  )
+}

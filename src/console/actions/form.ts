@@ -1,0 +1,104 @@
+import { useEffect, useState } from 'preact/hooks'
+import { approverHeader, callAdmin, Refusal, reasonHeader } from '../state/api.ts'
+import { changed } from '../state/load.ts'
+import { type Act, type ActField, lastDone, type Send, type Shown, type Values, type Verdict } from './act.ts'
+import { askedFor, needsApprover } from './policy.ts'
+
+/** A look waits until nobody types for this long. */
+const checkAfterMs = 400
+
+const first = (fields: readonly ActField[]): Values =>
+  Object.fromEntries(fields.map(({ name, value, of }) => [name, value ?? of?.[0]?.value ?? '']))
+
+export const failureText = (error: unknown): string =>
+  error instanceof Refusal
+    ? error.message
+    : error instanceof TypeError && /header/i.test(error.message)
+      ? 'This reason travels in a header, which takes plain letters only.'
+      : 'The gateway cannot be reached'
+
+function sender(reason: string, approver: string): Send {
+  return async ({ action, method, path, body }) => {
+    const headers = {
+      ...(needsApprover(action) ? { [approverHeader]: approver } : {}),
+      ...(body === undefined && reason !== '' ? { [reasonHeader]: reason } : {}),
+    }
+    const whole = body === undefined || reason === '' ? body : { ...body, reason }
+    const answer = await callAdmin(path, { method, headers, ...(whole === undefined ? {} : { body: whole }) })
+    return answer.status === 204 ? null : answer.json()
+  }
+}
+
+/** What the look said of the values as they stand; null: nothing yet. */
+function useCheck({ check }: Act, values: Values): Verdict | 'looking' | null {
+  const [verdict, setVerdict] = useState<Verdict | 'looking' | null>(null)
+  useEffect(() => {
+    setVerdict(null)
+    if (check === undefined) return
+    const ending = new AbortController()
+    const timer = setTimeout(async () => {
+      const looking = check(values, ending.signal)
+      if (looking === null) return
+      setVerdict('looking')
+      const found = await looking.catch((error: unknown) => ({ good: false, says: failureText(error) }))
+      if (!ending.signal.aborted) setVerdict(found)
+    }, checkAfterMs)
+    return () => {
+      clearTimeout(timer)
+      ending.abort()
+    }
+  }, [check, values])
+  return verdict
+}
+
+/** The state of one act's form: what is typed, whether it is enough, and the sending of it. */
+export function useForm(act: Act, close: () => void) {
+  const { fields = [] } = act
+  const [values, setValues] = useState(() => first(fields))
+  const [reason, setReason] = useState('')
+  const [typed, setTyped] = useState('')
+  const [approver, setApprover] = useState('')
+  const [failure, setFailure] = useState<string | null>(null)
+  const [busy, setBusy] = useState(false)
+  const [shown, setShown] = useState<readonly Shown[]>([])
+  const verdict = useCheck(act, values)
+  const asked = askedFor(act)
+  const filled = fields.every(({ name, required }) => required !== true || values[name]?.trim() !== '')
+  const brought = (!asked.reason || reason.trim() !== '') && (!asked.approver || approver !== '')
+  const ready = !busy && filled && brought && (asked.typed === null || typed === asked.typed)
+  const send = async (event: Event) => {
+    event.preventDefault()
+    if (!ready) return
+    setBusy(true)
+    try {
+      const answer = (await act.run(values, sender(reason.trim(), approver))) as never
+      lastDone.value = { says: act.done, undo: act.undo?.(answer, values) ?? null }
+      changed.value++
+      const once = act.shows?.(answer) ?? []
+      if (once.length === 0) close()
+      else setShown(once)
+    } catch (error) {
+      setFailure(failureText(error))
+    }
+    setBusy(false)
+  }
+  const set = (name: string, value: string) => setValues((before) => ({ ...before, [name]: value }))
+  return {
+    asked,
+    values,
+    set,
+    reason,
+    setReason,
+    typed,
+    setTyped,
+    approver,
+    setApprover,
+    verdict,
+    failure,
+    busy,
+    ready,
+    shown,
+    send,
+  }
+}
+export type Form = ReturnType<typeof useForm>

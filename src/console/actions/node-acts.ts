@@ -1,0 +1,121 @@
+import type { Node } from '../../protocol/wire/admin/admin.ts'
+import type { EnrollmentTokenIssued } from '../../protocol/wire/nodes/enrollment.ts'
+import type { NodeProbe } from '../../protocol/wire/nodes/probe.ts'
+import { callAdmin } from '../state/api.ts'
+import type { Act, ActField, Choice, Values } from './act.ts'
+import { mayDo } from './policy.ts'
+
+type Named = Pick<Node, 'node_id' | 'name'>
+const place = (nodeId: string) => `/v1/admin/nodes/${nodeId}`
+
+export const drain = (node: Named): Act => ({
+  actions: ['node.drain'],
+  verb: 'Drain',
+  title: `Drain ${node.name}`,
+  about: 'The node gets no new work. Running requests may finish. Resume gives it work again.',
+  run: (_, send) => send({ action: 'node.drain', method: 'POST', path: `${place(node.node_id)}/drain`, body: {} }),
+  done: `${node.name} gets no new work.`,
+  undo: () => resume(node),
+})
+
+export const resume = (node: Named): Act => ({
+  actions: ['node.resume'],
+  verb: 'Resume',
+  title: `Resume ${node.name}`,
+  about: 'The node gets new work again.',
+  run: (_, send) => send({ action: 'node.resume', method: 'POST', path: `${place(node.node_id)}/resume`, body: {} }),
+  done: `${node.name} gets work again.`,
+  undo: () => drain(node),
+})
+
+export const revoke = (node: Named): Act => ({
+  actions: ['node.revoke'],
+  verb: 'Revoke',
+  title: `Revoke ${node.name}`,
+  about: 'The node’s keys stop working at once, its running requests fail, and it can never come back with this id.',
+  confirm: node.name,
+  run: (_, send) => send({ action: 'node.revoke', method: 'POST', path: `${place(node.node_id)}/revoke`, body: {} }),
+  done: `${node.name} is revoked.`,
+})
+
+const removeNode = (node: Named): Act => ({
+  actions: ['node.delete'],
+  verb: 'Remove',
+  title: `Remove ${node.name}`,
+  about: 'The node and its measurements are deleted. The server itself goes on as before.',
+  confirm: node.name,
+  run: (_, send) => send({ action: 'node.delete', method: 'DELETE', path: place(node.node_id) }),
+  done: `${node.name} is removed.`,
+})
+
+export const defaults = { visibility: 'private', node_class: 'standard', privacy_class: 'private' } as const
+
+const nodeName: ActField = { name: 'name', label: 'Name', hint: 'optional: by default host and port' }
+const owner = (customers: readonly Choice[]): ActField =>
+  customers.length > 0
+    ? { name: 'customer_id', label: 'Owner', kind: 'choice', of: customers }
+    : { name: 'customer_id', label: 'Owner', hint: 'the id of the customer to whom it belongs', required: true }
+
+/** `box:8080` is what a person types. */
+const withScheme = (url: string) => (/^[a-z][a-z0-9+.-]*:\/\//i.test(url) ? url : `http://${url}`)
+const keyOf = ({ api_key: key = '' }: Values) => (key === '' ? {} : { api_key: key })
+
+async function look(values: Values, signal: AbortSignal) {
+  const body = { url: withScheme((values.url ?? '').trim()), ...keyOf(values) }
+  const answer = await callAdmin('/v1/admin/nodes/probe', { method: 'POST', body, signal })
+  const { code, says, node_id } = (await answer.json()) as NodeProbe
+  if (node_id !== null) return { good: false, says: `${says} It is a node already.` }
+  return { good: code === null, says }
+}
+
+export const addNode = (customers: readonly Choice[]): Act => ({
+  actions: ['node.register', 'node.probe'],
+  verb: 'Add',
+  title: 'Add a node',
+  about:
+    'A model server that the gateway can reach: llama.cpp, vLLM, SGLang, Ollama, LM Studio, or any that speaks OpenAI.',
+  fields: [
+    { name: 'url', label: 'URL', hint: 'http://host:port', required: true },
+    nodeName,
+    { name: 'api_key', label: 'API key', hint: 'only where the server asks for one', kind: 'secret' },
+    owner(customers),
+  ],
+  check: (values, signal) => ((values.url ?? '').trim() === '' ? null : look(values, signal)),
+  run: (values, send) => {
+    const { url = '', name = '', customer_id } = values
+    const body = { ...defaults, ...keyOf(values), customer_id, url: withScheme(url.trim()) }
+    const named = name.trim() === '' ? body : { ...body, name: name.trim() }
+    return send({ action: 'node.register', method: 'POST', path: '/v1/admin/nodes', body: named })
+  },
+  done: 'The node is added.',
+  undo: (node: Node) => (mayDo('node.delete') ? removeNode(node) : drain(node)),
+})
+
+const withdraw = ({ token_id, name }: EnrollmentTokenIssued): Act => ({
+  actions: ['node.enroll.withdraw'],
+  verb: 'Withdraw',
+  title: `Withdraw the line for ${name}`,
+  about: 'The line stops working. A node that has used it stays.',
+  run: (_, send) =>
+    send({ action: 'node.enroll.withdraw', method: 'DELETE', path: `/v1/admin/enrollment-tokens/${token_id}` }),
+  done: `The line for ${name} works no more.`,
+})
+
+export const enrolNode = (customers: readonly Choice[]): Act => ({
+  actions: ['node.enroll'],
+  verb: 'Make the line',
+  title: 'Enrol a computer',
+  about: 'A computer that the gateway cannot reach, for example behind a router, dials out. You paste one line there.',
+  fields: [{ ...nodeName, hint: 'as lists show it', required: true }, owner(customers)],
+  run: ({ name = '', customer_id }, send) => {
+    const body = { ...defaults, name: name.trim(), customer_id }
+    return send({ action: 'node.enroll', method: 'POST', path: '/v1/admin/enrollment-tokens', body })
+  },
+  shows: ({ line, enrollment_token }: EnrollmentTokenIssued) => [
+    line === null
+      ? { label: 'Enrolment token', text: enrollment_token }
+      : { label: 'Line to paste, within 15 minutes', text: line },
+  ],
+  done: 'The line is made.',
+  undo: withdraw,
+})

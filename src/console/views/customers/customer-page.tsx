@@ -1,0 +1,143 @@
+import type { Customer, Key, KeyList } from '../../../protocol/wire/admin/admin.ts'
+import { ActButton } from '../../actions/act-button.tsx'
+import { activate, addKey, credit, revokeKey, rotateKey, setLimit, suspend } from '../../actions/customer-acts.ts'
+import { Download } from '../../parts/download.tsx'
+import { count, nothing, shortTime } from '../../parts/format.ts'
+import { Frame } from '../../parts/frame.tsx'
+import { Figure, Id, Pill } from '../../parts/small.tsx'
+import { Empty, Part } from '../../parts/states.tsx'
+import { useLoad } from '../../state/load.ts'
+
+const everyMs = 30_000
+
+/** One customer: its account, its keys, what can be done about them. */
+export function CustomerPage({ id }: { id: string }) {
+  const place = `/v1/admin/customers/${encodeURIComponent(id)}`
+  const [customer, again] = useLoad<Customer>(place, everyMs)
+  const [keys, keysAgain] = useLoad<KeyList>(`${place}/keys?limit=1000`, everyMs)
+  return (
+    <>
+      <h1>Customers</h1>
+      <p>
+        <a href="#customers">All customers</a>
+      </p>
+      <Part what="the customer" loaded={customer} again={again}>
+        {(data) => (
+          <>
+            <Account customer={data} place={place} />
+            <Part what="its keys" loaded={keys} again={keysAgain}>
+              {(list) => <Keys customer={data} keys={list.keys} />}
+            </Part>
+          </>
+        )}
+      </Part>
+    </>
+  )
+}
+
+function Account({ customer, place }: { customer: Customer; place: string }) {
+  const daily = customer.gateway_policy?.daily_token_quota ?? null
+  const on = customer.display_name
+  return (
+    <section aria-labelledby="account-title">
+      <h2 id="account-title">
+        {customer.display_name} <Id id={customer.customer_id} />
+      </h2>
+      <dl class="figures">
+        <Figure name="Account" value={customer.account_status} />
+        <Figure name="Tokens a day" value={daily === null ? 'no limit' : count(daily)} />
+        <Figure name="Balance" value={customer.balance_wei} hint="wei" />
+        <Figure name="Available" value={customer.available_wei} hint="wei" />
+      </dl>
+      <p class="acts">
+        <ActButton act={setLimit(customer)} on={on} label="Daily limit" />
+        <ActButton act={credit(customer)} on={on} />
+        {customer.account_status === 'active' ? (
+          <ActButton act={suspend(customer)} on={on} />
+        ) : (
+          <ActButton act={activate(customer)} on={on} />
+        )}
+        <Download
+          path={`${place}/usage-export?format=csv`}
+          name={`usage-${customer.customer_id}.csv`}
+          what="Export usage"
+        />
+        <Download
+          path={`${place}/invoice?format=csv`}
+          name={`invoice-${customer.customer_id}.csv`}
+          what="Export invoice"
+        />
+        <a href={`#requests?customer_id=${customer.customer_id}`}>Its requests</a>
+      </p>
+    </section>
+  )
+}
+
+function stateOf({ revoked_at, expires_at }: Key): { readonly tone: string; readonly text: string } {
+  if (revoked_at !== null) return { tone: 'bad', text: 'revoked' }
+  if (expires_at !== null && Date.parse(expires_at) < Date.now()) return { tone: 'warn', text: 'expired' }
+  return { tone: 'good', text: 'active' }
+}
+
+function Keys({ customer, keys }: { customer: Customer; keys: readonly Key[] }) {
+  return (
+    <section aria-labelledby="keys-title">
+      <div class="title-bar">
+        <h2 id="keys-title">Keys</h2>
+        <ActButton act={addKey(customer)} label="New key" kind="primary" />
+      </div>
+      {keys.length === 0 ? (
+        <Empty title="No key yet">A program needs one to ask for anything.</Empty>
+      ) : (
+        <Frame label="Keys">
+          <table class="cards">
+            <thead>
+              <tr>
+                <th scope="col">Key</th>
+                <th scope="col">State</th>
+                <th scope="col">Begins with</th>
+                <th scope="col">Last used</th>
+                <th scope="col">Ends</th>
+                <th scope="col">
+                  <span class="visually-hidden">Actions</span>
+                </th>
+              </tr>
+            </thead>
+            <tbody>
+              {keys.map((key) => (
+                <KeyRow key={key.key_id} given={key} />
+              ))}
+            </tbody>
+          </table>
+        </Frame>
+      )}
+    </section>
+  )
+}
+
+function KeyRow({ given }: { given: Key }) {
+  const { tone, text } = stateOf(given)
+  return (
+    <tr>
+      <th scope="row">
+        {given.name} <Id id={given.key_id} />
+      </th>
+      <td data-label="State">
+        <Pill tone={tone} text={text} />
+      </td>
+      <td data-label="Begins with">
+        <code>{given.display_prefix}</code>
+      </td>
+      <td data-label="Last used">{given.last_used_at === null ? nothing : shortTime(given.last_used_at)}</td>
+      <td data-label="Ends">{given.expires_at === null ? nothing : shortTime(given.expires_at)}</td>
+      <td class="actions">
+        {given.revoked_at === null && (
+          <>
+            <ActButton act={rotateKey(given)} on={given.name} />
+            <ActButton act={revokeKey(given)} on={given.name} />
+          </>
+        )}
+      </td>
+    </tr>
+  )
+}

@@ -1,0 +1,228 @@
+import type { TrafficPoint } from '../../../protocol/wire/admin/inspect.ts'
+import { amount, count, duration, nothing } from '../../parts/format.ts'
+import { Frame } from '../../parts/frame.tsx'
+import { type Line, LineChart } from '../../parts/line-chart.tsx'
+import { type Column, LongTable } from '../../parts/long-table.tsx'
+import { Empty } from '../../parts/states.tsx'
+import { traffic } from '../../state/live.ts'
+import { addressOf } from '../../state/place.ts'
+
+/** A young gateway shows what there is; from then on the last 15 minutes. */
+const spansMs = { least: 60_000, most: 900_000 } as const
+const codesShownMax = 5
+const liveOf = (model: string) => addressOf('traffic', null, { model })
+
+type Points = readonly TrafficPoint[]
+const perSecond = (value: number, point: TrafficPoint) => value / point.seconds
+const modelOf = (point: TrafficPoint, model: string) => point.models.find((each) => each.model === model)
+
+interface Chart {
+  readonly title: string
+  readonly lines: readonly Line[]
+  readonly show: (value: number) => string
+}
+
+function errorLines(points: Points): readonly Line[] {
+  const totals = new Map<string, number>()
+  for (const { errors } of points)
+    for (const [code, times] of Object.entries(errors)) totals.set(code, (totals.get(code) ?? 0) + times)
+  const worst = [...totals].toSorted((a, b) => b[1] - a[1]).slice(0, codesShownMax)
+  if (worst.length === 0) return [{ name: 'none', values: points.map(() => 0) }]
+  return worst.map(([code]) => ({ name: code, values: points.map((point) => point.errors[code] ?? 0) }))
+}
+
+const rate = (value: number) => `${amount(value)}/s`
+
+function chartsOfAll(points: Points): readonly Chart[] {
+  const of = (read: (point: TrafficPoint) => number | null) => points.map(read)
+  return [
+    { title: 'Requests', lines: [{ name: 'all', values: of((p) => perSecond(p.requests, p)) }], show: rate },
+    {
+      title: 'Time to first token',
+      lines: [
+        { name: 'p50', values: of((p) => p.ttft_ms?.p50 ?? null) },
+        { name: 'p95', values: of((p) => p.ttft_ms?.p95 ?? null) },
+      ],
+      show: duration,
+    },
+    {
+      title: 'Between chunks',
+      lines: [
+        { name: 'p50', values: of((p) => p.inter_chunk_ms?.p50 ?? null) },
+        { name: 'p95', values: of((p) => p.inter_chunk_ms?.p95 ?? null) },
+      ],
+      show: duration,
+    },
+    {
+      title: 'Tokens',
+      lines: [
+        { name: 'out', values: of((p) => perSecond(p.tokens_out, p)) },
+        { name: 'in', values: of((p) => perSecond(p.tokens_in, p)) },
+      ],
+      show: rate,
+    },
+    {
+      title: 'Work',
+      lines: [
+        { name: 'in flight', values: of((p) => p.in_flight) },
+        { name: 'waiting', values: of((p) => p.queued) },
+      ],
+      show: count,
+    },
+    { title: 'Errors, per 5 s', lines: errorLines(points), show: count },
+  ]
+}
+
+function chartsOfModel(points: Points, model: string): readonly Chart[] {
+  const of = (
+    read: (p: TrafficPoint, m: NonNullable<ReturnType<typeof modelOf>>) => number | null,
+    none: number | null,
+  ) =>
+    points.map((point) => {
+      const found = modelOf(point, model)
+      return found === undefined ? none : read(point, found)
+    })
+  return [
+    { title: 'Requests', lines: [{ name: model, values: of((p, m) => perSecond(m.requests, p), 0) }], show: rate },
+    {
+      title: 'Time to first token',
+      lines: [{ name: 'p50', values: of((_, m) => m.ttft_p50_ms, null) }],
+      show: duration,
+    },
+    {
+      title: 'Between chunks',
+      lines: [{ name: 'p50', values: of((_, m) => m.inter_chunk_p50_ms, null) }],
+      show: duration,
+    },
+    { title: 'Tokens', lines: [{ name: 'out', values: of((p, m) => perSecond(m.tokens_out, p), 0) }], show: rate },
+  ]
+}
+
+interface ModelSum {
+  readonly model: string
+  readonly requests: number
+  readonly tokens: number
+  readonly ttft: number | null
+  readonly interChunk: number | null
+}
+
+/** Weighted by requests: medians of steps, not the median of all. */
+function weighted(points: Points, model: string, read: (m: TrafficPoint['models'][number]) => number | null) {
+  let [sum, weight] = [0, 0]
+  for (const point of points) {
+    const found = modelOf(point, model)
+    const value = found === undefined ? null : read(found)
+    if (found === undefined || value === null) continue
+    sum += value * found.requests
+    weight += found.requests
+  }
+  return weight === 0 ? null : sum / weight
+}
+
+function modelSums(points: Points): readonly ModelSum[] {
+  const names = new Set(points.flatMap(({ models }) => models.map(({ model }) => model)))
+  const sums = [...names].map((model) => ({
+    model,
+    requests: points.reduce((sum, point) => sum + (modelOf(point, model)?.requests ?? 0), 0),
+    tokens: points.reduce((sum, point) => sum + (modelOf(point, model)?.tokens_out ?? 0), 0),
+    ttft: weighted(points, model, (each) => each.ttft_p50_ms),
+    interChunk: weighted(points, model, (each) => each.inter_chunk_p50_ms),
+  }))
+  return sums.toSorted((a, b) => b.requests - a.requests)
+}
+
+const columns: readonly Column<ModelSum>[] = [
+  { title: 'Model', by: ({ model }) => model, show: ({ model }) => <a href={liveOf(model)}>{model}</a> },
+  { title: 'Requests', number: true, by: ({ requests }) => requests, show: ({ requests }) => count(requests) },
+  { title: 'Tokens out', number: true, by: ({ tokens }) => tokens, show: ({ tokens }) => count(tokens) },
+  { title: 'First token', number: true, by: ({ ttft }) => ttft, show: ({ ttft }) => duration(ttft) },
+  {
+    title: 'Between chunks',
+    number: true,
+    by: ({ interChunk }) => interChunk,
+    show: ({ interChunk }) => duration(interChunk),
+  },
+]
+
+const Models = ({ sums }: { sums: readonly ModelSum[] }) => (
+  <section aria-labelledby="by-model">
+    <h2 id="by-model">By model</h2>
+    <LongTable
+      label="Models"
+      rows={sums}
+      keyOf={({ model }) => model}
+      textOf={({ model }) => model}
+      columns={columns}
+      first={{ title: 'Requests', falling: true }}
+    />
+  </section>
+)
+
+const outcomes = ['succeeded', 'degraded', 'quorum_not_met', 'refused', 'cancelled', 'failed'] as const
+
+function Strategies({ points }: { points: Points }) {
+  const all = points.flatMap(({ strategies }) => strategies)
+  const names = [...new Set(all.map(({ strategy }) => strategy))].toSorted()
+  if (names.length === 0) return null
+  const of = (strategy: string, outcome: string) =>
+    all
+      .filter((each) => each.strategy === strategy && each.outcome === outcome)
+      .reduce((sum, each) => sum + each.count, 0)
+  return (
+    <section aria-labelledby="by-strategy">
+      <h2 id="by-strategy">Mixtures by strategy</h2>
+      <Frame label="By strategy">
+        <table>
+          <thead>
+            <tr>
+              <th scope="col">Strategy</th>
+              {outcomes.map((outcome) => (
+                <th scope="col" class="number" key={outcome}>
+                  {outcome.replaceAll('_', ' ')}
+                </th>
+              ))}
+            </tr>
+          </thead>
+          <tbody>
+            {names.map((name) => (
+              <tr key={name}>
+                <th scope="row">{name}</th>
+                {outcomes.map((outcome) => (
+                  <td class="number" key={outcome}>
+                    {of(name, outcome) === 0 ? nothing : count(of(name, outcome))}
+                  </td>
+                ))}
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </Frame>
+    </section>
+  )
+}
+
+/** The last 15 minutes, from the numbers that `/metrics` shows. `model`: of that one alone; null: of all. */
+export function TrafficLive({ model }: { model: string | null }) {
+  const points = traffic.value
+  const sums = modelSums(points)
+  const times = points.map(({ at }) => Date.parse(at))
+  const coveredMs = (times.at(-1) ?? 0) - (times[0] ?? 0)
+  const spanMs = Math.min(spansMs.most, Math.max(spansMs.least, coveredMs))
+  if (points.length === 0) {
+    return <Empty title="No point yet">The first point appears within 5 seconds of the start.</Empty>
+  }
+  return (
+    <>
+      <p class="muted">
+        Last {duration(Math.round(spanMs / 1_000) * 1_000)}, a point every 5 s, the same numbers as /metrics
+      </p>
+      <div class="charts">
+        {(model === null ? chartsOfAll(points) : chartsOfModel(points, model)).map((chart) => (
+          <LineChart key={chart.title} times={times} spanMs={spanMs} {...chart} />
+        ))}
+      </div>
+      {sums.length > 0 && <Models sums={sums} />}
+      <Strategies points={points} />
+    </>
+  )
+}

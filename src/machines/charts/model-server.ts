@@ -1,0 +1,200 @@
+import { assign, type SnapshotFrom, setup } from 'xstate'
+import type { ModelServerState } from '../../protocol/wire/nodes/agent.ts'
+
+/** All in ms. */
+export interface ModelServerTimes {
+  /** Until its health answers. */
+  readonly startTimeoutMs: number
+  /** How long it stays in memory without work; null: until its memory is needed. */
+  readonly idleTtlMs: number | null
+  /** How long the command may take to end before it is killed. */
+  readonly stopGraceMs: number
+  /** The pause after the first failure. Each further one doubles it, up to `backoffMaxMs`. */
+  readonly backoffMs: number
+}
+
+export const backoffMaxMs = 300_000
+/** A server that has been in memory for so long has shown that it can be: the next failure is a first one again. */
+export const steadyMs = 60_000
+/** A timer that never rings before the agent is started anew, ms: about 24 days, the longest there is. */
+const neverMs = 2_147_483_647
+
+export type ModelServerEvent =
+  /** A call waits for the model. */
+  | { readonly type: 'call.began' }
+  /** A waiting call was handed to the server. */
+  | { readonly type: 'call.opened' }
+  /** A call has ended, or its caller has left. `opened`: the server had it. */
+  | { readonly type: 'call.ended'; readonly opened: boolean }
+  | { readonly type: 'load.asked' }
+  | { readonly type: 'unload.asked' }
+  /** Its memory is needed for another model. */
+  | { readonly type: 'evict.asked' }
+  /** Another model has waited for long enough: no further call until this one's work is done. */
+  | { readonly type: 'yield.asked' }
+  | { readonly type: 'memory.given' }
+  | { readonly type: 'health.answered' }
+  /** No process of the command is left. */
+  | { readonly type: 'command.exited' }
+  /** The agent stops. */
+  | { readonly type: 'end.asked' }
+
+export interface ModelServerContext extends ModelServerTimes {
+  readonly waiting: number
+  readonly working: number
+  /** Somebody asked for the model without having work for it. */
+  readonly asked: boolean
+  readonly ending: boolean
+  /** The command is ended because it did not start in time. */
+  readonly late: boolean
+  /** In a row. */
+  readonly failures: number
+}
+
+const notProvided = (name: string) => () => {
+  throw new Error(`${name} is not provided`)
+}
+
+const machine = setup({
+  types: {
+    context: {} as ModelServerContext,
+    input: {} as ModelServerTimes,
+    events: {} as ModelServerEvent,
+    tags: {} as 'memory' | 'loading',
+  },
+  delays: {
+    startTimeout: ({ context }) => context.startTimeoutMs,
+    idleTtl: ({ context }) => context.idleTtlMs ?? neverMs,
+    stopGrace: ({ context }) => context.stopGraceMs,
+    steady: steadyMs,
+    backoff: ({ context }) => Math.min(context.backoffMs * 2 ** Math.max(0, context.failures - 1), backoffMaxMs),
+  },
+  guards: {
+    isWanted: ({ context }) => !context.ending && (context.waiting > 0 || context.asked),
+    isUnwanted: ({ context }) => context.ending || (context.waiting === 0 && !context.asked),
+    hasWork: ({ context }) => context.working > 0,
+    hasNoWork: ({ context }) => context.working === 0,
+    nobodyWaits: ({ context }) => context.waiting === 0,
+    isEnding: ({ context }) => context.ending,
+    wasLate: ({ context }) => context.late,
+  },
+  actions: {
+    startCommand: notProvided('startCommand'),
+    terminateCommand: notProvided('terminateCommand'),
+    killCommand: notProvided('killCommand'),
+    countWaiting: assign({ waiting: ({ context }) => context.waiting + 1 }),
+    countOpened: assign({
+      waiting: ({ context }) => context.waiting - 1,
+      working: ({ context }) => context.working + 1,
+    }),
+    countEnded: assign(({ context, event }) =>
+      event.type === 'call.ended' && event.opened ? { working: context.working - 1 } : { waiting: context.waiting - 1 },
+    ),
+    noteAsked: assign({ asked: true }),
+    forgetAsked: assign({ asked: false }),
+    noteEnding: assign({ ending: true }),
+    noteLate: assign({ late: true }),
+    countFailure: assign({ failures: ({ context }) => context.failures + 1, late: false, asked: false }),
+    forgetFailures: assign({ failures: 0 }),
+  },
+})
+
+/**
+ * One model server of an agent's `models.json` (§30). The first call that waits loads it; it leaves memory when nobody has
+ * used it for a while, when another needs its room, or when somebody says so. One with work is never ended, but may be
+ * told to take no more. The effects (start, ask to end, kill) come by `provide()`, and so does the word that there is room.
+ */
+export const modelServerMachine = machine.createMachine({
+  id: 'model-server',
+  initial: 'stopped',
+  context: ({ input }) => ({
+    ...input,
+    waiting: 0,
+    working: 0,
+    asked: false,
+    ending: false,
+    late: false,
+    failures: 0,
+  }),
+  on: {
+    'call.began': { actions: 'countWaiting' },
+    'call.opened': { actions: 'countOpened' },
+    'call.ended': { actions: 'countEnded' },
+    'end.asked': { actions: 'noteEnding' },
+  },
+  states: {
+    /** Not in memory, and nobody waits for it. */
+    stopped: {
+      always: { guard: 'isWanted', target: 'queued' },
+      on: { 'load.asked': { actions: 'noteAsked' } },
+    },
+    /** It waits until there is room for it. */
+    queued: {
+      tags: 'loading',
+      always: { guard: 'isUnwanted', target: 'stopped' },
+      on: {
+        'memory.given': 'starting',
+        'unload.asked': { actions: 'forgetAsked' },
+      },
+    },
+    starting: {
+      tags: ['loading', 'memory'],
+      entry: 'startCommand',
+      always: { guard: 'isEnding', target: 'stopping' },
+      after: { startTimeout: { target: 'stopping', actions: 'noteLate' } },
+      on: {
+        'health.answered': 'ready',
+        'command.exited': 'failed',
+        'unload.asked': { guard: 'nobodyWaits', target: 'stopping', actions: 'forgetAsked' },
+      },
+    },
+    ready: {
+      tags: 'memory',
+      initial: 'idle',
+      entry: 'forgetAsked',
+      always: { guard: 'isEnding', target: 'stopping' },
+      after: { steady: { actions: 'forgetFailures' } },
+      on: { 'command.exited': 'failed' },
+      states: {
+        idle: {
+          always: { guard: 'hasWork', target: 'busy' },
+          after: { idleTtl: '#model-server.stopping' },
+          on: {
+            'evict.asked': { guard: 'nobodyWaits', target: '#model-server.stopping' },
+            'unload.asked': '#model-server.stopping',
+          },
+        },
+        busy: {
+          always: { guard: 'hasNoWork', target: 'idle' },
+          on: { 'unload.asked': 'draining', 'yield.asked': 'draining' },
+        },
+        /** What runs may finish; who comes now waits until it is loaded again. */
+        draining: {
+          always: { guard: 'hasNoWork', target: '#model-server.stopping' },
+        },
+      },
+    },
+    /** Its memory counts until no process of the command is left. */
+    stopping: {
+      tags: 'memory',
+      entry: 'terminateCommand',
+      after: { stopGrace: { actions: 'killCommand' } },
+      on: { 'command.exited': [{ guard: 'wasLate', target: 'failed' }, { target: 'stopped' }] },
+    },
+    /** The command ended by itself, or did not start in time: it gets a pause, unless an operator wants it at once. */
+    failed: {
+      entry: 'countFailure',
+      always: { guard: 'isEnding', target: 'stopped' },
+      after: { backoff: 'stopped' },
+      on: { 'load.asked': { target: 'queued', actions: 'noteAsked' } },
+    },
+  },
+})
+
+export type ModelServerSnapshot = SnapshotFrom<typeof modelServerMachine>
+
+export const modelServerStateOf = ({ value }: ModelServerSnapshot): ModelServerState =>
+  typeof value === 'string' ? value : `ready.${value.ready}`
+
+/** True if a call that waits may be handed to the server. */
+export const takesCalls = (state: ModelServerState): boolean => state === 'ready.idle' || state === 'ready.busy'

@@ -1,0 +1,52 @@
+/** A model server of one computer, as the choice of who gives way sees it. */
+export interface MemoryHolder {
+  readonly id: string
+  readonly memoryMb: number
+  /** Of one group only one may be in memory; null: it is in none. */
+  readonly group: string | null
+  /** `away`: it holds no memory. `leaving`: it does until its processes are gone. */
+  readonly holds: 'away' | 'idle' | 'working' | 'leaving'
+  /** Unix ms when its last call ended, or when it was loaded. */
+  readonly lastUsedMs: number
+}
+
+/** What has to happen before a model can be loaded. */
+export type Room =
+  | { readonly kind: 'free' }
+  /** These have no work and give way. */
+  | { readonly kind: 'evict'; readonly ids: readonly string[] }
+  /** Processes end or work is done first. `busy`: those whose work stands in the way, least recently used first. */
+  | { readonly kind: 'wait'; readonly busy: readonly string[] }
+
+/**
+ * Is there room for `wanted` within the budget (§30)? Whoever shares its group goes first, then the least recently used
+ * without work; one with work is never ended.
+ */
+export function roomFor(wanted: MemoryHolder, all: readonly MemoryHolder[], budgetMb: number): Room {
+  const holders = all.filter(({ id, holds }) => id !== wanted.id && holds !== 'away')
+  const rivals = holders.filter(({ group }) => wanted.group !== null && group === wanted.group)
+  const others = holders.filter((holder) => !rivals.includes(holder))
+  const inOrder = [...oldestFirst(rivals), ...oldestFirst(others)]
+  let neededMb = sum(holders) + wanted.memoryMb - budgetMb
+  const isDone = (holder: MemoryHolder) => neededMb <= 0 && !rivals.includes(holder)
+  const ids: string[] = []
+  const busy: string[] = []
+  let leaving = false
+  for (const kind of ['leaving', 'idle', 'working'] as const) {
+    for (const holder of inOrder) {
+      if (holder.holds !== kind || isDone(holder)) continue
+      neededMb -= holder.memoryMb
+      if (kind === 'leaving') leaving = true
+      else (kind === 'idle' ? ids : busy).push(holder.id)
+    }
+  }
+  // Nobody gives way before it helps: what is idle stays of use while others work.
+  if (busy.length > 0) return { kind: 'wait', busy }
+  if (ids.length > 0) return { kind: 'evict', ids }
+  return leaving ? { kind: 'wait', busy } : { kind: 'free' }
+}
+
+const sum = (holders: readonly MemoryHolder[]) => holders.reduce((mb, holder) => mb + holder.memoryMb, 0)
+
+const oldestFirst = (holders: readonly MemoryHolder[]) =>
+  holders.toSorted((a, b) => a.lastUsedMs - b.lastUsedMs || (a.id < b.id ? -1 : 1))

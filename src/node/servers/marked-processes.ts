@@ -1,0 +1,60 @@
+import { spawnSync } from 'node:child_process'
+import { readdirSync, readFileSync } from 'node:fs'
+import { product } from '../../brand.ts'
+
+/**
+ * The variable by which the processes of a model server are known, whatever group or session they have moved to: every
+ * process inherits its environment. The value is a word of this run of the agent and the number of the start.
+ */
+export const markVariable = `${product.toUpperCase()}_MODEL_SERVER`
+
+/** How often the end of processes is looked for, ms. */
+const lookMs = 20
+
+function environmentHas(pid: string, mark: string): boolean {
+  try {
+    return readFileSync(`/proc/${pid}/environ`, 'latin1')
+      .split('\0')
+      .some((entry) => entry.startsWith(mark))
+  } catch {
+    // It has ended, or belongs to another user.
+    return false
+  }
+}
+
+/** Where the system has no /proc; the environment stands behind the command there. */
+function listedBy(mark: string): readonly number[] {
+  const { stdout } = spawnSync('ps', ['-axwwE', '-o', 'pid=,command='], { encoding: 'utf8' })
+  const lines = (stdout ?? '').split('\n').filter((line) => line.includes(` ${mark}`))
+  return lines.map((line) => Number.parseInt(line, 10)).filter((pid) => pid > 0)
+}
+
+/** The processes whose mark begins with `word`. */
+export function markedProcesses(word: string): readonly number[] {
+  const mark = `${markVariable}=${word}`
+  if (process.platform !== 'linux') return listedBy(mark)
+  const pids = readdirSync('/proc').filter((name) => /^\d+$/.test(name))
+  return pids.filter((pid) => environmentHas(pid, mark)).map(Number)
+}
+
+export function signalAll(pids: readonly number[], signal: 'SIGTERM' | 'SIGKILL'): void {
+  for (const pid of pids) {
+    try {
+      process.kill(pid, signal)
+    } catch {
+      // It has ended.
+    }
+  }
+}
+
+/** Kills what has this mark; resolves with false if some of it is still there after `withinMs`. */
+export async function killMarked(word: string, withinMs: number): Promise<boolean> {
+  const untilMs = performance.now() + withinMs
+  for (;;) {
+    const left = markedProcesses(word)
+    if (left.length === 0) return true
+    if (performance.now() > untilMs) return false
+    signalAll(left, 'SIGKILL')
+    await Bun.sleep(lookMs)
+  }
+}

@@ -1,0 +1,235 @@
+import { type ActorRefFrom, createActor } from 'xstate'
+import { Problem } from '../../errors.ts'
+import { failureName, type Log } from '../../log.ts'
+import {
+  type ModelServerEvent,
+  modelServerMachine,
+  modelServerStateOf,
+  takesCalls,
+} from '../../machines/charts/model-server.ts'
+import type { MemoryHolder } from '../../machines/rules/model-memory.ts'
+import type { ModelServerState } from '../../protocol/wire/nodes/agent.ts'
+import { secondMs } from '../../time.ts'
+import type { CancelSignal } from '../../transport/call-signal.ts'
+import { TransportError } from '../../transport/transport.ts'
+import type { RuntimeCall } from '../runtimes/local-runtime.ts'
+import type { ServedModel } from './models-file.ts'
+import { freePort, healthAnswers } from './server-address.ts'
+import { ServerProcess } from './server-process.ts'
+
+export interface ServerTimes {
+  readonly backoffMs: number
+  readonly stopGraceMs: number
+  /** Between two looks at the health of a server that starts. */
+  readonly healthMs: number
+  /** A model that works gives way to one that waits after as long as a load takes, and not before this. */
+  readonly yieldMsMin: number
+}
+export const serverTimes: ServerTimes = { backoffMs: 5_000, stopGraceMs: 10_000, healthMs: 100, yieldMsMin: 2_000 }
+
+const startTimeoutSecondsDefault = 180
+
+export interface ModelServerOptions {
+  readonly model: ServedModel
+  readonly times: ServerTimes
+  /** The folder in which commands run that name none. */
+  readonly cwd: string
+  /** A new mark for each start. */
+  readonly mark: () => string
+  readonly log: Log
+  /** The server has moved, or its work has changed. */
+  readonly moved: (server: ModelServer) => void
+}
+
+interface Waiter {
+  readonly open: () => void
+  readonly refuse: () => void
+}
+
+/** It is in memory, and its server listens. */
+export const isReady = (state: ModelServerState) => state.startsWith('ready.')
+
+/** One model of `models.json`: its chart, its process, and the calls that wait for it. */
+export class ModelServer {
+  state: ModelServerState = 'stopped'
+  /** Unix ms since when it is in its state; what a ready one does is not counted. */
+  sinceMs = Date.now()
+  /** Unix ms since when somebody waits for it to be loaded; null: nobody does. */
+  loadingSinceMs: number | null = null
+  lastUsedMs = 0
+  /** How long its last load took, with the wait for room. */
+  loadMs: number | null = null
+  /** Where it listens; 0 before its first start. */
+  port = 0
+  /** What the last failed command wrote at its end; null: none has failed since the last success. */
+  failure: string | null = null
+  private readonly actor: ActorRefFrom<typeof modelServerMachine>
+  private readonly waiters = new Set<Waiter>()
+  private process: ServerProcess | null = null
+
+  constructor(private readonly options: ModelServerOptions) {
+    const { model, times, log } = options
+    const machine = modelServerMachine.provide({
+      actions: {
+        startCommand: () => this.start(),
+        terminateCommand: () => this.process?.terminate(),
+        killCommand: () => this.process?.kill(),
+      },
+    })
+    const input = {
+      startTimeoutMs: (model.start_timeout_s ?? startTimeoutSecondsDefault) * secondMs,
+      idleTtlMs: model.idle_ttl_s === undefined ? null : model.idle_ttl_s * secondMs,
+      stopGraceMs: times.stopGraceMs,
+      backoffMs: times.backoffMs,
+    }
+    this.actor = createActor(machine, { id: model.id, input })
+    this.actor.subscribe({
+      next: () => this.followed(),
+      error: (error) => log.error('actor_failed', { model: model.id, failure: failureName(error) }),
+    })
+    this.actor.start()
+  }
+
+  get model(): ServedModel {
+    return this.options.model
+  }
+
+  /** Calls that wait or run. */
+  get inFlight(): number {
+    const { waiting, working } = this.actor.getSnapshot().context
+    return waiting + working
+  }
+
+  get holder(): MemoryHolder {
+    const { id, memory_mb: memoryMb, group = null } = this.model
+    return { id, memoryMb, group, holds: this.holds(), lastUsedMs: this.lastUsedMs }
+  }
+
+  send(event: Exclude<ModelServerEvent['type'], 'call.ended'>): void {
+    this.actor.send({ type: event })
+  }
+
+  begin(): RuntimeCall {
+    let opened = false
+    let ended = false
+    this.send('call.began')
+    return {
+      opened: async (signal) => {
+        await this.takes(signal)
+        opened = true
+      },
+      end: () => {
+        if (ended) return
+        ended = true
+        if (opened) this.lastUsedMs = Date.now()
+        this.actor.send({ type: 'call.ended', opened })
+      },
+    }
+  }
+
+  /** Resolves when no process is left. */
+  async end(): Promise<void> {
+    this.send('end.asked')
+    await this.process?.exited
+    this.actor.stop()
+  }
+
+  private holds(): MemoryHolder['holds'] {
+    const snapshot = this.actor.getSnapshot()
+    if (!snapshot.hasTag('memory')) return 'away'
+    if (this.state === 'stopping') return 'leaving'
+    return this.state === 'ready.idle' ? 'idle' : 'working'
+  }
+
+  /** Resolves when the server has the call, which then counts as its work. */
+  private takes(signal: CancelSignal): Promise<void> {
+    if (takesCalls(this.state)) {
+      this.send('call.opened')
+      return Promise.resolve()
+    }
+    if (this.refuses()) return Promise.reject(new Problem('runtime_unavailable'))
+    if (signal.aborted) return Promise.reject(new TransportError('aborted'))
+    return new Promise((resolve, reject) => {
+      const leave = () => {
+        signal.removeEventListener('abort', left)
+        this.waiters.delete(waiter)
+      }
+      const left = () => {
+        leave()
+        reject(new TransportError('aborted'))
+      }
+      const waiter: Waiter = {
+        open: () => {
+          leave()
+          this.send('call.opened')
+          resolve()
+        },
+        refuse: () => {
+          leave()
+          reject(new Problem('runtime_unavailable'))
+        },
+      }
+      signal.addEventListener('abort', left)
+      this.waiters.add(waiter)
+    })
+  }
+
+  private refuses(): boolean {
+    return this.state === 'failed' || this.actor.getSnapshot().context.ending
+  }
+
+  /** The chart has moved, or its counts have. */
+  private followed(): void {
+    const state = modelServerStateOf(this.actor.getSnapshot())
+    if (state !== this.state) this.entered(state)
+    if (takesCalls(state)) for (const waiter of [...this.waiters]) waiter.open()
+    else if (this.refuses()) for (const waiter of [...this.waiters]) waiter.refuse()
+    this.options.moved(this)
+  }
+
+  private entered(state: ModelServerState): void {
+    const nowMs = Date.now()
+    const { log, model } = this.options
+    const { loadingSinceMs } = this
+    const wasReady = isReady(this.state)
+    this.state = state
+    if (isReady(state) && wasReady) return
+    this.sinceMs = nowMs
+    this.loadingSinceMs = state === 'queued' || state === 'starting' ? (loadingSinceMs ?? nowMs) : null
+    if (isReady(state)) {
+      if (loadingSinceMs !== null) this.loadMs = nowMs - loadingSinceMs
+      this.failure = null
+      this.lastUsedMs = nowMs
+    }
+    if (state === 'failed') this.failure = this.process?.text ?? null
+    log.info('model_server', { model: model.id, state, ...(isReady(state) ? { load_ms: this.loadMs } : {}) })
+  }
+
+  private start(): void {
+    const { model, cwd, mark } = this.options
+    this.port = typeof model.port === 'number' ? model.port : freePort()
+    const placed = (text: string) => text.replaceAll('{port}', String(this.port))
+    const env = Object.entries(model.env ?? {}).map(([name, value]) => [name, placed(value)])
+    const process = new ServerProcess({
+      command: model.command.map(placed),
+      env: { PORT: String(this.port), ...Object.fromEntries(env) },
+      cwd: model.cwd ?? cwd,
+      mark: mark(),
+    })
+    this.process = process
+    void process.exited.then(() => this.send('command.exited'))
+    void this.awaitHealth(process)
+  }
+
+  private async awaitHealth(process: ServerProcess): Promise<void> {
+    const { model, times } = this.options
+    while (this.process === process && this.state !== 'stopping' && this.state !== 'failed') {
+      if (await healthAnswers(this.port, model.health ?? '/health')) {
+        // Another start may have come in between.
+        if (this.process === process) this.send('health.answered')
+        return
+      }
+      await Bun.sleep(times.healthMs)
+    }
+  }
+}

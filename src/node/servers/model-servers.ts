@@ -1,0 +1,175 @@
+import { randomBytes } from 'node:crypto'
+import { type Static, Type } from '@sinclair/typebox'
+import { Value } from '@sinclair/typebox/value'
+import type { PrivateFolder } from '../../host/private-files.ts'
+import type { Log } from '../../log.ts'
+import { roomFor } from '../../machines/rules/model-memory.ts'
+import { modelServerStates } from '../../protocol/wire/nodes/agent.ts'
+import { literals } from '../../protocol/wire/shapes.ts'
+import { isoTime } from '../../time.ts'
+import { NodeStartError } from '../membership/enrollment.ts'
+import { killMarked } from './marked-processes.ts'
+import { ModelServer, type ServerTimes, serverTimes } from './model-server.ts'
+import type { ModelsFile } from './models-file.ts'
+import { keepServers, type ServerKeeper } from './server-keeper.ts'
+
+export const serversFile = 'model-servers.json'
+/** Of a failed command, so many lines are shown. */
+const linesShown = 10
+const lineCharactersMax = 500
+/** How long what an earlier agent has left may take to be gone, ms. */
+const orphansWithinMs = 30_000
+const loadMsGuess = 15_000
+const yieldMsMax = 60_000
+
+/** What the folder says of the model servers, for the owner of this computer and for the next start. */
+export const StoredServers = Type.Object({
+  /** What the marks of the agent's processes begin with. */
+  word: Type.String({ pattern: '^[0-9a-f]{32}\\.$' }),
+  servers: Type.Array(
+    Type.Object({
+      model: Type.String(),
+      state: literals(modelServerStates),
+      since: Type.String(),
+      memory_mb: Type.Integer(),
+      last_lines: Type.Array(Type.String()),
+    }),
+  ),
+})
+export type StoredServers = Static<typeof StoredServers>
+
+export interface ModelServersOptions {
+  readonly file: ModelsFile
+  readonly folder: PrivateFolder
+  readonly log: Log
+  readonly times?: Partial<ServerTimes>
+}
+
+/**
+ * Ends what an agent on this folder has left that was killed together with its keeper. Throws `NodeStartError` where
+ * something cannot be ended, because its memory would count for nobody.
+ */
+async function endOrphans(folder: PrivateFolder): Promise<void> {
+  const stored = folder.read(serversFile)
+  if (!Value.Check(StoredServers, stored)) return
+  if (await killMarked(stored.word, orphansWithinMs)) return
+  throw new NodeStartError('A model server of the agent before this one still runs and cannot be ended.')
+}
+
+export async function startModelServers(options: ModelServersOptions): Promise<ModelServers> {
+  await endOrphans(options.folder)
+  return new ModelServers(options)
+}
+
+/** The model servers of `models.json`: who may be in memory, and who gives way (§30). */
+export class ModelServers {
+  readonly list: readonly ModelServer[]
+  private readonly word = `${randomBytes(16).toString('hex')}.`
+  private readonly keeper: ServerKeeper
+  private readonly listeners = new Set<() => void>()
+  private starts = 0
+  private looking = false
+  private again = false
+  private yieldTimer: ReturnType<typeof setTimeout> | null = null
+  private saved = ''
+
+  constructor(private readonly options: ModelServersOptions) {
+    const { file, folder, log } = options
+    // Before the first start, so that whoever comes after a crash knows the mark.
+    this.list = []
+    this.save()
+    this.keeper = keepServers(this.word)
+    const times = { ...serverTimes, ...options.times }
+    const common = { times, log, cwd: folder.path, mark: () => `${this.word}${this.starts++}.` }
+    this.list = file.models.map((model) => new ModelServer({ ...common, model, moved: () => this.look() }))
+    this.look()
+  }
+
+  /** undefined: `models.json` does not name it. */
+  byModel(id: string): ModelServer | undefined {
+    return this.list.find(({ model }) => model.id === id)
+  }
+
+  /** To load it, another model would have to leave memory. */
+  evicts({ holder }: ModelServer): boolean {
+    if (holder.holds !== 'away') return false
+    return roomFor(holder, this.holders(), this.options.file.memory_mb).kind !== 'free'
+  }
+
+  onChange(listener: () => void): void {
+    this.listeners.add(listener)
+  }
+
+  /** Resolves when no process is left. */
+  async stop(): Promise<void> {
+    if (this.yieldTimer !== null) clearTimeout(this.yieldTimer)
+    await Promise.all(this.list.map((server) => server.end()))
+    this.keeper.stop()
+  }
+
+  private holders() {
+    return this.list.map(({ holder }) => holder)
+  }
+
+  /** A server has moved: gives room to whoever waits, the one that has waited longest first. One pass at a time. */
+  private look(): void {
+    this.again = true
+    if (this.looking) return
+    this.looking = true
+    while (this.again) {
+      this.again = false
+      this.giveRoom()
+    }
+    this.looking = false
+    this.save()
+  }
+
+  private giveRoom(): void {
+    const queued = this.list.filter(({ state }) => state === 'queued')
+    for (const server of queued.toSorted((a, b) => (a.loadingSinceMs ?? 0) - (b.loadingSinceMs ?? 0))) {
+      const room = roomFor(server.holder, this.holders(), this.options.file.memory_mb)
+      if (room.kind === 'free') {
+        server.send('memory.given')
+        continue
+      }
+      if (room.kind === 'evict') for (const id of room.ids) this.byModel(id)?.send('evict.asked')
+      else this.askToYield(server, room.busy)
+      // Nobody overtakes it: a large model would wait for ever behind small ones.
+      return
+    }
+  }
+
+  /** Work is never ended, but who has waited for as long as a load takes is let in once it is done. */
+  private askToYield(server: ModelServer, busy: readonly string[]): void {
+    const { yieldMsMin } = { ...serverTimes, ...this.options.times }
+    const patienceMs = Math.min(Math.max(server.loadMs ?? loadMsGuess, yieldMsMin), yieldMsMax)
+    const leftMs = (server.loadingSinceMs ?? 0) + patienceMs - Date.now()
+    if (this.yieldTimer !== null) clearTimeout(this.yieldTimer)
+    this.yieldTimer = null
+    if (leftMs <= 0) for (const id of busy) this.byModel(id)?.send('yield.asked')
+    else this.yieldTimer = setTimeout(() => this.look(), leftMs)
+  }
+
+  /** Written when a state changes, not with every call. */
+  private save(): void {
+    const servers = this.list.map(({ model, state, sinceMs, failure }) => ({
+      model: model.id,
+      // Idle or busy is nothing to write at each call.
+      state: state === 'ready.busy' ? ('ready.idle' as const) : state,
+      since: isoTime(sinceMs),
+      memory_mb: model.memory_mb,
+      last_lines: failure === null ? [] : lastLines(failure),
+    }))
+    const text = JSON.stringify(servers)
+    if (text === this.saved) return
+    this.saved = text
+    const stored: StoredServers = { word: this.word, servers }
+    this.options.folder.write(serversFile, stored)
+    for (const listener of this.listeners) listener()
+  }
+}
+
+function lastLines(text: string): string[] {
+  const lines = text.split(/\r?\n/).filter((line) => line.trim() !== '')
+  return lines.slice(-linesShown).map((line) => line.slice(0, lineCharactersMax))
+}

@@ -1,0 +1,119 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { descriptors } from '../../host/descriptors.ts'
+import { killMarked, markedProcesses, markVariable, signalAll } from './marked-processes.ts'
+
+/** What is kept of a command's output, bytes: its end. */
+export const outputBytesMax = 64 * 1024
+/** Descriptors for two pipes and for starting a program. */
+const launchDescriptors = 10
+/** How long killed processes may take to be gone, ms. Only the kernel can hold one for longer. */
+const killedWithinMs = 10_000
+
+export interface ServerCommand {
+  readonly command: readonly string[]
+  readonly env: Readonly<Record<string, string>>
+  readonly cwd: string
+  /** Of this start alone, and beginning with the word of this agent; ends with a full stop. */
+  readonly mark: string
+}
+
+/** The last of what a command has written. */
+class Output {
+  private chunks: Buffer[] = []
+  private size = 0
+
+  add(chunk: Buffer): void {
+    this.chunks.push(chunk)
+    this.size += chunk.length
+    if (this.size <= 2 * outputBytesMax) return
+    this.chunks = [Buffer.from(this.bytes())]
+    this.size = this.chunks[0]?.length ?? 0
+  }
+
+  text(): string {
+    return this.bytes().toString('utf8')
+  }
+
+  private bytes(): Buffer {
+    return Buffer.concat(this.chunks).subarray(-outputBytesMax)
+  }
+}
+
+function launched({ command, env, cwd, mark }: ServerCommand, failed: (error: unknown) => void): ChildProcess | null {
+  const [program = '', ...args] = command
+  descriptors.lend(launchDescriptors)
+  try {
+    // A group of its own: Ctrl-C in a terminal ends the agent, which ends its servers in order.
+    return spawn(program, args, {
+      cwd,
+      env: { ...process.env, ...env, [markVariable]: mark },
+      detached: true,
+      stdio: ['ignore', 'pipe', 'pipe'],
+    })
+  } catch (error) {
+    failed(error)
+    return null
+  }
+}
+
+/** One run of a model server's command, in a process group of its own. */
+export class ServerProcess {
+  /** Resolves when no process of the command is left. */
+  readonly exited: Promise<void>
+  private readonly output = new Output()
+  private readonly child: ChildProcess | null
+  private ended = false
+
+  constructor(private readonly started: ServerCommand) {
+    const leader = Promise.withResolvers<void>()
+    const notStarted = (error: unknown) => {
+      this.say(`It could not be started (${String((error as { code?: unknown }).code)}).`)
+      leader.resolve()
+    }
+    this.child = launched(started, notStarted)
+    for (const stream of [this.child?.stdout, this.child?.stderr]) {
+      stream?.on('data', (chunk: Buffer) => this.output.add(chunk))
+      stream?.on('error', () => {})
+    }
+    this.child?.once('error', notStarted)
+    this.child?.once('exit', (code, signal) => {
+      this.say(signal === null ? `It ended with exit code ${code}.` : `It was ended by ${signal}.`)
+      leader.resolve()
+    })
+    this.exited = leader.promise.then(() => this.gone())
+  }
+
+  /** What it wrote last, at most `outputBytesMax` bytes. */
+  get text(): string {
+    return this.output.text()
+  }
+
+  terminate(): void {
+    this.signal('SIGTERM')
+  }
+
+  kill(): void {
+    this.signal('SIGKILL')
+    signalAll(markedProcesses(this.started.mark), 'SIGKILL')
+  }
+
+  /** The first process has ended; what it has started ends with it. */
+  private async gone(): Promise<void> {
+    this.ended = true
+    await killMarked(this.started.mark, killedWithinMs)
+  }
+
+  private signal(signal: 'SIGTERM' | 'SIGKILL'): void {
+    const pid = this.child?.pid
+    if (this.ended || pid === undefined) return
+    try {
+      process.kill(-pid, signal)
+    } catch {
+      // The group has ended.
+    }
+  }
+
+  private say(text: string): void {
+    this.output.add(Buffer.from(`\n[agent] ${text}\n`))
+  }
+}

@@ -1,0 +1,95 @@
+import { afterAll, expect, test } from 'bun:test'
+import { existsSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { startFakeNode } from '../../src/fake-node/fake-node.ts'
+import { startTestGateway } from '../support/gateways/gateway.ts'
+import { testDatabase } from '../support/run/postgres.ts'
+import { commandLine } from './command-line.ts'
+
+const cli = commandLine()
+afterAll(() => cli.close())
+
+interface Finding {
+  readonly check: string
+  readonly state: 'good' | 'note' | 'bad'
+  readonly says: string
+}
+
+async function findings(env: Readonly<Record<string, string>>) {
+  const { code, out } = await cli.run(['doctor', '--json'], { env })
+  const { checks } = JSON.parse(out) as { checks: readonly Finding[] }
+  return { code, of: (name: string) => checks.find(({ check }) => check === name), checks }
+}
+
+test('§24: doctor finds nothing to mend where a start would work, and leaves nothing behind', async () => {
+  const env = { SVC_PORT: '0', SVC_BASE_URL: 'http://127.0.0.1:9' }
+  const found = await findings(env)
+  expect(found.checks.filter(({ state }) => state === 'bad')).toEqual([])
+  expect(found.code).toBe(0)
+  expect(found.checks.map(({ check }) => check)).toEqual([
+    'settings',
+    'program',
+    'storage',
+    'database',
+    'port',
+    'addresses',
+    'descriptors',
+    'servers',
+    'agent',
+    'gateway',
+  ])
+  for (const { says } of found.checks) expect(says).toMatch(/^[A-Z].*[.]$/s)
+  expect(existsSync(join(cli.home, 'data'))).toBe(false)
+  const { out } = await cli.run(['doctor'], { env })
+  expect(out).toContain('The settings are valid.')
+  expect(out).toContain('Nothing here keeps a gateway from starting.')
+})
+
+test('§24: doctor says in sentences what keeps a gateway from starting, each with what mends it', async () => {
+  writeFileSync(join(cli.home, 'a-file'), '')
+  const taken = Bun.serve({ port: 0, hostname: '127.0.0.1', fetch: () => new Response('no gateway') })
+  const { code, of } = await findings({
+    SVC_PORT: String(taken.port),
+    SVC_DISCOVERY: 'false',
+    SVC_DATA_DIR: join(cli.home, 'a-file/data'),
+    SVC_BASE_URL: taken.url.origin,
+  })
+  await taken.stop(true)
+  expect(code).toBe(1)
+  expect(of('settings')).toMatchObject({ state: 'note', says: expect.stringContaining('Did you mean SVC_DISCOVER?') })
+  expect(of('storage')).toMatchObject({ state: 'bad', says: expect.stringContaining('cannot be written') })
+  expect(of('port')).toMatchObject({ state: 'bad', says: expect.stringContaining('set SVC_PORT') })
+  expect(of('gateway')).toMatchObject({ state: 'note', says: expect.stringContaining('not Penstock') })
+  const wrong = await findings({ SVC_PORT: 'x', DATABASE_URL: 'postgres://somebody:hidden@127.0.0.1:9/db' })
+  expect(wrong.code).toBe(1)
+  expect(wrong.of('settings')).toMatchObject({ state: 'bad', says: expect.stringContaining('SVC_PORT must be') })
+  expect(wrong.of('database')).toMatchObject({ state: 'bad', says: expect.stringContaining('ECONNREFUSED') })
+  expect(JSON.stringify(wrong.checks)).not.toContain('hidden')
+})
+
+test('§24: doctor looks at a gateway that runs: its database, and why a node does not answer', async () => {
+  const gateway = await startTestGateway()
+  const node = startFakeNode({ models: ['llama'] })
+  try {
+    await gateway.node(node.url)
+    const { customerId } = await gateway.customer()
+    await gateway.admin('POST', '/v1/admin/nodes', {
+      ...{ customer_id: customerId, url: 'http://127.0.0.1:9', name: 'attic' },
+      ...{ visibility: 'private', node_class: 'standard', privacy_class: 'private' },
+    })
+    const env = {
+      DATABASE_URL: (await testDatabase()).url,
+      SVC_BASE_URL: gateway.url,
+      SVC_ADMIN_TOKEN: gateway.tokens.viewer,
+    }
+    const { of } = await findings(env)
+    expect(of('database')).toMatchObject({ state: 'good', says: expect.stringMatching(/^PostgreSQL \d+/) })
+    expect(of('gateway')).toMatchObject({
+      state: 'note',
+      says: expect.stringMatching(/1 of 2 nodes answer.* attic: Nothing listens there/),
+    })
+  } finally {
+    node.stop()
+    await gateway.stop()
+  }
+})

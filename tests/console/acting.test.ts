@@ -1,0 +1,332 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import type { Browser, Page } from 'playwright-core'
+import { startFakeNode } from '../../src/fake-node/fake-node.ts'
+import type { NodeList } from '../../src/protocol/wire/admin/admin.ts'
+import type { AuditSummary } from '../../src/protocol/wire/admin/audit-summary.ts'
+import { newToken } from '../../src/secrets.ts'
+import { type ConsolePage, hasBrowser, launchBrowser, openConsole } from '../support/console/console.ts'
+import { type ConsolePool, startConsolePool } from '../support/console/console-pool.ts'
+import { type ConsoleWork, startConsoleWork } from '../support/console/console-work.ts'
+import { startTestGateway, type TestGateway, waitFor } from '../support/gateways/gateway.ts'
+
+const slowMs = 60_000
+const second = newToken('admin')
+
+interface Approval {
+  readonly reason: string | null
+}
+
+describe.skipIf(!hasBrowser)('§16: acting from the console, with what the policy asks for', () => {
+  let pool: ConsolePool
+  let work: ConsoleWork
+  let strict: TestGateway
+  let browser: Browser
+  let console: ConsolePage
+  let page: Page
+  const server = startFakeNode({ models: ['phi-4'] })
+  beforeAll(async () => {
+    pool = await startConsolePool()
+    work = await startConsoleWork(pool)
+    const { admin } = pool.gateway.tokens
+    // The same pool through a gateway that asks for two people.
+    const env = { SVC_ADMIN_TOKENS: `${admin},${second}`, SVC_REQUIRE_SECOND_APPROVER: 'true' }
+    strict = await startTestGateway({ beside: pool.gateway, env })
+    browser = await launchBrowser()
+    console = await openConsole(browser, strict.url)
+    page = console.page
+    await console.signIn(admin)
+  }, slowMs)
+  afterAll(async () => {
+    await browser?.close()
+    server.stop()
+    await strict?.stop()
+    await work?.stop()
+    await pool?.stop()
+  })
+
+  const dialog = () => page.getByRole('dialog')
+  const press = (name: string) => dialog().getByRole('button', { name, exact: true }).click()
+  const reason = (text: string) => dialog().getByLabel('Reason').fill(text)
+  const approve = () => dialog().getByLabel('Token of a second admin').fill(second)
+  const events = async (action: string) => {
+    const { events: found } = await pool.gateway.admin<{ events: readonly Approval[] }>(
+      'GET',
+      `/v1/admin/approval-events?action=${action}`,
+    )
+    return found
+  }
+  const closed = () => dialog().waitFor({ state: 'hidden' })
+
+  test(
+    'a person’s tasks take no more clicks than docs/operations.md says',
+    async () => {
+      const own = await openConsole(browser, pool.gateway.url)
+      const at = own.page
+      await own.signIn(pool.gateway.tokens.admin)
+      await pool.chat('mistral-small')
+      await at.evaluate("addEventListener('pointerdown', () => { window.clicks = (window.clicks ?? 0) + 1 }, true)")
+      const taken = new Map<string, number>()
+      /** From the console's first page. Typing is no click, but every field that has not the keyboard yet costs one. */
+      const task = async (name: string, work: () => Promise<void>, choices = 0) => {
+        await at.evaluate("location.hash = '#pool'")
+        await at.getByRole('heading', { level: 1, name: 'Pool' }).waitFor()
+        await at.evaluate('window.clicks = 0')
+        await work()
+        // A choice from a list is two: one opens it.
+        taken.set(name, Number(await at.evaluate('window.clicks')) + 2 * choices)
+      }
+      const open = (view: string) =>
+        at.getByRole('navigation', { name: 'Views' }).getByRole('link', { name: view }).click()
+      await task('Why was this request slow?', async () => {
+        await open('Requests')
+        await at.getByRole('group', { name: 'Requests, newest first' }).getByRole('link').first().click()
+        await at.getByRole('heading', { name: 'What happened' }).waitFor()
+        await at.getByRole('group', { name: 'Choice 1' }).waitFor()
+      })
+      await task('Which node is the slowest?', async () => {
+        await at.getByRole('button', { name: 'First token' }).click()
+        await at.locator('th[aria-sort=descending]').waitFor()
+        const measured = await pool.gateway.admin<NodeList>('GET', '/v1/admin/nodes')
+        const ttft = ({ runtimes }: NodeList['nodes'][number]) =>
+          Math.max(-1, ...runtimes.flatMap(({ models }) => models.map(({ ttft_ewma_ms }) => ttft_ewma_ms ?? -1)))
+        const slowest = measured.nodes.toSorted((a, b) => ttft(b) - ttft(a))[0]
+        expect(await at.locator('table.nodes tbody').first().textContent()).toContain(slowest?.name ?? 'nobody')
+      })
+      await task('Give a guest a key with a daily limit', async () => {
+        await open('Customers')
+        await at.getByRole('button', { name: 'Add a customer' }).click()
+        await at.keyboard.type('Visitor')
+        await at.getByLabel('Tokens a day').click()
+        await at.keyboard.type('2000')
+        await at.getByLabel('Reason').click()
+        await at.keyboard.type('for the weekend')
+        await at.getByRole('button', { name: 'Create' }).click()
+        await at.getByRole('button', { name: 'Copy Gateway key' }).click()
+      })
+      await at.getByRole('button', { name: 'Done' }).click()
+      await at.getByRole('row', { name: /Visitor.*2,000/ }).waitFor()
+      await task('Add a node', async () => {
+        await at.getByRole('button', { name: 'Add a node' }).click()
+        await at.keyboard.type(server.url)
+        await at.getByText(/answers there, with phi-4/).waitFor()
+        await at.getByLabel('Reason').click()
+        await at.keyboard.type('bought')
+        await at.getByRole('button', { name: 'Add', exact: true }).click()
+        await at.getByText('The node is added.').waitFor()
+      })
+      const { nodes } = await pool.gateway.admin<NodeList>('GET', '/v1/admin/nodes')
+      const added = nodes.find(({ url }) => url === server.url)?.node_id ?? ''
+      await pool.gateway.admin('DELETE', `/v1/admin/nodes/${added}`)
+      await task(
+        'What did last month cost, per customer?',
+        async () => {
+          await open('Money')
+          await at
+            .getByRole('row', { name: /^reader/ })
+            .first()
+            .waitFor()
+          const asked = at.waitForRequest(/billing\/costs\?by=customer/)
+          await at.getByLabel('In', { exact: true }).selectOption('1')
+          const from = new Date(new URL((await asked).url()).searchParams.get('from') ?? '')
+          expect(from.getUTCMonth()).toBe((new Date().getUTCMonth() + 11) % 12)
+          await at.getByText('Nothing was paid').waitFor()
+        },
+        1,
+      )
+      await at.getByLabel('In', { exact: true }).selectOption('0')
+      const costs = at.getByRole('group', { name: 'Costs by customer' })
+      const paid = await costs
+        .getByTitle(/^[0-9]+ wei$/)
+        .first()
+        .getAttribute('title')
+      await at.locator('#unit-costs').selectOption('wei')
+      const exact =
+        (await costs
+          .getByTitle(paid ?? '')
+          .first()
+          .textContent()) ?? ''
+      expect(`${exact.replaceAll(',', '')} wei`).toBe(paid ?? '')
+      await task('Who changed this node?', async () => {
+        await at.getByRole('button', { name: 'rack-1', exact: true }).click()
+        await at.getByRole('link', { name: /^Who changed it/ }).click()
+        const list = at.getByRole('group', { name: 'What was changed, newest first' })
+        await list
+          .getByRole('row', { name: /node\.update.*admin/ })
+          .first()
+          .waitFor()
+        await list.getByTitle(pool.nodeIds[1] ?? '').waitFor({ state: 'detached' })
+      })
+      const said = [
+        ...readFileSync(join(import.meta.dir, '../../docs/operations.md'), 'utf8').matchAll(
+          /^\| ([A-Z][^|]+[^ |]) \| ([0-9]+) \| ([0-9]+) \|$/gm,
+        ),
+      ]
+      expect(said.map(([, name, clicks]) => [name, Number(clicks)])).toEqual([...taken])
+      for (const [, , clicks, most] of said) expect(Number(clicks)).toBeLessThanOrEqual(Number(most))
+      expect(own.faults).toEqual([])
+      await own.close()
+    },
+    slowMs,
+  )
+
+  test(
+    'what the console reads by itself is no sensitive call',
+    async () => {
+      const sensitive = async () =>
+        (await pool.gateway.admin<AuditSummary>('GET', '/v1/admin/audit/summary')).access.sensitive_count
+      const before = await sensitive()
+      for (const view of ['Money', 'Customers', 'Audit', 'Pool']) await console.show(view)
+      await page.getByRole('row', { name: /rack-1/ }).waitFor()
+      expect(await sensitive()).toBe(before)
+    },
+    slowMs,
+  )
+
+  test(
+    'a node is looked at while its URL is typed, added, and taken back',
+    async () => {
+      await page.getByRole('button', { name: 'Add a node' }).click()
+      await dialog().getByLabel('URL').fill('127.0.0.1:9')
+      await dialog().getByText('Nothing listens there.').waitFor()
+      await dialog().getByRole('button', { name: 'Add anyway' }).waitFor()
+      await dialog().getByLabel('URL').fill(server.url)
+      await dialog()
+        .getByText(/answers there, with phi-4/)
+        .waitFor()
+      expect(await console.violations()).toEqual([])
+      await dialog().getByLabel('Name').fill('attic')
+      expect(await dialog().getByRole('button', { name: 'Add', exact: true }).isDisabled()).toBe(true)
+      await reason('a new computer')
+      await press('Add')
+      await page.getByRole('row', { name: /attic/ }).getByText('ready').waitFor()
+      expect((await events('node.register')).at(0)?.reason).toBe('a new computer')
+      await page.getByRole('button', { name: 'Undo' }).click()
+      await dialog()
+        .getByLabel(/to confirm/)
+        .fill('attic')
+      await reason('not wanted')
+      await press('Remove')
+      await page.getByRole('row', { name: /attic/ }).waitFor({ state: 'hidden' })
+      await page.getByRole('button', { name: 'Enrol a computer' }).click()
+      await dialog().getByLabel('Name').fill('shed')
+      await reason('for the garden')
+      await press('Make the line')
+      expect(await dialog().locator('.secret code').textContent()).toMatch(/^sh -c 'set -e; .*' penstock$/)
+      await press('Done')
+      await page.getByRole('button', { name: 'Undo' }).click()
+      await reason('no garden')
+      await press('Withdraw')
+      await closed()
+      expect((await events('node.enroll.withdraw')).at(0)?.reason).toBe('no garden')
+    },
+    slowMs,
+  )
+
+  test(
+    'a guest gets an account, a limit and a key, with the token of a second admin; the key is shown once',
+    async () => {
+      await console.show('Customers')
+      await page.getByRole('button', { name: 'Add a customer' }).click()
+      await dialog().getByLabel('Name').fill('Guest')
+      await dialog().getByLabel('Tokens a day').fill('5000')
+      await reason('visits for a week')
+      expect(await dialog().getByRole('button', { name: 'Create' }).isDisabled()).toBe(true)
+      await approve()
+      expect(await console.violations()).toEqual([])
+      await press('Create')
+      const key = (await dialog().locator('.secret code').first().textContent()) ?? ''
+      expect(key).toMatch(/^svc_gateway_/)
+      expect(await console.violations()).toEqual([])
+      await dialog().getByRole('button', { name: 'Copy Gateway key' }).click()
+      await press('Done')
+      await dialog().waitFor({ state: 'detached' })
+      expect(await page.content()).not.toContain(key)
+      await page.getByRole('row', { name: /Guest.*5,000/ }).waitFor()
+      const asked = await fetch(`${strict.url}/v1/api/models`, { headers: { authorization: `Bearer ${key}` } })
+      expect(asked.status).toBe(200)
+      await page.getByRole('link', { name: 'Guest' }).click()
+      await page.getByRole('button', { name: 'Credit Guest' }).click()
+      await dialog().getByLabel('Amount').fill('1000')
+      await dialog()
+        .getByLabel(/to confirm/)
+        .fill('Guest')
+      await reason('paid in cash')
+      await approve()
+      await press('Credit')
+      await page.locator('.figure', { hasText: 'Balance' }).getByText('1000').waitFor()
+      await page.getByRole('button', { name: 'Suspend Guest' }).click()
+      await reason('left')
+      await press('Suspend')
+      await page.getByRole('button', { name: 'Undo' }).click()
+      await reason('came back')
+      await press('Activate')
+      await page.getByRole('button', { name: 'Suspend Guest' }).waitFor()
+      await page.getByRole('button', { name: 'Revoke Guest' }).click()
+      await dialog()
+        .getByLabel(/to confirm/)
+        .fill('Guest')
+      await reason('lost')
+      await approve()
+      await press('Revoke')
+      await page.getByRole('row', { name: /Guest/ }).getByText('revoked').waitFor()
+      const saved = page.waitForEvent('download')
+      await page.getByRole('button', { name: 'Export usage' }).click()
+      expect((await saved).suggestedFilename()).toMatch(/^usage-cus_.*\.csv$/)
+      for (const action of ['customer.create', 'gateway_key.issue', 'customer.credit.create', 'gateway_key.revoke']) {
+        expect([action, (await events(action)).at(0)?.reason === null]).toEqual([action, false])
+      }
+    },
+    slowMs,
+  )
+
+  test(
+    'a model gets an alias and a price, and is put back',
+    async () => {
+      await console.show('Models')
+      await page.getByLabel('Find in models').fill('qwen3-32b')
+      expect(await page.getByRole('group', { name: 'Models' }).locator('tbody tr').count()).toBe(1)
+      await page.getByRole('button', { name: 'Edit qwen3-32b' }).click()
+      await dialog().getByLabel('Aliases').fill('qwen, big-qwen')
+      await dialog().getByLabel('Price of a prompt’s token').fill('3')
+      await press('Save')
+      await page.getByRole('row', { name: /qwen3-32b.*qwen, big-qwen/ }).waitFor()
+      expect(await console.violations()).toEqual([])
+      await page.getByRole('button', { name: 'Undo' }).click()
+      await press('Put back')
+      await page.getByRole('row', { name: /qwen3-32b no entry/ }).waitFor()
+    },
+    slowMs,
+  )
+
+  test(
+    'a job is cancelled and a webhook delivered again, each by a typed word; chain and books are checked',
+    async () => {
+      await console.show('Jobs')
+      await page.getByRole('button', { name: `Cancel ${work.runningJob}` }).click()
+      await reason('asked by its customer')
+      await dialog()
+        .getByLabel(/to confirm/)
+        .fill('cancel')
+      await press('Cancel job')
+      await waitFor('the cancellation', async () => (await events('command.cancel')).length > 0)
+      await page.getByRole('button', { name: `Redeliver ${work.endedJob}` }).click()
+      await reason('the receiver was down')
+      await dialog()
+        .getByLabel(/to confirm/)
+        .fill('redeliver')
+      await press('Redeliver')
+      await closed()
+      expect((await events('webhook.redeliver')).length).toBe(1)
+      await console.show('Money')
+      await page.getByRole('button', { name: 'Recompute the books row by row' }).click()
+      await page.getByText(/^Every row of .* agrees\.$/).waitFor()
+      await console.show('Audit')
+      await page.getByRole('button', { name: 'Check the chains' }).click()
+      await page.getByText(/^The chains hold/).waitFor()
+      expect(console.faults).toEqual([])
+    },
+    slowMs,
+  )
+})

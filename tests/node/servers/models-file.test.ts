@@ -1,0 +1,87 @@
+import { expect, test } from 'bun:test'
+import { readModels } from '../../../src/node/servers/models-file.ts'
+
+const path = '/folder/models.json'
+const model = (more: object = {}) => ({ id: 'tiny', command: ['serve', '--port', '{port}'], memory_mb: 40, ...more })
+const file = (...models: object[]) => ({ memory_mb: 80, models })
+
+/** Printed as a person would, one member a line. */
+const read = (value: object) => readModels(path, JSON.stringify(value, null, 2))
+
+const fault = (work: () => unknown): string => {
+  try {
+    work()
+  } catch (error) {
+    return String(error)
+  }
+  throw new Error('it was not refused')
+}
+
+test('§30: a whole file is read, and everything but id, command and memory may be left out', () => {
+  const full = model({
+    env: { CUDA_VISIBLE_DEVICES: '0' },
+    cwd: '/srv',
+    port: 'auto',
+    health: '/health',
+    modality: 'chat',
+    idle_ttl_s: 300,
+    start_timeout_s: 60,
+    slots: 4,
+    group: 'gpu0',
+  })
+  expect<object>(read(file(full, model({ id: 'other/one:q4', port: 8081 })))).toEqual(
+    file(full, model({ id: 'other/one:q4', port: 8081 })),
+  )
+})
+
+test('§30: text that is not JSON is refused with its line', () => {
+  const cases: readonly (readonly [string, string])[] = [
+    ['', 'line 1: it ends too early'],
+    ['{\n  "memory_mb": 80,\n  "models": [\n', 'line 4: it ends too early'],
+    ['{\n  "memory_mb": 80\n  "models": []\n}', 'line 3: a comma or } is missing'],
+    ['{\n  "memory_mb": 80,\n  // big\n  "models": []\n}', 'line 3: this is not JSON'],
+    ['{\n  memory_mb: 80\n}', 'line 2: this is not JSON'],
+    ['{"memory_mb": 1,\n"memory_mb": 2}', 'line 2: memory_mb is there twice'],
+    ['{"memory_mb": 1,\n}', 'line 2: the name of a member in quotes is missing'],
+    ['{"memory_mb": }', 'line 1: a value is missing before }'],
+    ['[1,\n2', 'line 2: a comma or ] is missing'],
+    ['{}\n{}', 'line 2: nothing may follow the end'],
+    [`${'['.repeat(40)}`, 'line 1: it is nested too deeply'],
+  ]
+  for (const [text, said] of cases)
+    expect(fault(() => readModels(path, text))).toBe(`NodeStartError: ${path}, ${said}.`)
+})
+
+test('§30: a broken file is refused with line and field', () => {
+  const cases: readonly (readonly [object, string])[] = [
+    [{ memory_mb: 80 }, 'line 1: models: '],
+    [{ memory_mb: '80', models: [model()] }, 'line 2: memory_mb: expected integer'],
+    [{ memory_mb: 0, models: [model()] }, 'line 2: memory_mb: expected integer to be greater or equal to 1'],
+    [{ memory_mb: 80, models: [] }, 'line 3: models: '],
+    [file(model({ id: '../../etc' })), 'line 5: models[0].id: '],
+    [file(model({ command: 'rm -rf /' })), 'line 6: models[0].command: expected array'],
+    [file(model({ command: [] })), 'line 6: models[0].command: '],
+    [file(model({ command: ['a', 'b\u0000c'] })), 'line 8: models[0].command[1]: '],
+    [file(model({ memory_mb: 81 })), 'line 11: models[0].memory_mb: is more than memory_mb of the whole file, 80.'],
+    [file(model({ slot: 4 })), 'line 12: models[0].slot: no such field.'],
+    [file(model({ port: 0 })), 'line 12: models[0].port: '],
+    [file(model({ health: 'health' })), 'line 12: models[0].health: '],
+    [file(model({ cwd: 'here' })), 'line 12: models[0].cwd: must begin with /.'],
+    [file(model({ env: { 'A-B': '1' } })), 'models[0].env'],
+    [file(model(), model({ id: 'b' }), model()), 'line 23: models[2].id: another model has this id.'],
+    [file(model({ port: 8081 }), model({ id: 'b', port: 8081 })), 'models[1].port: another model has this port.'],
+    [file(model({ id: 'lexical/bm25' })), "line 5: models[0].id: this is the agent's own ranker."],
+  ]
+  for (const [value, said] of cases) expect(fault(() => read(value))).toContain(said)
+})
+
+test('§30: no message repeats a value, which may be a secret', () => {
+  for (const more of [
+    { env: { TOKEN: ['hunter2'] } },
+    { command: 'hunter2' },
+    { env: 'hunter2' },
+    { cwd: 'hunter2' },
+  ]) {
+    expect(fault(() => read(file(model(more))))).not.toContain('hunter2')
+  }
+})

@@ -1,0 +1,71 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import type { RequestStory } from '../../../src/protocol/wire/admin/requests.ts'
+import { startTestGateway, type TestCustomer, type TestGateway, waitFor } from '../../support/gateways/gateway.ts'
+import { type OllamaNode, startOllamaNode } from '../../support/nodes/ollama-node.ts'
+
+let gateway: TestGateway
+let customer: TestCustomer
+const nodes: OllamaNode[] = []
+
+async function add(options: Parameters<typeof startOllamaNode>[0]): Promise<OllamaNode> {
+  const node = startOllamaNode(options)
+  nodes.push(node)
+  await gateway.node(node.url, { customerId: customer.customerId })
+  return node
+}
+
+beforeAll(async () => {
+  gateway = await startTestGateway()
+  customer = await gateway.customer()
+})
+afterAll(async () => {
+  for (const node of nodes) node.stop()
+  await gateway.stop()
+})
+
+async function ask(model: string, content: string, more: object = { stream: true }): Promise<string> {
+  const response = await gateway.chat(customer.key, { model, messages: [{ role: 'user', content }], ...more })
+  expect(response.status).toBe(200)
+  await response.text()
+  return response.headers.get('x-request-id') ?? ''
+}
+
+const story = (id: string) => gateway.admin<RequestStory>('GET', `/v1/admin/requests/${id}`)
+
+describe('§32 what a request keeps of its placement', () => {
+  test('the share of its prompt that the node says it had in its cache', async () => {
+    await add({ models: ['told'], cachedTokens: 620 })
+    for (const more of [{ stream: true }, {}]) {
+      const { request } = await story(await ask('told', 'hello', more))
+      expect(request.cache_percent).toBe(62)
+    }
+  })
+
+  test('where the node says nothing, what the choice went by; of a single route nobody knows', async () => {
+    await add({ models: ['silent', 'alone'] })
+    await add({ models: ['silent'] })
+    const prompt = crypto.randomUUID().repeat(100)
+    const first = await story(await ask('silent', prompt))
+    const again = await story(await ask('silent', prompt))
+    expect(first.request.cache_percent).toBe(0)
+    expect(again.request.cache_percent).toBeGreaterThan(90)
+    expect(again.request.node_id).toBe(first.request.node_id)
+    const costs = again.explain?.tries[0]?.routes.map(({ verdict, cost }) => [verdict, cost?.matched_share ?? -1]) ?? []
+    expect(costs.find(([verdict]) => verdict === 'chosen')?.[1]).toBeGreaterThan(0.9)
+    expect((await story(await ask('alone', prompt))).request.cache_percent).toBeNull()
+  })
+
+  test('how long it waited for its model; one in memory is waited for by nobody', async () => {
+    const node = await add({ models: ['cold'], holdLoads: true })
+    const askedMs = performance.now()
+    const asked = ask('cold', 'hello')
+    await waitFor('the load', () => node.waiting === 1)
+    const waitedMs = performance.now() - askedMs
+    node.finishLoads()
+    const { request } = await story(await asked)
+    expect(request.load_ms).toBeGreaterThan(0)
+    expect(request.load_ms).toBeLessThanOrEqual(Math.ceil(performance.now() - askedMs))
+    expect(request.ttft_ms).toBeGreaterThanOrEqual(Math.floor(waitedMs))
+    expect((await story(await ask('cold', 'hello'))).request.load_ms).toBeNull()
+  })
+})

@@ -1,0 +1,59 @@
+import { parseArgs } from 'node:util'
+
+/**
+ * A model server in a process of its own that takes memory and time, as real ones do: it loads for `load-ms`, holds
+ * `memory-mb`, and answers with its model's name after `answer-ms`. `die-with`: it writes so many lines and ends with 1.
+ */
+const { values } = parseArgs({
+  options: {
+    model: { type: 'string', default: 'tiny' },
+    port: { type: 'string', default: '0' },
+    'load-ms': { type: 'string', default: '100' },
+    'memory-mb': { type: 'string', default: '1' },
+    'answer-ms': { type: 'string', default: '10' },
+    'die-with': { type: 'string' },
+    deaf: { type: 'boolean', default: false },
+  },
+})
+
+if (values['die-with'] !== undefined) {
+  for (let line = 1; line <= Number(values['die-with']); line++) console.error(`cannot load, line ${line}`)
+  process.exit(1)
+}
+if (values.deaf) process.on('SIGTERM', () => {})
+
+const weights = Buffer.alloc(Number(values['memory-mb']) * 1024 * 1024, 7)
+const readyAtMs = performance.now() + Number(values['load-ms'])
+
+async function answer(request: Request): Promise<Response> {
+  const body = (await request.json()) as { readonly model: string; readonly stream?: boolean }
+  await Bun.sleep(Number(values['answer-ms']))
+  const content = `${values.model} from ${process.pid}, ${weights.length}`
+  const usage = { prompt_tokens: 3, completion_tokens: 4, total_tokens: 7 }
+  const base = { id: 'c', created: 1, model: body.model }
+  if (body.stream !== true) {
+    const choices = [{ index: 0, message: { role: 'assistant', content }, finish_reason: 'stop' }]
+    return Response.json({ ...base, object: 'chat.completion', choices, usage })
+  }
+  const chunk = (delta: object, finish: string | null, more = {}) => {
+    const choices = [{ index: 0, delta, finish_reason: finish }]
+    return `data: ${JSON.stringify({ ...base, object: 'chat.completion.chunk', choices, ...more })}\n\n`
+  }
+  const text = `${chunk({ role: 'assistant', content }, null)}${chunk({}, 'stop', { usage })}data: [DONE]\n\n`
+  return new Response(text, { headers: { 'content-type': 'text/event-stream' } })
+}
+
+Bun.serve({
+  hostname: '127.0.0.1',
+  port: Number(values.port),
+  fetch: (request) => {
+    const { pathname } = new URL(request.url)
+    if (performance.now() < readyAtMs) return new Response('loading', { status: 503 })
+    if (pathname === '/health') return new Response('ok')
+    if (pathname === '/v1/models') {
+      return Response.json({ object: 'list', data: [{ id: values.model, object: 'model', owned_by: 'test' }] })
+    }
+    return pathname === '/v1/chat/completions' ? answer(request) : new Response(null, { status: 404 })
+  },
+})
+console.log(`${values.model} listens`)

@@ -1,0 +1,113 @@
+/** A model server that speaks Ollama's probes: a model is loaded by the first chat for it, and leaves when it is told to. */
+export interface OllamaNode {
+  readonly url: string
+  /** Models in memory. */
+  readonly loaded: ReadonlySet<string>
+  /** Chats that wait for a load. */
+  readonly waiting: number
+  /** Ends the loads that are under way, and those that come. */
+  finishLoads(): void
+  /** Loads fail from now on, also those under way. */
+  failLoads(): void
+  unload(model: string): void
+  /** Chats so far. */
+  readonly chats: number
+  stop(): void
+}
+
+export interface OllamaNodeOptions {
+  readonly models: readonly string[]
+  readonly memoryBytes?: number
+  /** Of every prompt, as the server says. */
+  readonly cachedTokens?: number
+  readonly promptTokens?: number
+  /** True: loads end when the test says so. */
+  readonly holdLoads?: boolean
+}
+
+export function startOllamaNode(options: OllamaNodeOptions): OllamaNode {
+  const { models, memoryBytes = 5_000_000_000, promptTokens = 1_000, cachedTokens } = options
+  const loaded = new Set<string>()
+  let chats = 0
+  let waiting = 0
+  let failing = false
+  let held: PromiseWithResolvers<void> | null = options.holdLoads === true ? Promise.withResolvers<void>() : null
+  const details = cachedTokens === undefined ? {} : { prompt_tokens_details: { cached_tokens: cachedTokens } }
+  const usage = { prompt_tokens: promptTokens, completion_tokens: 2, total_tokens: promptTokens + 2, ...details }
+
+  const chat = async ({ model, stream }: { readonly model: string; readonly stream?: boolean }) => {
+    chats++
+    if (!loaded.has(model) && held !== null) {
+      waiting++
+      await held.promise
+      waiting--
+    }
+    if (!loaded.has(model) && failing) return Response.json({ error: 'out of memory' }, { status: 500 })
+    loaded.add(model)
+    const base = { id: 'chatcmpl-1', created: 0, model }
+    if (stream !== true) {
+      const message = { role: 'assistant', content: 'two words' }
+      return Response.json({
+        ...base,
+        object: 'chat.completion',
+        choices: [{ index: 0, message, finish_reason: 'stop' }],
+        usage,
+      })
+    }
+    const chunk = (fields: object) =>
+      `data: ${JSON.stringify({ ...base, object: 'chat.completion.chunk', ...fields })}\n\n`
+    const delta = (content: string, finish: string | null) => ({
+      choices: [{ index: 0, delta: { content }, finish_reason: finish }],
+    })
+    const events = [chunk(delta('two ', null)), chunk(delta('words', 'stop')), chunk({ choices: [], usage })]
+    return new Response(`${events.join('')}data: [DONE]\n\n`, { headers: { 'content-type': 'text/event-stream' } })
+  }
+
+  /** Without a prompt: the model is loaded, or let go where it is to be kept for no time. */
+  const told = ({ model, keep_alive }: { readonly model: string; readonly keep_alive?: number }) => {
+    if (!models.includes(model)) return Response.json({ error: 'model not found' }, { status: 404 })
+    if (keep_alive === 0) loaded.delete(model)
+    else loaded.add(model)
+    const reason = keep_alive === 0 ? 'unload' : 'load'
+    return Response.json({ model, response: '', done: true, done_reason: reason })
+  }
+
+  const server = Bun.serve({
+    hostname: '127.0.0.1',
+    port: 0,
+    fetch: async (request) => {
+      const { pathname } = new URL(request.url)
+      if (pathname === '/api/version') return Response.json({ version: '0.0.0-test' })
+      if (pathname === '/api/tags') return Response.json({ models: models.map((model) => ({ name: model, model })) })
+      if (pathname === '/api/ps') {
+        const running = [...loaded].map((model) => ({ name: model, model, size_vram: memoryBytes, size: memoryBytes }))
+        return Response.json({ models: running })
+      }
+      if (pathname === '/api/generate') return told((await request.json()) as { model: string; keep_alive?: number })
+      if (pathname === '/v1/chat/completions')
+        return chat((await request.json()) as { model: string; stream?: boolean })
+      return new Response(null, { status: 404 })
+    },
+  })
+  return {
+    url: `http://127.0.0.1:${server.port}`,
+    loaded,
+    get waiting() {
+      return waiting
+    },
+    get chats() {
+      return chats
+    },
+    finishLoads: () => {
+      held?.resolve()
+      held = null
+    },
+    failLoads: () => {
+      failing = true
+      held?.resolve()
+      held = null
+    },
+    unload: (model) => void loaded.delete(model),
+    stop: () => void server.stop(true),
+  }
+}
