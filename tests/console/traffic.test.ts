@@ -60,7 +60,6 @@ describe.skipIf(!hasBrowser)('traffic, and a pool of 200 nodes and 1,000 models'
         /9\d\d ms before: (2[89]|3[01])\d ms/,
       )
       await page.getByRole('img', { name: /^First token, p95, last 2\d(\.\d)? h/ }).waitFor()
-      await console.picture('console-traffic-range-light')
       const models = page.getByRole('group', { name: 'Models', exact: true })
       expect(await models.getByRole('table').getAttribute('aria-rowcount')).toBe(String(modelCount + 1))
       expect(await models.getByRole('row').count()).toBeLessThan(rowsMax)

@@ -124,7 +124,7 @@ function PolicyPart() {
             </ul>
           )}
           {actions.length === 0 ? (
-            <Empty title="No action" />
+            <Empty title="No action">Nobody changed anything in these hours.</Empty>
           ) : (
             <Frame label="Actions of the approval policy">
               <table class="cards">

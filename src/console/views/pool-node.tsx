@@ -2,7 +2,7 @@ import { useState } from 'preact/hooks'
 import type { Node } from '../../protocol/wire/admin/admin.ts'
 import { ActButton } from '../actions/act-button.tsx'
 import { drain, resume, revoke } from '../actions/node-acts.ts'
-import { ago, amount, duration, nothing } from '../parts/format.ts'
+import { ago, amount, count, duration, nothing } from '../parts/format.ts'
 import { type Column, LongTable } from '../parts/long-table.tsx'
 import { ejectedModels, modelsOf, type NodeModel, slotsOf, speedOf, stateTones, ttftOf } from '../parts/node-facts.ts'
 import { Id, Pill, useNow } from '../parts/small.tsx'
@@ -168,7 +168,7 @@ const modelColumns = (nowMs: number): readonly Column<NodeModel>[] => [
     title: 'Context',
     number: true,
     by: ({ context_length }) => context_length,
-    show: ({ context_length }) => context_length?.toLocaleString('en') ?? nothing,
+    show: ({ context_length }) => (context_length === null ? nothing : count(context_length)),
   },
   { title: 'In flight', number: true, by: ({ in_flight }) => in_flight, show: ({ in_flight }) => in_flight },
   {
