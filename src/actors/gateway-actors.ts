@@ -39,8 +39,10 @@ import { Ledger } from './money/ledger.ts'
 import { createReceiptWriter } from './money/receipt-writer.ts'
 import { Settlement } from './money/settlement.ts'
 import { createSettlementView } from './money/settlement-view.ts'
+import { SharedPlacements } from './placement/shared-placements.ts'
 import { liveNode } from './pool/live-node.ts'
 import { createLocalNodes } from './pool/local-nodes.ts'
+import { ModelWishes } from './pool/model-wishes.ts'
 import { createPoolAdmin } from './pool/pool-admin.ts'
 import { createPoolFeed } from './pool/pool-feed.ts'
 import { PoolRouter } from './pool/pool-router.ts'
@@ -181,10 +183,22 @@ function createPool(
   const openSecret = (sealed: Uint8Array) => sealing.open('node_api_key', sealed)
   const agents = createAgents({ config, database, feed, log, access, trail: audit, peppers, routerKeys })
   const random = randomOf(parts)
-  const router = new PoolRouter({ config, db, log, openSecret, agents: agents.access, inspect, random })
+  const placements = new SharedPlacements({ ...database, log, heard: (told) => router.placedElsewhere(told) })
+  const placed = placements.tell.bind(placements)
+  const router: PoolRouter = new PoolRouter({
+    config,
+    db,
+    log,
+    openSecret,
+    agents: agents.access,
+    placed,
+    inspect,
+    random,
+  })
   const poolFeed = createPoolFeed(router, db, feed, log)
+  const modelWishes = new ModelWishes({ db, log, trail: audit, pool, router })
   const localNodes = createLocalNodes({ config, pool, feed, log, ownPort: () => listener.port })
-  return { pool, agents, router, poolFeed, localNodes }
+  return { pool, agents, placements, router, poolFeed, localNodes, modelWishes }
 }
 
 /** null if no blockchain is configured. */

@@ -2,8 +2,9 @@ import { callableHost } from '../host/own-addresses.ts'
 import { failureName, type Log } from '../log.ts'
 import { createAddressHash } from './audit/address-hash.ts'
 import { checkChains } from './audit/audit-check.ts'
-import { createConsolePage } from './console/console-page.ts'
+import { builtConsole, bundleConsole, createPage } from './console/console-page.ts'
 import { createStatecharts } from './console/statecharts.ts'
+import { builtVerifyPage, bundleVerifyPage } from './console/verify-page.ts'
 import { type Actors, createActors, evmChainOf } from './gateway-actors.ts'
 import type { GatewayHandle, GatewayParts, RunningGateway } from './gateway-handle.ts'
 
@@ -19,13 +20,24 @@ export async function startGateway(parts: GatewayParts): Promise<RunningGateway>
   return { ...handleOf(parts, actors), ...lifeOf(parts, actors) }
 }
 
-function observe({ metrics, router, receipts, audit, jobs, ledger, settlement, agents: { dialIn } }: Actors): void {
+function observe({
+  metrics,
+  router,
+  placements,
+  receipts,
+  audit,
+  jobs,
+  ledger,
+  settlement,
+  agents: { dialIn },
+}: Actors): void {
   metrics.observe({
     nodes: () => router.counts().nodes,
     inFlight: () => router.counts().inFlight,
     inFlightByNode: () => router.counts().inFlightByNode,
     nodeName: (nodeId) => router.nodeName(nodeId),
     queued: () => router.counts().queued,
+    placements: () => placements.counts,
     receiptsWritten: () => receipts.written(),
     receiptsDropped: () => receipts.dropped(),
     jobs: () => jobs.openByStatus(),
@@ -48,6 +60,7 @@ async function startActors(actors: Actors): Promise<void> {
   await actors.requests.start()
   await actors.feed.start()
   await actors.poolFeed.start()
+  await actors.placements.start()
   await actors.access.start()
   await actors.limits.start()
   await actors.agents.start(actors.router, actors.poolFeed)
@@ -79,6 +92,7 @@ async function stopActors(actors: Actors, log: Log): Promise<void> {
   actors.poolFeed.stop()
   await actors.cosigning.stop()
   await actors.agents.stop()
+  await actors.placements.stop()
   await actors.router.stop()
   await actors.receipts.stop().catch((error: unknown) => log.error('receipts_left', { failure: failureName(error) }))
   await actors.requests
@@ -110,7 +124,8 @@ function handleOf({ config, log, database: { db }, auditKeys }: GatewayParts, ac
     dialIn: agents.dialIn,
     nodeProofs: agents.proofs,
     statecharts: createStatecharts(),
-    consolePage: createConsolePage(),
+    consolePage: createPage(builtConsole, bundleConsole),
+    verifyPage: createPage(builtVerifyPage, bundleVerifyPage),
     explain: decisions.explain,
     leaving: () => listener.leaving,
     baseUrl: () =>

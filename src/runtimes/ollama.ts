@@ -1,6 +1,7 @@
 import { brand } from '../brand.ts'
 import { ask, believable, countOf, type Fields, fieldsOf, listOf, textOf } from './answers.ts'
 import { modalityByName } from './modality.ts'
+import { ollamaLoads } from './model-loads.ts'
 import { idleStatus, type RuntimeModule } from './runtime.ts'
 
 export const ollama: RuntimeModule = {
@@ -32,6 +33,7 @@ export const ollama: RuntimeModule = {
     })
     return { ...idleStatus('ollama', 'down'), state: 'ready', models: believable(models) }
   },
+  loads: ollamaLoads,
 }
 
 /** A server without a model says `null` or an empty list. */

@@ -44,6 +44,8 @@ export interface ChatRecorder {
 export type ChatAnswer = { readonly headers: Readonly<Record<string, string>> } & (
   | { readonly kind: 'whole'; readonly body: string }
   | { readonly kind: 'stream'; readonly stream: ReadableStream<string> }
+  /** The node's own bytes. */
+  | { readonly kind: 'bytes'; readonly contentType: string; readonly stream: ReadableStream<Uint8Array> }
 )
 
 /** How a request ended, for metrics and the log line; exactly one per command. */

@@ -13,6 +13,7 @@ import type { ChatAnswer, ChatCommand } from './chat-command.ts'
 import { dispatch, refusal } from './dispatch.ts'
 import { type ChatPort, Exchange } from './exchange.ts'
 import { Parts } from './parts.ts'
+import { tryPassed } from './passed-answer.ts'
 import { Relay } from './relay.ts'
 import { StreamOwner, tryStream } from './stream-answer.ts'
 import { tryWhole } from './whole-answer.ts'
@@ -43,7 +44,7 @@ function placementRequest(exchange: Exchange, prompt: Prompt | null): PlacementR
     access: command.access,
     pin: command.pin,
     profileId: body.svc?.model_profile_id ?? null,
-    ownOnly: false,
+    ownOnly: command.operation.ownOnly === true,
     exclude: noProfiles,
     freeOnly: false,
     prompt,
@@ -190,6 +191,10 @@ async function run(exchange: Exchange): Promise<ChatAnswer> {
     port.ticker.add(exchange)
     const parts = operation.parts === undefined ? null : Parts.of(exchange, request)
     exchange.parts = parts
+    if (operation.passes === true) {
+      const tried = (route: Route) => tryPassed(exchange, route, bodyFor(exchange, route, ceiling))
+      return { kind: 'bytes', headers, ...(await dispatch(exchange, request, tried)) }
+    }
     if (parts !== null) return { kind: 'whole', body: await joined(exchange, parts), headers }
     const answer = await dispatchWhole(exchange, request, ceiling)
     return { kind: 'whole', body: answer.body, headers }

@@ -1,3 +1,4 @@
+import type { Prompt } from '../../machines/placement/blocks.ts'
 import { unitsPerToken } from '../../machines/placement/cache-view.ts'
 import { CacheViews } from '../../machines/placement/cache-views.ts'
 import {
@@ -36,12 +37,16 @@ export interface GoodAnswer {
 export class PlacedCalls {
   readonly caches = new CacheViews()
 
+  /** `tell`: hears where each prompt was sent, for the other gateways. */
+  constructor(private readonly tell: (profileId: string, prompt: Prompt) => void) {}
+
   begun({ load: { reading }, modelId, profileId }: Route, call: PlacedCall): void {
     const { work, timed } = call
     loadCaused(reading, call)
     if (work === null) return loadAwaited(reading, Date.now())
     workPlaced(reading, work, timed)
     this.caches.of(modelId).record(profileId, work.prompt)
+    this.tell(profileId, work.prompt)
   }
 
   /** The first token of a call that has not ended is there. True: others wait for what it has had loaded. */

@@ -65,6 +65,29 @@ export class PoolNode implements RoutedNode {
     return url !== row.url || !sameBytes(apiKeySealed, row.apiKeySealed)
   }
 
+  /** An operator wishes it. */
+  drainOrResume({ adminState, drainStartedAt }: NodeRow, nowMs: number): void {
+    if (adminState === 'draining') this.actor.send({ type: 'drain.asked', at: drainStartedAt?.getTime() ?? nowMs })
+    else this.actor.send({ type: 'resume.asked', at: nowMs })
+  }
+
+  endDrainIfIdle(nowMs: number): void {
+    if (this.state === 'draining' && this.calls.size === 0) this.actor.send({ type: 'calls.drained', at: nowMs })
+  }
+
+  /** It is asked at once, and one good answer is enough. */
+  dialled(nowMs: number): void {
+    this.actor.send({ type: 'tunnel.opened', at: nowMs })
+    this.watch?.pollSoon()
+  }
+
+  /** It gets no new work. */
+  hungUp(nowMs: number): void {
+    if (!this.dialsIn) return
+    this.failedWith('closed', nowMs)
+    this.actor.send({ type: 'connection.refused', at: nowMs })
+  }
+
   /** Takes over the state of the chart. Returns false if nothing visible has changed. */
   adopt(snapshot: NodeSnapshot, nowMs: number): boolean {
     const state = nodeStateOf(snapshot)

@@ -3,6 +3,8 @@ import type { NodeRow, PoolRows } from '../../db/queries/pool/pool.ts'
 import type { NodeId, ProfileId, RuntimeId } from '../../ids.ts'
 import { type NodeSnapshot, nodeMachine } from '../../machines/charts/node.ts'
 import { routerMachine } from '../../machines/charts/router.ts'
+import type { CacheViews } from '../../machines/placement/cache-views.ts'
+import type { ToldPlacement } from '../../machines/placement/told-placements.ts'
 import type { Route, RoutingTable } from '../../machines/rules/routing.ts'
 import type { PollResult } from '../../polling/node-watch.ts'
 import type { CancelSignal } from '../../transport/call-signal.ts'
@@ -19,7 +21,7 @@ import type { PoolRuntime } from './pool-runtime.ts'
 import { forgetSlowness, learnCall, strikeRoute } from './route-learning.ts'
 import type { CallOutcome, FailedCall, InFlightCall, Router } from './router.ts'
 import { probingMaxMs, type RouterOptions, thresholdsOf } from './router-options.ts'
-import { type Catalogue, catalogueOf, type Profile } from './routing-table.ts'
+import { type Catalogue, catalogueOf, type Profile, publicIdOf } from './routing-table.ts'
 import { createSlotQueue, type SlotQueue, type SlotWait, type Ticket } from './slot-queue.ts'
 import { TableBuilder } from './table-builder.ts'
 
@@ -31,8 +33,8 @@ export class PoolRouter implements Router {
   private readonly queue: SlotQueue
   private readonly measured: MeasuredCalls
   private readonly listeners = new Set<(table: RoutingTable) => void>()
-  private readonly placed = new PlacedCalls()
-  readonly caches = this.placed.caches
+  private readonly placed: PlacedCalls
+  readonly caches: CacheViews
   private catalogue: Catalogue = new Map()
   private readonly tables = new TableBuilder()
   private current: RoutingTable = this.tables.build(new Map(), new Map(), 0, Date.now())
@@ -40,7 +42,9 @@ export class PoolRouter implements Router {
   private measuredSincePublish = false
 
   constructor(private readonly options: RouterOptions) {
-    const { config, db, log } = options
+    const { config, db, log, placed = () => {} } = options
+    this.placed = new PlacedCalls(placed)
+    this.caches = this.placed.caches
     this.queue = createSlotQueue(config.SVC_QUEUE_WAITING_MAX)
     this.measured = createMeasuredCalls(db, log, () => {
       if (this.measuredSincePublish) this.publish()
@@ -79,9 +83,16 @@ export class PoolRouter implements Router {
       node.drop(call)
       const profile = this.byProfile.get(route.profileId)
       if (profile !== undefined) this.learn(node, profile, outcome)
-      if (node.state === 'draining') this.endDrainIfIdle(node)
+      node.endDrainIfIdle(Date.now())
     }
     this.queue.wake(route.modelId)
+  }
+
+  /** Another gateway has sent this prompt there. */
+  placedElsewhere({ profileId, prompt }: ToldPlacement): void {
+    const profile = this.byProfile.get(profileId as ProfileId)
+    if (profile === undefined) return
+    this.caches.of(publicIdOf(this.catalogue, profile.upstreamModelId)).record(profileId, prompt)
   }
 
   strike(route: Route, failed: FailedCall): void {
@@ -156,19 +167,14 @@ export class PoolRouter implements Router {
     return this.members.has(nodeId)
   }
 
-  /** The node has dialled in and proved its identity. It is asked at once, and one good answer is enough. */
+  /** The node has dialled in and proved its identity. */
   dialled(nodeId: NodeId): void {
-    const node = this.members.get(nodeId)
-    node?.actor.send({ type: 'tunnel.opened', at: Date.now() })
-    node?.watch?.pollSoon()
+    this.members.get(nodeId)?.dialled(Date.now())
   }
 
-  /** The node's last tunnel has closed, so it gets no new work. */
+  /** The node's last tunnel has closed. */
   hungUp(nodeId: NodeId): void {
-    const node = this.members.get(nodeId)
-    if (node?.dialsIn !== true) return
-    node.failedWith('closed', Date.now())
-    node.actor.send({ type: 'connection.refused', at: Date.now() })
+    this.members.get(nodeId)?.hungUp(Date.now())
   }
 
   /** The node says that something has changed. The message is not signed, so the node is asked. */
@@ -199,10 +205,7 @@ export class PoolRouter implements Router {
     const before = node.row
     if (node.adoptRow(row)) this.connect(node)
     const wish = known === undefined ? 'active' : before.adminState
-    if (row.adminState === wish) return
-    const at = row.drainStartedAt?.getTime() ?? Date.now()
-    if (row.adminState === 'draining') node.actor.send({ type: 'drain.asked', at })
-    else node.actor.send({ type: 'resume.asked', at: Date.now() })
+    if (row.adminState !== wish) node.drainOrResume(row, Date.now())
   }
 
   private add(row: NodeRow): PoolNode {
@@ -273,11 +276,7 @@ export class PoolRouter implements Router {
     if (node.adopt(snapshot, Date.now())) this.publish()
     if (node.state === 'offline') this.placed.forget(node.profileIds())
     if (snapshot.hasTag('callsLost') || (before === 'draining' && node.state === 'live')) node.loseCalls()
-    if (node.state === 'draining' && before !== 'draining') this.endDrainIfIdle(node)
-  }
-
-  private endDrainIfIdle(node: PoolNode): void {
-    if (node.calls.size === 0) node.actor.send({ type: 'calls.drained', at: Date.now() })
+    if (before !== 'draining') node.endDrainIfIdle(Date.now())
   }
 
   private learn(node: PoolNode, profile: Profile, outcome: CallOutcome): void {

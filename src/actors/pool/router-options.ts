@@ -3,6 +3,7 @@ import type { Database } from '../../db/client.ts'
 import type { NodeId } from '../../ids.ts'
 import type { Log } from '../../log.ts'
 import type { NodeThresholds } from '../../machines/charts/node.ts'
+import type { Prompt } from '../../machines/placement/blocks.ts'
 import type { RuntimeModule } from '../../runtimes/runtime.ts'
 import type { Config } from '../../settings/config.ts'
 import type { NodeTransport } from '../../transport/transport.ts'
@@ -31,6 +32,8 @@ export interface RouterOptions {
   readonly openSecret: (sealed: Uint8Array) => string | null
   /** Without it the gateway does not call nodes of the kind `agent`. */
   readonly agents?: AgentAccess
+  /** Hears where each prompt was sent. Absent: there is no other gateway to tell. */
+  readonly placed?: (profileId: string, prompt: Prompt) => void
   readonly inspect: (event: InspectionEvent) => void
   /** Uniform in [0, 1). */
   readonly random?: () => number

@@ -12,6 +12,7 @@ export interface MetricSources {
   /** What an operator calls a node, never an address; null: unknown. */
   nodeName(nodeId: string): string | null
   queued(): number
+  placements(): Readonly<Record<'told' | 'heard' | 'dropped', number>>
   receiptsWritten(): number
   receiptsDropped(): number
   jobs(): Promise<Readonly<Record<string, number>>>
@@ -127,10 +128,18 @@ function inFlightMetric(registry: Registry, of: Partial<MetricSources>): void {
   })
 }
 
-function poolMetrics({ gaugeBy, gauge, counterBy }: Scraped, of: Partial<MetricSources>, registry: Registry): void {
+function poolMetrics(
+  { gaugeBy, gauge, counter, counterBy }: Scraped,
+  of: Partial<MetricSources>,
+  registry: Registry,
+): void {
   gaugeBy('state', 'nodes', 'Nodes by state', () => of.nodes?.())
   inFlightMetric(registry, of)
   gauge('requests_queued', 'Requests that wait for a free slot', () => of.queued?.())
+  counter('placements_told_total', 'Long conversations told to other gateways', () => of.placements?.().told)
+  counter('placements_heard_total', 'Long conversations heard of from other gateways', () => of.placements?.().heard)
+  const dropped = 'Long conversations not told: too many at once, or no database'
+  counter('placements_dropped_total', dropped, () => of.placements?.().dropped)
   gauge('tunnels', 'Tunnels of nodes that dialled in here', () => of.tunnels?.().tunnels)
   gauge('tunnel_streams', 'Requests under way in those tunnels', () => of.tunnels?.().streams)
   const refused = 'Attempts to open a tunnel that were refused'

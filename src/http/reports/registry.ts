@@ -6,6 +6,7 @@ import { approvalPolicy } from './approval-policy.ts'
 import { auditSummary } from './audit-summary.ts'
 import { booksCheck } from './books-check.ts'
 import { commandEvents } from './command-events.ts'
+import { costs } from './costs.ts'
 import { invoice } from './invoice.ts'
 import { ledgerProof } from './ledger-proof.ts'
 import { type AnyReport, reportRoute } from './report.ts'
@@ -17,6 +18,7 @@ import { usageExport } from './usage-export.ts'
 export const reports: readonly AnyReport[] = [
   usageExport,
   invoice,
+  costs,
   treasury,
   accessEvents,
   approvalEvents,

@@ -11,6 +11,8 @@ export interface Reading {
   lagMs: number
   /** Own time of calls that were placed and have no first token yet. */
   unseenMs: number
+  /** Likewise of calls whose first token nobody will see, until they end. */
+  unheardMs: number
   /** Unix ms when what was placed will be read, by estimate. */
   readUntilMs: number
   /** Unix ms of the last first token; 0 before the first. */
@@ -76,6 +78,7 @@ export const newReading = (profileId: string): Reading => ({
   unitsPerMs: null,
   lagMs: 0,
   unseenMs: 0,
+  unheardMs: 0,
   readUntilMs: 0,
   firstTokenAtMs: 0,
   openCalls: 0,
@@ -98,6 +101,7 @@ export const newReading = (profileId: string): Reading => ({
 /** Call when the work was placed. `timed`: its first token will be seen. */
 export function workPlaced(reading: Reading, work: Work, timed: boolean): void {
   if (timed) reading.unseenMs += work.ownMs
+  else reading.unheardMs += work.ownMs
   reading.readUntilMs = Math.max(work.atMs, reading.readUntilMs) + work.ownMs
   reading.ownEwmaMs = ewma(reading.ownEwmaMs, work.ownMs)
   loadAwaited(reading, work.atMs)
@@ -107,7 +111,8 @@ export function workPlaced(reading: Reading, work: Work, timed: boolean): void {
 
 /** The call has ended, however. `timed`: as it was placed. */
 export function workEnded(reading: Reading, work: Work, timed: boolean, nowMs: number): void {
-  if (timed && work.readMs === null) workSeen(reading, work, nowMs)
+  if (!timed) workHeard(reading, work, nowMs)
+  else if (work.readMs === null) workSeen(reading, work, nowMs)
   reading.openCalls--
   reading.openSinceSumMs -= work.atMs
 }
@@ -123,8 +128,15 @@ export function loadAwaited(reading: Reading, nowMs: number): void {
   if (reading.cold) reading.loadStartedAtMs ??= nowMs
 }
 
+/** A call without a first token has ended: its prompt was read at some time, and what is left is at most that of the others. */
+function workHeard(reading: Reading, work: Work, nowMs: number): void {
+  reading.unheardMs = Math.max(0, reading.unheardMs - work.ownMs)
+  reading.readUntilMs = Math.min(reading.readUntilMs, nowMs + reading.unseenMs + reading.unheardMs)
+}
+
 /** Somebody got an answer from there, so the model is in memory, however long that took. */
 export function loadProved(reading: Reading): void {
+  if (reading.cold) reading.loads++
   reading.cold = false
   reading.evicts = false
   reading.loadStartedAtMs = null

@@ -32,6 +32,20 @@ describe('§29 what first tokens teach', () => {
     expect([reading.readUntilMs, reading.openCalls]).toEqual([2_050, 1])
   })
 
+  test('a whole answer says with its end that its prompt was read, and nothing of those that others wait for', () => {
+    const reading = newReading('mp_a')
+    const [first, second] = [work(1_000, 500), work(1_000, 300)]
+    workPlaced(reading, first, false)
+    workPlaced(reading, second, false)
+    workEnded(reading, first, false, 1_020)
+    expect(reading.readUntilMs).toBe(1_320)
+    workEnded(reading, second, false, 1_030)
+    expect(reading.readUntilMs).toBe(1_030)
+    workPlaced(reading, work(2_000, 400), false)
+    workEnded(reading, first, false, 5_000)
+    expect(reading.readUntilMs).toBe(2_400)
+  })
+
   test('speed is measured from when reading could begin', () => {
     const reading = newReading('mp_a')
     const [first, second] = [work(1_000, 500), work(1_000, 500)]

@@ -1,0 +1,106 @@
+import type { OpenDatabase } from '../../db/client.ts'
+import { listenTo } from '../../db/queries/change-feed.ts'
+import { placementsChannel, tellPlacements } from '../../db/queries/pool/placements.ts'
+import { within } from '../../deadline.ts'
+import { ulid } from '../../ids.ts'
+import { failureName, type Log } from '../../log.ts'
+import type { Prompt } from '../../machines/placement/blocks.ts'
+import { noticesOf, placementsIn, type ToldPlacement } from '../../machines/placement/told-placements.ts'
+
+/** Shorter conversations cost little to read anew, and the hash of their beginning leads all gateways to one node. */
+export const sharedBlocksMin = 8
+/** The first placement of a batch waits so long for others. */
+const gatherMs = 500
+/** Placements of one batch; beyond it the oldest are not told. */
+const waitingMax = 1_000
+/** Of at most 7,900 bytes each. */
+const noticesPerBatchMax = 16
+const endWaitMs = 2_000
+
+export interface SharedPlacementsOptions {
+  readonly db: OpenDatabase['db']
+  readonly sql: OpenDatabase['sql']
+  readonly log: Log
+  /** Another gateway has sent this prompt there. */
+  readonly heard: (placement: ToldPlacement) => void
+}
+
+/**
+ * Tells the other gateways of this database which nodes hold the long conversations, and hears of theirs (§29). Whatever is lost
+ * on the way costs a prompt that is read twice, so nothing is repeated.
+ */
+export class SharedPlacements {
+  private readonly self = ulid()
+  private waiting: ToldPlacement[] = []
+  private timer: ReturnType<typeof setTimeout> | null = null
+  private telling: Promise<void> | null = null
+  private unlisten: (() => Promise<void>) | null = null
+  private away = false
+  private stopped = false
+  private counted = { told: 0, heard: 0, dropped: 0 }
+
+  constructor(private readonly options: SharedPlacementsOptions) {}
+
+  get counts(): Readonly<Record<'told' | 'heard' | 'dropped', number>> {
+    return this.counted
+  }
+
+  async start(): Promise<void> {
+    try {
+      this.unlisten = await listenTo(this.options.sql, placementsChannel, (notice) => this.notice(notice))
+    } catch (error) {
+      this.failed(error)
+    }
+  }
+
+  async stop(): Promise<void> {
+    this.stopped = true
+    if (this.timer !== null) clearTimeout(this.timer)
+    this.waiting = []
+    if (this.telling !== null) await within(endWaitMs, this.telling).catch(() => {})
+    if (this.unlisten !== null) await within(endWaitMs, this.unlisten()).catch(() => {})
+  }
+
+  /** Never waits. */
+  tell(profileId: string, prompt: Prompt): void {
+    if (prompt.blocks.length <= sharedBlocksMin || this.stopped) return
+    if (this.waiting.length >= waitingMax) {
+      this.waiting.shift()
+      this.counted.dropped++
+    }
+    this.waiting.push({ profileId, prompt })
+    this.timer ??= setTimeout(() => this.send(), gatherMs)
+  }
+
+  private send(): void {
+    this.timer = null
+    // The newest first: they are the ones that will be asked about next.
+    const batch = this.waiting.reverse()
+    this.waiting = []
+    const notices = noticesOf(this.self, batch, noticesPerBatchMax)
+    const told = notices.reduce((sum, notice) => sum + notice.split('\n').length - 1, 0)
+    this.counted.dropped += batch.length - told
+    this.telling = tellPlacements(this.options.db, notices)
+      .then(() => {
+        this.counted.told += told
+        this.away = false
+      })
+      .catch((error: unknown) => {
+        this.counted.dropped += told
+        this.failed(error)
+      })
+  }
+
+  private notice(text: string): void {
+    if (this.stopped) return
+    for (const placement of placementsIn(text, this.self)) {
+      this.counted.heard++
+      this.options.heard(placement)
+    }
+  }
+
+  private failed(error: unknown): void {
+    if (!this.away) this.options.log.warn('placements_not_shared', { failure: failureName(error) })
+    this.away = true
+  }
+}
