@@ -15,7 +15,11 @@ import { packageFile, packagePath } from '../src/host/program-files.ts'
 const root = resolve(import.meta.dir, '..')
 const swaggerFiles = ['swagger-ui-bundle.js', 'swagger-ui.css', 'favicon-32x32.png']
 /** What the program reads while it runs (`src/host/program-files.ts`), besides its code. */
-const filePatterns = ['src/db/migrations/**/*.{sql,json}', 'src/http/docs/*.{html,js}']
+const filePatterns = [
+  'src/db/migrations/**/*.{sql,json}',
+  'src/http/docs/*.{html,js}',
+  'contracts/PayoutSettlementV2.json',
+]
 
 function option(name: string): string | null {
   const at = process.argv.indexOf(name)

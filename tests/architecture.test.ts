@@ -75,6 +75,7 @@ const doors: Readonly<Record<string, readonly string[]>> = {
   'src/cli/commands/nodes/servers-here.ts': ['node'],
   'src/cli/commands/gateway/offline.ts': ['offline'],
   'src/cli/commands/gateway/doctor.ts': ['offline'],
+  'src/cli/commands/gateway/chain.ts': ['offline'],
   'src/cli/commands/gateway/fake-node.ts': ['fake-node'],
 }
 

@@ -22,6 +22,8 @@ export interface ChatCommand<B extends InferenceRequest = InferenceRequest> {
   readonly idempotencyKey: string | null
   /** `X-SVC-Nonce`: the receipt shall commit to what was sent and answered (§31). */
   readonly clientNonce: string | null
+  /** `X-SVC-Session`; null: none was sent. */
+  readonly session: string | null
   /** Without the `?`. */
   readonly query: string
   /** The one node the client wants, body and query already agreed. */

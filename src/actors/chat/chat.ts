@@ -1,5 +1,5 @@
 import { Problem } from '../../errors.ts'
-import type { Prompt } from '../../machines/placement/blocks.ts'
+import { inSession, type Prompt } from '../../machines/placement/blocks.ts'
 import { noMatches } from '../../machines/placement/cache-view.ts'
 import { type PlacementRequest, place } from '../../machines/rules/placement.ts'
 import type { Route } from '../../machines/rules/routing.ts'
@@ -28,6 +28,8 @@ export interface Chat {
 }
 
 const noHeaders = {}
+/** Of a longer `prompt_cache_key` nothing is made: it is a hint. UTF-16 units. */
+const cacheKeyUnitsMax = 1_024
 const noProfiles: ReadonlySet<string> = new Set()
 const hashBlock = (text: string, seed: bigint) => Bun.hash.wyhash(text, seed)
 
@@ -172,12 +174,21 @@ async function joined(exchange: Exchange, parts: Parts): Promise<string> {
   return text
 }
 
+/** What placement compares. A hint of the client's stands before all that can be seen of the prompt (§28). */
+function promptFor(exchange: Exchange): Prompt | null {
+  const { operation, body, access, session } = exchange.command
+  const prompt = operation.prompt(access.customerId, exchange.modelId() ?? body.model, body, hashBlock)
+  if (prompt === null) return null
+  const key = session ?? (body as { readonly prompt_cache_key?: unknown }).prompt_cache_key
+  const usable = typeof key === 'string' && key !== '' && key.length <= cacheKeyUnitsMax
+  return usable ? inSession(prompt, access.customerId, key, hashBlock) : prompt
+}
+
 async function run(exchange: Exchange): Promise<ChatAnswer> {
   const { command, table, port } = exchange
-  const { operation, body, access } = command
+  const { operation, body } = command
   checkPolicy(command)
-  const pooled = (table.byModel.get(body.model)?.length ?? 0) > 1
-  const prompt = pooled ? operation.prompt(access.customerId, exchange.modelId() ?? body.model, body, hashBlock) : null
+  const prompt = (table.byModel.get(body.model)?.length ?? 0) > 1 ? promptFor(exchange) : null
   const request = placementRequest(exchange, prompt)
   const free = unasked(exchange, request)
   if (free !== null) return free

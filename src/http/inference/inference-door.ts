@@ -21,6 +21,7 @@ import { readNonce } from './client-nonce.ts'
 import { inferenceAccess } from './inference-access.ts'
 import { InferenceLine, type InferencePlace } from './inference-line.ts'
 import { mixturePin, readPin } from './pin.ts'
+import { readSession } from './session.ts'
 
 /** Beyond the time after which a client that reads nothing is cut off by the relay, s. */
 const slowClientMarginSeconds = 15
@@ -117,6 +118,7 @@ export class InferenceDoor implements InferencePlace {
       text: operation.written?.(body) ?? text,
       pin: body.svc?.mixture === undefined ? readPin(body, query) : null,
       query,
+      session: readSession(request),
       idempotencyKey: request.headers.get('idempotency-key'),
       clientNonce: readNonce(request, operation, body, text),
       signal: request.signal,

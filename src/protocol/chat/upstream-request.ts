@@ -1,6 +1,7 @@
 import type { Problem } from '../../errors.ts'
 import { cutMembers } from '../json/json-members.ts'
 import { jsonString } from '../json/json-text.ts'
+import { withoutHints } from './cache-hints.ts'
 
 export const chatPath = '/v1/chat/completions'
 
@@ -12,6 +13,7 @@ export const upstreamStripped: ReadonlySet<string> = new Set([
   'metadata',
   'store',
   'prompt_cache_key',
+  'cache_control',
   'service_tier',
 ])
 
@@ -75,7 +77,9 @@ export function upstreamBody(
   path = chatPath,
 ): UpstreamBody {
   const asked = ownMembers(body, ceiling)
-  const own = changed === null ? asked : { ...asked, ...changed }
+  const set = changed === null ? asked : { ...asked, ...changed }
+  const hintless = withoutHints(text, changed === null ? body : { ...body, ...changed })
+  const own = hintless === null ? set : { ...set, ...hintless }
   const dropped = (key: string) =>
     key === 'model' || upstreamStripped.has(key) || (own !== null && Object.hasOwn(own, key))
   const pieces = cutMembers(text, dropped) ?? membersOf(body, dropped)

@@ -152,6 +152,8 @@ export function chatOfResponses(asked: ResponsesRequest): ResponsesChat {
     ...(used && choice != null ? { tool_choice: toolChoice(choice) } : {}),
     ...(used && asked.parallel_tool_calls != null ? { parallel_tool_calls: asked.parallel_tool_calls } : {}),
     ...(svc === undefined ? {} : { svc }),
+    // For placement alone: no node gets it.
+    ...given({ prompt_cache_key: asked.prompt_cache_key }),
     [echoed]: echoOf(asked),
   }
 }
