@@ -1,4 +1,5 @@
 import { useState } from 'preact/hooks'
+import { Alert } from './parts/states.tsx'
 import { farewell, signIn } from './state/session.ts'
 
 /** Whether the token is good is for the gateway to say: until it has, nothing is shown. */
@@ -29,11 +30,7 @@ export function SignIn() {
           A viewer token looks, an operator token acts, an admin token may do all. They stand in{' '}
           <code>credentials.json</code> of the data folder. The page forgets the token when you close this tab.
         </p>
-        {farewell.value !== null && (
-          <p class="alert" role="alert">
-            {farewell.value}
-          </p>
-        )}
+        {farewell.value !== null && <Alert>{farewell.value}</Alert>}
         <button type="submit" class="primary" disabled={trimmed === ''}>
           Sign in
         </button>

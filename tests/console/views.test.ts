@@ -8,6 +8,8 @@ import { waitFor } from '../support/gateways/gateway.ts'
 
 const slowMs = 60_000
 const picturedMs = 75_000
+/** Of one look at every view, on a busy computer. */
+const lookMs = 180_000
 
 describe.skipIf(!hasBrowser)('every view, in light and dark and on a phone', () => {
   let chain: ConsoleChain
@@ -51,11 +53,24 @@ describe.skipIf(!hasBrowser)('every view, in light and dark and on a phone', () 
     ['light', 390],
   ] as const
 
-  /** Nothing wrong for axe, nothing wider than the page, nothing asked of another host. */
-  async function good(console: ConsolePage, view: string): Promise<void> {
+  /** What a screen of 1280 px shows at 200 %. */
+  const doubled = { width: 640, height: 430 } as const
+
+  async function fits(console: ConsolePage, view: string): Promise<void> {
     expect([view, await console.violations()]).toEqual([view, []])
     const wide = await console.page.evaluate('document.documentElement.scrollWidth - innerWidth')
     expect([view, Number(wide) <= 0]).toEqual([view, true])
+  }
+
+  /** Nothing wrong for axe, nothing wider than the page, nothing asked of another host; in the dark at 200 % too. */
+  async function good(console: ConsolePage, view: string, colorScheme: string): Promise<void> {
+    await fits(console, view)
+    if (colorScheme === 'dark') {
+      const size = console.page.viewportSize()
+      await console.page.setViewportSize(doubled)
+      await fits(console, `${view} at 200 %`)
+      if (size !== null) await console.page.setViewportSize(size)
+    }
     expect([view, console.faults]).toEqual([view, []])
   }
 
@@ -69,36 +84,40 @@ describe.skipIf(!hasBrowser)('every view, in light and dark and on a phone', () 
       })
       const { page } = console
       const picture = (view: string) => console.picture(`console-${view}-${colorScheme}${phone}`)
-      await good(console, 'sign-in')
+      await good(console, 'sign-in', colorScheme)
       await picture('sign-in')
       await console.signIn(pool.gateway.tokens.admin)
 
       await page.getByRole('button', { name: 'rack-1', exact: true }).click()
       await page.getByText('model server').waitFor()
-      await good(console, 'pool')
+      await good(console, 'pool', colorScheme)
       await picture('pool')
 
       await console.show('Models')
       await page.getByRole('row', { name: /qwen3-32b/ }).waitFor()
-      await good(console, 'models')
+      await good(console, 'models', colorScheme)
       await picture('models')
 
       await console.show('Customers')
       await page.getByRole('link', { name: 'workshop' }).click()
       await page.getByRole('heading', { name: 'Keys' }).waitFor()
-      await good(console, 'customer')
+      await good(console, 'customer', colorScheme)
       await picture('customer')
 
       await console.show('Traffic')
       await page.getByRole('row', { name: /llama/ }).waitFor()
       await page.getByRole('img', { name: /^Requests, last/ }).waitFor()
-      await good(console, 'traffic')
+      await good(console, 'traffic', colorScheme)
       await picture('traffic')
+      await page.getByRole('link', { name: '1 hour', exact: true }).click()
+      await page.getByRole('group', { name: 'Nodes', exact: true }).getByRole('link', { name: 'rack-2' }).waitFor()
+      await good(console, 'traffic of a range', colorScheme)
+      await picture('traffic-range')
 
       await console.show('Requests')
       await page.getByRole('group', { name: 'Requests, newest first' }).waitFor()
       await page.getByRole('button', { name: 'Pause', exact: true }).click()
-      await good(console, 'requests')
+      await good(console, 'requests', colorScheme)
       await picture('requests')
       await page
         .getByRole('row', { name: /200.*qwen3.*rack-2/ })
@@ -107,43 +126,48 @@ describe.skipIf(!hasBrowser)('every view, in light and dark and on a phone', () 
         .click()
       await page.getByRole('heading', { name: 'Why there' }).waitFor()
       await page.getByText('free work').waitFor()
-      await good(console, 'request')
+      await good(console, 'request', colorScheme)
       await picture('request')
+      await page.getByRole('link', { name: 'Its statechart' }).click()
+      await page.locator('[data-state="settled.served"].lit').waitFor()
+      await page.getByRole('button', { name: 'Fit' }).click()
+      await good(console, 'statechart of a request', colorScheme)
+      await picture('statecharts-request')
 
       await console.show('Statecharts')
       await page.locator('.statechart[data-machine=node]').waitFor()
       await page.getByRole('link', { name: /^rack-1/ }).click()
       await page.locator('[data-state=ready].lit').waitFor()
-      await good(console, 'statecharts')
+      await good(console, 'statecharts', colorScheme)
       await picture('statecharts-node')
       for (const node of pool.nodes.slice(0, 3)) node.setAnswer({ firstTokenMs: 4_000 })
       const { id, done } = pool.mixture()
       await page.getByRole('link', { name: /^Mixture/ }).click()
       await page.locator(`a[href$="${await id}"]`).click()
       await page.locator('[data-state=expertsRunning].lit.has-live').waitFor()
-      await good(console, 'mixture')
+      await good(console, 'mixture', colorScheme)
       await picture('statecharts-mixture')
       for (const node of pool.nodes) node.setAnswer({ firstTokenMs: 20 })
 
       await page.getByRole('link', { name: /^Private job/ }).click()
       await page.locator(`a[href$="${work.runningCommand}"]`).click()
       await page.locator('[data-state=attending].lit.has-live').waitFor()
-      await good(console, 'private job')
+      await good(console, 'private job', colorScheme)
       await picture('statecharts-private-job')
       await page.getByRole('link', { name: /^Webhook delivery/ }).click()
       await page.locator(`a[href$="${work.webhookId}"]`).click()
       await page.locator('[data-state=retry_scheduled].lit.has-live').waitFor()
-      await good(console, 'webhook delivery')
+      await good(console, 'webhook delivery', colorScheme)
       await picture('statecharts-webhook-delivery')
       await page.getByRole('link', { name: /^Payout batch/ }).click()
       await page.locator(`a[href$="${work.batches?.submitted}"]`).click()
       await page.locator('[data-state=submitted].lit').waitFor()
       await page.locator('.chosen').getByRole('link').waitFor()
-      await good(console, 'payout batch, submitted')
+      await good(console, 'payout batch, submitted', colorScheme)
       await picture('statecharts-payout-batch')
       await page.locator(`a[href$="${work.batches?.completed}"]`).click()
       await page.locator('[data-state=completed].lit').waitFor()
-      await good(console, 'payout batch, completed')
+      await good(console, 'payout batch, completed', colorScheme)
       await picture('statecharts-payout-batch-completed')
 
       await console.show('Jobs')
@@ -153,27 +177,27 @@ describe.skipIf(!hasBrowser)('every view, in light and dark and on a phone', () 
         .getByText('running')
         .waitFor()
       await page.getByRole('region', { name: /^Webhooks/ }).waitFor()
-      await good(console, 'jobs')
+      await good(console, 'jobs', colorScheme)
       await picture('jobs')
 
       await console.show('Money')
       await page.getByText(/^The books balance/).waitFor()
       await page.getByRole('region', { name: /^Payout batches/ }).waitFor()
       await page.getByRole('region', { name: /^Balances/ }).waitFor()
-      await good(console, 'money')
+      await good(console, 'money', colorScheme)
       await picture('money')
 
       await console.show('Audit')
       await page.getByRole('heading', { name: /^Last \d+ hours/ }).waitFor()
-      await good(console, 'audit')
+      await good(console, 'audit', colorScheme)
       await picture('audit')
       await page.getByRole('link', { name: 'Approvals' }).click()
       await page.getByRole('group', { name: 'What was changed, newest first' }).waitFor()
-      await good(console, 'audit-approvals')
+      await good(console, 'audit-approvals', colorScheme)
       await picture('audit-approvals')
       await page.getByRole('link', { name: 'Policy' }).click()
       await page.getByRole('group', { name: /^Actions/ }).waitFor()
-      await good(console, 'audit-policy')
+      await good(console, 'audit-policy', colorScheme)
 
       await console.show('Try it')
       await page.getByLabel('Gateway key').fill(pool.customer.key)
@@ -182,7 +206,7 @@ describe.skipIf(!hasBrowser)('every view, in light and dark and on a phone', () 
       await page.getByLabel('Message').fill('What is a penstock?')
       await page.getByRole('button', { name: 'Send' }).click()
       await page.getByRole('region', { name: 'Trace of the answer' }).waitFor()
-      await good(console, 'try')
+      await good(console, 'try', colorScheme)
       await picture('try')
       await page.getByText('Connect a program').click()
       await page.getByLabel('Program', { exact: true }).selectOption('claude-code')
@@ -191,9 +215,11 @@ describe.skipIf(!hasBrowser)('every view, in light and dark and on a phone', () 
       expect(await guide.textContent()).toContain(`ANTHROPIC_BASE_URL=${pool.gateway.url}\n`)
       await good(console, 'connect')
       await (await done).body?.cancel()
+      const views = await page.getByRole('navigation', { name: 'Views' }).getByRole('link').allTextContents()
+      expect([...console.shown].toSorted()).toEqual(views.filter((view) => view !== 'Pool').toSorted())
       await console.close()
     },
-    slowMs,
+    lookMs,
   )
 
   test(

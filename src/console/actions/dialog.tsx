@@ -1,4 +1,5 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
+import { Alert } from '../parts/states.tsx'
 import { type Act, type ActField, acting, lastDone, type Shown } from './act.ts'
 import { type Form, useForm } from './form.ts'
 import { mayDo } from './policy.ts'
@@ -42,11 +43,7 @@ function Asking({ act, form, close }: { act: Act; form: Form; close: () => void 
         </p>
       )}
       <Brought form={form} first={act.fields === undefined} />
-      {failure !== null && (
-        <p class="alert" role="alert">
-          {failure}
-        </p>
-      )}
+      {failure !== null && <Alert>{failure}</Alert>}
       <div class="buttons">
         <button type="button" onClick={close}>
           Cancel

@@ -1,5 +1,5 @@
 import { useEffect, useState } from 'preact/hooks'
-import { approverHeader, callAdmin, Refusal, reasonHeader } from '../state/api.ts'
+import { approverHeader, callAdmin, reasonHeader, whyOf } from '../state/api.ts'
 import { changed } from '../state/load.ts'
 import { type Act, type ActField, lastDone, type Send, type Shown, type Values, type Verdict } from './act.ts'
 import { askedFor, needsApprover } from './policy.ts'
@@ -11,11 +11,9 @@ const first = (fields: readonly ActField[]): Values =>
   Object.fromEntries(fields.map(({ name, value, of }) => [name, value ?? of?.[0]?.value ?? '']))
 
 export const failureText = (error: unknown): string =>
-  error instanceof Refusal
-    ? error.message
-    : error instanceof TypeError && /header/i.test(error.message)
-      ? 'This reason travels in a header, which takes plain letters only.'
-      : 'The gateway cannot be reached'
+  error instanceof TypeError && /header/i.test(error.message)
+    ? 'This reason travels in a header, which takes plain letters only.'
+    : whyOf(error)
 
 function sender(reason: string, approver: string): Send {
   return async ({ action, method, path, body }) => {

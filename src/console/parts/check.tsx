@@ -1,5 +1,5 @@
 import { useState } from 'preact/hooks'
-import { Refusal, readAdmin } from '../state/api.ts'
+import { readAdmin, whyOf } from '../state/api.ts'
 
 interface Said {
   readonly good: boolean
@@ -20,7 +20,7 @@ export function Check<T>({ path, what, say }: CheckProps<T>) {
     try {
       setState(say(await readAdmin<T>(path)))
     } catch (error) {
-      setState({ good: false, text: error instanceof Refusal ? error.message : 'The gateway cannot be reached' })
+      setState({ good: false, text: whyOf(error) })
     }
   }
   return (

@@ -1,5 +1,5 @@
 import { useState } from 'preact/hooks'
-import { callAdmin, Refusal } from '../state/api.ts'
+import { callAdmin, whyOf } from '../state/api.ts'
 
 /** Saves what a route answers. A plain link could not carry the token. */
 export function Download({ path, name, what }: { path: string; name: string; what: string }) {
@@ -13,7 +13,7 @@ export function Download({ path, name, what }: { path: string; name: string; wha
       URL.revokeObjectURL(url)
       setState('idle')
     } catch (error) {
-      setState(error instanceof Refusal ? error.message : 'The gateway cannot be reached')
+      setState(whyOf(error))
     }
   }
   return (

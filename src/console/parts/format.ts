@@ -2,6 +2,8 @@ const number = new Intl.NumberFormat('en', { maximumFractionDigits: 1 })
 const whole = new Intl.NumberFormat('en', { maximumFractionDigits: 0 })
 const clock = new Intl.DateTimeFormat('en-GB', { hour: '2-digit', minute: '2-digit', second: '2-digit' })
 const day = new Intl.DateTimeFormat('en-GB', { day: '2-digit', month: 'short', hour: '2-digit', minute: '2-digit' })
+const dated = new Intl.DateTimeFormat('en-GB', { dateStyle: 'medium', timeStyle: 'medium' })
+const month = new Intl.DateTimeFormat('en-GB', { month: 'long', year: 'numeric', timeZone: 'UTC' })
 export const nothing = '–'
 
 export const count = (value: number): string => whole.format(value)
@@ -25,6 +27,10 @@ export const clockTime = (iso: string): string => {
   const at = new Date(iso)
   return `${clock.format(at)}.${String(at.getMilliseconds()).padStart(3, '0')}`
 }
+/** A month of UTC. */
+export const monthOf = (at: Date): string => month.format(at)
+/** Day and time. */
+export const fullTime = (iso: string): string => dated.format(new Date(iso))
 /** Within a day the time is enough. */
 export const shortTime = (iso: string): string =>
   Date.now() - Date.parse(iso) < 86_400_000 ? clock.format(new Date(iso)) : day.format(new Date(iso))

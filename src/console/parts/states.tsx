@@ -9,6 +9,13 @@ export const Empty = ({ title, children }: { title: string; children?: Component
   </div>
 )
 
+/** What went wrong with what somebody just did. */
+export const Alert = ({ children }: { children: ComponentChildren }) => (
+  <p class="alert" role="alert">
+    {children}
+  </p>
+)
+
 export const Loading = ({ what, rows = 3 }: { what: string; rows?: number }) => (
   <div class="skeleton" role="status">
     <span class="visually-hidden">Loading {what}…</span>

@@ -20,6 +20,14 @@ export class Refusal extends Error {
   }
 }
 
+/** What is said where no answer came: browsers word a network failure each in their own way. */
+const unreachable = 'The gateway cannot be reached'
+
+/** Why something could not be read or done, in a sentence of the gateway's, or of ours. */
+export const refusalFrom = (error: unknown): Refusal =>
+  error instanceof Refusal ? error : new Refusal(0, 'unreachable', unreachable, null)
+export const whyOf = (error: unknown): string => refusalFrom(error).message
+
 /** Below the path that the page was served from, so that a proxy may add a prefix. */
 const urlOf = (path: string) => new URL(path.replace(/^\//, ''), document.baseURI)
 

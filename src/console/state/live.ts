@@ -6,7 +6,7 @@ import type {
   TrafficPoint,
   Transition,
 } from '../../protocol/wire/admin/inspect.ts'
-import { callAdmin, Refusal } from './api.ts'
+import { callAdmin, Refusal, whyOf } from './api.ts'
 import { eventsOf } from './event-stream.ts'
 import { role, token } from './session.ts'
 
@@ -97,9 +97,7 @@ async function follow(signal: AbortSignal, opened: () => void): Promise<void> {
 }
 
 function reasonOf(error: unknown): string {
-  if (error instanceof Refusal) return error.message
-  // Browsers word a network failure each in their own way.
-  if (error instanceof TypeError) return 'The gateway cannot be reached'
+  if (error instanceof Refusal || error instanceof TypeError) return whyOf(error)
   return error instanceof Error && error.message !== '' ? error.message : 'The connection broke'
 }
 

@@ -1,6 +1,6 @@
 import { effect, signal } from '@preact/signals'
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks'
-import { Refusal, readAdmin, routesServed } from './api.ts'
+import { Refusal, readAdmin, refusalFrom, routesServed } from './api.ts'
 import { connection, snapshots } from './live.ts'
 import { token } from './session.ts'
 
@@ -14,10 +14,10 @@ export type Loaded<T> =
   | { readonly kind: 'failed'; readonly why: string; readonly requestId: string | null }
 
 function failureOf(error: unknown): Loaded<never> {
-  if (!(error instanceof Refusal)) return { kind: 'failed', why: 'The gateway cannot be reached', requestId: null }
-  if (error.status === 404 && error.code === 'route_not_found') return { kind: 'absent' }
-  if (error.status === 403) return { kind: 'forbidden' }
-  return { kind: 'failed', why: error.message, requestId: error.requestId }
+  const { status, code, message: why, requestId } = refusalFrom(error)
+  if (status === 404 && code === 'route_not_found') return { kind: 'absent' }
+  if (status === 403) return { kind: 'forbidden' }
+  return { kind: 'failed', why, requestId }
 }
 
 /** Counts what was done from this page: whatever is shown is read again. */

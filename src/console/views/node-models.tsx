@@ -1,11 +1,11 @@
 import type { Node } from '../../protocol/wire/admin/admin.ts'
 import { ActButton } from '../actions/act-button.tsx'
 import { loadModel, unloadModel } from '../actions/node-acts.ts'
-import { amount, duration, nothing, percent } from '../parts/format.ts'
+import { amount, count, duration, nothing, percent } from '../parts/format.ts'
 import { type Column, LongTable } from '../parts/long-table.tsx'
 import { memoryOf, type NodeModel } from '../parts/node-facts.ts'
 
-const count = (value: number | null) => value?.toLocaleString('en') ?? nothing
+const whole = (value: number | null) => (value === null ? nothing : count(value))
 const rate = (value: number | null) => (value === null ? nothing : amount(value))
 
 interface ServedModel {
@@ -25,10 +25,10 @@ type Shown = readonly [
 ]
 
 const numbers = (nowMs: number): readonly Shown[] => [
-  ['Context', ({ model }) => model.context_length, ({ model }) => count(model.context_length)],
+  ['Context', ({ model }) => model.context_length, ({ model }) => whole(model.context_length)],
   ['Memory', ({ model }) => memoryOf(model, nowMs), ({ model }) => memoryOf(model, nowMs)],
   ['In flight', ({ model }) => model.in_flight, ({ model }) => String(model.in_flight)],
-  ['Queue', ({ runtime }) => runtime.queue_depth, ({ runtime }) => count(runtime.queue_depth)],
+  ['Queue', ({ runtime }) => runtime.queue_depth, ({ runtime }) => whole(runtime.queue_depth)],
   [
     'Unread',
     ({ model }) => model.backlog_ms,

@@ -12,7 +12,6 @@ import { useVirtual } from '../parts/virtual.ts'
 import { liveNodes } from '../state/live.ts'
 import { useLoad } from '../state/load.ts'
 import { mayAct } from '../state/session.ts'
-import { PoolModels } from './pool-models.tsx'
 import { NodeRow } from './pool-node.tsx'
 
 const rowsEveryMs = 30_000
@@ -89,7 +88,6 @@ export function Pool() {
             <>
               <Summary nodes={nodes} />
               <NodeTable nodes={nodes} />
-              <PoolModels nodes={nodes} />
             </>
           )
         }}

@@ -1,6 +1,6 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
-import { Empty } from '../parts/states.tsx'
-import { Refusal } from '../state/api.ts'
+import { Alert, Empty } from '../parts/states.tsx'
+import { type Refusal, refusalFrom } from '../state/api.ts'
 import { type Answered, askChat, conversation, type Message } from '../state/conversation.ts'
 import { token } from '../state/session.ts'
 import { Trace } from './try-trace.tsx'
@@ -19,9 +19,6 @@ interface Turn {
 }
 
 const idle: Turn = { running: null, failure: null, answered: null }
-const refusalOf = (error: unknown) =>
-  error instanceof Refusal ? error : new Refusal(0, 'unreachable', 'The gateway cannot be reached', null)
-
 /** One question at a time; leaving the page or stopping ends it at the gateway, too. */
 function useChat({ apiKey, model, mixture }: Question) {
   const [turn, setTurn] = useState<Turn>(idle)
@@ -42,7 +39,7 @@ function useChat({ apiKey, model, mixture }: Question) {
     }
     const end = await askChat({ key: apiKey, model, messages, mixture, signal }, more).then(
       (answered) => ({ ...idle, answered }),
-      (error: unknown) => (signal.aborted ? idle : { ...idle, failure: refusalOf(error) }),
+      (error: unknown) => (signal.aborted ? idle : { ...idle, failure: refusalFrom(error) }),
     )
     // Nothing is kept after the operator has signed out.
     if (text !== '' && token.value !== null) conversation.value = [...messages, { role: 'assistant', content: text }]
@@ -86,9 +83,9 @@ function Messages({ running, failure }: Pick<Turn, 'running' | 'failure'>) {
         <p class="message assistant running">{running === '' ? 'Waiting for the first token…' : running}</p>
       )}
       {failure !== null && (
-        <p class="alert" role="alert">
+        <Alert>
           <code>{failure.code}</code> {failure.message}
-        </p>
+        </Alert>
       )}
       <div ref={end} />
     </div>

@@ -1,6 +1,6 @@
 import { useEffect, useState } from 'preact/hooks'
 import { Choice } from '../parts/choice.tsx'
-import { Refusal } from '../state/api.ts'
+import { whyOf } from '../state/api.ts'
 import { gatewayKey, modelsFor } from '../state/conversation.ts'
 import { placeOf } from '../state/place.ts'
 import { Connect } from './try-connect.tsx'
@@ -20,7 +20,7 @@ function useModels(given: string): { readonly models: readonly string[]; readonl
         (models) => setState({ models, why: null }),
         (error: unknown) => {
           if (ending.signal.aborted) return
-          setState({ models: [], why: error instanceof Refusal ? error.message : 'The gateway cannot be reached' })
+          setState({ models: [], why: whyOf(error) })
         },
       )
     const timer = setTimeout(look, keyPauseMs)

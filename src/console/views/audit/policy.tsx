@@ -31,7 +31,7 @@ export function PolicyPart() {
             </ul>
           )}
           {actions.length === 0 ? (
-            <Empty title="No action" />
+            <Empty title="No action">The policy of this gateway names none.</Empty>
           ) : (
             <Frame label="Actions of the approval policy">
               <table class="cards">

@@ -1,7 +1,7 @@
 import { useState } from 'preact/hooks'
 import type { Costs } from '../../../protocol/wire/money/costs.ts'
 import { Download } from '../../parts/download.tsx'
-import { count, shortTime } from '../../parts/format.ts'
+import { count, monthOf, shortTime } from '../../parts/format.ts'
 import { Frame } from '../../parts/frame.tsx'
 import { Id } from '../../parts/small.tsx'
 import { Empty, Part } from '../../parts/states.tsx'
@@ -18,7 +18,6 @@ type Grouping = Costs['by']
 const withId: readonly Grouping[] = ['customer', 'key']
 
 const monthsOffered = 24
-const monthName = new Intl.DateTimeFormat('en-GB', { month: 'long', year: 'numeric', timeZone: 'UTC' })
 
 interface Month {
   readonly label: string
@@ -31,7 +30,7 @@ function months(nowMs: number): readonly Month[] {
   const now = new Date(nowMs)
   const start = (back: number) => new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() - back, 1))
   return Array.from({ length: monthsOffered }, (_, back) => ({
-    label: monthName.format(start(back)),
+    label: monthOf(start(back)),
     from: start(back).toISOString(),
     to: start(back - 1).toISOString(),
   }))

@@ -1,5 +1,5 @@
 import type { RequestStory } from '../../../protocol/wire/admin/requests.ts'
-import { count, duration, nothing, percent, shortId } from '../../parts/format.ts'
+import { count, duration, fullTime, nothing, percent, shortId } from '../../parts/format.ts'
 import { Id, Pill } from '../../parts/small.tsx'
 import { Empty, Part } from '../../parts/states.tsx'
 import { type Happening, Timeline } from '../../parts/timeline.tsx'
@@ -11,7 +11,6 @@ import { toneOf, useNodeNames } from './request-list.tsx'
 import { RequestReceipt } from './request-receipt.tsx'
 
 type Names = ReadonlyMap<string, string>
-const dated = new Intl.DateTimeFormat('en-GB', { dateStyle: 'medium', timeStyle: 'medium' })
 
 /** One request: what happened in order, why there, and its receipt. `receipt`: asked for by its hash. */
 export function RequestPage({ id, receipt }: { id: string; receipt: string | null }) {
@@ -95,7 +94,7 @@ function Facts({ story: { request }, nameOf }: { story: RequestStory; nameOf: (n
     <dl class="facts">
       <div>
         <dt>At</dt>
-        <dd>{dated.format(new Date(request.at))}</dd>
+        <dd>{fullTime(request.at)}</dd>
       </div>
       <div>
         <dt>Operation</dt>

@@ -1,5 +1,6 @@
 import { useState } from 'preact/hooks'
-import { Refusal } from '../../state/api.ts'
+import { Alert } from '../../parts/states.tsx'
+import { whyOf } from '../../state/api.ts'
 import { addressOfId } from '../../state/open-id.ts'
 import { usePlace } from '../../state/place.ts'
 import { RequestList } from './request-list.tsx'
@@ -28,7 +29,7 @@ function OpenId() {
       setWhy(address === null ? 'Nothing here has this id.' : null)
       if (address !== null) location.hash = address
     } catch (error) {
-      setWhy(error instanceof Refusal ? error.message : 'The gateway cannot be reached')
+      setWhy(whyOf(error))
     }
   }
   return (
@@ -53,11 +54,7 @@ function OpenId() {
       <button type="submit" disabled={given.trim() === ''}>
         Open
       </button>
-      {why !== null && (
-        <p class="alert" role="alert">
-          {why}
-        </p>
-      )}
+      {why !== null && <Alert>{why}</Alert>}
     </form>
   )
 }

@@ -29,7 +29,7 @@ export function Statecharts() {
       <Part what="the statecharts" loaded={list} again={again}>
         {({ machines }) => {
           const machine = machines.find((each) => each.machine === wanted) ?? machines[0]
-          if (machine === undefined) return <Empty title="No statechart" />
+          if (machine === undefined) return <Empty title="No statechart">This gateway runs none.</Empty>
           return (
             <>
               <nav aria-label="Statecharts">
