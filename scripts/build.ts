@@ -2,8 +2,9 @@ import { mkdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join, relative, resolve } from 'node:path'
 import type { BunPlugin } from 'bun'
 import { builtAgent, bundleAgent } from '../src/actors/agents/agent-bundle.ts'
-import { builtConsole, bundleConsole } from '../src/actors/console/console-page.ts'
+import { builtConsole, bundleConsole, type Files } from '../src/actors/console/console-page.ts'
 import { builtCharts, drawCharts } from '../src/actors/console/statecharts.ts'
+import { builtVerifyPage, bundleVerifyPage } from '../src/actors/console/verify-page.ts'
 import { packageFile, packagePath } from '../src/host/program-files.ts'
 
 /**
@@ -14,7 +15,11 @@ import { packageFile, packagePath } from '../src/host/program-files.ts'
 const root = resolve(import.meta.dir, '..')
 const swaggerFiles = ['swagger-ui-bundle.js', 'swagger-ui.css', 'favicon-32x32.png']
 /** What the program reads while it runs (`src/host/program-files.ts`), besides its code. */
-const filePatterns = ['src/db/migrations/**/*.{sql,json}', 'src/http/docs/*.{html,js}']
+const filePatterns = [
+  'src/db/migrations/**/*.{sql,json}',
+  'src/http/docs/*.{html,js}',
+  'contracts/PayoutSettlementV2.json',
+]
 
 function option(name: string): string | null {
   const at = process.argv.indexOf(name)
@@ -23,11 +28,13 @@ function option(name: string): string | null {
 
 /** What the program makes from a checkout when somebody first asks: made here, since the one file holds no checkout. */
 async function madeFiles(work: string): Promise<readonly (readonly [string, string])[]> {
-  const page = [...(await bundleConsole())].map(([name, bytes]) => [`${builtConsole}/${name}`, bytes] as const)
+  const within = (folder: string, files: Files) =>
+    [...files].map(([name, bytes]) => [`${folder}/${name}`, bytes] as const)
   const files: readonly (readonly [string, string | Uint8Array])[] = [
     [builtAgent, await bundleAgent()],
     [builtCharts, JSON.stringify(await drawCharts())],
-    ...page,
+    ...within(builtConsole, await bundleConsole()),
+    ...within(builtVerifyPage, await bundleVerifyPage()),
   ]
   return files.map(([path, content]) => {
     const file = join(work, path)

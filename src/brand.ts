@@ -14,6 +14,8 @@ export const headers = {
   adminToken: `x-${brand}-admin-token`,
   /** The token of a second admin, for actions that need two (§16). */
   approverToken: `x-${brand}-approver-token`,
+  /** Which requests belong together, as the client says: a hint for placement. */
+  session: `x-${brand}-session`,
   requestId: 'x-request-id',
   /** Sent to a node: the id of this call or sub-call, so that no two receipts are equal (§14). */
   nodeRequestId: `x-${brand}-request-id`,

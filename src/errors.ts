@@ -274,12 +274,16 @@ const anthropicTypes: Readonly<Record<number, string>> = {
 export const anthropicErrorType = (status: number): string =>
   anthropicTypes[status] ?? (status < 500 ? 'invalid_request_error' : 'api_error')
 
+/** By this its SDKs know that they must send the whole conversation each time, and their tool runner then does. */
+const noThreads = { details: { error_code: 'thread_unsupported_request', unsupported: ['thread'] } }
+
 /** The body of an error where Anthropic's interface is spoken: the same facts in its envelope. */
 export function anthropicError(problem: Problem, requestId: string): object {
   const { error } = openAiError(problem, requestId) as { readonly error: { readonly svc: object } }
   const { code, status, options, message } = problem
   const svc = { code, param: options.param ?? null, ...error.svc }
-  return { type: 'error', error: { type: anthropicErrorType(status), message, svc }, request_id: requestId }
+  const more = code === 'responses_not_stored' ? noThreads : {}
+  return { type: 'error', error: { type: anthropicErrorType(status), message, ...more, svc }, request_id: requestId }
 }
 
 /** The body of an error where Ollama's interface is spoken: its clients show the text of `error`. */

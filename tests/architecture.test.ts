@@ -60,6 +60,8 @@ const layers: Readonly<Record<string, Layer>> = {
   'fake-node': { imports: ['vocabulary', 'protocol'], packages: ['elysia', '@sinclair/typebox', 'node:', 'bun'] },
   client: { imports: ['vocabulary', 'protocol'], packages: ['@noble/'] },
   console: { imports: [], types: ['protocol'], packages: ['preact', '@preact/signals'] },
+  // In a browser, with the verifier that the command has.
+  'verify-page': { imports: ['vocabulary', 'protocol'], packages: ['@noble/'] },
   // What works on a gateway's storage beside the gateway, or without it.
   offline: { imports: ['vocabulary', 'polling', 'db', 'actors'], packages: ['node:', 'bun'] },
   cli: { imports: ['vocabulary', 'protocol', 'client'], packages: ['@sinclair/typebox', 'node:', 'bun'] },
@@ -70,8 +72,10 @@ const doors: Readonly<Record<string, readonly string[]>> = {
   'src/cli/commands/gateway/serve.ts': ['main'],
   'src/cli/commands/nodes/node.ts': ['node'],
   'src/cli/commands/nodes/node-keys.ts': ['node'],
+  'src/cli/commands/nodes/servers-here.ts': ['node'],
   'src/cli/commands/gateway/offline.ts': ['offline'],
   'src/cli/commands/gateway/doctor.ts': ['offline'],
+  'src/cli/commands/gateway/chain.ts': ['offline'],
   'src/cli/commands/gateway/fake-node.ts': ['fake-node'],
 }
 

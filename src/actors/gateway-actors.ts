@@ -42,6 +42,7 @@ import { createSettlementView } from './money/settlement-view.ts'
 import { SharedPlacements } from './placement/shared-placements.ts'
 import { liveNode } from './pool/live-node.ts'
 import { createLocalNodes } from './pool/local-nodes.ts'
+import { ModelWishes } from './pool/model-wishes.ts'
 import { createPoolAdmin } from './pool/pool-admin.ts'
 import { createPoolFeed } from './pool/pool-feed.ts'
 import { PoolRouter } from './pool/pool-router.ts'
@@ -195,8 +196,9 @@ function createPool(
     random,
   })
   const poolFeed = createPoolFeed(router, db, feed, log)
+  const modelWishes = new ModelWishes({ db, log, trail: audit, pool, router })
   const localNodes = createLocalNodes({ config, pool, feed, log, ownPort: () => listener.port })
-  return { pool, agents, placements, router, poolFeed, localNodes }
+  return { pool, agents, placements, router, poolFeed, localNodes, modelWishes }
 }
 
 /** null if no blockchain is configured. */

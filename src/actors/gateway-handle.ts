@@ -16,7 +16,7 @@ import type { AuditPurge } from './audit/audit-purge.ts'
 import type { Chat } from './chat/chat.ts'
 import type { Explanation } from './chat/explain.ts'
 import type { ConsoleFeed } from './console/console-feed.ts'
-import type { ConsolePage } from './console/console-page.ts'
+import type { PageFiles } from './console/console-page.ts'
 import type { Statecharts } from './console/statecharts.ts'
 import type { PrivateJobs } from './jobs/private-jobs.ts'
 import type { Webhooks, WebhookWorld } from './jobs/webhooks.ts'
@@ -32,6 +32,7 @@ import type { Billing } from './money/billing.ts'
 import type { Ledger } from './money/ledger.ts'
 import type { Settlement } from './money/settlement.ts'
 import type { SettlementView } from './money/settlement-view.ts'
+import type { ModelWishes } from './pool/model-wishes.ts'
 import type { PoolAdmin } from './pool/pool-admin.ts'
 import type { PoolRouter } from './pool/pool-router.ts'
 import type { RequestLog } from './requests/request-log.ts'
@@ -63,6 +64,7 @@ export interface GatewayHandle {
   /** Refuses with `invalid_state` while a purge runs. */
   checkAuditChains(): Promise<ChainReport>
   readonly pool: PoolAdmin
+  readonly modelWishes: ModelWishes
   readonly enrollment: Enrollment
   readonly verifyNodeKey: VerifyNodeKey
   readonly agentBundle: AgentBundle
@@ -73,7 +75,8 @@ export interface GatewayHandle {
   readonly tracing: Tracing | null
   readonly statecharts: Statecharts
   readonly consoles: ConsoleFeed
-  readonly consolePage: ConsolePage
+  readonly consolePage: PageFiles
+  readonly verifyPage: PageFiles
   /** Nodes that dial in, and the other gateways that hold their tunnels. */
   readonly dialIn: DialIn
   readonly jobs: PrivateJobs
@@ -96,7 +99,7 @@ export interface GatewayHandle {
   readonly nodeProofs: Pick<NodeProofs, 'check'>
   /** For reads alone. Whoever wants to write asks an actor. */
   readonly db: Database
-  readonly requests: Pick<RequestLog, 'write' | 'find' | 'list'>
+  readonly requests: Pick<RequestLog, 'write' | 'find' | 'list' | 'traffic' | 'days'>
   /** null if the request was never seen, or is no longer among the last 10 000. */
   explain(requestId: string): Explanation | null
   /** `{base_url}` without a trailing slash. It contains the port on which the gateway really listens. */

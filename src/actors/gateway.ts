@@ -2,8 +2,9 @@ import { callableHost } from '../host/own-addresses.ts'
 import { failureName, type Log } from '../log.ts'
 import { createAddressHash } from './audit/address-hash.ts'
 import { checkChains } from './audit/audit-check.ts'
-import { createConsolePage } from './console/console-page.ts'
+import { builtConsole, bundleConsole, createPage } from './console/console-page.ts'
 import { createStatecharts } from './console/statecharts.ts'
+import { builtVerifyPage, bundleVerifyPage } from './console/verify-page.ts'
 import { type Actors, createActors, evmChainOf } from './gateway-actors.ts'
 import type { GatewayHandle, GatewayParts, RunningGateway } from './gateway-handle.ts'
 import { placesOf } from './pool/pool-counts.ts'
@@ -125,7 +126,8 @@ function handleOf({ config, log, database: { db }, auditKeys }: GatewayParts, ac
     dialIn: agents.dialIn,
     nodeProofs: agents.proofs,
     statecharts: createStatecharts(),
-    consolePage: createConsolePage(),
+    consolePage: createPage(builtConsole, bundleConsole),
+    verifyPage: createPage(builtVerifyPage, bundleVerifyPage),
     explain: decisions.explain,
     leaving: () => listener.leaving,
     baseUrl: () =>

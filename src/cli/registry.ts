@@ -3,6 +3,7 @@ import { customers } from './commands/accounts/customers.ts'
 import { keys } from './commands/accounts/keys.ts'
 import { payouts } from './commands/accounts/payouts.ts'
 import { audit } from './commands/audit/audit.ts'
+import { chain } from './commands/gateway/chain.ts'
 import { doctor } from './commands/gateway/doctor.ts'
 import { explain } from './commands/gateway/explain.ts'
 import { fakeNode } from './commands/gateway/fake-node.ts'
@@ -38,6 +39,7 @@ export const verbs: readonly Verb[] = [
   receipts,
   verify,
   explain,
+  chain,
   backup,
   restore,
   resetAdmin,

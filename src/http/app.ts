@@ -50,6 +50,7 @@ import { privateJobRoutes } from './routes/private-jobs.ts'
 import { publicLogRoutes } from './routes/public-log.ts'
 import { publicPayoutRoutes } from './routes/public-payouts.ts'
 import { settlementRoutes } from './routes/settlement.ts'
+import { verifyPageRoutes } from './routes/verify-page.ts'
 import { webhookKeyRoutes } from './routes/webhook-keys.ts'
 
 /**
@@ -94,6 +95,7 @@ export function createApp(gateway: GatewayHandle): AnyElysia {
     .use(receiptProofRoutes(context))
     .use(docsRoutes(context, (): AnyElysia => app))
     .use(consoleRoutes(context))
+    .use(verifyPageRoutes(context))
     .use(healthRoutes(context))
     .use(auditRoutes(context))
     .use(customerRoutes(context))

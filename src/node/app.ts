@@ -7,13 +7,14 @@ import { ConnectionClock, idleSeconds } from '../listener/connection-clock.ts'
 import { frontDoor } from '../listener/front-door.ts'
 import { pathOf } from '../listener/request-target.ts'
 import { failureName, type Log } from '../log.ts'
+import type { ModelWishName } from '../polling/tell-runtime.ts'
 import { boundedText } from '../protocol/json/foreign-json.ts'
 import { parseJson, readJsonText } from '../protocol/json/json-body.ts'
 import { bearerChallenge, envelopeResponse, problemResponse } from '../protocol/json/problem-response.ts'
 import { witnessBytesMax } from '../protocol/log/witnessing.ts'
 import { isNonce } from '../protocol/signing/signatures.ts'
 import { rerankRoute } from '../protocol/wire/inference/rerank.ts'
-import { nodeStatusPath } from '../protocol/wire/nodes/agent.ts'
+import { nodeModelsPath, nodeStatusPath } from '../protocol/wire/nodes/agent.ts'
 import { answerChat, type ChatRouteParts, listModels, nodeChatRoute, nodeModelsRoute } from './chat/chat-routes.ts'
 import { answerCommand, commandBodyBytesMax, nodeCommandRoute } from './commands/command-routes.ts'
 import type { Commands } from './commands/commands.ts'
@@ -21,6 +22,7 @@ import { nodeStatus, type StatusParts } from './node-status.ts'
 import { baseHeaders, clientClosedStatus } from './rerank/answers.ts'
 import type { Reranker } from './rerank/rerank.ts'
 import { rerankRoutes } from './rerank/rerank-routes.ts'
+import { answerModelWish, modelWishBytesMax } from './runtimes/model-routes.ts'
 import type { Witness } from './witness/witness.ts'
 import { answerWitness } from './witness/witness-routes.ts'
 
@@ -38,6 +40,11 @@ export interface NodeApp {
   /** The same routes without a socket, for requests from the tunnel. */
   handle(request: Request): Promise<Response>
 }
+
+const modelWishRoutes = {
+  load: `${nodeModelsPath}/:model/load`,
+  unload: `${nodeModelsPath}/:model/unload`,
+} as const
 
 const methods: Readonly<Record<string, string>> = {
   [nodeChatRoute]: 'POST',
@@ -126,6 +133,22 @@ async function commandResponse(parts: OpenParts, request: Request): Promise<Resp
   )
 }
 
+/** Only the gateway may ask for a model in memory; programs on this computer ask by calling it. */
+async function modelWishResponse(
+  parts: OpenParts,
+  request: Request,
+  wish: ModelWishName,
+  id: string,
+): Promise<Response> {
+  if (!request.headers.has(headers.routerSignature)) throw new Problem('missing_credentials')
+  const caller = parts.credentials.begin(request)
+  const reading = request.body === null ? '' : boundedText(request.body, modelWishBytesMax)
+  const text = await parts.connections.body(request, Promise.resolve(reading))
+  if (text === null) throw new Problem('payload_too_large')
+  caller.withBody(text === '' ? null : text)
+  return answerModelWish(parts.runtimes, wish, id, text)
+}
+
 /** Checkpoints come from the gateway alone, whose log contains this node's receipts. */
 async function witnessResponse(parts: OpenParts, request: Request): Promise<Response> {
   if (!request.headers.has(headers.routerSignature)) throw new Problem('missing_credentials')
@@ -177,6 +200,8 @@ export function createNodeApp(parts: NodeAppParts): NodeApp {
     answered(log, nodeCommandRoute, request, asProblem, () => commandResponse(open, request))
   const chat = (request: Request) =>
     answered(log, nodeChatRoute, request, asOpenAi, (requestId) => answerChat(open, request, requestId))
+  const modelWish = (request: Request, wish: ModelWishName, id: string) =>
+    answered(log, modelWishRoutes[wish], request, asProblem, () => modelWishResponse(open, request, wish, id))
   const app: AnyElysia = new Elysia({
     serve: { maxRequestBodySize: bunBodyBytesMax, idleTimeout: idleSeconds, development: false },
     // Without this Elysia looks for the path behind the eleventh character, which is wrong for a short host.
@@ -201,6 +226,10 @@ export function createNodeApp(parts: NodeAppParts): NodeApp {
     .put(nodeCommandRoute, ({ request }) => command(request), { parse: 'none' })
     .get(nodeCommandRoute, ({ request }) => command(request))
     .delete(nodeCommandRoute, ({ request }) => command(request), { parse: 'none' })
+    .post(modelWishRoutes.load, ({ request, params }) => modelWish(request, 'load', params.model), { parse: 'none' })
+    .post(modelWishRoutes.unload, ({ request, params }) => modelWish(request, 'unload', params.model), {
+      parse: 'none',
+    })
     .post(
       witnessPath,
       ({ request }) => answered(log, witnessPath, request, asProblem, () => witnessResponse(open, request)),

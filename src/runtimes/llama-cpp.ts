@@ -1,6 +1,7 @@
 import type { ChatRequest } from '../protocol/wire/inference/chat.ts'
 import { type Answer, ask, believable, countOf, type Fields, fieldsOf, listOf, modelListOf, textOf } from './answers.ts'
 import { modalityByName } from './modality.ts'
+import { llamaCppLoads } from './model-loads.ts'
 import { jinaDialect, ranks } from './rerank.ts'
 import { idleStatus, type ProbeFetch, type RuntimeModel, type RuntimeModule, type RuntimeStatus } from './runtime.ts'
 
@@ -26,6 +27,7 @@ export const llamaCpp: RuntimeModule = {
   /** Only a stream is written while the model works; for a whole answer it looks at its client once a second of silence. */
   freesLate: (request) => !offersTools(request),
   rerank: jinaDialect,
+  loads: llamaCppLoads,
 }
 
 /**

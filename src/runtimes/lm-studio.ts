@@ -1,4 +1,5 @@
 import { type Answer, ask, believable, countOf, type Fields, modelListOf, textOf } from './answers.ts'
+import { lmStudioLoads } from './model-loads.ts'
 import { idleStatus, type RuntimeModule } from './runtime.ts'
 
 const modelsPath = '/api/v0/models'
@@ -25,6 +26,7 @@ export const lmStudio: RuntimeModule = {
       }))
     return { ...idleStatus('lmstudio', 'down'), state: 'ready', models: believable(models) }
   },
+  loads: lmStudioLoads,
 }
 
 function statefulList(answer: Answer): readonly Fields[] | null {

@@ -1,6 +1,7 @@
 import { brand } from '../brand.ts'
 import { ask, believable, countOf, type Fields, fieldsOf, listOf, textOf } from './answers.ts'
 import { modalityByName } from './modality.ts'
+import { ollamaLoads } from './model-loads.ts'
 import { idleStatus, type RuntimeModule } from './runtime.ts'
 
 export const ollama: RuntimeModule = {
@@ -33,6 +34,7 @@ export const ollama: RuntimeModule = {
     })
     return { ...idleStatus('ollama', 'down'), state: 'ready', models: believable(models) }
   },
+  loads: ollamaLoads,
 }
 
 const mebibyte = 2 ** 20

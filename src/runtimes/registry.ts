@@ -6,7 +6,7 @@ import { lmStudio } from './lm-studio.ts'
 import { ollama } from './ollama.ts'
 import { openai } from './openai.ts'
 import type { RerankDialect } from './ranking.ts'
-import type { ProbeFetch, RuntimeModule } from './runtime.ts'
+import type { ModelLoads, ProbeFetch, RuntimeModule } from './runtime.ts'
 import { sglang } from './sglang.ts'
 import { tei } from './tei.ts'
 import { vllm } from './vllm.ts'
@@ -20,6 +20,11 @@ export const runtimeModules: readonly RuntimeModule[] = [demo, llamaCpp, vllm, s
 const freesLateOf = new Map(runtimeModules.map(({ kind, freesLate }) => [kind, freesLate]))
 
 const rerankDialects = new Map(runtimeModules.map(({ kind, rerank }) => [kind, rerank]))
+
+const loadsByKind = new Map(runtimeModules.map(({ kind, loads }) => [kind, loads]))
+
+/** How a server of this kind is told which models to have in memory; undefined: it cannot be told. */
+export const modelLoadsOf = (kind: RuntimeKind): ModelLoads | undefined => loadsByKind.get(kind)
 
 /** How a server of this kind is asked for a ranking; undefined: it cannot rank. */
 export const rerankDialectOf = (kind: RuntimeKind): RerankDialect | undefined => rerankDialects.get(kind)

@@ -50,6 +50,21 @@ export interface RuntimeStatus {
   readonly queueDepth: number | null
 }
 
+/** How a model server is told something: the status of its answer to a POST with this JSON. */
+export interface ToldServer {
+  readonly get: ProbeFetch
+  post(path: string, body: object): Promise<number>
+}
+
+/** Resolves when the server has done it, which may take as long as a load; false: it would not, or knows no such thing. */
+export type ModelWish = (server: ToldServer, model: Pick<RuntimeModel, 'id' | 'modality'>) => Promise<boolean>
+
+/** A kind of server that brings models into memory, and lets them go, when it is told to. */
+export interface ModelLoads {
+  readonly load: ModelWish
+  readonly unload: ModelWish
+}
+
 /** One kind of model server: one file in this folder, one line in the registry. */
 export interface RuntimeModule {
   readonly kind: RuntimeKind
@@ -66,6 +81,8 @@ export interface RuntimeModule {
   readonly freesLate?: (request: ChatRequest) => boolean
   /** How to ask for a ranking. Absent if this kind of server cannot rank. */
   readonly rerank?: RerankDialect
+  /** How it is told which models to have in memory. Absent if nobody can tell it. */
+  readonly loads?: ModelLoads
 }
 
 /** A status with no model and no word on slots. */

@@ -1,6 +1,7 @@
 import type { CancelSignal } from './call-signal.ts'
 import {
   type BodySink,
+  type BodyStream,
   type NodeRequest,
   type NodeResponse,
   type RequestBody,
@@ -34,6 +35,7 @@ export class Call {
   /** Where the bytes of the answer go, once it has begun. */
   sink: BodySink | null = null
   body: RequestBody | undefined
+  readonly stream: BodyStream | undefined
   readonly signal: CancelSignal
   /** Whose connections may carry it. */
   readonly isolationKey: string
@@ -51,6 +53,7 @@ export class Call {
     private readonly reject: (error: unknown) => void,
   ) {
     this.body = request.body
+    this.stream = request.stream
     this.signal = request.signal
     this.isolationKey = request.isolationKey ?? noIsolationKey
     this.once = request.once === true

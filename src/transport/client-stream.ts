@@ -1,33 +1,33 @@
 import type { BodyFlow } from './transport.ts'
 
 /** Of text, UTF-16 units. */
-const sizeOf = (text: string | undefined) => text?.length ?? 0
+const sizeOf = (piece: { readonly length: number } | undefined) => piece?.length ?? 0
 
 /**
- * The client's end of a stream: what is written goes out at once, and beyond `queueMax` of unread text the node is held
+ * The client's end of a stream: what is written goes out at once, and beyond `queueMax` of what is unread the node is held
  * back until the client reads again.
  */
-export class ClientStream implements UnderlyingDefaultSource<string> {
-  /** Of texts, which Bun's server writes as UTF-8: encoding them here would copy every chunk once more. */
-  readonly stream: ReadableStream<string>
+export class ClientStream<T extends string | Uint8Array = string> implements UnderlyingDefaultSource<T> {
+  /** Of bytes, or of texts, which Bun's server writes as UTF-8: encoding them here would copy every chunk once more. */
+  readonly stream: ReadableStream<T>
   /** `performance.now()` of the last write. */
   lastWriteMs = performance.now()
   /** Since when the client reads nothing; 0 while it reads. */
   stalledAtMs = 0
   /** The node that fills this stream. */
   source: BodyFlow | null = null
-  private out: ReadableStreamDefaultController<string> | null = null
+  private out: ReadableStreamDefaultController<T> | null = null
 
-  /** `queueMax`: UTF-16 units. `gone`: the client left. */
+  /** `queueMax`: UTF-16 units, or bytes. `gone`: the client left. */
   constructor(
     queueMax: number,
     private readonly gone: () => void,
   ) {
     // The source is this itself: closures of its own would stay with each of thousands of streams.
-    this.stream = new ReadableStream<string>(this, { highWaterMark: queueMax, size: sizeOf })
+    this.stream = new ReadableStream<T>(this, { highWaterMark: queueMax, size: sizeOf })
   }
 
-  start(controller: ReadableStreamDefaultController<string>): void {
+  start(controller: ReadableStreamDefaultController<T>): void {
     this.out = controller
   }
 
@@ -35,7 +35,7 @@ export class ClientStream implements UnderlyingDefaultSource<string> {
     this.gone()
   }
 
-  write(text: string, nowMs: number): void {
+  write(text: T, nowMs: number): void {
     const { out } = this
     if (out === null) return
     try {

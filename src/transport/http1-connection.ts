@@ -11,6 +11,7 @@ import {
   ResponseParser,
   type ResponseSink,
 } from './http1-parser.ts'
+import { OutgoingStream } from './outgoing-stream.ts'
 import { encodeRequest } from './request-bytes.ts'
 import { failureOf } from './socket-failure.ts'
 import { type BodyFlow, type NodeResponse, TransportError, type TransportFailure } from './transport.ts'
@@ -56,6 +57,8 @@ export class Http1Connection implements ResponseSink, BodyFlow {
   /** `call` waits for the end of a turn. */
   private waiting = false
   private unsent: Uint8Array | null = null
+  /** A request whose body still comes. */
+  private outgoing: OutgoingStream | null = null
   /** The turn in which its last answer ended. */
   private answeredInTurn = 0
   /** The answer began before its request was sent whole. */
@@ -158,7 +161,9 @@ export class Http1Connection implements ResponseSink, BodyFlow {
     this.write(call)
   }
 
-  private write({ head, body }: Call): void {
+  private write(call: Call): void {
+    const { head, body, stream } = call
+    if (stream !== undefined) return this.writeStream(call, new OutgoingStream(stream, (bytes) => this.send(bytes)))
     const { bytes, start, end } = encodeRequest(head, body)
     const sent = this.socket?.write(bytes, start, end - start) ?? -1
     if (sent < 0) return this.lost('closed')
@@ -166,15 +171,34 @@ export class Http1Connection implements ResponseSink, BodyFlow {
     if (start + sent < end) this.unsent = Buffer.from(bytes.subarray(start + sent, end))
   }
 
+  private writeStream(call: Call, outgoing: OutgoingStream): void {
+    this.outgoing = outgoing
+    outgoing.run(call.head).then(
+      () => {
+        this.outgoing = null
+      },
+      () => this.abandon(call),
+    )
+  }
+
+  /** True when all of it is on its way. */
+  private send(bytes: Uint8Array): boolean {
+    const sent = this.socket?.write(bytes) ?? -1
+    if (sent < 0) this.lost('closed')
+    else if (sent < bytes.length) this.unsent = bytes.subarray(sent)
+    return sent >= bytes.length
+  }
+
   private drain(): void {
     if (this.unsent === null || this.socket === null) return
     const sent = this.socket.write(this.unsent)
     if (sent < 0) return this.lost('closed')
     this.unsent = sent >= this.unsent.length ? null : this.unsent.subarray(sent)
+    if (this.unsent === null) this.outgoing?.drained()
   }
 
   private data(bytes: Buffer): void {
-    const sent = !this.waiting && this.unsent === null
+    const sent = !this.waiting && this.unsent === null && this.outgoing === null
     if (this.call === null || (!sent && this.answers > 0)) return this.desynchronised()
     if (!sent) this.early = true
     try {
@@ -253,6 +277,7 @@ export class Http1Connection implements ResponseSink, BodyFlow {
     if (this.dead) return
     this.dead = true
     this.waiting = false
+    this.outgoing?.stop()
     this.socket?.terminate()
     this.port.closed(this)
     this.lost('aborted')

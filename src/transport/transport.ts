@@ -14,6 +14,8 @@ export interface NodeRequest {
   readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE'
   readonly headers?: Readonly<Record<string, string>>
   readonly body?: RequestBody
+  /** In the place of `body`, to a server that is reached directly; needs `once`, since nobody could send it again. */
+  readonly stream?: BodyStream
   /** Ends the call in whatever state it is, the node's connection included. One for each call, or not much longer-lived. */
   readonly signal: CancelSignal
   /**
@@ -29,6 +31,14 @@ export interface NodeRequest {
 export type RequestBody = string | readonly string[]
 
 export const bodyText = (body: RequestBody): string => (typeof body === 'string' ? body : body.join(''))
+
+/** A body that comes while it is sent. */
+export interface BodyStream {
+  /** Bytes; null: nobody knows yet. */
+  readonly length: number | null
+  /** The next bytes; null at the end. Where it rejects, the call ends as if it were aborted. */
+  next(): Promise<Uint8Array | null>
+}
 
 /** One answer. Its body is read once, by `read` or `text`, or given up by `discard`. */
 export interface NodeResponse {

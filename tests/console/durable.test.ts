@@ -80,7 +80,8 @@ describe.skipIf(!hasBrowser)('jobs, money and audit as they are', () => {
         await show('Money')
         await page.getByText(`every one of ${proof.entries} entries adds up`).waitFor()
         await page.getByText(/^No blockchain is configured/).waitFor()
-        await page.getByRole('row', { name: /^reader/ }).waitFor()
+        const balances = page.getByRole('group', { name: 'Balances of customers' })
+        await balances.getByRole('row', { name: /^reader/ }).waitFor()
         const { batches } = await read<PayoutBatchList>('/v1/admin/payout-batches')
         expect(batches.map(({ batch_id, payout_count, status }) => [batch_id, payout_count, status])).toEqual([
           [work.batchId, 2, 'created'],
@@ -107,6 +108,7 @@ describe.skipIf(!hasBrowser)('jobs, money and audit as they are', () => {
         const verdict = page.locator('.verdict', { hasText: 'Risk' })
         for (const action of risk.review_actions) expect(await verdict.textContent()).toContain(action)
         await verdict.getByText('review', { exact: true }).waitFor()
+        await page.getByRole('link', { name: 'Policy' }).click()
         await page.locator('.blockers').waitFor()
         expect(await page.locator('.blockers li').allTextContents()).toEqual(
           policy.production_blocked_by.map((blocker) => blocker.replaceAll('_', ' ')),

@@ -100,6 +100,59 @@ describe.skipIf(!hasBrowser)('§32: the requests, in the console', () => {
   )
 
   test(
+    'a request has a statechart, filled from its record; a picture fits and zooms; instances are filtered',
+    async () => {
+      const console = await openConsole(browser, pool.gateway.url)
+      const { page } = console
+      await console.signIn(pool.gateway.tokens.viewer)
+      await pool.chat(models[1])
+      await pool.chat(models[2])
+      const asked = await newest()
+      await page.evaluate(`location.hash = '#requests/${asked?.request_id}'`)
+      await page.getByRole('link', { name: 'Its statechart' }).click()
+      await page.locator('[data-state="settled.served"].lit').waitFor()
+      const visited = await page.locator('.history-state').allTextContents()
+      expect(visited).toEqual(['settled.served', 'streaming', 'trying', 'queued'])
+      const picture = page.locator('.picture')
+      const width = () => picture.locator('svg').evaluate((svg) => svg.getBoundingClientRect().width)
+      await page.getByRole('button', { name: 'Fit' }).click()
+      const fit = await width()
+      expect(
+        await picture.evaluate((box) => [box.scrollHeight - box.clientHeight, box.scrollWidth - box.clientWidth]),
+      ).toEqual([0, 0])
+      await page.getByRole('button', { name: 'Actual size' }).click()
+      const actual = await width()
+      await page.getByRole('button', { name: 'Larger' }).click()
+      expect((await width()) / actual).toBeCloseTo(1.25, 1)
+      expect(fit).toBeLessThan(await width())
+      const listed = page.getByRole('group', { name: 'List of instances' }).getByRole('listitem')
+      await page.getByLabel('State', { exact: true }).selectOption('settled.failed')
+      await page.waitForFunction(
+        "[...document.querySelectorAll('.instance-state')].every(s => s.innerText === 'settled.failed')",
+      )
+      expect(await listed.count()).toBe(1)
+      await page.getByLabel('State', { exact: true }).selectOption('settled')
+      await page.getByLabel('Node, name or id').fill('studio')
+      await page.waitForFunction(
+        "[...document.querySelectorAll('.instance-name')].every(s => s.innerText === 'mistral-small')",
+      )
+      await page.getByLabel('Age').selectOption('still for a day')
+      await page.getByText('None fits.').waitFor()
+      await (await pool.mixture().done).body?.cancel()
+      // The newest request is one with a receipt again.
+      await pool.chat(models[0])
+      const { mixtures } = await pool.gateway.admin<{ mixtures: { request_id: string }[] }>('GET', '/v1/admin/mixtures')
+      await page.evaluate(`location.hash = '#statecharts/mixture/${mixtures[0]?.request_id}'`)
+      await page.getByText('3 of 3 experts answered; at least 2 had to').waitFor()
+      expect(await page.locator('.sub-calls li').first().innerText()).toMatch(/expert llama-3.3-70b ok weight 1,/)
+      expect(await console.violations()).toEqual([])
+      expect(console.faults).toEqual([])
+      await console.close()
+    },
+    slowMs,
+  )
+
+  test(
     '§29: what the first token was expected to cost on each node, and what was in its cache',
     async () => {
       for (const at of [1, 2] as const) pool.nodes[at]?.setModels([models[at], 'shared'])

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { Ledger } from '../../src/actors/money/ledger.ts'
+import { requestsKeptMax } from '../../src/actors/requests/request-ring.ts'
 import { createLog } from '../../src/log.ts'
 import { waitFor } from '../support/gateways/gateway.ts'
 import { expectBooksBalance } from '../support/money/ledger.ts'
@@ -13,6 +14,8 @@ const seed = Number(process.env.SOAK_SEED ?? 1)
 const clients = 24
 /** Of the whole: code is compiled, caches and pools fill. */
 const warmUpShare = 1 / 6
+/** The gateway keeps its last requests and why they went where they went: first those lists are filled. */
+const fillRequests = requestsKeptMax + 2_000
 const slopeMibPerHourMax = 1
 /** In less time a slope is warm-up and chance: it is printed and not judged. */
 const judgedFromMinutes = 20
@@ -117,6 +120,7 @@ test(
   `${minutes} minutes of everything, with kills: memory and descriptors flat, books balance, no process left`,
   async () => {
     const lengthMs = minutes * minuteMs
+    await SoakLoad.fill(pool, clients, fillRequests)
     const load = new SoakLoad(pool, clients, seed)
     const beganMs = performance.now()
     const samples: Sample[] = []

@@ -72,6 +72,12 @@ withBrowser(
     const answer = chat.locator('.live-responses-table .response-col_description pre').first()
     await answer.waitFor()
     expect(await answer.textContent()).toContain('chat.completion')
+    // A stream is seen before it has ended: the node stops after its second piece, and says no more.
+    node.setFaults({ kind: 'stall', afterChunks: 2 })
+    await chat.locator('.body-param textarea').fill(JSON.stringify({ ...body, stream: true }))
+    await chat.locator('.btn.execute').click()
+    await chat.getByRole('log', { name: 'The stream as it comes' }).getByText('fake-1').waitFor()
+    node.clearFaults()
     expect(faults).toEqual([])
     const stored = await page.evaluate('JSON.stringify([localStorage, sessionStorage, document.cookie])')
     expect(String(stored)).not.toContain(key)

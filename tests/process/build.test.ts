@@ -5,6 +5,7 @@ import { join, resolve } from 'node:path'
 import { bundleAgent } from '../../src/actors/agents/agent-bundle.ts'
 import { bundleConsole } from '../../src/actors/console/console-page.ts'
 import { drawCharts } from '../../src/actors/console/statecharts.ts'
+import { bundleVerifyPage } from '../../src/actors/console/verify-page.ts'
 import { startFakeNode } from '../../src/fake-node/fake-node.ts'
 import type { MachineList } from '../../src/protocol/wire/admin/inspect.ts'
 import { newToken, sha256Hex } from '../../src/secrets.ts'
@@ -148,6 +149,8 @@ test('§23: the built program serves the console and the statecharts that the ch
       const { status } = await fetch(`${gateway.url}/console/assets/${name}`)
       expect({ name, status }).toEqual({ name, status: 404 })
     }
+    const proofs = await (await fetch(`${gateway.url}/verify`)).text()
+    expect(proofs).toBe(new TextDecoder().decode((await bundleVerifyPage()).get('index.html')))
     const { machines } = await gateway.admin<MachineList>('GET', '/v1/admin/machines')
     const drawn = await drawCharts()
     expect(machines.map(({ machine, title, about, svg }) => ({ machine, title, about, svg }))).toEqual(

@@ -1,4 +1,5 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test'
+import { createAnthropic } from '@ai-sdk/anthropic'
 import { createOpenAI } from '@ai-sdk/openai'
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible'
 import { APICallError, generateText, jsonSchema, type LanguageModel, Output, stepCountIs, streamText, tool } from 'ai'
@@ -21,8 +22,11 @@ afterAll(async () => {
 })
 afterEach(() => {
   node.clearFaults()
-  node.setAnswer({ reasoning: null })
+  node.setAnswer({ reasoning: null, chunks: 5, intervalMs: 0 })
 })
+
+// It would warn of models that it does not know.
+globalThis.AI_SDK_LOG_WARNINGS = false
 
 const whole = 'fake-0 fake-1 fake-2 fake-3 fake-4 '
 const prompt = 'hello there'
@@ -42,6 +46,8 @@ const providers: readonly (readonly [name: string, model: (id: string, key?: str
       }).chatModel(id),
   ],
   ['@ai-sdk/openai .chat', (id, key = customer.key) => createOpenAI({ baseURL: baseURL(), apiKey: key }).chat(id)],
+  ['@ai-sdk/openai', (id, key = customer.key) => createOpenAI({ baseURL: baseURL(), apiKey: key })(id)],
+  ['@ai-sdk/anthropic', (id, key = customer.key) => createAnthropic({ baseURL: baseURL(), apiKey: key })(id)],
 ]
 
 /** What `look` is asked for by the fake node. */
@@ -58,7 +64,15 @@ function lookTool(given: Look[]) {
     },
   })
 }
-const svcOf = (value: unknown) => (value as { svc?: Record<string, string> } | undefined)?.svc
+interface Told {
+  readonly svc?: Record<string, string>
+  /** Where the events of a response have it. */
+  readonly response?: Told
+}
+function svcOf(value: unknown): Record<string, string> | undefined {
+  const told = value as Told | undefined
+  return told?.svc ?? told?.response?.svc
+}
 
 describe.each(providers.map((row) => [...row] as const))('%s', (name, model) => {
   test('whole: text, usage, finish reason, our metadata and the request id', async () => {
@@ -115,7 +129,14 @@ describe.each(providers.map((row) => [...row] as const))('%s', (name, model) => 
       required: ['echo'],
       additionalProperties: false,
     })
-    const { output } = await generateText({ model: model('m'), prompt, output: Output.object({ schema }) })
+    // For a model that it does not know, this provider would rather force a call of a tool.
+    const providerOptions = { anthropic: { structuredOutputMode: 'outputFormat' } }
+    const { output } = await generateText({
+      model: model('m'),
+      prompt,
+      output: Output.object({ schema }),
+      providerOptions,
+    })
     expect(output).toEqual({ echo: prompt })
     expect(lastBody().response_format).toMatchObject({ type: 'json_schema' })
   })
@@ -126,15 +147,15 @@ describe.each(providers.map((row) => [...row] as const))('%s', (name, model) => 
     const streamed = streamText({ model: model('m'), prompt })
     await streamed.consumeStream()
     expect([result.text, await streamed.text]).toEqual([whole, whole])
-    // Only this provider knows the field.
-    if (name !== '@ai-sdk/openai-compatible') return
+    // OpenAI's own providers do not know the field, or look for summaries.
+    if (name.startsWith('@ai-sdk/openai') && name !== '@ai-sdk/openai-compatible') return
     expect([result.reasoningText, await streamed.reasoningText]).toEqual(['let me think', 'let me think'])
   })
 
   const refusals: readonly (readonly [string, () => Parameters<typeof generateText>[0], number, boolean])[] = [
     ['401', () => ({ model: model('m', 'nonsense'), prompt }), 401, false],
     ['404', () => ({ model: model('unknown'), prompt }), 404, false],
-    ['400', () => ({ model: model('m'), prompt, temperature: 5 }), 400, false],
+    ['400', () => ({ model: model('m'), prompt, topP: 5 }), 400, false],
     ['403', () => ({ model: model('hidden'), prompt }), 403, false],
   ]
   test.each(refusals.map((row) => [...row] as const))('%s', async (_name, options, status, retryable) => {
@@ -167,6 +188,20 @@ describe.each(providers.map((row) => [...row] as const))('%s', (name, model) => 
   test('what may be retried is, and succeeds', async () => {
     node.setFaults({ kind: 'status429', times: 1, retryAfterS: 1 })
     expect((await generateText({ model: model('m'), prompt, maxRetries: 1 })).text).toBe(whole)
+  })
+
+  test('a client that leaves stops the node', async () => {
+    node.setAnswer({ chunks: 1_000, intervalMs: 20 })
+    const aborted = node.nextAbort()
+    const leaving = new AbortController()
+    const { fullStream } = streamText({ model: model('m'), prompt, abortSignal: leaving.signal })
+    const parts: string[] = []
+    for await (const { type } of fullStream) {
+      parts.push(type)
+      if (type === 'text-delta') leaving.abort()
+    }
+    expect(parts.at(-1)).toBe('abort')
+    expect((await aborted).outcome).toBe('aborted')
   })
 
   const faults: readonly (readonly [string, Fault])[] = [
@@ -210,12 +245,12 @@ async function bothErrors(options: Parameters<typeof generateText>[0]): Promise<
     (error: unknown) => error,
   )
   const streamed: unknown[] = []
-  const { model, prompt: asked, maxRetries, temperature } = options
+  const { model, prompt: asked, maxRetries, topP } = options
   const result = streamText({
     model,
     prompt: String(asked),
     ...(maxRetries === undefined ? {} : { maxRetries }),
-    ...(temperature === undefined ? {} : { temperature }),
+    ...(topP === undefined ? {} : { topP }),
     onError: ({ error }) => void streamed.push(error),
   })
   await result.consumeStream()

@@ -251,6 +251,7 @@ function allowed(metadata: AuditMetadata): AuditMetadata {
     result: metadata.result,
     reason_missing: metadata.reason_missing,
     node_state: metadata.node_state,
+    model: metadata.model,
   }
   return Object.fromEntries(Object.entries(kept).filter(([, value]) => value !== undefined))
 }

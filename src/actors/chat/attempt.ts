@@ -165,6 +165,14 @@ export class Attempt implements InFlightCall {
     return this.refusedBy(null, content) ?? this.failure(failure, { cause: 'server_error', keyId: this.keyId })
   }
 
+  /** The client's own request broke off on its way to the node. */
+  failedByRequest(problem: Problem): AttemptFailure {
+    const { code } = problem
+    this.span?.end(code)
+    this.release({ kind: 'neutral' })
+    return { code, failover: false, problem }
+  }
+
   /** The node is well, and does not serve this request; another would not either, but for one with a larger context. */
   private refusedBy(status: number | null, body: string): AttemptFailure | null {
     const { upstreamModelId, modelId, contextLength } = this.route

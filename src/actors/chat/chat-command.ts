@@ -22,6 +22,8 @@ export interface ChatCommand<B extends InferenceRequest = InferenceRequest> {
   readonly idempotencyKey: string | null
   /** `X-SVC-Nonce`: the receipt shall commit to what was sent and answered (§31). */
   readonly clientNonce: string | null
+  /** `X-SVC-Session`; null: none was sent. */
+  readonly session: string | null
   /** Without the `?`. */
   readonly query: string
   /** The one node the client wants, body and query already agreed. */
@@ -44,6 +46,8 @@ export interface ChatRecorder {
 export type ChatAnswer = { readonly headers: Readonly<Record<string, string>> } & (
   | { readonly kind: 'whole'; readonly body: string }
   | { readonly kind: 'stream'; readonly stream: ReadableStream<string> }
+  /** The node's own bytes. */
+  | { readonly kind: 'bytes'; readonly contentType: string; readonly stream: ReadableStream<Uint8Array> }
 )
 
 /** How a request ended, for metrics and the log line; exactly one per command. */

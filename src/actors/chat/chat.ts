@@ -1,5 +1,5 @@
 import { Problem } from '../../errors.ts'
-import type { Prompt } from '../../machines/placement/blocks.ts'
+import { inSession, type Prompt } from '../../machines/placement/blocks.ts'
 import { noMatches } from '../../machines/placement/cache-view.ts'
 import { type PlacementRequest, place } from '../../machines/rules/placement.ts'
 import type { Route } from '../../machines/rules/routing.ts'
@@ -13,6 +13,7 @@ import type { ChatAnswer, ChatCommand } from './chat-command.ts'
 import { dispatch, refusal } from './dispatch.ts'
 import { type ChatPort, Exchange } from './exchange.ts'
 import { Parts } from './parts.ts'
+import { tryPassed } from './passed-answer.ts'
 import { Relay } from './relay.ts'
 import { StreamOwner, tryStream } from './stream-answer.ts'
 import { tryWhole } from './whole-answer.ts'
@@ -27,6 +28,8 @@ export interface Chat {
 }
 
 const noHeaders = {}
+/** Of a longer `prompt_cache_key` nothing is made: it is a hint. UTF-16 units. */
+const cacheKeyUnitsMax = 1_024
 const noProfiles: ReadonlySet<string> = new Set()
 const hashBlock = (text: string, seed: bigint) => Bun.hash.wyhash(text, seed)
 
@@ -43,7 +46,7 @@ function placementRequest(exchange: Exchange, prompt: Prompt | null): PlacementR
     access: command.access,
     pin: command.pin,
     profileId: body.svc?.model_profile_id ?? null,
-    ownOnly: false,
+    ownOnly: command.operation.ownOnly === true,
     exclude: noProfiles,
     freeOnly: false,
     prompt,
@@ -171,12 +174,21 @@ async function joined(exchange: Exchange, parts: Parts): Promise<string> {
   return text
 }
 
+/** What placement compares. A hint of the client's stands before all that can be seen of the prompt (§28). */
+function promptFor(exchange: Exchange): Prompt | null {
+  const { operation, body, access, session } = exchange.command
+  const prompt = operation.prompt(access.customerId, exchange.modelId() ?? body.model, body, hashBlock)
+  if (prompt === null) return null
+  const key = session ?? (body as { readonly prompt_cache_key?: unknown }).prompt_cache_key
+  const usable = typeof key === 'string' && key !== '' && key.length <= cacheKeyUnitsMax
+  return usable ? inSession(prompt, access.customerId, key, hashBlock) : prompt
+}
+
 async function run(exchange: Exchange): Promise<ChatAnswer> {
   const { command, table, port } = exchange
-  const { operation, body, access } = command
+  const { operation, body } = command
   checkPolicy(command)
-  const pooled = (table.byModel.get(body.model)?.length ?? 0) > 1
-  const prompt = pooled ? operation.prompt(access.customerId, exchange.modelId() ?? body.model, body, hashBlock) : null
+  const prompt = (table.byModel.get(body.model)?.length ?? 0) > 1 ? promptFor(exchange) : null
   const request = placementRequest(exchange, prompt)
   const free = unasked(exchange, request)
   if (free !== null) return free
@@ -190,6 +202,10 @@ async function run(exchange: Exchange): Promise<ChatAnswer> {
     port.ticker.add(exchange)
     const parts = operation.parts === undefined ? null : Parts.of(exchange, request)
     exchange.parts = parts
+    if (operation.passes === true) {
+      const tried = (route: Route) => tryPassed(exchange, route, bodyFor(exchange, route, ceiling))
+      return { kind: 'bytes', headers, ...(await dispatch(exchange, request, tried)) }
+    }
     if (parts !== null) return { kind: 'whole', body: await joined(exchange, parts), headers }
     const answer = await dispatchWhole(exchange, request, ceiling)
     return { kind: 'whole', body: answer.body, headers }

@@ -1,7 +1,7 @@
 import type { NewReceipt } from '../../db/queries/money/receipts.ts'
 import type { FailedTry } from '../../db/queries/requests/request-records.ts'
 import type { ProblemCode } from '../../errors.ts'
-import { newId, ulid } from '../../ids.ts'
+import { newId, type RequestId, ulid } from '../../ids.ts'
 import type { Work } from '../../machines/placement/reading.ts'
 import type { Route, RoutingTable } from '../../machines/rules/routing.ts'
 import type { ChunkIdentity } from '../../protocol/chat/chunk-rewriter.ts'
@@ -12,6 +12,7 @@ import { Binding } from '../../protocol/receipts/binding.ts'
 import type { ChatMetadata } from '../../protocol/wire/inference/chat.ts'
 import { CallSignal } from '../../transport/call-signal.ts'
 import type { Admission, Limits } from '../limits/limits.ts'
+import type { CallStart } from '../telemetry/tracing.ts'
 import { Attempt, type AttemptFailure } from './attempt.ts'
 import type { ChatCommand } from './chat-command.ts'
 import type { Dispatched, DispatchPort } from './dispatch.ts'
@@ -93,8 +94,15 @@ export class Exchange implements Ticking, Dispatched {
     this.attempts++
     const callId = this.attempts === 1 ? command.requestId : newId('req')
     this.attempt = new Attempt(port.router, route, callId, command.access.keyId ?? '', this.work, timed)
-    if (command.span != null) this.attempt.span = command.span.call(route.modelId)
+    if (command.span != null) this.attempt.span = command.span.call(this.traced(route, callId))
     return this.attempt
+  }
+
+  /** What a trace says of a call: the name that its operator gave a node, never an id or an address. */
+  private traced({ modelId: model, nodeId }: Route, requestId: RequestId): CallStart {
+    const { operation, body } = this.command
+    const name = this.port.router.nodeName(nodeId)
+    return { operation: operation.name, model, requestId, nodeName: name === nodeId ? null : name, body }
   }
 
   /** A call that did not serve the request: rare, so that only such a request has a list. */

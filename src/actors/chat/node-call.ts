@@ -51,15 +51,19 @@ export function callNode(exchange: Exchange, attempt: Attempt, body: UpstreamBod
     attempt.abort('node_lost')
     return Promise.reject(new TransportError('aborted'))
   }
+  const { form } = body
+  const contentType = form?.contentType ?? 'application/json'
   return transport.fetch(body.path, {
     method: 'POST',
     headers:
       route.agent !== null
         ? agentHeaders(exchange, attempt)
-        : { 'content-type': 'application/json', [headers.nodeRequestId]: callId },
-    body: body.forModel(route.upstreamModelId),
+        : { 'content-type': contentType, [headers.nodeRequestId]: callId },
+    ...(form === undefined
+      ? { body: body.forModel(route.upstreamModelId) }
+      : { stream: form.open(route.upstreamModelId) }),
     signal,
-    once: exchange.sentOnce,
+    once: exchange.sentOnce || form !== undefined,
     isolationKey: command.access.customerId,
   })
 }

@@ -1,3 +1,4 @@
+import type { BunPlugin } from 'bun'
 import { brand } from '../../brand.ts'
 import { embeddedFolder, programFile } from '../../host/program-files.ts'
 import { strategyNames } from '../../machines/mixture/strategies/registry.ts'
@@ -7,8 +8,8 @@ export interface PageFile {
   readonly type: string
 }
 
-/** The files of the operators' console. They are made at the first request and then kept. */
-export interface ConsolePage {
+/** The files of one page. They are made at the first request and then kept. */
+export interface PageFiles {
   html(): Promise<PageFile>
   /** Finds a file by its name, which contains a hash of its content. Returns null if there is no such file. */
   asset(name: string): Promise<PageFile | null>
@@ -27,45 +28,72 @@ const typeOf = (name: string) => types[name.split('.').at(-1) ?? ''] ?? 'applica
 
 const page = 'index.html'
 
-/** All files of the page by name, from this checkout; `index.html` with the names of the others and of the brand filled in. */
-export async function bundleConsole(): Promise<ReadonlyMap<string, Uint8Array<ArrayBuffer>>> {
+export type Files = ReadonlyMap<string, Uint8Array<ArrayBuffer>>
+
+export interface PageSource {
+  /** Scripts and styles, by their paths. */
+  readonly entries: readonly string[]
+  readonly html: string
+  /** Filled into the page for `%name%`, beside the names of its script and style. */
+  readonly values: Readonly<Record<string, string>>
+  /** Files that stand for packages in the page. */
+  readonly instead?: Readonly<Record<string, string>>
+}
+
+const standIns = (instead: Readonly<Record<string, string>>): BunPlugin => ({
+  name: 'stand-ins',
+  setup: (build) => {
+    for (const [name, path] of Object.entries(instead)) {
+      build.onResolve({ filter: new RegExp(`^${name}$`) }, () => ({ path }))
+    }
+  },
+})
+
+/** All files of a page by name, from this checkout. */
+export async function bundlePage(source: PageSource): Promise<Map<string, Uint8Array<ArrayBuffer>>> {
   const made = await Bun.build({
-    entrypoints: [pathOf('main.tsx'), pathOf('console.css')],
+    entrypoints: [...source.entries],
     target: 'browser',
     format: 'esm',
     minify: true,
     naming: '[name]-[hash].[ext]',
     define: { 'process.env.NODE_ENV': '"production"' },
+    plugins: [standIns(source.instead ?? {})],
   })
-  if (!made.success) throw new Error('the console was not built')
+  if (!made.success) throw new Error('a page was not built')
   const files = new Map<string, Uint8Array<ArrayBuffer>>()
   for (const output of made.outputs) {
     files.set(output.path.split('/').at(-1) ?? '', new Uint8Array(await output.arrayBuffer()))
   }
   const named = (ending: string) => [...files.keys()].find((name) => name.endsWith(ending)) ?? ''
-  const values: Readonly<Record<string, string>> = {
-    brand,
-    strategies: strategyNames.join(' '),
-    js: named('.js'),
-    css: named('.css'),
-  }
-  const template = await Bun.file(pathOf(page)).text()
+  const values: Readonly<Record<string, string>> = { ...source.values, js: named('.js'), css: named('.css') }
+  const template = await Bun.file(source.html).text()
   files.set(page, new TextEncoder().encode(template.replaceAll(/%(\w+)%/g, (_, name: string) => values[name] ?? '')))
+  return files
+}
+
+export async function bundleConsole(): Promise<Files> {
+  const files = await bundlePage({
+    entries: [pathOf('main.tsx'), pathOf('console.css')],
+    html: pathOf(page),
+    values: { brand, strategies: strategyNames.join(' ') },
+  })
   files.set('icon.svg', await Bun.file(pathOf('icon.svg')).bytes())
   return files
 }
 
-async function filesOfConsole(): ReturnType<typeof bundleConsole> {
-  const built = embeddedFolder(builtConsole)
-  if (built.size === 0) return bundleConsole()
-  const read = [...built].map(async ([name, file]) => [name, await Bun.file(file).bytes()] as const)
+async function filesOf(built: string, bundle: () => Promise<Files>): Promise<Files> {
+  const embedded = embeddedFolder(built)
+  if (embedded.size === 0) return bundle()
+  const read = [...embedded].map(async ([name, file]) => [name, await Bun.file(file).bytes()] as const)
   return new Map(await Promise.all(read))
 }
 
-export function createConsolePage(): ConsolePage {
-  let building: ReturnType<typeof bundleConsole> | null = null
+/** `built`: the folder in a built program, which has the files already. */
+export function createPage(built: string, bundle: () => Promise<Files>): PageFiles {
+  let building: Promise<Files> | null = null
   const file = async (name: string): Promise<PageFile | null> => {
-    building ??= filesOfConsole().catch((error: unknown) => {
+    building ??= filesOf(built, bundle).catch((error: unknown) => {
       building = null
       throw error
     })
@@ -75,7 +103,7 @@ export function createConsolePage(): ConsolePage {
   return {
     html: async () => {
       const html = await file(page)
-      if (html === null) throw new Error('the console has no page')
+      if (html === null) throw new Error('a page without its html')
       return html
     },
     asset: (name) => (name === page ? Promise.resolve(null) : file(name)),

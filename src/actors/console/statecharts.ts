@@ -1,6 +1,7 @@
+import { createHash } from 'node:crypto'
 import type { ElkNode } from 'elkjs/lib/elk-api'
 import { descriptors } from '../../host/descriptors.ts'
-import { embeddedFile } from '../../host/program-files.ts'
+import { embeddedFile, programFile } from '../../host/program-files.ts'
 import { type ChartGraph, chartGraph } from '../../machines/charts/chart-graph.ts'
 import { charts } from '../../machines/charts/registry.ts'
 import { layoutRequest } from './statechart-layout.ts'
@@ -9,6 +10,7 @@ import { statechartSvg } from './statechart-svg.ts'
 export interface DrawnChart {
   readonly title: string
   readonly about: string
+  readonly recorded: boolean
   readonly graph: ChartGraph
   /** For the console, which adds the colours. */
   readonly svg: string
@@ -45,22 +47,62 @@ function layout(worker: Worker, request: ElkNode): Promise<ElkNode> {
   })
 }
 
-/** Draws the charts from this checkout. It takes a second or two in its own thread. */
-export async function drawCharts(): Promise<readonly DrawnChart[]> {
-  descriptors.lend(workerDescriptors)
-  const worker = new Worker(new URL('./statechart-layout-worker.ts', import.meta.url).href)
-  try {
-    const drawn: DrawnChart[] = []
-    for (const { machine, title, about } of charts) {
-      const graph = chartGraph(machine)
-      const picture = await layout(worker, layoutRequest(graph))
-      const draw = (standalone: boolean) => statechartSvg(graph, picture, { title: `${title}: ${about}`, standalone })
-      drawn.push({ title, about, graph, svg: draw(false), standaloneSvg: draw(true) })
-    }
-    return drawn
-  } finally {
-    worker.terminate()
+/** A layout that was made before, and of what. */
+export interface KeptLayout {
+  /** SHA-256 of the request to elkjs, hexadecimal. */
+  readonly of: string
+  readonly picture: ElkNode
+}
+export type KeptLayouts = Readonly<Record<string, KeptLayout>>
+
+/** Written by `scripts/chart-pictures.ts`, so that the first opening waits for no layout. */
+export const keptLayoutsFile = programFile('src/actors/console/statechart-layouts.json')
+
+/** elkjs repeats its options and its own marks, which nobody draws. */
+const drawnMembers: ReadonlySet<string> = new Set(
+  'id x y width height children edges sections startPoint endPoint bendPoints labels'.split(' '),
+)
+const withoutOptions = (picture: ElkNode) =>
+  JSON.parse(
+    JSON.stringify(picture, (key, value) =>
+      key === '' || /^\d+$/.test(key) || drawnMembers.has(key) ? value : undefined,
+    ),
+  ) as ElkNode
+
+/** Lays out what is not among `kept`. It takes a second or two in its own thread, which starts when it is needed. */
+export async function layOutCharts(kept: KeptLayouts): Promise<KeptLayouts> {
+  let worker: Worker | null = null
+  const start = () => {
+    descriptors.lend(workerDescriptors)
+    return new Worker(new URL('./statechart-layout-worker.ts', import.meta.url).href)
   }
+  const layouts: Record<string, KeptLayout> = {}
+  try {
+    for (const { machine } of charts) {
+      const request = layoutRequest(chartGraph(machine))
+      const of = createHash('sha256').update(JSON.stringify(request)).digest('hex')
+      const known = kept[machine.id]
+      if (known?.of === of) layouts[machine.id] = known
+      else {
+        worker ??= start()
+        layouts[machine.id] = { of, picture: withoutOptions(await layout(worker, request)) }
+      }
+    }
+    return layouts
+  } finally {
+    worker?.terminate()
+  }
+}
+
+/** Draws the charts from this checkout. `kept`: layouts that were made before. */
+export async function drawCharts(kept?: KeptLayouts): Promise<readonly DrawnChart[]> {
+  const layouts = await layOutCharts(kept ?? ((await Bun.file(keptLayoutsFile).json()) as KeptLayouts))
+  return charts.map(({ machine, title, about, recorded = false }) => {
+    const graph = chartGraph(machine)
+    const picture = layouts[machine.id]?.picture ?? { id: '' }
+    const draw = (standalone: boolean) => statechartSvg(graph, picture, { title: `${title}: ${about}`, standalone })
+    return { title, about, recorded, graph, svg: draw(false), standaloneSvg: draw(true) }
+  })
 }
 
 async function allCharts(): Promise<readonly DrawnChart[]> {

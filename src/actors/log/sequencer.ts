@@ -51,6 +51,8 @@ const headsEveryMs = minuteMs
 /** Payout batches are looked for so often, though nothing else moved. */
 const idleEveryMs = 10 * secondMs
 const stopWaitMs = 10 * secondMs
+/** Old checkpoints are looked for each time that so many entries have come. */
+const pruneEvery = 4_096
 /** A fence that a slow transaction holds is looked at again after, ms. */
 const fenceWaitMs = 20
 
@@ -190,6 +192,7 @@ class GroupSequencer implements Sequencer {
     await rows.saveLogState(tx, { ...state, ...reached, headsAt, size, root: Buffer.from(root) })
     const note = signedNote(checkpointText({ origin: state.origin, size, root }), state.origin, keys)
     await rows.saveCheckpoint(tx, state.origin, size, note)
+    if (Math.floor(size / pruneEvery) > Math.floor(state.size / pruneEvery)) await rows.pruneCheckpoints(tx)
     return { note, more }
   }
 

@@ -99,11 +99,12 @@ export function recordOf(report: MixtureReport, strategy: string, command: Mixtu
   const latencyMs = performance.now() - command.startedMs
   const endedAtMs = Date.now()
   const degraded = report.end.kind === 'succeeded' && traceOf(report)?.degraded === true
-  const experts = subCallsOf(report).map(({ role, model, result: { status, call } }): SubCallRecord => {
+  const experts = subCallsOf(report).map(({ role, model, result: { status, call } }, at): SubCallRecord => {
     const metered = isMetered(call) ? call : null
     return {
       role,
       model,
+      weight: role === 'expert' ? (report.config?.experts[at]?.weight ?? null) : null,
       status,
       nodeId: call?.nodeId ?? '',
       requestId: call?.requestId ?? null,
@@ -119,6 +120,7 @@ export function recordOf(report: MixtureReport, strategy: string, command: Mixtu
     outcome: outcomeOf(report, degraded),
     code: report.end.kind === 'failed' ? report.end.problem.code : null,
     degraded,
+    minExperts: report.config?.minExperts ?? null,
     startedAtMs: Math.round(endedAtMs - latencyMs),
     endedAtMs,
     latencyMs: Math.round(latencyMs),

@@ -13,6 +13,8 @@ export type MixtureOutcome = 'succeeded' | 'degraded' | 'quorum_not_met' | 'refu
 export interface SubCallRecord {
   readonly role: SubCallRole
   readonly model: string
+  /** null: the aggregator has none. */
+  readonly weight: number | null
   readonly status: SubCallStatus
   /** Empty if no node was called. */
   readonly nodeId: string
@@ -32,6 +34,8 @@ export interface MixtureRecord {
   /** The code of the refusal or failure. */
   readonly code: ProblemCode | null
   readonly degraded: boolean
+  /** The quorum. null: refused before its configuration was read. */
+  readonly minExperts: number | null
   /** Unix ms. */
   readonly startedAtMs: number
   readonly endedAtMs: number

@@ -59,7 +59,7 @@ export class MixtureRun {
     private readonly port: MixturePort,
     readonly command: MixtureCommand,
   ) {
-    this.span = command.span?.mixture() ?? null
+    this.span = command.span?.mixture(command.requestId) ?? null
   }
 
   /** The mixture counts as one request for rate and concurrency. */

@@ -62,6 +62,7 @@ export class SubCall {
       clientNonce: null,
       signal: this.controller.signal,
       span,
+      session: null,
       recorder: {
         record: ({ model, nodeId, latencyMs, ttftMs, queueMs, cachePercent, usage }) =>
           port.subCall({

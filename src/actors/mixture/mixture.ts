@@ -98,8 +98,10 @@ export class Mixtures {
       this.finish(command, 500, new Problem('internal_error'), null)
       throw error
     }
-    run.span?.end(report.end.kind === 'failed' ? report.end.problem.code : null)
-    this.remember(report, command)
+    const record = this.remember(report, command)
+    const code = report.end.kind === 'failed' ? report.end.problem.code : null
+    if (record === null) run.span?.end(code)
+    else run.span?.endMixture(record, code)
     if (!isSucceeded(report)) throw this.refusal(report, command)
     return this.answer(report, run)
   }
@@ -158,12 +160,13 @@ export class Mixtures {
   }
 
   /** Forgets a configuration whose strategy we do not know, so that nobody can fill the metrics with names. */
-  private remember(report: MixtureReport, command: MixtureCommand): void {
+  private remember(report: MixtureReport, command: MixtureCommand): MixtureRecord | null {
     const strategy = report.config?.strategy ?? null
-    if (!isStrategyName(strategy)) return
+    if (!isStrategyName(strategy)) return null
     const record = recordOf(report, strategy, command)
     this.options.records.record(record)
     this.options.counted(strategy, record.outcome)
+    return record
   }
 
   private refusal(report: MixtureReport, command: MixtureCommand): Error {

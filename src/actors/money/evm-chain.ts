@@ -65,7 +65,7 @@ export class SettlementPackagesError extends Error {
 }
 
 /** viem is large, so it is installed and loaded only if a blockchain is configured. */
-async function loadViem() {
+export async function loadViem() {
   try {
     const [viem, accounts] = await Promise.all([import('viem'), import('viem/accounts')])
     return { viem, accounts }

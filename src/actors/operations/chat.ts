@@ -20,8 +20,8 @@ function refuseChoices({ n, max_tokens: most, max_completion_tokens: alias }: Ch
   }
 }
 
-/** The first operation, and what those that are translated to it share with it. */
-export const chat: Operation<ChatRequest> = {
+/** What chat shares with the operations that are translated to it: all but a receipt bound to what its client wrote. */
+export const asChat: Operation<ChatRequest> = {
   name: 'chat',
   path: '/chat/completions',
   summary: 'Complete a chat',
@@ -31,7 +31,6 @@ export const chat: Operation<ChatRequest> = {
   modality: 'chat',
   byAgents: true,
   receiptKind: 'hosted_chat',
-  bindable: true,
   envelope: 'openai',
   generates: true,
   idPrefix: 'chatcmpl-',
@@ -51,3 +50,6 @@ export const chat: Operation<ChatRequest> = {
   writeWhole: (identity, { choices }, { usage, metadata }) => completionText(identity, choices, usage, metadata),
   writer: (identity, _body, bound) => (bound ? new BoundRewriter(identity) : new ChunkRewriter(identity)),
 }
+
+/** The first operation. */
+export const chat: Operation<ChatRequest> = { ...asChat, bindable: true }

@@ -3,13 +3,13 @@ import { chatOfMessages } from '../../protocol/dialects/messages/request.ts'
 import { MessagesStream } from '../../protocol/dialects/messages/stream.ts'
 import type { ChatRequest } from '../../protocol/wire/inference/chat.ts'
 import { MessagesRequest } from '../../protocol/wire/inference/messages.ts'
-import { chat } from './chat.ts'
+import { asChat } from './chat.ts'
 import type { Operation } from './operation.ts'
 import { readRequestBody, refuseRouting } from './request-body.ts'
 
 /** Anthropic's Messages: a chat for the node, and theirs for the client. */
 export const messages: Operation<ChatRequest> = {
-  ...chat,
+  ...asChat,
   name: 'messages',
   path: '/messages',
   summary: 'Create a message',

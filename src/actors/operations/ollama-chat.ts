@@ -3,14 +3,14 @@ import { chatOfOllama } from '../../protocol/dialects/ollama/request.ts'
 import { OllamaStream } from '../../protocol/dialects/ollama/stream.ts'
 import type { ChatRequest } from '../../protocol/wire/inference/chat.ts'
 import { OllamaChatRequest } from '../../protocol/wire/inference/ollama.ts'
-import { chat } from './chat.ts'
+import { asChat } from './chat.ts'
 import { ollamaPlace, refuseIdle } from './ollama-place.ts'
 import type { Operation } from './operation.ts'
 import { readRequestBody, refuseRouting } from './request-body.ts'
 
 /** Ollama's chat: a chat for the node, and lines of JSON for the client. */
 export const ollamaChat: Operation<ChatRequest> = {
-  ...chat,
+  ...asChat,
   ...ollamaPlace,
   name: 'ollama_chat',
   path: '/chat',

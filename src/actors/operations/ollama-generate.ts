@@ -3,14 +3,14 @@ import { chatOfPrompt } from '../../protocol/dialects/ollama/request.ts'
 import { OllamaStream } from '../../protocol/dialects/ollama/stream.ts'
 import type { ChatRequest } from '../../protocol/wire/inference/chat.ts'
 import { OllamaGenerateRequest } from '../../protocol/wire/inference/ollama.ts'
-import { chat } from './chat.ts'
+import { asChat } from './chat.ts'
 import { ollamaPlace, refuseIdle } from './ollama-place.ts'
 import type { Operation } from './operation.ts'
 import { readRequestBody, refuseFilled, refuseRouting } from './request-body.ts'
 
 /** Ollama's answer to one prompt: a chat of one message for the node. */
 export const ollamaGenerate: Operation<ChatRequest> = {
-  ...chat,
+  ...asChat,
   ...ollamaPlace,
   name: 'ollama_generate',
   path: '/generate',

@@ -7,6 +7,8 @@ import type { PromptEstimate } from '../../protocol/chat/token-estimate.ts'
 import type { TokenUsage } from '../../protocol/chat/token-usage.ts'
 import type { UpstreamBody } from '../../protocol/chat/upstream-request.ts'
 import type { Envelope } from '../../protocol/json/problem-response.ts'
+import type { FormBody } from '../../protocol/media/form-body.ts'
+import type { FormRules } from '../../protocol/media/form-filter.ts'
 import type { ChatRouting } from '../../protocol/wire/inference/chat.ts'
 import type { Modality } from '../../protocol/wire/nodes/agent.ts'
 import type { HostedKind } from '../../protocol/wire/work-kinds.ts'
@@ -19,6 +21,11 @@ export interface InferenceRequest {
   readonly max_tokens?: number | null
   readonly max_completion_tokens?: number | null
   readonly svc?: ChatRouting
+}
+
+/** A request that comes as a form, and names its model. */
+export interface SentForm extends InferenceRequest {
+  readonly form: FormBody
 }
 
 /** A node's whole answer by allow-list, as far as all operations share it. */
@@ -106,8 +113,14 @@ export interface Operation<B extends InferenceRequest = InferenceRequest> {
   readonly generates: boolean
   /** Of the ids of its answers. */
   readonly idPrefix: string
-  /** Throws a `Problem`, in a fixed order, before anything is taken or asked. */
-  read(text: string): B
+  /** Only one's own nodes serve it. */
+  readonly ownOnly?: true
+  /** Its request is a form, of which this is read. */
+  readonly form?: FormRules
+  /** The node's answer is passed on as it comes, and not read. */
+  readonly passes?: true
+  /** Throws a `Problem`, in a fixed order, before anything is taken or asked. `sent`: where the request is a form. */
+  read(text: string, sent?: SentForm): B
   /** The body as the text that everything behind the door works with; absent: as the client wrote it. */
   written?(body: B): string
   /** The whole answer to a request for which no node has to be asked; null: one has. */

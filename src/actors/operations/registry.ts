@@ -1,6 +1,7 @@
 import { chat } from './chat.ts'
 import { completions } from './completions.ts'
 import { embeddings } from './embeddings.ts'
+import { imageEdits, imageGenerations } from './images.ts'
 import { messages } from './messages.ts'
 import { ollamaChat } from './ollama-chat.ts'
 import { ollamaEmbed } from './ollama-embed.ts'
@@ -9,9 +10,23 @@ import { ollamaGenerate } from './ollama-generate.ts'
 import type { Operation } from './operation.ts'
 import { rerank } from './rerank.ts'
 import { responses } from './responses.ts'
+import { speech } from './speech.ts'
+import { transcriptions, translations } from './speech-to-text.ts'
 
 /** Every kind of inference that the gateway serves. */
-export const operations: readonly Operation[] = [chat, completions, embeddings, messages, responses, rerank]
+export const operations: readonly Operation[] = [
+  chat,
+  completions,
+  embeddings,
+  messages,
+  responses,
+  rerank,
+  transcriptions,
+  translations,
+  speech,
+  imageGenerations,
+  imageEdits,
+]
 
 /** Of Ollama's interface, on its own listener. */
 export const ollamaOperations: readonly Operation[] = [ollamaChat, ollamaGenerate, ollamaEmbed, ollamaEmbeddings]

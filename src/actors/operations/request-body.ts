@@ -18,6 +18,15 @@ function refuseForeignKeys(body: Json): void {
   if (isObject(body.svc)) refuseKeys(body.svc, 'svc.', unpinnedKeys)
 }
 
+/** Why no request may name this at its top level; null: it may. */
+export function foreignKeyProblem(name: string): Problem | null {
+  if ((privateJobKeys as readonly string[]).includes(name)) {
+    return new Problem('private_job_payload_not_allowed', { param: name })
+  }
+  const targets = (targetingKeys as readonly string[]).includes(name)
+  return targets ? new Problem('direct_node_targeting_not_allowed', { param: name }) : null
+}
+
 function refuseKeys(place: Json, prefix: string, forbiddenTargets: readonly string[]): void {
   for (const job of privateJobKeys) {
     if (job in place) throw new Problem('private_job_payload_not_allowed', { param: prefix + job })

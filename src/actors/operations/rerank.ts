@@ -92,6 +92,8 @@ function join(answers: readonly WholeAnswer[]): RerankAnswer {
 export const rerank: Operation<PooledRerankRequest> = {
   name: 'rerank',
   path: '/rerank',
+  // The last is where Cohere's second client asks, which is given the gateway's address without a path.
+  bases: ['/v1/api', '/v1', '/v2'],
   summary: 'Rank documents',
   description: 'As Cohere and Jina have it: documents by their relevance to a query, best first, with scores in 0–1.',
   schema: PooledRerankRequest,
@@ -109,6 +111,7 @@ export const rerank: Operation<PooledRerankRequest> = {
     refuseLargeTexts(body)
     refuseRankFields(body)
     refuseFields(body, ['stream'], 'a ranking has no stream')
+    refuseFields(body, ['max_tokens_per_doc', 'max_chunks_per_doc'], 'documents are ranked whole')
     return body
   },
   estimate,

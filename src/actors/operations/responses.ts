@@ -3,13 +3,13 @@ import { echoed } from '../../protocol/dialects/responses/echo.ts'
 import { chatOfResponses, type ResponsesChat } from '../../protocol/dialects/responses/request.ts'
 import { ResponsesStream } from '../../protocol/dialects/responses/stream.ts'
 import { ResponsesRequest } from '../../protocol/wire/inference/responses.ts'
-import { chat } from './chat.ts'
+import { asChat } from './chat.ts'
 import type { Operation } from './operation.ts'
 import { readRequestBody, refuseRouting } from './request-body.ts'
 
 /** OpenAI's Responses without their store: a chat for the node, and theirs for the client. */
 export const responses: Operation<ResponsesChat> = {
-  ...chat,
+  ...asChat,
   name: 'responses',
   path: '/responses',
   summary: 'Create a response',

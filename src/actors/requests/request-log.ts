@@ -15,6 +15,7 @@ import { dayMs, hourMs } from '../../time.ts'
 import { GroupWriter } from '../durable/group-writer.ts'
 import { RequestRing } from './request-ring.ts'
 import { type FinishedRequest, rowOf } from './request-row.ts'
+import { readTraffic, sumRequests, type Traffic, type TrafficOf } from './request-traffic.ts'
 
 export type { RequestFilter, RequestPlace, RequestRecord } from '../../db/queries/requests/request-records.ts'
 
@@ -43,6 +44,8 @@ export class RequestLog {
   private readonly writer: GroupWriter<FinishedRequest>
   private readonly now: () => number
   private timer: ReturnType<typeof setInterval> | null = null
+  private summing: Promise<void> | null = null
+  private readonly ending = new AbortController()
 
   constructor(private readonly options: RequestLogOptions) {
     const { db, log, flushMs } = options
@@ -68,6 +71,8 @@ export class RequestLog {
   /** Writes what waits. */
   async stop(): Promise<void> {
     if (this.timer !== null) clearInterval(this.timer)
+    this.ending.abort()
+    await this.summing
     await this.writer.stop()
   }
 
@@ -89,8 +94,25 @@ export class RequestLog {
   async list(filter: RequestFilter, after: RequestPlace | null, limit: number): Promise<readonly RequestRecord[]> {
     const { db, days } = this.options
     if (days === 0) return this.ring.list(filter, after, limit)
-    await within(flushWaitMs, this.writer.flush()).catch(() => {})
+    await this.flush()
     return listRequestRecords(db, filter, after, limit)
+  }
+
+  /** What a range came to, and the one before it (Unix ms). null: the database keeps no requests. */
+  async traffic(range: { readonly fromMs: number; readonly toMs: number }, of: TrafficOf): Promise<Traffic | null> {
+    const { db, days } = this.options
+    if (days === 0) return null
+    await this.flush()
+    return readTraffic(db, range, of)
+  }
+
+  /** How many days are kept. */
+  get days(): number {
+    return this.options.days
+  }
+
+  private async flush(): Promise<void> {
+    await within(flushWaitMs, this.writer.flush()).catch(() => {})
   }
 
   /** One more day than asked for is there in part: today's. */
@@ -107,6 +129,20 @@ export class RequestLog {
       await this.keep(new Date(this.now()))
     } catch (error) {
       this.options.log.warn('request_records_days', { failure: failureName(error) })
+    }
+    this.summing ??= this.sum().finally(() => {
+      this.summing = null
+    })
+  }
+
+  /** After an upgrade or a long stop there are many hours: the start does not wait for them. */
+  private async sum(): Promise<void> {
+    const { db, days, log } = this.options
+    if (days === 0) return
+    try {
+      await sumRequests(db, this.now(), this.now() - days * dayMs, this.ending.signal)
+    } catch (error) {
+      log.warn('request_sums', { failure: failureName(error) })
     }
   }
 }

@@ -1,5 +1,6 @@
 import type { AnyActorRef, InspectionEvent, StateValue } from 'xstate'
 import { failureName, type Log } from '../../log.ts'
+import { stateName } from '../../machines/charts/state-name.ts'
 import { type Transition, TransitionRing } from './transition-ring.ts'
 
 /** Instances of one machine. */
@@ -26,13 +27,6 @@ export interface Inspector {
 
 /** Charts whose transitions are logged at `info`; the others at `debug`. */
 const loggedMachines: ReadonlySet<string> = new Set(['node', 'router'])
-
-export function stateName(value: StateValue): string {
-  if (typeof value === 'string') return value
-  return Object.entries(value)
-    .map(([key, child]) => (child === undefined ? key : `${key}.${stateName(child)}`))
-    .join(',')
-}
 
 interface MachineSnapshotLike {
   readonly value: StateValue

@@ -5,7 +5,9 @@ import { failureName, type Log } from '../../log.ts'
 
 export interface SpanAttribute {
   readonly key: string
-  readonly value: string | number | readonly string[]
+  readonly value: string | number | boolean | readonly string[]
+  /** A number of the type `double`, whole or not. */
+  readonly double?: true
 }
 
 export interface FinishedSpan {
@@ -69,14 +71,15 @@ function decoded(text: string): string {
   }
 }
 
-function otlpValue(value: SpanAttribute['value']): object {
+function otlpValue({ value, double }: SpanAttribute): object {
   if (typeof value === 'string') return { stringValue: value }
-  if (typeof value === 'number') return { intValue: String(value) }
+  if (typeof value === 'boolean') return { boolValue: value }
+  if (typeof value === 'number') return double === true ? { doubleValue: value } : { intValue: String(value) }
   return { arrayValue: { values: value.map((stringValue) => ({ stringValue })) } }
 }
 
 const otlpAttributes = (attributes: readonly SpanAttribute[]) =>
-  attributes.map(({ key, value }) => ({ key, value: otlpValue(value) }))
+  attributes.map((attribute) => ({ key: attribute.key, value: otlpValue(attribute) }))
 const nanoseconds = (ms: number) => String(BigInt(Math.round(ms * 1_000)) * 1_000n)
 
 function otlpSpan(span: FinishedSpan): object {

@@ -86,6 +86,10 @@ class SoleNode implements Router {
     return this.current
   }
 
+  nodeName(): null {
+    return null
+  }
+
   transport(): NodeTransport {
     return this.way
   }
@@ -150,7 +154,13 @@ export function createRehearsal(
       log,
       chat,
       tracing: null,
-      requests: { write: () => {}, find: () => Promise.resolve(null), list: () => Promise.resolve([]) },
+      requests: {
+        write: () => {},
+        find: () => Promise.resolve(null),
+        list: () => Promise.resolve([]),
+        traffic: () => Promise.resolve(null),
+        days: 0,
+      },
       access: {
         gatewayKey: (token) => (token === key ? access : null),
         customer: () => null,

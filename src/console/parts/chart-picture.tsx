@@ -2,6 +2,7 @@ import { useSignalEffect } from '@preact/signals'
 import { useLayoutEffect, useRef } from 'preact/hooks'
 import type { Machine } from '../../protocol/wire/admin/inspect.ts'
 import { moved } from '../state/live.ts'
+import { widthOf, type Zoom } from './chart-picture-zoom.tsx'
 import { count } from './format.ts'
 import { Frame } from './frame.tsx'
 
@@ -10,8 +11,7 @@ const isWithin = (state: string, around: string) => around === '' || state === a
 
 interface PictureProps {
   readonly machine: Machine
-  /** Whether the picture has its original size instead of the width of the page. */
-  readonly actual: boolean
+  readonly zoom: Zoom
   /** Live instances by state. */
   readonly counts: ReadonlyMap<string, number>
   /** The state of the chosen instance, and its earlier states. */
@@ -45,6 +45,19 @@ function flash(frame: Element, from: string | null, to: string): void {
   }
 }
 
+/** The share of the window's height that the picture takes at most, as in the style sheet, and what surrounds it, px. */
+const heightShare = 0.76
+const padding = 26
+
+function size(frame: HTMLElement, zoom: Zoom): void {
+  const svg = frame.querySelector('svg')
+  const around = frame.parentElement
+  if (svg === null || around === null) return
+  const place = { width: around.clientWidth - padding, height: innerHeight * heightShare - padding }
+  const width = widthOf(svg, zoom, place)
+  svg.style.width = width === null ? '' : `${Math.floor(width)}px`
+}
+
 /** The distance between what is lit and the edge of the visible part, px. */
 const litMargin = 6
 /** The smallest scroll distance. The chart's name at the beginning stays visible if possible. */
@@ -66,22 +79,25 @@ function showLit(frame: HTMLElement): void {
 /** The picture as the gateway drew it, alive: numbers on the states, the chosen instance lit, what moves flashes. */
 export function ChartPicture(props: PictureProps) {
   const frame = useRef<HTMLDivElement>(null)
-  const { machine, lit, actual } = props
+  const { machine, lit, zoom } = props
   useLayoutEffect(() => {
     if (frame.current !== null) frame.current.innerHTML = machine.svg
   }, [machine.svg])
+  useLayoutEffect(() => {
+    if (frame.current !== null) size(frame.current, zoom)
+  }, [machine.svg, zoom])
   useLayoutEffect(() => {
     if (frame.current !== null) mark(frame.current, props)
   })
   useLayoutEffect(() => {
     if (lit !== null && frame.current !== null) showLit(frame.current)
-  }, [lit, actual])
+  }, [lit, zoom])
   useSignalEffect(() => {
     for (const { machine: id, from, to } of moved.value)
       if (frame.current !== null && id === machine.machine) flash(frame.current, from, to)
   })
   return (
-    <Frame label={`Picture of the statechart ${machine.title}`} kind={actual ? 'picture actual' : 'picture'}>
+    <Frame label={`Picture of the statechart ${machine.title}`} kind={zoom === 'width' ? 'picture' : 'picture sized'}>
       <div ref={frame} />
     </Frame>
   )

@@ -29,17 +29,24 @@ export const clockTime = (iso: string): string => {
 export const shortTime = (iso: string): string =>
   Date.now() - Date.parse(iso) < 86_400_000 ? clock.format(new Date(iso)) : day.format(new Date(iso))
 
-const weiPerEther = 10n ** 18n
+/** How many digits of wei make one, and how many of them are shown. */
+export const units = { ETH: [18, 6], gwei: [9, 3], wei: [0, 0] } as const
+export type Unit = keyof typeof units
 
-/** Exact wei as a decimal of 18 places, cut after six: for the eye; the exact number stands in the title. */
-export function ether(wei: string): string {
+/** Exact wei in a unit, cut after the digits that an eye takes in; the exact number stands in the title. */
+export function inUnit(wei: string, unit: Unit): string {
+  const [digits, shown] = units[unit]
   const amountWei = BigInt(wei)
-  const fraction = String(amountWei % weiPerEther)
-    .padStart(18, '0')
-    .slice(0, 6)
+  const one = 10n ** BigInt(digits)
+  const fraction = String(amountWei % one)
+    .padStart(digits, '0')
+    .slice(0, shown)
     .replace(/0+$/, '')
-  const text = `${(amountWei / weiPerEther).toLocaleString('en')}${fraction === '' ? '' : `.${fraction}`}`
-  return text === '0' && amountWei > 0n ? '< 0.000001' : text
+  const text = `${(amountWei / one).toLocaleString('en')}${fraction === '' ? '' : `.${fraction}`}`
+  return text === '0' && amountWei > 0n ? `< ${(0.1 ** shown).toFixed(shown)}` : text
 }
+
+/** In the unit of figures that stand alone. */
+export const ether = (wei: string): string => inUnit(wei, 'ETH')
 
 export const shortId = (id: string): string => (id.length <= 16 ? id : `${id.slice(0, 8)}…${id.slice(-4)}`)

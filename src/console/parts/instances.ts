@@ -4,8 +4,8 @@ export interface InstanceSource {
   /** Member of the answer that holds the rows, and of a row that holds the id of the chart's actor. */
   readonly list: string
   readonly id: string
-  /** Member with the state; null where only the chart knows it. */
-  readonly state: string | null
+  /** Member with the state, or how the row says it; null where only the chart knows it. */
+  readonly state: string | ((row: Row) => string) | null
   /** States that are written past the chart: where the row says one, no transition tells it. */
   readonly pastChart?: readonly string[]
   /** Member with a name for people. */
@@ -15,6 +15,14 @@ export interface InstanceSource {
 /** By machine: a line per chart. */
 export const instanceSources: Readonly<Record<string, InstanceSource>> = {
   node: { path: '/v1/admin/nodes?limit=1000', list: 'nodes', id: 'node_id', state: 'state', name: 'name' },
+  request: {
+    path: '/v1/admin/requests?limit=200',
+    list: 'requests',
+    id: 'request_id',
+    state: ({ status, code }) =>
+      status === 499 ? 'settled.left' : Number(status) >= 400 || code !== null ? 'settled.failed' : 'settled.served',
+    name: 'model',
+  },
   mixture: { path: '/v1/admin/mixtures?limit=200', list: 'mixtures', id: 'request_id', state: null, name: 'strategy' },
   'private-job': {
     path: '/v1/admin/jobs?limit=200',
@@ -41,6 +49,10 @@ export interface Instance {
   readonly state: string
   /** Of the last transition in memory; null: it rests since before. */
   readonly at: string | null
+  /** When it last moved, as far as anybody knows. */
+  readonly since: string | null
+  /** Ids of the nodes that it has to do with. */
+  readonly nodes: readonly string[]
 }
 
 const textOf = (row: Row, member: string | null | undefined): string | null => {
@@ -53,6 +65,22 @@ export function rowsOf(answer: Row, source: InstanceSource): readonly Row[] {
   return Array.isArray(rows) ? rows : []
 }
 
+/** What a row may call the moment when it last moved, latest first. */
+const momentMembers = ['state_since', 'completed_at', 'delivered_at', 'ended_at', 'last_attempt_at', 'at', 'created_at']
+
+function sinceOf(row: Row): string | null {
+  const member = momentMembers.find((each) => textOf(row, each) !== null)
+  return textOf(row, member)
+}
+
+function nodesOf(row: Row): readonly string[] {
+  const calls = Array.isArray(row.experts) ? (row.experts as readonly Row[]) : []
+  const ids = [row, ...calls].map((each) => textOf(each, 'node_id'))
+  return ids.filter((id) => id !== null)
+}
+
+const stateOf = (row: Row, { state }: InstanceSource) => (typeof state === 'function' ? state(row) : textOf(row, state))
+
 /** One that moved last stands first; what only rests comes after, as the rows come. */
 export function instancesOf(
   transitions: readonly { readonly id: string; readonly to: string; readonly at: string }[],
@@ -64,14 +92,49 @@ export function instancesOf(
   for (const { id, to, at } of transitions) {
     if (found.has(id)) continue
     const row = byId.get(id)
-    const rests = row === undefined ? null : textOf(row, source?.state)
+    const rests = row === undefined || source === undefined ? null : stateOf(row, source)
     const state = rests !== null && source?.pastChart?.includes(rests) === true ? rests : to
-    found.set(id, { id, state, at, name: row === undefined ? null : textOf(row, source?.name) })
+    const name = row === undefined ? null : textOf(row, source?.name)
+    found.set(id, { id, state, at, since: at, name, nodes: row === undefined ? [] : nodesOf(row) })
   }
   for (const [id, row] of byId) {
-    const state = textOf(row, source?.state)
+    const state = source === undefined ? null : stateOf(row, source)
     if (id === null || state === null || found.has(id)) continue
-    found.set(id, { id, state, at: null, name: textOf(row, source?.name) })
+    found.set(id, { id, state, at: null, since: sinceOf(row), name: textOf(row, source?.name), nodes: nodesOf(row) })
   }
   return [...found.values()]
+}
+
+export interface InstanceFilter {
+  /** Empty: any. */
+  readonly state: string
+  /** At least, or where negative at most, so long since it moved, ms; 0: any. */
+  readonly ageMs: number
+  /** A part of the name or id of a node, or of the instance. */
+  readonly text: string
+}
+
+export const anyInstance: InstanceFilter = { state: '', ageMs: 0, text: '' }
+
+export function filtered(
+  instances: readonly Instance[],
+  { state, ageMs, text }: InstanceFilter,
+  nodeNames: ReadonlyMap<string, string>,
+  nowMs: number,
+): readonly Instance[] {
+  const sought = text.trim().toLowerCase()
+  return instances.filter((instance) => {
+    if (state !== '' && instance.state !== state && !instance.state.startsWith(`${state}.`)) return false
+    const age = instance.since === null ? Number.POSITIVE_INFINITY : nowMs - Date.parse(instance.since)
+    if (ageMs > 0 && age < ageMs) return false
+    if (ageMs < 0 && age > -ageMs) return false
+    if (sought === '') return true
+    const words = [
+      instance.id,
+      instance.name ?? '',
+      ...instance.nodes,
+      ...instance.nodes.map((id) => nodeNames.get(id) ?? ''),
+    ]
+    return words.some((word) => word.toLowerCase().includes(sought))
+  })
 }

@@ -1,10 +1,8 @@
-import { useState } from 'preact/hooks'
 import type { AdminModelList } from '../../protocol/wire/admin/admin.ts'
 import { ActButton } from '../actions/act-button.tsx'
 import { editModel, type Model, removeEntry } from '../actions/model-acts.ts'
 import { count, nothing } from '../parts/format.ts'
-import { Frame } from '../parts/frame.tsx'
-import { inOrder, More, type Order, SearchField, SortHead, useNarrow } from '../parts/narrow.tsx'
+import { type Column, LongTable } from '../parts/long-table.tsx'
 import { Pill } from '../parts/small.tsx'
 import { Empty, Part } from '../parts/states.tsx'
 import { Wei } from '../parts/wei.tsx'
@@ -32,76 +30,60 @@ export function Models() {
   )
 }
 
-const values: Readonly<Record<string, (model: Model) => string | number | null>> = {
-  model: ({ id }) => id,
-  nodes: ({ nodes }) => nodes,
-  ready: ({ nodes_ready }) => nodes_ready,
-  context: ({ served_context_length, context_length }) => served_context_length ?? context_length,
-}
-
-function ModelTable({ models }: { models: readonly Model[] }) {
-  const [order, setOrder] = useState<Order>({ by: 'ready', down: true })
-  const sorted = inOrder(models, order.down, values[order.by] ?? (() => null))
-  const narrow = useNarrow(sorted, ({ id, name, aliases }) => [id, name ?? '', ...aliases].join(' '))
-  const head = { order, set: setOrder }
-  return (
-    <>
-      <SearchField what="models" narrow={narrow} />
-      <Frame label="Models">
-        <table class="cards">
-          <thead>
-            <tr>
-              <SortHead name="Model" by="model" {...head} />
-              <th scope="col">Aliases</th>
-              <SortHead name="Nodes" by="nodes" number {...head} />
-              <SortHead name="Ready" by="ready" number {...head} />
-              <SortHead name="Context" by="context" number {...head} />
-              <th scope="col" class="number">
-                Price in / out
-              </th>
-              <th scope="col">
-                <span class="visually-hidden">Actions</span>
-              </th>
-            </tr>
-          </thead>
-          <tbody>
-            {narrow.rows.map((model) => (
-              <ModelRow key={model.id} model={model} />
-            ))}
-          </tbody>
-        </table>
-      </Frame>
-      <More narrow={narrow} />
-    </>
-  )
-}
-
 const Price = ({ wei }: { wei: string | null }) => (wei === null ? <>free</> : <Wei wei={wei} />)
+const contextOf = (model: Model) => model.served_context_length ?? model.context_length
 
-function ModelRow({ model }: { model: Model }) {
-  const context = model.served_context_length ?? model.context_length
-  return (
-    <tr>
-      <th scope="row">
-        {model.id} {!model.in_catalogue && <span class="muted">no entry</span>}
-      </th>
-      <td data-label="Aliases">{model.aliases.length === 0 ? nothing : model.aliases.join(', ')}</td>
-      <td data-label="Nodes" class="number">
-        {count(model.nodes)}
-      </td>
-      <td data-label="Ready" class="number">
-        {model.nodes_ready === 0 ? <Pill tone="warn" text="none" /> : count(model.nodes_ready)}
-      </td>
-      <td data-label="Context" class="number">
-        {context === null ? nothing : count(context)}
-      </td>
-      <td data-label="Price in / out" class="number">
+const columns: readonly Column<Model>[] = [
+  {
+    title: 'Model',
+    by: ({ id }) => id,
+    show: ({ id, in_catalogue }) => (
+      <>
+        {id} {!in_catalogue && <span class="muted">no entry</span>}
+      </>
+    ),
+  },
+  { title: 'Aliases', show: ({ aliases }) => (aliases.length === 0 ? nothing : aliases.join(', ')) },
+  { title: 'Nodes', number: true, by: ({ nodes }) => nodes, show: ({ nodes }) => count(nodes) },
+  {
+    title: 'Ready',
+    number: true,
+    by: ({ nodes_ready: ready }) => ready,
+    show: ({ nodes_ready: ready }) => (ready === 0 ? <Pill tone="warn" text="none" /> : count(ready)),
+  },
+  {
+    title: 'Context',
+    number: true,
+    by: contextOf,
+    show: (model) => {
+      const context = contextOf(model)
+      return context === null ? nothing : count(context)
+    },
+  },
+  {
+    title: 'Price in / out',
+    number: true,
+    show: (model) => (
+      <>
         <Price wei={model.prompt_token_price_wei} /> / <Price wei={model.completion_token_price_wei} />
-      </td>
-      <td class="actions">
+      </>
+    ),
+  },
+]
+
+const ModelTable = ({ models }: { models: readonly Model[] }) => (
+  <LongTable
+    label="Models"
+    rows={models}
+    keyOf={({ id }) => id}
+    textOf={({ id, name, aliases }) => [id, name ?? '', ...aliases].join(' ')}
+    columns={columns}
+    first={{ title: 'Ready', falling: true }}
+    actions={(model) => (
+      <>
         <ActButton act={editModel(model)} on={model.id} label="Edit" />
         {model.in_catalogue && <ActButton act={removeEntry(model)} on={model.id} />}
-      </td>
-    </tr>
-  )
-}
+      </>
+    )}
+  />
+)

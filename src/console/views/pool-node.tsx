@@ -77,7 +77,7 @@ export function NodeRow({ node }: { node: Node }) {
   const now = useNow()
   const details = `details-${node.node_id}`
   return (
-    <tbody class={node.state === 'revoked' ? 'gone' : ''}>
+    <tbody class={node.state === 'revoked' ? 'gone' : ''} data-row={node.node_id}>
       <tr>
         <th scope="row">
           <button
@@ -147,6 +147,12 @@ function Facts({ node }: { node: Node }) {
           <Id id={node.node_id} />{' '}
           <a href={`#statecharts/node/${node.node_id}`}>
             Statechart<span class="visually-hidden"> of {node.name}</span>
+          </a>{' '}
+          <a href={`#audit/approvals?target_id=${node.node_id}`}>
+            Who changed it<span class="visually-hidden">: {node.name}</span>
+          </a>{' '}
+          <a href={`#requests?node_id=${node.node_id}`}>
+            Requests<span class="visually-hidden"> of {node.name}</span>
           </a>
         </dd>
       </div>

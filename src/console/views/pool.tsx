@@ -4,18 +4,18 @@ import { ActButton } from '../actions/act-button.tsx'
 import { addNode, enrolNode } from '../actions/node-acts.ts'
 import { amount, count, duration } from '../parts/format.ts'
 import { Frame } from '../parts/frame.tsx'
-import { inOrder, More, type Order, SearchField, SortHead, useNarrow } from '../parts/narrow.tsx'
+import { type Column, fits, Gap, Search, SortHead, type Sorting, sorted } from '../parts/long-table.tsx'
 import { byNeed, merged, modelsOf, occupancyOf, speedOf, ttftOf } from '../parts/node-facts.ts'
 import { Figure } from '../parts/small.tsx'
 import { Empty, Part } from '../parts/states.tsx'
+import { useVirtual } from '../parts/virtual.ts'
 import { liveNodes } from '../state/live.ts'
 import { useLoad } from '../state/load.ts'
 import { mayAct } from '../state/session.ts'
+import { PoolModels } from './pool-models.tsx'
 import { NodeRow } from './pool-node.tsx'
 
 const rowsEveryMs = 30_000
-/** A shorter list is read faster than searched. */
-const searchFrom = 8
 
 function Summary({ nodes }: { nodes: readonly Node[] }) {
   const { inFlight, slots } = occupancyOf(nodes)
@@ -89,6 +89,7 @@ export function Pool() {
             <>
               <Summary nodes={nodes} />
               <NodeTable nodes={nodes} />
+              <PoolModels nodes={nodes} />
             </>
           )
         }}
@@ -97,47 +98,55 @@ export function Pool() {
   )
 }
 
-const sortable: Readonly<Record<string, (node: Node) => string | number | null>> = {
-  node: ({ name }) => name,
-  state: ({ state }) => state,
-  load: ({ in_flight }) => in_flight,
-  first: ttftOf,
-  speed: speedOf,
-}
+/** Nodes with problems stand first until somebody sorts. */
+const columns: readonly Column<Node>[] = [
+  { title: 'Node', by: ({ name }) => name, show: ({ name }) => name },
+  { title: 'State', by: ({ state }) => state, show: ({ state }) => state },
+  { title: 'Models', by: (node) => modelsOf(node).length, show: () => null },
+  { title: 'In flight', by: ({ in_flight }) => in_flight, show: () => null },
+  { title: 'First token', number: true, by: ttftOf, show: () => null },
+  { title: 'Tokens/s', number: true, by: speedOf, show: () => null },
+]
+const rowGuessPx = 45
 
 function NodeTable({ nodes }: { nodes: readonly Node[] }) {
-  const [order, setOrder] = useState<Order | null>(null)
-  const sorted = order === null ? nodes : inOrder(nodes, order.down, sortable[order.by] ?? (() => null))
-  const narrow = useNarrow(sorted, (node) =>
-    [node.name, node.node_id, node.state, ...modelsOf(node).map(({ model }) => model)].join(' '),
+  const [sought, seek] = useState('')
+  const [sorting, sort] = useState<Sorting>({ title: '', falling: false })
+  const textOf = (node: Node) =>
+    [node.name, node.node_id, node.state, ...modelsOf(node).map((each) => each.model)].join(' ')
+  const found = sorted(
+    nodes.filter((node) => fits(textOf(node), sought)),
+    columns,
+    sorting,
   )
-  const head = { order, set: setOrder }
+  const virtual = useVirtual<HTMLTableElement>(
+    found.map((node) => node.node_id),
+    rowGuessPx,
+  )
   return (
     <>
-      {nodes.length > searchFrom && <SearchField what="nodes" narrow={narrow} />}
+      <Search label="Find a node or model" value={sought} change={seek} shown={found.length} all={nodes.length} />
       <Frame label="Nodes">
-        <table class="nodes">
-          <caption class="visually-hidden">{order === null ? 'Nodes, those with problems first' : 'Nodes'}</caption>
+        <table class="nodes" ref={virtual.list}>
+          <caption class="visually-hidden">Nodes, those with problems first</caption>
           <thead>
             <tr>
-              <SortHead name="Node" by="node" {...head} />
-              <SortHead name="State" by="state" {...head} />
-              <th scope="col">Models</th>
-              <SortHead name="In flight" by="load" number {...head} />
-              <SortHead name="First token" by="first" number {...head} />
-              <SortHead name="Tokens/s" by="speed" number {...head} />
+              {columns.map(({ title, number }) => (
+                <SortHead key={title} title={title} number={number} sorting={sorting} sort={sort} />
+              ))}
               <th scope="col">Trouble</th>
               <th scope="col">
                 <span class="visually-hidden">Actions</span>
               </th>
             </tr>
           </thead>
-          {narrow.rows.map((node) => (
+          <Gap px={virtual.before} />
+          {found.slice(virtual.first, virtual.end).map((node) => (
             <NodeRow key={node.node_id} node={node} />
           ))}
+          <Gap px={virtual.after} />
         </table>
       </Frame>
-      <More narrow={narrow} />
     </>
   )
 }

@@ -1,13 +1,13 @@
 import type { ComponentType } from 'preact'
-import { Audit } from './audit.tsx'
+import { Audit } from './audit/audit.tsx'
 import { Customers } from './customers/customers.tsx'
 import { Jobs } from './jobs.tsx'
 import { Models } from './models.tsx'
-import { Money } from './money.tsx'
+import { Money } from './money/money.tsx'
 import { Pool } from './pool.tsx'
 import { Requests } from './requests/requests.tsx'
-import { Statecharts } from './statecharts.tsx'
-import { Traffic } from './traffic.tsx'
+import { Statecharts } from './statecharts/statecharts.tsx'
+import { Traffic } from './traffic/traffic.tsx'
 import { TryIt } from './try-it.tsx'
 
 export interface View {

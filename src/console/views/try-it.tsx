@@ -1,4 +1,5 @@
 import { useEffect, useState } from 'preact/hooks'
+import { Choice } from '../parts/choice.tsx'
 import { Refusal } from '../state/api.ts'
 import { gatewayKey, modelsFor } from '../state/conversation.ts'
 import { placeOf } from '../state/place.ts'
@@ -56,19 +57,7 @@ export function TryIt() {
             {why ?? 'A customer’s key. Your requests count on its account. The page does not keep the key.'}
           </p>
           <label for="model">Model</label>
-          <select
-            id="model"
-            value={model}
-            disabled={models.length === 0}
-            onChange={(e) => setChosen(e.currentTarget.value)}
-          >
-            {models.length === 0 && <option value="">none for this key yet</option>}
-            {models.map((id) => (
-              <option key={id} value={id}>
-                {id}
-              </option>
-            ))}
-          </select>
+          <Choice id="model" value={model} options={models} none="none for this key yet" choose={setChosen} />
           <MixtureForm models={models} setting={mixture} change={setMixture} />
         </form>
         <Conversation apiKey={gatewayKey.value.trim()} model={model} mixture={mixtureOf(mixture, models)} />

@@ -1,3 +1,6 @@
+import { useState } from 'preact/hooks'
+import { Choice } from '../parts/choice.tsx'
+import { fits } from '../parts/long-table.tsx'
 import { aggregates, strategies } from '../state/conversation.ts'
 
 export interface MixtureSetting {
@@ -11,6 +14,8 @@ export interface MixtureSetting {
 export const noMixture: MixtureSetting = { on: false, strategy: strategies[0] ?? '', experts: null, aggregator: '' }
 /** What is chosen before anybody has chosen; the gateway's own bound may be higher. */
 const expertsAtFirst = 3
+/** Of more, a search finds the others. */
+const expertsShownMax = 40
 
 const expertsOf = ({ experts }: MixtureSetting, models: readonly string[]) =>
   experts === null ? models.slice(0, expertsAtFirst) : experts.filter((model) => models.includes(model))
@@ -36,7 +41,11 @@ interface MixtureFormProps {
 }
 
 export function MixtureForm({ models, setting, change }: MixtureFormProps) {
+  const [sought, seek] = useState('')
   const experts = expertsOf(setting, models)
+  // Those that are chosen stay in sight, whatever is sought.
+  const found = models.filter((model) => !experts.includes(model) && fits(model, sought))
+  const listed = models.length <= expertsShownMax ? models : [...experts, ...found].slice(0, expertsShownMax)
   const toggle = (model: string, on: boolean) =>
     change({ ...setting, experts: on ? [...experts, model] : experts.filter((each) => each !== model) })
   return (
@@ -64,7 +73,15 @@ export function MixtureForm({ models, setting, change }: MixtureFormProps) {
           <fieldset>
             <legend>Experts</legend>
             {models.length === 0 && <p class="hint">The models that the key may use appear here.</p>}
-            {models.map((model) => (
+            {models.length > expertsShownMax && (
+              <input
+                type="search"
+                aria-label="Find experts"
+                value={sought}
+                onInput={(event) => seek(event.currentTarget.value)}
+              />
+            )}
+            {listed.map((model) => (
               <label key={model} class="check">
                 <input
                   type="checkbox"
@@ -78,15 +95,13 @@ export function MixtureForm({ models, setting, change }: MixtureFormProps) {
           {aggregates(setting.strategy) && (
             <>
               <label for="aggregator">Aggregator</label>
-              <select
+              <Choice
                 id="aggregator"
                 value={aggregatorOf(setting, models)}
-                onChange={(event) => change({ ...setting, aggregator: event.currentTarget.value })}
-              >
-                {models.map((model) => (
-                  <option key={model}>{model}</option>
-                ))}
-              </select>
+                options={models}
+                none="none for this key yet"
+                choose={(aggregator) => change({ ...setting, aggregator })}
+              />
             </>
           )}
         </>

@@ -89,7 +89,9 @@ export const payouts = pgTable(
     entryId: text().primaryKey(),
     nodeId: text().$type<NodeId>().notNull(),
     receiptHash: text().notNull().unique(),
-    kind: text({ enum: ['hosted_chat', 'hosted_embedding', 'hosted_rerank', 'private_job'] }).notNull(),
+    kind: text({
+      enum: ['hosted_chat', 'hosted_embedding', 'hosted_rerank', 'hosted_audio', 'hosted_image', 'private_job'],
+    }).notNull(),
     privateJobId: text(),
     amountWei: wei().notNull(),
     /** Share and fee. */

@@ -15,7 +15,9 @@ export const receipts = pgTable(
     issuer: text({ enum: ['node', 'gateway'] }).notNull(),
     requestId: text().notNull(),
     jobId: text(),
-    kind: text({ enum: ['hosted_chat', 'hosted_embedding', 'hosted_rerank', 'private_job'] }).notNull(),
+    kind: text({
+      enum: ['hosted_chat', 'hosted_embedding', 'hosted_rerank', 'hosted_audio', 'hosted_image', 'private_job'],
+    }).notNull(),
     nodeId: text().$type<NodeId>().notNull(),
     nodeClass: text().notNull(),
     runtimeId: text().$type<RuntimeId>().notNull(),

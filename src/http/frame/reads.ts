@@ -11,6 +11,8 @@ export const bodyKey = `x-${brand}-body`
 export interface DescribedBody {
   readonly schema: TSchema
   readonly required: boolean
+  /** Absent: JSON. */
+  readonly mediaType?: string
 }
 
 interface Sent {
@@ -50,8 +52,12 @@ export const readsPlainly = <S extends TSchema>({ connections }: HttpContext, sc
   readsBy(schema, ({ request }: { readonly request: Request }) => connections.body(request, readBody(request, schema)))
 
 /** Members of a route's `detail` that document what its handler reads by itself. */
-export const documented = (body: TSchema, query: QueryParameters): Record<string, unknown> => ({
-  [bodyKey]: { schema: body, required: true } satisfies DescribedBody,
+export const documented = (
+  body: TSchema,
+  query: QueryParameters,
+  mediaType = 'application/json',
+): Record<string, unknown> => ({
+  [bodyKey]: { schema: body, required: true, mediaType } satisfies DescribedBody,
   [queryKey]: query,
 })
 

@@ -1,11 +1,14 @@
 import type { Access } from '../../actors/accounts/access.ts'
 import type { ChatAnswer, ChatCommand } from '../../actors/chat/chat-command.ts'
-import type { InferenceRequest, Operation } from '../../actors/operations/operation.ts'
+import type { InferenceRequest, Operation, SentForm } from '../../actors/operations/operation.ts'
 import { pathsOf, routeOf } from '../../actors/operations/registry.ts'
 import type { ChatSample } from '../../actors/telemetry/metrics.ts'
 import { idleSeconds } from '../../listener/connection-clock.ts'
 import { eventStreamHeaders } from '../../protocol/chat/sse.ts'
 import { readJsonText } from '../../protocol/json/json-body.ts'
+import { anthropicRequestId } from '../../protocol/json/problem-response.ts'
+import { FormBody } from '../../protocol/media/form-body.ts'
+import type { FormRules } from '../../protocol/media/form-filter.ts'
 import type { ChatRequest } from '../../protocol/wire/inference/chat.ts'
 import { secondMs } from '../../time.ts'
 import type { PeerDirectory } from '../frame/client-address.ts'
@@ -18,6 +21,7 @@ import { readNonce } from './client-nonce.ts'
 import { inferenceAccess } from './inference-access.ts'
 import { InferenceLine, type InferencePlace } from './inference-line.ts'
 import { mixturePin, readPin } from './pin.ts'
+import { readSession } from './session.ts'
 
 /** Beyond the time after which a client that reads nothing is cut off by the relay, s. */
 const slowClientMarginSeconds = 15
@@ -47,8 +51,7 @@ export class InferenceDoor implements InferencePlace {
     const { base, gateway } = context
     this.route = routeOf(operation)
     this.measure = gateway.metrics.operation(this.route)
-    // Anthropic's SDKs look for the id of a request under another name.
-    const alsoId = operation.envelope === 'anthropic' ? 'request-id' : null
+    const alsoId = operation.envelope === 'anthropic' ? anthropicRequestId : null
     this.whole = new AnswerHeaders({ ...wholeHeaders, ...base }, alsoId)
     const { streamType } = operation
     const streamed = streamType === undefined ? {} : { 'content-type': streamType }
@@ -76,6 +79,7 @@ export class InferenceDoor implements InferencePlace {
       const found = inferenceAccess(context, request, line.address)
       const access = found instanceof Promise ? await found : found
       line.access = access
+      if (this.operation.form !== undefined) return await this.answerForm(request, line, access, this.operation.form)
       const text = await connections.arriving(request, readJsonText(request, gateway.config.SVC_CHAT_BODY_BYTES_MAX))
       // A model may think for minutes. From here to the answer the deadlines are ours.
       connections.lift(request)
@@ -86,9 +90,22 @@ export class InferenceDoor implements InferencePlace {
     }
   }
 
-  private commandOf(line: InferenceLine, access: Access, request: Request, text: string): ChatCommand {
+  /** A form is read while it is sent on: it has deadlines of its own. */
+  private async answerForm(request: Request, line: InferenceLine, access: Access, rules: FormRules): Promise<Response> {
+    const form = FormBody.of(request, rules)
+    this.context.connections.lift(request)
+    try {
+      const sent = { model: await form.model(), form }
+      return this.respond(request, line, await this.complete(this.commandOf(line, access, request, '', sent)))
+    } finally {
+      // Before there is an answer, the node has all of it.
+      form.close()
+    }
+  }
+
+  private commandOf(line: InferenceLine, access: Access, request: Request, text: string, sent?: SentForm): ChatCommand {
     const { operation } = this
-    const body = this.named(operation.read(text))
+    const body = this.named(operation.read(text, sent))
     line.stream = body.stream === true
     line.mixed = body.svc?.mixture !== undefined
     const query = queryOf(request.url)
@@ -101,6 +118,7 @@ export class InferenceDoor implements InferencePlace {
       text: operation.written?.(body) ?? text,
       pin: body.svc?.mixture === undefined ? readPin(body, query) : null,
       query,
+      session: readSession(request),
       idempotencyKey: request.headers.get('idempotency-key'),
       clientNonce: readNonce(request, operation, body, text),
       signal: request.signal,
@@ -131,6 +149,11 @@ export class InferenceDoor implements InferencePlace {
     if (answered.kind === 'stream') {
       connections.rest(request, this.streamRestSeconds)
       return new Response(answered.stream, { headers: this.stream.of(requestId, answered.headers) })
+    }
+    if (answered.kind === 'bytes') {
+      connections.rest(request, this.streamRestSeconds)
+      const said = { ...answered.headers, 'content-type': answered.contentType }
+      return new Response(answered.stream, { headers: this.whole.of(requestId, said) })
     }
     connections.rest(request)
     return new Response(answered.body, { headers: this.whole.of(requestId, answered.headers) })

@@ -43,7 +43,16 @@ export class InferenceLine implements ChatRecorder {
     this.clientRequestId = clientRequestId(request)
     this.address = context.clientAddress(request, server)
     const { tracing } = context.gateway
-    this.span = tracing === null ? null : tracing.request('POST', route, request.headers.get('traceparent'))
+    this.span =
+      tracing === null
+        ? null
+        : tracing.request({
+            method: 'POST',
+            route,
+            url: request.url,
+            requestId: this.requestId,
+            traceparent: request.headers.get('traceparent'),
+          })
   }
 
   record(record: ChatRecord): void {

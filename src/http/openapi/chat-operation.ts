@@ -85,9 +85,9 @@ export const chatOperation: JsonObject = {
   operationId: 'createChatCompletion',
   summary: 'Chat completion',
   description:
-    'OpenAI-compatible. Fields that are not listed (tools, response_format, seed, …) pass through to the node; `svc` is for the gateway and stays here. With `stream: true` the answer is `text/event-stream`: only `data:` lines and `:` comments, ended by `data: [DONE]`. `svc.mixture` asks several models on your own nodes and returns one answer. Its stream begins when every sub-call has ended.',
+    'OpenAI-compatible. Fields that are not listed (tools, response_format, seed, …) pass through to the node; `svc` is for the gateway and stays here. With `stream: true` the answer is `text/event-stream`: only `data:` lines and `:` comments, ended by `data: [DONE]`. `svc.mixture` asks several models on your own nodes and returns one answer. Its stream begins when every sub-call has ended. Instead of a gateway key an operator may send a role token as bearer together with the two customer headers, for trials.',
   tags: ['Inference'],
-  security: [{ gateway: [] }, { role: [], customerId: [], customerToken: [] }],
+  security: [{ GatewayKey: [] }],
   parameters: [
     {
       name: 'node_id',
@@ -101,6 +101,8 @@ export const chatOperation: JsonObject = {
       'Prevents that a repeated paid request is charged twice. The gateway keeps only its hash.',
     ),
     header(headers.requestId, 'The caller’s own id, which the log shows'),
+    header(headers.customerId, 'Only with a role token as bearer, never with a gateway key'),
+    header(headers.customerToken, 'Only with a role token as bearer, never with a gateway key'),
   ],
   requestBody: {
     required: true,

@@ -13,26 +13,34 @@ import { bodyKey, type DescribedBody, describedBody } from '../frame/reads.ts'
 import { actionKey, bracedPath, csvKey, mediaTypeKey } from '../frame/route-table.ts'
 import { chatOperation } from './chat-operation.ts'
 import { DescribedChatRequest } from './chat-request.ts'
+import { dialectAnswers } from './dialect-samples.ts'
+import { sampleOf, sampleOfMedia } from './samples.ts'
 import { type JsonObject, openApiSchema, plain, ref } from './schema.ts'
 
 const openApiVersion = '3.1.0'
 /** Of the interface; the program's own version is no business of a stranger. */
 const interfaceVersion = '1'
 
+/** By the names under which "Authorize" asks for them. */
 const securitySchemes = {
-  gateway: { type: 'http', scheme: 'bearer', description: 'A gateway key (`svc_gateway_…`)' },
-  role: {
+  GatewayKey: { type: 'http', scheme: 'bearer', description: 'A gateway key (`svc_gateway_…`)' },
+  RoleTokenAsBearer: {
     type: 'http',
     scheme: 'bearer',
     description: 'A role token (`svc_admin_…`, `svc_operator_…`, `svc_viewer_…`)',
   },
-  admin: { type: 'apiKey', in: 'header', name: headers.adminToken, description: 'A role token' },
-  customerId: { type: 'apiKey', in: 'header', name: headers.customerId },
-  nodeId: { type: 'apiKey', in: 'header', name: headers.nodeId, description: 'The signature of a node' },
-  nodeTimestamp: { type: 'apiKey', in: 'header', name: headers.nodeTimestamp },
-  nodeNonce: { type: 'apiKey', in: 'header', name: headers.nodeNonce },
-  nodeSignature: { type: 'apiKey', in: 'header', name: headers.nodeSignature },
-  customerToken: { type: 'apiKey', in: 'header', name: headers.customerToken },
+  RoleToken: { type: 'apiKey', in: 'header', name: headers.adminToken, description: 'A role token' },
+  CustomerId: { type: 'apiKey', in: 'header', name: headers.customerId, description: 'The customer (`cus_…`)' },
+  NodeId: { type: 'apiKey', in: 'header', name: headers.nodeId, description: 'The signature of a node' },
+  NodeTimestamp: { type: 'apiKey', in: 'header', name: headers.nodeTimestamp, description: 'When the node signed' },
+  NodeNonce: { type: 'apiKey', in: 'header', name: headers.nodeNonce, description: 'Used once' },
+  NodeSignature: { type: 'apiKey', in: 'header', name: headers.nodeSignature, description: 'Ed25519' },
+  CustomerToken: {
+    type: 'apiKey',
+    in: 'header',
+    name: headers.customerToken,
+    description: 'The customer token (`svc_customer_…`)',
+  },
 }
 
 const tags = [
@@ -130,6 +138,51 @@ function withTable(answer: JsonObject, csv: unknown): JsonObject {
   return { ...answer, content: { ...(answer.content as JsonObject | undefined), ...table } }
 }
 
+/** An answer in the form of another API, which has no schema here. */
+function withForeign(answer: JsonObject, foreign: object | undefined): JsonObject {
+  if (foreign === undefined) return answer
+  return { ...answer, content: { 'application/json': { schema: { type: 'object' }, example: foreign } } }
+}
+
+/** Each with an example, which stands first in "Try it out". */
+function withSamples(content: Readonly<Record<string, JsonObject>>): JsonObject {
+  return Object.fromEntries(
+    Object.entries(content).map(([type, media]) => [
+      type,
+      'example' in media || 'examples' in media
+        ? media
+        : { ...media, example: sampleOfMedia(type, plain(media) as JsonObject) },
+    ]),
+  )
+}
+
+const sampled = (answer: JsonObject): JsonObject =>
+  answer.content === undefined
+    ? answer
+    : { ...answer, content: withSamples(answer.content as Readonly<Record<string, JsonObject>>) }
+
+/** What a part of a path names. */
+const pathTexts: Readonly<Record<string, string>> = {
+  batch_id: 'The payout batch (`bat_…`)',
+  node_id: 'The node (`node_…`)',
+  receipt_hash: 'The hash of the receipt',
+  customer_id: 'The customer (`cus_…`)',
+  key_id: 'The key (`key_…`), not the key itself',
+  token_id: 'The enrolment token (`enr_…`), not the token itself',
+  request_id: 'The request (`req_…`), as the header `x-request-id` says it',
+  machine: 'The statechart, such as `node` or `mixture`',
+  job_id: 'The job, as its customer named it',
+  command_id: 'The command (`cmd_…`)',
+  webhook_id: 'The event (`msg_…`)',
+  '*': 'The rest of the path',
+}
+
+function explained(parameter: JsonObject): JsonObject {
+  const { name, description, schema } = parameter as { name: string; description?: string; schema?: JsonObject }
+  const sample = parameter.in === 'path' && schema !== undefined ? { example: sampleOf(schema, name) } : {}
+  return { ...parameter, ...sample, description: description ?? pathTexts[name] }
+}
+
 interface Asked {
   readonly body: DescribedBody | null
   readonly query: QueryParameters
@@ -156,25 +209,29 @@ function finished(path: string, method: string, operation: JsonObject, { body, q
     ...(row !== null && needsSecondApprover(row) ? [approverParameter] : []),
   ]
   const answers = Object.entries((responses as Record<string, JsonObject> | undefined) ?? { 200: {} })
+  const foreign = dialectAnswers[path]
   return {
     ...rest,
     ...(row === null
       ? {}
       : { description: `${rest.description ?? ''} Least role: ${row.role}. Action: \`${action}\`.`.trim() }),
-    ...(all.length === 0 ? {} : { parameters: all }),
+    ...(all.length === 0 ? {} : { parameters: all.map(explained) }),
     ...(body === null
       ? {}
       : {
           requestBody: {
             required: body.required,
-            content: { 'application/json': { schema: openApiSchema(body.schema) } },
+            content: withSamples({ [body.mediaType ?? 'application/json']: { schema: openApiSchema(body.schema) } }),
           },
         }),
     responses: {
       ...Object.fromEntries(
         answers.map(([status, answer]) => [
           status,
-          { ...withTable(withMediaType(answer, mediaType), csv), description: statusTexts[status] ?? status },
+          {
+            ...sampled(withTable(withMediaType(withForeign(answer, foreign), mediaType), csv)),
+            description: statusTexts[status] ?? status,
+          },
         ]),
       ),
       default: errorResponse(path),

@@ -67,7 +67,7 @@ export const admin = (context: HttpContext) =>
       action: (action: AdminAction) => {
         const { role: least } = adminRoute(action)
         return {
-          detail: { [actionKey]: action, security: [{ admin: [] }] } as object,
+          detail: { [actionKey]: action, security: [{ RoleToken: [] }] } as object,
           transform: (request: object) => {
             const { actor, exchange } = request as { actor: AdminActor; exchange: HttpExchange }
             exchange.action = action

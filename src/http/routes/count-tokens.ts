@@ -37,7 +37,7 @@ export function countTokensRoutes(context: HttpContext) {
           tags: ['Inference (extension)'],
         }),
         ...documented(CountTokensRequest, {}),
-        security: [{ gateway: [] }],
+        security: [{ GatewayKey: [] }],
         ...(at === 0 ? {} : { hide: true }),
       },
     })

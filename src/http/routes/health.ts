@@ -63,7 +63,7 @@ export const healthRoutes = (context: HttpContext) =>
             tags: ['Extensions'],
             mediaType: 'text/plain',
           }),
-          security: [{ role: [] }, { admin: [] }],
+          security: [{ RoleTokenAsBearer: [] }, { RoleToken: [] }],
         },
       },
     )

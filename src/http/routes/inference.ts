@@ -9,9 +9,9 @@ import { pinQuery } from '../inference/pin.ts'
 const specified: ReadonlySet<string> = new Set([chatRoute])
 
 // The handler reads query and body by itself: nothing of Elysia's stands on its path.
-const describedAs = ({ operation: { summary, description, schema, response }, route }: InferenceDoor) => ({
+const describedAs = ({ operation: { summary, description, schema, response, form }, route }: InferenceDoor) => ({
   ...describe({ summary, description, tags: [specified.has(route) ? 'Inference' : 'Inference (extension)'] }),
-  ...documented(schema, pinQuery),
+  ...documented(schema, pinQuery, form === undefined ? 'application/json' : 'multipart/form-data'),
   ...(response === undefined
     ? {}
     : { responses: { 200: { description: 'The answer', content: { 'application/json': { schema: response } } } } }),
@@ -27,7 +27,7 @@ export function inferenceRoutes(doors: ReadonlyMap<string, InferenceDoor>) {
     app.post(path, ({ request, server }) => door.handle(request, server), {
       parse: 'none',
       // The other base URLs are the same routes: OpenAPI knows the canonical one.
-      detail: { ...describedAs(door), security: [{ gateway: [] }], ...(path === door.route ? {} : { hide: true }) },
+      detail: { ...describedAs(door), security: [{ GatewayKey: [] }], ...(path === door.route ? {} : { hide: true }) },
     })
   }
   return app

@@ -80,7 +80,7 @@ const listed = <M>(data: M[]) => ({ object: 'list' as const, data })
 const bare = ({ id, object, created, owned_by }: Model) => ({ id, object, created, owned_by })
 const described = (summary: string, description: string, tags: readonly string[]) => ({
   ...describe({ summary, description, tags }),
-  security: [{}, { gateway: [] }],
+  security: [{}, { GatewayKey: [] }],
 })
 const whatIsListed =
   'Without a key: the chat models that public nodes serve. With a gateway key: all models that the nodes of its account serve now.'

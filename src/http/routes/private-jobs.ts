@@ -15,7 +15,7 @@ import { jobCreatedView, jobReadView } from '../views/job.ts'
 const jobsPath = '/v1/api/private-inference/jobs'
 /** §17: 6 MiB in base64url, and the JSON around it. */
 const bodyBytesMax = 10 * 1024 * 1024
-const security = [{ customerId: [], customerToken: [] }]
+const security = [{ CustomerId: [], CustomerToken: [] }]
 const jobParams = Type.Object({ job_id: Type.String({ pattern: '^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$' }) })
 
 /** Refuses a mixture with its own code, because otherwise it would be one of the unknown fields. */

@@ -180,6 +180,7 @@ export function mixtureView(record: MixtureRecord, role: Role): RecentMixture {
     outcome: record.outcome,
     code: record.code,
     degraded: record.degraded,
+    min_experts: record.minExperts,
     started_at: isoTime(record.startedAtMs),
     ended_at: isoTime(record.endedAtMs),
     latency_ms: Math.round(record.latencyMs),
@@ -187,6 +188,7 @@ export function mixtureView(record: MixtureRecord, role: Role): RecentMixture {
     experts: record.experts.map((call) => ({
       role: call.role,
       model: call.model,
+      weight: call.weight,
       status: call.status,
       node_id: call.nodeId,
       request_id: call.requestId,

@@ -2,6 +2,7 @@ import type { Role } from '../../actors/accounts/access.ts'
 import type { Explanation } from '../../actors/chat/explain.ts'
 import type { RequestRecord } from '../../actors/requests/request-log.ts'
 import { brand } from '../../brand.ts'
+import { requestSteps } from '../../machines/charts/chat-request.ts'
 import type { AdminRequest, CustomerRequest, RequestStory } from '../../protocol/wire/admin/requests.ts'
 import { isoTime } from '../../time.ts'
 import { explanationView } from './admin.ts'
@@ -49,12 +50,29 @@ function attemptsOf(row: RequestRecord): RequestStory['attempts'] {
   return [...failed, { node_id: row.nodeId, code: row.code, started_ms: row.sentMs, duration_ms }]
 }
 
+const outcomeOf = ({ status, code }: RequestRecord) =>
+  status === 499 ? 'left' : status >= 400 || code !== null ? 'failed' : 'served'
+
+/** Its way through the chart of requests. A mixture has a chart that ran. */
+function statesOf(row: RequestRecord, attempts: RequestStory['attempts']): RequestStory['states'] {
+  if (row.operation === 'mixture') return []
+  const tries = attempts.map(({ started_ms, duration_ms, code }) => ({
+    startedMs: started_ms,
+    durationMs: duration_ms,
+    failed: code !== null,
+  }))
+  const facts = { tries, ttftMs: row.ttftMs, durationMs: row.durationMs, outcome: outcomeOf(row) } as const
+  return requestSteps(facts).map(({ state, event, atMs }) => ({ state, event, at_ms: atMs }))
+}
+
 export function requestStoryView(row: RequestRecord, why: Explanation | null, role: Role, nowMs: number): RequestStory {
+  const attempts = attemptsOf(row)
   return {
     object: `${brand}.admin.request`,
     generated_at: isoTime(nowMs),
     request: adminRequestView(row, role),
-    attempts: attemptsOf(row),
+    attempts,
+    states: statesOf(row, attempts),
     explain: why === null ? null : explanationView(why, role),
   }
 }

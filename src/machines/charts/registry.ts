@@ -1,5 +1,6 @@
 import type { AnyStateMachine } from 'xstate'
 import { mixtureMachine } from '../mixture/machine.ts'
+import { chatRequestMachine } from './chat-request.ts'
 import { modelServerMachine } from './model-server.ts'
 import { nodeMachine } from './node.ts'
 import { payoutBatchMachine } from './payout-batch.ts'
@@ -13,11 +14,14 @@ export interface Chart {
   readonly title: string
   /** What one instance of it is. */
   readonly about: string
+  /** No actor runs it: its instances are the records of what is over. */
+  readonly recorded?: true
 }
 
 /** Every statechart of the gateway; pictures, live counts and histories derive from this list. */
 export const charts: readonly Chart[] = [
   { machine: nodeMachine, title: 'Node', about: 'One node of the pool, as this gateway sees it' },
+  { machine: chatRequestMachine, title: 'Request', about: 'One inference request, from its record', recorded: true },
   { machine: routerMachine, title: 'Router', about: 'The pool of this gateway' },
   { machine: modelServerMachine, title: 'Model server', about: 'One model that an agent starts and ends' },
   { machine: mixtureMachine, title: 'Mixture', about: 'One request that asks several models' },

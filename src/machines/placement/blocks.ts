@@ -1,3 +1,5 @@
+import { isMarked, markedMessages } from '../../protocol/chat/cache-hints.ts'
+
 /** Seeded hash of a text; the seed chains the blocks of a prompt. */
 export type BlockHash = (text: string, seed: bigint) => bigint
 
@@ -17,6 +19,8 @@ export interface Prompt {
   readonly blocks: readonly number[]
   /** Names the prompt's beginning: gateways that see the same one choose the same node among equals. */
   readonly first: number
+  /** Names what the client says belongs together (§28); absent: it says nothing. */
+  readonly session?: number
 }
 
 /** What of a chat request a model reads. Everything is checked here: a client may send anything. */
@@ -24,6 +28,7 @@ export interface PromptSource {
   readonly messages: readonly unknown[]
   readonly tools?: unknown
   readonly response_format?: unknown
+  readonly [markedMessages]?: number
 }
 
 /** Cuts what is added into blocks, each hashed with the hash of the one before. */
@@ -58,7 +63,12 @@ export class BlockCutter {
 
   /** Of the first block; of a prompt that fills none, of all of it. */
   get first(): number {
-    return this.blocks[0] ?? Number(this.hash(this.rest, this.seed) & exactBits)
+    return this.blocks[0] ?? this.here
+  }
+
+  /** Names all that was added so far. */
+  get here(): number {
+    return Number(this.hash(this.rest, this.seed) & exactBits)
   }
 
   private cut(block: string): void {
@@ -105,9 +115,33 @@ function addMessage(cutter: BlockCutter, message: unknown, hash: BlockHash): voi
  */
 export function promptOf(customerId: string, modelId: string, source: PromptSource, hash: BlockHash): Prompt {
   const cutter = new BlockCutter(hash, `${customerId}\0${modelId}`)
-  if (source.tools !== undefined) cutter.add(JSON.stringify(source.tools))
+  const { messages, tools, [markedMessages]: told } = source
+  if (tools !== undefined) cutter.add(JSON.stringify(tools))
   if (source.response_format !== undefined) cutter.add(JSON.stringify(source.response_format))
-  for (const message of source.messages) addMessage(cutter, message, hash)
+  const marked = told ?? markedBefore(source)
+  let session = marked === 0 ? cutter.here : null
+  for (let at = 0; at < messages.length; at++) {
+    addMessage(cutter, messages[at], hash)
+    if (at + 1 === marked) session = cutter.here
+  }
   const { units, blocks, first } = cutter
-  return { units, blocks, first }
+  return session === null ? { units, blocks, first } : named({ units, blocks, first }, session)
+}
+
+/** Messages up to the first mark of the client's, where marks stand as Anthropic has them; null: there is none. */
+function markedBefore({ messages, tools }: PromptSource): number | null {
+  if (Array.isArray(tools) && tools.some(isMarked)) return 0
+  const at = messages.findIndex(
+    (message) =>
+      isRecord(message) && (isMarked(message) || (Array.isArray(message.content) && message.content.some(isMarked))),
+  )
+  return at === -1 ? null : at + 1
+}
+
+/** Its session names it, before gateways that know of no other. */
+const named = (prompt: Prompt, session: number): Prompt => ({ ...prompt, session, first: session })
+
+/** A prompt of which the client says by a key what belongs together. The customer is in the hash, as in those of blocks. */
+export function inSession(prompt: Prompt, customerId: string, key: string, hash: BlockHash): Prompt {
+  return named(prompt, Number(hash(key, hash(customerId, 0n)) & exactBits))
 }

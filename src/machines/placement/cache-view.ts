@@ -12,6 +12,8 @@ export const capacityBlocksMax = 16_384
 const shrink = 0.9
 const grow = 1.02
 const wordBits = 32
+/** Sessions of one model whose last node is known; the one that was seen last for longest is forgotten first. */
+export const sessionsMax = 16_384
 
 /** A block in one cache. Links of a cache are a list by last use. */
 interface Link {
@@ -45,12 +47,15 @@ interface Seat {
 /** How much of one prompt's beginning each cache is thought to hold, UTF-16 units. */
 export interface Matches {
   unitsOf(profileId: string): number
+  /** The profile that had the prompt's session last; null: it has none, or nobody knows. */
+  readonly holder: string | null
 }
 
 class SeatMatches implements Matches {
   constructor(
     private readonly seats: ReadonlyMap<string, Seat>,
     private readonly units: readonly number[],
+    readonly holder: string | null,
   ) {}
 
   unitsOf(profileId: string): number {
@@ -59,7 +64,8 @@ class SeatMatches implements Matches {
   }
 }
 
-export const noMatches: Matches = { unitsOf: () => 0 }
+const nothing = () => 0
+export const noMatches: Matches = { unitsOf: nothing, holder: null }
 
 const blocksOfTokens = (tokens: number) => Math.max(1, Math.round((tokens * unitsPerToken) / blockUnits))
 
@@ -68,6 +74,8 @@ export class CacheView {
   private readonly index = new Map<number, Entry>()
   private readonly seats = new Map<string, Seat>()
   private readonly freeSeats: number[] = []
+  /** By their last use. */
+  private readonly sessions = new Map<number, string>()
 
   /** Blocks known, each counted once however many caches hold it. */
   get size(): number {
@@ -84,10 +92,11 @@ export class CacheView {
   }
 
   /** Walks the blocks until no cache holds the next one. */
-  match({ blocks, units }: Pick<Prompt, 'blocks' | 'units'>): Matches {
+  match({ blocks, units, session }: Pick<Prompt, 'blocks' | 'units' | 'session'>): Matches {
+    const holder = session === undefined ? null : (this.sessions.get(session) ?? null)
     const seatsUsed = this.seats.size + this.freeSeats.length
     let last = this.index.get(blocks[0] ?? -1)
-    if (last === undefined) return noMatches
+    if (last === undefined) return holder === null ? noMatches : { unitsOf: nothing, holder }
     const matched: number[] = new Array(seatsUsed).fill(0)
     const words = Math.ceil(seatsUsed / wordBits)
     const alive: number[] = new Array(words).fill(-1)
@@ -104,17 +113,26 @@ export class CacheView {
       if (any === 0 || entry === undefined) break
       last = entry
     }
-    return new SeatMatches(this.seats, matched)
+    return new SeatMatches(this.seats, matched, holder)
   }
 
   /** The cache has read these blocks. The first ones are the most recently used: they are the last that a runtime drops. */
-  record(profileId: string, { blocks, units }: Pick<Prompt, 'blocks' | 'units'>): void {
+  record(profileId: string, { blocks, units, session }: Pick<Prompt, 'blocks' | 'units' | 'session'>): void {
+    if (session !== undefined) this.hold(session, profileId)
     const seat = this.seatOf(profileId)
     for (let at = blocks.length - 1; at >= 0; at--) {
       const link = this.touch(seat, blocks[at] ?? 0)
       if (at === blocks.length - 1) link.tailUnits = units - blocks.length * blockUnits
     }
     while (seat.size > Math.floor(seat.capacity)) this.evictOldest(seat)
+  }
+
+  private hold(session: number, profileId: string): void {
+    this.sessions.delete(session)
+    this.sessions.set(session, profileId)
+    if (this.sessions.size <= sessionsMax) return
+    const [oldest] = this.sessions.keys()
+    if (oldest !== undefined) this.sessions.delete(oldest)
   }
 
   /** The answer to this prompt is complete: it stands behind it in the cache, as the next turn's prompt will have it. */

@@ -43,6 +43,8 @@ const loadMsAssumed = 15_000
 const fleetShare = 0.5
 /** Routes that are so much dearer are as good: the prompt's beginning decides between them. */
 const equalWithinMs = 5
+/** A session stays with its node unless another one is so much sooner: the client knows of more to come. */
+const sessionWithinMs = 50
 
 /** The means of what is known. */
 export function fleetOf(routes: readonly Candidate[]): Fleet {
@@ -113,7 +115,8 @@ export interface Choice<R extends Candidate> {
   readonly costs: readonly RouteCost[]
 }
 
-/** The route with the least expected time to the first token; among equals the one that the prompt's beginning names. */
+/** The route with the least expected time to the first token; among equals the one that the prompt's beginning names.
+ * A session stays where it was. */
 export function cheapest<R extends Candidate>(
   routes: readonly [R, ...R[]],
   prompt: Prompt | null,
@@ -128,6 +131,10 @@ export function cheapest<R extends Candidate>(
     const cost = costOf(route, fleet, units, matches.unitsOf(route.profileId), nowMs)
     costs.push(cost)
     if (cost.totalMs < least) least = cost.totalMs
+  }
+  const held = matches.holder === null ? -1 : routes.findIndex(({ profileId }) => profileId === matches.holder)
+  if (held !== -1 && (costs[held]?.totalMs ?? Number.POSITIVE_INFINITY) <= least + sessionWithinMs) {
+    return { route: routes[held] ?? routes[0], cost: costs[held] as RouteCost, costs }
   }
   let chosen = 0
   let heaviest = -1

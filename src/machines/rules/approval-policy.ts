@@ -16,7 +16,14 @@ export type TargetType =
   | 'log'
 
 /** The actions of command events (§16). */
-export type CommandAction = 'job.create' | 'job.cancel' | 'node.drain' | 'node.resume' | 'node.revoke'
+export type CommandAction =
+  | 'job.create'
+  | 'job.cancel'
+  | 'node.drain'
+  | 'node.resume'
+  | 'node.revoke'
+  | 'model.load'
+  | 'model.unload'
 
 type Category =
   | 'audit'
@@ -127,6 +134,8 @@ export const adminRoutes = {
     ['GET', '/v1/admin/customers/:customer_id/invoice'],
     noReasonYet,
   ),
+  // What the console shows by itself is no sensitive call: else its own reads would hide those of a person.
+  'billing.costs.read': read('operator', 'observability', '/v1/admin/billing/costs'),
   'billing.treasury.read': read('operator', 'billing', '/v1/admin/billing/treasury-report'),
   'audit.access.read': read('viewer', 'audit', '/v1/admin/access-events'),
   'audit.approval.read': read('viewer', 'audit', '/v1/admin/approval-events'),
@@ -166,8 +175,8 @@ export const adminRoutes = {
     'POST',
     '/v1/admin/customers/:customer_id/webhook-secret',
   ]),
-  'customer.list': read('operator', 'billing', '/v1/admin/customers'),
-  'customer.read': read('operator', 'billing', '/v1/admin/customers/:customer_id'),
+  'customer.list': read('operator', 'observability', '/v1/admin/customers'),
+  'customer.read': read('operator', 'observability', '/v1/admin/customers/:customer_id'),
 
   'node.enroll': change('operator', 'node_control', 'enrollment_token', ['POST', '/v1/admin/enrollment-tokens']),
   'node.enroll.withdraw': change('operator', 'node_control', 'enrollment_token', [
@@ -198,6 +207,20 @@ export const adminRoutes = {
     'node',
     ['POST', '/v1/admin/nodes/:node_id/revoke'],
     tellsMachine('node.revoke'),
+  ),
+  'node.model.load': change(
+    'operator',
+    'node_control',
+    'node',
+    ['POST', '/v1/admin/nodes/:node_id/models/load'],
+    tellsMachine('model.load'),
+  ),
+  'node.model.unload': change(
+    'operator',
+    'node_control',
+    'node',
+    ['POST', '/v1/admin/nodes/:node_id/models/unload'],
+    tellsMachine('model.unload'),
   ),
   /** It changes nothing, but its body may hold a key, which belongs in no query. */
   'node.probe': { ...read('operator', 'node_control', '/v1/admin/nodes/probe'), method: 'POST' },
@@ -261,11 +284,12 @@ export const adminRoutes = {
     ...twoPeople,
     typedConfirmation: forkConfirmation,
   }),
-  'ledger.proof.read': read('operator', 'billing', '/v1/admin/ledger/proof'),
+  'ledger.proof.read': read('operator', 'observability', '/v1/admin/ledger/proof'),
   'ledger.check.read': read('operator', 'billing', '/v1/admin/ledger/check'),
 
   'receipt.read': read('viewer', 'settlement', '/v1/admin/receipts/:receipt_hash'),
   'request.list': read('viewer', 'observability', '/v1/admin/requests'),
+  'traffic.read': read('viewer', 'observability', '/v1/admin/traffic'),
   'request.read': read('viewer', 'observability', '/v1/admin/requests/:request_id'),
   'explain.read': read('viewer', 'observability', '/v1/admin/explain'),
   'mixture.list': read('viewer', 'observability', '/v1/admin/mixtures'),

@@ -18,7 +18,7 @@ export type Placement =
   | {
       readonly kind: 'placed'
       readonly route: Route
-      /** `affinity`: it has some of the prompt in its cache. */
+      /** `affinity`: it has some of the prompt in its cache, or had its session last. */
       readonly chosenBy: 'only' | 'affinity' | 'load'
       /** The routes it was chosen from. */
       readonly open: readonly Route[]
@@ -63,7 +63,8 @@ function choose(open: readonly [Route, ...Route[]], request: PlacementRequest): 
     return { kind: 'placed', route: open[0], chosenBy: 'only', open, costs: null }
   }
   const { route, cost, costs } = cheapest(open, prompt, matches, nowMs)
-  const chosenBy = open.length === 1 ? 'only' : cost.matchedUnits > 0 ? 'affinity' : 'load'
+  const kept = cost.matchedUnits > 0 || matches.holder === route.profileId
+  const chosenBy = open.length === 1 ? 'only' : kept ? 'affinity' : 'load'
   return { kind: 'placed', route, chosenBy, open, costs }
 }
 

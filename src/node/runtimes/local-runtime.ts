@@ -1,6 +1,7 @@
 import type { RuntimeId } from '../../ids.ts'
 import { createNodeWatch, type NodeWatch, type PollResult } from '../../polling/node-watch.ts'
 import { createRuntimeProbe } from '../../polling/runtime-probe.ts'
+import { canBeTold, type ModelWishName, tellRuntime } from '../../polling/tell-runtime.ts'
 import { type AgentRuntime, modelsPerRuntimeMax } from '../../protocol/wire/nodes/agent.ts'
 import type { RuntimeKind } from '../../protocol/wire/nodes/node.ts'
 import { troubleWords } from '../../protocol/wire/nodes/trouble.ts'
@@ -30,6 +31,8 @@ export interface LocalRuntime {
   readonly inFlight: number
   /** Every call begins here. It counts as running until its `end`. */
   begin(): RuntimeCall
+  /** Brings a model into memory, or lets it go; does not wait for it. False or absent: its server cannot be told. */
+  tell?(wish: ModelWishName, modelId: string): boolean
   /** Ends what watches it. */
   stop?(): void
 }
@@ -108,6 +111,14 @@ export class WatchedRuntime implements LocalRuntime {
       this.inFlight--
     }
     return { opened: openAtOnce, end }
+  }
+
+  tell(wish: ModelWishName, modelId: string): boolean {
+    const model = this.models.find(({ id }) => id === modelId)
+    if (model === undefined || this.state === 'down' || !canBeTold(this.kind)) return false
+    const looked = () => void this.watch.pollNow()
+    tellRuntime(this.transport, this.kind, wish, model).then(looked, looked)
+    return true
   }
 
   get trouble(): string | null {

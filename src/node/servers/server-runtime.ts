@@ -1,5 +1,6 @@
 import type { RuntimeId } from '../../ids.ts'
 import { takesCalls } from '../../machines/charts/model-server.ts'
+import type { ModelWishName } from '../../polling/tell-runtime.ts'
 import type { AgentRuntime } from '../../protocol/wire/nodes/agent.ts'
 import type { RuntimeKind } from '../../protocol/wire/nodes/node.ts'
 import type { RuntimeModel } from '../../runtimes/runtime.ts'
@@ -96,6 +97,11 @@ export class ServerRuntime implements LocalRuntime {
       },
       end: call.end,
     }
+  }
+
+  tell(wish: ModelWishName): boolean {
+    this.options.server.send(wish === 'load' ? 'load.asked' : 'unload.asked')
+    return true
   }
 
   stop(): void {

@@ -1,16 +1,19 @@
+import type { Problem } from '../../errors.ts'
 import { cutMembers } from '../json/json-members.ts'
 import { jsonString } from '../json/json-text.ts'
+import { withoutHints } from './cache-hints.ts'
 
 export const chatPath = '/v1/chat/completions'
 
 /** Fields that no node gets, because nodes may belong to third parties (data minimisation, §5). */
-const stripped: ReadonlySet<string> = new Set([
+export const upstreamStripped: ReadonlySet<string> = new Set([
   'svc',
   'user',
   'safety_identifier',
   'metadata',
   'store',
   'prompt_cache_key',
+  'cache_control',
   'service_tier',
 ])
 
@@ -24,12 +27,25 @@ interface OutgoingRequest {
   readonly stream_options?: object | null
 }
 
+/** A client's form, which comes while it is sent. */
+export interface UpstreamForm {
+  readonly contentType: string
+  /** Why the rest of it will not come; null: nothing is wrong. */
+  readonly fault: Problem | null
+  /** Part of it went to a node and is kept nowhere: no other node can get it. */
+  readonly spent: boolean
+  /** Its bytes for one node. `length`: null where nobody knows yet; `next`: null at the end. */
+  open(upstreamModelId: string): { readonly length: number | null; next(): Promise<Uint8Array | null> }
+}
+
 /** The body for a node without `model`, which differs from route to route. */
 export interface UpstreamBody {
   /** Where the node takes it. */
   readonly path: string
   /** True if the node is asked for a stream. */
   readonly stream: boolean
+  /** In the place of a text. */
+  readonly form?: UpstreamForm
   /** One text, or its pieces in order. */
   forModel(upstreamModelId: string): string | readonly string[]
 }
@@ -61,8 +77,11 @@ export function upstreamBody(
   path = chatPath,
 ): UpstreamBody {
   const asked = ownMembers(body, ceiling)
-  const own = changed === null ? asked : { ...asked, ...changed }
-  const dropped = (key: string) => key === 'model' || stripped.has(key) || (own !== null && Object.hasOwn(own, key))
+  const set = changed === null ? asked : { ...asked, ...changed }
+  const hintless = withoutHints(text, changed === null ? body : { ...body, ...changed })
+  const own = hintless === null ? set : { ...set, ...hintless }
+  const dropped = (key: string) =>
+    key === 'model' || upstreamStripped.has(key) || (own !== null && Object.hasOwn(own, key))
   const pieces = cutMembers(text, dropped) ?? membersOf(body, dropped)
   const stream = (own !== null && Object.hasOwn(own, 'stream') ? own.stream : body.stream) === true
   const written = own === null ? '' : JSON.stringify(own).slice(1, -1)

@@ -67,6 +67,9 @@ const envelopes = {
   ollama: ollamaError,
 } as const
 
+/** Anthropic's SDKs look for the id of a request under this name. */
+export const anthropicRequestId = 'request-id'
+
 /** Inference and model lists: in the shape that the client's SDK unwraps. */
 export function envelopeResponse(envelope: Envelope, given: Problem, requestId: string, base: HeaderMap): Response {
   const problem = withRetryAfter(given)
@@ -77,6 +80,7 @@ export function envelopeResponse(envelope: Envelope, given: Problem, requestId: 
       ...base,
       ...problemHeaders(problem, requestId, bearerChallenge),
       ...(shouldRetry === undefined ? {} : { [headers.shouldRetry]: String(shouldRetry) }),
+      ...(envelope === 'anthropic' ? { [anthropicRequestId]: requestId } : {}),
     },
   })
 }

@@ -1,4 +1,5 @@
 import { brand } from '../../brand.ts'
+import { foreignJson } from '../json/foreign-json.ts'
 import { payoutLeafOf, toHex, verifyProof } from '../receipts/merkle.ts'
 import { verifyAudit } from './audit.ts'
 import { verifyEnvelope } from './envelope.ts'
@@ -30,6 +31,12 @@ function verifyPayout(given: Fields, roots: readonly string[]): Verdict {
 function verifyCheckpointFile(given: Fields, trust: Trust): Verdict {
   const { checks, checkpoint } = checkCheckpoint(textOf(given.note) ?? '', trust, consistencyIn(given))
   return verdict('checkpoint', checkpoint?.origin ?? '', checks, checkpoint)
+}
+
+/** A file's text: JSON, or a checkpoint as the log shows it; undefined: neither. */
+export function readGiven(text: string): unknown {
+  if (!text.startsWith(`${brand}-log/`)) return foreignJson(text)
+  return { object: `${brand}.checkpoint`, note: text.endsWith('\n') ? text : `${text}\n` }
 }
 
 /** How many files one bundle may have. */

@@ -1,8 +1,16 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { type BlockHash, blocksMax, blockUnits, promptOf } from '../../../src/machines/placement/blocks.ts'
-import { CacheView } from '../../../src/machines/placement/cache-view.ts'
+import {
+  type BlockHash,
+  blocksMax,
+  blockUnits,
+  inSession,
+  type Prompt,
+  promptOf,
+} from '../../../src/machines/placement/blocks.ts'
+import { CacheView, sessionsMax } from '../../../src/machines/placement/cache-view.ts'
 import { cheapest } from '../../../src/machines/placement/cost.ts'
+import { newReading } from '../../../src/machines/placement/reading.ts'
 import { route } from '../rules/routes.ts'
 
 const hash: BlockHash = (text, seed) => Bun.hash.wyhash(text, seed)
@@ -179,3 +187,62 @@ function cpuMicroseconds(work: () => unknown): number {
   }
   return best
 }
+
+describe('§28: what a client says belongs together', () => {
+  const of = (session?: number) => ({ blocks: [], units: 10, ...(session === undefined ? {} : { session }) })
+  const candidate = (profileId: string, lagMs = 0) => ({
+    profileId,
+    slotsTotal: 4,
+    load: { inFlight: 0, durationEwmaMs: null, reading: { ...newReading(profileId), lagMs } },
+  })
+
+  test('its last node is known, until too many others came', () => {
+    const view = new CacheView()
+    view.record('a', of(1))
+    view.record('b', of(2))
+    view.record('c', of(1))
+    expect([view.match(of(1)).holder, view.match(of(2)).holder]).toEqual(['c', 'b'])
+    expect([view.match(of(3)).holder, view.match(of()).holder]).toEqual([null, null])
+    for (let session = 10; session < 10 + sessionsMax - 1; session++) view.record('d', of(session))
+    expect([view.match(of(1)).holder, view.match(of(2)).holder]).toEqual(['c', null])
+  })
+
+  test('it stays there, unless another node is so much sooner', () => {
+    const view = new CacheView()
+    view.record('a', of(1))
+    const chosen = (lagMs: number, session?: number) => {
+      const prompt = { ...of(session), first: session ?? 0 }
+      const routes = [candidate('a', lagMs), candidate('b')] as const
+      return cheapest([...routes], prompt, view.match(prompt), 0).route.profileId
+    }
+    expect([chosen(40, 1), chosen(60, 1), chosen(40)]).toEqual(['a', 'b', 'b'])
+  })
+
+  test('a key is another one for another customer, and stands before what is seen of the prompt', () => {
+    const prompt = promptOf('c', 'm', { messages: [{ role: 'user', content: 'x' }] }, hash)
+    const [one, two] = ['one', 'two'].map((customer) => inSession(prompt, customer, 'key', hash))
+    expect(one?.session).not.toBe(two?.session)
+    expect(one?.first).toBe(one?.session as number)
+    expect(inSession(prompt, 'one', 'key', hash)).toEqual(one as Prompt)
+  })
+
+  test('a mark names all that stands before it, whatever comes after', () => {
+    const marked = { type: 'text', text: 'rules', cache_control: { type: 'ephemeral' } }
+    const ask = (rules: unknown, said: string) =>
+      promptOf(
+        'c',
+        'm',
+        {
+          messages: [
+            { role: 'system', content: [rules] },
+            { role: 'user', content: said },
+          ],
+        },
+        hash,
+      ).session
+    expect(ask(marked, 'a')).toBeNumber()
+    expect(ask(marked, 'a')).toBe(ask(marked, 'b') as number)
+    expect(ask(marked, 'a')).not.toBe(ask({ ...marked, text: 'others' }, 'a') as number)
+    expect(ask({ type: 'text', text: 'rules' }, 'a')).toBeUndefined()
+  })
+})

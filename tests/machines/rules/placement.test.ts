@@ -293,7 +293,7 @@ describe('§29 choice: the least expected time to the first token', () => {
   const pair = (a: RouteChange, b: RouteChange, change = {}) =>
     chosen(decide([route('a', a), route('b', b)], request({ prompt, ...change })))
   const holding = (nodes: Record<string, number>) => ({
-    matches: { unitsOf: (profileId: string) => nodes[profileId] ?? 0 },
+    matches: { unitsOf: (profileId: string) => nodes[profileId] ?? 0, holder: null },
   })
 
   test('what is cached need not be read', () => {

@@ -88,7 +88,7 @@ test(
     agent.child.kill('SIGTERM')
     await agent.child.exited
     expect(folder.running().size).toBe(0)
-    expect(keepersOf(folder)).toEqual([])
+    await waitUntil('its keeper has ended', () => keepersOf(folder).length === 0)
   },
   withinMs,
 )

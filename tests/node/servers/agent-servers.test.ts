@@ -254,3 +254,25 @@ test(
   },
   withinMs,
 )
+
+test(
+  '§30: only the gateway asks for a model, by its name alone',
+  async () => {
+    const { agent, folder } = await begin({ memory_mb: 80, models: [scriptModel('org/a:q4')] })
+    const place = `/svc/v1/models/${encodeURIComponent('org/a:q4')}/load`
+    const unsigned = await fetch(agent.node.url + place, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${agent.localToken}` },
+    })
+    expect(unsigned.status).toBe(401)
+    expect((await agent.call('POST', place, { command: ['touch', '/tmp/owned'] })).status).toBe(400)
+    expect((await agent.call('POST', '/svc/v1/models/absent/load')).status).toBe(404)
+    expect((await agent.call('POST', '/svc/v1/models/lexical%2Fbm25/load')).status).toBe(409)
+    expect(folder.running().size).toBe(0)
+    expect((await agent.call('POST', place)).status).toBe(202)
+    await waitUntil('it is in memory', () => folder.stateOf('org/a:q4') === 'ready.idle')
+    expect((await agent.call('POST', place.replace(/load$/, 'unload'))).status).toBe(202)
+    await waitUntil('it has left', () => folder.stateOf('org/a:q4') === 'stopped')
+  },
+  withinMs,
+)

@@ -44,6 +44,7 @@ const matrix: Readonly<Record<Role, readonly string[]>> = {
     'GET /v1/admin/customers/:customer_id/usage-export',
     'GET /v1/admin/customers/:customer_id/invoice',
     'GET /v1/admin/billing/treasury-report',
+    'GET /v1/admin/billing/costs',
     'GET /v1/admin/customers',
     'GET /v1/admin/customers/:customer_id',
     'GET /v1/admin/customers/:customer_id/keys',

@@ -281,3 +281,23 @@ test('§23: the last 10 000 requests are kept, and of each the first eight looks
   expect(log.explain('req_later_14999')).toBeNull()
   expect(log.explain('req_later_15000')).not.toBeNull()
 })
+
+test('§23: a model of thousands of routes has as many decisions as there is room for, the newest', () => {
+  const log = createDecisionLog()
+  const load = { inFlight: 0, ttftEwmaMs: null, ejectedUntilMs: 0 }
+  const routes = Array.from({ length: 4_000 }, () => ({ load }))
+  const decision = {
+    table: { version: 0, publishedAtMs: 0, routes, byModel: new Map([['m', routes]]), owners: new Map() },
+    placement: { kind: 'refused', code: 'no_route_available' },
+    // A pin that nobody owns is refused without a look at the routes, which are made up.
+    request: { modelId: 'm', access: { customerId: 'cus', policy: {} }, pin: 'nobody', exclude: new Set(), nowMs: 1 },
+  } as unknown as Decision
+  const record = (i: number, again = false) =>
+    log.record({ requestId: `req_${i}`, body: { model: 'm' } } as unknown as ChatCommand, decision, again)
+  const kept = (i: number) => log.explain(`req_${i}`) !== null
+  for (let i = 0; i < 1_000; i++) record(i)
+  expect([kept(499), kept(500), kept(999)]).toEqual([false, true, true])
+  for (let i = 0; i < 7; i++) record(999, true)
+  record(1_000)
+  expect([kept(507), kept(508), kept(1_000)]).toEqual([false, true, true])
+})

@@ -50,6 +50,7 @@ test('§23: each machine with states, transitions and a picture', async () => {
   )
   expect(machines.map(({ machine }) => machine)).toEqual([
     'node',
+    'request',
     'router',
     'model-server',
     'mixture',

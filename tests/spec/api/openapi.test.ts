@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { Validator } from '@seriousme/openapi-schema-validator'
+import type { TSchema } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
 import { problemKinds } from '../../../src/errors.ts'
 import { bracedPath, RouteTable } from '../../../src/http/frame/route-table.ts'
@@ -16,6 +17,7 @@ interface Operation {
     readonly name: string
     readonly in: string
     readonly required?: boolean
+    readonly description?: string
     readonly schema?: { readonly type?: string; readonly pattern?: string }
   }[]
   readonly description?: string
@@ -75,8 +77,8 @@ test('an enum that may be null says so', () => {
   ])
 })
 
-test('every mounted route is described, but for the pages of the documentation and the console', () => {
-  const all = new RouteTable(gateway.app).rows.filter(({ path }) => !/^\/(docs|openapi|console)/.test(path))
+test('every mounted route is described, but for the pages of the documentation the console and /verify', () => {
+  const all = new RouteTable(gateway.app).rows.filter(({ path }) => !/^\/(docs|openapi|console|verify)/.test(path))
   const rows = all.filter(({ hidden }) => !hidden)
   const hidden = all.filter((row) => row.hidden).map(({ path }) => path)
   const canonical = (path: string) => rows.some((row) => row.path === path.replace(/^\/v1\//, '/v1/api/'))
@@ -89,7 +91,7 @@ test('admin operations take the admin token, name their role, and those that cha
   const admin = operations().filter(({ path }) => path.startsWith('/v1/admin/'))
   expect(admin.length).toBeGreaterThan(15)
   for (const { method, operation } of admin) {
-    expect(operation.security).toEqual([{ admin: [] }])
+    expect(operation.security).toEqual([{ RoleToken: [] }])
     expect(operation.description).toMatch(/Least role: (viewer|operator|admin)\./)
     const names = (operation.parameters ?? []).map(({ name }) => name)
     expect(names.includes('x-svc-reason')).toBe(method !== 'get')
@@ -192,6 +194,60 @@ test('§23: the body that is described is the body that is read', async () => {
   }
 })
 
+test('§9: each parameter is described, and each body and answer has an example', () => {
+  const examples = (media: object) => 'example' in media || 'examples' in media
+  const faults: string[] = []
+  for (const { path, method, operation } of operations()) {
+    const place = `${method} ${path}`
+    for (const { name, description = '' } of operation.parameters ?? []) {
+      if (description.trim() === '') faults.push(`${place}: ${name} is not described`)
+    }
+    for (const [type, media] of Object.entries(operation.requestBody?.content ?? {})) {
+      if (!examples(media as object)) faults.push(`${place}: ${type} of the request has no example`)
+    }
+    for (const [status, { content = {} }] of Object.entries(operation.responses)) {
+      const bare = Object.keys(content).length === 0
+      // What has no body, and what becomes a WebSocket or is passed on between gateways.
+      const silent = status === '204' || /tunnel$|^\/v1\/peer/.test(path)
+      if (/^2/.test(status) && bare && !silent) faults.push(`${place}: ${status} says nothing`)
+      if (!/^2/.test(status)) continue
+      for (const [type, media] of Object.entries(content)) {
+        if (!examples(media)) faults.push(`${place}: ${status} ${type} has no example`)
+      }
+    }
+  }
+  expect(faults).toEqual([])
+})
+
+test('§9: the examples are true: the gateway takes each request’s, and each answer’s has its schema', async () => {
+  const faults: string[] = []
+  const checked = { requests: 0, answers: 0 }
+  const rows = gateway.app.routes as readonly { method: string; path: string; hooks: { response?: object } }[]
+  for (const { path, method, operation } of operations()) {
+    const content = operation.requestBody?.content['application/json'] as { readonly example?: object } | undefined
+    if (content?.example !== undefined) {
+      checked.requests++
+      const place = path.replace('{receipt_hash}', `0x${'0'.repeat(64)}`).replaceAll(/\{\w+\}/g, 'none')
+      const answer = await gateway.ask(method.toUpperCase(), place, { as: 'admin', json: content.example })
+      const { errors } = (await answer.json().catch(() => ({}))) as { readonly errors?: readonly object[] }
+      if (errors !== undefined) faults.push(`${method} ${path}: ${JSON.stringify(errors)}`)
+    }
+    const mounted = rows.find((row) => row.method.toLowerCase() === method && bracedPath(row.path) === path)
+    for (const [status, { content: kinds = {} }] of Object.entries(operation.responses)) {
+      const schema = (mounted?.hooks.response as Record<string, TSchema> | undefined)?.[status]
+      const { example } = (kinds['application/json'] ?? {}) as { readonly example?: object }
+      if (schema === undefined || example === undefined) continue
+      checked.answers++
+      for (const { path: at, message } of Value.Errors(schema, example)) {
+        faults.push(`${method} ${path} ${status}: ${at} ${message}`)
+      }
+    }
+  }
+  expect(faults).toEqual([])
+  expect(checked.requests).toBeGreaterThan(25)
+  expect(checked.answers).toBeGreaterThan(60)
+})
+
 test('extensions are tagged as such', () => {
   const specified = [
     '/v1/api/chat/completions',
@@ -231,17 +287,17 @@ test('chat: JSON and server-sent events with examples, a JSON body only, both wa
     'failure',
   ])
   expect(Object.keys(chat?.requestBody?.content ?? {})).toEqual(['application/json'])
-  expect(chat?.security).toEqual([{ gateway: [] }, { role: [], customerId: [], customerToken: [] }])
+  expect(chat?.security).toEqual([{ GatewayKey: [] }])
   expect(Object.keys(document.components.securitySchemes).sort()).toEqual([
-    'admin',
-    'customerId',
-    'customerToken',
-    'gateway',
-    'nodeId',
-    'nodeNonce',
-    'nodeSignature',
-    'nodeTimestamp',
-    'role',
+    'CustomerId',
+    'CustomerToken',
+    'GatewayKey',
+    'NodeId',
+    'NodeNonce',
+    'NodeSignature',
+    'NodeTimestamp',
+    'RoleToken',
+    'RoleTokenAsBearer',
   ])
   expect(chat?.responses['429']?.content?.['application/json']?.schema).toEqual({
     $ref: '#/components/schemas/OpenAiError',

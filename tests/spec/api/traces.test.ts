@@ -4,6 +4,7 @@ import { type FakeNode, startFakeNode } from '../../../src/fake-node/fake-node.t
 import { readConfig } from '../../../src/settings/config.ts'
 import { startTestGateway, type TestCustomer, type TestGateway, waitFor } from '../../support/gateways/gateway.ts'
 import { type Collector, type SeenSpan, startCollector } from '../../support/money/collector.ts'
+import conventions from './fixtures/semantic-conventions.json'
 
 let collector: Collector
 let gateway: TestGateway
@@ -24,7 +25,8 @@ beforeAll(async () => {
   })
   node = startFakeNode({ models: ['a', 'b', 'agg'] })
   customer = await gateway.customer()
-  await gateway.node(node.url, { customerId: customer.customerId })
+  const id = await gateway.node(node.url, { customerId: customer.customerId })
+  await gateway.admin('PATCH', `/v1/admin/nodes/${id}`, { name: 'the-rack' })
 })
 beforeEach(() => {
   collector.clear()
@@ -53,7 +55,15 @@ test.each([false, true])(
   '§18: a SERVER span for chat, a CLIENT span for its call, continued from the caller (stream: %p)',
   async (stream) => {
     const response = await ask(
-      { stream, stream_options: stream ? { include_usage: true } : undefined },
+      {
+        stream,
+        stream_options: stream ? { include_usage: true } : undefined,
+        temperature: 1,
+        top_p: 0.5,
+        max_tokens: 40,
+        seed: 7,
+        stop: [secret],
+      },
       { traceparent: sampled },
     )
     const text = await response.text()
@@ -63,6 +73,9 @@ test.each([false, true])(
     expect(request.attributes).toEqual({
       'http.request.method': 'POST',
       'http.route': '/v1/api/chat/completions',
+      'url.path': '/v1/api/chat/completions',
+      'url.scheme': 'http',
+      'svc.request.id': response.headers.get('x-request-id') ?? '',
       'http.response.status_code': 200,
     })
     expect(call).toMatchObject({ kind: client, parentSpanId: request.spanId, status: 0 })
@@ -72,6 +85,12 @@ test.each([false, true])(
       'gen_ai.operation.name': 'chat',
       'gen_ai.provider.name': 'svc',
       'gen_ai.request.model': 'a',
+      'gen_ai.request.temperature': 1,
+      'gen_ai.request.top_p': 0.5,
+      'gen_ai.request.max_tokens': 40,
+      'gen_ai.request.seed': 7,
+      'svc.request.id': node.requests.at(-1)?.headers['x-svc-request-id'] ?? '',
+      'svc.node.name': 'the-rack',
       'gen_ai.response.model': 'a',
       'gen_ai.usage.input_tokens': prompt_tokens ?? -1,
       'gen_ai.usage.output_tokens': completion_tokens ?? -1,
@@ -166,7 +185,17 @@ test('§18: the sub-calls of a mixture stand under svc.mixture', async () => {
   const spans = await collector.trace(ids.trace, 5)
   const request = one(spans, 'POST /v1/api/chat/completions')
   const parent = one(spans, 'svc.mixture')
-  expect(parent).toMatchObject({ kind: internal, parentSpanId: request.spanId, status: 0, attributes: {} })
+  expect(parent).toMatchObject({ kind: internal, parentSpanId: request.spanId, status: 0 })
+  expect(parent.attributes).toEqual({
+    'svc.request.id': answer.headers.get('x-request-id') ?? '',
+    'svc.mixture.strategy': 'synthesize',
+    'svc.mixture.experts': ['a', 'b'],
+    'svc.mixture.weights': ['1', '1'],
+    'svc.mixture.min_experts': 1,
+    'svc.mixture.answered': 1,
+    'svc.mixture.degraded': true,
+    'svc.mixture.outcome': 'degraded',
+  })
   for (const model of ['a', 'b', 'agg']) expect(one(spans, `chat ${model}`).parentSpanId).toBe(parent.spanId)
   expect(one(spans, 'chat b').attributes['error.type']).toBe('upstream_error')
   expect(one(spans, 'chat agg').attributes['gen_ai.usage.output_tokens']).toBeGreaterThan(0)
@@ -184,6 +213,43 @@ test('§18: failover: each try is a call of its own', async () => {
   } finally {
     second.stop()
     third.stop()
+  }
+})
+
+test('§18: every attribute has the name and type of the published conventions, or our own prefix', async () => {
+  const published = new Map(conventions.registries.flatMap(({ attributes }) => Object.entries(attributes)))
+  const own = startFakeNode({ models: ['e'] })
+  try {
+    await gateway.node(own.url, { customerId: customer.customerId })
+    const sampling = {
+      top_k: 5,
+      frequency_penalty: 0,
+      presence_penalty: 0.5,
+      n: 1,
+      seed: 1,
+      temperature: 0,
+      max_completion_tokens: 9,
+    }
+    await (await ask({ model: 'e', ...sampling }, { traceparent: sampled })).text()
+    await fetch(`${gateway.url}/v1/completions`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${customer.key}`, 'content-type': 'application/json', traceparent: sampled },
+      body: JSON.stringify({ model: 'e', prompt: secret }),
+    }).then((response) => response.text())
+    const spans = await collector.trace(ids.trace, 4)
+    expect(one(spans, 'chat e').attributes['gen_ai.request.max_tokens']).toBe(9)
+    expect(one(spans, 'POST /v1/api/completions').attributes['url.path']).toBe('/v1/completions')
+    expect(named(spans, 'text_completion e')).toHaveLength(1)
+    for (const { attributes, types } of spans) {
+      for (const [name, type] of Object.entries(types)) {
+        if (!name.startsWith('svc.'))
+          expect({ name, type }).toEqual({ name, type: published.get(name) ?? 'not published' })
+      }
+      const { 'gen_ai.operation.name': operation } = attributes
+      if (operation !== undefined) expect(conventions.operations).toContain(String(operation))
+    }
+  } finally {
+    own.stop()
   }
 })
 

@@ -3,6 +3,7 @@ import { readBooks } from '../../../src/db/queries/money/ledger-proof.ts'
 import { brokenRules } from '../../../src/machines/rules/books.ts'
 import { json, startTestGateway, type TestGateway } from '../../support/gateways/http-gateway.ts'
 import { type Books, tamper, undo, writtenBooks } from '../../support/money/tampering.ts'
+import { waitUntil } from '../../support/run/wait-until.ts'
 
 const env = { SVC_LOG_INTERVAL_MS: '5000' }
 let gateway: TestGateway
@@ -262,7 +263,11 @@ test('§31: the log put back as a whole, with all that it holds, is found by wha
   await gateway.ask('POST', `/v1/admin/customers/${id}/credits`, { as: 'admin', json: { amount_wei: '5' } })
   await gateway.gateway.sequencer.catchUp({ heads: true })
   await undo(gateway)
-  await gateway.gateway.sequencer.catchUp({ heads: true })
+  // One gateway sequences at a time, and this one may have come second.
+  await waitUntil('the fork', async () => {
+    await gateway.gateway.sequencer.catchUp({ heads: true })
+    return gateway.gateway.sequencer.fork() !== null
+  })
   const { faults } = await gateway.gateway.checkBooks()
   expect(faults.map(({ rule }) => rule)).toContain('the log leads on from what was seen before')
 })

@@ -41,7 +41,14 @@ describe('§23: GET /v1/admin/mixtures', () => {
   test('one that succeeded: times, usage, and of each sub-call its machine, request id and receipt', async () => {
     const answer = await pool.answered(synthesize(a, b))
     const shown = await newest(answer.svc.request_id)
-    expect(shown).toMatchObject({ strategy: 'synthesize', outcome: 'succeeded', code: null, degraded: false })
+    expect(shown).toMatchObject({
+      strategy: 'synthesize',
+      outcome: 'succeeded',
+      code: null,
+      degraded: false,
+      min_experts: 1,
+    })
+    expect(shown.experts.map(({ weight }) => weight)).toEqual([1, 1, null])
     expect(shown.usage).toEqual(answer.usage)
     expect(Date.parse(shown.ended_at) - Date.parse(shown.started_at)).toBeGreaterThanOrEqual(0)
     expect(shown.latency_ms).toBeGreaterThanOrEqual(0)

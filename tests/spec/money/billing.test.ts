@@ -8,6 +8,7 @@ import {
   Invoice,
   UsageExport,
 } from '../../../src/protocol/wire/money/billing.ts'
+import { Costs } from '../../../src/protocol/wire/money/costs.ts'
 import { LedgerProof, TreasuryReport } from '../../../src/protocol/wire/money/money.ts'
 import { json, startTestGateway, type TestGateway } from '../../support/gateways/http-gateway.ts'
 import { expectBooksBalance } from '../../support/money/ledger.ts'
@@ -412,6 +413,57 @@ describe('endpoint 13: usage export', () => {
         .replace('"\'\r\nx"', '"\'\rx"')
         .split('\r\n'),
     )
+  })
+})
+
+describe('§32: costs', () => {
+  test('what was paid in a range, by customer, model, key and month, the dearest first, and as a table', async () => {
+    const [one, two] = [await customer(), await customer()]
+    for (const [{ id }, amountWei] of [
+      [one, 30n],
+      [two, 50n],
+      [one, 40n],
+    ] as const) {
+      await credit(id, { amount_wei: '100' })
+      await payFor(gateway.database, { customerId: id, nodeId: 'node_a', amountWei })
+    }
+    const ask = async (query: string, as: 'operator' | 'viewer' = 'operator') =>
+      gateway.ask('GET', `/v1/admin/billing/costs?${query}`, { as })
+    const costs = async (query: string) => (await json(await ask(query))) as unknown as Costs
+    const byCustomer = await costs('limit=1000')
+    expect([...Value.Errors(Costs, byCustomer)]).toEqual([])
+    const ours = byCustomer.costs.filter(({ key }) => key === one.id || key === two.id)
+    expect(ours.map(({ key, name, count, amount_wei }) => [key, name, count, amount_wei])).toEqual([
+      [one.id, 'Ada', 2, '70'],
+      [two.id, 'Ada', 1, '50'],
+    ])
+    const month = new Date().toISOString().slice(0, 7)
+    const byMonth = await costs('by=month')
+    expect(byMonth.costs.map(({ key }) => key)).toEqual([month])
+    const sum = byCustomer.costs.reduce((total, { amount_wei }) => total + BigInt(amount_wei), 0n)
+    expect(byMonth.costs[0]?.amount_wei).toBe(String(sum))
+    const byModel = await costs('by=model')
+    expect(byModel.costs.reduce((total, { amount_wei }) => total + BigInt(amount_wei), 0n)).toBe(sum)
+    expect((await costs('from=2020-05-01T00:00:00Z&to=2020-06-01T00:00:00Z')).costs).toEqual([])
+    expect((await costs('limit=1')).truncated).toBe(true)
+    const table = await (await ask('format=csv')).text()
+    expect(table).toContain(`"${one.id}","Ada","2","70"`)
+    expect((await ask('', 'viewer')).status).toBe(403)
+    expect((await ask('by=moon')).status).toBe(400)
+    const { sql } = gateway.database
+    const record = (id: string, keyId: string, cost: number) => sql`
+      insert into request_records (request_id, at, customer_id, key_id, operation, stream, tries, queue_ms, duration_ms,
+        prompt_tokens, completion_tokens, status, cost_wei)
+      values (${id}, now(), ${one.id}, ${keyId}, 'chat', false, 1, 0, 1, 10, 5, 200, ${cost})`
+    await record('req_a', 'key_a', 3)
+    await record('req_b', 'key_b', 9)
+    await record('req_c', 'key_a', 4)
+    const byKey = await costs('by=key')
+    expect(byKey.costs).toMatchObject([
+      { key: 'key_b', count: 1, amount_wei: '9', prompt_tokens: 10, completion_tokens: 5 },
+      { key: 'key_a', count: 2, amount_wei: '7' },
+    ])
+    expect((await costs('by=key&from=2020-05-01T00:00:00Z')).kept_from).not.toBeNull()
   })
 })
 

@@ -155,11 +155,16 @@ describe('§31: what has no nonce, and what cannot have one', () => {
     expect((await ask(long)).status).toBe(413)
   })
 
-  test('an operation without a bound receipt refuses the nonce', async () => {
-    const response = await fetch(`${gateway.url}/v1/api/embeddings`, {
+  test.each([
+    ['embeddings', { input: 'x' }],
+    // Translated to a chat that its client never sees, and could not show to anybody.
+    ['messages', { max_tokens: 5, messages: [{ role: 'user', content: 'x' }] }],
+    ['responses', { input: 'x' }],
+  ])('an operation without a bound receipt refuses the nonce: %s', async (path, body) => {
+    const response = await fetch(`${gateway.url}/v1/api/${path}`, {
       method: 'POST',
       headers: { authorization: `Bearer ${customer.key}`, 'content-type': 'application/json', 'x-svc-nonce': nonce },
-      body: JSON.stringify({ model: 'm-plain', input: 'x' }),
+      body: JSON.stringify({ model: 'm-plain', ...body }),
     })
     expect(response.status).toBe(400)
   })

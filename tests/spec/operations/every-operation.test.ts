@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { Value } from '@sinclair/typebox/value'
 import type { Operation } from '../../../src/actors/operations/operation.ts'
 import { ollamaOperations, operations, pathsOf, routeOf } from '../../../src/actors/operations/registry.ts'
+import type { RequestStory } from '../../../src/protocol/wire/admin/requests.ts'
 import { newToken } from '../../../src/secrets.ts'
 import { startTestGateway, type TestCustomer, type TestGateway, waitFor } from '../../support/gateways/gateway.ts'
 import { type ScriptedCall, type ScriptedNode, startScriptedNode } from '../../support/nodes/scripted-node.ts'
@@ -10,6 +11,8 @@ import { play, sampleOf, streamed } from '../../support/pools/operation-samples.
 /** What every operation shares, asked of each of them: a new one needs its sample alone. */
 const all = [...operations, ...ollamaOperations]
 const models = [...new Set(all.map((operation) => sampleOf(operation).model))]
+/** Those have a listener of their own. */
+const isOllama = (operation: Operation) => ollamaOperations.includes(operation)
 let gateway: TestGateway
 let customer: TestCustomer
 let denied: TestCustomer
@@ -57,14 +60,20 @@ interface Ask {
   readonly body?: object
   readonly signal?: AbortSignal
 }
+function formOf(members: object): FormData {
+  const form = new FormData()
+  for (const [name, value] of Object.entries(members)) form.set(name, value instanceof Blob ? value : String(value))
+  return form
+}
 const ask = (operation: Operation, { key = customer.key, path = routeOf(operation), body = {}, signal }: Ask = {}) => {
   const sample = sampleOf(operation)
-  // Those that have base URLs of their own have a listener of their own.
-  const url = operation.bases === undefined ? gateway.url : gateway.ollamaUrl
+  const url = isOllama(operation) ? gateway.ollamaUrl : gateway.url
+  const members = { model: sample.model, ...sample.body, ...body }
+  const form = operation.form !== undefined
   return fetch(url + path, {
     method: 'POST',
-    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
-    body: JSON.stringify({ model: sample.model, ...sample.body, ...body }),
+    headers: { authorization: `Bearer ${key}`, ...(form ? {} : { 'content-type': 'application/json' }) },
+    body: form ? formOf(members) : JSON.stringify(members),
     ...(signal === undefined ? {} : { signal }),
   })
 }
@@ -113,7 +122,8 @@ each('§28: %s', (_, operation) => {
 
   test('what is the gateway’s never reaches a node', async () => {
     const call = arriving(operation)
-    const asked = ask(operation, { body: { svc: { job_id: 'j' }, user: 'u', metadata: { a: 'b' } } })
+    const svc = operation.form === undefined ? { svc: { job_id: 'j' } } : {}
+    const asked = ask(operation, { body: { ...svc, user: 'u', metadata: { a: 'b' } } })
     const { body } = await call
     expect(['svc', 'user', 'metadata', 'store', 'prompt_cache_key'].filter((name) => name in body)).toEqual([])
     await play(await call, sample)
@@ -126,7 +136,11 @@ each('§28: %s', (_, operation) => {
     const response = await ask(operation)
     expect(await response.text()).toContain(sample.shows)
     expect([response.status, failed]).toEqual([200, 2])
-    await waitFor('the receipt', async () => (await receiptsOf(response)).length === 1)
+    // A call to another node has an id of its own in its receipt.
+    const id = response.headers.get('x-request-id')
+    const { request } = await gateway.admin<RequestStory>('GET', `/v1/admin/requests/${id}`)
+    const receipts = () => gateway.database.sql`select kind from receipts where receipt_hash = ${request.receipt_hash}`
+    await waitFor('the receipt', async () => (await receipts()).length === 1)
   })
 
   test('both fail: its own envelope says so', async () => {
@@ -171,7 +185,10 @@ each('§28: %s', (_, operation) => {
     expect(await codes({ body: { model: 'nothing' } })).toEqual([404, 'model_not_found'])
     expect(await codes({ body: { node_id: 'n' } })).toEqual([400, 'direct_node_targeting_not_allowed'])
     expect(await codes({ body: { envelope: {} } })).toEqual([400, 'private_job_payload_not_allowed'])
-    expect(await codes({ body: { svc: { dispatch_mode: 'private_job' } } })).toEqual([400, 'private_job_not_supported'])
+    expect(await codes({ body: { svc: { dispatch_mode: 'private_job' } } })).toEqual([
+      400,
+      operation.form === undefined ? 'private_job_not_supported' : 'invalid_request',
+    ])
     if (sample.model === 'writer') expect(await codes({ key: denied.key })).toEqual([403, 'model_not_allowed'])
     expect(calls).toBe(0)
   })
@@ -180,9 +197,9 @@ each('§28: %s', (_, operation) => {
     const document = (await (await fetch(`${gateway.url}/openapi.json`)).json()) as { paths: Record<string, object> }
     const described = document.paths[routeOf(operation)]
     // The document is that of the gateway's own listener.
-    if (operation.bases === undefined) expect(described).toHaveProperty('post.requestBody')
+    if (!isOllama(operation)) expect(described).toHaveProperty('post.requestBody')
     const answer = ['post', 'responses', '200', 'content', 'application/json', 'schema', 'properties']
-    if (operation.response !== undefined && operation.bases === undefined) {
+    if (operation.response !== undefined && !isOllama(operation)) {
       expect(described).toHaveProperty([...answer, 'usage'])
     }
     const metrics = await (

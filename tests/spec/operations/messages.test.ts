@@ -135,6 +135,23 @@ describe('§28: messages become a chat', () => {
     })
   })
 
+  test('what stands as a system message between the turns goes to the head, where every template takes it', async () => {
+    const sent = whole({ role: 'assistant', content: 'fine' })
+    const between = { role: 'system', content: 'Agents: none.' } as const
+    await client.messages.create({
+      model,
+      max_tokens: 5,
+      system: 'Be brief.',
+      messages: [user('hi'), between, { role: 'assistant', content: 'ho' }, user('and?')],
+    })
+    expect((await sent).messages).toEqual([
+      { role: 'system', content: 'Be brief.\n\nAgents: none.' },
+      { role: 'user', content: 'hi' },
+      { role: 'assistant', content: 'ho' },
+      { role: 'user', content: 'and?' },
+    ])
+  })
+
   test('structured output and effort', async () => {
     const sent = whole({ role: 'assistant', content: '{"a":1}' })
     const schema = { type: 'object', properties: { a: { type: 'integer' } } }
@@ -153,6 +170,7 @@ describe('§28: messages become a chat', () => {
       'tool_not_supported',
       'tools[0].type',
     ],
+    ['a conversation that is kept', { thread: { type: 'create' } }, 'responses_not_stored', 'thread'],
     ['a container', { container: 'c' }, 'invalid_request', 'container'],
     [
       'their servers',

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { CohereClient, CohereError } from 'cohere-ai'
+import { Cohere, CohereClient, CohereClientV2, CohereError } from 'cohere-ai'
 import { startTestGateway, type TestCustomer, type TestGateway, waitFor } from '../../support/gateways/gateway.ts'
 import { enrollmentToken, startAgent, type TestAgent, untilState } from '../../support/nodes/agents.ts'
 import { type ScriptedCall, type ScriptedNode, startScriptedNode } from '../../support/nodes/scripted-node.ts'
@@ -140,6 +140,7 @@ describe('§28: rerank', () => {
     ['top_n', { top_n: 0 }],
     ['rank_fields', { rank_fields: ['title'] }],
     ['stream', { stream: true }],
+    ['max_tokens_per_doc', { max_tokens_per_doc: 100 }],
   ] as const)('%s is refused by name', async (param, body) => {
     const response = await ask(body)
     expect([response.status, await response.json()]).toMatchObject([400, { error: { code: 'invalid_request', param } }])
@@ -158,18 +159,50 @@ describe('§28: rerank', () => {
     stop()
   })
 
-  test('Cohere’s own client ranks, and hears of a wrong key', async () => {
+  test('Cohere’s own clients rank, by the first and the second version of its interface', async () => {
     answering(scoring([0.5, 0.9, 0.1]))
-    const client = (token: string) => new CohereClient({ baseUrl: gateway.url, token, maxRetries: 0 })
-    const { results } = await client(customer.key).rerank({ model, query, documents, topN: 2, returnDocuments: true })
+    const at = { baseUrl: gateway.url, token: customer.key, maxRetries: 0 }
+    const { results } = await new CohereClient(at).rerank({ model, query, documents, topN: 2, returnDocuments: true })
     expect(results).toEqual([
       { index: 1, relevanceScore: 0.9, document: { text: 'second' } },
       { index: 0, relevanceScore: 0.5, document: { text: 'first' } },
     ])
-    const error = await client('wrong')
-      .rerank({ model, query, documents })
+    const second = await new CohereClientV2(at).rerank({ model, query, documents, topN: 1 })
+    expect(second.results).toMatchObject([{ index: 1, relevanceScore: 0.9 }])
+    expect(second.id).toStartWith('rerank-')
+  })
+
+  test.each([
+    ['a wrong key', 401, Cohere.UnauthorizedError, { token: 'wrong' }, {}],
+    ['an unknown model', 404, Cohere.NotFoundError, {}, { model: 'nothing' }],
+    ['nothing to rank', 400, Cohere.BadRequestError, {}, { documents: [] }],
+  ] as const)('Cohere’s own clients raise their own errors: %s', async (_, status, Class, options, asked) => {
+    for (const Client of [CohereClient, CohereClientV2]) {
+      const client = new Client({ baseUrl: gateway.url, token: customer.key, maxRetries: 0, ...options })
+      const error = await client
+        .rerank({ model, query, documents: [...documents], ...asked } as never)
+        .catch((reason: unknown) => reason)
+      expect(error).toBeInstanceOf(Class)
+      expect(error).toBeInstanceOf(CohereError)
+      expect((error as CohereError).statusCode).toBe(status)
+    }
+  })
+
+  test('Cohere’s own client leaves, and the node is left', async () => {
+    const left = Promise.withResolvers<void>()
+    const asked = Promise.withResolvers<void>()
+    answering((call) => {
+      asked.resolve()
+      void call.gone.then(left.resolve)
+    })
+    const leaving = new AbortController()
+    const client = new CohereClientV2({ baseUrl: gateway.url, token: customer.key, maxRetries: 0 })
+    const failing = client
+      .rerank({ model, query, documents }, { abortSignal: leaving.signal })
       .catch((reason: unknown) => reason)
-    expect(error).toBeInstanceOf(CohereError)
-    expect((error as CohereError).statusCode).toBe(401)
+    await asked.promise
+    leaving.abort()
+    expect(await failing).toBeInstanceOf(Error)
+    await left.promise
   })
 })

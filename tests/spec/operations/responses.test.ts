@@ -119,8 +119,7 @@ describe('§28: a response becomes a chat', () => {
       tools: [{ type: 'function', function: declared }],
       tool_choice: { type: 'function', function: { name: 'weather' } },
       messages: [
-        { role: 'system', content: 'Be brief.' },
-        { role: 'system', content: 'In German.' },
+        { role: 'system', content: 'Be brief.\n\nIn German.' },
         {
           role: 'user',
           content: [

@@ -135,6 +135,18 @@ describe('§32: one row per request', () => {
     expect(single.attempts).toMatchObject([{ node_id: pool.nodeId('one'), code: 'upstream_error' }])
   })
 
+  test('its way through the chart of requests, from its record alone', async () => {
+    const { id } = await ask('A', 'single', { stream: true })
+    expect((await story(id)).states.map(({ state }) => state)).toEqual([
+      'queued',
+      'trying',
+      'streaming',
+      'settled.served',
+    ])
+    const refused = await ask('A', 'nobody-has-it')
+    expect((await story(refused.id)).states.map(({ state }) => state)).toEqual(['queued', 'settled.failed'])
+  })
+
   test('a second try that answers stands behind the one that failed', async () => {
     const first = await story((await ask('A', 'pair')).id)
     const names =

@@ -10,7 +10,9 @@ export interface SeenSpan {
   readonly startMs: number
   readonly endMs: number
   readonly status: number
-  readonly attributes: Readonly<Record<string, string | number | readonly string[]>>
+  readonly attributes: Readonly<Record<string, SeenValue>>
+  /** By attribute: `string`, `int`, `double`, `boolean` or `string[]`, as the bytes say. */
+  readonly types: Readonly<Record<string, string>>
 }
 
 export interface Collector {
@@ -27,9 +29,20 @@ export interface Collector {
   stop(): void
 }
 
+type SeenValue = string | number | boolean | readonly string[]
+
+function typeOf(value: OtlpValue): string {
+  if (value.arrayValue !== undefined) return 'string[]'
+  if (value.intValue !== undefined) return 'int'
+  if (value.doubleValue !== undefined) return 'double'
+  return value.boolValue === undefined ? 'string' : 'boolean'
+}
+
 interface OtlpValue {
   readonly stringValue?: string
   readonly intValue?: string
+  readonly doubleValue?: number
+  readonly boolValue?: boolean
   readonly arrayValue?: { readonly values: readonly OtlpValue[] }
 }
 interface OtlpSpan {
@@ -49,9 +62,10 @@ interface OtlpBody {
   }[]
 }
 
-function plain(value: OtlpValue): string | number | readonly string[] {
+function plain(value: OtlpValue): SeenValue {
   if (value.arrayValue !== undefined) return value.arrayValue.values.map(({ stringValue = '' }) => stringValue)
-  return value.intValue === undefined ? (value.stringValue ?? '') : Number(value.intValue)
+  if (value.intValue !== undefined) return Number(value.intValue)
+  return value.doubleValue ?? value.boolValue ?? value.stringValue ?? ''
 }
 
 function seen(span: OtlpSpan): SeenSpan {
@@ -62,6 +76,7 @@ function seen(span: OtlpSpan): SeenSpan {
     endMs: Number(endTimeUnixNano) / 1e6,
     status: status.code ?? 0,
     attributes: Object.fromEntries(attributes.map(({ key, value }) => [key, plain(value)])),
+    types: Object.fromEntries(attributes.map(({ key, value }) => [key, typeOf(value)])),
   }
 }
 

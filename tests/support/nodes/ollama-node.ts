@@ -63,6 +63,15 @@ export function startOllamaNode(options: OllamaNodeOptions): OllamaNode {
     return new Response(`${events.join('')}data: [DONE]\n\n`, { headers: { 'content-type': 'text/event-stream' } })
   }
 
+  /** Without a prompt: the model is loaded, or let go where it is to be kept for no time. */
+  const told = ({ model, keep_alive }: { readonly model: string; readonly keep_alive?: number }) => {
+    if (!models.includes(model)) return Response.json({ error: 'model not found' }, { status: 404 })
+    if (keep_alive === 0) loaded.delete(model)
+    else loaded.add(model)
+    const reason = keep_alive === 0 ? 'unload' : 'load'
+    return Response.json({ model, response: '', done: true, done_reason: reason })
+  }
+
   const server = Bun.serve({
     hostname: '127.0.0.1',
     port: 0,
@@ -74,6 +83,7 @@ export function startOllamaNode(options: OllamaNodeOptions): OllamaNode {
         const running = [...loaded].map((model) => ({ name: model, model, size_vram: memoryBytes, size: memoryBytes }))
         return Response.json({ models: running })
       }
+      if (pathname === '/api/generate') return told((await request.json()) as { model: string; keep_alive?: number })
       if (pathname === '/v1/chat/completions')
         return chat((await request.json()) as { model: string; stream?: boolean })
       return new Response(null, { status: 404 })

@@ -34,10 +34,17 @@ const eventStream = { 'content-type': 'text/event-stream' }
 const slotsOfLlamaCpp = 64
 const json = { 'content-type': 'application/json' }
 
+/** Of a form its plain fields. */
+function bodyOf({ headers, body }: Exchange['request']): Record<string, unknown> {
+  if (headers['content-type']?.startsWith('multipart/') !== true) return JSON.parse(body) as Record<string, unknown>
+  const fields = body.matchAll(/name="([^"]+)"\r\n\r\n([^\r]*)\r\n/g)
+  return Object.fromEntries([...fields].map(([, name = '', value]) => [name, value]))
+}
+
 function callOf(exchange: Exchange): ScriptedCall {
   return {
     path: exchange.request.path,
-    body: JSON.parse(exchange.request.body) as Record<string, unknown>,
+    body: bodyOf(exchange.request),
     headers: exchange.request.headers,
     gone: new Promise((resolve) => {
       exchange.onAbort(() => resolve())

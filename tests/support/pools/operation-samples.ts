@@ -7,7 +7,9 @@ export interface OperationSample {
   /** Of the node's list: what it is called says what it is for. */
   readonly model: string
   readonly body: object
-  readonly answer: object
+  /** Bytes where it is passed on. */
+  readonly answer: object | string
+  readonly answerType?: string
   /** Events of a stream, up to its `[DONE]`; absent: the operation has none. */
   readonly events?: readonly object[]
   /** What the whole answer says was generated or given. */
@@ -36,6 +38,17 @@ const chatEvents = [
 ]
 const spoken = { answer: chatAnswer, events: chatEvents, shows: 'well said', usage: [7, 2] } as const
 const messages = [{ role: 'user', content: 'speak' }]
+const sound = new File(['la la la'], 'song.wav', { type: 'audio/wav' })
+const heard = {
+  answer: { text: 'well said', usage: { type: 'tokens', input_tokens: 7, output_tokens: 2, total_tokens: 9 } },
+  shows: 'well said',
+  usage: [7, 2],
+} as const
+const drawn = {
+  answer: { created: 1, data: [{ b64_json: 'cGljdHVyZQ==' }], usage: { input_tokens: 7, output_tokens: 2 } },
+  shows: 'cGljdHVyZQ==',
+  usage: [7, 2],
+} as const
 const embedded = {
   model: 'text-embed',
   answer: { data: [{ index: 0, embedding: [0.25, 0.5] }], usage: { prompt_tokens: 7, total_tokens: 7 } },
@@ -65,6 +78,18 @@ export const samples: Readonly<Record<string, OperationSample>> = {
   ollama_embed: { ...embedded, body: { input: 'one' } },
   ollama_embeddings: { ...embedded, body: { prompt: 'one' } },
   embeddings: { ...embedded, body: { input: ['one'] } },
+  transcriptions: { model: 'whisper-1', body: { file: sound, language: 'en' }, ...heard },
+  translations: { model: 'whisper-1', body: { file: sound }, ...heard },
+  speech: {
+    model: 'tts-1',
+    body: { input: 'speak', voice: 'alloy' },
+    answer: 'sound: well said',
+    answerType: 'audio/mpeg',
+    shows: 'well said',
+    usage: [2, 0],
+  },
+  image_generations: { model: 'flux.1', body: { prompt: 'a town' }, ...drawn },
+  image_edits: { model: 'flux.1', body: { image: sound, prompt: 'a town' }, ...drawn },
   rerank: {
     model: 'text-rerank',
     body: { query: 'which', documents: ['one', 'two'] },
@@ -91,8 +116,9 @@ export const streamed: readonly Operation[] = [...operations, ...ollamaOperation
 )
 
 /** Answers a call as the sample says, whole or as a stream, as it was asked. */
-export async function play(call: ScriptedCall, { answer, events = [] }: OperationSample): Promise<void> {
-  if (call.body.stream !== true) return call.respond(200, answer)
+export async function play(call: ScriptedCall, sample: OperationSample): Promise<void> {
+  const { answer, answerType = 'application/json', events = [] } = sample
+  if (call.body.stream !== true) return call.respond(200, answer, { 'content-type': answerType })
   call.open()
   for (const event of events) await call.event(event)
   await call.event('[DONE]')

@@ -74,6 +74,18 @@ export class SoakLoad {
     this.clients = Promise.all(Array.from({ length: clients }, () => this.client()))
   }
 
+  /** Asks so many times, one after the other at each of `clients`, and as fast as it goes. */
+  static async fill({ gateway, customer }: SoakPool, clients: number, requests: number): Promise<void> {
+    let left = requests
+    const ask = async () => {
+      while (left-- > 0) {
+        const body = JSON.stringify({ ...bodies.whole, messages: [{ role: 'user', content: newMarker() }] })
+        await speak(gateway, { writes: [chatBytes(gateway, customer.key, body)] })
+      }
+    }
+    await Promise.all(Array.from({ length: clients }, ask))
+  }
+
   private async client(): Promise<void> {
     while (this.running) {
       await this.gate

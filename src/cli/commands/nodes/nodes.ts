@@ -6,13 +6,15 @@ import { secondMs } from '../../../time.ts'
 import { action, type OptionSpecs, type OptionValues, type Verb } from '../../frame/action.ts'
 import { customerOption, reasonBody, reasonOption, yesOption } from '../../frame/admin-options.ts'
 import { CliFailure, exitCodes, UsageFault } from '../../frame/failure.ts'
-import { type GatewayClient, segment } from '../../frame/gateway-client.ts'
+import type { GatewayClient } from '../../frame/gateway-client.ts'
 import { givenText, givenTextForm } from '../../frame/given-text.ts'
+import { nodeIdOf as idOf, oneNode, nodesPath as path } from '../../frame/node-id.ts'
 import type { Session } from '../../frame/session.ts'
+import { dataDirOption } from './node-keys.ts'
 import { enroll, tokens, withdraw } from './nodes-enroll.ts'
 import { nodeDetails, nodeTable } from './nodes-view.ts'
+import { serversHere } from './servers-here.ts'
 
-const path = '/v1/admin/nodes'
 const idOperand = { name: 'NODE', about: 'The node’s name or its id (node_…), as `nodes list` shows them' } as const
 /** How long the command waits for the first answer of a new node, which most nodes give much earlier. */
 const firstAnswerWaitMs = 5 * secondMs
@@ -62,28 +64,9 @@ async function nodeFields(session: Session, options: OptionValues<typeof nodeOpt
   }
 }
 
-/** A name is looked up, and must be the name of one node alone. */
-async function idOf(gateway: GatewayClient, given: string | undefined): Promise<string> {
-  const wanted = given ?? ''
-  if (wanted.startsWith('node_')) return wanted
-  const { nodes } = await gateway.admin<NodeList>({ path: `${path}?limit=1000` })
-  const called = nodes.filter(({ name, state }) => name === wanted && state !== 'revoked')
-  const [one, other] = called
-  if (other !== undefined) {
-    throw new CliFailure(
-      `${called.length} nodes are called ${wanted}`,
-      called.map(({ node_id }) => node_id),
-    )
-  }
-  if (one === undefined) throw new CliFailure(`No node is called ${wanted}`, ['What there is: ./penstock nodes list'])
-  return one.node_id
-}
-
 /** `box:8080` is what a person types. */
 const withScheme = (url: string | undefined) =>
   url === undefined || /^[a-z][a-z0-9+.-]*:\/\//i.test(url) ? url : `http://${url}`
-
-const oneNode = (id: string | undefined) => `${path}/${segment(id ?? '')}`
 
 /** Returns the node after its first answer, or as it is if that takes too long. */
 async function afterFirstAnswer(gateway: GatewayClient, node: Node): Promise<Node> {
@@ -163,13 +146,14 @@ const list = action({
 })
 
 const show = action({
-  about: 'Show a node with its models and measurements',
+  about: 'Show a node with its models and measurements; on its own computer also why a model server failed',
   operands: [idOperand],
-  options: {},
-  run: async ({ operands, json }, session) => {
+  options: dataDirOption,
+  run: async ({ operands, options, json }, session) => {
     const gateway = session.gateway()
     const node = await gateway.admin<Node>({ path: oneNode(await idOf(gateway, operands[0])) })
-    session.show(json, node, (body) => nodeDetails(session.terminal, body))
+    const here = await serversHere(session, node.node_id, options['data-dir'])
+    session.show(json, node, (body) => nodeDetails(session.terminal, body) + here)
     return undefined
   },
 })

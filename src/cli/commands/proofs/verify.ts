@@ -1,10 +1,9 @@
 import { boundReceiptVersion, brand, receiptVersion } from '../../../brand.ts'
 import { canonicalJson } from '../../../protocol/json/canonical-json.ts'
-import { foreignJson } from '../../../protocol/json/foreign-json.ts'
 import { type NoteKey, noteKeyText, parseNoteKey } from '../../../protocol/log/note.ts'
 import { textHash } from '../../../protocol/receipts/receipt.ts'
 import { verifyEd25519, verifyKey } from '../../../protocol/signing/ed25519.ts'
-import { verifyBundle } from '../../../protocol/verify/bundle.ts'
+import { readGiven, verifyBundle } from '../../../protocol/verify/bundle.ts'
 import type { Trust, Verdict } from '../../../protocol/verify/trust.ts'
 import { action, type OptionValues, type Verb } from '../../frame/action.ts'
 import { CliFailure, exitCodes, UsageFault } from '../../frame/failure.ts'
@@ -47,9 +46,7 @@ async function textOf(session: Session, name: string): Promise<string> {
 
 async function readFile(session: Session, file: string): Promise<unknown> {
   const text = await textOf(session, file)
-  if (text.startsWith(`${brand}-log/`))
-    return { object: `${brand}.checkpoint`, note: text.endsWith('\n') ? text : `${text}\n` }
-  const value = foreignJson(text)
+  const value = readGiven(text)
   if (value === undefined)
     throw new CliFailure(`${file} contains neither JSON nor a checkpoint.`, [], exitCodes.unverifiable)
   return value

@@ -2,8 +2,7 @@ import type { Customer, CustomerList } from '../../../protocol/wire/admin/admin.
 import { ActButton } from '../../actions/act-button.tsx'
 import { addCustomer } from '../../actions/customer-acts.ts'
 import { count, nothing, shortTime } from '../../parts/format.ts'
-import { Frame } from '../../parts/frame.tsx'
-import { More, SearchField, useNarrow } from '../../parts/narrow.tsx'
+import { type Column, LongTable } from '../../parts/long-table.tsx'
 import { Id, Pill } from '../../parts/small.tsx'
 import { Empty, Part } from '../../parts/states.tsx'
 import { Wei } from '../../parts/wei.tsx'
@@ -49,55 +48,48 @@ function CustomerPart() {
   )
 }
 
-function CustomerTable({ customers }: { customers: readonly Customer[] }) {
-  const narrow = useNarrow(customers, ({ customer_id, display_name }) => `${display_name} ${customer_id}`)
-  return (
-    <>
-      <SearchField what="customers" narrow={narrow} />
-      <Frame label="Customers, newest first">
-        <table class="cards">
-          <thead>
-            <tr>
-              <th scope="col">Customer</th>
-              <th scope="col">Account</th>
-              <th scope="col" class="number">
-                Tokens a day
-              </th>
-              <th scope="col" class="number">
-                Available
-              </th>
-              <th scope="col">Made</th>
-            </tr>
-          </thead>
-          <tbody>
-            {narrow.rows.map((customer) => (
-              <CustomerRow key={customer.customer_id} customer={customer} />
-            ))}
-          </tbody>
-        </table>
-      </Frame>
-      <More narrow={narrow} />
-    </>
-  )
-}
+const dailyOf = ({ gateway_policy: policy }: Customer) => policy?.daily_token_quota ?? null
 
-function CustomerRow({ customer }: { customer: Customer }) {
-  const daily = customer.gateway_policy?.daily_token_quota ?? null
-  return (
-    <tr>
-      <th scope="row">
-        <a href={`#customers/${customer.customer_id}`}>{customer.display_name}</a> <Id id={customer.customer_id} />
-      </th>
-      <td data-label="Account">
-        <Pill tone={statusTones[customer.account_status]} text={customer.account_status} />
-      </td>
-      <td data-label="Tokens a day" class="number">
-        {daily === null ? nothing : count(daily)}
-      </td>
-      <td data-label="Available" class="number">
-        <Wei wei={customer.available_wei} />
-      </td>
-      <td data-label="Made">{shortTime(customer.created_at)}</td>
-    </tr>
-  )
-}
+const columns: readonly Column<Customer>[] = [
+  {
+    title: 'Customer',
+    by: ({ display_name: name }) => name,
+    show: ({ customer_id: id, display_name: name }) => (
+      <>
+        <a href={`#customers/${id}`}>{name}</a> <Id id={id} />
+      </>
+    ),
+  },
+  {
+    title: 'Account',
+    by: ({ account_status: status }) => status,
+    show: ({ account_status: status }) => <Pill tone={statusTones[status]} text={status} />,
+  },
+  {
+    title: 'Tokens a day',
+    number: true,
+    by: dailyOf,
+    show: (customer) => {
+      const daily = dailyOf(customer)
+      return daily === null ? nothing : count(daily)
+    },
+  },
+  {
+    title: 'Available',
+    number: true,
+    // Wei are too many for a number's digits, which a sort does not need.
+    by: ({ available_wei: wei }) => Number(wei),
+    show: ({ available_wei: wei }) => <Wei wei={wei} />,
+  },
+  { title: 'Made', by: ({ created_at: at }) => at, show: ({ created_at: at }) => shortTime(at) },
+]
+
+const CustomerTable = ({ customers }: { customers: readonly Customer[] }) => (
+  <LongTable
+    label="Customers"
+    rows={customers}
+    keyOf={({ customer_id: id }) => id}
+    textOf={({ customer_id: id, display_name: name }) => `${name} ${id}`}
+    columns={columns}
+  />
+)

@@ -1,13 +1,14 @@
 import { useEffect, useState } from 'preact/hooks'
 import type { NodeList } from '../../../protocol/wire/admin/admin.ts'
 import type { AdminRequest, AdminRequestList } from '../../../protocol/wire/admin/requests.ts'
+import { FilterForm } from '../../parts/filter-form.tsx'
 import { clockTime, count, duration, nothing, shortId, shortTime } from '../../parts/format.ts'
 import { Frame } from '../../parts/frame.tsx'
 import { Pill } from '../../parts/small.tsx'
 import { Empty, Part } from '../../parts/states.tsx'
 import { useLoad } from '../../state/load.ts'
 import { addressOf } from '../../state/place.ts'
-import { RequestFilters, readFilters } from './request-filters.tsx'
+import { readRequestFilters, requestFields } from './request-filters.ts'
 
 const tailEveryMs = 2_000
 const nodesEveryMs = 30_000
@@ -24,7 +25,7 @@ export function useNodeNames(): ReadonlyMap<string, string> {
 
 /** Newest first, and by itself anew until somebody pauses it or looks at an older page. */
 export function RequestList({ query }: { query: URLSearchParams }) {
-  const filters = readFilters(query)
+  const filters = readRequestFilters(query)
   const cursor = query.get('cursor') ?? ''
   const [paused, setPaused] = useState(false)
   const follows = !paused && cursor === ''
@@ -35,7 +36,7 @@ export function RequestList({ query }: { query: URLSearchParams }) {
   useEffect(() => setPaused(false), [asked])
   return (
     <section aria-label="Requests">
-      <RequestFilters key={query.toString()} filters={filters} nodes={names} />
+      <FilterForm key={query.toString()} view="requests" fields={requestFields(names)} values={filters} />
       <div class="tail-bar">
         <button
           type="button"

@@ -71,7 +71,9 @@ function Story({ story, names }: { story: RequestStory; names: Names }) {
         </h2>
         <Facts story={story} nameOf={nameOf} />
         <p class="links">
-          {request.operation === 'mixture' && <a href={`#statecharts/mixture/${request.request_id}`}>Its statechart</a>}
+          <a href={`#statecharts/${request.operation === 'mixture' ? 'mixture' : 'request'}/${request.request_id}`}>
+            Its statechart
+          </a>
           {request.model !== null && request.operation === 'chat' && (
             <a href={addressOf('try', null, { model: request.model })}>Same model in Try it</a>
           )}

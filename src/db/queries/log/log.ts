@@ -95,8 +95,14 @@ export async function logEntryOf(db: Database, hash: string): Promise<LogEntryRo
 
 export async function saveCheckpoint(tx: Database, origin: string, size: number, note: string): Promise<void> {
   await tx.insert(logCheckpoints).values({ origin, size, note }).onConflictDoNothing()
-  await tx.execute(sql`delete from log_checkpoints where ctid in (
-    select ctid from log_checkpoints order by size desc offset ${checkpointsKept} limit 10)`)
+}
+
+/** Looks through all that are kept, so it is for now and then, not for every checkpoint. */
+export async function pruneCheckpoints(tx: Database): Promise<void> {
+  for (const table of [logCheckpoints, logCosignatures]) {
+    const old = tx.select({ size: table.size }).from(table).orderBy(desc(table.size)).limit(1).offset(checkpointsKept)
+    await tx.delete(table).where(lte(table.size, sql`(${old})`))
+  }
 }
 
 export interface CheckpointRow {
@@ -138,20 +144,32 @@ export async function newestCheckpoint(db: Database): Promise<CheckpointRow | nu
   return withCosignatures(db, row)
 }
 
-/** The newest one that a witness has cosigned, of at least `sizeMin` entries. */
-export async function newestCosigned(db: Database, sizeMin: number): Promise<CheckpointRow | null> {
-  const [row] = await db
-    .select(checkpointColumns)
-    .from(logCosignatures)
-    .innerJoin(
-      logCheckpoints,
-      and(eq(logCheckpoints.origin, logCosignatures.origin), eq(logCheckpoints.size, logCosignatures.size)),
-    )
-    .innerJoin(logState, eq(logState.origin, logCheckpoints.origin))
-    .where(gte(logCosignatures.size, sizeMin))
-    .orderBy(desc(logCosignatures.size))
-    .limit(1)
-  return withCosignatures(db, row)
+export interface NewestCheckpoints {
+  readonly newest: CheckpointRow | null
+  /** The newest one that a witness has cosigned. */
+  readonly cosigned: CheckpointRow | null
+}
+
+/** Both in one statement: every proof asks for them. */
+export async function newestCheckpoints(db: Database): Promise<NewestCheckpoints> {
+  const rows = await db.execute<Omit<CheckpointRow, 'size' | 'createdAt'> & { size: string; createdMs: number }>(sql`
+    select c.origin, c.size::text as size, c.note, extract(epoch from c.created_at)::float8 * 1000 as "createdMs",
+      coalesce((select json_agg(k.line order by k.witness) from log_cosignatures k
+        where k.origin = c.origin and k.size = c.size), '[]') as cosignatures
+    from log_state s
+    cross join lateral (
+      (select size from log_checkpoints where origin = s.origin order by size desc limit 1)
+      union
+      (select size from log_cosignatures where origin = s.origin order by size desc limit 1)
+    ) n
+    join log_checkpoints c on c.origin = s.origin and c.size = n.size
+    order by c.size desc`)
+  const found = rows.map(({ size, createdMs, ...row }) => ({
+    ...row,
+    size: Number(size),
+    createdAt: new Date(createdMs),
+  }))
+  return { newest: found[0] ?? null, cosigned: found.find(({ cosignatures }) => cosignatures.length > 0) ?? null }
 }
 
 export async function saveCosignatures(
@@ -162,13 +180,6 @@ export async function saveCosignatures(
   if (lines.length === 0) return
   const rows = lines.map(({ witness, line }) => ({ origin: of.origin, size: of.size, witness, line }))
   await db.insert(logCosignatures).values(rows).onConflictDoNothing()
-  const old = db
-    .select({ size: logCosignatures.size })
-    .from(logCosignatures)
-    .orderBy(desc(logCosignatures.size))
-    .limit(1)
-    .offset(checkpointsKept)
-  await db.delete(logCosignatures).where(lte(logCosignatures.size, sql`(${old})`))
 }
 
 export async function loggedSubjects(

@@ -55,7 +55,7 @@ export async function receiptsToLog(
 ): Promise<readonly ReceiptToLog[]> {
   const rows = await db.execute<Omit<ReceiptToLog, 'seq'> & { readonly seq: string } & Record<string, unknown>>(sql`
     select seq::text as seq, receipt_hash as hash, issuer, client_nonce as "clientNonce" from receipts
-    where seq > ${from.toString()}::bigint and seq <= ${to.toString()}::bigint order by seq limit ${limit}`)
+    where seq > ${from.toString()}::bigint and seq <= ${to.toString()}::bigint order by receipts.seq limit ${limit}`)
   return rows.map((row) => ({ ...row, seq: BigInt(row.seq) }))
 }
 

@@ -20,6 +20,7 @@ export interface AuditMetadata {
   readonly result?: string
   readonly reason_missing?: boolean
   readonly node_state?: string
+  readonly model?: string
 }
 
 export const accessEvents = pgTable(

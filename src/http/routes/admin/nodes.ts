@@ -3,7 +3,15 @@ import type { Role } from '../../../actors/accounts/access.ts'
 import type { NodeChanges, NodeCommand, NodeRecord } from '../../../actors/pool/pool-admin.ts'
 import { withLoads } from '../../../actors/siblings/loads.ts'
 import { brand } from '../../../brand.ts'
-import { Node, NodeCreate, NodeList, NodeUpdate, ReasonBody } from '../../../protocol/wire/admin/admin.ts'
+import {
+  ModelWish,
+  ModelWished,
+  Node,
+  NodeCreate,
+  NodeList,
+  NodeUpdate,
+  ReasonBody,
+} from '../../../protocol/wire/admin/admin.ts'
 import { Loads } from '../../../protocol/wire/admin/processes.ts'
 import { isoTime } from '../../../time.ts'
 import { nodeParams } from '../../frame/admin-input.ts'
@@ -159,10 +167,38 @@ const commandRoutes = (context: HttpContext) => {
   return app
 }
 
+const wishes = [
+  ['load', 'Bring a model into the memory of a node, where its server can be told (§30)'],
+  ['unload', 'Let a model leave the memory of a node when its work is done'],
+] as const
+
+/** The node's own file says what is run for a model; nothing of that comes from here. */
+const modelRoutes = (context: HttpContext) => {
+  const app = new Elysia().use(admin(context))
+  for (const [wish, summary] of wishes) {
+    app.post(
+      `/v1/admin/nodes/:node_id/models/${wish}`,
+      async ({ body: { body, audit }, params, status }) => {
+        await context.gateway.modelWishes.tell(audit, params.node_id, wish, body.model)
+        return status(202, { status: 'accepted', node_id: params.node_id, model: body.model } as const)
+      },
+      {
+        action: `node.model.${wish}`,
+        params: nodeParams,
+        response: { 202: ModelWished },
+        ...reads(ModelWish),
+        detail: describe({ summary, tags }),
+      },
+    )
+  }
+  return app
+}
+
 /** Nodes (§22, §23). */
 export const nodeRoutes = (context: HttpContext) =>
   new Elysia()
     .use(collectionRoutes(context))
     .use(itemRoutes(context))
     .use(commandRoutes(context))
+    .use(modelRoutes(context))
     .use(nodeProbeRoutes(context))

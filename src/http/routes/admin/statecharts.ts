@@ -30,10 +30,11 @@ function mustExist(machine: string): void {
   if (!charts.some((chart) => chart.machine.id === machine)) throw new Problem('machine_not_found')
 }
 
-const machineView = ({ graph, title, about, svg }: DrawnChart): Machine => ({
+const machineView = ({ graph, title, about, recorded, svg }: DrawnChart): Machine => ({
   machine: graph.id,
   title,
   about,
+  recorded,
   states: graph.states.map(({ path, ...state }) => ({ state: path, ...state })),
   transitions: [...graph.transitions],
   svg,

@@ -59,7 +59,7 @@ export const billingRequestRoutes = (context: HttpContext) => {
           tags: ['Requests (extension)'],
           csv: `With \`format=csv\`: ${customerRequestColumns.join(', ')}`,
         }),
-        security: [{ customerId: [], customerToken: [] }],
+        security: [{ CustomerId: [], CustomerToken: [] }],
       },
     },
   )

@@ -14,7 +14,7 @@ import { customer } from '../../plugins/customer.ts'
 import { usageView } from '../../views/money.ts'
 
 const tags = ['Billing']
-const security = [{ customerId: [], customerToken: [] }]
+const security = [{ CustomerId: [], CustomerToken: [] }]
 const usageQuery = { ...ledgerQuery, limit: limitOf(100, 500) } as const
 
 /** Endpoints 11 and 12; a suspended account may still read them (§3). */

@@ -111,7 +111,7 @@ const ownReceiptRoute = (context: HttpContext) =>
           description: 'The answer has the hashed facts, the node’s signature and the proof below the public root.',
           tags: ['Money (extension)'],
         }),
-        security: [{ customerId: [], customerToken: [] }],
+        security: [{ CustomerId: [], CustomerToken: [] }],
       },
     },
   )

@@ -62,7 +62,7 @@ export const keyVerifyRoutes = (context: HttpContext) =>
             'The node signs the request in four headers, see docs/protocol.md. The answer is true only for a key of the node’s owner whose node scope and model policy include the node.',
           tags: ['Node agents (extension)'],
         }),
-        security: [{ nodeId: [], nodeTimestamp: [], nodeNonce: [], nodeSignature: [] }],
+        security: [{ NodeId: [], NodeTimestamp: [], NodeNonce: [], NodeSignature: [] }],
       },
     },
   )

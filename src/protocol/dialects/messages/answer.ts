@@ -44,7 +44,7 @@ export const startUsage = { cache_creation: null, inference_geo: null, service_t
 
 /** All of a message but its content, its end and its usage. */
 export const messageHead = ({ id, model }: ChunkIdentity) =>
-  ({ id, type: 'message', role: 'assistant', model, container: null }) as const
+  ({ id, type: 'message', role: 'assistant', model, container: null, diagnostics: null }) as const
 
 function inputOf(text: unknown): unknown {
   const input = typeof text === 'string' ? foreignJson(text) : text

@@ -1,6 +1,8 @@
 import { Problem } from '../../../errors.ts'
+import { isMarked, markedMessages } from '../../chat/cache-hints.ts'
 import type { ChatRequest } from '../../wire/inference/chat.ts'
 import type { MessagesRequest } from '../../wire/inference/messages.ts'
+import { systemFirst } from './system-first.ts'
 
 type Json = Readonly<Record<string, unknown>>
 type ChatMessages = ChatRequest['messages']
@@ -14,6 +16,12 @@ const unsupported = (at: string) =>
 
 /** What Anthropic's own servers would do and nobody here can. Hints (`metadata`, `service_tier`, `betas`) are left out in silence. */
 function refuseServices(asked: Json): void {
+  if (asked.thread != null) {
+    throw new Problem('responses_not_stored', {
+      param: 'thread',
+      detail: 'thread: this gateway keeps no conversations; send all of it each time',
+    })
+  }
   for (const name of ['container', 'mcp_servers']) {
     const value = asked[name]
     if (value == null || (Array.isArray(value) && value.length === 0)) continue
@@ -172,6 +180,16 @@ function formatOf({ output_config: config }: MessagesRequest): Json {
   }
 }
 
+/** Up to the first mark of the client's: messages of the chat that stand before it. null: there is none. */
+function marked({ system, messages, tools }: MessagesRequest): number | null {
+  if (tools?.some(isMarked)) return 0
+  const systems = Array.isArray(system) && system.some(isMarked) ? [] : null
+  const at = messages.findIndex(({ content }) => Array.isArray(content) && content.some(isMarked))
+  const before = systems ?? (at === -1 ? null : messages.slice(0, at + 1))
+  const start = system === undefined ? { messages: before ?? [] } : { system, messages: before ?? [] }
+  return before === null ? null : [...chatMessages(start)].length
+}
+
 /** Left out where the client left it out, so that a node's own default stands. */
 const given = (members: Json): Json => Object.fromEntries(Object.entries(members).filter(([, value]) => value != null))
 
@@ -190,8 +208,9 @@ export function chatOfMessages(asked: MessagesRequest): ChatRequest {
     top_k,
     svc,
   } = asked
-  const messages = [...chatMessages(asked)]
+  const messages = systemFirst([...chatMessages(asked)])
   if (messages.length === 0) throw invalid('messages', 'nothing is asked')
+  const before = marked(asked)
   return {
     model,
     messages,
@@ -202,5 +221,6 @@ export function chatOfMessages(asked: MessagesRequest): ChatRequest {
     ...(choice?.disable_parallel_tool_use === true ? { parallel_tool_calls: false } : {}),
     ...formatOf(asked),
     ...(svc === undefined ? {} : { svc }),
+    ...(before === null ? {} : { [markedMessages]: before }),
   }
 }

@@ -141,7 +141,11 @@ export class MessagesStream extends ChunkReader {
 
   /** No `message_stop` follows, so that no client takes it for an end. */
   failure(error: object): string {
-    const { message, svc } = error as { readonly message: string; readonly svc: { readonly status: number } }
-    return event('error', { error: { type: anthropicErrorType(svc.status), message, svc } })
+    const { message, svc } = error as {
+      readonly message: string
+      readonly svc: { readonly status: number; readonly request_id: string }
+    }
+    const told = { type: anthropicErrorType(svc.status), message, svc }
+    return event('error', { error: told, request_id: svc.request_id })
   }
 }

@@ -3,6 +3,7 @@ import type { PublicChoice } from '../../chat/completion.ts'
 import type { TokenUsage } from '../../chat/token-usage.ts'
 import { thoughtOf } from '../messages/answer.ts'
 import type { Echo } from './echo.ts'
+import { calledFunction } from './tools.ts'
 
 type Json = Readonly<Record<string, unknown>>
 const isObject = (value: unknown): value is Json => typeof value === 'object' && value !== null && !Array.isArray(value)
@@ -16,7 +17,13 @@ export const messageItem = (id: string, status: ItemStatus, content: readonly ob
   ({ id, type: 'message', status, role: 'assistant', content }) as const
 export const reasoningItem = (id: string, status: ItemStatus, content: readonly object[]) =>
   ({ id, type: 'reasoning', status, summary: [], content }) as const
-export const callItem = (id: string, status: ItemStatus, call: { call_id: string; name: string; arguments: string }) =>
+interface FunctionCall {
+  readonly call_id: string
+  readonly name: string
+  readonly namespace?: string
+  readonly arguments: string
+}
+export const callItem = (id: string, status: ItemStatus, call: FunctionCall) =>
   ({ id, type: 'function_call', status, ...call }) as const
 export type OutputItem = ReturnType<typeof messageItem> | ReturnType<typeof reasoningItem> | ReturnType<typeof callItem>
 
@@ -26,7 +33,7 @@ export const itemId = (head: 'msg' | 'rs' | 'fc', { id }: ChunkIdentity, index: 
 
 const usageOf = (usage: TokenUsage) => ({
   input_tokens: usage.prompt_tokens,
-  input_tokens_details: { cached_tokens: 0 },
+  input_tokens_details: { cached_tokens: 0, cache_write_tokens: 0 },
   output_tokens: usage.completion_tokens,
   output_tokens_details: { reasoning_tokens: 0 },
   total_tokens: usage.total_tokens,
@@ -56,12 +63,11 @@ export function responseObject(
     model,
     output,
     ...echo,
-    usage: end === null ? null : usageOf(end.settled.usage),
-    ...(end === null ? {} : { svc: end.settled.metadata }),
+    ...(end === null ? {} : { usage: usageOf(end.settled.usage), svc: end.settled.metadata }),
   }
 }
 
-function* itemsOf(message: Json, identity: ChunkIdentity, status: ItemStatus): Generator<OutputItem> {
+function* itemsOf(message: Json, identity: ChunkIdentity, { tools }: Echo, status: ItemStatus): Generator<OutputItem> {
   let index = 0
   const thought = thoughtOf(message)
   if (thought !== '') yield reasoningItem(itemId('rs', identity, index++), status, [thoughtPart(thought)])
@@ -74,7 +80,8 @@ function* itemsOf(message: Json, identity: ChunkIdentity, status: ItemStatus): G
     const id = itemId('fc', identity, index++)
     const { name, arguments: input } = call.function
     const callId = typeof call.id === 'string' && call.id !== '' ? call.id : id
-    yield callItem(id, status, { call_id: callId, name, arguments: typeof input === 'string' ? input : '{}' })
+    const given = typeof input === 'string' ? input : '{}'
+    yield callItem(id, status, { call_id: callId, ...calledFunction(tools, name), arguments: given })
   }
 }
 
@@ -88,6 +95,6 @@ export function responseText(
   const [choice] = choices
   const finish = choice?.finish_reason
   const status = incompleteReason(finish) === null ? 'completed' : 'incomplete'
-  const output = [...itemsOf(choice?.message ?? {}, identity, status)]
+  const output = [...itemsOf(choice?.message ?? {}, identity, echo, status)]
   return JSON.stringify(responseObject(identity, echo, output, { settled, finish }))
 }

@@ -1,7 +1,9 @@
 import { Problem } from '../../../errors.ts'
 import type { ChatRequest } from '../../wire/inference/chat.ts'
 import type { ResponsesRequest } from '../../wire/inference/responses.ts'
+import { systemFirst } from '../messages/system-first.ts'
 import { type Echo, echoed, echoOf } from './echo.ts'
+import { chatTools, joinedName } from './tools.ts'
 
 type Json = Readonly<Record<string, unknown>>
 type Message = ChatRequest['messages'][number] & Json
@@ -54,10 +56,11 @@ const roles: ReadonlyMap<unknown, Message['role']> = new Map([
   ['developer', 'system'],
 ])
 
-function toolCall({ call_id: id, name, arguments: input }: Json, at: string): Json {
-  if (typeof id !== 'string' || typeof name !== 'string' || typeof input !== 'string') {
+function toolCall({ call_id: id, name: own, namespace, arguments: input }: Json, at: string): Json {
+  if (typeof id !== 'string' || typeof own !== 'string' || typeof input !== 'string') {
     throw invalid(at, 'a function call has call_id, name and arguments')
   }
+  const name = typeof namespace === 'string' ? joinedName(namespace, own) : own
   return { id, type: 'function', function: { name, arguments: input } }
 }
 
@@ -93,24 +96,13 @@ function addItem(messages: Message[], item: Json, at: string): void {
   }
 }
 
-function messagesOf({ instructions, input }: ResponsesRequest): Message[] {
+function messagesOf({ instructions, input }: ResponsesRequest): ChatRequest['messages'] {
   const messages: Message[] = []
   if (instructions != null && instructions !== '') messages.push({ role: 'system', content: instructions })
   if (typeof input === 'string') messages.push({ role: 'user', content: input })
   else for (const [index, item] of input.entries()) addItem(messages, item, `input[${index}]`)
   if (messages.length === 0) throw invalid('input', 'nothing is asked')
-  return messages
-}
-
-function toolOf(tool: Json, index: number): Json {
-  const { type, name, description, parameters, strict } = tool
-  if (type !== 'function') {
-    const detail = `tools[${index}]: this gateway runs no tools of its own; only functions can be used`
-    throw new Problem('tool_not_supported', { param: `tools[${index}].type`, detail })
-  }
-  if (typeof name !== 'string') throw invalid(`tools[${index}].name`, 'a function has a name')
-  const known = { name, description, parameters, strict }
-  return { type, function: Object.fromEntries(Object.entries(known).filter(([, value]) => value != null)) }
+  return systemFirst(messages)
 }
 
 function toolChoice(choice: ResponsesRequest['tool_choice']): unknown {
@@ -148,7 +140,7 @@ export function chatOfResponses(asked: ResponsesRequest): ResponsesChat {
     max_output_tokens,
     svc,
   } = asked
-  const functions = (tools ?? []).map(toolOf)
+  const functions = chatTools(tools ?? [])
   const used = functions.length > 0
   return {
     model,
@@ -160,6 +152,8 @@ export function chatOfResponses(asked: ResponsesRequest): ResponsesChat {
     ...(used && choice != null ? { tool_choice: toolChoice(choice) } : {}),
     ...(used && asked.parallel_tool_calls != null ? { parallel_tool_calls: asked.parallel_tool_calls } : {}),
     ...(svc === undefined ? {} : { svc }),
+    // For placement alone: no node gets it.
+    ...given({ prompt_cache_key: asked.prompt_cache_key }),
     [echoed]: echoOf(asked),
   }
 }

@@ -20,12 +20,14 @@ import {
   thoughtPart,
 } from './answer.ts'
 import type { Echo } from './echo.ts'
+import { calledFunction } from './tools.ts'
 
 type Json = Readonly<Record<string, unknown>>
 const isObject = (value: unknown): value is Json => typeof value === 'object' && value !== null && !Array.isArray(value)
 
 const nothing: Accepted = { kind: 'nothing' }
 const failed: Accepted = { kind: 'failed' }
+const noFunction: ReturnType<typeof calledFunction> = { name: '' }
 /** Of text that is kept for the events that repeat it, UTF-16 units: as much as a whole answer may have. */
 const keptUnitsMax = 16 * 1024 * 1024
 /** What an item costs beside its text: a node could else begin items without an end. */
@@ -37,7 +39,7 @@ interface OpenItem {
   readonly id: string
   readonly index: number
   readonly callId: string
-  readonly name: string
+  readonly called: ReturnType<typeof calledFunction>
   written: string
 }
 
@@ -93,11 +95,11 @@ export class ResponsesStream extends ChunkReader {
     return out
   }
 
-  private open(kind: OpenItem['kind'], callId = '', name = ''): OpenItem {
+  private open(kind: OpenItem['kind'], callId = '', called = noFunction): OpenItem {
     const index = this.items++
-    this.keptUnits += itemUnits + callId.length + name.length
+    this.keptUnits += itemUnits + callId.length + called.name.length
     const id = itemId(kind === 'text' ? 'msg' : kind === 'thought' ? 'rs' : 'fc', this.identity, index)
-    return { kind, id, index, callId: callId === '' ? id : callId, name, written: '' }
+    return { kind, id, index, callId: callId === '' ? id : callId, called, written: '' }
   }
 
   private speak(kind: 'text' | 'thought', delta: string): string {
@@ -120,7 +122,8 @@ export class ResponsesStream extends ChunkReader {
     if (item === undefined) {
       if (typeof name !== 'string') return ''
       out += this.endSpoken('completed')
-      item = this.open('call', typeof call.id === 'string' ? call.id : '', name)
+      const called = calledFunction(this.echo.tools, name)
+      item = this.open('call', typeof call.id === 'string' ? call.id : '', called)
       this.calls.set(index, item)
       out += this.added(item)
     }
@@ -143,8 +146,8 @@ export class ResponsesStream extends ChunkReader {
     return { ...this.place(item), part: item.kind === 'text' ? textPart(text) : thoughtPart(text) }
   }
 
-  private itemOf({ kind, id, callId, name, written }: OpenItem, status: ItemStatus): OutputItem {
-    if (kind === 'call') return callItem(id, status, { call_id: callId, name, arguments: written })
+  private itemOf({ kind, id, callId, called, written }: OpenItem, status: ItemStatus): OutputItem {
+    if (kind === 'call') return callItem(id, status, { call_id: callId, ...called, arguments: written })
     const empty = status === 'in_progress'
     if (kind === 'text') return messageItem(id, status, empty ? [] : [textPart(written)])
     return reasoningItem(id, status, empty ? [] : [thoughtPart(written)])
@@ -176,8 +179,8 @@ export class ResponsesStream extends ChunkReader {
   private endCalls(status: ItemStatus): string {
     let out = ''
     for (const item of this.calls.values()) {
-      const { id: item_id, index: output_index, written, name } = item
-      const members = { item_id, output_index, name, arguments: written }
+      const { id: item_id, index: output_index, written } = item
+      const members = { item_id, output_index, arguments: written }
       out += this.event('response.function_call_arguments.done', members) + this.ended(item, status)
     }
     this.calls.clear()

@@ -6,6 +6,7 @@ import { count, Instant, literals, nullable } from '../shapes.ts'
 const subCall = Type.Object({
   role: literals(['expert', 'aggregator']),
   model: Type.String(),
+  weight: nullable(Type.Number({ description: 'null: the aggregator has none' })),
   status: literals(subCallStatuses),
   node_id: Type.String({ description: 'Empty if no node was called' }),
   request_id: nullable(Type.String({ description: 'The request id of the sub-call that its node got' })),
@@ -22,6 +23,7 @@ export const RecentMixture = Type.Object({
   outcome: literals(['succeeded', 'degraded', 'quorum_not_met', 'refused', 'cancelled', 'failed']),
   code: nullable(Type.String({ description: 'The code of the refusal or failure' })),
   degraded: Type.Boolean(),
+  min_experts: nullable(Type.Integer({ description: 'The quorum; null: refused before its configuration was read' })),
   started_at: Instant,
   ended_at: Instant,
   latency_ms: count,

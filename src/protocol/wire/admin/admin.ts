@@ -17,6 +17,16 @@ import {
 } from '../shapes.ts'
 import { GatewayPolicy, ModelPolicy } from './policy.ts'
 
+export const ModelWish = Type.Object(
+  { model: Type.String({ maxLength: 128, description: 'As the catalogue or the node names it' }), reason },
+  strict,
+)
+export const ModelWished = Type.Object({
+  status: Type.Literal('accepted'),
+  node_id: Type.String(),
+  model: Type.String(),
+})
+export type ModelWished = Static<typeof ModelWished>
 export const ReasonBody = Type.Object({ reason }, strict)
 
 const accountStatus = literals(['active', 'suspended', 'closed'])

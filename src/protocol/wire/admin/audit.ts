@@ -123,6 +123,7 @@ const metadata = Type.Object({
   result: Type.Optional(Type.String()),
   reason_missing: Type.Optional(Type.Boolean()),
   node_state: Type.Optional(Type.String()),
+  model: Type.Optional(Type.String()),
 })
 
 const ApprovalEvent = Type.Object({

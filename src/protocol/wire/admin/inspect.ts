@@ -8,6 +8,9 @@ export const Machine = Type.Object({
   machine: Type.String({ description: 'The name of the chart in transitions' }),
   title: Type.String(),
   about: Type.String({ description: 'What one instance of the chart stands for' }),
+  recorded: Type.Boolean({
+    description: 'No instance runs: each is the record of what is over, so nothing is counted',
+  }),
   states: Type.Array(
     Type.Object({
       state: Type.String({ description: 'A dotted path. The path of the chart itself is empty.' }),

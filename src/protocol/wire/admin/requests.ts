@@ -67,6 +67,16 @@ export const RequestStory = Type.Object({
     }),
     { description: 'Calls of nodes, in their order' },
   ),
+  states: Type.Array(
+    Type.Object({
+      state: Type.String(),
+      event: Type.String(),
+      at_ms: Type.Unsafe<number>({ ...count, description: 'From the start of the request' }),
+    }),
+    {
+      description: 'Its way through the statechart `request`, from its record; empty for a mixture, which has its own',
+    },
+  ),
   explain: nullable(Explanation),
 })
 export type RequestStory = Static<typeof RequestStory>

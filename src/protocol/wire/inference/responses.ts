@@ -33,6 +33,7 @@ export const ResponsesRequest = Type.Object(
     ),
     tools: orNull(Type.Array(Type.Object({ type: Type.String({ maxLength: 64 }) }, open), { maxItems: toolsMax })),
     top_p: orNull(Type.Number({ exclusiveMinimum: 0, maximum: 1 })),
+    prompt_cache_key: Type.Optional(Type.Unknown({ description: 'A hint for placement; no node gets it' })),
     svc: Type.Optional(ChatRouting),
   },
   open,

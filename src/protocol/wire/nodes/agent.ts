@@ -8,6 +8,8 @@ import { runtimeKinds } from './node.ts'
 
 export const agentProtocolVersion = 1
 export const nodeStatusPath = `/${brand}/v1/status`
+/** Where a gateway says which models an agent is to have in memory (§30): `…/{id}/load`, `…/{id}/unload`. */
+export const nodeModelsPath = `/${brand}/v1/models`
 export const runtimesMax = 64
 export const modelsPerRuntimeMax = 1_000
 export const transportKeysMax = 3

@@ -1,14 +1,16 @@
-import { useState } from 'preact/hooks'
-import type { TrafficPoint } from '../../protocol/wire/admin/inspect.ts'
-import { amount, count, duration, nothing } from '../parts/format.ts'
-import { Frame } from '../parts/frame.tsx'
-import { type Line, LineChart } from '../parts/line-chart.tsx'
-import { Empty } from '../parts/states.tsx'
-import { traffic } from '../state/live.ts'
+import type { TrafficPoint } from '../../../protocol/wire/admin/inspect.ts'
+import { amount, count, duration, nothing } from '../../parts/format.ts'
+import { Frame } from '../../parts/frame.tsx'
+import { type Line, LineChart } from '../../parts/line-chart.tsx'
+import { type Column, LongTable } from '../../parts/long-table.tsx'
+import { Empty } from '../../parts/states.tsx'
+import { traffic } from '../../state/live.ts'
+import { addressOf } from '../../state/place.ts'
 
 /** A young gateway shows what there is; from then on the last 15 minutes. */
 const spansMs = { least: 60_000, most: 900_000 } as const
 const codesShownMax = 5
+const liveOf = (model: string) => addressOf('traffic', null, { model })
 
 type Points = readonly TrafficPoint[]
 const perSecond = (value: number, point: TrafficPoint) => value / point.seconds
@@ -129,46 +131,32 @@ function modelSums(points: Points): readonly ModelSum[] {
   return sums.toSorted((a, b) => b.requests - a.requests)
 }
 
-function Models({ sums }: { sums: readonly ModelSum[] }) {
-  if (sums.length === 0) return null
-  return (
-    <section aria-labelledby="by-model">
-      <h2 id="by-model">By model</h2>
-      <Frame label="By model">
-        <table>
-          <thead>
-            <tr>
-              <th scope="col">Model</th>
-              <th scope="col" class="number">
-                Requests
-              </th>
-              <th scope="col" class="number">
-                Tokens out
-              </th>
-              <th scope="col" class="number">
-                First token
-              </th>
-              <th scope="col" class="number">
-                Between chunks
-              </th>
-            </tr>
-          </thead>
-          <tbody>
-            {sums.map((sum) => (
-              <tr key={sum.model}>
-                <th scope="row">{sum.model}</th>
-                <td class="number">{count(sum.requests)}</td>
-                <td class="number">{count(sum.tokens)}</td>
-                <td class="number">{duration(sum.ttft)}</td>
-                <td class="number">{duration(sum.interChunk)}</td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </Frame>
-    </section>
-  )
-}
+const columns: readonly Column<ModelSum>[] = [
+  { title: 'Model', by: ({ model }) => model, show: ({ model }) => <a href={liveOf(model)}>{model}</a> },
+  { title: 'Requests', number: true, by: ({ requests }) => requests, show: ({ requests }) => count(requests) },
+  { title: 'Tokens out', number: true, by: ({ tokens }) => tokens, show: ({ tokens }) => count(tokens) },
+  { title: 'First token', number: true, by: ({ ttft }) => ttft, show: ({ ttft }) => duration(ttft) },
+  {
+    title: 'Between chunks',
+    number: true,
+    by: ({ interChunk }) => interChunk,
+    show: ({ interChunk }) => duration(interChunk),
+  },
+]
+
+const Models = ({ sums }: { sums: readonly ModelSum[] }) => (
+  <section aria-labelledby="by-model">
+    <h2 id="by-model">By model</h2>
+    <LongTable
+      label="Models"
+      rows={sums}
+      keyOf={({ model }) => model}
+      textOf={({ model }) => model}
+      columns={columns}
+      first={{ title: 'Requests', falling: true }}
+    />
+  </section>
+)
 
 const outcomes = ['succeeded', 'degraded', 'quorum_not_met', 'refused', 'cancelled', 'failed'] as const
 
@@ -213,47 +201,28 @@ function Strategies({ points }: { points: Points }) {
   )
 }
 
-/** The last 15 minutes, from the numbers that `/metrics` shows. */
-export function Traffic() {
+/** The last 15 minutes, from the numbers that `/metrics` shows. `model`: of that one alone; null: of all. */
+export function TrafficLive({ model }: { model: string | null }) {
   const points = traffic.value
-  const [chosen, choose] = useState('')
   const sums = modelSums(points)
-  const model = sums.some((sum) => sum.model === chosen) ? chosen : ''
   const times = points.map(({ at }) => Date.parse(at))
   const coveredMs = (times.at(-1) ?? 0) - (times[0] ?? 0)
   const spanMs = Math.min(spansMs.most, Math.max(spansMs.least, coveredMs))
+  if (points.length === 0) {
+    return <Empty title="No point yet">The first point appears within 5 seconds of the start.</Empty>
+  }
   return (
     <>
-      <div class="title-row">
-        <h1>Traffic</h1>
-        <label class="inline">
-          Model{' '}
-          <select value={model} onChange={(event) => choose(event.currentTarget.value)}>
-            <option value="">All</option>
-            {sums.map((sum) => (
-              <option key={sum.model} value={sum.model}>
-                {sum.model}
-              </option>
-            ))}
-          </select>
-        </label>
-        <p class="muted">
-          Last {duration(Math.round(spanMs / 1_000) * 1_000)}, a point every 5 s, the same numbers as /metrics
-        </p>
+      <p class="muted">
+        Last {duration(Math.round(spanMs / 1_000) * 1_000)}, a point every 5 s, the same numbers as /metrics
+      </p>
+      <div class="charts">
+        {(model === null ? chartsOfAll(points) : chartsOfModel(points, model)).map((chart) => (
+          <LineChart key={chart.title} times={times} spanMs={spanMs} {...chart} />
+        ))}
       </div>
-      {points.length === 0 ? (
-        <Empty title="No point yet">The first point appears within 5 seconds of the start.</Empty>
-      ) : (
-        <>
-          <div class="charts">
-            {(model === '' ? chartsOfAll(points) : chartsOfModel(points, model)).map((chart) => (
-              <LineChart key={chart.title} times={times} spanMs={spanMs} {...chart} />
-            ))}
-          </div>
-          <Models sums={sums} />
-          <Strategies points={points} />
-        </>
-      )}
+      {sums.length > 0 && <Models sums={sums} />}
+      <Strategies points={points} />
     </>
   )
 }

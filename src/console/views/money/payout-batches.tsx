@@ -1,13 +1,13 @@
-import type { BatchStatus, PayoutBatch, PayoutBatchList } from '../../protocol/wire/money/money.ts'
-import { ActButton } from '../actions/act-button.tsx'
-import { retryBatch } from '../actions/work-acts.ts'
-import { count, nothing, shortTime } from '../parts/format.ts'
-import { Frame } from '../parts/frame.tsx'
-import { Id, Pill } from '../parts/small.tsx'
-import { Empty, Part } from '../parts/states.tsx'
-import { Transaction, useExplorer } from '../parts/transaction.tsx'
-import { Wei } from '../parts/wei.tsx'
-import { useLoad } from '../state/load.ts'
+import type { BatchStatus, PayoutBatch, PayoutBatchList } from '../../../protocol/wire/money/money.ts'
+import { ActButton } from '../../actions/act-button.tsx'
+import { retryBatch } from '../../actions/work-acts.ts'
+import { count, nothing, shortTime } from '../../parts/format.ts'
+import { Frame } from '../../parts/frame.tsx'
+import { Id, Pill } from '../../parts/small.tsx'
+import { Empty, Part } from '../../parts/states.tsx'
+import { Transaction, useExplorer } from '../../parts/transaction.tsx'
+import { Wei } from '../../parts/wei.tsx'
+import { useLoad } from '../../state/load.ts'
 
 const everyMs = 10_000
 

@@ -1,19 +1,23 @@
 import { useState } from 'preact/hooks'
-import type { Machine, MachineCounts, MachineList } from '../../protocol/wire/admin/inspect.ts'
-import { History, useTransitions } from '../parts/chart-history.tsx'
-import { ChartPicture } from '../parts/chart-picture.tsx'
-import { count, nothing, shortId, shortTime } from '../parts/format.ts'
-import { Frame } from '../parts/frame.tsx'
-import { type Instance, instanceSources, instancesOf, type Row, rowsOf } from '../parts/instances.ts'
-import { Id } from '../parts/small.tsx'
-import { Empty, Part } from '../parts/states.tsx'
-import { machines as counted } from '../state/live.ts'
-import { useLoad } from '../state/load.ts'
-import { usePlace } from '../state/place.ts'
+import type { Machine, MachineCounts, MachineList } from '../../../protocol/wire/admin/inspect.ts'
+import { History, useTransitions } from '../../parts/chart-history.tsx'
+import { ChartPicture } from '../../parts/chart-picture.tsx'
+import { type Zoom, ZoomButtons } from '../../parts/chart-picture-zoom.tsx'
+import { count, nothing } from '../../parts/format.ts'
+import { Frame } from '../../parts/frame.tsx'
+import { instanceSources, instancesOf, type Row, rowsOf } from '../../parts/instances.ts'
+import { Id } from '../../parts/small.tsx'
+import { Empty, Part } from '../../parts/states.tsx'
+import { machines as counted } from '../../state/live.ts'
+import { useLoad } from '../../state/load.ts'
+import { addressOf, usePlace } from '../../state/place.ts'
 import { InstanceFacts } from './instance-facts.tsx'
+import { Instances } from './instances.tsx'
+import { useRecorded } from './recorded.ts'
 
 const rowsEveryMs = 10_000
-const instancesShownMax = 60
+const countedText = 'Numbers are the instances that are in a state now.'
+const recordedText = 'No statechart runs while it is served, so nothing is counted.'
 
 export function Statecharts() {
   const [list, again] = useLoad<MachineList>('/v1/admin/machines')
@@ -33,7 +37,7 @@ export function Statecharts() {
                   {machines.map((each) => (
                     <li key={each.machine}>
                       <a href={`#statecharts/${each.machine}`} aria-current={each === machine ? 'true' : undefined}>
-                        {each.title} <Live of={each.machine} />
+                        {each.title} {!each.recorded && <Live of={each.machine} />}
                       </a>
                     </li>
                   ))}
@@ -57,30 +61,32 @@ function Live({ of }: { of: string }) {
 
 function OneChart({ machine, id }: { machine: Machine; id: string | null }) {
   const source = instanceSources[machine.machine]
-  const [actual, setActual] = useState(false)
+  const [zoom, setZoom] = useState<Zoom>('width')
   const [answer] = useLoad<Row>(source?.path ?? null, rowsEveryMs)
   const [transitions, again] = useTransitions(machine.machine)
   const rows = answer.kind === 'ready' && source !== undefined ? rowsOf(answer.data, source) : []
   const all = transitions.kind === 'ready' ? transitions.data : []
   const instances = instancesOf(all, rows, source)
+  const told = useRecorded(machine, id)
   const chosen = instances.find((each) => each.id === id)
-  const own = all.filter((each) => each.id === id)
+  const own = told ?? all.filter((each) => each.id === id)
+  const lit = told?.[0]?.to ?? chosen?.state ?? null
   const counts = new Map(liveOf(counted.value.get(machine.machine)).map(({ state, live }) => [state, live]))
   return (
     <div class="statechart-page">
       <div>
         <div class="picture-bar">
           <h2>{machine.title}</h2>
-          <p class="muted">{machine.about}. Numbers are the instances that are in a state now.</p>
-          <button type="button" class="quiet" aria-pressed={actual} onClick={() => setActual(!actual)}>
-            Actual size
-          </button>
+          <p class="muted">
+            {machine.about}. {machine.recorded ? recordedText : countedText}
+          </p>
+          <ZoomButtons zoom={zoom} change={setZoom} />
         </div>
         <ChartPicture
           machine={machine}
-          actual={actual}
+          zoom={zoom}
           counts={counts}
-          lit={chosen?.state ?? null}
+          lit={lit}
           visited={new Set(own.map(({ to }) => to))}
         />
         <StateTable machine={machine} />
@@ -88,7 +94,7 @@ function OneChart({ machine, id }: { machine: Machine; id: string | null }) {
       <aside aria-label="Instances">
         <h2>Instances</h2>
         <Part what="the transitions" loaded={transitions} again={again}>
-          {() => <Instances machine={machine.machine} instances={instances} chosen={id} />}
+          {() => <Instances machine={machine} instances={instances} chosen={id} />}
         </Part>
         {id !== null && (
           <section aria-labelledby="chosen-title" class="chosen">
@@ -96,37 +102,12 @@ function OneChart({ machine, id }: { machine: Machine; id: string | null }) {
               {chosen?.name ?? machine.title} <Id id={id} />
             </h2>
             <History transitions={own} />
+            {machine.recorded && <a href={addressOf('requests', id)}>All about this request</a>}
             {source !== undefined && <InstanceFacts source={source} row={rows.find((row) => row[source.id] === id)} />}
           </section>
         )}
       </aside>
     </div>
-  )
-}
-
-interface InstancesProps {
-  readonly machine: string
-  readonly instances: readonly Instance[]
-  readonly chosen: string | null
-}
-
-function Instances({ machine, instances, chosen }: InstancesProps) {
-  if (instances.length === 0) return <p class="muted">None since the gateway started.</p>
-  return (
-    <Frame label="List of instances" kind="instances">
-      <ul>
-        {instances.slice(0, instancesShownMax).map(({ id, name, state, at }) => (
-          <li key={id}>
-            <a href={`#statecharts/${machine}/${id}`} aria-current={id === chosen ? 'true' : undefined}>
-              <span class="instance-name">{name ?? shortId(id)}</span>
-              <span class="instance-state">{state}</span>
-              <span class="muted">{at === null ? 'rests' : shortTime(at)}</span>
-              <span class="muted instance-id">{id}</span>
-            </a>
-          </li>
-        ))}
-      </ul>
-    </Frame>
   )
 }
 
@@ -142,12 +123,16 @@ function StateTable({ machine }: { machine: Machine }) {
           <thead>
             <tr>
               <th scope="col">State</th>
-              <th scope="col" class="number">
-                Now
-              </th>
-              <th scope="col" class="number">
-                Entered
-              </th>
+              {!machine.recorded && (
+                <>
+                  <th scope="col" class="number">
+                    Now
+                  </th>
+                  <th scope="col" class="number">
+                    Entered
+                  </th>
+                </>
+              )}
               <th scope="col">Leads to</th>
             </tr>
           </thead>
@@ -155,8 +140,12 @@ function StateTable({ machine }: { machine: Machine }) {
             {leaves.map(({ state }) => (
               <tr key={state}>
                 <th scope="row">{state}</th>
-                <td class="number">{count(counts.get(state)?.live ?? 0)}</td>
-                <td class="number">{count(counts.get(state)?.entered ?? 0)}</td>
+                {!machine.recorded && (
+                  <>
+                    <td class="number">{count(counts.get(state)?.live ?? 0)}</td>
+                    <td class="number">{count(counts.get(state)?.entered ?? 0)}</td>
+                  </>
+                )}
                 <td>{leadsTo(machine, state)}</td>
               </tr>
             ))}

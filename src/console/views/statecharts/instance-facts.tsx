@@ -1,12 +1,13 @@
-import { duration, shortTime } from '../parts/format.ts'
-import type { InstanceSource, Row } from '../parts/instances.ts'
-import { Id } from '../parts/small.tsx'
-import { OneTransaction } from '../parts/transaction.tsx'
-import { Wei } from '../parts/wei.tsx'
+import { duration, shortTime } from '../../parts/format.ts'
+import type { InstanceSource, Row } from '../../parts/instances.ts'
+import { Id, Pill } from '../../parts/small.tsx'
+import { OneTransaction } from '../../parts/transaction.tsx'
+import { Wei } from '../../parts/wei.tsx'
 
 interface SubCall {
   readonly role: string
   readonly model: string
+  readonly weight: number | null
   readonly status: string
   readonly node_id: string
   readonly latency_ms: number
@@ -29,6 +30,24 @@ function Fact({ name, text }: { name: string; text: string }) {
 
 const isSubCalls = (value: unknown): value is readonly SubCall[] => Array.isArray(value) && value.length > 0
 
+/** How many experts answered, and how many had to. */
+function Quorum({ row, experts }: { row: Row; experts: readonly SubCall[] }) {
+  const asked = experts.filter(({ role }) => role === 'expert')
+  const answered = asked.filter(({ status }) => status === 'ok').length
+  return (
+    <p>
+      <b>{String(row.strategy)}</b>: {answered} of {asked.length} experts answered
+      {typeof row.min_experts === 'number' && `; at least ${row.min_experts} had to`}
+      {row.degraded === true && (
+        <>
+          {' '}
+          <Pill tone="warn" text="degraded" />
+        </>
+      )}
+    </p>
+  )
+}
+
 /** What the row of an instance says beside its state: whatever plain members it has. */
 export function InstanceFacts({ row, source }: { row: Row | undefined; source: InstanceSource }) {
   if (row === undefined) return null
@@ -50,13 +69,17 @@ export function InstanceFacts({ row, source }: { row: Row | undefined; source: I
           </div>
         ))}
       </dl>
+      {isSubCalls(row.experts) && <Quorum row={row} experts={row.experts} />}
       {isSubCalls(row.experts) && (
         <ol class="sub-calls" aria-label="Sub-calls">
-          {row.experts.map(({ role, model, status, latency_ms }, at) => (
+          {row.experts.map(({ role, model, weight, status, latency_ms }, at) => (
             <li key={at}>
               <span>{role}</span> <code>{model}</code>{' '}
               <span class={status === 'ok' ? 'good-text' : 'bad-text'}>{status}</span>{' '}
-              <span class="muted">{duration(latency_ms)}</span>
+              <span class="muted">
+                {weight !== null && `weight ${weight}, `}
+                {duration(latency_ms)}
+              </span>
             </li>
           ))}
         </ol>

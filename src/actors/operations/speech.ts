@@ -1,0 +1,28 @@
+import { textWeight, wholeTokens } from '../../protocol/chat/token-estimate.ts'
+import { upstreamBody } from '../../protocol/chat/upstream-request.ts'
+import { SpeechRequest } from '../../protocol/wire/inference/media.ts'
+import { media } from './media.ts'
+import type { Operation } from './operation.ts'
+import { readRequestBody, refuseRouting } from './request-body.ts'
+
+export const speech: Operation<SpeechRequest> = {
+  ...media,
+  name: 'speech',
+  path: '/audio/speech',
+  summary: 'Speak a text',
+  description: 'OpenAI-compatible: the sound of a text, from one’s own nodes, passed on as it comes, at most 64 MiB.',
+  schema: SpeechRequest,
+  modality: 'audio',
+  receiptKind: 'hosted_audio',
+  idPrefix: 'speech-',
+  read(text) {
+    const body = readRequestBody(text, SpeechRequest)
+    refuseRouting(body, false)
+    return body
+  },
+  estimate({ input }) {
+    const tokens = wholeTokens(textWeight(input))
+    return { tokens, textTokens: 0 }
+  },
+  upstream: (text, body) => upstreamBody(text, body, null, null, '/v1/audio/speech'),
+}

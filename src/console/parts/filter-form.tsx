@@ -1,0 +1,98 @@
+import { addressOf } from '../state/place.ts'
+
+export interface FilterField {
+  readonly name: string
+  readonly label: string
+  readonly kind?: 'text' | 'number' | 'datetime-local'
+  readonly pattern?: string
+  /** Words that are offered while somebody types. */
+  readonly offers?: readonly string[]
+  /** What stands in the address, as a person reads it, and back. */
+  readonly shown?: (value: string) => string
+  readonly meant?: (text: string) => string
+}
+
+export type FilterValues = Readonly<Record<string, string>>
+
+/** As `datetime-local` has it, in the reader's own time zone. */
+function localOf(iso: string): string {
+  const at = new Date(iso)
+  if (iso === '' || Number.isNaN(at.getTime())) return ''
+  return new Date(at.getTime() - at.getTimezoneOffset() * 60_000).toISOString().slice(0, 16)
+}
+/** A browser offers no more in a way that helps; any other name can be typed. */
+const offersMax = 200
+const isoOf = (local: string) => (local === '' ? '' : new Date(local).toISOString())
+
+const moment = { kind: 'datetime-local', shown: localOf, meant: isoOf } as const
+/** From when to when; every list has both. */
+export const rangeFields: readonly FilterField[] = [
+  { name: 'from', label: 'From', ...moment },
+  { name: 'to', label: 'To', ...moment },
+]
+
+export const readFilters = (fields: readonly FilterField[], query: URLSearchParams): FilterValues =>
+  Object.fromEntries(fields.map(({ name }) => [name, query.get(name) ?? '']))
+
+function Field({ field, value }: { field: FilterField; value: string }) {
+  const { name, label, kind = 'text', pattern, offers, shown } = field
+  const id = `filter-${name}`
+  return (
+    <div class="field">
+      <label for={id}>{label}</label>
+      <input
+        id={id}
+        name={name}
+        type={kind}
+        defaultValue={shown === undefined ? value : shown(value)}
+        list={offers === undefined ? undefined : `${id}-offers`}
+        pattern={pattern}
+        min={kind === 'number' ? 0 : undefined}
+        autocomplete="off"
+        spellcheck={false}
+      />
+      {offers !== undefined && (
+        <datalist id={`${id}-offers`}>
+          {offers.slice(0, offersMax).map((offer) => (
+            <option key={offer} value={offer} />
+          ))}
+        </datalist>
+      )}
+    </div>
+  )
+}
+
+interface FormProps {
+  readonly view: string
+  readonly id?: string | null
+  readonly fields: readonly FilterField[]
+  readonly values: FilterValues
+}
+
+/** What is asked for stands in the address: a filter is set by going there. */
+export function FilterForm({ view, id = null, fields, values }: FormProps) {
+  const apply = (form: HTMLFormElement) => {
+    const given = new FormData(form)
+    const read = ({ name, meant = (text: string) => text }: FilterField) =>
+      [name, meant(String(given.get(name) ?? '').trim())] as const
+    location.hash = addressOf(view, id, Object.fromEntries(fields.map(read)))
+  }
+  return (
+    <form
+      class="filters"
+      aria-label="Filters"
+      onSubmit={(event) => {
+        event.preventDefault()
+        apply(event.currentTarget)
+      }}
+    >
+      {fields.map((field) => (
+        <Field key={field.name} field={field} value={values[field.name] ?? ''} />
+      ))}
+      <div class="filter-actions">
+        <button type="submit">Filter</button>
+        <a href={addressOf(view, id)}>Clear</a>
+      </div>
+    </form>
+  )
+}

@@ -1,0 +1,171 @@
+import type { AccessEventList, ApprovalEventList, CommandEventList } from '../../../protocol/wire/admin/audit.ts'
+import { Download } from '../../parts/download.tsx'
+import { type FilterField, FilterForm, rangeFields, readFilters } from '../../parts/filter-form.tsx'
+import { nothing, shortTime } from '../../parts/format.ts'
+import { Frame } from '../../parts/frame.tsx'
+import { Id, Pill } from '../../parts/small.tsx'
+import { Empty, Part } from '../../parts/states.tsx'
+import { useLoad } from '../../state/load.ts'
+import { addressOf } from '../../state/place.ts'
+
+type AccessEvent = AccessEventList['events'][number]
+type ApprovalEvent = ApprovalEventList['events'][number]
+type CommandEvent = CommandEventList['events'][number]
+type AnyEvent = AccessEvent | ApprovalEvent | CommandEvent
+
+interface Column<E> {
+  readonly name: string
+  readonly cell: (event: E) => preact.ComponentChildren
+}
+
+interface EventList {
+  readonly title: string
+  readonly route: string
+  readonly fields: readonly FilterField[]
+  readonly columns: readonly Column<never>[]
+}
+
+const role: FilterField = { name: 'actor_role', label: 'Role', offers: ['viewer', 'operator', 'admin'] }
+const outcomes = { success: 'good', denied: 'warn', failed: 'warn', error: 'bad' } as const
+const actorOf = ({ actor_type: type, actor_role: given }: AnyEvent) => (type === 'admin_token' ? given : type)
+const reasonOf = ({ reason }: ApprovalEvent | CommandEvent) => reason ?? <span class="muted">none</span>
+
+const listed = <E,>(columns: readonly Column<E>[]) => columns as readonly Column<never>[]
+
+const lists: Readonly<Record<string, EventList>> = {
+  calls: {
+    title: 'Calls of the administration, newest first',
+    route: '/v1/admin/access-events',
+    fields: [
+      { name: 'method', label: 'Method', pattern: '[A-Z]+', offers: ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'] },
+      { name: 'path_template', label: 'Path' },
+      { name: 'status_code', label: 'Status', pattern: '[1-5][0-9]{2}' },
+      role,
+      ...rangeFields,
+    ],
+    columns: listed<AccessEvent>([
+      { name: 'By', cell: actorOf },
+      {
+        name: 'Outcome',
+        cell: ({ outcome, status_code }) => <Pill tone={outcomes[outcome]} text={`${status_code} ${outcome}`} />,
+      },
+      { name: 'Error', cell: ({ error_code }) => (error_code === null ? nothing : <code>{error_code}</code>) },
+      {
+        name: 'Token',
+        cell: ({ actor_hash_prefix }) => (actor_hash_prefix === null ? nothing : <code>{actor_hash_prefix}</code>),
+      },
+    ]),
+  },
+  approvals: {
+    title: 'What was changed, newest first',
+    route: '/v1/admin/approval-events',
+    fields: [
+      { name: 'action', label: 'Action' },
+      { name: 'category', label: 'Category' },
+      { name: 'target_type', label: 'Kind of target' },
+      { name: 'target_id', label: 'Target' },
+      role,
+      ...rangeFields,
+    ],
+    columns: listed<ApprovalEvent>([
+      {
+        name: 'Target',
+        cell: ({ target_id, target_type }) => (target_id === null ? target_type : <Id id={target_id} />),
+      },
+      { name: 'By', cell: actorOf },
+      { name: 'Reason', cell: reasonOf },
+    ]),
+  },
+  commands: {
+    title: 'Commands to nodes, newest first',
+    route: '/v1/admin/command-events',
+    fields: [{ name: 'action', label: 'Action' }, { name: 'command_id', label: 'Command' }, role, ...rangeFields],
+    columns: listed<CommandEvent>([
+      { name: 'Command', cell: ({ command_id }) => <Id id={command_id} /> },
+      { name: 'By', cell: actorOf },
+      { name: 'Reason', cell: reasonOf },
+    ]),
+  },
+}
+
+const whatOf = (event: AnyEvent) => ('path_template' in event ? `${event.method} ${event.path_template}` : event.action)
+
+/** One of the three lists, with its filters in the address. */
+export function EventLists({ page, query }: { page: string; query: URLSearchParams }) {
+  const list = lists[page]
+  if (list === undefined) return <Empty title="No such page">Choose one above.</Empty>
+  return <Events key={page} page={page} list={list} query={query} />
+}
+
+interface EventPage {
+  readonly events: readonly AnyEvent[]
+  readonly next_cursor: string | null
+}
+
+function Events({ page, list, query }: { page: string; list: EventList; query: URLSearchParams }) {
+  const values = readFilters(list.fields, query)
+  const cursor = query.get('cursor') ?? ''
+  const asked = (more: Readonly<Record<string, string>>) => addressOf('', null, { ...values, ...more }).slice(1)
+  const [loaded, again] = useLoad<EventPage>(`${list.route}${asked({ cursor, limit: '100' })}`)
+  return (
+    <section aria-label={list.title}>
+      <FilterForm key={query.toString()} view="audit" id={page} fields={list.fields} values={values} />
+      <p class="acts">
+        <Download path={`${list.route}${asked({ format: 'csv' })}`} name={`${page}.csv`} what="Export all that fit" />
+      </p>
+      <Part what="the events" loaded={loaded} again={again}>
+        {({ events, next_cursor }) =>
+          events.length === 0 ? (
+            <Empty title="No event">None fits.</Empty>
+          ) : (
+            <>
+              <EventTable list={list} events={events} />
+              {next_cursor !== null && (
+                <a class="older" href={addressOf('audit', page, { ...values, cursor: next_cursor })}>
+                  Older events
+                </a>
+              )}
+            </>
+          )
+        }
+      </Part>
+    </section>
+  )
+}
+
+function EventTable({ list, events }: { list: EventList; events: readonly AnyEvent[] }) {
+  return (
+    <Frame label={list.title}>
+      <table class="cards">
+        <thead>
+          <tr>
+            <th scope="col">What</th>
+            {list.columns.map(({ name }) => (
+              <th key={name} scope="col">
+                {name}
+              </th>
+            ))}
+            <th scope="col">At</th>
+          </tr>
+        </thead>
+        <tbody>
+          {events.map((event) => (
+            <tr key={event.event_id}>
+              <th scope="row">
+                <code>{whatOf(event)}</code>
+              </th>
+              {list.columns.map(({ name, cell }) => (
+                <td key={name} data-label={name}>
+                  {cell(event as never)}
+                </td>
+              ))}
+              <td data-label="At" title={event.created_at}>
+                {shortTime(event.created_at)}
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </Frame>
+  )
+}

@@ -1,0 +1,198 @@
+import { useState } from 'preact/hooks'
+import type { CustomerList } from '../../../protocol/wire/admin/admin.ts'
+import type { BooksReport } from '../../../protocol/wire/money/log.ts'
+import type { LedgerProof, TreasuryReport } from '../../../protocol/wire/money/money.ts'
+import { Check } from '../../parts/check.tsx'
+import { count, ether } from '../../parts/format.ts'
+import { Frame } from '../../parts/frame.tsx'
+import { Figure, Id } from '../../parts/small.tsx'
+import { Empty, Part } from '../../parts/states.tsx'
+import { Amounts, Wei } from '../../parts/wei.tsx'
+import { useLoad } from '../../state/load.ts'
+import { mayAct, role } from '../../state/session.ts'
+import { CostsPart } from './costs.tsx'
+import { Batches } from './payout-batches.tsx'
+
+const everyMs = 30_000
+
+/** The page does not ask for what a viewer may not read, because each refusal counts as a denied call in the audit. */
+export function Money() {
+  return (
+    <>
+      <div class="title-row">
+        <h1>Money</h1>
+        <p class="muted">Point at an amount to see the exact number of wei.</p>
+      </div>
+      {mayAct('operator') && (
+        <>
+          <CostsPart />
+          <Books />
+          <Payouts />
+        </>
+      )}
+      <Batches />
+      {mayAct('operator') && <Balances />}
+      {role.value === 'viewer' && (
+        <Empty title="Not for this role">An operator or admin token shows the books, payouts and balances.</Empty>
+      )}
+    </>
+  )
+}
+
+function Books() {
+  const [proof, again] = useLoad<LedgerProof>('/v1/admin/ledger/proof', everyMs)
+  return (
+    <Part what="the books" loaded={proof} again={again}>
+      {(data) => (
+        <section aria-labelledby="books-title">
+          <h2 id="books-title">Books</h2>
+          <p class={data.balanced ? 'verdict good' : 'verdict bad'} role={data.balanced ? undefined : 'alert'}>
+            {data.balanced
+              ? `The books balance: every one of ${count(data.entries)} entries adds up`
+              : `The books do not balance: ${data.broken_rules.join(', ')}`}
+          </p>
+          <dl class="figures">
+            <Figure name="Credits" value={ether(data.credits_wei)} />
+            <Figure name="Balances" value={ether(data.balances_wei)} />
+            <Figure name="Reserved" value={ether(data.reserved_wei)} />
+            <Figure name="Debits" value={ether(data.debits_wei)} />
+            <Figure name="To nodes" value={ether(data.payouts_wei)} />
+            <Figure name="Fees" value={ether(data.fees_wei)} />
+          </dl>
+          <Check<BooksReport> path="/v1/admin/ledger/check" what="Recompute the books row by row" say={booksSaid} />
+        </section>
+      )}
+    </Part>
+  )
+}
+
+const booksSaid = ({ sound, receipts, faults }: BooksReport) => ({
+  good: sound,
+  text: sound
+    ? `Every row of ${count(receipts)} receipts, the ledger and the public log agrees.`
+    : `Not sound: ${faults.map(({ rule, subject }) => `${rule} ${subject}`).join(', ')}`,
+})
+
+/** Read when somebody asks for it: the audit counts it as a sensitive call, which is then a person's own. */
+function Payouts() {
+  const [open, setOpen] = useState(false)
+  return open ? (
+    <TreasuryPart />
+  ) : (
+    <p>
+      <button type="button" onClick={() => setOpen(true)}>
+        Show payouts by state
+      </button>
+    </p>
+  )
+}
+
+function TreasuryPart() {
+  const [report, again] = useLoad<TreasuryReport>('/v1/admin/billing/treasury-report')
+  return (
+    <Part what="the treasury report" loaded={report} again={again}>
+      {(data) => (
+        <section aria-labelledby="payouts-title">
+          <h2 id="payouts-title">Payouts, last {data.window_days} days</h2>
+          {data.settlement_statuses.length === 0 ? (
+            <Empty title="No payout in this time">Paid work on other people’s nodes makes one.</Empty>
+          ) : (
+            <Amounts table="payouts">
+              <Frame label="Payouts by state">
+                <table>
+                  <thead>
+                    <tr>
+                      <th scope="col">State</th>
+                      <th scope="col" class="number">
+                        Payouts
+                      </th>
+                      <th scope="col" class="number">
+                        To nodes
+                      </th>
+                      <th scope="col" class="number">
+                        With the fee
+                      </th>
+                    </tr>
+                  </thead>
+                  <tbody>
+                    {data.settlement_statuses.map((group) => (
+                      <tr key={group.settlement_status}>
+                        <th scope="row">{group.settlement_status}</th>
+                        <td class="number">{count(group.payout_count)}</td>
+                        <td class="number">
+                          <Wei wei={group.total_payout_wei} />
+                        </td>
+                        <td class="number">
+                          <Wei wei={group.total_amount_wei} />
+                        </td>
+                      </tr>
+                    ))}
+                  </tbody>
+                </table>
+              </Frame>
+            </Amounts>
+          )}
+        </section>
+      )}
+    </Part>
+  )
+}
+
+function Balances() {
+  const [list, again] = useLoad<CustomerList>('/v1/admin/customers?limit=200', everyMs)
+  return (
+    <Part what="balances" loaded={list} again={again}>
+      {({ customers }) => (
+        <section aria-labelledby="balances-title">
+          <h2 id="balances-title">Balances</h2>
+          {customers.length === 0 ? (
+            <Empty title="No customer yet">
+              One is made with <code>./penstock customers create</code>.
+            </Empty>
+          ) : (
+            <Amounts table="balances">
+              <Frame label="Balances of customers">
+                <table>
+                  <thead>
+                    <tr>
+                      <th scope="col">Customer</th>
+                      <th scope="col">Account</th>
+                      <th scope="col" class="number">
+                        Balance
+                      </th>
+                      <th scope="col" class="number">
+                        Reserved
+                      </th>
+                      <th scope="col" class="number">
+                        Available
+                      </th>
+                    </tr>
+                  </thead>
+                  <tbody>
+                    {customers.map((customer) => (
+                      <tr key={customer.customer_id}>
+                        <th scope="row">
+                          {customer.display_name} <Id id={customer.customer_id} />
+                        </th>
+                        <td>{customer.account_status}</td>
+                        <td class="number">
+                          <Wei wei={customer.balance_wei} />
+                        </td>
+                        <td class="number">
+                          <Wei wei={customer.reserved_wei} />
+                        </td>
+                        <td class="number">
+                          <Wei wei={customer.available_wei} />
+                        </td>
+                      </tr>
+                    ))}
+                  </tbody>
+                </table>
+              </Frame>
+            </Amounts>
+          )}
+        </section>
+      )}
+    </Part>
+  )
+}

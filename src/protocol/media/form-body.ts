@@ -1,0 +1,134 @@
+import { NoAnswer, within } from '../../deadline.ts'
+import { Problem } from '../../errors.ts'
+import { secondMs } from '../../time.ts'
+import type { UpstreamForm } from '../chat/upstream-request.ts'
+import { boundaryOf, FormFilter, type FormPiece, type FormRules, modelPlace } from './form-filter.ts'
+
+/** Of one form (§28). */
+const formBytesMax = 25 * 1024 * 1024
+/** A form of no more is awaited whole, so that another node may get it when the first one fails. */
+const keptBytesMax = 256 * 1024
+/** Of all forms that wait for the name of their model, or for a node to take them. */
+const heldBytesMax = 256 * 1024 * 1024
+const readMsMax = 10 * secondMs
+/** After the first seconds. */
+const bytesPerSecondMin = 16_000
+const graceMs = 5 * secondMs
+
+const tooLarge = () => new Problem('payload_too_large', { detail: `A form may have at most ${formBytesMax} bytes` })
+const tooSlow = () => new Problem('invalid_request', { detail: 'The form did not arrive in time' })
+
+/** Bytes that this process keeps for forms. */
+let heldBytes = 0
+
+const sizeOf = (piece: FormPiece) => (typeof piece === 'symbol' ? 0 : piece.length)
+
+/** A client's form, read no faster than a node takes it. */
+export class FormBody implements UpstreamForm {
+  fault: Problem | null = null
+  private pieces: FormPiece[] = []
+  private received = 0
+  private ownHeld = 0
+  private ended = false
+  private opened = false
+  private readonly startedMs = performance.now()
+
+  private constructor(
+    private readonly reader: ReadableStreamDefaultReader<Uint8Array>,
+    private readonly filter: FormFilter,
+    readonly contentType: string,
+  ) {}
+
+  /** Throws what is wrong with it before a byte is read. */
+  static of({ headers, body }: Request, rules: FormRules): FormBody {
+    const contentType = headers.get('content-type') ?? ''
+    const boundary = boundaryOf(contentType)
+    if (boundary === null || body === null) {
+      throw new Problem('unsupported_media_type', { detail: 'The body must be a form (multipart/form-data)' })
+    }
+    if (Number(headers.get('content-length') ?? 0) > formBytesMax) throw tooLarge()
+    // Some servers do not know quotes.
+    const sent = `multipart/form-data; boundary=${/^[\w'+.-]+$/.test(boundary) ? boundary : `"${boundary}"`}`
+    return new FormBody(body.getReader(), new FormFilter(boundary, rules), sent)
+  }
+
+  /** Resolves with the name of the model: what came before it is held. */
+  async model(): Promise<string> {
+    while (!this.ended && (this.filter.model === null || this.received <= keptBytesMax)) await this.read()
+    if (this.filter.model === null) {
+      throw new Problem('invalid_request', { param: 'model', detail: 'model: the form names no model' })
+    }
+    return this.filter.model
+  }
+
+  private get kept(): boolean {
+    return this.ended && this.received <= keptBytesMax
+  }
+
+  get spent(): boolean {
+    return this.opened && !this.kept
+  }
+
+  open(model: string): ReturnType<UpstreamForm['open']> {
+    this.opened = true
+    const name = Buffer.from(model)
+    if (!this.kept) return { length: null, next: () => this.next(name) }
+    const pieces = [...this.pieces]
+    const length = pieces.reduce((sum, piece) => sum + (piece === modelPlace ? name.length : piece.length), 0)
+    return { length, next: async () => bytesOf(pieces.shift(), name) }
+  }
+
+  /** Nobody wants more of it. */
+  close(): void {
+    this.hold(-this.ownHeld)
+    this.pieces = []
+    this.reader.cancel().catch(() => {})
+  }
+
+  private async next(name: Buffer): Promise<Uint8Array | null> {
+    while (this.pieces.length === 0 && !this.ended) await this.read()
+    const piece = this.pieces.shift()
+    if (piece !== undefined) this.hold(-sizeOf(piece))
+    return bytesOf(piece, name)
+  }
+
+  private async read(): Promise<void> {
+    try {
+      await this.readOn()
+    } catch (error) {
+      this.fault = error instanceof Problem ? error : new Problem('invalid_request', { detail: 'The form broke off' })
+      throw this.fault
+    }
+  }
+
+  private async readOn(): Promise<void> {
+    const { done, value } = await within(readMsMax, this.reader.read()).catch((error: unknown) => {
+      throw error instanceof NoAnswer ? tooSlow() : error
+    })
+    if (done) {
+      this.filter.end()
+      this.ended = true
+    } else {
+      this.received += value.length
+      if (this.received > formBytesMax) throw tooLarge()
+      const sinceMs = performance.now() - this.startedMs - graceMs
+      if (!this.opened && sinceMs > 0 && this.received < (sinceMs / secondMs) * bytesPerSecondMin) throw tooSlow()
+      this.filter.push(value)
+    }
+    for (const piece of this.filter.out.splice(0)) {
+      this.hold(sizeOf(piece))
+      this.pieces.push(piece)
+    }
+  }
+
+  private hold(bytes: number): void {
+    if (bytes > 0 && heldBytes + bytes > heldBytesMax) {
+      throw new Problem('service_unavailable', { detail: 'Too many forms are on their way', retryAfterSeconds: 5 })
+    }
+    heldBytes += bytes
+    this.ownHeld += bytes
+  }
+}
+
+const bytesOf = (piece: FormPiece | undefined, model: Buffer): Uint8Array | null =>
+  piece === undefined ? null : piece === modelPlace ? model : piece

@@ -1,0 +1,41 @@
+import { isErrorBody, isObject } from '../chat/chunk-rewriter.ts'
+import type { TokenUsage } from '../chat/token-usage.ts'
+import { foreignJson } from '../json/foreign-json.ts'
+
+const type = /^([a-z]+)\/[a-z0-9.+-]{1,64}$/
+/** What a page must not take for a page or a script of the gateway's. */
+const textTypes: ReadonlySet<string> = new Set(['plain', 'vtt', 'srt', 'event-stream'].map((name) => `text/${name}`))
+
+/** As what an answer that is passed on may come; null: as nothing that a client of media asks for. */
+export function passedType(contentType: string | null): string | null {
+  const name = (contentType ?? '').split(';')[0]?.trim().toLowerCase() ?? ''
+  const family = type.exec(name)?.[1]
+  if (name === 'application/json' || name === 'application/octet-stream' || name === 'application/x-subrip') return name
+  if (family === 'audio' || (family === 'image' && name !== 'image/svg+xml')) return name
+  return textTypes.has(name) ? `${name}; charset=utf-8` : null
+}
+
+const count = (value: unknown) =>
+  typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 && value <= 2_147_483_647 ? value : null
+
+/** OpenAI counts here as in its Responses; a server that counts as in chats is understood, too. null: it tells nothing. */
+function readUsage(value: unknown): TokenUsage | null {
+  if (!isObject(value)) return null
+  const prompt = count(value.input_tokens) ?? count(value.prompt_tokens)
+  const completion = count(value.output_tokens) ?? count(value.completion_tokens) ?? 0
+  return prompt === null
+    ? null
+    : { prompt_tokens: prompt, completion_tokens: completion, total_tokens: prompt + completion }
+}
+
+/** Of an answer in JSON that was short enough to be kept. */
+export function jsonUsage(text: string): TokenUsage | null {
+  const body = foreignJson(text)
+  return isObject(body) ? readUsage(body.usage) : null
+}
+
+/** Some servers answer with an error under a 200. */
+export function isFailure(text: string): boolean {
+  const body = foreignJson(text)
+  return isObject(body) && isErrorBody(body)
+}

@@ -1,0 +1,40 @@
+import { ask, fieldsOf, listOf, textOf } from './answers.ts'
+import type { ModelLoads } from './runtime.ts'
+
+const isDone = (status: number) => status >= 200 && status < 300
+
+/** A request without a prompt loads its model; one that asks to keep it for no time lets it go. */
+export const ollamaLoads: ModelLoads = {
+  load: async (server, { id, modality }) => {
+    const embeds = modality === 'embedding'
+    // Models that only embed have no other interface.
+    return isDone(
+      embeds
+        ? await server.post('/api/embed', { model: id, input: [] })
+        : await server.post('/api/generate', { model: id }),
+    )
+  },
+  unload: async (server, { id }) => isDone(await server.post('/api/generate', { model: id, keep_alive: 0 })),
+}
+
+/** Version 0.4 or newer. What is in memory are instances, of which a model may have several. */
+export const lmStudioLoads: ModelLoads = {
+  load: async (server, { id }) => isDone(await server.post('/api/v1/models/load', { model: id })),
+  unload: async (server, { id }) => {
+    const { status, body } = await ask(server.get, '/api/v1/models')
+    if (status !== 200) return false
+    const model = listOf(fieldsOf(body).models)?.find(({ key }) => key === id)
+    const instances = listOf(model?.loaded_instances) ?? []
+    for (const { id: instance } of instances) {
+      const named = { instance_id: textOf(instance) ?? '' }
+      if (!isDone(await server.post('/api/v1/models/unload', named))) return false
+    }
+    return true
+  },
+}
+
+/** Only of a server that was started without a model: any other has no such path. */
+export const llamaCppLoads: ModelLoads = {
+  load: async (server, { id }) => isDone(await server.post('/models/load', { model: id })),
+  unload: async (server, { id }) => isDone(await server.post('/models/unload', { model: id })),
+}

@@ -1,0 +1,27 @@
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { startTestGateway, type TestGateway } from '../support/gateways/http-gateway.ts'
+
+let gateway: TestGateway
+beforeAll(async () => {
+  gateway = await startTestGateway({ SVC_LOG_INTERVAL_MS: '5000' })
+})
+afterAll(() => gateway.stop())
+
+// The numbers were sorted as texts: from 9,999 to 10,000 some were taken twice, which stopped the log, or never.
+test('§31: a backlog of receipts enters the log once and in its order, also where their numbers grow by a digit', async () => {
+  const { sql } = gateway.database
+  await sql.unsafe(`
+    insert into receipts (receipt_hash, issuer, request_id, kind, node_id, node_class, runtime_id, runtime_kind, model_id,
+      prompt_tokens, completion_tokens, started_at, completed_at, customer_id)
+    select '0x' || encode(sha256(i::text::bytea), 'hex'), 'node', 'req_' || i, 'hosted_chat', 'n', 'c', 'r', 'vllm', 'm', 1, 1,
+      now(), now(), 'cus_a'
+    from generate_series(1, 12500) i`)
+  await gateway.gateway.sequencer.catchUp()
+  const [seen] = await sql<{ receipts: number; logged: number; ordered: boolean }[]>`
+    select (select count(*)::int from receipts) as receipts, count(*)::int as logged,
+      bool_and(r.seq > coalesce(before, 0)) as ordered
+    from (select l.hash, lag(o.seq) over (order by l.entry_index) as before from log_entries l
+      join receipts o on o.receipt_hash = l.hash) e
+    join receipts r on r.receipt_hash = e.hash`
+  expect(seen).toEqual({ receipts: 12_500, logged: 12_500, ordered: true })
+})
