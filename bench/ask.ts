@@ -1,7 +1,7 @@
 import type { Message } from './conversations.ts'
 import { model } from './targets.ts'
 
-const answerWithinMs = 60_000
+const answerWithinMs = 120_000
 
 interface Chunk {
   readonly choices?: readonly { readonly delta?: { readonly content?: string | null } }[]
@@ -12,12 +12,13 @@ export async function askStream(
   url: string,
   key: string,
   messages: readonly Message[],
+  maxTokens: number,
 ): Promise<{ readonly text: string; readonly ttftMs: number }> {
   const askedMs = performance.now()
   const response = await fetch(url, {
     method: 'POST',
     headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
-    body: JSON.stringify({ model, messages, stream: true }),
+    body: JSON.stringify({ model, messages, stream: true, max_tokens: maxTokens }),
     signal: AbortSignal.timeout(answerWithinMs),
   })
   if (response.status !== 200 || response.body === null)

@@ -1,3 +1,5 @@
+import { lettersPerToken } from './simulated-node.ts'
+
 export interface Message {
   readonly role: 'system' | 'user' | 'assistant'
   readonly content: string
@@ -5,23 +7,26 @@ export interface Message {
 
 /** What one user will say, and when. */
 export interface Conversation {
-  readonly startsAtMs: number
+  readonly startsAtS: number
   readonly system: string
   /** Each is said so long after the answer before it was complete. */
-  readonly turns: readonly { readonly thinkMs: number; readonly text: string }[]
+  readonly turns: readonly { readonly thinkS: number; readonly text: string; readonly answerTokens: number }[]
 }
 
+/** In the time of a real pool. */
 export interface ConversationPlan {
-  readonly conversations: number
+  /** They begin by Poisson, so many a second, until the horizon. */
+  readonly rate: number
+  readonly horizonS: number
   readonly turns: number
-  /** Conversations with the same system prompt: as many groups. */
-  readonly systemPrompts: number
-  readonly systemWords: number
-  readonly userWords: number
-  /** All begin within this time. */
-  readonly withinMs: number
-  /** Mean; exponentially distributed. */
-  readonly thinkMs: number
+  /** Conversations with the same system prompt: as many groups, the first ones asked for more often (Zipf). */
+  readonly systems: number
+  readonly zipf: number
+  /** Means. */
+  readonly systemTokens: number
+  readonly userTokens: number
+  readonly answerTokens: number
+  readonly thinkS: number
   readonly seed: number
 }
 
@@ -36,36 +41,50 @@ export function randomFrom(seed: number): () => number {
   }
 }
 
+/** That of `tests/machines/placement/fleet.ts`. */
 export function planConversations(plan: ConversationPlan): readonly Conversation[] {
   const random = randomFrom(plan.seed)
-  const text = (name: string, words: number) =>
-    Array.from({ length: Math.round(words * (0.5 + random())) }, (_, at) => `${name}.${at}`).join(' ')
-  const systems = Array.from({ length: plan.systemPrompts }, (_, at) => text(`system${at}`, plan.systemWords))
-  return Array.from({ length: plan.conversations }, (_, at) => ({
-    startsAtMs: random() * plan.withinMs,
-    system: systems[Math.floor(random() * systems.length)] ?? '',
-    turns: Array.from({ length: plan.turns }, (_, turn) => ({
-      thinkMs: turn === 0 ? 0 : -Math.log(1 - random()) * plan.thinkMs,
-      text: text(`user${at}.${turn}`, plan.userWords),
-    })),
-  }))
+  const text = (name: string, tokens: number) =>
+    `${name} `.repeat(Math.ceil((tokens * lettersPerToken) / (name.length + 1)))
+  const about = (mean: number) => mean * (0.5 + random())
+  const systems = Array.from({ length: plan.systems }, (_, at) => text(`system${at}`, plan.systemTokens))
+  const conversations: Conversation[] = []
+  for (let atS = 0; atS < plan.horizonS; atS += -Math.log(1 - random()) / plan.rate) {
+    const number = conversations.length
+    const system = systems[Math.min(systems.length - 1, Math.floor(systems.length * random() ** plan.zipf))] ?? ''
+    const turns = Array.from({ length: plan.turns }, (_, turn) => ({
+      thinkS: turn === 0 ? 0 : about(plan.thinkS),
+      text: text(`user${number}.${turn}`, about(plan.userTokens)),
+      answerTokens: Math.max(1, Math.round(about(plan.answerTokens))),
+    }))
+    conversations.push({ startsAtS: atS, system, turns })
+  }
+  return conversations
 }
 
 /** Sends the messages and returns the answer's text and its time to first token. */
-export type Ask = (messages: readonly Message[]) => Promise<{ readonly text: string; readonly ttftMs: number }>
+export type Ask = (
+  messages: readonly Message[],
+  answerTokens: number,
+) => Promise<{ readonly text: string; readonly ttftMs: number }>
 
-/** Holds all conversations to their end; the time to first token of every turn, in ms. */
-export async function hold(conversations: readonly Conversation[], ask: Ask): Promise<readonly number[]> {
+/** Holds all conversations to their end, `speed` times as fast; the time to first token of every turn, in their own seconds. */
+export async function hold(
+  conversations: readonly Conversation[],
+  speed: number,
+  ask: Ask,
+): Promise<readonly number[]> {
+  const wait = (seconds: number) => Bun.sleep((seconds * 1_000) / speed)
   const times = await Promise.all(
-    conversations.map(async ({ startsAtMs, system, turns }) => {
-      await Bun.sleep(startsAtMs)
+    conversations.map(async ({ startsAtS, system, turns }) => {
+      await wait(startsAtS)
       const messages: Message[] = [{ role: 'system', content: system }]
       const own: number[] = []
-      for (const { thinkMs, text } of turns) {
-        await Bun.sleep(thinkMs)
+      for (const { thinkS, text, answerTokens } of turns) {
+        await wait(thinkS)
         messages.push({ role: 'user', content: text })
-        const answer = await ask(messages)
-        own.push(answer.ttftMs)
+        const answer = await ask(messages, answerTokens)
+        own.push((answer.ttftMs * speed) / 1_000)
         messages.push({ role: 'assistant', content: answer.text })
       }
       return own

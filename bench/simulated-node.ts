@@ -1,22 +1,24 @@
 import { readChatRequest } from '../src/fake-node/answer.ts'
-import { createKvCache, type KvCacheOptions } from '../src/fake-node/kv-cache.ts'
 
+/** Of a real model server, in its own time. */
 export interface SimulatedNodeOptions {
   readonly model: string
   /** Answers that are written at the same time; more wait in line. */
   readonly slots: number
-  readonly kv: KvCacheOptions
-  /** Of each of the `replyWords` words of an answer. */
-  readonly msPerWord: number
-  readonly replyWords: number
+  /** Tokens per second. */
+  readonly prefill: number
+  readonly decode: number
+  readonly cacheTokens: number
+  /** Time runs so many times as fast. */
+  readonly speed: number
 }
 
 export interface SimulatedNodeStats {
   readonly requests: number
   readonly promptTokens: number
   readonly cachedTokens: number
-  /** For how long it was reading prompts. */
-  readonly prefillMs: number
+  /** Of each request, from its arrival to its first token, in the node's own time; what this computer adds is not in it. */
+  readonly firstTokensS: readonly number[]
 }
 
 export interface SimulatedNode {
@@ -25,42 +27,98 @@ export interface SimulatedNode {
   stop(): void
 }
 
-/** Words in one chunk of an answer. */
-const chunkWords = 10
+/** A token is four letters. */
+export const lettersPerToken = 4
+const blockTokens = 64
+const blockLetters = blockTokens * lettersPerToken
+/** The least that a first token takes. */
+const leastS = 0.01
+const contextTokens = 131_072
+
+type ChatRequest = NonNullable<ReturnType<typeof readChatRequest>>
+
+/** The blocks of a prompt, each with the hash of all before it. */
+function blocksOf(messages: ChatRequest['messages']): readonly bigint[] {
+  const text = messages.map((message) => `${message.role}\0${message.text}\0`).join('')
+  let hash = 0n
+  return Array.from({ length: Math.floor(text.length / blockLetters) }, (_, at) => {
+    hash = Bun.hash.wyhash(text.slice(at * blockLetters, (at + 1) * blockLetters), hash)
+    return hash
+  })
+}
+
+/** The last used blocks. */
+function promptCache(capacity: number) {
+  const held = new Map<bigint, true>()
+  return {
+    /** Leading blocks that are here. */
+    matched: (blocks: readonly bigint[]) => {
+      const missing = blocks.findIndex((block) => !held.has(block))
+      return missing === -1 ? blocks.length : missing
+    },
+    touch: (blocks: readonly bigint[]) => {
+      for (const block of blocks.toReversed()) {
+        held.delete(block)
+        held.set(block, true)
+      }
+      for (const oldest of held.keys()) {
+        if (held.size <= capacity) break
+        held.delete(oldest)
+      }
+    },
+  }
+}
 
 /**
- * A model server that costs what a real one costs where placement is concerned: a bounded number of slots, one prompt
- * read at a time, and a prompt cache, so that a prefix it has seen costs next to nothing.
+ * A model server that costs what a real one costs where placement is concerned: a bounded number of slots, one reader of prompts,
+ * and a cache of their blocks. It tells of its slots as llama.cpp does, and how much of a prompt it had. The machine of
+ * `tests/machines/placement/fleet.ts`, over HTTP.
  */
 export function startSimulatedNode(options: SimulatedNodeOptions): SimulatedNode {
-  const kv = createKvCache(options.kv)
-  const slots = line(options.slots)
-  const prefill = line(1)
-  let requests = 0
-  let prefillMs = 0
+  const { slots, prefill, decode, speed, model } = options
+  const cache = promptCache(options.cacheTokens / blockTokens)
+  const places = line(slots)
+  const realMs = (seconds: number) => (seconds * 1_000) / speed
+  const until = (atMs: number) => Bun.sleep(Math.max(0, atMs - performance.now()))
+  const counted = { requests: 0, promptTokens: 0, cachedTokens: 0, firstTokensS: [] as number[] }
+  let readUntilMs = 0
 
-  /** Waits for its turns; then the first word is ready. */
-  const read = async (request: NonNullable<ReturnType<typeof readChatRequest>>) => {
-    await slots.enter()
-    await prefill.enter()
-    const ms = kv.prefillMs(request)
-    await Bun.sleep(ms)
-    prefillMs += ms
-    prefill.leave()
+  /** Its turn has come: when its first token will be there. */
+  const read = (request: ChatRequest, arrivedMs: number) => {
+    const blocks = blocksOf(request.messages)
+    const cached = cache.matched(blocks) * blockTokens
+    const unread = blocks.length * blockTokens - cached
+    const firstMs = Math.max(performance.now(), readUntilMs) + realMs(unread / prefill + leastS)
+    readUntilMs = firstMs
+    cache.touch(blocks)
+    counted.promptTokens += blocks.length * blockTokens
+    counted.cachedTokens += cached
+    counted.firstTokensS.push(((firstMs - arrivedMs) * speed) / 1_000)
+    return { firstMs, cached, tokens: blocks.length * blockTokens }
   }
-  const answer = async (request: NonNullable<ReturnType<typeof readChatRequest>>) => {
-    requests++
-    const serial = requests
-    await read(request)
-    const chunks = Math.ceil(options.replyWords / chunkWords)
-    const event = (fields: object) =>
-      `data: ${JSON.stringify({ id: `chatcmpl-${serial}`, object: 'chat.completion.chunk', created: 0, model: request.model, ...fields })}\n\n`
+
+  const answer = async (request: ChatRequest) => {
+    const arrivedMs = performance.now()
+    const serial = ++counted.requests
+    await places.enter()
+    const { firstMs, cached, tokens } = read(request, arrivedMs)
+    await until(firstMs)
+    const written = request.maxTokens ?? 1
+    const text = `${serial}.${request.messages.length}`.padEnd(lettersPerToken * written, 'x')
+    const base = { id: `chatcmpl-${serial}`, object: 'chat.completion.chunk', created: 0, model }
+    const event = (fields: object) => `data: ${JSON.stringify({ ...base, ...fields })}\n\n`
+    const usage = {
+      prompt_tokens: tokens,
+      completion_tokens: written,
+      total_tokens: tokens + written,
+      prompt_tokens_details: { cached_tokens: cached },
+    }
     const write = async (out: ReadableStreamDefaultController<string>) => {
-      for (let at = 0; at < chunks; at++) {
-        out.enqueue(event({ choices: [choice({ content: `word${serial} `.repeat(chunkWords) })] }))
-        await Bun.sleep(options.msPerWord * chunkWords)
-      }
-      out.enqueue(event({ choices: [choice({}, 'stop')] }))
+      out.enqueue(event({ choices: [choice({ content: text.slice(0, lettersPerToken) })] }))
+      await until(firstMs + realMs(written / decode))
+      cache.touch(blocksOf([...request.messages, { role: 'assistant', text }]))
+      out.enqueue(event({ choices: [choice({ content: text.slice(lettersPerToken) }, 'stop')] }))
+      out.enqueue(event({ choices: [], usage }))
       out.enqueue('data: [DONE]\n\n')
       out.close()
     }
@@ -69,20 +127,36 @@ export function startSimulatedNode(options: SimulatedNodeOptions): SimulatedNode
       start: (out) =>
         void write(out)
           .catch(() => {})
-          .finally(slots.leave),
+          .finally(places.leave),
     })
     return new Response(body as unknown as ReadableStream<Uint8Array>, {
       headers: { 'content-type': 'text/event-stream' },
     })
   }
 
+  const probes: Readonly<Record<string, () => object>> = {
+    '/health': () => ({ status: 'ok' }),
+    '/v1/models': () => ({
+      object: 'list',
+      data: [{ id: model, object: 'model', created: 0, owned_by: 'llamacpp', meta: { n_ctx_train: contextTokens } }],
+    }),
+    '/props': () => ({
+      default_generation_settings: { n_ctx: contextTokens },
+      total_slots: slots,
+      model_path: '/weights.gguf',
+      build_info: 'bench',
+    }),
+    '/slots': () =>
+      Array.from({ length: slots }, (_, id) => ({ id, n_ctx: contextTokens, is_processing: id < places.taken })),
+  }
   const server = Bun.serve({
     hostname: '127.0.0.1',
     port: 0,
     idleTimeout: 0,
     fetch: async (request) => {
       const { pathname } = new URL(request.url)
-      if (pathname === '/v1/models') return Response.json({ object: 'list', data: [listed(options.model)] })
+      const probe = probes[pathname]
+      if (probe !== undefined) return Response.json(probe())
       if (pathname !== '/v1/chat/completions') return new Response(null, { status: 404 })
       const chat = readChatRequest(await request.json())
       return chat === null ? new Response(null, { status: 400 }) : answer(chat)
@@ -90,27 +164,29 @@ export function startSimulatedNode(options: SimulatedNodeOptions): SimulatedNode
   })
   return {
     url: `http://127.0.0.1:${server.port}`,
-    stats: () => ({ requests, promptTokens: kv.promptTokens, cachedTokens: kv.cachedTokens, prefillMs }),
+    stats: () => ({ ...counted, firstTokensS: [...counted.firstTokensS] }),
     stop: () => void server.stop(true),
   }
 }
 
-const listed = (id: string) => ({ id, object: 'model', created: 0, owned_by: 'bench' })
 const choice = (delta: object, finish: string | null = null) => ({ index: 0, delta, finish_reason: finish })
 
 /** First come, first served. */
-function line(places: number): { enter(): Promise<void>; leave(): void } {
+function line(places: number) {
   const waiting: (() => void)[] = []
   let free = places
   return {
-    enter: () => {
+    get taken() {
+      return places - free
+    },
+    enter: (): Promise<void> => {
       if (free > 0) {
         free--
         return Promise.resolve()
       }
       return new Promise((turn) => waiting.push(turn))
     },
-    leave: () => {
+    leave: (): void => {
       const next = waiting.shift()
       if (next === undefined) free++
       else next()

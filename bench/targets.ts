@@ -57,6 +57,7 @@ export function freePort(): number {
 export interface GatewayOptions {
   readonly cpu: string | null
   readonly limits?: boolean
+  readonly env?: Readonly<Record<string, string>>
 }
 
 /**
@@ -69,7 +70,7 @@ export function gatewayOn(nodes: readonly string[], options: GatewayOptions): ()
   const logFile = join(folder, 'gateway.log')
   let key: string | null = null
   return async () => {
-    const { program, url } = await startGateway(join(folder, 'data'), logFile, options.cpu)
+    const { program, url } = await startGateway(join(folder, 'data'), logFile, options.cpu, options.env)
     const admin = adminOf(url, join(folder, 'data', 'credentials.json'))
     key ??= await furnish(admin, nodes, options.limits === true)
     await until('the nodes to be ready', async () => (await readyNodes(admin)) === nodes.length)

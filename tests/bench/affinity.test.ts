@@ -8,21 +8,18 @@ import { withFakeNodes } from '../support/nodes/fake-nodes.ts'
 
 const pool: Pool = {
   nodes: 4,
-  node: {
-    slots: 4,
-    kv: { msPerPromptToken: 0.05, cachedMsPerToken: 0.001, capacityPrompts: 8 },
-    msPerWord: 0.5,
-    replyWords: 40,
-  },
+  node: { slots: 16, prefill: 2_000, decode: 200, cacheTokens: 30_000, speed: 2 },
 }
 const conversations = planConversations({
-  conversations: 16,
+  rate: 2,
+  horizonS: 6,
   turns: 5,
-  systemPrompts: 4,
-  systemWords: 300,
-  userWords: 100,
-  withinMs: 500,
-  thinkMs: 50,
+  systems: 4,
+  zipf: 1,
+  systemTokens: 900,
+  userTokens: 300,
+  answerTokens: 50,
+  thinkS: 0.5,
   seed: 1,
 })
 

@@ -1,7 +1,8 @@
 import type { ProfileRow } from '../../db/queries/pool/pool.ts'
 import type { RuntimeId } from '../../ids.ts'
 import { failedPollsMax } from '../../machines/charts/node.ts'
-import { loadHeard, memoryHeard, newReading } from '../../machines/placement/reading.ts'
+import { slotsAssumed } from '../../machines/placement/cost.ts'
+import { loadHeard, loadReported, memoryHeard, newReading } from '../../machines/placement/reading.ts'
 import { healthy } from '../../machines/rules/ejection.ts'
 import type { RuntimeKind } from '../../protocol/wire/nodes/node.ts'
 import { idleStatus, isPooled, modalityOf, type RuntimeStatus } from '../../runtimes/runtime.ts'
@@ -80,8 +81,9 @@ export class PoolRuntime implements RoutedRuntime {
   /** What the choice of a route reads of it. Slots and queue are the runtime's: all its models share them. */
   private heardOf({ load: { reading, inFlight }, model }: Profile, status: RuntimeStatus | null): void {
     const { slotsTotal, slotsFree, queueDepth } = status ?? idleStatus(this.kind, 'down')
-    reading.busyReported = slotsTotal === null || slotsFree === null ? 0 : Math.max(0, slotsTotal - slotsFree)
-    reading.queuedReported = queueDepth ?? 0
+    const slots = slotsTotal ?? slotsAssumed
+    const busy = slotsTotal === null || slotsFree === null ? 0 : slotsTotal - slotsFree
+    loadReported(reading, { busy, queued: queueDepth ?? 0, slots }, inFlight)
     loadHeard(reading, model?.loadingSinceMs, inFlight > 0)
     reading.evicts = reading.cold && (model?.evicts ?? (keepsFew.has(this.kind) && this.othersInUse(model?.id)))
   }

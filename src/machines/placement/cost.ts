@@ -70,8 +70,8 @@ export function fleetOf(routes: readonly Candidate[]): Fleet {
 
 export const slotsOf = ({ slotsTotal }: Candidate) => slotsTotal ?? slotsAssumed
 
-/** Ours, or more where the runtime has also what others sent. */
-const inFlightOf = ({ load }: Candidate) => Math.max(load.inFlight, load.reading.busyReported)
+/** Ours and, where the runtime tells of them, those that others sent. */
+const inFlightOf = ({ load }: Candidate) => load.inFlight + load.reading.busyByOthers
 
 /** A load that is under way has its worst behind it: whoever asks next waits for the rest of it. */
 export function loadLeftMs({ loadEwmaMs, loadStartedAtMs, evicts }: Reading, nowMs: number): number {
@@ -81,13 +81,12 @@ export function loadLeftMs({ loadEwmaMs, loadStartedAtMs, evicts }: Reading, now
 }
 
 export function costOf(route: Candidate, fleet: Fleet, units: number, matchedUnits: number, nowMs: number): RouteCost {
-  const { reading, inFlight, durationEwmaMs } = route.load
+  const { reading, durationEwmaMs } = route.load
   const slots = slotsOf(route)
   const unread = units - matchedUnits
   const ownMs = unread / (reading.unitsPerMs ?? fleet.unitsPerMs) + reading.lagMs
   const fleetMs = unread / fleet.unitsPerMs
-  const queuedByOthers = Math.max(0, reading.queuedReported - Math.max(0, inFlight - slots))
-  const backlogMs = Math.max(0, reading.readUntilMs - nowMs) + queuedByOthers * (reading.ownEwmaMs ?? ownMs)
+  const backlogMs = Math.max(0, reading.readUntilMs - nowMs) + reading.queuedByOthers * (reading.ownEwmaMs ?? ownMs)
   const over = Math.max(0, inFlightOf(route) + 1 - slots)
   // Calls that have been running for longer than calls took are no short ones.
   const ageMs = reading.openCalls === 0 ? 0 : nowMs - reading.openSinceSumMs / reading.openCalls

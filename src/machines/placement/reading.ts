@@ -38,9 +38,12 @@ export interface Reading {
   cold: boolean
   /** To load the model, the runtime would throw out another one that is in use. */
   evicts: boolean
-  /** As the runtime says: requests it works on, and requests that wait there; what others sent counts too. */
-  busyReported: number
-  queuedReported: number
+  /**
+   * Of what the runtime said when it was last asked, requests at work and waiting there that are not this gateway's: a report
+   * is seconds old, and what of ours it counted may have ended since.
+   */
+  busyByOthers: number
+  queuedByOthers: number
   /** Spreads equal prompts over equal profiles, the same on every gateway. */
   readonly salt: number
 }
@@ -93,8 +96,8 @@ export const newReading = (profileId: string): Reading => ({
   loadMsSum: 0,
   cold: false,
   evicts: false,
-  busyReported: 0,
-  queuedReported: 0,
+  busyByOthers: 0,
+  queuedByOthers: 0,
   salt: saltOf(profileId),
 })
 
@@ -196,4 +199,14 @@ export function learnReading(reading: Reading, work: Work, cachedUnits: number |
   const unread = cachedUnits === null ? work.unreadUnits : Math.max(0, prompt.units - cachedUnits)
   if (unread >= unitsTimedMin) reading.unitsPerMs = ewma(reading.unitsPerMs, unread / readMs)
   else reading.lagMs = ewma(reading.lagMs, Math.max(0, readMs - Math.max(0, ownMs - reading.lagMs)))
+}
+
+/** Its server says how many requests it works on and how many wait there; `ours`: of this gateway, now. */
+export function loadReported(
+  reading: Reading,
+  told: { busy: number; queued: number; slots: number },
+  ours: number,
+): void {
+  reading.busyByOthers = Math.max(0, told.busy - Math.min(ours, told.slots))
+  reading.queuedByOthers = Math.max(0, told.queued - Math.max(0, ours - told.slots))
 }

@@ -2,6 +2,7 @@ import { describe, expect, test } from 'bun:test'
 import {
   firstTokenSeen,
   learnReading,
+  loadReported,
   newReading,
   type Work,
   workEnded,
@@ -44,6 +45,16 @@ describe('§29 what first tokens teach', () => {
     workPlaced(reading, work(2_000, 400), false)
     workEnded(reading, first, false, 5_000)
     expect(reading.readUntilMs).toBe(2_400)
+  })
+
+  test('what a runtime reports is counted less what was ours when it said so, however old that is', () => {
+    const reading = newReading('mp_a')
+    loadReported(reading, { busy: 3, queued: 0, slots: 4 }, 3)
+    expect(reading).toMatchObject({ busyByOthers: 0, queuedByOthers: 0 })
+    loadReported(reading, { busy: 4, queued: 5, slots: 4 }, 6)
+    expect(reading).toMatchObject({ busyByOthers: 0, queuedByOthers: 3 })
+    loadReported(reading, { busy: 4, queued: 2, slots: 4 }, 1)
+    expect(reading).toMatchObject({ busyByOthers: 3, queuedByOthers: 2 })
   })
 
   test('speed is measured from when reading could begin', () => {

@@ -327,9 +327,8 @@ describe('§29 choice: the least expected time to the first token', () => {
   })
 
   test('what others sent counts: the runtime reports it', () => {
-    expect(pair({ reading: { busyReported: 8 } }, {})).toBe('node_b')
-    expect(pair({ reading: { queuedReported: 3 } }, {})).toBe('node_b')
-    expect(pair({ inFlight: 2, reading: { busyReported: 2 } }, { inFlight: 2 })).toBe(pair({}, {}))
+    expect(pair({ reading: { busyByOthers: 8 } }, {})).toBe('node_b')
+    expect(pair({ reading: { queuedByOthers: 3 } }, {})).toBe('node_b')
   })
 
   test('a model in memory before one that must be loaded, and that before one that pushes out another', () => {
