@@ -14,6 +14,7 @@ export const speech: Operation<SpeechRequest> = {
   schema: SpeechRequest,
   modality: 'audio',
   receiptKind: 'hosted_audio',
+  answerType: 'audio/mpeg',
   idPrefix: 'speech-',
   read(text) {
     const body = readRequestBody(text, SpeechRequest)

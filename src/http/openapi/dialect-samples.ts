@@ -1,7 +1,14 @@
 const usage = { input_tokens: 9, output_tokens: 2 }
 
+const heard = { text: 'Hello.' }
+const drawn = { created: 1_795_190_400, data: [{ b64_json: 'iVBORw0KGgo=' }] }
+
 /** Answers whose form belongs to others, and so have no schema here. */
 export const dialectAnswers: Readonly<Record<string, object>> = {
+  '/v1/api/audio/transcriptions': heard,
+  '/v1/api/audio/translations': heard,
+  '/v1/api/images/generations': drawn,
+  '/v1/api/images/edits': drawn,
   '/v1/api/messages': {
     id: 'msg_01M7XP7Z5B6Y2V0Q3T8N4K9RWS',
     type: 'message',
