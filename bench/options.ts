@@ -24,6 +24,7 @@ npm run bench -- mixture [--write]     what a mixture adds to its slowest expert
 npm run bench -- tunnel [--write]      a node agent over its tunnel against the same agent reached directly
 npm run bench -- consoles [--write]    chat with 50 consoles open against none
 npm run bench -- paid [--write]        paid chat against free chat
+npm run bench -- dialects [--write]    streams of Messages and of Responses against streams of chat
 npm run bench -- ledger [--write]      paid requests through the ledger, in groups and with a transaction each
 
   --only a,b     cases: ${caseNames.join(' ')}
@@ -66,7 +67,17 @@ const flags = {
   help: { type: 'boolean', default: false },
 } as const
 
-const benches = ['gateway', 'affinity', 'decision', 'mixture', 'tunnel', 'consoles', 'paid', 'ledger'] as const
+const benches = [
+  'gateway',
+  'affinity',
+  'decision',
+  'mixture',
+  'tunnel',
+  'consoles',
+  'paid',
+  'ledger',
+  'dialects',
+] as const
 export type Bench = (typeof benches)[number]
 
 export function readOptions(args: readonly string[]): Options & { readonly command: Bench | 'help' } {

@@ -3,6 +3,7 @@ import { compareAffinity } from './affinity.ts'
 import { compare } from './compare.ts'
 import { compareConsoles } from './consoles.ts'
 import { benchDecision } from './decision.ts'
+import { compareDialects } from './dialects.ts'
 import { benchLedger } from './ledger.ts'
 import { benchMixture } from './mixture.ts'
 import { type Bench, type Options, readOptions, UsageError, usage } from './options.ts'
@@ -28,6 +29,7 @@ const benches: Readonly<Record<Bench, (options: Options) => Promise<string>>> = 
   consoles: compareConsoles,
   paid: comparePaid,
   ledger: benchLedger,
+  dialects: compareDialects,
 }
 
 async function run(): Promise<void> {

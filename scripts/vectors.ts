@@ -1,6 +1,9 @@
+import { createHmac } from 'node:crypto'
 import { writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
+import { payoutProofsMessage, payoutReportMessage } from '../src/http/routes/node-payouts.ts'
 import { canonicalJson } from '../src/protocol/json/canonical-json.ts'
+import { auditLine } from '../src/protocol/log/audit-line.ts'
 import { checkpointText, logProofText } from '../src/protocol/log/checkpoint.ts'
 import { auditHeadHash, batchHash, creditHash } from '../src/protocol/log/entry-facts.ts'
 import { logEntryText, logLeaf } from '../src/protocol/log/log-entry.ts'
@@ -157,6 +160,36 @@ const entryFacts = {
   batch: batchHash({ batchId: 'bat_0001', merkleRoot: `0x${'cd'.repeat(32)}`, payoutCount: 3, totalAmountWei: '6' }),
 }
 
+/** Texts that a node signs, as they stand after the defaults were filled in; the key is the node's of `seeds`. */
+function signedTexts() {
+  const key = signingKey(Buffer.from(seeds.node, 'hex'))
+  const asked = { nodeId: 'node_0001', signedAt: '2026-11-20T16:00:00Z', nonce: 'A'.repeat(22) }
+  const texts = {
+    payout_report: payoutReportMessage({ ...asked, windowDays: '30', limit: '100' }),
+    payout_proofs: payoutProofsMessage(asked),
+  }
+  const signed = Object.entries(texts).map(
+    ([name, text]) => [name, { text, signature_ed25519: key.sign(text) }] as const,
+  )
+  return { public_key: key.publicKey, ...Object.fromEntries(signed) }
+}
+
+/** One event of the audit under the key of the line before. */
+function auditLineVector() {
+  const [key, previous] = ['an audit key', '00'.repeat(32)]
+  const facts = { eventId: 'apv_0001', action: 'customer.create', seq: 1, writerId: 'wrk_0001', reason: null }
+  const text = auditLine('approval', { ...facts, previous })
+  return { key, kind: 'approval', facts, previous, mac: createHmac('sha256', key).update(text).digest('hex') }
+}
+
+function webhookVector() {
+  const secret = Buffer.from('a webhook secret')
+  const parts = { id: 'msg_job_0001', timestamp: 1_763_654_400, body: '{"type":"private_job.completed"}' }
+  const text = `${parts.id}.${parts.timestamp}.${parts.body}`
+  const signature = createHmac('sha256', secret).update(text).digest('base64')
+  return { secret: `whsec_${secret.toString('base64')}`, ...parts, signature: `v1,${signature}` }
+}
+
 export async function vectorsText(): Promise<string> {
   const all = {
     about:
@@ -168,6 +201,9 @@ export async function vectorsText(): Promise<string> {
     receipt_v2: receiptBundle(boundFacts(), opened),
     node_receipt: nodeReceipt(),
     payouts: payoutVectors(),
+    signed_texts: signedTexts(),
+    audit_line: auditLineVector(),
+    webhook: webhookVector(),
     empty_leaf: base64(leafHash(new Uint8Array())),
   }
   return `${JSON.stringify(all, null, 2)}\n`

@@ -2,7 +2,7 @@ import { availableParallelism } from 'node:os'
 import type { GatewayParts } from './actors/gateway-handle.ts'
 import { product } from './brand.ts'
 import { openDatabase } from './db/client.ts'
-import type { DataFolder } from './host/data-folder.ts'
+import type { CredentialsPlace } from './host/data-folder.ts'
 import { logMemory } from './host/log-memory.ts'
 import { isWildcard, ownAddresses } from './host/own-addresses.ts'
 import { welcome } from './host/welcome.ts'
@@ -88,16 +88,16 @@ function otherUrls(config: Config, baseUrl: string): readonly string[] {
     .map((address) => `http://${address}:${port}`)
 }
 
-function greet({ config, quiet = false }: Start, folder: DataFolder | null, { newKey, ...facts }: Greeted): void {
-  keepBaseUrl(folder, facts.baseUrl)
+function greet({ config, quiet = false }: Start, place: CredentialsPlace | null, { newKey, ...facts }: Greeted): void {
+  keepBaseUrl(place, facts.baseUrl)
   if (quiet) return
   const text = welcome({
     ...facts,
     host: config.SVC_HOST,
     otherUrls: otherUrls(config, facts.baseUrl),
-    credentialsFile: folder?.credentialsFile ?? null,
-    credentialsGone: folder !== null && config.SVC_ADMIN_TOKENS.length === 0 && folder.readCredentials() === null,
-    newKey: newKey ? (folder?.readCredentials()?.gateway_key ?? null) : null,
+    credentialsFile: place?.credentialsFile ?? null,
+    credentialsGone: place !== null && config.SVC_ADMIN_TOKENS.length === 0 && place.readCredentials() === null,
+    newKey: newKey ? (place?.readCredentials()?.gateway_key ?? null) : null,
   })
   process.stdout.write(text)
 }
@@ -113,7 +113,7 @@ async function startAlone(all: Start): Promise<Server> {
   const { gateway, port, ollamaUrl, stop } = await serve(parts, cleanup)
   const ready = gateway.router.table().routes.filter((route) => route.ready)
   const models = [...new Set(ready.map(({ modelId }) => modelId))]
-  greet(all, storage.folder, { baseUrl: gateway.baseUrl(), models, newKey })
+  greet(all, storage.credentials, { baseUrl: gateway.baseUrl(), models, newKey })
   return { url: gateway.baseUrl(), port, ollamaUrl, pids: [process.pid], replace: null, stop: () => stop(true) }
 }
 
@@ -128,7 +128,7 @@ async function startSeveral(all: Start, processes: number): Promise<Server> {
   await supervisor.start(cleanup)
   log.info('processes_started', { processes, port: supervisor.port })
   const { baseUrl, models, port } = supervisor
-  greet(all, storage.folder, { baseUrl, models, newKey })
+  greet(all, storage.credentials, { baseUrl, models, newKey })
   let stopping: Promise<void> | null = null
   return {
     url: baseUrl,

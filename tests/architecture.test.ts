@@ -59,12 +59,14 @@ const layers: Readonly<Record<string, Layer>> = {
   },
   'fake-node': { imports: ['vocabulary', 'protocol'], packages: ['elysia', '@sinclair/typebox', 'node:', 'bun'] },
   client: { imports: ['vocabulary', 'protocol'], packages: ['@noble/'] },
-  console: { imports: [], types: ['protocol'], packages: ['preact', '@preact/signals'] },
+  // Imports the pages of docs/integrations, as texts.
+  guides: { imports: ['integrations'], packages: [] },
+  console: { imports: ['guides'], types: ['protocol'], packages: ['preact', '@preact/signals'] },
   // In a browser, with the verifier that the command has.
   'verify-page': { imports: ['vocabulary', 'protocol'], packages: ['@noble/'] },
   // What works on a gateway's storage beside the gateway, or without it.
   offline: { imports: ['vocabulary', 'polling', 'db', 'actors'], packages: ['node:', 'bun'] },
-  cli: { imports: ['vocabulary', 'protocol', 'client'], packages: ['@sinclair/typebox', 'node:', 'bun'] },
+  cli: { imports: ['vocabulary', 'protocol', 'client', 'guides'], packages: ['@sinclair/typebox', 'node:', 'bun'] },
 }
 /** Files that stand above the table, and the rooms a single file may enter beyond its layer. */
 const composition = ['src/main.ts']
@@ -180,7 +182,8 @@ function wayBack(file: string, source: string, places: ReadonlyMap<string, numbe
     const target = found[2] ?? found[3] ?? ''
     if (!target.startsWith('.')) return []
     const path = normalize(join(file, '..', target))
-    if (path === 'package.json') return []
+    // Texts, which are no rooms.
+    if (path === 'package.json' || path.startsWith('docs/')) return []
     const starts = doors[file]?.includes('main') && path === 'src/main.ts'
     return !starts && (places.get(roomOf(path)) ?? -1) < here ? [`${file} → ${path}`] : []
   })

@@ -63,6 +63,9 @@ beforeAll(async () => {
   await ask({})
   await ask({ stream: true })
   await ask({ svc: { mixture: { strategy: 'vote', experts: [{ model: 'm' }] } } })
+  const details = { prompt_tokens_details: { cached_tokens: 6 } }
+  node.setAnswer({ usage: { prompt_tokens: 10, completion_tokens: 2, total_tokens: 12, ...details } })
+  await ask({})
   node.setFaults({ kind: 'status500' })
   await ask({})
   const authorization = `Bearer ${gateway.tokens.viewer}`
@@ -128,6 +131,7 @@ test('every setting that a file names exists, and the file that it runs does, to
   const files = [
     'Dockerfile',
     'compose.yaml',
+    'compose.home.yaml',
     'new-secrets.sh',
     'penstock.service',
     'penstock-backup.service',
@@ -151,14 +155,26 @@ interface Compose {
     readonly gateway: {
       readonly build: { readonly context: string; readonly dockerfile: string }
       readonly stop_grace_period: string
+      readonly environment?: Readonly<Record<string, string>>
+      readonly volumes?: readonly string[]
     }
   }
 }
 
-test('the container files fit each other and the gateway', () => {
-  const { gateway: service } = (YAML.parse(read('compose.yaml')) as Compose).services
+test.each(['compose.yaml', 'compose.home.yaml'])('%s fits the other files and the gateway', (file) => {
+  const { gateway: service } = (YAML.parse(read(file)) as Compose).services
   expect(existsSync(join(root, 'ops', service.build.context, service.build.dockerfile))).toBe(true)
   expect(Number.parseInt(service.stop_grace_period, 10) * 1_000).toBeGreaterThan(settings.SVC_SHUTDOWN_GRACE_MS.default)
+})
+
+test('the home has what the first start needs to make its credentials, and the secrets stay out of git and images', () => {
+  const { gateway: home } = (YAML.parse(read('compose.home.yaml')) as Compose).services
+  expect(home.environment?.SVC_BOOTSTRAP).toBe('true')
+  const folder = /SVC_DATA_DIR=(\S+)/.exec(read('Dockerfile'))?.[1] ?? 'none'
+  expect(home.volumes).toContain(`data:${folder}`)
+  expect(read('Dockerfile')).toContain(`--chown=nonroot:nonroot /out/data ${folder}`)
+  const ignored = Bun.spawnSync(['git', 'check-ignore', '--no-index', 'ops/penstock.env'], { cwd: root })
+  expect([ignored.exitCode, read('Dockerfile.dockerignore').split('\n').includes('**/*.env')]).toEqual([0, true])
 })
 
 test('the drawn secrets make a gateway start', async () => {

@@ -11,6 +11,7 @@ Standard library and `cryptography`. Nothing in a file is trusted by itself. Lay
 import argparse
 import base64
 import hashlib
+import hmac
 import json
 import pathlib
 import re
@@ -26,10 +27,7 @@ ROUNDS = [1, 0x8082, 0x800000000000808A, 0x8000000080008000, 0x808B, 0x80000001,
           0x8000000000008002, 0x8000000000000080, 0x800A, 0x800000008000000A, 0x8000000080008081, 0x8000000000008080,
           0x80000001, 0x8000000080008008]
 MASK = (1 << 64) - 1
-
-
-def rotate(value, by):
-    return ((value << by) | (value >> (64 - by))) & MASK if by else value
+rotate = lambda value, by: ((value << by) | (value >> (64 - by))) & MASK
 
 
 def permute(lanes):
@@ -71,9 +69,7 @@ def canonical(value, fractions=False):
         return "[" + ",".join(canonical(item, fractions) for item in value) + "]"
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
-
-def base64url(text):
-    return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+base64url = lambda text: base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
 
 
 def signed(public_key, message, signature):
@@ -85,12 +81,8 @@ def signed(public_key, message, signature):
 
 
 # The tree of RFC 9162.
-def leaf_hash(entry):
-    return hashlib.sha256(b"\x00" + entry).digest()
-
-
-def node_hash(left, right):
-    return hashlib.sha256(b"\x01" + left + right).digest()
+leaf_hash = lambda entry: hashlib.sha256(b"\x00" + entry).digest()
+node_hash = lambda left, right: hashlib.sha256(b"\x01" + left + right).digest()
 
 
 def tree_root(leaves):
@@ -261,6 +253,14 @@ def check_vectors(all_of_it):
     assert "0x" + digest.hex() == node["hash"] and signed(base64url(node["public_key"]), b"svc-receipt-v1:" + digest, base64url(node["signature_ed25519"]))
     for payout in all_of_it["payouts"]["payouts"]:
         check_payout(payout, all_of_it["payouts"]["root"])
+    told = all_of_it["signed_texts"]
+    for name in ("payout_report", "payout_proofs"):
+        assert signed(base64url(told["public_key"]), told[name]["text"].encode(), base64url(told[name]["signature_ed25519"]))
+    line, hook = all_of_it["audit_line"], all_of_it["webhook"]
+    text = "audit-chain-v1\0" + line["kind"] + "\0" + canonical({**line["facts"], "previous": line["previous"]})
+    assert hmac.new(line["key"].encode(), text.encode(), "sha256").hexdigest() == line["mac"]
+    secret, text = base64.b64decode(hook["secret"][6:]), f"{hook['id']}.{hook['timestamp']}.{hook['body']}"
+    assert "v1," + base64.b64encode(hmac.digest(secret, text.encode(), "sha256")).decode() == hook["signature"]
     credit = {"v": "svc-credit-v1", "credit_id": "led_0001", "customer_id": "cus_0001", "amount_wei": "1000",
               "reason": "paid", "created_at": "2026-11-20T16:00:00.000Z"}
     assert "0x" + hashlib.sha256(canonical(credit).encode()).hexdigest() == all_of_it["entries"]["credit"]

@@ -7,6 +7,7 @@ import { AccessDirectory } from './accounts/access-directory.ts'
 import { createAccounts } from './accounts/accounts.ts'
 import { createSealing } from './accounts/sealing.ts'
 import { seededKey } from './accounts/seeded-key.ts'
+import { ServerStates } from './agents/server-states.ts'
 import type { AuditContext } from './audit/audit-context.ts'
 import { AuditLog } from './audit/audit-log.ts'
 import { AuditPurge } from './audit/audit-purge.ts'
@@ -173,7 +174,7 @@ function createKeeping(parts: GatewayParts) {
 /** Nodes, however they are reached. */
 function createPool(
   parts: GatewayParts,
-  { inspector: { inspect } }: Watching,
+  { inspector: { inspect, reported } }: Watching,
   { feed, changedHere, access, audit, sealing }: Keeping,
   listener: { readonly port: number },
 ) {
@@ -185,7 +186,9 @@ function createPool(
   const random = randomOf(parts)
   const placements = new SharedPlacements({ ...database, log, heard: (told) => router.placedElsewhere(told) })
   const placed = placements.tell.bind(placements)
+  const serverStates = new ServerStates(reported)
   const router: PoolRouter = new PoolRouter({
+    serverStates,
     config,
     db,
     log,
@@ -195,6 +198,7 @@ function createPool(
     inspect,
     random,
   })
+  router.subscribe(({ owners }) => serverStates.keep(owners))
   const poolFeed = createPoolFeed(router, db, feed, log)
   const modelWishes = new ModelWishes({ db, log, trail: audit, pool, router })
   const localNodes = createLocalNodes({ config, pool, feed, log, ownPort: () => listener.port })

@@ -7,6 +7,7 @@ import { createStatecharts } from './console/statecharts.ts'
 import { builtVerifyPage, bundleVerifyPage } from './console/verify-page.ts'
 import { type Actors, createActors, evmChainOf } from './gateway-actors.ts'
 import type { GatewayHandle, GatewayParts, RunningGateway } from './gateway-handle.ts'
+import { placesOf } from './pool/pool-counts.ts'
 
 /** How long `/readyz` waits for the first answers of nodes, ms. */
 const probingMsMax = 5_000
@@ -37,6 +38,7 @@ function observe({
     inFlightByNode: () => router.counts().inFlightByNode,
     nodeName: (nodeId) => router.nodeName(nodeId),
     queued: () => router.counts().queued,
+    places: () => placesOf(router.nodes(), (nodeId) => router.nodeName(nodeId)),
     placements: () => placements.counts,
     receiptsWritten: () => receipts.written(),
     receiptsDropped: () => receipts.dropped(),

@@ -12,6 +12,7 @@ import { backup, resetAdmin, restore } from './commands/gateway/offline.ts'
 import { serve } from './commands/gateway/serve.ts'
 import { status } from './commands/gateway/status.ts'
 import { chat } from './commands/inference/chat-verb.ts'
+import { connect } from './commands/inference/connect.ts'
 import { jobs } from './commands/inference/jobs.ts'
 import { models } from './commands/inference/models.ts'
 import { node } from './commands/nodes/node.ts'
@@ -28,6 +29,7 @@ export const verbs: readonly Verb[] = [
   logs,
   doctor,
   chat,
+  connect,
   jobs,
   models,
   nodes,

@@ -37,14 +37,18 @@ export interface Credentials {
   readonly gateway_key: string
 }
 
-export interface DataFolder {
-  /** Absolute. */
-  readonly path: string
-  readonly secrets: DataFolderSecrets
+/** Where the first start's credentials are written. */
+export interface CredentialsPlace {
   readonly credentialsFile: string
   /** Null before the first start has written them. */
   readCredentials(): Credentials | null
   writeCredentials(credentials: Credentials): void
+}
+
+export interface DataFolder extends CredentialsPlace {
+  /** Absolute. */
+  readonly path: string
+  readonly secrets: DataFolderSecrets
 }
 
 /** The text names the file that is at fault, but not its content. */
@@ -200,9 +204,15 @@ const folderFaults: Readonly<Record<string, string>> = {
 }
 
 /** Creates the folder if needed, closes it to other users and reads its secrets. The first start makes the secrets. */
-export function openDataFolder(dir: string): DataFolder {
+export const openDataFolder = (dir: string): DataFolder =>
+  saying(dir, (path) => ({ ...openFolder(path), path, secrets: readSecrets(path) }))
+
+/** The same folder for credentials alone: the secrets of this gateway come from its environment. */
+export const openCredentials = (dir: string): CredentialsPlace => saying(dir, openFolder)
+
+function saying<T>(dir: string, open: (path: string) => T): T {
   try {
-    return openFolder(resolve(dir))
+    return open(resolve(dir))
   } catch (error) {
     const { code } = error as { readonly code?: unknown }
     if (error instanceof DataFolderError || typeof code !== 'string') throw error
@@ -212,7 +222,7 @@ export function openDataFolder(dir: string): DataFolder {
   }
 }
 
-function openFolder(path: string): DataFolder {
+function openFolder(path: string): CredentialsPlace {
   mkdirSync(path, { recursive: true, mode: 0o700 })
   accessSync(path, constants.W_OK | constants.X_OK)
   const { uid, gid, mode } = statSync(path)
@@ -220,8 +230,6 @@ function openFolder(path: string): DataFolder {
   const groupPasses = uid === 0 && gid !== 0 ? mode & 0o010 : 0
   chmodSync(path, 0o700 | groupPasses)
   return {
-    path,
-    secrets: readSecrets(path),
     credentialsFile: credentialsFileOf(path),
     readCredentials: () => readCredentials(path),
     writeCredentials: (credentials) => writeCredentials(path, credentials),

@@ -5,7 +5,13 @@ import type { GatewayParts } from '../actors/gateway-handle.ts'
 import type { OpenDatabase } from '../db/client.ts'
 import { startEmbedded } from '../db/embedded/embedded.ts'
 import { migrateDatabase } from '../db/migrate.ts'
-import { type DataFolder, type DataFolderSecrets, openDataFolder } from '../host/data-folder.ts'
+import {
+  type CredentialsPlace,
+  type DataFolder,
+  type DataFolderSecrets,
+  openCredentials,
+  openDataFolder,
+} from '../host/data-folder.ts'
 import { callableHost } from '../host/own-addresses.ts'
 import type { Log } from '../log.ts'
 import { type Config, listOf } from '../settings/config.ts'
@@ -22,6 +28,8 @@ export interface Storage {
   readonly url: string
   /** null: with `DATABASE_URL`. */
   readonly folder: DataFolder | null
+  /** Where the first start's credentials go; null: this gateway makes none. */
+  readonly credentials: CredentialsPlace | null
   readonly keys: Keys
 }
 
@@ -49,20 +57,21 @@ export async function openStorage(
 ): Promise<Storage> {
   if (config.DATABASE_URL !== null) {
     await migrateDatabase(config.DATABASE_URL)
-    return { url: config.DATABASE_URL, folder: null, keys: keysOf(config, undefined) }
+    const credentials = config.SVC_BOOTSTRAP ? openCredentials(config.SVC_DATA_DIR) : null
+    return { url: config.DATABASE_URL, folder: null, credentials, keys: keysOf(config, undefined) }
   }
   const folder = openDataFolder(config.SVC_DATA_DIR)
   const bound = connectionsMax === undefined ? {} : { connectionsMax }
   const embedded = await startEmbedded({ dataDir: folder.path, log, ...bound })
   cleanup.add(() => embedded.stop())
   await migrateDatabase(embedded.url)
-  return { url: embedded.url, folder, keys: keysOf(config, folder.secrets) }
+  return { url: embedded.url, folder, credentials: folder, keys: keysOf(config, folder.secrets) }
 }
 
 /** The first start's tokens, customer and key (§25); false: there were some already. */
 async function makeCredentials(
   config: Config,
-  folder: DataFolder,
+  place: CredentialsPlace,
   { db }: OpenDatabase,
   { peppers, secretsKeys }: Keys,
 ): Promise<boolean> {
@@ -71,7 +80,7 @@ async function makeCredentials(
     peppers,
     sealing: createSealing(secretsKeys),
     deliver: (made) =>
-      folder.writeCredentials({
+      place.writeCredentials({
         base_url: config.SVC_PUBLIC_URL ?? `http://${callableHost(config.SVC_HOST)}:${config.SVC_PORT}`,
         admin_token: made.adminToken,
         operator_token: made.operatorToken,
@@ -87,18 +96,20 @@ async function makeCredentials(
 /** Once per start, however many processes follow. True: this was the first start, and made the credentials. */
 export async function prepareStorage(
   config: Config,
-  { folder, keys }: Storage,
+  { credentials, keys }: Storage,
   database: OpenDatabase,
   log: Log,
 ): Promise<boolean> {
   const made =
-    folder !== null && keys.roleTokensInDatabase ? await makeCredentials(config, folder, database, keys) : false
+    credentials !== null && keys.roleTokensInDatabase
+      ? await makeCredentials(config, credentials, database, keys)
+      : false
   await resealSecrets(database.db, keys.secretsKeys, log)
   return made
 }
 
 /** The command line finds the gateway by the credentials file; the port may be another one than at the first start. */
-export function keepBaseUrl(folder: DataFolder | null, baseUrl: string): void {
-  const kept = folder?.readCredentials() ?? null
-  if (kept !== null && kept.base_url !== baseUrl) folder?.writeCredentials({ ...kept, base_url: baseUrl })
+export function keepBaseUrl(place: CredentialsPlace | null, baseUrl: string): void {
+  const kept = place?.readCredentials() ?? null
+  if (kept !== null && kept.base_url !== baseUrl) place?.writeCredentials({ ...kept, base_url: baseUrl })
 }

@@ -28,12 +28,21 @@ export const ollama: RuntimeModule = {
         contextLength: countOf(loaded?.context_length),
         ready: true,
         loaded: loaded !== undefined,
+        ...memoryOf(loaded),
       }
       return embeds(entry) ? { ...model, modality: 'embedding' as const } : model
     })
     return { ...idleStatus('ollama', 'down'), state: 'ready', models: believable(models) }
   },
   loads: ollamaLoads,
+}
+
+const mebibyte = 2 ** 20
+
+/** Of a model that is in memory, on the card and beside it. */
+function memoryOf(loaded: Fields | undefined): { readonly memoryMb?: number } {
+  const bytes = countOf(loaded?.size)
+  return bytes === null || bytes === 0 ? {} : { memoryMb: Math.ceil(bytes / mebibyte) }
 }
 
 /** A server without a model says `null` or an empty list. */

@@ -7,6 +7,12 @@ export const accessSettings = {
     meaning:
       'Admin tokens, each as plain text or as `sha256:<hex>`. With the embedded database the first start makes one.',
   },
+  SVC_BOOTSTRAP: {
+    kind: 'flag',
+    default: false,
+    meaning:
+      'With `DATABASE_URL`: the first start makes role tokens, the customer `local` and a gateway key, as the embedded gateway does, and writes them to `credentials.json` in `SVC_DATA_DIR`. `SVC_ADMIN_TOKENS` may then be absent.',
+  },
   SVC_OPERATOR_TOKENS: { kind: 'list', meaning: 'Operator tokens, each as plain text or as `sha256:<hex>`' },
   SVC_VIEWER_TOKENS: { kind: 'list', meaning: 'Viewer tokens, each as plain text or as `sha256:<hex>`' },
   SVC_TOKEN_PEPPER: {

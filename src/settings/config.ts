@@ -66,7 +66,11 @@ export function listOf(secret: string): readonly string[] {
 }
 
 /** As a browser writes it: scheme, host, and a port where it is not the usual one. */
+/** Desktop programs that are web pages inside, as Obsidian: the URL standard gives such schemes no origin, browsers do. */
+const appOrigin = /^(?:app|capacitor):\/\/[a-z0-9.-]{1,253}$/
+
 function isOrigin(text: string): boolean {
+  if (appOrigin.test(text)) return true
   return URL.canParse(text) && /^https?:/.test(text) && new URL(text).origin === text
 }
 
@@ -217,7 +221,9 @@ export function readConfig(env: Environment): ConfigResult {
     for (const name of requiredSecrets) {
       if (config[name] === null) faults.push(`${name} is required with DATABASE_URL`)
     }
-    if (config.SVC_ADMIN_TOKENS.length === 0) faults.push('SVC_ADMIN_TOKENS is required with DATABASE_URL')
+    if (config.SVC_ADMIN_TOKENS.length === 0 && !config.SVC_BOOTSTRAP) {
+      faults.push('SVC_ADMIN_TOKENS is required with DATABASE_URL, unless SVC_BOOTSTRAP is true')
+    }
   }
   if (config.SVC_OFFLINE_AFTER_MS <= config.SVC_STALE_AFTER_MS) {
     faults.push('SVC_OFFLINE_AFTER_MS must be more than SVC_STALE_AFTER_MS')

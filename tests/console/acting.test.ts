@@ -10,6 +10,7 @@ import { type ConsolePage, hasBrowser, launchBrowser, openConsole } from '../sup
 import { type ConsolePool, startConsolePool } from '../support/console/console-pool.ts'
 import { type ConsoleWork, startConsoleWork } from '../support/console/console-work.ts'
 import { startTestGateway, type TestGateway, waitFor } from '../support/gateways/gateway.ts'
+import { startOllamaNode } from '../support/nodes/ollama-node.ts'
 
 const slowMs = 60_000
 const second = newToken('admin')
@@ -86,17 +87,18 @@ describe.skipIf(!hasBrowser)('§16: acting from the console, with what the polic
         await at.getByRole('group', { name: 'Choice 1' }).waitFor()
       })
       await task('Which node is the slowest?', async () => {
-        await at.getByRole('button', { name: 'First token' }).click()
+        await at.getByRole('button', { name: 'First token', exact: true }).click()
         await at.locator('th[aria-sort=descending]').waitFor()
         const measured = await pool.gateway.admin<NodeList>('GET', '/v1/admin/nodes')
         const ttft = ({ runtimes }: NodeList['nodes'][number]) =>
           Math.max(-1, ...runtimes.flatMap(({ models }) => models.map(({ ttft_ewma_ms }) => ttft_ewma_ms ?? -1)))
         const slowest = measured.nodes.toSorted((a, b) => ttft(b) - ttft(a))[0]
-        expect(await at.locator('table.nodes tbody').first().textContent()).toContain(slowest?.name ?? 'nobody')
+        expect(await at.locator('table.nodes tbody:has(th)').first().textContent()).toContain(slowest?.name ?? 'nobody')
       })
       await task('Give a guest a key with a daily limit', async () => {
         await open('Customers')
         await at.getByRole('button', { name: 'Add a customer' }).click()
+        await at.locator('#act-name:focus').waitFor()
         await at.keyboard.type('Visitor')
         await at.getByLabel('Tokens a day').click()
         await at.keyboard.type('2000')
@@ -109,6 +111,7 @@ describe.skipIf(!hasBrowser)('§16: acting from the console, with what the polic
       await at.getByRole('row', { name: /Visitor.*2,000/ }).waitFor()
       await task('Add a node', async () => {
         await at.getByRole('button', { name: 'Add a node' }).click()
+        await at.locator('#act-url:focus').waitFor()
         await at.keyboard.type(server.url)
         await at.getByText(/answers there, with phi-4/).waitFor()
         await at.getByLabel('Reason').click()
@@ -220,6 +223,36 @@ describe.skipIf(!hasBrowser)('§16: acting from the console, with what the polic
       await press('Withdraw')
       await closed()
       expect((await events('node.enroll.withdraw')).at(0)?.reason).toBe('no garden')
+    },
+    slowMs,
+  )
+
+  test(
+    'a model is brought into the memory of a node, and taken back',
+    async () => {
+      const ollama = startOllamaNode({ models: ['granite'] })
+      const nodeId = await pool.gateway.node(ollama.url, { customerId: pool.customer.customerId })
+      await pool.gateway.admin('PATCH', `/v1/admin/nodes/${nodeId}`, { name: 'shelf' })
+      try {
+        // A view that is opened reads its rows, and with them the new name.
+        await console.show('Customers')
+        await console.show('Pool')
+        await page.getByRole('button', { name: 'shelf', exact: true }).click()
+        await page.getByRole('button', { name: /^Load granite/ }).click()
+        await reason('for the morning')
+        await press('Load')
+        await page.getByRole('button', { name: 'Unload granite on shelf' }).waitFor()
+        expect([...ollama.loaded]).toEqual(['granite'])
+        await page.getByRole('button', { name: 'Undo' }).click()
+        await reason('not today')
+        await press('Unload')
+        await page.getByRole('button', { name: /^Load granite/ }).waitFor()
+        expect([...ollama.loaded]).toEqual([])
+        expect((await events('node.model.load')).at(0)?.reason).toBe('for the morning')
+      } finally {
+        await pool.gateway.admin('DELETE', `/v1/admin/nodes/${nodeId}`)
+        ollama.stop()
+      }
     },
     slowMs,
   )

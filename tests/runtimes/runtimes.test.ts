@@ -163,7 +163,7 @@ const cases: Readonly<Record<string, RuntimeStatus>> = {
     state: 'ready',
     models: [
       model('codellama:13b', null, true, false),
-      model('mistral:latest', 4_096, true, true),
+      { ...model('mistral:latest', 4_096, true, true), memoryMb: 4_900 },
       embedder('nomic-embed-text:latest', null, true, false),
     ],
     ...silent,

@@ -1,6 +1,6 @@
 import { Problem, type ProblemCode } from '../../errors.ts'
 import { loadLeftMs, workOf } from '../../machines/placement/cost.ts'
-import { isBeingLoaded, type Work } from '../../machines/placement/reading.ts'
+import type { Work } from '../../machines/placement/reading.ts'
 import { type Placement, type PlacementRequest, place } from '../../machines/rules/placement.ts'
 import type { Route, RoutingTable } from '../../machines/rules/routing.ts'
 import type { Config } from '../../settings/config.ts'
@@ -79,7 +79,12 @@ export function ticketOf({ access }: ChatCommand): Ticket {
 
 type Placed = Extract<Placement, { kind: 'placed' }>
 type Saturated = Extract<Placement, { kind: 'saturated' }>
-/** The best route has its model loaded for another request, which this one waits for, too. */
+/**
+ * Calls of others wait there for the model to be loaded. One load serves all: this request waits, too, and as long as a
+ * load may take.
+ */
+const isBeingLoaded = ({ load: { reading, inFlight } }: Route) => reading.cold && inFlight > 0
+
 interface Loading {
   readonly kind: 'loading'
   readonly route: Route
@@ -130,9 +135,11 @@ class Search {
     const placement = place(table, request)
     port.decided(command, { table, request, placement }, again)
     if (placement.kind === 'placed') {
-      if (isBeingLoaded(placement.route.load.reading)) return { kind: 'loading', route: placement.route }
+      if (isBeingLoaded(placement.route)) return { kind: 'loading', route: placement.route }
       this.placed(placement, request)
     }
+    const loading = placement.kind === 'saturated' ? placement.routes.find(isBeingLoaded) : undefined
+    if (loading !== undefined) return { kind: 'loading', route: loading }
     if (placement.kind !== 'refused') return placement
     throw tries.anyFailed ? tries.givenUp() : refusal(command, placement.code)
   }

@@ -64,10 +64,12 @@ export class SubCall {
       span,
       session: null,
       recorder: {
-        record: ({ model, nodeId, latencyMs, ttftMs, usage }) =>
+        record: ({ model, nodeId, latencyMs, ttftMs, queueMs, cachePercent, usage }) =>
           port.subCall({
             model,
             nodeId,
+            queueS: queueMs / 1_000,
+            cacheShare: cachePercent === null ? null : cachePercent / 100,
             durationS: latencyMs / 1_000,
             ttftS: ttftMs === null ? null : ttftMs / 1_000,
             promptTokens: usage?.prompt_tokens ?? 0,

@@ -119,8 +119,6 @@ export interface Operation<B extends InferenceRequest = InferenceRequest> {
   readonly form?: FormRules
   /** The node's answer is passed on as it comes, and not read. */
   readonly passes?: true
-  /** What its answer is, for OpenAPI; absent: JSON. */
-  readonly answerType?: string
   /** Throws a `Problem`, in a fixed order, before anything is taken or asked. `sent`: where the request is a form. */
   read(text: string, sent?: SentForm): B
   /** The body as the text that everything behind the door works with; absent: as the client wrote it. */

@@ -14,7 +14,6 @@ export const speech: Operation<SpeechRequest> = {
   schema: SpeechRequest,
   modality: 'audio',
   receiptKind: 'hosted_audio',
-  answerType: 'audio/mpeg',
   idPrefix: 'speech-',
   read(text) {
     const body = readRequestBody(text, SpeechRequest)

@@ -5,8 +5,7 @@ import {
   firstTokenSeen,
   learnReading,
   loadAwaited,
-  loadCaused,
-  loadLeft,
+  loadGivenUp,
   loadProved,
   loadSeen,
   type Reading,
@@ -42,7 +41,6 @@ export class PlacedCalls {
 
   begun({ load: { reading }, modelId, profileId }: Route, call: PlacedCall): void {
     const { work, timed } = call
-    loadCaused(reading, call)
     if (work === null) return loadAwaited(reading, Date.now())
     workPlaced(reading, work, timed)
     this.caches.of(modelId).record(profileId, work.prompt)
@@ -51,10 +49,9 @@ export class PlacedCalls {
 
   /** The first token of a call that has not ended is there. True: others wait for what it has had loaded. */
   spoke({ load: { reading } }: Route, call: PlacedCall): boolean {
-    const loaded = reading.loader === call
+    const wasCold = reading.cold
     if (call.timed) this.spokeAt(Date.now(), reading, call.work)
-    loadLeft(reading, call)
-    return loaded
+    return wasCold && !reading.cold
   }
 
   private spokeAt(atMs: number, reading: Reading, work: Work | null): void {
@@ -69,14 +66,14 @@ export class PlacedCalls {
   }
 
   /** `answer`: what it has taught of reading there, and what stands behind its prompt in the cache now; null: it gave none. */
-  ended({ load: { reading }, modelId, profileId }: Route, call: PlacedCall, answer: GoodAnswer | null): void {
+  ended({ load: { reading, inFlight }, modelId, profileId }: Route, call: PlacedCall, answer: GoodAnswer | null): void {
     const { work, timed } = call
     const now = Date.now()
     const firstMs = answer === null || answer.ttftMs === null || !timed ? null : now - answer.durationMs + answer.ttftMs
     // An answer that came in one piece ends before anybody could say that it has begun.
     if (firstMs !== null) this.spokeAt(firstMs, reading, work)
     if (answer !== null) loadProved(reading)
-    loadLeft(reading, call)
+    else if (inFlight === 0) loadGivenUp(reading)
     if (work === null) return
     workEnded(reading, work, timed, now)
     if (answer === null) return

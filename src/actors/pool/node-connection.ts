@@ -94,5 +94,10 @@ function agentProbe(node: PoolNode, transport: NodeTransport, identity: VerifyKe
       },
     )
   }
-  return createAgentProbe({ transport, nodeId, identity, published })
+  const probe = createAgentProbe({ transport, nodeId, identity, published })
+  return async (bounded) => {
+    const result = await probe(bounded)
+    if (result.kind === 'answered') options.serverStates?.heard(nodeId, result.reports)
+    return result
+  }
 }

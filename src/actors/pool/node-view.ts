@@ -1,4 +1,6 @@
 import type { NodeId, ProfileId, RuntimeId } from '../../ids.ts'
+import { unitsPerToken } from '../../machines/placement/cache-view.ts'
+import type { CacheViews } from '../../machines/placement/cache-views.ts'
 import type { NodeState } from '../../machines/rules/routing.ts'
 import type { RuntimeKind } from '../../protocol/wire/nodes/node.ts'
 import { isPooled, type RuntimeStatus } from '../../runtimes/runtime.ts'
@@ -41,6 +43,22 @@ export interface ModelView {
   readonly upstreamModelId: string
   readonly ready: boolean
   readonly loaded: boolean | null
+  /** Unix ms since when it is being loaded; null: it is not, or nobody has seen it begin. */
+  readonly loadingSinceMs: number | null
+  /** null: nobody says. */
+  readonly memoryMb: number | null
+  /** How often it was seen to come into memory and to leave it, and how long calls have waited for it, ms. */
+  readonly loads: number
+  readonly unloads: number
+  readonly loadMsSum: number
+  /** As learnt from first tokens; null: none has taught it. */
+  readonly promptTokensPerSecond: number | null
+  /** Of what was placed there, so much is thought to be unread, ms. */
+  readonly backlogMs: number
+  /** Moving share of prompts that was in its cache, 0 to 1. */
+  readonly cacheMatch: number | null
+  /** Blocks that its cache is thought to have dropped for want of room. */
+  readonly cacheEvictions: number
   readonly contextLength: number | null
   readonly inFlight: number
   readonly ttftEwmaMs: number | null
@@ -52,12 +70,18 @@ export interface ModelView {
   readonly timesEjected: number
 }
 
-export function viewOf(node: PoolNode, catalogue: Catalogue, way: NodeView['transport']): NodeView {
+export interface ViewSources {
+  readonly catalogue: Catalogue
+  readonly caches: CacheViews
+  readonly way: NodeView['transport']
+}
+
+export function viewOf(node: PoolNode, sources: ViewSources): NodeView {
   const runtimes: RuntimeView[] = []
   for (const { runtimeId, kind, slotsTotal, status, profiles } of node.runtimes.values()) {
     if (status === null) continue
     const { state, slotsFree, queueDepth } = status
-    const models = [...profiles.values()].map((profile) => modelOf(node, profile, catalogue))
+    const models = [...profiles.values()].map((profile) => modelOf(node, profile, sources))
     const rankingModels = status.models.filter((model) => model.ready && !isPooled(model)).map(({ id }) => id)
     runtimes.push({ runtimeId, kind, state, slotsTotal, slotsFree, queueDepth, models, rankingModels })
   }
@@ -68,19 +92,31 @@ export function viewOf(node: PoolNode, catalogue: Catalogue, way: NodeView['tran
     sinceMs: node.sinceMs,
     heldUntilMs: node.heldUntilMs,
     inFlight: node.calls.size,
-    transport: way,
+    transport: sources.way,
     runtimes,
     lastError: node.lastError,
   }
 }
 
-function modelOf(node: PoolNode, profile: Profile, catalogue: Catalogue): ModelView {
+function modelOf(node: PoolNode, profile: Profile, { catalogue, caches }: ViewSources): ModelView {
+  const modelId = publicIdOf(catalogue, profile.upstreamModelId)
+  const { reading } = profile.load
+  const { unitsPerMs, readUntilMs } = reading
   return {
     profileId: profile.profileId,
-    modelId: publicIdOf(catalogue, profile.upstreamModelId),
+    modelId,
     upstreamModelId: profile.upstreamModelId,
     ready: node.state === 'ready' && profile.model?.ready === true,
     loaded: profile.model?.loaded ?? null,
+    loadingSinceMs: reading.cold ? reading.loadStartedAtMs : null,
+    memoryMb: profile.model?.memoryMb ?? null,
+    loads: reading.loads,
+    unloads: reading.unloads,
+    loadMsSum: reading.loadMsSum,
+    promptTokensPerSecond: unitsPerMs === null ? null : (unitsPerMs * 1_000) / unitsPerToken,
+    backlogMs: Math.max(0, readUntilMs - Date.now()),
+    cacheMatch: reading.matchEwma,
+    cacheEvictions: caches.known(modelId)?.evictedFrom(profile.profileId) ?? 0,
     contextLength: profile.model?.contextLength ?? null,
     inFlight: profile.load.inFlight,
     ttftEwmaMs: profile.load.ttftEwmaMs,

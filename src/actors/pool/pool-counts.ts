@@ -1,5 +1,7 @@
 import type { NodeId } from '../../ids.ts'
 import type { NodeState } from '../../machines/rules/routing.ts'
+import type { ModelPlace } from '../telemetry/placement-metrics.ts'
+import type { NodeView } from './node-view.ts'
 import type { PoolNode } from './pool-node.ts'
 
 /** The pool in numbers, for metrics. */
@@ -27,4 +29,21 @@ export function countsOf(members: ReadonlyMap<NodeId, PoolNode>): PoolCounts {
     inFlightByNode[name] = (inFlightByNode[name] ?? 0) + node.calls.size
   }
   return { nodes, inFlight, inFlightByNode }
+}
+
+/** Each model on each node, in the order of the nodes. */
+export function placesOf(nodes: readonly NodeView[], nameOf: (nodeId: string) => string | null): readonly ModelPlace[] {
+  return nodes.flatMap(({ nodeId, runtimes }) => {
+    const node = nameOf(nodeId) ?? nodeId
+    return runtimes.flatMap(({ models }) =>
+      models.map(({ modelId: model, loads, unloads, loadMsSum, cacheEvictions }) => ({
+        model,
+        node,
+        loads,
+        unloads,
+        loadS: loadMsSum / 1_000,
+        cacheEvictions,
+      })),
+    )
+  })
 }

@@ -136,7 +136,8 @@ export class PoolRouter implements Router {
   }
 
   nodes(): readonly NodeView[] {
-    return [...this.members.values()].map((node) => viewOf(node, this.catalogue, wayTo(node, this.options)))
+    const { catalogue, caches, options } = this
+    return [...this.members.values()].map((node) => viewOf(node, { catalogue, caches, way: wayTo(node, options) }))
   }
 
   /** What an operator calls it. null: unknown. */

@@ -78,11 +78,11 @@ export class PoolRuntime implements RoutedRuntime {
   }
 
   /** What the choice of a route reads of it. Slots and queue are the runtime's: all its models share them. */
-  private heardOf({ load: { reading }, model }: Profile, status: RuntimeStatus | null): void {
+  private heardOf({ load: { reading, inFlight }, model }: Profile, status: RuntimeStatus | null): void {
     const { slotsTotal, slotsFree, queueDepth } = status ?? idleStatus(this.kind, 'down')
     reading.busyReported = slotsTotal === null || slotsFree === null ? 0 : Math.max(0, slotsTotal - slotsFree)
     reading.queuedReported = queueDepth ?? 0
-    loadHeard(reading, model?.loadingSinceMs)
+    loadHeard(reading, model?.loadingSinceMs, inFlight > 0)
     reading.evicts = reading.cold && (model?.evicts ?? (keepsFew.has(this.kind) && this.othersInUse(model?.id)))
   }
 

@@ -9,6 +9,7 @@ import type { Config } from '../../settings/config.ts'
 import type { NodeTransport } from '../../transport/transport.ts'
 import type { EndpointRules } from '../agents/endpoint-address.ts'
 import type { RouterIdentity } from '../agents/router-identity.ts'
+import type { ServerStates } from '../agents/server-states.ts'
 
 /** How the gateway reaches agents and proves to them who it is. */
 export interface AgentAccess {
@@ -34,6 +35,8 @@ export interface RouterOptions {
   readonly agents?: AgentAccess
   /** Hears where each prompt was sent. Absent: there is no other gateway to tell. */
   readonly placed?: (profileId: string, prompt: Prompt) => void
+  /** Hears what agents say of their model servers. */
+  readonly serverStates?: ServerStates
   readonly inspect: (event: InspectionEvent) => void
   /** Uniform in [0, 1). */
   readonly random?: () => number

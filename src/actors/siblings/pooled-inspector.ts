@@ -6,7 +6,7 @@ import type { Transition } from '../telemetry/transition-ring.ts'
 import type { Siblings } from './siblings.ts'
 
 /** Charts of which each process runs one for the same thing: theirs say nothing that ours does not. */
-export const sameEverywhere: ReadonlySet<string> = new Set(['node', 'router'])
+export const sameEverywhere: ReadonlySet<string> = new Set(['node', 'router', 'model-server'])
 /** While a console is open. */
 const askEveryMs = 500
 export const movedTransitionsMax = 500

@@ -25,6 +25,12 @@ export interface Inspector {
   subscribe(listener: (transition: Transition) => void): () => void
 }
 
+/** The inspector of this process, which also shows charts that run elsewhere. */
+export interface OwnInspector extends Inspector {
+  /** The chart with this id is said to be in this state now; null: it is gone. */
+  reported(machine: string, id: string, state: string | null): void
+}
+
 /** Charts whose transitions are logged at `info`; the others at `debug`. */
 const loggedMachines: ReadonlySet<string> = new Set(['node', 'router'])
 
@@ -64,7 +70,7 @@ class MachineRecord {
 }
 
 /** The one observer of all charts: log, console and `GET /v1/admin/inspect` read what it keeps. */
-export function createInspector(log: Log, nowMs: () => number = Date.now): Inspector {
+export function createInspector(log: Log, nowMs: () => number = Date.now): OwnInspector {
   const last = new WeakMap<AnyActorRef, string>()
   const began = new WeakMap<AnyActorRef, string>()
   const records = new Map<string, MachineRecord>()
@@ -74,18 +80,22 @@ export function createInspector(log: Log, nowMs: () => number = Date.now): Inspe
     records.set(machine, known)
     return known
   }
+  const elsewhere = new Map<string, AnyActorRef>()
   const inspect = (event: InspectionEvent) => {
     if (event.type !== '@xstate.snapshot' || !isMachineSnapshot(event.snapshot)) return
     const actor = event.actorRef as AnyActorRef
     const { snapshot } = event
     const machine = snapshot.machine.id
-    const record = recordOf(machine)
     const to = stateName(snapshot.value)
-    record.move(actor, snapshot.status === 'active' ? to : null)
+    recordOf(machine).move(actor, snapshot.status === 'active' ? to : null)
+    moved(machine, actor, to, event.event.type)
+  }
+  const moved = (machine: string, actor: AnyActorRef, to: string, event: string) => {
+    const record = recordOf(machine)
     const from = last.get(actor) ?? null
     if (from === to) return
     last.set(actor, to)
-    const transition = { machine, id: actor.id, from, to, event: event.event.type, at: nowMs() }
+    const transition = { machine, id: actor.id, from, to, event, at: nowMs() }
     if (from === null) began.set(actor, to)
     if (record.ring.continues(transition)) return
     record.add(transition)
@@ -93,8 +103,20 @@ export function createInspector(log: Log, nowMs: () => number = Date.now): Inspe
     log[loggedMachines.has(machine) ? 'info' : 'debug']('transition', { machine, id: actor.id, from, to })
     for (const listener of listeners) listener(transition)
   }
+  const reported: OwnInspector['reported'] = (machine, id, state) => {
+    const key = `${machine} ${id}`
+    // Only its identity and its id are looked at.
+    const actor = elsewhere.get(key) ?? ({ id } as AnyActorRef)
+    recordOf(machine).move(actor, state)
+    if (state === null) elsewhere.delete(key)
+    else {
+      elsewhere.set(key, actor)
+      moved(machine, actor, state, 'status')
+    }
+  }
   return {
     inspect,
+    reported,
     recent: (machine) => [...(records.get(machine)?.ring.all() ?? [])],
     counts: () => records,
     subscribe: (listener) => {

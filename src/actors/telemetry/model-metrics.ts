@@ -1,5 +1,5 @@
 import type { Registry } from 'prom-client'
-import { brand } from '../../brand.ts'
+import { brand, metricPrefix } from '../../brand.ts'
 import { Histogram, type Series } from './histogram.ts'
 
 /** One call for a model: a chat request, or a sub-call of a mixture, which is no request of its own. */
@@ -13,6 +13,10 @@ export interface ModelCallSample {
   readonly model: string | null
   /** The id of the node that was called last; null: none was. */
   readonly nodeId: string | null
+  /** Waited for a slot. */
+  readonly queueS: number
+  /** Of the prompt, 0 to 1, in the cache of its node; null: nobody knows. */
+  readonly cacheShare: number | null
 }
 
 /** Sums since the start of one model's series; the arrays are counts by bucket, not cumulated. */
@@ -44,6 +48,9 @@ const durationBuckets = Array.from({ length: 14 }, (_, i) => 2 ** i / 100)
 export const ttftBuckets = [0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10]
 export const perTokenBuckets = [0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1, 2.5]
 
+const queueBuckets = [0.001, 0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60]
+const cacheBuckets = [0, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 1]
+
 interface ModelSeries {
   readonly perToken: Series
   readonly input: Series
@@ -56,6 +63,9 @@ interface ModelSeries {
 interface PlaceSeries {
   readonly duration: Series
   readonly ttft: Series
+  readonly queue: Series
+  /** Made when something is known: most models say nothing. */
+  cache: Series | null
 }
 
 function histograms(registry: Registry) {
@@ -68,6 +78,18 @@ function histograms(registry: Registry) {
     usage: histogram(usage, 'Tokens of chat requests', tokenBuckets),
     duration: histogram(duration, 'Chat requests from start to last byte', durationBuckets),
     ttft: histogram(ttft, 'Calls asked as a stream, from start to first content', ttftBuckets),
+    queue: new Histogram(
+      `${metricPrefix}queue_wait_seconds`,
+      'Calls, from admission to a slot',
+      queueBuckets,
+      registry,
+    ),
+    cache: new Histogram(
+      `${metricPrefix}cache_match_ratio`,
+      'Share of a prompt that was in the cache of its node',
+      cacheBuckets,
+      registry,
+    ),
     perToken: histogram(
       perToken,
       'Streams from first content to last byte, per token after the first',
@@ -94,9 +116,15 @@ function seriesOf({ usage, perToken }: Histograms, model: string): ModelSeries {
   }
 }
 
-function placeOf({ duration, ttft }: Histograms, model: string, node: string): PlaceSeries {
-  const labels = { ...labelsOf(model), ...(node === '' ? {} : { node }) }
-  return { duration: duration.series(labels), ttft: ttft.series(labels) }
+function placeOf({ duration, ttft, queue }: Histograms, model: string, node: string): PlaceSeries {
+  const named = node === '' ? {} : { node }
+  const labels = { ...labelsOf(model), ...named }
+  return {
+    duration: duration.series(labels),
+    ttft: ttft.series(labels),
+    queue: queue.series({ model, ...named }),
+    cache: null,
+  }
 }
 
 function totalsOf({ places, perToken, input, output }: ModelSeries): ModelTotals {
@@ -154,6 +182,11 @@ export function createModelMetrics(registry: Registry, nameOf: (nodeId: string) 
       const place = placed(series, sample.model, labelOf(sample.nodeId))
       place.duration.observe(sample.durationS)
       if (sample.ttftS !== null) place.ttft.observe(sample.ttftS)
+      place.queue.observe(sample.queueS)
+      if (sample.cacheShare !== null) {
+        place.cache ??= all.cache.series(place.queue.labels)
+        place.cache.observe(sample.cacheShare)
+      }
       if (sample.promptTokens > 0) series.input.observe(sample.promptTokens)
       if (sample.completionTokens > 0) series.output.observe(sample.completionTokens)
     },

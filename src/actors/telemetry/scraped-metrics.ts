@@ -2,6 +2,7 @@ import { Counter, Gauge, type Registry } from 'prom-client'
 import { metricPrefix } from '../../brand.ts'
 import type { NodeState } from '../../machines/rules/routing.ts'
 import type { LedgerState } from '../money/ledger.ts'
+import { type ModelPlace, registerPlaces } from './placement-metrics.ts'
 
 /** What is read when somebody scrapes. */
 export interface MetricSources {
@@ -12,6 +13,7 @@ export interface MetricSources {
   /** What an operator calls a node, never an address; null: unknown. */
   nodeName(nodeId: string): string | null
   queued(): number
+  places(): readonly ModelPlace[]
   placements(): Readonly<Record<'told' | 'heard' | 'dropped', number>>
   receiptsWritten(): number
   receiptsDropped(): number
@@ -174,6 +176,7 @@ function ledgerMetrics({ gauge, counter }: Scraped, of: Partial<MetricSources>):
 export function registerScraped(registry: Registry, sources: Partial<MetricSources>): void {
   const scraped = createScraped(registry)
   poolMetrics(scraped, sources, registry)
+  registerPlaces(registry, () => sources.places?.())
   recordMetrics(scraped, sources)
   ledgerMetrics(scraped, sources)
   const jobs = {

@@ -38,6 +38,26 @@ export const revoke = (node: Named): Act => ({
   done: `${node.name} is revoked.`,
 })
 
+const wish = (node: Named, model: string, into: boolean): Act => ({
+  actions: [into ? 'node.model.load' : 'node.model.unload'],
+  verb: into ? 'Load' : 'Unload',
+  title: `${into ? 'Load' : 'Unload'} ${model} on ${node.name}`,
+  about: into
+    ? 'The node brings the model into its memory, so that its first request need not wait for that.'
+    : 'The model leaves the memory of the node when its work is done.',
+  run: (_, send) =>
+    send({
+      action: into ? 'node.model.load' : 'node.model.unload',
+      method: 'POST',
+      path: `${place(node.node_id)}/models/${into ? 'load' : 'unload'}`,
+      body: { model },
+    }),
+  done: `${node.name} is told to ${into ? 'load' : 'unload'} ${model}.`,
+  undo: () => wish(node, model, !into),
+})
+export const loadModel = (node: Named, model: string): Act => wish(node, model, true)
+export const unloadModel = (node: Named, model: string): Act => wish(node, model, false)
+
 const removeNode = (node: Named): Act => ({
   actions: ['node.delete'],
   verb: 'Remove',

@@ -1,5 +1,6 @@
 import type { Node } from '../../protocol/wire/admin/admin.ts'
 import type { LiveNode } from '../../protocol/wire/admin/inspect.ts'
+import { amount, duration, nothing } from './format.ts'
 
 export type NodeModel = Node['runtimes'][number]['models'][number]
 
@@ -52,6 +53,15 @@ export const speedOf = (node: Node): number | null =>
       .map((model) => model.tokens_per_second)
       .filter(known),
   )
+
+/** Whether a model is in memory, and how much of it; nothing where neither is told. */
+export function memoryOf({ loaded, loading_since: since, memory_mb: mb }: NodeModel, nowMs: number): string {
+  const size = mb === null ? '' : `${amount(mb)} MB`
+  if (since !== null) return `loading for ${duration(Math.max(0, nowMs - Date.parse(since)))}`
+  if (loaded === null) return size === '' ? nothing : size
+  if (!loaded) return 'cold'
+  return size === '' ? 'loaded' : `loaded, ${size}`
+}
 
 export const ejectedModels = (node: Node, nowMs: number): readonly NodeModel[] =>
   modelsOf(node).filter(({ ejected_until }) => ejected_until !== null && Date.parse(ejected_until) > nowMs)

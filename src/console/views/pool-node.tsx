@@ -3,9 +3,9 @@ import type { Node } from '../../protocol/wire/admin/admin.ts'
 import { ActButton } from '../actions/act-button.tsx'
 import { drain, resume, revoke } from '../actions/node-acts.ts'
 import { ago, amount, duration, nothing } from '../parts/format.ts'
-import { type Column, LongTable } from '../parts/long-table.tsx'
-import { ejectedModels, modelsOf, type NodeModel, slotsOf, speedOf, stateTones, ttftOf } from '../parts/node-facts.ts'
+import { ejectedModels, modelsOf, slotsOf, speedOf, stateTones, ttftOf } from '../parts/node-facts.ts'
 import { Id, Pill, useNow } from '../parts/small.tsx'
+import { NodeModels } from './node-models.tsx'
 
 const modelsNamedMax = 3
 
@@ -119,7 +119,8 @@ export function NodeRow({ node }: { node: Node }) {
       {open && (
         <tr class="details">
           <td colSpan={8} id={details}>
-            <Details node={node} nowMs={now} />
+            <Facts node={node} />
+            <NodeModels node={node} nowMs={now} />
           </td>
         </tr>
       )}
@@ -164,57 +165,5 @@ function Facts({ node }: { node: Node }) {
           </div>
         ))}
     </dl>
-  )
-}
-
-const modelColumns = (nowMs: number): readonly Column<NodeModel>[] => [
-  { title: 'Model', by: ({ model }) => model, show: ({ model }) => model },
-  { title: 'Ready', by: ({ ready }) => (ready ? 'yes' : 'no'), show: ({ ready }) => (ready ? 'yes' : 'no') },
-  {
-    title: 'Context',
-    number: true,
-    by: ({ context_length }) => context_length,
-    show: ({ context_length }) => context_length?.toLocaleString('en') ?? nothing,
-  },
-  { title: 'In flight', number: true, by: ({ in_flight }) => in_flight, show: ({ in_flight }) => in_flight },
-  {
-    title: 'First token',
-    number: true,
-    by: ({ ttft_ewma_ms }) => ttft_ewma_ms,
-    show: ({ ttft_ewma_ms }) => duration(ttft_ewma_ms),
-  },
-  {
-    title: 'Tokens/s',
-    number: true,
-    by: ({ tokens_per_second }) => tokens_per_second,
-    show: ({ tokens_per_second }) => (tokens_per_second === null ? nothing : amount(tokens_per_second)),
-  },
-  {
-    title: 'Ejected',
-    by: ({ times_ejected }) => times_ejected,
-    show: ({ ejected_until, times_ejected }) => {
-      const until = ejected_until === null ? 0 : Date.parse(ejected_until)
-      return until > nowMs ? `for ${duration(until - nowMs)} more` : `${times_ejected} times so far`
-    },
-  },
-]
-
-function Details({ node, nowMs }: { node: Node; nowMs: number }) {
-  const models = modelsOf(node)
-  return (
-    <>
-      <Facts node={node} />
-      {models.length > 0 && (
-        <LongTable
-          label={`Models of ${node.name}`}
-          kind="inner"
-          rows={models}
-          keyOf={({ model_profile_id }) => model_profile_id}
-          textOf={({ model }) => model}
-          columns={modelColumns(nowMs)}
-          first={{ title: 'Model', falling: false }}
-        />
-      )}
-    </>
   )
 }

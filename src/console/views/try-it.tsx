@@ -3,6 +3,7 @@ import { Choice } from '../parts/choice.tsx'
 import { Refusal } from '../state/api.ts'
 import { gatewayKey, modelsFor } from '../state/conversation.ts'
 import { placeOf } from '../state/place.ts'
+import { Connect } from './try-connect.tsx'
 import { Conversation } from './try-conversation.tsx'
 import { MixtureForm, type MixtureSetting, mixtureOf, noMixture } from './try-mixture.tsx'
 
@@ -62,6 +63,7 @@ export function TryIt() {
         </form>
         <Conversation apiKey={gatewayKey.value.trim()} model={model} mixture={mixtureOf(mixture, models)} />
       </div>
+      <Connect apiKey={gatewayKey.value.trim()} model={model} />
     </>
   )
 }

@@ -69,6 +69,8 @@ export class InferenceLine implements ChatRecorder {
       completionTokens: record.usage?.completion_tokens ?? 0,
       model: record.model,
       nodeId: record.nodeId,
+      queueS: record.queueMs / 1_000,
+      cacheShare: record.cachePercent === null ? null : record.cachePercent / 100,
       stream: this.stream,
       code: record.code,
     })

@@ -1,14 +1,15 @@
 const usage = { input_tokens: 9, output_tokens: 2 }
 
-const heard = { text: 'Hello.' }
-const drawn = { created: 1_795_190_400, data: [{ b64_json: 'iVBORw0KGgo=' }] }
+const text = { text: 'Hello from the workshop.' }
+const picture = { created: 1_795_190_400, data: [{ b64_json: '(base64)' }] }
 
-/** Answers whose form belongs to others, and so have no schema here. */
-export const dialectAnswers: Readonly<Record<string, object>> = {
-  '/v1/api/audio/transcriptions': heard,
-  '/v1/api/audio/translations': heard,
-  '/v1/api/images/generations': drawn,
-  '/v1/api/images/edits': drawn,
+/** Answers whose form belongs to others, and so have no schema here; a text stands for bytes. */
+export const dialectAnswers: Readonly<Record<string, object | string>> = {
+  '/v1/api/audio/transcriptions': text,
+  '/v1/api/audio/translations': text,
+  '/v1/api/audio/speech': '(audio)',
+  '/v1/api/images/generations': picture,
+  '/v1/api/images/edits': picture,
   '/v1/api/messages': {
     id: 'msg_01M7XP7Z5B6Y2V0Q3T8N4K9RWS',
     type: 'message',

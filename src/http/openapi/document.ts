@@ -139,9 +139,13 @@ function withTable(answer: JsonObject, csv: unknown): JsonObject {
 }
 
 /** An answer in the form of another API, which has no schema here. */
-function withForeign(answer: JsonObject, foreign: object | undefined): JsonObject {
+function withForeign(answer: JsonObject, foreign: object | string | undefined): JsonObject {
   if (foreign === undefined) return answer
-  return { ...answer, content: { 'application/json': { schema: { type: 'object' }, example: foreign } } }
+  const content =
+    typeof foreign === 'string'
+      ? { 'application/octet-stream': { schema: { type: 'string' }, example: foreign } }
+      : { 'application/json': { schema: { type: 'object' }, example: foreign } }
+  return { ...answer, content }
 }
 
 /** Each with an example, which stands first in "Try it out". */

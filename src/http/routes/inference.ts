@@ -9,16 +9,8 @@ import { pinQuery } from '../inference/pin.ts'
 const specified: ReadonlySet<string> = new Set([chatRoute])
 
 // The handler reads query and body by itself: nothing of Elysia's stands on its path.
-const describedAs = ({
-  operation: { summary, description, schema, response, form, answerType },
-  route,
-}: InferenceDoor) => ({
-  ...describe({
-    summary,
-    description,
-    tags: [specified.has(route) ? 'Inference' : 'Inference (extension)'],
-    ...(answerType === undefined ? {} : { mediaType: answerType }),
-  }),
+const describedAs = ({ operation: { summary, description, schema, response, form }, route }: InferenceDoor) => ({
+  ...describe({ summary, description, tags: [specified.has(route) ? 'Inference' : 'Inference (extension)'] }),
   ...documented(schema, pinQuery, form === undefined ? 'application/json' : 'multipart/form-data'),
   ...(response === undefined
     ? {}

@@ -20,14 +20,14 @@ export interface Reading {
   /** Calls that were placed here and have not ended, and the sum of the times when they were placed, Unix ms. */
   openCalls: number
   openSinceSumMs: number
+  /** Exponentially weighted share of prompts that was in the cache, 0 to 1; null: no answer yet. */
+  matchEwma: number | null
   /** Exponentially weighted own time of the calls placed. */
   ownEwmaMs: number | null
   /** Exponentially weighted length of a load of the model; null: none was measured. */
   loadEwmaMs: number | null
   /** Unix ms since when a call waits for the model to be loaded; null: none does. */
   loadStartedAtMs: number | null
-  /** The call that causes the load: others wait for it here, since one load serves them all. null: none is under way from here. */
-  loader: object | null
   /** Unix ms when the model was last seen to have come into memory; 0: never. */
   loadedAtMs: number
   /** How often it was seen to come into memory and to leave it, and how long calls waited for it, ms. */
@@ -83,10 +83,10 @@ export const newReading = (profileId: string): Reading => ({
   firstTokenAtMs: 0,
   openCalls: 0,
   openSinceSumMs: 0,
+  matchEwma: null,
   ownEwmaMs: null,
   loadEwmaMs: null,
   loadStartedAtMs: null,
-  loader: null,
   loadedAtMs: 0,
   loads: 0,
   unloads: 0,
@@ -144,25 +144,16 @@ export function loadProved(reading: Reading): void {
   reading.loadStartedAtMs = null
 }
 
-/** `call` was placed where the model is not in memory. */
-export function loadCaused(reading: Reading, call: object): void {
-  if (reading.cold) reading.loader ??= call
-}
-
-/** Another call waits there for the model. */
-export const isBeingLoaded = ({ cold, loader }: Reading): boolean => cold && loader !== null
-
-/** The call that caused the load has its first token, or has ended without one. */
-export function loadLeft(reading: Reading, call: object): void {
-  if (reading.loader !== call) return
-  reading.loader = null
+/** Nobody waits for the load any more, and it did not come to an end. */
+export function loadGivenUp(reading: Reading): void {
   if (reading.cold) reading.loadStartedAtMs = null
 }
 
 /** What its server says of a load. null: none is under way; undefined: it does not say. */
-export function loadHeard(reading: Reading, sinceMs: number | null | undefined): void {
-  if (!reading.cold || sinceMs === undefined || reading.loader !== null) return
-  reading.loadStartedAtMs = sinceMs
+export function loadHeard(reading: Reading, sinceMs: number | null | undefined, anyWaits: boolean): void {
+  if (!reading.cold || sinceMs === undefined) return
+  if (sinceMs !== null) reading.loadStartedAtMs = sinceMs
+  else if (!anyWaits) reading.loadStartedAtMs = null
 }
 
 /** The model has come into memory: whoever waited for it knows how long it took. */
@@ -196,9 +187,11 @@ export function firstTokenSeen(reading: Reading, work: Work, nowMs: number): voi
   reading.firstTokenAtMs = nowMs
 }
 
-/** What a call teaches whose first token was seen. `cachedUnits`: what the runtime found in its cache; null: it says nothing. */
+/** What a good answer teaches. `cachedUnits`: what the runtime found in its cache; null: it says nothing. */
 export function learnReading(reading: Reading, work: Work, cachedUnits: number | null): void {
   const { readMs, prompt, ownMs } = work
+  const found = cachedUnits ?? prompt.units - work.unreadUnits
+  if (prompt.units > 0) reading.matchEwma = ewma(reading.matchEwma, Math.min(1, found / prompt.units))
   if (readMs === null || readMs <= 0 || !work.atOnce) return
   const unread = cachedUnits === null ? work.unreadUnits : Math.max(0, prompt.units - cachedUnits)
   if (unread >= unitsTimedMin) reading.unitsPerMs = ewma(reading.unitsPerMs, unread / readMs)

@@ -57,7 +57,7 @@ export class ModelServer {
   /** Unix ms since when somebody waits for it to be loaded; null: nobody does. */
   loadingSinceMs: number | null = null
   lastUsedMs = 0
-  /** How long its last load took, with the wait for room. */
+  /** How long its last load took, without the wait for room. */
   loadMs: number | null = null
   /** Where it listens; 0 before its first start. */
   port = 0
@@ -190,14 +190,13 @@ export class ModelServer {
   private entered(state: ModelServerState): void {
     const nowMs = Date.now()
     const { log, model } = this.options
-    const { loadingSinceMs } = this
-    const wasReady = isReady(this.state)
+    const { state: before, sinceMs } = this
     this.state = state
-    if (isReady(state) && wasReady) return
+    if (isReady(state) && isReady(before)) return
     this.sinceMs = nowMs
-    this.loadingSinceMs = state === 'queued' || state === 'starting' ? (loadingSinceMs ?? nowMs) : null
+    this.loadingSinceMs = state === 'queued' || state === 'starting' ? (this.loadingSinceMs ?? nowMs) : null
     if (isReady(state)) {
-      if (loadingSinceMs !== null) this.loadMs = nowMs - loadingSinceMs
+      this.loadMs = nowMs - sinceMs
       this.failure = null
       this.lastUsedMs = nowMs
     }

@@ -19,7 +19,6 @@ const linesShown = 10
 const lineCharactersMax = 500
 /** How long what an earlier agent has left may take to be gone, ms. */
 const orphansWithinMs = 30_000
-const loadMsGuess = 15_000
 const yieldMsMax = 60_000
 
 /** What the folder says of the model servers, for the owner of this computer and for the next start. */
@@ -142,11 +141,14 @@ export class ModelServers {
   /** Work is never ended, but who has waited for as long as a load takes is let in once it is done. */
   private askToYield(server: ModelServer, busy: readonly string[]): void {
     const { yieldMsMin } = { ...serverTimes, ...this.options.times }
-    const patienceMs = Math.min(Math.max(server.loadMs ?? loadMsGuess, yieldMsMin), yieldMsMax)
+    const known = server.loadMs ?? Math.max(...this.list.map(({ loadMs }) => loadMs ?? 0))
+    const patienceMs = Math.min(Math.max(known, yieldMsMin), yieldMsMax)
     const leftMs = (server.loadingSinceMs ?? 0) + patienceMs - Date.now()
     if (this.yieldTimer !== null) clearTimeout(this.yieldTimer)
     this.yieldTimer = null
-    if (leftMs <= 0) for (const id of busy) this.byModel(id)?.send('yield.asked')
+    // Nobody is asked twice: each event of a server is another pass.
+    const yielding = busy.map((id) => this.byModel(id)).filter((one) => one?.state === 'ready.busy')
+    if (leftMs <= 0) for (const one of yielding) one?.send('yield.asked')
     else this.yieldTimer = setTimeout(() => this.look(), leftMs)
   }
 

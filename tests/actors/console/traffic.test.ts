@@ -13,6 +13,8 @@ const sample = {
   completionTokens: 20,
   model: 'm',
   nodeId: null,
+  queueS: 0,
+  cacheShare: null,
   stream: true,
   code: null,
 }

@@ -9,6 +9,8 @@ const sample: ChatSample = {
   completionTokens: 300,
   model: 'm',
   nodeId: null,
+  queueS: 0,
+  cacheShare: null,
   stream: true,
   code: null,
 }

@@ -153,3 +153,18 @@ test('§30: models load and unload, from the command line', async () => {
   expect((await cli.run(['models', 'load', ids.plain, 'plain'])).code).not.toBe(0)
   cli.close()
 })
+
+test('§30: the chart of the model servers is live: counts and transitions as the agent says', async () => {
+  const id = `${ids.agent}/org/tiny:q4`
+  const states = async () => {
+    const { transitions } = await gateway.admin<{ transitions: { id: string; to: string }[] }>(
+      'GET',
+      '/v1/admin/machines/model-server/transitions?limit=100',
+    )
+    return transitions.filter((moved) => moved.id === id).map(({ to }) => to)
+  }
+  await tell(ids.agent, 'load', { model: 'org/tiny:q4' })
+  await waitFor('the load on the page', async () => (await states())[0] === 'ready.idle')
+  await tell(ids.agent, 'unload', { model: 'org/tiny:q4' })
+  await waitFor('the end on the page', async () => (await states())[0] === 'stopped')
+})

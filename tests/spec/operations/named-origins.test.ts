@@ -5,11 +5,13 @@ import { startTestGateway, type TestCustomer, type TestGateway } from '../../sup
 import { nodeChunk, type ScriptedNode, startScriptedNode } from '../../support/nodes/scripted-node.ts'
 
 const named = 'https://chat.example'
+/** As Obsidian's pages say, which are inside of a program. */
+const obsidian = 'app://obsidian.md'
 let gateway: TestGateway
 let customer: TestCustomer
 let node: ScriptedNode
 beforeAll(async () => {
-  gateway = await startTestGateway({ env: { SVC_CORS_ORIGINS: `${named},http://localhost:3000` } })
+  gateway = await startTestGateway({ env: { SVC_CORS_ORIGINS: `${named},http://localhost:3000,${obsidian}` } })
   customer = await gateway.customer()
   node = startScriptedNode('m')
   await gateway.node(node.url, { customerId: customer.customerId })
@@ -44,6 +46,11 @@ describe('§28: pages of named origins', () => {
         expect([path, origin, allowed(await preflight(path, origin))]).toEqual([path, origin, null])
       }
     }
+  })
+
+  test('a program that is a page inside is named by its own scheme', async () => {
+    expect(allowed(await preflight('/v1/chat/completions', obsidian))).toBe(obsidian)
+    expect(allowed(await preflight('/v1/chat/completions', 'app://evil.example'))).toBeNull()
   })
 
   test('no other route is open to them', async () => {

@@ -21,8 +21,6 @@ beforeAll(async () => {
       SVC_HEADER_COMMIT_MS: '50',
       SVC_COLD_WAIT_MS: '3000',
       SVC_QUEUE_WAIT_MS: '200',
-      SVC_FAILOVER_FIRST_CHUNK_MS: '100',
-      SVC_TTFT_TIMEOUT_MS: '1000',
     },
   })
   customer = await gateway.customer()

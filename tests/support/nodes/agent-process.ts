@@ -7,6 +7,8 @@ const cli = resolve(import.meta.dir, '../../../src/cli/main.ts')
 /** The agent in a process of its own, as the command starts it. It belongs to no gateway unless `args` say so. */
 export interface AgentProcess {
   readonly url: string
+  /** null: it belongs to no gateway. */
+  readonly nodeId: string | null
   readonly pid: number
   readonly child: Bun.Subprocess<'ignore', 'pipe', 'ignore'>
   /** A chat of a program on its computer; rejects unless it is answered. */
@@ -20,11 +22,12 @@ export async function startAgentProcess(dataDir: string, ...args: readonly strin
     stdout: 'pipe',
     stderr: 'ignore',
   })
-  const [, url = ''] = await firstMatch(child.stdout, /"url":"([^"]+)"/)
+  const [, nodeId, url = ''] = await firstMatch(child.stdout, /"node_id":(?:null|"([^"]+)").*"url":"([^"]+)"/)
   const token = () =>
     (JSON.parse(readFileSync(join(dataDir, 'local-token.json'), 'utf8')) as { local_token: string }).local_token
   return {
     url,
+    nodeId: nodeId ?? null,
     pid: child.pid,
     child,
     chat: async (model) => {

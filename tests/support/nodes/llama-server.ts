@@ -32,13 +32,19 @@ export async function llamaPython(): Promise<string | null> {
 /** llama.cpp's own server with a tiny random model. `contextTokens`: of each slot. */
 export async function startLlamaServer(
   python: string,
-  { contextTokens, slots }: { readonly contextTokens: number; readonly slots: number },
+  {
+    contextTokens,
+    slots,
+    purpose = 'chat',
+  }: { readonly contextTokens: number; readonly slots: number; readonly purpose?: 'chat' | 'embed' | 'rank' },
 ): Promise<LlamaServer> {
-  const model = join(tmpdir(), `penstock-tiny-${process.pid}-${contextTokens}.gguf`)
-  if (!(await run([python, join(scripts, 'tiny-model.py'), model, String(contextTokens)]))) {
+  // By their names some servers are known to embed or to rank.
+  const named = { chat: 'tiny', embed: 'tiny-embed', rank: 'tiny-qwen3-reranker' }[purpose]
+  const model = join(tmpdir(), `penstock-${named}-${process.pid}-${contextTokens}.gguf`)
+  if (!(await run([python, join(scripts, 'tiny-model.py'), model, String(contextTokens), purpose]))) {
     throw new Error('the tiny model was not written')
   }
-  const command = [python, join(scripts, 'serve.py'), model, String(contextTokens), String(slots)]
+  const command = [python, join(scripts, 'serve.py'), model, String(contextTokens), String(slots), purpose]
   const child = Bun.spawn(command, { stdio: ['pipe', 'pipe', 'ignore'] })
   let printed = ''
   for await (const piece of child.stdout) {

@@ -1,11 +1,12 @@
 import type { Static } from '@sinclair/typebox'
-import type { AdminModelList, ModelEntry } from '../../../protocol/wire/admin/admin.ts'
+import type { AdminModelList, ModelEntry, Node } from '../../../protocol/wire/admin/admin.ts'
 import type { ModelList } from '../../../protocol/wire/inference/models.ts'
 import { action, type Verb } from '../../frame/action.ts'
 import { reasonBody, reasonOption, yesOption } from '../../frame/admin-options.ts'
 import { UsageFault } from '../../frame/failure.ts'
 import type { Session } from '../../frame/session.ts'
 import { fields, shortTime, table } from '../../frame/table.ts'
+import { placesTable } from './model-places.ts'
 import { load, unload } from './model-wishes.ts'
 
 const path = '/v1/admin/models'
@@ -53,13 +54,16 @@ async function put(session: Session, json: boolean, body: object): Promise<undef
 }
 
 const list = action({
-  about: 'List the models of the catalogue and the models that nodes serve',
+  about: 'List the models of the catalogue and the models that nodes serve, and what each node has of them in memory',
   options: {},
   run: async ({ json }, session) => {
     if (session.connection().adminToken === null) return listForKey(session, json)
-    const answer = await session.gateway().admin<Listed>({ path: `${path}?limit=10000` })
-    session.show(json, answer, ({ models }) =>
-      table(
+    const gateway = session.gateway()
+    const answer = await gateway.admin<Listed>({ path: `${path}?limit=10000` })
+    const { nodes } = await gateway.admin<{ readonly nodes: readonly Node[] }>({ path: '/v1/admin/nodes' })
+    session.show(json, { ...answer, on_nodes: nodes.map(({ node_id, runtimes }) => ({ node_id, runtimes })) }, () => {
+      const { models } = answer
+      const all = table(
         session.terminal,
         ['MODEL', 'NODES', 'READY', 'ENTRY', 'ALIASES', 'CONTEXT', 'UPDATED'],
         models.map((model) => [
@@ -72,8 +76,9 @@ const list = action({
           shortTime(model.updated_at),
         ]),
         'There are no models, because no node has answered yet.',
-      ),
-    )
+      )
+      return all + placesTable(session.terminal, nodes, Date.now())
+    })
     return undefined
   },
 })

@@ -12,13 +12,16 @@ const ofOperators: readonly FilterField[] = [
   { name: 'key_id', label: 'Key' },
 ]
 
+/** A browser offers no more in a way that helps; any other name can be typed. */
+const nodesOfferedMax = 200
+
 /** `nodes`: names by id, since a person knows the names. */
 export const requestFields = (nodes: ReadonlyMap<string, string>): readonly FilterField[] => [
   { name: 'model', label: 'Model' },
   {
     name: 'node_id',
     label: 'Node',
-    offers: [...nodes.values()],
+    offers: [...nodes.values()].slice(0, nodesOfferedMax),
     shown: (id) => nodes.get(id) ?? id,
     meant: (text) => [...nodes].find(([, name]) => name === text)?.[0] ?? text,
   },

@@ -1,6 +1,6 @@
 """Runs llama.cpp's own server code with one model until its input ends.
 
-Usage: serve.py FILE CONTEXT_TOKENS SLOTS. Prints `listening URL` once it answers.
+Usage: serve.py FILE CONTEXT_TOKENS SLOTS [chat|embed|rank]. Prints `listening URL` once it answers.
 """
 
 import socket
@@ -21,6 +21,13 @@ params.hostnames = ["127.0.0.1"]
 params.port = port
 params.cpuparams.n_threads = 1
 params.warmup = False
+purpose = sys.argv[4] if len(sys.argv) > 4 else "chat"
+if purpose != "chat":
+    pooling = xllamacpp.llama_pooling_type
+    params.embedding = True
+    params.pooling_type = (
+        pooling.LLAMA_POOLING_TYPE_RANK if purpose == "rank" else pooling.LLAMA_POOLING_TYPE_MEAN
+    )
 server = xllamacpp.Server(params)
 print("listening", server.listening_address, flush=True)
 while sys.stdin.readline():

@@ -1,12 +1,13 @@
 """Writes a tiny llama model with random weights: a real file for a real server, whose words mean nothing.
 
-Usage: tiny-model.py FILE CONTEXT_TOKENS
+Usage: tiny-model.py FILE CONTEXT_TOKENS [chat|embed|rank]. One that ranks is of the kind qwen3, which has a head for scores.
 """
 import sys
 import numpy as np
 from gguf import GGUFWriter, TokenType
 
 path, context = sys.argv[1], int(sys.argv[2])
+ranks = sys.argv[3:] == ["rank"]
 width, layers, heads, inner = 64, 2, 4, 128
 words = [" " + w for w in "the a of and to in is it on as".split()]
 letters = [chr(c) for c in range(32, 127)]
@@ -16,7 +17,7 @@ tokens += [(t.replace(" ", "\u2581"), TokenType.NORMAL) for t in words + letters
 rng = np.random.default_rng(7)
 weight = lambda *shape: (rng.standard_normal(shape) * 0.05).astype(np.float32)
 
-w = GGUFWriter(path, "llama")
+w = GGUFWriter(path, "qwen3" if ranks else "llama")
 w.add_context_length(context)
 w.add_embedding_length(width)
 w.add_block_count(layers)
@@ -41,4 +42,10 @@ for i in range(layers):
         w.add_tensor(f"{b}{name}.weight", weight(*shape))
     for name in ("attn_norm", "ffn_norm"):
         w.add_tensor(f"{b}{name}.weight", np.ones(width, dtype=np.float32))
+if ranks:
+    w.add_classifier_output_labels(["yes", "no"])
+    w.add_tensor("cls.output.weight", weight(2, width))
+    for i in range(layers):
+        for name in ("attn_q_norm", "attn_k_norm"):
+            w.add_tensor(f"blk.{i}.{name}.weight", np.ones(width // heads, dtype=np.float32))
 w.write_header_to_file(); w.write_kv_data_to_file(); w.write_tensors_to_file(); w.close()

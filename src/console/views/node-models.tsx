@@ -1,0 +1,83 @@
+import type { Node } from '../../protocol/wire/admin/admin.ts'
+import { ActButton } from '../actions/act-button.tsx'
+import { loadModel, unloadModel } from '../actions/node-acts.ts'
+import { amount, duration, nothing, percent } from '../parts/format.ts'
+import { type Column, LongTable } from '../parts/long-table.tsx'
+import { memoryOf, type NodeModel } from '../parts/node-facts.ts'
+
+const count = (value: number | null) => value?.toLocaleString('en') ?? nothing
+const rate = (value: number | null) => (value === null ? nothing : amount(value))
+
+interface ServedModel {
+  readonly model: NodeModel
+  readonly runtime: Node['runtimes'][number]
+}
+
+function ejection({ ejected_until, times_ejected }: NodeModel, nowMs: number): string {
+  const until = ejected_until === null ? 0 : Date.parse(ejected_until)
+  return until > nowMs ? `for ${duration(until - nowMs)} more` : `${times_ejected} times so far`
+}
+
+type Shown = readonly [
+  title: string,
+  by: (served: ServedModel) => number | string | null,
+  show: (served: ServedModel) => string,
+]
+
+const numbers = (nowMs: number): readonly Shown[] => [
+  ['Context', ({ model }) => model.context_length, ({ model }) => count(model.context_length)],
+  ['Memory', ({ model }) => memoryOf(model, nowMs), ({ model }) => memoryOf(model, nowMs)],
+  ['In flight', ({ model }) => model.in_flight, ({ model }) => String(model.in_flight)],
+  ['Queue', ({ runtime }) => runtime.queue_depth, ({ runtime }) => count(runtime.queue_depth)],
+  [
+    'Unread',
+    ({ model }) => model.backlog_ms,
+    ({ model }) => (model.backlog_ms === 0 ? nothing : duration(model.backlog_ms)),
+  ],
+  [
+    'In its cache',
+    ({ model }) => model.cache_match,
+    ({ model }) => (model.cache_match === null ? nothing : percent(model.cache_match)),
+  ],
+  ['First token', ({ model }) => model.ttft_ewma_ms, ({ model }) => duration(model.ttft_ewma_ms)],
+  [
+    'Reads tokens/s',
+    ({ model }) => model.prompt_tokens_per_second,
+    ({ model }) => rate(model.prompt_tokens_per_second),
+  ],
+  ['Tokens/s', ({ model }) => model.tokens_per_second, ({ model }) => rate(model.tokens_per_second)],
+]
+
+const columnsAt = (nowMs: number): readonly Column<ServedModel>[] => [
+  { title: 'Model', by: ({ model }) => model.model, show: ({ model }) => model.model },
+  {
+    title: 'Ready',
+    by: ({ model }) => (model.ready ? 'yes' : 'no'),
+    show: ({ model }) => (model.ready ? 'yes' : 'no'),
+  },
+  ...numbers(nowMs).map(([title, by, show]) => ({ title, number: true, by, show })),
+  { title: 'Ejected', by: ({ model }) => model.times_ejected, show: ({ model }) => ejection(model, nowMs) },
+]
+
+/** What a node has of its models in memory, what waits there, and what was learnt of its speed. */
+export function NodeModels({ node, nowMs }: { node: Node; nowMs: number }) {
+  const rows = node.runtimes.flatMap((runtime) => runtime.models.map((model) => ({ model, runtime })))
+  if (rows.length === 0) return null
+  return (
+    <LongTable
+      label={`Models of ${node.name}`}
+      kind="inner"
+      rows={rows}
+      keyOf={({ model }) => model.model_profile_id}
+      textOf={({ model }) => model.model}
+      columns={columnsAt(nowMs)}
+      first={{ title: 'Model', falling: false }}
+      // Where the server does not say what is in memory, nobody can tell it to change that either.
+      actions={({ model: { model, loaded } }) =>
+        loaded !== null && (
+          <ActButton act={loaded ? unloadModel(node, model) : loadModel(node, model)} on={`${model} on ${node.name}`} />
+        )
+      }
+    />
+  )
+}
