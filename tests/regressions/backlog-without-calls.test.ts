@@ -18,8 +18,8 @@ test('§29: where no call is open nothing is left to read, though a whole answer
   workPlaced(reading, second, false)
   expect(reading.readUntilMs).toBe(2_000)
   workEnded(reading, first, false, 1_100)
-  // The other one may still be read.
-  expect(reading.readUntilMs).toBe(2_000)
+  // Of the other one everything may still be unread.
+  expect(reading.readUntilMs).toBe(1_600)
   workEnded(reading, second, false, 1_200)
   expect(reading.readUntilMs).toBe(1_200)
 })

@@ -118,8 +118,6 @@ export function workEnded(reading: Reading, work: Work, timed: boolean, nowMs: n
   else if (work.readMs === null) workSeen(reading, work, nowMs)
   reading.openCalls--
   reading.openSinceSumMs -= work.atMs
-  // A whole answer tells no first token, but what was answered was read.
-  if (reading.openCalls === 0) reading.readUntilMs = Math.min(reading.readUntilMs, nowMs)
 }
 
 /** The first token of timed work was seen, or the call ended without one: what is thought unread shrinks to what is. */
