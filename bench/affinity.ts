@@ -57,7 +57,15 @@ const penstock: Strategy = async (nodes) => {
   const { url, key } = await gatewayOn(
     nodes.map((node) => node.url),
     // The nodes' time runs faster, and so does that of a request that waits for a slot.
-    { cpu: null, env: { SVC_QUEUE_WAIT_MS: '60000', SVC_QUEUE_WAITING_MAX: '10000', SVC_POLL_INTERVAL_MS: '500' } },
+    {
+      cpu: null,
+      env: {
+        SVC_QUEUE_WAIT_MS: '60000',
+        SVC_QUEUE_WAITING_MAX: '10000',
+        SVC_QUEUE_WAITING_KEY_MAX: '10000',
+        SVC_POLL_INTERVAL_MS: '500',
+      },
+    },
   )()
   return () => ({ url, key, done: () => {} })
 }

@@ -92,7 +92,7 @@ export const chatSettings = {
   },
   SVC_QUEUE_WAIT_MS: {
     kind: 'number',
-    default: 2_000,
+    default: 10_000,
     min: 0,
     max: 60_000,
     meaning: 'How long a request waits for a free slot before it gets 429, ms',
@@ -110,6 +110,13 @@ export const chatSettings = {
     min: 0,
     max: 10_000,
     meaning: 'How many requests may wait for one model',
+  },
+  SVC_QUEUE_WAITING_KEY_MAX: {
+    kind: 'number',
+    default: 16,
+    min: 0,
+    max: 10_000,
+    meaning: 'How many of them may be of one gateway key',
   },
   SVC_OUTPUT_TOKENS_DEFAULT: {
     kind: 'number',

@@ -17,6 +17,7 @@ beforeAll(async () => {
   gateway = await startTestGateway({
     env: {
       SVC_QUEUE_WAITING_MAX: String(many + 10),
+      SVC_QUEUE_WAITING_KEY_MAX: String(many),
       SVC_QUEUE_WAIT_MS: '60000',
       SVC_METRICS_PUBLIC: 'true',
       SVC_ADMIN_RPM_PER_TOKEN: '1000000',

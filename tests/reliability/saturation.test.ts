@@ -14,6 +14,8 @@ beforeAll(async () => {
     env: {
       SVC_ADMIN_RPM_PER_TOKEN: '1000000',
       SVC_QUEUE_WAIT_MS: String(queueWaitMs),
+      // All are of one key here.
+      SVC_QUEUE_WAITING_KEY_MAX: String(waitingMax),
       SVC_METRICS_PUBLIC: 'true',
       SVC_HEADER_COMMIT_MS: '500',
     },

@@ -46,7 +46,14 @@ interface Tags {
   readonly order: number
 }
 
-/** Requests that wait for a free slot, per model; bounded by `waitingMax` each. */
+export interface QueueBounds {
+  /** Requests that wait for one model. */
+  readonly waitingMax: number
+  /** Of them, those of one key. */
+  readonly waitingKeyMax: number
+}
+
+/** Requests that wait for a free slot, per model. */
 export interface SlotQueue {
   wait(modelId: string, ticket: Ticket, waitMs: number, signal: CancelSignal): Promise<SlotWait>
   /**
@@ -71,12 +78,19 @@ class Line {
   private readonly waiters = new Set<Waiter>()
   /** Kept until somebody comes or goes, since many ask for their place in one turn. */
   private ordered: readonly Waiter[] | null = null
+  /** By key. */
+  private readonly waitingOf = new Map<string, number>()
   private virtual = 0
   private order = 0
   private readonly customers = new Map<string, { next: number; virtual: number; readonly keys: Map<string, number> }>()
 
   get length(): number {
     return this.waiters.size
+  }
+
+  /** How many of its key wait. */
+  ofKey({ keyId }: Ticket): number {
+    return this.waitingOf.get(keyId) ?? 0
   }
 
   has(waiter: Waiter): boolean {
@@ -87,12 +101,17 @@ class Line {
     waiter.ticket.tags ??= this.tagsFor(waiter.ticket)
     waiter.ticket.line = this
     this.waiters.add(waiter)
+    this.waitingOf.set(waiter.ticket.keyId, this.ofKey(waiter.ticket) + 1)
     this.ordered = null
   }
 
   remove(waiter: Waiter): void {
-    waiter.ticket.line = null
+    const { ticket } = waiter
+    ticket.line = null
     this.waiters.delete(waiter)
+    const left = this.ofKey(ticket) - 1
+    if (left === 0) this.waitingOf.delete(ticket.keyId)
+    else this.waitingOf.set(ticket.keyId, left)
     this.ordered = null
   }
 
@@ -212,13 +231,14 @@ class Round {
   }
 }
 
-export function createSlotQueue(waitingMax: number): SlotQueue {
+export function createSlotQueue({ waitingMax, waitingKeyMax }: QueueBounds): SlotQueue {
   const lines = new Map<string, Line>()
   return {
     wait: (modelId, ticket, waitMs, signal) => {
       if (signal.aborted) return Promise.resolve('aborted')
       if (waitMs <= 0) return Promise.resolve('timeout')
       const line = lines.get(modelId) ?? new Line()
+      if (line.ofKey(ticket) >= waitingKeyMax) return Promise.resolve('full')
       if (line.length >= waitingMax && !line.makeRoom(ticket.customerId)) return Promise.resolve('full')
       lines.set(modelId, line)
       return new Promise((resolve) => {

@@ -1,11 +1,12 @@
 import { expect, test } from 'bun:test'
 import { createSlotQueue, type SlotQueue, Ticket, type Waiting } from '../../../src/actors/pool/slot-queue.ts'
 
+const queueOf = (waitingMax: number, waitingKeyMax = waitingMax) => createSlotQueue({ waitingMax, waitingKeyMax })
 const never = new AbortController().signal
 const ticket = (who: Partial<Waiting> = {}) => new Ticket({ customerId: 'c', keyId: 'k', priority: 5, ...who })
 
 test('§5: at most so many wait per model; the next one is told so at once', async () => {
-  const queue = createSlotQueue(2)
+  const queue = queueOf(2)
   const waiting = [queue.wait('m', ticket(), 5_000, never), queue.wait('m', ticket(), 5_000, never)]
   expect(await queue.wait('m', ticket(), 5_000, never)).toBe('full')
   const other = queue.wait('n', ticket(), 5_000, never)
@@ -19,14 +20,14 @@ test('§5: at most so many wait per model; the next one is told so at once', asy
 })
 
 test('§5: who has waited long enough is told', async () => {
-  const queue = createSlotQueue(1)
+  const queue = queueOf(1)
   expect(await queue.wait('m', ticket(), 20, never)).toBe('timeout')
   expect(await queue.wait('m', ticket(), 0, never)).toBe('timeout')
   expect(queue.waiting).toBe(0)
 })
 
 test('a client that leaves gives its place back', async () => {
-  const queue = createSlotQueue(1)
+  const queue = queueOf(1)
   const client = new AbortController()
   const waiting = queue.wait('m', ticket(), 5_000, client.signal)
   client.abort()
@@ -39,7 +40,7 @@ test('a client that leaves gives its place back', async () => {
 })
 
 test('those who are woken and wait again keep their order', async () => {
-  const queue = createSlotQueue(3)
+  const queue = queueOf(3)
   const order: number[] = []
   let slots = 0
   const taken = [1, 2, 3].map(async (id) => {
@@ -83,15 +84,12 @@ const many = (count: number, name: string, who: Partial<Waiting>) =>
   Array.from({ length: count }, (_, at) => [`${name}${at}`, who] as const)
 
 test("§30: one customer's many delay another's single one by one slot", async () => {
-  const order = await servedOrder(createSlotQueue(64), [
-    ...many(40, 'a', { customerId: 'a' }),
-    ['b', { customerId: 'b' }],
-  ])
+  const order = await servedOrder(queueOf(64), [...many(40, 'a', { customerId: 'a' }), ['b', { customerId: 'b' }]])
   expect(order.slice(0, 3)).toEqual(['a0', 'b', 'a1'])
 })
 
 test('§30: customers, and the keys of one, take turns; who came later to a line in use starts now, not in its past', async () => {
-  const order = await servedOrder(createSlotQueue(64), [
+  const order = await servedOrder(queueOf(64), [
     ...many(3, 'x', { customerId: 'a', keyId: 'x' }),
     ...many(2, 'y', { customerId: 'a', keyId: 'y' }),
     ...many(2, 'b', { customerId: 'b' }),
@@ -101,21 +99,18 @@ test('§30: customers, and the keys of one, take turns; who came later to a line
 
 test('§30: higher priorities first', async () => {
   const waiting = [...many(2, 'low', { priority: 1 }), ...many(2, 'mid', {}), ...many(2, 'high', { priority: 9 })]
-  const order = await servedOrder(createSlotQueue(64), waiting)
+  const order = await servedOrder(queueOf(64), waiting)
   expect(order).toEqual(['high0', 'high1', 'mid0', 'mid1', 'low0', 'low1'])
 })
 
 test('§30: whoever fills the line gives up a place to one with fewer', async () => {
-  const order = await servedOrder(createSlotQueue(4), [
-    ...many(5, 'a', { customerId: 'a' }),
-    ['b', { customerId: 'b' }],
-  ])
+  const order = await servedOrder(queueOf(4, 64), [...many(5, 'a', { customerId: 'a' }), ['b', { customerId: 'b' }]])
   expect(order).toEqual(['a4 refused', 'a3 refused', 'a0', 'b', 'a1', 'a2'])
 })
 
 /** How often those who wait looked for a slot, and which of them has one. */
 async function looks(count: number, mayUse: (at: number) => boolean, wake: (queue: SlotQueue) => void) {
-  const queue = createSlotQueue(count)
+  const queue = queueOf(count)
   let free = 0
   let looked = 0
   const served: number[] = []
@@ -163,4 +158,17 @@ test('§5: where anything may have changed, all of them look', async () => {
       (queue) => queue.wake(null),
     ),
   ).toEqual({ looked: 300, served: [0] })
+})
+
+test('§30: of one key only so many wait, whatever room there is for others', async () => {
+  const queue = queueOf(10, 2)
+  const waiting = [queue.wait('m', ticket(), 5_000, never), queue.wait('m', ticket(), 5_000, never)]
+  expect(await queue.wait('m', ticket(), 5_000, never)).toBe('full')
+  const other = queue.wait('m', ticket({ keyId: 'k2' }), 5_000, never)
+  expect(queue.waiting).toBe(3)
+  queue.wake(null)
+  expect(await Promise.all([...waiting, other])).toEqual(['slot', 'slot', 'slot'])
+  const again = queue.wait('m', ticket(), 5_000, never)
+  queue.wake('m')
+  expect(await again).toBe('slot')
 })
