@@ -1,5 +1,6 @@
 import { expect } from 'bun:test'
 import { checkChains } from '../../../src/actors/audit/audit-check.ts'
+import { waitUntil } from '../run/wait-until.ts'
 import { startTestGateway, type TestGateway } from './gateway.ts'
 import { type GatewayProcess, spawnGateway } from './gateway-process.ts'
 
@@ -13,9 +14,17 @@ export interface CrashReport {
 }
 
 const clients = 8
+/** A busy machine answers fewer in the same time: it is killed later. */
+const answersLeast = 21
 
 /** Changes of all kinds until the gateway is gone; the ids of those that were answered as done. */
-async function change(gateway: TestGateway, nodeId: string, customerId: string, client: number): Promise<string[]> {
+async function change(
+  gateway: TestGateway,
+  nodeId: string,
+  customerId: string,
+  client: number,
+  told: () => void,
+): Promise<string[]> {
   const done: string[] = []
   for (let index = 0; ; index++) {
     const kinds: readonly (readonly [string, string, object])[] = [
@@ -34,7 +43,9 @@ async function change(gateway: TestGateway, nodeId: string, customerId: string, 
       })
       // What counts is what the caller was told, whole.
       await response.text()
-      if (response.ok) done.push(response.headers.get('x-request-id') ?? '')
+      if (!response.ok) continue
+      done.push(response.headers.get('x-request-id') ?? '')
+      told()
     } catch {
       return done
     }
@@ -57,8 +68,11 @@ export async function crashUnderLoad(rounds: number, loadMs: number): Promise<Cr
     const nodeId = await first.node('http://127.0.0.1:9', { customerId, unready: true })
     for (let round = 0; round < rounds; round++) {
       if (round > 0) gateway = await startTestGateway({ beside: first, launch, env: first.env })
-      const load = Array.from({ length: clients }, (_, client) => change(gateway, nodeId, customerId, client))
+      let answers = 0
+      const told = () => answers++
+      const load = Array.from({ length: clients }, (_, client) => change(gateway, nodeId, customerId, client, told))
       await Bun.sleep(loadMs * (0.5 + Math.random()))
+      await waitUntil('enough answers', () => answers >= answersLeast)
       await (process as GatewayProcess | null)?.kill()
       for (const id of (await Promise.all(load)).flat()) answered.add(id)
     }
