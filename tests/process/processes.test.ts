@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test'
-import { existsSync, mkdtempSync, readdirSync, readFileSync, realpathSync, rmSync } from 'node:fs'
+import { chmodSync, existsSync, mkdtempSync, readdirSync, readFileSync, realpathSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type FakeNode, startFakeNode } from '../../src/fake-node/fake-node.ts'
@@ -17,7 +17,7 @@ function childrenOf(pid: number): number[] {
   return readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').split(' ').filter(Boolean).map(Number)
 }
 
-const sockets = () => readdirSync(tmpdir()).filter((name) => /^penstock-[A-Za-z0-9]{6}$/.test(name))
+const socketsIn = (folder: string) => readdirSync(folder).filter((name) => /^penstock-[A-Za-z0-9]{6}$/.test(name))
 
 describe('§33: npm start with SVC_PROCESSES', () => {
   let dataDir: string
@@ -63,9 +63,12 @@ describe('§33: npm start with SVC_PROCESSES', () => {
   npmTest(
     'one first start, one port, one log, one end without orphans',
     async () => {
-      const before = sockets()
-      const first = begin()
+      // Its own: other tests start processes at the same time. PostgreSQL, who is somebody else, has to reach it.
+      const scratch = mkdtempSync(join(tmpdir(), 'p-'))
+      chmodSync(scratch, 0o755)
+      const first = begin({ TMPDIR: scratch })
       await first.ready()
+      expect(socketsIn(scratch)).toHaveLength(1)
       const lines = () =>
         first
           .output()
@@ -87,7 +90,8 @@ describe('§33: npm start with SVC_PROCESSES', () => {
       expect(await first.exited).toEqual({ code: 0, signal: null })
       for (const pid of [gateway, postmaster, ...children]) expect(isAlive(pid ?? 0)).toBe(false)
       expect(await isFree(port)).toBe(true)
-      expect(sockets()).toEqual(before)
+      expect(socketsIn(scratch)).toEqual([])
+      rmSync(scratch, { recursive: true, force: true })
     },
     startMs,
   )
