@@ -5,10 +5,11 @@ import { retireWebhookSecret } from '../../db/queries/jobs/webhooks.ts'
 import { Problem } from '../../errors.ts'
 import { type CustomerId, type KeyId, newId } from '../../ids.ts'
 import type { GatewayPolicy, ModelPolicy } from '../../protocol/wire/admin/policy.ts'
-import { displayPrefix, hashToken, newToken } from '../../secrets.ts'
+import { displayPrefix } from '../../secrets.ts'
 import { dayMs } from '../../time.ts'
 import type { AuditContext, AuditTrail, Deed } from '../audit/audit-context.ts'
 import type { AccountStatus } from './access.ts'
+import { mintToken, mintWebhookSecret } from './minting.ts'
 import type { Sealing } from './sealing.ts'
 
 /** A customer without hash and secret, as others may see it. */
@@ -115,21 +116,6 @@ export function createAccounts(options: AccountsOptions): Accounts {
     keys: (customerId) => reads.keys(customerId),
     by: (audit) => new DatabaseAccounts(options, audit),
   }
-}
-
-/** Makes a new credential: its token and its hash. */
-export function mintToken(
-  kind: Parameters<typeof newToken>[0],
-  peppers: readonly string[],
-): { readonly token: string; readonly hash: Buffer } {
-  const [pepper] = peppers
-  if (pepper === undefined) throw new Error('The gateway has no token pepper')
-  const token = newToken(kind)
-  return { token, hash: hashToken(pepper, token) }
-}
-
-export function mintWebhookSecret(): string {
-  return `whsec_${Buffer.from(crypto.getRandomValues(new Uint8Array(32))).toString('base64')}`
 }
 
 class DatabaseAccountReads implements AccountReads {

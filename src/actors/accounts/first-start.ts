@@ -11,7 +11,7 @@ import {
 import { type CustomerId, newId } from '../../ids.ts'
 import { displayPrefix } from '../../secrets.ts'
 import type { Role } from './access.ts'
-import { mintToken, mintWebhookSecret } from './accounts.ts'
+import { mintToken, mintWebhookSecret } from './minting.ts'
 import type { Sealing } from './sealing.ts'
 
 /** The raw credentials that the first start makes. They go into `credentials.json` and nowhere else (§25). */

@@ -1,6 +1,7 @@
 import { fromPromise, type InspectionEvent } from 'xstate'
 import type { OpenDatabase } from '../../db/client.ts'
 import { receiptFacts } from '../../db/queries/jobs/job-nodes.ts'
+import { deleteOldJobs } from '../../db/queries/jobs/job-upkeep.ts'
 import type { ClaimedJob } from '../../db/queries/jobs/jobs.ts'
 import * as rows from '../../db/queries/jobs/jobs.ts'
 import type { NewReceipt } from '../../db/queries/money/receipts.ts'
@@ -225,7 +226,7 @@ export class JobWorker {
     const endedBefore = new Date(at - retentionMs)
     const keysBefore = new Date(at - keysKeptMs)
     for (let gone = sweepMax; gone === sweepMax; ) {
-      gone = await db.transaction((tx) => rows.deleteOldJobs(tx, { endedBefore, keysBefore, limit: sweepMax }))
+      gone = await db.transaction((tx) => deleteOldJobs(tx, { endedBefore, keysBefore, limit: sweepMax }))
     }
   }
 

@@ -45,10 +45,7 @@ export class PoolRouter implements Router {
     const { config, db, log, placed = () => {} } = options
     this.placed = new PlacedCalls(placed)
     this.caches = this.placed.caches
-    this.queue = createSlotQueue({
-      waitingMax: config.SVC_QUEUE_WAITING_MAX,
-      waitingKeyMax: config.SVC_QUEUE_WAITING_KEY_MAX,
-    })
+    this.queue = createSlotQueue(config)
     this.measured = createMeasuredCalls(db, log, () => {
       if (this.measuredSincePublish) this.publish()
     })

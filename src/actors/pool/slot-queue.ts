@@ -1,3 +1,4 @@
+import type { Config } from '../../settings/config.ts'
 import type { CancelSignal } from '../../transport/call-signal.ts'
 
 export type SlotWait = 'slot' | 'full' | 'timeout' | 'aborted'
@@ -46,12 +47,8 @@ interface Tags {
   readonly order: number
 }
 
-export interface QueueBounds {
-  /** Requests that wait for one model. */
-  readonly waitingMax: number
-  /** Of them, those of one key. */
-  readonly waitingKeyMax: number
-}
+/** Requests that wait for one model, and of them those of one key. */
+export type QueueBounds = Pick<Config, 'SVC_QUEUE_WAITING_MAX' | 'SVC_QUEUE_WAITING_KEY_MAX'>
 
 /** Requests that wait for a free slot, per model. */
 export interface SlotQueue {
@@ -231,15 +228,16 @@ class Round {
   }
 }
 
-export function createSlotQueue({ waitingMax, waitingKeyMax }: QueueBounds): SlotQueue {
+export function createSlotQueue(bounds: QueueBounds): SlotQueue {
   const lines = new Map<string, Line>()
   return {
     wait: (modelId, ticket, waitMs, signal) => {
       if (signal.aborted) return Promise.resolve('aborted')
       if (waitMs <= 0) return Promise.resolve('timeout')
       const line = lines.get(modelId) ?? new Line()
-      if (line.ofKey(ticket) >= waitingKeyMax) return Promise.resolve('full')
-      if (line.length >= waitingMax && !line.makeRoom(ticket.customerId)) return Promise.resolve('full')
+      if (line.ofKey(ticket) >= bounds.SVC_QUEUE_WAITING_KEY_MAX) return Promise.resolve('full')
+      if (line.length >= bounds.SVC_QUEUE_WAITING_MAX && !line.makeRoom(ticket.customerId))
+        return Promise.resolve('full')
       lines.set(modelId, line)
       return new Promise((resolve) => {
         const leave = () => {

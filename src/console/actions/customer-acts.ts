@@ -1,4 +1,4 @@
-import type { Customer, Key } from '../../protocol/wire/admin/admin.ts'
+import type { Customer, Key } from '../../protocol/wire/admin/accounts.ts'
 import type { Act, ActField, Values } from './act.ts'
 
 type Named = Pick<Customer, 'customer_id' | 'display_name'>

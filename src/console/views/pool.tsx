@@ -1,5 +1,6 @@
 import { useEffect, useState } from 'preact/hooks'
-import type { CustomerList, Node, NodeList } from '../../protocol/wire/admin/admin.ts'
+import type { CustomerList } from '../../protocol/wire/admin/accounts.ts'
+import type { Node, NodeList } from '../../protocol/wire/admin/admin.ts'
 import { ActButton } from '../actions/act-button.tsx'
 import { addNode, enrolNode } from '../actions/node-acts.ts'
 import { amount, count, duration } from '../parts/format.ts'

@@ -1,5 +1,6 @@
-import { openAiError, Problem, type ProblemCode } from '../../errors.ts'
+import { Problem, type ProblemCode } from '../../errors.ts'
 import type { RequestId } from '../../ids.ts'
+import { openAiError } from '../json/error-envelopes.ts'
 
 const messages: Partial<Record<ProblemCode, string>> = {
   node_lost: 'The node stopped responding.',

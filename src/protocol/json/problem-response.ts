@@ -1,14 +1,7 @@
 import { brand, headers, requestUrnPrefix } from '../../brand.ts'
-import {
-  anthropicError,
-  ollamaError,
-  openAiError,
-  Problem,
-  problemKind,
-  problemType,
-  quoteValue,
-} from '../../errors.ts'
+import { Problem, problemKind, problemType, quoteValue } from '../../errors.ts'
 import type { Config } from '../../settings/config.ts'
+import { anthropicError, ollamaError, openAiError } from './error-envelopes.ts'
 
 type HeaderMap = Readonly<Record<string, string>>
 

@@ -1,7 +1,8 @@
 import { expect, test } from 'bun:test'
 import { createSlotQueue, type SlotQueue, Ticket, type Waiting } from '../../../src/actors/pool/slot-queue.ts'
 
-const queueOf = (waitingMax: number, waitingKeyMax = waitingMax) => createSlotQueue({ waitingMax, waitingKeyMax })
+const queueOf = (waitingMax: number, waitingKeyMax = waitingMax) =>
+  createSlotQueue({ SVC_QUEUE_WAITING_MAX: waitingMax, SVC_QUEUE_WAITING_KEY_MAX: waitingKeyMax })
 const never = new AbortController().signal
 const ticket = (who: Partial<Waiting> = {}) => new Ticket({ customerId: 'c', keyId: 'k', priority: 5, ...who })
 

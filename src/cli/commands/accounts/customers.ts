@@ -5,7 +5,7 @@ import type {
   CustomerList,
   CustomerToken,
   WebhookSecret,
-} from '../../../protocol/wire/admin/admin.ts'
+} from '../../../protocol/wire/admin/accounts.ts'
 import { action, type Verb } from '../../frame/action.ts'
 import { reasonBody, reasonOption, shownOnce } from '../../frame/admin-options.ts'
 import { UsageFault } from '../../frame/failure.ts'

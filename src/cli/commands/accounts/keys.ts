@@ -1,5 +1,5 @@
 import type { Static } from '@sinclair/typebox'
-import type { Key, KeyIssued, KeyList, KeyRotated } from '../../../protocol/wire/admin/admin.ts'
+import type { Key, KeyIssued, KeyList, KeyRotated } from '../../../protocol/wire/admin/accounts.ts'
 import { action, type Verb } from '../../frame/action.ts'
 import { customerOption, reasonBody, reasonOption, shownOnce, yesOption } from '../../frame/admin-options.ts'
 import { segment } from '../../frame/gateway-client.ts'

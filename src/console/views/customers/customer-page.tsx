@@ -1,4 +1,4 @@
-import type { Customer, Key, KeyList } from '../../../protocol/wire/admin/admin.ts'
+import type { Customer, Key, KeyList } from '../../../protocol/wire/admin/accounts.ts'
 import { ActButton } from '../../actions/act-button.tsx'
 import { activate, addKey, credit, revokeKey, rotateKey, setLimit, suspend } from '../../actions/customer-acts.ts'
 import { Download } from '../../parts/download.tsx'

@@ -1,4 +1,4 @@
-import type { Customer, CustomerList } from '../../../protocol/wire/admin/admin.ts'
+import type { Customer, CustomerList } from '../../../protocol/wire/admin/accounts.ts'
 import { ActButton } from '../../actions/act-button.tsx'
 import { addCustomer } from '../../actions/customer-acts.ts'
 import { count, nothing, shortTime } from '../../parts/format.ts'

@@ -1,5 +1,5 @@
 import { useState } from 'preact/hooks'
-import type { CustomerList } from '../../../protocol/wire/admin/admin.ts'
+import type { CustomerList } from '../../../protocol/wire/admin/accounts.ts'
 import type { BooksReport } from '../../../protocol/wire/money/log.ts'
 import type { LedgerProof, TreasuryReport } from '../../../protocol/wire/money/money.ts'
 import { Check } from '../../parts/check.tsx'

@@ -8,9 +8,9 @@ import {
   CustomerList,
   CustomerToken,
   CustomerUpdate,
-  ReasonBody,
   WebhookSecret,
-} from '../../../protocol/wire/admin/admin.ts'
+} from '../../../protocol/wire/admin/accounts.ts'
+import { ReasonBody } from '../../../protocol/wire/admin/admin.ts'
 import { isoTime } from '../../../time.ts'
 import { customerParams } from '../../frame/admin-input.ts'
 import type { HttpContext } from '../../frame/context.ts'

@@ -1,6 +1,6 @@
 import { Elysia } from 'elysia'
 import { brand } from '../../../brand.ts'
-import { Key, KeyCreate, KeyIssued, KeyList, KeyRotate, KeyRotated } from '../../../protocol/wire/admin/admin.ts'
+import { Key, KeyCreate, KeyIssued, KeyList, KeyRotate, KeyRotated } from '../../../protocol/wire/admin/accounts.ts'
 import { isoTime, secondMs } from '../../../time.ts'
 import { customerParams, keyParams, parseInstant, reasonHeader } from '../../frame/admin-input.ts'
 import type { HttpContext } from '../../frame/context.ts'

@@ -1,4 +1,3 @@
-import { anthropicErrorType } from '../../../errors.ts'
 import {
   type Accepted,
   type ChunkIdentity,
@@ -6,6 +5,7 @@ import {
   type SettledEnd,
   saysNothing,
 } from '../../chat/chunk-rewriter.ts'
+import { anthropicErrorType } from '../../json/error-envelopes.ts'
 import {
   messageHead,
   startUsage,

@@ -15,7 +15,6 @@ import {
   text,
   wei,
 } from '../shapes.ts'
-import { GatewayPolicy, ModelPolicy } from './policy.ts'
 
 export const ModelWish = Type.Object(
   { model: Type.String({ maxLength: 128, description: 'As the catalogue or the node names it' }), reason },
@@ -29,109 +28,8 @@ export const ModelWished = Type.Object({
 export type ModelWished = Static<typeof ModelWished>
 export const ReasonBody = Type.Object({ reason }, strict)
 
-const accountStatus = literals(['active', 'suspended', 'closed'])
 const visibility = literals(['private', 'public'])
 const privacyClass = literals(['public', 'trusted', 'private'])
-
-export const CustomerCreate = Type.Object(
-  { display_name: text(128), gateway_policy: Type.Optional(nullable(GatewayPolicy)), reason },
-  strict,
-)
-export const CustomerUpdate = Type.Object(
-  {
-    display_name: Type.Optional(text(128)),
-    account_status: Type.Optional(accountStatus),
-    gateway_policy: Type.Optional(nullable(GatewayPolicy)),
-    reason,
-  },
-  strict,
-)
-
-const customerFields = {
-  customer_id: Type.String(),
-  display_name: Type.String(),
-  account_status: accountStatus,
-  gateway_policy: nullable(GatewayPolicy),
-  balance_wei: wei,
-  reserved_wei: wei,
-  available_wei: wei,
-  created_at: Instant,
-}
-export const Customer = Type.Object(customerFields)
-export type Customer = Static<typeof Customer>
-const shownOnce = (what: string) => Type.String({ description: `${what}. Only this answer shows it.` })
-export const CustomerCreated = Type.Object({
-  ...customerFields,
-  customer_token: shownOnce('The customer token'),
-  webhook_secret: shownOnce('The secret that signs webhooks'),
-})
-export const CustomerList = Type.Object({
-  object: Type.Literal(`${brand}.admin.customer_list`),
-  generated_at: Instant,
-  count,
-  customers: Type.Array(Customer),
-})
-export type CustomerList = Static<typeof CustomerList>
-export const CustomerToken = Type.Object({
-  customer_id: Type.String(),
-  customer_token: shownOnce('The customer token'),
-})
-export const WebhookSecret = Type.Object({
-  customer_id: Type.String(),
-  webhook_secret: shownOnce('The secret that signs webhooks'),
-})
-
-export const KeyCreate = Type.Object(
-  {
-    name: text(128),
-    model_policy: Type.Optional(nullable(ModelPolicy)),
-    node_scope: Type.Optional(
-      nullable(
-        Type.Array(Type.String({ pattern: '^[A-Za-z0-9_-]{1,64}$' }), { maxItems: 256, description: 'Node ids' }),
-      ),
-    ),
-    expires_at: Type.Optional(nullable(Instant)),
-    reason,
-  },
-  strict,
-)
-const sevenDaysSeconds = 604_800
-export const KeyRotate = Type.Object(
-  {
-    keep_seconds: Type.Optional(
-      Type.Integer({ minimum: 0, maximum: sevenDaysSeconds, description: 'How long the old key keeps working' }),
-    ),
-    reason,
-  },
-  strict,
-)
-const keyFields = {
-  key_id: Type.String(),
-  customer_id: Type.String(),
-  display_prefix: Type.String({ description: 'The first 16 characters of the key' }),
-  name: Type.String(),
-  node_scope: nullable(Type.Array(Type.String())),
-  model_policy: nullable(ModelPolicy),
-  created_at: Instant,
-  last_used_at: nullable(Instant),
-  expires_at: NullableInstant,
-  revoked_at: NullableInstant,
-}
-export const Key = Type.Object(keyFields)
-export type Key = Static<typeof Key>
-export const KeyIssued = Type.Object({ ...keyFields, gateway_key: shownOnce('The key itself') })
-export const KeyRotated = Type.Object({
-  ...keyFields,
-  gateway_key: shownOnce('The new key itself'),
-  old_key_expires_at: Instant,
-})
-export const KeyList = Type.Object({
-  object: Type.Literal(`${brand}.admin.key_list`),
-  generated_at: Instant,
-  count,
-  keys: Type.Array(Key),
-})
-export type KeyList = Static<typeof KeyList>
 
 const urlBounds = { minLength: 1, maxLength: 2048 }
 const url = Type.String({ ...urlBounds, description: 'Base URL of an OpenAI-compatible server' })
