@@ -161,7 +161,8 @@ export function loadHeard(reading: Reading, sinceMs: number | null | undefined, 
 export function loadSeen(reading: Reading, nowMs: number): void {
   const { loadStartedAtMs } = reading
   if (loadStartedAtMs !== null) {
-    const loadMs = Math.min(nowMs - loadStartedAtMs, loadMsMax)
+    // A first token is dated from its answer's end: by whole milliseconds that can lie before the start.
+    const loadMs = Math.min(Math.max(0, nowMs - loadStartedAtMs), loadMsMax)
     reading.loadEwmaMs = ewma(reading.loadEwmaMs, loadMs)
     reading.loadMsSum += loadMs
   }
