@@ -1,6 +1,7 @@
 import { useEffect, useState } from 'preact/hooks'
 import { approverHeader, callAdmin, reasonHeader, whyOf } from '../state/api.ts'
 import { changed } from '../state/load.ts'
+import { token } from '../state/session.ts'
 import { type Act, type ActField, lastDone, type Send, type Shown, type Values, type Verdict } from './act.ts'
 import { askedFor, needsApprover } from './policy.ts'
 
@@ -68,8 +69,11 @@ export function useForm(act: Act, close: () => void) {
     event.preventDefault()
     if (!ready) return
     setBusy(true)
+    const asker = token.value
     try {
       const answer = (await act.run(values, sender(reason.trim(), approver))) as never
+      // Whoever asked has left, and what was done is nobody else's to see.
+      if (token.value !== asker) return
       lastDone.value = { says: act.done, undo: act.undo?.(answer, values) ?? null }
       changed.value++
       const once = act.shows?.(answer) ?? []
