@@ -49,4 +49,56 @@ describe.skipIf(!hasBrowser)('§16: what an act leaves in the page', () => {
     },
     slowMs,
   )
+
+  test(
+    'an account whose first key is refused stands: its secrets are shown, and no second one is made',
+    async () => {
+      const refusal = { status: 429, contentType: 'application/problem+json', body: '{"detail":"Too many requests"}' }
+      await page.route('**/customers/*/keys', (route) => route.fulfill(refusal), { times: 1 })
+      await add('Second guest')
+      await dialog().getByText('Shown only this once').waitFor()
+      const secrets = await dialog().locator('.secret').allTextContents()
+      expect(secrets).toEqual([
+        expect.stringMatching(/^Customer token.*svc_customer_/),
+        expect.stringMatching(/^Webhook secret.*whsec_/),
+      ])
+      const alert = await dialog().getByRole('alert').textContent()
+      expect(alert).toContain('It has no key yet: Too many requests. Issue one on the page of the customer.')
+      expect(await console.violations()).toEqual([])
+      await dialog().getByRole('button', { name: 'Done' }).click()
+      await page.getByRole('row', { name: /Second guest/ }).waitFor()
+      expect(await page.getByRole('row', { name: /Second guest/ }).count()).toBe(1)
+    },
+    slowMs,
+  )
+
+  test(
+    'nobody leaves a form while its key is made: Escape and Cancel wait for what is shown once',
+    async () => {
+      const asked = Promise.withResolvers<void>()
+      const goOn = Promise.withResolvers<void>()
+      await page.route(
+        '**/customers/*/keys',
+        async (route) => {
+          asked.resolve()
+          await goOn.promise
+          await route.continue()
+        },
+        { times: 1 },
+      )
+      await add('Third guest')
+      await asked.promise
+      await dialog().getByRole('button', { name: 'Working…' }).waitFor()
+      expect(await dialog().getByRole('button', { name: 'Cancel' }).isDisabled()).toBe(true)
+      for (let press = 0; press < 3; press++) await page.keyboard.press('Escape')
+      expect(await dialog().isVisible()).toBe(true)
+      goOn.resolve()
+      await dialog().getByText('Shown only this once').waitFor()
+      expect(await dialog().locator('.secret code').first().textContent()).toMatch(/^svc_gateway_/)
+      await page.keyboard.press('Escape')
+      await dialog().waitFor({ state: 'detached' })
+      expect(console.faults).toEqual([])
+    },
+    slowMs,
+  )
 })

@@ -63,6 +63,8 @@ export interface Act {
   readonly shows?: (answer: never) => readonly Shown[]
   /** `rack-1 gets no new work.` */
   readonly done: string
+  /** What of it was refused, and how to do it still, while the rest stands; null: nothing. */
+  readonly lacks?: (answer: never) => string | null
   readonly undo?: (answer: never, values: Values) => Act
 }
 

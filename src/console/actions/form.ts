@@ -60,6 +60,7 @@ export function useForm(act: Act, close: () => void) {
   const [failure, setFailure] = useState<string | null>(null)
   const [busy, setBusy] = useState(false)
   const [shown, setShown] = useState<readonly Shown[]>([])
+  const [lacking, setLacking] = useState<string | null>(null)
   const verdict = useCheck(act, values)
   const asked = askedFor(act)
   const filled = fields.every(({ name, required }) => required !== true || values[name]?.trim() !== '')
@@ -74,15 +75,18 @@ export function useForm(act: Act, close: () => void) {
       const answer = (await act.run(values, sender(reason.trim(), approver))) as never
       // Whoever asked has left, and what was done is nobody else's to see.
       if (token.value !== asker) return
-      lastDone.value = { says: act.done, undo: act.undo?.(answer, values) ?? null }
+      const lacks = act.lacks?.(answer) ?? null
+      setLacking(lacks)
+      lastDone.value = { says: [act.done, lacks ?? []].flat().join(' '), undo: act.undo?.(answer, values) ?? null }
       changed.value++
       const once = act.shows?.(answer) ?? []
+      setBusy(false)
       if (once.length === 0) close()
       else setShown(once)
     } catch (error) {
+      setBusy(false)
       setFailure(failureText(error))
     }
-    setBusy(false)
   }
   const set = (name: string, value: string) => setValues((before) => ({ ...before, [name]: value }))
   return {
@@ -100,6 +104,7 @@ export function useForm(act: Act, close: () => void) {
     busy,
     ready,
     shown,
+    lacking,
     send,
   }
 }
