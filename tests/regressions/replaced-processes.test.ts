@@ -1,5 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
+import { connect } from '../../src/db/client.ts'
+import { migrations } from '../../src/db/migrate.ts'
 import { createLog } from '../../src/log.ts'
 import { Cleanup } from '../../src/processes/cleanup.ts'
 import { type ProcessGateway, startProcesses } from '../support/gateways/processes.ts'
@@ -36,6 +38,33 @@ async function replaceBegun(): Promise<{ readonly fresh: number; readonly replac
   })
   return { fresh: fresh as number, replaced }
 }
+
+/** As an earlier version left it: without what the newest migration makes. `taken`: it cannot be made. */
+async function undoNewestMigration(taken: boolean): Promise<void> {
+  const sql = connect(several.gateway.env.DATABASE_URL ?? '', { max: 1 })
+  await sql`delete from drizzle.__drizzle_migrations where created_at = ${migrations().at(-1)?.madeAt ?? 0}`
+  if (!taken) await sql`drop table request_sums`
+  await sql.end()
+}
+
+test(
+  '§33: a new version in the place of a process brings the tables up to date before it serves, or the old one stays',
+  async () => {
+    const { server } = several
+    const before = server.pids
+    await undoNewestMigration(true)
+    await server.replace?.()
+    expect(server.pids).toEqual(before)
+    await undoNewestMigration(false)
+    await server.replace?.()
+    expect(server.pids.filter((pid) => before.includes(pid))).toEqual([])
+    const sql = connect(several.gateway.env.DATABASE_URL ?? '', { max: 1 })
+    const [row] = await sql`select to_regclass('request_sums') is not null as there`
+    await sql.end()
+    expect(row).toEqual({ there: true })
+  },
+  slowMs,
+)
 
 test(
   '§33: a process that dies while its replacement starts leaves no process beside the supervised ones',
