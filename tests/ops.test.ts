@@ -12,6 +12,7 @@ import {
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { YAML } from 'bun'
+import { ollamaOperations, operations, routeOf } from '../src/actors/operations/registry.ts'
 import { type FakeNode, startFakeNode } from '../src/fake-node/fake-node.ts'
 import { readConfig, requiredSecrets } from '../src/settings/config.ts'
 import { settings } from '../src/settings/table.ts'
@@ -114,6 +115,31 @@ test('every metric of the gateway is on the dashboard or in an alert', () => {
   const all = expressions.map(([, expr]) => expr).join('\n')
   expect(described.length).toBeGreaterThan(15)
   expect(described.filter((name) => !all.includes(name))).toEqual([])
+})
+
+test('§28: whatever looks at the routes of inference looks at every operation, and at nothing else', () => {
+  const inference = [...operations, ...ollamaOperations].map(routeOf)
+  const others = ['/v1/admin/nodes', '/v1/api/models', '/v1/api/models/{id}', '/api/tags', '/readyz']
+  const patterns = expressions.flatMap(([where, expr]) =>
+    [...expr.matchAll(/\broute(=~|!~|!=|=)"([^"]*)"/g)].map(([, sign = '', text = '']) => ({ where, sign, text })),
+  )
+  expect(patterns.length).toBeGreaterThan(4)
+  for (const { where, sign, text } of patterns) {
+    const matched = [...inference, ...others].filter((route) => new RegExp(`^(?:${text})$`).test(route))
+    expect({ where, regular: sign.endsWith('~'), matched }).toEqual({ where, regular: true, matched: inference })
+  }
+})
+
+interface AlertTests {
+  readonly tests: readonly { readonly alert_rule_test: readonly { readonly alertname: string }[] }[]
+}
+
+test('the alerts that count by a label of routes or models have a case that promtool plays', () => {
+  const { tests } = YAML.parse(read('alerts.test.yaml')) as AlertTests
+  const played = new Set(tests.flatMap(({ alert_rule_test: cases }) => cases.map(({ alertname }) => alertname)))
+  const wanted = rules.filter(({ expr }) => /route=|by \(model/.test(expr)).map(({ alert }) => alert)
+  expect(wanted).toEqual(['PenstockNodeCallsFail', 'PenstockFull', 'PenstockThrashing'])
+  expect(wanted.filter((alert) => !played.has(alert))).toEqual([])
 })
 
 test('every alert is in the table of docs/operations.md, and no other', () => {
