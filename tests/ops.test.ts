@@ -14,6 +14,7 @@ import { join } from 'node:path'
 import { YAML } from 'bun'
 import { ollamaOperations, operations, routeOf } from '../src/actors/operations/registry.ts'
 import { type FakeNode, startFakeNode } from '../src/fake-node/fake-node.ts'
+import { formBytesMax } from '../src/protocol/media/form-body.ts'
 import { readConfig, requiredSecrets } from '../src/settings/config.ts'
 import { settings } from '../src/settings/table.ts'
 import { startTestGateway, type TestGateway } from './support/gateways/gateway.ts'
@@ -183,6 +184,7 @@ interface Compose {
       readonly stop_grace_period: string
       readonly environment?: Readonly<Record<string, string>>
       readonly volumes?: readonly string[]
+      readonly tmpfs?: readonly string[]
     }
   }
 }
@@ -191,6 +193,8 @@ test.each(['compose.yaml', 'compose.home.yaml'])('%s fits the other files and th
   const { gateway: service } = (YAML.parse(read(file)) as Compose).services
   expect(existsSync(join(root, 'ops', service.build.context, service.build.dockerfile))).toBe(true)
   expect(Number.parseInt(service.stop_grace_period, 10) * 1_000).toBeGreaterThan(settings.SVC_SHUTDOWN_GRACE_MS.default)
+  // Several processes keep their sockets there (§33), and nothing else in the container can be written.
+  expect(service).toMatchObject({ read_only: true, tmpfs: ['/tmp'] })
 })
 
 test('the home has what the first start needs to make its credentials, and the secrets stay out of git and images', () => {
@@ -237,7 +241,10 @@ test('§6: the proxies wait longer than the gateway, and buffer nothing', () => 
     expect(seconds(name) * 1_000).toBeGreaterThan(longest)
   expect(nginx).toContain('proxy_buffering off;')
   const bodyBytes = Number(/client_max_body_size (\d+)m;/.exec(nginx)?.[1] ?? 0) * 1024 * 1024
-  expect(bodyBytes).toBeGreaterThanOrEqual(settings.SVC_CHAT_BODY_BYTES_MAX.default)
+  // Caddy's MB are millions.
+  const caddyBytes = Number(/max_size (\d+)MB/.exec(read('Caddyfile'))?.[1] ?? 0) * 1e6
+  for (const bytes of [bodyBytes, caddyBytes])
+    expect(bytes).toBeGreaterThanOrEqual(Math.max(settings.SVC_CHAT_BODY_BYTES_MAX.default, formBytesMax))
   expect(read('Caddyfile')).toContain('flush_interval -1')
 })
 
