@@ -4,7 +4,7 @@ import { type DemoRuntime, startDemoRuntime } from '../../runtimes/demo-server.t
 import type { Config } from '../../settings/config.ts'
 import { localCustomerId } from '../accounts/first-start.ts'
 import type { ChangeFeed } from '../durable/change-feed.ts'
-import type { NodeRecord, PoolAdmin } from './pool-admin.ts'
+import { type NodeRecord, type PoolAdmin, sameServer } from './pool-admin.ts'
 
 export interface LocalNodesOptions {
   readonly config: Config
@@ -46,7 +46,7 @@ export function createLocalNodes({ config, pool: admin, feed, log, ownPort }: Lo
     const url = loopbackUrl(port)
     const known = await pool.nodes(localCustomerId)
     // A revoked node stays revoked, because the operator has removed it.
-    if (known.some((node) => node.url === url)) return
+    if (known.some((node) => sameServer(node.url, url))) return
     await pool.registerRuntimeNode({ ...localNode, url, name: kind, origin: 'discovered' })
     // The log gets only the kind, because no log contains a node's address.
     log.info('runtime_discovered', { kind })
@@ -89,7 +89,13 @@ export function createLocalNodes({ config, pool: admin, feed, log, ownPort }: Lo
   async function find(): Promise<void> {
     if (!config.SVC_DISCOVER) return
     const found = await discoverHere([ownPort()])
-    for (const { port, module } of found) await register(port, module.kind)
+    for (const { port, module } of found) {
+      const { kind } = module
+      // No single server keeps the gateway from starting, and another gateway may have registered it meanwhile.
+      await register(port, kind).catch((error: unknown) => {
+        log.warn('runtime_not_registered', { kind, failure: failureName(error) })
+      })
+    }
   }
   const follow = () => {
     unsubscribe()
