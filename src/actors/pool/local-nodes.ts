@@ -2,6 +2,7 @@ import { failureName, type Log } from '../../log.ts'
 import { discoverHere, loopbackUrl } from '../../polling/discover-here.ts'
 import { type DemoRuntime, startDemoRuntime } from '../../runtimes/demo-server.ts'
 import type { Config } from '../../settings/config.ts'
+import type { ListenAddress } from '../../settings/listen-address.ts'
 import { localCustomerId } from '../accounts/first-start.ts'
 import type { ChangeFeed } from '../durable/change-feed.ts'
 import { type NodeRecord, type PoolAdmin, sameServer } from './pool-admin.ts'
@@ -11,8 +12,8 @@ export interface LocalNodesOptions {
   readonly pool: PoolAdmin
   readonly feed: ChangeFeed
   readonly log: Log
-  /** The gateway's own port, which is never a runtime. */
-  readonly ownPort: () => number
+  /** Where the gateway itself listens, which is never a runtime. */
+  readonly ownDoors: () => readonly ListenAddress[]
 }
 
 /** Discovers model servers on the gateway's own computer, and runs the demo runtime if there is no other node (§22). */
@@ -34,7 +35,7 @@ const localNode = {
   nodeClass: 'local',
 } as const
 
-export function createLocalNodes({ config, pool: admin, feed, log, ownPort }: LocalNodesOptions): LocalNodes {
+export function createLocalNodes({ config, pool: admin, feed, log, ownDoors }: LocalNodesOptions): LocalNodes {
   // No admin asked for this: the gateway does it by itself.
   const pool = admin.by(null)
   let demo: DemoRuntime | null = null
@@ -88,7 +89,7 @@ export function createLocalNodes({ config, pool: admin, feed, log, ownPort }: Lo
 
   async function find(): Promise<void> {
     if (!config.SVC_DISCOVER) return
-    const found = await discoverHere([ownPort()])
+    const found = await discoverHere(ownDoors().map(({ port }) => port))
     for (const { port, module } of found) {
       const { kind } = module
       // No single server keeps the gateway from starting, and another gateway may have registered it meanwhile.
