@@ -200,6 +200,31 @@ test(
 )
 
 test(
+  '§30: a port that another program holds starts nothing, and no prompt goes there',
+  async () => {
+    const heard: string[] = []
+    const stranger = Bun.serve({
+      hostname: '127.0.0.1',
+      port: 0,
+      fetch: ({ url }) => {
+        heard.push(new URL(url).pathname)
+        return Response.json({ object: 'list', data: [{ id: 'a', object: 'model' }] })
+      },
+    })
+    const port = Number(stranger.port)
+    const { agent, folder } = await begin({ memory_mb: 80, models: [scriptModel('a', {}, { port })] })
+    expect((await ask(agent, 'a')).status).toBe(503)
+    expect(folder.stored().servers[0]?.last_lines).toEqual([`[agent] Port ${port} is in use by another program.`])
+    expect(folder.running().size).toBe(0)
+    await stranger.stop(true)
+    expect(heard).toEqual([])
+    await waitUntil('its pause is over', () => folder.stateOf('a') === 'stopped')
+    expect(await said(agent, 'a')).toStartWith('a from ')
+  },
+  withinMs,
+)
+
+test(
   '§30: a server that never answers is given up after its time',
   async () => {
     const { agent, folder } = await begin({
