@@ -231,10 +231,10 @@ export class ModelServer {
 
   private async awaitHealth(process: ServerProcess): Promise<void> {
     const { model, times } = this.options
-    while (this.process === process && this.state !== 'stopping' && this.state !== 'failed') {
+    // Once it has ended, whoever answers on its port is somebody else.
+    while (!process.ended && this.state !== 'stopping') {
       if (await healthAnswers(this.port, model.health ?? '/health')) {
-        // Another start may have come in between.
-        if (this.process === process) this.send('health.answered')
+        if (!process.ended) this.send('health.answered')
         return
       }
       await Bun.sleep(times.healthMs)
