@@ -1,5 +1,8 @@
 import { afterEach, expect, test } from 'bun:test'
+import { mkdirSync, readdirSync, rmSync } from 'node:fs'
+import { join } from 'node:path'
 import { headers } from '../../../src/brand.ts'
+import { serversFile } from '../../../src/node/servers/model-servers.ts'
 import { newNonce } from '../../../src/protocol/signing/signatures.ts'
 import { type NodeStatus, nodeStatusPath } from '../../../src/protocol/wire/nodes/agent.ts'
 import { type LoneAgent, startLoneAgent } from '../../support/nodes/lone-agent.ts'
@@ -220,6 +223,27 @@ test(
     expect(heard).toEqual([])
     await waitUntil('its pause is over', () => folder.stateOf('a') === 'stopped')
     expect(await said(agent, 'a')).toStartWith('a from ')
+  },
+  withinMs,
+)
+
+test(
+  '§30: a file that cannot be written ends no answer; it is said once, and written when that works again',
+  async () => {
+    const { agent, folder } = await begin({ memory_mb: 80, models: [scriptModel('a'), scriptModel('b')] })
+    folder.running()
+    const file = join(folder.path, serversFile)
+    rmSync(file)
+    mkdirSync(join(file, 'in-the-way'), { recursive: true })
+    const before = readdirSync(folder.path).length
+    expect(await said(agent, 'a')).toStartWith('a from ')
+    expect(await said(agent, 'b')).toStartWith('b from ')
+    expect((await modelsOf(agent)).get('b')).toMatchObject({ loaded: true, server_state: 'ready.idle' })
+    expect(readdirSync(folder.path).length).toBe(before)
+    expect(agent.log().match(/model_servers_not_saved/g)).toHaveLength(1)
+    rmSync(file, { recursive: true })
+    await said(agent, 'a')
+    expect(folder.stateOf('b')).toBe('ready.idle')
   },
   withinMs,
 )
