@@ -249,6 +249,25 @@ test(
 )
 
 test(
+  '§30: a ranking model that has not said yet how it ranks is away, and not unable',
+  async () => {
+    const model = scriptModel('r', { 'mute-ms': '1500' }, { modality: 'rerank' })
+    const { agent } = await begin({ memory_mb: 80, models: [model] })
+    const rank = () => agent.call('POST', '/v1/rerank', { model: 'r', query: 'q', documents: ['d'] })
+    const first = await rank()
+    const { code } = (await first.json()) as { code: string }
+    expect([first.status, code]).toEqual([503, 'runtime_unavailable'])
+    let last = first.status
+    await waitUntil('it ranks', async () => {
+      last = (await rank()).status
+      return last !== 503
+    })
+    expect(last).toBe(200)
+  },
+  withinMs,
+)
+
+test(
   '§30: a server that never answers is given up after its time',
   async () => {
     const { agent, folder } = await begin({
