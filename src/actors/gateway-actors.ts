@@ -3,6 +3,7 @@ import { descriptors } from '../host/descriptors.ts'
 import type { NodeId } from '../ids.ts'
 import type { NodeState } from '../machines/rules/routing.ts'
 import { webhookPublicKey } from '../protocol/signing/webhook-signature.ts'
+import { doorsOf } from '../settings/listen-address.ts'
 import { AccessDirectory } from './accounts/access-directory.ts'
 import { createAccounts } from './accounts/accounts.ts'
 import { createSealing } from './accounts/sealing.ts'
@@ -202,7 +203,7 @@ function createPool(
   router.subscribe(({ owners }) => serverStates.keep(owners))
   const poolFeed = createPoolFeed(router, db, feed, log)
   const modelWishes = new ModelWishes({ db, log, trail: audit, pool, router })
-  const localNodes = createLocalNodes({ config, pool, feed, log, ownPort: () => listener.port })
+  const localNodes = createLocalNodes({ config, pool, feed, log, ownDoors: () => doorsOf(config, listener.port) })
   return { pool, agents, placements, router, poolFeed, localNodes, modelWishes }
 }
 
