@@ -79,6 +79,8 @@ const doors: Readonly<Record<string, readonly string[]>> = {
   'src/cli/commands/gateway/doctor.ts': ['offline'],
   'src/cli/commands/gateway/chain.ts': ['offline'],
   'src/cli/commands/gateway/fake-node.ts': ['fake-node'],
+  // The ports of a start, by the start's own check.
+  'src/offline/doctor.ts': ['processes'],
 }
 
 /** Packages that one room has to itself. */
