@@ -262,6 +262,13 @@ describe('§28: forms are passed through', () => {
     expect(node.calls).toBe(before)
   })
 
+  test('of an account that is suspended nothing is read', async () => {
+    const { key, customerId } = await gateway.customer()
+    await gateway.admin('PATCH', `/v1/admin/customers/${customerId}`, { account_status: 'suspended' })
+    // Without the name of a model: who read it would say that first.
+    expect(await codeOf(await transcribe(fileHead + formEnd, { key }))).toEqual([403, 'account_suspended'])
+  })
+
   test('what is no form is told so', async () => {
     const response = await fetch(`${gateway.url}/v1/images/edits`, {
       method: 'POST',
