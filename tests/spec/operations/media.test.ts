@@ -439,4 +439,26 @@ describe('§28: where sound and pictures go', () => {
     expect([response.status, node.calls + second.calls]).toEqual([502, before + 1])
     await idle()
   })
+
+  test('a node that is full says so to the client of a long form, and no other node is counted as tried', async () => {
+    const full: Answer = async (request) => {
+      await request.arrayBuffer()
+      return new Response(null, { status: 429, headers: { 'retry-after': '7' } })
+    }
+    node.answer = full
+    second.answer = full
+    const before = node.calls + second.calls
+    const long = Buffer.concat([
+      Buffer.from(field('model', 'whisper-1') + fileHead),
+      new Uint8Array(MiB),
+      Buffer.from(formEnd),
+    ])
+    const response = await transcribe(long)
+    expect([response.headers.get('retry-after'), ...(await codeOf(response))]).toEqual(['7', 429, 'capacity_exhausted'])
+    expect(node.calls + second.calls).toBe(before + 1)
+    const id = response.headers.get('x-request-id')
+    const record = () => gateway.database.sql`select tries from request_records where request_id = ${id}`
+    await waitFor('the record', async () => (await record()).length === 1)
+    expect([...(await record())]).toEqual([{ tries: 1 }])
+  })
 })
