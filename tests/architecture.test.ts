@@ -19,7 +19,7 @@ const callsOut = /\bfetch\(/
 const writesRows = /\.(?:insert|update|delete)\([a-z]\w*\)|\.transaction\(/
 
 const layers: Readonly<Record<string, Layer>> = {
-  vocabulary: { imports: [], packages: ['node:', 'bun'], reserved: callsOut },
+  vocabulary: { imports: [], packages: ['@homebridge/', 'node:', 'bun'], reserved: callsOut },
   protocol: {
     imports: ['vocabulary'],
     packages: ['@noble/', '@sinclair/typebox', 'hash-wasm', 'js-sha3', 'node:crypto'],
@@ -88,6 +88,7 @@ const confined: Readonly<Record<string, string>> = {
   viem: 'src/actors/money',
   elkjs: 'src/actors/console',
   'prom-client': 'src/actors/telemetry',
+  '@homebridge': 'src/host',
 }
 const filesPerRoomMax = 20
 const filesPerWalkMax = 8
