@@ -21,6 +21,7 @@ import { ConsoleFeed } from './console/console-feed.ts'
 import { durableCharts } from './console/durable-charts.ts'
 import { createTraffic } from './console/traffic.ts'
 import { ChangeFeed } from './durable/change-feed.ts'
+import { sharedRun } from './durable/shared-run.ts'
 import { createAgents } from './gateway-agents.ts'
 import type { GatewayParts, OwnFacts } from './gateway-handle.ts'
 import { createPrivateJobs } from './jobs/private-jobs.ts'
@@ -259,7 +260,7 @@ function createTransparency(
     cosigning: createCosigning({ db, log, keys, sequencer, witnesses, everyMs: config.SVC_LOG_COSIGN_MS }),
     publicLog: createPublicLog(db, keys),
     nameFork: (context: AuditContext) => nameFork({ db, trail, keys, sequencer }, context),
-    checkBooks: () => checkBooks({ db, keys, fork: () => sequencer.fork() }),
+    checkBooks: sharedRun(() => checkBooks({ db, keys, fork: () => sequencer.fork() })),
   }
 }
 

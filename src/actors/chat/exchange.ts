@@ -14,7 +14,7 @@ import { CallSignal } from '../../transport/call-signal.ts'
 import type { Admission, Limits } from '../limits/limits.ts'
 import type { CallStart } from '../telemetry/tracing.ts'
 import { Attempt, type AttemptFailure } from './attempt.ts'
-import type { ChatCommand } from './chat-command.ts'
+import { type ChatCommand, outputAsked } from './chat-command.ts'
 import type { Dispatched, DispatchPort } from './dispatch.ts'
 import { receiptOf, saysEstimated, type ToldWork } from './exchange-receipt.ts'
 import { billedCeiling, isBilled, PaidCall, type PaidCallPort } from './paid-call.ts'
@@ -147,10 +147,12 @@ export class Exchange implements Ticking, Dispatched {
 
   /** `max_tokens` of a billed request: as given, else a bound that is injected. */
   billedOutput(route: Route): number {
-    const { operation, body, access } = this.command
+    const { operation, access } = this.command
     if (!operation.generates) return 0
-    const given = body.max_tokens ?? body.max_completion_tokens
-    return given ?? billedCeiling(route, this.port.config.SVC_OUTPUT_TOKENS_DEFAULT, access.policy.maxTokensPerRequest)
+    return (
+      outputAsked(this.command) ??
+      billedCeiling(route, this.port.config.SVC_OUTPUT_TOKENS_DEFAULT, access.policy.maxTokensPerRequest)
+    )
   }
 
   /** Prompt tokens, estimated once and only where somebody asks. */
