@@ -3,6 +3,7 @@ import { descriptors } from '../host/descriptors.ts'
 import type { NodeId } from '../ids.ts'
 import type { NodeState } from '../machines/rules/routing.ts'
 import { webhookPublicKey } from '../protocol/signing/webhook-signature.ts'
+import { doorsOf } from '../settings/listen-address.ts'
 import { AccessDirectory } from './accounts/access-directory.ts'
 import { createAccounts } from './accounts/accounts.ts'
 import { createSealing } from './accounts/sealing.ts'
@@ -20,6 +21,7 @@ import { ConsoleFeed } from './console/console-feed.ts'
 import { durableCharts } from './console/durable-charts.ts'
 import { createTraffic } from './console/traffic.ts'
 import { ChangeFeed } from './durable/change-feed.ts'
+import { sharedRun } from './durable/shared-run.ts'
 import { createAgents } from './gateway-agents.ts'
 import type { GatewayParts, OwnFacts } from './gateway-handle.ts'
 import { createPrivateJobs } from './jobs/private-jobs.ts'
@@ -201,7 +203,7 @@ function createPool(
   router.subscribe(({ owners }) => serverStates.keep(owners))
   const poolFeed = createPoolFeed(router, db, feed, log)
   const modelWishes = new ModelWishes({ db, log, trail: audit, pool, router })
-  const localNodes = createLocalNodes({ config, pool, feed, log, ownPort: () => listener.port })
+  const localNodes = createLocalNodes({ config, pool, feed, log, ownDoors: () => doorsOf(config, listener.port) })
   return { pool, agents, placements, router, poolFeed, localNodes, modelWishes }
 }
 
@@ -258,7 +260,7 @@ function createTransparency(
     cosigning: createCosigning({ db, log, keys, sequencer, witnesses, everyMs: config.SVC_LOG_COSIGN_MS }),
     publicLog: createPublicLog(db, keys),
     nameFork: (context: AuditContext) => nameFork({ db, trail, keys, sequencer }, context),
-    checkBooks: () => checkBooks({ db, keys, fork: () => sequencer.fork() }),
+    checkBooks: sharedRun(() => checkBooks({ db, keys, fork: () => sequencer.fork() })),
   }
 }
 

@@ -47,6 +47,8 @@ export class Supervisor {
   private leader = 0
   private stopping = false
   private replacing: Promise<void> | null = null
+  /** What is to take a place, and does not serve yet. */
+  private fresh: Child | null = null
   private again = false
 
   constructor(private readonly options: SupervisorOptions) {
@@ -84,12 +86,13 @@ export class Supervisor {
     return this.replacing
   }
 
-  /** All at once: nobody is left to take over. */
+  /** All at once, whoever is being replaced with them: nobody is left to take over. */
   async stop(): Promise<void> {
     this.stopping = true
     for (const { timer } of this.slots) if (timer !== null) clearTimeout(timer)
-    await this.replacing
-    await Promise.all(this.slots.map(({ child }) => (child === null ? null : this.end(child, 'stop'))))
+    this.fresh?.kill()
+    const ends = this.slots.map(({ child }) => (child === null ? null : this.end(child, 'stop')))
+    await Promise.all([...ends, this.replacing])
   }
 
   private async replaceAll(): Promise<void> {
@@ -104,20 +107,17 @@ export class Supervisor {
 
   /** False: the new one does not start, and the old one stays. */
   private async replaceOne(index: number): Promise<boolean> {
-    const { log } = this.options
     const slot = this.slots[index] as Slot
     const old = slot.child
     // It is being started again anyway.
     if (old === null) return true
     const fresh = this.spawn(index, false)
-    const late = Bun.sleep(readyMsMax).then(() => Promise.reject(new Error('late')))
-    try {
-      await Promise.race([fresh.ready, late])
-    } catch {
-      log.error('process_not_replaced', { index })
-      fresh.leaving = true
+    const serves = await this.comesUp(fresh)
+    // The old one may have died meanwhile: then it has been started again, or will be, with what is new.
+    if (!serves || slot.child !== old || this.stopping) {
       fresh.kill()
-      return false
+      if (!serves && !this.stopping) this.options.log.error('process_not_replaced', { index })
+      return serves
     }
     slot.child = fresh
     this.watch(index, fresh)
@@ -127,6 +127,20 @@ export class Supervisor {
     }
     await this.end(old, 'leave')
     return true
+  }
+
+  /** False: it does not, or not in time. */
+  private async comesUp(fresh: Child): Promise<boolean> {
+    const late = Bun.sleep(readyMsMax).then(() => Promise.reject(new Error('late')))
+    this.fresh = fresh
+    try {
+      await Promise.race([fresh.ready, late])
+      return true
+    } catch {
+      return false
+    } finally {
+      this.fresh = null
+    }
   }
 
   private launch(index: number, leads: boolean): Child {

@@ -3,6 +3,7 @@ import type { ProcessPlace } from '../actors/siblings/process-place.ts'
 import { socketScheme } from '../actors/tunnels/peer-transport.ts'
 import { product } from '../brand.ts'
 import { openDatabase } from '../db/client.ts'
+import { migrateDatabase } from '../db/migrate.ts'
 import { logMemory } from '../host/log-memory.ts'
 import { createLog, failureName } from '../log.ts'
 import { type Config, readConfig } from '../settings/config.ts'
@@ -51,6 +52,8 @@ async function serveAs(env: Environment, given: Assignment): Promise<Serving> {
   const log = createLog(config.SVC_LOG_LEVEL, (text) => process.stderr.write(text), { process: given.index })
   const cleanup = new Cleanup(log)
   try {
+    // After an upgrade this is newer than its supervisor, and the first to have the migrations of its version.
+    await migrateDatabase(given.database_url)
     const database = openDatabase({ url: given.database_url, connectionsMax: config.SVC_DATABASE_CONNECTIONS })
     cleanup.add(() => database.close())
     const keys = {

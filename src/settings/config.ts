@@ -1,4 +1,5 @@
 import { isIP } from 'node:net'
+import { isLoopback } from '../host/loopback.ts'
 import { readSeed } from '../secrets.ts'
 import { settlementFaults } from './config-settlement.ts'
 import { ollamaFaults } from './ollama.ts'
@@ -102,6 +103,9 @@ function formFaults(settings: Settings): string[] {
   }
   if (!SVC_TRUSTED_PROXIES.every(isNetwork)) {
     faults.push('SVC_TRUSTED_PROXIES must be a list of addresses or networks like 127.0.0.1,10.0.0.0/8')
+  }
+  if (settings.SVC_MDNS && isLoopback(settings.SVC_HOST)) {
+    faults.push('SVC_MDNS needs SVC_HOST=0.0.0.0 or an address that other devices reach')
   }
   const { OTEL_EXPORTER_OTLP_ENDPOINT: collector } = settings
   if (collector !== null && !/^https?:\/\/\S+$/.test(collector)) {

@@ -16,6 +16,12 @@ export const processSettings = {
     meaning:
       'URL of the gateway in the endpoint index and in links. The default is `http://<host>:<port>`, with an address of this computer where the host is a wildcard.',
   },
+  SVC_MDNS: {
+    kind: 'flag',
+    default: false,
+    meaning:
+      'Tells the local network by multicast DNS that this computer is `penstock.local`. Needs an `SVC_HOST` that other devices reach.',
+  },
   SVC_DATA_DIR: {
     kind: 'text',
     default: '.data',

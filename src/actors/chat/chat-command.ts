@@ -42,6 +42,10 @@ export interface ChatRecorder {
   record(record: ChatRecord): void
 }
 
+/** Tokens up to which an answer shall grow; null: the request names none. Unlisted members are no such word: nobody has checked them. */
+export const outputAsked = ({ operation, body }: ChatCommand): number | null =>
+  operation.generates ? (body.max_tokens ?? body.max_completion_tokens ?? null) : null
+
 /** `headers`: what the account's limits say (`RateLimit`, …). */
 export type ChatAnswer = { readonly headers: Readonly<Record<string, string>> } & (
   | { readonly kind: 'whole'; readonly body: string }

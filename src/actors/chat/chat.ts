@@ -9,7 +9,7 @@ import type { UpstreamBody } from '../../protocol/chat/upstream-request.ts'
 import type { ChatMetadata } from '../../protocol/wire/inference/chat.ts'
 import type { Admission } from '../limits/limits.ts'
 import type { PartedOperation } from '../operations/operation.ts'
-import type { ChatAnswer, ChatCommand } from './chat-command.ts'
+import { type ChatAnswer, type ChatCommand, outputAsked } from './chat-command.ts'
 import { dispatch, refusal } from './dispatch.ts'
 import { type ChatPort, Exchange } from './exchange.ts'
 import { Parts } from './parts.ts'
@@ -61,9 +61,9 @@ function placementRequest(exchange: Exchange, prompt: Prompt | null): PlacementR
 
 /** Refusals that need no node: the account, and what the policy says of `max_tokens`. */
 function checkPolicy(command: ChatCommand): void {
-  const { access, body } = command
+  const { access } = command
   if (access.accountStatus !== 'active') throw new Problem('account_suspended')
-  const asked = body.max_tokens ?? body.max_completion_tokens ?? null
+  const asked = outputAsked(command)
   const most = access.policy.maxTokensPerRequest
   if (most !== null && asked !== null && asked > most) throw new Problem('max_tokens_exceeded', { param: 'max_tokens' })
 }
@@ -71,7 +71,7 @@ function checkPolicy(command: ChatCommand): void {
 /** `max_tokens` to inject: a quota needs a true ceiling, a policy's bound holds for requests that name none. */
 function outputCeiling(exchange: Exchange): number | null {
   const { operation, body, access } = exchange.command
-  if (!operation.generates || body.max_tokens != null || body.max_completion_tokens != null) return null
+  if (!operation.generates || outputAsked(exchange.command) !== null) return null
   const { maxTokensPerRequest, dailyTokenQuota } = access.policy
   if (dailyTokenQuota === null) return maxTokensPerRequest
   const longest = exchange.table.byModel.get(body.model)?.[0]?.maxOutputLength ?? Number.POSITIVE_INFINITY
@@ -82,7 +82,7 @@ function outputCeiling(exchange: Exchange): number | null {
 /** Takes what the account's limits ask for, null: without a wait; a request that no node may serve is refused before it takes anything. */
 function admit(exchange: Exchange, request: PlacementRequest, ceiling: number | null): Promise<void> | null {
   const { command, port, table } = exchange
-  const { access, body } = command
+  const { access } = command
   const { dailyTokenQuota, rateLimitRpm, maxConcurrency } = access.policy
   if (dailyTokenQuota !== null || rateLimitRpm !== null || maxConcurrency !== null) {
     const placement = place(table, request)
@@ -91,7 +91,7 @@ function admit(exchange: Exchange, request: PlacementRequest, ceiling: number | 
       throw refusal(command, placement.code)
     }
   }
-  const output = ceiling ?? body.max_tokens ?? body.max_completion_tokens ?? 0
+  const output = ceiling ?? outputAsked(command) ?? 0
   const tokens = dailyTokenQuota === null ? 0 : exchange.prompt() + output
   exchange.reserved = tokens
   const admission = port.limits.admit(access, tokens)
@@ -109,8 +109,7 @@ async function whenAdmitted(exchange: Exchange, admission: Promise<Admission | n
  */
 function bodyFor(exchange: Exchange, route: Route, ceiling: number | null): UpstreamBody {
   const { operation, text, body } = exchange.command
-  const given = body.max_tokens ?? body.max_completion_tokens
-  const priced = operation.generates && given == null && exchange.isBilled(route)
+  const priced = operation.generates && outputAsked(exchange.command) === null && exchange.isBilled(route)
   return operation.upstream(text, body, priced ? exchange.billedOutput(route) : ceiling, route)
 }
 

@@ -160,21 +160,24 @@ export async function tryPassed(
   const { form } = upstream
   const ended = exchange.ended()
   if (ended !== null) return { failure: ended }
-  if (form?.spent === true) return { failure: { code: 'upstream_error', failover: false } }
   const attempt = exchange.begin(route, false)
+  // Of a long form a part has gone with this call and is kept nowhere: no other node can get it.
+  const failed = (failure: AttemptFailure) => ({
+    failure: form?.spent === true ? { ...failure, failover: false } : failure,
+  })
   try {
     const response = await callNode(exchange, attempt, upstream)
-    if (response.status !== 200) return { failure: await failedAnswer(attempt, response) }
+    if (response.status !== 200) return failed(await failedAnswer(attempt, response))
     const contentType = passedType(response.headers.get('content-type'))
     if (contentType === null) {
       response.discard()
-      return { failure: attempt.failedByContent('') }
+      return failed(attempt.failedByContent(''))
     }
     const passing = new Passing(exchange, attempt, response, contentType)
     const failure = await passing.begin()
-    return failure === null ? passing.answer : { failure }
+    return failure === null ? passing.answer : failed(failure)
   } catch (error) {
     const fault = form?.fault ?? null
-    return { failure: fault === null ? attempt.failedBy(error) : attempt.failedByRequest(fault) }
+    return failed(fault === null ? attempt.failedBy(error) : attempt.failedByRequest(fault))
   }
 }

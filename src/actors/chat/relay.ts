@@ -182,7 +182,9 @@ export class Relay implements Ticking, SseSink {
       this.started()
       this.gathered += accepted.text
       if (this.firstContentMs === null && this.rewriter.contentSeen) this.firstContentMs = this.nodeAtMs
-    } else if (this.rewriter.finish !== null) this.finishing()
+    }
+    // Some writers pass on at once what the finish chunk says: then it is a chunk as well.
+    if (this.rewriter.finish !== null) this.finishing()
   }
 
   /** The finish chunk and the usage may come in one chunk, in two, or the second never. */

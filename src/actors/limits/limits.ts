@@ -89,6 +89,8 @@ export class GatewayLimits implements Limits {
 
   admit(access: Access, tokens: number): Admission | Promise<Admission> {
     const { dailyTokenQuota, rateLimitRpm, maxConcurrency } = access.policy
+    // No number would make everything fit from now on.
+    if (!(Number.isFinite(tokens) && tokens >= 0)) throw new RangeError('a reservation is a number of tokens')
     if (dailyTokenQuota === null && rateLimitRpm === null && maxConcurrency === null) return unlimited
     const account = this.account(access)
     // At least one unit, so that a request of unknown size counts its real use against its own lease.

@@ -3,6 +3,7 @@ import type { ChatAnswer, ChatCommand } from '../../actors/chat/chat-command.ts'
 import type { InferenceRequest, Operation, SentForm } from '../../actors/operations/operation.ts'
 import { pathsOf, routeOf } from '../../actors/operations/registry.ts'
 import type { ChatSample } from '../../actors/telemetry/metrics.ts'
+import { Problem } from '../../errors.ts'
 import { idleSeconds } from '../../listener/connection-clock.ts'
 import { eventStreamHeaders } from '../../protocol/chat/sse.ts'
 import { readJsonText } from '../../protocol/json/json-body.ts'
@@ -92,7 +93,9 @@ export class InferenceDoor implements InferencePlace {
 
   /** A form is read while it is sent on: it has deadlines of its own. */
   private async answerForm(request: Request, line: InferenceLine, access: Access, rules: FormRules): Promise<Response> {
-    const form = FormBody.of(request, rules)
+    // Before a byte is read: of what this account sends, some is held.
+    if (access.accountStatus !== 'active') throw new Problem('account_suspended')
+    const form = FormBody.of(request, rules, access.customerId)
     this.context.connections.lift(request)
     try {
       const sent = { model: await form.model(), form }

@@ -5,21 +5,30 @@ import type { UpstreamForm } from '../chat/upstream-request.ts'
 import { boundaryOf, FormFilter, type FormPiece, type FormRules, modelPlace } from './form-filter.ts'
 
 /** Of one form (§28). */
-const formBytesMax = 25 * 1024 * 1024
+export const formBytesMax = 25 * 1024 * 1024
 /** A form of no more is awaited whole, so that another node may get it when the first one fails. */
 const keptBytesMax = 256 * 1024
 /** Of all forms that wait for the name of their model, or for a node to take them. */
 const heldBytesMax = 256 * 1024 * 1024
+/** Of those of one customer, who shall not keep the others out. */
+const customerHeldBytesMax = 64 * 1024 * 1024
 const readMsMax = 10 * secondMs
 /** After the first seconds. */
 const bytesPerSecondMin = 16_000
 const graceMs = 5 * secondMs
+/** Until a form has named its model: till then all of it is held. */
+const modelMsMax = 120 * secondMs
 
 const tooLarge = () => new Problem('payload_too_large', { detail: `A form may have at most ${formBytesMax} bytes` })
 const tooSlow = () => new Problem('invalid_request', { detail: 'The form did not arrive in time' })
+const brokeOff = () => new Problem('invalid_request', { detail: 'The form broke off' })
+const tooMany = (code: 'concurrency_limited' | 'service_unavailable') =>
+  new Problem(code, { detail: 'Too many forms are on their way', retryAfterSeconds: 5 })
 
 /** Bytes that this process keeps for forms. */
 let heldBytes = 0
+/** The same by customer; who has none is not in it. */
+const heldBy = new Map<string, number>()
 
 const sizeOf = (piece: FormPiece) => (typeof piece === 'symbol' ? 0 : piece.length)
 
@@ -31,16 +40,18 @@ export class FormBody implements UpstreamForm {
   private ownHeld = 0
   private ended = false
   private opened = false
+  private closed = false
   private readonly startedMs = performance.now()
 
   private constructor(
     private readonly reader: ReadableStreamDefaultReader<Uint8Array>,
     private readonly filter: FormFilter,
     readonly contentType: string,
+    private readonly customerId: string,
   ) {}
 
   /** Throws what is wrong with it before a byte is read. */
-  static of({ headers, body }: Request, rules: FormRules): FormBody {
+  static of({ headers, body }: Request, rules: FormRules, customerId: string): FormBody {
     const contentType = headers.get('content-type') ?? ''
     const boundary = boundaryOf(contentType)
     if (boundary === null || body === null) {
@@ -49,7 +60,7 @@ export class FormBody implements UpstreamForm {
     if (Number(headers.get('content-length') ?? 0) > formBytesMax) throw tooLarge()
     // Some servers do not know quotes.
     const sent = `multipart/form-data; boundary=${/^[\w'+.-]+$/.test(boundary) ? boundary : `"${boundary}"`}`
-    return new FormBody(body.getReader(), new FormFilter(boundary, rules), sent)
+    return new FormBody(body.getReader(), new FormFilter(boundary, rules), sent, customerId)
   }
 
   /** Resolves with the name of the model: what came before it is held. */
@@ -80,6 +91,7 @@ export class FormBody implements UpstreamForm {
 
   /** Nobody wants more of it. */
   close(): void {
+    this.closed = true
     this.hold(-this.ownHeld)
     this.pieces = []
     this.reader.cancel().catch(() => {})
@@ -96,7 +108,7 @@ export class FormBody implements UpstreamForm {
     try {
       await this.readOn()
     } catch (error) {
-      this.fault = error instanceof Problem ? error : new Problem('invalid_request', { detail: 'The form broke off' })
+      this.fault = error instanceof Problem ? error : brokeOff()
       throw this.fault
     }
   }
@@ -105,14 +117,15 @@ export class FormBody implements UpstreamForm {
     const { done, value } = await within(readMsMax, this.reader.read()).catch((error: unknown) => {
       throw error instanceof NoAnswer ? tooSlow() : error
     })
+    // What had been read already would be held for ever.
+    if (this.closed) throw brokeOff()
     if (done) {
       this.filter.end()
       this.ended = true
     } else {
       this.received += value.length
       if (this.received > formBytesMax) throw tooLarge()
-      const sinceMs = performance.now() - this.startedMs - graceMs
-      if (!this.opened && sinceMs > 0 && this.received < (sinceMs / secondMs) * bytesPerSecondMin) throw tooSlow()
+      if (!this.opened) this.refuseSlow(performance.now() - this.startedMs)
       this.filter.push(value)
     }
     for (const piece of this.filter.out.splice(0)) {
@@ -121,12 +134,20 @@ export class FormBody implements UpstreamForm {
     }
   }
 
+  private refuseSlow(sinceMs: number): void {
+    const least = Math.max(0, (sinceMs - graceMs) / secondMs) * bytesPerSecondMin
+    if (sinceMs >= modelMsMax || this.received < least) throw tooSlow()
+  }
+
   private hold(bytes: number): void {
-    if (bytes > 0 && heldBytes + bytes > heldBytesMax) {
-      throw new Problem('service_unavailable', { detail: 'Too many forms are on their way', retryAfterSeconds: 5 })
-    }
+    const { customerId } = this
+    const all = (heldBy.get(customerId) ?? 0) + bytes
+    if (bytes > 0 && all > customerHeldBytesMax) throw tooMany('concurrency_limited')
+    if (bytes > 0 && heldBytes + bytes > heldBytesMax) throw tooMany('service_unavailable')
     heldBytes += bytes
     this.ownHeld += bytes
+    if (all > 0) heldBy.set(customerId, all)
+    else heldBy.delete(customerId)
   }
 }
 

@@ -418,3 +418,14 @@ test('§17: in a mix of admissions, settlements, refusals and cut connections no
   expect(most).toBe(9)
   expect(mostTokens).toBeLessThanOrEqual(quota)
 })
+
+test.each([[Number.NaN], [-1], [Number.POSITIVE_INFINITY]])(
+  '§13: %p tokens are no reservation: nothing is taken',
+  async (tokens) => {
+    const limits = await gateway()
+    const access = account({ daily_token_quota: 10, max_concurrency: 1 })
+    expect(() => limits.admit(access, tokens)).toThrow(RangeError)
+    await admitted(limits, access, 10)
+    expect(await refused(limits, access, 1)).toBeInstanceOf(Problem)
+  },
+)

@@ -262,6 +262,13 @@ describe('§28: forms are passed through', () => {
     expect(node.calls).toBe(before)
   })
 
+  test('of an account that is suspended nothing is read', async () => {
+    const { key, customerId } = await gateway.customer()
+    await gateway.admin('PATCH', `/v1/admin/customers/${customerId}`, { account_status: 'suspended' })
+    // Without the name of a model: who read it would say that first.
+    expect(await codeOf(await transcribe(fileHead + formEnd, { key }))).toEqual([403, 'account_suspended'])
+  })
+
   test('what is no form is told so', async () => {
     const response = await fetch(`${gateway.url}/v1/images/edits`, {
       method: 'POST',
@@ -431,5 +438,27 @@ describe('§28: where sound and pictures go', () => {
     const response = await transcribe(long)
     expect([response.status, node.calls + second.calls]).toEqual([502, before + 1])
     await idle()
+  })
+
+  test('a node that is full says so to the client of a long form, and no other node is counted as tried', async () => {
+    const full: Answer = async (request) => {
+      await request.arrayBuffer()
+      return new Response(null, { status: 429, headers: { 'retry-after': '7' } })
+    }
+    node.answer = full
+    second.answer = full
+    const before = node.calls + second.calls
+    const long = Buffer.concat([
+      Buffer.from(field('model', 'whisper-1') + fileHead),
+      new Uint8Array(MiB),
+      Buffer.from(formEnd),
+    ])
+    const response = await transcribe(long)
+    expect([response.headers.get('retry-after'), ...(await codeOf(response))]).toEqual(['7', 429, 'capacity_exhausted'])
+    expect(node.calls + second.calls).toBe(before + 1)
+    const id = response.headers.get('x-request-id')
+    const record = () => gateway.database.sql`select tries from request_records where request_id = ${id}`
+    await waitFor('the record', async () => (await record()).length === 1)
+    expect([...(await record())]).toEqual([{ tries: 1 }])
   })
 })

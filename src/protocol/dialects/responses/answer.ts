@@ -3,7 +3,7 @@ import type { PublicChoice } from '../../chat/completion.ts'
 import type { TokenUsage } from '../../chat/token-usage.ts'
 import { thoughtOf } from '../messages/answer.ts'
 import type { Echo } from './echo.ts'
-import { calledFunction } from './tools.ts'
+import { type CalledFunction, calledFunction, namespaced } from './tools.ts'
 
 type Json = Readonly<Record<string, unknown>>
 const isObject = (value: unknown): value is Json => typeof value === 'object' && value !== null && !Array.isArray(value)
@@ -17,10 +17,8 @@ export const messageItem = (id: string, status: ItemStatus, content: readonly ob
   ({ id, type: 'message', status, role: 'assistant', content }) as const
 export const reasoningItem = (id: string, status: ItemStatus, content: readonly object[]) =>
   ({ id, type: 'reasoning', status, summary: [], content }) as const
-interface FunctionCall {
+interface FunctionCall extends CalledFunction {
   readonly call_id: string
-  readonly name: string
-  readonly namespace?: string
   readonly arguments: string
 }
 export const callItem = (id: string, status: ItemStatus, call: FunctionCall) =>
@@ -69,6 +67,7 @@ export function responseObject(
 
 function* itemsOf(message: Json, identity: ChunkIdentity, { tools }: Echo, status: ItemStatus): Generator<OutputItem> {
   let index = 0
+  const functions = namespaced(tools)
   const thought = thoughtOf(message)
   if (thought !== '') yield reasoningItem(itemId('rs', identity, index++), status, [thoughtPart(thought)])
   const text = typeof message.content === 'string' ? message.content : message.refusal
@@ -81,7 +80,7 @@ function* itemsOf(message: Json, identity: ChunkIdentity, { tools }: Echo, statu
     const { name, arguments: input } = call.function
     const callId = typeof call.id === 'string' && call.id !== '' ? call.id : id
     const given = typeof input === 'string' ? input : '{}'
-    yield callItem(id, status, { call_id: callId, ...calledFunction(tools, name), arguments: given })
+    yield callItem(id, status, { call_id: callId, ...calledFunction(functions, name), arguments: given })
   }
 }
 

@@ -20,14 +20,14 @@ import {
   thoughtPart,
 } from './answer.ts'
 import type { Echo } from './echo.ts'
-import { calledFunction } from './tools.ts'
+import { type CalledFunction, calledFunction, type Namespaced, namespaced } from './tools.ts'
 
 type Json = Readonly<Record<string, unknown>>
 const isObject = (value: unknown): value is Json => typeof value === 'object' && value !== null && !Array.isArray(value)
 
 const nothing: Accepted = { kind: 'nothing' }
 const failed: Accepted = { kind: 'failed' }
-const noFunction: ReturnType<typeof calledFunction> = { name: '' }
+const noFunction: CalledFunction = { name: '' }
 /** Of text that is kept for the events that repeat it, UTF-16 units: as much as a whole answer may have. */
 const keptUnitsMax = 16 * 1024 * 1024
 /** What an item costs beside its text: a node could else begin items without an end. */
@@ -39,7 +39,7 @@ interface OpenItem {
   readonly id: string
   readonly index: number
   readonly callId: string
-  readonly called: ReturnType<typeof calledFunction>
+  readonly called: CalledFunction
   written: string
 }
 
@@ -55,12 +55,14 @@ export class ResponsesStream extends ChunkReader {
   /** By the node's index. Calls may grow side by side, and end with the answer. */
   private readonly calls = new Map<number, OpenItem>()
   private readonly done: OutputItem[] = []
+  private readonly functions: Namespaced
 
   constructor(
     private readonly identity: ChunkIdentity,
     private readonly echo: Echo,
   ) {
     super()
+    this.functions = namespaced(echo.tools)
   }
 
   accept(data: string): Accepted {
@@ -91,7 +93,11 @@ export class ResponsesStream extends ChunkReader {
     const text = delta.content ?? delta.refusal
     if (typeof text === 'string' && text !== '') out += this.speak('text', text)
     const calls = Array.isArray(delta.tool_calls) ? delta.tool_calls : []
-    for (const [at, call] of calls.entries()) if (isObject(call)) out += this.call(call, at)
+    for (const [at, call] of calls.entries()) {
+      // One chunk may have as many calls as a node can write.
+      if (this.keptUnits > keptUnitsMax) break
+      if (isObject(call)) out += this.call(call, at)
+    }
     return out
   }
 
@@ -122,7 +128,7 @@ export class ResponsesStream extends ChunkReader {
     if (item === undefined) {
       if (typeof name !== 'string') return ''
       out += this.endSpoken('completed')
-      const called = calledFunction(this.echo.tools, name)
+      const called = calledFunction(this.functions, name)
       item = this.open('call', typeof call.id === 'string' ? call.id : '', called)
       this.calls.set(index, item)
       out += this.added(item)

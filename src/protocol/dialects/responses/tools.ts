@@ -1,5 +1,5 @@
 import { Problem } from '../../../errors.ts'
-import type { ResponsesRequest } from '../../wire/inference/responses.ts'
+import { type ResponsesRequest, toolsMax } from '../../wire/inference/responses.ts'
 
 type Json = Readonly<Record<string, unknown>>
 type Tools = NonNullable<ResponsesRequest['tools']>
@@ -11,19 +11,39 @@ const invalid = (param: string, detail: string) =>
 /** A chat knows no namespaces: there the function's name begins with that of its namespace. */
 export const joinedName = (namespace: string, name: string) => `${namespace}__${name}`
 
-/** What a response calls a function that a node has called by its name in the chat. */
-export function calledFunction(tools: Tools, called: string): { readonly name: string; readonly namespace?: string } {
+/** Of what a namespace says of itself, a copy goes into each of its functions: UTF-16 units of all copies. */
+const copiedUnitsMax = 1024 * 1024
+
+export interface CalledFunction {
+  readonly name: string
+  readonly namespace?: string
+}
+/** Functions of namespaces by their names in the chat. */
+export type Namespaced = ReadonlyMap<string, CalledFunction>
+const noNamespaces: Namespaced = new Map()
+
+const isNamespace = ({ type }: Json) => type === 'namespace'
+
+/** A function that stands in no namespace keeps its name, also where a joined one is the same. */
+export function namespaced(tools: Tools): Namespaced {
   const declared: readonly Json[] = tools
-  if (declared.some(({ type, name }) => type === 'function' && name === called)) return { name: called }
-  for (const { type, name: namespace, tools: inner } of declared) {
-    if (type !== 'namespace' || typeof namespace !== 'string' || !Array.isArray(inner)) continue
+  if (!declared.some(isNamespace)) return noNamespaces
+  const found = new Map<string, CalledFunction>()
+  for (const { name: namespace, tools: inner } of declared.filter(isNamespace)) {
+    if (typeof namespace !== 'string' || !Array.isArray(inner)) continue
     for (const tool of inner) {
       if (!isObject(tool) || typeof tool.name !== 'string') continue
-      if (joinedName(namespace, tool.name) === called) return { name: tool.name, namespace }
+      const joined = joinedName(namespace, tool.name)
+      if (!found.has(joined)) found.set(joined, { name: tool.name, namespace })
     }
   }
-  return { name: called }
+  for (const { type, name } of declared) if (type === 'function' && typeof name === 'string') found.delete(name)
+  return found
 }
+
+/** What a response calls a function that a node has called by its name in the chat. */
+export const calledFunction = (functions: Namespaced, called: string): CalledFunction =>
+  functions.get(called) ?? { name: called }
 
 function functionOf(tool: Json, at: string): Json & { readonly name: string } {
   const { type, name, description, parameters, strict } = tool
@@ -47,11 +67,28 @@ function* spaced({ name: namespace, description: about, tools }: Json, at: strin
   }
 }
 
+const unitsOf = (text: unknown) => (typeof text === 'string' ? text.length : 0)
+
+/** Before a copy is made. */
+function refuseMany(tools: readonly Json[]): void {
+  let functions = 0
+  let copiedUnits = 0
+  for (const { type, name, description, tools: inner } of tools) {
+    const count = type === 'namespace' && Array.isArray(inner) ? inner.length : 1
+    functions += count
+    if (type === 'namespace') copiedUnits += count * (unitsOf(name) + unitsOf(description))
+  }
+  if (functions > toolsMax) throw invalid('tools', `at most ${toolsMax} functions, those in namespaces too`)
+  if (copiedUnits > copiedUnitsMax) throw invalid('tools', 'namespaces say too much to repeat it with each function')
+}
+
 /** The functions of a chat. Throws a `Problem` for tools that only OpenAI's servers run. */
 export function chatTools(tools: Tools): readonly Json[] {
-  const functions = (tools as readonly Json[]).flatMap((tool, index) => {
+  const declared: readonly Json[] = tools
+  refuseMany(declared)
+  const functions = declared.flatMap((tool, index) => {
     const at = `tools[${index}]`
-    return tool.type === 'namespace' ? [...spaced(tool, at)] : [functionOf(tool, at)]
+    return isNamespace(tool) ? [...spaced(tool, at)] : [functionOf(tool, at)]
   })
   return functions.map((known) => ({ type: 'function', function: known }))
 }

@@ -14,6 +14,7 @@ export const CompletionRequest = Type.Object(
     ]),
     suffix: Type.Optional(Type.Union([Type.String(), Type.Null()])),
     max_tokens: Type.Optional(tokens),
+    max_completion_tokens: Type.Optional(tokens),
     temperature: Type.Optional(Type.Union([Type.Number({ minimum: 0, maximum: 2 }), Type.Null()])),
     stream: Type.Optional(Type.Union([Type.Boolean(), Type.Null()])),
     stream_options: Type.Optional(Type.Union([Type.Object({}, { additionalProperties: true }), Type.Null()])),

@@ -1,7 +1,8 @@
 import { type Static, type TSchema, Type } from '@sinclair/typebox'
 import { ChatRouting, messagesMax } from './chat.ts'
 
-const toolsMax = 1_024
+/** Of one request, those in namespaces counted one by one. */
+export const toolsMax = 1_024
 const open = { additionalProperties: true } as const
 const orNull = <S extends TSchema>(schema: S) => Type.Optional(Type.Union([schema, Type.Null()]))
 /** What an item of its type must have is said where it is translated. */
