@@ -47,6 +47,8 @@ export class Supervisor {
   private leader = 0
   private stopping = false
   private replacing: Promise<void> | null = null
+  /** All that run, also those that leave. */
+  private readonly running = new Set<Child>()
   /** What is to take a place, and does not serve yet. */
   private fresh: Child | null = null
   private again = false
@@ -152,7 +154,18 @@ export class Supervisor {
   }
 
   private spawn(index: number, leads: boolean): Child {
-    return new Child(this.assignment(index, leads), this.options.env, (text) => process.stderr.write(text))
+    const child = new Child(this.assignment(index, leads), this.options.env, (text) => process.stderr.write(text))
+    this.running.add(child)
+    void child.exited.then(() => this.running.delete(child))
+    return child
+  }
+
+  /** The first that nobody has: other gateways still ask a process that leaves for its nodes. */
+  private freePeerPort(): number {
+    const taken = new Set([...this.running].map(({ assignment }) => assignment.peer_port))
+    let at = 0
+    while (taken.has(at)) at++
+    return at
   }
 
   private assignment(index: number, leads: boolean): Assignment {
@@ -160,6 +173,7 @@ export class Supervisor {
     return {
       index,
       port: this.port,
+      peer_port: this.freePeerPort(),
       database_url: url,
       peppers: [...keys.peppers],
       secrets_keys: [...keys.secretsKeys],

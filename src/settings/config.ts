@@ -136,7 +136,7 @@ function processFaults({ SVC_PROCESSES: text, SVC_PEER_URL: url, SVC_PORT }: Set
   if (!several) return []
   const port = Number(new URL(url).port)
   const tooHigh = port + processesMax > portMax
-  return port === 0 || tooHigh || (SVC_PORT >= port && SVC_PORT < port + processesMax)
+  return port === 0 || tooHigh || (SVC_PORT >= port && SVC_PORT <= port + processesMax)
     ? [
         `SVC_PEER_URL must name a port with ${processesMax} free ones behind it, and not SVC_PORT, where SVC_PROCESSES is more than 1`,
       ]

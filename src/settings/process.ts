@@ -54,7 +54,7 @@ export const processSettings = {
     kind: 'text',
     default: null,
     meaning:
-      'URL by which other gateways reach this one (`http://10.0.0.2:7070`), to send requests to nodes that dialled in here. With several processes it needs a port other than `SVC_PORT`, and each process takes the next one.',
+      'URL by which other gateways reach this one (`http://10.0.0.2:7070`), to send requests to nodes that dialled in here. With several processes it needs a port other than `SVC_PORT`, and each process takes one from there on; one more is taken while processes are replaced.',
   },
   SVC_TRUSTED_PROXIES: {
     kind: 'list',
