@@ -1,5 +1,5 @@
 import { detectRuntime } from '../runtimes/registry.ts'
-import type { ProbeFetch, RuntimeModule } from '../runtimes/runtime.ts'
+import type { ProbeFetch, RuntimeModule, RuntimeStatus } from '../runtimes/runtime.ts'
 import type { NodeTransport } from '../transport/transport.ts'
 import type { Probe } from './node-watch.ts'
 
@@ -19,6 +19,7 @@ export function probeFetch(transport: NodeTransport, signal: AbortSignal): Probe
 export function createRuntimeProbe(transport: NodeTransport, modules: readonly RuntimeModule[]): Probe {
   let module: RuntimeModule | null = null
   let before: RuntimeModule | null = null
+  let said: RuntimeStatus | null = null
   return async (bounded) => {
     try {
       // A server that only returns errors keeps its last known kind.
@@ -26,11 +27,13 @@ export function createRuntimeProbe(transport: NodeTransport, modules: readonly R
       const known = module
       if (known === null) return { kind: 'failed', code: 'unknown_runtime' }
       before = known
-      const status = await bounded((signal) => known.probe(probeFetch(transport, signal)))
+      const status = await bounded((signal) => known.probe(probeFetch(transport, signal), said))
+      said = status
       return { kind: 'answered', reports: [{ label: '', status }] }
     } catch (error) {
       // Another server may be at the address when it answers again.
       module = null
+      said = null
       throw error
     }
   }

@@ -1,5 +1,6 @@
 import { modelIdPattern } from '../ids.ts'
 import { foreignJson } from '../protocol/json/foreign-json.ts'
+import { cacheTokensMax } from '../protocol/wire/nodes/agent.ts'
 import type { ProbeFetch, RuntimeModel } from './runtime.ts'
 
 /**
@@ -39,6 +40,12 @@ export function textOf(value: unknown): string | null {
 /** A whole number of at least 1, such as a context length or a number of slots. */
 export function countOf(value: unknown): number | null {
   return typeof value === 'number' && Number.isSafeInteger(value) && value > 0 ? value : null
+}
+
+/** What a server says of its cache; null: nothing that can be. */
+export function cacheTokensOf(places: number | null, tokensEach: number | null): number | null {
+  if (places === null || tokensEach === null) return null
+  return places * tokensEach <= cacheTokensMax ? places * tokensEach : null
 }
 
 /** The `data` of an OpenAI model list. null if the answer is not one. */

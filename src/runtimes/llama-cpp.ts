@@ -1,5 +1,16 @@
 import type { ChatRequest } from '../protocol/wire/inference/chat.ts'
-import { type Answer, ask, believable, countOf, type Fields, fieldsOf, listOf, modelListOf, textOf } from './answers.ts'
+import {
+  type Answer,
+  ask,
+  believable,
+  cacheTokensOf,
+  countOf,
+  type Fields,
+  fieldsOf,
+  listOf,
+  modelListOf,
+  textOf,
+} from './answers.ts'
 import { modalityByName } from './modality.ts'
 import { llamaCppLoads } from './model-loads.ts'
 import { jinaDialect, ranks } from './rerank.ts'
@@ -71,6 +82,7 @@ async function singleStatus(get: ProbeFetch, list: readonly Fields[], props: Fie
       // A sleeping server loads its model again when a request comes.
       ready: true,
       loaded: !sleeping,
+      cacheTokens: cacheTokensOf(slotsTotal, contextLength),
     }
     return workOf(model, false, false)
   })

@@ -24,6 +24,8 @@ export interface RuntimeModel {
   readonly ready: boolean
   /** True if the model is already in memory. null if the server does not say. */
   readonly loaded: boolean | null
+  /** Tokens of prompts that its server's cache holds; null: the server was asked and does not say. Absent: nobody asked. */
+  readonly cacheTokens?: number | null
   /** Unix ms since when it is being loaded. Absent or null: it is not, or the server does not say. */
   readonly loadingSinceMs?: number | null
   /** What it takes of the memory of its computer, where a file of its owner says so. */
@@ -72,8 +74,11 @@ export interface RuntimeModule {
   readonly ports: readonly number[]
   /** True when the server behind `get` is of this kind. Throws only what `get` throws (the server did not answer). */
   detect(get: ProbeFetch): Promise<boolean>
-  /** Never runs a completion and never loads a model. Throws only what `get` throws. */
-  probe(get: ProbeFetch): Promise<RuntimeStatus>
+  /**
+   * Never runs a completion and never loads a model. Throws only what `get` throws. `before`: its last answer since the
+   * server came up, so that what does not change is asked once; null: this is the first.
+   */
+  probe(get: ProbeFetch, before?: RuntimeStatus | null): Promise<RuntimeStatus>
   /**
    * Its server hears late that the client of a whole answer has left, and keeps the slot until then: such an answer is
    * asked for as a stream. False for a request whose stream does not carry all that its whole answer does.

@@ -3,6 +3,7 @@ import { readdirSync } from 'node:fs'
 import type { RuntimeKind } from '../../src/protocol/wire/nodes/node.ts'
 import { detectRuntime, runtimeModules } from '../../src/runtimes/registry.ts'
 import type { RuntimeStatus } from '../../src/runtimes/runtime.ts'
+import { vllm } from '../../src/runtimes/vllm.ts'
 import { replay } from './replayed-server.ts'
 
 const model = (id: string, contextLength: number | null, ready: boolean, loaded: boolean | null) => ({
@@ -25,6 +26,11 @@ const embedder = (id: string, contextLength: number | null, ready: boolean, load
   ...model(id, contextLength, ready, loaded),
   modality: 'embedding' as const,
 })
+const cached = <M extends object>(of: M, cacheTokens: number | null) => ({ ...of, cacheTokens })
+const llamaAndAdapter = (cacheTokens: number | null) => [
+  cached(model('meta-llama/Llama-3.1-8B-Instruct', 4_096, true, true), cacheTokens),
+  cached(model('sql-lora-v3', null, true, true), cacheTokens),
+]
 const silent = { slotsTotal: null, slotsFree: null, queueDepth: null }
 const llama31 = 'Meta-Llama-3.1-8B-Instruct-Q4_K_M'
 
@@ -32,7 +38,7 @@ const cases: Readonly<Record<string, RuntimeStatus>> = {
   'llama-cpp-ready': {
     kind: 'llama.cpp',
     state: 'ready',
-    models: [model('unsloth/Qwen3.6-35B-A3B-GGUF', 65_536, true, true)],
+    models: [cached(model('unsloth/Qwen3.6-35B-A3B-GGUF', 65_536, true, true), 4 * 65_536)],
     slotsTotal: 4,
     slotsFree: 3,
     queueDepth: null,
@@ -40,7 +46,7 @@ const cases: Readonly<Record<string, RuntimeStatus>> = {
   'llama-cpp-path-id': {
     kind: 'llama.cpp',
     state: 'ready',
-    models: [model(llama31, 1_024, true, true)],
+    models: [cached(model(llama31, 1_024, true, true), 1_024)],
     slotsTotal: 1,
     slotsFree: null,
     queueDepth: null,
@@ -49,7 +55,7 @@ const cases: Readonly<Record<string, RuntimeStatus>> = {
   'llama-cpp-no-slot': {
     kind: 'llama.cpp',
     state: 'ready',
-    models: [model(llama31, 65_536, true, true)],
+    models: [cached(model(llama31, 65_536, true, true), 2 * 65_536)],
     slotsTotal: 2,
     slotsFree: 0,
     queueDepth: null,
@@ -57,7 +63,7 @@ const cases: Readonly<Record<string, RuntimeStatus>> = {
   'llama-cpp-metrics': {
     kind: 'llama.cpp',
     state: 'ready',
-    models: [model(llama31, 65_536, true, true)],
+    models: [cached(model(llama31, 65_536, true, true), 2 * 65_536)],
     slotsTotal: 2,
     slotsFree: 0,
     queueDepth: 3,
@@ -65,7 +71,7 @@ const cases: Readonly<Record<string, RuntimeStatus>> = {
   'llama-cpp-sleeping': {
     kind: 'llama.cpp',
     state: 'ready',
-    models: [model(llama31, 4_096, true, false)],
+    models: [cached(model(llama31, 4_096, true, false), 2 * 4_096)],
     slotsTotal: 2,
     slotsFree: 2,
     queueDepth: 0,
@@ -86,7 +92,7 @@ const cases: Readonly<Record<string, RuntimeStatus>> = {
   'llama-cpp-reranker': {
     kind: 'llama.cpp',
     state: 'ready',
-    models: [ranker('bge-reranker-v2-m3-Q8_0', 1_024, 'logit')],
+    models: [cached(ranker('bge-reranker-v2-m3-Q8_0', 1_024, 'logit'), 1_024)],
     slotsTotal: 1,
     slotsFree: null,
     queueDepth: null,
@@ -116,7 +122,7 @@ const cases: Readonly<Record<string, RuntimeStatus>> = {
   'vllm-all-routes': {
     kind: 'vllm',
     state: 'ready',
-    models: [model('meta-llama/Llama-3.1-8B-Instruct', 4_096, true, true), model('sql-lora-v3', null, true, true)],
+    models: llamaAndAdapter(null),
     ...silent,
   },
   'tei-ready': {
@@ -147,7 +153,7 @@ const cases: Readonly<Record<string, RuntimeStatus>> = {
   'vllm-ready': {
     kind: 'vllm',
     state: 'ready',
-    models: [model('meta-llama/Llama-3.1-8B-Instruct', 4_096, true, true), model('sql-lora-v3', null, true, true)],
+    models: llamaAndAdapter(573 * 16),
     ...silent,
   },
   'vllm-engine-dead': { kind: 'vllm', state: 'down', models: [], ...silent },
@@ -296,6 +302,48 @@ test('§22: a sleeping llama.cpp is not woken: neither its slots nor a completio
     await (await detectRuntime(get))?.probe(get)
     expect([...new Set(asked)].toSorted()).toEqual(['/health', '/props', '/v1/models'])
   }))
+
+test('§29: vLLM is asked for the size of its cache once, whether it says it or not', async () => {
+  for (const [name, tokens] of [
+    ['vllm-ready', 573 * 16],
+    ['vllm-all-routes', null],
+  ] as const) {
+    await replay(name, async ({ get, asked }) => {
+      const module = await detectRuntime(get)
+      const first = await module?.probe(get, null)
+      const second = await module?.probe(get, first)
+      expect(second?.models.map(({ cacheTokens }) => cacheTokens)).toEqual([tokens, tokens])
+      expect(asked.filter((path) => path === '/metrics')).toHaveLength(1)
+    })
+  }
+})
+
+test('§22: what a server says of its cache is believed where it can be, and keeps no model from serving', async () => {
+  const line = (labels: string) => `vllm:cache_config_info{${labels}} 1.0`
+  const told = async (metrics: () => Promise<Response>) =>
+    replay('vllm-ready', async ({ get }) => {
+      const status = await vllm.probe((path) => (path === '/metrics' ? metrics() : get(path)), null)
+      return status.models.map(({ ready, cacheTokens }) => [ready, cacheTokens])
+    })
+  const as = (tokens: number | null) => [
+    [true, tokens],
+    [true, tokens],
+  ]
+  for (const [labels, tokens] of [
+    ['block_size="16",num_gpu_blocks="10"', 160],
+    ['mamba_block_size="32",num_gpu_blocks_override="7",block_size="16",num_gpu_blocks="10"', 160],
+    ['block_size="16",num_gpu_blocks="None"', null],
+    ['block_size="16",num_gpu_blocks="0"', null],
+    ['block_size="16",num_gpu_blocks="-3"', null],
+    ['block_size="999999999999",num_gpu_blocks="999999999999"', null],
+    ['block_size="16"', null],
+  ] as const)
+    expect([labels, await told(async () => new Response(line(labels)))]).toEqual([labels, as(tokens)])
+  expect(await told(async () => new Response(line('block_size="16",num_gpu_blocks="10"'), { status: 401 }))).toEqual(
+    as(null),
+  )
+  expect(await told(() => Promise.reject(new Error('longer than a poll may be')))).toEqual(as(null))
+})
 
 test('§22: at most 1,000 models of one server are believed', async () => {
   const data = Array.from({ length: 5_000 }, (_, at) => ({ id: `m-${at}` }))

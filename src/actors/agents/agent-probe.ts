@@ -59,6 +59,7 @@ function reportOf(runtime: AgentRuntime, sentAtMs: number): RuntimeReport {
     contextLength: model.context_length,
     ready: model.ready,
     loaded: model.loaded,
+    ...(model.cache_tokens === undefined ? {} : { cacheTokens: model.cache_tokens }),
     ...servedModel(model, sentAtMs),
   }))
   return {

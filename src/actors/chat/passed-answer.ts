@@ -136,7 +136,14 @@ class Passing implements BodySink, Ticking {
     const gone = attempt.cause === 'client_gone'
     if (code === null && !gone) {
       const durationMs = performance.now() - attempt.startedMs
-      attempt.release({ kind: 'ok', ttftMs: null, durationMs, completionTokens: 0, cachedTokens: null })
+      attempt.release({
+        kind: 'ok',
+        ttftMs: null,
+        durationMs,
+        promptTokens: 0,
+        completionTokens: 0,
+        cachedTokens: null,
+      })
     } else attempt.release({ kind: 'neutral' })
     attempt.span?.endCall({ model: attempt.route.modelId, usage, finishReasons: [] }, null)
     exchange.record(

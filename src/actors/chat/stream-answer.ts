@@ -21,6 +21,7 @@ function release(
       kind: 'ok',
       ttftMs: (firstContentMs ?? nowMs) - attempt.startedMs,
       durationMs: nowMs - attempt.startedMs,
+      promptTokens: usage.prompt_tokens,
       completionTokens: usage.completion_tokens,
       cachedTokens,
     })

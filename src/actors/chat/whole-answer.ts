@@ -91,6 +91,7 @@ function concluded(
     kind: 'ok',
     ttftMs: firstContentMs === null ? null : firstContentMs - attempt.startedMs,
     durationMs: performance.now() - attempt.startedMs,
+    promptTokens: usage.prompt_tokens,
     completionTokens: usage.completion_tokens,
     cachedTokens: completion.cachedTokens,
   })

@@ -22,11 +22,18 @@ export interface PlacedCall {
   readonly timed: boolean
 }
 
+interface HeardProfile {
+  readonly profileId: string
+  readonly upstreamModelId: string
+  readonly model: { readonly cacheTokens?: number | null } | null
+}
+
 /** What a good answer says of reading its prompt. */
 export interface GoodAnswer {
   /** null: nobody saw the first content. */
   readonly ttftMs: number | null
   readonly durationMs: number
+  readonly promptTokens: number
   readonly completionTokens: number
   /** Of the prompt, as the runtime found them in its cache; null: it does not say. */
   readonly cachedTokens: number | null
@@ -60,6 +67,19 @@ export class PlacedCalls {
     } else if (work.readMs === null) firstTokenSeen(reading, work, atMs)
   }
 
+  /** A node was polled: what its models' servers say of their caches. Models that nobody has asked need no view. */
+  heard(
+    profiles: Iterable<HeardProfile>,
+    emptied: readonly string[],
+    publicIdOf: (upstreamModelId: string) => string,
+  ): void {
+    this.forget(emptied)
+    for (const { profileId, upstreamModelId, model } of profiles) {
+      const tokens = model?.cacheTokens ?? null
+      if (tokens !== null) this.caches.known(publicIdOf(upstreamModelId))?.told(profileId, tokens)
+    }
+  }
+
   /** Their caches are empty. */
   forget(profileIds: readonly string[]): void {
     for (const profileId of profileIds) this.caches.forget(profileId)
@@ -77,11 +97,17 @@ export class PlacedCalls {
     if (work === null) return
     workEnded(reading, work, timed, now)
     if (answer === null) return
-    const { cachedTokens, completionTokens } = answer
-    const cachedUnits = cachedTokens === null ? null : cachedTokens * unitsPerToken
+    const { completionTokens } = answer
+    const cachedUnits = cachedUnitsOf(work.prompt, answer)
     learnReading(reading, work, cachedUnits)
     const view = this.caches.of(modelId)
     view.answered(profileId, work.prompt, completionTokens * unitsPerToken)
     if (cachedUnits !== null) view.corrected(profileId, work.matchedBlocks, cachedUnits)
   }
+}
+
+/** By its share of the prompt: how many units a token has depends on the language and on the model. */
+function cachedUnitsOf({ units }: Prompt, { cachedTokens, promptTokens }: GoodAnswer): number | null {
+  if (cachedTokens === null || promptTokens <= 0) return null
+  return units * Math.min(1, cachedTokens / promptTokens)
 }

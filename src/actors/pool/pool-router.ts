@@ -258,7 +258,7 @@ export class PoolRouter implements Router {
     const at = Date.now()
     if (result.kind === 'answered') {
       const { changed, modelsReady, emptied } = node.heard(result.reports, at)
-      this.placed.forget(emptied)
+      this.placed.heard(node.profiles(), emptied, (id) => publicIdOf(this.catalogue, id))
       node.forgetOldError(at)
       forgetSlowness(node.profiles(), this.catalogue, this.current)
       const { version } = this.current

@@ -6,6 +6,8 @@ export const unitsPerToken = 4
 const capacityFactor = 2
 /** Tokens of the cache of a runtime that does not say how many it holds. */
 const capacityTokensAssumed = 262_144
+/** Blocks to which corrections shrink a cache at most whose runtime does not say how many it holds. */
+export const capacityBlocksLeast = 32
 /** Blocks known of one cache at most, whatever a runtime says of itself or the corrections come to. */
 export const capacityBlocksMax = 16_384
 /** A runtime that had less than thought has a smaller cache than thought; one that had it all may have a larger one. */
@@ -39,8 +41,8 @@ interface Seat {
   size: number
   /** Blocks; not rounded, so that small corrections add up. */
   capacity: number
-  /** As the runtime says; it never shrinks below. */
-  least: number
+  /** As the runtime says; it never shrinks below. null: the runtime does not say. */
+  said: number | null
   evicted: number
 }
 
@@ -147,9 +149,8 @@ export class CacheView {
   told(profileId: string, tokens: number): void {
     const seat = this.seatOf(profileId)
     const said = blocksOfTokens(tokens)
-    const least = Math.min(said, capacityBlocksMax)
-    if (seat.least === least) return
-    seat.least = least
+    if (seat.said === said) return
+    seat.said = said
     seat.capacity = Math.min(capacityFactor * said, capacityBlocksMax)
     while (seat.size > Math.floor(seat.capacity)) this.evictOldest(seat)
   }
@@ -161,7 +162,7 @@ export class CacheView {
     // A block that is cut by the cache's own grid is no miss.
     const less = cachedUnits < (matchedBlocks - 1) * blockUnits
     const capacity = seat.capacity * (less ? shrink : grow)
-    seat.capacity = Math.min(Math.max(capacity, seat.least), capacityBlocksMax)
+    seat.capacity = Math.min(Math.max(capacity, seat.said ?? capacityBlocksLeast), capacityBlocksMax)
   }
 
   /** The cache is empty: its server has started anew, its model was unloaded, or the profile is gone. */
@@ -177,8 +178,8 @@ export class CacheView {
     const known = this.seats.get(profileId)
     if (known !== undefined) return known
     const number = this.freeSeats.pop() ?? this.seats.size
-    const least = blocksOfTokens(capacityTokensAssumed)
-    const seat = { number, oldest: null, newest: null, size: 0, capacity: least, least, evicted: 0 }
+    const capacity = blocksOfTokens(capacityTokensAssumed)
+    const seat = { number, oldest: null, newest: null, size: 0, capacity, said: null, evicted: 0 }
     this.seats.set(profileId, seat)
     return seat
   }

@@ -195,6 +195,7 @@ export function agentRuntime(runtime: LocalRuntime, stopping: boolean): AgentRun
       ready: model.ready && !stopping,
       loaded: model.loaded,
       context_length: model.contextLength,
+      ...(model.cacheTokens == null ? {} : { cache_tokens: model.cacheTokens }),
       ...(model.serverState === undefined ? {} : servedModel(model)),
     })),
     slots_total: runtime.slotsTotal,

@@ -49,6 +49,7 @@ export class ServerRuntime implements LocalRuntime {
       {
         id: model.id,
         contextLength: this.known?.models[0]?.contextLength ?? this.contextBefore,
+        cacheTokens: this.known?.models[0]?.cacheTokens ?? null,
         ready: state !== 'failed',
         // One that drains is about to leave: who comes now waits for it as for a cold one.
         loaded: takesCalls(state),

@@ -7,7 +7,9 @@ import * as pool from '../../../src/db/queries/pool/pool.ts'
 import { type FakeNode, type FakeNodeOptions, startFakeNode } from '../../../src/fake-node/fake-node.ts'
 import type { NodeId } from '../../../src/ids.ts'
 import { createLog } from '../../../src/log.ts'
+import { blockUnits } from '../../../src/machines/placement/blocks.ts'
 import { noMatches } from '../../../src/machines/placement/cache-view.ts'
+import type { Work } from '../../../src/machines/placement/reading.ts'
 import { mergePolicies } from '../../../src/machines/rules/model-policy.ts'
 import { type Placement, place } from '../../../src/machines/rules/placement.ts'
 import type { NodeState, Route } from '../../../src/machines/rules/routing.ts'
@@ -171,6 +173,7 @@ const ok = (ttftMs: number): CallOutcome => ({
   kind: 'ok',
   ttftMs,
   durationMs: ttftMs + 1_000,
+  promptTokens: 100,
   completionTokens: 50,
   cachedTokens: null,
 })
@@ -483,6 +486,49 @@ test('§29: a call that ended with its first chunk takes nothing from the backlo
   expect(route.load.reading.unseenMs).toBe(100)
   router.release(route, open, { kind: 'neutral' })
   expect(route.load.reading.unseenMs).toBe(0)
+})
+
+describe('§29 what a cache holds', () => {
+  const long = { units: 200 * blockUnits, blocks: Array.from({ length: 200 }, (_, at) => at + 1), first: 1 }
+  const work = (matchedBlocks: number): Work => ({
+    ...{ atMs: Date.now(), ownMs: 100, unreadUnits: 0, matchedBlocks, atOnce: true, prompt: long, readMs: null },
+  })
+  const longCall = (matchedBlocks: number): InFlightCall => ({
+    work: work(matchedBlocks),
+    timed: true,
+    nodeLost: () => {},
+  })
+
+  test('§29: what its server says of its cache, a poll later no more is thought to be in it', async () => {
+    const { nodeId } = await register(fakeNode({ speaks: 'llama.cpp', slots: 2, contextLength: 6_400 }))
+    const { router } = await startRouter()
+    const route = routeFor(router)
+    const inFlight = longCall(0)
+    router.claim(route, inFlight)
+    const view = router.caches.of(route.modelId)
+    expect(view.match(long).unitsOf(route.profileId)).toBe(200 * blockUnits)
+    // The first poll may be just ending.
+    await router.pollNow(nodeId)
+    await router.pollNow(nodeId)
+    expect(view.capacityOf(route.profileId)).toBe(100)
+    expect(view.match(long).unitsOf(route.profileId)).toBe(100 * blockUnits)
+    expect(view.evictedFrom(route.profileId)).toBe(100)
+    router.release(route, inFlight, { kind: 'neutral' })
+  })
+
+  test('§29: what a server found in its cache is a share of the prompt, however many letters its tokens have', async () => {
+    await register(fakeNode())
+    const { router } = await startRouter()
+    const route = routeFor(router)
+    const capacityAfter = (cachedTokens: number) => {
+      const inFlight = longCall(150)
+      router.claim(route, inFlight)
+      router.release(route, inFlight, { ...ok(5), promptTokens: 30_000, cachedTokens } as CallOutcome)
+      return router.caches.of(route.modelId).capacityOf(route.profileId)
+    }
+    expect(capacityAfter(22_500)).toBe(1_044)
+    expect(capacityAfter(15_000)).toBe(940)
+  })
 })
 
 test('§9: the last measured call is kept, with its rate, and survives a restart', async () => {

@@ -8,7 +8,7 @@ import {
   type Prompt,
   promptOf,
 } from '../../../src/machines/placement/blocks.ts'
-import { CacheView, sessionsMax } from '../../../src/machines/placement/cache-view.ts'
+import { CacheView, capacityBlocksLeast, sessionsMax } from '../../../src/machines/placement/cache-view.ts'
 import { cheapest } from '../../../src/machines/placement/cost.ts'
 import { newReading } from '../../../src/machines/placement/reading.ts'
 import { route } from '../rules/routes.ts'
@@ -126,6 +126,35 @@ describe('§29 view of the caches', () => {
     expect(view.capacityOf('a')).toBe(183)
     for (let i = 0; i < 50; i++) view.corrected('a', 8, 0)
     expect(view.capacityOf('a')).toBe(100)
+  })
+
+  test('a runtime that does not say how much it holds and had less than thought is thought smaller and smaller', () => {
+    const view = new CacheView()
+    view.record('a', of(1))
+    expect(view.capacityOf('a')).toBe(1_024)
+    for (let i = 0; i < 20; i++) view.corrected('a', 8, 0)
+    expect(view.capacityOf('a')).toBe(124)
+    const long = of(...Array.from({ length: 200 }, (_, at) => at + 1))
+    view.record('a', long)
+    expect(view.match(long).unitsOf('a')).toBe(124 * blockUnits)
+    for (let i = 0; i < 100; i++) view.corrected('a', 8, 0)
+    expect(view.capacityOf('a')).toBe(capacityBlocksLeast)
+    view.corrected('a', 8, 8 * blockUnits)
+    for (let i = 0; i < 3; i++) view.corrected('a', 8, 8 * blockUnits)
+    expect(view.capacityOf('a')).toBeGreaterThan(capacityBlocksLeast)
+  })
+
+  test('what a runtime says later counts from then on, and once', () => {
+    const view = new CacheView()
+    const long = of(...Array.from({ length: 200 }, (_, at) => at + 1))
+    view.record('a', long)
+    view.told('a', 12_800)
+    expect(view.match(long).unitsOf('a')).toBe(100 * blockUnits)
+    view.corrected('a', 8, 0)
+    view.told('a', 12_800)
+    expect(view.capacityOf('a')).toBe(90)
+    view.told('a', 262_144)
+    expect(view.capacityOf('a')).toBe(2_048)
   })
 
   test('a cache that is gone is forgotten, and its seat used again', () => {

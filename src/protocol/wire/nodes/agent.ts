@@ -13,6 +13,8 @@ export const nodeModelsPath = `/${brand}/v1/models`
 export const runtimesMax = 64
 export const modelsPerRuntimeMax = 1_000
 export const transportKeysMax = 3
+/** More than any computer holds. */
+export const cacheTokensMax = 2 ** 40
 
 const keyText = Type.String({ pattern: '^[A-Za-z0-9_-]{43}$', description: '32 bytes, base64url' })
 const signature = Type.String({ pattern: '^[A-Za-z0-9_-]{86}={0,2}$', description: 'Ed25519, base64url' })
@@ -106,6 +108,13 @@ export const AgentModel = Type.Object(
     ready: Type.Boolean({ description: 'The model can answer now, perhaps after loading' }),
     loaded: nullable(Type.Boolean()),
     context_length: nullableInteger,
+    cache_tokens: Type.Optional(
+      Type.Integer({
+        minimum: 1,
+        maximum: cacheTokensMax,
+        description: "Tokens of prompts that its server's cache holds",
+      }),
+    ),
     loading_since: Type.Optional(nullable(instant)),
     memory_mb: Type.Optional(Type.Integer({ minimum: 1, description: 'What it takes of the memory of its computer' })),
     evicts: Type.Optional(Type.Boolean({ description: 'To load it, another model would have to leave memory' })),

@@ -1,0 +1,69 @@
+import { afterEach, expect, test } from 'bun:test'
+import { createAgentProbe } from '../../../src/actors/agents/agent-probe.ts'
+import { startFakeNode } from '../../../src/fake-node/fake-node.ts'
+import { newId } from '../../../src/ids.ts'
+import { agentRuntime, runtimeTimes, WatchedRuntime } from '../../../src/node/runtimes/local-runtime.ts'
+import type { Bounded } from '../../../src/polling/node-watch.ts'
+import { verifyKey } from '../../../src/protocol/signing/ed25519.ts'
+import { statusMessage } from '../../../src/protocol/signing/signatures.ts'
+import { type AgentRuntime, cacheTokensMax } from '../../../src/protocol/wire/nodes/agent.ts'
+import { isoTime } from '../../../src/time.ts'
+import { createDirectTransport } from '../../../src/transport/direct.ts'
+import { newIdentity } from '../../support/nodes/enrolling.ts'
+
+const cleanups: (() => unknown)[] = []
+afterEach(async () => {
+  for (const clean of cleanups.splice(0).reverse()) await clean()
+})
+
+const bounded: Bounded = (work) => work(new AbortController().signal)
+
+/** What a gateway makes of an agent that says so of its runtimes. */
+async function heard(runtimes: readonly AgentRuntime[]) {
+  const [identity, nodeId] = [newIdentity(), newId('node')]
+  const server = Bun.serve({
+    port: 0,
+    hostname: '127.0.0.1',
+    fetch: ({ headers }) => {
+      const status = { node_id: nodeId, sent_at: isoTime(Date.now()), runtimes, transport_keys: [] }
+      const message = statusMessage(nodeId, headers.get('x-svc-status-nonce') ?? '', status)
+      return Response.json({ ...status, signature_ed25519: identity.sign(message) })
+    },
+  })
+  cleanups.push(() => server.stop(true))
+  const url = `http://127.0.0.1:${server.port}`
+  const transport = createDirectTransport({ url, apiKey: null, connectTimeoutMs: 5_000 })
+  cleanups.push(() => transport.close())
+  const key = verifyKey(identity.publicKey)
+  if (key === null) throw new Error('its own key')
+  const result = await createAgentProbe({ transport, nodeId, identity: key, published: () => {} })(bounded)
+  return result.kind === 'answered' ? result.reports.map(({ status }) => status.models[0]?.cacheTokens) : result.code
+}
+
+test('§29: the gateway hears through the agent how many tokens the cache of its model server holds', async () => {
+  const node = startFakeNode({ speaks: 'llama.cpp', slots: 3, contextLength: 4_096 })
+  cleanups.push(() => node.stop())
+  const { url } = node
+  const options = { runtimeId: newId('rt'), url, apiKey: null, times: runtimeTimes, onChange: () => {} }
+  const runtime = new WatchedRuntime(options)
+  cleanups.push(() => runtime.stop())
+  await runtime.poll()
+  expect(await heard([agentRuntime(runtime, false)])).toEqual([3 * 4_096])
+})
+
+test('§22: an agent that knows no size says none, and one that says an impossible one is not believed', async () => {
+  const model = { id: 'm', modality: 'chat' as const, ready: true, loaded: true, context_length: null }
+  const shown = (more: object): AgentRuntime => ({
+    runtime_id: newId('rt'),
+    kind: 'vllm',
+    state: 'ready',
+    models: [{ ...model, ...more }],
+    slots_total: null,
+    slots_free: null,
+    queue_depth: null,
+  })
+  expect(await heard([shown({})])).toEqual([undefined])
+  expect(await heard([shown({ cache_tokens: cacheTokensMax })])).toEqual([cacheTokensMax])
+  for (const cache_tokens of [0, -1, 1.5, cacheTokensMax + 1, '9', null])
+    expect([cache_tokens, await heard([shown({ cache_tokens })])]).toEqual([cache_tokens, 'malformed'])
+})
