@@ -33,7 +33,6 @@ const blockTokens = 64
 const blockLetters = blockTokens * lettersPerToken
 /** The least that a first token takes. */
 const leastS = 0.01
-const contextTokens = 131_072
 
 type ChatRequest = NonNullable<ReturnType<typeof readChatRequest>>
 
@@ -76,6 +75,8 @@ function promptCache(capacity: number) {
  */
 export function startSimulatedNode(options: SimulatedNodeOptions): SimulatedNode {
   const { slots, prefill, decode, speed, model } = options
+  // Of a llama.cpp: its slots divide its cache among them.
+  const contextTokens = Math.floor(options.cacheTokens / slots)
   const cache = promptCache(options.cacheTokens / blockTokens)
   const places = line(slots)
   const realMs = (seconds: number) => (seconds * 1_000) / speed

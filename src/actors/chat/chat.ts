@@ -53,6 +53,7 @@ function placementRequest(exchange: Exchange, prompt: Prompt | null): PlacementR
     matches: prompt === null ? noMatches : port.router.caches.of(routes[0]?.modelId ?? body.model).match(prompt),
     nowMs: Date.now(),
     queueWaitMs: port.config.SVC_QUEUE_WAIT_MS,
+    cacheWaitMs: port.config.SVC_QUEUE_WAIT_MS,
     contextLeast: tight ? command.operation.tokensLeast(body) : null,
     contextWanted: tight ? exchange.promptEstimate().textTokens : null,
     contextAbove: null,

@@ -1,12 +1,13 @@
 import { Problem, type ProblemCode } from '../../errors.ts'
 import { loadLeftMs, workOf } from '../../machines/placement/cost.ts'
 import type { Work } from '../../machines/placement/reading.ts'
+import { type LinePlace, patienceMs } from '../../machines/placement/slot-line.ts'
 import { type Placement, type PlacementRequest, place } from '../../machines/rules/placement.ts'
 import type { Route, RoutingTable } from '../../machines/rules/routing.ts'
 import type { Config } from '../../settings/config.ts'
 import type { CallSignal } from '../../transport/call-signal.ts'
 import type { Router } from '../pool/router.ts'
-import { Ticket } from '../pool/slot-queue.ts'
+import { type SlotWait, Ticket } from '../pool/slot-queue.ts'
 import type { AttemptFailure } from './attempt.ts'
 import type { ChatCommand } from './chat-command.ts'
 import { Tries } from './tries.ts'
@@ -109,6 +110,8 @@ class Search {
   private looks = 0
   /** null: it has waited for a slot in vain, and now a higher rank may serve. */
   private queueWaitMs: number | null
+  /** Until when it waits for the route that has its prompt in the cache; null: it has not waited for one. */
+  private patientUntilMs: number | null = null
 
   constructor(
     private readonly exchange: Dispatched,
@@ -131,14 +134,15 @@ class Search {
     if (ended !== null) throw tries.ended(ended)
     const again = this.looks++ > 0
     const table = port.router.table()
-    const request = again ? this.another() : this.wanted
+    const request = again ? this.another(table) : this.wanted
     const placement = place(table, request)
     port.decided(command, { table, request, placement }, again)
     if (placement.kind === 'placed') {
       if (isBeingLoaded(placement.route)) return { kind: 'loading', route: placement.route }
       this.placed(placement, request)
     }
-    const loading = placement.kind === 'saturated' ? placement.routes.find(isBeingLoaded) : undefined
+    const full = placement.kind === 'saturated' && placement.awaits === null ? placement.routes : []
+    const loading = full.find(isBeingLoaded)
     if (loading !== undefined) return { kind: 'loading', route: loading }
     if (placement.kind !== 'refused') return placement
     throw tries.anyFailed ? tries.givenUp() : refusal(command, placement.code)
@@ -152,23 +156,37 @@ class Search {
   }
 
   /** A copy: the first decision is kept for `explain`. */
-  private another(): PlacementRequest {
-    const { wanted, tries, queueWaitMs } = this
+  private another(table: RoutingTable): PlacementRequest {
+    const { wanted, tries, queueWaitMs, cacheWaitMs } = this
     const { contextAbove } = tries
-    return { ...wanted, exclude: tries.excluded(), contextAbove, queueWaitMs, nowMs: Date.now() }
+    const matches = this.matchedNow(table)
+    return { ...wanted, exclude: tries.excluded(), contextAbove, queueWaitMs, cacheWaitMs, matches, nowMs: Date.now() }
+  }
+
+  /** While it waited, the caches have changed. */
+  private matchedNow({ byModel }: RoutingTable): PlacementRequest['matches'] {
+    const { modelId, prompt, matches } = this.wanted
+    if (prompt === null) return matches
+    return this.exchange.port.router.caches.of(byModel.get(modelId)?.[0]?.modelId ?? modelId).match(prompt)
+  }
+
+  private get cacheWaitMs(): number | null {
+    const nowMs = performance.now()
+    if (this.patientUntilMs !== null && nowMs >= this.patientUntilMs) return null
+    return nowMs < this.queueUntilMs ? this.queueUntilMs - nowMs : null
   }
 
   /** Until there may be a slot. Throws where there is none in time. */
-  async wait({ routes }: Saturated): Promise<void> {
-    const { exchange, wanted, tries } = this
-    const { config, router } = exchange.port
-    const { command, ending } = exchange
-    command.ticket ??= ticketOf(command)
-    const waitsFromMs = performance.now()
-    const leftMs = this.queueUntilMs - waitsFromMs
-    const waited = await router.waitForSlot(wanted.modelId, command.ticket, leftMs, ending)
-    exchange.queueMs += performance.now() - waitsFromMs
+  async wait({ routes, awaits }: Saturated): Promise<void> {
+    const { exchange, tries } = this
+    const { config } = exchange.port
+    const waited = await (awaits === null ? this.waitInLine(this.queueUntilMs, null) : this.waitFor(awaits))
     if (waited === 'slot' || waited === 'aborted') return
+    if (awaits !== null) {
+      // In vain: from now on it takes what is open.
+      this.patientUntilMs = 0
+      return
+    }
     if (this.queueWaitMs !== null && exchange.ended() === null) {
       this.queueWaitMs = null
       return
@@ -180,12 +198,32 @@ class Search {
     })
   }
 
+  /** At most for its patience, and that only once. */
+  private waitFor(awaits: NonNullable<Saturated['awaits']>): Promise<SlotWait> {
+    const { profileId, load } = awaits.route
+    this.patientUntilMs ??= performance.now() + patienceMs(awaits)
+    const untilMs = Math.min(this.patientUntilMs, this.queueUntilMs)
+    return this.waitInLine(untilMs, { profileId, reading: load.reading, ownMs: awaits.cost.ownMs })
+  }
+
+  private async waitInLine(untilMs: number, awaits: LinePlace | null): Promise<SlotWait> {
+    const { exchange, wanted } = this
+    const { command, ending, port } = exchange
+    command.ticket ??= ticketOf(command)
+    command.ticket.awaits = awaits
+    const fromMs = performance.now()
+    const waited = await port.router.waitForSlot(wanted.modelId, command.ticket, untilMs - fromMs, ending)
+    exchange.queueMs += performance.now() - fromMs
+    return waited
+  }
+
   /** Until a model is in memory that another request has loaded, or was not to be. Throws where that takes too long. */
   async waitForLoad({ route }: Loading): Promise<void> {
     const { exchange, wanted, tries } = this
     const { config, router } = exchange.port
     const { command, ending } = exchange
     command.ticket ??= ticketOf(command)
+    command.ticket.awaits = null
     command.ticket.loading = true
     const fromMs = performance.now()
     const waited = await router.waitForSlot(wanted.modelId, command.ticket, this.coldLeftMs, ending)

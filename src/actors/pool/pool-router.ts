@@ -85,7 +85,7 @@ export class PoolRouter implements Router {
       if (profile !== undefined) this.learn(node, profile, outcome)
       node.endDrainIfIdle(Date.now())
     }
-    this.queue.wake(route.modelId)
+    this.queue.wake(route.modelId, route.profileId)
   }
 
   /** Another gateway has sent this prompt there. */

@@ -1,3 +1,4 @@
+import { type LinePlace, lineEntered, lineLeft } from '../../machines/placement/slot-line.ts'
 import { Turns } from '../../machines/rules/turns.ts'
 import type { Config } from '../../settings/config.ts'
 import type { CancelSignal } from '../../transport/call-signal.ts'
@@ -20,6 +21,8 @@ export class Ticket implements Waiting {
   tags: Tags | null = null
   /** Set while it stands in line. */
   line: Line | null = null
+  /** The route for whose slot it waits; null: for any. Does not change while it stands in line. */
+  awaits: LinePlace | null = null
   /** It waits for a model to be loaded, not for a slot. */
   loading = false
   /** Requests that are served before this one; as of when its line was last put in order. */
@@ -60,9 +63,9 @@ export interface SlotQueue {
   /**
    * A slot of this model is free: those who wait look for it, one after the other in the order in which they are to be
    * served, until one has it and the next one finds none. Only they know which nodes they may use. null: anything may have
-   * changed, and all of them look.
+   * changed, and all of them look. `profileId`: the slot is this route's, and who waits for another's looks last.
    */
-  wake(modelId: string | null): void
+  wake(modelId: string | null, profileId?: string): void
   /** Who has waited was placed: virtual time moves on. */
   served(modelId: string, ticket: Ticket): void
   readonly waiting: number
@@ -100,6 +103,7 @@ class Line {
   add(waiter: Waiter): void {
     waiter.ticket.tags ??= this.tagsFor(waiter.ticket)
     waiter.ticket.line = this
+    if (waiter.ticket.awaits !== null) lineEntered(waiter.ticket.awaits)
     this.waiters.add(waiter)
     this.waitingOf.set(waiter.ticket.keyId, this.ofKey(waiter.ticket) + 1)
     this.ordered = null
@@ -108,6 +112,7 @@ class Line {
   remove(waiter: Waiter): void {
     const { ticket } = waiter
     ticket.line = null
+    if (ticket.awaits !== null) lineLeft(ticket.awaits)
     this.waiters.delete(waiter)
     const left = this.ofKey(ticket) - 1
     if (left === 0) this.waitingOf.delete(ticket.keyId)
@@ -144,6 +149,13 @@ class Line {
   inOrder(): readonly Waiter[] {
     this.ordered ??= this.sorted()
     return this.ordered
+  }
+
+  /** Those first who can use a slot of this route: who waits for another one is better off there. */
+  inOrderFor(profileId: string): readonly Waiter[] {
+    const order = this.inOrder()
+    const isFor = ({ ticket: { awaits } }: Waiter) => awaits === null || awaits.profileId === profileId
+    return order.every(isFor) ? order : [...order.filter(isFor), ...order.filter((waiter) => !isFor(waiter))]
   }
 
   private sorted(): readonly Waiter[] {
@@ -195,8 +207,9 @@ class Round {
     private readonly line: Line,
     /** It ends when one has a slot and the next one finds none. */
     private readonly short: boolean,
+    profileId?: string,
   ) {
-    this.order = line.inOrder()
+    this.order = profileId === undefined ? line.inOrder() : line.inOrderFor(profileId)
   }
 
   next(): void {
@@ -264,13 +277,13 @@ export function createSlotQueue(bounds: QueueBounds): SlotQueue {
         ticket.round?.said(ticket, false)
       })
     },
-    wake: (modelId) => {
+    wake: (modelId, profileId) => {
       if (modelId === null) {
         for (const line of [...lines.values()]) new Round(line, false).next()
         return
       }
       const line = lines.get(modelId)
-      if (line !== undefined && line.length > 0) new Round(line, true).next()
+      if (line !== undefined && line.length > 0) new Round(line, true, profileId).next()
     },
     served: (modelId, ticket) => {
       lines.get(modelId)?.served(ticket)

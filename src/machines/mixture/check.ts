@@ -28,6 +28,7 @@ export function subCallPlacement(
     matches: noMatches,
     nowMs,
     queueWaitMs: null,
+    cacheWaitMs: null,
     ...context,
     contextAbove: null,
   }

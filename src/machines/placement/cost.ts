@@ -28,7 +28,7 @@ export interface RouteCost {
 }
 
 /** What candidates share: stand-ins for what of one of them is not known. */
-interface Fleet {
+export interface Fleet {
   readonly unitsPerMs: number
   readonly durationMs: number
 }
@@ -47,19 +47,21 @@ const equalWithinMs = 5
 const sessionWithinMs = 50
 
 /** The means of what is known. */
-export function fleetOf(routes: readonly Candidate[]): Fleet {
+export function fleetOf(...lists: readonly (readonly Candidate[])[]): Fleet {
   let speeds = 0
   let timed = 0
   let durations = 0
   let measured = 0
-  for (const { load } of routes) {
-    if (load.reading.unitsPerMs !== null) {
-      speeds += load.reading.unitsPerMs
-      timed++
-    }
-    if (load.durationEwmaMs !== null) {
-      durations += load.durationEwmaMs
-      measured++
+  for (const routes of lists) {
+    for (const { load } of routes) {
+      if (load.reading.unitsPerMs !== null) {
+        speeds += load.reading.unitsPerMs
+        timed++
+      }
+      if (load.durationEwmaMs !== null) {
+        durations += load.durationEwmaMs
+        measured++
+      }
     }
   }
   return {
@@ -86,8 +88,9 @@ export function costOf(route: Candidate, fleet: Fleet, units: number, matchedUni
   const unread = units - matchedUnits
   const ownMs = unread / (reading.unitsPerMs ?? fleet.unitsPerMs) + reading.lagMs
   const fleetMs = unread / fleet.unitsPerMs
-  const backlogMs = Math.max(0, reading.readUntilMs - nowMs) + reading.queuedByOthers * (reading.ownEwmaMs ?? ownMs)
-  const over = Math.max(0, inFlightOf(route) + 1 - slots)
+  const queuedMs = reading.awaitedMs + reading.queuedByOthers * (reading.ownEwmaMs ?? ownMs)
+  const backlogMs = Math.max(0, reading.readUntilMs - nowMs) + queuedMs
+  const over = Math.max(0, inFlightOf(route) + reading.awaited + 1 - slots)
   // Calls that have been running for longer than calls took are no short ones.
   const ageMs = reading.openCalls === 0 ? 0 : nowMs - reading.openSinceSumMs / reading.openCalls
   const slotWaitMs = (over / slots) * Math.max(durationEwmaMs ?? fleet.durationMs, ageMs)
@@ -122,8 +125,8 @@ export function cheapest<R extends Candidate>(
   prompt: Prompt | null,
   matches: Matches,
   nowMs: number,
+  fleet: Fleet = fleetOf(routes),
 ): Choice<R> {
-  const fleet = fleetOf(routes)
   const units = prompt?.units ?? 0
   const costs: RouteCost[] = []
   let least = Number.POSITIVE_INFINITY
@@ -155,7 +158,7 @@ export function workOf(route: Candidate, cost: RouteCost, prompt: Prompt, nowMs:
     ownMs: cost.ownMs,
     unreadUnits: prompt.units - cost.matchedUnits,
     matchedBlocks: Math.floor(cost.matchedUnits / blockUnits),
-    atOnce: cost.slotWaitMs === 0 && cost.coldMs === 0 && inFlightOf(route) < slotsOf(route),
+    atOnce: cost.coldMs === 0 && inFlightOf(route) < slotsOf(route),
     prompt,
     readMs: null,
   }

@@ -20,6 +20,9 @@ export interface Reading {
   /** Calls that were placed here and have not ended, and the sum of the times when they were placed, Unix ms. */
   openCalls: number
   openSinceSumMs: number
+  /** Requests that wait in line for a slot here because of what is in its cache, and the sum of their own times. */
+  awaited: number
+  awaitedMs: number
   /** Exponentially weighted share of prompts that was in the cache, 0 to 1; null: no answer yet. */
   matchEwma: number | null
   /** Exponentially weighted own time of the calls placed. */
@@ -86,6 +89,8 @@ export const newReading = (profileId: string): Reading => ({
   firstTokenAtMs: 0,
   openCalls: 0,
   openSinceSumMs: 0,
+  awaited: 0,
+  awaitedMs: 0,
   matchEwma: null,
   ownEwmaMs: null,
   loadEwmaMs: null,

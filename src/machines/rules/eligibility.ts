@@ -29,6 +29,8 @@ export interface PlacementRequest {
   readonly nowMs: number
   /** A request that waits so many milliseconds for a slot is served by a higher rank instead. null: it has waited. */
   readonly queueWaitMs: number | null
+  /** It may wait so long for a slot of a route that has its prompt in the cache, ms. null: it takes what is open. */
+  readonly cacheWaitMs: number | null
   /**
    * The smallest possible number of prompt tokens. A smaller context cannot hold the prompt. null if every context
    * can.

@@ -61,8 +61,9 @@ export function explainPlacement(
   const mine = openRoutes(ready(true), request)
   const foreign = openRoutes(ready(false), request)
   const open = preferred(mine.open, foreign.open, request)
-  const costs = placement.kind === 'placed' ? placement.costs : null
-  const weighed = placement.kind === 'placed' ? placement.open.map(({ profileId }) => profileId) : []
+  const choice = placement.kind === 'placed' ? placement : placement.kind === 'saturated' ? placement.awaits : null
+  const costs = choice?.costs ?? null
+  const weighed = choice?.open.map(({ profileId }) => profileId) ?? []
   const reasonOf = (route: Route, own: boolean): Pick<ExplainedRoute, 'verdict' | 'reason'> => {
     if (placement.kind === 'placed' && placement.route.profileId === route.profileId) {
       return { verdict: 'chosen', reason: placement.chosenBy }

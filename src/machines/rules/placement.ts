@@ -1,4 +1,5 @@
-import { cheapest, type RouteCost } from '../placement/cost.ts'
+import { cheapest, type Fleet, fleetOf, type RouteCost } from '../placement/cost.ts'
+import { type Awaited, worthAWait } from '../placement/slot-line.ts'
 import {
   hasSlot,
   isOwn,
@@ -25,9 +26,14 @@ export type Placement =
       /** Of these, in their order; null: only one route has the model. */
       readonly costs: readonly RouteCost[] | null
     }
-  /** Routes exist, but all of them are full. A short wait may help. */
-  | { readonly kind: 'saturated'; readonly routes: readonly Route[] }
+  /**
+   * Routes exist, but all of them are full, or the one in whose cache the prompt is (`awaits`) is worth the wait. A short
+   * one may help.
+   */
+  | { readonly kind: 'saturated'; readonly routes: readonly Route[]; readonly awaits: Awaited<Route> | null }
   | { readonly kind: 'refused'; readonly code: RefusalCode }
+
+type Placed = Extract<Placement, { kind: 'placed' }>
 
 /** Ejections are ignored when fewer than this share of a model's routes remain (§8). */
 const remainingShareMin = 0.5
@@ -57,12 +63,12 @@ export function openRoutes(
 }
 
 /** The route with the least expected time to the first token (§29). */
-function choose(open: readonly [Route, ...Route[]], request: PlacementRequest): Placement {
+function choose(open: readonly [Route, ...Route[]], request: PlacementRequest, fleet: Fleet): Placed {
   const { prompt, matches, nowMs } = request
   if (open.length === 1 && prompt === null) {
     return { kind: 'placed', route: open[0], chosenBy: 'only', open, costs: null }
   }
-  const { route, cost, costs } = cheapest(open, prompt, matches, nowMs)
+  const { route, cost, costs } = cheapest(open, prompt, matches, nowMs, fleet)
   const kept = cost.matchedUnits > 0 || matches.holder === route.profileId
   const chosenBy = open.length === 1 ? 'only' : kept ? 'affinity' : 'load'
   return { kind: 'placed', route, chosenBy, open, costs }
@@ -111,6 +117,36 @@ function lowestRank(
   return same ? open : open.filter((route) => route.rank === rank)
 }
 
+/** The full routes of the side and the rank that would serve. */
+function fullBeside(
+  open: readonly Route[],
+  { mine, others }: { readonly mine: readonly Route[]; readonly others: readonly Route[] },
+  { contextWanted, access }: PlacementRequest,
+): readonly Route[] {
+  const [first] = open
+  const side = (first === undefined ? mine.length > 0 : isOwn(first, access.customerId)) ? mine : others
+  if (side.length === 0) return side
+  const rank = first?.rank ?? Math.min(...side.map((route) => route.rank))
+  if (first === undefined || contextWanted === null) return side.filter((route) => route.rank === rank)
+  const roomy = isRoomy(first, contextWanted)
+  return side.filter((route) => route.rank === rank && isRoomy(route, contextWanted) === roomy)
+}
+
+/** Of those the one that is worth a wait, for what is in its cache; null: none is. */
+function awaited(
+  full: readonly Route[],
+  placed: Placed | null,
+  fleet: Fleet,
+  { prompt, matches, nowMs, cacheWaitMs: waitMs }: PlacementRequest,
+): Awaited<Route> | null {
+  if (full.length === 0 || prompt === null || waitMs === null) return null
+  const asking = { prompt, matches, nowMs, fleet, waitMs }
+  if (placed === null) return worthAWait(full, null, asking)
+  const { open, costs, route } = placed
+  const cost = costs?.[open.indexOf(route)]
+  return costs === null || cost === undefined ? null : worthAWait(full, { open, costs, totalMs: cost.totalMs }, asking)
+}
+
 /**
  * Chooses the route of one call. Own nodes come first; those of others only follow if the policy lets a prompt leave.
  * It is pure and on the hot path: it reads the table and the loads and never waits.
@@ -137,8 +173,12 @@ export function place(table: RoutingTable, request: PlacementRequest): Placement
   const foreign = isSome(mine.open) && request.contextWanted === null ? none : openRoutes(others, request)
   const open = preferred(mine.open, foreign.open, request)
   const lowest = lowestRank(open, mine.full, request)
-  if (isSome(lowest)) return choose(lowest, request)
   const full = mine.full.length === 0 ? foreign.full : [...mine.full, ...foreign.full]
-  if (full.length > 0) return { kind: 'saturated', routes: full }
+  const beside = fullBeside(lowest, { mine: mine.full, others: foreign.full }, request)
+  const fleet = fleetOf(lowest, beside)
+  const placed = isSome(lowest) ? choose(lowest, request, fleet) : null
+  const awaits = awaited(beside, placed, fleet, request)
+  if (awaits === null && placed !== null) return placed
+  if (full.length > 0) return { kind: 'saturated', routes: full, awaits }
   return { kind: 'refused', code: verdicts[furthest]?.code ?? 'model_not_found' }
 }

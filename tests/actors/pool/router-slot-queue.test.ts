@@ -1,5 +1,6 @@
-import { expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import { createSlotQueue, type SlotQueue, Ticket, type Waiting } from '../../../src/actors/pool/slot-queue.ts'
+import { newReading } from '../../../src/machines/placement/reading.ts'
 
 const queueOf = (waitingMax: number, waitingKeyMax = waitingMax) =>
   createSlotQueue({ SVC_QUEUE_WAITING_MAX: waitingMax, SVC_QUEUE_WAITING_KEY_MAX: waitingKeyMax })
@@ -210,4 +211,74 @@ test('§30: of one key only so many wait, whatever room there is for others', as
   const again = queue.wait('m', ticket(), 5_000, never)
   queue.wake('m')
   expect(await again).toBe('slot')
+})
+
+describe('§29: who waits for the slot of one route', () => {
+  const reading = newReading('mp_a')
+  const waitingFor = (profileId: string | null, who: Partial<Waiting> = {}) => {
+    const own = ticket(who)
+    own.awaits = profileId === null ? null : { profileId, reading, ownMs: 100 }
+    return own
+  }
+
+  test('a slot of another route is offered first to those who can use it, in their order', async () => {
+    const queue = queueOf(10)
+    const asked: string[] = []
+    const left = new AbortController()
+    const enter = async (name: string, own: Ticket) => {
+      while ((await queue.wait('m', own, 5_000, left.signal)) === 'slot') asked.push(name)
+    }
+    const entered = [
+      enter('for a', waitingFor('mp_a')),
+      enter('for b', waitingFor('mp_b')),
+      enter('for any', waitingFor(null)),
+      enter('for b, before others', waitingFor('mp_b', { priority: 9 })),
+    ]
+    queue.wake('m', 'mp_b')
+    for (let turn = 0; turn < 10; turn++) await new Promise((resolve) => setImmediate(resolve))
+    expect(asked).toEqual(['for b, before others', 'for b', 'for any', 'for a'])
+    left.abort()
+    await Promise.all(entered)
+  })
+
+  test('a slot of that route is found at once in a long line, and the others do not look', async () => {
+    const queue = queueOf(1_000)
+    const left = new AbortController()
+    let looked = 0
+    const served: number[] = []
+    const enter = async (at: number) => {
+      const own = waitingFor(`mp_${at % 100}`)
+      while ((await queue.wait('m', own, 5_000, left.signal)) === 'slot') {
+        looked++
+        if (served.length > 0) continue
+        queue.served('m', own)
+        return void served.push(at)
+      }
+    }
+    const entered = Array.from({ length: 1_000 }, (_, at) => enter(at))
+    queue.wake('m', 'mp_57')
+    for (let turn = 0; turn < 1_000; turn++) await new Promise((resolve) => setImmediate(resolve))
+    expect({ looked, served }).toEqual({ looked: 2, served: [57] })
+    left.abort()
+    await Promise.all(entered)
+  })
+
+  test('it counts there while it stands in line, however it leaves', async () => {
+    const queue = queueOf(10)
+    const left = new AbortController()
+    const counts = () => [reading.awaited, reading.awaitedMs]
+    const [gone, late, served] = [
+      queue.wait('m', waitingFor('mp_a'), 5_000, left.signal),
+      queue.wait('m', waitingFor('mp_a'), 5, never),
+      queue.wait('m', waitingFor('mp_a', { priority: 9 }), 5_000, never),
+    ]
+    expect(counts()).toEqual([3, 300])
+    expect(await late).toBe('timeout')
+    left.abort()
+    expect(await gone).toBe('aborted')
+    expect(counts()).toEqual([1, 100])
+    queue.wake('m', 'mp_a')
+    expect(await served).toBe('slot')
+    expect(counts()).toEqual([0, 0])
+  })
 })

@@ -133,6 +133,7 @@ function placed(router: PoolRouter, modelId = 'fake-model', exclude: readonly st
     matches: noMatches,
     nowMs: Date.now(),
     queueWaitMs: null,
+    cacheWaitMs: null,
     contextLeast: null,
     contextWanted: null,
     contextAbove: null,

@@ -9,8 +9,9 @@ import {
   promptOf,
 } from '../../../src/machines/placement/blocks.ts'
 import { CacheView, capacityBlocksLeast, sessionsMax } from '../../../src/machines/placement/cache-view.ts'
-import { cheapest } from '../../../src/machines/placement/cost.ts'
+import { cheapest, fleetOf } from '../../../src/machines/placement/cost.ts'
 import { newReading } from '../../../src/machines/placement/reading.ts'
+import { worthAWait } from '../../../src/machines/placement/slot-line.ts'
 import { route } from '../rules/routes.ts'
 
 const hash: BlockHash = (text, seed) => Bun.hash.wyhash(text, seed)
@@ -202,6 +203,15 @@ describe('§29 view of the caches', () => {
     const asked = of(...blocks)
     const best = cpuMicroseconds(() => cheapest(routes, { ...asked, first: 1 }, view.match(asked), Date.now()))
     expect(best).toBeLessThan(15)
+    const half = (inFlight: number) =>
+      routes.slice(32).map((one) => ({ ...one, slotsTotal: 4, load: { ...one.load, inFlight } }))
+    const [open, full] = [half(0) as unknown as typeof routes, half(4)]
+    const weighed = cpuMicroseconds(() => {
+      const asking = { prompt: asked, matches: view.match(asked), nowMs: Date.now(), fleet: fleetOf(open, full) }
+      const { costs, cost } = cheapest(open, { ...asked, first: 1 }, asking.matches, asking.nowMs, asking.fleet)
+      return worthAWait(full, { open, costs, totalMs: cost.totalMs }, { ...asking, waitMs: 10_000 })
+    })
+    expect(weighed).toBeLessThan(15)
   })
 })
 

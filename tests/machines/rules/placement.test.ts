@@ -288,6 +288,86 @@ describe('§8 eligibility: who may use what', () => {
   })
 })
 
+describe('§29 a full route whose cache has the prompt', () => {
+  const prompt = { units: 80_000, blocks: Array.from({ length: 78 }, (_, at) => at + 1), first: 1 }
+  const full = { slotsTotal: 4, inFlight: 4, durationEwmaMs: 4_000 } as const
+  const held = { mp_full: 79_872 } as Record<string, number>
+  const matches = { unitsOf: (profileId: string) => held[profileId] ?? 0, holder: null }
+  const cached = (change = {}) => request({ prompt, matches, ...change })
+  const answer = (routes: readonly Route[], wanted: PlacementRequest) => {
+    const placement = decide(routes, wanted)
+    return (
+      chosen(placement) ??
+      (placement.kind === 'saturated' ? (placement.awaits?.route.nodeId ?? 'any') : code(placement))
+    )
+  }
+  const cases: readonly [string, readonly Route[], PlacementRequest, string][] = [
+    ['is waited for', [route('full', full), route('open')], cached(), 'node_full'],
+    ['is the one waited for where all are full', [route('full', full), route('b', full)], cached(), 'node_full'],
+    [
+      'but not where one without it is sooner even so',
+      [
+        route('full', { ...full, durationEwmaMs: 39_000 }),
+        route('b', { ...full, slotsTotal: 4, reading: { unitsPerMs: 80 } }),
+      ],
+      cached(),
+      'any',
+    ],
+    [
+      'but not for what is as soon elsewhere',
+      [route('full', full), route('open')],
+      cached({ prompt: { ...prompt, units: 2_000 }, matches: { ...matches, unitsOf: () => 1_024 } }),
+      'node_open',
+    ],
+    ['but not longer than its clock', [route('full', full), route('open')], cached({ cacheWaitMs: 999 }), 'node_open'],
+    ['but not after a wait in vain', [route('full', full), route('open')], cached({ cacheWaitMs: null }), 'node_open'],
+    [
+      'nor where many wait for it',
+      [route('full', { ...full, reading: { awaited: 30 } }), route('open')],
+      cached(),
+      'node_open',
+    ],
+    [
+      'nor where those who wait have much to read',
+      [route('full', { ...full, reading: { awaited: 1, awaitedMs: 60_000 } }), route('open')],
+      cached(),
+      'node_open',
+    ],
+    [
+      'nor while its model is away from memory',
+      [route('full', { ...full, reading: { cold: true } }), route('open')],
+      cached(),
+      'node_open',
+    ],
+    ['nor where its rank is higher', [route('full', { ...full, rank: 1 }), route('open')], cached(), 'node_open'],
+    [
+      "nor another's before an own one",
+      [route('full', { ...full, ...others }), route('open')],
+      cached({ account: openPolicy, key: openPolicy }),
+      'node_open',
+    ],
+    [
+      "nor another's while own ones are full",
+      [route('full', { ...full, ...others }), route('b', full)],
+      cached({ account: openPolicy, key: openPolicy }),
+      'any',
+    ],
+  ]
+  for (const [name, routes, wanted, expected] of cases) test(name, () => expect(answer(routes, wanted)).toBe(expected))
+
+  test('nobody knows where a prompt is that was not hashed', () =>
+    expect(answer([route('full', full), route('open')], cached({ prompt: null }))).toBe('node_open'))
+
+  test('explain shows what both would have cost', () => {
+    const pool = table(route('full', full), route('open'))
+    const wanted = cached()
+    const [waited, passed] = explainPlacement(pool, wanted, place(pool, wanted))
+    expect([waited?.reason, passed?.reason]).toEqual(['full', 'less_preferred'])
+    expect(waited?.cost?.slotWaitMs).toBe(1_000)
+    expect(passed?.cost?.ownMs).toBe(20_000)
+  })
+})
+
 describe('§29 choice: the least expected time to the first token', () => {
   const prompt = { units: 8_000, blocks: [1, 2, 3, 4, 5, 6, 7], first: 1 }
   const pair = (a: RouteChange, b: RouteChange, change = {}) =>

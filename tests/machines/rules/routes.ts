@@ -93,6 +93,7 @@ export function request(change: RequestChange = {}): PlacementRequest {
     matches: noMatches,
     nowMs,
     queueWaitMs: 10_000,
+    cacheWaitMs: 10_000,
     contextLeast: null,
     contextWanted: null,
     contextAbove: null,

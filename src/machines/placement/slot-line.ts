@@ -1,0 +1,90 @@
+import type { Prompt } from './blocks.ts'
+import type { Matches } from './cache-view.ts'
+import { type Candidate, costOf, type Fleet, type RouteCost } from './cost.ts'
+import type { Reading } from './reading.ts'
+
+/** A full route that a request waits for, because its cache holds the prompt's beginning. */
+export interface Awaited<R extends Candidate> {
+  readonly route: R
+  readonly cost: RouteCost
+  /** The routes that were weighed, and their costs in the same order. */
+  readonly open: readonly R[]
+  readonly costs: readonly RouteCost[]
+}
+
+/** A wait must save so much: what is expected is not that exact. */
+const savedMsMin = 50
+/**
+ * So many times the expected wait passes before it was in vain. Half of all waits are longer than expected: with a patience of
+ * one, requests go elsewhere and throw out what others have in their caches there, who then wait longer, too.
+ */
+const patience = 4
+
+/** How long a request waits for it before it takes what is open. */
+export const patienceMs = ({ cost }: Awaited<Candidate>) => Math.max(savedMsMin, patience * cost.slotWaitMs)
+
+/** What the full routes are held against. */
+export interface Elsewhere<R extends Candidate> {
+  readonly open: readonly R[]
+  readonly costs: readonly RouteCost[]
+  /** Of the open routes' choice. */
+  readonly totalMs: number
+}
+
+export interface Asking {
+  readonly prompt: Pick<Prompt, 'units'>
+  readonly matches: Matches
+  readonly nowMs: number
+  readonly fleet: Fleet
+  /** It may wait so long. */
+  readonly waitMs: number
+}
+
+/**
+ * Of the full routes the one that has some of the prompt in its cache and is sooner than what is open, its wait for a slot
+ * included. `elsewhere` null: none is open; then it is sooner than those without. null: there is none, or no slot is expected
+ * there in time.
+ */
+export function worthAWait<R extends Candidate>(
+  full: readonly R[],
+  elsewhere: Elsewhere<R> | null,
+  { prompt, matches, nowMs, fleet, waitMs }: Asking,
+): Awaited<R> | null {
+  const held = (route: R) => (route.load.reading.cold ? 0 : matches.unitsOf(route.profileId))
+  if (!full.some((route) => held(route) > 0)) return null
+  const costs: RouteCost[] = []
+  let best = -1
+  let leastMs = Number.POSITIVE_INFINITY
+  let elsewhereMs = elsewhere?.totalMs ?? Number.POSITIVE_INFINITY
+  for (const [at, route] of full.entries()) {
+    const matched = held(route)
+    const cost = costOf(route, fleet, prompt.units, matched, nowMs)
+    costs.push(cost)
+    if (matched > 0 && cost.slotWaitMs <= waitMs && cost.totalMs < leastMs) {
+      leastMs = cost.totalMs
+      best = at
+    } else if (matched === 0 && elsewhere === null) elsewhereMs = Math.min(elsewhereMs, cost.totalMs)
+  }
+  const route = full[best]
+  const cost = costs[best]
+  if (route === undefined || cost === undefined || leastMs + savedMsMin > elsewhereMs) return null
+  if (elsewhere === null) return { route, cost, open: full, costs }
+  return { route, cost, open: [...elsewhere.open, ...full], costs: [...elsewhere.costs, ...costs] }
+}
+
+/** In a line for a slot of this route, and no longer: what it has to read comes before what is placed there later. */
+export interface LinePlace {
+  readonly profileId: string
+  readonly reading: Reading
+  readonly ownMs: number
+}
+
+export function lineEntered({ reading, ownMs }: LinePlace): void {
+  reading.awaited++
+  reading.awaitedMs += ownMs
+}
+
+export function lineLeft({ reading, ownMs }: LinePlace): void {
+  reading.awaited--
+  reading.awaitedMs = reading.awaited === 0 ? 0 : Math.max(0, reading.awaitedMs - ownMs)
+}
