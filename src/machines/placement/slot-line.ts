@@ -13,15 +13,16 @@ export interface Awaited<R extends Candidate> {
 }
 
 /** A wait must save so much: what is expected is not that exact. */
-const savedMsMin = 50
+const savedMsMin = 10
 /**
  * So many times the expected wait passes before it was in vain. Half of all waits are longer than expected: with a patience of
  * one, requests go elsewhere and throw out what others have in their caches there, who then wait longer, too.
  */
 const patience = 4
+const patienceMsMin = 50
 
 /** How long a request waits for it before it takes what is open. */
-export const patienceMs = ({ cost }: Awaited<Candidate>) => Math.max(savedMsMin, patience * cost.slotWaitMs)
+export const patienceMs = ({ cost }: Awaited<Candidate>) => Math.max(patienceMsMin, patience * cost.slotWaitMs)
 
 /** What the full routes are held against. */
 export interface Elsewhere<R extends Candidate> {
