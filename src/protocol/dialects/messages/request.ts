@@ -211,14 +211,16 @@ export function chatOfMessages(asked: MessagesRequest): ChatRequest {
   const messages = systemFirst([...chatMessages(asked)])
   if (messages.length === 0) throw invalid('messages', 'nothing is asked')
   const before = marked(asked)
+  // Strict servers refuse what speaks of tools where there are none.
+  const used = tools !== undefined && tools.length > 0
   return {
     model,
     messages,
     max_tokens,
     ...given({ temperature, top_p, top_k, stream, stop: stop?.length === 0 ? null : stop }),
-    ...(tools === undefined || tools.length === 0 ? {} : { tools: tools.map(toolOf) }),
-    ...(choice === undefined || tools === undefined ? {} : { tool_choice: toolChoice(choice) }),
-    ...(choice?.disable_parallel_tool_use === true ? { parallel_tool_calls: false } : {}),
+    ...(used ? { tools: tools.map(toolOf) } : {}),
+    ...(used && choice !== undefined ? { tool_choice: toolChoice(choice) } : {}),
+    ...(used && choice?.disable_parallel_tool_use === true ? { parallel_tool_calls: false } : {}),
     ...formatOf(asked),
     ...(svc === undefined ? {} : { svc }),
     ...(before === null ? {} : { [markedMessages]: before }),
