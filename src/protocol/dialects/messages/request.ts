@@ -1,13 +1,12 @@
 import { Problem } from '../../../errors.ts'
 import { isMarked, markedMessages } from '../../chat/cache-hints.ts'
+import { given, isObject, type Json } from '../../json/json-object.ts'
 import type { ChatRequest } from '../../wire/inference/chat.ts'
 import type { MessagesRequest } from '../../wire/inference/messages.ts'
 import { systemFirst } from './system-first.ts'
 
-type Json = Readonly<Record<string, unknown>>
 type ChatMessages = ChatRequest['messages']
 type Message = ChatMessages[number] & Json
-const isObject = (value: unknown): value is Json => typeof value === 'object' && value !== null && !Array.isArray(value)
 
 const invalid = (param: string, detail: string) =>
   new Problem('invalid_request', { param, detail: `${param}: ${detail}` })
@@ -189,9 +188,6 @@ function marked({ system, messages, tools }: MessagesRequest): number | null {
   const start = system === undefined ? { messages: before ?? [] } : { system, messages: before ?? [] }
   return before === null ? null : [...chatMessages(start)].length
 }
-
-/** Left out where the client left it out, so that a node's own default stands. */
-const given = (members: Json): Json => Object.fromEntries(Object.entries(members).filter(([, value]) => value != null))
 
 /** The chat that a Messages request comes to (§28). Throws a `Problem` for what no chat can carry. */
 export function chatOfMessages(asked: MessagesRequest): ChatRequest {

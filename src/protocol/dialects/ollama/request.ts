@@ -1,4 +1,5 @@
 import { Problem } from '../../../errors.ts'
+import type { Json } from '../../json/json-object.ts'
 import type { ChatRequest } from '../../wire/inference/chat.ts'
 import type {
   OllamaChatRequest,
@@ -7,7 +8,6 @@ import type {
   OllamaOptions,
 } from '../../wire/inference/ollama.ts'
 
-type Json = Readonly<Record<string, unknown>>
 type Message = ChatRequest['messages'][number] & Json
 
 const invalid = (param: string, detail: string) =>
