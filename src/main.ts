@@ -3,6 +3,7 @@ import type { GatewayParts } from './actors/gateway-handle.ts'
 import { product } from './brand.ts'
 import { openDatabase } from './db/client.ts'
 import type { CredentialsPlace } from './host/data-folder.ts'
+import { announce, localName } from './host/local-name.ts'
 import { logMemory } from './host/log-memory.ts'
 import { isWildcard, ownAddresses } from './host/own-addresses.ts'
 import { welcome } from './host/welcome.ts'
@@ -75,26 +76,32 @@ export async function start(env: Environment = process.env, options: StartOption
 
 interface Greeted {
   readonly baseUrl: string
+  readonly port: number
   readonly models: readonly string[]
   readonly newKey: boolean
 }
 
 /** Bound to a wildcard, the gateway is reached by each address of this computer; one of them is the base URL. */
-function otherUrls(config: Config, baseUrl: string): readonly string[] {
-  if (!isWildcard(config.SVC_HOST) || config.SVC_PUBLIC_URL !== null) return []
-  const { port, hostname } = new URL(baseUrl)
-  return ownAddresses()
-    .filter((address) => address !== hostname)
-    .map((address) => `http://${address}:${port}`)
+function otherUrls({ SVC_HOST, SVC_MDNS, SVC_PUBLIC_URL }: Config, { baseUrl, port }: Greeted): readonly string[] {
+  const { hostname } = new URL(baseUrl)
+  const addresses = isWildcard(SVC_HOST) && SVC_PUBLIC_URL === null ? ownAddresses() : []
+  return [...(SVC_MDNS ? [localName] : []), ...addresses.filter((address) => address !== hostname)].map(
+    (name) => `http://${name}:${port}`,
+  )
 }
 
-function greet({ config, quiet = false }: Start, place: CredentialsPlace | null, { newKey, ...facts }: Greeted): void {
-  keepBaseUrl(place, facts.baseUrl)
+/** Everything serves: the local network may know, and whoever has started it is told. */
+async function greet(all: Start, place: CredentialsPlace | null, facts: Greeted): Promise<void> {
+  const { config, log, cleanup, quiet = false } = all
+  const { baseUrl, port, models, newKey } = facts
+  keepBaseUrl(place, baseUrl)
+  if (config.SVC_MDNS) cleanup.add(await announce({ host: config.SVC_HOST, port, log }))
   if (quiet) return
   const text = welcome({
-    ...facts,
+    baseUrl,
+    models,
     host: config.SVC_HOST,
-    otherUrls: otherUrls(config, facts.baseUrl),
+    otherUrls: otherUrls(config, facts),
     credentialsFile: place?.credentialsFile ?? null,
     credentialsGone: place !== null && config.SVC_ADMIN_TOKENS.length === 0 && place.readCredentials() === null,
     newKey: newKey ? (place?.readCredentials()?.gateway_key ?? null) : null,
@@ -113,7 +120,7 @@ async function startAlone(all: Start): Promise<Server> {
   const { gateway, port, ollamaUrl, stop } = await serve(parts, cleanup)
   const ready = gateway.router.table().routes.filter((route) => route.ready)
   const models = [...new Set(ready.map(({ modelId }) => modelId))]
-  greet(all, storage.credentials, { baseUrl: gateway.baseUrl(), models, newKey })
+  await greet(all, storage.credentials, { baseUrl: gateway.baseUrl(), port, models, newKey })
   return { url: gateway.baseUrl(), port, ollamaUrl, pids: [process.pid], replace: null, stop: () => stop(true) }
 }
 
@@ -128,7 +135,7 @@ async function startSeveral(all: Start, processes: number): Promise<Server> {
   await supervisor.start(cleanup)
   log.info('processes_started', { processes, port: supervisor.port })
   const { baseUrl, models, port } = supervisor
-  greet(all, storage.credentials, { baseUrl, models, newKey })
+  await greet(all, storage.credentials, { baseUrl, port, models, newKey })
   let stopping: Promise<void> | null = null
   return {
     url: baseUrl,

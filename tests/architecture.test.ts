@@ -19,7 +19,7 @@ const callsOut = /\bfetch\(/
 const writesRows = /\.(?:insert|update|delete)\([a-z]\w*\)|\.transaction\(/
 
 const layers: Readonly<Record<string, Layer>> = {
-  vocabulary: { imports: [], packages: ['node:', 'bun'], reserved: callsOut },
+  vocabulary: { imports: [], packages: ['@homebridge/', 'node:', 'bun'], reserved: callsOut },
   protocol: {
     imports: ['vocabulary'],
     packages: ['@noble/', '@sinclair/typebox', 'hash-wasm', 'js-sha3', 'node:crypto'],
@@ -79,6 +79,8 @@ const doors: Readonly<Record<string, readonly string[]>> = {
   'src/cli/commands/gateway/doctor.ts': ['offline'],
   'src/cli/commands/gateway/chain.ts': ['offline'],
   'src/cli/commands/gateway/fake-node.ts': ['fake-node'],
+  // The ports of a start, by the start's own check.
+  'src/offline/doctor.ts': ['processes'],
 }
 
 /** Packages that one room has to itself. */
@@ -86,6 +88,7 @@ const confined: Readonly<Record<string, string>> = {
   viem: 'src/actors/money',
   elkjs: 'src/actors/console',
   'prom-client': 'src/actors/telemetry',
+  '@homebridge': 'src/host',
 }
 const filesPerRoomMax = 20
 const filesPerWalkMax = 8

@@ -12,7 +12,9 @@ import {
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { YAML } from 'bun'
+import { ollamaOperations, operations, routeOf } from '../src/actors/operations/registry.ts'
 import { type FakeNode, startFakeNode } from '../src/fake-node/fake-node.ts'
+import { formBytesMax } from '../src/protocol/media/form-body.ts'
 import { readConfig, requiredSecrets } from '../src/settings/config.ts'
 import { settings } from '../src/settings/table.ts'
 import { startTestGateway, type TestGateway } from './support/gateways/gateway.ts'
@@ -116,6 +118,31 @@ test('every metric of the gateway is on the dashboard or in an alert', () => {
   expect(described.filter((name) => !all.includes(name))).toEqual([])
 })
 
+test('§28: whatever looks at the routes of inference looks at every operation, and at nothing else', () => {
+  const inference = [...operations, ...ollamaOperations].map(routeOf)
+  const others = ['/v1/admin/nodes', '/v1/api/models', '/v1/api/models/{id}', '/api/tags', '/readyz']
+  const patterns = expressions.flatMap(([where, expr]) =>
+    [...expr.matchAll(/\broute(=~|!~|!=|=)"([^"]*)"/g)].map(([, sign = '', text = '']) => ({ where, sign, text })),
+  )
+  expect(patterns.length).toBeGreaterThan(4)
+  for (const { where, sign, text } of patterns) {
+    const matched = [...inference, ...others].filter((route) => new RegExp(`^(?:${text})$`).test(route))
+    expect({ where, regular: sign.endsWith('~'), matched }).toEqual({ where, regular: true, matched: inference })
+  }
+})
+
+interface AlertTests {
+  readonly tests: readonly { readonly alert_rule_test: readonly { readonly alertname: string }[] }[]
+}
+
+test('the alerts that count by a label of routes or models have a case that promtool plays', () => {
+  const { tests } = YAML.parse(read('alerts.test.yaml')) as AlertTests
+  const played = new Set(tests.flatMap(({ alert_rule_test: cases }) => cases.map(({ alertname }) => alertname)))
+  const wanted = rules.filter(({ expr }) => /route=|by \(model/.test(expr)).map(({ alert }) => alert)
+  expect(wanted).toEqual(['PenstockNodeCallsFail', 'PenstockFull', 'PenstockThrashing'])
+  expect(wanted.filter((alert) => !played.has(alert))).toEqual([])
+})
+
 test('every alert is in the table of docs/operations.md, and no other', () => {
   const operations = readFileSync(join(root, 'docs/operations.md'), 'utf8')
   const table = /\n## Alerts\n([\s\S]*?)\n## /.exec(operations)?.[1] ?? ''
@@ -157,6 +184,7 @@ interface Compose {
       readonly stop_grace_period: string
       readonly environment?: Readonly<Record<string, string>>
       readonly volumes?: readonly string[]
+      readonly tmpfs?: readonly string[]
     }
   }
 }
@@ -165,6 +193,8 @@ test.each(['compose.yaml', 'compose.home.yaml'])('%s fits the other files and th
   const { gateway: service } = (YAML.parse(read(file)) as Compose).services
   expect(existsSync(join(root, 'ops', service.build.context, service.build.dockerfile))).toBe(true)
   expect(Number.parseInt(service.stop_grace_period, 10) * 1_000).toBeGreaterThan(settings.SVC_SHUTDOWN_GRACE_MS.default)
+  // Several processes keep their sockets there (§33), and nothing else in the container can be written.
+  expect(service).toMatchObject({ read_only: true, tmpfs: ['/tmp'] })
 })
 
 test('the home has what the first start needs to make its credentials, and the secrets stay out of git and images', () => {
@@ -211,7 +241,10 @@ test('§6: the proxies wait longer than the gateway, and buffer nothing', () => 
     expect(seconds(name) * 1_000).toBeGreaterThan(longest)
   expect(nginx).toContain('proxy_buffering off;')
   const bodyBytes = Number(/client_max_body_size (\d+)m;/.exec(nginx)?.[1] ?? 0) * 1024 * 1024
-  expect(bodyBytes).toBeGreaterThanOrEqual(settings.SVC_CHAT_BODY_BYTES_MAX.default)
+  // Caddy's MB are millions.
+  const caddyBytes = Number(/max_size (\d+)MB/.exec(read('Caddyfile'))?.[1] ?? 0) * 1e6
+  for (const bytes of [bodyBytes, caddyBytes])
+    expect(bytes).toBeGreaterThanOrEqual(Math.max(settings.SVC_CHAT_BODY_BYTES_MAX.default, formBytesMax))
   expect(read('Caddyfile')).toContain('flush_interval -1')
 })
 

@@ -1,14 +1,13 @@
 import { askDatabase } from '../db/queries/health.ts'
 import { descriptors } from '../host/descriptors.ts'
-import type { NodeId } from '../ids.ts'
 import type { NodeState } from '../machines/rules/routing.ts'
 import { webhookPublicKey } from '../protocol/signing/webhook-signature.ts'
+import { doorsOf } from '../settings/listen-address.ts'
 import { AccessDirectory } from './accounts/access-directory.ts'
 import { createAccounts } from './accounts/accounts.ts'
 import { createSealing } from './accounts/sealing.ts'
 import { seededKey } from './accounts/seeded-key.ts'
 import { ServerStates } from './agents/server-states.ts'
-import type { AuditContext } from './audit/audit-context.ts'
 import { AuditLog } from './audit/audit-log.ts'
 import { AuditPurge } from './audit/audit-purge.ts'
 import { createChat } from './chat/chat.ts'
@@ -22,16 +21,11 @@ import { createTraffic } from './console/traffic.ts'
 import { ChangeFeed } from './durable/change-feed.ts'
 import { createAgents } from './gateway-agents.ts'
 import type { GatewayParts, OwnFacts } from './gateway-handle.ts'
+import { createTransparency } from './gateway-log.ts'
 import { createPrivateJobs } from './jobs/private-jobs.ts'
 import { createWebhooks } from './jobs/webhooks.ts'
 import { createFailedLogins } from './limits/failed-logins.ts'
 import { GatewayLimits } from './limits/limits.ts'
-import { checkBooks } from './log/books-check.ts'
-import { createCosigning } from './log/cosigning.ts'
-import { nameFork } from './log/fork.ts'
-import { createPublicLog } from './log/public-log.ts'
-import { createSequencer } from './log/sequencer.ts'
-import { agentWitnesses, foreignWitness } from './log/witnesses.ts'
 import { Mixtures } from './mixture/mixture.ts'
 import { createMixtureRecords } from './mixture/mixture-records.ts'
 import { createBilling } from './money/billing.ts'
@@ -68,7 +62,7 @@ export function createActors(parts: GatewayParts, chain: EvmChain | null) {
   const pool = createPool(parts, watching, keeping, listener)
   const money = createMoney(parts, watching, keeping, chain)
   const jobs = createJobs(parts, watching, keeping, pool)
-  const transparency = createTransparency(parts, keeping, pool)
+  const transparency = createTransparency(parts, keeping.audit, pool.router)
   const calls = createCalls(parts, { ...watching, ...keeping, ...pool, ...money })
   const told = createTelling(parts, watching, pool)
   return { listener, ...watching, ...keeping, ...pool, ...money, ...jobs, ...transparency, ...calls, ...told }
@@ -201,7 +195,7 @@ function createPool(
   router.subscribe(({ owners }) => serverStates.keep(owners))
   const poolFeed = createPoolFeed(router, db, feed, log)
   const modelWishes = new ModelWishes({ db, log, trail: audit, pool, router })
-  const localNodes = createLocalNodes({ config, pool, feed, log, ownPort: () => listener.port })
+  const localNodes = createLocalNodes({ config, pool, feed, log, ownDoors: () => doorsOf(config, listener.port) })
   return { pool, agents, placements, router, poolFeed, localNodes, modelWishes }
 }
 
@@ -234,31 +228,6 @@ function createMoney(parts: GatewayParts, watching: Watching, { audit: trail }: 
     settlementView: createSettlementView(db),
     idempotency: createIdempotency({ db, log, peppers }),
     receipts: createReceiptWriter({ db, flushMs: config.SVC_RECEIPT_FLUSH_MS, log }),
-  }
-}
-
-/** The public log (§31). */
-function createTransparency(
-  { config, log, database, logKeys, logMemory }: GatewayParts,
-  { audit: trail }: Keeping,
-  { router }: Pool,
-) {
-  const [newest, ...older] = logKeys.map(seededKey)
-  if (newest === undefined) throw new Error('The gateway has no key to sign its log with')
-  const keys = [newest, ...older] as const
-  const { db } = database
-  const sequencer = createSequencer({ db, log, keys, intervalMs: config.SVC_LOG_INTERVAL_MS, memory: logMemory })
-  const foreign = config.SVC_LOG_WITNESSES.flatMap((text) => foreignWitness(text) ?? [])
-  const witnesses = async () => [
-    ...foreign,
-    ...(await agentWitnesses(db, (nodeId) => router.transport(nodeId as NodeId))),
-  ]
-  return {
-    sequencer,
-    cosigning: createCosigning({ db, log, keys, sequencer, witnesses, everyMs: config.SVC_LOG_COSIGN_MS }),
-    publicLog: createPublicLog(db, keys),
-    nameFork: (context: AuditContext) => nameFork({ db, trail, keys, sequencer }, context),
-    checkBooks: () => checkBooks({ db, keys, fork: () => sequencer.fork() }),
   }
 }
 

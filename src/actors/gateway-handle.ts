@@ -3,6 +3,7 @@ import type { Log } from '../log.ts'
 import type { Loads, Moved, Totals } from '../protocol/wire/admin/processes.ts'
 import type { RouterKeys } from '../protocol/wire/nodes/agent.ts'
 import type { Config } from '../settings/config.ts'
+import type { ListenAddress } from '../settings/listen-address.ts'
 import type { AccessDirectory } from './accounts/access-directory.ts'
 import type { Accounts } from './accounts/accounts.ts'
 import type { AgentBundle } from './agents/agent-bundle.ts'
@@ -104,6 +105,8 @@ export interface GatewayHandle {
   explain(requestId: string): Explanation | null
   /** `{base_url}` without a trailing slash. It contains the port on which the gateway really listens. */
   baseUrl(): string
+  /** Where it listens: with the ports on which it really does. */
+  doors(): readonly ListenAddress[]
   /** Keyed hash of a client's address. Logs, limits and audits may contain only this hash. */
   hashAddress(address: string): string
   /** The other processes of this gateway, which are asked what they know. */

@@ -1,5 +1,6 @@
 import { callableHost } from '../host/own-addresses.ts'
 import { failureName, type Log } from '../log.ts'
+import { doorsOf } from '../settings/listen-address.ts'
 import { createAddressHash } from './audit/address-hash.ts'
 import { checkChains } from './audit/audit-check.ts'
 import { builtConsole, bundleConsole, createPage } from './console/console-page.ts'
@@ -130,6 +131,7 @@ function handleOf({ config, log, database: { db }, auditKeys }: GatewayParts, ac
     verifyPage: createPage(builtVerifyPage, bundleVerifyPage),
     explain: decisions.explain,
     leaving: () => listener.leaving,
+    doors: () => doorsOf(config, listener.port),
     baseUrl: () =>
       config.SVC_PUBLIC_URL?.replace(/\/+$/, '') ?? `http://${hostOf(callableHost(config.SVC_HOST))}:${listener.port}`,
     hashAddress: createAddressHash(auditKeys[0] ?? ''),

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { chmodSync, closeSync, fsyncSync, mkdirSync, openSync, readFileSync, renameSync, writeSync } from 'node:fs'
+import { chmodSync, closeSync, fsyncSync, mkdirSync, openSync, readFileSync, renameSync, rmSync, writeSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 
 /** The text names the file that is at fault, but not its content. */
@@ -32,6 +32,10 @@ export function writeBeside(file: string, value: unknown): string {
   try {
     writeSync(handle, `${JSON.stringify(value, null, 2)}\n`)
     fsyncSync(handle)
+  } catch (error) {
+    // Whoever tries again on a full disk leaves no part behind each time.
+    rmSync(beside, { force: true })
+    throw error
   } finally {
     closeSync(handle)
   }
@@ -68,7 +72,13 @@ export function openPrivateFolder(dir: string): PrivateFolder {
     read: (name) => readWhole(join(path, name)),
     write: (name, value) => {
       const file = join(path, name)
-      renameSync(writeBeside(file, value), file)
+      const beside = writeBeside(file, value)
+      try {
+        renameSync(beside, file)
+      } catch (error) {
+        rmSync(beside, { force: true })
+        throw error
+      }
       syncFolder(path)
     },
   }

@@ -9,6 +9,7 @@ import { isLoopback } from '../host/loopback.ts'
 import { isWildcard, ownAddresses } from '../host/own-addresses.ts'
 import { failureName } from '../log.ts'
 import { discoverHere } from '../polling/discover-here.ts'
+import { faultAt, placesOf } from '../processes/listening.ts'
 import { type Environment, readConfig, readSettings, type Settings } from '../settings/config.ts'
 import { unknownSettings } from '../settings/unknown.ts'
 
@@ -101,30 +102,18 @@ function embeddedVerdict(): Verdict {
   }
 }
 
-/** null: the port is free. */
-function portFailure(hostname: string, port: number): string | null {
-  try {
-    Bun.listen({ hostname, port, exclusive: true, socket: { data() {} } }).stop(true)
-    return null
-  } catch (error) {
-    return failureName(error)
-  }
-}
-
-/** `isGateway`: whether what holds the port answers as a gateway does. */
-async function portVerdict({ SVC_HOST, SVC_PORT }: Settings, isGateway: Asked['isGateway']): Promise<Verdict> {
-  if (SVC_PORT === 0) return good('The gateway takes any free port.')
-  const failure = portFailure(SVC_HOST, SVC_PORT)
-  if (failure === null) return good(`Port ${SVC_PORT} is free for the gateway.`)
+/** `isGateway`: whether what holds the port answers as a gateway does. It holds its other one, too. */
+async function portVerdict(settings: Settings, isGateway: Asked['isGateway']): Promise<Verdict> {
+  const { SVC_HOST, SVC_PORT } = settings
+  const places = placesOf(settings)
+  const faults = places.flatMap((place) => faultAt(place) ?? [])
   const host = isWildcard(SVC_HOST) ? '127.0.0.1' : SVC_HOST
   const url = `http://${host.includes(':') ? `[${host}]` : host}:${SVC_PORT}`
-  if (failure === 'EADDRINUSE' && (await isGateway(url))) return good(`A gateway runs on port ${SVC_PORT}.`)
-  const why: Readonly<Record<string, string>> = {
-    EADDRINUSE: `Another program uses port ${SVC_PORT}. Stop it, or set SVC_PORT to another port.`,
-    EACCES: `This user may not take port ${SVC_PORT}. To use one above 1023, set SVC_PORT.`,
-    EADDRNOTAVAIL: 'SVC_HOST is not an address of this computer.',
-  }
-  return bad(why[failure] ?? `Port ${SVC_PORT} cannot be taken (${failure}).`)
+  const inUse = SVC_PORT !== 0 && faults[0]?.code === 'EADDRINUSE'
+  if (inUse && (await isGateway(url))) return good(`A gateway runs on port ${SVC_PORT}.`)
+  if (faults.length > 0) return bad(faults.map(({ says }) => says).join(' '))
+  if (SVC_PORT === 0) return good('The gateway takes any free port.')
+  return good(places.map(({ port }) => `Port ${port} is free for the gateway.`).join(' '))
 }
 
 function addressVerdict({ SVC_HOST, SVC_PUBLIC_URL }: Settings): Verdict {
@@ -158,7 +147,8 @@ async function serversVerdict({ SVC_PORT }: Settings): Promise<Verdict> {
 }
 
 function agentVerdict(): Verdict {
-  return portFailure('127.0.0.1', agentPort) === null
+  const place = { hostname: '127.0.0.1', port: agentPort, hostSetting: '--listen', portSetting: '--listen' }
+  return faultAt(place) === null
     ? good(`Port ${agentPort} is free for a node agent.`)
     : note(`Port ${agentPort} is in use: by a node agent, or choose another port for one with --listen.`)
 }

@@ -15,7 +15,11 @@ export class Cleanup {
   /** Does not reject: a step that fails is logged, and the others follow. */
   async run(): Promise<void> {
     for (const step of this.steps.splice(0).reverse()) {
-      await Promise.resolve(step()).catch((error: unknown) => this.log.error('stop', { failure: failureName(error) }))
+      try {
+        await step()
+      } catch (error) {
+        this.log.error('stop', { failure: failureName(error) })
+      }
     }
   }
 }

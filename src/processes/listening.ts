@@ -1,11 +1,11 @@
 import type { AnyElysia } from 'elysia'
 import { failureName } from '../log.ts'
-import type { Config } from '../settings/config.ts'
+import type { Config, Settings } from '../settings/config.ts'
 import { type ListenAddress, listenAddress } from '../settings/listen-address.ts'
 import { StartError } from './start-error.ts'
 
 /** A place to listen at, and the settings that name it. */
-interface Place extends ListenAddress {
+export interface Place extends ListenAddress {
   readonly hostSetting: string
   readonly portSetting: string
 }
@@ -23,7 +23,9 @@ function listenError(error: unknown, place: Place): unknown {
   return fault === undefined ? error : new StartError(fault(place))
 }
 
-const ownPlace = ({ SVC_HOST: hostname, SVC_PORT: port }: Config): Place => ({
+type Listens = Pick<Settings, 'SVC_HOST' | 'SVC_PORT' | 'SVC_OLLAMA_LISTEN'>
+
+const ownPlace = ({ SVC_HOST: hostname, SVC_PORT: port }: Listens): Place => ({
   hostname,
   port,
   hostSetting: 'SVC_HOST',
@@ -31,25 +33,34 @@ const ownPlace = ({ SVC_HOST: hostname, SVC_PORT: port }: Config): Place => ({
 })
 
 /** Where Ollama's interface listens; null: nowhere. */
-function ollamaPlace({ SVC_OLLAMA_LISTEN: text }: Config): Place | null {
+function ollamaPlace({ SVC_OLLAMA_LISTEN: text }: Listens): Place | null {
   const address = text === null ? null : listenAddress(text)
   const setting = 'SVC_OLLAMA_LISTEN'
   return address === null ? null : { ...address, hostSetting: setting, portSetting: setting }
 }
 
-/** Before anything is made: a first start that fails later would have made credentials that nobody was shown. */
-export function checkPorts(config: Config): void {
-  if (!config.embedded) return
-  const places = [ownPlace(config), ollamaPlace(config)]
-  for (const place of places) if (place !== null && place.port !== 0) checkPort(place)
-}
+/** Where a gateway listens, its own place first; not where it takes any free port. */
+export const placesOf = (settings: Listens): readonly Place[] =>
+  [ownPlace(settings), ollamaPlace(settings)].filter((place) => place !== null).filter(({ port }) => port !== 0)
 
-function checkPort(place: Place): void {
+/** What keeps a gateway from listening there, and what mends it; null: nothing. */
+export function faultAt(place: Place): { readonly code: string; readonly says: string } | null {
   const { hostname, port } = place
   try {
     Bun.listen({ hostname, port, exclusive: true, socket: { data() {} } }).stop(true)
+    return null
   } catch (error) {
-    throw listenError(error, place)
+    const code = failureName(error)
+    return { code, says: listenFaults[code]?.(place) ?? `Port ${port} cannot be taken (${code}).` }
+  }
+}
+
+/** Before anything is made: a first start that fails later would have made credentials that nobody was shown. */
+export function checkPorts(config: Config): void {
+  if (!config.embedded) return
+  for (const place of placesOf(config)) {
+    const fault = faultAt(place)
+    if (fault !== null) throw new StartError(fault.says)
   }
 }
 

@@ -13,6 +13,8 @@ export const Assignment = Type.Object({
   index: Type.Integer(),
   /** 0: any free one, which the answer names. */
   port: Type.Integer(),
+  /** Its port for other gateways, counted from that of `SVC_PEER_URL`; absent: its index, under an earlier supervisor. */
+  peer_port: Type.Optional(Type.Integer()),
   database_url: Type.String(),
   peppers: Names,
   secrets_keys: Names,

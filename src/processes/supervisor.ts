@@ -47,6 +47,10 @@ export class Supervisor {
   private leader = 0
   private stopping = false
   private replacing: Promise<void> | null = null
+  /** All that run, also those that leave. */
+  private readonly running = new Set<Child>()
+  /** What is to take a place, and does not serve yet. */
+  private fresh: Child | null = null
   private again = false
 
   constructor(private readonly options: SupervisorOptions) {
@@ -84,12 +88,13 @@ export class Supervisor {
     return this.replacing
   }
 
-  /** All at once: nobody is left to take over. */
+  /** All at once, whoever is being replaced with them: nobody is left to take over. */
   async stop(): Promise<void> {
     this.stopping = true
     for (const { timer } of this.slots) if (timer !== null) clearTimeout(timer)
-    await this.replacing
-    await Promise.all(this.slots.map(({ child }) => (child === null ? null : this.end(child, 'stop'))))
+    this.fresh?.kill()
+    const ends = this.slots.map(({ child }) => (child === null ? null : this.end(child, 'stop')))
+    await Promise.all([...ends, this.replacing])
   }
 
   private async replaceAll(): Promise<void> {
@@ -104,20 +109,17 @@ export class Supervisor {
 
   /** False: the new one does not start, and the old one stays. */
   private async replaceOne(index: number): Promise<boolean> {
-    const { log } = this.options
     const slot = this.slots[index] as Slot
     const old = slot.child
     // It is being started again anyway.
     if (old === null) return true
     const fresh = this.spawn(index, false)
-    const late = Bun.sleep(readyMsMax).then(() => Promise.reject(new Error('late')))
-    try {
-      await Promise.race([fresh.ready, late])
-    } catch {
-      log.error('process_not_replaced', { index })
-      fresh.leaving = true
+    const serves = await this.comesUp(fresh)
+    // The old one may have died meanwhile: then it has been started again, or will be, with what is new.
+    if (!serves || slot.child !== old || this.stopping) {
       fresh.kill()
-      return false
+      if (!serves && !this.stopping) this.options.log.error('process_not_replaced', { index })
+      return serves
     }
     slot.child = fresh
     this.watch(index, fresh)
@@ -129,6 +131,20 @@ export class Supervisor {
     return true
   }
 
+  /** False: it does not, or not in time. */
+  private async comesUp(fresh: Child): Promise<boolean> {
+    const late = Bun.sleep(readyMsMax).then(() => Promise.reject(new Error('late')))
+    this.fresh = fresh
+    try {
+      await Promise.race([fresh.ready, late])
+      return true
+    } catch {
+      return false
+    } finally {
+      this.fresh = null
+    }
+  }
+
   private launch(index: number, leads: boolean): Child {
     const child = this.spawn(index, leads)
     const slot = this.slots[index] as Slot
@@ -138,7 +154,18 @@ export class Supervisor {
   }
 
   private spawn(index: number, leads: boolean): Child {
-    return new Child(this.assignment(index, leads), this.options.env, (text) => process.stderr.write(text))
+    const child = new Child(this.assignment(index, leads), this.options.env, (text) => process.stderr.write(text))
+    this.running.add(child)
+    void child.exited.then(() => this.running.delete(child))
+    return child
+  }
+
+  /** The first that nobody has: other gateways still ask a process that leaves for its nodes. */
+  private freePeerPort(): number {
+    const taken = new Set([...this.running].map(({ assignment }) => assignment.peer_port))
+    let at = 0
+    while (taken.has(at)) at++
+    return at
   }
 
   private assignment(index: number, leads: boolean): Assignment {
@@ -146,6 +173,7 @@ export class Supervisor {
     return {
       index,
       port: this.port,
+      peer_port: this.freePeerPort(),
       database_url: url,
       peppers: [...keys.peppers],
       secrets_keys: [...keys.secretsKeys],

@@ -3,6 +3,7 @@ import type { ProcessPlace } from '../actors/siblings/process-place.ts'
 import { socketScheme } from '../actors/tunnels/peer-transport.ts'
 import { product } from '../brand.ts'
 import { openDatabase } from '../db/client.ts'
+import { migrateDatabase } from '../db/migrate.ts'
 import { logMemory } from '../host/log-memory.ts'
 import { createLog, failureName } from '../log.ts'
 import { type Config, readConfig } from '../settings/config.ts'
@@ -15,12 +16,18 @@ import { isTold } from './start-error.ts'
 /** A process whose supervisor has hung up says nothing more. */
 const report = (text: string) => void process.stdout.write(text)
 
+/** With several computers each process needs an address of its own, also the one that another takes the place of. */
+function peerUrlAt(text: string, { index, peer_port: at = index }: Assignment): URL {
+  const url = new URL(text)
+  url.port = String(Number(url.port) + at)
+  return url
+}
+
 function placeOf(config: Config, given: Assignment): ProcessPlace {
   const socketName = `${given.index}-${process.pid}.sock`
   const socket = { unix: join(given.socket_folder, socketName) }
   const { SVC_PEER_URL: peerUrl, SVC_HOST: hostname } = config
-  // With several computers each process needs an address of its own: the ports follow each other.
-  const remote = peerUrl === null ? [] : [{ hostname, port: Number(new URL(peerUrl).port) + given.index }]
+  const remote = peerUrl === null ? [] : [{ hostname, port: Number(peerUrlAt(peerUrl, given).port) }]
   return {
     index: given.index,
     socketFolder: given.socket_folder,
@@ -31,11 +38,8 @@ function placeOf(config: Config, given: Assignment): ProcessPlace {
   }
 }
 
-function peerUrlOf(config: Config, place: ProcessPlace): string {
-  if (config.SVC_PEER_URL === null) return socketScheme + join(place.socketFolder, place.socketName)
-  const url = new URL(config.SVC_PEER_URL)
-  url.port = String(Number(url.port) + place.index)
-  return url.origin
+function peerUrlOf({ SVC_PEER_URL: url }: Config, place: ProcessPlace, given: Assignment): string {
+  return url === null ? socketScheme + join(place.socketFolder, place.socketName) : peerUrlAt(url, given).origin
 }
 
 async function serveAs(env: Environment, given: Assignment): Promise<Serving> {
@@ -46,11 +50,13 @@ async function serveAs(env: Environment, given: Assignment): Promise<Serving> {
     ...read.config,
     SVC_PORT: given.port,
     SVC_CLUSTER_SECRET: given.cluster_secret,
-    SVC_PEER_URL: peerUrlOf(read.config, place),
+    SVC_PEER_URL: peerUrlOf(read.config, place, given),
   }
   const log = createLog(config.SVC_LOG_LEVEL, (text) => process.stderr.write(text), { process: given.index })
   const cleanup = new Cleanup(log)
   try {
+    // After an upgrade this is newer than its supervisor, and the first to have the migrations of its version.
+    await migrateDatabase(given.database_url)
     const database = openDatabase({ url: given.database_url, connectionsMax: config.SVC_DATABASE_CONNECTIONS })
     cleanup.add(() => database.close())
     const keys = {

@@ -1,4 +1,5 @@
 import { isIP } from 'node:net'
+import { isLoopback } from '../host/loopback.ts'
 import { readSeed } from '../secrets.ts'
 import { settlementFaults } from './config-settlement.ts'
 import { ollamaFaults } from './ollama.ts'
@@ -103,6 +104,9 @@ function formFaults(settings: Settings): string[] {
   if (!SVC_TRUSTED_PROXIES.every(isNetwork)) {
     faults.push('SVC_TRUSTED_PROXIES must be a list of addresses or networks like 127.0.0.1,10.0.0.0/8')
   }
+  if (settings.SVC_MDNS && isLoopback(settings.SVC_HOST)) {
+    faults.push('SVC_MDNS needs SVC_HOST=0.0.0.0 or an address that other devices reach')
+  }
   const { OTEL_EXPORTER_OTLP_ENDPOINT: collector } = settings
   if (collector !== null && !/^https?:\/\/\S+$/.test(collector)) {
     faults.push('OTEL_EXPORTER_OTLP_ENDPOINT must be a URL like http://127.0.0.1:4318')
@@ -132,7 +136,7 @@ function processFaults({ SVC_PROCESSES: text, SVC_PEER_URL: url, SVC_PORT }: Set
   if (!several) return []
   const port = Number(new URL(url).port)
   const tooHigh = port + processesMax > portMax
-  return port === 0 || tooHigh || (SVC_PORT >= port && SVC_PORT < port + processesMax)
+  return port === 0 || tooHigh || (SVC_PORT >= port && SVC_PORT <= port + processesMax)
     ? [
         `SVC_PEER_URL must name a port with ${processesMax} free ones behind it, and not SVC_PORT, where SVC_PROCESSES is more than 1`,
       ]

@@ -6,6 +6,12 @@ export interface ListenAddress {
   readonly port: number
 }
 
+/** The settings that say where a gateway listens. */
+interface Doors {
+  readonly SVC_HOST: string
+  readonly SVC_OLLAMA_LISTEN: string | null
+}
+
 const portMax = 65_535
 const form = /^(?:\[([0-9a-fA-F:.]+)\]|([A-Za-z0-9.-]+)):([0-9]{1,5})$/
 
@@ -16,4 +22,13 @@ export function listenAddress(text: string): ListenAddress | null {
   const port = Number(digits)
   if (hostname === undefined || port > portMax || (v6 !== undefined && isIP(v6) !== 6)) return null
   return { hostname, port }
+}
+
+/** Where a gateway listens that has taken this port. */
+export function doorsOf(
+  { SVC_HOST: hostname, SVC_OLLAMA_LISTEN: text }: Doors,
+  port: number,
+): readonly ListenAddress[] {
+  const ollama = text === null ? null : listenAddress(text)
+  return [{ hostname, port }, ...(ollama === null ? [] : [ollama])]
 }

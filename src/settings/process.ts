@@ -16,6 +16,12 @@ export const processSettings = {
     meaning:
       'URL of the gateway in the endpoint index and in links. The default is `http://<host>:<port>`, with an address of this computer where the host is a wildcard.',
   },
+  SVC_MDNS: {
+    kind: 'flag',
+    default: false,
+    meaning:
+      'Tells the local network by multicast DNS that this computer is `penstock.local`. Needs an `SVC_HOST` that other devices reach.',
+  },
   SVC_DATA_DIR: {
     kind: 'text',
     default: '.data',
@@ -48,7 +54,7 @@ export const processSettings = {
     kind: 'text',
     default: null,
     meaning:
-      'URL by which other gateways reach this one (`http://10.0.0.2:7070`), to send requests to nodes that dialled in here. With several processes it needs a port other than `SVC_PORT`, and each process takes the next one.',
+      'URL by which other gateways reach this one (`http://10.0.0.2:7070`), to send requests to nodes that dialled in here. With several processes it needs a port other than `SVC_PORT`, and each process takes one from there on; one more is taken while processes are replaced.',
   },
   SVC_TRUSTED_PROXIES: {
     kind: 'list',

@@ -2,7 +2,7 @@ import { ed25519 } from '@noble/curves/ed25519.js'
 import { type NoteKey, noteKeyText, parseNoteKey } from '../protocol/log/note.ts'
 import { readGiven, verifyBundle } from '../protocol/verify/bundle.ts'
 import type { Check, Trust, Verdict } from '../protocol/verify/trust.ts'
-import { keep, seenCheckpoint, seenKeys } from './seen-logs.ts'
+import { keep, remembered, seenKeys } from './seen-logs.ts'
 
 /** As much as the command takes. */
 const fileBytesMax = 256 * 1024 * 1024
@@ -42,7 +42,7 @@ const trustOf = (): Trust => ({
   auditKeys: linesOf('audit-keys'),
   witnessesMin: Number(find<HTMLInputElement>('witnesses').value) || 0,
   logNeeded: !find<HTMLInputElement>('without-log').checked,
-  remembered: seenCheckpoint,
+  remembered,
   verify: verifyEd25519,
 })
 
@@ -76,36 +76,54 @@ function shown({ kind, subject, checks, valid }: Verdict): HTMLElement {
 const say = (...parts: readonly HTMLElement[]) => find('verdicts').replaceChildren(...parts)
 const refuse = (text: string) => say(element('p', text, 'broken'))
 
-async function check(file: File): Promise<void> {
-  if (file.size > fileBytesMax) return refuse(`This file is larger than ${fileBytesMax} bytes.`)
+const keepsNothing =
+  'This browser keeps nothing: a log that shows something else next time goes unseen here. Use a window that is not private.'
+
+/** The file that is judged, however it came. */
+let current: File | null = null
+/** Counts the checks: one that another has overtaken shows nothing. */
+let turn = 0
+
+async function check(): Promise<void> {
+  const own = ++turn
+  if (current === null) return
+  if (current.size > fileBytesMax) return refuse(`This file is larger than ${fileBytesMax} bytes.`)
   try {
-    const trust = trustOf()
-    const roots = linesOf('roots').map((root) => root.toLowerCase())
-    const verdicts = verifyBundle(readGiven((await file.text()).trim()), trust, roots)
-    if (verdicts === null || verdicts.length === 0) return refuse('This file holds nothing that can be verified.')
-    for (const { checkpoint } of verdicts) {
-      const own = trust.logKeys.filter(({ name }) => name === checkpoint?.origin)
-      if (checkpoint !== null) keep(checkpoint, own.map(noteKeyText))
-    }
-    say(...verdicts.map(shown))
+    const text = await current.text()
+    if (own === turn) judge(text)
   } catch (error) {
-    refuse(error instanceof Error ? error.message : 'This file cannot be read.')
+    if (own === turn) refuse(error instanceof Error ? error.message : 'This file cannot be read.')
   }
+}
+
+function judge(text: string): void {
+  const trust = trustOf()
+  const roots = linesOf('roots').map((root) => root.toLowerCase())
+  const verdicts = verifyBundle(readGiven(text.trim()), trust, roots)
+  if (verdicts === null || verdicts.length === 0) return refuse('This file holds nothing that can be verified.')
+  const kept = verdicts.map(({ checkpoint }) => {
+    const own = trust.logKeys.filter(({ name }) => name === checkpoint?.origin)
+    return checkpoint === null || keep(checkpoint, own.map(noteKeyText))
+  })
+  say(...verdicts.map(shown), ...(kept.includes(false) ? [element('p', keepsNothing)] : []))
 }
 
 document.addEventListener('dragover', (event) => event.preventDefault())
 document.addEventListener('drop', (event) => {
   event.preventDefault()
   const [file] = event.dataTransfer?.files ?? []
-  if (file !== undefined) void check(file)
+  if (file === undefined) return
+  // It would still name the file that was chosen before.
+  find<HTMLInputElement>('file').value = ''
+  current = file
+  void check()
 })
 find<HTMLInputElement>('file').addEventListener('change', (event) => {
   const [file] = (event.target as HTMLInputElement).files ?? []
-  if (file !== undefined) void check(file)
+  if (file === undefined) return
+  current = file
+  void check()
 })
 // What is known has changed: the same file is judged anew.
-find('trust').addEventListener('change', () => {
-  const [file] = find<HTMLInputElement>('file').files ?? []
-  if (file !== undefined) void check(file)
-})
+find('trust').addEventListener('change', () => void check())
 find('trust').addEventListener('submit', (event) => event.preventDefault())

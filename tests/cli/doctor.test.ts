@@ -67,6 +67,19 @@ test('§24: doctor says in sentences what keeps a gateway from starting, each wi
   expect(JSON.stringify(wrong.checks)).not.toContain('hidden')
 })
 
+test('§24: doctor looks at every port that a start takes, in the words of the start', async () => {
+  const ollama = Bun.listen({ port: 0, hostname: '127.0.0.1', socket: { data() {} } })
+  const { code, of } = await findings({
+    SVC_PORT: '0',
+    SVC_OLLAMA_LISTEN: `127.0.0.1:${ollama.port}`,
+    SVC_BASE_URL: 'http://127.0.0.1:9',
+  })
+  ollama.stop(true)
+  expect(code).toBe(1)
+  const says = `Port ${ollama.port} is in use. Stop what listens there, or set SVC_OLLAMA_LISTEN to another port.`
+  expect(of('port')).toEqual({ check: 'port', state: 'bad', says })
+})
+
 test('§24: doctor looks at a gateway that runs: its database, and why a node does not answer', async () => {
   const gateway = await startTestGateway()
   const node = startFakeNode({ models: ['llama'] })

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fingerprint, signingKey } from '../../src/protocol/signing/ed25519.ts'
+import { type ResponseKeys, sealResponse } from '../../src/protocol/signing/envelope-sealing.ts'
 import { startTestGateway, type TestGateway } from '../support/gateways/http-gateway.ts'
 import type { JobNode } from '../support/nodes/job-node.ts'
 import { type JobCustomer, jobCustomer, jobNode } from '../support/pools/job-pool.ts'
@@ -135,19 +136,34 @@ test('§31: `jobs export` and `verify envelope`: the form, the node’s signatur
     writeFileSync(at, JSON.stringify(content))
     const { code, out } = await line.run(['verify', 'envelope', at, '--json', ...more])
     const { verdicts } = JSON.parse(out) as { verdicts: { checks: { name: string; ok: boolean | null }[] }[] }
-    const failed = verdicts.flatMap(({ checks }) => checks).filter(({ ok }) => ok === false)
-    return { code, failed: failed.map(({ name }) => name) }
+    const checks = verdicts.flatMap(({ checks }) => checks)
+    opening = checks.find(({ name }) => name === 'opening')
+    return { code, failed: checks.filter(({ ok }) => ok === false).map(({ name }) => name) }
   }
+  let opening: object | undefined
   expect(await verified(whole, ...identity)).toEqual({ code: 0, failed: [] })
+  // Whoever has the file could have sealed an answer: it is nobody's proof.
+  const detail = expect.stringContaining('whoever has them could have sealed it')
+  expect(opening).toEqual({ name: 'opening', ok: null, detail })
   const { response_keys: _, ...shown } = whole
   expect(await line.json('jobs', 'export', 'mine')).toEqual(shown)
   expect(await verified(shown, ...identity)).toEqual({ code: 0, failed: [] })
   expect(await verified(whole)).toEqual({ code: 1, failed: ['key of the node'] })
   const request = whole.encrypted_request as Record<string, string>
   const response = whole.encrypted_response as Record<string, string>
+  const keys = whole.response_keys as Omit<ResponseKeys, 'secret'> & { readonly secret: string }
+  // An answer under a key that the node never signed, sealed by whoever made the file.
+  const other = { ...keys, nodePublicKey: Buffer.alloc(32, 9).toString('base64url') }
+  const sealed = { jobId: String(whole.sealed_job_id), modelId: String(whole.model_id), nodeId: String(whole.node_id) }
+  const secret = Buffer.from(keys.secret, 'base64url')
+  const forged = {
+    response_keys: other,
+    encrypted_response: sealResponse({ ...other, secret }, sealed, Buffer.from('made up')),
+  }
   const edits: readonly (readonly [object, readonly string[]])[] = [
     [{ encrypted_request: { ...request, algorithm: 'none' } }, ['request']],
     [{ encrypted_request: { ...request, ciphertext: response.ciphertext } }, ['request of the answer']],
+    [forged, ['opening']],
     [{ model_id: 'another' }, ['bound to', 'opening']],
     [{ encrypted_response: { ...response, ciphertext: request.ciphertext } }, ['opening']],
     [{ node_keys: { ...(whole.node_keys as object), keys: [] } }, ['key of the node']],

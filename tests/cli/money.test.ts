@@ -131,7 +131,11 @@ test('§14: a receipt and its place below the public root, from what the gateway
     expect(told).toMatchObject({ pending_root: root, proof })
     expect((await get(`/v1/billing/receipts/${hash}`, headersOf(two))).status).toBe(404)
   }
-  expect(await (await get(`/v1/public/receipts/${held}`)).json()).toMatchObject({ status: 'held', proof: null })
+  expect(await (await get(`/v1/public/receipts/${held}`)).json()).toMatchObject({
+    status: 'held',
+    pending_root: null,
+    proof: null,
+  })
   for (const path of [`/v1/public/receipts/0x${'0'.repeat(64)}`, '/v1/public/receipts/x']) {
     const none = await get(path)
     expect([none.status, ((await none.json()) as { code: string }).code]).toEqual([404, 'receipt_not_found'])

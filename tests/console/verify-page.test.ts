@@ -98,6 +98,57 @@ describe.skipIf(!hasBrowser)('§31: /verify computes in the page, and nothing le
     await page.context().close()
   })
 
+  test('keys that are given later judge the file that came last, and an overtaken check shows nothing', async () => {
+    const { page, faults } = await opened()
+    const buffer = Buffer.from(JSON.stringify({ object: 'another' }))
+    await page.getByLabel('Drop a file').setInputFiles({ name: 'chosen.json', mimeType: 'application/json', buffer })
+    await page.locator('#verdicts > *').first().waitFor()
+    await drop(page, vectors.receipt.file)
+    expect(await verdict(page)).toContain('NOT VALID')
+    await page.getByLabel('Keys of the log').fill(vectors.receipt.log_key)
+    await page.getByLabel('Keys of the log').dispatchEvent('change')
+    await page.getByRole('heading', { name: /^receipt 0x80feff\w+: valid$/ }).waitFor()
+    // A large file that is still read when the next one comes.
+    await page.evaluate(() => {
+      const read = Blob.prototype.text
+      const first = Promise.withResolvers<void>()
+      Blob.prototype.text = async () => {
+        Blob.prototype.text = read
+        await first.promise
+        return '{"object":"another"}'
+      }
+      document.addEventListener('finish-first', () => first.resolve())
+    })
+    await page.evaluate(() => {
+      const dataTransfer = new DataTransfer()
+      dataTransfer.items.add(new File(['large'], 'large.json'))
+      document.body.dispatchEvent(new DragEvent('drop', { dataTransfer, bubbles: true, cancelable: true }))
+    })
+    await drop(page, vectors.receipt.file)
+    await page.evaluate(async () => {
+      document.dispatchEvent(new Event('finish-first'))
+      await new Promise((resolve) => setTimeout(resolve))
+    })
+    expect(await verdict(page)).toMatch(/receipt 0x80feff\w+: valid/)
+    expect(faults).toEqual([])
+    await page.context().close()
+  })
+
+  test('a browser that keeps nothing says that a split view would go unseen', async () => {
+    const { page } = await opened()
+    await page.getByLabel('Keys of the log').fill(vectors.receipt.log_key)
+    await drop(page, vectors.receipt.file)
+    expect(await verdict(page)).not.toContain('keeps nothing')
+    await page.evaluate(() => {
+      Storage.prototype.setItem = () => {
+        throw new DOMException('full', 'QuotaExceededError')
+      }
+    })
+    await drop(page, vectors.receipt.file)
+    expect(await verdict(page)).toContain('This browser keeps nothing')
+    await page.context().close()
+  })
+
   test('a hostile file runs no code, and the policy lets no script of the page send anything', async () => {
     const { page, requests } = await opened()
     const evil = '<img src=x onerror="document.title=1"><script>document.title=2</script>'

@@ -1,5 +1,5 @@
 import type { CustomerId, KeyId } from '../../ids.ts'
-import type { AdminRole } from '../../machines/rules/approval-policy.ts'
+import type { AdminRole } from '../../machines/rules/admin-route.ts'
 import type { EffectivePolicy } from '../../machines/rules/model-policy.ts'
 
 export type AccountStatus = 'active' | 'suspended' | 'closed'

@@ -1,6 +1,7 @@
 import type { Database } from '../../db/client.ts'
 import type { AuditMetadata } from '../../db/queries/audit/audit-events.ts'
-import type { AdminAction, AdminRole, CommandAction } from '../../machines/rules/approval-policy.ts'
+import type { AdminRole, CommandAction } from '../../machines/rules/admin-route.ts'
+import type { AdminAction } from '../../machines/rules/approval-policy.ts'
 
 export type { AuditMetadata } from '../../db/queries/audit/audit-events.ts'
 

@@ -45,7 +45,9 @@ const timeouts: ReadonlySet<AbortCause> = new Set(['first_chunk_timeout', 'total
 /** One call to one node: it holds a slot from its making until `release`. */
 export class Attempt implements InFlightCall {
   readonly signal = new CallSignal()
-  readonly startedMs = performance.now()
+  startedMs = performance.now()
+  /** Its money is being set aside, and the node has heard nothing. */
+  unsent = false
   cause: AbortCause | null = null
   span: Span | null = null
   private released = false

@@ -147,6 +147,7 @@ class Search {
   private placed(placement: Placed, request: PlacementRequest): void {
     const { port, command } = this.exchange
     this.exchange.work = placedWork(placement, request)
+    // In this turn its try claims the slot, before anybody else looks.
     if (command.ticket !== undefined) port.router.servedFromQueue(request.modelId, command.ticket)
   }
 

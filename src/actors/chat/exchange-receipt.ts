@@ -49,6 +49,10 @@ function factsOf({ command, binding }: Asked, { route, callId }: Attempt, told: 
 /** Of v1, as an agent of a version before signs it for a request that has a nonce. */
 const unbound = ({ clientNonce: _, ...facts }: Receipt): Receipt => facts
 
+/** An agent estimates for a runtime that reports no usage, by the same rule. */
+export const saysEstimated = (vouched: ToldWork['vouched']) =>
+  (vouched?.svc as { readonly usage_estimated?: unknown } | null | undefined)?.usage_estimated === true
+
 /**
  * An agent's own receipt where it fits what was seen here, else the gateway's (§14), with the agent's beside it where it
  * signed one that says something else (§31). `invalid`: the agent owed a receipt and gave none that fits.

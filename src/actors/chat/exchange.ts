@@ -16,7 +16,7 @@ import type { CallStart } from '../telemetry/tracing.ts'
 import { Attempt, type AttemptFailure } from './attempt.ts'
 import { type ChatCommand, outputAsked } from './chat-command.ts'
 import type { Dispatched, DispatchPort } from './dispatch.ts'
-import { receiptOf, type ToldWork } from './exchange-receipt.ts'
+import { receiptOf, saysEstimated, type ToldWork } from './exchange-receipt.ts'
 import { billedCeiling, isBilled, PaidCall, type PaidCallPort } from './paid-call.ts'
 import type { Relay } from './relay.ts'
 import type { Ticker, Ticking } from './ticker.ts'
@@ -40,10 +40,6 @@ export interface Conclusion {
   /** `svc` of the answer. */
   readonly metadata: ChatMetadata
 }
-
-/** An agent estimates for a runtime that reports no usage, by the same rule. */
-const saysEstimated = (vouched: ToldWork['vouched']) =>
-  (vouched?.svc as { readonly usage_estimated?: unknown } | null | undefined)?.usage_estimated === true
 
 /** What one request carries from its admission to its end. */
 export class Exchange implements Ticking, Dispatched {
@@ -118,7 +114,15 @@ export class Exchange implements Ticking, Dispatched {
     })
   }
 
-  /** Sets money aside where this route costs some. */
+  /** A call that was not sent is none; of one that was it does nothing. */
+  withdraw(): void {
+    if (this.attempt?.unsent !== true) return
+    this.attempt.release({ kind: 'neutral' })
+    this.attempt = null
+    this.attempts--
+  }
+
+  /** Sets money aside for this route, once: see `afford` of a call. */
   afford(route: Route): Promise<void> {
     this.paid ??= new PaidCall(this.port, this.command, this.prompt(), this.billedOutput(route))
     return this.paid.reserve(route)
@@ -202,6 +206,7 @@ export class Exchange implements Ticking, Dispatched {
     this.parts?.abort(cause)
     this.stopped ||= cause === 'shutdown'
     this.ending.abort()
+    this.withdraw()
     if (this.relay === null) this.attempt?.abort(cause)
     else if (cause === 'client_gone') this.relay.clientGone()
     else this.relay.shutDown()
@@ -209,8 +214,7 @@ export class Exchange implements Ticking, Dispatched {
 
   usageOf(reported: TokenUsage | null, outputWeight: () => number): { usage: TokenUsage; estimated: boolean } {
     if (reported !== null) {
-      const usage = this.paid === null ? reported : this.paid.clamp(reported, outputWeight())
-      return { usage, estimated: false }
+      return { usage: this.paid?.clamp(reported, outputWeight()) ?? reported, estimated: false }
     }
     const prompt = this.prompt()
     const estimate = wholeTokens(outputWeight())

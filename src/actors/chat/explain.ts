@@ -69,8 +69,10 @@ export function createDecisionLog(): DecisionLog {
     for (const { routes: seen } of entry.more ?? []) routes -= seen.length
     ring[at] = undefined
   }
+  /** The newest stays, whatever it saw. In a full ring the oldest stands where the next one will. */
   const makeRoom = () => {
-    while (routes > routesMax && oldest !== next) {
+    const newest = (next - 1 + requestsMax) % requestsMax
+    while (routes > routesMax && oldest !== newest) {
       forget(oldest)
       oldest = (oldest + 1) % requestsMax
     }
@@ -93,6 +95,7 @@ export function createDecisionLog(): DecisionLog {
         const seen = keep(decision)
         known.more.push(seen)
         routes += seen.routes.length
+        makeRoom()
         return
       }
       const { table, placement } = decision

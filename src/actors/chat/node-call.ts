@@ -42,6 +42,26 @@ export async function failedAnswer(attempt: Attempt, response: NodeResponse): Pr
     : attempt.failedByCause(attempt.cause)
 }
 
+/**
+ * Sets money aside for a call on a route that costs some. The call holds its slot meanwhile: whoever looks next would
+ * otherwise be placed there, too. Where it is not sent (resolves with why, or rejects), the slot is given back, and it was
+ * no call.
+ */
+export async function afford(exchange: Exchange, attempt: Attempt): Promise<AttemptFailure | null> {
+  attempt.unsent = true
+  try {
+    await exchange.afford(attempt.route)
+  } catch (error) {
+    exchange.withdraw()
+    throw error
+  }
+  const ended = exchange.ended()
+  if (ended !== null) exchange.withdraw()
+  attempt.unsent = false
+  attempt.startedMs = performance.now()
+  return ended
+}
+
 /** Sends one try to its node. Only a 200 is an answer, see `failedAnswer`. Rejects with what `Attempt.failedBy` takes. */
 export function callNode(exchange: Exchange, attempt: Attempt, body: UpstreamBody): Promise<NodeResponse> {
   const { port, command } = exchange

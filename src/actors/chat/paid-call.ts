@@ -1,5 +1,5 @@
 import { Problem } from '../../errors.ts'
-import { clampUsage, type Prices, priceOf } from '../../machines/rules/pricing.ts'
+import { chargeOf, clampUsage, type Prices, priceOf } from '../../machines/rules/pricing.ts'
 import type { Route } from '../../machines/rules/routing.ts'
 import { wholeTokens } from '../../protocol/chat/token-estimate.ts'
 import type { TokenUsage } from '../../protocol/chat/token-usage.ts'
@@ -36,7 +36,7 @@ export class PaidCall {
   private breached = false
   /** The client's key is ours. */
   private claimed = false
-  /** null: nothing was charged. */
+  /** What the ledger debits, never more than was set aside; null: nothing was charged. */
   chargedWei: bigint | null = null
 
   constructor(
@@ -99,8 +99,9 @@ export class PaidCall {
     if (reservation === null || prices === null) throw new Error('a billed call without a reservation')
     this.ended = true
     const actualWei = priceOf(prices, usage.prompt_tokens, usage.completion_tokens)
-    this.chargedWei = actualWei
-    await this.port.ledger.settle(reservation, {
+    // A stream is written down before its charge is durable.
+    this.chargedWei = chargeOf(actualWei, reservation.amountWei)
+    const settled = await this.port.ledger.settle(reservation, {
       actualWei,
       receipt: { ...receipt, ...(this.breached ? { status: 'held' as const } : {}) },
       nodeId: route.nodeId,
@@ -108,6 +109,7 @@ export class PaidCall {
       feeBps: this.port.config.SVC_PROTOCOL_FEE_BPS,
       ...(this.claimed ? { usage } : {}),
     })
+    this.chargedWei = settled.chargedWei
   }
 
   /** Nothing passed. After a charge it does nothing. */

@@ -5,7 +5,7 @@ import type { UpstreamBody } from '../../protocol/chat/upstream-request.ts'
 import { finishReasons } from '../telemetry/tracing.ts'
 import type { AttemptFailure } from './attempt.ts'
 import type { Conclusion, Exchange } from './exchange.ts'
-import { callNode, failedAnswer } from './node-call.ts'
+import { afford, callNode, failedAnswer } from './node-call.ts'
 import type { Relay } from './relay.ts'
 import type { RelayEnd, RelayOwner, SettledStream } from './relay-port.ts'
 
@@ -90,10 +90,11 @@ export async function tryStream(
   upstream: UpstreamBody,
   firstChunkMs: number,
 ): Promise<typeof streaming | { readonly failure: AttemptFailure }> {
-  if (exchange.isBilled(route)) await exchange.afford(route)
   const ended = exchange.ended()
   if (ended !== null) return { failure: ended }
   const attempt = exchange.begin(route, true)
+  const unsent = exchange.isBilled(route) ? await afford(exchange, attempt) : null
+  if (unsent !== null) return { failure: unsent }
   relay.expect(attempt, performance.now() + firstChunkMs)
   let failure: AttemptFailure | null
   try {

@@ -9,7 +9,7 @@ import { finishReasons } from '../telemetry/tracing.ts'
 import type { Attempt, AttemptFailure } from './attempt.ts'
 import type { ChatCommand } from './chat-command.ts'
 import type { Conclusion, Exchange } from './exchange.ts'
-import { callNode, failedAnswer } from './node-call.ts'
+import { afford, callNode, failedAnswer } from './node-call.ts'
 
 /** A node's whole answer may not be larger, bytes. */
 const answerBytesMax = 16 * 1024 * 1024
@@ -57,10 +57,11 @@ export async function receiveWhole(
   route: Route,
   upstream: UpstreamBody,
 ): Promise<ReceivedAnswer | { readonly failure: AttemptFailure }> {
-  if (exchange.isBilled(route)) await exchange.afford(route)
   const ended = exchange.ended()
   if (ended !== null) return { failure: ended }
   const attempt = exchange.begin(route, upstream.stream)
+  const unsent = exchange.isBilled(route) ? await afford(exchange, attempt) : null
+  if (unsent !== null) return { failure: unsent }
   let firstByteMs: number
   let heard: HeardAnswer | HeardError
   try {

@@ -64,19 +64,21 @@ export function createCosigning(options: CosigningOptions): Cosigning {
   let timer: ReturnType<typeof setTimeout> | null = null
   let running: Promise<unknown> = Promise.resolve()
 
-  /** The checkpoint in the answer is ours, and this log does not lead on from it. */
-  const lookAt = async (seen: string | null, now: rows.CheckpointRow) => {
+  /**
+   * The checkpoint in the answer is ours, and this log does not lead on from it. The log as it stands after the answer:
+   * another process may have gone on, and may have had that signed, since the question.
+   */
+  const lookAt = async (seen: string | null) => {
     const bytes = seen === null ? null : decodeBase64(seen)
     const text = bytes === null ? '' : new TextDecoder().decode(bytes)
     const note = parseNote(text)
     const before = note === null ? null : parseCheckpoint(note.text)
+    const now = await rows.readLogState(db)
+    if (note === null || before === null || before.origin !== now?.origin) return
     const own = signersOf(now.origin, keys).map(({ key }) => key)
-    if (note === null || before === null || before.origin !== now.origin) return
     if ((checkNote(note, own, verifyEd25519)?.length ?? 0) === 0) return
-    const current = parseCheckpoint(parseNote(now.note)?.text ?? '')
-    if (current === null) return
-    const proof = before.size <= current.size ? await consistencyProof(before.size, current.size, readSubtrees(db)) : []
-    if (before.size > current.size || !isConsistent(before, current, proof)) sequencer.exposed(text)
+    const proof = before.size <= now.size ? await consistencyProof(before.size, now.size, readSubtrees(db)) : []
+    if (before.size > now.size || !isConsistent(before, now, proof)) sequencer.exposed(text)
   }
 
   const askOnce = async (witness: AskedWitness, checkpoint: rows.CheckpointRow, oldSize: number) => {
@@ -94,11 +96,11 @@ export function createCosigning(options: CosigningOptions): Cosigning {
       const told = Number(reply.text.trim())
       if (!Number.isSafeInteger(told) || told < 0) return false
       sizes.set(name, told)
-      if (told > checkpoint.size) await lookAt(reply.seen, checkpoint)
+      if (told > checkpoint.size) await lookAt(reply.seen)
       if (told > checkpoint.size) return false
       reply = await askOnce(witness, checkpoint, told)
     }
-    if (reply?.status === 422) await lookAt(reply.seen, checkpoint)
+    if (reply?.status === 422) await lookAt(reply.seen)
     if (reply?.status !== 200) return false
     const text = parseNote(checkpoint.note)?.text ?? ''
     const signatures = reply.text.split('\n').map(parseSignatureLine)

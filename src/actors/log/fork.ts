@@ -36,11 +36,12 @@ export async function nameFork(port: ForkPort, audit: AuditContext): Promise<Nam
   const lostNote = sequencer.fork()
   if (lostNote === null)
     throw new Problem('invalid_state', { detail: 'The log leads on from all that this gateway saw' })
+  const lost = parseCheckpoint(parseNote(lostNote)?.text ?? '')
   const named = await db.transaction(async (tx) => {
     if (!(await rows.lockSequencer(tx))) throw new Problem('invalid_state', { detail: 'The log is being written' })
     const state = await rows.readLogState(tx)
     if (state === null) throw new Problem('service_unavailable')
-    const origin = nextOrigin(state.origin)
+    const origin = nextOrigin(state.origin, lost?.origin ?? state.origin)
     const hash = forkHash({ origin, size: state.size, root: state.root.toString('hex'), lostNote })
     const entry = { kind: 'fork', hash, subject: origin, entryIndex: state.size } as const
     await rows.insertLogEntries(tx, [entry])
@@ -52,6 +53,5 @@ export async function nameFork(port: ForkPort, audit: AuditContext): Promise<Nam
     return { origin, size }
   })
   sequencer.forget()
-  const lostSize = parseCheckpoint(parseNote(lostNote)?.text ?? '')?.size ?? 0
-  return { ...named, lostSize, lostNote }
+  return { ...named, lostSize: lost?.size ?? 0, lostNote }
 }

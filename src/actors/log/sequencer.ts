@@ -10,7 +10,7 @@ import { parseNote } from '../../protocol/log/note.ts'
 import type { SigningKey } from '../../protocol/signing/ed25519.ts'
 import { minuteMs, secondMs } from '../../time.ts'
 import { gather } from './gather.ts'
-import { firstOrigin, signedNote } from './log-names.ts'
+import { firstOrigin, isEarlier, signedNote } from './log-names.ts'
 import { appendLeaves, readSubtrees, TileMissing } from './tree.ts'
 
 /** What outlives a database that is put back: the last checkpoint that this gateway has seen. */
@@ -199,15 +199,15 @@ class GroupSequencer implements Sequencer {
   /** The fork was made known at another gateway. */
   private async lookForName(lost: string): Promise<void> {
     const state = await rows.readLogState(this.options.db)
-    if (state !== null && state.origin !== originOf(lost)) this.forget()
+    if (state !== null && isNamed(state.origin, originOf(lost))) this.forget()
   }
 
   /** Whether the log in the database leads on from the checkpoint that this gateway saw last. */
   private async leadsOn(tx: Database, state: rows.LogState): Promise<boolean> {
     const { seen } = this
-    // The operator has made the fork known, here or at another gateway.
-    if (seen === null || seen.origin !== state.origin) return true
-    if (seen.size <= state.size && sameHash(await rootThen(tx, seen.size), seen.root)) return true
+    if (seen === null || isNamed(state.origin, seen.origin)) return true
+    if (seen.origin === state.origin && seen.size <= state.size && sameHash(await rootThen(tx, seen.size), seen.root))
+      return true
     this.exposed(seen.note)
     return false
   }
@@ -218,7 +218,10 @@ class GroupSequencer implements Sequencer {
   }
 }
 
-const originOf = (note: string) => parseCheckpoint(parseNote(note)?.text ?? '')?.origin
+const originOf = (note: string) => parseCheckpoint(parseNote(note)?.text ?? '')?.origin ?? ''
+
+/** The operator has made the fork known, here or at another gateway; an earlier name is that of a database put back. */
+const isNamed = (origin: string, seen: string) => origin !== seen && !isEarlier(origin, seen)
 
 async function rootThen(tx: Database, size: number): Promise<Uint8Array> {
   try {

@@ -1,6 +1,7 @@
 import { brand, headers, witnessPath } from '../../brand.ts'
 import type { Database } from '../../db/client.ts'
 import { identityKeys } from '../../db/queries/log/witnesses.ts'
+import { boundedText } from '../../protocol/json/foreign-json.ts'
 import { type NoteKey, noteKinds, parseNoteKey } from '../../protocol/log/note.ts'
 import { witnessBytesMax } from '../../protocol/log/witnessing.ts'
 import { keyIdOf } from '../../protocol/signing/ed25519.ts'
@@ -61,9 +62,8 @@ export function foreignWitness(text: string): AskedWitness | null {
   const ask: AskedWitness['ask'] = async (body, _extra, signal) => {
     try {
       const response = await fetch(address, { method: 'POST', body, signal, redirect: 'error' })
-      const declared = Number(response.headers.get('content-length') ?? 0)
-      if (declared > witnessBytesMax) return null
-      return { status: response.status, text: (await response.text()).slice(0, witnessBytesMax), seen: null }
+      const text = response.body === null ? '' : await boundedText(response.body, witnessBytesMax)
+      return text === null ? null : { status: response.status, text, seen: null }
     } catch {
       return null
     }

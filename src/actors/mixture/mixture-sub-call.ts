@@ -18,6 +18,7 @@ import { ticketOf } from '../chat/dispatch.ts'
 import { type ChatPort, Exchange } from '../chat/exchange.ts'
 import { type ReceivedAnswer, receiveWhole } from '../chat/whole-answer.ts'
 import { chat } from '../operations/chat.ts'
+import type { Ticket } from '../pool/slot-queue.ts'
 import type { ModelCallSample } from '../telemetry/model-metrics.ts'
 import type { Span } from '../telemetry/tracing.ts'
 
@@ -40,6 +41,8 @@ const noNode: SubCallResult = { status: 'no_node', call: null }
 export class SubCall {
   private readonly controller = new AbortController()
   private readonly exchange: Exchange
+  /** null: it has not waited for a slot. */
+  private ticket: Ticket | null = null
 
   constructor(
     private readonly port: SubCallPort,
@@ -115,6 +118,7 @@ export class SubCall {
     const { router, config } = this.port
     const untilMs = performance.now() + config.SVC_QUEUE_WAIT_MS
     const ticket = ticketOf(this.exchange.command)
+    this.ticket = ticket
     for (;;) {
       const { placement: wanted } = this.order
       const leftMs = untilMs - performance.now()
@@ -125,10 +129,7 @@ export class SubCall {
       const table = router.table()
       const placement = place(table, request)
       this.port.decided(this.parent, { table, request, placement }, true)
-      if (placement.kind === 'placed') {
-        router.servedFromQueue(wanted.modelId, ticket)
-        return placement.route
-      }
+      if (placement.kind === 'placed') return placement.route
       if (placement.kind === 'refused') return null
     }
   }
@@ -141,7 +142,10 @@ export class SubCall {
     const { body, upstream } = order.prepare(route)
     exchange.command.body = body
     order.dispatched(call)
-    const received = await receiveWhole(exchange, route, upstream)
+    const receiving = receiveWhole(exchange, route, upstream)
+    // Only now the slot is taken, and the next who waits may look.
+    if (this.ticket !== null) this.port.router.servedFromQueue(order.placement.modelId, this.ticket)
+    const received = await receiving
     if ('failure' in received) return this.failed(call, received.failure)
     const { usage, conclusion, firstContentMs, completion } = received
     const { metadata: svc } = conclusion

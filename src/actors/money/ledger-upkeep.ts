@@ -1,9 +1,10 @@
 import type { Database } from '../../db/client.ts'
 import { renewReservations, staleReservations } from '../../db/queries/money/ledger.ts'
-import { readBooks, reservedTotal } from '../../db/queries/money/ledger-proof.ts'
+import { type Books, readBooks, reservedTotal } from '../../db/queries/money/ledger-proof.ts'
 import { failureName, type Log } from '../../log.ts'
 import { brokenRules } from '../../machines/rules/books.ts'
 import { minuteMs, secondMs } from '../../time.ts'
+import { sharedRun } from '../durable/shared-run.ts'
 
 /**
  * The periodic work of the ledger: it renews open reservations, releases abandoned ones, and reads and proves the
@@ -14,6 +15,8 @@ export interface LedgerUpkeep {
   stop(): void
   /** Releases reservations that nobody renewed and resolves with their number. It also runs every minute. */
   sweep(): Promise<number>
+  /** The books as they are at the question or after it. Reads the whole ledger, for one caller or for many. */
+  books(): Promise<Books>
   state(): UpkeepState
 }
 
@@ -63,8 +66,9 @@ export function createUpkeep({ db, log, staleMs, open, release }: UpkeepOptions)
     if (count > 0) log.warn('reservations_stale', { reservations: count })
     return count
   }
+  const books = sharedRun(() => readBooks(db))
   const prove = async () => {
-    broken = brokenRules(await readBooks(db))
+    broken = brokenRules(await books())
     for (const rule of broken) log.error('books_do_not_balance', { rule })
   }
   return {
@@ -80,6 +84,7 @@ export function createUpkeep({ db, log, staleMs, open, release }: UpkeepOptions)
       for (const timer of timers.splice(0)) clearInterval(timer)
     },
     sweep,
+    books,
     state: () => ({ reservedWei, brokenRules: broken.length, stale }),
   }
 }

@@ -8,6 +8,7 @@ import {
   type SettleRow,
   settleAll,
 } from '../../db/queries/money/ledger.ts'
+import type { Books } from '../../db/queries/money/ledger-proof.ts'
 import type { NewReceipt } from '../../db/queries/money/receipts.ts'
 import { Problem } from '../../errors.ts'
 import { newId } from '../../ids.ts'
@@ -190,6 +191,11 @@ export class Ledger {
   /** Releases reservations that nobody renewed and resolves with their number. It also runs every minute. */
   sweep(): Promise<number> {
     return this.upkeep.sweep()
+  }
+
+  /** All sums, at the question or after it. Reads the whole ledger, for one caller or for many. */
+  books(): Promise<Books> {
+    return this.upkeep.books()
   }
 
   /** Resolves with how many of the reservations were open. */

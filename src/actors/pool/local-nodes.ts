@@ -2,17 +2,18 @@ import { failureName, type Log } from '../../log.ts'
 import { discoverHere, loopbackUrl } from '../../polling/discover-here.ts'
 import { type DemoRuntime, startDemoRuntime } from '../../runtimes/demo-server.ts'
 import type { Config } from '../../settings/config.ts'
+import type { ListenAddress } from '../../settings/listen-address.ts'
 import { localCustomerId } from '../accounts/first-start.ts'
 import type { ChangeFeed } from '../durable/change-feed.ts'
-import type { NodeRecord, PoolAdmin } from './pool-admin.ts'
+import { type NodeRecord, type PoolAdmin, sameServer } from './pool-admin.ts'
 
 export interface LocalNodesOptions {
   readonly config: Config
   readonly pool: PoolAdmin
   readonly feed: ChangeFeed
   readonly log: Log
-  /** The gateway's own port, which is never a runtime. */
-  readonly ownPort: () => number
+  /** Where the gateway itself listens, which is never a runtime. */
+  readonly ownDoors: () => readonly ListenAddress[]
 }
 
 /** Discovers model servers on the gateway's own computer, and runs the demo runtime if there is no other node (§22). */
@@ -34,7 +35,7 @@ const localNode = {
   nodeClass: 'local',
 } as const
 
-export function createLocalNodes({ config, pool: admin, feed, log, ownPort }: LocalNodesOptions): LocalNodes {
+export function createLocalNodes({ config, pool: admin, feed, log, ownDoors }: LocalNodesOptions): LocalNodes {
   // No admin asked for this: the gateway does it by itself.
   const pool = admin.by(null)
   let demo: DemoRuntime | null = null
@@ -46,7 +47,7 @@ export function createLocalNodes({ config, pool: admin, feed, log, ownPort }: Lo
     const url = loopbackUrl(port)
     const known = await pool.nodes(localCustomerId)
     // A revoked node stays revoked, because the operator has removed it.
-    if (known.some((node) => node.url === url)) return
+    if (known.some((node) => sameServer(node.url, url))) return
     await pool.registerRuntimeNode({ ...localNode, url, name: kind, origin: 'discovered' })
     // The log gets only the kind, because no log contains a node's address.
     log.info('runtime_discovered', { kind })
@@ -88,8 +89,14 @@ export function createLocalNodes({ config, pool: admin, feed, log, ownPort }: Lo
 
   async function find(): Promise<void> {
     if (!config.SVC_DISCOVER) return
-    const found = await discoverHere([ownPort()])
-    for (const { port, module } of found) await register(port, module.kind)
+    const found = await discoverHere(ownDoors().map(({ port }) => port))
+    for (const { port, module } of found) {
+      const { kind } = module
+      // No single server keeps the gateway from starting, and another gateway may have registered it meanwhile.
+      await register(port, kind).catch((error: unknown) => {
+        log.warn('runtime_not_registered', { kind, failure: failureName(error) })
+      })
+    }
   }
   const follow = () => {
     unsubscribe()

@@ -131,16 +131,19 @@ function createVerbs(options: PoolAdminOptions, audit: AuditContext | null): Omi
       return changedNode(row)
     },
     updateNode: async (nodeId, changes) => {
-      const { apiKey, url, ...rest } = changes
-      if (url !== undefined || apiKey != null) {
-        refuseAgent(found(await pool.getNode(db, nodeId)), url === undefined ? 'api_key' : 'url')
-      }
+      const { apiKey, url: given, ...rest } = changes
+      const url = given === undefined ? undefined : checkedUrl(given)
       const set: NodeRowChanges = {
         ...rest,
-        ...(url === undefined ? {} : { url: checkedUrl(url) }),
+        ...(url === undefined ? {} : { url }),
         ...(apiKey === undefined ? {} : { apiKeySealed: sealedKey(apiKey, sealing) }),
       }
       const row = await db.transaction(async (tx) => {
+        if (url !== undefined || apiKey != null) {
+          const node = found(await pool.getNode(tx, nodeId))
+          refuseAgent(node, url === undefined ? 'api_key' : 'url')
+          if (url !== undefined && !sameServer(node.url, url)) await refuseTwice(tx, node.customerId, url)
+        }
         const changed = (await pool.updateNode(tx, nodeId, set)) ?? (await refuse(tx, nodeId))
         await recordNode(tx, changed)
         return changed
@@ -221,8 +224,12 @@ export function checkedUrl(text: string): string {
 export const sameServer = (stored: string | null, url: string): boolean =>
   stored !== null && nodeBaseUrl(stored) === nodeBaseUrl(url)
 
-/** One server is one node of its owner: twice it would get twice the work that it has room for. */
+/**
+ * One server is one node of its owner: twice it would get twice the work that it has room for. Two that name it at once
+ * take turns.
+ */
 async function refuseTwice(tx: Database, customerId: string, url: string): Promise<void> {
+  await pool.lockNodes(tx)
   const rows = await pool.listNodes(tx, customerId as CustomerId)
   const same = rows.find((row) => sameServer(row.url, url) && row.adminState !== 'revoked')
   if (same !== undefined) throw new Problem('node_exists', { param: 'url', detail: `It is ${same.nodeId}` })

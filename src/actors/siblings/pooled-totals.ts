@@ -4,13 +4,14 @@ import type { Siblings } from './siblings.ts'
 
 type Model = ChatTotals['models'] extends ReadonlyMap<string, infer M> ? M : never
 
-/** Processes that have ended, whose counts stay. Beyond them the oldest are forgotten, and a point of the traffic is short. */
+/** Processes of which the last answer is kept, the others' next one is their first. */
 const rememberedMax = 256
 
 /** On the wire. */
 export function totalsOnWire(process: string, totals: ChatTotals): Totals {
   return {
     process,
+    up_ms: performance.now(),
     requests: totals.requests,
     errors: { ...totals.errors },
     upstream_failures: { ...totals.upstreamFailures },
@@ -63,27 +64,72 @@ function mixturesOf(all: readonly Totals[]): ChatTotals['mixtures'] {
   })
 }
 
-/** The counts of all processes. They never fall: what a process counted before it ended stays. */
+const less = (now: Counts, before: Counts) =>
+  Object.fromEntries(Object.entries(now).map(([name, count]) => [name, count - (before[name] ?? 0)]))
+const lessEach = (now: readonly number[], before: readonly number[] = []) =>
+  now.map((count, at) => count - (before[at] ?? 0))
+
+/** What one process has counted between two answers. */
+function riseOf(now: Totals, before: Totals): Totals {
+  const known = new Map(before.models.map((model) => [model.model, model]))
+  const outcomes = new Map(before.mixtures.map(({ strategy, outcome, count }) => [`${strategy}\n${outcome}`, count]))
+  return {
+    ...now,
+    requests: now.requests - before.requests,
+    errors: less(now.errors, before.errors),
+    upstream_failures: less(now.upstream_failures, before.upstream_failures),
+    mixtures: now.mixtures.map(({ strategy, outcome, count }) => ({
+      ...{ strategy, outcome },
+      count: count - (outcomes.get(`${strategy}\n${outcome}`) ?? 0),
+    })),
+    models: now.models.map(({ model, requests, ttft, per_token, tokens_in, tokens_out }) => {
+      const last = known.get(model)
+      return {
+        model,
+        requests: requests - (last?.requests ?? 0),
+        ttft: lessEach(ttft, last?.ttft),
+        per_token: lessEach(per_token, last?.per_token),
+        tokens_in: tokens_in - (last?.tokens_in ?? 0),
+        tokens_out: tokens_out - (last?.tokens_out ?? 0),
+      }
+    }),
+  }
+}
+
+/**
+ * What all processes have counted since the first reading. It never falls: each adds what it has counted since its last
+ * answer. The first answer of one that ran before adds nothing: its whole life would be one step of the traffic.
+ */
 export function pooledTotals(own: () => Promise<ChatTotals>, siblings: Siblings): () => Promise<ChatTotals> {
   if (siblings.index === null) return own
   const last = new Map<string, Totals>()
+  let sum: ChatTotals | null = null
+  let readMs = performance.now()
   return async () => {
     const [mine, answers] = await Promise.all([own(), siblings.ask('totals', {}, Totals)])
+    const stepMs = performance.now() - readMs
+    readMs += stepMs
     const now = [totalsOnWire(siblings.name, mine), ...answers]
+    const rises = now.flatMap((one) => {
+      const before = last.get(one.process)
+      if (before !== undefined) return riseOf(one, before)
+      return sum !== null && (one.up_ms ?? Number.POSITIVE_INFINITY) <= stepMs ? one : []
+    })
     for (const one of now) {
       last.delete(one.process)
       last.set(one.process, one)
     }
     for (const [oldest] of [...last].slice(0, Math.max(0, last.size - rememberedMax))) last.delete(oldest)
-    const all = [...last.values()]
-    return {
-      requests: all.reduce((sum, { requests }) => sum + requests, 0),
+    const all = sum === null ? [] : [totalsOnWire('', sum), ...rises]
+    sum = {
+      requests: all.reduce((total, { requests }) => total + requests, 0),
       errors: sumOf(all.map(({ errors }) => errors)),
       upstreamFailures: sumOf(all.map(({ upstream_failures }) => upstream_failures)),
       mixtures: mixturesOf(all),
       models: modelsOf(all),
-      inFlight: now.reduce((sum, { in_flight }) => sum + in_flight, 0),
-      queued: now.reduce((sum, { queued }) => sum + queued, 0),
+      inFlight: now.reduce((total, { in_flight }) => total + in_flight, 0),
+      queued: now.reduce((total, { queued }) => total + queued, 0),
     }
+    return sum
   }
 }

@@ -1,4 +1,5 @@
-import { signal } from '@preact/signals'
+import { effect, signal } from '@preact/signals'
+import { token } from '../state/session.ts'
 
 /** What was typed into a form, by the names of its fields. */
 export type Values = Readonly<Record<string, string>>
@@ -62,6 +63,8 @@ export interface Act {
   readonly shows?: (answer: never) => readonly Shown[]
   /** `rack-1 gets no new work.` */
   readonly done: string
+  /** What of it was refused, and how to do it still, while the rest stands; null: nothing. */
+  readonly lacks?: (answer: never) => string | null
   readonly undo?: (answer: never, values: Values) => Act
 }
 
@@ -73,3 +76,9 @@ export const act = (given: Act): void => {
 
 /** What was done last. */
 export const lastDone = signal<{ readonly says: string; readonly undo: Act | null } | null>(null)
+effect(() => {
+  // The next person who signs in may be another one.
+  if (token.value !== null) return
+  acting.value = null
+  lastDone.value = null
+})

@@ -1,4 +1,5 @@
 import type { Customer, Key } from '../../protocol/wire/admin/accounts.ts'
+import { whyOf } from '../state/api.ts'
 import type { Act, ActField, Values } from './act.ts'
 
 type Named = Pick<Customer, 'customer_id' | 'display_name'>
@@ -36,7 +37,15 @@ const setStatus = (customer: Named, account_status: 'active' | 'suspended'): Act
 export const suspend = (customer: Named): Act => setStatus(customer, 'suspended')
 export const activate = (customer: Named): Act => setStatus(customer, 'active')
 
-/** A customer with its first key, as a guest needs it: two calls, one form. */
+interface Added {
+  readonly made: Made
+  readonly key: KeyMade | { readonly refused: string }
+}
+
+/**
+ * A customer with its first key, as a guest needs it: two calls, one form. The account stands when its key is refused:
+ * its secrets are shown all the same, and nobody is asked to make a second one.
+ */
 export const addCustomer = (): Act => ({
   actions: ['customer.create', 'gateway_key.issue'],
   verb: 'Create',
@@ -49,16 +58,19 @@ export const addCustomer = (): Act => ({
     const body = { display_name: name.trim(), ...policy }
     const made = (await send({ action: 'customer.create', method: 'POST', path: '/v1/admin/customers', body })) as Made
     const path = `${place(made)}/keys`
-    const key = await send({ action: 'gateway_key.issue', method: 'POST', path, body: { name: name.trim() } })
+    const issue = send({ action: 'gateway_key.issue', method: 'POST', path, body: { name: name.trim() } })
+    const key = await issue.catch((error: unknown) => ({ refused: whyOf(error) }))
     return { made, key }
   },
-  shows: ({ made, key }: { made: Made; key: KeyMade }) => [
-    { label: 'Gateway key', text: key.gateway_key },
+  shows: ({ made, key }: Added) => [
+    ...('refused' in key ? [] : shownKey(key)),
     { label: 'Customer token, for private jobs and billing', text: made.customer_token },
     { label: 'Webhook secret', text: made.webhook_secret },
   ],
   done: 'The customer is added.',
-  undo: ({ made }: { made: Made }) => suspend(made),
+  lacks: ({ key }: Added) =>
+    'refused' in key ? `It has no key yet: ${key.refused}. Issue one on the page of the customer.` : null,
+  undo: ({ made }: Added) => suspend(made),
 })
 
 /** A field of the policy that this form does not show stays as it is. */

@@ -13,16 +13,17 @@ function Opened({ act }: { act: Act }) {
   const close = () => dialog.current?.close()
   const form = useForm(act, close)
   useEffect(() => dialog.current?.showModal(), [])
+  // What the answer shows, it shows once: nobody leaves before it. A browser closes at a second Escape without asking.
+  const leaving = (event: Event) => {
+    if (form.busy) event.preventDefault()
+  }
   const closed = () => {
-    if (acting.value === act) acting.value = null
+    if (form.busy) dialog.current?.showModal()
+    else if (acting.value === act) acting.value = null
   }
   return (
-    <dialog ref={dialog} onClose={closed} aria-labelledby="act-title" aria-describedby="act-about">
-      {form.shown.length > 0 ? (
-        <Once shown={form.shown} close={close} />
-      ) : (
-        <Asking act={act} form={form} close={close} />
-      )}
+    <dialog ref={dialog} onCancel={leaving} onClose={closed} aria-labelledby="act-title" aria-describedby="act-about">
+      {form.shown.length > 0 ? <Once form={form} close={close} /> : <Asking act={act} form={form} close={close} />}
     </dialog>
   )
 }
@@ -45,7 +46,7 @@ function Asking({ act, form, close }: { act: Act; form: Form; close: () => void 
       <Brought form={form} first={act.fields === undefined} />
       {failure !== null && <Alert>{failure}</Alert>}
       <div class="buttons">
-        <button type="button" onClick={close}>
+        <button type="button" disabled={busy} onClick={close}>
           Cancel
         </button>
         <button type="submit" class={asked.typed === null ? 'primary' : 'danger'} disabled={!ready}>
@@ -154,11 +155,12 @@ function Brought({ form, first }: { form: Form; first: boolean }) {
   )
 }
 
-function Once({ shown, close }: { shown: readonly Shown[]; close: () => void }) {
+function Once({ form: { shown, lacking }, close }: { form: Form; close: () => void }) {
   return (
     <div class="once">
       <h2 id="act-title">Shown only this once</h2>
       <p id="act-about">Keep it where you keep passwords. Nobody can show it again.</p>
+      {lacking !== null && <Alert>{lacking}</Alert>}
       {shown.map((each) => (
         <Secret key={each.label} shown={each} />
       ))}

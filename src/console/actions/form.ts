@@ -1,6 +1,7 @@
 import { useEffect, useState } from 'preact/hooks'
 import { approverHeader, callAdmin, reasonHeader, whyOf } from '../state/api.ts'
 import { changed } from '../state/load.ts'
+import { token } from '../state/session.ts'
 import { type Act, type ActField, lastDone, type Send, type Shown, type Values, type Verdict } from './act.ts'
 import { askedFor, needsApprover } from './policy.ts'
 
@@ -59,6 +60,7 @@ export function useForm(act: Act, close: () => void) {
   const [failure, setFailure] = useState<string | null>(null)
   const [busy, setBusy] = useState(false)
   const [shown, setShown] = useState<readonly Shown[]>([])
+  const [lacking, setLacking] = useState<string | null>(null)
   const verdict = useCheck(act, values)
   const asked = askedFor(act)
   const filled = fields.every(({ name, required }) => required !== true || values[name]?.trim() !== '')
@@ -68,17 +70,23 @@ export function useForm(act: Act, close: () => void) {
     event.preventDefault()
     if (!ready) return
     setBusy(true)
+    const asker = token.value
     try {
       const answer = (await act.run(values, sender(reason.trim(), approver))) as never
-      lastDone.value = { says: act.done, undo: act.undo?.(answer, values) ?? null }
+      // Whoever asked has left, and what was done is nobody else's to see.
+      if (token.value !== asker) return
+      const lacks = act.lacks?.(answer) ?? null
+      setLacking(lacks)
+      lastDone.value = { says: [act.done, lacks ?? []].flat().join(' '), undo: act.undo?.(answer, values) ?? null }
       changed.value++
       const once = act.shows?.(answer) ?? []
+      setBusy(false)
       if (once.length === 0) close()
       else setShown(once)
     } catch (error) {
+      setBusy(false)
       setFailure(failureText(error))
     }
-    setBusy(false)
   }
   const set = (name: string, value: string) => setValues((before) => ({ ...before, [name]: value }))
   return {
@@ -96,6 +104,7 @@ export function useForm(act: Act, close: () => void) {
     busy,
     ready,
     shown,
+    lacking,
     send,
   }
 }

@@ -1,5 +1,6 @@
 import type { ComponentChildren } from 'preact'
 import type { Loaded } from '../state/load.ts'
+import { count } from './format.ts'
 
 /** Nothing is there, and why that may be all right. */
 export const Empty = ({ title, children }: { title: string; children?: ComponentChildren }) => (
@@ -8,6 +9,14 @@ export const Empty = ({ title, children }: { title: string; children?: Component
     {children !== undefined && <p>{children}</p>}
   </div>
 )
+
+/** Says that a list may go on, so that nobody takes its first part for the whole. `limit`: what was asked for. */
+export const Cut = ({ rows, limit, what }: { rows: number; limit: number; what: string }) =>
+  rows < limit ? null : (
+    <p class="muted" role="status">
+      Only {what} are shown here, {count(limit)} of them.
+    </p>
+  )
 
 /** What went wrong with what somebody just did. */
 export const Alert = ({ children }: { children: ComponentChildren }) => (

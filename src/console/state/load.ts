@@ -57,7 +57,11 @@ export function useLoad<T>(path: string | null, everyMs: number | null = null): 
     const ending = new AbortController()
     if (shown.current !== path) setLoaded(atFirst(path))
     let misses = 0
+    let reading = false
     const read = async () => {
+      // A read that takes longer than `everyMs` is not asked for twice.
+      if (reading) return
+      reading = true
       try {
         const data = await readAdmin<T>(path, ending.signal)
         shown.current = path
@@ -70,6 +74,8 @@ export function useLoad<T>(path: string | null, everyMs: number | null = null): 
         if (!(error instanceof Refusal) && known.has(path)) return setLoaded(lastOf(path))
         const stays = shown.current === path && passing(error) && misses <= missesMax
         setLoaded((before) => (stays && before.kind === 'ready' ? before : failureOf(error)))
+      } finally {
+        reading = false
       }
     }
     void read()

@@ -8,7 +8,7 @@ import { Frame } from '../parts/frame.tsx'
 import { type Column, fits, Gap, Search, SortHead, type Sorting, sorted } from '../parts/long-table.tsx'
 import { byNeed, merged, modelsOf, occupancyOf, speedOf, ttftOf } from '../parts/node-facts.ts'
 import { Figure } from '../parts/small.tsx'
-import { Empty, Part } from '../parts/states.tsx'
+import { Cut, Empty, Part } from '../parts/states.tsx'
 import { useVirtual } from '../parts/virtual.ts'
 import { liveNodes } from '../state/live.ts'
 import { useLoad } from '../state/load.ts'
@@ -16,6 +16,7 @@ import { mayAct } from '../state/session.ts'
 import { NodeRow } from './pool-node.tsx'
 
 const rowsEveryMs = 30_000
+const nodesMax = 1_000
 
 function Summary({ nodes }: { nodes: readonly Node[] }) {
   const { inFlight, slots } = occupancyOf(nodes)
@@ -56,7 +57,7 @@ function useOwners() {
 
 /** The nodes of the pool: rows on a wide screen, cards on a phone. */
 export function Pool() {
-  const [list, again] = useLoad<NodeList>('/v1/admin/nodes?limit=1000', rowsEveryMs)
+  const [list, again] = useLoad<NodeList>(`/v1/admin/nodes?limit=${nodesMax}`, rowsEveryMs)
   const owners = useOwners()
   const live = liveNodes.value
   const rows = list.kind === 'ready' ? list.data.nodes : []
@@ -89,6 +90,7 @@ export function Pool() {
             <>
               <Summary nodes={nodes} />
               <NodeTable nodes={nodes} />
+              <Cut rows={rows.length} limit={nodesMax} what="the first nodes" />
             </>
           )
         }}

@@ -2,12 +2,8 @@ import type { Static, TSchema } from '@sinclair/typebox'
 import type { AuditContext } from '../../actors/audit/audit-context.ts'
 import { headers } from '../../brand.ts'
 import { Problem } from '../../errors.ts'
-import {
-  type AdminAction,
-  type AdminRoute,
-  adminRoute,
-  needsSecondApprover,
-} from '../../machines/rules/approval-policy.ts'
+import { type AdminRoute, needsSecondApprover } from '../../machines/rules/admin-route.ts'
+import { type AdminAction, adminRoute } from '../../machines/rules/approval-policy.ts'
 import { readBody } from '../../protocol/json/json-body.ts'
 import { checkReasonHeader, readOptionalBody, reasonHeader } from './admin-input.ts'
 import type { HttpContext, HttpExchange } from './context.ts'

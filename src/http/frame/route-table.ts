@@ -1,6 +1,7 @@
 import type { AnyElysia } from 'elysia'
 import { brand } from '../../brand.ts'
-import { type AdminAction, type AdminRole, adminRoute, adminRouteFaults } from '../../machines/rules/approval-policy.ts'
+import type { AdminRole } from '../../machines/rules/admin-route.ts'
+import { type AdminAction, adminRoute, adminRouteFaults } from '../../machines/rules/approval-policy.ts'
 import { describedQuery } from './query.ts'
 
 /** Our own keys in a route's `detail`. The OpenAPI document translates them. */

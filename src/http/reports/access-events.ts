@@ -1,6 +1,6 @@
 import { brand } from '../../brand.ts'
 import { type EventPage, listAccessEvents } from '../../db/queries/audit/audit-events.ts'
-import type { AdminRole } from '../../machines/rules/approval-policy.ts'
+import type { AdminRole } from '../../machines/rules/admin-route.ts'
 import { AccessEventList } from '../../protocol/wire/admin/audit.ts'
 import { isoTime } from '../../time.ts'
 import type { HttpContext } from '../frame/context.ts'

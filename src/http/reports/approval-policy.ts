@@ -1,12 +1,7 @@
 import { brand } from '../../brand.ts'
 import { approvalTablePresent } from '../../db/queries/audit/audit-summary.ts'
-import {
-  type AdminRoute,
-  adminRoutes,
-  approvalPolicyVersion,
-  currentEnforcement,
-  type Enforcement,
-} from '../../machines/rules/approval-policy.ts'
+import { type AdminRoute, currentEnforcement, type Enforcement } from '../../machines/rules/admin-route.ts'
+import { adminRoutes, approvalPolicyVersion } from '../../machines/rules/approval-policy.ts'
 import { workflowBlockers, workflowStatus } from '../../machines/rules/workflow-status.ts'
 import { ApprovalPolicy } from '../../protocol/wire/admin/approval-policy.ts'
 import { isoTime } from '../../time.ts'

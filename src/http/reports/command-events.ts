@@ -1,6 +1,6 @@
 import { brand } from '../../brand.ts'
 import { type EventPage, listCommandEvents } from '../../db/queries/audit/audit-events.ts'
-import type { AdminRole } from '../../machines/rules/approval-policy.ts'
+import type { AdminRole } from '../../machines/rules/admin-route.ts'
 import { canonicalJson } from '../../protocol/json/canonical-json.ts'
 import { CommandEventList } from '../../protocol/wire/admin/audit.ts'
 import { isoTime } from '../../time.ts'

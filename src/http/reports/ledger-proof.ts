@@ -1,5 +1,4 @@
 import { brand } from '../../brand.ts'
-import { readBooks } from '../../db/queries/money/ledger-proof.ts'
 import { brokenRules } from '../../machines/rules/books.ts'
 import { LedgerProof } from '../../protocol/wire/money/money.ts'
 import { isoTime } from '../../time.ts'
@@ -14,7 +13,7 @@ export const ledgerProof = report({
   query: {},
   response: LedgerProof,
   read: async ({ gateway }, { nowMs }) => {
-    const books = await readBooks(gateway.db)
+    const books = await gateway.ledger.books()
     const broken = brokenRules(books)
     return {
       object: `${brand}.admin.ledger_proof` as const,

@@ -134,6 +134,8 @@ export const modelServerMachine = machine.createMachine({
       always: { guard: 'isUnwanted', target: 'stopped' },
       on: {
         'memory.given': 'starting',
+        // Also where a call waits already: its caller may leave.
+        'load.asked': { actions: 'noteAsked' },
         'unload.asked': { actions: 'forgetAsked' },
       },
     },
@@ -171,15 +173,20 @@ export const modelServerMachine = machine.createMachine({
         /** What runs may finish; who comes now waits until it is loaded again. */
         draining: {
           always: { guard: 'hasNoWork', target: '#model-server.stopping' },
+          on: { 'load.asked': { actions: 'noteAsked' }, 'unload.asked': { actions: 'forgetAsked' } },
         },
       },
     },
-    /** Its memory counts until no process of the command is left. */
+    /** Its memory counts until no process of the command is left. Asked for meanwhile, it is loaded again. */
     stopping: {
       tags: 'memory',
       entry: 'terminateCommand',
       after: { stopGrace: { actions: 'killCommand' } },
-      on: { 'command.exited': [{ guard: 'wasLate', target: 'failed' }, { target: 'stopped' }] },
+      on: {
+        'command.exited': [{ guard: 'wasLate', target: 'failed' }, { target: 'stopped' }],
+        'load.asked': { actions: 'noteAsked' },
+        'unload.asked': { actions: 'forgetAsked' },
+      },
     },
     /** The command ended by itself, or did not start in time: it gets a pause, unless an operator wants it at once. */
     failed: {

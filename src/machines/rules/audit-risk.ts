@@ -1,4 +1,5 @@
-import { type AdminRole, type AdminRoute, adminRoutes } from './approval-policy.ts'
+import type { AdminRole, AdminRoute } from './admin-route.ts'
+import { adminRoutes } from './approval-policy.ts'
 
 /** The verdict of the audit summary about the events of its window (§16). */
 export type RiskStatus = 'clear' | 'watch' | 'review'

@@ -14,7 +14,7 @@ import type { CancelSignal } from '../../transport/call-signal.ts'
 import { TransportError } from '../../transport/transport.ts'
 import type { RuntimeCall } from '../runtimes/local-runtime.ts'
 import type { ServedModel } from './models-file.ts'
-import { freePort, healthAnswers } from './server-address.ts'
+import { freePort, healthAnswers, isTaken } from './server-address.ts'
 import { ServerProcess } from './server-process.ts'
 
 export interface ServerTimes {
@@ -66,6 +66,8 @@ export class ModelServer {
   private readonly actor: ActorRefFrom<typeof modelServerMachine>
   private readonly waiters = new Set<Waiter>()
   private process: ServerProcess | null = null
+  /** Why its last start ran no command; null: it ran one. */
+  private fault: string | null = null
 
   constructor(private readonly options: ModelServerOptions) {
     const { model, times, log } = options
@@ -200,13 +202,20 @@ export class ModelServer {
       this.failure = null
       this.lastUsedMs = nowMs
     }
-    if (state === 'failed') this.failure = this.process?.text ?? null
+    if (state === 'failed') this.failure = this.fault ?? this.process?.text ?? null
     log.info('model_server', { model: model.id, state, ...(isReady(state) ? { load_ms: this.loadMs } : {}) })
   }
 
   private start(): void {
     const { model, cwd, mark } = this.options
     this.port = typeof model.port === 'number' ? model.port : freePort()
+    this.fault = null
+    // Whoever holds it would be given the prompts that wait.
+    if (typeof model.port === 'number' && isTaken(model.port)) {
+      this.fault = `[agent] Port ${model.port} is in use by another program.`
+      this.send('command.exited')
+      return
+    }
     const placed = (text: string) => text.replaceAll('{port}', String(this.port))
     const env = Object.entries(model.env ?? {}).map(([name, value]) => [name, placed(value)])
     const process = new ServerProcess({
@@ -222,10 +231,10 @@ export class ModelServer {
 
   private async awaitHealth(process: ServerProcess): Promise<void> {
     const { model, times } = this.options
-    while (this.process === process && this.state !== 'stopping' && this.state !== 'failed') {
+    // Once it has ended, whoever answers on its port is somebody else.
+    while (!process.ended && this.state !== 'stopping') {
       if (await healthAnswers(this.port, model.health ?? '/health')) {
-        // Another start may have come in between.
-        if (this.process === process) this.send('health.answered')
+        if (!process.ended) this.send('health.answered')
         return
       }
       await Bun.sleep(times.healthMs)

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { type Static, Type } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
 import type { PrivateFolder } from '../../host/private-files.ts'
-import type { Log } from '../../log.ts'
+import { failureName, type Log } from '../../log.ts'
 import { roomFor } from '../../machines/rules/model-memory.ts'
 import { modelServerStates } from '../../protocol/wire/nodes/agent.ts'
 import { literals } from '../../protocol/wire/shapes.ts'
@@ -70,13 +70,16 @@ export class ModelServers {
   private looking = false
   private again = false
   private yieldTimer: ReturnType<typeof setTimeout> | null = null
-  private saved = ''
+  /** What the listeners were told of. */
+  private told = ''
+  /** What the folder has; null: the last write failed. */
+  private saved: string | null = ''
 
   constructor(private readonly options: ModelServersOptions) {
     const { file, folder, log } = options
     // Before the first start, so that whoever comes after a crash knows the mark.
     this.list = []
-    this.save()
+    this.write([])
     this.keeper = keepServers(this.word)
     const times = { ...serverTimes, ...options.times }
     const common = { times, log, cwd: folder.path, mark: () => `${this.word}${this.starts++}.` }
@@ -163,11 +166,24 @@ export class ModelServers {
       last_lines: failure === null ? [] : lastLines(failure),
     }))
     const text = JSON.stringify(servers)
+    if (text !== this.told) {
+      this.told = text
+      for (const listener of this.listeners) listener()
+    }
     if (text === this.saved) return
-    this.saved = text
+    try {
+      this.write(servers)
+      this.saved = text
+    } catch (error) {
+      // A full disk is said once, and keeps nobody from an answer: the next change writes again.
+      if (this.saved !== null) this.options.log.error('model_servers_not_saved', { failure: failureName(error) })
+      this.saved = null
+    }
+  }
+
+  private write(servers: StoredServers['servers']): void {
     const stored: StoredServers = { word: this.word, servers }
     this.options.folder.write(serversFile, stored)
-    for (const listener of this.listeners) listener()
   }
 }
 

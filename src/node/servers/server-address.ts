@@ -9,6 +9,16 @@ export function freePort(): number {
   return port
 }
 
+/** Whether another program holds this port of loopback. */
+export function isTaken(port: number): boolean {
+  try {
+    Bun.listen({ hostname: '127.0.0.1', port, exclusive: true, socket: { data: () => {} } }).stop(true)
+    return false
+  } catch {
+    return true
+  }
+}
+
 export async function healthAnswers(port: number, path: string): Promise<boolean> {
   try {
     const signal = AbortSignal.timeout(healthTimeoutMs)

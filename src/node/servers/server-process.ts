@@ -43,10 +43,11 @@ function launched({ command, env, cwd, mark }: ServerCommand, failed: (error: un
   const [program = '', ...args] = command
   descriptors.lend(launchDescriptors)
   try {
-    // A group of its own: Ctrl-C in a terminal ends the agent, which ends its servers in order.
+    // A group of its own: Ctrl-C in a terminal ends the agent, which ends its servers in order. SPT_NOENV: Python's
+    // setproctitle (vLLM) would write its title over the environment by which the processes are known.
     return spawn(program, args, {
       cwd,
-      env: { ...process.env, ...env, [markVariable]: mark },
+      env: { ...process.env, SPT_NOENV: '1', ...env, [markVariable]: mark },
       detached: true,
       stdio: ['ignore', 'pipe', 'pipe'],
     })
@@ -62,7 +63,7 @@ export class ServerProcess {
   readonly exited: Promise<void>
   private readonly output = new Output()
   private readonly child: ChildProcess | null
-  private ended = false
+  private over = false
 
   constructor(private readonly started: ServerCommand) {
     const leader = Promise.withResolvers<void>()
@@ -88,6 +89,11 @@ export class ServerProcess {
     return this.output.text()
   }
 
+  /** Its first process has ended. */
+  get ended(): boolean {
+    return this.over
+  }
+
   terminate(): void {
     this.signal('SIGTERM')
   }
@@ -99,13 +105,26 @@ export class ServerProcess {
 
   /** The first process has ended; what it has started ends with it. */
   private async gone(): Promise<void> {
-    this.ended = true
+    this.over = true
+    this.killGroup()
     await killMarked(this.started.mark, killedWithinMs)
+  }
+
+  /** What is left of the group, also where the mark was lost. */
+  private killGroup(): void {
+    const pid = this.child?.pid
+    if (pid === undefined) return
+    try {
+      // The number stays the group's own while a process of it lives: one that it names again is another's.
+      process.kill(pid, 0)
+    } catch (error) {
+      if ((error as { code?: unknown }).code === 'ESRCH') signalAll([-pid], 'SIGKILL')
+    }
   }
 
   private signal(signal: 'SIGTERM' | 'SIGKILL'): void {
     const pid = this.child?.pid
-    if (this.ended || pid === undefined) return
+    if (this.over || pid === undefined) return
     try {
       process.kill(-pid, signal)
     } catch {

@@ -1,3 +1,4 @@
+import { Problem } from '../../errors.ts'
 import type { RuntimeId } from '../../ids.ts'
 import { takesCalls } from '../../machines/charts/model-server.ts'
 import type { ModelWishName } from '../../polling/tell-runtime.ts'
@@ -94,6 +95,10 @@ export class ServerRuntime implements LocalRuntime {
         await call.opened(signal)
         // What its kind is decides how it is asked.
         if (this.known === null) await this.watched?.poll()
+        // Only what the server says of itself tells how it ranks: unheard, it is away, and not unable.
+        if (this.known === null && this.options.server.model.modality === 'rerank') {
+          throw new Problem('runtime_unavailable')
+        }
       },
       end: call.end,
     }

@@ -100,6 +100,8 @@ export function parseNote(note: string): Note | null {
 export type VerifyEd25519 = (publicKey: Uint8Array, message: Uint8Array, signature: Uint8Array) => boolean
 
 const timeBytes = 8
+/** The latest time that a date can have. */
+const secondsMax = 8.64e12
 
 /** What a witness signs: that it saw this text, at `seconds` (C2SP `tlog-cosignature`). */
 export const cosignatureMessage = (text: string, seconds: number): Uint8Array =>
@@ -124,6 +126,7 @@ function checkSignature(text: string, key: NoteKey, bytes: Uint8Array, verify: V
   }
   if (key.kind !== noteKinds.cosignature || bytes.length <= timeBytes) return null
   const seconds = Number(new DataView(bytes.buffer, bytes.byteOffset, timeBytes).getBigUint64(0))
+  if (seconds > secondsMax) return null
   const holds = verify(key.publicKey, cosignatureMessage(text, seconds), bytes.slice(timeBytes))
   return holds ? { key, seconds } : null
 }

@@ -5,7 +5,7 @@ import type { UpstreamForm } from '../chat/upstream-request.ts'
 import { boundaryOf, FormFilter, type FormPiece, type FormRules, modelPlace } from './form-filter.ts'
 
 /** Of one form (§28). */
-const formBytesMax = 25 * 1024 * 1024
+export const formBytesMax = 25 * 1024 * 1024
 /** A form of no more is awaited whole, so that another node may get it when the first one fails. */
 const keptBytesMax = 256 * 1024
 /** Of all forms that wait for the name of their model, or for a node to take them. */

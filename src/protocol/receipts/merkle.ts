@@ -93,18 +93,26 @@ export class MerkleTree {
 
   /** `leaves`: 32 bytes each, in any order. Throws without any. */
   static of(leaves: readonly Uint8Array[]): MerkleTree {
-    const tree = MerkleTree.withLeaves(leaves)
+    if (leaves.length === 0) throw new RangeError('a tree has at least one leaf')
+    if (leaves.some(({ length }) => length !== wordBytes)) throw new RangeError('a leaf has 32 bytes')
+    const tree = MerkleTree.empty(leaves.length)
+    for (const [at, leaf] of [...leaves].sort(compare).entries()) tree.place(at, leaf)
     for (let at = leaves.length - 2; at >= 0; at--) tree.join(at)
     return tree
   }
 
   /**
-   * Of receipt hashes as they are (OpenZeppelin's SimpleMerkleTree); null without any. `pause` is awaited every few
-   * thousand hashes, so that no stream stands still meanwhile.
+   * Of receipt hashes as they are (OpenZeppelin's SimpleMerkleTree), which come in their order; null without any. `pause`
+   * is awaited every few thousand hashes, so that no stream stands still meanwhile.
    */
   static async ofHashes(hashes: readonly string[], pause: () => Promise<void>): Promise<MerkleTree | null> {
     if (hashes.length === 0) return null
-    const tree = MerkleTree.withLeaves(hashes.map((hash) => fromHex(hash, wordBytes)))
+    const tree = MerkleTree.empty(hashes.length)
+    for (const [at, hash] of hashes.entries()) {
+      if (at > 0 && hash < (hashes[at - 1] ?? '')) throw new RangeError('hashes come in their order')
+      tree.place(at, fromHex(hash, wordBytes))
+      if (at % hashesPerTurn === 0) await pause()
+    }
     for (let at = hashes.length - 2; at >= 0; at--) {
       tree.join(at)
       if (at % hashesPerTurn === 0) await pause()
@@ -125,14 +133,13 @@ export class MerkleTree {
     return siblings
   }
 
+  private static empty(leafCount: number): MerkleTree {
+    return new MerkleTree(new Uint8Array((2 * leafCount - 1) * wordBytes), leafCount)
+  }
+
   /** Leaves stand at the end, the smallest last. */
-  private static withLeaves(leaves: readonly Uint8Array[]): MerkleTree {
-    if (leaves.length === 0) throw new RangeError('a tree has at least one leaf')
-    if (leaves.some(({ length }) => length !== wordBytes)) throw new RangeError('a leaf has 32 bytes')
-    const count = 2 * leaves.length - 1
-    const nodes = new Uint8Array(count * wordBytes)
-    for (const [at, leaf] of [...leaves].sort(compare).entries()) nodes.set(leaf, (count - 1 - at) * wordBytes)
-    return new MerkleTree(nodes, leaves.length)
+  private place(order: number, leaf: Uint8Array): void {
+    this.nodes.set(leaf, (2 * this.leafCount - 2 - order) * wordBytes)
   }
 
   private node(at: number): Uint8Array {

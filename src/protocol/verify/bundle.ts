@@ -44,7 +44,7 @@ const filesMax = 1_000
 
 function verifyAll(files: readonly unknown[], trust: Trust, roots: readonly string[]): readonly Verdict[] | null {
   if (files.length === 0 || files.length > filesMax) return null
-  const all = files.map((one) => (isBundle(one) ? null : verifyBundle(one, trust, roots)))
+  const all = files.map((one) => (isBundle(one) ? null : verifyOne(fieldsOf(one), trust, roots)))
   return all.includes(null) ? null : all.flatMap((one) => one ?? [])
 }
 
@@ -52,15 +52,19 @@ function verifyAll(files: readonly unknown[], trust: Trust, roots: readonly stri
 const isBundle = (value: unknown) => fieldsOf(value).object === `${brand}.bundle`
 
 /** The one file that somebody has, checked against what they know; null: it is none that can be verified. */
-export function verifyBundle(given: unknown, trust: Trust, roots: readonly string[] = []): readonly Verdict[] | null {
+export function verifyBundle(given: unknown, known: Trust, roots: readonly string[] = []): readonly Verdict[] | null {
   const fields = fieldsOf(given)
+  const trust = { ...known, shown: new Map() }
+  return isBundle(fields) ? verifyAll(listOf(fields.files), trust, roots) : verifyOne(fields, trust, roots)
+}
+
+function verifyOne(fields: Fields, trust: Trust, roots: readonly string[]): readonly Verdict[] | null {
   const { object } = fields
   if (object === `${brand}.receipt`) return [verifyReceipt(fields, trust)]
   if (object === `${brand}.payout_proof`) return [verifyPayout(fields, roots)]
   if (object === `${brand}.checkpoint`) return [verifyCheckpointFile(fields, trust)]
   if (object === `${brand}.audit_export`) return [verifyAudit(fields, trust)]
   if (object === `${brand}.envelope`) return [verifyEnvelope(fields, trust)]
-  if (object === `${brand}.bundle`) return verifyAll(listOf(fields.files), trust, roots)
   if (Array.isArray(fields.proofs)) return fields.proofs.map((one) => verifyPayout(fieldsOf(one), roots))
   return null
 }

@@ -1,7 +1,7 @@
 import { sha256 } from '@noble/hashes/sha2.js'
 import { bytesToHex, utf8ToBytes } from '@noble/hashes/utils.js'
 import { canonicalJson } from '../json/canonical-json.ts'
-import { decodeBase64Url } from '../signing/base64.ts'
+import { decodeBase64Url, encodeBase64Url } from '../signing/base64.ts'
 import {
   type Envelope,
   type EnvelopeContext,
@@ -16,6 +16,8 @@ import { type Check, check, type Trust, type Verdict, verdict } from './trust.ts
 
 const bytesOf = (text: unknown) => decodeBase64Url(textOf(text) ?? '') ?? new Uint8Array()
 const withoutPadding = (text: string) => text.replace(/=+$/, '')
+
+const opens = 'It opens with the keys in this file; whoever has them could have sealed it'
 
 /** null: it is none. */
 function envelopeOf(value: unknown): Envelope | null {
@@ -32,18 +34,24 @@ function formCheck(name: string, envelope: Envelope | null): Check {
   return check(name, fault === null, fault === null ? 'of the right form' : `${fault.field} ${fault.detail}`)
 }
 
-/** That the node whose identity is known from elsewhere has signed the key for which the request was sealed. */
-function keyCheck(keyId: string, given: Fields, trust: Trust): Check {
-  const name = 'key of the node'
+/**
+ * That the node whose identity is known from elsewhere has signed the key for which the request was sealed; and that key
+ * (null: none).
+ */
+function keyCheck(keyId: string, given: Fields, trust: Trust): { readonly check: Check; readonly key: string | null } {
+  const said = (ok: boolean, detail: string, key: string | null = null) => ({
+    check: check('key of the node', ok, detail),
+    key,
+  })
   const keys = fieldsOf(given.node_keys)
   const identity = textOf(keys.identity_public_key_ed25519) ?? ''
   if (!trust.nodeKeys.includes(identity)) {
-    return check(name, false, `the identity ${identity} is not known here: give it with --key`)
+    return said(false, `the identity ${identity} is not known here: give it with --key`)
   }
   const key = listOf(keys.keys)
     .map(fieldsOf)
     .find(({ key_id }) => key_id === keyId)
-  if (key === undefined) return check(name, false, 'the node has no key of this name')
+  if (key === undefined) return said(false, 'the node has no key of this name')
   const { signature_ed25519: signature, ...signed } = key
   const publicKey = bytesOf(key.public_key_x25519)
   const holds =
@@ -54,15 +62,21 @@ function keyCheck(keyId: string, given: Fields, trust: Trust): Check {
       utf8ToBytes(canonicalJson(signed)),
       bytesOf(withoutPadding(textOf(signature) ?? '')),
     )
-  return check(name, holds, holds ? `signed by ${identity}` : 'the node has not signed it')
+  return holds
+    ? said(true, `signed by ${identity}`, encodeBase64Url(publicKey))
+    : said(false, 'the node has not signed it')
 }
 
-/** That the answer opens, and only to this request. Without the client's keys nothing can be said. */
+/**
+ * That the answer opens with the client's keys, and only to this request. It proves nothing to others: the secret is that
+ * of both sides, so whoever has the file could have sealed the answer.
+ */
 function answerChecks(
   request: Envelope,
   response: Envelope,
   context: EnvelopeContext,
   given: Fields,
+  nodeKey: string | null,
 ): readonly Check[] {
   const form = formCheck('answer', response)
   const keys = fieldsOf(given.response_keys)
@@ -74,18 +88,20 @@ function answerChecks(
     same,
     same ? 'the keys belong to this request' : 'the keys are of another',
   )
+  const nodePublicKey = textOf(keys.nodePublicKey) ?? ''
+  if (nodeKey !== null && encodeBase64Url(bytesOf(nodePublicKey)) !== nodeKey)
+    return [form, about, check('opening', false, 'the keys are not for the key that the node signed')]
   try {
-    const nodePublicKey = textOf(keys.nodePublicKey) ?? ''
     const secret = bytesOf(keys.secret)
     const opened = openResponse(
       { secret, clientPublicKey, nodePublicKey, keyId, requestHash: String(requestHash) },
       context,
       response,
     )
-    return [form, about, check('opening', true, `${opened.length} bytes, sealed by the node for this request`)]
+    return [form, about, check('opening', null, `${opened.length} bytes. ${opens}`)]
   } catch (error) {
     if (!(error instanceof EnvelopeError)) throw error
-    return [form, about, check('opening', false, 'it does not come from this node, or answers another request')]
+    return [form, about, check('opening', false, 'it does not open with the keys in this file')]
   }
 }
 
@@ -96,7 +112,8 @@ export function verifyEnvelope(given: Fields, trust: Trust): Verdict {
   const request = envelopeOf(given.encrypted_request)
   const checks: Check[] = [formCheck('request', request)]
   if (request !== null && checks[0]?.ok === true) {
-    checks.push(keyCheck(request.key_id, given, trust))
+    const node = keyCheck(request.key_id, given, trust)
+    checks.push(node.check)
     const bound = requestAadHash(context, request.key_id, request.client_public_key_x25519)
     const told = request.aad_hash
     const same = told === undefined ? null : told === bound
@@ -104,7 +121,7 @@ export function verifyEnvelope(given: Fields, trust: Trust): Verdict {
       check('bound to', same, `job ${context.jobId || 'without a name'}, ${context.modelId}, ${context.nodeId}`),
     )
     const response = envelopeOf(given.encrypted_response)
-    if (response !== null) checks.push(...answerChecks(request, response, context, given))
+    if (response !== null) checks.push(...answerChecks(request, response, context, given, node.key))
   }
   return verdict('envelope', textOf(given.job_id) ?? '', checks, null)
 }

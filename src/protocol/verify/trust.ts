@@ -1,5 +1,5 @@
 import { type Checkpoint, parseCheckpoint, parseProofLines } from '../log/checkpoint.ts'
-import { isConsistent, type Tree } from '../log/merkle-log.ts'
+import { isConsistent, sameHash, type Tree } from '../log/merkle-log.ts'
 import { checkNote, type NoteKey, parseNote, type VerifyEd25519 } from '../log/note.ts'
 
 /** What the one who verifies knows from elsewhere. Nothing in a file is trusted by itself. */
@@ -15,6 +15,8 @@ export interface Trust {
   readonly logNeeded: boolean
   /** The newest checkpoint of this log that was verified here before; null: none. */
   remembered(origin: string): Tree | null
+  /** Signed checkpoints that the same file has shown before, by their first two lines. */
+  readonly shown?: Map<string, Checkpoint>
   readonly verify: VerifyEd25519
 }
 
@@ -77,9 +79,20 @@ export function checkCheckpoint(note: string, trust: Trust, given: readonly Give
     checks: [
       check('checkpoint', bySomebody, bySomebody ? `${checkpoint.origin}, ${checkpoint.size} entries` : known),
       witnessCheck(witnesses === null, names, strangers, trust.witnessesMin),
-      consistencyCheck(checkpoint, trust.remembered(checkpoint.origin), given),
+      isSplit(checkpoint, bySomebody, trust)
+        ? check('consistency', false, `SPLIT VIEW: this file shows two logs of ${checkpoint.size} entries`)
+        : consistencyCheck(checkpoint, trust.remembered(checkpoint.origin), given),
     ],
   }
+}
+
+/** Whether the file has shown another log under this name and size before. Only what the log has signed counts. */
+function isSplit(now: Checkpoint, signed: boolean, { shown }: Trust): boolean {
+  if (!signed || shown === undefined) return false
+  const place = `${now.origin}\n${now.size}`
+  const before = shown.get(place)
+  shown.set(place, before ?? now)
+  return before !== undefined && !sameHash(before.root, now.root)
 }
 
 const timeOf = (seconds: number | null) => (seconds === null ? 'some time' : new Date(seconds * 1_000).toISOString())

@@ -103,6 +103,34 @@ test('§30: one with work is never ended: it may be told to take no more, and en
   expect(server.at()).toBe('queued')
 })
 
+test('§30: a load that was accepted is done, whatever happens at the moment', () => {
+  const drains = busy()
+  drains.send('unload.asked', 'load.asked')
+  expect(drains.at()).toBe('ready.draining')
+  drains.callEnds()
+  expect(drains.at()).toBe('stopping')
+  drains.send('command.exited')
+  expect(drains.at()).toBe('queued')
+
+  const stops = busy()
+  stops.callEnds()
+  stops.send('unload.asked', 'load.asked', 'command.exited')
+  expect(stops.at()).toBe('queued')
+
+  // The last word counts.
+  const undone = busy()
+  undone.send('unload.asked', 'load.asked', 'unload.asked')
+  undone.callEnds()
+  undone.send('load.asked', 'unload.asked', 'command.exited')
+  expect(undone.at()).toBe('stopped')
+
+  // A caller that waits for it may leave.
+  const queued = begin()
+  queued.send('call.began', 'load.asked')
+  queued.callEnds(false)
+  expect(queued.at()).toBe('queued')
+})
+
 test('§30: an operator loads and unloads it', () => {
   const server = begin()
   server.send('load.asked')

@@ -1,5 +1,8 @@
 import { afterEach, expect, test } from 'bun:test'
+import { mkdirSync, readdirSync, rmSync } from 'node:fs'
+import { join } from 'node:path'
 import { headers } from '../../../src/brand.ts'
+import { serversFile } from '../../../src/node/servers/model-servers.ts'
 import { newNonce } from '../../../src/protocol/signing/signatures.ts'
 import { type NodeStatus, nodeStatusPath } from '../../../src/protocol/wire/nodes/agent.ts'
 import { type LoneAgent, startLoneAgent } from '../../support/nodes/lone-agent.ts'
@@ -195,6 +198,71 @@ test(
     expect((await modelsOf(agent)).get('a')).toMatchObject({ ready: false, server_state: 'failed' })
     expect(JSON.stringify([...(await modelsOf(agent))])).not.toContain('cannot load')
     expect(agent.log()).not.toContain('cannot load')
+  },
+  withinMs,
+)
+
+test(
+  '§30: a port that another program holds starts nothing, and no prompt goes there',
+  async () => {
+    const heard: string[] = []
+    const stranger = Bun.serve({
+      hostname: '127.0.0.1',
+      port: 0,
+      fetch: ({ url }) => {
+        heard.push(new URL(url).pathname)
+        return Response.json({ object: 'list', data: [{ id: 'a', object: 'model' }] })
+      },
+    })
+    const port = Number(stranger.port)
+    const { agent, folder } = await begin({ memory_mb: 80, models: [scriptModel('a', {}, { port })] })
+    expect((await ask(agent, 'a')).status).toBe(503)
+    expect(folder.stored().servers[0]?.last_lines).toEqual([`[agent] Port ${port} is in use by another program.`])
+    expect(folder.running().size).toBe(0)
+    await stranger.stop(true)
+    expect(heard).toEqual([])
+    await waitUntil('its pause is over', () => folder.stateOf('a') === 'stopped')
+    expect(await said(agent, 'a')).toStartWith('a from ')
+  },
+  withinMs,
+)
+
+test(
+  '§30: a file that cannot be written ends no answer; it is said once, and written when that works again',
+  async () => {
+    const { agent, folder } = await begin({ memory_mb: 80, models: [scriptModel('a'), scriptModel('b')] })
+    folder.running()
+    const file = join(folder.path, serversFile)
+    rmSync(file)
+    mkdirSync(join(file, 'in-the-way'), { recursive: true })
+    const before = readdirSync(folder.path).length
+    expect(await said(agent, 'a')).toStartWith('a from ')
+    expect(await said(agent, 'b')).toStartWith('b from ')
+    expect((await modelsOf(agent)).get('b')).toMatchObject({ loaded: true, server_state: 'ready.idle' })
+    expect(readdirSync(folder.path).length).toBe(before)
+    expect(agent.log().match(/model_servers_not_saved/g)).toHaveLength(1)
+    rmSync(file, { recursive: true })
+    await said(agent, 'a')
+    expect(folder.stateOf('b')).toBe('ready.idle')
+  },
+  withinMs,
+)
+
+test(
+  '§30: a ranking model that has not said yet how it ranks is away, and not unable',
+  async () => {
+    const model = scriptModel('r', { 'mute-ms': '1500' }, { modality: 'rerank' })
+    const { agent } = await begin({ memory_mb: 80, models: [model] })
+    const rank = () => agent.call('POST', '/v1/rerank', { model: 'r', query: 'q', documents: ['d'] })
+    const first = await rank()
+    const { code } = (await first.json()) as { code: string }
+    expect([first.status, code]).toEqual([503, 'runtime_unavailable'])
+    let last = first.status
+    await waitUntil('it ranks', async () => {
+      last = (await rank()).status
+      return last !== 503
+    })
+    expect(last).toBe(200)
   },
   withinMs,
 )

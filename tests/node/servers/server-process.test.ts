@@ -1,4 +1,5 @@
 import { expect, test } from 'bun:test'
+import { readFileSync } from 'node:fs'
 import { markedProcesses } from '../../../src/node/servers/marked-processes.ts'
 import { outputBytesMax, type ServerCommand, ServerProcess } from '../../../src/node/servers/server-process.ts'
 import { waitUntil } from '../../support/run/wait-until.ts'
@@ -8,6 +9,13 @@ const begin = (script: string, more: Partial<ServerCommand> = {}) => {
   const mark = `test${process.pid}.${starts++}.`
   const server = new ServerProcess({ command: ['/bin/sh', '-c', script], env: {}, cwd: '/', mark, ...more })
   return { server, mark }
+}
+const statusOf = (pid: number) => {
+  try {
+    return readFileSync(`/proc/${pid}/status`, 'utf8')
+  } catch {
+    return ''
+  }
 }
 const saidReady = ({ text }: ServerProcess) => text.includes('ready')
 
@@ -57,6 +65,23 @@ test('§30: a command that ignores the wish to end is killed, and with it a chil
   server.kill()
   await server.exited
   expect(markedProcesses(mark)).toEqual([])
+})
+
+test('§30: a child that has lost its mark ends with the group', async () => {
+  const { server } = begin('env -i sleep 600 & echo ready $$ $!; wait')
+  await waitUntil('it runs', () => saidReady(server))
+  const [leader = 0, child = 0] = (/ready (\d+) (\d+)/.exec(server.text) ?? []).slice(1).map(Number)
+  await waitUntil('the child has no mark', () => readFileSync(`/proc/${child}/environ`, 'utf8') === '')
+  process.kill(leader, 'SIGKILL')
+  await server.exited
+  // Whoever inherits it may take a while to take note of its end.
+  await waitUntil('the child has ended', () => /^State:\s+[^Z]/m.exec(statusOf(child)) === null)
+})
+
+test('§30: the title that a Python server gives itself does not cost it its mark', async () => {
+  const { server } = begin('echo "SPT_NOENV=$SPT_NOENV"')
+  await server.exited
+  expect(server.text).toContain('SPT_NOENV=1\n')
 })
 
 test('§30: when its first process is killed, no other is left', async () => {

@@ -166,6 +166,29 @@ test('§27: an API key stays with the address it was given for', async () => {
   }
 })
 
+test('§23: one server is one node of its owner, also when an address changes and when two name it at once', async () => {
+  const other = startFakeNode({ models: ['m-1'] })
+  const post = () => gateway.ask('POST', '/v1/admin/nodes', { as: 'operator', json: body() })
+  const answers = await Promise.all([post(), post(), post(), post()])
+  expect(answers.map(({ status }) => status).toSorted()).toEqual([201, 409, 409, 409])
+  const made = (await Promise.all(answers.map((answer) => json(answer)))).filter((one) => one.code === undefined)
+  const moved = await register({ url: other.url })
+  const patch = (id: unknown, url: string) =>
+    gateway.ask('PATCH', `/v1/admin/nodes/${id}`, { as: 'operator', json: { url } })
+  try {
+    for (const url of [server.url, `${server.url}/v1`]) {
+      const refused = await patch(moved.node_id, url)
+      expect([refused.status, (await json(refused)).code]).toEqual([409, 'node_exists'])
+    }
+    expect((await patch(moved.node_id, `${other.url}/v1`)).status).toBe(200)
+  } finally {
+    for (const { node_id } of [moved, ...made]) {
+      await gateway.ask('DELETE', `/v1/admin/nodes/${node_id}`, { as: 'admin' })
+    }
+    other.stop()
+  }
+})
+
 test('a node that is well again shows its last error for five minutes, and not for ever', async () => {
   const moody = startFakeNode({ models: ['m-1'] })
   const { node_id } = await register({ url: moody.url })

@@ -292,12 +292,20 @@ test('§23: a model of thousands of routes has as many decisions as there is roo
     // A pin that nobody owns is refused without a look at the routes, which are made up.
     request: { modelId: 'm', access: { customerId: 'cus', policy: {} }, pin: 'nobody', exclude: new Set(), nowMs: 1 },
   } as unknown as Decision
-  const record = (i: number, again = false) =>
-    log.record({ requestId: `req_${i}`, body: { model: 'm' } } as unknown as ChatCommand, decision, again)
+  const record = (i: number, again = false, seen = decision) =>
+    log.record({ requestId: `req_${i}`, body: { model: 'm' } } as unknown as ChatCommand, seen, again)
   const kept = (i: number) => log.explain(`req_${i}`) !== null
   for (let i = 0; i < 1_000; i++) record(i)
   expect([kept(499), kept(500), kept(999)]).toEqual([false, true, true])
   for (let i = 0; i < 7; i++) record(999, true)
   record(1_000)
   expect([kept(507), kept(508), kept(1_000)]).toEqual([false, true, true])
+  // No less in a ring that is full of requests for small models.
+  const small = { ...decision, table: { ...decision.table, byModel: new Map() } } as unknown as Decision
+  for (let i = 2_000; i < 12_000; i++) record(i, false, small)
+  for (let i = 12_000; i < 13_000; i++) record(i)
+  expect([kept(12_499), kept(12_500), kept(12_999)]).toEqual([false, true, true])
+  // Looks of a request that waits make room for themselves.
+  for (let i = 0; i < 7; i++) record(12_999, true)
+  expect([kept(12_506), kept(12_507), kept(12_999)]).toEqual([false, true, true])
 })

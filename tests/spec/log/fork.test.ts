@@ -72,3 +72,44 @@ test('§31: a restore from an older backup is a fork: found, named, and nothing 
   await second.stop()
   await first.stop()
 })
+
+test('§31: a restore from before a named fork is one, too: no second history of the old name, and no name twice', async () => {
+  let note: string | null = null
+  const logMemory = { read: () => note, write: (text: string) => (note = text) }
+  const env = { SVC_LOG_INTERVAL_MS: '5000' }
+  const first = await startTestGateway(env, undefined, { logMemory })
+  const name = async (gateway: TestGateway) => {
+    const body = { reason: 'restored', confirm: 'NAME THE FORK' }
+    return json(await gateway.ask('POST', '/v1/admin/log/fork', { as: 'admin', json: body }))
+  }
+  const grow = async (gateway: TestGateway, count: number) => {
+    await receipts(gateway, count)
+    await gateway.gateway.sequencer.catchUp()
+  }
+  await grow(first, 5)
+  const { origin } = (await checkpointOf(first)) ?? {}
+  await keep(first)
+  await grow(first, 5)
+  await putBack(first)
+  await grow(first, 1)
+  expect(await name(first)).toMatchObject({ origin: `${origin}/2` })
+  await grow(first, 1)
+  expect(note as unknown as string).toStartWith(`${origin}/2\n`)
+
+  // The same old backup again: its log has the first name.
+  await putBack(first)
+  await grow(first, 3)
+  const second = await startTestGateway(env, undefined, { logMemory, beside: first })
+  await second.gateway.sequencer.catchUp()
+  for (const gateway of [first, second]) {
+    expect(gateway.gateway.sequencer.fork()).toStartWith(`${origin}/2\n`)
+    expect(await checkpointOf(gateway)).toMatchObject({ origin, size: 5 })
+  }
+  expect(await name(second)).toMatchObject({ origin: `${origin}/3`, lost_checkpoint: note as unknown as string })
+  await grow(first, 1)
+  await second.gateway.sequencer.catchUp()
+  expect([first.gateway.sequencer.fork(), second.gateway.sequencer.fork()]).toEqual([null, null])
+  expect((await checkpointOf(second))?.origin).toBe(`${origin}/3`)
+  await second.stop()
+  await first.stop()
+})

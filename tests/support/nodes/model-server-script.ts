@@ -2,7 +2,8 @@ import { parseArgs } from 'node:util'
 
 /**
  * A model server in a process of its own that takes memory and time, as real ones do: it loads for `load-ms`, holds
- * `memory-mb`, and answers with its model's name after `answer-ms`. `die-with`: it writes so many lines and ends with 1.
+ * `memory-mb`, and answers with its model's name after `answer-ms`. `mute-ms`:
+ * so long it says nothing of its models after that. `die-with`: it writes so many lines and ends with 1.
  */
 const { values } = parseArgs({
   options: {
@@ -12,6 +13,7 @@ const { values } = parseArgs({
     'memory-mb': { type: 'string', default: '1' },
     'answer-ms': { type: 'string', default: '10' },
     'die-with': { type: 'string' },
+    'mute-ms': { type: 'string', default: '0' },
     deaf: { type: 'boolean', default: false },
   },
 })
@@ -50,6 +52,8 @@ Bun.serve({
     const { pathname } = new URL(request.url)
     if (performance.now() < readyAtMs) return new Response('loading', { status: 503 })
     if (pathname === '/health') return new Response('ok')
+    if (performance.now() < readyAtMs + Number(values['mute-ms'])) return new Response(null, { status: 503 })
+    if (pathname === '/v1/rerank') return Response.json({ results: [{ index: 0, relevance_score: 0.5 }] })
     if (pathname === '/v1/models') {
       return Response.json({ object: 'list', data: [{ id: values.model, object: 'model', owned_by: 'test' }] })
     }

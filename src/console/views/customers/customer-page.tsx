@@ -5,16 +5,17 @@ import { Download } from '../../parts/download.tsx'
 import { count, nothing, shortTime } from '../../parts/format.ts'
 import { Frame } from '../../parts/frame.tsx'
 import { Figure, Id, Pill } from '../../parts/small.tsx'
-import { Empty, Part } from '../../parts/states.tsx'
+import { Cut, Empty, Part } from '../../parts/states.tsx'
 import { useLoad } from '../../state/load.ts'
 
 const everyMs = 30_000
+const keysMax = 1_000
 
 /** One customer: its account, its keys, what can be done about them. */
 export function CustomerPage({ id }: { id: string }) {
   const place = `/v1/admin/customers/${encodeURIComponent(id)}`
   const [customer, again] = useLoad<Customer>(place, everyMs)
-  const [keys, keysAgain] = useLoad<KeyList>(`${place}/keys?limit=1000`, everyMs)
+  const [keys, keysAgain] = useLoad<KeyList>(`${place}/keys?limit=${keysMax}`, everyMs)
   return (
     <>
       <h1>Customers</h1>
@@ -26,7 +27,12 @@ export function CustomerPage({ id }: { id: string }) {
           <>
             <Account customer={data} place={place} />
             <Part what="its keys" loaded={keys} again={keysAgain}>
-              {(list) => <Keys customer={data} keys={list.keys} />}
+              {(list) => (
+                <>
+                  <Keys customer={data} keys={list.keys} />
+                  <Cut rows={list.keys.length} limit={keysMax} what="the newest keys" />
+                </>
+              )}
             </Part>
           </>
         )}

@@ -4,7 +4,7 @@ import { addCustomer } from '../../actions/customer-acts.ts'
 import { count, nothing, shortTime } from '../../parts/format.ts'
 import { type Column, LongTable } from '../../parts/long-table.tsx'
 import { Id, Pill } from '../../parts/small.tsx'
-import { Empty, Part } from '../../parts/states.tsx'
+import { Cut, Empty, Part } from '../../parts/states.tsx'
 import { Wei } from '../../parts/wei.tsx'
 import { useLoad } from '../../state/load.ts'
 import { usePlace } from '../../state/place.ts'
@@ -12,6 +12,7 @@ import { mayAct } from '../../state/session.ts'
 import { CustomerPage } from './customer-page.tsx'
 
 const everyMs = 30_000
+const customersMax = 1_000
 export const statusTones = { active: 'good', suspended: 'warn', closed: 'bad' } as const
 
 /** Who may use the gateway, with which keys and within which limits. */
@@ -34,14 +35,17 @@ export function Customers() {
 }
 
 function CustomerPart() {
-  const [list, again] = useLoad<CustomerList>('/v1/admin/customers?limit=1000', everyMs)
+  const [list, again] = useLoad<CustomerList>(`/v1/admin/customers?limit=${customersMax}`, everyMs)
   return (
     <Part what="the customers" loaded={list} again={again}>
       {({ customers }) =>
         customers.length === 0 ? (
           <Empty title="No customer yet">Each has an account, keys and limits of its own.</Empty>
         ) : (
-          <CustomerTable customers={customers} />
+          <>
+            <CustomerTable customers={customers} />
+            <Cut rows={customers.length} limit={customersMax} what="the newest customers" />
+          </>
         )
       }
     </Part>

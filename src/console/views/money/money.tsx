@@ -1,12 +1,13 @@
 import { useState } from 'preact/hooks'
-import type { CustomerList } from '../../../protocol/wire/admin/accounts.ts'
+import type { Customer, CustomerList } from '../../../protocol/wire/admin/accounts.ts'
 import type { BooksReport } from '../../../protocol/wire/money/log.ts'
 import type { LedgerProof, TreasuryReport } from '../../../protocol/wire/money/money.ts'
 import { Check } from '../../parts/check.tsx'
 import { count, ether } from '../../parts/format.ts'
 import { Frame } from '../../parts/frame.tsx'
+import { type Column, LongTable } from '../../parts/long-table.tsx'
 import { Figure, Id } from '../../parts/small.tsx'
-import { Empty, Part } from '../../parts/states.tsx'
+import { Cut, Empty, Part } from '../../parts/states.tsx'
 import { Amounts, Wei } from '../../parts/wei.tsx'
 import { useLoad } from '../../state/load.ts'
 import { mayAct, role } from '../../state/session.ts'
@@ -14,6 +15,7 @@ import { CostsPart } from './costs.tsx'
 import { Batches } from './payout-batches.tsx'
 
 const everyMs = 30_000
+const balancesMax = 1_000
 
 /** The page does not ask for what a viewer may not read, because each refusal counts as a denied call in the audit. */
 export function Money() {
@@ -139,7 +141,7 @@ function TreasuryPart() {
 }
 
 function Balances() {
-  const [list, again] = useLoad<CustomerList>('/v1/admin/customers?limit=200', everyMs)
+  const [list, again] = useLoad<CustomerList>(`/v1/admin/customers?limit=${balancesMax}`, everyMs)
   return (
     <Part what="balances" loaded={list} again={again}>
       {({ customers }) => (
@@ -151,44 +153,14 @@ function Balances() {
             </Empty>
           ) : (
             <Amounts table="balances">
-              <Frame label="Balances of customers">
-                <table>
-                  <thead>
-                    <tr>
-                      <th scope="col">Customer</th>
-                      <th scope="col">Account</th>
-                      <th scope="col" class="number">
-                        Balance
-                      </th>
-                      <th scope="col" class="number">
-                        Reserved
-                      </th>
-                      <th scope="col" class="number">
-                        Available
-                      </th>
-                    </tr>
-                  </thead>
-                  <tbody>
-                    {customers.map((customer) => (
-                      <tr key={customer.customer_id}>
-                        <th scope="row">
-                          {customer.display_name} <Id id={customer.customer_id} />
-                        </th>
-                        <td>{customer.account_status}</td>
-                        <td class="number">
-                          <Wei wei={customer.balance_wei} />
-                        </td>
-                        <td class="number">
-                          <Wei wei={customer.reserved_wei} />
-                        </td>
-                        <td class="number">
-                          <Wei wei={customer.available_wei} />
-                        </td>
-                      </tr>
-                    ))}
-                  </tbody>
-                </table>
-              </Frame>
+              <LongTable
+                label="Balances of customers"
+                rows={customers}
+                keyOf={({ customer_id: id }) => id}
+                textOf={({ customer_id: id, display_name: name }) => `${name} ${id}`}
+                columns={balanceColumns}
+              />
+              <Cut rows={customers.length} limit={balancesMax} what="the newest customers" />
             </Amounts>
           )}
         </section>
@@ -196,3 +168,27 @@ function Balances() {
     </Part>
   )
 }
+
+/** Wei are too many for a number's digits, which a sort does not need. */
+const weiColumn = (title: string, weiOf: (customer: Customer) => string): Column<Customer> => ({
+  title,
+  number: true,
+  by: (customer) => Number(weiOf(customer)),
+  show: (customer) => <Wei wei={weiOf(customer)} />,
+})
+
+const balanceColumns: readonly Column<Customer>[] = [
+  {
+    title: 'Customer',
+    by: ({ display_name: name }) => name,
+    show: ({ customer_id: id, display_name: name }) => (
+      <>
+        <a href={`#customers/${id}`}>{name}</a> <Id id={id} />
+      </>
+    ),
+  },
+  { title: 'Account', by: ({ account_status: status }) => status, show: ({ account_status: status }) => status },
+  weiColumn('Balance', ({ balance_wei: wei }) => wei),
+  weiColumn('Reserved', ({ reserved_wei: wei }) => wei),
+  weiColumn('Available', ({ available_wei: wei }) => wei),
+]

@@ -2,14 +2,15 @@ import type { BatchStatus, PayoutBatch, PayoutBatchList } from '../../../protoco
 import { ActButton } from '../../actions/act-button.tsx'
 import { retryBatch } from '../../actions/work-acts.ts'
 import { count, nothing, shortTime } from '../../parts/format.ts'
-import { Frame } from '../../parts/frame.tsx'
+import { type Column, LongTable } from '../../parts/long-table.tsx'
 import { Id, Pill } from '../../parts/small.tsx'
-import { Empty, Part } from '../../parts/states.tsx'
+import { Cut, Empty, Part } from '../../parts/states.tsx'
 import { Transaction, useExplorer } from '../../parts/transaction.tsx'
 import { Wei } from '../../parts/wei.tsx'
 import { useLoad } from '../../state/load.ts'
 
 const everyMs = 10_000
+const batchesMax = 1_000
 
 const batchTones: Readonly<Record<BatchStatus, string>> = {
   created: 'plain',
@@ -19,7 +20,7 @@ const batchTones: Readonly<Record<BatchStatus, string>> = {
 }
 
 export function Batches() {
-  const [list, again] = useLoad<PayoutBatchList>('/v1/admin/payout-batches?limit=100', everyMs)
+  const [list, again] = useLoad<PayoutBatchList>(`/v1/admin/payout-batches?limit=${batchesMax}`, everyMs)
   const explorer = useExplorer()
   return (
     <Part what="payout batches" loaded={list} again={again}>
@@ -34,33 +35,17 @@ export function Batches() {
               The gateway makes one when pending payouts are old enough or large enough.
             </Empty>
           ) : (
-            <Frame label="Payout batches, newest first">
-              <table class="cards">
-                <thead>
-                  <tr>
-                    <th scope="col">Batch</th>
-                    <th scope="col">State</th>
-                    <th scope="col" class="number">
-                      Payouts
-                    </th>
-                    <th scope="col" class="number">
-                      Amount
-                    </th>
-                    <th scope="col">Transaction</th>
-                    <th scope="col">Trouble</th>
-                    <th scope="col">Made</th>
-                    <th scope="col">
-                      <span class="visually-hidden">Actions</span>
-                    </th>
-                  </tr>
-                </thead>
-                <tbody>
-                  {batches.map((batch) => (
-                    <BatchRow key={batch.batch_id} batch={batch} explorer={explorer} />
-                  ))}
-                </tbody>
-              </table>
-            </Frame>
+            <>
+              <LongTable
+                label="Payout batches, newest first"
+                rows={batches}
+                keyOf={({ batch_id: id }) => id}
+                textOf={textOf}
+                columns={columnsOf(explorer)}
+                actions={(batch) => batch.held && <ActButton act={retryBatch(batch)} on={batch.batch_id} />}
+              />
+              <Cut rows={batches.length} limit={batchesMax} what="the newest batches" />
+            </>
           )}
         </section>
       )}
@@ -68,33 +53,48 @@ export function Batches() {
   )
 }
 
-function BatchRow({ batch, explorer }: { batch: PayoutBatch; explorer: string }) {
-  const { batch_id, submitted_tx_hash: hash } = batch
-  return (
-    <tr>
-      <th scope="row">
-        <a href={`#statecharts/payout-batch/${batch_id}`}>
-          <Id id={batch_id} />
-        </a>
-      </th>
-      <td data-label="State">
-        <Pill tone={batchTones[batch.status]} text={batch.status} />
-      </td>
-      <td data-label="Payouts" class="number">
-        {count(batch.payout_count)}
-      </td>
-      <td data-label="Amount" class="number">
-        <Wei wei={batch.total_amount_wei} />
-      </td>
-      <td data-label="Transaction">{hash === null ? nothing : <Transaction hash={hash} explorer={explorer} />}</td>
-      <td data-label="Trouble">
-        <span>
-          {batch.held && <Pill tone="bad" text="held" />} {batch.last_error !== null && <code>{batch.last_error}</code>}
-          {!batch.held && batch.last_error === null && nothing}
-        </span>
-      </td>
-      <td data-label="Made">{shortTime(batch.created_at)}</td>
-      <td class="actions">{batch.held && <ActButton act={retryBatch(batch)} on={batch_id} />}</td>
-    </tr>
-  )
-}
+const textOf = ({ batch_id: id, status, last_error: error, submitted_tx_hash: hash }: PayoutBatch) =>
+  [id, status, error, hash].join(' ')
+
+const columnsOf = (explorer: string): readonly Column<PayoutBatch>[] => [
+  {
+    title: 'Batch',
+    show: ({ batch_id: id }) => (
+      <a href={`#statecharts/payout-batch/${id}`}>
+        <Id id={id} />
+      </a>
+    ),
+  },
+  {
+    title: 'State',
+    by: ({ status }) => status,
+    show: ({ status }) => <Pill tone={batchTones[status]} text={status} />,
+  },
+  {
+    title: 'Payouts',
+    number: true,
+    by: ({ payout_count: payouts }) => payouts,
+    show: ({ payout_count: payouts }) => count(payouts),
+  },
+  {
+    title: 'Amount',
+    number: true,
+    by: ({ total_amount_wei: wei }) => Number(wei),
+    show: ({ total_amount_wei: wei }) => <Wei wei={wei} />,
+  },
+  {
+    title: 'Transaction',
+    show: ({ submitted_tx_hash: hash }) => (hash === null ? nothing : <Transaction hash={hash} explorer={explorer} />),
+  },
+  {
+    title: 'Trouble',
+    by: ({ last_error: error }) => error,
+    show: ({ held, last_error: error }) => (
+      <span>
+        {held && <Pill tone="bad" text="held" />} {error !== null && <code>{error}</code>}
+        {!held && error === null && nothing}
+      </span>
+    ),
+  },
+  { title: 'Made', by: ({ created_at: at }) => at, show: ({ created_at: at }) => shortTime(at) },
+]

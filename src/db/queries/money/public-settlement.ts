@@ -1,4 +1,4 @@
-import { and, asc, desc, eq, sql } from 'drizzle-orm'
+import { desc, eq, sql } from 'drizzle-orm'
 import type { WorkKind } from '../../../protocol/wire/work-kinds.ts'
 import type { Database } from '../../client.ts'
 import { payoutBatches } from '../../schema/settlement.ts'
@@ -37,14 +37,20 @@ export async function publicReceipts(db: Database, limit: number): Promise<reado
     .limit(limit)
 }
 
-/** Of accepted, unbatched, billed receipts, sorted. */
-export async function pendingReceiptHashes(db: Database): Promise<readonly string[]> {
-  const rows = await db
-    .select({ hash: receipts.receiptHash })
-    .from(receipts)
-    .where(and(eq(receipts.billed, true), eq(receipts.status, 'accepted')))
-    .orderBy(asc(receipts.receiptHash))
-  return rows.map(({ hash }) => hash)
+/** There may be a million: so many are taken over in one piece. */
+const hashesAtOnce = 10_000
+
+/** Of accepted, unbatched, billed receipts, in their order. Needs a transaction, and is for once in it. */
+export async function pendingReceiptHashes(tx: Database): Promise<readonly string[]> {
+  await tx.execute(sql`declare pending no scroll cursor for
+    select receipt_hash as hash from receipts where billed and status = 'accepted' order by receipt_hash`)
+  const hashes: string[] = []
+  for (let before = -1; before !== hashes.length; ) {
+    before = hashes.length
+    const rows = await tx.execute<{ hash: string }>(sql`fetch ${sql.raw(String(hashesAtOnce))} from pending`)
+    for (const { hash } of rows) hashes.push(hash)
+  }
+  return hashes
 }
 
 export interface ReceiptCounts {

@@ -188,6 +188,11 @@ export async function lockModelEntries(tx: Database): Promise<void> {
   await tx.execute(sql`select pg_advisory_xact_lock(7413, 2)`)
 }
 
+/** Held until the transaction ends, because one server is one node of its owner. */
+export async function lockNodes(tx: Database): Promise<void> {
+  await tx.execute(sql`select pg_advisory_xact_lock(7413, 3)`)
+}
+
 export async function getModelEntry(db: Database, modelId: string): Promise<ModelEntryRow | null> {
   const [row] = await db.select().from(modelEntries).where(eq(modelEntries.modelId, modelId))
   return row ?? null

@@ -115,6 +115,7 @@ const itemRoutes = (context: HttpContext) => {
     .patch(
       '/v1/admin/nodes/:node_id',
       async ({ body: { body, audit }, actor, params }) => {
+        if (body.url !== undefined) refuseItself(context, body.url)
         return withStatus(context, await pool.by(audit).updateNode(params.node_id, changesOf(body)), actor.role)
       },
       {

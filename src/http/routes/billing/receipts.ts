@@ -24,16 +24,16 @@ async function receiptOf({ gateway }: HttpContext, hash: string) {
   return row
 }
 
-/** The proof for the root that the public settlement report shows now. */
+/** The proof for the root that the public settlement report shows now. Only for what can stand below it: the tree is large. */
 async function inclusionOf({ gateway }: HttpContext, row: ReceiptRow) {
-  const { pendingRoot, proofOf } = await gateway.settlementView()
-  const proof = proofOf(row.receiptHash)
+  const view = row.billed && row.status === 'accepted' ? await gateway.settlementView() : null
+  const proof = view?.proofOf(row.receiptHash) ?? null
   return {
     receipt_hash: row.receiptHash,
     status: row.status,
     received_at: isoTime(row.createdAt),
     batch_id: row.batchId,
-    pending_root: pendingRoot,
+    pending_root: view?.pendingRoot ?? null,
     proof: proof === null ? null : [...proof],
   }
 }
@@ -85,7 +85,7 @@ const publicProofRoute = (context: HttpContext) =>
         ...describe({
           summary: 'Prove that a receipt is below the public root',
           description:
-            'For receipts of billed work. `proof` is null while the receipt is on hold and when it is in a batch.',
+            'For receipts of billed work. `pending_root` and `proof` are null while the receipt is on hold and when it is in a batch.',
           tags: ['Money (extension)'],
         }),
         security: [],

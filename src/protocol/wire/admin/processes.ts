@@ -24,6 +24,8 @@ export type Moved = Static<typeof Moved>
 /** The numbers behind the console's traffic, since the start of the process. */
 export const Totals = Type.Object({
   process: Type.String(),
+  /** Since its start; absent: of an earlier version. */
+  up_ms: Type.Optional(Count),
   requests: Count,
   errors: Counts,
   upstream_failures: Counts,

@@ -17,10 +17,11 @@ const inclusionFields = {
   status: receiptStatus,
   received_at: Instant,
   batch_id: nullableText,
-  pending_root: hash,
+  pending_root: nullable(hash),
   proof: nullable(
     Type.Array(hash, {
-      description: 'Siblings from the hash up to `pending_root`, or null if the hash is not below it',
+      description:
+        'Siblings from the hash up to `pending_root`, or null if the hash is not below it. Both are null of work that is free, on hold or in a batch',
     }),
   ),
 }

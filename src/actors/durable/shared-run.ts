@@ -1,0 +1,22 @@
+/**
+ * Work that costs much and that many may ask for, such as a read of the whole ledger. One runs at a time; whoever asks
+ * meanwhile shares the one after it, so that nobody gets what is older than the question. Rejects as the work does.
+ */
+export function sharedRun<T>(run: () => Promise<T>): () => Promise<T> {
+  let running: Promise<T> | null = null
+  let next: Promise<T> | null = null
+  const start = () => {
+    next = null
+    const own = run().finally(() => {
+      running = null
+    })
+    running = own
+    return own
+  }
+  return () => {
+    if (next !== null) return next
+    if (running === null) return start()
+    next = running.then(start, start)
+    return next
+  }
+}

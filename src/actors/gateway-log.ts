@@ -1,0 +1,38 @@
+import type { NodeId } from '../ids.ts'
+import { seededKey } from './accounts/seeded-key.ts'
+import type { AuditContext } from './audit/audit-context.ts'
+import type { AuditLog } from './audit/audit-log.ts'
+import { sharedRun } from './durable/shared-run.ts'
+import type { GatewayParts } from './gateway-handle.ts'
+import { checkBooks } from './log/books-check.ts'
+import { createCosigning } from './log/cosigning.ts'
+import { nameFork } from './log/fork.ts'
+import { createPublicLog } from './log/public-log.ts'
+import { createSequencer } from './log/sequencer.ts'
+import { agentWitnesses, foreignWitness } from './log/witnesses.ts'
+import type { PoolRouter } from './pool/pool-router.ts'
+
+/** The public log (§31). */
+export function createTransparency(
+  { config, log, database, logKeys, logMemory }: GatewayParts,
+  trail: AuditLog,
+  router: PoolRouter,
+) {
+  const [newest, ...older] = logKeys.map(seededKey)
+  if (newest === undefined) throw new Error('The gateway has no key to sign its log with')
+  const keys = [newest, ...older] as const
+  const { db } = database
+  const sequencer = createSequencer({ db, log, keys, intervalMs: config.SVC_LOG_INTERVAL_MS, memory: logMemory })
+  const foreign = config.SVC_LOG_WITNESSES.flatMap((text) => foreignWitness(text) ?? [])
+  const witnesses = async () => [
+    ...foreign,
+    ...(await agentWitnesses(db, (nodeId) => router.transport(nodeId as NodeId))),
+  ]
+  return {
+    sequencer,
+    cosigning: createCosigning({ db, log, keys, sequencer, witnesses, everyMs: config.SVC_LOG_COSIGN_MS }),
+    publicLog: createPublicLog(db, keys),
+    nameFork: (context: AuditContext) => nameFork({ db, trail, keys, sequencer }, context),
+    checkBooks: sharedRun(() => checkBooks({ db, keys, fork: () => sequencer.fork() })),
+  }
+}

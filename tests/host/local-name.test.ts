@@ -1,0 +1,81 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import type { SrvAnswer, StringAnswer } from 'dns-packet'
+import multicastDns, { type MulticastDNS, type ResponsePacket } from 'multicast-dns'
+import { localName } from '../../src/host/local-name.ts'
+import { ownAddresses } from '../../src/host/own-addresses.ts'
+import { readConfig } from '../../src/settings/config.ts'
+import { startTestGateway, type TestGateway } from '../support/gateways/gateway.ts'
+import { waitUntil } from '../support/run/wait-until.ts'
+
+const someName = 'penstock-hears-itself.local'
+const service = 'penstock._http._tcp.local'
+
+type Answer = NonNullable<ResponsePacket['answers']>[number]
+
+/** Another device of the network: a client of its own make, which hears all that is said. */
+class Device {
+  readonly heard: Answer[] = []
+  private readonly dns: MulticastDNS = multicastDns()
+
+  constructor() {
+    this.dns.on('response', ({ answers = [], additionals = [] }) => this.heard.push(...answers, ...additionals))
+  }
+
+  say(answer: Answer): void {
+    this.dns.respond([answer])
+  }
+
+  /** Asks again until somebody answers so. */
+  async hears(name: string, type: 'A' | 'SRV', fits: (answer: Answer) => boolean): Promise<void> {
+    const isIt = (answer: Answer) => answer.name === name && answer.type === type && fits(answer)
+    await waitUntil(`an answer for ${name}`, () => {
+      if (this.heard.some(isIt)) return true
+      this.dns.query(name, type)
+      return false
+    })
+  }
+
+  stop = () => new Promise<void>((resolve) => this.dns.destroy(() => resolve()))
+}
+
+/** A machine without a network, or whose network takes no multicast, cannot show anything here. */
+async function hearsItself(): Promise<boolean> {
+  if (ownAddresses().length === 0) return false
+  const device = new Device()
+  const until = performance.now() + 1_000
+  while (device.heard.every(({ name }) => name !== someName) && performance.now() < until) {
+    device.say({ name: someName, type: 'A', ttl: 1, data: '192.0.2.77' })
+    await Bun.sleep(20)
+  }
+  await device.stop()
+  return device.heard.some(({ name }) => name === someName)
+}
+
+describe.skipIf(!(await hearsItself()))('SVC_MDNS', () => {
+  let gateway: TestGateway
+  let device: Device
+  beforeAll(async () => {
+    device = new Device()
+    gateway = await startTestGateway({ env: { SVC_HOST: '0.0.0.0', SVC_MDNS: 'true' } })
+  })
+  afterAll(() => device.stop())
+
+  test('another device finds the gateway by name, and its service with the port; on its end it says goodbye', async () => {
+    const port = Number(new URL(gateway.url).port)
+    // On loopback it says 127.0.0.1, which is right there.
+    await device.hears(localName, 'A', (answer) => ownAddresses().includes(String((answer as StringAnswer).data)))
+    await device.hears(service, 'SRV', (answer) => {
+      const { data } = answer as SrvAnswer
+      return data.target === localName && data.port === port
+    })
+    device.heard.length = 0
+    await gateway.stop()
+    const goodbye = (answer: Answer) => answer.type === 'PTR' && answer.data === service && answer.ttl === 0
+    await waitUntil('the goodbye', () => device.heard.some(goodbye))
+  })
+})
+
+test('a gateway that only its own computer reaches has no name to tell', () => {
+  const read = readConfig({ SVC_MDNS: 'true', SVC_HOST: '127.0.0.1' })
+  expect(read).toEqual({ faults: ['SVC_MDNS needs SVC_HOST=0.0.0.0 or an address that other devices reach'] })
+})

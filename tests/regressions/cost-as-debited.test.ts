@@ -1,0 +1,80 @@
+import { afterAll, afterEach, beforeAll, expect, test } from 'bun:test'
+import { Ledger } from '../../src/actors/money/ledger.ts'
+import { createLog } from '../../src/log.ts'
+import { promptTokens } from '../../src/protocol/chat/token-estimate.ts'
+import { startTestGateway, type TestCustomer, type TestGateway } from '../support/gateways/gateway.ts'
+import { expectBooksBalance } from '../support/money/ledger.ts'
+import { type ScriptedNode, startScriptedNode } from '../support/nodes/scripted-node.ts'
+
+/** §32: what a request's record and the costs of a key show is what the ledger debited, never the price before its cap. */
+const open = { min_privacy_class: 'public' as const }
+const messages = [{ role: 'user', content: 'hello there' }]
+const estimate = promptTokens({ messages })
+const outputMax = 20
+const quote = BigInt(estimate) * 10n + BigInt(outputMax) * 1_000n
+
+let gateway: TestGateway
+let payer: TestCustomer
+let node: ScriptedNode
+beforeAll(async () => {
+  gateway = await startTestGateway()
+  const owner = await gateway.customer({ policy: open, keyPolicy: open })
+  payer = await gateway.customer({ policy: open, keyPolicy: open })
+  node = startScriptedNode('paid')
+  await gateway.node(node.url, { customerId: owner.customerId, visibility: 'public', privacyClass: 'public' })
+  const prices = { id: 'paid', prompt_token_price_wei: '10', completion_token_price_wei: '1000' }
+  await gateway.admin('PUT', '/v1/admin/models', prices)
+  await gateway.admin('POST', `/v1/admin/customers/${payer.customerId}/credits`, { amount_wei: '10000000' })
+})
+afterEach(() => expectBooksBalance(gateway.database.db))
+afterAll(async () => {
+  node.stop()
+  await gateway.stop()
+})
+
+const balance = async () => {
+  const path = `/v1/admin/customers/${payer.customerId}`
+  return BigInt((await gateway.admin<{ balance_wei: string }>('GET', path)).balance_wei)
+}
+const lastCost = async () => {
+  const headers = { 'x-svc-customer-id': payer.customerId, 'x-svc-customer-token': payer.customerToken }
+  const listed = await fetch(`${gateway.url}/v1/billing/requests?limit=1`, { headers })
+  return ((await listed.json()) as { requests: { cost_wei: string | null }[] }).requests[0]?.cost_wei
+}
+const ask = (stream: boolean) => gateway.chat(payer.key, { model: 'paid', messages, max_tokens: outputMax, stream })
+/** More prompt than was set aside, less than would be impossible. */
+const usage = { prompt_tokens: estimate + 60, completion_tokens: outputMax, total_tokens: estimate + 60 + outputMax }
+const whole = {
+  choices: [{ index: 0, message: { role: 'assistant', content: 'Hi' }, finish_reason: 'stop' }],
+  usage,
+}
+
+test.each([false, true])('more usage than was set aside costs what was set aside (stream: %p)', async (stream) => {
+  const before = await balance()
+  const asking = ask(stream)
+  const call = await node.next()
+  if (!stream) call.respond(200, whole)
+  else {
+    call.open()
+    await call.event({ choices: [{ index: 0, delta: { content: 'Hi' }, finish_reason: 'stop' }] })
+    await call.raw(`data: ${JSON.stringify({ choices: [], usage })}\n\ndata: [DONE]\n\n`)
+    call.end()
+  }
+  expect(await (await asking).text()).toContain(`"prompt_tokens":${usage.prompt_tokens}`)
+  expect(before - (await balance())).toBe(quote)
+  expect(await lastCost()).toBe(quote.toString())
+})
+
+test('a charge that came after its reservation was released shows no price', async () => {
+  const before = await balance()
+  const asking = ask(false)
+  const call = await node.next()
+  // Another gateway takes this one for dead.
+  await gateway.database.sql`update reservations set expires_at = now() - interval '1 hour' where status = 'open'`
+  const other = new Ledger({ db: gateway.database.db, log: createLog('silent', () => {}) })
+  expect(await other.sweep()).toBe(1)
+  call.respond(200, whole)
+  expect((await asking).status).toBe(200)
+  expect(await balance()).toBe(before)
+  expect(await lastCost()).toBe('0')
+})

@@ -1,0 +1,111 @@
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { readFileSync } from 'node:fs'
+import { connect } from '../../src/db/client.ts'
+import { migrations } from '../../src/db/migrate.ts'
+import { createLog } from '../../src/log.ts'
+import { Cleanup } from '../../src/processes/cleanup.ts'
+import { type ProcessGateway, startProcesses } from '../support/gateways/processes.ts'
+import { waitUntil } from '../support/run/wait-until.ts'
+
+/** What can go wrong while the processes of one gateway are replaced. */
+const slowMs = 90_000
+
+let several: ProcessGateway
+beforeAll(async () => {
+  several = await startProcesses()
+}, slowMs)
+afterAll(() => several.gateway.stop())
+
+/** The gateway's processes that run, whatever the supervisor knows of them. */
+function processes(): number[] {
+  const children = readFileSync(`/proc/${process.pid}/task/${process.pid}/children`, 'utf8').split(' ').filter(Boolean)
+  return children.map(Number).filter((pid) => {
+    try {
+      return readFileSync(`/proc/${pid}/environ`, 'utf8').includes('PENSTOCK_PROCESS=')
+    } catch {
+      return false
+    }
+  })
+}
+/** Starts the replacement; the new process, which starts. */
+async function replaceBegun(): Promise<{ readonly fresh: number; readonly replaced: Promise<void> }> {
+  const before = processes()
+  const replaced = several.server.replace?.() ?? Promise.resolve()
+  let fresh: number | undefined
+  await waitUntil('the new process', () => {
+    fresh = processes().find((pid) => !before.includes(pid))
+    return fresh !== undefined
+  })
+  return { fresh: fresh as number, replaced }
+}
+
+/** As an earlier version left it: without what the newest migration makes. `taken`: it cannot be made. */
+async function undoNewestMigration(taken: boolean): Promise<void> {
+  const sql = connect(several.gateway.env.DATABASE_URL ?? '', { max: 1 })
+  await sql`delete from drizzle.__drizzle_migrations where created_at = ${migrations().at(-1)?.madeAt ?? 0}`
+  if (!taken) await sql`drop table request_sums`
+  await sql.end()
+}
+
+test(
+  '§33: a new version in the place of a process brings the tables up to date before it serves, or the old one stays',
+  async () => {
+    const { server } = several
+    const before = server.pids
+    await undoNewestMigration(true)
+    await server.replace?.()
+    expect(server.pids).toEqual(before)
+    await undoNewestMigration(false)
+    await server.replace?.()
+    expect(server.pids.filter((pid) => before.includes(pid))).toEqual([])
+    const sql = connect(several.gateway.env.DATABASE_URL ?? '', { max: 1 })
+    const [row] = await sql`select to_regclass('request_sums') is not null as there`
+    await sql.end()
+    expect(row).toEqual({ there: true })
+  },
+  slowMs,
+)
+
+test(
+  '§33: a process that dies while its replacement starts leaves no process beside the supervised ones',
+  async () => {
+    const { server } = several
+    const [old = 0] = server.pids
+    const { replaced } = await replaceBegun()
+    process.kill(old, 'SIGKILL')
+    await replaced
+    await waitUntil('both serve', () => server.pids.length === 2)
+    await waitUntil('nobody else runs', () => processes().length === 2)
+    expect(processes().sort()).toEqual([...server.pids].sort())
+  },
+  slowMs,
+)
+
+test(
+  '§33: a stop waits for no process that was to take a place',
+  async () => {
+    const { fresh, replaced } = await replaceBegun()
+    // It never comes up.
+    process.kill(fresh, 'SIGSTOP')
+    const began = performance.now()
+    await several.server.stop()
+    expect(performance.now() - began).toBeLessThan(20_000)
+    await replaced
+    expect(processes()).toEqual([])
+  },
+  slowMs,
+)
+
+test('what fails at once in the middle of a stop ends nothing but itself', async () => {
+  const lines: string[] = []
+  const cleanup = new Cleanup(createLog('error', (text) => void lines.push(text)))
+  const ended: string[] = []
+  cleanup.add(() => ended.push('the database'))
+  cleanup.add(() => {
+    throw new RangeError('no such folder')
+  })
+  cleanup.add(() => ended.push('the processes'))
+  await cleanup.run()
+  expect(ended).toEqual(['the processes', 'the database'])
+  expect(lines.join('')).toContain('RangeError')
+})

@@ -1,0 +1,48 @@
+import { expect, test } from 'bun:test'
+import { foreignWitness } from '../../src/actors/log/witnesses.ts'
+import { noteKeyText, noteKinds } from '../../src/protocol/log/note.ts'
+import { witnessBytesMax } from '../../src/protocol/log/witnessing.ts'
+
+const key = noteKeyText({ name: 'w.example', kind: noteKinds.cosignature, publicKey: new Uint8Array(32).fill(1) })
+
+/** A witness of somebody else's that answers so many bytes and does not say so before; `gone`: nobody reads on. */
+function startWitness(bytes: number) {
+  const gone = Promise.withResolvers<void>()
+  const server = Bun.serve({
+    port: 0,
+    hostname: '127.0.0.1',
+    fetch: () => {
+      let left = bytes
+      const body = new ReadableStream<Uint8Array>({
+        pull: async (stream) => {
+          const size = Math.min(left, 4_096)
+          if (size === 0) return stream.close()
+          left -= size
+          stream.enqueue(new Uint8Array(size).fill(0x61))
+          await new Promise(setImmediate)
+        },
+        cancel: () => gone.resolve(),
+      })
+      return new Response(body)
+    },
+  })
+  const witness = foreignWitness(`${key} http://127.0.0.1:${server.port}`)
+  const ask = () => witness?.ask('old 0', {}, AbortSignal.timeout(5_000))
+  return { ask, gone: gone.promise, stop: () => server.stop(true) }
+}
+
+test('§31: a foreign witness’s answer is read up to its bound, and its connection is closed there', async () => {
+  const fits = startWitness(witnessBytesMax)
+  const longer = startWitness(4 * witnessBytesMax)
+  const endless = startWitness(Number.POSITIVE_INFINITY)
+  try {
+    expect(await fits.ask()).toEqual({ status: 200, text: 'a'.repeat(witnessBytesMax), seen: null })
+    expect(await longer.ask()).toBeNull()
+    const startMs = performance.now()
+    expect(await endless.ask()).toBeNull()
+    await endless.gone
+    expect(performance.now() - startMs).toBeLessThan(4_000)
+  } finally {
+    await Promise.all([fits.stop(), longer.stop(), endless.stop()])
+  }
+})
