@@ -3,11 +3,13 @@ import * as rows from '../../db/queries/log/log.ts'
 import * as proof from '../../db/queries/log/proof.ts'
 import { creditsWithin, ledgerPart } from '../../db/queries/log/sources.ts'
 import type { RowFault, RowRule } from '../../machines/rules/books.ts'
+import { foreignJson } from '../../protocol/json/foreign-json.ts'
 import { parseCheckpoint } from '../../protocol/log/checkpoint.ts'
 import { batchHash, creditHash } from '../../protocol/log/entry-facts.ts'
 import { logLeaf } from '../../protocol/log/log-entry.ts'
 import { foldSubtrees, sameHash, subtreesOf, type TreeHash } from '../../protocol/log/merkle-log.ts'
 import { checkNote, parseNote } from '../../protocol/log/note.ts'
+import { besideReceipt } from '../../protocol/receipts/node-receipt.ts'
 import { receiptText, textHash, versionOf } from '../../protocol/receipts/receipt.ts'
 import { toBase64url } from '../../protocol/signing/base64url.ts'
 import { type SigningKey, verifyEd25519, verifyKey } from '../../protocol/signing/ed25519.ts'
@@ -95,11 +97,15 @@ class RowCheck {
     const { receiptHash: hash, signatureEd25519: signature } = row
     const text = receiptText({ ...row, startedAt: isoTime(row.startedAt), completedAt: isoTime(row.completedAt) })
     if (textHash(text) !== hash) this.fault('every receipt has the hash of its facts', hash)
-    if (row.issuer !== 'node') return
+    if (row.issuer !== 'node' && row.nodeReceipt === null) return
     // Of a node whose row is gone nothing more can be said than that there is one.
     const key = identityKey === null ? null : verifyKey(toBase64url(identityKey))
-    const holds = signature !== null && (key === null || key.verify(receiptMessage(hash, versionOf(row)), signature))
-    if (!holds) this.fault('every receipt of a node bears its signature', hash)
+    const own = signature !== null && (key === null || key.verify(receiptMessage(hash, versionOf(row)), signature))
+    const beside =
+      row.nodeReceipt === null ||
+      key === null ||
+      besideReceipt(foreignJson(row.nodeReceipt), row, key) === row.nodeReceipt
+    if ((row.issuer === 'node' && !own) || !beside) this.fault('every receipt of a node bears its signature', hash)
   }
 
   /** Each part of the ledger, from the first entry to the last that is in the log, without a gap. */

@@ -1,6 +1,6 @@
 import type { Database } from '../../db/client.ts'
 import { readHeads, readTombstones } from '../../db/queries/audit/audit-chains.ts'
-import { loggedHeads, macAt } from '../../db/queries/log/heads.ts'
+import { loggedHeads } from '../../db/queries/log/heads.ts'
 import { auditHeadHash } from '../../protocol/log/entry-facts.ts'
 
 /**
@@ -9,23 +9,20 @@ import { auditHeadHash } from '../../protocol/log/entry-facts.ts'
  */
 export async function checkLoggedHeads(tx: Database): Promise<readonly string[]> {
   const heads = new Map((await readHeads(tx)).map((head) => [head.writerId, head]))
-  const stones = await readTombstones(tx)
+  // In their order: the newest of each writer stays.
+  const stones = new Map((await readTombstones(tx)).map((stone) => [stone.writerId, stone]))
   const lost = new Set<string>()
-  for (const { writerId, seq, hash } of await loggedHeads(tx)) {
-    const head = heads.get(writerId)
-    if (head === undefined || head.seq < seq) {
-      lost.add(writerId)
-      continue
+  for await (const page of loggedHeads(tx)) {
+    for (const { writerId, seq: told, hash, mac } of page) {
+      const seq = told === null ? Number.NaN : Number(told)
+      const [head, stone] = [heads.get(writerId), stones.get(writerId)]
+      // Purged events have no row; the tombstone after them stands for the chain, and its own check for the tombstone.
+      if (head !== undefined && stone !== undefined && stone.seq > seq && head.seq >= seq) continue
+      const known = head?.seq === seq ? head.mac : (mac ?? (stone?.seq === seq ? stone.mac : null))
+      if (head === undefined || known === null || !(head.seq >= seq)) lost.add(writerId)
+      else if (auditHeadHash({ writerId, ordinal: head.ordinal, seq, mac: known.toString('hex') }) !== hash)
+        lost.add(writerId)
     }
-    // Purged events have no row; the tombstone after them stands for the chain, and its own check for the tombstone.
-    const purged = stones.some((stone) => stone.writerId === writerId && stone.seq > seq)
-    const mac = purged ? null : head.seq === seq ? head.mac : await macAt(tx, writerId, seq)
-    const stone = stones.find((one) => one.writerId === writerId && one.seq === seq)
-    const known = mac ?? stone?.mac ?? null
-    if (purged) continue
-    const told =
-      known === null ? null : auditHeadHash({ writerId, ordinal: head.ordinal, seq, mac: known.toString('hex') })
-    if (told !== hash) lost.add(writerId)
   }
-  return [...lost]
+  return [...lost].sort()
 }

@@ -1,3 +1,4 @@
+import { Turns } from '../../machines/rules/turns.ts'
 import type { Config } from '../../settings/config.ts'
 import type { CancelSignal } from '../../transport/call-signal.ts'
 
@@ -40,11 +41,14 @@ export class Ticket implements Waiting {
   }
 }
 
-/** Start-time fair queueing: when its customer's, and among those its key's, turn comes in virtual time. */
+/** When its customer's turn comes, and among those its key's, as of when its line was last put in order. */
 interface Tags {
-  readonly customer: number
-  readonly key: number
+  customer: number
+  key: number
   readonly order: number
+  /** What time it was among the customers, and among the keys of its own, when it came: it has no turn before that. */
+  readonly customerFrom: number
+  readonly keyFrom: number
 }
 
 /** Requests that wait for one model, and of them those of one key. */
@@ -77,9 +81,8 @@ class Line {
   private ordered: readonly Waiter[] | null = null
   /** By key. */
   private readonly waitingOf = new Map<string, number>()
-  private virtual = 0
   private order = 0
-  private readonly customers = new Map<string, { next: number; virtual: number; readonly keys: Map<string, number> }>()
+  private readonly turns = new Turns()
 
   get length(): number {
     return this.waiters.size
@@ -112,14 +115,10 @@ class Line {
     this.ordered = null
   }
 
-  private tagsFor({ customerId, keyId }: Ticket): Tags {
-    const customer = this.customers.get(customerId) ?? { next: 0, virtual: 0, keys: new Map<string, number>() }
-    this.customers.set(customerId, customer)
-    const tag = Math.max(this.virtual, customer.next)
-    customer.next = tag + 1
-    const key = Math.max(customer.virtual, customer.keys.get(keyId) ?? 0)
-    customer.keys.set(keyId, key + 1)
-    return { customer: tag, key, order: this.order++ }
+  private tagsFor({ customerId }: Ticket): Tags {
+    const { virtual: customerFrom } = this.turns
+    const { virtual: keyFrom } = this.turns.of(customerId)
+    return { customer: customerFrom, key: keyFrom, order: this.order++, customerFrom, keyFrom }
   }
 
   /** The customer with the most requests in line gives up its last one to one with fewer; false: nobody has to. */
@@ -128,17 +127,17 @@ class Line {
     for (const { ticket } of this.waiters) counts.set(ticket.customerId, (counts.get(ticket.customerId) ?? 0) + 1)
     const [busiest, most] = [...counts].reduce((a, b) => (b[1] > a[1] ? b : a), ['', 0])
     if (most <= (counts.get(customerId) ?? 0) + 1) return false
-    const own = [...this.waiters].filter(({ ticket }) => ticket.customerId === busiest)
-    const last = own.reduce((a, b) => (compare(a, b, 'key') > 0 ? a : b))
-    last.refuse()
+    this.inOrder()
+      .findLast(({ ticket }) => ticket.customerId === busiest)
+      ?.refuse()
     return true
   }
 
-  served({ customerId, tags }: Ticket): void {
-    const customer = this.customers.get(customerId)
-    if (tags === null || customer === undefined) return
-    this.virtual = Math.max(this.virtual, tags.customer)
-    customer.virtual = Math.max(customer.virtual, tags.key)
+  served({ customerId, keyId, tags }: Ticket): void {
+    if (tags === null) return
+    this.turns.served(customerId, tags.customerFrom)
+    this.turns.of(customerId).served(keyId, tags.keyFrom)
+    this.ordered = null
   }
 
   /** Higher priorities first; then customers by turns; of one customer its keys by turns. */
@@ -148,29 +147,33 @@ class Line {
   }
 
   private sorted(): readonly Waiter[] {
-    const turns = new Map<string, number[]>()
-    const byKey = [...this.waiters].sort((a, b) => compare(a, b, 'key'))
-    for (const { ticket } of byKey) {
-      const own = turns.get(ticket.customerId)
-      if (own === undefined) turns.set(ticket.customerId, [ticket.tags?.customer ?? 0])
-      else own.push(ticket.tags?.customer ?? 0)
+    const order = [...this.waiters].sort((a, b) => compare(a, b, 'order'))
+    const taken = new Map<Turns, number>()
+    const turnOf = (whose: Turns, from: number) => {
+      const turn = Math.max(taken.get(whose) ?? whose.next, from)
+      taken.set(whose, turn + 1)
+      return turn
     }
-    for (const own of turns.values()) own.sort((a, b) => b - a)
-    // A customer's earliest turn goes to whichever of its requests comes first, and is then that request's own.
-    for (const { ticket } of byKey) {
-      const customer = turns.get(ticket.customerId)?.pop()
-      if (ticket.tags !== null && customer !== undefined) ticket.tags = { ...ticket.tags, customer }
+    for (const { ticket } of order) {
+      const { tags, customerId, keyId } = ticket
+      if (tags !== null) tags.key = turnOf(this.turns.of(customerId).of(keyId), tags.keyFrom)
     }
-    const order = byKey.sort((a, b) => compare(a, b, 'customer'))
+    order.sort((a, b) => compare(a, b, 'key'))
+    // A customer's earliest turn goes to whichever of its requests comes first.
+    for (const { ticket } of order) {
+      const { tags, customerId } = ticket
+      if (tags !== null) tags.customer = turnOf(this.turns.of(customerId), tags.customerFrom)
+    }
+    order.sort((a, b) => compare(a, b, 'customer'))
     for (const [ahead, { ticket }] of order.entries()) ticket.ahead = ahead
     return order
   }
 }
 
-const noTags: Tags = { customer: 0, key: 0, order: 0 }
+const noTags: Tags = { customer: 0, key: 0, order: 0, customerFrom: 0, keyFrom: 0 }
 
 /** Higher priorities first, then by turn, then whoever came first. */
-function compare({ ticket: a }: Waiter, { ticket: b }: Waiter, by: 'key' | 'customer'): number {
+function compare({ ticket: a }: Waiter, { ticket: b }: Waiter, by: 'order' | 'key' | 'customer'): number {
   const [mine, other] = [a.tags ?? noTags, b.tags ?? noTags]
   return b.priority - a.priority || mine[by] - other[by] || mine.order - other.order
 }

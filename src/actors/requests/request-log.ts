@@ -82,9 +82,14 @@ export class RequestLog {
     if (this.options.days > 0) this.writer.write(finished)
   }
 
+  /** Of the last requests of this process; null: not among them. */
+  recent(requestId: string): RequestRecord | null {
+    return this.ring.find(requestId)
+  }
+
   /** null: unknown here, or no longer kept. */
   async find(requestId: string): Promise<RequestRecord | null> {
-    const recent = this.ring.find(requestId)
+    const recent = this.recent(requestId)
     if (recent !== null || this.options.days === 0) return recent
     const at = idMs(requestId)
     return Number.isNaN(at) ? null : getRequestRecord(this.options.db, { at: new Date(at), requestId })

@@ -29,7 +29,7 @@ export class RequestRing {
   }
 }
 
-function newerFirst(a: RequestPlace, b: RequestPlace): number {
+export function newerFirst(a: RequestPlace, b: RequestPlace): number {
   return b.at.getTime() - a.at.getTime() || (a.requestId < b.requestId ? 1 : a.requestId > b.requestId ? -1 : 0)
 }
 

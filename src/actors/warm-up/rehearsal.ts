@@ -157,6 +157,7 @@ export function createRehearsal(
       requests: {
         write: () => {},
         find: () => Promise.resolve(null),
+        recent: () => null,
         list: () => Promise.resolve([]),
         traffic: () => Promise.resolve(null),
         days: 0,

@@ -7,6 +7,7 @@ import type { HttpContext } from '../frame/context.ts'
 import { cellsOf } from '../frame/csv.ts'
 import { allPages, type Place, pageOf, readCursor } from '../frame/page.ts'
 import { adminRequestQuery, readRequestFilter } from '../frame/request-filter.ts'
+import { requestsOf } from '../views/own-requests.ts'
 import { adminRequestColumns, adminRequestView } from '../views/requests.ts'
 import { type ReportInput, report } from './report.ts'
 
@@ -15,13 +16,13 @@ type Input = ReportInput<typeof adminRequestQuery>
 const placeOf = ({ at, requestId: id }: RequestRecord): Place => ({ at, id })
 
 /** Who a request was for is not for viewers: neither to see nor to ask for. */
-function readerOf({ gateway: { requests } }: HttpContext, { query, role }: Input) {
+function readerOf({ gateway }: HttpContext, { query, role }: Input) {
   if (role === 'viewer' && (query.customer_id !== null || query.key_id !== null)) {
     throw new Problem('insufficient_role', { detail: 'This needs the role operator' })
   }
   const filter = readRequestFilter(query, { nodeId: query.node_id, customerId: query.customer_id })
   return (after: Place | null, limit: number) =>
-    requests.list(filter, after === null ? null : { at: after.at, requestId: after.id }, limit)
+    requestsOf(gateway, filter, after === null ? null : { at: after.at, requestId: after.id }, limit)
 }
 
 /** What became of each request (§32). */

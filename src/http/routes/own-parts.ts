@@ -7,6 +7,7 @@ import { Problem } from '../../errors.ts'
 import type { HttpContext } from '../frame/context.ts'
 import { requestId } from '../plugins/request-id.ts'
 import { ownExplanation, ownMixtures, ownTransitions } from '../views/own.ts'
+import { ownRequests } from '../views/own-requests.ts'
 
 type Asked = Readonly<Record<string, string>>
 
@@ -20,6 +21,7 @@ const partsOf = ({ gateway }: HttpContext): Readonly<Record<OwnPart, (asked: Ask
   loads: () => gateway.own.loads(),
   moved: ({ since }) => gateway.own.moved(Number(since)),
   totals: () => gateway.own.totals(),
+  requests: (asked) => ownRequests(gateway, asked),
 })
 
 /** Between the processes of one gateway (§33): at their own door alone. */

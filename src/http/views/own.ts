@@ -1,6 +1,6 @@
 import type { Role } from '../../actors/accounts/access.ts'
 import type { GatewayHandle } from '../../actors/gateway-handle.ts'
-import type { Explanation } from '../../protocol/wire/admin/admin.ts'
+import { Explanation } from '../../protocol/wire/admin/admin.ts'
 import type { RecentMixture } from '../../protocol/wire/admin/admin-mixtures.ts'
 import type { Transition } from '../../protocol/wire/admin/inspect.ts'
 import { explanationView, mixtureView } from './admin.ts'
@@ -9,6 +9,18 @@ import { explanationView, mixtureView } from './admin.ts'
 export function ownExplanation(gateway: GatewayHandle, requestId: string, role: Role): Explanation | null {
   const found = gateway.explain(requestId)
   return found === null ? null : explanationView(found, role)
+}
+
+/** Of whichever process of this gateway decided. */
+export async function explanationOf(
+  gateway: GatewayHandle,
+  requestId: string,
+  role: Role,
+): Promise<Explanation | null> {
+  const own = ownExplanation(gateway, requestId, role)
+  if (own !== null) return own
+  const [found] = await gateway.siblings.ask('explain', { request_id: requestId, role }, Explanation)
+  return found ?? null
 }
 
 export function ownMixtures(gateway: GatewayHandle, limit: number, role: Role): RecentMixture[] {

@@ -1,11 +1,10 @@
 import type { Role } from '../../actors/accounts/access.ts'
-import type { Explanation } from '../../actors/chat/explain.ts'
 import type { RequestRecord } from '../../actors/requests/request-log.ts'
 import { brand } from '../../brand.ts'
 import { requestSteps } from '../../machines/charts/chat-request.ts'
+import type { Explanation } from '../../protocol/wire/admin/admin.ts'
 import type { AdminRequest, CustomerRequest, RequestStory } from '../../protocol/wire/admin/requests.ts'
 import { isoTime } from '../../time.ts'
-import { explanationView } from './admin.ts'
 
 /** As its own customer sees it: no node. */
 export function customerRequestView(row: RequestRecord): CustomerRequest {
@@ -73,7 +72,7 @@ export function requestStoryView(row: RequestRecord, why: Explanation | null, ro
     request: adminRequestView(row, role),
     attempts,
     states: statesOf(row, attempts),
-    explain: why === null ? null : explanationView(why, role),
+    explain: why,
   }
 }
 

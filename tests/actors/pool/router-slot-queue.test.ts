@@ -98,6 +98,44 @@ test('§30: customers, and the keys of one, take turns; who came later to a line
   expect(order).toEqual(['x0', 'b0', 'y0', 'b1', 'x1', 'y1', 'x2'])
 })
 
+for (const who of ['customerId', 'keyId'] as const) {
+  test(`§30: turns are counted by what was served: who asks again and again in vain loses none (${who})`, async () => {
+    const queue = queueOf(256)
+    const served: string[] = []
+    let free = 0
+    const inLine: Record<'a' | 'b', AbortController[]> = { a: [], b: [] }
+    const enter = async (name: 'a' | 'b') => {
+      const own = ticket({ [who]: name })
+      const client = new AbortController()
+      inLine[name].push(client)
+      do {
+        if ((await queue.wait('m', own, 60_000, client.signal)) !== 'slot') return
+      } while (free === 0)
+      free--
+      queue.served('m', own)
+      inLine[name].splice(inLine[name].indexOf(client), 1)
+      served.push(name)
+    }
+    // Each waits for a while and gives up, then comes again: a ten times as often as b, for each slot that comes free.
+    const leaves = { a: 10, b: 1 }
+    for (let slot = 0; slot < 20; slot++) {
+      for (const name of ['a', 'b'] as const) {
+        for (const client of inLine[name].splice(0, inLine[name].length > 3 ? leaves[name] : 0)) client.abort()
+        for (let at = 0; at < leaves[name]; at++) void enter(name)
+      }
+      await Bun.sleep(0)
+      free = 1
+      queue.wake('m')
+      await Bun.sleep(0)
+    }
+    for (const name of ['a', 'b'] as const) {
+      const turns = served.filter((one) => one === name).length
+      expect([name, served.length, Math.abs(turns - 10) <= 1]).toEqual([name, 20, true])
+    }
+    for (const client of [...inLine.a, ...inLine.b]) client.abort()
+  })
+}
+
 test('§30: higher priorities first', async () => {
   const waiting = [...many(2, 'low', { priority: 1 }), ...many(2, 'mid', {}), ...many(2, 'high', { priority: 9 })]
   const order = await servedOrder(queueOf(64), waiting)

@@ -1,6 +1,10 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test'
 import { readBooks } from '../../../src/db/queries/money/ledger-proof.ts'
 import { brokenRules } from '../../../src/machines/rules/books.ts'
+import { canonicalJson } from '../../../src/protocol/json/canonical-json.ts'
+import { textHash } from '../../../src/protocol/receipts/receipt.ts'
+import { signingKey } from '../../../src/protocol/signing/ed25519.ts'
+import { receiptMessage } from '../../../src/protocol/signing/signatures.ts'
 import { json, startTestGateway, type TestGateway } from '../../support/gateways/http-gateway.ts'
 import { type Books, tamper, undo, writtenBooks } from '../../support/money/tampering.ts'
 import { waitUntil } from '../../support/run/wait-until.ts'
@@ -239,6 +243,25 @@ const inTheLog: readonly Edit[] = [
     ],
   ],
 ]
+
+test('§31: the receipt that a node signed in place of the gateway’s own is recomputed, too', async () => {
+  const key = signingKey(new Uint8Array(32).fill(5))
+  const [hash] = books.hashes
+  const [row] = await gateway.database.sql<
+    { id: string }[]
+  >`select request_id as id from receipts where receipt_hash = ${hash ?? ''}`
+  const facts = { issuer: 'node', node_id: 'node_a', request_id: row?.id, completion_tokens: 1, v: 'svc-receipt-v1' }
+  const told = textHash(canonicalJson(facts))
+  const signature_ed25519 = key.sign(receiptMessage(told))
+  const kept = (receipt: object) => {
+    const text = JSON.stringify({ receipt: JSON.parse(canonicalJson(receipt)), receipt_hash: told, signature_ed25519 })
+    return tamper(gateway, [`update receipts set node_receipt = '${text}' where receipt_hash = '${hash}'`])
+  }
+  await kept(facts)
+  expect([...(await broken())]).toEqual([])
+  await kept({ ...facts, completion_tokens: 2 })
+  expect([...(await broken())]).toEqual(['every receipt of a node bears its signature'])
+})
 
 test('§31: untouched books break no rule', async () => {
   expect([...(await broken())]).toEqual([])

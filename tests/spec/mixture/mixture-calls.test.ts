@@ -299,6 +299,15 @@ describe('a machine whose slots are taken', () => {
       expect(twice.svc.mixture.experts.map(({ status }) => status)).toEqual(['ok', 'ok'])
       const [first, second] = full.requests
       expect(second?.atMs).toBeGreaterThanOrEqual(first?.endedAtMs ?? Number.NaN)
+      // Two wait, and the one slot is the first one's before the second one looks.
+      let most = 0
+      const unheard = full.onRequest(() => {
+        most = Math.max(most, full.stats().openRequests)
+      })
+      const thrice = await pool.answered(vote(expert('one-slot'), expert('one-slot'), expert('one-slot')))
+      expect(thrice.svc.mixture.experts.map(({ status }) => status)).toEqual(['ok', 'ok', 'ok'])
+      expect(most).toBe(1)
+      unheard()
       full.setFaults({ kind: 'hang' })
       const holder = new AbortController()
       const arrived = full.nextRequest()
@@ -318,7 +327,7 @@ describe('a machine whose slots are taken', () => {
         ['ok', false],
         ['no_node', true],
       ])
-      expect([full.stats().requests, theirs.stats().requests]).toEqual([3, 0])
+      expect([full.stats().requests, theirs.stats().requests]).toEqual([6, 0])
       holder.abort()
       await held
     } finally {

@@ -1,6 +1,7 @@
 import { desc, eq, sql } from 'drizzle-orm'
 import type { WorkKind } from '../../../protocol/wire/work-kinds.ts'
 import type { Database } from '../../client.ts'
+import { inPieces } from '../../cursor.ts'
 import { payoutBatches } from '../../schema/settlement.ts'
 import { receipts } from '../../schema/work.ts'
 
@@ -40,14 +41,11 @@ export async function publicReceipts(db: Database, limit: number): Promise<reado
 /** There may be a million: so many are taken over in one piece. */
 const hashesAtOnce = 10_000
 
-/** Of accepted, unbatched, billed receipts, in their order. Needs a transaction, and is for once in it. */
+/** Of accepted, unbatched, billed receipts, in their order. Needs a transaction. */
 export async function pendingReceiptHashes(tx: Database): Promise<readonly string[]> {
-  await tx.execute(sql`declare pending no scroll cursor for
-    select receipt_hash as hash from receipts where billed and status = 'accepted' order by receipt_hash`)
+  const query = sql`select receipt_hash as hash from receipts where billed and status = 'accepted' order by receipt_hash`
   const hashes: string[] = []
-  for (let before = -1; before !== hashes.length; ) {
-    before = hashes.length
-    const rows = await tx.execute<{ hash: string }>(sql`fetch ${sql.raw(String(hashesAtOnce))} from pending`)
+  for await (const rows of inPieces<{ hash: string }>(tx, query, hashesAtOnce)) {
     for (const { hash } of rows) hashes.push(hash)
   }
   return hashes

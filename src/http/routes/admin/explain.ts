@@ -5,7 +5,7 @@ import type { HttpContext } from '../../frame/context.ts'
 import { asks, text } from '../../frame/query.ts'
 import { describe } from '../../frame/route-table.ts'
 import { admin } from '../../plugins/admin.ts'
-import { ownExplanation } from '../../views/own.ts'
+import { explanationOf } from '../../views/own.ts'
 
 const query = {
   request_id: text('^req_[0-9A-Z]{26}$', 'The `x-request-id` of a chat request'),
@@ -16,10 +16,8 @@ export const explainRoutes = (context: HttpContext) =>
   new Elysia().use(admin(context)).get(
     '/v1/admin/explain',
     async ({ actor: { role }, query: { request_id } }) => {
-      const { gateway } = context
-      const own = ownExplanation(gateway, request_id, role)
-      const [found] = own === null ? await gateway.siblings.ask('explain', { request_id, role }, Explanation) : [own]
-      if (found === undefined) throw new Problem('request_not_found')
+      const found = await explanationOf(context.gateway, request_id, role)
+      if (found === null) throw new Problem('request_not_found')
       return found
     },
     {

@@ -5,6 +5,8 @@ import { RequestStory } from '../../../protocol/wire/admin/requests.ts'
 import type { HttpContext } from '../../frame/context.ts'
 import { describe } from '../../frame/route-table.ts'
 import { admin } from '../../plugins/admin.ts'
+import { explanationOf } from '../../views/own.ts'
+import { requestOf } from '../../views/own-requests.ts'
 import { requestStoryView } from '../../views/requests.ts'
 
 const params = Type.Object({ request_id: Type.String() })
@@ -15,10 +17,10 @@ export const requestRoutes = (context: HttpContext) =>
   new Elysia().use(admin(context)).get(
     '/v1/admin/requests/:request_id',
     async ({ actor, params: { request_id: id } }) => {
-      const { requests, explain } = context.gateway
-      const row = idPattern.test(id) ? await requests.find(id) : null
+      const { gateway } = context
+      const row = idPattern.test(id) ? await requestOf(gateway, id) : null
       if (row === null) throw new Problem('request_not_found')
-      return requestStoryView(row, explain(id), actor.role, Date.now())
+      return requestStoryView(row, await explanationOf(gateway, id, actor.role), actor.role, Date.now())
     },
     {
       action: 'request.read',
@@ -27,7 +29,7 @@ export const requestRoutes = (context: HttpContext) =>
       detail: describe({
         summary: 'Read one request with its story',
         description:
-          'Its row, the calls of nodes in their order, and why each node was chosen (of the last 10 000 requests of the gateway that is asked).',
+          'Its row, the calls of nodes in their order, and why each node was chosen (of the last 10 000 requests of each process of the gateway that is asked).',
         tags: ['Requests (extension)'],
       }),
     },

@@ -9,6 +9,7 @@ import { asks, formatParameter } from '../../frame/query.ts'
 import { readRequestFilter, requestQuery } from '../../frame/request-filter.ts'
 import { describe } from '../../frame/route-table.ts'
 import { customer } from '../../plugins/customer.ts'
+import { requestsOf } from '../../views/own-requests.ts'
 import { customerRequestColumns, customerRequestView } from '../../views/requests.ts'
 
 const query = { ...requestQuery, format: formatParameter } as const
@@ -27,7 +28,7 @@ export const billingRequestRoutes = (context: HttpContext) => {
       const filter = readRequestFilter(values, { nodeId: null, customerId: access.customerId })
       const from = readCursor(values.cursor)
       const read = (after: Place | null, limit: number) =>
-        gateway.requests.list(filter, after === null ? null : { at: after.at, requestId: after.id }, limit)
+        requestsOf(gateway, filter, after === null ? null : { at: after.at, requestId: after.id }, limit)
       const headers = set.headers as Record<string, string>
       const nowMs = Date.now()
       if (values.format?.toLowerCase() === 'csv') {

@@ -1,0 +1,96 @@
+import { type Static, Type } from '@sinclair/typebox'
+import { Value } from '@sinclair/typebox/value'
+import type { GatewayHandle } from '../../actors/gateway-handle.ts'
+import type { RequestFilter, RequestPlace, RequestRecord } from '../../actors/requests/request-log.ts'
+import { newerFirst } from '../../actors/requests/request-ring.ts'
+import { foreignJson } from '../../protocol/json/foreign-json.ts'
+import { count, Instant, nullable, nullableInteger } from '../../protocol/wire/shapes.ts'
+
+const text = Type.String()
+const [nullableText, nullableInstant] = [nullable(text), nullable(Instant)]
+
+/** As the processes of one gateway show them to each other. */
+const OwnRequests = Type.Object({
+  rows: Type.Array(
+    Type.Object({
+      requestId: text,
+      at: Instant,
+      customerId: text,
+      keyId: nullableText,
+      operation: text,
+      stream: Type.Boolean(),
+      model: nullableText,
+      nodeId: nullableText,
+      tries: count,
+      queueMs: count,
+      loadMs: nullableInteger,
+      sentMs: nullableInteger,
+      ttftMs: nullableInteger,
+      durationMs: count,
+      promptTokens: nullableInteger,
+      completionTokens: nullableInteger,
+      cachePercent: nullableInteger,
+      status: Type.Integer(),
+      code: nullableText,
+      costWei: nullableText,
+      receiptHash: nullableText,
+      failedTries: nullable(
+        Type.Array(Type.Object({ node_id: text, code: text, started_ms: count, duration_ms: count })),
+      ),
+    }),
+  ),
+})
+const rowsOf = (answers: readonly Static<typeof OwnRequests>[]): readonly RequestRecord[] =>
+  answers.flatMap(({ rows }) => rows).map((row) => ({ ...row, at: new Date(row.at) }))
+
+const Asked = Type.Object({
+  filter: Type.Object({
+    from: nullableInstant,
+    to: nullableInstant,
+    model: nullableText,
+    nodeId: nullableText,
+    customerId: nullableText,
+    keyId: nullableText,
+    status: nullableInteger,
+    code: nullableText,
+    ttftMsMin: nullableInteger,
+  }),
+  after: nullable(Type.Object({ at: Instant, requestId: text })),
+  limit: count,
+})
+const dateOf = (moment: string | null) => (moment === null ? null : new Date(moment))
+
+/** What this process keeps in its own memory: one request, or those of a list. */
+export async function ownRequests(
+  { requests }: GatewayHandle,
+  asked: Readonly<Record<string, string>>,
+): Promise<{ readonly rows: readonly RequestRecord[] } | null> {
+  if (asked.request_id !== undefined) return { rows: [requests.recent(asked.request_id) ?? []].flat() }
+  const question = foreignJson(asked.list ?? '')
+  if (!Value.Check(Asked, question)) return null
+  const { filter, after, limit } = question
+  const range = { from: dateOf(filter.from), to: dateOf(filter.to) }
+  const place = after === null ? null : { ...after, at: new Date(after.at) }
+  return { rows: await requests.list({ ...filter, ...range }, place, limit) }
+}
+
+/** Of whichever process served it; null: unknown, or no longer kept. */
+export async function requestOf(gateway: GatewayHandle, requestId: string): Promise<RequestRecord | null> {
+  const found = await gateway.requests.find(requestId)
+  if (found !== null) return found
+  return rowsOf(await gateway.siblings.ask('requests', { request_id: requestId }, OwnRequests))[0] ?? null
+}
+
+/** Newest first, from behind `after`. Where the database keeps none, each process has its own. */
+export async function requestsOf(
+  gateway: GatewayHandle,
+  filter: RequestFilter,
+  after: RequestPlace | null,
+  limit: number,
+): Promise<readonly RequestRecord[]> {
+  const own = await gateway.requests.list(filter, after, limit)
+  if (gateway.requests.days > 0) return own
+  const list = JSON.stringify({ filter, after, limit })
+  const others = rowsOf(await gateway.siblings.ask('requests', { list }, OwnRequests))
+  return [...own, ...others].sort(newerFirst).slice(0, limit)
+}
