@@ -64,7 +64,7 @@ async function singleStatus(get: ProbeFetch, list: readonly Fields[], props: Fie
   const slotsTotal = countOf(props.total_slots)
   const contextLength = countOf(fieldsOf(props.default_generation_settings).n_ctx)
   const load = sleeping ? { slotsFree: slotsTotal, queueDepth: 0 } : await readLoad(get, slotsTotal)
-  const models = list.map((entry): RuntimeModel => {
+  const models = list.filter(writesText).map((entry): RuntimeModel => {
     const model = {
       id: modelName(textOf(entry.id) ?? ''),
       contextLength: contextLength ?? countOf(fieldsOf(entry.meta).n_ctx) ?? countOf(fieldsOf(entry.meta).n_ctx_train),
@@ -139,6 +139,7 @@ function startedWith(status: Fields, flags: readonly unknown[]): boolean {
 const rankingFlags = ['--reranking', '--rerank']
 const embeddingFlags = ['--embeddings', '--embedding']
 
+/** A model that only takes decisions answers no chat. */
 function writesText(entry: Fields): boolean {
   const outputs = fieldsOf(entry.architecture).output_modalities
   return !Array.isArray(outputs) || outputs.includes('text')
