@@ -1,7 +1,7 @@
 import { type Answer, ask, type Fields, fieldsOf } from './answers.ts'
 import { modalityByName } from './modality.ts'
 import { isOwnedBy } from './openai.ts'
-import { servedAs } from './rerank.ts'
+import { servedAs, sglangDialect } from './rerank.ts'
 import type { ProbeFetch, RuntimeModel, RuntimeModule } from './runtime.ts'
 import { probeServing } from './vllm.ts'
 
@@ -19,6 +19,7 @@ export const sglang: RuntimeModule = {
     const status = await probeServing('sglang', 'loading', get, health)
     return { ...status, models: status.models.flatMap((model) => served(model, fieldsOf(info.body))) }
   },
+  rerank: sglangDialect,
 }
 
 /** What versions without the path `newer` say at `older`. */
