@@ -9,7 +9,8 @@ const kind = 'llama.cpp'
 
 export const llamaCpp: RuntimeModule = {
   kind,
-  ports: [8080],
+  // The default of earlier versions, and of those since the autumn of 2026.
+  ports: [8080, 9931],
   async detect(get) {
     const list = await ask(get, '/v1/models')
     // All it answers while it loads is this error, on every path.
