@@ -26,6 +26,12 @@ export function ownAddresses(interfaces: Interfaces = networkInterfaces()): read
     .slice(0, addressesMax)
 }
 
+/** Every address of this computer as a URL has it, for who must know them all. */
+export const everyAddress = (interfaces: Interfaces = networkInterfaces()): readonly string[] =>
+  Object.values(interfaces).flatMap((entries = []) =>
+    entries.map(({ address, family }) => (family === 'IPv6' ? `[${address}]` : address)),
+  )
+
 /** What a caller names to reach what listens on `host`. */
 export const callableHost = (host: string, interfaces?: Interfaces): string =>
   isWildcard(host) ? (ownAddresses(interfaces)[0] ?? '127.0.0.1') : host

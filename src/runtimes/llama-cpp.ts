@@ -20,7 +20,8 @@ const kind = 'llama.cpp'
 
 export const llamaCpp: RuntimeModule = {
   kind,
-  ports: [8080],
+  // The default of earlier versions, and of those since the autumn of 2026.
+  ports: [8080, 9931],
   async detect(get) {
     const list = await ask(get, '/v1/models')
     // All it answers while it loads is this error, on every path.
@@ -75,7 +76,7 @@ async function singleStatus(get: ProbeFetch, list: readonly Fields[], props: Fie
   const slotsTotal = countOf(props.total_slots)
   const contextLength = countOf(fieldsOf(props.default_generation_settings).n_ctx)
   const load = sleeping ? { slotsFree: slotsTotal, queueDepth: 0 } : await readLoad(get, slotsTotal)
-  const models = list.map((entry): RuntimeModel => {
+  const models = list.filter(writesText).map((entry): RuntimeModel => {
     const model = {
       id: modelName(textOf(entry.id) ?? ''),
       contextLength: contextLength ?? countOf(fieldsOf(entry.meta).n_ctx) ?? countOf(fieldsOf(entry.meta).n_ctx_train),
@@ -151,6 +152,7 @@ function startedWith(status: Fields, flags: readonly unknown[]): boolean {
 const rankingFlags = ['--reranking', '--rerank']
 const embeddingFlags = ['--embeddings', '--embedding']
 
+/** A model that only takes decisions answers no chat. */
 function writesText(entry: Fields): boolean {
   const outputs = fieldsOf(entry.architecture).output_modalities
   return !Array.isArray(outputs) || outputs.includes('text')

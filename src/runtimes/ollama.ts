@@ -19,7 +19,7 @@ export const ollama: RuntimeModule = {
     const [tags, running] = await Promise.all([ask(get, '/api/tags'), ask(get, '/api/ps')])
     if (tags.status !== 200 || !isModelList(tags.body)) return idleStatus('ollama', 'down')
     const inMemory = new Map((listOf(fieldsOf(running.body).models) ?? []).map((entry) => [nameOf(entry), entry]))
-    const installed = (listOf(fieldsOf(tags.body).models) ?? []).filter(staysHere)
+    const installed = (listOf(fieldsOf(tags.body).models) ?? []).filter((entry) => staysHere(entry) && !draws(entry))
     const models = installed.map((entry) => {
       const loaded = inMemory.get(nameOf(entry))
       // The context length of a model is unknown until the server has loaded the model.
@@ -55,8 +55,18 @@ function nameOf(entry: Fields): string {
   return textOf(entry.model) ?? textOf(entry.name) ?? ''
 }
 
-/** Embedding models belong to the BERT families or have such a name. Ollama says what a model can do only to a POST. */
+/** True if the list says (since 0.30) that the model does `work` and no writing. */
+function only(entry: Fields, work: string): boolean {
+  const { capabilities: can } = entry
+  return Array.isArray(can) && can.includes(work) && !can.includes('completion')
+}
+
+/** Ollama lists models that make pictures, but runs them no more (since 0.33), and none of them ever chatted. */
+const draws = (entry: Fields): boolean => only(entry, 'image')
+
+/** Where the list does not say it, embedding models belong to the BERT families or have such a name. */
 function embeds(entry: Fields): boolean {
+  if (only(entry, 'embedding')) return true
   const details = fieldsOf(entry.details)
   const families = [details.family, ...(Array.isArray(details.families) ? details.families : [])]
   const isBert = families.some((family) => typeof family === 'string' && family.includes('bert'))

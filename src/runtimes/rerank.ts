@@ -24,6 +24,13 @@ export const jinaDialect: RerankDialect = {
   scores: (answer) => entriesOf(fieldsOf(answer).results, 'relevance_score'),
 }
 
+/** SGLang takes what Jina does and answers as Text Embeddings Inference does. */
+export const sglangDialect: RerankDialect = {
+  path: '/v1/rerank',
+  body: ({ model, query, documents }) => ({ model, query, documents, return_documents: false }),
+  scores: (answer) => entriesOf(answer, 'score'),
+}
+
 /** Text Embeddings Inference. Without `truncate` one long document would fail the whole request. */
 export const teiDialect: RerankDialect = {
   path: '/rerank',

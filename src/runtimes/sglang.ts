@@ -1,21 +1,38 @@
-import { ask, fieldsOf } from './answers.ts'
+import { type Answer, ask, type Fields, fieldsOf } from './answers.ts'
 import { modalityByName } from './modality.ts'
 import { isOwnedBy } from './openai.ts'
-import { servedAs } from './rerank.ts'
-import type { RuntimeModule } from './runtime.ts'
+import { servedAs, sglangDialect } from './rerank.ts'
+import type { ProbeFetch, RuntimeModel, RuntimeModule } from './runtime.ts'
 import { probeServing } from './vllm.ts'
 
-/** Of a model that does not generate: it embeds, unless it is called after something else. */
-const workOf = (id: string) => modalityByName(id) ?? 'embedding'
-
-/** Its `/health` is 503 while it warms up. */
+/** Its signs are 503 while it warms up. */
 export const sglang: RuntimeModule = {
   kind: 'sglang',
   ports: [],
   detect: (get) => isOwnedBy('sglang', get),
   async probe(get) {
-    const [status, info] = await Promise.all([probeServing('sglang', 'loading', get), ask(get, '/get_model_info')])
-    if (fieldsOf(info.body).is_generation !== false) return status
-    return { ...status, models: status.models.map((model) => servedAs(model, workOf(model.id), 'probability')) }
+    // `/health` has the model write a token and takes a second for it; `/ready` only tells.
+    const [health, info] = await Promise.all([
+      newerOf(get, '/ready', '/health'),
+      newerOf(get, '/model_info', '/get_model_info'),
+    ])
+    const status = await probeServing('sglang', 'loading', get, health)
+    return { ...status, models: status.models.flatMap((model) => served(model, fieldsOf(info.body))) }
   },
+  rerank: sglangDialect,
+}
+
+/** What versions without the path `newer` say at `older`. */
+async function newerOf(get: ProbeFetch, newer: string, older: string): Promise<Answer> {
+  const answer = await ask(get, newer)
+  return answer.status === 404 ? ask(get, older) : answer
+}
+
+/** The model with its work; none where that is of no use here. */
+function served(model: RuntimeModel, info: Fields): readonly RuntimeModel[] {
+  // Its diffusion server says that it generates, too: pictures, or else videos, meshes and what robots do.
+  if (info.model_type === 'diffusion') return info.is_image_gen === true ? [{ ...model, modality: 'image' }] : []
+  if (info.is_generation !== false) return [model]
+  // What does not generate embeds, unless it is called after something else.
+  return [servedAs(model, modalityByName(model.id) ?? 'embedding', 'probability')]
 }

@@ -1,5 +1,5 @@
 import type { RuntimeKind } from '../protocol/wire/nodes/node.ts'
-import { ask, cacheTokensOf, countOf } from './answers.ts'
+import { type Answer, ask, cacheTokensOf, countOf } from './answers.ts'
 import { isOwnedBy, probeModelList } from './openai.ts'
 import { jinaDialect, ranks } from './rerank.ts'
 import { idleStatus, type ProbeFetch, type RuntimeModel, type RuntimeModule, type RuntimeStatus } from './runtime.ts'
@@ -11,10 +11,11 @@ export const vllm: RuntimeModule = {
   detect: (get) => isOwnedBy('vllm', get),
   async probe(get, before) {
     const [served, work] = await Promise.all([probeServing('vllm', 'down', get), workOf(get)])
+    if (work === null) return { ...served, models: [] }
     const cacheTokens = work === 'chat' ? await cacheTokensAsked(get, before, served) : null
     const models = served.models.map((model): RuntimeModel => {
       if (work === 'chat') return { ...model, cacheTokens }
-      return work === 'rerank' ? ranks(model, ranking) : { ...model, modality: 'embedding' }
+      return work === 'rerank' ? ranks(model, ranking) : { ...model, modality: work }
     })
     return { ...served, models }
   },
@@ -26,14 +27,19 @@ const ranking = { scoreKind: 'probability', documentsMax: null } as const
 
 /**
  * It mounts only the routes of what its model can do (since 2026; earlier ones mount all, and count as chat), and answers
- * a GET on one that wants a POST with 405.
+ * a GET on one that wants a POST with 405. null: its model only classifies or rewards, which is of no use here.
  */
-async function workOf(get: ProbeFetch): Promise<'chat' | 'rerank' | 'embedding'> {
+async function workOf(get: ProbeFetch): Promise<'chat' | 'rerank' | 'embedding' | 'audio' | null> {
   const has = async (path: string) => (await ask(get, path)).status === 405
-  const [chats, ranking, embeds] = await Promise.all(['/v1/chat/completions', '/v1/rerank', '/v1/embeddings'].map(has))
-  if (chats === true) return 'chat'
+  if (await has('/v1/chat/completions')) return 'chat'
+  const [embeds, ranking, transcribes, pools] = await Promise.all(
+    ['/v1/embeddings', '/v1/rerank', '/v1/audio/transcriptions', '/pooling'].map(has),
+  )
   // A model that embeds can also score, by a distance that is no relevance.
-  return embeds === true ? 'embedding' : ranking === true ? 'rerank' : 'chat'
+  if (embeds === true) return 'embedding'
+  if (ranking === true) return 'rerank'
+  if (transcribes === true) return 'audio'
+  return pools === true ? null : 'chat'
 }
 
 const infoName = 'vllm:cache_config_info{'
@@ -68,13 +74,14 @@ function cacheTokensIn(metrics: string): number | null {
 /** UTF-16 units of the line that is read. */
 const infoLengthMax = 8_192
 
-/** The status of a server that holds all the models it lists; `unhealthy` is what a `/health` other than 200 means. */
+/** The status of a server that holds all the models it lists; `unhealthy` is what a 503 of its sign of health means. */
 export async function probeServing(
   kind: RuntimeKind,
   unhealthy: 'loading' | 'down',
   get: ProbeFetch,
+  sign: Answer | Promise<Answer> = ask(get, '/health'),
 ): Promise<RuntimeStatus> {
-  const [health, status] = await Promise.all([ask(get, '/health'), probeModelList(kind, get)])
+  const [health, status] = await Promise.all([sign, probeModelList(kind, get)])
   if (health.status !== 200) return idleStatus(kind, health.status === 503 ? unhealthy : 'down')
   return { ...status, models: status.models.map((model) => ({ ...model, loaded: true })) }
 }

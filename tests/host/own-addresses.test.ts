@@ -1,7 +1,8 @@
 import { expect, test } from 'bun:test'
 import type { NetworkInterfaceInfo } from 'node:os'
-import { callableHost, isWildcard, ownAddresses } from '../../src/host/own-addresses.ts'
+import { callableHost, everyAddress, isWildcard, ownAddresses } from '../../src/host/own-addresses.ts'
 import { welcome } from '../../src/host/welcome.ts'
+import { hostFault } from '../../src/http/ollama/allowed-hosts.ts'
 import { startTestGateway } from '../support/gateways/gateway.ts'
 
 const at = (address: string, internal = false): NetworkInterfaceInfo => ({
@@ -60,4 +61,16 @@ test('§25: a gateway that is bound to a wildcard names an address that can be c
   } finally {
     await gateway.stop()
   }
+})
+
+test('§28: Ollama’s listener answers to every address of this computer, not to the likeliest few', () => {
+  const many = Array.from({ length: 12 }, (_, index) => at(`10.0.0.${index}`))
+  const six: NetworkInterfaceInfo = { ...at('fd00::1'), family: 'IPv6', scopeid: 0 }
+  expect(everyAddress({ eth0: [...many, six] })).toEqual([...many.map(({ address }) => address), '[fd00::1]'])
+  const fault = hostFault('0.0.0.0', [])
+  for (const address of everyAddress()) {
+    expect(fault(new Request('http://gateway/', { headers: { host: `${address}:11434` } }))).toBeNull()
+  }
+  const named = new Request('http://gateway/', { headers: { host: 'evil.example' } })
+  expect(fault(named)?.code).toBe('misdirected_request')
 })

@@ -3,6 +3,7 @@ import { discover } from '../../src/runtimes/discovery.ts'
 import { runtimeModules } from '../../src/runtimes/registry.ts'
 import type { RuntimeModule } from '../../src/runtimes/runtime.ts'
 import { promptly } from '../support/run/pace.ts'
+import { recordedServers } from './recorded-servers.ts'
 import { replay } from './replayed-server.ts'
 
 const fetchFor = (port: number, signal: AbortSignal) => (path: string) =>
@@ -19,7 +20,7 @@ function closedPort(): number {
   return server.port
 }
 
-test('§22: discovery looks at Ollama 11434, LM Studio 1234, llama.cpp 8080 and vLLM 8000', async () => {
+test('§22: discovery looks at Ollama 11434, LM Studio 1234, llama.cpp 8080 and 9931, and vLLM 8000', async () => {
   const looked = new Set<number>()
   const found = await discover({
     timeoutMs: 1_000,
@@ -30,7 +31,7 @@ test('§22: discovery looks at Ollama 11434, LM Studio 1234, llama.cpp 8080 and 
     },
   })
   expect(found).toEqual([])
-  expect([...looked].toSorted((a, b) => a - b)).toEqual([1234, 8000, 11_434])
+  expect([...looked].toSorted((a, b) => a - b)).toEqual([1234, 8000, 9931, 11_434])
 })
 
 test('§22: what stands on a port counts, not whose port it is; refusing and silent ports are passed over', () =>
@@ -57,6 +58,22 @@ test('§22: what stands on a port counts, not whose port it is; refusing and sil
       )
     }),
   ))
+
+test('§22: each kind is found by what its current version says', async () => {
+  const current = recordedServers.filter(({ earlier }) => earlier !== true)
+  for (const { kind, fixtures } of current) {
+    for (const fixture of fixtures) {
+      await replay(fixture, async ({ port }) => {
+        const found = await discover({
+          fetchFor,
+          modules: at({ vllm: [port] }),
+          timeoutMs: Math.round(promptly(2_000)),
+        })
+        expect([fixture, found.map(({ module }) => module.kind)]).toEqual([fixture, [kind]])
+      })
+    }
+  }
+})
 
 test('§22: our own port is not looked at', () =>
   replay('openai-ready', async ({ port, asked }) => {

@@ -131,8 +131,8 @@ export class Exchange implements Ticking, Dispatched {
   /** `performance.now()`: no node is called for it any more. The first chunk of a stream has a deadline of its own. */
   get callsUntilMs(): number {
     const { SVC_TOTAL_TIMEOUT_MS: totalMs, SVC_TTFT_TIMEOUT_MS: firstMs } = this.port.config
-    const { startedMs, body } = this.command
-    return startedMs + (body.stream === true ? Math.min(firstMs, totalMs) : totalMs)
+    const { startedMs } = this.command
+    return startedMs + (this.relay === null ? totalMs : Math.min(firstMs, totalMs))
   }
 
   ended(): AttemptFailure | null {

@@ -1,6 +1,7 @@
 import type { Static, TSchema } from '@sinclair/typebox'
 import { Problem } from '../../errors.ts'
 import { checkValue, parseJson } from '../../protocol/json/json-body.ts'
+import { isObject, type Json } from '../../protocol/json/json-object.ts'
 import type { InferenceRequest } from './operation.ts'
 
 /** What an inference body may not carry, at its top level or in `svc`, and what answers it (§3, §27). */
@@ -8,10 +9,6 @@ const privateJobKeys = ['encrypted_request', 'envelope', 'ciphertext', 'webhook_
 const targetingKeys = ['node_id', 'runtime_id', 'route', 'hostname', 'endpoint_url', 'node_url'] as const
 /** In `svc` a node may be named: the pin. */
 const unpinnedKeys = targetingKeys.filter((key) => key !== 'node_id')
-
-export type Json = Record<string, unknown>
-export const isObject = (value: unknown): value is Json =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
 
 function refuseForeignKeys(body: Json): void {
   refuseKeys(body, '', targetingKeys)

@@ -1,10 +1,11 @@
 import { Problem } from '../../errors.ts'
 import type { ServingRoute } from '../../machines/rules/routing.ts'
-import { isErrorBody, isObject } from '../../protocol/chat/chunk-rewriter.ts'
+import { isErrorBody } from '../../protocol/chat/chunk-rewriter.ts'
 import { textWeight, wholeTokens } from '../../protocol/chat/token-estimate.ts'
 import type { UpstreamBody } from '../../protocol/chat/upstream-request.ts'
 import { promptUsage } from '../../protocol/embeddings/embedding-list.ts'
 import { foreignJson } from '../../protocol/json/foreign-json.ts'
+import { isObject } from '../../protocol/json/json-object.ts'
 import {
   PooledRerankRequest,
   PooledRerankResponse,

@@ -2,7 +2,7 @@ import { textWeight, wholeTokens } from '../../protocol/chat/token-estimate.ts'
 import { upstreamBody } from '../../protocol/chat/upstream-request.ts'
 import { SpeechRequest } from '../../protocol/wire/inference/media.ts'
 import { media } from './media.ts'
-import type { Operation } from './operation.ts'
+import type { InferenceRequest, Operation } from './operation.ts'
 import { readRequestBody, refuseRouting } from './request-body.ts'
 
 export const speech: Operation<SpeechRequest> = {
@@ -24,5 +24,9 @@ export const speech: Operation<SpeechRequest> = {
     const tokens = wholeTokens(textWeight(input))
     return { tokens, textTokens: 0 }
   },
-  upstream: (text, body) => upstreamBody(text, body, null, null, '/v1/audio/speech'),
+  // Nothing is asked for beside what the client asks: some servers of sound know `stream`, and none its options.
+  upstream(text, body) {
+    const { stream_options }: InferenceRequest = body
+    return upstreamBody(text, body, null, { stream_options }, '/v1/audio/speech')
+  },
 }

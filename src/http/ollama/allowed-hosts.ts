@@ -1,5 +1,5 @@
 import { Problem } from '../../errors.ts'
-import { isWildcard, ownAddresses } from '../../host/own-addresses.ts'
+import { everyAddress, isWildcard } from '../../host/own-addresses.ts'
 
 /** `[::1]:11434` → `[::1]`; a trailing dot says nothing. */
 const nameOf = (host: string) =>
@@ -11,10 +11,11 @@ const loopback = /^(?:localhost|127(?:\.[0-9]{1,3}){3}|\[::1\])$/
 
 /**
  * Callers need no key here, so that a web page must not reach this listener under a name of its own that leads to this
- * computer (DNS rebinding): only names of this computer, and those that the operator allows, are answered (§28).
+ * computer (DNS rebinding): only loopback's names, the addresses that it listens on, and names that the operator allows are
+ * answered (§28). A name of this computer is not among them: whoever runs the network's DNS gives it.
  */
 export function hostFault(listen: string, allowed: readonly string[]): (request: Request) => Problem | null {
-  const own = isWildcard(listen) ? ownAddresses() : [listen.includes(':') ? `[${listen}]` : listen]
+  const own = isWildcard(listen) ? everyAddress() : [listen.includes(':') ? `[${listen}]` : listen]
   const names = new Set([...own, ...allowed].map(nameOf))
   return ({ headers }) => {
     const name = nameOf(headers.get('host') ?? '')
@@ -25,5 +26,6 @@ export function hostFault(listen: string, allowed: readonly string[]): (request:
 const misdirected = () =>
   new Problem('misdirected_request', {
     param: 'header.host',
-    detail: 'This listener answers to the names of this computer alone. SVC_ALLOWED_HOSTS allows further names.',
+    detail:
+      'This listener answers to localhost and to its own addresses. SVC_ALLOWED_HOSTS allows names, also that of this computer.',
   })

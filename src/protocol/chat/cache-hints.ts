@@ -1,5 +1,4 @@
-type Json = Readonly<Record<string, unknown>>
-const isObject = (value: unknown): value is Json => typeof value === 'object' && value !== null && !Array.isArray(value)
+import { isObject, type Json } from '../json/json-object.ts'
 
 const hintName = 'cache_control'
 /** In JSON: a text that speaks of it has its quotes escaped. */

@@ -1,9 +1,10 @@
 import { foreignJson } from '../json/foreign-json.ts'
+import { isObject, type Json } from '../json/json-object.ts'
 import { jsonString } from '../json/json-text.ts'
 import type { ChatMetadata } from '../wire/inference/chat.ts'
 import { answerEnd } from './answer-end.ts'
 import { asciiWeight, textWeight } from './token-estimate.ts'
-import type { TokenUsage } from './token-usage.ts'
+import { type TokenUsage, tokenCount } from './token-usage.ts'
 
 /** What all chunks of one answer share, whatever the node says. */
 export interface ChunkIdentity {
@@ -24,9 +25,6 @@ const nothing: Accepted = { kind: 'nothing' }
 const malformed: Accepted = { kind: 'malformed' }
 const failed: Accepted = { kind: 'failed' }
 
-export type Json = Record<string, unknown>
-export const isObject = (value: unknown): value is Json =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
 export const saysNothing = (choice: Json) =>
   isObject(choice.delta) &&
   Object.entries(choice.delta).every(([key, value]) => key === 'role' || value === null || value === '')
@@ -38,14 +36,11 @@ export function knownFinishReason(reason: unknown): string {
   return typeof reason === 'string' && finishReasons.has(reason) ? reason : 'stop'
 }
 
-const count = (value: unknown) =>
-  typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 && value <= 2_147_483_647 ? value : null
-
 /** null where the node reported nothing usable. Detail objects (`prompt_tokens_details`, …) stay behind. */
 export function readUsage(value: unknown): TokenUsage | null {
   if (!isObject(value)) return null
-  const prompt = count(value.prompt_tokens)
-  const completion = count(value.completion_tokens)
+  const prompt = tokenCount(value.prompt_tokens)
+  const completion = tokenCount(value.completion_tokens)
   if (prompt === null || completion === null) return null
   return { prompt_tokens: prompt, completion_tokens: completion, total_tokens: prompt + completion }
 }
@@ -56,8 +51,8 @@ export function readUsage(value: unknown): TokenUsage | null {
  */
 export function readCachedTokens({ usage, timings }: Json): number | null {
   const details = isObject(usage) ? usage.prompt_tokens_details : null
-  const told = isObject(details) ? count(details.cached_tokens) : null
-  return told ?? (isObject(timings) ? count(timings.cache_n) : null)
+  const told = isObject(details) ? tokenCount(details.cached_tokens) : null
+  return told ?? (isObject(timings) ? tokenCount(timings.cache_n) : null)
 }
 
 /** The error shapes that nodes put under a 200 (§6). */
@@ -132,7 +127,7 @@ export abstract class ChunkReader {
       this.weigh(delta)
       const finish = choice.finish_reason
       out.push({
-        index: count(choice.index) ?? 0,
+        index: tokenCount(choice.index) ?? 0,
         delta,
         finish_reason: finish === null || finish === undefined || finish === '' ? null : knownFinishReason(finish),
         ...(isObject(choice.logprobs) ? { logprobs: choice.logprobs } : {}),

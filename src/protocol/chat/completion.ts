@@ -1,16 +1,9 @@
 import { foreignJson } from '../json/foreign-json.ts'
+import { isObject, type Json } from '../json/json-object.ts'
 import { jsonString } from '../json/json-text.ts'
 import type { ChatMetadata } from '../wire/inference/chat.ts'
 import { answerEnd } from './answer-end.ts'
-import {
-  type ChunkIdentity,
-  isErrorBody,
-  isObject,
-  type Json,
-  knownFinishReason,
-  readCachedTokens,
-  readUsage,
-} from './chunk-rewriter.ts'
+import { type ChunkIdentity, isErrorBody, knownFinishReason, readCachedTokens, readUsage } from './chunk-rewriter.ts'
 import { textWeight } from './token-estimate.ts'
 import type { TokenUsage } from './token-usage.ts'
 

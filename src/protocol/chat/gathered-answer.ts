@@ -1,4 +1,5 @@
-import { ChunkReader, isObject, type Json, knownFinishReason } from './chunk-rewriter.ts'
+import { isObject, type Json } from '../json/json-object.ts'
+import { ChunkReader, knownFinishReason } from './chunk-rewriter.ts'
 import { completionOf, type PublicChoice, type PublicCompletion } from './completion.ts'
 import { SseSplitter } from './sse.ts'
 
@@ -14,7 +15,8 @@ const objectUnits = 64
 const saidOnce: ReadonlySet<string> = new Set(['role', 'id', 'type'])
 
 /** Without a prototype: a node may call a member `__proto__`. */
-const emptyObject = (): Json => Object.create(null) as Json
+type Growing = Record<string, unknown>
+const emptyObject = (): Growing => Object.create(null) as Growing
 
 interface GatheredChoice {
   readonly message: Json
@@ -105,7 +107,7 @@ export class GatheredAnswer extends ChunkReader {
     }
   }
 
-  private merge(into: Json, more: Json): void {
+  private merge(into: Growing, more: Json): void {
     for (const key of Object.keys(more)) into[key] = this.merged(key, into[key], more[key])
   }
 

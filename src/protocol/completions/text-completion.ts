@@ -3,8 +3,6 @@ import {
   type Accepted,
   type ChunkIdentity,
   isErrorBody,
-  isObject,
-  type Json,
   keepAlive,
   knownFinishReason,
   readCachedTokens,
@@ -14,6 +12,7 @@ import {
 import { textWeight } from '../chat/token-estimate.ts'
 import type { TokenUsage } from '../chat/token-usage.ts'
 import { foreignJson } from '../json/foreign-json.ts'
+import { isObject, type Json } from '../json/json-object.ts'
 
 /** A completion's choice by allow-list: what else a node adds can name its paths. */
 export interface TextChoice {

@@ -1,7 +1,8 @@
 import type { ChunkIdentity, SettledEnd } from '../chat/chunk-rewriter.ts'
-import { isErrorBody, isObject } from '../chat/chunk-rewriter.ts'
-import type { TokenUsage } from '../chat/token-usage.ts'
+import { isErrorBody } from '../chat/chunk-rewriter.ts'
+import { type TokenUsage, tokenCount } from '../chat/token-usage.ts'
 import { foreignJson } from '../json/foreign-json.ts'
+import { isObject } from '../json/json-object.ts'
 import { jsonString } from '../json/json-text.ts'
 
 export type EmbeddingFormat = 'float' | 'base64'
@@ -51,13 +52,10 @@ function vectorText(embedding: unknown, format: EmbeddingFormat): string | null 
   return format === 'float' ? JSON.stringify(embedding) : `"${base64Of(embedding)}"`
 }
 
-const count = (value: unknown) =>
-  typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 && value <= 2_147_483_647 ? value : null
-
 /** Of an operation that reads and generates nothing. */
 export function promptUsage(value: unknown): TokenUsage | null {
   if (!isObject(value)) return null
-  const prompt = count(value.prompt_tokens) ?? count(value.total_tokens)
+  const prompt = tokenCount(value.prompt_tokens) ?? tokenCount(value.total_tokens)
   return prompt === null ? null : { prompt_tokens: prompt, completion_tokens: 0, total_tokens: prompt }
 }
 
@@ -69,7 +67,7 @@ export function readEmbeddings(text: string, inputs: number, format: EmbeddingFo
   let filled = 0
   for (const [at, entry] of body.data.entries()) {
     if (!isObject(entry)) return null
-    const index = entry.index === undefined ? at : count(entry.index)
+    const index = entry.index === undefined ? at : tokenCount(entry.index)
     const vector = vectorText(entry.embedding, format)
     if (index === null || index >= inputs || vector === null || vectors[index] !== undefined) return null
     vectors[index] = vector

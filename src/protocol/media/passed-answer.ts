@@ -1,6 +1,7 @@
-import { isErrorBody, isObject } from '../chat/chunk-rewriter.ts'
-import type { TokenUsage } from '../chat/token-usage.ts'
+import { isErrorBody } from '../chat/chunk-rewriter.ts'
+import { type TokenUsage, tokenCount } from '../chat/token-usage.ts'
 import { foreignJson } from '../json/foreign-json.ts'
+import { isObject } from '../json/json-object.ts'
 
 const type = /^([a-z]+)\/[a-z0-9.+-]{1,64}$/
 /** What a page must not take for a page or a script of the gateway's. */
@@ -15,14 +16,11 @@ export function passedType(contentType: string | null): string | null {
   return textTypes.has(name) ? `${name}; charset=utf-8` : null
 }
 
-const count = (value: unknown) =>
-  typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 && value <= 2_147_483_647 ? value : null
-
 /** OpenAI counts here as in its Responses; a server that counts as in chats is understood, too. null: it tells nothing. */
 function readUsage(value: unknown): TokenUsage | null {
   if (!isObject(value)) return null
-  const prompt = count(value.input_tokens) ?? count(value.prompt_tokens)
-  const completion = count(value.output_tokens) ?? count(value.completion_tokens) ?? 0
+  const prompt = tokenCount(value.input_tokens) ?? tokenCount(value.prompt_tokens)
+  const completion = tokenCount(value.output_tokens) ?? tokenCount(value.completion_tokens) ?? 0
   return prompt === null
     ? null
     : { prompt_tokens: prompt, completion_tokens: completion, total_tokens: prompt + completion }

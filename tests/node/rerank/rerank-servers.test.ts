@@ -31,6 +31,12 @@ const recorded = {
       { index: 0, document: { text: 'Paris is the capital of France.' }, relevance_score: 0.0005860328674316406 },
     ],
   },
+  // sglang/srt/entrypoints/openai/protocol.py of SGLang 0.5.23, RerankResponse.
+  sglang: [
+    { score: 0.9986, index: 1, meta_info: { prompt_tokens: 17 } },
+    { score: 0.0271, index: 0, meta_info: { prompt_tokens: 16 } },
+    { score: 0.0003, index: 2, meta_info: { prompt_tokens: 14 } },
+  ],
   // https://huggingface.github.io/text-embeddings-inference, POST /rerank.
   tei: [
     { index: 1, score: 0.9986 },
@@ -97,6 +103,17 @@ describe('§12: each kind of server in its own dialect', () => {
       { index: 0, relevance_score: 0.0005860328674316406 },
     ])
     expect(server.requests[0]?.body).toEqual({ model, query, documents: documents.slice(0, 2), top_n: 2 })
+  })
+
+  test('SGLang: a bare list, best first, without the documents', async () => {
+    const server = await serve('sglang-reranker', answering(recorded.sglang))
+    const agent = await agentOver([server])
+    const model = 'BAAI/bge-reranker-v2-m3'
+    const results = await resultsOf(await agent.post({ model, query, documents }))
+    expect(results).toEqual(recorded.sglang.map(({ index, score }) => ({ index, relevance_score: score })))
+    expect(server.requests.map(({ path, body }) => [path, body])).toEqual([
+      ['/v1/rerank', { model, query, documents, return_documents: false }],
+    ])
   })
 
   test('TEI: its own path and names, long documents cut and not refused', async () => {

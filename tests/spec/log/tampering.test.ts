@@ -274,6 +274,16 @@ describe.each([
   ['that a sum shows', unbalanced],
   ['that covers its traces', inTheLog],
 ])('§31: a change of the database %s is found', (_, edits) => {
+  // No gateway goes on with the log between a change and the two looks at it.
+  let holder: Awaited<ReturnType<typeof gateway.database.sql.reserve>>
+  beforeAll(async () => {
+    holder = await gateway.database.sql.reserve()
+    await holder`select pg_advisory_lock(7413, 80)`
+  })
+  afterAll(async () => {
+    await holder`select pg_advisory_unlock(7413, 80)`
+    holder.release()
+  })
   test.each([...edits])('%s: %s', async (_what, rule, edit) => {
     expect(await tamper(gateway, edit(books))).toBeGreaterThan(0)
     expect([...(await broken())]).toContain(rule)

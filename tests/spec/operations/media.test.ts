@@ -130,6 +130,19 @@ describe('§28: sound and pictures by OpenAI’s SDK', () => {
     expect(asked).toEqual({ model: 'tts-1', input: 'hi', voice: 'alloy', speed: 1.5 })
   })
 
+  test.each([[{}], [{ stream_options: { a: 1 } }]])(
+    '`stream` is a word of the server of sound: %p stays as it is',
+    async (more) => {
+      let asked: unknown
+      node.answer = async (request) => {
+        asked = await request.json()
+        return new Response('sound', { headers: { 'content-type': 'audio/mpeg' } })
+      }
+      expect(await (await speak({ stream: true, ...more })).text()).toBe('sound')
+      expect(asked).toEqual({ model: 'tts-1', input: 'hi', voice: 'alloy', stream: true, ...more })
+    },
+  )
+
   test('prompts become pictures, and pictures others', async () => {
     node.answer = () => Response.json({ created: 1, data: [{ b64_json: 'cA==' }] })
     const drawn = await client.images.generate({ model: 'flux.1', prompt: 'a town', n: 2 })

@@ -421,7 +421,7 @@ describe('§28: the rest of Ollama’s interface', () => {
     }
   })
 
-  test('it answers to names of this computer and to those that are allowed, and to no other', async () => {
+  test('it answers to loopback’s names and to those that are allowed, and to no other', async () => {
     const { port } = new URL(url)
     const statuses: Record<string, number> = {}
     for (const host of [

@@ -43,7 +43,7 @@ const hashesAtOnce = 10_000
 
 /** Of accepted, unbatched, billed receipts, in their order. Needs a transaction. */
 export async function pendingReceiptHashes(tx: Database): Promise<readonly string[]> {
-  const query = sql`select receipt_hash as hash from receipts where billed and status = 'accepted' order by receipt_hash`
+  const query = sql`select receipt_hash as hash from receipts where billed and status = 'accepted' order by receipt_hash collate "C"`
   const hashes: string[] = []
   for await (const rows of inPieces<{ hash: string }>(tx, query, hashesAtOnce)) {
     for (const { hash } of rows) hashes.push(hash)

@@ -1,10 +1,9 @@
 import type { ChunkIdentity, SettledEnd } from '../../chat/chunk-rewriter.ts'
 import type { PublicChoice } from '../../chat/completion.ts'
+import { thoughtOf } from '../../chat/thought.ts'
 import type { TokenUsage } from '../../chat/token-usage.ts'
 import { foreignJson } from '../../json/foreign-json.ts'
-
-type Json = Readonly<Record<string, unknown>>
-const isObject = (value: unknown): value is Json => typeof value === 'object' && value !== null && !Array.isArray(value)
+import { isObject, type Json } from '../../json/json-object.ts'
 
 export type StopReason = 'end_turn' | 'max_tokens' | 'tool_use' | 'refusal'
 const reasons: Readonly<Record<string, StopReason>> = {
@@ -17,12 +16,6 @@ const reasons: Readonly<Record<string, StopReason>> = {
 export function stopReason(finish: unknown, calls: boolean): StopReason {
   const reason = reasons[String(finish)] ?? 'end_turn'
   return reason === 'end_turn' && calls ? 'tool_use' : reason
-}
-
-/** What a node calls its thoughts, by server. */
-export const thoughtOf = (said: Json): string => {
-  const thought = said.reasoning_content ?? said.reasoning
-  return typeof thought === 'string' ? thought : ''
 }
 
 export const textBlock = (text: string) => ({ type: 'text', text, citations: null }) as const

@@ -1,13 +1,12 @@
 import { Problem } from '../../../errors.ts'
 import { isMarked, markedMessages } from '../../chat/cache-hints.ts'
+import { given, isObject, type Json } from '../../json/json-object.ts'
 import type { ChatRequest } from '../../wire/inference/chat.ts'
 import type { MessagesRequest } from '../../wire/inference/messages.ts'
 import { systemFirst } from './system-first.ts'
 
-type Json = Readonly<Record<string, unknown>>
 type ChatMessages = ChatRequest['messages']
 type Message = ChatMessages[number] & Json
-const isObject = (value: unknown): value is Json => typeof value === 'object' && value !== null && !Array.isArray(value)
 
 const invalid = (param: string, detail: string) =>
   new Problem('invalid_request', { param, detail: `${param}: ${detail}` })
@@ -190,9 +189,6 @@ function marked({ system, messages, tools }: MessagesRequest): number | null {
   return before === null ? null : [...chatMessages(start)].length
 }
 
-/** Left out where the client left it out, so that a node's own default stands. */
-const given = (members: Json): Json => Object.fromEntries(Object.entries(members).filter(([, value]) => value != null))
-
 /** The chat that a Messages request comes to (§28). Throws a `Problem` for what no chat can carry. */
 export function chatOfMessages(asked: MessagesRequest): ChatRequest {
   refuseServices(asked)
@@ -211,14 +207,16 @@ export function chatOfMessages(asked: MessagesRequest): ChatRequest {
   const messages = systemFirst([...chatMessages(asked)])
   if (messages.length === 0) throw invalid('messages', 'nothing is asked')
   const before = marked(asked)
+  // Strict servers refuse what speaks of tools where there are none.
+  const used = tools !== undefined && tools.length > 0
   return {
     model,
     messages,
     max_tokens,
     ...given({ temperature, top_p, top_k, stream, stop: stop?.length === 0 ? null : stop }),
-    ...(tools === undefined || tools.length === 0 ? {} : { tools: tools.map(toolOf) }),
-    ...(choice === undefined || tools === undefined ? {} : { tool_choice: toolChoice(choice) }),
-    ...(choice?.disable_parallel_tool_use === true ? { parallel_tool_calls: false } : {}),
+    ...(used ? { tools: tools.map(toolOf) } : {}),
+    ...(used && choice !== undefined ? { tool_choice: toolChoice(choice) } : {}),
+    ...(used && choice?.disable_parallel_tool_use === true ? { parallel_tool_calls: false } : {}),
     ...formatOf(asked),
     ...(svc === undefined ? {} : { svc }),
     ...(before === null ? {} : { [markedMessages]: before }),

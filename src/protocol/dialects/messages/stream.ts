@@ -5,20 +5,10 @@ import {
   type SettledEnd,
   saysNothing,
 } from '../../chat/chunk-rewriter.ts'
+import { thoughtOf } from '../../chat/thought.ts'
 import { anthropicErrorType } from '../../json/error-envelopes.ts'
-import {
-  messageHead,
-  startUsage,
-  stopReason,
-  textBlock,
-  thinkingBlock,
-  thoughtOf,
-  toolBlock,
-  usageOf,
-} from './answer.ts'
-
-type Json = Readonly<Record<string, unknown>>
-const isObject = (value: unknown): value is Json => typeof value === 'object' && value !== null && !Array.isArray(value)
+import { isObject, type Json } from '../../json/json-object.ts'
+import { messageHead, startUsage, stopReason, textBlock, thinkingBlock, toolBlock, usageOf } from './answer.ts'
 
 const event = (type: string, members: object) => `event: ${type}\ndata: ${JSON.stringify({ type, ...members })}\n\n`
 const ping = event('ping', {})

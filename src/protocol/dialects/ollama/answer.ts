@@ -1,7 +1,8 @@
-import type { ChunkIdentity, Json, SettledEnd } from '../../chat/chunk-rewriter.ts'
-import { isObject } from '../../chat/chunk-rewriter.ts'
+import type { ChunkIdentity, SettledEnd } from '../../chat/chunk-rewriter.ts'
 import type { PublicChoice } from '../../chat/completion.ts'
+import { thoughtOf } from '../../chat/thought.ts'
 import { foreignJson } from '../../json/foreign-json.ts'
+import { isObject, type Json } from '../../json/json-object.ts'
 import { jsonString } from '../../json/json-text.ts'
 
 const nanosecondsPerMs = 1_000_000
@@ -51,11 +52,6 @@ function* callsOf(calls: unknown): Generator<OllamaCall> {
     if (!isObject(call) || !isObject(call.function) || typeof call.function.name !== 'string') continue
     yield callOf(call.id, call.function.name, call.function.arguments, index)
   }
-}
-
-export const thoughtOf = ({ reasoning_content: long, reasoning: short }: Json): string => {
-  const thought = long ?? short
-  return typeof thought === 'string' ? thought : ''
 }
 
 export const textOf = ({ content, refusal }: Json): string => {

@@ -1,4 +1,5 @@
 import { Problem } from '../../../errors.ts'
+import type { Json } from '../../json/json-object.ts'
 import type { ChatRequest } from '../../wire/inference/chat.ts'
 import type {
   OllamaChatRequest,
@@ -7,7 +8,6 @@ import type {
   OllamaOptions,
 } from '../../wire/inference/ollama.ts'
 
-type Json = Readonly<Record<string, unknown>>
 type Message = ChatRequest['messages'][number] & Json
 
 const invalid = (param: string, detail: string) =>
@@ -46,13 +46,13 @@ const kinds: readonly (readonly [string, string])[] = [
 ]
 const imageTypeOf = (base64: string) => kinds.find(([start]) => base64.startsWith(start))?.[1] ?? 'jpeg'
 
+const pictureOf = (image: string): Json => ({
+  type: 'image_url',
+  image_url: { url: `data:image/${imageTypeOf(image)};base64,${image}` },
+})
+
 function contentOf(text: string, images: readonly string[] | null | undefined): unknown {
-  if (images == null || images.length === 0) return text
-  const parts = images.map((image) => ({
-    type: 'image_url',
-    image_url: { url: `data:image/${imageTypeOf(image)};base64,${image}` },
-  }))
-  return [{ type: 'text', text }, ...parts]
+  return images == null || images.length === 0 ? text : [{ type: 'text', text }, ...images.map(pictureOf)]
 }
 
 interface OpenCall {
@@ -63,10 +63,28 @@ interface OpenCall {
 /** Ollama's calls need no id, and their results name the tool: each result belongs to the first open call that fits. */
 class Conversation {
   private open: OpenCall[] = []
+  /** Of tools: they follow the results as the user's, where templates look for them. */
+  private pictures: Json[] = []
 
-  message({ role, content, images, tool_calls: calls, ...more }: OllamaMessage, at: number): Message {
+  private *shown(): Generator<Message> {
+    if (this.pictures.length > 0) yield { role: 'user', content: this.pictures }
+    this.pictures = []
+  }
+
+  *messages(all: readonly OllamaMessage[]): Generator<Message> {
+    for (const [at, message] of all.entries()) {
+      if (message.role !== 'tool') yield* this.shown()
+      yield this.message(message, at)
+    }
+    yield* this.shown()
+  }
+
+  private message({ role, content, images, tool_calls: calls, ...more }: OllamaMessage, at: number): Message {
+    if (role === 'tool') {
+      this.pictures.push(...(images ?? []).map(pictureOf))
+      return { role, tool_call_id: this.answered(more), content: content ?? '' }
+    }
     const said = contentOf(content ?? '', images)
-    if (role === 'tool') return { role, tool_call_id: this.answered(more), content: content ?? '' }
     if (role !== 'assistant' || calls == null || calls.length === 0) return { role, content: said } as Message
     const named = calls.map(({ id, function: { name, arguments: input } }, index) => ({
       id: id || `call_${at}_${index}`,
@@ -120,8 +138,7 @@ function chatOf(asked: Generating, messages: Message[]): ChatRequest {
 
 /** The chat that a request to `/api/chat` comes to (§28). */
 export function chatOfOllama(asked: OllamaChatRequest): ChatRequest {
-  const conversation = new Conversation()
-  const messages = (asked.messages ?? []).map((message, at) => conversation.message(message, at))
+  const messages = [...new Conversation().messages(asked.messages ?? [])]
   const { tools } = asked
   return { ...chatOf(asked, messages), ...(tools == null || tools.length === 0 ? {} : { tools }) }
 }

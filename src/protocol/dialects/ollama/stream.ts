@@ -1,12 +1,7 @@
-import {
-  type Accepted,
-  type ChunkIdentity,
-  ChunkReader,
-  isObject,
-  type Json,
-  type SettledEnd,
-} from '../../chat/chunk-rewriter.ts'
-import { callOf, endOf, headOf, logprobsOf, type OllamaCall, type Saying, textOf, thoughtOf } from './answer.ts'
+import { type Accepted, type ChunkIdentity, ChunkReader, type SettledEnd } from '../../chat/chunk-rewriter.ts'
+import { thoughtOf } from '../../chat/thought.ts'
+import { isObject, type Json } from '../../json/json-object.ts'
+import { callOf, endOf, headOf, logprobsOf, type OllamaCall, type Saying, textOf } from './answer.ts'
 
 const nothing: Accepted = { kind: 'nothing' }
 const failed: Accepted = { kind: 'failed' }

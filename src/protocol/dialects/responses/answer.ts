@@ -1,12 +1,10 @@
 import type { ChunkIdentity, SettledEnd } from '../../chat/chunk-rewriter.ts'
 import type { PublicChoice } from '../../chat/completion.ts'
+import { thoughtOf } from '../../chat/thought.ts'
 import type { TokenUsage } from '../../chat/token-usage.ts'
-import { thoughtOf } from '../messages/answer.ts'
+import { isObject, type Json } from '../../json/json-object.ts'
 import type { Echo } from './echo.ts'
 import { type CalledFunction, calledFunction, namespaced } from './tools.ts'
-
-type Json = Readonly<Record<string, unknown>>
-const isObject = (value: unknown): value is Json => typeof value === 'object' && value !== null && !Array.isArray(value)
 
 export type ItemStatus = 'in_progress' | 'completed' | 'incomplete'
 

@@ -1,13 +1,12 @@
 import { Problem } from '../../../errors.ts'
+import { given, isObject, type Json } from '../../json/json-object.ts'
 import type { ChatRequest } from '../../wire/inference/chat.ts'
 import type { ResponsesRequest } from '../../wire/inference/responses.ts'
 import { systemFirst } from '../messages/system-first.ts'
 import { type Echo, echoed, echoOf } from './echo.ts'
 import { chatTools, joinedName } from './tools.ts'
 
-type Json = Readonly<Record<string, unknown>>
 type Message = ChatRequest['messages'][number] & Json
-const isObject = (value: unknown): value is Json => typeof value === 'object' && value !== null && !Array.isArray(value)
 
 const invalid = (param: string, detail: string) =>
   new Problem('invalid_request', { param, detail: `${param}: ${detail}` })
@@ -121,9 +120,6 @@ function formatOf(format: Json): unknown {
   const { type: _, ...schema } = format
   return { type: 'json_schema', json_schema: schema }
 }
-
-/** Left out where the client left it out, so that a node's own default stands. */
-const given = (members: Json): Json => Object.fromEntries(Object.entries(members).filter(([, value]) => value != null))
 
 /** The chat that a Responses request comes to (§28). Throws a `Problem` for what no chat can carry. */
 export function chatOfResponses(asked: ResponsesRequest): ResponsesChat {

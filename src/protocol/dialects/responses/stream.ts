@@ -6,7 +6,8 @@ import {
   type SettledEnd,
   saysNothing,
 } from '../../chat/chunk-rewriter.ts'
-import { thoughtOf } from '../messages/answer.ts'
+import { thoughtOf } from '../../chat/thought.ts'
+import { isObject, type Json } from '../../json/json-object.ts'
 import {
   callItem,
   type ItemStatus,
@@ -21,9 +22,6 @@ import {
 } from './answer.ts'
 import type { Echo } from './echo.ts'
 import { type CalledFunction, calledFunction, type Namespaced, namespaced } from './tools.ts'
-
-type Json = Readonly<Record<string, unknown>>
-const isObject = (value: unknown): value is Json => typeof value === 'object' && value !== null && !Array.isArray(value)
 
 const nothing: Accepted = { kind: 'nothing' }
 const failed: Accepted = { kind: 'failed' }

@@ -1,9 +1,8 @@
 import { Problem } from '../../../errors.ts'
+import { isObject, type Json } from '../../json/json-object.ts'
 import { type ResponsesRequest, toolsMax } from '../../wire/inference/responses.ts'
 
-type Json = Readonly<Record<string, unknown>>
 type Tools = NonNullable<ResponsesRequest['tools']>
-const isObject = (value: unknown): value is Json => typeof value === 'object' && value !== null && !Array.isArray(value)
 
 const invalid = (param: string, detail: string) =>
   new Problem('invalid_request', { param, detail: `${param}: ${detail}` })

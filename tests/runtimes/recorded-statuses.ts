@@ -1,0 +1,317 @@
+import type { RuntimeStatus } from '../../src/runtimes/runtime.ts'
+
+const model = (id: string, contextLength: number | null, ready: boolean, loaded: boolean | null) => ({
+  id,
+  contextLength,
+  ready,
+  loaded,
+})
+const ranker = (
+  id: string,
+  contextLength: number | null,
+  scoreKind: 'probability' | 'logit',
+  documentsMax: number | null = null,
+) => ({
+  ...model(id, contextLength, true, true),
+  modality: 'rerank' as const,
+  ranking: { scoreKind, documentsMax },
+})
+const embedder = (id: string, contextLength: number | null, ready: boolean, loaded: boolean) => ({
+  ...model(id, contextLength, ready, loaded),
+  modality: 'embedding' as const,
+})
+const cached = <M extends object>(of: M, cacheTokens: number | null) => ({ ...of, cacheTokens })
+const llamaAndAdapter = (cacheTokens: number | null) => [
+  cached(model('meta-llama/Llama-3.1-8B-Instruct', 4_096, true, true), cacheTokens),
+  cached(model('sql-lora-v3', null, true, true), cacheTokens),
+]
+const silent = { slotsTotal: null, slotsFree: null, queueDepth: null }
+const llama31 = 'Meta-Llama-3.1-8B-Instruct-Q4_K_M'
+
+/** What each recorded answer is read as. */
+export const recordedStatuses: Readonly<Record<string, RuntimeStatus>> = {
+  'llama-cpp-ready': {
+    kind: 'llama.cpp',
+    state: 'ready',
+    models: [cached(model('unsloth/Qwen3.6-35B-A3B-GGUF', 65_536, true, true), 4 * 65_536)],
+    slotsTotal: 4,
+    slotsFree: 3,
+    queueDepth: null,
+  },
+  'llama-cpp-path-id': {
+    kind: 'llama.cpp',
+    state: 'ready',
+    models: [cached(model(llama31, 1_024, true, true), 1_024)],
+    slotsTotal: 1,
+    slotsFree: null,
+    queueDepth: null,
+  },
+  'llama-cpp-loading': { kind: 'llama.cpp', state: 'loading', models: [], ...silent },
+  'llama-cpp-no-slot': {
+    kind: 'llama.cpp',
+    state: 'ready',
+    models: [cached(model(llama31, 65_536, true, true), 2 * 65_536)],
+    slotsTotal: 2,
+    slotsFree: 0,
+    queueDepth: null,
+  },
+  'llama-cpp-metrics': {
+    kind: 'llama.cpp',
+    state: 'ready',
+    models: [cached(model(llama31, 65_536, true, true), 2 * 65_536)],
+    slotsTotal: 2,
+    slotsFree: 0,
+    queueDepth: 3,
+  },
+  'llama-cpp-sleeping': {
+    kind: 'llama.cpp',
+    state: 'ready',
+    models: [cached(model(llama31, 4_096, true, false), 2 * 4_096)],
+    slotsTotal: 2,
+    slotsFree: 2,
+    queueDepth: 0,
+  },
+  'llama-cpp-decisions': {
+    kind: 'llama.cpp',
+    state: 'ready',
+    models: [],
+    slotsTotal: 1,
+    slotsFree: 1,
+    queueDepth: null,
+  },
+  'llama-cpp-router': {
+    kind: 'llama.cpp',
+    state: 'ready',
+    models: [
+      model('ggml-org/gemma-3-4b-it-GGUF:Q4_K_M', 4_096, true, true),
+      model('ggml-org/Qwen3-8B-GGUF:Q8_0', null, true, false),
+      model('ggml-org/gpt-oss-20b-GGUF:Q4_K_M', null, false, false),
+      model('ggml-org/broken-GGUF:Q4_K_M', null, false, false),
+      model('ggml-org/asleep-GGUF:Q4_K_M', null, true, false),
+      model('ggml-org/coming-GGUF:Q4_K_M', null, false, false),
+    ],
+    ...silent,
+  },
+  'llama-cpp-reranker': {
+    kind: 'llama.cpp',
+    state: 'ready',
+    models: [cached(ranker('bge-reranker-v2-m3-Q8_0', 1_024, 'logit'), 1_024)],
+    slotsTotal: 1,
+    slotsFree: null,
+    queueDepth: null,
+  },
+  'llama-cpp-router-reranker': {
+    kind: 'llama.cpp',
+    state: 'ready',
+    models: [
+      model('ggml-org/gemma-3-4b-it-GGUF:Q4_K_M', 4_096, true, true),
+      ranker('gpustack/bge-base-GGUF:Q8_0', 4_096, 'logit'),
+      ranker('ggml-org/Qwen3-Reranker-0.6B-Q8_0-GGUF', 4_096, 'probability'),
+    ],
+    ...silent,
+  },
+  'vllm-reranker': {
+    kind: 'vllm',
+    state: 'ready',
+    models: [ranker('BAAI/bge-reranker-base', 512, 'probability')],
+    ...silent,
+  },
+  'vllm-embedding': {
+    kind: 'vllm',
+    state: 'ready',
+    models: [embedder('intfloat/e5-small', 512, true, true)],
+    ...silent,
+  },
+  'vllm-transcription': {
+    kind: 'vllm',
+    state: 'ready',
+    models: [{ ...model('acme/dictation-large', 448, true, true), modality: 'audio' }],
+    ...silent,
+  },
+  'vllm-classifier': { kind: 'vllm', state: 'ready', models: [], ...silent },
+  'vllm-all-routes': {
+    kind: 'vllm',
+    state: 'ready',
+    models: llamaAndAdapter(null),
+    ...silent,
+  },
+  'tei-ready': {
+    kind: 'tei',
+    state: 'ready',
+    models: [ranker('BAAI/bge-reranker-v2-m3', 8_192, 'probability', 32)],
+    ...silent,
+  },
+  'tei-path-id': {
+    kind: 'tei',
+    state: 'ready',
+    models: [ranker('bge-reranker-base', 8_192, 'probability', 8)],
+    ...silent,
+  },
+  'sglang-embedding': {
+    kind: 'sglang',
+    state: 'ready',
+    models: [embedder('Alibaba-NLP/gte-Qwen2-1.5B-instruct', 32_768, true, true)],
+    ...silent,
+  },
+  'tei-embedding': {
+    kind: 'tei',
+    state: 'ready',
+    models: [embedder('Alibaba-NLP/gte-large-en-v1.5', 8_192, true, true)],
+    ...silent,
+  },
+  'tei-loading': { kind: 'tei', state: 'loading', models: [], ...silent },
+  'vllm-ready': {
+    kind: 'vllm',
+    state: 'ready',
+    models: llamaAndAdapter(573 * 16),
+    ...silent,
+  },
+  'vllm-engine-dead': { kind: 'vllm', state: 'down', models: [], ...silent },
+  'sglang-ready': {
+    kind: 'sglang',
+    state: 'ready',
+    models: [model('meta-llama/Llama-3.1-8B-Instruct', 131_072, true, true)],
+    ...silent,
+  },
+  'sglang-loading': { kind: 'sglang', state: 'loading', models: [], ...silent },
+  'sglang-earlier': {
+    kind: 'sglang',
+    state: 'ready',
+    models: [model('meta-llama/Llama-3.1-8B-Instruct', 131_072, true, true)],
+    ...silent,
+  },
+  'sglang-reranker': {
+    kind: 'sglang',
+    state: 'ready',
+    models: [ranker('BAAI/bge-reranker-v2-m3', 8_192, 'probability')],
+    ...silent,
+  },
+  'sglang-pictures': {
+    kind: 'sglang',
+    state: 'ready',
+    models: [{ ...model('acme/painter-12b', null, true, true), modality: 'image' }],
+    ...silent,
+  },
+  'sglang-videos': { kind: 'sglang', state: 'ready', models: [], ...silent },
+  'ollama-ready': {
+    kind: 'ollama',
+    state: 'ready',
+    models: [
+      model('codellama:13b', null, true, false),
+      { ...model('mistral:latest', 4_096, true, true), memoryMb: 4_900 },
+      embedder('nomic-embed-text:latest', null, true, false),
+      embedder('acme/semantic-search:0.6b', null, true, false),
+    ],
+    ...silent,
+  },
+  'ollama-earlier': {
+    kind: 'ollama',
+    state: 'ready',
+    models: [
+      model('codellama:13b', null, true, false),
+      { ...model('mistral:latest', 4_096, true, true), memoryMb: 4_900 },
+      embedder('nomic-embed-text:latest', null, true, false),
+    ],
+    ...silent,
+  },
+  'ollama-not-in-memory': {
+    kind: 'ollama',
+    state: 'ready',
+    models: [
+      model('codellama:13b', null, true, false),
+      model('mistral:latest', null, true, false),
+      embedder('nomic-embed-text:latest', null, true, false),
+      embedder('acme/semantic-search:0.6b', null, true, false),
+    ],
+    ...silent,
+  },
+  'ollama-empty': { kind: 'ollama', state: 'ready', models: [], ...silent },
+  'lm-studio-ready': {
+    kind: 'lmstudio',
+    state: 'ready',
+    models: [
+      model('qwen2-vl-7b-instruct', 32_768, true, false),
+      model('meta-llama-3.1-8b-instruct', 8_192, true, true),
+      embedder('text-embedding-nomic-embed-text-v1.5', 2_048, true, false),
+    ],
+    ...silent,
+  },
+  'lm-studio-not-in-memory': {
+    kind: 'lmstudio',
+    state: 'ready',
+    models: [
+      model('qwen2-vl-7b-instruct', 32_768, true, false),
+      model('meta-llama-3.1-8b-instruct', 131_072, true, false),
+      embedder('text-embedding-nomic-embed-text-v1.5', 2_048, true, false),
+    ],
+    ...silent,
+  },
+  'lm-studio-no-jit': {
+    kind: 'lmstudio',
+    state: 'ready',
+    models: [
+      model('qwen2-vl-7b-instruct', 32_768, false, false),
+      model('meta-llama-3.1-8b-instruct', 8_192, true, true),
+      embedder('text-embedding-nomic-embed-text-v1.5', 2_048, false, false),
+    ],
+    ...silent,
+  },
+  'lm-studio-loading': {
+    kind: 'lmstudio',
+    state: 'ready',
+    models: [
+      model('qwen2-vl-7b-instruct', 32_768, true, false),
+      model('meta-llama-3.1-8b-instruct', 131_072, false, false),
+      embedder('text-embedding-nomic-embed-text-v1.5', 2_048, true, false),
+    ],
+    ...silent,
+  },
+  'openai-ready': {
+    kind: 'openai',
+    state: 'ready',
+    models: [model('model-id-0', null, true, null), model('sabia-4', 128_000, true, null)],
+    ...silent,
+  },
+  'openai-tgi': {
+    kind: 'openai',
+    state: 'ready',
+    models: [model('mistralai/Mistral-7B-Instruct-v0.3', null, true, null)],
+    ...silent,
+  },
+  'openai-mlx': {
+    kind: 'openai',
+    state: 'ready',
+    models: [
+      model('mlx-community/Qwen3-4B-4bit', null, true, null),
+      { ...model('mlx-community/Qwen3-Embedding-0.6B-4bit', null, true, null), modality: 'embedding' },
+    ],
+    ...silent,
+  },
+  'openai-speaches': {
+    kind: 'openai',
+    state: 'ready',
+    models: [
+      { ...model('Systran/faster-distil-small.en', null, true, null), modality: 'audio' },
+      { ...model('speaches-ai/voices-v1.0', null, true, null), modality: 'audio' },
+    ],
+    ...silent,
+  },
+  'openai-named': {
+    kind: 'openai',
+    state: 'ready',
+    models: [
+      { ...model('whisper-1', null, true, null), modality: 'audio' },
+      { ...model('tts-1', null, true, null), modality: 'audio' },
+      { ...model('dall-e-3', null, true, null), modality: 'image' },
+      { ...model('text-embedding-3-small', null, true, null), modality: 'embedding' },
+      model('gpt-4', null, true, null),
+    ],
+    ...silent,
+  },
+  'openai-hostile': {
+    kind: 'openai',
+    state: 'ready',
+    models: [model('good', null, true, null), model('ok/2', null, true, null)],
+    ...silent,
+  },
+}
