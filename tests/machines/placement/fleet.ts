@@ -1,6 +1,6 @@
 import { blockUnits } from '../../../src/machines/placement/blocks.ts'
 import { CacheView } from '../../../src/machines/placement/cache-view.ts'
-import { cheapest, workOf } from '../../../src/machines/placement/cost.ts'
+import { cheapest, fleetOf, workOf } from '../../../src/machines/placement/cost.ts'
 import {
   firstTokenSeen,
   newReading,
@@ -9,13 +9,20 @@ import {
   workEnded,
   workPlaced,
 } from '../../../src/machines/placement/reading.ts'
+import {
+  type LinePlace,
+  lineEntered,
+  lineLeft,
+  patienceMs,
+  worthAWait,
+} from '../../../src/machines/placement/slot-line.ts'
 import { seeded } from '../rules/routes.ts'
 
 /**
  * Placement rules against each other in virtual time. Each machine has one reader of prompts, `slots` writers, and an LRU
  * cache of prompt blocks. Conversations arrive by Poisson; each has a shared system prompt (Zipf) and grows turn by turn.
  * Time to first token = waiting for a slot + waiting for the reader + reading what is not cached. A rule sees only what a
- * gateway sees.
+ * gateway sees. The peers' rules send at once, and requests wait at the machine; ours waits as the gateway does, in its line.
  */
 export interface Plan {
   readonly nodes: number
@@ -102,6 +109,9 @@ interface SimRequest {
   readonly system: string
   done: () => void
   work: Work | null
+  /** In the gateway's line: the machine for whose slot it waits, and until when, seconds; null: for any, or not yet. */
+  awaits: LinePlace | null
+  patientUntil: number | null
 }
 
 interface Machine {
@@ -141,7 +151,9 @@ const promptOf = ({ blocks }: Pick<SimRequest, 'blocks'>) => ({
   first: cut(blocks)[0] ?? blocks[0] ?? 0,
 })
 
-type Rule = (world: World) => (request: SimRequest) => Machine
+type Rule = (world: World) => (request: SimRequest) => Machine | null
+/** SVC_QUEUE_WAIT_MS */
+const queueWaitMs = 10_000
 
 export const rules = {
   roundRobin: ({ nodes }) => {
@@ -192,15 +204,31 @@ export const rules = {
       })
     }
   },
+  /** The gateway's: null while it is better to wait. */
   expectedFirstToken: ({ nodes, brain, clock }) => {
     return (request) => {
-      const prompt = promptOf(request)
+      const [prompt, nowMs] = [promptOf(request), clock() * 1_000]
       for (const node of nodes) node.load.inFlight = load(node)
-      const { route, cost } = cheapest(nodes, prompt, brain.match(prompt), clock() * 1_000)
-      request.work = workOf(route, cost, prompt, clock() * 1_000)
-      workPlaced(route.load.reading, request.work, true)
-      brain.record(route.profileId, prompt)
-      return route
+      const open = nodes.filter((node) => node.active < node.slots)
+      const full = nodes.filter((node) => node.active >= node.slots)
+      const [matches, fleet] = [brain.match(prompt), fleetOf(nodes)]
+      const [first, ...others] = open
+      const choice = first === undefined ? null : cheapest([first, ...others], prompt, matches, nowMs, fleet)
+      const elsewhere = choice === null ? null : { open, costs: choice.costs, totalMs: choice.cost.totalMs }
+      const isPatient = request.patientUntil === null || clock() < request.patientUntil
+      const asking = { prompt, matches, nowMs, fleet, waitMs: queueWaitMs }
+      const awaited = isPatient ? worthAWait(full, elsewhere, asking) : null
+      if (awaited !== null) {
+        const { profileId, load } = awaited.route
+        request.awaits = { profileId, reading: load.reading, ownMs: awaited.cost.ownMs }
+        request.patientUntil ??= clock() + Math.min(patienceMs(awaited), queueWaitMs) / 1_000
+        return null
+      }
+      if (choice === null) return null
+      request.work = workOf(choice.route, choice.cost, prompt, nowMs)
+      workPlaced(choice.route.load.reading, request.work, true)
+      brain.record(choice.route.profileId, prompt)
+      return choice.route
     }
   },
 } satisfies Record<string, Rule>
@@ -282,7 +310,8 @@ class Simulation {
   private readonly nodes: readonly [Machine, ...Machine[]]
   private readonly systems: readonly (readonly number[])[]
   private readonly arrivals: () => number
-  private readonly choose: (request: SimRequest) => Machine
+  private readonly choose: (request: SimRequest) => Machine | null
+  private line: readonly SimRequest[] = []
 
   constructor(
     rule: RuleName,
@@ -354,20 +383,57 @@ class Simulation {
     const out = outTokens * (0.5 + conversation.random())
     const answer = this.fresh(out / blockTokens)
     const names = { conversation: `c${conversation.id}`, system: `s${conversation.system}` }
-    const request: SimRequest = { at: this.now, blocks, out, answer, ...names, done: () => {}, work: null }
+    const request: SimRequest = {
+      at: this.now,
+      blocks,
+      out,
+      answer,
+      ...names,
+      done: () => {},
+      work: null,
+      awaits: null,
+      patientUntil: null,
+    }
     request.done = () => {
       conversation.blocks = blocks.concat(answer)
       conversation.turn++
       if (conversation.turn >= turns) return
       this.agenda.at(this.now + think * (0.5 + conversation.random()), () => this.submit(conversation))
     }
+    if (!this.place(request)) this.line = [...this.line, request]
+  }
+
+  /** False: it waits on. */
+  private place(request: SimRequest): boolean {
+    if (request.awaits !== null) lineLeft(request.awaits)
+    request.awaits = null
+    const wasPatient = request.patientUntil !== null
     const node = this.choose(request)
+    if (node === null) {
+      if (request.awaits !== null) lineEntered(request.awaits)
+      if (request.patientUntil !== null && !wasPatient) {
+        this.agenda.at(request.patientUntil, () => {
+          if (this.line.includes(request)) this.place(request)
+        })
+      }
+      return false
+    }
+    this.line = this.line.filter((other) => other !== request)
     node.count++
     this.lastServer.set(request.conversation, node)
     this.lastServer.set(request.system, node)
-    for (const block of [...blocks, ...answer]) node.view.touch(block)
+    for (const block of [...request.blocks, ...request.answer]) node.view.touch(block)
     node.waiting.push(request)
     this.admit(node)
+    return true
+  }
+
+  /** A slot is free: who waits for it, or for any, looks first. */
+  private wake({ profileId }: Machine): void {
+    const isFor = ({ awaits }: SimRequest) => awaits === null || awaits.profileId === profileId
+    for (const request of [...this.line.filter(isFor), ...this.line.filter((other) => !isFor(other))]) {
+      if (this.place(request)) return
+    }
   }
 
   private admit(node: Machine): void {
@@ -404,5 +470,6 @@ class Simulation {
     }
     request.done()
     this.admit(node)
+    this.wake(node)
   }
 }
