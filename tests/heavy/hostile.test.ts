@@ -93,7 +93,7 @@ test(
   async () => {
     const warmUp = Math.min(warmUpCases, cases)
     await expectHarmless(gateway, lanes, { seed: seed + 1, casesMax: warmUp, casesMin: warmUp, restEvery })
-    const rested = (done: number) => console.log(`${done} cases, at rest`)
+    const rested = (done: number) => console.log(`${done} cases, at rest, ${mib(gateway.residentBytes())} MiB`)
     const before = await memory()
     const [beganMs, usedMs] = [performance.now(), gateway.cpuMs()]
     const untilMs = beganMs + minutesMax * 60_000
