@@ -73,10 +73,12 @@ describe('§29 blocks', () => {
     expect(prompt(odd).units).toBeGreaterThan(0)
   })
 
-  test('hashing costs less than half a microsecond a block', () => {
+  // The microseconds stand in `npm run bench -- decision`.
+  test('hashing costs less than a cryptographic hash of the same text', () => {
     const messages = Array.from({ length: 10 }, (_, at) => said(String(at).padEnd(10_240, ' words')))
-    const best = cpuMicroseconds(() => prompt(messages))
-    expect(best / 100).toBeLessThan(0.5)
+    const cryptographic = cpuMicroseconds(() => messages.map(({ content }) => Bun.sha(content as string)))
+    const own = cpuMicroseconds(() => prompt(messages))
+    expect(own).toBeLessThan(cryptographic)
   })
 })
 
@@ -195,14 +197,20 @@ describe('§29 view of the caches', () => {
     )
   })
 
-  test('a decision costs less than 15 µs at 64 routes and 100 blocks', () => {
+  // The microseconds stand in `npm run bench -- decision`: here only that one index is walked, and not a cache per route.
+  test('a decision at 64 routes and 100 blocks costs less than to ask each of their caches', () => {
     const view = new CacheView()
     const routes = Array.from({ length: 64 }, (_, at) => route(String(at))) as unknown as [ReturnType<typeof route>]
     const blocks = Array.from({ length: 100 }, (_, at) => 1e12 + at * 7_919)
-    for (const [at, { profileId }] of routes.entries()) view.record(profileId, of(...blocks.slice(0, at + 1)))
+    for (const { profileId } of routes) view.record(profileId, of(...blocks))
+    const caches = routes.map(() => new Set(blocks))
     const asked = of(...blocks)
-    const best = cpuMicroseconds(() => cheapest(routes, { ...asked, first: 1 }, view.match(asked), Date.now()))
-    expect(best).toBeLessThan(15)
+    const eachAsked = cpuMicroseconds(() => {
+      let known = 0
+      for (const cache of caches) for (const block of blocks) if (cache.has(block)) known++
+      return known
+    })
+    const decided = cpuMicroseconds(() => cheapest(routes, { ...asked, first: 1 }, view.match(asked), Date.now()))
     const half = (inFlight: number) =>
       routes.slice(32).map((one) => ({ ...one, slotsTotal: 4, load: { ...one.load, inFlight } }))
     const [open, full] = [half(0) as unknown as typeof routes, half(4)]
@@ -211,7 +219,7 @@ describe('§29 view of the caches', () => {
       const { costs, cost } = cheapest(open, { ...asked, first: 1 }, asking.matches, asking.nowMs, asking.fleet)
       return worthAWait(full, { open, costs, totalMs: cost.totalMs }, { ...asking, waitMs: 10_000 })
     })
-    expect(weighed).toBeLessThan(15)
+    expect([decided < eachAsked, weighed < eachAsked]).toEqual([true, true])
   })
 })
 
