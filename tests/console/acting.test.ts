@@ -276,7 +276,8 @@ describe.skipIf(!hasBrowser)('§16: acting from the console, with what the polic
       expect(await console.violations()).toEqual([])
       await dialog().getByRole('button', { name: 'Copy Gateway key' }).click()
       await press('Done')
-      await dialog().waitFor({ state: 'detached' })
+      // A closed dialog has no role any more; it leaves the page a moment later.
+      await page.locator('dialog').waitFor({ state: 'detached' })
       expect(await page.content()).not.toContain(key)
       await page.getByRole('row', { name: /Guest.*5,000/ }).waitFor()
       const asked = await fetch(`${strict.url}/v1/api/models`, { headers: { authorization: `Bearer ${key}` } })

@@ -86,7 +86,7 @@ describe.skipIf(!hasBrowser)('who may do what', () => {
       await page.keyboard.press('Enter')
       await page.getByLabel('Reason').focus()
       await page.keyboard.type('new fan')
-      await page.getByRole('dialog').getByRole('button', { name: 'Drain' }).focus()
+      await page.getByRole('dialog').getByRole('button', { name: 'Drain', disabled: false }).focus()
       await page.keyboard.press('Enter')
       await page.getByRole('button', { name: 'Resume rack-2' }).waitFor()
       expect(await stateOf(1)).toBe('draining')
