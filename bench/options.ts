@@ -25,6 +25,7 @@ npm run bench -- tunnel [--write]      a node agent over its tunnel against the 
 npm run bench -- consoles [--write]    chat with 50 consoles open against none
 npm run bench -- paid [--write]        paid chat against free chat
 npm run bench -- dialects [--write]    streams of Messages and of Responses against streams of chat
+npm run bench -- embeddings [--write]  one large request on one, two and four nodes
 npm run bench -- ledger [--write]      paid requests through the ledger, in groups and with a transaction each
 
   --only a,b     cases: ${caseNames.join(' ')}
@@ -77,6 +78,7 @@ const benches = [
   'paid',
   'ledger',
   'dialects',
+  'embeddings',
 ] as const
 export type Bench = (typeof benches)[number]
 

@@ -4,6 +4,7 @@ import { compare } from './compare.ts'
 import { compareConsoles } from './consoles.ts'
 import { benchDecision } from './decision.ts'
 import { compareDialects } from './dialects.ts'
+import { benchEmbeddings } from './embeddings.ts'
 import { benchLedger } from './ledger.ts'
 import { benchMixture } from './mixture.ts'
 import { type Bench, type Options, readOptions, UsageError, usage } from './options.ts'
@@ -30,6 +31,7 @@ const benches: Readonly<Record<Bench, (options: Options) => Promise<string>>> = 
   paid: comparePaid,
   ledger: benchLedger,
   dialects: compareDialects,
+  embeddings: (options) => benchEmbeddings(options),
 }
 
 async function run(): Promise<void> {

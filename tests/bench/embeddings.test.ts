@@ -1,0 +1,23 @@
+import { expect, test } from 'bun:test'
+import { benchEmbeddings } from '../../bench/embeddings.ts'
+
+/** Not how fast: that every vector comes back in its place, by however many nodes. */
+test('the bench of embeddings, short', async () => {
+  const options = {
+    cases: [],
+    rounds: 1,
+    secs: 0.1,
+    warmupSecs: 0,
+    pin: null,
+    limits: false,
+    out: null,
+    write: false,
+  }
+  const report = await benchEmbeddings(options, 128)
+  const rows = report.split('\n').filter((line) => /^\| +[124] /.test(line))
+  expect(rows).toHaveLength(3)
+  for (const row of rows) {
+    const [, , seconds] = row.split('|').map((cell) => cell.trim())
+    expect(Number(seconds)).toBeGreaterThan(0)
+  }
+}, 120_000)
