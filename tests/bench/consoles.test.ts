@@ -1,5 +1,6 @@
 import { expect, test } from 'bun:test'
 import { compareConsoles, consolesOpen } from '../../bench/consoles.ts'
+import { shortOptions } from './short-options.ts'
 
 const canBuild = process.platform === 'linux' && Bun.which(process.env.CC ?? 'cc') !== null
 
@@ -7,16 +8,7 @@ const canBuild = process.platform === 'linux' && Bun.which(process.env.CC ?? 'cc
 test.skipIf(!canBuild)(
   'the bench of the consoles, short',
   async () => {
-    const report = await compareConsoles({
-      cases: ['json1', 'short'],
-      rounds: 1,
-      secs: 0.5,
-      warmupSecs: 0,
-      pin: null,
-      limits: false,
-      out: null,
-      write: false,
-    })
+    const report = await compareConsoles({ ...shortOptions, cases: ['json1', 'short'], secs: 0.5 })
     expect(report).toContain(`${consolesOpen} consoles`)
     const rows = report.split('\n').filter((line) => line.startsWith('| json1: ') || line.startsWith('| short: '))
     expect(rows.length).toBeGreaterThanOrEqual(4)

@@ -1,5 +1,6 @@
 import { expect, test } from 'bun:test'
 import { compareDialects, dialects } from '../../bench/dialects.ts'
+import { shortOptions } from './short-options.ts'
 
 const canBuild = process.platform === 'linux' && Bun.which(process.env.CC ?? 'cc') !== null
 
@@ -7,16 +8,7 @@ const canBuild = process.platform === 'linux' && Bun.which(process.env.CC ?? 'cc
 test.skipIf(!canBuild)(
   'the bench of the dialects, short',
   async () => {
-    const report = await compareDialects({
-      cases: [],
-      rounds: 1,
-      secs: 0.1,
-      warmupSecs: 0,
-      pin: null,
-      limits: false,
-      out: null,
-      write: false,
-    })
+    const report = await compareDialects({ ...shortOptions, secs: 0.1 })
     const rows = report
       .split('\n')
       .filter((line) => Object.keys(dialects).some((name) => line.startsWith(`| ${name} `)))

@@ -1,19 +1,10 @@
 import { expect, test } from 'bun:test'
 import { benchEmbeddings } from '../../bench/embeddings.ts'
+import { shortOptions } from './short-options.ts'
 
 /** Not how fast: that every vector comes back in its place, by however many nodes. */
 test('the bench of embeddings, short', async () => {
-  const options = {
-    cases: [],
-    rounds: 1,
-    secs: 0.1,
-    warmupSecs: 0,
-    pin: null,
-    limits: false,
-    out: null,
-    write: false,
-  }
-  const report = await benchEmbeddings(options, 128)
+  const report = await benchEmbeddings(shortOptions, 128)
   const rows = report.split('\n').filter((line) => /^\| +[124] /.test(line))
   expect(rows).toHaveLength(3)
   for (const row of rows) {

@@ -2,6 +2,7 @@ import { expect, test } from 'bun:test'
 import { compare } from '../../bench/compare.ts'
 import { errorsOf } from '../../bench/measure.ts'
 import { targetNames } from '../../bench/targets.ts'
+import { shortOptions } from './short-options.ts'
 
 const canBuild = process.platform === 'linux' && Bun.which(process.env.CC ?? 'cc') !== null
 
@@ -9,16 +10,7 @@ const canBuild = process.platform === 'linux' && Bun.which(process.env.CC ?? 'cc
 test.skipIf(!canBuild)(
   'the bench, short: direct, raw Bun and Penstock answer every request and are measured',
   async () => {
-    const { report, results } = await compare({
-      cases: ['json64', 'short'],
-      rounds: 1,
-      secs: 0.3,
-      warmupSecs: 0,
-      pin: null,
-      limits: true,
-      out: null,
-      write: false,
-    })
+    const { report, results } = await compare({ ...shortOptions, cases: ['json64', 'short'], limits: true })
     for (const name of ['json64', 'short'] as const) {
       const rounds = results.get(name)
       for (const target of targetNames) {

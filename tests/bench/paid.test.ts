@@ -2,9 +2,9 @@ import { expect, test } from 'bun:test'
 import { benchLedger } from '../../bench/ledger.ts'
 import type { Sample } from '../../bench/measure.ts'
 import { comparePaid, paidRatios } from '../../bench/paid.ts'
+import { shortOptions } from './short-options.ts'
 
 const canBuild = process.platform === 'linux' && Bun.which(process.env.CC ?? 'cc') !== null
-const short = { rounds: 1, secs: 0.3, warmupSecs: 0, pin: null, limits: false, out: null, write: false } as const
 /** Without the head of the table and its rule. */
 const cellsOf = (report: string) =>
   report
@@ -17,7 +17,7 @@ const cellsOf = (report: string) =>
 test.skipIf(!canBuild)(
   'the bench of paid chat, short',
   async () => {
-    const report = await comparePaid({ ...short, cases: ['json64', 'short'] })
+    const report = await comparePaid({ ...shortOptions, cases: ['json64', 'short'] })
     const rows = cellsOf(report)
     expect(rows.map((cells) => cells.at(-2))).toEqual(['0', '0', '0'])
     for (const cells of rows) for (const cell of cells.slice(2, 8)) expect(Number(cell)).toBeGreaterThan(0)
@@ -30,7 +30,7 @@ test.skipIf(!canBuild)(
 )
 
 test('the bench of the ledger, short', async () => {
-  const report = await benchLedger({ ...short, cases: [] })
+  const report = await benchLedger({ ...shortOptions, cases: [] })
   const [alone, grouped] = cellsOf(report).map((cells) => Number(cells[2]))
   expect(alone).toBeGreaterThan(0)
   expect(grouped).toBeGreaterThan(0)

@@ -1,5 +1,6 @@
 import { expect, test } from 'bun:test'
 import { compareTunnel } from '../../bench/tunnel.ts'
+import { shortOptions } from './short-options.ts'
 
 const canBuild = process.platform === 'linux' && Bun.which(process.env.CC ?? 'cc') !== null
 
@@ -7,16 +8,7 @@ const canBuild = process.platform === 'linux' && Bun.which(process.env.CC ?? 'cc
 test.skipIf(!canBuild)(
   'the bench of the tunnel, short: every request is answered, whichever way leads to the node',
   async () => {
-    const report = await compareTunnel({
-      cases: ['json1', 'short'],
-      rounds: 1,
-      secs: 0.3,
-      warmupSecs: 0,
-      pin: null,
-      limits: false,
-      out: null,
-      write: false,
-    })
+    const report = await compareTunnel({ ...shortOptions, cases: ['json1', 'short'] })
     const rows = report.split('\n').filter((line) => /^\|.*\d\.\d{3} /.test(line))
     expect(rows.length).toBe(2)
     for (const row of rows) {

@@ -1,6 +1,5 @@
 import { Problem } from '../../errors.ts'
 import { inSession, type Prompt } from '../../machines/placement/blocks.ts'
-import { noMatches } from '../../machines/placement/cache-view.ts'
 import { type PlacementRequest, place } from '../../machines/rules/placement.ts'
 import type { Route } from '../../machines/rules/routing.ts'
 import { textWeightPerUnitMax } from '../../protocol/chat/token-estimate.ts'
@@ -50,7 +49,7 @@ function placementRequest(exchange: Exchange, prompt: Prompt | null): PlacementR
     exclude: noProfiles,
     freeOnly: false,
     prompt,
-    matches: prompt === null ? noMatches : port.router.caches.of(routes[0]?.modelId ?? body.model).match(prompt),
+    matches: port.router.caches.match(routes[0]?.modelId ?? body.model, prompt),
     nowMs: Date.now(),
     queueWaitMs: port.config.SVC_QUEUE_WAIT_MS,
     cacheWaitMs: port.config.SVC_QUEUE_WAIT_MS,

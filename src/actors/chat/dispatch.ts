@@ -159,15 +159,10 @@ class Search {
   private another(table: RoutingTable): PlacementRequest {
     const { wanted, tries, queueWaitMs, cacheWaitMs } = this
     const { contextAbove } = tries
-    const matches = this.matchedNow(table)
+    const modelId = table.byModel.get(wanted.modelId)?.[0]?.modelId ?? wanted.modelId
+    // While it waited, the caches have changed.
+    const matches = this.exchange.port.router.caches.match(modelId, wanted.prompt)
     return { ...wanted, exclude: tries.excluded(), contextAbove, queueWaitMs, cacheWaitMs, matches, nowMs: Date.now() }
-  }
-
-  /** While it waited, the caches have changed. */
-  private matchedNow({ byModel }: RoutingTable): PlacementRequest['matches'] {
-    const { modelId, prompt, matches } = this.wanted
-    if (prompt === null) return matches
-    return this.exchange.port.router.caches.of(byModel.get(modelId)?.[0]?.modelId ?? modelId).match(prompt)
   }
 
   private get cacheWaitMs(): number | null {

@@ -149,10 +149,8 @@ export class Exchange implements Ticking, Dispatched {
   billedOutput(route: Route): number {
     const { operation, access } = this.command
     if (!operation.generates) return 0
-    return (
-      outputAsked(this.command) ??
-      billedCeiling(route, this.port.config.SVC_OUTPUT_TOKENS_DEFAULT, access.policy.maxTokensPerRequest)
-    )
+    const { SVC_OUTPUT_TOKENS_DEFAULT: usual } = this.port.config
+    return outputAsked(this.command) ?? billedCeiling(route, usual, access.policy.maxTokensPerRequest)
   }
 
   /** Prompt tokens, estimated once and only where somebody asks. */

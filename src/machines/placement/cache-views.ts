@@ -1,4 +1,5 @@
-import { CacheView } from './cache-view.ts'
+import type { Prompt } from './blocks.ts'
+import { CacheView, type Matches, noMatches } from './cache-view.ts'
 
 /** Models whose caches are known; only those that several routes have need one. */
 const modelsMax = 1_000
@@ -15,6 +16,11 @@ export class CacheViews {
     const view = new CacheView()
     this.views.set(modelId, view)
     return view
+  }
+
+  /** What each cache holds of a prompt. null: it was not hashed. */
+  match(modelId: string, prompt: Prompt | null): Matches {
+    return prompt === null ? noMatches : this.of(modelId).match(prompt)
   }
 
   /** null: nobody has asked yet. */

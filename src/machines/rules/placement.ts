@@ -63,7 +63,7 @@ export function openRoutes(
 }
 
 /** The route with the least expected time to the first token (§29). */
-function choose(open: readonly [Route, ...Route[]], request: PlacementRequest, fleet: Fleet): Placed {
+function choose(open: readonly [Route, ...Route[]], request: PlacementRequest, fleet?: Fleet): Placed {
   const { prompt, matches, nowMs } = request
   if (open.length === 1 && prompt === null) {
     return { kind: 'placed', route: open[0], chosenBy: 'only', open, costs: null }
@@ -174,6 +174,7 @@ export function place(table: RoutingTable, request: PlacementRequest): Placement
   const open = preferred(mine.open, foreign.open, request)
   const lowest = lowestRank(open, mine.full, request)
   const full = mine.full.length === 0 ? foreign.full : [...mine.full, ...foreign.full]
+  if (full.length === 0 && isSome(lowest)) return choose(lowest, request)
   const beside = fullBeside(lowest, { mine: mine.full, others: foreign.full }, request)
   const fleet = fleetOf(lowest, beside)
   const placed = isSome(lowest) ? choose(lowest, request, fleet) : null

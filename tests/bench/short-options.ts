@@ -1,0 +1,13 @@
+import type { Options } from '../../bench/options.ts'
+
+/** One round, as short as shows that everything is asked and measured. */
+export const shortOptions: Options = {
+  cases: [],
+  rounds: 1,
+  secs: 0.3,
+  warmupSecs: 0,
+  pin: null,
+  limits: false,
+  out: null,
+  write: false,
+}
