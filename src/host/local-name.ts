@@ -18,26 +18,32 @@ export interface Announced {
 /**
  * Tells the local network by multicast DNS (RFC 6762) that this computer is `penstock.local`, and that an HTTP service is
  * there (RFC 6763). Returns how to stop. Where the name is taken, the log says which one it is now. A network
- * without multicast is logged and does no harm.
+ * without multicast, or without the name, is logged and keeps no gateway from serving.
  */
-export async function announce({ host, port, log }: Announced): Promise<() => Promise<void>> {
-  // Read only where it is wanted: it costs memory and a second of start.
-  const { getResponder } = await import('@homebridge/ciao')
-  const responder = getResponder()
-  const service = responder.createService({
-    name: product,
-    type: 'http',
-    hostname: product,
-    port,
-    // What a browser of services opens. Without any text the library takes its own announcement for another's (seen with 1.3.12).
-    txt: { path: '/console' },
-    disabledIpv6: host === '0.0.0.0',
-    ...(isWildcard(host) ? {} : { restrictedAddresses: [host] }),
-  })
-  service.on('hostname-change', (name: string) => log.warn('local_name_taken', { instead: name }))
-  void service.advertise().then(
-    () => log.info('local_name', { name: service.getHostname() }),
-    (error: unknown) => log.warn('local_name_failed', { error: failureName(error) }),
-  )
-  return () => Promise.race([responder.shutdown(), Bun.sleep(goodbyeMs)])
+export async function announce(announced: Announced): Promise<() => Promise<void>> {
+  const { log } = announced
+  const failed = (error: unknown) => log.warn('local_name_failed', { error: failureName(error) })
+  try {
+    // Read only where it is wanted: it costs memory and a second of start.
+    const { getResponder } = await import('@homebridge/ciao')
+    const responder = getResponder()
+    const service = responder.createService(serviceOf(announced))
+    service.on('hostname-change', (name: string) => log.warn('local_name_taken', { instead: name }))
+    void service.advertise().then(() => log.info('local_name', { name: service.getHostname() }), failed)
+    return () => Promise.race([responder.shutdown(), Bun.sleep(goodbyeMs)])
+  } catch (error) {
+    failed(error)
+    return async () => {}
+  }
 }
+
+const serviceOf = ({ host, port }: Announced) => ({
+  name: product,
+  type: 'http',
+  hostname: product,
+  port,
+  // What a browser of services opens. Without any text the library takes its own announcement for another's (seen with 1.3.12).
+  txt: { path: '/console' },
+  disabledIpv6: host === '0.0.0.0',
+  ...(isWildcard(host) ? {} : { restrictedAddresses: [host] }),
+})

@@ -1,8 +1,9 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { SrvAnswer, StringAnswer } from 'dns-packet'
 import multicastDns, { type MulticastDNS, type ResponsePacket } from 'multicast-dns'
-import { localName } from '../../src/host/local-name.ts'
+import { announce, localName } from '../../src/host/local-name.ts'
 import { ownAddresses } from '../../src/host/own-addresses.ts'
+import { createLog } from '../../src/log.ts'
 import { readConfig } from '../../src/settings/config.ts'
 import { startTestGateway, type TestGateway } from '../support/gateways/gateway.ts'
 import { waitUntil } from '../support/run/wait-until.ts'
@@ -78,4 +79,14 @@ describe.skipIf(!(await hearsItself()))('SVC_MDNS', () => {
 test('a gateway that only its own computer reaches has no name to tell', () => {
   const read = readConfig({ SVC_MDNS: 'true', SVC_HOST: '127.0.0.1' })
   expect(read).toEqual({ faults: ['SVC_MDNS needs SVC_HOST=0.0.0.0 or an address that other devices reach'] })
+})
+
+test('what cannot be announced is logged, and keeps no gateway from serving', async () => {
+  const lines: string[] = []
+  const log = createLog('info', (text) => lines.push(text))
+  // No port that a service can have.
+  const stop = await announce({ host: '0.0.0.0', port: Number.NaN, log })
+  await stop()
+  await log.flush()
+  expect(lines.join('')).toContain('"local_name_failed"')
 })
