@@ -28,7 +28,7 @@ describe.skipIf(!hasBrowser)('lists that are longer than what is shown', () => {
       const console = await openConsole(browser, gateway.url)
       const { page } = console
       await console.signIn(gateway.tokens.operator)
-      const cut = page.getByText('Only the newest customers are shown here, 1,000 of them.')
+      const cut = page.getByText('At most 1,000 are shown here: the newest customers.')
       await console.show('Money')
       await cut.waitFor()
       await page.getByRole('searchbox', { name: 'Find in balances of customers' }).fill('customer 1001')

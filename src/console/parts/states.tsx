@@ -14,7 +14,7 @@ export const Empty = ({ title, children }: { title: string; children?: Component
 export const Cut = ({ rows, limit, what }: { rows: number; limit: number; what: string }) =>
   rows < limit ? null : (
     <p class="muted" role="status">
-      Only {what} are shown here, {count(limit)} of them.
+      At most {count(limit)} are shown here: {what}.
     </p>
   )
 

@@ -2,13 +2,15 @@ import type { JobList, JobStatus } from '../../protocol/wire/inference/job.ts'
 import { ActButton } from '../actions/act-button.tsx'
 import { cancelJob } from '../actions/work-acts.ts'
 import { ago, nothing, shortTime } from '../parts/format.ts'
-import { Frame } from '../parts/frame.tsx'
+import { type Column, LongTable } from '../parts/long-table.tsx'
 import { Id, Pill, useNow } from '../parts/small.tsx'
 import { Cut, Empty, Part } from '../parts/states.tsx'
 import { useLoad } from '../state/load.ts'
 
+type Job = JobList['jobs'][number]
+
 const everyMs = 10_000
-const jobsMax = 100
+const jobsMax = 1_000
 
 const tones: Readonly<Record<JobStatus, string>> = {
   queued: 'plain',
@@ -37,56 +39,16 @@ export function PrivateJobTable() {
             </Empty>
           ) : (
             <>
-              <Frame label="Private jobs, newest first">
-                <table class="cards">
-                  <thead>
-                    <tr>
-                      <th scope="col">Job</th>
-                      <th scope="col">Status</th>
-                      <th scope="col">Model</th>
-                      <th scope="col">Node</th>
-                      <th scope="col" class="number">
-                        Attempt
-                      </th>
-                      <th scope="col">Error</th>
-                      <th scope="col">Made</th>
-                      <th scope="col">
-                        <span class="visually-hidden">Actions</span>
-                      </th>
-                    </tr>
-                  </thead>
-                  <tbody>
-                    {data.jobs.map((job) => (
-                      <tr key={job.command_id}>
-                        <th scope="row">
-                          <a href={`#statecharts/private-job/${job.command_id}`}>
-                            <Id id={job.job_id} />
-                          </a>
-                        </th>
-                        <td data-label="Status">
-                          <Pill tone={tones[job.status]} text={job.status} />
-                        </td>
-                        <td data-label="Model">{job.model_id}</td>
-                        <td data-label="Node">
-                          <Id id={job.node_id} />
-                        </td>
-                        <td data-label="Attempt" class="number">
-                          {job.attempt}
-                        </td>
-                        <td data-label="Error">{job.error_code === null ? nothing : <code>{job.error_code}</code>}</td>
-                        <td data-label="Made" title={shortTime(job.created_at)}>
-                          {ago(job.created_at, now)}
-                        </td>
-                        <td class="actions">
-                          {unended.includes(job.status) && (
-                            <ActButton act={cancelJob(job)} on={job.job_id} label="Cancel" />
-                          )}
-                        </td>
-                      </tr>
-                    ))}
-                  </tbody>
-                </table>
-              </Frame>
+              <LongTable
+                label="Private jobs, newest first"
+                rows={data.jobs}
+                keyOf={({ command_id: id }) => id}
+                textOf={(job) => [job.job_id, job.status, job.model_id, job.node_id, job.error_code].join(' ')}
+                columns={columnsAt(now)}
+                actions={(job) =>
+                  unended.includes(job.status) && <ActButton act={cancelJob(job)} on={job.job_id} label="Cancel" />
+                }
+              />
               <Cut rows={data.jobs.length} limit={jobsMax} what="the newest jobs" />
             </>
           )}
@@ -95,3 +57,28 @@ export function PrivateJobTable() {
     </Part>
   )
 }
+
+const columnsAt = (now: number): readonly Column<Job>[] => [
+  {
+    title: 'Job',
+    show: (job) => (
+      <a href={`#statecharts/private-job/${job.command_id}`}>
+        <Id id={job.job_id} />
+      </a>
+    ),
+  },
+  { title: 'Status', by: ({ status }) => status, show: ({ status }) => <Pill tone={tones[status]} text={status} /> },
+  { title: 'Model', by: ({ model_id: model }) => model, show: ({ model_id: model }) => model },
+  { title: 'Node', by: ({ node_id: id }) => id, show: ({ node_id: id }) => <Id id={id} /> },
+  { title: 'Attempt', number: true, by: ({ attempt }) => attempt, show: ({ attempt }) => attempt },
+  {
+    title: 'Error',
+    by: ({ error_code: code }) => code,
+    show: ({ error_code: code }) => (code === null ? nothing : <code>{code}</code>),
+  },
+  {
+    title: 'Made',
+    by: ({ created_at: at }) => at,
+    show: ({ created_at: at }) => <span title={shortTime(at)}>{ago(at, now)}</span>,
+  },
+]

@@ -1,14 +1,14 @@
-import type { WebhookList, WebhookStatus } from '../../protocol/wire/inference/job.ts'
+import type { WebhookDelivery as Webhook, WebhookList, WebhookStatus } from '../../protocol/wire/inference/job.ts'
 import { ActButton } from '../actions/act-button.tsx'
 import { redeliver } from '../actions/work-acts.ts'
 import { ago, nothing, shortTime } from '../parts/format.ts'
-import { Frame } from '../parts/frame.tsx'
+import { type Column, LongTable } from '../parts/long-table.tsx'
 import { Id, Pill, useNow } from '../parts/small.tsx'
 import { Cut, Empty, Part } from '../parts/states.tsx'
 import { useLoad } from '../state/load.ts'
 
 const everyMs = 10_000
-const webhooksMax = 100
+const webhooksMax = 1_000
 
 const tones: Readonly<Record<WebhookStatus, string>> = {
   pending: 'plain',
@@ -32,57 +32,16 @@ export function WebhookTable() {
             <Empty title="No webhook yet">A job with a webhook_url makes one when it ends.</Empty>
           ) : (
             <>
-              <Frame label="Webhooks, newest first">
-                <table class="cards">
-                  <thead>
-                    <tr>
-                      <th scope="col">Of job</th>
-                      <th scope="col">Status</th>
-                      <th scope="col" class="number">
-                        Attempts
-                      </th>
-                      <th scope="col">Last error</th>
-                      <th scope="col">Next attempt</th>
-                      <th scope="col">Last attempt</th>
-                      <th scope="col">
-                        <span class="visually-hidden">Actions</span>
-                      </th>
-                    </tr>
-                  </thead>
-                  <tbody>
-                    {data.webhooks.map((webhook) => (
-                      <tr key={webhook.webhook_id}>
-                        <th scope="row">
-                          <a href={`#statecharts/webhook-delivery/${webhook.webhook_id}`}>
-                            <Id id={webhook.job_id} />
-                          </a>
-                        </th>
-                        <td data-label="Status">
-                          <Pill
-                            tone={webhook.status === null ? 'plain' : tones[webhook.status]}
-                            text={webhook.status === null ? 'waits for the job' : statusText(webhook.status)}
-                          />
-                        </td>
-                        <td data-label="Attempts" class="number">
-                          {webhook.attempts}
-                        </td>
-                        <td data-label="Last error">
-                          {webhook.last_error === null ? nothing : <code>{webhook.last_error}</code>}
-                        </td>
-                        <td data-label="Next attempt">
-                          {webhook.next_attempt_at === null ? nothing : shortTime(webhook.next_attempt_at)}
-                        </td>
-                        <td data-label="Last attempt">
-                          {webhook.last_attempt_at === null ? nothing : ago(webhook.last_attempt_at, now)}
-                        </td>
-                        <td class="actions">
-                          {webhook.status !== null && <ActButton act={redeliver(webhook)} on={webhook.job_id} />}
-                        </td>
-                      </tr>
-                    ))}
-                  </tbody>
-                </table>
-              </Frame>
+              <LongTable
+                label="Webhooks, newest first"
+                rows={data.webhooks}
+                keyOf={({ webhook_id: id }) => id}
+                textOf={(webhook) => [webhook.webhook_id, webhook.job_id, said(webhook), webhook.last_error].join(' ')}
+                columns={columnsAt(now)}
+                actions={(webhook) =>
+                  webhook.status !== null && <ActButton act={redeliver(webhook)} on={webhook.job_id} />
+                }
+              />
               <Cut rows={data.webhooks.length} limit={webhooksMax} what="the newest webhooks" />
             </>
           )}
@@ -91,3 +50,37 @@ export function WebhookTable() {
     </Part>
   )
 }
+
+const said = ({ status }: Webhook) => (status === null ? 'waits for the job' : statusText(status))
+
+const columnsAt = (now: number): readonly Column<Webhook>[] => [
+  {
+    title: 'Of job',
+    show: (webhook) => (
+      <a href={`#statecharts/webhook-delivery/${webhook.webhook_id}`}>
+        <Id id={webhook.job_id} />
+      </a>
+    ),
+  },
+  {
+    title: 'Status',
+    by: said,
+    show: (webhook) => <Pill tone={webhook.status === null ? 'plain' : tones[webhook.status]} text={said(webhook)} />,
+  },
+  { title: 'Attempts', number: true, by: ({ attempts }) => attempts, show: ({ attempts }) => attempts },
+  {
+    title: 'Last error',
+    by: ({ last_error: error }) => error,
+    show: ({ last_error: error }) => (error === null ? nothing : <code>{error}</code>),
+  },
+  {
+    title: 'Next attempt',
+    by: ({ next_attempt_at: at }) => at,
+    show: ({ next_attempt_at: at }) => (at === null ? nothing : shortTime(at)),
+  },
+  {
+    title: 'Last attempt',
+    by: ({ last_attempt_at: at }) => at,
+    show: ({ last_attempt_at: at }) => (at === null ? nothing : ago(at, now)),
+  },
+]
