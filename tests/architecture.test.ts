@@ -270,6 +270,7 @@ const ownJson: Readonly<Record<string, string>> = {
   'src/cli/frame/credentials.ts': "the user's file",
   'src/cli/commands/inference/job-book.ts': 'a file that the command wrote',
   'src/cli/commands/accounts/policy-options.ts': "the user's own policy",
+  'src/db/queries/money/receipts.ts': 'the text of a receipt, which was made or checked here',
   'src/host/data-folder.ts': 'a file of the data folder',
   'src/db/backup/backup-text.ts': 'a backup',
   'src/db/embedded/embedded-binaries.ts': 'files of a package',

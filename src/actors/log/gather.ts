@@ -1,16 +1,16 @@
 import type { Database } from '../../db/client.ts'
-import type { LogState, NewLogEntry } from '../../db/queries/log/log.ts'
+import * as rows from '../../db/queries/log/log.ts'
 import * as sources from '../../db/queries/log/sources.ts'
 import { auditHeadHash, batchHash, creditHash } from '../../protocol/log/entry-facts.ts'
-import { versionOf } from '../../protocol/receipts/receipt.ts'
-import type { SigningKey } from '../../protocol/signing/ed25519.ts'
-import { receiptMessage } from '../../protocol/signing/signatures.ts'
+import { logEntryText, logLeaf } from '../../protocol/log/log-entry.ts'
+import { type TreeHash, treeHashBytes } from '../../protocol/log/merkle-log.ts'
 
-export type FoundEntry = Omit<NewLogEntry, 'entryIndex'>
+type FoundEntry = Omit<rows.NewLogEntry, 'entryIndex'>
 
-/** What the log has not got yet, up to the fence. */
-export interface Gathered {
-  readonly entries: readonly FoundEntry[]
+/** What was written behind the entries that the log had. */
+export interface Written {
+  /** In their order. */
+  readonly leaves: readonly TreeHash[]
   readonly receiptsTo: bigint
   readonly ledgerTo: bigint
   /** There is more before the fence. */
@@ -18,26 +18,13 @@ export interface Gathered {
 }
 
 const receiptsAtOnce = 2_000
+const receiptHead = logEntryText({ kind: 'receipt', hash: '' })
 const ledgerEntriesAtOnce = 5_000
 const batchesAtOnce = 100
 const headsAtOnce = 500
 
-/** The receipts' own hashes; those of the gateway are signed here, beside the event loop. */
-async function receiptEntries(tx: Database, state: LogState, to: bigint, key: SigningKey) {
-  const found = await sources.receiptsToLog(tx, state.receiptsTo, to, receiptsAtOnce)
-  const entries = await Promise.all(
-    found.map(async ({ hash, issuer, clientNonce }): Promise<FoundEntry> => {
-      const message = receiptMessage(hash, versionOf({ clientNonce }))
-      const signatureEd25519 = issuer === 'gateway' ? await key.signSoon(message) : null
-      return { kind: 'receipt', hash, signatureEd25519 }
-    }),
-  )
-  const more = found.length === receiptsAtOnce
-  return { entries, to: more ? (found.at(-1)?.seq ?? to) : to, more }
-}
-
 /** One entry for all of a part of the ledger, and one for each credit in it. */
-async function ledgerEntries(tx: Database, state: LogState, to: bigint) {
+async function ledgerEntries(tx: Database, state: rows.LogState, to: bigint) {
   const part = await sources.ledgerPart(tx, state.ledgerTo, to, ledgerEntriesAtOnce)
   if (part === null) return { entries: [], to, more: false }
   const books: FoundEntry = { kind: 'books', hash: part.hash, fromSeq: state.ledgerTo, toSeq: part.toSeq }
@@ -50,15 +37,8 @@ async function ledgerEntries(tx: Database, state: LogState, to: bigint) {
 }
 
 /** `heads`: the ends of the audit's chains are due, too. */
-export async function gather(
-  tx: Database,
-  state: LogState,
-  fence: sources.Fence,
-  key: SigningKey,
-  heads: boolean,
-): Promise<Gathered> {
-  const receipts = await receiptEntries(tx, state, later(fence.receiptsTo, state.receiptsTo), key)
-  const ledger = await ledgerEntries(tx, state, later(fence.ledgerTo, state.ledgerTo))
+async function otherEntries(tx: Database, state: rows.LogState, ledgerTo: bigint, heads: boolean) {
+  const ledger = await ledgerEntries(tx, state, ledgerTo)
   const batches = (await sources.batchesToLog(tx, batchesAtOnce)).map(
     (batch): FoundEntry => ({ kind: 'batch', hash: batchHash(batch), subject: batch.batchId }),
   )
@@ -66,13 +46,38 @@ export async function gather(
   const audit = moved.map(
     (head): FoundEntry => ({ kind: 'audit', hash: auditHeadHash(head), subject: `${head.writerId}:${head.seq}` }),
   )
+  return { ...ledger, entries: [...ledger.entries, ...batches, ...audit] }
+}
+
+/** Writes what the log has not got yet, up to the fence. */
+export async function writeEntries(
+  tx: Database,
+  state: rows.LogState,
+  fence: sources.Fence,
+  heads: boolean,
+): Promise<Written> {
+  const to = later(fence.receiptsTo, state.receiptsTo)
+  const range = { from: state.receiptsTo, to, size: state.size, limit: receiptsAtOnce, head: receiptHead }
+  const receipts = await rows.insertReceiptEntries(tx, range)
+  const others = await otherEntries(tx, state, later(fence.ledgerTo, state.ledgerTo), heads)
+  const size = state.size + receipts.count
+  await rows.insertLogEntries(
+    tx,
+    others.entries.map((entry, place) => ({ ...entry, entryIndex: size + place })),
+  )
+  const moreReceipts = receipts.count === receiptsAtOnce
   return {
-    entries: [...receipts.entries, ...ledger.entries, ...batches, ...audit],
-    receiptsTo: receipts.to,
-    ledgerTo: ledger.to,
-    more: receipts.more || ledger.more,
+    leaves: [...hashesIn(receipts.leaves), ...others.entries.map(logLeaf)],
+    receiptsTo: moreReceipts ? (receipts.toSeq ?? to) : to,
+    ledgerTo: others.to,
+    more: moreReceipts || others.more,
   }
 }
+
+const hashesIn = (leaves: Uint8Array): readonly TreeHash[] =>
+  Array.from({ length: leaves.length / treeHashBytes }, (_, at) =>
+    leaves.subarray(at * treeHashBytes, (at + 1) * treeHashBytes),
+  )
 
 /** Another gateway may have gone further than this one's fence. */
 const later = (a: bigint, b: bigint) => (a > b ? a : b)

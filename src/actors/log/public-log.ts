@@ -5,7 +5,9 @@ import { type LogEntry, logEntryBytes } from '../../protocol/log/log-entry.ts'
 import { consistencyProof, inclusionProof, type TreeHash, treeHashBytes } from '../../protocol/log/merkle-log.ts'
 import { noteKeyText } from '../../protocol/log/note.ts'
 import { entryBundle, type TileName, tileHashes, tileWidth } from '../../protocol/log/tiles.ts'
+import { versionOf } from '../../protocol/receipts/receipt.ts'
 import type { SigningKey } from '../../protocol/signing/ed25519.ts'
+import { receiptMessage } from '../../protocol/signing/signatures.ts'
 import { minuteMs } from '../../time.ts'
 import { firstOrigin, signersOf } from './log-names.ts'
 import { readSubtrees } from './tree.ts'
@@ -48,7 +50,18 @@ function bestOf({ newest, cosigned }: rows.NewestCheckpoints, sizeMin: number): 
   return newest.createdAt.getTime() - cosigned.createdAt.getTime() > cosignedLagMs ? newest : cosigned
 }
 
-export function createPublicLog(db: Database, keys: readonly SigningKey[]): PublicLog {
+/**
+ * Made when somebody asks for it (docs/decisions/0018). One that was stored, by a version that signed every receipt at once, stays.
+ */
+function signatureOf({ entry, issuer, clientNonce }: rows.EntryOfHash, [key]: Keys): string | null {
+  if (issuer !== 'gateway') return null
+  return entry.signatureEd25519 ?? key.sign(receiptMessage(entry.hash, versionOf({ clientNonce })))
+}
+
+/** SVC_LOG_KEY, newest first. */
+type Keys = readonly [SigningKey, ...SigningKey[]]
+
+export function createPublicLog(db: Database, keys: Keys): PublicLog {
   const read = readSubtrees(db)
   const bestFor = async (sizeMin: number) => bestOf(await rows.newestCheckpoints(db), sizeMin)
   return {
@@ -75,13 +88,13 @@ export function createPublicLog(db: Database, keys: readonly SigningKey[]): Publ
     },
     inclusion: async (hash) => {
       // Side by side: a proof is two waits for the database, not six.
-      const [entry, newest] = await Promise.all([rows.logEntryOf(db, hash), rows.newestCheckpoints(db)])
-      const best = entry === null ? null : bestOf(newest, entry.entryIndex + 1)
-      if (entry === null || best === null || best.size <= entry.entryIndex) return null
-      const { entryIndex: index, signatureEd25519: signature } = entry
+      const [found, newest] = await Promise.all([rows.logEntryOf(db, hash), rows.newestCheckpoints(db)])
+      if (found === null) return null
+      const { entryIndex: index, kind } = found.entry
+      const best = bestOf(newest, index + 1)
+      if (best === null || best.size <= index) return null
       const proof = await inclusionProof(index, best.size, read)
-      const { kind } = entry
-      return { kind, hash, index, size: best.size, proof, note: withLines(best), signature }
+      return { kind, hash, index, size: best.size, proof, note: withLines(best), signature: signatureOf(found, keys) }
     },
     consistency: async (from, to) => {
       const size = to ?? (await bestFor(from))?.size ?? 0

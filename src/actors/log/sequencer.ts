@@ -4,12 +4,11 @@ import { type Fence, isPassed, readFence } from '../../db/queries/log/sources.ts
 import { within } from '../../deadline.ts'
 import { failureName, type Log } from '../../log.ts'
 import { type Checkpoint, checkpointText, parseCheckpoint } from '../../protocol/log/checkpoint.ts'
-import { logLeaf } from '../../protocol/log/log-entry.ts'
 import { emptyRoot, rootAt, sameHash } from '../../protocol/log/merkle-log.ts'
 import { parseNote } from '../../protocol/log/note.ts'
 import type { SigningKey } from '../../protocol/signing/ed25519.ts'
 import { minuteMs, secondMs } from '../../time.ts'
-import { gather } from './gather.ts'
+import { writeEntries } from './gather.ts'
 import { firstOrigin, isEarlier, signedNote } from './log-names.ts'
 import { appendLeaves, readSubtrees, TileMissing } from './tree.ts'
 
@@ -177,18 +176,14 @@ class GroupSequencer implements Sequencer {
     if (state === null || !(await this.leadsOn(tx, state))) return null
     const at = new Date(this.now())
     const heads = asked || at.getTime() - (state.headsAt?.getTime() ?? 0) >= headsEveryMs
-    const { entries, more, ...reached } = await gather(tx, state, fence, keys[0], heads)
+    const { leaves, more, ...reached } = await writeEntries(tx, state, fence, heads)
     const headsAt = heads ? at : state.headsAt
-    if (entries.length === 0) {
+    if (leaves.length === 0) {
       await rows.saveLogState(tx, { ...state, ...reached, headsAt })
       return { note: null, more: false }
     }
-    await rows.insertLogEntries(
-      tx,
-      entries.map((entry, place) => ({ ...entry, entryIndex: state.size + place })),
-    )
-    const root = await appendLeaves(tx, state.size, entries.map(logLeaf))
-    const size = state.size + entries.length
+    const root = await appendLeaves(tx, state.size, leaves)
+    const size = state.size + leaves.length
     await rows.saveLogState(tx, { ...state, ...reached, headsAt, size, root: Buffer.from(root) })
     const note = signedNote(checkpointText({ origin: state.origin, size, root }), state.origin, keys)
     await rows.saveCheckpoint(tx, state.origin, size, note)

@@ -1,18 +1,33 @@
--- Receipts as the JSON that was hashed, with our columns beside it. One that is there stays as it is, but for this: a
+-- Receipts, with our columns beside the facts that were hashed. One that is there stays as it is, but for this: a
 -- receipt whose charge was refused stands there as not billed. Where the charge goes through after all (the reservation was
 -- lost with the database and is made again), it becomes a billed one. One statement may have a receipt twice.
-CREATE OR REPLACE FUNCTION receipts_insert(p_receipts json) RETURNS void LANGUAGE sql AS $$
-  INSERT INTO receipts (receipt_hash, issuer, request_id, job_id, kind, node_id, node_class, runtime_id, runtime_kind,
-    model_id, prompt_tokens, completion_tokens, started_at, completed_at, customer_id, signature_ed25519, status, billed,
-    client_nonce, request_commitment, response_commitment, upstream_model_commitment, node_receipt)
-  SELECT DISTINCT ON (hash) hash, issuer, request_id, job_id, kind, node_id, node_class, runtime_id, runtime_kind,
-    model_id, prompt_tokens, completion_tokens, started_at, completed_at, customer_id, signature, status, billed,
-    client_nonce, request_commitment, response_commitment, upstream_model_commitment, node_receipt
-  FROM json_to_recordset(p_receipts) AS r (hash text, customer_id text, signature text, status text, billed boolean,
-    issuer text, request_id text, job_id text, kind text, node_id text, node_class text, runtime_id text,
-    runtime_kind text, model_id text, prompt_tokens int, completion_tokens int, started_at timestamptz,
-    completed_at timestamptz, client_nonce text, request_commitment text, response_commitment text,
-    upstream_model_commitment text, node_receipt text)
+--
+-- A JSON array with the text of an array for each column. A gateway of a version before sends an array of
+-- objects instead.
+CREATE OR REPLACE FUNCTION receipts_insert(p_receipts json) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+  c text[];
+BEGIN
+  IF json_typeof(p_receipts -> 0) = 'object' THEN
+    c := ARRAY(
+      SELECT array_agg(o.member ->> n.name ORDER BY o.place)::text
+      FROM unnest(ARRAY['hash', 'customer_id', 'signature', 'status', 'billed', 'node_receipt', 'issuer', 'request_id', 'job_id',
+          'kind', 'node_id', 'node_class', 'runtime_id', 'runtime_kind', 'model_id', 'prompt_tokens', 'completion_tokens',
+          'started_at', 'completed_at', 'client_nonce', 'request_commitment', 'response_commitment',
+          'upstream_model_commitment']) WITH ORDINALITY AS n (name, place)
+        CROSS JOIN json_array_elements(p_receipts) WITH ORDINALITY AS o (member, place)
+      GROUP BY n.place ORDER BY n.place);
+  ELSE
+    c := ARRAY(SELECT value FROM json_array_elements_text(p_receipts));
+  END IF;
+  INSERT INTO receipts (receipt_hash, customer_id, signature_ed25519, status, billed, node_receipt, issuer, request_id, job_id,
+    kind, node_id, node_class, runtime_id, runtime_kind, model_id, prompt_tokens, completion_tokens, started_at, completed_at,
+    client_nonce, request_commitment, response_commitment, upstream_model_commitment)
+  SELECT DISTINCT ON (hash) r.*
+  FROM unnest(c[1]::text[], c[2]::text[], c[3]::text[], c[4]::text[], c[5]::boolean[], c[6]::text[], c[7]::text[], c[8]::text[],
+    c[9]::text[], c[10]::text[], c[11]::text[], c[12]::text[], c[13]::text[], c[14]::text[], c[15]::text[], c[16]::int[],
+    c[17]::int[], c[18]::timestamptz[], c[19]::timestamptz[], c[20]::text[], c[21]::text[], c[22]::text[], c[23]::text[])
+    AS r (hash)
   ON CONFLICT (receipt_hash) DO UPDATE SET billed = true, status = excluded.status
-    WHERE excluded.billed AND NOT receipts.billed
-$$;
+    WHERE excluded.billed AND NOT receipts.billed;
+END $$;

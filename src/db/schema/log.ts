@@ -1,3 +1,4 @@
+import { sql } from 'drizzle-orm'
 import { bigint, index, integer, pgTable, primaryKey, text, uniqueIndex } from 'drizzle-orm/pg-core'
 import { bytea, createdAt, instant } from '../columns.ts'
 
@@ -13,14 +14,14 @@ export const logEntries = pgTable(
     hash: text().notNull(),
     /** What it is the hash of, for our own checks: a credit's id, a writer and its place, a batch's id. */
     subject: text(),
-    /** Of a receipt that the gateway issued: the log key's signature over its hash. */
+    /** Of a receipt that the gateway issued, where a version before this one signed it at once: the log key's signature over its hash. */
     signatureEd25519: text(),
     /** Of a part of the ledger: its entries with `fromSeq` < seq ≤ `toSeq`. */
     fromSeq: bigint({ mode: 'bigint' }),
     toSeq: bigint({ mode: 'bigint' }),
     createdAt: createdAt(),
   },
-  (t) => [uniqueIndex().on(t.hash), index().on(t.kind, t.subject)],
+  (t) => [uniqueIndex().on(t.hash), index('log_entries_subject').on(t.kind, t.subject).where(sql`subject is not null`)],
 )
 
 /** Neighbouring hashes of the tree, 256 a row; only the last row of each level still grows. */

@@ -13,8 +13,6 @@ export interface SigningKey {
   readonly keyId: string
   /** base64url, 86 characters. */
   sign(message: string | Uint8Array): string
-  /** On another thread: for many at once. */
-  signSoon(message: string | Uint8Array): Promise<string>
 }
 
 export interface VerifyKey {
@@ -41,12 +39,6 @@ export function signingKey(seed: Uint8Array): SigningKey {
     publicKey: toBase64url(publicKey),
     keyId: keyIdOf(publicKey),
     sign: (message) => sign(null, bytesOf(message), key).toString('base64url'),
-    signSoon: (message) =>
-      new Promise((resolve, reject) =>
-        sign(null, bytesOf(message), key, (error, signature) =>
-          error === null ? resolve(signature.toString('base64url')) : reject(error),
-        ),
-      ),
   }
 }
 

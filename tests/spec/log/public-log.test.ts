@@ -70,6 +70,17 @@ describe('§31: the public log', () => {
     expect(signed?.verify(receiptMessage(hash), String(body.signature_ed25519))).toBe(true)
   })
 
+  test('a signature that an earlier version stored stays, and what a node issued has none of the gateway', async () => {
+    const [stored, foreign] = [await received(), await received('node')]
+    await gateway.gateway.sequencer.catchUp()
+    const signature = 'A'.repeat(86)
+    await gateway.database.db.execute(
+      sql`update log_entries set signature_ed25519 = ${signature} where hash = ${stored}`,
+    )
+    expect((await proof(`receipt_hash=${stored}`)).signature_ed25519).toBe(signature)
+    expect((await proof(`receipt_hash=${foreign}`)).signature_ed25519).toBe(null)
+  })
+
   test('the log only grows: every checkpoint leads to every later one, and no entry comes twice', async () => {
     const trees = [await checkpoint()]
     for (let round = 0; round < 5; round++) {

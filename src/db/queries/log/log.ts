@@ -2,6 +2,7 @@ import { and, asc, desc, eq, gte, inArray, lt, lte, or, sql } from 'drizzle-orm'
 import type { TilePlace } from '../../../protocol/log/tiles.ts'
 import type { Database } from '../../client.ts'
 import { logCheckpoints, logCosignatures, logEntries, logState, logTiles } from '../../schema/log.ts'
+import { receipts } from '../../schema/work.ts'
 
 export type LogState = typeof logState.$inferSelect
 export type LogEntryRow = typeof logEntries.$inferSelect
@@ -50,13 +51,57 @@ export async function insertLogEntries(tx: Database, entries: readonly NewLogEnt
     kind: row.kind,
     hash: row.hash,
     subject: row.subject ?? null,
-    signature_ed25519: row.signatureEd25519 ?? null,
     from_seq: row.fromSeq?.toString() ?? null,
     to_seq: row.toSeq?.toString() ?? null,
   }))
-  await tx.execute(sql`insert into log_entries (entry_index, kind, hash, subject, signature_ed25519, from_seq, to_seq)
+  await tx.execute(sql`insert into log_entries (entry_index, kind, hash, subject, from_seq, to_seq)
     select * from json_to_recordset(${JSON.stringify(rows)}::text::json) as r (entry_index bigint, kind text, hash text,
-      subject text, signature_ed25519 text, from_seq bigint, to_seq bigint)`)
+      subject text, from_seq bigint, to_seq bigint)`)
+}
+
+/** What receipts became in the log. */
+export interface ReceiptEntries {
+  readonly count: number
+  /** seq of the last one; null: there was none. */
+  readonly toSeq: bigint | null
+  /** Their leaves in the tree (RFC 9162 §2.1.1), one behind the other. */
+  readonly leaves: Uint8Array
+}
+
+/**
+ * Receipts with `from` < seq ≤ `to` become the entries from `size` on, in the order of their seq. The rows and their leaves are
+ * made where the receipts are (docs/decisions/0018).
+ */
+export async function insertReceiptEntries(
+  tx: Database,
+  range: {
+    readonly from: bigint
+    readonly to: bigint
+    readonly size: number
+    readonly limit: number
+    /** What an entry says before the receipt's hash. */
+    readonly head: string
+  },
+): Promise<ReceiptEntries> {
+  const { from, to, size, limit, head } = range
+  const [row] = await tx.execute<{ entries: number; last: string | null; leaves: Buffer | null }>(sql`
+    with taken as (
+      select seq, receipt_hash as hash from receipts
+        where seq > ${from.toString()}::bigint and seq <= ${to.toString()}::bigint order by receipts.seq limit ${limit}
+    ), written as (
+      insert into log_entries (entry_index, kind, hash)
+        select ${size}::bigint + row_number() over (order by seq) - 1, 'receipt', hash from taken
+    )
+    select count(*)::int as entries, max(seq)::text as last,
+      string_agg(sha256('\\x00'::bytea || convert_to(${head}::text || hash, 'UTF8')), ''::bytea
+        order by seq) as leaves
+    from taken`)
+  const last = row?.last ?? null
+  return {
+    count: row?.entries ?? 0,
+    toSeq: last === null ? null : BigInt(last),
+    leaves: row?.leaves ?? new Uint8Array(),
+  }
 }
 
 /** In the order of `places`; null where there is none. */
@@ -88,8 +133,19 @@ export async function readLogEntries(db: Database, from: number, to: number): Pr
     .orderBy(asc(logEntries.entryIndex))
 }
 
-export async function logEntryOf(db: Database, hash: string): Promise<LogEntryRow | null> {
-  const [row] = await db.select().from(logEntries).where(eq(logEntries.hash, hash))
+/** An entry, and of a receipt who issued it; `issuer` null: it is no receipt that is there. */
+export interface EntryOfHash {
+  readonly entry: LogEntryRow
+  readonly issuer: 'node' | 'gateway' | null
+  readonly clientNonce: string | null
+}
+
+export async function logEntryOf(db: Database, hash: string): Promise<EntryOfHash | null> {
+  const [row] = await db
+    .select({ entry: logEntries, issuer: receipts.issuer, clientNonce: receipts.clientNonce })
+    .from(logEntries)
+    .leftJoin(receipts, and(eq(receipts.receiptHash, logEntries.hash), eq(logEntries.kind, 'receipt')))
+    .where(eq(logEntries.hash, hash))
   return row ?? null
 }
 

@@ -38,27 +38,6 @@ export async function isPassed(db: Database, { writers }: Fence): Promise<boolea
   return !writers.some((writer) => now.has(writer))
 }
 
-export interface ReceiptToLog {
-  readonly seq: bigint
-  readonly hash: string
-  readonly issuer: 'node' | 'gateway'
-  /** null: v1. */
-  readonly clientNonce: string | null
-}
-
-/** `from` < seq ≤ `to`, in their order. */
-export async function receiptsToLog(
-  db: Database,
-  from: bigint,
-  to: bigint,
-  limit: number,
-): Promise<readonly ReceiptToLog[]> {
-  const rows = await db.execute<Omit<ReceiptToLog, 'seq'> & { readonly seq: string } & Record<string, unknown>>(sql`
-    select seq::text as seq, receipt_hash as hash, issuer, client_nonce as "clientNonce" from receipts
-    where seq > ${from.toString()}::bigint and seq <= ${to.toString()}::bigint order by receipts.seq limit ${limit}`)
-  return rows.map((row) => ({ ...row, seq: BigInt(row.seq) }))
-}
-
 export interface LedgerPart {
   /** seq of its last entry. */
   readonly toSeq: bigint

@@ -1,11 +1,12 @@
 import { and, desc, eq, gte, lt, sql } from 'drizzle-orm'
 import type { CustomerId } from '../../../ids.ts'
 import type { WorkKind } from '../../../protocol/wire/work-kinds.ts'
+import { arrayOf } from '../../arrays.ts'
 import type { Database } from '../../client.ts'
 import { customers } from '../../schema/accounts.ts'
 import { ledgerEntries } from '../../schema/ledger.ts'
 import { receipts } from '../../schema/work.ts'
-import { type NewReceipt, receiptsJson } from './receipts.ts'
+import { type NewReceipt, receiptColumns } from './receipts.ts'
 
 export type LedgerEntry = typeof ledgerEntries.$inferSelect
 
@@ -39,16 +40,9 @@ export type SettleOutcome = 'settled' | 'closed' | 'unknown'
 /** The unusual answers, by position from 1. */
 type Exceptions<O> = readonly { readonly place: number; readonly outcome: O }[]
 
-/**
- * A PostgreSQL array as text. Not as a parameter of its own type: those the driver knows only from a question that it asks
- * on every new connection, and that may end the process (see `connect`).
- */
-const array = (values: readonly (string | bigint | boolean | null)[]) =>
-  `{${values.map((value) => (typeof value === 'string' ? `"${value.replace(/["\\]/g, '\\$&')}"` : String(value))).join(',')}}`
-
-const texts = (values: readonly (string | null)[]) => sql`${array(values)}::text::text[]`
-const amounts = (values: readonly bigint[]) => sql`${array(values)}::text::numeric[]`
-const flags = (values: readonly boolean[]) => sql`${array(values)}::text::boolean[]`
+const texts = (values: readonly (string | null)[]) => arrayOf('text', values)
+const amounts = (values: readonly bigint[]) => arrayOf('numeric', values)
+const flags = (values: readonly boolean[]) => arrayOf('boolean', values)
 
 function inOrder<O>(count: number, usual: O, answer: unknown): readonly O[] {
   const outcomes = new Array<O>(count).fill(usual)
@@ -79,7 +73,7 @@ export async function settleAll(
   rows: readonly SettleRow[],
   receipts: readonly NewReceipt[] = [],
 ): Promise<readonly SettleOutcome[]> {
-  const written = receipts.length === 0 ? null : receiptsJson(receipts)
+  const written = receipts.length === 0 ? null : receiptColumns(receipts)
   const answer = await db.execute(sql`select place, outcome from ledger_settle(
     ${texts(rows.map(({ id }) => id))}, ${amounts(rows.map(({ chargedWei }) => chargedWei))},
     ${amounts(rows.map(({ shareWei }) => shareWei))}, ${amounts(rows.map(({ feeWei }) => feeWei))},

@@ -1,4 +1,5 @@
 import { eq, getTableColumns, sql } from 'drizzle-orm'
+import { columnsText } from '../../arrays.ts'
 import type { Database } from '../../client.ts'
 import { nodes } from '../../schema/pool.ts'
 import { receipts } from '../../schema/work.ts'
@@ -21,20 +22,47 @@ export interface NewReceipt {
   readonly billed?: boolean
 }
 
-/** The text's own members with ours before them: one flat row. */
-const rowText = ({ hash, text, customerId, signature, nodeReceipt, status, billed }: NewReceipt) =>
-  `{${nodeReceipt === undefined ? '' : `"node_receipt":${JSON.stringify(nodeReceipt)},`}"hash":"${hash}","signature":${JSON.stringify(signature ?? null)},"customer_id":${JSON.stringify(customerId)},"status":"${status ?? 'accepted'}","billed":${billed === true},${text.slice(1)}`
+/** The members of a receipt's text, of either version (§14, §31). */
+type Facts = Readonly<Record<(typeof factColumns)[number], string | number | null | undefined>>
 
-export const receiptsJson = (rows: readonly NewReceipt[]) => `[${rows.map(rowText).join(',')}]`
+const factColumns = [
+  'issuer',
+  'request_id',
+  'job_id',
+  'kind',
+  'node_id',
+  'node_class',
+  'runtime_id',
+  'runtime_kind',
+  'model_id',
+  'prompt_tokens',
+  'completion_tokens',
+  'started_at',
+  'completed_at',
+  'client_nonce',
+  'request_commitment',
+  'response_commitment',
+  'upstream_model_commitment',
+] as const
 
-/**
- * One statement for all; a receipt that is there already stays as it is. One JSON parameter, made of the texts that were
- * hashed anyway, instead of 17 parameters a row: 500 rows would cost this process 100 ms, in which no stream moves
- * (measured on 2 busy cores; 8 ms with the rows written as JSON anew, under 1 ms like this).
- */
+/** What `receipts_insert` takes. */
+export function receiptColumns(rows: readonly NewReceipt[]): string {
+  const facts = rows.map(({ text }) => JSON.parse(text) as Facts)
+  return columnsText([
+    rows.map(({ hash }) => hash),
+    rows.map(({ customerId }) => customerId),
+    rows.map(({ signature }) => signature ?? null),
+    rows.map(({ status }) => status ?? 'accepted'),
+    rows.map(({ billed }) => billed === true),
+    rows.map(({ nodeReceipt }) => nodeReceipt ?? null),
+    ...factColumns.map((name) => facts.map((members) => members[name] ?? null)),
+  ])
+}
+
+/** One statement for all; a receipt that is there already stays as it is. */
 export async function insertReceipts(db: Database, rows: readonly NewReceipt[]): Promise<void> {
   if (rows.length === 0) return
-  await db.execute(sql`select receipts_insert(${receiptsJson(rows)}::text::json)`)
+  await db.execute(sql`select receipts_insert(${receiptColumns(rows)}::text::json)`)
 }
 
 /** With the key of its node, also of one that was revoked since: what it signed stays signed. null: no such receipt. */

@@ -1,4 +1,5 @@
 import { and, desc, eq, gte, lt, type SQL, sql } from 'drizzle-orm'
+import { type ArrayValue, columnsText } from '../../arrays.ts'
 import type { Database } from '../../client.ts'
 import { requestRecords } from '../../schema/partitioned/request-records.ts'
 
@@ -27,20 +28,32 @@ export interface RequestPlace {
 /** One statement and one parameter for all, which waits for no disk; what is there already stays as it is. */
 export async function insertRequestRecords(db: Database, records: readonly RequestRecord[]): Promise<void> {
   if (records.length === 0) return
-  await db.execute(sql`
-    with quick as materialized (select set_config('synchronous_commit', 'off', true))
-    insert into request_records (request_id, at, customer_id, key_id, operation, stream, model, node_id, tries, queue_ms,
-      load_ms, sent_ms, ttft_ms, duration_ms, prompt_tokens, completion_tokens, cache_percent, status, code, cost_wei,
-      receipt_hash, failed_tries)
-    select "requestId", "at", "customerId", "keyId", "operation", "stream", "model", "nodeId", "tries", "queueMs",
-      "loadMs", "sentMs", "ttftMs", "durationMs", "promptTokens", "completionTokens", "cachePercent", "status", "code",
-      "costWei", "receiptHash", "failedTries"
-    from quick, json_to_recordset(${JSON.stringify(records)}::text::json) as r ("requestId" text, "at" timestamptz,
-      "customerId" text, "keyId" text, "operation" text, "stream" boolean, "model" text, "nodeId" text,
-      "tries" smallint, "queueMs" int, "loadMs" int, "sentMs" int, "ttftMs" int, "durationMs" int,
-      "promptTokens" int, "completionTokens" int, "cachePercent" smallint, "status" smallint, "code" text,
-      "costWei" numeric, "receiptHash" text, "failedTries" jsonb)
-    on conflict do nothing`)
+  const column = (of: (record: RequestRecord) => ArrayValue) => records.map(of)
+  const columns = columnsText([
+    column(({ requestId }) => requestId),
+    column(({ at }) => at.toISOString()),
+    column(({ customerId }) => customerId),
+    column(({ keyId }) => keyId),
+    column(({ operation }) => operation),
+    column(({ stream }) => stream),
+    column(({ model }) => model),
+    column(({ nodeId }) => nodeId),
+    column(({ tries }) => tries),
+    column(({ queueMs }) => queueMs),
+    column(({ loadMs }) => loadMs),
+    column(({ sentMs }) => sentMs),
+    column(({ ttftMs }) => ttftMs),
+    column(({ durationMs }) => durationMs),
+    column(({ promptTokens }) => promptTokens),
+    column(({ completionTokens }) => completionTokens),
+    column(({ cachePercent }) => cachePercent),
+    column(({ status }) => status),
+    column(({ code }) => code),
+    column(({ costWei }) => costWei),
+    column(({ receiptHash }) => receiptHash),
+    column(({ failedTries }) => (failedTries === null ? null : JSON.stringify(failedTries))),
+  ])
+  await db.execute(sql`select request_records_insert(${columns}::text::json)`)
 }
 
 /** Makes the days of the range that are not there, and drops those that ended before `keepFrom`; how many were dropped. */

@@ -1,0 +1,112 @@
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { eq, sql } from 'drizzle-orm'
+import { insertReceipts } from '../../src/db/queries/money/receipts.ts'
+import {
+  getRequestRecord,
+  insertRequestRecords,
+  keepRequestRecords,
+  type RequestRecord,
+} from '../../src/db/queries/requests/request-records.ts'
+import { receipts } from '../../src/db/schema/work.ts'
+import { newId } from '../../src/ids.ts'
+import { type Receipt, receiptText, textHash } from '../../src/protocol/receipts/receipt.ts'
+import { type TestDatabase, testDatabase } from '../support/run/postgres.ts'
+
+/** Rows go to the server as the texts of arrays, so what means something in such a text must come back as it was. */
+const odd = [
+  'null',
+  'NULL',
+  '',
+  ' ',
+  '{}',
+  'a,b',
+  '"',
+  '\\',
+  '\\"',
+  "'",
+  'a\nb',
+  '\u001f',
+  '§ü😀',
+  '{"a":[1,"b"]}',
+  'text',
+] as const
+
+let database: TestDatabase
+beforeAll(async () => {
+  database = await testDatabase()
+})
+afterAll(() => database.drop())
+
+const factsOf = (modelId: string): Receipt => ({
+  issuer: 'gateway',
+  requestId: newId('req'),
+  jobId: modelId,
+  kind: 'hosted_chat',
+  nodeId: newId('node'),
+  nodeClass: 'gpu',
+  runtimeId: newId('rt'),
+  runtimeKind: 'vllm',
+  modelId,
+  promptTokens: 0,
+  completionTokens: 2 ** 31 - 1,
+  startedAt: '2026-11-20T15:59:59.000Z',
+  completedAt: '2026-11-20T16:00:00.123Z',
+})
+
+test('§14: receipts of models and jobs with odd names come back as they were', async () => {
+  const made = odd.map((name) => ({ name, text: receiptText(factsOf(name)) }))
+  const rows = made.map(({ text, name }) => ({ text, hash: textHash(text), customerId: name, nodeReceipt: name }))
+  await insertReceipts(database.db, rows)
+  for (const { hash, text, customerId } of rows) {
+    const [row] = await database.db.select().from(receipts).where(eq(receipts.receiptHash, hash))
+    expect(row).toMatchObject({ customerId, nodeReceipt: customerId, signatureEd25519: null, billed: false })
+    const times = { startedAt: row?.startedAt.toISOString(), completedAt: row?.completedAt.toISOString() }
+    expect(receiptText({ ...row, ...times } as Receipt)).toBe(text)
+  }
+})
+
+test('§32: requests with odd names come back as they were', async () => {
+  const at = new Date()
+  await keepRequestRecords(database.db, at, at, at)
+  const rows = odd.map(
+    (name): RequestRecord => ({
+      requestId: newId('req'),
+      at,
+      customerId: name,
+      keyId: null,
+      operation: 'chat',
+      stream: true,
+      model: name,
+      nodeId: null,
+      tries: 2,
+      queueMs: 0,
+      loadMs: null,
+      sentMs: 1,
+      ttftMs: 2,
+      durationMs: 3,
+      promptTokens: null,
+      completionTokens: 4,
+      cachePercent: 100,
+      status: 200,
+      code: name,
+      costWei: (2n ** 256n - 1n).toString(),
+      receiptHash: null,
+      failedTries: [{ node_id: name, code: name, started_ms: 0, duration_ms: 1 }],
+    }),
+  )
+  await insertRequestRecords(database.db, rows)
+  await insertRequestRecords(database.db, rows)
+  for (const row of rows) expect(await getRequestRecord(database.db, row)).toEqual(row)
+})
+
+test('a gateway of the version before writes its receipts beside this one', async () => {
+  const facts = factsOf('of before')
+  const text = receiptText(facts)
+  const hash = textHash(text)
+  const row = { hash, customer_id: 'cus_a', signature: null, status: 'held', billed: true, ...JSON.parse(text) }
+  await database.db.execute(sql`select receipts_insert(${JSON.stringify([row, row])}::text::json)`)
+  const found = await database.db.select().from(receipts).where(eq(receipts.receiptHash, hash))
+  expect(found).toHaveLength(1)
+  expect(found[0]).toMatchObject({ modelId: 'of before', customerId: 'cus_a', status: 'held', billed: true })
+  expect(found[0]).toMatchObject({ promptTokens: 0, completionTokens: 2 ** 31 - 1, clientNonce: null })
+})
