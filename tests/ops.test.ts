@@ -245,7 +245,8 @@ test('§6: the proxies wait longer than the gateway, and buffer nothing', () => 
   const caddyBytes = Number(/max_size (\d+)MB/.exec(read('Caddyfile'))?.[1] ?? 0) * 1e6
   for (const bytes of [bodyBytes, caddyBytes])
     expect(bytes).toBeGreaterThanOrEqual(Math.max(settings.SVC_CHAT_BODY_BYTES_MAX.default, formBytesMax))
-  expect(read('Caddyfile')).toContain('flush_interval -1')
+  // It would keep from the gateway that a client has left (tests/heavy/proxies).
+  expect(read('Caddyfile')).not.toMatch(/^\s*flush_interval/m)
 })
 
 test.skipIf(Bun.which('systemd-analyze') === null)('the unit of the gateway is exposed by 2.5 at most', () => {
