@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { openClientLane } from '../hostile/world/client-lane.ts'
+import { openFormLane } from '../hostile/world/form-lane.ts'
 import { openFrameLane } from '../hostile/world/frame-lane.ts'
 import { type HostileGateway, startHostileGateway } from '../hostile/world/hostile-gateway.ts'
 import type { AnyLane, RunReport } from '../hostile/world/lanes.ts'
@@ -18,7 +19,7 @@ const hoursMax = 4
 /** The run ends with as many cases as it has played by then. */
 const minutesMax = Number(process.env.HOSTILE_MINUTES ?? hoursMax * 60)
 
-const lanesOf = { node: 30, client: 12, frame: 9, poll: 3 } as const
+const lanesOf = { node: 30, client: 12, form: 6, frame: 9, poll: 3 } as const
 const kinds = ['own', 'public', 'paid'] as const
 
 let gateway: HostileGateway
@@ -31,6 +32,7 @@ beforeAll(async () => {
   lanes = [
     ...(await many(lanesOf.node, (at) => openNodeLane(gateway, kindOf(at), at))),
     ...(await many(lanesOf.client, (at) => openClientLane(gateway, at))),
+    ...(await many(lanesOf.form, (at) => openFormLane(gateway, at))),
     ...(await many(lanesOf.frame, (at) => openFrameLane(gateway, kindOf(at), at))),
     ...(await many(lanesOf.poll, (at) => openPollLane(gateway, at))),
   ]

@@ -1,13 +1,19 @@
 import { afterAll, beforeAll, test } from 'bun:test'
-import { type ClientLane, openClientLane } from './world/client-lane.ts'
+import { openClientLane } from './world/client-lane.ts'
+import { openFormLane } from './world/form-lane.ts'
 import { type HostileGateway, startHostileGateway } from './world/hostile-gateway.ts'
+import type { AnyLane } from './world/lanes.ts'
 import { casesAsked, expectHarmless } from './world/run-hostile.ts'
 
 let gateway: HostileGateway
-let lanes: readonly ClientLane[]
+let lanes: readonly AnyLane[]
 beforeAll(async () => {
   gateway = await startHostileGateway()
-  lanes = await Promise.all([0, 1, 2].map((at) => openClientLane(gateway, at)))
+  const places = [0, 1, 2]
+  lanes = await Promise.all([
+    ...places.map((at) => openClientLane(gateway, at)),
+    ...places.map((at) => openFormLane(gateway, at)),
+  ])
 }, 60_000)
 afterAll(async () => {
   for (const lane of lanes) lane.stop()

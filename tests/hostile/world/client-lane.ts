@@ -6,6 +6,7 @@ import { againMs, usableWithinMs } from './asking-lane.ts'
 import { type BytesNode, startBytesNode } from './bytes-node.ts'
 import { requestBytes } from './client-request.ts'
 import { type ClientTwist, clientTwists } from './client-twists.ts'
+import { cutWrites } from './cut-writes.ts'
 import type { HostileGateway } from './hostile-gateway.ts'
 import type { Lane } from './lanes.ts'
 import { markersOf, newMarker } from './markers.ts'
@@ -26,15 +27,6 @@ const lingerMs = 60
 
 const twistOf = <K extends ClientTwist['kind']>({ twists }: ClientCase, kind: K) =>
   twists.find((one): one is Extract<ClientTwist, { kind: K }> => one.kind === kind)
-
-/** Cut where the twists say so. */
-function writesOf(bytes: Buffer, one: ClientCase): readonly Buffer[] {
-  const unfinished = twistOf(one, 'unfinished')
-  const kept = unfinished === undefined ? bytes : bytes.subarray(0, (bytes.length * unfinished.keepPermille) / 1_000)
-  const places = twistOf(one, 'slow request')?.atPermille.map((at) => Math.floor((kept.length * at) / 1_000)) ?? []
-  const ends = [...new Set([...places.sort((a, b) => a - b), kept.length])]
-  return ends.map((end, at) => kept.subarray(ends[at - 1] ?? 0, end)).filter(({ length }) => length > 0)
-}
 
 /** Clients of all kinds on one node that behaves. */
 export class ClientLane implements Lane<ClientBatch> {
@@ -74,10 +66,11 @@ export class ClientLane implements Lane<ClientBatch> {
       return requestBytes(one.twists, { ...asking, stream: one.stream !== (at % 2 === 1) })
     })
     const deafMs = twistOf(one, 'deaf client')?.deafMs
+    const [unfinished, slow] = [twistOf(one, 'unfinished'), twistOf(one, 'slow request')]
     const heard = await speak(gateway, {
-      writes: writesOf(Buffer.concat(all), one),
-      pauseMs: twistOf(one, 'slow request')?.pauseMs ?? 0,
-      halfClose: twistOf(one, 'unfinished')?.halfClose ?? false,
+      writes: cutWrites(Buffer.concat(all), unfinished?.keepPermille ?? null, slow?.atPermille ?? []),
+      pauseMs: slow?.pauseMs ?? 0,
+      halfClose: unfinished?.halfClose ?? false,
       leaveAfterMs: lingerMs + (deafMs ?? 0),
       ...(deafMs === undefined ? {} : { deafMs }),
     })
