@@ -2,6 +2,7 @@ import { askStream } from './ask.ts'
 import { type Conversation, type ConversationPlan, hold, planConversations } from './conversations.ts'
 import { circumstances } from './results.ts'
 import { stopAll } from './rig.ts'
+import type { SimulatedMemory } from './simulated-memory.ts'
 import { type SimulatedNode, type SimulatedNodeOptions, startSimulatedNode } from './simulated-node.ts'
 import { markdown } from './table.ts'
 import { gatewayOn, model } from './targets.ts'
@@ -12,7 +13,9 @@ export type Strategy = (nodes: readonly SimulatedNode[]) => Choose | Promise<Cho
 
 export interface Pool {
   readonly nodes: number
-  readonly node: Omit<SimulatedNodeOptions, 'model'>
+  readonly node: Omit<SimulatedNodeOptions, 'model' | 'memory'>
+  /** Of the node at this place; absent: each has the one model, always. */
+  readonly memory?: (at: number) => SimulatedMemory
 }
 
 export interface Outcome {
@@ -76,12 +79,14 @@ export async function tryStrategy(
   pool: Pool,
   conversations: readonly Conversation[],
 ): Promise<Outcome> {
-  const nodes = Array.from({ length: pool.nodes }, () => startSimulatedNode({ ...pool.node, model }))
+  const nodes = Array.from({ length: pool.nodes }, (_, at) =>
+    startSimulatedNode({ ...pool.node, model, ...(pool.memory === undefined ? {} : { memory: pool.memory(at) }) }),
+  )
   try {
     const choose = await strategy(nodes)
-    const times = await hold(conversations, pool.node.speed, async (messages, answerTokens) => {
+    const times = await hold(conversations, pool.node.speed, async (asked, messages, answerTokens) => {
       const { url, key, done } = choose()
-      const answer = await askStream(url, key, messages, answerTokens)
+      const answer = await askStream(url, key, asked, messages, answerTokens)
       done()
       return answer
     })
@@ -110,7 +115,15 @@ const pool: Pool = {
   nodes: 8,
   node: { slots: 8, prefill: 3_000, decode: 40, cacheTokens: 120_000, speed: 10 },
 }
-const plan: Omit<ConversationPlan, 'rate'> = {
+/** The bench's key may ask for these. */
+const four = [model, 'other/two', 'other/three', 'other/four'] as const
+/** Half of the nodes hold all four models, the others two at a time; a load takes as long as reading 10 GB from a good disk. */
+const halfCold = (at: number): SimulatedMemory => {
+  const roomy = at < pool.nodes / 2
+  return { models: four, warm: roomy ? 4 : 2, holds: roomy ? 4 : 2, loadS: 10 }
+}
+
+const plan: Omit<ConversationPlan, 'rate' | 'models'> = {
   horizonS: Number(process.env.BENCH_HORIZON_S ?? 900),
   turns: 8,
   systems: 24,
@@ -128,21 +141,29 @@ const strategies: readonly (readonly [string, Strategy])[] = [
   ['Penstock', penstock],
 ]
 
-/** Conversations a second. Where a blind choice keeps the readers of prompts busier than they can be, its line grows until the end. */
-const loads: readonly (readonly [string, number])[] = [
-  ['half load', 0.5],
-  ['three quarters', 0.7],
-  ['saturated for round robin', 0.9],
+interface Load {
+  readonly name: string
+  /** Conversations a second. Where a blind choice keeps the readers of prompts busier than they can be, its line grows until the end. */
+  readonly rate: number
+  readonly pool: Pool
+  readonly models: readonly string[]
+}
+
+const loads: readonly Load[] = [
+  { name: 'half load', rate: 0.5, pool, models: [model] },
+  { name: 'three quarters', rate: 0.7, pool, models: [model] },
+  { name: 'saturated for round robin', rate: 0.9, pool, models: [model] },
+  { name: 'four nodes cold for half of the models', rate: 0.4, pool: { ...pool, memory: halfCold }, models: four },
 ]
 
-async function rowsOf(load: string, rate: number): Promise<readonly string[][]> {
-  const conversations = planConversations({ ...plan, rate })
+async function rowsOf(load: Load): Promise<readonly string[][]> {
+  const conversations = planConversations({ ...plan, rate: load.rate, models: load.models })
   const rows: string[][] = []
   for (const [name, strategy] of strategies) {
-    process.stderr.write(`${load}: ${name} …\n`)
-    const { hitRate, spread, ttftMeanS, ttftP95S, nodeMeanS } = await tryStrategy(strategy, pool, conversations)
+    process.stderr.write(`${load.name}: ${name} …\n`)
+    const { hitRate, spread, ttftMeanS, ttftP95S, nodeMeanS } = await tryStrategy(strategy, load.pool, conversations)
     const times = [ttftMeanS, ttftP95S, nodeMeanS].map((seconds) => seconds.toFixed(2))
-    const row = [load, name, `${(hitRate * 100).toFixed(0)} %`, spread.toFixed(2), ...times]
+    const row = [load.name, name, `${(hitRate * 100).toFixed(0)} %`, spread.toFixed(2), ...times]
     process.stderr.write(`${row.join(' · ')}\n`)
     rows.push(row)
   }
@@ -153,7 +174,7 @@ export async function compareAffinity(): Promise<string> {
   const wanted = process.env.BENCH_LOADS?.split(',').map(Number)
   const rows: string[][] = []
   try {
-    for (const [load, rate] of loads) if (wanted?.includes(rate) !== false) rows.push(...(await rowsOf(load, rate)))
+    for (const load of loads) if (wanted?.includes(load.rate) !== false) rows.push(...(await rowsOf(load)))
   } finally {
     await stopAll()
   }

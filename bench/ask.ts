@@ -1,5 +1,4 @@
 import type { Message } from './conversations.ts'
-import { model } from './targets.ts'
 
 const answerWithinMs = 120_000
 
@@ -11,6 +10,7 @@ interface Chunk {
 export async function askStream(
   url: string,
   key: string,
+  model: string,
   messages: readonly Message[],
   maxTokens: number,
 ): Promise<{ readonly text: string; readonly ttftMs: number }> {

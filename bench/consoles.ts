@@ -7,7 +7,7 @@ import type { Options } from './options.ts'
 import { circumstances } from './results.ts'
 import { build, startMock, stopAll, temporaryFolder, until } from './rig.ts'
 import { markdown, median } from './table.ts'
-import { type Admin, adminOf, model, startGateway, type Target } from './targets.ts'
+import { type Admin, adminOf, model, ordinary, startGateway, type Target } from './targets.ts'
 
 export const consolesOpen = 50
 const measured: readonly CaseName[] = ['json1', 'json64', 'stream', 'short']
@@ -40,7 +40,15 @@ async function gatewayBefore(nodeUrl: string, cpu: string | null): Promise<Gatew
   const key = await furnish(adminOf(url, credentials), nodeUrl)
   const { viewer_token } = JSON.parse(readFileSync(credentials, 'utf8')) as { readonly viewer_token: string }
   const chat = `${url}/v1/api/chat/completions`
-  const target: Target = { name: 'Penstock', url: chat, key, pid: program.pid, sidePids: () => [], stop: program.stop }
+  const target: Target = {
+    ...ordinary,
+    name: 'Penstock',
+    url: chat,
+    key,
+    pid: program.pid,
+    sidePids: () => [],
+    stop: program.stop,
+  }
   return { url, viewerToken: viewer_token, target }
 }
 

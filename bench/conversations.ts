@@ -8,6 +8,7 @@ export interface Message {
 /** What one user will say, and when. */
 export interface Conversation {
   readonly startsAtS: number
+  readonly model: string
   readonly system: string
   /** Each is said so long after the answer before it was complete. */
   readonly turns: readonly { readonly thinkS: number; readonly text: string; readonly answerTokens: number }[]
@@ -28,6 +29,8 @@ export interface ConversationPlan {
   readonly answerTokens: number
   readonly thinkS: number
   readonly seed: number
+  /** They ask for these in turn. */
+  readonly models: readonly string[]
 }
 
 /** mulberry32: the same seed gives every way of choosing the same load. */
@@ -57,13 +60,15 @@ export function planConversations(plan: ConversationPlan): readonly Conversation
       text: text(`user${number}.${turn}`, about(plan.userTokens)),
       answerTokens: Math.max(1, Math.round(about(plan.answerTokens))),
     }))
-    conversations.push({ startsAtS: atS, system, turns })
+    const model = plan.models[number % plan.models.length] ?? ''
+    conversations.push({ startsAtS: atS, model, system, turns })
   }
   return conversations
 }
 
-/** Sends the messages and returns the answer's text and its time to first token. */
+/** Sends the messages to the model and returns the answer's text and its time to first token. */
 export type Ask = (
+  model: string,
   messages: readonly Message[],
   answerTokens: number,
 ) => Promise<{ readonly text: string; readonly ttftMs: number }>
@@ -76,14 +81,14 @@ export async function hold(
 ): Promise<readonly number[]> {
   const wait = (seconds: number) => Bun.sleep((seconds * 1_000) / speed)
   const times = await Promise.all(
-    conversations.map(async ({ startsAtS, system, turns }) => {
+    conversations.map(async ({ startsAtS, model, system, turns }) => {
       await wait(startsAtS)
       const messages: Message[] = [{ role: 'system', content: system }]
       const own: number[] = []
       for (const { thinkS, text, answerTokens } of turns) {
         await wait(thinkS)
         messages.push({ role: 'user', content: text })
-        const answer = await ask(messages, answerTokens)
+        const answer = await ask(model, messages, answerTokens)
         own.push((answer.ttftMs * speed) / 1_000)
         messages.push({ role: 'assistant', content: answer.text })
       }

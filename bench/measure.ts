@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process'
 import type { Case } from './cases.ts'
 import { type Mock, onCpu } from './rig.ts'
-import { model, type Target } from './targets.ts'
+import type { Target } from './targets.ts'
 
 /** µs. */
 export interface Spread {
@@ -41,7 +41,9 @@ const abortWaitMs = 10_000
 
 function loadgen(program: string, target: Target, load: readonly string[], cpu: string | null): Promise<string> {
   const side = target.sidePids()
-  const what = ['--url', target.url, '--model', model, '--key', target.key, '--extra', routing]
+  const extra = target.routed ? ['--extra', routing] : []
+  const headers = target.headers.flatMap((line) => ['--header', line])
+  const what = ['--url', target.url, '--model', target.model, '--key', target.key, ...extra, ...headers]
   const watched = ['--pids', String(target.pid), ...(side.length > 0 ? ['--pids2', side.join(',')] : [])]
   const [command = '', ...args] = onCpu(cpu, [program, ...what, ...watched, ...load])
   return new Promise((done, fail) => {
@@ -116,14 +118,21 @@ export async function warmUp(rig: Rig, target: Target, secs: number): Promise<vo
   }
 }
 
+export const headersOf = ({ key, headers }: Target): Headers =>
+  new Headers([
+    ['authorization', `Bearer ${key}`],
+    ['content-type', 'application/json'],
+    ...headers.map((line) => line.split(': ', 2) as [string, string]),
+  ])
+
 /** Throws unless the target answers as the node does, in one body and as a stream. */
 export async function check(rig: Rig, target: Target): Promise<void> {
   for (const stream of [false, true]) {
     const chunks = 3
     const answer = await fetch(target.url, {
       method: 'POST',
-      headers: { authorization: `Bearer ${target.key}`, 'content-type': 'application/json' },
-      body: `{"model":"${model}","messages":[{"role":"user","content":"[[bench n=${chunks} tok=4]] hello"}],"stream":${stream},${routing}}`,
+      headers: headersOf(target),
+      body: `{"model":"${target.model}","messages":[{"role":"user","content":"[[bench n=${chunks} tok=4]] hello"}],"stream":${stream}${target.routed ? `,${routing}` : ''}}`,
     })
     const text = await answer.text()
     const marks = text.match(/@t\d{19}@/g)?.length ?? 0

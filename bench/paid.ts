@@ -5,7 +5,7 @@ import type { Options } from './options.ts'
 import { circumstances } from './results.ts'
 import { build, descendants, RigError, startMock, stopAll, temporaryFolder, until } from './rig.ts'
 import { markdown, median } from './table.ts'
-import { type Admin, adminOf, model, startGateway, type Target } from './targets.ts'
+import { type Admin, adminOf, model, ordinary, startGateway, type Target } from './targets.ts'
 
 /** The last one is what a model is like; the others show what money costs where nothing hides it. */
 const measured = {
@@ -63,6 +63,7 @@ async function start(rig: Rig, node: string): Promise<{ readonly admin: Admin; t
     url: `${url}/v1/api/chat/completions`,
     key: keys[way],
     pid: program.pid,
+    ...ordinary,
     sidePids: () => descendants(program.pid),
     stop: program.stop,
   })

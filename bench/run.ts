@@ -1,6 +1,7 @@
 import { writeFileSync } from 'node:fs'
 import { compareAffinity } from './affinity.ts'
 import { compare } from './compare.ts'
+import { comparePeers } from './compare-peers.ts'
 import { compareConsoles } from './consoles.ts'
 import { benchDecision } from './decision.ts'
 import { compareDialects } from './dialects.ts'
@@ -9,6 +10,7 @@ import { benchLedger } from './ledger.ts'
 import { benchMixture } from './mixture.ts'
 import { type Bench, type Options, readOptions, UsageError, usage } from './options.ts'
 import { comparePaid } from './paid.ts'
+import { compareProcesses } from './processes.ts'
 import { writeSection } from './results.ts'
 import { RigError, stopAll } from './rig.ts'
 import { compareTunnel } from './tunnel.ts'
@@ -23,6 +25,8 @@ async function gateway(options: Options): Promise<string> {
 
 const benches: Readonly<Record<Bench, (options: Options) => Promise<string>>> = {
   gateway,
+  peers: comparePeers,
+  processes: compareProcesses,
   affinity: compareAffinity,
   decision: benchDecision,
   mixture: benchMixture,

@@ -1,4 +1,5 @@
 import { readChatRequest } from '../src/fake-node/answer.ts'
+import { type HeldModels, holdModels, type SimulatedMemory } from './simulated-memory.ts'
 
 /** Of a real model server, in its own time. */
 export interface SimulatedNodeOptions {
@@ -11,6 +12,8 @@ export interface SimulatedNodeOptions {
   readonly cacheTokens: number
   /** Time runs so many times as fast. */
   readonly speed: number
+  /** It offers several models, of which some must be loaded first; absent: `model` alone, which is always there. */
+  readonly memory?: SimulatedMemory
 }
 
 export interface SimulatedNodeStats {
@@ -36,10 +39,10 @@ const leastS = 0.01
 
 type ChatRequest = NonNullable<ReturnType<typeof readChatRequest>>
 
-/** The blocks of a prompt, each with the hash of all before it. */
-function blocksOf(messages: ChatRequest['messages']): readonly bigint[] {
+/** The blocks of a prompt of one model, each with the hash of all before it. */
+function blocksOf({ model, messages }: Pick<ChatRequest, 'model' | 'messages'>): readonly bigint[] {
   const text = messages.map((message) => `${message.role}\0${message.text}\0`).join('')
-  let hash = 0n
+  let hash = Bun.hash.wyhash(model)
   return Array.from({ length: Math.floor(text.length / blockLetters) }, (_, at) => {
     hash = Bun.hash.wyhash(text.slice(at * blockLetters, (at + 1) * blockLetters), hash)
     return hash
@@ -79,6 +82,7 @@ export function startSimulatedNode(options: SimulatedNodeOptions): SimulatedNode
   const contextTokens = Math.floor(options.cacheTokens / slots)
   const cache = promptCache(options.cacheTokens / blockTokens)
   const places = line(slots)
+  const held = options.memory === undefined ? null : holdModels(options.memory, speed)
   const realMs = (seconds: number) => (seconds * 1_000) / speed
   const until = (atMs: number) => Bun.sleep(Math.max(0, atMs - performance.now()))
   const counted = { requests: 0, promptTokens: 0, cachedTokens: 0, firstTokensS: [] as number[] }
@@ -86,7 +90,7 @@ export function startSimulatedNode(options: SimulatedNodeOptions): SimulatedNode
 
   /** Its turn has come: when its first token will be there. */
   const read = (request: ChatRequest, arrivedMs: number) => {
-    const blocks = blocksOf(request.messages)
+    const blocks = blocksOf(request)
     const cached = cache.matched(blocks) * blockTokens
     const unread = blocks.length * blockTokens - cached
     const firstMs = Math.max(performance.now(), readUntilMs) + realMs(unread / prefill + leastS)
@@ -101,6 +105,7 @@ export function startSimulatedNode(options: SimulatedNodeOptions): SimulatedNode
   const answer = async (request: ChatRequest) => {
     const arrivedMs = performance.now()
     const serial = ++counted.requests
+    await held?.enter(request.model)
     await places.enter()
     const { firstMs, cached, tokens } = read(request, arrivedMs)
     await until(firstMs)
@@ -117,7 +122,7 @@ export function startSimulatedNode(options: SimulatedNodeOptions): SimulatedNode
     const write = async (out: ReadableStreamDefaultController<string>) => {
       out.enqueue(event({ choices: [choice({ content: text.slice(0, lettersPerToken) })] }))
       await until(firstMs + realMs(written / decode))
-      cache.touch(blocksOf([...request.messages, { role: 'assistant', text }]))
+      cache.touch(blocksOf({ ...request, messages: [...request.messages, { role: 'assistant', text }] }))
       out.enqueue(event({ choices: [choice({ content: text.slice(lettersPerToken) }, 'stop')] }))
       out.enqueue(event({ choices: [], usage }))
       out.enqueue('data: [DONE]\n\n')
@@ -128,19 +133,29 @@ export function startSimulatedNode(options: SimulatedNodeOptions): SimulatedNode
       start: (out) =>
         void write(out)
           .catch(() => {})
-          .finally(places.leave),
+          .finally(() => {
+            places.leave()
+            held?.leave(request.model)
+          }),
     })
     return new Response(body as unknown as ReadableStream<Uint8Array>, {
       headers: { 'content-type': 'text/event-stream' },
     })
   }
 
+  const listed = (id: string) => ({
+    id,
+    object: 'model',
+    created: 0,
+    owned_by: 'llamacpp',
+    meta: { n_ctx_train: contextTokens },
+  })
+  /** As llama.cpp's router lists its models. */
+  const routed = ({ models, status }: HeldModels) =>
+    models.map((id) => ({ ...listed(id), status: { value: status(id) } }))
   const probes: Readonly<Record<string, () => object>> = {
     '/health': () => ({ status: 'ok' }),
-    '/v1/models': () => ({
-      object: 'list',
-      data: [{ id: model, object: 'model', created: 0, owned_by: 'llamacpp', meta: { n_ctx_train: contextTokens } }],
-    }),
+    '/v1/models': () => ({ object: 'list', data: held === null ? [listed(model)] : routed(held) }),
     '/props': () => ({
       default_generation_settings: { n_ctx: contextTokens },
       total_slots: slots,

@@ -8,10 +8,15 @@ export type TargetName = (typeof targetNames)[number]
 
 /** Something that answers chat requests. */
 export interface Target {
-  readonly name: TargetName
+  readonly name: string
   readonly url: string
   /** Sent as bearer token. */
   readonly key: string
+  readonly model: string
+  /** Sent with each request, a line each. */
+  readonly headers: readonly string[]
+  /** It is sent members for our own gateway, which must take them out. */
+  readonly routed: boolean
   /** The process under test. */
   readonly pid: number
   /** What runs for its sake beside it; asked anew before each measurement. */
@@ -19,11 +24,15 @@ export interface Target {
   stop(): Promise<void>
 }
 
+/** Asked as our own gateway is. */
+export const ordinary = { model, headers: [], routed: true } as const
+
 /** The client on the node itself: the limit of the rig. Its CPU is the mock's. */
 export const direct = (mock: Mock): Target => ({
   name: 'direct',
   url: `${mock.url(0)}/v1/chat/completions`,
   key: 'bench-key',
+  ...ordinary,
   pid: mock.pid,
   sidePids: () => [],
   stop: async () => {},
@@ -41,6 +50,7 @@ export async function startRaw(mock: Mock, cpu: string | null): Promise<Target> 
     name: 'raw Bun',
     url: `${url}/v1/chat/completions`,
     key: 'bench-key',
+    ...ordinary,
     pid: program.pid,
     sidePids: () => [],
     stop: program.stop,
@@ -78,6 +88,7 @@ export function gatewayOn(nodes: readonly string[], options: GatewayOptions): ()
       name: 'Penstock',
       url: `${url}/v1/api/chat/completions`,
       key,
+      ...ordinary,
       pid: program.pid,
       sidePids: () => descendants(program.pid),
       stop: program.stop,

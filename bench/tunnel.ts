@@ -5,7 +5,7 @@ import type { Options } from './options.ts'
 import { circumstances } from './results.ts'
 import { build, launch, root, saidBy, startMock, stopAll, temporaryFolder, until } from './rig.ts'
 import { markdown } from './table.ts'
-import { type Admin, adminOf, freePort, startGateway, type Target } from './targets.ts'
+import { type Admin, adminOf, freePort, ordinary, startGateway, type Target } from './targets.ts'
 
 /** How the gateway reaches the model server: without an agent, by an agent at its URL, by an agent over its tunnel. */
 const wayNames = ['no agent', 'agent, direct', 'agent, tunnel'] as const
@@ -82,7 +82,7 @@ async function targetOf({ admin, customerId, url, pid }: Gateway, { nodeId, pids
     return state === 'ready'
   })
   const chat = `${url}/v1/api/chat/completions`
-  return { name: 'Penstock', url: chat, key: gateway_key, pid, sidePids: () => pids, stop: async () => {} }
+  return { ...ordinary, name: 'Penstock', url: chat, key: gateway_key, pid, sidePids: () => pids, stop: async () => {} }
 }
 
 async function startWays(rig: Rig): Promise<ReadonlyMap<WayName, Target>> {

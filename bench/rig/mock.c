@@ -286,6 +286,7 @@ static ssize_t dechunk(char *b, size_t n, size_t *used, int apply) {
 static int handle(loop *L, conn *c, char *h, char *hend, char *body, size_t blen) {
   int is_post = !memcmp(h, "POST ", 5);
   char *sp = memchr(h, ' ', hend - h);
+  if (!sp) return -1;  // such as the preface of HTTP/2, by which some gateways look for gRPC
   char *path = sp + 1, *pe = memchr(path, ' ', hend - path);
   if (!pe) return -1;
   char *q = memchr(path, '?', pe - path);

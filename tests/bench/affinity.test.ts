@@ -21,6 +21,7 @@ const conversations = planConversations({
   answerTokens: 50,
   thinkS: 0.5,
   seed: 1,
+  models: [model],
 })
 
 const through =

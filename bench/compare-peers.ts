@@ -1,0 +1,86 @@
+import { type CaseName, cases } from './cases.ts'
+import { type ColumnName, columns, show } from './columns.ts'
+import { check, errorsOf, measure, type Rig, type Sample, warmUp } from './measure.ts'
+import type { Options } from './options.ts'
+import { isInstalled, type Peer, peers, startPeer } from './peers.ts'
+import { circumstances } from './results.ts'
+import { build, startMock, stopAll } from './rig.ts'
+import { markdown, median } from './table.ts'
+import { gatewayOn, startRaw, type Target } from './targets.ts'
+
+const compared: readonly CaseName[] = ['json1', 'json64', 'stream', 'short']
+const settleMs = 150
+/** The first one is divided by each of the others. */
+const own = 'Penstock'
+
+type ByTarget = ReadonlyMap<string, readonly Sample[]>
+
+/** Each has the machine to itself while it is measured; the others wait, with the connections that they keep. */
+async function startAll(rig: Rig, installed: readonly Peer[]): Promise<readonly Target[]> {
+  const cpu = rig.pin?.proxyCpu ?? null
+  const targets = [await gatewayOn([rig.mock.url(2)], { cpu })(), await startRaw(rig.mock, cpu)]
+  for (const [at, peer] of installed.entries()) targets.push(await startPeer(peer, rig.mock.url(3 + (at % 5)), cpu))
+  return targets
+}
+
+async function roundsOf(rig: Rig, targets: readonly Target[], name: CaseName, options: Options): Promise<ByTarget> {
+  const samples = new Map<string, Sample[]>(targets.map((target) => [target.name, []]))
+  for (let round = 0; round < options.rounds; round++) {
+    for (const [at] of targets.entries()) {
+      const target = targets[(at + round) % targets.length] as Target
+      const sample = await measure(rig, target, cases[name], options.secs)
+      samples.get(target.name)?.push(sample)
+      process.stderr.write(
+        `${name} ${round + 1} ${target.name}: ${sample.rps.toFixed(0)}/s, ${errorsOf(sample)} errors\n`,
+      )
+      await Bun.sleep(settleMs)
+    }
+  }
+  return samples
+}
+
+/** Penstock divided by it, within each round, then the median. */
+function times(samples: ByTarget, name: string, column: ColumnName): string {
+  const { of } = columns[column]
+  const theirs = samples.get(name) ?? []
+  const value = median((samples.get(own) ?? []).map((sample, round) => of(sample) / of(theirs[round] ?? sample)))
+  return name === own || !Number.isFinite(value) ? '' : value.toFixed(2)
+}
+
+function tableOf(name: CaseName, samples: ByTarget): string {
+  const { about, columns: all } = cases[name]
+  const shown = all.filter((column) => column !== 'cpuRequestAll' && column !== 'cpuChunkAll')
+  const leading = shown[0] ?? 'rps'
+  const rows = [...samples].map(([target, rounds]) => [
+    target,
+    ...shown.map((column) => show(column, median(rounds.map(columns[column].of)))),
+    times(samples, target, leading),
+    String(rounds.reduce((sum, sample) => sum + errorsOf(sample), 0)),
+  ])
+  const head = ['', ...shown.map((column) => columns[column].head), `${own} ÷ it, ${columns[leading].head}`, 'errors']
+  return `### ${name}: ${about}\n\n${markdown(head, rows)}`
+}
+
+/** Other gateways in the same run, those that are installed here. */
+export async function comparePeers(options: Options): Promise<string> {
+  const [installed, absent] = [peers.filter(isInstalled), peers.filter((peer) => !isInstalled(peer))]
+  for (const { name, install } of absent) process.stderr.write(`${name} is not installed: ${install}\n`)
+  const { pin, rounds, secs, warmupSecs } = options
+  const rig: Rig = { loadgen: build('loadgen'), mock: await startMock(pin?.loadCpu ?? null), pin }
+  try {
+    const targets = await startAll(rig, installed)
+    for (const target of targets) {
+      await check(rig, target)
+      await warmUp(rig, target, warmupSecs)
+    }
+    const tables: string[] = []
+    for (const name of options.cases.filter((one) => compared.includes(one))) {
+      tables.push(tableOf(name, await roundsOf(rig, targets, name, options)))
+    }
+    const how = `${rounds} rounds of ${secs} s after ${warmupSecs} s of warm-up each · ${pin === null ? 'not pinned' : 'gateways on one CPU, node and load on the other'}`
+    const missing = absent.length === 0 ? [] : [`Not installed: ${absent.map(({ name }) => name).join(', ')}.`]
+    return ['## Peers', circumstances(how), ...missing, ...tables].join('\n\n')
+  } finally {
+    await stopAll()
+  }
+}
