@@ -29,6 +29,37 @@ export async function llamaPython(): Promise<string | null> {
   return python
 }
 
+type Purpose = 'chat' | 'embed' | 'rank'
+
+/** Writes a tiny random model; resolves with its file, which the caller deletes. */
+export async function writeTinyModel(
+  python: string,
+  contextTokens: number,
+  purpose: Purpose = 'chat',
+): Promise<string> {
+  // By their names some servers are known to embed or to rank.
+  const named = { chat: 'tiny', embed: 'tiny-embed', rank: 'tiny-qwen3-reranker' }[purpose]
+  const file = join(tmpdir(), `penstock-${named}-${process.pid}-${contextTokens}.gguf`)
+  if (!(await run([python, join(scripts, 'tiny-model.py'), file, String(contextTokens), purpose]))) {
+    throw new Error('the tiny model was not written')
+  }
+  return file
+}
+
+/** The command of a `models.json` that serves such a file as `id`. */
+export const llamaCommand = (python: string, file: string, id: string, contextTokens: number, slots: number) =>
+  [
+    python,
+    join(scripts, 'serve.py'),
+    file,
+    String(contextTokens),
+    String(slots),
+    'chat',
+    '{port}',
+    '--model',
+    id,
+  ] as const
+
 /** llama.cpp's own server with a tiny random model. `contextTokens`: of each slot. */
 export async function startLlamaServer(
   python: string,
@@ -36,14 +67,9 @@ export async function startLlamaServer(
     contextTokens,
     slots,
     purpose = 'chat',
-  }: { readonly contextTokens: number; readonly slots: number; readonly purpose?: 'chat' | 'embed' | 'rank' },
+  }: { readonly contextTokens: number; readonly slots: number; readonly purpose?: Purpose },
 ): Promise<LlamaServer> {
-  // By their names some servers are known to embed or to rank.
-  const named = { chat: 'tiny', embed: 'tiny-embed', rank: 'tiny-qwen3-reranker' }[purpose]
-  const model = join(tmpdir(), `penstock-${named}-${process.pid}-${contextTokens}.gguf`)
-  if (!(await run([python, join(scripts, 'tiny-model.py'), model, String(contextTokens), purpose]))) {
-    throw new Error('the tiny model was not written')
-  }
+  const model = await writeTinyModel(python, contextTokens, purpose)
   const command = [python, join(scripts, 'serve.py'), model, String(contextTokens), String(slots), purpose]
   const child = Bun.spawn(command, { stdio: ['pipe', 'pipe', 'ignore'] })
   let printed = ''

@@ -12,6 +12,10 @@ export interface StormOptions {
   readonly random: () => number
   /** How often a client asks again, as the published clients do, when the answer says that it may help. */
   readonly retriesMax: number
+  /** More of each request. */
+  readonly more?: object
+  /** What a good answer has in it; the first group is kept. By default what the small script says. */
+  readonly said?: RegExp
   /** Called with how many requests have been answered. */
   readonly answered?: (count: number) => void
 }
@@ -26,21 +30,23 @@ export interface StormReport {
 }
 
 const retryAfterMsMax = 2_000
+const scriptSaid = /"content":"(\S+ from \d+)/
 
 /** Clients that each ask for one model after the other, chosen at random, streamed or whole. */
 export async function modelStorm(options: StormOptions): Promise<StormReport> {
   const { gateway, key, models, requests, clients, random, retriesMax, answered } = options
+  const { more = {}, said: pattern = scriptSaid } = options
   const order: string[] = []
   const answers: string[] = []
   const failures: string[] = []
   let retries = 0
   const ask = async (model: string, stream: boolean): Promise<string> => {
     for (let tries = 0; ; tries++) {
-      const body = { model, stream, messages: [{ role: 'user', content: 'which?' }] }
+      const body = { model, stream, messages: [{ role: 'user', content: 'which?' }], ...more }
       const response = await gateway.chat(key, body).catch(() => null)
       const text = (await response?.text().catch(() => '')) ?? ''
-      const said = /"content":"(\S+ from \d+)/.exec(text)?.[1]
-      if (said !== undefined) return said
+      const said = pattern.exec(text)?.[1]
+      if (response?.status === 200 && said !== undefined) return said
       if (tries >= retriesMax) throw new Error(`${response?.status}: ${text.slice(0, 300)}`)
       retries++
       await Bun.sleep(Math.min(retryAfterMsMax, Number(response?.headers.get('retry-after') ?? 0.2) * 1_000))

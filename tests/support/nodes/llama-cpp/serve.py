@@ -1,16 +1,19 @@
-"""Runs llama.cpp's own server code with one model until its input ends.
+"""Runs llama.cpp's own server code with one model until its input ends, or, where a port is given, until it is killed.
 
-Usage: serve.py FILE CONTEXT_TOKENS SLOTS [chat|embed|rank]. Prints `listening URL` once it answers.
+Usage: serve.py FILE CONTEXT_TOKENS SLOTS [chat|embed|rank [PORT]]. Prints `listening URL` once it answers. What follows the port
+is for those who look at the list of processes.
 """
 
+import signal
 import socket
 import sys
 
 import xllamacpp
 
 path, context, slots = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+given = int(sys.argv[5]) if len(sys.argv) > 5 else None
 with socket.socket() as free:
-    free.bind(("127.0.0.1", 0))
+    free.bind(("127.0.0.1", given or 0))
     port = free.getsockname()[1]
 
 params = xllamacpp.CommonParams()
@@ -30,5 +33,7 @@ if purpose != "chat":
     )
 server = xllamacpp.Server(params)
 print("listening", server.listening_address, flush=True)
+while given is not None:
+    signal.pause()
 while sys.stdin.readline():
     pass
