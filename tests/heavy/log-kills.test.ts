@@ -34,13 +34,13 @@ const known = (note: string): Checkpoint => {
 async function expectWholeLog(db: Database, sql: Sql, seen: readonly Checkpoint[]): Promise<void> {
   const [counts] = await sql<{ receipts: number; logged: number; entries: number; last: number }[]>`
     select (select count(*)::int from receipts) as receipts,
-      (select count(distinct hash)::int from log_entries where kind = 'receipt') as logged,
-      (select count(*)::int from log_entries) as entries, (select max(entry_index)::int from log_entries) as last`
+      (select count(distinct hash)::int from log_contents where kind = 'receipt') as logged,
+      (select count(*)::int from log_contents) as entries, (select max(entry_index)::int from log_contents) as last`
   const [state] = await sql<{ size: number }[]>`select size::int as size from log_state`
   expect(counts?.logged).toBe(counts?.receipts ?? -1)
   expect([counts?.entries, (counts?.last ?? 0) + 1]).toEqual([state?.size, state?.size])
   const absent = await sql`select receipt_hash from receipts r
-    where not exists (select 1 from log_entries e where e.hash = r.receipt_hash and e.kind = 'receipt')`
+    where not exists (select 1 from log_contents e where e.hash = r.receipt_hash and e.kind = 'receipt')`
   expect(absent).toHaveLength(0)
   const rows = await sql<{ note: string }[]>`select note from log_checkpoints order by size`
   const all = [...rows.map(({ note }) => known(note)), ...seen].sort((a, b) => a.size - b.size)
@@ -56,7 +56,7 @@ async function expectWholeLog(db: Database, sql: Sql, seen: readonly Checkpoint[
   // The tiles are those of the entries.
   const entries = await sql<
     { kind: 'receipt'; hash: string }[]
-  >`select kind, hash from log_entries order by entry_index`
+  >`select kind, hash from log_contents order by entry_index`
   const leaves = entries.map(logLeaf)
   const [first] = await read([{ level: 0, index: 0 }])
   expect(first).toEqual(leaves[0] as Uint8Array)
@@ -79,7 +79,7 @@ test(`§31: ${gatewayKills} times kill -9 of the gateway under load: every recei
   expect(seen.length).toBeGreaterThan(0)
   const caughtUp = async () => {
     const [row] = await database.sql<{ missing: number }[]>`select count(*)::int as missing from receipts r
-      where not exists (select 1 from log_entries e where e.hash = r.receipt_hash)`
+      where not exists (select 1 from log_contents e where e.hash = r.receipt_hash)`
     return row?.missing === 0
   }
   await waitUntil('the log', caughtUp)

@@ -20,7 +20,7 @@ test('§31: a backlog of receipts enters the log once and in its order, also whe
   const [seen] = await sql<{ receipts: number; logged: number; ordered: boolean }[]>`
     select (select count(*)::int from receipts) as receipts, count(*)::int as logged,
       bool_and(r.seq > coalesce(before, 0)) as ordered
-    from (select l.hash, lag(o.seq) over (order by l.entry_index) as before from log_entries l
+    from (select l.hash, lag(o.seq) over (order by l.entry_index) as before from log_contents l
       join receipts o on o.receipt_hash = l.hash) e
     join receipts r on r.receipt_hash = e.hash`
   expect(seen).toEqual({ receipts: 12_500, logged: 12_500, ordered: true })

@@ -43,10 +43,7 @@ async function replaceBegun(): Promise<{ readonly fresh: number; readonly replac
 async function undoNewestMigration(taken: boolean): Promise<void> {
   const sql = connect(several.gateway.env.DATABASE_URL ?? '', { max: 1 })
   await sql`delete from drizzle.__drizzle_migrations where created_at = ${migrations().at(-1)?.madeAt ?? 0}`
-  if (!taken) {
-    await sql`drop index log_entries_subject`
-    await sql`create index log_entries_kind_subject_index on log_entries (kind, subject)`
-  }
+  if (!taken) await sql`drop table log_receipts cascade`
   await sql.end()
 }
 
@@ -62,7 +59,7 @@ test(
     await server.replace?.()
     expect(server.pids.filter((pid) => before.includes(pid))).toEqual([])
     const sql = connect(several.gateway.env.DATABASE_URL ?? '', { max: 1 })
-    const [row] = await sql`select to_regclass('log_entries_subject') is not null as there`
+    const [row] = await sql`select to_regclass('log_receipts') is not null as there`
     await sql.end()
     expect(row).toEqual({ there: true })
   },

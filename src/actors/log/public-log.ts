@@ -53,9 +53,9 @@ function bestOf({ newest, cosigned }: rows.NewestCheckpoints, sizeMin: number): 
 /**
  * Made when somebody asks for it (docs/decisions/0018). One that was stored, by a version that signed every receipt at once, stays.
  */
-function signatureOf({ entry, issuer, clientNonce }: rows.EntryOfHash, [key]: Keys): string | null {
+function signatureOf(hash: string, { issuer, clientNonce, signature }: rows.EntryOfHash, [key]: Keys): string | null {
   if (issuer !== 'gateway') return null
-  return entry.signatureEd25519 ?? key.sign(receiptMessage(entry.hash, versionOf({ clientNonce })))
+  return signature ?? key.sign(receiptMessage(hash, versionOf({ clientNonce })))
 }
 
 /** SVC_LOG_KEY, newest first. */
@@ -90,11 +90,19 @@ export function createPublicLog(db: Database, keys: Keys): PublicLog {
       // Side by side: a proof is two waits for the database, not six.
       const [found, newest] = await Promise.all([rows.logEntryOf(db, hash), rows.newestCheckpoints(db)])
       if (found === null) return null
-      const { entryIndex: index, kind } = found.entry
+      const { index, kind } = found
       const best = bestOf(newest, index + 1)
       if (best === null || best.size <= index) return null
       const proof = await inclusionProof(index, best.size, read)
-      return { kind, hash, index, size: best.size, proof, note: withLines(best), signature: signatureOf(found, keys) }
+      return {
+        kind,
+        hash,
+        index,
+        size: best.size,
+        proof,
+        note: withLines(best),
+        signature: signatureOf(hash, found, keys),
+      }
     },
     consistency: async (from, to) => {
       const size = to ?? (await bestFor(from))?.size ?? 0

@@ -4,7 +4,7 @@ import { bytea, createdAt, instant } from '../columns.ts'
 
 const place = () => bigint({ mode: 'number' })
 
-/** The public log (§31): what was sequenced, for ever, from 0 without a gap. */
+/** The public log (§31): what was sequenced, for ever, from 0 without a gap; receipts stand in `log_receipts`. */
 export const logEntries = pgTable(
   'log_entries',
   {
@@ -22,6 +22,21 @@ export const logEntries = pgTable(
     createdAt: createdAt(),
   },
   (t) => [uniqueIndex().on(t.hash), index('log_entries_subject').on(t.kind, t.subject).where(sql`subject is not null`)],
+)
+
+/**
+ * Receipts in the log, a row for each run of neighbours: those with `fromSeq` < seq ≤ `toSeq`, in the order of their seq, are the
+ * entries from `firstIndex` on (docs/decisions/0018). Versions before this table wrote a row for each: those stay in `log_entries`.
+ */
+export const logReceipts = pgTable(
+  'log_receipts',
+  {
+    firstIndex: place().primaryKey(),
+    entries: integer().notNull(),
+    fromSeq: bigint({ mode: 'bigint' }).notNull(),
+    toSeq: bigint({ mode: 'bigint' }).notNull(),
+  },
+  (t) => [uniqueIndex().on(t.toSeq)],
 )
 
 /** Neighbouring hashes of the tree, 256 a row; only the last row of each level still grows. */

@@ -15,7 +15,15 @@ async function receipts(gateway: TestGateway, count: number): Promise<void> {
   await insertReceipts(gateway.database.db, rows)
 }
 
-const tables = ['log_entries', 'log_tiles', 'log_state', 'log_checkpoints', 'log_cosignatures', 'receipts'] as const
+const tables = [
+  'log_entries',
+  'log_receipts',
+  'log_tiles',
+  'log_state',
+  'log_checkpoints',
+  'log_cosignatures',
+  'receipts',
+] as const
 async function keep(gateway: TestGateway): Promise<void> {
   for (const table of tables) await gateway.database.sql.unsafe(`create table kept_${table} as table ${table}`)
 }

@@ -70,15 +70,25 @@ describe('§31: the public log', () => {
     expect(signed?.verify(receiptMessage(hash), String(body.signature_ed25519))).toBe(true)
   })
 
-  test('a signature that an earlier version stored stays, and what a node issued has none of the gateway', async () => {
-    const [stored, foreign] = [await received(), await received('node')]
-    await gateway.gateway.sequencer.catchUp()
+  test('what a version before wrote is read beside it: a row and a signature for each receipt', async () => {
+    const { sequencer } = gateway.gateway
+    await sequencer.catchUp()
+    const [old, foreign] = [await received(), await received('node')]
+    await sequencer.catchUp()
+    const { index, size } = await proof(`receipt_hash=${old}`)
+    const bundle = async () => (await gateway.ask('GET', `${path}/tile/entries/000.p/${size}`)).text()
+    const before = await bundle()
     const signature = 'A'.repeat(86)
-    await gateway.database.db.execute(
-      sql`update log_entries set signature_ed25519 = ${signature} where hash = ${stored}`,
-    )
-    expect((await proof(`receipt_hash=${stored}`)).signature_ed25519).toBe(signature)
-    expect((await proof(`receipt_hash=${foreign}`)).signature_ed25519).toBe(null)
+    const [run] = await gateway.database.sql<{ from_seq: string; entries: number }[]>`
+      delete from log_receipts where first_index = ${Number(index)} returning from_seq, entries`
+    expect(run?.entries).toBe(2)
+    await gateway.database.sql`insert into log_entries (entry_index, kind, hash, signature_ed25519)
+      values (${Number(index)}, 'receipt', ${old}, ${signature}), (${Number(index) + 1}, 'receipt', ${foreign}, null)`
+    expect(await proof(`receipt_hash=${old}`)).toMatchObject({ index, signature_ed25519: signature })
+    // What a node issued has no signature of the gateway.
+    expect(await proof(`receipt_hash=${foreign}`)).toMatchObject({ index: Number(index) + 1, signature_ed25519: null })
+    expect(await bundle()).toBe(before)
+    expect(before).toContain(old)
   })
 
   test('the log only grows: every checkpoint leads to every later one, and no entry comes twice', async () => {
@@ -199,7 +209,7 @@ test('§31: two gateways on one database sequence everything once', async () => 
   await Promise.all([one.gateway.sequencer.catchUp(), two.gateway.sequencer.catchUp()])
   await one.gateway.sequencer.catchUp()
   const logged = await one.database.db.execute<{ hash: string }>(
-    sql`select hash from log_entries where kind = 'receipt' order by entry_index`,
+    sql`select hash from log_contents where kind = 'receipt' order by entry_index`,
   )
   expect(logged.map(({ hash }) => hash).sort()).toEqual(rows.map(({ hash }) => hash).sort())
   await two.stop()

@@ -17,6 +17,7 @@ const tables = [
   'protocol_fees',
   'payout_batches',
   'log_entries',
+  'log_receipts',
   'log_tiles',
   'log_state',
   'log_checkpoints',

@@ -1,4 +1,4 @@
-import { and, asc, desc, eq, gte, inArray, lt, lte, or, sql } from 'drizzle-orm'
+import { and, asc, desc, eq, inArray, lte, or, sql } from 'drizzle-orm'
 import type { TilePlace } from '../../../protocol/log/tiles.ts'
 import type { Database } from '../../client.ts'
 import { logCheckpoints, logCosignatures, logEntries, logState, logTiles } from '../../schema/log.ts'
@@ -69,8 +69,8 @@ export interface ReceiptEntries {
 }
 
 /**
- * Receipts with `from` < seq ≤ `to` become the entries from `size` on, in the order of their seq. The rows and their leaves are
- * made where the receipts are (docs/decisions/0018).
+ * Receipts with `from` < seq ≤ `to` become the entries from `size` on, in the order of their seq: one row, and their leaves, which
+ * are made where the receipts are (docs/decisions/0018).
  */
 export async function insertReceiptEntries(
   tx: Database,
@@ -88,14 +88,15 @@ export async function insertReceiptEntries(
     with taken as (
       select seq, receipt_hash as hash from receipts
         where seq > ${from.toString()}::bigint and seq <= ${to.toString()}::bigint order by receipts.seq limit ${limit}
+    ), run as (
+      select count(*)::int as entries, max(seq) as last,
+        string_agg(sha256('\\x00'::bytea || convert_to(${head}::text || hash, 'UTF8')), ''::bytea order by seq) as leaves
+      from taken
     ), written as (
-      insert into log_entries (entry_index, kind, hash)
-        select ${size}::bigint + row_number() over (order by seq) - 1, 'receipt', hash from taken
+      insert into log_receipts (first_index, entries, from_seq, to_seq)
+        select ${size}::bigint, entries, ${from.toString()}::bigint, last from run where entries > 0
     )
-    select count(*)::int as entries, max(seq)::text as last,
-      string_agg(sha256('\\x00'::bytea || convert_to(${head}::text || hash, 'UTF8')), ''::bytea
-        order by seq) as leaves
-    from taken`)
+    select entries, last::text as last, leaves from run`)
   const last = row?.last ?? null
   return {
     count: row?.entries ?? 0,
@@ -124,29 +125,54 @@ export async function saveTiles(tx: Database, tiles: readonly LogTile[]): Promis
     .onConflictDoUpdate({ target: [logTiles.level, logTiles.tileIndex], set: { hashes: sql`excluded.hashes` } })
 }
 
+export type LoggedEntry = Pick<LogEntryRow, 'entryIndex' | 'kind' | 'hash'>
+
 /** `from` ≤ index < `to`, in their order. */
-export async function readLogEntries(db: Database, from: number, to: number): Promise<readonly LogEntryRow[]> {
-  return db
-    .select()
-    .from(logEntries)
-    .where(and(gte(logEntries.entryIndex, from), lt(logEntries.entryIndex, to)))
-    .orderBy(asc(logEntries.entryIndex))
+export async function readLogEntries(db: Database, from: number, to: number): Promise<readonly LoggedEntry[]> {
+  // The run in which the first one is may have begun before it.
+  const rows = await db.execute<{ entry_index: string; kind: LogEntryRow['kind']; hash: string }>(sql`
+    select entry_index::text as entry_index, kind, hash from log_contents
+    where first_index >= coalesce((select max(first_index) from log_receipts where first_index <= ${from}), ${from})
+      and first_index < ${to} and entry_index >= ${from} and entry_index < ${to}
+    order by log_contents.entry_index`)
+  return rows.map(({ entry_index: index, kind, hash }) => ({ entryIndex: Number(index), kind, hash }))
 }
 
 /** An entry, and of a receipt who issued it; `issuer` null: it is no receipt that is there. */
 export interface EntryOfHash {
-  readonly entry: LogEntryRow
+  readonly index: number
+  readonly kind: LogEntryRow['kind']
   readonly issuer: 'node' | 'gateway' | null
   readonly clientNonce: string | null
+  /** What an earlier version has signed. */
+  readonly signature: string | null
+}
+
+async function ownEntryOf(db: Database, hash: string): Promise<EntryOfHash | null> {
+  const { entryIndex: index, kind, signatureEd25519: signature } = logEntries
+  const { issuer, clientNonce } = receipts
+  const [row] = await db
+    .select({ index, kind, signature, issuer, clientNonce })
+    .from(logEntries)
+    .leftJoin(receipts, and(eq(receipts.receiptHash, logEntries.hash), eq(kind, 'receipt')))
+    .where(eq(logEntries.hash, hash))
+  return row ?? null
+}
+
+async function receiptEntryOf(db: Database, hash: string): Promise<EntryOfHash | null> {
+  const [row] = await db.execute<{ index: string; issuer: 'node' | 'gateway'; nonce: string | null }>(sql`
+    select (l.first_index + (select count(*) from receipts o where o.seq > l.from_seq and o.seq < r.seq))::text as index,
+      r.issuer, r.client_nonce as nonce
+    from receipts r
+    join log_receipts l on l.to_seq = (select min(to_seq) from log_receipts where to_seq >= r.seq) and l.from_seq < r.seq
+    where r.receipt_hash = ${hash}`)
+  if (row === undefined) return null
+  return { index: Number(row.index), kind: 'receipt', issuer: row.issuer, clientNonce: row.nonce, signature: null }
 }
 
 export async function logEntryOf(db: Database, hash: string): Promise<EntryOfHash | null> {
-  const [row] = await db
-    .select({ entry: logEntries, issuer: receipts.issuer, clientNonce: receipts.clientNonce })
-    .from(logEntries)
-    .leftJoin(receipts, and(eq(receipts.receiptHash, logEntries.hash), eq(logEntries.kind, 'receipt')))
-    .where(eq(logEntries.hash, hash))
-  return row ?? null
+  const [own, receipt] = await Promise.all([ownEntryOf(db, hash), receiptEntryOf(db, hash)])
+  return own ?? receipt
 }
 
 export async function saveCheckpoint(tx: Database, origin: string, size: number, note: string): Promise<void> {

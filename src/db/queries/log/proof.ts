@@ -17,10 +17,16 @@ const faultsMax = 100
 const statements = {
   'every receipt in the log is there': `
     select e.hash as subject from log_entries e
-    where e.kind = 'receipt' and not exists (select 1 from receipts r where r.receipt_hash = e.hash)`,
+    where e.kind = 'receipt' and not exists (select 1 from receipts r where r.receipt_hash = e.hash)
+    union all
+    select 'entry ' || l.first_index || ' and later' from log_receipts l
+    where l.entries <> (select count(*) from receipts r where r.seq > l.from_seq and r.seq <= l.to_seq)`,
   'every receipt is in the log': `
-    select r.receipt_hash as subject from receipts r, log_state s
-    where r.seq <= s.receipts_to and not exists (select 1 from log_entries e where e.hash = r.receipt_hash)`,
+    select r.receipt_hash as subject
+    from log_state s cross join receipts r
+      left join lateral (select from_seq from log_receipts where to_seq >= r.seq order by to_seq limit 1) l on true
+    where r.seq <= s.receipts_to and (l.from_seq is null or l.from_seq >= r.seq)
+      and not exists (select 1 from log_entries e where e.hash = r.receipt_hash)`,
   'every debit has its billed receipt': `
     select l.entry_id as subject from ledger_entries l left join receipts r on r.receipt_hash = l.receipt_hash
     where l.kind = 'debit' and (r.receipt_hash is null or not r.billed or r.customer_id <> l.customer_id)`,
