@@ -59,6 +59,9 @@ export async function insertLogEntries(tx: Database, entries: readonly NewLogEnt
       subject text, from_seq bigint, to_seq bigint)`)
 }
 
+/** Receipts of one run: so many are counted, half of them on average, to know the place of one. */
+const runMax = 256
+
 /** What receipts became in the log. */
 export interface ReceiptEntries {
   readonly count: number
@@ -69,8 +72,8 @@ export interface ReceiptEntries {
 }
 
 /**
- * Receipts with `from` < seq ≤ `to` become the entries from `size` on, in the order of their seq: one row, and their leaves, which
- * are made where the receipts are (docs/decisions/0018).
+ * Receipts with `from` < seq ≤ `to` become the entries from `size` on, in the order of their seq: a row for each run,
+ * and their leaves, which are made where the receipts are (docs/decisions/0018).
  */
 export async function insertReceiptEntries(
   tx: Database,
@@ -86,17 +89,17 @@ export async function insertReceiptEntries(
   const { from, to, size, limit, head } = range
   const [row] = await tx.execute<{ entries: number; last: string | null; leaves: Buffer | null }>(sql`
     with taken as (
-      select seq, receipt_hash as hash from receipts
+      select seq, receipt_hash as hash, (row_number() over (order by receipts.seq) - 1) / ${runMax} as run from receipts
         where seq > ${from.toString()}::bigint and seq <= ${to.toString()}::bigint order by receipts.seq limit ${limit}
-    ), run as (
-      select count(*)::int as entries, max(seq) as last,
-        string_agg(sha256('\\x00'::bytea || convert_to(${head}::text || hash, 'UTF8')), ''::bytea order by seq) as leaves
-      from taken
     ), written as (
       insert into log_receipts (first_index, entries, from_seq, to_seq)
-        select ${size}::bigint, entries, ${from.toString()}::bigint, last from run where entries > 0
+        select ${size}::bigint + run * ${runMax}, count(*), coalesce(lag(max(seq)) over (order by run), ${from.toString()}::bigint),
+          max(seq)
+        from taken group by run
     )
-    select entries, last::text as last, leaves from run`)
+    select count(*)::int as entries, max(seq)::text as last,
+      string_agg(sha256('\\x00'::bytea || convert_to(${head}::text || hash, 'UTF8')), ''::bytea order by seq) as leaves
+    from taken`)
   const last = row?.last ?? null
   return {
     count: row?.entries ?? 0,
@@ -170,10 +173,9 @@ async function receiptEntryOf(db: Database, hash: string): Promise<EntryOfHash |
   return { index: Number(row.index), kind: 'receipt', issuer: row.issuer, clientNonce: row.nonce, signature: null }
 }
 
-export async function logEntryOf(db: Database, hash: string): Promise<EntryOfHash | null> {
-  const [own, receipt] = await Promise.all([ownEntryOf(db, hash), receiptEntryOf(db, hash)])
-  return own ?? receipt
-}
+/** Most who ask have a receipt. */
+export const logEntryOf = async (db: Database, hash: string): Promise<EntryOfHash | null> =>
+  (await receiptEntryOf(db, hash)) ?? ownEntryOf(db, hash)
 
 export async function saveCheckpoint(tx: Database, origin: string, size: number, note: string): Promise<void> {
   await tx.insert(logCheckpoints).values({ origin, size, note }).onConflictDoNothing()
