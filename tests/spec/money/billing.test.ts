@@ -451,10 +451,11 @@ describe('§32: costs', () => {
     expect((await ask('', 'viewer')).status).toBe(403)
     expect((await ask('by=moon')).status).toBe(400)
     const { sql } = gateway.database
+    // Before the range ends, which is now: a row of this very millisecond would be behind it.
     const record = (id: string, keyId: string, cost: number) => sql`
       insert into request_records (request_id, at, customer_id, key_id, operation, stream, tries, queue_ms, duration_ms,
         prompt_tokens, completion_tokens, status, cost_wei)
-      values (${id}, now(), ${one.id}, ${keyId}, 'chat', false, 1, 0, 1, 10, 5, 200, ${cost})`
+      values (${id}, now() - interval '1 second', ${one.id}, ${keyId}, 'chat', false, 1, 0, 1, 10, 5, 200, ${cost})`
     await record('req_a', 'key_a', 3)
     await record('req_b', 'key_b', 9)
     await record('req_c', 'key_a', 4)
