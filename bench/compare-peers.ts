@@ -10,6 +10,8 @@ import { gatewayOn, startRaw, type Target } from './targets.ts'
 
 const compared: readonly CaseName[] = ['json1', 'json64', 'stream', 'short']
 const settleMs = 150
+/** The node answers on eight ports: three are taken, one is its own. */
+const freeMockPorts = 4
 /** The first one is divided by each of the others. */
 const own = 'Penstock'
 
@@ -19,7 +21,8 @@ type ByTarget = ReadonlyMap<string, readonly Sample[]>
 async function startAll(rig: Rig, installed: readonly Peer[]): Promise<readonly Target[]> {
   const cpu = rig.pin?.proxyCpu ?? null
   const targets = [await gatewayOn([rig.mock.url(2)], { cpu })(), await startRaw(rig.mock, cpu)]
-  for (const [at, peer] of installed.entries()) targets.push(await startPeer(peer, rig.mock.url(3 + (at % 5)), cpu))
+  for (const [at, peer] of installed.entries())
+    targets.push(await startPeer(peer, rig.mock.url(3 + (at % freeMockPorts)), cpu))
   return targets
 }
 

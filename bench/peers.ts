@@ -47,6 +47,12 @@ function written(text: string, ...path: readonly string[]): string {
   return file
 }
 
+/** Both routers would have their metrics on the same port. */
+const routerFlags = () => [
+  ...['--policy', 'round_robin', '--log-level', 'error'],
+  ...['--prometheus-host', '127.0.0.1', '--prometheus-port', String(freePort())],
+]
+
 const nginxConfig = ({
   port,
   node,
@@ -105,7 +111,7 @@ export const peers: readonly Peer[] = [
     install: inPython('vllm-router'),
     command: ({ port, node }) => [
       ...[join(python, 'vllm-router'), '--worker-urls', node, '--host', '127.0.0.1', '--port', String(port)],
-      ...['--policy', 'round_robin', '--log-level', 'error'],
+      ...routerFlags(),
     ],
   },
   {
@@ -123,7 +129,7 @@ export const peers: readonly Peer[] = [
         '--port',
         String(port),
       ],
-      ...['--policy', 'round_robin', '--log-level', 'error'],
+      ...routerFlags(),
     ],
   },
   {
@@ -161,7 +167,8 @@ export const peers: readonly Peer[] = [
 
 export const isInstalled = ({ installedAs }: Peer) => installedAs.some((file) => existsSync(file))
 
-const startMs = 60_000
+/** LiteLLM takes a minute to be read on a slow machine. */
+const startMs = 120_000
 
 export async function startPeer(peer: Peer, node: string, cpu: string | null): Promise<Target> {
   const place: Place = { port: freePort(), node, folder: temporaryFolder() }
