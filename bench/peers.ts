@@ -161,7 +161,7 @@ export const peers: readonly Peer[] = [
       ...[join(python, 'litellm'), '--config', written(liteLlmConfig(place), place.folder, 'litellm.yaml')],
       ...['--host', '127.0.0.1', '--port', String(place.port), '--num_workers', '1'],
     ],
-    env: { LITELLM_LOG: 'ERROR' },
+    env: { LITELLM_LOG: 'ERROR', LITELLM_DANGEROUSLY_PERMIT_WEAK_OR_UNSET_MASTER_KEY: 'true' },
   },
 ]
 
