@@ -15,6 +15,11 @@ const freeMockPorts = 4
 /** The first one is divided by each of the others. */
 const own = 'Penstock'
 
+const allCpu: Partial<Record<ColumnName, string>> = {
+  cpuRequestAll: 'CPU s/1,000 req, all processes',
+  cpuChunkAll: 'CPU µs/chunk, all processes',
+}
+
 type ByTarget = ReadonlyMap<string, readonly Sample[]>
 
 /** Each has the machine to itself while it is measured; the others wait, with the connections that they keep. */
@@ -52,7 +57,8 @@ function times(samples: ByTarget, name: string, column: ColumnName): string {
 
 function tableOf(name: CaseName, samples: ByTarget): string {
   const { about, columns: all } = cases[name]
-  const shown = all.filter((column) => column !== 'cpuRequestAll' && column !== 'cpuChunkAll')
+  // A server's work may be that of its children.
+  const shown = all.filter((column) => column !== 'cpuRequest' && column !== 'cpuChunk')
   const leading = shown[0] ?? 'rps'
   const rows = [...samples].map(([target, rounds]) => [
     target,
@@ -60,7 +66,8 @@ function tableOf(name: CaseName, samples: ByTarget): string {
     times(samples, target, leading),
     String(rounds.reduce((sum, sample) => sum + errorsOf(sample), 0)),
   ])
-  const head = ['', ...shown.map((column) => columns[column].head), `${own} ÷ it, ${columns[leading].head}`, 'errors']
+  const headOf = (column: ColumnName) => allCpu[column] ?? columns[column].head
+  const head = ['', ...shown.map(headOf), `${own} ÷ it, ${columns[leading].head}`, 'errors']
   return `### ${name}: ${about}\n\n${markdown(head, rows)}`
 }
 
