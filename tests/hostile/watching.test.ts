@@ -1,6 +1,8 @@
 import { describe, expect, test } from 'bun:test'
+import { testDatabase } from '../support/run/postgres.ts'
 import { type Stall, stallMsMax, watchLoop } from './world/loop-monitor.ts'
 import { MarkerWatch, newMarker } from './world/markers.ts'
+import { leakedRows } from './world/rest.ts'
 import { answerFaults, crossed } from './world/verdict.ts'
 
 describe('what the hostile tests would see', () => {
@@ -24,6 +26,24 @@ describe('what the hostile tests would see', () => {
     monitor.look()
     expect(stalls).toHaveLength(1)
     monitor.stop()
+  })
+
+  test('a marker in any column, as text or as bytes, once for each change of its row', async () => {
+    const database = await testDatabase()
+    try {
+      const { sql } = database
+      const gateway = { database }
+      const seen = async () => (await leakedRows(gateway)).length
+      await sql`create table kept (said text, bytes bytea)`
+      expect(await seen()).toBe(0)
+      await sql`insert into kept values (${`a ${newMarker()} b`}, null), (null, ${Buffer.from(newMarker())}), ('none', null)`
+      expect(await seen()).toBe(2)
+      expect(await seen()).toBe(0)
+      await sql`update kept set said = ${newMarker()} where said = 'none'`
+      expect(await seen()).toBe(1)
+    } finally {
+      await database.drop()
+    }
   })
 
   test('a marker that comes in two pieces, once', () => {

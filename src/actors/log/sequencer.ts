@@ -8,9 +8,9 @@ import { emptyRoot, rootAt, sameHash } from '../../protocol/log/merkle-log.ts'
 import { parseNote } from '../../protocol/log/note.ts'
 import type { SigningKey } from '../../protocol/signing/ed25519.ts'
 import { minuteMs, secondMs } from '../../time.ts'
-import { writeEntries } from './gather.ts'
 import { firstOrigin, isEarlier, signedNote } from './log-names.ts'
 import { appendLeaves, readSubtrees, TileMissing } from './tree.ts'
+import { writeEntries } from './write-entries.ts'
 
 /** What outlives a database that is put back: the last checkpoint that this gateway has seen. */
 export interface LogMemory {

@@ -10,6 +10,7 @@ import { cutWrites } from './cut-writes.ts'
 import type { HostileGateway } from './hostile-gateway.ts'
 import type { Lane } from './lanes.ts'
 import { markersOf, newMarker } from './markers.ts'
+import { twistOf } from './twists.ts'
 import { chatFaults, crossed, type Fault, isRight } from './verdict.ts'
 
 interface ClientCase {
@@ -24,9 +25,6 @@ export type ClientBatch = readonly ClientCase[]
 
 /** A hostile client has said all it wanted to say: it waits so long for more, ms. */
 const lingerMs = 60
-
-const twistOf = <K extends ClientTwist['kind']>({ twists }: ClientCase, kind: K) =>
-  twists.find((one): one is Extract<ClientTwist, { kind: K }> => one.kind === kind)
 
 /** Clients of all kinds on one node that behaves. */
 export class ClientLane implements Lane<ClientBatch> {
@@ -59,14 +57,14 @@ export class ClientLane implements Lane<ClientBatch> {
   private async attack(one: ClientCase): Promise<readonly Fault[]> {
     const { gateway, name: model } = this
     const host = `${gateway.hostname}:${gateway.port}`
-    const requests = 1 + (twistOf(one, 'pipelined')?.more ?? 0)
+    const requests = 1 + (twistOf(one.twists, 'pipelined')?.more ?? 0)
     const markers = Array.from({ length: requests }, newMarker)
     const all = markers.map((marker, at) => {
       const asking = { host, model, marker, key: this.key(one.customer + at), adminToken: gateway.tokens.admin }
       return requestBytes(one.twists, { ...asking, stream: one.stream !== (at % 2 === 1) })
     })
-    const deafMs = twistOf(one, 'deaf client')?.deafMs
-    const [unfinished, slow] = [twistOf(one, 'unfinished'), twistOf(one, 'slow request')]
+    const deafMs = twistOf(one.twists, 'deaf client')?.deafMs
+    const [unfinished, slow] = [twistOf(one.twists, 'unfinished'), twistOf(one.twists, 'slow request')]
     const heard = await speak(gateway, {
       writes: cutWrites(Buffer.concat(all), unfinished?.keepPermille ?? null, slow?.atPermille ?? []),
       pauseMs: slow?.pauseMs ?? 0,

@@ -9,6 +9,7 @@ import { type FormTwist, formBytes, formTwists } from './form-twists.ts'
 import type { HostileGateway } from './hostile-gateway.ts'
 import type { Lane } from './lanes.ts'
 import { markersOf, newMarker } from './markers.ts'
+import { twistOf } from './twists.ts'
 import { crossed, type Fault } from './verdict.ts'
 
 interface FormCase {
@@ -29,9 +30,6 @@ interface Owner {
   readonly customer: TestCustomer
   readonly node: BytesNode
 }
-
-const twistOf = <K extends FormTwist['kind']>({ twists }: FormCase, kind: K) =>
-  twists.find((one): one is Extract<FormTwist, { kind: K }> => one.kind === kind)
 
 /** Clients that send forms, each to a node of their own account: another's answer would be another node's. */
 export class FormLane implements Lane<FormBatch> {
@@ -65,7 +63,7 @@ export class FormLane implements Lane<FormBatch> {
   private async attack(one: FormCase): Promise<readonly Fault[]> {
     const marker = newMarker()
     const bytes = this.form(one.customer, marker, one.twists)
-    const [unfinished, slow] = [twistOf(one, 'form: unfinished'), twistOf(one, 'form: slow')]
+    const [unfinished, slow] = [twistOf(one.twists, 'form: unfinished'), twistOf(one.twists, 'form: slow')]
     const heard = await speak(this.gateway, {
       writes: cutWrites(bytes, unfinished?.keepPermille ?? null, slow?.atPermille ?? []),
       pauseMs: slow?.pauseMs ?? 0,

@@ -25,13 +25,13 @@ async function gauges(gateway: HostileGateway): Promise<Readonly<Record<string, 
 }
 
 /** The oldest transaction that was under way when the tables were last looked through. */
-const lookedFrom = new WeakMap<HostileGateway, string>()
+const lookedFrom = new WeakMap<object, string>()
 
 /**
  * Whether any column of any table has a marker in it, as text or as bytes. What was there at the last look and has not changed since
  * is not read again: after a million cases that would be millions of rows, each time.
  */
-async function leakedRows(gateway: HostileGateway): Promise<readonly Fault[]> {
+export async function leakedRows(gateway: Pick<HostileGateway, 'database'>): Promise<readonly Fault[]> {
   const { sql } = gateway.database
   const [before] = await sql<{ xmin: string }[]>`select pg_snapshot_xmin(pg_current_snapshot())::text as xmin`
   const tables = await sql<{ name: string }[]>`

@@ -22,3 +22,7 @@ export function twistsOf<T extends Named>(kinds: Kinds<T>): fc.Arbitrary<readonl
     })
   return fc.array(fc.oneof(...weighed), { minLength: 1, maxLength: 3, size: 'xsmall' })
 }
+
+/** The first one of its kind; undefined: there is none. */
+export const twistOf = <T extends Named, K extends T['kind']>(twists: readonly T[], kind: K) =>
+  twists.find((one): one is Extract<T, { readonly kind: K }> => one.kind === kind)

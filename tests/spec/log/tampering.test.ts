@@ -223,6 +223,17 @@ const inTheLog: readonly Edit[] = [
     'the log is the tree of its checkpoint',
     () => ['delete from log_entries where entry_index > (select max(entry_index) - 2 from log_entries)'],
   ],
+  ['a run of receipts removed', 'every receipt is in the log', () => ['delete from log_receipts']],
+  [
+    'a run of receipts made shorter',
+    'every receipt in the log is there',
+    () => ['update log_receipts set entries = entries - 1'],
+  ],
+  [
+    'a run of receipts moved',
+    'the log is the tree of its checkpoint',
+    () => ['update log_receipts set first_index = first_index + 1'],
+  ],
   [
     'the root put in its place',
     'the log is the tree of its checkpoint',
