@@ -82,7 +82,7 @@ export function upstreamBody(
   const own = hintless === null ? set : { ...set, ...hintless }
   const dropped = (key: string) =>
     key === 'model' || upstreamStripped.has(key) || (own !== null && Object.hasOwn(own, key))
-  const pieces = cutMembers(text, dropped) ?? membersOf(body, dropped)
+  const pieces = cutMembers(text, body, dropped) ?? membersOf(body, dropped)
   const stream = (own !== null && Object.hasOwn(own, 'stream') ? own.stream : body.stream) === true
   const written = own === null ? '' : JSON.stringify(own).slice(1, -1)
   const added = written === '' ? '' : `,${written}`

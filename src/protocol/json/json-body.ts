@@ -2,6 +2,7 @@ import type { Static, TSchema } from '@sinclair/typebox'
 import { type TypeCheck, TypeCompiler, type ValueError, ValueErrorType } from '@sinclair/typebox/compiler'
 import { type FieldFault, Problem, quoteValue } from '../../errors.ts'
 import { boundedText } from './foreign-json.ts'
+import { keepPlaces, placesKeptMin } from './json-members.ts'
 import { repeatedKey, scanJson } from './json-scan.ts'
 
 /** Bodies of the admin routes (§17, credits and purge). */
@@ -100,7 +101,8 @@ const notUtf8 = () => invalidJson('The body is not UTF-8')
  * might read the other one. The parser keeps one of them, so that a text with more members than its value has such a key.
  */
 export function parseJson(text: string): unknown {
-  const members = scanJson(text)
+  const places: number[] | null = text.length < placesKeptMin ? null : []
+  const members = scanJson(text, places)
   if (typeof members === 'string') throw invalidJson(`The body ${members}`)
   let value: unknown
   try {
@@ -109,7 +111,10 @@ export function parseJson(text: string): unknown {
     // The parser's message would quote the body.
     throw new Problem('invalid_json')
   }
-  if (typeof value !== 'object' || membersOf(value) === members) return value
+  if (typeof value !== 'object' || membersOf(value) === members) {
+    if (places !== null && value !== null && typeof value === 'object') keepPlaces(value, text, places)
+    return value
+  }
   const key = repeatedKey(text)
   throw invalidJson(
     key === null ? 'A key comes twice in one object' : `The key ${quoteValue(key)} comes twice in one object`,

@@ -30,6 +30,13 @@ const openBrace = 123
 const closeBrace = 125
 const isBlank = (code: number) => code === 32 || code === 10 || code === 13 || code === 9
 
+/** `at`: behind what may be blanks. Returns the position behind what stands before them. */
+export function skipBlanksBack(text: string, at: number): number {
+  let before = at
+  while (isBlank(text.charCodeAt(before - 1))) before--
+  return before
+}
+
 export function skipBlanks(text: string, at: number): number {
   let next = at
   while (isBlank(text.charCodeAt(next))) next++
@@ -50,11 +57,16 @@ export function stringEnd(text: string, at: number): number {
 const commasAround = new Int32Array(jsonDepthMax + 1)
 const commasMaxAround = new Int32Array(jsonDepthMax + 1)
 
+/** Of more members of the outermost object nobody asks where they stand. */
+export const membersPlacedMax = 64
+const placesMax = membersPlacedMax + 2
+
 /**
  * How many members the objects of a JSON text have in all, or what breaks a bound. It reads no further than that, and it
- * does not check the text: what is no JSON is for the parser to refuse, which meets nothing deep before it does.
+ * does not check the text: what is no JSON is for the parser to refuse, which meets nothing deep before it does. `places`:
+ * takes where the outermost object opens, where the commas between its members stand, and where it closes.
  */
-export function scanJson(text: string): number | string {
+export function scanJson(text: string, places: number[] | null = null): number | string {
   const { length } = text
   let members = 0
   let containers = 0
@@ -70,6 +82,7 @@ export function scanJson(text: string): number | string {
       case comma:
         if (++commas > commasMax) return commasMax === objectMembersMax - 1 ? tooManyMembers : tooManyItems
         if (++commasInAll > commasInAllMax) return tooMuch
+        if (depth === 1 && places !== null && places.length < placesMax) places.push(at)
         break
       case colon:
         members++
@@ -82,10 +95,12 @@ export function scanJson(text: string): number | string {
         commas = 0
         containers++
         commasMax = (text.charCodeAt(at) === openBrace ? objectMembersMax : arrayItemsMax) - 1
+        if (depth === 1 && places !== null) places.push(at)
         break
       case closeBrace:
       case closeBracket:
         if (depth === 0) return members
+        if (depth === 1 && places !== null && places.length < placesMax) places.push(at)
         commas = commasAround[--depth] ?? 0
         commasMax = commasMaxAround[depth] ?? 0
     }

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { upstreamBody } from '../../../src/protocol/chat/upstream-request.ts'
+import { parseJson } from '../../../src/protocol/json/json-body.ts'
 import type { ChatRequest } from '../../../src/protocol/wire/inference/chat.ts'
 
 const messages: ChatRequest['messages'] = [{ role: 'user', content: 'hi' }]
@@ -49,6 +50,25 @@ describe('§5: the body a node gets', () => {
     const before = structuredClone(body)
     spliced(body, 5).forModel('x')
     expect(body).toEqual(before)
+  })
+
+  test('a long text is cut where it was found to be cut when it was read, whatever blanks stand there', () => {
+    const content = 'a,"b":{\\"}]\n'.repeat(2_000)
+    const long = JSON.stringify([{ role: 'user', content }])
+    const cut = (svc: string) => {
+      const text = ` {\n"svc" : ${svc} ,"messages" :${long} , "seed": 1.0 \n, "user":"u" , "model":"m"}\n`
+      return built(text, parseJson(text) as ChatRequest, null).forModel('x')
+    }
+    const expected = `{"model":"x","messages" :${long} , "seed": 1.0}`
+    expect([cut('{"a":"1"}'), cut('[{},2,3]'), cut('"},\\"{"')]).toEqual([expected, expected, expected])
+  })
+
+  test.each([0, 20_000])('of very many members each one arrives, with %i characters before them', (padding) => {
+    const extra = Object.fromEntries(Array.from({ length: 200 }, (_, at) => [`k${at}`, at]))
+    const text = JSON.stringify({ model: 'm', messages, user: 'u', pad: 'x'.repeat(padding), ...extra })
+    const { pad, ...sentOn } = JSON.parse(built(text, parseJson(text) as ChatRequest, null).forModel('x'))
+    expect(pad).toHaveLength(padding)
+    expect(sentOn).toEqual({ model: 'x', messages, ...extra })
   })
 
   test('a long body arrives as it came', () => {
