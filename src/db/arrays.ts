@@ -21,10 +21,20 @@ const arrayText = (values: readonly ArrayValue[]) => `{${values.map(elementText)
 export const arrayOf = (type: 'text' | 'boolean' | 'numeric', values: readonly ArrayValue[]): SQL =>
   sql`${arrayText(values)}::text::${sql.raw(type)}[]`
 
+/** An empty array stands for a column that is null in every row. */
+const columnText = (values: readonly ArrayValue[]) =>
+  values.every((value) => value === null) ? '{}' : arrayText(values)
+
+/** Many rows as the text of an array for each column, for a function that takes them apart with `unnest`. */
+export const columnTexts = (columns: readonly (readonly ArrayValue[])[]): readonly string[] => columns.map(columnText)
+
 /**
- * Many rows as one parameter, for a function that takes their columns apart: a JSON array with the text of an array for each column.
- * Rows as JSON objects cost the server 9 of its 20 µs a row of 22 columns, columns 3 (2 × AMD EPYC); a parameter for each value
- * costs this process 200 µs a row, in which no stream moves.
+ * Columns as one argument, each a parameter: 5 µs a row of 22 columns for the server to read, and 250 µs a statement for this process,
+ * which groups of hundreds share. As one text they cost the server 6, in JSON 7, as JSON objects 14; a parameter for each
+ * value costs this process 200 µs a row, in which no stream moves (2 × AMD EPYC).
  */
-export const columnsText = (columns: readonly (readonly ArrayValue[])[]): string =>
-  JSON.stringify(columns.map(arrayText))
+export const columnsOf = (texts: readonly string[]): SQL =>
+  sql`array[${sql.join(
+    texts.map((text) => sql`${text}::text`),
+    sql`, `,
+  )}]`

@@ -94,12 +94,47 @@ test('§32: requests with odd names come back as they were', async () => {
       failedTries: [{ node_id: name, code: name, started_ms: 0, duration_ms: 1 }],
     }),
   )
-  await insertRequestRecords(database.db, rows)
-  await insertRequestRecords(database.db, rows)
+  const [first, ...others] = rows
+  await insertRequestRecords(database.db, [first as RequestRecord])
+  const again = { ...first, model: 'another' } as RequestRecord
+  await insertRequestRecords(database.db, [again, ...others])
   for (const row of rows) expect(await getRequestRecord(database.db, row)).toEqual(row)
 })
 
-test('a gateway of the version before writes its receipts beside this one', async () => {
+test('gateways of the version before, which send columns as JSON, write beside this one', async () => {
+  const at = new Date()
+  await keepRequestRecords(database.db, at, at, at)
+  const [facts, requestId] = [factsOf('of JSON'), newId('req')]
+  const text = receiptText(facts)
+  const hash = textHash(text)
+  const { issuer, request_id, job_id, kind, node_id, node_class, runtime_id, runtime_kind, model_id, ...rest } =
+    JSON.parse(text)
+  const { prompt_tokens, completion_tokens, started_at, completed_at } = rest
+  const own = [hash, 'cus_a', null, 'accepted', false, null]
+  const of = [issuer, request_id, job_id, kind, node_id, node_class, runtime_id, runtime_kind, model_id]
+  const counted = [prompt_tokens, completion_tokens, started_at, completed_at, null, null, null, null]
+  const columns = (values: readonly unknown[]) =>
+    JSON.stringify(values.map((value) => (value === null ? '{NULL}' : `{${JSON.stringify(String(value))}}`)))
+  await database.db.execute(sql`select receipts_insert(${columns([...own, ...of, ...counted])}::text::json)`)
+  const found = await database.db.select().from(receipts).where(eq(receipts.receiptHash, hash))
+  expect(found).toHaveLength(1)
+  expect(found[0]).toMatchObject({
+    customerId: 'cus_a',
+    modelId: 'of JSON',
+    completionTokens: 2 ** 31 - 1,
+    billed: false,
+  })
+  const asked = [requestId, at.toISOString(), 'cus_a', null, 'chat', false, 'm', null, 1, 0, null, null, null, 3]
+  const ended = [null, null, null, 200, null, null, hash, null]
+  await database.db.execute(sql`select request_records_insert(${columns([...asked, ...ended])}::text::json)`)
+  expect(await getRequestRecord(database.db, { at, requestId })).toMatchObject({
+    model: 'm',
+    status: 200,
+    receiptHash: hash,
+  })
+})
+
+test('a gateway of an earlier version, which sends objects, writes its receipts beside this one', async () => {
   const facts = factsOf('of before')
   const text = receiptText(facts)
   const hash = textHash(text)

@@ -1,9 +1,5 @@
--- Receipts, with our columns beside the facts that were hashed. One that is there stays as it is, but for this: a
--- receipt whose charge was refused stands there as not billed. Where the charge goes through after all (the reservation was
--- lost with the database and is made again), it becomes a billed one. One statement may have a receipt twice.
---
--- A JSON array with the text of an array for each column. A gateway of a version before sends an array of
--- objects instead.
+-- The same as receipts_insert_columns with a JSON array of the columns, as ledger_settle has it. A gateway of a version before sends
+-- an array of objects instead.
 CREATE OR REPLACE FUNCTION receipts_insert(p_receipts json) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
   c text[];
@@ -20,14 +16,5 @@ BEGIN
   ELSE
     c := ARRAY(SELECT value FROM json_array_elements_text(p_receipts));
   END IF;
-  INSERT INTO receipts (receipt_hash, customer_id, signature_ed25519, status, billed, node_receipt, issuer, request_id, job_id,
-    kind, node_id, node_class, runtime_id, runtime_kind, model_id, prompt_tokens, completion_tokens, started_at, completed_at,
-    client_nonce, request_commitment, response_commitment, upstream_model_commitment)
-  SELECT DISTINCT ON (hash) r.*
-  FROM unnest(c[1]::text[], c[2]::text[], c[3]::text[], c[4]::text[], c[5]::boolean[], c[6]::text[], c[7]::text[], c[8]::text[],
-    c[9]::text[], c[10]::text[], c[11]::text[], c[12]::text[], c[13]::text[], c[14]::text[], c[15]::text[], c[16]::int[],
-    c[17]::int[], c[18]::timestamptz[], c[19]::timestamptz[], c[20]::text[], c[21]::text[], c[22]::text[], c[23]::text[])
-    AS r (hash)
-  ON CONFLICT (receipt_hash) DO UPDATE SET billed = true, status = excluded.status
-    WHERE excluded.billed AND NOT receipts.billed;
+  PERFORM receipts_insert_columns(c);
 END $$;

@@ -73,7 +73,7 @@ export async function settleAll(
   rows: readonly SettleRow[],
   receipts: readonly NewReceipt[] = [],
 ): Promise<readonly SettleOutcome[]> {
-  const written = receipts.length === 0 ? null : receiptColumns(receipts)
+  const written = receipts.length === 0 ? null : JSON.stringify(receiptColumns(receipts))
   const answer = await db.execute(sql`select place, outcome from ledger_settle(
     ${texts(rows.map(({ id }) => id))}, ${amounts(rows.map(({ chargedWei }) => chargedWei))},
     ${amounts(rows.map(({ shareWei }) => shareWei))}, ${amounts(rows.map(({ feeWei }) => feeWei))},

@@ -1,5 +1,5 @@
 import { eq, getTableColumns, sql } from 'drizzle-orm'
-import { columnsText } from '../../arrays.ts'
+import { columnsOf, columnTexts } from '../../arrays.ts'
 import type { Database } from '../../client.ts'
 import { nodes } from '../../schema/pool.ts'
 import { receipts } from '../../schema/work.ts'
@@ -45,10 +45,10 @@ const factColumns = [
   'upstream_model_commitment',
 ] as const
 
-/** What `receipts_insert` takes. */
-export function receiptColumns(rows: readonly NewReceipt[]): string {
+/** What `receipts_insert_columns` takes. */
+export function receiptColumns(rows: readonly NewReceipt[]): readonly string[] {
   const facts = rows.map(({ text }) => JSON.parse(text) as Facts)
-  return columnsText([
+  return columnTexts([
     rows.map(({ hash }) => hash),
     rows.map(({ customerId }) => customerId),
     rows.map(({ signature }) => signature ?? null),
@@ -62,7 +62,7 @@ export function receiptColumns(rows: readonly NewReceipt[]): string {
 /** One statement for all; a receipt that is there already stays as it is. */
 export async function insertReceipts(db: Database, rows: readonly NewReceipt[]): Promise<void> {
   if (rows.length === 0) return
-  await db.execute(sql`select receipts_insert(${receiptColumns(rows)}::text::json)`)
+  await db.execute(sql`select receipts_insert_columns(${columnsOf(receiptColumns(rows))})`)
 }
 
 /** With the key of its node, also of one that was revoked since: what it signed stays signed. null: no such receipt. */

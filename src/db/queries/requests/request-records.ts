@@ -1,5 +1,5 @@
 import { and, desc, eq, gte, lt, type SQL, sql } from 'drizzle-orm'
-import { type ArrayValue, columnsText } from '../../arrays.ts'
+import { type ArrayValue, columnsOf, columnTexts } from '../../arrays.ts'
 import type { Database } from '../../client.ts'
 import { requestRecords } from '../../schema/partitioned/request-records.ts'
 
@@ -25,11 +25,11 @@ export interface RequestPlace {
   readonly requestId: string
 }
 
-/** One statement and one parameter for all, which waits for no disk; what is there already stays as it is. */
+/** One statement for all, which waits for no disk; what is there already stays as it is. */
 export async function insertRequestRecords(db: Database, records: readonly RequestRecord[]): Promise<void> {
   if (records.length === 0) return
   const column = (of: (record: RequestRecord) => ArrayValue) => records.map(of)
-  const columns = columnsText([
+  const columns = columnTexts([
     column(({ requestId }) => requestId),
     column(({ at }) => at.toISOString()),
     column(({ customerId }) => customerId),
@@ -53,7 +53,7 @@ export async function insertRequestRecords(db: Database, records: readonly Reque
     column(({ receiptHash }) => receiptHash),
     column(({ failedTries }) => (failedTries === null ? null : JSON.stringify(failedTries))),
   ])
-  await db.execute(sql`select request_records_insert(${columns}::text::json)`)
+  await db.execute(sql`select request_records_insert_columns(${columnsOf(columns)})`)
 }
 
 /** Makes the days of the range that are not there, and drops those that ended before `keepFrom`; how many were dropped. */
