@@ -13,7 +13,8 @@ const heavyFolder = 'tests/heavy/'
 /** What hangs ends at last; a test that means "promptly" says so itself, by `tests/support/run/pace.ts`. */
 const testTimeoutMs = 60_000
 const heavyTestTimeoutMs = 600_000
-const testProcesses = 2
+/** A test waits for a third of its time: three at once keep two cores busy. */
+const testProcesses = 3
 const tailCharsMax = 64 * 1024
 
 function testFiles(paths: readonly string[]): string[] {
