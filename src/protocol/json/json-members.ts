@@ -18,23 +18,23 @@ export function keepPlaces(value: object, text: string, places: readonly number[
   placed.set(value, { text, places })
 }
 
-function placesOf(text: string, value: object): readonly number[] {
+/** null: the text breaks a bound of foreign JSON, as one that we wrote may, so that the scan did not come to its end. */
+function placesOf(text: string, value: object): readonly number[] | null {
   const kept = text.length < placesKeptMin ? undefined : placed.get(value)
   if (kept?.text === text) return kept.places
   const places: number[] = []
-  scanJson(text, places)
-  return places
+  return typeof scanJson(text, places) === 'string' ? null : places
 }
 
 /**
  * The members of the object that `text` is, without those that `dropped` names, as they stand there, to be joined by commas.
  * `value`: what the caller has parsed of it, so that it is valid JSON. null where the text of a key is not the key (an escape), a
- * key comes twice or there are too many: then only the parsed object says what is meant. Neighbours that stay are taken in
+ * key comes twice, there are too many, or the text breaks a bound: then only the parsed object says what is meant. Neighbours that stay are taken in
  * one piece.
  */
 export function cutMembers(text: string, value: object, dropped: (key: string) => boolean): readonly string[] | null {
   const places = placesOf(text, value)
-  if (places.length > membersPlacedMax + 1) return null
+  if (places === null || places.length > membersPlacedMax + 1) return null
   const keys: string[] = []
   const kept: string[] = []
   let from = -1

@@ -71,6 +71,16 @@ describe('§5: the body a node gets', () => {
     expect(sentOn).toEqual({ model: 'x', messages, ...extra })
   })
 
+  test('a text of our own that nests deeper than foreign ones may arrives whole', () => {
+    const deep = (levels: number): unknown => (levels === 0 ? 1 : [deep(levels - 1)])
+    expect(sent({ deep: deep(200), svc: {}, seed: 1 })).toEqual({
+      model: 'local/m.gguf',
+      messages,
+      deep: deep(200),
+      seed: 1,
+    })
+  })
+
   test('a long body arrives as it came', () => {
     const long = [{ role: 'user' as const, content: 'ä\n"😀'.repeat(8_000) }]
     expect(sent({ messages: long, svc: { job_id: 'j' }, seed: 1 })).toEqual({
