@@ -99,14 +99,15 @@ function createTelling({ config, log, database, place }: GatewayParts, watching:
   const pooled = createPooledInspector(inspector, siblings)
   const live = () => router.nodes().map(liveNode)
   const loads = () => loadsOf(live())
+  const durable = durableCharts(database.db)
+  const resting = new Set(Object.keys(durable))
   const own: OwnFacts = {
     loads,
-    moved: (sinceMs) => movedSince(inspector, siblings.name, loads(), sinceMs),
+    moved: (sinceMs) => movedSince({ inspector, process: siblings.name, loads: loads(), durable: resting }, sinceMs),
     totals: async () => totalsOnWire(siblings.name, await metrics.totals()),
   }
   const traffic = createTraffic({ totals: pooledTotals(metrics.totals, siblings), log })
   const nodes = () => withLoads(live(), pooled.loads())
-  const durable = durableCharts(database.db)
   const consolesMax = config.SVC_CONSOLES_MAX
   return {
     siblings,

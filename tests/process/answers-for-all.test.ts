@@ -2,11 +2,13 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { type FakeNode, startFakeNode } from '../../src/fake-node/fake-node.ts'
 import type { Explanation, Node } from '../../src/protocol/wire/admin/admin.ts'
 import type { MixtureList } from '../../src/protocol/wire/admin/admin-mixtures.ts'
-import type { TransitionList } from '../../src/protocol/wire/admin/inspect.ts'
+import type { MachineCounts, TransitionList } from '../../src/protocol/wire/admin/inspect.ts'
 import type { AdminRequestList, RequestStory } from '../../src/protocol/wire/admin/requests.ts'
 import { type TestCustomer, waitFor } from '../support/gateways/gateway.ts'
 import { seriesOf } from '../support/gateways/metric.ts'
 import { fresh, type ProcessGateway, startProcesses } from '../support/gateways/processes.ts'
+import { startJobNode } from '../support/nodes/job-node.ts'
+import { createBody, jobsPath, storeKeys } from '../support/pools/job-pool.ts'
 
 const asks = 24
 
@@ -144,6 +146,21 @@ describe('§33: whichever process is asked answers for all', () => {
     await waitFor('nothing in flight', async () => isAll(await inFlight(), 0))
   })
 
+  test('a node shows how soon it answers all', async () => {
+    for (let at = 0; at < 8; at++) expect((await chat({ stream: true })).status).toBe(200)
+    const measured = async () => {
+      const nodes = await lookMany<Node>(`/v1/admin/nodes/${nodeId}`)
+      return nodes.map(({ runtimes }) =>
+        runtimes.flatMap(({ models }) => models.map(({ ttft_ewma_ms: ms }) => ms)).join(),
+      )
+    }
+    // On a machine with other work an answer may lack a sibling that took too long.
+    await waitFor('one answer', async () => {
+      const [first = '', ...others] = new Set(await measured())
+      return /\d/.test(first) && others.length === 0
+    })
+  })
+
   test('a console hears of mixtures, loads and traffic of all', async () => {
     const ended = new AbortController()
     const { gateway } = several
@@ -172,6 +189,53 @@ describe('§33: whichever process is asked answers for all', () => {
     await waitFor('their traffic', () => requests() >= ids.length)
     ended.abort()
     await reading
+  }, 60_000)
+
+  test('a console shows what works at a job, whichever process that is', async () => {
+    const { gateway } = several
+    const vault = await startJobNode('sealed')
+    vault.nodeId = await gateway.node(vault.url, { customerId: customer.customerId, nodeClass: vault.nodeClass })
+    await storeKeys(gateway, vault, vault.keys)
+    vault.turn({ kind: 'hold' })
+    const ended = new AbortController()
+    /** Instances of private jobs by state, as this console was told last. */
+    const jobsOf = (text: string) => {
+      const told = text
+        .split('\n')
+        .filter((line) => line.startsWith('data: ') && line.includes('"machine":"private-job"'))
+      const all = told.map(
+        (line) => JSON.parse(line.slice('data: '.length)) as { readonly machines?: readonly MachineCounts[] },
+      )
+      const counts = all.flatMap(({ machines }) => machines ?? []).findLast(({ machine }) => machine === 'private-job')
+      return counts?.states.filter(({ live }) => live > 0).map(({ state, live }) => `${state} ${live}`) ?? []
+    }
+    const consoles = Array.from({ length: 8 }, () => ({ text: '' }))
+    const reading = consoles.map(async (one) => {
+      const headers = { 'x-svc-admin-token': gateway.tokens.viewer }
+      const response = await fetch(`${gateway.url}/v1/admin/inspect`, { ...fresh, headers, signal: ended.signal })
+      const decoder = new TextDecoder()
+      for await (const bytes of response.body ?? []) one.text += decoder.decode(bytes, { stream: true })
+    })
+    try {
+      const response = await fetch(gateway.url + jobsPath, {
+        ...fresh,
+        method: 'POST',
+        headers: {
+          'content-type': 'application/json',
+          'x-svc-customer-id': customer.customerId,
+          'x-svc-customer-token': customer.customerToken,
+        },
+        body: JSON.stringify(createBody(vault)),
+      })
+      expect(response.status).toBe(202)
+      await waitFor('every console to show it at work', () =>
+        consoles.every(({ text }) => jobsOf(text).join() === 'attending 1'),
+      )
+    } finally {
+      ended.abort()
+      await Promise.allSettled(reading)
+      await vault.stop()
+    }
   }, 60_000)
 
   test('the door between processes asks for a proof', async () => {

@@ -3,20 +3,30 @@ import type { Loads } from '../../protocol/wire/admin/processes.ts'
 
 type Loaded = Pick<LiveNode, 'node_id' | 'in_flight' | 'runtimes'>
 
-/** What works for this process. */
+/** What works for this process, and how soon it answered. */
 export function loadsOf(nodes: readonly LiveNode[]): Loads {
-  return nodes
-    .filter(({ in_flight }) => in_flight > 0)
-    .map(({ node_id, in_flight, runtimes }) => ({
+  return nodes.flatMap(({ node_id, in_flight, runtimes }) => {
+    const models = runtimes.flatMap((runtime) => runtime.models)
+    const measured = models.flatMap(({ model_profile_id: profile, ttft_ewma_ms: ms }) =>
+      ms === null ? [] : [[profile, ms]],
+    )
+    if (in_flight === 0 && measured.length === 0) return []
+    return {
       node_id,
       in_flight,
-      models: Object.fromEntries(
-        runtimes.flatMap(({ models }) => models.map((model) => [model.model_profile_id, model.in_flight])),
-      ),
-    }))
+      models: Object.fromEntries(models.map((model) => [model.model_profile_id, model.in_flight])),
+      ttft_ms: Object.fromEntries(measured),
+    }
+  })
 }
 
-/** The same nodes with what the other processes have in flight on them. */
+/** Each process measures what it asked itself; whoever is asked gives the same answer. null: nobody has measured. */
+function meanOf(values: readonly (number | null | undefined)[]): number | null {
+  const known = values.filter((value) => value !== null && value !== undefined).sort((a, b) => a - b)
+  return known.length === 0 ? null : known.reduce((sum, value) => sum + value, 0) / known.length
+}
+
+/** The same nodes with what the other processes have in flight on them, and have measured. */
 export function withLoads<N extends Loaded>(nodes: readonly N[], others: readonly Loads[]): readonly N[] {
   const all = others.flat()
   if (all.length === 0) return nodes
@@ -29,6 +39,7 @@ export function withLoads<N extends Loaded>(nodes: readonly N[], others: readonl
       models: runtime.models.map((model) => ({
         ...model,
         in_flight: loads.reduce((sum, { models }) => sum + (models[model.model_profile_id] ?? 0), model.in_flight),
+        ttft_ewma_ms: meanOf([model.ttft_ewma_ms, ...loads.map(({ ttft_ms: ms }) => ms?.[model.model_profile_id])]),
       })),
     }))
     return { ...node, runtimes, in_flight: loads.reduce((sum, load) => sum + load.in_flight, node.in_flight) }

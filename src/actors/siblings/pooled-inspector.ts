@@ -1,5 +1,5 @@
-import type { MachineCounts, Transition as Told } from '../../protocol/wire/admin/inspect.ts'
-import { type Loads, Moved } from '../../protocol/wire/admin/processes.ts'
+import type { Transition as Told } from '../../protocol/wire/admin/inspect.ts'
+import { type Loads, Moved, type MovedMachine, runningToldMax } from '../../protocol/wire/admin/processes.ts'
 import { isoTime } from '../../time.ts'
 import type { Inspector, StateCounts } from '../telemetry/inspect.ts'
 import type { Transition } from '../telemetry/transition-ring.ts'
@@ -11,8 +11,17 @@ export const sameEverywhere: ReadonlySet<string> = new Set(['node', 'router', 'm
 const askEveryMs = 500
 export const movedTransitionsMax = 500
 
+/** What a process says of itself. */
+interface Own {
+  readonly inspector: Inspector
+  readonly process: string
+  readonly loads: Loads
+  /** The charts whose instances rest as rows: who counts those leaves out what works somewhere. */
+  readonly durable: ReadonlySet<string>
+}
+
 /** What moved here after `sinceMs`; a moment that is not over belongs to the next answer. */
-export function movedSince(inspector: Inspector, process: string, loads: Loads, sinceMs: number): Moved {
+export function movedSince({ inspector, process, loads, durable }: Own, sinceMs: number): Moved {
   const upToMs = Date.now() - 1
   const machines = [...inspector.counts()].filter(([machine]) => !sameEverywhere.has(machine))
   const transitions = machines.flatMap(([machine]) =>
@@ -24,8 +33,9 @@ export function movedSince(inspector: Inspector, process: string, loads: Loads, 
     transitions: transitions
       .slice(-movedTransitionsMax)
       .map(({ at, ...moved }): Told => ({ ...moved, at: isoTime(at) })),
-    machines: machines.map(([machine, { live, entered }]) => ({
+    machines: machines.map(([machine, { live, entered, running }]) => ({
       machine,
+      ...(durable.has(machine) ? { running: idsOf(running) } : {}),
       states: [...new Set([...live.keys(), ...entered.keys()])].map((state) => ({
         state,
         live: live.get(state) ?? 0,
@@ -35,6 +45,9 @@ export function movedSince(inspector: Inspector, process: string, loads: Loads, 
     loads,
   }
 }
+
+const idsOf = (running: StateCounts['running']): [string, string][] =>
+  [...running].slice(0, runningToldMax).map(([{ id }, state]) => [id, state])
 
 export interface PooledInspector extends Inspector {
   /** What the other processes have in flight, as they said last. */
@@ -75,21 +88,23 @@ class Pooled implements PooledInspector {
     const mine = this.own.counts()
     if (this.told.length === 0) return mine
     const all = new Map(mine)
-    for (const { machine, states } of this.told.flatMap(({ machines }) => machines)) {
-      all.set(machine, this.added(all.get(machine), states))
+    for (const one of this.told.flatMap(({ machines }) => machines)) {
+      all.set(one.machine, this.added(all.get(one.machine), one))
     }
     for (const [machine, counts] of all) all.set(machine, { ...counts, version: counts.version + this.version })
     return all
   }
 
-  private added(before: StateCounts | undefined, states: MachineCounts['states']): StateCounts {
+  private added(before: StateCounts | undefined, { states, running: theirs = [] }: MovedMachine): StateCounts {
     const live = new Map(before?.live)
     const entered = new Map(before?.entered)
+    const running = new Map(before?.running)
+    for (const [id, state] of theirs) running.set({ id }, state)
     for (const one of states) {
       live.set(one.state, (live.get(one.state) ?? 0) + one.live)
       entered.set(one.state, (entered.get(one.state) ?? 0) + one.entered)
     }
-    return { live, entered, running: before?.running ?? new Map(), version: before?.version ?? 0 }
+    return { live, entered, running, version: before?.version ?? 0 }
   }
 
   subscribe(listener: (transition: Transition) => void): () => void {

@@ -8,7 +8,7 @@ export interface StateCounts {
   /** By state: those that are in it now. */
   readonly live: ReadonlyMap<string, number>
   /** Each of them, with its state. */
-  readonly running: ReadonlyMap<AnyActorRef, string>
+  readonly running: ReadonlyMap<{ readonly id: string }, string>
   /** By state: how often it was entered since the start of this process. */
   readonly entered: ReadonlyMap<string, number>
   /** Another number after every change. */

@@ -5,18 +5,37 @@ import { MachineCounts, Transition } from './inspect.ts'
 const Count = Type.Number()
 const Counts = Type.Record(Type.String(), Count)
 
-/** Nodes that work for this process now; the others are left out. */
+/** Nodes that work for this process, or have; the others are left out. */
 export const Loads = Type.Array(
-  Type.Object({ node_id: Type.String(), in_flight: Count, models: Counts }, { description: 'In flight, by profile' }),
+  Type.Object({
+    node_id: Type.String(),
+    in_flight: Count,
+    /** In flight, by profile. */
+    models: Counts,
+    /** The mean time to the first token, by profile, where it was measured; absent: of an earlier version. */
+    ttft_ms: Type.Optional(Counts),
+  }),
 )
 export type Loads = Static<typeof Loads>
+
+/** Of one chart in one process. */
+export const runningToldMax = 10_000
+
+const MovedMachine = Type.Composite([
+  MachineCounts,
+  Type.Object({
+    /** Id and state of what works here, where the instances rest as rows; absent: of an earlier version, or they do not. */
+    running: Type.Optional(Type.Array(Type.Tuple([Type.String(), Type.String()]), { maxItems: runningToldMax })),
+  }),
+])
+export type MovedMachine = Static<typeof MovedMachine>
 
 /** What moved since a moment of this computer's clock. */
 export const Moved = Type.Object({
   process: Type.String(),
   up_to_ms: Count,
   transitions: Type.Array(Transition),
-  machines: Type.Array(MachineCounts),
+  machines: Type.Array(MovedMachine),
   loads: Loads,
 })
 export type Moved = Static<typeof Moved>
