@@ -1,0 +1,32 @@
+import { heapStats } from 'bun:jsc'
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { sql } from 'drizzle-orm'
+import { type TestDatabase, testDatabase } from '../support/run/postgres.ts'
+
+let database: TestDatabase
+beforeAll(async () => {
+  database = await testDatabase()
+})
+afterAll(() => database.drop())
+
+const failing = 1_000
+
+async function fail(): Promise<number> {
+  let failed = 0
+  for (let at = 0; at < failing; at++) {
+    await database.db.execute(sql`select 1 / ${0}::int`).catch(() => failed++)
+  }
+  return failed
+}
+
+function arrays(): number {
+  Bun.gc(true)
+  return heapStats().objectTypeCounts.Array ?? 0
+}
+
+test('a query that fails leaves nothing of itself behind: each outage of the database cost memory for ever', async () => {
+  expect(await fail()).toBe(failing)
+  const before = arrays()
+  expect(await fail()).toBe(failing)
+  expect(arrays() - before).toBeLessThan(failing / 2)
+})
