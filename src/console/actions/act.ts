@@ -68,10 +68,11 @@ export interface Act {
   readonly undo?: (answer: never, values: Values) => Act
 }
 
-/** What the form on the page is for. */
-export const acting = signal<Act | null>(null)
+/** What the form on the page is for. Each has a form of its own, also the same act again. */
+export const acting = signal<{ readonly act: Act; readonly opening: number } | null>(null)
+let openings = 0
 export const act = (given: Act): void => {
-  acting.value = given
+  acting.value = { act: given, opening: ++openings }
 }
 
 /** What was done last. */

@@ -1,14 +1,14 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { Alert } from '../parts/states.tsx'
-import { type Act, type ActField, acting, lastDone, type Shown } from './act.ts'
+import { type Act, type ActField, act, acting, lastDone, type Shown } from './act.ts'
 import { type Form, useForm } from './form.ts'
 import { mayDo } from './policy.ts'
 
 /** The form of whatever somebody is about to do. */
-export const ActDialog = () => (acting.value === null ? null : <Opened key={acting.value.title} act={acting.value} />)
+export const ActDialog = () => (acting.value === null ? null : <Opened key={acting.value.opening} {...acting.value} />)
 
 /** Escape and the browser's own dialog keep the keyboard inside. */
-function Opened({ act }: { act: Act }) {
+function Opened({ act, opening }: { act: Act; opening: number }) {
   const dialog = useRef<HTMLDialogElement>(null)
   const close = () => dialog.current?.close()
   const form = useForm(act, close)
@@ -17,9 +17,10 @@ function Opened({ act }: { act: Act }) {
   const leaving = (event: Event) => {
     if (form.busy) event.preventDefault()
   }
+  // A browser says so a frame later, when somebody may have opened the next one.
   const closed = () => {
     if (form.busy) dialog.current?.showModal()
-    else if (acting.value === act) acting.value = null
+    else if (acting.value?.opening === opening) acting.value = null
   }
   return (
     <dialog ref={dialog} onCancel={leaving} onClose={closed} aria-labelledby="act-title" aria-describedby="act-about">
@@ -207,7 +208,7 @@ export function DoneNotice() {
           type="button"
           onClick={() => {
             lastDone.value = null
-            acting.value = undo
+            act(undo)
           }}
         >
           Undo

@@ -30,9 +30,19 @@ function seenOf(element: HTMLElement): readonly [number, number] {
   return [from - top - aroundPx, to - top + aroundPx]
 }
 
+/** A browser takes the keyboard from an element that is put elsewhere, as a row is that moves: here it gets it back. */
+function useKeptFocus(list: RefObject<HTMLElement>): void {
+  const focused = document.activeElement
+  useLayoutEffect(() => {
+    if (document.activeElement === focused || !(focused instanceof HTMLElement)) return
+    if (list.current?.contains(focused)) focused.focus({ preventScroll: true })
+  })
+}
+
 /** Of a long list, the rows that can be seen. Heights are measured as rows come; `guessPx` until then. */
 export function useVirtual<E extends HTMLElement>(keys: readonly string[], guessPx: number): Virtual<E> {
   const list = useRef<E>(null)
+  useKeptFocus(list)
   const heights = useRef(new Map<string, number>())
   const [seen, setSeen] = useState<readonly [number, number]>([0, innerHeight + aroundPx])
   const few = keys.length <= allMax
