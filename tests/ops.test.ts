@@ -255,6 +255,32 @@ test.skipIf(Bun.which('systemd-analyze') === null)('the unit of the gateway is e
   expect(Number(/exposure level for penstock\.service: ([0-9.]+)/.exec(said)?.[1])).toBeLessThanOrEqual(2.5)
 })
 
+/** The names of elements in the order in which they end; throws where the text is no XML as this file needs it. */
+function elementsOf(xml: string): readonly string[] {
+  const open: string[] = []
+  const ended: string[] = []
+  // A comment holds no `--`, and a text no bare `&` (XML 1.0 §2.5, §2.4).
+  const tokens = /<\?xml [^?]*\?>|<!DOCTYPE [^>]*>|<!--(?:(?!--)[\s\S])*-->|<(\/?)(\w+)[^<>]*?(\/?)>|(?:[^<&]|&\w+;)+/y
+  while (tokens.lastIndex < xml.length) {
+    const at = tokens.lastIndex
+    const token = tokens.exec(xml)
+    if (token === null) throw new Error(`no XML from: ${xml.slice(at, at + 40)}`)
+    const [, closes, name, empty] = token
+    if (name === undefined) continue
+    if (closes === '/' && open.pop() !== name) throw new Error(`${name} ends where it did not begin`)
+    if (closes === '/' || empty === '/') ended.push(name)
+    else open.push(name)
+  }
+  if (open.length > 0) throw new Error(`${open.join(', ')} without an end`)
+  return ended
+}
+
+test('what launchd reads is XML', () => {
+  expect(elementsOf(read('penstock-node.plist')).at(-1)).toBe('plist')
+  expect(() => elementsOf('<a><!-- --b --></a>')).toThrow('no XML')
+  expect(() => elementsOf('<a><b></a></b>')).toThrow('where it did not begin')
+})
+
 test('§22: what starts the agent with the computer runs what the pasted line has left, and never starts a revoked one again', () => {
   const unit = read('penstock-node.service')
   expect(unit).toContain('WorkingDirectory=%h/.local/share/penstock')
