@@ -1,18 +1,17 @@
 import { availableParallelism } from 'node:os'
 import type { GatewayParts } from './actors/gateway-handle.ts'
-import { product } from './brand.ts'
 import { openDatabase } from './db/client.ts'
 import type { CredentialsPlace } from './host/data-folder.ts'
 import { announce, localName } from './host/local-name.ts'
 import { logMemory } from './host/log-memory.ts'
 import { isWildcard, ownAddresses } from './host/own-addresses.ts'
 import { welcome } from './host/welcome.ts'
-import { createLog, failureName, type Log } from './log.ts'
+import { createLog, type Log } from './log.ts'
 import { childVariable } from './processes/child.ts'
 import { Cleanup } from './processes/cleanup.ts'
 import { checkPorts } from './processes/listening.ts'
 import { serve } from './processes/serving.ts'
-import { isTold, StartError } from './processes/start-error.ts'
+import { StartError, startFault } from './processes/start-error.ts'
 import { keepBaseUrl, openStorage, prepareStorage } from './processes/storage.ts'
 import { Supervisor } from './processes/supervisor.ts'
 import { runWorker } from './processes/worker.ts'
@@ -152,6 +151,8 @@ async function startSeveral(all: Start, processes: number): Promise<Server> {
   }
 }
 
+export { startFault }
+
 /** Runs until a signal ends it, also while it still starts; a second signal ends it at once. */
 async function run(): Promise<void> {
   const starting = start()
@@ -179,8 +180,7 @@ async function run(): Promise<void> {
   try {
     await starting
   } catch (error) {
-    const text = isTold(error) ? error.message : `${product} could not start (${failureName(error)})`
-    process.stderr.write(`${text}\n`)
+    process.stderr.write(`${startFault(error)}\n`)
     process.exit(1)
   }
 }

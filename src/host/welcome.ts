@@ -34,7 +34,10 @@ function poolLines(models: readonly string[]): string[] {
 
 function curlLines({ baseUrl, models, newKey }: WelcomeFacts): string[] {
   const [model] = models
-  if (model === undefined || newKey === null) return []
+  if (newKey === null) return []
+  // A container's file is not at hand, and no later start shows the key.
+  if (model === undefined)
+    return [`  Gateway key ${newKey}`, '              (for clients; this is the only start that shows it)']
   const body = JSON.stringify({ model, stream: true, messages: [{ role: 'user', content: 'Hello!' }] })
   const headers = `-H 'authorization: Bearer ${newKey}' -H 'content-type: application/json'`
   return ['', '  Try it:', '', `curl -N ${baseUrl}/v1/api/chat/completions ${headers} -d '${body}'`]

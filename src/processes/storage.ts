@@ -16,6 +16,7 @@ import { callableHost } from '../host/own-addresses.ts'
 import type { Log } from '../log.ts'
 import { type Config, listOf } from '../settings/config.ts'
 import type { Cleanup } from './cleanup.ts'
+import { databaseFault } from './start-error.ts'
 
 /** Lists of keys, newest first, and whether role tokens stand in the database. */
 export type Keys = Pick<
@@ -56,7 +57,9 @@ export async function openStorage(
   connectionsMax?: number,
 ): Promise<Storage> {
   if (config.DATABASE_URL !== null) {
-    await migrateDatabase(config.DATABASE_URL)
+    await migrateDatabase(config.DATABASE_URL).catch((error: unknown) => {
+      throw databaseFault(error)
+    })
     const credentials = config.SVC_BOOTSTRAP ? openCredentials(config.SVC_DATA_DIR) : null
     return { url: config.DATABASE_URL, folder: null, credentials, keys: keysOf(config, undefined) }
   }

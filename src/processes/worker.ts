@@ -1,17 +1,16 @@
 import { join } from 'node:path'
 import type { ProcessPlace } from '../actors/siblings/process-place.ts'
 import { socketScheme } from '../actors/tunnels/peer-transport.ts'
-import { product } from '../brand.ts'
 import { openDatabase } from '../db/client.ts'
 import { migrateDatabase } from '../db/migrate.ts'
 import { logMemory } from '../host/log-memory.ts'
-import { createLog, failureName } from '../log.ts'
+import { createLog } from '../log.ts'
 import { type Config, readConfig } from '../settings/config.ts'
 import type { Environment } from './child.ts'
 import { Cleanup } from './cleanup.ts'
 import { Assignment, line, linesOf, Order, readLine } from './messages.ts'
 import { type Serving, serve } from './serving.ts'
-import { isTold } from './start-error.ts'
+import { startFault } from './start-error.ts'
 
 /** A process whose supervisor has hung up says nothing more. */
 const report = (text: string) => void process.stdout.write(text)
@@ -100,8 +99,7 @@ export async function runWorker(env: Environment): Promise<void> {
   starting.then(
     (serving) => report(readyLine(serving)),
     (error: unknown) => {
-      const text = isTold(error) ? error.message : `${product} could not start (${failureName(error)})`
-      report(line({ failed: text }))
+      report(line({ failed: startFault(error) }))
       process.exitCode = 1
       setTimeout(() => process.exit(1), lastWordsMs)
     },

@@ -42,6 +42,20 @@ test('§25: the welcome names every address, never the wildcard, and warns', () 
   expect(text).toContain('Warning: the gateway listens on 0.0.0.0 without TLS')
 })
 
+test('§25: the first start shows the key where no model answers yet, too: who runs a container cannot read its file', () => {
+  const facts = {
+    credentialsFile: null,
+    credentialsGone: false,
+    baseUrl: 'http://box:7070',
+    host: 'box',
+    otherUrls: [],
+  }
+  const key = 'svc_gateway_made_now'
+  const shown = (models: readonly string[], newKey: string | null) =>
+    welcome({ ...facts, models, newKey }).split(key).length - 1
+  expect([shown([], key), shown(['m'], key), shown([], null), shown(['m'], null)]).toEqual([1, 1, 0, 0])
+})
+
 test('§25: a gateway that is bound to a wildcard names an address that can be called', async () => {
   const launched = Promise.withResolvers<string>()
   const { start } = await import('../../src/main.ts')

@@ -4,26 +4,39 @@ import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { unknownSettings } from '../../src/settings/unknown.ts'
 import { firstMatch } from '../support/gateways/gateway-process.ts'
+import { testDatabase } from '../support/run/postgres.ts'
 
 /*
  * A start that failed over its data folder said `EEXIST` and no more; a list of proxies that are no addresses was taken
- * silently, and so was a variable that is no setting.
+ * silently, and so was a variable that is no setting. A database that was not there yet was an `Error`, and one that refused
+ * a `PostgresError`.
  */
 
 const scratch = realpathSync(mkdtempSync(join(tmpdir(), 'penstock-words-')))
 afterAll(() => rmSync(scratch, { recursive: true }))
 
+const secrets = {
+  SVC_TOKEN_PEPPER: 'pepper',
+  SVC_SECRETS_KEY: 'secrets',
+  SVC_AUDIT_KEY: 'audit',
+  SVC_ROUTER_KEY: '22'.repeat(32),
+  SVC_WEBHOOK_KEY: '33'.repeat(32),
+  SVC_LOG_KEY: '77'.repeat(32),
+  SVC_ADMIN_TOKENS: 'an-admin-token-of-this-test',
+}
 const root = resolve(import.meta.dir, '..', '..')
-function begin(env: Readonly<Record<string, string>>) {
-  return Bun.spawn([process.execPath, 'src/main.ts'], {
+const programs = { start: ['src/main.ts'], serve: ['src/cli/main.ts', 'serve'] } as const
+
+function begin(env: Readonly<Record<string, string>>, program: keyof typeof programs = 'start') {
+  return Bun.spawn([process.execPath, ...programs[program]], {
     cwd: root,
     stdio: ['ignore', 'pipe', 'pipe'],
     env: { PATH: process.env.PATH ?? '', SVC_PORT: '0', SVC_DISCOVER: 'false', ...env },
   })
 }
 
-async function refused(env: Readonly<Record<string, string>>): Promise<string> {
-  const child = begin(env)
+async function refused(env: Readonly<Record<string, string>>, program?: keyof typeof programs): Promise<string> {
+  const child = begin(env, program)
   const text = await new Response(child.stderr).text()
   expect(await child.exited).toBe(1)
   expect(text).not.toContain('could not start')
@@ -48,6 +61,30 @@ test('a data folder that cannot be one: which, why, and what to do', async () =>
     expect(text).toContain('SVC_DATA_DIR')
   }
 }, 40_000)
+
+test('a PostgreSQL of DATABASE_URL that cannot be used: why, and what to do, however the gateway is started', async () => {
+  const { url, drop } = await testDatabase()
+  const [absent, unknown] = [new URL(url), new URL(url)]
+  const closed = Bun.listen({ hostname: '127.0.0.1', port: 0, socket: { data: () => {} } })
+  const nobody = `postgres://user:secret@127.0.0.1:${closed.port}/name`
+  closed.stop(true)
+  absent.pathname = '/absent_database'
+  unknown.username = 'unknown_user'
+  const cases = [
+    [nobody, 'Nothing answers at DATABASE_URL', 'ECONNREFUSED'],
+    [absent.href, 'no database of the name in DATABASE_URL', '3D000'],
+    [unknown.href, 'refuses the user or the password', '28P01'],
+  ] as const
+  for (const [database, why, code] of cases) {
+    for (const program of ['start', 'serve'] as const) {
+      const text = await refused({ DATABASE_URL: database, ...secrets }, program)
+      expect(text).toContain(why)
+      expect(text).toContain(`(${code})`)
+      expect(text).not.toContain('secret@')
+    }
+  }
+  await drop()
+}, 60_000)
 
 test('trusted proxies that are no addresses are a fault of the configuration', async () => {
   for (const value of ['everybody', '10.0.0.0/99', '10.0.0.1,nobody']) {

@@ -1,10 +1,7 @@
-import { product } from '../../../brand.ts'
 import { action, type Verb } from '../../frame/action.ts'
 import { CliFailure, exitCodes } from '../../frame/failure.ts'
 import { untilSignal } from '../../frame/until-signal.ts'
 
-/** Errors whose text is for the operator. Of any other error only the name is shown. */
-const told: readonly string[] = ['StartError', 'DataFolderError', 'EmbeddedDatabaseError', 'SettlementPackagesError']
 export const serve: Verb = {
   name: 'serve',
   about: 'Start the gateway',
@@ -12,7 +9,7 @@ export const serve: Verb = {
     about: 'Start the gateway, as npm start does. Environment variables configure it: see docs/reference/settings.md',
     options: {},
     run: async ({ json }, session) => {
-      const { start, isProcess, runProgram } = await import('../../../main.ts')
+      const { start, startFault, isProcess, runProgram } = await import('../../../main.ts')
       if (isProcess()) {
         await runProgram()
         return exitCodes.ok
@@ -20,8 +17,7 @@ export const serve: Verb = {
       let replace: (() => Promise<void>) | null = null
       const ended = untilSignal(() => replace)
       const server = await start(session.env, { quiet: json }).catch((error: unknown) => {
-        if (error instanceof Error && told.includes(error.name)) throw new CliFailure(error.message)
-        throw new CliFailure(`${product} could not start (${error instanceof Error ? error.name : typeof error}).`)
+        throw new CliFailure(startFault(error))
       })
       replace = server.replace
       if (json) session.terminal.out(`${JSON.stringify({ base_url: server.url, port: server.port })}\n`)
