@@ -76,7 +76,7 @@ export async function benchLedger(options: Options): Promise<string> {
   try {
     await migrateDatabase(embedded.url)
     const { db, sql, close } = openDatabase({ url: embedded.url, connectionsMax: 16 })
-    const ledger = new Ledger({ db, log })
+    const ledger = new Ledger({ db, sql, log })
     const grouped: Pay = async (customerId) => {
       const held = await ledger.reserve({ id: newId('req'), customerId, amountWei: reservedWei })
       await ledger.settle(held, chargeFor(customerId, chargedWei))

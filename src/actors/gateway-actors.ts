@@ -84,7 +84,7 @@ function createWatching({ config, log, database }: GatewayParts) {
   const health = createHealth(() => askDatabase(database.db), descriptors)
   const decisions = createDecisionLog()
   const { SVC_REQUEST_LOG_DAYS: days, SVC_RECEIPT_FLUSH_MS: flushMs } = config
-  const requests = new RequestLog({ db: database.db, log, days, flushMs })
+  const requests = new RequestLog({ ...database, log, days, flushMs })
   const { OTEL_EXPORTER_OTLP_ENDPOINT: endpoint, OTEL_EXPORTER_OTLP_HEADERS: headers } = config
   if (endpoint === null) return { metrics, inspector, health, decisions, requests, tracing: null }
   const exporter = createSpanExporter({ endpoint, headers, serviceName: config.OTEL_SERVICE_NAME, log })
@@ -223,12 +223,12 @@ function createMoney(parts: GatewayParts, watching: Watching, { audit: trail }: 
     batchMinWei: config.SVC_PAYOUT_BATCH_MIN_WEI,
   })
   return {
-    ledger: new Ledger({ db, log }),
+    ledger: new Ledger({ ...database, log }),
     billing: createBilling({ db, trail }),
     settlement,
     settlementView: createSettlementView(db),
     idempotency: createIdempotency({ db, log, peppers }),
-    receipts: createReceiptWriter({ db, flushMs: config.SVC_RECEIPT_FLUSH_MS, log }),
+    receipts: createReceiptWriter({ ...database, flushMs: config.SVC_RECEIPT_FLUSH_MS, log }),
   }
 }
 

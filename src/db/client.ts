@@ -24,6 +24,9 @@ export interface OpenDatabase {
   close(): Promise<void>
 }
 
+/** Queries by drizzle, and the driver itself for what drizzle cannot: COPY, prepared statements. */
+export type DatabaseAccess = Pick<OpenDatabase, 'db' | 'sql'>
+
 const statementTimeoutMs = 15_000
 /** An abandoned transaction would hold its locks and a connection for ever. */
 const idleTransactionTimeoutMs = 30_000

@@ -12,8 +12,11 @@ import { newId } from '../../src/ids.ts'
 import { type Receipt, receiptText, textHash } from '../../src/protocol/receipts/receipt.ts'
 import { type TestDatabase, testDatabase } from '../support/run/postgres.ts'
 
-/** Rows go to the server as the texts of arrays, so what means something in such a text must come back as it was. */
-const odd = [
+/**
+ * Rows go to the server as the texts of arrays, and many by COPY: what means something in such a text must come back as it
+ * was.
+ */
+const oddNames = [
   'null',
   'NULL',
   '',
@@ -25,6 +28,10 @@ const odd = [
   '\\"',
   "'",
   'a\nb',
+  'a\tb\r\n',
+  '\\N',
+  '\\.',
+  '\\n\\t',
   '\u001f',
   '§ü😀',
   '{"a":[1,"b"]}',
@@ -53,10 +60,16 @@ const factsOf = (modelId: string): Receipt => ({
   completedAt: '2026-11-20T16:00:00.123Z',
 })
 
-test('§14: receipts of models and jobs with odd names come back as they were', async () => {
+/** In one statement, and so often that they go by COPY. */
+const ways = [
+  ['a few', oddNames],
+  ['many', [...oddNames, ...oddNames, ...oddNames]],
+] as const
+
+test.each(ways)('§14: receipts of models and jobs with odd names come back as they were: %s', async (_, odd) => {
   const made = odd.map((name) => ({ name, text: receiptText(factsOf(name)) }))
   const rows = made.map(({ text, name }) => ({ text, hash: textHash(text), customerId: name, nodeReceipt: name }))
-  await insertReceipts(database.db, rows)
+  await insertReceipts(database, rows)
   for (const { hash, text, customerId } of rows) {
     const [row] = await database.db.select().from(receipts).where(eq(receipts.receiptHash, hash))
     expect(row).toMatchObject({ customerId, nodeReceipt: customerId, signatureEd25519: null, billed: false })
@@ -65,40 +78,61 @@ test('§14: receipts of models and jobs with odd names come back as they were', 
   }
 })
 
-test('§32: requests with odd names come back as they were', async () => {
-  const at = new Date()
-  await keepRequestRecords(database.db, at, at, at)
-  const rows = odd.map(
-    (name): RequestRecord => ({
-      requestId: newId('req'),
-      at,
-      customerId: name,
-      keyId: null,
-      operation: 'chat',
-      stream: true,
-      model: name,
-      nodeId: null,
-      tries: 2,
-      queueMs: 0,
-      loadMs: null,
-      sentMs: 1,
-      ttftMs: 2,
-      durationMs: 3,
-      promptTokens: null,
-      completionTokens: 4,
-      cachePercent: 100,
-      status: 200,
-      code: name,
-      costWei: (2n ** 256n - 1n).toString(),
-      receiptHash: null,
-      failedTries: [{ node_id: name, code: name, started_ms: 0, duration_ms: 1 }],
-    }),
-  )
+test.each(ways)(
+  '§32: requests with odd names come back as they were, also a group that is sent again: %s',
+  async (_, odd) => {
+    const at = new Date()
+    await keepRequestRecords(database.db, at, at, at)
+    const rows = odd.map(
+      (name): RequestRecord => ({
+        requestId: newId('req'),
+        at,
+        customerId: name,
+        keyId: null,
+        operation: 'chat',
+        stream: true,
+        model: name,
+        nodeId: null,
+        tries: 2,
+        queueMs: 0,
+        loadMs: null,
+        sentMs: 1,
+        ttftMs: 2,
+        durationMs: 3,
+        promptTokens: null,
+        completionTokens: 4,
+        cachePercent: 100,
+        status: 200,
+        code: name,
+        costWei: (2n ** 256n - 1n).toString(),
+        receiptHash: null,
+        failedTries: [{ node_id: name, code: name, started_ms: 0, duration_ms: 1 }],
+      }),
+    )
+    const [first, ...others] = rows
+    await insertRequestRecords(database, [first as RequestRecord])
+    const again = { ...first, model: 'another' } as RequestRecord
+    await insertRequestRecords(database, [again, ...others])
+    for (const row of rows) expect(await getRequestRecord(database.db, row)).toEqual(row)
+  },
+)
+
+test('§14: a group of receipts of which one is there already is written all the same, and the one stays as it is', async () => {
+  const rows = Array.from({ length: 100 }, () => {
+    const text = receiptText(factsOf('in a group'))
+    return { text, hash: textHash(text), customerId: 'cus_first' }
+  })
   const [first, ...others] = rows
-  await insertRequestRecords(database.db, [first as RequestRecord])
-  const again = { ...first, model: 'another' } as RequestRecord
-  await insertRequestRecords(database.db, [again, ...others])
-  for (const row of rows) expect(await getRequestRecord(database.db, row)).toEqual(row)
+  if (first === undefined) throw new Error('no rows')
+  await insertReceipts(database, [first])
+  const again = rows.map((row) => ({ ...row, customerId: 'cus_again' }))
+  await insertReceipts(database, again)
+  // The whole group once more, as after an answer that was lost, and with one of them twice.
+  await insertReceipts(database, [...again, first])
+  const hashes = (customerId: string) =>
+    database.db.select({ hash: receipts.receiptHash }).from(receipts).where(eq(receipts.customerId, customerId))
+  expect((await hashes('cus_first')).map(({ hash }) => hash)).toEqual([first.hash])
+  expect((await hashes('cus_again')).map(({ hash }) => hash).sort()).toEqual(others.map(({ hash }) => hash).sort())
 })
 
 test('gateways of the version before, which send columns as JSON, write beside this one', async () => {

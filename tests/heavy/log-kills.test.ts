@@ -23,6 +23,8 @@ import { waitUntil } from '../support/run/wait-until.ts'
 const gatewayKills = Number(process.env.LOG_KILLS ?? 20)
 const databaseKills = 5
 const receiptsPerKill = 400
+/** As many as go by COPY, which a kill may meet anywhere. */
+const groupRows = 40
 
 const known = (note: string): Checkpoint => {
   const checkpoint = parseCheckpoint(parseNote(note)?.text ?? '')
@@ -140,11 +142,11 @@ test(`§31: ${databaseKills} times kill -9 of PostgreSQL while receipts come: th
     for (let kill = 0; kill < databaseKills; kill++) {
       let running = true
       const writing = (async () => {
-        for (let count = 0; running || count < receiptsPerKill; count += 20) {
-          const rows = Array.from({ length: 20 }, receipt)
+        for (let count = 0; running || count < receiptsPerKill; count += groupRows) {
+          const rows = Array.from({ length: groupRows }, receipt)
           // One that was lost with the database is written again: the row is the same.
           for (let done = false; !done; )
-            done = await insertReceipts(db, rows).then(
+            done = await insertReceipts({ sql }, rows).then(
               () => true,
               () => Bun.sleep(20).then(() => false),
             )

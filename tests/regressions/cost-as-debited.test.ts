@@ -71,7 +71,7 @@ test('a charge that came after its reservation was released shows no price', asy
   const call = await node.next()
   // Another gateway takes this one for dead.
   await gateway.database.sql`update reservations set expires_at = now() - interval '1 hour' where status = 'open'`
-  const other = new Ledger({ db: gateway.database.db, log: createLog('silent', () => {}) })
+  const other = new Ledger({ ...gateway.database, log: createLog('silent', () => {}) })
   expect(await other.sweep()).toBe(1)
   call.respond(200, whole)
   expect((await asking).status).toBe(200)

@@ -11,7 +11,7 @@ const openIndex = 'reservations_expires_at_index'
 
 test('§13: a charge finds its reservations by their ids and never reads the index of the open ones', async () => {
   const database = await testDatabase({ connectionsMax: 4 })
-  const ledger = new Ledger({ db: database.db, log: createLog('silent', () => {}) })
+  const ledger = new Ledger({ ...database, log: createLog('silent', () => {}) })
   try {
     /** undefined: no such index. */
     const scans = async (index: string) => {

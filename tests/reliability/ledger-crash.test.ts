@@ -33,7 +33,7 @@ test('§13: kill -9 of the database between reserve and charge: all work is char
   try {
     await migrateDatabase(embedded.url)
     const { db, sql, close } = openDatabase({ url: embedded.url, connectionsMax: 4 })
-    const ledger = new Ledger({ db, log })
+    const ledger = new Ledger({ db, sql, log })
     const customerId = await fundedCustomer({ sql }, 1_000_000n)
     for (let round = 0; round < rounds; round++) {
       const reserve = () => ledger.reserve({ id: newId('req'), customerId, amountWei: 10n })

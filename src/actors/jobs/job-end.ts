@@ -1,7 +1,7 @@
 import type { Database } from '../../db/client.ts'
 import { announceDueWork, type JobFacts } from '../../db/queries/jobs/jobs.ts'
 import { raiseWebhook } from '../../db/queries/jobs/webhooks.ts'
-import { insertReceipts, type NewReceipt } from '../../db/queries/money/receipts.ts'
+import { insertReceipt, type NewReceipt } from '../../db/queries/money/receipts.ts'
 import { webhookEventText } from '../../machines/rules/webhook-event.ts'
 import { type TerminalJobStatus, terminalJobStatuses } from '../../protocol/wire/inference/job.ts'
 import { dueWorkChannel } from '../durable/due-work.ts'
@@ -14,7 +14,7 @@ import { webhookWork } from './webhooks.ts'
 export async function followEnd(tx: Database, job: JobFacts, receipt: NewReceipt | null, now: Date): Promise<void> {
   const { status, completedAt } = job
   if (completedAt === null || !isTerminal(status)) throw new Error('the job has not ended')
-  if (receipt !== null) await insertReceipts(tx, [receipt])
+  if (receipt !== null) await insertReceipt(tx, receipt)
   const raised = await raiseWebhook(tx, job.commandId, webhookEventText({ ...job, status, completedAt }), now)
   if (raised) await announceDueWork(tx, dueWorkChannel, webhookWork)
 }

@@ -1,4 +1,5 @@
-import type { Database } from '../../db/client.ts'
+import type { Database, DatabaseAccess } from '../../db/client.ts'
+import { type Executor, prepared } from '../../db/prepared.ts'
 import { completeKeys, type IdempotentOutcome } from '../../db/queries/accounts/idempotency.ts'
 import {
   type ReserveOutcome,
@@ -54,8 +55,7 @@ export interface LedgerState extends UpkeepState {
   readonly waiting: number
 }
 
-export interface LedgerOptions {
-  readonly db: Database
+export interface LedgerOptions extends DatabaseAccess {
   readonly log: Log
   /** A reservation that nobody renews is released after this time, ms (§13). */
   readonly staleMs?: number
@@ -85,6 +85,7 @@ interface Settlement {
  */
 export class Ledger {
   private readonly db: Database
+  private readonly statements: Executor
   private readonly reserves: GroupCommit<ReserveRow, ReserveOutcome>
   private readonly settles: GroupCommit<Settlement, SettleOutcome>
   private readonly open = new Set<string>()
@@ -94,10 +95,11 @@ export class Ledger {
 
   constructor(private readonly options: LedgerOptions) {
     this.db = options.db
+    this.statements = prepared(options.sql)
     const staleMs = options.staleMs ?? staleMsDefault
     this.upkeep = createUpkeep({ ...options, staleMs, open: this.open, release: (ids) => this.releaseAll(ids) })
     const bounds = { groupMax, waitingMax, commitWaitMs }
-    this.reserves = new GroupCommit({ ...bounds, commit: (rows) => reserveAll(this.db, rows, staleMs) })
+    this.reserves = new GroupCommit({ ...bounds, commit: (rows) => reserveAll(this.statements, rows, staleMs) })
     this.settles = new GroupCommit({ ...bounds, commit: (settlements) => this.commitSettlements(settlements) })
   }
 
@@ -202,7 +204,7 @@ export class Ledger {
   private async releaseAll(ids: readonly string[]): Promise<number> {
     if (ids.length === 0) return 0
     const outcomes = await settleAll(
-      this.db,
+      this.statements,
       ids.map((id) => settleRow({ id }, released)),
     )
     return outcomes.filter((outcome) => outcome === 'settled').length
@@ -212,7 +214,7 @@ export class Ledger {
     const receipts = settlements.flatMap(({ receipt }) => (receipt === null ? [] : [receipt]))
     const rows = settlements.map(({ row }) => row)
     // One statement is one commit and one round trip. Only idempotency keys need a transaction around it.
-    if (settlements.every(({ completes }) => completes === null)) return settleAll(this.db, rows, receipts)
+    if (settlements.every(({ completes }) => completes === null)) return settleAll(this.statements, rows, receipts)
     return this.db.transaction(async (tx) => {
       const outcomes = await settleAll(tx, rows, receipts)
       const completed = settlements.flatMap(({ completes }, at) =>

@@ -1,4 +1,4 @@
-import type { Database } from '../../db/client.ts'
+import type { OpenDatabase } from '../../db/client.ts'
 import { insertReceipts, type NewReceipt } from '../../db/queries/money/receipts.ts'
 import type { Log } from '../../log.ts'
 import { GroupWriter } from '../durable/group-writer.ts'
@@ -11,8 +11,7 @@ export type { NewReceipt } from '../../db/queries/money/receipts.ts'
  */
 export type ReceiptWriter = GroupWriter<NewReceipt>
 
-export interface ReceiptWriterOptions {
-  readonly db: Database
+export interface ReceiptWriterOptions extends Pick<OpenDatabase, 'sql'> {
   /** SVC_RECEIPT_FLUSH_MS. */
   readonly flushMs: number
   readonly log: Log
@@ -24,11 +23,11 @@ export interface ReceiptWriterOptions {
 const queueMaxDefault = 100_000
 
 export function createReceiptWriter({
-  db,
+  sql,
   flushMs,
   log,
   queueMax = queueMaxDefault,
 }: ReceiptWriterOptions): ReceiptWriter {
-  const insert = (receipts: readonly NewReceipt[]) => insertReceipts(db, receipts)
+  const insert = (receipts: readonly NewReceipt[]) => insertReceipts({ sql }, receipts)
   return new GroupWriter({ name: 'receipts', log, insert, gatherMs: flushMs, queueMax })
 }

@@ -1,4 +1,4 @@
-import type { Database } from '../../db/client.ts'
+import type { DatabaseAccess } from '../../db/client.ts'
 import {
   getRequestRecord,
   insertRequestRecords,
@@ -19,8 +19,7 @@ import { readTraffic, sumRequests, type Traffic, type TrafficOf } from './reques
 
 export type { RequestFilter, RequestPlace, RequestRecord } from '../../db/queries/requests/request-records.ts'
 
-export interface RequestLogOptions {
-  readonly db: Database
+export interface RequestLogOptions extends DatabaseAccess {
   readonly log: Log
   /** SVC_REQUEST_LOG_DAYS; 0: the database keeps none. */
   readonly days: number
@@ -48,12 +47,12 @@ export class RequestLog {
   private readonly ending = new AbortController()
 
   constructor(private readonly options: RequestLogOptions) {
-    const { db, log, flushMs } = options
+    const { sql, log, flushMs } = options
     this.now = options.now ?? Date.now
     this.writer = new GroupWriter({
       name: 'request_records',
       log,
-      insert: (finished: readonly FinishedRequest[]) => insertRequestRecords(db, finished.map(rowOf)),
+      insert: (finished: readonly FinishedRequest[]) => insertRequestRecords({ sql }, finished.map(rowOf)),
       // The clock has jumped: its day may have no partition.
       prepare: (finished: FinishedRequest) => this.keep(new Date(idMs(finished.requestId))),
       gatherMs: flushMs,

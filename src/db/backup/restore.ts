@@ -1,5 +1,7 @@
-import type { Sql, TransactionSql } from 'postgres'
+import type { TransactionSql } from 'postgres'
+import { failureName } from '../../log.ts'
 import { connect } from '../client.ts'
+import { copyIn } from '../copy.ts'
 import { applyMigrations, type Migration, migrateDatabase, migrations } from '../migrate.ts'
 import {
   type AppliedMigration,
@@ -130,59 +132,21 @@ async function setSequence(sql: TransactionSql, { name, value, isCalled }: Seque
   await sql.unsafe(`select setval('public."${name}"', ${value}, ${isCalled})`)
 }
 
-interface CopyStream {
-  write(chunk: Uint8Array): boolean
-  end(): void
-  destroy(): void
-  once(event: 'drain' | 'error', listener: () => void): unknown
-  _final(done: () => void): void
-}
+/** Rows that the server refuses are not those that were written: SQLSTATE classes 22 and 23. */
+const isRefused = (error: unknown) => /^2[23]...$/.test(failureName(error))
 
 async function loadTable(sql: TransactionSql, table: BackupTable, source: BackupSource): Promise<number> {
   const columns = table.columns.map((column) => `"${column}"`).join(', ')
-  const query = `copy public."${table.name}" (${columns}) from stdin`
-  const stream = (await sql.unsafe(query).writable()) as unknown as CopyStream
-  const failed = new Promise<'failed'>((resolve) => stream.once('error', () => resolve('failed')))
-  const rows = await feed(stream, source, failed).catch((error: unknown) => {
-    // The server must hear that no more rows come. Until then it accepts nothing, not even the end of the transaction.
-    stream.destroy()
-    throw error
-  })
-  await Promise.race([ended(stream), failed])
-  await checkLoaded(sql)
-  return rows
-}
-
-async function feed(stream: CopyStream, source: BackupSource, failed: Promise<'failed'>): Promise<number> {
   let rows = 0
-  for await (const chunk of source.rows()) {
-    rows += countLines(chunk)
-    // Nobody overwrites the buffer of this piece, so the piece may wait in the stream.
-    if (stream.write(chunk)) continue
-    const drained = new Promise<'drained'>((resolve) => stream.once('drain', () => resolve('drained')))
-    if ((await Promise.race([drained, failed])) === 'failed') throw damaged()
-  }
-  return rows
-}
-
-/**
- * Resolves when the end of the data was sent. The driver (3.4.9) reports a failed COPY to nobody, so `finish` may
- * never come.
- */
-function ended(stream: CopyStream): Promise<void> {
-  return new Promise((resolve) => {
-    const final = stream._final
-    stream._final = (done) => {
-      final.call(stream, done)
-      resolve()
+  async function* counted() {
+    for await (const chunk of source.rows()) {
+      rows += countLines(chunk)
+      // Nobody overwrites the buffer of this piece, so the piece may wait in the stream.
+      yield chunk
     }
-    stream.end()
+  }
+  await copyIn(sql, `copy public."${table.name}" (${columns}) from stdin`, counted()).catch((error: unknown) => {
+    throw isRefused(error) ? damaged() : error
   })
-}
-
-/** After a failed COPY the server refuses everything in the transaction. */
-async function checkLoaded(sql: Sql | TransactionSql): Promise<void> {
-  await sql.unsafe('select 1').catch((error: unknown) => {
-    throw (error as { code?: unknown }).code === '25P02' ? damaged() : error
-  })
+  return rows
 }

@@ -8,7 +8,7 @@
 CREATE OR REPLACE FUNCTION ledger_reserve(p_ids text[], p_customers text[], p_amounts numeric[], p_entries text[], p_jobs text[],
   p_ttl_ms bigint)
 RETURNS TABLE (place int, outcome text) LANGUAGE plpgsql
-SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
   r record; v_now timestamptz; v_customer text; v_reserved numeric; v_refused int[] := '{}'; v_answer text;
 BEGIN

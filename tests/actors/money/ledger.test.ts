@@ -15,7 +15,7 @@ let database: TestDatabase
 let ledger: Ledger
 beforeAll(async () => {
   database = await testDatabase({ connectionsMax: 8 })
-  ledger = new Ledger({ db: database.db, log })
+  ledger = new Ledger({ ...database, log })
 })
 afterAll(async () => {
   await ledger.stop()
@@ -107,7 +107,7 @@ describe('§13 quote → settle', () => {
 
   test('a reservation that nobody renews is released after its time; a late charge debits nothing', async () => {
     const id = await customer(100n)
-    const lost = new Ledger({ db: database.db, log, staleMs: 0 })
+    const lost = new Ledger({ ...database, log, staleMs: 0 })
     const held = await lost.reserve({ id: newId('req'), customerId: id, amountWei: 100n })
     // Its own gateway still has it open and does not sweep it.
     expect(await lost.sweep()).toBe(0)
@@ -233,7 +233,7 @@ test('whatever is done in whatever order, the books are those of a model kept by
 test('64 clients on one customer, two gateways: never overdrawn, nothing lost', async () => {
   const id = await customer(2_000n)
   const other = openDatabase({ url: database.url, connectionsMax: 4 })
-  const ledgers = [ledger, new Ledger({ db: other.db, log })]
+  const ledgers = [ledger, new Ledger({ ...other, log })]
   let charged = 0n
   let refusals = 0
   const client = async (n: number) => {
@@ -270,7 +270,7 @@ test('connections cut under load: what was answered is written once, what was no
   const way = await severable(database.url)
   const cut = openDatabase({ url: way.url, connectionsMax: 3 })
   const faults: string[] = []
-  const own = new Ledger({ db: cut.db, log: { ...log, warn: (event) => faults.push(event) } })
+  const own = new Ledger({ ...cut, log: { ...log, warn: (event) => faults.push(event) } })
   let charged = 0n
   let running = true
   const client = async () => {

@@ -29,7 +29,7 @@ afterEach(async () => {
 })
 
 function writer(changes: Partial<ReceiptWriterOptions> = {}) {
-  const made = createReceiptWriter({ db: database.db, flushMs: 20, log, ...changes })
+  const made = createReceiptWriter({ ...database, flushMs: 20, log, ...changes })
   ends.push(() => made.stop().catch(() => {}))
   return made
 }
@@ -119,7 +119,7 @@ test('§14: without the database receipts wait, in bounds', async () => {
   const through = openDatabase({ url: way.url, connectionsMax: 2 })
   ends.push(() => way.close())
   ends.push(() => through.close())
-  const receipts = writer({ db: through.db, queueMax: 20 })
+  const receipts = writer({ ...through, queueMax: 20 })
   receipts.write(receipt())
   await receipts.flush()
   await way.sever()

@@ -58,7 +58,7 @@ const days = async () =>
 const dayName = (ms: number) => new Date(ms).toISOString().slice(0, 10).replaceAll('-', '')
 
 test('§32: a row is found by its id and comes back as it was, from memory and from the database alike', async () => {
-  const options = { db: database.db, log, days: 7, flushMs: 1 }
+  const options = { ...database, log, days: 7, flushMs: 1 }
   const [writer, reader] = [new RequestLog(options), new RequestLog(options)]
   await writer.start()
   const id = newId('req')
@@ -79,7 +79,7 @@ test('§32: a row is found by its id and comes back as it was, from memory and f
 
 test('§32: days are made ahead, kept for as long as asked, and then dropped whole', async () => {
   let nowMs = Date.now()
-  const requests = new RequestLog({ db: database.db, log, days: 2, flushMs: 1, now: () => nowMs })
+  const requests = new RequestLog({ ...database, log, days: 2, flushMs: 1, now: () => nowMs })
   await requests.start()
   expect(await days()).toEqual([0, 1, 2].map((ahead) => dayName(nowMs + ahead * dayMs)))
   const [old, young] = [idAt(nowMs), idAt(nowMs + 2 * dayMs)]
@@ -88,7 +88,7 @@ test('§32: days are made ahead, kept for as long as asked, and then dropped who
   expect((await requests.list(everything, null, 10)).map(({ requestId }) => requestId).slice(0, 1)).toEqual([young])
   await requests.stop()
   nowMs += 3 * dayMs
-  const later = new RequestLog({ db: database.db, log, days: 2, flushMs: 1, now: () => nowMs })
+  const later = new RequestLog({ ...database, log, days: 2, flushMs: 1, now: () => nowMs })
   await later.start()
   expect((await days())[0]).toBe(dayName(nowMs - 2 * dayMs))
   expect(await later.find(old)).toBeNull()
@@ -97,16 +97,16 @@ test('§32: days are made ahead, kept for as long as asked, and then dropped who
 })
 
 test('§32: a row of a day that nobody has made yet makes its day', async () => {
-  const requests = new RequestLog({ db: database.db, log, days: 7, flushMs: 1 })
+  const requests = new RequestLog({ ...database, log, days: 7, flushMs: 1 })
   const ahead = idAt(Date.now() + 30 * dayMs)
   requests.write(finished(ahead))
   await requests.stop()
-  const reader = new RequestLog({ db: database.db, log, days: 7, flushMs: 1 })
+  const reader = new RequestLog({ ...database, log, days: 7, flushMs: 1 })
   expect((await reader.find(ahead))?.requestId).toBe(ahead)
 })
 
 test('§32: with 0 days the database keeps none, and the last ones are listed from memory', async () => {
-  const requests = new RequestLog({ db: database.db, log, days: 0, flushMs: 1 })
+  const requests = new RequestLog({ ...database, log, days: 0, flushMs: 1 })
   await requests.start()
   expect(await days()).not.toContain(dayName(Date.now()))
   const ids = [1, 2, 3, 4].map((ms) => idAt(Date.now() + ms))

@@ -41,7 +41,7 @@ async function received(issuer: 'node' | 'gateway' = 'gateway'): Promise<string>
     startedAt: '2026-11-20T15:59:59.000Z',
     completedAt: '2026-11-20T16:00:00.000Z',
   })
-  await insertReceipts(gateway.database.db, [{ hash: textHash(facts), text: facts, customerId: 'cus_a' }])
+  await insertReceipts(gateway.database, [{ hash: textHash(facts), text: facts, customerId: 'cus_a' }])
   return textHash(facts)
 }
 
@@ -204,7 +204,7 @@ test('§31: two gateways on one database sequence everything once', async () => 
     return { hash: textHash(facts), text: facts, customerId: 'cus_a' }
   })
   await Promise.all(
-    Array.from({ length: 40 }, (_, at) => insertReceipts(one.database.db, rows.slice(at * 10, at * 10 + 10))),
+    Array.from({ length: 40 }, (_, at) => insertReceipts(one.database, rows.slice(at * 10, at * 10 + 10))),
   )
   await Promise.all([one.gateway.sequencer.catchUp(), two.gateway.sequencer.catchUp()])
   await one.gateway.sequencer.catchUp()

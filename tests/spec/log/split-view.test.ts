@@ -71,7 +71,7 @@ async function received(): Promise<{ readonly hash: string; readonly text: strin
     completedAt: '2026-11-20T16:00:00.000Z',
   })
   const hash = textHash(text)
-  await insertReceipts(gateway.database.db, [{ hash, text, customerId: customer.customer_id }])
+  await insertReceipts(gateway.database, [{ hash, text, customerId: customer.customer_id }])
   return { hash, text }
 }
 

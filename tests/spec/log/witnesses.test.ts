@@ -116,7 +116,7 @@ async function grow(count: number): Promise<void> {
     const text = `{"issuer":"gateway","request_id":"req_w${made++}","job_id":null,"kind":"hosted_chat","node_id":"n","node_class":"c","runtime_id":"r","runtime_kind":"k","model_id":"m","prompt_tokens":1,"completion_tokens":1,"started_at":"2026-11-20T15:59:59.000Z","completed_at":"2026-11-20T16:00:00.000Z"}`
     return { hash: textHash(text), text, customerId: 'cus_a' }
   })
-  await insertReceipts(gateway.database.db, rows)
+  await insertReceipts(gateway.database, rows)
   await gateway.gateway.sequencer.catchUp()
 }
 

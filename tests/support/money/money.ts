@@ -14,8 +14,8 @@ export interface PaidWork {
 }
 
 /** One paid request as the gateway writes it: reserve, then settle. Resolves with its receipt hash. */
-export async function payFor({ db }: Pick<TestDatabase, 'db'>, work: PaidWork): Promise<string> {
-  const ledger = new Ledger({ db, log: createLog('silent', () => {}) })
+export async function payFor({ db, sql }: Pick<TestDatabase, 'db' | 'sql'>, work: PaidWork): Promise<string> {
+  const ledger = new Ledger({ db, sql, log: createLog('silent', () => {}) })
   const { customerId, amountWei } = work
   const held = await ledger.reserve({ id: newId('req'), customerId, amountWei })
   const charge = chargeFor(customerId, amountWei, {

@@ -61,8 +61,8 @@ async function customer(gateway: TestGateway, wei: string): Promise<string> {
 export async function writtenBooks(gateway: TestGateway): Promise<Books> {
   const [customerId, idleCustomerId] = [await customer(gateway, '100000'), await customer(gateway, '777')]
   const key = await node(gateway, customerId)
-  const { db } = gateway.database
-  const ledger = new Ledger({ db, log: createLog('silent', () => {}) })
+  const { db, sql } = gateway.database
+  const ledger = new Ledger({ db, sql, log: createLog('silent', () => {}) })
   const hashes: string[] = []
   for (let at = 0; at < 5; at++) {
     const requestId = newId('req')

@@ -151,7 +151,7 @@ export async function paidRound(pool: PaidPool, round: number): Promise<StormCou
 export async function expectReleased(pool: PaidPool): Promise<void> {
   const { db, sql } = pool.gateway.database
   await sql`update reservations set expires_at = now() - interval '1 s' where status = 'open'`
-  const ledger = new Ledger({ db, log: createLog('silent', () => {}) })
+  const ledger = new Ledger({ db, sql, log: createLog('silent', () => {}) })
   while ((await ledger.sweep()) > 0);
   expect(await accountOf(pool)).toMatchObject({ reserved: 0n, opened: 0 })
   await expectBooksBalance(db)

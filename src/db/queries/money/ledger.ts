@@ -3,6 +3,7 @@ import type { CustomerId } from '../../../ids.ts'
 import type { WorkKind } from '../../../protocol/wire/work-kinds.ts'
 import { arrayOf } from '../../arrays.ts'
 import type { Database } from '../../client.ts'
+import type { Executor } from '../../prepared.ts'
 import { customers } from '../../schema/accounts.ts'
 import { ledgerEntries } from '../../schema/ledger.ts'
 import { receipts } from '../../schema/work.ts'
@@ -55,7 +56,7 @@ function inOrder<O>(count: number, usual: O, answer: unknown): readonly O[] {
  * for it: of a crash in between the charge hears `unknown`. Ids must differ.
  */
 export async function reserveAll(
-  db: Database,
+  db: Executor,
   rows: readonly ReserveRow[],
   ttlMs: number,
 ): Promise<readonly ReserveOutcome[]> {
@@ -69,7 +70,7 @@ export async function reserveAll(
 
 /** One statement and one commit for all charges with their receipts. Ids must differ. */
 export async function settleAll(
-  db: Database,
+  db: Executor,
   rows: readonly SettleRow[],
   receipts: readonly NewReceipt[] = [],
 ): Promise<readonly SettleOutcome[]> {

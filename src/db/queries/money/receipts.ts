@@ -1,6 +1,7 @@
-import { eq, getTableColumns, sql } from 'drizzle-orm'
-import { columnsOf, columnTexts } from '../../arrays.ts'
-import type { Database } from '../../client.ts'
+import { eq, getTableColumns } from 'drizzle-orm'
+import { columnTexts, type Row } from '../../arrays.ts'
+import type { Database, OpenDatabase } from '../../client.ts'
+import { insertColumns, insertRows } from '../../insert-rows.ts'
 import { nodes } from '../../schema/pool.ts'
 import { receipts } from '../../schema/work.ts'
 
@@ -45,25 +46,25 @@ const factColumns = [
   'upstream_model_commitment',
 ] as const
 
-/** What `receipts_insert_columns` takes. */
-export function receiptColumns(rows: readonly NewReceipt[]): readonly string[] {
-  const facts = rows.map(({ text }) => JSON.parse(text) as Facts)
-  return columnTexts([
-    rows.map(({ hash }) => hash),
-    rows.map(({ customerId }) => customerId),
-    rows.map(({ signature }) => signature ?? null),
-    rows.map(({ status }) => status ?? 'accepted'),
-    rows.map(({ billed }) => billed === true),
-    rows.map(({ nodeReceipt }) => nodeReceipt ?? null),
-    ...factColumns.map((name) => facts.map((members) => members[name] ?? null)),
-  ])
+const columnNames = `receipt_hash, customer_id, signature_ed25519, status, billed, node_receipt, ${factColumns.join(', ')}`
+const insert = 'receipts_insert_columns'
+
+function valuesOf({ hash, customerId, signature, status, billed, nodeReceipt, text }: NewReceipt): Row {
+  const facts = JSON.parse(text) as Facts
+  const own = [hash, customerId, signature ?? null, status ?? 'accepted', billed === true, nodeReceipt ?? null]
+  return [...own, ...factColumns.map((name) => facts[name] ?? null)]
 }
 
-/** One statement for all; a receipt that is there already stays as it is. */
-export async function insertReceipts(db: Database, rows: readonly NewReceipt[]): Promise<void> {
-  if (rows.length === 0) return
-  await db.execute(sql`select receipts_insert_columns(${columnsOf(receiptColumns(rows))})`)
-}
+/** What `receipts_insert_columns` takes. */
+export const receiptColumns = (rows: readonly NewReceipt[]): readonly string[] => columnTexts(rows.map(valuesOf))
+
+/** All or none; a receipt that is there already stays as it is. */
+export const insertReceipts = (database: Pick<OpenDatabase, 'sql'>, rows: readonly NewReceipt[]): Promise<void> =>
+  insertRows(database, { target: `receipts (${columnNames})`, insert, rows: rows.map(valuesOf) })
+
+/** The same with what else happens in the transaction. */
+export const insertReceipt = (tx: Database, row: NewReceipt): Promise<void> =>
+  insertColumns(tx, insert, [valuesOf(row)])
 
 /** With the key of its node, also of one that was revoked since: what it signed stays signed. null: no such receipt. */
 export async function getReceipt(

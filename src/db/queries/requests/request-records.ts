@@ -1,6 +1,7 @@
 import { and, desc, eq, gte, lt, type SQL, sql } from 'drizzle-orm'
-import { type ArrayValue, columnsOf, columnTexts } from '../../arrays.ts'
-import type { Database } from '../../client.ts'
+import type { Row } from '../../arrays.ts'
+import type { Database, OpenDatabase } from '../../client.ts'
+import { insertRows } from '../../insert-rows.ts'
 import { requestRecords } from '../../schema/partitioned/request-records.ts'
 
 export type { FailedTry } from '../../schema/partitioned/request-records.ts'
@@ -25,35 +26,45 @@ export interface RequestPlace {
   readonly requestId: string
 }
 
-/** One statement for all, which waits for no disk; what is there already stays as it is. */
-export async function insertRequestRecords(db: Database, records: readonly RequestRecord[]): Promise<void> {
-  if (records.length === 0) return
-  const column = (of: (record: RequestRecord) => ArrayValue) => records.map(of)
-  const columns = columnTexts([
-    column(({ requestId }) => requestId),
-    column(({ at }) => at.toISOString()),
-    column(({ customerId }) => customerId),
-    column(({ keyId }) => keyId),
-    column(({ operation }) => operation),
-    column(({ stream }) => stream),
-    column(({ model }) => model),
-    column(({ nodeId }) => nodeId),
-    column(({ tries }) => tries),
-    column(({ queueMs }) => queueMs),
-    column(({ loadMs }) => loadMs),
-    column(({ sentMs }) => sentMs),
-    column(({ ttftMs }) => ttftMs),
-    column(({ durationMs }) => durationMs),
-    column(({ promptTokens }) => promptTokens),
-    column(({ completionTokens }) => completionTokens),
-    column(({ cachePercent }) => cachePercent),
-    column(({ status }) => status),
-    column(({ code }) => code),
-    column(({ costWei }) => costWei),
-    column(({ receiptHash }) => receiptHash),
-    column(({ failedTries }) => (failedTries === null ? null : JSON.stringify(failedTries))),
-  ])
-  await db.execute(sql`select request_records_insert_columns(${columnsOf(columns)})`)
+const columnNames = `request_id, at, customer_id, key_id, operation, stream, model, node_id, tries, queue_ms, load_ms, sent_ms,
+  ttft_ms, duration_ms, prompt_tokens, completion_tokens, cache_percent, status, code, cost_wei, receipt_hash, failed_tries`
+
+const valuesOf = (record: RequestRecord): Row => [
+  record.requestId,
+  record.at.toISOString(),
+  record.customerId,
+  record.keyId,
+  record.operation,
+  record.stream,
+  record.model,
+  record.nodeId,
+  record.tries,
+  record.queueMs,
+  record.loadMs,
+  record.sentMs,
+  record.ttftMs,
+  record.durationMs,
+  record.promptTokens,
+  record.completionTokens,
+  record.cachePercent,
+  record.status,
+  record.code,
+  record.costWei,
+  record.receiptHash,
+  record.failedTries === null ? null : JSON.stringify(record.failedTries),
+]
+
+/** All or none, without a wait for the disk; what is there already stays as it is. */
+export async function insertRequestRecords(
+  database: Pick<OpenDatabase, 'sql'>,
+  records: readonly RequestRecord[],
+): Promise<void> {
+  await insertRows(database, {
+    target: `request_records (${columnNames})`,
+    insert: 'request_records_insert_columns',
+    rows: records.map(valuesOf),
+    lazily: true,
+  })
 }
 
 /** Makes the days of the range that are not there, and drops those that ended before `keepFrom`; how many were dropped. */
