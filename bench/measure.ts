@@ -30,6 +30,8 @@ export interface Sample {
   readonly rss0_mb?: number
   readonly rss_end_mb?: number
   readonly let_go_ns: string
+  /** Of the load generator itself. */
+  readonly self_cpu_pct: number
   /** From the first client that closed to the last stream that the node saw closed; Infinity: it reads on for nobody. */
   readonly abortMs?: number
 }

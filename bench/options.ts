@@ -20,6 +20,7 @@ export interface Options {
 export const usage = `npm run bench -- [options]            Penstock against a raw Bun pass-through and against no proxy at all
 npm run bench -- peers [--write]       Penstock against other gateways, those that are installed
 npm run bench -- processes [--write]   two processes of one gateway against one
+npm run bench -- gateways [--write]    one, two and three gateways on one PostgreSQL behind nginx
 npm run bench -- affinity [--write]    prefix affinity against round robin and least in flight
 npm run bench -- decision [--write]    the choice of a node: µs for a decision, µs for a hashed block
 npm run bench -- mixture [--write]     what a mixture adds to its slowest expert
@@ -74,6 +75,7 @@ const benches = [
   'gateway',
   'peers',
   'processes',
+  'gateways',
   'affinity',
   'decision',
   'mixture',

@@ -1,11 +1,11 @@
-import { join } from 'node:path'
 import { type Case, type CaseName, cases } from './cases.ts'
 import { check, errorsOf, measure, type Rig, type Sample, warmUp } from './measure.ts'
 import type { Options } from './options.ts'
+import { proveBooks, startPaidGateway, type Way, ways } from './paid-gateway.ts'
 import { circumstances } from './results.ts'
-import { build, descendants, RigError, startMock, stopAll, temporaryFolder, until } from './rig.ts'
+import { build, startMock, stopAll } from './rig.ts'
 import { markdown, median } from './table.ts'
-import { type Admin, adminOf, model, ordinary, startGateway, type Target } from './targets.ts'
+import type { Target } from './targets.ts'
 
 /** The last one is what a model is like; the others show what money costs where nothing hides it. */
 const measured = {
@@ -22,53 +22,6 @@ type Measured = keyof typeof measured
 /** Of requests a second, and of the median latency, at 64 connections. */
 const ratioGoal = 1.3
 const settleMs = 150
-
-const ways = ['free', 'paid'] as const
-type Way = (typeof ways)[number]
-
-/** More than any bench spends; a price per token that is no round number. */
-const creditWei = (10n ** 30n).toString()
-const prices = { prompt_token_price_wei: '17', completion_token_price_wei: '1003' }
-
-/** Its keys let prompts leave for machines of others. */
-async function customer(admin: Admin, name: string): Promise<{ readonly id: string; readonly key: string }> {
-  const leaves = { min_privacy_class: 'public' }
-  const { customer_id: id } = await admin<{ readonly customer_id: string }>('POST', '/customers', {
-    display_name: name,
-    gateway_policy: leaves,
-  })
-  const body = { name, model_policy: leaves }
-  const made = await admin<{ readonly gateway_key: string }>('POST', `/customers/${id}/keys`, body)
-  return { id, key: made.gateway_key }
-}
-
-/** One gateway, one public node: its owner's requests are free, the other customer's are paid, all of them from one account. */
-async function start(rig: Rig, node: string): Promise<{ readonly admin: Admin; target(way: Way): Target }> {
-  const folder = temporaryFolder()
-  const data = join(folder, 'data')
-  const { program, url } = await startGateway(data, join(folder, 'gateway.log'), rig.pin?.proxyCpu ?? null)
-  const admin = adminOf(url, join(data, 'credentials.json'))
-  const [owner, payer] = [await customer(admin, 'owner'), await customer(admin, 'payer')]
-  const offered = { visibility: 'public', privacy_class: 'public', node_class: 'gpu' }
-  await admin('POST', '/nodes', { customer_id: owner.id, url: node, ...offered })
-  await admin('PUT', '/models', { id: model, ...prices })
-  await admin('POST', `/customers/${payer.id}/credits`, { amount_wei: creditWei })
-  await until('the node to be ready', async () => {
-    const { nodes } = await admin<{ readonly nodes: readonly { readonly state: string }[] }>('GET', '/nodes')
-    return nodes.every(({ state }) => state === 'ready')
-  })
-  const keys: Readonly<Record<Way, string>> = { free: owner.key, paid: payer.key }
-  const target = (way: Way): Target => ({
-    name: 'Penstock',
-    url: `${url}/v1/api/chat/completions`,
-    key: keys[way],
-    pid: program.pid,
-    ...ordinary,
-    sidePids: () => descendants(program.pid),
-    stop: program.stop,
-  })
-  return { admin, target }
-}
 
 type Rounds = Readonly<Record<Way, readonly Sample[]>>
 
@@ -117,16 +70,6 @@ function verdictOf(name: Measured, rounds: Rounds | undefined): string {
   return `${measured[name].about}: paid is worse by ${ratios}; the goal is within ${ratioGoal}: ${met}.`
 }
 
-/** Throws unless the books balance and something was paid. */
-async function proveBooks(admin: Admin): Promise<string> {
-  const proof = await admin<{ readonly balanced: boolean; readonly debits_wei: string; readonly entries: number }>(
-    'GET',
-    '/ledger/proof',
-  )
-  if (!proof.balanced || proof.debits_wei === '0') throw new RigError('the books do not balance, or nothing was paid')
-  return `The books balance: ${proof.entries} entries.`
-}
-
 /** Paid chat against free chat, through one gateway to one node. */
 export async function comparePaid(options: Options): Promise<string> {
   try {
@@ -135,7 +78,7 @@ export async function comparePaid(options: Options): Promise<string> {
       mock: await startMock(options.pin?.loadCpu ?? null),
       pin: options.pin,
     }
-    const { admin, target } = await start(rig, rig.mock.url(2))
+    const { admin, target } = await startPaidGateway(rig, rig.mock.url(2))
     for (const way of ways) {
       await check(rig, target(way))
       process.stderr.write(`${way} is warming up\n`)

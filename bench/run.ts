@@ -6,6 +6,7 @@ import { compareConsoles } from './consoles.ts'
 import { benchDecision } from './decision.ts'
 import { compareDialects } from './dialects.ts'
 import { benchEmbeddings } from './embeddings.ts'
+import { compareGateways } from './gateways.ts'
 import { benchLedger } from './ledger.ts'
 import { benchMixture } from './mixture.ts'
 import { type Bench, type Options, readOptions, UsageError, usage } from './options.ts'
@@ -27,6 +28,7 @@ const benches: Readonly<Record<Bench, (options: Options) => Promise<string>>> = 
   gateway,
   peers: comparePeers,
   processes: compareProcesses,
+  gateways: compareGateways,
   affinity: compareAffinity,
   decision: benchDecision,
   mixture: benchMixture,

@@ -130,10 +130,14 @@ export type Admin = <T>(method: string, path: string, body?: object) => Promise<
 
 export function adminOf(url: string, credentialsFile: string): Admin {
   const { admin_token } = JSON.parse(readFileSync(credentialsFile, 'utf8')) as { readonly admin_token: string }
+  return adminWith(url, admin_token)
+}
+
+export function adminWith(url: string, token: string): Admin {
   return async <T>(method: string, path: string, body?: object) => {
     const answer = await fetch(`${url}/v1/admin${path}`, {
       method,
-      headers: { 'x-svc-admin-token': admin_token, 'content-type': 'application/json' },
+      headers: { 'x-svc-admin-token': token, 'content-type': 'application/json' },
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     })
     if (!answer.ok) throw new RigError(`${method} ${path}: ${answer.status} ${await answer.text()}`)
@@ -142,7 +146,7 @@ export function adminOf(url: string, credentialsFile: string): Admin {
 }
 
 /** An account with a policy, a key with one of its own, and the nodes; returns the key. */
-async function furnish(admin: Admin, nodes: readonly string[], limits: boolean): Promise<string> {
+export async function furnish(admin: Admin, nodes: readonly string[], limits: boolean): Promise<string> {
   const { customer_id } = await admin<{ readonly customer_id: string }>('POST', '/customers', {
     display_name: 'bench',
     gateway_policy: {

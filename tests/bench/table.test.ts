@@ -12,6 +12,7 @@ const sample = (change: Partial<Sample>): Sample => ({
   open: 0,
   lat: { p50: 0, p99: 0 },
   let_go_ns: '0',
+  self_cpu_pct: 0,
   ...change,
 })
 const rounds = (direct: readonly number[], raw: readonly number[], penstock: readonly number[]): Rounds => ({
