@@ -29,12 +29,20 @@ describe('what the hostile tests would see', () => {
   })
 
   test('a marker in any column, as text or as bytes, once for each change of its row', async () => {
-    const database = await testDatabase()
+    const [database, other] = [await testDatabase(), await testDatabase()]
+    // Somebody else's transaction, in another database, that began before all that follows.
+    const [begun, ended] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+    const elsewhere = other.sql.begin(async (tx) => {
+      await tx`select pg_current_xact_id()`
+      begun.resolve()
+      await ended.promise
+    })
     try {
       const { sql } = database
       const gateway = { database }
       const seen = async () => (await leakedRows(gateway)).length
       await sql`create table kept (said text, bytes bytea)`
+      await begun.promise
       expect(await seen()).toBe(0)
       await sql`insert into kept values (${`a ${newMarker()} b`}, null), (null, ${Buffer.from(newMarker())}), ('none', null)`
       expect(await seen()).toBe(2)
@@ -42,6 +50,9 @@ describe('what the hostile tests would see', () => {
       await sql`update kept set said = ${newMarker()} where said = 'none'`
       expect(await seen()).toBe(1)
     } finally {
+      ended.resolve()
+      await elsewhere
+      await other.drop()
       await database.drop()
     }
   })

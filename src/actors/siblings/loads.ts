@@ -7,6 +7,7 @@ type Loaded = Pick<LiveNode, 'node_id' | 'in_flight' | 'runtimes'>
 export function loadsOf(nodes: readonly LiveNode[]): Loads {
   return nodes.flatMap(({ node_id, in_flight, runtimes }) => {
     const models = runtimes.flatMap((runtime) => runtime.models)
+    const busy = models.filter((model) => model.in_flight > 0)
     const measured = models.flatMap(({ model_profile_id: profile, ttft_ewma_ms: ms }) =>
       ms === null ? [] : [[profile, ms]],
     )
@@ -14,7 +15,7 @@ export function loadsOf(nodes: readonly LiveNode[]): Loads {
     return {
       node_id,
       in_flight,
-      models: Object.fromEntries(models.map((model) => [model.model_profile_id, model.in_flight])),
+      models: Object.fromEntries(busy.map((model) => [model.model_profile_id, model.in_flight])),
       ttft_ms: Object.fromEntries(measured),
     }
   })

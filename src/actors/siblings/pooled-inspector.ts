@@ -49,6 +49,11 @@ export function movedSince({ inspector, process, loads, durable }: Own, sinceMs:
 const idsOf = (running: StateCounts['running']): [string, string][] =>
   [...running].slice(0, runningToldMax).map(([{ id }, state]) => [id, state])
 
+function withTheirs(own: StateCounts['running'], theirs: MovedMachine['running'] = []): StateCounts['running'] {
+  if (theirs.length === 0) return own
+  return new Map([...own, ...theirs.map(([id, state]) => [{ id }, state] as const)])
+}
+
 export interface PooledInspector extends Inspector {
   /** What the other processes have in flight, as they said last. */
   loads(): readonly Loads[]
@@ -95,16 +100,14 @@ class Pooled implements PooledInspector {
     return all
   }
 
-  private added(before: StateCounts | undefined, { states, running: theirs = [] }: MovedMachine): StateCounts {
+  private added(before: StateCounts | undefined, { states, running: theirs }: MovedMachine): StateCounts {
     const live = new Map(before?.live)
     const entered = new Map(before?.entered)
-    const running = new Map(before?.running)
-    for (const [id, state] of theirs) running.set({ id }, state)
     for (const one of states) {
       live.set(one.state, (live.get(one.state) ?? 0) + one.live)
       entered.set(one.state, (entered.get(one.state) ?? 0) + one.entered)
     }
-    return { live, entered, running, version: before?.version ?? 0 }
+    return { live, entered, running: withTheirs(before?.running ?? new Map(), theirs), version: before?.version ?? 0 }
   }
 
   subscribe(listener: (transition: Transition) => void): () => void {

@@ -8,7 +8,7 @@ interface Placed {
   readonly places: readonly number[]
 }
 
-/** Of long texts, by their value: the parser had to scan them anyway, and a second scan takes as long as a third of the parsing. */
+/** Of long texts, by their value: they were scanned before the parser, and a second scan takes a third as long as the parsing. */
 const placed = new WeakMap<object, Placed>()
 /** Scanning a shorter text again costs less than remembering it, UTF-16 units. */
 export const placesKeptMin = 16 * 1024
@@ -28,9 +28,9 @@ function placesOf(text: string, value: object): readonly number[] | null {
 
 /**
  * The members of the object that `text` is, without those that `dropped` names, as they stand there, to be joined by commas.
- * `value`: what the caller has parsed of it, so that it is valid JSON. null where the text of a key is not the key (an escape), a
- * key comes twice, there are too many, or the text breaks a bound: then only the parsed object says what is meant. Neighbours that stay are taken in
- * one piece.
+ * `value`: what the caller has parsed of it, so that it is valid JSON. null where the text of a key is not the key (an
+ * escape), a key comes twice, there are too many, or the text breaks a bound: then only the parsed object says what is
+ * meant. Neighbours that stay are taken in one piece.
  */
 export function cutMembers(text: string, value: object, dropped: (key: string) => boolean): readonly string[] | null {
   const places = placesOf(text, value)

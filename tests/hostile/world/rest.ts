@@ -26,6 +26,8 @@ async function gauges(gateway: HostileGateway): Promise<Readonly<Record<string, 
 
 /** The oldest transaction that was under way when the tables were last looked through. */
 const lookedFrom = new WeakMap<object, string>()
+/** A transaction that runs anywhere on the server keeps what ended since its start among what is looked at: told once. */
+const toldRows = new WeakMap<object, Set<string>>()
 
 /**
  * Whether any column of any table has a marker in it, as text or as bytes. What was there at the last look and has not changed since
@@ -38,16 +40,22 @@ export async function leakedRows(gateway: Pick<HostileGateway, 'database'>): Pro
     select format('%I.%I', n.nspname, c.relname) as name from pg_class c join pg_namespace n on n.oid = c.relnamespace
     where c.relkind = 'r' and n.nspname not in ('pg_catalog', 'information_schema')`
   const faults: Fault[] = []
+  const told = toldRows.get(gateway) ?? new Set()
+  toldRows.set(gateway, told)
   for (const { name } of tables) {
     const rows = await sql.begin(async (tx) => {
       await tx`set local statement_timeout = '10min'`
-      return tx.unsafe<{ row: string }[]>(
-        `select t::text as row from ${name} t
-         where t.xmin::text::bigint >= $3::bigint and (t::text ~ $1 or t::text ~ $2) limit 3`,
-        [anyMarker.text.source, anyMarker.bytesAsHex.source, lookedFrom.get(gateway) ?? '0'],
+      return tx.unsafe<{ row: string; version: string }[]>(
+        `select t::text as row, v.version from ${name} t, concat_ws(' ', '${name}', t.xmin, t.ctid) as v (version)
+         where t.xmin::text::bigint >= $3::bigint and (t::text ~ $1 or t::text ~ $2)
+           and v.version not in (select json_array_elements_text($4::text::json)) limit 3`,
+        [anyMarker.text.source, anyMarker.bytesAsHex.source, lookedFrom.get(gateway) ?? '0', JSON.stringify([...told])],
       )
     })
-    for (const { row } of rows) faults.push({ kind: 'leak', detail: `${name}: ${row}` })
+    for (const { row, version } of rows) {
+      told.add(version)
+      faults.push({ kind: 'leak', detail: `${name}: ${row}` })
+    }
   }
   lookedFrom.set(gateway, before?.xmin ?? '0')
   return faults

@@ -10,7 +10,7 @@ export const Loads = Type.Array(
   Type.Object({
     node_id: Type.String(),
     in_flight: Count,
-    /** In flight, by profile. */
+    /** In flight, by profile, where any are. */
     models: Counts,
     /** The mean time to the first token, by profile, where it was measured; absent: of an earlier version. */
     ttft_ms: Type.Optional(Counts),
@@ -18,7 +18,7 @@ export const Loads = Type.Array(
 )
 export type Loads = Static<typeof Loads>
 
-/** Of one chart in one process. */
+/** How many instances of one chart a process names. */
 export const runningToldMax = 10_000
 
 const MovedMachine = Type.Composite([
