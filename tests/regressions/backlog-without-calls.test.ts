@@ -4,6 +4,7 @@ import { newReading, type Work, workEnded, workPlaced } from '../../src/machines
 const work = (atMs: number, ownMs: number): Work => ({
   atMs,
   ownMs,
+  lagMs: 0,
   unreadUnits: 4_000,
   matchedBlocks: 0,
   atOnce: true,

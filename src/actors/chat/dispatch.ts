@@ -1,8 +1,8 @@
 import { Problem, type ProblemCode } from '../../errors.ts'
-import { loadLeftMs, workOf } from '../../machines/placement/cost.ts'
+import { loadLeftMs } from '../../machines/placement/cost.ts'
 import type { Work } from '../../machines/placement/reading.ts'
 import { type LinePlace, patienceMs } from '../../machines/placement/slot-line.ts'
-import { type Placement, type PlacementRequest, place } from '../../machines/rules/placement.ts'
+import { type Placed, type Placement, type PlacementRequest, place, takePlace } from '../../machines/rules/placement.ts'
 import type { Route, RoutingTable } from '../../machines/rules/routing.ts'
 import type { Config } from '../../settings/config.ts'
 import type { CallSignal } from '../../transport/call-signal.ts'
@@ -78,7 +78,6 @@ export function ticketOf({ access }: ChatCommand): Ticket {
   return new Ticket({ customerId: access.customerId, keyId: access.keyId ?? '', priority: access.policy.priority })
 }
 
-type Placed = Extract<Placement, { kind: 'placed' }>
 type Saturated = Extract<Placement, { kind: 'saturated' }>
 /**
  * Calls of others wait there for the model to be loaded. One load serves all: this request waits, too, and as long as a
@@ -89,12 +88,6 @@ const isBeingLoaded = ({ load: { reading, inFlight } }: Route) => reading.cold &
 interface Loading {
   readonly kind: 'loading'
   readonly route: Route
-}
-
-function placedWork({ route, open, costs }: Placed, { prompt, nowMs }: PlacementRequest): Work | null {
-  if (costs === null || prompt === null) return null
-  const cost = costs[open.indexOf(route)]
-  return cost === undefined ? null : workOf(route, cost, prompt, nowMs)
 }
 
 /** The search for a route that answers: what was decided, what was tried, and how long it may go on. */
@@ -150,7 +143,7 @@ class Search {
 
   private placed(placement: Placed, request: PlacementRequest): void {
     const { port, command } = this.exchange
-    this.exchange.work = placedWork(placement, request)
+    this.exchange.work = takePlace(placement, request)
     // In this turn its try claims the slot, before anybody else looks.
     if (command.ticket !== undefined) port.router.servedFromQueue(request.modelId, command.ticket)
   }

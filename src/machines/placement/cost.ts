@@ -156,6 +156,7 @@ export function workOf(route: Candidate, cost: RouteCost, prompt: Prompt, nowMs:
   return {
     atMs: nowMs,
     ownMs: cost.ownMs,
+    lagMs: route.load.reading.lagMs,
     unreadUnits: prompt.units - cost.matchedUnits,
     matchedBlocks: Math.floor(cost.matchedUnits / blockUnits),
     atOnce: cost.coldMs === 0 && inFlightOf(route) < slotsOf(route),

@@ -9,6 +9,8 @@ export interface Reading {
   unitsPerMs: number | null
   /** What a first token takes besides reading: the way there and back, and whatever the server does first. */
   lagMs: number
+  /** Unix ms when that was learnt, or doubted, last. */
+  lagAtMs: number
   /** Own time of calls that were placed and have no first token yet. */
   unseenMs: number
   /** Likewise of calls whose first token nobody will see, until they end. */
@@ -55,6 +57,8 @@ export interface Reading {
 export interface Work {
   readonly atMs: number
   readonly ownMs: number
+  /** Of these, what was thought of the route's lag. */
+  readonly lagMs: number
   readonly unreadUnits: number
   readonly matchedBlocks: number
   /** A slot was free, so that the time to the first token is not that of a queue. */
@@ -83,6 +87,7 @@ function saltOf(text: string): number {
 export const newReading = (profileId: string): Reading => ({
   unitsPerMs: null,
   lagMs: 0,
+  lagAtMs: 0,
   unseenMs: 0,
   unheardMs: 0,
   readUntilMs: 0,
@@ -115,6 +120,23 @@ export function workPlaced(reading: Reading, work: Work, timed: boolean): void {
   loadAwaited(reading, work.atMs)
   reading.openCalls++
   reading.openSinceSumMs += work.atMs
+}
+
+/** What is thought of a lag is halved by so many calls that went elsewhere, and in no less than so many ms. */
+const lagHalvedCalls = 40
+const lagHalvedMs = 2_000
+/** A smaller lag keeps no call away. */
+const lagDoubtedMin = 1
+
+/**
+ * A call could have gone here, and went elsewhere. Believed for ever, one late first token would keep a route from being
+ * asked again, and so from ever showing that it is fast: it is doubted until a call finds out.
+ */
+export function workPassed(reading: Reading, nowMs: number): void {
+  if (reading.lagMs < lagDoubtedMin) return
+  const halvings = Math.min(1 / lagHalvedCalls, Math.max(0, nowMs - reading.lagAtMs) / lagHalvedMs)
+  reading.lagMs *= 0.5 ** halvings
+  reading.lagAtMs = nowMs
 }
 
 /** The call has ended, however. `timed`: as it was placed. */
@@ -195,14 +217,18 @@ export function firstTokenSeen(reading: Reading, work: Work, nowMs: number): voi
 }
 
 /** What a good answer teaches. `cachedUnits`: what the runtime found in its cache; null: it says nothing. */
-export function learnReading(reading: Reading, work: Work, cachedUnits: number | null): void {
-  const { readMs, prompt, ownMs } = work
+export function learnReading(reading: Reading, work: Work, cachedUnits: number | null, nowMs: number): void {
+  const { readMs, prompt, ownMs, lagMs } = work
   const found = cachedUnits ?? prompt.units - work.unreadUnits
   if (prompt.units > 0) reading.matchEwma = ewma(reading.matchEwma, Math.min(1, found / prompt.units))
   if (readMs === null || readMs <= 0 || !work.atOnce) return
   const unread = cachedUnits === null ? work.unreadUnits : Math.max(0, prompt.units - cachedUnits)
-  if (unread >= unitsTimedMin) reading.unitsPerMs = ewma(reading.unitsPerMs, unread / readMs)
-  else reading.lagMs = ewma(reading.lagMs, Math.max(0, readMs - Math.max(0, ownMs - reading.lagMs)))
+  if (unread >= unitsTimedMin) {
+    reading.unitsPerMs = ewma(reading.unitsPerMs, unread / readMs)
+    return
+  }
+  reading.lagMs = ewma(reading.lagMs, Math.max(0, readMs - Math.max(0, ownMs - lagMs)))
+  reading.lagAtMs = nowMs
 }
 
 /** Its server says how many requests it works on and how many wait there; `ours`: of this gateway, now. */

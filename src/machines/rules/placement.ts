@@ -1,4 +1,5 @@
-import { cheapest, type Fleet, fleetOf, type RouteCost } from '../placement/cost.ts'
+import { cheapest, type Fleet, fleetOf, type RouteCost, workOf } from '../placement/cost.ts'
+import { type Work, workPassed } from '../placement/reading.ts'
 import { type Awaited, worthAWait } from '../placement/slot-line.ts'
 import {
   hasSlot,
@@ -33,7 +34,7 @@ export type Placement =
   | { readonly kind: 'saturated'; readonly routes: readonly Route[]; readonly awaits: Awaited<Route> | null }
   | { readonly kind: 'refused'; readonly code: RefusalCode }
 
-type Placed = Extract<Placement, { kind: 'placed' }>
+export type Placed = Extract<Placement, { kind: 'placed' }>
 
 /** Ejections are ignored when fewer than this share of a model's routes remain (§8). */
 const remainingShareMin = 0.5
@@ -182,4 +183,11 @@ export function place(table: RoutingTable, request: PlacementRequest): Placement
   if (awaits === null && placed !== null) return placed
   if (full.length > 0) return { kind: 'saturated', routes: full, awaits }
   return { kind: 'refused', code: verdicts[furthest]?.code ?? 'model_not_found' }
+}
+
+/** A call goes where it was placed, and past the others. Its work there; null: there was no choice, or no prompt is known. */
+export function takePlace({ route, open, costs }: Placed, { prompt, nowMs }: PlacementRequest): Work | null {
+  for (const other of open) if (other !== route) workPassed(other.load.reading, nowMs)
+  const cost = costs?.[open.indexOf(route)]
+  return cost === undefined || prompt === null ? null : workOf(route, cost, prompt, nowMs)
 }

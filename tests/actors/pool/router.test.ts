@@ -475,7 +475,16 @@ test('§29: a call that ended with its first chunk takes nothing from the backlo
   const route = routeFor(router)
   const prompt = { units: 2_000, blocks: [1], first: 1 }
   const placedCall = (): InFlightCall => ({
-    work: { atMs: Date.now(), ownMs: 100, unreadUnits: 2_000, matchedBlocks: 0, atOnce: true, prompt, readMs: null },
+    work: {
+      atMs: Date.now(),
+      ownMs: 100,
+      lagMs: 0,
+      unreadUnits: 2_000,
+      matchedBlocks: 0,
+      atOnce: true,
+      prompt,
+      readMs: null,
+    },
     timed: true,
     nodeLost: () => {},
   })
@@ -492,7 +501,16 @@ test('§29: a call that ended with its first chunk takes nothing from the backlo
 describe('§29 what a cache holds', () => {
   const long = { units: 200 * blockUnits, blocks: Array.from({ length: 200 }, (_, at) => at + 1), first: 1 }
   const work = (matchedBlocks: number): Work => ({
-    ...{ atMs: Date.now(), ownMs: 100, unreadUnits: 0, matchedBlocks, atOnce: true, prompt: long, readMs: null },
+    ...{
+      atMs: Date.now(),
+      ownMs: 100,
+      lagMs: 0,
+      unreadUnits: 0,
+      matchedBlocks,
+      atOnce: true,
+      prompt: long,
+      readMs: null,
+    },
   })
   const longCall = (matchedBlocks: number): InFlightCall => ({
     work: work(matchedBlocks),

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { explainPlacement } from '../../../src/machines/rules/explain.ts'
-import { type Placement, type PlacementRequest, place } from '../../../src/machines/rules/placement.ts'
+import { type Placement, type PlacementRequest, place, takePlace } from '../../../src/machines/rules/placement.ts'
 import type { Route } from '../../../src/machines/rules/routing.ts'
 import { nowMs, type RouteChange, request, route, table } from './routes.ts'
 
@@ -393,6 +393,27 @@ describe('§29 choice: the least expected time to the first token', () => {
     expect(pair({ reading: { unitsPerMs: 4 } }, { reading: { unitsPerMs: 8 } })).toBe('node_b')
     expect(pair({ reading: { unitsPerMs: 8 } }, { reading: { unitsPerMs: 4 } })).toBe('node_a')
     expect(pair({ reading: { lagMs: 500 } }, {})).toBe('node_b')
+  })
+
+  test('a route that was late once is asked again, though others suffice', () => {
+    const reading = { lagMs: 300, lagAtMs: nowMs }
+    const others = (everyMs: number) => {
+      const routes = [route('a', { reading }), route('b', { reading: { lagMs: 5 } })]
+      let passed = 0
+      for (let atMs = nowMs; ; atMs += everyMs) {
+        const prompt = { units: 100, blocks: [], first: passed * 7_919_777 }
+        const wanted = request({ prompt, nowMs: atMs })
+        const placed = decide(routes, wanted)
+        if (placed.kind !== 'placed') throw new Error('nothing is open')
+        if (placed.route.nodeId === 'node_a') return { passed, tookMs: atMs - nowMs }
+        takePlace(placed, wanted)
+        passed++
+      }
+    }
+    // As often as one of so many calls is no harm: of few calls by their number, of many by the time.
+    const [seldom, often] = [others(60_000), others(1)]
+    expect(seldom.passed).toBeWithin(100, 300)
+    expect(often.tookMs).toBeWithin(5_000, 15_000)
   })
 
   test('beyond its slots a machine makes calls wait; an unknown number counts as four', () => {
