@@ -4,7 +4,7 @@ import type { Options } from '../../bench/options.ts'
 export const shortOptions: Options = {
   cases: [],
   rounds: 1,
-  secs: 0.3,
+  secs: 0.8,
   warmupSecs: 0,
   pin: null,
   limits: false,
