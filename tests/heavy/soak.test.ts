@@ -55,16 +55,36 @@ function anonymousBytes(pid: number): number {
   return Number(kilobytes ?? Number.NaN) * 1024
 }
 
+/** An allocator hands back what was collected a while later: it has, when this long nothing more has come. */
+const settledMs = 2_000
+const settlingMsMax = 10_000
+const lookMs = 250
+const noiseBytes = mib / 2
+
+const residentNow = () => ({
+  residentBytes: pool.gateway.residentBytes(),
+  anonymousBytes: anonymousBytes(pool.gateway.pid),
+})
+
+async function settledMemory() {
+  const beganMs = performance.now()
+  let least = residentNow()
+  let leastMs = beganMs
+  while (performance.now() - leastMs < settledMs && performance.now() - beganMs < settlingMsMax) {
+    await Bun.sleep(lookMs)
+    const now = residentNow()
+    if (now.residentBytes > least.residentBytes - noiseBytes) continue
+    least = now
+    leastMs = performance.now()
+  }
+  return least
+}
+
 async function take(beganMs: number): Promise<Sample> {
   const { gateway } = pool
   const { heapBytes } = await gateway.pulse({ collect: true })
-  return {
-    hours: (performance.now() - beganMs) / (60 * minuteMs),
-    residentBytes: gateway.residentBytes(),
-    anonymousBytes: anonymousBytes(gateway.pid),
-    heapBytes,
-    descriptors: gateway.descriptors(),
-  }
+  const hours = (performance.now() - beganMs) / (60 * minuteMs)
+  return { hours, ...(await settledMemory()), heapBytes, descriptors: gateway.descriptors() }
 }
 
 /** So many times, evenly, until it is over. */
