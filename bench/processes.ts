@@ -167,8 +167,14 @@ export async function compareProcesses(options: Options): Promise<string> {
       return gateway
     }
     const gateways: Gateways = { 1: await started(1), 2: await started(2) }
+    const full = await table(rig, gateways, 'on CPUs that all share, as many as they can', closed, options)
     const same = await table(rig, gateways, 'the same load for both, and time left over', paces, options)
-    const parts = [same.text, costVerdict('With time left over', same.rounds)]
+    const parts = [
+      full.text,
+      costVerdict('On CPUs that all share', full.rounds),
+      same.text,
+      costVerdict('With time left over', same.rounds),
+    ]
     if (shared(gateways, shares)) {
       const what = `${shareCores} of a core for each process, all of it used`
       const own = await table(rig, gateways, what, closed, options)
