@@ -172,12 +172,20 @@ describe.skipIf(!hasBrowser)('§32: the requests, in the console', () => {
       const choice = page.getByRole('group', { name: 'Choice 1' })
       await choice.getByRole('row', { name: /chosen/ }).waitFor()
       const heads = await choice.getByRole('columnheader').allTextContents()
-      expect(heads.slice(-6)).toEqual(['In its cache', 'Backlog', 'Slot', 'Load', 'Own prompt', 'Expected in all'])
+      expect(heads.slice(-7)).toEqual([
+        'In its cache',
+        'Backlog',
+        'Slot',
+        'Load',
+        'Own prompt',
+        'Doubted',
+        'Expected in all',
+      ])
       const cells = await choice
         .getByRole('row', { name: /chosen/ })
         .getByRole('cell')
         .allTextContents()
-      expect(cells.slice(-6, -2)).toEqual(['0 %', '–', '–', '–'])
+      expect(cells.slice(-7, -3)).toEqual(['0 %', '–', '–', '–'])
       expect(cells.at(-1)).toMatch(/ms$/)
       await page.getByText('In the node’s cache').waitFor()
       expect(console.faults).toEqual([])

@@ -143,7 +143,7 @@ class Search {
 
   private placed(placement: Placed, request: PlacementRequest): void {
     const { port, command } = this.exchange
-    this.exchange.work = takePlace(placement, request)
+    this.exchange.work = takePlace(placement, request, Math.random)
     // In this turn its try claims the slot, before anybody else looks.
     if (command.ticket !== undefined) port.router.servedFromQueue(request.modelId, command.ticket)
   }

@@ -99,7 +99,7 @@ export class PlacedCalls {
     if (answer === null) return
     const { completionTokens } = answer
     const cachedUnits = cachedUnitsOf(work.prompt, answer)
-    learnReading(reading, work, cachedUnits, now)
+    learnReading(reading, work, cachedUnits)
     const view = this.caches.of(modelId)
     view.answered(profileId, work.prompt, completionTokens * unitsPerToken)
     if (cachedUnits !== null) view.corrected(profileId, work.matchedBlocks, cachedUnits)

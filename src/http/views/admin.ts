@@ -149,6 +149,7 @@ const costView = (cost: RouteCost) => ({
   fleet_ms: cost.fleetMs,
   slot_wait_ms: cost.slotWaitMs,
   cold_ms: cost.coldMs,
+  doubt_ms: cost.doubtMs,
   matched_share: cost.matchedShare,
   total_ms: cost.totalMs,
 })

@@ -21,6 +21,8 @@ export interface RouteCost {
   readonly fleetMs: number
   readonly slotWaitMs: number
   readonly coldMs: number
+  /** Taken off, since that much of its own time is doubted by now. */
+  readonly doubtMs: number
   readonly matchedUnits: number
   /** Of the prompt, 0 to 1. */
   readonly matchedShare: number
@@ -30,6 +32,8 @@ export interface RouteCost {
 /** What candidates share: stand-ins for what of one of them is not known. */
 export interface Fleet {
   readonly unitsPerMs: number
+  /** Of the fastest of them. */
+  readonly unitsPerMsMax: number
   readonly durationMs: number
 }
 
@@ -49,6 +53,7 @@ const sessionWithinMs = 50
 /** The means of what is known. */
 export function fleetOf(...lists: readonly (readonly Candidate[])[]): Fleet {
   let speeds = 0
+  let fastest = 0
   let timed = 0
   let durations = 0
   let measured = 0
@@ -56,6 +61,7 @@ export function fleetOf(...lists: readonly (readonly Candidate[])[]): Fleet {
     for (const { load } of routes) {
       if (load.reading.unitsPerMs !== null) {
         speeds += load.reading.unitsPerMs
+        fastest = Math.max(fastest, load.reading.unitsPerMs)
         timed++
       }
       if (load.durationEwmaMs !== null) {
@@ -66,6 +72,7 @@ export function fleetOf(...lists: readonly (readonly Candidate[])[]): Fleet {
   }
   return {
     unitsPerMs: timed === 0 ? unitsPerMsAssumed : speeds / timed,
+    unitsPerMsMax: timed === 0 ? unitsPerMsAssumed : fastest,
     durationMs: measured === 0 ? durationMsAssumed : durations / measured,
   }
 }
@@ -95,9 +102,11 @@ export function costOf(route: Candidate, fleet: Fleet, units: number, matchedUni
   const ageMs = reading.openCalls === 0 ? 0 : nowMs - reading.openSinceSumMs / reading.openCalls
   const slotWaitMs = (over / slots) * Math.max(durationEwmaMs ?? fleet.durationMs, ageMs)
   const coldMs = reading.cold ? loadLeftMs(reading, nowMs) : 0
+  // It may be as fast as the fastest, and no faster.
+  const doubtMs = Math.min(reading.doubtMs, Math.max(0, ownMs - unread / fleet.unitsPerMsMax))
   const matchedShare = units === 0 ? 0 : matchedUnits / units
-  const totalMs = backlogMs + ownMs + fleetShare * fleetMs + slotWaitMs + coldMs
-  return { backlogMs, ownMs, fleetMs, slotWaitMs, coldMs, matchedUnits, matchedShare, totalMs }
+  const totalMs = backlogMs + ownMs + fleetShare * fleetMs + slotWaitMs + coldMs - doubtMs
+  return { backlogMs, ownMs, fleetMs, slotWaitMs, coldMs, doubtMs, matchedUnits, matchedShare, totalMs }
 }
 
 /** Highest-random-weight hashing: every gateway comes to the same order without asking another. */
@@ -130,13 +139,15 @@ export function cheapest<R extends Candidate>(
   const units = prompt?.units ?? 0
   const costs: RouteCost[] = []
   let least = Number.POSITIVE_INFINITY
+  let leastBelieved = Number.POSITIVE_INFINITY
   for (const route of routes) {
     const cost = costOf(route, fleet, units, matches.unitsOf(route.profileId), nowMs)
     costs.push(cost)
     if (cost.totalMs < least) least = cost.totalMs
+    if (cost.totalMs + cost.doubtMs < leastBelieved) leastBelieved = cost.totalMs + cost.doubtMs
   }
   const held = matches.holder === null ? -1 : routes.findIndex(({ profileId }) => profileId === matches.holder)
-  if (held !== -1 && (costs[held]?.totalMs ?? Number.POSITIVE_INFINITY) <= least + sessionWithinMs) {
+  if (held !== -1 && (costs[held]?.totalMs ?? Number.POSITIVE_INFINITY) <= leastBelieved + sessionWithinMs) {
     return { route: routes[held] ?? routes[0], cost: costs[held] as RouteCost, costs }
   }
   let chosen = 0

@@ -9,8 +9,10 @@ export interface Reading {
   unitsPerMs: number | null
   /** What a first token takes besides reading: the way there and back, and whatever the server does first. */
   lagMs: number
-  /** Unix ms when that was learnt, or doubted, last. */
-  lagAtMs: number
+  /** How much too long its times may be thought to be by now, ms: grows while calls pass it by. */
+  doubtMs: number
+  /** Unix ms when it grew last, or was settled by a call. */
+  doubtedAtMs: number
   /** Own time of calls that were placed and have no first token yet. */
   unseenMs: number
   /** Likewise of calls whose first token nobody will see, until they end. */
@@ -57,7 +59,7 @@ export interface Reading {
 export interface Work {
   readonly atMs: number
   readonly ownMs: number
-  /** Of these, what was thought of the route's lag. */
+  /** Of these, the route's lag. */
   readonly lagMs: number
   readonly unreadUnits: number
   readonly matchedBlocks: number
@@ -87,7 +89,8 @@ function saltOf(text: string): number {
 export const newReading = (profileId: string): Reading => ({
   unitsPerMs: null,
   lagMs: 0,
-  lagAtMs: 0,
+  doubtMs: 0,
+  doubtedAtMs: 0,
   unseenMs: 0,
   unheardMs: 0,
   readUntilMs: 0,
@@ -117,26 +120,28 @@ export function workPlaced(reading: Reading, work: Work, timed: boolean): void {
   else reading.unheardMs += work.ownMs
   reading.readUntilMs = Math.max(work.atMs, reading.readUntilMs) + work.ownMs
   reading.ownEwmaMs = ewma(reading.ownEwmaMs, work.ownMs)
+  reading.doubtMs = 0
+  reading.doubtedAtMs = work.atMs
   loadAwaited(reading, work.atMs)
   reading.openCalls++
   reading.openSinceSumMs += work.atMs
 }
 
-/** What is thought of a lag is halved by so many calls that went elsewhere, and in no less than so many ms. */
-const lagHalvedCalls = 40
-const lagHalvedMs = 2_000
-/** A smaller lag keeps no call away. */
-const lagDoubtedMin = 1
+/** A call that goes past others adds so much to the doubt of one of them, ms. */
+const doubtMsPerCall = 1
+/** And in each second at most so much, ms. */
+const doubtMsPerSecond = 10
+const doubtMsMax = 60_000
 
 /**
- * A call could have gone here, and went elsewhere. Believed for ever, one late first token would keep a route from being
- * asked again, and so from ever showing that it is fast: it is doubted until a call finds out.
+ * A call could have gone here and went elsewhere. Believed for ever, one late first token or one slow hour would keep a route from
+ * being asked again, and so from ever showing that it is fast. When its doubt comes up to what it seems to be slower by, a
+ * call finds out: where each call adds to one route, calls wait longer for this by `doubtMsPerCall` at most in the mean.
  */
 export function workPassed(reading: Reading, nowMs: number): void {
-  if (reading.lagMs < lagDoubtedMin) return
-  const halvings = Math.min(1 / lagHalvedCalls, Math.max(0, nowMs - reading.lagAtMs) / lagHalvedMs)
-  reading.lagMs *= 0.5 ** halvings
-  reading.lagAtMs = nowMs
+  const bySecondsMs = (Math.max(0, nowMs - reading.doubtedAtMs) * doubtMsPerSecond) / 1_000
+  reading.doubtMs = Math.min(doubtMsMax, reading.doubtMs + Math.min(doubtMsPerCall, bySecondsMs))
+  reading.doubtedAtMs = nowMs
 }
 
 /** The call has ended, however. `timed`: as it was placed. */
@@ -217,18 +222,17 @@ export function firstTokenSeen(reading: Reading, work: Work, nowMs: number): voi
 }
 
 /** What a good answer teaches. `cachedUnits`: what the runtime found in its cache; null: it says nothing. */
-export function learnReading(reading: Reading, work: Work, cachedUnits: number | null, nowMs: number): void {
+export function learnReading(reading: Reading, work: Work, cachedUnits: number | null): void {
   const { readMs, prompt, ownMs, lagMs } = work
   const found = cachedUnits ?? prompt.units - work.unreadUnits
   if (prompt.units > 0) reading.matchEwma = ewma(reading.matchEwma, Math.min(1, found / prompt.units))
   if (readMs === null || readMs <= 0 || !work.atOnce) return
   const unread = cachedUnits === null ? work.unreadUnits : Math.max(0, prompt.units - cachedUnits)
-  if (unread >= unitsTimedMin) {
-    reading.unitsPerMs = ewma(reading.unitsPerMs, unread / readMs)
-    return
-  }
-  reading.lagMs = ewma(reading.lagMs, Math.max(0, readMs - Math.max(0, ownMs - lagMs)))
-  reading.lagAtMs = nowMs
+  const unitsPerMs = unread / readMs
+  // However short the prompt was: faster than it is, it cannot have read what was in no cache.
+  const isFaster = cachedUnits !== null && reading.unitsPerMs !== null && unitsPerMs > reading.unitsPerMs
+  if (unread >= unitsTimedMin || isFaster) reading.unitsPerMs = ewma(reading.unitsPerMs, unitsPerMs)
+  if (unread < unitsTimedMin) reading.lagMs = ewma(reading.lagMs, Math.max(0, readMs - Math.max(0, ownMs - lagMs)))
 }
 
 /** Its server says how many requests it works on and how many wait there; `ours`: of this gateway, now. */

@@ -185,9 +185,17 @@ export function place(table: RoutingTable, request: PlacementRequest): Placement
   return { kind: 'refused', code: verdicts[furthest]?.code ?? 'model_not_found' }
 }
 
-/** A call goes where it was placed, and past the others. Its work there; null: there was no choice, or no prompt is known. */
-export function takePlace({ route, open, costs }: Placed, { prompt, nowMs }: PlacementRequest): Work | null {
-  for (const other of open) if (other !== route) workPassed(other.load.reading, nowMs)
+/**
+ * A call goes where it was placed, and past the others, of which one is doubted for it. Its work there; null: there was no choice,
+ * or no prompt is known.
+ */
+export function takePlace(
+  { route, open, costs }: Placed,
+  { prompt, nowMs }: PlacementRequest,
+  random: () => number,
+): Work | null {
+  const passed = open[Math.floor(random() * open.length)]
+  if (passed !== undefined && passed !== route) workPassed(passed.load.reading, nowMs)
   const cost = costs?.[open.indexOf(route)]
   return cost === undefined || prompt === null ? null : workOf(route, cost, prompt, nowMs)
 }

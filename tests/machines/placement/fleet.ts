@@ -7,6 +7,7 @@ import {
   type Reading,
   type Work,
   workEnded,
+  workPassed,
   workPlaced,
 } from '../../../src/machines/placement/reading.ts'
 import {
@@ -205,7 +206,7 @@ export const rules = {
     }
   },
   /** The gateway's: null while it is better to wait. */
-  expectedFirstToken: ({ nodes, brain, clock }) => {
+  expectedFirstToken: ({ nodes, brain, clock, random }) => {
     return (request) => {
       const [prompt, nowMs] = [promptOf(request), clock() * 1_000]
       for (const node of nodes) node.load.inFlight = load(node)
@@ -226,6 +227,8 @@ export const rules = {
       }
       if (choice === null) return null
       request.work = workOf(choice.route, choice.cost, prompt, nowMs)
+      const passed = open[Math.floor(random() * open.length)]
+      if (passed !== undefined && passed !== choice.route) workPassed(passed.load.reading, nowMs)
       workPlaced(choice.route.load.reading, request.work, true)
       brain.record(choice.route.profileId, prompt)
       return choice.route

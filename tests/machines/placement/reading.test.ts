@@ -65,8 +65,8 @@ describe('§29 what first tokens teach', () => {
     workPlaced(reading, second, true)
     firstTokenSeen(reading, first, 2_000)
     firstTokenSeen(reading, second, 3_000)
-    learnReading(reading, first, null, 2_000)
-    learnReading(reading, second, null, 2_000)
+    learnReading(reading, first, null)
+    learnReading(reading, second, null)
     expect(reading.unitsPerMs).toBe(4)
   })
 
@@ -74,7 +74,7 @@ describe('§29 what first tokens teach', () => {
     const reading = newReading('mp_a')
     const one = work(1_000, 500)
     firstTokenSeen(reading, one, 2_000)
-    learnReading(reading, one, 2_000, 2_000)
+    learnReading(reading, one, 2_000)
     expect(reading.unitsPerMs).toBe(2)
   })
 
@@ -84,7 +84,7 @@ describe('§29 what first tokens teach', () => {
     const waited = work(1_000, 10, 9_000, { atOnce: false })
     for (const one of [short, waited]) {
       firstTokenSeen(reading, one, 1_200)
-      learnReading(reading, one, null, 2_000)
+      learnReading(reading, one, null)
     }
     expect(reading.unitsPerMs).toBeNull()
     expect(reading.lagMs).toBeGreaterThan(0)

@@ -1,9 +1,16 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
+import {
+  firstTokenSeen,
+  learnReading,
+  type Work,
+  workEnded,
+  workPlaced,
+} from '../../../src/machines/placement/reading.ts'
 import { explainPlacement } from '../../../src/machines/rules/explain.ts'
 import { type Placement, type PlacementRequest, place, takePlace } from '../../../src/machines/rules/placement.ts'
 import type { Route } from '../../../src/machines/rules/routing.ts'
-import { nowMs, type RouteChange, request, route, table } from './routes.ts'
+import { nowMs, type RouteChange, request, route, seeded, table } from './routes.ts'
 
 const chosen = (placement: Placement) => (placement.kind === 'placed' ? placement.route.nodeId : null)
 const code = (placement: Placement) => (placement.kind === 'refused' ? placement.code : placement.kind)
@@ -395,25 +402,78 @@ describe('§29 choice: the least expected time to the first token', () => {
     expect(pair({ reading: { lagMs: 500 } }, {})).toBe('node_b')
   })
 
-  test('a route that was late once is asked again, though others suffice', () => {
-    const reading = { lagMs: 300, lagAtMs: nowMs }
-    const others = (everyMs: number) => {
-      const routes = [route('a', { reading }), route('b', { reading: { lagMs: 5 } })]
-      let passed = 0
-      for (let atMs = nowMs; ; atMs += everyMs) {
-        const prompt = { units: 100, blocks: [], first: passed * 7_919_777 }
-        const wanted = request({ prompt, nowMs: atMs })
+  describe('what is thought of a route is doubted while calls pass it by', () => {
+    /** Prompts one after the other, on machines that read at these speeds; where each went, and how long it took. */
+    function serve(speeds: Readonly<Record<string, number>>, routes: readonly Route[], calls: number, everyMs: number) {
+      const random = seeded(1)
+      return Array.from({ length: calls }, (_, at) => {
+        const atMs = nowMs + at * everyMs
+        const asked = { units: 2_000, blocks: [], first: at * 7_919_777 }
+        const wanted = request({ prompt: asked, nowMs: atMs })
         const placed = decide(routes, wanted)
         if (placed.kind !== 'placed') throw new Error('nothing is open')
-        if (placed.route.nodeId === 'node_a') return { passed, tookMs: atMs - nowMs }
-        takePlace(placed, wanted)
-        passed++
-      }
+        const work = takePlace(placed, wanted, random) as Work
+        const { reading } = placed.route.load
+        const tookMs = asked.units / (speeds[placed.route.nodeId] ?? 1)
+        workPlaced(reading, work, true)
+        firstTokenSeen(reading, work, atMs + tookMs)
+        learnReading(reading, work, null)
+        workEnded(reading, work, true, atMs + tookMs)
+        return { nodeId: placed.route.nodeId, tookMs }
+      })
     }
-    // As often as one of so many calls is no harm: of few calls by their number, of many by the time.
-    const [seldom, often] = [others(60_000), others(1)]
-    expect(seldom.passed).toBeWithin(100, 300)
-    expect(often.tookMs).toBeWithin(5_000, 15_000)
+    const pairOf = (a: number, b: number) => [
+      route('a', { reading: { unitsPerMs: a } }),
+      route('b', { reading: { unitsPerMs: b } }),
+    ]
+
+    test('a machine that had a slow hour is used again, though others suffice', () => {
+      const served = serve({ node_a: 4, node_b: 2 }, pairOf(0.5, 2), 10_000, 1_000)
+      expect(served.slice(0, 100).filter(({ nodeId }) => nodeId === 'node_a')).toEqual([])
+      expect(served.slice(-100).filter(({ nodeId }) => nodeId === 'node_b')).toEqual([])
+    })
+
+    test('a machine that is slow is asked so seldom that a call waits 1 ms longer for it in the mean', () => {
+      const served = serve({ node_a: 0.5, node_b: 2 }, pairOf(0.5, 2), 20_000, 60_000)
+      expect(new Set(served.map(({ nodeId }) => nodeId)).size).toBe(2)
+      const fastestMs = 1_000
+      expect(served.reduce((sum, { tookMs }) => sum + tookMs - fastestMs, 0) / served.length).toBeLessThan(1.1)
+    })
+
+    test('of many calls so few that it is 10 ms in a second', () => {
+      const served = serve({ node_a: 0.5, node_b: 2 }, pairOf(0.5, 2), 200_000, 1)
+      const slow = served.filter(({ nodeId }) => nodeId === 'node_a')
+      expect(slow.length).toBe(0)
+    })
+
+    test('of many slow machines all together, and not all at once', () => {
+      const slow = Array.from({ length: 50 }, (_, at) => route(`slow${at}`, { reading: { unitsPerMs: 1.5 } }))
+      const routes = [...slow, route('b', { reading: { unitsPerMs: 2 } })]
+      const speeds = Object.fromEntries(routes.map(({ nodeId }) => [nodeId, nodeId === 'node_b' ? 2 : 1.5]))
+      const served = serve(speeds, routes, 40_000, 60_000)
+      const asked = served.flatMap(({ nodeId }, at) => (nodeId === 'node_b' ? [] : [at]))
+      const dearerMs = 2_000 / 1.5 - 1_000
+      expect(asked.length).toBeWithin(50, 40_000 / dearerMs)
+      for (const [at, call] of asked.slice(10).entries()) expect(call - (asked[at] ?? 0)).toBeGreaterThan(20)
+    })
+
+    test('a late first token as well, which says nothing of its speed', () => {
+      const routes = [route('a', { reading: { lagMs: 60 } }), route('b', { reading: { lagMs: 5 } })]
+      const nodes: string[] = []
+      for (let at = 0; !nodes.includes('node_a'); at++) {
+        const wanted = request({ prompt: { units: 100, blocks: [], first: at * 7_919_777 }, nowMs: nowMs + at * 1_000 })
+        const placed = decide(routes, wanted)
+        if (placed.kind !== 'placed') throw new Error('nothing is open')
+        takePlace(placed, wanted, () => 0)
+        nodes.push(placed.route.nodeId)
+      }
+      expect(nodes.length).toBeWithin(45, 80)
+    })
+
+    test('a session stays where it was', () => {
+      const stays = { unitsOf: () => 0, holder: 'mp_b' }
+      expect(pair({ reading: { lagMs: 300, doubtMs: 300 } }, {}, { matches: stays })).toBe('node_b')
+    })
   })
 
   test('beyond its slots a machine makes calls wait; an unknown number counts as four', () => {

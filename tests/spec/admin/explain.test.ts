@@ -121,7 +121,9 @@ describe('§23: why this node', () => {
     expect(least?.matched_share).toBeGreaterThan(0.9)
     expect(other).toMatchObject({ matched_share: 0, backlog_ms: 0, slot_wait_ms: 0, cold_ms: 0 })
     expect(other?.total_ms).toBeGreaterThan(least?.total_ms ?? 0)
-    expect(other?.total_ms).toBeCloseTo((other?.own_ms ?? 0) + (other?.fleet_ms ?? 0) / 2)
+    expect(other?.total_ms).toBeCloseTo(
+      (other?.own_ms ?? 0) + (other?.fleet_ms ?? 0) / 2 - (other?.doubt_ms ?? Number.NaN),
+    )
   })
 
   test('a pin, and a profile', async () => {

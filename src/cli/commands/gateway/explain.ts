@@ -6,9 +6,9 @@ type Cost = Explanation['tries'][number]['routes'][number]['cost']
 
 /** The parts in the order in which a request meets them. */
 function costCells(cost: Cost): readonly (string | number | null)[] {
-  if (cost === null) return [null, null, null, null, null, null]
+  if (cost === null) return [null, null, null, null, null, null, null]
   const cached = `${Math.round(cost.matched_share * 100)} %`
-  const times = [cost.backlog_ms, cost.slot_wait_ms, cost.cold_ms, cost.own_ms, cost.total_ms]
+  const times = [cost.backlog_ms, cost.slot_wait_ms, cost.cold_ms, cost.own_ms, 0 - (cost.doubt_ms ?? 0), cost.total_ms]
   return [cached, ...times.map((ms) => rounded(ms))]
 }
 
@@ -42,6 +42,7 @@ export const explain: Verb = {
               'SLOT MS',
               'LOAD MS',
               'OWN MS',
+              'DOUBT MS',
               'EXPECTED MS',
             ],
             routes.map((route) => [

@@ -18,6 +18,7 @@ const costColumns: readonly (readonly [string, (cost: NonNullable<Cost>) => stri
   ['Slot', (cost) => wait(cost.slot_wait_ms)],
   ['Load', (cost) => wait(cost.cold_ms)],
   ['Own prompt', (cost) => duration(cost.own_ms)],
+  ['Doubted', (cost) => (cost.doubt_ms ? `− ${duration(cost.doubt_ms)}` : nothing)],
   ['Expected in all', (cost) => duration(cost.total_ms)],
 ]
 

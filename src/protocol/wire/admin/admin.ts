@@ -257,6 +257,9 @@ export const Explanation = Type.Object({
                 fleet_ms: Type.Number(),
                 slot_wait_ms: Type.Number(),
                 cold_ms: Type.Number(),
+                doubt_ms: Type.Optional(
+                  Type.Number({ description: 'taken off: so much slower it may be thought to be than it is' }),
+                ),
                 matched_share: Type.Number({
                   description: 'of the prompt, thought to be in its cache',
                   minimum: 0,
