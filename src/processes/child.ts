@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import { checkoutRoot } from '../host/program-files.ts'
-import { type Assignment, line, linesOf, type Order, Report, readLine } from './messages.ts'
+import { type Assignment, line, linesOf, type Order, Report, readLine, wholeLinesOf } from './messages.ts'
 import { StartError } from './start-error.ts'
 
 /** Set for a process of a supervisor, and for nothing else. */
@@ -102,5 +102,5 @@ export class Child {
 }
 
 async function passOn(stream: ReadableStream<Uint8Array>, say: (text: string) => void): Promise<void> {
-  for await (const text of linesOf(stream)) say(`${text}\n`)
+  for await (const text of wholeLinesOf(stream)) say(text)
 }

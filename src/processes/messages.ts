@@ -55,15 +55,24 @@ export function readLine<T extends TSchema>(schema: T, text: string): Static<T> 
 /** Of a line without an end. */
 const charactersMax = 1024 * 1024
 
-/** Whole lines of a stream, without their ends. What follows the last line end is a line, too. */
-export async function* linesOf(stream: ReadableStream<Uint8Array>): AsyncGenerator<string> {
+/**
+ * Whole lines of a stream with their ends, as many at once as have come: whoever passes them on writes once for all of them. What
+ * follows the last line end is a line, too.
+ */
+export async function* wholeLinesOf(stream: ReadableStream<Uint8Array>): AsyncGenerator<string> {
   const decoder = new TextDecoder()
   let rest = ''
   for await (const bytes of stream) {
-    const lines = (rest + decoder.decode(bytes, { stream: true })).split('\n')
-    rest = lines.pop() ?? ''
-    yield* lines
+    const text = rest + decoder.decode(bytes, { stream: true })
+    const end = text.lastIndexOf('\n') + 1
+    rest = text.slice(end)
+    if (end > 0) yield text.slice(0, end)
     if (rest.length > charactersMax) throw new Error('a line without an end')
   }
-  if (rest !== '') yield rest
+  if (rest !== '') yield `${rest}\n`
+}
+
+/** The same one by one, without their ends. */
+export async function* linesOf(stream: ReadableStream<Uint8Array>): AsyncGenerator<string> {
+  for await (const text of wholeLinesOf(stream)) yield* text.slice(0, -1).split('\n')
 }
