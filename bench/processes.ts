@@ -6,7 +6,7 @@ import { check, errorsOf, measure, type Rig, type Sample, warmUp } from './measu
 import type { Options } from './options.ts'
 import { type PaidGateway, proveBooks, startPaidGateway, type Way, ways } from './paid-gateway.ts'
 import { circumstances } from './results.ts'
-import { build, descendants, startMock, stopAll } from './rig.ts'
+import { build, cpuSeconds, descendants, startMock, stopAll } from './rig.ts'
 import { markdown, median } from './table.ts'
 
 const counts = [1, 2] as const
@@ -49,14 +49,6 @@ interface Measured extends Sample {
 }
 type Rounds = Readonly<Record<Count, readonly Measured[]>>
 type Gateways = Readonly<Record<Count, PaidGateway>>
-
-const ticksPerSecond = 100
-/** Seconds of processor time that a process has taken. */
-function cpuSeconds(pid: number): number {
-  const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
-  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
-  return (Number(fields[11]) + Number(fields[12])) / ticksPerSecond
-}
 
 async function measured(rig: Rig, gateway: PaidGateway, { way, load }: Compared, secs: number): Promise<Measured> {
   const before = cpuSeconds(rig.mock.pid)

@@ -182,3 +182,11 @@ function freePortRange(): number {
   }
   throw new RigError('no free ports for the mock')
 }
+
+const ticksPerSecond = 100
+/** Seconds of processor time that a process has taken. */
+export function cpuSeconds(pid: number): number {
+  const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
+  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
+  return (Number(fields[11]) + Number(fields[12])) / ticksPerSecond
+}
