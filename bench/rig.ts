@@ -184,9 +184,11 @@ function freePortRange(): number {
 }
 
 const ticksPerSecond = 100
-/** Seconds of processor time that a process has taken. */
+/** Seconds of processor time that a process has taken; 0 where it has ended. */
 export function cpuSeconds(pid: number): number {
-  const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
+  const file = `/proc/${pid}/stat`
+  if (!existsSync(file)) return 0
+  const stat = readFileSync(file, 'utf8')
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
   return (Number(fields[11]) + Number(fields[12])) / ticksPerSecond
 }

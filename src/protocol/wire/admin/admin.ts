@@ -258,7 +258,10 @@ export const Explanation = Type.Object({
                 slot_wait_ms: Type.Number(),
                 cold_ms: Type.Number(),
                 doubt_ms: Type.Optional(
-                  Type.Number({ description: 'taken off: so much slower it may be thought to be than it is' }),
+                  Type.Number({
+                    description:
+                      'taken off: by so much it may be faster than it is thought to be. Absent: of an earlier version',
+                  }),
                 ),
                 matched_share: Type.Number({
                   description: 'of the prompt, thought to be in its cache',
