@@ -12,7 +12,7 @@ function elementText(value: ArrayValue): string {
 }
 
 /** A PostgreSQL array as text (§8.15 of its manual). */
-const arrayText = (values: readonly ArrayValue[]) => `{${values.map(elementText).join(',')}}`
+export const arrayText = (values: readonly ArrayValue[]) => `{${values.map(elementText).join(',')}}`
 
 /**
  * A parameter that is an array. Sent as text and not as a parameter of its own type: those the driver knows only from a question

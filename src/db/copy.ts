@@ -27,8 +27,7 @@ export async function copyIn(
   await pipeline(rows, await sql.unsafe(statement).writable())
 }
 
-/** A transaction of their own for rows that come in COPY's text format. `lazily`: it waits for no disk. */
-export async function copyRows(sql: Sql, target: string, text: string, lazily = false): Promise<void> {
-  const before = lazily ? 'set local synchronous_commit = off; ' : ''
-  await sql.begin((transaction) => copyIn(transaction, `${before}copy ${target} from stdin`, [text]))
+/** A transaction of their own for rows that come in COPY's text format. */
+export async function copyRows(sql: Sql, target: string, text: string): Promise<void> {
+  await sql.begin((transaction) => copyIn(transaction, `copy ${target} from stdin`, [text]))
 }

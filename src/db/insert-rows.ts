@@ -11,8 +11,6 @@ export interface NewRows {
   /** A function of ours that takes the same columns and does what is to be done where a row is there already. */
   readonly insert: string
   readonly rows: readonly Row[]
-  /** They wait for no disk. */
-  readonly lazily?: boolean
 }
 
 /** COPY needs a transaction of its own, which fewer rows do not earn back. */
@@ -25,12 +23,12 @@ const uniqueViolation = '23505'
  */
 export async function insertRows(
   { sql: client }: Pick<OpenDatabase, 'sql'>,
-  { target, insert, rows, lazily }: NewRows,
+  { target, insert, rows }: NewRows,
 ): Promise<void> {
   const few = prepared(client)
   if (rows.length < copiedFrom) return insertColumns(few, insert, rows)
   try {
-    await copyRows(client, target, copyText(rows), lazily)
+    await copyRows(client, target, copyText(rows))
   } catch (error) {
     if (failureName(error) !== uniqueViolation) throw error
     await insertColumns(few, insert, rows)

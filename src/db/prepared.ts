@@ -13,7 +13,7 @@ const dialect = new PgDialect()
  * parameters first, each time, which is a second round trip, and the server parses the text again. Only for texts of which
  * there are few, as a connection keeps each that it has met.
  */
-export const prepared = (client: Sql): Executor => ({
+export const prepared = (client: Pick<Sql, 'unsafe'>): Executor => ({
   execute: ((query: SQL) => {
     const { sql, params } = dialect.sqlToQuery(query)
     return client.unsafe(sql, params as never[], { prepare: true })

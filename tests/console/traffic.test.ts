@@ -5,6 +5,7 @@ import { startFakeNode } from '../../src/fake-node/fake-node.ts'
 import { dayMs } from '../../src/time.ts'
 import { hasBrowser, launchBrowser, openConsole } from '../support/console/console.ts'
 import { startTestGateway, type TestGateway } from '../support/gateways/gateway.ts'
+import { insertRequests } from '../support/pools/request-rows.ts'
 
 const slowMs = 60_000
 const nodeCount = 200
@@ -32,11 +33,13 @@ describe.skipIf(!hasBrowser)('traffic, and a pool of 200 nodes and 1,000 models'
     const now = Date.now()
     await keepRequestRecords(db, new Date(now - 7 * dayMs), new Date(now), new Date(0))
     // Yesterday half as many as today, and in a third of the time.
-    await sql.unsafe(`insert into request_records
-      select 'req_' || lpad(i::text, 26, '0'), to_timestamp(${now / 1_000}) - i * interval '10 seconds' - interval '1 minute', 'cus_1', null, 'chat',
+    await insertRequests(
+      sql,
+      `select 'req_' || lpad(i::text, 26, '0'), to_timestamp(${now / 1_000}) - i * interval '10 seconds' - interval '1 minute', 'cus_1', null, 'chat',
         true, 'model-' || lpad((i % 1000)::text, 4, '0'), case when i % 2 = 0 then '${nodeId}' else 'node_' || i % 200 end, 1, 0, null, 2,
         case when i < 8640 then 900 else 300 end, 4000, 10, 20, null, 200, null, null, null, null
-      from generate_series(0, 17279) i where i < 8640 or i % 2 = 0`)
+      from generate_series(0, 17279) i where i < 8640 or i % 2 = 0`,
+    )
     browser = await launchBrowser()
   }, slowMs)
   afterAll(async () => {

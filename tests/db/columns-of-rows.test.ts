@@ -1,15 +1,18 @@
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { eq, sql } from 'drizzle-orm'
+import { copyRows, copyText } from '../../src/db/copy.ts'
 import { insertReceipts } from '../../src/db/queries/money/receipts.ts'
+import { insertRequestRecords } from '../../src/db/queries/requests/request-groups.ts'
 import {
   getRequestRecord,
-  insertRequestRecords,
   keepRequestRecords,
   type RequestRecord,
 } from '../../src/db/queries/requests/request-records.ts'
+import { requestPage } from '../../src/db/queries/requests/request-search.ts'
 import { receipts } from '../../src/db/schema/work.ts'
 import { newId } from '../../src/ids.ts'
 import { type Receipt, receiptText, textHash } from '../../src/protocol/receipts/receipt.ts'
+import { requestColumns } from '../support/pools/request-rows.ts'
 import { type TestDatabase, testDatabase } from '../support/run/postgres.ts'
 
 /**
@@ -38,6 +41,17 @@ const oddNames = [
   'text',
 ] as const
 
+const everything = {
+  from: null,
+  to: null,
+  model: null,
+  nodeId: null,
+  customerId: null,
+  keyId: null,
+  status: null,
+  code: null,
+  ttftMsMin: null,
+}
 let database: TestDatabase
 beforeAll(async () => {
   database = await testDatabase()
@@ -109,11 +123,15 @@ test.each(ways)(
         failedTries: [{ node_id: name, code: name, started_ms: 0, duration_ms: 1 }],
       }),
     )
-    const [first, ...others] = rows
+    const [first] = rows
     await insertRequestRecords(database, [first as RequestRecord])
-    const again = { ...first, model: 'another' } as RequestRecord
-    await insertRequestRecords(database, [again, ...others])
+    // After an answer that was lost: the same again with what has come meanwhile, then once more.
+    await insertRequestRecords(database, rows)
+    await insertRequestRecords(database, rows.slice(0, 1))
     for (const row of rows) expect(await getRequestRecord(database.db, row)).toEqual(row)
+    const [{ count } = { count: '' }] = await database.sql<{ count: string }[]>`
+      select count(*) from request_records where at = ${at.toISOString()}::timestamptz`
+    expect(Number(count)).toBe(rows.length)
   },
 )
 
@@ -136,9 +154,7 @@ test('§14: a group of receipts of which one is there already is written all the
 })
 
 test('gateways of the version before, which send columns as JSON, write beside this one', async () => {
-  const at = new Date()
-  await keepRequestRecords(database.db, at, at, at)
-  const [facts, requestId] = [factsOf('of JSON'), newId('req')]
+  const facts = factsOf('of JSON')
   const text = receiptText(facts)
   const hash = textHash(text)
   const { issuer, request_id, job_id, kind, node_id, node_class, runtime_id, runtime_kind, model_id, ...rest } =
@@ -158,13 +174,61 @@ test('gateways of the version before, which send columns as JSON, write beside t
     completionTokens: 2 ** 31 - 1,
     billed: false,
   })
-  const asked = [requestId, at.toISOString(), 'cus_a', null, 'chat', false, 'm', null, 1, 0, null, null, null, 3]
-  const ended = [null, null, null, 200, null, null, hash, null]
-  await database.db.execute(sql`select request_records_insert(${columns([...asked, ...ended])}::text::json)`)
-  expect(await getRequestRecord(database.db, { at, requestId })).toMatchObject({
-    model: 'm',
-    status: 200,
-    receiptHash: hash,
+})
+
+describe('§32: requests that a gateway of a version before writes row by row, beside this one', () => {
+  const at = new Date()
+  beforeAll(() => keepRequestRecords(database.db, at, at, at))
+  const written = {
+    model: '{m,"n',
+    nodeId: 'node_a',
+    tries: 1,
+    ttftMs: 2,
+    durationMs: 3,
+    status: 502,
+    code: 'upstream_error',
+    costWei: (2n ** 256n - 1n).toString(),
+    failedTries: [{ node_id: 'node_a', code: 'upstream_error', started_ms: 0, duration_ms: 1 }],
+  }
+  const valuesOf = (requestId: string) => {
+    const { model, nodeId, tries, ttftMs, durationMs, status, code, costWei, failedTries } = written
+    const asked = [
+      requestId,
+      at.toISOString(),
+      'cus_a',
+      null,
+      'chat',
+      false,
+      model,
+      nodeId,
+      tries,
+      0,
+      null,
+      null,
+      ttftMs,
+    ]
+    return [...asked, durationMs, null, null, null, status, code, costWei, null, JSON.stringify(failedTries)]
+  }
+  const columnText = (value: unknown) => (value === null ? '{NULL}' : `{${JSON.stringify(String(value))}}`)
+  const found = (requestId: string) => getRequestRecord(database.db, { at, requestId })
+
+  test.each(['columns', 'JSON'])('by its function, as %s', async (as) => {
+    const requestId = newId('req')
+    const columns = valuesOf(requestId).map(columnText)
+    for (let turn = 0; turn < 2; turn++) {
+      await (as === 'JSON'
+        ? database.sql`select request_records_insert(${JSON.stringify(columns)}::text::json)`
+        : database.sql`select request_records_insert_columns(array(select json_array_elements_text(${JSON.stringify(columns)}::text::json)))`)
+    }
+    expect(await found(requestId)).toMatchObject(written)
+    const { records } = await requestPage(database.db, { ...everything, status: 502, nodeId: 'node_a' }, null, 10)
+    expect(records.filter((record) => record.requestId === requestId)).toHaveLength(1)
+  })
+
+  test('by COPY', async () => {
+    const ids = Array.from({ length: 40 }, () => newId('req'))
+    await copyRows(database.sql, `request_records (${requestColumns})`, copyText(ids.map(valuesOf)))
+    for (const requestId of ids) expect(await found(requestId)).toMatchObject(written)
   })
 })
 

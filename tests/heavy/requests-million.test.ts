@@ -3,6 +3,7 @@ import { sumRequests } from '../../src/actors/requests/request-traffic.ts'
 import { keepRequestRecords } from '../../src/db/queries/requests/request-records.ts'
 import { dayMs } from '../../src/time.ts'
 import { startTestGateway, type TestGateway } from '../support/gateways/http-gateway.ts'
+import { insertRequests } from '../support/pools/request-rows.ts'
 
 const rows = 1_000_000
 const days = 7
@@ -23,17 +24,18 @@ beforeAll(async () => {
   await keepRequestRecords(db, new Date(now - days * dayMs), new Date(now), new Date(0))
   await sql`set statement_timeout = 0`
   // 20 models on 10 nodes: model 7 never on node 3, whose requests all ended yesterday; one status 418, long ago.
-  await sql.unsafe(`
-    insert into request_records
-    select 'req_' || lpad(i::text, 26, '0'), to_timestamp(${now / 1_000}) - interval '${days} days' + i * (interval '${days} days' / ${rows}),
+  await insertRequests(
+    sql,
+    `select 'req_' || lpad(i::text, 26, '0'), to_timestamp(${now / 1_000}) - interval '${days} days' + i * (interval '${days} days' / ${rows}),
       'cus_' || i % 50, 'key_' || i % 80, 'chat', true, 'model-' || i % 20,
       case when i > ${rows} * 0.8 and i % 10 = 3 then 'node_0' else 'node_' || i % 10 end, 1, 0, null, 2,
       (i * 7919::bigint % 4000)::int, 4000, 100, 200, null,
       case when i = 5 then 418 when i % 100 = 1 then 429 when i % 1000 = 2 then 502 else 200 end,
       case when i = 5 then 'teapot' when i % 100 = 1 then 'rate_limited' when i % 1000 = 2 then 'upstream_error' end,
       null, '0x' || repeat('ab', 32), null
-    from generate_series(1, ${rows}) i`)
-  await sql.unsafe('analyze request_records')
+    from generate_series(1, ${rows}) i`,
+  )
+  await sql.unsafe('analyze request_groups')
 }, 600_000)
 afterAll(() => gateway.stop())
 
@@ -137,7 +139,7 @@ test('§32: a table of a million rows is streamed at constant memory', async () 
 test('§32: a day is dropped in under a second', async () => {
   const { db, sql } = gateway.database
   const [{ first } = { first: '' }] = await sql<{ first: string }[]>`
-    select min(relname) as first from pg_class where relkind = 'r' and relname ~ '^request_records_p'`
+    select min(relname) as first from pg_class where relkind = 'r' and relname ~ '^request_groups_p'`
   const day = Date.parse(`${first.slice(-8, -4)}-${first.slice(-4, -2)}-${first.slice(-2)}T00:00:00Z`)
   // The next one is whole.
   await keepRequestRecords(db, new Date(now), new Date(now), new Date(day + dayMs))

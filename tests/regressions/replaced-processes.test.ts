@@ -39,14 +39,19 @@ async function replaceBegun(): Promise<{ readonly fresh: number; readonly replac
   return { fresh: fresh as number, replaced }
 }
 
-/** As an earlier version left it: without the newest table and what came after it. `taken`: it cannot be made. */
+const makes = (table: string) => (text: string) => text.includes(`CREATE TABLE ${table} `)
+
+/** As an earlier version left it: without the newest table, and with the one that it replaced. `taken`: it cannot be made. */
 async function undoNewestTable(taken: boolean): Promise<void> {
   const sql = connect(several.gateway.env.DATABASE_URL ?? '', { max: 1 })
-  const making = migrations().find(({ statements }) =>
-    statements.some((text) => text.includes('CREATE TABLE "log_receipts"')),
-  )
+  const making = migrations().find(({ statements }) => statements.some(makes('request_groups')))
+  const replaced = migrations().flatMap(({ statements }) => statements.filter(makes('request_records')))
   await sql`delete from drizzle.__drizzle_migrations where created_at >= ${making?.madeAt ?? Number.NaN}`
-  if (!taken) await sql`drop table log_receipts cascade`
+  if (!taken) {
+    await sql`drop view request_records`
+    await sql`drop table request_groups cascade`
+    for (const text of replaced) await sql.unsafe(text)
+  }
   await sql.end()
 }
 
@@ -62,7 +67,7 @@ test(
     await server.replace?.()
     expect(server.pids.filter((pid) => before.includes(pid))).toEqual([])
     const sql = connect(several.gateway.env.DATABASE_URL ?? '', { max: 1 })
-    const [row] = await sql`select to_regclass('log_receipts') is not null as there`
+    const [row] = await sql`select to_regclass('request_groups') is not null as there`
     await sql.end()
     expect(row).toEqual({ there: true })
   },

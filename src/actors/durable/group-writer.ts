@@ -15,9 +15,11 @@ export interface GroupWriterOptions<T> {
   readonly gatherMs: number
   /** How many rows may wait for the database. */
   readonly queueMax: number
+  /** How many rows one statement has at most. */
+  readonly batchMax?: number
 }
 
-const batchMax = 500
+const batchMaxDefault = 500
 const retryMsMin = 100
 const retryMsMax = 5 * secondMs
 /** This is longer than a statement may take. */
@@ -35,7 +37,11 @@ export class GroupWriter<T> {
   private writtenCount = 0
   private dropLoggedMs = Number.NEGATIVE_INFINITY
 
-  constructor(private readonly options: GroupWriterOptions<T>) {}
+  private readonly batchMax: number
+
+  constructor(private readonly options: GroupWriterOptions<T>) {
+    this.batchMax = options.batchMax ?? batchMaxDefault
+  }
 
   /** Queues the row. Without the database it waits. If the queue is full, the row is dropped and counted. */
   write(row: T): void {
@@ -91,7 +97,7 @@ export class GroupWriter<T> {
    * away.
    */
   private next(): void {
-    const { failures, queue } = this
+    const { failures, queue, batchMax } = this
     const gatherMs = queue.length >= batchMax ? 0 : this.options.gatherMs
     const delayMs = failures === 0 ? gatherMs : Math.min(retryMsMax, retryMsMin * 2 ** Math.min(10, failures - 1))
     if (delayMs === 0) {
@@ -114,7 +120,7 @@ export class GroupWriter<T> {
   }
 
   private async writeBatch(): Promise<void> {
-    const batch = this.queue.slice(0, batchMax)
+    const batch = this.queue.slice(0, this.batchMax)
     if (batch.length === 0) return
     this.queue = this.queue.slice(batch.length)
     const { log, name } = this.options

@@ -1,13 +1,13 @@
 import type { DatabaseAccess } from '../../db/client.ts'
+import { insertRequestRecords } from '../../db/queries/requests/request-groups.ts'
 import {
   getRequestRecord,
-  insertRequestRecords,
   keepRequestRecords,
-  listRequestRecords,
   type RequestFilter,
   type RequestPlace,
   type RequestRecord,
 } from '../../db/queries/requests/request-records.ts'
+import { type RequestPage, requestPage } from '../../db/queries/requests/request-search.ts'
 import { within } from '../../deadline.ts'
 import { idMs } from '../../ids.ts'
 import { failureName, type Log } from '../../log.ts'
@@ -18,6 +18,7 @@ import { type FinishedRequest, rowOf } from './request-row.ts'
 import { readTraffic, sumRequests, type Traffic, type TrafficOf } from './request-traffic.ts'
 
 export type { RequestFilter, RequestPlace, RequestRecord } from '../../db/queries/requests/request-records.ts'
+export type { RequestPage } from '../../db/queries/requests/request-search.ts'
 
 export interface RequestLogOptions extends DatabaseAccess {
   readonly log: Log
@@ -31,6 +32,8 @@ export interface RequestLogOptions extends DatabaseAccess {
 
 /** At 1,000 requests a second 20 s without the database; some 20 MB. */
 const queueMax = 20_000
+/** What a busy gateway serves in a tenth of a second: each statement is a turn of the database on somebody's CPU. */
+const batchMax = 1_000
 const maintainEveryMs = hourMs
 /** A gateway that was not asked for days finds its partitions made. */
 const daysAhead = 2
@@ -57,6 +60,7 @@ export class RequestLog {
       prepare: (finished: FinishedRequest) => this.keep(new Date(idMs(finished.requestId))),
       gatherMs: flushMs,
       queueMax,
+      batchMax,
     })
   }
 
@@ -94,12 +98,15 @@ export class RequestLog {
     return Number.isNaN(at) ? null : getRequestRecord(this.options.db, { at: new Date(at), requestId })
   }
 
-  /** Newest first, from behind `after`. What this gateway has finished before the call is among them. */
-  async list(filter: RequestFilter, after: RequestPlace | null, limit: number): Promise<readonly RequestRecord[]> {
+  /**
+   * Newest first, from behind `after`. What this gateway has finished before the call is among them. A page may end before it is
+   * full, where the search has gone far enough for one call.
+   */
+  async page(filter: RequestFilter, after: RequestPlace | null, limit: number): Promise<RequestPage> {
     const { db, days } = this.options
-    if (days === 0) return this.ring.list(filter, after, limit)
+    if (days === 0) return { records: this.ring.list(filter, after, limit), searchedTo: null }
     await this.flush()
-    return listRequestRecords(db, filter, after, limit)
+    return requestPage(db, filter, after, limit)
   }
 
   /** What a range came to, and the one before it (Unix ms). null: the database keeps no requests. */

@@ -158,7 +158,7 @@ export function createRehearsal(
         write: () => {},
         find: () => Promise.resolve(null),
         recent: () => null,
-        list: () => Promise.resolve([]),
+        page: () => Promise.resolve({ records: [], searchedTo: null }),
         traffic: () => Promise.resolve(null),
         days: 0,
       },

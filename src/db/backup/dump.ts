@@ -60,7 +60,7 @@ function tablesOf(sql: Pick<Sql, 'unsafe'>): Promise<readonly BackupTable[]> {
     select c.relname as name, json_agg(a.attname order by a.attnum) as columns
     from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped and a.attgenerated = ''
     where c.relnamespace = 'public'::regnamespace and c.relkind = 'r' and c.relpersistence = 'p'
-      and c.relname !~ '^request_records_p[0-9]{8}$'
+      and c.relname !~ '^request_groups_p[0-9]{8}$'
     group by c.relname order by c.relname`)
 }
 

@@ -1,16 +1,5 @@
--- The same as request_records_insert_columns with a JSON array of the columns, and it looks for each row whether it is there: for
--- groups that are sent again, and for a gateway of a version before.
+-- The same as request_records_insert_columns with a JSON array of the columns.
 CREATE OR REPLACE FUNCTION request_records_insert(p_records json) RETURNS void LANGUAGE plpgsql AS $$
-DECLARE
-  c text[] := ARRAY(SELECT value FROM json_array_elements_text(p_records));
 BEGIN
-  PERFORM set_config('synchronous_commit', 'off', true);
-  INSERT INTO request_records (request_id, at, customer_id, key_id, operation, stream, model, node_id, tries, queue_ms, load_ms,
-    sent_ms, ttft_ms, duration_ms, prompt_tokens, completion_tokens, cache_percent, status, code, cost_wei, receipt_hash,
-    failed_tries)
-  SELECT *
-  FROM unnest(c[1]::text[], c[2]::timestamptz[], c[3]::text[], c[4]::text[], c[5]::text[], c[6]::boolean[], c[7]::text[],
-    c[8]::text[], c[9]::smallint[], c[10]::int[], c[11]::int[], c[12]::int[], c[13]::int[], c[14]::int[], c[15]::int[],
-    c[16]::int[], c[17]::smallint[], c[18]::smallint[], c[19]::text[], c[20]::numeric[], c[21]::text[], c[22]::jsonb[])
-  ON CONFLICT DO NOTHING;
+  PERFORM request_records_insert_columns(ARRAY(SELECT value FROM json_array_elements_text(p_records)));
 END $$;

@@ -9,7 +9,7 @@ BEGIN
   PERFORM pg_advisory_xact_lock(7413, 76);
   SELECT max(s.at) + interval '1 hour' INTO v_hour FROM request_sums s WHERE s.span_seconds = 3600;
   IF v_hour IS NULL THEN
-    SELECT min(r.at) INTO v_hour FROM request_records r;
+    SELECT min(g.newest) INTO v_hour FROM request_groups g;
   END IF;
   IF v_hour IS NULL THEN
     RETURN false;

@@ -57,16 +57,17 @@ export function readCursor(text: string | null): Place | null {
 
 export const cursorOf = ({ at, id }: Place) => `${at.getTime()}.${id}`
 
-/** Of rows that were asked for with one more than the page shows. */
+/** Of rows that were asked for with one more than the page shows. `searchedTo`: the search for them has ended there for now. */
 export function pageOf<R>(
   found: readonly R[],
   limit: number,
   placeOf: (row: R) => Place,
+  searchedTo: Place | null = null,
 ): { readonly shown: readonly R[]; readonly page: PageEnd } {
   const shown = found.slice(0, limit)
   const last = shown.at(-1)
-  const truncated = found.length > limit && last !== undefined
-  return { shown, page: { next_cursor: truncated ? cursorOf(placeOf(last)) : null, truncated } }
+  const next = found.length > limit && last !== undefined ? placeOf(last) : searchedTo
+  return { shown, page: { next_cursor: next === null ? null : cursorOf(next), truncated: next !== null } }
 }
 
 /** RFC 8288, for clients that follow links: the same question with the next cursor. */

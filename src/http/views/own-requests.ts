@@ -2,7 +2,6 @@ import { type Static, Type } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
 import type { GatewayHandle } from '../../actors/gateway-handle.ts'
 import type { RequestFilter, RequestPlace, RequestRecord } from '../../actors/requests/request-log.ts'
-import { newerFirst } from '../../actors/requests/request-ring.ts'
 import { foreignJson } from '../../protocol/json/foreign-json.ts'
 import { count, Instant, nullable, nullableInteger } from '../../protocol/wire/shapes.ts'
 
@@ -71,7 +70,7 @@ export async function ownRequests(
   const { filter, after, limit } = question
   const range = { from: dateOf(filter.from), to: dateOf(filter.to) }
   const place = after === null ? null : { ...after, at: new Date(after.at) }
-  return { rows: await requests.list({ ...filter, ...range }, place, limit) }
+  return { rows: (await requests.page({ ...filter, ...range }, place, limit)).records }
 }
 
 /** Of whichever process served it; null: unknown, or no longer kept. */
@@ -81,16 +80,10 @@ export async function requestOf(gateway: GatewayHandle, requestId: string): Prom
   return rowsOf(await gateway.siblings.ask('requests', { request_id: requestId }, OwnRequests))[0] ?? null
 }
 
-/** Newest first, from behind `after`. Where the database keeps none, each process has its own. */
-export async function requestsOf(
+/** Those of a list that the other processes of this gateway keep, each at most as many as asked for. */
+export async function ownRequestsOfAll(
   gateway: GatewayHandle,
-  filter: RequestFilter,
-  after: RequestPlace | null,
-  limit: number,
+  asked: { readonly filter: RequestFilter; readonly after: RequestPlace | null; readonly limit: number },
 ): Promise<readonly RequestRecord[]> {
-  const own = await gateway.requests.list(filter, after, limit)
-  if (gateway.requests.days > 0) return own
-  const list = JSON.stringify({ filter, after, limit })
-  const others = rowsOf(await gateway.siblings.ask('requests', { list }, OwnRequests))
-  return [...own, ...others].sort(newerFirst).slice(0, limit)
+  return rowsOf(await gateway.siblings.ask('requests', { list: JSON.stringify(asked) }, OwnRequests))
 }

@@ -53,7 +53,7 @@ const everything = {
 const days = async () =>
   (
     await database.sql<{ name: string }[]>`select relname as name from pg_class
-    where relkind = 'r' and relname ~ '^request_records_p' order by 1`
+    where relkind = 'r' and relname ~ '^request_groups_p' order by 1`
   ).map(({ name }) => name.slice(-8))
 const dayName = (ms: number) => new Date(ms).toISOString().slice(0, 10).replaceAll('-', '')
 
@@ -85,7 +85,9 @@ test('§32: days are made ahead, kept for as long as asked, and then dropped who
   const [old, young] = [idAt(nowMs), idAt(nowMs + 2 * dayMs)]
   requests.write(finished(old))
   requests.write(finished(young))
-  expect((await requests.list(everything, null, 10)).map(({ requestId }) => requestId).slice(0, 1)).toEqual([young])
+  expect((await requests.page(everything, null, 10)).records.map(({ requestId }) => requestId).slice(0, 1)).toEqual([
+    young,
+  ])
   await requests.stop()
   nowMs += 3 * dayMs
   const later = new RequestLog({ ...database, log, days: 2, flushMs: 1, now: () => nowMs })
@@ -105,6 +107,19 @@ test('§32: a row of a day that nobody has made yet makes its day', async () => 
   expect((await reader.find(ahead))?.requestId).toBe(ahead)
 })
 
+test('§32: requests of many minutes beside one of a day that nobody has made are written, each once', async () => {
+  const requests = new RequestLog({ ...database, log, days: 7, flushMs: 1_000 })
+  await requests.start()
+  const minutes = Array.from({ length: 12 }, (_, at) => idAt(Date.now() - at * 60_000))
+  const ids = [...minutes, idAt(Date.now() + 40 * dayMs)]
+  for (const id of ids) requests.write(finished(id))
+  await requests.stop()
+  const rows = await database.sql<
+    { id: string }[]
+  >`select request_id as id from request_records where request_id in ${database.sql(ids)}`
+  expect(rows.map(({ id }) => id).sort()).toEqual(ids.toSorted())
+})
+
 test('§32: with 0 days the database keeps none, and the last ones are listed from memory', async () => {
   const requests = new RequestLog({ ...database, log, days: 0, flushMs: 1 })
   await requests.start()
@@ -114,7 +129,7 @@ test('§32: with 0 days the database keeps none, and the last ones are listed fr
   await requests.stop()
   const listed = async (filter: object, after: string | null, limit: number) => {
     const row = after === null ? null : await requests.find(after)
-    return (await requests.list({ ...everything, ...filter }, row, limit)).map(({ requestId }) => requestId)
+    return (await requests.page({ ...everything, ...filter }, row, limit)).records.map(({ requestId }) => requestId)
   }
   expect(await listed({}, null, 3)).toEqual([3, 2, 1].map((at) => ids[at] as RequestId))
   expect(await listed({}, ids[1] ?? '', 3)).toEqual([ids[0] as RequestId])

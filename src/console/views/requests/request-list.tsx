@@ -53,20 +53,22 @@ export function RequestList({ query }: { query: URLSearchParams }) {
         {cursor !== '' && <a href={addressOf('requests', null, filters)}>Newest</a>}
       </div>
       <Part what="the requests" loaded={list} again={again}>
-        {({ requests, next_cursor }) =>
-          requests.length === 0 ? (
-            <Empty title="No request">None fits, or none was asked since the gateway keeps them.</Empty>
-          ) : (
-            <>
+        {({ requests, next_cursor }) => (
+          <>
+            {requests.length > 0 ? (
               <RequestTable requests={requests} names={names} />
-              {next_cursor !== null && (
-                <a class="older" href={addressOf('requests', null, { ...filters, cursor: next_cursor })}>
-                  Older requests
-                </a>
-              )}
-            </>
-          )
-        }
+            ) : next_cursor === null ? (
+              <Empty title="No request">None fits, or none was asked since the gateway keeps them.</Empty>
+            ) : (
+              <Empty title="None yet">None fits among the newest of these requests. Older ones may.</Empty>
+            )}
+            {next_cursor !== null && (
+              <a class="older" href={addressOf('requests', null, { ...filters, cursor: next_cursor })}>
+                Older requests
+              </a>
+            )}
+          </>
+        )}
       </Part>
     </section>
   )

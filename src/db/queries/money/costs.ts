@@ -2,7 +2,6 @@ import { and, count, desc, eq, gte, lt, type SQL, sql } from 'drizzle-orm'
 import type { Database } from '../../client.ts'
 import { customers } from '../../schema/accounts.ts'
 import { ledgerEntries } from '../../schema/ledger.ts'
-import { requestRecords } from '../../schema/partitioned/request-records.ts'
 import { receipts } from '../../schema/work.ts'
 
 /** What was debited, put together; `name` where an id has one. */
@@ -60,18 +59,27 @@ export async function ledgerCosts(
 
 /** The ledger knows no keys: by the records of requests, as long as they are kept. */
 export async function keyCosts(db: Database, { from, to }: CostRange, limit: number): Promise<readonly Cost[]> {
-  return db
-    .select({
-      key: requestRecords.keyId,
-      name: none,
-      count: count(),
-      amountWei: sql<string>`sum(${requestRecords.costWei})::text`,
-      promptTokens: sql<string>`coalesce(sum(${requestRecords.promptTokens}), 0)::text`,
-      completionTokens: sql<string>`coalesce(sum(${requestRecords.completionTokens}), 0)::text`,
-    })
-    .from(requestRecords)
-    .where(and(gte(requestRecords.at, from), lt(requestRecords.at, to), sql`${requestRecords.costWei} > 0`))
-    .groupBy(requestRecords.keyId)
-    .orderBy(desc(sql`sum(${requestRecords.costWei})`))
-    .limit(limit)
+  const [first, end] = [from.toISOString(), to.toISOString()]
+  const rows = await db.execute<
+    { key: string | null; count: string } & Record<'amount' | 'prompt' | 'completion', string>
+  >(sql`
+    select r.key, count(*) as count, sum(r.cost)::text as amount, coalesce(sum(r.prompt), 0)::text as prompt,
+      coalesce(sum(r.completion), 0)::text as completion
+    from request_groups g,
+      unnest(g.at_ms, g.key_id, g.cost_wei, g.prompt_tokens, g.completion_tokens) as e (at_ms, key, cost, prompt, completion),
+      lateral (select g.minute + e.at_ms * interval '1 millisecond' as at, coalesce(e.key, g.shared[4]) as key,
+        coalesce(e.cost, g.shared[20]::numeric) as cost, coalesce(e.prompt, g.shared[15]::integer) as prompt,
+        coalesce(e.completion, g.shared[16]::integer) as completion) r
+    where g.minute >= date_trunc('minute', ${first}::timestamptz) and g.minute < ${end}::timestamptz
+      and (g.cost_wei is not null or g.shared[20] is not null)
+      and r.at >= ${first}::timestamptz and r.at < ${end}::timestamptz and r.cost > 0
+    group by r.key order by sum(r.cost) desc limit ${limit}`)
+  return rows.map(({ key, count: found, amount, prompt, completion }) => ({
+    key,
+    name: null,
+    count: Number(found),
+    amountWei: amount,
+    promptTokens: prompt,
+    completionTokens: completion,
+  }))
 }

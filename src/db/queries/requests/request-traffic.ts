@@ -1,5 +1,7 @@
 import { type SQL, sql } from 'drizzle-orm'
+import { arrayOf } from '../../arrays.ts'
 import type { Database } from '../../client.ts'
+import { groupName } from './request-groups.ts'
 
 /** What a set of requests came to. Times are those of buckets, off by 5 % at most. */
 export interface Measure {
@@ -189,11 +191,16 @@ export async function trafficBySteps(
   return found.map((row) => ({ atMs: Number(row.k1) * 1_000, ...measureOf(row) })).toSorted((a, b) => a.atMs - b.atMs)
 }
 
-/** Whether a range has more rows than are read. */
+/** Whether a range has more requests than are looked through. */
 export async function hasMoreRows(db: Database, rows: Span, { nodeId, model }: TrafficOf): Promise<boolean> {
-  const [found] = await db.execute<{ rows: string }>(sql`
-    select count(*) as rows from (
-      select from request_records where ${within(rows)} and (${nodeId}::text is null or node_id = ${nodeId})
-        and (${model}::text is null or model = ${model}) limit ${trafficRowsMax + 1}) as found`)
+  const names = [
+    ...(nodeId === null ? [] : [groupName('node', nodeId)]),
+    ...(model === null ? [] : [groupName('model', model)]),
+  ]
+  const [found] = await db.execute<{ rows: string | null }>(sql`
+    select sum(rows) as rows from request_groups
+    where minute >= date_trunc('minute', ${instant(rows.fromMs)}) and minute < ${instant(rows.toMs)}
+      and newest >= ${instant(rows.fromMs)} and oldest < ${instant(rows.toMs)}
+      and newest < ${instant(rows.toMs)} + interval '1 minute' and names @> ${arrayOf('text', names)}`)
   return Number(found?.rows ?? 0) > trafficRowsMax
 }

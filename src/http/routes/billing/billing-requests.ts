@@ -4,16 +4,15 @@ import { CustomerRequestList } from '../../../protocol/wire/admin/requests.ts'
 import { isoTime, utcDay } from '../../../time.ts'
 import type { HttpContext } from '../../frame/context.ts'
 import { cellsOf, csvResponse, csvStream } from '../../frame/csv.ts'
-import { allPages, begun, nextLink, type Place, pageOf, readCursor } from '../../frame/page.ts'
+import { begun, nextLink, readCursor } from '../../frame/page.ts'
 import { asks, formatParameter } from '../../frame/query.ts'
 import { readRequestFilter, requestQuery } from '../../frame/request-filter.ts'
 import { describe } from '../../frame/route-table.ts'
 import { customer } from '../../plugins/customer.ts'
-import { requestsOf } from '../../views/own-requests.ts'
+import { allRequests, requestPageOf } from '../../views/request-pages.ts'
 import { customerRequestColumns, customerRequestView } from '../../views/requests.ts'
 
 const query = { ...requestQuery, format: formatParameter } as const
-const placeOf = ({ at, requestId: id }: RequestRecord): Place => ({ at, id })
 
 async function* csvPages(pages: AsyncGenerator<readonly RequestRecord[]>) {
   for await (const rows of pages) yield rows.map((row) => cellsOf(customerRequestView(row), customerRequestColumns))
@@ -27,18 +26,16 @@ export const billingRequestRoutes = (context: HttpContext) => {
     async ({ access, query: values, request, set }): Promise<never> => {
       const filter = readRequestFilter(values, { nodeId: null, customerId: access.customerId })
       const from = readCursor(values.cursor)
-      const read = (after: Place | null, limit: number) =>
-        requestsOf(gateway, filter, after === null ? null : { at: after.at, requestId: after.id }, limit)
       const headers = set.headers as Record<string, string>
       const nowMs = Date.now()
       if (values.format?.toLowerCase() === 'csv') {
         const most = new URL(request.url).searchParams.has('limit') ? values.limit : null
-        const pages = await begun(csvPages(allPages(from, most, read, placeOf)))
+        const pages = await begun(csvPages(allRequests(gateway, filter, from, most)))
         // A long table goes as fast as its client takes it.
         context.connections.lift(request)
         return csvResponse('requests', utcDay(nowMs), csvStream(customerRequestColumns, pages), headers) as never
       }
-      const { shown, page } = pageOf(await read(from, values.limit + 1), values.limit, placeOf)
+      const { shown, page } = await requestPageOf(gateway, filter, from, values.limit)
       if (page.next_cursor !== null) headers.link = nextLink(gateway.baseUrl(), request.url, page.next_cursor)
       return {
         status: 'ok',
@@ -56,7 +53,7 @@ export const billingRequestRoutes = (context: HttpContext) => {
         ...describe({
           summary: 'Your requests',
           description:
-            'Newest first, kept for as long as the operator keeps them (`SVC_REQUEST_LOG_DAYS`). Never content. A table has every row of the range unless `limit` is given.',
+            'Newest first, kept for as long as the operator keeps them (`SVC_REQUEST_LOG_DAYS`). Never content. A page may have fewer rows than `limit`, or none, and still a `next_cursor`: then the search for what several filters have in common goes on there. A table has every row of the range unless `limit` is given.',
           tags: ['Requests (extension)'],
           csv: `With \`format=csv\`: ${customerRequestColumns.join(', ')}`,
         }),
