@@ -34,6 +34,7 @@ export function csvStream(
   pages: AsyncGenerator<readonly (readonly CsvCell[])[]>,
 ): ReadableStream<Uint8Array> {
   let begun = false
+  let left = false
   return new ReadableStream<Uint8Array>(
     {
       async pull(controller) {
@@ -41,11 +42,14 @@ export function csvStream(
           begun = true
           return controller.enqueue(encoder.encode(csvText(columns, [])))
         }
-        const { done, value } = await pages.next()
-        if (done === true) controller.close()
-        else controller.enqueue(encoder.encode(value.map(csvLine).join('')))
+        // A search may come to nothing for a while. After `cancel` the pages are over.
+        let page = await pages.next()
+        while (page.done !== true && page.value.length === 0) page = await pages.next()
+        if (page.done !== true) controller.enqueue(encoder.encode(page.value.map(csvLine).join('')))
+        else if (!left) controller.close()
       },
       async cancel() {
+        left = true
         await pages.return(undefined)
       },
     },

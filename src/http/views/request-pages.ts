@@ -1,11 +1,10 @@
 import type { GatewayHandle } from '../../actors/gateway-handle.ts'
 import type { RequestFilter, RequestPage, RequestPlace, RequestRecord } from '../../actors/requests/request-log.ts'
 import { newerFirst } from '../../actors/requests/request-ring.ts'
-import { allPages, type Place, pageOf } from '../frame/page.ts'
+import { type Place, pageOf, rowsPerRead } from '../frame/page.ts'
 import { ownRequestsOfAll } from './own-requests.ts'
 
 const placeOf = ({ at, requestId: id }: RequestPlace): Place => ({ at, id })
-const placeOfRow = (row: RequestRecord): Place => placeOf(row)
 const requestPlace = (place: Place | null): RequestPlace | null =>
   place === null ? null : { at: place.at, requestId: place.id }
 
@@ -30,25 +29,27 @@ export async function requestPageOf(
   limit: number,
 ): Promise<ReturnType<typeof pageOf<RequestRecord>>> {
   const { records, searchedTo } = await requestPage(gateway, filter, requestPlace(after), limit + 1)
-  return pageOf(records, limit, placeOfRow, searchedTo === null ? null : placeOf(searchedTo))
+  return pageOf<RequestRecord>(records, limit, placeOf, searchedTo === null ? null : placeOf(searchedTo))
 }
 
-/** Every page from `after` on, or `most` rows, however far the search for them must go. */
-export function allRequests(
+/**
+ * Every page from `after` on, or `most` rows, however far the search for them must go: an empty page between two searches, so
+ * that whoever has left is noticed there.
+ */
+export async function* allRequests(
   gateway: GatewayHandle,
   filter: RequestFilter,
   after: Place | null,
   most: number | null,
 ): AsyncGenerator<readonly RequestRecord[]> {
-  const read = async (from: Place | null, limit: number): Promise<readonly RequestRecord[]> => {
-    const found: RequestRecord[] = []
-    let next = requestPlace(from)
-    do {
-      const { records, searchedTo } = await requestPage(gateway, filter, next, limit - found.length)
-      found.push(...records)
-      next = searchedTo
-    } while (next !== null)
-    return found
+  let from = requestPlace(after)
+  let left = most ?? Number.POSITIVE_INFINITY
+  while (left > 0) {
+    const limit = Math.min(rowsPerRead, left)
+    const { records, searchedTo } = await requestPage(gateway, filter, from, limit)
+    yield records
+    from = searchedTo ?? (records.length === limit ? (records.at(-1) ?? null) : null)
+    if (from === null) return
+    left -= records.length
   }
-  return allPages(after, most, read, placeOfRow)
 }
