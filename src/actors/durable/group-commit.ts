@@ -10,6 +10,12 @@ export interface GroupCommitOptions<T, R> {
   readonly waitingMax: number
   /** How long one commit may take, ms. It is longer than a statement may take. */
   readonly commitWaitMs: number
+  /** Behind a commit of several requests the next one gathers for as long as that one took, within these bounds. */
+  readonly gather?: {
+    readonly msMax: number
+    /** Whether others than those that wait are on their way; without them the next commit begins at once. */
+    readonly moreCome: (waiting: number) => boolean
+  }
 }
 
 /** Thrown when no more requests may wait. Nothing was done, and nothing will be. */
@@ -24,12 +30,13 @@ interface Waiting<T, R> {
 }
 
 /**
- * One commit at a time; whatever has gathered while it was under way goes next, and nothing waits for company. On one hot
+ * One commit at a time; whatever has gathered while it was under way, or is gathered behind it, goes next. On one hot
  * customer 27,265 paid requests a second against 674 with a transaction each (§13).
  */
 export class GroupCommit<T, R> {
   private waiting: Waiting<T, R>[] = []
   private committing: Promise<void> | null = null
+  private gatherMs = 0
   private groupCount = 0
   private requestCount = 0
 
@@ -56,11 +63,16 @@ export class GroupCommit<T, R> {
   }
 
   private async run(): Promise<void> {
+    const { groupMax, gather } = this.options
     // Requests that arrive in the same turn belong to the same group.
     await Promise.resolve()
-    const group = this.waiting.slice(0, this.options.groupMax)
+    const waiting = this.waiting.length
+    if (this.gatherMs > 0 && waiting < groupMax && gather?.moreCome(waiting)) await Bun.sleep(this.gatherMs)
+    const group = this.waiting.slice(0, groupMax)
     this.waiting = this.waiting.slice(group.length)
+    const beganMs = performance.now()
     await this.commit(group)
+    this.gatherMs = group.length > 1 ? Math.min(gather?.msMax ?? 0, performance.now() - beganMs) : 0
   }
 
   private async commit(group: readonly Waiting<T, R>[]): Promise<void> {

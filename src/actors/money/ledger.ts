@@ -66,6 +66,11 @@ const groupMax = 512
 /** Far more than the requests that a gateway can hold open. Only an unreachable database fills it. */
 const waitingMax = 100_000
 const commitWaitMs = 20 * secondMs
+/**
+ * Charges may wait a little for each other, as the answer is whole by then; a reserve stands before the first token and
+ * never does. With 64 requests at once on one customer, each costs a quarter less processor time for it (decision 20).
+ */
+const settleGatherMsMax = 5
 const retryMsMin = 50
 const retryMsMax = 5 * secondMs
 const stopWaitMs = 10 * secondMs
@@ -89,6 +94,8 @@ export class Ledger {
   private readonly reserves: GroupCommit<ReserveRow, ReserveOutcome>
   private readonly settles: GroupCommit<Settlement, SettleOutcome>
   private readonly open = new Set<string>()
+  /** Reserves under way, whose charges are still to come. */
+  private reserving = 0
   private readonly ending = new Set<Promise<unknown>>()
   private readonly upkeep: LedgerUpkeep
   private stopping = false
@@ -100,7 +107,11 @@ export class Ledger {
     this.upkeep = createUpkeep({ ...options, staleMs, open: this.open, release: (ids) => this.releaseAll(ids) })
     const bounds = { groupMax, waitingMax, commitWaitMs }
     this.reserves = new GroupCommit({ ...bounds, commit: (rows) => reserveAll(this.statements, rows, staleMs) })
-    this.settles = new GroupCommit({ ...bounds, commit: (settlements) => this.commitSettlements(settlements) })
+    this.settles = new GroupCommit({
+      ...bounds,
+      gather: { msMax: settleGatherMsMax, moreCome: (waiting) => this.open.size + this.reserving > waiting },
+      commit: (settlements) => this.commitSettlements(settlements),
+    })
   }
 
   start(): void {
@@ -126,6 +137,7 @@ export class Ledger {
     const reservation = { id, customerId, amountWei }
     const row = reserveRow(reservation)
     let outcome: ReserveOutcome
+    this.reserving++
     try {
       outcome = await this.reserves.add(row)
     } catch (error) {
@@ -134,6 +146,8 @@ export class Ledger {
       if (!(error instanceof NoRoom)) this.release(reservation)
       this.options.log.warn('reserve_failed', { error: failureName(error) })
       throw new Problem('service_unavailable', { retryAfterSeconds: 1 })
+    } finally {
+      this.reserving--
     }
     if (outcome === 'insufficient') throw new Problem('insufficient_funds')
     if (outcome !== 'reserved') throw new Error(`a reservation was refused: ${outcome}`)

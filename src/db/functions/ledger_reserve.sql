@@ -5,13 +5,37 @@
 -- Requests are met in the order given, each out of what the ones before it left. Saying one again that was met changes
 -- nothing. Answers with what is not simply reserved, by its place from 1: `insufficient`, `conflict` (the id was used for
 -- something else, or is closed), `no_customer`.
+--
+-- The usual group is of one customer who has enough: then the one statement that sets the money aside also locks and looks.
 CREATE OR REPLACE FUNCTION ledger_reserve(p_ids text[], p_customers text[], p_amounts numeric[], p_entries text[], p_jobs text[],
   p_ttl_ms bigint)
 RETURNS TABLE (place int, outcome text) LANGUAGE plpgsql
 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
-  r record; v_now timestamptz; v_customer text; v_reserved numeric; v_refused int[] := '{}'; v_answer text;
+  r record; v_now timestamptz; v_customer text; v_balance numeric; v_reserved numeric; v_refused int[] := '{}';
+  v_answer text;
 BEGIN
+  IF p_customers[1] = ALL (p_customers) THEN
+    UPDATE customers c SET reserved_wei = c.reserved_wei + s.amount
+      FROM (SELECT sum(q.amount) AS amount FROM unnest(p_amounts) AS q (amount)) s
+      WHERE c.customer_id = p_customers[1] AND c.reserved_wei + s.amount <= c.balance_wei
+      RETURNING c.balance_wei, c.reserved_wei - s.amount, clock_timestamp() INTO v_balance, v_reserved, v_now;
+    IF FOUND THEN
+      IF NOT EXISTS (SELECT 1 FROM reservations o WHERE o.reservation_id = ANY (p_ids)) THEN
+        INSERT INTO reservations (reservation_id, customer_id, amount_wei, private_job_id, created_at, expires_at)
+          SELECT q.id, p_customers[1], q.amount, q.job, v_now, v_now + p_ttl_ms * interval '1 ms'
+          FROM unnest(p_ids, p_amounts, p_jobs) AS q (id, amount, job);
+        INSERT INTO ledger_entries (entry_id, customer_id, kind, amount_wei, balance_after_wei, reserved_after_wei,
+            reservation_id, private_job_id, created_at)
+          SELECT q.entry, p_customers[1], 'reserve', q.amount, v_balance, v_reserved + sum(q.amount) OVER (ORDER BY q.ord),
+            q.id, q.job, v_now
+          FROM unnest(p_ids, p_amounts, p_entries, p_jobs) WITH ORDINALITY AS q (id, amount, entry, job, ord)
+          ORDER BY q.ord;
+        RETURN;
+      END IF;
+      UPDATE customers c SET reserved_wei = v_reserved WHERE c.customer_id = p_customers[1];
+    END IF;
+  END IF;
   PERFORM 1 FROM customers c WHERE c.customer_id = ANY (p_customers) ORDER BY c.customer_id FOR UPDATE;
   v_now := clock_timestamp();
   IF EXISTS (SELECT 1 FROM reservations o WHERE o.reservation_id = ANY (p_ids)) OR EXISTS (

@@ -1,0 +1,116 @@
+import { expect, test } from 'bun:test'
+import { GroupCommit } from '../../../src/actors/durable/group-commit.ts'
+
+interface Commit {
+  readonly requests: readonly number[]
+  /** Answers all of the group. */
+  end(): void
+}
+
+/** Commits that end when the test says so. */
+function openCommits(gather?: { readonly msMax: number; readonly moreCome: (waiting: number) => boolean }) {
+  const commits: Commit[] = []
+  const began: (() => void)[] = []
+  const group = new GroupCommit<number, number>({
+    groupMax: 4,
+    waitingMax: 100,
+    commitWaitMs: 10_000,
+    ...(gather === undefined ? {} : { gather }),
+    commit: (requests) =>
+      new Promise((resolve) => {
+        commits.push({ requests, end: () => resolve(requests) })
+        began.shift()?.()
+      }),
+  })
+  const next = () => new Promise<void>((resolve) => began.push(resolve))
+  return { group, commits, next }
+}
+
+/** Long enough that no pause of this process outlasts the gathering behind it, ms. */
+const commitMs = 300
+/** One turn of the event loop and all that it resolves. */
+const turn = () => new Promise<void>((resolve) => setImmediate(resolve))
+
+test('§13: what comes in one turn is one commit, what comes meanwhile is the next, and none is larger than its bound', async () => {
+  const { group, commits, next } = openCommits()
+  const first = next()
+  const answers = [1, 2, 3].map((request) => group.add(request))
+  await first
+  const second = next()
+  answers.push(...[4, 5, 6, 7, 8].map((request) => group.add(request)))
+  await turn()
+  expect(commits.map(({ requests }) => requests)).toEqual([[1, 2, 3]])
+  commits[0]?.end()
+  await second
+  const third = next()
+  commits[1]?.end()
+  await third
+  commits[2]?.end()
+  expect(await Promise.all(answers)).toEqual([1, 2, 3, 4, 5, 6, 7, 8])
+  expect(commits.map(({ requests }) => requests)).toEqual([[1, 2, 3], [4, 5, 6, 7], [8]])
+  expect(group.counts()).toEqual({ groups: 3, requests: 8, waiting: 0 })
+})
+
+test('§13: behind a commit of several the next one gathers', async () => {
+  const { group, commits, next } = openCommits({ msMax: 10_000, moreCome: () => true })
+  const first = next()
+  const answers = [1, 2].map((request) => group.add(request))
+  await first
+  await Bun.sleep(commitMs)
+  commits[0]?.end()
+  expect(await Promise.all(answers)).toEqual([1, 2])
+  const second = next()
+  const later = [group.add(3)]
+  // Without it the commit would have begun by then.
+  for (let microtask = 0; microtask < 10; microtask++) await Promise.resolve()
+  expect(commits).toHaveLength(1)
+  later.push(group.add(4))
+  await second
+  expect(commits[1]?.requests).toEqual([3, 4])
+  commits[1]?.end()
+  expect(await Promise.all(later)).toEqual([3, 4])
+})
+
+test('§13: who commits alone never waits for company, and a full group gathers no longer', async () => {
+  const { group, commits, next } = openCommits({ msMax: 10_000, moreCome: () => true })
+  for (const request of [1, 2]) {
+    const began = next()
+    const answer = group.add(request)
+    await began
+    await Bun.sleep(commitMs)
+    commits.at(-1)?.end()
+    expect(await answer).toBe(request)
+    const again = group.add(request + 10)
+    await turn()
+    expect(commits.at(-1)?.requests).toEqual([request + 10])
+    commits.at(-1)?.end()
+    await again
+  }
+  const pair = next()
+  const two = [group.add(21), group.add(22)]
+  await pair
+  two.push(...[31, 32, 33, 34].map((request) => group.add(request)))
+  await Bun.sleep(commitMs)
+  commits.at(-1)?.end()
+  await turn()
+  expect(commits.at(-1)?.requests).toEqual([31, 32, 33, 34])
+  commits.at(-1)?.end()
+  expect(await Promise.all(two)).toEqual([21, 22, 31, 32, 33, 34])
+})
+
+test('§13: where nobody else is on the way, nobody is waited for', async () => {
+  let onTheWay = 0
+  const { group, commits, next } = openCommits({ msMax: 10_000, moreCome: (waiting) => onTheWay > waiting })
+  const first = next()
+  const answers = [1, 2].map((request) => group.add(request))
+  await first
+  await Bun.sleep(commitMs)
+  commits[0]?.end()
+  await Promise.all(answers)
+  onTheWay = 2
+  answers.push(group.add(3), group.add(4))
+  await turn()
+  expect(commits[1]?.requests).toEqual([3, 4])
+  commits[1]?.end()
+  expect(await Promise.all(answers)).toEqual([1, 2, 3, 4])
+})

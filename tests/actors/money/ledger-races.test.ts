@@ -1,0 +1,85 @@
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { Ledger } from '../../../src/actors/money/ledger.ts'
+import { openDatabase } from '../../../src/db/client.ts'
+import { newId } from '../../../src/ids.ts'
+import { createLog } from '../../../src/log.ts'
+import { chargeFor, expectBooksBalance, fundedCustomer } from '../../support/money/ledger.ts'
+import { type TestDatabase, testDatabase } from '../../support/run/postgres.ts'
+
+const credit = 1_000_000n
+/** SQLSTATE. */
+const deadlock = '40P01'
+
+let database: TestDatabase
+let other: ReturnType<typeof openDatabase>
+/** Of two gateways on one database. */
+let ledgers: readonly [Ledger, Ledger]
+const faults: string[] = []
+const log = createLog('warn', (text) => faults.push(text))
+beforeAll(async () => {
+  database = await testDatabase({ connectionsMax: 8 })
+  other = openDatabase({ url: database.url, connectionsMax: 8 })
+  ledgers = [new Ledger({ ...database, log }), new Ledger({ ...other, log })]
+})
+afterAll(async () => {
+  await expectBooksBalance(database.db)
+  await other.close()
+  await database.drop()
+})
+
+async function amounts(customerId: string) {
+  const [row] = await database.sql<{ b: string; r: string }[]>`select balance_wei::text b, reserved_wei::text r
+    from customers where customer_id = ${customerId}`
+  return { balance: BigInt(row?.b ?? -1), reserved: BigInt(row?.r ?? -1) }
+}
+
+test('§13: two gateways charge the same work at once, each in the other order: once, and none waits for the other', async () => {
+  const customers = await Promise.all(Array.from({ length: 6 }, () => fundedCustomer(database, credit)))
+  const charged = new Map(customers.map((id) => [id, 0n]))
+  for (let round = 0; round < 10; round++) {
+    const wanted = Array.from({ length: 48 }, (_, n) => ({
+      id: newId('req'),
+      customerId: customers[(n + round) % customers.length] as string,
+      amountWei: 100n,
+    }))
+    const reversed = wanted.toReversed()
+    await Promise.all([
+      ...wanted.slice(24).map((one) => ledgers[0].reserve(one)),
+      ...reversed.slice(24).map((one) => ledgers[1].reserve(one)),
+    ])
+    const charges = new Map(wanted.map(({ id, customerId }) => [id, chargeFor(customerId, 60n)]))
+    const settledBy = (ledger: Ledger, rows: typeof wanted) =>
+      Promise.all(rows.map((one) => ledger.settle(one, charges.get(one.id) as ReturnType<typeof chargeFor>)))
+    // Some are given up meanwhile.
+    for (const one of wanted.slice(0, 8)) ledgers[round % 2]?.release(one)
+    const [first, second] = await Promise.all([settledBy(ledgers[0], wanted), settledBy(ledgers[1], reversed)])
+    // Whoever was first, both hear the same.
+    expect(second.toReversed()).toEqual(first)
+    for (const [at, { customerId }] of wanted.entries())
+      charged.set(customerId, (charged.get(customerId) ?? 0n) + (first[at]?.chargedWei ?? 0n))
+  }
+  for (const ledger of ledgers) await ledger.stop()
+  for (const [id, sum] of charged) expect(await amounts(id)).toEqual({ balance: credit - sum, reserved: 0n })
+  // Of the given up ones none is charged if the release came first.
+  const total = [...charged.values()].reduce((sum, wei) => sum + wei, 0n)
+  expect(total).toBeGreaterThanOrEqual(10n * 40n * 60n)
+  log.flush()
+  expect(faults.filter((text) => text.includes(deadlock))).toEqual([])
+  await expectBooksBalance(database.db)
+}, 60_000)
+
+test('§13: two gateways that make one reservation at once make it once', async () => {
+  const customerId = await fundedCustomer(database, credit)
+  const held = await Promise.all(
+    Array.from({ length: 30 }, async () => {
+      const wanted = { id: newId('req'), customerId, amountWei: 100n }
+      const [first, second] = await Promise.all(ledgers.map((ledger) => ledger.reserve(wanted)))
+      expect(second).toEqual(first as NonNullable<typeof first>)
+      return wanted
+    }),
+  )
+  expect(await amounts(customerId)).toEqual({ balance: credit, reserved: 3_000n })
+  for (const reservation of held) ledgers[0].release(reservation)
+  await ledgers[0].stop()
+  expect(await amounts(customerId)).toEqual({ balance: credit, reserved: 0n })
+})
