@@ -41,6 +41,8 @@ const closed: readonly Compared[] = [
   { name: 'chat', way: 'free', load: ['--mode', 'json', ...conns] },
   { name: 'streams of 5 chunks', way: 'free', load: ['--mode', 'stream', ...conns, '--n', '5', '--us', '0'] },
   { name: 'paid chat', way: 'paid', load: ['--mode', 'json', ...conns] },
+  // A group of charges is what is under way at once: of 128, each of two has half of it.
+  { name: 'paid chat, 512 at once', way: 'paid', load: ['--mode', 'json', '--conns', '512'] },
 ]
 
 interface Measured extends Sample {
@@ -155,7 +157,8 @@ export async function compareProcesses(options: Options): Promise<string> {
   try {
     const started = async (count: Count) => {
       const gateway = await startPaidGateway(rig, rig.mock.url(count), { SVC_PROCESSES: String(count) })
-      await warm(rig, gateway, options.warmupSecs)
+      // Each process has a JIT of its own to warm.
+      await warm(rig, gateway, options.warmupSecs * count)
       return gateway
     }
     const gateways: Gateways = { 1: await started(1), 2: await started(2) }
