@@ -90,7 +90,7 @@ END $$;
 --
 -- Whoever closes a reservation has its row, and whoever comes second waits and finds it closed: so all that belongs to one
 -- request alone is written first, and the customer, for whom others wait, is locked last, in the order of their ids where
--- there are several. One statement for each table: as parts of one statement they cost a third more.
+-- there are several.
 --
 -- `settled_wei IS NULL` says the same of a reservation as `status = 'open'` (a constraint of the table), and is no reason to
 -- look through the index of the open ones: until it is vacuumed that holds every reservation there ever was, and each

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { Ledger } from '../../../src/actors/money/ledger.ts'
 import { openDatabase } from '../../../src/db/client.ts'
+import { renewReservations } from '../../../src/db/queries/money/ledger.ts'
 import { newId } from '../../../src/ids.ts'
 import { createLog } from '../../../src/log.ts'
 import { chargeFor, expectBooksBalance, fundedCustomer } from '../../support/money/ledger.ts'
@@ -82,4 +83,29 @@ test('§13: two gateways that make one reservation at once make it once', async 
   for (const reservation of held) ledgers[0].release(reservation)
   await ledgers[0].stop()
   expect(await amounts(customerId)).toEqual({ balance: credit, reserved: 0n })
+})
+
+test('§13: a renewal waits for no reservation that is being closed', async () => {
+  const customerId = await fundedCustomer(database, credit)
+  const wanted = [newId('req'), newId('req')].map((id) => ({ id, customerId, amountWei: 100n }))
+  for (const one of wanted) await ledgers[0].reserve(one)
+  const [closing = '', running = ''] = wanted.map(({ id }) => id)
+  const ends = async () => {
+    const rows = await database.sql<{ id: string; ms: number }[]>`
+      select reservation_id as id, extract(epoch from expires_at)::float8 * 1000 as ms
+      from reservations where customer_id = ${customerId}`
+    return new Map(rows.map(({ id, ms }) => [id, ms]))
+  }
+  const before = await ends()
+  await other.sql.begin(async (tx) => {
+    await tx`select 1 from reservations where reservation_id = ${closing} for update`
+    await renewReservations(database.db, [closing, running], 3_600_000)
+  })
+  const after = await ends()
+  expect(after.get(closing)).toBe(before.get(closing) ?? Number.NaN)
+  expect(after.get(running)).toBeGreaterThan(before.get(running) ?? Number.NaN)
+  await renewReservations(database.db, [closing, running], 3_600_000)
+  expect((await ends()).get(closing)).toBeGreaterThan(before.get(closing) ?? Number.NaN)
+  for (const one of wanted) ledgers[0].release(one)
+  await ledgers[0].stop()
 })

@@ -85,12 +85,13 @@ export async function settleAll(
   return inOrder<SettleOutcome>(rows.length, 'settled', answer)
 }
 
-/** Renews reservations whose work still runs. */
+/** Renews reservations whose work still runs. It waits for none that is being closed: such a one needs no more time. */
 export async function renewReservations(db: Database, ids: readonly string[], ttlMs: number): Promise<void> {
   if (ids.length === 0) return
   await db.execute(sql`update reservations o set expires_at = clock_timestamp() + ${ttlMs}::bigint * interval '1 ms'
-    from json_array_elements_text(${JSON.stringify(ids)}::text::json) as q (id)
-    where o.reservation_id = q.id and o.settled_wei is null`)
+    from (select r.reservation_id as id from json_array_elements_text(${JSON.stringify(ids)}::text::json) as q (id)
+      join reservations r on r.reservation_id = q.id and r.settled_wei is null for update of r skip locked) as q
+    where o.reservation_id = q.id`)
 }
 
 /** Open reservations that nobody renewed, oldest first. */
