@@ -1,7 +1,7 @@
 import type { TSchema } from '@sinclair/typebox'
 import type { BlockHash, Prompt } from '../../machines/placement/blocks.ts'
 import type { ServingRoute } from '../../machines/rules/routing.ts'
-import type { Accepted, ChunkIdentity, SettledEnd } from '../../protocol/chat/chunk-rewriter.ts'
+import type { Accepted, ChunkIdentity, SettledEnd } from '../../protocol/chat/chunk-reader.ts'
 import type { PublicChoice } from '../../protocol/chat/completion.ts'
 import type { PromptEstimate } from '../../protocol/chat/token-estimate.ts'
 import type { TokenUsage } from '../../protocol/chat/token-usage.ts'

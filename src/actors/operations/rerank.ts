@@ -1,6 +1,6 @@
 import { Problem } from '../../errors.ts'
 import type { ServingRoute } from '../../machines/rules/routing.ts'
-import { isErrorBody } from '../../protocol/chat/chunk-rewriter.ts'
+import { isErrorBody } from '../../protocol/chat/chunk-reader.ts'
 import { textWeight, wholeTokens } from '../../protocol/chat/token-estimate.ts'
 import type { UpstreamBody } from '../../protocol/chat/upstream-request.ts'
 import { promptUsage } from '../../protocol/embeddings/embedding-list.ts'

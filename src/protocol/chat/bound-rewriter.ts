@@ -1,4 +1,5 @@
-import { type Accepted, ChunkRewriter } from './chunk-rewriter.ts'
+import type { Accepted } from './chunk-reader.ts'
+import { ChunkRewriter } from './chunk-rewriter.ts'
 import type { PublicChoice } from './completion.ts'
 import { GatheredAnswer } from './gathered-answer.ts'
 

@@ -1,5 +1,5 @@
 import type { ChatMetadata } from '../wire/inference/chat.ts'
-import type { ChunkIdentity } from './chunk-rewriter.ts'
+import type { ChunkIdentity } from './chunk-reader.ts'
 import type { TokenUsage } from './token-usage.ts'
 
 type Json = Readonly<Record<string, unknown>>

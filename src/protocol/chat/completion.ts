@@ -3,7 +3,7 @@ import { isObject, type Json } from '../json/json-object.ts'
 import { jsonString } from '../json/json-text.ts'
 import type { ChatMetadata } from '../wire/inference/chat.ts'
 import { answerEnd } from './answer-end.ts'
-import { type ChunkIdentity, isErrorBody, knownFinishReason, readCachedTokens, readUsage } from './chunk-rewriter.ts'
+import { type ChunkIdentity, isErrorBody, knownFinishReason, readCachedTokens, readUsage } from './chunk-reader.ts'
 import { textWeight } from './token-estimate.ts'
 import type { TokenUsage } from './token-usage.ts'
 

@@ -1,5 +1,5 @@
 import { isObject, type Json } from '../json/json-object.ts'
-import { ChunkReader, knownFinishReason } from './chunk-rewriter.ts'
+import { ChunkReader, knownFinishReason } from './chunk-reader.ts'
 import { completionOf, type PublicChoice, type PublicCompletion } from './completion.ts'
 import { SseSplitter } from './sse.ts'
 

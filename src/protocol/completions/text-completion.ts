@@ -8,7 +8,7 @@ import {
   readCachedTokens,
   readUsage,
   type SettledEnd,
-} from '../chat/chunk-rewriter.ts'
+} from '../chat/chunk-reader.ts'
 import { textWeight } from '../chat/token-estimate.ts'
 import type { TokenUsage } from '../chat/token-usage.ts'
 import { foreignJson } from '../json/foreign-json.ts'

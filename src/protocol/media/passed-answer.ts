@@ -1,4 +1,4 @@
-import { isErrorBody } from '../chat/chunk-rewriter.ts'
+import { isErrorBody } from '../chat/chunk-reader.ts'
 import { type TokenUsage, tokenCount } from '../chat/token-usage.ts'
 import { foreignJson } from '../json/foreign-json.ts'
 import { isObject } from '../json/json-object.ts'

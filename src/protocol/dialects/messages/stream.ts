@@ -4,7 +4,7 @@ import {
   ChunkReader,
   type SettledEnd,
   saysNothing,
-} from '../../chat/chunk-rewriter.ts'
+} from '../../chat/chunk-reader.ts'
 import { thoughtOf } from '../../chat/thought.ts'
 import { anthropicErrorType } from '../../json/error-envelopes.ts'
 import { isObject, type Json } from '../../json/json-object.ts'

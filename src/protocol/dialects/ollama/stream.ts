@@ -1,4 +1,4 @@
-import { type Accepted, type ChunkIdentity, ChunkReader, type SettledEnd } from '../../chat/chunk-rewriter.ts'
+import { type Accepted, type ChunkIdentity, ChunkReader, type SettledEnd } from '../../chat/chunk-reader.ts'
 import { thoughtOf } from '../../chat/thought.ts'
 import { isObject, type Json } from '../../json/json-object.ts'
 import { callOf, endOf, headOf, logprobsOf, type OllamaCall, type Saying, textOf } from './answer.ts'

@@ -1,4 +1,4 @@
-import type { ChunkIdentity, SettledEnd } from '../../chat/chunk-rewriter.ts'
+import type { ChunkIdentity, SettledEnd } from '../../chat/chunk-reader.ts'
 import type { PublicChoice } from '../../chat/completion.ts'
 import { thoughtOf } from '../../chat/thought.ts'
 import type { TokenUsage } from '../../chat/token-usage.ts'

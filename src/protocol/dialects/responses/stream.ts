@@ -5,7 +5,7 @@ import {
   keepAlive,
   type SettledEnd,
   saysNothing,
-} from '../../chat/chunk-rewriter.ts'
+} from '../../chat/chunk-reader.ts'
 import { thoughtOf } from '../../chat/thought.ts'
 import { isObject, type Json } from '../../json/json-object.ts'
 import {
