@@ -129,6 +129,37 @@ describe('§28: what Ollama’s client asks becomes a chat', () => {
     })
   })
 
+  test.each([
+    ['by the name of their tool', { tool_name: 'weather' }],
+    ['by nothing', {}],
+  ])('results that name their call %s answer the open calls in their order, each its own', async (_, named) => {
+    const sent = whole({ role: 'assistant', content: 'x' })
+    const call = (town: string) => ({ function: { name: 'weather', arguments: { town } } })
+    const result = (content: string) => ({ role: 'tool', content, ...named })
+    await client.chat({
+      model,
+      messages: [
+        user('Where does it rain?'),
+        { role: 'assistant', content: '', tool_calls: [call('Bern'), call('Basel'), call('Chur')] },
+        result('rain'),
+        result('sun'),
+        result('snow'),
+      ],
+      tools: [weather],
+    })
+    const { messages: chat } = (await sent) as unknown as {
+      messages: readonly { role: string; content: unknown; tool_call_id?: string; tool_calls?: { id: string }[] }[]
+    }
+    const calls = chat.flatMap(({ tool_calls: made = [] }) => made.map(({ id }) => id))
+    expect(new Set(calls).size).toBe(3)
+    const results = chat.filter(({ role }) => role === 'tool')
+    expect(results.map(({ tool_call_id: id, content }) => [id, content])).toEqual([
+      [calls[0], 'rain'],
+      [calls[1], 'sun'],
+      [calls[2], 'snow'],
+    ])
+  })
+
   test('a prompt is a message, with its system prompt, JSON mode and no bound', async () => {
     const sent = whole({ role: 'assistant', content: '{}' })
     await client.generate({
