@@ -3,6 +3,7 @@ import { promptOf } from '../../machines/placement/blocks.ts'
 import { BoundRewriter } from '../../protocol/chat/bound-rewriter.ts'
 import { ChunkRewriter } from '../../protocol/chat/chunk-rewriter.ts'
 import { completionText, publicCompletion } from '../../protocol/chat/completion.ts'
+import { fitMessages } from '../../protocol/chat/fit-messages.ts'
 import { estimatePrompt, promptTokensLeast } from '../../protocol/chat/token-estimate.ts'
 import { streamMembers, upstreamBody } from '../../protocol/chat/upstream-request.ts'
 import { ChatRequest } from '../../protocol/wire/inference/chat.ts'
@@ -36,6 +37,7 @@ export const asChat: Operation<ChatRequest> = {
   idPrefix: 'chatcmpl-',
   read(text) {
     const body = readRequestBody(text, ChatRequest)
+    fitMessages(body)
     refuseRouting(body, true)
     refuseChoices(body)
     return body

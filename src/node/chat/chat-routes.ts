@@ -2,6 +2,7 @@ import { brand, headers } from '../../brand.ts'
 import { Problem } from '../../errors.ts'
 import { clientIdPattern, modelIdPattern } from '../../ids.ts'
 import type { ConnectionClock } from '../../listener/connection-clock.ts'
+import { fitMessages } from '../../protocol/chat/fit-messages.ts'
 import { checkBody, readJsonText } from '../../protocol/json/json-body.ts'
 import { Binding, isClientNonce, isCommitment, readSalt } from '../../protocol/receipts/binding.ts'
 import type { SigningKey } from '../../protocol/signing/ed25519.ts'
@@ -60,6 +61,7 @@ export async function answerChat(parts: ChatRouteParts, request: Request, ownReq
 
 function chatBody(text: string): ChatRequest {
   const body = checkBody(text, ChatRequest)
+  fitMessages(body)
   if (body.svc?.mixture !== undefined) throw new Problem('mixture_unsupported_path', { param: `${brand}.mixture` })
   if (body.n != null && body.n > 1) throw new Problem('n_not_supported', { param: 'n' })
   return body

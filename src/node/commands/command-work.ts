@@ -1,5 +1,6 @@
 import { TypeCompiler } from '@sinclair/typebox/compiler'
 import { Problem } from '../../errors.ts'
+import { fitMessages } from '../../protocol/chat/fit-messages.ts'
 import type { CommandSubmit } from '../../protocol/wire/admin/command.ts'
 import { ChatRequest } from '../../protocol/wire/inference/chat.ts'
 import type { Work, WorkOutcome } from './sealed-work.ts'
@@ -30,15 +31,16 @@ const absent: ReadonlySet<string> = new Set([
 export function runByChat(chat: LocalChat): (work: Work) => Promise<WorkOutcome> {
   return async ({ chat: body, command, signal }) => {
     if (!check.Check(body)) return refused('invalid_request', 'The sealed request is not a chat request')
-    const call = {
-      requestId: command.request_id,
-      body,
-      text: JSON.stringify(body),
-      runtimeId: command.runtime_id,
-      order: null,
-      signal,
-    }
     try {
+      fitMessages(body)
+      const call = {
+        requestId: command.request_id,
+        body,
+        text: JSON.stringify(body),
+        runtimeId: command.runtime_id,
+        order: null,
+        signal,
+      }
       return answered(await (await chat(call)).json(), command)
     } catch (error) {
       if (!(error instanceof Problem)) throw error

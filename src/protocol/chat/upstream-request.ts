@@ -2,6 +2,7 @@ import type { Problem } from '../../errors.ts'
 import { cutMembers } from '../json/json-members.ts'
 import { jsonString } from '../json/json-text.ts'
 import { withoutHints } from './cache-hints.ts'
+import { type Fitted, fitted } from './fit-messages.ts'
 
 export const chatPath = '/v1/chat/completions'
 
@@ -21,7 +22,7 @@ export const upstreamStripped: ReadonlySet<string> = new Set([
 const joinedMax = 16 * 1024
 
 /** What is read of a request on its way out. */
-interface OutgoingRequest {
+interface OutgoingRequest extends Fitted {
   readonly model: string
   readonly stream?: boolean | null
   readonly stream_options?: object | null
@@ -55,8 +56,9 @@ export const streamMembers = { stream: true, stream_options: { include_usage: tr
 
 /** The members that the gateway itself sets, and therefore removes from the client's body. */
 function ownMembers(body: OutgoingRequest, ceiling: number | null): Readonly<Record<string, unknown>> | null {
-  if (body.stream !== true && ceiling === null) return null
+  if (body.stream !== true && ceiling === null && body[fitted] === undefined) return null
   return {
+    ...(body[fitted] === true ? { messages: (body as { readonly messages?: unknown }).messages } : {}),
     // vLLM and llama.cpp send usage only when asked (§6).
     ...(body.stream === true ? { stream_options: { ...body.stream_options, include_usage: true } } : {}),
     ...(ceiling === null ? {} : { max_tokens: ceiling }),

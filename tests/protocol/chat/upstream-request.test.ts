@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
+import { chat } from '../../../src/actors/operations/chat.ts'
 import { upstreamBody } from '../../../src/protocol/chat/upstream-request.ts'
 import { parseJson } from '../../../src/protocol/json/json-body.ts'
 import type { ChatRequest } from '../../../src/protocol/wire/inference/chat.ts'
@@ -42,6 +43,23 @@ describe('§5: the body a node gets', () => {
         const given = JSON.parse(JSON.stringify(extra)) as object
         expect(sent(given)).toEqual({ model: 'local/m.gguf', messages, ...given })
       }),
+    )
+  })
+
+  test('beside messages that were fitted, everything else still goes on to the letter', () => {
+    const turn = '{"role":"developer","content":"x"},{"role":"assistant","tool_calls":[{"id":"c"}]}'
+    const fit = '{"role":"system","content":"x"},{"role":"assistant","tool_calls":[{"id":"c"}],"content":null}'
+    const rest = '"seed": 12345678901234567890 , "temperature":1.0'
+    const body = chat.read(`{"model":"m","messages":[${turn}],${rest}}`)
+    const text = `{"model":"m","messages":[${turn}],${rest}}`
+    expect(built(text, body, 5).forModel('x')).toBe(`{"model":"x","messages":[${fit}],"max_tokens":5,${rest}}`)
+    const changed = { messages: [{ role: 'user', content: 'other' }] }
+    expect(built(text, body, null, changed).forModel('x')).toBe(
+      `{"model":"x","messages":${JSON.stringify(changed.messages)},${rest}}`,
+    )
+    const hinted = `{"model":"m","messages":[{"role":"developer","content":"x","cache_control":{}}]}`
+    expect(built(hinted, chat.read(hinted), null).forModel('x')).toBe(
+      '{"model":"x","messages":[{"role":"system","content":"x"}]}',
     )
   })
 

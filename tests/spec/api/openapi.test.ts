@@ -2,11 +2,12 @@ import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { Validator } from '@seriousme/openapi-schema-validator'
 import type { TSchema } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
+import { chat } from '../../../src/actors/operations/chat.ts'
 import { problemKinds } from '../../../src/errors.ts'
 import { bracedPath, RouteTable } from '../../../src/http/frame/route-table.ts'
 import { DescribedChatRequest } from '../../../src/http/openapi/chat-request.ts'
 import { requestExamples, streamExamples, wholeExamples } from '../../../src/http/openapi/transcripts.ts'
-import { ChatChunk, ChatCompletion, ChatRequest } from '../../../src/protocol/wire/inference/chat.ts'
+import { ChatChunk, ChatCompletion, ChatRequest, chatRoles } from '../../../src/protocol/wire/inference/chat.ts'
 import { json, startTestGateway, type TestGateway } from '../../support/gateways/http-gateway.ts'
 
 interface Operation {
@@ -165,6 +166,32 @@ test('§27: the media type of every whole answer is the one that is sent', async
   expect(typesOf('/.well-known/api-catalog')).toEqual(['application/linkset+json'])
   expect([typesOf('/metrics'), typesOf('/v1/admin/inspect')]).toEqual([['text/plain'], ['text/event-stream']])
 })
+
+test('§5: the messages that are described are the messages that are read, those of the specification first', async () => {
+  const schema = (document.components as unknown as { schemas: { ChatRequest: object } }).schemas.ChatRequest
+  expect(schema).toHaveProperty('properties.messages.items.anyOf.0.properties.role.enum', [...chatRoles])
+  expect(schema).toHaveProperty('properties.messages.items.anyOf.0.required', ['role', 'content'])
+  const contents = [{}, { content: null }, { content: 'x' }]
+  const calls = [{}, { tool_calls: [] }, { tool_calls: [{ id: 'c' }] }, { tool_calls: null }]
+  let taken = 0
+  for (const role of [...chatRoles, 'developer', 'function']) {
+    for (const message of contents.flatMap((content) => calls.map((call) => ({ role, ...content, ...call })))) {
+      const body = { model: 'm', messages: [message] }
+      const described = Value.Check(DescribedChatRequest, body)
+      expect([message, described]).toEqual([message, read(body)])
+      taken += described ? 1 : 0
+    }
+  }
+  expect(taken).toBe(5 * 2 * calls.length + 1)
+})
+
+const read = (body: object): boolean => {
+  try {
+    return chat.read(JSON.stringify(body)).messages.length === 1
+  } catch {
+    return false
+  }
+}
 
 test('§23: the body that is described is the body that is read', async () => {
   const told = operations().flatMap(({ path, method, operation }) => {

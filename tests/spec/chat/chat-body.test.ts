@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { chatRoles } from '../../../src/protocol/wire/inference/chat.ts'
 import type { ExpectedRefusal } from '../../support/clients/chat-refusal.ts'
 import {
   bad,
@@ -89,7 +90,8 @@ describe('§5: bounds, at their edges', () => {
       'null for what is optional',
       { max_tokens: null, temperature: null, top_p: null, n: null, stream: null, stop: null },
     ],
-    ['roles', { messages: ['system', 'user', 'assistant', 'tool'].map((role) => ({ role, content: 'x' })) }],
+    ['roles', { messages: [...chatRoles, 'developer'].map((role) => ({ role, content: 'x' })) }],
+    ['a call without content', { messages: [...messages, { role: 'assistant', tool_calls: [{ id: 'c' }] }] }],
     ...[null, '', [], {}, 7, false, [{ type: 'text', text: 'x' }]].map(
       (content) => [`content ${JSON.stringify(content)}`, { messages: [{ role: 'user', content }] }] as const,
     ),
@@ -115,10 +117,10 @@ describe('§5: bounds, at their edges', () => {
     ['messages a text', { messages: secret }, 'messages'],
     ['a message that is a text', { messages: [secret] }, 'messages[0]'],
     ['role missing', { messages: [{ content: secret }] }, 'messages[0].role'],
-    ['role developer', { messages: [...messages, { role: 'developer', content: secret }] }, 'messages[1].role'],
     ['role function', { messages: [{ role: 'function', content: secret }] }, 'messages[0].role'],
     ['role of another case', { messages: [{ role: 'User', content: secret }] }, 'messages[0].role'],
     ['content missing', { messages: [{ role: 'user', text: secret }] }, 'messages[0].content'],
+    ['content of a developer missing', { messages: [...messages, { role: 'developer' }] }, 'messages[1].content'],
     ...[0, -1, 1.5, '5', 1_048_577, true].map(
       (value) => [`max_tokens ${value}`, { max_tokens: value }, 'max_tokens'] as const,
     ),

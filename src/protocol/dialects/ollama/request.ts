@@ -1,4 +1,5 @@
 import { Problem } from '../../../errors.ts'
+import { contentFault } from '../../chat/fit-messages.ts'
 import type { Json } from '../../json/json-object.ts'
 import type { ChatRequest } from '../../wire/inference/chat.ts'
 import type {
@@ -73,6 +74,8 @@ class Conversation {
 
   *messages(all: readonly OllamaMessage[]): Generator<Message> {
     for (const [at, message] of all.entries()) {
+      const fault = contentFault(message, at)
+      if (fault !== null) throw fault
       if (message.role !== 'tool') yield* this.shown()
       yield this.message(message, at)
     }

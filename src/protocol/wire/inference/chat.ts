@@ -1,14 +1,20 @@
 import { type Static, Type } from '@sinclair/typebox'
+import { literals } from '../shapes.ts'
 import { MixtureTrace } from './mixture.ts'
 
 const slug = Type.String({ pattern: '^[A-Za-z0-9._-]{1,64}$' })
 
-/** One message; further fields (`tool_calls`, `name`, …) pass through. */
-export const ChatMessage = Type.Object(
-  {
-    role: Type.Union([Type.Literal('system'), Type.Literal('user'), Type.Literal('assistant'), Type.Literal('tool')]),
-    content: Type.Unknown({ description: 'Text, an array of parts (text, image_url, …) or null; the key must exist' }),
-  },
+/** Of the specification. */
+export const chatRoles = ['system', 'user', 'assistant', 'tool'] as const
+/** By which newer clients of OpenAI say `system`, and are understood (§5). */
+export const developerRole = 'developer'
+
+/**
+ * One message; further fields (`tool_calls`, `name`, …) pass through. Whether `content` may be absent depends on other
+ * members: `fitMessages` decides.
+ */
+const ChatMessage = Type.Object(
+  { role: literals([...chatRoles, developerRole]), content: Type.Optional(Type.Unknown()) },
   { additionalProperties: true },
 )
 
