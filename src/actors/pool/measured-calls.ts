@@ -2,7 +2,7 @@ import type { Database } from '../../db/client.ts'
 import { type MeasuredCall, saveMeasuredCalls } from '../../db/queries/pool/pool.ts'
 import { failureName, type Log } from '../../log.ts'
 
-/** How often the last measured calls of all profiles are written together (§9: `created`). */
+/** How often the last measured calls of all profiles are written together. */
 const writeEveryMs = 1_000
 /** The wait after a failed write. */
 const retryEveryMs = 5_000
@@ -14,7 +14,7 @@ export interface MeasuredCalls {
   stop(): Promise<void>
 }
 
-export function createMeasuredCalls(db: Database, log: Log, beforeWrite: () => void): MeasuredCalls {
+export function createMeasuredCalls(db: Database, log: Log): MeasuredCalls {
   let waiting = new Map<string, MeasuredCall>()
   let timer: ReturnType<typeof setTimeout> | null = null
   let writing: Promise<void> | null = null
@@ -31,7 +31,6 @@ export function createMeasuredCalls(db: Database, log: Log, beforeWrite: () => v
   }
 
   const write = async () => {
-    beforeWrite()
     const batch = waiting
     waiting = new Map()
     try {

@@ -39,16 +39,13 @@ export class PoolRouter implements Router {
   private readonly tables = new TableBuilder()
   private current: RoutingTable = this.tables.build(new Map(), new Map(), 0, Date.now())
   private batching = false
-  private measuredSincePublish = false
 
   constructor(private readonly options: RouterOptions) {
     const { config, db, log, placed = () => {} } = options
     this.placed = new PlacedCalls(placed)
     this.caches = this.placed.caches
     this.queue = createSlotQueue(config)
-    this.measured = createMeasuredCalls(db, log, () => {
-      if (this.measuredSincePublish) this.publish()
-    })
+    this.measured = createMeasuredCalls(db, log)
     const input = { probingMaxMs: probingMaxMs(config) }
     this.actor = createActor(routerMachine, { id: 'router', input, inspect: options.inspect })
     observeErrors(this.actor, log)
@@ -284,12 +281,10 @@ export class PoolRouter implements Router {
     const measured = learnCall(node, profile, outcome, this.options)
     if (measured === null) return
     this.measured.record(measured)
-    this.measuredSincePublish = true
   }
 
   private publish(): void {
     if (this.batching) return
-    this.measuredSincePublish = false
     this.current = this.tables.build(this.members, this.catalogue, this.current.version + 1, Date.now())
     for (const listener of this.listeners) listener(this.current)
     this.queue.wake(null)

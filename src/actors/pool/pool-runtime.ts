@@ -37,6 +37,7 @@ export class PoolRuntime implements RoutedRuntime {
     const profile: Profile = {
       profileId: row.profileId,
       upstreamModelId: row.upstreamModelId,
+      knownAt: row.knownAt,
       load: {
         inFlight: 0,
         ttftEwmaMs: row.ttftMs,

@@ -6,11 +6,14 @@ import type { VerifyKey } from '../../protocol/signing/ed25519.ts'
 import type { Modality } from '../../protocol/wire/nodes/agent.ts'
 import type { RuntimeKind } from '../../protocol/wire/nodes/node.ts'
 import type { RuntimeModel } from '../../runtimes/runtime.ts'
+import { secondMs } from '../../time.ts'
 
 /** One model of one runtime, for as long as the process knows it. */
 export interface Profile {
   readonly profileId: ProfileId
   readonly upstreamModelId: string
+  /** When this name of a model was first known here. */
+  readonly knownAt: Date
   readonly load: RouteLoad
   ejection: EjectionState
   /** Unix seconds, 0 if never. */
@@ -47,6 +50,7 @@ export type Catalogue = ReadonlyMap<string, CatalogueModel>
 interface CatalogueModel {
   readonly modelId: string
   readonly names: readonly string[]
+  readonly knownAt: Date
   readonly contextLength: number | null
   readonly maxOutputLength: number | null
   readonly prices: Route['prices']
@@ -63,6 +67,7 @@ export function catalogueOf(entries: readonly ModelEntryRow[]): Catalogue {
   const models = sorted.map((entry) => ({
     modelId: entry.modelId,
     names: [entry.modelId, ...entry.aliases],
+    knownAt: entry.knownAt,
     contextLength: entry.contextLength,
     maxOutputLength: entry.maxOutputLength,
     prices: pricesOf(entry),
@@ -111,7 +116,7 @@ function routeOf(node: RoutedNode, runtime: RoutedRuntime, profile: Profile, cat
     priced: model !== undefined && model.prices !== null,
     prices: model?.prices ?? null,
     loaded: profile.model?.loaded ?? null,
-    measuredAt: profile.measuredAt,
+    knownAt: Math.floor((model ?? profile).knownAt.getTime() / secondMs),
     load: profile.load,
   }
 }

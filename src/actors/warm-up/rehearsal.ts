@@ -51,7 +51,7 @@ function soleRoute(modelId: string, customerId: CustomerId): Route {
     priced: false,
     prices: null,
     loaded: true,
-    measuredAt: 0,
+    knownAt: 0,
     load: {
       inFlight: 0,
       ttftEwmaMs: null,

@@ -129,6 +129,12 @@ export const modelProfiles = pgTable(
   (t) => [unique().on(t.runtimeId, t.upstreamModelId)],
 )
 
+/**
+ * When each id of a model was first known, of a node or of the catalogue. Rows stay for ever: the model may come back, and
+ * its age never changes (§9).
+ */
+export const knownModels = pgTable('known_models', { modelId: text().primaryKey(), knownAt: createdAt() })
+
 /** The operator's entry for a model id. Nodes that name the model differently serve it together under its aliases. */
 export const modelEntries = pgTable('model_entries', {
   modelId: text().primaryKey(),

@@ -30,7 +30,7 @@ function item(id: string, routes: readonly Route[], entry: ModelEntry | undefine
   return {
     id,
     name: marketplaceName(id, entry?.name ?? null),
-    created: longest(routes, (route) => route.measuredAt),
+    created: Math.min(...routes.map(({ knownAt }) => knownAt)),
     description: entry?.description ?? '',
     input_modalities: known(entry?.inputModalities ?? null),
     output_modalities: known(entry?.outputModalities ?? null),

@@ -34,7 +34,7 @@ export function accountRoutes(table: RoutingTable, access: Access, nowMs: number
   )
 }
 
-/** Sorted by id. `created` is the newest measurement among the routes that the caller can see. */
+/** Sorted by id. */
 export function modelsOf(routes: readonly Route[]): readonly Model[] {
   const byId = Map.groupBy(routes, ({ modelId }) => modelId)
   return [...byId.keys()].sort().map((id) => modelOf(id, byId.get(id) ?? []))
@@ -46,7 +46,7 @@ function modelOf(id: string, routes: readonly Route[]): Model {
   return {
     id,
     object: 'model',
-    created: Math.max(...routes.map(({ measuredAt }) => measuredAt)),
+    created: Math.min(...routes.map(({ knownAt }) => knownAt)),
     owned_by: brand,
     svc: {
       modality: routes[0]?.modality ?? 'chat',

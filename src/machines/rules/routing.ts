@@ -68,8 +68,8 @@ export interface Route {
   readonly prices: { readonly promptTokenWei: bigint; readonly completionTokenWei: bigint } | null
   /** True if the model is already in memory. null if the server does not say. */
   readonly loaded: boolean | null
-  /** Unix seconds of the last measured call, 0 if none. */
-  readonly measuredAt: number
+  /** When `modelId` was first known here, Unix seconds. It never changes. */
+  readonly knownAt: number
   readonly load: RouteLoad
 }
 

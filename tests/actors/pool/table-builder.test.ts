@@ -14,6 +14,7 @@ function nodeOf(index: number, models: readonly number[]): Changing {
     upstreamModelId: `model-${model}`,
     load: { ...load },
     ejection: {},
+    knownAt: new Date(0),
     measuredAt: 0,
     timedSincePoll: false,
     model: { ready: true, contextLength: 8_192 },
@@ -34,7 +35,14 @@ const catalogueWith = (context: number): Catalogue =>
   new Map([
     [
       'model-1',
-      { modelId: 'model-1', names: ['model-1', 'one'], contextLength: context, maxOutputLength: null, prices: null },
+      {
+        modelId: 'model-1',
+        names: ['model-1', 'one'],
+        knownAt: new Date(0),
+        contextLength: context,
+        maxOutputLength: null,
+        prices: null,
+      },
     ],
   ])
 

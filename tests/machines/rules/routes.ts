@@ -49,7 +49,7 @@ export function route(name: string, change: RouteChange = {}): Route {
     heldUntilMs: 0,
     priced: false,
     prices: null,
-    measuredAt: 0,
+    knownAt: 0,
     load: {
       inFlight,
       ttftEwmaMs,

@@ -244,7 +244,7 @@ describe('endpoint 10: marketplace', () => {
         {
           id: 'meta/llama-8b',
           name: 'meta: Llama 8B',
-          created: 0,
+          created: expect.any(Number),
           description: 'Eight billion',
           input_modalities: ['text', 'image'],
           output_modalities: ['text'],
@@ -256,7 +256,7 @@ describe('endpoint 10: marketplace', () => {
         {
           id: 'plain',
           name: 'svc: plain',
-          created: 0,
+          created: expect.any(Number),
           description: '',
           input_modalities: ['text'],
           output_modalities: ['text'],

@@ -89,8 +89,8 @@ async function listForKey(session: Session, json: boolean): Promise<undefined> {
   session.show(json, body, ({ data }) =>
     table(
       session.terminal,
-      ['MODEL', 'LAST MEASURED'],
-      data.map(({ id, created }) => [id, created === 0 ? null : shortTime(new Date(created * 1_000).toISOString())]),
+      ['MODEL', 'KNOWN SINCE'],
+      data.map(({ id, created }) => [id, shortTime(new Date(created * 1_000).toISOString())]),
       'No model can answer now.',
     ),
   )

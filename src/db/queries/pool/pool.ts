@@ -1,13 +1,13 @@
-import { and, asc, eq, inArray, ne, type SQL, sql } from 'drizzle-orm'
+import { and, asc, eq, getTableColumns, inArray, ne, type SQL, sql } from 'drizzle-orm'
 import { type CustomerId, type NodeId, newId, type ProfileId, type RuntimeId } from '../../../ids.ts'
 import type { TransportKey } from '../../../protocol/wire/nodes/agent.ts'
 import type { Database } from '../../client.ts'
-import { modelEntries, modelProfiles, nodes, runtimes } from '../../schema/pool.ts'
+import { knownModels, modelEntries, modelProfiles, nodes, runtimes } from '../../schema/pool.ts'
 
 export type NodeRow = typeof nodes.$inferSelect
 export type RuntimeRow = typeof runtimes.$inferSelect
-export type ProfileRow = typeof modelProfiles.$inferSelect
-export type ModelEntryRow = typeof modelEntries.$inferSelect
+export type ProfileRow = typeof modelProfiles.$inferSelect & Known
+export type ModelEntryRow = typeof modelEntries.$inferSelect & Known
 export type NewNode = Omit<typeof nodes.$inferInsert, 'nodeId' | 'adminState' | 'drainStartedAt' | 'createdAt'>
 /** The fields of a node that an operator may change. Its state has its own functions. */
 export type NodeChanges = Partial<
@@ -26,6 +26,11 @@ export type NodeChanges = Partial<
 >
 export type NewModelEntry = Omit<typeof modelEntries.$inferInsert, 'updatedAt'>
 
+interface Known {
+  /** When its id was first known here. */
+  readonly knownAt: Date
+}
+
 /** Everything a gateway knows of the pool before it has asked a node. */
 export interface PoolRows {
   readonly nodes: readonly NodeRow[]
@@ -38,10 +43,37 @@ export async function readPool(db: Database): Promise<PoolRows> {
   const [nodeRows, runtimeRows, profileRows, entryRows] = await Promise.all([
     db.select().from(nodes).where(ne(nodes.adminState, 'revoked')).orderBy(asc(nodes.nodeId)),
     db.select().from(runtimes),
-    db.select().from(modelProfiles),
-    db.select().from(modelEntries).orderBy(asc(modelEntries.modelId)),
+    selectProfiles(db),
+    listModelEntries(db),
   ])
   return { nodes: nodeRows, runtimes: runtimeRows, profiles: profileRows, entries: entryRows }
+}
+
+/** A gateway of a version before does not write when it first knew a model: then the row itself says it. */
+const profileColumns = {
+  ...getTableColumns(modelProfiles),
+  knownAt: sql<Date>`coalesce(${knownModels.knownAt}, ${modelProfiles.createdAt})`.mapWith(knownModels.knownAt),
+}
+const selectProfiles = (db: Database, of?: SQL) =>
+  db
+    .select(profileColumns)
+    .from(modelProfiles)
+    .leftJoin(knownModels, eq(knownModels.modelId, modelProfiles.upstreamModelId))
+    .where(of)
+
+const entryColumns = {
+  ...getTableColumns(modelEntries),
+  knownAt: sql<Date>`coalesce(${knownModels.knownAt}, ${modelEntries.updatedAt})`.mapWith(knownModels.knownAt),
+}
+const selectEntries = (db: Database) =>
+  db.select(entryColumns).from(modelEntries).leftJoin(knownModels, eq(knownModels.modelId, modelEntries.modelId))
+
+/** The first time counts. The order is the same everywhere: otherwise two gateways could wait for each other. */
+async function know(db: Database, sortedIds: readonly string[]): Promise<void> {
+  await db
+    .insert(knownModels)
+    .values(sortedIds.map((modelId) => ({ modelId })))
+    .onConflictDoNothing()
 }
 
 /** Revoked ones included, oldest first. */
@@ -143,16 +175,13 @@ export async function ensureProfiles(
   upstreamModelIds: readonly string[],
 ): Promise<readonly ProfileRow[]> {
   if (upstreamModelIds.length === 0) return []
-  // The order is the same everywhere. Otherwise two gateways that insert the same models could wait for each other.
   const ids = [...upstreamModelIds].sort()
+  await know(db, ids)
   await db
     .insert(modelProfiles)
     .values(ids.map((upstreamModelId) => ({ profileId: newId('mp'), runtimeId, upstreamModelId })))
     .onConflictDoNothing()
-  return db
-    .select()
-    .from(modelProfiles)
-    .where(and(eq(modelProfiles.runtimeId, runtimeId), inArray(modelProfiles.upstreamModelId, ids)))
+  return selectProfiles(db, and(eq(modelProfiles.runtimeId, runtimeId), inArray(modelProfiles.upstreamModelId, ids)))
 }
 
 export interface MeasuredCall {
@@ -180,7 +209,7 @@ export async function saveMeasuredCalls(db: Database, calls: readonly MeasuredCa
 }
 
 export async function listModelEntries(db: Database): Promise<readonly ModelEntryRow[]> {
-  return db.select().from(modelEntries).orderBy(asc(modelEntries.modelId))
+  return selectEntries(db).orderBy(asc(modelEntries.modelId))
 }
 
 /** Held until the transaction ends, because the names of all entries must differ. */
@@ -194,7 +223,7 @@ export async function lockNodes(tx: Database): Promise<void> {
 }
 
 export async function getModelEntry(db: Database, modelId: string): Promise<ModelEntryRow | null> {
-  const [row] = await db.select().from(modelEntries).where(eq(modelEntries.modelId, modelId))
+  const [row] = await selectEntries(db).where(eq(modelEntries.modelId, modelId))
   return row ?? null
 }
 
@@ -213,12 +242,13 @@ export async function putModelEntry(db: Database, entry: NewModelEntry): Promise
     usdPrices: null,
     ...entry,
   }
-  const [row] = await db
+  await know(db, [entry.modelId])
+  await db
     .insert(modelEntries)
     .values(all)
     .onConflictDoUpdate({ target: modelEntries.modelId, set: { ...all, updatedAt: sql`now()` } })
-    .returning()
-  if (row === undefined) throw new Error('a catalogue entry was not stored')
+  const row = await getModelEntry(db, entry.modelId)
+  if (row === null) throw new Error('a catalogue entry was not stored')
   return row
 }
 

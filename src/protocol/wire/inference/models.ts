@@ -6,7 +6,7 @@ import { literals, nullable, nullableInteger } from '../shapes.ts'
 const modelMembers = {
   id: Type.String(),
   object: Type.Literal('model'),
-  created: Type.Integer({ description: 'Unix seconds of the last measured call, or 0 if there was none' }),
+  created: Type.Integer({ description: 'When this gateway first knew the model, Unix seconds. It never changes' }),
   owned_by: Type.Literal(brand),
 }
 
