@@ -10,7 +10,7 @@ import { secondMs } from '../../time.ts'
 import type { HttpContext, HttpExchange } from '../frame/context.ts'
 import { inferenceAccess } from '../inference/inference-access.ts'
 import { requestId } from '../plugins/request-id.ts'
-import { accountRoutes, modelsOf } from '../views/visible-models.ts'
+import { callableRoutes, modelsOf } from '../views/visible-models.ts'
 
 /** The Ollama whose interface this is; clients look whether it is new enough. */
 const spokenVersion = '0.13.0'
@@ -32,7 +32,8 @@ async function visible(context: HttpContext, { exchange, request }: Asked): Prom
   const access = await inferenceAccess(context, request, exchange.address)
   exchange.keyId = access.keyId
   if (access.accountStatus !== 'active') throw new Problem('account_suspended')
-  return modelsOf(accountRoutes(router.table(), access, Date.now())).filter(({ svc }) => svc.modality in capabilities)
+  const routes = callableRoutes(router.table(), access, Date.now())
+  return modelsOf(routes, access.customerId).filter(({ svc }) => svc.modality in capabilities)
 }
 
 /** Nodes do not say what a model is made of. */

@@ -10,7 +10,7 @@ import { sentKey, wrongKind } from '../frame/credential.ts'
 import { refusedLogin } from '../frame/refused-login.ts'
 import { describe } from '../frame/route-table.ts'
 import { requestId } from '../plugins/request-id.ts'
-import { accountRoutes, anthropicModel, modelsOf, publicRoutes } from '../views/visible-models.ts'
+import { anthropicModel, callableRoutes, modelsOf, publicRoutes } from '../views/visible-models.ts'
 
 const publicCache = 'public, max-age=5'
 const keyedCache = 'private, no-store'
@@ -33,8 +33,15 @@ interface Asked {
   readonly set: { readonly headers: Record<string, string | number> }
 }
 
-/** A credential must be valid if it is sent. A wrong key never gets the public list instead. */
-async function visible(context: HttpContext, { exchange, request, set }: Asked): Promise<readonly Model[]> {
+/**
+ * A credential must be valid if it is sent. A wrong key never gets the public list instead. `emptyPublicly`: without one,
+ * where nothing is public, the list is empty, as the specification has it; else it asks for a key.
+ */
+async function visible(
+  context: HttpContext,
+  { exchange, request, set }: Asked,
+  emptyPublicly: boolean,
+): Promise<readonly Model[]> {
   const { gateway } = context
   const token = sentKey(request)
   set.headers.vary = 'Authorization'
@@ -44,13 +51,23 @@ async function visible(context: HttpContext, { exchange, request, set }: Asked):
     Object.assign(set.headers, namedOrigin(origins, request))
     set.headers.vary = origins.length === 0 ? 'Authorization' : 'Authorization, Origin'
     const access = await authenticate(context, exchange, token)
-    return modelsOf(accountRoutes(gateway.router.table(), access, Date.now()))
+    return modelsOf(callableRoutes(gateway.router.table(), access, Date.now()), access.customerId)
   }
-  Object.assign(set.headers, corsHeaders)
-  Object.assign(set.headers, await gateway.limits.takePublic(gateway.hashAddress(exchange.address)))
+  const limits = await gateway.limits.takePublic(gateway.hashAddress(exchange.address))
+  const models = modelsOf(publicRoutes(gateway.router.table(), Date.now()), null)
+  if (models.length === 0 && !emptyPublicly) throw nothingPublic()
+  Object.assign(set.headers, corsHeaders, limits)
   set.headers['cache-control'] = publicCache
-  return modelsOf(publicRoutes(gateway.router.table(), Date.now()))
+  return models
 }
+
+/** An empty list would say that nothing is served here. */
+const nothingPublic = () =>
+  new Problem('missing_credentials', {
+    param: 'header.authorization',
+    detail: `No model of this gateway is public. Send a gateway key (${tokenPrefixes.gateway}…) as a bearer token or in x-api-key, and the list shows what it may call.`,
+    headers: corsHeaders,
+  })
 
 const isAnthropic = (request: Request) => request.headers.has('anthropic-version')
 
@@ -83,7 +100,7 @@ const described = (summary: string, description: string, tags: readonly string[]
   security: [{}, { GatewayKey: [] }],
 })
 const whatIsListed =
-  'Without a key: the chat models that public nodes serve. With a gateway key: all models that the nodes of its account serve now.'
+  'Without a key: the chat models that public nodes serve. With a gateway key: all models that it may call now, on the nodes of its account and, where account and key allow it, on those of others.'
 const tags = ['Inference (extension)']
 
 /** Endpoint 3. Below the other base URL the list also says what the models are for (§28). */
@@ -93,7 +110,7 @@ export const modelRoutes = (context: HttpContext) =>
     .get(
       '/v1/api/models',
       async (asked) => {
-        const models = await visible(context, asked)
+        const models = await visible(context, asked, true)
         return isAnthropic(asked.request) ? anthropicList(models) : listed(models.map(bare))
       },
       {
@@ -104,7 +121,7 @@ export const modelRoutes = (context: HttpContext) =>
     .get(
       '/v1/models',
       async (asked) => {
-        const models = await visible(context, asked)
+        const models = await visible(context, asked, false)
         return isAnthropic(asked.request) ? anthropicList(models) : listed([...models])
       },
       {
@@ -112,13 +129,13 @@ export const modelRoutes = (context: HttpContext) =>
         detail: described('List models and what they are for', whatIsListed, tags),
       },
     )
-    .get('/v1/api/models/*', async (asked) => bare(oneOf(await visible(context, asked), asked.params['*'])), {
+    .get('/v1/api/models/*', async (asked) => bare(oneOf(await visible(context, asked, true), asked.params['*'])), {
       detail: { ...described('Describe a model', whatIsListed, tags), hide: true },
     })
     .get(
       '/v1/models/*',
       async (asked) => {
-        const model = oneOf(await visible(context, asked), asked.params['*'])
+        const model = oneOf(await visible(context, asked, false), asked.params['*'])
         return isAnthropic(asked.request) ? anthropicModel(model) : model
       },
       { detail: { ...described('Describe a model', whatIsListed, tags), hide: true } },

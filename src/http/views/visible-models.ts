@@ -1,5 +1,8 @@
 import type { Access } from '../../actors/accounts/access.ts'
+import { operations } from '../../actors/operations/registry.ts'
 import { brand } from '../../brand.ts'
+import type { CustomerId } from '../../ids.ts'
+import { isAllowed, isOwn, isVisible } from '../../machines/rules/eligibility.ts'
 import type { Route, RoutingTable } from '../../machines/rules/routing.ts'
 import type { AnthropicModel, Model } from '../../protocol/wire/inference/models.ts'
 import { secondMs } from '../../time.ts'
@@ -18,29 +21,40 @@ export function publicRoutes(table: RoutingTable, nowMs: number): readonly Route
   )
 }
 
+/** What other people's nodes may be asked for. */
+const shared = new Set(operations.filter(({ ownOnly }) => ownOnly !== true).map(({ modality }) => modality))
+
 /**
- * The routes that the account's own nodes serve now, private ones included. Node scope, route tiers and the model
- * policies of account and key filter them (specification, model list rule 2).
+ * The routes that this caller may call now: those of its own nodes, private ones included, and where account and key allow
+ * it those of others. Judged as a call would be, but for what a call itself brings (§9).
  */
-export function accountRoutes(table: RoutingTable, access: Access, nowMs: number): readonly Route[] {
-  const { nodeScope, routeTiers, allows } = access.policy
+export function callableRoutes(table: RoutingTable, access: Access, nowMs: number): readonly Route[] {
   return table.routes.filter(
     (route) =>
-      route.customerId === access.customerId &&
       serves(route, nowMs) &&
-      (nodeScope === null || nodeScope.has(route.nodeId)) &&
-      (routeTiers === null || routeTiers.has(route.nodeClass)) &&
-      allows(route.modelNames),
+      isVisible(route, access) &&
+      isAllowed(route, access) &&
+      access.policy.allows(route.modelNames) &&
+      (isOwn(route, access.customerId) || shared.has(route.modality)),
   )
 }
 
-/** Sorted by id. */
-export function modelsOf(routes: readonly Route[]): readonly Model[] {
+/** Sorted by id. `caller`: whose nodes are free; null: nobody's. */
+export function modelsOf(routes: readonly Route[], caller: CustomerId | null): readonly Model[] {
   const byId = Map.groupBy(routes, ({ modelId }) => modelId)
-  return [...byId.keys()].sort().map((id) => modelOf(id, byId.get(id) ?? []))
+  return [...byId.keys()].sort().map((id) => modelOf(id, byId.get(id) ?? [], caller))
 }
 
-function modelOf(id: string, routes: readonly Route[]): Model {
+function priceOf({ prices }: Route): Model['svc']['price'] {
+  if (prices === null) return null
+  return {
+    prompt_token_price_wei: prices.promptTokenWei.toString(),
+    completion_token_price_wei: prices.completionTokenWei.toString(),
+  }
+}
+
+function modelOf(id: string, routes: readonly Route[], caller: CustomerId | null): Model {
+  const others = routes.find(({ customerId }) => customerId !== caller)
   const contexts = routes.flatMap(({ contextLength }) => contextLength ?? [])
   const told = routes.flatMap(({ loaded }) => loaded ?? [])
   return {
@@ -52,6 +66,8 @@ function modelOf(id: string, routes: readonly Route[]): Model {
       modality: routes[0]?.modality ?? 'chat',
       context_length: contexts.length === 0 ? null : Math.max(...contexts),
       loaded: told.length === 0 ? null : told.includes(true),
+      own: routes.some(({ customerId }) => customerId === caller),
+      price: others === undefined ? null : priceOf(others),
     },
   }
 }

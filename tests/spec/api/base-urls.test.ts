@@ -107,6 +107,7 @@ describe('§28: credentials', () => {
 
 describe('§28: models', () => {
   const facts = { object: 'model', created: expect.any(Number), owned_by: 'svc' }
+  const svc = { context_length: 8192, loaded: null, own: true, price: null }
 
   test('below /v1/api the members of the specification, below /v1 what each is for, too', async () => {
     expect(await (await keyed('/v1/api/models')).json()).toEqual({
@@ -119,8 +120,8 @@ describe('§28: models', () => {
     expect(await (await keyed('/v1/models')).json()).toEqual({
       object: 'list',
       data: [
-        { id: 'nomic-embed-text', ...facts, svc: { modality: 'embedding', context_length: 8192, loaded: null } },
-        { id: 'org/chat-model', ...facts, svc: { modality: 'chat', context_length: 8192, loaded: null } },
+        { id: 'nomic-embed-text', ...facts, svc: { ...svc, modality: 'embedding' } },
+        { id: 'org/chat-model', ...facts, svc: { ...svc, modality: 'chat' } },
       ],
     })
   })
@@ -135,8 +136,9 @@ describe('§28: models', () => {
     expect([unknown.status, code, param]).toEqual([404, 'model_not_found', 'model'])
   })
 
-  test('without a key, what public machines write', async () => {
-    expect(await (await ask('/v1/models')).json()).toEqual({ object: 'list', data: [] })
+  test('without a key, where no machine is public, one is asked for', async () => {
+    const refused = await ask('/v1/models')
+    expect([refused.status, (await errorOf(refused)).code]).toEqual([401, 'missing_credentials'])
   })
 
   test('Anthropic’s clients get their own shapes', async () => {

@@ -1,6 +1,6 @@
 import type { Static } from '@sinclair/typebox'
 import type { AdminModelList, ModelEntry, Node } from '../../../protocol/wire/admin/admin.ts'
-import type { ModelList } from '../../../protocol/wire/inference/models.ts'
+import type { DescribedModelList } from '../../../protocol/wire/inference/models.ts'
 import { action, type Verb } from '../../frame/action.ts'
 import { reasonBody, reasonOption, yesOption } from '../../frame/admin-options.ts'
 import { UsageFault } from '../../frame/failure.ts'
@@ -83,14 +83,22 @@ const list = action({
   },
 })
 
-/** Without an admin token, lists the models that the key may use. */
+/** Without an admin token, lists the models that the key may call. A price holds on nodes of others; own ones are free. */
 async function listForKey(session: Session, json: boolean): Promise<undefined> {
-  const { body } = await session.gateway().get<Static<typeof ModelList>>('/v1/api/models', true)
+  const { body } = await session.gateway().get<DescribedModelList>('/v1/models', true)
   session.show(json, body, ({ data }) =>
     table(
       session.terminal,
-      ['MODEL', 'KNOWN SINCE'],
-      data.map(({ id, created }) => [id, shortTime(new Date(created * 1_000).toISOString())]),
+      ['MODEL', 'FOR', 'CONTEXT', 'OWN NODES', 'WEI A TOKEN IN', 'WEI A TOKEN OUT', 'KNOWN SINCE'],
+      data.map(({ id, created, svc: { modality, context_length: context, own, price: paid } }) => [
+        id,
+        modality,
+        context,
+        own,
+        paid?.prompt_token_price_wei,
+        paid?.completion_token_price_wei,
+        shortTime(new Date(created * 1_000).toISOString()),
+      ]),
       'No model can answer now.',
     ),
   )

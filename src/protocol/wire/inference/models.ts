@@ -1,7 +1,7 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { brand } from '../../../brand.ts'
 import { modalities } from '../nodes/agent.ts'
-import { literals, nullable, nullableInteger } from '../shapes.ts'
+import { literals, nullable, nullableInteger, wei } from '../shapes.ts'
 
 const modelMembers = {
   id: Type.String(),
@@ -21,6 +21,15 @@ export const Model = Type.Object({
     modality: literals(modalities),
     context_length: nullableInteger,
     loaded: nullable(Type.Boolean({ description: 'In the memory of at least one node; null: no node says' })),
+    own: Type.Boolean({
+      description: 'True if a node of the caller’s own account serves it. Own nodes come first, and are free',
+    }),
+    price: nullable(
+      Type.Object(
+        { prompt_token_price_wei: wei, completion_token_price_wei: wei },
+        { description: 'What a call costs on a node of somebody else; null: nothing' },
+      ),
+    ),
   }),
 })
 export type Model = Static<typeof Model>
