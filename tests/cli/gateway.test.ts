@@ -214,6 +214,25 @@ test('nodes: set, drain, resume, list, and removal of another', async () => {
   expect(await cli.json('nodes', 'remove', other.node_id, '--reason', 'gone')).toMatchObject({ removed: true })
 })
 
+test('keys: one that goes beyond its account is said to, with the command that allows it; the command does', async () => {
+  const create = (name: string, ...options: string[]) => cli.run(['keys', 'create', name, ...options])
+  const far = ['--min-privacy-class', 'public', '--allow-external', 'yes']
+  const made = await create('far', ...far)
+  expect(made.out).toContain('The account allows less than this key')
+  const said = /^ {2}\.\/penstock (customers update .*)$/m.exec(made.out)?.[1]?.split(' ') ?? []
+  expect((await create('near')).out).not.toContain('The account allows less')
+  expect((await cli.json<{ gateway_policy: object }>(...said)).gateway_policy).toMatchObject({
+    min_privacy_class: 'public',
+    allow_external: true,
+  })
+  expect((await create('farther', ...far)).out).not.toContain('The account allows less')
+  const { keys } = await cli.json<{ keys: { key_id: string; name: string }[] }>('keys', 'list')
+  for (const { key_id: id, name } of keys.filter((key) => /^(far|near)/.test(key.name))) {
+    expect([name, (await cli.run(['keys', 'revoke', id, '--yes'])).code]).toEqual([name, 0])
+  }
+  await cli.json('customers', 'update', customerId, '--policy', 'none')
+})
+
 test('keys: the key is shown once, works, is rotated and revoked', async () => {
   const made = await cli.run([
     'keys',

@@ -1,8 +1,10 @@
 import type { Customer, Key } from '../../protocol/wire/admin/accounts.ts'
 import { whyOf } from '../state/api.ts'
 import type { Act, ActField, Values } from './act.ts'
+import { bothAllow, checkReach, reachFields, reachOf, withoutReach } from './reach.ts'
 
 type Named = Pick<Customer, 'customer_id' | 'display_name'>
+type Governed = Pick<Customer, 'customer_id' | 'display_name' | 'gateway_policy'>
 const place = ({ customer_id }: Pick<Customer, 'customer_id'>) => `/v1/admin/customers/${customer_id}`
 
 interface Made extends Customer {
@@ -20,6 +22,9 @@ const dailyField: ActField = {
   hint: 'optional: the account may use no more',
 }
 const limitOf = ({ daily = '' }: Values) => (daily === '' ? {} : { daily_token_quota: Number(daily) })
+
+/** A policy that says nothing is left out: the default stands. */
+const some = (name: string, policy: object) => (Object.keys(policy).length === 0 ? {} : { [name]: policy })
 
 const setStatus = (customer: Named, account_status: 'active' | 'suspended'): Act => {
   const active = account_status === 'active'
@@ -51,14 +56,16 @@ export const addCustomer = (): Act => ({
   verb: 'Create',
   title: 'Add a customer',
   about: 'An account of its own, with a first key. What it uses is counted apart from all others.',
-  fields: [{ name: 'name', label: 'Name', required: true }, dailyField],
+  fields: [{ name: 'name', label: 'Name', required: true }, dailyField, ...reachFields()],
   run: async (values, send) => {
-    const { name = '', daily = '' } = values
-    const policy = daily === '' ? {} : { gateway_policy: limitOf(values) }
+    const { name = '' } = values
+    const reach = reachOf(values)
+    const policy = some('gateway_policy', { ...limitOf(values), ...reach })
     const body = { display_name: name.trim(), ...policy }
     const made = (await send({ action: 'customer.create', method: 'POST', path: '/v1/admin/customers', body })) as Made
     const path = `${place(made)}/keys`
-    const issue = send({ action: 'gateway_key.issue', method: 'POST', path, body: { name: name.trim() } })
+    const first = { name: name.trim(), ...some('model_policy', reach) }
+    const issue = send({ action: 'gateway_key.issue', method: 'POST', path, body: first })
     const key = await issue.catch((error: unknown) => ({ refused: whyOf(error) }))
     return { made, key }
   },
@@ -74,7 +81,7 @@ export const addCustomer = (): Act => ({
 })
 
 /** A field of the policy that this form does not show stays as it is. */
-export const setLimit = (customer: Pick<Customer, 'customer_id' | 'display_name' | 'gateway_policy'>): Act => {
+export const setLimit = (customer: Governed): Act => {
   const before = customer.gateway_policy
   return {
     actions: ['customer.update'],
@@ -93,6 +100,24 @@ export const setLimit = (customer: Pick<Customer, 'customer_id' | 'display_name'
       title: `Put the limit of ${customer.display_name} back`,
       fields: [{ ...dailyField, value: String(before?.daily_token_quota ?? '') }],
     }),
+  }
+}
+
+/** How far prompts of the account may go. A field of the policy that this form does not show stays as it is. */
+export const setReach = (customer: Governed): Act => {
+  const before = customer.gateway_policy
+  return {
+    actions: ['customer.update'],
+    verb: 'Set',
+    title: `Where prompts of ${customer.display_name} may go`,
+    about: `${bothAllow} This sets the account; each key is set when it is issued.`,
+    fields: reachFields(before),
+    run: (values, send) => {
+      const body = { gateway_policy: { ...withoutReach(before), ...reachOf(values) } }
+      return send({ action: 'customer.update', method: 'PATCH', path: place(customer), body })
+    },
+    done: `Where prompts of ${customer.display_name} may go is set.`,
+    undo: (after: Customer) => ({ ...setReach(after), fields: reachFields(before) }),
   }
 }
 
@@ -127,15 +152,16 @@ export const revokeKey = ({ key_id, name }: Pick<Key, 'key_id' | 'name'>): Act =
 
 const shownKey = ({ gateway_key }: KeyMade) => [{ label: 'Gateway key', text: gateway_key }]
 
-export const addKey = (customer: Named): Act => ({
+export const addKey = (customer: Governed): Act => ({
   actions: ['gateway_key.issue'],
   verb: 'Issue',
   title: `New key of ${customer.display_name}`,
-  about: 'For one program or person, so that it can be revoked by itself.',
-  fields: [{ name: 'name', label: 'Name', required: true }],
-  run: ({ name = '' }, send) => {
-    const path = `${place(customer)}/keys`
-    return send({ action: 'gateway_key.issue', method: 'POST', path, body: { name: name.trim() } })
+  about: `Make one key per program or person, so you can revoke it without touching the others. ${bothAllow}`,
+  fields: [{ name: 'name', label: 'Name', required: true }, ...reachFields()],
+  check: checkReach(customer),
+  run: (values, send) => {
+    const body = { name: (values.name ?? '').trim(), ...some('model_policy', reachOf(values)) }
+    return send({ action: 'gateway_key.issue', method: 'POST', path: `${place(customer)}/keys`, body })
   },
   shows: shownKey,
   done: 'The key is issued.',

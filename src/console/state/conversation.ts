@@ -1,5 +1,6 @@
 import { effect, signal } from '@preact/signals'
 import type { ChatMetadata } from '../../protocol/wire/inference/chat.ts'
+import type { DescribedModelList, Model } from '../../protocol/wire/inference/models.ts'
 import { brand, callAsCustomer, Refusal, refusalOf } from './api.ts'
 import { eventsOf } from './event-stream.ts'
 import { token } from './session.ts'
@@ -67,9 +68,10 @@ export async function askChat(
   return { requestId, metadata }
 }
 
-export async function modelsFor(key: string, signal: AbortSignal): Promise<readonly string[]> {
-  const response = await callAsCustomer('/v1/api/models', key, { signal })
+/** The models that chat, of those that the key may call. */
+export async function modelsFor(key: string, signal: AbortSignal): Promise<readonly Model[]> {
+  const response = await callAsCustomer('/v1/models', key, { signal })
   if (!response.ok) throw await refusalOf(response)
-  const { data } = (await response.json()) as { data: readonly { id: string }[] }
-  return data.map(({ id }) => id)
+  const { data } = (await response.json()) as DescribedModelList
+  return data.filter(({ svc }) => svc.modality === 'chat')
 }

@@ -1,4 +1,5 @@
 import { useEffect, useState } from 'preact/hooks'
+import type { Model } from '../../protocol/wire/inference/models.ts'
 import { Choice } from '../parts/choice.tsx'
 import { whyOf } from '../state/api.ts'
 import { gatewayKey, modelsFor } from '../state/conversation.ts'
@@ -9,9 +10,15 @@ import { MixtureForm, type MixtureSetting, mixtureOf, noMixture } from './try-mi
 
 const keyPauseMs = 400
 
+interface Usable {
+  readonly models: readonly Model[]
+  /** Why there are none; null: they were not refused. */
+  readonly why: string | null
+}
+
 /** The models that a key may use; asked anew when the typing has paused. */
-function useModels(given: string): { readonly models: readonly string[]; readonly why: string | null } {
-  const [state, setState] = useState<{ models: readonly string[]; why: string | null }>({ models: [], why: null })
+function useModels(given: string): Usable {
+  const [state, setState] = useState<Usable>({ models: [], why: null })
   useEffect(() => {
     if (given === '') return setState({ models: [], why: null })
     const ending = new AbortController()
@@ -32,11 +39,29 @@ function useModels(given: string): { readonly models: readonly string[]; readonl
   return state
 }
 
+const idsOf = (models: readonly Model[]) => models.map(({ id }) => id)
+
+/** What an answer of this model may cost; null: nothing. */
+function costOf(model: Model | undefined): string | null {
+  const price = model?.svc.price
+  if (price == null) return null
+  const { prompt_token_price_wei: prompt, completion_token_price_wei: completion } = price
+  const where =
+    model?.svc.own === true
+      ? 'Own nodes come first and are free. On a node of somebody else'
+      : 'Only nodes of somebody else serve this model:'
+  return `${where} a token costs ${prompt} wei in the prompt and ${completion} wei in the answer.`
+}
+
 export function TryIt() {
-  const { models, why } = useModels(gatewayKey.value.trim())
+  const { models: usable, why } = useModels(gatewayKey.value.trim())
+  const models = idsOf(usable)
+  // A mixture never leaves the own nodes.
+  const own = idsOf(usable.filter(({ svc }) => svc.own))
   const [chosen, setChosen] = useState(placeOf(location.hash).query.get('model') ?? '')
   const [mixture, setMixture] = useState<MixtureSetting>(noMixture)
   const model = models.includes(chosen) ? chosen : (models[0] ?? '')
+  const cost = costOf(usable.find(({ id }) => id === model))
   return (
     <>
       <h1>Try it</h1>
@@ -59,9 +84,10 @@ export function TryIt() {
           </p>
           <label for="model">Model</label>
           <Choice id="model" value={model} options={models} none="none for this key yet" choose={setChosen} />
-          <MixtureForm models={models} setting={mixture} change={setMixture} />
+          {cost !== null && <p class="hint">{cost}</p>}
+          <MixtureForm models={own} setting={mixture} change={setMixture} />
         </form>
-        <Conversation apiKey={gatewayKey.value.trim()} model={model} mixture={mixtureOf(mixture, models)} />
+        <Conversation apiKey={gatewayKey.value.trim()} model={model} mixture={mixtureOf(mixture, own)} />
       </div>
       <Connect apiKey={gatewayKey.value.trim()} model={model} />
     </>

@@ -1,11 +1,12 @@
 import type { Static } from '@sinclair/typebox'
-import type { Key, KeyIssued, KeyList, KeyRotated } from '../../../protocol/wire/admin/accounts.ts'
+import type { Customer, Key, KeyIssued, KeyList, KeyRotated } from '../../../protocol/wire/admin/accounts.ts'
+import type { ModelPolicy } from '../../../protocol/wire/admin/policy.ts'
 import { action, type Verb } from '../../frame/action.ts'
 import { customerOption, reasonBody, reasonOption, shownOnce, yesOption } from '../../frame/admin-options.ts'
 import { segment } from '../../frame/gateway-client.ts'
 import type { Session } from '../../frame/session.ts'
 import { fields, shortTime, table } from '../../frame/table.ts'
-import { keyPolicy, modelPolicyOptions } from './policy-options.ts'
+import { goesBeyond, keyPolicy, modelPolicyOptions } from './policy-options.ts'
 
 const idOperand = { name: 'KEY_ID', about: 'The id (key_…), as `keys list` shows it' } as const
 
@@ -28,6 +29,20 @@ function keyState(key: Key): string {
   return key.expires_at !== null && Date.parse(key.expires_at) <= Date.now() ? 'expired' : 'active'
 }
 
+/** How to allow what the account does not let such a key do; '': it does, or nothing is asked for. */
+async function heldBack(session: Session, customerId: string, policy: ModelPolicy | null): Promise<string> {
+  if (!goesBeyond(policy, null)) return ''
+  const path = `/v1/admin/customers/${segment(customerId)}`
+  const { gateway_policy: account } = await session.gateway().admin<Customer>({ path })
+  if (!goesBeyond(policy, account)) return ''
+  const options = [
+    ...(policy?.min_privacy_class === undefined ? [] : [`--min-privacy-class ${policy.min_privacy_class}`]),
+    ...(policy?.allow_external === true ? ['--allow-external yes'] : []),
+  ]
+  const command = `./penstock customers update ${customerId} ${options.join(' ')}`
+  return `\nThe account allows less than this key, and the stricter of the two holds. To allow as much:\n  ${command}\n`
+}
+
 const create = action({
   about: 'Issue a gateway key and print it, once',
   operands: [{ name: 'NAME', about: 'The name that lists show' }],
@@ -44,6 +59,8 @@ const create = action({
   },
   run: async ({ operands, options, json }, session) => {
     const policy = await keyPolicy(session, options)
+    // Before the key is made: what is shown only once must not be lost to a call that fails.
+    const held = await heldBack(session, session.customer(options.customer), policy ?? null)
     const made = await session.gateway().admin<Static<typeof KeyIssued>>({
       method: 'POST',
       path: `/v1/admin/customers/${segment(session.customer(options.customer))}/keys`,
@@ -59,7 +76,7 @@ const create = action({
     session.show(
       json,
       made,
-      (body) => described(session, body) + shownOnce(session.terminal, 'Gateway key', body.gateway_key),
+      (body) => described(session, body) + shownOnce(session.terminal, 'Gateway key', body.gateway_key) + held,
     )
     return undefined
   },

@@ -4,6 +4,7 @@ import { UsageFault } from '../../frame/failure.ts'
 import { givenText, givenTextForm } from '../../frame/given-text.ts'
 import type { Session } from '../../frame/session.ts'
 
+/** The loosest first. */
 const privacyClasses = ['public', 'trusted', 'private'] as const
 
 /** The options that account policies and key policies share. */
@@ -15,7 +16,8 @@ export const modelPolicyOptions = {
   'min-privacy-class': {
     kind: 'choice',
     of: privacyClasses,
-    about: 'Lowest privacy class of other people’s nodes (default private: only own nodes)',
+    about:
+      'Whose nodes prompts may go to, where account and key both say so: private (default) only own ones, trusted and public also those of others, which cost money',
   },
   'max-tokens': {
     kind: 'number',
@@ -27,7 +29,7 @@ export const modelPolicyOptions = {
   'allow-external': {
     kind: 'choice',
     of: ['yes', 'no'],
-    about: 'Prompts may go to nodes marked external (default no)',
+    about: 'Prompts may go to nodes marked external, where account and key both say so (default no)',
   },
 } as const
 
@@ -96,3 +98,10 @@ export async function accountPolicy(
   })
   return merged(session, values.policy, { ...modelRules(values), ...limits }, current)
 }
+
+type Reach = Pick<ModelPolicy, 'min_privacy_class' | 'allow_external'> | null
+const strictnessOf = (policy: Reach) => privacyClasses.indexOf(policy?.min_privacy_class ?? 'private')
+
+/** True if this key would let a prompt go further than its account does, which holds it back. */
+export const goesBeyond = (key: Reach, account: Reach): boolean =>
+  strictnessOf(key) < strictnessOf(account) || (key?.allow_external === true && account?.allow_external !== true)

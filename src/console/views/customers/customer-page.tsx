@@ -1,6 +1,16 @@
 import type { Customer, Key, KeyList } from '../../../protocol/wire/admin/accounts.ts'
 import { ActButton } from '../../actions/act-button.tsx'
-import { activate, addKey, credit, revokeKey, rotateKey, setLimit, suspend } from '../../actions/customer-acts.ts'
+import {
+  activate,
+  addKey,
+  credit,
+  revokeKey,
+  rotateKey,
+  setLimit,
+  setReach,
+  suspend,
+} from '../../actions/customer-acts.ts'
+import { goesBeyond, reachText } from '../../actions/reach.ts'
 import { Download } from '../../parts/download.tsx'
 import { count, nothing, shortTime } from '../../parts/format.ts'
 import { Frame } from '../../parts/frame.tsx'
@@ -51,12 +61,14 @@ function Account({ customer, place }: { customer: Customer; place: string }) {
       </h2>
       <dl class="figures">
         <Figure name="Account" value={customer.account_status} />
+        <Figure name="Prompts may go to" value={reachText(customer.gateway_policy)} />
         <Figure name="Tokens a day" value={daily === null ? 'no limit' : count(daily)} />
         <Figure name="Balance" value={customer.balance_wei} hint="wei" />
         <Figure name="Available" value={customer.available_wei} hint="wei" />
       </dl>
       <p class="acts">
         <ActButton act={setLimit(customer)} on={on} label="Daily limit" />
+        <ActButton act={setReach(customer)} on={on} label="Whose nodes" />
         <ActButton act={credit(customer)} on={on} />
         {customer.account_status === 'active' ? (
           <ActButton act={suspend(customer)} on={on} />
@@ -102,6 +114,7 @@ function Keys({ customer, keys }: { customer: Customer; keys: readonly Key[] }) 
                 <th scope="col">Key</th>
                 <th scope="col">State</th>
                 <th scope="col">Begins with</th>
+                <th scope="col">Prompts may go to</th>
                 <th scope="col">Last used</th>
                 <th scope="col">Ends</th>
                 <th scope="col">
@@ -111,7 +124,7 @@ function Keys({ customer, keys }: { customer: Customer; keys: readonly Key[] }) 
             </thead>
             <tbody>
               {keys.map((key) => (
-                <KeyRow key={key.key_id} given={key} />
+                <KeyRow key={key.key_id} given={key} customer={customer} />
               ))}
             </tbody>
           </table>
@@ -121,8 +134,9 @@ function Keys({ customer, keys }: { customer: Customer; keys: readonly Key[] }) 
   )
 }
 
-function KeyRow({ given }: { given: Key }) {
+function KeyRow({ given, customer }: { given: Key; customer: Customer }) {
   const { tone, text } = stateOf(given)
+  const held = goesBeyond(given.model_policy, customer.gateway_policy)
   return (
     <tr>
       <th scope="row">
@@ -133,6 +147,10 @@ function KeyRow({ given }: { given: Key }) {
       </td>
       <td data-label="Begins with">
         <code>{given.display_prefix}</code>
+      </td>
+      <td data-label="Prompts may go to">
+        {reachText(given.model_policy)}
+        {held && <small> but the account allows {reachText(customer.gateway_policy)}</small>}
       </td>
       <td data-label="Last used">{given.last_used_at === null ? nothing : shortTime(given.last_used_at)}</td>
       <td data-label="Ends">{given.expires_at === null ? nothing : shortTime(given.expires_at)}</td>

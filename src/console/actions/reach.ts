@@ -1,0 +1,75 @@
+import type { Customer, Key } from '../../protocol/wire/admin/accounts.ts'
+import type { ActField, Choice, Values, Verdict } from './act.ts'
+
+/** How far prompts may go, in the fields of the policies that accounts and keys have. */
+export type Reach = Pick<NonNullable<Customer['gateway_policy']>, 'min_privacy_class' | 'allow_external'>
+type Policy = Customer['gateway_policy'] | Key['model_policy']
+type PrivacyClass = NonNullable<Reach['min_privacy_class']>
+
+/** The strictest first: it is the default. */
+const words: readonly (readonly [PrivacyClass, string])[] = [
+  ['private', 'own nodes only'],
+  ['trusted', 'own nodes and trusted nodes of others'],
+  ['public', 'own nodes and all public nodes of others'],
+]
+const choices: readonly Choice[] = words.map(([value, label]) => ({ value, label }))
+const hostedChoices: readonly Choice[] = [
+  { value: 'no', label: 'no' },
+  { value: 'yes', label: 'yes, to nodes marked external' },
+]
+
+const classOf = (policy: Policy): PrivacyClass => policy?.min_privacy_class ?? 'private'
+const isHosted = (policy: Policy): boolean => policy?.allow_external === true
+
+/** What both have to allow, in a sentence for the form. */
+export const bothAllow = 'A prompt leaves the account’s own nodes only if the account and the key both allow it.'
+
+/** `policy`: what is chosen at first. */
+export const reachFields = (policy: Policy = null): readonly ActField[] => [
+  {
+    name: 'reach',
+    label: 'Prompts may go to',
+    kind: 'choice',
+    of: choices,
+    value: classOf(policy),
+    hint: 'calls on nodes of others are paid from the balance; own nodes are free and come first',
+  },
+  {
+    name: 'hosted',
+    label: 'Hosted providers',
+    kind: 'choice',
+    of: hostedChoices,
+    value: isHosted(policy) ? 'yes' : 'no',
+  },
+]
+
+/** Only what differs from the default. */
+export const reachOf = ({ reach = 'private', hosted = 'no' }: Values): Reach => ({
+  ...(reach === 'private' ? {} : { min_privacy_class: reach as PrivacyClass }),
+  ...(hosted === 'yes' ? { allow_external: true } : {}),
+})
+
+/** The rest of a policy, which this form does not show. */
+export function withoutReach(policy: Customer['gateway_policy']): NonNullable<Customer['gateway_policy']> {
+  const { min_privacy_class: _, allow_external: __, ...rest } = policy ?? {}
+  return rest
+}
+
+export function reachText(policy: Policy): string {
+  const [, text = ''] = words.find(([name]) => name === classOf(policy)) ?? []
+  return isHosted(policy) ? `${text}, hosted providers too` : text
+}
+
+const strictnessOf = (policy: Policy) => -words.findIndex(([name]) => name === classOf(policy))
+
+/** True if the key's policy allows what the account's does not. */
+export const goesBeyond = (key: Policy, account: Policy): boolean =>
+  strictnessOf(key) < strictnessOf(account) || (isHosted(key) && !isHosted(account))
+
+/** A key that the account holds back is no fault, and not what its maker means. */
+export const checkReach =
+  ({ display_name: name, gateway_policy: policy }: Pick<Customer, 'display_name' | 'gateway_policy'>) =>
+  async (values: Values): Promise<Verdict> =>
+    goesBeyond(reachOf(values), policy)
+      ? { good: false, says: `The account allows ${reachText(policy)}. Change “Prompts may go to” of ${name}, too.` }
+      : { good: true, says: '' }
