@@ -173,7 +173,7 @@ function explained(decision: Kept): Explanation['tries'][number] {
     return { ...route, load }
   })
   const byModel = new Map([[request.modelId, routes]])
-  const asItWas = { version: 0, publishedAtMs: 0, routes, byModel, owners }
+  const asItWas = { version: 0, publishedAtMs: 0, routes, byModel, latest: new Map(), owners }
   return {
     atMs: request.nowMs,
     result: placement.kind,

@@ -5,6 +5,8 @@ import { insertWebhook, webhookOf } from '../../db/queries/jobs/webhooks.ts'
 import { listModelEntries } from '../../db/queries/pool/pool.ts'
 import { Problem } from '../../errors.ts'
 import { type CommandId, newId, type RuntimeId } from '../../ids.ts'
+import { policyNames } from '../../machines/rules/model-policy.ts'
+import { withLatest } from '../../protocol/dialects/ollama/model-tags.ts'
 import { canonicalJson } from '../../protocol/json/canonical-json.ts'
 import { decodeBase64Url } from '../../protocol/signing/base64.ts'
 import { envelopeFault, requestAadHash } from '../../protocol/signing/envelope.ts'
@@ -73,12 +75,29 @@ interface Target {
   readonly upstreamModelId: string
 }
 
+/**
+ * What the node has under this name, and the names that the policy is asked about. A name without a tag means `latest` where
+ * nothing there is called exactly so (§28): of a node that is away nobody knows more than its names.
+ */
+async function findModel(db: Database, nodeId: rows.JobFacts['nodeId'], modelId: string) {
+  const catalogue = catalogueOf(await listModelEntries(db))
+  const look = async (name: string) => {
+    const { names, policyNames: known } = catalogue.get(name) ?? { names: [name], policyNames: policyNames([name]) }
+    return { names: known, served: await runtimeWith(db, nodeId, [name, ...names]) }
+  }
+  const exact = await look(modelId)
+  const tagged = withLatest(modelId)
+  if (exact.served !== null || tagged === null) return exact
+  const latest = await look(tagged)
+  return latest.served === null ? exact : latest
+}
+
 /** Finds node, key and model as they are now. An absent node is no fault, because the job waits for it. */
 async function findTarget({ db, now }: JobCreation, access: Access, body: JobCreate): Promise<Target> {
   const { nodeScope, routeTiers } = access.policy
   const node = await ownNodeKeys(db, access.customerId, body.node_id)
   if (node === null || (nodeScope !== null && !nodeScope.has(node.nodeId))) throw new Problem('node_not_found')
-  const names = catalogueOf(await listModelEntries(db)).get(body.model_id)?.names ?? [body.model_id]
+  const { names, served } = await findModel(db, node.nodeId, body.model_id)
   if (!access.policy.allows(names) || (routeTiers !== null && !routeTiers.has(node.nodeClass))) {
     throw new Problem('model_not_allowed', { param: 'model_id' })
   }
@@ -86,7 +105,6 @@ async function findTarget({ db, now }: JobCreation, access: Access, body: JobCre
   if (key === undefined || !isUsable(key, now())) {
     throw new Problem('transport_key_unavailable', { param: 'encrypted_request.key_id' })
   }
-  const served = await runtimeWith(db, node.nodeId, [body.model_id, ...names])
   if (served === null) throw new Problem('model_not_served', { param: 'model_id' })
   return { nodeId: node.nodeId, ...served }
 }

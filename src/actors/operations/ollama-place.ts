@@ -1,19 +1,18 @@
 import { Problem } from '../../errors.ts'
+import { withLatest, withoutLatest } from '../../protocol/dialects/ollama/model-tags.ts'
 import { unloads } from '../../protocol/dialects/ollama/request.ts'
 import type { OllamaChatRequest } from '../../protocol/wire/inference/ollama.ts'
 
 /** Below it stands every path of Ollama's interface. */
 export const ollamaBase = '/api'
-const latest = ':latest'
 
 /** What Ollama's operations have in common: they stand on a listener of their own. */
 export const ollamaPlace = {
   bases: [ollamaBase],
   envelope: 'ollama',
   streamType: 'application/x-ndjson',
-  /** A name without a tag means the tag `latest`, for whoever has the model under the other name. */
-  otherName: (model: string): string =>
-    model.endsWith(latest) ? model.slice(0, -latest.length) : model.includes(':') ? model : model + latest,
+  /** Its clients write `latest` behind every name, and a name without a tag for it, whatever server has the model. */
+  otherName: (model: string): string | null => withoutLatest(model) ?? withLatest(model),
 } as const
 
 /** A request for nothing: Ollama would load the model, or with `keep_alive` 0 unload it. */

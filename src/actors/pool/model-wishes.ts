@@ -36,9 +36,11 @@ export class ModelWishes {
   async tell(audit: AuditContext, nodeId: string, wish: ModelWishName, modelId: string): Promise<void> {
     const { db, trail, pool, router, log } = this.options
     const row = await pool.node(nodeId)
+    const { routes, latest } = router.table()
+    const here = ({ nodeId: at }: Route) => at === row.nodeId
     const named = ({ modelNames, upstreamModelId }: Route) =>
       upstreamModelId === modelId || modelNames.includes(modelId)
-    const route = router.table().routes.find((each) => each.nodeId === row.nodeId && named(each))
+    const route = routes.find((each) => here(each) && named(each)) ?? latest.get(modelId)?.find(here)
     if (route === undefined) throw new Problem('model_not_found', { param: 'model' })
     const transport = router.transport(row.nodeId)
     if (transport === null || (row.kind === 'runtime' && !canBeTold(route.runtimeKind))) {

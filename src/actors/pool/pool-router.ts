@@ -5,6 +5,7 @@ import { type NodeSnapshot, nodeMachine } from '../../machines/charts/node.ts'
 import { routerMachine } from '../../machines/charts/router.ts'
 import type { CacheViews } from '../../machines/placement/cache-views.ts'
 import type { ToldPlacement } from '../../machines/placement/told-placements.ts'
+import { policyNames } from '../../machines/rules/model-policy.ts'
 import type { Route, RoutingTable } from '../../machines/rules/routing.ts'
 import type { PollResult } from '../../polling/node-watch.ts'
 import type { CancelSignal } from '../../transport/call-signal.ts'
@@ -153,11 +154,11 @@ export class PoolRouter implements Router {
   }
 
   /**
-   * The names by which policies know the model that a node calls `upstreamModelId`: id and aliases of its entry, or the
-   * name itself.
+   * The names by which policies know the model that a node calls `upstreamModelId`: those of its entry, or the name itself,
+   * each also without its tag `latest`.
    */
   namesOf(upstreamModelId: string): readonly string[] {
-    return this.catalogue.get(upstreamModelId)?.names ?? [upstreamModelId]
+    return this.catalogue.get(upstreamModelId)?.policyNames ?? policyNames([upstreamModelId])
   }
 
   /** True if the last rows contain the node and it is not revoked. */

@@ -1,6 +1,7 @@
 import type { ModelEntryRow, NodeRow } from '../../db/queries/pool/pool.ts'
 import type { ProfileId, RuntimeId } from '../../ids.ts'
 import type { EjectionState } from '../../machines/rules/ejection.ts'
+import { policyNames } from '../../machines/rules/model-policy.ts'
 import type { NodeState, Route, RouteLoad } from '../../machines/rules/routing.ts'
 import type { VerifyKey } from '../../protocol/signing/ed25519.ts'
 import type { Modality } from '../../protocol/wire/nodes/agent.ts'
@@ -50,6 +51,7 @@ export type Catalogue = ReadonlyMap<string, CatalogueModel>
 interface CatalogueModel {
   readonly modelId: string
   readonly names: readonly string[]
+  readonly policyNames: readonly string[]
   readonly knownAt: Date
   readonly contextLength: number | null
   readonly maxOutputLength: number | null
@@ -64,9 +66,11 @@ function pricesOf({ promptTokenPriceWei, completionTokenPriceWei }: ModelEntryRo
 /** An id has precedence over an alias. If two entries have one alias, the entry that sorts first has it. */
 export function catalogueOf(entries: readonly ModelEntryRow[]): Catalogue {
   const sorted = [...entries].sort((a, b) => (a.modelId < b.modelId ? -1 : 1))
+  const namesOf = ({ modelId, aliases }: ModelEntryRow) => [modelId, ...aliases]
   const models = sorted.map((entry) => ({
     modelId: entry.modelId,
-    names: [entry.modelId, ...entry.aliases],
+    names: namesOf(entry),
+    policyNames: policyNames(namesOf(entry)),
     knownAt: entry.knownAt,
     contextLength: entry.contextLength,
     maxOutputLength: entry.maxOutputLength,
@@ -107,6 +111,7 @@ function routeOf(node: RoutedNode, runtime: RoutedRuntime, profile: Profile, cat
     ready: node.state === 'ready' && profile.model?.ready === true,
     modelId: model?.modelId ?? profile.upstreamModelId,
     modelNames: model?.names ?? [profile.upstreamModelId],
+    policyNames: model?.policyNames ?? policyNames([profile.upstreamModelId]),
     upstreamModelId: profile.upstreamModelId,
     // The operator cannot set a context length that is longer than the node's own.
     contextLength: least(model?.contextLength ?? null, profile.model?.contextLength ?? null),

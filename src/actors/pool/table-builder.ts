@@ -1,5 +1,6 @@
 import type { CustomerId } from '../../ids.ts'
 import type { Route, RoutingTable } from '../../machines/rules/routing.ts'
+import { withoutLatest } from '../../protocol/dialects/ollama/model-tags.ts'
 import { type Catalogue, type RoutedNode, routesOf } from './routing-table.ts'
 
 /** A node's routes, and all that they were made of. */
@@ -8,6 +9,15 @@ interface Kept {
   readonly routes: readonly Route[]
   /** Of all of them. */
   readonly names: ReadonlySet<string>
+}
+
+type Lists = ReadonlyMap<string, readonly Route[]>
+
+const none: readonly string[] = []
+/** The name by which Ollama's clients may mean the model: its own without `latest`. */
+function shortNames({ runtimeKind, upstreamModelId }: Route): readonly string[] {
+  const short = runtimeKind === 'ollama' ? withoutLatest(upstreamModelId) : null
+  return short === null ? none : [short]
 }
 
 /** What a route is made of is replaced when it changes and never changed in place, but for the load, which is shared. */
@@ -50,7 +60,8 @@ export class TableBuilder {
   private readonly kept = new Map<RoutedNode, Kept>()
   private catalogue: Catalogue | null = null
   private routes: readonly Route[] = []
-  private byModel: ReadonlyMap<string, readonly Route[]> = new Map()
+  private byModel: Lists = new Map()
+  private latest: Lists = new Map()
   private owners: ReadonlyMap<string, CustomerId> = new Map()
 
   /** The table of all nodes that are not revoked. Profiles whose model is gone stay: known, and not ready. */
@@ -81,9 +92,13 @@ export class TableBuilder {
       this.forgetAllBut(nodes, touched)
     }
     if (changed) this.routes = routesIn(nodes.values(), this.kept)
-    if (changed) this.byModel = this.listsAfter(touched, sameCatalogue)
+    if (changed) {
+      this.byModel = this.listsAfter(touched, sameCatalogue ? this.byModel : new Map(), ({ modelNames }) => modelNames)
+      this.latest = this.listsAfter(touched, sameCatalogue ? this.latest : new Map(), shortNames)
+    }
     if (members) this.owners = new Map([...nodes.values()].map(({ row }) => [row.nodeId, row.customerId]))
-    return { version, publishedAtMs, routes: this.routes, byModel: this.byModel, owners: this.owners }
+    const { routes, byModel, latest, owners } = this
+    return { version, publishedAtMs, routes, byModel, latest, owners }
   }
 
   private forgetAllBut(nodes: ReadonlyMap<string, RoutedNode>, touched: Set<string>): void {
@@ -94,11 +109,11 @@ export class TableBuilder {
     }
   }
 
-  /** Lists of the models that were touched are made anew, in the order of the nodes. */
-  private listsAfter(touched: ReadonlySet<string>, sameCatalogue: boolean): ReadonlyMap<string, readonly Route[]> {
+  /** `before`, with the lists of the names that were touched made anew, in the order of the nodes. */
+  private listsAfter(touched: ReadonlySet<string>, before: Lists, namesOf: (route: Route) => readonly string[]): Lists {
     const lists = new Map<string, Route[]>()
     for (const route of this.routes) {
-      for (const name of route.modelNames) {
+      for (const name of namesOf(route)) {
         if (!touched.has(name)) continue
         const list = lists.get(name)
         if (list === undefined) lists.set(name, [route])
@@ -106,7 +121,7 @@ export class TableBuilder {
         else if (list.at(-1) !== route) list.push(route)
       }
     }
-    const all = new Map(sameCatalogue ? this.byModel : [])
+    const all = new Map(before)
     for (const name of touched) {
       const list = lists.get(name)
       if (list === undefined) all.delete(name)
@@ -118,7 +133,8 @@ export class TableBuilder {
 
 function made(node: RoutedNode, catalogue: Catalogue): Kept {
   const routes = [...routesOf(node, catalogue)]
-  return { facts: [...factsOf(node)], routes, names: new Set(routes.flatMap(({ modelNames }) => modelNames)) }
+  const names = new Set(routes.flatMap((route) => [...route.modelNames, ...shortNames(route)]))
+  return { facts: [...factsOf(node)], routes, names }
 }
 
 /** In the order of the nodes. */

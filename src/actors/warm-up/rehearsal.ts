@@ -43,6 +43,7 @@ function soleRoute(modelId: string, customerId: CustomerId): Route {
     ready: true,
     modelId,
     modelNames: [modelId],
+    policyNames: [modelId],
     upstreamModelId: modelId,
     contextLength: null,
     maxOutputLength: null,
@@ -78,6 +79,7 @@ class SoleNode implements Router {
       publishedAtMs: Date.now(),
       routes: [route],
       byModel: new Map([[modelId, [route]]]),
+      latest: new Map(),
       owners: new Map([[nodeId, customerId]]),
     }
   }

@@ -1,10 +1,11 @@
 import type { Access } from '../../actors/accounts/access.ts'
 import type { ChatAnswer, ChatCommand } from '../../actors/chat/chat-command.ts'
-import type { InferenceRequest, Operation, SentForm } from '../../actors/operations/operation.ts'
+import type { Operation, SentForm } from '../../actors/operations/operation.ts'
 import { pathsOf, routeOf } from '../../actors/operations/registry.ts'
 import type { ChatSample } from '../../actors/telemetry/metrics.ts'
 import { Problem } from '../../errors.ts'
 import { idleSeconds } from '../../listener/connection-clock.ts'
+import { meantModel } from '../../machines/rules/eligibility.ts'
 import { eventStreamHeaders } from '../../protocol/chat/sse.ts'
 import { readJsonText } from '../../protocol/json/json-body.ts'
 import { anthropicRequestId } from '../../protocol/json/problem-response.ts'
@@ -108,7 +109,8 @@ export class InferenceDoor implements InferencePlace {
 
   private commandOf(line: InferenceLine, access: Access, request: Request, text: string, sent?: SentForm): ChatCommand {
     const { operation } = this
-    const body = this.named(operation.read(text, sent))
+    const body = operation.read(text, sent)
+    if (body.svc?.mixture === undefined) this.name(access, body)
     line.stream = body.stream === true
     line.mixed = body.svc?.mixture !== undefined
     const query = queryOf(request.url)
@@ -130,12 +132,12 @@ export class InferenceDoor implements InferencePlace {
     }
   }
 
-  /** Under the other name that its client may mean, where only that one is known. */
-  private named<B extends InferenceRequest>(body: B): B {
-    const other = this.operation.otherName?.(body.model)
-    if (other === undefined) return body
-    const { byModel } = this.context.gateway.router.table()
-    return byModel.has(body.model) || !byModel.has(other) ? body : { ...body, model: other }
+  /** Puts the name in place that its client means. A mixture has names of its own, and one that is no more than a label. */
+  private name(access: Access, body: { model: string }): void {
+    const { otherName } = this.operation
+    const table = this.context.gateway.router.table()
+    if (otherName === undefined && !table.latest.has(body.model)) return
+    body.model = meantModel({ table, access, name: body.model, otherName })
   }
 
   private complete(command: ChatCommand): Promise<ChatAnswer> {

@@ -77,10 +77,11 @@ function anthropicList(models: readonly Model[]): AnthropicModelList {
   return { data, has_more: false, first_id: data.at(0)?.id ?? null, last_id: data.at(-1)?.id ?? null }
 }
 
-/** An id may have slashes in it, encoded or not. */
-function oneOf(models: readonly Model[], path: string): Model {
-  const id = decoded(path)
-  const model = models.find((candidate) => candidate.id === id)
+/** An id may have slashes in it, encoded or not, and be meant without its tag. */
+function oneOf({ gateway }: HttpContext, models: readonly Model[], path: string): Model {
+  const named = decoded(path)
+  const tagged = gateway.router.table().latest.get(named)?.[0]?.modelId
+  const model = models.find(({ id }) => id === named) ?? models.find(({ id }) => id === tagged)
   if (model === undefined) throw new Problem('model_not_found', { param: 'model' })
   return model
 }
@@ -129,13 +130,17 @@ export const modelRoutes = (context: HttpContext) =>
         detail: described('List models and what they are for', whatIsListed, tags),
       },
     )
-    .get('/v1/api/models/*', async (asked) => bare(oneOf(await visible(context, asked, true), asked.params['*'])), {
-      detail: { ...described('Describe a model', whatIsListed, tags), hide: true },
-    })
+    .get(
+      '/v1/api/models/*',
+      async (asked) => bare(oneOf(context, await visible(context, asked, true), asked.params['*'])),
+      {
+        detail: { ...described('Describe a model', whatIsListed, tags), hide: true },
+      },
+    )
     .get(
       '/v1/models/*',
       async (asked) => {
-        const model = oneOf(await visible(context, asked, false), asked.params['*'])
+        const model = oneOf(context, await visible(context, asked, false), asked.params['*'])
         return isAnthropic(asked.request) ? anthropicModel(model) : model
       },
       { detail: { ...described('Describe a model', whatIsListed, tags), hide: true } },

@@ -34,7 +34,7 @@ export function callableRoutes(table: RoutingTable, access: Access, nowMs: numbe
       serves(route, nowMs) &&
       isVisible(route, access) &&
       isAllowed(route, access) &&
-      access.policy.allows(route.modelNames) &&
+      access.policy.allows(route.policyNames) &&
       (isOwn(route, access.customerId) || shared.has(route.modality)),
   )
 }

@@ -1,7 +1,7 @@
 import { Problem } from '../../errors.ts'
 import { estimatePrompt } from '../../protocol/chat/token-estimate.ts'
 import { noMatches } from '../placement/cache-view.ts'
-import { isVisible, judge, type PlacementRequest, verdictRank, verdicts } from '../rules/eligibility.ts'
+import { isVisible, judge, meantModel, type PlacementRequest, verdictRank, verdicts } from '../rules/eligibility.ts'
 import { readMixtureConfig } from './config.ts'
 import { strategies } from './strategies/registry.ts'
 import type { AcceptedMixture, CheckedMixture, MixtureConfig, MixtureRequest } from './types.ts'
@@ -41,7 +41,7 @@ export function subCallPlacement(
 function policyFault(request: MixtureRequest, model: string, param: string): Problem | null {
   const { access, table } = request
   const routes = table.byModel.get(model) ?? []
-  const names = routes.find((route) => isVisible(route, access))?.modelNames ?? [model]
+  const names = routes.find((route) => isVisible(route, access))?.policyNames ?? [model]
   if (!access.policy.allows(names)) return new Problem('model_not_allowed', { param })
   const wanted = subCallPlacement(request, model)
   const furthest = routes.reduce((most, route) => Math.max(most, verdictRank[judge(route, wanted, null)]), 0)
@@ -90,6 +90,17 @@ function checkBudget(request: MixtureRequest, config: MixtureConfig): AcceptedMi
   return new Problem('mixture_token_budget_exceeded', { param: 'svc.mixture', detail })
 }
 
+/** With the names under which the models stand in the table. */
+function named({ table, access }: MixtureRequest, config: MixtureConfig): MixtureConfig {
+  const meant = (name: string) => meantModel({ table, access, name, ownOnly: true })
+  const { experts, aggregator } = config
+  return {
+    ...config,
+    experts: experts.map((expert) => ({ ...expert, model: meant(expert.model) })),
+    aggregator: aggregator === null ? null : meant(aggregator),
+  }
+}
+
 /** Makes all checks of §7 before the daily quota, in their order. The first failure is the answer. */
 export function checkMixture(request: MixtureRequest): CheckedMixture {
   const { access, body, bounds } = request
@@ -100,8 +111,9 @@ export function checkMixture(request: MixtureRequest): CheckedMixture {
   })
   if (access.accountStatus !== 'active') return refused(new Problem('account_suspended'), null)
   const expertsMax = Math.min(bounds.expertsMax, access.policy.mixture.maxExperts ?? bounds.expertsMax)
-  const config = readMixtureConfig(body.svc?.mixture, { expertsMax, pinParam: request.pinParam })
-  if (config instanceof Problem) return refused(config, null)
+  const read = readMixtureConfig(body.svc?.mixture, { expertsMax, pinParam: request.pinParam })
+  if (read instanceof Problem) return refused(read, null)
+  const config = named(request, read)
   const accepted = checkPolicy(request, config) ?? checkBudget(request, config)
   return accepted instanceof Problem ? refused(accepted, config) : { kind: 'accepted', accepted }
 }

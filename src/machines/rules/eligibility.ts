@@ -152,3 +152,29 @@ export function refusedOutright(table: RoutingTable, request: PlacementRequest):
   const mine = table.owners.get(pin) === access.customerId && (scope === null || scope.has(pin))
   return mine ? null : 'node_pin_forbidden'
 }
+
+export interface NamedModel {
+  readonly table: Pick<RoutingTable, 'byModel' | 'latest'>
+  readonly access: PlacementRequest['access']
+  readonly name: string
+  /** Only own nodes count. */
+  readonly ownOnly?: boolean
+  /** A further name that its clients may mean; null: none. */
+  readonly otherName?: ((name: string) => string | null) | undefined
+}
+
+/**
+ * The name under which a caller's model stands in the table: the one it sent, or where nothing that it may call is called
+ * exactly so and an Ollama has it as `latest`, that model's (§28). What other accounts call their models changes nothing.
+ */
+export function meantModel({ table, access, name, ownOnly = false, otherName }: NamedModel): string {
+  const { byModel, latest } = table
+  const tagged = latest.get(name)
+  const reaches = (route: Route) =>
+    isVisible(route, access) && isAllowed(route, access) && (!ownOnly || isOwn(route, access.customerId))
+  if (byModel.get(name)?.some(reaches) === true) return name
+  const meant = tagged?.find(reaches)?.modelId
+  if (meant !== undefined) return meant
+  const other = otherName?.(name) ?? null
+  return other !== null && byModel.get(other)?.some(reaches) === true ? other : name
+}

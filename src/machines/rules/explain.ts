@@ -70,7 +70,7 @@ export function explainPlacement(
     }
     const verdict = judge(route, request, side)
     if (outright !== null) return { verdict: 'refused', reason: 'pin_forbidden' }
-    if (verdictRank[verdict] > verdictRank.other_profile && !policy.allows(route.modelNames))
+    if (verdictRank[verdict] > verdictRank.other_profile && !policy.allows(route.policyNames))
       return { verdict: 'refused', reason: 'model_policy' }
     if (verdict !== 'open') return { verdict: 'refused', reason: verdict }
     if (open.includes(route)) {

@@ -1,3 +1,4 @@
+import { withoutLatest } from '../../protocol/dialects/ollama/model-tags.ts'
 import type { GatewayPolicy, ModelPolicy, WholeGatewayPolicy } from '../../protocol/wire/admin/policy.ts'
 import type { PrivacyClass } from './routing.ts'
 
@@ -46,6 +47,12 @@ const policyDefaults = {
 export function wholePolicy(policy: GatewayPolicy, expertsMax: number): WholeGatewayPolicy {
   const whole = { ...policyDefaults, mixture: { enabled: true, max_experts: expertsMax }, ...policy }
   return { ...whole, denied_models: [...whole.denied_models], route_tiers: [...whole.route_tiers] }
+}
+
+/** By which a policy knows a model: a rule for `llama3` is one for `llama3:latest`, too. */
+export function policyNames(names: readonly string[]): readonly string[] {
+  const short = names.flatMap((name) => withoutLatest(name) ?? []).filter((name) => !names.includes(name))
+  return short.length === 0 ? names : [...names, ...short]
 }
 
 function matches(pattern: string, modelId: string): boolean {

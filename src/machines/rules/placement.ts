@@ -168,7 +168,7 @@ export function place(table: RoutingTable, request: PlacementRequest): Placement
     if (reached > furthest) furthest = reached
     if (reached >= verdictRank.tried) (isOwn(route, request.access.customerId) ? own : others).push(route)
   }
-  if (visible !== null && !request.access.policy.allows(visible.modelNames))
+  if (visible !== null && !request.access.policy.allows(visible.policyNames))
     return { kind: 'refused', code: 'model_not_allowed' }
   const mine = openRoutes(own, request)
   const foreign = isSome(mine.open) && request.contextWanted === null ? none : openRoutes(others, request)

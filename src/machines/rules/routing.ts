@@ -52,8 +52,10 @@ export interface Route {
   readonly ready: boolean
   /** The id that clients use: the id of the catalogue entry, or the node's own name if no entry has it. */
   readonly modelId: string
-  /** `modelId` and the entry's aliases: the names the model policy is asked about. One array per entry. */
+  /** `modelId` and the entry's aliases: the names that lead here. One array per entry. */
   readonly modelNames: readonly string[]
+  /** The names that the model policy is asked about: those, and each without its tag `latest`. */
+  readonly policyNames: readonly string[]
   /** The id the node uses. */
   readonly upstreamModelId: string
   readonly contextLength: number | null
@@ -80,6 +82,8 @@ export interface RoutingTable {
   readonly routes: readonly Route[]
   /** Every id or alias a client may name → the routes that serve it, ready or not. */
   readonly byModel: ReadonlyMap<string, readonly Route[]>
+  /** Every name without a tag → the routes of Ollama that have it as `latest`. Whether it leads there depends on the caller. */
+  readonly latest: ReadonlyMap<string, readonly Route[]>
   /** The owner of every node that is not revoked, even without routes. Pins are checked against it. */
   readonly owners: ReadonlyMap<string, CustomerId>
 }

@@ -10,6 +10,7 @@ import { ChatRequest } from '../../protocol/wire/inference/chat.ts'
 import type { ModelList } from '../../protocol/wire/inference/models.ts'
 import type { LocalCredentials } from '../access/local-credentials.ts'
 import type { Place } from '../membership/membership.ts'
+import { meantHere } from '../runtimes/choose-runtime.ts'
 import type { RuntimeSet } from '../runtimes/runtime-set.ts'
 import type { Order } from './chat-call.ts'
 import type { NodeChat } from './node-chat.ts'
@@ -44,6 +45,7 @@ export async function answerChat(parts: ChatRouteParts, request: Request, ownReq
   const text = await connections.body(request, readJsonText(request, signed ? routerBodyBytesMax : bodyBytesMax))
   caller.withBody(text)
   const body = chatBody(text)
+  body.model = meantHere(parts.runtimes.list(), body.model)
   await caller.forModel(body.model, request.signal)
   const order = signed ? orderOf(request, body.model, parts) : null
   const requestId = order?.requestId ?? ownRequestId

@@ -1,4 +1,5 @@
 import { Problem } from '../../errors.ts'
+import { withLatest } from '../../protocol/dialects/ollama/model-tags.ts'
 import type { Modality } from '../../protocol/wire/nodes/agent.ts'
 import type { RuntimeModel } from '../../runtimes/runtime.ts'
 import type { LocalRuntime } from './local-runtime.ts'
@@ -27,6 +28,14 @@ export function chooseRuntime(runtimes: readonly LocalRuntime[], wanted: Wanted)
   const [best] = ready.toSorted((a, b) => room(b) - room(a) || a.inFlight - b.inFlight)
   if (best === undefined) throw new Problem('runtime_unavailable')
   return best
+}
+
+/** What a caller on this computer means by a name without a tag, where no model here is called exactly so (§28). */
+export function meantHere(runtimes: readonly LocalRuntime[], name: string): string {
+  const tagged = withLatest(name)
+  if (tagged === null || runtimes.some((runtime) => modelOf(runtime, name) !== undefined)) return name
+  const has = runtimes.some((runtime) => runtime.kind === 'ollama' && modelOf(runtime, tagged) !== undefined)
+  return has ? tagged : name
 }
 
 const modelOf = ({ models }: LocalRuntime, id: string): RuntimeModel | undefined =>

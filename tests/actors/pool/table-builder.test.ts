@@ -7,11 +7,13 @@ type Changing = { -readonly [K in keyof RoutedNode]: RoutedNode[K] }
 
 const load = { inFlight: 0, ttftEwmaMs: null, tokensPerSecond: null, durationEwmaMs: null, ejectedUntilMs: 0 }
 
+const nameOf = (model: number) => (model < 3 ? `model-${model}` : `model-${model}:latest`)
+
 /** A node as the pool has it, with one model per number; only what a table reads of it. */
 function nodeOf(index: number, models: readonly number[]): Changing {
   const profile = (model: number) => ({
     profileId: `mp_${index}_${model}`,
-    upstreamModelId: `model-${model}`,
+    upstreamModelId: nameOf(model),
     load: { ...load },
     ejection: {},
     knownAt: new Date(0),
@@ -19,7 +21,7 @@ function nodeOf(index: number, models: readonly number[]): Changing {
     timedSincePoll: false,
     model: { ready: true, contextLength: 8_192 },
   })
-  const profiles = new Map(models.map((model) => [`model-${model}`, profile(model)]))
+  const profiles = new Map(models.map((model) => [nameOf(model), profile(model)]))
   const row = { nodeId: `node_${index}`, customerId: `cus_${index % 3}`, visibility: 'private', nodeClass: 'gpu' }
   const runtime = { runtimeId: `rt_${index}`, kind: 'vllm', slotsTotal: 4, profiles }
   return {
@@ -38,6 +40,7 @@ const catalogueWith = (context: number): Catalogue =>
       {
         modelId: 'model-1',
         names: ['model-1', 'one'],
+        policyNames: ['model-1', 'one'],
         knownAt: new Date(0),
         contextLength: context,
         maxOutputLength: null,
@@ -46,8 +49,12 @@ const catalogueWith = (context: number): Catalogue =>
     ],
   ])
 
+/** The same runtimes, as a poll finds them that meets another kind of server there. */
+const asOther = (runtimes: RoutedNode['runtimes']): RoutedNode['runtimes'] =>
+  new Map([...runtimes].map(([label, it]) => [label, { ...it, kind: it.kind === 'vllm' ? 'ollama' : 'vllm' }] as const))
+
 const step = fc.record({
-  kind: fc.constantFrom('add', 'remove', 'state', 'measured', 'polled', 'row', 'catalogue', 'nothing'),
+  kind: fc.constantFrom('add', 'remove', 'state', 'measured', 'polled', 'kind', 'row', 'catalogue', 'nothing'),
   at: fc.nat(9),
   models: fc.uniqueArray(fc.nat(4), { minLength: 1, maxLength: 3 }),
 })
@@ -66,6 +73,7 @@ test('§8: a table made of the last one is the table made anew, whatever has cha
         else if (kind === 'catalogue') catalogue = catalogueWith(at)
         else if (kind === 'state' && node !== undefined) node.state = node.state === 'ready' ? 'stale' : 'ready'
         else if (kind === 'row' && node !== undefined) node.row = { ...node.row, visibility: 'public' }
+        else if (kind === 'kind' && node !== undefined) node.runtimes = asOther(node.runtimes)
         else if (kind === 'measured' && profile !== undefined) profile.measuredAt = version
         else if (kind === 'polled' && profile !== undefined)
           profile.model = { ...profile.model, ready: at % 2 === 0 } as never
@@ -73,6 +81,7 @@ test('§8: a table made of the last one is the table made anew, whatever has cha
         const anew = new TableBuilder().build(nodes, catalogue, version, 0)
         expect(built.routes).toEqual(anew.routes)
         expect(new Map([...built.byModel].sort())).toEqual(new Map([...anew.byModel].sort()))
+        expect(new Map([...built.latest].sort())).toEqual(new Map([...anew.latest].sort()))
         expect(built.owners).toEqual(anew.owners)
       }
     }),

@@ -42,6 +42,7 @@ export function route(name: string, change: RouteChange = {}): Route {
     ready: true,
     modelId,
     modelNames: [modelId],
+    policyNames: rest.modelNames ?? [modelId],
     upstreamModelId: modelId,
     contextLength: null,
     maxOutputLength: null,
@@ -68,7 +69,7 @@ export function table(...routes: readonly Route[]): RoutingTable {
     for (const name of entry.modelNames) byModel.set(name, [...(byModel.get(name) ?? []), entry])
   }
   const owners = new Map(routes.map((entry) => [entry.nodeId as string, entry.customerId]))
-  return { version: 1, publishedAtMs: nowMs, routes, byModel, owners }
+  return { version: 1, publishedAtMs: nowMs, routes, byModel, latest: new Map(), owners }
 }
 
 type RequestChange = Partial<Omit<PlacementRequest, 'access' | 'exclude'>> & {

@@ -12,12 +12,18 @@ export interface OllamaNode {
   unload(model: string): void
   /** Chats so far. */
   readonly chats: number
+  /** What was asked of it by POST, in order. */
+  readonly calls: readonly { readonly path: string; readonly body: Readonly<Record<string, unknown>> }[]
   stop(): void
 }
 
 export interface OllamaNodeOptions {
   readonly models: readonly string[]
   readonly memoryBytes?: number
+  /** Of that, on the card; absent: all. */
+  readonly videoBytes?: number
+  /** On the disk. */
+  readonly fileBytes?: number
   /** Of every prompt, as the server says. */
   readonly cachedTokens?: number
   readonly promptTokens?: number
@@ -26,7 +32,9 @@ export interface OllamaNodeOptions {
 }
 
 export function startOllamaNode(options: OllamaNodeOptions): OllamaNode {
-  const { models, memoryBytes = 5_000_000_000, promptTokens = 1_000, cachedTokens } = options
+  const { models, memoryBytes = 5_000_000_000, promptTokens = 1_000, cachedTokens, fileBytes } = options
+  const { videoBytes = memoryBytes } = options
+  const calls: { path: string; body: Record<string, unknown> }[] = []
   const loaded = new Set<string>()
   let chats = 0
   let waiting = 0
@@ -78,14 +86,20 @@ export function startOllamaNode(options: OllamaNodeOptions): OllamaNode {
     fetch: async (request) => {
       const { pathname } = new URL(request.url)
       if (pathname === '/api/version') return Response.json({ version: '0.0.0-test' })
-      if (pathname === '/api/tags') return Response.json({ models: models.map((model) => ({ name: model, model })) })
+      if (pathname === '/api/tags') {
+        return Response.json({ models: models.map((model) => ({ name: model, model, size: fileBytes })) })
+      }
       if (pathname === '/api/ps') {
-        const running = [...loaded].map((model) => ({ name: model, model, size_vram: memoryBytes, size: memoryBytes }))
+        const running = [...loaded].map((model) => ({ name: model, model, size_vram: videoBytes, size: memoryBytes }))
         return Response.json({ models: running })
       }
-      if (pathname === '/api/generate') return told((await request.json()) as { model: string; keep_alive?: number })
-      if (pathname === '/v1/chat/completions')
-        return chat((await request.json()) as { model: string; stream?: boolean })
+      if (request.method !== 'POST') return new Response(null, { status: 404 })
+      const body = (await request.json()) as { model: string; keep_alive?: number; stream?: boolean }
+      calls.push({ path: pathname, body })
+      if (pathname === '/api/generate') return told(body)
+      if (pathname === '/v1/chat/completions') return chat(body)
+      if (pathname === '/v1/completions') return Response.json({ choices: [{ index: 0, text: 'two words' }], usage })
+      if (pathname === '/v1/embeddings') return Response.json({ data: [{ index: 0, embedding: [0.5] }], usage })
       return new Response(null, { status: 404 })
     },
   })
@@ -98,6 +112,7 @@ export function startOllamaNode(options: OllamaNodeOptions): OllamaNode {
     get chats() {
       return chats
     },
+    calls,
     finishLoads: () => {
       held?.resolve()
       held = null

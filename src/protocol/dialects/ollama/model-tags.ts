@@ -1,0 +1,10 @@
+/** What Ollama takes a name without a tag to end with. */
+const latest = ':latest'
+
+/** `llama3` of `llama3:latest`; null: the name has another tag, or none. */
+export const withoutLatest = (name: string): string | null =>
+  name.endsWith(latest) && name.length > latest.length ? name.slice(0, -latest.length) : null
+
+/** `llama3:latest` of `llama3`; null: the name has a tag. A registry's port is none. */
+export const withLatest = (name: string): string | null =>
+  name.includes(':', name.lastIndexOf('/') + 1) ? null : name + latest
