@@ -26,7 +26,7 @@ const layers: Readonly<Record<string, Layer>> = {
     reserved: callsOut,
   },
   machines: { imports: ['vocabulary', 'protocol'], packages: ['xstate'], reserved: impure },
-  listener: { imports: ['vocabulary'], packages: ['node:', 'bun'], reserved: callsOut },
+  listener: { imports: ['vocabulary'], packages: ['elysia', 'node:', 'bun'], reserved: callsOut },
   db: {
     imports: ['vocabulary'],
     types: ['protocol'],

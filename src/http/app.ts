@@ -71,13 +71,16 @@ export function createApp(gateway: GatewayHandle): AnyElysia {
   const posts = new Map(
     [...doors].map(([path, door]) => [path, (request: Request) => door.handle(request, app.server)]),
   )
+  const { wrap, adapter } = gatewayDoor(context, table, () => app.server, posts)
   const app: AnyElysia = new Elysia({
+    adapter,
     serve: { maxRequestBodySize: bunBodyBytesMax, idleTimeout: idleSeconds, development: false },
     websocket: tunnelSocketOptions,
     // Without this Elysia looks for the path behind the eleventh character, which is wrong for a short host.
     handler: { standardHostname: false },
   })
-    .wrap(gatewayDoor(context, table, () => app.server, posts))
+    // Elysia's type describes the result of the handler, but it means the handler.
+    .wrap(wrap as never)
     .use(problems(context, table))
     .use(inferenceRoutes(doors))
     .use(countTokensRoutes(context))

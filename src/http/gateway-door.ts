@@ -2,7 +2,7 @@ import { peerPath } from '../actors/tunnels/peer-transport.ts'
 import { headers } from '../brand.ts'
 import type { Problem } from '../errors.ts'
 import { descriptors } from '../host/descriptors.ts'
-import { frontDoor, type Handler } from '../listener/front-door.ts'
+import { type FrontDoor, frontDoor, type Handler } from '../listener/front-door.ts'
 import { pathOf } from '../listener/request-target.ts'
 import type { PeerDirectory } from './frame/client-address.ts'
 import { beginExchange, endExchange, type HttpContext } from './frame/context.ts'
@@ -14,6 +14,15 @@ import { respondToFailure, unmatched } from './plugins/problems.ts'
 
 /** Paths for health checks, and paths where nodes and other gateways prove their identity with signatures. */
 const openPaths = /^\/(?:healthz|readyz|metrics|v1\/node-agent\/.*)$/
+
+/** The published SDKs encode the slashes of an id that they ask for. */
+const modelPath = /^\/v1(?:\/api)?\/models\/([^/]+)$/
+
+/** The gateway's front door, as Elysia takes it. */
+export interface GatewayDoor {
+  readonly wrap: (next: Handler, request: Request) => Handler
+  readonly adapter: FrontDoor['adapter']
+}
 
 /** True for a credential that memory knows. A look-up that starts here makes the credential known later. */
 function known(find: () => unknown): boolean {
@@ -53,7 +62,7 @@ export function gatewayDoor(
   server: () => PeerDirectory | null,
   posts: ReadonlyMap<string, Handler>,
   fault: (request: Request) => Problem | null = () => null,
-) {
+): GatewayDoor {
   const refuse = (request: Request, problem: Problem): Response => {
     const exchange = beginExchange(context, request, server())
     const path = pathOf(request.url)
@@ -66,19 +75,20 @@ export function gatewayDoor(
     endExchange(context, exchange, { route, method: request.method, status })
     return response
   }
-  const enter = frontDoor({
+  const { enter, adapter } = frontDoor({
     descriptors,
+    slashedId: modelPath,
     isKnown: (request) => isKnown(context, request),
     refuse,
     fault,
     leaving: () => context.gateway.leaving(),
   })
-  // Elysia's type describes the result of the handler, but it means the handler.
-  return ((next: Handler, request: Request): Handler => {
+  const wrap = (next: Handler, request: Request): Handler => {
     const own = request.method === 'POST' ? posts.get(pathOf(request.url)) : undefined
     const handler = enter(own ?? next, request)
     return request.url.includes('?') ? warning(handler, table) : handler
-  }) as never
+  }
+  return { wrap, adapter }
 }
 
 /** Adds a header that names query parameters which the route does not read. */

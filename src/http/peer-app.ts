@@ -3,6 +3,7 @@ import type { GatewayHandle } from '../actors/gateway-handle.ts'
 import { idleSeconds } from '../listener/connection-clock.ts'
 import { createHttpContext } from './frame/context.ts'
 import { RouteTable } from './frame/route-table.ts'
+import { gatewayDoor } from './gateway-door.ts'
 import { problems } from './plugins/problems.ts'
 import { ownPartRoutes } from './routes/own-parts.ts'
 import { peerRoutes } from './routes/peer.ts'
@@ -18,10 +19,14 @@ export function createPeerApp(gateway: GatewayHandle): AnyElysia {
     mounted ??= new RouteTable(app)
     return mounted
   }
+  const { wrap, adapter } = gatewayDoor(context, table, () => app.server, new Map())
   const app: AnyElysia = new Elysia({
+    adapter,
     serve: { maxRequestBodySize: bunBodyBytesMax, idleTimeout: idleSeconds, development: false },
     handler: { standardHostname: false },
   })
+    // Elysia's type describes the result of the handler, but it means the handler.
+    .wrap(wrap as never)
     .use(problems(context, table))
     .use(peerRoutes(context))
     .use(ownPartRoutes(context))

@@ -19,7 +19,7 @@ export function openWarmDoor(gateway: GatewayHandle, key: string): WarmDoor {
       (request: Request) => door.handle(request, server),
     ]),
   )
-  const enter: (next: Handler, request: Request) => Handler = gatewayDoor(
+  const { wrap } = gatewayDoor(
     context,
     () => new RouteTable(new Elysia()),
     () => server,
@@ -30,7 +30,7 @@ export function openWarmDoor(gateway: GatewayHandle, key: string): WarmDoor {
     port: 0,
     development: false,
     fetch: (request) =>
-      request.headers.get('authorization') === `Bearer ${key}` ? enter(nothing, request)(request) : nothing(request),
+      request.headers.get('authorization') === `Bearer ${key}` ? wrap(nothing, request)(request) : nothing(request),
   })
   return { url: `http://127.0.0.1:${server.port}`, stop: () => server.stop(true) }
 }

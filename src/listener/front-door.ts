@@ -1,5 +1,6 @@
 import { Problem } from '../errors.ts'
-import { targetFault } from './request-target.ts'
+import { listening } from './listening.ts'
+import { ambiguousPath, isCanonical, pathOf, targetFault } from './request-target.ts'
 
 export type Handler = (request: Request) => Response | Promise<Response>
 
@@ -12,6 +13,20 @@ export interface FrontDoorOptions {
   readonly refuse: (request: Request, problem: Problem) => Response
   /** Why this listener does not take a request; null: it does. */
   readonly fault?: (request: Request) => Problem | null
+  /** Paths in which the slashes of a model's id, the first group, may be encoded; absent: none. */
+  readonly slashedId?: RegExp
+}
+
+/** What stands before all routes of a listener. */
+export interface FrontDoor {
+  /** For `wrap` of Elysia: which handler takes a request. It costs a request nothing else where nothing is wrong. */
+  readonly enter: (next: Handler, request: Request) => Handler
+  /** For `adapter` of Elysia, which then listens for canonical paths alone. */
+  readonly adapter: ReturnType<typeof listening>
+  /** The same for a request that came by no listener. */
+  readonly isCanonical: (request: Request) => boolean
+  /** Answers a request whose path is not canonical. */
+  readonly refuseAmbiguous: (request: Request) => Response | Promise<Response>
 }
 
 const scarce = () =>
@@ -23,17 +38,28 @@ function closing(response: Response | undefined): Response {
   return response as Response
 }
 
-/**
- * What comes before every route of a listener, for `wrap` of Elysia: which handler takes a request. It costs a request
- * nothing else where nothing is wrong.
- */
-export function frontDoor(options: FrontDoorOptions): (next: Handler, request: Request) => Handler {
-  const { descriptors, isKnown, refuse, leaving = () => false, fault: unwanted = () => null } = options
-  return (next, request) => {
+export function frontDoor(options: FrontDoorOptions): FrontDoor {
+  const {
+    descriptors,
+    isKnown,
+    refuse,
+    leaving = () => false,
+    fault: unwanted = () => null,
+    slashedId = null,
+  } = options
+  const enter = (next: Handler, request: Request): Handler => {
     const fault = targetFault(request) ?? unwanted(request)
-    if (fault !== null) return (asked) => refuse(asked, fault)
-    if (leaving()) return async (asked) => closing(await next(asked))
-    if (!descriptors.scarce) return next
+    const handler: Handler = fault === null ? next : (asked) => refuse(asked, fault)
+    if (leaving()) return async (asked) => closing(await handler(asked))
+    if (fault !== null || !descriptors.scarce) return handler
     return async (asked) => closing(isKnown(asked) ? await next(asked) : refuse(asked, scarce()))
+  }
+  const ambiguous: Handler = (asked) => refuse(asked, ambiguousPath())
+  const refuseAmbiguous = (request: Request) => enter(ambiguous, request)(request)
+  return {
+    enter,
+    refuseAmbiguous,
+    adapter: listening({ slashedId, refuse: refuseAmbiguous }),
+    isCanonical: ({ url }) => isCanonical(pathOf(url), slashedId),
   }
 }

@@ -1,4 +1,5 @@
 import { Problem } from '../errors.ts'
+import { modelIdPattern } from '../ids.ts'
 
 /** §17: the URL of a request, its host included, characters. */
 export const urlCharsMax = 8 * 1024
@@ -24,3 +25,32 @@ export function pathOf(url: string): string {
   const end = url.indexOf('?', start)
   return end === -1 ? url.slice(start) : url.slice(start, end)
 }
+
+/** What a proxy, a cache and a router may each read differently in a path (§1). */
+const ambiguous = /\/\/|[\\#\u0000- \u007f]|%(?:2[ef]|5c|[01][\da-f]|7f|(?![\da-f]{2}))/i
+const dotSegment = /(?:^|\/)\.\.?(?:\/|$)/
+const encodedSlash = /%2f/gi
+/** Those that clients encode in the id of a model. */
+const encodedInIds = /%(?:2f|3a|40)/gi
+
+/**
+ * True for a path that everybody reads alike. `slashedId`: the paths in which a model's id, the first group, may have its
+ * slashes encoded, as SDKs send them.
+ */
+export function isCanonical(path: string, slashedId: RegExp | null): boolean {
+  if (!ambiguous.test(path)) return !dotSegment.test(path)
+  const id = slashedId?.exec(path)?.[1]
+  if (id === undefined) return false
+  const plain = path.replace(encodedSlash, '/')
+  return (
+    !ambiguous.test(plain) &&
+    !dotSegment.test(plain) &&
+    modelIdPattern.test(id.replace(encodedInIds, decodeURIComponent))
+  )
+}
+
+export const ambiguousPath = () =>
+  new Problem('invalid_request', {
+    detail:
+      'The path has a backslash, an empty or dot segment, an encoded slash or dot, or an invalid escape; send it without',
+  })

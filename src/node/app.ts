@@ -178,14 +178,16 @@ function isKnown({ credentials }: NodeAppParts, request: Request): boolean {
   }
 }
 
-// Elysia's type describes the result of the handler, but it means the handler.
+/** The gateway encodes the id of a model that it wants in memory. */
+const wishPath = new RegExp(`^${nodeModelsPath}/([^/]+)/(?:load|unload)$`)
+
 function door(parts: NodeAppParts) {
   const refuse = (_request: Request, problem: Problem) => {
     const requestId = newId('req')
     parts.log.info('request', { request_id: requestId, route: 'unmatched', status: problem.status, code: problem.code })
     return asProblem(problem, requestId)
   }
-  return frontDoor({ descriptors, isKnown: (request) => isKnown(parts, request), refuse }) as never
+  return frontDoor({ descriptors, isKnown: (request) => isKnown(parts, request), refuse, slashedId: wishPath })
 }
 
 /** Bun's own limit would answer before any route, and each route has its own limit. */
@@ -202,12 +204,15 @@ export function createNodeApp(parts: NodeAppParts): NodeApp {
     answered(log, nodeChatRoute, request, asOpenAi, (requestId) => answerChat(open, request, requestId))
   const modelWish = (request: Request, wish: ModelWishName, id: string) =>
     answered(log, modelWishRoutes[wish], request, asProblem, () => modelWishResponse(open, request, wish, id))
+  const { enter, adapter, isCanonical, refuseAmbiguous } = door(parts)
   const app: AnyElysia = new Elysia({
+    adapter,
     serve: { maxRequestBodySize: bunBodyBytesMax, idleTimeout: idleSeconds, development: false },
     // Without this Elysia looks for the path behind the eleventh character, which is wrong for a short host.
     handler: { standardHostname: false },
   })
-    .wrap(door(parts))
+    // Elysia's type describes the result of the handler, but it means the handler.
+    .wrap(enter as never)
     .onError(({ request, code, error }) => {
       if (code === 'NOT_FOUND') return unmatched(request)
       log.error('unhandled', { failure: failureName(error) })
@@ -247,5 +252,8 @@ export function createNodeApp(parts: NodeAppParts): NodeApp {
         },
       }),
     )
-  return { app, handle: (request) => Promise.resolve(app.handle(request)) }
+  return {
+    app,
+    handle: async (request) => (isCanonical(request) ? app.handle(request) : refuseAmbiguous(request)),
+  }
 }

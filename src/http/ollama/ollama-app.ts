@@ -43,11 +43,14 @@ export function createOllamaApp(gateway: GatewayHandle, hostname: string): AnyEl
   const posts = new Map(
     [...doors].map(([path, door]) => [path, (request: Request) => door.handle(request, app.server)]),
   )
+  const { wrap, adapter } = gatewayDoor(context, table, () => app.server, posts, hostFault(hostname, allowed))
   const app: AnyElysia = new Elysia({
+    adapter,
     serve: { maxRequestBodySize: bunBodyBytesMax, idleTimeout: idleSeconds, development: false },
     handler: { standardHostname: false },
   })
-    .wrap(gatewayDoor(context, table, () => app.server, posts, hostFault(hostname, allowed)))
+    // Elysia's type describes the result of the handler, but it means the handler.
+    .wrap(wrap as never)
     .use(problems(context, table))
     .use(inferenceRoutes(doors))
     .use(ollamaModels(context))

@@ -88,9 +88,10 @@ export class TunnelledRequest implements StreamSink {
   private async answer(body: ReadableStream<Uint8Array> | Buffer | null): Promise<void> {
     const { method, path, headers } = this.opened
     const { signal } = this.aborter
-    const response = await this.handle(
-      new Request(origin + path, { method, headers, body: body as BodyInit | null, signal }),
-    )
+    const request = new Request(origin + path, { method, headers, body: body as BodyInit | null, signal })
+    // The path meant another one, which the routes would answer.
+    if (request.url !== origin + path) throw new Error('the path is not canonical')
+    const response = await this.handle(request)
     if (this.stream.over) return void response.body?.cancel().catch(() => {})
     if (!this.stream.head({ status: response.status, headers: headersOf(response) })) return
     if (response.body !== null) await this.sendBody(response.body)

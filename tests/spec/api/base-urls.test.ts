@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import OpenAI from 'openai'
 import { newToken } from '../../../src/secrets.ts'
 import { startTestGateway, type TestCustomer, type TestGateway } from '../../support/gateways/gateway.ts'
 import { nodeAt, startFakeNodes } from '../../support/nodes/fake-nodes.ts'
@@ -130,6 +131,11 @@ describe('§28: models', () => {
     for (const id of ['org/chat-model', 'org%2Fchat-model']) {
       expect(await (await keyed(`/v1/api/models/${id}`)).json()).toEqual({ id: 'org/chat-model', ...facts })
       expect(await (await keyed(`/v1/models/${id}`)).json()).toMatchObject({ svc: { modality: 'chat' } })
+    }
+    // The published client encodes the slash.
+    for (const path of ['/v1', '/v1/api']) {
+      const client = new OpenAI({ baseURL: gateway.url + path, apiKey: customer.key, maxRetries: 0 })
+      expect(await client.models.retrieve('org/chat-model')).toMatchObject({ id: 'org/chat-model', object: 'model' })
     }
     const unknown = await keyed('/v1/models/nothing')
     const { code, param } = await errorOf(unknown)
