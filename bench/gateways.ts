@@ -66,6 +66,7 @@ async function startGateways(folder: string, databaseUrl: string): Promise<reado
     DATABASE_URL: databaseUrl,
     SVC_PROCESSES: String(processes),
     SVC_ADMIN_TOKENS: token,
+    SVC_DRAIN_MS: '300',
     ...Object.fromEntries(secrets.map((name) => [`SVC_${name}`, secret()])),
   }
   const started: Started[] = []

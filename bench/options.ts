@@ -29,6 +29,7 @@ npm run bench -- consoles [--write]    chat with 50 consoles open against none
 npm run bench -- paid [--write]        paid chat against free chat
 npm run bench -- dialects [--write]    streams of Messages and of Responses against streams of chat
 npm run bench -- embeddings [--write]  one large request on one, two and four nodes
+npm run bench -- drains [--write]      connections that are reset while a gateway ends
 npm run bench -- ledger [--write]      paid requests through the ledger, in groups and with a transaction each
 
   --only a,b     cases: ${caseNames.join(' ')}
@@ -85,6 +86,7 @@ const benches = [
   'ledger',
   'dialects',
   'embeddings',
+  'drains',
 ] as const
 export type Bench = (typeof benches)[number]
 

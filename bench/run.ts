@@ -5,6 +5,7 @@ import { comparePeers } from './compare-peers.ts'
 import { compareConsoles } from './consoles.ts'
 import { benchDecision } from './decision.ts'
 import { compareDialects } from './dialects.ts'
+import { benchDrains } from './drains.ts'
 import { benchEmbeddings } from './embeddings.ts'
 import { compareGateways } from './gateways.ts'
 import { benchLedger } from './ledger.ts'
@@ -37,6 +38,7 @@ const benches: Readonly<Record<Bench, (options: Options) => Promise<string>>> = 
   paid: comparePaid,
   ledger: benchLedger,
   dialects: compareDialects,
+  drains: (options) => benchDrains(options),
   embeddings: (options) => benchEmbeddings(options),
 }
 

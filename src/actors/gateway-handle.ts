@@ -113,7 +113,7 @@ export interface GatewayHandle {
   readonly siblings: Siblings
   /** What this process alone knows, for its siblings. */
   readonly own: OwnFacts
-  /** It ends and others go on: each answer says that its connection is over. */
+  /** This process ends: each answer says that its connection is over. */
   leaving(): boolean
   /** Asks the database at most once a second. */
   health(): Promise<GatewayHealth>
@@ -133,8 +133,10 @@ export interface RunningGateway extends GatewayHandle {
   follow(): void
   /** `/readyz` says so from now on. */
   beginStop(): void
-  /** From now on no client comes back on the connection that it has. */
+  /** From now on each answer says that its connection is over. */
   beginLeave(): void
+  /** Consoles never end by themselves, and the stop waits for what runs. Call it when no new one can come. */
+  endConsoles(): void
   /** Nodes that dialled in move to another gateway of the pool, if there is one. The HTTP server must still run. */
   handOver(): Promise<void>
   /**

@@ -166,11 +166,8 @@ function lifeOf({ log, place }: GatewayParts, actors: Actors): Life {
     beginLeave: () => {
       listener.leaving = true
     },
-    beginStop: () => {
-      health.beginStop()
-      // Consoles never end by themselves, and the stop waits for what runs.
-      consoles.stop()
-    },
+    beginStop: () => health.beginStop(),
+    endConsoles: () => consoles.stop(),
     handOver: () => agents.dialIn.handOver(),
     endTunnels: () => agents.dialIn.endTunnels(),
     stop: async () => {

@@ -1,11 +1,12 @@
 import { dlopen, FFIType, ptr } from 'bun:ffi'
-import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
+import { ownSockets, seesSockets, socketsAt } from './kernel-sockets.ts'
 
 const socketLevel = 1
 const attachFilter = 26
-const listenState = '0A'
+const tcpLevel = 6
+const deferAccept = 9
 const instructionBytes = 8
-/** `struct sock_fprog`: a count, padding, a pointer. */
+/** `struct sock_fprog`: a count, padding, a pointer to the instructions, which stand behind it here. */
 const programBytes = 16
 const pointerAt = 8
 
@@ -18,56 +19,58 @@ const dropFirstPackets: readonly (readonly [number, number, number, number])[] =
   [0x06, 0, 0, 0xffff_ffff],
 ]
 
-function encoded(): Uint8Array {
-  const bytes = new Uint8Array(dropFirstPackets.length * instructionBytes)
+function filterProgram(): Uint8Array {
+  const bytes = new Uint8Array(programBytes + dropFirstPackets.length * instructionBytes)
   const view = new DataView(bytes.buffer)
-  for (const [at, [code, yes, no, operand]] of dropFirstPackets.entries()) {
-    view.setUint16(at * instructionBytes, code, true)
-    view.setUint8(at * instructionBytes + 2, yes)
-    view.setUint8(at * instructionBytes + 3, no)
-    view.setUint32(at * instructionBytes + 4, operand, true)
+  view.setUint16(0, dropFirstPackets.length, true)
+  view.setBigUint64(pointerAt, BigInt(ptr(bytes) + programBytes), true)
+  for (const [nth, [code, yes, no, operand]] of dropFirstPackets.entries()) {
+    const at = programBytes + nth * instructionBytes
+    view.setUint16(at, code, true)
+    view.setUint8(at + 2, yes)
+    view.setUint8(at + 3, no)
+    view.setUint32(at + 4, operand, true)
   }
   return bytes
 }
 
-/** Descriptors of this process that listen on a port. */
-function listeningOn(port: number): number[] {
-  const suffix = `:${port.toString(16).toUpperCase().padStart(4, '0')}`
-  const rows = ['/proc/net/tcp', '/proc/net/tcp6'].flatMap((file) => readFileSync(file, 'utf8').split('\n'))
-  const inodes = rows.flatMap((row) => {
-    const [, local = '', , state, , , , , , inode] = row.trim().split(/\s+/)
-    return state === listenState && local.endsWith(suffix) ? [`socket:[${inode}]`] : []
-  })
-  return readdirSync('/proc/self/fd').flatMap((fd) => {
-    try {
-      return inodes.includes(readlinkSync(`/proc/self/fd/${fd}`)) ? [Number(fd)] : []
-    } catch {
-      return []
-    }
-  })
+interface SocketOption {
+  readonly level: number
+  readonly option: number
+  readonly value: Uint8Array
+  readonly bytes: number
 }
 
-/**
- * No new connection reaches this process's listeners on `port`, while those that are being made are finished. The kernel
- * drops what would open one, and a client tries again within a second: once this process has closed its listener, at
- * another process that shares the port. Closing at once would refuse what waits to be accepted. Linux only; false: not done.
- */
-export function refuseConnections(port: number): boolean {
-  if (process.platform !== 'linux') return false
+/** Sets an option of this process's listeners on a port. Linux only; false: not done. */
+function setOption(port: number, { level, option, value, bytes }: SocketOption): boolean {
+  if (!seesSockets) return false
   try {
     const libc = dlopen('libc.so.6', {
       setsockopt: { args: [FFIType.i32, FFIType.i32, FFIType.i32, FFIType.ptr, FFIType.u32], returns: FFIType.i32 },
     })
-    const filter = encoded()
-    const program = new DataView(new ArrayBuffer(programBytes))
-    program.setUint16(0, dropFirstPackets.length, true)
-    program.setBigUint64(pointerAt, BigInt(ptr(filter)), true)
-    const bytes = new Uint8Array(program.buffer)
-    const done = listeningOn(port).map((fd) =>
-      libc.symbols.setsockopt(fd, socketLevel, attachFilter, ptr(bytes), programBytes),
+    const own = ownSockets()
+    const listeners = socketsAt(port).filter(({ state, inode }) => state === 'listening' && own.has(inode))
+    const done = listeners.map(({ inode }) =>
+      libc.symbols.setsockopt(own.get(inode) ?? -1, level, option, ptr(value), bytes),
     )
     return done.length > 0 && done.every((result) => result === 0)
   } catch {
     return false
   }
 }
+
+/**
+ * Bun lets the kernel keep a connection until its first byte has come (`TCP_DEFER_ACCEPT`), and the end of the listener
+ * resets those that wait. From now on each is accepted as soon as it is made; for those that wait already the kernel asks
+ * their clients again within a second. False: not done.
+ */
+export const acceptAtOnce = (port: number): boolean =>
+  setOption(port, { level: tcpLevel, option: deferAccept, value: new Uint8Array(4), bytes: 4 })
+
+/**
+ * No new connection reaches this process's listeners on `port`, while those that are being made are finished. The kernel
+ * drops what would open one, and a client tries again within a second: once this process has closed its listener, at
+ * another process that shares the port. Closing at once would reset what waits to be accepted. False: not done.
+ */
+export const refuseConnections = (port: number): boolean =>
+  setOption(port, { level: socketLevel, option: attachFilter, value: filterProgram(), bytes: programBytes })

@@ -187,7 +187,13 @@ function door(parts: NodeAppParts) {
     parts.log.info('request', { request_id: requestId, route: 'unmatched', status: problem.status, code: problem.code })
     return asProblem(problem, requestId)
   }
-  return frontDoor({ descriptors, isKnown: (request) => isKnown(parts, request), refuse, slashedId: wishPath })
+  return frontDoor({
+    descriptors,
+    isKnown: (request) => isKnown(parts, request),
+    refuse,
+    slashedId: wishPath,
+    leaving: parts.stopping,
+  })
 }
 
 /** Bun's own limit would answer before any route, and each route has its own limit. */

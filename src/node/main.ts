@@ -4,6 +4,7 @@ import { product } from '../brand.ts'
 import { descriptors } from '../host/descriptors.ts'
 import { openPrivateFolder, type PrivateFolder } from '../host/private-files.ts'
 import type { RuntimeId } from '../ids.ts'
+import { Closing } from '../listener/closing.ts'
 import { watchDescriptors } from '../listener/descriptor-watch.ts'
 import { nodeBaseUrl } from '../transport/direct.ts'
 import { loadTransportKeys, type TransportKeys } from './commands/transport-keys.ts'
@@ -44,6 +45,8 @@ export interface NodeOptions extends JoinOptions {
   readonly runtimeTimes?: RuntimeTimes
   /** The time between two looks at loopback, ms. */
   readonly discoverMs?: number
+  /** How long the agent still takes new work at the stop, ms. */
+  readonly drainMs?: number
   /** How long running work may take at the stop, ms. */
   readonly graceMs?: number
   readonly serverTimes?: Partial<ServerTimes>
@@ -67,10 +70,11 @@ export interface RunningNode {
   readonly tunnel: NodeTunnel | null
   /** Resolves when an operator has revoked or removed the node, as the gateway says over the tunnel. */
   readonly revoked: Promise<void>
-  /** Stops in order: accepts nothing new, lets running work end, then closes tunnel, port and polls. */
+  /** Stops in order: says so, accepts nothing new, lets running work end, then closes tunnel, port and polls. */
   stop(): Promise<void>
 }
 
+const drainMsDefault = 300
 const graceMsDefault = 30_000
 
 /** The default folder for the agent's keys. */
@@ -98,6 +102,7 @@ interface Started {
   readonly servers: ModelServers | null
   readonly served: Served
   readonly port: number
+  readonly closing: Closing
   readonly unlock: () => void
   readonly unwatch: () => void
 }
@@ -184,9 +189,10 @@ async function open(options: NodeOptions, { folder, models, place, unlock }: Ope
     const { app } = served.routes
     app.listen({ hostname, port: options.port, reusePort: false })
     const port = app.server?.port ?? options.port
+    const closing = new Closing(app.server === null ? [] : [app.server])
     const unwatch = watchDescriptors(descriptors, { server: () => app.server, log })
     log.info('listening', { port })
-    return { options, folder, identity, transportKeys, runtimes, servers, served, port, unlock, unwatch }
+    return { options, folder, identity, transportKeys, runtimes, servers, served, port, closing, unlock, unwatch }
   } catch (error) {
     runtimes.stop()
     await servers?.stop()
@@ -243,16 +249,19 @@ function running(started: Started, membership: Membership | null): Omit<RunningN
 const lastBytesMs = 500
 
 async function stopOrderly(started: Started, tunnel: NodeTunnel | null): Promise<void> {
-  const { served } = started
-  const { log, graceMs = graceMsDefault } = started.options
+  const { served, closing } = started
+  const { log, drainMs = drainMsDefault, graceMs = graceMsDefault } = started.options
   log.info('stopping')
   served.beginStop()
   tunnel?.statusChanged()
+  closing.begin()
+  await Bun.sleep(drainMs)
+  await closing.close()
   // From here on the tunnel accepts nothing new. It closes after its last stream.
   // The gateway repeats a job that is cut here with a new attempt. The key of the cut one stays used.
   await served.commands.stop()
   await Promise.all([served.chat.stop(graceMs), served.reranker.stop(graceMs), tunnel?.stop(graceMs + lastBytesMs)])
-  await Promise.race([served.routes.app.server?.stop(), Bun.sleep(lastBytesMs)])
+  await closing.quiet(lastBytesMs)
   await close(started)
 }
 

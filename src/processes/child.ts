@@ -30,10 +30,15 @@ function environment(env: Environment, index: number): Record<string, string> {
   return { [fetchesVariable]: fetchesMax, ...Object.fromEntries(set), [childVariable]: String(index) }
 }
 
+/** What a process serves. */
+export type Serves = Extract<Report, { port: number }>
+
 /** One process that serves, from its start to its end. */
 export class Child {
   /** Rejects with the operator's text when it ends before it serves. */
-  readonly ready: Promise<Exclude<Report, { failed: string }>>
+  readonly ready: Promise<Serves>
+  /** Resolves when it takes no more connections. */
+  readonly closed: Promise<void>
   readonly exited: Promise<ChildEnd>
   readonly startedMs = performance.now()
   serves = false
@@ -58,7 +63,15 @@ export class Child {
       const { exitCode: code, signalCode } = this.process
       return { code, signal: signalCode === null ? null : String(signalCode) }
     })
-    this.ready = this.report()
+    const ready = Promise.withResolvers<Serves>()
+    const closed = Promise.withResolvers<void>()
+    this.ready = ready.promise
+    this.closed = closed.promise
+    const over = () => {
+      ready.reject(new StartError('A process of the gateway ended before it was ready'))
+      closed.resolve()
+    }
+    this.heed({ ready: ready.resolve, failed: ready.reject, closed: closed.resolve }).then(over, over)
     // Whoever waits hears of it; nobody need wait.
     this.ready.then(
       () => {
@@ -90,15 +103,21 @@ export class Child {
     }
   }
 
-  private async report(): Promise<Exclude<Report, { failed: string }>> {
+  private async heed(on: Heeds): Promise<void> {
     for await (const text of linesOf(this.process.stdout)) {
       const report = readLine(Report, text)
       if (report === null) continue
-      if ('failed' in report) throw new StartError(report.failed)
-      return report
+      if ('failed' in report) on.failed(new StartError(report.failed))
+      else if ('closed' in report) on.closed()
+      else on.ready(report)
     }
-    throw new StartError('A process of the gateway ended before it was ready')
   }
+}
+
+interface Heeds {
+  readonly ready: (serves: Serves) => void
+  readonly failed: (error: StartError) => void
+  readonly closed: () => void
 }
 
 async function passOn(stream: ReadableStream<Uint8Array>, say: (text: string) => void): Promise<void> {

@@ -88,8 +88,3 @@ function listenAt(app: AnyElysia, place: Place, shared: boolean): Bun.Server<unk
   if (app.server === null) throw new StartError('The HTTP server did not start')
   return app.server
 }
-
-/** Resolves when every request that was taken has its answer, or at `untilMs`. Open WebSockets do not count (seen). */
-export async function answered(servers: readonly Bun.Server<unknown>[], untilMs: number): Promise<void> {
-  while (servers.some((server) => server.pendingRequests > 0) && performance.now() < untilMs) await Bun.sleep(10)
-}

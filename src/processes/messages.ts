@@ -31,16 +31,23 @@ export const Assignment = Type.Object({
 })
 export type Assignment = Static<typeof Assignment>
 
-/** `leave`: end while the other processes go on; `stop`: all of them end. The end of standard input is a `stop`. */
+/**
+ * `drain`: all of them end soon; `leave`: end while other processes go on; `stop`: end as the last. The end of standard input
+ * is a `stop`.
+ */
 export const Order = Type.Object({
-  order: Type.Union(['lead', 'follow', 'leave', 'stop'].map((word) => Type.Literal(word))),
+  order: Type.Union(['lead', 'follow', 'drain', 'leave', 'stop'].map((word) => Type.Literal(word))),
 })
-export type Order = 'lead' | 'follow' | 'leave' | 'stop'
+export type Order = 'lead' | 'follow' | 'drain' | 'leave' | 'stop'
 
-/** The one line up: it serves, or why it could not start, for the operator's eyes. */
+/**
+ * The lines up. First: it serves, or why it could not start, for the operator's eyes. `closed`: it takes no more connections, and
+ * ends when what runs has ended.
+ */
 export const Report = Type.Union([
   Type.Object({ port: Type.Integer(), base_url: Type.String(), models: Names }),
   Type.Object({ failed: Type.String() }),
+  Type.Object({ closed: Type.Literal(true) }),
 ])
 export type Report = Static<typeof Report>
 

@@ -7,15 +7,9 @@ import { createOllamaApp } from '../http/ollama/ollama-app.ts'
 import { createPeerApp } from '../http/peer-app.ts'
 import { openWarmDoor } from '../http/warm-door.ts'
 import { watchDescriptors } from '../listener/descriptor-watch.ts'
-import { refuseConnections } from '../listener/listening-socket.ts'
 import type { Cleanup } from './cleanup.ts'
-import { answered, listen, listenAsOllama } from './listening.ts'
-
-/** The last events of streams may take so long to leave, ms. */
-const lastBytesMs = 500
-
-/** Whoever keeps a connection busy has sent another request within this, ms. */
-const quietMs = 300
+import { Ending } from './ending.ts'
+import { listen, listenAsOllama } from './listening.ts'
 
 /** A process that answers requests. */
 export interface Serving {
@@ -23,8 +17,12 @@ export interface Serving {
   readonly port: number
   /** Where Ollama's interface is; null: it is off. */
   readonly ollamaUrl: string | null
+  /** `/readyz` says that it ends, each answer that its connection is over; new requests are answered. */
+  drain(): void
+  /** Resolves when it takes no more connections, and nodes that dialled in have moved where others go on. */
+  readonly closed: Promise<void>
   /**
-   * Ordered: no new work, in-flight ends within the grace, actors, database. `leaves`: others go on,
+   * Ordered: drained, no new work, in-flight ends within the grace, actors, database. `leaves`: others go on,
    * and nodes that dialled in move to them.
    */
   stop(leaves: boolean): Promise<void>
@@ -51,32 +49,14 @@ export async function serve(parts: GatewayParts, cleanup: Cleanup): Promise<Serv
   else gateway.listensOn(port)
   log.info('listening', { host: config.SVC_HOST, port })
   if (ollama !== null) log.info('listening_as_ollama', { port: ollama.port, keyless: config.SVC_OLLAMA_KEY !== null })
-  let stopping: Promise<void> | null = null
-  const stop = async (leaves: boolean) => {
-    const until = performance.now() + config.SVC_SHUTDOWN_GRACE_MS
-    gateway.beginStop()
-    log.info('stopping')
-    const first = leaves && place !== undefined
-    // Where processes share a port, a node that is told to move first would come back to this one.
-    if (first) await leave(gateway, servers, until)
-    else if (leaves) await gateway.handOver()
-    const drained = Promise.all(servers.map((each) => each.stop()))
-    await answered(servers, until)
-    if (first) await gateway.handOver()
-    await answered(doors, until)
-    await gateway.endCalls()
-    gateway.endTunnels()
-    await Promise.race([drained, Bun.sleep(lastBytesMs)])
-    await cleanup.run()
-  }
+  const ending = new Ending({ gateway, servers, doors, cleanup })
   return {
     gateway,
     port,
     ollamaUrl: ollama === null ? null : ollama.url.origin,
-    stop: (leaves) => {
-      stopping ??= stop(leaves)
-      return stopping
-    },
+    drain: () => ending.drain(),
+    closed: ending.closed,
+    stop: (leaves) => ending.stop(leaves && place !== undefined ? 'beside_others' : leaves ? 'moves_nodes' : 'last'),
   }
 }
 
@@ -84,21 +64,6 @@ export async function serve(parts: GatewayParts, cleanup: Cleanup): Promise<Serv
 async function becomeReady(gateway: RunningGateway, port: number): Promise<void> {
   if (gateway.config.SVC_WARM_UP) await warmUp(gateway, openWarmDoor)
   await gateway.listening(port)
-}
-
-/**
- * The other processes take what is new. Clients that keep their connection hear with their next answer that it is over:
- * Bun closes one that has been answered without a word, and a request that is on its way then is lost (seen).
- */
-async function leave(gateway: RunningGateway, servers: readonly Bun.Server<unknown>[], untilMs: number): Promise<void> {
-  gateway.beginLeave()
-  const alone = servers.map(({ port }) => refuseConnections(port ?? 0)).every((done) => done)
-  const until = alone ? untilMs : Math.min(untilMs, performance.now() + quietMs)
-  let quietSince = performance.now()
-  while (performance.now() < until && performance.now() - quietSince < quietMs) {
-    await Bun.sleep(10)
-    if (servers.some((server) => server.pendingRequests > 0)) quietSince = performance.now()
-  }
 }
 
 type Door = NonNullable<GatewayParts['place']>['doors'][number]

@@ -17,6 +17,8 @@ const restartMsMax = 30 * secondMs
 const lastsMs = 10 * secondMs
 /** Beyond the grace for requests, before a process that does not end is killed. */
 const endMs = 15 * secondMs
+/** The next closes its listener after this, if one does not say that it has closed its own. */
+const closedMsMax = 10 * secondMs
 /** A replacement that does not serve by then has failed. */
 const readyMsMax = 60 * secondMs
 
@@ -88,12 +90,19 @@ export class Supervisor {
     return this.replacing
   }
 
-  /** All at once, whoever is being replaced with them: nobody is left to take over. */
+  /** All say that they end, then one closes its listener after the other: what the kernel gives to a listener has one to take it. */
   async stop(): Promise<void> {
     this.stopping = true
     for (const { timer } of this.slots) if (timer !== null) clearTimeout(timer)
     this.fresh?.kill()
-    const ends = this.slots.map(({ child }) => (child === null ? null : this.end(child, 'stop')))
+    const children = this.slots.flatMap(({ child }) => child ?? [])
+    for (const child of children) child.order('drain')
+    await Promise.race([Bun.sleep(this.options.config.SVC_DRAIN_MS), Promise.all(children.map(({ exited }) => exited))])
+    const ends: Promise<void>[] = []
+    for (const child of children) {
+      ends.push(this.end(child, child === children.at(-1) ? 'stop' : 'leave'))
+      await Promise.race([child.closed, Bun.sleep(closedMsMax)])
+    }
     await Promise.all([...ends, this.replacing])
   }
 
@@ -221,7 +230,8 @@ export class Supervisor {
 
   private async end(child: Child, order: 'leave' | 'stop'): Promise<void> {
     child.order(order)
-    const timer = setTimeout(() => child.kill(), this.options.config.SVC_SHUTDOWN_GRACE_MS + endMs)
+    const { SVC_DRAIN_MS, SVC_SHUTDOWN_GRACE_MS } = this.options.config
+    const timer = setTimeout(() => child.kill(), SVC_DRAIN_MS + SVC_SHUTDOWN_GRACE_MS + endMs)
     await child.exited
     clearTimeout(timer)
   }

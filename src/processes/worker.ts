@@ -92,6 +92,7 @@ export async function runWorker(env: Environment): Promise<void> {
   const starting = serveAs(env, given)
   const end = async (handOver: boolean) => {
     const serving = await starting.catch(() => null)
+    void serving?.closed.then(() => report(line({ closed: true })))
     await serving?.stop(handOver)
     process.exit(serving === null ? 1 : 0)
   }
@@ -108,6 +109,7 @@ export async function runWorker(env: Environment): Promise<void> {
     const order = readLine(Order, text)?.order
     if (order === 'leave' || order === 'stop') return end(order === 'leave')
     const serving = await starting.catch(() => null)
+    if (order === 'drain') serving?.drain()
     if (order === 'lead') void serving?.gateway.lead()
     if (order === 'follow') serving?.gateway.follow()
   }

@@ -1,6 +1,7 @@
 import { isIP } from 'node:net'
 import { isLoopback } from '../host/loopback.ts'
 import { readSeed } from '../secrets.ts'
+import { secondMs } from '../time.ts'
 import { settlementFaults } from './config-settlement.ts'
 import { ollamaFaults } from './ollama.ts'
 import type { Setting } from './setting.ts'
@@ -212,13 +213,19 @@ export function readSettings(env: Environment): { readonly settings: Settings; r
   return { settings: values as unknown as Settings, faults }
 }
 
+/** Settings that have another default with `DATABASE_URL`: other gateways and a load balancer stand beside this one. */
+const withDatabase = ({ SVC_DEMO, SVC_DRAIN_MS }: Environment) => ({
+  ...(SVC_DEMO ? {} : { SVC_DEMO: 'never' as const }),
+  ...(SVC_DRAIN_MS?.trim() ? {} : { SVC_DRAIN_MS: 5 * secondMs }),
+})
+
 /** Reads and checks the whole environment; all faults are reported at once, none of them shows a value. */
 export function readConfig(env: Environment): ConfigResult {
   const read = readSettings(env)
   const faults = [...read.faults]
   const config = {
     ...read.settings,
-    ...(env.DATABASE_URL?.trim() && !env.SVC_DEMO ? { SVC_DEMO: 'never' as const } : {}),
+    ...(env.DATABASE_URL?.trim() ? withDatabase(env) : {}),
   }
   const embedded = config.DATABASE_URL === null
   if (!embedded) {

@@ -74,6 +74,14 @@ export const processSettings = {
     default: true,
     meaning: 'Before it says that it is ready, the gateway runs its own code warm, for at most 1 s',
   },
+  SVC_DRAIN_MS: {
+    kind: 'number',
+    default: 300,
+    min: 300,
+    max: 600_000,
+    meaning:
+      'How long a gateway that ends still takes new connections while `/readyz` says 503, so that a load balancer hears of it, ms. The default is 5,000 with `DATABASE_URL`.',
+  },
   SVC_SHUTDOWN_GRACE_MS: {
     kind: 'number',
     default: 30_000,

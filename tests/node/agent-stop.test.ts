@@ -5,6 +5,7 @@ import type { NodeStatus } from '../../src/protocol/wire/nodes/agent.ts'
 import { EventStreamReader } from '../support/clients/event-stream.ts'
 import { type LoneAgent, startLoneAgent } from '../support/nodes/lone-agent.ts'
 import { nodeChunk, type ScriptedCall, type ScriptedNode, startScriptedNode } from '../support/nodes/scripted-node.ts'
+import { waitUntil } from '../support/run/wait-until.ts'
 
 const path = '/v1/chat/completions'
 const body = { model: 'm', messages: [{ role: 'user', content: 'x' }], stream: true }
@@ -35,23 +36,31 @@ async function withStream(graceMs: number): Promise<Running> {
   return { agent, server, call, reader }
 }
 
-test('§1: what runs may end: nothing new is taken, nothing is ready, and the stream comes to its end', async () => {
-  const { agent, call, reader } = await withStream(10_000)
+test('§1: an agent that ends says that nothing is ready, answers what still comes, then closes; what runs may end', async () => {
+  const { agent, server, call, reader } = await withStream(10_000)
   const stopping = agent.stop()
-  const refused = await agent.call('POST', path, body)
-  expect([refused.status, ((await refused.json()) as { error: { code: string } }).error.code]).toEqual([
-    503,
-    'service_unavailable',
-  ])
   const status = await agent.call('GET', '/svc/v1/status', null, { headers: { [headers.statusNonce]: newNonce() } })
+  expect(status.headers.get('connection')).toBe('close')
   const { runtimes } = (await status.json()) as NodeStatus
   expect(runtimes.flatMap(({ models }) => models).some(({ ready }) => ready)).toBe(false)
+  const asking = agent.call('POST', path, body)
+  const late = await server.next()
+  late.open()
+  await late.event(nodeChunk({}, 'stop'))
+  late.end()
+  const answer = await asking
+  expect([answer.status, answer.headers.get('connection')]).toEqual([200, 'close'])
+  expect((await new EventStreamReader(answer).rest()).at(-1)).toBe('data: [DONE]')
+  const reached = () =>
+    fetch(`${agent.node.url}/healthz`, { keepalive: false }).then(
+      () => true,
+      () => false,
+    )
+  await waitUntil('the listener is closed', async () => !(await reached()))
   await call.event(nodeChunk({}, 'stop'))
   call.end()
-  const rest = await reader.rest()
-  expect(rest.at(-1)).toBe('data: [DONE]')
+  expect((await reader.rest()).at(-1)).toBe('data: [DONE]')
   await stopping
-  expect(await fetch(`${agent.node.url}/healthz`).catch(() => 'refused')).toBe('refused')
 })
 
 test('§6: what does not end within the grace is cut with an error event, and the runtime hears of it', async () => {

@@ -23,6 +23,7 @@ const env = (more: Readonly<Record<string, string>> = {}) => ({
   SVC_PORT: '0',
   SVC_DISCOVER: 'false',
   SVC_WARM_UP: 'false',
+  SVC_DRAIN_MS: '300',
   SVC_LOG_LEVEL: 'silent',
   SVC_TOKEN_PEPPER: 'pepper',
   SVC_SECRETS_KEY: 'secrets',

@@ -83,7 +83,13 @@ test('the built program migrates, serves, and stops in order, with nothing but D
   const database = await emptyDatabase()
   const admin = newToken('admin')
   const node = startFakeNode({ models: ['m'] })
-  const server = await launch({ ...secrets, DATABASE_URL: database.url, SVC_ADMIN_TOKENS: admin, SVC_PORT: '0' })
+  const server = await launch({
+    ...secrets,
+    DATABASE_URL: database.url,
+    SVC_ADMIN_TOKENS: admin,
+    SVC_PORT: '0',
+    SVC_DRAIN_MS: '300',
+  })
   try {
     const cli = { SVC_BASE_URL: server.url, SVC_ADMIN_TOKEN: admin }
     const made = JSON.parse(await output(['customers', 'create', 'Ann', '--json'], cli)) as { customer_id: string }

@@ -67,6 +67,7 @@ const quick = {
   SVC_WARM_UP: 'false',
   SVC_LOG_LEVEL: 'silent',
   SVC_POLL_INTERVAL_MS: '100',
+  SVC_DRAIN_MS: '300',
   SVC_SHUTDOWN_GRACE_MS: '2000',
 }
 const readyWithinMs = 30_000

@@ -1,0 +1,92 @@
+import { secondMs } from '../time.ts'
+import { ownSockets, seesSockets, socketsAt } from './kernel-sockets.ts'
+import { acceptAtOnce, refuseConnections } from './listening-socket.ts'
+
+/** Bun's server, as far as its end goes. */
+export interface ClosableServer {
+  /** Undefined: it listens on a Unix socket. */
+  readonly port?: number | undefined
+  readonly pendingRequests: number
+  /** Closes the listener and the connections that wait for a further request, and resolves when what runs has ended. */
+  stop(force?: boolean): Promise<void>
+}
+
+/** The kernel asks the client of a deferred connection again after a second. */
+const deferredMs = 1.5 * secondMs
+/** A handshake that is under way ends within this, or its client is too far away to be waited for. */
+const handshakeMs = 250
+/** A client that has connected sends its request within this, or loses nothing but its connection. */
+const firstBytesMs = 2 * secondMs
+/** The same where nobody sees whether there is one. */
+const blindMs = 300
+const lookMs = 5
+
+/**
+ * The end of listeners. Nothing that the kernel has accepted for them is reset: neither what waits to be accepted, nor what
+ * has said nothing yet, nor a request that arrives meanwhile.
+ */
+export class Closing {
+  private readonly ports: readonly number[]
+  private begunMs: number | null = null
+  private closedMs = Number.NEGATIVE_INFINITY
+  private ended: Promise<unknown> = Promise.resolve()
+
+  constructor(private readonly servers: readonly ClosableServer[]) {
+    this.ports = servers.flatMap(({ port }) => port ?? [])
+  }
+
+  /** The listeners take connections as before, and no longer leave them to the kernel. */
+  begin(): void {
+    if (this.begunMs !== null) return
+    this.begunMs = performance.now()
+    for (const port of this.ports) acceptAtOnce(port)
+  }
+
+  /** Resolves when the listeners are closed. What was accepted before goes on, also if its request is yet to come. */
+  async close(): Promise<void> {
+    this.begin()
+    await until((this.begunMs ?? 0) + deferredMs, () => !this.handshaking())
+    for (const port of this.ports) refuseConnections(port)
+    await until(performance.now() + handshakeMs, () => !this.handshaking() && !this.waiting())
+    // What the kernel has is read before the connections that wait for a request are closed.
+    await nextTurn()
+    await nextTurn()
+    this.ended = Promise.all(this.servers.map((server) => server.stop()))
+    this.closedMs = performance.now()
+  }
+
+  /** Resolves when all requests have their answers, or at `untilMs`. Open WebSockets do not count (seen). */
+  async answered(untilMs: number): Promise<void> {
+    await until(untilMs, () => this.servers.every(({ pendingRequests }) => pendingRequests === 0))
+  }
+
+  /** Resolves when the last bytes have left, also those of answers to clients that were slow to ask; bounded. */
+  async quiet(lastBytesMs: number): Promise<void> {
+    await until(this.closedMs + (seesSockets ? firstBytesMs : blindMs), () => seesSockets && !this.connected())
+    await Promise.race([this.ended, Bun.sleep(lastBytesMs)])
+  }
+
+  private handshaking(): boolean {
+    return this.ports.some((port) => socketsAt(port).some(({ state }) => state === 'handshaking'))
+  }
+
+  private waiting(): boolean {
+    const own = ownSockets()
+    return this.ports.some((port) =>
+      socketsAt(port).some(({ state, waiting, inode }) => state === 'listening' && waiting > 0 && own.has(inode)),
+    )
+  }
+
+  private connected(): boolean {
+    const open = this.ports.flatMap((port) => socketsAt(port)).filter(({ state }) => state === 'open')
+    if (open.length === 0) return false
+    const own = ownSockets()
+    return open.some(({ inode }) => own.has(inode))
+  }
+}
+
+async function until(untilMs: number, holds: () => boolean): Promise<void> {
+  while (!holds() && performance.now() < untilMs) await Bun.sleep(lookMs)
+}
+
+const nextTurn = () => new Promise<void>((resolve) => setImmediate(resolve))

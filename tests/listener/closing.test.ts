@@ -1,0 +1,136 @@
+import { afterEach, expect, test } from 'bun:test'
+import { connect, type Socket } from 'node:net'
+import { Closing } from '../../src/listener/closing.ts'
+import { waitUntil } from '../support/run/wait-until.ts'
+
+const servers: Bun.Server<unknown>[] = []
+afterEach(async () => {
+  for (const server of servers.splice(0)) await server.stop(true)
+})
+
+function serve(answer: (request: Request) => Response | Promise<Response> = () => new Response('ok')) {
+  const server = Bun.serve({ hostname: '127.0.0.1', port: 0, fetch: answer })
+  servers.push(server)
+  return { server, port: server.port ?? 0, closing: new Closing([server]) }
+}
+
+/** A connection whose handshake is done. */
+interface Client {
+  readonly socket: Socket
+  /** What came until the connection ended, or how it failed. */
+  readonly ended: Promise<string>
+}
+
+async function client(port: number): Promise<Client> {
+  const socket = connect(port, '127.0.0.1')
+  let text = ''
+  const ended = new Promise<string>((done) => {
+    socket.on('data', (bytes: Buffer) => {
+      text += bytes.toString()
+    })
+    socket.on('error', (error: Error & { readonly code?: string }) => done(error.code ?? 'failed'))
+    socket.on('close', () => done(text))
+  })
+  await new Promise<void>((done, fail) => {
+    socket.on('connect', () => done())
+    socket.on('error', fail)
+  })
+  return { socket, ended }
+}
+
+const request = (path = '/') => `GET ${path} HTTP/1.1\r\nHost: localhost\r\n\r\n`
+const refuses = (port: number) =>
+  client(port).then(
+    ({ socket }) => {
+      socket.destroy()
+      return false
+    },
+    () => true,
+  )
+
+test('§1: a connection that has said nothing when its listener closes is answered when it does', async () => {
+  const { port, closing } = serve()
+  // The kernel keeps those that came before the end began, and hands over those that come later.
+  const before = await client(port)
+  closing.begin()
+  const after = await client(port)
+  await closing.close()
+  expect(await refuses(port)).toBe(true)
+  for (const { socket, ended } of [before, after]) {
+    socket.write(request())
+    expect(await ended).toEndWith('\r\n\r\nok')
+  }
+  await closing.quiet(1_000)
+})
+
+test('§1: what waits to be accepted when a listener closes is answered', async () => {
+  const { port, closing } = serve()
+  closing.begin()
+  const child = Bun.spawn([process.execPath, '-e', connecting(port)], { stdout: 'pipe', stderr: 'inherit' })
+  const output = child.stdout.getReader()
+  await output.read()
+  // This turn takes long: what the child connects meanwhile, the kernel accepts and nobody else.
+  const busyUntil = Date.now() + 200
+  while (Date.now() < busyUntil);
+  await closing.close()
+  await closing.quiet(1_000)
+  let said = ''
+  for (;;) {
+    const { value, done } = await output.read()
+    said += new TextDecoder().decode(value)
+    if (done) break
+  }
+  const { answered, reset } = JSON.parse(said.trim().split('\n').at(-1) ?? '') as Record<string, number>
+  expect(reset).toBe(0)
+  expect(answered).toBeGreaterThan(0)
+}, 20_000)
+
+/** A program that opens connection after connection until none is accepted, and says what became of them. */
+const connecting = (port: number) => `
+  const { connect } = require('node:net')
+  console.log('begun')
+  let answered = 0, reset = 0, refused = 0, open = 0
+  const one = () => {
+    if (refused > 0) return open === 0 && console.log(JSON.stringify({ answered, reset }))
+    let there = false, text = ''
+    open++
+    const socket = connect(${port}, '127.0.0.1')
+    socket.on('connect', () => { there = true; socket.write(${JSON.stringify(request().replace('\r\n\r\n', '\r\nConnection: close\r\n\r\n'))}) })
+    socket.on('data', (bytes) => { text += bytes })
+    socket.on('error', () => {})
+    socket.on('close', () => { open--; text.endsWith('ok') ? answered++ : there ? reset++ : refused++; one() })
+  }
+  for (let i = 0; i < 40; i++) one()
+`
+
+test('§1: a request that arrives on a kept connection while its listener closes is answered', async () => {
+  const { port, closing } = serve()
+  const { socket, ended } = await client(port)
+  let text = ''
+  socket.on('data', (bytes: Buffer) => {
+    text += bytes.toString()
+  })
+  socket.write(request())
+  await waitUntil('the first answer', () => text.endsWith('ok'))
+  const closed = closing.close()
+  socket.write(request())
+  await closed
+  expect((await ended).match(/HTTP\/1\.1 200 OK/g)).toHaveLength(2)
+})
+
+test('§1: what runs when a listener closes goes on, and its connection ends with its answer', async () => {
+  const released = Promise.withResolvers<Response>()
+  const arrived = Promise.withResolvers<void>()
+  const { port, closing } = serve(() => {
+    arrived.resolve()
+    return released.promise
+  })
+  const { socket, ended } = await client(port)
+  socket.write(request())
+  await arrived.promise
+  await closing.close()
+  expect(await refuses(port)).toBe(true)
+  released.resolve(new Response('late'))
+  await closing.answered(Number.POSITIVE_INFINITY)
+  expect(await ended).toEndWith('late')
+})

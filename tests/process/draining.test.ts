@@ -1,0 +1,165 @@
+import { afterEach, expect, test } from 'bun:test'
+import { connect } from 'node:net'
+import { startTestGateway, type TestGateway } from '../support/gateways/gateway.ts'
+import { type GatewayProcess, spawnGateway } from '../support/gateways/gateway-process.ts'
+import { isAlive } from '../support/gateways/npm-start.ts'
+import { fresh, startProcesses } from '../support/gateways/processes.ts'
+import { waitUntil } from '../support/run/wait-until.ts'
+
+const slowMs = 60_000
+const undo: (() => unknown)[] = []
+afterEach(async () => {
+  for (const step of undo.splice(0).reverse()) await step()
+})
+
+interface Seen {
+  readonly status: number
+  readonly closes: boolean
+}
+
+const look = async (url: string, path: string): Promise<Seen | null> => {
+  const response = await fetch(url + path, fresh).catch(() => null)
+  await response?.text()
+  return response === null ? null : { status: response.status, closes: response.headers.get('connection') === 'close' }
+}
+
+/** Each path over and over, on connections of its own, until its listener is closed. */
+async function watched(url: string, path: string): Promise<readonly Seen[]> {
+  const seen: Seen[] = []
+  for (;;) {
+    const one = await look(url, path)
+    if (one === null) return seen
+    seen.push(one)
+  }
+}
+
+/** A connection that has said nothing; `say` asks on it. */
+async function silent(url: string): Promise<{ say(path: string): Promise<string> }> {
+  const { hostname, port } = new URL(url)
+  const socket = connect(Number(port), hostname)
+  let text = ''
+  const ended = new Promise<string>((done) => {
+    socket.on('data', (bytes: Buffer) => {
+      text += bytes.toString()
+    })
+    socket.on('error', (error: Error & { readonly code?: string }) => done(error.code ?? 'failed'))
+    socket.on('close', () => done(text))
+  })
+  await new Promise<void>((done) => socket.on('connect', () => done()))
+  return {
+    say: (path) => {
+      socket.write(`GET ${path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n`)
+      return ended
+    },
+  }
+}
+
+async function gatewayOf(start: () => Promise<TestGateway>): Promise<TestGateway> {
+  const gateway = await start()
+  undo.push(() => gateway.stop())
+  return gateway
+}
+
+test(
+  '§1: a gateway that ends says so, answers what still comes on every listener, and resets nothing',
+  async () => {
+    const env = { SVC_OLLAMA_LISTEN: '127.0.0.1:0' }
+    const gateway = await gatewayOf(() => startTestGateway({ env }))
+    const { url, ollamaUrl } = gateway
+    const before = await Promise.all([silent(url), silent(ollamaUrl ?? '')])
+    const stopping = gateway.stop()
+    undo.length = 0
+    const [ready, alive, ollama] = await Promise.all([
+      watched(url, '/readyz'),
+      watched(url, '/healthz'),
+      watched(ollamaUrl ?? '', '/api/version'),
+    ])
+    expect(ready.length).toBeGreaterThan(1)
+    expect(new Set(ready.map(({ status }) => status))).toEqual(new Set([503]))
+    for (const seen of [alive, ollama]) {
+      expect(seen.length).toBeGreaterThan(1)
+      expect(new Set(seen.map(({ status }) => status))).toEqual(new Set([200]))
+    }
+    expect([...ready, ...alive, ...ollama].filter(({ closes }) => !closes)).toEqual([])
+    // The kernel had taken these, and nobody listens any more.
+    expect(await before[0].say('/healthz')).toStartWith('HTTP/1.1 200 ')
+    expect(await before[1].say('/api/version')).toStartWith('HTTP/1.1 200 ')
+    await stopping
+  },
+  slowMs,
+)
+
+test(
+  '§33: several processes say it together, and end one after the other',
+  async () => {
+    const { gateway, server } = await startProcesses()
+    const { url } = gateway
+    const { pids } = server
+    const before = await Promise.all(Array.from({ length: 8 }, () => silent(url)))
+    const stopping = gateway.stop()
+    const [ready, alive] = await Promise.all([watched(url, '/readyz'), watched(url, '/healthz')])
+    // The first look may come before the order.
+    expect(ready.slice(1).filter(({ status }) => status !== 503)).toEqual([])
+    expect(ready.length).toBeGreaterThan(1)
+    expect(alive.filter(({ status }) => status !== 200)).toEqual([])
+    const said = await Promise.all(before.map((quiet) => quiet.say('/healthz')))
+    for (const text of said) expect(text).toStartWith('HTTP/1.1 200 ')
+    await stopping
+    expect(pids.filter(isAlive)).toEqual([])
+  },
+  slowMs,
+)
+
+test(
+  '§33: a replacement says nothing of an end, and answers connections that its old processes had taken',
+  async () => {
+    const { gateway, server } = await startProcesses()
+    undo.push(() => gateway.stop())
+    const { url } = gateway
+    let replaced = false
+    const looking = (async () => {
+      const statuses = new Set<number>()
+      while (!replaced) statuses.add((await look(url, '/readyz'))?.status ?? 0)
+      return statuses
+    })()
+    const replacing = server.replace?.()
+    const said: Promise<string>[] = []
+    const asking = (async () => {
+      while (!replaced) {
+        const quiet = await silent(url)
+        // Whichever process has it may be closing its listener by then.
+        await Bun.sleep(Math.random() * 100)
+        said.push(quiet.say('/healthz'))
+      }
+    })()
+    await replacing
+    replaced = true
+    await asking
+    expect(await looking).toEqual(new Set([200]))
+    for (const text of await Promise.all(said)) expect(text).toStartWith('HTTP/1.1 200 ')
+    expect(said.length).toBeGreaterThan(10)
+  },
+  slowMs,
+)
+
+test(
+  'a second signal ends a gateway at once, however long it would drain',
+  async () => {
+    let child: GatewayProcess | null = null
+    const launch = async (env: Readonly<Record<string, string>>) => {
+      const spawned = await spawnGateway(env)
+      child = spawned
+      return { url: spawned.url, stop: spawned.kill }
+    }
+    const gateway = await gatewayOf(() => startTestGateway({ env: { SVC_DRAIN_MS: '600000' }, launch }))
+    const { pid } = child as unknown as GatewayProcess
+    process.kill(pid, 'SIGTERM')
+    await waitUntil('the drain', async () => (await look(gateway.url, '/readyz'))?.status === 503)
+    // What comes within a second is one signal.
+    await waitUntil('the end', () => {
+      if (isAlive(pid)) process.kill(pid, 'SIGTERM')
+      return !isAlive(pid)
+    })
+  },
+  slowMs,
+)
