@@ -15,6 +15,12 @@ export function probeFetch(transport: NodeTransport, signal: AbortSignal): Probe
   }
 }
 
+/** A model whose name holds the node's own key is none: everybody would read it. */
+function withoutConfided(status: RuntimeStatus, { confided }: NodeTransport): RuntimeStatus {
+  if (confided === undefined) return status
+  return { ...status, models: status.models.filter(({ id }) => !confided.isIn(id)) }
+}
+
 /** Asks a model server by its own signs. `modules`: in the order in which they are tried; the first that knows its own wins. */
 export function createRuntimeProbe(transport: NodeTransport, modules: readonly RuntimeModule[]): Probe {
   let module: RuntimeModule | null = null
@@ -29,7 +35,7 @@ export function createRuntimeProbe(transport: NodeTransport, modules: readonly R
       before = known
       const status = await bounded((signal) => known.probe(probeFetch(transport, signal), said))
       said = status
-      return { kind: 'answered', reports: [{ label: '', status }] }
+      return { kind: 'answered', reports: [{ label: '', status: withoutConfided(status, transport) }] }
     } catch (error) {
       // Another server may be at the address when it answers again.
       module = null

@@ -1,3 +1,4 @@
+import { Confidences, noConfidences } from '../confidences.ts'
 import { within } from '../deadline.ts'
 import { Call, type CallPort } from './call.ts'
 import type { CancelSignal } from './call-signal.ts'
@@ -48,6 +49,7 @@ export function createDirectTransport(options: DirectOptions): NodeTransport {
 }
 
 class DirectTransport implements NodeTransport, ConnectionPort, CallPort {
+  readonly confided: Confidences
   private readonly endpoint: Endpoint
   private readonly requests: RequestHeads
   readonly heads = new HeadReader()
@@ -77,6 +79,7 @@ class DirectTransport implements NodeTransport, ConnectionPort, CallPort {
       connectTimeoutMs: options.connectTimeoutMs,
     }
     this.requests = new RequestHeads(url, options.apiKey)
+    this.confided = options.apiKey === null ? noConfidences : new Confidences([options.apiKey])
   }
 
   fetch(path: string, init: NodeRequest): Promise<NodeResponse> {

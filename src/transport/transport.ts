@@ -1,3 +1,4 @@
+import type { Confidences } from '../confidences.ts'
 import type { CancelSignal } from './call-signal.ts'
 
 /**
@@ -7,6 +8,8 @@ import type { CancelSignal } from './call-signal.ts'
 export interface NodeTransport {
   /** Resolves with the head of the answer. Rejects with `TransportError` only. */
   fetch(path: string, init: NodeRequest): Promise<NodeResponse>
+  /** What the node was told in confidence, to be struck from its words. Absent: no key of its own. */
+  readonly confided?: Confidences
   close(): void
 }
 

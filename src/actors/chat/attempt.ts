@@ -1,3 +1,4 @@
+import { noConfidences } from '../../confidences.ts'
 import type { Problem, ProblemCode } from '../../errors.ts'
 import type { RequestId } from '../../ids.ts'
 import type { Work } from '../../machines/placement/reading.ts'
@@ -50,6 +51,8 @@ export class Attempt implements InFlightCall {
   unsent = false
   cause: AbortCause | null = null
   span: Span | null = null
+  /** What its node was told besides the request. */
+  confided = noConfidences
   private released = false
   /** Unix ms, where its model was not in memory then. */
   private readonly coldAtMs: number | null
@@ -178,7 +181,7 @@ export class Attempt implements InFlightCall {
   /** The node is well, and does not serve this request; another would not either, but for one with a larger context. */
   private refusedBy(status: number | null, body: string): AttemptFailure | null {
     const { upstreamModelId, modelId, contextLength } = this.route
-    const refusal = nodeRefusal(status, body, { [upstreamModelId]: modelId })
+    const refusal = nodeRefusal(status, body, { names: { [upstreamModelId]: modelId }, confided: this.confided })
     if (refusal === null) return null
     const { code } = refusal
     this.span?.end(code)

@@ -1,4 +1,5 @@
 import { headers } from '../../brand.ts'
+import { noConfidences } from '../../confidences.ts'
 import { saysWhy } from '../../protocol/chat/node-refusal.ts'
 import type { UpstreamBody } from '../../protocol/chat/upstream-request.ts'
 import type { Binding } from '../../protocol/receipts/binding.ts'
@@ -71,6 +72,7 @@ export function callNode(exchange: Exchange, attempt: Attempt, body: UpstreamBod
     attempt.abort('node_lost')
     return Promise.reject(new TransportError('aborted'))
   }
+  attempt.confided = transport.confided ?? noConfidences
   const { form } = body
   const contentType = form?.contentType ?? 'application/json'
   return transport.fetch(body.path, {

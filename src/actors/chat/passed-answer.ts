@@ -1,7 +1,8 @@
+import { struck } from '../../confidences.ts'
 import { Problem, type ProblemCode } from '../../errors.ts'
 import type { Route } from '../../machines/rules/routing.ts'
 import type { UpstreamBody } from '../../protocol/chat/upstream-request.ts'
-import { isFailure, jsonUsage, passedType } from '../../protocol/media/passed-answer.ts'
+import { failureIn, jsonUsage, mayFailLater, passedType } from '../../protocol/media/passed-answer.ts'
 import { ClientStream } from '../../transport/client-stream.ts'
 import type { BodySink, NodeResponse, TransportError } from '../../transport/transport.ts'
 import type { Attempt, AttemptFailure } from './attempt.ts'
@@ -14,6 +15,8 @@ const passedBytesMax = 64 * 1024 * 1024
 /** Of one in JSON so much is kept to read what it used. */
 const keptBytesMax = 1024 * 1024
 const jsonType = 'application/json'
+/** In the place of `struck`, whatever the encoding is. */
+const struckBytes = '[...]'
 
 export interface PassedAnswer {
   readonly contentType: string
@@ -57,15 +60,21 @@ class Passing implements BodySink, Ticking {
 
   bytes(chunk: Buffer): void {
     if (this.over) return
-    if (this.begun !== null && this.kept !== null && isFailure(chunk.toString('utf8'))) {
-      return this.fail(this.attempt.failedByContent(chunk.toString('utf8')))
-    }
+    const failure = this.begun === null ? null : failureIn(chunk.toString('utf8'), this.contentType)
+    if (failure !== null) return this.fail(this.attempt.failedByContent(failure))
     this.passed += chunk.length
     if (this.passed > passedBytesMax) return this.cut()
     if (this.passed > keptBytesMax) this.kept = null
     this.kept?.push(chunk)
     this.start()
-    this.client.write(chunk, performance.now())
+    this.client.write(mayFailLater(chunk, this.contentType) ? this.withoutConfided(chunk) : chunk, performance.now())
+  }
+
+  /** Byte for byte but for what the node was told in confidence. */
+  private withoutConfided(chunk: Buffer): Buffer {
+    const text = chunk.toString('latin1')
+    const clean = this.attempt.confided.strike(text)
+    return clean === text ? chunk : Buffer.from(clean.replaceAll(struck, struckBytes), 'latin1')
   }
 
   ended(): void {
@@ -176,7 +185,7 @@ export async function tryPassed(
     const response = await callNode(exchange, attempt, upstream)
     if (response.status !== 200) return failed(await failedAnswer(attempt, response))
     const contentType = passedType(response.headers.get('content-type'))
-    if (contentType === null) {
+    if (contentType === null || attempt.confided.isIn(contentType)) {
       response.discard()
       return failed(attempt.failedByContent(''))
     }

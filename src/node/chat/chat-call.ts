@@ -1,3 +1,4 @@
+import { noConfidences } from '../../confidences.ts'
 import type { Problem } from '../../errors.ts'
 import type { PublicChoice } from '../../protocol/chat/completion.ts'
 import { nodeRefusal, refusalProblem } from '../../protocol/chat/node-refusal.ts'
@@ -81,7 +82,8 @@ export class ChatCall {
    * Why the runtime refuses this request, or null if the runtime failed. `status` is null for an error inside a 200.
    */
   refusal(status: number | null, text: string): Problem | null {
-    const refusal = nodeRefusal(status, text, { [this.input.body.model]: this.modelId })
+    const names = { [this.input.body.model]: this.modelId }
+    const refusal = nodeRefusal(status, text, { names, confided: this.runtime.transport?.confided ?? noConfidences })
     return refusal === null ? null : refusalProblem(refusal)
   }
 

@@ -13,7 +13,7 @@ import { secondMs } from '../../time.ts'
 import type { CancelSignal } from '../../transport/call-signal.ts'
 import { TransportError } from '../../transport/transport.ts'
 import type { RuntimeCall } from '../runtimes/local-runtime.ts'
-import type { ServedModel } from './models-file.ts'
+import { confidedTo, type ServedModel } from './models-file.ts'
 import { freePort, healthAnswers, isTaken } from './server-address.ts'
 import { ServerProcess } from './server-process.ts'
 
@@ -202,8 +202,13 @@ export class ModelServer {
       this.failure = null
       this.lastUsedMs = nowMs
     }
-    if (state === 'failed') this.failure = this.fault ?? this.process?.text ?? null
+    if (state === 'failed') this.failure = this.fault ?? this.written()
     log.info('model_server', { model: model.id, state, ...(isReady(state) ? { load_ms: this.loadMs } : {}) })
+  }
+
+  /** What its command wrote last, but for what it was told in confidence. */
+  private written(): string | null {
+    return this.process === null ? null : confidedTo(this.model).strike(this.process.text)
   }
 
   private start(): void {

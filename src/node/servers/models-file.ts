@@ -2,6 +2,7 @@ import { readFileSync, statSync } from 'node:fs'
 import { isAbsolute, join } from 'node:path'
 import { type Static, Type } from '@sinclair/typebox'
 import { Value, type ValueError } from '@sinclair/typebox/value'
+import { Confidences } from '../../confidences.ts'
 import { modelIdPattern } from '../../ids.ts'
 import { literals, strict } from '../../protocol/wire/shapes.ts'
 import { lexicalModelId } from '../../runtimes/runtime.ts'
@@ -94,6 +95,19 @@ function* faultsOf(file: ModelsFile): Generator<Fault> {
       yield { pointer: `${pointer}/memory_mb`, message: `is more than memory_mb of the whole file, ${file.memory_mb}` }
     }
   }
+}
+
+const secretName = /key|token|secret|passw|credential/i
+const secretFlag = /^--?[\w-]*(?:key|token|secret|password)(?:=(.+))?$/i
+
+/** What the command of a model is told in confidence, and may write into its output: some write all of their arguments. */
+export function confidedTo({ env = {}, command }: ServedModel): Confidences {
+  const values = Object.entries(env).flatMap(([name, value]) => (secretName.test(name) ? [value] : []))
+  const given = command.flatMap((argument, at) => {
+    const flag = secretFlag.exec(argument)
+    return flag === null ? [] : [flag[1] ?? command[at + 1] ?? '']
+  })
+  return new Confidences([...values, ...given])
 }
 
 const refused = (path: string, line: number, text: string) => new NodeStartError(`${path}, line ${line}: ${text}.`)

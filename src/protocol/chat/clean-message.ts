@@ -1,7 +1,8 @@
+import { struck } from '../../confidences.ts'
+
 /** Of what a node says no more is looked at, UTF-16 units: the patterns below are tried at each of them. */
 const readMax = 4_096
 const shownMax = 300
-const omitted = '[…]'
 
 /**
  * Patterns for text that names a computer, a folder or a secret. Their order matters, because a URL would otherwise be
@@ -36,7 +37,7 @@ const controls = /[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2066-\u
 export function cleanMessage(text: string, names: Readonly<Record<string, string>>): string | null {
   let clean = text.slice(0, readMax).replace(controls, ' ')
   for (const name in names) clean = clean.replaceAll(name, names[name] ?? '')
-  for (const pattern of telling) clean = clean.replace(pattern, omitted)
+  for (const pattern of telling) clean = clean.replace(pattern, struck)
   clean = clean.replace(/\s+/g, ' ').trim()
   if (!/\p{L}{2}/u.test(clean)) return null
   const characters = [...clean]

@@ -1,4 +1,5 @@
 import { brand } from '../../brand.ts'
+import type { Confidences } from '../../confidences.ts'
 import { Problem } from '../../errors.ts'
 import { foreignJson } from '../json/foreign-json.ts'
 import { cleanMessage } from './clean-message.ts'
@@ -108,17 +109,18 @@ const reasonUnitsMax = 64 * 1024
 /** So much of an error decides what it is, UTF-16 units. */
 const wordsMax = 4_096
 
-/**
- * What a node says in place of an answer; null where the failure is its own. `status`: null for an error under a 200.
- * `names`: what the node calls something, and what the client calls it.
- */
-export function nodeRefusal(
-  status: number | null,
-  text: string,
-  names: Readonly<Record<string, string>>,
-): NodeRefusal | null {
+export interface Speaker {
+  /** What the node calls something, and what the client calls it. */
+  readonly names: Readonly<Record<string, string>>
+  /** What the node was told, and the client must not hear. */
+  readonly confided: Confidences
+}
+
+/** What a node says in place of an answer; null where the failure is its own. `status`: null for an error under a 200. */
+export function nodeRefusal(status: number | null, text: string, { names, confided }: Speaker): NodeRefusal | null {
   const error = text.length > reasonUnitsMax ? {} : errorOf(text)
-  const words = wordsOf(error).slice(0, wordsMax)
+  // Struck before it is cut, so that no half of a key is left.
+  const words = confided.strike(wordsOf(error).slice(0, 2 * wordsMax)).slice(0, wordsMax)
   const code = codeOf(status, error, words)
   if (code === null) return null
   const message = cleanMessage(words, names)

@@ -32,8 +32,20 @@ export function jsonUsage(text: string): TokenUsage | null {
   return isObject(body) ? readUsage(body.usage) : null
 }
 
-/** Some servers answer with an error under a 200. */
-export function isFailure(text: string): boolean {
+const jsonType = 'application/json'
+const isEvents = (contentType: string) => contentType.startsWith('text/event-stream')
+const errorFirst = /^\s*\{\s*"error"\s*:\s*(?!null\b)/
+const errorEvent = /^(?:event: ?error\r?\n)?data: ?(\{\s*"error"[^\r\n]*)/
+
+/** Some servers answer with an error under a 200: what it says, by the first bytes of an answer; null: it is none. */
+export function failureIn(text: string, contentType: string): string | null {
+  if (isEvents(contentType)) return errorEvent.exec(text)?.[1] ?? null
+  if (contentType !== jsonType) return null
   const body = foreignJson(text)
-  return isObject(body) && isErrorBody(body)
+  const fails = body === undefined ? errorFirst.test(text) : isObject(body) && isErrorBody(body)
+  return fails ? text : null
 }
+
+/** Whether later bytes may be the node's own words, and not the model's. */
+export const mayFailLater = (chunk: Buffer, contentType: string): boolean =>
+  isEvents(contentType) && (chunk.includes('"error"') || chunk.includes('event: error'))

@@ -1,11 +1,12 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
+import { noConfidences } from '../../../src/confidences.ts'
 import { cleanMessage } from '../../../src/protocol/chat/clean-message.ts'
 import { nodeRefusal, refusalProblem } from '../../../src/protocol/chat/node-refusal.ts'
 
 const names = { '/models/qwen.gguf': 'public-qwen' }
 const refusal = (status: number | null, body: unknown) =>
-  nodeRefusal(status, typeof body === 'string' ? body : JSON.stringify(body), names)
+  nodeRefusal(status, typeof body === 'string' ? body : JSON.stringify(body), { names, confided: noConfidences })
 const openAi = (message: string, more: object = {}) => ({ error: { message, type: 'invalid_request_error', ...more } })
 
 describe('§27: a prompt that is too long, in the words of each server', () => {

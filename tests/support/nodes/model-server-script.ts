@@ -15,11 +15,15 @@ const { values } = parseArgs({
     'die-with': { type: 'string' },
     'mute-ms': { type: 'string', default: '0' },
     deaf: { type: 'boolean', default: false },
+    'api-key': { type: 'string' },
   },
 })
 
 if (values['die-with'] !== undefined) {
   for (let line = 1; line <= Number(values['die-with']); line++) console.error(`cannot load, line ${line}`)
+  // As real ones do.
+  if (values['api-key'] !== undefined)
+    console.error(`started with ${process.argv.join(' ')}, ${process.env.SOME_TOKEN}`)
   process.exit(1)
 }
 if (values.deaf) process.on('SIGTERM', () => {})
