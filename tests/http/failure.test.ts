@@ -34,10 +34,12 @@ test('§3: what drivers say of an absent database is 503, everything else they s
       requestId: 'r',
       route: '/',
     })?.code
-  for (const code of ['ECONNREFUSED', 'CONNECTION_CLOSED', 'CONNECT_TIMEOUT', '57P01', '57P03', '08006', '53300']) {
+  const away = ['ECONNREFUSED', 'ECONNRESET', 'EPIPE', 'ENOTFOUND', 'CONNECTION_CLOSED', 'CONNECT_TIMEOUT']
+  const states = ['57P01', '57P02', '57P03', '57014', '08006', '53100', '53300', '25006', '58030']
+  for (const code of [...away, ...states]) {
     expect([code, codeOf(code)]).toEqual([code, 'service_unavailable'])
   }
-  for (const code of ['23505', '42P01', '22021', 'UNSAFE_TRANSACTION']) {
+  for (const code of ['23505', '42P01', '22021', '25P02', 'UNSAFE_TRANSACTION']) {
     expect([code, codeOf(code)]).toEqual([code, 'internal_error'])
   }
 })

@@ -1,3 +1,4 @@
+import { problemFor } from '../../db/outage.ts'
 import { Problem } from '../../errors.ts'
 import { inSession, type Prompt } from '../../machines/placement/blocks.ts'
 import { type PlacementRequest, place } from '../../machines/rules/placement.ts'
@@ -231,8 +232,10 @@ export function createChat(port: ChatPort): Chat {
         // Whatever broke, the slot is free again; where it was free already, this does nothing.
         exchange.attempt?.release({ kind: 'neutral' })
         if (command.signal.aborted) exchange.finish(499, null, null, null)
-        else if (error instanceof Problem) exchange.finish(error.status, error.code, null, null)
-        else exchange.finish(500, 'internal_error', null, null)
+        else {
+          const { status, code } = problemFor(error)
+          exchange.finish(status, code, null, null)
+        }
         throw error
       }
     },

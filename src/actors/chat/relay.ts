@@ -1,3 +1,4 @@
+import { problemFor } from '../../db/outage.ts'
 import { Problem, type ProblemCode } from '../../errors.ts'
 import { type SseSink, SseSplitter } from '../../protocol/chat/sse.ts'
 import { streamError } from '../../protocol/chat/stream-error.ts'
@@ -85,7 +86,7 @@ export class Relay implements Ticking, SseSink {
   /** No node does. */
   undispatched(error: unknown): void {
     if (!this.opening.committed) return this.opening.refuse(error)
-    this.fail(error instanceof Problem ? error : new Problem('internal_error'))
+    this.fail(problemFor(error))
   }
 
   expects(attempt: Attempt): boolean {
@@ -227,7 +228,7 @@ export class Relay implements Ticking, SseSink {
       this.flush()
       durable.then(
         () => this.finish(terminal),
-        () => this.tell(new Problem('internal_error')),
+        (error: unknown) => this.tell(problemFor(error)),
       )
     }
     // The last bytes of the node are read, not cut: its connection then serves the next request.

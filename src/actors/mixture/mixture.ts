@@ -1,4 +1,5 @@
 import { createActor, fromCallback, fromPromise, type InspectionEvent, toPromise } from 'xstate'
+import { problemFor } from '../../db/outage.ts'
 import { Problem } from '../../errors.ts'
 import type { RequestId } from '../../ids.ts'
 import type {
@@ -94,8 +95,9 @@ export class Mixtures {
     try {
       report = await this.runToEnd(run)
     } catch (error) {
-      run.span?.end('internal_error')
-      this.finish(command, 500, new Problem('internal_error'), null)
+      const told = problemFor(error)
+      run.span?.end(told.code)
+      this.finish(command, told.status, told, null)
       throw error
     }
     const record = this.remember(report, command)

@@ -1,16 +1,6 @@
+import { outageOf } from '../../db/outage.ts'
 import { Problem, type ProblemCode } from '../../errors.ts'
-import { descriptors } from '../../host/descriptors.ts'
 import { failureName, type Log } from '../../log.ts'
-
-/**
- * Codes by which driver and server say that the database is away, or has no room, memory or connection left: the caller
- * may try again, nothing is wrong with the request. SQLSTATE classes 08, 53 and 57P, and what a query that ran out of its
- * time gets.
- */
-const outageCode =
-  /^(ECONNREFUSED|ECONNRESET|ENOENT|EPIPE|ETIMEDOUT|CONNECTION_(CLOSED|ENDED|DESTROYED)|CONNECT_TIMEOUT|08...|57P0.|57014|53...)$/
-/** Codes for a process without a free descriptor. Bun then reports a connection as refused. */
-const descriptorCode = /^(EMFILE|ENFILE)$/
 
 const isAbort = (error: unknown) => error instanceof Error && error.name === 'AbortError'
 
@@ -56,10 +46,9 @@ export function problemOf(error: unknown, log: Log, place: { requestId: string; 
   const schema = brokenSchema(error)
   if (schema !== null && schema !== 'response') return invalidPath(error)
   const failure = schema === null ? failureName(error) : 'response_schema'
-  if (schema === null && (outageCode.test(failure) || descriptorCode.test(failure))) {
-    const exhausted = descriptorCode.test(failure) || (failure === 'ECONNREFUSED' && descriptors.exhausted())
-    const event = exhausted ? 'descriptors_exhausted' : 'database_away'
-    log.warn(event, { request_id: place.requestId, route: place.route, failure })
+  const outage = schema === null ? outageOf(error) : null
+  if (outage !== null) {
+    log.warn(outage, { request_id: place.requestId, route: place.route, failure })
     return new Problem('service_unavailable')
   }
   log.error('unhandled', { request_id: place.requestId, route: place.route, failure })
