@@ -98,6 +98,38 @@ test('§13: who commits alone never waits for company, and a full group gathers 
   expect(await Promise.all(two)).toEqual([21, 22, 31, 32, 33, 34])
 })
 
+/** Commits that fail with this code where a group has a negative number; `seen`: the groups. */
+function failingCommits(code: string) {
+  const seen: (readonly number[])[] = []
+  const group = new GroupCommit<number, number>({
+    groupMax: 8,
+    waitingMax: 100,
+    commitWaitMs: 10_000,
+    commit: async (requests) => {
+      seen.push(requests)
+      if (requests.some((request) => request < 0)) throw Object.assign(new Error('refused'), { code })
+      return requests
+    },
+  })
+  const add = (...requests: readonly number[]) => Promise.allSettled(requests.map((request) => group.add(request)))
+  return { seen, add, group }
+}
+
+test('§13: one that the database will never take fails alone: the others are committed one by one', async () => {
+  const { seen, add, group } = failingCommits('23514')
+  const outcomes = await add(1, -2, 3)
+  expect(outcomes.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'fulfilled'])
+  expect(seen).toEqual([[1, -2, 3], [1], [-2], [3]])
+  expect(group.counts()).toEqual({ groups: 2, requests: 2, waiting: 0 })
+  expect((await add(4, 5)).map(({ status }) => status)).toEqual(['fulfilled', 'fulfilled'])
+})
+
+test('§13: of a commit that failed for another reason nobody knows what became of it: all hear so, and none is sent again', async () => {
+  const { seen, add } = failingCommits('57P01')
+  expect((await add(1, -2, 3)).map(({ status }) => status)).toEqual(['rejected', 'rejected', 'rejected'])
+  expect(seen).toEqual([[1, -2, 3]])
+})
+
 test('§13: where nobody else is on the way, nobody is waited for', async () => {
   let onTheWay = 0
   const { group, commits, next } = openCommits({ msMax: 10_000, moreCome: (waiting) => onTheWay > waiting })

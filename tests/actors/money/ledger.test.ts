@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { Ledger, type Reservation } from '../../../src/actors/money/ledger.ts'
+import { type Charge, Ledger, type Reservation } from '../../../src/actors/money/ledger.ts'
 import { openDatabase } from '../../../src/db/client.ts'
 import { ledgerPage } from '../../../src/db/queries/money/ledger.ts'
 import { Problem } from '../../../src/errors.ts'
@@ -9,6 +9,7 @@ import { createLog } from '../../../src/log.ts'
 import { severable } from '../../support/gateways/severed-database.ts'
 import { chargeFor, expectBooksBalance, fundedCustomer } from '../../support/money/ledger.ts'
 import { type TestDatabase, testDatabase } from '../../support/run/postgres.ts'
+import { waitUntil } from '../../support/run/wait-until.ts'
 
 const log = createLog('silent', () => {})
 let database: TestDatabase
@@ -263,6 +264,82 @@ test('64 clients on one customer, two gateways: never overdrawn, nothing lost', 
   const { groups, requests } = ledgers[1]?.state() ?? { groups: 0, requests: 0 }
   expect(groups).toBeLessThan(requests)
   await other.close()
+})
+
+describe('§13: commits whose answer is lost', () => {
+  const cutOff = async () => {
+    const way = await severable(database.url)
+    const cut = openDatabase({ url: way.url, connectionsMax: 1 })
+    const own = new Ledger({ ...cut, log })
+    // A connection prepares each statement once, and waits for an answer to that.
+    const first = await fundedCustomer(database, 1n)
+    await own.settle(await own.reserve({ id: newId('req'), customerId: first, amountWei: 1n }), chargeFor(first, 1n))
+    const stop = async () => {
+      await own.stop()
+      await cut.close()
+      await way.close()
+    }
+    return { way, own, stop }
+  }
+
+  test('a reserve that was committed unheard is released, and its caller hears 503', async () => {
+    const id = await customer(100n)
+    const { way, own, stop } = await cutOff()
+    way.muffle()
+    const requestId = newId('req')
+    const reserving = codeOf(own.reserve({ id: requestId, customerId: id, amountWei: 60n }))
+    await waitUntil('it is committed', async () => (await amounts(id)).reserved === 60n)
+    await way.sever()
+    expect(await reserving).toBe('service_unavailable')
+    await way.restore()
+    await waitUntil('it is released', async () => (await amounts(id)).reserved === 0n, 10_000)
+    expect(await amounts(id)).toEqual({ balance: 100n, reserved: 0n })
+    expect((await entries(id)).slice(1).map(({ kind }) => kind)).toEqual(['reserve', 'release'])
+    await stop()
+  })
+
+  test('a charge that was committed unheard is found, and made once', async () => {
+    const id = await customer(100n)
+    const { way, own, stop } = await cutOff()
+    const held = await own.reserve({ id: newId('req'), customerId: id, amountWei: 60n })
+    way.muffle()
+    const settling = own.settle(held, chargeFor(id, 40n))
+    await waitUntil('it is committed', async () => (await amounts(id)).balance === 60n)
+    await way.sever()
+    await way.restore()
+    expect(await settling).toEqual({ outcome: 'settled', chargedWei: 40n })
+    expect(await amounts(id)).toEqual({ balance: 60n, reserved: 0n })
+    await stop()
+  })
+})
+
+describe('§13: one that the database will never take', () => {
+  test('a reserve fails alone, and those beside it are made', async () => {
+    const id = await customer(100n)
+    const amountsWei = [10n, 0n, 20n, 30n]
+    const tried = await Promise.allSettled(amountsWei.map((wei) => reserve(id, wei)))
+    expect(tried.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'fulfilled', 'fulfilled'])
+    expect(await amounts(id)).toEqual({ balance: 100n, reserved: 60n })
+    for (const one of tried) if (one.status === 'fulfilled') ledger.release(one.value)
+    await waitUntil('released', async () => (await amounts(id)).reserved === 0n)
+  })
+
+  test('a charge fails alone, and those beside it are made', async () => {
+    const id = await customer(100n)
+    const held = await Promise.all([10n, 20n, 30n].map((wei) => reserve(id, wei)))
+    const charges = held.map(({ amountWei }) => chargeFor(id, amountWei))
+    const broken = {
+      ...charges[1],
+      receipt: { ...charges[1]?.receipt, text: '{"prompt_tokens":99999999999}' },
+    } as Charge
+    const tried = await Promise.allSettled(
+      held.map((one, at) => ledger.settle(one, at === 1 ? broken : (charges[at] as Charge))),
+    )
+    expect(tried.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'fulfilled'])
+    expect(await amounts(id)).toEqual({ balance: 60n, reserved: 20n })
+    for (const one of held) ledger.release(one)
+    await waitUntil('released', async () => (await amounts(id)).reserved === 0n)
+  })
 })
 
 test('connections cut under load: what was answered is written once, what was not is released', async () => {

@@ -124,6 +124,43 @@ describe.each([
   )
 })
 
+describe('§31: an answer that breaks off', () => {
+  const brokenOf = (response: Response) =>
+    waitFor('the receipt', async () => {
+      const [row] = await gateway.database.sql<(Row & { completion_tokens: number })[]>`
+        select * from receipts where request_id = ${response.headers.get('x-request-id')}`
+      return row
+    })
+
+  test.each([
+    ['m-plain', 'dropMidStream'],
+    ['m-plain', 'errorEvent'],
+    ['m-plain', 'endWithoutFinish'],
+    ['m-plain', 'stall'],
+    ['m-agent', 'dropMidStream'],
+    ['m-agent', 'stall'],
+  ] as const)('of %s by %s: the receipt binds the request and commits to no answer', async (model, kind) => {
+    const server = model === 'm-plain' ? plain : behind
+    server.setFaults({ kind, afterChunks: 2 })
+    try {
+      const body = bodyOf(model, { stream: true })
+      const response = await ask(body)
+      const reader = response.body?.getReader()
+      await reader?.read()
+      // What is silent is left by its client; the others end by themselves.
+      if (kind === 'stall') await reader?.cancel()
+      else while (!(await reader?.read())?.done);
+      const row = await brokenOf(response)
+      expect(row).toMatchObject({ issuer: 'gateway', client_nonce: nonce, response_commitment: null })
+      expect(row.request_commitment).toMatch(/^0x[0-9a-f]{64}$/)
+      expect(row.completion_tokens).toBeGreaterThan(0)
+    } finally {
+      server.clearFaults()
+    }
+    await waitFor('the node serves again', async () => (await gateway.chat(customer.key, bodyOf(model))).status === 200)
+  })
+})
+
 describe('§31: what has no nonce, and what cannot have one', () => {
   test.each([['m-plain'], ['m-agent']])(
     'without a nonce the receipt of %s is of v1, and there is no salt',
@@ -213,6 +250,20 @@ describe('§31: the node’s receipt is kept beside the gateway’s', () => {
     expect(beside.receipt).toMatchObject({ v: 'svc-receipt-v1', issuer: 'node', node_id: old.nodeId })
     expect((await keyOf())?.verify(receiptMessage(beside.receipt_hash), beside.signature_ed25519)).toBe(true)
     expect(await invalidReceipts()).toBe(before)
+  })
+
+  test('of an answer that broke off it is no receipt, though every fact of it fits', async () => {
+    const choices = [{ index: 0, delta: { role: 'assistant', content: 'hi' }, finish_reason: null }]
+    old.events(({ headers }) => [{ choices }, { choices: [], usage: agentUsage, svc: signed(owed(headers)) }])
+    const response = await gateway.chat(customer.key, bodyOf('m-old', { stream: true }))
+    expect(await response.text()).toContain('"code":"node_lost"')
+    const row = await waitFor('the receipt', async () => {
+      const [found] = await gateway.database.sql<Row[]>`
+        select * from receipts where request_id = ${response.headers.get('x-request-id')}`
+      return found
+    })
+    expect(row).toMatchObject({ issuer: 'gateway', signature_ed25519: null })
+    expect(row.node_receipt).toContain('"issuer":"node"')
   })
 
   test('where the node says more tokens than were seen, and only where it speaks of this very call', async () => {

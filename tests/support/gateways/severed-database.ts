@@ -7,6 +7,8 @@ export interface SeverableDatabase {
   /** Every connection is reset and new ones are refused. */
   sever(): Promise<void>
   restore(): Promise<void>
+  /** What is asked on the connections of now still arrives, and every answer is lost, until they are severed. */
+  muffle(): void
   close(): Promise<void>
 }
 
@@ -20,6 +22,7 @@ function upstream(url: URL): Socket {
 export async function severable(databaseUrl: string): Promise<SeverableDatabase> {
   const target = new URL(databaseUrl)
   const sockets = new Set<Socket>()
+  const answering = new Set<Socket>()
   const keep = (socket: Socket) => {
     sockets.add(socket)
     socket.on('close', () => sockets.delete(socket))
@@ -36,6 +39,8 @@ export async function severable(databaseUrl: string): Promise<SeverableDatabase>
       database.on('close', () => client.destroy())
       client.pipe(database)
       database.pipe(client)
+      answering.add(database)
+      database.on('close', () => answering.delete(database))
     })
     await new Promise<void>((resolve, reject) => {
       listening.once('error', reject)
@@ -58,5 +63,8 @@ export async function severable(databaseUrl: string): Promise<SeverableDatabase>
   url.searchParams.delete('host')
   url.hostname = '127.0.0.1'
   url.port = String(port)
-  return { url: url.toString(), sever, restore: listen, close: sever }
+  const muffle = () => {
+    for (const database of answering) database.unpipe().resume()
+  }
+  return { url: url.toString(), sever, restore: listen, muffle, close: sever }
 }

@@ -24,6 +24,8 @@ export interface ScriptedAgent {
   honest(runtimes: readonly AgentRuntime[]): void
   /** What its chats say in `svc`; without it they vouch for nothing. */
   vouch(how: (call: AgentCall, usage: typeof agentUsage) => unknown): void
+  /** What a stream is made of, event by event, until it ends or breaks off; without it a stream is answered as a whole. */
+  events(how: (call: AgentCall) => readonly object[]): void
   /** Resolves with the next poll from now on that was answered. */
   polled(): Promise<void>
   stop(): Promise<void>
@@ -66,6 +68,7 @@ export async function startScriptedAgent(
     (signed) =>
       Response.json(signed({ runtimes: [...given] }))
   let how = honestly(runtimes)
+  let streaming: Parameters<ScriptedAgent['events']>[0] | null = null
   let vouching: Parameters<ScriptedAgent['vouch']>[0] = () => undefined
 
   const knows = (request: Request, path: string, body: string): boolean => {
@@ -102,6 +105,10 @@ export async function startScriptedAgent(
       }
       const call = { path: pathname + search, headers: request.headers, body }
       calls.push(call)
+      if (streaming !== null && body.includes('"stream":true')) {
+        const text = streaming(call).map((event) => `data: ${JSON.stringify(event)}\n\n`)
+        return new Response(text.join(''), { headers: { 'content-type': 'text/event-stream' } })
+      }
       return Response.json({
         choices: [{ index: 0, message: { role: 'assistant', content: 'hi' }, finish_reason: 'stop' }],
         usage: agentUsage,
@@ -130,6 +137,9 @@ export async function startScriptedAgent(
     },
     vouch: (next) => {
       vouching = next
+    },
+    events: (next) => {
+      streaming = next
     },
     polled: () => new Promise((resolve) => waiting.push(resolve)),
     stop: () => server.stop(true),
