@@ -5,7 +5,7 @@ import { payoutProofsMessage, payoutReportMessage } from '../src/http/routes/nod
 import { canonicalJson } from '../src/protocol/json/canonical-json.ts'
 import { auditLine } from '../src/protocol/log/audit-line.ts'
 import { checkpointText, logProofText } from '../src/protocol/log/checkpoint.ts'
-import { auditHeadHash, batchHash, creditHash } from '../src/protocol/log/entry-facts.ts'
+import { auditHeadHash, batchHash, creditHash, refundHash } from '../src/protocol/log/entry-facts.ts'
 import { logEntryText, logLeaf } from '../src/protocol/log/log-entry.ts'
 import {
   consistencyProof,
@@ -155,6 +155,13 @@ const entryFacts = {
     amountWei: '1000',
     reason: 'paid',
     createdAt: new Date('2026-11-20T16:00:00.000Z'),
+  }),
+  refund: refundHash({
+    entryId: 'led_0002',
+    customerId: 'cus_0001',
+    receiptHash: `0x${'ef'.repeat(32)}`,
+    amountWei: '300',
+    createdAt: new Date('2026-11-20T16:05:00.000Z'),
   }),
   audit: auditHeadHash({ writerId: 'wrk_0001', ordinal: 1, seq: 5, mac: 'ab'.repeat(32) }),
   batch: batchHash({ batchId: 'bat_0001', merkleRoot: `0x${'cd'.repeat(32)}`, payoutCount: 3, totalAmountWei: '6' }),

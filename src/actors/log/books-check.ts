@@ -1,11 +1,11 @@
 import type { Database } from '../../db/client.ts'
 import * as rows from '../../db/queries/log/log.ts'
 import * as proof from '../../db/queries/log/proof.ts'
-import { creditsWithin, ledgerPart } from '../../db/queries/log/sources.ts'
+import { creditsWithin, ledgerPart, refundsWithin } from '../../db/queries/log/sources.ts'
 import type { RowFault, RowRule } from '../../machines/rules/books.ts'
 import { foreignJson } from '../../protocol/json/foreign-json.ts'
 import { parseCheckpoint } from '../../protocol/log/checkpoint.ts'
-import { batchHash, creditHash } from '../../protocol/log/entry-facts.ts'
+import { batchHash, creditHash, refundHash } from '../../protocol/log/entry-facts.ts'
 import { logLeaf } from '../../protocol/log/log-entry.ts'
 import { foldSubtrees, sameHash, subtreesOf, type TreeHash } from '../../protocol/log/merkle-log.ts'
 import { checkNote, parseNote } from '../../protocol/log/note.ts'
@@ -37,7 +37,7 @@ const faultsMax = 1_000
 /** Rows between two pauses: signatures of nodes are checked here, too. */
 const receiptsAtOnce = 250
 const entriesAtOnce = 2_048
-const creditsAtOnce = 500n
+const ledgerSeqsAtOnce = 500n
 
 /** Recomputes the books row by row, and compares them with the public log; in one view of the database. */
 export function checkBooks({ db, keys, fork }: BooksCheckPort): Promise<BooksCheck> {
@@ -71,7 +71,7 @@ class RowCheck {
     const state = await rows.readLogState(this.tx)
     if (state === null) return this.fault('the log is the tree of its checkpoint', 'log_state')
     await this.checkLedger(state)
-    await this.checkCredits(state)
+    await this.checkCreditsAndRefunds(state)
     await this.checkBatches()
     await this.checkTree(state, keys)
     for (const writer of await checkLoggedHeads(this.tx)) {
@@ -129,13 +129,17 @@ class RowCheck {
     if (reached > ledgerTo || rest !== null) this.fault(rule, `seq ${reached} to ${ledgerTo}`)
   }
 
-  private async checkCredits({ ledgerTo }: rows.LogState): Promise<void> {
-    for (let from = 0n; from < ledgerTo; from += creditsAtOnce) {
-      const to = from + creditsAtOnce < ledgerTo ? from + creditsAtOnce : ledgerTo
+  private async checkCreditsAndRefunds({ ledgerTo }: rows.LogState): Promise<void> {
+    for (let from = 0n; from < ledgerTo; from += ledgerSeqsAtOnce) {
+      const to = from + ledgerSeqsAtOnce < ledgerTo ? from + ledgerSeqsAtOnce : ledgerTo
       const credits = await creditsWithin(this.tx, from, to)
-      const held = await proof.loggedHashes(this.tx, credits.map(creditHash))
+      const refunds = await refundsWithin(this.tx, from, to)
+      const held = await proof.loggedHashes(this.tx, [...credits.map(creditHash), ...refunds.map(refundHash)])
       for (const credit of credits) {
         if (!held.has(creditHash(credit))) this.fault('every credit is as the log holds it', credit.entryId)
+      }
+      for (const refund of refunds) {
+        if (!held.has(refundHash(refund))) this.fault('every refund is as the log holds it', refund.entryId)
       }
     }
   }

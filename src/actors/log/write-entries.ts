@@ -1,7 +1,7 @@
 import type { Database } from '../../db/client.ts'
 import * as rows from '../../db/queries/log/log.ts'
 import * as sources from '../../db/queries/log/sources.ts'
-import { auditHeadHash, batchHash, creditHash } from '../../protocol/log/entry-facts.ts'
+import { auditHeadHash, batchHash, creditHash, refundHash } from '../../protocol/log/entry-facts.ts'
 import { logEntryText, logLeaf } from '../../protocol/log/log-entry.ts'
 import { type TreeHash, treeHashBytes } from '../../protocol/log/merkle-log.ts'
 
@@ -20,6 +20,7 @@ export interface Written {
 const receiptsAtOnce = 2_000
 const receiptHead = logEntryText({ kind: 'receipt', hash: '' })
 const ledgerEntriesAtOnce = 5_000
+const refundsAtOnce = 500
 const batchesAtOnce = 100
 const headsAtOnce = 500
 
@@ -39,6 +40,9 @@ async function ledgerEntries(tx: Database, state: rows.LogState, to: bigint) {
 /** `heads`: the ends of the audit's chains are due, too. */
 async function otherEntries(tx: Database, state: rows.LogState, ledgerTo: bigint, heads: boolean) {
   const ledger = await ledgerEntries(tx, state, ledgerTo)
+  const refunds = (await sources.refundsToLog(tx, refundsAtOnce)).map(
+    (refund): FoundEntry => ({ kind: 'refund', hash: refundHash(refund), subject: refund.entryId }),
+  )
   const batches = (await sources.batchesToLog(tx, batchesAtOnce)).map(
     (batch): FoundEntry => ({ kind: 'batch', hash: batchHash(batch), subject: batch.batchId }),
   )
@@ -46,7 +50,8 @@ async function otherEntries(tx: Database, state: rows.LogState, ledgerTo: bigint
   const audit = moved.map(
     (head): FoundEntry => ({ kind: 'audit', hash: auditHeadHash(head), subject: `${head.writerId}:${head.seq}` }),
   )
-  return { ...ledger, entries: [...ledger.entries, ...batches, ...audit] }
+  const more = ledger.more || refunds.length === refundsAtOnce
+  return { ...ledger, more, entries: [...ledger.entries, ...refunds, ...batches, ...audit] }
 }
 
 /** Writes what the log has not got yet, up to the fence. */

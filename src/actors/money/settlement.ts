@@ -2,6 +2,7 @@ import { fromPromise, type InspectionEvent } from 'xstate'
 import type { Database, OpenDatabase } from '../../db/client.ts'
 import * as rows from '../../db/queries/money/payout-batches.ts'
 import { batchCounts } from '../../db/queries/money/public-settlement.ts'
+import { decideReceipt, type ReceiptDecision } from '../../db/queries/money/receipt-decisions.ts'
 import { Problem } from '../../errors.ts'
 import { newId } from '../../ids.ts'
 import { failureName, type Log } from '../../log.ts'
@@ -19,6 +20,7 @@ import { type BatchStatus, batchStatuses } from '../../protocol/wire/money/money
 import { minuteMs, secondMs } from '../../time.ts'
 import type { AuditContext, AuditTrail } from '../audit/audit-context.ts'
 import { DueWork } from '../durable/due-work.ts'
+import { isRowFault } from '../durable/group-commit.ts'
 import { runToRest } from '../durable/run-to-rest.ts'
 import { createSnapshot } from '../durable/snapshot.ts'
 import { type BuiltBatch, buildBatch } from './batch-building.ts'
@@ -46,8 +48,11 @@ export interface SettlementVerbs {
   submit(batchId: string): Promise<PayoutBatch>
   /** Like `submit`, and also releases a batch that was on hold after its reverts. */
   retry(batchId: string): Promise<PayoutBatch>
-  /** Decides whether the payout of a receipt on hold is paid. Refuses with `receipt_not_found` or `invalid_state`. */
-  decide(receiptHash: string, decision: 'accepted' | 'rejected'): Promise<void>
+  /**
+   * Decides whether the payout of a receipt on hold is paid, or its customer has the debit back. Resolves with what the customer got
+   * back. Refuses with `receipt_not_found` or `invalid_state`.
+   */
+  decide(receiptHash: string, decision: ReceiptDecision): Promise<bigint>
 }
 
 export interface SettlementOptions {
@@ -73,6 +78,13 @@ const readyForMs = 5 * minuteMs
 const checkEveryMs = 30 * secondMs
 const concurrencyMax = 4
 const countsKeptMs = 5 * secondMs
+
+const refusals = {
+  not_held: 'The receipt is not on hold',
+  batched: 'The payout of the receipt is in a batch, which cannot be taken back',
+  no_debit: 'The ledger has no debit of the receipt: ./penstock audit books says what is wrong',
+  balance: 'The balance of the customer would be more than 2^256 - 1',
+} as const
 
 type Claim = PayoutBatch & { readonly leaseId: string }
 
@@ -151,12 +163,17 @@ export class Settlement {
     })
   }
 
-  private decide(audit: AuditContext, receiptHash: string, decision: 'accepted' | 'rejected'): Promise<void> {
-    return this.db.transaction(async (tx) => {
-      const outcome = await rows.decideReceipt(tx, receiptHash, decision, newId('fee'))
-      if (outcome === null) throw new Problem('receipt_not_found')
-      if (outcome === false) throw new Problem('invalid_state', { detail: 'The receipt is not on hold' })
-      await this.options.trail.record(tx, audit, { targetId: receiptHash, metadata: { result: decision } })
+  private async decide(audit: AuditContext, receiptHash: string, decision: ReceiptDecision): Promise<bigint> {
+    const decided = this.db.transaction(async (tx) => {
+      const outcome = await decideReceipt(tx, receiptHash, decision, newId('led'))
+      if (outcome === 'unknown') throw new Problem('receipt_not_found')
+      if (typeof outcome === 'string') throw new Problem('invalid_state', { detail: refusals[outcome] })
+      const metadata = { result: decision, ...(decision === 'rejected' ? { amount_wei: outcome.toString() } : {}) }
+      await this.options.trail.record(tx, audit, { targetId: receiptHash, metadata })
+      return outcome
+    })
+    return decided.catch((error: unknown) => {
+      throw isRowFault(error) ? new Problem('invalid_state', { detail: refusals.balance }) : error
     })
   }
 

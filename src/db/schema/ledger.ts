@@ -9,7 +9,7 @@ const wei = () => numeric({ precision: 78, scale: 0, mode: 'bigint' })
 /**
  * What happened to a customer's money, in order (§13). Append-only: a trigger refuses every change. `amount` is
  * a magnitude, the direction is given by `kind`: `admin_credit` raises the balance, `reserve` the reserved part, `release`
- * lowers that, `debit` lowers both.
+ * lowers that, `debit` lowers both, `refund` gives a debit back and raises the balance.
  */
 export const ledgerEntries = pgTable(
   'ledger_entries',
@@ -21,10 +21,11 @@ export const ledgerEntries = pgTable(
       .$type<CustomerId>()
       .notNull()
       .references(() => customers.customerId),
-    kind: text({ enum: ['admin_credit', 'reserve', 'release', 'debit'] }).notNull(),
+    kind: text({ enum: ['admin_credit', 'reserve', 'release', 'debit', 'refund'] }).notNull(),
     amountWei: wei().notNull(),
     balanceAfterWei: wei().notNull(),
     reservedAfterWei: wei().notNull(),
+    /** Of a refund, that of its debit. */
     reservationId: text(),
     /** Job ids only; null for chat. */
     privateJobId: text(),
@@ -39,6 +40,8 @@ export const ledgerEntries = pgTable(
     // A reservation is made once, and what becomes of it is written once.
     uniqueIndex().on(t.reservationId, t.kind),
     index().on(t.createdAt).where(sql`kind = 'debit'`),
+    // A debit is given back once (§14).
+    uniqueIndex('ledger_entries_refund').on(t.receiptHash).where(sql`kind = 'refund'`),
     check('ledger_amount_positive', sql`${t.amountWei} > 0`),
     check(
       'ledger_reserved_within_balance',
@@ -81,7 +84,7 @@ export const reservations = pgTable(
 
 /**
  * A node's share of one debit (§14). `settlement_status` is the resting state of the payout's chart, moved with
- * its batch; `void`: an operator rejected the receipt and the share went to the fees.
+ * its batch; `void`: an operator rejected the receipt, and nobody is paid for it.
  */
 export const payouts = pgTable(
   'payouts',
@@ -119,7 +122,10 @@ export const payouts = pgTable(
   ],
 )
 
-/** The operator's part of each debit. */
+/**
+ * The operator's part of each debit. `refunded`: the receipt was rejected, and the customer has it back. `kept`: of a receipt that a
+ * version without refunds rejected, where share and fee stayed with the operator.
+ */
 export const protocolFees = pgTable(
   'protocol_fees',
   {
@@ -127,6 +133,9 @@ export const protocolFees = pgTable(
     receiptHash: text().notNull(),
     privateJobId: text(),
     amountWei: wei().notNull(),
+    status: text({ enum: ['earned', 'kept', 'refunded'] })
+      .notNull()
+      .default('earned'),
     createdAt: createdAt(),
   },
   (t) => [index().on(t.createdAt), check('fee_amount_positive', sql`${t.amountWei} > 0`)],

@@ -9,7 +9,7 @@ export const logEntries = pgTable(
   'log_entries',
   {
     entryIndex: place().primaryKey(),
-    kind: text({ enum: ['receipt', 'audit', 'credit', 'books', 'batch', 'fork'] }).notNull(),
+    kind: text({ enum: ['receipt', 'audit', 'credit', 'refund', 'books', 'batch', 'fork'] }).notNull(),
     /** `0x` and 64 hex digits: all that the log tells a stranger. */
     hash: text().notNull(),
     /** What it is the hash of, for our own checks: a credit's id, a writer and its place, a batch's id. */

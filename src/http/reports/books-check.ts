@@ -9,7 +9,7 @@ export const booksCheck = report({
   tag: 'Money (extension)',
   summary: 'Recompute the books row by row, and compare them with the public log',
   description:
-    'Each receipt’s hash and signature, each debit’s payout and fee, each credit’s approval, each batch, each part of the ledger and the whole log. Reads everything: for audits, not for a page.',
+    'Each receipt’s hash and signature, each debit’s payout, fee and refund, the approval of each credit and refund, each batch, each part of the ledger and the whole log. Reads everything: for audits, not for a page.',
   query: {},
   response: BooksReport,
   read: async ({ gateway }, { nowMs }) => {

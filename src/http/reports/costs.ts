@@ -7,7 +7,7 @@ import { pageQuery, readRange } from '../frame/page.ts'
 import { limitOf, oneOf } from '../frame/query.ts'
 import { report } from './report.ts'
 
-const columns = ['key', 'name', 'count', 'amount_wei', 'prompt_tokens', 'completion_tokens'] as const
+const columns = ['key', 'name', 'count', 'amount_wei', 'prompt_tokens', 'completion_tokens', 'refunded_wei'] as const
 const groupings = ['customer', 'model', 'key', 'month'] as const
 
 const view = (cost: Cost) => ({
@@ -15,6 +15,7 @@ const view = (cost: Cost) => ({
   name: cost.name,
   count: cost.count,
   amount_wei: cost.amountWei,
+  refunded_wei: cost.refundedWei,
   prompt_tokens: Number(cost.promptTokens),
   completion_tokens: Number(cost.completionTokens),
 })
@@ -31,7 +32,7 @@ export const costs = report({
   tag: 'Money (extension)',
   summary: 'What was paid, by customer, model, key or month',
   description:
-    'Debits from `from` to `to` (by default this month, UTC). By key it comes from the records of requests, so only from `kept_from` on. Work on own nodes costs nothing and is not in it.',
+    'Debits from `from` to `to` (by default this month, UTC), and what was given back of them since. By key it comes from the records of requests, so only from `kept_from` on. Work on own nodes costs nothing and is not in it.',
   query: {
     by: oneOf(groupings, '`customer` (default), `model`, `key` or `month`'),
     from: pageQuery.from,

@@ -1,6 +1,6 @@
 import { brand } from '../../brand.ts'
 import { getCustomer } from '../../db/queries/accounts/accounts.ts'
-import { invoicePage, ledgerTotals } from '../../db/queries/money/ledger.ts'
+import { invoicePage, ledgerTotals, refundedTotal } from '../../db/queries/money/ledger.ts'
 import { Problem } from '../../errors.ts'
 import { Invoice } from '../../protocol/wire/money/billing.ts'
 import { isoTime } from '../../time.ts'
@@ -24,6 +24,7 @@ const columns = [
   'completion_tokens',
   'amount_wei',
   'receipt_hash',
+  'refunded_wei',
 ] as const
 
 async function customerOf({ gateway }: HttpContext, customerId: string) {
@@ -52,6 +53,7 @@ export const invoice = report({
       generated_at: isoTime(nowMs),
       customer_id: row.customerId,
       display_name: row.displayName,
+      refunded_wei: await refundedTotal(db, range),
       total_wei: String(totals.find(({ kind }) => kind === 'debit')?.amountWei ?? 0n),
       count: shown.length,
       ...page,

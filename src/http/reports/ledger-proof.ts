@@ -9,7 +9,8 @@ export const ledgerProof = report({
   action: 'ledger.proof.read',
   tag: 'Money (extension)',
   summary: 'Prove that the books balance',
-  description: 'Credits = balances + debits, debits = payouts + fees, reserved = open reservations. Reads all entries.',
+  description:
+    'Credits + refunds = balances + debits, debits = payouts + fees + refunds, reserved = open reservations. Reads all entries.',
   query: {},
   response: LedgerProof,
   read: async ({ gateway }, { nowMs }) => {
@@ -23,6 +24,7 @@ export const ledgerProof = report({
       credits_wei: books.creditsWei.toString(),
       balances_wei: books.balancesWei.toString(),
       debits_wei: books.debitsWei.toString(),
+      refunds_wei: books.refundsWei.toString(),
       payouts_wei: books.payoutsWei.toString(),
       fees_wei: books.feesWei.toString(),
       reserved_wei: books.reservedWei.toString(),

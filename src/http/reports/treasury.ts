@@ -10,7 +10,7 @@ export const treasury = report({
   action: 'billing.treasury.read',
   tag: 'Billing',
   summary: 'Treasury report',
-  description: 'What customers paid, and how much of it nodes and the operator got.',
+  description: 'What customers paid, how much of it nodes and the operator got, and what was given back.',
   query: { window_days: windowDays, limit: limitOf(100, 1_000) },
   response: TreasuryReport,
   read: async ({ gateway }, { query, nowMs }) => {
@@ -24,6 +24,7 @@ export const treasury = report({
       window_days: query.window_days,
       totals: {
         customer_debits_wei: totals.debitsWei.toString(),
+        customer_refunds_wei: totals.refundsWei.toString(),
         node_payouts_wei: totals.payoutsWei.toString(),
         protocol_fees_wei: totals.feesWei.toString(),
       },

@@ -46,6 +46,7 @@ export const invoiceLineView = (line: InvoiceLineRow): InvoiceLine => ({
   prompt_tokens: line.promptTokens,
   completion_tokens: line.completionTokens,
   amount_wei: line.amountWei.toString(),
+  refunded_wei: line.refundedWei,
   receipt_hash: line.receiptHash,
 })
 

@@ -1,6 +1,6 @@
 export const balanceRules = [
-  'credits = balances + debits',
-  'debits = payouts + fees',
+  'credits + refunds = balances + debits',
+  'debits = payouts + fees + refunds',
   'reserved = open reservations',
   'every balance is the sum of its entries',
   'every entry follows from the one before',
@@ -12,6 +12,7 @@ export function brokenRules(books: {
   readonly creditsWei: bigint
   readonly balancesWei: bigint
   readonly debitsWei: bigint
+  readonly refundsWei: bigint
   readonly payoutsWei: bigint
   readonly feesWei: bigint
   readonly reservedWei: bigint
@@ -20,8 +21,9 @@ export function brokenRules(books: {
   readonly entriesOff: number
 }): readonly BalanceRule[] {
   const holds: Readonly<Record<BalanceRule, boolean>> = {
-    'credits = balances + debits': books.creditsWei === books.balancesWei + books.debitsWei,
-    'debits = payouts + fees': books.debitsWei === books.payoutsWei + books.feesWei,
+    'credits + refunds = balances + debits':
+      books.creditsWei + books.refundsWei === books.balancesWei + books.debitsWei,
+    'debits = payouts + fees + refunds': books.debitsWei === books.payoutsWei + books.feesWei + books.refundsWei,
     'reserved = open reservations': books.reservedWei === books.openReservationsWei,
     'every balance is the sum of its entries': books.customersOff === 0,
     'every entry follows from the one before': books.entriesOff === 0,
@@ -37,7 +39,11 @@ export const rowRules = [
   'every receipt is in the log',
   'every debit has its billed receipt',
   'every billed receipt has its debit',
-  'every debit is its payout and its fee',
+  'every debit is its payout, its fee and its refund',
+  'every refund is the debit of a rejected receipt',
+  'every rejected receipt was given back',
+  'every refund has its approval event',
+  'every refund is as the log holds it',
   'every payout and fee has its debit',
   'every payout is for the node of its receipt',
   'every payee is the one of its earning',

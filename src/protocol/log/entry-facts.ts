@@ -22,6 +22,23 @@ export const creditHash = (credit: {
     created_at: credit.createdAt.toISOString(),
   })
 
+/** A debit that was given back, as its customer knows it. */
+export const refundHash = (refund: {
+  readonly entryId: string
+  readonly customerId: string
+  readonly receiptHash: string
+  readonly amountWei: string
+  readonly createdAt: Date
+}): string =>
+  factsHash({
+    v: `${brand}-refund-v1`,
+    refund_id: refund.entryId,
+    customer_id: refund.customerId,
+    receipt_hash: refund.receiptHash,
+    amount_wei: refund.amountWei,
+    created_at: refund.createdAt.toISOString(),
+  })
+
 /** The end of one writer's chain of the audit. Its MAC is nobody's to guess. */
 export const auditHeadHash = (head: {
   readonly writerId: string

@@ -96,18 +96,20 @@ test('§16: held receipts and payout batches have their events, a dry run too', 
   const asked = { json: { reason: 'looked at' } }
   const released = await tell('POST', `/v1/admin/receipts/${paid}/release`, asked)
   const rejected = await tell('POST', `/v1/admin/receipts/${never}/reject`, asked)
-  const event = (target_id: string, action: string, result: string) => [
+  const event = (target_id: string, action: string, metadata: object) => [
     {
       action,
       category: 'settlement',
       target_type: 'receipt',
       target_id,
       reason: 'looked at',
-      metadata: { result },
+      metadata,
     },
   ]
-  expect(await approvals(released)).toEqual(event(paid ?? '', 'receipt.release', 'accepted'))
-  expect(await approvals(rejected)).toEqual(event(never ?? '', 'receipt.reject', 'rejected'))
+  expect(await approvals(released)).toEqual(event(paid ?? '', 'receipt.release', { result: 'accepted' }))
+  expect(await approvals(rejected)).toEqual(
+    event(never ?? '', 'receipt.reject', { result: 'rejected', amount_wei: '1000' }),
+  )
   const dry = await tell('POST', '/v1/admin/payout-batches', { json: { dry_run: true, reason: 'looked at' } })
   const made = await tell('POST', '/v1/admin/payout-batches', asked)
   const { batch } = (await json(made.response)) as { batch: { batch_id: string } }

@@ -108,7 +108,7 @@ const consistent: readonly Edit[] = [
   ],
   [
     '±1 wei between payouts',
-    'every debit is its payout and its fee',
+    'every debit is its payout, its fee and its refund',
     ({ hashes }) => [
       `update payouts set amount_wei = amount_wei + 1 where receipt_hash = '${hashes[3]}'`,
       `update payouts set amount_wei = amount_wei - 1 where receipt_hash = '${hashes[4]}'`,
@@ -164,6 +164,76 @@ const consistent: readonly Edit[] = [
     () => ["delete from admin_approval_events where action = 'customer.credit.create'"],
   ],
   [
+    'a refund and the balance made larger',
+    'every refund is the debit of a rejected receipt',
+    ({ customerId }) => [
+      raise(customerId, 50),
+      "update ledger_entries set amount_wei = amount_wei + 50, balance_after_wei = balance_after_wei + 50 where kind = 'refund'",
+    ],
+  ],
+  [
+    'a receipt that stands given back by hand',
+    'every refund is the debit of a rejected receipt',
+    (all) => [
+      `insert into ledger_entries (entry_id, customer_id, kind, amount_wei, balance_after_wei, reserved_after_wei, reservation_id,
+        receipt_hash) select 'led_gift', l.customer_id, 'refund', l.amount_wei, c.balance_wei + l.amount_wei, 0, l.reservation_id,
+        l.receipt_hash from ledger_entries l join customers c using (customer_id)
+        where l.kind = 'debit' and l.receipt_hash = '${firstHash(all)}'`,
+      `update payouts set settlement_status = 'void' where receipt_hash = '${firstHash(all)}'`,
+      `update protocol_fees set status = 'refunded' where receipt_hash = '${firstHash(all)}'`,
+      raise(all.customerId, 1000),
+    ],
+  ],
+  [
+    'a refund given to another customer',
+    'every refund is the debit of a rejected receipt',
+    ({ customerId, idleCustomerId: id }) => [
+      raise(customerId, -1000),
+      raise(id, 1000),
+      `update ledger_entries set customer_id = '${id}', balance_after_wei = 1777 where kind = 'refund'`,
+    ],
+  ],
+  [
+    'a refund taken back into the fees',
+    'every rejected receipt was given back',
+    ({ customerId, refundedHash: hash }) => [
+      raise(customerId, -1000),
+      "delete from ledger_entries where kind = 'refund'",
+      `update protocol_fees set status = 'earned', amount_wei = 1000 where receipt_hash = '${hash}'`,
+    ],
+  ],
+  [
+    'half of a refund kept as a fee',
+    'every refund is the debit of a rejected receipt',
+    ({ customerId, refundedHash: hash }) => [
+      raise(customerId, -500),
+      "update ledger_entries set amount_wei = 500, balance_after_wei = balance_after_wei - 500 where kind = 'refund'",
+      `update protocol_fees set status = 'earned', amount_wei = 500 where receipt_hash = '${hash}'`,
+    ],
+  ],
+  [
+    'a refunded share that is to be paid out as well',
+    'every debit is its payout, its fee and its refund',
+    ({ refundedHash: hash }) => [
+      `update payouts set settlement_status = 'pending', held = false where receipt_hash = '${hash}'`,
+    ],
+  ],
+  [
+    'a refund whose receipt is accepted again',
+    'every refund is the debit of a rejected receipt',
+    ({ refundedHash: hash }) => [`update receipts set status = 'accepted' where receipt_hash = '${hash}'`],
+  ],
+  [
+    'a refund re-dated',
+    'every refund is as the log holds it',
+    () => ["update ledger_entries set created_at = created_at + interval '1 hour' where kind = 'refund'"],
+  ],
+  [
+    'a refund without its approval event',
+    'every refund has its approval event',
+    () => ["delete from admin_approval_events where action = 'receipt.reject'"],
+  ],
+  [
     'a payee changed after the earning',
     'every payee is the one of its earning',
     () => ["update payouts set payee = '0x000000000000000000000000000000000000dead'"],
@@ -172,7 +242,7 @@ const consistent: readonly Edit[] = [
 
 /** What the sums find. */
 const unbalanced: readonly Edit[] = [
-  ['a balance raised', 'credits = balances + debits', ({ customerId }) => [raise(customerId, 5)]],
+  ['a balance raised', 'credits + refunds = balances + debits', ({ customerId }) => [raise(customerId, 5)]],
   [
     'a credit raised',
     'every balance is the sum of its entries',
@@ -180,12 +250,12 @@ const unbalanced: readonly Edit[] = [
   ],
   [
     'a payout lost',
-    'debits = payouts + fees',
+    'debits = payouts + fees + refunds',
     (all) => [`delete from payouts where receipt_hash = '${firstHash(all)}'`],
   ],
   [
     'a fee lost',
-    'debits = payouts + fees',
+    'debits = payouts + fees + refunds',
     (all) => [`delete from protocol_fees where receipt_hash = '${firstHash(all)}'`],
   ],
   [
@@ -277,7 +347,7 @@ test('§31: the receipt that a node signed in place of the gateway’s own is re
 test('§31: untouched books break no rule', async () => {
   expect([...(await broken())]).toEqual([])
   const body = await json(await gateway.ask('GET', '/v1/admin/ledger/check', { as: 'operator' }))
-  expect(body).toMatchObject({ object: 'svc.admin.books_check', sound: true, receipts: 5, faults: [] })
+  expect(body).toMatchObject({ object: 'svc.admin.books_check', sound: true, receipts: 6, faults: [] })
 })
 
 describe.each([

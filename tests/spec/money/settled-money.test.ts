@@ -81,7 +81,7 @@ beforeAll(async () => {
     return first?.status === 'completed'
   })
   // More than can be: its share waits.
-  shared.setAnswer({ text: words.output, usage: { ...usage, completion_tokens: 1_000_000 } })
+  shared.setAnswer({ text: `${words.output} `.repeat(4), usage: { ...usage, completion_tokens: 1_000_000 } })
   const held = (await (await chat({})).json()) as typeof whole
   receipts = [whole, streamed, held].map(({ svc }) => svc.receipt_hash)
 }, 120_000)
@@ -239,7 +239,12 @@ describe('every field with real rows behind it', () => {
       status: 'ok',
       generated_at: instant,
       window_days: 30,
-      totals: { customer_debits_wei: '28000', node_payouts_wei: '25200', protocol_fees_wei: '2800' },
+      totals: {
+        customer_debits_wei: '28000',
+        customer_refunds_wei: '0',
+        node_payouts_wei: '25200',
+        protocol_fees_wei: '2800',
+      },
       settlement_statuses: groups,
       recent_protocol_fees: [
         fee(receipts[2], '2000', 'pending'),

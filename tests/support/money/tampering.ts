@@ -29,7 +29,10 @@ const identity = new Set(['receipts', 'ledger_entries'])
 export interface Books {
   readonly customerId: string
   readonly idleCustomerId: string
+  /** Of the five that stand. */
   readonly hashes: readonly string[]
+  /** Of the one that was rejected. */
+  readonly refundedHash: string
   readonly batchId: string
 }
 
@@ -57,14 +60,14 @@ async function customer(gateway: TestGateway, wei: string): Promise<string> {
   return id
 }
 
-/** Credits, five paid chats that a node signed, a batch of the first three; all of it in the log. */
+/** Credits, six paid chats that a node signed, a batch of the first three, a refund of the last; all of it in the log. */
 export async function writtenBooks(gateway: TestGateway): Promise<Books> {
   const [customerId, idleCustomerId] = [await customer(gateway, '100000'), await customer(gateway, '777')]
   const key = await node(gateway, customerId)
   const { db, sql } = gateway.database
   const ledger = new Ledger({ db, sql, log: createLog('silent', () => {}) })
   const hashes: string[] = []
-  for (let at = 0; at < 5; at++) {
+  for (let at = 0; at < 6; at++) {
     const requestId = newId('req')
     const text = receiptText({
       issuer: 'node',
@@ -85,19 +88,27 @@ export async function writtenBooks(gateway: TestGateway): Promise<Books> {
     const reservation = await ledger.reserve({ id: requestId, customerId, amountWei: 2_000n })
     await ledger.settle(reservation, {
       actualWei: 1_000n,
-      receipt: { hash, text, customerId, signature: key.sign(receiptMessage(hash)) },
+      receipt: {
+        hash,
+        text,
+        customerId,
+        signature: key.sign(receiptMessage(hash)),
+        status: at === 5 ? 'held' : 'accepted',
+      },
       nodeId: 'node_a',
       kind: 'hosted_chat',
       feeBps: 1_000,
     })
     hashes.push(hash)
-    // The last two stay pending.
+    // Those behind it stay pending.
     if (at === 2) await gateway.ask('POST', '/v1/admin/payout-batches', { as: 'admin', json: {} })
   }
+  const refundedHash = hashes.pop() ?? ''
+  await gateway.ask('POST', `/v1/admin/receipts/${refundedHash}/reject`, { as: 'admin', json: { reason: 'too much' } })
   const [batch] = await gateway.database.sql<{ id: string }[]>`select batch_id as id from payout_batches`
   await gateway.gateway.sequencer.catchUp({ heads: true })
   for (const table of tables) await gateway.database.sql.unsafe(`create table kept_${table} as table ${table}`)
-  return { customerId, idleCustomerId, hashes, batchId: batch?.id ?? '' }
+  return { customerId, idleCustomerId, hashes, refundedHash, batchId: batch?.id ?? '' }
 }
 
 /** As whoever owns the database: no trigger and no foreign key stops it. */

@@ -18,6 +18,7 @@ export const books = action({
         ['Credits', `${body.credits_wei} wei`],
         ['Balances', `${body.balances_wei} wei`],
         ['Debits', `${body.debits_wei} wei`],
+        ['Refunds', `${body.refunds_wei} wei`],
         ['Payouts', `${body.payouts_wei} wei`],
         ['Fees', `${body.fees_wei} wei`],
         ['Reserved', `${body.reserved_wei} wei`],

@@ -109,6 +109,9 @@ function CostTable({ costs }: { costs: Costs }) {
               <th scope="col" class="number">
                 Paid
               </th>
+              <th scope="col" class="number">
+                Given back
+              </th>
             </tr>
           </thead>
           <tbody>
@@ -124,6 +127,9 @@ function CostTable({ costs }: { costs: Costs }) {
                 </td>
                 <td class="number">
                   <Wei wei={cost.amount_wei} />
+                </td>
+                <td class="number">
+                  <Wei wei={cost.refunded_wei} />
                 </td>
               </tr>
             ))}

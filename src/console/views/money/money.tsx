@@ -58,6 +58,7 @@ function Books() {
             <Figure name="Balances" value={ether(data.balances_wei)} />
             <Figure name="Reserved" value={ether(data.reserved_wei)} />
             <Figure name="Debits" value={ether(data.debits_wei)} />
+            <Figure name="Given back" value={ether(data.refunds_wei)} />
             <Figure name="To nodes" value={ether(data.payouts_wei)} />
             <Figure name="Fees" value={ether(data.fees_wei)} />
           </dl>

@@ -33,14 +33,27 @@ const statements = {
   'every billed receipt has its debit': `
     select r.receipt_hash as subject from receipts r
     where r.billed and not exists (select 1 from ledger_entries l where l.kind = 'debit' and l.receipt_hash = r.receipt_hash)`,
-  'every debit is its payout and its fee': `
+  'every debit is its payout, its fee and its refund': `
     select l.entry_id as subject from ledger_entries l
     left join payouts p on p.receipt_hash = l.receipt_hash
-    left join (select receipt_hash, sum(amount_wei) as amount_wei from protocol_fees group by receipt_hash) f
+    left join (select receipt_hash, sum(amount_wei) as amount_wei from protocol_fees where status <> 'refunded' group by receipt_hash) f
       on f.receipt_hash = l.receipt_hash
-    where l.kind = 'debit' and (l.amount_wei <> coalesce(f.amount_wei, 0)
+    left join ledger_entries b on b.kind = 'refund' and b.receipt_hash = l.receipt_hash
+    where l.kind = 'debit' and (l.amount_wei <> coalesce(f.amount_wei, 0) + coalesce(b.amount_wei, 0)
         + case when p.settlement_status <> 'void' then p.amount_wei else 0 end
       or p.gross_wei <> l.amount_wei)`,
+  'every refund is the debit of a rejected receipt': `
+    select b.entry_id as subject from ledger_entries b
+    left join receipts r on r.receipt_hash = b.receipt_hash and r.status = 'rejected' and r.customer_id = b.customer_id
+    left join ledger_entries l on l.kind = 'debit' and l.reservation_id = b.reservation_id
+      and l.receipt_hash = b.receipt_hash and l.customer_id = b.customer_id and l.amount_wei = b.amount_wei and l.seq < b.seq
+    where b.kind = 'refund' and (r.receipt_hash is null or l.entry_id is null)`,
+  // Fees that a version without refunds kept were marked when this one came.
+  'every rejected receipt was given back': `
+    select r.receipt_hash as subject from receipts r
+    where r.status = 'rejected'
+      and not exists (select 1 from ledger_entries b where b.kind = 'refund' and b.receipt_hash = r.receipt_hash)
+      and not exists (select 1 from protocol_fees f where f.receipt_hash = r.receipt_hash and f.status = 'kept')`,
   'every payout and fee has its debit': `
     select m.entry_id as subject
     from (select entry_id, receipt_hash from payouts union all select entry_id, receipt_hash from protocol_fees) m
@@ -59,6 +72,13 @@ const statements = {
         where action = 'customer.credit.create' and created_at >= since.at group by 1, 2)
     select c.customer_id as subject from credits c left join events e on e.target_id = c.customer_id and e.amount = c.amount
     where c.credits > coalesce(e.events, 0)`,
+  'every refund has its approval event': `
+    with since as (select coalesce(max(cutoff), '-infinity') as at from audit_purge_runs)
+    select b.receipt_hash as subject from ledger_entries b, since
+    where b.kind = 'refund' and b.created_at >= since.at + interval '1 minute'
+      and not exists (select 1 from admin_approval_events e
+        where e.action = 'receipt.reject' and e.target_id = b.receipt_hash and e.created_at >= since.at
+          and e.metadata->>'amount_wei' = b.amount_wei::text)`,
   'every batch is the sum of its payouts': `
     select b.batch_id as subject from payout_batches b
     left join (select batch_id, count(*) as payouts, sum(amount_wei) as amount from payouts group by batch_id) p

@@ -88,6 +88,33 @@ export async function creditsWithin(db: Database, from: bigint, to: bigint): Pro
   return rows.map(({ at, ...row }) => ({ ...row, createdAt: new Date(Number(at)) }))
 }
 
+export interface RefundToLog {
+  readonly entryId: string
+  readonly customerId: string
+  readonly receiptHash: string
+  readonly amountWei: string
+  readonly createdAt: Date
+}
+
+async function refunds(db: Database, where: ReturnType<typeof sql>): Promise<readonly RefundToLog[]> {
+  const rows = await db.execute<Omit<RefundToLog, 'createdAt'> & { at: string }>(sql`
+    select l.entry_id as "entryId", l.customer_id as "customerId", l.receipt_hash as "receiptHash",
+      l.amount_wei::text as "amountWei", ${millis('l.created_at')}::text as at
+    from ledger_entries l where l.kind = 'refund' and ${where}`)
+  return rows.map(({ at, ...row }) => ({ ...row, createdAt: new Date(Number(at)) }))
+}
+
+/** Refunds that the log does not hold, oldest first: a gateway of a version before takes none into it. */
+export const refundsToLog = (db: Database, limit: number): Promise<readonly RefundToLog[]> =>
+  refunds(
+    db,
+    sql`not exists (select 1 from log_entries e where e.kind = 'refund' and e.subject = l.entry_id)
+      order by l.seq limit ${limit}`,
+  )
+
+export const refundsWithin = (db: Database, from: bigint, to: bigint): Promise<readonly RefundToLog[]> =>
+  refunds(db, sql`l.seq > ${from.toString()}::bigint and l.seq <= ${to.toString()}::bigint order by l.seq`)
+
 export interface BatchToLog {
   readonly batchId: string
   readonly merkleRoot: string

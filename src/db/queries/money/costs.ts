@@ -3,6 +3,7 @@ import type { Database } from '../../client.ts'
 import { customers } from '../../schema/accounts.ts'
 import { ledgerEntries } from '../../schema/ledger.ts'
 import { receipts } from '../../schema/work.ts'
+import { isRefundOf, refundOf } from './ledger.ts'
 
 /** What was debited, put together; `name` where an id has one. */
 export interface Cost {
@@ -10,6 +11,8 @@ export interface Cost {
   readonly name: string | null
   readonly count: number
   readonly amountWei: string
+  /** Of this, what was given back since. */
+  readonly refundedWei: string
   readonly promptTokens: string
   readonly completionTokens: string
 }
@@ -45,12 +48,14 @@ export async function ledgerCosts(
       name,
       count: count(),
       amountWei: amount,
+      refundedWei: sql<string>`coalesce(sum(${refundOf.amountWei}), 0)::text`,
       promptTokens: sql<string>`coalesce(sum(${receipts.promptTokens}), 0)::text`,
       completionTokens: sql<string>`coalesce(sum(${receipts.completionTokens}), 0)::text`,
     })
     .from(ledgerEntries)
     .leftJoin(receipts, eq(receipts.receiptHash, ledgerEntries.receiptHash))
     .leftJoin(customers, eq(customers.customerId, ledgerEntries.customerId))
+    .leftJoin(refundOf, isRefundOf(ledgerEntries.receiptHash))
     .where(and(eq(ledgerEntries.kind, 'debit'), gte(ledgerEntries.createdAt, from), lt(ledgerEntries.createdAt, to)))
     .groupBy(sql`1`)
     .orderBy(by === 'month' ? sql`1` : desc(sql`sum(${ledgerEntries.amountWei})`), sql`1`)
@@ -61,24 +66,27 @@ export async function ledgerCosts(
 export async function keyCosts(db: Database, { from, to }: CostRange, limit: number): Promise<readonly Cost[]> {
   const [first, end] = [from.toISOString(), to.toISOString()]
   const rows = await db.execute<
-    { key: string | null; count: string } & Record<'amount' | 'prompt' | 'completion', string>
+    { key: string | null; count: string } & Record<'amount' | 'refunded' | 'prompt' | 'completion', string>
   >(sql`
-    select r.key, count(*) as count, sum(r.cost)::text as amount, coalesce(sum(r.prompt), 0)::text as prompt,
+    select r.key, count(*) as count, sum(r.cost)::text as amount, coalesce(sum(b.amount_wei), 0)::text as refunded, coalesce(sum(r.prompt), 0)::text as prompt,
       coalesce(sum(r.completion), 0)::text as completion
     from request_groups g,
-      unnest(g.at_ms, g.key_id, g.cost_wei, g.prompt_tokens, g.completion_tokens) as e (at_ms, key, cost, prompt, completion),
+      unnest(g.at_ms, g.key_id, g.cost_wei, g.prompt_tokens, g.completion_tokens, g.receipt_hash)
+        as e (at_ms, key, cost, prompt, completion, receipt),
       lateral (select g.minute + e.at_ms * interval '1 millisecond' as at, coalesce(e.key, g.shared[4]) as key,
         coalesce(e.cost, g.shared[20]::numeric) as cost, coalesce(e.prompt, g.shared[15]::integer) as prompt,
-        coalesce(e.completion, g.shared[16]::integer) as completion) r
+        coalesce(e.completion, g.shared[16]::integer) as completion, coalesce(e.receipt, g.shared[21]) as receipt) r
+      left join ledger_entries b on b.kind = 'refund' and b.receipt_hash = r.receipt
     where g.minute >= date_trunc('minute', ${first}::timestamptz) and g.minute < ${end}::timestamptz
       and (g.cost_wei is not null or g.shared[20] is not null)
       and r.at >= ${first}::timestamptz and r.at < ${end}::timestamptz and r.cost > 0
     group by r.key order by sum(r.cost) desc limit ${limit}`)
-  return rows.map(({ key, count: found, amount, prompt, completion }) => ({
+  return rows.map(({ key, count: found, amount, refunded, prompt, completion }) => ({
     key,
     name: null,
     count: Number(found),
     amountWei: amount,
+    refundedWei: refunded,
     promptTokens: prompt,
     completionTokens: completion,
   }))

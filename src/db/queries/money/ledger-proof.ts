@@ -6,6 +6,8 @@ export interface Books {
   readonly creditsWei: bigint
   readonly balancesWei: bigint
   readonly debitsWei: bigint
+  /** Debits of rejected receipts that were given back. */
+  readonly refundsWei: bigint
   readonly payoutsWei: bigint
   readonly feesWei: bigint
   readonly reservedWei: bigint
@@ -32,8 +34,8 @@ export async function readBooks(db: Database): Promise<Books> {
 const wholeBooks = sql`
     with moves as (
       select customer_id, seq, balance_after_wei, reserved_after_wei,
-        case kind when 'admin_credit' then amount_wei when 'debit' then -amount_wei else 0 end as balance_by,
-        case kind when 'reserve' then amount_wei when 'admin_credit' then 0 else -amount_wei end as reserved_by
+        case when kind in ('admin_credit', 'refund') then amount_wei when kind = 'debit' then -amount_wei else 0 end as balance_by,
+        case when kind = 'reserve' then amount_wei when kind in ('release', 'debit') then -amount_wei else 0 end as reserved_by
       from ledger_entries
     ), followed as (
       select balance_after_wei - balance_by
@@ -47,8 +49,9 @@ const wholeBooks = sql`
       (select coalesce(sum(amount_wei), 0)::text from ledger_entries where kind = 'admin_credit') as credits,
       (select coalesce(sum(balance_wei), 0)::text from customers) as balances,
       (select coalesce(sum(amount_wei), 0)::text from ledger_entries where kind = 'debit') as debits,
+      (select coalesce(sum(amount_wei), 0)::text from ledger_entries where kind = 'refund') as refunds,
       (select coalesce(sum(amount_wei), 0)::text from payouts where settlement_status <> 'void') as payouts,
-      (select coalesce(sum(amount_wei), 0)::text from protocol_fees) as fees,
+      (select coalesce(sum(amount_wei), 0)::text from protocol_fees where status <> 'refunded') as fees,
       (select coalesce(sum(reserved_wei), 0)::text from customers) as reserved,
       (select coalesce(sum(amount_wei), 0)::text from reservations where status = 'open') as open_reservations,
       (select count(*)::int from customers c left join own o using (customer_id)
@@ -62,6 +65,7 @@ function booksOf([row]: readonly [Record<string, string>]): Books {
     creditsWei: wei('credits'),
     balancesWei: wei('balances'),
     debitsWei: wei('debits'),
+    refundsWei: wei('refunds'),
     payoutsWei: wei('payouts'),
     feesWei: wei('fees'),
     reservedWei: wei('reserved'),

@@ -1,4 +1,5 @@
 import { and, desc, eq, gte, lt, sql } from 'drizzle-orm'
+import { alias, type PgColumn } from 'drizzle-orm/pg-core'
 import type { CustomerId } from '../../../ids.ts'
 import type { WorkKind } from '../../../protocol/wire/work-kinds.ts'
 import { arrayOf } from '../../arrays.ts'
@@ -189,6 +190,23 @@ export async function ledgerPage(
     .limit(limit)
 }
 
+/** What was given back of a debit, beside it. */
+export const refundOf = alias(ledgerEntries, 'refund_of')
+export const isRefundOf = (receiptHash: PgColumn) =>
+  and(sql`${refundOf.kind} = 'refund'`, eq(refundOf.receiptHash, receiptHash))
+
+const refundedWei = sql<string>`coalesce(${refundOf.amountWei}, 0)::text`
+
+/** What was given back of the debits of a range. */
+export async function refundedTotal(db: Database, range: LedgerRange): Promise<string> {
+  const [row] = await db
+    .select({ wei: sql<string>`coalesce(sum(${refundOf.amountWei}), 0)::text` })
+    .from(ledgerEntries)
+    .innerJoin(refundOf, isRefundOf(ledgerEntries.receiptHash))
+    .where(and(inRange(range), eq(ledgerEntries.kind, 'debit')))
+  return row?.wei ?? '0'
+}
+
 /** One billed request or job. */
 export interface InvoiceLine {
   readonly seq: bigint
@@ -197,6 +215,8 @@ export interface InvoiceLine {
   /** Of the request as its client knows it, or of the job. */
   readonly workId: string | null
   readonly amountWei: bigint
+  /** Given back since: nothing, or all of it. */
+  readonly refundedWei: string
   readonly receiptHash: string | null
   readonly kind: string | null
   readonly modelId: string | null
@@ -218,6 +238,7 @@ export async function invoicePage(
       entryId: ledgerEntries.entryId,
       workId: ledgerEntries.reservationId,
       amountWei: ledgerEntries.amountWei,
+      refundedWei,
       receiptHash: ledgerEntries.receiptHash,
       kind: receipts.kind,
       modelId: receipts.modelId,
@@ -226,6 +247,7 @@ export async function invoicePage(
     })
     .from(ledgerEntries)
     .leftJoin(receipts, eq(receipts.receiptHash, ledgerEntries.receiptHash))
+    .leftJoin(refundOf, isRefundOf(ledgerEntries.receiptHash))
     .where(
       and(inRange(range), eq(ledgerEntries.kind, 'debit'), ...(after === null ? [] : [lt(ledgerEntries.seq, after)])),
     )

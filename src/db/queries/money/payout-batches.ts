@@ -1,4 +1,4 @@
-import { and, asc, count, eq, inArray, isNull, ne, notInArray, or, sql } from 'drizzle-orm'
+import { and, asc, count, eq, inArray, ne, notInArray, sql } from 'drizzle-orm'
 import type { Database } from '../../client.ts'
 import { payouts } from '../../schema/ledger.ts'
 import { payoutBatches } from '../../schema/settlement.ts'
@@ -204,50 +204,4 @@ export async function wakeBatch(
     .returning()
   if (row !== undefined) return row
   return (await getBatch(db, batchId)) === null ? null : false
-}
-
-export type ReceiptStatus = (typeof receipts.$inferSelect)['status']
-
-/**
- * Moves a receipt from `held` to `accepted` or `rejected`, with its payout. Returns null if there is no such billed
- * receipt, and `false` if it is not on hold.
- */
-export async function decideReceipt(
-  tx: Database,
-  receiptHash: string,
-  decision: 'accepted' | 'rejected',
-  feeId: string,
-): Promise<ReceiptStatus | null | false> {
-  const moved = await tx
-    .update(receipts)
-    .set({ status: decision })
-    .where(and(eq(receipts.receiptHash, receiptHash), eq(receipts.status, 'held'), eq(receipts.billed, true)))
-    .returning({ status: receipts.status })
-  if (moved.length === 0) {
-    const [known] = await tx
-      .select({ status: receipts.status })
-      .from(receipts)
-      .where(and(eq(receipts.receiptHash, receiptHash), eq(receipts.billed, true)))
-    return known === undefined ? null : false
-  }
-  const mine = and(
-    eq(payouts.receiptHash, receiptHash),
-    eq(payouts.held, true),
-    or(isNull(payouts.batchId), eq(payouts.settlementStatus, 'pending')),
-  )
-  if (decision === 'accepted') {
-    await tx.update(payouts).set({ held: false, updatedAt: sql`now()` }).where(mine)
-    return decision
-  }
-  // The customer has paid and the node gets nothing, so its share becomes part of the fees: debits = payouts + fees.
-  const [taken] = await tx
-    .update(payouts)
-    .set({ settlementStatus: 'void', updatedAt: sql`now()` })
-    .where(mine)
-    .returning({ amountWei: payouts.amountWei, privateJobId: payouts.privateJobId })
-  if (taken !== undefined) {
-    await tx.execute(sql`insert into protocol_fees (entry_id, receipt_hash, private_job_id, amount_wei)
-      values (${feeId}, ${receiptHash}, ${taken.privateJobId}, ${taken.amountWei.toString()}::numeric)`)
-  }
-  return decision
 }

@@ -73,7 +73,7 @@ export interface FeeRow {
   readonly createdAt: Date
 }
 
-/** Newest first. */
+/** Newest first, but for those that were given back. */
 export async function recentFees(db: Database, since: Date, limit: number): Promise<readonly FeeRow[]> {
   const rows = await db
     .select({
@@ -86,7 +86,7 @@ export async function recentFees(db: Database, since: Date, limit: number): Prom
     })
     .from(protocolFees)
     .leftJoin(payouts, eq(payouts.receiptHash, protocolFees.receiptHash))
-    .where(gte(protocolFees.createdAt, since))
+    .where(and(ne(protocolFees.status, 'refunded'), gte(protocolFees.createdAt, since)))
     .orderBy(desc(protocolFees.createdAt), desc(protocolFees.entryId))
     .limit(limit)
   return rows.map(({ status, ...row }) => ({
@@ -97,22 +97,29 @@ export async function recentFees(db: Database, since: Date, limit: number): Prom
 
 export interface TreasuryTotals {
   readonly debitsWei: bigint
+  /** What was given back of these debits, at whatever time. */
+  readonly refundsWei: bigint
   readonly payoutsWei: bigint
   readonly feesWei: bigint
 }
 
-/** One statement: debits = payouts + fees at every moment. */
+/** One statement: debits = payouts + fees + refunds at every moment, and in every window. */
 export async function treasuryTotals(db: Database, since: Date): Promise<TreasuryTotals> {
   const from = since.toISOString()
   const rows = await db.execute(sql`select
     (select coalesce(sum(amount_wei), 0)::text from ${ledgerEntries}
       where kind = 'debit' and created_at >= ${from}::timestamptz) as debits,
+    (select coalesce(sum(b.amount_wei), 0)::text from ${ledgerEntries} b
+      join ${ledgerEntries} l on l.kind = 'debit' and l.reservation_id = b.reservation_id
+      where b.kind = 'refund' and l.created_at >= ${from}::timestamptz) as refunds,
     (select coalesce(sum(amount_wei), 0)::text from ${payouts}
       where settlement_status <> 'void' and created_at >= ${from}::timestamptz) as payouts,
-    (select coalesce(sum(amount_wei), 0)::text from ${protocolFees} where created_at >= ${from}::timestamptz) as fees`)
-  const [row] = rows as unknown as readonly { debits: string; payouts: string; fees: string }[]
+    (select coalesce(sum(amount_wei), 0)::text from ${protocolFees}
+      where status <> 'refunded' and created_at >= ${from}::timestamptz) as fees`)
+  const [row] = rows as unknown as readonly { debits: string; refunds: string; payouts: string; fees: string }[]
   return {
     debitsWei: BigInt(row?.debits ?? '0'),
+    refundsWei: BigInt(row?.refunds ?? '0'),
     payoutsWei: BigInt(row?.payouts ?? '0'),
     feesWei: BigInt(row?.fees ?? '0'),
   }

@@ -12,15 +12,20 @@ import { admin } from '../../plugins/admin.ts'
 const params = Type.Object({ receipt_hash: Type.String({ pattern: '^0x[0-9a-f]{64}$' }) })
 const decisions = [
   { action: 'receipt.release', status: 'accepted', summary: 'Release a receipt that is on hold: its node is paid' },
-  { action: 'receipt.reject', status: 'rejected', summary: 'Reject a receipt that is on hold: its node is never paid' },
+  {
+    action: 'receipt.reject',
+    status: 'rejected',
+    summary: 'Reject a receipt that is on hold: its node is never paid, and its customer has the debit back',
+  },
 ] as const
 
 const decisionRoute = (context: HttpContext, { action, status, summary }: (typeof decisions)[number]) =>
   new Elysia().use(admin(context)).post(
     adminRoutes[action].path,
     async ({ body: { audit }, params: { receipt_hash } }) => {
-      await context.gateway.settlement.by(audit).decide(receipt_hash, status)
-      return { object: `${brand}.admin.receipt` as const, receipt_hash, status }
+      const refundedWei = await context.gateway.settlement.by(audit).decide(receipt_hash, status)
+      const object = `${brand}.admin.receipt` as const
+      return { object, receipt_hash, status, refunded_wei: refundedWei.toString() }
     },
     {
       action,

@@ -6,7 +6,7 @@ import { count, Instant, literals, nullable, nullableInteger, reason, strict, we
 
 const nullableText = nullable(Type.String())
 const ok = Type.Literal('ok')
-const ledgerKinds = ['admin_credit', 'reserve', 'release', 'debit'] as const
+const ledgerKinds = ['admin_credit', 'reserve', 'release', 'debit', 'refund'] as const
 
 const LedgerTotal = Type.Object({ kind: literals(ledgerKinds), count, amount_wei: wei })
 const LedgerEntry = Type.Object({
@@ -31,6 +31,7 @@ const InvoiceLine = Type.Object({
   prompt_tokens: nullableInteger,
   completion_tokens: nullableInteger,
   amount_wei: wei,
+  refunded_wei: Type.Unsafe<string>({ ...wei, description: 'Given back since: nothing, or all of it' }),
   receipt_hash: nullableText,
 })
 export type InvoiceLine = Static<typeof InvoiceLine>
@@ -42,6 +43,7 @@ export const Invoice = Type.Object({
   customer_id: Type.String(),
   display_name: Type.String(),
   total_wei: Type.Unsafe<string>({ ...wei, description: 'Of all lines of the range, on this page or not' }),
+  refunded_wei: Type.Unsafe<string>({ ...wei, description: 'What was given back of it since' }),
   count,
   ...pageFields,
   lines: Type.Array(InvoiceLine),

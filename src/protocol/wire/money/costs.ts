@@ -18,6 +18,7 @@ export const Costs = Type.Object({
       name: nullable(Type.String({ description: 'Of the customer' })),
       count: Type.Unsafe<number>({ ...count, description: 'Paid requests and jobs' }),
       amount_wei: wei,
+      refunded_wei: Type.Unsafe<string>({ ...wei, description: 'What was given back of it since' }),
       prompt_tokens: count,
       completion_tokens: count,
     }),

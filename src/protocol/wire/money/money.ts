@@ -27,7 +27,12 @@ export const TreasuryReport = Type.Object({
   status: ok,
   generated_at: Instant,
   window_days: Type.Integer(),
-  totals: Type.Object({ customer_debits_wei: wei, node_payouts_wei: wei, protocol_fees_wei: wei }),
+  totals: Type.Object({
+    customer_debits_wei: wei,
+    customer_refunds_wei: Type.Unsafe<string>({ ...wei, description: 'Given back of these debits' }),
+    node_payouts_wei: wei,
+    protocol_fees_wei: wei,
+  }),
   settlement_statuses: Type.Array(SettlementGroup),
   recent_protocol_fees: Type.Array(
     Type.Object({
@@ -233,6 +238,7 @@ export const LedgerProof = Type.Object({
   credits_wei: wei,
   balances_wei: wei,
   debits_wei: wei,
+  refunds_wei: wei,
   payouts_wei: wei,
   fees_wei: wei,
   reserved_wei: wei,

@@ -1,6 +1,6 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { brand } from '../../../brand.ts'
-import { count, hash, Instant, literals, nullable } from '../shapes.ts'
+import { count, hash, Instant, literals, nullable, wei } from '../shapes.ts'
 import { workKinds } from '../work-kinds.ts'
 
 const nullableText = nullable(Type.String())
@@ -10,6 +10,7 @@ export const ReceiptDecision = Type.Object({
   object: Type.Literal(`${brand}.admin.receipt`),
   receipt_hash: hash,
   status: receiptStatus,
+  refunded_wei: Type.Unsafe<string>({ ...wei, description: 'What its customer has back' }),
 })
 
 const inclusionFields = {

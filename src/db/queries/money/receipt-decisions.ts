@@ -1,0 +1,146 @@
+import { and, type Column, eq, sql } from 'drizzle-orm'
+import type { CustomerId } from '../../../ids.ts'
+import type { Database } from '../../client.ts'
+import { customers } from '../../schema/accounts.ts'
+import { ledgerEntries, payouts, protocolFees } from '../../schema/ledger.ts'
+import { receipts } from '../../schema/work.ts'
+
+/** `not_held`: it is not on hold, or was given back before. `batched`, `no_debit`: somebody has changed the rows by hand. */
+type Refused = 'unknown' | 'not_held' | 'batched' | 'no_debit'
+
+export type ReceiptDecision = 'accepted' | 'rejected'
+
+interface Debit {
+  readonly customerId: CustomerId
+  readonly reservationId: string
+  readonly privateJobId: string | null
+  readonly amountWei: bigint
+}
+
+/** A billed receipt and, where it may be decided on, its payout: locked in this order, as a charge writes them (§13). */
+async function lockReceipt(tx: Database, receiptHash: string, open: readonly string[]) {
+  const [receipt] = await tx
+    .select({ status: receipts.status, customerId: receipts.customerId, createdAt: receipts.createdAt })
+    .from(receipts)
+    .where(and(eq(receipts.receiptHash, receiptHash), eq(receipts.billed, true)))
+    .for('update')
+  if (receipt === undefined) return 'unknown'
+  if (!open.includes(receipt.status)) return 'not_held'
+  const [payout] = await tx
+    .select({ status: payouts.settlementStatus, batchId: payouts.batchId })
+    .from(payouts)
+    .where(eq(payouts.receiptHash, receiptHash))
+    .for('update')
+  // Of a receipt on hold none ever is: what is on its way to the chain cannot be taken back.
+  const batched = payout !== undefined && (payout.batchId !== null || !['pending', 'void'].includes(payout.status))
+  return batched ? 'batched' : receipt
+}
+
+const setStatus = (tx: Database, receiptHash: string, status: 'accepted' | 'rejected') =>
+  tx.update(receipts).set({ status }).where(eq(receipts.receiptHash, receiptHash))
+
+const setPayout = (tx: Database, receiptHash: string, change: { held: false } | { settlementStatus: 'void' }) =>
+  tx
+    .update(payouts)
+    .set({ ...change, updatedAt: sql`now()` })
+    .where(eq(payouts.receiptHash, receiptHash))
+
+async function releaseReceipt(tx: Database, receiptHash: string): Promise<bigint | Refused> {
+  const receipt = await lockReceipt(tx, receiptHash, ['held'])
+  if (typeof receipt === 'string') return receipt
+  await setStatus(tx, receiptHash, 'accepted')
+  await setPayout(tx, receiptHash, { held: false })
+  return 0n
+}
+
+/**
+ * The customer has its debit back, and neither node nor operator gets anything: debits = payouts + fees + refunds. A receipt that was
+ * rejected by a version without refunds is given back as well.
+ */
+async function rejectReceipt(tx: Database, receiptHash: string, entryId: string): Promise<bigint | Refused> {
+  const receipt = await lockReceipt(tx, receiptHash, ['held', 'rejected'])
+  if (typeof receipt === 'string') return receipt
+  if (await wasRefunded(tx, receiptHash)) return 'not_held'
+  const debit = await debitOf(tx, receiptHash, receipt)
+  if (debit === null) return 'no_debit'
+  await setStatus(tx, receiptHash, 'rejected')
+  await setPayout(tx, receiptHash, { settlementStatus: 'void' })
+  await tx
+    .update(protocolFees)
+    .set({ status: 'refunded' })
+    .where(and(eq(protocolFees.receiptHash, receiptHash), since(protocolFees.createdAt, receipt.createdAt)))
+  await insertRefund(tx, debit, receiptHash, entryId)
+  return debit.amountWei
+}
+
+async function wasRefunded(tx: Database, receiptHash: string): Promise<boolean> {
+  const rows = await tx
+    .select({ entryId: ledgerEntries.entryId })
+    .from(ledgerEntries)
+    .where(and(sql`kind = 'refund'`, eq(ledgerEntries.receiptHash, receiptHash)))
+  return rows.length > 0
+}
+
+/**
+ * No index leads from a receipt to its debit and its fee: each would cost every charge. They were written with the receipt or after it,
+ * and a day is more than a server's clock is ever put back.
+ */
+const since = (column: Column, at: Date) => sql`${column} >= ${at.toISOString()}::timestamptz - interval '1 day'`
+
+async function debitOf(
+  tx: Database,
+  receiptHash: string,
+  { customerId, createdAt }: { readonly customerId: CustomerId; readonly createdAt: Date },
+): Promise<Debit | null> {
+  const [debit] = await tx
+    .select({
+      customerId: ledgerEntries.customerId,
+      reservationId: ledgerEntries.reservationId,
+      privateJobId: ledgerEntries.privateJobId,
+      amountWei: ledgerEntries.amountWei,
+    })
+    .from(ledgerEntries)
+    .where(
+      and(
+        eq(ledgerEntries.customerId, customerId),
+        eq(ledgerEntries.kind, 'debit'),
+        eq(ledgerEntries.receiptHash, receiptHash),
+        since(ledgerEntries.createdAt, createdAt),
+      ),
+    )
+    .orderBy(ledgerEntries.createdAt, ledgerEntries.seq)
+    .limit(1)
+  const reservationId = debit?.reservationId ?? null
+  return debit === undefined || reservationId === null ? null : { ...debit, reservationId }
+}
+
+/** The customer is locked last, as by a charge. Fails with 23505 where the debit was given back before. */
+async function insertRefund(tx: Database, debit: Debit, receiptHash: string, entryId: string): Promise<void> {
+  const [after] = await tx
+    .update(customers)
+    .set({ balanceWei: sql`${customers.balanceWei} + ${debit.amountWei.toString()}::numeric` })
+    .where(eq(customers.customerId, debit.customerId))
+    .returning({ balanceWei: customers.balanceWei, reservedWei: customers.reservedWei })
+  if (after === undefined) throw new Error('a customer was not refunded')
+  await tx.insert(ledgerEntries).values({
+    ...debit,
+    entryId,
+    kind: 'refund',
+    balanceAfterWei: after.balanceWei,
+    reservedAfterWei: after.reservedWei,
+    receiptHash,
+    createdAt: sql`clock_timestamp()`,
+  })
+}
+
+/**
+ * Accepted, the node is paid after all; rejected, the customer has its debit back. Resolves with what it got back. Two who decide at
+ * once wait for each other at the receipt's row, and the second finds it decided.
+ */
+export const decideReceipt = (
+  tx: Database,
+  receiptHash: string,
+  decision: ReceiptDecision,
+  refundId: string,
+): Promise<bigint | Refused> =>
+  decision === 'accepted' ? releaseReceipt(tx, receiptHash) : rejectReceipt(tx, receiptHash, refundId)
