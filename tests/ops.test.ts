@@ -70,6 +70,7 @@ beforeAll(async () => {
   await ask({})
   node.setFaults({ kind: 'status500' })
   await ask({})
+  await payOnce()
   const authorization = `Bearer ${gateway.tokens.viewer}`
   const text = await (await fetch(`${gateway.url}/metrics`, { headers: { authorization } })).text()
   for (const line of text.split('\n')) {
@@ -86,6 +87,19 @@ afterAll(async () => {
   node.stop()
   await gateway.stop()
 })
+
+/** What nobody pays for has no series of what was claimed. */
+async function payOnce(): Promise<void> {
+  const open = { min_privacy_class: 'public' as const }
+  const [owner, payer] = [await gateway.customer(), await gateway.customer({ policy: open, keyPolicy: open })]
+  const seller = startFakeNode({ models: ['paid'] })
+  await gateway.node(seller.url, { customerId: owner.customerId, visibility: 'public', privacyClass: 'public' })
+  await gateway.admin('PUT', '/v1/admin/models', { id: 'paid', completion_token_price_wei: '1' })
+  await gateway.admin('POST', `/v1/admin/customers/${payer.customerId}/credits`, { amount_wei: '1000000' })
+  const response = await gateway.chat(payer.key, { model: 'paid', messages: [{ role: 'user', content: 'hi' }] })
+  expect(await response.text()).toContain('receipt_hash')
+  seller.stop()
+}
 
 /** Labels that Prometheus itself puts onto what it scrapes. */
 const scraped = ['job', 'instance']

@@ -38,6 +38,7 @@ function observe({
     inFlight: () => router.counts().inFlight,
     inFlightByNode: () => router.counts().inFlightByNode,
     nodeName: (nodeId) => router.nodeName(nodeId),
+    claimsAtBound: () => router.counts().claimsAtBound,
     queued: () => router.counts().queued,
     places: () => placesOf(router.nodes(), (nodeId) => router.nodeName(nodeId)),
     placements: () => placements.counts,

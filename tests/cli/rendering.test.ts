@@ -1,11 +1,13 @@
 import { expect, test } from 'bun:test'
 import { type Turn, tokensPerSecond } from '../../src/cli/commands/inference/chat-stream.ts'
 import { createWriter, statsLine } from '../../src/cli/commands/inference/chat-view.ts'
+import { nodeTable } from '../../src/cli/commands/nodes/nodes-view.ts'
 import { CliFailure, GatewayRefusal } from '../../src/cli/frame/failure.ts'
 import { refusalOf } from '../../src/cli/frame/gateway-client.ts'
 import { reportFailure } from '../../src/cli/frame/report-failure.ts'
 import { fields, table } from '../../src/cli/frame/table.ts'
 import { printable, type Terminal } from '../../src/cli/frame/terminal.ts'
+import type { Node } from '../../src/protocol/wire/admin/admin.ts'
 
 const esc = '\u001b'
 
@@ -27,6 +29,20 @@ function kept(outIsTerminal = false) {
   }
   return { terminal, written }
 }
+
+test('§5: the list of nodes says which one is to be reviewed', () => {
+  const node = (name: string, admin_state: string, review: boolean) => ({
+    ...{ node_id: `node_${name}`, name, state: 'ready', admin_state, runtimes: [], last_error: null, in_flight: 0 },
+    usage_claims: { calls: 9, at_bound: review ? 6 : 5, review },
+  })
+  const nodes = [node('a', 'active', true), node('b', 'draining', true), node('c', 'active', false)]
+  const lines = nodeTable(kept().terminal, nodes as unknown as readonly Node[]).split('\n')
+  expect(lines.slice(1, 4).map((line) => line.split(/ {2,}/)[2])).toEqual([
+    'ready, review',
+    'ready, drained, review',
+    'ready',
+  ])
+})
 
 const turn: Turn = {
   content: 'x',

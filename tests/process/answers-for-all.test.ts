@@ -161,6 +161,35 @@ describe('§33: whichever process is asked answers for all', () => {
     })
   })
 
+  test('§5: a node whose claims lie at the bound is one to review for all', async () => {
+    const { gateway } = several
+    const open = { min_privacy_class: 'public' as const }
+    const payer = await gateway.customer({ policy: open, keyPolicy: open })
+    await gateway.admin('POST', `/v1/admin/customers/${payer.customerId}/credits`, { amount_wei: '1000000000' })
+    const greedy = startFakeNode({ models: ['paid'] })
+    greedy.setAnswer({ text: 'hi', usage: { prompt_tokens: 5, completion_tokens: 500, total_tokens: 505 } })
+    try {
+      const offered = { customerId: customer.customerId, visibility: 'public', privacyClass: 'public' } as const
+      const id = await gateway.node(greedy.url, offered)
+      await gateway.admin('PUT', '/v1/admin/models', { id: 'paid', completion_token_price_wei: '1' })
+      const pay = async () => {
+        const response = await gateway.chat(payer.key, { model: 'paid', messages }, fresh)
+        return (await response.text()).includes('receipt_hash')
+      }
+      // Each process hears of node, price and customer in its own time.
+      await waitFor('paid answers everywhere', async () =>
+        (await Promise.all(Array.from({ length: asks }, pay))).every((answered) => answered),
+      )
+      await waitFor('one answer', async () => {
+        const seen = await lookMany<Node>(`/v1/admin/nodes/${id}`)
+        const [first, ...others] = new Set(seen.map(({ usage_claims: claims }) => JSON.stringify(claims)))
+        return first?.includes('"review":true') === true && others.length === 0
+      })
+    } finally {
+      greedy.stop()
+    }
+  })
+
   test('a console hears of mixtures, loads and traffic of all', async () => {
     const ended = new AbortController()
     const { gateway } = several

@@ -45,7 +45,7 @@ const ask = (stream: boolean) => gateway.chat(payer.key, { model: 'paid', messag
 /** More prompt than was set aside, less than would be impossible. */
 const usage = { prompt_tokens: estimate + 60, completion_tokens: outputMax, total_tokens: estimate + 60 + outputMax }
 const whole = {
-  choices: [{ index: 0, message: { role: 'assistant', content: 'Hi' }, finish_reason: 'stop' }],
+  choices: [{ index: 0, message: { role: 'assistant', content: 'Hi there! '.repeat(9) }, finish_reason: 'stop' }],
   usage,
 }
 
@@ -56,7 +56,7 @@ test.each([false, true])('more usage than was set aside costs what was set aside
   if (!stream) call.respond(200, whole)
   else {
     call.open()
-    await call.event({ choices: [{ index: 0, delta: { content: 'Hi' }, finish_reason: 'stop' }] })
+    await call.event({ choices: [{ index: 0, delta: { content: 'Hi there! '.repeat(9) }, finish_reason: 'stop' }] })
     await call.raw(`data: ${JSON.stringify({ choices: [], usage })}\n\ndata: [DONE]\n\n`)
     call.end()
   }

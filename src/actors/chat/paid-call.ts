@@ -5,10 +5,12 @@ import { wholeTokens } from '../../protocol/chat/token-estimate.ts'
 import type { TokenUsage } from '../../protocol/chat/token-usage.ts'
 import type { Ledger, Reservation } from '../money/ledger.ts'
 import type { NewReceipt } from '../money/receipt-writer.ts'
+import type { Router } from '../pool/router.ts'
 import type { ChatCommand } from './chat-command.ts'
 import type { Idempotency } from './idempotency.ts'
 
 export interface PaidCallPort {
+  readonly router: Pick<Router, 'usageReported'>
   readonly ledger: Ledger
   readonly idempotency: Idempotency
   readonly config: { readonly SVC_PROTOCOL_FEE_BPS: number; readonly SVC_OUTPUT_TOKENS_DEFAULT: number }
@@ -34,6 +36,8 @@ export class PaidCall {
   private prices: Prices | null = null
   private ended = false
   private breached = false
+  /** What the node claims to have used lies at its bound; null: it claims nothing. */
+  private atBound: boolean | null = null
   /** The client's key is ours. */
   private claimed = false
   /** What the ledger debits, never more than was set aside; null: nothing was charged. */
@@ -84,6 +88,7 @@ export class PaidCall {
       this.outputMax,
     )
     this.breached = clamped.breached
+    this.atBound = clamped.atBound
     const { promptTokens, completionTokens } = clamped.usage
     return {
       ...usage,
@@ -98,6 +103,7 @@ export class PaidCall {
     const { reservation, prices } = this
     if (reservation === null || prices === null) throw new Error('a billed call without a reservation')
     this.ended = true
+    if (this.atBound !== null) this.port.router.usageReported(route, this.atBound)
     const actualWei = priceOf(prices, usage.prompt_tokens, usage.completion_tokens)
     // A stream is written down before its charge is durable.
     this.chargedWei = chargeOf(actualWei, reservation.amountWei)

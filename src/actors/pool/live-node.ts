@@ -1,3 +1,4 @@
+import { needsReview, type UsageClaims } from '../../machines/rules/pricing.ts'
 import type { LiveNode } from '../../protocol/wire/admin/inspect.ts'
 import { isoTime } from '../../time.ts'
 import type { ModelView, NodeView, RuntimeView } from './node-view.ts'
@@ -37,6 +38,13 @@ const liveRuntime = (runtime: RuntimeView): LiveNode['runtimes'][number] => ({
   models: runtime.models.map(liveModel),
 })
 
+/** In the form of the wire. */
+export const liveClaims = (claims: UsageClaims): LiveNode['usage_claims'] => ({
+  calls: claims.calls,
+  at_bound: claims.atBound,
+  review: needsReview(claims),
+})
+
 /** The changing part of a node, in the form of the wire. */
 export function liveNode(view: NodeView): LiveNode {
   return {
@@ -48,5 +56,6 @@ export function liveNode(view: NodeView): LiveNode {
     transport: view.transport,
     runtimes: view.runtimes.map(liveRuntime),
     last_error: view.lastError === null ? null : { code: view.lastError.code, at: isoTime(view.lastError.atMs) },
+    usage_claims: liveClaims(view.claims),
   }
 }

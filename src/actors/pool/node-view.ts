@@ -1,6 +1,7 @@
 import type { NodeId, ProfileId, RuntimeId } from '../../ids.ts'
 import { unitsPerToken } from '../../machines/placement/cache-view.ts'
 import type { CacheViews } from '../../machines/placement/cache-views.ts'
+import type { UsageClaims } from '../../machines/rules/pricing.ts'
 import type { NodeState } from '../../machines/rules/routing.ts'
 import type { RuntimeKind } from '../../protocol/wire/nodes/node.ts'
 import { isPooled, type RuntimeStatus } from '../../runtimes/runtime.ts'
@@ -23,6 +24,7 @@ export interface NodeView {
   readonly runtimes: readonly RuntimeView[]
   /** A code of `TransportFailure` or `PollResult`, or the `cause` of a call, but never an address. */
   readonly lastError: { readonly code: string; readonly atMs: number } | null
+  readonly claims: UsageClaims
 }
 
 export interface RuntimeView {
@@ -95,6 +97,7 @@ export function viewOf(node: PoolNode, sources: ViewSources): NodeView {
     transport: sources.way,
     runtimes,
     lastError: node.lastError,
+    claims: { calls: node.claims.calls, atBound: node.claims.atBound },
   }
 }
 

@@ -10,6 +10,8 @@ export interface PoolCounts {
   readonly inFlight: number
   /** By `nodeName`, of nodes that have any. */
   readonly inFlightByNode: Readonly<Record<string, number>>
+  /** By `nodeName`, of nodes that claimed any usage that was paid for. */
+  readonly claimsAtBound: Readonly<Record<string, number>>
 }
 
 /** What an operator calls it; its id where its name is its address. */
@@ -20,15 +22,17 @@ export function nodeName({ row: { nodeId, name, url } }: PoolNode): string {
 export function countsOf(members: ReadonlyMap<NodeId, PoolNode>): PoolCounts {
   const nodes: Partial<Record<NodeState, number>> = {}
   const inFlightByNode: Record<string, number> = {}
+  const claimsAtBound: Record<string, number> = {}
   let inFlight = 0
   for (const node of members.values()) {
     nodes[node.state] = (nodes[node.state] ?? 0) + 1
     inFlight += node.calls.size
-    if (node.calls.size === 0) continue
+    if (node.calls.size === 0 && node.claims.calls === 0) continue
     const name = nodeName(node)
-    inFlightByNode[name] = (inFlightByNode[name] ?? 0) + node.calls.size
+    if (node.calls.size > 0) inFlightByNode[name] = (inFlightByNode[name] ?? 0) + node.calls.size
+    if (node.claims.calls > 0) claimsAtBound[name] = Math.max(claimsAtBound[name] ?? 0, node.claims.atBound)
   }
-  return { nodes, inFlight, inFlightByNode }
+  return { nodes, inFlight, inFlightByNode, claimsAtBound }
 }
 
 /** Each model on each node, in the order of the nodes. */

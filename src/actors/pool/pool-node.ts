@@ -2,6 +2,7 @@ import type { ActorRefFrom } from 'xstate'
 import type { NodeRow } from '../../db/queries/pool/pool.ts'
 import type { ProfileId, RuntimeId } from '../../ids.ts'
 import { type NodeSnapshot, type nodeMachine, nodeStateOf } from '../../machines/charts/node.ts'
+import { LastClaims } from '../../machines/rules/pricing.ts'
 import type { NodeState } from '../../machines/rules/routing.ts'
 import type { NodeWatch, RuntimeReport } from '../../polling/node-watch.ts'
 import type { VerifyKey } from '../../protocol/signing/ed25519.ts'
@@ -31,6 +32,7 @@ export class PoolNode implements RoutedNode {
   /** By the label that the node gives each runtime. */
   readonly runtimes = new Map<string, PoolRuntime>()
   readonly calls = new Set<InFlightCall>()
+  readonly claims = new LastClaims()
   state: NodeState = 'enrolled'
   heldUntilMs = 0
   identity: VerifyKey | null = null

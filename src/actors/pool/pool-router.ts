@@ -99,6 +99,10 @@ export class PoolRouter implements Router {
     if (node !== undefined && profile !== undefined) strikeRoute(node, profile, failed, this.options)
   }
 
+  usageReported(route: Route, atBound: boolean): void {
+    this.members.get(route.nodeId)?.claims.add(atBound)
+  }
+
   waitForSlot(modelId: string, ticket: Ticket, waitMs: number, signal: CancelSignal): Promise<SlotWait> {
     return this.queue.wait(lineOf(this.current, modelId), ticket, waitMs, signal)
   }

@@ -44,6 +44,8 @@ export interface Router {
   began(route: Route, call: InFlightCall): void
   /** What the prompt caches of the pooled models are thought to hold. */
   readonly caches: CacheViews
+  /** The node has told what a call used that somebody pays for; `atBound`: as much as could still be true, or more. */
+  usageReported(route: Route, atBound: boolean): void
   /** Says that a doubtful failure was the route's own. */
   strike(route: Route, failed: FailedCall): void
   /**

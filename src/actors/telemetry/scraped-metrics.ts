@@ -12,6 +12,8 @@ export interface MetricSources {
   inFlightByNode(): Readonly<Record<string, number>>
   /** What an operator calls a node, never an address; null: unknown. */
   nodeName(nodeId: string): string | null
+  /** Of a node's last 100 claims of usage, those at the bound, by the name of the node; those without a claim are left out. */
+  claimsAtBound(): Readonly<Record<string, number>>
   queued(): number
   places(): readonly ModelPlace[]
   placements(): Readonly<Record<'told' | 'heard' | 'dropped', number>>
@@ -32,7 +34,7 @@ export interface MetricSources {
   payoutBatches(): Promise<Readonly<Record<string, number>>>
 }
 
-/** Names of nodes in flight; the rest is counted as `other`. */
+/** Names of nodes in flight, of which the rest is counted as `other`; and of nodes that claim, those that claim most. */
 const nodesShownMax = 500
 const otherLabel = 'other'
 
@@ -130,6 +132,13 @@ function inFlightMetric(registry: Registry, of: Partial<MetricSources>): void {
   })
 }
 
+const greatest = (counts: Counts): Counts =>
+  Object.fromEntries(
+    Object.entries(counts)
+      .sort(([, a], [, b]) => b - a)
+      .slice(0, nodesShownMax),
+  )
+
 function poolMetrics(
   { gaugeBy, gauge, counter, counterBy }: Scraped,
   of: Partial<MetricSources>,
@@ -137,6 +146,8 @@ function poolMetrics(
 ): void {
   gaugeBy('state', 'nodes', 'Nodes by state', () => of.nodes?.())
   inFlightMetric(registry, of)
+  const atBound = 'Of a node’s last 100 paid calls, those whose claim of usage lies at the bound'
+  gaugeBy('node', 'node_usage_claims_at_bound', atBound, () => greatest(of.claimsAtBound?.() ?? {}))
   gauge('requests_queued', 'Requests that wait for a free slot', () => of.queued?.())
   counter('placements_told_total', 'Long conversations told to other gateways', () => of.placements?.().told)
   counter('placements_heard_total', 'Long conversations heard of from other gateways', () => of.placements?.().heard)

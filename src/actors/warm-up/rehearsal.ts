@@ -110,6 +110,8 @@ class SoleNode implements Router {
 
   strike(): void {}
 
+  usageReported(): void {}
+
   waitForSlot(): Promise<'timeout'> {
     return Promise.resolve('timeout')
   }

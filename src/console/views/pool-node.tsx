@@ -47,11 +47,13 @@ function Load({ node }: { node: Node }) {
 function Trouble({ node, nowMs }: { node: Node; nowMs: number }) {
   const ejected = ejectedModels(node, nowMs)
   const held = node.held_until !== null && Date.parse(node.held_until) > nowMs
-  if (ejected.length === 0 && !held && node.last_error === null) return <span class="muted">{nothing}</span>
+  if (ejected.length === 0 && !held && !node.usage_claims.review && node.last_error === null)
+    return <span class="muted">{nothing}</span>
   return (
     <span class="trouble">
       {ejected.length > 0 && <Pill tone="bad" text={`${ejected.length} ejected`} />}
       {held && <Pill tone="warn" text="held down" />}
+      {node.usage_claims.review && <Pill tone="warn" text="review" />}
       {node.last_error !== null && (
         <span>
           <code>{node.last_error.code}</code> <span class="muted">{ago(node.last_error.at, nowMs)}</span>
@@ -129,6 +131,7 @@ export function NodeRow({ node }: { node: Node }) {
 }
 
 function Facts({ node }: { node: Node }) {
+  const { calls, at_bound: atBound } = node.usage_claims
   const facts: readonly (readonly [string, string | null])[] = [
     ['Kind', node.kind === 'agent' ? 'agent' : 'model server'],
     ['Reached', node.transport ?? 'not reached'],
@@ -137,6 +140,7 @@ function Facts({ node }: { node: Node }) {
     ['Class', node.node_class],
     ['Added by', node.origin],
     ['Identity', node.identity_fingerprint],
+    ['Claims at the bound', calls === 0 ? null : `${atBound} of the last ${calls} paid calls`],
     ['Runtimes', node.runtimes.map(({ runtime_kind, state }) => `${runtime_kind} (${state})`).join(', ') || null],
   ]
   return (

@@ -2,7 +2,7 @@ import type { Role } from '../../actors/accounts/access.ts'
 import type { Customer as CustomerRecord, GatewayKey } from '../../actors/accounts/accounts.ts'
 import type { Explanation as ExplanationRecord } from '../../actors/chat/explain.ts'
 import type { MixtureRecord } from '../../actors/mixture/mixture-records.ts'
-import { liveNode } from '../../actors/pool/live-node.ts'
+import { liveClaims, liveNode } from '../../actors/pool/live-node.ts'
 import type { NodeView } from '../../actors/pool/node-view.ts'
 import type { ModelEntry as ModelEntryRecord, NodeRecord } from '../../actors/pool/pool-admin.ts'
 import { brand } from '../../brand.ts'
@@ -60,6 +60,7 @@ const unwatched = {
   transport: null,
   runtimes: [],
   last_error: null,
+  usage_claims: liveClaims({ calls: 0, atBound: 0 }),
 } as const satisfies Omit<LiveNode, 'node_id'>
 
 /** `live` is what this gateway knows about the node now. null if it does not watch the node. */

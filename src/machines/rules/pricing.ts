@@ -38,31 +38,68 @@ export function splitCharge(amountWei: bigint, feeBps: number): Split {
   return { feeWei, shareWei: amountWei - feeWei }
 }
 
-/** The upper bound for a node's reported usage before anybody pays for it (§5, usage). */
-const usageCeiling = {
-  prompt: (estimate: number) => Math.floor(1.5 * estimate) + 64,
-  completion: (estimate: number, maxTokens: number | null) =>
-    Math.min(maxTokens ?? Number.POSITIVE_INFINITY, Math.floor(1.5 * estimate) + 64),
-} as const
+/** The most that can be true of the prompt: templates and special tokens of the model add to what was sent. */
+const promptBound = (estimate: number) => Math.floor(1.5 * estimate) + 64
+/** The most that can be true of the output: a tokenizer makes more of odd texts, and an end or a tool call adds a few. */
+const completionBound = (estimate: number) => estimate + Math.max(8, Math.floor(estimate / 2))
+/** A claim of output above this share of its bound lies at the bound: honest ones end far below. */
+const atBoundShare = 0.9
 
 export interface Usage {
   readonly promptTokens: number
   readonly completionTokens: number
 }
 
-/**
- * `breached` means that the node reported impossible usage. Its receipt is on hold until an operator has looked at it.
- */
-export function clampUsage(
-  reported: Usage,
-  estimate: Usage,
-  maxTokens: number | null,
-): { readonly usage: Usage; readonly breached: boolean } {
-  const promptTokens = Math.min(reported.promptTokens, usageCeiling.prompt(estimate.promptTokens))
-  const completionTokens = Math.min(
-    reported.completionTokens,
-    usageCeiling.completion(estimate.completionTokens, maxTokens),
-  )
-  const breached = promptTokens < reported.promptTokens || completionTokens < reported.completionTokens
-  return { usage: { promptTokens, completionTokens }, breached }
+export interface ClampedUsage {
+  /** What is paid for. */
+  readonly usage: Usage
+  /** The node reported impossible usage. Its receipt is on hold until an operator has looked at it. */
+  readonly breached: boolean
+  /** The claim is impossible, or the most that is still possible: many of them make a node one to look at. */
+  readonly atBound: boolean
+}
+
+/** What is paid for of what a node reported (§5, usage): where no output passed, none of it. `estimate`: of what passed. */
+export function clampUsage(reported: Usage, estimate: Usage, maxTokens: number | null): ClampedUsage {
+  const promptMost = promptBound(estimate.promptTokens)
+  const completionMost = completionBound(estimate.completionTokens)
+  const outputMost = Math.min(maxTokens ?? Number.POSITIVE_INFINITY, completionMost)
+  return {
+    usage: {
+      promptTokens: Math.min(reported.promptTokens, promptMost),
+      completionTokens: estimate.completionTokens === 0 ? 0 : Math.min(reported.completionTokens, outputMost),
+    },
+    breached: reported.promptTokens > promptMost || reported.completionTokens > outputMost,
+    atBound: reported.promptTokens >= promptMost || reported.completionTokens > atBoundShare * completionMost,
+  }
+}
+
+/** Of the last claims of a node so many are looked at. */
+const claimsLooked = 100
+/** More of them at the bound make the node one to review. */
+const atBoundMost = 5
+
+/** What a node's last claims of usage came to, of calls that somebody pays for (§5). */
+export interface UsageClaims {
+  readonly calls: number
+  /** Of these: as much as could still be true, or more. */
+  readonly atBound: number
+}
+
+export const needsReview = ({ atBound }: UsageClaims): boolean => atBound > atBoundMost
+
+/** Slides over a node's last claims. */
+export class LastClaims implements UsageClaims {
+  private readonly last = new Uint8Array(claimsLooked)
+  private next = 0
+  calls = 0
+  atBound = 0
+
+  add(atBound: boolean): void {
+    const bit = atBound ? 1 : 0
+    this.atBound += bit - (this.last[this.next] ?? 0)
+    this.last[this.next] = bit
+    this.next = (this.next + 1) % claimsLooked
+    if (this.calls < claimsLooked) this.calls++
+  }
 }

@@ -1,7 +1,7 @@
 import { foreignJson } from '../json/foreign-json.ts'
 import { isObject, type Json } from '../json/json-object.ts'
 import type { ChatMetadata } from '../wire/inference/chat.ts'
-import { textWeight } from './token-estimate.ts'
+import { outputWeight } from './token-estimate.ts'
 import { type TokenUsage, tokenCount } from './token-usage.ts'
 
 /** What all chunks of one answer share, whatever the node says. */
@@ -113,10 +113,9 @@ export abstract class ChunkReader {
   }
 
   private weigh(delta: Json): void {
-    for (const [key, value] of Object.entries(delta)) {
-      if (key === 'role' || value === null || value === '') continue
-      this.contentSeen = true
-      this.outputWeight += typeof value === 'string' ? textWeight(value) : 0.3 * JSON.stringify(value).length
-    }
+    const weight = outputWeight(delta)
+    if (weight === 0) return
+    this.contentSeen = true
+    this.outputWeight += weight
   }
 }

@@ -4,7 +4,7 @@ import { jsonString } from '../json/json-text.ts'
 import type { ChatMetadata } from '../wire/inference/chat.ts'
 import { answerEnd } from './answer-end.ts'
 import { type ChunkIdentity, isErrorBody, knownFinishReason, readCachedTokens, readUsage } from './chunk-reader.ts'
-import { textWeight } from './token-estimate.ts'
+import { outputWeight } from './token-estimate.ts'
 import type { TokenUsage } from './token-usage.ts'
 
 /** What else a node adds can name its paths (§5). */
@@ -25,15 +25,6 @@ export interface PublicCompletion {
   readonly svc: unknown
   /** Weight of the text, reasoning and tool calls of the answer, unrounded; counted only when asked. */
   readonly outputWeight: () => number
-}
-
-function messageWeight(message: Json): number {
-  let weight = 0
-  for (const [key, value] of Object.entries(message)) {
-    if (key === 'role' || value === null || value === undefined) continue
-    weight += typeof value === 'string' ? textWeight(value) : 0.3 * JSON.stringify(value).length
-  }
-  return weight
 }
 
 /** A node's whole answer by allow-list; null when it is an error or no completion at all. */
@@ -60,8 +51,8 @@ export function completionOf(
   svc: unknown,
   cachedTokens: number | null = null,
 ): PublicCompletion {
-  const outputWeight = () => choices.reduce((sum, { message }) => sum + messageWeight(message), 0)
-  return { choices, usage, cachedTokens, svc, outputWeight }
+  const weight = () => choices.reduce((sum, { message }) => sum + outputWeight(message), 0)
+  return { choices, usage, cachedTokens, svc, outputWeight: weight }
 }
 
 /** The body of a whole answer, as it goes on the wire. */

@@ -70,6 +70,20 @@ function valueWeight(value: unknown): number {
   return isObject(value) ? textWeight(JSON.stringify(value)) : 0
 }
 
+/** Of what a model wrote into a message or a delta: its texts, at any depth. Where there is none, nothing passed. */
+export function outputWeight(message: Json): number {
+  let weight = 0
+  for (const name in message) if (name !== 'role') weight += textsWeight(message[name])
+  return weight
+}
+
+function textsWeight(value: unknown): number {
+  if (typeof value === 'string') return textWeight(value)
+  let weight = 0
+  if (isObject(value)) for (const name in value) weight += textsWeight(value[name])
+  return weight
+}
+
 function membersWeight(members: Json, own: ReadonlySet<string>, names?: ReadonlySet<string>): number {
   let weight = 0
   for (const name in members) {

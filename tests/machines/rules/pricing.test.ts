@@ -1,6 +1,13 @@
-import { expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { chargeOf, clampUsage, priceOf, splitCharge } from '../../../src/machines/rules/pricing.ts'
+import {
+  chargeOf,
+  clampUsage,
+  LastClaims,
+  needsReview,
+  priceOf,
+  splitCharge,
+} from '../../../src/machines/rules/pricing.ts'
 
 const wei = fc.bigInt({ min: 0n, max: 2n ** 255n })
 const tokens = fc.integer({ min: 0, max: 10_000_000 })
@@ -37,25 +44,61 @@ test('§13: never more is charged than was reserved, and what costs less is char
   )
 })
 
-test('§5: reported usage is clamped to 1.5 × the estimate + 64 and to max_tokens', () => {
-  const estimate = { promptTokens: 100, completionTokens: 10 }
-  const honest = { promptTokens: 214, completionTokens: 79 }
-  expect(clampUsage(honest, estimate, null)).toEqual({ usage: honest, breached: false })
-  expect(clampUsage({ promptTokens: 215, completionTokens: 79 }, estimate, null)).toEqual({
-    usage: honest,
-    breached: true,
+describe('§5: what is paid for of a claim', () => {
+  const estimate = { promptTokens: 100, completionTokens: 30 }
+  const claim = (promptTokens: number, completionTokens: number) => ({ promptTokens, completionTokens })
+
+  test('the prompt up to 1.5 × the estimate + 64, the output up to its estimate and half of it, and to max_tokens', () => {
+    const most = claim(214, 45)
+    expect(clampUsage(most, estimate, null)).toEqual({ usage: most, breached: false, atBound: true })
+    expect(clampUsage(claim(215, 45), estimate, null)).toMatchObject({ usage: most, breached: true })
+    expect(clampUsage(claim(214, 46), estimate, null)).toMatchObject({ usage: most, breached: true })
+    expect(clampUsage(claim(1, 45), estimate, 40)).toEqual({ usage: claim(1, 40), breached: true, atBound: true })
   })
-  expect(clampUsage({ promptTokens: 1, completionTokens: 80 }, estimate, 50)).toEqual({
-    usage: { promptTokens: 1, completionTokens: 50 },
-    breached: true,
+
+  test('at least 8 beside the estimate', () => {
+    const short = claim(1, 2)
+    expect(clampUsage(claim(1, 10), short, null)).toMatchObject({ usage: claim(1, 10), breached: false })
+    expect(clampUsage(claim(1, 11), short, null)).toMatchObject({ usage: claim(1, 10), breached: true })
   })
+
+  test('nothing of an output that did not pass; more than 8 tokens of it are held', () => {
+    const silent = claim(1, 0)
+    expect(clampUsage(claim(1, 8), silent, null)).toMatchObject({ usage: claim(1, 0), breached: false })
+    expect(clampUsage(claim(1, 9), silent, null)).toMatchObject({ usage: claim(1, 0), breached: true })
+  })
+
+  test('a claim near the bound of the output, or at that of the prompt, lies at the bound; max_tokens is no bound of it', () => {
+    const isAtBound = (prompt: number, completion: number, max: number | null = null) =>
+      clampUsage(claim(prompt, completion), estimate, max).atBound
+    expect([isAtBound(213, 40), isAtBound(214, 40), isAtBound(90, 41)]).toEqual([false, true, true])
+    expect(isAtBound(90, 20, 20)).toBe(false)
+  })
+
+  test('never more than was claimed, than was asked for, or than could be', () => {
+    fc.assert(
+      fc.property(tokens, tokens, tokens, tokens, fc.option(tokens), (a, b, c, d, max) => {
+        const { usage, breached, atBound } = clampUsage(claim(a, b), claim(c, d), max)
+        expect(usage.promptTokens <= a && usage.completionTokens <= b).toBe(true)
+        expect(max === null || usage.completionTokens <= max).toBe(true)
+        expect(usage.completionTokens <= Math.max(1.5 * d, d + 8)).toBe(true)
+        expect(d > 0 || usage.completionTokens === 0).toBe(true)
+        if (d > 0) expect(breached).toBe(usage.promptTokens !== a || usage.completionTokens !== b)
+        if (breached && max === null) expect(atBound).toBe(true)
+      }),
+    )
+  })
+})
+
+test('§5: of the last 100 claims those at the bound are counted, and more than 5 of them ask for a review', () => {
   fc.assert(
-    fc.property(tokens, tokens, tokens, tokens, fc.option(tokens), (a, b, c, d, max) => {
-      const reported = { promptTokens: a, completionTokens: b }
-      const { usage, breached } = clampUsage(reported, { promptTokens: c, completionTokens: d }, max)
-      expect(usage.promptTokens <= a && usage.completionTokens <= b).toBe(true)
-      expect(max === null || usage.completionTokens <= max).toBe(true)
-      expect(breached).toBe(usage.promptTokens !== a || usage.completionTokens !== b)
+    fc.property(fc.array(fc.boolean(), { maxLength: 350 }), (claims) => {
+      const window = new LastClaims()
+      for (const atBound of claims) window.add(atBound)
+      const last = claims.slice(-100)
+      const atBound = last.filter((each) => each).length
+      expect([window.calls, window.atBound]).toEqual([last.length, atBound])
+      expect(needsReview(window)).toBe(atBound > 5)
     }),
   )
 })

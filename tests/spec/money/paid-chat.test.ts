@@ -201,7 +201,10 @@ describe('§4: an operator acts for a customer, without a key', () => {
 
 describe('§5: usage', () => {
   test('a node that says more than can be is paid the clamped sum, and its receipt is held', async () => {
-    publicNode.setAnswer({ usage: { prompt_tokens: 1_000_000, completion_tokens: 1_000_000, total_tokens: 2_000_000 } })
+    publicNode.setAnswer({
+      text: 'word '.repeat(20),
+      usage: { prompt_tokens: 1_000_000, completion_tokens: 1_000_000, total_tokens: 2_000_000 },
+    })
     const before = await account()
     const answer = (await (await ask()).json()) as Answer
     expect(answer.usage.prompt_tokens).toBe(Math.floor(1.5 * estimate) + 64)
@@ -211,6 +214,7 @@ describe('§5: usage', () => {
     const [row] = await gateway.database.sql`select r.status, p.held from receipts r join payouts p using (receipt_hash)
       where receipt_hash = ${answer.svc.receipt_hash}`
     expect(row).toEqual({ status: 'held', held: true })
+    publicNode.setAnswer({ text: null })
   })
 })
 

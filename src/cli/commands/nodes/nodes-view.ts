@@ -14,8 +14,10 @@ function modelWords(node: Node): string {
 }
 
 /** A drained node without running work is `live`, like a node without a model, but it waits for `resume`. */
-const stateWords = ({ state, admin_state: wish }: Node) =>
-  wish === 'draining' && state !== 'draining' ? `${state}, drained` : state
+const stateWords = ({ state, admin_state: wish, usage_claims: claims }: Node) =>
+  [state, wish === 'draining' && state !== 'draining' ? 'drained' : '', claims.review ? 'review' : '']
+    .filter((word) => word !== '')
+    .join(', ')
 
 /** The time to first token of the node's fastest model, as one number for the node. */
 function fastest(node: Node): number | null {
@@ -47,6 +49,7 @@ export function nodeTable(terminal: Terminal, nodes: readonly Node[]): string {
 }
 
 export function nodeDetails(terminal: Terminal, node: Node): string {
+  const { calls, at_bound: atBound } = node.usage_claims
   const facts = fields(terminal, [
     ['Node', node.node_id],
     ['Name', node.name],
@@ -67,6 +70,7 @@ export function nodeDetails(terminal: Terminal, node: Node): string {
     ['Payout address', node.payout_address],
     ['API key', node.has_api_key],
     ['Origin', node.origin],
+    ['Claims at the bound', calls === 0 ? null : `${atBound} of the last ${calls} paid calls`],
     ['Last error', node.last_error === null ? null : `${node.last_error.code} at ${shortTime(node.last_error.at)}`],
   ])
   const runtimes = table(

@@ -111,6 +111,15 @@ const NodeModel = Type.Object({
   ejected_until: NullableInstant,
   times_ejected: count,
 })
+const NodeClaims = Type.Object(
+  {
+    calls: count,
+    at_bound: Type.Unsafe<number>({ ...count, description: 'Of these: as much as could still be true, or more' }),
+    review: Type.Boolean({ description: 'More than 5 of them are: somebody should look at this node' }),
+  },
+  { description: 'What its last claims of usage came to, at most 100, of calls that somebody paid for (§5)' },
+)
+
 /** A node, its last status and its load. Address, owner and payout address are null for viewers. */
 export const Node = Type.Object({
   node_id: Type.String(),
@@ -150,6 +159,7 @@ export const Node = Type.Object({
     }),
   ),
   last_error: nullable(Type.Object({ code: Type.String(), at: Instant })),
+  usage_claims: NodeClaims,
   drain_started_at: NullableInstant,
   created_at: Instant,
 })

@@ -86,6 +86,7 @@ export const LiveNode = Type.Pick(Node, [
   'transport',
   'runtimes',
   'last_error',
+  'usage_claims',
 ])
 export type LiveNode = Static<typeof LiveNode>
 

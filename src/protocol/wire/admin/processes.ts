@@ -14,6 +14,8 @@ export const Loads = Type.Array(
     models: Counts,
     /** The mean time to the first token, by profile, where it was measured; absent: of an earlier version. */
     ttft_ms: Type.Optional(Counts),
+    /** What it claimed here; absent: nothing, or of an earlier version. */
+    usage_claims: Type.Optional(Type.Object({ calls: Count, at_bound: Count })),
   }),
 )
 export type Loads = Static<typeof Loads>
