@@ -60,7 +60,7 @@ const layers: Readonly<Record<string, Layer>> = {
   'fake-node': { imports: ['vocabulary', 'protocol'], packages: ['elysia', '@sinclair/typebox', 'node:', 'bun'] },
   client: { imports: ['vocabulary', 'protocol'], packages: ['@noble/'] },
   // Imports the pages of docs/integrations, as texts.
-  guides: { imports: ['integrations'], packages: [] },
+  guides: { imports: ['integrations', 'vocabulary'], packages: [] },
   console: { imports: ['guides'], types: ['protocol'], packages: ['preact', '@preact/signals'] },
   // In a browser, with the verifier that the command has.
   'verify-page': { imports: ['vocabulary', 'protocol'], packages: ['@noble/'] },

@@ -15,6 +15,7 @@ import ollama from '../../docs/integrations/ollama.md' with { type: 'text' }
 import openWebui from '../../docs/integrations/open-webui.md' with { type: 'text' }
 import openai from '../../docs/integrations/openai.md' with { type: 'text' }
 import zed from '../../docs/integrations/zed.md' with { type: 'text' }
+import { isLoopback } from '../host/loopback.ts'
 
 /** How one client is connected: the page of the documents, which command line and console show with what is real. */
 export interface Guide {
@@ -24,8 +25,13 @@ export interface Guide {
   readonly text: string
 }
 
-/** What stands in the pages for what a reader has. */
-export const example = { baseUrl: 'http://127.0.0.1:7070', key: '$KEY', model: 'llama-3.1-8b' } as const
+/** What stands in the pages for what a reader has. `containerUrl`: the gateway's address for a program in a container. */
+export const example = {
+  baseUrl: 'http://127.0.0.1:7070',
+  containerUrl: 'http://host.docker.internal:7070',
+  key: '$KEY',
+  model: 'llama-3.1-8b',
+} as const
 
 export interface GuidePlace {
   /** Without a slash at the end. */
@@ -66,10 +72,19 @@ export const guides: readonly Guide[] = Object.entries(texts).map(([client, text
 /** Names of variables that hold the key in a program of the page. */
 const readsKey = /process\.env\.KEY|os\.environ(?:\["KEY"\]|\/KEY)/
 
+/** In a container a loopback address is the container; this name is the computer that runs it. */
+function fromContainer(baseUrl: string): string {
+  const url = new URL(baseUrl)
+  if (!isLoopback(url.hostname)) return baseUrl
+  url.hostname = new URL(example.containerUrl).hostname
+  return url.href.replace(/\/$/, '')
+}
+
 /** The page with what is real: functions, so that nothing in a key is taken for a pattern. */
 export function filled({ text }: Guide, { baseUrl, key, model }: GuidePlace): string {
   const page = text
     .replaceAll(example.baseUrl, () => baseUrl)
+    .replaceAll(example.containerUrl, () => fromContainer(baseUrl))
     .replaceAll(example.model, () => model ?? example.model)
     .replaceAll(example.key, () => key ?? example.key)
   if (key === null || !readsKey.test(text)) return page

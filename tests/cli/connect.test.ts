@@ -57,6 +57,27 @@ test('without a key, or without a gateway, the page stands as it is, and says wh
   expect(err).toContain('keys create')
 })
 
+test('§28: a program in a container is given the address by which a container reaches the gateway', async () => {
+  const { out } = await cli.run(['connect', 'open-webui'])
+  const { port } = new URL(gateway.url)
+  expect(out).toContain(`OPENAI_API_BASE_URLS=http://host.docker.internal:${port}/v1 `)
+  expect(out).toContain('--add-host=host.docker.internal:host-gateway')
+  expect(out).toContain('SVC_HOST=0.0.0.0')
+  expect(out).not.toContain(gateway.url)
+  const n8n = (await cli.run(['connect', 'n8n'])).out
+  expect(n8n).toContain(`| Base URL | \`${gateway.url}/v1\` |`)
+  expect(n8n).toContain(`http://host.docker.internal:${port}/v1`)
+  // What another computer can reach, a container can reach as well.
+  const env = { SVC_BASE_URL: 'https://ai.example' }
+  const far = (await cli.run(['connect', 'open-webui', '--model', 'coder'], { env })).out
+  expect(far).toContain('OPENAI_API_BASE_URLS=https://ai.example/v1 ')
+})
+
+test('§28: the gateway answers a caller that names it so', async () => {
+  const headers = { host: `host.docker.internal:${new URL(gateway.url).port}`, authorization: `Bearer ${customer.key}` }
+  expect((await fetch(`${gateway.url}/v1/models`, { headers })).status).toBe(200)
+})
+
 test('another client is refused with the list of those that are known', async () => {
   const { code, err } = await cli.run(['connect', 'nobody'])
   expect(code).not.toBe(0)
