@@ -1,7 +1,7 @@
 import { availableParallelism } from 'node:os'
 import type { GatewayParts } from './actors/gateway-handle.ts'
 import { openDatabase } from './db/client.ts'
-import type { CredentialsPlace } from './host/data-folder.ts'
+import type { Credentials, CredentialsPlace } from './host/data-folder.ts'
 import { announce, localName } from './host/local-name.ts'
 import { logMemory } from './host/log-memory.ts'
 import { isWildcard, ownAddresses } from './host/own-addresses.ts'
@@ -89,6 +89,11 @@ function otherUrls({ SVC_HOST, SVC_MDNS, SVC_PUBLIC_URL }: Config, { baseUrl, po
   )
 }
 
+function credentialsState({ SVC_ADMIN_TOKENS: given }: Config, kept: Credentials | null): 'there' | 'absent' | 'gone' {
+  if (kept !== null) return 'there'
+  return given.length > 0 ? 'absent' : 'gone'
+}
+
 /** Everything serves: the local network may know, and whoever has started it is told. */
 async function greet(all: Start, place: CredentialsPlace | null, facts: Greeted): Promise<void> {
   const { config, log, cleanup, quiet = false } = all
@@ -96,14 +101,14 @@ async function greet(all: Start, place: CredentialsPlace | null, facts: Greeted)
   keepBaseUrl(place, baseUrl)
   if (config.SVC_MDNS) cleanup.add(await announce({ host: config.SVC_HOST, port, log }))
   if (quiet) return
+  const kept = place?.readCredentials() ?? null
   const text = welcome({
     baseUrl,
     models,
     host: config.SVC_HOST,
     otherUrls: otherUrls(config, facts),
-    credentialsFile: place?.credentialsFile ?? null,
-    credentialsGone: place !== null && config.SVC_ADMIN_TOKENS.length === 0 && place.readCredentials() === null,
-    newKey: newKey ? (place?.readCredentials()?.gateway_key ?? null) : null,
+    credentials: place === null ? null : { file: place.credentialsFile, state: credentialsState(config, kept) },
+    newKey: newKey ? (kept?.gateway_key ?? null) : null,
   })
   process.stdout.write(text)
 }

@@ -9,9 +9,11 @@ export interface WelcomeFacts {
   /** Models that can answer now. */
   readonly models: readonly string[]
   /** null without a data folder, i.e. with the operator's own PostgreSQL. */
-  readonly credentialsFile: string | null
-  /** The file existed once. Tokens and keys exist, but nobody can read them in the file any more. */
-  readonly credentialsGone: boolean
+  readonly credentials: {
+    readonly file: string
+    /** `absent`: `SVC_ADMIN_TOKENS` has the tokens, so that no start wrote one. `gone`: a start wrote it, and it is there no more. */
+    readonly state: 'there' | 'absent' | 'gone'
+  } | null
   /** The gateway key that this start has made and shows once. null at later starts. */
   readonly newKey: string | null
 }
@@ -43,11 +45,14 @@ function curlLines({ baseUrl, models, newKey }: WelcomeFacts): string[] {
   return ['', '  Try it:', '', `curl -N ${baseUrl}/v1/api/chat/completions ${headers} -d '${body}'`]
 }
 
-function credentialsLines({ credentialsFile, credentialsGone }: WelcomeFacts): string[] {
-  if (credentialsFile === null) return []
-  if (!credentialsGone) return [`  Credentials ${credentialsFile}`]
+function credentialsLines({ credentials }: WelcomeFacts): string[] {
+  if (credentials === null) return []
+  const { file, state } = credentials
+  if (state === 'there') return [`  Credentials ${file}`]
+  if (state === 'absent')
+    return ['  Credentials the tokens of SVC_ADMIN_TOKENS; this start made no others and wrote no file']
   return [
-    `  Credentials ${credentialsFile} is missing. Put it back, or make a new admin token with:  ./penstock reset-admin`,
+    `  Credentials ${file} is missing. Put it back, or make a new admin token with:  ./penstock reset-admin`,
     '              (existing tokens and keys keep working)',
   ]
 }

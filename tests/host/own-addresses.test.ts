@@ -29,7 +29,7 @@ test('§25: a wildcard is called by the address of the house first, by a bridge 
 })
 
 test('§25: the welcome names every address, never the wildcard, and warns', () => {
-  const facts = { models: [], credentialsFile: null, credentialsGone: false, newKey: null }
+  const facts = { models: [], credentials: null, newKey: null }
   const text = welcome({
     ...facts,
     baseUrl: 'http://192.168.1.20:7070',
@@ -44,8 +44,7 @@ test('§25: the welcome names every address, never the wildcard, and warns', () 
 
 test('§25: the first start shows the key where no model answers yet, too: who runs a container cannot read its file', () => {
   const facts = {
-    credentialsFile: null,
-    credentialsGone: false,
+    credentials: null,
     baseUrl: 'http://box:7070',
     host: 'box',
     otherUrls: [],

@@ -98,9 +98,16 @@ test('trusted proxies that are no addresses are a fault of the configuration', a
 test('a variable that is no setting is named, with the nearest that is, and its value is not', async () => {
   const file = join(scratch, 'folder-that-is-a-file')
   writeFileSync(file, '')
-  const text = await refused({ SVC_DATA_DIR: file, SVC_PROT: 'secret-value', SVC_XYZZY: '1', SVC_BASE_URL: 'http://x' })
+  const text = await refused({
+    SVC_DATA_DIR: file,
+    SVC_PROT: 'secret-value',
+    SVC_XYZZY: '1',
+    SVC_HOSTT: '0.0.0.0',
+    SVC_BASE_URL: 'http://x',
+  })
   const lines = text.split('\n').filter((line) => line.includes('unknown_setting'))
   expect(lines.map((line) => JSON.parse(line) as { name: string; nearest: string | null })).toEqual([
+    expect.objectContaining({ level: 'warn', name: 'SVC_HOSTT', nearest: 'SVC_HOST' }),
     expect.objectContaining({ level: 'warn', name: 'SVC_PROT', nearest: 'SVC_PORT' }),
     expect.objectContaining({ name: 'SVC_XYZZY', nearest: null }),
   ])
@@ -130,5 +137,18 @@ test('a start without the credentials that were made says that they are gone, an
   const later = await welcome()
   expect(later).toContain(`${dataDir}/credentials.json is missing`)
   expect(later).toContain('./penstock reset-admin')
+  rmSync(realpathSync(join(dataDir, 'postgres')), { recursive: true, force: true })
+}, 60_000)
+
+test('§25: a first start with tokens of its own names no file, because it writes none', async () => {
+  const dataDir = join(scratch, 'given')
+  const child = begin({ SVC_DATA_DIR: dataDir, SVC_ADMIN_TOKENS: secrets.SVC_ADMIN_TOKENS })
+  const text = (await firstMatch(child.stdout, /Credentials [\s\S]*\n\n/))[0]
+  child.kill('SIGTERM')
+  await child.exited
+  expect(existsSync(join(dataDir, 'credentials.json'))).toBe(false)
+  expect(text).not.toContain('credentials.json')
+  expect(text).toContain('SVC_ADMIN_TOKENS')
+  expect(text).not.toContain(secrets.SVC_ADMIN_TOKENS)
   rmSync(realpathSync(join(dataDir, 'postgres')), { recursive: true, force: true })
 }, 60_000)
