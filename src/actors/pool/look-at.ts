@@ -35,10 +35,40 @@ export async function lookAt({ config, url: given, apiKey, signal }: LookAtOptio
     const result = await asked(transport, config.SVC_PROBE_TIMEOUT_MS, signal)
     if (result.kind === 'answered') return { url, code: null, status: result.reports[0]?.status ?? null }
     const locked = result.code === 'unknown_runtime' && (await wantsKey(transport, signal))
-    return { url, code: locked ? 'unauthorized' : result.code, status: null }
+    const code = locked ? 'unauthorized' : await causeOf(result.code, { config, url, signal })
+    return { url, code, status: null }
   } finally {
     transport.close()
   }
+}
+
+/** Before the server itself is reached, http and https fail in the same way. */
+const sameByHttp: readonly string[] = ['refused', 'dns']
+
+/**
+ * What is wrong with the address where a neighbouring one answers: http in the place of https, or no path. The key is not sent there,
+ * because nobody has named that address.
+ */
+async function causeOf(code: string, { config, url, signal }: Omit<LookAtOptions, 'apiKey'>): Promise<string> {
+  const { protocol, host, origin, pathname } = new URL(url)
+  const look = async (near: string) => {
+    const transport = createDirectTransport({
+      url: near,
+      apiKey: null,
+      connectTimeoutMs: config.SVC_CONNECT_TIMEOUT_MS,
+    })
+    try {
+      return await asked(transport, config.SVC_PROBE_TIMEOUT_MS, signal)
+    } finally {
+      transport.close()
+    }
+  }
+  if (protocol === 'https:' && !sameByHttp.includes(code)) {
+    const plain = await look(`http://${host}`)
+    return plain.kind === 'answered' || plain.code === 'unknown_runtime' ? 'speaks_http' : code
+  }
+  if (code !== 'unknown_runtime' || pathname === '/') return code
+  return (await look(origin)).kind === 'answered' ? 'path' : code
 }
 
 async function asked(transport: NodeTransport, timeoutMs: number, signal: AbortSignal): Promise<PollResult> {

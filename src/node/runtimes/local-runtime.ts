@@ -122,7 +122,7 @@ export class WatchedRuntime implements LocalRuntime {
   }
 
   get trouble(): string | null {
-    if (this.failure !== null) return `${this.options.url}: ${troubleWords(this.failure)}`
+    if (this.failure !== null) return `${this.options.url}: ${troubleWords(this.failure, this.options.url)}`
     if (this.models.some(({ ready }) => ready)) return null
     return `${this.options.url}: a server of the kind ${this.kind} answers, but it has no model ready.`
   }

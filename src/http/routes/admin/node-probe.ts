@@ -12,8 +12,8 @@ import { refuseItself } from './refuse-itself.ts'
 
 const modelsNamedMax = 5
 
-function words({ code, status }: LookedAt): string {
-  if (code !== null || status === null) return troubleWords(code ?? 'malformed')
+function words({ url, code, status }: LookedAt): string {
+  if (code !== null || status === null) return troubleWords(code ?? 'malformed', url)
   const names = status.models.map(({ id }) => id)
   const more = names.length > modelsNamedMax ? ` and ${names.length - modelsNamedMax} more` : ''
   if (names.length === 0) return `A server of the kind ${status.kind} answers there, but it has no model yet.`
