@@ -8,6 +8,7 @@ import { sha256Hex } from '../../src/secrets.ts'
 import { startTestGateway, type TestCustomer, type TestGateway } from '../support/gateways/gateway.ts'
 import { firstMatch } from '../support/gateways/gateway-process.ts'
 import { nodeOf, untilState } from '../support/nodes/agents.ts'
+import { modelFolder, scriptModel } from '../support/nodes/model-files.ts'
 import { type CommandLine, commandLine } from './command-line.ts'
 
 let gateway: TestGateway
@@ -143,6 +144,17 @@ test('§22: an agent that serves no model says why, server by server', async () 
   await firstMatch(none.stdout, /No model server was found .*: --runtime URL/)
   none.kill('SIGINT')
   expect(await none.exited).toBe(0)
+})
+
+test('§30: an agent names the models of its models.json before any of them is in memory', async () => {
+  const folder = modelFolder({ memory_mb: 80, models: [scriptModel('cold-one')] })
+  const agent = cli.start(['node', '--listen', '127.0.0.1:0', '--no-discover', '--data-dir', folder.path])
+  const [text] = await firstMatch(agent.stdout, /Models [\s\S]*Ctrl-C/)
+  agent.kill('SIGINT')
+  expect(await agent.exited).toBe(0)
+  folder.remove()
+  expect(text).toMatch(/^Models {5}cold-one\n/)
+  expect(text).not.toContain('--runtime')
 })
 
 test('§22: what is not the very agent that the line speaks of is not started', async () => {

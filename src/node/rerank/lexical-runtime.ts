@@ -14,6 +14,7 @@ export function lexicalRuntime(runtimeId: RuntimeId): LocalRuntime {
   return {
     ...lexicalStatus(0),
     runtimeId,
+    builtIn: true,
     transport: null,
     get inFlight() {
       return inFlight

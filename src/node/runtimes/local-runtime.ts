@@ -25,7 +25,9 @@ export interface LocalRuntime {
   readonly queueDepth: number | null
   /** Why it serves nothing, in a sentence for its operator alone, since it names an address; null: it does. */
   readonly trouble: string | null
-  /** The way to the server. null for a runtime inside the agent. */
+  /** It works inside the agent, without a model server. */
+  readonly builtIn: boolean
+  /** The way to the server. null for a runtime inside the agent, and while no process of a model server listens. */
   readonly transport: NodeTransport | null
   /** The number of running calls. */
   readonly inFlight: number
@@ -73,6 +75,7 @@ export interface WatchedOptions {
 /** A model server on this computer or its network, which is polled regularly. */
 export class WatchedRuntime implements LocalRuntime {
   readonly runtimeId: RuntimeId
+  readonly builtIn = false
   readonly transport: NodeTransport
   inFlight = 0
   kind: RuntimeKind = 'other'

@@ -21,6 +21,7 @@ export interface ServerRuntimeOptions {
 /** A model server that the agent itself starts, as a runtime of this computer: it exists also while it is not in memory. */
 export class ServerRuntime implements LocalRuntime {
   readonly runtimeId: RuntimeId
+  readonly builtIn = false
   /** null while no process of it listens. */
   private watched: WatchedRuntime | null = null
   private kindBefore: RuntimeKind = 'other'

@@ -115,13 +115,14 @@ Ctrl-C ends it.
 `
 }
 
-/** The models of servers; the built-in ranking is always there and makes no node useful. */
-const modelsOf = ({ runtimes }: RunningNode) =>
-  runtimes.list().flatMap(({ transport, models }) => (transport === null ? [] : models.map(({ id }) => id)))
+/** Model servers, also those of `models.json` that are not in memory; the built-in ranking is always there and makes no node useful. */
+const serversOf = ({ runtimes }: RunningNode) => runtimes.list().filter(({ builtIn }) => !builtIn)
+
+const modelsOf = (running: RunningNode) => serversOf(running).flatMap(({ models }) => models.map(({ id }) => id))
 
 /** What keeps the agent from serving models, server by server. */
-function whyNone({ runtimes }: RunningNode): readonly string[] {
-  const servers = runtimes.list().filter(({ transport }) => transport !== null)
+function whyNone(running: RunningNode): readonly string[] {
+  const servers = serversOf(running)
   if (servers.length === 0) {
     return ['No model server was found on the usual ports of this computer. Start one, or name it: --runtime URL']
   }
