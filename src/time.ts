@@ -19,6 +19,12 @@ export const minuteMs = 60_000
 export const hourMs = 3_600_000
 export const dayMs = 86_400_000
 
+const retrySecondsMax = 120
+
+/** What `Retry-After` says of a wait: whole seconds, 1 to 120 (§2). */
+export const retrySeconds = (waitMs: number): number =>
+  Math.min(retrySecondsMax, Math.max(1, Math.ceil(waitMs / secondMs)))
+
 /** `YYYY-MM-DD` in UTC: the window of a daily quota. */
 export function utcDay(atMs: number): string {
   return new Date(atMs).toISOString().slice(0, 10)

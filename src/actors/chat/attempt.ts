@@ -4,6 +4,7 @@ import type { RequestId } from '../../ids.ts'
 import type { Work } from '../../machines/placement/reading.ts'
 import type { Route } from '../../machines/rules/routing.ts'
 import { nodeRefusal, refusalProblem } from '../../protocol/chat/node-refusal.ts'
+import { retrySeconds, secondMs } from '../../time.ts'
 import { CallSignal } from '../../transport/call-signal.ts'
 import { TransportError, type TransportFailure } from '../../transport/transport.ts'
 import type { CallOutcome, FailedCall, InFlightCall, Router } from '../pool/router.ts'
@@ -195,14 +196,9 @@ export class Attempt implements InFlightCall {
 }
 
 function statusFailure(status: number, retryAfter: string | null): AttemptFailure {
-  if (status >= 500) return { code: 'upstream_error', failover: true }
-  if (status === 429) {
-    const seconds = Number(retryAfter)
-    return {
-      code: 'capacity_exhausted',
-      failover: true,
-      retryAfterSeconds: Number.isInteger(seconds) && seconds > 0 ? Math.min(seconds, 120) : 1,
-    }
-  }
-  return { code: 'upstream_error', failover: true }
+  const seconds = Number(retryAfter)
+  const said = Number.isInteger(seconds) && seconds > 0 ? { retryAfterSeconds: retrySeconds(seconds * secondMs) } : null
+  if (status === 429) return { code: 'capacity_exhausted', failover: true, retryAfterSeconds: 1, ...said }
+  // Such as an agent whose model server has crashed, and who knows when it starts it again.
+  return { code: 'upstream_error', failover: true, ...(status === 503 ? said : null) }
 }

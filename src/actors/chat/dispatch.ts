@@ -5,6 +5,7 @@ import { type LinePlace, patienceMs } from '../../machines/placement/slot-line.t
 import { type Placed, type Placement, type PlacementRequest, place, takePlace } from '../../machines/rules/placement.ts'
 import type { Route, RoutingTable } from '../../machines/rules/routing.ts'
 import type { Config } from '../../settings/config.ts'
+import { retrySeconds } from '../../time.ts'
 import type { CallSignal } from '../../transport/call-signal.ts'
 import type { Router } from '../pool/router.ts'
 import { type SlotWait, Ticket } from '../pool/slot-queue.ts'
@@ -56,12 +57,12 @@ function retryAfterFull(routes: readonly Route[], waiting: number, waitMs: numbe
   }
   if (perMs === 0) return 1
   const aheadMs = Math.min(waiting / perMs, waitMs)
-  return Math.min(120, Math.max(1, Math.ceil((aheadMs + 1 / perMs) / 1_000)))
+  return retrySeconds(aheadMs + 1 / perMs)
 }
 
 /** Seconds until the model is likely in memory, 1 to 120. */
 function retryAfterLoad({ load: { reading } }: Route): number {
-  return Math.min(120, Math.max(1, Math.ceil(loadLeftMs(reading, Date.now()) / 1_000)))
+  return retrySeconds(loadLeftMs(reading, Date.now()))
 }
 
 /** What a caller hears when no route may or can serve. */

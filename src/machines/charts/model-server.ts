@@ -55,6 +55,10 @@ const notProvided = (name: string) => () => {
   throw new Error(`${name} is not provided`)
 }
 
+/** How long one that has failed rests before it is started again. */
+export const failedPauseMs = ({ backoffMs, failures }: Pick<ModelServerContext, 'backoffMs' | 'failures'>): number =>
+  Math.min(backoffMs * 2 ** Math.max(0, failures - 1), backoffMaxMs)
+
 const machine = setup({
   types: {
     context: {} as ModelServerContext,
@@ -67,7 +71,7 @@ const machine = setup({
     idleTtl: ({ context }) => context.idleTtlMs ?? neverMs,
     stopGrace: ({ context }) => context.stopGraceMs,
     steady: steadyMs,
-    backoff: ({ context }) => Math.min(context.backoffMs * 2 ** Math.max(0, context.failures - 1), backoffMaxMs),
+    backoff: ({ context }) => failedPauseMs(context),
   },
   guards: {
     isWanted: ({ context }) => !context.ending && (context.waiting > 0 || context.asked),

@@ -2,6 +2,7 @@ import { type ActorRefFrom, createActor } from 'xstate'
 import { Problem } from '../../errors.ts'
 import { failureName, type Log } from '../../log.ts'
 import {
+  failedPauseMs,
   type ModelServerEvent,
   modelServerMachine,
   modelServerStateOf,
@@ -9,7 +10,7 @@ import {
 } from '../../machines/charts/model-server.ts'
 import type { MemoryHolder } from '../../machines/rules/model-memory.ts'
 import type { ModelServerState } from '../../protocol/wire/nodes/agent.ts'
-import { secondMs } from '../../time.ts'
+import { retrySeconds, secondMs } from '../../time.ts'
 import type { CancelSignal } from '../../transport/call-signal.ts'
 import { TransportError } from '../../transport/transport.ts'
 import type { RuntimeCall } from '../runtimes/local-runtime.ts'
@@ -149,7 +150,7 @@ export class ModelServer {
       this.send('call.opened')
       return Promise.resolve()
     }
-    if (this.refuses()) return Promise.reject(new Problem('runtime_unavailable'))
+    if (this.refuses()) return Promise.reject(this.unavailable())
     if (signal.aborted) return Promise.reject(new TransportError('aborted'))
     return new Promise((resolve, reject) => {
       const leave = () => {
@@ -168,7 +169,7 @@ export class ModelServer {
         },
         refuse: () => {
           leave()
-          reject(new Problem('runtime_unavailable'))
+          reject(this.unavailable())
         },
       }
       signal.addEventListener('abort', left)
@@ -178,6 +179,14 @@ export class ModelServer {
 
   private refuses(): boolean {
     return this.state === 'failed' || this.actor.getSnapshot().context.ending
+  }
+
+  /** Says when the server is started again, where that is known. */
+  private unavailable(): Problem {
+    const { context } = this.actor.getSnapshot()
+    if (this.state !== 'failed' || context.ending) return new Problem('runtime_unavailable')
+    const leftMs = this.sinceMs + failedPauseMs(context) - Date.now()
+    return new Problem('runtime_unavailable', { retryAfterSeconds: retrySeconds(leftMs) })
   }
 
   /** The chart has moved, or its counts have. */

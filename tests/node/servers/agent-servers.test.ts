@@ -190,6 +190,8 @@ test(
     const { agent, folder } = await begin({ memory_mb: 80, models: [scriptModel('a', { 'die-with': '30' })] })
     const response = await ask(agent, 'a')
     expect(response.status).toBe(503)
+    // The pause of this test, 300 ms, in whole seconds.
+    expect(response.headers.get('retry-after')).toBe('1')
     expect(await response.text()).not.toContain('cannot load')
     const lines = folder.stored().servers[0]?.last_lines ?? []
     expect(lines).toHaveLength(10)

@@ -76,6 +76,18 @@ describe('§3: no answer at all', () => {
     const { headers } = await expectRefusal(await ask(), expected, leak)
     expect(headers.get('retry-after')).toBe(told)
   })
+
+  // An agent whose model server has crashed says in how many seconds it starts it again.
+  test.each([
+    [503, '7', '7'],
+    [503, '9999', '120'],
+    [503, null, null],
+    [500, '7', null],
+  ])('%i of the node with Retry-After %p: ours is %p', async (status, given, told) => {
+    node.answer((call) => call.respond(status, {}, given === null ? {} : { 'retry-after': given }))
+    const { headers } = await expectRefusal(await ask(), failed, leak)
+    expect(headers.get('retry-after')).toBe(told)
+  })
 })
 
 describe('§5: failover before the first byte', () => {
