@@ -108,6 +108,14 @@ export class GatewayError extends Error {
   }
 }
 
+/** Something answered in the gateway's place, or a proxy changed its answer: it has not the shape of one. */
+export class GatewayAnswerError extends Error {
+  override readonly name = 'GatewayAnswerError'
+  constructor(readonly status: number) {
+    super(`the gateway answered HTTP ${status} with something that is no answer to this request`)
+  }
+}
+
 const jobsPath = '/v1/api/private-inference/jobs'
 const pollMsDefault = 1_000
 /** Texts are padded with spaces to a multiple of this, so that their length reveals little, bytes. */
@@ -133,7 +141,7 @@ class Client implements PrivateJobsClient {
 
   async nodeKeys(nodeId: string, signal?: AbortSignal): Promise<NodeKeys> {
     const path = `/v1/api/private-inference/nodes/${encodeURIComponent(nodeId)}/keys`
-    return (await this.ask('GET', path, undefined, signal)) as NodeKeys
+    return this.ask('GET', path, isNodeKeys, { signal })
   }
 
   async submit(request: JobRequest): Promise<SubmittedJob> {
@@ -149,7 +157,7 @@ class Client implements PrivateJobsClient {
 
   async envelopes(job: SubmittedJob, signal?: AbortSignal): Promise<JobRead> {
     const path = `${jobsPath}/${encodeURIComponent(job.jobId)}`
-    return (await this.ask('GET', path, undefined, signal)) as JobRead
+    return this.ask('GET', path, isJobRead, { signal })
   }
 
   async read(job: SubmittedJob, signal?: AbortSignal) {
@@ -179,15 +187,15 @@ class Client implements PrivateJobsClient {
       ...(webhookUrl === undefined ? {} : { webhook_url: webhookUrl }),
       encrypted_request: sealed.envelope,
     })
-    const created = (await this.ask('POST', jobsPath, body, signal)) as {
-      readonly job_id: string
-      readonly command_id: string
-      readonly created_at: string
-    }
-    return submitted(request, created, sealed)
+    return submitted(request, await this.ask('POST', jobsPath, isCreated, { body, signal }), sealed)
   }
 
-  private async ask(method: string, path: string, body?: string, signal?: AbortSignal): Promise<unknown> {
+  private async ask<T>(
+    method: string,
+    path: string,
+    isAnswer: (answer: Fields) => answer is Fields & T,
+    { body, signal }: { readonly body?: string; readonly signal: AbortSignal | undefined },
+  ): Promise<T> {
     const { customerId, customerToken } = this.options
     const send = this.options.fetch ?? ((url, init) => fetch(url, init))
     const init: RequestInit = {
@@ -202,7 +210,7 @@ class Client implements PrivateJobsClient {
     }
     for (let tries = 1; ; tries++) {
       try {
-        return await answerOf(await send(this.base + path, init))
+        return await answerOf(await send(this.base + path, init), isAnswer)
       } catch (error) {
         signal?.throwIfAborted()
         const passing = error instanceof GatewayError ? error.status === 503 : true
@@ -213,14 +221,40 @@ class Client implements PrivateJobsClient {
   }
 }
 
-async function answerOf(response: Response): Promise<unknown> {
+type Fields = Readonly<Record<string, unknown>>
+const isFields = (value: unknown): value is Fields => typeof value === 'object' && value !== null
+
+async function answerOf<T>(response: Response, isAnswer: (answer: Fields) => answer is Fields & T): Promise<T> {
   const answer = await foreignAnswer(response, answerBytesMax)
-  if (response.ok && answer !== undefined) return answer
-  if (response.ok) throw new SyntaxError('the gateway did not answer with JSON')
-  const { code, title, detail, request_id } = (answer ?? {}) as Readonly<Record<string, unknown>>
+  const fields = isFields(answer) ? answer : {}
+  if (response.ok && isAnswer(fields)) return fields
+  if (response.ok) throw new GatewayAnswerError(response.status)
+  const { code, title, detail, request_id } = fields
   const text = { title: wordsOf(title), detail: wordsOf(detail), requestId: wordsOf(request_id) }
   throw new GatewayError(response.status, wordsOf(code) ?? 'unknown', text)
 }
+
+type Created = Pick<JobRead, 'job_id' | 'created_at'> & { readonly command_id: string }
+
+// What the shapes of the wire say of the members that are read here: a browser need not carry the whole schema.
+const isCreated = (answer: Fields): answer is Fields & Created =>
+  [answer.job_id, answer.command_id, answer.created_at].every((text) => typeof text === 'string')
+const statuses: Readonly<Record<JobStatus, true>> = {
+  queued: true,
+  dispatched: true,
+  running: true,
+  completed: true,
+  failed: true,
+  expired: true,
+  cancelled: true,
+}
+const isJobRead = (answer: Fields): answer is Fields & JobRead =>
+  Object.hasOwn(statuses, String(answer.status)) &&
+  (answer.status !== 'completed' || isFields(answer.encrypted_response))
+const isKey = (key: unknown) =>
+  isFields(key) && [key.public_key_x25519, key.signature_ed25519].every((text) => typeof text === 'string')
+const isNodeKeys = (answer: Fields): answer is Fields & NodeKeys =>
+  typeof answer.identity_public_key_ed25519 === 'string' && Array.isArray(answer.keys) && answer.keys.every(isKey)
 
 const wordsOf = (value: unknown): string | null => (typeof value === 'string' ? value : null)
 
@@ -236,7 +270,7 @@ function padded(chat: Readonly<Record<string, unknown>>): Uint8Array {
 
 function submitted(
   { nodeId, modelId, jobId }: JobRequest,
-  created: { readonly job_id: string; readonly command_id: string; readonly created_at: string },
+  created: Created,
   { responseKeys }: SealedRequest,
 ): SubmittedJob {
   return {

@@ -66,6 +66,48 @@ test('§24: a node without an agent is told as such, with and without a fingerpr
   }
 })
 
+test('§24: an answer that is no gateway’s is called so, with the next step, and no fault of the program', async () => {
+  const answers = new Map<string, unknown>()
+  const asked: string[] = []
+  const stranger = Bun.serve({
+    hostname: '127.0.0.1',
+    port: 0,
+    fetch: async (request) => {
+      asked.push(request.method)
+      const { pathname } = new URL(request.url)
+      if (answers.has(request.method)) return Response.json(answers.get(request.method))
+      const { method } = request
+      const body = method === 'POST' ? await request.text() : null
+      const headers = { 'x-svc-customer-id': customer.customerId, 'x-svc-customer-token': customer.customerToken }
+      return fetch(gateway.url + pathname, {
+        method,
+        headers: { ...headers, 'content-type': 'application/json' },
+        body,
+      })
+    },
+  })
+  const env = { SVC_BASE_URL: `http://127.0.0.1:${stranger.port}` }
+  const submit = () =>
+    line.run(['jobs', 'submit', node.nodeId, node.model, 'hello', '--fingerprint', node.fingerprint], { env })
+  for (const [method, answer] of [
+    ['GET', null],
+    ['GET', { identity_public_key_ed25519: 'AA', keys: [null] }],
+    ['POST', null],
+    ['POST', {}],
+    ['POST', [null]],
+  ] as const) {
+    answers.clear()
+    answers.set(method, answer)
+    const { code, out, err } = await submit()
+    expect([code, out]).toEqual([1, ''])
+    expect(err).not.toContain('bug')
+    expect(err).toContain('is no gateway’s: HTTP 200')
+    expect(err).toContain('SVC_BASE_URL')
+    expect(asked).toContain(method)
+  }
+  await stranger.stop(true)
+}, 60_000)
+
 test('§24: submit without waiting, show later, save the answer', async () => {
   const made = await line.json('jobs', 'submit', node.nodeId, node.model, 'x', '--no-wait', '--id', 'mine')
   expect(made).toMatchObject({ job_id: 'mine', status: 'queued' })

@@ -66,6 +66,7 @@ test('what the client throws can be told apart by those who import it', async ()
   const client = await import('@penstock/penstock/client')
   expect(Object.keys(client).sort()).toEqual([
     'EnvelopeError',
+    'GatewayAnswerError',
     'GatewayError',
     'NodeKeyError',
     'createPrivateJobs',

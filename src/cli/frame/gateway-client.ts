@@ -8,7 +8,7 @@ const answerWithinMs = 30_000
 /** Far more than the longest list of the administration. */
 const answerBytesMax = 64 * 1024 * 1024
 const notOurs = 'What answers there is not Penstock.'
-const checkAddress = 'Check SVC_BASE_URL, or base_url in the credentials file.'
+export const checkAddress = 'Check SVC_BASE_URL, or base_url in the credentials file.'
 const reasonHeader = `x-${brand}-reason`
 
 export interface AdminCall {

@@ -1,13 +1,14 @@
 import {
   createPrivateJobs,
   EnvelopeError,
+  GatewayAnswerError,
   GatewayError,
   NodeKeyError,
   type PrivateJobsClient,
   type SubmittedJob,
 } from '../../../client/private-jobs.ts'
 import { CliFailure, GatewayRefusal } from '../../frame/failure.ts'
-import { unreachable } from '../../frame/gateway-client.ts'
+import { checkAddress, unreachable } from '../../frame/gateway-client.ts'
 import type { Session } from '../../frame/session.ts'
 import { openJobBook } from './job-book.ts'
 
@@ -39,6 +40,12 @@ export async function told<T>(work: Promise<T>): Promise<T> {
     }
     if (error instanceof EnvelopeError)
       throw new CliFailure('The answer does not come from this node, or belongs to another request.')
+    if (error instanceof GatewayAnswerError) {
+      throw new CliFailure(
+        `The answer to this request is no gateway’s: HTTP ${error.status}, without what belongs in it.`,
+        [checkAddress, 'A proxy in between may also have changed the answer. ./penstock doctor checks the gateway.'],
+      )
+    }
     if (error instanceof GatewayError) {
       const { status, code, text } = error
       const title = text.title ?? 'The gateway refused the request'
