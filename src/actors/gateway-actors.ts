@@ -196,7 +196,14 @@ function createPool(
   router.subscribe(({ owners }) => serverStates.keep(owners))
   const poolFeed = createPoolFeed(router, db, feed, log)
   const modelWishes = new ModelWishes({ db, log, trail: audit, pool, router })
-  const localNodes = createLocalNodes({ config, pool, feed, log, ownDoors: () => doorsOf(config, listener.port) })
+  const localNodes = createLocalNodes({
+    config,
+    pool,
+    feed,
+    router,
+    log,
+    ownDoors: () => doorsOf(config, listener.port),
+  })
   return { pool, agents, placements, router, poolFeed, localNodes, modelWishes }
 }
 

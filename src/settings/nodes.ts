@@ -8,7 +8,7 @@ export const nodesSettings = {
     default: 'auto',
     of: ['auto', 'always', 'never'],
     meaning:
-      'When the built-in demo text generator runs. `auto` means only while no other node exists, and never with `DATABASE_URL`.',
+      'When the built-in demo text generator runs. `auto` means until another node has had a model, and never with `DATABASE_URL`.',
   },
   SVC_ENDPOINT_NETWORKS: {
     kind: 'list',

@@ -1,4 +1,5 @@
 import { failureName, type Log } from '../../log.ts'
+import type { RoutingTable } from '../../machines/rules/routing.ts'
 import { discoverHere, loopbackUrl } from '../../polling/discover-here.ts'
 import { type DemoRuntime, startDemoRuntime } from '../../runtimes/demo-server.ts'
 import type { Config } from '../../settings/config.ts'
@@ -6,17 +7,19 @@ import type { ListenAddress } from '../../settings/listen-address.ts'
 import { localCustomerId } from '../accounts/first-start.ts'
 import type { ChangeFeed } from '../durable/change-feed.ts'
 import { type NodeRecord, type PoolAdmin, sameServer } from './pool-admin.ts'
+import type { PoolRouter } from './pool-router.ts'
 
 export interface LocalNodesOptions {
   readonly config: Config
   readonly pool: PoolAdmin
   readonly feed: ChangeFeed
+  readonly router: Pick<PoolRouter, 'subscribe'>
   readonly log: Log
   /** Where the gateway itself listens, which is never a runtime. */
   readonly ownDoors: () => readonly ListenAddress[]
 }
 
-/** Discovers model servers on the gateway's own computer, and runs the demo runtime if there is no other node (§22). */
+/** Discovers model servers on the gateway's own computer, and runs the demo runtime until another node has had a model (§22). */
 export interface LocalNodes {
   /**
    * Asks the known ports of loopback once and registers new model servers. Then it starts the demo runtime if it is needed,
@@ -35,10 +38,11 @@ const localNode = {
   nodeClass: 'local',
 } as const
 
-export function createLocalNodes({ config, pool: admin, feed, log, ownDoors }: LocalNodesOptions): LocalNodes {
+export function createLocalNodes({ config, pool: admin, feed, router, log, ownDoors }: LocalNodesOptions): LocalNodes {
   // No admin asked for this: the gateway does it by itself.
   const pool = admin.by(null)
   let demo: DemoRuntime | null = null
+  let demoNodeId: string | null = null
   let working: Promise<void> = Promise.resolve()
   let stopped = false
   let unsubscribe = () => {}
@@ -56,10 +60,10 @@ export function createLocalNodes({ config, pool: admin, feed, log, ownDoors }: L
   async function startDemo(rows: readonly NodeRecord[]): Promise<void> {
     demo ??= await startDemoRuntime()
     const { url } = demo
-    const row = rows[0]
-    if (row === undefined) await pool.registerRuntimeNode({ ...localNode, url, name: 'demo', origin: 'demo' })
+    const row = rows[0] ?? (await pool.registerRuntimeNode({ ...localNode, url, name: 'demo', origin: 'demo' }))
+    demoNodeId = row.nodeId
     // The demo runtime has a new port after every start.
-    else if (row.url !== url) await pool.updateNode(row.nodeId, { url })
+    if (row.url !== url) await pool.updateNode(row.nodeId, { url })
   }
 
   async function endDemo(rows: readonly NodeRecord[]): Promise<void> {
@@ -71,11 +75,10 @@ export function createLocalNodes({ config, pool: admin, feed, log, ownDoors }: L
   async function reconcile(): Promise<void> {
     try {
       const rows = await pool.nodes()
-      const others = rows.some(({ origin, adminState }) => origin !== 'demo' && adminState !== 'revoked')
       const own = rows.filter(({ origin }) => origin === 'demo')
       // The operator has revoked the demo node. Its row says so, and it must not come back.
       const refused = own.some(({ adminState }) => adminState === 'revoked')
-      const wanted = config.SVC_DEMO === 'always' || (config.SVC_DEMO === 'auto' && !others)
+      const wanted = config.SVC_DEMO === 'always' || (config.SVC_DEMO === 'auto' && !(await pool.anyNodeServes()))
       if (wanted && !refused && !stopped) await startDemo(own)
       else await endDemo(refused ? [] : own)
     } catch (error) {
@@ -85,6 +88,12 @@ export function createLocalNodes({ config, pool: admin, feed, log, ownDoors }: L
   const reconcileSoon = (): Promise<void> => {
     working = working.then(reconcile)
     return working
+  }
+
+  /** Another node has its first model: what the welcome names answered until now. */
+  const replaced = ({ routes }: RoutingTable) => {
+    if (demo === null || config.SVC_DEMO !== 'auto') return
+    if (routes.some(({ nodeId, ready }) => ready && nodeId !== demoNodeId)) void reconcileSoon()
   }
 
   async function find(): Promise<void> {
@@ -109,7 +118,10 @@ export function createLocalNodes({ config, pool: admin, feed, log, ownDoors }: L
       // The demo of another gateway is not ours. If this one is not to run a demo, it leaves such rows alone.
       if (config.SVC_DEMO === 'never' || stopped) return
       follow()
-      unsubscribe = feed.subscribe('nodes', () => void reconcileSoon())
+      const ends = [feed.subscribe('nodes', () => void reconcileSoon()), router.subscribe(replaced)]
+      unsubscribe = () => {
+        for (const end of ends) end()
+      }
       await reconcileSoon()
     },
     follow,

@@ -52,6 +52,8 @@ export interface PoolReads {
   node(nodeId: string): Promise<NodeRecord>
   /** Oldest first, including revoked ones. null means the nodes of all customers. */
   nodes(customerId?: string | null): Promise<readonly NodeRecord[]>
+  /** Another than the demo has, or had, a model. */
+  anyNodeServes(): Promise<boolean>
   modelEntries(): Promise<readonly ModelEntry[]>
 }
 
@@ -99,6 +101,7 @@ function createReads(db: Database): PoolReads {
   return {
     node: async (nodeId) => shown(found(await pool.getNode(db, nodeId))),
     nodes: async (customerId = null) => (await pool.listNodes(db, customerId)).map(shown),
+    anyNodeServes: () => pool.anyNodeServes(db),
     modelEntries: () => pool.listModelEntries(db),
   }
 }

@@ -1,4 +1,4 @@
-import { and, asc, eq, getTableColumns, inArray, ne, type SQL, sql } from 'drizzle-orm'
+import { and, asc, eq, getTableColumns, inArray, isNotNull, ne, or, type SQL, sql } from 'drizzle-orm'
 import { type CustomerId, type NodeId, newId, type ProfileId, type RuntimeId } from '../../../ids.ts'
 import type { TransportKey } from '../../../protocol/wire/nodes/agent.ts'
 import type { Database } from '../../client.ts'
@@ -88,6 +88,24 @@ export async function getNode(db: Database, nodeId: string): Promise<NodeRow | n
     .from(nodes)
     .where(eq(nodes.nodeId, nodeId as NodeId))
   return row ?? null
+}
+
+/** A node that is no demo and not revoked has had a model, or was found because it answered. */
+export async function anyNodeServes(db: Database): Promise<boolean> {
+  const [found] = await db
+    .select({ nodeId: nodes.nodeId })
+    .from(nodes)
+    .leftJoin(runtimes, eq(runtimes.nodeId, nodes.nodeId))
+    .leftJoin(modelProfiles, eq(modelProfiles.runtimeId, runtimes.runtimeId))
+    .where(
+      and(
+        ne(nodes.origin, 'demo'),
+        ne(nodes.adminState, 'revoked'),
+        or(eq(nodes.origin, 'discovered'), isNotNull(modelProfiles.profileId)),
+      ),
+    )
+    .limit(1)
+  return found !== undefined
 }
 
 /** Rejects with 23503 for an unknown customer. */
