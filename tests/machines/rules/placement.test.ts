@@ -243,6 +243,12 @@ describe('§8 eligibility: who may use what', () => {
       'saturated',
     ],
     [
+      'no wait for a higher rank',
+      [route('a', { rank: 1, slotsTotal: 1, inFlight: 1 }), route('b')],
+      request(),
+      'node_b',
+    ],
+    [
       'a higher rank after that wait',
       [route('a', { rank: 1 }), route('b', { slotsTotal: 1, inFlight: 1 })],
       request({ queueWaitMs: null }),
@@ -468,6 +474,14 @@ describe('§29 choice: the least expected time to the first token', () => {
         nodes.push(placed.route.nodeId)
       }
       expect(nodes.length).toBeWithin(45, 80)
+    })
+
+    test('it may be as fast as the fastest, and no faster: a backlog beside it still counts', () => {
+      const doubted = { unitsPerMs: 1, doubtMs: 60_000 }
+      const fastest = route('b', { reading: { unitsPerMs: 2 } })
+      expect(spread([route('a', { reading: doubted }), fastest], request())).toEqual(['node_a', 'node_b'])
+      const behind = route('a', { reading: { ...doubted, readUntilMs: nowMs + 100 } })
+      expect(spread([behind, fastest], request())).toEqual(['node_b'])
     })
 
     test('a session stays where it was', () => {

@@ -137,6 +137,31 @@ test(
 )
 
 test(
+  '§30: small models do not overtake a large one that waits for room',
+  async () => {
+    const { agent, folder } = await begin({
+      memory_mb: 80,
+      models: [
+        scriptModel('a', { 'answer-ms': '1500' }),
+        scriptModel('large', { 'answer-ms': '300' }, { memory_mb: 80 }),
+        scriptModel('small'),
+      ],
+    })
+    const order: string[] = []
+    const asked = (model: string) => said(agent, model).then(() => order.push(model))
+    const first = asked('a')
+    await waitUntil('a works', () => folder.stateOf('a') === 'ready.idle')
+    const large = asked('large')
+    await waitUntil('the large one waits', () => folder.stateOf('large') === 'queued')
+    // There is room for it beside `a`.
+    const small = asked('small')
+    await Promise.all([first, large, small])
+    expect(order).toEqual(['a', 'large', 'small'])
+  },
+  withinMs,
+)
+
+test(
   '§30: a model in use without a pause does not keep another one out',
   async () => {
     const { agent } = await begin({

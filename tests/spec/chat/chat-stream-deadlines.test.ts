@@ -180,6 +180,21 @@ describe('§6: deadlines and keep-alives', () => {
     }
   })
 
+  test.concurrent('nor for a whole answer, which has longer: a node that fails after that deadline was the last', async () => {
+    const both = [startScriptedNode('late'), startScriptedNode('late')]
+    const failsAfterMs = Number(scaled.SVC_TTFT_TIMEOUT_MS) + 100
+    try {
+      for (const { url } of both) await pool.gateway.node(url, { customerId: pool.customer.customerId })
+      for (const each of both) each.answer((call) => void setTimeout(() => call.respond(500, {}), failsAfterMs))
+      const response = await pool.ask({ model: 'late', stream: false })
+      const { error: said } = (await response.json()) as { error: { code: string } }
+      expect([response.status, said.code]).toEqual([504, 'upstream_timeout'])
+      expect(both.map(({ calls }) => calls).toSorted()).toEqual([0, 1])
+    } finally {
+      for (const each of both) each.stop()
+    }
+  })
+
   test.concurrent('a comment at the commit and after each silence, and the answer after them is whole', async () => {
     const patient = await startTestGateway({
       beside: pool.gateway,
