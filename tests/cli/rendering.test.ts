@@ -36,7 +36,7 @@ test('§5: the list of nodes says which one is to be reviewed', () => {
     usage_claims: { calls: 9, at_bound: review ? 6 : 5, review },
   })
   const nodes = [node('a', 'active', true), node('b', 'draining', true), node('c', 'active', false)]
-  const lines = nodeTable(kept().terminal, nodes as unknown as readonly Node[]).split('\n')
+  const lines = nodeTable(kept().terminal, nodes as unknown as readonly Node[], 0).split('\n')
   expect(lines.slice(1, 4).map((line) => line.split(/ {2,}/)[2])).toEqual([
     'ready, review',
     'ready, drained, review',

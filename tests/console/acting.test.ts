@@ -91,7 +91,7 @@ describe.skipIf(!hasBrowser)('§16: acting from the console, with what the polic
         await at.locator('th[aria-sort=descending]').waitFor()
         const measured = await pool.gateway.admin<NodeList>('GET', '/v1/admin/nodes')
         const ttft = ({ runtimes }: NodeList['nodes'][number]) =>
-          Math.max(-1, ...runtimes.flatMap(({ models }) => models.map(({ ttft_ewma_ms }) => ttft_ewma_ms ?? -1)))
+          Math.max(-1, ...runtimes.flatMap(({ models }) => models.map(({ first_token: first }) => first?.ms ?? -1)))
         const slowest = measured.nodes.toSorted((a, b) => ttft(b) - ttft(a))[0]
         // What was measured a moment ago comes with the next news of the nodes.
         const first = at.locator('table.nodes tbody:has(th)').first()

@@ -173,7 +173,7 @@ describe.skipIf(!hasBrowser)('§32: the requests, in the console', () => {
       await choice.getByRole('row', { name: /chosen/ }).waitFor()
       const heads = await choice.getByRole('columnheader').allTextContents()
       expect(heads.slice(-7)).toEqual([
-        'In its cache',
+        'Expected in its cache',
         'Backlog',
         'Slot',
         'Load',

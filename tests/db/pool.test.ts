@@ -94,20 +94,32 @@ describe('§9 runtimes and profiles', () => {
     const [a, b] = await pool.ensureProfiles(database.db, runtimeId, ['a', 'b'])
     if (a === undefined || b === undefined) throw new Error('no profiles')
     const at = (seconds: number) => new Date(1_800_000_000_000 + seconds * 1_000)
-    await pool.saveMeasuredCalls(database.db, [
-      { profileId: a.profileId, at: at(10), ttftMs: 100, tokensPerSecond: 40 },
-      { profileId: b.profileId, at: at(10), ttftMs: 200, tokensPerSecond: null },
-    ])
-    await pool.saveMeasuredCalls(database.db, [{ profileId: a.profileId, at: at(5), ttftMs: 999, tokensPerSecond: 1 }])
-    await pool.saveMeasuredCalls(database.db, [
-      { profileId: a.profileId, at: at(20), ttftMs: 90, tokensPerSecond: null },
-    ])
+    const first = (ms: number, seconds: number, of = 1) => ({ ms, atMs: at(seconds).getTime(), of })
+    const save = (
+      profile: typeof a,
+      seconds: number,
+      firstToken: pool.FirstToken | null,
+      tokensPerSecond: number | null,
+    ) =>
+      pool.saveMeasuredCalls(database.db, [
+        { profileId: profile.profileId, at: at(seconds), firstToken, tokensPerSecond },
+      ])
+    await save(a, 10, first(100, 10, 3), 40)
+    await save(b, 12, null, null)
+    // An older one, of another gateway, and one that was not timed.
+    await save(a, 5, first(999, 5), 1)
+    const kept = [{ profileId: a.profileId, firstToken: first(90, 20, 5) }]
+    expect(await save(a, 20, first(90, 20), null)).toEqual(kept)
+    expect(await save(a, 30, null, null)).toEqual(kept)
     const rows = await pool.ensureProfiles(database.db, runtimeId, ['a', 'b'])
     const seen = Object.fromEntries(
-      rows.map((row) => [row.upstreamModelId, [row.lastMeasuredAt, row.ttftMs, row.tokensPerSecond]]),
+      rows.map((row) => [
+        row.upstreamModelId,
+        [row.lastMeasuredAt, row.ttftMs, row.ttftAt, row.ttftCount, row.tokensPerSecond],
+      ]),
     )
-    expect(seen).toEqual({ a: [at(20), 90, 40], b: [at(10), 200, null] })
-    await pool.saveMeasuredCalls(database.db, [])
+    expect(seen).toEqual({ a: [at(30), 90, at(20), 5, 40], b: [at(12), null, null, 0, null] })
+    expect(await pool.saveMeasuredCalls(database.db, [])).toEqual([])
   })
 })
 

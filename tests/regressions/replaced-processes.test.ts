@@ -41,6 +41,22 @@ async function replaceBegun(): Promise<{ readonly fresh: number; readonly replac
 
 const makes = (table: string) => (text: string) => text.includes(`CREATE TABLE ${table} `)
 
+/** What takes back that which later migrations have added. */
+const undoings: readonly (readonly [RegExp, (...names: string[]) => string])[] = [
+  [/CREATE TABLE "?(\w+)"? \(/, (table) => `drop table ${table} cascade`],
+  [
+    /ALTER TABLE "?(\w+)"? ADD COLUMN (?:IF NOT EXISTS )?"?(\w+)"?/,
+    (table, column) => `alter table ${table} drop column ${column}`,
+  ],
+  [/CREATE TRIGGER (\w+) [^;]*? ON (\w+) /, (trigger, table) => `drop trigger ${trigger} on ${table}`],
+  [/CREATE (?:UNIQUE )?INDEX (?:IF NOT EXISTS )?"?(\w+)"? /, (index) => `drop index ${index}`],
+]
+const undoing = (text: string) =>
+  undoings.flatMap(([pattern, undo]) => {
+    const [, ...names] = pattern.exec(text) ?? []
+    return names.length === 0 ? [] : [undo(...names)]
+  })
+
 /** As an earlier version left it: without the newest table, and with the one that it replaced. `taken`: it cannot be made. */
 async function undoNewestTable(taken: boolean): Promise<void> {
   const sql = connect(several.gateway.env.DATABASE_URL ?? '', { max: 1 })
@@ -48,6 +64,10 @@ async function undoNewestTable(taken: boolean): Promise<void> {
   const replaced = migrations().flatMap(({ statements }) => statements.filter(makes('request_records')))
   await sql`delete from drizzle.__drizzle_migrations where created_at >= ${making?.madeAt ?? Number.NaN}`
   if (!taken) {
+    const later = migrations().filter(({ madeAt }) => madeAt > (making?.madeAt ?? Number.NaN))
+    for (const text of later.flatMap(({ statements }) => statements).toReversed()) {
+      for (const undo of undoing(text)) await sql.unsafe(undo)
+    }
     await sql`drop view request_records`
     await sql`drop table request_groups cascade`
     for (const text of replaced) await sql.unsafe(text)

@@ -84,15 +84,12 @@ export class Attempt implements InFlightCall {
   }
 
   /**
-   * Of its prompt, 0 to 1, what the node says it found in its cache; where it says nothing, what it was thought to
-   * hold. null: it gave no answer, or nobody knows.
+   * Of its prompt, 0 to 1, what the node says it found in its cache. null: it says nothing, or gave no answer. What it was thought
+   * to hold is a belief, which `explain` shows.
    */
   cachedShare(promptTokens: number): number | null {
-    if (this.answer === null) return null
-    const { cachedTokens } = this.answer
-    if (cachedTokens !== null && promptTokens > 0) return Math.min(1, cachedTokens / promptTokens)
-    if (this.work === null || this.work.prompt.units === 0) return null
-    return 1 - this.work.unreadUnits / this.work.prompt.units
+    const cachedTokens = this.answer?.cachedTokens ?? null
+    return cachedTokens === null || promptTokens <= 0 ? null : Math.min(1, cachedTokens / promptTokens)
   }
 
   nodeLost(): void {

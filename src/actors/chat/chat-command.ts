@@ -73,7 +73,7 @@ export interface ChatRecord {
   readonly loadMs: number | null
   /** From the start to the last call of a node. */
   readonly sentMs: number | null
-  /** Of the prompt, found in the node's cache as it says or, where it does not, as was thought; null: nobody knows. */
+  /** Of the prompt, found in the node's cache as it says; null: it does not. */
   readonly cachePercent: number | null
   readonly costWei: bigint | null
   readonly receiptHash: string | null

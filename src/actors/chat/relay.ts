@@ -193,7 +193,6 @@ export class Relay implements Ticking, SseSink {
     if (this.finishAtMs === 0) {
       this.started()
       this.finishAtMs = this.nodeAtMs
-      if (this.firstContentMs === null) this.firstContentMs = this.nodeAtMs
       if (this.includeUsage) this.gathered += this.rewriter.finishChunk()
     }
     if (this.rewriter.usageFinal) this.complete()

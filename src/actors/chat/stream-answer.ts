@@ -19,7 +19,7 @@ function release(
   if (kind === 'complete') {
     attempt.release({
       kind: 'ok',
-      ttftMs: (firstContentMs ?? nowMs) - attempt.startedMs,
+      ttftMs: firstContentMs === null ? null : firstContentMs - attempt.startedMs,
       durationMs: nowMs - attempt.startedMs,
       promptTokens: usage.prompt_tokens,
       completionTokens: usage.completion_tokens,
@@ -66,7 +66,8 @@ function endStream(exchange: Exchange, end: RelayEnd): SettledStream {
   const ttftMs = firstContentMs === null ? null : firstContentMs - startedMs
   attempt?.span?.endCall({ model: attempt.route.modelId, usage, finishReasons: finishReasons(end.finish) }, end.code)
   release(end, exchange, usage)
-  const delivered = complete || ttftMs !== null
+  // An answer without content has no first token and is one all the same, once the node has said that it is over.
+  const delivered = complete || ttftMs !== null || end.finish !== null
   let terminal: string | null = null
   if (attempt !== null && delivered) {
     const choices = complete ? (end.writer.choices?.() ?? null) : null

@@ -19,7 +19,7 @@ export interface ReceivedAnswer {
   readonly completion: WholeAnswer
   readonly usage: TokenUsage
   readonly conclusion: Conclusion
-  /** From the start of the request; null where the node was asked for no stream: then nobody knows. */
+  /** From the start of the request; null where there was no content, or the node was asked for no stream: then nobody knows. */
   readonly firstContentMs: number | null
 }
 
@@ -39,7 +39,7 @@ function heardWhole(text: string, { operation, body }: ChatCommand, route: Route
   return completion === null ? { said: text } : { completion, firstContentMs: null }
 }
 
-/** The same answer, asked for as a stream. One that says nothing begins with its end, as in any stream. */
+/** The same answer, asked for as a stream. */
 async function heardStream(
   response: NodeResponse,
   attempt: Attempt,
@@ -48,7 +48,7 @@ async function heardStream(
   const answer = new GatheredAnswer()
   const { complete, firstContentMs } = await gather(response, answer, attempt.signal, usageWaitMs)
   if (!complete) return { said: answer.errorSaid }
-  return { completion: answer.completion(), firstContentMs: firstContentMs ?? performance.now() }
+  return { completion: answer.completion(), firstContentMs }
 }
 
 /** Calls one node for a whole answer: by allow-list, metered. */

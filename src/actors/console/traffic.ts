@@ -32,6 +32,14 @@ const sumOf = (all: readonly Float64Array[], length: number) =>
   Float64Array.from({ length }, (_, at) => all.reduce((sum, counts) => sum + (counts[at] ?? 0), 0))
 const inMs = (seconds: number | null) => (seconds === null ? null : Math.round(seconds * 10_000) / 10)
 
+type Buckets = TrafficPoint['models'][number]['ttft_buckets']
+
+/** What lies beyond the last bound counts as that bound. */
+function bucketsOf(counts: Float64Array, bounds: readonly number[]): Buckets {
+  const msAt = (at: number) => (at < 0 ? 0 : (bounds[Math.min(at, bounds.length - 1)] ?? 0) * 1_000)
+  return [...counts].flatMap((count, at) => (count === 0 ? [] : { above_ms: msAt(at - 1), to_ms: msAt(at), count }))
+}
+
 interface ModelRise extends ModelTotals {
   readonly model: string
 }
@@ -97,6 +105,8 @@ export function trafficBetween(before: ChatTotals, now: ChatTotals, atMs: number
       tokens_out: model.tokensOut,
       ttft_p50_ms: inMs(quantile(0.5, model.ttft, ttftBuckets)),
       inter_chunk_p50_ms: inMs(quantile(0.5, model.perToken, perTokenBuckets)),
+      ttft_buckets: bucketsOf(model.ttft, ttftBuckets),
+      inter_chunk_buckets: bucketsOf(model.perToken, perTokenBuckets),
     })),
     strategies: strategyRises(now.mixtures, before.mixtures),
   }

@@ -109,8 +109,8 @@ export function recordOf(report: MixtureReport, strategy: string, command: Mixtu
       nodeId: call?.nodeId ?? '',
       requestId: call?.requestId ?? null,
       receiptHash: metered?.receiptHash ?? null,
-      latencyMs: Math.round(metered?.latencyMs ?? 0),
-      totalTokens: metered?.usage.total_tokens ?? 0,
+      latencyMs: metered === null ? null : Math.round(metered.latencyMs),
+      totalTokens: metered?.usage.total_tokens ?? null,
     }
   })
   return {

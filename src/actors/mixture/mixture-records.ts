@@ -21,8 +21,9 @@ export interface SubCallRecord {
   /** The request id that the node got and that the receipt contains. null if no node was called. */
   readonly requestId: RequestId | null
   readonly receiptHash: string | null
-  readonly latencyMs: number
-  readonly totalTokens: number
+  /** null: it gave no answer to be measured. */
+  readonly latencyMs: number | null
+  readonly totalTokens: number | null
 }
 
 /** One finished mixture as the admin's list of recent mixtures shows it. It never contains any text. */

@@ -22,9 +22,10 @@ export interface LedgerUpkeep {
 
 /** What the last read of the books found. */
 export interface UpkeepState {
-  readonly reservedWei: bigint
-  /** How many rules the books broke at the last proof. */
-  readonly brokenRules: number
+  /** null: not read yet. */
+  readonly reservedWei: bigint | null
+  /** How many rules the books broke at the last proof; null: there was none yet. */
+  readonly brokenRules: number | null
   /** How many reservations were released since the start because nobody had renewed them. */
   readonly stale: number
 }
@@ -50,8 +51,8 @@ const proofEveryMs = 10 * minuteMs
 
 export function createUpkeep({ db, log, staleMs, open, release }: UpkeepOptions): LedgerUpkeep {
   const timers: ReturnType<typeof setInterval>[] = []
-  let reservedWei = 0n
-  let broken: readonly string[] = []
+  let reservedWei: bigint | null = null
+  let brokenCount: number | null = null
   let stale = 0
 
   const every = (ms: number, whenFailed: string, run: () => Promise<unknown>) => {
@@ -66,9 +67,14 @@ export function createUpkeep({ db, log, staleMs, open, release }: UpkeepOptions)
     if (count > 0) log.warn('reservations_stale', { reservations: count })
     return count
   }
-  const books = sharedRun(() => readBooks(db))
+  const books = sharedRun(async () => {
+    const read = await readBooks(db)
+    brokenCount = brokenRules(read).length
+    reservedWei = read.reservedWei
+    return read
+  })
   const prove = async () => {
-    broken = brokenRules(await books())
+    const broken = brokenRules(await books())
     for (const rule of broken) log.error('books_do_not_balance', { rule })
   }
   return {
@@ -85,6 +91,6 @@ export function createUpkeep({ db, log, staleMs, open, release }: UpkeepOptions)
     },
     sweep,
     books,
-    state: () => ({ reservedWei, brokenRules: broken.length, stale }),
+    state: () => ({ reservedWei, brokenRules: brokenCount, stale }),
   }
 }

@@ -1,9 +1,13 @@
 import { needsReview, type UsageClaims } from '../../machines/rules/pricing.ts'
+import type { FirstToken } from '../../protocol/wire/admin/admin.ts'
 import type { LiveNode } from '../../protocol/wire/admin/inspect.ts'
 import { isoTime } from '../../time.ts'
 import type { ModelView, NodeView, RuntimeView } from './node-view.ts'
 
 const momentMs = (ms: number): string | null => (ms === 0 ? null : isoTime(ms))
+
+const firstTokenOf = (measured: ModelView['firstToken']): FirstToken | null =>
+  measured === null ? null : { ms: measured.ms, at: isoTime(measured.atMs), of: measured.of }
 
 function liveModel(model: ModelView): LiveNode['runtimes'][number]['models'][number] {
   return {
@@ -19,7 +23,8 @@ function liveModel(model: ModelView): LiveNode['runtimes'][number]['models'][num
     cache_match: model.cacheMatch,
     context_length: model.contextLength,
     in_flight: model.inFlight,
-    ttft_ewma_ms: model.ttftEwmaMs,
+    first_token: firstTokenOf(model.firstToken),
+    ttft_ewma_ms: model.firstToken?.ms ?? null,
     tokens_per_second: model.tokensPerSecond,
     measured_at: momentMs(model.measuredAt * 1_000),
     ejected_until: momentMs(model.ejectedUntilMs),

@@ -1,5 +1,5 @@
 import type { Database } from '../../db/client.ts'
-import { type MeasuredCall, saveMeasuredCalls } from '../../db/queries/pool/pool.ts'
+import { type MeasuredCalls, type SavedProfile, saveMeasuredCalls } from '../../db/queries/pool/pool.ts'
 import { failureName, type Log } from '../../log.ts'
 
 /** How often the last measured calls of all profiles are written together. */
@@ -7,15 +7,33 @@ const writeEveryMs = 1_000
 /** The wait after a failed write. */
 const retryEveryMs = 5_000
 
-export interface MeasuredCalls {
-  /** Never waits. Only the newest call of each profile is kept. */
-  record(call: MeasuredCall): void
+export interface MeasuredCallsWriter {
+  /** Never waits. Only the newest measurements of each profile are kept, and how many there were. */
+  record(call: MeasuredCalls): void
   /** Writes the calls that are left. */
   stop(): Promise<void>
 }
 
-export function createMeasuredCalls(db: Database, log: Log): MeasuredCalls {
-  let waiting = new Map<string, MeasuredCall>()
+/** Is told what the database has by now, with what this gateway has measured since and not written. */
+export type SavedListener = (profile: SavedProfile) => void
+
+/** Calls that came one after the other, as one. */
+function merged(earlier: MeasuredCalls | undefined, later: MeasuredCalls): MeasuredCalls {
+  if (earlier === undefined) return later
+  return {
+    ...later,
+    firstToken: latest(earlier.firstToken, later.firstToken),
+    tokensPerSecond: later.tokensPerSecond ?? earlier.tokensPerSecond,
+  }
+}
+
+function latest(earlier: MeasuredCalls['firstToken'], later: MeasuredCalls['firstToken']): MeasuredCalls['firstToken'] {
+  if (earlier === null || later === null) return earlier ?? later
+  return { ...(later.atMs < earlier.atMs ? earlier : later), of: earlier.of + later.of }
+}
+
+export function createMeasuredCalls(db: Database, log: Log, saved: SavedListener): MeasuredCallsWriter {
+  let waiting = new Map<string, MeasuredCalls>()
   let timer: ReturnType<typeof setTimeout> | null = null
   let writing: Promise<void> | null = null
   let stopped = false
@@ -34,18 +52,22 @@ export function createMeasuredCalls(db: Database, log: Log): MeasuredCalls {
     const batch = waiting
     waiting = new Map()
     try {
-      await saveMeasuredCalls(db, [...batch.values()])
+      for (const { profileId, firstToken } of await saveMeasuredCalls(db, [...batch.values()])) {
+        saved({ profileId, firstToken: latest(firstToken, waiting.get(profileId)?.firstToken ?? null) })
+      }
       if (waiting.size > 0) schedule(writeEveryMs)
     } catch (error) {
       log.warn('measured_calls_not_saved', { count: batch.size, failure: failureName(error) })
-      for (const [id, call] of batch) if (!waiting.has(id)) waiting.set(id, call)
+      const since = waiting
+      waiting = batch
+      for (const [id, call] of since) waiting.set(id, merged(batch.get(id), call))
       schedule(retryEveryMs)
     }
   }
 
   return {
     record: (call) => {
-      waiting.set(call.profileId, call)
+      waiting.set(call.profileId, merged(waiting.get(call.profileId), call))
       if (writing === null) schedule(writeEveryMs)
     },
     stop: async () => {

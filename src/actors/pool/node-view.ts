@@ -1,3 +1,4 @@
+import type { FirstToken } from '../../db/queries/pool/pool.ts'
 import type { NodeId, ProfileId, RuntimeId } from '../../ids.ts'
 import { unitsPerToken } from '../../machines/placement/cache-view.ts'
 import type { CacheViews } from '../../machines/placement/cache-views.ts'
@@ -57,13 +58,14 @@ export interface ModelView {
   readonly promptTokensPerSecond: number | null
   /** Of what was placed there, so much is thought to be unread, ms. */
   readonly backlogMs: number
-  /** Moving share of prompts that was in its cache, 0 to 1. */
+  /** Moving share of prompts that was in its cache, 0 to 1, as its answers say; null: none does. */
   readonly cacheMatch: number | null
   /** Blocks that its cache is thought to have dropped for want of room. */
   readonly cacheEvictions: number
   readonly contextLength: number | null
   readonly inFlight: number
-  readonly ttftEwmaMs: number | null
+  /** The last that was timed; null: none was. */
+  readonly firstToken: FirstToken | null
   readonly tokensPerSecond: number | null
   /** Unix seconds, 0 if never. */
   readonly measuredAt: number
@@ -122,7 +124,7 @@ function modelOf(node: PoolNode, profile: Profile, { catalogue, caches }: ViewSo
     cacheEvictions: caches.known(modelId)?.evictedFrom(profile.profileId) ?? 0,
     contextLength: profile.model?.contextLength ?? null,
     inFlight: profile.load.inFlight,
-    ttftEwmaMs: profile.load.ttftEwmaMs,
+    firstToken: profile.firstToken,
     tokensPerSecond: profile.load.tokensPerSecond,
     measuredAt: profile.measuredAt,
     ejectedUntilMs: profile.load.ejectedUntilMs,

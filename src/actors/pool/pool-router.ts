@@ -13,13 +13,13 @@ import type { NodeTransport } from '../../transport/transport.ts'
 import { PlacedCalls } from '../placement/placed-calls.ts'
 import { observeErrors } from '../telemetry/inspect.ts'
 import { introduce } from './introduce.ts'
-import { createMeasuredCalls, type MeasuredCalls } from './measured-calls.ts'
+import { createMeasuredCalls, type MeasuredCallsWriter } from './measured-calls.ts'
 import { connectionTo, watchOver, wayTo } from './node-connection.ts'
 import { type NodeView, viewOf } from './node-view.ts'
 import { countsOf, nodeName, type PoolCounts } from './pool-counts.ts'
 import { PoolNode } from './pool-node.ts'
 import type { PoolRuntime } from './pool-runtime.ts'
-import { forgetSlowness, learnCall, strikeRoute } from './route-learning.ts'
+import { learnCall, strikeRoute } from './route-learning.ts'
 import type { CallOutcome, FailedCall, InFlightCall, Router } from './router.ts'
 import { probingMaxMs, type RouterOptions, thresholdsOf } from './router-options.ts'
 import { type Catalogue, catalogueOf, type Profile, publicIdOf } from './routing-table.ts'
@@ -32,7 +32,7 @@ export class PoolRouter implements Router {
   private readonly members = new Map<NodeId, PoolNode>()
   private readonly byProfile = new Map<ProfileId, Profile>()
   private readonly queue: SlotQueue
-  private readonly measured: MeasuredCalls
+  private readonly measured: MeasuredCallsWriter
   private readonly listeners = new Set<(table: RoutingTable) => void>()
   private readonly placed: PlacedCalls
   readonly caches: CacheViews
@@ -46,7 +46,10 @@ export class PoolRouter implements Router {
     this.placed = new PlacedCalls(placed)
     this.caches = this.placed.caches
     this.queue = createSlotQueue(config)
-    this.measured = createMeasuredCalls(db, log)
+    this.measured = createMeasuredCalls(db, log, ({ profileId, firstToken }) => {
+      const profile = this.byProfile.get(profileId)
+      if (profile !== undefined) profile.firstToken = firstToken
+    })
     const input = { probingMaxMs: probingMaxMs(config) }
     this.actor = createActor(routerMachine, { id: 'router', input, inspect: options.inspect })
     observeErrors(this.actor, log)
@@ -262,7 +265,6 @@ export class PoolRouter implements Router {
       const { changed, modelsReady, emptied } = node.heard(result.reports, at)
       this.placed.heard(node.profiles(), emptied, (id) => publicIdOf(this.catalogue, id))
       node.forgetOldError(at)
-      forgetSlowness(node.profiles(), this.catalogue, this.current)
       const { version } = this.current
       node.actor.send({ type: 'poll.answered', modelsReady, at })
       if (changed && this.current.version === version) this.publish()

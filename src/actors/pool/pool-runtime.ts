@@ -48,7 +48,10 @@ export class PoolRuntime implements RoutedRuntime {
       },
       ejection: healthy,
       measuredAt: row.lastMeasuredAt === null ? 0 : Math.floor(row.lastMeasuredAt.getTime() / 1_000),
-      timedSincePoll: false,
+      firstToken:
+        row.ttftMs === null || row.ttftAt === null
+          ? null
+          : { ms: row.ttftMs, atMs: row.ttftAt.getTime(), of: row.ttftCount },
       modality: 'chat',
       model: null,
     }

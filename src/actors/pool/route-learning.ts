@@ -1,19 +1,12 @@
-import type { MeasuredCall } from '../../db/queries/pool/pool.ts'
+import type { MeasuredCalls } from '../../db/queries/pool/pool.ts'
 import { afterFailure, afterSuccess, type RouteFailure } from '../../machines/rules/ejection.ts'
-import type { RoutingTable } from '../../machines/rules/routing.ts'
 import type { PoolNode } from './pool-node.ts'
 import type { CallOutcome, FailedCall } from './router.ts'
 import type { RouterOptions } from './router-options.ts'
-import { type Catalogue, type Profile, publicIdOf } from './routing-table.ts'
+import type { Profile } from './routing-table.ts'
 
 /** Weight of the newest call in the moving means. */
 const ewmaWeight = 0.2
-/**
- * The share of its mean that a route keeps per poll without a timed first token, down to the best route of its model.
- * One slow start must not keep a node without work for ever, because only work can show that it has become fast.
- */
-const idleEwmaKept = 0.97
-
 /** Text that arrives faster than this per token was sent as a whole, so it says nothing about the speed of the node. */
 const tokenMsLeast = 0.05
 
@@ -21,20 +14,20 @@ const mean = (old: number | null, fresh: number) => (old === null ? fresh : old 
 
 type LearningOptions = Pick<RouterOptions, 'config' | 'log'>
 
-/** Learns from a call about its node and route, and returns the measurement to store. */
+/** Learns from a call about its node and route, and returns what was measured, to be stored. */
 export function learnCall(
   node: PoolNode,
   profile: Profile,
   outcome: CallOutcome,
   options: LearningOptions,
-): MeasuredCall | null {
+): MeasuredCalls | null {
   if (outcome.kind === 'ok') return learnSpeed(profile, outcome, Date.now())
   if (outcome.kind === 'failed') learnFailedCall(node, profile, outcome, options)
   return null
 }
 
 /** Learns the speed of a route from a good call. `at` is Unix ms. */
-function learnSpeed(profile: Profile, outcome: Extract<CallOutcome, { kind: 'ok' }>, at: number): MeasuredCall {
+function learnSpeed(profile: Profile, outcome: Extract<CallOutcome, { kind: 'ok' }>, at: number): MeasuredCalls {
   const { load } = profile
   const { ttftMs, durationMs, completionTokens } = outcome
   const streamingMs = ttftMs === null ? 0 : durationMs - ttftMs
@@ -42,14 +35,19 @@ function learnSpeed(profile: Profile, outcome: Extract<CallOutcome, { kind: 'ok'
   const rate = streamed ? (completionTokens * 1_000) / streamingMs : null
   if (ttftMs !== null) {
     load.ttftEwmaMs = mean(load.ttftEwmaMs, ttftMs)
-    profile.timedSincePoll = true
+    profile.firstToken = { ms: ttftMs, atMs: at, of: (profile.firstToken?.of ?? 0) + 1 }
   }
   load.durationEwmaMs = mean(load.durationEwmaMs, durationMs)
   if (rate !== null) load.tokensPerSecond = mean(load.tokensPerSecond, rate)
   profile.ejection = afterSuccess(profile.ejection, at - durationMs)
   load.ejectedUntilMs = profile.ejection.ejectedUntilMs
   profile.measuredAt = Math.floor(at / 1_000)
-  return { profileId: profile.profileId, at: new Date(at), ttftMs, tokensPerSecond: rate }
+  return {
+    profileId: profile.profileId,
+    at: new Date(at),
+    firstToken: ttftMs === null ? null : { ms: ttftMs, atMs: at, of: 1 },
+    tokensPerSecond: rate,
+  }
 }
 
 /** Learns from a failed call about its node and, unless the failure is doubtful, about its route. */
@@ -87,19 +85,4 @@ function learnFailure(profile: Profile, failure: RouteFailure, at: number, eject
   profile.ejection = afterFailure(profile.ejection, failure, at, ejectionMs)
   profile.load.ejectedUntilMs = profile.ejection.ejectedUntilMs
   return profile.ejection.ejectedUntilMs > before
-}
-
-/** Call once per good poll of a node. */
-export function forgetSlowness(profiles: Iterable<Profile>, catalogue: Catalogue, table: RoutingTable): void {
-  for (const profile of profiles) {
-    const { load } = profile
-    if (!profile.timedSincePoll && load.ttftEwmaMs !== null) {
-      let best = load.ttftEwmaMs
-      for (const other of table.byModel.get(publicIdOf(catalogue, profile.upstreamModelId)) ?? []) {
-        best = Math.min(best, other.load.ttftEwmaMs ?? best)
-      }
-      load.ttftEwmaMs = Math.max(best, load.ttftEwmaMs * idleEwmaKept)
-    }
-    profile.timedSincePoll = false
-  }
 }

@@ -1,4 +1,4 @@
-import type { ModelEntryRow, NodeRow } from '../../db/queries/pool/pool.ts'
+import type { FirstToken, ModelEntryRow, NodeRow } from '../../db/queries/pool/pool.ts'
 import type { ProfileId, RuntimeId } from '../../ids.ts'
 import type { EjectionState } from '../../machines/rules/ejection.ts'
 import { policyNames } from '../../machines/rules/model-policy.ts'
@@ -19,8 +19,8 @@ export interface Profile {
   ejection: EjectionState
   /** Unix seconds, 0 if never. */
   measuredAt: number
-  /** True if the first token of a call was timed since the last poll. */
-  timedSincePoll: boolean
+  /** The last one that was timed there, by any gateway that has said so; null: none was. What is shown, never the mean. */
+  firstToken: FirstToken | null
   /** Of the last report that had the model. */
   modality: Modality
   /** The model as the node last reported it. null if the node does not have it now. */

@@ -1,6 +1,5 @@
 import type { Database } from '../../db/client.ts'
 import {
-  hasMoreRows,
   makeRequestSums,
   type NamedMeasure,
   type PointMeasure,
@@ -10,7 +9,7 @@ import {
   type TrafficSources,
   trafficByName,
   trafficBySteps,
-  trafficRowsMax,
+  unreadPart,
 } from '../../db/queries/requests/request-traffic.ts'
 import { dayMs, hourMs, minuteMs } from '../../time.ts'
 
@@ -20,7 +19,7 @@ export type { Measure, NamedMeasure, PointMeasure, TrafficOf } from '../../db/qu
 const fineMsMax = 3 * hourMs
 /** Up to here its points are hours. */
 const hourlyMsMax = 14 * dayMs
-/** A request is counted in the hour in which it began, if it is over within this time after that hour. */
+/** Most requests of an hour are over by then. For those that end later, the hour is summed up again in the next round. */
 const sumAfterMs = hourMs / 2
 /** Of one round; the next one goes on. Two months of hours, each some ms. */
 const sumsPerRoundMax = 1_440
@@ -35,8 +34,8 @@ export interface Traffic {
   readonly before: readonly NamedMeasure[]
   /** Of both ranges. */
   readonly points: readonly PointMeasure[]
-  /** False: so many requests that only the newest of them were read. */
-  readonly complete: boolean
+  /** Had so many requests that only newer ones were read. */
+  readonly unread: readonly Span[]
 }
 
 const down = (ms: number, step: number) => Math.floor(ms / step) * step
@@ -86,24 +85,21 @@ export async function readTraffic(db: Database, asked: Span, of: TrafficOf): Pro
   const step = fine ? minuteMs : hourMs
   const [fromMs, toMs] = [down(asked.fromMs, step), up(asked.toMs, step)]
   const beforeMs = fromMs - (toMs - fromMs)
-  const until = await requestSumsUntil(db)
+  const until = await requestSumsUntil(db, down(beforeMs, hourMs))
   const ranges = [
     { fromMs, toMs },
     { fromMs: beforeMs, toMs: fromMs },
   ] as const
   const [sources, sourcesBefore] = [sourcesOf(ranges[0], until), sourcesOf(ranges[1], until)]
   const stepMs = fine || toMs - fromMs <= hourlyMsMax ? step : dayMs
-  const read = (range: Span, from: TrafficSources) =>
-    trafficBySteps(db, stepMs === dayMs ? from : hourly(from, range), of, stepMs / 1_000)
-  const [now, before, points, pointsBefore] = await Promise.all([
+  const stepped = (from: TrafficSources, range: Span) => (stepMs === dayMs ? from : hourly(from, range))
+  const [now, before, points, ...unread] = await Promise.all([
     trafficByName(db, sources, of),
     trafficByName(db, sourcesBefore, of),
-    read(ranges[0], sources),
-    read(ranges[1], sourcesBefore),
+    // At once: a day in which one range ends and the other begins is one step.
+    trafficBySteps(db, [stepped(sourcesBefore, ranges[1]), stepped(sources, ranges[0])], of, stepMs / 1_000),
+    unreadPart(db, sourcesBefore.rows, of),
+    unreadPart(db, sources.rows, of),
   ])
-  const most = Math.max(...[...now, ...before].map(({ requests }) => requests), 0)
-  const more =
-    most >= trafficRowsMax &&
-    (await Promise.all([hasMoreRows(db, sources.rows, of), hasMoreRows(db, sourcesBefore.rows, of)])).includes(true)
-  return { fromMs, toMs, beforeMs, stepMs, now, before, points: [...pointsBefore, ...points], complete: !more }
+  return { fromMs, toMs, beforeMs, stepMs, now, before, points, unread: unread.filter((part) => part !== null) }
 }

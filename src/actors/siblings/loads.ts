@@ -1,32 +1,39 @@
+import type { FirstToken } from '../../protocol/wire/admin/admin.ts'
 import type { LiveNode } from '../../protocol/wire/admin/inspect.ts'
 import type { Loads } from '../../protocol/wire/admin/processes.ts'
 import { liveClaims } from '../pool/live-node.ts'
 
 type Loaded = Pick<LiveNode, 'node_id' | 'in_flight' | 'runtimes' | 'usage_claims'>
 
-/** What works for this process, and how soon it answered. */
+/** What works for this process, and what it knows of how soon it answers. */
 export function loadsOf(nodes: readonly LiveNode[]): Loads {
   return nodes.flatMap(({ node_id, in_flight, runtimes, usage_claims: { calls, at_bound } }) => {
     const models = runtimes.flatMap((runtime) => runtime.models)
     const busy = models.filter((model) => model.in_flight > 0)
-    const measured = models.flatMap(({ model_profile_id: profile, ttft_ewma_ms: ms }) =>
-      ms === null ? [] : [[profile, ms]],
+    const measured = models.flatMap(({ model_profile_id: profile, first_token: first }) =>
+      first === null ? [] : [[profile, first] as const],
     )
     if (in_flight === 0 && measured.length === 0 && calls === 0) return []
     return {
       node_id,
       in_flight,
       models: Object.fromEntries(busy.map((model) => [model.model_profile_id, model.in_flight])),
-      ttft_ms: Object.fromEntries(measured),
+      first_tokens: Object.fromEntries(measured),
       ...(calls === 0 ? {} : { usage_claims: { calls, at_bound } }),
     }
   })
 }
 
-/** Each process measures what it asked itself; whoever is asked gives the same answer. null: nobody has measured. */
-function meanOf(values: readonly (number | null | undefined)[]): number | null {
-  const known = values.filter((value) => value !== null && value !== undefined).sort((a, b) => a - b)
-  return known.length === 0 ? null : known.reduce((sum, value) => sum + value, 0) / known.length
+type Measured = FirstToken | null | undefined
+
+/**
+ * The last that any process has timed. Each counts what the database has had at its own last write and what it has measured since: the
+ * highest is the latest.
+ */
+function lastOf(all: readonly Measured[]): FirstToken | null {
+  const known = all.filter((first) => first !== null && first !== undefined)
+  const [last] = known.toSorted((a, b) => Date.parse(b.at) - Date.parse(a.at))
+  return last === undefined ? null : { ...last, of: Math.max(...known.map(({ of }) => of)) }
 }
 
 /** Each process knows the last claims that it heard itself. Shown are those of the process with the most at the bound. */
@@ -46,11 +53,12 @@ export function withLoads<N extends Loaded>(nodes: readonly N[], others: readonl
     if (loads === undefined) return node
     const runtimes = node.runtimes.map((runtime) => ({
       ...runtime,
-      models: runtime.models.map((model) => ({
-        ...model,
-        in_flight: loads.reduce((sum, { models }) => sum + (models[model.model_profile_id] ?? 0), model.in_flight),
-        ttft_ewma_ms: meanOf([model.ttft_ewma_ms, ...loads.map(({ ttft_ms: ms }) => ms?.[model.model_profile_id])]),
-      })),
+      models: runtime.models.map((model) => {
+        const { model_profile_id: profile, first_token: own, in_flight: here } = model
+        const last = lastOf([own, ...loads.map(({ first_tokens: theirs }) => theirs?.[profile])])
+        const inFlight = loads.reduce((sum, { models }) => sum + (models[profile] ?? 0), here)
+        return { ...model, in_flight: inFlight, first_token: last, ttft_ewma_ms: last?.ms ?? null }
+      }),
     }))
     const in_flight = loads.reduce((sum, load) => sum + load.in_flight, node.in_flight)
     return { ...node, runtimes, in_flight, usage_claims: worstClaims(node.usage_claims, loads) }

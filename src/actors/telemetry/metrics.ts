@@ -18,6 +18,7 @@ export interface ChatSample extends ModelCallSample {
 
 /** What `/metrics` shows of chat, as numbers. */
 export interface ChatTotals {
+  /** Of all inference routes: each finished request, also of somebody unknown, who leaves no row. */
   readonly requests: number
   /** By our own code. */
   readonly errors: Readonly<Record<string, number>>
@@ -107,7 +108,6 @@ function createHttpMetrics(registry: Registry) {
       countChat(status)
       chatDuration.observe(durationS)
     },
-    chats: () => chatDuration.count,
     record(route: string, method: string, status: number, durationS: number): void {
       requests.inc({ route, method, status })
       const key = `${method} ${route}`
@@ -165,6 +165,7 @@ export function createMetrics(): Metrics {
   const failures = codeCounter('upstream_failures_total', 'Calls to nodes that failed', registry)
   const errors = codeCounter('chat_errors_total', 'Chat requests that were refused or failed', registry)
   const mixtures = createMixtureMetrics(registry)
+  let inferences = 0
   const models = createModelMetrics(registry, (nodeId) => current.nodeName?.(nodeId) ?? null)
   registerBuildInfo(registry)
   registerScraped(registry, current)
@@ -176,6 +177,7 @@ export function createMetrics(): Metrics {
           ? http.chat
           : ({ status, durationS }: ChatSample) => http.record(route, 'POST', status, durationS)
       return (sample) => {
+        inferences++
         finished(sample)
         if (sample.code !== null) errors.inc(sample.code)
         models.call(sample)
@@ -188,7 +190,7 @@ export function createMetrics(): Metrics {
     webhookAttempt,
     upstreamFailure: failures.inc,
     totals: async () => ({
-      requests: http.chats(),
+      requests: inferences,
       errors: await errors.totals(),
       upstreamFailures: await failures.totals(),
       mixtures: await mixtures.totals(),

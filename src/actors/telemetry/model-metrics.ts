@@ -42,11 +42,14 @@ const modelLabelsMax = 1_000
 const nodeLabelsMax = 500
 const placesMax = 2_000
 
-// Buckets of the OpenTelemetry semantic conventions for generative AI (docs/gen-ai/gen-ai-metrics.md).
+// Buckets of the OpenTelemetry semantic conventions for generative AI (docs/gen-ai/gen-ai-metrics.md), and some for what takes longer
+// here: beyond the last bound a percentile can say no more than that bound.
 const tokenBuckets = Array.from({ length: 14 }, (_, i) => 4 ** i)
 const durationBuckets = Array.from({ length: 14 }, (_, i) => 2 ** i / 100)
-export const ttftBuckets = [0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10]
-export const perTokenBuckets = [0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1, 2.5]
+export const ttftBuckets = [
+  0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 20, 40, 80, 160, 320, 640,
+]
+export const perTokenBuckets = [0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1, 2.5, 5, 10]
 
 const queueBuckets = [0.001, 0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60]
 const cacheBuckets = [0, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 1]

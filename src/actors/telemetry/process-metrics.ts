@@ -47,7 +47,9 @@ export function registerProcessMetrics(registry: Registry): void {
     help: 'Open file descriptors',
     registers,
     collect() {
-      this.set(openDescriptors() ?? 0)
+      const open = openDescriptors()
+      if (open === null) this.remove()
+      else this.set(open)
     },
   })
 }

@@ -42,8 +42,8 @@ const otherLabel = 'other'
 const openJobStatuses = ['queued', 'dispatched', 'running'] as const
 
 type Counts = Readonly<Record<string, number>>
-/** undefined: its source has not started. */
-type Read<T> = () => T | undefined
+/** undefined: its source has not started; null: it has nothing to tell yet. A number that nobody has read is not shown as 0. */
+type Read<T> = () => T | null | undefined
 
 const metric = (registry: Registry, name: string, help: string) => ({
   name: metricPrefix + name,
@@ -57,7 +57,9 @@ const single = (registry: Registry) => ({
     new Gauge({
       ...metric(registry, name, help),
       collect() {
-        this.set(read() ?? 0)
+        const value = read() ?? null
+        if (value === null) this.remove()
+        else this.set(value)
       },
     }),
   counter: (name: string, help: string, read: Read<number>) =>
@@ -65,6 +67,7 @@ const single = (registry: Registry) => ({
       ...metric(registry, name, help),
       collect() {
         this.reset()
+        // What has not started has counted nothing.
         this.inc(read() ?? 0)
       },
     }),
@@ -101,7 +104,7 @@ function stored(
   registry: Registry,
   name: string,
   { help, always = [] }: { readonly help: string; readonly always?: readonly string[] },
-  read: Read<Promise<Counts>>,
+  read: () => Promise<Counts> | undefined,
 ): void {
   new Gauge({
     ...metric(registry, name, help),
@@ -124,7 +127,8 @@ function inFlightMetric(registry: Registry, of: Partial<MetricSources>): void {
     collect() {
       this.reset()
       const busy = Object.entries(of.inFlightByNode?.() ?? {})
-      if (busy.length === 0) this.set({}, of.inFlight?.() ?? 0)
+      const inFlight = of.inFlight?.()
+      if (busy.length === 0 && inFlight !== undefined) this.set({}, inFlight)
       for (const [node, count] of busy.slice(0, nodesShownMax)) this.set({ node }, count)
       const rest = busy.slice(nodesShownMax).reduce((sum, [, count]) => sum + count, 0)
       if (rest > 0) this.set({ node: otherLabel }, rest)
@@ -167,14 +171,17 @@ function recordMetrics({ gauge, counter }: Scraped, of: Partial<MetricSources>):
   counter('audit_access_events_written_total', 'Access events stored', () => of.accessEventsWritten?.())
   counter('audit_access_events_refused_total', 'Access events never stored', () => of.accessEventsRefused?.())
   const headLost = '1 while the end of this gateway’s audit chain is missing: actions are refused'
-  gauge('audit_head_lost', headLost, () => (of.auditHeadLost?.() === true ? 1 : 0))
+  gauge('audit_head_lost', headLost, () => (of.auditHeadLost === undefined ? null : Number(of.auditHeadLost())))
   counter('trace_spans_dropped_total', 'Spans that no collector took', () => of.spansDropped?.())
 }
 
 function ledgerMetrics({ gauge, counter }: Scraped, of: Partial<MetricSources>): void {
   const ledger = () => of.ledger?.()
   const reserved = 'Set aside for work that runs, all customers'
-  gauge('ledger_reserved_wei', reserved, () => Number(ledger()?.reservedWei ?? 0n))
+  gauge('ledger_reserved_wei', reserved, () => {
+    const wei = ledger()?.reservedWei ?? null
+    return wei === null ? null : Number(wei)
+  })
   const broken = 'Rules that the books break, of the last proof'
   gauge('ledger_books_broken_rules', broken, () => ledger()?.brokenRules)
   gauge('ledger_waiting', 'Reserves and settlements that wait for the database', () => ledger()?.waiting)

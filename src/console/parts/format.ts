@@ -9,6 +9,12 @@ export const nothing = '–'
 export const count = (value: number): string => whole.format(value)
 export const amount = (value: number): string => (value >= 100 ? whole.format(value) : number.format(value))
 
+/** Tokens in and out; each may be unknown. */
+export const tokenPair = (read: number | null, written: number | null): string =>
+  read === null && written === null
+    ? nothing
+    : [read, written].map((value) => (value === null ? nothing : count(value))).join(' / ')
+
 export const percent = (share: number): string => `${whole.format(share * 100)} %`
 
 /** 840 ms, 1.2 s, 3 min. */

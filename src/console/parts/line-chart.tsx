@@ -43,8 +43,6 @@ function pathsOf(xs: readonly number[], values: readonly (number | null)[], top:
   return parts.join('')
 }
 
-const latest = (values: readonly (number | null)[]) => values.findLast((value) => value !== null) ?? null
-
 function spoken({ title, lines, show, spanMs }: LineChartProps): string {
   const parts = lines.map(({ name, values }) => {
     const known = values.filter((value) => value !== null)
@@ -81,7 +79,7 @@ export function LineChart(props: LineChartProps) {
       </figcaption>
       <ul class="legend">
         {lines.map(({ name, values }, index) => {
-          const value = at === null ? latest(values) : (values[at] ?? null)
+          const value = values.at(at ?? -1) ?? null
           return (
             <li key={name} class={`series-${index % 6}`}>
               <span class="swatch" aria-hidden="true" />

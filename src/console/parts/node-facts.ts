@@ -1,6 +1,6 @@
-import type { Node } from '../../protocol/wire/admin/admin.ts'
+import type { FirstToken, Node } from '../../protocol/wire/admin/admin.ts'
 import type { LiveNode } from '../../protocol/wire/admin/inspect.ts'
-import { amount, duration, nothing } from './format.ts'
+import { ago, amount, count, duration, nothing } from './format.ts'
 
 export type NodeModel = Node['runtimes'][number]['models'][number]
 
@@ -36,23 +36,22 @@ export function occupancyOf(nodes: readonly Node[]): {
   }
 }
 
-const mean = (values: readonly number[]) =>
-  values.length === 0 ? null : values.reduce((sum, value) => sum + value, 0) / values.length
-const known = (value: number | null): value is number => value !== null
+/** The last that was measured there, of whichever model, and how many there were of all. null: none was. */
+export function firstTokenOf(node: Node): FirstToken | null {
+  const measured = modelsOf(node).flatMap(({ first_token: first }) => first ?? [])
+  const [last] = measured.toSorted((a, b) => Date.parse(b.at) - Date.parse(a.at))
+  return last === undefined ? null : { ...last, of: measured.reduce((sum, { of }) => sum + of, 0) }
+}
 
-/** Over the models that were measured. */
-export const ttftOf = (node: Node): number | null =>
-  mean(
-    modelsOf(node)
-      .map((model) => model.ttft_ewma_ms)
-      .filter(known),
-  )
+/** Of its fastest model. */
 export const speedOf = (node: Node): number | null =>
-  mean(
-    modelsOf(node)
-      .map((model) => model.tokens_per_second)
-      .filter(known),
+  modelsOf(node).reduce<number | null>(
+    (best, { tokens_per_second: rate }) => (rate === null ? best : Math.max(best ?? 0, rate)),
+    null,
   )
+
+/** How old a measurement is, and of how many it is the last. */
+export const measuredWords = ({ at, of }: FirstToken, nowMs: number): string => `${ago(at, nowMs)}, of ${count(of)}`
 
 /** Whether a model is in memory, and how much of it; nothing where neither is told. */
 export function memoryOf({ loaded, loading_since: since, memory_mb: mb }: NodeModel, nowMs: number): string {

@@ -3,7 +3,7 @@ import { ActButton } from '../actions/act-button.tsx'
 import { loadModel, unloadModel } from '../actions/node-acts.ts'
 import { amount, count, duration, nothing, percent } from '../parts/format.ts'
 import { type Column, LongTable } from '../parts/long-table.tsx'
-import { memoryOf, type NodeModel } from '../parts/node-facts.ts'
+import { measuredWords, memoryOf, type NodeModel } from '../parts/node-facts.ts'
 
 const whole = (value: number | null) => (value === null ? nothing : count(value))
 const rate = (value: number | null) => (value === null ? nothing : amount(value))
@@ -30,7 +30,7 @@ const numbers = (nowMs: number): readonly Shown[] => [
   ['In flight', ({ model }) => model.in_flight, ({ model }) => String(model.in_flight)],
   ['Queue', ({ runtime }) => runtime.queue_depth, ({ runtime }) => whole(runtime.queue_depth)],
   [
-    'Unread',
+    'Expected to read',
     ({ model }) => model.backlog_ms,
     ({ model }) => (model.backlog_ms === 0 ? nothing : duration(model.backlog_ms)),
   ],
@@ -39,9 +39,14 @@ const numbers = (nowMs: number): readonly Shown[] => [
     ({ model }) => model.cache_match,
     ({ model }) => (model.cache_match === null ? nothing : percent(model.cache_match)),
   ],
-  ['First token', ({ model }) => model.ttft_ewma_ms, ({ model }) => duration(model.ttft_ewma_ms)],
   [
-    'Reads tokens/s',
+    'First token',
+    ({ model }) => model.first_token?.ms ?? null,
+    ({ model: { first_token: first } }) =>
+      first === null ? nothing : `${duration(first.ms)} (${measuredWords(first, nowMs)})`,
+  ],
+  [
+    'Believed to read, tokens/s',
     ({ model }) => model.prompt_tokens_per_second,
     ({ model }) => rate(model.prompt_tokens_per_second),
   ],
@@ -59,7 +64,7 @@ const columnsAt = (nowMs: number): readonly Column<ServedModel>[] => [
   { title: 'Ejected', by: ({ model }) => model.times_ejected, show: ({ model }) => ejection(model, nowMs) },
 ]
 
-/** What a node has of its models in memory, what waits there, and what was learnt of its speed. */
+/** What a node has of its models in memory, what waits there, how fast it was measured to be, and what placement expects. */
 export function NodeModels({ node, nowMs }: { node: Node; nowMs: number }) {
   const rows = node.runtimes.flatMap((runtime) => runtime.models.map((model) => ({ model, runtime })))
   if (rows.length === 0) return null

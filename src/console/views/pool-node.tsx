@@ -3,7 +3,15 @@ import type { Node } from '../../protocol/wire/admin/admin.ts'
 import { ActButton } from '../actions/act-button.tsx'
 import { drain, resume, revoke } from '../actions/node-acts.ts'
 import { ago, amount, duration, nothing } from '../parts/format.ts'
-import { ejectedModels, modelsOf, slotsOf, speedOf, stateTones, ttftOf } from '../parts/node-facts.ts'
+import {
+  ejectedModels,
+  firstTokenOf,
+  measuredWords,
+  modelsOf,
+  slotsOf,
+  speedOf,
+  stateTones,
+} from '../parts/node-facts.ts'
 import { Id, Pill, useNow } from '../parts/small.tsx'
 import { NodeModels } from './node-models.tsx'
 
@@ -44,6 +52,16 @@ function Load({ node }: { node: Node }) {
   )
 }
 
+function FirstToken({ node, nowMs }: { node: Node; nowMs: number }) {
+  const last = firstTokenOf(node)
+  if (last === null) return <>{nothing}</>
+  return (
+    <>
+      {duration(last.ms)} <small class="muted">{measuredWords(last, nowMs)}</small>
+    </>
+  )
+}
+
 function Trouble({ node, nowMs }: { node: Node; nowMs: number }) {
   const ejected = ejectedModels(node, nowMs)
   const held = node.held_until !== null && Date.parse(node.held_until) > nowMs
@@ -78,6 +96,7 @@ export function NodeRow({ node }: { node: Node }) {
   const [open, setOpen] = useState(false)
   const now = useNow()
   const details = `details-${node.node_id}`
+  const speed = speedOf(node)
   return (
     <tbody class={node.state === 'revoked' ? 'gone' : ''} data-row={node.node_id}>
       <tr>
@@ -108,10 +127,10 @@ export function NodeRow({ node }: { node: Node }) {
           <Load node={node} />
         </td>
         <td data-label="First token" class="number">
-          {duration(ttftOf(node))}
+          <FirstToken node={node} nowMs={now} />
         </td>
         <td data-label="Tokens/s" class="number">
-          {speedOf(node) === null ? nothing : amount(speedOf(node) ?? 0)}
+          {speed === null ? nothing : amount(speed)}
         </td>
         <td data-label="Trouble">
           <Trouble node={node} nowMs={now} />

@@ -3,11 +3,11 @@ import type { CustomerList } from '../../protocol/wire/admin/accounts.ts'
 import type { Node, NodeList } from '../../protocol/wire/admin/admin.ts'
 import { ActButton } from '../actions/act-button.tsx'
 import { addNode, enrolNode } from '../actions/node-acts.ts'
-import { amount, count, duration } from '../parts/format.ts'
+import { ago, amount, count, duration } from '../parts/format.ts'
 import { Frame } from '../parts/frame.tsx'
 import { type Column, fits, Gap, Search, SortHead, type Sorting, sorted } from '../parts/long-table.tsx'
-import { byNeed, merged, modelsOf, occupancyOf, speedOf, ttftOf } from '../parts/node-facts.ts'
-import { Figure } from '../parts/small.tsx'
+import { byNeed, firstTokenOf, merged, modelsOf, occupancyOf, speedOf } from '../parts/node-facts.ts'
+import { Figure, useNow } from '../parts/small.tsx'
 import { Cut, Empty, Part } from '../parts/states.tsx'
 import { useVirtual } from '../parts/virtual.ts'
 import { liveNodes } from '../state/live.ts'
@@ -20,6 +20,7 @@ const nodesMax = 1_000
 
 function Summary({ nodes }: { nodes: readonly Node[] }) {
   const { inFlight, slots } = occupancyOf(nodes)
+  const now = useNow()
   const ready = nodes.filter(({ state }) => state === 'ready').length
   const models = new Set(
     nodes.flatMap(({ runtimes }) =>
@@ -27,7 +28,7 @@ function Summary({ nodes }: { nodes: readonly Node[] }) {
     ),
   )
   const measured = nodes.flatMap(({ runtimes }) => runtimes.flatMap((runtime) => runtime.models))
-  const ttfts = measured.map(({ ttft_ewma_ms }) => ttft_ewma_ms).filter((value) => value !== null)
+  const [soonest] = measured.flatMap(({ first_token: first }) => first ?? []).toSorted((a, b) => a.ms - b.ms)
   const speeds = measured.map(({ tokens_per_second }) => tokens_per_second).filter((value) => value !== null)
   return (
     <dl class="figures">
@@ -42,7 +43,11 @@ function Summary({ nodes }: { nodes: readonly Node[] }) {
         value={count(inFlight)}
         hint={slots === null ? undefined : `${count(slots.taken)} of ${count(slots.all)} known slots taken`}
       />
-      <Figure name="Best first token" value={ttfts.length === 0 ? '–' : duration(Math.min(...ttfts))} />
+      <Figure
+        name="Best first token"
+        value={duration(soonest?.ms)}
+        hint={soonest === undefined ? undefined : ago(soonest.at, now)}
+      />
       <Figure name="Fastest" value={speeds.length === 0 ? '–' : `${amount(Math.max(...speeds))} tok/s`} />
     </dl>
   )
@@ -105,7 +110,7 @@ const columns: readonly Column<Node>[] = [
   { title: 'State', by: ({ state }) => state, show: ({ state }) => state },
   { title: 'Models', by: (node) => modelsOf(node).length, show: () => null },
   { title: 'In flight', by: ({ in_flight }) => in_flight, show: () => null },
-  { title: 'First token', number: true, by: ttftOf, show: () => null },
+  { title: 'First token', number: true, by: (node) => firstTokenOf(node)?.ms ?? null, show: () => null },
   { title: 'Tokens/s', number: true, by: speedOf, show: () => null },
 ]
 const rowGuessPx = 45

@@ -101,7 +101,7 @@ function Why({ requestId }: { requestId: string }) {
                     In flight
                   </th>
                   <th scope="col" class="number">
-                    First token
+                    Believed first token
                   </th>
                 </tr>
               </thead>

@@ -1,6 +1,6 @@
 -- A group of requests: its head, and the text of an array for each column; an empty one stands in `shared` or is NULL in every
 -- row. It waits for no disk. A group that is sent again has what it had before, in its order, and perhaps more behind it: the
--- longer one stays.
+-- longer one stays. An hour that may have been summed up by now is marked, so that it is summed up again: no clock is so far off.
 CREATE OR REPLACE FUNCTION request_group_insert(p_minute text, p_group_id text, p_oldest text, p_newest text, p_rows integer,
   p_names text, p_ttft_most integer, p_shared text, c text[]) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
@@ -16,4 +16,7 @@ BEGIN
     nullif(c[17], '')::smallint[], nullif(c[18], '')::smallint[], nullif(c[19], '')::text[], nullif(c[20], '')::numeric[],
     nullif(c[21], '')::text[], nullif(c[22], '')::jsonb[])
   ON CONFLICT DO NOTHING;
+  IF p_minute::timestamptz < now() - interval '15 minutes' THEN
+    INSERT INTO request_sums_late VALUES (date_bin('1 hour', p_minute::timestamptz, 'epoch'));
+  END IF;
 END $$;

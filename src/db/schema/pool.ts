@@ -1,4 +1,5 @@
 import {
+  bigint,
   boolean,
   doublePrecision,
   index,
@@ -122,7 +123,10 @@ export const modelProfiles = pgTable(
     /** As the node names it. */
     upstreamModelId: text().notNull(),
     lastMeasuredAt: instant(),
+    /** Of the last call whose first token was timed: how long it took, when, and how many have been timed by then. */
     ttftMs: doublePrecision(),
+    ttftAt: instant(),
+    ttftCount: bigint({ mode: 'number' }).notNull().default(0),
     tokensPerSecond: doublePrecision(),
     createdAt: createdAt(),
   },

@@ -58,7 +58,7 @@ const nothing = (fromMs: number, toMs: number): Traffic => ({
   now: [],
   before: [],
   points: [],
-  complete: true,
+  unread: [],
 })
 
 /** The requests of a range, beside those of the range before (§32). */
@@ -91,7 +91,8 @@ export const trafficReport = report({
       before_from: isoTime(found.beforeMs),
       step_seconds: found.stepMs / 1_000,
       kept_days: requests.days,
-      complete: found.complete,
+      complete: found.unread.length === 0,
+      unread: found.unread.map(({ fromMs, toMs }) => ({ from: isoTime(fromMs), to: isoTime(toMs) })),
       now: all?.now ?? view(none),
       before: all?.before ?? view(none),
       points: found.points.map(({ atMs, ...measure }) => ({ at: isoTime(atMs), ...view(measure) })),

@@ -196,7 +196,7 @@ export function mixtureView(record: MixtureRecord, role: Role): RecentMixture {
       node_id: call.nodeId,
       request_id: call.requestId,
       receipt_hash: call.receiptHash,
-      latency_ms: Math.round(call.latencyMs),
+      latency_ms: call.latencyMs,
       usage: { total_tokens: call.totalTokens },
     })),
   }

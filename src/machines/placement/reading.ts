@@ -27,7 +27,7 @@ export interface Reading {
   /** Requests that wait in line for a slot here because of what is in its cache, and the sum of their own times. */
   awaited: number
   awaitedMs: number
-  /** Exponentially weighted share of prompts that was in the cache, 0 to 1; null: no answer yet. */
+  /** Exponentially weighted share of prompts that was in the cache, 0 to 1, of answers that say so; null: none has. It is shown, not used. */
   matchEwma: number | null
   /** Exponentially weighted own time of the calls placed. */
   ownEwmaMs: number | null
@@ -224,8 +224,9 @@ export function firstTokenSeen(reading: Reading, work: Work, nowMs: number): voi
 /** What a good answer teaches. `cachedUnits`: what the runtime found in its cache; null: it says nothing. */
 export function learnReading(reading: Reading, work: Work, cachedUnits: number | null): void {
   const { readMs, prompt, ownMs, lagMs } = work
-  const found = cachedUnits ?? prompt.units - work.unreadUnits
-  if (prompt.units > 0) reading.matchEwma = ewma(reading.matchEwma, Math.min(1, found / prompt.units))
+  if (prompt.units > 0 && cachedUnits !== null) {
+    reading.matchEwma = ewma(reading.matchEwma, Math.min(1, cachedUnits / prompt.units))
+  }
   if (readMs === null || readMs <= 0 || !work.atOnce) return
   const unread = cachedUnits === null ? work.unreadUnits : Math.max(0, prompt.units - cachedUnits)
   const unitsPerMs = unread / readMs

@@ -18,7 +18,7 @@ function nodeOf(index: number, models: readonly number[]): Changing {
     ejection: {},
     knownAt: new Date(0),
     measuredAt: 0,
-    timedSincePoll: false,
+    firstToken: null,
     model: { ready: true, contextLength: 8_192 },
   })
   const profiles = new Map(models.map((model) => [nameOf(model), profile(model)]))

@@ -58,10 +58,13 @@ async function metric(pattern: RegExp): Promise<number> {
 }
 const firstTokens = (model: string) =>
   metric(new RegExp(`^gen_ai_server_time_to_first_token_seconds_count\\{[^}]*model="${model}"[^}]*\\} (\\d+)$`, 'm'))
-const ewma = async (node: ScriptedNode) => {
+const measuredOf = async (node: ScriptedNode) => {
   type Shown = {
     readonly runtimes: {
-      readonly models: { readonly ttft_ewma_ms: number | null; readonly measured_at: string | null }[]
+      readonly models: {
+        readonly first_token: { readonly ms: number; readonly at: string; readonly of: number } | null
+        readonly measured_at: string | null
+      }[]
     }[]
   }
   const shown = await gateway.admin<Shown>('GET', `/v1/admin/nodes/${ids.get(node)}`)
@@ -228,7 +231,7 @@ describe('§27: time to first token', () => {
     const { svc } = await asking
     expect(svc.latency_ms - svc.ttft_ms).toBeGreaterThanOrEqual(100)
     expect(await firstTokens('streams')).toBe(before + 1)
-    expect((await ewma(streams))?.ttft_ewma_ms).toBeGreaterThan(0)
+    expect((await measuredOf(streams))?.first_token?.ms).toBeGreaterThan(0)
   })
 
   test('of an answer that was asked for whole nobody knows it: no sample, no mean, and placement goes on', async () => {
@@ -241,13 +244,36 @@ describe('§27: time to first token', () => {
     })
     for (let i = 0; i < 3; i++) expect((await told(await ask('whole'))).svc.ttft_ms).toBeGreaterThanOrEqual(15)
     expect(await firstTokens('whole')).toBe(0)
-    const shown = await ewma(whole)
-    expect(shown?.ttft_ewma_ms).toBeNull()
+    const shown = await measuredOf(whole)
+    expect(shown?.first_token).toBeNull()
     // It was measured all the same: the list of models says when.
     expect(shown?.measured_at).not.toBeNull()
     whole.answer(say('x'))
     await (await ask('whole', { stream: true })).text()
     expect(await firstTokens('whole')).toBe(1)
-    expect((await ewma(whole))?.ttft_ewma_ms).toBeGreaterThan(0)
+    expect((await measuredOf(whole))?.first_token).toMatchObject({ of: 1 })
+  })
+
+  test('§32: an answer without content has none, asked for as a stream by the client or by the gateway', async () => {
+    const [before, shown] = [await firstTokens('streams'), (await measuredOf(streams))?.first_token]
+    streams.answer(async (call) => {
+      call.open()
+      await call.event(nodeChunk({ role: 'assistant', content: null }))
+      await Bun.sleep(20)
+      await call.event(nodeChunk({}, 'stop'))
+      await call.event('[DONE]')
+      call.end()
+    })
+    for (const more of [{}, { stream: true }]) {
+      const response = await ask('streams', more)
+      await response.text()
+      const { request } = await gateway.admin<{ request: object }>(
+        'GET',
+        `/v1/admin/requests/${response.headers.get('x-request-id')}`,
+      )
+      expect(request).toMatchObject({ status: 200, ttft_ms: null })
+    }
+    expect(await firstTokens('streams')).toBe(before)
+    expect((await measuredOf(streams))?.first_token).toEqual(shown)
   })
 })

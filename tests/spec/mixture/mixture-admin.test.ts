@@ -11,7 +11,6 @@ import {
   synthesize,
   traceEntry,
   unplaced,
-  unused,
   usageOf,
   vote,
   weighted,
@@ -36,6 +35,9 @@ const newest = (requestId: string | null, token?: string) =>
     const [first] = (await listed('?limit=1', token)).mixtures
     return first?.request_id === requestId ? first : null
   })
+
+/** §32: what gave no answer has no figures, and not those of one that took no time. */
+const unmeasured = { latency_ms: null, usage: { total_tokens: null } }
 
 describe('§23: GET /v1/admin/mixtures', () => {
   test('one that succeeded: times, usage, and of each sub-call its machine, request id and receipt', async () => {
@@ -73,9 +75,10 @@ describe('§23: GET /v1/admin/mixtures', () => {
     expect(shown).toMatchObject({ outcome: 'degraded', code: null, degraded: true })
     expect(shown.experts).toMatchObject([
       traceEntry(pool, 'a'),
-      traceEntry(pool, 'b', { status: 'upstream_error', ...unused }),
-      unplaced('expert', 'nobody-has-it'),
+      { ...traceEntry(pool, 'b', { status: 'upstream_error' }), ...unmeasured },
+      { ...unplaced('expert', 'nobody-has-it'), ...unmeasured },
     ])
+    expect(shown.experts[0]?.latency_ms).toBeGreaterThanOrEqual(0)
     expect(shown.experts.map(({ request_id, receipt_hash }) => [request_id === null, receipt_hash === null])).toEqual([
       [false, false],
       [false, true],
@@ -89,7 +92,7 @@ describe('§23: GET /v1/admin/mixtures', () => {
     await response.text()
     const shown = await newest(response.headers.get('x-request-id'))
     expect(shown).toMatchObject({ outcome: 'quorum_not_met', code: 'mixture_quorum_not_met' })
-    expect(shown.experts).toMatchObject([{ role: 'expert', model: 'a', status: 'upstream_error' }])
+    expect(shown.experts).toMatchObject([{ role: 'expert', model: 'a', status: 'upstream_error', ...unmeasured }])
   })
 
   test('one that was refused after its configuration had been read: nothing was dispatched', async () => {

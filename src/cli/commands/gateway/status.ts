@@ -1,10 +1,11 @@
 import type { Static } from '@sinclair/typebox'
 import { version } from '../../../../package.json'
-import type { AdminModelList, NodeList } from '../../../protocol/wire/admin/admin.ts'
+import type { AdminModelList, FirstToken, Node, NodeList } from '../../../protocol/wire/admin/admin.ts'
 import type { Health } from '../../../protocol/wire/admin/report.ts'
 import { action, type Verb } from '../../frame/action.ts'
 import { CliFailure, exitCodes } from '../../frame/failure.ts'
 import type { GatewayClient } from '../../frame/gateway-client.ts'
+import { firstTokenText, lastFirstToken } from '../../frame/measured.ts'
 import { fields, table } from '../../frame/table.ts'
 import type { Terminal } from '../../frame/terminal.ts'
 
@@ -18,7 +19,14 @@ interface Status {
   readonly command_line_version: string
   readonly nodes: Readonly<Record<string, number>> | null
   readonly in_flight: number | null
-  readonly models: readonly { readonly id: string; readonly nodes: number; readonly nodes_ready: number }[] | null
+  readonly models:
+    | readonly {
+        readonly id: string
+        readonly nodes: number
+        readonly nodes_ready: number
+        readonly first_token: FirstToken | null
+      }[]
+    | null
 }
 
 async function interfaceVersion(gateway: GatewayClient): Promise<string | null> {
@@ -31,6 +39,12 @@ async function interfaceVersion(gateway: GatewayClient): Promise<string | null> 
   }
 }
 
+/** Of all nodes that have the model. */
+const firstTokenOf = (id: string, nodes: readonly Node[]) =>
+  lastFirstToken(
+    nodes.flatMap(({ runtimes }) => runtimes.flatMap(({ models }) => models.filter(({ model }) => model === id))),
+  )
+
 async function poolOf(gateway: GatewayClient): Promise<Pick<Status, 'nodes' | 'in_flight' | 'models'>> {
   const [{ nodes }, { models }] = await Promise.all([
     gateway.admin<Static<typeof NodeList>>({ path: '/v1/admin/nodes?limit=1000' }),
@@ -41,7 +55,14 @@ async function poolOf(gateway: GatewayClient): Promise<Pick<Status, 'nodes' | 'i
   return {
     nodes: byState,
     in_flight: nodes.reduce((sum, node) => sum + node.in_flight, 0),
-    models: models.filter((model) => model.nodes > 0).map(({ id, nodes, nodes_ready }) => ({ id, nodes, nodes_ready })),
+    models: models
+      .filter((model) => model.nodes > 0)
+      .map(({ id, nodes: count, nodes_ready }) => ({
+        id,
+        nodes: count,
+        nodes_ready,
+        first_token: firstTokenOf(id, nodes),
+      })),
   }
 }
 
@@ -59,8 +80,13 @@ function statusText(terminal: Terminal, status: Status): string {
     ['In flight', status.in_flight],
   ])
   if (status.models === null) return facts
-  const rows = status.models.map((model) => [model.id, model.nodes, model.nodes_ready])
-  return `${facts}\n${table(terminal, ['MODEL', 'NODES', 'READY'], rows, 'There are no models.')}`
+  const rows = status.models.map(({ id, nodes, nodes_ready, first_token: first }) => [
+    id,
+    nodes,
+    nodes_ready,
+    firstTokenText(first, Date.now()),
+  ])
+  return `${facts}\n${table(terminal, ['MODEL', 'NODES', 'READY', 'FIRST TOKEN'], rows, 'There are no models.')}`
 }
 
 export const status: Verb = {

@@ -1,4 +1,5 @@
 import type { Node } from '../../../protocol/wire/admin/admin.ts'
+import { firstTokenText } from '../../frame/measured.ts'
 import { rounded, table } from '../../frame/table.ts'
 import type { Terminal } from '../../frame/terminal.ts'
 
@@ -23,12 +24,25 @@ export function placesTable(terminal: Terminal, nodes: readonly Node[], nowMs: n
         model.in_flight,
         runtime.queue_depth,
         model.cache_match === null ? null : `${Math.round(model.cache_match * 100)} %`,
-        rounded(model.prompt_tokens_per_second),
+        firstTokenText(model.first_token, nowMs),
         rounded(model.tokens_per_second, 1),
+        rounded(model.prompt_tokens_per_second),
       ]),
     ),
   )
   const byModel = rows.toSorted(([a], [b]) => String(a).localeCompare(String(b)))
-  const columns = ['MODEL', 'NODE', 'READY', 'MEMORY', 'MB', 'IN FLIGHT', 'QUEUE', 'CACHED', 'READS TOK/S', 'TOK/S']
+  const columns = [
+    'MODEL',
+    'NODE',
+    'READY',
+    'MEMORY',
+    'MB',
+    'IN FLIGHT',
+    'QUEUE',
+    'CACHED',
+    'FIRST TOKEN',
+    'TOK/S',
+    'BELIEVED TO READ TOK/S',
+  ]
   return rows.length === 0 ? '' : `\n${table(terminal, columns, byModel)}`
 }

@@ -1,4 +1,5 @@
 import type { Node } from '../../../protocol/wire/admin/admin.ts'
+import { firstTokenText, lastFirstToken } from '../../frame/measured.ts'
 import { fields, rounded, shortTime, table } from '../../frame/table.ts'
 import type { Terminal } from '../../frame/terminal.ts'
 
@@ -19,7 +20,7 @@ const stateWords = ({ state, admin_state: wish, usage_claims: claims }: Node) =>
     .filter((word) => word !== '')
     .join(', ')
 
-/** The time to first token of the node's fastest model, as one number for the node. */
+/** Tokens a second of the node's fastest model, as one number for the node. */
 function fastest(node: Node): number | null {
   const rates = modelsOf(node).flatMap((model) => (model.tokens_per_second === null ? [] : [model.tokens_per_second]))
   return rates.length === 0 ? null : Math.max(...rates)
@@ -28,10 +29,10 @@ function fastest(node: Node): number | null {
 /** The kinds of an agent's runtimes, each once. */
 const kindWords = (node: Node) => [...new Set(node.runtimes.map((runtime) => runtime.runtime_kind))].join(', ')
 
-export function nodeTable(terminal: Terminal, nodes: readonly Node[]): string {
+export function nodeTable(terminal: Terminal, nodes: readonly Node[], nowMs: number): string {
   return table(
     terminal,
-    ['NODE', 'NAME', 'STATE', 'KIND', 'BY', 'VISIBILITY', 'IN FLIGHT', 'TOK/S', 'MODELS', 'LAST ERROR'],
+    ['NODE', 'NAME', 'STATE', 'KIND', 'BY', 'VISIBILITY', 'IN FLIGHT', 'FIRST TOKEN', 'TOK/S', 'MODELS', 'LAST ERROR'],
     nodes.map((node) => [
       node.node_id,
       node.name,
@@ -40,6 +41,7 @@ export function nodeTable(terminal: Terminal, nodes: readonly Node[]): string {
       node.transport,
       node.visibility,
       node.in_flight,
+      firstTokenText(lastFirstToken(modelsOf(node)), nowMs),
       rounded(fastest(node), 1),
       modelWords(node),
       node.last_error?.code,
@@ -48,7 +50,7 @@ export function nodeTable(terminal: Terminal, nodes: readonly Node[]): string {
   )
 }
 
-export function nodeDetails(terminal: Terminal, node: Node): string {
+export function nodeDetails(terminal: Terminal, node: Node, nowMs: number): string {
   const { calls, at_bound: atBound } = node.usage_claims
   const facts = fields(terminal, [
     ['Node', node.node_id],
@@ -90,7 +92,7 @@ export function nodeDetails(terminal: Terminal, node: Node): string {
   )
   const models = table(
     terminal,
-    ['MODEL', 'ON THE NODE', 'READY', 'IN MEMORY', 'CONTEXT', 'IN FLIGHT', 'TTFT MS', 'TOK/S', 'EJECTED UNTIL'],
+    ['MODEL', 'ON THE NODE', 'READY', 'IN MEMORY', 'CONTEXT', 'IN FLIGHT', 'FIRST TOKEN', 'TOK/S', 'EJECTED UNTIL'],
     modelsOf(node).map((model) => [
       model.model,
       model.upstream_model,
@@ -98,7 +100,7 @@ export function nodeDetails(terminal: Terminal, node: Node): string {
       model.loaded,
       model.context_length,
       model.in_flight,
-      rounded(model.ttft_ewma_ms),
+      firstTokenText(model.first_token, nowMs),
       rounded(model.tokens_per_second, 1),
       shortTime(model.ejected_until),
     ]),

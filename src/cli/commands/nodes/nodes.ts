@@ -122,7 +122,7 @@ const add = action({
     })
     const node = await afterFirstAnswer(gateway, made)
     const trouble = troubleOf(node)
-    session.show(json, node, (shown) => nodeDetails(session.terminal, shown))
+    session.show(json, node, (shown) => nodeDetails(session.terminal, shown, Date.now()))
     if (trouble === null) return undefined
     throw new CliFailure(
       trouble,
@@ -140,7 +140,7 @@ const list = action({
   options: {},
   run: async ({ json }, session) => {
     const answer = await session.gateway().admin<Static<typeof NodeList>>({ path: `${path}?limit=1000` })
-    session.show(json, answer, ({ nodes }) => nodeTable(session.terminal, nodes))
+    session.show(json, answer, ({ nodes }) => nodeTable(session.terminal, nodes, Date.now()))
     return undefined
   },
 })
@@ -153,7 +153,7 @@ const show = action({
     const gateway = session.gateway()
     const node = await gateway.admin<Node>({ path: oneNode(await idOf(gateway, operands[0])) })
     const here = await serversHere(session, node.node_id, options['data-dir'])
-    session.show(json, node, (body) => nodeDetails(session.terminal, body) + here)
+    session.show(json, node, (body) => nodeDetails(session.terminal, body, Date.now()) + here)
     return undefined
   },
 })
@@ -181,7 +181,7 @@ const set = action({
     const gateway = session.gateway()
     const place = oneNode(await idOf(gateway, operands[0]))
     const node = await gateway.admin<Node>({ method: 'PATCH', path: place, body })
-    session.show(json, node, (changed) => nodeDetails(session.terminal, changed))
+    session.show(json, node, (changed) => nodeDetails(session.terminal, changed, Date.now()))
     return undefined
   },
 })
@@ -201,7 +201,7 @@ function command(name: 'drain' | 'resume' | 'revoke', about: string, question: s
         path: `${oneNode(await idOf(gateway, operands[0]))}/${name}`,
         body: reasonBody(options.reason),
       })
-      session.show(json, node, (body) => nodeTable(session.terminal, [body]))
+      session.show(json, node, (body) => nodeTable(session.terminal, [body], Date.now()))
       return undefined
     },
   })

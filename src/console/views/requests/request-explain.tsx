@@ -13,7 +13,7 @@ const wait = (ms: number) => (ms === 0 ? nothing : duration(ms))
 
 /** What makes up the expected time to the first token, in the order in which a request meets it. */
 const costColumns: readonly (readonly [string, (cost: NonNullable<Cost>) => string])[] = [
-  ['In its cache', (cost) => percent(cost.matched_share)],
+  ['Expected in its cache', (cost) => percent(cost.matched_share)],
   ['Backlog', (cost) => wait(cost.backlog_ms)],
   ['Slot', (cost) => wait(cost.slot_wait_ms)],
   ['Load', (cost) => wait(cost.cold_ms)],
@@ -47,10 +47,10 @@ export const RequestExplain = ({ explain, nameOf }: Props) => (
                 In flight
               </th>
               <th scope="col" class="number">
-                First token
+                Believed first token
               </th>
               <th scope="col" class="number">
-                Tokens/s
+                Believed tokens/s
               </th>
               {costColumns.map(([name]) => (
                 <th key={name} scope="col" class="number">
@@ -71,10 +71,10 @@ export const RequestExplain = ({ explain, nameOf }: Props) => (
                   {route.in_flight}
                   {route.slots_total !== null && ` of ${route.slots_total}`}
                 </td>
-                <td data-label="First token" class="number">
+                <td data-label="Believed first token" class="number">
                   {duration(route.ttft_ewma_ms)}
                 </td>
-                <td data-label="Tokens/s" class="number">
+                <td data-label="Believed tokens/s" class="number">
                   {route.tokens_per_second === null ? nothing : amount(route.tokens_per_second)}
                 </td>
                 {costColumns.map(([name, text]) => (

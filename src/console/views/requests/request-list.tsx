@@ -2,7 +2,7 @@ import { useEffect, useState } from 'preact/hooks'
 import type { NodeList } from '../../../protocol/wire/admin/admin.ts'
 import type { AdminRequest, AdminRequestList } from '../../../protocol/wire/admin/requests.ts'
 import { FilterForm } from '../../parts/filter-form.tsx'
-import { clockTime, count, duration, nothing, shortId, shortTime } from '../../parts/format.ts'
+import { clockTime, count, duration, nothing, shortId, shortTime, tokenPair } from '../../parts/format.ts'
 import { Frame } from '../../parts/frame.tsx'
 import { Pill } from '../../parts/small.tsx'
 import { Empty, Part } from '../../parts/states.tsx'
@@ -117,7 +117,7 @@ function RequestTable({ requests, names }: TableProps) {
 }
 
 function RequestRow({ request, names }: { request: AdminRequest; names: TableProps['names'] }) {
-  const { request_id: id, node_id: node, prompt_tokens: read, completion_tokens: written } = request
+  const { request_id: id, node_id: node } = request
   const recent = Date.now() - Date.parse(request.at) < 86_400_000
   return (
     <tr>
@@ -145,7 +145,7 @@ function RequestRow({ request, names }: { request: AdminRequest; names: TablePro
         {duration(request.duration_ms)}
       </td>
       <td data-label="Tokens in / out" class="number">
-        {read === null ? nothing : `${count(read)} / ${count(written ?? 0)}`}
+        {tokenPair(request.prompt_tokens, request.completion_tokens)}
       </td>
     </tr>
   )

@@ -1,5 +1,5 @@
 import type { RequestStory } from '../../../protocol/wire/admin/requests.ts'
-import { count, duration, fullTime, nothing, percent, shortId } from '../../parts/format.ts'
+import { duration, fullTime, nothing, percent, shortId, tokenPair } from '../../parts/format.ts'
 import { Id, Pill } from '../../parts/small.tsx'
 import { Empty, Part } from '../../parts/states.tsx'
 import { type Happening, Timeline } from '../../parts/timeline.tsx'
@@ -89,7 +89,7 @@ function Story({ story, names }: { story: RequestStory; names: Names }) {
 }
 
 function Facts({ story: { request }, nameOf }: { story: RequestStory; nameOf: (nodeId: string) => string }) {
-  const { customer_id: customer, key_id: key, node_id: node, cost_wei: cost, prompt_tokens: read } = request
+  const { customer_id: customer, key_id: key, node_id: node, cost_wei: cost } = request
   return (
     <dl class="facts">
       <div>
@@ -131,7 +131,7 @@ function Facts({ story: { request }, nameOf }: { story: RequestStory; nameOf: (n
       </div>
       <div>
         <dt>Tokens in / out</dt>
-        <dd>{read === null ? nothing : `${count(read)} / ${count(request.completion_tokens ?? 0)}`}</dd>
+        <dd>{tokenPair(request.prompt_tokens, request.completion_tokens)}</dd>
       </div>
       <div>
         <dt>Cost</dt>

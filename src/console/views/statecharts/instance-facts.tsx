@@ -10,7 +10,8 @@ interface SubCall {
   readonly weight: number | null
   readonly status: string
   readonly node_id: string
-  readonly latency_ms: number
+  /** null: it gave no answer. */
+  readonly latency_ms: number | null
 }
 
 const instant = /^\d{4}-\d\d-\d\dT[\d:.]+Z$/

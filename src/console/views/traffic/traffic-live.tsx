@@ -3,6 +3,7 @@ import { amount, count, duration, nothing } from '../../parts/format.ts'
 import { Frame } from '../../parts/frame.tsx'
 import { type Line, LineChart } from '../../parts/line-chart.tsx'
 import { type Column, LongTable } from '../../parts/long-table.tsx'
+import { medianOf } from '../../parts/median.ts'
 import { Empty } from '../../parts/states.tsx'
 import { traffic } from '../../state/live.ts'
 import { addressOf } from '../../state/place.ts'
@@ -106,27 +107,14 @@ interface ModelSum {
   readonly interChunk: number | null
 }
 
-/** Weighted by requests: medians of steps, not the median of all. */
-function weighted(points: Points, model: string, read: (m: TrafficPoint['models'][number]) => number | null) {
-  let [sum, weight] = [0, 0]
-  for (const point of points) {
-    const found = modelOf(point, model)
-    const value = found === undefined ? null : read(found)
-    if (found === undefined || value === null) continue
-    sum += value * found.requests
-    weight += found.requests
-  }
-  return weight === 0 ? null : sum / weight
-}
-
 function modelSums(points: Points): readonly ModelSum[] {
   const names = new Set(points.flatMap(({ models }) => models.map(({ model }) => model)))
   const sums = [...names].map((model) => ({
     model,
     requests: points.reduce((sum, point) => sum + (modelOf(point, model)?.requests ?? 0), 0),
     tokens: points.reduce((sum, point) => sum + (modelOf(point, model)?.tokens_out ?? 0), 0),
-    ttft: weighted(points, model, (each) => each.ttft_p50_ms),
-    interChunk: weighted(points, model, (each) => each.inter_chunk_p50_ms),
+    ttft: medianOf(points.flatMap((point) => modelOf(point, model)?.ttft_buckets ?? [])),
+    interChunk: medianOf(points.flatMap((point) => modelOf(point, model)?.inter_chunk_buckets ?? [])),
   }))
   return sums.toSorted((a, b) => b.requests - a.requests)
 }
@@ -135,9 +123,9 @@ const columns: readonly Column<ModelSum>[] = [
   { title: 'Model', by: ({ model }) => model, show: ({ model }) => <a href={liveOf(model)}>{model}</a> },
   { title: 'Requests', number: true, by: ({ requests }) => requests, show: ({ requests }) => count(requests) },
   { title: 'Tokens out', number: true, by: ({ tokens }) => tokens, show: ({ tokens }) => count(tokens) },
-  { title: 'First token', number: true, by: ({ ttft }) => ttft, show: ({ ttft }) => duration(ttft) },
+  { title: 'First token, p50', number: true, by: ({ ttft }) => ttft, show: ({ ttft }) => duration(ttft) },
   {
-    title: 'Between chunks',
+    title: 'Between chunks, p50',
     number: true,
     by: ({ interChunk }) => interChunk,
     show: ({ interChunk }) => duration(interChunk),

@@ -39,7 +39,7 @@ interface WholeProps {
 }
 
 function Whole({ traffic, range, names }: WholeProps) {
-  const { from, now, before, kept_days: days, complete } = traffic
+  const { from, now, before, kept_days: days, unread } = traffic
   if (days === 0) {
     return (
       <Empty title="No requests are kept">
@@ -54,7 +54,10 @@ function Whole({ traffic, range, names }: WholeProps) {
     <>
       <p class="muted">
         Since {shortTime(from)}, beside as long before it. The gateway keeps {count(days)} days of requests.
-        {!complete && ' There were so many that only the newest were read.'}
+        {unread.map(
+          (part) =>
+            ` From ${shortTime(part.from)} to ${shortTime(part.to)} there were too many to read: no figure has them.`,
+        )}
       </p>
       <Totals now={now} before={before} />
       <Charts traffic={traffic} />
@@ -111,6 +114,7 @@ const Totals = ({ now, before }: { now: TrafficMeasure; before: TrafficMeasure }
 
 /** Both ranges on one axis: the one before lies below, moved to where this one is. */
 function Charts({ traffic }: { traffic: AdminTraffic }) {
+  const { unread } = traffic
   const [stepMs, fromMs, toMs] = [traffic.step_seconds * 1_000, Date.parse(traffic.from), Date.parse(traffic.to)]
   const spanMs = toMs - fromMs
   const known = new Map(traffic.points.map((point) => [Date.parse(point.at), point]))
@@ -121,6 +125,8 @@ function Charts({ traffic }: { traffic: AdminTraffic }) {
   const of = (read: (point: Point) => number | null, none: number | null, backMs = 0) =>
     times.map((time) => {
       const point = known.get(time - backMs)
+      if (unread.some(({ from, to }) => time - backMs < Date.parse(to) && time - backMs + stepMs > Date.parse(from)))
+        return null
       return point === undefined ? none : read(point)
     })
   const both = (name: string, read: (point: Point) => number | null, none: number | null): readonly Line[] => [

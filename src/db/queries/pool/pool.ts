@@ -202,28 +202,56 @@ export async function ensureProfiles(
   return selectProfiles(db, and(eq(modelProfiles.runtimeId, runtimeId), inArray(modelProfiles.upstreamModelId, ids)))
 }
 
-export interface MeasuredCall {
+/** How long a first token took, when, and how many were timed by then. */
+export interface FirstToken {
+  readonly ms: number
+  /** Unix ms. */
+  readonly atMs: number
+  readonly of: number
+}
+
+/** What the good calls of a profile since the last write come to. */
+export interface MeasuredCalls {
   readonly profileId: ProfileId
   readonly at: Date
-  /** null: not timed. */
-  readonly ttftMs: number | null
+  /** The newest, and how many there are among these calls. null: none was timed. */
+  readonly firstToken: FirstToken | null
   /** null: too short to tell, or not timed. */
   readonly tokensPerSecond: number | null
 }
 
-/** Keeps the newest measured call of each profile, whichever gateway saw it. One statement for all. */
-export async function saveMeasuredCalls(db: Database, calls: readonly MeasuredCall[]): Promise<void> {
-  if (calls.length === 0) return
+export interface SavedProfile {
+  readonly profileId: ProfileId
+  readonly firstToken: FirstToken | null
+}
+
+/** Keeps the newest of each profile, whichever gateway saw it, and counts all. One statement. Resolves with what is kept. */
+export async function saveMeasuredCalls(
+  db: Database,
+  calls: readonly MeasuredCalls[],
+): Promise<readonly SavedProfile[]> {
+  if (calls.length === 0) return []
+  const instantOf = (ms: number | undefined) => (ms === undefined ? null : new Date(ms).toISOString())
   const rows = calls.map(
-    (call) =>
-      sql`(${call.profileId}::text, ${call.at.toISOString()}::timestamptz, ${call.ttftMs}::float8, ${call.tokensPerSecond}::float8)`,
+    ({ profileId, at, firstToken: first, tokensPerSecond }) =>
+      sql`(${profileId}::text, ${at.toISOString()}::timestamptz, ${first?.ms ?? null}::float8,
+        ${instantOf(first?.atMs)}::timestamptz, ${first?.of ?? 0}::bigint, ${tokensPerSecond}::float8)`,
   )
-  await db.execute(sql`
+  const saved = await db.execute<{ id: ProfileId; ms: number | null; at: string | null; of: string }>(sql`
     update model_profiles p
-    set last_measured_at = m.at, ttft_ms = coalesce(m.ttft_ms, p.ttft_ms),
-      tokens_per_second = coalesce(m.tokens_per_second, p.tokens_per_second)
-    from (values ${sql.join(rows, sql`, `)}) as m(profile_id, at, ttft_ms, tokens_per_second)
-    where p.profile_id = m.profile_id and (p.last_measured_at is null or p.last_measured_at < m.at)`)
+    set last_measured_at = greatest(p.last_measured_at, m.at),
+      ttft_ms = case when m.ttft_at > p.ttft_at or p.ttft_at is null then coalesce(m.ttft_ms, p.ttft_ms) else p.ttft_ms end,
+      ttft_at = greatest(p.ttft_at, m.ttft_at),
+      ttft_count = p.ttft_count + m.ttft_count,
+      tokens_per_second = case when m.at < p.last_measured_at then p.tokens_per_second
+        else coalesce(m.tokens_per_second, p.tokens_per_second) end
+    from (values ${sql.join(rows, sql`, `)}) as m(profile_id, at, ttft_ms, ttft_at, ttft_count, tokens_per_second)
+    where p.profile_id = m.profile_id
+    returning p.profile_id as id, p.ttft_ms as ms, (extract(epoch from p.ttft_at) * 1000)::bigint::text as at, p.ttft_count::text as of`)
+  return saved.map(({ id, ms, at, of }) => ({
+    profileId: id,
+    firstToken: ms === null || at === null ? null : { ms, atMs: Number(at), of: Number(of) },
+  }))
 }
 
 export async function listModelEntries(db: Database): Promise<readonly ModelEntryRow[]> {

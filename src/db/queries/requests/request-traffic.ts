@@ -1,4 +1,5 @@
 import { type SQL, sql } from 'drizzle-orm'
+import { dayMs } from '../../../time.ts'
 import { arrayOf } from '../../arrays.ts'
 import type { Database } from '../../client.ts'
 import { groupName } from './request-groups.ts'
@@ -59,14 +60,25 @@ export async function makeRequestSums(db: Database, closedMs: number, keepFromMs
   return row?.made ?? false
 }
 
-/** Up to where hours and days are summed up, Unix ms; 0: none is. */
-export async function requestSumsUntil(db: Database): Promise<{ readonly hoursMs: number; readonly daysMs: number }> {
+/**
+ * Up to where hours and days are summed up, Unix ms; 0: none is. An hour from `fromMs` on that is to be summed up again ends
+ * both: what lies behind it is read from rows.
+ */
+export async function requestSumsUntil(
+  db: Database,
+  fromMs: number,
+): Promise<{ readonly hoursMs: number; readonly daysMs: number }> {
   const end = (seconds: number) =>
     sql`(select extract(epoch from max(at))::bigint * 1000 + ${seconds * 1_000} from request_sums where span_seconds = ${seconds})`
-  const [row] = await db.execute<{ hours: string | null; days: string | null }>(
-    sql`select ${end(3_600)}::text as hours, ${end(86_400)}::text as days`,
+  const late = sql`(select extract(epoch from min(at))::bigint * 1000 from request_sums_late where at >= ${instant(fromMs)})`
+  const [row] = await db.execute<{ hours: string | null; days: string | null; late: string | null }>(
+    sql`select ${end(3_600)}::text as hours, ${end(86_400)}::text as days, ${late}::text as late`,
   )
-  return { hoursMs: Number(row?.hours ?? 0), daysMs: Number(row?.days ?? 0) }
+  const lateMs = Number(row?.late ?? Number.POSITIVE_INFINITY)
+  return {
+    hoursMs: Math.min(Number(row?.hours ?? 0), lateMs),
+    daysMs: Math.min(Number(row?.days ?? 0), Math.floor(lateMs / dayMs) * dayMs),
+  }
 }
 
 const instant = (ms: number) => sql`${new Date(ms).toISOString()}::timestamptz`
@@ -90,22 +102,27 @@ function summed(seconds: number, spans: readonly Span[], { nodeId, model }: Traf
 }
 
 interface CellsOf {
-  readonly sources: TrafficSources
+  /** Of one range, or of several that do not overlap. */
+  readonly sources: readonly TrafficSources[]
   readonly of: TrafficOf
   /** Of the range as a whole, or by steps of so many seconds. */
   readonly stepSeconds: number | null
 }
 
 /** A row per summed hour, day and step of rows, for each name. */
-function cells({ sources: { days, hours, rows }, of, stepSeconds }: CellsOf): SQL {
+function cells({ sources, of, stepSeconds }: CellsOf): SQL {
   const all = stepSeconds !== null
+  const alone = all || of.nodeId !== null || of.model !== null
   const step = sql`make_interval(secs => ${stepSeconds ?? 86_400})`
-  const parts = [...summed(86_400, [days], of, all), ...summed(3_600, hours, of, all)]
-  if (rows.fromMs < rows.toMs || parts.length === 0) {
-    const alone = all || of.nodeId !== null || of.model !== null
-    parts.push(sql`select * from request_cells(${instant(rows.fromMs)}, ${instant(rows.toMs)}, ${step},
-      ${of.nodeId}::text, ${of.model}::text, ${alone}, ${trafficRowsMax})`)
-  }
+  const parts = sources.flatMap(({ days, hours, rows }) => {
+    const sums = [...summed(86_400, [days], of, all), ...summed(3_600, hours, of, all)]
+    if (rows.fromMs >= rows.toMs && sums.length > 0) return sums
+    return [
+      ...sums,
+      sql`select * from request_cells(${instant(rows.fromMs)}, ${instant(rows.toMs)}, ${step},
+        ${of.nodeId}::text, ${of.model}::text, ${alone}, ${trafficRowsMax})`,
+    ]
+  })
   return sql.join(parts, sql` union all `)
 }
 
@@ -123,8 +140,9 @@ interface MeasureRow extends Record<string, unknown> {
   readonly duration_p95: number | null
 }
 
-/** The middle of a bucket, as `request_bucket` makes them. */
-const bucketMs = (bucket: number | null) => (bucket === null ? null : Math.max(1, Math.round(1.1 ** (bucket - 0.5))))
+/** The middle of a bucket, as `request_bucket` makes them; that of 0 lies below that of 1. */
+const bucketMs = (bucket: number | null) =>
+  bucket === null ? null : bucket < 0 ? 0 : Math.round(1.1 ** (bucket - 0.5))
 
 const measureOf = (row: MeasureRow): Measure => ({
   requests: Number(row.requests),
@@ -147,7 +165,7 @@ function measured(what: CellsOf, key: SQL, order: SQL): SQL {
     whole as (
       select k1, k2, sum(requests) as requests, sum(failed) as failed, sum(prompt_tokens) as prompt_tokens,
         sum(completion_tokens) as completion_tokens
-      from keyed group by k1, k2
+      from keyed group by k1, k2 having sum(requests) > 0
       ${order} limit ${trafficNamesMax}
     ), counted as (
       select k1, k2, bucket, sum(ttft) as ttft, sum(duration) as duration
@@ -172,7 +190,7 @@ export async function trafficByName(
   of: TrafficOf,
 ): Promise<readonly NamedMeasure[]> {
   const found = await db.execute<MeasureRow & { k1: NamedMeasure['kind']; k2: string }>(
-    measured({ sources, of, stepSeconds: null }, sql`kind as k1, name as k2`, sql`order by requests desc`),
+    measured({ sources: [sources], of, stepSeconds: null }, sql`kind as k1, name as k2`, sql`order by requests desc`),
   )
   return found.map((row) => ({ kind: row.k1, name: row.k2, ...measureOf(row) }))
 }
@@ -180,7 +198,7 @@ export async function trafficByName(
 /** By steps of time, oldest first; a step without requests is left out. */
 export async function trafficBySteps(
   db: Database,
-  sources: TrafficSources,
+  sources: readonly TrafficSources[],
   of: TrafficOf,
   stepSeconds: number,
 ): Promise<readonly PointMeasure[]> {
@@ -191,16 +209,21 @@ export async function trafficBySteps(
   return found.map((row) => ({ atMs: Number(row.k1) * 1_000, ...measureOf(row) })).toSorted((a, b) => a.atMs - b.atMs)
 }
 
-/** Whether a range has more requests than are looked through. */
-export async function hasMoreRows(db: Database, rows: Span, { nodeId, model }: TrafficOf): Promise<boolean> {
+/** The part of a range of rows that has too many requests to be read beside the newer ones; null: all are read. */
+export async function unreadPart(db: Database, rows: Span, { nodeId, model }: TrafficOf): Promise<Span | null> {
+  if (rows.fromMs >= rows.toMs) return null
   const names = [
     ...(nodeId === null ? [] : [groupName('node', nodeId)]),
     ...(model === null ? [] : [groupName('model', model)]),
   ]
-  const [found] = await db.execute<{ rows: string | null }>(sql`
-    select sum(rows) as rows from request_groups
-    where minute >= date_trunc('minute', ${instant(rows.fromMs)}) and minute < ${instant(rows.toMs)}
-      and newest >= ${instant(rows.fromMs)} and oldest < ${instant(rows.toMs)}
-      and newest < ${instant(rows.toMs)} + interval '1 minute' and names @> ${arrayOf('text', names)}`)
-  return Number(found?.rows ?? 0) > trafficRowsMax
+  // As `request_cells` chooses its groups.
+  const [found] = await db.execute<{ to: string | null }>(sql`
+    select (extract(epoch from max(g.newest)) * 1000)::bigint as to from (
+      select newest, sum(rows) over (order by newest desc, group_id) - rows as newer from request_groups
+      where minute >= date_trunc('minute', ${instant(rows.fromMs)}) and minute < ${instant(rows.toMs)}
+        and newest >= ${instant(rows.fromMs)} and oldest < ${instant(rows.toMs)}
+        and newest < ${instant(rows.toMs)} + interval '1 minute' and names @> ${arrayOf('text', names)}
+    ) as g where g.newer >= ${trafficRowsMax}`)
+  const to = found?.to ?? null
+  return to === null ? null : { fromMs: rows.fromMs, toMs: Number(to) + 1 }
 }

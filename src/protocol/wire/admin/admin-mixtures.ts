@@ -11,8 +11,8 @@ const subCall = Type.Object({
   node_id: Type.String({ description: 'Empty if no node was called' }),
   request_id: nullable(Type.String({ description: 'The request id of the sub-call that its node got' })),
   receipt_hash: nullable(Type.String()),
-  latency_ms: count,
-  usage: Type.Object({ total_tokens: count }),
+  latency_ms: nullable(Type.Integer({ minimum: 0, description: 'null: it gave no answer' })),
+  usage: Type.Object({ total_tokens: nullable(Type.Integer({ minimum: 0, description: 'null: it gave no answer' })) }),
 })
 
 /** One finished mixture: metadata only, no text of anybody (§23). */

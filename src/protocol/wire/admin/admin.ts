@@ -90,6 +90,16 @@ export const NodeUpdate = Type.Object(
   strict,
 )
 
+export const FirstToken = Type.Object(
+  {
+    ms: Type.Number(),
+    at: Instant,
+    of: Type.Integer({ minimum: 1, description: 'How many have been measured there: this is the last one' }),
+  },
+  { description: 'The last measured time to a first token; null: none was measured' },
+)
+export type FirstToken = Static<typeof FirstToken>
+
 const NodeModel = Type.Object({
   model_profile_id: Type.String(),
   model: Type.String({ description: 'The model id that clients use' }),
@@ -98,15 +108,27 @@ const NodeModel = Type.Object({
   loaded: nullable(Type.Boolean({ description: 'In memory; null: its server does not say' })),
   loading_since: nullable(Type.Unsafe<string>({ ...Instant, description: 'Since when it is being loaded' })),
   memory_mb: nullable(Type.Integer({ description: 'What it takes of memory; null: nobody says' })),
-  prompt_tokens_per_second: nullable(Type.Number({ description: 'How fast it reads prompts, as learnt' })),
-  backlog_ms: Type.Unsafe<number>({ ...count, description: 'Prompts placed there that are thought to be unread' }),
+  prompt_tokens_per_second: nullable(
+    Type.Number({ description: 'How fast it is believed to read prompts, as learnt from first tokens' }),
+  ),
+  backlog_ms: Type.Unsafe<number>({
+    ...count,
+    description: 'Believed: how long what was placed there takes to be read',
+  }),
   cache_match: nullable(
-    Type.Number({ description: 'Moving share of prompts that was in its cache', minimum: 0, maximum: 1 }),
+    Type.Number({
+      description: 'Moving share of prompts that was in its cache, as its answers say; null: none does',
+      minimum: 0,
+      maximum: 1,
+    }),
   ),
   context_length: nullableInteger,
   in_flight: count,
-  ttft_ewma_ms: nullableNumber,
-  tokens_per_second: nullableNumber,
+  first_token: nullable(FirstToken),
+  ttft_ewma_ms: nullable(
+    Type.Number({ description: '`ms` of `first_token`, for command lines of earlier versions', deprecated: true }),
+  ),
+  tokens_per_second: nullable(Type.Number({ description: 'Moving mean of what streams were measured at' })),
   measured_at: NullableInstant,
   ejected_until: NullableInstant,
   times_ejected: count,
@@ -257,7 +279,11 @@ export const Explanation = Type.Object({
           own: Type.Boolean(),
           in_flight: count,
           slots_total: nullableInteger,
-          ttft_ewma_ms: nullableNumber,
+          ttft_ewma_ms: nullable(
+            Type.Number({
+              description: 'What the gateway believed: the moving mean of first tokens, not a measured one',
+            }),
+          ),
           tokens_per_second: nullableNumber,
           cost: nullable(
             Type.Object(

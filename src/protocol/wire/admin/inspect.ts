@@ -92,14 +92,20 @@ export type LiveNode = Static<typeof LiveNode>
 
 const quantiles = Type.Object(
   { p50: Type.Number(), p95: Type.Number() },
-  { description: 'Milliseconds, rounded to a bucket' },
+  { description: 'Milliseconds, to the bucket; null: nothing was measured' },
 )
+const buckets = Type.Array(Type.Object({ above_ms: Type.Number(), to_ms: Type.Number(), count }), {
+  description: 'What was measured, by bucket, empty ones left out: percentiles of several steps come from their sum',
+})
 const counts = Type.Record(Type.String(), Type.Integer())
 /** One step of the traffic series: differences of what `/metrics` shows. */
 export const TrafficPoint = Type.Object({
   at: Instant,
   seconds: Type.Number({ description: 'The length of one step' }),
-  requests: count,
+  requests: Type.Unsafe<number>({
+    ...count,
+    description: 'Of all inference routes; refused strangers count here and leave no row',
+  }),
   errors: counts,
   upstream_failures: counts,
   ttft_ms: nullable(quantiles),
@@ -115,6 +121,8 @@ export const TrafficPoint = Type.Object({
       tokens_out: count,
       ttft_p50_ms: nullableNumber,
       inter_chunk_p50_ms: nullableNumber,
+      ttft_buckets: buckets,
+      inter_chunk_buckets: buckets,
     }),
   ),
   strategies: Type.Array(Type.Object({ strategy: Type.String(), outcome: Type.String(), count })),

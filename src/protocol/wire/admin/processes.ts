@@ -1,4 +1,5 @@
 import { type Static, Type } from '@sinclair/typebox'
+import { FirstToken } from './admin.ts'
 import { MachineCounts, Transition } from './inspect.ts'
 
 /** What several processes of one gateway tell each other of themselves (§33). */
@@ -12,10 +13,10 @@ export const Loads = Type.Array(
     in_flight: Count,
     /** In flight, by profile, where any are. */
     models: Counts,
-    /** The mean time to the first token, by profile, where it was measured; absent: of an earlier version. */
-    ttft_ms: Type.Optional(Counts),
     /** What it claimed here; absent: nothing, or of an earlier version. */
     usage_claims: Type.Optional(Type.Object({ calls: Count, at_bound: Count })),
+    /** The last first token, by profile, where one was measured; absent: of an earlier version. */
+    first_tokens: Type.Optional(Type.Record(Type.String(), FirstToken)),
   }),
 )
 export type Loads = Static<typeof Loads>

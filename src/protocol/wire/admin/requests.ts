@@ -24,8 +24,7 @@ export const requestFields = {
   completion_tokens: nullableInteger,
   cache_percent: nullable(
     Type.Integer({
-      description:
-        "Of the prompt, found in the node's cache as it says; where it does not say, what the choice of the node went by; null: neither",
+      description: "Of the prompt, found in the node's cache as it says; null: it does not say",
     }),
   ),
   status: Type.Integer({ description: 'HTTP status; 499: the client left' }),

@@ -39,9 +39,12 @@ export const AdminTraffic = Type.Object({
     description: '`SVC_REQUEST_LOG_DAYS`; 0: no requests are kept, and all is empty',
   }),
   complete: Type.Boolean({ description: 'false: of the youngest hours only the newest 100,000 requests were read' }),
+  unread: Type.Array(Type.Object({ from: Instant, to: Instant }), {
+    description: 'Had so many requests that no figure has them; empty where `complete`',
+  }),
   ...compared,
   points: Type.Array(Type.Object({ at: Instant, ...measureFields }), {
-    description: 'Of both ranges, oldest first; a step without requests is left out',
+    description: 'Of both ranges together, oldest first; a step without requests is left out',
   }),
   nodes: Type.Array(Type.Object({ node_id: Type.String(), ...compared }), {
     description:
