@@ -5,7 +5,7 @@ import { payoutProofsMessage, payoutReportMessage } from '../src/http/routes/nod
 import { canonicalJson } from '../src/protocol/json/canonical-json.ts'
 import { auditLine } from '../src/protocol/log/audit-line.ts'
 import { checkpointText, logProofText } from '../src/protocol/log/checkpoint.ts'
-import { auditHeadHash, batchHash, creditHash, refundHash } from '../src/protocol/log/entry-facts.ts'
+import { auditHeadHash, batchHash, creditHash, cutoffHash, refundHash } from '../src/protocol/log/entry-facts.ts'
 import { logEntryText, logLeaf } from '../src/protocol/log/log-entry.ts'
 import {
   consistencyProof,
@@ -15,6 +15,7 @@ import {
   nodeHash,
   rootAt,
   type Subtree,
+  sha256,
 } from '../src/protocol/log/merkle-log.ts'
 import { noteKeyText, noteText } from '../src/protocol/log/note.ts'
 import { logSigner } from '../src/protocol/log/note-signing.ts'
@@ -123,6 +124,37 @@ function receiptBundle(facts: Receipt, opened?: object) {
   }
 }
 
+/** A receipt in a node's name without its signature, from before nodes signed all: it stands before the log's cutoff. */
+function receiptBeforeCutoff() {
+  const text = receiptText({ ...facts, issuer: 'node', kind: 'private_job', jobId: 'job_0001' })
+  const hash = textHash(text)
+  const log = logSigner(origin, signingKey(Buffer.from(seeds.log, 'hex')))
+  const witness = logSigner('svc-witness/vectors', signingKey(Buffer.from(seeds.witness, 'hex')))
+  const leaf = logLeaf({ kind: 'receipt', hash })
+  const cutoff = { size: 1, root: hex(leaf), unsigned: 1, unsignedHash: `0x${hex(sha256(`${hash}\n`))}` }
+  const after = logLeaf({ kind: 'cutoff', hash: cutoffHash(cutoff) })
+  const body = checkpointText({ origin, size: 2, root: nodeHash(leaf, after) })
+  const note = noteText({ text: body, signatures: [log.sign(body), witness.cosign(body, 1_763_654_400)] })
+  const { unsignedHash: unsigned_hash, ...bound } = cutoff
+  return {
+    entry: logEntryText({ kind: 'cutoff', hash: cutoffHash(cutoff) }),
+    file: {
+      object: 'svc.receipt',
+      receipt_hash: hash,
+      receipt: JSON.parse(text) as unknown,
+      signature_ed25519: null,
+      public_key: null,
+      log: {
+        index: 0,
+        size: 2,
+        signature_ed25519: null,
+        log_proof: logProofText({ index: 0, proof: [after], note }),
+        cutoff: { ...bound, unsigned_hash, proof: [base64(leaf)] },
+      },
+    },
+  }
+}
+
 function nodeReceipt() {
   const text = receiptText({ ...facts, issuer: 'node' })
   const key = signingKey(Buffer.from(seeds.node, 'hex'))
@@ -164,6 +196,7 @@ const entryFacts = {
     createdAt: new Date('2026-11-20T16:05:00.000Z'),
   }),
   audit: auditHeadHash({ writerId: 'wrk_0001', ordinal: 1, seq: 5, mac: 'ab'.repeat(32) }),
+  cutoff: cutoffHash({ size: 7, root: 'ab'.repeat(32), unsigned: 3, unsignedHash: `0x${'cd'.repeat(32)}` }),
   batch: batchHash({ batchId: 'bat_0001', merkleRoot: `0x${'cd'.repeat(32)}`, payoutCount: 3, totalAmountWei: '6' }),
 }
 
@@ -206,6 +239,7 @@ export async function vectorsText(): Promise<string> {
     entries: entryFacts,
     receipt: receiptBundle(facts),
     receipt_v2: receiptBundle(boundFacts(), opened),
+    receipt_before_cutoff: receiptBeforeCutoff(),
     node_receipt: nodeReceipt(),
     payouts: payoutVectors(),
     signed_texts: signedTexts(),

@@ -16,6 +16,7 @@ const hasPython = Bun.which('python3') !== null && python('-c', 'import cryptogr
 interface Vectors {
   readonly receipt: { readonly log_key: string; readonly witness_key: string; readonly file: Record<string, unknown> }
   readonly receipt_v2: { readonly file: Record<string, unknown> }
+  readonly receipt_before_cutoff: { readonly file: Record<string, unknown> }
   readonly payouts: { readonly root: string; readonly payouts: readonly object[] }
 }
 
@@ -23,19 +24,39 @@ test('§31: docs/vectors.json is what the code computes', async () => {
   expect(await vectorsText()).toBe(readFileSync(file, 'utf8'))
 })
 
+const keyOf = (text: string) => [parseNoteKey(text)].filter((key) => key !== null)
+const trustIn = ({ receipt }: Vectors) => ({
+  logKeys: keyOf(receipt.log_key),
+  witnessKeys: keyOf(receipt.witness_key),
+  nodeKeys: [],
+  auditKeys: [],
+  witnessesMin: 1,
+  logNeeded: true,
+  remembered: () => null,
+  verify: verifyEd25519,
+})
+
+/** What somebody could make of a receipt that lacks its node's signature. */
+function withoutCutoff(file: Record<string, unknown>): readonly Record<string, unknown>[] {
+  const log = file.log as { cutoff: Record<string, unknown> }
+  const changed = (change: object) => ({ ...file, log: { ...log, cutoff: { ...log.cutoff, ...change } } })
+  return [
+    { ...file, log: { ...log, cutoff: null } },
+    { ...file, signature_ed25519: 'A'.repeat(86) },
+    changed({ size: 0 }),
+    changed({ size: 2 }),
+    changed({ unsigned: 0 }),
+    changed({ unsigned: 2 }),
+    changed({ root: 'ab'.repeat(32) }),
+    changed({ unsigned_hash: `0x${'ab'.repeat(32)}` }),
+    changed({ proof: [] }),
+  ]
+}
+
 test('§31: our own verifier takes the published receipt and payouts, and not the receipt with another number', () => {
-  const { receipt, receipt_v2: bound, payouts } = JSON.parse(readFileSync(file, 'utf8')) as Vectors
-  const keyOf = (text: string) => [parseNoteKey(text)].filter((key) => key !== null)
-  const trust = {
-    logKeys: keyOf(receipt.log_key),
-    witnessKeys: keyOf(receipt.witness_key),
-    nodeKeys: [],
-    auditKeys: [],
-    witnessesMin: 1,
-    logNeeded: true,
-    remembered: () => null,
-    verify: verifyEd25519,
-  }
+  const vectors = JSON.parse(readFileSync(file, 'utf8')) as Vectors
+  const { receipt, receipt_v2: bound, payouts } = vectors
+  const trust = trustIn(vectors)
   expect(verifyBundle(receipt.file, trust)?.map(({ valid }) => valid)).toEqual([true])
   expect(verifyBundle(bound.file, trust)?.map(({ valid }) => valid)).toEqual([true])
   const opened = bound.file.opened as Record<string, unknown>
@@ -53,13 +74,29 @@ test('§31: our own verifier takes the published receipt and payouts, and not th
   for (const one of given) expect(verifyBundle(one, trust, [payouts.root])?.[0]?.valid).toBe(true)
 })
 
+test('§31: a receipt without its node’s signature is valid before the log’s cutoff alone', () => {
+  const vectors = JSON.parse(readFileSync(file, 'utf8')) as Vectors
+  const trust = trustIn(vectors)
+  const { file: good } = vectors.receipt_before_cutoff
+  const [verdict] = verifyBundle(good, trust) ?? []
+  expect(verdict?.valid).toBe(true)
+  expect(verdict?.checks.find(({ name }) => name === 'signature')).toMatchObject({ ok: null })
+  const failed = (one: object) =>
+    verifyBundle(one, trust)?.flatMap(({ checks }) => checks.flatMap(({ name, ok }) => (ok === false ? [name] : [])))
+  for (const one of withoutCutoff(good)) expect([one, failed(one)]).toEqual([one, ['signature']])
+})
+
 test.skipIf(!hasPython)(
   '§31: the Python verifier runs the same vectors (needs python3 with cryptography)',
   async () => {
-    expect(readFileSync(program, 'utf8').split('\n').length).toBeLessThanOrEqual(300)
+    expect(readFileSync(program, 'utf8').split('\n').length).toBeLessThanOrEqual(320)
     const ran = python(program, 'vectors', file)
     expect([ran.exitCode, ran.stderr.toString()]).toEqual([0, ''])
-    const { receipt, receipt_v2: bound } = JSON.parse(readFileSync(file, 'utf8')) as Vectors
+    const {
+      receipt,
+      receipt_v2: bound,
+      receipt_before_cutoff: unsigned,
+    } = JSON.parse(readFileSync(file, 'utf8')) as Vectors
     const changed = { ...receipt.file, receipt: { ...(receipt.file.receipt as object), completion_tokens: 8 } }
     const folder = process.env.TMPDIR ?? '/tmp'
     const bad = join(folder, `penstock-${crypto.randomUUID()}.json`)
@@ -70,6 +107,10 @@ test.skipIf(!hasPython)(
     const shown = { ...(bound.file.opened as object), request: { model: 'another' } }
     await Bun.write(bad, JSON.stringify({ ...bound.file, opened: shown }))
     expect(python(program, 'receipt', bad, '--log-key', receipt.log_key).exitCode).toBe(1)
+    for (const one of withoutCutoff(unsigned.file)) {
+      await Bun.write(bad, JSON.stringify(one))
+      expect([one, python(program, 'receipt', bad, '--log-key', receipt.log_key).exitCode]).toEqual([one, 1])
+    }
     await Bun.file(bad).delete()
   },
 )

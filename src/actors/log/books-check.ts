@@ -1,7 +1,7 @@
 import type { Database } from '../../db/client.ts'
 import * as rows from '../../db/queries/log/log.ts'
 import * as proof from '../../db/queries/log/proof.ts'
-import { creditsWithin, ledgerPart, refundsWithin } from '../../db/queries/log/sources.ts'
+import { creditsWithin, ledgerPart, ledgerSeqWithin, refundsWithin } from '../../db/queries/log/sources.ts'
 import type { RowFault, RowRule } from '../../machines/rules/books.ts'
 import { foreignJson } from '../../protocol/json/foreign-json.ts'
 import { parseCheckpoint } from '../../protocol/log/checkpoint.ts'
@@ -15,6 +15,7 @@ import { toBase64url } from '../../protocol/signing/base64url.ts'
 import { type SigningKey, verifyEd25519, verifyKey } from '../../protocol/signing/ed25519.ts'
 import { receiptMessage } from '../../protocol/signing/signatures.ts'
 import { isoTime } from '../../time.ts'
+import { checkUnsigned } from './cutoff.ts'
 import { checkLoggedHeads } from './heads-check.ts'
 import { signersOf } from './log-names.ts'
 
@@ -22,6 +23,8 @@ export interface BooksCheck {
   /** Rows that were recomputed. */
   readonly receipts: number
   readonly logEntries: number
+  /** Receipts from before nodes signed all, which the log's cutoff bounds; null: it has none yet. */
+  readonly unsigned: number | null
   /** At most 1,000. */
   readonly faults: readonly RowFault[]
 }
@@ -31,20 +34,23 @@ export interface BooksCheckPort {
   readonly keys: readonly SigningKey[]
   /** What the sequencer has found lost; null: nothing. */
   readonly fork: () => string | null
+  /** false: of data with which no gateway has started since there is a log. */
+  readonly logNeeded?: boolean
 }
 
+const treeRule = 'the log is the tree of its checkpoint'
 const faultsMax = 1_000
 /** Rows between two pauses: signatures of nodes are checked here, too. */
 const receiptsAtOnce = 250
 const entriesAtOnce = 2_048
-const ledgerSeqsAtOnce = 500n
+const ledgerEntriesAtOnce = 500
 
 /** Recomputes the books row by row, and compares them with the public log; in one view of the database. */
-export function checkBooks({ db, keys, fork }: BooksCheckPort): Promise<BooksCheck> {
+export function checkBooks({ db, keys, fork, logNeeded = true }: BooksCheckPort): Promise<BooksCheck> {
   return db.transaction(async (tx) => {
     await proof.holdForAudit(tx)
     const check = new RowCheck(tx)
-    await check.run(keys)
+    await check.run(keys, logNeeded)
     if (fork() !== null) check.fault('the log leads on from what was seen before', 'log')
     return check.result()
   })
@@ -54,22 +60,26 @@ class RowCheck {
   private readonly faults: RowFault[] = []
   private receipts = 0
   private entries = 0
+  private unsigned: number | null = null
 
   constructor(private readonly tx: Database) {}
 
   result(): BooksCheck {
-    return { receipts: this.receipts, logEntries: this.entries, faults: this.faults }
+    return { receipts: this.receipts, logEntries: this.entries, unsigned: this.unsigned, faults: this.faults }
   }
 
   fault(rule: RowRule, subject: string): void {
     if (this.faults.length < faultsMax) this.faults.push({ rule, subject })
   }
 
-  async run(keys: readonly SigningKey[]): Promise<void> {
+  async run(keys: readonly SigningKey[], logNeeded: boolean): Promise<void> {
     for (const { rule, subject } of await proof.rowFaults(this.tx)) this.fault(rule, subject)
     await this.checkReceipts()
     const state = await rows.readLogState(this.tx)
-    if (state === null) return this.fault('the log is the tree of its checkpoint', 'log_state')
+    if (state === null) return logNeeded || (await rows.hasLog(this.tx)) ? this.fault(treeRule, 'log_state') : undefined
+    const { unsigned, faults } = await checkUnsigned(this.tx)
+    this.unsigned = unsigned
+    for (const { rule, subject } of faults) this.fault(rule, subject)
     await this.checkLedger(state)
     await this.checkCreditsAndRefunds(state)
     await this.checkBatches()
@@ -97,15 +107,17 @@ class RowCheck {
     const { receiptHash: hash, signatureEd25519: signature } = row
     const text = receiptText({ ...row, startedAt: isoTime(row.startedAt), completedAt: isoTime(row.completedAt) })
     if (textHash(text) !== hash) this.fault('every receipt has the hash of its facts', hash)
-    if (row.issuer !== 'node' && row.nodeReceipt === null) return
+    // Those without a signature are looked at together, by the log's cutoff.
+    const bears = row.issuer === 'node' && signature !== null
+    if (!bears && row.nodeReceipt === null) return
     // Of a node whose row is gone nothing more can be said than that there is one.
     const key = identityKey === null ? null : verifyKey(toBase64url(identityKey))
-    const own = signature !== null && (key === null || key.verify(receiptMessage(hash, versionOf(row)), signature))
+    const own = key === null || key.verify(receiptMessage(hash, versionOf(row)), signature ?? '')
     const beside =
       row.nodeReceipt === null ||
       key === null ||
       besideReceipt(foreignJson(row.nodeReceipt), row, key) === row.nodeReceipt
-    if ((row.issuer === 'node' && !own) || !beside) this.fault('every receipt of a node bears its signature', hash)
+    if ((bears && !own) || !beside) this.fault('every receipt of a node bears its signature', hash)
   }
 
   /** Each part of the ledger, from the first entry to the last that is in the log, without a gap. */
@@ -130,8 +142,9 @@ class RowCheck {
   }
 
   private async checkCreditsAndRefunds({ ledgerTo }: rows.LogState): Promise<void> {
-    for (let from = 0n; from < ledgerTo; from += ledgerSeqsAtOnce) {
-      const to = from + ledgerSeqsAtOnce < ledgerTo ? from + ledgerSeqsAtOnce : ledgerTo
+    // By rows: numbers that a stranger's file claims have no bound.
+    const next = (after: bigint) => ledgerSeqWithin(this.tx, after, ledgerTo, ledgerEntriesAtOnce)
+    for (let from = 0n, to = await next(from); to !== null; from = to, to = await next(from)) {
       const credits = await creditsWithin(this.tx, from, to)
       const refunds = await refundsWithin(this.tx, from, to)
       const held = await proof.loggedHashes(this.tx, [...credits.map(creditHash), ...refunds.map(refundHash)])
@@ -157,7 +170,7 @@ class RowCheck {
 
   /** The entries alone give the root, which the newest checkpoint and the tiles must have. */
   private async checkTree(state: rows.LogState, keys: readonly SigningKey[]): Promise<void> {
-    const rule = 'the log is the tree of its checkpoint'
+    const rule = treeRule
     const root = await this.rootOfEntries(state.size)
     if (this.entries !== state.size || !sameHash(root, state.root)) this.fault(rule, 'log_entries')
     const newest = await rows.newestCheckpoint(this.tx)
@@ -180,6 +193,7 @@ class RowCheck {
     const stack: { readonly width: number; readonly hash: TreeHash }[] = []
     for (let from = 0; from < size; from += entriesAtOnce) {
       const page = await rows.readLogEntries(this.tx, from, Math.min(size, from + entriesAtOnce))
+      if (page.length === 0) break
       for (const { entryIndex, kind, hash } of page) {
         if (entryIndex === this.entries) this.entries++
         push(stack, logLeaf({ kind, hash }))

@@ -1,8 +1,16 @@
 import type { Database } from '../../db/client.ts'
+import { findCutoff } from '../../db/queries/log/cutoff.ts'
 import * as rows from '../../db/queries/log/log.ts'
 import { logProofText } from '../../protocol/log/checkpoint.ts'
+import type { CutoffFacts } from '../../protocol/log/entry-facts.ts'
 import { type LogEntry, logEntryBytes } from '../../protocol/log/log-entry.ts'
-import { consistencyProof, inclusionProof, type TreeHash, treeHashBytes } from '../../protocol/log/merkle-log.ts'
+import {
+  consistencyProof,
+  inclusionProof,
+  rootAt,
+  type TreeHash,
+  treeHashBytes,
+} from '../../protocol/log/merkle-log.ts'
 import { noteKeyText } from '../../protocol/log/note.ts'
 import { entryBundle, type TileName, tileHashes, tileWidth } from '../../protocol/log/tiles.ts'
 import { versionOf } from '../../protocol/receipts/receipt.ts'
@@ -22,6 +30,12 @@ export interface LoggedEntry extends LogEntry {
   readonly signature: string | null
 }
 
+/** The entry behind which no receipt of a node may lack its signature, below the same checkpoint as a receipt (§31). */
+export interface LoggedCutoff {
+  readonly facts: CutoffFacts
+  readonly proof: readonly TreeHash[]
+}
+
 /** What anybody may read of the log. */
 export interface PublicLog {
   /** The name of the log now, and the keys that sign it, as verifiers are given them. */
@@ -32,6 +46,8 @@ export interface PublicLog {
   tile(name: TileName): Promise<Uint8Array | null>
   /** null: not in the log (yet). */
   inclusion(hash: string): Promise<LoggedEntry | null>
+  /** For an entry that is older; null: it is not. */
+  cutoff(entry: LoggedEntry): Promise<LoggedCutoff | null>
   /** null: the log was never so large. `to` null: the newest checkpoint. */
   consistency(
     from: number,
@@ -103,6 +119,14 @@ export function createPublicLog(db: Database, keys: Keys): PublicLog {
         note: withLines(best),
         signature: signatureOf(hash, found, keys),
       }
+    },
+    cutoff: async ({ index, size }) => {
+      const found = await findCutoff(db)
+      if (found === null || index >= found.entryIndex || size <= found.entryIndex) return null
+      const { entryIndex, unsigned, unsignedHash } = found
+      const root = (await rootAt(entryIndex, read)).toHex()
+      const proof = await inclusionProof(entryIndex, size, read)
+      return { facts: { size: entryIndex, root, unsigned, unsignedHash }, proof }
     },
     consistency: async (from, to) => {
       const size = to ?? (await bestFor(from))?.size ?? 0

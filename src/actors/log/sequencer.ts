@@ -4,12 +4,14 @@ import { type Fence, isPassed, readFence } from '../../db/queries/log/sources.ts
 import { within } from '../../deadline.ts'
 import { failureName, type Log } from '../../log.ts'
 import { type Checkpoint, checkpointText, parseCheckpoint } from '../../protocol/log/checkpoint.ts'
-import { emptyRoot, rootAt, sameHash } from '../../protocol/log/merkle-log.ts'
+import { emptyRoot, type TreeHash } from '../../protocol/log/merkle-log.ts'
 import { parseNote } from '../../protocol/log/note.ts'
 import type { SigningKey } from '../../protocol/signing/ed25519.ts'
 import { minuteMs, secondMs } from '../../time.ts'
-import { firstOrigin, isEarlier, signedNote } from './log-names.ts'
-import { appendLeaves, readSubtrees, TileMissing } from './tree.ts'
+import { isCutOff, writeCutoff } from './cutoff.ts'
+import { isNamed, leadsOn } from './leads-on.ts'
+import { firstOrigin, signedNote } from './log-names.ts'
+import { appendLeaves } from './tree.ts'
 import { writeEntries } from './write-entries.ts'
 
 /** What outlives a database that is put back: the last checkpoint that this gateway has seen. */
@@ -67,6 +69,8 @@ class GroupSequencer implements Sequencer {
   private seen: (Checkpoint & { readonly note: string }) | null = null
   private lost: string | null = null
   private lookedMs = Number.NEGATIVE_INFINITY
+  /** What has not its node's signature is bounded (`cutoff.ts`), as far as this gateway has seen. */
+  private cutOff = false
   private failing = false
   private stopped = false
 
@@ -111,6 +115,7 @@ class GroupSequencer implements Sequencer {
   forget(): void {
     this.seen = null
     this.lost = null
+    this.cutOff = false
   }
 
   private next(): void {
@@ -119,7 +124,7 @@ class GroupSequencer implements Sequencer {
     this.timer.unref()
   }
 
-  /** One look at what is there. Never rejects. */
+  /** One look at what is there; what was written before the look before goes into the log. Never rejects. */
   private turn(): Promise<void> {
     return this.alone(async () => {
       const { db, log } = this.options
@@ -127,7 +132,7 @@ class GroupSequencer implements Sequencer {
         const [before, fence] = [this.fence, await readFence(db)]
         if (before === null || (await isPassed(db, before))) {
           this.fence = fence
-          if (before !== null) await this.sequence(before, false)
+          await (before === null ? this.begin(fence) : this.sequence(before, false))
         }
         if (this.failing) log.info('log_written_again')
         this.failing = false
@@ -136,6 +141,12 @@ class GroupSequencer implements Sequencer {
         this.failing = true
       }
     })
+  }
+
+  /** A log begins with its cutoff, at once: nobody gets a receipt in between. Of many receipts the rest comes later. */
+  private async begin(fence: Fence): Promise<void> {
+    const { db } = this.options
+    if (!(await isCutOff(db)) && (await isPassed(db, fence))) await this.sequenceOnce(fence, false)
   }
 
   private alone(work: () => Promise<void>): Promise<void> {
@@ -178,17 +189,22 @@ class GroupSequencer implements Sequencer {
     const heads = asked || at.getTime() - (state.headsAt?.getTime() ?? 0) >= headsEveryMs
     const { leaves, more, ...reached } = await writeEntries(tx, state, fence, heads)
     const headsAt = heads ? at : state.headsAt
-    if (leaves.length === 0) {
-      await rows.saveLogState(tx, { ...state, ...reached, headsAt })
-      return { note: null, more: false }
-    }
-    const root = await appendLeaves(tx, state.size, leaves)
-    const size = state.size + leaves.length
+    const { size, root } = await this.grow(tx, state, leaves, !more)
     await rows.saveLogState(tx, { ...state, ...reached, headsAt, size, root: Buffer.from(root) })
+    if (size === state.size) return { note: null, more: false }
     const note = signedNote(checkpointText({ origin: state.origin, size, root }), state.origin, keys)
     await rows.saveCheckpoint(tx, state.origin, size, note)
     if (Math.floor(size / pruneEvery) > Math.floor(state.size / pruneEvery)) await rows.pruneCheckpoints(tx)
     return { note, more }
+  }
+
+  /** `whole`: the log has all that was written, so that its first cutoff bounds all of it. */
+  private async grow(tx: Database, state: rows.LogState, leaves: readonly TreeHash[], whole: boolean) {
+    const root = leaves.length === 0 ? state.root : await appendLeaves(tx, state.size, leaves)
+    const size = state.size + leaves.length
+    if (this.cutOff || !whole) return { size, root }
+    this.cutOff = await isCutOff(tx)
+    return this.cutOff ? { size, root } : { size: size + 1, root: await writeCutoff(tx, size, root) }
   }
 
   /** The fork was made known at another gateway. */
@@ -200,9 +216,7 @@ class GroupSequencer implements Sequencer {
   /** Whether the log in the database leads on from the checkpoint that this gateway saw last. */
   private async leadsOn(tx: Database, state: rows.LogState): Promise<boolean> {
     const { seen } = this
-    if (seen === null || isNamed(state.origin, seen.origin)) return true
-    if (seen.origin === state.origin && seen.size <= state.size && sameHash(await rootThen(tx, seen.size), seen.root))
-      return true
+    if (seen === null || (await leadsOn(tx, state, seen))) return true
     this.exposed(seen.note)
     return false
   }
@@ -214,15 +228,3 @@ class GroupSequencer implements Sequencer {
 }
 
 const originOf = (note: string) => parseCheckpoint(parseNote(note)?.text ?? '')?.origin ?? ''
-
-/** The operator has made the fork known, here or at another gateway; an earlier name is that of a database put back. */
-const isNamed = (origin: string, seen: string) => origin !== seen && !isEarlier(origin, seen)
-
-async function rootThen(tx: Database, size: number): Promise<Uint8Array> {
-  try {
-    return await rootAt(size, readSubtrees(tx))
-  } catch (error) {
-    if (error instanceof TileMissing) return new Uint8Array()
-    throw error
-  }
-}

@@ -3,6 +3,7 @@ import { type LogTile, readTiles, saveTiles } from '../../db/queries/log/log.ts'
 import {
   foldSubtrees,
   type ReadSubtrees,
+  rootAt,
   type Subtree,
   subtreesOf,
   type TreeHash,
@@ -106,4 +107,14 @@ export async function appendLeaves(tx: Database, size: number, leaves: readonly 
   const read = await readSubtrees(tx)(absent)
   const stored = new Map(absent.map((part, at) => [part, read[at] as TreeHash]))
   return foldSubtrees(parts.map((part) => tree.hash(part) ?? (stored.get(part) as TreeHash)))
+}
+
+/** The root that the log had with so many entries; empty where tiles of it are missing. */
+export async function rootThen(db: Database, size: number): Promise<TreeHash> {
+  try {
+    return await rootAt(size, readSubtrees(db))
+  } catch (error) {
+    if (error instanceof TileMissing) return new Uint8Array()
+    throw error
+  }
 }

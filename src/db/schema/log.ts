@@ -9,10 +9,10 @@ export const logEntries = pgTable(
   'log_entries',
   {
     entryIndex: place().primaryKey(),
-    kind: text({ enum: ['receipt', 'audit', 'credit', 'refund', 'books', 'batch', 'fork'] }).notNull(),
+    kind: text({ enum: ['receipt', 'audit', 'credit', 'refund', 'books', 'batch', 'fork', 'cutoff'] }).notNull(),
     /** `0x` and 64 hex digits: all that the log tells a stranger. */
     hash: text().notNull(),
-    /** What it is the hash of, for our own checks: a credit's id, a writer and its place, a batch's id. */
+    /** What it is the hash of, for our own checks: a credit's id, a writer and its place, a batch's id, what a cutoff bounds. */
     subject: text(),
     /** Of a receipt that the gateway issued, where a version before this one signed it at once: the log key's signature over its hash. */
     signatureEd25519: text(),

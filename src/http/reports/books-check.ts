@@ -13,13 +13,14 @@ export const booksCheck = report({
   query: {},
   response: BooksReport,
   read: async ({ gateway }, { nowMs }) => {
-    const { receipts, logEntries, faults } = await gateway.checkBooks()
+    const { receipts, logEntries, unsigned, faults } = await gateway.checkBooks()
     return {
       object: `${brand}.admin.books_check` as const,
       generated_at: isoTime(nowMs),
       sound: faults.length === 0,
       receipts,
       log_entries: logEntries,
+      unsigned_receipts: unsigned,
       faults: faults.map(({ rule, subject }) => ({ rule, subject })),
     }
   },

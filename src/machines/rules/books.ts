@@ -35,6 +35,7 @@ export function brokenRules(books: {
 export const rowRules = [
   'every receipt has the hash of its facts',
   'every receipt of a node bears its signature',
+  'the receipts without one are as the cutoff in the log holds them',
   'every receipt in the log is there',
   'every receipt is in the log',
   'every debit has its billed receipt',

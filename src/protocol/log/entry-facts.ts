@@ -76,3 +76,17 @@ export const forkHash = (fork: {
   readonly lostNote: string
 }): string =>
   factsHash({ v: `${brand}-log-fork-v1`, origin: fork.origin, size: fork.size, root: fork.root, lost: fork.lostNote })
+
+/** The receipts that stand in the log without their node's signature, because they are from before nodes signed all (§31). */
+export interface CutoffFacts {
+  /** Entries before the cutoff, which is its own place. */
+  readonly size: number
+  /** The log's root then, hex. */
+  readonly root: string
+  readonly unsigned: number
+  /** `0x` and the hex SHA-256 over their hashes in the order of their letters, a line feed behind each. */
+  readonly unsignedHash: string
+}
+
+export const cutoffHash = ({ size, root, unsigned, unsignedHash }: CutoffFacts): string =>
+  factsHash({ v: `${brand}-log-cutoff-v1`, size, root, unsigned, unsigned_hash: unsignedHash })

@@ -1,8 +1,9 @@
-import { parseLogProof } from '../log/checkpoint.ts'
+import { type Checkpoint, parseLogProof, parseProofLines, proofHashesMax } from '../log/checkpoint.ts'
+import { cutoffHash } from '../log/entry-facts.ts'
 import { type LogEntryKind, logLeaf } from '../log/log-entry.ts'
 import { rootByInclusion, sameHash } from '../log/merkle-log.ts'
 import { type Fields, fieldsOf, listOf, textOf } from './given.ts'
-import { check, checkCheckpoint, type GivenConsistency, type Trust } from './trust.ts'
+import { type Check, check, checkCheckpoint, type GivenConsistency, type Trust } from './trust.ts'
 
 export function consistencyIn(given: Fields): readonly GivenConsistency[] {
   return listOf(given.consistency).map((one) => {
@@ -11,16 +12,45 @@ export function consistencyIn(given: Fields): readonly GivenConsistency[] {
   })
 }
 
+/** What is said of an entry's place. */
+export interface LoggedPlace {
+  readonly checks: readonly Check[]
+  readonly checkpoint: Checkpoint | null
+  /** null: nothing shows that the log holds it. */
+  readonly index: number | null
+}
+
 /** That an entry is below a checkpoint, and what that checkpoint is worth. */
-export function logged(kind: LogEntryKind, hash: string, proofText: unknown, given: Fields, trust: Trust) {
+export function logged(kind: LogEntryKind, hash: string, proofText: unknown, given: Fields, trust: Trust): LoggedPlace {
   const proof = parseLogProof(textOf(proofText) ?? '')
   if (proof === null) {
     const ok = trust.logNeeded ? false : null
-    return { checks: [check('log', ok, 'there is no proof that the log holds it')], checkpoint: null }
+    return { checks: [check('log', ok, 'there is no proof that the log holds it')], checkpoint: null, index: null }
   }
   const { checks, checkpoint } = checkCheckpoint(proof.note, trust, consistencyIn(given))
   const root = checkpoint && rootByInclusion(logLeaf({ kind, hash }), proof.index, checkpoint.size, proof.proof)
   const holds = checkpoint !== null && root !== null && sameHash(root, checkpoint.root)
   const detail = holds ? `entry ${proof.index} of ${checkpoint.size}` : 'the proof does not lead to the checkpoint'
-  return { checks: [check('log', holds, detail), ...checks], checkpoint }
+  return { checks: [check('log', holds, detail), ...checks], checkpoint, index: holds ? proof.index : null }
+}
+
+const countOf = (value: unknown) => (Number.isSafeInteger(value) && Number(value) >= 0 ? Number(value) : -1)
+
+/**
+ * How many receipts lack their node's signature because they are from before nodes signed all, by the log's entry of the
+ * kind `cutoff`; null unless the entry is below this checkpoint and behind this place.
+ */
+export function beforeCutoff(given: unknown, { index, checkpoint }: LoggedPlace): number | null {
+  const { size: told, root, unsigned, unsigned_hash: unsignedHash, proof } = fieldsOf(given)
+  const [size, count] = [countOf(told), countOf(unsigned)]
+  const path = parseProofLines(
+    listOf(proof)
+      .slice(0, proofHashesMax + 1)
+      .map(String),
+  )
+  if (checkpoint === null || index === null || index >= size || count < 1 || path === null) return null
+  const facts = { size, root: textOf(root) ?? '', unsigned: count, unsignedHash: textOf(unsignedHash) ?? '' }
+  const leaf = logLeaf({ kind: 'cutoff', hash: cutoffHash(facts) })
+  const reached = rootByInclusion(leaf, size, checkpoint.size, path)
+  return reached !== null && sameHash(reached, checkpoint.root) ? count : null
 }

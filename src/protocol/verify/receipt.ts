@@ -4,7 +4,7 @@ import { answerText, commitment, readSalt } from '../receipts/binding.ts'
 import { textHash } from '../receipts/receipt.ts'
 import { decodeBase64Url } from '../signing/base64.ts'
 import { type Fields, fieldsOf, listOf, textOf } from './given.ts'
-import { logged } from './logged.ts'
+import { beforeCutoff, type LoggedPlace, logged } from './logged.ts'
 import { type Check, check, type Trust, type Verdict, verdict } from './trust.ts'
 
 const versions: readonly unknown[] = [receiptVersion, boundReceiptVersion]
@@ -30,7 +30,21 @@ const signs = (trust: Trust, key: Uint8Array | null, message: Uint8Array, signat
 const byNode = (trust: Trust, message: Uint8Array, signature: string | null) =>
   trust.nodeKeys.find((one) => signs(trust, decodeBase64Url(one), message, signature))
 
-function receiptSignature(given: Fields, issuer: unknown, message: Uint8Array, trust: Trust): Check {
+/** A receipt in a node's name without its signature: nothing but the log can say that it was issued as it is. */
+function unsignedCheck(name: string, issuer: unknown, cutoff: unknown, place: LoggedPlace): Check {
+  const unsigned = issuer === 'node' ? beforeCutoff(cutoff, place) : null
+  if (unsigned === null) return check(name, false, 'a receipt without a signature proves nothing')
+  const said = 'none: it is from before nodes signed all, and stands in the log before the entry that bounds'
+  return check(name, null, `${said} the ${unsigned} of them`)
+}
+
+function receiptSignature(
+  given: Fields,
+  issuer: unknown,
+  message: Uint8Array,
+  trust: Trust,
+  place: LoggedPlace,
+): Check {
   const name = 'signature'
   const log = fieldsOf(given.log)
   const signature = textOf(given.signature_ed25519) ?? textOf(log.signature_ed25519)
@@ -38,7 +52,7 @@ function receiptSignature(given: Fields, issuer: unknown, message: Uint8Array, t
     issuer === 'node' ? undefined : trust.logKeys.find(({ publicKey }) => signs(trust, publicKey, message, signature))
   if (logKey !== undefined) return check(name, true, `by ${logKey.name}`)
   const told = textOf(given.public_key)
-  if (signature === null) return check(name, false, 'a receipt without a signature proves nothing')
+  if (signature === null) return unsignedCheck(name, issuer, log.cutoff, place)
   const key = byNode(trust, message, signature)
   if (key !== undefined) return check(name, true, `by the key ${key}`)
   const unknown = told !== null && !trust.nodeKeys.includes(told)
@@ -102,7 +116,7 @@ export function verifyReceipt(given: Fields, trust: Trust): Verdict {
   const place = logged('receipt', hash, fieldsOf(given.log).log_proof, given, trust)
   const checks = [
     check('hash', same && known, detail),
-    receiptSignature(given, facts.issuer, receiptBytes(String(facts.v), hash), trust),
+    receiptSignature(given, facts.issuer, receiptBytes(String(facts.v), hash), trust, place),
     ...besideCheck(given, trust),
     ...openedChecks(given, facts),
     ...place.checks,

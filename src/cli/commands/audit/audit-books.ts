@@ -15,6 +15,9 @@ export const books = action({
         ...body.broken_rules.map((rule) => ['Broken', rule] as const),
         ...rows.faults.map(({ rule, subject }) => ['Broken', `${rule}: ${subject}`] as const),
         ['Rows', rows.sound ? `${rows.receipts} receipts, ${rows.log_entries} log entries hold` : 'DO NOT HOLD'],
+        ...(rows.unsigned_receipts
+          ? [['Unsigned', `${rows.unsigned_receipts} receipts from before nodes signed`] as const]
+          : []),
         ['Credits', `${body.credits_wei} wei`],
         ['Balances', `${body.balances_wei} wei`],
         ['Debits', `${body.debits_wei} wei`],

@@ -26,6 +26,13 @@ export async function readLogState(db: Database): Promise<LogState | null> {
   return row ?? null
 }
 
+/** Whether anything was ever put into a log. */
+export async function hasLog(db: Database): Promise<boolean> {
+  const [row] = await db.execute<{ held: boolean }>(sql`select exists (select 1 from log_entries)
+    or exists (select 1 from log_receipts) or exists (select 1 from log_checkpoints) as held`)
+  return row?.held === true
+}
+
 /** One view of the whole log for all that is read in the transaction. */
 export async function holdLog(tx: Database): Promise<void> {
   await tx.execute(sql`set transaction isolation level repeatable read read only`)

@@ -71,6 +71,15 @@ export async function ledgerPart(db: Database, from: bigint, to: bigint, limit: 
   return { toSeq: BigInt(row.last), entries: row.entries, hash: `0x${row.hash}` }
 }
 
+/** The last of the next so many entries; null: there is none. */
+export async function ledgerSeqWithin(db: Database, from: bigint, to: bigint, entries: number): Promise<bigint | null> {
+  const [row] = await db.execute<{ last: string | null }>(sql`
+    select max(seq)::text as last from (
+      select seq from ledger_entries where seq > ${from.toString()}::bigint and seq <= ${to.toString()}::bigint
+      order by seq limit ${entries}) next`)
+  return row?.last == null ? null : BigInt(row.last)
+}
+
 export interface CreditToLog {
   readonly entryId: string
   readonly customerId: string

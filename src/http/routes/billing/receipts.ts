@@ -5,6 +5,7 @@ import { brand } from '../../../brand.ts'
 import { getReceipt, type ReceiptRow } from '../../../db/queries/money/receipts.ts'
 import { Problem } from '../../../errors.ts'
 import { receiptText } from '../../../protocol/receipts/receipt.ts'
+import { encodeBase64 } from '../../../protocol/signing/base64.ts'
 import { toBase64url } from '../../../protocol/signing/base64url.ts'
 import { CustomerReceipt, ReceiptProof } from '../../../protocol/wire/money/receipt.ts'
 import { isoTime } from '../../../time.ts'
@@ -46,11 +47,19 @@ const factsOf = (row: ReceiptRow): CustomerReceipt['receipt'] =>
 const besideOf = ({ nodeReceipt }: ReceiptRow): CustomerReceipt['node_receipt'] =>
   nodeReceipt === null ? null : JSON.parse(nodeReceipt)
 
-const logView = (logged: LoggedEntry) => ({
+async function cutoffOf({ gateway }: HttpContext, logged: LoggedEntry) {
+  const found = await gateway.publicLog.cutoff(logged)
+  if (found === null) return null
+  const { size, root, unsigned, unsignedHash } = found.facts
+  return { size, root, unsigned, unsigned_hash: unsignedHash, proof: found.proof.map(encodeBase64) }
+}
+
+const logView = async (context: HttpContext, row: ReceiptRow, logged: LoggedEntry) => ({
   index: logged.index,
   size: logged.size,
   signature_ed25519: logged.signature,
   log_proof: proofTextOf(logged),
+  ...(row.issuer === 'node' && row.signatureEd25519 === null ? { cutoff: await cutoffOf(context, logged) } : {}),
 })
 
 async function wholeReceipt(context: HttpContext, row: Awaited<ReturnType<typeof receiptOf>>) {
@@ -64,7 +73,7 @@ async function wholeReceipt(context: HttpContext, row: Awaited<ReturnType<typeof
     signature_ed25519: row.signatureEd25519,
     public_key: signed && row.identityKey !== null ? toBase64url(row.identityKey) : null,
     node_receipt: besideOf(row),
-    log: logged === null ? null : logView(logged),
+    log: logged === null ? null : await logView(context, row, logged),
   }
 }
 

@@ -1,6 +1,6 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { brand } from '../../../brand.ts'
-import { count, Instant, nullable, reason, strict } from '../shapes.ts'
+import { count, hash, Instant, nullable, reason, strict } from '../shapes.ts'
 
 const base64Hash = Type.String({ pattern: '^[A-Za-z0-9+/]{43}=$' })
 const proof = Type.Array(base64Hash, { maxItems: 63, description: 'From the leaf up, base64' })
@@ -25,6 +25,18 @@ export const LogInclusion = Type.Object({
 })
 export type LogInclusion = Static<typeof LogInclusion>
 
+/** What stands before it may lack its node's signature; below the checkpoint of the receipt that it comes with. */
+export const LogCutoff = Type.Object(
+  {
+    size: count,
+    root: Type.String({ pattern: '^[0-9a-f]{64}$' }),
+    unsigned: count,
+    unsigned_hash: hash,
+    proof,
+  },
+  { description: 'The entry of the log that bounds the receipts from before nodes signed all' },
+)
+
 export const LogConsistency = Type.Object({
   object: Type.Literal(`${brand}.log_consistency`),
   from: count,
@@ -47,6 +59,13 @@ export const BooksReport = Type.Object({
   sound: Type.Boolean(),
   receipts: count,
   log_entries: count,
+  unsigned_receipts: nullable(
+    Type.Integer({
+      minimum: 0,
+      description:
+        'Receipts from before nodes signed all, which the cutoff in the log bounds, or null before the first start has written it',
+    }),
+  ),
   faults: Type.Array(Type.Object({ rule: Type.String(), subject: Type.String() }), { maxItems: 1_000 }),
 })
 export type BooksReport = Static<typeof BooksReport>

@@ -2,6 +2,7 @@ import { type Static, Type } from '@sinclair/typebox'
 import { brand } from '../../../brand.ts'
 import { count, hash, Instant, literals, nullable, wei } from '../shapes.ts'
 import { workKinds } from '../work-kinds.ts'
+import { LogCutoff } from './log.ts'
 
 const nullableText = nullable(Type.String())
 export const receiptStatus = literals(['accepted', 'held', 'rejected', 'batched', 'finalized'])
@@ -72,6 +73,8 @@ export const CustomerReceipt = Type.Object({
         Type.String({ description: "By the log's key, of a receipt that the gateway issued" }),
       ),
       log_proof: Type.String({ description: 'Its place and the checkpoint, as C2SP `tlog-proof` writes it' }),
+      /** Of a receipt in a node's name without its signature: null unless it is from before nodes signed all. */
+      cutoff: Type.Optional(nullable(LogCutoff)),
     }),
   ),
 })
