@@ -23,6 +23,21 @@ interface Journal {
 const migrationLockKey = '8099000947049456491'
 /** Other processes may be migrating; after this the start fails with 55P03. */
 const lockWaitMs = 60_000
+/** The code of what is refused because a newer version made it. */
+export const databaseNewer = 'database_newer'
+
+/** The text is for the operator. */
+export class DatabaseNewerError extends Error {
+  override readonly name = 'DatabaseNewerError'
+  readonly code = databaseNewer
+
+  constructor(applied: number, known: number) {
+    super(
+      `The database has migration ${applied} and this version knows ${known}: a newer version of the gateway has used it. Start that version or a later one, or restore a backup from before into another database. (${databaseNewer})`,
+    )
+  }
+}
+
 export const statementBreakpoint = '--> statement-breakpoint'
 
 /** All migrations of this version, oldest first. */
@@ -50,7 +65,20 @@ export async function applyMigrations(sql: TransactionSql, wanted: readonly Migr
   }
 }
 
-/** Brings the schema up to date; does nothing when it is. Processes take turns by an advisory lock. */
+/** Throws `DatabaseNewerError`: what a newer version has changed, this one could misread or spoil. */
+async function refuseNewer(sql: TransactionSql): Promise<void> {
+  const [found] = await sql<{ there: boolean }[]>`
+    select to_regclass('drizzle.__drizzle_migrations') is not null as there`
+  if (found?.there !== true) return
+  const [row] = await sql<{ applied: string; newest: string | null }[]>`
+    select count(*)::text as applied, max(created_at)::text as newest from drizzle.__drizzle_migrations`
+  const known = migrations()
+  if (Number(row?.newest ?? 0) > (known.at(-1)?.madeAt ?? 0)) {
+    throw new DatabaseNewerError(Number(row?.applied), known.length)
+  }
+}
+
+/** Brings the schema up to date; does nothing when it is. Throws `DatabaseNewerError`. Processes take turns by an advisory lock. */
 export async function migrateDatabase(url: string): Promise<void> {
   const sql = connect(url, {
     max: 1,
@@ -61,7 +89,10 @@ export async function migrateDatabase(url: string): Promise<void> {
     await sql`select pg_advisory_lock(${migrationLockKey})`
     // A migration may wait longer for a table than for the lock above.
     await sql`set lock_timeout = 0`
-    await sql.begin((transaction) => applyMigrations(transaction, migrations()))
+    await sql.begin(async (transaction) => {
+      await refuseNewer(transaction)
+      await applyMigrations(transaction, migrations())
+    })
   } finally {
     // Ending the connection frees the lock.
     await sql.end({ timeout: 5 })

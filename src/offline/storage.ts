@@ -1,4 +1,5 @@
 import { EmbeddedDatabaseError, reachEmbedded } from '../db/embedded/embedded.ts'
+import { DatabaseNewerError } from '../db/migrate.ts'
 import { type Environment, readSettings, type Settings } from '../settings/config.ts'
 
 /** The text is for the operator and contains no secret. */
@@ -37,6 +38,7 @@ const codeOf = (error: unknown) => (error as { readonly code?: unknown } | null)
 /** An error of the driver can name hosts and values, so only its code is shown. */
 export function databaseFailure(error: unknown): unknown {
   const code = codeOf(error)
+  if (error instanceof DatabaseNewerError) return new OfflineError(error.message)
   if (error instanceof EmbeddedDatabaseError || typeof code !== 'string') return error
   return new OfflineError(`The database cannot be used (${code}).`)
 }

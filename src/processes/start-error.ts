@@ -1,6 +1,7 @@
 import { SettlementPackagesError } from '../actors/money/evm-chain.ts'
 import { product } from '../brand.ts'
 import { EmbeddedDatabaseError } from '../db/embedded/embedded.ts'
+import { DatabaseNewerError } from '../db/migrate.ts'
 import { DataFolderError } from '../host/data-folder.ts'
 import { failureName } from '../log.ts'
 
@@ -11,7 +12,9 @@ export class StartError extends Error {
 
 /** Whether the text of an error was written for the operator. */
 export const isTold = (error: unknown): error is Error =>
-  [StartError, DataFolderError, EmbeddedDatabaseError, SettlementPackagesError].some((kind) => error instanceof kind)
+  [StartError, DataFolderError, DatabaseNewerError, EmbeddedDatabaseError, SettlementPackagesError].some(
+    (kind) => error instanceof kind,
+  )
 
 /** What a start that failed says: of an error that was not written for the operator no more than its name. */
 export const startFault = (error: unknown): string =>
