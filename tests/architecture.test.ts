@@ -65,7 +65,7 @@ const layers: Readonly<Record<string, Layer>> = {
   // In a browser, with the verifier that the command has.
   'verify-page': { imports: ['vocabulary', 'protocol'], packages: ['@noble/'] },
   // What works on a gateway's storage beside the gateway, or without it.
-  offline: { imports: ['vocabulary', 'polling', 'db', 'actors'], packages: ['node:', 'bun'] },
+  offline: { imports: ['vocabulary', 'protocol', 'polling', 'machines', 'db', 'actors'], packages: ['node:', 'bun'] },
   cli: { imports: ['vocabulary', 'protocol', 'client', 'guides'], packages: ['@sinclair/typebox', 'node:', 'bun'] },
 }
 /** Files that stand above the table, and the rooms a single file may enter beyond its layer. */
@@ -75,6 +75,7 @@ const doors: Readonly<Record<string, readonly string[]>> = {
   'src/cli/commands/nodes/node.ts': ['node'],
   'src/cli/commands/nodes/node-keys.ts': ['node'],
   'src/cli/commands/nodes/servers-here.ts': ['node'],
+  'src/cli/commands/gateway/backups.ts': ['offline'],
   'src/cli/commands/gateway/offline.ts': ['offline'],
   'src/cli/commands/gateway/doctor.ts': ['offline'],
   'src/cli/commands/gateway/chain.ts': ['offline'],

@@ -150,6 +150,13 @@ function makeSecrets(file: string): void {
   }
 }
 
+const derivedFrom = (secretsKey: string, name: string) =>
+  createHmac('sha256', secretsKey).update(name).digest('base64url')
+
+/** Whether somebody who has the folder's other secrets can compute its log key (`addLaterSecrets`). */
+export const isLogKeyDerived = (secretsKeys: readonly string[], logKeys: readonly string[]): boolean =>
+  secretsKeys.some((key) => logKeys.includes(derivedFrom(key, laterSecrets.logKey)))
+
 /**
  * Adds what an earlier version did not make. Derived and not drawn: of two starts at once both write the same, and
  * neither goes on with a key that the file does not have.
@@ -157,11 +164,8 @@ function makeSecrets(file: string): void {
 function addLaterSecrets(folder: string, file: string, texts: Readonly<Record<string, string>>) {
   const absent = Object.values(laterSecrets).filter((name) => texts[name] === undefined)
   if (absent.length === 0) return texts
-  const derived = (name: string) =>
-    createHmac('sha256', texts[firstSecrets.secretsKey] ?? '')
-      .update(name)
-      .digest('base64url')
-  const all = { ...texts, ...Object.fromEntries(absent.map((name) => [name, derived(name)])) }
+  const derived = (name: string) => [name, derivedFrom(texts[firstSecrets.secretsKey] ?? '', name)]
+  const all = { ...texts, ...Object.fromEntries(absent.map(derived)) }
   renameSync(writeBeside(file, all), file)
   syncFolder(folder)
   return all

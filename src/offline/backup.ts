@@ -1,15 +1,20 @@
-import { randomBytes } from 'node:crypto'
+import { createHash, randomBytes } from 'node:crypto'
 import { linkSync, renameSync, rmSync, statSync } from 'node:fs'
 import { type FileHandle, open } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
 import { createGzip, type Gzip } from 'node:zlib'
 import { version } from '../../package.json'
+import { firstOrigin, signersOf } from '../actors/log/log-names.ts'
 import { product } from '../brand.ts'
-import { dumpDatabase, type Rows } from '../db/backup/dump.ts'
-import { neededSecretSettings, readCredentials, secretSettings } from '../host/data-folder.ts'
+import { type Dumped, dumpDatabase, type Rows } from '../db/backup/dump.ts'
+import { isLogKeyDerived, neededSecretSettings, readCredentials, secretSettings } from '../host/data-folder.ts'
 import { syncFolder } from '../host/private-files.ts'
-import type { Environment, Settings } from '../settings/config.ts'
+import { noteKeyText } from '../protocol/log/note.ts'
+import type { SigningKey } from '../protocol/signing/ed25519.ts'
+import { type Environment, listOf, type Settings } from '../settings/config.ts'
 import { settings as definitions } from '../settings/table.ts'
+import { sealOf } from './backup-seal.ts'
+import { logKeysOf } from './log-keys.ts'
 import { databaseFailure, OfflineError, offlineSettings, openStorage } from './storage.ts'
 
 export interface BackupOptions {
@@ -17,12 +22,16 @@ export interface BackupOptions {
   /** A file, or an existing folder in which the backup gets the time as its name. */
   readonly target: string
   readonly overwrite: boolean
+  /** Leaves the log's key out, so that nobody who reads the file can sign another one. */
+  readonly withoutLogKey?: boolean
 }
 
 export interface Backup {
   readonly file: string
   readonly bytes: number
   readonly rows: Rows
+  /** Keys that signed it, as `/v1/public/log/keys` names them; none: SVC_LOG_KEY is not known here. */
+  readonly signedBy: readonly string[]
   /** Settings that the backup needs and that this command does not know. */
   readonly absentSecrets: readonly string[]
 }
@@ -31,12 +40,32 @@ const secretNames = Object.entries(definitions)
   .filter(([name, { kind }]) => kind === 'secret' && name.startsWith('SVC_'))
   .map(([name]) => name)
 
+type Secrets = Readonly<Record<string, string>>
+
 /** The secrets of the gateway with this environment. A setting has precedence over the folder's own secret. */
-function secretsOf(settings: Settings, dataDir: string | null): Readonly<Record<string, string>> {
+function secretsOf(settings: Settings, dataDir: string | null): Secrets {
   const values = settings as unknown as Readonly<Record<string, string | null>>
   const given = secretNames.flatMap((name) => (values[name] == null ? [] : [[name, values[name]] as const]))
   return { ...(dataDir === null ? {} : secretSettings(dataDir)), ...Object.fromEntries(given) }
 }
+
+/** Refuses where the key would be in the file all the same. */
+function withoutLogKey({ SVC_LOG_KEY: logKey, ...others }: Secrets): Secrets {
+  if (logKey === undefined) {
+    throw new OfflineError(
+      'SVC_LOG_KEY is not known here, so the backup could not be signed. Set it, or leave --without-log-key out.',
+    )
+  }
+  if (isLogKeyDerived(listOf(others.SVC_SECRETS_KEY ?? ''), listOf(logKey))) {
+    throw new OfflineError(
+      'An earlier version derived the log key from the secrets key, which is in the backup. Rotate the log key first: put a new one in front of it ("log_key": "new,old"), start the gateway once, and remove the old one when every verifier knows the new one.',
+    )
+  }
+  return others
+}
+
+const signersFor = ({ logOrigin }: Dumped, keys: readonly SigningKey[]) =>
+  signersOf(logOrigin ?? firstOrigin(keys), keys)
 
 function isFolder(path: string): boolean {
   return statSync(path, { throwIfNoEntry: false })?.isDirectory() === true
@@ -52,20 +81,24 @@ function fileOf(target: string): string {
  * Writes everything that a gateway needs to go on elsewhere into one file of mode 0600: all tables as they are at one
  * moment, and the secrets that make them readable. The gateway may run. The file appears whole or not at all.
  */
-export async function writeBackup({ env, target, overwrite }: BackupOptions): Promise<Backup> {
+export async function writeBackup(options: BackupOptions): Promise<Backup> {
+  const { env, target, overwrite } = options
   const settings = offlineSettings(env)
   const file = fileOf(target)
   if (!overwrite && statSync(file, { throwIfNoEntry: false }) !== undefined) throw isThere(file)
   const storage = await openStorage(settings)
   const partial = `${file}.${process.pid}.${randomBytes(4).toString('hex')}`
   try {
-    const secrets = secretsOf(settings, storage.dataDir)
+    const known = secretsOf(settings, storage.dataDir)
+    const keys = logKeysOf(known.SVC_LOG_KEY)
+    const secrets = options.withoutLogKey === true ? withoutLogKey(known) : known
     const credentials = storage.dataDir === null ? null : readCredentials(storage.dataDir)
     const about = { program_version: version, secrets, credentials: credentials === null ? null : { ...credentials } }
-    const rows = await writeFile(partial, (write) => dumpDatabase(storage.url, about, write))
+    const dumped = await writeFile(partial, keys, (write) => dumpDatabase(storage.url, about, write))
     give(partial, file, overwrite)
     const absentSecrets = neededSecretSettings.filter((name) => secrets[name] === undefined)
-    return { file, bytes: statSync(file).size, rows, absentSecrets }
+    const signedBy = signersFor(dumped, keys).map(({ key }) => noteKeyText(key))
+    return { file, bytes: statSync(file).size, rows: dumped.rows, signedBy, absentSecrets }
   } catch (error) {
     throw databaseFailure(error)
   } finally {
@@ -120,8 +153,12 @@ function gather(write: (chunk: Buffer) => Promise<void>) {
   return { add, flush }
 }
 
-/** Compressed and to the disk. A slow disk holds the database back, not the memory. */
-async function writeFile<T>(file: string, fill: (write: Write) => Promise<T>): Promise<T> {
+/** Compressed and to the disk, with its seal behind it. A slow disk holds the database back, not the memory. */
+async function writeFile(
+  file: string,
+  keys: readonly SigningKey[],
+  fill: (write: Write) => Promise<Dumped>,
+): Promise<Dumped> {
   const handle = await openFile(file)
   const gzip = createGzip({ level: 6 })
   const written = drainInto(gzip, handle)
@@ -134,7 +171,7 @@ async function writeFile<T>(file: string, fill: (write: Write) => Promise<T>): P
     const result = await fill(pieces.add)
     await pieces.flush()
     gzip.end()
-    await written
+    await handle.writeFile(sealOf(await written, signersFor(result, keys)))
     await handle.sync()
     return result
   } finally {
@@ -144,6 +181,14 @@ async function writeFile<T>(file: string, fill: (write: Write) => Promise<T>): P
   }
 }
 
-async function drainInto(gzip: Gzip, handle: FileHandle): Promise<void> {
-  for await (const chunk of gzip) await handle.writeFile(chunk as Uint8Array)
+/** Resolves with what was written. */
+async function drainInto(gzip: Gzip, handle: FileHandle): Promise<{ readonly bytes: number; readonly sha256: string }> {
+  const hash = createHash('sha256')
+  let bytes = 0
+  for await (const chunk of gzip as AsyncIterable<Uint8Array>) {
+    hash.update(chunk)
+    bytes += chunk.length
+    await handle.writeFile(chunk)
+  }
+  return { bytes, sha256: hash.digest('hex') }
 }

@@ -51,7 +51,7 @@ test('§24: only lines that a backup can hold are read: nothing in them becomes 
   ]) {
     expect(() => readLine(line)).toThrow(BackupError)
   }
-  expect(() => readHeader('-- penstock-backup-v2 {}')).toThrow('v2')
+  expect(() => readHeader('-- penstock-backup-v3 {}')).toThrow('v3')
   expect(() => readHeader('-- PostgreSQL database dump')).toThrow('not a Penstock backup')
 })
 

@@ -3,7 +3,9 @@
  * writes it. The first line is a comment with the header, the last one with the number of rows of each table, so that a
  * text that was cut off is known as such.
  */
-export const backupFormat = 'penstock-backup-v1'
+export const backupFormat = 'penstock-backup-v2'
+/** The same text; the file around it carried no signature. */
+export const formatBefore = 'penstock-backup-v1'
 
 export interface AppliedMigration {
   /** Unix ms, by which the migrator orders them. */
@@ -13,7 +15,7 @@ export interface AppliedMigration {
 }
 
 export interface BackupHeader {
-  readonly format: typeof backupFormat
+  readonly format: typeof backupFormat | typeof formatBefore
   readonly created_at: string
   readonly program_version: string
   readonly migrations: readonly AppliedMigration[]
@@ -33,9 +35,8 @@ export interface BackupTable {
   readonly columns: readonly string[]
 }
 
-const headerPrefix = `-- ${backupFormat} `
-const anyHeader = /^-- penstock-backup-(v[0-9]+) /
-const endPrefix = '-- end '
+const headerForm = /^-- (penstock-backup-v[0-9]{1,4}) /
+export const endPrefix = '-- end '
 const copyForm = /^COPY public\.("[a-z][a-z0-9_]*") \(((?:"[a-z][a-z0-9_]*"(?:, )?)+)\) FROM stdin;$/
 const sequenceForm = /^SELECT pg_catalog\.setval\('public\."([a-z][a-z0-9_]*)"', ([0-9]{1,19}), (true|false)\);$/
 /** The mark that ends the rows of a table. No row in COPY's text format can look like it. */
@@ -44,7 +45,7 @@ export const rowsEnd = '\\.\n'
 const quoted = (name: string) => `"${name}"`
 const unquoted = (name: string) => name.slice(1, -1)
 
-export const headerLine = (header: BackupHeader) => `${headerPrefix}${JSON.stringify(header)}\n`
+export const headerLine = (header: BackupHeader) => `-- ${header.format} ${JSON.stringify(header)}\n`
 export const copyLine = ({ name, columns }: BackupTable) =>
   `COPY public.${quoted(name)} (${columns.map(quoted).join(', ')}) FROM stdin;\n`
 export const endLine = (rows: Readonly<Record<string, number>>) => `${endPrefix}${JSON.stringify(rows)}\n`
@@ -63,16 +64,52 @@ export type BackupLine =
   | { readonly kind: 'sequence'; readonly sequence: SequenceValue }
   | { readonly kind: 'end'; readonly rows: Readonly<Record<string, number>> }
 
+/** Whether this is the beginning of a backup, and of which format. Throws `BackupError` for all that cannot be read here. */
+export function formatOf(beginning: string): BackupHeader['format'] {
+  const format = headerForm.exec(beginning)?.[1]
+  if (format === backupFormat || format === formatBefore) return format
+  if (format === undefined) throw foreign()
+  const version = format.replace(/^.*-/, '')
+  throw new BackupError(
+    `The backup has the format ${version}, which this version cannot read. Install a newer version.`,
+  )
+}
+
+type Fields = Readonly<Record<string, unknown>>
+const isFields = (value: unknown): value is Fields =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+const isText = (value: unknown): value is string => typeof value === 'string'
+/** A line of an environment file. */
+const isSetting = ([name, value]: readonly [string, unknown]) =>
+  /^SVC_[A-Z0-9_]{1,60}$/.test(name) && isText(value) && !/[\r\n\0]/.test(value)
+const isMigration = (value: unknown) =>
+  isFields(value) && isText(value.hash) && /^[0-9a-f]{64}$/.test(value.hash) && Number.isSafeInteger(value.created_at)
+
+/** What somebody else may have written is of this form, or it is no header. */
+function isHeader(value: unknown): value is BackupHeader {
+  if (!isFields(value) || !isFields(value.secrets)) return false
+  const { created_at: at, program_version: version, credentials, migrations } = value
+  return (
+    isText(at) &&
+    /^[0-9TZ:.-]{20,30}$/.test(at) &&
+    isText(version) &&
+    /^[\x21-\x7e]{1,100}$/.test(version) &&
+    Array.isArray(migrations) &&
+    migrations.every(isMigration) &&
+    Object.entries(value.secrets).every(isSetting) &&
+    (credentials === null || (isFields(credentials) && Object.values(credentials).every(isText)))
+  )
+}
+
 export function readHeader(line: string): BackupHeader {
-  const version = anyHeader.exec(line)?.[1]
-  if (version === undefined) throw foreign()
-  if (!line.startsWith(headerPrefix))
-    throw new BackupError(`The backup has the format ${version}, which this version cannot read.`)
+  const prefix = `-- ${formatOf(line)} `
   try {
-    return JSON.parse(line.slice(headerPrefix.length)) as BackupHeader
+    const header: unknown = JSON.parse(line.slice(prefix.length))
+    if (isHeader(header)) return header
   } catch {
-    throw damaged()
+    // Told below: the parser's message would quote a secret.
   }
+  throw damaged()
 }
 
 export function readLine(line: string): BackupLine {
@@ -88,7 +125,7 @@ export function readLine(line: string): BackupLine {
   return { kind: 'end', rows: JSON.parse(line.slice(endPrefix.length)) as Readonly<Record<string, number>> }
 }
 
-export const foreign = () => new BackupError('This file is not a Penstock backup.')
+export const foreign = () => new BackupError('This file is not a Penstock backup, or its beginning is damaged.')
 export const damaged = () => new BackupError('The backup is damaged or incomplete.')
 
 export function countLines(chunk: Uint8Array): number {
@@ -146,6 +183,11 @@ export class BackupSource {
       this.rest = this.rest.subarray(cut)
       if (!(await this.more())) throw damaged()
     }
+  }
+
+  /** Nothing may follow. */
+  async end(): Promise<void> {
+    if (this.rest.length > 0 || (await this.more())) throw damaged()
   }
 
   private async more(): Promise<boolean> {

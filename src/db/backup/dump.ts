@@ -15,18 +15,24 @@ import {
 
 export type Rows = Readonly<Record<string, number>>
 
+export interface Dumped {
+  readonly rows: Rows
+  /** The name of the public log; null: there is none yet. */
+  readonly logOrigin: string | null
+}
+
 type About = Pick<BackupHeader, 'program_version' | 'secrets' | 'credentials'>
 
 /**
  * Writes all tables as they are at one moment, whoever goes on writing. Tables that PostgreSQL itself would lose at a
  * crash (UNLOGGED: rates and slots of the last minute) are left out, and so is what became of each request: it is many
- * rows of a few days that nothing depends on. Resolves with the rows of each table.
+ * rows of a few days that nothing depends on.
  */
 export async function dumpDatabase(
   url: string,
   about: About,
   write: (chunk: Uint8Array | string) => Promise<void>,
-): Promise<Rows> {
+): Promise<Dumped> {
   const client = connect(url, { max: 1, connection: { application_name: 'penstock-backup' } })
   try {
     return (await client.begin('isolation level repeatable read read only', async (sql) => {
@@ -36,8 +42,8 @@ export async function dumpDatabase(
       for (const table of await tablesOf(sql)) rows[table.name] = await dumpTable(sql, table, write)
       for (const sequence of await sequencesOf(sql)) await write(sequenceLine(sequence))
       await write(endLine(rows))
-      return rows
-    })) as Rows
+      return { rows, logOrigin: await logOriginOf(sql) }
+    })) as Dumped
   } finally {
     await client.end({ timeout: 5 })
   }
@@ -53,6 +59,14 @@ export async function appliedMigrations(sql: Pick<Sql, 'unsafe'>): Promise<reado
     'select hash, created_at from drizzle.__drizzle_migrations order by created_at',
   )
   return rows.map(({ hash, created_at }) => ({ hash, created_at: Number(created_at) }))
+}
+
+async function logOriginOf(sql: Pick<Sql, 'unsafe'>): Promise<string | null> {
+  const [{ there } = { there: false }] = await sql.unsafe<{ there: boolean }[]>(
+    "select to_regclass('public.log_state') is not null as there",
+  )
+  const [row] = there ? await sql.unsafe<{ origin: string }[]>('select origin from public.log_state') : []
+  return row?.origin ?? null
 }
 
 function tablesOf(sql: Pick<Sql, 'unsafe'>): Promise<readonly BackupTable[]> {

@@ -2,7 +2,7 @@ import type { TransactionSql } from 'postgres'
 import { failureName } from '../../log.ts'
 import { connect } from '../client.ts'
 import { copyIn } from '../copy.ts'
-import { applyMigrations, type Migration, migrateDatabase, migrations } from '../migrate.ts'
+import { applyMigrations, databaseNewer, type Migration, migrateDatabase, migrations } from '../migrate.ts'
 import {
   type AppliedMigration,
   BackupError,
@@ -19,6 +19,8 @@ import { appliedMigrations, type Rows } from './dump.ts'
 export interface RestoreOptions {
   /** Replaces what is in the database. */
   readonly overwrite: boolean
+  /** Rejects where the text that was read is not to be kept after all. */
+  readonly confirm: () => Promise<void>
 }
 
 /** The migrations of this version with which the backup's tables were made. */
@@ -26,7 +28,9 @@ function migrationsOf({ migrations: applied, program_version }: BackupHeader): r
   const known = migrations()
   if (applied.length === 0) throw damaged()
   if (applied.length > known.length) {
-    throw new BackupError(`A newer version (${program_version}) made this backup. Install that version, then restore.`)
+    throw new BackupError(
+      `This backup has migration ${applied.length} and this version knows ${known.length}: a newer version (${program_version}) made it. Install that version, then restore. (${databaseNewer})`,
+    )
   }
   const same = ({ hash, created_at }: AppliedMigration, at: number) =>
     known[at]?.hash === hash && known[at]?.madeAt === created_at
@@ -37,29 +41,39 @@ function migrationsOf({ migrations: applied, program_version }: BackupHeader): r
 }
 
 /**
- * Loads a backup whose header was read, all of it or, when anything is wrong, nothing; then brings the tables up to this
- * version. Needs a role that owns the database, and no superuser. Resolves with the rows of each table. Throws
- * `BackupError`.
+ * Loads a backup whose header was read into tables as they were then, all of it or, when anything is wrong, nothing. Needs
+ * a role that owns the database, and no superuser. Resolves with the rows of each table. Throws `BackupError`.
  */
-export async function restoreDatabase(
+export async function loadBackup(
   url: string,
   header: BackupHeader,
   source: BackupSource,
-  { overwrite }: RestoreOptions,
+  { overwrite, confirm }: RestoreOptions,
 ): Promise<Rows> {
   const needed = migrationsOf(header)
   const client = connect(url, { max: 1, connection: { application_name: 'penstock-restore' } })
-  let rows: Rows
   try {
-    rows = (await client.begin(async (sql) => {
+    return (await client.begin(async (sql) => {
       await makeRoom(sql, overwrite)
       await sql.unsafe('drop schema if exists drizzle cascade')
       await applyMigrations(sql, needed)
-      return load(sql, source)
+      const loaded = await load(sql, source)
+      await confirm()
+      return loaded
     })) as Rows
   } finally {
     await client.end({ timeout: 5 })
   }
+}
+
+/** The same, and brings the tables up to this version. */
+export async function restoreDatabase(
+  url: string,
+  header: BackupHeader,
+  source: BackupSource,
+  options: RestoreOptions,
+): Promise<Rows> {
+  const rows = await loadBackup(url, header, source, options)
   await migrateDatabase(url)
   return rows
 }
@@ -86,7 +100,7 @@ async function makeRoom(sql: TransactionSql, overwrite: boolean): Promise<void> 
  * could satisfy all of them.
  */
 async function load(sql: TransactionSql, source: BackupSource): Promise<Rows> {
-  const tables = await columnsOf(sql)
+  let tables = await columnsOf(sql)
   const foreignKeys = await dropForeignKeys(sql)
   for (const table of tables.keys()) {
     await sql.unsafe(`alter table public."${table}" disable trigger user`)
@@ -95,11 +109,14 @@ async function load(sql: TransactionSql, source: BackupSource): Promise<Rows> {
   const rows: Record<string, number> = {}
   for (;;) {
     const line = readLine(await source.line())
-    if (line.kind === 'table') rows[line.table.name] = await loadTable(sql, known(tables, line.table), source)
-    else if (line.kind === 'sequence') await setSequence(sql, line.sequence)
+    if (line.kind === 'table') {
+      if (await madeWeek(sql, tables, line.table.name)) tables = await columnsOf(sql)
+      rows[line.table.name] = await loadTable(sql, known(tables, line.table), source)
+    } else if (line.kind === 'sequence') await setSequence(sql, line.sequence)
     else if (Bun.deepEquals(rows, line.rows)) break
     else throw damaged()
   }
+  await source.end()
   for (const add of foreignKeys) await sql.unsafe(add)
   for (const table of tables.keys()) await sql.unsafe(`alter table public."${table}" enable trigger user`)
   return rows
@@ -111,6 +128,22 @@ async function columnsOf(sql: TransactionSql): Promise<ReadonlyMap<string, reado
     from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
     where c.relnamespace = 'public'::regnamespace and c.relkind = 'r' group by c.relname`)
   return new Map(found.map(({ name, columns }) => [name, columns]))
+}
+
+/** Tables of the audit hold a week each, and the migrations make those of today alone. */
+const weekForm = /^admin_(?:access|approval|command)_events_p([0-9]{4})([0-9]{2})([0-9]{2})$/
+
+/** Makes the tables of a week that the backup has and the database has not; false: there was nothing to make. */
+async function madeWeek(
+  sql: TransactionSql,
+  tables: ReadonlyMap<string, readonly string[]>,
+  name: string,
+): Promise<boolean> {
+  const [, year, month, day] = weekForm.exec(name) ?? []
+  const week = `${year}-${month}-${day}T00:00:00Z`
+  if (tables.has(name) || Number.isNaN(Date.parse(week))) return false
+  await sql`select audit_ensure_partitions(${week}, ${week})`
+  return true
 }
 
 function known(tables: ReadonlyMap<string, readonly string[]>, table: BackupTable): BackupTable {

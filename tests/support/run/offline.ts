@@ -1,8 +1,13 @@
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { gunzipSync, gzipSync } from 'node:zlib'
+import { seededKey } from '../../../src/actors/accounts/seeded-key.ts'
+import { firstOrigin, signersOf } from '../../../src/actors/log/log-names.ts'
+import type { BackupHeader } from '../../../src/db/backup/backup-text.ts'
 import { start } from '../../../src/main.ts'
+import { sealOf } from '../../../src/offline/backup-seal.ts'
+import { sha256Hex } from '../../../src/secrets.ts'
 import { type CommandLine, commandLine } from '../../cli/command-line.ts'
 
 /** A folder of its own and a command line beside it. */
@@ -12,27 +17,39 @@ export interface Bench {
   path(name: string): string
   /** What is written in a backup, its first line (with time and secrets) apart. */
   textOf(file: string): string
-  headerOf(file: string): Record<string, unknown>
-  rewrite(file: string, change: (text: string) => string): void
+  headerOf(file: string): BackupHeader
+  /** As somebody who has the log key changes it. `seeds`: of other keys; none: the file is sealed and not signed. */
+  rewrite(file: string, change: (text: string) => string, seeds?: readonly string[]): void
+  /** The log key of the gateway that wrote it, as the operator keeps it. */
+  keyOf(file: string): string
   close(): void
 }
 
 export function openBench(): Bench {
   const dir = mkdtempSync(join(tmpdir(), 'penstock-offline-'))
   const cli = commandLine()
-  const text = (file: string) => gunzipSync(readFileSync(file)).toString()
+  const whole = (file: string) => gunzipSync(readFileSync(file)).toString()
+  const text = (file: string) => whole(file).replace(/(?<=\n)-- svc-backup-v2\n[\s\S]*$/, '')
+  const headerOf = (file: string) =>
+    JSON.parse(
+      text(file)
+        .replace(/^-- \S+ /, '')
+        .replace(/\n[\s\S]*$/, ''),
+    ) as BackupHeader
   return {
     dir,
     cli,
     path: (name) => join(dir, name),
     textOf: (file) => text(file).replace(/^.*\n/, ''),
-    headerOf: (file) =>
-      JSON.parse(
-        text(file)
-          .replace(/^-- \S+ /, '')
-          .replace(/\n[\s\S]*$/, ''),
-      ),
-    rewrite: (file, change) => void Bun.write(file, gzipSync(change(text(file)))),
+    headerOf,
+    rewrite: (file, change, seeds = headerOf(file).secrets.SVC_LOG_KEY?.split(',')) => {
+      const content = gzipSync(change(text(file)))
+      const keys = (seeds ?? []).map(seededKey)
+      const signers = keys.length === 0 ? [] : signersOf(firstOrigin(keys), keys)
+      const seal = sealOf({ bytes: content.length, sha256: sha256Hex(content) }, signers)
+      writeFileSync(file, Buffer.concat([content, seal]))
+    },
+    keyOf: (file) => /^-- key (\S+)$/m.exec(whole(file))?.[1] ?? '',
     close: () => {
       cli.close()
       rmSync(dir, { recursive: true, force: true })
