@@ -1,0 +1,149 @@
+import { describe, expect, test } from 'bun:test'
+import { canonicalJson } from '../../../src/protocol/json/canonical-json.ts'
+import { checkpointText, logProofText } from '../../../src/protocol/log/checkpoint.ts'
+import { logLeaf } from '../../../src/protocol/log/log-entry.ts'
+import { noteText } from '../../../src/protocol/log/note.ts'
+import { logSigner } from '../../../src/protocol/log/note-signing.ts'
+import { Binding, commitment } from '../../../src/protocol/receipts/binding.ts'
+import { type Receipt, receiptText, textHash, versionOf } from '../../../src/protocol/receipts/receipt.ts'
+import { type SigningKey, signingKey, verifyEd25519 } from '../../../src/protocol/signing/ed25519.ts'
+import { receiptMessage } from '../../../src/protocol/signing/signatures.ts'
+import { verifyReceipt } from '../../../src/protocol/verify/receipt.ts'
+
+const keyOf = (byte: number) => signingKey(new Uint8Array(32).fill(byte))
+const [node, log, forger] = [keyOf(5), keyOf(6), keyOf(9)]
+const origin = 'svc-log/a-test'
+const trust = {
+  logKeys: [logSigner(origin, log).key],
+  witnessKeys: [],
+  nodeKeys: [node.publicKey],
+  auditKeys: [],
+  witnessesMin: 0,
+  logNeeded: true,
+  remembered: () => null,
+  verify: verifyEd25519,
+}
+const facts: Receipt = {
+  issuer: 'node',
+  requestId: 'req_1',
+  jobId: null,
+  kind: 'hosted_chat',
+  nodeId: 'node_1',
+  nodeClass: 'gpu',
+  runtimeId: 'rt_1',
+  runtimeKind: 'vllm',
+  modelId: 'm',
+  promptTokens: 9,
+  completionTokens: 7,
+  startedAt: '2026-11-20T15:59:59.000Z',
+  completedAt: '2026-11-20T16:00:00.000Z',
+}
+
+/** A whole file, as `receipts export` writes it, in the true log: what its signature is worth decides. */
+function file(receipt: Receipt, signer: SigningKey, more: object = {}) {
+  const text = receiptText(receipt)
+  const hash = textHash(text)
+  const signature = signer.sign(receiptMessage(hash, versionOf(receipt)))
+  const body = checkpointText({ origin, size: 1, root: logLeaf({ kind: 'receipt', hash }) })
+  const note = noteText({ text: body, signatures: [logSigner(origin, log).sign(body)] })
+  const byNode = receipt.issuer === 'node'
+  return {
+    object: 'svc.receipt',
+    receipt: JSON.parse(text) as Record<string, unknown>,
+    receipt_hash: hash,
+    signature_ed25519: byNode ? signature : null,
+    public_key: byNode ? signer.publicKey : null,
+    log: {
+      signature_ed25519: byNode ? null : signature,
+      log_proof: logProofText({ index: 0, proof: [], note }),
+    },
+    ...more,
+  }
+}
+
+const failed = (given: Readonly<Record<string, unknown>>, known = trust) =>
+  verifyReceipt(given, known).checks.flatMap(({ name, ok }) => (ok === false ? [name] : []))
+
+describe('§31: nothing in a file vouches for the file', () => {
+  test('a receipt that was signed by a key that is known from elsewhere is valid', () => {
+    expect(verifyReceipt(file(facts, node), trust)).toMatchObject({ valid: true })
+    expect(verifyReceipt(file({ ...facts, issuer: 'gateway' }, log), trust)).toMatchObject({ valid: true })
+  })
+
+  test('a forged receipt is not valid by the key that comes with it', () => {
+    const forged = file(facts, forger)
+    expect(forged.public_key).toBe(forger.publicKey)
+    for (const known of [trust, { ...trust, nodeKeys: [] }]) {
+      expect(failed(forged, known)).toEqual(['signature'])
+      expect(verifyReceipt(forged, known).valid).toBe(false)
+    }
+    // Nor by that of another node, or where it says that the gateway issued it.
+    expect(failed({ ...forged, public_key: node.publicKey })).toEqual(['signature'])
+    const byGateway = file({ ...facts, issuer: 'gateway' }, forger)
+    expect(failed(byGateway)).toEqual(['signature'])
+    expect(failed({ ...byGateway, public_key: forger.publicKey })).toEqual(['signature'])
+  })
+
+  test('what a node signed in place of the receipt is not proven by the key that comes with it', () => {
+    const told = textHash(canonicalJson(JSON.parse(receiptText(facts))))
+    const besideOk = (signer: SigningKey) => {
+      const node_receipt = {
+        receipt: JSON.parse(receiptText(facts)) as unknown,
+        receipt_hash: told,
+        signature_ed25519: signer.sign(receiptMessage(told)),
+      }
+      const given = file({ ...facts, issuer: 'gateway' }, log, { node_receipt, public_key: signer.publicKey })
+      return verifyReceipt(given, trust).checks.find(({ name }) => name === 'receipt of the node')?.ok
+    }
+    expect([besideOk(node), besideOk(forger)]).toEqual([true, null])
+  })
+})
+
+describe('§31: what a client shows is what the receipt commits to, or nothing', () => {
+  const salt = new Uint8Array(32).fill(3)
+  const request = { model: 'm', messages: [{ role: 'user', content: 'Say ☂.' }] }
+  const choice = { index: 0, finish_reason: 'stop', message: { role: 'assistant', content: '☂' } }
+  const model = 'm-q4.gguf'
+  const binding = new Binding('nonce-of-a-client', salt, commitment(salt, canonicalJson(request)))
+  const bound: Receipt = { ...facts, issuer: 'gateway', ...binding.facts(model, [choice]) }
+  const shown = {
+    salt: Buffer.from(salt).toString('base64url'),
+    request,
+    response: { choices: [choice] },
+    upstream_model: model,
+  }
+  const failedWith = (change: object) => failed(file(bound, log, { opened: { ...shown, ...change } }))
+
+  test('request, answer and model as they were', () => {
+    const { checks } = verifyReceipt(file(bound, log, { opened: shown }), trust)
+    for (const name of ['request', 'answer', 'model of the node']) {
+      expect(checks).toContainEqual({ name, ok: true, detail: 'it is what the receipt commits to' })
+    }
+    expect(failedWith({})).toEqual([])
+  })
+
+  const said = (change: object) => ({ choices: [{ ...choice, ...change }] })
+  test.each([
+    ['another request', 'request', { request: { ...request, messages: [{ role: 'user', content: 'Say ☀.' }] } }],
+    ['a request with one field more', 'request', { request: { ...request, temperature: 0 } }],
+    ['an empty request', 'request', { request: {} }],
+    ['another answer', 'answer', { response: said({ message: { role: 'assistant', content: '☀' } }) }],
+    ['an answer that ended otherwise', 'answer', { response: said({ finish_reason: 'length' }) }],
+    ['an answer without a choice', 'answer', { response: { choices: [] } }],
+    ['an answer with one choice more', 'answer', { response: { choices: [choice, { ...choice, index: 1 }] } }],
+    ['another model', 'model of the node', { upstream_model: 'm-q8.gguf' }],
+    ['a model without a name', 'model of the node', { upstream_model: '' }],
+  ])('%s is not what the receipt commits to', (_what, name, change) => {
+    expect(failedWith(change)).toEqual([name])
+  })
+
+  test('a receipt of an answer that did not arrive whole commits to no answer', () => {
+    const broken: Receipt = { ...facts, issuer: 'gateway', ...binding.facts(model, null) }
+    expect(failed(file(broken, log, { opened: shown }))).toEqual(['answer'])
+  })
+
+  test('another salt opens none of them', () => {
+    const other = Buffer.alloc(32, 4).toString('base64url')
+    expect(failedWith({ salt: other })).toEqual(['request', 'answer', 'model of the node'])
+  })
+})
