@@ -56,9 +56,9 @@ function FirstToken({ node, nowMs }: { node: Node; nowMs: number }) {
   const last = firstTokenOf(node)
   if (last === null) return <>{nothing}</>
   return (
-    <>
+    <span>
       {duration(last.ms)} <small class="muted">{measuredWords(last, nowMs)}</small>
-    </>
+    </span>
   )
 }
 
