@@ -203,6 +203,56 @@ test('§32: a minute of which every group holds the whole is still paged through
   expect(new Set(found.map(({ requestId }) => requestId)).size).toBe(groups)
 }, 60_000)
 
+test('§32: what any filter asks for is found beyond the requests that are looked through first', async () => {
+  const first = noon - 2 * dayMs - 60 * minuteMs
+  const sought = recordAt(first, {
+    customerId: 'cus_beyond',
+    keyId: 'key_beyond',
+    model: 'beyond',
+    nodeId: 'node_beyond',
+    status: 507,
+    code: 'beyond',
+    ttftMs: 3_000_000,
+  })
+  // One among others of its group, and many newer ones.
+  const others = Array.from({ length: 3_000 }, (_, at) => recordAt(first + Math.floor(at / 250) * 1_000 + (at % 250)))
+  await insertRequestRecords(database, [sought, ...others])
+  const wanted: readonly Partial<RequestFilter>[] = [
+    { customerId: 'cus_beyond' },
+    { keyId: 'key_beyond' },
+    { model: 'beyond' },
+    { nodeId: 'node_beyond' },
+    { status: 507 },
+    { code: 'beyond' },
+    { ttftMsMin: 3_000_000 },
+  ]
+  for (const one of [...wanted, Object.assign({}, ...wanted)]) {
+    const { found } = await allOf({ ...everything, ...one }, 10)
+    expect([one, found]).toEqual([one, [sought]])
+  }
+})
+
+test('§32: a search that ends its page among requests of one millisecond goes on with the rest of them', async () => {
+  const first = noon + 120 * minuteMs
+  // Seven groups to a millisecond: whichever number of groups a page looks through, most such pages end between them.
+  const [groups, groupsOfMs, rows] = [160, 7, 250]
+  const fit: RequestRecord[] = []
+  for (let group = 0; group < groups; group++) {
+    const at = first + Math.floor(group / groupsOfMs)
+    const both = recordAt(at, { model: 'tied', nodeId: 'node_tied' })
+    fit.push(both)
+    await insertRequestRecords(database, [
+      both,
+      ...Array.from({ length: rows - 1 }, (_, place) =>
+        recordAt(at, place % 2 === 0 ? { model: 'tied' } : { nodeId: 'node_tied' }),
+      ),
+    ])
+  }
+  const { found, pages } = await allOf({ ...everything, model: 'tied', nodeId: 'node_tied' }, groups + 1)
+  expect(found.map(({ requestId }) => requestId)).toEqual(fit.toSorted(newestFirst).map(({ requestId }) => requestId))
+  expect(pages).toBeGreaterThan(1)
+})
+
 test('§32: what a version before has written row by row is there after the migration', async () => {
   const old = await emptyDatabase()
   const sql = connect(old.url, { max: 1 })
