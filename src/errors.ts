@@ -161,6 +161,7 @@ export const problemKinds = {
   settlement_not_configured: { status: 503, title: 'No blockchain is configured' },
   node_exists: { status: 409, title: 'This server is a node already' },
   invalid_state: { status: 409, title: 'The current state does not allow this' },
+  precondition_failed: { status: 412, title: 'This was changed since it was read' },
   key_limit_reached: { status: 409, title: 'The customer has the largest allowed number of live keys' },
 } as const satisfies Record<string, ProblemKind>
 

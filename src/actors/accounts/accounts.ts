@@ -4,7 +4,8 @@ import * as rows from '../../db/queries/accounts/accounts.ts'
 import { retireWebhookSecret } from '../../db/queries/jobs/webhooks.ts'
 import { Problem } from '../../errors.ts'
 import { type CustomerId, type KeyId, newId } from '../../ids.ts'
-import type { GatewayPolicy, ModelPolicy } from '../../protocol/wire/admin/policy.ts'
+import { checkPrecondition, type Precondition } from '../../precondition.ts'
+import type { GatewayPolicy, GatewayPolicyChanges, ModelPolicy } from '../../protocol/wire/admin/policy.ts'
 import { displayPrefix } from '../../secrets.ts'
 import { dayMs } from '../../time.ts'
 import type { AuditContext, AuditTrail, Deed } from '../audit/audit-context.ts'
@@ -25,6 +26,8 @@ export interface CustomerChanges {
   readonly displayName?: string
   readonly accountStatus?: AccountStatus
   readonly gatewayPolicy?: GatewayPolicy | null
+  /** Fields of the policy; one that is null goes. Not beside a whole policy. */
+  readonly policyChanges?: GatewayPolicyChanges
 }
 
 export interface NewKeyInput {
@@ -68,11 +71,11 @@ export interface Accounts extends AccountReads {
 
 /**
  * The verbs on customers and keys, one transaction each, with the event of the audit. They refuse with `customer_not_found`, `key_not_found`,
- * `key_limit_reached`, `invalid_state` or `invalid_request`; what the driver throws goes through.
+ * `key_limit_reached`, `precondition_failed`, `invalid_state` or `invalid_request`; what the driver throws goes through.
  */
 export interface AccountVerbs extends AccountReads {
   createCustomer(input: NewCustomerInput): Promise<CreatedCustomer>
-  updateCustomer(customerId: string, changes: CustomerChanges): Promise<Customer>
+  updateCustomer(customerId: string, changes: CustomerChanges, precondition?: Precondition | null): Promise<Customer>
   rotateCustomerToken(customerId: string): Promise<{ readonly customer: Customer; readonly customerToken: string }>
   /** The old secret keeps signing beside the new one for 24 hours. */
   rotateWebhookSecret(customerId: string): Promise<{ readonly customer: Customer; readonly webhookSecret: string }>
@@ -169,13 +172,20 @@ class DatabaseAccounts extends DatabaseAccountReads implements AccountVerbs {
     return { customer: shownCustomer(row), customerToken: token, webhookSecret }
   }
 
-  async updateCustomer(customerId: string, changes: CustomerChanges): Promise<Customer> {
-    return this.change(customerId, changes)
+  async updateCustomer(
+    customerId: string,
+    { policyChanges, ...changes }: CustomerChanges,
+    precondition: Precondition | null = null,
+  ): Promise<Customer> {
+    return this.change(customerId, (row) => {
+      checkPrecondition(precondition, row)
+      return policyChanges === undefined ? changes : { ...changes, gatewayPolicy: changedPolicy(row, policyChanges) }
+    })
   }
 
   async rotateCustomerToken(customerId: string) {
     const { token, hash } = mintToken('customer', this.options.peppers)
-    return { customer: await this.change(customerId, { tokenHash: hash }), customerToken: token }
+    return { customer: await this.change(customerId, () => ({ tokenHash: hash })), customerToken: token }
   }
 
   async rotateWebhookSecret(customerId: string) {
@@ -183,8 +193,7 @@ class DatabaseAccounts extends DatabaseAccountReads implements AccountVerbs {
     const webhookSecretSealed = this.options.sealing.seal('webhook_secret', webhookSecret)
     const expiresAt = new Date(this.now() + webhookSecretOverlapMs)
     const customer = await this.db.transaction(async (tx) => {
-      await rows.lockCustomer(tx, customerId)
-      const old = await rows.getCustomer(tx, customerId)
+      const old = await rows.lockCustomer(tx, customerId)
       if (old === null) throw new Problem('customer_not_found')
       await retireWebhookSecret(tx, { customerId: old.customerId, secretSealed: old.webhookSecretSealed, expiresAt })
       const changed = shownCustomer(await rows.updateCustomer(tx, customerId, { webhookSecretSealed }))
@@ -201,7 +210,7 @@ class DatabaseAccounts extends DatabaseAccountReads implements AccountVerbs {
       throw new Problem('invalid_request', { param: 'expires_at', detail: 'expires_at must be in the future' })
     }
     const issued = await this.db.transaction(async (tx) => {
-      if (!(await rows.lockCustomer(tx, customerId))) throw new Problem('customer_not_found')
+      if ((await rows.lockCustomer(tx, customerId)) === null) throw new Problem('customer_not_found')
       const made = await this.insertKey(tx, customerId, input, now)
       await this.record(tx, made.key.keyId)
       return made
@@ -217,7 +226,7 @@ class DatabaseAccounts extends DatabaseAccountReads implements AccountVerbs {
     const now = new Date(this.now())
     const rotated = await this.db.transaction(async (tx) => {
       const found = await rows.getKey(tx, keyId)
-      if (found === null || !(await rows.lockCustomer(tx, found.customerId))) throw new Problem('key_not_found')
+      if (found === null || (await rows.lockCustomer(tx, found.customerId)) === null) throw new Problem('key_not_found')
       // The row is read again because another request could revoke or rotate the key before this one got the lock.
       const old = await rows.getKey(tx, keyId)
       if (old === null) throw new Problem('key_not_found')
@@ -245,8 +254,14 @@ class DatabaseAccounts extends DatabaseAccountReads implements AccountVerbs {
     return key
   }
 
-  private async change(customerId: string, changes: Parameters<typeof rows.updateCustomer>[2]): Promise<Customer> {
+  private async change(
+    customerId: string,
+    changesOf: (row: CustomerRow) => Parameters<typeof rows.updateCustomer>[2],
+  ): Promise<Customer> {
     const customer = await this.db.transaction(async (tx) => {
+      const row = await rows.lockCustomer(tx, customerId)
+      if (row === null) throw new Problem('customer_not_found')
+      const changes = changesOf(row)
       const changed = shownCustomer(await rows.updateCustomer(tx, customerId, changes))
       await this.record(tx, changed.customerId)
       return changed
@@ -277,6 +292,12 @@ class DatabaseAccounts extends DatabaseAccountReads implements AccountVerbs {
     })
     return { key: shownKey(row), gatewayKey: token }
   }
+}
+
+/** A policy without a field is the default. */
+function changedPolicy({ gatewayPolicy }: CustomerRow, changes: GatewayPolicyChanges): GatewayPolicy | null {
+  const fields = Object.entries({ ...gatewayPolicy, ...changes }).filter(([, value]) => value !== null)
+  return fields.length === 0 ? null : (Object.fromEntries(fields) as GatewayPolicy)
 }
 
 function shownCustomer(row: CustomerRow | null): Customer {

@@ -1,19 +1,20 @@
 import type { Database } from '../../db/client.ts'
 import { getCustomer } from '../../db/queries/accounts/accounts.ts'
-import type { ModelEntryRow, NodeRow, NodeChanges as NodeRowChanges } from '../../db/queries/pool/pool.ts'
+import type { NodeRow, NodeChanges as NodeRowChanges } from '../../db/queries/pool/pool.ts'
 import * as pool from '../../db/queries/pool/pool.ts'
 import { within } from '../../deadline.ts'
 import { Problem } from '../../errors.ts'
-import { type CustomerId, modelIdPattern } from '../../ids.ts'
+import type { CustomerId } from '../../ids.ts'
 import type { PrivacyClass, Visibility } from '../../machines/rules/routing.ts'
+import { checkPrecondition, type Precondition } from '../../precondition.ts'
 import { secondMs } from '../../time.ts'
 import { nodeBaseUrl } from '../../transport/direct.ts'
 import type { Sealing } from '../accounts/sealing.ts'
 import type { AuditContext, AuditTrail, Deed } from '../audit/audit-context.ts'
+import { type CatalogueVerbs, createCatalogueVerbs, type ModelEntry } from '../catalogue/model-entries.ts'
 
 /** A node as its operator sees it. It says whether the node has an API key, but not which. */
 export type NodeRecord = Omit<NodeRow, 'apiKeySealed'> & { readonly hasApiKey: boolean }
-export type ModelEntry = ModelEntryRow
 
 export interface NewRuntimeNode {
   readonly customerId: string
@@ -67,17 +68,14 @@ export interface PoolAdmin extends PoolReads {
 
 /**
  * The verbs on nodes and catalogue entries, one transaction each, with the event of the audit. They refuse with `customer_not_found`,
- * `node_not_found`, `model_entry_not_found`, `invalid_state` (a revoked node stays revoked) or `invalid_request`.
+ * `node_not_found`, `model_entry_not_found`, `precondition_failed`, `invalid_state` (a revoked node stays revoked) or `invalid_request`.
  */
-export interface PoolVerbs extends PoolReads {
+export interface PoolVerbs extends PoolReads, CatalogueVerbs {
   registerRuntimeNode(node: NewRuntimeNode): Promise<NodeRecord>
-  updateNode(nodeId: string, changes: NodeChanges): Promise<NodeRecord>
-  deleteNode(nodeId: string): Promise<void>
+  updateNode(nodeId: string, changes: NodeChanges, precondition?: Precondition | null): Promise<NodeRecord>
+  deleteNode(nodeId: string, precondition?: Precondition | null): Promise<void>
   /** Repeating a command changes nothing, so draining twice is no fault. */
   setNodeAdminState(nodeId: string, command: NodeCommand): Promise<NodeRecord>
-  /** Creates or replaces the whole entry. No other entry may have any of its names. */
-  putModelEntry(entry: pool.NewModelEntry): Promise<ModelEntry>
-  deleteModelEntry(modelId: string): Promise<void>
 }
 
 export interface PoolAdminOptions {
@@ -88,7 +86,6 @@ export interface PoolAdminOptions {
   readonly changedHere: (topic: 'nodes' | 'model_entries') => unknown
 }
 
-const aliasesMax = 64
 /** How long an action waits until the routing table follows its change, ms. Without the database it does not wait. */
 const tableWaitMs = 2 * secondMs
 
@@ -133,7 +130,7 @@ function createVerbs(options: PoolAdminOptions, audit: AuditContext | null): Omi
       })
       return changedNode(row)
     },
-    updateNode: async (nodeId, changes) => {
+    updateNode: async (nodeId, changes, precondition = null) => {
       const { apiKey, url: given, ...rest } = changes
       const url = given === undefined ? undefined : checkedUrl(given)
       const set: NodeRowChanges = {
@@ -142,8 +139,9 @@ function createVerbs(options: PoolAdminOptions, audit: AuditContext | null): Omi
         ...(apiKey === undefined ? {} : { apiKeySealed: sealedKey(apiKey, sealing) }),
       }
       const row = await db.transaction(async (tx) => {
+        const node = found(await pool.lockNode(tx, nodeId))
+        checkPrecondition(precondition, node)
         if (url !== undefined || apiKey != null) {
-          const node = found(await pool.getNode(tx, nodeId))
           refuseAgent(node, url === undefined ? 'api_key' : 'url')
           if (url !== undefined && !sameServer(node.url, url)) await refuseTwice(tx, node.customerId, url)
         }
@@ -153,8 +151,9 @@ function createVerbs(options: PoolAdminOptions, audit: AuditContext | null): Omi
       })
       return changedNode(row)
     },
-    deleteNode: async (nodeId) => {
+    deleteNode: async (nodeId, precondition = null) => {
       await db.transaction(async (tx) => {
+        checkPrecondition(precondition, found(await pool.lockNode(tx, nodeId)))
         if (!(await pool.deleteNode(tx, nodeId))) throw new Problem('node_not_found')
         await record(tx, { targetId: nodeId })
       })
@@ -168,25 +167,7 @@ function createVerbs(options: PoolAdminOptions, audit: AuditContext | null): Omi
       })
       return changedNode(row)
     },
-    putModelEntry: async (entry) => {
-      const aliases = checkedNames(entry)
-      const row = await db.transaction(async (tx) => {
-        await pool.lockModelEntries(tx)
-        refuseTaken(entry.modelId, aliases, await pool.listModelEntries(tx))
-        const put = await pool.putModelEntry(tx, { ...entry, aliases })
-        await record(tx, { targetId: put.modelId })
-        return put
-      })
-      await changedHere('model_entries')
-      return row
-    },
-    deleteModelEntry: async (modelId) => {
-      await db.transaction(async (tx) => {
-        if (!(await pool.deleteModelEntry(tx, modelId))) throw new Problem('model_entry_not_found')
-        await record(tx, { targetId: modelId })
-      })
-      await changedHere('model_entries')
-    },
+    ...createCatalogueVerbs({ db, record, changed: () => changedHere('model_entries') }),
   }
 }
 
@@ -271,29 +252,4 @@ async function setState(db: Database, nodeId: string, command: NodeCommand): Pro
 function shown(row: NodeRow): NodeRecord {
   const { apiKeySealed, ...rest } = row
   return { ...rest, hasApiKey: apiKeySealed !== null }
-}
-
-/** The aliases of the entry without duplicates and without its own id. */
-function checkedNames(entry: pool.NewModelEntry): string[] {
-  const aliases = [...new Set(entry.aliases ?? [])].filter((alias) => alias !== entry.modelId)
-  const wrong = [entry.modelId, ...aliases].some((name) => !modelIdPattern.test(name))
-  if (wrong) throw new Problem('invalid_request', { param: 'aliases', detail: 'This is not a valid model id' })
-  if (aliases.length > aliasesMax) {
-    throw new Problem('invalid_request', { param: 'aliases', detail: `At most ${aliasesMax} aliases` })
-  }
-  return aliases
-}
-
-function refuseTaken(modelId: string, aliases: readonly string[], entries: readonly ModelEntryRow[]): void {
-  const taken = new Set(
-    entries.filter((entry) => entry.modelId !== modelId).flatMap((entry) => [entry.modelId, ...entry.aliases]),
-  )
-  if (taken.has(modelId))
-    throw new Problem('invalid_request', { param: 'id', detail: 'Another entry has this id as an alias' })
-  if (aliases.some((alias) => taken.has(alias))) {
-    throw new Problem('invalid_request', {
-      param: 'aliases',
-      detail: 'Another entry already uses one of these aliases',
-    })
-  }
 }

@@ -20,6 +20,8 @@ export interface AdminCall {
   readonly reason?: string | undefined
   /** Whether the gateway may require a second admin (§16). Then the call also carries that admin's token. */
   readonly approved?: boolean
+  /** The ETag of the row that is changed, as it was read; null: there was none. Absent: of a gateway that names none. */
+  readonly seen?: string | null | undefined
 }
 
 /** An id as one part of a path. */
@@ -68,6 +70,7 @@ export class GatewayClient {
         [headers.adminToken]: adminToken,
         ...jsonType(call.body),
         ...reasonLine(call),
+        ...seenLine(call),
         ...this.approverLine(call),
       },
       ...(call.body === undefined ? {} : { body: JSON.stringify(call.body) }),
@@ -145,6 +148,7 @@ export class GatewayClient {
   }
 
   private adminHints({ status, code }: Refusal, { approved }: AdminCall): readonly string[] {
+    if (code === 'precondition_failed') return ['Nothing was changed. Look at what it is now, and repeat the command.']
     if (approved !== true) return this.hints(status, 'SVC_ADMIN_TOKEN')
     // The first token was sent, so the second one is missing.
     if (code === 'missing_credentials') return ["Set SVC_APPROVER_TOKEN to the second admin's own token."]
@@ -169,6 +173,12 @@ function reasonLine({ body, reason }: AdminCall): Record<string, string> {
     throw new CliFailure('--reason may only have ASCII characters here, because it travels in a header.')
   }
   return { [reasonHeader]: reason }
+}
+
+/** Refused where somebody has changed the row since. */
+function seenLine({ seen }: AdminCall): Record<string, string> {
+  if (seen === undefined) return {}
+  return seen === null ? { 'if-none-match': '*' } : { 'if-match': seen }
 }
 
 export function unreachable(baseUrl: string, error: unknown): CliFailure {

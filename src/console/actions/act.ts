@@ -37,6 +37,24 @@ export interface Verdict {
   readonly says: string
 }
 
+/** What a row says, by the words that a person knows. */
+export type Says = Readonly<Record<string, string>>
+
+export interface SeenRow<R = unknown> {
+  /** null: there is no such row. */
+  readonly etag: string | null
+  readonly says: Says
+  /** All of it, for the way back. */
+  readonly row: R
+}
+
+/** A change of a row that was read before: the gateway refuses it where somebody has changed the row since. */
+export interface Editing {
+  readonly seen: SeenRow
+  /** The row as it is now. */
+  readonly read: () => Promise<SeenRow>
+}
+
 /** Something that is shown once, to be copied. */
 export interface Shown {
   readonly label: string
@@ -57,6 +75,7 @@ export interface Act {
   readonly fields?: readonly ActField[]
   /** To be typed where the policy names no text of its own. */
   readonly confirm?: string
+  readonly editing?: Editing
   /** Looks at what was typed before it is sent; null: there is nothing to look at yet. */
   readonly check?: (values: Values, signal: AbortSignal) => Promise<Verdict> | null
   readonly run: (values: Values, send: Send) => Promise<unknown>
@@ -65,7 +84,8 @@ export interface Act {
   readonly done: string
   /** What of it was refused, and how to do it still, while the rest stands; null: nothing. */
   readonly lacks?: (answer: never) => string | null
-  readonly undo?: (answer: never, values: Values) => Act
+  /** `before`: the row that the change was made of, where it is one of a row. */
+  readonly undo?: (answer: never, values: Values, before: SeenRow | null) => Act
 }
 
 /** What the form on the page is for. Each has a form of its own, also the same act again. */

@@ -1,10 +1,30 @@
 import type { Customer, Key } from '../../protocol/wire/admin/accounts.ts'
-import { whyOf } from '../state/api.ts'
-import type { Act, ActField, Values } from './act.ts'
-import { bothAllow, checkReach, reachFields, reachOf, withoutReach } from './reach.ts'
+import { readAdmin, whyOf } from '../state/api.ts'
+import type { Act, ActField, Editing, Says, SeenRow, Values } from './act.ts'
+import { bothAllow, checkReach, reachChanges, reachFields, reachOf, reachSays } from './reach.ts'
 
 type Named = Pick<Customer, 'customer_id' | 'display_name'>
-type Governed = Pick<Customer, 'customer_id' | 'display_name' | 'gateway_policy'>
+const dailyLabel = 'Tokens a day'
+
+/** What can be edited of it. Fields of its policy that no form shows have their own names. */
+function saysOf({ display_name, account_status, gateway_policy }: Customer): Says {
+  const { daily_token_quota: daily, min_privacy_class: _, allow_external: __, ...rest } = gateway_policy ?? {}
+  const others = Object.entries(rest).map(([name, value]) => [
+    name.replaceAll('_', ' '),
+    typeof value === 'object' ? JSON.stringify(value) : String(value),
+  ])
+  const named = { Name: display_name, Status: account_status, [dailyLabel]: String(daily ?? '') }
+  return { ...named, ...reachSays(gateway_policy), ...Object.fromEntries(others) }
+}
+const seenIn = (customer: Customer): SeenRow<Customer> => ({
+  etag: customer.etag,
+  says: saysOf(customer),
+  row: customer,
+})
+const editing = (customer: Customer): Editing => ({
+  seen: seenIn(customer),
+  read: async () => seenIn(await readAdmin<Customer>(place(customer))),
+})
 const place = ({ customer_id }: Pick<Customer, 'customer_id'>) => `/v1/admin/customers/${customer_id}`
 
 interface Made extends Customer {
@@ -17,7 +37,7 @@ interface KeyMade extends Key {
 
 const dailyField: ActField = {
   name: 'daily',
-  label: 'Tokens a day',
+  label: dailyLabel,
   kind: 'number',
   hint: 'optional: the account may use no more',
 }
@@ -26,21 +46,22 @@ const limitOf = ({ daily = '' }: Values) => (daily === '' ? {} : { daily_token_q
 /** A policy that says nothing is left out: the default stands. */
 const some = (name: string, policy: object) => (Object.keys(policy).length === 0 ? {} : { [name]: policy })
 
-const setStatus = (customer: Named, account_status: 'active' | 'suspended'): Act => {
+const setStatus = (customer: Customer, account_status: 'active' | 'suspended'): Act => {
   const active = account_status === 'active'
   return {
     actions: ['customer.update'],
     verb: active ? 'Activate' : 'Suspend',
     title: `${active ? 'Activate' : 'Suspend'} ${customer.display_name}`,
     about: active ? 'The keys of this customer work again.' : 'No key of this customer works until it is active again.',
+    editing: editing(customer),
     run: (_, send) =>
       send({ action: 'customer.update', method: 'PATCH', path: place(customer), body: { account_status } }),
     done: `${customer.display_name} is ${account_status}.`,
-    undo: () => setStatus(customer, active ? 'suspended' : 'active'),
+    undo: (after: Customer) => setStatus(after, active ? 'suspended' : 'active'),
   }
 }
-export const suspend = (customer: Named): Act => setStatus(customer, 'suspended')
-export const activate = (customer: Named): Act => setStatus(customer, 'active')
+export const suspend = (customer: Customer): Act => setStatus(customer, 'suspended')
+export const activate = (customer: Customer): Act => setStatus(customer, 'active')
 
 interface Added {
   readonly made: Made
@@ -80,44 +101,45 @@ export const addCustomer = (): Act => ({
   undo: ({ made }: Added) => suspend(made),
 })
 
-/** A field of the policy that this form does not show stays as it is. */
-export const setLimit = (customer: Governed): Act => {
-  const before = customer.gateway_policy
+const limitIn = ({ gateway_policy: policy }: Customer) => String(policy?.daily_token_quota ?? '')
+
+/** `begins`: what the form shows at first. Every other field of the policy stays as it is. */
+export const setLimit = (customer: Customer, begins = limitIn(customer)): Act => {
   return {
     actions: ['customer.update'],
     verb: 'Set',
     title: `Daily limit of ${customer.display_name}`,
     about: 'So many tokens a day, over all keys of the account. Empty: as many as it likes.',
-    fields: [{ ...dailyField, value: String(before?.daily_token_quota ?? '') }],
+    fields: [{ ...dailyField, value: begins }],
+    editing: editing(customer),
     run: (values, send) => {
-      const { daily_token_quota: _, ...rest } = before ?? {}
-      const body = { gateway_policy: { ...rest, ...limitOf(values) } }
+      const changed = (values.daily ?? '') !== limitIn(customer)
+      const body = { gateway_policy_changes: changed ? { daily_token_quota: null, ...limitOf(values) } : {} }
       return send({ action: 'customer.update', method: 'PATCH', path: place(customer), body })
     },
     done: `The limit of ${customer.display_name} is set.`,
-    undo: (after: Customer) => ({
-      ...setLimit(after),
+    undo: (after: Customer, _values, before) => ({
+      ...setLimit(after, limitIn((before as SeenRow<Customer>).row)),
       title: `Put the limit of ${customer.display_name} back`,
-      fields: [{ ...dailyField, value: String(before?.daily_token_quota ?? '') }],
     }),
   }
 }
 
-/** How far prompts of the account may go. A field of the policy that this form does not show stays as it is. */
-export const setReach = (customer: Governed): Act => {
-  const before = customer.gateway_policy
+/** How far prompts of the account may go. `begins`: what the form shows at first. Every other field of the policy stays as it is. */
+export const setReach = (customer: Customer, begins = customer.gateway_policy): Act => {
   return {
     actions: ['customer.update'],
     verb: 'Set',
     title: `Where prompts of ${customer.display_name} may go`,
     about: `${bothAllow} This sets the account; each key is set when it is issued.`,
-    fields: reachFields(before),
+    fields: reachFields(begins),
+    editing: editing(customer),
     run: (values, send) => {
-      const body = { gateway_policy: { ...withoutReach(before), ...reachOf(values) } }
+      const body = { gateway_policy_changes: reachChanges(customer.gateway_policy, values) }
       return send({ action: 'customer.update', method: 'PATCH', path: place(customer), body })
     },
     done: `Where prompts of ${customer.display_name} may go is set.`,
-    undo: (after: Customer) => ({ ...setReach(after), fields: reachFields(before) }),
+    undo: (after: Customer, _values, before) => setReach(after, (before as SeenRow<Customer>).row.gateway_policy),
   }
 }
 
@@ -152,7 +174,7 @@ export const revokeKey = ({ key_id, name }: Pick<Key, 'key_id' | 'name'>): Act =
 
 const shownKey = ({ gateway_key }: KeyMade) => [{ label: 'Gateway key', text: gateway_key }]
 
-export const addKey = (customer: Governed): Act => ({
+export const addKey = (customer: Customer): Act => ({
   actions: ['gateway_key.issue'],
   verb: 'Issue',
   title: `New key of ${customer.display_name}`,

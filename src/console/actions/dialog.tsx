@@ -1,6 +1,8 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { Alert } from '../parts/states.tsx'
+import { changed } from '../state/load.ts'
 import { type Act, type ActField, act, acting, lastDone, type Shown } from './act.ts'
+import { ConflictTable } from './conflict.tsx'
 import { type Form, useForm } from './form.ts'
 import { mayDo } from './policy.ts'
 
@@ -30,8 +32,18 @@ function Opened({ act, opening }: { act: Act; opening: number }) {
 }
 
 function Asking({ act, form, close }: { act: Act; form: Form; close: () => void }) {
-  const { failure, busy, ready, verdict, asked } = form
+  const { failure, busy, ready, verdict, asked, conflict } = form
   const bad = verdict !== null && verdict !== 'looking' && !verdict.good
+  const buttons = useRef<HTMLDivElement>(null)
+  // What differs stands above the buttons, and both may be below what the window shows of a long form.
+  useEffect(() => {
+    if (conflict !== null) buttons.current?.scrollIntoView({ block: 'nearest' })
+  }, [conflict])
+  const leave = () => {
+    // What is shown behind the form is older than what the form has just shown.
+    if (conflict !== null) changed.value++
+    close()
+  }
   return (
     <form onSubmit={form.send}>
       <h2 id="act-title">{act.title}</h2>
@@ -46,12 +58,19 @@ function Asking({ act, form, close }: { act: Act; form: Form; close: () => void 
       )}
       <Brought form={form} first={act.fields === undefined} />
       {failure !== null && <Alert>{failure}</Alert>}
-      <div class="buttons">
-        <button type="button" disabled={busy} onClick={close}>
-          Cancel
+      <ConflictTable act={act} form={form} />
+      <div class="buttons" ref={buttons}>
+        <button type="button" disabled={busy} onClick={leave}>
+          {conflict === null ? 'Cancel' : 'Leave it as it is now'}
         </button>
         <button type="submit" class={asked.typed === null ? 'primary' : 'danger'} disabled={!ready}>
-          {busy ? 'Working…' : bad ? `${act.verb} anyway` : act.verb}
+          {busy
+            ? 'Working…'
+            : conflict !== null
+              ? `${act.verb} mine all the same`
+              : bad
+                ? `${act.verb} anyway`
+                : act.verb}
         </button>
       </div>
     </form>

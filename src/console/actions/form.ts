@@ -1,8 +1,18 @@
 import { useEffect, useState } from 'preact/hooks'
-import { approverHeader, callAdmin, reasonHeader, whyOf } from '../state/api.ts'
+import { approverHeader, callAdmin, Refusal, reasonHeader, whyOf } from '../state/api.ts'
 import { changed } from '../state/load.ts'
 import { token } from '../state/session.ts'
-import { type Act, type ActField, lastDone, type Send, type Shown, type Values, type Verdict } from './act.ts'
+import {
+  type Act,
+  type ActField,
+  lastDone,
+  type Says,
+  type SeenRow,
+  type Send,
+  type Shown,
+  type Values,
+  type Verdict,
+} from './act.ts'
 import { askedFor, needsApprover } from './policy.ts'
 
 /** A look waits until nobody types for this long. */
@@ -16,11 +26,42 @@ export const failureText = (error: unknown): string =>
     ? 'This reason travels in a header, which takes plain letters only.'
     : whyOf(error)
 
-function sender(reason: string, approver: string): Send {
+/** Of a change: the row must be the one that was seen. */
+const seenHeaders = (seen: SeenRow | null): Readonly<Record<string, string>> =>
+  seen === null ? {} : seen.etag === null ? { 'if-none-match': '*' } : { 'if-match': seen.etag }
+
+export interface Difference {
+  readonly name: string
+  readonly seen: string
+  readonly now: string
+}
+
+/** What somebody else has made of the row meanwhile. */
+export interface Conflict {
+  readonly now: SeenRow
+  readonly differences: readonly Difference[]
+}
+
+function differencesOf(seen: Says, now: Says): readonly Difference[] {
+  const names = [...new Set([...Object.keys(seen), ...Object.keys(now)])]
+  return names
+    .map((name) => ({ name, seen: seen[name] ?? '', now: now[name] ?? '' }))
+    .filter((each) => each.seen !== each.now)
+}
+
+/** null: the change was not refused for that. */
+async function conflictOf(error: unknown, { editing }: Act, seen: SeenRow | null): Promise<Conflict | null> {
+  if (!(error instanceof Refusal) || error.code !== 'precondition_failed' || editing === undefined) return null
+  const now = await editing.read()
+  return { now, differences: differencesOf(seen?.says ?? {}, now.says) }
+}
+
+function sender(reason: string, approver: string, seen: SeenRow | null): Send {
   return async ({ action, method, path, body }) => {
     const headers = {
       ...(needsApprover(action) ? { [approverHeader]: approver } : {}),
       ...(body === undefined && reason !== '' ? { [reasonHeader]: reason } : {}),
+      ...seenHeaders(seen),
     }
     const whole = body === undefined || reason === '' ? body : { ...body, reason }
     const answer = await callAdmin(path, { method, headers, ...(whole === undefined ? {} : { body: whole }) })
@@ -61,6 +102,8 @@ export function useForm(act: Act, close: () => void) {
   const [busy, setBusy] = useState(false)
   const [shown, setShown] = useState<readonly Shown[]>([])
   const [lacking, setLacking] = useState<string | null>(null)
+  const [seen, setSeen] = useState(act.editing?.seen ?? null)
+  const [conflict, setConflict] = useState<Conflict | null>(null)
   const verdict = useCheck(act, values)
   const asked = askedFor(act)
   const filled = fields.every(({ name, required }) => required !== true || values[name]?.trim() !== '')
@@ -71,21 +114,30 @@ export function useForm(act: Act, close: () => void) {
     if (!ready) return
     setBusy(true)
     const asker = token.value
+    // A person who was shown what the row is now, and sends all the same, has seen that.
+    const shownRow = conflict?.now ?? seen
+    setSeen(shownRow)
+    setFailure(null)
     try {
-      const answer = (await act.run(values, sender(reason.trim(), approver))) as never
+      const answer = (await act.run(values, sender(reason.trim(), approver, shownRow))) as never
       // Whoever asked has left, and what was done is nobody else's to see.
       if (token.value !== asker) return
       const lacks = act.lacks?.(answer) ?? null
       setLacking(lacks)
-      lastDone.value = { says: [act.done, lacks ?? []].flat().join(' '), undo: act.undo?.(answer, values) ?? null }
+      lastDone.value = {
+        says: [act.done, lacks ?? []].flat().join(' '),
+        undo: act.undo?.(answer, values, shownRow) ?? null,
+      }
       changed.value++
       const once = act.shows?.(answer) ?? []
       setBusy(false)
       if (once.length === 0) close()
       else setShown(once)
     } catch (error) {
+      const found = await conflictOf(error, act, shownRow).catch(() => null)
       setBusy(false)
-      setFailure(failureText(error))
+      setConflict(found)
+      if (found === null) setFailure(failureText(error))
     }
   }
   const set = (name: string, value: string) => setValues((before) => ({ ...before, [name]: value }))
@@ -105,6 +157,7 @@ export function useForm(act: Act, close: () => void) {
     ready,
     shown,
     lacking,
+    conflict,
     send,
   }
 }

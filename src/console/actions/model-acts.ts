@@ -1,67 +1,143 @@
 import type { AdminModelList, ModelEntry } from '../../protocol/wire/admin/admin.ts'
-import type { Act, Values } from './act.ts'
+import { readAdmin } from '../state/api.ts'
+import type { Act, Editing, Says, SeenRow, Values } from './act.ts'
 
 export type Model = AdminModelList['models'][number]
+/** What an operator has said of a model. */
+type Entry = Omit<ModelEntry, 'etag' | 'updated_at'>
 
 const path = '/v1/admin/models'
+const labels = {
+  aliases: 'Aliases',
+  prompt: 'Price of a prompt’s token',
+  completion: 'Price of an answer’s token',
+} as const
 
-/** All that an entry says, for a call that puts the whole of it. */
-function bodyOf(model: ModelEntry): Readonly<Record<string, unknown>> {
-  const { updated_at: _, ...entry } = model
-  return Object.fromEntries(Object.entries(entry).filter(([, value]) => value !== null))
+const joined = (values: readonly string[] | null) => values?.join(', ') ?? ''
+const saysOf = (entry: Entry): Says => ({
+  [labels.aliases]: joined(entry.aliases),
+  [labels.prompt]: entry.prompt_token_price_wei ?? '',
+  [labels.completion]: entry.completion_token_price_wei ?? '',
+  Name: entry.name ?? '',
+  Description: entry.description ?? '',
+  Takes: joined(entry.input_modalities),
+  Gives: joined(entry.output_modalities),
+  'Context length': String(entry.context_length ?? ''),
+  'Longest answer': String(entry.max_output_length ?? ''),
+  'USD prices': Object.entries(entry.usd_prices ?? {})
+    .map(([unit, price]) => `${unit} ${price}`)
+    .join(', '),
+})
+
+type Row = Entry & { readonly etag: string | null }
+const seenIn = (row: Row): SeenRow<Row> => ({ etag: row.etag, says: saysOf(row), row })
+/** A model that no entry names. */
+const unnamed = (id: string): Row => ({
+  id,
+  aliases: [],
+  name: null,
+  description: null,
+  input_modalities: null,
+  output_modalities: null,
+  context_length: null,
+  max_output_length: null,
+  prompt_token_price_wei: null,
+  completion_token_price_wei: null,
+  usd_prices: null,
+  etag: null,
+})
+async function readEntry(id: string): Promise<SeenRow> {
+  const { models } = await readAdmin<AdminModelList>(`${path}?limit=10000`)
+  return seenIn(models.find((model) => model.id === id) ?? unnamed(id))
 }
-
-const entryOf = ({ in_catalogue: _, nodes: __, nodes_ready: ___, served_context_length: ____, ...entry }: Model) =>
-  entry
+const editing = (id: string, seen: SeenRow): Editing => ({ seen, read: () => readEntry(id) })
 
 const price = (text: string | undefined) => ((text ?? '').trim() === '' ? null : (text ?? '').trim())
+const namesIn = (text: string | undefined) => (text ?? '').split(/[\s,]+/).filter((name) => name !== '')
 
-function changedBy(model: Model, { aliases = '', prompt, completion }: Values) {
-  const names = aliases.split(/[\s,]+/).filter((name) => name !== '')
+type Changes = Partial<Omit<Entry, 'id'>>
+
+/** What the person has changed of what the form showed, and nothing else. */
+function changedBy(model: Model, { aliases, prompt, completion }: Values): Changes {
+  const named = namesIn(aliases)
   return {
-    ...bodyOf(entryOf(model)),
-    aliases: names,
-    prompt_token_price_wei: price(prompt),
-    completion_token_price_wei: price(completion),
+    ...(joined(named) === joined(model.aliases) ? {} : { aliases: named }),
+    ...(price(prompt) === model.prompt_token_price_wei ? {} : { prompt_token_price_wei: price(prompt) }),
+    ...(price(completion) === model.completion_token_price_wei
+      ? {}
+      : { completion_token_price_wei: price(completion) }),
   }
 }
 
-const putBack = (model: Model): Act => ({
-  actions: model.in_catalogue ? ['model.update'] : ['model.delete'],
-  verb: 'Put back',
-  title: `Put ${model.id} back`,
-  about: 'The entry becomes what it was before.',
-  run: (_, send) =>
-    model.in_catalogue
-      ? send({ action: 'model.update', method: 'PUT', path, body: bodyOf(entryOf(model)) })
-      : send({ action: 'model.delete', method: 'DELETE', path, body: { id: model.id } }),
-  done: `${model.id} is what it was.`,
-})
+/** The way back from a change: what it has changed becomes what it was, where nobody has changed the entry since. */
+function putBack(before: Row, after: ModelEntry, changes: Changes): Act {
+  const { id } = before
+  const was = Object.fromEntries(Object.keys(changes).map((name) => [name, before[name as keyof Changes]]))
+  const known = before.etag !== null
+  return {
+    actions: known ? ['model.edit'] : ['model.delete'],
+    verb: 'Put back',
+    title: `Put ${id} back`,
+    about: known ? 'What was changed becomes what it was before.' : 'The entry that was made is removed.',
+    editing: editing(id, seenIn(after)),
+    run: (_, send) =>
+      known
+        ? send({ action: 'model.edit', method: 'PATCH', path, body: { id, ...was } })
+        : send({ action: 'model.delete', method: 'DELETE', path, body: { id } }),
+    done: `${id} is what it was.`,
+  }
+}
 
-const priceField = (name: string, label: string, value: string | null) =>
-  ({ name, label, value: value ?? '', hint: 'whole wei for one token; empty: free', pattern: '[0-9]*' }) as const
+const priceField = (name: 'prompt' | 'completion', value: string | null) =>
+  ({
+    name,
+    label: labels[name],
+    value: value ?? '',
+    hint: 'whole wei for one token; empty: free',
+    pattern: '[0-9]*',
+  }) as const
 
 export const editModel = (model: Model): Act => ({
-  actions: ['model.update'],
+  actions: ['model.edit'],
   verb: 'Save',
   title: `Aliases and prices of ${model.id}`,
   about: 'Nodes that name the model differently serve it together once each name is an alias.',
   fields: [
-    { name: 'aliases', label: 'Aliases', hint: 'with commas between', value: model.aliases.join(', ') },
-    priceField('prompt', 'Price of a prompt’s token', model.prompt_token_price_wei),
-    priceField('completion', 'Price of an answer’s token', model.completion_token_price_wei),
+    { name: 'aliases', label: labels.aliases, hint: 'with commas between', value: joined(model.aliases) },
+    priceField('prompt', model.prompt_token_price_wei),
+    priceField('completion', model.completion_token_price_wei),
   ],
-  run: (values, send) => send({ action: 'model.update', method: 'PUT', path, body: changedBy(model, values) }),
+  editing: editing(model.id, seenIn(model)),
+  run: (values, send) =>
+    send({ action: 'model.edit', method: 'PATCH', path, body: { id: model.id, ...changedBy(model, values) } }),
   done: `${model.id} is saved.`,
-  undo: () => putBack(model),
+  undo: (after: ModelEntry, values, before) => putBack((before as SeenRow<Row>).row, after, changedBy(model, values)),
 })
+
+/** What the removed entry said, for an entry that is made anew: nobody else may have made one. */
+function makeAgain(model: Model): Act {
+  const { aliases, name, description, input_modalities, output_modalities, context_length, max_output_length } = model
+  const { prompt_token_price_wei, completion_token_price_wei, usd_prices } = model
+  const texts = { name, description, input_modalities, output_modalities, context_length, max_output_length }
+  const entry = { id: model.id, aliases, ...texts, prompt_token_price_wei, completion_token_price_wei, usd_prices }
+  return {
+    actions: ['model.edit'],
+    verb: 'Put back',
+    title: `Put ${model.id} back`,
+    about: 'The entry becomes what it was before.',
+    editing: editing(model.id, seenIn(unnamed(model.id))),
+    run: (_, send) => send({ action: 'model.edit', method: 'PATCH', path, body: entry }),
+    done: `${model.id} is what it was.`,
+  }
+}
 
 export const removeEntry = (model: Model): Act => ({
   actions: ['model.delete'],
   verb: 'Remove entry',
   title: `Remove the entry of ${model.id}`,
   about: 'Its aliases, prices and description go. Nodes keep serving the model under their own name for it.',
+  editing: editing(model.id, seenIn(model)),
   run: (_, send) => send({ action: 'model.delete', method: 'DELETE', path, body: { id: model.id } }),
   done: `The entry of ${model.id} is removed.`,
-  undo: () => putBack(model),
+  undo: () => makeAgain(model),
 })

@@ -1,8 +1,8 @@
 import type { Node } from '../../protocol/wire/admin/admin.ts'
 import type { EnrollmentTokenIssued } from '../../protocol/wire/nodes/enrollment.ts'
 import type { NodeProbe } from '../../protocol/wire/nodes/probe.ts'
-import { callAdmin } from '../state/api.ts'
-import type { Act, ActField, Choice, Values } from './act.ts'
+import { callAdmin, readAdmin } from '../state/api.ts'
+import type { Act, ActField, Choice, Says, SeenRow, Values } from './act.ts'
 import { mayDo } from './policy.ts'
 
 type Named = Pick<Node, 'node_id' | 'name'>
@@ -58,12 +58,26 @@ const wish = (node: Named, model: string, into: boolean): Act => ({
 export const loadModel = (node: Named, model: string): Act => wish(node, model, true)
 export const unloadModel = (node: Named, model: string): Act => wish(node, model, false)
 
-const removeNode = (node: Named): Act => ({
+const saysOf = (node: Node): Says => ({
+  Name: node.name,
+  Address: node.url ?? '',
+  'API key': node.has_api_key ? 'there' : '',
+  Visibility: node.visibility,
+  'Privacy class': node.privacy_class,
+  Class: node.node_class,
+  Rank: String(node.rank),
+  External: node.external ? 'yes' : 'no',
+  'Payout address': node.payout_address ?? '',
+})
+const seenIn = (node: Node): SeenRow<Node> => ({ etag: node.etag, says: saysOf(node), row: node })
+
+const removeNode = (node: Node): Act => ({
   actions: ['node.delete'],
   verb: 'Remove',
   title: `Remove ${node.name}`,
   about: 'The node and its measurements are deleted. The server itself goes on as before.',
   confirm: node.name,
+  editing: { seen: seenIn(node), read: async () => seenIn(await readAdmin<Node>(place(node.node_id))) },
   run: (_, send) => send({ action: 'node.delete', method: 'DELETE', path: place(node.node_id) }),
   done: `${node.name} is removed.`,
 })

@@ -13,10 +13,12 @@ const words: readonly (readonly [PrivacyClass, string])[] = [
   ['public', 'own nodes and all public nodes of others'],
 ]
 const choices: readonly Choice[] = words.map(([value, label]) => ({ value, label }))
+const [notHosted, hosted] = ['no', 'yes, to nodes marked external'] as const
 const hostedChoices: readonly Choice[] = [
-  { value: 'no', label: 'no' },
-  { value: 'yes', label: 'yes, to nodes marked external' },
+  { value: 'no', label: notHosted },
+  { value: 'yes', label: hosted },
 ]
+const labels = { reach: 'Prompts may go to', hosted: 'Hosted providers' } as const
 
 const classOf = (policy: Policy): PrivacyClass => policy?.min_privacy_class ?? 'private'
 const isHosted = (policy: Policy): boolean => policy?.allow_external === true
@@ -28,7 +30,7 @@ export const bothAllow = 'A prompt leaves the account’s own nodes only if the 
 export const reachFields = (policy: Policy = null): readonly ActField[] => [
   {
     name: 'reach',
-    label: 'Prompts may go to',
+    label: labels.reach,
     kind: 'choice',
     of: choices,
     value: classOf(policy),
@@ -36,7 +38,7 @@ export const reachFields = (policy: Policy = null): readonly ActField[] => [
   },
   {
     name: 'hosted',
-    label: 'Hosted providers',
+    label: labels.hosted,
     kind: 'choice',
     of: hostedChoices,
     value: isHosted(policy) ? 'yes' : 'no',
@@ -49,15 +51,25 @@ export const reachOf = ({ reach = 'private', hosted = 'no' }: Values): Reach => 
   ...(hosted === 'yes' ? { allow_external: true } : {}),
 })
 
-/** The rest of a policy, which this form does not show. */
-export function withoutReach(policy: Customer['gateway_policy']): NonNullable<Customer['gateway_policy']> {
-  const { min_privacy_class: _, allow_external: __, ...rest } = policy ?? {}
-  return rest
+/** What the person has changed of what the form showed; null: the default. */
+export function reachChanges(before: Policy, values: Values): { readonly [K in keyof Reach]?: Reach[K] | null } {
+  const { min_privacy_class = null, allow_external = null } = reachOf(values)
+  return {
+    ...((min_privacy_class ?? 'private') === classOf(before) ? {} : { min_privacy_class }),
+    ...((allow_external ?? false) === isHosted(before) ? {} : { allow_external }),
+  }
 }
 
+const wordOf = (policy: Policy) => words.find(([name]) => name === classOf(policy))?.[1] ?? ''
+
+/** What the two fields say of a policy. */
+export const reachSays = (policy: Policy) => ({
+  [labels.reach]: wordOf(policy),
+  [labels.hosted]: isHosted(policy) ? hosted : notHosted,
+})
+
 export function reachText(policy: Policy): string {
-  const [, text = ''] = words.find(([name]) => name === classOf(policy)) ?? []
-  return isHosted(policy) ? `${text}, hosted providers too` : text
+  return isHosted(policy) ? `${wordOf(policy)}, hosted providers too` : wordOf(policy)
 }
 
 const strictnessOf = (policy: Policy) => -words.findIndex(([name]) => name === classOf(policy))

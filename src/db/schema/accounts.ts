@@ -2,7 +2,7 @@ import { sql } from 'drizzle-orm'
 import { check, index, jsonb, numeric, pgTable, text } from 'drizzle-orm/pg-core'
 import type { CustomerId, KeyId } from '../../ids.ts'
 import type { GatewayPolicy, ModelPolicy } from '../../protocol/wire/admin/policy.ts'
-import { bytea, createdAt, instant } from '../columns.ts'
+import { bytea, createdAt, instant, revision } from '../columns.ts'
 
 export const customers = pgTable(
   'customers',
@@ -18,6 +18,7 @@ export const customers = pgTable(
     webhookSecretSealed: bytea().notNull(),
     balanceWei: numeric({ precision: 78, scale: 0, mode: 'bigint' }).notNull().default(sql`0`),
     reservedWei: numeric({ precision: 78, scale: 0, mode: 'bigint' }).notNull().default(sql`0`),
+    revision: revision(),
     createdAt: createdAt(),
   },
   (t) => [

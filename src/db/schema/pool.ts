@@ -13,7 +13,7 @@ import {
 } from 'drizzle-orm/pg-core'
 import type { CustomerId, EnrollmentTokenId, NodeId, ProfileId, RuntimeId } from '../../ids.ts'
 import type { TransportKey } from '../../protocol/wire/nodes/agent.ts'
-import { bytea, createdAt, instant } from '../columns.ts'
+import { bytea, createdAt, instant, revision } from '../columns.ts'
 import { customers } from './accounts.ts'
 
 export const nodes = pgTable(
@@ -51,6 +51,7 @@ export const nodes = pgTable(
       .notNull()
       .default('operator'),
     drainStartedAt: instant(),
+    revision: revision(),
     createdAt: createdAt(),
   },
   (t) => [index().on(t.customerId)],
@@ -153,5 +154,6 @@ export const modelEntries = pgTable('model_entries', {
   completionTokenPriceWei: numeric({ precision: 78, scale: 0, mode: 'bigint' }),
   /** Decimal strings in USD per unit: `prompt`, `completion`, `image`, `request`, `input_cache_read`. */
   usdPrices: jsonb().$type<Record<string, string>>(),
+  revision: revision(),
   updatedAt: createdAt(),
 })

@@ -4,9 +4,11 @@ import { headers } from '../../brand.ts'
 import { Problem } from '../../errors.ts'
 import { type AdminRoute, needsSecondApprover } from '../../machines/rules/admin-route.ts'
 import { type AdminAction, adminRoute } from '../../machines/rules/approval-policy.ts'
+import type { Precondition } from '../../precondition.ts'
 import { readBody } from '../../protocol/json/json-body.ts'
 import { checkReasonHeader, readOptionalBody, reasonHeader } from './admin-input.ts'
 import type { HttpContext, HttpExchange } from './context.ts'
+import { preconditionOf } from './precondition.ts'
 import { refusedLogin } from './refused-login.ts'
 
 /** The checked body of a call and its audit context, as a verb needs them. */
@@ -25,6 +27,8 @@ export interface AdminCall {
   optionalBody<S extends TSchema>(schema: S): Promise<Asked<S>>
   /** For a route without a body, whose reason travels in a header. */
   bare(): AuditContext
+  /** What the caller says of the row as it has read it (`If-Match`). `etag`: in the body. */
+  precondition(etag?: string | null): Precondition | null
 }
 
 const controls = /[\u0000-\u001f\u007f-\u009f]/g
@@ -50,6 +54,7 @@ export function adminCall(
       const body = await context.connections.body(request, readOptionalBody(request, schema))
       return { body, audit: audited(body as object) }
     },
+    precondition: (etag = null) => preconditionOf(request, etag),
     bare: () => {
       checkReasonHeader(request)
       return audited({})

@@ -8,6 +8,7 @@ import { describedQuery } from './query.ts'
 export const actionKey = `x-${brand}-action`
 export const csvKey = `x-${brand}-csv`
 export const mediaTypeKey = `x-${brand}-media-type`
+export const etagKey = `x-${brand}-etag`
 
 export interface RouteRow {
   readonly method: string
@@ -34,14 +35,17 @@ export function describe(text: {
   readonly csv?: string | undefined
   /** The media type of a whole answer that is not `application/json`. */
   readonly mediaType?: string
+  /** Its answer names the row by an ETag, or a change of it may ask for one; `row or none`: the row may be made by it. */
+  readonly etag?: 'row' | 'row or none'
 }): Record<string, unknown> {
-  const { empty, csv, mediaType, tags, ...rest } = text
+  const { empty, csv, mediaType, etag, tags, ...rest } = text
   return {
     ...rest,
     tags: [...tags],
     ...(empty === true ? { responses: { 204: { description: 'Done' } } } : {}),
     ...(csv === undefined ? {} : { [csvKey]: csv }),
     ...(mediaType === undefined ? {} : { [mediaTypeKey]: mediaType }),
+    ...(etag === undefined ? {} : { [etagKey]: etag }),
   }
 }
 

@@ -11,10 +11,11 @@ import { ChatChunk, ChatCompletion } from '../../protocol/wire/inference/chat.ts
 import { reasonHeader } from '../frame/admin-input.ts'
 import { describedQuery, type QueryParameters, queryKey } from '../frame/query.ts'
 import { bodyKey, type DescribedBody, describedBody } from '../frame/reads.ts'
-import { actionKey, bracedPath, csvKey, mediaTypeKey } from '../frame/route-table.ts'
+import { actionKey, bracedPath, csvKey, etagKey, mediaTypeKey } from '../frame/route-table.ts'
 import { chatOperation } from './chat-operation.ts'
 import { DescribedChatRequest } from './chat-request.ts'
 import { dialectAnswers } from './dialect-samples.ts'
+import { preconditionParameters, refusedPrecondition, withEtag } from './etags.ts'
 import { sampleOf, sampleOfMedia } from './samples.ts'
 import { type JsonObject, openApiSchema, plain, ref } from './schema.ts'
 
@@ -199,6 +200,7 @@ function finished(path: string, method: string, operation: JsonObject, { body, q
     [actionKey]: action,
     [csvKey]: csv,
     [mediaTypeKey]: mediaType,
+    [etagKey]: etag,
     [bodyKey]: _body,
     [queryKey]: _query,
     parameters,
@@ -210,6 +212,7 @@ function finished(path: string, method: string, operation: JsonObject, { body, q
   const all = [
     ...((parameters as JsonObject[] | undefined) ?? []),
     ...queryParameters(query),
+    ...preconditionParameters(etag, method),
     ...(row === null || method === 'get' ? [] : [reasonParameter]),
     ...(row !== null && needsSecondApprover(row) ? [approverParameter] : []),
   ]
@@ -234,11 +237,12 @@ function finished(path: string, method: string, operation: JsonObject, { body, q
         answers.map(([status, answer]) => [
           status,
           {
-            ...sampled(withTable(withMediaType(withForeign(answer, foreign), mediaType), csv)),
+            ...withEtag(sampled(withTable(withMediaType(withForeign(answer, foreign), mediaType), csv)), etag),
             description: statusTexts[status] ?? status,
           },
         ]),
       ),
+      ...refusedPrecondition(etag, method),
       default: errorResponse(path),
     },
   }

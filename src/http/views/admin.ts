@@ -1,13 +1,15 @@
 import type { Role } from '../../actors/accounts/access.ts'
 import type { Customer as CustomerRecord, GatewayKey } from '../../actors/accounts/accounts.ts'
+import type { ModelEntry as ModelEntryRecord } from '../../actors/catalogue/model-entries.ts'
 import type { Explanation as ExplanationRecord } from '../../actors/chat/explain.ts'
 import type { MixtureRecord } from '../../actors/mixture/mixture-records.ts'
 import { liveClaims, liveNode } from '../../actors/pool/live-node.ts'
 import type { NodeView } from '../../actors/pool/node-view.ts'
-import type { ModelEntry as ModelEntryRecord, NodeRecord } from '../../actors/pool/pool-admin.ts'
+import type { NodeRecord } from '../../actors/pool/pool-admin.ts'
 import { brand } from '../../brand.ts'
 import type { RouteCost } from '../../machines/placement/cost.ts'
 import type { RoutingTable } from '../../machines/rules/routing.ts'
+import { etagOf } from '../../precondition.ts'
 import { toBase64url } from '../../protocol/signing/base64url.ts'
 import { fingerprint } from '../../protocol/signing/ed25519.ts'
 import type { Customer, Key } from '../../protocol/wire/admin/accounts.ts'
@@ -29,6 +31,7 @@ export function customerView(row: CustomerRecord): Customer {
     reserved_wei: row.reservedWei.toString(),
     available_wei: (row.balanceWei - row.reservedWei).toString(),
     created_at: isoTime(row.createdAt),
+    etag: etagOf(row),
   }
 }
 
@@ -87,6 +90,7 @@ export function nodeView(row: NodeRecord, live: NodeView | null, role: Role): No
     state: row.adminState === 'revoked' ? 'revoked' : moving.state,
     drain_started_at: instant(row.drainStartedAt),
     created_at: isoTime(row.createdAt),
+    etag: etagOf(row),
   }
 }
 
@@ -104,6 +108,7 @@ export function modelEntryView(row: ModelEntryRecord): ModelEntry {
     completion_token_price_wei: row.completionTokenPriceWei?.toString() ?? null,
     usd_prices: row.usdPrices,
     updated_at: isoTime(row.updatedAt),
+    etag: etagOf(row),
   }
 }
 
@@ -119,6 +124,7 @@ const uncatalogued = {
   completion_token_price_wei: null,
   usd_prices: null,
   updated_at: null,
+  etag: null,
 }
 
 /** The entries, and the models that nodes serve without an entry, sorted by id. */

@@ -1,4 +1,4 @@
-import type { ModelEntry } from '../../actors/pool/pool-admin.ts'
+import type { ModelEntry } from '../../actors/catalogue/model-entries.ts'
 import { brand } from '../../brand.ts'
 import type { Route, RoutingTable } from '../../machines/rules/routing.ts'
 import type { Marketplace } from '../../protocol/wire/money/pricing.ts'

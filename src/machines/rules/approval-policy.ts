@@ -174,6 +174,7 @@ export const adminRoutes = {
   'node.read': read('viewer', 'node_control', '/v1/admin/nodes/:node_id'),
 
   'model.update': change('operator', 'catalogue', 'model', ['PUT', '/v1/admin/models'], noReasonYet),
+  'model.edit': change('operator', 'catalogue', 'model', ['PATCH', '/v1/admin/models'], noReasonYet),
   'model.delete': change('operator', 'catalogue', 'model', ['DELETE', '/v1/admin/models'], noReasonYet),
   'model.list': read('viewer', 'catalogue', '/v1/admin/models'),
 

@@ -10,6 +10,13 @@ export type Literals<T extends readonly string[]> = T extends readonly [
   : []
 export const literals = <const T extends readonly string[]>(values: T) =>
   Type.Union(values.map((value) => Type.Literal(value))) as unknown as TUnion<Literals<T>>
+/** Of a header or of a body that names rows by their ETags: far more of them than there are to name. */
+export const etagsCharactersMax = 1_024
+/** The header `ETag` of a row, for `If-Match`. */
+export const etag = Type.String({
+  description: 'The row as it is now, for `If-Match`: another one after each change of what can be edited',
+})
+
 export const strict = { additionalProperties: false } as const
 export const noControls = '^[^\\u0000-\\u001f\\u007f]*$'
 export const text = (maxLength: number) => Type.String({ minLength: 1, maxLength, pattern: noControls })

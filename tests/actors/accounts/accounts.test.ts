@@ -51,7 +51,10 @@ test('§4: a customer is made with a token and a webhook secret, shown once and 
   expect(isWellFormedToken(made.customerToken, 'customer')).toBe(true)
   expect(made.webhookSecret).toMatch(/^whsec_[A-Za-z0-9+/]{43}=$/)
   expect(Object.keys(made.customer).sort()).toEqual(
-    ['accountStatus', 'balanceWei', 'createdAt', 'customerId', 'displayName', 'gatewayPolicy', 'reservedWei'].sort(),
+    [
+      ...['accountStatus', 'balanceWei', 'createdAt', 'customerId', 'displayName', 'gatewayPolicy', 'reservedWei'],
+      'revision',
+    ].sort(),
   )
   expect(made.customer).toMatchObject({ displayName: 'Ä & Co', accountStatus: 'active', balanceWei: 0n })
   expect(made.customer.gatewayPolicy).toEqual({ rate_limit_rpm: 5 })

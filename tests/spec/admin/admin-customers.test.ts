@@ -34,6 +34,7 @@ test('§23: create answers 201 with token and webhook secret, which no later ans
     reserved_wei: '0',
     available_wei: '0',
     created_at: expect.stringMatching(instant),
+    etag: expect.stringMatching(/^"[0-9a-f-]{36}"$/),
   })
   expect(await read(customer.customer_id)).toEqual(customer)
   const listed = await (await gateway.ask('GET', '/v1/admin/customers', { as: 'admin' })).text()

@@ -44,6 +44,7 @@ const nothing = {
   completion_token_price_wei: null,
   usd_prices: null,
 }
+const written = { updated_at: expect.any(String), etag: expect.stringMatching(/^"[0-9a-f-]{36}"$/) }
 
 test('§23: the list holds entries and what nodes serve without one', async () => {
   expect(await listed()).toEqual([
@@ -51,6 +52,7 @@ test('§23: the list holds entries and what nodes serve without one', async () =
       id: 'Llama-3.1-8B-Q4.gguf',
       ...nothing,
       updated_at: null,
+      etag: null,
       in_catalogue: false,
       nodes: 1,
       nodes_ready: 1,
@@ -76,7 +78,7 @@ test('§9: an alias pools what nodes name differently; the entry is stored whole
   }
   const response = await put({ ...entry, reason: 'pooling' })
   expect(response.status).toBe(200)
-  expect(await json(response)).toEqual({ ...entry, updated_at: expect.any(String) })
+  expect(await json(response)).toEqual({ ...entry, ...written })
   await waitUntil('clients see the id', async () => (await names())[0] === entry.id)
   expect(await listed()).toMatchObject([
     // The entry cannot make it longer than the node says.
@@ -93,7 +95,7 @@ test('§9: an alias pools what nodes name differently; the entry is stored whole
 
 test('§23: PUT replaces: what is left out returns to its default', async () => {
   await put({ id: 'x/y', name: 'X', context_length: 5 })
-  expect(await json(await put({ id: 'x/y' }))).toEqual({ id: 'x/y', ...nothing, updated_at: expect.any(String) })
+  expect(await json(await put({ id: 'x/y' }))).toEqual({ id: 'x/y', ...nothing, ...written })
 })
 
 test('§23: a name belongs to one entry', async () => {

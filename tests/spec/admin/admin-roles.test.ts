@@ -59,6 +59,7 @@ const matrix: Readonly<Record<Role, readonly string[]>> = {
     'GET /v1/admin/enrollment-tokens',
     'DELETE /v1/admin/enrollment-tokens/:token_id',
     'PUT /v1/admin/models',
+    'PATCH /v1/admin/models',
     'DELETE /v1/admin/models',
     'POST /v1/admin/commands/:command_id/cancel',
     'POST /v1/admin/webhooks/:webhook_id/redeliver',

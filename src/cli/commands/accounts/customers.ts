@@ -12,7 +12,7 @@ import { UsageFault } from '../../frame/failure.ts'
 import { segment } from '../../frame/gateway-client.ts'
 import type { Session } from '../../frame/session.ts'
 import { fields, shortTime, table } from '../../frame/table.ts'
-import { accountPolicy, gatewayPolicyOptions } from './policy-options.ts'
+import { accountPolicy, accountPolicyChange, gatewayPolicyOptions } from './policy-options.ts'
 
 const path = '/v1/admin/customers'
 const idOperand = { name: 'CUSTOMER_ID', about: 'The customer’s id, as `customers list` shows it' } as const
@@ -32,7 +32,7 @@ const create = action({
   operands: [{ name: 'NAME', about: 'The name that lists show' }],
   options: { ...gatewayPolicyOptions, ...reasonOption },
   run: async ({ operands, options, json }, session) => {
-    const policy = await accountPolicy(session, options, null)
+    const policy = await accountPolicy(session, options)
     const made = await session.gateway().admin<Static<typeof CustomerCreated>>({
       method: 'POST',
       path,
@@ -105,16 +105,16 @@ const update = action({
   run: async ({ operands, options, json }, session) => {
     const gateway = session.gateway()
     const one = `${path}/${segment(operands[0] ?? '')}`
-    const now = await gateway.admin<Customer>({ path: one })
-    const policy = await accountPolicy(session, options, now.gateway_policy)
+    const policy = await accountPolicyChange(session, options)
     const changes = {
       ...(options.name === undefined ? {} : { display_name: options.name }),
       ...(options.status === undefined ? {} : { account_status: options.status }),
-      ...(policy === undefined ? {} : { gateway_policy: policy }),
+      ...policy,
     }
     if (Object.keys(changes).length === 0) throw new UsageFault('There is nothing to change. Give at least one option.')
     const body = { ...changes, ...reasonBody(options.reason) }
-    const customer = await gateway.admin<Customer>({ method: 'PATCH', path: one, body })
+    const { etag: seen } = await gateway.admin<Customer>({ path: one })
+    const customer = await gateway.admin<Customer>({ method: 'PATCH', path: one, body, seen })
     session.show(json, customer, (changed) => described(session, changed))
     return undefined
   },

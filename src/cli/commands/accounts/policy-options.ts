@@ -74,29 +74,39 @@ async function wholePolicy(session: Session, value: string | undefined): Promise
   throw new UsageFault('--policy must be a JSON object or `none`')
 }
 
-/** Applies the single options to `--policy` or to the current policy. undefined if none of them was given. */
-async function merged(session: Session, whole: string | undefined, single: object, current: object | null) {
+/** Applies the single options to `--policy`. undefined if none of them was given. */
+async function merged(session: Session, whole: string | undefined, single: object) {
   const given = await wholePolicy(session, whole)
-  if (Object.keys(single).length === 0) return given
-  return { ...(given === undefined ? current : given), ...single }
+  return Object.keys(single).length === 0 ? given : { ...given, ...single }
 }
 
 /** The gateway checks the policy and refuses fields that it does not know. */
 export async function keyPolicy(session: Session, values: ModelValues): Promise<ModelPolicy | null | undefined> {
-  return merged(session, values.policy, modelRules(values), null)
+  return merged(session, values.policy, modelRules(values))
 }
 
-export async function accountPolicy(
-  session: Session,
-  values: GatewayValues,
-  current: GatewayPolicy | null,
-): Promise<GatewayPolicy | null | undefined> {
-  const limits = present({
+const accountRules = (values: GatewayValues) => ({
+  ...modelRules(values),
+  ...present({
     daily_token_quota: values['daily-token-quota'],
     rate_limit_rpm: values['rate-limit-rpm'],
     max_concurrency: values['max-concurrency'],
-  })
-  return merged(session, values.policy, { ...modelRules(values), ...limits }, current)
+  }),
+})
+
+/** Of a new account. */
+export async function accountPolicy(
+  session: Session,
+  values: GatewayValues,
+): Promise<GatewayPolicy | null | undefined> {
+  return merged(session, values.policy, accountRules(values))
+}
+
+/** What changes of an account's policy: all of it with `--policy`, else the given fields alone. */
+export async function accountPolicyChange(session: Session, values: GatewayValues) {
+  const changes = accountRules(values)
+  if (values.policy !== undefined) return { gateway_policy: await merged(session, values.policy, changes) }
+  return Object.keys(changes).length === 0 ? {} : { gateway_policy_changes: changes }
 }
 
 type Reach = Pick<ModelPolicy, 'min_privacy_class' | 'allow_external'> | null

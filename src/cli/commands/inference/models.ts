@@ -37,18 +37,21 @@ const usdText = ({ usd_prices: prices }: ModelEntry) =>
         .map(([unit, price]) => `${unit} ${price}`)
         .join(', ')
 
-/** The fields of an entry that a request may write. */
-async function currentEntry(session: Session, id: string): Promise<Partial<ModelEntry> & { id: string }> {
+/** The entry as it is now, and its ETag; null: there is none. */
+async function currentEntry(session: Session, id: string): Promise<Listed['models'][number] | null> {
   const { models } = await session.gateway().admin<Listed>({ path: `${path}?limit=10000` })
-  const found = models.find((model) => model.id === id && model.in_catalogue)
-  if (found === undefined) return { id }
-  const { in_catalogue: _, nodes: _nodes, nodes_ready: _ready, served_context_length: _context, ...written } = found
-  const { updated_at: _at, ...entry } = written
-  return Object.fromEntries(Object.entries(entry).filter(([, value]) => value !== null)) as typeof entry
+  return models.find((model) => model.id === id && model.in_catalogue) ?? null
 }
 
-async function put(session: Session, json: boolean, body: object): Promise<undefined> {
-  const entry = await session.gateway().admin<ModelEntry>({ method: 'PUT', path, body })
+/** Changes the given fields alone, and those only of the entry that was read. */
+async function change(
+  session: Session,
+  json: boolean,
+  known: Listed['models'][number] | null,
+  body: object,
+): Promise<undefined> {
+  const seen = known === null ? null : (known.etag ?? undefined)
+  const entry = await session.gateway().admin<ModelEntry>({ method: 'PATCH', path, body, seen })
   session.show(json, entry, (made) => described(session, made))
   return undefined
 }
@@ -142,7 +145,8 @@ const set = action({
     ...reasonOption,
   },
   run: async ({ operands, options, json }, session) => {
-    const entry = await currentEntry(session, operands[0] ?? '')
+    const id = operands[0] ?? ''
+    const known = await currentEntry(session, id)
     const changes = Object.entries({
       name: options.name,
       description: options.description,
@@ -152,9 +156,9 @@ const set = action({
       output_modalities: options.output.length === 0 ? undefined : options.output,
       prompt_token_price_wei: options['prompt-price-wei'],
       completion_token_price_wei: options['completion-price-wei'],
-      usd_prices: usdPrices(options['usd-price'], entry.usd_prices),
+      usd_prices: usdPrices(options['usd-price'], known?.usd_prices),
     }).filter(([, value]) => value !== undefined)
-    return put(session, json, { ...entry, ...Object.fromEntries(changes), ...reasonBody(options.reason) })
+    return change(session, json, known, { id, ...Object.fromEntries(changes), ...reasonBody(options.reason) })
   },
 })
 
@@ -165,13 +169,13 @@ const alias = action({
   run: async ({ operands, options, json }, session) => {
     const [id = '', ...names] = operands
     const entry = await currentEntry(session, id)
-    const known = entry.aliases ?? []
+    const known = entry?.aliases ?? []
     const absent = options.remove ? names.find((name) => !known.includes(name)) : undefined
     if (absent !== undefined) throw new UsageFault(`${absent} is not an alias of ${id}`)
     const aliases = options.remove
       ? known.filter((name) => !names.includes(name))
       : [...new Set([...known, ...names])].filter((name) => name !== id)
-    return put(session, json, { ...entry, aliases, ...reasonBody(options.reason) })
+    return change(session, json, entry, { id, aliases, ...reasonBody(options.reason) })
   },
 })
 

@@ -180,7 +180,8 @@ const set = action({
     const body = { ...changes, ...reasonBody(options.reason) }
     const gateway = session.gateway()
     const place = oneNode(await idOf(gateway, operands[0]))
-    const node = await gateway.admin<Node>({ method: 'PATCH', path: place, body })
+    const { etag: seen } = await gateway.admin<Node>({ path: place })
+    const node = await gateway.admin<Node>({ method: 'PATCH', path: place, body, seen })
     session.show(json, node, (changed) => nodeDetails(session.terminal, changed, Date.now()))
     return undefined
   },

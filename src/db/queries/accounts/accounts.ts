@@ -132,14 +132,17 @@ export async function updateCustomer(
   return row ?? null
 }
 
-/** Holds the customer's row until the transaction ends, so that its keys are counted by one at a time. */
-export async function lockCustomer(tx: Database, customerId: string): Promise<boolean> {
-  const rows = await tx
-    .select({ customerId: customers.customerId })
+/**
+ * Holds the customer's row until the transaction ends: its keys are counted by one at a time, and of two who change it the second
+ * sees what the first has made of it. null: there is none.
+ */
+export async function lockCustomer(tx: Database, customerId: string): Promise<CustomerRow | null> {
+  const [row] = await tx
+    .select()
     .from(customers)
     .where(eq(customers.customerId, customerId as CustomerId))
-    .for('update')
-  return rows.length > 0
+    .for('no key update')
+  return row ?? null
 }
 
 const live = (now: Date) =>

@@ -24,7 +24,7 @@ export type NodeChanges = Partial<
     | 'external'
   >
 >
-export type NewModelEntry = Omit<typeof modelEntries.$inferInsert, 'updatedAt'>
+export type NewModelEntry = Omit<typeof modelEntries.$inferInsert, 'updatedAt' | 'revision'>
 
 interface Known {
   /** When its id was first known here. */
@@ -106,6 +106,16 @@ export async function anyNodeServes(db: Database): Promise<boolean> {
     )
     .limit(1)
   return found !== undefined
+}
+
+/** Held until the transaction ends, so that of two who change the node the second sees what the first has made of it. */
+export async function lockNode(tx: Database, nodeId: string): Promise<NodeRow | null> {
+  const [row] = await tx
+    .select()
+    .from(nodes)
+    .where(eq(nodes.nodeId, nodeId as NodeId))
+    .for('no key update')
+  return row ?? null
 }
 
 /** Rejects with 23503 for an unknown customer. */

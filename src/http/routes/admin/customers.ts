@@ -1,6 +1,7 @@
 import { Elysia } from 'elysia'
 import type { CustomerChanges } from '../../../actors/accounts/accounts.ts'
 import { brand } from '../../../brand.ts'
+import { Problem } from '../../../errors.ts'
 import {
   Customer,
   CustomerCreate,
@@ -14,6 +15,7 @@ import { ReasonBody } from '../../../protocol/wire/admin/admin.ts'
 import { isoTime } from '../../../time.ts'
 import { customerParams } from '../../frame/admin-input.ts'
 import type { HttpContext } from '../../frame/context.ts'
+import { tagged } from '../../frame/precondition.ts'
 import { asks, filter, limitOf } from '../../frame/query.ts'
 import { mayRead, reads } from '../../frame/reads.ts'
 import { describe } from '../../frame/route-table.ts'
@@ -70,36 +72,60 @@ const collectionRoutes = (context: HttpContext) => {
     )
 }
 
+/** The whole policy, or some fields of it. */
+function policyOf({
+  gateway_policy: whole,
+  gateway_policy_changes: some,
+}: typeof CustomerUpdate.static): Pick<CustomerChanges, 'gatewayPolicy' | 'policyChanges'> {
+  if (whole !== undefined && some !== undefined) {
+    throw new Problem('invalid_request', {
+      param: 'gateway_policy_changes',
+      detail: 'Send gateway_policy, which replaces the whole policy, or gateway_policy_changes, not both',
+    })
+  }
+  return {
+    ...(whole === undefined ? {} : { gatewayPolicy: whole }),
+    ...(some === undefined ? {} : { policyChanges: some }),
+  }
+}
+
 const itemRoutes = (context: HttpContext) => {
   const { accounts } = context.gateway
   return new Elysia()
     .use(admin(context))
     .get(
       '/v1/admin/customers/:customer_id',
-      async ({ params }) => customerView(await accounts.customer(params.customer_id)),
+      async ({ params, set }) => tagged(set, customerView(await accounts.customer(params.customer_id))),
       {
         action: 'customer.read',
         params: customerParams,
         response: { 200: Customer },
-        detail: describe({ summary: 'Read a customer', tags }),
+        detail: describe({ summary: 'Read a customer', tags, etag: 'row' }),
       },
     )
     .patch(
       '/v1/admin/customers/:customer_id',
-      async ({ body: { body, audit }, params }) => {
+      async ({ body: { body, audit }, call, params, set }) => {
         const changes: CustomerChanges = {
           ...(body.display_name === undefined ? {} : { displayName: body.display_name }),
           ...(body.account_status === undefined ? {} : { accountStatus: body.account_status }),
-          ...(body.gateway_policy === undefined ? {} : { gatewayPolicy: body.gateway_policy }),
+          ...policyOf(body),
         }
-        return customerView(await accounts.by(audit).updateCustomer(params.customer_id, changes))
+        const customer = await accounts.by(audit).updateCustomer(params.customer_id, changes, call.precondition())
+        return tagged(set, customerView(customer))
       },
       {
         action: 'customer.update',
         params: customerParams,
         response: { 200: Customer },
         ...reads(CustomerUpdate),
-        detail: describe({ summary: 'Change a customer', tags }),
+        detail: describe({
+          summary: 'Change a customer',
+          description:
+            'An omitted field stays as it is. `gateway_policy` is the whole policy, `gateway_policy_changes` some fields of it, where null takes one away.',
+          tags,
+          etag: 'row',
+        }),
       },
     )
 }

@@ -16,6 +16,7 @@ import { Loads } from '../../../protocol/wire/admin/processes.ts'
 import { isoTime } from '../../../time.ts'
 import { nodeParams } from '../../frame/admin-input.ts'
 import type { HttpContext } from '../../frame/context.ts'
+import { tagged } from '../../frame/precondition.ts'
 import { asks, limitOf } from '../../frame/query.ts'
 import { mayRead, reads } from '../../frame/reads.ts'
 import { describe } from '../../frame/route-table.ts'
@@ -100,42 +101,43 @@ const itemRoutes = (context: HttpContext) => {
     .use(admin(context))
     .get(
       '/v1/admin/nodes/:node_id',
-      async ({ actor, params }) => {
+      async ({ actor, params, set }) => {
         const own = withStatus(context, await pool.node(params.node_id), actor.role)
         const [node = own] = withLoads([own], await context.gateway.siblings.ask('loads', {}, Loads))
-        return node
+        return tagged(set, node)
       },
       {
         action: 'node.read',
         params: nodeParams,
         response: { 200: Node },
-        detail: describe({ summary: 'Read a node', tags }),
+        detail: describe({ summary: 'Read a node', tags, etag: 'row' }),
       },
     )
     .patch(
       '/v1/admin/nodes/:node_id',
-      async ({ body: { body, audit }, actor, params }) => {
+      async ({ body: { body, audit }, actor, call, params, set }) => {
         if (body.url !== undefined) refuseItself(context, body.url)
-        return withStatus(context, await pool.by(audit).updateNode(params.node_id, changesOf(body)), actor.role)
+        const row = await pool.by(audit).updateNode(params.node_id, changesOf(body), call.precondition())
+        return tagged(set, withStatus(context, row, actor.role))
       },
       {
         action: 'node.update',
         params: nodeParams,
         response: { 200: Node },
         ...reads(NodeUpdate),
-        detail: describe({ summary: 'Change a node', tags }),
+        detail: describe({ summary: 'Change a node', tags, etag: 'row' }),
       },
     )
     .delete(
       '/v1/admin/nodes/:node_id',
       async ({ call, params, set }) => {
-        await pool.by(call.bare()).deleteNode(params.node_id)
+        await pool.by(call.bare()).deleteNode(params.node_id, call.precondition())
         set.status = 204
       },
       {
         action: 'node.delete',
         params: nodeParams,
-        detail: describe({ summary: 'Delete a node and its measurements', tags, empty: true }),
+        detail: describe({ summary: 'Delete a node and its measurements', tags, empty: true, etag: 'row' }),
       },
     )
 }

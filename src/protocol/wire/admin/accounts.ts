@@ -1,7 +1,7 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { brand } from '../../../brand.ts'
-import { count, Instant, literals, NullableInstant, nullable, reason, strict, text, wei } from '../shapes.ts'
-import { GatewayPolicy, ModelPolicy } from './policy.ts'
+import { count, etag, Instant, literals, NullableInstant, nullable, reason, strict, text, wei } from '../shapes.ts'
+import { GatewayPolicy, GatewayPolicyChanges, ModelPolicy } from './policy.ts'
 
 const accountStatus = literals(['active', 'suspended', 'closed'])
 
@@ -14,6 +14,7 @@ export const CustomerUpdate = Type.Object(
     display_name: Type.Optional(text(128)),
     account_status: Type.Optional(accountStatus),
     gateway_policy: Type.Optional(nullable(GatewayPolicy)),
+    gateway_policy_changes: Type.Optional(GatewayPolicyChanges),
     reason,
   },
   strict,
@@ -28,6 +29,7 @@ const customerFields = {
   reserved_wei: wei,
   available_wei: wei,
   created_at: Instant,
+  etag,
 }
 export const Customer = Type.Object(customerFields)
 export type Customer = Static<typeof Customer>

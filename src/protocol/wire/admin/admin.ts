@@ -3,6 +3,8 @@ import { brand } from '../../../brand.ts'
 import { runtimeKinds } from '../nodes/node.ts'
 import {
   count,
+  etag,
+  etagsCharactersMax,
   Instant,
   literals,
   NullableInstant,
@@ -184,6 +186,7 @@ export const Node = Type.Object({
   usage_claims: NodeClaims,
   drain_started_at: NullableInstant,
   created_at: Instant,
+  etag,
 })
 export type Node = Static<typeof Node>
 export const NodeList = Type.Object({
@@ -204,6 +207,16 @@ export const UsdPrices = Type.Object(
   { ...strict, description: 'USD per token, image or request' },
 )
 
+const sentEtag = Type.Optional(
+  nullable(
+    Type.String({
+      maxLength: etagsCharactersMax,
+      description: 'As `If-Match`, for a whole entry that is sent back as it was read',
+    }),
+  ),
+)
+
+/** The whole entry, or what changes of it. */
 export const ModelPut = Type.Object(
   {
     id: modelId,
@@ -217,11 +230,13 @@ export const ModelPut = Type.Object(
     prompt_token_price_wei: Type.Optional(nullable(wei)),
     completion_token_price_wei: Type.Optional(nullable(wei)),
     usd_prices: Type.Optional(nullable(UsdPrices)),
+    etag: sentEtag,
     reason,
   },
   strict,
 )
-export const ModelDelete = Type.Object({ id: modelId, reason }, strict)
+export type ModelPut = Static<typeof ModelPut>
+export const ModelDelete = Type.Object({ id: modelId, etag: sentEtag, reason }, strict)
 
 const modelFields = {
   id: Type.String(),
@@ -237,7 +252,7 @@ const modelFields = {
   usd_prices: nullable(UsdPrices),
   updated_at: NullableInstant,
 }
-export const ModelEntry = Type.Object(modelFields)
+export const ModelEntry = Type.Object({ ...modelFields, etag })
 export type ModelEntry = Static<typeof ModelEntry>
 export const AdminModelList = Type.Object({
   object: Type.Literal(`${brand}.admin.model_list`),
@@ -246,6 +261,7 @@ export const AdminModelList = Type.Object({
   models: Type.Array(
     Type.Object({
       ...modelFields,
+      etag: nullable(Type.String({ description: 'Of the entry, for `If-Match`; null: there is none' })),
       in_catalogue: Type.Boolean({ description: 'false means that a node serves the model and no entry names it' }),
       nodes: Type.Integer({ description: 'Nodes that have the model' }),
       nodes_ready: Type.Integer({ description: 'Nodes that can answer for the model now' }),

@@ -56,6 +56,13 @@ export const GatewayPolicy = Type.Object(
 )
 export type GatewayPolicy = Static<typeof GatewayPolicy>
 
+/** Some fields of it: null takes one away. */
+export const GatewayPolicyChanges = Type.Partial(
+  Type.Mapped(Type.KeyOf(GatewayPolicy), (key) => Type.Union([Type.Index(GatewayPolicy, key), Type.Null()])),
+  { additionalProperties: false },
+)
+export type GatewayPolicyChanges = { readonly [K in keyof GatewayPolicy]?: GatewayPolicy[K] | null }
+
 /** The policy as its account reads it (§27), with every default filled in. */
 export const WholeGatewayPolicy = Type.Required(GatewayPolicy)
 export type WholeGatewayPolicy = Static<typeof WholeGatewayPolicy>
