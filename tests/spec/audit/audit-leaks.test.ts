@@ -137,7 +137,7 @@ test('§16: what the specification names stands in its own field alone', () => {
   expect(Object.fromEntries([...places].map(([what, found]) => [what, [...found].sort()]))).toEqual({
     queryName: ['admin_access_events.query_keys'],
     reason: ['admin_approval_events.reason'],
-    modelId: ['admin_approval_events.target_id', 'model_entries.model_id'],
+    modelId: ['admin_approval_events.target_id', 'known_models.model_id', 'model_entries.model_id'],
   })
 })
 
