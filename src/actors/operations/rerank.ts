@@ -32,7 +32,7 @@ function refuseLargeTexts(body: PooledRerankRequest): void {
   const [fault] = rerankByteFaults({ query: body.query, documents: [...textsOf(body)] })
   if (fault === undefined) return
   const param = fault.pointer?.slice(1).replaceAll('/', '.') ?? 'documents'
-  throw new Problem('invalid_request', { param, detail: `${param}: ${fault.detail}` })
+  throw new Problem('invalid_request', { param, detail: fault.detail })
 }
 
 /** Fields by which documents have several texts: which of them count no node would know. */

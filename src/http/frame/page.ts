@@ -1,5 +1,4 @@
-import { Problem } from '../../errors.ts'
-import { filter } from './query.ts'
+import { filter, invalidParameter } from './query.ts'
 
 /** Where a page of a list ends; a list is sorted by time, then by id, newest first. */
 export interface Place {
@@ -8,13 +7,17 @@ export interface Place {
 }
 
 const instant = '^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\\.[0-9]{1,9})?(?:Z|[+-][0-9]{2}:[0-9]{2})$'
-const moment = (description: string) => filter(description, instant, 'a date and time of RFC 3339')
+const moment = (description: string) => filter(description, instant, 'a time such as 2026-11-20T16:00:00Z')
 
 /** Of every list and export (§32). */
 export const pageQuery = {
   from: moment('The first moment, RFC 3339'),
   to: moment('The moment behind the last, RFC 3339'),
-  cursor: filter('`next_cursor` of the page before', '^[0-9]{1,14}\\.[A-Za-z0-9][A-Za-z0-9_-]{0,63}$'),
+  cursor: filter(
+    '`next_cursor` of the page before',
+    '^[0-9]{1,14}\\.[A-Za-z0-9][A-Za-z0-9_-]{0,63}$',
+    '`next_cursor` of the page before',
+  ),
 } as const
 
 export interface PageEnd {
@@ -27,23 +30,16 @@ export interface Range {
   readonly to: Date | null
 }
 
-const invalid = (parameter: string, detail: string) =>
-  new Problem('invalid_parameter', {
-    param: `query.${parameter}`,
-    detail: `${parameter}: ${detail}`,
-    errors: [{ parameter, code: 'invalid', detail }],
-  })
-
 function momentOf(name: 'from' | 'to', text: string | null): Date | null {
   if (text === null) return null
   const at = new Date(text)
-  if (Number.isNaN(at.getTime())) throw invalid(name, 'is no moment of the calendar')
+  if (Number.isNaN(at.getTime())) throw invalidParameter(name, 'names a day or an hour that does not exist')
   return at
 }
 
 export function readRange(query: { readonly from: string | null; readonly to: string | null }): Range {
   const [from, to] = [momentOf('from', query.from), momentOf('to', query.to)]
-  if (from !== null && to !== null && from >= to) throw invalid('to', 'must be later than `from`')
+  if (from !== null && to !== null && from >= to) throw invalidParameter('to', 'must be later than `from`')
   return { from, to }
 }
 
@@ -51,7 +47,7 @@ export function readCursor(text: string | null): Place | null {
   if (text === null) return null
   const dot = text.indexOf('.')
   const at = new Date(Number(text.slice(0, dot)))
-  if (Number.isNaN(at.getTime())) throw invalid('cursor', 'is none of ours')
+  if (Number.isNaN(at.getTime())) throw invalidParameter('cursor', 'must be `next_cursor` of the page before')
   return { at, id: text.slice(dot + 1) }
 }
 

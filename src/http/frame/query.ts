@@ -9,6 +9,8 @@ import {
 } from '@sinclair/typebox'
 import { brand } from '../../brand.ts'
 import { Problem } from '../../errors.ts'
+import { expected, mustBe } from '../../protocol/validation/words.ts'
+import { wordsKey } from '../../protocol/wire/shapes.ts'
 
 /** Strings with a pattern, and integers with bounds and a default. */
 export type QueryParameters = Readonly<Record<string, TSchema>>
@@ -21,69 +23,66 @@ export type QueryValues<S extends QueryParameters> = {
 export const queryKey = `x-${brand}-query`
 const integerPattern = /^[0-9]{1,9}$/
 
-const fault = (parameter: string, code: string, detail: string) =>
-  new Problem('invalid_parameter', {
+/** `says`: what is wrong with it, which its name goes before. */
+export function invalidParameter(parameter: string, says: string, code = 'invalid'): Problem {
+  const detail = `${parameter} ${says}.`
+  return new Problem('invalid_parameter', {
     param: `query.${parameter}`,
-    detail: `${parameter}: ${detail}`,
+    detail,
     errors: [{ parameter, code, detail }],
   })
+}
 
 export const whole = (minimum: number, maximum: number, standard: number, description: string): TInteger =>
   Type.Integer({ minimum, maximum, default: standard, description })
 
-/** `pattern` counts characters, not UTF-16 units. */
-export const text = (pattern: string, description: string): TUnsafe<string> =>
-  Type.Unsafe<string>({ type: 'string', pattern, description })
-
-/** Says what a pattern allows, for the caller whose value does not fit. It is a symbol, so no document shows it. */
-const expectedKey = Symbol('expected')
+/** `pattern` counts characters, not UTF-16 units; `words`: what it allows, for the caller whose value has another form. */
+export const text = (pattern: string, words: string, description: string): TUnsafe<string> =>
+  Type.Unsafe<string>({ type: 'string', pattern, description, [wordsKey]: words })
 
 /** An optional filter. */
-export const filter = (description: string, pattern = '^[^\\u0000-\\u001f\\u007f]{1,128}$', expected?: string) =>
-  Type.Optional(Type.Unsafe<string>({ type: 'string', pattern, description, [expectedKey]: expected }))
+export const filter = (
+  description: string,
+  pattern = '^[^\\u0000-\\u001f\\u007f]{1,128}$',
+  words = 'text of 1 to 128 characters on one line',
+) => Type.Optional(text(pattern, words, description))
+
+/** Of one customer, node or key. */
+export const idFilter = (description: string) =>
+  filter(description, '^[A-Za-z0-9_-]{1,64}$', '1 to 64 letters, digits, _ or -')
 
 /** For answers that have a table form. */
 export const formatParameter = filter('`json` (default) or `csv`', '^(?:[jJ][sS][oO][nN]|[cC][sS][vV])$', 'json or csv')
 
 /** A filter by one of a few words. */
 export const oneOf = <T extends string>(values: readonly T[], description = `One of ${values.join(', ')}`) =>
-  Type.Optional(
-    Type.Unsafe<T>({
-      type: 'string',
-      pattern: `^(${values.join('|')})$`,
-      description,
-      [expectedKey]: `one of ${values.join(', ')}`,
-    }),
-  )
+  Type.Optional(Type.Unsafe<T>({ type: 'string', enum: values, pattern: `^(${values.join('|')})$`, description }))
 
 export const limitOf = (standard: number, max: number): TInteger =>
   whole(1, max, standard, 'How many items the answer may have')
-export const customerFilter = filter('Only those of this customer', '^[A-Za-z0-9_-]{1,64}$')
+export const customerFilter = idFilter('Only those of this customer')
 /** §17. */
 export const windowDays = whole(1, 365, 30, 'How many days back the answer reaches')
 
 export const matches = ({ pattern }: TSchema, given: string): boolean => new RegExp(pattern, 'u').test(given)
 
-function readInteger(
-  name: string,
-  { minimum, maximum, default: standard }: TSchema,
-  given: string | undefined,
-): number {
+/** The form of a number that a sentence may repeat. */
+const numberForm = /^-?[0-9]{1,15}(?:\.[0-9]{1,15})?$/
+
+function readInteger(name: string, schema: TSchema, given: string | undefined): number {
+  const { minimum, maximum, default: standard } = schema
   if (given === undefined) return standard
   const value = integerPattern.test(given) ? Number(given) : Number.NaN
   if (value >= minimum && value <= maximum) return value
-  throw fault(name, 'out_of_range', `must be a whole number from ${minimum} to ${maximum}`)
+  throw invalidParameter(name, mustBe(schema, numberForm.test(given) ? Number(given) : given), 'out_of_range')
 }
 
 function readText(name: string, schema: TSchema, given: string | undefined): string | null {
   if (given === undefined) {
-    if (!(OptionalKind in schema)) throw fault(name, 'required', 'is required')
+    if (!(OptionalKind in schema)) throw invalidParameter(name, `is missing. Send ${expected(schema)}`, 'required')
     return null
   }
-  if (!matches(schema, given)) {
-    const { [expectedKey]: expected } = schema as { readonly [expectedKey]?: string }
-    throw fault(name, 'invalid', expected === undefined ? 'is not valid' : `must be ${expected}`)
-  }
+  if (!matches(schema, given)) throw invalidParameter(name, mustBe(schema, given))
   return given
 }
 
@@ -97,7 +96,7 @@ function readQuery<S extends QueryParameters>(url: string, spec: S): QueryValues
   const values: Record<string, unknown> = {}
   for (const [name, parameter] of Object.entries(spec)) {
     const [value, second] = given.getAll(name)
-    if (second !== undefined) throw fault(name, 'duplicate', 'is given more than once')
+    if (second !== undefined) throw invalidParameter(name, 'is given more than once. Send it once', 'duplicate')
     values[name] = parameter.type === 'integer' ? readInteger(name, parameter, value) : readText(name, parameter, value)
   }
   return values as QueryValues<S>

@@ -1,17 +1,24 @@
 import type { RequestFilter } from '../../actors/requests/request-log.ts'
+import { modelId } from '../../protocol/wire/shapes.ts'
 import { pageQuery, readRange } from './page.ts'
-import { filter, limitOf, type QueryValues } from './query.ts'
-
-const idFilter = (description: string) => filter(description, '^[A-Za-z0-9_-]{1,64}$')
+import { filter, idFilter, limitOf, type QueryValues } from './query.ts'
 
 /** What both lists of requests can be asked for (§32). */
 export const requestQuery = {
   ...pageQuery,
-  model: filter('As the client named it', '^[A-Za-z0-9][A-Za-z0-9._:/@-]{0,127}$'),
+  model: filter('As the client named it', String(modelId.pattern), 'the id of a model'),
   key_id: idFilter('Only those of this gateway key'),
-  status: filter('HTTP status. 499 means that the client left.', '^[1-5][0-9]{2}$'),
-  code: filter('The code of a refusal or failure', '^[a-z][a-z0-9_]{0,63}$'),
-  min_ttft_ms: filter('Only those whose first token came at least so late, ms', '^[0-9]{1,9}$'),
+  status: filter('HTTP status. 499 means that the client left.', '^[1-5][0-9]{2}$', 'an HTTP status from 100 to 599'),
+  code: filter(
+    'The code of a refusal or failure',
+    '^[a-z][a-z0-9_]{0,63}$',
+    'the code of an error, such as rate_limited',
+  ),
+  min_ttft_ms: filter(
+    'Only those whose first token came at least so late, ms',
+    '^[0-9]{1,9}$',
+    'a whole number of milliseconds',
+  ),
   limit: limitOf(100, 1_000),
 } as const
 

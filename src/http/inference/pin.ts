@@ -1,11 +1,18 @@
 import { Type } from '@sinclair/typebox'
 import type { InferenceRequest } from '../../actors/operations/operation.ts'
 import { Problem } from '../../errors.ts'
-import { matches, text } from '../frame/query.ts'
+import { mustBe } from '../../protocol/validation/words.ts'
+import { invalidParameter, matches, text } from '../frame/query.ts'
 
 /** What an inference request may say in its query. */
 export const pinQuery = {
-  node_id: Type.Optional(text('^[A-Za-z0-9._-]{1,64}$', 'The one node of yours that may answer')),
+  node_id: Type.Optional(
+    text(
+      '^[A-Za-z0-9._-]{1,64}$',
+      'the id of a node: 1 to 64 letters, digits or . _ -',
+      'The one node of yours that may answer',
+    ),
+  ),
 }
 
 /** The one pin of body and query; null without one. `query`: the raw query string, without `?`. */
@@ -15,9 +22,8 @@ export function readPin(body: InferenceRequest, query: string): string | null {
   const pins = new URLSearchParams(query).getAll('node_id')
   const [inQuery] = pins
   if (inQuery === undefined) return inBody
-  if (pins.length > 1)
-    throw new Problem('invalid_parameter', { param: 'query.node_id', detail: 'node_id was sent twice.' })
-  if (!matches(pinQuery.node_id, inQuery)) throw new Problem('invalid_parameter', { param: 'query.node_id' })
+  if (pins.length > 1) throw invalidParameter('node_id', 'is given more than once. Send it once', 'duplicate')
+  if (!matches(pinQuery.node_id, inQuery)) throw invalidParameter('node_id', mustBe(pinQuery.node_id, inQuery))
   if (inBody !== null && inBody !== inQuery) throw new Problem('node_pin_conflict', { param: 'query.node_id' })
   return inQuery
 }

@@ -10,9 +10,9 @@ import { eventPage, eventPages, eventQuery, roleFilter } from './audit-filters.t
 import { report } from './report.ts'
 
 const query = {
-  method: filter('`GET`, `POST`, …', '^[A-Z]{1,128}$'),
+  method: filter('`GET`, `POST`, …', '^[A-Z]{1,128}$', 'a method in capital letters, such as GET'),
   path_template: filter('`/v1/admin/commands/:command_id`'),
-  status_code: filter('100 to 599', '^[1-5][0-9]{2}$'),
+  status_code: filter('100 to 599', '^[1-5][0-9]{2}$', 'an HTTP status from 100 to 599'),
   actor_role: roleFilter,
   ...eventQuery,
 } as const

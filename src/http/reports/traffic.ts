@@ -1,9 +1,9 @@
 import type { Measure, NamedMeasure, Traffic } from '../../actors/requests/request-traffic.ts'
 import { brand } from '../../brand.ts'
-import { Problem } from '../../errors.ts'
 import { AdminTraffic, type TrafficMeasure } from '../../protocol/wire/admin/traffic.ts'
 import { dayMs, isoTime } from '../../time.ts'
 import { pageQuery, readRange } from '../frame/page.ts'
+import { invalidParameter } from '../frame/query.ts'
 import { adminRequestQuery } from '../frame/request-filter.ts'
 import { report } from './report.ts'
 
@@ -75,10 +75,7 @@ export const trafficReport = report({
     const toMs = range.to?.getTime() ?? nowMs
     const fromMs = range.from?.getTime() ?? toMs - rangeMsDefault
     if (fromMs >= toMs || toMs - fromMs > daysMax * dayMs) {
-      throw new Problem('invalid_parameter', {
-        param: 'query.from',
-        detail: `from: must be before \`to\`, and at most ${daysMax} days before it`,
-      })
+      throw invalidParameter('from', `must be before \`to\`, and at most ${daysMax} days before it`)
     }
     const of = { nodeId: asked.node_id, model: asked.model }
     const found = (await requests.traffic({ fromMs, toMs }, of)) ?? nothing(fromMs, toMs)

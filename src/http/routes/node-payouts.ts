@@ -3,6 +3,7 @@ import { Elysia } from 'elysia'
 import { brand } from '../../brand.ts'
 import { batchesOfNode, nodePayouts, type PayoutRow, settlementGroups } from '../../db/queries/money/payouts.ts'
 import { Problem } from '../../errors.ts'
+import { expected, mustBe } from '../../protocol/validation/words.ts'
 import { NodePayoutProofs, NodePayoutReport } from '../../protocol/wire/money/money.ts'
 import { isoTime, secondMs } from '../../time.ts'
 import type { HttpContext } from '../frame/context.ts'
@@ -21,13 +22,22 @@ const batchesMax = 20
 const stamp = {
   signed_at: text(
     '^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\\.[0-9]{1,9})?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$',
+    'a time such as 2026-11-20T16:00:00Z',
     'An RFC 3339 time, at most 300 s from now. It is part of the signed text.',
   ),
-  nonce: text('^[A-Za-z0-9_-]{16,64}$', '16 to 64 characters of `A-Z a-z 0-9 _ -`. Each nonce works once.'),
+  nonce: text(
+    '^[A-Za-z0-9_-]{16,64}$',
+    '16 to 64 letters, digits, _ or -',
+    '16 to 64 characters of `A-Z a-z 0-9 _ -`. Each nonce works once.',
+  ),
   /** 64 bytes; padding is tolerated (§15). */
-  signature_ed25519: text('^[A-Za-z0-9_-]{86}(==)?$', 'The node’s Ed25519 signature in base64url'),
+  signature_ed25519: text(
+    '^[A-Za-z0-9_-]{86}(==)?$',
+    'an Ed25519 signature as base64url, which is 86 characters',
+    'The node’s Ed25519 signature in base64url',
+  ),
 } as const
-const any = filter('', '^[\\s\\S]*$')
+const any = filter('', '^[\\s\\S]*$', 'any text')
 const query = { ...window, signed_at: any, nonce: any, signature_ed25519: any } as const
 
 interface Signed {
@@ -42,7 +52,13 @@ interface Signed {
 export const payoutReportMessage = ({ nodeId, windowDays: days, limit, signedAt, nonce }: Signed) =>
   `${brand}-node-payout-report-v1:${nodeId}:${days}:${limit}:${signedAt}:${nonce}`
 
-const malformed = (parameter: string) => new Problem('signature_malformed', { param: `query.${parameter}` })
+const malformed = (name: keyof typeof stamp, given: string) =>
+  new Problem('signature_malformed', { param: `query.${name}`, detail: `${name} ${mustBe(stamp[name], given)}.` })
+const missing = (name: keyof typeof stamp) =>
+  new Problem('missing_credentials', {
+    param: `query.${name}`,
+    detail: `${name} is missing. The node signs this request; send ${expected(stamp[name])}.`,
+  })
 
 /** The value in the query, or the default. */
 function sent(url: string, name: 'window_days' | 'limit'): string {
@@ -62,14 +78,13 @@ function readStamp(values: {
   readonly signature_ed25519: string | null
 }): Stamp & { readonly atMs: number } {
   const { signed_at: signedAt, nonce, signature_ed25519: signature } = values
-  const missing = (name: string) => new Problem('missing_credentials', { param: `query.${name}` })
   if (signedAt === null) throw missing('signed_at')
   if (nonce === null) throw missing('nonce')
   if (signature === null) throw missing('signature_ed25519')
   const atMs = new Date(signedAt).getTime()
-  if (!matches(stamp.signed_at, signedAt) || Number.isNaN(atMs)) throw malformed('signed_at')
-  if (!matches(stamp.nonce, nonce)) throw malformed('nonce')
-  if (!matches(stamp.signature_ed25519, signature)) throw malformed('signature_ed25519')
+  if (!matches(stamp.signed_at, signedAt) || Number.isNaN(atMs)) throw malformed('signed_at', signedAt)
+  if (!matches(stamp.nonce, nonce)) throw malformed('nonce', nonce)
+  if (!matches(stamp.signature_ed25519, signature)) throw malformed('signature_ed25519', signature)
   return { signedAt, nonce, signature, atMs }
 }
 

@@ -8,7 +8,7 @@ import { parseTilePath } from '../../protocol/log/tiles.ts'
 import { encodeBase64 } from '../../protocol/signing/base64.ts'
 import { LogConsistency, LogInclusion, LogKeys } from '../../protocol/wire/money/log.ts'
 import type { HttpContext } from '../frame/context.ts'
-import { asks, filter } from '../frame/query.ts'
+import { asks, filter, invalidParameter } from '../frame/query.ts'
 import { describe } from '../frame/route-table.ts'
 import { publicReads } from '../plugins/rate-limit.ts'
 
@@ -90,8 +90,9 @@ const tileRoute = (context: HttpContext) =>
     },
   )
 
-const hashOf = (description: string) => filter(description, '^0x[0-9a-f]{64}$')
-const sizeOf = (description: string) => filter(description, '^(0|[1-9][0-9]{0,14})$')
+const hashOf = (description: string) =>
+  filter(description, '^0x[0-9a-f]{64}$', '0x and 64 hexadecimal digits in lower case')
+const sizeOf = (description: string) => filter(description, '^(0|[1-9][0-9]{0,14})$', 'a whole number')
 const query = {
   receipt_hash: hashOf('Prove that this receipt is in the log'),
   hash: hashOf('Likewise, of an entry of any kind'),
@@ -124,7 +125,8 @@ const proofRoute = (context: HttpContext) =>
     `${prefix}/proof`,
     async ({ query: { receipt_hash, hash, from, to }, set }) => {
       const wanted = receipt_hash ?? hash
-      if (wanted === null && from === null) throw new Problem('invalid_parameter', { param: 'query.receipt_hash' })
+      if (wanted === null && from === null)
+        throw invalidParameter('receipt_hash', 'is missing. Send it, or `hash`, or `from`', 'required')
       set.headers['cache-control'] = soon
       if (wanted !== null) return inclusionOf(context, wanted)
       return consistencyOf(context, Number(from), to === null ? null : Number(to))

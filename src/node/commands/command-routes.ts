@@ -1,6 +1,6 @@
-import { TypeCompiler } from '@sinclair/typebox/compiler'
 import { commandsPath } from '../../brand.ts'
 import { Problem } from '../../errors.ts'
+import { checkValue } from '../../protocol/json/json-body.ts'
 import { CommandSubmit, commandWaitSecondsMax } from '../../protocol/wire/admin/command.ts'
 import { secondMs } from '../../time.ts'
 import type { Commands } from './commands.ts'
@@ -12,7 +12,6 @@ export const commandBodyBytesMax = 10 * 1024 * 1024
 
 const commandIdPattern = /^cmd_[0-9A-Z]{26}$/
 const waitPattern = /^[0-9]{1,2}$/
-const check = TypeCompiler.Compile(CommandSubmit)
 const noStore = { 'cache-control': 'no-store' } as const
 
 /** `body`: the parsed body of a `PUT`. Throws `Problem`. */
@@ -22,8 +21,7 @@ export async function answerCommand(commands: Commands, request: Request, body: 
   if (!commandIdPattern.test(commandId)) throw new Problem('command_not_found')
   switch (request.method) {
     case 'PUT':
-      if (!check.Check(body)) throw new Problem('invalid_request')
-      commands.submit(commandId, body)
+      commands.submit(commandId, checkValue(body, CommandSubmit))
       return Response.json({ command_id: commandId, status: 'accepted' }, { status: 202, headers: noStore })
     case 'GET': {
       const waitMs = waitSeconds(url.searchParams.get('wait_s')) * secondMs

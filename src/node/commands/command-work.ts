@@ -1,6 +1,6 @@
-import { TypeCompiler } from '@sinclair/typebox/compiler'
 import { Problem } from '../../errors.ts'
 import { fitMessages } from '../../protocol/chat/fit-messages.ts'
+import { checkValue } from '../../protocol/json/json-body.ts'
 import type { CommandSubmit } from '../../protocol/wire/admin/command.ts'
 import { ChatRequest } from '../../protocol/wire/inference/chat.ts'
 import type { Work, WorkOutcome } from './sealed-work.ts'
@@ -16,7 +16,6 @@ export type LocalChat = (call: {
   readonly signal: AbortSignal
 }) => Promise<Response>
 
-const check = TypeCompiler.Compile(ChatRequest)
 /** Codes for a runtime that is missing at the moment, so that another attempt may find it. */
 const absent: ReadonlySet<string> = new Set([
   'model_not_found',
@@ -29,18 +28,12 @@ const absent: ReadonlySet<string> = new Set([
 
 /** Runs a sealed chat in the same way as any other, so that slots, limits and shutdown apply to it. */
 export function runByChat(chat: LocalChat): (work: Work) => Promise<WorkOutcome> {
-  return async ({ chat: body, command, signal }) => {
-    if (!check.Check(body)) return refused('invalid_request', 'The sealed request is not a chat request')
+  return async ({ chat: sealed, command, signal }) => {
     try {
+      const body = checkValue(sealed, ChatRequest)
       fitMessages(body)
-      const call = {
-        requestId: command.request_id,
-        body,
-        text: JSON.stringify(body),
-        runtimeId: command.runtime_id,
-        order: null,
-        signal,
-      }
+      const text = JSON.stringify(body)
+      const call = { requestId: command.request_id, body, text, runtimeId: command.runtime_id, order: null, signal }
       return answered(await (await chat(call)).json(), command)
     } catch (error) {
       if (!(error instanceof Problem)) throw error

@@ -1,22 +1,21 @@
 import { Type } from '@sinclair/typebox'
-import { TypeCompiler } from '@sinclair/typebox/compiler'
 import { Problem } from '../../errors.ts'
 import type { ModelWishName } from '../../polling/tell-runtime.ts'
-import { parseJson } from '../../protocol/json/json-body.ts'
+import { checkBody } from '../../protocol/json/json-body.ts'
 import { strict } from '../../protocol/wire/shapes.ts'
 import type { RuntimeSet } from './runtime-set.ts'
 
 export const modelWishBytesMax = 1_024
 
 /** The model stands in the path. A gateway has nothing more to say: what is run for it stands in this computer's own file. */
-const checkEmpty = TypeCompiler.Compile(Type.Object({}, strict))
+const Nothing = Type.Object({}, strict)
 
 /**
  * A gateway wants a model in memory, or out of it. Throws `model_not_found` for one that no runtime here names, and
  * `invalid_state` where its server cannot be told.
  */
 export function answerModelWish(runtimes: RuntimeSet, wish: ModelWishName, id: string, body: string): Response {
-  if (body !== '' && !checkEmpty.Check(parseJson(body))) throw new Problem('invalid_request')
+  if (body !== '') checkBody(body, Nothing)
   const having = runtimes.list().filter(({ models }) => models.some((model) => model.id === id))
   if (having.length === 0) throw new Problem('model_not_found', { param: 'model' })
   const told = having.find((runtime) => runtime.tell?.(wish, id) === true)

@@ -17,7 +17,7 @@ interface Message {
 /** An assistant that calls tools need not say anything; any other message without `content` is `invalid_request`. */
 export function contentFault({ role, content, tool_calls: calls }: Message, at: number): Problem | null {
   if (content !== undefined || (role === 'assistant' && Array.isArray(calls) && calls.length > 0)) return null
-  const detail = 'This field is missing. Only an assistant’s message with tool_calls may leave it out.'
+  const detail = `messages[${at}].content is missing. Only an assistant’s message with tool_calls may leave it out.`
   return invalidRequest([{ pointer: `/messages/${at}/content`, code: 'required', detail }])
 }
 

@@ -1,13 +1,14 @@
 import type { Static, TSchema } from '@sinclair/typebox'
-import { type TypeCheck, TypeCompiler, type ValueError, ValueErrorType } from '@sinclair/typebox/compiler'
 import { type FieldFault, Problem, quoteValue } from '../../errors.ts'
+import { findFaults } from '../validation/faults.ts'
+import { fits } from '../validation/fits.ts'
+import { dottedPath, sentenceOf } from '../validation/sentences.ts'
 import { boundedText } from './foreign-json.ts'
 import { keepPlaces, placesKeptMin } from './json-members.ts'
 import { repeatedKey, scanJson } from './json-scan.ts'
 
 /** Bodies of the admin routes (§17, credits and purge). */
 export const adminBodyBytesMax = 16 * 1024
-const faultsMax = 8
 const plainJsonType = 'application/json'
 const jsonType = /^application\/json\s*(;|$)/i
 
@@ -121,65 +122,16 @@ export function parseJson(text: string): unknown {
   )
 }
 
-/** `/messages/0/role` → `messages[0].role`. */
-export function dottedPath(pointer: string): string {
-  const parts = pointer.split('/').slice(1)
-  const path = parts
-    .map((part) => part.replaceAll('~1', '/').replaceAll('~0', '~'))
-    .reduce((all, part) => (/^[0-9]+$/.test(part) ? `${all}[${part}]` : all === '' ? part : `${all}.${part}`), '')
-  return quoteValue(path)
-}
-
-function faultCode({ type }: ValueError): string {
-  switch (type) {
-    case ValueErrorType.ObjectAdditionalProperties:
-      return 'unknown_field'
-    case ValueErrorType.ObjectRequiredProperty:
-      return 'required'
-    default:
-      return 'invalid'
-  }
-}
-
-/** TypeBox counts UTF-16 units, but our bounds count characters (§27). */
-function isShortEnough({ type, schema, value }: ValueError): boolean {
-  if (type !== ValueErrorType.StringMaxLength) return false
-  const { length } = value as string
-  return length <= 2 * schema.maxLength && [...(value as string)].length <= schema.maxLength
-}
-
-/** "None of the variants" helps nobody, so this reports the faults of the variant that was probably meant. */
-function* unfolded(errors: Iterable<ValueError>): Generator<ValueError> {
-  for (const error of errors) {
-    if (isShortEnough(error)) continue
-    const variants = error.type === ValueErrorType.Union ? error.errors.map((variant) => [...unfolded(variant)]) : []
-    if (variants.some((faults) => faults.length === 0)) continue
-    const meant = variants.find((faults) => faults.some(({ path }) => path.length > error.path.length))
-    if (meant === undefined) yield error
-    else yield* meant
-  }
-}
-
-/** TypeBox's messages describe what the schema expects, and never contain the caller's value. */
-function bodyFaults(check: TypeCheck<TSchema>, value: unknown): FieldFault[] {
-  const faults: FieldFault[] = []
-  for (const error of unfolded(check.Errors(value))) {
-    if (faults.length === faultsMax) break
-    if (faults.at(-1)?.pointer === error.path) continue
-    faults.push({ pointer: error.path, code: faultCode(error), detail: error.message })
-  }
-  return faults
-}
-
+/** `faults`: each `detail` is a sentence. The first one is what the caller is told, and names the `param`. */
 export function invalidRequest(faults: readonly FieldFault[]): Problem {
   const [first] = faults
   if (first === undefined) return new Problem('invalid_request')
-  const param = dottedPath(first.pointer ?? '')
-  const detail = param === '' ? first.detail : `${param}: ${first.detail}`
-  return new Problem('invalid_request', { param, detail, errors: faults })
+  return new Problem('invalid_request', {
+    param: dottedPath(first.pointer ?? ''),
+    detail: first.detail,
+    errors: faults,
+  })
 }
-
-const compiled = new WeakMap<TSchema, TypeCheck<TSchema>>()
 
 /**
  * Reads a body and checks it as it was sent: Elysia's own validation drops unknown keys silently and turns `"5"` into
@@ -200,13 +152,8 @@ export function checkBody<S extends TSchema>(text: string, schema: S): Static<S>
 
 /** Checks a parsed value. Throws `invalid_request` with the faults. */
 export function checkValue<S extends TSchema>(value: unknown, schema: S): Static<S> {
-  let check = compiled.get(schema)
-  if (check === undefined) {
-    check = TypeCompiler.Compile<TSchema>(schema)
-    compiled.set(schema, check)
-  }
-  if (check.Check(value)) return value as Static<S>
-  const faults = bodyFaults(check, value)
-  if (faults.length > 0) throw invalidRequest(faults)
-  return value as Static<S>
+  if (fits(schema, value)) return value as Static<S>
+  const faults = findFaults(schema, value)
+  if (faults.length === 0) return value as Static<S>
+  throw invalidRequest(faults.map((fault) => ({ pointer: fault.pointer, code: fault.code, detail: sentenceOf(fault) })))
 }

@@ -44,6 +44,11 @@ test('§10: what another attempt may mend is retryable; what is said of the requ
     promptTokens: 0,
   })
   expect(await run(refusing('upstream_error'), { ...chat, messages: [{ role: 'nobody' }] })).toMatchObject({
-    answer: { error: { code: 'invalid_request' } },
+    answer: {
+      error: {
+        code: 'invalid_request',
+        message: 'messages[0].role must be one of system, user, assistant, tool, developer; you sent nobody.',
+      },
+    },
   })
 })

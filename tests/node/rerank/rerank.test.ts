@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { dottedPath } from '../../../src/protocol/validation/sentences.ts'
 import type { RerankResponse } from '../../../src/protocol/wire/inference/rerank.ts'
 import { postRerank, type RerankAgent, refusalOf, startRerankAgent } from './rerank-agent.ts'
 
@@ -49,6 +50,9 @@ describe('§12: the request', () => {
       const problem = await refusalOf(await agent.post(body))
       expect([problem.status, problem.code]).toEqual([400, 'invalid_request'])
       expect(problem.errors?.[0]?.pointer).toBe(pointer)
+      const field = pointer === '' ? 'The body' : dottedPath(pointer)
+      expect(problem.detail).toMatch(/ (?:must be .+; you sent .+|is missing. Send .+|may have at most .+)\.$/)
+      expect(problem.detail).toStartWith(`${field} `)
     })
   }
 

@@ -54,23 +54,35 @@ test('§30: text that is not JSON is refused with its line', () => {
 
 test('§30: a broken file is refused with line and field', () => {
   const cases: readonly (readonly [object, string])[] = [
-    [{ memory_mb: 80 }, 'line 1: models: '],
-    [{ memory_mb: '80', models: [model()] }, 'line 2: memory_mb: expected integer'],
-    [{ memory_mb: 0, models: [model()] }, 'line 2: memory_mb: expected integer to be greater or equal to 1'],
-    [{ memory_mb: 80, models: [] }, 'line 3: models: '],
-    [file(model({ id: '../../etc' })), 'line 5: models[0].id: '],
-    [file(model({ command: 'rm -rf /' })), 'line 6: models[0].command: expected array'],
-    [file(model({ command: [] })), 'line 6: models[0].command: '],
-    [file(model({ command: ['a', 'b\u0000c'] })), 'line 8: models[0].command[1]: '],
-    [file(model({ memory_mb: 81 })), 'line 11: models[0].memory_mb: is more than memory_mb of the whole file, 80.'],
-    [file(model({ slot: 4 })), 'line 12: models[0].slot: no such field.'],
-    [file(model({ port: 0 })), 'line 12: models[0].port: '],
-    [file(model({ health: 'health' })), 'line 12: models[0].health: '],
-    [file(model({ cwd: 'here' })), 'line 12: models[0].cwd: must begin with /.'],
-    [file(model({ env: { 'A-B': '1' } })), 'models[0].env'],
-    [file(model(), model({ id: 'b' }), model()), 'line 23: models[2].id: another model has this id.'],
-    [file(model({ port: 8081 }), model({ id: 'b', port: 8081 })), 'models[1].port: another model has this port.'],
-    [file(model({ id: 'lexical/bm25' })), "line 5: models[0].id: this is the agent's own ranker."],
+    [{ memory_mb: 80 }, 'line 1: models is missing. Send a list of 1 to 32 items.'],
+    [
+      { memory_mb: '80', models: [model()] },
+      'line 2: memory_mb must be a whole number from 1 to 16,777,216; you sent text.',
+    ],
+    [{ memory_mb: 0, models: [model()] }, 'line 2: memory_mb must be a whole number of at least 1; you sent 0.'],
+    [{ memory_mb: 80, models: [] }, 'line 3: models must be a list of 1 to 32 items; you sent an empty list.'],
+    [file(model({ id: '../../etc' })), 'line 5: models[0].id must be the id of a model: '],
+    [
+      file(model({ command: 'rm -rf /' })),
+      'line 6: models[0].command must be a list of 1 to 256 items; you sent text.',
+    ],
+    [
+      file(model({ command: [] })),
+      'line 6: models[0].command must be a list of 1 to 256 items; you sent an empty list.',
+    ],
+    [
+      file(model({ command: ['a', 'b\u0000c'] })),
+      'line 8: models[0].command[1] must be text of 1 to 4,096 characters without a zero byte; you ',
+    ],
+    [file(model({ memory_mb: 81 })), 'line 11: models[0].memory_mb is more than memory_mb of the whole file, 80.'],
+    [file(model({ slot: 4 })), 'line 12: models[0].slot is not a field here. Did you mean slots?'],
+    [file(model({ port: 0 })), 'line 12: models[0].port must be auto or a whole number of at least 1; you sent 0.'],
+    [file(model({ health: 'health' })), 'line 12: models[0].health must be a path that begins with /, '],
+    [file(model({ cwd: 'here' })), 'line 12: models[0].cwd must begin with /.'],
+    [file(model({ env: { 'A-B': '1' } })), 'models[0].env.A-B is not a field here: a name must match '],
+    [file(model(), model({ id: 'b' }), model()), 'line 23: models[2].id is the id of another model, too.'],
+    [file(model({ port: 8081 }), model({ id: 'b', port: 8081 })), 'models[1].port is the port of another model, too.'],
+    [file(model({ id: 'lexical/bm25' })), "line 5: models[0].id is the id of the agent's own ranker."],
   ]
   for (const [value, said] of cases) expect(fault(() => read(value))).toContain(said)
 })

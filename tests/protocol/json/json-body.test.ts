@@ -1,7 +1,8 @@
 import { expect, test } from 'bun:test'
 import { Type } from '@sinclair/typebox'
 import { Problem } from '../../../src/errors.ts'
-import { checkValue, dottedPath, parseJson, readBody, readJsonText } from '../../../src/protocol/json/json-body.ts'
+import { checkValue, parseJson, readBody, readJsonText } from '../../../src/protocol/json/json-body.ts'
+import { dottedPath } from '../../../src/protocol/validation/sentences.ts'
 
 const nested = (levels: number) => '['.repeat(levels) + ']'.repeat(levels)
 const codeOf = async (work: () => unknown) => {

@@ -135,7 +135,10 @@ test('§13: format is json or csv in any case, once, and for the role of its end
     expect([bad, await status(bad, 'viewer')]).toEqual([bad, 400])
   }
   const sheet = await gateway.ask('GET', '/v1/admin/access-events?format=xlsx', { as: 'viewer' })
-  expect(await sheet.json()).toMatchObject({ code: 'invalid_parameter', detail: 'format: must be json or csv' })
+  expect(await sheet.json()).toMatchObject({
+    code: 'invalid_parameter',
+    detail: 'format must be json or csv; you sent text of 4 characters.',
+  })
   expect(await status('?format=csv')).toBe(401)
 })
 

@@ -7,14 +7,14 @@ import { AuditChain, AuditPurge, AuditPurgeRequest } from '../../../protocol/wir
 import { AuditExport } from '../../../protocol/wire/admin/audit-export.ts'
 import { isoTime } from '../../../time.ts'
 import type { HttpContext } from '../../frame/context.ts'
-import { asks, filter, limitOf } from '../../frame/query.ts'
+import { asks, filter, idFilter, limitOf } from '../../frame/query.ts'
 import { reads } from '../../frame/reads.ts'
 import { describe } from '../../frame/route-table.ts'
 import { admin } from '../../plugins/admin.ts'
 
 const exportQuery = {
-  writer_id: filter('Whose chain; the heads of `/v1/admin/audit/verify` name them', '^[A-Za-z0-9_-]{1,64}$'),
-  after: filter('Events behind this number', '^(0|[1-9][0-9]{0,14})$'),
+  writer_id: idFilter('Whose chain; the heads of `/v1/admin/audit/verify` name them'),
+  after: filter('Events behind this number', '^(0|[1-9][0-9]{0,14})$', 'a whole number'),
 }
 const verifyQuery = { limit: limitOf(1_000, 10_000) }
 

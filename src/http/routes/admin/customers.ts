@@ -16,7 +16,7 @@ import { isoTime } from '../../../time.ts'
 import { customerParams } from '../../frame/admin-input.ts'
 import type { HttpContext } from '../../frame/context.ts'
 import { tagged } from '../../frame/precondition.ts'
-import { asks, filter, limitOf } from '../../frame/query.ts'
+import { asks, idFilter, limitOf } from '../../frame/query.ts'
 import { mayRead, reads } from '../../frame/reads.ts'
 import { describe } from '../../frame/route-table.ts'
 import { admin } from '../../plugins/admin.ts'
@@ -25,7 +25,7 @@ import { customerView } from '../../views/admin.ts'
 const tags = ['Customers (extension)']
 const listQuery = {
   limit: limitOf(100, 1_000),
-  before: filter('The id of the last customer of the page before', '^[A-Za-z0-9_-]{1,64}$'),
+  before: idFilter('The id of the last customer of the page before'),
 } as const
 
 const collectionRoutes = (context: HttpContext) => {

@@ -8,7 +8,11 @@ import { admin } from '../../plugins/admin.ts'
 import { explanationOf } from '../../views/own.ts'
 
 const query = {
-  request_id: text('^req_[0-9A-Z]{26}$', 'The `x-request-id` of a chat request'),
+  request_id: text(
+    '^req_[0-9A-Z]{26}$',
+    'the `x-request-id` of a request: req_ and 26 digits or capital letters',
+    'The `x-request-id` of a chat request',
+  ),
 }
 
 /** Why this node, and why not the others (§23). */

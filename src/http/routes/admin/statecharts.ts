@@ -9,7 +9,7 @@ import { charts } from '../../../machines/charts/registry.ts'
 import { type Machine, MachineList, Transition, TransitionList } from '../../../protocol/wire/admin/inspect.ts'
 import { isoTime } from '../../../time.ts'
 import type { HttpContext } from '../../frame/context.ts'
-import { asks, filter, limitOf } from '../../frame/query.ts'
+import { asks, idFilter, limitOf } from '../../frame/query.ts'
 import { describe } from '../../frame/route-table.ts'
 import { admin } from '../../plugins/admin.ts'
 import { newest, ownTransitions } from '../../views/own.ts'
@@ -17,7 +17,7 @@ import { newest, ownTransitions } from '../../views/own.ts'
 const tags = ['Statecharts (extension)']
 const query = {
   limit: limitOf(100, transitionsKeptMax),
-  id: filter('Only those of this instance: a node, request, command or batch id', '^[A-Za-z0-9_-]{1,64}$'),
+  id: idFilter('Only those of this instance: a node, request, command or batch id'),
 } as const
 const params = Type.Object({ machine: Type.String({ pattern: '^[a-z][a-z-]{0,63}$' }) })
 const asked = asks(query)

@@ -1,6 +1,6 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { brand } from '../../../brand.ts'
-import { count, etag, Instant, literals, NullableInstant, nullable, reason, strict, text, wei } from '../shapes.ts'
+import { count, etag, Instant, id, literals, NullableInstant, nullable, reason, strict, text, wei } from '../shapes.ts'
 import { GatewayPolicy, GatewayPolicyChanges, ModelPolicy } from './policy.ts'
 
 const accountStatus = literals(['active', 'suspended', 'closed'])
@@ -59,11 +59,7 @@ export const KeyCreate = Type.Object(
   {
     name: text(128),
     model_policy: Type.Optional(nullable(ModelPolicy)),
-    node_scope: Type.Optional(
-      nullable(
-        Type.Array(Type.String({ pattern: '^[A-Za-z0-9_-]{1,64}$' }), { maxItems: 256, description: 'Node ids' }),
-      ),
-    ),
+    node_scope: Type.Optional(nullable(Type.Array(id, { maxItems: 256, description: 'Node ids' }))),
     expires_at: Type.Optional(nullable(Instant)),
     reason,
   },

@@ -2,17 +2,23 @@ import { type Static, Type } from '@sinclair/typebox'
 import { brand } from '../../../brand.ts'
 import { runtimeKinds } from '../nodes/node.ts'
 import {
+  address,
   count,
   etag,
   etagsCharactersMax,
+  formed,
   Instant,
+  id,
   literals,
+  modelId,
   NullableInstant,
   nullable,
   nullableInteger,
   nullableNumber,
   optionalText,
   reason,
+  serverKey,
+  slug,
   strict,
   text,
   wei,
@@ -36,15 +42,10 @@ const privacyClass = literals(['public', 'trusted', 'private'])
 const urlBounds = { minLength: 1, maxLength: 2048 }
 const url = Type.String({ ...urlBounds, description: 'Base URL of an OpenAI-compatible server' })
 const apiKey = Type.Optional(
-  nullable(
-    Type.String({
-      pattern: '^[\\x21-\\x7e]{1,512}$',
-      description: 'The gateway sends it to the node as bearer and never shows it',
-    }),
-  ),
+  nullable(serverKey({ description: 'The gateway sends it to the node as bearer and never shows it' })),
 )
-const payoutAddress = Type.Optional(nullable(Type.String({ pattern: '^0x[0-9a-fA-F]{40}$' })))
-const nodeClass = Type.String({ pattern: '^[A-Za-z0-9._-]{1,64}$', description: 'A route tier' })
+const payoutAddress = Type.Optional(nullable(address))
+const nodeClass = slug({ description: 'A route tier' })
 
 const nodeRank = Type.Integer({
   minimum: 0,
@@ -57,7 +58,7 @@ const nodeExternal = Type.Boolean({
 
 export const NodeCreate = Type.Object(
   {
-    customer_id: Type.String({ pattern: '^[A-Za-z0-9_-]{1,64}$' }),
+    customer_id: id,
     url,
     name: Type.Optional(text(128)),
     visibility,
@@ -197,11 +198,10 @@ export const NodeList = Type.Object({
 })
 export type NodeList = Static<typeof NodeList>
 
-const modelId = Type.String({ pattern: '^[A-Za-z0-9][A-Za-z0-9._:/@-]{0,127}$' })
 const modality = literals(['text', 'image', 'file', 'audio'])
 const modalities = Type.Optional(nullable(Type.Array(modality, { maxItems: 4 })))
 const length = Type.Optional(nullable(Type.Integer({ minimum: 1, maximum: 100_000_000 })))
-const usd = Type.Optional(Type.String({ pattern: '^[0-9]{1,9}(\\.[0-9]{1,18})?$' }))
+const usd = Type.Optional(formed('^[0-9]{1,9}(\\.[0-9]{1,18})?$', 'dollars as a decimal text, such as "0.000002"'))
 export const UsdPrices = Type.Object(
   { prompt: usd, completion: usd, image: usd, request: usd, input_cache_read: usd },
   { ...strict, description: 'USD per token, image or request' },

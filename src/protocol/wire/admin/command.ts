@@ -1,7 +1,7 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { EnvelopeBody } from '../inference/job.ts'
 import { NodeReceipt } from '../nodes/agent.ts'
-import { literals, nullable, strict } from '../shapes.ts'
+import { formed, literals, nullable, strict } from '../shapes.ts'
 
 /** The command routes of a node agent (§22): `PUT`, `GET ?wait_s=` and `DELETE /svc/v1/commands/{command_id}`. */
 
@@ -21,8 +21,7 @@ export type NodeFailure = (typeof retryableFailures)[number] | (typeof finalFail
 export const CommandSubmit = Type.Object(
   {
     attempt: Type.Integer({ minimum: 1, maximum: attemptsMax }),
-    request_id: Type.String({
-      pattern: '^req_[0-9A-Z]{26}$',
+    request_id: formed('^req_[0-9A-Z]{26}$', 'the id of a request: req_ and 26 digits or capital letters', {
       description: 'The request id of this attempt, for the receipt',
     }),
     job_id: Type.String({ maxLength: 64, description: 'For the receipt' }),

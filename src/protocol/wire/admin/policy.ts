@@ -1,7 +1,11 @@
 import { type Static, Type } from '@sinclair/typebox'
+import { formed } from '../shapes.ts'
 
 const patterns = Type.Array(
-  Type.String({ minLength: 1, maxLength: 129, pattern: '^[A-Za-z0-9*][A-Za-z0-9._:/@*-]*$' }),
+  formed('^[A-Za-z0-9*][A-Za-z0-9._:/@*-]*$', 'the id of a model, or its beginning and a *', {
+    minLength: 1,
+    maxLength: 129,
+  }),
   {
     maxItems: 256,
   },

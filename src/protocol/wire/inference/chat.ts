@@ -1,8 +1,13 @@
-import { type Static, Type } from '@sinclair/typebox'
-import { literals } from '../shapes.ts'
+import { type Static, type StringOptions, Type } from '@sinclair/typebox'
+import { hash, literals, slug, wordsKey } from '../shapes.ts'
 import { MixtureTrace } from './mixture.ts'
 
-const slug = Type.String({ pattern: '^[A-Za-z0-9._-]{1,64}$' })
+/** As a client of inference names a model. */
+export const modelName = Type.String({
+  minLength: 1,
+  maxLength: 256,
+  [wordsKey]: 'a model id from the model list',
+} as StringOptions)
 
 /** Of the specification. */
 export const chatRoles = ['system', 'user', 'assistant', 'tool'] as const
@@ -21,11 +26,11 @@ const ChatMessage = Type.Object(
 /** Router metadata; consumed by the gateway, no node ever sees it. Unknown keys are ignored. */
 export const ChatRouting = Type.Object(
   {
-    model_profile_id: Type.Optional(slug),
-    job_id: Type.Optional(slug),
+    model_profile_id: Type.Optional(slug()),
+    job_id: Type.Optional(slug()),
     max_price_wei: Type.Optional(Type.String({ description: 'Accepted, but without effect on your own nodes' })),
     dispatch_mode: Type.Optional(Type.Unknown({ description: 'Only `pooled_sync`' })),
-    node_id: Type.Optional(slug),
+    node_id: Type.Optional(slug()),
     mixture: Type.Optional(Type.Unknown()),
   },
   { additionalProperties: true },
@@ -39,8 +44,12 @@ export const messagesMax = 20_000
 /** `POST /v1/api/chat/completions`. OpenAI fields that are not listed pass through to the node. */
 export const ChatRequest = Type.Object(
   {
-    model: Type.String({ minLength: 1, maxLength: 256 }),
-    messages: Type.Array(ChatMessage, { minItems: 1, maxItems: messagesMax }),
+    model: modelName,
+    messages: Type.Array(ChatMessage, {
+      minItems: 1,
+      maxItems: messagesMax,
+      examples: [[{ role: 'user', content: 'Hi' }]],
+    }),
     max_tokens: Type.Optional(Type.Union([Type.Integer({ minimum: 1, maximum: 1_048_576 }), Type.Null()])),
     max_completion_tokens: Type.Optional(Type.Union([Type.Integer({ minimum: 1, maximum: 1_048_576 }), Type.Null()])),
     temperature: Type.Optional(Type.Union([Type.Number({ minimum: 0, maximum: 2 }), Type.Null()])),
@@ -68,7 +77,7 @@ export const ChatMetadata = Type.Object({
   ttft_ms: Type.Integer({
     description: 'Time to the first content, or without a stream to the first byte of the node',
   }),
-  receipt_hash: Type.String({ pattern: '^0x[0-9a-f]{64}$' }),
+  receipt_hash: hash,
   request_id: Type.String(),
   usage_estimated: Type.Optional(
     Type.Boolean({ description: 'True if the node reported no usage and the gateway estimated it' }),

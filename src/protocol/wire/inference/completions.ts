@@ -1,5 +1,5 @@
 import { type Static, Type } from '@sinclair/typebox'
-import { ChatMetadata, ChatRouting, Usage } from './chat.ts'
+import { ChatMetadata, ChatRouting, modelName, Usage } from './chat.ts'
 
 const promptTokensMax = 100_000
 const tokens = Type.Union([Type.Integer({ minimum: 1, maximum: 1_048_576 }), Type.Null()])
@@ -7,7 +7,7 @@ const tokens = Type.Union([Type.Integer({ minimum: 1, maximum: 1_048_576 }), Typ
 /** `POST /completions`: one prompt, as text or as tokens. Fields that are not listed pass through to the node. */
 export const CompletionRequest = Type.Object(
   {
-    model: Type.String({ minLength: 1, maxLength: 256 }),
+    model: modelName,
     prompt: Type.Union([
       Type.String(),
       Type.Array(Type.Union([Type.String(), Type.Integer({ minimum: 0 })]), { minItems: 1, maxItems: promptTokensMax }),

@@ -1,5 +1,5 @@
 import { type Static, Type } from '@sinclair/typebox'
-import { ChatMetadata, ChatRouting } from './chat.ts'
+import { ChatMetadata, ChatRouting, modelName } from './chat.ts'
 
 /** Of one request (§28). */
 export const embeddingInputsMax = 2_048
@@ -11,7 +11,7 @@ const token = Type.Integer({ minimum: 0 })
 /** `POST /embeddings`. Fields that are not listed pass through to the node. */
 export const EmbeddingsRequest = Type.Object(
   {
-    model: Type.String({ minLength: 1, maxLength: 256 }),
+    model: modelName,
     input: Type.Union([
       Type.String({ minLength: 1 }),
       // A list is of one kind: texts, tokens of one text, or lists of tokens.

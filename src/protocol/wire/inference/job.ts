@@ -1,7 +1,7 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { adminObject } from '../../../brand.ts'
 import { TransportKey } from '../nodes/agent.ts'
-import { Instant, literals, NullableInstant, nullable, strict, wei } from '../shapes.ts'
+import { chosenId, Instant, id, literals, modelId, NullableInstant, nullable, strict, wei } from '../shapes.ts'
 
 /** `status` of a private job; the resting states of its chart (§10). */
 export const jobStatuses = ['queued', 'dispatched', 'running', 'completed', 'failed', 'expired', 'cancelled'] as const
@@ -35,9 +35,9 @@ export const EnvelopeBody = Type.Object(
 /** Endpoint 6. Strict: a field that nobody reads could be one the customer relies on. */
 export const JobCreate = Type.Object(
   {
-    job_id: Type.Optional(Type.String({ pattern: '^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$' })),
-    node_id: Type.String({ pattern: '^[A-Za-z0-9_-]{1,64}$' }),
-    model_id: Type.String({ pattern: '^[A-Za-z0-9][A-Za-z0-9._:/@-]{0,127}$' }),
+    job_id: Type.Optional(chosenId()),
+    node_id: id,
+    model_id: modelId,
     // Its own code says what is wrong with it.
     webhook_url: Type.Optional(Type.String({ description: 'https' })),
     encrypted_request: EnvelopeBody,

@@ -1,8 +1,7 @@
 import { type Static, Type } from '@sinclair/typebox'
-import { ChatRouting } from './chat.ts'
+import { ChatRouting, modelName } from './chat.ts'
 
 const open = { additionalProperties: true } as const
-const model = Type.String({ minLength: 1, maxLength: 256 })
 /** A text to be spoken or drawn, UTF-16 units. */
 const textUnitsMax = 65_536
 const text = Type.String({ minLength: 1, maxLength: textUnitsMax })
@@ -10,7 +9,7 @@ const file = Type.String({ format: 'binary' })
 
 /** `POST /audio/speech`. Fields that are not listed pass through to the node. */
 export const SpeechRequest = Type.Object(
-  { model, input: text, voice: Type.Optional(Type.Unknown()), svc: Type.Optional(ChatRouting) },
+  { model: modelName, input: text, voice: Type.Optional(Type.Unknown()), svc: Type.Optional(ChatRouting) },
   open,
 )
 export type SpeechRequest = Static<typeof SpeechRequest>
@@ -18,7 +17,7 @@ export type SpeechRequest = Static<typeof SpeechRequest>
 /** `POST /images/generations`. Fields that are not listed pass through to the node. */
 export const ImageRequest = Type.Object(
   {
-    model,
+    model: modelName,
     prompt: text,
     n: Type.Optional(Type.Union([Type.Integer({ minimum: 1, maximum: 10 }), Type.Null()])),
     svc: Type.Optional(ChatRouting),
@@ -28,5 +27,5 @@ export const ImageRequest = Type.Object(
 export type ImageRequest = Static<typeof ImageRequest>
 
 /** Forms, as far as the gateway reads them: all their fields pass through. */
-export const AudioForm = Type.Object({ file, model }, open)
-export const ImageForm = Type.Object({ image: file, model, prompt: Type.String() }, open)
+export const AudioForm = Type.Object({ file, model: modelName }, open)
+export const ImageForm = Type.Object({ image: file, model: modelName, prompt: Type.String() }, open)

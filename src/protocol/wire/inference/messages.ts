@@ -1,5 +1,5 @@
 import { type Static, type TSchema, Type } from '@sinclair/typebox'
-import { ChatRouting, messagesMax } from './chat.ts'
+import { ChatRouting, messagesMax, modelName } from './chat.ts'
 
 /** Blocks of one message, tools of one request, stop sequences: more are no request of a person or an agent. */
 const blocksMax = 10_000
@@ -25,7 +25,7 @@ const Tool = Type.Object(
 /** `POST /messages`: Anthropic's Messages, translated to a chat. */
 export const MessagesRequest = Type.Object(
   {
-    model: Type.String({ minLength: 1, maxLength: 256 }),
+    model: modelName,
     max_tokens: Type.Integer({ minimum: 1, maximum: 1_048_576 }),
     messages: Type.Array(
       Type.Object(

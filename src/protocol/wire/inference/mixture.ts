@@ -27,12 +27,20 @@ export const mixtureConfig = <N extends string>(strategies: readonly N[]) =>
           { model, weight: Type.Optional(Type.Number({ exclusiveMinimum: 0, default: 1 })) },
           { additionalProperties: false },
         ),
-        { minItems: 1, description: 'At most 4, unless the operator allows more. The aggregator does not count.' },
+        {
+          minItems: 1,
+          examples: [[{ model: 'qwen3-8b' }, { model: 'gemma-3-12b' }]],
+          description: 'At most 4, unless the operator allows more. The aggregator does not count.',
+        },
       ),
       aggregator: Type.Optional(
         Type.Object(
           { model },
-          { description: 'Required for `synthesize`, otherwise ignored', additionalProperties: false },
+          {
+            description: 'Required for `synthesize`, otherwise ignored',
+            examples: [{ model: 'qwen3-32b' }],
+            additionalProperties: false,
+          },
         ),
       ),
       min_experts: Type.Optional(

@@ -1,5 +1,5 @@
 import { type Static, type TSchema, Type } from '@sinclair/typebox'
-import { ChatMetadata, ChatRouting, messagesMax } from './chat.ts'
+import { ChatMetadata, ChatRouting, messagesMax, modelName } from './chat.ts'
 import { embeddingInputsMax } from './embeddings.ts'
 
 /** Tools of one request, pictures and calls of one message, stop sequences: more are no request of a person or an agent. */
@@ -39,7 +39,7 @@ const Options = Type.Object(
 export type OllamaOptions = Static<typeof Options>
 
 const shared = {
-  model: Type.String({ minLength: 1, maxLength: 256 }),
+  model: modelName,
   options: orNull(Options),
   keep_alive: orNull(Type.Union([Type.String({ maxLength: 32 }), Type.Number()])),
   svc: Type.Optional(ChatRouting),
@@ -124,8 +124,8 @@ export const OllamaEmbeddingsResponse = Type.Object({ embedding: vector, svc: Ch
 /** `POST /api/show`. `name`: as older clients say it. */
 export const OllamaShowRequest = Type.Object(
   {
-    model: Type.Optional(Type.String({ minLength: 1, maxLength: 256 })),
-    name: Type.Optional(Type.String({ minLength: 1, maxLength: 256 })),
+    model: Type.Optional(modelName),
+    name: Type.Optional(modelName),
   },
   open,
 )

@@ -1,6 +1,7 @@
 import { type Static, Type } from '@sinclair/typebox'
+import { inDigits } from '../../../amounts.ts'
 import type { FieldFault } from '../../../errors.ts'
-import { ChatMetadata, ChatRouting } from './chat.ts'
+import { ChatMetadata, ChatRouting, modelName } from './chat.ts'
 
 /** Endpoint 1 (§12). Unknown members are ignored, Cohere's and Jina's among them. */
 
@@ -40,7 +41,7 @@ const NamedDocument = Type.Object({ text: Type.String({ maxLength: rerankDocumen
 /** `POST /rerank` of the gateway (§28). */
 export const PooledRerankRequest = Type.Object(
   {
-    model: Type.String({ minLength: 1, maxLength: 256 }),
+    model: modelName,
     query: RerankRequest.properties.query,
     documents: Type.Array(Type.Union([RerankRequest.properties.documents.items, NamedDocument]), {
       minItems: 1,
@@ -77,14 +78,15 @@ export function rerankByteFaults({
   query,
   documents,
 }: Pick<RerankRequest, 'query' | 'documents'>): readonly FieldFault[] {
-  const fault = (pointer: string, bytesMax: number) => ({
+  const fault = (pointer: string, field: string, text: string, bytesMax: number) => ({
     pointer,
     code: 'invalid',
-    detail: `Expected at most ${bytesMax} bytes of UTF-8`,
+    detail: `${field} may have at most ${inDigits(bytesMax)} bytes of UTF-8; you sent ${inDigits(bytesOf(text))}.`,
   })
-  if (bytesOf(query) > rerankQueryBytesMax) return [fault('/query', rerankQueryBytesMax)]
+  if (bytesOf(query) > rerankQueryBytesMax) return [fault('/query', 'query', query, rerankQueryBytesMax)]
   const at = documents.findIndex((document) => bytesOf(document) > rerankDocumentBytesMax)
-  return at === -1 ? [] : [fault(`/documents/${at}`, rerankDocumentBytesMax)]
+  if (at === -1) return []
+  return [fault(`/documents/${at}`, `documents[${at}]`, documents[at] ?? '', rerankDocumentBytesMax)]
 }
 
 /** How many results a request asks for. */

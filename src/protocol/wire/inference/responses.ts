@@ -1,5 +1,5 @@
 import { type Static, type TSchema, Type } from '@sinclair/typebox'
-import { ChatRouting, messagesMax } from './chat.ts'
+import { ChatRouting, messagesMax, modelName } from './chat.ts'
 
 /** Of one request, those in namespaces counted one by one. */
 export const toolsMax = 1_024
@@ -11,7 +11,7 @@ const Item = Type.Object({ type: Type.Optional(Type.String({ maxLength: 64 })) }
 /** `POST /responses`: OpenAI's Responses without a store, translated to a chat. */
 export const ResponsesRequest = Type.Object(
   {
-    model: Type.String({ minLength: 1, maxLength: 256 }),
+    model: modelName,
     input: Type.Union([Type.String(), Type.Array(Item, { minItems: 1, maxItems: messagesMax })]),
     instructions: orNull(Type.String()),
     max_output_tokens: orNull(Type.Integer({ minimum: 1, maximum: 1_048_576 })),

@@ -2,7 +2,18 @@ import { type Static, Type } from '@sinclair/typebox'
 import { brand } from '../../../brand.ts'
 import { WholeGatewayPolicy } from '../admin/policy.ts'
 import { pageFields } from '../page.ts'
-import { count, Instant, literals, nullable, nullableInteger, reason, strict, wei } from '../shapes.ts'
+import {
+  chosenId,
+  count,
+  formed,
+  Instant,
+  literals,
+  nullable,
+  nullableInteger,
+  reason,
+  strict,
+  wei,
+} from '../shapes.ts'
 
 const nullableText = nullable(Type.String())
 const ok = Type.Literal('ok')
@@ -96,12 +107,11 @@ export const CustomerAccount = Type.Object({
 export const CreditRequest = Type.Object(
   {
     credit_id: Type.Optional(
-      Type.String({
-        pattern: '^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$',
-        description: 'Your own id for the credit. Using the same id again does not credit twice.',
-      }),
+      chosenId({ description: 'Your own id for the credit. Using the same id again does not credit twice.' }),
     ),
-    amount_wei: Type.String({ pattern: '^[1-9][0-9]{0,77}$', description: 'Whole wei, at least 1' }),
+    amount_wei: formed('^[1-9][0-9]{0,77}$', 'whole wei, at least 1, as a text of digits, such as "1000"', {
+      description: 'Whole wei, at least 1',
+    }),
     reason,
   },
   strict,

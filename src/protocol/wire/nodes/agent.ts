@@ -1,6 +1,19 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { brand } from '../../../brand.ts'
-import { count, literals, noControls, nullable, nullableInteger, strict } from '../shapes.ts'
+import {
+  address,
+  count,
+  formed,
+  hash,
+  id,
+  literals,
+  modelId,
+  nodeTier,
+  nullable,
+  nullableInteger,
+  strict,
+  text,
+} from '../shapes.ts'
 import { workKinds } from '../work-kinds.ts'
 import { runtimeKinds } from './node.ts'
 
@@ -16,17 +29,23 @@ export const transportKeysMax = 3
 /** More than any computer holds. */
 export const cacheTokensMax = 2 ** 40
 
-const keyText = Type.String({ pattern: '^[A-Za-z0-9_-]{43}$', description: '32 bytes, base64url' })
-const signature = Type.String({ pattern: '^[A-Za-z0-9_-]{86}={0,2}$', description: 'Ed25519, base64url' })
-const instant = Type.String({ pattern: '^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\\.[0-9]{3}Z$' })
-const nodeClass = Type.String({ pattern: '^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$' })
+const keyText = formed('^[A-Za-z0-9_-]{43}$', '32 bytes as base64url, which is 43 characters', {
+  description: '32 bytes, base64url',
+})
+const signature = formed('^[A-Za-z0-9_-]{86}={0,2}$', 'an Ed25519 signature as base64url, which is 86 characters', {
+  description: 'Ed25519, base64url',
+})
+const instant = formed(
+  '^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\\.[0-9]{3}Z$',
+  'a time in UTC with milliseconds, such as 2026-11-20T16:00:00.000Z',
+)
+const nodeClass = nodeTier()
 const visibility = literals(['private', 'public'])
-const modelId = Type.String({ pattern: '^[A-Za-z0-9][A-Za-z0-9._:/@-]{0,127}$' })
 
 /** `key_id` is the first 16 bytes of the SHA-256 of the key; the signature, over the JCS of the rest, the identity's. */
 export const TransportKey = Type.Object(
   {
-    key_id: Type.String({ pattern: '^[A-Za-z0-9_-]{22}$' }),
+    key_id: formed('^[A-Za-z0-9_-]{22}$', '16 bytes as base64url, which is 22 characters'),
     public_key_x25519: keyText,
     not_before: instant,
     not_after: instant,
@@ -44,10 +63,10 @@ export const EnrollRequest = Type.Object(
     enrollment_token: Type.String({ maxLength: 128 }),
     public_key_ed25519: keyText,
     transport_keys: transportKeys(1),
-    name: Type.Optional(Type.String({ minLength: 1, maxLength: 64, pattern: noControls })),
+    name: Type.Optional(text(64)),
     node_class: Type.Optional(nodeClass),
     visibility: Type.Optional(visibility),
-    payout_address: Type.Optional(Type.String({ pattern: '^0x[0-9a-fA-F]{40}$' })),
+    payout_address: Type.Optional(address),
     endpoint_url: Type.Optional(Type.String({ maxLength: 2_048 })),
     signature_ed25519: signature,
   },
@@ -73,7 +92,7 @@ export type RouterKeys = Static<typeof RouterKeys>
 export const EnrollResponse = Type.Object({
   status: Type.Literal('enrolled'),
   protocol_version: Type.Literal(agentProtocolVersion),
-  node_id: Type.String({ pattern: '^[A-Za-z0-9_-]{1,64}$' }),
+  node_id: id,
   node_class: nodeClass,
   visibility,
   privacy_class: literals(['public', 'trusted', 'private']),
@@ -162,7 +181,7 @@ export type KeyVerifyResponse = Static<typeof KeyVerifyResponse>
 
 /** What an agent puts into the `svc` of its terminal chunk or whole answer; the receipt in its wire names. */
 export const NodeReceipt = Type.Object({
-  receipt_hash: Type.String({ pattern: '^0x[0-9a-f]{64}$' }),
+  receipt_hash: hash,
   receipt: Type.Object(
     {
       v: Type.String(),

@@ -1,16 +1,16 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { brand } from '../../../brand.ts'
-import { count, Instant, literals, NullableInstant, nullable, reason, strict, text } from '../shapes.ts'
+import { count, Instant, id, literals, NullableInstant, nodeTier, nullable, reason, strict, text } from '../shapes.ts'
 
 /** Enrolment tokens as the admin routes make and show them (§22, §23). */
 
 const visibility = literals(['private', 'public'])
 const privacyClass = literals(['public', 'trusted', 'private'])
-const nodeClass = Type.String({ pattern: '^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$', description: 'A route tier' })
+const nodeClass = nodeTier({ description: 'A route tier' })
 
 export const EnrollmentTokenCreate = Type.Object(
   {
-    customer_id: Type.String({ pattern: '^[A-Za-z0-9_-]{1,64}$' }),
+    customer_id: id,
     name: text(128),
     visibility: { ...visibility, description: 'The highest class that the node may ask for' },
     node_class: nodeClass,

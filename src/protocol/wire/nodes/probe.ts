@@ -1,13 +1,13 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { brand } from '../../../brand.ts'
-import { literals, nullable, nullableInteger, strict } from '../shapes.ts'
+import { literals, nullable, nullableInteger, serverKey, strict } from '../shapes.ts'
 import { runtimeKinds } from './node.ts'
 
 /** A look at a model server before it becomes a node (§23). */
 export const NodeProbeAsk = Type.Object(
   {
     url: Type.String({ minLength: 1, maxLength: 2048, description: 'Base URL of an OpenAI-compatible server' }),
-    api_key: Type.Optional(nullable(Type.String({ pattern: '^[\\x21-\\x7e]{1,512}$' }))),
+    api_key: Type.Optional(nullable(serverKey())),
   },
   strict,
 )
