@@ -68,7 +68,11 @@ export function gatewayDoor(
     const path = pathOf(request.url)
     const template = table().match(path)?.template ?? null
     const route = template ?? unmatched
-    const { response } = respondToFailure(context, problem, { requestId: exchange.requestId, route })
+    const { response } = respondToFailure(context, problem, {
+      requestId: exchange.requestId,
+      route,
+      sent: request.headers,
+    })
     const { status } = response
     exchange.code = problem.code
     auditUnrouted(context, exchange, request, { path, template, status })

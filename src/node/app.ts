@@ -15,6 +15,7 @@ import { witnessBytesMax } from '../protocol/log/witnessing.ts'
 import { isNonce } from '../protocol/signing/signatures.ts'
 import { rerankRoute } from '../protocol/wire/inference/rerank.ts'
 import { nodeModelsPath, nodeStatusPath } from '../protocol/wire/nodes/agent.ts'
+import { forPrograms, forTheGateway, withCredentialKind } from './access/needed-credentials.ts'
 import { answerChat, type ChatRouteParts, listModels, nodeChatRoute, nodeModelsRoute } from './chat/chat-routes.ts'
 import { answerCommand, commandBodyBytesMax, nodeCommandRoute } from './commands/command-routes.ts'
 import type { Commands } from './commands/commands.ts'
@@ -54,6 +55,14 @@ const methods: Readonly<Record<string, string>> = {
   [rerankRoute]: 'POST',
   [witnessPath]: 'POST',
 }
+
+/** Routes that no program on this computer may call. */
+const forGatewayAlone: ReadonlySet<string> = new Set([
+  nodeStatusPath,
+  nodeCommandRoute,
+  witnessPath,
+  ...Object.values(modelWishRoutes),
+])
 
 type Refuse = (problem: Problem, requestId: string) => Response
 const asOpenAi: Refuse = (problem, requestId) => envelopeResponse('openai', problem, requestId, baseHeaders)
@@ -102,7 +111,8 @@ async function answered(
       line.end(clientClosedStatus, null)
       return new Response(null, { status: clientClosedStatus })
     }
-    const problem = error instanceof Problem ? error : new Problem('internal_error')
+    const found = error instanceof Problem ? error : new Problem('internal_error')
+    const problem = withCredentialKind(found, request.headers, forGatewayAlone.has(route) ? forTheGateway : forPrograms)
     line.end(problem.status, problem.code, error instanceof Problem ? null : error)
     return refuse(problem, line.requestId)
   }

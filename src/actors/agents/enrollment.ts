@@ -1,3 +1,4 @@
+import { wrongKindOfToken } from '../../credential-kinds.ts'
 import type { Database } from '../../db/client.ts'
 import { getCustomer } from '../../db/queries/accounts/accounts.ts'
 import * as rows from '../../db/queries/pool/enrollment.ts'
@@ -95,7 +96,10 @@ function shown({ tokenHash: _, ...record }: rows.EnrollmentTokenRow): Enrollment
   return record
 }
 
-const tokenInvalid = () => new Problem('enrollment_token_invalid', { param: 'enrollment_token' })
+function tokenInvalid(token: string): Problem {
+  const detail = wrongKindOfToken('enrollment_token', token, 'enroll')
+  return new Problem('enrollment_token_invalid', { param: 'enrollment_token', ...(detail === null ? {} : { detail }) })
+}
 const refused = (param: string, detail: string) => new Problem('invalid_request', { param, detail })
 
 /** Verifies that the sender owns the identity key, and that the identity signed the transport keys. */
@@ -125,7 +129,7 @@ async function enroll(request: EnrollRequest, options: EnrollmentOptions): Promi
   const key = provenKey(request)
   const { enrollment_token: token, endpoint_url: endpointUrl } = request
   const found = await findGrant(token, options)
-  if (found === null) throw tokenInvalid()
+  if (found === null) throw tokenInvalid(request.enrollment_token)
   const { grant, hashes } = found
   const wish = { visibility: request.visibility, nodeClass: request.node_class, endpointUrl }
   const excess = excessOf(wish, grant)
@@ -150,7 +154,7 @@ async function insertAgent(
   const nodeId = newId('node')
   const identityKey = Buffer.from(key.publicKey, 'base64url')
   const grant = await rows.useEnrollmentToken(tx, hashes, nodeId)
-  if (grant === null) throw tokenInvalid()
+  if (grant === null) throw tokenInvalid(request.enrollment_token)
   if (!(await addIdentity(tx, identityKey, nodeId))) {
     throw new Problem('invalid_state', { detail: 'This identity was enrolled before; start with a fresh data folder' })
   }

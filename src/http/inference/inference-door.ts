@@ -170,7 +170,7 @@ export class InferenceDoor implements InferencePlace {
       line.refused(clientClosedStatus, null)
       return new Response(null, { status: clientClosedStatus })
     }
-    const place = { requestId: line.requestId, route: this.route }
+    const place = { requestId: line.requestId, route: this.route, sent: request.headers }
     const { response, problem } = respondToFailure(this.context, error, place)
     line.refused(response.status, problem?.code ?? null)
     return response

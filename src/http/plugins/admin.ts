@@ -1,6 +1,6 @@
 import { Elysia } from 'elysia'
 import type { Role } from '../../actors/accounts/access.ts'
-import { brand, headers, tokenPrefixes } from '../../brand.ts'
+import { headers } from '../../brand.ts'
 import { Problem } from '../../errors.ts'
 import { type AdminAction, adminRoute } from '../../machines/rules/approval-policy.ts'
 import { hashToken } from '../../secrets.ts'
@@ -22,20 +22,10 @@ export interface AdminActor {
   readonly role: Role
 }
 
-const bearerRoleToken = new RegExp(
-  `^bearer +(?:${[tokenPrefixes.admin, tokenPrefixes.operator, tokenPrefixes.viewer].join('|')})`,
-  'i',
-)
-/** Clients that only know bearer tokens send the role token in the wrong header. */
-const misplaced = (sent: Headers) =>
-  bearerRoleToken.test(sent.get('authorization') ?? '')
-    ? { detail: `The role token came in Authorization. Send it as X-${brand.toUpperCase()}-Admin-Token.` }
-    : {}
-
 function authenticate({ gateway }: HttpContext, exchange: HttpExchange, { headers: sent }: Request): Role {
   const token = sent.get(headers.adminToken)
   const param = `header.${headers.adminToken}`
-  if (token === null) throw new Problem('missing_credentials', { param, ...misplaced(sent) })
+  if (token === null) throw new Problem('missing_credentials', { param })
   const role = gateway.access.role(token)
   if (role === null) throw refusedLogin(gateway, exchange.address, new Problem('invalid_credentials', { param }))
   return role

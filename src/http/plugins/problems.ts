@@ -12,6 +12,7 @@ import {
 } from '../../protocol/json/problem-response.ts'
 import { beginExchange, endExchange, type HttpContext, type HttpExchange } from '../frame/context.ts'
 import { namedPreflight, preflightHeaders } from '../frame/cors.ts'
+import { withCredentialKind } from '../frame/credential.ts'
 import { clientClosedStatus, problemOf } from '../frame/failure.ts'
 import { missedInference } from '../frame/missed-inference.ts'
 import { adminPrefix, type RouteTable } from '../frame/route-table.ts'
@@ -31,17 +32,27 @@ function envelopeOf(route: string): Envelope | null {
   return operations.find((operation) => pathsOf(operation).includes(route))?.envelope ?? null
 }
 
+interface FailurePlace {
+  readonly requestId: string
+  readonly route: string
+  /** The headers of the request. */
+  readonly sent: Headers
+  readonly envelope?: Envelope
+}
+
 /** Turns an error on a route into a response with the route's format and the refusal's status. */
 export function respondToFailure(
   { base, gateway, speaks }: HttpContext,
   error: unknown,
-  place: { readonly requestId: string; readonly route: string; readonly envelope?: Envelope },
+  place: FailurePlace,
 ): { readonly response: Response; readonly problem: Problem | null } {
-  const problem = problemOf(error, gateway.log, place)
-  if (problem === null) {
-    return { problem, response: new Response(null, { status: clientClosedStatus, headers: base }) }
+  const found = problemOf(error, gateway.log, place)
+  if (found === null) {
+    return { problem: found, response: new Response(null, { status: clientClosedStatus, headers: base }) }
   }
-  const envelope = place.envelope ?? speaks ?? envelopeOf(place.route)
+  const own = speaks ?? envelopeOf(place.route)
+  const problem = withCredentialKind(found, place.sent, place.route, own !== null)
+  const envelope = place.envelope ?? own
   if (envelope !== null) {
     return { problem, response: envelopeResponse(envelope, problem, place.requestId, base) }
   }
@@ -59,7 +70,12 @@ function unhandled(context: HttpContext, table: RouteTable, request: Request, ex
   const found = table.match(pathOf(request.url))
   const route = found?.template ?? unmatched
   const envelope = clientEnvelope(request)
-  const place = { requestId: exchange.requestId, route, ...(envelope === null ? {} : { envelope }) }
+  const place = {
+    requestId: exchange.requestId,
+    route,
+    sent: request.headers,
+    ...(envelope === null ? {} : { envelope }),
+  }
   if (found === null) {
     const missed = missedInference(pathOf(request.url), context.gateway.baseUrl())
     if (missed === null) return { route, ...respondToFailure(context, new Problem('route_not_found'), place) }
@@ -107,6 +123,7 @@ export const problems = (context: HttpContext, table: () => RouteTable) =>
     const { response, problem } = respondToFailure(context, code === 'PARSE' ? new Problem('invalid_json') : error, {
       requestId: exchange.requestId,
       route,
+      sent: request.headers,
       ...(envelope === null ? {} : { envelope }),
     })
     exchange.code = problem?.code ?? null

@@ -6,7 +6,7 @@ import { Problem } from '../../errors.ts'
 import { AnthropicModelList, DescribedModelList, type Model, ModelList } from '../../protocol/wire/inference/models.ts'
 import type { HttpContext, HttpExchange } from '../frame/context.ts'
 import { corsHeaders, namedOrigin } from '../frame/cors.ts'
-import { sentKey, wrongKind } from '../frame/credential.ts'
+import { sentKey } from '../frame/credential.ts'
 import { refusedLogin } from '../frame/refused-login.ts'
 import { describe } from '../frame/route-table.ts'
 import { requestId } from '../plugins/request-id.ts'
@@ -19,7 +19,7 @@ async function authenticate(context: HttpContext, exchange: HttpExchange, token:
   const { gateway } = context
   const access = token.startsWith(tokenPrefixes.gateway) ? await gateway.access.gatewayKey(token) : null
   if (access === null) {
-    const refused = new Problem('invalid_api_key', { param: 'header.authorization', ...wrongKind(token) })
+    const refused = new Problem('invalid_api_key', { param: 'header.authorization' })
     throw refusedLogin(gateway, exchange.address, refused)
   }
   exchange.keyId = access.keyId

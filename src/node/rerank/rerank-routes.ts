@@ -12,6 +12,7 @@ import {
   rerankRoute,
 } from '../../protocol/wire/inference/rerank.ts'
 import type { LocalCredentials } from '../access/local-credentials.ts'
+import { forPrograms, withCredentialKind } from '../access/needed-credentials.ts'
 import { baseHeaders, clientClosedStatus } from './answers.ts'
 import type { Reranker } from './rerank.ts'
 
@@ -51,7 +52,8 @@ async function answer({ credentials, reranker, connections }: RerankParts, reque
 
 function refusal(error: unknown, request: Request, requestId: string): { response: Response; code: string | null } {
   if (request.signal.aborted) return { response: new Response(null, { status: clientClosedStatus }), code: null }
-  const problem = error instanceof Problem ? error : new Problem('internal_error')
+  const found = error instanceof Problem ? error : new Problem('internal_error')
+  const problem = withCredentialKind(found, request.headers, forPrograms)
   const response = problemResponse(problem, requestId, baseHeaders, { typeBase: null, challenge: bearerChallenge })
   return { response, code: problem.code }
 }

@@ -149,6 +149,26 @@ describe("§22: the router's signature", () => {
   })
 })
 
+test('§4: a wrong kind of credential is told by kind, valid or not, and never repeated', async () => {
+  const needs =
+    "This route needs this agent's token (svc_local_…) or a gateway key (svc_gateway_…) as a bearer token in Authorization, or a key of this agent in X-SVC-API-Key."
+  const told = async (headers: Headers) => (await refusalOf(await postRerank(agent.url, body, headers))).detail
+  expect(await told({})).toBe(`No credential was sent. ${needs}`)
+  for (const token of [newToken('admin'), newToken('customer')]) {
+    const said = await told(bearer(token))
+    expect(said).toMatch(/^You sent (?:an admin|a customer) token in Authorization\. /)
+    expect(said).toEndWith(needs)
+    expect(said).not.toContain(token)
+  }
+  expect(await told({ 'x-svc-admin-token': newToken('admin') })).toBe(
+    `You sent an admin token in X-SVC-Admin-Token. ${needs}`,
+  )
+  // Of the right kind nobody learns more than that it is wrong.
+  for (const kind of kinds.filter((each) => each !== 'signature')) {
+    expect(await told(bad[kind]())).toBe('The credential is not valid')
+  }
+})
+
 test('§12: a local key that another process makes is known at once, one that it revokes is not any more', async () => {
   const made = agent.keys.create('short-lived')
   const headers = { 'x-svc-api-key': made?.api_key ?? '' }

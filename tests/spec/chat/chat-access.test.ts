@@ -94,7 +94,7 @@ describe('§4: who may chat', () => {
     // By its prefix a credential of another kind is told that it is one, valid or not.
     for (const token of [pool.customer.customerToken, newToken('customer'), pool.gateway.tokens.viewer]) {
       const { message } = await refused(await post(bearer(token)), unauthorized('invalid_api_key'))
-      expect(message).toMatch(/^This is a (customer|viewer) token; inference needs a gateway key/)
+      expect(message).toMatch(/^You sent a (customer|viewer) token in Authorization\. This route needs a gateway key/)
     }
   })
 
@@ -120,7 +120,7 @@ describe('§4: who may chat', () => {
     // By its prefix a credential of another kind is told that it is one, valid or not.
     for (const token of [pool.customer.customerToken, newToken('customer'), pool.gateway.tokens.viewer]) {
       const { message } = await refused(await post(bearer(token)), unauthorized('invalid_api_key'))
-      expect(message).toMatch(/^This is a (customer|viewer) token; inference needs a gateway key/)
+      expect(message).toMatch(/^You sent a (customer|viewer) token in Authorization\. This route needs a gateway key/)
     }
   })
 

@@ -24,7 +24,9 @@ export const commandRoutes = (context: HttpContext) => {
     .get(
       '/v1/admin/jobs',
       async ({ actor, query: { limit, status, customer_id } }) => {
-        if (customer_id !== null && actor.role === 'viewer') throw new Problem('insufficient_role')
+        if (customer_id !== null && actor.role === 'viewer') {
+          throw new Problem('insufficient_role', { detail: 'This needs the role operator' })
+        }
         const filter = { status: status as JobStatus | null, customerId: customer_id, limit }
         const found = (await jobs.list(filter)).map((job) => commandView(job, actor.role))
         return {

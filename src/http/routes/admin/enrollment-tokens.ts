@@ -9,6 +9,7 @@ import {
 import { isoTime } from '../../../time.ts'
 import { enrollmentTokenParams } from '../../frame/admin-input.ts'
 import type { HttpContext } from '../../frame/context.ts'
+import { bunFileRoute } from '../../frame/credential.ts'
 import { asks, limitOf } from '../../frame/query.ts'
 import { reads } from '../../frame/reads.ts'
 import { describe } from '../../frame/route-table.ts'
@@ -16,7 +17,6 @@ import { admin } from '../../plugins/admin.ts'
 import { enrollLine } from '../../views/enroll-line.ts'
 import { enrollmentTokenView } from '../../views/enrollment.ts'
 import { agentFileRoute } from '../node-agent/agent-file.ts'
-import { bunFileRoute } from '../node-agent/bun-file.ts'
 
 const tags = ['Nodes (extension)']
 const path = '/v1/admin/enrollment-tokens'

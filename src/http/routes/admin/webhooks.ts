@@ -28,7 +28,9 @@ export const webhookRoutes = (context: HttpContext) => {
     .get(
       '/v1/admin/webhooks',
       async ({ actor, query: { limit, status, customer_id } }) => {
-        if (customer_id !== null && actor.role === 'viewer') throw new Problem('insufficient_role')
+        if (customer_id !== null && actor.role === 'viewer') {
+          throw new Problem('insufficient_role', { detail: 'This needs the role operator' })
+        }
         const filter = { status: status as WebhookStatus | null, customerId: customer_id, limit }
         const found = (await webhooks.list(filter)).map((row) => webhookDeliveryView(row, actor.role))
         return {

@@ -3,12 +3,10 @@ import { ownBun } from '../../../actors/agents/own-bun.ts'
 import { headers } from '../../../brand.ts'
 import { Problem } from '../../../errors.ts'
 import type { HttpContext } from '../../frame/context.ts'
-import { sentKey } from '../../frame/credential.ts'
+import { bunFileRoute, sentKey } from '../../frame/credential.ts'
 import { refusedLogin } from '../../frame/refused-login.ts'
 import { describe } from '../../frame/route-table.ts'
 import { requestId } from '../../plugins/request-id.ts'
-
-export const bunFileRoute = '/v1/node-agent/bun'
 
 /** Bun for the agent, where the other computer has none: 100 MB, so only for whoever holds an open enrolment token. */
 export const bunFileRoutes = (context: HttpContext) =>
