@@ -105,9 +105,10 @@ export const problemKinds = {
   model_not_allowed: { status: 403, title: 'The policy does not allow this model', shouldRetry: false },
   privacy_class_not_allowed: {
     status: 403,
-    title: 'Only routes below the required privacy class exist',
+    title: 'Key or account keep prompts from the nodes that serve this model',
     shouldRetry: false,
   },
+  own_nodes_only: { status: 403, title: 'Only your own nodes may serve this request', shouldRetry: false },
   model_not_found: { status: 404, title: 'No such model', shouldRetry: false },
   runtime_not_found: { status: 404, title: 'No such runtime' },
   runtime_unavailable: { status: 503, title: 'The runtime is not available now', shouldRetry: true },

@@ -105,7 +105,9 @@ test('chat: a piped prompt, --json, --no-stats, --temperature and --node', async
 test('chat: a refusal has title, code and request id; the exit code is 1', async () => {
   const absent = await cli.run(['chat', 'absent', 'x'])
   expect(absent.code).toBe(1)
-  expect(absent.err).toMatch(/^penstock: No such model \(model_not_found\)\n(.*\n)* {2}Request req_[0-9A-Z]{26}\n$/)
+  expect(absent.err).toMatch(
+    /^penstock: No model has this name\. GET \/v1\/models lists what you can use\. \(model_not_found\)\n(.*\n)* {2}Request req_[0-9A-Z]{26}\n$/,
+  )
   const pinned = await cli.run(['chat', 'llama', 'x', '--node', 'node_other'])
   expect(pinned.err).toContain('(node_pin_forbidden)')
 })

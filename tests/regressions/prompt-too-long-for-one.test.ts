@@ -111,6 +111,8 @@ describe.each([
       param: 'messages',
       svc: { prompt_tokens: 7_000, retryable: false },
     })
+    const takes = `both-${stream} takes ${context / 1_000},000`
+    expect(error.message).toStartWith(`The prompt has 7,000 tokens by the node's count; ${takes}. The node says: `)
     expect(error.message).toContain(`(7000 tokens) exceeds the available context size (${context} tokens)`)
     const tries = made.filter((node) => node.asked > 0)
     expect(tries.length).toBeLessThanOrEqual(2)

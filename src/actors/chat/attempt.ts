@@ -29,6 +29,8 @@ export interface AttemptFailure {
   readonly retryAfterSeconds?: number
   /** What the client hears, where the node itself has said it. */
   readonly problem?: Problem
+  /** The node finds the prompt too long: its tokens as the node counts them, and the context. */
+  readonly tooLong?: { readonly promptTokens: number | null; readonly contextLength: number | null }
   /** The prompt is too long for a context of so many tokens: only a larger one is worth a try. */
   readonly contextAbove?: number
   /**
@@ -185,10 +187,10 @@ export class Attempt implements InFlightCall {
     this.span?.end(code)
     this.release({ kind: 'neutral' })
     const failure = { code, failover: false, problem: refusalProblem(refusal) }
+    if (code !== 'context_length_exceeded') return failure
     const contextAbove = refusal.contextLength ?? contextLength
-    return code === 'context_length_exceeded' && contextAbove !== null
-      ? { ...failure, failover: true, contextAbove }
-      : failure
+    const tooLong = { promptTokens: refusal.promptTokens, contextLength: contextAbove }
+    return contextAbove === null ? { ...failure, tooLong } : { ...failure, tooLong, failover: true, contextAbove }
   }
 }
 

@@ -1,6 +1,7 @@
 import { problemFor } from '../../db/outage.ts'
 import { Problem } from '../../errors.ts'
 import { inSession, type Prompt } from '../../machines/placement/blocks.ts'
+import { tokensAboveBound } from '../../machines/refusals/token-bound.ts'
 import { type PlacementRequest, place } from '../../machines/rules/placement.ts'
 import type { Route } from '../../machines/rules/routing.ts'
 import { textWeightPerUnitMax } from '../../protocol/chat/token-estimate.ts'
@@ -66,7 +67,8 @@ function checkPolicy(command: ChatCommand): void {
   if (access.accountStatus !== 'active') throw new Problem('account_suspended')
   const asked = outputAsked(command)
   const most = access.policy.maxTokensPerRequest
-  if (most !== null && asked !== null && asked > most) throw new Problem('max_tokens_exceeded', { param: 'max_tokens' })
+  const fault = most === null || asked === null ? null : tokensAboveBound(asked, most)
+  if (fault !== null) throw fault
 }
 
 /** `max_tokens` to inject: a quota needs a true ceiling, a policy's bound holds for requests that name none. */
@@ -89,7 +91,7 @@ function admit(exchange: Exchange, request: PlacementRequest, ceiling: number | 
     const placement = place(table, request)
     if (placement.kind === 'refused') {
       port.decided(command, { table, request, placement }, false)
-      throw refusal(command, placement.code)
+      throw refusal(command, { table, request }, placement.code)
     }
   }
   const output = ceiling ?? outputAsked(command) ?? 0
@@ -124,7 +126,7 @@ function unasked(exchange: Exchange, request: PlacementRequest): ChatAnswer | nu
   const body = command.operation.unasked?.(exchange.identity(), command.body) ?? null
   if (body === null) return null
   const placement = place(table, request)
-  if (placement.kind === 'refused') throw refusal(command, placement.code)
+  if (placement.kind === 'refused') throw refusal(command, { table, request }, placement.code)
   exchange.finish(200, null, null, null)
   return { kind: 'whole', body, headers: noHeaders }
 }

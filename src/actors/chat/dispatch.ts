@@ -2,8 +2,17 @@ import { Problem, type ProblemCode } from '../../errors.ts'
 import { loadLeftMs } from '../../machines/placement/cost.ts'
 import type { Work } from '../../machines/placement/reading.ts'
 import { type LinePlace, patienceMs } from '../../machines/placement/slot-line.ts'
-import { type Placed, type Placement, type PlacementRequest, place, takePlace } from '../../machines/rules/placement.ts'
+import { placementRefusal } from '../../machines/refusals/placement-refusal.ts'
+import {
+  type Placed,
+  type Placement,
+  type PlacementRequest,
+  place,
+  type RefusalCode,
+  takePlace,
+} from '../../machines/rules/placement.ts'
 import type { Route, RoutingTable } from '../../machines/rules/routing.ts'
+import type { PromptEstimate } from '../../protocol/chat/token-estimate.ts'
 import type { Config } from '../../settings/config.ts'
 import { retrySeconds } from '../../time.ts'
 import type { CallSignal } from '../../transport/call-signal.ts'
@@ -19,6 +28,8 @@ export interface Decision {
   readonly request: PlacementRequest
   readonly placement: Placement
 }
+
+type Judged = Pick<Decision, 'table' | 'request'>
 
 export interface DispatchPort {
   readonly config: Config
@@ -44,6 +55,7 @@ export interface Dispatched {
   tryFailed(code: ProblemCode): void
   /** Why no node is called for it any more, asked after every wait; null: it still runs. */
   ended(): AttemptFailure | null
+  promptEstimate(): PromptEstimate
 }
 
 /**
@@ -66,13 +78,9 @@ function retryAfterLoad({ load: { reading } }: Route): number {
 }
 
 /** What a caller hears when no route may or can serve. */
-export function refusal(command: ChatCommand, code: ProblemCode): Problem {
-  if (code === 'no_route_available') return new Problem(code, { retryAfterSeconds: 5 })
-  if (code === 'node_pin_forbidden') return new Problem(code, { param: 'svc.node_id' })
-  if (code === 'model_not_found' && command.body.svc?.model_profile_id !== undefined) {
-    return new Problem(code, { param: 'svc.model_profile_id' })
-  }
-  return new Problem(code, { param: code === 'context_length_exceeded' ? 'messages' : 'model' })
+export function refusal({ operation }: ChatCommand, { table, request }: Judged, code: RefusalCode): Problem {
+  const list = operation.envelope === 'ollama' ? '/api/tags' : undefined
+  return placementRefusal(table, request, code, list)
 }
 
 export function ticketOf({ access }: ChatCommand): Ticket {
@@ -93,7 +101,7 @@ interface Loading {
 
 /** The search for a route that answers: what was decided, what was tried, and how long it may go on. */
 class Search {
-  readonly tries = new Tries()
+  readonly tries: Tries
   private deadlineMs: number
   private queueUntilMs: number
   /** What it may still wait for models to be loaded. */
@@ -111,6 +119,7 @@ class Search {
     private readonly exchange: Dispatched,
     private readonly wanted: PlacementRequest,
   ) {
+    this.tries = new Tries(exchange)
     const { port, command } = exchange
     const { SVC_TTFT_TIMEOUT_MS, SVC_QUEUE_WAIT_MS, SVC_FAILOVER_ROUTES_MAX } = port.config
     this.coldLeftMs = port.config.SVC_COLD_WAIT_MS
@@ -139,7 +148,7 @@ class Search {
     const loading = full.find(isBeingLoaded)
     if (loading !== undefined) return { kind: 'loading', route: loading }
     if (placement.kind !== 'refused') return placement
-    throw tries.anyFailed ? tries.givenUp() : refusal(command, placement.code)
+    throw tries.anyFailed ? tries.givenUp() : refusal(command, { table, request }, placement.code)
   }
 
   private placed(placement: Placed, request: PlacementRequest): void {

@@ -1,8 +1,12 @@
+import { inEther } from '../../amounts.ts'
 import { Problem } from '../../errors.ts'
 import { chargeOf, clampUsage, type Prices, priceOf } from '../../machines/rules/pricing.ts'
 import type { Route } from '../../machines/rules/routing.ts'
 import { wholeTokens } from '../../protocol/chat/token-estimate.ts'
 import type { TokenUsage } from '../../protocol/chat/token-usage.ts'
+import { fits } from '../../protocol/validation/fits.ts'
+import { fieldSentence } from '../../protocol/validation/sentences.ts'
+import { wei } from '../../protocol/wire/shapes.ts'
 import type { Ledger, Reservation } from '../money/ledger.ts'
 import type { NewReceipt } from '../money/receipt-writer.ts'
 import type { Router } from '../pool/router.ts'
@@ -19,7 +23,14 @@ export interface PaidCallPort {
 /** Costs this caller money: own machines never do (specification, 6). */
 export const isBilled = (route: Route, customerId: string) => route.prices !== null && route.customerId !== customerId
 
-const weiPattern = /^(0|[1-9][0-9]{0,77})$/
+const capField = 'svc.max_price_wei'
+const invalidCap = (cap: string) =>
+  new Problem('invalid_request', { param: capField, detail: fieldSentence(capField, wei, cap) })
+const capExceeded = (quoteWei: bigint, capWei: bigint) =>
+  new Problem('max_price_exceeded', {
+    param: capField,
+    detail: `This request is quoted at ${inEther(quoteWei)}; ${capField} allows ${inEther(capWei)}.`,
+  })
 
 /** `max_tokens` of a billed request that has none, so that its quote is a true bound (§13). */
 export function billedCeiling(route: Route, standard: number, policyMax: number | null): number {
@@ -58,8 +69,8 @@ export class PaidCall {
     const amountWei = priceOf(prices, this.promptEstimate, this.outputMax)
     const cap = this.command.body.svc?.max_price_wei
     if (cap !== undefined) {
-      if (!weiPattern.test(cap)) throw new Problem('invalid_request', { param: 'svc.max_price_wei' })
-      if (amountWei > BigInt(cap)) throw new Problem('max_price_exceeded', { param: 'svc.max_price_wei' })
+      if (!fits(wei, cap)) throw invalidCap(cap)
+      if (amountWei > BigInt(cap)) throw capExceeded(amountWei, BigInt(cap))
     }
     const { requestId: id, access, idempotencyKey } = this.command
     if (idempotencyKey !== null && !this.claimed) {

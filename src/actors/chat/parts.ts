@@ -103,7 +103,7 @@ export class Parts {
     failure: AttemptFailure,
     attempt: (route: Route) => Promise<ReceivedAnswer | { readonly failure: AttemptFailure }>,
   ): Promise<ReceivedAnswer> {
-    const tries = new Tries()
+    const tries = new Tries(part)
     if (!part.command.signal.aborted) part.port.failed(failure.code)
     if (!tries.failed(route.profileId, failure) || this.ended || this.routes.length === 1) throw tries.givenUp()
     // A price that was set meanwhile would be owed by a part that nobody has reserved for.

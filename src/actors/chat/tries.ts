@@ -1,3 +1,4 @@
+import { inDigits } from '../../amounts.ts'
 import { Problem, type ProblemCode } from '../../errors.ts'
 import type { AttemptFailure } from './attempt.ts'
 
@@ -13,8 +14,31 @@ const beforeFirstByte: Partial<Record<ProblemCode, ProblemCode>> = {
   stream_idle_timeout: 'upstream_timeout',
 }
 
-function problemOf(failure: AttemptFailure): Problem {
-  if (failure.problem !== undefined) return failure.problem
+/** Of which the tries are. */
+export interface TriedRequest {
+  readonly command: { readonly body: { readonly model: string } }
+  promptEstimate(): { readonly tokens: number }
+}
+
+/** Both numbers, and whose the first one is; then the node's own words. */
+function tooLongDetail({ problem, tooLong }: AttemptFailure, request: TriedRequest): string {
+  const { promptTokens = null, contextLength = null } = tooLong ?? {}
+  const { model } = request.command.body
+  const counted =
+    promptTokens === null
+      ? `The prompt is too long by the node's count, and has ${inDigits(request.promptEstimate().tokens)} tokens by the gateway's estimate`
+      : `The prompt has ${inDigits(promptTokens)} tokens by the node's count`
+  const takes = contextLength === null ? `more than ${model} takes` : `${model} takes ${inDigits(contextLength)}`
+  const said = problem?.options.detail
+  return `${counted}; ${takes}.${said === undefined ? '' : ` The node says: ${said}`}`
+}
+
+function problemOf(failure: AttemptFailure, request: TriedRequest): Problem {
+  const { problem, tooLong } = failure
+  if (problem !== undefined && tooLong !== undefined) {
+    return new Problem(problem.code, { ...problem.options, detail: tooLongDetail(failure, request) })
+  }
+  if (problem !== undefined) return problem
   const code = beforeFirstByte[failure.code] ?? failure.code
   const detail = details[code]
   return new Problem(code, {
@@ -32,6 +56,8 @@ export class Tries {
   private failures: AttemptFailure[] | null = null
   /** A node has found the prompt too long for a context of so many tokens. */
   contextAbove: number | null = null
+
+  constructor(private readonly request: TriedRequest) {}
 
   get anyFailed(): boolean {
     return this.failures !== null
@@ -78,9 +104,9 @@ export class Tries {
     const failures = this.failures ?? []
     const [only, ...more] = failures.filter(({ strike }) => strike !== undefined)
     if (more.length === 0) only?.strike?.()
-    if (late !== null) return problemOf({ code: late, failover: false })
+    if (late !== null) return problemOf({ code: late, failover: false }, this.request)
     // A machine with too small a context says nothing of a larger one that failed: there a retry may help.
     const last = failures.findLast(({ contextAbove }) => contextAbove === undefined) ?? failures.at(-1)
-    return problemOf(last ?? { code: 'internal_error', failover: false })
+    return problemOf(last ?? { code: 'internal_error', failover: false }, this.request)
   }
 }

@@ -18,6 +18,7 @@ import { chargeOf, splitCharge } from '../../machines/rules/pricing.ts'
 import type { WorkKind } from '../../protocol/wire/work-kinds.ts'
 import { minuteMs, secondMs } from '../../time.ts'
 import { GroupCommit, isRowFault, NoRoom } from '../durable/group-commit.ts'
+import { insufficientFunds } from './insufficient-funds.ts'
 import { createUpkeep, type LedgerUpkeep, type UpkeepState } from './ledger-upkeep.ts'
 
 /** Money that is set aside for one request or job. End it exactly once, with `settle` or `release`. */
@@ -135,11 +136,10 @@ export class Ledger {
    */
   async reserve({ id, customerId, amountWei }: Reservation): Promise<Reservation> {
     const reservation = { id, customerId, amountWei }
-    const row = reserveRow(reservation)
     let outcome: ReserveOutcome
     this.reserving++
     try {
-      outcome = await this.reserves.add(row)
+      outcome = await this.reserves.add(reserveRow(reservation))
     } catch (error) {
       if (isRowFault(error)) throw error
       // The ledger does not know whether the reservation was made, so it releases it to be sure.
@@ -149,7 +149,7 @@ export class Ledger {
     } finally {
       this.reserving--
     }
-    if (outcome === 'insufficient') throw new Problem('insufficient_funds')
+    if (outcome === 'insufficient') throw await insufficientFunds(this.db, customerId, amountWei)
     if (outcome !== 'reserved') throw new Error(`a reservation was refused: ${outcome}`)
     this.open.add(id)
     return reservation

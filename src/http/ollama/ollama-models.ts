@@ -4,6 +4,7 @@ import { ollamaBase, ollamaPlace } from '../../actors/operations/ollama-place.ts
 import { brand, product } from '../../brand.ts'
 import { Problem } from '../../errors.ts'
 import { readBody } from '../../protocol/json/json-body.ts'
+import { noSuchModel } from '../../protocol/validation/missing-model.ts'
 import type { Model } from '../../protocol/wire/inference/models.ts'
 import { OllamaShowRequest } from '../../protocol/wire/inference/ollama.ts'
 import { secondMs } from '../../time.ts'
@@ -76,7 +77,14 @@ async function show(context: HttpContext, asked: Asked) {
   const { model, name } = await context.connections.body(request, readBody(request, OllamaShowRequest))
   const wanted = model ?? name ?? ''
   const found = models.find(({ id }) => id === wanted) ?? models.find(({ id }) => id === ollamaPlace.otherName(wanted))
-  if (found === undefined) throw new Problem('model_not_found', { param: 'model' })
+  if (found === undefined) {
+    const detail = noSuchModel(
+      wanted,
+      models.map(({ id }) => id),
+      `${ollamaBase}/tags`,
+    )
+    throw new Problem('model_not_found', { param: 'model', detail })
+  }
   return shown(found)
 }
 

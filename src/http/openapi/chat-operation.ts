@@ -32,6 +32,7 @@ const codes: readonly ProblemCode[] = [
   'node_pin_forbidden',
   'model_not_allowed',
   'privacy_class_not_allowed',
+  'own_nodes_only',
   'mixture_not_allowed',
   'model_not_found',
   'idempotency_in_progress',

@@ -3,6 +3,7 @@ import { Elysia } from 'elysia'
 import type { Access } from '../../actors/accounts/access.ts'
 import { tokenPrefixes } from '../../brand.ts'
 import { Problem } from '../../errors.ts'
+import { noSuchModel } from '../../protocol/validation/missing-model.ts'
 import { AnthropicModelList, DescribedModelList, type Model, ModelList } from '../../protocol/wire/inference/models.ts'
 import type { HttpContext, HttpExchange } from '../frame/context.ts'
 import { corsHeaders, namedOrigin } from '../frame/cors.ts'
@@ -82,7 +83,10 @@ function oneOf({ gateway }: HttpContext, models: readonly Model[], path: string)
   const named = decoded(path)
   const tagged = gateway.router.table().latest.get(named)?.[0]?.modelId
   const model = models.find(({ id }) => id === named) ?? models.find(({ id }) => id === tagged)
-  if (model === undefined) throw new Problem('model_not_found', { param: 'model' })
+  if (model === undefined) {
+    const names = models.map(({ id }) => id)
+    throw new Problem('model_not_found', { param: 'model', detail: noSuchModel(named, names) })
+  }
   return model
 }
 

@@ -1,7 +1,17 @@
 import { Problem } from '../../errors.ts'
 import { estimatePrompt } from '../../protocol/chat/token-estimate.ts'
 import { noMatches } from '../placement/cache-view.ts'
-import { isVisible, judge, meantModel, type PlacementRequest, verdictRank, verdicts } from '../rules/eligibility.ts'
+import { policyDetail } from '../refusals/placement-refusal.ts'
+import { tokensAboveBound } from '../refusals/token-bound.ts'
+import {
+  isOwn,
+  isVisible,
+  judge,
+  meantModel,
+  type PlacementRequest,
+  verdictRank,
+  verdicts,
+} from '../rules/eligibility.ts'
 import { readMixtureConfig } from './config.ts'
 import { strategies } from './strategies/registry.ts'
 import type { AcceptedMixture, CheckedMixture, MixtureConfig, MixtureRequest } from './types.ts'
@@ -47,7 +57,24 @@ function policyFault(request: MixtureRequest, model: string, param: string): Pro
   const furthest = routes.reduce((most, route) => Math.max(most, verdictRank[judge(route, wanted, null)]), 0)
   const byPolicy = [verdictRank.route_tier, verdictRank.privacy_class, verdictRank.external]
   if (!byPolicy.includes(furthest)) return null
-  return new Problem(verdicts[furthest]?.code ?? 'model_not_allowed', { param })
+  const detail = policyDetail(table, wanted)
+  return new Problem(verdicts[furthest]?.code ?? 'model_not_allowed', { param, ...(detail === null ? {} : { detail }) })
+}
+
+/** Nodes have it that the caller may see, and none of them is the caller's. */
+function isOthersOnly({ access, table }: MixtureRequest, model: string): boolean {
+  const visible = (table.byModel.get(model) ?? []).filter((route) => isVisible(route, access))
+  return visible.length > 0 && !visible.some((route) => isOwn(route, access.customerId))
+}
+
+/** Refuses where the quorum cannot be met because models are on nodes of others alone (mixture rule 1). */
+function ownershipFault(request: MixtureRequest, { experts, minExperts }: MixtureConfig): Problem | null {
+  const others = experts.filter(({ model }) => isOthersOnly(request, model))
+  const [first] = others
+  if (first === undefined || experts.length - others.length >= minExperts) return null
+  const models = [...new Set(others.map(({ model }) => model))].join(', ')
+  const detail = `A mixture uses your own nodes alone, and only other people's nodes serve ${models}. Connect a node of your own, or choose models that GET /v1/models lists as svc.own.`
+  return new Problem('own_nodes_only', { param: `svc.mixture.experts[${experts.indexOf(first)}].model`, detail })
 }
 
 const outputAsked = ({ body }: MixtureRequest) => body.max_tokens ?? body.max_completion_tokens ?? null
@@ -64,9 +91,7 @@ function checkPolicy(request: MixtureRequest, config: MixtureConfig): Problem | 
   if (fault !== null) return fault
   const asked = outputAsked(request)
   const most = policy.maxTokensPerRequest
-  if (most !== null && asked !== null && asked > most)
-    return new Problem('max_tokens_exceeded', { param: 'max_tokens' })
-  return null
+  return most === null || asked === null ? null : tokensAboveBound(asked, most)
 }
 
 /** Σ experts (P + M), and P + k·M + the prompt's own + M for an aggregator (§7). */
@@ -114,6 +139,6 @@ export function checkMixture(request: MixtureRequest): CheckedMixture {
   const read = readMixtureConfig(body.svc?.mixture, { expertsMax, pinParam: request.pinParam })
   if (read instanceof Problem) return refused(read, null)
   const config = named(request, read)
-  const accepted = checkPolicy(request, config) ?? checkBudget(request, config)
+  const accepted = checkPolicy(request, config) ?? ownershipFault(request, config) ?? checkBudget(request, config)
   return accepted instanceof Problem ? refused(accepted, config) : { kind: 'accepted', accepted }
 }

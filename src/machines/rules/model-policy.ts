@@ -4,6 +4,12 @@ import type { PrivacyClass } from './routing.ts'
 
 export const privacyRank: Readonly<Record<PrivacyClass, number>> = { public: 0, trusted: 1, private: 2 }
 
+/** What account or key asks of nodes that are not the caller's own. */
+export interface PolicyBounds {
+  readonly privacyClass: PrivacyClass
+  readonly external: boolean
+}
+
 /** Account and key policy merged once, when the key is loaded; the request path only reads it. */
 export interface EffectivePolicy {
   /** Takes every id and alias of a model. If one of the names is denied, the model is denied. */
@@ -12,6 +18,8 @@ export interface EffectivePolicy {
   readonly minPrivacyRank: number
   /** Nodes marked external may be asked. */
   readonly external: boolean
+  /** Whose the two bounds above are, for a refusal that says so. `key`: null where an operator acts without one. */
+  readonly bounds: { readonly account: PolicyBounds; readonly key: PolicyBounds | null }
   /** In the line for a slot: 0 to 9, higher ones first. */
   readonly priority: number
   /** Node classes; null for all. */
@@ -74,6 +82,11 @@ export interface KeyRules {
   readonly nodeScope: readonly string[] | null
 }
 
+const boundsOf = (policy: ModelPolicy | GatewayPolicy | null): PolicyBounds => ({
+  privacyClass: policy?.min_privacy_class ?? policyDefaults.min_privacy_class,
+  external: policy?.allow_external ?? policyDefaults.allow_external,
+})
+
 /**
  * The stricter of both in every respect. A class below `private` holds only where account **and** key name it
  * (§8: a prompt leaves the owner's machines only when both say so). `key` is null where no key is in use: an
@@ -82,7 +95,8 @@ export interface KeyRules {
 export function mergePolicies(account: GatewayPolicy | null, key: KeyRules | null): EffectivePolicy {
   const keyPolicy = key?.policy ?? null
   const rules = [account, keyPolicy].filter((policy) => policy !== null)
-  const accountPrivacy = privacyRank[account?.min_privacy_class ?? 'private']
+  const bounds = { account: boundsOf(account), key: key === null ? null : boundsOf(keyPolicy) }
+  const held = [bounds.account, bounds.key].filter((each) => each !== null)
   const denied = rules.flatMap((policy) => policy.denied_models ?? [])
   const allowed = rules.flatMap((policy) => (policy.allowed_models ? [policy.allowed_models] : []))
   const scope = (list: readonly string[] | null | undefined) => (list ? new Set(list) : null)
@@ -90,9 +104,9 @@ export function mergePolicies(account: GatewayPolicy | null, key: KeyRules | nul
     allows: (modelIds) =>
       !denied.some((pattern) => modelIds.some((id) => matches(pattern, id))) &&
       allowed.every((patterns) => patterns.some((pattern) => modelIds.some((id) => matches(pattern, id)))),
-    minPrivacyRank:
-      key === null ? accountPrivacy : Math.max(accountPrivacy, privacyRank[keyPolicy?.min_privacy_class ?? 'private']),
-    external: account?.allow_external === true && (key === null || keyPolicy?.allow_external === true),
+    minPrivacyRank: Math.max(...held.map(({ privacyClass }) => privacyRank[privacyClass])),
+    external: held.every(({ external }) => external),
+    bounds,
     priority: keyPolicy?.priority ?? priorityDefault,
     routeTiers: intersect(tiers(account?.route_tiers), tiers(keyPolicy?.route_tiers)),
     nodeScope: intersect(scope(account?.node_scope), scope(key?.nodeScope)),

@@ -1,5 +1,6 @@
 import { Problem } from '../../errors.ts'
 import { withLatest } from '../../protocol/dialects/ollama/model-tags.ts'
+import { noSuchModel } from '../../protocol/validation/missing-model.ts'
 import type { Modality } from '../../protocol/wire/nodes/agent.ts'
 import type { RuntimeModel } from '../../runtimes/runtime.ts'
 import type { LocalRuntime } from './local-runtime.ts'
@@ -21,7 +22,10 @@ export function chooseRuntime(runtimes: readonly LocalRuntime[], wanted: Wanted)
   // A runtime that is named and away may well have the model.
   if (wanted.runtimeId !== null && named[0]?.state !== 'ready') throw new Problem('runtime_unavailable')
   const having = named.filter((runtime) => modelOf(runtime, wanted.model) !== undefined)
-  if (having.length === 0) throw new Problem('model_not_found', { param: 'model' })
+  if (having.length === 0) {
+    const known = named.flatMap(({ models }) => models.map(({ id }) => id))
+    throw new Problem('model_not_found', { param: 'model', detail: noSuchModel(wanted.model, known) })
+  }
   const able = having.filter((runtime) => (modelOf(runtime, wanted.model)?.modality ?? 'chat') === wanted.modality)
   if (able.length === 0) throw new Problem('modality_not_supported', { param: 'model' })
   const ready = able.filter((runtime) => runtime.state === 'ready' && modelOf(runtime, wanted.model)?.ready === true)

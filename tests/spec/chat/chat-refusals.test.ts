@@ -16,6 +16,30 @@ describe('§3: refusals of policy, models and routes', () => {
     }
   })
 
+  test('§3: model_not_found names the nearest model of the caller’s, and never one of others', async () => {
+    const said = async (model: string, path = '/v1/chat/completions') => {
+      const response = await fetch(pool.gateway.url + path, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${pool.customer.key}`, 'content-type': 'application/json' },
+        body: JSON.stringify({ model, max_tokens: 5, messages: [{ role: 'user', content: 'hi' }] }),
+      })
+      const { error } = (await response.json()) as { error: { message: string } }
+      return [response.status, error.message]
+    }
+    const lists = 'GET /v1/models lists what you can use.'
+    for (const path of ['/v1/chat/completions', '/v1/messages']) {
+      expect(await said('stay', path)).toEqual([404, `No model is called stay. Did you mean stays? ${lists}`])
+      for (const model of ['their', 'publi'])
+        expect(await said(model, path)).toEqual([404, `No model has this name. ${lists}`])
+    }
+    const one = await fetch(`${pool.gateway.url}/v1/models/stay`, {
+      headers: { authorization: `Bearer ${pool.customer.key}` },
+    })
+    expect(await one.json()).toMatchObject({
+      error: { message: `No model is called stay. Did you mean stays? ${lists}` },
+    })
+  })
+
   test('a model name that is a prompt is not repeated', async () => {
     await refused(await pool.ask({ model: secret }), {
       status: 404,
@@ -46,18 +70,22 @@ describe('§3: refusals of policy, models and routes', () => {
   })
 
   test('privacy_class_not_allowed: only a stranger’s machine serves it', async () => {
-    await refused(await pool.ask({ model: 'public' }), {
+    const { message } = await refused(await pool.ask({ model: 'public' }), {
       status: 403,
       code: 'privacy_class_not_allowed',
       param: 'model',
       retry: false,
     })
+    expect(message).toBe(
+      "This key and its account may use only private nodes, which are your own, and none serves public. Ask the operator to set the key's and the account's min_privacy_class to public.",
+    )
     expect(nodeAt(pool.nodes, 3).requests).toHaveLength(0)
   })
 
   test('context_length_exceeded', async () => {
     const long = { messages: [{ role: 'user', content: 'x'.repeat(70_000) }], svc: { node_id: pool.ownNodeId } }
-    await refused(await pool.ask(long), bad('context_length_exceeded', 'messages'))
+    const { message } = await refused(await pool.ask(long), bad('context_length_exceeded', 'messages'))
+    expect(message).toBe("The prompt has at least 8,400 tokens by the gateway's estimate; m takes 8,192.")
   })
 
   test('max_tokens_exceeded', async () => {

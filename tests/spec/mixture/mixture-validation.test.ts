@@ -185,6 +185,25 @@ describe('§3: the other refusals of a mixture', () => {
     expect([response.status, pool.calls()]).toEqual([400, {}])
   })
 
+  test('§7: own_nodes_only where the quorum cannot be met because of models on nodes of others alone', async () => {
+    const theirs = expert('theirs')
+    const nowhere = expert('nowhere')
+    const param = at('experts[0].model')
+    const { message } = await expectRefusal(await pool.mix(vote(theirs)), forbidden('own_nodes_only', param), secret)
+    expect(message).toBe(
+      "A mixture uses your own nodes alone, and only other people's nodes serve theirs. Connect a node of your own, or choose models that GET /v1/models lists as svc.own.",
+    )
+    await refused(synthesize(theirs, theirs), forbidden('own_nodes_only', param))
+    const both = { ...vote(nowhere, theirs), min_experts: 2 }
+    await refused(both, forbidden('own_nodes_only', at('experts[1].model')))
+    // What no node serves is `no_node`, and may be there when it is asked for.
+    for (const mixture of [vote(nowhere), { ...vote(theirs, nowhere), min_experts: 1 }]) {
+      const response = await pool.mix(mixture)
+      const { error } = (await response.json()) as { error: { code: string } }
+      expect([response.status, error.code, pool.calls()]).toEqual([503, 'mixture_quorum_not_met', {}])
+    }
+  })
+
   test('a stranger hears 401, whatever is wrong with the mixture', async () => {
     const response = await pool.mix('nonsense', { key: 'nonsense' })
     expect(response.status).toBe(401)

@@ -134,6 +134,16 @@ describe('§13: paid chat on a machine of others', () => {
 
   test('402 where the money or the caller’s own cap does not suffice; nothing reaches the node', async () => {
     const asked = publicNode.requests.length
+    const poor = await gateway.customer({ policy: open, keyPolicy: open })
+    const told = async (response: Response) => ((await response.json()) as { error: { message: string } }).error.message
+    const quoted = `This request is quoted at 0.${quote.toString().padStart(18, '0').replace(/0+$/, '')} ETH (${quote} wei)`
+    expect(await told(await ask({}, poor.key))).toBe(`${quoted}; the account has 0 ETH (0 wei) available.`)
+    expect(await told(await ask({ svc: { max_price_wei: '1000' } }))).toBe(
+      `${quoted}; svc.max_price_wei allows 0.000000000000001 ETH (1000 wei).`,
+    )
+    expect(await told(await ask({ svc: { max_price_wei: '1e9' } }))).toBe(
+      'svc.max_price_wei must be whole wei as a text of digits, such as "1000"; you sent text of 3 characters.',
+    )
     expect(await code(await ask({ max_tokens: 1_000_000 }))).toEqual([402, 'insufficient_funds', null, 'billing_error'])
     const cap = { svc: { max_price_wei: (quote - 1n).toString() } }
     for (const stream of [false, true]) {
