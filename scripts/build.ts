@@ -17,7 +17,7 @@ const swaggerFiles = ['swagger-ui-bundle.js', 'swagger-ui.css', 'favicon-32x32.p
 /** What the program reads while it runs (`src/host/program-files.ts`), besides its code. */
 const filePatterns = [
   'src/db/migrations/**/*.{sql,json}',
-  'src/http/docs/*.{html,js}',
+  'src/http/docs/*.{html,js,css}',
   'contracts/PayoutSettlementV2.json',
 ]
 

@@ -3,6 +3,7 @@ import { join, resolve } from 'node:path'
 import { isSingle, type OperandSpec } from '../src/cli/frame/action.ts'
 import { verbs } from '../src/cli/registry.ts'
 import { type ProblemCode, problemKind, problemKinds } from '../src/errors.ts'
+import { errorHelp } from '../src/http/docs/errors-page.ts'
 import type { Setting } from '../src/settings/setting.ts'
 import { settings } from '../src/settings/table.ts'
 
@@ -72,10 +73,11 @@ function commandsTable(): string {
 
 function errorsTable(): string {
   const rows = (Object.keys(problemKinds) as ProblemCode[]).map((name) => {
-    const { status, title, shouldRetry } = problemKind(name)
-    return [String(status), code(name), title, shouldRetry === undefined ? 'n/a' : shouldRetry ? 'yes' : 'no']
+    const { status, shouldRetry } = problemKind(name)
+    const { means, next } = errorHelp[name]
+    return [String(status), code(name), means, next, shouldRetry === undefined ? 'n/a' : shouldRetry ? 'yes' : 'no']
   })
-  return table(['HTTP', 'Code', 'Meaning', 'Retry'], rows)
+  return table(['HTTP', 'Code', 'Meaning', 'What to do', 'Retry'], rows)
 }
 
 /** Document → its blocks. */

@@ -172,6 +172,10 @@ export function problemKind(code: ProblemCode): ProblemKind {
   return problemKinds[code]
 }
 
+/** The page of the gateway that explains every code. */
+export const errorsPath = '/docs/errors'
+export const helpUrl = (baseUrl: string, code: ProblemCode): string => `${baseUrl}${errorsPath}#${code}`
+
 export function problemType(code: ProblemCode, baseUrl: string | null): string {
   return (baseUrl ?? problemTypePrefix) + code
 }

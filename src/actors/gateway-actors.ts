@@ -10,6 +10,7 @@ import { seededKey } from './accounts/seeded-key.ts'
 import { ServerStates } from './agents/server-states.ts'
 import { AuditLog } from './audit/audit-log.ts'
 import { AuditPurge } from './audit/audit-purge.ts'
+import { createBaseUrl } from './base-url.ts'
 import { createChat } from './chat/chat.ts'
 import type { ChatPort } from './chat/exchange.ts'
 import { createDecisionLog } from './chat/explain.ts'
@@ -57,15 +58,16 @@ export function createActors(parts: GatewayParts, chain: EvmChain | null) {
   const { config } = parts
   /** `port` becomes the one on which the gateway really listens. `leaving`: this process ends, and others go on. */
   const listener = { port: config.SVC_PORT, leaving: false }
+  const baseUrl = createBaseUrl(config, listener)
   const watching = createWatching(parts)
   const keeping = createKeeping(parts)
   const pool = createPool(parts, watching, keeping, listener)
   const money = createMoney(parts, watching, keeping, chain)
   const jobs = createJobs(parts, watching, keeping, pool)
   const transparency = createTransparency(parts, keeping.audit, pool.router)
-  const calls = createCalls(parts, { ...watching, ...keeping, ...pool, ...money })
+  const calls = createCalls(parts, { ...watching, ...keeping, ...pool, ...money }, baseUrl)
   const told = createTelling(parts, watching, pool)
-  return { listener, ...watching, ...keeping, ...pool, ...money, ...jobs, ...transparency, ...calls, ...told }
+  return { listener, baseUrl, ...watching, ...keeping, ...pool, ...money, ...jobs, ...transparency, ...calls, ...told }
 }
 
 export type Actors = ReturnType<typeof createActors>
@@ -275,7 +277,7 @@ function createJobs(parts: GatewayParts, { metrics, inspector }: Watching, keepi
 }
 
 /** What answers inference requests. */
-function createCalls(parts: GatewayParts, actors: Watching & Keeping & Pool & Money) {
+function createCalls(parts: GatewayParts, actors: Watching & Keeping & Pool & Money, baseUrl: () => string) {
   const { config, log } = parts
   const { metrics, inspector, decisions, router, limits, receipts, ledger, idempotency } = actors
   const chatPort: ChatPort = {
@@ -283,6 +285,7 @@ function createCalls(parts: GatewayParts, actors: Watching & Keeping & Pool & Mo
     router,
     limits,
     ticker: new Ticker(),
+    baseUrl,
     decided: decisions.record,
     receipt: (receipt) => receipts.write(receipt),
     ledger,

@@ -104,7 +104,7 @@ export interface GatewayHandle {
   /** null if the request was never seen, or is no longer among the last 10 000. */
   explain(requestId: string): Explanation | null
   /** `{base_url}` without a trailing slash. It contains the port on which the gateway really listens. */
-  baseUrl(): string
+  readonly baseUrl: () => string
   /** Where it listens: with the ports on which it really does. */
   doors(): readonly ListenAddress[]
   /** Keyed hash of a client's address. Logs, limits and audits may contain only this hash. */

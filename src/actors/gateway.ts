@@ -1,4 +1,3 @@
-import { callableHost } from '../host/own-addresses.ts'
 import { failureName, type Log } from '../log.ts'
 import { doorsOf } from '../settings/listen-address.ts'
 import { createAddressHash } from './audit/address-hash.ts'
@@ -133,8 +132,6 @@ function handleOf({ config, log, database: { db }, auditKeys }: GatewayParts, ac
     explain: decisions.explain,
     leaving: () => listener.leaving,
     doors: () => doorsOf(config, listener.port),
-    baseUrl: () =>
-      config.SVC_PUBLIC_URL?.replace(/\/+$/, '') ?? `http://${hostOf(callableHost(config.SVC_HOST))}:${listener.port}`,
     hashAddress: createAddressHash(auditKeys[0] ?? ''),
     health: health.ask,
   }
@@ -179,8 +176,6 @@ function lifeOf({ log, place }: GatewayParts, actors: Actors): Life {
     },
   }
 }
-
-const hostOf = (host: string) => (host.includes(':') ? `[${host}]` : host)
 
 async function waitUntil(done: () => boolean, boundMs: number): Promise<void> {
   const until = performance.now() + boundMs

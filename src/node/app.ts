@@ -10,7 +10,7 @@ import { failureName, type Log } from '../log.ts'
 import type { ModelWishName } from '../polling/tell-runtime.ts'
 import { boundedText } from '../protocol/json/foreign-json.ts'
 import { parseJson, readJsonText } from '../protocol/json/json-body.ts'
-import { bearerChallenge, envelopeResponse, problemResponse } from '../protocol/json/problem-response.ts'
+import { envelopeResponse, problemResponse } from '../protocol/json/problem-response.ts'
 import { witnessBytesMax } from '../protocol/log/witnessing.ts'
 import { isNonce } from '../protocol/signing/signatures.ts'
 import { rerankRoute } from '../protocol/wire/inference/rerank.ts'
@@ -20,7 +20,7 @@ import { answerChat, type ChatRouteParts, listModels, nodeChatRoute, nodeModelsR
 import { answerCommand, commandBodyBytesMax, nodeCommandRoute } from './commands/command-routes.ts'
 import type { Commands } from './commands/commands.ts'
 import { nodeStatus, type StatusParts } from './node-status.ts'
-import { baseHeaders, clientClosedStatus } from './rerank/answers.ts'
+import { baseHeaders, clientClosedStatus, toldByAgent } from './rerank/answers.ts'
 import type { Reranker } from './rerank/rerank.ts'
 import { rerankRoutes } from './rerank/rerank-routes.ts'
 import { answerModelWish, modelWishBytesMax } from './runtimes/model-routes.ts'
@@ -65,9 +65,8 @@ const forGatewayAlone: ReadonlySet<string> = new Set([
 ])
 
 type Refuse = (problem: Problem, requestId: string) => Response
-const asOpenAi: Refuse = (problem, requestId) => envelopeResponse('openai', problem, requestId, baseHeaders)
-const asProblem: Refuse = (problem, requestId) =>
-  problemResponse(problem, requestId, baseHeaders, { typeBase: null, challenge: bearerChallenge })
+const asOpenAi: Refuse = (problem, requestId) => envelopeResponse('openai', problem, requestId, baseHeaders, null)
+const asProblem: Refuse = (problem, requestId) => problemResponse(problem, requestId, baseHeaders, toldByAgent)
 
 /**
  * One log line for each request, without anything that a caller made up. Polls of the gateway are logged only if they

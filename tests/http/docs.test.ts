@@ -87,3 +87,32 @@ withBrowser(
   },
   120_000,
 )
+
+withBrowser(
+  'the page of the error codes: its own style by day and by night, the code of the link stands out, and no fault',
+  async () => {
+    browser ??= await chromium.launch({ executablePath: chromiumPath, args: ['--no-sandbox'] })
+    const faults: string[] = []
+    const seen: Record<string, unknown>[] = []
+    for (const colorScheme of ['light', 'dark'] as const) {
+      const page = await browser.newPage({ colorScheme })
+      page.on('console', (message) => {
+        if (message.type() === 'error') faults.push(message.text())
+      })
+      page.on('request', (request) => {
+        if (!request.url().startsWith(gateway.url)) faults.push(request.url())
+      })
+      await page.goto(`${gateway.url}/docs/errors#model_not_found`)
+      const colour = (selector: string) =>
+        page.evaluate<string>(`getComputedStyle(document.querySelector('${selector}')).backgroundColor`)
+      seen.push({ page: await colour('body'), meant: await colour(':target'), other: await colour('#internal_error') })
+      expect(await page.locator(':target').textContent()).toContain('HTTP 404')
+      await page.close()
+    }
+    expect(faults).toEqual([])
+    const [light, dark] = seen
+    expect(light?.page).not.toBe(dark?.page)
+    for (const { meant, other } of seen) expect(meant).not.toBe(other)
+  },
+  60_000,
+)

@@ -26,6 +26,7 @@ export interface ChatPort extends DispatchPort {
   readonly idempotency: PaidCallPort['idempotency']
   readonly limits: Limits
   readonly ticker: Ticker
+  readonly baseUrl: () => string
   readonly receipt: (receipt: NewReceipt) => void
 }
 

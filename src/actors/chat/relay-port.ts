@@ -36,6 +36,8 @@ export interface SettledStream {
 export interface RelayPort {
   readonly config: Config
   readonly ticker: Ticker
+  /** The gateway's own, whose pages explain each code. */
+  readonly baseUrl: () => string
 }
 
 /** The request that a stream answers. */

@@ -1,5 +1,5 @@
 import { problemFor } from '../../db/outage.ts'
-import { Problem, type ProblemCode } from '../../errors.ts'
+import { helpUrl, Problem, type ProblemCode } from '../../errors.ts'
 import { type SseSink, SseSplitter } from '../../protocol/chat/sse.ts'
 import { streamError } from '../../protocol/chat/stream-error.ts'
 import { ClientStream } from '../../transport/client-stream.ts'
@@ -263,7 +263,8 @@ export class Relay implements Ticking, SseSink {
   }
 
   private tell(problem: Problem): void {
-    this.client.write(this.rewriter.failure(streamError(problem, this.command.requestId)), performance.now())
+    const error = streamError(problem, this.command.requestId, helpUrl(this.port.baseUrl(), problem.code))
+    this.client.write(this.rewriter.failure(error), performance.now())
     this.client.close()
   }
 

@@ -144,6 +144,7 @@ export function createRehearsal(
     router: new SoleNode(soleRoute(model, customerId), transport),
     limits: { admit: () => ({ settle: () => {} }) },
     ticker: new Ticker(),
+    baseUrl: real.baseUrl,
     decided: createDecisionLog().record,
     receipt: () => {},
     // The node is the caller's own, and no price is asked.

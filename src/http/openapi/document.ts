@@ -4,6 +4,7 @@ import type { AnyElysia } from 'elysia'
 import { operations, routeOf } from '../../actors/operations/registry.ts'
 import { chatRoute } from '../../actors/telemetry/metrics.ts'
 import { headers, product } from '../../brand.ts'
+import { errorsPath } from '../../errors.ts'
 import { needsSecondApprover } from '../../machines/rules/admin-route.ts'
 import { type AdminAction, adminRoute } from '../../machines/rules/approval-policy.ts'
 import { OpenAiErrorBody, ProblemBody } from '../../protocol/wire/admin/report.ts'
@@ -273,7 +274,7 @@ export function openApiDocument(app: AnyElysia, baseUrl: string): JsonObject {
     info: {
       title: product,
       version: interfaceVersion,
-      description: `One OpenAI-compatible door to all the nodes you own. Every response carries \`${headers.requestId}\`. Tags marked as extension are not part of the specification.`,
+      description: `One OpenAI-compatible door to all the nodes you own. Every response carries \`${headers.requestId}\`, and every error a \`help_url\`: [all error codes](${errorsPath}). Tags marked as extension are not part of the specification.`,
       license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
     },
     servers: [{ url: baseUrl }],

@@ -53,12 +53,13 @@ export function respondToFailure(
   const own = speaks ?? envelopeOf(place.route)
   const problem = withCredentialKind(found, place.sent, place.route, own !== null)
   const envelope = place.envelope ?? own
+  const helpBase = gateway.baseUrl()
   if (envelope !== null) {
-    return { problem, response: envelopeResponse(envelope, problem, place.requestId, base) }
+    return { problem, response: envelopeResponse(envelope, problem, place.requestId, base, helpBase) }
   }
   const challenge = place.route.startsWith(adminPrefix) ? adminChallenge : bearerChallenge
   const typeBase = gateway.config.SVC_PROBLEM_BASE_URL
-  return { problem, response: problemResponse(problem, place.requestId, base, { typeBase, challenge }) }
+  return { problem, response: problemResponse(problem, place.requestId, base, { typeBase, challenge, helpBase }) }
 }
 
 /** Anthropic's clients say who they are, and unwrap their own envelope alone. */

@@ -1,7 +1,8 @@
 import { type AnyElysia, Elysia } from 'elysia'
 import { headers } from '../../brand.ts'
-import { Problem } from '../../errors.ts'
+import { errorsPath, Problem } from '../../errors.ts'
 import { packageFile, programFile } from '../../host/program-files.ts'
+import { errorsPage } from '../docs/errors-page.ts'
 import type { HttpContext } from '../frame/context.ts'
 import { openApiDocument } from '../openapi/document.ts'
 import { publicReads } from '../plugins/rate-limit.ts'
@@ -14,6 +15,7 @@ const assets: ReadonlyMap<string, string> = new Map([
     (file) => [file, packageFile('swagger-ui-dist', file)] as const,
   ),
   ['docs.js', own('docs.js')],
+  ['errors.css', own('errors.css')],
 ])
 /** Swagger UI writes `style` attributes and shows its icons from `data:` URLs; all the rest comes from here. */
 const contentPolicy = [
@@ -26,12 +28,29 @@ const contentPolicy = [
   "form-action 'none'",
   "frame-ancestors 'none'",
 ].join('; ')
+/** A page without a script. */
+const errorsPolicy = [
+  "default-src 'none'",
+  "style-src 'self'",
+  "img-src 'self'",
+  "base-uri 'none'",
+  "form-action 'none'",
+  "frame-ancestors 'none'",
+].join('; ')
 const documentCache = 'public, max-age=300'
 const assetCache = 'public, max-age=86400'
+
+const pageHeaders = (type: string, policy: string) => ({
+  'content-type': type,
+  'cache-control': documentCache,
+  'content-security-policy': policy,
+  'referrer-policy': 'no-referrer',
+})
 
 /** `/openapi.json` and Swagger UI from local files: the page needs no other host. */
 export const docsRoutes = (context: HttpContext, app: () => AnyElysia) => {
   let document: string | null = null
+  let errors: string | null = null
   return new Elysia()
     .use(publicReads(context, 'own'))
     .get(
@@ -51,13 +70,15 @@ export const docsRoutes = (context: HttpContext, app: () => AnyElysia) => {
     .get(
       documentationPath,
       () =>
-        new Response(Bun.file(own('docs.html')), {
-          headers: {
-            'cache-control': documentCache,
-            'content-security-policy': contentPolicy,
-            'referrer-policy': 'no-referrer',
-          },
-        }),
+        new Response(Bun.file(own('docs.html')), { headers: pageHeaders('text/html; charset=utf-8', contentPolicy) }),
+      { detail: { hide: true } },
+    )
+    .get(
+      errorsPath,
+      () => {
+        errors ??= errorsPage()
+        return new Response(errors, { headers: pageHeaders('text/html; charset=utf-8', errorsPolicy) })
+      },
       { detail: { hide: true } },
     )
     .get(

@@ -135,7 +135,7 @@ export class ChatStream {
 
   private failWith(problem: Problem): void {
     if (this.over) return
-    const { error } = openAiError(problem, this.call.input.requestId) as { readonly error: object }
+    const { error } = openAiError(problem, this.call.input.requestId, null) as { readonly error: object }
     this.gathered += this.rewriter.failure(error)
     this.end()
     this.call.signal.abort()

@@ -4,7 +4,7 @@ import { Problem } from '../../errors.ts'
 import { newId } from '../../ids.ts'
 import type { ConnectionClock } from '../../listener/connection-clock.ts'
 import { checkBody, invalidRequest, readJsonText } from '../../protocol/json/json-body.ts'
-import { bearerChallenge, problemResponse } from '../../protocol/json/problem-response.ts'
+import { problemResponse } from '../../protocol/json/problem-response.ts'
 import {
   RerankRequest,
   rerankBodyBytesMax,
@@ -13,7 +13,7 @@ import {
 } from '../../protocol/wire/inference/rerank.ts'
 import type { LocalCredentials } from '../access/local-credentials.ts'
 import { forPrograms, withCredentialKind } from '../access/needed-credentials.ts'
-import { baseHeaders, clientClosedStatus } from './answers.ts'
+import { baseHeaders, clientClosedStatus, toldByAgent } from './answers.ts'
 import type { Reranker } from './rerank.ts'
 
 export interface RerankParts {
@@ -54,7 +54,7 @@ function refusal(error: unknown, request: Request, requestId: string): { respons
   if (request.signal.aborted) return { response: new Response(null, { status: clientClosedStatus }), code: null }
   const found = error instanceof Problem ? error : new Problem('internal_error')
   const problem = withCredentialKind(found, request.headers, forPrograms)
-  const response = problemResponse(problem, requestId, baseHeaders, { typeBase: null, challenge: bearerChallenge })
+  const response = problemResponse(problem, requestId, baseHeaders, toldByAgent)
   return { response, code: problem.code }
 }
 

@@ -11,8 +11,8 @@ const messages: Partial<Record<ProblemCode, string>> = {
 }
 
 /** `error` of the event that ends a stream which has begun (§6). */
-export function streamError(problem: Problem, requestId: RequestId): object {
+export function streamError(problem: Problem, requestId: RequestId, help: string): object {
   const text = messages[problem.code]
   const told = text === undefined ? problem : new Problem(problem.code, { ...problem.options, detail: text })
-  return (openAiError(told, requestId) as { readonly error: object }).error
+  return (openAiError(told, requestId, help) as { readonly error: object }).error
 }

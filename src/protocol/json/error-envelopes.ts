@@ -26,8 +26,11 @@ export function openAiErrorType(code: ProblemCode): string {
   }
 }
 
-/** The body of every chat and model-list error. Both SDKs unwrap `error`, so our own metadata stands inside it. */
-export function openAiError(problem: Problem, requestId: string): object {
+/**
+ * The body of every chat and model-list error. Both SDKs unwrap `error`, so our own metadata stands inside it. `help`: where
+ * the code is explained; null: there is no such page.
+ */
+export function openAiError(problem: Problem, requestId: string, help: string | null): object {
   const { code, options } = problem
   const kind = problemKind(code)
   return {
@@ -41,6 +44,7 @@ export function openAiError(problem: Problem, requestId: string): object {
         status: kind.status,
         retryable: kind.shouldRetry ?? false,
         retry_after_seconds: options.retryAfterSeconds ?? null,
+        ...(help === null ? {} : { help_url: help }),
         ...options.metadata,
       },
     },
@@ -67,8 +71,8 @@ export const anthropicErrorType = (status: number): string =>
 const noThreads = { details: { error_code: 'thread_unsupported_request', unsupported: ['thread'] } }
 
 /** The body of an error where Anthropic's interface is spoken: the same facts in its envelope. */
-export function anthropicError(problem: Problem, requestId: string): object {
-  const { error } = openAiError(problem, requestId) as { readonly error: { readonly svc: object } }
+export function anthropicError(problem: Problem, requestId: string, help: string | null): object {
+  const { error } = openAiError(problem, requestId, help) as { readonly error: { readonly svc: object } }
   const { code, status, options, message } = problem
   const svc = { code, param: options.param ?? null, ...error.svc }
   const more = code === 'responses_not_stored' ? noThreads : {}
@@ -76,8 +80,8 @@ export function anthropicError(problem: Problem, requestId: string): object {
 }
 
 /** The body of an error where Ollama's interface is spoken: its clients show the text of `error`. */
-export function ollamaError(problem: Problem, requestId: string): object {
-  const { error } = openAiError(problem, requestId) as { readonly error: { readonly svc: object } }
+export function ollamaError(problem: Problem, requestId: string, help: string | null): object {
+  const { error } = openAiError(problem, requestId, help) as { readonly error: { readonly svc: object } }
   const { code, options, message } = problem
   return { error: message, svc: { code, param: options.param ?? null, ...error.svc } }
 }

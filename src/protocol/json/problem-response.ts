@@ -1,5 +1,5 @@
 import { brand, headers, requestUrnPrefix } from '../../brand.ts'
-import { Problem, problemKind, problemType, quoteValue } from '../../errors.ts'
+import { helpUrl, Problem, problemKind, problemType, quoteValue } from '../../errors.ts'
 import type { Config } from '../../settings/config.ts'
 import { anthropicError, ollamaError, openAiError } from './error-envelopes.ts'
 
@@ -60,14 +60,22 @@ const envelopes = {
   ollama: ollamaError,
 } as const
 
+const helpOf = ({ code }: Problem, base: string | null) => (base === null ? null : helpUrl(base, code))
+
 /** Anthropic's SDKs look for the id of a request under this name. */
 export const anthropicRequestId = 'request-id'
 
-/** Inference and model lists: in the shape that the client's SDK unwraps. */
-export function envelopeResponse(envelope: Envelope, given: Problem, requestId: string, base: HeaderMap): Response {
+/** Inference and model lists: in the shape that the client's SDK unwraps. `helpBase`: the gateway whose pages explain the codes. */
+export function envelopeResponse(
+  envelope: Envelope,
+  given: Problem,
+  requestId: string,
+  base: HeaderMap,
+  helpBase: string | null,
+): Response {
   const problem = withRetryAfter(given)
   const { shouldRetry } = problemKind(problem.code)
-  return Response.json(envelopes[envelope](problem, requestId), {
+  return Response.json(envelopes[envelope](problem, requestId, helpOf(problem, helpBase)), {
     status: problem.status,
     headers: {
       ...base,
@@ -83,11 +91,12 @@ export function problemResponse(
   given: Problem,
   requestId: string,
   base: HeaderMap,
-  place: { readonly typeBase: string | null; readonly challenge: string },
+  place: { readonly typeBase: string | null; readonly challenge: string; readonly helpBase: string | null },
 ): Response {
   const problem = withRetryAfter(given)
   const { code, options, status } = problem
   const kind = problemKind(code)
+  const help = helpOf(problem, place.helpBase)
   const body = {
     type: problemType(code, place.typeBase),
     title: kind.title,
@@ -97,6 +106,7 @@ export function problemResponse(
     code,
     request_id: requestId,
     retryable: kind.shouldRetry ?? false,
+    ...(help === null ? {} : { help_url: help }),
     ...(options.errors === undefined ? {} : { errors: options.errors.map(cleanFault) }),
   }
   return new Response(JSON.stringify(body), {

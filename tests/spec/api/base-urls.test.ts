@@ -80,10 +80,10 @@ describe('§28: credentials', () => {
   })
 
   test.each([
-    ['admin', 'This is an admin token'],
-    ['viewer', 'This is a viewer token'],
-    ['customer', 'This is a customer token'],
-    ['enroll', 'This is an enrolment token'],
+    ['admin', 'You sent an admin token in Authorization.'],
+    ['viewer', 'You sent a viewer token in Authorization.'],
+    ['customer', 'You sent a customer token in Authorization.'],
+    ['enroll', 'You sent an enrolment token in Authorization.'],
   ] as const)('the wrong kind is told by its kind: %s', async (kind, told) => {
     for (const path of ['/v1/chat/completions', '/v1/models']) {
       const headers = { authorization: `Bearer ${newToken(kind)}`, 'content-type': 'application/json' }
@@ -102,7 +102,10 @@ describe('§28: credentials', () => {
     const { message, param } = await errorOf(
       await chat('/v1/chat/completions', { authorization: `Bearer ${gateway.tokens.admin}` }),
     )
-    expect([param, message]).toEqual(['header.x-svc-customer-id', expect.stringContaining('This is an admin token')])
+    expect([param, message]).toEqual([
+      'header.x-svc-customer-id',
+      expect.stringContaining('You sent an admin token in Authorization.'),
+    ])
   })
 })
 

@@ -28,6 +28,7 @@ export interface Refusal {
     readonly status: number
     readonly retryable: boolean
     readonly retry_after_seconds: number | null
+    readonly help_url: string
   }
 }
 
@@ -59,12 +60,14 @@ export async function expectRefusal(
   if (expected.param !== undefined) expect([code, error.param]).toEqual([code, expected.param])
   expect(error.type).toBe(expected.type ?? typeByStatus[status] ?? '')
   expect(error.message.length).toBeGreaterThan(5)
+  expect(error.svc.help_url).toMatch(new RegExp(`^http[^#]+/docs/errors#${code}$`))
   const retryAfter = response.headers.get('retry-after')
   expect(error.svc).toEqual({
     request_id: response.headers.get('x-request-id') ?? '',
     status,
     retryable: retry,
     retry_after_seconds: retryAfter === null ? null : Number(retryAfter),
+    help_url: error.svc.help_url,
   })
   expect(error.svc.request_id).toMatch(/^req_[0-9A-HJKMNP-TV-Z]{26}$/)
   expect(response.headers.get('x-should-retry')).toBe(String(retry))

@@ -37,6 +37,7 @@ export async function expectBroken(response: Response, code: string, status: num
         status,
         retryable: true,
         retry_after_seconds: null,
+        help_url: expect.stringMatching(new RegExp(`^http.+/docs/errors#${code}$`)),
       },
     },
   })

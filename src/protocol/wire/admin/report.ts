@@ -40,6 +40,10 @@ export const Health = Type.Object({
 })
 export type Health = Static<typeof Health>
 
+const help_url = Type.Optional(
+  Type.String({ format: 'uri', description: 'The page of the gateway that explains the code' }),
+)
+
 /** RFC 9457 with the extension members of §2: every error but those of chat and the model list. */
 export const ProblemBody = Type.Object({
   type: Type.String({ description: 'A URN or URL with the code' }),
@@ -50,6 +54,7 @@ export const ProblemBody = Type.Object({
   code: Type.String(),
   request_id: Type.String(),
   retryable: Type.Boolean(),
+  help_url,
   errors: Type.Optional(
     Type.Array(
       Type.Object({
@@ -75,6 +80,7 @@ export const OpenAiErrorBody = Type.Object({
       status: Type.Integer(),
       retryable: Type.Boolean(),
       retry_after_seconds: Type.Union([Type.Integer(), Type.Null()]),
+      help_url,
       prompt_tokens: Type.Optional(
         Type.Integer({ description: 'Only with `context_length_exceeded`: prompt tokens as the node counts them' }),
       ),
