@@ -1,10 +1,12 @@
 import type { NewReceipt } from '../../db/queries/money/receipts.ts'
+import type { Route } from '../../machines/rules/routing.ts'
 import type { PublicChoice } from '../../protocol/chat/completion.ts'
 import type { TokenUsage } from '../../protocol/chat/token-usage.ts'
 import type { Binding } from '../../protocol/receipts/binding.ts'
 import { besideReceipt, readNodeReceipt } from '../../protocol/receipts/node-receipt.ts'
 import { type Receipt, receiptText, textHash } from '../../protocol/receipts/receipt.ts'
 import type { VerifyKey } from '../../protocol/signing/ed25519.ts'
+import type { ChatMetadata } from '../../protocol/wire/inference/chat.ts'
 import { isoTime } from '../../time.ts'
 import type { Attempt } from './attempt.ts'
 import type { ChatCommand } from './chat-command.ts'
@@ -19,6 +21,15 @@ export interface ToldWork {
   readonly whole: boolean
   /** What it answered, for a bound receipt; null: not whole, or not kept. */
   readonly choices: readonly PublicChoice[] | null
+}
+
+/** What an answer comes to, before anything of it is written or sent. */
+export interface Conclusion {
+  readonly route: Route
+  readonly usage: TokenUsage
+  readonly receipt: NewReceipt
+  /** `svc` of the answer. */
+  readonly metadata: ChatMetadata
 }
 
 interface Asked {

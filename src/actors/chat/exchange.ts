@@ -16,7 +16,7 @@ import type { CallStart } from '../telemetry/tracing.ts'
 import { Attempt, type AttemptFailure } from './attempt.ts'
 import { type ChatCommand, outputAsked } from './chat-command.ts'
 import type { Dispatched, DispatchPort } from './dispatch.ts'
-import { receiptOf, saysEstimated, type ToldWork } from './exchange-receipt.ts'
+import { type Conclusion, receiptOf, saysEstimated, type ToldWork } from './exchange-receipt.ts'
 import { billedCeiling, isBilled, PaidCall, type PaidCallPort } from './paid-call.ts'
 import type { Relay } from './relay.ts'
 import type { Ticker, Ticking } from './ticker.ts'
@@ -32,15 +32,6 @@ export interface ChatPort extends DispatchPort {
 
 /** A body shorter than this costs less kept than estimated, UTF-16 units. */
 const promptKeptMax = 4_096
-
-/** What an answer comes to, before anything of it is written or sent. */
-export interface Conclusion {
-  readonly route: Route
-  readonly usage: TokenUsage
-  readonly receipt: NewReceipt
-  /** `svc` of the answer. */
-  readonly metadata: ChatMetadata
-}
 
 /** What one request carries from its admission to its end. */
 export class Exchange implements Ticking, Dispatched {

@@ -8,7 +8,8 @@ import type { WholeAnswer } from '../operations/operation.ts'
 import { finishReasons } from '../telemetry/tracing.ts'
 import type { Attempt, AttemptFailure } from './attempt.ts'
 import type { ChatCommand } from './chat-command.ts'
-import type { Conclusion, Exchange } from './exchange.ts'
+import type { Exchange } from './exchange.ts'
+import type { Conclusion } from './exchange-receipt.ts'
 import { afford, callNode, failedAnswer } from './node-call.ts'
 
 /** A node's whole answer may not be larger, bytes. */
