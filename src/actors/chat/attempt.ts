@@ -49,6 +49,7 @@ const timeouts: ReadonlySet<AbortCause> = new Set(['first_chunk_timeout', 'total
 /** One call to one node: it holds a slot from its making until `release`. */
 export class Attempt implements InFlightCall {
   readonly signal = new CallSignal()
+  callPlace = -1
   startedMs = performance.now()
   /** Its money is being set aside, and the node has heard nothing. */
   unsent = false

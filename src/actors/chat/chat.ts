@@ -8,6 +8,7 @@ import { textWeightPerUnitMax } from '../../protocol/chat/token-estimate.ts'
 import type { TokenUsage } from '../../protocol/chat/token-usage.ts'
 import type { UpstreamBody } from '../../protocol/chat/upstream-request.ts'
 import type { ChatMetadata } from '../../protocol/wire/inference/chat.ts'
+import { Roster } from '../durable/roster.ts'
 import type { Admission } from '../limits/limits.ts'
 import type { PartedOperation } from '../operations/operation.ts'
 import { type ChatAnswer, type ChatCommand, outputAsked } from './chat-command.ts'
@@ -221,7 +222,7 @@ async function run(exchange: Exchange): Promise<ChatAnswer> {
 }
 
 export function createChat(port: ChatPort): Chat {
-  const open = new Set<Exchange>()
+  const open = new Roster<'openPlace', Exchange>('openPlace')
   return {
     complete: async (command) => {
       const exchange = new Exchange(port, command, port.router.table(), open)
@@ -245,7 +246,7 @@ export function createChat(port: ChatPort): Chat {
       return open.size
     },
     abortAll: () => {
-      for (const exchange of open) exchange.abort('shutdown')
+      for (const exchange of [...open]) exchange.abort('shutdown')
     },
   }
 }

@@ -11,6 +11,7 @@ import { foreignJson } from '../../protocol/json/foreign-json.ts'
 import { Binding } from '../../protocol/receipts/binding.ts'
 import type { ChatMetadata } from '../../protocol/wire/inference/chat.ts'
 import { CallSignal } from '../../transport/call-signal.ts'
+import type { Roster } from '../durable/roster.ts'
 import type { Admission, Limits } from '../limits/limits.ts'
 import type { CallStart } from '../telemetry/tracing.ts'
 import { Attempt, type AttemptFailure } from './attempt.ts'
@@ -33,6 +34,9 @@ export interface ChatPort extends DispatchPort {
 /** A body shorter than this costs less kept than estimated, UTF-16 units. */
 const promptKeptMax = 4_096
 
+/** The requests that have not ended. */
+export type OpenRequests = Roster<'openPlace', Exchange>
+
 /** What one request carries from its admission to its end. */
 export class Exchange implements Ticking, Dispatched {
   readonly created = Math.floor(Date.now() / 1_000)
@@ -53,6 +57,8 @@ export class Exchange implements Ticking, Dispatched {
   /** Of a request that several nodes do side by side. */
   parts: { abort(cause: 'client_gone' | 'shutdown' | 'total_timeout'): void } | null = null
   readonly ending = new CallSignal()
+  openPlace = -1
+  tickPlace = -1
   private stopped = false
   /** null: nobody pays. */
   private paid: PaidCall | null = null
@@ -68,8 +74,8 @@ export class Exchange implements Ticking, Dispatched {
     readonly port: ChatPort,
     readonly command: ChatCommand,
     readonly table: RoutingTable,
-    /** What has not ended; null: nobody keeps count. */
-    private readonly open: Set<Exchange> | null,
+    /** null: it is a part of another request, which is counted. */
+    private readonly open: OpenRequests | null,
   ) {
     this.id = command.operation.idPrefix + ulid()
     const { clientNonce: nonce } = command

@@ -27,6 +27,7 @@ export interface PassedAnswer {
 class Passing implements BodySink, Ticking {
   private readonly client: ClientStream<Uint8Array>
   private readonly firstByteMs = performance.now()
+  tickPlace = -1
   private passed = 0
   /** Of JSON, while it is short. */
   private kept: Buffer[] | null

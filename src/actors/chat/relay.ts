@@ -44,6 +44,7 @@ export class Relay implements Ticking, SseSink {
   /** The client asked for a usage chunk of its own. */
   private readonly includeUsage: boolean
   private phase: Phase = 'waiting'
+  tickPlace = -1
   private attempt: Attempt | null = null
   /** A fresh one per try: a broken event of one node must not run into the next node's first. */
   private splitter: SseSplitter | null = null

@@ -1,5 +1,9 @@
+import { Roster } from '../durable/roster.ts'
+
 /** Something with deadlines of its own; looked at a few times a second while it lives. */
 export interface Ticking {
+  /** In the ticker; -1: it does not tick. */
+  tickPlace: number
   /** `nowMs`: `performance.now()`. Must not throw. */
   tick(nowMs: number): void
 }
@@ -10,7 +14,7 @@ export interface Ticking {
  */
 export class Ticker {
   static readonly periodMs = 50
-  private readonly items = new Set<Ticking>()
+  private readonly items = new Roster<'tickPlace', Ticking>('tickPlace')
   private timer: ReturnType<typeof setInterval> | null = null
 
   add(item: Ticking): void {

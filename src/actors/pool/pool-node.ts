@@ -9,6 +9,7 @@ import type { VerifyKey } from '../../protocol/signing/ed25519.ts'
 import { isPooled, type RuntimeStatus } from '../../runtimes/runtime.ts'
 import { minuteMs } from '../../time.ts'
 import type { NodeTransport } from '../../transport/transport.ts'
+import { Roster } from '../durable/roster.ts'
 import { PoolRuntime } from './pool-runtime.ts'
 import type { InFlightCall } from './router.ts'
 import type { Profile, RoutedNode } from './routing-table.ts'
@@ -31,7 +32,7 @@ const isWarm = ({ model }: Profile) => model !== null && model.loaded !== false
 export class PoolNode implements RoutedNode {
   /** By the label that the node gives each runtime. */
   readonly runtimes = new Map<string, PoolRuntime>()
-  readonly calls = new Set<InFlightCall>()
+  readonly calls = new Roster<'callPlace', InFlightCall>('callPlace')
   readonly claims = new LastClaims()
   state: NodeState = 'enrolled'
   heldUntilMs = 0

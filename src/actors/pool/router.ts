@@ -8,6 +8,8 @@ import type { SlotWait, Ticket } from './slot-queue.ts'
 
 /** A call that occupies a slot. The router tells it when its node went offline or was revoked. */
 export interface InFlightCall extends PlacedCall {
+  /** Among the calls of its node; -1: it holds no slot. */
+  callPlace: number
   nodeLost(): void
 }
 

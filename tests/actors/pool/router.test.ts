@@ -157,6 +157,7 @@ function call(router: PoolRouter, route: Route) {
     router.release(route, inFlight, outcome)
   }
   const inFlight: InFlightCall = {
+    callPlace: -1,
     work: null,
     timed: false,
     nodeLost: () => {
@@ -475,6 +476,7 @@ test('§29: a call that ended with its first chunk takes nothing from the backlo
   const route = routeFor(router)
   const prompt = { units: 2_000, blocks: [1], first: 1 }
   const placedCall = (): InFlightCall => ({
+    callPlace: -1,
     work: {
       atMs: Date.now(),
       ownMs: 100,
@@ -513,6 +515,7 @@ describe('§29 what a cache holds', () => {
     },
   })
   const longCall = (matchedBlocks: number): InFlightCall => ({
+    callPlace: -1,
     work: work(matchedBlocks),
     timed: true,
     nodeLost: () => {},
