@@ -53,6 +53,9 @@ export const clientIdPattern = /^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/
 /** A model id that a node may report (§22). */
 export const modelIdPattern = /^[A-Za-z0-9][A-Za-z0-9._:/@-]{0,127}$/
 
+/** Of the end of an id, which is random: where it stands in a small table. */
+export const idTail = (id: string): number => id.charCodeAt(id.length - 1) + 32 * id.charCodeAt(id.length - 2)
+
 const digits = new Int8Array(128).map((_, code) => crockford.indexOf(String.fromCharCode(code)))
 
 /** Unix ms that an id of ours was made at; NaN: it is none of ours. */

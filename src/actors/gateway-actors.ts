@@ -13,13 +13,13 @@ import { AuditPurge } from './audit/audit-purge.ts'
 import { createBaseUrl } from './base-url.ts'
 import { createChat } from './chat/chat.ts'
 import type { ChatPort } from './chat/exchange.ts'
-import { createDecisionLog } from './chat/explain.ts'
 import { createIdempotency } from './chat/idempotency.ts'
 import { Ticker } from './chat/ticker.ts'
 import { ConsoleFeed } from './console/console-feed.ts'
 import { durableCharts } from './console/durable-charts.ts'
 import { createTraffic } from './console/traffic.ts'
 import { ChangeFeed } from './durable/change-feed.ts'
+import { DecisionLog } from './explain/decision-log.ts'
 import { createAgents } from './gateway-agents.ts'
 import type { GatewayParts, OwnFacts } from './gateway-handle.ts'
 import { createTransparency } from './gateway-log.ts'
@@ -84,7 +84,7 @@ function createWatching({ config, log, database }: GatewayParts) {
   const metrics = createMetrics()
   const inspector = createInspector(log)
   const health = createHealth(() => askDatabase(database.db), descriptors)
-  const decisions = createDecisionLog()
+  const decisions = new DecisionLog()
   const { SVC_REQUEST_LOG_DAYS: days, SVC_RECEIPT_FLUSH_MS: flushMs } = config
   const requests = new RequestLog({ ...database, log, days, flushMs })
   const { OTEL_EXPORTER_OTLP_ENDPOINT: endpoint, OTEL_EXPORTER_OTLP_HEADERS: headers } = config
@@ -286,7 +286,7 @@ function createCalls(parts: GatewayParts, actors: Watching & Keeping & Pool & Mo
     limits,
     ticker: new Ticker(),
     baseUrl,
-    decided: decisions.record,
+    decided: (command, decision, again) => decisions.record(command, decision, again),
     receipt: (receipt) => receipts.write(receipt),
     ledger,
     idempotency,

@@ -129,7 +129,7 @@ function handleOf({ config, log, database: { db }, auditKeys }: GatewayParts, ac
     statecharts: createStatecharts(),
     consolePage: createPage(builtConsole, bundleConsole),
     verifyPage: createPage(builtVerifyPage, bundleVerifyPage),
-    explain: decisions.explain,
+    explain: (requestId) => decisions.explain(requestId),
     leaving: () => listener.leaving,
     doors: () => doorsOf(config, listener.port),
     hashAddress: createAddressHash(auditKeys[0] ?? ''),

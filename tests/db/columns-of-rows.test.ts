@@ -12,7 +12,7 @@ import { requestPage } from '../../src/db/queries/requests/request-search.ts'
 import { receipts } from '../../src/db/schema/work.ts'
 import { newId } from '../../src/ids.ts'
 import { type Receipt, receiptText, textHash } from '../../src/protocol/receipts/receipt.ts'
-import { requestColumns } from '../support/pools/request-rows.ts'
+import { ofRecords, requestColumns } from '../support/pools/request-rows.ts'
 import { type TestDatabase, testDatabase } from '../support/run/postgres.ts'
 
 /**
@@ -124,10 +124,10 @@ test.each(ways)(
       }),
     )
     const [first] = rows
-    await insertRequestRecords(database, [first as RequestRecord])
+    await insertRequestRecords(database, [first as RequestRecord], ofRecords)
     // After an answer that was lost: the same again with what has come meanwhile, then once more.
-    await insertRequestRecords(database, rows)
-    await insertRequestRecords(database, rows.slice(0, 1))
+    await insertRequestRecords(database, rows, ofRecords)
+    await insertRequestRecords(database, rows.slice(0, 1), ofRecords)
     for (const row of rows) expect(await getRequestRecord(database.db, row)).toEqual(row)
     const [{ count } = { count: '' }] = await database.sql<{ count: string }[]>`
       select count(*) from request_records where at = ${at.toISOString()}::timestamptz`

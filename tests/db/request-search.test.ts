@@ -12,7 +12,7 @@ import {
 import { requestPage } from '../../src/db/queries/requests/request-search.ts'
 import { ulid } from '../../src/ids.ts'
 import { dayMs, minuteMs } from '../../src/time.ts'
-import { insertRequests, requestColumns } from '../support/pools/request-rows.ts'
+import { insertRequests, ofRecords, requestColumns } from '../support/pools/request-rows.ts'
 import { emptyDatabase, type TestDatabase, testDatabase } from '../support/run/postgres.ts'
 
 const everything: RequestFilter = {
@@ -108,7 +108,7 @@ test('§32: any filter, range and page size shows what fits and nothing else, ho
       }),
     )
     records.push(...rows)
-    await insertRequestRecords(database, rows)
+    await insertRequestRecords(database, rows, ofRecords)
   }
   records.sort(newestFirst)
   const times = records.map(({ at }) => at)
@@ -196,7 +196,7 @@ test('§32: a minute of which every group holds the whole is still paged through
         model: 'wide',
       }),
     )
-    await insertRequestRecords(database, records)
+    await insertRequestRecords(database, records, ofRecords)
   }
   const { found } = await allOf({ ...everything, model: 'wide', nodeId: 'node_wide' }, 50)
   expect(found).toHaveLength(groups)
@@ -216,7 +216,7 @@ test('§32: what any filter asks for is found beyond the requests that are looke
   })
   // One among others of its group, and many newer ones.
   const others = Array.from({ length: 3_000 }, (_, at) => recordAt(first + Math.floor(at / 250) * 1_000 + (at % 250)))
-  await insertRequestRecords(database, [sought, ...others])
+  await insertRequestRecords(database, [sought, ...others], ofRecords)
   const wanted: readonly Partial<RequestFilter>[] = [
     { customerId: 'cus_beyond' },
     { keyId: 'key_beyond' },
@@ -241,12 +241,16 @@ test('§32: a search that ends its page among requests of one millisecond goes o
     const at = first + Math.floor(group / groupsOfMs)
     const both = recordAt(at, { model: 'tied', nodeId: 'node_tied' })
     fit.push(both)
-    await insertRequestRecords(database, [
-      both,
-      ...Array.from({ length: rows - 1 }, (_, place) =>
-        recordAt(at, place % 2 === 0 ? { model: 'tied' } : { nodeId: 'node_tied' }),
-      ),
-    ])
+    await insertRequestRecords(
+      database,
+      [
+        both,
+        ...Array.from({ length: rows - 1 }, (_, place) =>
+          recordAt(at, place % 2 === 0 ? { model: 'tied' } : { nodeId: 'node_tied' }),
+        ),
+      ],
+      ofRecords,
+    )
   }
   const { found, pages } = await allOf({ ...everything, model: 'tied', nodeId: 'node_tied' }, groups + 1)
   expect(found.map(({ requestId }) => requestId)).toEqual(fit.toSorted(newestFirst).map(({ requestId }) => requestId))

@@ -11,6 +11,8 @@ export interface GroupWriterOptions<T> {
   readonly insert: (rows: readonly T[]) => Promise<unknown>
   /** Runs before a row is written alone because its group was refused. */
   readonly prepare?: (row: T) => Promise<unknown>
+  /** These rows are in the database, or will never be: the writer asks for them no more. In the order of their coming. */
+  readonly settled?: (rows: readonly T[]) => void
   /** How long the first row of a group waits for others, ms. A full group does not wait. */
   readonly gatherMs: number
   /** How many rows may wait for the database. */
@@ -43,9 +45,20 @@ export class GroupWriter<T> {
     this.batchMax = options.batchMax ?? batchMaxDefault
   }
 
+  /** False if the queue is full: then one row is dropped and counted. For rows that are made only where there is room. */
+  hasRoom(): boolean {
+    if (this.queue.length < this.options.queueMax) return true
+    this.drop()
+    return false
+  }
+
   /** Queues the row. Without the database it waits. If the queue is full, the row is dropped and counted. */
   write(row: T): void {
-    if (this.queue.length >= this.options.queueMax) return this.drop()
+    if (this.hasRoom()) this.enter(row)
+  }
+
+  /** Queues a row for which there was room just now. */
+  enter(row: T): void {
     this.queue.push(row)
     this.next()
   }
@@ -129,6 +142,7 @@ export class GroupWriter<T> {
       if (this.failures > 0) log.info(`${name}_written_again`, { waiting: this.queue.length })
       this.failures = 0
       this.writtenCount += batch.length
+      this.options.settled?.(batch)
     } catch (error) {
       if (isRowFault(error)) return this.writeOneByOne(batch)
       this.failed(error, batch)
@@ -146,6 +160,7 @@ export class GroupWriter<T> {
         if (!isRowFault(error)) return this.failed(error, batch.slice(index))
         this.drop()
       }
+      this.options.settled?.([row])
     }
   }
 

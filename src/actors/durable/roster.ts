@@ -4,7 +4,7 @@ export type Placed<Place extends string> = { [Name in Place]: number }
 /**
  * The things that run now, of which each request adds one and takes one away. A `Set` is what it looks like, and keeps the gone
  * alive: it makes a new table as they leave, the old table leads to the new one, and once an old one is in the collector's
- * old generation, everything that stood in any of its successors stays until the next full collection (decision 21). A place
+ * old generation, everything that stood in any of its successors stays until the next full collection (decision 23). A place
  * in an array that is overwritten keeps nothing.
  */
 export class Roster<Place extends string, T extends Placed<Place>> implements Iterable<T> {

@@ -1,31 +1,63 @@
 import type { RequestFilter, RequestPlace, RequestRecord } from '../../db/queries/requests/request-records.ts'
-import { type FinishedRequest, rowOf } from './request-row.ts'
+import { RequestColumns } from './request-columns.ts'
+import type { FinishedRequest } from './request-kinds.ts'
 
 /** As many as `explain` keeps. */
 export const requestsKeptMax = 10_000
 
-/** The last requests of this gateway, in memory. */
+/** The last requests of this gateway, in memory, and those that wait for the database. */
 export class RequestRing {
-  private readonly ring: FinishedRequest[] = []
+  readonly columns: RequestColumns
+  /** 1: what stands there waits for the database. */
+  private readonly waits: Uint8Array
   private next = 0
 
-  write(finished: FinishedRequest): void {
-    this.ring[this.next] = finished
-    this.next = (this.next + 1) % requestsKeptMax
+  /** `waitingMax`: so many may wait at a time. */
+  constructor(waitingMax: number) {
+    const size = requestsKeptMax + waitingMax
+    this.columns = new RequestColumns(size)
+    this.waits = new Uint8Array(size)
+  }
+
+  /** Its place, which has been that of the oldest one that does not wait. */
+  write(finished: FinishedRequest): number {
+    const { columns, waits } = this
+    for (let left = columns.size; left > 0 && waits[this.next] === 1; left--) this.step()
+    const place = this.next
+    columns.put(place, finished)
+    this.step()
+    return place
+  }
+
+  private step(): void {
+    this.next = this.next + 1 === this.columns.size ? 0 : this.next + 1
+  }
+
+  /** Nothing else comes to its place until it is let go. */
+  hold(place: number): void {
+    this.waits[place] = 1
+  }
+
+  letGo(places: readonly number[]): void {
+    for (const place of places) this.waits[place] = 0
   }
 
   find(requestId: string): RequestRecord | null {
-    const found = this.ring.find((finished) => finished.requestId === requestId)
-    return found === undefined ? null : rowOf(found)
+    const place = this.columns.find(requestId)
+    return place === null ? null : this.columns.record(place)
   }
 
   /** As the database would answer; only where it keeps none, since it walks through all. */
   list(filter: RequestFilter, after: RequestPlace | null, limit: number): readonly RequestRecord[] {
-    return this.ring
-      .map(rowOf)
+    return this.all()
       .filter((row) => fits(row, filter) && (after === null || newerFirst(after, row) < 0))
       .sort(newerFirst)
       .slice(0, limit)
+  }
+
+  private all(): RequestRecord[] {
+    const { columns } = this
+    return Array.from({ length: columns.size }, (_, place) => columns.record(place)).filter((row) => row !== null)
   }
 }
 

@@ -8,8 +8,8 @@ import { createDirectTransport } from '../../transport/direct.ts'
 import type { NodeTransport } from '../../transport/transport.ts'
 import type { Access } from '../accounts/access.ts'
 import { createChat } from '../chat/chat.ts'
-import { createDecisionLog } from '../chat/explain.ts'
 import { Ticker } from '../chat/ticker.ts'
+import { DecisionLog } from '../explain/decision-log.ts'
 import type { GatewayHandle } from '../gateway-handle.ts'
 import type { InFlightCall, Router } from '../pool/router.ts'
 import { createMetrics } from '../telemetry/metrics.ts'
@@ -138,6 +138,7 @@ export function createRehearsal(
     connectTimeoutMs: config.SVC_CONNECT_TIMEOUT_MS,
   })
   const metrics = createMetrics()
+  const decisions = new DecisionLog()
   const log = createLog(config.SVC_LOG_LEVEL, () => {})
   const chat = createChat({
     config,
@@ -145,7 +146,7 @@ export function createRehearsal(
     limits: { admit: () => ({ settle: () => {} }) },
     ticker: new Ticker(),
     baseUrl: real.baseUrl,
-    decided: createDecisionLog().record,
+    decided: (command, decision, again) => decisions.record(command, decision, again),
     receipt: () => {},
     // The node is the caller's own, and no price is asked.
     ledger: real.ledger,

@@ -1,7 +1,7 @@
 import type { Role } from '../../actors/accounts/access.ts'
 import type { Customer as CustomerRecord, GatewayKey } from '../../actors/accounts/accounts.ts'
 import type { ModelEntry as ModelEntryRecord } from '../../actors/catalogue/model-entries.ts'
-import type { Explanation as ExplanationRecord } from '../../actors/chat/explain.ts'
+import type { Explanation as ExplanationRecord } from '../../actors/explain/decision-log.ts'
 import type { MixtureRecord } from '../../actors/mixture/mixture-records.ts'
 import { liveClaims, liveNode } from '../../actors/pool/live-node.ts'
 import type { NodeView } from '../../actors/pool/node-view.ts'

@@ -1,9 +1,12 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
+import type { ChatRecord } from '../../../src/actors/chat/chat-command.ts'
+import type { FinishedRequest } from '../../../src/actors/requests/request-kinds.ts'
 import { RequestLog } from '../../../src/actors/requests/request-log.ts'
-import type { FinishedRequest } from '../../../src/actors/requests/request-row.ts'
+import { openDatabase } from '../../../src/db/client.ts'
 import { newId, type RequestId, ulid } from '../../../src/ids.ts'
 import { createLog } from '../../../src/log.ts'
 import { dayMs } from '../../../src/time.ts'
+import { severable } from '../../support/gateways/severed-database.ts'
 import { type TestDatabase, testDatabase } from '../../support/run/postgres.ts'
 
 let database: TestDatabase
@@ -14,7 +17,7 @@ afterAll(() => database.drop())
 
 const log = createLog('silent', () => {})
 const idAt = (ms: number): RequestId => `req_${ulid(ms)}`
-const finished = (requestId: string, status = 200): FinishedRequest => ({
+const finished = (requestId: string, status = 200, more: Partial<ChatRecord> = {}): FinishedRequest => ({
   requestId,
   customerId: 'cus_one',
   keyId: 'key_one',
@@ -37,6 +40,7 @@ const finished = (requestId: string, status = 200): FinishedRequest => ({
     costWei: 12345678901234567890n,
     receiptHash: `0x${'ab'.repeat(32)}`,
     failedTries: null,
+    ...more,
   },
 })
 const everything = {
@@ -50,6 +54,12 @@ const everything = {
   code: null,
   ttftMsMin: null,
 }
+const idsAmong = async (ids: readonly string[]) =>
+  (
+    await database.sql<
+      { id: string }[]
+    >`select request_id as id from request_records where request_id in ${database.sql([...ids])}`
+  ).map(({ id }) => id)
 const days = async () =>
   (
     await database.sql<{ name: string }[]>`select relname as name from pg_class
@@ -114,10 +124,7 @@ test('§32: requests of many minutes beside one of a day that nobody has made ar
   const ids = [...minutes, idAt(Date.now() + 40 * dayMs)]
   for (const id of ids) requests.write(finished(id))
   await requests.stop()
-  const rows = await database.sql<
-    { id: string }[]
-  >`select request_id as id from request_records where request_id in ${database.sql(ids)}`
-  expect(rows.map(({ id }) => id).sort()).toEqual(ids.toSorted())
+  expect((await idsAmong(ids)).sort()).toEqual(ids.toSorted())
 })
 
 test('§32: with 0 days the database keeps none, and the last ones are listed from memory', async () => {
@@ -136,4 +143,33 @@ test('§32: with 0 days the database keeps none, and the last ones are listed fr
   expect(await listed({ status: 500 }, null, 3)).toEqual([ids[0] as RequestId])
   expect(await listed({ model: 'n' }, null, 3)).toEqual([])
   expect(await listed({ ttftMsMin: 7 }, null, 3)).toEqual([])
+})
+
+test('§32: what waits for a database that is away is written as it was, each once, however many have come since', async () => {
+  const way = await severable(database.url)
+  const { db, sql, close } = openDatabase({ url: way.url, connectionsMax: 2 })
+  const requests = new RequestLog({ db, sql, log, days: 7, flushMs: 1 })
+  await requests.start()
+  await way.sever()
+  // More than may wait and more than are kept.
+  const first = 5_000
+  const many = 45_000
+  const ids = Array.from({ length: many }, () => newId('req'))
+  for (const [at, id] of ids.entries()) requests.write(finished(id, 200, { latencyMs: at }))
+  const shown = (id: string | undefined) => requests.recent(id ?? '')?.durationMs ?? null
+  // The newest are kept, and the oldest for the database; who stood between found no room.
+  expect([0, first, many - 1, many - 9_000].map((at) => shown(ids[at]))).toEqual([0, first, many - 1, many - 9_000])
+  expect(shown(ids[26_000])).toBeNull()
+  await way.restore()
+  await requests.stop()
+  const rows = await database.sql<{ id: string; ms: number }[]>`
+    select request_id as id, duration_ms as ms from request_records where request_id in ${database.sql(ids.slice(0, first))}
+    order by duration_ms`
+  expect(rows.map(({ id, ms }) => [ms, id])).toEqual(ids.slice(0, first).map((id, at) => [at, id]))
+  expect(await idsAmong(ids.slice(30_000, 32_000))).toEqual([])
+  // Places that are free again are used again.
+  for (const id of ids.slice(20_000, 40_000)) requests.write(finished(id))
+  expect(shown(ids[0])).toBeNull()
+  await close()
+  await way.close()
 })

@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'bun:test'
 import type { ChatCommand } from '../../../src/actors/chat/chat-command.ts'
 import type { Decision } from '../../../src/actors/chat/dispatch.ts'
-import { createDecisionLog } from '../../../src/actors/chat/explain.ts'
+import { DecisionLog } from '../../../src/actors/explain/decision-log.ts'
 import { newId } from '../../../src/ids.ts'
 import type { Explanation } from '../../../src/protocol/wire/admin/admin.ts'
 import { startTestGateway, type TestGateway, waitFor } from '../../support/gateways/gateway.ts'
@@ -262,7 +262,7 @@ describe('§23: what is shown to whom', () => {
 })
 
 test('§23: the last 10 000 requests are kept, and of each the first eight looks', () => {
-  const log = createDecisionLog()
+  const log = new DecisionLog()
   const table = { version: 0, publishedAtMs: 0, routes: [], byModel: new Map(), owners: new Map() }
   const decision = {
     table,
@@ -285,7 +285,7 @@ test('§23: the last 10 000 requests are kept, and of each the first eight looks
 })
 
 test('§23: a model of thousands of routes has as many decisions as there is room for, the newest', () => {
-  const log = createDecisionLog()
+  const log = new DecisionLog()
   const load = { inFlight: 0, ttftEwmaMs: null, ejectedUntilMs: 0 }
   const routes = Array.from({ length: 4_000 }, () => ({ load }))
   const decision = {

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import type { FinishedRequest } from '../../../src/actors/requests/request-row.ts'
+import type { FinishedRequest } from '../../../src/actors/requests/request-kinds.ts'
 import { sumRequests } from '../../../src/actors/requests/request-traffic.ts'
 import { keepRequestRecords } from '../../../src/db/queries/requests/request-records.ts'
 import { idMs, ulid } from '../../../src/ids.ts'

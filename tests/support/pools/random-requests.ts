@@ -1,5 +1,5 @@
 import fc from 'fast-check'
-import type { FinishedRequest } from '../../../src/actors/requests/request-row.ts'
+import type { FinishedRequest } from '../../../src/actors/requests/request-kinds.ts'
 import type { NodeId, RequestId } from '../../../src/ids.ts'
 import { ulid } from '../../../src/ids.ts'
 import { hourMs, minuteMs } from '../../../src/time.ts'

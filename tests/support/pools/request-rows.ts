@@ -1,4 +1,21 @@
 import type { Sql } from 'postgres'
+import type { ArrayValue } from '../../../src/db/arrays.ts'
+import { type RequestReader, requestColumns as requestFields } from '../../../src/db/queries/requests/request-groups.ts'
+import type { RequestRecord } from '../../../src/db/queries/requests/request-records.ts'
+
+/** Reads requests that stand in rows. */
+export const ofRecords = {
+  ...Object.fromEntries(
+    requestFields.map(({ field }) => [
+      field,
+      (record: RequestRecord): ArrayValue => {
+        const value = record[field]
+        return typeof value === 'object' && value !== null ? JSON.stringify(value) : value
+      },
+    ]),
+  ),
+  atMs: ({ at }: RequestRecord) => at.getTime(),
+} as RequestReader<RequestRecord>
 
 /** As versions before this one name them, and in their order. */
 export const requestColumns = `request_id, at, customer_id, key_id, operation, stream, model, node_id, tries, queue_ms, load_ms, sent_ms,

@@ -53,64 +53,65 @@ type Named = 'customer' | 'key' | 'model' | 'node' | 'code' | 'status'
 export const groupName = (of: Named, value: string | number): string => `${of}:${value}`
 export const okStatus = 200
 
-function namesOf(records: readonly RequestRecord[]): ReadonlySet<string> {
-  const names = new Set<string>()
-  const add = (of: Named, values: ReadonlySet<string | number | null>) => {
-    for (const value of values) if (value !== null) names.add(groupName(of, value))
-  }
-  add('customer', new Set(records.map(({ customerId }) => customerId)))
-  add('key', new Set(records.map(({ keyId }) => keyId)))
-  add('model', new Set(records.map(({ model }) => model)))
-  add('node', new Set(records.map(({ nodeId }) => nodeId)))
-  add('code', new Set(records.map(({ code }) => code)))
-  add('status', new Set(records.map(({ status }) => (status === okStatus ? null : status))))
-  return names
+/** Reads each field of a request, wherever that stands. */
+export type RequestReader<T> = Readonly<Record<RequestColumn['field'], (request: T) => ArrayValue>> & {
+  /** Unix ms of its beginning. */
+  readonly atMs: (request: T) => number
 }
 
-function elementOf(record: RequestRecord, field: RequestColumn['field']): ArrayValue {
-  const value = record[field]
-  return typeof value === 'object' && value !== null ? JSON.stringify(value) : value
+const nameOf: { readonly [Field in RequestColumn['field']]?: Named } = {
+  customerId: 'customer',
+  keyId: 'key',
+  model: 'model',
+  nodeId: 'node',
+  code: 'code',
+  status: 'status',
 }
 
-/** Of each column the value that all have, and the text of an array where they differ. */
-function columnsOfGroup(records: readonly RequestRecord[]): {
-  readonly shared: readonly ArrayValue[]
-  readonly texts: readonly string[]
-} {
-  const times = records.map(({ at }) => at.getTime() % minuteMs)
-  const shared: ArrayValue[] = [null, null]
-  const texts = [arrayText(records.map((record) => elementOf(record, idColumn.field))), arrayText(times)]
-  for (const { field } of otherColumns) {
-    const values = records.map((record) => elementOf(record, field))
-    const [first = null] = values
-    const one = values.every((value) => value === first)
-    shared.push(one && first !== null ? String(first) : null)
-    texts.push(one ? '' : arrayText(values))
-  }
-  return { shared, texts }
+/** The names that these values of one field give their group. */
+function namesIn(field: RequestColumn['field'], values: readonly ArrayValue[]): readonly string[] {
+  const of = nameOf[field]
+  if (of === undefined) return []
+  const wanted = (value: ArrayValue) => value !== null && !(field === 'status' && value === okStatus)
+  return [...new Set(values)].filter(wanted).map((value) => groupName(of, String(value)))
 }
 
 const iso = (ms: number) => new Date(ms).toISOString()
 
-/** A call that writes requests of one minute. The same group again, with more behind it or not, is one group. */
-function insertOf(records: readonly RequestRecord[]): SQL {
-  const times = records.map(({ at }) => at.getTime())
+/**
+ * A call that writes requests of one minute: of each column the value that all have, or the text of an array where they differ. The
+ * same group again, with more behind it or not, is one group.
+ */
+function insertOf<T>(group: readonly T[], read: RequestReader<T>): SQL {
+  const [head] = group as readonly [T]
+  const times = group.map(read.atMs)
   const [oldest, newest] = [Math.min(...times), Math.max(...times)]
-  const { shared, texts } = columnsOfGroup(records)
-  const most = records.reduce((so, { ttftMs }) => Math.max(so, ttftMs ?? -1), -1)
-  return sql`request_group_insert(${iso(oldest - (oldest % minuteMs))}::text, ${records[0]?.requestId}::text,
-    ${iso(oldest)}::text, ${iso(newest)}::text, ${records.length}::integer, ${arrayText([...namesOf(records)])}::text,
+  const names: string[] = []
+  const shared: ArrayValue[] = [null, null]
+  const texts = [arrayText(group.map(read[idColumn.field])), arrayText(times.map((ms) => ms % minuteMs))]
+  for (const { field } of otherColumns) {
+    const value = read[field]
+    const first = value(head)
+    const one = group.every((request) => value(request) === first)
+    const values = one ? [first] : group.map(value)
+    names.push(...namesIn(field, values))
+    shared.push(one && first !== null ? String(first) : null)
+    texts.push(one ? '' : arrayText(values))
+  }
+  const most = group.reduce((so, request) => Math.max(so, Number(read.ttftMs(request) ?? -1)), -1)
+  return sql`request_group_insert(${iso(oldest - (oldest % minuteMs))}::text, ${read.requestId(head)}::text,
+    ${iso(oldest)}::text, ${iso(newest)}::text, ${group.length}::integer, ${arrayText(names)}::text,
     ${most < 0 ? null : most}::integer, ${arrayText(shared)}::text, ${columnsOf(texts)})`
 }
 
 /** Groups of one minute each, their requests in their order. */
-function groupsOf(records: readonly RequestRecord[]): readonly (readonly RequestRecord[])[] {
-  const minutes = new Map<number, RequestRecord[]>()
-  for (const record of records) {
-    const minute = Math.floor(record.at.getTime() / minuteMs)
+function groupsOf<T>(requests: readonly T[], { atMs }: RequestReader<T>): readonly (readonly T[])[] {
+  const minutes = new Map<number, T[]>()
+  for (const request of requests) {
+    const minute = Math.floor(atMs(request) / minuteMs)
     const found = minutes.get(minute)
-    if (found === undefined) minutes.set(minute, [record])
-    else found.push(record)
+    if (found === undefined) minutes.set(minute, [request])
+    else found.push(request)
   }
   return [...minutes.values()].flatMap((of) => inParts(of, groupRowsMax))
 }
@@ -123,19 +124,21 @@ const groupsPerStatement = 4
 
 /**
  * All or none; waits for no disk. Who does not know whether they were written sends the same ones again, in the same order and with
- * more behind them or not.
+ * more behind them or not. All that it needs of them is read before it waits.
  */
-export async function insertRequestRecords(
+export async function insertRequestRecords<T>(
   { sql: client }: Pick<OpenDatabase, 'sql'>,
-  records: readonly RequestRecord[],
+  requests: readonly T[],
+  read: RequestReader<T>,
 ): Promise<void> {
-  const [first = [], ...others] = inParts(groupsOf(records), groupsPerStatement)
+  const calls = groupsOf(requests, read).map((group) => insertOf(group, read))
+  const [first = [], ...others] = inParts(calls, groupsPerStatement)
   if (others.length === 0) return insertGroups(client, first)
   await client.begin(async (transaction) => {
-    for (const groups of [first, ...others]) await insertGroups(transaction, groups)
+    for (const part of [first, ...others]) await insertGroups(transaction, part)
   })
 }
 
-async function insertGroups(client: Pick<Sql, 'unsafe'>, groups: readonly (readonly RequestRecord[])[]): Promise<void> {
-  if (groups.length > 0) await prepared(client).execute(sql`select ${sql.join(groups.map(insertOf), sql`, `)}`)
+async function insertGroups(client: Pick<Sql, 'unsafe'>, calls: readonly SQL[]): Promise<void> {
+  if (calls.length > 0) await prepared(client).execute(sql`select ${sql.join([...calls], sql`, `)}`)
 }

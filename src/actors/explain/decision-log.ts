@@ -3,8 +3,9 @@ import { noMatches } from '../../machines/placement/cache-view.ts'
 import { type ExplainedRoute, explainPlacement } from '../../machines/rules/explain.ts'
 import type { Placement, PlacementRequest } from '../../machines/rules/placement.ts'
 import type { Route, RoutingTable } from '../../machines/rules/routing.ts'
-import type { ChatCommand } from './chat-command.ts'
-import type { Decision } from './dispatch.ts'
+import type { ChatCommand } from '../chat/chat-command.ts'
+import type { Decision } from '../chat/dispatch.ts'
+import { loadNumbers, UsualDecisions, type UsualKind } from './usual-decisions.ts'
 
 /** Why a request went where it went: one entry per time a route was chosen or none was found. */
 export interface Explanation {
@@ -19,21 +20,12 @@ export interface Explanation {
   }[]
 }
 
-export interface DecisionLog {
-  /** `again`: the request has been decided on before. */
-  record(command: ChatCommand, decision: Decision, again: boolean): void
-  /** null: never seen, or no longer among the last `requestsMax`. */
-  explain(requestId: string): Explanation | null
-}
-
 /** Requests kept (§23). A decision shares the routes of its model with its neighbours, so an entry is small. */
 const requestsMax = 10_000
 /** Routes that all kept decisions saw: some hundred bytes each, so a model of thousands of nodes has fewer decisions. */
 const routesMax = 2_000_000
 /** A request that waits in a queue decides again and again. */
 const triesMax = 8
-/** Kept of each route. */
-const loadNumbers = 3
 /** Of a choice between more routes, only the winner's costs are kept. */
 const costsMax = 16
 
@@ -56,77 +48,96 @@ interface Entry extends Kept {
 }
 
 /** Keeps what was decided, and on what; the reasons are worked out only when somebody asks. */
-export function createDecisionLog(): DecisionLog {
-  // A ring and no index: only the rare question searches, and a Map costs every request 2 µs.
-  const ring: (Entry | undefined)[] = new Array(requestsMax).fill(undefined)
-  let next = 0
-  let oldest = 0
-  let routes = 0
-  const forget = (at: number) => {
-    const entry = ring[at]
-    if (entry === undefined) return
-    routes -= entry.routes.length
-    for (const { routes: seen } of entry.more ?? []) routes -= seen.length
-    ring[at] = undefined
+export class DecisionLog {
+  /** No index: only the rare question searches, and a Map costs every request 2 µs. */
+  private readonly ring: (Entry | UsualKind | undefined)[] = new Array(requestsMax).fill(undefined)
+  private readonly usual = new UsualDecisions(requestsMax)
+  private next = 0
+  private oldest = 0
+  /** That all kept decisions saw. */
+  private routes = 0
+
+  /** `again`: the request has been decided on before. */
+  record(command: ChatCommand, decision: Decision, again: boolean): void {
+    const at = again ? this.find(command.requestId) : null
+    if (at === null) this.add(command, decision)
+    else this.addTo(this.entryAt(at), decision)
+    this.makeRoom()
   }
+
+  /** null: never seen, or no longer among the last `requestsMax`. */
+  explain(requestId: string): Explanation | null {
+    const at = this.find(requestId)
+    if (at === null) return null
+    const entry = this.entryAt(at)
+    const { modelId: model, access } = entry.request
+    return { requestId, model, customerId: access.customerId, tries: [entry, ...(entry.more ?? [])].map(explained) }
+  }
+
+  private add(command: ChatCommand, decision: Decision): void {
+    const { next, ring } = this
+    const before = ring[next]
+    if (before !== undefined) {
+      this.routes -= routesIn(before)
+      this.oldest = (next + 1) % requestsMax
+    }
+    const seen = routesOf(decision)
+    const entry = this.usual.put(next, command, decision, seen) ?? {
+      ...keep(decision),
+      requestId: command.requestId,
+      more: null,
+    }
+    // An array that is written to is walked by the next collection, all of it.
+    if (before !== entry) ring[next] = entry
+    this.next = (next + 1) % requestsMax
+    this.routes += seen.length
+  }
+
+  private addTo(entry: Entry, decision: Decision): void {
+    entry.more ??= []
+    if (entry.more.length >= triesMax - 1) return
+    const seen = keep(decision)
+    entry.more.push(seen)
+    this.routes += seen.routes.length
+  }
+
   /** The newest stays, whatever it saw. In a full ring the oldest stands where the next one will. */
-  const makeRoom = () => {
-    const newest = (next - 1 + requestsMax) % requestsMax
-    while (routes > routesMax && oldest !== newest) {
-      forget(oldest)
-      oldest = (oldest + 1) % requestsMax
+  private makeRoom(): void {
+    const newest = (this.next - 1 + requestsMax) % requestsMax
+    while (this.routes > routesMax && this.oldest !== newest) {
+      const gone = this.ring[this.oldest]
+      if (gone !== undefined) this.routes -= routesIn(gone)
+      this.ring[this.oldest] = undefined
+      this.oldest = (this.oldest + 1) % requestsMax
     }
   }
-  const find = (requestId: string): Entry | null => {
+
+  private find(requestId: string): number | null {
+    const { ring, usual } = this
     for (let back = 1; back <= requestsMax; back++) {
-      const entry = ring[(next - back + requestsMax) % requestsMax]
+      const at = (this.next - back + requestsMax) % requestsMax
+      const entry = ring[at]
       if (entry === undefined) return null
-      if (entry.requestId === requestId) return entry
+      if ('requestId' in entry ? entry.requestId === requestId : usual.is(at, requestId)) return at
     }
     return null
   }
-  return {
-    record: (command, decision, again) => {
-      const { requestId } = command
-      const known = again ? find(requestId) : null
-      if (known !== null) {
-        known.more ??= []
-        if (known.more.length >= triesMax - 1) return
-        const seen = keep(decision)
-        known.more.push(seen)
-        routes += seen.routes.length
-        makeRoom()
-        return
-      }
-      const { table, placement } = decision
-      const request = withoutPrompt(decision.request)
-      const seen = routesOf(decision)
-      if (ring[next] !== undefined) {
-        forget(next)
-        oldest = (next + 1) % requestsMax
-      }
-      ring[next] = {
-        requestId,
-        routes: seen,
-        owners: table.owners,
-        request,
-        placement: kept(placement),
-        loads: loadsOf(seen),
-        more: null,
-      }
-      next = (next + 1) % requestsMax
-      routes += seen.length
-      makeRoom()
-    },
-    explain: (requestId) => {
-      const entry = find(requestId)
-      if (entry === null) return null
-      const { request, more } = entry
-      const { modelId: model, access } = request
-      return { requestId, model, customerId: access.customerId, tries: [entry, ...(more ?? [])].map(explained) }
-    },
+
+  /** As an object of its own, which then stands there. */
+  private entryAt(at: number): Entry {
+    const kept = this.ring[at] as Entry | UsualKind
+    if ('requestId' in kept) return kept
+    const { usual } = this
+    const entry = { ...kept, ...usual.read(at, kept), more: null }
+    this.ring[at] = entry
+    return entry
   }
 }
+
+const routesIn = (kept: Entry | UsualKind) =>
+  'more' in kept && kept.more !== null
+    ? kept.more.reduce((all, { routes }) => all + routes.length, kept.routes.length)
+    : kept.routes.length
 
 const routesOf = ({ table, request }: Decision): readonly Route[] => table.byModel.get(request.modelId) ?? []
 
