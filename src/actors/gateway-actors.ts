@@ -32,7 +32,7 @@ import { createMixtureRecords } from './mixture/mixture-records.ts'
 import { createBilling } from './money/billing.ts'
 import { createEvmChain, type EvmChain } from './money/evm-chain.ts'
 import { Ledger } from './money/ledger.ts'
-import { createReceiptWriter } from './money/receipt-writer.ts'
+import { ReceiptWriter } from './money/receipt-writer.ts'
 import { Settlement } from './money/settlement.ts'
 import { createSettlementView } from './money/settlement-view.ts'
 import { SharedPlacements } from './placement/shared-placements.ts'
@@ -237,7 +237,7 @@ function createMoney(parts: GatewayParts, watching: Watching, { audit: trail }: 
     settlement,
     settlementView: createSettlementView(db),
     idempotency: createIdempotency({ db, log, peppers }),
-    receipts: createReceiptWriter({ ...database, flushMs: config.SVC_RECEIPT_FLUSH_MS, log }),
+    receipts: new ReceiptWriter({ ...database, flushMs: config.SVC_RECEIPT_FLUSH_MS, log }),
   }
 }
 

@@ -1,7 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { eq, sql } from 'drizzle-orm'
-import { copyRows, copyText } from '../../src/db/copy.ts'
-import { insertReceipts } from '../../src/db/queries/money/receipts.ts'
+import fc from 'fast-check'
+import { copyLine, copyRows, rowsOfLines } from '../../src/db/copy.ts'
+import { type NewReceipt, receiptLine } from '../../src/db/queries/money/receipts.ts'
 import { insertRequestRecords } from '../../src/db/queries/requests/request-groups.ts'
 import {
   getRequestRecord,
@@ -12,6 +13,7 @@ import { requestPage } from '../../src/db/queries/requests/request-search.ts'
 import { receipts } from '../../src/db/schema/work.ts'
 import { newId } from '../../src/ids.ts'
 import { type Receipt, receiptText, textHash } from '../../src/protocol/receipts/receipt.ts'
+import { insertReceipts } from '../support/money/insert-receipts.ts'
 import { ofRecords, requestColumns } from '../support/pools/request-rows.ts'
 import { type TestDatabase, testDatabase } from '../support/run/postgres.ts'
 
@@ -135,6 +137,46 @@ test.each(ways)(
   },
 )
 
+test('what is written for COPY is read back as it was, whatever stands in it', () => {
+  const value = fc.oneof(fc.constantFrom(null, ...oddNames), fc.string({ unit: 'binary' }))
+  fc.assert(
+    fc.property(fc.array(fc.array(value, { minLength: 3, maxLength: 3 }), { minLength: 1 }), (rows) => {
+      expect(rowsOfLines(rows.map(copyLine).join(''))).toEqual(rows)
+    }),
+  )
+})
+
+test('§14: the line of a receipt is the same whether its text is read again or not', () => {
+  const name = fc.oneof(fc.constantFrom(...oddNames), fc.string({ unit: 'binary' }))
+  const beside = fc.constantFrom(
+    {},
+    { status: 'held' },
+    { billed: true },
+    { nodeReceipt: '{"a":1}' },
+    { signature: 'x\t' },
+  )
+  const nonces = fc.constantFrom(
+    {},
+    { clientNonce: 'n'.repeat(16), requestCommitment: '0x1', responseCommitment: null },
+  )
+  fc.assert(
+    fc.property(
+      name,
+      name,
+      name,
+      fc.option(name, { nil: null }),
+      beside,
+      nonces,
+      (modelId, customerId, nodeClass, jobId, more, bound) => {
+        const facts = { ...factsOf(modelId), nodeClass, jobId, ...bound } as Receipt
+        const text = receiptText(facts)
+        const receipt = { text, hash: textHash(text), customerId, ...more } as NewReceipt
+        expect(receiptLine({ ...receipt, facts })).toBe(receiptLine(receipt))
+      },
+    ),
+  )
+})
+
 test('§14: a group of receipts of which one is there already is written all the same, and the one stays as it is', async () => {
   const rows = Array.from({ length: 100 }, () => {
     const text = receiptText(factsOf('in a group'))
@@ -227,7 +269,11 @@ describe('§32: requests that a gateway of a version before writes row by row, b
 
   test('by COPY', async () => {
     const ids = Array.from({ length: 40 }, () => newId('req'))
-    await copyRows(database.sql, `request_records (${requestColumns})`, copyText(ids.map(valuesOf)))
+    await copyRows(
+      database.sql,
+      `request_records (${requestColumns})`,
+      ids.map((id) => copyLine(valuesOf(id))),
+    )
     for (const requestId of ids) expect(await found(requestId)).toMatchObject(written)
   })
 })

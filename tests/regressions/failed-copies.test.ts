@@ -20,16 +20,16 @@ const lines = (count: number) => Array.from({ length: count }, (_, id) => line(i
 const count = async () => Number((await database.sql`select count(*) from copied`)[0]?.count)
 
 test('a COPY that the server refuses at its end says so: the driver told nobody, and its writer waited for ever', async () => {
-  await copyRows(database.sql, target, lines(2))
-  await expect(copyRows(database.sql, target, line(3) + line(1))).rejects.toMatchObject({ code: '23505' })
+  await copyRows(database.sql, target, [lines(2)])
+  await expect(copyRows(database.sql, target, [line(3) + line(1)])).rejects.toMatchObject({ code: '23505' })
   expect(await count()).toBe(2)
 })
 
 test('a COPY that the server refuses in the middle says so, and the connection serves on', async () => {
   const one = openDatabase({ url: database.url, connectionsMax: 1 })
   const faulty = `x\tn\n${lines(200_000)}`
-  await expect(copyRows(one.sql, target, faulty)).rejects.toMatchObject({ code: '22P02' })
-  await copyRows(one.sql, target, lines(3))
+  await expect(copyRows(one.sql, target, [faulty])).rejects.toMatchObject({ code: '22P02' })
+  await copyRows(one.sql, target, [lines(3)])
   expect(await one.sql`select count(*)::int as rows from copied`).toMatchObject([{ rows: 3 }])
   await one.close()
 })
@@ -66,13 +66,13 @@ test('a COPY whose connection is lost says so wherever it was, and the next one 
   await way.sever()
   await expect(copied).rejects.toThrow()
   await way.restore()
-  await copyRows(through.sql, target, lines(5))
+  await copyRows(through.sql, target, [lines(5)])
   expect(await count()).toBe(5)
   // Behind its last row: the server waits for a lock when it looks for the row that it may contradict.
   const held = await database.sql.reserve()
   await held`begin`
   await held`insert into copied values (7, 'held')`
-  const waiting = copyRows(through.sql, target, line(7))
+  const waiting = copyRows(through.sql, target, [line(7)])
   waiting.catch(() => {})
   const blocked = async () =>
     (await database.sql`select 1 from pg_stat_activity where wait_event_type = 'Lock' and query like 'copy copied%'`)

@@ -5,7 +5,6 @@ import { join } from 'node:path'
 import { type AskedWitness, createCosigning } from '../../src/actors/log/cosigning.ts'
 import { agentKey } from '../../src/actors/log/witnesses.ts'
 import { headers } from '../../src/brand.ts'
-import { insertReceipts } from '../../src/db/queries/money/receipts.ts'
 import { openPrivateFolder } from '../../src/host/private-files.ts'
 import { createLog } from '../../src/log.ts'
 import { createWitness } from '../../src/node/witness/witness.ts'
@@ -13,6 +12,7 @@ import { answerWitness } from '../../src/node/witness/witness-routes.ts'
 import { textHash } from '../../src/protocol/receipts/receipt.ts'
 import { signingKey } from '../../src/protocol/signing/ed25519.ts'
 import { startTestGateway } from '../support/gateways/http-gateway.ts'
+import { insertReceipts } from '../support/money/insert-receipts.ts'
 
 const scratch = mkdtempSync(join(tmpdir(), 'penstock-witness-ahead-'))
 afterAll(() => rmSync(scratch, { recursive: true }))

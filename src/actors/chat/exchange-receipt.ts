@@ -91,6 +91,6 @@ function isOfBefore(svc: unknown, facts: Receipt, agent: VerifyKey): boolean {
 
 function own(facts: Receipt, customerId: string, nodeReceipt: string | null): NewReceipt {
   const text = receiptText(facts)
-  const receipt = { text, hash: textHash(text), customerId }
+  const receipt = { text, hash: textHash(text), customerId, facts }
   return nodeReceipt === null ? receipt : { ...receipt, nodeReceipt }
 }

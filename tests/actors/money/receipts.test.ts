@@ -1,9 +1,5 @@
 import { afterEach, beforeEach, expect, test } from 'bun:test'
-import {
-  createReceiptWriter,
-  type NewReceipt,
-  type ReceiptWriterOptions,
-} from '../../../src/actors/money/receipt-writer.ts'
+import { type NewReceipt, ReceiptWriter, type ReceiptWriterOptions } from '../../../src/actors/money/receipt-writer.ts'
 import { openDatabase } from '../../../src/db/client.ts'
 import { newId } from '../../../src/ids.ts'
 import { createLog } from '../../../src/log.ts'
@@ -29,7 +25,7 @@ afterEach(async () => {
 })
 
 function writer(changes: Partial<ReceiptWriterOptions> = {}) {
-  const made = createReceiptWriter({ ...database, flushMs: 20, log, ...changes })
+  const made = new ReceiptWriter({ ...database, flushMs: 20, log, ...changes })
   ends.push(() => made.stop().catch(() => {}))
   return made
 }
@@ -133,6 +129,34 @@ test('§14: without the database receipts wait, in bounds', async () => {
   await way.restore()
   await waitUntil('those that waited are there', async () => (await stored()) === 21)
   expect(receipts.dropped()).toBe(3)
+})
+
+test('§14: thousands that waited for the database arrive as they were, the usual and the odd ones, each once', async () => {
+  const way = await severable(database.url)
+  const through = openDatabase({ url: way.url, connectionsMax: 2 })
+  ends.push(() => way.close())
+  ends.push(() => through.close())
+  const receipts = writer({ ...through, flushMs: 1 })
+  await way.sever()
+  const many = Array.from({ length: 9_000 }, (_, at) => {
+    const made = receipt({
+      promptTokens: at,
+      modelId: at % 7 === 0 ? `m\t${at}\\N\n ü😀` : 'm',
+      jobId: at % 5 === 0 ? 'j\\' : null,
+    })
+    return at % 3 === 0 ? { hash: made.hash, text: made.text, customerId: made.customerId } : made
+  })
+  for (const one of many) receipts.write(one)
+  await way.restore()
+  await receipts.stop()
+  const rows = await database.sql<{ hash: string; text: string }[]>`
+    select receipt_hash as hash, concat_ws(' ', prompt_tokens, model_id, job_id, request_id) as text from receipts`
+  const told = ({ text }: NewReceipt) => {
+    const { prompt_tokens, model_id, job_id, request_id } = JSON.parse(text)
+    return [prompt_tokens, model_id, job_id, request_id].filter((value) => value !== null).join(' ')
+  }
+  expect(new Map(rows.map(({ hash, text }) => [hash, text]))).toEqual(new Map(many.map((one) => [one.hash, told(one)])))
+  expect(rows).toHaveLength(many.length)
 })
 
 test('§14: a receipt that the database will never take holds up no other', async () => {

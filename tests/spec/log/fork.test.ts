@@ -1,10 +1,10 @@
 import { expect, test } from 'bun:test'
 import { sql } from 'drizzle-orm'
-import { insertReceipts } from '../../../src/db/queries/money/receipts.ts'
 import { parseCheckpoint } from '../../../src/protocol/log/checkpoint.ts'
 import { parseNote } from '../../../src/protocol/log/note.ts'
 import { textHash } from '../../../src/protocol/receipts/receipt.ts'
 import { json, startTestGateway, type TestGateway } from '../../support/gateways/http-gateway.ts'
+import { insertReceipts } from '../../support/money/insert-receipts.ts'
 
 let made = 0
 async function receipts(gateway: TestGateway, count: number): Promise<void> {

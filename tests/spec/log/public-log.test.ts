@@ -1,6 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { sql } from 'drizzle-orm'
-import { insertReceipts } from '../../../src/db/queries/money/receipts.ts'
 import { newId } from '../../../src/ids.ts'
 import { parseCheckpoint, parseLogProof, parseProofLines } from '../../../src/protocol/log/checkpoint.ts'
 import { parseLogEntry } from '../../../src/protocol/log/log-entry.ts'
@@ -11,6 +10,7 @@ import { toBase64url } from '../../../src/protocol/signing/base64url.ts'
 import { verifyEd25519, verifyKey } from '../../../src/protocol/signing/ed25519.ts'
 import { receiptMessage } from '../../../src/protocol/signing/signatures.ts'
 import { json, startTestGateway, type TestGateway } from '../../support/gateways/http-gateway.ts'
+import { insertReceipts } from '../../support/money/insert-receipts.ts'
 import { payFor } from '../../support/money/money.ts'
 
 let gateway: TestGateway
