@@ -10,44 +10,60 @@ export interface Log {
   info(event: string, fields?: LogFields): void
   warn(event: string, fields?: LogFields): void
   error(event: string, fields?: LogFields): void
-  /** The same for fields that are JSON already: members of an object, each with a comma before it. */
-  written(level: LogLevel, event: string, members: string): void
+  /** The same for fields that are JSON already: the text of an object. */
+  written(level: LogLevel, event: string, object: string): void
   /** Writes the buffered lines. Call it before the process ends. */
   flush(): void
 }
 
 const ranks = { debug: 0, info: 1, warn: 2, error: 3, silent: 4 } as const
-/** Lines wait this long, or until this many characters: one write per request would cost more than the request's own work. */
+/** Lines wait this long, or until they are this many bytes: one write per request would cost more than the request's own work. */
 const flushAfterMs = 100
-const flushAtChars = 32 * 1024
-
-function membersOf(fields: LogFields): string {
-  const members = JSON.stringify(fields).slice(1, -1)
-  return members === '' ? '' : `,${members}`
-}
+const flushAtBytes = 32 * 1024
+/** A line that could be longer is written by itself. */
+const roomBytes = 4 * flushAtBytes
+const utf8BytesPerUnitMax = 3
+const comma = ','.charCodeAt(0)
+const lineEnd = '\n'.charCodeAt(0)
+const emptyObject = '{}'
 
 /** `always`: fields of every line. */
 export function createLog(level: LogLevel | 'silent', write: (text: string) => void, always: LogFields = {}): Log {
-  const common = membersOf(always)
-  let buffer = ''
+  const common = JSON.stringify(always).slice(1, -1)
+  const alike = common === '' ? '' : `,${common}`
+  // Bytes: a text that grows line by line keeps each of its pieces as an object until it is written.
+  const room = Buffer.allocUnsafeSlow(roomBytes)
+  let used = 0
   let timer: ReturnType<typeof setTimeout> | null = null
   const flush = () => {
     if (timer !== null) clearTimeout(timer)
     timer = null
-    if (buffer === '') return
-    const text = buffer
-    buffer = ''
+    if (used === 0) return
+    const text = room.utf8Slice(0, used)
+    used = 0
     write(text)
   }
-  const written = (rank: LogLevel, event: string, members: string) => {
+  const add = (text: string) => {
+    used += room.utf8Write(text, used)
+  }
+  const written = (rank: LogLevel, event: string, object: string) => {
     if (ranks[rank] < ranks[level]) return
-    buffer += `{"ts":"${isoTime(Date.now())}","level":"${rank}","event":"${event}"${common}${members}}\n`
-    if (buffer.length >= flushAtChars || ranks[rank] >= ranks.error) return flush()
+    const head = `{"ts":"${isoTime(Date.now())}","level":"${rank}","event":"${event}"${alike}`
+    const more = object !== emptyObject
+    const bytesMost = (head.length + object.length + 1) * utf8BytesPerUnitMax
+    if (used + bytesMost > roomBytes) flush()
+    if (bytesMost > roomBytes) return write(`${head}${more ? `,${object.slice(1)}` : '}'}\n`)
+    add(head)
+    const at = used
+    add(more ? object : '}')
+    // Its members follow those of the head.
+    if (more) room[at] = comma
+    room[used++] = lineEnd
+    if (used >= flushAtBytes || ranks[rank] >= ranks.error) return flush()
     timer ??= setTimeout(flush, flushAfterMs)
   }
   const at = (rank: LogLevel) => (event: string, fields?: LogFields) => {
-    if (ranks[rank] < ranks[level]) return
-    written(rank, event, fields === undefined ? '' : membersOf(fields))
+    if (ranks[rank] >= ranks[level]) written(rank, event, fields === undefined ? emptyObject : JSON.stringify(fields))
   }
   return { debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error'), written, flush }
 }

@@ -1,7 +1,6 @@
 import { headers } from '../../brand.ts'
 import type { ProblemCode } from '../../errors.ts'
 import type { Log } from '../../log.ts'
-import { jsonString, jsonStringOrNull } from '../../protocol/json/json-text.ts'
 
 /** One finished request; every field may stand in a log (§18). */
 export interface RequestLine {
@@ -37,21 +36,30 @@ export function clientRequestId(request: Request): string | null {
 
 const tenths = (ms: number) => Math.round(ms * 10) / 10
 
-const member = (name: string, value: string | null | undefined) =>
-  value == null ? '' : `,"${name}":${jsonString(value)}`
-
-const count = (name: string, value: number | null | undefined) => (value == null ? '' : `,"${name}":${value}`)
-
-/** What only a line of inference says. */
-const inferenceMembers = ({ model, nodeId, tries, ttftMs, promptTokens, completionTokens }: RequestLine) =>
-  `${member('model', model)}${member('node_id', nodeId)}${count('tries', tries)}${count('ttft_ms', ttftMs == null ? null : tenths(ttftMs))}${count('prompt_tokens', promptTokens)}${count('completion_tokens', completionTokens)}`
-
-/** Written by hand: one for every request, and the general writer takes three times as long. */
+/** The engine's own writer makes the text of one flat object in half the time of a template, of which every piece is a string of its own. */
 export function logRequest(log: Log, line: RequestLine): void {
-  const { requestId, route, method, status, code, latencyMs } = line
+  const { status, ttftMs } = line
   log.written(
     status >= 500 ? 'warn' : 'info',
     'request',
-    `,"request_id":"${requestId}","route":${jsonString(route)},"method":"${method}","status":${status},"code":${jsonStringOrNull(code)},"latency_ms":${tenths(latencyMs)}${member('key_id', line.keyId)}${member('role', line.role)}${member('ip', line.addressHash)}${member('client_request_id', line.clientRequestId)}${member('job_id', line.jobId)}${inferenceMembers(line)}`,
+    JSON.stringify({
+      request_id: line.requestId,
+      route: line.route,
+      method: line.method,
+      status,
+      code: line.code,
+      latency_ms: tenths(line.latencyMs),
+      key_id: line.keyId ?? undefined,
+      role: line.role ?? undefined,
+      ip: line.addressHash ?? undefined,
+      client_request_id: line.clientRequestId ?? undefined,
+      job_id: line.jobId ?? undefined,
+      model: line.model ?? undefined,
+      node_id: line.nodeId ?? undefined,
+      tries: line.tries,
+      ttft_ms: ttftMs == null ? undefined : tenths(ttftMs),
+      prompt_tokens: line.promptTokens ?? undefined,
+      completion_tokens: line.completionTokens ?? undefined,
+    }),
   )
 }

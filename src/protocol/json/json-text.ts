@@ -5,7 +5,3 @@ const plain = /^[ !#-[\]-~]*$/
 export function jsonString(text: string): string {
   return plain.test(text) ? `"${text}"` : JSON.stringify(text)
 }
-
-export function jsonStringOrNull(text: string | null): string {
-  return text === null ? 'null' : jsonString(text)
-}
