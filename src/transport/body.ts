@@ -90,7 +90,7 @@ export class Body implements BodySink, BodyFlow {
   }
 }
 
-function textOf(chunks: readonly Buffer[]): string {
+export function textOf(chunks: readonly Buffer[]): string {
   const [only] = chunks
   return (only !== undefined && chunks.length === 1 ? only : Buffer.concat(chunks)).toString('utf8')
 }

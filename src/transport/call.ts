@@ -1,5 +1,6 @@
 import type { CancelSignal } from './call-signal.ts'
 import {
+  type AnswerReceiver,
   type BodySink,
   type BodyStream,
   type NodeRequest,
@@ -49,8 +50,7 @@ export class Call {
     /** Request line and headers without the length of the body. */
     public head: string,
     request: NodeRequest,
-    private readonly resolve: (response: NodeResponse) => void,
-    private readonly reject: (error: unknown) => void,
+    private readonly receiver: AnswerReceiver,
   ) {
     this.body = request.body
     this.stream = request.stream
@@ -72,7 +72,7 @@ export class Call {
     // An answer may flow for minutes: the prompt need not stay for it.
     this.head = ''
     this.body = undefined
-    this.resolve(response)
+    this.receiver.answered(response)
   }
 
   failed(failure: TransportFailure): void {
@@ -82,12 +82,12 @@ export class Call {
     if (failure === 'closed' && this.kept && performance.now() - this.sentMs <= staleNoticeMs) {
       return this.port.again(this)
     }
-    this.reject(new TransportError(failure))
+    this.receiver.refused(new TransportError(failure))
   }
 
   /** No connection could be made. */
   refused(error: unknown): void {
-    this.reject(error)
+    this.receiver.refused(error)
   }
 
   /** The signal aborts. */

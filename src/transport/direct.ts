@@ -6,7 +6,13 @@ import { type ConnectionPort, type Endpoint, Http1Connection } from './http1-con
 import { HeadReader } from './http1-parser.ts'
 import { IdleConnections } from './idle-connections.ts'
 import { RequestHeads } from './request-head.ts'
-import { type NodeRequest, type NodeResponse, type NodeTransport, TransportError } from './transport.ts'
+import {
+  type AnswerReceiver,
+  type NodeRequest,
+  type NodeResponse,
+  type NodeTransport,
+  TransportError,
+} from './transport.ts'
 
 export interface DirectOptions {
   /** Base URL of the node, with or without a trailing `/v1`. */
@@ -83,14 +89,16 @@ class DirectTransport implements NodeTransport, ConnectionPort, CallPort {
   }
 
   fetch(path: string, init: NodeRequest): Promise<NodeResponse> {
-    return new Promise((resolve, reject) => {
-      if (this.closedByUs) return reject(new TransportError('closed'))
-      if (init.signal.aborted) return reject(new TransportError('aborted'))
-      const call = new Call(this, this.requests.of(path, init), init, resolve, reject)
-      const kept = init.once === true ? null : this.idle.take(call.isolationKey)
-      if (kept === null) this.again(call)
-      else kept.carry(call)
-    })
+    return new Promise((answered, refused) => this.ask(path, init, { answered, refused }))
+  }
+
+  ask(path: string, init: NodeRequest, receiver: AnswerReceiver): void {
+    if (this.closedByUs) return receiver.refused(new TransportError('closed'))
+    if (init.signal.aborted) return receiver.refused(new TransportError('aborted'))
+    const call = new Call(this, this.requests.of(path, init), init, receiver)
+    const kept = init.once === true ? null : this.idle.take(call.isolationKey)
+    if (kept === null) this.again(call)
+    else kept.carry(call)
   }
 
   close(): void {

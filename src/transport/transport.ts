@@ -8,9 +8,18 @@ import type { CancelSignal } from './call-signal.ts'
 export interface NodeTransport {
   /** Resolves with the head of the answer. Rejects with `TransportError` only. */
   fetch(path: string, init: NodeRequest): Promise<NodeResponse>
+  /** The same without a promise. Absent: it is not worth one here. */
+  ask?(path: string, init: NodeRequest, receiver: AnswerReceiver): void
   /** What the node was told in confidence, to be struck from its words. Absent: no key of its own. */
   readonly confided?: Confidences
   close(): void
+}
+
+/** Hears exactly one of the two, once. Never throws. */
+export interface AnswerReceiver {
+  answered(response: NodeResponse): void
+  /** By a `TransportError`. */
+  refused(error: unknown): void
 }
 
 export interface NodeRequest {

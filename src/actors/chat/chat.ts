@@ -18,7 +18,7 @@ import { Parts } from './parts.ts'
 import { tryPassed } from './passed-answer.ts'
 import { Relay } from './relay.ts'
 import { StreamOwner, tryStream } from './stream-answer.ts'
-import { tryWhole } from './whole-answer.ts'
+import { tryWhole } from './whole-call.ts'
 
 export interface Chat {
   /** Resolves as soon as the status is certain. Refusals and failures before the first byte reject with a `Problem`. */

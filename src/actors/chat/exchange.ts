@@ -61,7 +61,7 @@ export class Exchange implements Ticking, Dispatched {
   tickPlace = -1
   private stopped = false
   /** null: nobody pays. */
-  private paid: PaidCall | null = null
+  paid: PaidCall | null = null
   /** Of billed work: resolves when debit and receipt are on the disk. */
   durable: Promise<void> | null = null
   /** For the request's record (§32). */

@@ -4,7 +4,7 @@ import { saysWhy } from '../../protocol/chat/node-refusal.ts'
 import type { UpstreamBody } from '../../protocol/chat/upstream-request.ts'
 import type { Binding } from '../../protocol/receipts/binding.ts'
 import { errorText } from '../../transport/error-text.ts'
-import { type NodeResponse, TransportError } from '../../transport/transport.ts'
+import { type NodeRequest, type NodeResponse, type NodeTransport, TransportError } from '../../transport/transport.ts'
 import type { Attempt, AttemptFailure } from './attempt.ts'
 import type { Exchange } from './exchange.ts'
 
@@ -65,17 +65,27 @@ export async function afford(exchange: Exchange, attempt: Attempt): Promise<Atte
 
 /** Sends one try to its node. Only a 200 is an answer, see `failedAnswer`. Rejects with what `Attempt.failedBy` takes. */
 export function callNode(exchange: Exchange, attempt: Attempt, body: UpstreamBody): Promise<NodeResponse> {
-  const { port, command } = exchange
+  const transport = wayToNode(exchange, attempt)
+  return transport === null
+    ? Promise.reject(new TransportError('aborted'))
+    : transport.fetch(body.path, nodeRequest(exchange, attempt, body))
+}
+
+/** By which its call goes, and what the node hears in confidence there. null: the node has left, and the call is aborted. */
+export function wayToNode({ port }: Exchange, attempt: Attempt): NodeTransport | null {
+  const transport = port.router.transport(attempt.route.nodeId)
+  if (transport === null) attempt.abort('node_lost')
+  else attempt.confided = transport.confided ?? noConfidences
+  return transport
+}
+
+/** One try as its node gets it. */
+export function nodeRequest(exchange: Exchange, attempt: Attempt, body: UpstreamBody): NodeRequest {
+  const { command } = exchange
   const { route, callId, signal } = attempt
-  const transport = port.router.transport(route.nodeId)
-  if (transport === null) {
-    attempt.abort('node_lost')
-    return Promise.reject(new TransportError('aborted'))
-  }
-  attempt.confided = transport.confided ?? noConfidences
   const { form } = body
   const contentType = form?.contentType ?? 'application/json'
-  return transport.fetch(body.path, {
+  return {
     method: 'POST',
     headers:
       route.agent !== null
@@ -87,5 +97,5 @@ export function callNode(exchange: Exchange, attempt: Attempt, body: UpstreamBod
     signal,
     once: exchange.sentOnce || form !== undefined,
     isolationKey: command.access.customerId,
-  })
+  }
 }

@@ -13,7 +13,7 @@ import type { Conclusion } from './exchange-receipt.ts'
 import { afford, callNode, failedAnswer } from './node-call.ts'
 
 /** A node's whole answer may not be larger, bytes. */
-const answerBytesMax = 16 * 1024 * 1024
+export const answerBytesMax = 16 * 1024 * 1024
 
 /** What a node answered, metered; it is not recorded yet and the exchange has not ended. */
 export interface ReceivedAnswer {
@@ -24,7 +24,7 @@ export interface ReceivedAnswer {
   readonly firstContentMs: number | null
 }
 
-interface HeardAnswer {
+export interface HeardAnswer {
   readonly completion: WholeAnswer
   /** `performance.now()`, likewise. */
   readonly firstContentMs: number | null
@@ -35,7 +35,7 @@ interface HeardError {
   readonly said: string
 }
 
-function heardWhole(text: string, { operation, body }: ChatCommand, route: Route): HeardAnswer | HeardError {
+export function heardWhole(text: string, { operation, body }: ChatCommand, route: Route): HeardAnswer | HeardError {
   const completion = operation.readWhole(text, body, route)
   return completion === null ? { said: text } : { completion, firstContentMs: null }
 }
@@ -79,7 +79,8 @@ export async function receiveWhole(
   return concluded(exchange, attempt, heard, firstByteMs)
 }
 
-function concluded(
+/** Ends the call and meters it. */
+export function concluded(
   exchange: Exchange,
   attempt: Attempt,
   { completion, firstContentMs }: HeardAnswer,
@@ -109,21 +110,24 @@ function concluded(
   }
 }
 
-/** One try of a request without a stream. */
-export async function tryWhole(
-  exchange: Exchange,
-  route: Route,
-  upstream: UpstreamBody,
-): Promise<{ readonly body: string } | { readonly failure: AttemptFailure }> {
-  const received = await receiveWhole(exchange, route, upstream)
-  if ('failure' in received) return received
-  const { completion, usage, conclusion, firstContentMs } = received
+/** The answer's text. The receipt is kept and the work charged. */
+export function writeAnswer(exchange: Exchange, { completion, conclusion }: ReceivedAnswer): string {
   const { command } = exchange
   const body = command.operation.writeWhole(exchange.identity(), completion, conclusion, command.body)
   // Only an answer that stands is charged.
   exchange.record(conclusion)
+  return body
+}
+
+export type WholeTry = { readonly body: string } | { readonly failure: AttemptFailure }
+
+/** One try of a request without a stream, whatever it costs and however the node is asked. */
+export async function tryReceived(exchange: Exchange, route: Route, upstream: UpstreamBody): Promise<WholeTry> {
+  const received = await receiveWhole(exchange, route, upstream)
+  if ('failure' in received) return received
+  const body = writeAnswer(exchange, received)
   // Billed work is durable before anybody hears of it (§14).
   if (exchange.durable !== null) await exchange.durable
-  exchange.finish(200, null, usage, firstContentMs)
+  exchange.finish(200, null, received.usage, received.firstContentMs)
   return { body }
 }

@@ -59,6 +59,21 @@ describe('§3: no answer at all', () => {
     expect(refusal.param).toBeNull()
   })
 
+  test('§5: an answer that never ends is left behind 16 MiB, and its node hears of it', async () => {
+    const heard = Promise.withResolvers<void>()
+    node.answer(async (call) => {
+      let gone = false
+      void call.gone.then(() => {
+        gone = true
+        heard.resolve()
+      })
+      call.open({ 'content-type': 'application/json' })
+      while (!gone) await call.raw(' '.repeat(256 * 1024))
+    })
+    await expectRefusal(await ask(), failed, leak)
+    await heard.promise
+  })
+
   test.each([400, 413, 422])('%i of the node: the request is refused, its words are not told', async (status) => {
     node.answer((call) => call.respond(status, { error: { message: leak } }))
     const refusal = await expectRefusal(await ask(), { status: 400, code: 'invalid_request', retry: false }, leak)

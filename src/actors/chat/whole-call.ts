@@ -1,0 +1,134 @@
+import type { Route } from '../../machines/rules/routing.ts'
+import type { UpstreamBody } from '../../protocol/chat/upstream-request.ts'
+import { textOf } from '../../transport/body.ts'
+import { type AnswerReceiver, type BodySink, type NodeResponse, TransportError } from '../../transport/transport.ts'
+import type { Attempt } from './attempt.ts'
+import type { Exchange } from './exchange.ts'
+import { failedAnswer, nodeRequest, wayToNode } from './node-call.ts'
+import {
+  answerBytesMax,
+  concluded,
+  type HeardAnswer,
+  heardWhole,
+  tryReceived,
+  type WholeTry,
+  writeAnswer,
+} from './whole-answer.ts'
+
+/**
+ * One try of a whole answer that costs nobody anything and that the node is asked for as such: one object from the request's bytes to
+ * the answer's, and one promise, where `tryReceived` has five suspended functions, one in the other.
+ */
+class WholeCall implements AnswerReceiver, BodySink {
+  private readonly attempt: Attempt
+  private firstByteMs = 0
+  private response: NodeResponse | null = null
+  private chunks: Buffer[] = []
+  private size = 0
+  private over = false
+
+  constructor(
+    private readonly exchange: Exchange,
+    route: Route,
+    private readonly resolve: (result: WholeTry) => void,
+    private readonly reject: (error: unknown) => void,
+  ) {
+    this.attempt = exchange.begin(route, false)
+  }
+
+  send(upstream: UpstreamBody): void {
+    const { exchange, attempt } = this
+    const transport = wayToNode(exchange, attempt)
+    if (transport === null) return this.refused(new TransportError('aborted'))
+    try {
+      const request = nodeRequest(exchange, attempt, upstream)
+      if (transport.ask !== undefined) return transport.ask(upstream.path, request, this)
+      transport.fetch(upstream.path, request).then(
+        (response) => this.answered(response),
+        (error: unknown) => this.refused(error),
+      )
+    } catch (error) {
+      this.refused(error)
+    }
+  }
+
+  answered(response: NodeResponse): void {
+    if (response.status === 200) {
+      this.firstByteMs = performance.now()
+      this.response = response
+      return response.read(this)
+    }
+    failedAnswer(this.attempt, response).then(
+      (failure) => this.end({ failure }),
+      (error: unknown) => this.refused(error),
+    )
+  }
+
+  refused(error: unknown): void {
+    if (!this.over) this.end({ failure: this.attempt.failedBy(error) })
+  }
+
+  bytes(chunk: Buffer): void {
+    if (this.over) return
+    this.size += chunk.length
+    if (this.size <= answerBytesMax) {
+      this.chunks.push(chunk)
+      return
+    }
+    this.refused(new TransportError('too_large'))
+    this.response?.discard()
+  }
+
+  failed(error: TransportError): void {
+    this.refused(error)
+  }
+
+  ended(): void {
+    if (this.over) return
+    const heard = this.heard()
+    if (heard === null) return
+    const { exchange, attempt } = this
+    try {
+      const received = concluded(exchange, attempt, heard, this.firstByteMs)
+      const body = writeAnswer(exchange, received)
+      exchange.finish(200, null, received.usage, null)
+      this.end({ body })
+    } catch (error) {
+      this.over = true
+      this.reject(error)
+    }
+  }
+
+  /** null: it was no answer, and the try is over. */
+  private heard(): HeardAnswer | null {
+    const { exchange, attempt, chunks } = this
+    this.chunks = []
+    try {
+      const heard = heardWhole(textOf(chunks), exchange.command, attempt.route)
+      if (!('said' in heard)) return heard
+      this.end({ failure: attempt.failedByContent(heard.said) })
+    } catch (error) {
+      this.refused(error)
+    }
+    return null
+  }
+
+  private end(result: WholeTry): void {
+    this.over = true
+    this.chunks = []
+    this.resolve(result)
+  }
+}
+
+/** A request that has set money aside for another route may be charged on this one. */
+const isPaid = (exchange: Exchange, route: Route) => exchange.paid !== null || exchange.isBilled(route)
+
+/** One try of a request without a stream. */
+export function tryWhole(exchange: Exchange, route: Route, upstream: UpstreamBody): Promise<WholeTry> {
+  if (upstream.stream || upstream.form !== undefined || isPaid(exchange, route)) {
+    return tryReceived(exchange, route, upstream)
+  }
+  const ended = exchange.ended()
+  if (ended !== null) return Promise.resolve({ failure: ended })
+  return new Promise((resolve, reject) => new WholeCall(exchange, route, resolve, reject).send(upstream))
+}
