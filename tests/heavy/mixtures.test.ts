@@ -27,5 +27,6 @@ test('200 mixtures at once, again and again, on machines that fail and hang at r
   expect(total('succeeded')).toBeGreaterThan(waves)
   expect(total('degraded')).toBeGreaterThan(waves)
   expect(total('quorum_not_met')).toBeGreaterThan(waves)
+  expect(total('own_nodes_only')).toBeGreaterThan(waves)
   expect(total('left')).toBeGreaterThan(waves)
 })

@@ -19,5 +19,6 @@ test('200 mixtures at once on machines that fail at random: each a valid success
   expectHome(pool)
   expect(outcomes.succeeded + outcomes.degraded).toBeGreaterThan(20)
   expect(outcomes.quorum_not_met).toBeGreaterThan(0)
+  expect(outcomes.own_nodes_only).toBeGreaterThan(0)
   expect(outcomes.left).toBeGreaterThan(0)
 }, 120_000)

@@ -26,7 +26,7 @@ export interface Storm {
   readonly hangs: boolean
 }
 
-export type StormOutcome = 'succeeded' | 'degraded' | 'quorum_not_met' | 'left'
+export type StormOutcome = 'succeeded' | 'degraded' | 'quorum_not_met' | 'own_nodes_only' | 'left'
 
 const weather: readonly (readonly Fault[])[] = [
   [],
@@ -88,9 +88,17 @@ function checkSuccess(mixture: MixtureBody, answer: Pick<MixtureAnswer, 'usage' 
   return trace.degraded ? ('degraded' as const) : ('succeeded' as const)
 }
 
-async function checkRefusal(mixture: MixtureBody, response: Response): Promise<'quorum_not_met'> {
+/** Too many of its experts are on other people's machines alone, so that no machine is asked (mixture rule 1). */
+const needsTheirs = (mixture: MixtureBody) =>
+  mixture.experts.filter((one) => (one as { model: string }).model !== 'theirs').length < quorumOf(mixture)
+
+async function checkRefusal(mixture: MixtureBody, response: Response): Promise<'quorum_not_met' | 'own_nodes_only'> {
   const body = (await response.json()) as { error: { code: string; svc: { mixture: Trace } } }
   expect([...Value.Errors(OpenAiErrorBody, body)]).toEqual([])
+  if (needsTheirs(mixture)) {
+    expect([response.status, body.error.code]).toEqual([403, 'own_nodes_only'])
+    return 'own_nodes_only'
+  }
   expect([response.status, body.error.code]).toEqual([503, 'mixture_quorum_not_met'])
   expect(response.headers.get('x-should-retry')).toBe('false')
   expect(checkTrace(mixture, body.error.svc.mixture)).toBeLessThan(quorumOf(mixture))
@@ -142,6 +150,7 @@ export async function mixtureStorm(pool: MixturePool, storm: Storm): Promise<Rea
       succeeded: count('succeeded'),
       degraded: count('degraded'),
       quorum_not_met: count('quorum_not_met'),
+      own_nodes_only: count('own_nodes_only'),
       left: count('left'),
     }
   } finally {
