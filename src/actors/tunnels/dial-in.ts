@@ -2,7 +2,6 @@ import type { OpenDatabase } from '../../db/client.ts'
 import { type NodeId, ulid } from '../../ids.ts'
 import type { Log } from '../../log.ts'
 import type { Config } from '../../settings/config.ts'
-import { secondMs } from '../../time.ts'
 import type { NodeTransport } from '../../transport/transport.ts'
 import type { NodeProofs } from '../agents/node-proofs.ts'
 import type { ChangeFeed } from '../durable/change-feed.ts'
@@ -10,7 +9,7 @@ import { createDialledTransport } from './dialled-transport.ts'
 import { createPeerDoor, type PeerDoor } from './peer-door.ts'
 import { createPeers } from './peer-transport.ts'
 import { createTunnelDoor, type TunnelDoor } from './tunnel-door.ts'
-import { TunnelOwners } from './tunnel-owners.ts'
+import { movingMs, TunnelOwners } from './tunnel-owners.ts'
 import { Tunnels } from './tunnels.ts'
 
 /** Hears of nodes that dial in, here or at another gateway of the pool. */
@@ -54,9 +53,6 @@ export interface DialInOptions {
   readonly routerKids: readonly string[]
 }
 
-/** How long nodes may take to reach another gateway. */
-const handOverMs = 5 * secondMs
-
 export function createDialIn({ config, database, feed, log, proofs, routerKids }: DialInOptions): DialIn {
   const { SVC_CLUSTER_SECRET: secret, SVC_PEER_URL: peerUrl } = config
   const { db } = database
@@ -93,7 +89,7 @@ export function createDialIn({ config, database, feed, log, proofs, routerKids }
       tunnels.start()
       return owners.start()
     },
-    handOver: () => tunnels.handOver(secret === null || peerUrl === null ? 0 : handOverMs),
+    handOver: () => tunnels.handOver(secret === null || peerUrl === null ? 0 : movingMs),
     endTunnels: () => tunnels.stop(),
     stop: async () => {
       tunnels.stop()

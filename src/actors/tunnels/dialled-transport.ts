@@ -1,9 +1,8 @@
 import type { NodeId } from '../../ids.ts'
-import { secondMs } from '../../time.ts'
 import type { CancelSignal } from '../../transport/call-signal.ts'
 import { type NodeRequest, type NodeResponse, type NodeTransport, TransportError } from '../../transport/transport.ts'
 import type { Peers } from './peer-transport.ts'
-import type { TunnelOwner, TunnelOwners } from './tunnel-owners.ts'
+import { movingMs, type TunnelOwner, type TunnelOwners } from './tunnel-owners.ts'
 import { createTunnelTransport } from './tunnel-transport.ts'
 import type { Tunnels } from './tunnels.ts'
 
@@ -12,9 +11,6 @@ export interface DialledWays {
   readonly owners: TunnelOwners
   readonly peers: Peers
 }
-
-/** How long a request waits for the new tunnel of a node that is moving to another gateway. */
-const movingMsMax = 2 * secondMs
 
 /**
  * The way to a node that dials in: its tunnel here, else the gateway that holds it, else none (`closed`). Looked up for
@@ -43,7 +39,7 @@ class DialledTransport {
 
   async fetch(path: string, init: NodeRequest): Promise<NodeResponse> {
     const { tunnels, owners } = this.ways
-    const untilMs = performance.now() + movingMsMax
+    const untilMs = performance.now() + movingMs
     let tried: TunnelOwner | null = null
     for (;;) {
       if (tunnels.session(this.nodeId) !== null) return this.here.fetch(path, init)

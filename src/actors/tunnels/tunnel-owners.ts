@@ -34,8 +34,11 @@ export interface TunnelOwnersOptions {
 const leaseMsDefault = 30 * secondMs
 /** How often leases are renewed and read within a lease. */
 const beatsPerLease = 3
-/** How long a node that left in good order may take until its new tunnel is claimed. */
-const movingMs = 2 * secondMs
+/**
+ * How long a node that leaves one gateway in good order may take until its tunnel at another one is claimed: it may dial twice, on a
+ * busy computer. So long its requests wait, and count it as there.
+ */
+export const movingMs = 5 * secondMs
 
 /** A node with a tunnel here. `epoch` is null until it was written. */
 interface Claim {
