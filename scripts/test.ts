@@ -1,6 +1,8 @@
 import { existsSync, mkdirSync, rmSync, statSync } from 'node:fs'
 import { join, relative, resolve } from 'node:path'
 import { startEmbedded } from '../src/db/embedded/embedded.ts'
+import { testLimitMs } from '../tests/support/run/limits.ts'
+import { nameHooks } from './named-failures.ts'
 import { makeTestFolder } from './test-folder.ts'
 
 /**
@@ -10,8 +12,6 @@ import { makeTestFolder } from './test-folder.ts'
  */
 const root = resolve(import.meta.dir, '..')
 const heavyFolder = 'tests/heavy/'
-/** What hangs ends at last; a test that means "promptly" says so itself, by `tests/support/run/pace.ts`. */
-const testTimeoutMs = 60_000
 const heavyTestTimeoutMs = 600_000
 /** A test waits for a third of its time: three at once keep two cores busy. */
 const testProcesses = 3
@@ -24,15 +24,18 @@ function testFiles(paths: readonly string[]): string[] {
   return all.filter((file) => wanted.some((path) => file === path || file.startsWith(`${path}/`)))
 }
 
-/** Passes the stream on as it comes and returns its end. */
+/** Passes the stream on line by line, its failed hooks with their names, and returns its end. */
 async function tee(stream: ReadableStream<Uint8Array>): Promise<string> {
-  const decoder = new TextDecoder()
-  let tail = ''
+  const [decoder, named] = [new TextDecoder(), nameHooks()]
+  let [tail, line] = ['', '']
   for await (const chunk of stream) {
-    process.stderr.write(chunk)
-    tail = (tail + decoder.decode(chunk, { stream: true })).slice(-tailCharsMax)
+    const lines = (line + decoder.decode(chunk, { stream: true })).split('\n')
+    line = lines.pop() ?? ''
+    for (const each of lines) process.stderr.write(`${named(each)}\n`)
+    tail = `${tail}${lines.map((each) => `${each}\n`).join('')}`.slice(-tailCharsMax)
   }
-  return tail
+  process.stderr.write(named(line))
+  return tail + line
 }
 
 /** Bun's closing lines are ` 15 pass`, ` 1 skip`, ` 1 todo`, ` 0 fail`, ` 1 error`; absent where zero, except the first. */
@@ -46,7 +49,7 @@ async function runTests(files: readonly string[], databaseUrl: string, folder: s
   const heavy = files.some((file) => file.startsWith(heavyFolder))
   // The folders that bunfig.toml leaves out are left out even when they are named.
   const pace = heavy ? ['--path-ignore-patterns=none', '--isolate'] : [`--parallel=${testProcesses}`]
-  const timeoutMs = heavy ? heavyTestTimeoutMs : testTimeoutMs
+  const timeoutMs = heavy ? heavyTestTimeoutMs : testLimitMs
   const child = Bun.spawn([process.execPath, 'test', ...pace, ...files.map((file) => `./${file}`)], {
     cwd: root,
     stdio: ['ignore', 'inherit', 'pipe'],

@@ -2,6 +2,7 @@ import { randomFrom } from '../../../bench/conversations.ts'
 import { start } from '../../../src/main.ts'
 import { newToken } from '../../../src/secrets.ts'
 import { type TestDatabase, testDatabase } from '../run/postgres.ts'
+import { waitFor } from '../run/wait-until.ts'
 
 export interface TestGateway {
   /** Without a slash at the end. */
@@ -70,7 +71,6 @@ const quick = {
   SVC_DRAIN_MS: '300',
   SVC_SHUTDOWN_GRACE_MS: '2000',
 }
-const readyWithinMs = 30_000
 /** `PENSTOCK_TEST_PROCESSES=2`: every gateway of the run is so many processes, but for those with a clock or peers of their own. */
 const processes = process.env.PENSTOCK_TEST_PROCESSES ?? '1'
 /** What is one gateway's own affair (its count of a node's slots) is no test of several processes. */
@@ -78,19 +78,7 @@ export const several = processes !== '1'
 /** A look at every process, as good as certain: each goes to any of two. */
 const looks = several ? 16 : 1
 
-export async function waitFor<T>(
-  what: string,
-  look: () => T | Promise<T>,
-  withinMs = readyWithinMs,
-): Promise<NonNullable<T>> {
-  const until = performance.now() + withinMs
-  for (;;) {
-    const seen = await look()
-    if (seen !== null && seen !== undefined && seen !== false) return seen as NonNullable<T>
-    if (performance.now() > until) throw new Error(`waited in vain for ${what}`)
-    await Bun.sleep(10)
-  }
-}
+export { waitFor }
 
 /** A whole gateway in this process on a database of its own: the real `start`, listening on a free port. */
 export async function startTestGateway(options: TestGatewayOptions = {}): Promise<TestGateway> {

@@ -106,11 +106,11 @@ export class SettlementRig {
     return row
   }
 
-  until(batchId: string, status: string): Promise<number> {
+  until(batchId: string, status: string): Promise<void> {
     return waitUntil(`${batchId} is ${status}`, async () => (await this.batch(batchId)).status === status)
   }
 
-  untilError(batchId: string, code: string): Promise<number> {
+  untilError(batchId: string, code: string): Promise<void> {
     return waitUntil(`${batchId}: ${code}`, async () => (await this.batch(batchId)).last_error === code)
   }
 

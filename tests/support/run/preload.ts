@@ -1,21 +1,27 @@
-import { join } from 'node:path'
+import { join, resolve } from 'node:path'
 import { plugin } from 'bun'
 import { applyPatches } from '../../../scripts/patches.mjs'
+import { testLimitMs } from './limits.ts'
 
+const root = resolve(import.meta.dir, '../../..')
 // For who runs `bun test` himself: nothing else of ours has run before it.
-applyPatches(join(import.meta.dir, '../../..'))
+applyPatches(root)
 
-/** How long a test may take that says nothing else. */
-const timeoutMs = Number(process.env.PENSTOCK_TEST_TIMEOUT_MS ?? 60_000)
-// Bun forgets what a preload says of it after the first file, and takes no such setting from bunfig.toml.
-const limit = `import { setDefaultTimeout as limitTests } from 'bun:test'; limitTests(${timeoutMs});`
+// Bun forgets what a preload says of the limit after the first file, and takes no such setting from bunfig.toml.
+const limit = `import { setDefaultTimeout as limitTests } from 'bun:test'; limitTests(${testLimitMs});`
+const namedHooks = join(import.meta.dir, 'named-hooks.ts')
+const testFiles = new RegExp(`^${RegExp.escape(join(root, 'tests'))}/.*\\.ts$|\\.test\\.ts$`)
+
 plugin({
   name: 'limited-tests',
   setup(build) {
-    build.onLoad({ filter: /\.test\.ts$/ }, async ({ path }) => ({
-      contents: `${limit} ${await Bun.file(path).text()}`,
-      loader: 'ts',
-    }))
+    build.onLoad({ filter: testFiles }, async ({ path }) => {
+      const source = await Bun.file(path).text()
+      // All on its first line: the numbers of the lines stay.
+      const named =
+        path === namedHooks ? source : source.replace(/(?<=^(?:import .*|\}) from )'bun:test'$/gm, `'${namedHooks}'`)
+      return { contents: path.endsWith('.test.ts') ? `${limit} ${named}` : named, loader: 'ts' }
+    })
   },
 })
 

@@ -1,13 +1,41 @@
-/** Looks every few milliseconds; rejects with `what` when it does not become true within `withinMs`. */
+import { waitLimitMs } from './limits.ts'
+
+const lookEveryMs = 5
+
+/**
+ * Looks until there is something, and returns it; rejects with `what` when nothing has come within `waitLimitMs`.
+ * `longerMs`: for heavy tests, whose work takes longer than that on a machine with nothing else to do.
+ */
+export async function waitFor<T>(
+  what: string,
+  look: () => T | Promise<T>,
+  longerMs = waitLimitMs,
+): Promise<NonNullable<T>> {
+  const limitMs = Math.max(longerMs, waitLimitMs)
+  const untilMs = performance.now() + limitMs
+  for (;;) {
+    const seen = await look()
+    if (seen !== null && seen !== undefined && seen !== false) return seen as NonNullable<T>
+    if (performance.now() > untilMs) throw new Error(`did not come within ${limitMs / 1_000} s: ${what}`)
+    await Bun.sleep(lookEveryMs)
+  }
+}
+
+/** Looks until it holds. */
 export async function waitUntil(
   what: string,
   holds: () => boolean | Promise<boolean>,
-  withinMs = 30_000,
-): Promise<number> {
-  const began = performance.now()
-  for (;;) {
-    if (await holds()) return performance.now() - began
-    if (performance.now() - began > withinMs) throw new Error(`not within ${withinMs} ms: ${what}`)
-    await Bun.sleep(5)
-  }
+  longerMs = waitLimitMs,
+): Promise<void> {
+  await waitFor(what, holds, longerMs)
+}
+
+/** What the promise resolves with; rejects with `what` when it has not settled within `waitLimitMs`. */
+export function settled<T>(what: string, promise: Promise<T>): Promise<T> {
+  const late = Promise.withResolvers<never>()
+  const timer = setTimeout(
+    () => late.reject(new Error(`did not end within ${waitLimitMs / 1_000} s: ${what}`)),
+    waitLimitMs,
+  )
+  return Promise.race([promise, late.promise]).finally(() => clearTimeout(timer))
 }
