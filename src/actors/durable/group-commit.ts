@@ -16,6 +16,8 @@ export interface GroupCommitOptions<T, R> {
     /** Whether others than those that wait are on their way; without them the next commit begins at once. */
     readonly moreCome: (waiting: number) => boolean
   }
+  /** A clock that never goes back, ms. */
+  readonly now?: () => number
 }
 
 /** Thrown when no more requests may wait. Nothing was done, and nothing will be. */
@@ -40,7 +42,11 @@ export class GroupCommit<T, R> {
   private groupCount = 0
   private requestCount = 0
 
-  constructor(private readonly options: GroupCommitOptions<T, R>) {}
+  private readonly now: () => number
+
+  constructor(private readonly options: GroupCommitOptions<T, R>) {
+    this.now = options.now ?? (() => performance.now())
+  }
 
   /** Rejects with the error of the commit. Then the caller does not know whether the request was done. */
   add(request: T): Promise<R> {
@@ -70,9 +76,9 @@ export class GroupCommit<T, R> {
     if (this.gatherMs > 0 && waiting < groupMax && gather?.moreCome(waiting)) await Bun.sleep(this.gatherMs)
     const group = this.waiting.slice(0, groupMax)
     this.waiting = this.waiting.slice(group.length)
-    const beganMs = performance.now()
+    const beganMs = this.now()
     await this.commit(group)
-    this.gatherMs = group.length > 1 ? Math.min(gather?.msMax ?? 0, performance.now() - beganMs) : 0
+    this.gatherMs = group.length > 1 ? Math.min(gather?.msMax ?? 0, this.now() - beganMs) : 0
   }
 
   private async commit(group: readonly Waiting<T, R>[]): Promise<void> {

@@ -1,5 +1,6 @@
 import { expect, test } from 'bun:test'
 import { GroupCommit } from '../../../src/actors/durable/group-commit.ts'
+import { waitLimitMs } from '../../support/run/limits.ts'
 
 interface Commit {
   readonly requests: readonly number[]
@@ -7,14 +8,16 @@ interface Commit {
   end(): void
 }
 
-/** Commits that end when the test says so. */
+/** Commits that end when the test says so, by a clock that it turns on. */
 function openCommits(gather?: { readonly msMax: number; readonly moreCome: (waiting: number) => boolean }) {
   const commits: Commit[] = []
   const began: (() => void)[] = []
+  let nowMs = 0
   const group = new GroupCommit<number, number>({
     groupMax: 4,
     waitingMax: 100,
-    commitWaitMs: 10_000,
+    commitWaitMs: waitLimitMs,
+    now: () => nowMs,
     ...(gather === undefined ? {} : { gather }),
     commit: (requests) =>
       new Promise((resolve) => {
@@ -23,11 +26,15 @@ function openCommits(gather?: { readonly msMax: number; readonly moreCome: (wait
       }),
   })
   const next = () => new Promise<void>((resolve) => began.push(resolve))
-  return { group, commits, next }
+  const takes = (ms: number) => {
+    nowMs += ms
+  }
+  return { group, commits, next, takes }
 }
 
-/** Long enough that no pause of this process outlasts the gathering behind it, ms. */
-const commitMs = 300
+/** A commit that takes long: what wrongly gathers behind it is not sent in the same turn, ms. */
+const longMs = 10_000
+const shortMs = 50
 /** One turn of the event loop and all that it resolves. */
 const turn = () => new Promise<void>((resolve) => setImmediate(resolve))
 
@@ -52,11 +59,11 @@ test('§13: what comes in one turn is one commit, what comes meanwhile is the ne
 })
 
 test('§13: behind a commit of several the next one gathers', async () => {
-  const { group, commits, next } = openCommits({ msMax: 10_000, moreCome: () => true })
+  const { group, commits, next, takes } = openCommits({ msMax: 10_000, moreCome: () => true })
   const first = next()
   const answers = [1, 2].map((request) => group.add(request))
   await first
-  await Bun.sleep(commitMs)
+  takes(shortMs)
   commits[0]?.end()
   expect(await Promise.all(answers)).toEqual([1, 2])
   const second = next()
@@ -72,12 +79,12 @@ test('§13: behind a commit of several the next one gathers', async () => {
 })
 
 test('§13: who commits alone never waits for company, and a full group gathers no longer', async () => {
-  const { group, commits, next } = openCommits({ msMax: 10_000, moreCome: () => true })
+  const { group, commits, next, takes } = openCommits({ msMax: 10_000, moreCome: () => true })
   for (const request of [1, 2]) {
     const began = next()
     const answer = group.add(request)
     await began
-    await Bun.sleep(commitMs)
+    takes(longMs)
     commits.at(-1)?.end()
     expect(await answer).toBe(request)
     const again = group.add(request + 10)
@@ -90,7 +97,7 @@ test('§13: who commits alone never waits for company, and a full group gathers 
   const two = [group.add(21), group.add(22)]
   await pair
   two.push(...[31, 32, 33, 34].map((request) => group.add(request)))
-  await Bun.sleep(commitMs)
+  takes(longMs)
   commits.at(-1)?.end()
   await turn()
   expect(commits.at(-1)?.requests).toEqual([31, 32, 33, 34])
@@ -104,7 +111,7 @@ function failingCommits(code: string) {
   const group = new GroupCommit<number, number>({
     groupMax: 8,
     waitingMax: 100,
-    commitWaitMs: 10_000,
+    commitWaitMs: waitLimitMs,
     commit: async (requests) => {
       seen.push(requests)
       if (requests.some((request) => request < 0)) throw Object.assign(new Error('refused'), { code })
@@ -132,11 +139,11 @@ test('§13: of a commit that failed for another reason nobody knows what became 
 
 test('§13: where nobody else is on the way, nobody is waited for', async () => {
   let onTheWay = 0
-  const { group, commits, next } = openCommits({ msMax: 10_000, moreCome: (waiting) => onTheWay > waiting })
+  const { group, commits, next, takes } = openCommits({ msMax: 10_000, moreCome: (waiting) => onTheWay > waiting })
   const first = next()
   const answers = [1, 2].map((request) => group.add(request))
   await first
-  await Bun.sleep(commitMs)
+  takes(longMs)
   commits[0]?.end()
   await Promise.all(answers)
   onTheWay = 2

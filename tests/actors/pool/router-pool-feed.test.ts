@@ -8,6 +8,7 @@ import { createLog } from '../../../src/log.ts'
 import type { RoutingTable } from '../../../src/machines/rules/routing.ts'
 import { readConfig } from '../../../src/settings/config.ts'
 import { type TestDatabase, testDatabase } from '../../support/run/postgres.ts'
+import { settled } from '../../support/run/wait-until.ts'
 
 let database: TestDatabase
 beforeAll(async () => {
@@ -32,17 +33,18 @@ test('§26: nodes and catalogue entries that change in the database reach the ta
   })
   const feed = createPoolFeed(router, database.db, changes, log)
   const until = (holds: (table: RoutingTable) => boolean) =>
-    new Promise<void>((resolve, reject) => {
-      const late = setTimeout(() => reject(new Error('the table never came')), 30_000)
-      const look = (table: RoutingTable) => {
-        if (!holds(table)) return
-        clearTimeout(late)
-        end()
-        resolve()
-      }
-      const end = router.subscribe(look)
-      look(router.table())
-    })
+    settled(
+      'the table',
+      new Promise<void>((resolve) => {
+        const look = (table: RoutingTable) => {
+          if (!holds(table)) return
+          end()
+          resolve()
+        }
+        const end = router.subscribe(look)
+        look(router.table())
+      }),
+    )
   try {
     await changes.start()
     await feed.start()

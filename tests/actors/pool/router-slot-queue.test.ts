@@ -1,6 +1,8 @@
 import { describe, expect, test } from 'bun:test'
 import { createSlotQueue, type SlotQueue, Ticket, type Waiting } from '../../../src/actors/pool/slot-queue.ts'
 import { newReading } from '../../../src/machines/placement/reading.ts'
+import { waitLimitMs } from '../../support/run/limits.ts'
+import { turn } from '../../support/run/turn.ts'
 
 const queueOf = (waitingMax: number, waitingKeyMax = waitingMax) =>
   createSlotQueue({ SVC_QUEUE_WAITING_MAX: waitingMax, SVC_QUEUE_WAITING_KEY_MAX: waitingKeyMax })
@@ -9,9 +11,9 @@ const ticket = (who: Partial<Waiting> = {}) => new Ticket({ customerId: 'c', key
 
 test('§5: at most so many wait per model; the next one is told so at once', async () => {
   const queue = queueOf(2)
-  const waiting = [queue.wait('m', ticket(), 5_000, never), queue.wait('m', ticket(), 5_000, never)]
-  expect(await queue.wait('m', ticket(), 5_000, never)).toBe('full')
-  const other = queue.wait('n', ticket(), 5_000, never)
+  const waiting = [queue.wait('m', ticket(), waitLimitMs, never), queue.wait('m', ticket(), waitLimitMs, never)]
+  expect(await queue.wait('m', ticket(), waitLimitMs, never)).toBe('full')
+  const other = queue.wait('n', ticket(), waitLimitMs, never)
   expect(queue.waiting).toBe(3)
   queue.wake('m')
   expect(await Promise.all(waiting)).toEqual(['slot', 'slot'])
@@ -31,12 +33,12 @@ test('§5: who has waited long enough is told', async () => {
 test('a client that leaves gives its place back', async () => {
   const queue = queueOf(1)
   const client = new AbortController()
-  const waiting = queue.wait('m', ticket(), 5_000, client.signal)
+  const waiting = queue.wait('m', ticket(), waitLimitMs, client.signal)
   client.abort()
   expect(await waiting).toBe('aborted')
   expect(queue.waiting).toBe(0)
-  expect(await queue.wait('m', ticket(), 5_000, client.signal)).toBe('aborted')
-  const next = queue.wait('m', ticket(), 5_000, never)
+  expect(await queue.wait('m', ticket(), waitLimitMs, client.signal)).toBe('aborted')
+  const next = queue.wait('m', ticket(), waitLimitMs, never)
   queue.wake('m')
   expect(await next).toBe('slot')
 })
@@ -47,14 +49,14 @@ test('those who are woken and wait again keep their order', async () => {
   let slots = 0
   const taken = [1, 2, 3].map(async (id) => {
     const own = ticket()
-    while (slots === 0) await queue.wait('m', own, 5_000, never)
+    while (slots === 0) await queue.wait('m', own, waitLimitMs, never)
     slots--
     order.push(id)
   })
   for (let i = 0; i < 3; i++) {
     slots++
     queue.wake('m')
-    await Bun.sleep(0)
+    await turn()
   }
   await Promise.all(taken)
   expect(order).toEqual([1, 2, 3])
@@ -67,7 +69,7 @@ async function servedOrder(queue: SlotQueue, waiting: readonly (readonly [string
   const enter = async ([name, who]: readonly [string, Partial<Waiting>]) => {
     const own = ticket(who)
     do {
-      if ((await queue.wait('m', own, 5_000, never)) !== 'slot') return void order.push(`${name} refused`)
+      if ((await queue.wait('m', own, waitLimitMs, never)) !== 'slot') return void order.push(`${name} refused`)
     } while (free === 0)
     free--
     queue.served('m', own)
@@ -77,7 +79,7 @@ async function servedOrder(queue: SlotQueue, waiting: readonly (readonly [string
   while (queue.waiting > 0) {
     free = 1
     queue.wake('m')
-    await Bun.sleep(0)
+    await turn()
   }
   await Promise.all(entered)
   return order
@@ -110,7 +112,7 @@ for (const who of ['customerId', 'keyId'] as const) {
       const client = new AbortController()
       inLine[name].push(client)
       do {
-        if ((await queue.wait('m', own, 60_000, client.signal)) !== 'slot') return
+        if ((await queue.wait('m', own, waitLimitMs, client.signal)) !== 'slot') return
       } while (free === 0)
       free--
       queue.served('m', own)
@@ -124,10 +126,10 @@ for (const who of ['customerId', 'keyId'] as const) {
         for (const client of inLine[name].splice(0, inLine[name].length > 3 ? leaves[name] : 0)) client.abort()
         for (let at = 0; at < leaves[name]; at++) void enter(name)
       }
-      await Bun.sleep(0)
+      await turn()
       free = 1
       queue.wake('m')
-      await Bun.sleep(0)
+      await turn()
     }
     for (const name of ['a', 'b'] as const) {
       const turns = served.filter((one) => one === name).length
@@ -157,7 +159,7 @@ async function looks(count: number, mayUse: (at: number) => boolean, wake: (queu
   const left = new AbortController()
   const enter = async (at: number) => {
     const own = ticket({ customerId: `c${at % 7}` })
-    while ((await queue.wait('m', own, 5_000, left.signal)) === 'slot') {
+    while ((await queue.wait('m', own, waitLimitMs, left.signal)) === 'slot') {
       looked++
       if (free === 0 || !mayUse(at)) continue
       free--
@@ -202,13 +204,13 @@ test('§5: where anything may have changed, all of them look', async () => {
 
 test('§30: of one key only so many wait, whatever room there is for others', async () => {
   const queue = queueOf(10, 2)
-  const waiting = [queue.wait('m', ticket(), 5_000, never), queue.wait('m', ticket(), 5_000, never)]
-  expect(await queue.wait('m', ticket(), 5_000, never)).toBe('full')
-  const other = queue.wait('m', ticket({ keyId: 'k2' }), 5_000, never)
+  const waiting = [queue.wait('m', ticket(), waitLimitMs, never), queue.wait('m', ticket(), waitLimitMs, never)]
+  expect(await queue.wait('m', ticket(), waitLimitMs, never)).toBe('full')
+  const other = queue.wait('m', ticket({ keyId: 'k2' }), waitLimitMs, never)
   expect(queue.waiting).toBe(3)
   queue.wake(null)
   expect(await Promise.all([...waiting, other])).toEqual(['slot', 'slot', 'slot'])
-  const again = queue.wait('m', ticket(), 5_000, never)
+  const again = queue.wait('m', ticket(), waitLimitMs, never)
   queue.wake('m')
   expect(await again).toBe('slot')
 })
@@ -226,7 +228,7 @@ describe('§29: who waits for the slot of one route', () => {
     const asked: string[] = []
     const left = new AbortController()
     const enter = async (name: string, own: Ticket) => {
-      while ((await queue.wait('m', own, 5_000, left.signal)) === 'slot') asked.push(name)
+      while ((await queue.wait('m', own, waitLimitMs, left.signal)) === 'slot') asked.push(name)
     }
     const entered = [
       enter('for a', waitingFor('mp_a')),
@@ -248,7 +250,7 @@ describe('§29: who waits for the slot of one route', () => {
     const served: number[] = []
     const enter = async (at: number) => {
       const own = waitingFor(`mp_${at % 100}`)
-      while ((await queue.wait('m', own, 5_000, left.signal)) === 'slot') {
+      while ((await queue.wait('m', own, waitLimitMs, left.signal)) === 'slot') {
         looked++
         if (served.length > 0) continue
         queue.served('m', own)
@@ -268,9 +270,9 @@ describe('§29: who waits for the slot of one route', () => {
     const left = new AbortController()
     const counts = () => [reading.awaited, reading.awaitedMs]
     const [gone, late, served] = [
-      queue.wait('m', waitingFor('mp_a'), 5_000, left.signal),
+      queue.wait('m', waitingFor('mp_a'), waitLimitMs, left.signal),
       queue.wait('m', waitingFor('mp_a'), 5, never),
-      queue.wait('m', waitingFor('mp_a', { priority: 9 }), 5_000, never),
+      queue.wait('m', waitingFor('mp_a', { priority: 9 }), waitLimitMs, never),
     ]
     expect(counts()).toEqual([3, 300])
     expect(await late).toBe('timeout')

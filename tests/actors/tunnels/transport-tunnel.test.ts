@@ -3,6 +3,7 @@ import { windowBytes } from '../../../src/protocol/tunnel/tunnel-frames.ts'
 import { openStreamsMax } from '../../../src/protocol/tunnel/tunnel-session.ts'
 import { TransportError } from '../../../src/transport/transport.ts'
 import { get, nextOpen, nodeId, post, type TunnelPair, tunnelPair } from '../../support/nodes/tunnel-pair.ts'
+import { turn } from '../../support/run/turn.ts'
 import { waitUntil } from '../../support/run/wait-until.ts'
 
 const pairs: TunnelPair[] = []
@@ -107,7 +108,7 @@ describe('§22: a request over the tunnel', () => {
 
   test('100 at a time, each its own answer', async () => {
     const { transport, tunnels } = await open(async (request) =>
-      events(20, () => Bun.sleep(0))
+      events(20, turn)
         .text()
         .then((text) => new Response(`${new URL(request.url).search}\n${text}`)),
     )
@@ -172,7 +173,7 @@ describe('§22: failures', () => {
 
   test('a body larger than its reader takes is given up, at the node too', async () => {
     const cancelled = Promise.withResolvers<void>()
-    const { transport } = await open(async () => events(1e9, () => Bun.sleep(0), cancelled.resolve))
+    const { transport } = await open(async () => events(1e9, turn, cancelled.resolve))
     expect((await failure((await transport.fetch('/', get)).text(10_000))).failure).toBe('too_large')
     await cancelled.promise
   })
