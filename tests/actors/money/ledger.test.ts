@@ -9,6 +9,7 @@ import { createLog } from '../../../src/log.ts'
 import { severable } from '../../support/gateways/severed-database.ts'
 import { chargeFor, expectBooksBalance, fundedCustomer } from '../../support/money/ledger.ts'
 import { type TestDatabase, testDatabase } from '../../support/run/postgres.ts'
+import { turn } from '../../support/run/turn.ts'
 import { waitUntil } from '../../support/run/wait-until.ts'
 
 const log = createLog('silent', () => {})
@@ -43,7 +44,7 @@ const entries = async (customerId: string) =>
   (await ledgerPage(database.db, { customerId, from: new Date(0), to: null }, null, 1_000)).toReversed()
 /** Until the release that nobody awaits is written. */
 const released = async () => {
-  while (ledger.state().waiting > 0) await Bun.sleep(1)
+  await waitUntil('nothing waits', () => ledger.state().waiting === 0)
   await ledger.stop()
 }
 
@@ -292,7 +293,7 @@ describe('§13: commits whose answer is lost', () => {
     await way.sever()
     expect(await reserving).toBe('service_unavailable')
     await way.restore()
-    await waitUntil('it is released', async () => (await amounts(id)).reserved === 0n, 10_000)
+    await waitUntil('it is released', async () => (await amounts(id)).reserved === 0n)
     expect(await amounts(id)).toEqual({ balance: 100n, reserved: 0n })
     expect((await entries(id)).slice(1).map(({ kind }) => kind)).toEqual(['reserve', 'release'])
     await stop()
@@ -358,18 +359,23 @@ test('connections cut under load: what was answered is written once, what was no
         charged += chargedWei
       } catch (error) {
         if (!(error instanceof Problem) || error.code !== 'service_unavailable') throw error
-        await Bun.sleep(5)
+        await turn()
       }
     }
   }
+  const more = (charges: bigint) => {
+    const goal = charged + 3n * charges
+    return waitUntil('more charges', () => charged >= goal)
+  }
   const clients = Array.from({ length: 64 }, client)
   for (let round = 0; round < 3; round++) {
-    await Bun.sleep(60)
+    await more(100n)
+    const before = faults.length
     await way.sever()
-    await Bun.sleep(30)
+    await waitUntil('a fault', () => faults.length > before)
     await way.restore()
   }
-  await Bun.sleep(60)
+  await more(100n)
   running = false
   await Promise.all(clients)
   await own.stop()

@@ -4,6 +4,8 @@ import type { Tunnels } from '../../../src/actors/tunnels/tunnels.ts'
 import type { NodeTunnel, TunnelLogEvent } from '../../../src/node/tunnel/tunnel-client.ts'
 import { tcpSwitch } from '../../support/gateways/tcp-switch.ts'
 import { dial, get, nextOpen, nodeId, post, startTunnelServer } from '../../support/nodes/tunnel-pair.ts'
+import { waitLimitMs } from '../../support/run/limits.ts'
+import { turn } from '../../support/run/turn.ts'
 import { waitUntil } from '../../support/run/wait-until.ts'
 
 const cleanups: (() => unknown)[] = []
@@ -79,7 +81,10 @@ describe('§22: redial', () => {
     const gateway = server()
     way.made.target = gateway.server.port ?? 0
     const before = way.connections()
-    await Bun.sleep(50)
+    // Another node that redials as fast tries often meanwhile.
+    const other = await switchTo(0)
+    node(other.url, ok, { random: () => 0 })
+    await waitUntil('tries of another', () => other.connections() > 10)
     expect(way.connections()).toBeLessThanOrEqual(before + 1)
     expect(gateway.tunnels.counts().tunnels).toBe(0)
   })
@@ -87,13 +92,17 @@ describe('§22: redial', () => {
 
 describe('§22: liveness', () => {
   test('pings keep an idle tunnel; a silent one is dead on both ends and dialled anew', async () => {
-    const gateway = server({ pingEveryMs: 20, silentMsMax: 200 })
+    const silentMsMax = 2_000
+    const gateway = server({ pingEveryMs: 20, silentMsMax })
     const way = await switchTo(gateway.server.port)
     const events: TunnelLogEvent[] = []
-    const tunnel = node(way.url, ok, { random: () => 0, silentMsMax: 200, log: (event) => events.push(event) })
+    const tunnel = node(way.url, ok, { random: () => 0, silentMsMax, log: (event) => events.push(event) })
     await tunnel.whenConnected()
-    // Several times as long as silence may last.
-    await Bun.sleep(600)
+    // A tunnel without pings that is opened later dies of its silence; the older one is kept.
+    const unpinged = server({ pingEveryMs: 10 * waitLimitMs, silentMsMax })
+    const others: TunnelLogEvent[] = []
+    node(unpinged.url, ok, { random: () => 0, silentMsMax, log: (event) => others.push(event) })
+    await waitUntil('the other tunnel is dead', () => others.includes('tunnel_closed'))
     expect(events).toEqual(['tunnel_opened'])
     const back = nextOpen(gateway.tunnels)
     way.silence()
@@ -150,7 +159,7 @@ describe('§22: GOAWAY', () => {
     let served = 0
     const tunnel = node(way.url, async (request) => {
       const text = await request.text()
-      await Bun.sleep(1)
+      await turn()
       served++
       return new Response(text)
     })
@@ -169,7 +178,7 @@ describe('§22: GOAWAY', () => {
     await waitUntil('work', () => served > 100)
     way.made.target = second.server.port ?? 0
     const left = closed(first.tunnels)
-    await first.tunnels.handOver(5_000)
+    await first.tunnels.handOver(waitLimitMs)
     await left
     expect(first.tunnels.counts()).toEqual({ tunnels: 0, streams: 0 })
     const before = served
@@ -202,7 +211,7 @@ describe('§22: GOAWAY', () => {
     await waitUntil('the tunnel', () => gateway.tunnels.session(nodeId) !== null)
     const call = over(gateway.tunnels).fetch('/', get)
     await arrived.promise
-    const stopped = tunnel.stop(10_000)
+    const stopped = tunnel.stop(waitLimitMs)
     await waitUntil('no new requests', () => gateway.tunnels.session(nodeId) === null)
     release.resolve()
     expect(await (await call).text(10)).toBe('done')

@@ -9,6 +9,7 @@ import {
   startScriptedNode,
 } from '../../support/nodes/scripted-node.ts'
 import { streamOf, type WholeAnswer, wholeAnswers } from '../../support/nodes/streamed-answer.ts'
+import { nodeTakes } from '../../support/run/node-takes.ts'
 
 /** §27: llama.cpp hears late that the client of a whole answer has left, so it is asked for a stream. */
 let gateway: TestGateway
@@ -215,20 +216,13 @@ describe('a stream that breaks before the whole answer is there', () => {
 describe('§27: time to first token', () => {
   test('is that of the first content where the answer was asked for as a stream; `ttft_ms` stays the first byte', async () => {
     const before = await firstTokens('streams')
-    const opened = Promise.withResolvers<void>()
-    const said = Promise.withResolvers<void>()
     streams.answer(async (call) => {
       call.open()
       await call.raw(': still reading\n\n')
-      opened.resolve()
-      await said.promise
+      await nodeTakes(400)
       await speak(call, 'Hello')
     })
-    const asking = ask('streams').then(told)
-    await opened.promise
-    await Bun.sleep(150)
-    said.resolve()
-    const { svc } = await asking
+    const { svc } = await told(await ask('streams'))
     expect(svc.latency_ms - svc.ttft_ms).toBeGreaterThanOrEqual(100)
     expect(await firstTokens('streams')).toBe(before + 1)
     expect((await measuredOf(streams))?.first_token?.ms).toBeGreaterThan(0)
@@ -236,7 +230,7 @@ describe('§27: time to first token', () => {
 
   test('of an answer that was asked for whole nobody knows it: no sample, no mean, and placement goes on', async () => {
     whole.answer(async (call) => {
-      await Bun.sleep(20)
+      await nodeTakes(20)
       call.respond(200, {
         choices: [{ index: 0, message: { role: 'assistant', content: 'x' }, finish_reason: 'stop' }],
         usage: nodeUsage,
@@ -259,7 +253,7 @@ describe('§27: time to first token', () => {
     streams.answer(async (call) => {
       call.open()
       await call.event(nodeChunk({ role: 'assistant', content: null }))
-      await Bun.sleep(20)
+      await nodeTakes(20)
       await call.event(nodeChunk({}, 'stop'))
       await call.event('[DONE]')
       call.end()

@@ -11,6 +11,7 @@ import {
 } from '../../support/money/webhook-receiver.ts'
 import type { JobNode } from '../../support/nodes/job-node.ts'
 import { createBody, type JobCustomer, jobCustomer, jobNode, postJob, readJob } from '../../support/pools/job-pool.ts'
+import { nodeTakes } from '../../support/run/node-takes.ts'
 import { waitUntil } from '../../support/run/wait-until.ts'
 
 let gateway: TestGateway
@@ -280,13 +281,14 @@ test('§11: a receiver that is silent times out; a status in time counts, howeve
   const jobId = await endedJob()
   expect((await after(jobId, 'retry_scheduled', 1)).last_error).toBe('timeout')
   silent.resolve()
+  world.timeoutMs = 2_000
   let stop = false
   const dripping = () =>
     new ReadableStream({
       async pull(controller) {
         if (stop) return controller.close()
         controller.enqueue(new Uint8Array([32]))
-        await Bun.sleep(20)
+        await nodeTakes(20)
       },
       cancel() {
         stop = true

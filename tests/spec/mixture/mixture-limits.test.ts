@@ -1,5 +1,4 @@
 import { beforeAll, describe, expect, test } from 'bun:test'
-import { secondsToUtcMidnight } from '../../../src/time.ts'
 import { expectRefusal } from '../../support/clients/chat-refusal.ts'
 import { waitFor } from '../../support/gateways/gateway.ts'
 import {
@@ -11,6 +10,7 @@ import {
   usageOf,
   vote,
 } from '../../support/pools/mixture-pool.ts'
+import { dayAhead } from '../../support/run/day-ahead.ts'
 
 /** 0.3 tokens a character, 4 for the message, 3 for the request (§7). */
 const prompt = Math.ceil(0.3 * secret.length + 4 + 3)
@@ -20,9 +20,8 @@ const budget = 1_024
 let pool: MixturePool
 beforeAll(async () => {
   // The day of these tests must not end under them; actors/limits.test.ts holds what midnight does.
-  const left = secondsToUtcMidnight(Date.now())
-  if (left < 30) await Bun.sleep(left * 1_000)
-}, 60_000)
+  await dayAhead()
+})
 shareMixturePool(
   (started) => {
     pool = started

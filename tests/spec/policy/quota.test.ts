@@ -4,6 +4,7 @@ import { secondsToUtcMidnight } from '../../../src/time.ts'
 import { expectRefusal } from '../../support/clients/chat-refusal.ts'
 import { readStream } from '../../support/clients/event-stream.ts'
 import { startTestGateway, type TestCustomer, type TestGateway } from '../../support/gateways/gateway.ts'
+import { dayAhead } from '../../support/run/day-ahead.ts'
 
 const secret = 'hidden'
 const messages = [{ role: 'user', content: secret }]
@@ -15,11 +16,10 @@ let node: FakeNode
 
 beforeAll(async () => {
   // The day of these tests must not end under them; actors/limits.test.ts holds what midnight does.
-  const left = secondsToUtcMidnight(Date.now())
-  if (left < 30) await Bun.sleep(left * 1_000)
+  await dayAhead()
   gateway = await startTestGateway({ env: { SVC_ADMIN_RPM_PER_TOKEN: '1000000', SVC_TTFT_TIMEOUT_MS: '1000' } })
   node = startFakeNode({ models: ['m', 'long'] })
-}, 60_000)
+})
 afterEach(() => {
   node.clearFaults()
   node.setAnswer({ usage: null, chunks: 5, intervalMs: 0 })

@@ -6,6 +6,7 @@ import { newId } from '../../../src/ids.ts'
 import { createLog, type Log } from '../../../src/log.ts'
 import { idHash, toHex } from '../../../src/protocol/receipts/merkle.ts'
 import { testAudit, testTrail } from '../leaks/audit.ts'
+import { waitLimitMs } from '../run/limits.ts'
 import { type TestDatabase, testDatabase } from '../run/postgres.ts'
 import { waitUntil } from '../run/wait-until.ts'
 import { type Anvil, chainId, clients, contractAbi, deploy, operatorKey, rpcProxy, strangerKey } from './anvil.ts'
@@ -63,7 +64,7 @@ export class SettlementRig {
       trail: testTrail(opened.db),
       chain: this.chain,
       pollMs: 20,
-      leaseMs: 250,
+      leaseMs: waitLimitMs,
       batchAgeMs: hourMs,
       batchMinWei: 0n,
       ...change,

@@ -45,7 +45,7 @@ export interface StreamPool {
   readonly gateway: TestGateway
   readonly node: ScriptedNode
   readonly customer: TestCustomer
-  ask(body?: object): Promise<Response>
+  ask(body?: object, init?: RequestInit): Promise<Response>
   /** A whole stream of a node that does `script`; fails unless 200, and where a chunk breaks its schema. */
   streamed(script: Script, body?: object): Promise<ReadStream & { readonly response: Response }>
   stop(): Promise<void>
@@ -57,8 +57,10 @@ export async function startStreamPool(env: Readonly<Record<string, string>>): Pr
   const customer = await gateway.customer()
   const node = startScriptedNode('m')
   await gateway.node(node.url, { customerId: customer.customerId })
-  const ask: StreamPool['ask'] = (body = {}) =>
-    gateway.chat(customer.key, { model: 'm', stream: true, messages: [{ role: 'user', content: prompt }], ...body })
+  const ask: StreamPool['ask'] = (body = {}, init = {}) => {
+    const asked = { model: 'm', stream: true, messages: [{ role: 'user', content: prompt }], ...body }
+    return gateway.chat(customer.key, asked, init)
+  }
   return {
     gateway,
     node,
