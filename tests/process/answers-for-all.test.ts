@@ -25,7 +25,7 @@ beforeAll(async () => {
     const statuses = await Promise.all(Array.from({ length: asks }, () => chat().then(({ status }) => status)))
     return statuses.every((status) => status === 200)
   })
-}, 60_000)
+})
 afterAll(async () => {
   await several.gateway.stop()
   node.stop()
@@ -218,7 +218,7 @@ describe('§33: whichever process is asked answers for all', () => {
     await waitFor('their traffic', () => requests() >= ids.length)
     ended.abort()
     await reading
-  }, 60_000)
+  })
 
   test('a console shows what works at a job, whichever process that is', async () => {
     const { gateway } = several
@@ -265,7 +265,7 @@ describe('§33: whichever process is asked answers for all', () => {
       await Promise.allSettled(reading)
       await vault.stop()
     }
-  }, 60_000)
+  })
 
   test('the door between processes asks for a proof', async () => {
     const refused = await look('/v1/peer/own/metrics')

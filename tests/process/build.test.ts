@@ -30,7 +30,7 @@ beforeAll(async () => {
   })
   expect(await new Response(built.stdout).text()).toMatch(/\d+ MB\n$/)
   expect(await built.exited).toBe(0)
-}, 120_000)
+})
 afterAll(async () => {
   for (const child of children) child.kill('SIGKILL')
   await Promise.all(children.map(({ exited }) => exited))

@@ -61,4 +61,4 @@ test('§22: the demo answers until another node has had a model; one that never 
     await gateway.stop()
     rmSync(dataDir, { recursive: true, force: true })
   }
-}, 60_000)
+})

@@ -56,7 +56,7 @@ test('§22: a runtime on loopback is found and takes the demo’s place; one tha
     runtime.stop()
     rmSync(dataDir, { recursive: true, force: true })
   }
-}, 60_000)
+})
 
 test('§22: a node whose URL ends with /v1 is the server that discovery finds: the gateway starts, and none comes twice', async () => {
   const dataDir = mkdtempSync(join(tmpdir(), 'penstock-discovery-'))
@@ -88,4 +88,4 @@ test('§22: a node whose URL ends with /v1 is the server that discovery finds: t
     runtime.stop()
     rmSync(dataDir, { recursive: true, force: true })
   }
-}, 60_000)
+})

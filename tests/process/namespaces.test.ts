@@ -4,9 +4,9 @@ import { join, resolve } from 'node:path'
 import { waitFor } from '../support/gateways/gateway.ts'
 import { makeNamespaces, type Namespaces } from '../support/gateways/namespaces.ts'
 import { fakeServerUrl, startTwoMachines, type TwoMachines } from '../support/nodes/two-machines.ts'
+import { testLimitMs } from '../support/run/limits.ts'
 
 const clientProgram = resolve(import.meta.dir, '..', 'support', 'gateways', 'namespace-client.ts')
-const startMs = 60_000
 const made = makeNamespaces(`pst${process.pid}`)
 const refusal = typeof made === 'string' ? made : ''
 
@@ -16,8 +16,8 @@ describe.skipIf(refusal !== '')(`two machines as network namespaces ${refusal &&
 
   beforeAll(async () => {
     machines = await startTwoMachines(made as Namespaces, ['m-home'])
-  }, startMs)
-  afterAll(() => machines.stop(), startMs)
+  }, testLimitMs)
+  afterAll(() => machines.stop(), testLimitMs)
 
   test(
     '§22: the one line makes the other machine a node, though it can be reached by nobody',
@@ -35,7 +35,7 @@ describe.skipIf(refusal !== '')(`two machines as network namespaces ${refusal &&
         await expect(asked).rejects.toThrow(/refused|connect/i)
       }
     },
-    startMs,
+    testLimitMs,
   )
 
   test(
@@ -56,7 +56,7 @@ describe.skipIf(refusal !== '')(`two machines as network namespaces ${refusal &&
       await waitFor('the server knows that the client left', async () => Bun.deepMatch(gone, await stats()))
       expect(await machines.admin<object>(`/v1/admin/nodes/${nodeId}`)).toMatchObject({ in_flight: 0, state: 'ready' })
     },
-    startMs,
+    testLimitMs,
   )
 
   test(
@@ -77,6 +77,6 @@ describe.skipIf(refusal !== '')(`two machines as network namespaces ${refusal &&
       expect(await rank(`${local_token.slice(0, -1)}!`)).toMatchObject({ code: 'invalid_credentials' })
       expect(readdirSync(folder)).toContain('identity.json')
     },
-    startMs,
+    testLimitMs,
   )
 })

@@ -64,7 +64,7 @@ test('§25: a database that a newer version has migrated is refused by number, w
   } finally {
     await database.drop()
   }
-}, 60_000)
+})
 
 test('§25: so is the database in a data folder; the server stops again', async () => {
   const work = mkdtempSync(join(tmpdir(), 'penstock-newer-'))
@@ -80,4 +80,4 @@ test('§25: so is the database in a data folder; the server stops again', async 
   } finally {
     rmSync(work, { recursive: true, force: true })
   }
-}, 60_000)
+})

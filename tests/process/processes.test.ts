@@ -8,9 +8,8 @@ import { start } from '../../src/main.ts'
 import { waitFor } from '../support/gateways/gateway.ts'
 import { freePort, isAlive, isFree, type NpmStart, npmStart, processesOf } from '../support/gateways/npm-start.ts'
 import { fresh, type ProcessGateway, startProcesses } from '../support/gateways/processes.ts'
+import { testLimitMs } from '../support/run/limits.ts'
 import { npmTest } from '../support/run/npm-test.ts'
-
-const startMs = 60_000
 
 /** Processes that this one has started and that run. */
 function childrenOf(pid: number): number[] {
@@ -93,7 +92,7 @@ describe('§33: npm start with SVC_PROCESSES', () => {
       expect(socketsIn(scratch)).toEqual([])
       rmSync(scratch, { recursive: true, force: true })
     },
-    startMs,
+    testLimitMs,
   )
 
   npmTest(
@@ -113,7 +112,7 @@ describe('§33: npm start with SVC_PROCESSES', () => {
       await second.ready()
       expect(await ask()).toBe(200)
     },
-    startMs,
+    testLimitMs,
   )
 
   npmTest(
@@ -124,7 +123,7 @@ describe('§33: npm start with SVC_PROCESSES', () => {
       expect(code).toBe(1)
       expect(started?.output()).toContain(`Port ${port} is in use`)
     },
-    startMs,
+    testLimitMs,
   )
 })
 
@@ -143,7 +142,7 @@ describe('§33: processes of one gateway', () => {
       const statuses = await Promise.all(Array.from({ length: 16 }, () => ask()))
       return statuses.every((status) => status === 200)
     })
-  }, startMs)
+  }, testLimitMs)
   afterAll(async () => {
     await several.gateway.stop()
     node.stop()

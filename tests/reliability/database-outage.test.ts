@@ -4,9 +4,10 @@ import { start } from '../../src/main.ts'
 import { newToken } from '../../src/secrets.ts'
 import { startTestGateway, type TestCustomer, type TestGateway, waitFor } from '../support/gateways/gateway.ts'
 import { type SeverableDatabase, severable } from '../support/gateways/severed-database.ts'
+import { stopwatch } from '../support/run/stopwatch.ts'
 
 /** SVC_KEY_OUTAGE_MS, scaled. */
-const outageMs = 4_000
+const outageMs = 12_000
 
 let gateway: TestGateway
 let database: SeverableDatabase
@@ -50,7 +51,7 @@ test('§3, §17: a database that goes away and comes back', async () => {
   const running = await ask(customer.key, true)
 
   await database.sever()
-  const severedMs = performance.now()
+  const severedMs = stopwatch()
 
   // What runs goes on, and a known key streams from memory.
   expect(await running.text()).toEndWith('data: [DONE]\n\n')
@@ -72,10 +73,9 @@ test('§3, §17: a database that goes away and comes back', async () => {
   expect(await statusOf('/healthz')).toBe(200)
   await waitFor('/readyz to say so', async () => (await statusOf('/readyz')) === 503)
   expect(await statusOf('/v1/api/models')).toBe(200)
-  expect(performance.now() - severedMs).toBeLessThan(outageMs)
 
-  await waitFor('the known key to be doubted', async () => (await ask(customer.key)).status === 503, 2 * outageMs)
-  expect(performance.now() - severedMs).toBeGreaterThan(outageMs / 2)
+  await waitFor('the known key to be doubted', async () => (await ask(customer.key)).status === 503)
+  expect(severedMs()).toBeGreaterThan(outageMs / 2)
   expect(await codeOf(await ask(customer.key))).toBe('service_unavailable')
   const admin = await fetch(`${gateway.url}/v1/admin/customers`, {
     headers: { 'x-svc-admin-token': gateway.tokens.admin },
@@ -94,7 +94,7 @@ test('§3, §17: a database that goes away and comes back', async () => {
   // Each answer has its receipt, those of the outage too.
   expect(answered).toBeGreaterThanOrEqual(8)
   await waitFor('the receipts of the outage', async () => (await receipts()) === node.stats().finishedRequests)
-}, 60_000)
+})
 
 test('§26: what was changed while the database was away for this gateway holds as soon as it is back', async () => {
   expect((await ask(customer.key)).status).toBe(200)
@@ -102,4 +102,4 @@ test('§26: what was changed while the database was away for this gateway holds 
   await gateway.database.sql`update gateway_keys set revoked_at = now() where key_id = ${customer.keyId}`
   await database.restore()
   await waitFor('the revoked key to be refused', async () => (await ask(customer.key)).status === 401)
-}, 60_000)
+})

@@ -8,6 +8,8 @@ import { migrateDatabase } from '../../src/db/migrate.ts'
 import { type FakeNode, startFakeNode } from '../../src/fake-node/fake-node.ts'
 import { json, startTestGateway, type TestGateway } from '../support/gateways/http-gateway.ts'
 import { expectBooksBalance } from '../support/money/ledger.ts'
+import { testLimitMs } from '../support/run/limits.ts'
+import { turn } from '../support/run/turn.ts'
 import { waitUntil } from '../support/run/wait-until.ts'
 
 /**
@@ -40,7 +42,7 @@ beforeAll(async () => {
   const prices = { id: 'paid', completion_token_price_wei: '1000' }
   await gateway.ask('PUT', '/v1/admin/models', { as: 'admin', json: prices })
   await admin(`/v1/admin/customers/${payer.id}/credits`, { amount_wei: creditWei.toString() })
-  await waitUntil('a paid answer', async () => (await chat({})).status === 200, 10_000)
+  await waitUntil('a paid answer', async () => (await chat({})).status === 200)
 }, quietMs)
 afterAll(async () => {
   await gateway.stop()
@@ -96,7 +98,7 @@ class Traffic {
       const index = n < paidCalls * 2 ? at % paidCalls : at % calls.length
       const response = await calls[index]?.()
       if (response !== undefined) this.saw(index, response, await response.text())
-      await Bun.sleep(1)
+      await turn()
     }
   }
 
@@ -167,5 +169,5 @@ test.each([...stops, ...stops])(
     expect(gateway.logged().filter(({ event }) => event === 'unhandled')).toEqual([])
     await after.close()
   },
-  180_000,
+  testLimitMs,
 )

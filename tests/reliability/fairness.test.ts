@@ -3,10 +3,10 @@ import { type FakeNode, startFakeNode } from '../../src/fake-node/fake-node.ts'
 import { connectRawClient } from '../support/clients/raw-client.ts'
 import { startTestGateway, type TestCustomer, type TestGateway, waitFor } from '../support/gateways/gateway.ts'
 import { shownMetric } from '../support/gateways/metric.ts'
+import { testLimitMs } from '../support/run/limits.ts'
 
 const many = 500
 const slotMs = 150
-const minuteMs = 60_000
 
 let gateway: TestGateway
 let owner: TestCustomer
@@ -59,7 +59,7 @@ const ask = (key: string, model: string, content: string, signal?: AbortSignal):
     .catch(() => null)
 
 const inLine = (count: number) =>
-  waitFor(`${count} in line`, async () => (await shownMetric(gateway, 'svc_requests_queued')) === count, minuteMs)
+  waitFor(`${count} in line`, async () => (await shownMetric(gateway, 'svc_requests_queued')) === count)
 /** Each on a socket of its own: a `fetch` has at most 256 at once. Returns how they leave. */
 async function crowdOf(count: number, model: string): Promise<() => Promise<void>> {
   const body = { model, messages: [{ role: 'user', content: 'greedy' }] }
@@ -96,7 +96,7 @@ describe('§30: a line in which everybody comes up', () => {
       await leave()
       node.stop()
     },
-    2 * minuteMs,
+    testLimitMs,
   )
 
   test(
@@ -115,6 +115,6 @@ describe('§30: a line in which everybody comes up', () => {
       await leave()
       node.stop()
     },
-    2 * minuteMs,
+    testLimitMs,
   )
 })

@@ -55,4 +55,4 @@ test('§13: kill -9 of the database between reserve and charge: all work is char
     await embedded.stop()
     rmSync(folder, { recursive: true, force: true })
   }
-}, 120_000)
+})

@@ -9,9 +9,9 @@ beforeAll(async () => {
   gateway = await startTestGateway({
     env: {
       SVC_ADMIN_RPM_PER_TOKEN: '1000000',
-      SVC_PROBE_TIMEOUT_MS: '100',
-      SVC_STALE_AFTER_MS: '400',
-      SVC_OFFLINE_AFTER_MS: '800',
+      SVC_PROBE_TIMEOUT_MS: '1000',
+      SVC_STALE_AFTER_MS: '3000',
+      SVC_OFFLINE_AFTER_MS: '5000',
     },
   })
   customer = await gateway.customer()

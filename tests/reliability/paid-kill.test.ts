@@ -4,7 +4,7 @@ import { expectReleased, type PaidPool, paidRound, startPaidPool } from '../supp
 let pool: PaidPool
 beforeAll(async () => {
   pool = await startPaidPool()
-}, 60_000)
+})
 afterAll(() => pool.stop())
 
 test('§13: kill -9 under paid load: never overdrawn, nothing lost, the books balance; what was open is released', async () => {
@@ -13,4 +13,4 @@ test('§13: kill -9 under paid load: never overdrawn, nothing lost, the books ba
   expect(debits).toBeGreaterThanOrEqual(answered)
   expect(openAfterKill).toBeGreaterThan(0)
   await expectReleased(pool)
-}, 90_000)
+})

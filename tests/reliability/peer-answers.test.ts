@@ -32,7 +32,7 @@ beforeAll(async () => {
     const gateway = { hostname, port: Number(port) }
     return new AskingLane({ name: url, gateway, node, twists: frameTwists, model, customers })
   })
-}, 60_000)
+})
 afterAll(async () => {
   node.stop()
   await asked.stop()

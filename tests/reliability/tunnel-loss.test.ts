@@ -98,7 +98,7 @@ test('§22: a tunnel that breaks ends its 100 streams with node_lost, leaks no s
   const ends = await Promise.all(readers.map(endOf))
   expect(new Set(ends)).toEqual(new Set(['node_lost']))
   await recovered(set)
-}, 120_000)
+})
 
 test('§1, §22: a gateway that restarts ends its 100 streams with server_shutdown; its successor has the node', async () => {
   const set = await setting()
@@ -108,4 +108,4 @@ test('§1, §22: a gateway that restarts ends its 100 streams with server_shutdo
   expect(new Set(await ends)).toEqual(new Set(['server_shutdown']))
   const successor = await gatewayBehind(set.way, set.keeper)
   await recovered({ ...set, gateway: successor })
-}, 120_000)
+})

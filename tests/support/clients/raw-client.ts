@@ -1,4 +1,6 @@
 import type { Socket } from 'bun'
+import { lasts } from '../run/lasts.ts'
+import { waitLimitMs } from '../run/limits.ts'
 
 /** A chat client on a bare socket that reads only when it is told to. */
 export interface RawClient {
@@ -82,9 +84,9 @@ export async function rawExchange(
     },
   })
   socket.write(bytes)
-  const { drip, withinMs = 5_000 } = more
+  const { drip, withinMs = waitLimitMs } = more
   const dripping = drip === undefined ? null : setInterval(() => socket.write(drip.text), drip.everyMs)
-  const ended = await Promise.race([closed, Bun.sleep(withinMs).then(() => 'open' as const)])
+  const ended = await Promise.race([closed, lasts(withinMs).then(() => 'open' as const)])
   if (dripping !== null) clearInterval(dripping)
   socket.terminate()
   const status = Number(/^HTTP\/1\.1 (\d{3})/.exec(text)?.[1] ?? 0)

@@ -6,7 +6,6 @@ import { type Anvil, chainId, clients, deploy, operatorKey, startAnvil } from '.
 export const explorer = 'https://explorer.example'
 /** Any call of it reverts. */
 const refusingCode = '0x60006000fd'
-const batchWithinMs = 20_000
 
 /** A chain with the contract on it, and what a gateway has to be told of it. */
 export interface ConsoleChain {
@@ -54,7 +53,7 @@ export function batchThat(
     const batch = batches.find(({ batch_id }) => batch_id === batchId)
     return batch !== undefined && (await stands(batch)) ? batch : null
   }
-  return waitFor(`batch ${batchId}`, look, batchWithinMs)
+  return waitFor(`batch ${batchId}`, look)
 }
 
 /** `build`: pays for work and batches it. One after the other: what troubles one is over before the next is made. */

@@ -2,20 +2,20 @@ import { existsSync, mkdirSync, readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core'
+import { waitLimitMs } from '../run/limits.ts'
 
 const chromiumPath = process.env.CHROMIUM_PATH ?? '/usr/bin/chromium'
 export const hasBrowser = existsSync(chromiumPath)
 /** Set to write the pictures of the documents anew. */
 export const pictures = process.env.PENSTOCK_PICTURES === '1'
 const pictureFolder = resolve(import.meta.dir, '../../..', 'docs', 'images')
-/** Longer than anything here takes; shorter than a test may. */
-const actionMs = 25_000
 const axe = readFileSync(fileURLToPath(import.meta.resolve('axe-core/axe.min.js')), 'utf8')
 
 /** A browser that finds no host but the gateway's: nothing may depend on another. */
 export const launchBrowser = (): Promise<Browser> =>
   chromium.launch({
     executablePath: chromiumPath,
+    timeout: waitLimitMs,
     args: ['--no-sandbox', '--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1'],
   })
 
@@ -46,7 +46,7 @@ export async function openConsole(
 ): Promise<ConsolePage> {
   const context = await browser.newContext({ viewport: { width: 1280, height: 860 }, ...options })
   const page = await context.newPage()
-  page.setDefaultTimeout(actionMs)
+  page.setDefaultTimeout(waitLimitMs)
   const faults: string[] = []
   const shown = new Set<string>()
   page.on('request', (request) => {

@@ -21,17 +21,17 @@ export interface NpmStart {
 export interface StartFrom {
   /** Another folder than this checkout. */
   readonly checkout?: string
+  /** Longer than a test usually waits. */
   readonly withinMs?: number
 }
 
 const root = resolve(import.meta.dir, '../../..')
-const startWithinMs = 30_000
 
 /** What a shell of a new user has; nothing of the test's own settings. */
 const plain = () => ({ PATH: process.env.PATH ?? '', HOME: process.env.HOME ?? '/', LANG: 'C.UTF-8' })
 
 export function npmStart(env: Readonly<Record<string, string>>, from: StartFrom = {}): NpmStart {
-  const { checkout = root, withinMs = startWithinMs } = from
+  const { checkout = root, withinMs } = from
   const child = spawn('npm', ['start'], {
     cwd: checkout,
     env: { ...plain(), ...env },

@@ -2,6 +2,7 @@ import { existsSync, mkdtempSync, readdirSync, readFileSync, realpathSync, rmSyn
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import type { Credentials } from '../../../src/host/data-folder.ts'
+import { settled } from '../run/wait-until.ts'
 
 /** A first start with the embedded database in a process of its own, whose every trace can be looked at. */
 export interface WatchedGateway {
@@ -25,7 +26,6 @@ export interface WatchedGateway {
 const root = resolve(import.meta.dir, '../../..')
 const secretFiles = ['credentials.json', 'secrets.json', 'postgres-password']
 const readyLine = /OpenAI base (http:\/\/\S+)\/v1\/api/
-const startMs = 40_000
 
 function* filesBelow(folder: string): Generator<string> {
   for (const entry of readdirSync(folder, { withFileTypes: true })) {
@@ -63,8 +63,7 @@ export async function startWatchedGateway(env: Readonly<Record<string, string>>)
       if (url !== undefined) ready(url)
     }),
   ]
-  const late = Bun.sleep(startMs).then(() => null)
-  const url = await Promise.race([listening, child.exited.then(() => null), late])
+  const url = await settled('the start of a gateway', Promise.race([listening, child.exited.then(() => null)]))
   if (url === null) throw new Error(`the gateway does not start: ${logged.slice(-500)}`)
   const read = (name: string) => readFileSync(join(folder, name), 'utf8').trim()
   const home = realpathSync(join(folder, 'postgres'))

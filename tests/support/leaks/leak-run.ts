@@ -53,7 +53,7 @@ export class LeakRun {
       SVC_DISCOVER: 'false',
       SVC_DEMO: 'never',
       SVC_POLL_INTERVAL_MS: '100',
-      SVC_INTER_CHUNK_TIMEOUT_MS: '1000',
+      SVC_INTER_CHUNK_TIMEOUT_MS: '6000',
     })
     const fake = startFakeNode({
       models: ['m'],

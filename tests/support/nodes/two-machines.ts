@@ -9,7 +9,6 @@ import { processesOf } from '../gateways/npm-start.ts'
 
 const root = resolve(import.meta.dir, '../../..')
 const port = 7070
-const startMs = 60_000
 
 /** A gateway on one machine; on the other, which can be reached by nobody, a fake model server and the agent. */
 export interface TwoMachines {
@@ -99,7 +98,7 @@ class RunningMachines implements TwoMachines {
     const { match } = await this.begin('home', ['sh', '-c', line], /This node is (node_\w+)/)
     const nodeId = match[1] ?? ''
     const state = async () => (await this.admin<{ state: string }>(`/v1/admin/nodes/${nodeId}`)).state
-    await waitFor('the node is ready', async () => (await state()) === 'ready', startMs)
+    await waitFor('the node is ready', async () => (await state()) === 'ready')
     return nodeId
   }
 

@@ -53,7 +53,7 @@ export const invalid = (param?: string) => bad('invalid_request', param)
 
 export async function startChatPool(): Promise<ChatPool> {
   const gateway = await startTestGateway({
-    env: { SVC_QUEUE_WAIT_MS: '50', SVC_TTFT_TIMEOUT_MS: '2000', SVC_AUTH_FAILURES_PER_MINUTE: '10000' },
+    env: { SVC_QUEUE_WAIT_MS: '50', SVC_TTFT_TIMEOUT_MS: '6000', SVC_AUTH_FAILURES_PER_MINUTE: '10000' },
   })
   const customer = await gateway.customer()
   const other = await gateway.customer()

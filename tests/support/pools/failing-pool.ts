@@ -2,6 +2,7 @@ import type { FakeNode } from '../../../src/fake-node/fake-node.ts'
 import type { Node } from '../../../src/protocol/wire/admin/admin.ts'
 import { type TestGateway, waitFor } from '../gateways/gateway.ts'
 import { nodeAt } from '../nodes/fake-nodes.ts'
+import { stopwatch } from '../run/stopwatch.ts'
 import { type LoadResult, steadyLoad } from './steady-load.ts'
 
 export interface PoolMember {
@@ -13,12 +14,11 @@ export interface FailingPoolReport {
   readonly results: readonly LoadResult[]
   /** From the refused port to the admin view that shows it, ms. */
   readonly followedMs: number
+  /** What stood on the two nodes when they failed. */
+  readonly standing: number
   /** Requests that each node served after all had recovered. */
   readonly servedAfter: readonly number[]
 }
-
-/** Until a recovered node serves again: its polls, its hysteresis and its ejection. */
-const recoveryMsMax = 15_000
 
 export async function nodeState(gateway: TestGateway, nodeId: string): Promise<Node['state']> {
   const { state } = await gateway.admin<Node>('GET', `/v1/admin/nodes/${nodeId}`)
@@ -26,7 +26,8 @@ export async function nodeState(gateway: TestGateway, nodeId: string): Promise<N
 }
 
 /**
- * Three nodes under load: one is killed, one hangs, the first restarts, the second recovers; each phase lasts `phaseMs`.
+ * Three nodes under load: one is killed, one hangs, the first restarts, the second recovers; in each phase so many
+ * requests end.
  */
 export async function runFailingPool(options: {
   readonly gateway: TestGateway
@@ -34,31 +35,41 @@ export async function runFailingPool(options: {
   readonly model: string
   readonly members: readonly PoolMember[]
   readonly perSecond: number
-  readonly phaseMs: number
+  readonly phaseRequests: number
 }): Promise<FailingPoolReport> {
-  const { gateway, key, model, members, perSecond, phaseMs } = options
+  const { gateway, key, model, members, perSecond, phaseRequests } = options
   const nodes = members.map(({ node }) => node)
   const [killed, hung] = [nodeAt(nodes, 0), nodeAt(nodes, 1)]
   const load = steadyLoad(gateway, key, model, perSecond)
-  await Bun.sleep(phaseMs)
+  const phase = () => {
+    const goal = load.results.length + phaseRequests
+    return waitFor('the requests of a phase', () => load.results.length >= goal)
+  }
+  await phase()
 
-  const killedMs = performance.now()
+  const sinceMs = stopwatch()
+  let standing = killed.stats().openRequests
   killed.setFaults({ kind: 'refuse' })
   await waitFor('the table to follow', async () => (await nodeState(gateway, members[0]?.nodeId ?? '')) === 'stale')
-  const followedMs = performance.now() - killedMs
-  await Bun.sleep(phaseMs)
+  const followedMs = sinceMs()
+  await phase()
 
+  standing += hung.stats().openRequests
   hung.setFaults({ kind: 'hang', scope: 'all' })
-  await Bun.sleep(phaseMs)
+  await phase()
 
   killed.clearFaults()
-  await Bun.sleep(phaseMs)
+  await phase()
   hung.clearFaults()
   for (const { nodeId } of members) {
-    await waitFor('recovery', async () => (await nodeState(gateway, nodeId)) === 'ready', recoveryMsMax)
+    await waitFor('recovery', async () => (await nodeState(gateway, nodeId)) === 'ready')
   }
   const before = nodes.map((node) => node.stats().requests)
   const servedAfter = () => nodes.map((node, at) => node.stats().requests - (before[at] ?? 0))
-  await waitFor('traffic on every node', () => servedAfter().every((served) => served > 0), recoveryMsMax)
-  return { results: await load.stop(), followedMs, servedAfter: servedAfter() }
+  // Each serves again. Whether it is chosen is a matter of what it took before.
+  for (const { nodeId } of members) {
+    const body = { model, messages: [{ role: 'user', content: 'again' }], svc: { node_id: nodeId } }
+    await waitFor('an answer of each', async () => (await gateway.chat(key, body)).status === 200)
+  }
+  return { results: await load.stop(), followedMs, standing, servedAfter: servedAfter() }
 }

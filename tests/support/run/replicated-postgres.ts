@@ -32,7 +32,6 @@ export interface ReplicatedPostgres {
 const user = 'penstock'
 const name = 'penstock'
 const standbyName = 'standby'
-const startMs = 30_000
 
 interface Member {
   readonly place: Place
@@ -125,9 +124,9 @@ export async function startReplicatedPostgres(): Promise<ReplicatedPostgres> {
   writeFileSync(signal, '')
   if (account !== null) chownSync(signal, account.uid, account.gid)
   launch(primary)
-  await waitFor('the primary', () => answers(primary.port, true), startMs)
+  await waitFor('the primary', () => answers(primary.port, true))
   launch(standby)
-  await waitFor('the standby', () => answers(standby.port, false), startMs)
+  await waitFor('the standby', () => answers(standby.port, false))
   const admin = connect(`postgres://${user}@127.0.0.1:${primary.port}/postgres`, { max: 1 })
   await waitFor(
     'their link',
