@@ -3,6 +3,7 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { AuditChain } from '../../src/protocol/wire/admin/audit.ts'
 import { startTestGateway, type TestGateway, waitFor } from '../support/gateways/gateway.ts'
+import { lasts } from '../support/run/lasts.ts'
 import { type CommandLine, commandLine } from './command-line.ts'
 
 let gateway: TestGateway
@@ -54,7 +55,7 @@ test('audit tail: what there is, in the order it happened, by kind; then what co
   // It may still be looking at what there was: events go on until one is shown.
   await waitFor('a line', async () => {
     await make('while it follows')
-    await Bun.sleep(200)
+    await lasts(200)
     return seen.includes('while it follows')
   })
   following.kill('SIGINT')
@@ -65,7 +66,7 @@ test('audit tail: what there is, in the order it happened, by kind; then what co
     .split('\n')
     .map((line) => (JSON.parse(line) as { event_id: string }).event_id)
   expect(new Set(ids).size).toBe(ids.length)
-}, 60_000)
+})
 
 test('audit chain: holds, keeps its heads, and finds what was cut off since', async () => {
   const file = join(cli.home, 'heads.json')

@@ -7,7 +7,7 @@ let cli: CommandLine
 beforeAll(async () => {
   anvil = await startAnvil()
   cli = commandLine({ SVC_CHAIN_RPC_URL: anvil.url, SVC_CHAIN_ID: '31337', SVC_CHAIN_KEY: operatorKey })
-}, 60_000)
+})
 afterAll(async () => {
   cli?.close()
   await anvil?.stop()

@@ -106,7 +106,7 @@ test('§24: an answer that is no gateway’s is called so, with the next step, a
     expect(asked).toContain(method)
   }
   await stranger.stop(true)
-}, 60_000)
+})
 
 test('§24: submit without waiting, show later, save the answer', async () => {
   const made = await line.json('jobs', 'submit', node.nodeId, node.model, 'x', '--no-wait', '--id', 'mine')

@@ -18,6 +18,8 @@ import { connect } from '../../src/db/client.ts'
 import { EmbeddedDatabaseError, startEmbedded } from '../../src/db/embedded/embedded.ts'
 import { canRead } from '../../src/db/embedded/embedded-account.ts'
 import { findBinaries } from '../../src/db/embedded/embedded-binaries.ts'
+import { testLimitMs } from '../support/run/limits.ts'
+import { waitUntil } from '../support/run/wait-until.ts'
 
 const root = process.getuid?.() === 0
 const nobody = { uid: 65_534, gid: 65_534 }
@@ -94,9 +96,6 @@ async function ask<T extends object>(url: string, query: string): Promise<T | un
   }
 }
 
-/** This one test waits for the disk, which took 14 s with other work beside it. */
-const slowDiskTimeoutMs = 60_000
-
 function runs(pid: number): boolean {
   try {
     return process.kill(pid, 0)
@@ -130,11 +129,9 @@ test(
     await database.stop()
     expect(() => serverPid(dataDir)).toThrow()
     // The kernel may take a moment to be done with a process that has ended.
-    const deadline = performance.now() + 5_000
-    while (runs(pid) && performance.now() < deadline) await Bun.sleep(5)
-    expect(runs(pid)).toBe(false)
+    await waitUntil('its end', () => !runs(pid))
   },
-  slowDiskTimeoutMs,
+  testLimitMs,
 )
 
 test.skipIf(!root)('§25: as root the server runs as another user, without our environment', async () => {

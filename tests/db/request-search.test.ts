@@ -201,7 +201,7 @@ test('§32: a minute of which every group holds the whole is still paged through
   const { found } = await allOf({ ...everything, model: 'wide', nodeId: 'node_wide' }, 50)
   expect(found).toHaveLength(groups)
   expect(new Set(found.map(({ requestId }) => requestId)).size).toBe(groups)
-}, 60_000)
+})
 
 test('§32: what any filter asks for is found beyond the requests that are looked through first', async () => {
   const first = noon - 2 * dayMs - 60 * minuteMs

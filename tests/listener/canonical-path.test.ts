@@ -8,6 +8,7 @@ import { type RawExchange, rawExchange } from '../support/clients/raw-client.ts'
 import { startTestGateway, type TestGateway } from '../support/gateways/http-gateway.ts'
 import { type LoneAgent, startLoneAgent } from '../support/nodes/lone-agent.ts'
 import { tunnelPair } from '../support/nodes/tunnel-pair.ts'
+import { waitLimitMs } from '../support/run/limits.ts'
 
 /** A path of each listener that a route answers, so that a refusal is the path's own. */
 interface Listener {
@@ -83,7 +84,7 @@ test('§1: a path that two programs may read differently is 400 before any route
       expect(answer.text).toContain(name === 'ollama' ? 'The path has' : 'invalid_request')
     }
   }
-}, 60_000)
+})
 
 test('§1: a control byte ends its connection without an answer of a route, on each listener', async () => {
   for (const { name, url, path } of listeners) {
@@ -140,7 +141,8 @@ test('§22: a tunnel carries no path that becomes another one', async () => {
     reached.push(new URL(request.url).pathname)
     return new Response('ok')
   })
-  const through = (path: string) => pair.transport.fetch(path, { method: 'GET', signal: AbortSignal.timeout(5_000) })
+  const through = (path: string) =>
+    pair.transport.fetch(path, { method: 'GET', signal: AbortSignal.timeout(waitLimitMs) })
   await (await through('/v1/models')).text(100)
   for (const path of ['/x/../v1/models', '/x\\..\\v1/models', '/v1/./models']) {
     expect(
@@ -211,4 +213,4 @@ test('§1: whatever path reaches a route, its template matches the bytes that we
   for (const { request_id, route } of routed) {
     expect(reached.get(String(request_id))).toMatch(literally(String(route)))
   }
-}, 60_000)
+})

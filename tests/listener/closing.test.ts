@@ -83,7 +83,7 @@ test('§1: what waits to be accepted when a listener closes is answered', async 
   const { answered, reset } = JSON.parse(said.trim().split('\n').at(-1) ?? '') as Record<string, number>
   expect(reset).toBe(0)
   expect(answered).toBeGreaterThan(0)
-}, 20_000)
+})
 
 /** A program that opens connection after connection until none is accepted, and says what became of them. */
 const connecting = (port: number) => `

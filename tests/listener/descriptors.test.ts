@@ -21,7 +21,7 @@ test('a process without a descriptor left still reaches nodes and database; when
     node.stop()
     await database.drop()
   }
-}, 30_000)
+})
 
 test('above nine tenths they are scarce; what is held back counts for neither', () => {
   let open = 90

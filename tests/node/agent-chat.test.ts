@@ -6,6 +6,7 @@ import { readNodeReceipt, type SeenWork } from '../../src/protocol/receipts/node
 import { readStream } from '../support/clients/event-stream.ts'
 import { type CallInit, type LoneAgent, startLoneAgent } from '../support/nodes/lone-agent.ts'
 import { type ScriptedNode, startScriptedNode } from '../support/nodes/scripted-node.ts'
+import { lasts } from '../support/run/lasts.ts'
 import { waitUntil } from '../support/run/wait-until.ts'
 
 const path = '/v1/chat/completions'
@@ -294,7 +295,7 @@ describe('a caller that leaves ends the work of the runtime', () => {
     await waitUntil('the runtime sends no more', async () => {
       const before = sent
       sent = open?.chunksSent ?? 0
-      await Bun.sleep(50)
+      await lasts(50)
       return before === sent
     })
     expect(sent).toBeLessThan(wholeChunks)

@@ -72,7 +72,7 @@ test('§10: a runtime that fails takes another attempt; what it says of the requ
   server.setFaults({ kind: 'status400', times: 1 })
   const refused = await client.wait(await client.submit(request()), wait)
   expect(refused).toMatchObject({ status: 'completed', answer: { error: { code: 'invalid_request' } } })
-}, 60_000)
+})
 
 test('§10: an agent that ends under a job loses neither the job nor what it has answered', async () => {
   const before = await client.submit(request())
@@ -85,7 +85,7 @@ test('§10: an agent that ends under a job loses neither the job nor what it has
   expect((await client.wait(job, wait)).status).toBe('completed')
   expect(await attemptOf(job.commandId)).toBe(2)
   expect(await attemptOf(before.commandId)).toBe(1)
-}, 120_000)
+})
 
 test('§22: command routes are the gateway’s alone', async () => {
   for (const method of ['GET', 'PUT', 'DELETE']) {

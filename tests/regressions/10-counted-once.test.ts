@@ -23,7 +23,7 @@ beforeAll(async () => {
   // Batches that are looked at all the time: they work, rest and work again between any two numbers.
   pool = await startConsolePool({ ...chain.env, SVC_SETTLEMENT_POLL_MS: '20' })
   work = await startConsoleWork(pool, chain)
-}, 120_000)
+})
 afterAll(async () => {
   await work?.stop()
   await pool?.stop()
@@ -94,4 +94,4 @@ test('§23: every instance of every chart is counted in one leaf, whatever it do
   await (await done).body?.cancel()
   await counted.until('the end of the mixture', () => instances(counted.of('mixture')) === 0)
   await counted.reader.close()
-}, 60_000)
+})

@@ -1,6 +1,8 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { createDirectTransport } from '../../src/transport/direct.ts'
 import { type ScriptedNode, startScriptedNode } from '../support/nodes/scripted-node.ts'
+import { lasts } from '../support/run/lasts.ts'
+import { waitLimitMs } from '../support/run/limits.ts'
 
 let node: ScriptedNode
 beforeAll(() => {
@@ -14,14 +16,14 @@ afterAll(() => node.stop())
  * Fix: only when it ends at once; later the node had the request.
  */
 test('§5: a request over a kept connection that is cut after a while is not sent twice', async () => {
-  const transport = createDirectTransport({ url: node.url, apiKey: null, connectTimeoutMs: 1_000 })
+  const transport = createDirectTransport({ url: node.url, apiKey: null, connectTimeoutMs: waitLimitMs })
   const call = () =>
     transport.fetch('/v1/chat/completions', { method: 'POST', body: '{}', signal: new AbortController().signal })
   try {
     node.answer((given) => given.respond(200, {}))
     await (await call()).text(1_000)
     node.answer(async (given) => {
-      await Bun.sleep(700)
+      await lasts(700)
       given.cut('reset')
     })
     const outcome = await call().then(

@@ -3,20 +3,29 @@ import { gzipSync } from 'node:zlib'
 import { createDirectTransport } from '../../src/transport/direct.ts'
 import type { NodeTransport } from '../../src/transport/transport.ts'
 import { type ScriptedNode, startScriptedNode } from '../support/nodes/scripted-node.ts'
+import { lasts } from '../support/run/lasts.ts'
+import { waitLimitMs } from '../support/run/limits.ts'
+import { waitUntil } from '../support/run/wait-until.ts'
 
 let node: ScriptedNode
 let transport: NodeTransport
 beforeAll(() => {
   node = startScriptedNode('m')
-  transport = createDirectTransport({ url: node.url, apiKey: null, connectTimeoutMs: 1_000 })
+  transport = createDirectTransport({ url: node.url, apiKey: null, connectTimeoutMs: waitLimitMs })
 })
 afterAll(() => {
   transport.close()
   node.stop()
 })
 
+/** Other answers come whole meanwhile, one after the other: what was not held back would have come among them. */
+async function others(): Promise<void> {
+  node.answer((given) => given.respond(200, 'x'.repeat(100_000)))
+  for (let at = 0; at < 20; at++) await (await call()).text(1_000_000)
+}
+
 const call = () =>
-  transport.fetch('/v1/chat/completions', { method: 'POST', body: '{}', signal: AbortSignal.timeout(5_000) })
+  transport.fetch('/v1/chat/completions', { method: 'POST', body: '{}', signal: AbortSignal.timeout(waitLimitMs) })
 
 /**
  * Symptom: requests to a node hung until their deadline after a slow client’s answer had ended.
@@ -41,7 +50,7 @@ test.each([
         response.read({ bytes: () => response.flow.pause(), ended: resolve, failed: () => resolve() })
       })
       // The node has said all; what a held decoder still keeps comes when it is read.
-      await Bun.sleep(50)
+      await lasts(50)
       node.answer((given) => given.respond(200, '{"next":true}'))
       expect(await (await call()).text(1_000)).toBe('{"next":true}')
       response.flow.resume()
@@ -79,8 +88,8 @@ test('§6: a compressed answer unfolds no further than its reader reads', async 
       failed: () => resolve(),
     })
   })
-  await Bun.sleep(300)
-  expect(read).toBeGreaterThan(0)
+  await waitUntil('its first bytes', () => read > 0)
+  await others()
   expect(read).toBeLessThan(1024 * 1024)
   response.flow.resume()
   await ended
@@ -109,6 +118,6 @@ test('§27: a compressed answer that was given up is not unfolded further', asyn
   })
   givenUp = true
   response.discard()
-  await Bun.sleep(300)
+  await others()
   expect(bytesAfter).toBeLessThan(1024 * 1024)
 })

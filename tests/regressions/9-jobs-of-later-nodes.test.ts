@@ -1,6 +1,7 @@
 import { expect, test } from 'bun:test'
 import { startTestGateway } from '../support/gateways/http-gateway.ts'
 import { jobCustomer, jobNode, jobRequest } from '../support/pools/job-pool.ts'
+import { waitLimitMs } from '../support/run/limits.ts'
 
 /**
  * Symptom: with more nodes than a gateway could keep busy at once, jobs of the later ones waited until they expired.
@@ -15,7 +16,7 @@ test('§10: a job is claimed however many nodes without jobs stand before its ow
   try {
     for (const node of nodes) {
       const job = await customer.client.submit(jobRequest(node))
-      const outcome = await customer.client.wait(job, { pollMs: 20, signal: AbortSignal.timeout(5_000) })
+      const outcome = await customer.client.wait(job, { pollMs: 20, signal: AbortSignal.timeout(waitLimitMs) })
       expect(outcome.status).toBe('completed')
     }
   } finally {

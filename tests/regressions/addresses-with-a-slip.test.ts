@@ -16,7 +16,7 @@ let gateway: TestGateway
 let server: Server
 let host = ''
 beforeAll(async () => {
-  gateway = await startTestGateway({ SVC_PROBE_TIMEOUT_MS: '500', SVC_CONNECT_TIMEOUT_MS: '500' })
+  gateway = await startTestGateway({ SVC_PROBE_TIMEOUT_MS: '3000', SVC_CONNECT_TIMEOUT_MS: '3000' })
   server = createServer((request, response) => {
     asked.push({ url: request.url, key: request.headers.authorization })
     response.writeHead(request.url === '/v1/models' ? 200 : 404, { 'content-type': 'application/json' })

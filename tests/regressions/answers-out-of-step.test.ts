@@ -4,6 +4,8 @@ import { createDirectTransport } from '../../src/transport/direct.ts'
 import type { NodeResponse } from '../../src/transport/transport.ts'
 import { startTestGateway, type TestCustomer, type TestGateway } from '../support/gateways/gateway.ts'
 import { echoAnswer, markerPattern, startEchoNode } from '../support/nodes/echo-node.ts'
+import { lasts } from '../support/run/lasts.ts'
+import { waitLimitMs } from '../support/run/limits.ts'
 
 let gateway: TestGateway
 let customers: TestCustomer[]
@@ -45,7 +47,7 @@ const soonAfter: Chat = (socket, marker) => {
 }
 const later: Chat = (socket, marker) => {
   socket.write(echoAnswer(marker))
-  setTimeout(() => socket.write(echoAnswer(marker)), 5)
+  void lasts(5).then(() => socket.write(echoAnswer(marker)))
 }
 /** Says to each request what the one before it should have heard: nothing tells it from an answer but whose it is. */
 const lagging = (): Chat => {
@@ -93,7 +95,7 @@ async function answeredBy(chat: Chat, calls: number, isolationKey: (at: number) 
       const init = {
         method: 'POST',
         body: marker,
-        signal: AbortSignal.timeout(5_000),
+        signal: AbortSignal.timeout(waitLimitMs),
         isolationKey: isolationKey(at),
       } as const
       const text = await transport.fetch('/v1/chat/completions', init).then(
@@ -134,7 +136,7 @@ test('§27: giving up an answer that has ended does not end the next one on its 
   const transport = createDirectTransport({ url: node.url, apiKey: null, connectTimeoutMs: 1_000 })
   const marker = newMarker()
   const call = () =>
-    transport.fetch('/v1/chat/completions', { method: 'POST', body: marker, signal: AbortSignal.timeout(5_000) })
+    transport.fetch('/v1/chat/completions', { method: 'POST', body: marker, signal: AbortSignal.timeout(waitLimitMs) })
   try {
     const first = await call()
     const ended = new Promise<NodeResponse>((resolve, reject) =>
@@ -170,7 +172,7 @@ async function answeredEarly(status: string): Promise<string> {
     connectTimeoutMs: 1_000,
   })
   try {
-    const init = { method: 'POST', body: large, signal: AbortSignal.timeout(5_000) } as const
+    const init = { method: 'POST', body: large, signal: AbortSignal.timeout(waitLimitMs) } as const
     const response = await transport.fetch('/v1/chat/completions', init)
     return `${response.status} ${await response.text(1_000)}`
   } catch (error) {

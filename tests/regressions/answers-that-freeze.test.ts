@@ -21,7 +21,7 @@ beforeAll(async () => {
   customer = await gateway.customer()
   node = startScriptedNode('m')
   await gateway.node(node.url, { customerId: customer.customerId })
-}, 60_000)
+})
 afterAll(async () => {
   node.stop()
   await gateway.stop()

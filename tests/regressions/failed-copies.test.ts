@@ -2,7 +2,9 @@ import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test'
 import { openDatabase } from '../../src/db/client.ts'
 import { copyIn, copyRows } from '../../src/db/copy.ts'
 import { severable } from '../support/gateways/severed-database.ts'
+import { lasts } from '../support/run/lasts.ts'
 import { type TestDatabase, testDatabase } from '../support/run/postgres.ts'
+import { waitUntil } from '../support/run/wait-until.ts'
 
 let database: TestDatabase
 beforeAll(async () => {
@@ -53,7 +55,7 @@ test('a COPY whose connection is lost says so wherever it was, and the next one 
     yield Buffer.from(line(1))
     sent()
     for (let id = 2; ; id++) {
-      await Bun.sleep(1)
+      await lasts(1)
       yield Buffer.from(line(id))
     }
   }
@@ -77,11 +79,11 @@ test('a COPY whose connection is lost says so wherever it was, and the next one 
   const blocked = async () =>
     (await database.sql`select 1 from pg_stat_activity where wait_event_type = 'Lock' and query like 'copy copied%'`)
       .length > 0
-  while (!(await blocked())) await Bun.sleep(5)
+  await waitUntil('it waits for the lock', blocked)
   await way.sever()
   await expect(waiting).rejects.toThrow()
   await held`rollback`
   held.release()
   await through.close()
   await way.close()
-}, 30_000)
+})

@@ -1,15 +1,14 @@
 import { describe, expect, test } from 'bun:test'
 import { hasBrowser, launchBrowser, openConsole } from '../support/console/console.ts'
 import { startConsolePool } from '../support/console/console-pool.ts'
-
-const slowMs = 60_000
+import { testLimitMs } from '../support/run/limits.ts'
 
 /** Rows stand in the order of their need: one that moved lost the keyboard, and what was pressed next did nothing. */
 describe.skipIf(!hasBrowser)('a row that moves', () => {
   test(
     'keeps the keyboard: what has it before has it after, in whichever row',
     async () => {
-      const pool = await startConsolePool({ SVC_POLL_INTERVAL_MS: '200', SVC_STALE_AFTER_MS: '1000' })
+      const pool = await startConsolePool({ SVC_POLL_INTERVAL_MS: '200' })
       const browser = await launchBrowser()
       try {
         const console = await openConsole(browser, pool.gateway.url)
@@ -35,6 +34,6 @@ describe.skipIf(!hasBrowser)('a row that moves', () => {
         await pool.stop()
       }
     },
-    slowMs,
+    testLimitMs,
   )
 })

@@ -1,8 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import { hasBrowser, launchBrowser, openConsole } from '../support/console/console.ts'
 import { startConsolePool } from '../support/console/console-pool.ts'
-
-const slowMs = 60_000
+import { testLimitMs } from '../support/run/limits.ts'
 
 /** A browser tells that a form was closed a frame later. By then the same form was open again, and was taken away. */
 describe.skipIf(!hasBrowser)('a form that is closed', () => {
@@ -33,6 +32,6 @@ describe.skipIf(!hasBrowser)('a form that is closed', () => {
         await pool.stop()
       }
     },
-    slowMs,
+    testLimitMs,
   )
 })

@@ -3,6 +3,7 @@ import { InspectReader } from '../support/console/inspect-reader.ts'
 import { json, startTestGateway, type TestGateway } from '../support/gateways/http-gateway.ts'
 import { type LoneAgent, startLoneAgent } from '../support/nodes/lone-agent.ts'
 import { modelFolder, scriptModel } from '../support/nodes/model-files.ts'
+import { lasts } from '../support/run/lasts.ts'
 import { waitUntil } from '../support/run/wait-until.ts'
 
 /*
@@ -65,7 +66,7 @@ const mediaQuotes: Readonly<Record<string, Quote>> = {
       new ReadableStream({
         start: async (controller) => {
           controller.enqueue(Buffer.from('data: {"type":"transcript.text.delta","delta":"la"}\n\n'))
-          await Bun.sleep(20)
+          await lasts(20)
           controller.enqueue(Buffer.from(`data: ${JSON.stringify(error(`no: ${quoted}`))}\n\n`))
           controller.close()
         },
@@ -82,7 +83,7 @@ const inPieces = (...pieces: readonly string[]) =>
       start: async (controller) => {
         for (const piece of pieces) {
           controller.enqueue(Buffer.from(piece))
-          await Bun.sleep(20)
+          await lasts(20)
         }
         controller.close()
       },
@@ -204,7 +205,7 @@ test('§5: whatever a node quotes of its request in an error, its key reaches no
     json: { model: 'm', messages: [{ role: 'user', content: 'hi' }] },
   })
   expect(await told.text()).toContain('no template for')
-}, 60_000)
+})
 
 test('§5: nor in what a node says in place of sound', async () => {
   for (const [place, quote] of Object.entries(mediaQuotes)) {

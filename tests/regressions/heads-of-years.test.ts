@@ -50,4 +50,4 @@ test('§31: the ends of the audit in the log are compared by a few statements, h
   } finally {
     await drop()
   }
-}, 30_000)
+})

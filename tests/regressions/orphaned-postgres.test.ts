@@ -16,8 +16,6 @@ chmodSync(scratch, 0o755)
 afterAll(() => rmSync(scratch, { recursive: true, force: true }))
 
 const graceSeconds = 3
-/** A shut-down writes a checkpoint, beside whatever else the machine does. */
-const endedWithinMs = 25_000
 
 interface Supervisor {
   readonly pid: number
@@ -68,15 +66,15 @@ test('kill -9 of the gateway and nobody after it: PostgreSQL ends by itself, and
   expect(keepersOf(dataDir)).toHaveLength(1)
   await gateway.end('SIGKILL')
   expect(isAlive(pid)).toBe(true)
-  await waitFor('PostgreSQL to end', () => !isAlive(pid), endedWithinMs)
-  await waitFor('its keeper to end', () => keepersOf(dataDir).length === 0, endedWithinMs)
+  await waitFor('PostgreSQL to end', () => !isAlive(pid))
+  await waitFor('its keeper to end', () => keepersOf(dataDir).length === 0)
   // An orderly end: nothing to recover from.
   expect(readFileSync(join(dataDir, 'postgres.log'), 'utf8')).toContain('database system is shut down')
   const next = await supervise(dataDir)
   expect(next.report.events).toContain('embedded_database_ready started')
   await next.end('SIGTERM')
   await waitFor('its keeper to end', () => keepersOf(dataDir).length === 0)
-}, 90_000)
+})
 
 test('a gateway that comes back in time takes it over, and it stays as long as that one', async () => {
   const dataDir = join(scratch, 'taken')
@@ -86,28 +84,24 @@ test('a gateway that comes back in time takes it over, and it stays as long as t
   const second = await supervise(dataDir)
   expect(second.report.events).toContain('embedded_database_ready reused')
   // The keeper of the first ends without having ended anything.
-  await waitFor('one keeper', () => keepersOf(dataDir).length === 1, endedWithinMs)
+  await waitFor('one keeper', () => keepersOf(dataDir).length === 1)
   expect([postmaster(dataDir), isAlive(pid)]).toEqual([pid, true])
   await second.end('SIGKILL')
-  await waitFor('PostgreSQL to end', () => !isAlive(pid), endedWithinMs)
-}, 90_000)
+  await waitFor('PostgreSQL to end', () => !isAlive(pid))
+})
 
 test('a database that its gateway had to start again is kept as well', async () => {
   const dataDir = join(scratch, 'again')
   const gateway = await supervise(dataDir)
   const pid = postmaster(dataDir) ?? 0
   process.kill(pid, 'SIGKILL')
-  const later = await waitFor(
-    'the next one',
-    () => {
-      const found = postmaster(dataDir)
-      return found === pid ? null : found
-    },
-    endedWithinMs,
-  )
+  const later = await waitFor('the next one', () => {
+    const found = postmaster(dataDir)
+    return found === pid ? null : found
+  })
   await gateway.end('SIGKILL')
-  await waitFor('PostgreSQL to end', () => !isAlive(later), endedWithinMs)
-}, 90_000)
+  await waitFor('PostgreSQL to end', () => !isAlive(later))
+})
 
 test('an orderly end leaves neither PostgreSQL nor a keeper', async () => {
   const dataDir = join(scratch, 'orderly')
@@ -117,4 +111,4 @@ test('an orderly end leaves neither PostgreSQL nor a keeper', async () => {
   // A process that has ended is there until its parent has noticed.
   await waitFor('its PostgreSQL to be gone', () => !isAlive(pid))
   await waitFor('its keeper to end', () => keepersOf(dataDir).length === 0)
-}, 60_000)
+})

@@ -48,7 +48,7 @@ test('no route of the gateway answers to a path before or behind which something
     ])
     for (const answer of answers) expect([path, answer.status, codeOf(answer)]).toEqual([path, 404, 'route_not_found'])
   }
-}, 60_000)
+})
 
 test('each route of the gateway answers to its own path under every host', async () => {
   for (const { method, path } of routesOf(gateway.app)) {
@@ -59,7 +59,7 @@ test('each route of the gateway answers to its own path under every host', async
     ])
     for (const answer of answers) expect([path, answer.status, codeOf(answer)]).toEqual([path, own.status, codeOf(own)])
   }
-}, 60_000)
+})
 
 test('each route of the agent, likewise', async () => {
   const { url } = agent.node

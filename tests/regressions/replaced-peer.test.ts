@@ -4,9 +4,9 @@ import { freePort } from '../support/gateways/npm-start.ts'
 import { fresh } from '../support/gateways/processes.ts'
 import { clusterSecret, startPeerGateway } from '../support/peer-gateway.ts'
 import { longStream, models, type ProcessPool, startProcessPool } from '../support/pools/process-pool.ts'
+import { testLimitMs } from '../support/run/limits.ts'
 import { waitUntil } from '../support/run/wait-until.ts'
 
-const slowMs = 90_000
 const burst = 12
 
 let pool: ProcessPool
@@ -15,7 +15,7 @@ beforeAll(async () => {
   const SVC_PEER_URL = `http://127.0.0.1:${(await freePort()) - 100}`
   pool = await startProcessPool({ SVC_PEER_URL, SVC_CLUSTER_SECRET: clusterSecret })
   beside = await startPeerGateway({ beside: pool.gateway })
-}, slowMs)
+}, testLimitMs)
 afterAll(async () => {
   await beside?.stop()
   await pool?.stop()
@@ -47,5 +47,5 @@ test(
     expect(statuses.filter((status) => status !== 200)).toEqual([])
     await Promise.all(streams.map(({ ended }) => ended))
   },
-  slowMs,
+  testLimitMs,
 )

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { openDatabase } from '../../src/db/client.ts'
 import { type TestDatabase, testDatabase } from '../support/run/postgres.ts'
+import { waitUntil } from '../support/run/wait-until.ts'
 
 // The driver counted rows on from where a query had been cut off, so that the first row of the next query on that
 // connection stood at a later place: whoever took the first found none, and a key, an order or a balance was "not there".
@@ -39,7 +40,7 @@ test('where a connection was lost among the rows of a query, the one that comes 
       await database.sql`select pg_terminate_backend(pid) from pg_stat_activity
         where wait_event = 'PgSleep' and datname = current_database()`
     ).length > 0
-  while (!(await ended())) await Bun.sleep(5)
+  await waitUntil('its rows to come', ended)
   expect(await failed).toBe('failed')
   expect([...(await one.sql`select 7 as own`)]).toEqual([{ own: 7 }])
   await one.close()

@@ -32,4 +32,4 @@ test('§13: a charge finds its reservations by their ids and never reads the ind
     await ledger.stop()
     await database.drop()
   }
-}, 60_000)
+})

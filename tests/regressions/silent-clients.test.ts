@@ -3,6 +3,8 @@ import { type RawExchange, rawExchange } from '../support/clients/raw-client.ts'
 import { startTestGateway, type TestCustomer, type TestGateway } from '../support/gateways/gateway.ts'
 import { type LoneAgent, startLoneAgent } from '../support/nodes/lone-agent.ts'
 import { nodeChunk, nodeUsage, type ScriptedNode, startScriptedNode } from '../support/nodes/scripted-node.ts'
+import { lasts } from '../support/run/lasts.ts'
+import { waitLimitMs } from '../support/run/limits.ts'
 
 /*
  * Chat switched the idle time-out of its connection off before it knew who asks, and never on again: a client that sent
@@ -27,14 +29,13 @@ afterAll(async () => {
   await gateway.stop()
 })
 
-const withinMs = 24_000
 /** Longer than a body may be awaited without a byte, with room for the steps of Bun's clock. */
 const thinkMs = 16_000
 const half = (url: string, method: string, path: string, headers: string, drip = '') =>
   rawExchange(
     url,
     `${method} ${path} HTTP/1.1\r\nHost: h\r\n${headers}\r\nContent-Type: application/json\r\nContent-Length: 10000\r\n\r\n{"a":`,
-    { withinMs, ...(drip === '' ? {} : { drip: { text: drip, everyMs: 100 } }) },
+    { withinMs: waitLimitMs, ...(drip === '' ? {} : { drip: { text: drip, everyMs: 100 } }) },
   )
 
 test('half a body is not waited for, whoever sends it, silent or in drips; an answer that takes longer is', async () => {
@@ -45,7 +46,7 @@ test('half a body is not waited for, whoever sends it, silent or in drips; an an
   const customerHeaders = `X-SVC-Customer-Id: ${customer.customerId}\r\nX-SVC-Customer-Token: ${customer.customerToken}`
   const thinking = gateway.chat(customer.key, { model: 'm', messages: [{ role: 'user', content: 'hi' }] })
   const call = await node.next()
-  const answered = Bun.sleep(thinkMs).then(() => {
+  const answered = lasts(thinkMs).then(() => {
     const message = { role: 'assistant', content: 'at last' }
     call.respond(200, { ...nodeChunk({}), usage: nodeUsage, choices: [{ index: 0, message, finish_reason: 'stop' }] })
   })
@@ -69,4 +70,4 @@ test('half a body is not waited for, whoever sends it, silent or in drips; an an
   }
   await answered
   expect((await thinking).status).toBe(200)
-}, 60_000)
+})

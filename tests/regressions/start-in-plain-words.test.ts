@@ -60,7 +60,7 @@ test('a data folder that cannot be one: which, why, and what to do', async () =>
     expect(text).toMatch(why)
     expect(text).toContain('SVC_DATA_DIR')
   }
-}, 40_000)
+})
 
 test('a PostgreSQL of DATABASE_URL that cannot be used: why, and what to do, however the gateway is started', async () => {
   const { url, drop } = await testDatabase()
@@ -84,7 +84,7 @@ test('a PostgreSQL of DATABASE_URL that cannot be used: why, and what to do, how
     }
   }
   await drop()
-}, 60_000)
+})
 
 test('trusted proxies that are no addresses are a fault of the configuration', async () => {
   for (const value of ['everybody', '10.0.0.0/99', '10.0.0.1,nobody']) {
@@ -93,7 +93,7 @@ test('trusted proxies that are no addresses are a fault of the configuration', a
     expect(text).not.toContain(value.split(',').at(-1) ?? value)
   }
   expect(existsSync(join(scratch, 'never'))).toBe(false)
-}, 40_000)
+})
 
 test('a variable that is no setting is named, with the nearest that is, and its value is not', async () => {
   const file = join(scratch, 'folder-that-is-a-file')
@@ -112,7 +112,7 @@ test('a variable that is no setting is named, with the nearest that is, and its 
     expect.objectContaining({ name: 'SVC_XYZZY', nearest: null }),
   ])
   expect(text).not.toContain('secret-value')
-}, 20_000)
+})
 
 test('only so many names, and none that is no name', () => {
   const many = Object.fromEntries(Array.from({ length: 100 }, (_, at) => [`SVC_NOTHING_${at}`, '']))
@@ -138,7 +138,7 @@ test('a start without the credentials that were made says that they are gone, an
   expect(later).toContain(`${dataDir}/credentials.json is missing`)
   expect(later).toContain('./penstock reset-admin')
   rmSync(realpathSync(join(dataDir, 'postgres')), { recursive: true, force: true })
-}, 60_000)
+})
 
 test('§25: a first start with tokens of its own names no file, because it writes none', async () => {
   const dataDir = join(scratch, 'given')
@@ -151,4 +151,4 @@ test('§25: a first start with tokens of its own names no file, because it write
   expect(text).toContain('SVC_ADMIN_TOKENS')
   expect(text).not.toContain(secrets.SVC_ADMIN_TOKENS)
   rmSync(realpathSync(join(dataDir, 'postgres')), { recursive: true, force: true })
-}, 60_000)
+})

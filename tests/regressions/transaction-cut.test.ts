@@ -1,6 +1,8 @@
 import { expect, test } from 'bun:test'
 import { openDatabase } from '../../src/db/client.ts'
+import { lasts } from '../support/run/lasts.ts'
 import { testDatabase } from '../support/run/postgres.ts'
+import { settled } from '../support/run/wait-until.ts'
 
 /**
  * Symptom: after a restart of PostgreSQL in the middle of a few transactions every query waited for ever, or the process
@@ -16,17 +18,17 @@ test('transactions whose connection is cut fail, and the pool goes on', async ()
       const cut = sql.begin(async (tx) => {
         const [backend] = await tx`select pg_backend_pid() as pid`
         await database.sql`select pg_terminate_backend(${backend?.pid})`
-        if (round % 2 === 1) await Bun.sleep(round % 5)
+        if (round % 2 === 1) await lasts(round % 5)
         if (round % 3 > 0) await tx`select 1`
       })
       const outcome = cut.then(
         () => 'committed',
         () => 'failed',
       )
-      expect(await Promise.race([outcome, Bun.sleep(2_000).then(() => 'hangs')])).toBe('failed')
+      expect(await settled('the transaction', outcome)).toBe('failed')
     }
     const alive = sql`select 1 as one`.then((rows) => rows[0]?.one)
-    expect(await Promise.race([alive, Bun.sleep(2_000).then(() => 'hangs')])).toBe(1)
+    expect(await settled('a query', alive)).toBe(1)
   } finally {
     await close()
     await database.drop()

@@ -2,10 +2,10 @@ import { afterAll, expect, test } from 'bun:test'
 import { chmodSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
+import { testLimitMs } from '../support/run/limits.ts'
 import { testServerVariable } from '../support/run/postgres.ts'
 import { waitUntil } from '../support/run/wait-until.ts'
 
-const endsWithinMs = 60_000
 const scratch = mkdtempSync(join(tmpdir(), 'ph-'))
 // As root the server runs as another user, who must reach its folder.
 chmodSync(scratch, 0o755)
@@ -36,9 +36,9 @@ test.each([
     clearInterval(watch)
     expect(output).toMatch(/^ 0 fail$/m)
     expect([code, servers]).toEqual([0, 1])
-    await waitUntil('the end of the server', () => readdirSync(scratch).length === 0, endsWithinMs)
+    await waitUntil('the end of the server', () => readdirSync(scratch).length === 0)
   },
-  120_000,
+  testLimitMs,
 )
 
 test('npm run test:heavy runs the files that are named and no others', async () => {
@@ -56,4 +56,4 @@ test('npm run test:heavy runs the files that are named and no others', async () 
   const [output, errors] = await Promise.all([new Response(run.stdout).text(), new Response(run.stderr).text()])
   expect(errors).toContain('across 1 file')
   expect(output).toMatch(/^[1-9][0-9]* passed, 0 failed$/m)
-}, 120_000)
+})

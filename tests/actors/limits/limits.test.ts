@@ -8,6 +8,7 @@ import { createLog } from '../../../src/log.ts'
 import { mergePolicies } from '../../../src/machines/rules/model-policy.ts'
 import type { GatewayPolicy } from '../../../src/protocol/wire/admin/policy.ts'
 import { severable } from '../../support/gateways/severed-database.ts'
+import { lasts } from '../../support/run/lasts.ts'
 import { type TestDatabase, testDatabase } from '../../support/run/postgres.ts'
 import { stopwatch } from '../../support/run/stopwatch.ts'
 import { waitFor, waitUntil } from '../../support/run/wait-until.ts'
@@ -425,14 +426,14 @@ test('§17: in a mix of admissions, settlements, refusals and cut connections no
       if (!isAdmitted(answer)) {
         if (answer.code === 'service_unavailable') unavailable++
         if (answer.code === 'daily_token_quota_exceeded') exhausted = true
-        await Bun.sleep(turn % 3)
+        await lasts(turn % 3)
         continue
       }
       admissions++
       most = Math.max(most, ++atOnce)
       tokens += reserved
       mostTokens = Math.max(mostTokens, tokens)
-      await Bun.sleep(turn % 4)
+      await lasts(turn % 4)
       const used = turn % 3 === 0 ? reserved : turn % 5
       // Before it is settled: nobody can have taken it yet.
       tokens -= reserved - used

@@ -48,4 +48,4 @@ test('§31: a tree that grows in groups over three levels of tiles has the root 
       expect(isConsistent(earlier, later, await consistencyProof(earlier.size, later.size, read))).toBe(true)
     }
   }
-}, 60_000)
+})

@@ -67,7 +67,7 @@ test('§13: two gateways charge the same work at once, each in the other order: 
   log.flush()
   expect(faults.filter((text) => text.includes(deadlock))).toEqual([])
   await expectBooksBalance(database.db)
-}, 60_000)
+})
 
 test('§13: two gateways that make one reservation at once make it once', async () => {
   const customerId = await fundedCustomer(database, credit)

@@ -8,6 +8,7 @@ import { newNonce, routerKeysMessage } from '../../../src/protocol/signing/signa
 import { startTestGateway } from '../../support/gateways/gateway.ts'
 import { enrollmentToken, startAgent, untilState } from '../../support/nodes/agents.ts'
 import { startLoneAgent } from '../../support/nodes/lone-agent.ts'
+import { testLimitMs } from '../../support/run/limits.ts'
 import { waitUntil } from '../../support/run/wait-until.ts'
 
 const undo: (() => unknown)[] = []
@@ -95,7 +96,7 @@ test.each([
     await restart(next)
     await untilState(gateway, agent.nodeId, 'ready')
   },
-  120_000,
+  testLimitMs,
 )
 
 async function freePort(): Promise<number> {

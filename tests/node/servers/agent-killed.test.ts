@@ -1,9 +1,9 @@
 import { afterEach, expect, test } from 'bun:test'
 import { processesWith, startAgentProcess } from '../../support/nodes/agent-process.ts'
 import { type ModelFolder, modelFolder, scriptModel } from '../../support/nodes/model-files.ts'
+import { testLimitMs } from '../../support/run/limits.ts'
 import { waitUntil } from '../../support/run/wait-until.ts'
 
-const withinMs = 60_000
 const folders: ModelFolder[] = []
 const agents: { readonly child: Bun.Subprocess }[] = []
 
@@ -43,7 +43,7 @@ test(
     await waitUntil('its servers have ended', () => folder.running().size === 0)
     await waitUntil('so has its keeper', () => keepersOf(folder).length === 0)
   },
-  withinMs,
+  testLimitMs,
 )
 
 test(
@@ -61,7 +61,7 @@ test(
     await next.chat('a')
     expect(folder.running().get('a')).not.toEqual(before)
   },
-  withinMs,
+  testLimitMs,
 )
 
 test(
@@ -76,7 +76,7 @@ test(
     agent.child.kill('SIGKILL')
     await waitUntil('its servers have ended', () => folder.running().size === 0)
   },
-  withinMs,
+  testLimitMs,
 )
 
 test(
@@ -90,5 +90,5 @@ test(
     expect(folder.running().size).toBe(0)
     await waitUntil('its keeper has ended', () => keepersOf(folder).length === 0)
   },
-  withinMs,
+  testLimitMs,
 )

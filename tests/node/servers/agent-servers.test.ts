@@ -7,10 +7,10 @@ import { newNonce } from '../../../src/protocol/signing/signatures.ts'
 import { type NodeStatus, nodeStatusPath } from '../../../src/protocol/wire/nodes/agent.ts'
 import { type LoneAgent, startLoneAgent } from '../../support/nodes/lone-agent.ts'
 import { type ModelFolder, modelFolder, scriptModel } from '../../support/nodes/model-files.ts'
+import { testLimitMs } from '../../support/run/limits.ts'
 import { waitUntil } from '../../support/run/wait-until.ts'
 
 const path = '/v1/chat/completions'
-const withinMs = 60_000
 const open: { agent: LoneAgent; folder: ModelFolder }[] = []
 
 async function begin(file: object, times = {}) {
@@ -66,7 +66,7 @@ test(
     expect((await modelsOf(agent)).get('a')).toMatchObject({ ready: true, loaded: true, server_state: 'ready.idle' })
     expect(agent.log()).not.toContain('127.0.0.1')
   },
-  withinMs,
+  testLimitMs,
 )
 
 test(
@@ -77,7 +77,7 @@ test(
     await waitUntil('it loads', async () => (await modelsOf(agent)).get('a')?.loading_since != null)
     expect(new Set(await answers).size).toBe(1)
   },
-  withinMs,
+  testLimitMs,
 )
 
 test(
@@ -88,7 +88,7 @@ test(
     expect(text).toContain('a from ')
     expect(text).toEndWith('data: [DONE]\n\n')
   },
-  withinMs,
+  testLimitMs,
 )
 
 test(
@@ -103,7 +103,7 @@ test(
     expect([...folder.running().keys()].sort()).toEqual(['a', 'c'])
     expect((await modelsOf(agent)).get('b')).toMatchObject({ loaded: false, evicts: true })
   },
-  withinMs,
+  testLimitMs,
 )
 
 test(
@@ -116,7 +116,7 @@ test(
     for (const id of ['c', 'a', 'b']) await said(agent, id)
     expect([...folder.running().keys()].sort()).toEqual(['b', 'c'])
   },
-  withinMs,
+  testLimitMs,
 )
 
 test(
@@ -133,7 +133,7 @@ test(
     expect(await other).toStartWith('b from ')
     expect([...folder.running().keys()]).toEqual(['b'])
   },
-  withinMs,
+  testLimitMs,
 )
 
 test(
@@ -158,7 +158,7 @@ test(
     await Promise.all([first, large, small])
     expect(order).toEqual(['a', 'large', 'small'])
   },
-  withinMs,
+  testLimitMs,
 )
 
 test(
@@ -179,7 +179,7 @@ test(
     done = true
     await Promise.all(streams)
   },
-  withinMs,
+  testLimitMs,
 )
 
 test(
@@ -190,7 +190,7 @@ test(
     await waitUntil('it has left', () => folder.stateOf('a') === 'stopped')
     expect(folder.running().size).toBe(0)
   },
-  withinMs,
+  testLimitMs,
 )
 
 test(
@@ -206,7 +206,7 @@ test(
     expect(after).toStartWith('a from ')
     expect(after).not.toBe(before)
   },
-  withinMs,
+  testLimitMs,
 )
 
 test(
@@ -226,7 +226,7 @@ test(
     expect(JSON.stringify([...(await modelsOf(agent))])).not.toContain('cannot load')
     expect(agent.log()).not.toContain('cannot load')
   },
-  withinMs,
+  testLimitMs,
 )
 
 test(
@@ -251,7 +251,7 @@ test(
     await waitUntil('its pause is over', () => folder.stateOf('a') === 'stopped')
     expect(await said(agent, 'a')).toStartWith('a from ')
   },
-  withinMs,
+  testLimitMs,
 )
 
 test(
@@ -272,7 +272,7 @@ test(
     await said(agent, 'a')
     expect(folder.stateOf('b')).toBe('ready.idle')
   },
-  withinMs,
+  testLimitMs,
 )
 
 test(
@@ -291,7 +291,7 @@ test(
     })
     expect(last).toBe(200)
   },
-  withinMs,
+  testLimitMs,
 )
 
 test(
@@ -305,7 +305,7 @@ test(
     expect(folder.stateOf('a')).toBe('failed')
     expect(folder.running().size).toBe(0)
   },
-  withinMs,
+  testLimitMs,
 )
 
 test(
@@ -326,7 +326,7 @@ test(
     await long
     expect([...folder.running().keys()]).toEqual(['a'])
   },
-  withinMs,
+  testLimitMs,
 )
 
 test('§30: a broken models.json is refused before anything starts', async () => {
@@ -347,7 +347,7 @@ test(
     await agent.stop()
     expect(folder.running().size).toBe(0)
   },
-  withinMs,
+  testLimitMs,
 )
 
 test(
@@ -369,5 +369,5 @@ test(
     expect((await agent.call('POST', place.replace(/load$/, 'unload'))).status).toBe(202)
     await waitUntil('it has left', () => folder.stateOf('org/a:q4') === 'stopped')
   },
-  withinMs,
+  testLimitMs,
 )

@@ -4,10 +4,10 @@ import { startTestGateway, type TestCustomer, type TestGateway } from '../../sup
 import { enrollmentToken, startAgent, type TestAgent, untilState } from '../../support/nodes/agents.ts'
 import { type ModelFolder, modelFolder, scriptModel } from '../../support/nodes/model-files.ts'
 import { type MemoryWatch, modelStorm, unavoidableLoads, watchMemory } from '../../support/pools/model-storm.ts'
+import { testLimitMs } from '../../support/run/limits.ts'
 
 const models = ['a', 'b', 'c']
 const capacity = 2
-const withinMs = 120_000
 
 let gateway: TestGateway
 let customer: TestCustomer
@@ -28,7 +28,7 @@ beforeAll(async () => {
   agent = await startAgent({ gatewayUrl: gateway.url, token, runtimes: [], dataDir: folder.path, serverTimes })
   await untilState(gateway, agent.nodeId, 'ready')
   memory = watchMemory(folder)
-}, withinMs)
+}, testLimitMs)
 afterAll(async () => {
   await memory?.stop()
   await agent?.remove()
@@ -55,7 +55,7 @@ test(
     expect(memory.seen.size).toBeGreaterThanOrEqual(models.length)
     expect(memory.seen.size).toBeLessThanOrEqual(2 * unavoidableLoads(storm.order, capacity))
   },
-  withinMs,
+  testLimitMs,
 )
 
 test('unavoidable loads are those of whoever knows the future', () => {
