@@ -6,6 +6,7 @@ import { type FakeNode, startFakeNode } from '../src/fake-node/fake-node.ts'
 import type { EnrollmentTokenIssued } from '../src/protocol/wire/nodes/enrollment.ts'
 import { waitFor } from './support/gateways/gateway.ts'
 import { startAgent, type TestAgent } from './support/nodes/agents.ts'
+import { testLimitMs } from './support/run/limits.ts'
 import { installedByNpm } from './support/run/npm-test.ts'
 import { adminCall, nodeReady, startEmbeddedGateway } from './support/run/offline.ts'
 
@@ -47,8 +48,6 @@ function blocksOf(file: string): readonly Block[] {
 }
 
 const blocks = documents.flatMap(blocksOf)
-/** Python takes seconds to load LangChain. */
-const blockTimeoutMs = 60_000
 const models = ['llama-3.1-8b', 'qwen3-8b', 'gemma-3-12b']
 
 let dir = ''
@@ -80,7 +79,7 @@ beforeAll(async () => {
   agent = await startAgent({ gatewayUrl: gateway.url, token: issued.enrollment_token, runtimes: [], dataDir })
   token = (JSON.parse(readFileSync(join(dataDir, 'local-token.json'), 'utf8')) as { local_token: string }).local_token
   await waitFor('the node', () => nodeReady(gateway.url, admin, made.node_id))
-}, 120_000)
+})
 afterAll(async () => {
   await agent.remove()
   node.stop()
@@ -145,6 +144,6 @@ for (const block of blocks) {
       expect(output.trim()).not.toBe('')
       expect({ output, says: says(output, block.output) }).toEqual({ output, says: true })
     },
-    blockTimeoutMs,
+    testLimitMs,
   )
 }

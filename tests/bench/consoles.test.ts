@@ -1,5 +1,6 @@
 import { expect, test } from 'bun:test'
 import { compareConsoles, consolesOpen } from '../../bench/consoles.ts'
+import { testLimitMs } from '../support/run/limits.ts'
 import { shortOptions } from './short-options.ts'
 
 const canBuild = process.platform === 'linux' && Bun.which(process.env.CC ?? 'cc') !== null
@@ -18,5 +19,5 @@ test.skipIf(!canBuild)(
       for (const value of [none, many, ratio]) expect(Number(value)).toBeGreaterThan(0)
     }
   },
-  120_000,
+  testLimitMs,
 )

@@ -1,5 +1,6 @@
 import { expect, test } from 'bun:test'
 import { compareDialects, dialects } from '../../bench/dialects.ts'
+import { testLimitMs } from '../support/run/limits.ts'
 import { shortOptions } from './short-options.ts'
 
 const canBuild = process.platform === 'linux' && Bun.which(process.env.CC ?? 'cc') !== null
@@ -19,5 +20,5 @@ test.skipIf(!canBuild)(
       for (const value of [cpu, ratio]) expect(Number(value)).toBeGreaterThan(0)
     }
   },
-  120_000,
+  testLimitMs,
 )

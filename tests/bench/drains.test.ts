@@ -13,4 +13,4 @@ test('the bench of drains, short: no connection is reset, and /readyz says that 
     if (name.includes('SIGTERM')) expect(Number(unready)).toBeGreaterThan(0)
     else expect(unready).toBe('0')
   }
-}, 180_000)
+})

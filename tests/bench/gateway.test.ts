@@ -2,6 +2,7 @@ import { expect, test } from 'bun:test'
 import { compare } from '../../bench/compare.ts'
 import { errorsOf } from '../../bench/measure.ts'
 import { targetNames } from '../../bench/targets.ts'
+import { testLimitMs } from '../support/run/limits.ts'
 import { shortOptions } from './short-options.ts'
 
 const canBuild = process.platform === 'linux' && Bun.which(process.env.CC ?? 'cc') !== null
@@ -22,5 +23,5 @@ test.skipIf(!canBuild)(
     }
     expect(report).toContain('### short')
   },
-  120_000,
+  testLimitMs,
 )

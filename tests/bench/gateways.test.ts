@@ -1,5 +1,6 @@
 import { expect, test } from 'bun:test'
 import { compareGateways } from '../../bench/gateways.ts'
+import { testLimitMs } from '../support/run/limits.ts'
 import { shortOptions } from './short-options.ts'
 
 /** Not how fast: that one, two and three gateways behind nginx answer all that they are asked. */
@@ -15,5 +16,5 @@ test.skipIf(Bun.which('nginx') === null)(
       expect(cells.at(-2)).toBe('0')
     }
   },
-  180_000,
+  testLimitMs,
 )

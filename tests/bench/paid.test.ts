@@ -2,6 +2,7 @@ import { expect, test } from 'bun:test'
 import { benchLedger } from '../../bench/ledger.ts'
 import type { Sample } from '../../bench/measure.ts'
 import { comparePaid, paidRatios } from '../../bench/paid.ts'
+import { testLimitMs } from '../support/run/limits.ts'
 import { shortOptions } from './short-options.ts'
 
 const canBuild = process.platform === 'linux' && Bun.which(process.env.CC ?? 'cc') !== null
@@ -26,7 +27,7 @@ test.skipIf(!canBuild)(
     ).toHaveLength(2)
     expect(report).toMatch(/The books balance: [1-9]\d+ entries/)
   },
-  120_000,
+  testLimitMs,
 )
 
 test('the bench of the ledger, short', async () => {
@@ -35,7 +36,7 @@ test('the bench of the ledger, short', async () => {
   expect(alone).toBeGreaterThan(0)
   expect(grouped).toBeGreaterThan(0)
   expect(report).toContain('The books balance.')
-}, 120_000)
+})
 
 test('a ratio above 1 means that paid is worse, by round', () => {
   const sample = (rps: number, p50: number) => ({ rps, lat: { p50, p99: p50 } }) as Sample

@@ -14,4 +14,4 @@ test('the bench of processes, short', async () => {
     expect(cells.at(-2)).toBe('0')
   }
   expect(report.match(/The books balance/g)).toHaveLength(2)
-}, 180_000)
+})

@@ -1,5 +1,6 @@
 import { expect, test } from 'bun:test'
 import { compareTunnel } from '../../bench/tunnel.ts'
+import { testLimitMs } from '../support/run/limits.ts'
 import { shortOptions } from './short-options.ts'
 
 const canBuild = process.platform === 'linux' && Bun.which(process.env.CC ?? 'cc') !== null
@@ -18,5 +19,5 @@ test.skipIf(!canBuild)(
     }
     expect(report).toMatch(/Added to the p50 of one request: -?\d/)
   },
-  120_000,
+  testLimitMs,
 )

@@ -11,8 +11,8 @@ import { type ConsolePool, startConsolePool } from '../support/console/console-p
 import { type ConsoleWork, startConsoleWork } from '../support/console/console-work.ts'
 import { startTestGateway, type TestGateway, waitFor } from '../support/gateways/gateway.ts'
 import { startOllamaNode } from '../support/nodes/ollama-node.ts'
+import { testLimitMs } from '../support/run/limits.ts'
 
-const slowMs = 60_000
 const second = newToken('admin')
 
 interface Approval {
@@ -38,7 +38,7 @@ describe.skipIf(!hasBrowser)('§16: acting from the console, with what the polic
     console = await openConsole(browser, strict.url)
     page = console.page
     await console.signIn(admin)
-  }, slowMs)
+  }, testLimitMs)
   afterAll(async () => {
     await browser?.close()
     server.stop()
@@ -173,7 +173,7 @@ describe.skipIf(!hasBrowser)('§16: acting from the console, with what the polic
       expect(own.faults).toEqual([])
       await own.close()
     },
-    slowMs,
+    testLimitMs,
   )
 
   test(
@@ -186,7 +186,7 @@ describe.skipIf(!hasBrowser)('§16: acting from the console, with what the polic
       await page.getByRole('row', { name: /rack-1/ }).waitFor()
       expect(await sensitive()).toBe(before)
     },
-    slowMs,
+    testLimitMs,
   )
 
   test(
@@ -226,7 +226,7 @@ describe.skipIf(!hasBrowser)('§16: acting from the console, with what the polic
       await closed()
       expect((await events('node.enroll.withdraw')).at(0)?.reason).toBe('no garden')
     },
-    slowMs,
+    testLimitMs,
   )
 
   test(
@@ -256,7 +256,7 @@ describe.skipIf(!hasBrowser)('§16: acting from the console, with what the polic
         ollama.stop()
       }
     },
-    slowMs,
+    testLimitMs,
   )
 
   test(
@@ -314,7 +314,7 @@ describe.skipIf(!hasBrowser)('§16: acting from the console, with what the polic
         expect([action, (await events(action)).at(0)?.reason === null]).toEqual([action, false])
       }
     },
-    slowMs,
+    testLimitMs,
   )
 
   test(
@@ -333,7 +333,7 @@ describe.skipIf(!hasBrowser)('§16: acting from the console, with what the polic
       await press('Put back')
       await page.getByRole('row', { name: /qwen3-32b no entry/ }).waitFor()
     },
-    slowMs,
+    testLimitMs,
   )
 
   test(
@@ -363,6 +363,6 @@ describe.skipIf(!hasBrowser)('§16: acting from the console, with what the polic
       await page.getByText(/^The chains hold/).waitFor()
       expect(console.faults).toEqual([])
     },
-    slowMs,
+    testLimitMs,
   )
 })

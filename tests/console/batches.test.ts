@@ -11,8 +11,8 @@ import {
 } from '../support/console/console-batches.ts'
 import { type ConsolePool, startConsolePool } from '../support/console/console-pool.ts'
 import { type ConsoleWork, startConsoleWork } from '../support/console/console-work.ts'
+import { testLimitMs } from '../support/run/limits.ts'
 
-const slowMs = 60_000
 const clockTime = /^\d\d:\d\d:\d\d\.\d{3}$/
 
 describe.skipIf(!hasBrowser)('payout batches on a chain', () => {
@@ -28,7 +28,7 @@ describe.skipIf(!hasBrowser)('payout batches on a chain', () => {
     if (work.batches === null) throw new Error('no batches')
     batches = work.batches
     browser = await launchBrowser()
-  }, slowMs)
+  }, testLimitMs)
   afterAll(async () => {
     await browser?.close()
     await work?.stop()
@@ -78,7 +78,7 @@ describe.skipIf(!hasBrowser)('payout batches on a chain', () => {
         }
         expect(await page.getByText(/^No blockchain is configured/).count()).toBe(0)
       }),
-    slowMs,
+    testLimitMs,
   )
 
   test(
@@ -98,7 +98,7 @@ describe.skipIf(!hasBrowser)('payout batches on a chain', () => {
         await facts.getByRole('link', { name: /in the explorer/ }).waitFor()
         expect(await linksTo(facts)).toEqual([`${explorer}/tx/${await hashOf(batches.completed)}`])
       }),
-    slowMs,
+    testLimitMs,
   )
 
   test(
@@ -116,7 +116,7 @@ describe.skipIf(!hasBrowser)('payout batches on a chain', () => {
           expect(await page.locator('.chosen').getByRole('link').count()).toBe(0)
         }
       }),
-    slowMs,
+    testLimitMs,
   )
 
   test(
@@ -131,6 +131,6 @@ describe.skipIf(!hasBrowser)('payout batches on a chain', () => {
         await page.locator('[data-state=completed].lit').waitFor()
         expect(await page.locator('.history .history-state').first().textContent()).toBe('completed')
       }),
-    slowMs,
+    testLimitMs,
   )
 })

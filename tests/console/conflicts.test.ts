@@ -4,8 +4,8 @@ import type { Customer } from '../../src/protocol/wire/admin/accounts.ts'
 import type { AdminModelList } from '../../src/protocol/wire/admin/admin.ts'
 import { type ConsolePage, hasBrowser, launchBrowser, openConsole } from '../support/console/console.ts'
 import { startTestGateway, type TestGateway } from '../support/gateways/gateway.ts'
+import { testLimitMs } from '../support/run/limits.ts'
 
-const slowMs = 60_000
 const model = 'org/priced'
 
 describe.skipIf(!hasBrowser)('§23: a form that was opened before somebody else changed the same', () => {
@@ -27,7 +27,7 @@ describe.skipIf(!hasBrowser)('§23: a form that was opened before somebody else 
       if (request.method() === 'PATCH') sent.push([request.headers()['if-match'], request.postDataJSON()])
     })
     await console.signIn(gateway.tokens.admin)
-  }, slowMs)
+  }, testLimitMs)
   afterAll(async () => {
     await browser?.close()
     await gateway?.stop()
@@ -73,7 +73,7 @@ describe.skipIf(!hasBrowser)('§23: a form that was opened before somebody else 
       // What is shown behind the form is what the form has just shown.
       await page.getByRole('row', { name: /org\/priced.*one, two/ }).waitFor()
     },
-    slowMs,
+    testLimitMs,
   )
 
   test(
@@ -114,7 +114,7 @@ describe.skipIf(!hasBrowser)('§23: a form that was opened before somebody else 
       await closed()
       expect(await entry()).toEqual([['one', 'two'], '8', '9', 'Meanwhile'])
     },
-    slowMs,
+    testLimitMs,
   )
 
   test(
@@ -158,6 +158,6 @@ describe.skipIf(!hasBrowser)('§23: a form that was opened before somebody else 
       expect(await policy()).toEqual({ ...rest, daily_token_quota: 900, allow_external: true } as never)
       expect(console.faults).toEqual([])
     },
-    slowMs,
+    testLimitMs,
   )
 })

@@ -6,8 +6,7 @@ import type { LedgerProof, PayoutBatchList } from '../../src/protocol/wire/money
 import { type ConsolePage, hasBrowser, launchBrowser, openConsole } from '../support/console/console.ts'
 import { type ConsolePool, startConsolePool } from '../support/console/console-pool.ts'
 import { type ConsoleWork, startConsoleWork } from '../support/console/console-work.ts'
-
-const slowMs = 60_000
+import { testLimitMs } from '../support/run/limits.ts'
 
 describe.skipIf(!hasBrowser)('jobs, money and audit as they are', () => {
   let pool: ConsolePool
@@ -17,7 +16,7 @@ describe.skipIf(!hasBrowser)('jobs, money and audit as they are', () => {
     pool = await startConsolePool({ SVC_AUDIT_REVIEW_DENIED: '1' })
     work = await startConsoleWork(pool)
     browser = await launchBrowser()
-  }, slowMs)
+  }, testLimitMs)
   afterAll(async () => {
     await browser?.close()
     await work?.stop()
@@ -55,7 +54,7 @@ describe.skipIf(!hasBrowser)('jobs, money and audit as they are', () => {
         await page.locator('[data-state=attending].lit.has-live').waitFor()
         expect(await page.locator('[data-count=attending]').textContent()).toBe('1')
       }),
-    slowMs,
+    testLimitMs,
   )
 
   test(
@@ -69,7 +68,7 @@ describe.skipIf(!hasBrowser)('jobs, money and audit as they are', () => {
         await pool.gateway.admin('POST', `/v1/admin/commands/${work.runningCommand}/cancel`, { reason: 'too long' })
         await page.locator('[data-state=cancelled].lit').waitFor()
       }),
-    slowMs,
+    testLimitMs,
   )
 
   test(
@@ -95,7 +94,7 @@ describe.skipIf(!hasBrowser)('jobs, money and audit as they are', () => {
         await page.locator('[data-state=created].lit').waitFor()
         expect(await page.locator('[data-count=created]').textContent()).toBe('1')
       }),
-    slowMs,
+    testLimitMs,
   )
 
   test(
@@ -117,7 +116,7 @@ describe.skipIf(!hasBrowser)('jobs, money and audit as they are', () => {
         const actions = page.getByRole('group', { name: 'Actions of the approval policy' })
         expect(await actions.locator('tbody tr').count()).toBe(policy.actions.length)
       }),
-    slowMs,
+    testLimitMs,
   )
 
   test(
@@ -148,6 +147,6 @@ describe.skipIf(!hasBrowser)('jobs, money and audit as they are', () => {
         })
         expect(cancel.status).toBe(403)
       }),
-    slowMs,
+    testLimitMs,
   )
 })

@@ -2,8 +2,8 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { Browser } from 'playwright-core'
 import { hasBrowser, launchBrowser, openConsole } from '../support/console/console.ts'
 import { startTestGateway, type TestGateway } from '../support/gateways/gateway.ts'
+import { testLimitMs } from '../support/run/limits.ts'
 
-const slowMs = 60_000
 const shownMax = 1_000
 
 describe.skipIf(!hasBrowser)('lists that are longer than what is shown', () => {
@@ -16,7 +16,7 @@ describe.skipIf(!hasBrowser)('lists that are longer than what is shown', () => {
       select 'cus_' || lpad(n::text, 26, '0'), 'Customer ' || n, n::text::bytea, '\\x02'
       from generate_series(1, ${shownMax + 1}) n`
     browser = await launchBrowser()
-  }, slowMs)
+  }, testLimitMs)
   afterAll(async () => {
     await browser.close()
     await gateway.stop()
@@ -44,6 +44,6 @@ describe.skipIf(!hasBrowser)('lists that are longer than what is shown', () => {
       expect(console.faults).toEqual([])
       await console.close()
     },
-    slowMs,
+    testLimitMs,
   )
 })

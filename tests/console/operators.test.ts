@@ -3,8 +3,8 @@ import type { Browser } from 'playwright-core'
 import { type ConsolePage, hasBrowser, launchBrowser, openConsole } from '../support/console/console.ts'
 import { type ConsolePool, nodeNames, startConsolePool } from '../support/console/console-pool.ts'
 import { startTestGateway } from '../support/gateways/gateway.ts'
+import { testLimitMs } from '../support/run/limits.ts'
 
-const slowMs = 60_000
 /** Another secret, whatever the last letter of this one is. */
 const almost = (secret: string) => secret.slice(0, -1) + (secret.endsWith('x') ? 'y' : 'x')
 const stored = (console: ConsolePage) =>
@@ -16,7 +16,7 @@ describe.skipIf(!hasBrowser)('who may do what', () => {
   beforeAll(async () => {
     pool = await startConsolePool()
     browser = await launchBrowser()
-  }, slowMs)
+  }, testLimitMs)
   afterAll(async () => {
     await browser.close()
     await pool.stop()
@@ -43,7 +43,7 @@ describe.skipIf(!hasBrowser)('who may do what', () => {
       expect(await console.violations()).toEqual([])
       await console.close()
     },
-    slowMs,
+    testLimitMs,
   )
 
   test(
@@ -65,7 +65,7 @@ describe.skipIf(!hasBrowser)('who may do what', () => {
       expect(await stateOf(0)).toBe('active')
       await console.close()
     },
-    slowMs,
+    testLimitMs,
   )
 
   test(
@@ -99,7 +99,7 @@ describe.skipIf(!hasBrowser)('who may do what', () => {
       expect(console.faults).toEqual([])
       await console.close()
     },
-    slowMs,
+    testLimitMs,
   )
 
   test(
@@ -123,7 +123,7 @@ describe.skipIf(!hasBrowser)('who may do what', () => {
       expect(await stateOf(3)).toBe('revoked')
       await console.close()
     },
-    slowMs,
+    testLimitMs,
   )
 
   test(
@@ -151,7 +151,7 @@ describe.skipIf(!hasBrowser)('who may do what', () => {
       expect(await page.textContent('main')).not.toContain('a word for me alone')
       await console.close()
     },
-    slowMs,
+    testLimitMs,
   )
 
   test(
@@ -192,7 +192,7 @@ describe.skipIf(!hasBrowser)('who may do what', () => {
       expect(console.faults).toEqual([])
       await console.close()
     },
-    slowMs,
+    testLimitMs,
   )
 
   test(
@@ -222,7 +222,7 @@ describe.skipIf(!hasBrowser)('who may do what', () => {
       expect(console.faults).toEqual([])
       await console.close()
     },
-    slowMs,
+    testLimitMs,
   )
 })
 
@@ -230,7 +230,7 @@ describe.skipIf(!hasBrowser)('states that nobody hopes for', () => {
   let browser: Browser
   beforeAll(async () => {
     browser = await launchBrowser()
-  }, slowMs)
+  }, testLimitMs)
   afterAll(() => browser.close())
 
   test(
@@ -275,7 +275,7 @@ describe.skipIf(!hasBrowser)('states that nobody hopes for', () => {
         await first.stop()
       }
     },
-    slowMs,
+    testLimitMs,
   )
 
   test(
@@ -309,6 +309,6 @@ describe.skipIf(!hasBrowser)('states that nobody hopes for', () => {
         await gateway.stop()
       }
     },
-    slowMs,
+    testLimitMs,
   )
 })

@@ -3,8 +3,8 @@ import type { Browser, Page } from 'playwright-core'
 import { type FakeNode, startFakeNode } from '../../src/fake-node/fake-node.ts'
 import { type ConsolePage, hasBrowser, launchBrowser, openConsole } from '../support/console/console.ts'
 import { startTestGateway, type TestGateway, waitFor } from '../support/gateways/gateway.ts'
+import { testLimitMs } from '../support/run/limits.ts'
 
-const slowMs = 60_000
 const model = 'sold'
 
 interface Listed {
@@ -27,7 +27,7 @@ describe.skipIf(!hasBrowser)('§9: a key that pays for other people’s nodes, b
     console = await openConsole(browser, gateway.url)
     page = console.page
     await console.signIn(gateway.tokens.admin)
-  }, slowMs)
+  }, testLimitMs)
   afterAll(async () => {
     await browser?.close()
     node?.stop()
@@ -87,7 +87,7 @@ describe.skipIf(!hasBrowser)('§9: a key that pays for other people’s nodes, b
         return Number(wei) < 1_000_000
       })
     },
-    slowMs,
+    testLimitMs,
   )
 
   test(
@@ -105,7 +105,7 @@ describe.skipIf(!hasBrowser)('§9: a key that pays for other people’s nodes, b
       const { keys } = await gateway.admin<Listed>('GET', `/v1/admin/customers/${await customerId('Homebody')}/keys`)
       expect(keys.map(({ model_policy: policy }) => policy)).toEqual([null])
     },
-    slowMs,
+    testLimitMs,
   )
 
   test(
@@ -147,6 +147,6 @@ describe.skipIf(!hasBrowser)('§9: a key that pays for other people’s nodes, b
       expect(await mayChat(key)).toBe(403)
       expect(console.faults).toEqual([])
     },
-    slowMs,
+    testLimitMs,
   )
 })

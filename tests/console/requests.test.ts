@@ -4,8 +4,7 @@ import type { AdminRequestList } from '../../src/protocol/wire/admin/requests.ts
 import { type ConsolePage, hasBrowser, launchBrowser, openConsole } from '../support/console/console.ts'
 import { type ConsolePool, models, startConsolePool } from '../support/console/console-pool.ts'
 import { waitFor } from '../support/gateways/gateway.ts'
-
-const slowMs = 60_000
+import { testLimitMs } from '../support/run/limits.ts'
 
 describe.skipIf(!hasBrowser)('§32: the requests, in the console', () => {
   let pool: ConsolePool
@@ -15,7 +14,7 @@ describe.skipIf(!hasBrowser)('§32: the requests, in the console', () => {
     browser = await launchBrowser()
     for (const model of models) await pool.chat(model)
     await pool.chat('no-such-model')
-  }, slowMs)
+  }, testLimitMs)
   afterAll(async () => {
     await browser?.close()
     await pool?.stop()
@@ -46,7 +45,7 @@ describe.skipIf(!hasBrowser)('§32: the requests, in the console', () => {
       expect(console.faults).toEqual([])
       await console.close()
     },
-    slowMs,
+    testLimitMs,
   )
 
   test(
@@ -70,7 +69,7 @@ describe.skipIf(!hasBrowser)('§32: the requests, in the console', () => {
       await page.getByText('No request', { exact: true }).waitFor()
       await console.close()
     },
-    slowMs,
+    testLimitMs,
   )
 
   test(
@@ -96,7 +95,7 @@ describe.skipIf(!hasBrowser)('§32: the requests, in the console', () => {
       expect(console.faults).toEqual([])
       await console.close()
     },
-    slowMs,
+    testLimitMs,
   )
 
   test(
@@ -149,7 +148,7 @@ describe.skipIf(!hasBrowser)('§32: the requests, in the console', () => {
       expect(console.faults).toEqual([])
       await console.close()
     },
-    slowMs,
+    testLimitMs,
   )
 
   test(
@@ -191,7 +190,7 @@ describe.skipIf(!hasBrowser)('§32: the requests, in the console', () => {
       expect(console.faults).toEqual([])
       await console.close()
     },
-    slowMs,
+    testLimitMs,
   )
 
   test(
@@ -218,6 +217,6 @@ describe.skipIf(!hasBrowser)('§32: the requests, in the console', () => {
       await page.getByText('Nothing here has this id.').waitFor()
       await console.close()
     },
-    slowMs,
+    testLimitMs,
   )
 })

@@ -2,8 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { Browser, Page } from 'playwright-core'
 import { type ConsolePage, hasBrowser, launchBrowser, openConsole } from '../support/console/console.ts'
 import { startTestGateway, type TestGateway } from '../support/gateways/gateway.ts'
-
-const slowMs = 60_000
+import { testLimitMs } from '../support/run/limits.ts'
 
 describe.skipIf(!hasBrowser)('§16: what an act leaves in the page', () => {
   let gateway: TestGateway
@@ -16,7 +15,7 @@ describe.skipIf(!hasBrowser)('§16: what an act leaves in the page', () => {
     console = await openConsole(browser, gateway.url)
     page = console.page
     await console.signIn(gateway.tokens.admin)
-  }, slowMs)
+  }, testLimitMs)
   afterAll(async () => {
     await browser?.close()
     await gateway?.stop()
@@ -47,7 +46,7 @@ describe.skipIf(!hasBrowser)('§16: what an act leaves in the page', () => {
       await page.getByRole('button', { name: 'Sign out' }).click()
       await console.signIn(gateway.tokens.admin)
     },
-    slowMs,
+    testLimitMs,
   )
 
   test(
@@ -69,7 +68,7 @@ describe.skipIf(!hasBrowser)('§16: what an act leaves in the page', () => {
       await page.getByRole('row', { name: /Second guest/ }).waitFor()
       expect(await page.getByRole('row', { name: /Second guest/ }).count()).toBe(1)
     },
-    slowMs,
+    testLimitMs,
   )
 
   test(
@@ -100,6 +99,6 @@ describe.skipIf(!hasBrowser)('§16: what an act leaves in the page', () => {
       await dialog().waitFor({ state: 'detached' })
       expect(console.faults).toEqual([])
     },
-    slowMs,
+    testLimitMs,
   )
 })

@@ -6,8 +6,8 @@ import { dayMs } from '../../src/time.ts'
 import { hasBrowser, launchBrowser, openConsole } from '../support/console/console.ts'
 import { startTestGateway, type TestGateway } from '../support/gateways/gateway.ts'
 import { insertRequests } from '../support/pools/request-rows.ts'
+import { testLimitMs } from '../support/run/limits.ts'
 
-const slowMs = 60_000
 const nodeCount = 200
 const modelCount = 1_000
 /** A view of a long list has so many rows at most: what can be seen, and some around it. */
@@ -41,7 +41,7 @@ describe.skipIf(!hasBrowser)('traffic, and a pool of 200 nodes and 1,000 models'
       from generate_series(0, 17279) i where i < 8640 or i % 2 = 0`,
     )
     browser = await launchBrowser()
-  }, slowMs)
+  }, testLimitMs)
   afterAll(async () => {
     await browser?.close()
     big.stop()
@@ -83,7 +83,7 @@ describe.skipIf(!hasBrowser)('traffic, and a pool of 200 nodes and 1,000 models'
       expect(console.faults).toEqual([])
       await console.close()
     },
-    slowMs,
+    testLimitMs,
   )
 
   test(
@@ -111,6 +111,6 @@ describe.skipIf(!hasBrowser)('traffic, and a pool of 200 nodes and 1,000 models'
       expect(console.faults).toEqual([])
       await console.close()
     },
-    slowMs,
+    testLimitMs,
   )
 })

@@ -6,8 +6,8 @@ import { hasBrowser, launchBrowser, openConsole } from '../support/console/conso
 import { startTestGateway, type TestCustomer, type TestGateway, waitFor } from '../support/gateways/gateway.ts'
 import { type GatewayProcess, spawnGateway } from '../support/gateways/gateway-process.ts'
 import { type TcpSwitch, tcpSwitch } from '../support/gateways/tcp-switch.ts'
+import { testLimitMs } from '../support/run/limits.ts'
 
-const slowMs = 90_000
 const portOf = (url: string) => Number(new URL(url).port)
 const models = ['llama', 'qwen'] as const
 
@@ -44,7 +44,7 @@ describe.skipIf(!hasBrowser)('two gateways on one database', () => {
       return known.filter(({ nodes_ready }) => nodes_ready > 0).length === models.length
     })
     browser = await launchBrowser()
-  }, slowMs)
+  }, testLimitMs)
   afterAll(async () => {
     await browser?.close()
     door?.stop()
@@ -101,7 +101,7 @@ describe.skipIf(!hasBrowser)('two gateways on one database', () => {
         expect(one?.explain === null).not.toBe(other?.explain === null)
       }
     },
-    slowMs,
+    testLimitMs,
   )
 
   test(
@@ -138,6 +138,6 @@ describe.skipIf(!hasBrowser)('two gateways on one database', () => {
       expect(console.faults).toEqual([])
       await console.close()
     },
-    slowMs,
+    testLimitMs,
   )
 })

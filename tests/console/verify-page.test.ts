@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import type { Browser, Page } from 'playwright-core'
 import { hasBrowser, launchBrowser } from '../support/console/console.ts'
 import { startTestGateway, type TestGateway } from '../support/gateways/gateway.ts'
+import { waitLimitMs } from '../support/run/limits.ts'
 
 interface Vectors {
   readonly receipt: { readonly log_key: string; readonly witness_key: string; readonly file: Record<string, unknown> }
@@ -32,7 +33,7 @@ interface Opened {
 
 async function opened(): Promise<Opened> {
   const page = await (await browser.newContext({ viewport: { width: 900, height: 800 } })).newPage()
-  page.setDefaultTimeout(25_000)
+  page.setDefaultTimeout(waitLimitMs)
   const [requests, faults]: [string[], string[]] = [[], []]
   page.on('console', (message) => message.type() === 'error' && faults.push(message.text()))
   page.on('pageerror', (error) => faults.push(error.message))
@@ -127,7 +128,7 @@ describe.skipIf(!hasBrowser)('§31: /verify computes in the page, and nothing le
     await drop(page, vectors.receipt.file)
     await page.evaluate(async () => {
       document.dispatchEvent(new Event('finish-first'))
-      await new Promise((resolve) => setTimeout(resolve))
+      await new Promise((resolve) => requestAnimationFrame(resolve))
     })
     expect(await verdict(page)).toMatch(/receipt 0x80feff\w+: valid/)
     expect(faults).toEqual([])

@@ -5,11 +5,9 @@ import { type ConsoleChain, startConsoleChain } from '../support/console/console
 import { type ConsolePool, models, startConsolePool } from '../support/console/console-pool.ts'
 import { type ConsoleWork, startConsoleWork } from '../support/console/console-work.ts'
 import { waitFor } from '../support/gateways/gateway.ts'
+import { testLimitMs } from '../support/run/limits.ts'
 
-const slowMs = 60_000
 const picturedMs = 75_000
-/** Of one look at every view, on a busy computer. */
-const lookMs = 180_000
 
 describe.skipIf(!hasBrowser)('every view, in light and dark and on a phone', () => {
   let chain: ConsoleChain
@@ -22,8 +20,8 @@ describe.skipIf(!hasBrowser)('every view, in light and dark and on a phone', () 
       ...chain.env,
       // A batch that looks at its chain moves: seldom, so that the pictures show it at rest.
       SVC_SETTLEMENT_POLL_MS: '2000',
-      SVC_STALE_AFTER_MS: '3000',
-      SVC_OFFLINE_AFTER_MS: '4000',
+      SVC_STALE_AFTER_MS: '10000',
+      SVC_OFFLINE_AFTER_MS: '12000',
       SVC_AUDIT_REVIEW_DENIED: '1',
     })
     work = await startConsoleWork(pool, chain)
@@ -39,7 +37,7 @@ describe.skipIf(!hasBrowser)('every view, in light and dark and on a phone', () 
       const { state } = await pool.gateway.admin<{ state: string }>('GET', `/v1/admin/nodes/${pool.nodeIds[3]}`)
       return state === 'offline'
     })
-  }, slowMs + picturedMs)
+  }, testLimitMs + picturedMs)
   afterAll(async () => {
     await browser?.close()
     await work?.stop()
@@ -219,7 +217,7 @@ describe.skipIf(!hasBrowser)('every view, in light and dark and on a phone', () 
       expect([...console.shown].toSorted()).toEqual(views.filter((view) => view !== 'Pool').toSorted())
       await console.close()
     },
-    lookMs,
+    testLimitMs,
   )
 
   test(
@@ -244,6 +242,6 @@ describe.skipIf(!hasBrowser)('every view, in light and dark and on a phone', () 
       ])
       await console.close()
     },
-    slowMs,
+    testLimitMs,
   )
 })

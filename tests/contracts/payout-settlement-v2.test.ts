@@ -31,7 +31,7 @@ async function deployed(owner: Hex = operator): Promise<Hex> {
 beforeAll(async () => {
   anvil = await startAnvil()
   address = await deployed()
-}, 60_000)
+})
 afterAll(() => anvil.stop())
 
 const receiptHash = (at: number) => `0x${String(at).repeat(64)}` as Hex

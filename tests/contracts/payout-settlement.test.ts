@@ -13,7 +13,7 @@ let address: Hex
 beforeAll(async () => {
   anvil = await startAnvil()
   address = await deploy(anvil)
-}, 60_000)
+})
 afterAll(() => anvil.stop())
 
 const payees = ['0x00000000000000000000000000000000000a0001', '0x00000000000000000000000000000000000a0002'] as const

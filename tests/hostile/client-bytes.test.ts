@@ -3,7 +3,7 @@ import { openClientLane } from './world/client-lane.ts'
 import { openFormLane } from './world/form-lane.ts'
 import { type HostileGateway, startHostileGateway } from './world/hostile-gateway.ts'
 import type { AnyLane } from './world/lanes.ts'
-import { casesAsked, expectHarmless } from './world/run-hostile.ts'
+import { casesAsked, expectHarmless, msFromNow } from './world/run-hostile.ts'
 
 let gateway: HostileGateway
 let lanes: readonly AnyLane[]
@@ -14,13 +14,13 @@ beforeAll(async () => {
     ...places.map((at) => openClientLane(gateway, at)),
     ...places.map((at) => openFormLane(gateway, at)),
   ])
-}, 60_000)
+})
 afterAll(async () => {
   for (const lane of lanes) lane.stop()
   await gateway.stop()
 })
 
 test('whatever bytes clients send, everybody hears their own answer or a refusal, and nothing is left', async () => {
-  const untilMs = performance.now() + 12_000
+  const untilMs = msFromNow(12_000)
   await expectHarmless(gateway, lanes, { seed: 1, casesMax: casesAsked(2_000), casesMin: 100, untilMs, restEvery: 900 })
-}, 180_000)
+})

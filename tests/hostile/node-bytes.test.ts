@@ -3,7 +3,7 @@ import { type HostileGateway, startHostileGateway } from './world/hostile-gatewa
 import type { AnyLane } from './world/lanes.ts'
 import { openNodeLane } from './world/node-lane.ts'
 import { openPollLane } from './world/poll-lane.ts'
-import { casesAsked, expectHarmless } from './world/run-hostile.ts'
+import { casesAsked, expectHarmless, msFromNow } from './world/run-hostile.ts'
 
 let gateway: HostileGateway
 let lanes: readonly AnyLane[]
@@ -15,13 +15,13 @@ beforeAll(async () => {
     openPollLane(gateway, 0),
     openPollLane(gateway, 1),
   ])
-}, 60_000)
+})
 afterAll(async () => {
   for (const lane of lanes) lane.stop()
   await gateway.stop()
 })
 
 test('whatever bytes nodes send, everybody hears their own answer or an error, and nothing is left', async () => {
-  const untilMs = performance.now() + 15_000
+  const untilMs = msFromNow(15_000)
   await expectHarmless(gateway, lanes, { seed: 1, casesMax: casesAsked(2_000), casesMin: 100, untilMs, restEvery: 700 })
-}, 180_000)
+})

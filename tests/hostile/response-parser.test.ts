@@ -97,7 +97,7 @@ beforeAll(async () => {
   )
   const theirs = await nodes(cases)
   compared = drawn.map(([all], at) => ({ twists: all, mine: ours(cases[at] ?? []), theirs: theirs[at] as Made }))
-}, 60_000)
+})
 
 /** The smallest of them, so that a failure shows little. */
 function smallest(all: readonly Compared[]): readonly Compared[] {

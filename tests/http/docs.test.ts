@@ -3,6 +3,7 @@ import { existsSync } from 'node:fs'
 import { type Browser, chromium } from 'playwright-core'
 import { type FakeNode, startFakeNode } from '../../src/fake-node/fake-node.ts'
 import { json, startTestGateway, type TestGateway } from '../support/gateways/http-gateway.ts'
+import { testLimitMs } from '../support/run/limits.ts'
 import { waitUntil } from '../support/run/wait-until.ts'
 
 const chromiumPath = process.env.CHROMIUM_PATH ?? '/usr/bin/chromium'
@@ -85,7 +86,7 @@ withBrowser(
     await page.waitForSelector('.btn.authorize')
     expect(await page.locator('.btn.authorize.locked').count()).toBe(0)
   },
-  120_000,
+  testLimitMs,
 )
 
 withBrowser(
@@ -114,5 +115,5 @@ withBrowser(
     expect(light?.page).not.toBe(dark?.page)
     for (const { meant, other } of seen) expect(meant).not.toBe(other)
   },
-  60_000,
+  testLimitMs,
 )

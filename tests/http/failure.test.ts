@@ -83,7 +83,7 @@ test('§3: without the database: 503 and never 401, readyz says so, healthz goes
     async () => (await gateway.ask('GET', '/v1/admin/customers', { as: 'operator' })).status === 200,
     10_000,
   )
-}, 60_000)
+})
 
 test('§1: while stopping readyz answers 503', async () => {
   const gateway = await startTestGateway()

@@ -18,7 +18,7 @@ let seed: BackedUp['seed']
 beforeAll(async () => {
   backedUp = await backedUpGateway()
   ;({ bench, gateway, dataDir, file, key, seed } = backedUp)
-}, 60_000)
+})
 afterAll(() => backedUp.close())
 
 const restored = (args: readonly string[], env: Readonly<Record<string, string>> = {}) => restoredFrom(bench, args, env)
@@ -50,7 +50,7 @@ describe('§24: a backup is signed by the log key of its gateway', () => {
     const { out } = await restored([file, '--log-key', key, '--secrets-to', bench.path('x.env'), '--overwrite'])
     expect(out).toContain(`Signature  holds: ${key}`)
     expect(out).toContain('Books      balance')
-  }, 60_000)
+  })
 
   test('SVC_LOG_KEY of the gateway that restores is believed, as is the one of the data folder that is replaced', async () => {
     expect(await restored([file, '--json'], { SVC_LOG_KEY: seed })).toMatchObject({ code: 0 })
@@ -59,7 +59,7 @@ describe('§24: a backup is signed by the log key of its gateway', () => {
     expect((await bench.cli.run(['restore', ...args], { env: { SVC_DATA_DIR: folder } })).code).toBe(0)
     const again = await bench.cli.run(['restore', file, '--overwrite', '--json'], { env: { SVC_DATA_DIR: folder } })
     expect([again.code, JSON.parse(again.out)]).toMatchObject([0, { verified: true }])
-  }, 60_000)
+  })
 
   test('without a key that is known from elsewhere it is refused, and --unverified says that nothing is proven', async () => {
     const secrets = bench.path('never.env')
@@ -180,7 +180,7 @@ describe('§24: a backup without the log key', () => {
     const env = { SVC_DATA_DIR: folder, SVC_LOG_KEY: seed }
     expect(await bench.cli.run(['restore', bare], { env })).toMatchObject({ code: 0, err: '' })
     expect(JSON.parse(readFileSync(join(folder, 'secrets.json'), 'utf8')).log_key).toBe(seed)
-  }, 60_000)
+  })
 
   test('is not made where the key could be computed from the rest, or is not known', async () => {
     const folder = bench.path('derived')
@@ -206,7 +206,7 @@ describe('§24: a backup without the log key', () => {
     const made = await bench.cli.run(['backup', bare], { env: { SVC_DATA_DIR: folder } })
     expect(made.err).toContain('The backup is not signed')
     expect((await restored([bare, '--log-key', key])).err).toContain('carries no signature')
-  }, 60_000)
+  })
 })
 
 test('§24: the environment file of a header that nobody signed holds settings and nothing else', async () => {

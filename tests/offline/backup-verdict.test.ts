@@ -14,7 +14,7 @@ let seed: BackedUp['seed']
 beforeAll(async () => {
   backedUp = await backedUpGateway()
   ;({ bench, dataDir, file, key, seed } = backedUp)
-}, 60_000)
+})
 afterAll(() => backedUp.close())
 
 const restored = (args: readonly string[]) => restoredFrom(bench, args)
@@ -87,7 +87,7 @@ describe('§24: a restore ends with the verdict of the books', () => {
     expect(again.code).toBe(0)
     expect(again.err).toContain('this folder has seen 9999')
     expect(again.err).toContain('log_forked')
-  }, 60_000)
+  })
 
   test('a database whose log was longer than the backup has says so, and what it replaces is gone', async () => {
     const database = await emptyDatabase()
@@ -108,7 +108,7 @@ describe('§24: a restore ends with the verdict of the books', () => {
     } finally {
       await database.drop()
     }
-  }, 60_000)
+  })
 
   test('rows that cannot be read are there with their secrets, and the command says that they were not checked', async () => {
     const bad = bench.path('no-number.sql.gz')

@@ -41,7 +41,7 @@ beforeAll(async () => {
   } finally {
     await gateway.stop()
   }
-}, 120_000)
+})
 afterAll(() => {
   node.stop()
   bench.close()

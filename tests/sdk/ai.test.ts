@@ -11,7 +11,7 @@ let gateway: TestGateway
 let node: FakeNode
 let customer: TestCustomer
 beforeAll(async () => {
-  gateway = await startTestGateway({ env: { SVC_INTER_CHUNK_TIMEOUT_MS: '2000', SVC_TTFT_TIMEOUT_MS: '2000' } })
+  gateway = await startTestGateway({ env: { SVC_INTER_CHUNK_TIMEOUT_MS: '6000', SVC_TTFT_TIMEOUT_MS: '6000' } })
   node = startFakeNode({ models: ['m'] })
   customer = await gateway.customer()
   await gateway.node(node.url, { customerId: customer.customerId })

@@ -17,7 +17,7 @@ let gateway: TestGateway
 let customer: TestCustomer
 let node: ScriptedNode
 beforeAll(async () => {
-  gateway = await startTestGateway({ env: { SVC_INTER_CHUNK_TIMEOUT_MS: '1000' } })
+  gateway = await startTestGateway({ env: { SVC_INTER_CHUNK_TIMEOUT_MS: '6000' } })
   customer = await gateway.customer()
   node = startScriptedNode('m')
   await gateway.node(node.url, { customerId: customer.customerId })

@@ -9,7 +9,7 @@ let node: FakeNode
 let customer: TestCustomer
 let client: OpenAI
 beforeAll(async () => {
-  gateway = await startTestGateway({ env: { SVC_INTER_CHUNK_TIMEOUT_MS: '2000' } })
+  gateway = await startTestGateway({ env: { SVC_INTER_CHUNK_TIMEOUT_MS: '6000' } })
   node = startFakeNode({ models: ['m'] })
   customer = await gateway.customer()
   await gateway.node(node.url, { customerId: customer.customerId })

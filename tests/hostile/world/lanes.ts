@@ -32,7 +32,9 @@ export interface RunOptions {
   readonly seed: number
   /** All lanes together. */
   readonly casesMax: number
+  /** By then it ends, when it has played `casesMin`. */
   readonly untilMs?: number
+  readonly casesMin?: number
   /** Everything must be at rest after so many cases. */
   readonly restEvery: number
   /** Runs the one counterexample of a failure again. */
@@ -110,8 +112,9 @@ class Run {
   }
 
   private get over(): boolean {
-    const { casesMax, untilMs = Number.POSITIVE_INFINITY } = this.options
-    return this.restless || this.cases >= casesMax || performance.now() >= untilMs
+    const { casesMax, casesMin = 0, untilMs = Number.POSITIVE_INFINITY } = this.options
+    if (this.restless || this.cases >= casesMax) return true
+    return this.cases >= casesMin && performance.now() >= untilMs
   }
 
   /** In portions, so that a lane can end where it is. */

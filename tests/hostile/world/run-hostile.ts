@@ -4,6 +4,9 @@ import { type AnyLane, type RunOptions, type RunReport, runLanes } from './lanes
 
 const { HOSTILE_SEED, HOSTILE_LANE, HOSTILE_PATH, HOSTILE_CASES } = process.env
 
+/** For `untilMs`. A busy machine plays until `casesMin` all the same. */
+export const msFromNow = (ms: number) => performance.now() + ms
+
 /** How many cases are to run; `HOSTILE_CASES` changes it. */
 export const casesAsked = (standard: number) => Number(HOSTILE_CASES ?? standard)
 

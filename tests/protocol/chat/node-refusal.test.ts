@@ -318,11 +318,8 @@ describe('§27: a node’s own words, cleaned', () => {
   test('no text is slow to clean', () => {
     const hostile = ['a.', 'a-', '/a', 'a:', '1.', '::', 'a/', 'http', '+', '\\', 'no image ', 'not support ', 'A1b2']
     for (const part of hostile) {
-      const text = part.repeat(64 * 1024)
-      const beganMs = performance.now()
-      refusal(500, text)
-      // Two hundred times what it takes; a pattern that backtracks takes minutes.
-      expect(performance.now() - beganMs).toBeLessThan(5_000)
+      // A pattern that backtracks takes minutes: this test would not end in its time.
+      refusal(500, part.repeat(64 * 1024))
     }
   })
 })

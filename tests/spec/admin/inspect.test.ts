@@ -140,7 +140,7 @@ test('§18: the traffic series shows the numbers of the metrics', async () => {
   expect(sum.tokens).toBeGreaterThan(0)
   expect(point.ttft_ms?.p95).toBeGreaterThanOrEqual(point.ttft_ms?.p50 ?? Number.NaN)
   await reader.close()
-}, 60_000)
+})
 
 test('§23: a stop ends the consoles with a word, at once', async () => {
   const beside = await startTestGateway({ env: { SVC_SHUTDOWN_GRACE_MS: '30000' } })

@@ -128,7 +128,7 @@ test('§4: a wrong kind of credential is told by kind and header on every route,
     }
   }
   expect(told).toBeGreaterThan(2_000)
-}, 120_000)
+})
 
 /** The list of models says why it asks (§9), and a signed query which part it lacks (§15). */
 const needsOne =

@@ -71,7 +71,7 @@ beforeAll(async () => {
   keys.restricted = await issue(alice, { model_policy: { route_tiers: ['lab'] } })
   keys.bob = await issue(bob)
   await waitUntil('all nodes are ready', () => (gateway.gateway.router.counts().nodes.ready ?? 0) === 3)
-}, 60_000)
+})
 afterAll(async () => {
   for (const node of nodes) node.stop()
   await gateway.stop()

@@ -143,7 +143,7 @@ describe('§2: what is wrong with a body is said in a sentence that names the fi
     }
     expect(routes).toBeGreaterThan(30)
     expect(refused).toBeGreaterThan(1_000)
-  }, 120_000)
+  })
 
   test('of Ollama’s listener', async () => {
     for (const operation of ollamaOperations) {
@@ -177,4 +177,4 @@ test('§2: what is wrong with a query is said in a sentence that names the param
     }
   }
   expect(refused).toBeGreaterThan(100)
-}, 60_000)
+})

@@ -110,7 +110,7 @@ beforeAll(async () => {
   })
   rows = await everyRow(gateway.database.url)
   metrics = await gateway.gateway.metrics.text()
-}, 120_000)
+})
 afterAll(() => gateway.stop())
 
 const tokens = () => ({ ...gateway.tokens })

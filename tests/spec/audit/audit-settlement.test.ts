@@ -32,7 +32,7 @@ beforeAll(async () => {
     SVC_SETTLEMENT_POLL_MS: '600000',
   })
   batchId = await madeBatch()
-}, 120_000)
+})
 afterAll(() => gateway.stop())
 afterAll(() => anvil.stop())
 

@@ -9,7 +9,7 @@ import {
   type ScriptedNode,
   startScriptedNode,
 } from '../../support/nodes/scripted-node.ts'
-import { nodeTakes } from '../../support/run/node-takes.ts'
+import { lasts } from '../../support/run/lasts.ts'
 
 const secret = 'the-prompt-nobody-may-see'
 const leak = '/srv/secret-of-the-node'
@@ -183,7 +183,7 @@ describe('§5: usage', () => {
 describe('§5: svc', () => {
   test('six fields; the receipt is in the database with what they say', async () => {
     const { response, answer } = await answered({ svc: { job_id: 'job-7' } }, async (call) => {
-      await nodeTakes(30)
+      await lasts(30)
       call.respond(200, completion())
     })
     const { svc } = answer
@@ -223,7 +223,7 @@ describe('§5: svc', () => {
       call.open({ 'content-type': 'application/json' })
       const text = JSON.stringify(completion())
       await call.raw(text.slice(0, 20))
-      await nodeTakes(400)
+      await lasts(400)
       await call.raw(text.slice(20))
       call.end()
     })

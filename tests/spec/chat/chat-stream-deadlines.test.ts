@@ -4,14 +4,16 @@ import { startTestGateway } from '../../support/gateways/gateway.ts'
 import { type ScriptedCall, type ScriptedNode, startScriptedNode } from '../../support/nodes/scripted-node.ts'
 import { error, errorEvent, expectBroken, finished, told } from '../../support/pools/broken-stream.ts'
 import { type StreamPool, startStreamPool, text } from '../../support/pools/stream-pool.ts'
+import { lasts } from '../../support/run/lasts.ts'
+import { stopwatch } from '../../support/run/stopwatch.ts'
 
 /** The times of §6, scaled down: the status is held for 700 ms instead of 8 s, and so on. */
 const commitMs = 700
 const scaled = {
   SVC_HEADER_COMMIT_MS: String(commitMs),
-  SVC_INTER_CHUNK_TIMEOUT_MS: '2000',
-  SVC_TTFT_TIMEOUT_MS: '3000',
-  SVC_TOTAL_TIMEOUT_MS: '4500',
+  SVC_INTER_CHUNK_TIMEOUT_MS: '5000',
+  SVC_TTFT_TIMEOUT_MS: '7000',
+  SVC_TOTAL_TIMEOUT_MS: '10000',
 }
 
 let pool: StreamPool
@@ -38,11 +40,11 @@ describe('§6: the status is committed before there is a chunk', () => {
   async function silent(model = 'm'): Promise<{ readonly call: ScriptedCall; readonly response: Response }> {
     const nodes = model === 'm' ? [pool.node] : [first, second]
     const arriving = Promise.race(nodes.map((each) => each.next()))
-    const began = performance.now()
+    const tookMs = stopwatch()
     const asking = pool.ask({ model })
     const call = await arriving
     const response = await asking
-    expect(performance.now() - began).toBeGreaterThanOrEqual(commitMs - 10)
+    expect(tookMs()).toBeGreaterThanOrEqual(commitMs - 10)
     expect(response.status).toBe(200)
     return { call, response }
   }
@@ -141,7 +143,7 @@ describe('§6: deadlines and keep-alives', () => {
         open = false
       })
       const sending = (async () => {
-        for (; open; await Bun.sleep(100)) await call.event(text('.'))
+        for (; open; await lasts(100)) await call.event(text('.'))
       })()
       const stream = await readStream(await asking)
       expect([stream.done, stream.last.error?.code, stream.last.error?.message]).toEqual([
@@ -185,7 +187,12 @@ describe('§6: deadlines and keep-alives', () => {
     const failsAfterMs = Number(scaled.SVC_TTFT_TIMEOUT_MS) + 100
     try {
       for (const { url } of both) await pool.gateway.node(url, { customerId: pool.customer.customerId })
-      for (const each of both) each.answer((call) => void setTimeout(() => call.respond(500, {}), failsAfterMs))
+      for (const each of both) {
+        each.answer(async (call) => {
+          await lasts(failsAfterMs)
+          call.respond(500, {})
+        })
+      }
       const response = await pool.ask({ model: 'late', stream: false })
       const { error: said } = (await response.json()) as { error: { code: string } }
       expect([response.status, said.code]).toEqual([504, 'upstream_timeout'])
@@ -205,16 +212,14 @@ describe('§6: deadlines and keep-alives', () => {
       await patient.node(own.url, { customerId: pool.customer.customerId })
       const arriving = own.next()
       const sent = { model: 'slow', stream: true, messages: [{ role: 'user', content: 'hi' }] }
-      const began = performance.now()
+      const tookMs = stopwatch()
       const asking = patient.chat(pool.customer.key, sent)
       const call = await arriving
       const reader = new EventStreamReader(await asking)
       expect(await reader.block()).toBe(': svc processing')
-      expect(performance.now() - began).toBeGreaterThanOrEqual(190)
-      expect(performance.now() - began).toBeLessThan(5_000)
+      expect(tookMs()).toBeGreaterThanOrEqual(190)
       expect(await reader.block()).toBe(': svc processing')
-      const silence = performance.now() - began
-      expect(silence).toBeGreaterThanOrEqual(5_000)
+      expect(tookMs()).toBeGreaterThanOrEqual(5_000)
       call.open()
       for (const chunk of [text('x'), finished]) await call.event(chunk)
       call.end()
@@ -225,5 +230,5 @@ describe('§6: deadlines and keep-alives', () => {
       own.stop()
       await patient.stop()
     }
-  }, 60_000)
+  })
 })

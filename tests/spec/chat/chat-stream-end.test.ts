@@ -15,7 +15,7 @@ import {
   usual,
   writes,
 } from '../../support/pools/stream-pool.ts'
-import { nodeTakes } from '../../support/run/node-takes.ts'
+import { lasts } from '../../support/run/lasts.ts'
 import { stopwatch } from '../../support/run/stopwatch.ts'
 
 /** Of the one that waits for the usage in vain, ms. */
@@ -77,10 +77,10 @@ describe('§6: the terminal chunk', () => {
     const response = await asking
     const reader = new EventStreamReader(response)
     await reader.chunk()
-    await nodeTakes(60)
+    await lasts(60)
     await call.event(text('x'))
     await reader.chunk()
-    await nodeTakes(60)
+    await lasts(60)
     await call.event(finish)
     await call.event(usage)
     call.end()
@@ -136,7 +136,7 @@ describe('§5, §6: usage', () => {
       const stream = await pool.streamed(async (call) => {
         call.open()
         for (const chunk of [role, text('a'), finish]) await call.event(chunk)
-        await nodeTakes(120)
+        await lasts(120)
         await call.event(usage)
         call.end()
       }, options)

@@ -10,7 +10,7 @@ import {
 } from '../../support/nodes/scripted-node.ts'
 import { error, errorEvent, event, expectBroken, finished, told } from '../../support/pools/broken-stream.ts'
 import { leak, role, type StreamPool, startStreamPool, text } from '../../support/pools/stream-pool.ts'
-import { nodeTakes } from '../../support/run/node-takes.ts'
+import { lasts } from '../../support/run/lasts.ts'
 
 let pool: StreamPool
 /** Two that serve `pair`. */
@@ -74,7 +74,7 @@ describe('§6: a node fails before its first chunk: a plain HTTP error', () => {
     pool.node.answer(async (call) => {
       call.open()
       await call.raw(': OPENROUTER PROCESSING\n\n')
-      await nodeTakes(50)
+      await lasts(50)
       await call.raw(event({ error }))
       call.end()
     })
@@ -91,7 +91,7 @@ describe('§6: a node fails before the commit, however late: a plain HTTP error'
   const late = ways.flatMap(([name, fail]) => [50, 600].map((atMs) => [name, atMs, fail] as const))
   test.each(late)('%s after %i ms', async (_name, atMs, fail) => {
     pool.node.answer(async (call) => {
-      await nodeTakes(atMs)
+      await lasts(atMs)
       await fail(call)
     })
     await expectRefusal(await pool.ask(), { status: 502, code: 'upstream_error', retry: true }, leak)
@@ -163,7 +163,7 @@ describe('§6: a node fails after its first chunk: an error chunk, then the end 
       pool.node.answer(async (call) => {
         call.open()
         for (const chunk of [role, text('all'), nodeChunk({}, 'stop')]) await call.event(chunk)
-        await nodeTakes(20)
+        await lasts(20)
         call.cut(how)
       })
       const stream = await readStream(await pool.ask())

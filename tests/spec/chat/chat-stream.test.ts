@@ -19,7 +19,7 @@ import {
 
 let pool: StreamPool
 beforeAll(async () => {
-  pool = await startStreamPool({ SVC_FINISH_HOLD_MS: '300', SVC_RECEIPT_FLUSH_MS: '5' })
+  pool = await startStreamPool({ SVC_FINISH_HOLD_MS: '10000', SVC_RECEIPT_FLUSH_MS: '5' })
 })
 afterAll(() => pool.stop())
 afterEach(() => pool.node.answer(null))

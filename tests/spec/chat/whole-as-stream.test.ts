@@ -9,7 +9,7 @@ import {
   startScriptedNode,
 } from '../../support/nodes/scripted-node.ts'
 import { streamOf, type WholeAnswer, wholeAnswers } from '../../support/nodes/streamed-answer.ts'
-import { nodeTakes } from '../../support/run/node-takes.ts'
+import { lasts } from '../../support/run/lasts.ts'
 
 /** §27: llama.cpp hears late that the client of a whole answer has left, so it is asked for a stream. */
 let gateway: TestGateway
@@ -219,7 +219,7 @@ describe('§27: time to first token', () => {
     streams.answer(async (call) => {
       call.open()
       await call.raw(': still reading\n\n')
-      await nodeTakes(400)
+      await lasts(400)
       await speak(call, 'Hello')
     })
     const { svc } = await told(await ask('streams'))
@@ -230,7 +230,7 @@ describe('§27: time to first token', () => {
 
   test('of an answer that was asked for whole nobody knows it: no sample, no mean, and placement goes on', async () => {
     whole.answer(async (call) => {
-      await nodeTakes(20)
+      await lasts(20)
       call.respond(200, {
         choices: [{ index: 0, message: { role: 'assistant', content: 'x' }, finish_reason: 'stop' }],
         usage: nodeUsage,
@@ -253,7 +253,7 @@ describe('§27: time to first token', () => {
     streams.answer(async (call) => {
       call.open()
       await call.event(nodeChunk({ role: 'assistant', content: null }))
-      await nodeTakes(20)
+      await lasts(20)
       await call.event(nodeChunk({}, 'stop'))
       await call.event('[DONE]')
       call.end()

@@ -11,7 +11,7 @@ import {
 } from '../../support/money/webhook-receiver.ts'
 import type { JobNode } from '../../support/nodes/job-node.ts'
 import { createBody, type JobCustomer, jobCustomer, jobNode, postJob, readJob } from '../../support/pools/job-pool.ts'
-import { nodeTakes } from '../../support/run/node-takes.ts'
+import { lasts } from '../../support/run/lasts.ts'
 import { waitUntil } from '../../support/run/wait-until.ts'
 
 let gateway: TestGateway
@@ -288,7 +288,7 @@ test('§11: a receiver that is silent times out; a status in time counts, howeve
       async pull(controller) {
         if (stop) return controller.close()
         controller.enqueue(new Uint8Array([32]))
-        await nodeTakes(20)
+        await lasts(20)
       },
       cancel() {
         stop = true

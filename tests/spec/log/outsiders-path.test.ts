@@ -10,6 +10,7 @@ import { startTestGateway, type TestGateway, waitFor } from '../../support/gatew
 import { type Anvil, chainId, clients, operatorKey, startAnvil, strangerKey } from '../../support/money/anvil.ts'
 import { payFor } from '../../support/money/money.ts'
 import { enrollmentToken, startAgent, type TestAgent } from '../../support/nodes/agents.ts'
+import { testLimitMs } from '../../support/run/limits.ts'
 
 /**
  * Somebody who has the documents, Python, and libraries of others. Of our program this file uses commands that write files,
@@ -62,7 +63,7 @@ beforeAll(async () => {
   await cli.json('credits', 'add', customer.customerId, '1000000')
   await gateway.database.sql`insert into nodes (node_id, customer_id, kind, name, visibility, privacy_class, node_class,
     payout_address) values ('node_paid', ${customer.customerId}, 'runtime', 'n', 'public', 'public', 'gpu', ${payee})`
-}, 120_000)
+})
 afterAll(async () => {
   cli?.close()
   for (const one of agents ?? []) await one.remove()
@@ -215,5 +216,5 @@ test.skipIf(!hasPython)(
     expect((await reader.waitForTransactionReceipt({ hash: sent, pollingInterval: 50 })).status).toBe('success')
     expect((await reader.getBalance({ address: payee })) - before).toBe(BigInt(amount ?? 0))
   },
-  120_000,
+  testLimitMs,
 )

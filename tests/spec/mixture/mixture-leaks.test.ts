@@ -123,7 +123,7 @@ beforeAll(async () => {
     database = await everyRow(gateway.databaseUrl)
     return database.filter(({ table }) => table === 'receipts').length > 30
   })
-}, 120_000)
+})
 afterAll(async () => {
   for (const node of Object.values(nodes ?? {})) node.stop()
   await gateway?.stop()

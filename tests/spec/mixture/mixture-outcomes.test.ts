@@ -22,6 +22,7 @@ import {
   vote,
   weighted,
 } from '../../support/pools/mixture-pool.ts'
+import { waitFor } from '../../support/run/wait-until.ts'
 
 let pool: MixturePool
 shareMixturePool((started) => {
@@ -160,12 +161,10 @@ describe('svc and receipts', () => {
       'hash' in where
         ? sql`select * from receipts where receipt_hash = ${where.hash}`
         : sql`select * from receipts where request_id = ${where.requestId}`
-    for (let left = 200; left > 0; left--) {
+    return waitFor('the receipt', async () => {
       const rows = await find()
-      if (rows.length > 0) return rows
-      await Bun.sleep(10)
-    }
-    return []
+      return rows.length > 0 ? rows : null
+    })
   }
 
   const cases: readonly (readonly [string, () => MixtureBody, MemberName])[] = [

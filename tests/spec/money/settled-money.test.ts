@@ -84,7 +84,7 @@ beforeAll(async () => {
   shared.setAnswer({ text: `${words.output} `.repeat(4), usage: { ...usage, completion_tokens: 1_000_000 } })
   const held = (await (await chat({})).json()) as typeof whole
   receipts = [whole, streamed, held].map(({ svc }) => svc.receipt_hash)
-}, 120_000)
+})
 afterAll(async () => {
   await expectBooksBalance(gateway.database.db)
   await gateway.stop()

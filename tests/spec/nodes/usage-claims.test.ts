@@ -4,6 +4,7 @@ import type { Node } from '../../../src/protocol/wire/admin/admin.ts'
 import { hasBrowser, launchBrowser, openConsole } from '../../support/console/console.ts'
 import { seriesOf } from '../../support/gateways/metric.ts'
 import { type PaidGateway, startPaidGateway } from '../../support/money/paid-gateway.ts'
+import { testLimitMs } from '../../support/run/limits.ts'
 
 let paid: PaidGateway
 beforeAll(async () => {
@@ -57,7 +58,7 @@ test('§5: a node whose claims lie at the bound too often is to be reviewed, and
   await asked(95)
   expect(await claims()).toEqual({ calls: 100, at_bound: 5, review: false })
   expect(await metric()).toEqual([5])
-}, 30_000)
+})
 
 test('§5: what nobody pays for is no claim', async () => {
   const before = await claims()
@@ -92,5 +93,5 @@ test.skipIf(!hasBrowser)(
       await browser.close()
     }
   },
-  60_000,
+  testLimitMs,
 )

@@ -22,7 +22,7 @@ beforeAll(async () => {
   gateway = await startTestGateway({
     env: {
       SVC_QUEUE_WAIT_MS: '50',
-      SVC_TTFT_TIMEOUT_MS: '5000',
+      SVC_TTFT_TIMEOUT_MS: '15000',
       SVC_EJECTION_CALLS: '1000000',
       SVC_OLLAMA_LISTEN: '127.0.0.1:0',
       SVC_PROCESSES: '1',

@@ -5,7 +5,7 @@ import { LeakRun } from '../../support/leaks/leak-run.ts'
 let run: LeakRun
 beforeAll(async () => {
   run = await LeakRun.make()
-}, 120_000)
+})
 afterAll(() => run?.stop())
 
 /** What the fake node tells of itself. */

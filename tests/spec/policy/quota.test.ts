@@ -17,7 +17,7 @@ let node: FakeNode
 beforeAll(async () => {
   // The day of these tests must not end under them; actors/limits.test.ts holds what midnight does.
   await dayAhead()
-  gateway = await startTestGateway({ env: { SVC_ADMIN_RPM_PER_TOKEN: '1000000', SVC_TTFT_TIMEOUT_MS: '1000' } })
+  gateway = await startTestGateway({ env: { SVC_ADMIN_RPM_PER_TOKEN: '1000000', SVC_TTFT_TIMEOUT_MS: '6000' } })
   node = startFakeNode({ models: ['m', 'long'] })
 })
 afterEach(() => {

@@ -214,7 +214,7 @@ test('§32: every figure of traffic, lists and tables is what a count over the r
       .beforeEach(clear),
     { numRuns: 60 },
   )
-}, 120_000)
+})
 
 test('§32: without a measured first token there is none', async () => {
   const [request] = fc.sample(finishedRequest(now, hourMs), 1)
