@@ -287,6 +287,22 @@ describe('§23: entries of the catalogue', () => {
   })
 })
 
+test('§23: a refusal says whether the row was changed, is gone, or is there already', async () => {
+  const path = '/v1/admin/models'
+  const { id } = await model.make()
+  const { etag } = await modelOf(id)
+  const detailOf = async (headers: Record<string, string>) => {
+    const response = await ask('PATCH', path, { json: { id, name: 'late' }, headers })
+    expect(response.status).toBe(412)
+    return (await json(response)).detail
+  }
+  const { etag: now } = await changed('PATCH', path, { id, name: 'changed' })
+  expect(await detailOf(matching(etag))).toStartWith('Somebody has changed it since you read it.')
+  expect(await detailOf({ 'if-none-match': '*' })).toStartWith('It is there already.')
+  expect((await ask('DELETE', path, { json: { id } })).status).toBe(204)
+  for (const gone of [now, '*']) expect(await detailOf(matching(gone))).toStartWith('It is not there any more.')
+})
+
 test('§23: a policy is changed as a whole or in part, and a field that is null goes', async () => {
   const path = `/v1/admin/customers/${await customer()}`
   await changed('PATCH', path, { gateway_policy: { daily_token_quota: 5, rate_limit_rpm: 6 } })
