@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { mergePolicies, privacyRank } from '../../../src/machines/rules/model-policy.ts'
+import { mergePolicies, policyNames, privacyRank } from '../../../src/machines/rules/model-policy.ts'
 import type { GatewayPolicy, ModelPolicy } from '../../../src/protocol/wire/admin/policy.ts'
 
 const merged = (
@@ -47,6 +47,14 @@ test.each([
   const rules = { allowed_models: allowed === null ? null : [...allowed], denied_models: [...denied] }
   expect(merged(rules).allows(names)).toBe(allows)
   expect(merged(null, rules).allows(names)).toBe(allows)
+})
+
+test('§28: a policy knows a model by its names, and by that without `latest`, each once', () => {
+  const plain = ['llama3', 'fast']
+  expect(policyNames(plain)).toBe(plain)
+  expect(policyNames(['llama3:latest'])).toEqual(['llama3:latest', 'llama3'])
+  expect(policyNames(['llama3:latest', 'llama3'])).toEqual(['llama3:latest', 'llama3'])
+  expect(policyNames(['llama3:8b', 'qwen:latest'])).toEqual(['llama3:8b', 'qwen:latest', 'qwen'])
 })
 
 test('§13: account and key must both allow a model, and either may deny it', () => {

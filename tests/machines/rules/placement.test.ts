@@ -622,6 +622,15 @@ describe('explain', () => {
     expect(why(request({ account: openPolicy, key: openPolicy }))).toEqual(['only', 'own_machines_first'])
   })
 
+  test('what another profile was asked for is no matter of the policy, nor is what the caller cannot see', () => {
+    const pool = table(route('a'), route('b'), route('f', { customerId: 'them' }))
+    const wanted = request({ profileId: 'mp_a', key: { denied_models: ['m'] } })
+    const reasons = explainPlacement(pool, wanted, place(pool, wanted)).map(({ reason }) => reason)
+    expect(reasons).toEqual(['model_policy', 'other_profile', 'not_visible'])
+    const none = request({ profileId: 'mp_x', key: { denied_models: ['m'] } })
+    expect(code(place(pool, none))).toBe('model_not_found')
+  })
+
   test('a context below the estimate', () => {
     const pool = table(
       route('a', { contextLength: 100 }),

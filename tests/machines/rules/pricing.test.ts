@@ -92,7 +92,7 @@ describe('§5: what is paid for of a claim', () => {
 
 test('§5: of the last 100 claims those at the bound are counted, and more than 5 of them ask for a review', () => {
   fc.assert(
-    fc.property(fc.array(fc.boolean(), { maxLength: 350 }), (claims) => {
+    fc.property(fc.array(fc.boolean(), { maxLength: 350, size: 'max' }), (claims) => {
       const window = new LastClaims()
       for (const atBound of claims) window.add(atBound)
       const last = claims.slice(-100)
@@ -101,4 +101,17 @@ test('§5: of the last 100 claims those at the bound are counted, and more than 
       expect(needsReview(window)).toBe(atBound > 5)
     }),
   )
+})
+
+test('§5: the claim before the last 100 is forgotten, and not before', () => {
+  const window = new LastClaims()
+  for (let at = 0; at < 6; at++) window.add(true)
+  const reviews: boolean[] = []
+  for (let at = 0; at < 100; at++) {
+    reviews.push(needsReview(window))
+    window.add(false)
+  }
+  // The first of the six leaves with the 95th claim behind them.
+  expect(reviews.lastIndexOf(true)).toBe(94)
+  expect([window.calls, window.atBound, needsReview(window)]).toEqual([100, 0, false])
 })
