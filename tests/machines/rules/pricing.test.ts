@@ -15,6 +15,7 @@ const tokens = fc.integer({ min: 0, max: 10_000_000 })
 test('§13: a quote is base + prompt × price + max_tokens × price, exact beyond any double', () => {
   const prices = { baseWei: 1n, promptTokenWei: 10n ** 30n + 1n, completionTokenWei: 3n }
   expect(priceOf(prices, 1_000_003, 5)).toBe(1n + 1_000_003n * (10n ** 30n + 1n) + 15n)
+  expect(priceOf(prices, 0, 0)).toBe(1n)
   expect(() => priceOf(prices, -1, 0)).toThrow(RangeError)
   expect(() => priceOf(prices, 0.5, 0)).toThrow(RangeError)
 })
@@ -31,7 +32,11 @@ test('§9: the fee is rounded down, share and fee always add up', () => {
       expect(shareWei >= 0n).toBe(true)
     }),
   )
-  expect(() => splitCharge(1n, 10_001)).toThrow(RangeError)
+  expect([splitCharge(5n, 0), splitCharge(5n, 10_000)]).toEqual([
+    { feeWei: 0n, shareWei: 5n },
+    { feeWei: 5n, shareWei: 0n },
+  ])
+  for (const bps of [-1, 10_001, 0.5, Number.NaN]) expect(() => splitCharge(1n, bps)).toThrow(RangeError)
 })
 
 test('§13: never more is charged than was reserved, and what costs less is charged as it is', () => {
