@@ -139,6 +139,26 @@ describe('§31: a receipt without its node’s signature counts only before the 
     expect(failed(fileOf(where, { ...bound, proof: path }))).toEqual(['signature'])
   })
 
+  test('a receipt that came into the log behind the cutoff is none of those it bounds', async () => {
+    const made = leaves.with(place, other(2)).with(7, logLeaf({ kind: 'receipt', hash }))
+    const root = hex(await rootAt(before.length, reader(made)))
+    const bound = logLeaf({ kind: 'cutoff', hash: cutoffHash({ ...cutoffFacts, root }) })
+    const grown = made.with(before.length, bound)
+    const path = lines(await inclusionProof(before.length, grown.length, reader(grown)))
+    const where = { index: 7, proof: await inclusionProof(7, grown.length, reader(grown)), note: await noteOf(grown) }
+    expect(failed(fileOf(where, { ...cutoff, root, proof: path }))).toEqual(['signature'])
+  })
+
+  test('a cutoff may bound a single receipt', async () => {
+    const made = leaves.with(
+      before.length,
+      logLeaf({ kind: 'cutoff', hash: cutoffHash({ ...cutoffFacts, unsigned: 1 }) }),
+    )
+    const where = { proof: await inclusionProof(place, made.length, reader(made)), note: await noteOf(made) }
+    const path = lines(await inclusionProof(before.length, made.length, reader(made)))
+    expect(failed(fileOf(where, { ...cutoff, unsigned: 1, proof: path }))).toEqual([])
+  })
+
   test('a receipt that the gateway issued needs its signature, whatever the cutoff is', async () => {
     const text = receiptText({ ...facts, issuer: 'gateway' })
     const made = leaves.with(place, logLeaf({ kind: 'receipt', hash: textHash(text) }))
@@ -174,6 +194,25 @@ describe('§31: a place in the log is worth what its checkpoint is worth', () =>
     expect(verifyReceipt(fileOf({ note: forged }), trust)).toMatchObject({ valid: false, checkpoint: null })
   })
 
+  test('who signed it is told by name: the known ones, how many are not known, and nobody', async () => {
+    const detailOf = async (signers: readonly ReturnType<typeof logSigner>[]) =>
+      verifyReceipt(fileOf({ note: await noteOf(leaves, [...signers]) }), trust).checks.find(
+        ({ name }) => name === 'witnesses',
+      )?.detail
+    const [own, known, unknown] = [
+      logSigner(origin, log),
+      logSigner(witnessName, witness),
+      logSigner('another', stranger),
+    ]
+    expect(await detailOf([own])).toBe('none that is known here')
+    expect(await detailOf([own, unknown])).toBe(
+      'none that is known here (1 signatures of keys that are not known here)',
+    )
+    expect(await detailOf([own, known])).toStartWith(`${witnessName} at `)
+    expect(await detailOf([own, known])).not.toContain('not known here')
+    expect(await detailOf([own, known, unknown])).toContain('(1 signatures of keys that are not known here)')
+  })
+
   test('as many known witnesses as were asked for must have signed it', async () => {
     const both = await noteOf(leaves, [logSigner(origin, log), logSigner(witnessName, witness)])
     const needy = { ...trust, witnessesMin: 1 }
@@ -191,10 +230,13 @@ describe('§31: a log leads on from what was seen before', async () => {
   const path = lines(await consistencyProof(seen.size, leaves.length, reader(leaves)))
   const given = { from: seen.size, to: leaves.length, proof: path }
   const withProof = (one: object) => fileOf({}, cutoff, { consistency: [one] })
+  const detailOf = (file: ReturnType<typeof fileOf>, known: Trust) =>
+    verifyReceipt(file, known).checks.find(({ name }) => name === 'consistency')?.detail
 
   test('by the proof between the two, whichever is older', async () => {
     expect(checksOf(fileOf()).consistency).toBeNull()
     expect(checksOf(withProof(given), remembers(seen)).consistency).toBe(true)
+    expect(detailOf(withProof(given), remembers(seen))).toBe('leads on from the 4 entries that were seen here')
     const newer = [...leaves, other(9), other(10)]
     const later = { size: newer.length, root: await rootAt(newer.length, reader(newer)) }
     const between = lines(await consistencyProof(leaves.length, newer.length, reader(newer)))
@@ -219,6 +261,7 @@ describe('§31: a log leads on from what was seen before', async () => {
     const others = leaves.with(0, other(20))
     const whole = { size: others.length, root: await rootAt(others.length, reader(others)) }
     const start = { size: 4, root: await rootAt(4, reader(others)) }
+    for (const tree of [whole, start]) expect(detailOf(withProof(given), remembers(tree))).toStartWith('SPLIT VIEW')
     for (const tree of [whole, start]) expect(failed(withProof(given), remembers(tree))).toEqual(['consistency'])
     const shown: Trust = { ...trust, shown: new Map() }
     expect([failed(fileOf(), shown), failed(fileOf(), shown)]).toEqual([[], []])

@@ -99,6 +99,53 @@ describe('§31: nothing in a file vouches for the file', () => {
   })
 })
 
+describe('§31: a receipt is its facts, under the hash of these', () => {
+  const whole = file(facts, node)
+  const changed = { ...whole.receipt, completion_tokens: 8 }
+  const hashOf = (some: object) => textHash(canonicalJson(some))
+
+  test.each<readonly [string, object]>([
+    ['other facts', { receipt: changed }],
+    ['another hash', { receipt_hash: hashOf(changed) }],
+    ['no hash', { receipt_hash: null }],
+    ['the hash in other letters', { receipt_hash: whole.receipt_hash.toUpperCase() }],
+    ['facts of a version that is not known', { receipt: { ...whole.receipt, v: 'svc-receipt-v0' } }],
+  ])('%s: its hash does not hold', (_what, change) => {
+    expect(failed({ ...whole, ...change })).toContain('hash')
+  })
+
+  test('a version that is not known is refused, whatever its hash and signature are', () => {
+    const strange = { ...whole.receipt, v: 'svc-receipt-v0' }
+    const given = { ...whole, receipt: strange, receipt_hash: hashOf(strange) }
+    const { detail } = verifyReceipt(given, trust).checks.find(({ name }) => name === 'hash') ?? {}
+    expect(failed(given)).toContain('hash')
+    expect(detail).toBe('no receipt of a version that is known here')
+    expect(verifyReceipt({ ...whole, receipt: changed }, trust).checks[0]?.detail).toBe('its facts have another hash')
+    expect(verifyReceipt(whole, trust).checks[0]?.detail).toBe(whole.receipt_hash)
+  })
+
+  test('a key that is not known is named, with the option that makes it known', () => {
+    const said = (given: object) =>
+      verifyReceipt({ ...given }, trust).checks.find(({ name }) => name === 'signature')?.detail
+    expect(said(file(facts, forger))).toBe(`the key ${forger.publicKey} is not known here: give it with --key`)
+    for (const public_key of [null, node.publicKey]) {
+      expect(said({ ...file(facts, forger), public_key })).toBe('no key that is known here made it')
+    }
+  })
+
+  test('what a node signed in place of the receipt has the hash of its own facts, and a known version', () => {
+    const beside = (receipt: object, told: string) => ({
+      node_receipt: { receipt, receipt_hash: told, signature_ed25519: node.sign(receiptMessage(told)) },
+    })
+    const checked = (node_receipt: object) => failed(file({ ...facts, issuer: 'gateway' }, log, node_receipt))
+    const own = JSON.parse(receiptText(facts)) as object
+    const strange = { ...own, v: 'svc-receipt-v0' }
+    expect(checked(beside(own, hashOf(own)))).toEqual([])
+    expect(checked(beside({ ...own, completion_tokens: 8 }, hashOf(own)))).toEqual(['receipt of the node'])
+    expect(checked(beside(strange, hashOf(strange)))).toEqual(['receipt of the node'])
+  })
+})
+
 describe('§31: what a client shows is what the receipt commits to, or nothing', () => {
   const salt = new Uint8Array(32).fill(3)
   const request = { model: 'm', messages: [{ role: 'user', content: 'Say ☂.' }] }
@@ -140,6 +187,11 @@ describe('§31: what a client shows is what the receipt commits to, or nothing',
   test('a receipt of an answer that did not arrive whole commits to no answer', () => {
     const broken: Receipt = { ...facts, issuer: 'gateway', ...binding.facts(model, null) }
     expect(failed(file(broken, log, { opened: shown }))).toEqual(['answer'])
+  })
+
+  test('without a salt that is one, nothing is opened', () => {
+    for (const salt of ['', 'AAAA', null]) expect(failedWith({ salt })).toEqual(['salt'])
+    expect(failed(file(bound, log))).toEqual([])
   })
 
   test('another salt opens none of them', () => {
