@@ -208,9 +208,30 @@ describe('§31: a place in the log is worth what its checkpoint is worth', () =>
     expect(await detailOf([own, unknown])).toBe(
       'none that is known here (1 signatures of keys that are not known here)',
     )
-    expect(await detailOf([own, known])).toStartWith(`${witnessName} at `)
+    expect(await detailOf([own, known])).toBe(`${witnessName} at some time`)
+    const text = checkpointText({ origin, size: leaves.length, root: await rootAt(leaves.length, reader(leaves)) })
+    const seconds = Date.parse('2026-11-20T16:00:00Z') / 1_000
+    const seen = noteText({ text, signatures: [own.sign(text), known.cosign(text, seconds)] })
+    const cosigner = { ...trust, witnessKeys: [known.cosigningKey] }
+    expect(verifyReceipt(fileOf({ note: seen }), cosigner).checks).toContainEqual({
+      name: 'witnesses',
+      ok: true,
+      detail: `${witnessName} at 2026-11-20T16:00:00.000Z`,
+    })
     expect(await detailOf([own, known])).not.toContain('not known here')
     expect(await detailOf([own, known, unknown])).toContain('(1 signatures of keys that are not known here)')
+  })
+
+  test('what is no checkpoint, or of a log whose key is not known, is told as such', async () => {
+    const detailOf = (file: ReturnType<typeof fileOf>, known = trust) =>
+      verifyReceipt(file, known).checks.find(({ name }) => name === 'checkpoint')?.detail
+    expect(failed(fileOf({ note: 'no note' }))).toEqual(['signature', 'log', 'checkpoint'])
+    expect(detailOf(fileOf({ note: 'no note' }))).toBe('there is no checkpoint of a log')
+    expect(detailOf(fileOf())).toBe(`${origin}, ${leaves.length} entries`)
+    expect(detailOf(fileOf({ note: await noteOf(leaves, [logSigner(origin, stranger)]) }))).toBe(
+      'not signed by the known key',
+    )
+    expect(detailOf(fileOf(), { ...trust, logKeys: [] })).toBe('its key is not known here: give it with --log-key')
   })
 
   test('as many known witnesses as were asked for must have signed it', async () => {

@@ -93,9 +93,11 @@ describe('§31: nothing in a file vouches for the file', () => {
         signature_ed25519: signer.sign(receiptMessage(told)),
       }
       const given = file({ ...facts, issuer: 'gateway' }, log, { node_receipt, public_key: signer.publicKey })
-      return verifyReceipt(given, trust).checks.find(({ name }) => name === 'receipt of the node')?.ok
+      const { ok, detail } = verifyReceipt(given, trust).checks.find(({ name }) => name === 'receipt of the node') ?? {}
+      return [ok, detail]
     }
-    expect([besideOk(node), besideOk(forger)]).toEqual([true, null])
+    expect(besideOk(node)).toEqual([true, '9 and 7 tokens'])
+    expect(besideOk(forger)).toEqual([null, '9 and 7 tokens, by a key not known here'])
   })
 })
 
