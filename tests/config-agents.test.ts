@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { readConfig } from '../src/settings/config.ts'
+import { readConfig, requiredSecrets } from '../src/settings/config.ts'
 
 const faultsOf = (env: Readonly<Record<string, string>>) => {
   const read = readConfig(env)
@@ -20,6 +20,45 @@ test('§25: router seeds are 32 bytes in hex, base64 or base64url, one or severa
 
 test('§25: with DATABASE_URL the router key is required like the other secrets', () => {
   expect(faultsOf({ DATABASE_URL: 'postgres://x' })).toContain('SVC_ROUTER_KEY is required with DATABASE_URL')
+})
+
+test('§25: with DATABASE_URL each secret is asked for by its name, and so is an admin token', () => {
+  const named = [
+    'SVC_TOKEN_PEPPER',
+    'SVC_AUDIT_KEY',
+    'SVC_ROUTER_KEY',
+    'SVC_WEBHOOK_KEY',
+    'SVC_LOG_KEY',
+    'SVC_SECRETS_KEY',
+  ]
+  expect<readonly string[]>([...requiredSecrets].sort()).toEqual(named.sort())
+  const faults = faultsOf({ DATABASE_URL: 'postgres://x' })
+  expect(faults.filter((fault) => fault.includes('is required with DATABASE_URL'))).toEqual([
+    ...requiredSecrets.map((name) => `${name} is required with DATABASE_URL`),
+    'SVC_ADMIN_TOKENS is required with DATABASE_URL, unless SVC_BOOTSTRAP is true',
+  ])
+  expect(faultsOf({})).toEqual([])
+})
+
+test('§25: router, webhook and log keys are never the same, wherever in their lists they stand', () => {
+  const keys = ['SVC_ROUTER_KEY', 'SVC_WEBHOOK_KEY', 'SVC_LOG_KEY'] as const
+  const own = Object.fromEntries(keys.map((name, at) => [name, Buffer.alloc(32, at + 1).toString('hex')]))
+  expect(faultsOf(own)).toEqual([])
+  for (const [one, other] of [
+    [keys[0], keys[1]],
+    [keys[0], keys[2]],
+    [keys[1], keys[2]],
+  ] as const) {
+    const shared = {
+      ...own,
+      [one]: `${own[one]},${seed.toString('hex')}`,
+      [other]: `${seed.toString('hex')},${own[other]}`,
+    }
+    const [fault = '', ...more] = faultsOf(shared)
+    expect([one, other, more]).toEqual([one, other, []])
+    expect(fault).toMatch(/must be (?:another key|different keys)/)
+    expect(fault).not.toContain(seed.toString('hex'))
+  }
 })
 
 test('§26: gateways of one pool need a secret and an address, or neither', () => {
