@@ -1,5 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { createHash } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { Value } from '@sinclair/typebox/value'
 import { createApp } from '../../../src/http/app.ts'
 import { RouteTable } from '../../../src/http/frame/route-table.ts'
@@ -151,6 +153,51 @@ test('§16: the rows of the specification, and a row for every admin route that 
   const routes = new Set(actions.map(({ method, route_template }) => `${method} ${route_template}`))
   const mounted = new RouteTable(gateway.app).rows.filter((each) => each.path.startsWith(`${admin}/`))
   expect(mounted.filter((each) => !routes.has(`${each.method} ${each.path}`))).toEqual([])
+})
+
+/** The rows of the table, one for each action: what stands in its other cells. */
+function tabled() {
+  const specification = readFileSync(join(import.meta.dir, '../../../docs/specification.md'), 'utf8')
+  const table = /^\| Action \| Category \|.*\n\|[- |]+\n((?:\|.*\n)+)/m.exec(specification)?.[1] ?? ''
+  return table
+    .trimEnd()
+    .split('\n')
+    .flatMap((line) => {
+      const [actions = '', ...cells] = line
+        .split('|')
+        .slice(1, -1)
+        .map((cell) => cell.trim())
+      return [...actions.matchAll(/`([^`]+)`/g)].map(([, action = '']) => ({ action, cells }))
+    })
+}
+
+test('§16: each row of the table of the specification is what the policy says of its actions', async () => {
+  const { actions } = await policyWith({ SVC_ENFORCE_REASON: 'false', SVC_REQUIRE_SECOND_APPROVER: 'false' })
+  const rows = tabled()
+  expect(rows.length).toBeGreaterThan(40)
+  for (const { action, cells } of rows) {
+    const [category = '', route = '', role = '', reason = '', dryRun = '', requirement = ''] = cells
+    const told = actions.find((each) => each.action === action)
+    const typed = /typed (?:confirmation )?`([^`]+)`/.exec(route)?.[1] ?? null
+    const asked = [...(typed === null ? [] : ['typed_confirmation']), ...(reason === 'yes' ? ['reason_advisory'] : [])]
+    expect<unknown>({ action, ...told }).toMatchObject({
+      action,
+      category,
+      required_role: role,
+      reason_required: reason === 'yes',
+      dry_run_supported: dryRun === 'yes',
+      typed_confirmation: typed,
+      current_enforcement: ['role_token', ...(asked.length === 0 ? [] : [asked.join('_and_')])].join('_'),
+      production_requirement: requirement.replaceAll('`', ''),
+    })
+    const named = [...route.matchAll(/`(?:[A-Z]+ )?(\/[^`]+)`/g)].map(([, path = '']) => `${admin}${path}`)
+    if (named.length === 1 && !route.includes('{')) expect([action, told?.route_template]).toEqual([action, named[0]])
+  }
+  // The others are reads, which only their role guards.
+  const known = new Set(rows.map(({ action }) => action))
+  const others = actions.filter(({ action }) => !known.has(action))
+  expect(others.filter(({ method }) => method !== 'GET' && method !== 'POST')).toEqual([])
+  expect(others.filter(({ current_enforcement: now }) => now !== 'role_token')).toEqual([])
 })
 
 test('§27: what is enforced now follows the settings in force', async () => {

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { createHmac } from 'node:crypto'
 import { RouteTable } from '../../../src/http/frame/route-table.ts'
 import { outcomeOf, queryKeys } from '../../../src/http/plugins/access-audit.ts'
 import { newToken } from '../../../src/secrets.ts'
@@ -6,8 +7,9 @@ import { waitFor } from '../../support/gateways/gateway.ts'
 import { type AskOptions, startTestGateway, type TestGateway } from '../../support/gateways/http-gateway.ts'
 
 let gateway: TestGateway
+const auditKey = 'the-audit-key-of-this-test'
 beforeAll(async () => {
-  gateway = await startTestGateway({ SVC_AUTH_FAILURES_PER_MINUTE: '10000' })
+  gateway = await startTestGateway({ SVC_AUTH_FAILURES_PER_MINUTE: '10000', SVC_AUDIT_KEY: auditKey })
 })
 afterAll(() => gateway.stop())
 
@@ -107,6 +109,18 @@ test('§16: one token, address and user agent have one pseudonym each, others ha
   expect(prefixes(same)).toEqual(prefixes(first))
   expect(other.ip_hash_prefix).toBe(first.ip_hash_prefix)
   for (const [at, prefix] of prefixes(other).entries()) expect(prefix).not.toBe(prefixes(first)[at])
+})
+
+test('§16: a prefix is 12 hex digits of an HMAC-SHA-256 under SVC_AUDIT_KEY over field, NUL and value', async () => {
+  const token = gateway.tokens.viewer
+  const { event } = await eventOf('GET', '/v1/admin/nodes', { as: 'viewer', headers: { 'user-agent': 'curl/8' } })
+  const prefixOf = (field: string, value: string) =>
+    createHmac('sha256', auditKey).update(`${field}\0${value}`).digest('hex').slice(0, 12)
+  expect([event.actor_hash_prefix, event.user_agent_hash_prefix, event.ip_hash_prefix]).toEqual([
+    prefixOf('actor', token),
+    prefixOf('user_agent', 'curl/8'),
+    prefixOf('ip', '127.0.0.1'),
+  ])
 })
 
 test('§16: names of query keys: sorted, once, at most 20, and none that is no name or looks like a token', () => {

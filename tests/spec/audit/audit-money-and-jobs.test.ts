@@ -86,6 +86,30 @@ test('§16: a usage export has its event, the treasury report and the proof of t
   for (const told of [none, ...reads]) expect(await approvals(told)).toEqual([])
 })
 
+test('§32: an invoice has its event, as an export of data, and none where there is no customer', async () => {
+  const path = `/v1/admin/customers/${customer.customerId}/invoice`
+  for (const [query, format] of [
+    ['', 'json'],
+    ['?format=csv', 'csv'],
+  ] as const) {
+    const invoiced = await tell('GET', path + query, { as: 'operator' })
+    expect(invoiced.response.status).toBe(200)
+    await invoiced.response.text()
+    expect(await approvals(invoiced)).toEqual([
+      {
+        action: 'customer.invoice.export',
+        category: 'data_export',
+        target_type: 'customer',
+        target_id: customer.customerId,
+        reason: null,
+        metadata: expect.objectContaining({ format }),
+      },
+    ])
+  }
+  const none = await tell('GET', '/v1/admin/customers/cus_nobody/invoice', { as: 'operator' })
+  expect([none.response.status, await approvals(none)]).toEqual([404, []])
+})
+
 test('§16: held receipts and payout batches have their events, a dry run too', async () => {
   const { sql } = gateway.database
   const nodeId = newId('node')
