@@ -5,6 +5,7 @@ import { Problem } from '../../../src/errors.ts'
 import { idHash, keccak256, toHex } from '../../../src/protocol/receipts/merkle.ts'
 import { type Anvil, clients, startAnvil } from '../../support/money/anvil.ts'
 import { expectBooksBalance } from '../../support/money/ledger.ts'
+import { payFor } from '../../support/money/money.ts'
 import { SettlementRig } from '../../support/money/settlement-rig.ts'
 import { waitUntil } from '../../support/run/wait-until.ts'
 
@@ -96,6 +97,20 @@ describe('§14: batching', () => {
     const made = await Promise.all(Array.from({ length: 8 }, (_, at) => gateways[at % 2]?.build({ dryRun: false })))
     expect(made.map((each) => each?.payoutCount).sort()).toEqual([0, 0, 0, 0, 0, 0, 0, 6])
   })
+
+  test('at most 1,000 leaves: the rest is in the next one', async () => {
+    const settlement = await rig.gateway({ chain: null })
+    const { nodeId } = await rig.payout(gross)
+    const work = { customerId: rig.customerId, nodeId, amountWei: gross }
+    for (let paid = 1; paid < 1_003; ) {
+      const now = Math.min(100, 1_003 - paid)
+      await Promise.all(Array.from({ length: now }, () => payFor(rig.database, work)))
+      paid += now
+    }
+    const counts = []
+    for (let at = 0; at < 3; at++) counts.push((await settlement.build({ dryRun: false })).payoutCount)
+    expect(counts).toEqual([1_000, 3, 0])
+  }, 60_000)
 
   test('by itself once a payout is old enough, and only then', async () => {
     await rig.payout(gross)
@@ -232,6 +247,41 @@ describe('§14: what chains do', () => {
     await settlement.retry(batchId)
     await rig.complete(batchId)
     await expectPaidOnce(batchId)
+  })
+
+  test('a chain without the tag `finalized`: final after the confirmations of the setting', async () => {
+    rig.proxy.intercept = ({ method, params }) =>
+      method === 'eth_getBlockByNumber' && params[0] === 'finalized'
+        ? { error: { code: -32_602, message: 'unknown block tag' } }
+        : null
+    const { batchId } = await built()
+    await rig.until(batchId, 'submitted')
+    await anvil.mine()
+    await waitUntil('its block is stored', async () => (await rig.batch(batchId)).settlement_block_hash !== null)
+    await anvil.mine()
+    const looks = () => rig.proxy.calls.filter((method) => method === 'eth_getTransactionReceipt').length
+    const seen = looks()
+    await waitUntil('one confirmation was seen', () => looks() > seen + 2)
+    expect((await rig.batch(batchId)).status).toBe('submitted')
+    await anvil.mine()
+    await rig.until(batchId, 'completed')
+    await expectPaidOnce(batchId)
+  })
+
+  test('another chain, or an address without code, is not ready', async () => {
+    for (const [method, result] of [
+      ['eth_chainId', '0x1'],
+      ['eth_getCode', '0x'],
+    ] as const) {
+      rig.proxy.intercept = (call) => (call.method === method ? { result } : null)
+      rig.warnings.length = 0
+      const settlement = await rig.gateway()
+      await waitUntil('it was looked at', () => rig.warnings.includes('chain_not_ready'))
+      expect([method, settlement.ready()]).toEqual([method, false])
+      rig.proxy.intercept = null
+      await waitUntil('it is ready', () => settlement.ready())
+      await settlement.stop()
+    }
   })
 
   test('an RPC outage in every state only delays it', async () => {

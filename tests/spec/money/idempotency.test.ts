@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { dropOldKeys } from '../../../src/db/queries/accounts/idempotency.ts'
 import type { FakeNode } from '../../../src/fake-node/fake-node.ts'
 import { startTestGateway, type TestCustomer, type TestGateway, waitFor } from '../../support/gateways/gateway.ts'
 import { expectBooksBalance } from '../../support/money/ledger.ts'
@@ -165,4 +166,37 @@ test('a claim whose gateway died is taken over', async () => {
     request_id = 'req_dead', created_at = now() - interval '1 minute'
     where request_id = ${first.headers.get('x-request-id') ?? ''}`
   expect((await ask('dead')).status).toBe(200)
+})
+
+test('§5: a key is kept for 24 hours; after that it may be used again, and is removed', async () => {
+  const first = await ask('yesterday')
+  expect(first.status).toBe(200)
+  const id = first.headers.get('x-request-id') ?? ''
+  await first.text()
+  const { sql, db } = gateway.database
+  const [kept] = await sql`select extract(epoch from expires_at - created_at)::int as s from idempotency_keys
+    where request_id = ${id}`
+  expect(kept).toEqual({ s: 86_400 })
+  expect((await refusal(await ask('yesterday'))).code).toBe('idempotency_completed')
+  await sql`update idempotency_keys set expires_at = now() - interval '1 s' where request_id = ${id}`
+  const before = await debits()
+  const again = await ask('yesterday')
+  expect(again.status).toBe(200)
+  await again.text()
+  expect(await debits()).toBe(before + 1)
+  await sql`update idempotency_keys set expires_at = now() - interval '1 s'`
+  await dropOldKeys(db)
+  expect(await sql`select 1 from idempotency_keys`).toHaveLength(0)
+})
+
+test('§2: the type of its errors is idempotency_error', async () => {
+  await (await ask('typed')).text()
+  for (const [body, status] of [
+    [{}, 409],
+    [{ max_tokens: 21 }, 422],
+  ] as const) {
+    const response = await ask('typed', body)
+    const { error } = (await response.json()) as { error: { type: string } }
+    expect([response.status, error.type]).toEqual([status, 'idempotency_error'])
+  }
 })

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { dropOldNonces } from '../../../src/db/queries/pool/node-identities.ts'
 import { payoutReportMessage } from '../../../src/http/routes/node-payouts.ts'
 import { signingKey } from '../../../src/protocol/signing/ed25519.ts'
 import { json, startTestGateway, type TestGateway } from '../../support/gateways/http-gateway.ts'
@@ -129,6 +130,20 @@ test('§15: a nonce works once, and only after its signature was seen to be righ
   const together = nonce()
   const all = await Promise.all(Array.from({ length: 8 }, () => ask(nodeId, { nonce: together })))
   expect(all.filter(({ status }) => status === 200).length).toBeLessThanOrEqual(1)
+})
+
+test('§15: a nonce is kept until 600 s after signed_at, and is removed then', async () => {
+  const { sql, db } = gateway.database
+  await sql`delete from node_nonces`
+  const signedAt = new Date(Date.now() - 120_000).toISOString()
+  expect((await ask(nodeId, { signed_at: signedAt })).status).toBe(200)
+  const [row] = await sql<{ expires_at: Date }[]>`select expires_at from node_nonces`
+  expect(new Date(row?.expires_at ?? 0).getTime() - Date.parse(signedAt)).toBe(600_000)
+  await dropOldNonces(db)
+  expect(await sql`select 1 from node_nonces`).toHaveLength(1)
+  await sql`update node_nonces set expires_at = now() - interval '1 s'`
+  await dropOldNonces(db)
+  expect(await sql`select 1 from node_nonces`).toHaveLength(0)
 })
 
 test('§15: 300 s either way', async () => {
