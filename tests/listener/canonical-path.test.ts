@@ -95,6 +95,22 @@ test('§1: a control byte ends its connection without an answer of a route, on e
   }
 })
 
+test('§1: a byte below 0x21 ends the connection with 505, on each listener', async () => {
+  for (const { name, url, path } of listeners) {
+    for (const byte of ['\u0001', '\t', '\u001f', ' '])
+      expect([name, byte, (await ask(url, path + byte)).status]).toEqual([name, byte, 505])
+  }
+})
+
+test('§1: a path has at most 32 segments, on each listener', async () => {
+  for (const { name, url, path } of listeners) {
+    const [, first = ''] = path.split('/')
+    const of = (segments: number) => `/${first}${'/x'.repeat(segments - 1)}`
+    expect([name, (await ask(url, of(32))).status]).not.toEqual([name, 400])
+    expect([name, (await ask(url, of(33))).status]).toEqual([name, 400])
+  }
+})
+
 test('§1: a refused path stands in log and audit below the route that it would have reached', async () => {
   const { text } = await ask(gateway.url, '/v1\\admin\\customers')
   const id = /x-request-id: (\S+)/i.exec(text)?.[1]

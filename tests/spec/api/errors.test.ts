@@ -80,6 +80,25 @@ test('§2: chat and model list speak the OpenAI envelope, every other route RFC 
   expect(other.response.headers.get('www-authenticate')).toBe('SVC-Admin-Token realm="svc"')
 })
 
+test('§2: `type` begins with SVC_PROBLEM_BASE_URL where it is set', async () => {
+  const other = await startTestGateway({ SVC_PROBLEM_BASE_URL: 'https://errors.example/' })
+  try {
+    const body = await json(await other.ask('GET', '/v1/admin/nodes'))
+    expect([body.type, body.code]).toEqual(['https://errors.example/missing_credentials', 'missing_credentials'])
+  } finally {
+    await other.stop()
+  }
+})
+
+test('§9: svc.job_id is in the log line of its request', async () => {
+  const asked = { model: 'nobody-has-it', messages: [{ role: 'user', content: 'x' }], svc: { job_id: 'my-job.7' } }
+  const { response } = await openAi('POST', chat, { json: asked, headers: authorized() })
+  const id = response.headers.get('x-request-id')
+  const line = () => gateway.logged().find(({ request_id }) => request_id === id)
+  await waitUntil('the line is there', () => line() !== undefined)
+  expect(line()).toMatchObject({ job_id: 'my-job.7', status: 404 })
+})
+
 test('§1: an unknown route is 404, another method 405 with Allow, OPTIONS lists the methods', async () => {
   expect((await problem('GET', `/nothing/${secret}`)).body.code).toBe('route_not_found')
   expect((await problem('POST', '/v1/admin/unknown', { as: 'admin' })).response.status).toBe(404)

@@ -271,6 +271,31 @@ test('§11: a certificate for another name, a name without an address', async ()
   expect((await after(nameless, 'retry_scheduled', 1)).last_error).toBe('dns_error')
 })
 
+test('§11: no proxy of the environment is used', async () => {
+  const post = {
+    address: '127.0.0.1',
+    port: receiver.port,
+    hostname: receiver.hostname,
+    path: '/straight',
+    headers: {},
+    body: '{"data":{}}',
+    timeoutMs: 10_000,
+    ca: receiver.ca,
+  }
+  const script = `
+    const { postPinned } = await import('./src/actors/jobs/pinned-post.ts')
+    const { status } = await postPinned({ ...${JSON.stringify(post)}, signal: new AbortController().signal })
+    console.log(status)`
+  const proxy = 'http://127.0.0.1:1'
+  const names = ['HTTP_PROXY', 'http_proxy', 'HTTPS_PROXY', 'https_proxy', 'ALL_PROXY', 'all_proxy']
+  const child = Bun.spawn([process.execPath, '-e', script], {
+    cwd: `${import.meta.dir}/../../..`,
+    env: { ...process.env, ...Object.fromEntries(names.map((name) => [name, proxy])), NO_PROXY: '', no_proxy: '' },
+  })
+  expect(await new Response(child.stdout).text()).toBe('204\n')
+  expect(receiver.received.at(-1)?.path).toBe('/straight')
+})
+
 test('§11: a receiver that is silent times out; a status in time counts, however its body drips', async () => {
   world.timeoutMs = 200
   const silent = Promise.withResolvers<void>()

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { RouteTable } from '../../../src/http/frame/route-table.ts'
+import { rawExchange } from '../../support/clients/raw-client.ts'
 import { json, startTestGateway, type TestGateway } from '../../support/gateways/http-gateway.ts'
 
 /** Rows of docs/security.md that no other test stands for. */
@@ -75,6 +76,16 @@ test('API4: admin bodies end at 16 KiB and URLs at 8 KiB', async () => {
   }
   expect((await gateway.ask('GET', url(8 * 1024), { as: 'viewer' })).status).toBe(200)
   expect((await gateway.ask('GET', url(8 * 1024 + 1), { as: 'viewer' })).status).toBe(400)
+})
+
+test('API4: the headers of a request end at 16 KiB, with 431', async () => {
+  const send = (bytes: number) =>
+    rawExchange(
+      gateway.url,
+      `GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nX-Long: ${'x'.repeat(bytes)}\r\n\r\n`,
+    )
+  expect((await send(15 * 1024)).status).toBe(200)
+  expect((await send(16 * 1024 + 1)).status).toBe(431)
 })
 
 test('API6: a credit that is asked for twenty times at once, and a purge without its words, change nothing more', async () => {
