@@ -113,6 +113,15 @@ test.each(documents)('every source file that %s names exists', (file) => {
   expect(named.filter((path) => !existsSync(join(root, path)))).toEqual([])
 })
 
+test('§24: the package is private and scoped, and nothing tells anybody to run another one by the name of this program', () => {
+  const { private: isPrivate, name } = JSON.parse(read('package.json')) as { private: boolean; name: string }
+  expect([isPrivate, name]).toEqual([true, '@penstock/penstock'])
+  const texts = [...documents, ...new Bun.Glob('{src,ops,scripts}/**/*').scanSync({ cwd: root })]
+  const told = texts.filter((file) => /\b(?:npx|bunx|npm (?:i|install|exec)(?: -\w+)*) penstock\b/.test(read(file)))
+  // The one sentence that says so.
+  expect(told).toEqual(['docs/specification.md'])
+})
+
 test('every metric is in docs/operations.md', async () => {
   const text = await createMetrics().text()
   const names = [...text.matchAll(/^# TYPE (\S+)/gm)].map(([, name = '']) => name)

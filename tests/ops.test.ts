@@ -26,6 +26,7 @@ const read = (file: string) => readFileSync(join(root, 'ops', file), 'utf8')
 interface Rule {
   readonly alert: string
   readonly expr: string
+  readonly for?: string
   readonly labels: { readonly severity: string }
   readonly annotations: { readonly summary: string; readonly runbook: string }
 }
@@ -167,6 +168,45 @@ test('every alert is in the table of docs/operations.md, and no other', () => {
   for (const { labels, annotations } of rules) {
     expect(['critical', 'warning']).toContain(labels.severity)
     expect(annotations.runbook).toBe('docs/operations.md#alerts')
+  }
+})
+
+/** What the table says of an alert, what its rule asks for that, and for how long. */
+const told: Readonly<Record<string, readonly [words: string, asks: string, holds: string | undefined]>> = {
+  PenstockDown: ['has not answered its scrape for 1 min', '== 0', '1m'],
+  PenstockNoReadyNode: ['No node takes work for 2 min', 'state="ready"', '2m'],
+  PenstockNodesAway: ['stale or offline for 10 min', 'state=~"stale|offline"', '10m'],
+  PenstockErrors: ['5xx are more than 5 % of all requests for 5 min', '> 0.05', '5m'],
+  PenstockNodeCallsFail: [
+    'more than 10 % of the inference requests, of whatever operation, for 10 min',
+    '> 0.1',
+    '10m',
+  ],
+  PenstockFull: ['refused with 429 for 10 min', 'status="429"', '10m'],
+  PenstockQueue: ['waited without a pause for 10 min', 'min_over_time(sum(svc_requests_queued)[10m', undefined],
+  PenstockThrashing: ['more than 12 times within an hour', '[1h])) > 12', '15m'],
+  PenstockSlowFirstToken: ['p95 of the first token above 5 s for 10 min', '> 5', '10m'],
+  PenstockMixturesFail: ['miss their quorum for 15 min', 'quorum_not_met', '15m'],
+  PenstockReceiptsLost: ['Receipts were dropped', 'svc_receipts_dropped_total[15m]) > 0', undefined],
+  PenstockBooksBroken: ['found a broken rule', 'max(svc_ledger_books_broken_rules) > 0', undefined],
+  PenstockClaimsAtBound: ['more than 5 of its last 100 paid calls', '> 5', undefined],
+  PenstockAuditLost: ['Access events were never stored', 'refused_total[15m]) > 0', undefined],
+  PenstockAuditHeadLost: ["its gateway's audit chain missing", 'svc_audit_head_lost) > 0', undefined],
+  PenstockWebhooksFail: ['More than half of all attempts to deliver a webhook fail for 15 min', '> 0.5', '15m'],
+  PenstockTunnelsRefused: ['More than 10 refused tunnels in 15 min with one `code`, for 5 min', '[15m])) > 10', '5m'],
+  PenstockGuessing: ['More than one 401 a second for 5 min', 'status="401"}[5m])) > 1', '5m'],
+  PenstockRestarts: ['Three starts within 30 min', '[30m]) > 2', undefined],
+  PenstockDescriptors: ['More than 50 000 open descriptors', '> 50000', '5m'],
+  PenstockTracesLost: ['dropped for 15 min', '[15m]) > 0', '15m'],
+}
+
+test('what the table of docs/operations.md says of an alert is what its rule asks, and how long', () => {
+  const operations = readFileSync(join(root, 'docs/operations.md'), 'utf8')
+  expect(Object.keys(told).sort()).toEqual(rules.map(({ alert }) => alert).sort())
+  for (const { alert, expr, for: holds } of rules) {
+    const [words = '', asks = '', length] = told[alert] ?? []
+    const row = operations.split('\n').find((line) => line.startsWith(`| \`${alert}\` |`)) ?? ''
+    expect([alert, row.includes(words), expr.includes(asks), holds]).toEqual([alert, true, true, length])
   }
 })
 
