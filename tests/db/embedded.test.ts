@@ -134,6 +134,24 @@ test(
   testLimitMs,
 )
 
+test('the log of the server has no statement and none of its values, whatever fails', async () => {
+  const dataDir = await usedFolder('quiet')
+  const database = await startEmbedded({ ...quick, dataDir })
+  const marker = 'nobody-may-read-this'
+  for (const query of [
+    `select '${marker}' from no_such_table`,
+    `select '${marker}'::int`,
+    `do $$ begin raise exception '${marker}' using errcode = '22023'; end $$`,
+    `create table kept (id text primary key); insert into kept values ('${marker}'), ('${marker}')`,
+  ])
+    await ask(database.url, query).catch(() => undefined)
+  await database.stop()
+  const text = readFileSync(join(dataDir, 'postgres.log'), 'utf8')
+  expect(text).toContain('database system is shut down')
+  expect(text).not.toContain(marker)
+  expect(text).not.toContain('no_such_table')
+})
+
 test.skipIf(!root)('§25: as root the server runs as another user, without our environment', async () => {
   const dataDir = join(scratch, 'as-root')
   const database = await startEmbedded({ ...quick, dataDir })

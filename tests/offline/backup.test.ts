@@ -108,6 +108,20 @@ test('§24: the file is readable by its owner alone, and nothing else is left be
   expect(readdirSync(bench.dir).filter((name) => name.startsWith('backup'))).toEqual(['backup.sql.gz'])
 })
 
+test('§24: the rows of requests and what PostgreSQL loses at a crash anyway are not in it', async () => {
+  const tables = [...bench.textOf(file).matchAll(/^copy public\."?(\w+)"? /gim)].map(([, name = '']) => name)
+  expect(tables).toEqual(expect.arrayContaining(['customers', 'receipts', 'nodes', 'ledger_entries']))
+  expect(tables.filter((name) => /^request_(?:groups|records)|^rate_|^slot_leases/.test(name))).toEqual([])
+  const database = await emptyDatabase()
+  try {
+    const env = { DATABASE_URL: database.url }
+    expect((await bench.cli.run(['restore', file, '--log-key', key], { env })).code).toBe(0)
+    expect((await everyRow(database.url)).filter(({ table }) => table.startsWith('request_'))).toEqual([])
+  } finally {
+    await database.drop()
+  }
+})
+
 test('§24: into a fresh data folder: keys, policies, the node with its sealed key and receipts are there, and it serves', async () => {
   const dataDir = bench.path('second')
   const env = { SVC_DATA_DIR: dataDir }

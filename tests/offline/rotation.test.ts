@@ -2,6 +2,8 @@ import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type FakeNode, startFakeNode } from '../../src/fake-node/fake-node.ts'
+import { checkNote, parseNote, parseNoteKey } from '../../src/protocol/log/note.ts'
+import { verifyEd25519 } from '../../src/protocol/signing/ed25519.ts'
 import { newToken, sha256Hex } from '../../src/secrets.ts'
 import { startTestGateway, type TestGateway, waitFor } from '../support/gateways/gateway.ts'
 import { type Bench, chatWith, openBench, startEmbeddedGateway } from '../support/run/offline.ts'
@@ -99,6 +101,33 @@ test('SVC_ROUTER_KEY: the announcement has both keys, newest first, each signed 
     expect(kids[1]).toBe(old.router_public_keys[0]?.kid ?? '')
     expect(both.signatures.map(({ kid }) => kid)).toEqual(kids)
   })
+})
+
+test('SVC_WEBHOOK_KEY: both keys are published, the newest first', async () => {
+  const published = async (gateway: TestGateway) => {
+    const response = await fetch(`${gateway.url}/.well-known/webhook-keys.json`)
+    return ((await response.json()) as { keys: string[] }).keys
+  }
+  const [old] = await published(first)
+  await restarted({ SVC_WEBHOOK_KEY: `${'55'.repeat(32)},${'33'.repeat(32)}` }, async (gateway) => {
+    const keys = await published(gateway)
+    expect(keys).toHaveLength(2)
+    expect(keys.indexOf(old ?? '')).toBe(1)
+  })
+})
+
+test('SVC_LOG_KEY: both keys are published and sign each checkpoint', async () => {
+  const own = await startTestGateway({ env: { SVC_LOG_KEY: `${'88'.repeat(32)},${'77'.repeat(32)}` } })
+  try {
+    const { keys } = (await (await fetch(`${own.url}/v1/public/log/keys`)).json()) as { keys: string[] }
+    expect(keys).toHaveLength(2)
+    const known = keys.map(parseNoteKey).filter((key) => key !== null)
+    const checkpoint = async () => parseNote(await (await fetch(`${own.url}/v1/public/log/checkpoint`)).text())
+    const note = await waitFor('a checkpoint', checkpoint)
+    expect(checkNote(note, known, verifyEd25519)).toHaveLength(2)
+  } finally {
+    await own.stop()
+  }
 })
 
 test('SVC_ADMIN_TOKENS: raw and hashed entries beside each other; one that is taken out ends', async () => {

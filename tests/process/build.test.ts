@@ -129,6 +129,25 @@ test('the built program migrates, serves, and stops in order, with nothing but D
   }
 })
 
+test('what the program logs goes to standard error, a JSON object a line; what a person reads to standard output', async () => {
+  const database = await emptyDatabase()
+  const child = run(['serve'], {
+    ...secrets,
+    SVC_LOG_LEVEL: 'info',
+    DATABASE_URL: database.url,
+    SVC_ADMIN_TOKENS: newToken('admin'),
+    SVC_PORT: '0',
+    SVC_DRAIN_MS: '300',
+  })
+  const errors = new Response(child.stderr).text()
+  await firstMatch(child.stdout, /OpenAI base (http:\/\/\S+)\/v1\/api/)
+  child.kill('SIGTERM')
+  await child.exited
+  const lines = (await errors).trim().split('\n')
+  expect(lines.map((line) => (JSON.parse(line) as { event: string }).event)).toContain('listening')
+  await database.drop()
+})
+
 test('§23: the built program serves the console and the statecharts that the checkout makes', async () => {
   const gateway = await startTestGateway({ launch })
   try {

@@ -368,6 +368,36 @@ test('§11: a replaced secret signs beside the new one for 24 h', async () => {
   expect(await signatures()).toEqual([2, 1, -1])
 })
 
+test('§11: while SVC_WEBHOOK_KEY is rotated both keys sign', async () => {
+  const own = await startTestGateway(
+    { SVC_WEBHOOK_KEY: `${'55'.repeat(32)},${'44'.repeat(32)}`, SVC_POLL_INTERVAL_MS: '100' },
+    undefined,
+    { world: testWorld(receiver) },
+  )
+  try {
+    const theirs = await jobCustomer(own)
+    const at = await jobNode(own, theirs)
+    const response = await postJob(own, theirs, { ...createBody(at), webhook_url: hook })
+    const { job_id: jobId } = await json(response)
+    await waitUntil('it is delivered', () => receivedFor(String(jobId)).length > 0)
+    const [{ headers, body } = { headers: {} as Record<string, string>, body: '' }] = receivedFor(String(jobId))
+    const { keys } = (await (await own.ask('GET', '/.well-known/webhook-keys.json')).json()) as { keys: string[] }
+    const signed = Buffer.from(`${headers['webhook-id']}.${headers['webhook-timestamp']}.${body}`)
+    const signatures = (headers['webhook-signature'] ?? '').split(' ').filter((part) => part.startsWith('v1a,'))
+    const signers = signatures.map((signature) =>
+      keys.findIndex((text) => {
+        const x = Buffer.from(text.replace('whpk_', ''), 'base64').toString('base64url')
+        const key = createPublicKey({ key: { kty: 'OKP', crv: 'Ed25519', x }, format: 'jwk' })
+        return verify(null, signed, key, Buffer.from(signature.slice(4), 'base64'))
+      }),
+    )
+    expect(signers.toSorted()).toEqual([0, 1])
+    await at.stop()
+  } finally {
+    await own.stop()
+  }
+})
+
 const listed = async (query = '', as: 'viewer' | 'operator' = 'viewer') => {
   const response = await gateway.ask('GET', `/v1/admin/webhooks${query}`, { as })
   return { status: response.status, body: (await response.json()) as { count: number; webhooks: WebhookDelivery[] } }

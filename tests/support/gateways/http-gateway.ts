@@ -7,7 +7,7 @@ import { openDatabase } from '../../../src/db/client.ts'
 import { createApp } from '../../../src/http/app.ts'
 import { createLog } from '../../../src/log.ts'
 import { newToken } from '../../../src/secrets.ts'
-import { readConfig } from '../../../src/settings/config.ts'
+import { listOf, readConfig } from '../../../src/settings/config.ts'
 import { type TestDatabase, testDatabase } from '../run/postgres.ts'
 
 export interface TestGateway {
@@ -66,7 +66,7 @@ export async function startTestGateway(
     text += more
   })
   const opened = openDatabase({ url: databaseUrl, connectionsMax: 4 })
-  const list = (value: string | readonly string[] | null) => (value === null ? [] : [value].flat())
+  const list = (value: string | readonly string[] | null) => (value === null ? [] : [value].flat().flatMap(listOf))
   const gateway = await startGateway({
     config,
     log,
