@@ -61,6 +61,33 @@ describe('§28: forms that are held', () => {
     again.form.close()
   })
 
+  test('all customers together hold 256 MiB, then 503', async () => {
+    const forms = Array.from({ length: 12 }, (_, at) => heldForm(`cus_of_${Math.floor(at / 3)}`, 20 * MiB))
+    expect(new Set(await Promise.all(forms.map(({ model }) => model)))).toEqual(new Set(['m']))
+    const more = heldForm('cus_of_5', 20 * MiB)
+    expect(await codeOf(more.model)).toBe('service_unavailable')
+    for (const { form } of [...forms, more]) form.close()
+    const again = heldForm('cus_of_5', 20 * MiB)
+    expect(await again.model).toBe('m')
+    again.form.close()
+  })
+
+  test.each([
+    [16_000 * 20 + 1_000, null],
+    [16_000 * 20 - 1_000, 'invalid_request'],
+  ])('a form brings 16 kB/s after 5 s: %i bytes within 25 s', async (bytes, outcome) => {
+    const { form, send } = sentForm('cus_6')
+    const model = codeOf(form.model())
+    send(partHead('file'))
+    await turns()
+    const startedMs = performance.now()
+    clock = spyOn(performance, 'now').mockImplementation(() => startedMs + 25_000)
+    const head = Buffer.byteLength(partHead('file'))
+    send(Buffer.concat([new Uint8Array(bytes - head - named.length), named]))
+    expect(await model).toBe(outcome)
+    form.close()
+  })
+
   test('what arrives while nobody wants a form any more is not held', async () => {
     for (let round = 0; round < 70; round++) {
       const { form, send } = sentForm('cus_3')

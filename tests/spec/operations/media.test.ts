@@ -152,6 +152,26 @@ describe('§28: sound and pictures by OpenAI’s SDK', () => {
     expect(edited.data).toMatchObject([{ b64_json: 'cA==' }])
   })
 
+  test('pictures come whole: `stream` is refused, and no node hears of it', async () => {
+    const before = node.calls
+    const drawn = await fetch(`${gateway.url}/v1/images/generations`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${customer.key}`, 'content-type': 'application/json' },
+      body: JSON.stringify({ model: 'flux.1', prompt: 'a town', stream: true }),
+    })
+    const edited = await fetch(`${gateway.url}/v1/images/edits`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${customer.key}`, ...formType },
+      body: field('model', 'flux.1') + field('stream', 'true') + fileHead + formEnd,
+    })
+    for (const refused of [drawn, edited])
+      expect([refused.status, await refused.json()]).toMatchObject([
+        400,
+        { error: { code: 'invalid_request', param: 'stream' } },
+      ])
+    expect(node.calls).toBe(before)
+  })
+
   test('errors are of its own classes', async () => {
     node.answer = () => Response.json({ error: { message: 'voice: there is no such voice' } }, { status: 400 })
     const failure = await client.audio.speech

@@ -1,0 +1,62 @@
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { startTestGateway, type TestCustomer, type TestGateway } from '../../support/gateways/gateway.ts'
+import { type ScriptedNode, startScriptedNode } from '../../support/nodes/scripted-node.ts'
+
+const model = 'writer'
+let gateway: TestGateway
+let customer: TestCustomer
+let node: ScriptedNode
+beforeAll(async () => {
+  gateway = await startTestGateway()
+  customer = await gateway.customer()
+  node = startScriptedNode(model)
+  await gateway.node(node.url, { customerId: customer.customerId })
+})
+afterAll(async () => {
+  node.stop()
+  await gateway.stop()
+})
+
+const ask = (body: object) =>
+  fetch(`${gateway.url}/v1/completions`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${customer.key}`, 'content-type': 'application/json' },
+    body: JSON.stringify({ model, ...body }),
+  })
+const logprobs = { tokens: ['x'], token_logprobs: [-0.5], top_logprobs: null, text_offset: [0] }
+
+describe('§28: completions', () => {
+  test.each([
+    ['a text', { prompt: 'Once' }],
+    ['tokens', { prompt: [1, 2, 3] }],
+    ['what comes after, an echo and logprobs', { prompt: 'Once', suffix: 'the end', echo: true, logprobs: 2 }],
+    ['one choice of one', { prompt: 'Once', n: 1, best_of: 1 }],
+  ])('one prompt goes to the node as it came, and its text comes back: %s', async (_, body) => {
+    const heard = Promise.withResolvers<object>()
+    node.answer((call) => {
+      heard.resolve(call.body)
+      call.respond(200, {
+        choices: [{ index: 0, text: 'x', finish_reason: 'stop', logprobs }],
+        usage: { prompt_tokens: 1, completion_tokens: 1, total_tokens: 2 },
+      })
+    })
+    const response = await ask(body)
+    expect(response.status).toBe(200)
+    expect(await response.json()).toMatchObject({
+      object: 'text_completion',
+      model,
+      choices: [{ index: 0, text: 'x', finish_reason: 'stop', logprobs }],
+    })
+    expect(await heard.promise).toEqual({ model, ...body })
+  })
+
+  test.each([
+    ['n', { n: 2 }],
+    ['best_of', { best_of: 2 }],
+  ])('several choices are refused: %s', async (param, more) => {
+    const before = node.calls
+    const response = await ask({ prompt: 'Once', ...more })
+    expect([response.status, await response.json()]).toMatchObject([400, { error: { code: 'n_not_supported', param } }])
+    expect(node.calls).toBe(before)
+  })
+})
