@@ -66,6 +66,14 @@ describe('§29 several gateways', () => {
     expect(nodes.size).toBeGreaterThan(1)
   })
 
+  test('§18: what a full cache drops is counted', async () => {
+    await nodesOf('small', 2, { speaks: 'llama.cpp', slots: 1, contextLength: 4_096 })
+    const dropped = () => shownMetric(first, 'svc_cache_evictions_total')
+    const before = await dropped()
+    for (let at = 0; at < 12; at++) await nodeOf(first, { model: 'small', max_tokens: 1, messages: [said(text(8))] })
+    expect((await dropped()) - before).toBeGreaterThan(0)
+  })
+
   test('tell each other where long conversations are, and a short one they do not', async () => {
     const nodeIds = await nodesOf('long', 4)
     const heard = () => shownMetric(second, 'svc_placements_heard_total')

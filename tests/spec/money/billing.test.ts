@@ -1,6 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { Value } from '@sinclair/typebox/value'
+import { Ledger } from '../../../src/actors/money/ledger.ts'
 import { csvText } from '../../../src/http/frame/csv.ts'
+import { createLog } from '../../../src/log.ts'
 import {
   Credit,
   CustomerAccount,
@@ -13,6 +15,7 @@ import { LedgerProof, TreasuryReport } from '../../../src/protocol/wire/money/mo
 import { json, startTestGateway, type TestGateway } from '../../support/gateways/http-gateway.ts'
 import { expectBooksBalance } from '../../support/money/ledger.ts'
 import { payFor } from '../../support/money/money.ts'
+import { waitUntil } from '../../support/run/wait-until.ts'
 
 let gateway: TestGateway
 beforeAll(async () => {
@@ -534,4 +537,42 @@ test('§23: the proof balances, and says which rule is broken when it does not',
   for (const status of ['created', 'submitting', 'submitted', 'completed']) {
     expect(metrics).toContain(`svc_payout_batches{status="${status}"} 0`)
   }
+})
+
+test('§18: the metrics of the ledger: what is reserved, what was asked, in how many commits, and what nobody ended', async () => {
+  const metric = async (name: string) => {
+    const authorization = `Bearer ${gateway.tokens.viewer}`
+    const text = await (await gateway.ask('GET', '/metrics', { headers: { authorization } })).text()
+    return Number(new RegExp(`^svc_ledger_${name} (\\S+)$`, 'm').exec(text)?.[1] ?? Number.NaN)
+  }
+  // The proof reads what is reserved as well; by itself that is read every few seconds.
+  const reserved = async () => {
+    await gateway.ask('GET', '/v1/admin/ledger/proof', { as: 'operator' })
+    return metric('reserved_wei')
+  }
+  const one = await customer()
+  await credit(one.id, { amount_wei: '1000' })
+  const { ledger } = gateway.gateway
+  const [before, requests, commits, stale] = [
+    await reserved(),
+    await metric('requests_total'),
+    await metric('commits_total'),
+    await metric('stale_total'),
+  ]
+  const held = await Promise.all(
+    Array.from({ length: 5 }, (_, at) =>
+      ledger.reserve({ id: `req_metric${at}${one.id.slice(4)}`, customerId: one.id, amountWei: 10n }),
+    ),
+  )
+  expect([await reserved(), await metric('requests_total')]).toEqual([before + 50, requests + 5])
+  const taken = (await metric('commits_total')) - commits
+  expect([taken >= 1, taken <= 5, await metric('waiting')]).toEqual([true, true, 0])
+  for (const one of held) ledger.release(one)
+  await waitUntil('they are released', async () => (await reserved()) === before)
+  const other = new Ledger({ ...gateway.database, log: createLog('silent', () => {}) })
+  const left = `req_left${one.id.slice(4)}`
+  await other.reserve({ id: left, customerId: one.id, amountWei: 7n })
+  await gateway.database.sql`update reservations set expires_at = now() - interval '1 s' where reservation_id = ${left}`
+  await ledger.sweep()
+  expect([await metric('stale_total'), await reserved()]).toEqual([stale + 1, before])
 })
