@@ -11,6 +11,7 @@ import { noteKeyText, noteKinds, noteText, parseNote } from '../../../src/protoc
 import { logSigner } from '../../../src/protocol/log/note-signing.ts'
 import { witnessRequestText } from '../../../src/protocol/log/witnessing.ts'
 import { textHash } from '../../../src/protocol/receipts/receipt.ts'
+import { fromBase64url } from '../../../src/protocol/signing/base64url.ts'
 import { signingKey } from '../../../src/protocol/signing/ed25519.ts'
 import { json, startTestGateway, type TestGateway } from '../../support/gateways/http-gateway.ts'
 import { insertReceipts } from '../../support/money/insert-receipts.ts'
@@ -138,6 +139,36 @@ test('§31: agents cosign what the gateway shows, and expose it when it goes bac
   expect(gateway.gateway.sequencer.fork()).toBeNull()
   await gateway.gateway.cosigning.round()
   expect(gateway.gateway.sequencer.fork()).not.toBeNull()
+})
+
+test('§31: a witness that stands in SVC_LOG_WITNESSES is asked as well, and its cosignature is shown', async () => {
+  const identity = signingKey(new Uint8Array(32).fill(9))
+  const elsewhere = witnessIn('elsewhere', 9)
+  const asked: string[] = []
+  let logKeys: readonly string[] = []
+  const server = Bun.serve({
+    port: 0,
+    hostname: '127.0.0.1',
+    fetch: async (request) => {
+      asked.push(`${request.method} ${new URL(request.url).pathname}`)
+      const answer = elsewhere.cosign(await request.text(), logKeys)
+      return answer.kind === 'cosigned' ? new Response(answer.line) : new Response(answer.kind, { status: 409 })
+    },
+  })
+  const publicKey = fromBase64url(identity.publicKey, 32) ?? new Uint8Array()
+  const key = noteKeyText({ name: witnessName(identity), kind: noteKinds.cosignature, publicKey })
+  const own = await startTestGateway({ SVC_LOG_WITNESSES: `${key} ${server.url.origin}/` })
+  try {
+    logKeys = ((await json(await own.ask('GET', '/v1/public/log/keys'))) as unknown as { keys: string[] }).keys
+    await own.gateway.sequencer.catchUp()
+    expect(await own.gateway.cosigning.round()).toBe(1)
+    expect(new Set(asked)).toEqual(new Set(['POST /add-checkpoint']))
+    const note = parseNote(await (await own.ask('GET', '/v1/public/log/checkpoint')).text())
+    expect(note?.signatures.map(({ name }) => name)).toContain(witnessName(identity))
+  } finally {
+    await own.stop()
+    await server.stop(true)
+  }
 })
 
 test('§31: the name of a witness says nothing of its node', () => {
