@@ -107,16 +107,20 @@ describe('§33: npm start with SVC_PROCESSES', () => {
       expect(before).toHaveLength(2)
       process.kill(gateway ?? 0, 'SIGHUP')
       const statuses = new Set<number>()
-      await waitFor('other processes', async () => {
-        statuses.add((await fetch(`http://127.0.0.1:${port}/readyz`, fresh)).status)
-        const now = programs()
-        return now.length === 2 && now.every((pid) => !before.includes(pid))
-      })
+      await waitFor(
+        'other processes',
+        async () => {
+          statuses.add((await fetch(`http://127.0.0.1:${port}/readyz`, fresh)).status)
+          const now = programs()
+          return now.length === 2 && now.every((pid) => !before.includes(pid))
+        },
+        startMs,
+      )
       expect([...statuses]).toEqual([200])
       expect(await ask()).toBe(200)
       expect([processesOf(dataDir).gateway, before.filter(isAlive)]).toEqual([gateway, []])
     },
-    startMs,
+    2 * startMs,
   )
 
   npmTest(
