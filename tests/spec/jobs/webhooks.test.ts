@@ -328,6 +328,45 @@ test('§11: a receiver that is silent times out; a status in time counts, howeve
   await after(await endedJob(), 'delivered', 1)
 })
 
+test('§11: at most 64 KiB of an answer are read, then it is left', async () => {
+  // So long that only its own bound ends the answer.
+  world.timeoutMs = 600_000
+  const left = Promise.withResolvers<void>()
+  let sent = 0
+  const endless = () =>
+    new ReadableStream({
+      pull: (controller) => {
+        sent += 4_096
+        controller.enqueue(new Uint8Array(4_096))
+      },
+      cancel: () => left.resolve(),
+    })
+  receiver.answer(() => new Response(endless()))
+  await after(await endedJob(), 'delivered', 1)
+  await left.promise
+  expect(sent).toBeGreaterThan(64 * 1024)
+})
+
+test('§11: a URL may have a port of SVC_WEBHOOK_PORTS, and no other', async () => {
+  const own = await startTestGateway({ SVC_WEBHOOK_PORTS: '443,8443' }, undefined, { world: testWorld(receiver) })
+  try {
+    const theirs = await jobCustomer(own)
+    const at = await jobNode(own, theirs)
+    for (const [port, status] of [
+      ['', 202],
+      [':443', 202],
+      [':8443', 202],
+      [':9443', 400],
+    ] as const) {
+      const body = { ...createBody(at), webhook_url: `https://hooks.example.com${port}/in` }
+      expect([port, (await postJob(own, theirs, body)).status]).toEqual([port, status])
+    }
+    await at.stop()
+  } finally {
+    await own.stop()
+  }
+})
+
 test('§11: a delivery whose gateway died is made again under the same number once its lease has run out', async () => {
   receiver.answer(fail())
   const jobId = await endedJob()

@@ -539,6 +539,23 @@ test('§23: the proof balances, and says which rule is broken when it does not',
   }
 })
 
+test('§13: a reservation lives for 15 minutes unless somebody renews it', async () => {
+  const one = await customer()
+  await credit(one.id, { amount_wei: '10' })
+  const id = `req_life${one.id.slice(4)}`
+  const held = await gateway.gateway.ledger.reserve({ id, customerId: one.id, amountWei: 1n })
+  const left = async () =>
+    (
+      await gateway.database.sql<
+        { minutes: number }[]
+      >`select round(extract(epoch from expires_at - created_at) / 60)::int
+        as minutes from reservations where reservation_id = ${id}`
+    )[0]?.minutes
+  await waitUntil('it is written', async () => (await left()) !== undefined)
+  expect(await left()).toBe(15)
+  gateway.gateway.ledger.release(held)
+})
+
 test('§18: the metrics of the ledger: what is reserved, what was asked, in how many commits, and what nobody ended', async () => {
   const metric = async (name: string) => {
     const authorization = `Bearer ${gateway.tokens.viewer}`
