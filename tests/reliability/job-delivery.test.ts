@@ -326,3 +326,29 @@ test('§26: two gateways share the work; no job is run twice', async () => {
     await other.stop()
   }
 })
+
+test('§10: an ephemeral key is good once per node, for 30 days', async () => {
+  const body = createBody(node)
+  const first = await json(await postJob(gateway, customer, body))
+  await reaches(String(first.job_id), 'completed')
+  const { aad_hash: _, ...envelope } = body.encrypted_request
+  const again = async (job_id: string) => {
+    const response = await postJob(gateway, customer, { ...body, job_id, encrypted_request: envelope })
+    return [response.status, (await json(response)).code]
+  }
+  expect(await again('at-once')).toEqual([409, 'envelope_replayed'])
+  const { sql } = gateway.database
+  const keys = async () => (await sql`select 1 from envelope_replays`).length
+  const daysAgo = (days: number) => new Date(world.clock - days * 86_400_000).toISOString()
+  await sql`update envelope_replays set created_at = ${daysAgo(29.9)}`
+  // What a sweep of this day takes has gone when a key that is too old has.
+  await sql`insert into envelope_replays (node_id, public_key_hash, command_id, created_at)
+    values (${node.nodeId}, '\\x01', 'cmd_old', ${daysAgo(40)})`
+  const old = async () => (await sql`select 1 from envelope_replays where public_key_hash = '\\x01'`).length
+  world.clock += 61_000
+  await waitUntil('a sweep', async () => (await old()) === 0)
+  expect(await again('within-the-month')).toEqual([409, 'envelope_replayed'])
+  world.clock += 3 * 3_600_000
+  await waitUntil('it is forgotten', async () => (await keys()) === 0)
+  expect((await again('after-it'))[0]).toBe(202)
+})
