@@ -24,8 +24,10 @@ const unescaped: Readonly<Record<string, string>> = Object.fromEntries(
 )
 const escaped = /\\[\\nrt]/g
 
-const valueOfText = (text: string) =>
-  text === copyNull ? null : text.replace(escaped, (written) => unescaped[written] ?? written)
+const valueOfText = (text: string) => {
+  if (text === copyNull) return null
+  return text.includes('\\') ? text.replace(escaped, (written) => unescaped[written] ?? written) : text
+}
 
 /** The rows of lines that `copyLine` has written, each value as text. */
 export const rowsOfLines = (lines: string): readonly Row[] =>

@@ -10,7 +10,7 @@ import {
   type RequestRecord,
 } from '../../src/db/queries/requests/request-records.ts'
 import { requestPage } from '../../src/db/queries/requests/request-search.ts'
-import { receipts } from '../../src/db/schema/work.ts'
+import { receipts } from '../../src/db/schema/partitioned/receipts.ts'
 import { newId } from '../../src/ids.ts'
 import { type Receipt, receiptText, textHash } from '../../src/protocol/receipts/receipt.ts'
 import { insertReceipts } from '../support/money/insert-receipts.ts'

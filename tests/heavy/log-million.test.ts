@@ -26,7 +26,7 @@ let written = 0
 /** Receipts that the log takes as they are, since a node has signed them. */
 async function write(count: number): Promise<void> {
   await gateway.database.sql.unsafe(`
-    insert into receipts (receipt_hash, issuer, request_id, kind, node_id, node_class, runtime_id, runtime_kind, model_id,
+    insert into receipt_rows (receipt_hash, issuer, request_id, kind, node_id, node_class, runtime_id, runtime_kind, model_id,
       prompt_tokens, completion_tokens, started_at, completed_at, customer_id)
     select '0x' || encode(sha256(i::text::bytea), 'hex'), 'node', 'req_' || i, 'hosted_chat', 'node_a', 'gpu', 'rt_a', 'vllm', 'm',
       1, 1, now(), now(), 'cus_a'

@@ -15,7 +15,7 @@ beforeAll(async () => {
   database = await testDatabase()
   const { sql } = database
   await sql`insert into customers (customer_id, display_name, token_hash, webhook_secret_sealed) values ('c', 'c', '\\x01', '\\x02')`
-  await sql`insert into receipts (receipt_hash, issuer, request_id, kind, node_id, node_class, runtime_id, runtime_kind, model_id,
+  await sql`insert into receipt_rows (receipt_hash, issuer, request_id, kind, node_id, node_class, runtime_id, runtime_kind, model_id,
       prompt_tokens, completion_tokens, started_at, completed_at, customer_id)
     select md5(i::text), 'gateway', 'r' || i, 'hosted_chat', 'n', 'gpu', 'rt', 'vllm', 'm', 1, 2, now(), now(), 'c'
     from generate_series(1, ${receiptsMade}::int) i`
@@ -37,7 +37,7 @@ test('§24: tables larger than any buffer, and rows longer than one, come throug
   const target = await emptyDatabase()
   try {
     const made = await writeBackup({ env: { DATABASE_URL: database.url }, target: file, overwrite: false })
-    expect(made.rows).toMatchObject({ receipts: receiptsMade, nodes: nodesMade })
+    expect(made.rows).toMatchObject({ receipt_rows: receiptsMade, nodes: nodesMade })
     await restoreBackup({
       env: { DATABASE_URL: target.url },
       file,
@@ -77,7 +77,7 @@ test('§24: a role that owns its database and is no superuser can restore into i
         secretsTo: null,
         unverified: true,
       })
-      expect(Object.keys(rows)).toContain('receipts')
+      expect(Object.keys(rows)).toContain('receipt_rows')
     }
   } finally {
     await target.drop()

@@ -152,7 +152,7 @@ test('§24: into a PostgreSQL of its own, with the secrets as an environment fil
     expect(restored).toMatchObject({ code: 0, err: '' })
     expect(JSON.parse(restored.out)).toMatchObject({
       data_dir: null,
-      rows: { receipts: 3, nodes: 1 },
+      rows: { receipt_groups: expect.any(Number), nodes: 1 },
       other_secrets: [],
     })
     expect(statSync(secrets).mode & 0o777).toBe(0o600)

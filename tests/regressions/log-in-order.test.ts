@@ -11,7 +11,7 @@ afterAll(() => gateway.stop())
 test('§31: a backlog of receipts enters the log once and in its order, also where their numbers grow by a digit', async () => {
   const { sql } = gateway.database
   await sql.unsafe(`
-    insert into receipts (receipt_hash, issuer, request_id, kind, node_id, node_class, runtime_id, runtime_kind, model_id,
+    insert into receipt_rows (receipt_hash, issuer, request_id, kind, node_id, node_class, runtime_id, runtime_kind, model_id,
       prompt_tokens, completion_tokens, started_at, completed_at, customer_id)
     select '0x' || encode(sha256(i::text::bytea), 'hex'), 'node', 'req_' || i, 'hosted_chat', 'n', 'c', 'r', 'vllm', 'm', 1, 1,
       now(), now(), 'cus_a'

@@ -7,7 +7,7 @@ test('§14: the hashes behind the public root are read in pieces, and the tree p
   const { db, sql, drop } = await testDatabase()
   try {
     const count = 25_001
-    await sql`insert into receipts (receipt_hash, issuer, request_id, kind, node_id, node_class, runtime_id, runtime_kind,
+    await sql`insert into receipt_rows (receipt_hash, issuer, request_id, kind, node_id, node_class, runtime_id, runtime_kind,
         model_id, prompt_tokens, completion_tokens, started_at, completed_at, customer_id, billed, status)
       select '0x' || encode(sha256(n::text::bytea), 'hex'), 'gateway', 'req_' || n, 'hosted_chat', 'n', 'c', 'r', 'k', 'm', 1, 1,
         now(), now(), 'cus_a', n % 5 <> 0, case when n % 7 = 0 then 'held' else 'accepted' end

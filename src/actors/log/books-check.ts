@@ -90,19 +90,12 @@ class RowCheck {
   }
 
   private async checkReceipts(): Promise<void> {
-    for (let after = 0n; ; ) {
-      const page = await proof.receiptsAfter(this.tx, after, receiptsAtOnce)
+    for await (const page of proof.allReceipts(this.tx, receiptsAtOnce)) {
       for (const { receipt, identityKey } of page) this.checkReceipt(receipt, identityKey)
-      const last = page.at(-1)
-      if (last === undefined) return
-      after = last.receipt.seq
     }
   }
 
-  private checkReceipt(
-    row: Awaited<ReturnType<typeof proof.receiptsAfter>>[number]['receipt'],
-    identityKey: Uint8Array | null,
-  ): void {
+  private checkReceipt(row: proof.CheckedReceipt['receipt'], identityKey: Uint8Array | null): void {
     this.receipts++
     const { receiptHash: hash, signatureEd25519: signature } = row
     const text = receiptText({ ...row, startedAt: isoTime(row.startedAt), completedAt: isoTime(row.completedAt) })

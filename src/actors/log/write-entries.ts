@@ -70,10 +70,10 @@ export async function writeEntries(
     tx,
     others.entries.map((entry, place) => ({ ...entry, entryIndex: size + place })),
   )
-  const moreReceipts = receipts.count === receiptsAtOnce
+  const moreReceipts = receipts.toSeq < to
   return {
     leaves: [...hashesIn(receipts.leaves), ...others.entries.map(logLeaf)],
-    receiptsTo: moreReceipts ? (receipts.toSeq ?? to) : to,
+    receiptsTo: receipts.toSeq,
     ledgerTo: others.to,
     more: moreReceipts || others.more,
   }

@@ -1,14 +1,15 @@
 import type { Database } from '../../db/client.ts'
 import { renewReservations, staleReservations } from '../../db/queries/money/ledger.ts'
 import { type Books, readBooks, reservedTotal } from '../../db/queries/money/ledger-proof.ts'
+import { makeReceiptPlaces } from '../../db/queries/money/receipt-ranges.ts'
 import { failureName, type Log } from '../../log.ts'
 import { brokenRules } from '../../machines/rules/books.ts'
 import { minuteMs, secondMs } from '../../time.ts'
 import { sharedRun } from '../durable/shared-run.ts'
 
 /**
- * The periodic work of the ledger: it renews open reservations, releases abandoned ones, and reads and proves the
- * books.
+ * The periodic work of the ledger: it renews open reservations, releases abandoned ones, reads and proves the books, and sorts the
+ * hashes of receipts.
  */
 export interface LedgerUpkeep {
   start(): void
@@ -48,6 +49,7 @@ const sweepMax = 500
 const reservedReadEveryMs = 5 * secondMs
 /** The proof is rare because it reads the whole ledger. */
 const proofEveryMs = 10 * minuteMs
+const placesEveryMs = minuteMs
 
 export function createUpkeep({ db, log, staleMs, open, release }: UpkeepOptions): LedgerUpkeep {
   const timers: ReturnType<typeof setInterval>[] = []
@@ -85,6 +87,7 @@ export function createUpkeep({ db, log, staleMs, open, release }: UpkeepOptions)
         reservedWei = await reservedTotal(db)
       })
       every(proofEveryMs, 'books_not_proven', prove)
+      every(placesEveryMs, 'receipt_places_not_made', () => makeReceiptPlaces(db))
     },
     stop: () => {
       for (const timer of timers.splice(0)) clearInterval(timer)

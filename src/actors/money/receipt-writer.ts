@@ -1,8 +1,10 @@
 import type { OpenDatabase } from '../../db/client.ts'
+import { groupLine, groupReceiptsMax, insertReceiptGroups } from '../../db/queries/money/receipt-groups.ts'
 import { insertReceiptLines, type NewReceipt, receiptLine } from '../../db/queries/money/receipts.ts'
 import type { Log } from '../../log.ts'
 import { GroupWriter } from '../durable/group-writer.ts'
 import { LineStore } from './line-store.ts'
+import { SealedGroups } from './sealed-groups.ts'
 
 export type { NewReceipt } from '../../db/queries/money/receipts.ts'
 
@@ -10,67 +12,109 @@ export interface ReceiptWriterOptions extends Pick<OpenDatabase, 'sql'> {
   /** SVC_RECEIPT_FLUSH_MS. */
   readonly flushMs: number
   readonly log: Log
-  /** How many receipts may wait for the database. */
+  /** How many receipts of each kind may wait for the database. */
   readonly queueMax?: number
 }
 
 /** Lasts about 100 s without the database at 1,000 requests a second, and needs about 50 MB. */
 const queueMaxDefault = 100_000
-/** A COPY of many costs the database less for each. */
+/** Many in one statement cost the database less for each. */
 const batchMax = 4_000
 
-/**
- * Receipts of free work, off the path of the first byte (§14): a crash loses at most the last
- * SVC_RECEIPT_FLUSH_MS. Those of billed work go with their debit, through the ledger. What waits are lines of COPY.
- */
-export class ReceiptWriter {
+type Pieces = readonly Buffer[]
+
+/** What waits are lines, not objects: `insert` gets those from `first` to `last`. */
+class LineWriter {
   private readonly lines = new LineStore()
   /** Of the numbers of lines, each one more than the one before. */
-  private readonly writer: GroupWriter<number>
+  readonly writer: GroupWriter<number>
   /** Statements under way: one that took too long may still be, while its lines are sent again. */
   private sending = 0
 
-  constructor({ sql, flushMs, log, queueMax = queueMaxDefault }: ReceiptWriterOptions) {
+  constructor(
+    { flushMs, log, queueMax = queueMaxDefault }: ReceiptWriterOptions,
+    insert: (first: number, last: number, bytes: (first: number, last: number) => Pieces) => Promise<unknown>,
+    private readonly settled: (last: number) => void = () => {},
+  ) {
+    const bytes = (first: number, last: number) => this.lines.bytes(first, last)
     this.writer = new GroupWriter({
       name: 'receipts',
       log,
-      insert: (numbers: readonly number[]) => this.insert(sql, numbers),
-      settled: (numbers) => this.lines.leave(numbers.at(-1) ?? 0, this.sending > 0),
+      insert: (numbers: readonly number[]) => this.counted(() => insert(numbers[0] ?? 0, numbers.at(-1) ?? 0, bytes)),
+      settled: (numbers) => this.leave(numbers.at(-1) ?? 0),
       gatherMs: flushMs,
       queueMax,
       batchMax,
     })
   }
 
-  /** Never waits. If the queue is full, the receipt is dropped and counted. */
-  write(receipt: NewReceipt): void {
-    if (this.writer.hasRoom()) this.writer.enter(this.lines.add(receiptLine(receipt)))
+  add(line: string): void {
+    if (this.writer.hasRoom()) this.writer.enter(this.lines.add(line))
   }
 
-  flush(): Promise<void> {
-    return this.writer.flush()
+  private leave(last: number): void {
+    this.lines.leave(last, this.sending > 0)
+    this.settled(last)
   }
 
-  stop(): Promise<void> {
-    return this.writer.stop()
-  }
-
-  written(): number {
-    return this.writer.written()
-  }
-
-  dropped(): number {
-    return this.writer.dropped()
-  }
-
-  private async insert(sql: OpenDatabase['sql'], numbers: readonly number[]): Promise<void> {
-    const [first = 0] = numbers
-    const last = numbers.at(-1) ?? first
+  private async counted(send: () => Promise<unknown>): Promise<void> {
     this.sending++
     try {
-      await insertReceiptLines({ sql }, { pieces: this.lines.bytes(first, last), count: numbers.length })
+      await send()
     } finally {
       this.sending--
     }
   }
 }
+
+/**
+ * Receipts of free work, off the path of the first byte (§14): a crash loses at most the last
+ * SVC_RECEIPT_FLUSH_MS. Those of billed work go with their debit, through the ledger. Those that never change go in groups, the others
+ * as rows (decision 25).
+ */
+export class ReceiptWriter {
+  private readonly sealed = new SealedGroups(groupReceiptsMax)
+  private readonly groups: LineWriter
+  private readonly rows: LineWriter
+
+  constructor(options: ReceiptWriterOptions) {
+    const { sql } = options
+    this.groups = new LineWriter(
+      options,
+      (first, last, bytes) => {
+        const groups = this.sealed.within(first, last).map((group) => bytes(group.first, group.last))
+        return insertReceiptGroups({ sql }, groups.map(textOf))
+      },
+      (last) => this.sealed.leave(last),
+    )
+    this.rows = new LineWriter(options, (first, last, bytes) =>
+      insertReceiptLines({ sql }, { pieces: bytes(first, last), count: last - first + 1 }),
+    )
+  }
+
+  /** Never waits. If the queue is full, the receipt is dropped and counted. */
+  write(receipt: NewReceipt): void {
+    const line = groupLine(receipt)
+    if (line === null) this.rows.add(receiptLine(receipt))
+    else this.groups.add(line)
+  }
+
+  async flush(): Promise<void> {
+    await Promise.all([this.groups.writer.flush(), this.rows.writer.flush()])
+  }
+
+  async stop(): Promise<void> {
+    const ends = await Promise.allSettled([this.groups.writer.stop(), this.rows.writer.stop()])
+    for (const end of ends) if (end.status === 'rejected') throw end.reason
+  }
+
+  written(): number {
+    return this.groups.writer.written() + this.rows.writer.written()
+  }
+
+  dropped(): number {
+    return this.groups.writer.dropped() + this.rows.writer.dropped()
+  }
+}
+
+const textOf = (pieces: Pieces): string => (pieces.length === 1 ? String(pieces[0]) : Buffer.concat(pieces).toString())

@@ -26,7 +26,7 @@ type About = Pick<BackupHeader, 'program_version' | 'secrets' | 'credentials'>
 /**
  * Writes all tables as they are at one moment, whoever goes on writing. Tables that PostgreSQL itself would lose at a
  * crash (UNLOGGED: rates and slots of the last minute) are left out, and so is what became of each request: it is many
- * rows of a few days that nothing depends on.
+ * rows of a few days that nothing depends on. The places of receipts are made again from their groups.
  */
 export async function dumpDatabase(
   url: string,
@@ -74,7 +74,7 @@ function tablesOf(sql: Pick<Sql, 'unsafe'>): Promise<readonly BackupTable[]> {
     select c.relname as name, json_agg(a.attname order by a.attnum) as columns
     from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped and a.attgenerated = ''
     where c.relnamespace = 'public'::regnamespace and c.relkind = 'r' and c.relpersistence = 'p'
-      and c.relname !~ '^request_groups_p[0-9]{8}$'
+      and c.relname !~ '^(request_groups_p[0-9]{8}|receipt_place_runs|receipt_places_[0-9]+_[0-9]+)$'
     group by c.relname order by c.relname`)
 }
 

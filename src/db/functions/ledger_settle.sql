@@ -92,7 +92,7 @@ BEGIN
     WHERE o.settled_wei IS DISTINCT FROM q.charged OR o.receipt_hash IS DISTINCT FROM q.hash;
   -- Nobody pays for work whose reservation had ended: its receipt is not a billed one.
   IF FOUND THEN
-    UPDATE receipts x SET billed = false, status = 'accepted'
+    UPDATE receipt_rows x SET billed = false, status = 'accepted'
       FROM unnest(p_ids, p_charged, p_hashes) AS q (id, charged, hash)
       LEFT JOIN reservations o ON o.reservation_id = q.id
       WHERE x.receipt_hash = q.hash AND x.billed

@@ -2,10 +2,13 @@
 -- receipt whose charge was refused stands there as not billed. Where the charge goes through after all (the reservation was
 -- lost with the database and is made again), it becomes a billed one. One statement may have a receipt twice.
 --
+-- The lock comes before the numbers (seq) are drawn, as in receipt_group_insert.
+--
 -- c: the text of an array for each column; an empty one is NULL in every row.
 CREATE OR REPLACE FUNCTION receipts_insert_columns(c text[]) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-  INSERT INTO receipts (receipt_hash, customer_id, signature_ed25519, status, billed, node_receipt, issuer, request_id, job_id,
+  LOCK TABLE receipts IN ROW EXCLUSIVE MODE;
+  INSERT INTO receipt_rows (receipt_hash, customer_id, signature_ed25519, status, billed, node_receipt, issuer, request_id, job_id,
     kind, node_id, node_class, runtime_id, runtime_kind, model_id, prompt_tokens, completion_tokens, started_at, completed_at,
     client_nonce, request_commitment, response_commitment, upstream_model_commitment)
   SELECT DISTINCT ON (hash) r.*
@@ -14,5 +17,5 @@ BEGIN
     c[17]::int[], c[18]::timestamptz[], c[19]::timestamptz[], c[20]::text[], c[21]::text[], c[22]::text[], c[23]::text[])
     AS r (hash)
   ON CONFLICT (receipt_hash) DO UPDATE SET billed = true, status = excluded.status
-    WHERE excluded.billed AND NOT receipts.billed;
+    WHERE excluded.billed AND NOT receipt_rows.billed;
 END $$;

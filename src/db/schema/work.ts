@@ -4,10 +4,12 @@ import type { CustomerId, NodeId, RuntimeId } from '../../ids.ts'
 import { createdAt, instant } from '../columns.ts'
 
 /**
- * The facts of one metered (sub-)call (§14), without money and content. The hash covers all but what follows the commitments.
+ * The facts of one metered (sub-)call (§14), without money and content. The hash covers all but what follows the commitments. Here stand
+ * those that are paid for, of jobs, and bound to a nonce; the others stand in groups, and the view `receipts` has both
+ * (docs/decisions/0025).
  */
-export const receipts = pgTable(
-  'receipts',
+export const receiptRows = pgTable(
+  'receipt_rows',
   {
     receiptHash: text().primaryKey(),
     /** The order in which receipts were written, by which the log takes them (§31). */
@@ -45,5 +47,8 @@ export const receipts = pgTable(
     batchId: text(),
     createdAt: createdAt(),
   },
-  (t) => [index('receipts_billed_index').on(t.createdAt).where(sql`billed`), uniqueIndex().on(t.seq)],
+  (t) => [
+    index('receipts_billed_index').on(t.createdAt).where(sql`billed`),
+    uniqueIndex('receipts_seq_index').on(t.seq),
+  ],
 )

@@ -38,6 +38,7 @@ export const rowRules = [
   'the receipts without one are as the cutoff in the log holds them',
   'every receipt in the log is there',
   'every receipt is in the log',
+  'every receipt is there once',
   'every debit has its billed receipt',
   'every billed receipt has its debit',
   'every debit is its payout, its fee and its refund',

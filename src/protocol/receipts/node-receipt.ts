@@ -11,6 +11,8 @@ export interface VouchedReceipt {
   readonly text: string
   readonly hash: string
   readonly signature: string
+  /** What `text` says. */
+  readonly facts: Receipt
 }
 
 const instant = /^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z$/
@@ -30,10 +32,11 @@ export function readNodeReceipt(svc: unknown, seen: SeenWork, key: VerifyKey, no
   const [startedMs, completedMs] = [timeOf(startedAt), timeOf(completedAt)]
   // The node's clock may differ as much as its signatures allow. NaN passes no comparison.
   if (!(startedMs <= completedMs && Math.abs(nowMs - completedMs) <= freshSeconds * 1_000)) return null
-  const text = receiptText({ ...seen, issuer: 'node', startedAt, completedAt })
+  const facts: Receipt = { ...seen, issuer: 'node', startedAt, completedAt }
+  const text = receiptText(facts)
   const hash = textHash(text)
   if (hash !== told || !key.verify(receiptMessage(hash, versionOf(seen)), signature)) return null
-  return { text, hash, signature }
+  return { text, hash, signature, facts }
 }
 
 /** Far more than any receipt of ours, UTF-16 units. */

@@ -86,21 +86,49 @@ test('§14: written by themselves within the flush time, in groups', async () =>
   const receipts = writer()
   for (let index = 0; index < 1_300; index++) receipts.write(receipt())
   await waitUntil('all are there', async () => (await stored()) === 1_300)
-  const [groups] = await database.sql`select count(distinct xmin::text)::int as inserts from receipts`
+  const [groups] = await database.sql`select count(*)::int as groups, count(distinct xmin::text)::int as inserts,
+    max(rows) as largest from receipt_groups`
   expect(groups?.inserts).toBeLessThanOrEqual(4)
+  expect(groups?.groups).toBeLessThanOrEqual(10)
+  expect(groups?.largest).toBe(250)
 })
 
-test('§14: the same receipt twice is one receipt', async () => {
+test('§14: a receipt that may change stands in a row of its own, and twice it is one', async () => {
   const receipts = writer()
-  const one = receipt()
-  receipts.write(one)
-  receipts.write({ ...one, status: 'held' })
+  const held = receipt({}, 'held')
+  receipts.write(held)
+  receipts.write({ ...held, status: 'accepted' })
   await receipts.flush()
-  receipts.write(one)
+  receipts.write(held)
   await receipts.flush()
   expect(await stored()).toBe(1)
-  const [row] = await database.sql`select status from receipts`
-  expect(row?.status).toBe('accepted')
+  const [row] = await database.sql`select status from receipt_rows`
+  expect(row?.status).toBe('held')
+})
+
+test('§14: groups that are sent again, because nobody heard that they were written, are there once', async () => {
+  let lost = 3
+  /** Its answers are lost at first, when what was asked is done. */
+  const heard = async <T>(answer: PromiseLike<T>): Promise<T> => {
+    const found = await answer
+    if (lost-- > 0) throw Object.assign(new Error('lost'), { code: 'CONNECTION_CLOSED' })
+    return found
+  }
+  const { sql } = database
+  const deaf = {
+    unsafe: (...args: Parameters<typeof sql.unsafe>) => heard(sql.unsafe(...args)),
+    begin: (work: never) => heard(sql.begin(work)),
+  } as unknown as typeof sql
+  const receipts = writer({ sql: deaf, flushMs: 1 })
+  const many = Array.from({ length: 700 }, (_, at) => receipt({ promptTokens: at }))
+  for (const one of many.slice(0, 130)) receipts.write(one)
+  await expect(receipts.flush()).rejects.toThrow()
+  for (const one of many.slice(130)) receipts.write(one)
+  await waitUntil('all are there', async () => lost < 0 && (await stored()) >= 700)
+  await receipts.flush()
+  expect(await stored()).toBe(700)
+  const rows = await database.sql`select receipt_hash as hash, prompt_tokens as at from receipts order by seq`
+  expect(rows.map(({ hash }) => hash).sort()).toEqual(many.map(({ hash }) => hash).sort())
 })
 
 test('§14: a stop loses nothing', async () => {

@@ -33,7 +33,7 @@ async function received(sql: Pick<Sql, 'unsafe'>, signed: boolean, seq?: number)
   } as const
   const hash = textHash(receiptText(facts))
   const signature = signed ? `'${node.sign(receiptMessage(hash))}'` : 'null'
-  await sql.unsafe(`insert into receipts (receipt_hash, seq, issuer, request_id, kind, node_id, node_class, runtime_id,
+  await sql.unsafe(`insert into receipt_rows (receipt_hash, seq, issuer, request_id, kind, node_id, node_class, runtime_id,
       runtime_kind, model_id, prompt_tokens, completion_tokens, started_at, completed_at, created_at, customer_id, signature_ed25519)
     overriding system value
     values ('${hash}', ${seq ?? "nextval('receipts_seq_seq')"}, 'node', '${facts.requestId}', 'private_job', 'node_a', 'gpu', 'rt_a',
@@ -125,16 +125,16 @@ const edits: readonly Edit[] = [
   [
     'takes the signature from one that had it',
     setRule,
-    () => tamper(gateway, [`update receipts set signature_ed25519 = null where receipt_hash = '${hashes[3]}'`]),
+    () => tamper(gateway, [`update receipt_rows set signature_ed25519 = null where receipt_hash = '${hashes[3]}'`]),
   ],
-  ['deletes one', setRule, () => tamper(gateway, [`delete from receipts where receipt_hash = '${hashes[0]}'`])],
+  ['deletes one', setRule, () => tamper(gateway, [`delete from receipt_rows where receipt_hash = '${hashes[0]}'`])],
   [
     'exchanges one for one that had its signature',
     setRule,
     () =>
       tamper(gateway, [
-        `update receipts set signature_ed25519 = null where receipt_hash = '${hashes[3]}'`,
-        `update receipts set signature_ed25519 = '${'A'.repeat(86)}' where receipt_hash = '${hashes[0]}'`,
+        `update receipt_rows set signature_ed25519 = null where receipt_hash = '${hashes[3]}'`,
+        `update receipt_rows set signature_ed25519 = '${'A'.repeat(86)}' where receipt_hash = '${hashes[0]}'`,
       ]),
   ],
   [
@@ -160,7 +160,7 @@ test.each([...edits])('§31: who %s is found: %s', async (_what, rule, edit) => 
   const { sql: database } = gateway.database
   // No turn of the log between the edit and the look.
   const holder = await database.reserve()
-  const tables = ['receipts', 'log_entries'] as const
+  const tables = ['receipt_rows', 'log_entries'] as const
   try {
     await holder`select pg_advisory_lock(7413, 80)`
     for (const table of tables) await database.unsafe(`create table kept_${table} as table ${table}`)
@@ -169,7 +169,7 @@ test.each([...edits])('§31: who %s is found: %s', async (_what, rule, edit) => 
     expect(await rules(gateway)).toContain(rule)
   } finally {
     for (const table of tables) {
-      const overriding = table === 'receipts' ? 'overriding system value' : ''
+      const overriding = table === 'receipt_rows' ? 'overriding system value' : ''
       await tamper(gateway, [
         `delete from ${table}`,
         `insert into ${table} ${overriding} select * from kept_${table}`,

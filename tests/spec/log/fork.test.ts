@@ -22,7 +22,8 @@ const tables = [
   'log_state',
   'log_checkpoints',
   'log_cosignatures',
-  'receipts',
+  'receipt_rows',
+  'receipt_groups',
 ] as const
 async function keep(gateway: TestGateway): Promise<void> {
   for (const table of tables) await gateway.database.sql.unsafe(`create table kept_${table} as table ${table}`)
@@ -30,7 +31,7 @@ async function keep(gateway: TestGateway): Promise<void> {
 /** The database as it was then, as a backup brings it back. */
 async function putBack(gateway: TestGateway): Promise<void> {
   for (const table of tables) {
-    const overriding = table === 'receipts' ? 'overriding system value' : ''
+    const overriding = table === 'receipt_rows' ? 'overriding system value' : ''
     await gateway.database.sql.unsafe(`delete from ${table}`)
     await gateway.database.sql.unsafe(`insert into ${table} ${overriding} select * from kept_${table}`)
   }

@@ -5,12 +5,12 @@ import { parseCheckpoint, parseLogProof, parseProofLines } from '../../../src/pr
 import { parseLogEntry } from '../../../src/protocol/log/log-entry.ts'
 import { isConsistent, leafHash, rootByInclusion } from '../../../src/protocol/log/merkle-log.ts'
 import { checkNote, parseNote, parseNoteKey } from '../../../src/protocol/log/note.ts'
-import { receiptText, textHash } from '../../../src/protocol/receipts/receipt.ts'
+import { type Receipt, receiptText, textHash } from '../../../src/protocol/receipts/receipt.ts'
 import { toBase64url } from '../../../src/protocol/signing/base64url.ts'
 import { verifyEd25519, verifyKey } from '../../../src/protocol/signing/ed25519.ts'
 import { receiptMessage } from '../../../src/protocol/signing/signatures.ts'
 import { json, startTestGateway, type TestGateway } from '../../support/gateways/http-gateway.ts'
-import { insertReceipts } from '../../support/money/insert-receipts.ts'
+import { insertGroup, insertReceipts } from '../../support/money/insert-receipts.ts'
 import { payFor } from '../../support/money/money.ts'
 
 let gateway: TestGateway
@@ -25,8 +25,8 @@ const text = async (route: string) => (await gateway.ask('GET', path + route)).t
 const proof = async (query: string) => json(await gateway.ask('GET', `${path}/proof?${query}`))
 
 /** A free receipt as the writer puts it there; resolves with its hash. */
-async function received(issuer: 'node' | 'gateway' = 'gateway'): Promise<string> {
-  const facts = receiptText({
+async function received(issuer: 'node' | 'gateway' = 'gateway', write = insertGroup): Promise<string> {
+  const facts: Receipt = {
     issuer,
     requestId: newId('req'),
     jobId: null,
@@ -40,9 +40,10 @@ async function received(issuer: 'node' | 'gateway' = 'gateway'): Promise<string>
     completionTokens: 2,
     startedAt: '2026-11-20T15:59:59.000Z',
     completedAt: '2026-11-20T16:00:00.000Z',
-  })
-  await insertReceipts(gateway.database, [{ hash: textHash(facts), text: facts, customerId: 'cus_a' }])
-  return textHash(facts)
+  }
+  const written = receiptText(facts)
+  await write(gateway.database, [{ hash: textHash(written), text: written, customerId: 'cus_a', facts }])
+  return textHash(written)
 }
 
 async function checkpoint() {
@@ -73,7 +74,7 @@ describe('§31: the public log', () => {
   test('what a version before wrote is read beside it: a row and a signature for each receipt', async () => {
     const { sequencer } = gateway.gateway
     await sequencer.catchUp()
-    const [old, foreign] = [await received(), await received('node')]
+    const [old, foreign] = [await received('gateway', insertReceipts), await received('node', insertReceipts)]
     await sequencer.catchUp()
     const { index, size } = await proof(`receipt_hash=${old}`)
     const bundle = async () => (await gateway.ask('GET', `${path}/tile/entries/000.p/${size}`)).text()

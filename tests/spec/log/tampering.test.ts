@@ -46,7 +46,7 @@ const after = (customer: string, wei: number) =>
 const firstHash = ({ hashes }: Books) => hashes[4] ?? ''
 const wholeChat = (hash: string) => [
   `delete from ledger_entries where reservation_id = (select reservation_id from reservations where receipt_hash = '${hash}')`,
-  ...['reservations', 'payouts', 'protocol_fees', 'receipts'].map(
+  ...['reservations', 'payouts', 'protocol_fees', 'receipt_rows'].map(
     (table) => `delete from ${table} where receipt_hash = '${hash}'`,
   ),
 ]
@@ -133,17 +133,17 @@ const consistent: readonly Edit[] = [
   [
     'receipt deleted',
     'every receipt in the log is there',
-    (all) => [`delete from receipts where receipt_hash = '${firstHash(all)}'`],
+    (all) => [`delete from receipt_rows where receipt_hash = '${firstHash(all)}'`],
   ],
   [
     'its tokens changed',
     'every receipt has the hash of its facts',
-    (all) => [`update receipts set completion_tokens = 9000 where receipt_hash = '${firstHash(all)}'`],
+    (all) => [`update receipt_rows set completion_tokens = 9000 where receipt_hash = '${firstHash(all)}'`],
   ],
   [
     'its signature removed',
     'every receipt of a node bears its signature',
-    (all) => [`update receipts set signature_ed25519 = null where receipt_hash = '${firstHash(all)}'`],
+    (all) => [`update receipt_rows set signature_ed25519 = null where receipt_hash = '${firstHash(all)}'`],
   ],
   [
     'batch total changed',
@@ -221,7 +221,7 @@ const consistent: readonly Edit[] = [
   [
     'a refund whose receipt is accepted again',
     'every refund is the debit of a rejected receipt',
-    ({ refundedHash: hash }) => [`update receipts set status = 'accepted' where receipt_hash = '${hash}'`],
+    ({ refundedHash: hash }) => [`update receipt_rows set status = 'accepted' where receipt_hash = '${hash}'`],
   ],
   [
     'a refund re-dated',
@@ -336,7 +336,7 @@ test('§31: the receipt that a node signed in place of the gateway’s own is re
   const signature_ed25519 = key.sign(receiptMessage(told))
   const kept = (receipt: object) => {
     const text = JSON.stringify({ receipt: JSON.parse(canonicalJson(receipt)), receipt_hash: told, signature_ed25519 })
-    return tamper(gateway, [`update receipts set node_receipt = '${text}' where receipt_hash = '${hash}'`])
+    return tamper(gateway, [`update receipt_rows set node_receipt = '${text}' where receipt_hash = '${hash}'`])
   }
   await kept(facts)
   expect([...(await broken())]).toEqual([])

@@ -212,7 +212,7 @@ describe('§14: a rejected receipt gives the debit back', () => {
 
   // The connection dies at the statement itself: nothing of what was written before it may stay.
   test.each([
-    ['receipts', 'update'],
+    ['receipt_rows', 'update'],
     ['payouts', 'update'],
     ['protocol_fees', 'update'],
     ['customers', 'update'],

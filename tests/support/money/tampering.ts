@@ -10,7 +10,8 @@ import { json, type TestGateway } from '../gateways/http-gateway.ts'
 /** Everything that an operator with the database could want to change. */
 const tables = [
   'customers',
-  'receipts',
+  'receipt_rows',
+  'receipt_groups',
   'ledger_entries',
   'reservations',
   'payouts',
@@ -24,7 +25,7 @@ const tables = [
   'admin_approval_events',
   'audit_chains',
 ] as const
-const identity = new Set(['receipts', 'ledger_entries'])
+const identity = new Set(['receipt_rows', 'ledger_entries'])
 
 export interface Books {
   readonly customerId: string

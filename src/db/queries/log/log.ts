@@ -2,7 +2,8 @@ import { and, asc, desc, eq, inArray, lte, or, sql } from 'drizzle-orm'
 import type { TilePlace } from '../../../protocol/log/tiles.ts'
 import type { Database } from '../../client.ts'
 import { logCheckpoints, logCosignatures, logEntries, logState, logTiles } from '../../schema/log.ts'
-import { receipts } from '../../schema/work.ts'
+import { receiptRows } from '../../schema/work.ts'
+import { groupOf, receiptStep } from '../money/receipt-ranges.ts'
 
 export type LogState = typeof logState.$inferSelect
 export type LogEntryRow = typeof logEntries.$inferSelect
@@ -72,14 +73,14 @@ const runMax = 256
 /** What receipts became in the log. */
 export interface ReceiptEntries {
   readonly count: number
-  /** seq of the last one; null: there was none. */
-  readonly toSeq: bigint | null
+  /** All up to this seq are in the log now. */
+  readonly toSeq: bigint
   /** Their leaves in the tree (RFC 9162 §2.1.1), one behind the other. */
   readonly leaves: Uint8Array
 }
 
 /**
- * Receipts with `from` < seq ≤ `to` become the entries from `size` on, in the order of their seq: a row for each run,
+ * Receipts with `from` < seq ≤ `to`, the first `limit` or so, become the entries from `size` on, in the order of their seq: a row for each run,
  * and their leaves, which are made where the receipts are (docs/decisions/0018).
  */
 export async function insertReceiptEntries(
@@ -93,26 +94,22 @@ export async function insertReceiptEntries(
     readonly head: string
   },
 ): Promise<ReceiptEntries> {
-  const { from, to, size, limit, head } = range
-  const [row] = await tx.execute<{ entries: number; last: string | null; leaves: Buffer | null }>(sql`
+  const { from, to: until, size, limit, head } = range
+  const step = (await receiptStep(tx, from, limit)) ?? until
+  const to = step < until ? step : until
+  const [row] = await tx.execute<{ entries: number; leaves: Buffer | null }>(sql`
     with taken as (
-      select seq, receipt_hash as hash, (row_number() over (order by receipts.seq) - 1) / ${runMax} as run from receipts
-        where seq > ${from.toString()}::bigint and seq <= ${to.toString()}::bigint order by receipts.seq limit ${limit}
+      select r.seq, r.receipt_hash as hash, (row_number() over (order by r.seq) - 1) / ${runMax} as run
+        from receipts_within(${from.toString()}::bigint, ${to.toString()}::bigint) r
     ), written as (
       insert into log_receipts (first_index, entries, from_seq, to_seq)
         select ${size}::bigint + run * ${runMax}, count(*), coalesce(lag(max(seq)) over (order by run), ${from.toString()}::bigint),
           max(seq)
         from taken group by run
     )
-    select count(*)::int as entries, max(seq)::text as last,
-      string_agg(sha256('\\x00'::bytea || convert_to(${head}::text || hash, 'UTF8')), ''::bytea order by seq) as leaves
+    select count(*)::int as entries, string_agg(sha256('\\x00'::bytea || convert_to(${head}::text || hash, 'UTF8')), ''::bytea order by seq) as leaves
     from taken`)
-  const last = row?.last ?? null
-  return {
-    count: row?.entries ?? 0,
-    toSeq: last === null ? null : BigInt(last),
-    leaves: row?.leaves ?? new Uint8Array(),
-  }
+  return { count: row?.entries ?? 0, toSeq: to, leaves: row?.leaves ?? new Uint8Array() }
 }
 
 /** In the order of `places`; null where there is none. */
@@ -160,22 +157,22 @@ export interface EntryOfHash {
 
 async function ownEntryOf(db: Database, hash: string): Promise<EntryOfHash | null> {
   const { entryIndex: index, kind, signatureEd25519: signature } = logEntries
-  const { issuer, clientNonce } = receipts
+  const { issuer, clientNonce } = receiptRows
   const [row] = await db
     .select({ index, kind, signature, issuer, clientNonce })
     .from(logEntries)
-    .leftJoin(receipts, and(eq(receipts.receiptHash, logEntries.hash), eq(kind, 'receipt')))
+    .leftJoin(receiptRows, and(eq(receiptRows.receiptHash, logEntries.hash), eq(kind, 'receipt')))
     .where(eq(logEntries.hash, hash))
   return row ?? null
 }
 
 async function receiptEntryOf(db: Database, hash: string): Promise<EntryOfHash | null> {
   const [row] = await db.execute<{ index: string; issuer: 'node' | 'gateway'; nonce: string | null }>(sql`
-    select (l.first_index + (select count(*) from receipts o where o.seq > l.from_seq and o.seq < r.seq))::text as index,
+    select (l.first_index + (select count(*) from receipts_within(l.from_seq, r.seq - 1)))::text as index,
       r.issuer, r.client_nonce as nonce
     from receipts r
     join log_receipts l on l.to_seq = (select min(to_seq) from log_receipts where to_seq >= r.seq) and l.from_seq < r.seq
-    where r.receipt_hash = ${hash}`)
+    where r.receipt_hash = ${hash} and r.group_last_seq = ${groupOf(hash)}`)
   if (row === undefined) return null
   return { index: Number(row.index), kind: 'receipt', issuer: row.issuer, clientNonce: row.nonce, signature: null }
 }

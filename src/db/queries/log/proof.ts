@@ -1,8 +1,9 @@
-import { asc, eq, gt, sql } from 'drizzle-orm'
+import { asc, eq, getViewSelectedFields, sql } from 'drizzle-orm'
 import type { Database } from '../../client.ts'
 import { logEntries } from '../../schema/log.ts'
+import { receipts } from '../../schema/partitioned/receipts.ts'
 import { nodes } from '../../schema/pool.ts'
-import { receipts } from '../../schema/work.ts'
+import { receiptStep, receiptsWithin } from '../money/receipt-ranges.ts'
 
 /** A row that breaks a rule, by the rule's name. */
 interface FaultyRow {
@@ -17,21 +18,23 @@ const faultsMax = 100
 const statements = {
   'every receipt in the log is there': `
     select e.hash as subject from log_entries e
-    where e.kind = 'receipt' and not exists (select 1 from receipts r where r.receipt_hash = e.hash)
+    where e.kind = 'receipt' and not exists (select 1 from receipt_rows r where r.receipt_hash = e.hash)
     union all
     select 'entry ' || l.first_index || ' and later' from log_receipts l
-    where l.entries <> (select count(*) from receipts r where r.seq > l.from_seq and r.seq <= l.to_seq)`,
+    where l.entries <> (select count(*) from receipts_within(l.from_seq, l.to_seq))`,
   'every receipt is in the log': `
     select r.receipt_hash as subject
     from log_state s cross join receipts r
       left join lateral (select from_seq from log_receipts where to_seq >= r.seq order by to_seq limit 1) l on true
     where r.seq <= s.receipts_to and (l.from_seq is null or l.from_seq >= r.seq)
       and not exists (select 1 from log_entries e where e.hash = r.receipt_hash)`,
+  'every receipt is there once': `
+    select receipt_hash as subject from receipts group by receipt_hash having count(*) > 1`,
   'every debit has its billed receipt': `
-    select l.entry_id as subject from ledger_entries l left join receipts r on r.receipt_hash = l.receipt_hash
+    select l.entry_id as subject from ledger_entries l left join receipt_rows r on r.receipt_hash = l.receipt_hash
     where l.kind = 'debit' and (r.receipt_hash is null or not r.billed or r.customer_id <> l.customer_id)`,
   'every billed receipt has its debit': `
-    select r.receipt_hash as subject from receipts r
+    select r.receipt_hash as subject from receipt_rows r
     where r.billed and not exists (select 1 from ledger_entries l where l.kind = 'debit' and l.receipt_hash = r.receipt_hash)`,
   'every debit is its payout, its fee and its refund': `
     select l.entry_id as subject from ledger_entries l
@@ -44,13 +47,13 @@ const statements = {
       or p.gross_wei <> l.amount_wei)`,
   'every refund is the debit of a rejected receipt': `
     select b.entry_id as subject from ledger_entries b
-    left join receipts r on r.receipt_hash = b.receipt_hash and r.status = 'rejected' and r.customer_id = b.customer_id
+    left join receipt_rows r on r.receipt_hash = b.receipt_hash and r.status = 'rejected' and r.customer_id = b.customer_id
     left join ledger_entries l on l.kind = 'debit' and l.reservation_id = b.reservation_id
       and l.receipt_hash = b.receipt_hash and l.customer_id = b.customer_id and l.amount_wei = b.amount_wei and l.seq < b.seq
     where b.kind = 'refund' and (r.receipt_hash is null or l.entry_id is null)`,
   // Fees that a version without refunds kept were marked when this one came.
   'every rejected receipt was given back': `
-    select r.receipt_hash as subject from receipts r
+    select r.receipt_hash as subject from receipt_rows r
     where r.status = 'rejected'
       and not exists (select 1 from ledger_entries b where b.kind = 'refund' and b.receipt_hash = r.receipt_hash)
       and not exists (select 1 from protocol_fees f where f.receipt_hash = r.receipt_hash and f.status = 'kept')`,
@@ -59,7 +62,7 @@ const statements = {
     from (select entry_id, receipt_hash from payouts union all select entry_id, receipt_hash from protocol_fees) m
     where not exists (select 1 from ledger_entries l where l.kind = 'debit' and l.receipt_hash = m.receipt_hash)`,
   'every payout is for the node of its receipt': `
-    select p.entry_id as subject from payouts p join receipts r on r.receipt_hash = p.receipt_hash
+    select p.entry_id as subject from payouts p join receipt_rows r on r.receipt_hash = p.receipt_hash
     where p.node_id <> r.node_id`,
   'every payee is the one of its earning': `
     select p.entry_id as subject from payouts p where p.earned_payee is not null and p.payee is distinct from p.earned_payee`,
@@ -102,14 +105,25 @@ export async function holdForAudit(tx: Database): Promise<void> {
   await tx.execute(sql`set local statement_timeout = '10min'`)
 }
 
-export async function receiptsAfter(db: Database, seq: bigint, limit: number) {
+/** All receipts, in the order of their seq, about so many at once. */
+export async function* allReceipts(db: Database, atOnce: number) {
+  for (let from = 0n; ; ) {
+    const to = await receiptStep(db, from, atOnce)
+    if (to === null) return
+    yield await receiptsOf(db, from, to)
+    from = to
+  }
+}
+
+export type CheckedReceipt = Awaited<ReturnType<typeof receiptsOf>>[number]
+
+function receiptsOf(db: Database, from: bigint, to: bigint) {
   return db
-    .select({ receipt: receipts, identityKey: nodes.identityKey })
+    .select({ receipt: getViewSelectedFields(receipts), identityKey: nodes.identityKey })
     .from(receipts)
     .leftJoin(nodes, eq(nodes.nodeId, receipts.nodeId))
-    .where(gt(receipts.seq, seq))
+    .where(receiptsWithin(from, to))
     .orderBy(asc(receipts.seq))
-    .limit(limit)
 }
 
 /** Of one kind, in their order, with an index above `after`. */

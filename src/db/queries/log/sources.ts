@@ -1,5 +1,6 @@
 import { sql } from 'drizzle-orm'
 import type { Database } from '../../client.ts'
+import { newestReceiptSeq } from '../money/receipt-ranges.ts'
 
 /**
  * Up to where receipts and ledger may be taken into the log. What was written with a smaller `seq` may still be
@@ -18,13 +19,13 @@ async function writersNow(db: Database): Promise<readonly string[]> {
     select distinct virtualtransaction as writer from pg_locks
     where locktype = 'relation' and granted and mode = 'RowExclusiveLock'
       and database = (select oid from pg_database where datname = current_database())
-      and relation in ('receipts'::regclass, 'ledger_entries'::regclass)`)
+      and relation in ('receipts'::regclass, 'receipt_rows'::regclass, 'receipt_groups'::regclass, 'ledger_entries'::regclass)`)
   return rows.map(({ writer }) => writer)
 }
 
 export async function readFence(db: Database): Promise<Fence> {
   const [row] = await db.execute<{ receipts: string; ledger: string }>(sql`
-    select coalesce((select max(seq) from receipts), 0)::text as receipts,
+    select ${newestReceiptSeq}::text as receipts,
       coalesce((select max(seq) from ledger_entries), 0)::text as ledger`)
   // Only then: whoever drew a smaller number and is not among them has committed.
   const writers = await writersNow(db)

@@ -2,7 +2,7 @@ import { and, count, desc, eq, gte, lt, type SQL, sql } from 'drizzle-orm'
 import type { Database } from '../../client.ts'
 import { customers } from '../../schema/accounts.ts'
 import { ledgerEntries } from '../../schema/ledger.ts'
-import { receipts } from '../../schema/work.ts'
+import { receiptRows } from '../../schema/work.ts'
 import { isRefundOf, refundOf } from './ledger.ts'
 
 /** What was debited, put together; `name` where an id has one. */
@@ -27,7 +27,7 @@ const none = sql<string | null>`null`
 /** By what the ledger and its receipts say, which are kept for ever. */
 const ofLedger = {
   customer: { key: sql<string>`${ledgerEntries.customerId}`, name: sql<string | null>`min(${customers.displayName})` },
-  model: { key: sql<string | null>`${receipts.modelId}`, name: none },
+  model: { key: sql<string | null>`${receiptRows.modelId}`, name: none },
   month: { key: sql<string>`to_char(${ledgerEntries.createdAt} at time zone 'UTC', 'YYYY-MM')`, name: none },
 } as const satisfies Record<string, { readonly key: SQL<unknown>; readonly name: SQL<string | null> }>
 
@@ -49,11 +49,11 @@ export async function ledgerCosts(
       count: count(),
       amountWei: amount,
       refundedWei: sql<string>`coalesce(sum(${refundOf.amountWei}), 0)::text`,
-      promptTokens: sql<string>`coalesce(sum(${receipts.promptTokens}), 0)::text`,
-      completionTokens: sql<string>`coalesce(sum(${receipts.completionTokens}), 0)::text`,
+      promptTokens: sql<string>`coalesce(sum(${receiptRows.promptTokens}), 0)::text`,
+      completionTokens: sql<string>`coalesce(sum(${receiptRows.completionTokens}), 0)::text`,
     })
     .from(ledgerEntries)
-    .leftJoin(receipts, eq(receipts.receiptHash, ledgerEntries.receiptHash))
+    .leftJoin(receiptRows, eq(receiptRows.receiptHash, ledgerEntries.receiptHash))
     .leftJoin(customers, eq(customers.customerId, ledgerEntries.customerId))
     .leftJoin(refundOf, isRefundOf(ledgerEntries.receiptHash))
     .where(and(eq(ledgerEntries.kind, 'debit'), gte(ledgerEntries.createdAt, from), lt(ledgerEntries.createdAt, to)))

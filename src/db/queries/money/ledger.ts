@@ -7,7 +7,7 @@ import type { Database } from '../../client.ts'
 import type { Executor } from '../../prepared.ts'
 import { customers } from '../../schema/accounts.ts'
 import { ledgerEntries } from '../../schema/ledger.ts'
-import { receipts } from '../../schema/work.ts'
+import { receiptRows } from '../../schema/work.ts'
 import { type NewReceipt, receiptColumns } from './receipts.ts'
 
 export type LedgerEntry = typeof ledgerEntries.$inferSelect
@@ -240,13 +240,13 @@ export async function invoicePage(
       amountWei: ledgerEntries.amountWei,
       refundedWei,
       receiptHash: ledgerEntries.receiptHash,
-      kind: receipts.kind,
-      modelId: receipts.modelId,
-      promptTokens: receipts.promptTokens,
-      completionTokens: receipts.completionTokens,
+      kind: receiptRows.kind,
+      modelId: receiptRows.modelId,
+      promptTokens: receiptRows.promptTokens,
+      completionTokens: receiptRows.completionTokens,
     })
     .from(ledgerEntries)
-    .leftJoin(receipts, eq(receipts.receiptHash, ledgerEntries.receiptHash))
+    .leftJoin(receiptRows, eq(receiptRows.receiptHash, ledgerEntries.receiptHash))
     .leftJoin(refundOf, isRefundOf(ledgerEntries.receiptHash))
     .where(
       and(inRange(range), eq(ledgerEntries.kind, 'debit'), ...(after === null ? [] : [lt(ledgerEntries.seq, after)])),

@@ -2,7 +2,7 @@ import { and, asc, count, eq, inArray, ne, notInArray, sql } from 'drizzle-orm'
 import type { Database } from '../../client.ts'
 import { payouts } from '../../schema/ledger.ts'
 import { payoutBatches } from '../../schema/settlement.ts'
-import { receipts } from '../../schema/work.ts'
+import { receiptRows } from '../../schema/work.ts'
 
 export type { SignedTransaction } from '../../schema/settlement.ts'
 export type PayoutBatchRow = typeof payoutBatches.$inferSelect
@@ -66,7 +66,7 @@ export async function insertBatch(
   await tx.execute(sql`update payouts p set settlement_status = 'batched', batch_id = ${batch.batchId}, payee = q.payee,
       updated_at = now()
     from json_to_recordset(${chosen}::text::json) as q (id text, payee text) where p.entry_id = q.id`)
-  await tx.execute(sql`update receipts r set status = 'batched', batch_id = ${batch.batchId}
+  await tx.execute(sql`update receipt_rows r set status = 'batched', batch_id = ${batch.batchId}
     from payouts p where p.batch_id = ${batch.batchId} and r.receipt_hash = p.receipt_hash`)
   return row
 }
@@ -154,7 +154,7 @@ export async function movePayouts(
     .set({ settlementStatus: status, settledAt, updatedAt: sql`now()` })
     .where(eq(payouts.batchId, batchId))
   if (status !== 'finalized') return
-  await tx.update(receipts).set({ status: 'finalized' }).where(eq(receipts.batchId, batchId))
+  await tx.update(receiptRows).set({ status: 'finalized' }).where(eq(receiptRows.batchId, batchId))
 }
 
 /** The nonces of other batches that are signed and not completed, ascending. */

@@ -3,7 +3,7 @@ import type { WorkKind } from '../../../protocol/wire/work-kinds.ts'
 import type { Database } from '../../client.ts'
 import { inPieces } from '../../cursor.ts'
 import { payoutBatches } from '../../schema/settlement.ts'
-import { receipts } from '../../schema/work.ts'
+import { receiptRows } from '../../schema/work.ts'
 
 export type BatchRow = typeof payoutBatches.$inferSelect
 
@@ -23,18 +23,18 @@ export interface PublicReceipt {
 export async function publicReceipts(db: Database, limit: number): Promise<readonly PublicReceipt[]> {
   return db
     .select({
-      receiptHash: receipts.receiptHash,
-      nodeId: receipts.nodeId,
-      jobId: sql<string>`case when ${receipts.kind} = 'private_job' then coalesce(${receipts.jobId}, ${receipts.requestId}) else ${receipts.requestId} end`,
-      nodeClass: receipts.nodeClass,
-      modelId: receipts.modelId,
-      status: receipts.status,
-      receivedAt: receipts.createdAt,
-      batchId: receipts.batchId,
+      receiptHash: receiptRows.receiptHash,
+      nodeId: receiptRows.nodeId,
+      jobId: sql<string>`case when ${receiptRows.kind} = 'private_job' then coalesce(${receiptRows.jobId}, ${receiptRows.requestId}) else ${receiptRows.requestId} end`,
+      nodeClass: receiptRows.nodeClass,
+      modelId: receiptRows.modelId,
+      status: receiptRows.status,
+      receivedAt: receiptRows.createdAt,
+      batchId: receiptRows.batchId,
     })
-    .from(receipts)
-    .where(eq(receipts.billed, true))
-    .orderBy(desc(receipts.createdAt), desc(receipts.receiptHash))
+    .from(receiptRows)
+    .where(eq(receiptRows.billed, true))
+    .orderBy(desc(receiptRows.createdAt), desc(receiptRows.receiptHash))
     .limit(limit)
 }
 
@@ -43,7 +43,7 @@ const hashesAtOnce = 10_000
 
 /** Of accepted, unbatched, billed receipts, in their order. Needs a transaction. */
 export async function pendingReceiptHashes(tx: Database): Promise<readonly string[]> {
-  const query = sql`select receipt_hash as hash from receipts where billed and status = 'accepted' order by receipt_hash collate "C"`
+  const query = sql`select receipt_hash as hash from receipt_rows where billed and status = 'accepted' order by receipt_hash collate "C"`
   const hashes: string[] = []
   for await (const rows of inPieces<{ hash: string }>(tx, query, hashesAtOnce)) {
     for (const { hash } of rows) hashes.push(hash)
@@ -60,11 +60,11 @@ export interface ReceiptCounts {
 export async function receiptCounts(db: Database): Promise<ReceiptCounts> {
   const [row] = await db
     .select({
-      accepted: sql<number>`count(*) filter (where ${receipts.status} in ('accepted', 'batched', 'finalized'))::int`,
-      latestAt: sql<string | null>`max(${receipts.createdAt})`,
+      accepted: sql<number>`count(*) filter (where ${receiptRows.status} in ('accepted', 'batched', 'finalized'))::int`,
+      latestAt: sql<string | null>`max(${receiptRows.createdAt})`,
     })
-    .from(receipts)
-    .where(eq(receipts.billed, true))
+    .from(receiptRows)
+    .where(eq(receiptRows.billed, true))
   return { accepted: row?.accepted ?? 0, latestAt: dateOf(row?.latestAt) }
 }
 

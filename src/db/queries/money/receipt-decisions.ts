@@ -3,7 +3,7 @@ import type { CustomerId } from '../../../ids.ts'
 import type { Database } from '../../client.ts'
 import { customers } from '../../schema/accounts.ts'
 import { ledgerEntries, payouts, protocolFees } from '../../schema/ledger.ts'
-import { receipts } from '../../schema/work.ts'
+import { receiptRows } from '../../schema/work.ts'
 
 /** `not_held`: it is not on hold, or was given back before. `batched`, `no_debit`: somebody has changed the rows by hand. */
 type Refused = 'unknown' | 'not_held' | 'batched' | 'no_debit'
@@ -20,9 +20,9 @@ interface Debit {
 /** A billed receipt and, where it may be decided on, its payout: locked in this order, as a charge writes them (§13). */
 async function lockReceipt(tx: Database, receiptHash: string, open: readonly string[]) {
   const [receipt] = await tx
-    .select({ status: receipts.status, customerId: receipts.customerId, createdAt: receipts.createdAt })
-    .from(receipts)
-    .where(and(eq(receipts.receiptHash, receiptHash), eq(receipts.billed, true)))
+    .select({ status: receiptRows.status, customerId: receiptRows.customerId, createdAt: receiptRows.createdAt })
+    .from(receiptRows)
+    .where(and(eq(receiptRows.receiptHash, receiptHash), eq(receiptRows.billed, true)))
     .for('update')
   if (receipt === undefined) return 'unknown'
   if (!open.includes(receipt.status)) return 'not_held'
@@ -37,7 +37,7 @@ async function lockReceipt(tx: Database, receiptHash: string, open: readonly str
 }
 
 const setStatus = (tx: Database, receiptHash: string, status: 'accepted' | 'rejected') =>
-  tx.update(receipts).set({ status }).where(eq(receipts.receiptHash, receiptHash))
+  tx.update(receiptRows).set({ status }).where(eq(receiptRows.receiptHash, receiptHash))
 
 const setPayout = (tx: Database, receiptHash: string, change: { held: false } | { settlementStatus: 'void' }) =>
   tx

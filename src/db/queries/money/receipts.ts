@@ -1,11 +1,12 @@
-import { eq, getTableColumns } from 'drizzle-orm'
+import { and, eq, getViewSelectedFields } from 'drizzle-orm'
 import type { Receipt } from '../../../protocol/receipts/receipt.ts'
 import { columnTexts, type Row } from '../../arrays.ts'
 import type { Database, OpenDatabase } from '../../client.ts'
-import { copyLine, copyNull, copyValue } from '../../copy.ts'
+import { copyLine } from '../../copy.ts'
 import { insertColumns, insertLines, type NewLines } from '../../insert-rows.ts'
+import { receipts } from '../../schema/partitioned/receipts.ts'
 import { nodes } from '../../schema/pool.ts'
-import { receipts } from '../../schema/work.ts'
+import { groupOf } from './receipt-ranges.ts'
 
 export type ReceiptRow = typeof receipts.$inferSelect
 
@@ -52,10 +53,6 @@ const factColumns = [
 
 const columnNames = `receipt_hash, customer_id, signature_ed25519, status, billed, node_receipt, ${factColumns.join(', ')}`
 const insert = 'receipts_insert_columns'
-/** No signature, accepted, not billed, nothing of the node beside it. */
-const usualColumns = [copyNull, 'accepted', 'false', copyNull].join('\t')
-/** Neither a nonce nor a commitment; and the end of the line. */
-const unboundColumns = `${[copyNull, copyNull, copyNull, copyNull].join('\t')}\n`
 
 function valuesOf({ hash, customerId, signature, status, billed, nodeReceipt, text }: NewReceipt): Row {
   const facts = JSON.parse(text) as Facts
@@ -66,37 +63,14 @@ function valuesOf({ hash, customerId, signature, status, billed, nodeReceipt, te
 /** What `receipts_insert_columns` takes. */
 export const receiptColumns = (rows: readonly NewReceipt[]): readonly string[] => columnTexts(rows.map(valuesOf))
 
-/** As a line of COPY. The usual one, without what few have, on the path of every answer: a third of the time of its row. */
-export function receiptLine(receipt: NewReceipt): string {
-  const { facts } = receipt
-  const few = receipt.nodeReceipt ?? receipt.signature ?? receipt.status ?? facts?.clientNonce ?? null
-  if (facts === undefined || few !== null || receipt.billed === true) return copyLine(valuesOf(receipt))
-  return [
-    receipt.hash,
-    copyValue(receipt.customerId),
-    usualColumns,
-    facts.issuer,
-    facts.requestId,
-    facts.jobId === null ? copyNull : copyValue(facts.jobId),
-    facts.kind,
-    facts.nodeId,
-    copyValue(facts.nodeClass),
-    facts.runtimeId,
-    facts.runtimeKind,
-    copyValue(facts.modelId),
-    facts.promptTokens,
-    facts.completionTokens,
-    facts.startedAt,
-    facts.completedAt,
-    unboundColumns,
-  ].join('\t')
-}
+/** As a line of COPY. */
+export const receiptLine = (receipt: NewReceipt): string => copyLine(valuesOf(receipt))
 
 /** Those lines one behind the other: all or none; a receipt that is there already stays as it is. */
 export const insertReceiptLines = (
   database: Pick<OpenDatabase, 'sql'>,
   lines: Pick<NewLines, 'pieces' | 'count'>,
-): Promise<void> => insertLines(database, { ...lines, target: `receipts (${columnNames})`, insert })
+): Promise<void> => insertLines(database, { ...lines, target: `receipt_rows (${columnNames})`, insert })
 
 /** One receipt with what else happens in the transaction. */
 export const insertReceipt = (tx: Database, row: NewReceipt): Promise<void> =>
@@ -108,9 +82,9 @@ export async function getReceipt(
   hash: string,
 ): Promise<(ReceiptRow & { readonly identityKey: Buffer | null }) | null> {
   const [row] = await db
-    .select({ ...getTableColumns(receipts), identityKey: nodes.identityKey })
+    .select({ ...getViewSelectedFields(receipts), identityKey: nodes.identityKey })
     .from(receipts)
     .leftJoin(nodes, eq(nodes.nodeId, receipts.nodeId))
-    .where(eq(receipts.receiptHash, hash))
+    .where(and(eq(receipts.receiptHash, hash), eq(receipts.groupLastSeq, groupOf(hash))))
   return row ?? null
 }

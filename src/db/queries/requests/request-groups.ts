@@ -1,9 +1,8 @@
 import { type SQL, sql } from 'drizzle-orm'
-import type { Sql } from 'postgres'
 import { minuteMs } from '../../../time.ts'
 import { type ArrayValue, arrayText, columnsOf } from '../../arrays.ts'
 import type { OpenDatabase } from '../../client.ts'
-import { prepared } from '../../prepared.ts'
+import { inParts, insertGroups } from '../../insert-groups.ts'
 import type { RequestRecord } from './request-records.ts'
 
 /** More make a group cheaper to write, and dearer to look through for one of its requests: both by little from here. */
@@ -116,12 +115,6 @@ function groupsOf<T>(requests: readonly T[], { atMs }: RequestReader<T>): readon
   return [...minutes.values()].flatMap((of) => inParts(of, groupRowsMax))
 }
 
-const inParts = <T>(values: readonly T[], size: number): readonly (readonly T[])[] =>
-  Array.from({ length: Math.ceil(values.length / size) }, (_, at) => values.slice(at * size, (at + 1) * size))
-
-/** Each number of groups is a statement of its own, which a connection keeps. */
-const groupsPerStatement = 4
-
 /**
  * All or none; waits for no disk. Who does not know whether they were written sends the same ones again, in the same order and with
  * more behind them or not. All that it needs of them is read before it waits.
@@ -132,13 +125,5 @@ export async function insertRequestRecords<T>(
   read: RequestReader<T>,
 ): Promise<void> {
   const calls = groupsOf(requests, read).map((group) => insertOf(group, read))
-  const [first = [], ...others] = inParts(calls, groupsPerStatement)
-  if (others.length === 0) return insertGroups(client, first)
-  await client.begin(async (transaction) => {
-    for (const part of [first, ...others]) await insertGroups(transaction, part)
-  })
-}
-
-async function insertGroups(client: Pick<Sql, 'unsafe'>, calls: readonly SQL[]): Promise<void> {
-  if (calls.length > 0) await prepared(client).execute(sql`select ${sql.join([...calls], sql`, `)}`)
+  await insertGroups(client, calls)
 }
