@@ -1,5 +1,6 @@
-import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { consolesPerTokenMax } from '../src/actors/console/console-seats.ts'
+import { newToken } from '../src/secrets.ts'
 import { type CaseName, cases } from './cases.ts'
 import { columns, show } from './columns.ts'
 import { check, errorsOf, measure, type Rig, type Sample, warmUp } from './measure.ts'
@@ -15,7 +16,8 @@ const settleMs = 150
 
 interface Gateway {
   readonly url: string
-  readonly viewerToken: string
+  /** Enough for the consoles, of which one token may have a few. */
+  readonly viewerTokens: readonly string[]
   readonly target: Target
 }
 
@@ -35,10 +37,11 @@ async function furnish(admin: Admin, nodeUrl: string): Promise<string> {
 async function gatewayBefore(nodeUrl: string, cpu: string | null): Promise<Gateway> {
   const folder = temporaryFolder()
   const data = join(folder, 'data')
-  const { program, url } = await startGateway(data, join(folder, 'gateway.log'), cpu)
+  const viewerTokens = Array.from({ length: Math.ceil(consolesOpen / consolesPerTokenMax) }, () => newToken('viewer'))
+  const env = { SVC_VIEWER_TOKENS: viewerTokens.join(',') }
+  const { program, url } = await startGateway(data, join(folder, 'gateway.log'), cpu, env)
   const credentials = join(data, 'credentials.json')
   const key = await furnish(adminOf(url, credentials), nodeUrl)
-  const { viewer_token } = JSON.parse(readFileSync(credentials, 'utf8')) as { readonly viewer_token: string }
   const chat = `${url}/v1/api/chat/completions`
   const target: Target = {
     ...ordinary,
@@ -49,15 +52,15 @@ async function gatewayBefore(nodeUrl: string, cpu: string | null): Promise<Gatew
     sidePids: () => [],
     stop: program.stop,
   }
-  return { url, viewerToken: viewer_token, target }
+  return { url, viewerTokens, target }
 }
 
 /** Consoles that read all they are sent; resolves when each has its snapshot. Returns what closes them. */
-async function openConsoles({ url, viewerToken }: Gateway, count: number): Promise<() => void> {
+async function openConsoles({ url, viewerTokens }: Gateway, count: number): Promise<() => void> {
   const ending = new AbortController()
-  const opened = Array.from({ length: count }, async () => {
+  const opened = Array.from({ length: count }, async (_, at) => {
     const response = await fetch(`${url}/v1/admin/inspect`, {
-      headers: { 'x-svc-admin-token': viewerToken },
+      headers: { 'x-svc-admin-token': viewerTokens[at % viewerTokens.length] ?? '' },
       signal: ending.signal,
     })
     if (response.status !== 200 || response.body === null) throw new Error(`a console was answered ${response.status}`)

@@ -16,6 +16,7 @@ import type { ChatPort } from './chat/exchange.ts'
 import { createIdempotency } from './chat/idempotency.ts'
 import { Ticker } from './chat/ticker.ts'
 import { ConsoleFeed } from './console/console-feed.ts'
+import { ConsoleSeats, OpenConsoles } from './console/console-seats.ts'
 import { durableCharts } from './console/durable-charts.ts'
 import { createTraffic } from './console/traffic.ts'
 import { ChangeFeed } from './durable/change-feed.ts'
@@ -110,12 +111,13 @@ function createTelling({ config, log, database, place }: GatewayParts, watching:
   }
   const traffic = createTraffic({ totals: pooledTotals(metrics.totals, siblings), log })
   const nodes = () => withLoads(live(), pooled.loads())
-  const consolesMax = config.SVC_CONSOLES_MAX
+  const consolesElsewhere = (token: string) => siblings.ask('consoles', { token }, OpenConsoles)
   return {
     siblings,
     own,
     traffic,
-    consoles: new ConsoleFeed({ inspector: pooled, traffic, nodes, durable, consolesMax, log }),
+    consoles: new ConsoleFeed({ inspector: pooled, traffic, nodes, durable, log }),
+    consoleSeats: new ConsoleSeats(config.SVC_CONSOLES_MAX, consolesElsewhere),
   }
 }
 

@@ -17,6 +17,7 @@ import type { AuditPurge } from './audit/audit-purge.ts'
 import type { Chat } from './chat/chat.ts'
 import type { ConsoleFeed } from './console/console-feed.ts'
 import type { PageFiles } from './console/console-page.ts'
+import type { ConsoleSeats } from './console/console-seats.ts'
 import type { Statecharts } from './console/statecharts.ts'
 import type { Explanation } from './explain/decision-log.ts'
 import type { PrivateJobs } from './jobs/private-jobs.ts'
@@ -76,6 +77,7 @@ export interface GatewayHandle {
   readonly tracing: Tracing | null
   readonly statecharts: Statecharts
   readonly consoles: ConsoleFeed
+  readonly consoleSeats: ConsoleSeats
   readonly consolePage: PageFiles
   readonly verifyPage: PageFiles
   /** Nodes that dial in, and the other gateways that hold their tunnels. */

@@ -141,7 +141,8 @@ export const accessSettings = {
     default: 64,
     min: 1,
     max: 1_000,
-    meaning: 'Operators’ consoles that may be open at once (`GET /v1/admin/inspect`)',
+    meaning:
+      'Operators’ consoles that may be open at once (`GET /v1/admin/inspect`), at most 8 of one token. 8 of them, or half of fewer than 16, are kept for admins.',
   },
   SVC_AUTH_FAILURES_PER_MINUTE: {
     kind: 'number',

@@ -220,6 +220,17 @@ describe('§33: whichever process is asked answers for all', () => {
     await reading
   })
 
+  test('§23: a token has eight consoles over all processes', async () => {
+    const { gateway } = several
+    const ended = new AbortController()
+    const headers = { 'x-svc-admin-token': gateway.tokens.admin }
+    const open = () => fetch(`${gateway.url}/v1/admin/inspect`, { ...fresh, headers, signal: ended.signal })
+    const answers: Response[] = []
+    for (let at = 0; at < asks; at++) answers.push(await open())
+    ended.abort()
+    expect(answers.map(({ status }) => status)).toEqual([...Array(8).fill(200), ...Array(asks - 8).fill(429)])
+  })
+
   test('a console shows what works at a job, whichever process that is', async () => {
     const { gateway } = several
     const vault = await startJobNode('sealed')
@@ -239,8 +250,8 @@ describe('§33: whichever process is asked answers for all', () => {
       return counts?.states.filter(({ live }) => live > 0).map(({ state, live }) => `${state} ${live}`) ?? []
     }
     const consoles = Array.from({ length: 8 }, () => ({ text: '' }))
-    const reading = consoles.map(async (one) => {
-      const headers = { 'x-svc-admin-token': gateway.tokens.viewer }
+    const reading = consoles.map(async (one, at) => {
+      const headers = { 'x-svc-admin-token': at % 2 === 0 ? gateway.tokens.viewer : gateway.tokens.operator }
       const response = await fetch(`${gateway.url}/v1/admin/inspect`, { ...fresh, headers, signal: ended.signal })
       const decoder = new TextDecoder()
       for await (const bytes of response.body ?? []) one.text += decoder.decode(bytes, { stream: true })

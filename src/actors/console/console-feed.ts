@@ -16,7 +16,6 @@ export interface ConsoleFeedOptions {
    * moves.
    */
   readonly durable: Readonly<Record<string, DurableChart>>
-  readonly consolesMax: number
   readonly log: Log
 }
 
@@ -24,6 +23,8 @@ export interface OpenConsole {
   readonly role: InspectEvents['hello']['role']
   /** Called when the console was ended because it fell behind. What waits for it must not wait for ever. */
   readonly dropped: () => void
+  /** Called once, whatever ended the console. */
+  readonly ended: () => void
 }
 
 /**
@@ -71,9 +72,9 @@ export class ConsoleFeed {
     return this.clients.size
   }
 
-  /** Returns null if the allowed number of consoles is open. */
+  /** Returns null if the gateway is stopping. `ConsoleSeats` bounds how many are open. */
   open(console: OpenConsole): ReadableStream<Uint8Array> | null {
-    if (this.stopped || this.clients.size >= this.options.consolesMax) return null
+    if (this.stopped) return null
     // Pending changes are sent first, so that they do not come again after a snapshot that contains them.
     this.tell()
     // This comes after `tell`, which may drop the last console and thereby stop the feed.
@@ -95,7 +96,10 @@ export class ConsoleFeed {
   stop(): void {
     this.stopped = true
     const last = encoded('end', { reason: 'shutdown' })
-    for (const client of this.clients.keys()) client.end(last)
+    for (const [client, { ended }] of this.clients) {
+      client.end(last)
+      ended()
+    }
     this.clients.clear()
     this.cease()
   }
@@ -129,6 +133,7 @@ export class ConsoleFeed {
   }
 
   private remove(client: ConsoleClient): void {
+    this.clients.get(client)?.ended()
     this.clients.delete(client)
     if (this.clients.size === 0) this.cease()
   }
@@ -232,11 +237,12 @@ export class ConsoleFeed {
 
   private send(bytes: Uint8Array): void {
     if (bytes !== heartbeat) this.shot = null
-    for (const [client, { dropped }] of this.clients) {
+    for (const [client, { dropped, ended }] of this.clients) {
       if (client.send(bytes)) continue
       this.clients.delete(client)
       client.end(encoded('end', { reason: 'slow_client' }))
       dropped()
+      ended()
     }
     if (this.clients.size === 0) this.cease()
   }

@@ -11,7 +11,16 @@ import { PeerProofs, peerProof } from '../tunnels/peer-proof.ts'
 import type { ProcessPlace } from './process-place.ts'
 
 /** What a process says of itself. */
-export type OwnPart = 'metrics' | 'explain' | 'mixtures' | 'transitions' | 'loads' | 'moved' | 'totals' | 'requests'
+export type OwnPart =
+  | 'metrics'
+  | 'explain'
+  | 'mixtures'
+  | 'transitions'
+  | 'loads'
+  | 'moved'
+  | 'totals'
+  | 'requests'
+  | 'consoles'
 export const ownPartPath = '/v1/peer/own/'
 
 /** The other processes of this gateway (§33). */

@@ -20,8 +20,9 @@ export const helpServing = {
       next: 'Wait for the time in `Retry-After`. The headers `RateLimit` say what is left.',
     },
     concurrency_limited: {
-      means: 'The account has as many requests under way as its policy allows.',
-      next: 'Wait until one of them has ended, or ask the operator for a higher `max_concurrency`.',
+      means:
+        'The account has as many requests under way as its policy allows, or the token as many consoles open as one may.',
+      next: 'Wait until one of them has ended, or ask the operator for a higher `max_concurrency`; close a console that you no longer need.',
     },
     capacity_exhausted: {
       means: 'All nodes that serve this model stayed full while the request waited.',

@@ -21,6 +21,7 @@ const partsOf = ({ gateway }: HttpContext): Readonly<Record<OwnPart, (asked: Ask
   loads: () => gateway.own.loads(),
   moved: ({ since }) => gateway.own.moved(Number(since)),
   totals: () => gateway.own.totals(),
+  consoles: ({ token = '' }) => gateway.consoleSeats.counts(token),
   requests: (asked) => ownRequests(gateway, asked),
 })
 

@@ -15,10 +15,10 @@ import { waitUntil } from '../../support/run/wait-until.ts'
 const thresholds = { staleAfterMs: 15_000, offlineAfterMs: 45_000, holdDownMs: 300_000, drainTimeoutMs: 300_000 }
 const log = createLog('silent', () => {})
 const silentTraffic = { points: () => [], subscribe: () => () => {}, start: () => {}, stop: () => {} }
-const quiet = { role: 'viewer', dropped: () => {} } as const
+const quiet = { role: 'viewer', dropped: () => {}, ended: () => {} } as const
 
 function feedOn(inspector: Inspector, more: Partial<ConsoleFeedOptions> = {}) {
-  const options = { inspector, traffic: silentTraffic, nodes: () => [], durable: {}, consolesMax: 64, log }
+  const options = { inspector, traffic: silentTraffic, nodes: () => [], durable: {}, log }
   return new ConsoleFeed({ ...options, ...more })
 }
 function readerOf(stream: ReadableStream<Uint8Array> | null) {
@@ -58,8 +58,8 @@ test('§23: one event tells a bounded number of transitions and counts the rest'
 test('§23: a console that does not read is dropped with a word; the others go on, and its queue was bounded', async () => {
   const inspector = createInspector(log)
   const feed = feedOn(inspector)
-  let dropped = 0
-  const slow = readerOf(feed.open({ role: 'viewer', dropped: () => dropped++ }))
+  let [dropped, ended] = [0, 0]
+  const slow = readerOf(feed.open({ role: 'viewer', dropped: () => dropped++, ended: () => ended++ }))
   const well = readerOf(feed.open(quiet))
   let heard = 0
   const reading = (async () => {
@@ -83,7 +83,8 @@ test('§23: a console that does not read is dropped with a word; the others go o
   await waitUntil('the other one hears more', () => heard > before)
   feed.stop()
   await reading
-  expect(dropped).toBe(1)
+  await slow.cancel()
+  expect([dropped, ended]).toEqual([1, 1])
 })
 
 test('§23: rows that rest count as instances of their state, beside those that run', async () => {
@@ -156,6 +157,7 @@ test('§23: over the network: a console whose connection takes nothing is droppe
           dropped = true
           at.timeout(request, 1)
         },
+        ended: () => {},
       })
       return new Response(stream)
     },

@@ -1,9 +1,11 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { type FakeNode, startFakeNode } from '../../../src/fake-node/fake-node.ts'
 import type { InspectEvents } from '../../../src/protocol/wire/admin/inspect.ts'
+import { newToken } from '../../../src/secrets.ts'
 import { InspectReader } from '../../support/console/inspect-reader.ts'
 import { startTestGateway, type TestCustomer, type TestGateway, waitFor } from '../../support/gateways/gateway.ts'
 
+const consolesMax = 4
 const secret = 'what-nobody-may-see-here'
 let gateway: TestGateway
 let customer: TestCustomer
@@ -14,7 +16,7 @@ const inspect = (token?: string) =>
 const open = async (token = gateway.tokens.viewer) => new InspectReader(await inspect(token))
 
 beforeAll(async () => {
-  gateway = await startTestGateway({ env: { SVC_CONSOLES_MAX: '3', SVC_ADMIN_RPM_PER_TOKEN: '100000' } })
+  gateway = await startTestGateway({ env: { SVC_CONSOLES_MAX: `${consolesMax}`, SVC_ADMIN_RPM_PER_TOKEN: '100000' } })
   customer = await gateway.customer()
   node = startFakeNode({ models: ['m-1'], answer: { text: secret } })
   nodeId = await gateway.node(node.url, { customerId: customer.customerId })
@@ -104,22 +106,69 @@ test('§23: role and snapshot first, then what moves, once for all, and never a 
   }
 })
 
-test('§23: as many consoles as allowed; one that leaves makes room', async () => {
-  const consoles = [await open(), await open(), await open()]
-  expect(consoles.map(({ status }) => status)).toEqual([200, 200, 200])
-  const refused = await inspect(gateway.tokens.viewer)
-  expect(refused.status).toBe(503)
-  expect(refused.headers.get('retry-after')).toBe('30')
-  expect(await refused.json()).toMatchObject({ code: 'service_unavailable' })
-  await consoles[0]?.close()
-  const again = await waitFor('room for another', async () => {
-    const reader = await open()
+async function openedBy(token: string): Promise<InspectReader> {
+  return waitFor('room for another', async () => {
+    const reader = await open(token)
     if (reader.status === 200) return reader
     await reader.close()
     return null
   })
+}
+
+async function expectRefused(token: string, status: number, code: string): Promise<void> {
+  const refused = await inspect(token)
+  expect([refused.status, refused.headers.get('retry-after')]).toEqual([status, '30'])
+  expect(await refused.json()).toMatchObject({ code })
+}
+
+test('§23: as many consoles as allowed; one that leaves makes room', async () => {
+  const consoles = await Promise.all(Array.from({ length: consolesMax }, () => openedBy(gateway.tokens.admin)))
+  await expectRefused(gateway.tokens.admin, 503, 'service_unavailable')
+  await consoles[0]?.close()
+  const again = await openedBy(gateway.tokens.admin)
   await Promise.all([again, ...consoles.slice(1)].map((reader) => reader.close()))
 })
+
+test('§23: viewers and operators leave half of a few consoles to admins', async () => {
+  const consoles = [await openedBy(gateway.tokens.viewer), await openedBy(gateway.tokens.operator)]
+  for (const role of ['viewer', 'operator'] as const) {
+    await expectRefused(gateway.tokens[role], 503, 'service_unavailable')
+  }
+  const ofAdmins = [await open(gateway.tokens.admin), await open(gateway.tokens.admin)]
+  expect(ofAdmins.map(({ status }) => status)).toEqual([200, 200])
+  await expectRefused(gateway.tokens.admin, 503, 'service_unavailable')
+  await Promise.all([...consoles, ...ofAdmins].map((reader) => reader.close()))
+})
+
+test('§23: 64 consoles, 8 of one token, 8 kept for admins: no viewer locks the admin out', async () => {
+  const viewers = Array.from({ length: 8 }, () => newToken('viewer'))
+  const beside = await startTestGateway({ env: { SVC_VIEWER_TOKENS: viewers.join(',') } })
+  const ending = new AbortController()
+  /** Kept, because the client cancels a stream that nothing leads to. */
+  const consoles: Response[] = []
+  const statusOf = async (token: string) => {
+    const headers = { 'x-svc-admin-token': token }
+    const answer = await fetch(`${beside.url}/v1/admin/inspect`, { headers, signal: ending.signal })
+    if (answer.status !== 200) return `${answer.status} ${((await answer.json()) as { code: string }).code}`
+    consoles.push(answer)
+    return '200'
+  }
+  const statuses = async (tokens: readonly string[]) => {
+    const seen: string[] = []
+    for (const token of tokens) seen.push(await statusOf(token))
+    return seen
+  }
+  const [first = '', ...others] = viewers
+  expect(await statuses(Array(9).fill(first))).toEqual([...Array(8).fill('200'), '429 concurrency_limited'])
+  const many = others.flatMap((token) => Array<string>(8).fill(token))
+  const full = '503 service_unavailable'
+  expect(await statuses(many)).toEqual([...Array(48).fill('200'), ...Array(8).fill(full)])
+  const ofAdmin = await statuses(Array(9).fill(beside.tokens.admin))
+  expect(ofAdmin).toEqual([...Array(8).fill('200'), '429 concurrency_limited'])
+  expect(consoles).toHaveLength(64)
+  ending.abort()
+  await beside.stop()
+}, 60_000)
 
 test('§18: the traffic series shows the numbers of the metrics', async () => {
   const reader = await open()

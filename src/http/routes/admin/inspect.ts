@@ -8,19 +8,23 @@ import { admin } from '../../plugins/admin.ts'
 
 /** A console that was dropped may take the rest for so long, s. */
 const droppedSeconds = 10
-const retryAfterSeconds = 30
+
+const stopping = () => new Problem('service_unavailable', { detail: 'The gateway is stopping', retryAfterSeconds: 5 })
 
 /** What moves, as it moves: statecharts, pool and traffic on one stream (§23). */
 export const inspectRoutes = (context: HttpContext) =>
   new Elysia().use(admin(context)).get(
     '/v1/admin/inspect',
-    ({ actor, exchange, request }) => {
+    async ({ actor: { role }, exchange, request }) => {
+      const { consoles, consoleSeats } = context.gateway
+      const ended = await consoleSeats.take({ role, token: exchange.actorHash ?? '' })
       // Heartbeats come often enough for the clock of every answer.
       const dropped = () => context.connections.rest(request, droppedSeconds)
-      const stream = context.gateway.consoles.open({ role: actor.role, dropped })
+      // A console that left meanwhile would never say that its stream has ended.
+      const stream = request.signal.aborted ? null : consoles.open({ role, dropped, ended })
       if (stream === null) {
-        const detail = 'The largest allowed number of consoles is open'
-        throw new Problem('service_unavailable', { detail, retryAfterSeconds })
+        ended()
+        throw stopping()
       }
       return new Response(stream, {
         headers: { ...context.base, ...eventStreamHeaders, [headers.requestId]: exchange.requestId },
@@ -31,7 +35,7 @@ export const inspectRoutes = (context: HttpContext) =>
       detail: describe({
         summary: 'Follow the statecharts, the pool and the traffic',
         description:
-          'Server-sent events: `hello` and `snapshot` first, then `transitions` (at most every 100 ms), `pool` (every second where something changed), `traffic` (every 5 s) and a comment every 10 s. Types, states, ids and times, never content. The last event is `end`, with `reason` `slow_client` or `shutdown`; 503 when too many are open.',
+          'Server-sent events: `hello` and `snapshot` first, then `transitions` (at most every 100 ms), `pool` (every second where something changed), `traffic` (every 5 s) and a comment every 10 s. Types, states, ids and times, never content. The last event is `end`, with `reason` `slow_client` or `shutdown`. 429 `concurrency_limited` when the token has 8 open; 503 when too many are open in all, 8 of which are kept for admins.',
         tags: ['Statecharts (extension)'],
         mediaType: 'text/event-stream',
       }),
